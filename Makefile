@@ -1,0 +1,62 @@
+# One command for each thing a contributor does. CI runs exactly these (.ci/run).
+#
+#   make build     the weir binary in bin/
+#   make test      format, vet, staticcheck, tests with -race, fuzz seeds, each benchmark once
+#   make interop   foreign MCP clients, servers and the official conformance suite (Node 20+, Python 3.11+)
+#   make bench     benchmarks with numbers worth reading      BENCH=regexp PKG=./gateway/... COUNT=5
+#   make fuzz      every fuzz target, FUZZTIME each           FUZZTIME=30s PKG=./jsonrpc/...
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+.PHONY: build test fmt vet staticcheck race bench-once interop bench fuzz clean
+
+GO          ?= go
+STATICCHECK ?= $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+PKG         ?= ./...
+BENCH       ?= .
+COUNT       ?= 1
+FUZZTIME    ?= 20s
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/weir ./cmd/weir
+
+# The cheap checks come first: a formatting slip is known in a second, not after the race tests.
+test: fmt vet staticcheck race bench-once
+
+fmt:
+	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not formatted, run: gofmt -w" $$bad; exit 1; fi
+
+vet:
+	$(GO) vet ./...
+
+staticcheck:
+	$(STATICCHECK) ./...
+
+# Fuzz seeds are part of this: go test runs every seed of every Fuzz function as a test.
+race:
+	$(GO) test -race -timeout 10m ./...
+
+# Each benchmark runs once, so that a broken one is found here and not on the day somebody needs its number.
+bench-once:
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 10m ./... \
+	  | sed -e '/^PASS$$/d' -e '/no test files/d' -e '/^goos:/d' -e '/^goarch:/d' -e '/^cpu:/d'
+
+interop: build
+	node interop/run.mjs --weir bin/weir
+
+bench:
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 60m $(PKG)
+
+# go test takes one fuzz target of one package at a time, so ask each package for its targets.
+fuzz:
+	@pkgs=$$($(GO) list $(PKG)); for pkg in $$pkgs; do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "== $$pkg $$target ($(FUZZTIME))"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; \
+	done
+
+clean:
+	rm -rf bin interop/.work interop/node_modules
