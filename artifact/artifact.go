@@ -1,0 +1,99 @@
+// Package artifact keeps the bytes that a gateway holds back from a model: a
+// long result, a decoded picture, a table. Whoever holds the handle and is the
+// principal it was made for can read them until they expire.
+//
+// The package knows nothing of MCP, of tools or of what the bytes mean; it
+// knows principals, bytes and time.
+//
+//	Put(principal, bytes) ─▶ handle = "art_" + base32(HMAC-SHA256(secret of the principal, bytes))
+//	                           │ same bytes, same principal: the same handle, its age starts anew
+//	                           ▼
+//	     per principal: count ≤ MaxCount, bytes ≤ MaxBytes   (the least recently used goes first)
+//	     every artifact: age ≤ TTL                           (a janitor removes it, asked or not)
+//	                           │
+//	Get(principal, handle) ─▶ bytes | ErrExpired | ErrEvicted | ErrUnknown
+//
+// A handle tells nobody else anything: another principal's handle is as unknown
+// as one that never was.
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Artifact describes what is stored under a handle. Its JSON is the form in
+// which a result envelope lists it.
+type Artifact struct {
+	Handle      string    `json:"handle"`
+	MediaType   string    `json:"media_type"`
+	SizeBytes   int64     `json:"size_bytes"`
+	Label       string    `json:"label"`
+	ContentHash string    `json:"content_hash"` // SHA-256 of the bytes, hexadecimal
+	Created     time.Time `json:"-"`
+	Expires     time.Time `json:"-"`
+}
+
+// Usage is what one principal holds at a moment. Bytes is the exact sum of
+// SizeBytes over its artifacts.
+type Usage struct {
+	Count int
+	Bytes int64
+}
+
+// Store keeps artifacts. All methods may be called concurrently.
+type Store interface {
+	// Put stores a copy of data for principal and returns its description. The
+	// caller keeps data. Putting bytes that are there already gives the same
+	// handle, takes over the media type and the label, and starts the age
+	// anew. It fails with ErrTooLarge where data alone is over the principal's
+	// bound, and with ErrClosed after Close.
+	Put(ctx context.Context, principal, mediaType, label string, data []byte) (Artifact, error)
+
+	// Get returns what principal stored under handle. The bytes are shared and
+	// must not be changed. The error is an *Error of kind ErrExpired,
+	// ErrEvicted or ErrUnknown, or ErrClosed after Close.
+	Get(ctx context.Context, principal, handle string) (Artifact, []byte, error)
+
+	// Usage says what principal holds now, expired artifacts not counted.
+	Usage(principal string) Usage
+
+	// Close drops everything and waits until the store's own goroutine has
+	// ended. It may be called more than once.
+	Close() error
+}
+
+// Kinds of errors a Store returns. Compare with errors.Is.
+var (
+	// ErrUnknown: this principal never had the handle, or had it too long ago
+	// to remember.
+	ErrUnknown = errors.New("unknown artifact")
+	// ErrExpired: the artifact was there and its time is over.
+	ErrExpired = errors.New("expired artifact")
+	// ErrEvicted: the artifact was there and made room for newer ones.
+	ErrEvicted = errors.New("evicted artifact")
+	// ErrTooLarge: one artifact is larger than all a principal may keep.
+	ErrTooLarge = errors.New("artifact too large")
+	// ErrClosed: the store is closed.
+	ErrClosed = errors.New("artifact store is closed")
+)
+
+// Error says which artifact a call was about, what became of it and what to do.
+type Error struct {
+	Kind   error  // one of the Err values of this package
+	Handle string // empty for ErrTooLarge
+	Detail string // the sentence a user reads
+}
+
+// Error returns the sentence a user reads.
+func (e *Error) Error() string { return e.Detail }
+
+// Unwrap returns the kind.
+func (e *Error) Unwrap() error { return e.Kind }
+
+func unknownError(handle string) error {
+	return &Error{Kind: ErrUnknown, Handle: handle,
+		Detail: fmt.Sprintf("no artifact has the handle %q here; a handle works only for the principal whose call made it", handle)}
+}
