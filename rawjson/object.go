@@ -1,0 +1,339 @@
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Member is one member of an object: its key unescaped, its value as it
+// stands, and where the two are in the object.
+type Member struct {
+	Key   []byte // unescaped; a slice of the input when it holds no escape
+	Value []byte // the value's bytes without white space around them
+	Start int    // index of the key's opening quote
+	End   int    // index just behind the value
+}
+
+// IsObject reports whether raw starts like an object.
+func IsObject(raw []byte) bool {
+	i := SkipSpace(raw, 0)
+	return i < len(raw) && raw[i] == '{'
+}
+
+// IsArray reports whether raw starts like an array.
+func IsArray(raw []byte) bool {
+	i := SkipSpace(raw, 0)
+	return i < len(raw) && raw[i] == '['
+}
+
+// EachMember calls f for each member of obj in order until f returns false.
+// It checks the syntax of what it passes over; after an early stop the rest is
+// not looked at. It does not look for duplicates: [Fields] does.
+func EachMember(obj []byte, f func(m Member) bool) error {
+	i := SkipSpace(obj, 0)
+	if i >= len(obj) || obj[i] != '{' {
+		return fmt.Errorf("%w: not an object", ErrType)
+	}
+	i = SkipSpace(obj, i+1)
+	if i < len(obj) && obj[i] == '}' {
+		return trailing(obj, i+1)
+	}
+	for {
+		if i >= len(obj) || obj[i] != '"' {
+			return syntaxError(i, "a key is missing")
+		}
+		m := Member{Start: i}
+		end, err := skipString(obj, i)
+		if err != nil {
+			return err
+		}
+		m.Key = obj[i+1 : end-1]
+		if bytes.IndexByte(m.Key, '\\') >= 0 {
+			s, err := String(obj[i:end])
+			if err != nil {
+				return err
+			}
+			m.Key = []byte(s)
+		}
+		i = SkipSpace(obj, end)
+		if i >= len(obj) || obj[i] != ':' {
+			return syntaxError(i, "a colon is missing")
+		}
+		i = SkipSpace(obj, i+1)
+		if end, err = skip(obj, i, 1); err != nil {
+			return err
+		}
+		m.Value, m.End = obj[i:end:end], end
+		if !f(m) {
+			return nil
+		}
+		i = SkipSpace(obj, end)
+		if i >= len(obj) {
+			return syntaxError(i, "the object is not closed")
+		}
+		if obj[i] == '}' {
+			return trailing(obj, i+1)
+		}
+		if obj[i] != ',' {
+			return syntaxError(i, "a comma is missing")
+		}
+		i = SkipSpace(obj, i+1)
+	}
+}
+
+func trailing(data []byte, i int) error {
+	if i = SkipSpace(data, i); i != len(data) {
+		return syntaxError(i, "text after the value")
+	}
+	return nil
+}
+
+// EachElement calls f for each element of arr in order until f returns false.
+func EachElement(arr []byte, f func(value []byte) bool) error {
+	i := SkipSpace(arr, 0)
+	if i >= len(arr) || arr[i] != '[' {
+		return fmt.Errorf("%w: not an array", ErrType)
+	}
+	i = SkipSpace(arr, i+1)
+	if i < len(arr) && arr[i] == ']' {
+		return trailing(arr, i+1)
+	}
+	for {
+		i = SkipSpace(arr, i)
+		end, err := skip(arr, i, 1)
+		if err != nil {
+			return err
+		}
+		if !f(arr[i:end:end]) {
+			return nil
+		}
+		i = SkipSpace(arr, end)
+		if i >= len(arr) {
+			return syntaxError(i, "the array is not closed")
+		}
+		if arr[i] == ']' {
+			return trailing(arr, i+1)
+		}
+		if arr[i] != ',' {
+			return syntaxError(i, "a comma is missing")
+		}
+		i++
+	}
+}
+
+// Fields finds several members of obj in one pass: out[n] becomes the value of
+// keys[n], or nil where the key is absent. A key that stands twice is
+// ErrDuplicate. len(out) must be at least len(keys). A nil or empty obj has no
+// members.
+func Fields(obj []byte, keys []string, out [][]byte) error {
+	for n := range keys {
+		out[n] = nil
+	}
+	if len(obj) == 0 {
+		return nil
+	}
+	dup := ""
+	err := EachMember(obj, func(m Member) bool {
+		for n, key := range keys {
+			if string(m.Key) == key {
+				if out[n] != nil {
+					dup = key
+					return false
+				}
+				out[n] = m.Value
+				break
+			}
+		}
+		return true
+	})
+	if dup != "" {
+		return fmt.Errorf("%w %q", ErrDuplicate, dup)
+	}
+	return err
+}
+
+// Get returns the value of one member, or nil where obj is empty, is no
+// object, lacks the key or is not valid JSON. A key that stands twice is
+// absent: no reader may pick one of two.
+func Get(obj []byte, key string) []byte {
+	var keys = [1]string{key}
+	var out [1][]byte
+	if Fields(obj, keys[:], out[:]) != nil {
+		return nil
+	}
+	return out[0]
+}
+
+// GetPath follows keys from object to object.
+func GetPath(obj []byte, path ...string) []byte {
+	for _, key := range path {
+		if obj = Get(obj, key); obj == nil {
+			return nil
+		}
+	}
+	return obj
+}
+
+// Set returns a copy of obj in which key has the given value: in its old place
+// where it stood, else as the last member. An empty obj counts as {}. obj must
+// be a valid object; where it is not, the error says so.
+func Set(obj []byte, key string, value []byte) ([]byte, error) {
+	if len(bytes.TrimSpace(obj)) == 0 {
+		obj = []byte("{}")
+	}
+	var at Member
+	found, members, last := 0, 0, 0
+	err := EachMember(obj, func(m Member) bool {
+		members++
+		last = m.End
+		if string(m.Key) == key {
+			found++
+			at = m
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case found > 1:
+		return nil, fmt.Errorf("%w %q", ErrDuplicate, key)
+	case found == 1:
+		start := at.End - len(at.Value)
+		out := make([]byte, 0, len(obj)-len(at.Value)+len(value))
+		out = append(out, obj[:start]...)
+		out = append(out, value...)
+		return append(out, obj[at.End:]...), nil
+	}
+	out := make([]byte, 0, len(obj)+len(key)+len(value)+4)
+	if members == 0 {
+		last = SkipSpace(obj, 0) + 1
+	}
+	out = append(out, obj[:last]...)
+	if members > 0 {
+		out = append(out, ',')
+	}
+	out = AppendString(out, key)
+	out = append(out, ':')
+	out = append(out, value...)
+	return append(out, obj[last:]...), nil
+}
+
+// SetPath sets a member of a nested object and makes the objects on the way
+// where they are missing.
+func SetPath(obj []byte, value []byte, path ...string) ([]byte, error) {
+	if len(path) == 1 {
+		return Set(obj, path[0], value)
+	}
+	inner, err := SetPath(Get(obj, path[0]), value, path[1:]...)
+	if err != nil {
+		return nil, err
+	}
+	return Set(obj, path[0], inner)
+}
+
+// Delete returns a copy of obj without key, or obj itself where the key is
+// absent.
+func Delete(obj []byte, key string) ([]byte, error) {
+	if len(obj) == 0 {
+		return obj, nil
+	}
+	var at Member
+	found, prevEnd, nextStart, members := false, 0, 0, 0
+	err := EachMember(obj, func(m Member) bool {
+		members++
+		switch {
+		case string(m.Key) == key && !found:
+			found, at = true, m
+		case !found:
+			prevEnd = m.End
+		case nextStart == 0:
+			nextStart = m.Start
+		}
+		return true
+	})
+	if err != nil || !found {
+		return obj, err
+	}
+	out := make([]byte, 0, len(obj))
+	switch {
+	case nextStart > 0:
+		out = append(append(out, obj[:at.Start]...), obj[nextStart:]...)
+	case prevEnd > 0:
+		out = append(append(out, obj[:prevEnd]...), obj[at.End:]...)
+	default:
+		out = append(append(out, obj[:at.Start]...), obj[at.End:]...)
+	}
+	return Delete(out, key)
+}
+
+// String unquotes a JSON string.
+func String(raw []byte) (string, error) {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
+		return "", fmt.Errorf("%w: not a string", ErrType)
+	}
+	if body := raw[1 : len(raw)-1]; bytes.IndexByte(body, '\\') < 0 && utf8.Valid(body) {
+		return string(body), nil
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return "", fmt.Errorf("%w: %v", ErrSyntax, err)
+	}
+	return s, nil
+}
+
+// Text is String for callers to whom everything but a string is "".
+func Text(raw []byte) string {
+	s, err := String(raw)
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
+const hexDigits = "0123456789abcdef"
+
+// AppendString appends s as a JSON string. Only what JSON asks for is escaped:
+// no HTML escaping, and invalid UTF-8 becomes U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				dst = append(dst, s[start:i]...)
+				dst = append(dst, "\uFFFD"...)
+				start = i + 1
+			}
+			i += size
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+		i++
+		start = i
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}
+
+// Quote returns s as a JSON string.
+func Quote(s string) []byte { return AppendString(make([]byte, 0, len(s)+2), s) }

@@ -1,0 +1,267 @@
+// Package rawjson reads and edits JSON without decoding it: it finds members,
+// replaces them and skips values, always as slices of the input. It is what
+// lets weir forward a message it has looked into and still send every byte as
+// it came: unknown members, key order and twenty-digit integers survive.
+//
+// Keys are compared case-sensitively after unescaping, and a looked-up key that
+// stands twice is an error, because two readers of one message would disagree
+// about which of them counts. The package knows nothing of JSON-RPC or MCP.
+//
+//	input  {"name":"search","arguments":{…100 KB…},"_meta":{"progressToken":7}}
+//	        Fields("name", "_meta") ─▶ "search" · {"progressToken":7}   (two slices, one pass)
+//	        Set("_meta", …)         ─▶ a copy with that member's bytes replaced
+package rawjson
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// MaxDepth bounds how deep arrays and objects may nest. Deeper input is
+// refused, so a hostile message cannot exhaust the stack.
+const MaxDepth = 512
+
+// Errors that Skip and everything built on it return. They are wrapped with
+// the byte offset.
+var (
+	ErrSyntax    = errors.New("invalid JSON")
+	ErrDepth     = errors.New("JSON nested too deep")
+	ErrDuplicate = errors.New("duplicate key")
+	ErrType      = errors.New("unexpected JSON type")
+)
+
+func syntaxError(i int, what string) error {
+	return fmt.Errorf("%w at byte %d: %s", ErrSyntax, i, what)
+}
+
+// Valid reports whether data is exactly one JSON value, white space around it
+// allowed. The error says where it is not.
+func Valid(data []byte) error {
+	end, err := Skip(data, 0)
+	if err != nil {
+		return err
+	}
+	if end = SkipSpace(data, end); end != len(data) {
+		return syntaxError(end, "text after the value")
+	}
+	return nil
+}
+
+// SkipSpace returns the index of the first byte at or after i that is not JSON
+// white space.
+func SkipSpace(data []byte, i int) int {
+	for i < len(data) {
+		switch data[i] {
+		case ' ', '\t', '\r', '\n':
+			i++
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// Skip checks the value that starts at or after index i and returns the index
+// just behind it. Everything inside the value is checked, too.
+func Skip(data []byte, i int) (int, error) { return skip(data, i, 0) }
+
+func skip(data []byte, i, depth int) (int, error) {
+	i = SkipSpace(data, i)
+	if i >= len(data) {
+		return i, syntaxError(i, "a value is missing")
+	}
+	switch c := data[i]; {
+	case c == '"':
+		return skipString(data, i)
+	case c == '{':
+		if depth >= MaxDepth {
+			return i, ErrDepth
+		}
+		i = SkipSpace(data, i+1)
+		if i < len(data) && data[i] == '}' {
+			return i + 1, nil
+		}
+		for {
+			if i >= len(data) || data[i] != '"' {
+				return i, syntaxError(i, "a key is missing")
+			}
+			var err error
+			if i, err = skipString(data, i); err != nil {
+				return i, err
+			}
+			i = SkipSpace(data, i)
+			if i >= len(data) || data[i] != ':' {
+				return i, syntaxError(i, "a colon is missing")
+			}
+			if i, err = skip(data, i+1, depth+1); err != nil {
+				return i, err
+			}
+			i = SkipSpace(data, i)
+			if i >= len(data) {
+				return i, syntaxError(i, "the object is not closed")
+			}
+			if data[i] == '}' {
+				return i + 1, nil
+			}
+			if data[i] != ',' {
+				return i, syntaxError(i, "a comma is missing")
+			}
+			i = SkipSpace(data, i+1)
+		}
+	case c == '[':
+		if depth >= MaxDepth {
+			return i, ErrDepth
+		}
+		i = SkipSpace(data, i+1)
+		if i < len(data) && data[i] == ']' {
+			return i + 1, nil
+		}
+		for {
+			var err error
+			if i, err = skip(data, i, depth+1); err != nil {
+				return i, err
+			}
+			i = SkipSpace(data, i)
+			if i >= len(data) {
+				return i, syntaxError(i, "the array is not closed")
+			}
+			if data[i] == ']' {
+				return i + 1, nil
+			}
+			if data[i] != ',' {
+				return i, syntaxError(i, "a comma is missing")
+			}
+			i++
+		}
+	case c == '-' || '0' <= c && c <= '9':
+		return skipNumber(data, i)
+	case c == 't':
+		return skipLiteral(data, i, "true")
+	case c == 'f':
+		return skipLiteral(data, i, "false")
+	case c == 'n':
+		return skipLiteral(data, i, "null")
+	}
+	return i, syntaxError(i, "not a value")
+}
+
+func skipLiteral(data []byte, i int, lit string) (int, error) {
+	if len(data)-i < len(lit) || string(data[i:i+len(lit)]) != lit {
+		return i, syntaxError(i, "not a value")
+	}
+	return i + len(lit), nil
+}
+
+func skipNumber(data []byte, i int) (int, error) {
+	start := i
+	if data[i] == '-' {
+		i++
+	}
+	digits := func() bool {
+		n := i
+		for i < len(data) && '0' <= data[i] && data[i] <= '9' {
+			i++
+		}
+		return i > n
+	}
+	switch {
+	case i < len(data) && data[i] == '0':
+		i++
+	case !digits():
+		return i, syntaxError(start, "not a number")
+	}
+	if i < len(data) && data[i] == '.' {
+		i++
+		if !digits() {
+			return i, syntaxError(start, "not a number")
+		}
+	}
+	if i < len(data) && (data[i] == 'e' || data[i] == 'E') {
+		i++
+		if i < len(data) && (data[i] == '+' || data[i] == '-') {
+			i++
+		}
+		if !digits() {
+			return i, syntaxError(start, "not a number")
+		}
+	}
+	return i, nil
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// skipString expects data[i] == '"'. Eight bytes are looked at together: a
+// byte stops the run when it is a quote, a backslash or a control character.
+func skipString(data []byte, i int) (int, error) {
+	start := i
+	i++
+	for {
+		for i+8 <= len(data) {
+			w := binary.LittleEndian.Uint64(data[i:])
+			quote := w ^ ('"' * ones)
+			slash := w ^ ('\\' * ones)
+			stop := ((quote - ones) & ^quote) | ((slash - ones) & ^slash) | ((w - 0x20*ones) & ^w)
+			if stop &= highs; stop != 0 {
+				i += bits.TrailingZeros64(stop) / 8
+				break
+			}
+			i += 8
+		}
+		if i >= len(data) {
+			return i, syntaxError(start, "the string is not closed")
+		}
+		switch c := data[i]; {
+		case c == '"':
+			return i + 1, nil
+		case c < 0x20:
+			return i, syntaxError(i, "a control character in a string")
+		case c != '\\':
+			i++
+			continue
+		}
+		if i+1 >= len(data) {
+			return i, syntaxError(start, "the string is not closed")
+		}
+		switch data[i+1] {
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			i += 2
+		case 'u':
+			if i+6 > len(data) || !isHex(data[i+2:i+6]) {
+				return i, syntaxError(i, "a bad escape in a string")
+			}
+			i += 6
+		default:
+			return i, syntaxError(i, "a bad escape in a string")
+		}
+	}
+}
+
+func isHex(b []byte) bool {
+	for _, c := range b {
+		if ('0' > c || c > '9') && ('a' > c || c > 'f') && ('A' > c || c > 'F') {
+			return false
+		}
+	}
+	return true
+}
+
+// StripNewlines appends raw to dst without the CR and LF bytes that stand
+// between tokens. Inside strings JSON allows neither, so the value is the same
+// and fits on one line.
+func StripNewlines(dst, raw []byte) []byte {
+	for len(raw) > 0 {
+		n := bytes.IndexAny(raw, "\r\n")
+		if n < 0 {
+			return append(dst, raw...)
+		}
+		dst = append(dst, raw[:n]...)
+		raw = raw[n+1:]
+	}
+	return dst
+}
