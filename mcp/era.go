@@ -1,0 +1,115 @@
+package mcp
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Protocol versions, oldest first. Those before V20260728 are the legacy era:
+// handshake, sessions, requests in both directions. V20260728 is the modern
+// one: every request stands alone.
+const (
+	V20241105 = "2024-11-05"
+	V20250326 = "2025-03-26"
+	V20250618 = "2025-06-18"
+	V20251125 = "2025-11-25"
+	V20260728 = "2026-07-28"
+)
+
+// LatestLegacy is the version that weir offers in a handshake.
+const LatestLegacy = V20251125
+
+// Versions lists the supported versions, newest first.
+var Versions = []string{V20260728, V20251125, V20250618, V20250326, V20241105}
+
+// IsModern reports whether version belongs to the modern era, known or not.
+// Versions are dates, so they compare as text.
+func IsModern(version string) bool { return version >= V20260728 }
+
+// Supported reports whether version is one that weir speaks.
+func Supported(version string) bool { return slices.Contains(Versions, version) }
+
+// Negotiate returns the version to answer in a handshake that asks for
+// requested: the same where weir speaks it in the legacy era, else the newest
+// legacy one.
+func Negotiate(requested string) string {
+	if Supported(requested) && !IsModern(requested) {
+		return requested
+	}
+	return LatestLegacy
+}
+
+// Keys of a modern request's _meta, and of results and notifications.
+const (
+	MetaVersion            = "io.modelcontextprotocol/protocolVersion"
+	MetaClientInfo         = "io.modelcontextprotocol/clientInfo"
+	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	MetaServerInfo         = "io.modelcontextprotocol/serverInfo"
+	MetaLogLevel           = "io.modelcontextprotocol/logLevel"
+	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
+)
+
+// Meta is what weir reads of a request's _meta, as slices of its params.
+type Meta struct {
+	Version            string // "" where the key is absent
+	ClientInfo         json.RawMessage
+	ClientCapabilities json.RawMessage
+	LogLevel           string
+	ProgressToken      json.RawMessage
+}
+
+var metaKeys = []string{MetaVersion, MetaClientInfo, MetaClientCapabilities, MetaLogLevel, "progressToken"}
+
+// ParseMeta reads the _meta of params. Absent parts stay zero; a _meta or one
+// of its known keys that stands twice is an error of KindInvalidParams.
+func ParseMeta(params json.RawMessage) (Meta, error) {
+	var m Meta
+	var top [1][]byte
+	if !rawjson.IsObject(params) {
+		return m, nil
+	}
+	if err := rawjson.Fields(params, []string{"_meta"}, top[:]); err != nil {
+		return m, Errorf(KindInvalidParams, "params: %v", err)
+	}
+	if top[0] == nil || string(top[0]) == "null" {
+		return m, nil
+	}
+	var out [5][]byte
+	if err := rawjson.Fields(top[0], metaKeys, out[:]); err != nil {
+		return m, Errorf(KindInvalidParams, "params._meta: %v", err)
+	}
+	return Meta{
+		Version: rawjson.Text(out[0]), ClientInfo: out[1], ClientCapabilities: out[2],
+		LogLevel: rawjson.Text(out[3]), ProgressToken: out[4],
+	}, nil
+}
+
+// CheckModern says whether a modern request may be served: its _meta must carry
+// a supported version and the client's capabilities. header is the version
+// that a header told beside the body, or "".
+func CheckModern(m Meta, header string) error {
+	switch {
+	case m.Version == "":
+		return Errorf(KindInvalidParams, "params._meta[%q] is missing: every request of %s and later carries it", MetaVersion, V20260728)
+	case header != "" && header != m.Version:
+		return Errorf(KindHeaderMismatch, "header MCP-Protocol-Version is %q but params._meta[%q] is %q", header, MetaVersion, m.Version)
+	case !Supported(m.Version) || !IsModern(m.Version):
+		return UnsupportedVersion(m.Version)
+	case m.ClientCapabilities == nil:
+		return Errorf(KindInvalidParams, "params._meta[%q] is missing: every request of %s and later carries it", MetaClientCapabilities, V20260728)
+	case m.ClientCapabilities[0] != '{':
+		return Errorf(KindInvalidParams, "params._meta[%q] must be an object", MetaClientCapabilities)
+	}
+	return nil
+}
+
+// UnsupportedVersion is the error for a version that weir does not speak; its
+// data lists those it does.
+func UnsupportedVersion(requested string) error {
+	data, _ := json.Marshal(map[string]any{"supported": Versions, "requested": requested})
+	e := Errorf(KindUnsupportedVersion, "unsupported protocol version %q", requested)
+	e.Data = data
+	return e
+}

@@ -1,0 +1,170 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+)
+
+// Kind says what went wrong, independent of the protocol that tells it. One
+// table, [Kinds], maps each kind to the codes of every protocol.
+type Kind uint8
+
+// The kinds of error.
+const (
+	KindInternal Kind = iota
+	KindParse
+	KindInvalidRequest
+	KindMethodNotFound
+	KindInvalidParams
+	KindHeaderMismatch
+	KindMissingCapability
+	KindUnsupportedVersion
+	KindResourceNotFound
+	KindSessionNotFound
+	KindUnauthorized
+	KindPermissionDenied
+	KindNotFound
+	KindTooLarge
+	KindRateLimited
+	KindOverloaded
+	KindNoBackChannel
+	KindUpstreamStarting
+	KindUpstreamUnavailable
+	KindUpstreamTimeout
+	KindCancelled
+	KindShuttingDown
+)
+
+// KindInfo is one row of the error table.
+type KindInfo struct {
+	Kind Kind
+	// Name is the stable name, found in the error's data.kind.
+	Name string
+	// JSONRPC is the code of the JSON-RPC error.
+	JSONRPC int
+	// HTTP is the status of a response that bears nothing but this error.
+	HTTP int
+	// Gateway is the code that a meta-tool's error result carries
+	// (gateway-surface §3.4).
+	Gateway string
+	// Retryable says that the same call may succeed later.
+	Retryable bool
+	// Meaning is one sentence for the documentation.
+	Meaning string
+}
+
+// Kinds is the table of every kind. docs/errors.md is generated from it.
+var Kinds = []KindInfo{
+	{KindInternal, "internal", jsonrpc.CodeInternalError, http.StatusInternalServerError, "UPSTREAM_ERROR", false, "Something in weir failed; the log has the details."},
+	{KindParse, "parse_error", jsonrpc.CodeParseError, http.StatusBadRequest, "ARGS_INVALID", false, "The message is not JSON."},
+	{KindInvalidRequest, "invalid_request", jsonrpc.CodeInvalidRequest, http.StatusBadRequest, "ARGS_INVALID", false, "The message is JSON but no JSON-RPC request, or it may not be sent now."},
+	{KindMethodNotFound, "method_not_found", jsonrpc.CodeMethodNotFound, http.StatusNotFound, "UPSTREAM_ERROR", false, "Nobody here serves this method."},
+	{KindInvalidParams, "invalid_params", jsonrpc.CodeInvalidParams, http.StatusBadRequest, "ARGS_INVALID", false, "The params do not fit the method."},
+	{KindHeaderMismatch, "header_mismatch", -32020, http.StatusBadRequest, "ARGS_INVALID", false, "A header says something else than the body, or is missing (2026-07-28)."},
+	{KindMissingCapability, "missing_capability", -32021, http.StatusBadRequest, "PERMISSION_DENIED", false, "The request needs a capability that the client did not declare (2026-07-28)."},
+	{KindUnsupportedVersion, "unsupported_version", -32022, http.StatusBadRequest, "ARGS_INVALID", false, "The protocol version is not spoken here; data lists those that are."},
+	{KindResourceNotFound, "resource_not_found", -32002, http.StatusNotFound, "RESOURCE_NOT_FOUND", false, "No such resource (-32602 from 2026-07-28 on)."},
+	{KindSessionNotFound, "session_not_found", -32001, http.StatusNotFound, "UPSTREAM_UNAVAILABLE", true, "The session has ended or never was; start a new one."},
+	{KindUnauthorized, "unauthorized", -32001, http.StatusUnauthorized, "AUTH_FAILED", false, "The bearer token is missing or unknown."},
+	{KindPermissionDenied, "permission_denied", -32001, http.StatusForbidden, "PERMISSION_DENIED", false, "The caller is known but may not do this."},
+	{KindNotFound, "not_found", jsonrpc.CodeMethodNotFound, http.StatusNotFound, "HYDRATE_FAILED", false, "The named upstream or tool does not exist; the message lists what does."},
+	{KindTooLarge, "too_large", jsonrpc.CodeInvalidRequest, http.StatusRequestEntityTooLarge, "ARGS_INVALID", false, "The message is over the configured bound."},
+	{KindRateLimited, "rate_limited", -32005, http.StatusTooManyRequests, "RATE_LIMITED", true, "Too many calls; data says when to try again."},
+	{KindOverloaded, "overloaded", -32005, http.StatusServiceUnavailable, "RATE_LIMITED", true, "A queue here is full."},
+	{KindNoBackChannel, "no_back_channel", jsonrpc.CodeInternalError, http.StatusInternalServerError, "UPSTREAM_ERROR", false, "The server asked the client something, but no one client can be told to be the one meant."},
+	{KindUpstreamStarting, "upstream_starting", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", true, "The upstream has not become ready within its budget."},
+	{KindUpstreamUnavailable, "upstream_unavailable", jsonrpc.CodeInternalError, http.StatusBadGateway, "UPSTREAM_UNAVAILABLE", true, "The upstream cannot be reached or ended during the call."},
+	{KindUpstreamTimeout, "upstream_timeout", -32003, http.StatusGatewayTimeout, "UPSTREAM_TIMEOUT", true, "The upstream did not answer in time."},
+	{KindCancelled, "cancelled", -32800, 499, "UPSTREAM_ERROR", false, "The caller cancelled the request or went away."},
+	{KindShuttingDown, "shutting_down", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", true, "weir is shutting down and did not finish the call."},
+}
+
+// Info returns the kind's row of the table.
+func (k Kind) Info() KindInfo {
+	if int(k) < len(Kinds) {
+		return Kinds[k]
+	}
+	return Kinds[KindInternal]
+}
+
+// String returns the kind's stable name.
+func (k Kind) String() string { return k.Info().Name }
+
+// Error is an error of weir's own making. What another side answered is a
+// *jsonrpc.Error instead and is passed on as it came.
+type Error struct {
+	Kind    Kind
+	Message string          // for a person: names the thing, the owner and the fix
+	Data    json.RawMessage // the JSON-RPC error's data; {"kind":…} where nil
+	Err     error           // the cause, for errors.Is; never shown
+}
+
+// Errorf makes an Error. A %w verb sets its cause.
+func Errorf(k Kind, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Kind: k, Message: err.Error(), Err: errors.Unwrap(err)}
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// MethodNotFound is the error for a method that nobody serves.
+func MethodNotFound(method string) error {
+	return Errorf(KindMethodNotFound, "method not found: %s", method)
+}
+
+// KindOf returns the kind of err: its own where it is an *Error, cancelled or
+// timed out for the context's errors, else KindInternal. An answered
+// *jsonrpc.Error has no kind of weir's; ok is false for it.
+func KindOf(err error) (k Kind, ok bool) {
+	var e *Error
+	var wire *jsonrpc.Error
+	switch {
+	case errors.As(err, &e):
+		return e.Kind, true
+	case errors.As(err, &wire):
+		return KindInternal, false
+	case errors.Is(err, context.Canceled):
+		return KindCancelled, true
+	case errors.Is(err, context.DeadlineExceeded):
+		return KindUpstreamTimeout, true
+	}
+	return KindInternal, true
+}
+
+// WireError returns the JSON-RPC error that tells err to a client that speaks
+// the given version. What the other side of an upstream answered passes
+// unchanged. An error that is neither is told as "internal error" without its
+// text, which may hold secrets; the caller logs it.
+func WireError(err error, version string) *jsonrpc.Error {
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) {
+		return wire
+	}
+	k, _ := KindOf(err)
+	out := &jsonrpc.Error{Code: k.Info().JSONRPC, Message: "internal error"}
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		out.Message, out.Data = e.Message, e.Data
+	case k == KindCancelled:
+		out.Message = "the request was cancelled"
+	case k == KindUpstreamTimeout:
+		out.Message = "the request timed out"
+	}
+	if k == KindResourceNotFound && IsModern(version) {
+		out.Code = jsonrpc.CodeInvalidParams
+	}
+	if out.Data == nil {
+		out.Data = json.RawMessage(`{"kind":"` + k.String() + `"}`)
+	}
+	return out
+}

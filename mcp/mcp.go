@@ -1,0 +1,165 @@
+// Package mcp is weir's contract: net/http for the Model Context Protocol.
+//
+// Everything that answers MCP is a [Handler]; everything that can be asked is a
+// [Peer]. Transports (mcp/stdio, mcp/streamable, mcp/sse) turn bytes into calls
+// of a Handler and back. Features are Handlers and [Middleware], and know no
+// transport:
+//
+//	agent ──transport──▶ Handler ──▶ middleware … ──▶ Peer ──transport──▶ MCP server
+//	                 ◀── Request.Peer (what is asked and told during a call) ◀── back
+//
+// Params and results are raw JSON from end to end; whoever needs a field reads
+// it with package rawjson.
+//
+// # Promises
+//
+//   - What belongs to a call (progress, log messages, requests of the server)
+//     is delivered before that call's response, always.
+//   - Ids of the agent come back byte for byte; towards an upstream each
+//     connection counts its own. Progress tokens likewise.
+//   - Cancelling the context of a Call cancels the request on the other side.
+//     Only who made a request can cancel it.
+//   - Params belong to the caller and are valid until Serve or Call returns;
+//     whoever keeps a part longer clones it. A returned result belongs to the
+//     receiver and is not changed by the sender afterwards.
+//
+// The package knows no transport, no upstream process and no feature of the
+// gateway.
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+)
+
+// Handler answers MCP requests and takes notifications.
+//
+// Serve is called concurrently. For a request it returns the result, or an
+// error that [WireError] turns into the JSON-RPC error of the response. For a
+// notification ([Request.IsNotification]) the result is ignored, and an error is
+// only logged. ctx ends when the sender cancels the request or goes away for
+// good; Serve must return soon after.
+type Handler interface {
+	Serve(ctx context.Context, r *Request) (json.RawMessage, error)
+}
+
+// Peer is the other side of a connection: it can be asked and told.
+//
+// Call and Notify may run concurrently. Both read params only until they
+// return.
+type Peer interface {
+	// Call sends a request and waits for its result. back serves what the
+	// other side asks or tells during this call (sampling, elicitation, roots,
+	// progress, log messages) and may be nil: then requests are answered with
+	// "method not found" and notifications are dropped. An error that the other
+	// side answered is a *jsonrpc.Error; any other error means that there was no answer.
+	// When ctx ends, the request is cancelled on the other side and Call
+	// returns the context's error.
+	Call(ctx context.Context, method string, params json.RawMessage, back Handler) (json.RawMessage, error)
+	// Notify sends a notification. It returns when the message is on its way,
+	// which does not mean that it was read.
+	Notify(ctx context.Context, method string, params json.RawMessage) error
+}
+
+// Request is one message from a peer: a request, or a notification when it has
+// no id. It is valid until Serve returns.
+type Request struct {
+	// ID is the raw id, zero for a notification.
+	ID jsonrpc.ID
+	// Method is the JSON-RPC method, such as "tools/call".
+	Method string
+	// Params are the raw params, nil where the message has none.
+	Params json.RawMessage
+	// Version is the protocol version that governs this message: the session's
+	// in the legacy era, the request's own in the modern one. It is "" before
+	// the handshake of a legacy session.
+	Version string
+	// Session is who asks. It is never nil. In the modern era, which has no
+	// sessions, it stands for the principal.
+	Session *Session
+	// Peer asks and tells the sender, as part of this message: on HTTP what it
+	// sends goes out on this request's own stream, before the response. It is
+	// never nil and must not be used after Serve has returned.
+	Peer Peer
+}
+
+// IsNotification reports whether nobody waits for an answer.
+func (r *Request) IsNotification() bool { return r.ID == "" }
+
+// Modern reports whether the message is of the modern era (2026-07-28 and
+// later): no handshake, no sessions, no requests from server to client.
+func (r *Request) Modern() bool { return IsModern(r.Version) }
+
+// HandlerFunc is a function as a Handler.
+type HandlerFunc func(ctx context.Context, r *Request) (json.RawMessage, error)
+
+// Serve calls f.
+func (f HandlerFunc) Serve(ctx context.Context, r *Request) (json.RawMessage, error) {
+	return f(ctx, r)
+}
+
+// Middleware wraps a Handler in another.
+type Middleware func(Handler) Handler
+
+// Chain wraps h so that the first middleware is the outermost.
+func Chain(h Handler, mw ...Middleware) Handler {
+	for i := len(mw) - 1; i >= 0; i-- {
+		h = mw[i](h)
+	}
+	return h
+}
+
+// Mux calls the Handler of a message's method.
+type Mux struct {
+	// Methods maps a method to its Handler. It must not change while the Mux
+	// is in use.
+	Methods map[string]Handler
+	// Default serves every other method. When it is nil, requests are
+	// answered with "method not found" and notifications are ignored.
+	Default Handler
+}
+
+// Serve implements Handler.
+func (m *Mux) Serve(ctx context.Context, r *Request) (json.RawMessage, error) {
+	if h, ok := m.Methods[r.Method]; ok {
+		return h.Serve(ctx, r)
+	}
+	if m.Default != nil {
+		return m.Default.Serve(ctx, r)
+	}
+	if r.IsNotification() {
+		return nil, nil
+	}
+	return nil, MethodNotFound(r.Method)
+}
+
+// Forward returns the Handler that hands every message to p: a passthrough is
+// exactly this. What the other side asks during a call goes back to the
+// sender of that call.
+func Forward(p Peer) Handler {
+	return HandlerFunc(func(ctx context.Context, r *Request) (json.RawMessage, error) {
+		if r.IsNotification() {
+			return nil, p.Notify(ctx, r.Method, r.Params)
+		}
+		return p.Call(ctx, r.Method, r.Params, Back(r))
+	})
+}
+
+// Back returns the Handler that hands everything to the sender of r. It is the
+// back argument of a Call made on behalf of r, and must not be used after r's
+// Serve has returned.
+func Back(r *Request) Handler { return Forward(r.Peer) }
+
+// NoPeer is the Peer of a sender that cannot be reached: notifications are
+// dropped, calls fail with KindNoBackChannel.
+var NoPeer Peer = noPeer{}
+
+type noPeer struct{}
+
+func (noPeer) Call(_ context.Context, method string, _ json.RawMessage, _ Handler) (json.RawMessage, error) {
+	return nil, Errorf(KindNoBackChannel, "%s cannot reach the client: there is no channel to it here", method)
+}
+
+func (noPeer) Notify(context.Context, string, json.RawMessage) error { return nil }
