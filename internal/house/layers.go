@@ -1,0 +1,248 @@
+package house
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A layer is a height in the picture of docs/design.md. Imports point down.
+type layer int
+
+const (
+	ground layer = iota
+	middle
+	faces
+	top
+)
+
+func (l layer) String() string {
+	return [...]string{"ground", "middle", "faces", "top"}[l]
+}
+
+// A place is where a package stands.
+type place struct {
+	path   string
+	layer  layer
+	beside []string // packages of its own layer that it may import
+	why    string   // what makes it belong there, and why it may look beside itself
+}
+
+// places is the table of packages, from the top down. Within a layer a package may import only what its line names, so that a
+// new arrow is a decision somebody wrote down. "x/*" stands for every package below x.
+var places = []place{
+	{"cmd/weir", top, nil, "wires everything together; nothing imports it"},
+	{"examples/*", top, nil, "shows the packages from outside, as a newcomer uses them"},
+
+	{"console", faces, nil, "the web page: asks the others through interfaces of its own"},
+	{"demo", faces, nil, "example MCP servers for the quickstart, as their authors would write them"},
+	{"gateway", faces, nil, "meta-tools over the catalog; knows no transport"},
+	{"router", faces, nil, "routes to handlers; is given them"},
+	{"agentserver", faces, nil, "an MCP server made of commands"},
+	{"s2sp", faces, nil, "tables between servers"},
+	{"smcp", faces, nil, "the A2C-SMCP protocol: types only"},
+	{"smcp/*", faces, []string{"smcp"}, "hub, computer and agent speak one protocol"},
+
+	{"upstream", middle, []string{"catalog", "config", "search", "telemetry"}, "connects what the configuration names and feeds the catalog"},
+	{"catalog", middle, nil, "what can be called; is given lists, fetches nothing"},
+	{"search", middle, nil, "ranks documents; knows neither MCP nor the catalog"},
+	{"search/eval", middle, []string{"search"}, "scores a ranking"},
+	{"artifact", middle, []string{"table"}, "keeps results; a held table is asked by rows and columns"},
+	{"table", middle, nil, "rows and columns over raw JSON"},
+	{"taskqueue", middle, nil, "a bounded queue; knows no protocol"},
+	{"config", middle, nil, "reads the configuration; imports nothing that it configures"},
+	{"telemetry", middle, nil, "logs, metrics and audit records"},
+
+	{"mcp", ground, []string{"jsonrpc", "rawjson"}, "the contract of MCP over raw messages"},
+	{"mcp/*", ground, []string{"mcp", "jsonrpc", "rawjson"}, "transports: bytes to calls of a Handler and back"},
+	{"jsonrpc", ground, []string{"rawjson"}, "the envelope of a message, over raw JSON"},
+	{"rawjson", ground, nil, "JSON as slices of its own bytes"},
+	{"socketio", ground, []string{"engineio"}, "Socket.IO runs over Engine.IO; neither knows MCP"},
+	{"engineio", ground, nil, "frames and polling"},
+	{"token", ground, nil, "counts tokens, offline"},
+
+	{"internal/house", ground, nil, "reads source, imports nothing of the module"},
+	{"internal/leak", ground, nil, "for tests only"},
+	{"internal/fakemcp", ground, nil, "a server that misbehaves on demand, for tests only; shares no code with what it tests"},
+	{"internal/fakemcp/cmd/fakemcp", ground, []string{"internal/fakemcp"}, "the same as a program"},
+}
+
+// testOnly are packages that no product code imports.
+var testOnly = []string{"internal/house", "internal/leak", "internal/fakemcp"}
+
+// A ban is an import that must not happen, not even through others.
+type ban struct{ from, to, reason string }
+
+var bans = []ban{
+	{"gateway", "socketio", "the gateway asks Peers; which transport is below them must not matter, or every new transport would change it"},
+	{"gateway", "engineio", "see gateway and socketio"},
+	{"socketio", "mcp", "Socket.IO is usable and testable alone; offices put MCP into it, not the other way round"},
+	{"engineio", "mcp", "see socketio and mcp"},
+	{"search", "catalog", "ranking is scored on plain documents; it must run on sets that were never a catalog"},
+	{"catalog", "mcp", "a catalog is made of raw definitions, so that one can be loaded from a file"},
+}
+
+// sdk is the official Go SDK, and sdkUsers are the packages that may import it outside tests.
+const sdk = "github.com/modelcontextprotocol/go-sdk"
+
+var sdkUsers = []string{"demo", "examples"}
+
+func layerRules() []Rule {
+	return []Rule{
+		{
+			Name:   "every package has a place",
+			Reason: "a package that is in no layer can be imported from anywhere, and then it is in all of them",
+			Find:   findUnplaced,
+		},
+		{
+			Name:   "imports point down",
+			Reason: "a package can be read, tested and changed alone only if what is above it does not reach into it",
+			Find:   findUpward,
+		},
+		{
+			Name:   "nothing imports cmd",
+			Reason: "a command is wiring; what is worth importing belongs into a package of its own",
+			Find: func(t *Tree) []string {
+				return t.edgesTo(func(e edge) bool { return within(e.To, "cmd") }, func(*Package, edge) bool { return false })
+			},
+		},
+		{
+			Name:   "test helpers stay in tests",
+			Reason: "a helper may panic, sleep and leak; the product may not",
+			Find: func(t *Tree) []string {
+				isHelper := func(e edge) bool {
+					return slices.ContainsFunc(testOnly, func(helper string) bool { return within(e.To, helper) })
+				}
+				return t.edgesTo(isHelper, func(p *Package, e edge) bool { return e.Test || within(p.Path, "internal") })
+			},
+		},
+		{
+			Name:   "some packages never meet",
+			Reason: "each pair has its own reason, printed with it",
+			Find:   findBanned,
+		},
+		{
+			Name:   "the Go SDK is not in the forwarding path",
+			Reason: "its typed decoding drops fields it does not know, rounds large integers and costs several times the throughput",
+			Find:   findSDK,
+		},
+	}
+}
+
+// placeOf finds the line of a package, an exact one before a pattern.
+func placeOf(path string) (place, bool) {
+	for _, p := range places {
+		if p.path == path {
+			return p, true
+		}
+	}
+	for _, p := range places {
+		if parent, ok := strings.CutSuffix(p.path, "/*"); ok && strings.HasPrefix(path, parent+"/") {
+			return p, true
+		}
+	}
+	return place{}, false
+}
+
+func findUnplaced(t *Tree) []string {
+	var found []string
+	for _, p := range t.Packages {
+		if _, ok := placeOf(p.Path); !ok {
+			found = append(found, fmt.Sprintf("%s: package %q is in no layer: add a line for it to places in internal/house/layers.go, and to the layout in docs/design.md", p.Files[0].Name, p.Path))
+		}
+	}
+	return found
+}
+
+// findUpward looks at product code only: a test may stand above what it tests.
+func findUpward(t *Tree) []string {
+	var found []string
+	for _, p := range t.Packages {
+		from, ok := placeOf(p.Path)
+		if !ok {
+			continue // findUnplaced says so.
+		}
+		for _, e := range t.imports(p) {
+			to, known := placeOf(e.To)
+			switch {
+			case !e.Local || e.Test || !known || to.layer < from.layer || e.To == p.Path:
+			case to.layer > from.layer:
+				found = append(found, fmt.Sprintf("%s: %s (%s) imports %s (%s): turn the arrow, for example with an interface declared in %s", e.Where, p.Path, from.layer, e.To, to.layer, p.Path))
+			case !slices.Contains(from.beside, e.To):
+				found = append(found, fmt.Sprintf("%s: %s imports %s beside it (both %s): declare what it needs as an interface, or name %q in the line of %s in internal/house/layers.go and say why", e.Where, p.Path, e.To, from.layer, e.To, p.Path))
+			}
+		}
+	}
+	return found
+}
+
+// edgesTo lists local imports that are of a kind and not allowed.
+func (t *Tree) edgesTo(kind func(edge) bool, allowed func(*Package, edge) bool) []string {
+	var found []string
+	for _, p := range t.Packages {
+		for _, e := range t.imports(p) {
+			if e.Local && kind(e) && !allowed(p, e) {
+				found = append(found, fmt.Sprintf("%s: %s imports %s", e.Where, p.Path, e.To))
+			}
+		}
+	}
+	return found
+}
+
+// findBanned follows imports of product code from each banned pair's start and prints the whole way. A package's own tests
+// may not take the banned import themselves either.
+func findBanned(t *Tree) []string {
+	byPath := map[string]*Package{}
+	for _, p := range t.Packages {
+		byPath[p.Path] = p
+	}
+	var found []string
+	for _, b := range bans {
+		for _, p := range t.Packages {
+			if !within(p.Path, b.from) {
+				continue
+			}
+			if way := t.wayTo(byPath, p, b.to, true, map[string]bool{}); way != "" {
+				found = append(found, fmt.Sprintf("%s: %s", way, b.reason))
+			}
+		}
+	}
+	return found
+}
+
+// wayTo is "file:line: a ▶ b ▶ c" for the first way from p to a package within target, "" if there is none.
+func (t *Tree) wayTo(byPath map[string]*Package, p *Package, target string, tests bool, seen map[string]bool) string {
+	seen[p.Path] = true
+	for _, e := range t.imports(p) {
+		if !e.Local || (e.Test && !tests) || seen[e.To] {
+			continue
+		}
+		if within(e.To, target) {
+			return fmt.Sprintf("%s: %s ▶ %s", e.Where, p.Path, e.To)
+		}
+		next := byPath[e.To]
+		if next == nil || e.Test {
+			continue
+		}
+		if way := t.wayTo(byPath, next, target, false, seen); way != "" {
+			_, rest, _ := strings.Cut(way, ": ")
+			return fmt.Sprintf("%s: %s ▶ %s", e.Where, p.Path, rest)
+		}
+	}
+	return ""
+}
+
+func findSDK(t *Tree) []string {
+	var found []string
+	for _, p := range t.Packages {
+		if slices.ContainsFunc(sdkUsers, func(user string) bool { return within(p.Path, user) }) {
+			continue
+		}
+		for _, e := range t.imports(p) {
+			if !e.Test && within(e.To, sdk) {
+				found = append(found, fmt.Sprintf("%s: %s imports %s: work on raw messages, or name the package in sdkUsers if it forwards nothing", e.Where, p.Path, e.To))
+			}
+		}
+	}
+	return found
+}
