@@ -1,0 +1,108 @@
+// Package demo holds three small MCP servers to put behind a gateway: what the quickstart
+// starts, and what a newcomer searches and calls first. They need no network, no account
+// and no other program, and the same call gives the same answer on every machine.
+//
+//	notes      stdio            notes kept in memory; tools, resources note://{id} and a prompt
+//	inventory  streamable HTTP  products, stock, orders and price history of a small shop
+//	weather    stdio            weather alerts as a large table of 31 columns, forecasts, stations
+//
+// Each server is one product in files of its own, written against the official Go SDK as
+// any typed server would be:
+//
+//	Run(name) ─▶ build the server (tools, resources, prompts) ─▶ serveStdio │ serveHTTP ─▶ context ends ─▶ sessions closed
+//
+// The package knows nothing of the gateway: whatever works with these servers works with
+// other people's. Their state lives in one call of Run and is gone when it returns.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// ErrUnknownServer is returned, wrapped with the names that exist, by [Run] for a name
+// that [Names] does not list.
+var ErrUnknownServer = errors.New("unknown demo server")
+
+// DefaultListen is where the HTTP server listens when [Options.Listen] is empty.
+const DefaultListen = "127.0.0.1:8090"
+
+// version is what the servers tell about themselves in serverInfo.
+const version = "1.0.0"
+
+// Options say how [Run] serves. The zero value is ready to use.
+type Options struct {
+	// Listen is the TCP address of a server that speaks HTTP; port 0 takes a free one.
+	// Empty means [DefaultListen]. Servers that speak stdio refuse a non-empty value.
+	Listen string
+
+	// Ready, if set, is called once with the address the HTTP server listens on, before
+	// the first request is accepted. It is not called for stdio.
+	Ready func(net.Addr)
+
+	// Now is the clock for the time stamps of new notes and orders. Nil means time.Now.
+	// Generated data never depends on it.
+	Now func() time.Time
+}
+
+// product is one demo server: how it is built and what it speaks.
+type product struct {
+	name  string
+	http  bool
+	build func(now func() time.Time, logger *slog.Logger) *mcp.Server
+}
+
+func products() []product {
+	return []product{
+		{name: "inventory", http: true, build: newInventory},
+		{name: "notes", build: newNotes},
+		{name: "weather", build: newWeather},
+	}
+}
+
+// Names lists the demo servers in alphabetical order.
+func Names() []string {
+	var names []string
+	for _, p := range products() {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// Run serves the demo server called name until ctx ends or, for a stdio server, until
+// stdin does. Both are a clean end and give nil. Messages are read from stdin and written
+// to stdout by stdio servers only; a stdin that is an [io.Closer] is closed, which is what
+// lets the reading goroutine end, and stdout is never closed. A nil logger discards.
+//
+// The error wraps [ErrUnknownServer] for a name that does not exist; other errors come from
+// the address or the streams. Several calls may run concurrently and share nothing.
+func Run(ctx context.Context, name string, opts Options, stdin io.Reader, stdout io.Writer, logger *slog.Logger) error {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	for _, p := range products() {
+		if p.name != name {
+			continue
+		}
+		logger := logger.With("demo", p.name)
+		if p.http {
+			return serveHTTP(ctx, p.build(opts.Now, logger), opts, logger)
+		}
+		if opts.Listen != "" {
+			return fmt.Errorf("demo server %q speaks stdio and cannot listen on %q: leave out --listen", name, opts.Listen)
+		}
+		return serveStdio(ctx, p.build(opts.Now, logger), stdin, stdout)
+	}
+	return fmt.Errorf("%w %q: there are %s", ErrUnknownServer, name, strings.Join(Names(), ", "))
+}

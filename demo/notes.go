@@ -1,0 +1,207 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const notesInstructions = "A notebook in memory. Write with create_note, find with search_notes or list_notes, " +
+	"read the whole text with read_note. Notes are lost when the server stops."
+
+// notes is the server around a notebook.
+type notes struct {
+	book   *notebook
+	server *mcp.Server
+}
+
+// newNotes builds the notes server with three notes in it to find.
+func newNotes(now func() time.Time, logger *slog.Logger) *mcp.Server {
+	n := &notes{
+		book: newNotebook(now),
+		server: mcp.NewServer(
+			&mcp.Implementation{Name: "notes", Title: "Notes", Version: version},
+			&mcp.ServerOptions{Instructions: notesInstructions, Logger: logger, Capabilities: &mcp.ServerCapabilities{}},
+		),
+	}
+	n.addTools()
+	n.server.AddResourceTemplate(&mcp.ResourceTemplate{
+		Name:        "note",
+		Title:       "Note by id",
+		Description: "The full text of one note as Markdown.",
+		URITemplate: "note://{id}",
+		MIMEType:    "text/markdown",
+	}, n.readResource)
+	n.server.AddPrompt(&mcp.Prompt{
+		Name:        "summarize_notes",
+		Title:       "Summarize notes",
+		Description: "Asks for a short summary of the notes with a tag, or of all notes.",
+		Arguments: []*mcp.PromptArgument{
+			{Name: "tag", Title: "Tag", Description: "Only notes with this tag; all notes if left out."},
+			{Name: "audience", Title: "Audience", Description: "Who the summary is for, such as a new colleague."},
+		},
+	}, n.summarize)
+	for _, seed := range []createNoteArgs{
+		{"Welcome", "These notes live in the memory of the demo server.\nWrite one with create_note.", []string{"help"}},
+		{"Groceries", "- oat milk\n- rye bread\n- two lemons", []string{"home", "list"}},
+		{"Release checklist", "1. run the tests\n2. write the changelog\n3. tag the commit\n4. tell the users", []string{"work", "list"}},
+	} {
+		// An empty notebook has room for three notes.
+		if created, err := n.book.create(seed.Title, seed.Text, seed.Tags); err == nil {
+			n.publish(created)
+		}
+	}
+	return n.server
+}
+
+type createNoteArgs struct {
+	Title string   `json:"title" jsonschema:"short title of the note, one line"`
+	Text  string   `json:"text" jsonschema:"the note itself, plain text or Markdown"`
+	Tags  []string `json:"tags,omitempty" jsonschema:"words to find the note by, such as work or recipe"`
+}
+
+type listNotesArgs struct {
+	Tag   string `json:"tag,omitempty" jsonschema:"only notes with this tag"`
+	Limit int    `json:"limit,omitempty" jsonschema:"how many notes to return at most; 20 if left out"`
+}
+
+type searchNotesArgs struct {
+	Query string `json:"query" jsonschema:"words that must all occur in the note's title, text or tags"`
+	Limit int    `json:"limit,omitempty" jsonschema:"how many notes to return at most; 20 if left out"`
+}
+
+type noteIDArgs struct {
+	ID string `json:"id" jsonschema:"identifier of the note as create_note, list_notes and search_notes return it, such as n1"`
+}
+
+type deletedNote struct {
+	Deleted string `json:"deleted" jsonschema:"identifier of the note that was deleted"`
+	Title   string `json:"title"`
+}
+
+func (n *notes) addTools() {
+	mcp.AddTool(n.server, &mcp.Tool{
+		Name:        "create_note",
+		Title:       "Create a note",
+		Description: "Write a new note with a title, a text and optional tags. Returns the note with its id.",
+		Annotations: adds(),
+		InputSchema: argumentsOf[createNoteArgs](length("title", 1, maxNoteTitle), length("text", 1, maxNoteText),
+			length("tags", 0, maxNoteTags), length("tags[]", 1, maxNoteTag)),
+	}, func(_ context.Context, _ *mcp.CallToolRequest, in createNoteArgs) (*mcp.CallToolResult, note, error) {
+		created, err := n.book.create(in.Title, in.Text, in.Tags)
+		if err != nil {
+			return nil, note{}, err
+		}
+		n.publish(created)
+		return nil, created, nil
+	})
+	mcp.AddTool(n.server, &mcp.Tool{
+		Name:        "list_notes",
+		Title:       "List notes",
+		Description: "List notes, newest first, optionally only those with a tag.",
+		Annotations: reads(),
+		InputSchema: argumentsOf[listNotesArgs](length("tag", 0, maxNoteTag), between("limit", 1, 100)),
+	}, func(_ context.Context, _ *mcp.CallToolRequest, in listNotesArgs) (*mcp.CallToolResult, Rows[note], error) {
+		return nil, Rows[note]{n.book.list(in.Tag, orDefault(in.Limit, 20))}, nil
+	})
+	mcp.AddTool(n.server, &mcp.Tool{
+		Name:        "search_notes",
+		Title:       "Search notes",
+		Description: "Find notes by words in their title, text or tags. All words must occur; case does not matter. Newest first.",
+		Annotations: reads(),
+		InputSchema: argumentsOf[searchNotesArgs](length("query", 1, 200), between("limit", 1, 100)),
+	}, func(_ context.Context, _ *mcp.CallToolRequest, in searchNotesArgs) (*mcp.CallToolResult, Rows[note], error) {
+		return nil, Rows[note]{n.book.search(in.Query, orDefault(in.Limit, 20))}, nil
+	})
+	mcp.AddTool(n.server, &mcp.Tool{
+		Name:        "read_note",
+		Title:       "Read a note",
+		Description: "Read the whole text, tags and creation time of one note by its id.",
+		Annotations: reads(),
+		InputSchema: argumentsOf[noteIDArgs](length("id", 1, 32)),
+	}, func(_ context.Context, _ *mcp.CallToolRequest, in noteIDArgs) (*mcp.CallToolResult, note, error) {
+		found, err := n.book.read(in.ID)
+		return nil, found, err
+	})
+	mcp.AddTool(n.server, &mcp.Tool{
+		Name:        "delete_note",
+		Title:       "Delete a note",
+		Description: "Delete one note for good by its id. There is no undo.",
+		Annotations: destroys(),
+		InputSchema: argumentsOf[noteIDArgs](length("id", 1, 32)),
+	}, func(_ context.Context, _ *mcp.CallToolRequest, in noteIDArgs) (*mcp.CallToolResult, deletedNote, error) {
+		gone, err := n.book.remove(in.ID)
+		if err != nil {
+			return nil, deletedNote{}, err
+		}
+		n.server.RemoveResources(noteURI(gone.ID))
+		return nil, deletedNote{Deleted: gone.ID, Title: gone.Title}, nil
+	})
+}
+
+// publish makes a note show up in the list of resources; clients are told of the change.
+func (n *notes) publish(created note) {
+	n.server.AddResource(&mcp.Resource{
+		URI:         noteURI(created.ID),
+		Name:        created.ID,
+		Title:       created.Title,
+		Description: "A note" + tagged(created.Tags) + ".",
+		MIMEType:    "text/markdown",
+	}, n.readResource)
+}
+
+func noteURI(id string) string { return "note://" + id }
+
+func tagged(tags []string) string {
+	if len(tags) == 0 {
+		return ""
+	}
+	return " tagged " + strings.Join(tags, ", ")
+}
+
+func (n *notes) readResource(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	found, err := n.book.read(strings.TrimPrefix(req.Params.URI, "note://"))
+	if err != nil {
+		return nil, mcp.ResourceNotFoundError(req.Params.URI)
+	}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{
+		URI:      req.Params.URI,
+		MIMEType: "text/markdown",
+		Text:     markdown(found),
+	}}}, nil
+}
+
+func markdown(n note) string {
+	return fmt.Sprintf("# %s\n\n%s\n", n.Title, strings.TrimRight(n.Text, "\n"))
+}
+
+func (n *notes) summarize(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+	tag, audience := req.Params.Arguments["tag"], req.Params.Arguments["audience"]
+	if audience == "" {
+		audience = "me"
+	}
+	chosen := n.book.list(tag, 50)
+	messages := []*mcp.PromptMessage{{
+		Role: "user",
+		Content: &mcp.TextContent{Text: fmt.Sprintf(
+			"Summarize the following %d notes for %s in at most five sentences. Name open tasks first.", len(chosen), audience)},
+	}}
+	for _, c := range chosen {
+		messages = append(messages, &mcp.PromptMessage{Role: "user", Content: &mcp.EmbeddedResource{
+			Resource: &mcp.ResourceContents{URI: noteURI(c.ID), MIMEType: "text/markdown", Text: markdown(c)},
+		}})
+	}
+	return &mcp.GetPromptResult{Description: "Summary of notes" + tagged(cleanTags([]string{tag})), Messages: messages}, nil
+}
+
+// orDefault gives value, or fallback for an argument that was left out.
+func orDefault(value, fallback int) int {
+	if value == 0 {
+		return fallback
+	}
+	return value
+}

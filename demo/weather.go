@@ -1,0 +1,102 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const weatherInstructions = "Weather alerts, forecasts and stations. get_alerts returns a wide table: " +
+	"ask for an area, an event or a severity where you can. All data is generated and always the same."
+
+var errNoStation = errors.New("no such station")
+
+type alertsArgs struct {
+	Area     string `json:"area,omitempty" jsonschema:"two-letter code of an area, such as CA"`
+	Event    string `json:"event,omitempty" jsonschema:"kind of alert"`
+	Severity string `json:"severity,omitempty" jsonschema:"how bad it is"`
+	Rows     int    `json:"rows,omitempty" jsonschema:"how many alerts to return at most; 200 if left out"`
+}
+
+type forecastArgs struct {
+	Station string `json:"station" jsonschema:"identifier of a station as list_stations returns it, such as CA-1"`
+	Days    int    `json:"days,omitempty" jsonschema:"how many days to look ahead; 7 if left out"`
+}
+
+type stationsArgs struct {
+	Area string `json:"area,omitempty" jsonschema:"two-letter code of an area, such as CA; every area if left out"`
+}
+
+// newWeather builds the weather server. It has no state and needs no clock.
+func newWeather(_ func() time.Time, logger *slog.Logger) *mcp.Server {
+	server := mcp.NewServer(
+		&mcp.Implementation{Name: "weather", Title: "Weather", Version: version},
+		&mcp.ServerOptions{Instructions: weatherInstructions, Logger: logger, Capabilities: &mcp.ServerCapabilities{}},
+	)
+	mcp.AddTool(server, &mcp.Tool{
+		Name:  "get_alerts",
+		Title: "Get weather alerts",
+		Description: "Get the weather alerts in force: storms, floods, heat, frost, fire weather and more, " +
+			"by area, kind of event or severity. One row an alert, 31 columns, up to 20,000 rows.",
+		Annotations: reads(),
+		InputSchema: argumentsOf[alertsArgs](oneOf("area", regionCodes()...), oneOf("event", hazardEvents()...),
+			oneOf("severity", severities()...), between("rows", 1, maxAlerts)),
+		OutputSchema: tableSchema(),
+	}, func(_ context.Context, _ *mcp.CallToolRequest, in alertsArgs) (*mcp.CallToolResult, Rows[alert], error) {
+		return asArray(alerts(alertFilter{area: in.Area, event: in.Event, severity: in.Severity}, orDefault(in.Rows, defaultAlerts)))
+	})
+	mcp.AddTool(server, &mcp.Tool{
+		Name:        "get_forecast",
+		Title:       "Get the weather forecast",
+		Description: "Get the daily forecast of a weather station: temperatures, chance of rain and wind.",
+		Annotations: reads(),
+		InputSchema: argumentsOf[forecastArgs](matching("station", "^[A-Z]{2}-[0-9]$"), between("days", 1, 14)),
+	}, func(_ context.Context, _ *mcp.CallToolRequest, in forecastArgs) (*mcp.CallToolResult, Rows[forecastDay], error) {
+		all := stations()
+		i := slices.IndexFunc(all, func(s station) bool { return s.ID == in.Station })
+		if i < 0 {
+			return nil, Rows[forecastDay]{}, fmt.Errorf("%w: %q; list_stations gives the identifiers", errNoStation, in.Station)
+		}
+		return asArray(forecast(all[i], orDefault(in.Days, 7)))
+	})
+	mcp.AddTool(server, &mcp.Tool{
+		Name:        "list_stations",
+		Title:       "List weather stations",
+		Description: "List the weather stations with their place and elevation, all or those of one area.",
+		Annotations: reads(),
+		InputSchema: argumentsOf[stationsArgs](oneOf("area", regionCodes()...)),
+	}, func(_ context.Context, _ *mcp.CallToolRequest, in stationsArgs) (*mcp.CallToolResult, Rows[station], error) {
+		found := slices.DeleteFunc(stations(), func(s station) bool { return in.Area != "" && s.Area != in.Area })
+		return asArray(found)
+	})
+	return server
+}
+
+// tableSchema promises a list of objects and leaves their columns open. A schema of each
+// column would say little that the rows do not, and would be checked for every cell.
+func tableSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{
+		Type:     "object",
+		Required: []string{"result"},
+		Properties: map[string]*jsonschema.Schema{
+			"result": {Type: "array", Items: &jsonschema.Schema{Type: "object"}},
+		},
+	}
+}
+
+// asArray writes a list the way servers in other languages do: the text is the bare JSON
+// array, and the structured content has it under "result".
+func asArray[T any](rows []T) (*mcp.CallToolResult, Rows[T], error) {
+	text, err := json.Marshal(rows)
+	if err != nil {
+		return nil, Rows[T]{}, fmt.Errorf("writing %d rows: %w", len(rows), err)
+	}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}}, Rows[T]{rows}, nil
+}
