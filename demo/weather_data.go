@@ -183,7 +183,7 @@ func newAlert(i int, random *rand.Rand, area region, kind hazard, severity strin
 		Ends:        ends.Format(time.RFC3339),
 		Headline:    fmt.Sprintf("%s until %s by %s", kind.event, ends.Format("January 2 15:04 MST"), office),
 		Description: fmt.Sprintf("* WHAT: %s. Gusts to %d km/h, %.1f mm of rain and %.1f degrees are expected.\n"+
-			"* WHERE: %s, zones %s.\n* WHEN: from %s to %s.\n* IMPACTS: about %s in the area.",
+			"* WHERE: %s, zones %s.\n* WHEN: from %s to %s.\n* IMPACTS: expect %s in the whole area.",
 			strings.ToUpper(kind.what[:1])+kind.what[1:], wind, rain, temperature,
 			county, strings.Join(zones, ", "), onset.Format("Monday 15:04"), ends.Format("Monday 15:04"), kind.what),
 		Instruction:  kind.advice,
