@@ -1,0 +1,217 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// event is something that belongs to a call: a notification, or the response.
+type event struct {
+	method   string
+	params   json.RawMessage
+	progress bool
+
+	final  bool // the response; nothing comes after it
+	result json.RawMessage
+	err    error
+}
+
+// call is one request in flight. The connection's reader pushes events and
+// never waits; the goroutine that made the call takes them in order, so what
+// belongs to the call is delivered before its response without any other lock.
+type call struct {
+	id    int64
+	owner any             // who asked; see WithCaller
+	back  Handler         // may be nil
+	token json.RawMessage // the caller's own progress token, nil where it gave none
+	ctx   context.Context
+
+	ready chan struct{}  // capacity 1: there are events
+	held  sync.WaitGroup // requests of the other side that back is serving; Add under Conn.mu
+
+	mu      sync.Mutex // guards below
+	events  []event
+	dropped int
+}
+
+// push queues an event. When the caller is slow, progress is coalesced into
+// the newest, and other notifications beyond the bound are dropped; the
+// response always fits.
+func (cl *call) push(ev event) {
+	cl.mu.Lock()
+	if len(cl.events) >= maxCallQueue && !ev.final {
+		last := len(cl.events) - 1
+		if ev.progress && cl.events[last].progress {
+			cl.events[last] = ev
+		} else {
+			cl.dropped++
+		}
+		cl.mu.Unlock()
+		return
+	}
+	cl.events = append(cl.events, ev)
+	cl.mu.Unlock()
+	select {
+	case cl.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (cl *call) take() []event {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	evs := cl.events
+	cl.events = nil
+	return evs
+}
+
+// deliver hands events to back in order and reports whether the response was
+// among them.
+func (cl *call) deliver(c *Conn, evs []event) (result json.RawMessage, done bool, err error) {
+	for _, ev := range evs {
+		if ev.final {
+			return ev.result, true, ev.err
+		}
+		if cl.back == nil {
+			continue
+		}
+		r := &Request{Method: ev.method, Params: ev.params, Version: c.opts.Session.Version(), Session: c.opts.Session, Peer: c}
+		if _, err := cl.back.Serve(cl.ctx, r); err != nil {
+			c.opts.Logger.Debug("a notification did not reach the caller", "peer", c.opts.Name, "method", ev.method, "err", err)
+		}
+	}
+	return nil, false, nil
+}
+
+type callerKey struct{}
+
+// WithCaller says on whose behalf calls under ctx are made. A connection that
+// several sessions share needs it to know whom a message of the server is for.
+// Forward does it.
+func WithCaller(ctx context.Context, s *Session) context.Context {
+	return context.WithValue(ctx, callerKey{}, s)
+}
+
+// Caller returns the session that WithCaller set, or nil.
+func Caller(ctx context.Context) *Session {
+	s, _ := ctx.Value(callerKey{}).(*Session)
+	return s
+}
+
+// Call implements Peer. Ids are the connection's own, and so is the progress
+// token: the caller's comes back in the notifications that back gets.
+func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, back Handler) (json.RawMessage, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cl := &call{back: back, ctx: ctx, ready: make(chan struct{}, 1)}
+	if s := Caller(ctx); s != nil {
+		cl.owner = s
+	} else {
+		cl.owner = cl
+	}
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return nil, c.err
+	}
+	c.nextID++
+	cl.id = c.nextID
+	c.mu.Unlock()
+
+	params, token, err := SwapProgressToken(params, cl.id)
+	if err != nil {
+		return nil, err
+	}
+	cl.token = token
+	id := jsonrpc.IntID(cl.id)
+	msg := jsonrpc.AppendRequest(make([]byte, 0, len(params)+len(method)+64), id, method, params)
+
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return nil, c.err
+	}
+	c.calls[cl.id] = cl
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.calls, cl.id)
+		c.mu.Unlock()
+		cancel()
+		cl.held.Wait()
+	}()
+	if err := c.send(ctx, msg); err != nil {
+		return nil, err
+	}
+	for {
+		select {
+		case <-cl.ready:
+			if result, done, err := cl.deliver(c, cl.take()); done {
+				return result, err
+			}
+		case <-ctx.Done():
+			c.abandon(cl, method, ctx)
+			return nil, ctx.Err()
+		case <-c.ctx.Done():
+			// The response may have come in just before the end.
+			if result, done, err := cl.deliver(c, cl.take()); done {
+				return result, err
+			}
+			return nil, c.Err()
+		}
+	}
+}
+
+// abandon tells the other side that nobody waits for the call any more.
+// initialize must not be cancelled (every version's lifecycle section).
+func (c *Conn) abandon(cl *call, method string, ctx context.Context) {
+	if method == "initialize" {
+		return
+	}
+	reason := "cancelled"
+	if ctx.Err() == context.DeadlineExceeded {
+		reason = "timed out"
+	}
+	params := fmt.Appendf(nil, `{"requestId":%d,"reason":%q}`, cl.id, reason)
+	msg := jsonrpc.AppendNotification(nil, "notifications/cancelled", params)
+	select {
+	case c.out <- msg:
+	default: // the writer is stuck; the other side is not listening anyway
+	}
+}
+
+// SwapProgressToken replaces params._meta.progressToken by n and returns the
+// old token, a clone. Params without one are returned as they are, with a nil
+// token.
+func SwapProgressToken(params json.RawMessage, n int64) (out, token json.RawMessage, err error) {
+	var top [1][]byte
+	if !rawjson.IsObject(params) {
+		return params, nil, nil
+	}
+	if err := rawjson.Fields(params, []string{"_meta"}, top[:]); err != nil {
+		return nil, nil, Errorf(KindInvalidParams, "params: %v", err)
+	}
+	meta := top[0]
+	if !rawjson.IsObject(meta) {
+		return params, nil, nil
+	}
+	if err := rawjson.Fields(meta, []string{"progressToken"}, top[:]); err != nil {
+		return nil, nil, Errorf(KindInvalidParams, "params._meta: %v", err)
+	}
+	if top[0] == nil {
+		return params, nil, nil
+	}
+	token = append(json.RawMessage(nil), top[0]...)
+	if meta, err = rawjson.Set(meta, "progressToken", []byte(jsonrpc.IntID(n))); err != nil {
+		return nil, nil, Errorf(KindInvalidParams, "params._meta: %v", err)
+	}
+	if out, err = rawjson.Set(params, "_meta", meta); err != nil {
+		return nil, nil, Errorf(KindInvalidParams, "params: %v", err)
+	}
+	return out, token, nil
+}

@@ -1,0 +1,208 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Lifecycle is the part of a server that is the same for every surface: the
+// handshake of the legacy era, server/discover of the modern one, ping and
+// logging/setLevel. Everything else goes to Next, whose results it completes
+// with what the modern era asks of every result.
+type Lifecycle struct {
+	// ServerInfo is the raw {"name","version",…} object.
+	ServerInfo json.RawMessage
+	// Instructions tell the model how to use the server; may be empty.
+	Instructions string
+	// Capabilities returns the raw capabilities object for the version of r.
+	Capabilities func(r *Request) json.RawMessage
+	// Next serves everything else.
+	Next Handler
+}
+
+// Serve implements Handler.
+func (l *Lifecycle) Serve(ctx context.Context, r *Request) (json.RawMessage, error) {
+	switch r.Method {
+	case "initialize":
+		return l.initialize(r)
+	case "notifications/initialized":
+		return nil, nil
+	}
+	if r.Modern() {
+		switch r.Method {
+		case "server/discover":
+			return l.discover(r), nil
+		case "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+			// Removed by 2026-07-28.
+			return nil, MethodNotFound(r.Method)
+		}
+		result, err := l.Next.Serve(ctx, r)
+		if err != nil || r.IsNotification() {
+			return nil, err
+		}
+		return Complete(result, l.ServerInfo), nil
+	}
+	switch r.Method {
+	case "ping":
+		return json.RawMessage("{}"), nil
+	case "server/discover":
+		return nil, Errorf(KindInvalidParams, "server/discover needs params._meta[%q]", MetaVersion)
+	}
+	if r.Version == "" && !r.IsNotification() {
+		return nil, Errorf(KindInvalidRequest, "%s before initialize: send initialize first, or put params._meta[%q] on every request", r.Method, MetaVersion)
+	}
+	if r.Method == "logging/setLevel" {
+		level := rawjson.Text(rawjson.Get(r.Params, "level"))
+		if LogSeverity(level) < 0 {
+			return nil, Errorf(KindInvalidParams, "level must be one of %v", logLevels)
+		}
+		r.Session.SetLogLevel(level)
+		return json.RawMessage("{}"), nil
+	}
+	return l.Next.Serve(ctx, r)
+}
+
+func (l *Lifecycle) initialize(r *Request) (json.RawMessage, error) {
+	if r.IsNotification() {
+		return nil, nil
+	}
+	if r.Version != "" {
+		return nil, Errorf(KindInvalidRequest, "this session is initialized already")
+	}
+	version, err := Handshaken(r)
+	if err != nil {
+		return nil, err
+	}
+	probe := *r
+	probe.Version = version
+	out := append([]byte(`{"protocolVersion":`), rawjson.Quote(version)...)
+	return l.hello(out, &probe), nil
+}
+
+// Handshaken reads the params of an initialize request into its session and
+// returns the version to answer.
+func Handshaken(r *Request) (version string, err error) {
+	var out [3][]byte
+	if err := rawjson.Fields(r.Params, []string{"protocolVersion", "capabilities", "clientInfo"}, out[:]); err != nil {
+		return "", Errorf(KindInvalidParams, "initialize: %v", err)
+	}
+	requested, err := rawjson.String(out[0])
+	if err != nil {
+		return "", Errorf(KindInvalidParams, "initialize: protocolVersion must be a string")
+	}
+	version = Negotiate(requested)
+	r.Session.SetVersion(version)
+	r.Session.SetClient(out[2], out[1])
+	return version, nil
+}
+
+func (l *Lifecycle) discover(r *Request) json.RawMessage {
+	out := []byte(`{"supportedVersions":[`)
+	for i, v := range Versions {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = rawjson.AppendString(out, v)
+	}
+	out = append(out, ']')
+	return Complete(Cacheable(l.hello(out, r), 0, "private"), l.ServerInfo)
+}
+
+// hello finishes an initialize or discover result.
+func (l *Lifecycle) hello(out []byte, r *Request) json.RawMessage {
+	out = append(out, `,"capabilities":`...)
+	out = append(out, l.Capabilities(r)...)
+	if !r.Modern() {
+		out = append(out, `,"serverInfo":`...)
+		out = append(out, l.ServerInfo...)
+	}
+	if l.Instructions != "" {
+		out = append(out, `,"instructions":`...)
+		out = rawjson.AppendString(out, l.Instructions)
+	}
+	return append(out, '}')
+}
+
+// Complete adds to a result what 2026-07-28 asks of every one: resultType
+// "complete" and the server's info in _meta. What is there already stays.
+func Complete(result, serverInfo json.RawMessage) json.RawMessage {
+	var out [2][]byte
+	if len(result) == 0 {
+		result = json.RawMessage("{}")
+	}
+	if rawjson.Fields(result, []string{"resultType", "_meta"}, out[:]) != nil {
+		return result
+	}
+	if out[0] == nil {
+		result = Prepend(result, `"resultType":"complete"`)
+	}
+	if len(serverInfo) > 0 && rawjson.Get(out[1], MetaServerInfo) == nil {
+		if r, err := rawjson.SetPath(result, serverInfo, "_meta", MetaServerInfo); err == nil {
+			result = r
+		}
+	}
+	return result
+}
+
+// Cacheable adds the caching fields that 2026-07-28 asks of discover, the four
+// lists and resources/read. What is there already stays.
+func Cacheable(result json.RawMessage, ttlMs int, scope string) json.RawMessage {
+	var out [2][]byte
+	if rawjson.Fields(result, []string{"ttlMs", "cacheScope"}, out[:]) != nil {
+		return result
+	}
+	if out[1] == nil {
+		result = Prepend(result, `"cacheScope":"`+scope+`"`)
+	}
+	if out[0] == nil {
+		result = Prepend(result, `"ttlMs":`+strconv.Itoa(ttlMs))
+	}
+	return result
+}
+
+// Prepend puts a member, written as JSON text, first into an object.
+func Prepend(obj json.RawMessage, member string) json.RawMessage {
+	i := rawjson.SkipSpace(obj, 0)
+	if i >= len(obj) || obj[i] != '{' {
+		return obj
+	}
+	out := make([]byte, 0, len(obj)+len(member)+1)
+	out = append(out, '{')
+	out = append(out, member...)
+	if j := rawjson.SkipSpace(obj, i+1); j < len(obj) && obj[j] != '}' {
+		out = append(out, ',')
+	}
+	return append(out, obj[i+1:]...)
+}
+
+// logLevels are the levels of notifications/message, least severe first.
+var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// LogSeverity returns a rank of a log level: greater is more severe, -1 is no
+// level.
+func LogSeverity(level string) int {
+	for i, l := range logLevels {
+		if l == level {
+			return i
+		}
+	}
+	return -1
+}
+
+// ClientCapabilities returns what the sender of r declared it can do: in the
+// modern era with the request itself, else in the handshake. Nil where it
+// declared nothing.
+func (r *Request) ClientCapabilities() json.RawMessage {
+	if r.Modern() {
+		m, err := ParseMeta(r.Params)
+		if err != nil {
+			return nil
+		}
+		return m.ClientCapabilities
+	}
+	_, caps := r.Session.Client()
+	return caps
+}

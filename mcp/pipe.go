@@ -1,0 +1,70 @@
+package mcp
+
+import (
+	"bytes"
+	"io"
+	"sync"
+)
+
+// pipeLen is how many messages wait in one direction of a Pipe.
+const pipeLen = 64
+
+// Pipe returns the two ends of an in-memory stream: what one writes, the other
+// reads. Closing either end ends both, after what was written has been read.
+// It is the transport for tests and for servers that live in this process.
+func Pipe() (Stream, Stream) {
+	ab, ba := make(chan []byte, pipeLen), make(chan []byte, pipeLen)
+	shared := &pipeEnd{done: make(chan struct{})}
+	return &pipeStream{in: ba, out: ab, end: shared}, &pipeStream{in: ab, out: ba, end: shared}
+}
+
+type pipeEnd struct {
+	once sync.Once
+	done chan struct{}
+}
+
+type pipeStream struct {
+	in  <-chan []byte
+	out chan<- []byte
+	end *pipeEnd
+}
+
+var _ Stream = (*pipeStream)(nil)
+
+func (p *pipeStream) Read() ([]byte, error) {
+	select {
+	case msg := <-p.in:
+		return msg, nil
+	default:
+	}
+	select {
+	case msg := <-p.in:
+		return msg, nil
+	case <-p.end.done:
+		select {
+		case msg := <-p.in:
+			return msg, nil
+		default:
+			return nil, io.EOF
+		}
+	}
+}
+
+func (p *pipeStream) Write(msg []byte) error {
+	select {
+	case <-p.end.done:
+		return io.ErrClosedPipe
+	default:
+	}
+	select {
+	case p.out <- bytes.Clone(msg):
+		return nil
+	case <-p.end.done:
+		return io.ErrClosedPipe
+	}
+}
+
+func (p *pipeStream) Close() error {
+	p.end.once.Do(func() { close(p.end.done) })
+	return nil
+}

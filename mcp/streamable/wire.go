@@ -1,0 +1,144 @@
+// Package streamable is MCP over streamable HTTP, both sides, in every protocol
+// version: [Server] answers agents, [Client] talks to a server. Bytes of params
+// and results pass through unread.
+//
+//	legacy (2024-11-05 … 2025-11-25)            modern (2026-07-28)
+//
+//	POST initialize      ─▶ JSON, Mcp-Session-Id  POST any request ─▶ JSON, or SSE:
+//	POST request         ─▶ JSON, or SSE:           Mcp-Method, Mcp-Name, Mcp-Param-*
+//	                          notification …        and _meta in every request
+//	                          request ◀ POST answer ◀ notification …
+//	                          response              ◀ response
+//	POST notification    ─▶ 202                   closing the response cancels
+//	GET  (Last-Event-ID) ─▶ SSE: what belongs
+//	                          to no call
+//	DELETE               ─▶ ends the session
+//
+// The wire itself is in wire.go (headers, encodings) and event.go (server-sent
+// events): pure functions and a reader, shared by both sides and by mcp/sse.
+// The package knows nothing of tools, upstreams or who may call what.
+package streamable
+
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Names of HTTP headers, in the canonical form of net/http, so that they may be
+// used as keys of an http.Header.
+const (
+	// HeaderSession bears the id of a legacy session.
+	HeaderSession = "Mcp-Session-Id"
+	// HeaderVersion bears the protocol version (from 2025-06-18 on).
+	HeaderVersion = "Mcp-Protocol-Version"
+	// HeaderMethod repeats the body's method (2026-07-28).
+	HeaderMethod = "Mcp-Method"
+	// HeaderName repeats the name or uri that a request is about (2026-07-28).
+	// Its value is encoded with EncodeHeaderValue.
+	HeaderName = "Mcp-Name"
+	// HeaderParamPrefix begins the headers that repeat arguments whose schema
+	// has an "x-mcp-header" (2026-07-28).
+	HeaderParamPrefix = "Mcp-Param-"
+	// HeaderLastEventID asks for what came after an event.
+	HeaderLastEventID = "Last-Event-Id"
+)
+
+// Media types of bodies.
+const (
+	ContentJSON = "application/json"
+	ContentSSE  = "text/event-stream"
+	acceptBoth  = ContentJSON + ", " + ContentSSE
+)
+
+// The sentinel around a header value that is base64 (2026-07-28).
+const (
+	sentinelPrefix = "=?base64?"
+	sentinelSuffix = "?="
+)
+
+// ErrHeaderEncoding is returned for a header value that has the base64
+// sentinel around something that is not base64.
+var ErrHeaderEncoding = errors.New("not base64 between the sentinels =?base64? and ?=")
+
+// EncodeHeaderValue returns s as the value of Mcp-Name or Mcp-Param-*: as it is
+// where that is safe, else as base64 between sentinels. Unsafe are control and
+// non-ASCII bytes, white space at an end, and what looks like the sentinel
+// itself.
+func EncodeHeaderValue(s string) string {
+	if headerSafe(s) {
+		return s
+	}
+	return sentinelPrefix + base64.StdEncoding.EncodeToString([]byte(s)) + sentinelSuffix
+}
+
+func headerSafe(s string) bool {
+	if s == "" {
+		return true
+	}
+	if s[0] == ' ' || s[len(s)-1] == ' ' {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return !strings.HasPrefix(s, sentinelPrefix) || !strings.HasSuffix(s, sentinelSuffix)
+}
+
+// DecodeHeaderValue is the inverse of EncodeHeaderValue. A value without the
+// sentinels is returned as it is.
+func DecodeHeaderValue(v string) (string, error) {
+	body, ok := strings.CutPrefix(v, sentinelPrefix)
+	if !ok {
+		return v, nil
+	}
+	if body, ok = strings.CutSuffix(body, sentinelSuffix); !ok {
+		return v, nil
+	}
+	b, err := base64.StdEncoding.DecodeString(body)
+	if err != nil {
+		return "", ErrHeaderEncoding
+	}
+	return string(b), nil
+}
+
+// NameParam returns which of a method's params the header Mcp-Name repeats:
+// "name", "uri", or "" where the method has none.
+func NameParam(method string) string {
+	switch method {
+	case "tools/call", "prompts/get":
+		return "name"
+	case "resources/read":
+		return "uri"
+	}
+	return ""
+}
+
+// ValidSessionID reports whether id may be a session id: 1 to 1024 visible
+// ASCII characters.
+func ValidSessionID(id string) bool {
+	if id == "" || len(id) > 1024 {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] < 0x21 || id[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+// versionInHeader reports whether requests of a legacy session of this version
+// bear the header MCP-Protocol-Version.
+func versionInHeader(version string) bool { return version >= mcp.V20250618 }
+
+// mediaType returns the media type of a Content-Type header without its
+// parameters, in lower case.
+func mediaType(contentType string) string {
+	t, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
