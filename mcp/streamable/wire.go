@@ -14,7 +14,7 @@
 //	                          to no call
 //	DELETE               ─▶ ends the session
 //
-// The wire itself is in wire.go (headers, encodings) and event.go (server-sent
+// The wire itself is in wire.go (headers, encodings) and wire_event.go (server-sent
 // events): pure functions and a reader, shared by both sides and by mcp/sse.
 // The package knows nothing of tools, upstreams or who may call what.
 package streamable
@@ -23,8 +23,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"strings"
-
-	"github.com/weir-mcp/weir/mcp"
 )
 
 // Names of HTTP headers, in the canonical form of net/http, so that they may be
@@ -131,10 +129,6 @@ func ValidSessionID(id string) bool {
 	}
 	return true
 }
-
-// versionInHeader reports whether requests of a legacy session of this version
-// bear the header MCP-Protocol-Version.
-func versionInHeader(version string) bool { return version >= mcp.V20250618 }
 
 // mediaType returns the media type of a Content-Type header without its
 // parameters, in lower case.

@@ -1,0 +1,296 @@
+package streamable
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Event is one server-sent event.
+type Event struct {
+	// ID is the event's id, "" where it has none.
+	ID string
+	// Name is the event's type, "" for the default "message".
+	Name string
+	// Data is the payload. Nil means that the event has no data line; an empty
+	// one is the priming event of 2025-11-25, which only tells an id.
+	Data []byte
+	// Retry is how long the client should wait before it connects again; it
+	// counts only when HasRetry is set, because zero is a value.
+	Retry    time.Duration
+	HasRetry bool
+	// Truncated tells, when read, that the stream ended before the blank line
+	// that should end the event. The SSE standard drops such an event; a caller
+	// may use one whose data is whole by itself.
+	Truncated bool
+}
+
+// AppendEvent appends the event as it goes over the wire, with the blank line
+// at its end. Every CR, LF and CRLF in Data starts a new data line, so raw
+// newlines between a message's tokens cannot break the frame. CR, LF and NUL
+// are left out of ID and Name.
+func AppendEvent(dst []byte, e Event) []byte {
+	if e.Name != "" {
+		dst = appendField(dst, "event: ", e.Name)
+	}
+	if e.ID != "" {
+		dst = appendField(dst, "id: ", e.ID)
+	}
+	if e.HasRetry {
+		dst = append(dst, "retry: "...)
+		dst = strconv.AppendInt(dst, max(0, e.Retry.Milliseconds()), 10)
+		dst = append(dst, '\n')
+	}
+	if e.Data != nil {
+		dst = appendData(dst, e.Data)
+	}
+	return append(dst, '\n')
+}
+
+func appendData(dst, data []byte) []byte {
+	for {
+		dst = append(dst, "data: "...)
+		n := bytes.IndexByte(data, '\n')
+		if cr := bytes.IndexByte(data[:max(n, 0)], '\r'); cr >= 0 {
+			n = cr
+		} else if n < 0 {
+			n = bytes.IndexByte(data, '\r')
+		}
+		if n < 0 {
+			dst = append(dst, data...)
+			return append(dst, '\n')
+		}
+		dst = append(dst, data[:n]...)
+		dst = append(dst, '\n')
+		if data[n] == '\r' && n+1 < len(data) && data[n+1] == '\n' {
+			n++
+		}
+		data = data[n+1:]
+	}
+}
+
+func appendField(dst []byte, field, value string) []byte {
+	dst = append(dst, field...)
+	for i := range len(value) {
+		if c := value[i]; c != '\r' && c != '\n' && c != 0 {
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '\n')
+}
+
+// AppendComment appends a comment, which keeps a connection alive and is seen
+// by nobody.
+func AppendComment(dst []byte, text string) []byte {
+	dst = appendField(dst, ": ", text)
+	return append(dst, '\n')
+}
+
+// ErrEventTooLarge is returned for an event over the reader's bound.
+var ErrEventTooLarge = errors.New("server-sent event over the bound")
+
+const (
+	readBuffer = 8 << 10
+	// maxEmptyReads is how often a Reader may return nothing and no error.
+	maxEmptyReads = 100
+)
+
+// EventReader reads server-sent events as the WHATWG standard defines them:
+// lines end in CR, LF or CRLF, data lines are joined with LF, comments and
+// unknown fields are skipped, a byte order mark at the start is dropped. It is
+// not safe for concurrent use.
+type EventReader struct {
+	r        io.Reader
+	max      int
+	buf      []byte // read but not parsed: buf[pos:end]
+	pos, end int
+	line     []byte // the start of a line that crosses reads
+	skipLF   bool   // the last line ended in CR
+	began    bool   // the byte order mark has been looked for
+	err      error
+
+	ev   Event
+	some bool // ev has a field
+}
+
+// NewEventReader returns a reader of the events in r. An event, and a line, of
+// more than maxEvent bytes is ErrEventTooLarge.
+func NewEventReader(r io.Reader, maxEvent int) *EventReader {
+	return &EventReader{r: r, max: maxEvent, buf: make([]byte, readBuffer)}
+}
+
+// Next returns the next event that has an id, a retry time or data. Its Data
+// belongs to the caller. At the end of the stream it returns io.EOF, and after
+// any error that error again.
+func (r *EventReader) Next() (Event, error) {
+	for {
+		if r.err != nil {
+			return r.ended()
+		}
+		if r.pos == r.end {
+			r.fill()
+			continue
+		}
+		if r.skipLF {
+			r.skipLF = false
+			if r.buf[r.pos] == '\n' {
+				r.pos++
+				continue
+			}
+		}
+		chunk := r.buf[r.pos:r.end]
+		n := bytes.IndexByte(chunk, '\n')
+		upto := chunk
+		if n >= 0 {
+			upto = chunk[:n]
+		}
+		if cr := bytes.IndexByte(upto, '\r'); cr >= 0 {
+			n = cr
+			r.skipLF = true
+		}
+		if n < 0 {
+			r.pos = r.end
+			if len(r.line)+len(chunk)+len(r.ev.Data) > r.max {
+				r.err = ErrEventTooLarge
+				continue
+			}
+			r.line = append(r.line, chunk...)
+			continue
+		}
+		r.pos += n + 1
+		if len(r.line)+n+len(r.ev.Data) > r.max {
+			r.err = ErrEventTooLarge
+			continue
+		}
+		if len(r.line) == 0 {
+			r.field(chunk[:n], false)
+			if n > 0 {
+				continue
+			}
+		} else {
+			line := append(r.line, chunk[:n]...)
+			// The bytes may become the event's data, so they are not used again.
+			r.line = nil
+			r.field(line, true)
+			continue
+		}
+		if ev, ok := r.take(); ok {
+			return ev, nil
+		}
+	}
+}
+
+// ended tells how the stream ended, after an event that lacks only its blank
+// line.
+func (r *EventReader) ended() (Event, error) {
+	if r.err == io.EOF && len(r.line) == 0 && r.some {
+		if ev, ok := r.take(); ok {
+			ev.Truncated = true
+			return ev, nil
+		}
+	}
+	if r.err == io.EOF && len(r.line) > 0 {
+		line := r.line
+		r.line = nil
+		r.field(line, true)
+		return r.ended()
+	}
+	r.line, r.ev, r.some = nil, Event{}, false
+	return Event{}, r.err
+}
+
+func (r *EventReader) take() (Event, bool) {
+	ev, some := r.ev, r.some
+	r.ev, r.some = Event{}, false
+	return ev, some
+}
+
+func (r *EventReader) fill() {
+	r.pos, r.end = 0, 0
+	for range maxEmptyReads {
+		n, err := r.r.Read(r.buf[r.end:])
+		r.end += n
+		if err != nil {
+			// What was read is parsed first: the error comes back at once with
+			// the next Read, and is kept here where it would not.
+			if n == 0 {
+				r.err = err
+			} else {
+				r.r = failed{err}
+			}
+		}
+		if !r.began && err == nil && r.end < 3 && bytes.HasPrefix(bom, r.buf[:r.end]) {
+			continue
+		}
+		if r.end > 0 || err != nil {
+			if !r.began {
+				r.began = true
+				r.pos = len(r.buf[:r.end]) - len(bytes.TrimPrefix(r.buf[:r.end], bom))
+			}
+			return
+		}
+	}
+	if r.end == 0 {
+		r.err = io.ErrNoProgress
+	}
+}
+
+var bom = []byte("\xef\xbb\xbf")
+
+type failed struct{ err error }
+
+func (f failed) Read([]byte) (int, error) { return 0, f.err }
+
+// field takes one line without its end. owned says that the line is not part
+// of the buffer and may be kept.
+func (r *EventReader) field(line []byte, owned bool) {
+	name, value, _ := bytes.Cut(line, []byte{':'})
+	if len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+	}
+	switch string(name) {
+	case "data":
+		switch {
+		case r.ev.Data != nil:
+			r.ev.Data = append(append(r.ev.Data, '\n'), value...)
+		case owned:
+			r.ev.Data = value[:len(value):len(value)]
+			if r.ev.Data == nil {
+				r.ev.Data = []byte{}
+			}
+		default:
+			r.ev.Data = append(make([]byte, 0, len(value)), value...)
+		}
+		r.some = true
+	case "id":
+		if bytes.IndexByte(value, 0) < 0 && len(value) > 0 {
+			r.ev.ID = string(value)
+			r.some = true
+		}
+	case "event":
+		r.ev.Name = string(value)
+	case "retry":
+		if ms, ok := digits(value); ok {
+			r.ev.Retry, r.ev.HasRetry = time.Duration(ms)*time.Millisecond, true
+			r.some = true
+		}
+	}
+}
+
+// maxRetry bounds a retry time, so that it fits a Duration and a server cannot
+// stop its client for good.
+const maxRetry = int64(time.Hour / time.Millisecond)
+
+func digits(b []byte) (int64, bool) {
+	if len(b) == 0 || strings.Trim(string(b), "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	if err != nil {
+		n = maxRetry
+	}
+	return min(n, maxRetry), true
+}
