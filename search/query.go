@@ -1,0 +1,106 @@
+package search
+
+import (
+	"math"
+	"slices"
+)
+
+// What of a query is read at most.
+const (
+	maxQuery = 8 << 10 // bytes
+	maxWords = 96      // distinct words
+)
+
+// word is one distinct word of a query.
+type word struct {
+	raw    []byte
+	stem   []byte // dictionary form
+	weight float32
+}
+
+// parse fills s.words with the distinct words of the query in reading order. Stop words are left out unless there is
+// nothing else; framing words count less.
+func (s *scratch) parse(query string) {
+	query = cut(query, maxQuery)
+	s.words, s.letters = s.words[:0], s.letters[:0]
+	s.keepStops = false
+	s.an.text(query)
+	if len(s.words) == 0 {
+		s.keepStops = true
+		s.an.text(query)
+	}
+}
+
+// word takes one token of the query.
+func (s *scratch) word(tok []byte) {
+	if len(s.words) == maxWords || !s.keepStops && stopWords[string(tok)] {
+		return
+	}
+	for i := range s.words {
+		if string(s.words[i].raw) == string(tok) {
+			return
+		}
+	}
+	start := len(s.letters)
+	s.letters = append(s.letters, tok...)
+	mid := len(s.letters)
+	s.letters = appendStem(s.letters, tok)
+	w := word{raw: s.letters[start:mid:mid], stem: slices.Clip(s.letters[mid:]), weight: 1}
+	if faintWords[string(w.stem)] {
+		w.weight = s.v.t.faint
+	}
+	s.words = append(s.words, w)
+}
+
+// weigh sets the BM25 weight of every term that the words ask for.
+func (s *scratch) weigh() {
+	t, v := s.v.t, s.v
+	for _, w := range s.words {
+		wantTerm(s, w.raw, t.raw*w.weight, unlimited)
+		wantTerm(s, w.stem, w.weight, unlimited)
+		// A synonym must not count more than the word itself for being rarer in this catalog.
+		limit := unlimited
+		if id, ok := v.dict[string(w.stem)]; ok {
+			limit = v.idf[id]
+		}
+		for _, other := range verbSynonyms[string(w.stem)] {
+			wantTerm(s, other, t.verb*w.weight, limit)
+		}
+		for _, other := range nounSynonyms[string(w.stem)] {
+			wantTerm(s, other, t.noun*w.weight, limit)
+		}
+	}
+}
+
+// unlimited bounds no idf.
+const unlimited float32 = math.MaxFloat32
+
+// wantTerm raises the weight of a term to x times its idf, the idf bounded by limit.
+func wantTerm[T string | []byte](s *scratch, term T, x, limit float32) {
+	id, ok := s.v.dict[string(term)]
+	if !ok {
+		return
+	}
+	w := &s.terms[id].lexical
+	*w = max(*w, x*min(s.v.idf[id], limit))
+}
+
+// spread sets the n-gram product of every term that shares enough with the query.
+func (s *scratch) spread() {
+	g := &s.v.grams
+	for _, w := range s.words {
+		s.padded = padded(s.padded, w.raw)
+		eachGram(s.padded, func(h uint32) {
+			b := h & g.mask
+			x := g.square[b] * w.weight
+			for _, id := range g.terms[g.starts[b]:g.starts[b+1]] {
+				s.terms[id].gram += x
+			}
+		})
+	}
+	for id, mass := range g.mass {
+		if s.terms[id].gram < s.v.t.cover*mass {
+			s.terms[id].gram = 0
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package search
+
+import (
+	"slices"
+	"strings"
+)
+
+// field numbers the parts of a Doc that are weighted apart.
+type field int
+
+const (
+	fieldServer field = iota
+	fieldName
+	fieldTitle
+	fieldDescription
+	fieldTags
+	fieldParamName
+	fieldParamText
+	fields
+)
+
+// What of one document is read at most; the rest of a longer text is not indexed.
+const (
+	maxText   = 16 << 10 // bytes of one text
+	maxTags   = 64
+	maxParams = 256
+)
+
+// A posting says how strongly a term speaks for a document of its segment: the field-weighted, length-normalised and
+// saturated frequency, in 0..1.
+type posting struct {
+	doc    uint32
+	weight float32
+}
+
+// segment is the index of one upstream's documents. It is immutable and refers to nothing outside itself, so it is
+// shared by every Index that has it; all that depends on other upstreams (idf, norms, numbering) lives in the view.
+type segment struct {
+	upstream string
+	ids      []string
+	servers  []string // server of each document
+	terms    []string // raw tokens, and stems with stemMark in front
+	starts   []uint32 // the postings of terms[i] are postings[starts[i]:starts[i+1]]
+	postings []posting
+	pairs    []uint32 // sorted pair hashes of each document
+	pairEnds []uint32 // the pairs of document d end at pairEnds[d]
+}
+
+// df is the number of the segment's documents that hold its term i.
+func (s *segment) df(i int) int { return int(s.starts[i+1] - s.starts[i]) }
+
+// list returns the postings of its term i.
+func (s *segment) list(i int) []posting { return s.postings[s.starts[i]:s.starts[i+1]] }
+
+// hasPair reports whether document d has the pair h.
+func (s *segment) hasPair(d int, h uint32) bool {
+	start := uint32(0)
+	if d > 0 {
+		start = s.pairEnds[d-1]
+	}
+	_, ok := slices.BinarySearch(s.pairs[start:s.pairEnds[d]], h)
+	return ok
+}
+
+// stemMark starts the dictionary entry of a stem, so that a stem never meets a raw token of the same letters.
+const stemMark = '\x01'
+
+// builder gathers one segment.
+type builder struct {
+	t       *tuning
+	seg     *segment
+	ids     map[string]uint32
+	lists   [][]posting
+	counts  [][fields]float32 // of each term in the document at hand
+	touched []uint32          // terms of the document at hand
+	lengths [fields]float32
+	pairs   []uint32 // of the document at hand
+	field   field
+	prev    []byte // stem before the token at hand in this text; empty at its start
+	stem    []byte
+	an      analyzer
+}
+
+func newSegment(t *tuning, upstream string, docs []Doc) *segment {
+	s := &segment{
+		upstream: strings.Clone(upstream),
+		ids:      make([]string, len(docs)),
+		servers:  make([]string, len(docs)),
+		pairEnds: make([]uint32, len(docs)),
+	}
+	b := &builder{t: t, seg: s, ids: map[string]uint32{}}
+	b.an.emit = b.token
+	servers := map[string]string{"": s.upstream}
+	for i, d := range docs {
+		// Whatever outlives the call is cloned: the caller's strings may be slices of a whole message.
+		s.ids[i] = strings.Clone(d.ID)
+		if _, ok := servers[d.Server]; !ok {
+			name := strings.Clone(d.Server)
+			servers[name] = name
+		}
+		s.servers[i] = servers[d.Server]
+		d.Server = s.servers[i]
+		b.doc(uint32(i), d)
+	}
+	b.pack()
+	return s
+}
+
+// pack orders the terms and moves terms and postings to memory of exactly their size. The order makes the sums of a
+// document's score, and so their rounding, the same whatever order the documents came in.
+func (b *builder) pack() {
+	s := b.seg
+	postings, letters := 0, 0
+	s.terms = make([]string, 0, len(b.ids))
+	for term, id := range b.ids {
+		s.terms = append(s.terms, term)
+		letters += len(term)
+		postings += len(b.lists[id])
+	}
+	slices.Sort(s.terms)
+	var all strings.Builder
+	all.Grow(letters)
+	for _, term := range s.terms {
+		all.WriteString(term)
+	}
+	rest := all.String()
+	s.starts = make([]uint32, 1, len(s.terms)+1)
+	s.postings = make([]posting, 0, postings)
+	for i, term := range s.terms {
+		s.terms[i], rest = rest[:len(term)], rest[len(term):]
+		s.postings = append(s.postings, b.lists[b.ids[term]]...)
+		s.starts = append(s.starts, uint32(len(s.postings)))
+	}
+	s.pairs = slices.Clip(slices.Clone(s.pairs))
+}
+
+func (b *builder) doc(n uint32, d Doc) {
+	b.text(fieldServer, d.Server)
+	b.text(fieldName, d.Name)
+	if d.Title != d.Name {
+		b.text(fieldTitle, d.Title)
+	}
+	b.text(fieldDescription, d.Description)
+	for _, tag := range d.Tags[:min(len(d.Tags), maxTags)] {
+		b.text(fieldTags, tag)
+	}
+	for _, p := range d.Params[:min(len(d.Params), maxParams)] {
+		b.text(fieldParamName, p.Name)
+		b.text(fieldParamText, p.Description)
+	}
+	b.weigh(n)
+	slices.Sort(b.pairs)
+	b.seg.pairs = append(b.seg.pairs, slices.Compact(b.pairs)...)
+	b.seg.pairEnds[n] = uint32(len(b.seg.pairs))
+	b.pairs = b.pairs[:0]
+}
+
+// weigh turns the counts of document n into postings and clears them.
+func (b *builder) weigh(n uint32) {
+	var scale [fields]float32
+	for f, p := range b.t.fields {
+		// A field of stop words only has no length; it is taken for one of a single word.
+		scale[f] = p.weight / (1 - p.b + p.b*max(1, b.lengths[f])/p.pivot)
+	}
+	for _, id := range b.touched {
+		tf := float32(0)
+		for f, c := range b.counts[id] {
+			tf += scale[f] * c
+		}
+		b.counts[id] = [fields]float32{}
+		b.lists[id] = append(b.lists[id], posting{n, tf / (b.t.k1 + tf)})
+	}
+	b.touched = b.touched[:0]
+	b.lengths = [fields]float32{}
+}
+
+func (b *builder) text(f field, s string) {
+	b.field = f
+	b.prev = b.prev[:0]
+	b.an.text(cut(s, maxText))
+}
+
+// token counts one token and its stem. Stop words are kept in names only: there they may be all there is ("whoami").
+func (b *builder) token(tok []byte) {
+	stop := stopWords[string(tok)]
+	if stop && b.field >= fieldDescription {
+		return
+	}
+	b.count(tok)
+	b.stem = appendStem(b.stem[:0], tok)
+	b.count(b.stem)
+	if stop {
+		return
+	}
+	b.lengths[b.field]++
+	if len(b.prev) > 0 {
+		b.pairs = append(b.pairs, pairHash(b.prev, b.stem))
+	}
+	b.prev = append(b.prev[:0], b.stem...)
+}
+
+func (b *builder) count(term []byte) {
+	id, ok := b.ids[string(term)]
+	if !ok {
+		id = uint32(len(b.ids))
+		b.ids[string(term)] = id
+		b.lists = append(b.lists, nil)
+		b.counts = append(b.counts, [fields]float32{})
+	}
+	c := &b.counts[id]
+	if *c == ([fields]float32{}) {
+		b.touched = append(b.touched, id)
+	}
+	c[b.field]++
+}
+
+// appendStem appends the dictionary form of tok's stem to dst.
+func appendStem(dst, tok []byte) []byte {
+	dst = append(dst, stemMark)
+	n := len(dst)
+	dst = append(dst, tok...)
+	for _, c := range tok {
+		if c < 'a' || c > 'z' {
+			return dst
+		}
+	}
+	return dst[:n+len(stem(dst[n:]))]
+}
+
+// pairHash numbers two neighbouring stems. Two pairs that meet by chance give a document a bonus of a fraction of one
+// term, which is why the pairs need no dictionary.
+func pairHash(a, b []byte) uint32 {
+	h := uint32(fnvOffset)
+	for _, c := range a {
+		h = (h ^ uint32(c)) * fnvPrime
+	}
+	for _, c := range b {
+		h = (h ^ uint32(c)) * fnvPrime
+	}
+	return h
+}
+
+// The constants of the 32-bit FNV-1a hash.
+const (
+	fnvOffset = 2166136261
+	fnvPrime  = 16777619
+)
