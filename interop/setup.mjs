@@ -1,0 +1,40 @@
+// Installs what the drivers need, pinned, into ignored folders: npm packages, two Python environments and the Go SDK's
+// conformance server. A second run finds everything in place and returns at once.
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { here, main, run, work } from './harness.mjs';
+
+export const conformanceServer = join(work, 'everything-server');
+
+// once runs an installation unless its result is there and was made from the same inputs.
+async function once(name, result, inputs, install) {
+  const stamp = join(work, `${name}.stamp`);
+  const hash = createHash('sha256').update(process.version);
+  for (const input of inputs) hash.update(readFileSync(join(here, input)));
+  const want = hash.digest('hex');
+  if (existsSync(result) && existsSync(stamp) && readFileSync(stamp, 'utf8') === want) return;
+  console.log(`installing ${name}`);
+  await install();
+  writeFileSync(stamp, want);
+}
+
+const python = (generation) => async () => {
+  const environment = join(work, `python${generation}`);
+  await run(`venv-${generation}`, 'python3', ['-m', 'venv', '--clear', environment]);
+  await run(`pip-${generation}`, join(environment, 'bin', 'python'),
+    ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-deps', '-r', join(here, 'clients', `requirements-${generation}.txt`)]);
+};
+
+export async function setup() {
+  await Promise.all([
+    once('npm packages', join(here, 'node_modules', '.package-lock.json'), ['package.json', 'package-lock.json'], () =>
+      run('npm', 'npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: here })),
+    once('Python client 1', join(work, 'python1', 'bin', 'python'), ['clients/requirements-1.txt'], python(1)),
+    once('Python client 2', join(work, 'python2', 'bin', 'python'), ['clients/requirements-2.txt'], python(2)),
+    once('Go conformance server', conformanceServer, ['peers/go.mod', 'peers/go.sum'], () =>
+      run('go-build', 'go', ['build', '-o', conformanceServer, 'github.com/modelcontextprotocol/go-sdk/conformance/everything-server'], { cwd: join(here, 'peers') })),
+  ]);
+}
+
+if (process.argv[1] === join(here, 'setup.mjs')) await main(async () => { await setup(); return 0; });
