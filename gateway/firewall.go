@@ -1,0 +1,337 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Format is how a meta-tool answers.
+type Format uint8
+
+// The formats. FormatDefault stands for what the gateway is configured to use.
+const (
+	FormatDefault Format = iota
+	FormatText           // text for a model, the envelope in _meta
+	FormatJSON           // the envelope as text and as structuredContent, for programs
+)
+
+// Defaults of Firewall.
+const (
+	DefaultThresholdChars = 2000
+	DefaultMaxMediaBytes  = 1 << 20
+)
+
+// Firewall decides what of a result a model gets to read. It is a pure
+// function over the raw result: what passes is not decoded and encoded again.
+// The zero value uses the defaults.
+type Firewall struct {
+	// ThresholdChars is how many characters of text pass whole; 0 is
+	// DefaultThresholdChars.
+	ThresholdChars int
+	// MaxMediaBytes is how large an image or a sound may be to pass; 0 is
+	// DefaultMaxMediaBytes.
+	MaxMediaBytes int
+	// CountTokens, if set, gives the exact number of tokens of what is shown.
+	// The original's are counted only where it is shown whole: counting a
+	// large one is nothing for the request's path.
+	CountTokens func(text string) int
+}
+
+// Keeper stores bytes that are held back; artifact.Store.Put bound to a
+// principal.
+type Keeper func(mediaType, label string, data []byte) (artifact.Artifact, error)
+
+// ErrBadResult: an upstream's result is not a tool result at all.
+var ErrBadResult = errors.New("malformed tool result")
+
+// resultKeys are the members of a result that the firewall reads.
+var resultKeys = []string{"content", "structuredContent", "_meta", "isError", "resultType"}
+
+// Shape returns result as the agent gets it. Up to the threshold the content
+// blocks stay byte for byte and the envelope is spliced into _meta. Text over
+// the threshold, binary parts, embedded resources and structuredContent that
+// are too large are given to keep, and a short description stands in their
+// place. A result that is not complete (input_required) is returned as it is.
+// The error is ErrBadResult with the reason.
+func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Keeper) ([]byte, error) {
+	var fields [5][]byte
+	if err := rawjson.Fields(result, resultKeys, fields[:]); err != nil || len(result) == 0 {
+		return nil, fmt.Errorf("%w: %v", ErrBadResult, err)
+	}
+	content, structured, meta := fields[0], fields[1], fields[2]
+	if t := fields[4]; t != nil && string(t) != `"complete"` {
+		return result, nil
+	}
+	if from == nil {
+		from = new(Provenance)
+	}
+	from.annotations = nil
+	s := shaper{Firewall: f.withDefaults(), keep: keep, from: from, format: format}
+	if content != nil {
+		if err := s.read(content); err != nil {
+			return nil, err
+		}
+	}
+	status := StatusOK
+	if string(fields[3]) == "true" {
+		status = StatusError
+	}
+	if structured != nil && string(structured) != "null" {
+		s.structured = structured
+	}
+	if s.passes() && format != FormatJSON {
+		env := s.passEnvelope(status)
+		buf := env.appendJSON(make([]byte, 0, 512+len(env.summary)))
+		return spliceMeta(result, meta, buf)
+	}
+	return s.rebuild(result, content, status)
+}
+
+func (f Firewall) withDefaults() Firewall {
+	if f.ThresholdChars <= 0 {
+		f.ThresholdChars = DefaultThresholdChars
+	}
+	if f.MaxMediaBytes <= 0 {
+		f.MaxMediaBytes = DefaultMaxMediaBytes
+	}
+	return f
+}
+
+// block is one content block, as slices of the result.
+type block struct {
+	raw  []byte
+	kind string // its type
+	text []byte // of a text block: the raw JSON string
+	data []byte // of an image or audio block: the raw JSON string in base64
+	size int    // characters it costs to show; decoded bytes for media
+	hold bool
+}
+
+// shaper is the state of one Shape.
+type shaper struct {
+	Firewall
+	keep       Keeper
+	from       *Provenance
+	format     Format
+	blocks     []block
+	first      [4]block // room for the usual few
+	texts      int      // text blocks
+	textChars  int      // characters in all of them
+	holdText   bool
+	structured []byte
+}
+
+var blockKeys = []string{"type", "text", "data", "annotations"}
+
+// read takes the content array apart and decides about each block.
+func (s *shaper) read(content []byte) error {
+	s.blocks = s.first[:0]
+	var bad error
+	err := rawjson.EachElement(content, func(v []byte) bool {
+		var fields [4][]byte
+		if err := rawjson.Fields(v, blockKeys, fields[:]); err != nil {
+			bad = fmt.Errorf("%w: content block %d: %v", ErrBadResult, len(s.blocks), err)
+			return false
+		}
+		b := block{raw: v, kind: kindOf(fields[0]), size: len(v)}
+		switch {
+		case b.kind == "text" && len(fields[1]) > 0 && fields[1][0] == '"':
+			b.text = fields[1]
+			b.size = stringChars(b.text)
+			s.texts++
+			s.textChars += b.size
+		case (b.kind == "image" || b.kind == "audio") && len(fields[2]) > 0 && fields[2][0] == '"':
+			b.data = fields[2]
+			b.size = (len(b.data) - 2) / 4 * 3
+		}
+		if a := fields[3]; a != nil {
+			s.from.annotations = append(s.from.annotations, partAnnotations{len(s.blocks), a})
+		}
+		s.blocks = append(s.blocks, b)
+		return true
+	})
+	if bad != nil {
+		return bad
+	}
+	if err != nil {
+		return fmt.Errorf("%w: content: %v", ErrBadResult, err)
+	}
+	s.holdText = s.textChars > s.ThresholdChars
+	room := s.ThresholdChars
+	if !s.holdText {
+		room -= s.textChars
+	}
+	for i := range s.blocks {
+		b := &s.blocks[i]
+		switch {
+		case b.text != nil:
+			b.hold = s.holdText
+		case b.data != nil:
+			b.hold = b.size > s.MaxMediaBytes
+		case b.size > room || s.holdText && b.kind == "resource" || s.format == FormatJSON:
+			b.hold = true
+		default:
+			room -= b.size
+		}
+	}
+	return nil
+}
+
+// kindOf gives the usual types without an allocation.
+func kindOf(raw []byte) string {
+	switch string(raw) {
+	case `"text"`:
+		return "text"
+	case `"image"`:
+		return "image"
+	case `"audio"`:
+		return "audio"
+	case `"resource"`:
+		return "resource"
+	case `"resource_link"`:
+		return "resource_link"
+	}
+	return rawjson.Text(raw)
+}
+
+// holdsStructured reports whether structuredContent is held back. Beside text
+// that passes it says mostly the same once more, in more characters.
+func (s *shaper) holdsStructured() bool {
+	limit := s.ThresholdChars
+	if s.texts > 0 {
+		limit *= 2
+	}
+	return s.structured != nil && (s.holdText || s.format == FormatJSON || len(s.structured) > limit)
+}
+
+// passes reports whether nothing is held back.
+func (s *shaper) passes() bool {
+	if s.holdText || s.holdsStructured() {
+		return false
+	}
+	for i := range s.blocks {
+		if s.blocks[i].hold {
+			return false
+		}
+	}
+	return true
+}
+
+// passEnvelope is the envelope of a result that passes whole. Its summary is
+// the text itself, as in the seed's contract.
+func (s *shaper) passEnvelope(status string) envelope {
+	e := envelope{status: status, summary: []byte(`""`), provenance: s.from, stats: stats{
+		strategy: StrategyPassthrough, thresholdChars: s.ThresholdChars,
+		originalChars: s.textChars, summaryChars: s.textChars, originalTokens: -1, summaryTokens: -1}}
+	var text string
+	decoded := false
+	switch {
+	case s.texts == 1:
+		for i := range s.blocks {
+			if t := s.blocks[i].text; t != nil {
+				e.summary = t
+				if s.CountTokens != nil || hasColon(t) {
+					text, decoded = rawjson.Text(t), true
+				}
+			}
+		}
+	case s.texts > 1:
+		text, decoded = s.joinTexts(), true
+		e.summary = rawjson.Quote(text)
+		e.stats.summaryChars = utf8.RuneCountInString(text)
+		e.stats.originalChars = e.stats.summaryChars
+	}
+	if decoded {
+		e.facts = factsOf(text)
+		if s.CountTokens != nil {
+			e.stats.originalTokens = s.CountTokens(text)
+			e.stats.summaryTokens = e.stats.originalTokens
+		}
+	}
+	return e
+}
+
+func hasColon(raw []byte) bool {
+	for _, c := range raw {
+		if c == ':' {
+			return true
+		}
+	}
+	return false
+}
+
+// joinTexts is the text of all text blocks, one below the other.
+func (s *shaper) joinTexts() string {
+	var b strings.Builder
+	for i := range s.blocks {
+		if t := s.blocks[i].text; t != nil {
+			if b.Len() > 0 {
+				b.WriteByte('\n')
+			}
+			b.WriteString(rawjson.Text(t))
+		}
+	}
+	return b.String()
+}
+
+// wholeText is what becomes one artifact where text is held back: the text
+// itself, or an array where each block is a JSON object, as servers write that
+// give a list one block a row.
+func (s *shaper) wholeText() []byte {
+	if s.texts > 1 {
+		if rows := s.rowTexts(); rows != nil {
+			return rows
+		}
+	}
+	return []byte(s.joinTexts())
+}
+
+func (s *shaper) rowTexts() []byte {
+	out := []byte{'['}
+	for i := range s.blocks {
+		t := s.blocks[i].text
+		if t == nil {
+			continue
+		}
+		row := trimSpace(rawjson.Text(t))
+		if len(row) == 0 || row[0] != '{' || rawjson.Valid([]byte(row)) != nil {
+			return nil
+		}
+		if len(out) > 1 {
+			out = append(out, ",\n"...)
+		}
+		out = append(out, row...)
+	}
+	return append(out, ']')
+}
+
+// stringChars counts the characters of a raw JSON string without decoding it.
+func stringChars(raw []byte) int {
+	body := raw[1 : len(raw)-1]
+	n := 0
+	for i := 0; i < len(body); n++ {
+		switch c := body[i]; {
+		case c == '\\' && i+1 < len(body) && body[i+1] == 'u':
+			// A surrogate pair is one character.
+			if v, err := strconv.ParseUint(string(body[i+2:min(i+6, len(body))]), 16, 16); err == nil &&
+				v >= 0xD800 && v < 0xDC00 && i+7 < len(body) && body[i+6] == '\\' && body[i+7] == 'u' {
+				i += 6
+			}
+			i += 6
+		case c == '\\':
+			i += 2
+		case c < utf8.RuneSelf:
+			i++
+		default:
+			_, size := utf8.DecodeRune(body[i:])
+			i += size
+		}
+	}
+	return n
+}

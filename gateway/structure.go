@@ -1,0 +1,471 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// docKind is what the bytes of a held-back part turn out to be.
+type docKind uint8
+
+const (
+	docText docKind = iota
+	docJSON
+	docTable
+)
+
+// doc describes a part that is held back, for a model that decides what to
+// read of it.
+type doc struct {
+	kind      docKind
+	mediaType string
+	chars     int
+	headline  string   // one line: what it is and how large
+	structure []string // lines "name: type …"
+	columns   string   // of a table: "id string, count integer, …"
+	samples   []string // of a table: the first rows, values shortened
+	summary   string   // of text: its first paragraph
+	facts     []string
+	views     [][]byte
+	// resourceURL is the top-level member of that name: a model needs it to
+	// hand the data on, so it is never held back.
+	resourceURL string
+}
+
+// describe looks at data, which is text of some kind.
+func describe(data []byte) doc {
+	d := doc{mediaType: "text/plain", chars: utf8.RuneCount(data)}
+	if t, ok := findTable(data); ok {
+		d.describeTable(t)
+		return d
+	}
+	if body := bytes.TrimSpace(data); len(body) > 0 && (body[0] == '{' || body[0] == '[') && rawjson.Valid(body) == nil {
+		d.describeJSON(body)
+		return d
+	}
+	text := string(data)
+	d.summary = summarize(text)
+	d.facts = factsOf(text)
+	lines := countLines(data)
+	d.headline = "text: " + plural(d.chars, "character") + ", " + plural(lines, "line")
+	if lines >= 10 {
+		d.views = append(d.views, []byte(`{"type":"lines","start":0,"end":40}`))
+	}
+	d.views = append(d.views, []byte(`{"type":"head","chars":2000}`))
+	if hasFold(text, "error") {
+		d.views = append(d.views, []byte(`{"type":"search","pattern":"(?i)error","context":1}`))
+	}
+	return d
+}
+
+func hasFold(text, lower string) bool {
+	for i := 0; i+len(lower) <= len(text); i++ {
+		if text[i]|0x20 == lower[0] && strings.EqualFold(text[i:i+len(lower)], lower) {
+			return true
+		}
+	}
+	return false
+}
+
+// table is rows of one shape inside a document. rows are slices of it.
+type table struct {
+	rows [][]byte
+	path string // JSONPath of the array, or "$" where each line is a row
+	json bool   // whether the document as a whole is JSON (false: one row a line)
+}
+
+// findTable finds the table that data is: an array of objects, an object with
+// exactly one member that is one, or one object a line.
+func findTable(data []byte) (table, bool) {
+	body := bytes.TrimSpace(data)
+	if len(body) == 0 {
+		return table{}, false
+	}
+	switch body[0] {
+	case '[':
+		rows, ok := objectRows(body)
+		return table{rows: rows, path: "$", json: true}, ok
+	case '{':
+		var only rawjson.Member
+		members := 0
+		err := rawjson.EachMember(body, func(m rawjson.Member) bool {
+			members++
+			only = m
+			return members < 2
+		})
+		if members == 1 && err == nil && rawjson.IsArray(only.Value) {
+			rows, ok := objectRows(only.Value)
+			return table{rows: rows, path: "$" + pathStep(string(only.Key)), json: true}, ok
+		}
+		rows, ok := lineRows(body)
+		return table{rows: rows, path: "$"}, ok
+	}
+	return table{}, false
+}
+
+func objectRows(array []byte) ([][]byte, bool) {
+	var rows [][]byte
+	objects := true
+	err := rawjson.EachElement(array, func(v []byte) bool {
+		objects = v[0] == '{'
+		rows = append(rows, v)
+		return objects
+	})
+	return rows, err == nil && objects && len(rows) > 0
+}
+
+func lineRows(body []byte) ([][]byte, bool) {
+	if end := bytes.IndexByte(body, '\n'); end < 0 || rawjson.Valid(body[:end]) != nil {
+		return nil, false
+	}
+	var rows [][]byte
+	for len(body) > 0 {
+		line := body
+		if end := bytes.IndexByte(body, '\n'); end >= 0 {
+			line, body = body[:end], body[end+1:]
+		} else {
+			body = nil
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if line[0] != '{' || rawjson.Valid(line) != nil {
+			return nil, false
+		}
+		rows = append(rows, line)
+	}
+	return rows, len(rows) > 1
+}
+
+// Types of JSON values as a set: a column may hold several.
+const (
+	typeString = 1 << iota
+	typeInteger
+	typeNumber
+	typeBoolean
+	typeObject
+	typeArray
+	typeNull
+)
+
+var typeNames = [...]string{"string", "integer", "number", "boolean", "object", "array", "null"}
+
+func typeOf(v []byte) int {
+	switch v[0] {
+	case '"':
+		return typeString
+	case '{':
+		return typeObject
+	case '[':
+		return typeArray
+	case 't', 'f':
+		return typeBoolean
+	case 'n':
+		return typeNull
+	}
+	if bytes.ContainsAny(v, ".eE") {
+		return typeNumber
+	}
+	return typeInteger
+}
+
+func typeNamesOf(set int) string {
+	if set&typeNumber != 0 {
+		set &^= typeInteger
+	}
+	var names []string
+	for i, name := range typeNames {
+		if set&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "|")
+}
+
+type column struct {
+	name  string
+	types int
+}
+
+// maxColumns bounds how many columns are looked at; a table with more is told
+// with a "+".
+const maxColumns = 512
+
+// columnsOf returns the union of the rows' keys in order of first appearance.
+func columnsOf(rows [][]byte) (columns []column, more bool) {
+	index := make(map[string]int)
+	for _, row := range rows {
+		// The rows have been checked: there is no error to see here.
+		_ = rawjson.EachMember(row, func(m rawjson.Member) bool {
+			i, ok := index[string(m.Key)]
+			if !ok {
+				if len(columns) == maxColumns {
+					more = true
+					return true
+				}
+				i = len(columns)
+				name := string(m.Key)
+				index[name] = i
+				columns = append(columns, column{name: name})
+			}
+			columns[i].types |= typeOf(m.Value)
+			return true
+		})
+	}
+	return columns, more
+}
+
+const (
+	maxColumnsChars = 600
+	maxSampleChars  = 220
+	maxValueChars   = 32
+	sampleRows      = 3
+	maxNameChars    = 60
+	maxStructure    = 30
+)
+
+func (d *doc) describeTable(t table) {
+	d.kind = docTable
+	d.mediaType = "application/json"
+	if !t.json {
+		d.mediaType = "application/x-ndjson"
+	}
+	columns, more := columnsOf(t.rows)
+	plus := ""
+	if more {
+		plus = "+"
+	}
+	d.headline = "table: " + plural(len(t.rows), "row") + " × " + strconv.Itoa(len(columns)) + plus + " column"
+	if len(columns) != 1 {
+		d.headline += "s"
+	}
+	if t.path != "$" {
+		d.headline += " at " + t.path
+	}
+	d.facts = append(d.facts, "rows: "+strconv.Itoa(len(t.rows)), "columns: "+strconv.Itoa(len(columns))+plus)
+	var list strings.Builder
+	chars := 0
+	for i, c := range columns {
+		name, types := cutChars(c.name, maxNameChars), typeNamesOf(c.types)
+		if len(d.facts) < maxFacts {
+			d.facts = append(d.facts, oneLine(name, maxNameChars)+": "+types)
+		}
+		entry := oneLine(name, maxNameChars) + " " + types
+		if chars += utf8.RuneCountInString(entry) + 2; chars > maxColumnsChars {
+			list.WriteString(", … and " + strconv.Itoa(len(columns)-i) + plus + " more")
+			break
+		}
+		if i > 0 {
+			list.WriteString(", ")
+		}
+		list.WriteString(entry)
+	}
+	d.columns = list.String()
+	for _, row := range t.rows[:min(sampleRows, len(t.rows))] {
+		d.samples = append(d.samples, sample(row))
+	}
+	d.views = append(d.views, appendRowsView(nil, 0, min(20, len(t.rows))))
+	path := t.path + "[0]"
+	d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path), '}'))
+	if len(columns) > 0 && columns[0].name != "" && len(columns[0].name) <= maxNameChars {
+		path = t.path + "[*]" + pathStep(columns[0].name)
+		d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path), '}'))
+	}
+}
+
+// sample renders a row in at most about maxSampleChars characters: long values
+// are shortened, what finds no room is "…".
+func sample(row []byte) string {
+	b := []byte{'{'}
+	chars := 2
+	// The row has been checked: there is no error to see here.
+	_ = rawjson.EachMember(row, func(m rawjson.Member) bool {
+		key, value := rawjson.Quote(cutChars(string(m.Key), maxNameChars)), shorten(m.Value, maxValueChars)
+		more := len(b) > 1
+		if chars += utf8.RuneCount(key) + utf8.RuneCountInString(value) + 2; chars > maxSampleChars {
+			if more {
+				b = append(b, ',')
+			}
+			b = append(b, "…"...)
+			return false
+		}
+		if more {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, key...), ':'), value...)
+		return true
+	})
+	return string(append(b, '}'))
+}
+
+// shorten renders a value in at most limit characters or a little more.
+func shorten(v []byte, limit int) string {
+	if len(v) <= limit {
+		return string(compact(nil, v))
+	}
+	switch v[0] {
+	case '"':
+		return string(rawjson.Quote(oneLine(rawjson.Text(v), limit)))
+	case '{':
+		return "{…}"
+	case '[':
+		return "[…]"
+	}
+	return firstChars(string(v), limit) + "…"
+}
+
+func (d *doc) describeJSON(body []byte) {
+	d.kind = docJSON
+	d.mediaType = "application/json"
+	if body[0] == '[' {
+		d.describeArray(body)
+		return
+	}
+	keys := 0
+	var small, large []string
+	// body is valid: there is no error to see here.
+	_ = rawjson.EachMember(body, func(m rawjson.Member) bool {
+		keys++
+		key := string(m.Key)
+		if key == "resource_url" {
+			d.resourceURL = cutChars(rawjson.Text(m.Value), 500)
+		}
+		if keys <= maxStructure {
+			d.structure = append(d.structure, oneLine(cutChars(key, maxNameChars), maxNameChars)+": "+describeValue(m.Value))
+		}
+		if len(key) <= maxNameChars {
+			if len(m.Value) <= 500 {
+				small = append(small, key)
+			} else {
+				large = append(large, key)
+			}
+		}
+		return true
+	})
+	d.headline = "JSON object with " + plural(keys, "key") + ", " + plural(d.chars, "character")
+	for _, line := range d.structure[:min(len(d.structure), maxFacts)] {
+		if utf8.RuneCountInString(line) < maxFactChars {
+			d.facts = append(d.facts, line)
+		}
+	}
+	if keys > maxStructure {
+		d.structure = append(d.structure, "… and "+strconv.Itoa(keys-maxStructure)+" more keys")
+	}
+	for _, key := range large[:min(2, len(large))] {
+		path := "$" + pathStep(key)
+		if v := rawjson.Get(body, key); len(v) > 0 && v[0] == '[' {
+			path += "[0:5]"
+		}
+		d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path), '}'))
+	}
+	if len(small) > 0 {
+		view := []byte(`{"type":"json_keys","keys":[`)
+		for i, key := range small[:min(5, len(small))] {
+			if i > 0 {
+				view = append(view, ',')
+			}
+			view = rawjson.AppendString(view, key)
+		}
+		d.views = append(d.views, append(view, ']', '}'))
+	}
+	if len(d.views) == 0 {
+		d.views = append(d.views, []byte(`{"type":"head","chars":2000}`))
+	}
+}
+
+func (d *doc) describeArray(body []byte) {
+	n, types := 0, 0
+	_ = rawjson.EachElement(body, func(v []byte) bool {
+		if n < sampleRows {
+			d.samples = append(d.samples, cutChars(describeValue(v), maxSampleChars))
+		}
+		n++
+		types |= typeOf(v)
+		return true
+	})
+	d.headline = "JSON array of " + strconv.Itoa(n) + " (" + typeNamesOf(types) + "), " + plural(d.chars, "character")
+	d.facts = []string{"items: " + strconv.Itoa(n), "types: " + typeNamesOf(types)}
+	d.views = append(d.views, []byte(`{"type":"json_path","path":"$[0:10]"}`), []byte(`{"type":"head","chars":2000}`))
+}
+
+// describeValue says in a few words what a value is: its type, its length, and
+// the value itself where it is short.
+func describeValue(v []byte) string {
+	switch v[0] {
+	case '"':
+		s := rawjson.Text(v)
+		if n := utf8.RuneCountInString(s); n > maxNameChars {
+			return "string of " + strconv.Itoa(n) + " characters"
+		}
+		return "string " + string(rawjson.Quote(s))
+	case '{':
+		n := 0
+		var keys []string
+		_ = rawjson.EachMember(v, func(m rawjson.Member) bool {
+			if n++; n <= 8 {
+				keys = append(keys, oneLine(cutChars(string(m.Key), maxValueChars), maxValueChars))
+			} else if n == 9 {
+				keys = append(keys, "…")
+			}
+			return true
+		})
+		return "object with " + plural(n, "key") + " {" + strings.Join(keys, ", ") + "}"
+	case '[':
+		n, types := 0, 0
+		var first []byte
+		_ = rawjson.EachElement(v, func(e []byte) bool {
+			if n++; n == 1 {
+				first = e
+			}
+			types |= typeOf(e)
+			return true
+		})
+		text := "array of " + strconv.Itoa(n)
+		if n > 0 {
+			text += " (" + typeNamesOf(types) + ")"
+			if types == typeObject {
+				text += ", first: " + describeValue(first)
+			}
+		}
+		return cutChars(text, 160)
+	}
+	return typeNamesOf(typeOf(v)) + " " + firstChars(string(v), maxNameChars)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// countLines counts lines; a line break at the very end begins no new one.
+func countLines(data []byte) int {
+	n := bytes.Count(data, []byte{'\n'})
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+func appendRowsView(dst []byte, start, end int) []byte {
+	dst = append(dst, `{"type":"rows","start":`...)
+	dst = strconv.AppendInt(dst, int64(start), 10)
+	dst = append(dst, `,"end":`...)
+	dst = strconv.AppendInt(dst, int64(end), 10)
+	return append(dst, '}')
+}
+
+// compact appends v without white space between its tokens.
+func compact(dst, v []byte) []byte {
+	buf := bytes.NewBuffer(dst)
+	if json.Compact(buf, v) != nil {
+		return append(dst, v...)
+	}
+	return buf.Bytes()
+}
