@@ -1,0 +1,67 @@
+package guard
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// firstRead is what is allocated for a body before any of it is there. A
+// client that announces more has to send it first.
+const firstRead = 256 << 10
+
+// ReadBody reads a request's whole body into buf, which it grows as needed, and
+// returns the filled slice. A body of more than limit bytes is an error of
+// KindTooLarge, one that breaks off is of KindInvalidRequest; after either, the
+// connection is closed, so that nothing of the rest is read as a request.
+//
+// Bodies are read whole before anything is done with them: an answer that
+// starts while its request still arrives deadlocks with clients that do not
+// read before they have written.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) ([]byte, error) {
+	tooLarge := func() ([]byte, error) {
+		w.Header().Set("Connection", "close")
+		return buf[:0], mcp.Errorf(mcp.KindTooLarge, "the request body is over the bound of %d bytes", limit)
+	}
+	buf = buf[:0]
+	if r.Body == nil || r.Body == http.NoBody {
+		return buf, nil
+	}
+	if r.ContentLength > limit {
+		return tooLarge()
+	}
+	if want := min(r.ContentLength, firstRead); int64(cap(buf)) < want {
+		buf = make([]byte, 0, want)
+	}
+	for {
+		if len(buf) == cap(buf) {
+			if int64(len(buf)) == r.ContentLength {
+				// The body said its length and has told its end by now.
+				return buf, nil
+			}
+			grown := max(2*cap(buf), 512)
+			if r.ContentLength > 0 {
+				grown = min(grown, int(r.ContentLength))
+			}
+			buf = append(make([]byte, 0, grown), buf...)
+		}
+		n, err := r.Body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if int64(len(buf)) > limit {
+			return tooLarge()
+		}
+		if errors.Is(err, io.EOF) {
+			return buf, nil
+		}
+		if err != nil {
+			w.Header().Set("Connection", "close")
+			var over *http.MaxBytesError
+			if errors.As(err, &over) {
+				return buf[:0], mcp.Errorf(mcp.KindTooLarge, "the request body is over the bound of %d bytes", over.Limit)
+			}
+			return buf[:0], &mcp.Error{Kind: mcp.KindInvalidRequest, Message: "the request body broke off", Err: err}
+		}
+	}
+}

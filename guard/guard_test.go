@@ -1,0 +1,274 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+var (
+	loopback = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8088}
+	lan      = &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 8088}
+)
+
+// serve sends one request through a Guard and returns the answer; the handler
+// behind it tells the principal.
+func serve(o guard.Options, local net.Addr, method, host string, header ...string) *http.Response {
+	r := httptest.NewRequest(method, "/mcp", nil)
+	r.Host = host
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	if local != nil {
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, local))
+	}
+	w := httptest.NewRecorder()
+	guard.New(o).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, guard.Principal(r.Context()))
+	})).ServeHTTP(w, r)
+	return w.Result()
+}
+
+func TestHost(t *testing.T) {
+	named := guard.Options{Hosts: []string{"Weir.example.com", "weir.test:9"}}
+	tests := []struct {
+		name   string
+		opts   guard.Options
+		local  net.Addr
+		host   string
+		status int
+	}{
+		{"loopback address", guard.Options{}, loopback, "127.0.0.1:8088", 200},
+		{"another loopback address", guard.Options{}, loopback, "127.1.2.3", 200},
+		{"localhost", guard.Options{}, loopback, "LocalHost:8088", 200},
+		{"localhost with a dot", guard.Options{}, loopback, "localhost.", 200},
+		{"below localhost", guard.Options{}, loopback, "weir.localhost:8088", 200},
+		{"IPv6 loopback", guard.Options{}, loopback, "[::1]:8088", 200},
+		{"IPv6 loopback without port", guard.Options{}, loopback, "[::1]", 200},
+		{"rebound name", guard.Options{}, loopback, "evil.example.com:8088", 403},
+		{"name that only starts well", guard.Options{}, loopback, "localhost.evil.example.com", 403},
+		{"address that only starts well", guard.Options{}, loopback, "127.0.0.1.evil.example.com", 403},
+		{"unspecified address", guard.Options{}, loopback, "0.0.0.0:8088", 403},
+		{"no host", guard.Options{}, loopback, "", 403},
+		{"configured name", named, loopback, "weir.example.com:443", 200},
+		{"configured name and port", named, loopback, "weir.test:9", 200},
+		{"configured name, other port", named, loopback, "weir.test:10", 403},
+		{"unknown local address counts as loopback", guard.Options{}, nil, "evil.example.com", 403},
+		{"open listener, no names configured", guard.Options{}, lan, "whatever.example.com", 200},
+		{"open listener, other name", named, lan, "evil.example.com", 403},
+		{"open listener, configured name", named, lan, "weir.example.com", 200},
+		{"open listener, its own address", named, lan, "10.0.0.7:8088", 200},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if got := serve(test.opts, test.local, "POST", test.host); got.StatusCode != test.status {
+				t.Errorf("status = %d, want %d", got.StatusCode, test.status)
+			}
+		})
+	}
+}
+
+func TestOrigin(t *testing.T) {
+	app := guard.Options{Origins: []string{"https://App.example.com/"}}
+	tests := []struct {
+		name, origin string
+		opts         guard.Options
+		status       int
+		credentials  string
+	}{
+		{"same host", "http://127.0.0.1:8088", guard.Options{}, 200, "true"},
+		{"loopback, other port", "http://localhost:3000", guard.Options{}, 200, "true"},
+		{"foreign", "https://evil.example.com", guard.Options{}, 403, ""},
+		{"foreign that looks local", "http://localhost.evil.example.com", guard.Options{}, 403, ""},
+		{"null", "null", guard.Options{}, 403, ""},
+		{"no web page", "file://localhost", guard.Options{}, 403, ""},
+		{"configured", "https://app.example.com", app, 200, "true"},
+		{"configured host, other scheme", "http://app.example.com", app, 403, ""},
+		{"configured host, other port", "https://app.example.com:444", app, 403, ""},
+		{"any", "https://evil.example.com", guard.Options{Origins: []string{"*"}}, 200, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := serve(test.opts, loopback, "POST", "127.0.0.1:8088", "Origin", test.origin)
+			if got.StatusCode != test.status {
+				t.Errorf("status = %d, want %d", got.StatusCode, test.status)
+			}
+			allow := ""
+			if test.status == 200 {
+				allow = test.origin
+			}
+			if h := got.Header.Get("Access-Control-Allow-Origin"); h != allow {
+				t.Errorf("Access-Control-Allow-Origin = %q, want %q", h, allow)
+			}
+			if h := got.Header.Get("Access-Control-Allow-Credentials"); h != test.credentials {
+				t.Errorf("Access-Control-Allow-Credentials = %q, want %q", h, test.credentials)
+			}
+			if allow != "" && (!strings.Contains(got.Header.Get("Access-Control-Expose-Headers"), "Mcp-Session-Id") || got.Header.Get("Vary") != "Origin") {
+				t.Errorf("headers = %v", got.Header)
+			}
+		})
+	}
+}
+
+func TestBrowserRequestsWithoutOrigin(t *testing.T) {
+	for mode, want := range map[string]int{"no-cors": 403, "navigate": 200} {
+		got := serve(guard.Options{}, loopback, "GET", "localhost:8088", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", mode)
+		if got.StatusCode != want {
+			t.Errorf("mode %s: status = %d, want %d", mode, got.StatusCode, want)
+		}
+	}
+}
+
+func TestPreflight(t *testing.T) {
+	deny := guard.Options{Authenticate: func(string) (string, bool) { return "", false }}
+	got := serve(deny, loopback, "OPTIONS", "localhost:8088", "Origin", "http://localhost:3000",
+		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "mcp-param-city, content-type",
+		"Access-Control-Request-Private-Network", "true")
+	want := map[string]string{
+		"Access-Control-Allow-Origin":          "http://localhost:3000",
+		"Access-Control-Allow-Methods":         "GET, POST, DELETE, OPTIONS",
+		"Access-Control-Allow-Headers":         "mcp-param-city, content-type",
+		"Access-Control-Allow-Private-Network": "true",
+	}
+	if got.StatusCode != 204 {
+		t.Errorf("status = %d, want 204: a preflight bears no token", got.StatusCode)
+	}
+	for k, v := range want {
+		if got.Header.Get(k) != v {
+			t.Errorf("%s = %q, want %q", k, got.Header.Get(k), v)
+		}
+	}
+	if got := serve(deny, loopback, "OPTIONS", "localhost:8088", "Origin", "https://evil.example.com", "Access-Control-Request-Method", "POST"); got.StatusCode != 403 {
+		t.Errorf("foreign preflight: status = %d, want 403", got.StatusCode)
+	}
+	if got := serve(deny, loopback, "OPTIONS", "localhost:8088"); got.StatusCode != 401 {
+		t.Errorf("OPTIONS that is no preflight: status = %d, want 401", got.StatusCode)
+	}
+}
+
+func TestBearer(t *testing.T) {
+	one := guard.Options{Realm: `we"ir`, Authenticate: func(b string) (string, bool) { return "ann", b == "s3cret" }}
+	tests := []struct {
+		name, authorization string
+		status              int
+		challenge           string
+	}{
+		{"known", "Bearer s3cret", 200, ""},
+		{"scheme in any case", "bEARER  s3cret ", 200, ""},
+		{"unknown", "Bearer other", 401, `Bearer realm="weir", error="invalid_token"`},
+		{"missing", "", 401, `Bearer realm="weir"`},
+		{"empty", "Bearer ", 401, `Bearer realm="weir"`},
+		{"other scheme", "Basic s3cret", 401, `Bearer realm="weir"`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := serve(one, loopback, "POST", "localhost", "Authorization", test.authorization)
+			body, _ := io.ReadAll(got.Body)
+			if got.StatusCode != test.status || got.Header.Get("WWW-Authenticate") != test.challenge {
+				t.Errorf("status = %d, WWW-Authenticate = %q", got.StatusCode, got.Header.Get("WWW-Authenticate"))
+			}
+			if test.status == 200 {
+				if string(body) != "ann" {
+					t.Errorf("principal = %q, want ann", body)
+				}
+				return
+			}
+			if strings.Contains(string(body), "other") {
+				t.Errorf("the answer repeats the token: %s", body)
+			}
+			if code := rawjson.GetPath(body, "error", "code"); string(code) != "-32001" || string(rawjson.Get(body, "id")) != "null" {
+				t.Errorf("body = %s, want a JSON-RPC error -32001 with id null", body)
+			}
+		})
+	}
+	if got := serve(guard.Options{}, loopback, "POST", "localhost"); got.StatusCode != 200 {
+		t.Errorf("without authentication: status = %d", got.StatusCode)
+	} else if body, _ := io.ReadAll(got.Body); string(body) != mcp.LocalPrincipal {
+		t.Errorf("without authentication: principal = %q", body)
+	}
+}
+
+func TestReadBody(t *testing.T) {
+	tests := []struct {
+		name    string
+		body    io.Reader
+		length  int64
+		limit   int64
+		want    string
+		wantErr mcp.Kind
+	}{
+		{"with length", strings.NewReader("hello"), 5, 5, "hello", 0},
+		{"chunked", strings.NewReader("hello"), -1, 5, "hello", 0},
+		{"byte by byte", iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 700))), -1, 1000, strings.Repeat("x", 700), 0},
+		{"larger than the first buffer", strings.NewReader(strings.Repeat("y", 600<<10)), 600 << 10, 1 << 20, strings.Repeat("y", 600<<10), 0},
+		{"announced too large", strings.NewReader("hello!"), 6, 5, "", mcp.KindTooLarge},
+		{"turns out too large", strings.NewReader("hello!"), -1, 5, "", mcp.KindTooLarge},
+		{"breaks off", io.MultiReader(strings.NewReader("he"), iotest.ErrReader(io.ErrUnexpectedEOF)), 5, 5, "", mcp.KindInvalidRequest},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r := httptest.NewRequest("POST", "/", test.body)
+			r.ContentLength = test.length
+			w := httptest.NewRecorder()
+			got, err := guard.ReadBody(w, r, test.limit, nil)
+			if test.wantErr == 0 {
+				if err != nil || string(got) != test.want {
+					t.Fatalf("got %d bytes, %v; want %d bytes", len(got), err, len(test.want))
+				}
+				return
+			}
+			var e *mcp.Error
+			if !errors.As(err, &e) || e.Kind != test.wantErr {
+				t.Fatalf("err = %v, want kind %v", err, test.wantErr)
+			}
+			if w.Header().Get("Connection") != "close" {
+				t.Error("the connection stays open in the middle of a body")
+			}
+		})
+	}
+	if got, err := guard.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil), 5, nil); err != nil || len(got) != 0 {
+		t.Errorf("no body: %q, %v", got, err)
+	}
+}
+
+// A server for this machine and one web application, whose callers bear a token.
+func ExampleGuard() {
+	g := guard.New(guard.Options{
+		Origins:      []string{"https://app.example.com"},
+		Authenticate: func(bearer string) (string, bool) { return "ann", bearer == "s3cret" },
+	})
+	server := httptest.NewServer(g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "hello %s", guard.Principal(r.Context()))
+	})))
+	defer server.Close()
+
+	req, err := http.NewRequest("GET", server.URL, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	req.Header.Set("Authorization", "Bearer s3cret")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	fmt.Printf("%s\n", body)
+	// Output: hello ann
+}
