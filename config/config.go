@@ -1,0 +1,252 @@
+package config
+
+import (
+	"crypto/sha256"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// Config is the whole configuration. Each field's doc tag is its documentation,
+// in the JSON Schema too; defaults are applied, variables expanded and every rule
+// checked before a Config leaves this package. A Config is read-only after that
+// and safe for concurrent use.
+//
+// The tags are the table of keys: key (the name in the file), doc, default, enum
+// (legal values, comma-separated), min (smallest legal value) and name (a list in
+// Go that is a mapping in the file; the named field holds the mapping's key).
+//
+// Inputs stand before Servers because fields are decoded in this order and the
+// servers' ${input:id} need them.
+type Config struct {
+	SchemaURI     string       `key:"$schema" doc:"Address of this JSON Schema, for editors. weir does not read it."`
+	Listen        string       `key:"listen" default:"127.0.0.1:8088" doc:"Address and port to listen on. Port 0 takes a free one. An address other machines can reach needs auth.tokens."`
+	Mode          Mode         `key:"mode" default:"gateway" enum:"gateway,proxy" doc:"What /mcp offers: gateway (three meta-tools over the whole catalog) or proxy (every tool, with its schema stripped)."`
+	PublicURL     string       `key:"public_url" doc:"The http or https URL under which clients reach weir, when that is not the listen address (behind a reverse proxy)."`
+	Inputs        []Input      `key:"inputs" doc:"Values asked for, or taken from the environment, where a server's text says ${input:id}."`
+	Servers       []*Server    `key:"mcpServers" name:"Name" doc:"The MCP servers behind weir, by name."`
+	Auth          Auth         `key:"auth" doc:"Who may call weir."`
+	Firewall      Firewall     `key:"firewall" doc:"Which results are held back from the model."`
+	Artifacts     Artifacts    `key:"artifacts" doc:"The store of results that were held back. Bounds are per principal."`
+	SchemaLimits  SchemaLimits `key:"schema_limits" doc:"Bounds on the schemas that servers declare for their tools."`
+	Browse        Browse       `key:"browse" doc:"How tool_browse answers."`
+	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Offer tool_hydrate in gateway mode too."`
+	HTTP          HTTP         `key:"http" doc:"The HTTP listener."`
+	Log           Log          `key:"log" doc:"weir's own log, on standard error."`
+
+	// A key that a later feature brings is added above together with the code
+	// that acts on it, never before: a key that is accepted and does nothing
+	// misleads its reader.
+
+	path     string
+	sum      [sha256.Size]byte // of the file's contents
+	secrets  []string
+	resolved resolved
+}
+
+// Mode is what the gateway's endpoint offers.
+type Mode string
+
+// The modes (gateway-surface §4.1 and §4.2).
+const (
+	ModeGateway Mode = "gateway"
+	ModeProxy   Mode = "proxy"
+)
+
+// Transport is how weir speaks to a server.
+type Transport string
+
+// The transports. In a file, type may also be "streamable-http"; a loaded Config
+// says TransportHTTP for it.
+const (
+	TransportStdio Transport = "stdio"
+	TransportHTTP  Transport = "http"
+	TransportSSE   Transport = "sse"
+)
+
+// StartMode is when a server is started.
+type StartMode string
+
+// The start modes.
+const (
+	StartBoot StartMode = "boot"
+	StartLazy StartMode = "lazy"
+)
+
+// OnInvalid is what happens to a tool whose schema is invalid or too large.
+type OnInvalid string
+
+// What happens to such a tool (gateway-surface §4.4, schema trust).
+const (
+	OnInvalidFlag   OnInvalid = "flag"
+	OnInvalidReject OnInvalid = "reject"
+)
+
+// BrowseFormat is the form of tool_browse's answer.
+type BrowseFormat string
+
+// The forms of an answer.
+const (
+	BrowseText BrowseFormat = "text"
+	BrowseJSON BrowseFormat = "json"
+)
+
+// Server is one entry of mcpServers. Name, Namespace, Type and Start are always
+// set in a loaded Config; Command and Cwd are resolved against the file's folder.
+//
+// A server with a Command and no URL is spoken to over its standard streams; with
+// both, weir starts the command and speaks to it at the URL.
+//
+// In an entry that is disabled nothing is expanded: a server that is switched off
+// cannot stop weir for want of a variable.
+type Server struct {
+	// Name is the key in mcpServers. It stands in URLs: /mcps/{name}/mcp.
+	Name string
+
+	Command      string            `key:"command" doc:"The program to start. A relative path with a separator is looked up in cwd, or beside this file; a bare name on the PATH."`
+	Args         []string          `key:"args" doc:"The program's arguments."`
+	Env          map[string]Secret `key:"env" doc:"Environment variables for the program."`
+	Cwd          string            `key:"cwd" doc:"The program's working folder; a relative one is relative to this file."`
+	URL          string            `key:"url" doc:"The server's http or https URL. Together with command: weir starts the program and speaks to it here."`
+	Headers      map[string]Secret `key:"headers" doc:"HTTP headers sent with each request to url."`
+	Type         Transport         `key:"type" enum:"stdio,http,streamable-http,sse" doc:"How to speak to the server. Default: http with a url, else stdio. http and streamable-http are the same; sse is the HTTP+SSE transport of 2024-11-05."`
+	Namespace    string            `key:"namespace" doc:"First part of this server's tool ids. Default: made from its name."`
+	Tags         []string          `key:"tags" doc:"Tags added to the cards of this server's tools."`
+	Required     bool              `key:"required" default:"false" doc:"weir does not start without this server."`
+	IncludeTools []string          `key:"include_tools" doc:"Only tools whose name matches one of these patterns are offered. * stands for any text, ? for one character."`
+	ExcludeTools []string          `key:"exclude_tools" doc:"Tools whose name matches one of these patterns are not offered, whatever include_tools says."`
+	Timeout      time.Duration     `key:"timeout" default:"60s" doc:"How long one call may take; 0 sets no limit."`
+	PerSession   bool              `key:"per_session" default:"false" doc:"One connection (and one process) per client session, for servers that keep state per client."`
+	Disabled     bool              `key:"disabled" default:"false" doc:"Leave this server out."`
+	Start        StartMode         `key:"start" default:"boot" enum:"boot,lazy" doc:"boot: started with weir. lazy: listed once at boot, then started by the first call."`
+	IdleTimeout  time.Duration     `key:"idle_timeout" default:"15m" doc:"A started program that was not called for so long is stopped, and started by the next call; 0 never stops it."`
+}
+
+// LogValue shows what identifies the server and nothing that may hold a secret.
+func (s Server) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("name", s.Name),
+		slog.String("namespace", s.Namespace),
+		slog.String("type", string(s.Type)),
+		slog.Bool("disabled", s.Disabled),
+	)
+}
+
+// Offers reports whether include_tools and exclude_tools let the tool with this
+// name (the server's own name for it) through.
+func (s *Server) Offers(tool string) bool {
+	matches := func(pattern string) bool { return matchGlob(pattern, tool) }
+	if slices.ContainsFunc(s.ExcludeTools, matches) {
+		return false
+	}
+	return len(s.IncludeTools) == 0 || slices.ContainsFunc(s.IncludeTools, matches)
+}
+
+// Input is a value that the configuration does not hold: a question to a person,
+// or a command whose output it is. The shape is VS Code's.
+type Input struct {
+	ID          string    `key:"id" doc:"The id that ${input:id} names."`
+	Type        InputType `key:"type" default:"promptString" enum:"promptString,pickString,command" doc:"A text to ask for, one of options, or the output of a command."`
+	Description string    `key:"description" doc:"What to ask."`
+	Default     *string   `key:"default" doc:"The value when nobody answers."`
+	Password    bool      `key:"password" default:"false" doc:"The value is secret: not echoed and never shown."`
+	Options     []string  `key:"options" doc:"The choices of a pickString."`
+	Command     string    `key:"command" doc:"The command of an input of type command."`
+	Args        []string  `key:"args" doc:"The command's arguments."`
+}
+
+// InputType is the kind of an [Input].
+type InputType string
+
+// The kinds of input.
+const (
+	InputPrompt  InputType = "promptString"
+	InputPick    InputType = "pickString"
+	InputCommand InputType = "command"
+)
+
+// Auth is who may call weir.
+type Auth struct {
+	Tokens []Token `key:"tokens" doc:"Static bearer tokens, a principal each. None: one local principal, and a loopback listener only."`
+}
+
+// Token is one static bearer token; the token itself is not in the configuration.
+type Token struct {
+	Name   string `key:"name" doc:"The principal's name."`
+	SHA256 string `key:"sha256" doc:"SHA-256 of the token in hexadecimal: printf %s TOKEN | sha256sum"`
+}
+
+// Firewall is when a result is held back from the model.
+type Firewall struct {
+	ThresholdChars int `key:"threshold_chars" default:"2000" min:"0" doc:"A result with more characters than this is kept as an artifact and summarised; a shorter one passes whole."`
+}
+
+// Artifacts bounds the store of results, for each principal.
+type Artifacts struct {
+	TTL      time.Duration `key:"ttl" default:"1h" min:"1s" doc:"How long a result is kept."`
+	MaxBytes Bytes         `key:"max_bytes" default:"64MB" min:"1" doc:"How many bytes of results are kept."`
+	MaxCount int           `key:"max_count" default:"1000" min:"1" doc:"How many results are kept."`
+	Redact   bool          `key:"redact" default:"false" doc:"Replace the secrets of this configuration in results too."`
+}
+
+// SchemaLimits bounds tool schemas when they are taken in (gateway-surface §4.4).
+type SchemaLimits struct {
+	Bytes      Bytes     `key:"bytes" default:"65536" min:"1" doc:"Largest schema, as JSON."`
+	Depth      int       `key:"depth" default:"32" min:"1" doc:"Deepest nesting."`
+	Properties int       `key:"properties" default:"512" min:"1" doc:"Most properties, counted over the whole schema."`
+	OnInvalid  OnInvalid `key:"on_invalid" default:"flag" enum:"flag,reject" doc:"flag: offer the tool and report it. reject: leave the tool out."`
+}
+
+// Browse is how tool_browse answers.
+type Browse struct {
+	Format        BrowseFormat `key:"format" default:"text" enum:"text,json" doc:"The form of answers to the model: short text, or JSON."`
+	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Another place for the top-level expose_hydrate; either switches it on."`
+}
+
+// HTTP is the listener's behaviour.
+type HTTP struct {
+	AllowedOrigins []string      `key:"allowed_origins" doc:"Origins of web pages that may call weir, such as https://app.example.com, besides loopback ones."`
+	AllowedHosts   []string      `key:"allowed_hosts" doc:"Values of the Host header that are answered, besides loopback ones and those of listen and public_url."`
+	MaxBodyBytes   Bytes         `key:"max_body_bytes" default:"10MB" min:"1" doc:"Largest request body."`
+	SessionIdle    time.Duration `key:"session_idle" default:"30m" min:"1s" doc:"A session that was not used for so long is ended."`
+	KeepAlive      time.Duration `key:"keep_alive" default:"15s" doc:"Time between keep-alive comments on an event stream; 0 sends none."`
+}
+
+// Log is the form of weir's log.
+type Log struct {
+	Level  string `key:"level" default:"info" enum:"debug,info,warn,error" doc:"The least severe messages that are written."`
+	Format string `key:"format" default:"text" enum:"text,json" doc:"Lines for people, or JSON."`
+}
+
+// Path is the file the configuration was read from, as it was given to [Load] or
+// [Parse].
+func (c *Config) Path() string { return c.path }
+
+// Server returns the entry of mcpServers with this name.
+func (c *Config) Server(name string) (*Server, bool) {
+	for _, s := range c.Servers {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return nil, false
+}
+
+// Enabled returns the servers that are not disabled, in the file's order.
+func (c *Config) Enabled() []*Server {
+	var on []*Server
+	for _, s := range c.Servers {
+		if !s.Disabled {
+			on = append(on, s)
+		}
+	}
+	return on
+}
+
+// Secrets returns every text of the configuration that must not be shown, longest
+// first, for redaction: values of headers and env, what was put into them from
+// variables and inputs, answers to password inputs, variables with a telling name
+// wherever they were used, and passwords in URLs. Texts under 6 bytes are left
+// out: replacing them everywhere would garble what is not secret.
+// The caller owns the slice.
+func (c *Config) Secrets() []string { return slices.Clone(c.secrets) }

@@ -1,0 +1,376 @@
+package config
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func parse(t *testing.T, text string, opts Options) *Config {
+	t.Helper()
+	c, _, err := Parse("weir.yaml", []byte(text), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestSecretIsMasked(t *testing.T) {
+	const hidden = "very-secret-value"
+	type holder struct {
+		S Secret
+		M map[string]Secret
+		P *Secret
+	}
+	s := Secret(hidden)
+	h := holder{s, map[string]Secret{"a": s}, &s}
+	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%s", "%q", "%x", "%X", "%d", "%+v", "%#v", "%t", "%10s"} {
+		fmt.Fprintf(&out, verb+"\n", s)
+		fmt.Fprintf(&out, verb+"\n", h)
+		fmt.Fprintf(&out, verb+"\n", []Secret{s})
+	}
+	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "s", s, "h", h)
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "s", s, "h", h)
+	j, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := yaml.Marshal(map[string]any{"s": s, "h": h.M})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := out.String() + string(j) + string(y)
+	for _, form := range []string{hidden, hex.EncodeToString([]byte(hidden)), strings.ToUpper(hex.EncodeToString([]byte(hidden)))} {
+		if strings.Contains(all, form) {
+			t.Errorf("%q is shown in:\n%s", form, all)
+		}
+	}
+	if !strings.Contains(string(j), masked) || s.Reveal() != hidden || Secret("").String() != "" {
+		t.Errorf("json %s, revealed %q", j, s.Reveal())
+	}
+}
+
+func TestServerLogShowsNoArguments(t *testing.T) {
+	var out bytes.Buffer
+	s := &Server{Name: "a", Args: []string{"--token=abcdefgh"}, URL: "http://u:p@h/"}
+	slog.New(slog.NewTextHandler(&out, nil)).Info("start", "server", s)
+	if strings.Contains(out.String(), "abcdefgh") || strings.Contains(out.String(), "u:p") || !strings.Contains(out.String(), "server.name=a") {
+		t.Error(out.String())
+	}
+}
+
+func TestLookup(t *testing.T) {
+	hash := func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) }
+	auth := Auth{Tokens: []Token{
+		{"ann", hash("one")}, {"bob", hash("two")}, {"broken", "zz"}, {"short", hash("three")[:62]},
+		{"upper", strings.ToUpper(hash("four"))}, {"none", hash("")}, {"zero", strings.Repeat("0", 64)},
+	}}
+	for _, tc := range []struct {
+		bearer, name string
+	}{{"one", "ann"}, {"two", "bob"}, {"four", "upper"}, {"three", ""}, {"", ""}, {"zz", ""}, {"one ", ""}, {hash("one"), ""}} {
+		name, ok := auth.Lookup(tc.bearer)
+		if name != tc.name || ok != (tc.name != "") {
+			t.Errorf("Lookup(%q) = %q, %t; want %q", tc.bearer, name, ok, tc.name)
+		}
+	}
+	if _, ok := (Auth{}).Lookup("x"); ok {
+		t.Error("no tokens, but one was found")
+	}
+}
+
+func TestOffers(t *testing.T) {
+	for _, tc := range []struct {
+		include, exclude []string
+		tool             string
+		want             bool
+	}{
+		{nil, nil, "any", true},
+		{[]string{"get_*"}, nil, "get_user", true},
+		{[]string{"get_*"}, nil, "set_user", false},
+		{[]string{"*"}, []string{"*_secret"}, "get_secret", false},
+		{[]string{"a?c"}, nil, "abc", true},
+		{[]string{"a?c"}, nil, "aéc", true},
+		{[]string{"a?c"}, nil, "ac", false},
+		{[]string{"*a*b*c"}, nil, "a/x.abbc", true},
+		{[]string{"*a*b*c"}, nil, "acb", false},
+		{[]string{"[a]"}, nil, "[a]", true},
+		{nil, []string{"**"}, "x", false},
+		{[]string{"x**"}, nil, "x", true},
+	} {
+		s := &Server{IncludeTools: tc.include, ExcludeTools: tc.exclude}
+		if got := s.Offers(tc.tool); got != tc.want {
+			t.Errorf("include %v, exclude %v: Offers(%q) = %t", tc.include, tc.exclude, tc.tool, got)
+		}
+	}
+}
+
+func TestSizesAndDurations(t *testing.T) {
+	for text, want := range map[string]Bytes{
+		"0": 0, "10": 10, "10MB": 10 << 20, "1.5 KiB": 1536, "2g": 2 << 30, "7b": 7, "3 kb": 3072,
+		"9223372036854775807": 1<<63 - 1, "": -1, "MB": -1, "-1": -1, "1e3": -1, "10 MBs": -1,
+		"9223372036854775808": -1, "9999999999GB": -1, "1..5": -1, "+1": -1, "0x10": -1,
+	} {
+		got, ok := parseBytes(text)
+		if ok != (want >= 0) || ok && got != want {
+			t.Errorf("parseBytes(%q) = %d, %t; want %d", text, got, ok, want)
+		}
+	}
+	for text, want := range map[string]time.Duration{
+		"0": 0, "1.5": 1500 * time.Millisecond, "-1": -1, "1e300": -1, ".inf": -1, "NaN": -1, "30": 30 * time.Second,
+	} {
+		got, ok := parseSeconds(text)
+		if ok != (want >= 0) || ok && got != want {
+			t.Errorf("parseSeconds(%q) = %s, %t; want %s", text, got, ok, want)
+		}
+	}
+}
+
+// TestListenOverride: a flag takes the file's place before the rule about open
+// listeners is applied, in both directions.
+func TestListenOverride(t *testing.T) {
+	open, local := "listen: 0.0.0.0:1\nmcpServers: {a: {command: x}}", "mcpServers: {a: {command: x}}"
+	if c := parse(t, open, Options{Listen: "[::1]:0", Mode: ModeProxy}); c.Listen != "[::1]:0" || c.Mode != ModeProxy {
+		t.Errorf("listen %s, mode %s", c.Listen, c.Mode)
+	}
+	for _, listen := range []string{"0.0.0.0:1", "[::]:1", ":1", "192.168.1.2:80", "example.com:80", "127.0.0.1.example.com:1"} {
+		_, _, err := Parse("weir.yaml", []byte(local), Options{Listen: listen})
+		if err == nil || !strings.Contains(err.Error(), "no auth.tokens are configured") {
+			t.Errorf("listen %s: %v", listen, err)
+		}
+	}
+	for _, listen := range []string{"127.0.0.1:1", "127.9.9.9:1", "localhost:1", "[::1]:1", "[::ffff:127.0.0.1]:1"} {
+		parse(t, local, Options{Listen: listen})
+	}
+	if _, _, err := Parse("weir.yaml", []byte(local), Options{Mode: "gate"}); err == nil || !strings.Contains(err.Error(), "gateway or proxy") {
+		t.Errorf("mode: %v", err)
+	}
+}
+
+func TestInputsAreAskedOnce(t *testing.T) {
+	const text = `
+inputs: [{id: key, password: true}, {id: unused}, {id: pick, type: pickString, options: [a, b]}]
+mcpServers:
+  a: {command: x, args: ["${input:key}", "${input:pick}"], env: {K: "${input:key}"}}
+  b: {command: x, args: ["${input:key}"]}
+  off: {command: x, args: ["${input:unused}"], disabled: true}
+`
+	var asked []string
+	answers := map[string]string{"key": "typed-in", "pick": "b"}
+	opts := Options{Inputs: func(in Input) (string, bool, error) {
+		asked = append(asked, in.ID)
+		return answers[in.ID], true, nil
+	}}
+	c := parse(t, text, opts)
+	if want := []string{"key", "pick"}; !slices.Equal(asked, want) {
+		t.Errorf("asked %v, want %v", asked, want)
+	}
+	a, _ := c.Server("a")
+	if !slices.Equal(a.Args, []string{"typed-in", "b"}) || a.Env["K"].Reveal() != "typed-in" {
+		t.Errorf("args %v", a.Args)
+	}
+	if !slices.Contains(c.Secrets(), "typed-in") {
+		t.Errorf("secrets %q", c.Secrets())
+	}
+
+	answers["pick"] = "c"
+	if _, _, err := Parse("weir.yaml", []byte(text), opts); err == nil || !strings.Contains(err.Error(), `must be one of its options: "a" or "b"`) {
+		t.Errorf("err = %v", err)
+	}
+	stop := errors.New("interrupted")
+	opts.Inputs = func(Input) (string, bool, error) { return "", false, stop }
+	if _, _, err := Parse("weir.yaml", []byte(text), opts); !errors.Is(err, stop) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestPorts(t *testing.T) {
+	const text = "mcpServers:\n a: {command: x, args: ['${weir:port}', '${weir:port}']}\n b: {command: x, args: ['${weir:port}']}"
+	c := parse(t, text, Options{})
+	a, _ := c.Server("a")
+	b, _ := c.Server("b")
+	if a.Args[0] != a.Args[1] || a.Args[0] == b.Args[0] {
+		t.Errorf("a %v, b %v", a.Args, b.Args)
+	}
+	if n, err := strconv.Atoi(a.Args[0]); err != nil || n < 1024 || n > 65535 {
+		t.Errorf("port %q", a.Args[0])
+	}
+	// One that is always the same can serve one entry only.
+	same := Options{FreePort: func() (int, error) { return 5, nil }}
+	if _, _, err := Parse("weir.yaml", []byte(text), same); err == nil || !strings.Contains(err.Error(), "mcpServers.b.args[0]: no free port") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestLoadAndFind(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := Find(dir)
+	if !errors.Is(err, ErrNotFound) {
+		t.Fatalf("err = %v", err)
+	}
+	for _, want := range []string{dir, "weir.yaml, weir.yml, .mcp.json", "--config", "mcpServers:"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in: %v", want, err)
+		}
+	}
+	for _, name := range []string{".mcp.json", "weir.yml", "weir.yaml"} { // worst first
+		write(name, `{"mcpServers": {"a": {"command": "./run", "cwd": "sub"}}}`)
+		path, err := Find(dir)
+		if err != nil || filepath.Base(path) != name {
+			t.Fatalf("Find = %q, %v; want %s", path, err, name)
+		}
+		c, _, err := Load(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, _ := c.Server("a"); a.Cwd != filepath.Join(dir, "sub") || a.Command != filepath.Join(dir, "sub", "run") {
+			t.Errorf("%s: cwd %s, command %s", name, a.Cwd, a.Command)
+		}
+		if c.Path() != path {
+			t.Errorf("path %s", c.Path())
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "d"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("big.yaml", strings.Repeat("#", maxFile+1))
+	for path, want := range map[string]string{
+		"absent.yaml": "there is no such file", "d": "cannot be read", "big.yaml": "larger than 8 MB",
+	} {
+		_, _, err := Load(filepath.Join(dir, path), Options{})
+		var typed *Error
+		if !errors.As(err, &typed) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestAliasesCannotMultiply(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("mcpServers:\n  a: &a {command: x, args: [" + strings.Repeat("x,", 5000) + "x]}\n")
+	for i := range 5000 {
+		fmt.Fprintf(&text, "  s%d: *a\n", i)
+	}
+	_, _, err := Parse("weir.yaml", []byte(text.String()), Options{})
+	var problems *Error
+	if !errors.As(err, &problems) || strings.Count(err.Error(), "aliases that multiply") != 1 {
+		t.Fatalf("err = %.300v", err)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	const base = `
+mcpServers:
+  a: {command: x, env: {A: one}}
+  b: {command: y, args: []}
+  c: {command: z}
+`
+	old := parse(t, base, Options{})
+	for _, tc := range []struct {
+		name, text string
+		want       string
+	}{
+		{"order and comments", "# moved\nmcpServers:\n  c: {command: z}\n  b: {command: y}\n  a: {env: {A: one}, command: x}", "[] [] [] []"},
+		{"env changed", strings.Replace(base, "one", "two", 1), "[] [] [a] []"},
+		{"added and removed", strings.Replace(base, "c:", "d:", 1), "[d] [c] [] []"},
+		{"switched off", strings.Replace(base, "c: {", "c: {disabled: true, ", 1), "[] [c] [] []"},
+		{"other", base + "log: {level: debug}\nlisten: 127.0.0.1:1\n", "[] [] [] [listen log]"},
+		{"spelled-out default", base + "listen: 127.0.0.1:8088\n", "[] [] [] []"},
+	} {
+		d := Diff(old, parse(t, tc.text, Options{}))
+		if got := fmt.Sprint(d.Added, d.Removed, d.Changed, d.Other); got != tc.want || d.Empty() != (tc.want == "[] [] [] []") {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+	}
+	if d := Diff(nil, old); !slices.Equal(d.Added, []string{"a", "b", "c"}) || len(d.Other) != 0 {
+		t.Errorf("from nothing: %+v", d)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	keys := []string{"command", "args", "include_tools", "env", "cwd"}
+	for word, want := range map[string]string{
+		"comand": "command", "Command": "command", "ars": "args", "agrs": "args", "includeTools": "include_tools",
+		"include-tool": "include_tools", "xyz": "", "": "", strings.Repeat("c", 100): "", "evn": "env",
+	} {
+		if got := nearest(word, keys); got != want {
+			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	cases, err := filepath.Glob("testdata/*.case")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range cases {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(strings.Contains(string(data), ".json --\n"), data[bytes.IndexByte(data, '\n')+1:])
+	}
+	f.Add(true, []byte(`{"mcpServers":{"a":{"command":"${A:-${B:-c}}"}}/*`))
+	f.Add(false, []byte("a: &a [*a]\n<<: *a"))
+	opts := Options{
+		LookupEnv: func(name string) (string, bool) { return name, len(name)%2 == 0 },
+		FreePort:  func() (int, error) { return 1, nil },
+		Dir:       "/dir",
+	}
+	f.Fuzz(func(t *testing.T, isJSON bool, data []byte) {
+		name := "weir.yaml"
+		if isJSON {
+			name = ".mcp.json"
+		}
+		c, warnings, err := Parse(name, data, opts)
+		if (c == nil) != (err != nil) {
+			t.Fatalf("config %v, error %v", c, err)
+		}
+		if err != nil {
+			var typed *Error
+			if !errors.As(err, &typed) || len(typed.Problems) == 0 {
+				t.Fatalf("not a list of problems: %#v", err)
+			}
+			for _, p := range typed.Problems {
+				if strings.ContainsAny(p.Message, "\n\r\x1b") || p.Message == "" {
+					t.Fatalf("not one line: %q", p.Message)
+				}
+			}
+			return
+		}
+		_ = warnings
+		names := map[string]bool{}
+		for _, s := range c.Servers {
+			if !legalName(s.Name) || names[s.Name] || namespaceOf(s.Namespace) != s.Namespace {
+				t.Fatalf("server %q, namespace %q", s.Name, s.Namespace)
+			}
+			names[s.Name] = true
+			if !s.Disabled && s.Command == "" && s.URL == "" {
+				t.Fatalf("server %q has neither command nor url", s.Name)
+			}
+		}
+		if d := Diff(c, c); !d.Empty() {
+			t.Fatalf("differs from itself: %+v", d)
+		}
+	})
+}

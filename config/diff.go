@@ -1,0 +1,83 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+)
+
+// Change is the difference between two configurations, as a reload needs it.
+type Change struct {
+	// Added, Removed and Changed are names of servers, sorted. A server that is
+	// disabled is not there: switching it off removes it. Expanded values count,
+	// so a server whose variable changed is changed.
+	Added, Removed, Changed []string
+
+	// Other are the top-level keys besides mcpServers and inputs whose values
+	// differ, in the table's order.
+	Other []string
+}
+
+// Empty reports whether nothing changed.
+func (c Change) Empty() bool {
+	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Other) == 0
+}
+
+// Diff compares two loaded configurations. A nil old one has no servers and the
+// defaults. Where things stand in their files does not count.
+func Diff(old, new *Config) Change {
+	if old == nil {
+		old = &Config{}
+		setDefaults(reflect.ValueOf(old).Elem())
+	}
+	var change Change
+	before := make(map[string]*Server)
+	for _, s := range old.Enabled() {
+		before[s.Name] = s
+	}
+	for _, s := range new.Enabled() {
+		was, ok := before[s.Name]
+		delete(before, s.Name)
+		switch {
+		case !ok:
+			change.Added = append(change.Added, s.Name)
+		case !same(reflect.ValueOf(*was), reflect.ValueOf(*s)):
+			change.Changed = append(change.Changed, s.Name)
+		}
+	}
+	for name := range before {
+		change.Removed = append(change.Removed, name)
+	}
+	slices.Sort(change.Added)
+	slices.Sort(change.Removed)
+	slices.Sort(change.Changed)
+
+	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem()
+	for _, f := range fieldsOf(a.Type()) {
+		switch f.key {
+		case "mcpServers", "inputs", "$schema": // servers are above, and answers are in them
+		default:
+			if !same(a.Field(f.at), b.Field(f.at)) {
+				change.Other = append(change.Other, f.key)
+			}
+		}
+	}
+	return change
+}
+
+// same compares by value; an empty list or mapping is the same as none.
+func same(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if !same(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Slice, reflect.Map:
+		if a.Len() == 0 && b.Len() == 0 {
+			return true
+		}
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
+}

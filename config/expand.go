@@ -1,0 +1,328 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxNested bounds ${A:-${B:-…}}.
+const maxNested = 16
+
+// resolved is what one reading found out and the next one of the same file keeps,
+// so that a reload neither moves a port nor asks a question again.
+type resolved struct {
+	ports   map[string]int    // by server name
+	answers map[string]string // by input id; only what Options.Inputs answered
+}
+
+// expander replaces ${…} in the texts of mcpServers:
+//
+//	${VAR}, ${env:VAR}   a variable of the environment
+//	${VAR:-text}         the same, or text where it is unset or empty
+//	${input:id}          an entry of inputs
+//	${weir:exe}          the path of the running program
+//	${weir:port}         a free loopback port, one for each server
+//	$${                  the characters ${
+//
+// What is put in is not looked at again.
+type expander struct {
+	opts   Options
+	inputs *[]Input // decoded before the first server is
+	old    resolved // of the reading before; may be zero
+	new    resolved
+
+	secrets map[string]bool
+
+	server string // entry that is being read
+	path   string // its path
+	inside bool
+}
+
+func (e *expander) enter(server, path string) { e.server, e.path, e.inside = server, path, true }
+func (e *expander) leave()                    { e.inside = false }
+func (e *expander) active() bool              { return e.inside }
+
+// text expands one text. With secret set, the result and every value in it are
+// noted as secrets.
+func (e *expander) text(text string, secret bool) (string, error) {
+	out, err := e.run(text, secret, 0)
+	if err == nil && secret {
+		e.note(out)
+	}
+	return out, err
+}
+
+func (e *expander) run(text string, secret bool, depth int) (string, error) {
+	if depth > maxNested {
+		return "", fmt.Errorf("defaults are nested more than %d deep", maxNested)
+	}
+	var out strings.Builder
+	for {
+		i := strings.Index(text, "${")
+		if i < 0 {
+			out.WriteString(text)
+			return out.String(), nil
+		}
+		if i > 0 && text[i-1] == '$' {
+			out.WriteString(text[:i-1] + "${")
+			text = text[i+2:]
+			continue
+		}
+		out.WriteString(text[:i])
+		end := closing(text[i+2:])
+		if end < 0 {
+			return "", errors.New("${ without a closing }; write $${ for the characters themselves")
+		}
+		value, err := e.one(text[i+2:i+2+end], secret, depth)
+		if err != nil {
+			return "", err
+		}
+		out.WriteString(value)
+		text = text[i+2+end+1:]
+	}
+}
+
+// closing is the offset of the } that ends a reference whose ${ was just read.
+func closing(text string) int {
+	open := 0
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '$' && i+1 < len(text) && text[i+1] == '{':
+			open++
+			i++
+		case text[i] == '}' && open == 0:
+			return i
+		case text[i] == '}':
+			open--
+		}
+	}
+	return -1
+}
+
+// one returns the value of one reference.
+func (e *expander) one(ref string, secret bool, depth int) (string, error) {
+	if id, ok := strings.CutPrefix(ref, "input:"); ok {
+		value, password, err := e.input(id)
+		if err == nil && (secret || password) {
+			e.note(value)
+		}
+		return value, err
+	}
+	if what, ok := strings.CutPrefix(ref, "weir:"); ok {
+		return e.own(what)
+	}
+	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(ref, "env:"), ":-")
+	if !variableName(name) {
+		return "", fmt.Errorf("%q is not a variable: known are ${VAR}, ${VAR:-default}, ${env:VAR}, ${input:id}, ${weir:exe} and ${weir:port}; write $${ for the characters themselves", clip("${"+ref+"}"))
+	}
+	value, found := "", false
+	if e.opts.LookupEnv != nil {
+		value, found = e.opts.LookupEnv(name)
+	}
+	if hasFallback && (!found || value == "") {
+		return e.run(fallback, secret, depth+1)
+	}
+	if !found {
+		return "", fmt.Errorf("the environment variable %s is not set; set it, or give a default with ${%s:-default}", name, name)
+	}
+	if secret || tellingName(name) {
+		e.note(value)
+	}
+	return value, nil
+}
+
+// own returns what weir itself provides.
+func (e *expander) own(what string) (string, error) {
+	switch what {
+	case "exe":
+		if e.opts.Executable == nil {
+			return "", errors.New("${weir:exe} is not known here")
+		}
+		path, err := e.opts.Executable()
+		if err != nil {
+			return "", fmt.Errorf("${weir:exe} is not known: %w", err)
+		}
+		return path, nil
+	case "port":
+		port, err := e.port()
+		if err != nil {
+			return "", fmt.Errorf("no free port for ${weir:port}: %w", err)
+		}
+		return strconv.Itoa(port), nil
+	}
+	return "", fmt.Errorf("%q is not known; there are ${weir:exe} and ${weir:port}", clip("${weir:"+what+"}"))
+}
+
+// port returns the entry's port: the one it had before, or a new one that no other
+// entry has.
+func (e *expander) port() (int, error) {
+	if port, ok := e.new.ports[e.server]; ok {
+		return port, nil
+	}
+	port, ok := e.old.ports[e.server]
+	for try := 0; !ok; try++ {
+		if try == 20 {
+			return 0, errors.New("the system keeps offering ports that other servers of this file have")
+		}
+		var err error
+		if port, err = e.opts.freePort(); err != nil {
+			return 0, err
+		}
+		ok = !holds(e.new.ports, port) && !holds(e.old.ports, port)
+	}
+	e.new.ports[e.server] = port
+	return port, nil
+}
+
+func holds(ports map[string]int, port int) bool {
+	for _, p := range ports {
+		if p == port {
+			return true
+		}
+	}
+	return false
+}
+
+// input returns the value of an entry of inputs: its environment variable, else
+// what Options.Inputs answers, else its default.
+func (e *expander) input(id string) (value string, password bool, err error) {
+	i := slices.IndexFunc(*e.inputs, func(in Input) bool { return in.ID == id })
+	if i < 0 {
+		var ids []string
+		for _, in := range *e.inputs {
+			ids = append(ids, in.ID)
+		}
+		hint := fmt.Sprintf("add {id: %s} to inputs", clip(id))
+		if near := nearest(id, ids); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		return "", false, fmt.Errorf("there is no input %q; %s", clip(id), hint)
+	}
+	in := (*e.inputs)[i]
+	env := inputVariable(id)
+	value, ok := "", false
+	if e.opts.LookupEnv != nil {
+		value, ok = e.opts.LookupEnv(env)
+	}
+	if !ok {
+		if value, ok = e.new.answers[id]; !ok {
+			value, ok = e.old.answers[id]
+		}
+		if !ok && e.opts.Inputs != nil {
+			if value, ok, err = e.opts.Inputs(in); err != nil {
+				return "", in.Password, fmt.Errorf("input %q: %w", id, err)
+			}
+		}
+		if ok {
+			e.new.answers[id] = value
+		}
+	}
+	if !ok && in.Default != nil {
+		value, ok = *in.Default, true
+	}
+	if !ok {
+		return "", in.Password, fmt.Errorf("the input %q has no value; set the environment variable %s, or give inputs[%d].default", id, env, i)
+	}
+	if in.Type == InputPick && len(in.Options) > 0 && !slices.Contains(in.Options, value) {
+		delete(e.new.answers, id)
+		return "", in.Password, fmt.Errorf("the value of input %q must be one of its options: %s", id, oneOf(in.Options))
+	}
+	return value, in.Password, nil
+}
+
+// inputVariable is the environment variable that answers an input.
+func inputVariable(id string) string {
+	return "WEIR_INPUT_" + strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, id)
+}
+
+// variableName reports whether a name is one that shells can set.
+func variableName(name string) bool {
+	for i, r := range name {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// tellingName reports whether a variable's name says that it holds a secret.
+func tellingName(name string) bool {
+	name = strings.ToUpper(name)
+	for _, part := range []string{"TOKEN", "SECRET", "PASSW", "PASSPHRASE", "APIKEY", "API_KEY", "_KEY", "CREDENTIAL", "_PAT", "AUTH"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// plainName reports whether the value of a header or variable with this name is
+// no secret, so that hiding it everywhere would only garble what people read.
+func plainName(name string) bool {
+	name = strings.ReplaceAll(strings.ToUpper(name), "-", "_")
+	switch name {
+	case "ACCEPT", "ACCEPT_LANGUAGE", "CONTENT_TYPE", "USER_AGENT", "MCP_PROTOCOL_VERSION",
+		"PATH", "HOME", "LANG", "TZ", "PORT", "HOST", "DEBUG":
+		return true
+	}
+	if tellingName(name) {
+		return false
+	}
+	for _, end := range []string{"_PATH", "_DIR", "_HOME", "_ENV", "_LEVEL", "_PORT", "_HOST", "_REGION"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// minSecret is the shortest text worth redacting: see Config.Secrets.
+const minSecret = 6
+
+// note remembers a secret. For "Bearer x" the x alone is remembered too, for that
+// is the part that turns up elsewhere.
+func (e *expander) note(secret string) {
+	if len(secret) >= minSecret {
+		e.secrets[secret] = true
+	}
+	e.notePassword(secret)
+	if scheme, rest, ok := strings.Cut(secret, " "); ok && authScheme(scheme) {
+		e.note(strings.TrimSpace(rest))
+	}
+}
+
+// notePassword remembers the password of a text that is a URL, in both spellings.
+func (e *expander) notePassword(text string) {
+	u, err := url.Parse(text)
+	if err != nil || u.User == nil {
+		return
+	}
+	if password, ok := u.User.Password(); ok {
+		for _, p := range []string{password, strings.TrimPrefix(url.UserPassword("", password).String(), ":")} {
+			if len(p) >= minSecret {
+				e.secrets[p] = true
+			}
+		}
+	}
+}
+
+func authScheme(word string) bool {
+	switch strings.ToLower(word) {
+	case "bearer", "basic", "token", "apikey":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,186 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strconv"
+)
+
+// schemaURI names the dialect of [Schema].
+const schemaURI = "https://json-schema.org/draft/2020-12/schema"
+
+// member is one key of a JSON object whose order is kept.
+type member struct {
+	key   string
+	value any
+}
+
+type ordered []member
+
+// MarshalJSON writes the members in their order.
+func (o ordered) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	out.WriteByte('{')
+	for i, m := range o {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		key, err := json.Marshal(m.key)
+		if err != nil {
+			return nil, err
+		}
+		value, err := plainJSON(m.value)
+		if err != nil {
+			return nil, err
+		}
+		out.Write(key)
+		out.WriteByte(':')
+		out.Write(value)
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+// plainJSON encodes without HTML escapes, which nobody wants to read in a doc.
+func plainJSON(v any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(out.Bytes()), nil
+}
+
+// Schema returns the JSON Schema (2020-12) of weir.yaml, made from the table of
+// keys that the reader uses, indented, with a line end. It describes the strict
+// form: what only foreign files may say is not in it.
+func Schema() []byte {
+	root := append(ordered{
+		{"$schema", schemaURI},
+		{"title", "weir configuration"},
+	}, objectSchema(reflect.TypeFor[Config](), false)...)
+	compact, err := plainJSON(root)
+	if err != nil {
+		panic("config: the table of keys cannot be encoded: " + err.Error()) // only strings and numbers are in it
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, compact, "", "  "); err != nil {
+		panic("config: the schema is not JSON: " + err.Error())
+	}
+	out.WriteByte('\n')
+	return out.Bytes()
+}
+
+// objectSchema describes a struct. With variables set, its values are texts that
+// may hold ${…} instead of what they stand for.
+func objectSchema(t reflect.Type, variables bool) ordered {
+	var properties ordered
+	for _, f := range fieldsOf(t) {
+		properties = append(properties, member{f.key, fieldSchema(f, variables)})
+	}
+	s := ordered{
+		{"type", "object"},
+		{"properties", properties},
+		{"additionalProperties", false},
+	}
+	switch t {
+	case reflect.TypeFor[Server]():
+		s = append(s, member{"anyOf", []ordered{
+			{{"required", []string{"command"}}},
+			{{"required", []string{"url"}}},
+		}})
+	case reflect.TypeFor[Input]():
+		s = append(s, member{"required", []string{"id"}})
+	case reflect.TypeFor[Token]():
+		s = append(s, member{"required", []string{"name", "sha256"}})
+	}
+	return s
+}
+
+func fieldSchema(f field, variables bool) ordered {
+	doc := ordered{{"description", f.doc}}
+	var form ordered
+	switch k := kindOf(f); k {
+	case kindObject:
+		form = objectSchema(f.typ, variables)
+	case kindObjects:
+		form = ordered{{"type", "array"}, {"items", objectSchema(objectOf(f), variables)}}
+	case kindNamed:
+		form = ordered{
+			{"type", "object"},
+			{"propertyNames", ordered{{"pattern", `^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`}}},
+			{"additionalProperties", objectSchema(objectOf(f), true)},
+		}
+	case kindTexts:
+		form = ordered{{"type", "array"}, {"items", ordered{{"type", scalarTypes()}}}}
+	case kindMap:
+		form = ordered{{"type", "object"}, {"additionalProperties", ordered{{"type", scalarTypes()}}}}
+	default:
+		form = scalarSchema(f, k)
+		if variables && (k != kindText || f.enum != nil) {
+			form = ordered{{"anyOf", []ordered{form, {{"type", "string"}, {"pattern", `\$\{.+\}`}}}}}
+		}
+	}
+	if f.def != "" {
+		form = append(form, member{"default", defaultOf(f)})
+	}
+	return append(doc, form...)
+}
+
+// scalarTypes are the types of a text: YAML turns 8080 and true into others.
+func scalarTypes() []string { return []string{"string", "number", "boolean"} }
+
+func scalarSchema(f field, k kind) ordered {
+	switch k {
+	case kindBool:
+		return ordered{{"type", "boolean"}}
+	case kindInt:
+		return ordered{{"type", "integer"}, {"minimum", json.Number(orZero(f.min))}}
+	case kindDuration:
+		return ordered{{"anyOf", []ordered{
+			{{"type", "string"}, {"pattern", `^\s*([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+\s*$|^0$`}},
+			{{"type", "number"}, {"minimum", secondsOf(f.min)}},
+		}}}
+	case kindBytes:
+		return ordered{{"anyOf", []ordered{
+			{{"type", "string"}, {"pattern", `^\s*[0-9]+(\.[0-9]+)?\s*([kKmMgG][iI]?[bB]|[kKmMgG]|[bB])?\s*$`}},
+			{{"type", "integer"}, {"minimum", json.Number(orZero(f.min))}},
+		}}}
+	}
+	if f.enum != nil {
+		return ordered{{"enum", f.enum}}
+	}
+	if f.key == "sha256" {
+		return ordered{{"type", "string"}, {"pattern", "^[0-9a-fA-F]{64}$"}}
+	}
+	return ordered{{"type", scalarTypes()}}
+}
+
+func orZero(min string) string {
+	if min == "" {
+		return "0"
+	}
+	return min
+}
+
+func secondsOf(min string) json.Number {
+	d, _ := parseDuration(orZero(min))
+	return json.Number(strconv.FormatFloat(d.Seconds(), 'g', -1, 64))
+}
+
+// defaultOf is the default with the type it has in a file.
+func defaultOf(f field) any {
+	switch kindOf(f) {
+	case kindBool:
+		return f.def == "true"
+	case kindInt:
+		return json.Number(f.def)
+	case kindBytes:
+		if _, err := strconv.Atoi(f.def); err == nil {
+			return json.Number(f.def)
+		}
+	}
+	return f.def
+}
