@@ -1,0 +1,21 @@
+// Runs every driver: node interop/run.mjs --weir bin/weir. Without --weir the drivers check themselves, directly.
+import { conformance } from './conformance.mjs';
+import { officialClients } from './clients.mjs';
+import { main, stopAll } from './harness.mjs';
+import { upstreams } from './matrix.mjs';
+import { setup } from './setup.mjs';
+
+await main(async (options) => {
+  await setup();
+  let code = 0;
+  for (const driver of [conformance, officialClients, upstreams]) {
+    try {
+      code = (await driver(options)) || code;
+    } catch (error) {
+      console.log(`FAILED  ${error.stack}`);
+      code = 1;
+    }
+    await stopAll(); // A driver that gave up leaves nothing to the next.
+  }
+  return code;
+});
