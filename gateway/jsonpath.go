@@ -129,7 +129,7 @@ func (p *pathParser) segment() (pathSegment, error) {
 		return s, nil
 	}
 	start := p.at
-	for p.at < len(p.text) && p.text[p.at] != '.' && p.text[p.at] != '[' && p.text[p.at] != ' ' {
+	for p.at < len(p.text) && strings.IndexByte(".[] '\"", p.text[p.at]) < 0 {
 		p.at++
 	}
 	if p.at == start {

@@ -218,6 +218,9 @@ func (v *viewing) text() string {
 func (v *viewing) finish(text, notice string, next []byte) View {
 	if next != nil {
 		more := "; go on with " + string(next)
+		if len(more) > noticeChars/2 { // a long path or pattern: the caller has it
+			more = "; go on with the same selector, \"start\":" + string(rawjson.Get(next, "start"))
+		}
 		notice = cutChars(notice, max(noticeChars-2-utf8.RuneCountInString(more), 40)) + more
 	}
 	if notice != "" {
