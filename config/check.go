@@ -269,14 +269,9 @@ func (d *decoder) checkTransport(s *Server, path string, at *yaml.Node) {
 	if s.URL != "" {
 		d.checkURL(s.URL, join(path, "url"))
 		d.expand.notePassword(s.URL)
-	} else if d.set(join(path, "url")) && !d.reported(join(path, "url")) {
+	} else if d.set(join(path, "url")) && !d.bad[join(path, "url")] {
 		d.fail(d.at[join(path, "url")], join(path, "url"), "%s.url is empty", path)
 	}
-}
-
-// reported reports whether a problem with this key is on the list already.
-func (d *decoder) reported(key string) bool {
-	return slices.ContainsFunc(d.problems, func(p Problem) bool { return p.Key == key })
 }
 
 // checkURL reports what is not an http or https URL and returns the parsed form.
@@ -303,7 +298,7 @@ func (d *decoder) checkURL(text, key string) *url.URL {
 func (d *decoder) checkCommand(s *Server, path string) {
 	commandKey := join(path, "command")
 	if s.Command == "" {
-		if d.set(commandKey) && !d.reported(commandKey) {
+		if d.set(commandKey) && !d.bad[commandKey] {
 			d.fail(d.at[commandKey], commandKey, "%s is empty", commandKey)
 		}
 		return

@@ -26,10 +26,12 @@ type decoder struct {
 	dir     string
 
 	problems []Problem
+	bad      map[string]bool // keys with a problem
 	warnings []Problem
 	at       map[string]*yaml.Node // place of each key that the file sets, by path
 	values   int
-	stopped  bool // values passed its bound
+	stopped  bool                // values passed its bound
+	merging  map[*yaml.Node]bool // mappings whose merge keys are being followed
 
 	expand *expander // nil outside the entries of mcpServers
 }
@@ -40,6 +42,7 @@ func (d *decoder) report(n *yaml.Node, path string, err error, format string, ar
 		p.Line, p.Column = n.Line, n.Column
 	}
 	d.problems = append(d.problems, p)
+	d.bad[path] = true
 }
 
 func (d *decoder) fail(n *yaml.Node, path, format string, args ...any) {
@@ -140,7 +143,13 @@ func (d *decoder) merge(n *yaml.Node, path string, merges int) []pair {
 			d.fail(s, path, "a merge key%s must name a mapping, not %s", in(path), describe(s))
 			continue
 		}
+		if d.merging[s] {
+			d.fail(s, path, "a merge key%s leads back to its own mapping", in(path))
+			continue
+		}
+		d.merging[s] = true
 		all = append(all, d.pairs(s, path, merges+1)...)
+		delete(d.merging, s)
 	}
 	return all
 }

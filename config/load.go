@@ -131,7 +131,10 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 
 	c := &Config{path: name, sum: sha256.Sum256(data)}
 	setDefaults(reflect.ValueOf(c).Elem())
-	d := &decoder{file: name, foreign: foreign, dir: opts.Dir, at: make(map[string]*yaml.Node)}
+	d := &decoder{
+		file: name, foreign: foreign, dir: opts.Dir,
+		bad: make(map[string]bool), at: make(map[string]*yaml.Node), merging: make(map[*yaml.Node]bool),
+	}
 	d.expand = &expander{
 		opts: opts, inputs: &c.Inputs, old: opts.before, secrets: make(map[string]bool),
 		new: resolved{ports: make(map[string]int), answers: make(map[string]string)},
@@ -193,6 +196,5 @@ func Find(dir string) (string, error) {
 mcpServers:
   files:
     command: npx
-    args: ["-y", "@modelcontextprotocol/server-filesystem", "."]
-`, ErrNotFound, where, strings.Join(candidates(), ", "))
+    args: ["-y", "@modelcontextprotocol/server-filesystem", "."]`, ErrNotFound, where, strings.Join(candidates(), ", "))
 }

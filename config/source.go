@@ -122,6 +122,10 @@ type jsonReader struct {
 	text    []byte
 	lines   []int // offset of each line's first byte
 	decoder *json.Decoder
+
+	// The place found last. Tokens come in order, so that counting goes on from
+	// here and a file of one long line is not counted from its start each time.
+	atOffset, atLine, atColumn int
 }
 
 // next is the offset at which the next token begins.
@@ -139,7 +143,13 @@ func (r *jsonReader) place(offset int) (line, column int) {
 	if !found {
 		line--
 	}
-	return line + 1, utf8.RuneCount(r.text[r.lines[line]:offset]) + 1
+	from, column := r.lines[line], 0
+	if r.atLine == line && r.atOffset >= from && r.atOffset <= offset {
+		from, column = r.atOffset, r.atColumn
+	}
+	column += utf8.RuneCount(r.text[from:offset])
+	r.atOffset, r.atLine, r.atColumn = offset, line, column
+	return line + 1, column + 1
 }
 
 func (r *jsonReader) fail(offset int, message string) error {
