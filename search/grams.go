@@ -15,61 +15,115 @@ const (
 //
 // The n-gram vector of a document is the weighted sum of the vectors of its terms, so its product with a query's is the
 // same sum over the products of its terms. It is therefore enough to hold the n-grams of the vocabulary, some hundred
-// times fewer than those of the documents, and to spread each term's product over its postings. N-grams are numbered
-// by hash, into a table about as large as there are n-grams: there is no dictionary to build or to keep.
+// times fewer than those of the documents, and to spread each term's product over its postings.
 type gramIndex struct {
-	mask   uint32
-	starts []uint32  // the terms of bucket b are terms[starts[b]:starts[b+1]]
-	terms  []uint32  // a term stands once per n-gram it has in the bucket
-	square []float32 // idf² of each bucket
+	slots  gramTable
+	starts []uint32  // the terms of n-gram i are terms[starts[i]:starts[i+1]]
+	terms  []uint32  // a term stands once for each time it has the n-gram
+	square []float32 // idf² of each n-gram
 	mass   []float32 // per term: the sum of square over its n-grams; 0 for stems
 }
 
-// maxGramBits bounds the table at 2^18 buckets (2 MB).
-const maxGramBits = 18
-
 // newGramIndex indexes the raw tokens among terms; df is the document frequency of each term among docs documents.
 func newGramIndex(terms []string, df []uint32, docs int) gramIndex {
-	bits := 10
-	for bits < maxGramBits && 1<<bits < 6*len(terms) {
-		bits++
-	}
-	g := gramIndex{mask: 1<<bits - 1, mass: make([]float32, len(terms))}
-	g.starts = make([]uint32, 1<<bits+1)
-	g.square = make([]float32, 1<<bits)
+	g := gramIndex{mass: make([]float32, len(terms))}
+	// The first pass numbers the n-grams and remembers them, term by term, for the second.
 	var word []rune
-	frequency := make([]uint64, 1<<bits)
+	var all, counts []uint32
+	var frequency []uint64
+	ends := make([]uint32, len(terms))
 	for id, term := range terms {
-		if term[0] == stemMark {
-			continue
+		if term[0] != stemMark {
+			word = padded(word, term)
+			eachGram(word, func(h uint32) {
+				i := g.slots.number(h)
+				if int(i) == len(counts) {
+					counts = append(counts, 0)
+					frequency = append(frequency, 0)
+				}
+				counts[i]++
+				frequency[i] += uint64(df[id])
+				all = append(all, i)
+			})
 		}
-		word = padded(word, term)
-		eachGram(word, func(h uint32) {
-			g.starts[h&g.mask+1]++
-			frequency[h&g.mask] += uint64(df[id])
-		})
+		ends[id] = uint32(len(all))
 	}
-	for b, f := range frequency {
-		g.starts[b+1] += g.starts[b]
+	g.starts = make([]uint32, len(counts)+1)
+	g.square = make([]float32, len(counts))
+	for i, f := range frequency {
+		g.starts[i+1] = g.starts[i] + counts[i]
 		x := math.Log(1 + float64(docs)/(float64(f)+.5))
-		g.square[b] = float32(x * x)
+		g.square[i] = float32(x * x)
 	}
-	g.terms = make([]uint32, g.starts[len(frequency)])
-	next := make([]uint32, len(frequency))
+	g.terms = make([]uint32, len(all))
+	next := counts
 	copy(next, g.starts)
-	for id, term := range terms {
-		if term[0] == stemMark {
-			continue
+	start := uint32(0)
+	for id, end := range ends {
+		for _, i := range all[start:end] {
+			g.terms[next[i]] = uint32(id)
+			next[i]++
+			g.mass[id] += g.square[i]
 		}
-		word = padded(word, term)
-		eachGram(word, func(h uint32) {
-			b := h & g.mask
-			g.terms[next[b]] = uint32(id)
-			next[b]++
-			g.mass[id] += g.square[b]
-		})
+		start = end
 	}
 	return g
+}
+
+// find returns the terms that have the n-gram of hash h, and its idf².
+func (g *gramIndex) find(h uint32) ([]uint32, float32) {
+	i, ok := g.slots.find(h)
+	if !ok {
+		return nil, 0
+	}
+	return g.terms[g.starts[i]:g.starts[i+1]], g.square[i]
+}
+
+// gramTable numbers n-grams by their 32-bit hash, from 0 in the order of their arrival. It is a hash table with linear
+// probing, never more than half full, because a map would take several times its memory and most of a view's time.
+type gramTable struct {
+	slots []gramSlot
+	used  int
+}
+
+// gramSlot is empty while its number is 0.
+type gramSlot struct{ hash, number uint32 } // number counts from 1
+
+// at returns the slot of h or the empty one where it belongs.
+func (t *gramTable) at(h uint32) *gramSlot {
+	mask := uint32(len(t.slots) - 1)
+	for i := h & mask; ; i = (i + 1) & mask {
+		if s := &t.slots[i]; s.number == 0 || s.hash == h {
+			return s
+		}
+	}
+}
+
+func (t *gramTable) find(h uint32) (uint32, bool) {
+	if t.used == 0 {
+		return 0, false
+	}
+	s := t.at(h)
+	return s.number - 1, s.number > 0
+}
+
+// number returns the number of h, a new one if it has none.
+func (t *gramTable) number(h uint32) uint32 {
+	if 2*t.used >= len(t.slots) {
+		old := t.slots
+		t.slots = make([]gramSlot, max(1024, 2*len(old)))
+		for _, s := range old {
+			if s.number > 0 {
+				*t.at(s.hash) = s
+			}
+		}
+	}
+	s := t.at(h)
+	if s.number == 0 {
+		t.used++
+		*s = gramSlot{h, uint32(t.used)}
+	}
+	return s.number - 1
 }
 
 // padded writes " term " over dst.

@@ -91,9 +91,9 @@ func (s *scratch) spread() {
 	for _, w := range s.words {
 		s.padded = padded(s.padded, w.raw)
 		eachGram(s.padded, func(h uint32) {
-			b := h & g.mask
-			x := g.square[b] * w.weight
-			for _, id := range g.terms[g.starts[b]:g.starts[b+1]] {
+			terms, square := g.find(h)
+			x := square * w.weight
+			for _, id := range terms {
 				s.terms[id].gram += x
 			}
 		})

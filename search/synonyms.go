@@ -164,7 +164,7 @@ group team
 date day
 time clock hour
 latest recent newest current
-today now current
+today current
 popular trending hot
 similar related alike
 cheap inexpensive affordable

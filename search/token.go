@@ -130,7 +130,8 @@ func unspaced(r rune) bool {
 	if r < 0x0e00 {
 		return false
 	}
-	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao,
+	// The sign of a long vowel belongs to no script by Unicode's tables, and to Japanese by use.
+	return r == 'ー' || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao,
 		unicode.Khmer, unicode.Myanmar)
 }
 
