@@ -16,7 +16,7 @@ const combinations = [
   { kind: 'ts2', transport: 'http' }, { kind: 'ts2', transport: 'http', mode: { pin: modern } },
   { kind: 'ts2', transport: 'sse' }, { kind: 'ts2', transport: 'stdio' }, { kind: 'ts2', transport: 'stdio', mode: 'auto' },
   { kind: 'python1', transport: 'http' }, { kind: 'python1', transport: 'sse' }, { kind: 'python1', transport: 'stdio' },
-  { kind: 'python2', transport: 'http' }, { kind: 'python2', transport: 'http', mode: modern },
+  { kind: 'python2', transport: 'http' }, { kind: 'python2', transport: 'http', mode: 'auto' },
   { kind: 'python2', transport: 'sse' }, { kind: 'python2', transport: 'stdio' }, { kind: 'python2', transport: 'stdio', mode: 'auto' },
 ];
 const label = ({ kind, transport, mode = 'legacy' }) => `${kind} ${transport} ${mode.pin ?? mode}`;

@@ -43,6 +43,7 @@ type Tree struct {
 	Packages  []*Package // sorted by path
 	Files     []*File    // every source file that people read, in any language, sorted by name
 	Documents []*File    // Markdown
+	Locks     []*File    // package-lock.json
 	Fset      *token.FileSet
 
 	names map[string]bool // every file and folder
@@ -94,6 +95,8 @@ func Load(fsys fs.FS) (*Tree, error) {
 		switch ext := path.Ext(name); {
 		case ext == ".md":
 			return tree.addText(fsys, name, &tree.Documents)
+		case base == "package-lock.json":
+			return tree.addText(fsys, name, &tree.Locks)
 		case ext == ".go":
 			return tree.addGo(fsys, name, packages)
 		case slices.Contains(sources, ext):

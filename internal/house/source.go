@@ -53,6 +53,11 @@ func sourceRules() []Rule {
 			Reason: fmt.Sprintf("a file of more than %d lines tells more than one story; its parts deserve names", maxLines),
 			Find:   findLong,
 		},
+		{
+			Name:   "lock files name the public registry only",
+			Reason: "a package resolved at somebody's mirror cannot be installed anywhere else",
+			Find:   findMirrors,
+		},
 	}
 }
 
@@ -185,6 +190,19 @@ func findLong(t *Tree) []string {
 	for _, file := range t.Files {
 		if n := len(file.Lines); n > maxLines {
 			found = append(found, fmt.Sprintf("%s: %d lines", file.Name, n))
+		}
+	}
+	return found
+}
+
+func findMirrors(t *Tree) []string {
+	const registry = `"resolved": "https://registry.npmjs.org/`
+	var found []string
+	for _, lock := range t.Locks {
+		for i, line := range lock.Lines {
+			if strings.Contains(line, `"resolved":`) && !strings.Contains(line, registry) {
+				found = append(found, fmt.Sprintf("%s:%d: %s", lock.Name, i+1, strings.TrimSpace(line)))
+			}
 		}
 	}
 	return found

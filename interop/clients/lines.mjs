@@ -23,7 +23,10 @@ const say = (message) => process.stdout.write(JSON.stringify(message) + '\n');
 // serve connects and answers requests until its input ends.
 export async function serve(connect) {
   let logs = [];
-  const { session, call, client } = await connect({ log: (params) => logs.push(params) });
+  const { session, call, client } = await connect({ log: (params) => logs.push(params) }).catch((error) => {
+    console.error(`cannot connect: ${error.message}${error.cause ? `: ${error.cause.message}` : ''}`);
+    process.exit(1);
+  });
   const operations = {
     listTools: () => client.listTools(),
     listResources: () => client.listResources(),
