@@ -1,0 +1,385 @@
+package streamable
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Defaults and bounds of a Client.
+const (
+	DefaultMaxResponse = 256 << 20
+
+	maxCallMessages = 256     // undelivered messages of one call
+	maxCallBytes    = 8 << 20 // and their bytes; a single larger one fits an empty queue
+	maxCallServing  = 16      // requests of the server served at once within one call
+	maxServing      = 64      // and on the connection as a whole
+	maxBackground   = 64      // answers and cancellations on their way
+
+	minConnected = time.Second // a stream that lived this long was no failure
+	maxAttempts  = 6           // failures in a row before a stream is given up
+	firstBackoff = 500 * time.Millisecond
+	maxBackoff   = 30 * time.Second
+	minBackoff   = 10 * time.Millisecond // below any retry time a server asks for
+	drainTime    = 250 * time.Millisecond
+	drainBytes   = 64 << 10
+)
+
+// ErrSessionLost is the cause of an error that says: the server no longer knows
+// the session, and therefore did not look at the message. A new Client makes a
+// new session, over which the same call may be made again; see [mcp.ErrNotSent].
+var ErrSessionLost = fmt.Errorf("the session is lost: %w", mcp.ErrNotSent)
+
+// ClientTimeouts bound what the Client waits for on its own. Calls wait as long
+// as their context does. Zero values stand for the defaults.
+type ClientTimeouts struct {
+	Connect   time.Duration // TCP and TLS; 10 s; not used with an HTTPClient of one's own
+	Handshake time.Duration // the whole of Dial; 30 s
+	Send      time.Duration // a notification, an answer, a cancellation; 30 s
+	Close     time.Duration // the DELETE of Close; 2 s
+}
+
+func (t ClientTimeouts) orDefaults() ClientTimeouts {
+	for _, d := range []struct {
+		v *time.Duration
+		d time.Duration
+	}{{&t.Connect, 10 * time.Second}, {&t.Handshake, 30 * time.Second}, {&t.Send, 30 * time.Second}, {&t.Close, 2 * time.Second}} {
+		if *d.v <= 0 {
+			*d.v = d.d
+		}
+	}
+	return t
+}
+
+// ClientOptions configures a Client. Only URL is required.
+type ClientOptions struct {
+	// URL of the server's MCP endpoint, http or https. Only its host appears in
+	// errors and logs.
+	URL string
+	// Name is what errors call the server, such as `upstream "files"`.
+	Name string
+	// Header goes with every request (Authorization and the like). What the
+	// protocol itself defines cannot be set here.
+	Header http.Header
+	// HTTPClient is used instead of one with a connection pool of its own. Its
+	// Timeout must be zero, because streams last.
+	HTTPClient *http.Client
+	// ClientInfo and Capabilities are raw objects that introduce weir.
+	ClientInfo, Capabilities json.RawMessage
+	// ProtocolVersion to begin the handshake with; see mcp.Handshake.
+	ProtocolVersion string
+	// Handler takes what the server sends and no call owns: list changes, log
+	// messages and requests on the GET stream. Notifications come one at a time
+	// and in order. Nil drops notifications and refuses requests.
+	Handler mcp.Handler
+	// ParamHeaders adds the Mcp-Param-* headers of a modern tools/call to h; see
+	// ParamHeaders. It may be called concurrently. Nil adds none.
+	ParamHeaders func(tool string, params json.RawMessage, h http.Header)
+	// Timeouts of the client's own doings.
+	Timeouts ClientTimeouts
+	// MaxResponse bounds one response, and one message of a stream, in bytes;
+	// DefaultMaxResponse where zero.
+	MaxResponse int64
+	// Logger takes what goes wrong beside calls; nil discards it.
+	Logger *slog.Logger
+}
+
+// Client is a connection to one MCP server over streamable HTTP. Each call is a
+// POST of its own, so calls do not wait for each other:
+//
+//	Call ── POST ──▶ JSON ───────────────────────────────▶ result
+//	          └────▶ SSE ── notification ─▶ queue ─▶ back ┐
+//	                  │     request ──────▶ queue ─▶ back ─▶ POST answer
+//	                  │     response ──────── after these ─▶ result
+//	                  └ breaks ── GET, Last-Event-ID ─▶ SSE …   (legacy)
+//
+// All methods are safe for concurrent use.
+type Client struct {
+	opts     ClientOptions
+	who      string // for messages: name and host
+	http     *http.Client
+	pool     *http.Transport // the client's own, or nil
+	template http.Request
+	session  *mcp.Session
+	hello    mcp.Hello
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // what the client itself started; Add under mu
+	done   chan struct{}  // closed when no further call can be made
+
+	nextID atomic.Int64
+	wire   atomic.Pointer[wireState]
+
+	mu         sync.Mutex // guards below
+	calls      map[int64]*clientCall
+	serving    map[jsonrpc.ID]context.CancelCauseFunc
+	background int
+	err        error // why no further call can be made
+	lost       bool  // the server has forgotten the session
+	closed     bool
+}
+
+var _ mcp.Peer = (*Client)(nil)
+
+// Dial connects to a server: it makes the handshake of the era that the server
+// speaks and, in the legacy era, opens the GET stream in the background. ctx
+// bounds only the handshake. The errors are those of Call; one that is
+// mcp.ErrRefused comes from a server that speaks no streamable HTTP at this URL.
+func Dial(ctx context.Context, opts ClientOptions) (*Client, error) {
+	c, err := newClient(opts)
+	if err != nil {
+		return nil, err
+	}
+	hctx, cancel := context.WithTimeout(ctx, c.opts.Timeouts.Handshake)
+	defer cancel()
+	c.hello, err = mcp.Handshake(hctx, greeting{c}, c.opts.ClientInfo, c.opts.Capabilities, c.opts.ProtocolVersion)
+	if err != nil {
+		if hctx.Err() != nil && ctx.Err() == nil {
+			err = mcp.Errorf(mcp.KindUpstreamTimeout, "%s did not answer the handshake within %s", c.who, c.opts.Timeouts.Handshake)
+		}
+		c.Close()
+		return nil, err
+	}
+	c.govern(c.hello.Version)
+	if !c.hello.Modern {
+		c.spawn(c.listen)
+	}
+	return c, nil
+}
+
+func newClient(opts ClientOptions) (*Client, error) {
+	u, err := url.Parse(opts.URL)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		// The URL may hold credentials, so the message does not repeat it.
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "%s: the url must be http://HOST… or https://HOST…", nameOf(opts.Name))
+	}
+	u.Fragment = ""
+	opts.Timeouts = opts.Timeouts.orDefaults()
+	if opts.MaxResponse <= 0 {
+		opts.MaxResponse = DefaultMaxResponse
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Handler == nil {
+		opts.Handler = &mcp.Mux{}
+	}
+	if len(opts.ClientInfo) == 0 {
+		opts.ClientInfo = json.RawMessage(`{"name":"weir","version":"0"}`)
+	}
+	if len(opts.Capabilities) == 0 {
+		opts.Capabilities = json.RawMessage("{}")
+	}
+	c := &Client{
+		opts: opts, who: nameOf(opts.Name) + " (" + u.Host + ")",
+		session: mcp.NewSession("", ""), done: make(chan struct{}),
+		calls: map[int64]*clientCall{}, serving: map[jsonrpc.ID]context.CancelCauseFunc{},
+	}
+	c.opts.Header = ownHeader(opts.Header)
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.template = http.Request{URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	var hc http.Client
+	if opts.HTTPClient != nil {
+		hc = *opts.HTTPClient
+	} else {
+		c.pool = newPool(opts.Timeouts.Connect)
+		hc.Transport = c.pool
+	}
+	if hc.CheckRedirect == nil {
+		hc.CheckRedirect = sameOrigin
+	}
+	c.http = &hc
+	c.session.SetPeer(c)
+	c.wire.Store(c.newWireState("", ""))
+	return c, nil
+}
+
+func nameOf(name string) string {
+	if name == "" {
+		return "the MCP server"
+	}
+	return name
+}
+
+// newPool returns a transport whose pool keeps the connections of many
+// concurrent callers alive.
+func newPool(connect time.Duration) *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: connect}).DialContext,
+		TLSHandshakeTimeout:   connect,
+		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          256,
+		MaxIdleConnsPerHost:   64,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		// A compressing proxy would hold events back; and loopback needs none.
+		DisableCompression: true,
+		WriteBufferSize:    16 << 10,
+		ReadBufferSize:     16 << 10,
+	}
+}
+
+// sameOrigin follows a redirect only within the origin: the configured headers
+// may hold a key that no other host may see.
+func sameOrigin(req *http.Request, via []*http.Request) error {
+	from := via[0].URL
+	if len(via) > 4 || req.URL.Scheme != from.Scheme || req.URL.Host != from.Host {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// Hello returns what the server said of itself in the handshake.
+func (c *Client) Hello() mcp.Hello { return c.hello }
+
+// Session returns what stands for the server in the Requests that handlers
+// get. Its version is the negotiated one. It ends with the client.
+func (c *Client) Session() *mcp.Session { return c.session }
+
+// Done is closed when no further call can be made, because the session is lost
+// or the client is closed. Err says which.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Err returns nil while calls can be made, else the *mcp.Error that they
+// return.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// InFlight returns how many calls wait for an answer and how many requests of
+// the server are being served.
+func (c *Client) InFlight() (calls, serving int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.calls), len(c.serving)
+}
+
+// end makes every further call fail with err. The first reason counts.
+func (c *Client) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+		close(c.done)
+	}
+}
+
+// sessionLost ends the client because the server has forgotten its session.
+// Calls whose answers are on their way still get them.
+func (c *Client) sessionLost() error {
+	c.mu.Lock()
+	c.lost = true
+	c.mu.Unlock()
+	err := &mcp.Error{
+		Kind: mcp.KindSessionNotFound, Err: ErrSessionLost,
+		Message: c.who + " no longer knows the session: it was restarted, or the session has expired; connect again",
+	}
+	c.end(err)
+	return err
+}
+
+// Close ends the connection: calls in flight fail with
+// KindUpstreamUnavailable, the session is deleted on the server, and everything
+// that the client started has ended when Close returns.
+func (c *Client) Close() error {
+	c.end(mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: the connection was closed", c.who))
+	c.mu.Lock()
+	first := !c.closed
+	c.closed = true
+	for _, cl := range c.calls {
+		cl.cancel(errClosed)
+	}
+	forget := first && !c.lost
+	c.mu.Unlock()
+	c.cancel()
+	c.wg.Wait()
+	if st := c.wire.Load(); forget && st.session != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), c.opts.Timeouts.Close)
+		defer cancel()
+		if resp, err := c.do(ctx, http.MethodDelete, st.bare, nil); err == nil {
+			discard(resp)
+		} else {
+			c.opts.Logger.Debug("the session could not be deleted", "peer", c.who, "err", transportCause(err))
+		}
+	}
+	if first {
+		c.session.Close()
+		if c.pool != nil {
+			c.pool.CloseIdleConnections()
+		}
+	}
+	return nil
+}
+
+// errClosed is the cause of the contexts that Close ends.
+var errClosed = errors.New("the connection was closed")
+
+// spawn runs f in a goroutine that Close waits for. It does nothing and
+// returns false on a closed client.
+func (c *Client) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.wg.Add(1)
+	go func() {
+		defer c.wg.Done()
+		f()
+	}()
+	return true
+}
+
+// send posts a message in the background: an answer or a cancellation. When
+// too many are on their way already, it is dropped.
+func (c *Client) send(what string, out outgoing) {
+	c.mu.Lock()
+	full := c.background >= maxBackground
+	if !full {
+		c.background++
+	}
+	c.mu.Unlock()
+	if full {
+		c.opts.Logger.Warn("dropped a message: too many wait to be sent", "peer", c.who, "message", what)
+		return
+	}
+	sent := func() {
+		c.mu.Lock()
+		c.background--
+		c.mu.Unlock()
+	}
+	if !c.spawn(func() {
+		defer sent()
+		if err := c.tell(c.ctx, out); err != nil && c.ctx.Err() == nil {
+			c.opts.Logger.Debug("a message was not accepted", "peer", c.who, "message", what, "err", err)
+		}
+	}) {
+		sent()
+	}
+}
+
+// greeting is the Peer for the handshake: before the server learns that it is
+// complete, the negotiated version must be in the headers.
+type greeting struct{ *Client }
+
+func (g greeting) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	g.govern(g.session.Version())
+	return g.Client.Notify(ctx, method, params)
+}

@@ -1,0 +1,483 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// clientCall is one request in flight.
+type clientCall struct {
+	c     *Client
+	id    int64
+	idRaw jsonrpc.ID
+	back  mcp.Handler     // may be nil
+	token json.RawMessage // the caller's own progress token, nil where it gave none
+
+	// httpCtx has the caller's values and ends with the call's HTTP exchange. It
+	// may outlive the caller's context a little, so that a finished stream can
+	// be read to its end and its connection used again.
+	httpCtx context.Context
+	cancel  context.CancelCauseFunc
+	wg      sync.WaitGroup // the delivering goroutine and requests being served
+	space   chan struct{}  // capacity 1: the queue has become shorter
+
+	mu      sync.Mutex         // guards below
+	ctx     context.Context    // what handlers get: ends with the call; nil before the first message
+	end     context.CancelFunc // ends ctx
+	queue   []queued
+	bytes   int
+	serving int
+	running bool          // the delivering goroutine runs
+	over    bool          // the response is there: nothing more is taken
+	empty   chan struct{} // closed when the queue is empty after over
+}
+
+// queued is a message that belongs to a call.
+type queued struct {
+	m        jsonrpc.Message
+	progress bool
+}
+
+func (q queued) size() int { return len(q.m.Params) + len(q.m.Method) }
+
+// Call implements mcp.Peer. Besides the context's errors and the answered
+// *jsonrpc.Error it returns *mcp.Error of these kinds: KindUpstreamUnavailable,
+// KindUpstreamTimeout, KindUnauthorized, KindPermissionDenied,
+// KindRateLimited, KindTooLarge, KindInvalidParams, and KindSessionNotFound
+// with the cause ErrSessionLost. The cause mcp.ErrNotSent tells that the server
+// has not seen the call.
+func (c *Client) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	cl := &clientCall{c: c, id: c.nextID.Add(1), back: back, space: make(chan struct{}, 1)}
+	cl.idRaw = jsonrpc.IntID(cl.id)
+	out, err := c.frame(cl.idRaw, method, params)
+	if err != nil {
+		return nil, err
+	}
+	cl.token = out.token
+	cl.httpCtx, cl.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { cl.cancel(ctx.Err()) })
+	defer stop()
+
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		cl.cancel(nil)
+		return nil, c.notSent()
+	}
+	c.calls[cl.id] = cl
+	c.mu.Unlock()
+
+	result, resp, err := cl.run(out)
+	delivered := cl.finish(ctx)
+	c.mu.Lock()
+	delete(c.calls, cl.id)
+	c.mu.Unlock()
+	if resp != nil {
+		c.drain(cl, resp)
+	} else {
+		defer cl.cancel(nil)
+	}
+
+	var wire *jsonrpc.Error
+	answered := err == nil || errors.As(err, &wire)
+	switch {
+	case answered && delivered:
+		return result, err
+	case ctx.Err() != nil:
+		if !answered {
+			c.abandon(cl, out, ctx)
+		}
+		return nil, ctx.Err()
+	case context.Cause(cl.httpCtx) == errClosed:
+		return nil, c.Err()
+	}
+	return nil, err
+}
+
+// notSent returns the error of an ended client for a message that was
+// therefore not sent.
+func (c *Client) notSent() error {
+	err := c.Err()
+	if k, _ := mcp.KindOf(err); k == mcp.KindSessionNotFound {
+		return err
+	}
+	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: err.Error(), Err: mcp.ErrNotSent}
+}
+
+// run sends the call and waits for its answer. A response that is not nil has
+// an open body that still has to be read to its end.
+func (cl *clientCall) run(out outgoing) (json.RawMessage, *http.Response, error) {
+	c := cl.c
+	resp, err := c.do(cl.httpCtx, http.MethodPost, out.header, out.body)
+	if err != nil {
+		return nil, nil, c.transportError(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		result, err := c.refused(resp, out, cl.idRaw)
+		return result, nil, err
+	}
+	if out.method == "initialize" {
+		if err := c.keepSession(resp.Header); err != nil {
+			resp.Body.Close()
+			return nil, nil, err
+		}
+	}
+	switch t := mediaType(resp.Header.Get("Content-Type")); t {
+	case ContentSSE:
+		return cl.stream(resp, out)
+	case ContentJSON, "":
+		data, err := c.readBody(resp, c.opts.MaxResponse)
+		resp.Body.Close()
+		if err != nil {
+			return nil, nil, err
+		}
+		result, done, err := cl.receive(data)
+		if !done {
+			err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%s answered %s with something that is no response to it", c.who, out.method)
+		}
+		return result, nil, err
+	default:
+		discard(resp)
+		return nil, nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s answered %s with the content type %.80q; MCP servers answer with application/json or text/event-stream", c.who, out.method, t)
+	}
+}
+
+// readBody reads a whole body of at most limit bytes.
+func (c *Client) readBody(resp *http.Response, limit int64) ([]byte, error) {
+	tooLarge := func() error {
+		return mcp.Errorf(mcp.KindTooLarge, "%s answered with more than %d bytes", c.who, limit)
+	}
+	// A server may announce what it never sends, so memory follows what comes.
+	const ahead = 1 << 20
+	n := resp.ContentLength
+	if n > limit {
+		return nil, tooLarge()
+	}
+	if n >= 0 && n <= ahead {
+		buf := make([]byte, n)
+		if _, err := io.ReadFull(resp.Body, buf); err != nil {
+			return nil, c.transportError(err)
+		}
+		return buf, nil
+	}
+	buf := make([]byte, 0, 16<<10)
+	if n > 0 {
+		buf = make([]byte, 0, ahead)
+	}
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		got, err := resp.Body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+got]
+		switch {
+		case int64(len(buf)) > limit:
+			return nil, tooLarge()
+		case err == io.EOF:
+			return buf, nil
+		case err != nil:
+			return nil, c.transportError(err)
+		}
+	}
+}
+
+// receive takes a body or an event of the call's own stream. done says that
+// the response was in it.
+func (cl *clientCall) receive(data []byte) (result json.RawMessage, done bool, err error) {
+	cl.c.each(data, func(m jsonrpc.Message) bool {
+		switch {
+		case m.Method != "":
+			cl.c.message(cl, m)
+		case m.Err == nil && m.ID == cl.idRaw:
+			result, done = m.Result, true
+		case m.Err != nil && (m.ID == cl.idRaw || m.ID == ""):
+			// An error without an id is that of a server that could not read it.
+			err, done = jsonrpc.ParseError(m.Err), true
+		default:
+			cl.c.opts.Logger.Debug("a response to another call", "peer", cl.c.who)
+		}
+		return !done
+	})
+	return result, done, err
+}
+
+// receiveUnowned takes an event of the GET stream. A response there belongs to
+// no call: answers come on the stream of their request.
+func (c *Client) receiveUnowned(data []byte) {
+	c.each(data, func(m jsonrpc.Message) bool {
+		if m.Method != "" {
+			c.message(nil, m)
+		}
+		return true
+	})
+}
+
+// each parses one message or a batch of them (2025-03-26) and hands each to
+// take until it returns false. What cannot be read is logged and skipped.
+func (c *Client) each(data []byte, take func(m jsonrpc.Message) bool) {
+	msgs, _, err := jsonrpc.Split(data)
+	if err != nil {
+		c.junk(data, err)
+		return
+	}
+	for _, msg := range msgs {
+		m, err := jsonrpc.Parse(msg)
+		if err != nil {
+			c.junk(msg, err)
+		} else if !take(m) {
+			return
+		}
+	}
+}
+
+func (c *Client) junk(data []byte, err error) {
+	c.opts.Logger.Warn("skipped what is no JSON-RPC message", "peer", c.who, "err", err, "bytes", len(data))
+}
+
+// message takes a notification or request from the stream of a call, or from
+// the GET stream where cl is nil.
+func (c *Client) message(cl *clientCall, m jsonrpc.Message) {
+	switch {
+	case m.Method == "notifications/cancelled":
+		id := jsonrpc.ID(rawjson.Get(m.Params, "requestId"))
+		if cl != nil && id != "" {
+			cl.unqueue(id)
+		}
+		c.cancelServing(id)
+		return
+	case m.Method == "notifications/progress":
+		c.progress(cl, m)
+		return
+	case m.Method == "ping" && m.ID != "":
+		c.send("ping", c.answer(jsonrpc.AppendResult(nil, m.ID, nil)))
+		return
+	case cl != nil:
+		cl.push(queued{m: m}, true)
+		return
+	case m.ID != "":
+		c.serveUnowned(m)
+		return
+	}
+	if _, err := c.opts.Handler.Serve(c.ctx, c.request(m)); err != nil {
+		c.opts.Logger.Debug("a notification was not handled", "peer", c.who, "method", m.Method, "err", err)
+	}
+}
+
+// progress hands a progress notification to the call that its token names.
+// Some servers send it on the GET stream. What is late or forged is dropped.
+func (c *Client) progress(cl *clientCall, m jsonrpc.Message) {
+	token := rawjson.Get(m.Params, "progressToken")
+	n, ok := jsonrpc.ID(token).Int()
+	if !ok {
+		return
+	}
+	own := cl != nil && cl.id == n
+	if !own {
+		c.mu.Lock()
+		cl = c.calls[n]
+		c.mu.Unlock()
+	}
+	if cl == nil || cl.token == nil {
+		return
+	}
+	params, err := rawjson.Set(m.Params, "progressToken", cl.token)
+	if err != nil {
+		return
+	}
+	m.Params = params
+	cl.push(queued{m: m, progress: true}, own)
+}
+
+// push queues a message for back. When the queue is full, progress replaces
+// the newest progress in it; for anything else the call's own stream waits,
+// which slows down nobody but this call's server, and other streams drop.
+func (cl *clientCall) push(q queued, own bool) {
+	if cl.back == nil {
+		if q.m.ID != "" {
+			cl.c.refuse(q.m, mcp.MethodNotFound(q.m.Method))
+		}
+		return
+	}
+	for {
+		cl.mu.Lock()
+		if cl.over {
+			cl.mu.Unlock()
+			return
+		}
+		if len(cl.queue) == 0 || (len(cl.queue) < maxCallMessages && cl.bytes+q.size() <= maxCallBytes) {
+			break
+		}
+		if last := &cl.queue[len(cl.queue)-1]; q.progress && last.progress {
+			cl.bytes += q.size() - last.size()
+			*last = q
+			cl.mu.Unlock()
+			return
+		}
+		cl.mu.Unlock()
+		if !own {
+			cl.c.opts.Logger.Debug("dropped a message of a slow call", "peer", cl.c.who, "method", q.m.Method)
+			return
+		}
+		select {
+		case <-cl.space:
+		case <-cl.httpCtx.Done():
+			return
+		}
+	}
+	defer cl.mu.Unlock()
+	cl.queue = append(cl.queue, q)
+	cl.bytes += q.size()
+	if cl.running {
+		return
+	}
+	if cl.ctx == nil {
+		cl.ctx, cl.end = context.WithCancel(cl.httpCtx)
+	}
+	cl.running = true
+	cl.wg.Add(1)
+	go cl.deliver()
+}
+
+// deliver hands queued messages to back in order until there are none. A
+// request only begins in its turn, so that it cannot overtake a notification.
+func (cl *clientCall) deliver() {
+	defer cl.wg.Done()
+	for {
+		cl.mu.Lock()
+		if len(cl.queue) == 0 || cl.ctx.Err() != nil {
+			cl.queue, cl.bytes, cl.running = nil, 0, false
+			if cl.empty != nil {
+				close(cl.empty)
+				cl.empty = nil
+			}
+			cl.mu.Unlock()
+			return
+		}
+		q := cl.queue[0]
+		cl.queue[0] = queued{}
+		cl.queue = cl.queue[1:]
+		cl.bytes -= q.size()
+		cl.mu.Unlock()
+		select {
+		case cl.space <- struct{}{}:
+		default:
+		}
+		if q.m.ID != "" {
+			cl.serve(q.m)
+			continue
+		}
+		if _, err := cl.back.Serve(cl.ctx, cl.c.request(q.m)); err != nil {
+			cl.c.opts.Logger.Debug("a notification did not reach the caller", "peer", cl.c.who, "method", q.m.Method, "err", err)
+		}
+	}
+}
+
+// unqueue takes back a request that the server has cancelled before its turn.
+func (cl *clientCall) unqueue(id jsonrpc.ID) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	for i, q := range cl.queue {
+		if q.m.ID == id {
+			cl.queue = slices.Delete(cl.queue, i, i+1)
+			cl.bytes -= q.size()
+			return
+		}
+	}
+}
+
+// finish waits until back has what came before the response, or until the
+// caller waits no longer, and says which. Then it ends what back still does:
+// requests that the server has left open are of no use any more.
+func (cl *clientCall) finish(ctx context.Context) (delivered bool) {
+	cl.mu.Lock()
+	cl.over = true
+	end := cl.end
+	empty := make(chan struct{})
+	if cl.running {
+		cl.empty = empty
+	} else {
+		close(empty)
+	}
+	cl.mu.Unlock()
+	if end == nil {
+		return true
+	}
+	select {
+	case <-empty:
+		delivered = cl.httpCtx.Err() == nil
+	case <-ctx.Done():
+	case <-cl.httpCtx.Done():
+	}
+	end()
+	cl.wg.Wait()
+	return delivered
+}
+
+// abandon tells a legacy server that nobody waits for the call any more. In the
+// modern era, closing the response has told it. initialize must not be
+// cancelled (every version's lifecycle section).
+func (c *Client) abandon(cl *clientCall, out outgoing, ctx context.Context) {
+	if out.modern || out.method == "initialize" {
+		return
+	}
+	reason := "cancelled"
+	if ctx.Err() == context.DeadlineExceeded {
+		reason = "timed out"
+	}
+	params := fmt.Appendf(nil, `{"requestId":%s,"reason":%q}`, cl.idRaw, reason)
+	msg, err := c.frame("", "notifications/cancelled", params)
+	if err != nil {
+		return
+	}
+	c.send(msg.method, msg)
+}
+
+// Notify implements mcp.Peer. It returns when the server has accepted the
+// notification. notifications/cancelled is not sent: ids are this connection's
+// own, and ending the context of a Call cancels it.
+func (c *Client) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	if method == "notifications/cancelled" {
+		return nil
+	}
+	if c.Err() != nil {
+		return c.notSent()
+	}
+	out, err := c.frame("", method, params)
+	if err != nil {
+		return err
+	}
+	return c.tell(ctx, out)
+}
+
+// tell posts a message that gets no response.
+func (c *Client) tell(ctx context.Context, out outgoing) error {
+	sctx, cancel := context.WithTimeout(ctx, c.opts.Timeouts.Send)
+	defer cancel()
+	resp, err := c.do(sctx, http.MethodPost, out.header, out.body)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && sctx.Err() != nil:
+		return mcp.Errorf(mcp.KindUpstreamTimeout, "%s did not accept %s within %s", c.who, out.method, c.opts.Timeouts.Send)
+	case err != nil:
+		return c.transportError(err)
+	case resp.StatusCode >= 300:
+		_, err := c.refused(resp, out, "")
+		return err
+	}
+	discard(resp)
+	return nil
+}

@@ -1,0 +1,187 @@
+package streamable
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// maxErrorBody bounds what is read of a response that is no success.
+const maxErrorBody = 64 << 10
+
+// StatusError is the cause of an error that comes from an HTTP status. It is
+// for whoever has to react to it (OAuth); its text is never shown.
+type StatusError struct {
+	Status          int
+	WWWAuthenticate []string      // of a 401 or 403, at most 8 values of 4096 bytes
+	RetryAfter      time.Duration // zero where the server told none
+	refused         bool
+}
+
+// Error implements error.
+func (e *StatusError) Error() string { return "HTTP status " + strconv.Itoa(e.Status) }
+
+// Is makes a status that refuses the message as a whole an mcp.ErrRefused.
+func (e *StatusError) Is(target error) bool { return e.refused && target == mcp.ErrRefused }
+
+// refused makes the error for a response whose status is not 200, and closes
+// it. A JSON-RPC error in its body is the answer, where the server can have
+// looked at the message. Of any other body nothing is shown.
+func (c *Client) refused(resp *http.Response, out outgoing, id jsonrpc.ID) (result []byte, err error) {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	resp.Body.Close()
+	answer, answerID := errorBody(body)
+	own := answer != nil && id != "" && answerID == id
+	status := &StatusError{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"))}
+	fail := func(k mcp.Kind, format string, args ...any) ([]byte, error) {
+		e := mcp.Errorf(k, "%s %s", c.who, fmt.Sprintf(format, args...))
+		e.Err = status
+		if status.RetryAfter > 0 {
+			e.Data = fmt.Appendf(nil, `{"kind":%q,"retry_after":%g}`, k, status.RetryAfter.Seconds())
+		}
+		return nil, e
+	}
+	told := strconv.Itoa(resp.StatusCode)
+	if text := http.StatusText(resp.StatusCode); text != "" {
+		told += " " + text
+	}
+	switch code := resp.StatusCode; {
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		for _, v := range resp.Header.Values("Www-Authenticate") {
+			if len(v) <= 4<<10 && len(status.WWWAuthenticate) < 8 {
+				status.WWWAuthenticate = append(status.WWWAuthenticate, v)
+			}
+		}
+		if code == http.StatusUnauthorized {
+			return fail(mcp.KindUnauthorized, "does not accept the credentials (401): check the Authorization header that is configured for it")
+		}
+		return fail(mcp.KindPermissionDenied, "does not allow %s with the configured credentials (403)", out.method)
+	case code == http.StatusTooManyRequests:
+		return fail(mcp.KindRateLimited, "limits the rate of calls (429)")
+	case out.session && !own && sessionGone(code, answer, answerID):
+		return nil, c.sessionLost()
+	case own, answer != nil && code < 500 && id != "" && answerID == "":
+		return nil, answer
+	case code == http.StatusRequestEntityTooLarge:
+		return fail(mcp.KindTooLarge, "does not take a message as large as this %s (413)", out.method)
+	case code == http.StatusRequestTimeout, code == http.StatusGatewayTimeout:
+		return fail(mcp.KindUpstreamTimeout, "did not answer %s in time (%s)", out.method, told)
+	case code >= 500 && code != http.StatusNotImplemented:
+		return fail(mcp.KindUpstreamUnavailable, "failed to answer %s (%s)", out.method, told)
+	case code >= 300 && code < 400:
+		return fail(mcp.KindUpstreamUnavailable, "redirects to another place (%s), where weir does not follow with its headers: configure that url", told)
+	case code < 300:
+		return fail(mcp.KindUpstreamUnavailable, "answered %s with %s instead of a response", out.method, told)
+	}
+	status.refused = true
+	return fail(mcp.KindUpstreamUnavailable, "does not take %s (%s): check that the url is that of its MCP endpoint", out.method, told)
+}
+
+// errorBody reads a JSON-RPC error response.
+func errorBody(body []byte) (*jsonrpc.Error, jsonrpc.ID) {
+	if !rawjson.IsObject(body) {
+		return nil, ""
+	}
+	m, err := jsonrpc.Parse(body)
+	if err != nil || m.Err == nil {
+		return nil, ""
+	}
+	return jsonrpc.ParseError(m.Err), m.ID
+}
+
+// sessionGone reports whether a response to a message that bore a session id
+// says that there is no such session. The standard's answer is 404. The
+// TypeScript SDK's example servers answer 400 instead once they were restarted,
+// with an error that belongs to no request.
+func sessionGone(code int, answer *jsonrpc.Error, id jsonrpc.ID) bool {
+	switch code {
+	case http.StatusNotFound:
+		return true
+	case http.StatusBadRequest:
+		return answer != nil && id == "" && answer.Code == -32000 && strings.Contains(strings.ToLower(answer.Message), "session")
+	}
+	return false
+}
+
+// retryAfter reads a Retry-After header: seconds or a date, at most a day.
+func retryAfter(v string) time.Duration {
+	var d time.Duration
+	if s, err := strconv.ParseUint(v, 10, 32); err == nil {
+		d = time.Duration(s) * time.Second
+	} else if t, err := http.ParseTime(v); err == nil {
+		d = time.Until(t).Round(time.Second)
+	}
+	return min(max(d, 0), 24*time.Hour)
+}
+
+// transportCause takes the URL, which may hold a key, off an error of net/http.
+func transportCause(err error) error {
+	var u *url.Error
+	for errors.As(err, &u) {
+		err = u.Err
+	}
+	return err
+}
+
+// transportError makes the error for an exchange that brought no response.
+// Where the message certainly was not sent, mcp.ErrNotSent is its cause.
+func (c *Client) transportError(err error) error {
+	if e := (*mcp.Error)(nil); errors.As(err, &e) {
+		return e
+	}
+	err = transportCause(err)
+	var (
+		op      *net.OpError
+		dns     *net.DNSError
+		cert    *tls.CertificateVerificationError
+		unknown x509.UnknownAuthorityError
+		record  tls.RecordHeaderError
+		timeout net.Error
+	)
+	isTimeout := errors.As(err, &timeout) && timeout.Timeout()
+	kind, what, sent := mcp.KindUpstreamUnavailable, "", false
+	switch {
+	case errors.As(err, &dns):
+		what = "cannot be found: its host name has no address"
+	case errors.As(err, &cert), errors.As(err, &unknown):
+		what = "has a TLS certificate that is not trusted"
+	case errors.As(err, &record):
+		what = "does not speak TLS: the url should begin with http:"
+	case errors.As(err, &op) && op.Op == "dial":
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED):
+			what = "refused the connection: is it running?"
+		case isTimeout:
+			what = "did not take the connection in time"
+		default:
+			what = "cannot be reached"
+		}
+	case isTimeout:
+		kind, what, sent = mcp.KindUpstreamTimeout, "did not answer in time", true
+	default:
+		what, sent = "closed the connection before it had answered", true
+	}
+	if !sent {
+		err = unsentError{err}
+	}
+	return &mcp.Error{Kind: kind, Message: c.who + " " + what, Err: err}
+}
+
+// unsentError makes a cause an mcp.ErrNotSent.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error   { return e.error }
+func (e unsentError) Is(t error) bool { return t == mcp.ErrNotSent }

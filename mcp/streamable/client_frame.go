@@ -1,0 +1,297 @@
+package streamable
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// wireState is what every request bears. It is not changed once stored, so the
+// headers of legacy requests are shared by all of them.
+type wireState struct {
+	version string // "" before the handshake is complete
+	modern  bool
+	session string
+	post    http.Header // of requests that bear a message
+	get     http.Header // of GET streams
+	bare    http.Header // of DELETE
+	meta    [3][]byte   // the members of a modern _meta, in the order of modernKeys
+}
+
+var modernKeys = [3]string{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities}
+
+// ownHeader returns a copy of the configured headers without those that the
+// protocol defines.
+func ownHeader(h http.Header) http.Header {
+	out := make(http.Header, len(h)+4)
+	for k, v := range h {
+		k = http.CanonicalHeaderKey(k)
+		switch {
+		case k == "Content-Type", k == "Accept", k == "Content-Length", k == HeaderLastEventID, strings.HasPrefix(k, "Mcp-"):
+		default:
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func (c *Client) newWireState(version, session string) *wireState {
+	st := &wireState{version: version, modern: mcp.IsModern(version), session: session}
+	st.bare = maps.Clone(c.opts.Header)
+	if version != "" {
+		st.bare[HeaderVersion] = []string{version}
+	}
+	if session != "" && !st.modern {
+		st.bare[HeaderSession] = []string{session}
+	}
+	st.get = maps.Clone(st.bare)
+	st.get["Accept"] = []string{ContentSSE}
+	st.post = maps.Clone(st.bare)
+	st.post["Accept"] = []string{acceptBoth}
+	st.post["Content-Type"] = []string{ContentJSON}
+	for i, value := range [3][]byte{rawjson.Quote(version), c.opts.ClientInfo, c.opts.Capabilities} {
+		st.meta[i] = append(append(rawjson.Quote(modernKeys[i]), ':'), value...)
+	}
+	return st
+}
+
+// govern sets the negotiated version.
+func (c *Client) govern(version string) {
+	c.session.SetVersion(version)
+	c.wire.Store(c.newWireState(version, c.wire.Load().session))
+}
+
+// keepSession takes the session id from the response to initialize.
+func (c *Client) keepSession(h http.Header) error {
+	id := h.Get(HeaderSession)
+	if id == "" {
+		return nil
+	}
+	if !ValidSessionID(id) {
+		return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s sent a session id that is longer than 1024 bytes or not visible ASCII", c.who)
+	}
+	c.wire.Store(c.newWireState(c.wire.Load().version, id))
+	return nil
+}
+
+// outgoing is a message ready to be posted.
+type outgoing struct {
+	method  string
+	body    []byte
+	header  http.Header
+	token   json.RawMessage // the caller's progress token, a slice of its params
+	modern  bool
+	session bool // the header bears a session id
+}
+
+// frame makes the POST of a request or, with no id, of a notification.
+func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (outgoing, error) {
+	st := c.wire.Load()
+	out := outgoing{method: method, modern: st.modern, header: st.post, session: st.session != "" && !st.modern}
+	var p located
+	if st.modern || st.version == "" || mayHold(params, "_meta") {
+		var err error
+		if p, err = locate(params, NameParam(method)); err != nil {
+			return out, mcp.Errorf(mcp.KindInvalidParams, "%s params: %v", method, err)
+		}
+	}
+	version := st.version
+	if version == "" || st.modern {
+		// In the handshake, and for a caller who brings a version along.
+		if v := rawjson.Text(p.known[0]); v != "" {
+			version = v
+			out.modern = out.modern || mcp.IsModern(v)
+		}
+	}
+	body := make([]byte, 0, len(params)+len(method)+64+len(st.meta[0])+len(st.meta[1])+len(st.meta[2]))
+	body = append(body, `{"jsonrpc":"2.0"`...)
+	if id != "" {
+		body = append(append(body, `,"id":`...), id...)
+	}
+	body = append(body, `,"method":`...)
+	body = rawjson.AppendString(body, method)
+	var missing [][]byte
+	if out.modern && id != "" {
+		for i, member := range st.meta {
+			if p.known[i] == nil {
+				missing = append(missing, member)
+			}
+		}
+	}
+	out.token = p.token
+	if len(missing) > 0 || p.token != nil || len(params) > 0 {
+		body = append(body, `,"params":`...)
+		body = p.splice(body, params, missing, id)
+	}
+	out.body = append(body, '}')
+	switch {
+	case out.modern:
+		out.header = make(http.Header, len(st.post)+4)
+		maps.Copy(out.header, st.post)
+		delete(out.header, HeaderSession)
+		out.header[HeaderVersion] = []string{version}
+		out.header[HeaderMethod] = []string{EncodeHeaderValue(method)}
+		if p.name != nil {
+			name := rawjson.Text(p.name)
+			out.header[HeaderName] = []string{EncodeHeaderValue(name)}
+			if method == "tools/call" && c.opts.ParamHeaders != nil {
+				c.opts.ParamHeaders(name, params, out.header)
+			}
+		}
+	case c.http.Jar != nil:
+		out.header = maps.Clone(out.header) // the jar adds its cookies to it
+	}
+	return out, nil
+}
+
+// answer makes the POST of a response to a request of the server.
+func (c *Client) answer(body []byte) outgoing {
+	st := c.wire.Load()
+	return outgoing{method: "a response", body: body, header: maps.Clone(st.post), session: st.session != ""}
+}
+
+// mayHold reports whether raw could have a member of this name. It is a quick
+// look without parsing: a key that is not there as it is can only be there with
+// an escape.
+func mayHold(raw []byte, key string) bool {
+	return bytes.Contains(raw, []byte(key)) || bytes.Contains(raw, []byte(`\u`))
+}
+
+// located says where in params the parts are that the wire needs.
+type located struct {
+	open               int // index behind the opening brace
+	members            bool
+	name               []byte
+	meta               bool
+	metaStart, metaEnd int // the value of _meta
+	metaOpen           int // index behind its brace
+	metaMembers        bool
+	known              [3][]byte // values of modernKeys
+	token              []byte
+	tokenEnd           int
+}
+
+func locate(params []byte, nameKey string) (p located, err error) {
+	if len(params) == 0 {
+		return p, nil
+	}
+	var twice string
+	err = rawjson.EachMember(params, func(m rawjson.Member) bool {
+		p.members = true
+		switch key := string(m.Key); {
+		case key == "_meta":
+			if p.meta {
+				twice = key
+			}
+			p.meta, p.metaStart, p.metaEnd = true, m.End-len(m.Value), m.End
+		case key == nameKey && nameKey != "":
+			if p.name != nil {
+				twice = key
+			}
+			p.name = m.Value
+		}
+		return twice == ""
+	})
+	if err == nil && p.meta {
+		meta := params[p.metaStart:p.metaEnd]
+		err = rawjson.EachMember(meta, func(m rawjson.Member) bool {
+			p.metaMembers = true
+			slot := &p.token
+			switch string(m.Key) {
+			case "progressToken":
+				p.tokenEnd = p.metaStart + m.End
+			case modernKeys[0]:
+				slot = &p.known[0]
+			case modernKeys[1]:
+				slot = &p.known[1]
+			case modernKeys[2]:
+				slot = &p.known[2]
+			default:
+				return true
+			}
+			if *slot != nil {
+				twice = string(m.Key)
+			}
+			*slot = m.Value
+			return twice == ""
+		})
+		p.metaOpen = p.metaStart + 1
+	}
+	if err == nil && twice != "" {
+		return p, &duplicate{twice}
+	}
+	p.open = rawjson.SkipSpace(params, 0) + 1
+	return p, err
+}
+
+type duplicate struct{ key string }
+
+func (d *duplicate) Error() string { return rawjson.ErrDuplicate.Error() + " " + d.key }
+func (d *duplicate) Unwrap() error { return rawjson.ErrDuplicate }
+
+// splice appends params with the missing members put into _meta and the
+// progress token replaced by the call's id.
+func (p *located) splice(dst, params []byte, missing [][]byte, id jsonrpc.ID) []byte {
+	if len(params) == 0 {
+		params, p.open = []byte("{}"), 1
+	}
+	if len(missing) == 0 && p.token == nil {
+		return append(dst, params...)
+	}
+	rest := 0 // params[:rest] is written
+	if len(missing) > 0 {
+		at, empty := p.open, !p.members
+		if p.meta {
+			at, empty = p.metaOpen, !p.metaMembers
+		}
+		dst = append(dst, params[:at]...)
+		rest = at
+		if !p.meta {
+			dst = append(dst, `"_meta":{`...)
+		}
+		dst = append(dst, bytes.Join(missing, []byte{','})...)
+		if !p.meta {
+			dst = append(dst, '}')
+		}
+		if !empty {
+			dst = append(dst, ',')
+		}
+	}
+	if p.token != nil {
+		dst = append(dst, params[rest:p.tokenEnd-len(p.token)]...)
+		dst = append(dst, id...)
+		rest = p.tokenEnd
+	}
+	return append(dst, params[rest:]...)
+}
+
+// do sends one HTTP request. The header map is not changed.
+func (c *Client) do(ctx context.Context, method string, header http.Header, body []byte) (*http.Response, error) {
+	req := c.template.WithContext(ctx)
+	req.Method, req.Header = method, header
+	if body != nil {
+		req.ContentLength = int64(len(body))
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		// With GetBody, net/http itself repeats a request of which nothing was
+		// written because an idle connection had died.
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	}
+	return c.http.Do(req)
+}
+
+// discard closes a body that nobody wants, after reading it where that is at
+// once possible, so that its connection can be used again.
+func discard(resp *http.Response) {
+	if n := resp.ContentLength; n >= 0 && n <= 4<<10 {
+		_, _ = io.CopyN(io.Discard, resp.Body, n)
+	}
+	resp.Body.Close()
+}

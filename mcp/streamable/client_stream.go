@@ -1,0 +1,249 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// position is how far a resumable stream has been read, and how its next
+// connection is to be made.
+type position struct {
+	lastID   string
+	retry    time.Duration // what the server asked for
+	hasRetry bool
+	attempts int // connections in a row that brought nothing
+}
+
+// delay returns how long to wait before the next connection: what the server
+// asked for at first, then more and more.
+func (p *position) delay() time.Duration {
+	backoff := firstBackoff
+	for i := 1; i < p.attempts && backoff < maxBackoff; i++ {
+		backoff *= 2
+	}
+	switch backoff = min(backoff, maxBackoff); {
+	case !p.hasRetry:
+		return backoff
+	case p.attempts <= 1:
+		return max(p.retry, minBackoff)
+	}
+	return max(p.retry, backoff)
+}
+
+// read hands the messages of one connection's stream to take until take says
+// that it is done or the stream ends.
+func (c *Client) read(body io.Reader, pos *position, take func(data []byte) (done bool)) (done bool, err error) {
+	began := time.Now()
+	pos.attempts++
+	r := NewEventReader(body, int(c.opts.MaxResponse))
+	for {
+		ev, err := r.Next()
+		if err != nil {
+			if time.Since(began) >= minConnected {
+				pos.attempts = min(pos.attempts, 1)
+			}
+			return false, err
+		}
+		if ev.Truncated && rawjson.Valid(ev.Data) != nil {
+			continue // half a message; resumption asks for it again
+		}
+		if ev.ID != "" {
+			if len(ev.ID) > 4<<10 {
+				return false, errEventID
+			}
+			pos.lastID = ev.ID
+		}
+		if ev.HasRetry {
+			pos.retry, pos.hasRetry = ev.Retry, true
+		}
+		if len(ev.Data) == 0 || (ev.Name != "" && ev.Name != "message") {
+			continue
+		}
+		pos.attempts = 0
+		if take(ev.Data) {
+			return true, nil
+		}
+		pos.attempts = 1
+	}
+}
+
+var errEventID = errors.New("an event id of more than 4096 bytes")
+
+// stream reads the SSE response to a call until the call's own response. In
+// the legacy era a stream that ends before is resumed where it told an id.
+func (cl *clientCall) stream(resp *http.Response, out outgoing) (result json.RawMessage, _ *http.Response, err error) {
+	c := cl.c
+	var pos position
+	take := func(data []byte) (done bool) {
+		result, done, err = cl.receive(data)
+		return done
+	}
+	for {
+		done, broken := c.read(resp.Body, &pos, take)
+		if done {
+			return result, resp, err
+		}
+		resp.Body.Close()
+		switch {
+		case cl.httpCtx.Err() != nil:
+			return nil, nil, c.transportError(broken)
+		case errors.Is(broken, ErrEventTooLarge):
+			return nil, nil, mcp.Errorf(mcp.KindTooLarge, "%s sent a message of more than %d bytes", c.who, c.opts.MaxResponse)
+		case out.modern || pos.lastID == "" || errors.Is(broken, errEventID):
+			return nil, nil, &mcp.Error{
+				Kind: mcp.KindUpstreamUnavailable, Err: broken,
+				Message: c.who + " ended the stream of " + out.method + " before it answered",
+			}
+		}
+		if resp, err = cl.resume(out, &pos); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// resume asks for the rest of a call's stream.
+func (cl *clientCall) resume(out outgoing, pos *position) (*http.Response, error) {
+	c := cl.c
+	for {
+		if pos.attempts >= maxAttempts {
+			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended the stream of %s before it answered, and %d attempts to resume it brought nothing", c.who, out.method, maxAttempts)
+		}
+		if err := sleep(cl.httpCtx, pos.delay()); err != nil {
+			return nil, err
+		}
+		resp, err := c.open(cl.httpCtx, pos.lastID)
+		switch {
+		case err == nil:
+			return resp, nil
+		case cl.httpCtx.Err() != nil:
+			return nil, err
+		case !mayPass(err):
+			// The GET was refused, but the call did reach the server: the causes
+			// of err are not those of the call.
+			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended the stream of %s before it answered, and does not resume it: %v", c.who, out.method, err)
+		}
+		pos.attempts++
+	}
+}
+
+// open makes a GET for a stream, from the beginning or after an event.
+func (c *Client) open(ctx context.Context, lastID string) (*http.Response, error) {
+	st := c.wire.Load()
+	header := st.get
+	if lastID != "" || c.http.Jar != nil {
+		header = header.Clone()
+	}
+	if lastID != "" {
+		header[HeaderLastEventID] = []string{lastID}
+	}
+	resp, err := c.do(ctx, http.MethodGet, header, nil)
+	if err != nil {
+		return nil, c.transportError(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		// A 404 may also mean that there is no GET here, so it does not end the
+		// session; listen knows more.
+		_, err := c.refused(resp, outgoing{method: "a GET stream"}, "")
+		return nil, err
+	}
+	if t := mediaType(resp.Header.Get("Content-Type")); t != ContentSSE {
+		discard(resp)
+		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s answered a GET stream with the content type %.80q: %w", c.who, t, mcp.ErrRefused)
+	}
+	return resp, nil
+}
+
+// mayPass reports whether an error is worth another attempt to open a stream.
+func mayPass(err error) bool {
+	if errors.Is(err, mcp.ErrRefused) {
+		return false
+	}
+	k, ok := mcp.KindOf(err)
+	return ok && k.Info().Retryable
+}
+
+func notFound(err error) bool {
+	var s *StatusError
+	return errors.As(err, &s) && s.Status == http.StatusNotFound
+}
+
+// listen keeps the GET stream of a legacy server open, for what belongs to no
+// call, until the client is closed, the session is lost, or the server does
+// not offer one.
+func (c *Client) listen() {
+	var pos position
+	offered := false
+	for {
+		resp, err := c.open(c.ctx, pos.lastID)
+		switch {
+		case c.ctx.Err() != nil:
+			if resp != nil {
+				resp.Body.Close()
+			}
+			return
+		case err == nil:
+			offered = true
+			_, err = c.read(resp.Body, &pos, func(data []byte) bool {
+				c.receiveUnowned(data)
+				return false
+			})
+			resp.Body.Close()
+			if errors.Is(err, ErrEventTooLarge) || errors.Is(err, errEventID) {
+				pos.lastID = "" // it would come again
+			}
+		case offered && notFound(err) && c.wire.Load().session != "":
+			c.opts.Logger.Info("the session is lost", "peer", c.who, "err", c.sessionLost())
+			return
+		case !mayPass(err) || (!offered && pos.attempts >= maxAttempts):
+			c.opts.Logger.Debug("no GET stream", "peer", c.who, "err", err)
+			return
+		default:
+			pos.attempts++
+		}
+		select {
+		case <-c.done:
+			return
+		default:
+		}
+		if sleep(c.ctx, pos.delay()) != nil {
+			return
+		}
+	}
+}
+
+// drain reads a finished stream to its end in the background, so that its
+// connection can be used again, and gives up soon.
+func (c *Client) drain(cl *clientCall, resp *http.Response) {
+	end := func() { cl.cancel(nil) }
+	if !c.spawn(func() {
+		timer := time.AfterFunc(drainTime, end)
+		stop := context.AfterFunc(c.ctx, end)
+		_, _ = io.CopyN(io.Discard, resp.Body, drainBytes)
+		resp.Body.Close()
+		timer.Stop()
+		stop()
+		end()
+	}) {
+		resp.Body.Close()
+		end()
+	}
+}
+
+// sleep waits for d or the end of ctx, whose error it returns.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
