@@ -1,0 +1,201 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrToolID is wrapped by every error of ParseToolID, FormatToolID, ParseID and
+// FormatID.
+var ErrToolID = errors.New("illegal id")
+
+// Lengths of the parts of an id in characters (gateway-surface §1.1).
+const (
+	maxIDLen        = 240
+	maxNamespaceLen = 64
+	maxNameLen      = 128
+	maxVersionLen   = 32
+	hash8Len        = 8
+)
+
+// ToolID is the parts of a canonical id:
+//
+//	namespace ":" name [ "@" version ] [ "#" hash8 ]
+//
+// Ids that this package makes have a version or a hash8, seldom both.
+type ToolID struct {
+	Namespace string
+	Name      string
+	Version   string
+	Hash8     string
+}
+
+// ParseToolID splits a tool id into its parts. Together with FormatToolID it is
+// the only reader of ids: everywhere else they are opaque (gateway-surface
+// §1.6).
+func ParseToolID(s string) (ToolID, error) {
+	if len(s) > maxIDLen {
+		return ToolID{}, fmt.Errorf("%w: %d characters, at most %d are allowed", ErrToolID, len(s), maxIDLen)
+	}
+	namespace, rest, ok := strings.Cut(s, ":")
+	if !ok {
+		return ToolID{}, fmt.Errorf("%w %q: no \":\" after a namespace", ErrToolID, s)
+	}
+	id := ToolID{Namespace: namespace}
+	rest, hash8, hasHash := strings.Cut(rest, "#")
+	name, version, hasVersion := strings.Cut(rest, "@")
+	id.Name, id.Version, id.Hash8 = name, version, hash8
+	if hasHash && hash8 == "" || hasVersion && version == "" {
+		return ToolID{}, fmt.Errorf("%w %q: nothing after \"@\" or \"#\"", ErrToolID, s)
+	}
+	if err := id.check(); err != nil {
+		return ToolID{}, err
+	}
+	return id, nil
+}
+
+// FormatToolID is the inverse of ParseToolID. It refuses parts that the grammar
+// does not allow.
+func FormatToolID(id ToolID) (string, error) {
+	if err := id.check(); err != nil {
+		return "", err
+	}
+	s := id.join()
+	if len(s) > maxIDLen {
+		return "", fmt.Errorf("%w: %d characters, at most %d are allowed", ErrToolID, len(s), maxIDLen)
+	}
+	return s, nil
+}
+
+// join writes the parts as an id without a check.
+func (id ToolID) join() string {
+	s := id.Namespace + ":" + id.Name
+	if id.Version != "" {
+		s += "@" + id.Version
+	}
+	if id.Hash8 != "" {
+		s += "#" + id.Hash8
+	}
+	return s
+}
+
+func (id ToolID) check() error {
+	switch {
+	case !legalNamespace(id.Namespace):
+		return fmt.Errorf("%w: namespace %q is not [a-z][a-z0-9_-]{0,63}", ErrToolID, clip(id.Namespace, maxIDLen))
+	case !legalName(id.Name):
+		return fmt.Errorf("%w: name %q is not [A-Za-z_][A-Za-z0-9_.-]{0,127}", ErrToolID, clip(id.Name, maxIDLen))
+	case id.Version != "" && !legalVersion(id.Version):
+		return fmt.Errorf("%w: version %q is not [A-Za-z0-9._-]{1,32}", ErrToolID, clip(id.Version, maxIDLen))
+	case id.Hash8 != "" && !legalHash8(id.Hash8):
+		return fmt.Errorf("%w: hash %q is not [0-9a-f]{8}", ErrToolID, clip(id.Hash8, maxIDLen))
+	}
+	return nil
+}
+
+// Kind is what an entry is.
+type Kind string
+
+// The kinds of entries. A resource template shares the ids and the cards of
+// resources. KindInternal is the kind of cards that are no entry: namespaces
+// and clusters.
+const (
+	KindTool     Kind = "tool"
+	KindResource Kind = "resource"
+	KindTemplate Kind = "resource_template"
+	KindPrompt   Kind = "prompt"
+	KindInternal Kind = "internal"
+)
+
+// prefix is what comes before the canonical id of an entry of this kind
+// (gateway-surface §9.1). A tool has none, so the three id spaces are disjoint:
+// no tool id contains "::".
+func (k Kind) prefix() string {
+	switch k {
+	case KindResource, KindTemplate:
+		return "resource::"
+	case KindPrompt:
+		return "prompt::"
+	}
+	return ""
+}
+
+// surface is the kind under which entries are carded and browsed: resource
+// templates go with resources.
+func (k Kind) surface() Kind {
+	if k == KindTemplate {
+		return KindResource
+	}
+	return k
+}
+
+// ParseID splits the id of a tool, a resource or a prompt. A key with a "~N"
+// suffix is no canonical id and is refused (gateway-surface §9.1).
+func ParseID(s string) (Kind, ToolID, error) {
+	kind, body := splitKind(s)
+	id, err := ParseToolID(body)
+	return kind, id, err
+}
+
+// FormatID is the inverse of ParseID.
+func FormatID(kind Kind, id ToolID) (string, error) {
+	s, err := FormatToolID(id)
+	if err != nil {
+		return "", err
+	}
+	return kind.prefix() + s, nil
+}
+
+func splitKind(s string) (Kind, string) {
+	for _, kind := range []Kind{KindResource, KindPrompt} {
+		if body, ok := strings.CutPrefix(s, kind.prefix()); ok {
+			return kind, body
+		}
+	}
+	return KindTool, s
+}
+
+// namespaceOf returns the namespace an id is in, without checking the rest.
+func namespaceOf(id string) (string, bool) {
+	_, body := splitKind(id)
+	namespace, _, ok := strings.Cut(body, ":")
+	return namespace, ok
+}
+
+func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
+func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isNamespaceByte(c byte) bool {
+	return isLower(c) || isDigit(c) || c == '_' || c == '-'
+}
+
+func isNameByte(c byte) bool {
+	return isLower(c) || isUpper(c) || isDigit(c) || c == '_' || c == '.' || c == '-'
+}
+
+func legalNamespace(s string) bool {
+	return s != "" && len(s) <= maxNamespaceLen && isLower(s[0]) && all(s, isNamespaceByte)
+}
+
+func legalName(s string) bool {
+	return s != "" && len(s) <= maxNameLen && (isLower(s[0]) || isUpper(s[0]) || s[0] == '_') && all(s, isNameByte)
+}
+
+func legalVersion(s string) bool {
+	return s != "" && len(s) <= maxVersionLen && all(s, isNameByte)
+}
+
+func legalHash8(s string) bool {
+	return len(s) == hash8Len && all(s, func(c byte) bool { return isDigit(c) || 'a' <= c && c <= 'f' })
+}
+
+func all(s string, ok func(byte) bool) bool {
+	for i := 0; i < len(s); i++ {
+		if !ok(s[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,124 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Children returns the cards at a path of tools, sorted by id
+// (gateway-surface §3): "/" has a card for each namespace, a namespace or a
+// cluster has those below it, a tool has its own. A last segment "*" is the
+// same as none. The id of a namespace's or a cluster's card is its path. The
+// error is an *Error: PathInvalid or PathNotFound.
+func (c *Catalog) Children(path string) ([]Card, error) {
+	return c.ChildrenOf(KindTool, path)
+}
+
+// ChildrenOf is Children for the entries of one kind. Resource templates are
+// among the resources.
+func (c *Catalog) ChildrenOf(kind Kind, path string) ([]Card, error) {
+	kind = kind.surface()
+	segments, err := splitPath(path)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(segments); n > 0 && segments[n-1] == "*" {
+		segments = segments[:n-1]
+	}
+	if len(segments) == 0 {
+		cards := []Card{}
+		for _, s := range c.spaces {
+			if t := s.trees[kind]; t != nil {
+				cards = append(cards, *t.root.card)
+			}
+		}
+		sortCards(cards)
+		return cards, nil
+	}
+	var n *node
+	if s := c.spaces[segments[0]]; s != nil && s.trees[kind] != nil {
+		n = s.trees[kind].root.find(segments[1:])
+	}
+	if n == nil {
+		return nil, &Error{
+			Code: PathNotFound, Path: path,
+			Message: fmt.Sprintf("there is nothing at %s: browse %s to see what there is", clip(path, 120), c.nearestParent(kind, segments)),
+		}
+	}
+	if n.entry != nil {
+		return []Card{n.entry.Card}, nil
+	}
+	cards := make([]Card, len(n.children))
+	for i, child := range n.children {
+		if child.entry != nil {
+			cards[i] = child.entry.Card
+		} else {
+			cards[i] = *child.card
+		}
+	}
+	sortCards(cards)
+	return cards, nil
+}
+
+func sortCards(cards []Card) {
+	slices.SortFunc(cards, func(a, b Card) int { return strings.Compare(a.ID, b.ID) })
+}
+
+// nearestParent returns the longest part of a path that exists.
+func (c *Catalog) nearestParent(kind Kind, segments []string) string {
+	s := c.spaces[segments[0]]
+	if s == nil || s.trees[kind] == nil {
+		return "/"
+	}
+	n := s.trees[kind].root
+	for _, segment := range segments[1:] {
+		next := n.find([]string{segment})
+		if next == nil {
+			break
+		}
+		n = next
+	}
+	return n.path
+}
+
+// Path returns the path of an entry: Children of it is the entry's own card.
+func (c *Catalog) Path(id string) (string, bool) {
+	n := c.leaf(id)
+	if n == nil {
+		return "", false
+	}
+	return n.path, true
+}
+
+// splitPath checks a path against its grammar and returns its segments
+// (gateway-surface §3.2).
+func splitPath(path string) ([]string, error) {
+	invalid := func(format string, args ...any) error {
+		return &Error{
+			Code: PathInvalid, Path: path,
+			Message: fmt.Sprintf("%s is no path: ", clip(strings.ToValidUTF8(fmt.Sprintf("%q", path), "?"), 120)) + fmt.Sprintf(format, args...),
+		}
+	}
+	switch {
+	case path == "/":
+		return nil, nil
+	case !strings.HasPrefix(path, "/"):
+		return nil, invalid("it must start with /")
+	case strings.HasSuffix(path, "/"):
+		return nil, invalid("it must not end with /")
+	}
+	segments := strings.Split(path[1:], "/")
+	for i, segment := range segments {
+		switch {
+		case segment == "":
+			return nil, invalid("a segment is empty")
+		case segment == "*":
+		case !legalSegment(segment):
+			return nil, invalid("segment %s is neither [a-z0-9][a-z0-9_-]{0,63} nor *", clip(fmt.Sprintf("%q", segment), 80))
+		case i == 0 && !legalNamespace(segment):
+			return nil, invalid("the first segment is a namespace and starts with a letter")
+		}
+	}
+	return segments, nil
+}

@@ -1,0 +1,206 @@
+package catalog
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+)
+
+// plainSchema reports that a schema is valid, for the schemas tools usually
+// have: the common keywords, no ids and anchors, references into its own $defs
+// only, 2020-12 or draft-07. False says nothing: the caller then compiles the
+// schema to know. It must never be true of a schema that does not compile.
+func plainSchema(raw []byte) bool {
+	p := plainCheck{root: raw}
+	return kindOf(raw) == "object" && p.schema(raw, 0)
+}
+
+// plainDepth is the nesting beyond which a schema is not plain any more.
+const plainDepth = 64
+
+type plainCheck struct {
+	root []byte
+	refs []string // found to exist
+}
+
+func (p *plainCheck) schema(raw []byte, depth int) bool {
+	if depth > plainDepth {
+		return false
+	}
+	switch string(raw) {
+	case "true", "false":
+		return true
+	}
+	valid := true
+	return members(raw, func(key, value []byte) bool {
+		valid = p.keyword(key, value, depth)
+		return valid
+	}) && valid
+}
+
+func (p *plainCheck) keyword(key, value []byte, depth int) bool {
+	switch string(key) {
+	case "type":
+		return plainType(value)
+	case "properties", "$defs", "definitions":
+		valid := true
+		return members(value, func(_, v []byte) bool {
+			valid = p.schema(v, depth+1)
+			return valid
+		}) && valid
+	case "items", "additionalProperties", "not", "if", "then", "else":
+		return p.schema(value, depth+1)
+	case "anyOf", "oneOf", "allOf":
+		n, valid := 0, true
+		return elements(value, func(v []byte) bool {
+			n++
+			valid = p.schema(v, depth+1)
+			return valid
+		}) && valid && n > 0
+	case "required":
+		return plainNames(value)
+	case "enum", "examples":
+		return value[0] == '[' && plainValue(value, depth)
+	case "const", "default":
+		return plainValue(value, depth)
+	case "title", "description", "$comment":
+		return value[0] == '"'
+	case "format":
+		// draft-07 asserts formats; which ones exist is the compiler's matter,
+		// and any string compiles.
+		return value[0] == '"'
+	case "deprecated", "readOnly", "writeOnly", "uniqueItems":
+		return string(value) == "true" || string(value) == "false"
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
+		return plainNumber.Match(value)
+	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
+		return plainCount.Match(value)
+	case "pattern":
+		s, ok := text(value)
+		if !ok {
+			return false
+		}
+		_, checked, err := compilePattern(s)
+		return err == nil && checked
+	case "$ref":
+		return p.ref(value)
+	case "$schema":
+		return depth == 0 && plainDialect(value)
+	case "id", "$id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef", "$vocabulary",
+		"prefixItems", "contains", "minContains", "maxContains", "additionalItems", "unevaluatedItems",
+		"patternProperties", "propertyNames", "unevaluatedProperties", "dependencies", "dependentSchemas",
+		"dependentRequired", "contentEncoding", "contentMediaType", "contentSchema", "multipleOf":
+		return false
+	}
+	// Keywords that no draft knows may hold anything.
+	return plainValue(value, depth)
+}
+
+var (
+	plainNumber = regexp.MustCompile(`^-?[0-9]{1,30}(\.[0-9]{1,30})?$`)
+	plainCount  = regexp.MustCompile(`^[0-9]{1,9}$`)
+	plainRef    = regexp.MustCompile(`^#/(\$defs|definitions)/[A-Za-z0-9_.-]+$`)
+)
+
+func plainType(value []byte) bool {
+	if value[0] == '"' {
+		return simpleType(value)
+	}
+	var seen []string
+	valid := elements(value, func(v []byte) bool {
+		for _, s := range seen {
+			if s == string(v) {
+				seen = nil
+				return false
+			}
+		}
+		if !simpleType(v) {
+			seen = nil
+			return false
+		}
+		seen = append(seen, string(v))
+		return true
+	})
+	return valid && len(seen) > 0
+}
+
+func simpleType(value []byte) bool {
+	switch string(value) {
+	case `"array"`, `"boolean"`, `"integer"`, `"null"`, `"number"`, `"object"`, `"string"`:
+		return true
+	}
+	return false
+}
+
+// plainNames reports whether value is an array of different strings without
+// escapes.
+func plainNames(value []byte) bool {
+	var seen [][]byte
+	valid := true
+	return elements(value, func(v []byte) bool {
+		valid = v[0] == '"' && bytes.IndexByte(v, '\\') < 0 && len(seen) < 64
+		for _, s := range seen {
+			valid = valid && !bytes.Equal(s, v)
+		}
+		seen = append(seen, v)
+		return valid
+	}) && valid
+}
+
+// plainValue reports whether a value that is not looked into decodes: no number
+// in it may be one that decode refuses.
+func plainValue(value []byte, depth int) bool {
+	if depth > plainDepth {
+		return false
+	}
+	valid := true
+	switch value[0] {
+	case '"', 't', 'f', 'n':
+	case '{':
+		members(value, func(_, v []byte) bool {
+			valid = plainValue(v, depth+1)
+			return valid
+		})
+	case '[':
+		elements(value, func(v []byte) bool {
+			valid = plainValue(v, depth+1)
+			return valid
+		})
+	default:
+		valid = plainNumber.Match(value)
+	}
+	return valid
+}
+
+// ref reports whether a reference leads to a definition of the root.
+func (p *plainCheck) ref(value []byte) bool {
+	s, ok := text(value)
+	if !ok {
+		return false
+	}
+	for _, known := range p.refs {
+		if known == s {
+			return true
+		}
+	}
+	if s != "#" {
+		if !plainRef.MatchString(s) {
+			return false
+		}
+		parts := strings.SplitN(s, "/", 3)
+		if member(member(p.root, parts[1]), parts[2]) == nil {
+			return false
+		}
+	}
+	p.refs = append(p.refs, s)
+	return true
+}
+
+func plainDialect(value []byte) bool {
+	s, _ := text(value)
+	switch strings.TrimSuffix(s, "#") {
+	case "https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,331 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// The functions here walk JSON that json.Valid has accepted. Keys are compared
+// case by case, unlike encoding/json's: a "Name" is not a "name".
+
+// skipSpace returns the index of the first byte of b at or after i that is no
+// white space.
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+// skipString returns the end of the string that starts at b[i].
+func skipString(b []byte, i int) int {
+	for i++; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(b)
+}
+
+// skipValue returns the end of the value that starts at b[i].
+func skipValue(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i)
+			if depth == 0 {
+				return i
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+			if depth < 0 {
+				return i
+			}
+		case ',', ':', ' ', '\n', '\r', '\t':
+			if depth == 0 {
+				return i
+			}
+		}
+		i++
+	}
+	return i
+}
+
+// members calls yield with each key (unescaped) and value of an object, until
+// yield returns false. It reports whether raw is an object.
+func members(raw []byte, yield func(key, value []byte) bool) bool {
+	i := skipSpace(raw, 0)
+	if i == len(raw) || raw[i] != '{' {
+		return false
+	}
+	for i = skipSpace(raw, i+1); i < len(raw) && raw[i] == '"'; {
+		end := skipString(raw, i)
+		key := raw[i+1 : end-1]
+		if bytes.IndexByte(key, '\\') >= 0 {
+			s, _ := text(raw[i:end])
+			key = []byte(s)
+		}
+		i = skipSpace(raw, skipSpace(raw, end)+1) // past the colon
+		end = skipValue(raw, i)
+		if !yield(key, raw[i:end:end]) {
+			return true
+		}
+		i = skipSpace(raw, end)
+		if i < len(raw) && raw[i] == ',' {
+			i = skipSpace(raw, i+1)
+		}
+	}
+	return true
+}
+
+// elements calls yield with each value of an array, until yield returns false.
+// It reports whether raw is an array.
+func elements(raw []byte, yield func(value []byte) bool) bool {
+	i := skipSpace(raw, 0)
+	if i == len(raw) || raw[i] != '[' {
+		return false
+	}
+	for i = skipSpace(raw, i+1); i < len(raw) && raw[i] != ']'; {
+		end := skipValue(raw, i)
+		if !yield(raw[i:end:end]) {
+			return true
+		}
+		i = skipSpace(raw, end)
+		if i < len(raw) && raw[i] == ',' {
+			i = skipSpace(raw, i+1)
+		}
+	}
+	return true
+}
+
+// member returns the value of a key of an object, the last one if there are
+// several, or nil.
+func member(raw []byte, name string) json.RawMessage {
+	var found []byte
+	members(raw, func(key, value []byte) bool {
+		if string(key) == name {
+			found = value
+		}
+		return true
+	})
+	return found
+}
+
+// text returns the string that raw is, as valid UTF-8.
+func text(raw []byte) (string, bool) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) < 2 || raw[0] != '"' {
+		return "", false
+	}
+	body := raw[1 : len(raw)-1]
+	if bytes.IndexByte(body, '\\') < 0 {
+		return strings.ToValidUTF8(string(body), "\uFFFD"), true
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return "", false
+	}
+	return s, true
+}
+
+// isTrue reports whether raw is the literal true.
+func isTrue(raw []byte) bool { return string(bytes.TrimSpace(raw)) == "true" }
+
+// absent reports whether raw is missing or null.
+func absent(raw []byte) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) == 0 || string(raw) == "null"
+}
+
+// kindOf names the JSON type of a value, for messages.
+func kindOf(raw []byte) string {
+	i := skipSpace(raw, 0)
+	if i == len(raw) {
+		return "nothing"
+	}
+	switch raw[i] {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case 't', 'f':
+		return "boolean"
+	case 'n':
+		return "null"
+	}
+	return "number"
+}
+
+const (
+	maxValueDepth  = 128  // nesting of decoded values
+	maxNumberBytes = 1000 // length of a number literal
+	maxExponent    = 1000 // of a number literal, either way
+)
+
+// duplicates says what decode makes of a key that comes twice in an object.
+type duplicates bool
+
+const (
+	uniqueKeys  duplicates = false // an error: two readers might believe different ones
+	lastKeyWins duplicates = true
+)
+
+// decode turns a value into map[string]any, []any, string, json.Number, bool
+// and nil, numbers unrounded. It refuses numbers and nesting that would cost
+// whoever computes with them far more than their bytes.
+func decode(raw []byte, keys duplicates) (any, error) {
+	if !json.Valid(raw) {
+		return nil, fmt.Errorf("not valid JSON")
+	}
+	return decodeValue(bytes.TrimSpace(raw), keys, 0)
+}
+
+func decodeValue(raw []byte, keys duplicates, depth int) (any, error) {
+	if depth > maxValueDepth {
+		return nil, fmt.Errorf("nested deeper than %d levels", maxValueDepth)
+	}
+	switch raw[0] {
+	case '{':
+		object := map[string]any{}
+		var err error
+		members(raw, func(key, value []byte) bool {
+			name := strings.ToValidUTF8(string(key), "\uFFFD")
+			if _, ok := object[name]; ok && keys == uniqueKeys {
+				err = fmt.Errorf("key %q comes twice", clip(name, 80))
+				return false
+			}
+			object[name], err = decodeValue(value, keys, depth+1)
+			return err == nil
+		})
+		return object, err
+	case '[':
+		array := []any{}
+		var err error
+		elements(raw, func(value []byte) bool {
+			var v any
+			v, err = decodeValue(value, keys, depth+1)
+			array = append(array, v)
+			return err == nil
+		})
+		return array, err
+	case '"':
+		s, _ := text(raw)
+		return s, nil
+	case 't':
+		return true, nil
+	case 'f':
+		return false, nil
+	case 'n':
+		return nil, nil
+	}
+	if err := checkNumber(raw); err != nil {
+		return nil, err
+	}
+	return json.Number(raw), nil
+}
+
+// checkNumber refuses a literal whose exact value would be huge.
+func checkNumber(raw []byte) error {
+	if len(raw) > maxNumberBytes {
+		return fmt.Errorf("number of %d digits is too long", len(raw))
+	}
+	e := bytes.IndexAny(raw, "eE")
+	if e < 0 {
+		return nil
+	}
+	exponent := 0
+	for _, c := range raw[e+1:] {
+		if c == '+' || c == '-' {
+			continue
+		}
+		if exponent = exponent*10 + int(c-'0'); exponent > maxExponent {
+			return fmt.Errorf("number %s is out of range", clip(string(raw), 40))
+		}
+	}
+	return nil
+}
+
+// clip cuts s to at most n characters, the last being … where it was cut.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	count := 0
+	for i := range s {
+		if count == n-1 && utf8.RuneCountInString(s[i:]) > 1 {
+			return s[:i] + "…"
+		}
+		count++
+	}
+	return s
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendString appends s as a JSON string in UTF-8, with nothing escaped that
+// need not be.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case r >= ' ' && r != 0x7f:
+			dst = utf8.AppendRune(dst, r)
+		default:
+			dst = appendEscaped(dst, r)
+		}
+	}
+	return append(dst, '"')
+}
+
+// appendASCII appends s as a JSON string of ASCII characters only, as Python's
+// json.dumps writes it: the canonical form under hashes (gateway-surface §1.3).
+func appendASCII(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case r >= ' ' && r <= '~':
+			dst = append(dst, byte(r))
+		case r > 0xFFFF:
+			r -= 0x10000
+			dst = appendEscaped(dst, 0xD800+r>>10)
+			dst = appendEscaped(dst, 0xDC00+r&0x3FF)
+		default:
+			dst = appendEscaped(dst, r)
+		}
+	}
+	return append(dst, '"')
+}
+
+func appendEscaped(dst []byte, r rune) []byte {
+	switch r {
+	case '\b':
+		return append(dst, `\b`...)
+	case '\t':
+		return append(dst, `\t`...)
+	case '\n':
+		return append(dst, `\n`...)
+	case '\f':
+		return append(dst, `\f`...)
+	case '\r':
+		return append(dst, `\r`...)
+	}
+	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}

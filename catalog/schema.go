@@ -1,0 +1,126 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// schemaURL is the base of schemas, so that relative references stay inside.
+const schemaURL = "weir:schema"
+
+// refuseLoader loads nothing: a schema never makes weir open a file or a
+// connection. Meta-schemas of the drafts are built in and not asked for here.
+type refuseLoader struct{}
+
+func (refuseLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("remote reference %q is not followed", url)
+}
+
+var _ jsonschema.URLLoader = refuseLoader{}
+
+// compiled is a schema ready to validate with.
+type compiled struct {
+	schema    *jsonschema.Schema
+	unchecked []string // patterns that are accepted without a look
+}
+
+// compileSchema checks a schema against its meta-schema, 2020-12 unless $schema
+// names another draft, and compiles it.
+func compileSchema(raw []byte) (c compiled, err error) {
+	// The schema is an upstream's. Whatever it does to the compiler is its own
+	// failure and no reason for the process to end.
+	defer func() {
+		if p := recover(); p != nil {
+			c, err = compiled{}, fmt.Errorf("schema cannot be compiled: %v", p)
+		}
+	}()
+	doc, err := decode(raw, lastKeyWins)
+	if err != nil {
+		return compiled{}, err
+	}
+	switch doc.(type) {
+	case map[string]any, bool:
+	default:
+		return compiled{}, fmt.Errorf("a schema is an object, not %s", kindOf(raw))
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.UseLoader(refuseLoader{})
+	compiler.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) {
+		re, checked, err := compilePattern(pattern)
+		if err == nil && !checked {
+			c.unchecked = append(c.unchecked, pattern)
+		}
+		return re, err
+	})
+	if err := compiler.AddResource(schemaURL, doc); err != nil {
+		return compiled{}, err
+	}
+	schema, err := compiler.Compile(schemaURL)
+	if err != nil {
+		return compiled{}, err
+	}
+	c.schema = schema
+	return c, nil
+}
+
+// anyText is a pattern that is accepted without a look.
+type anyText string
+
+func (anyText) MatchString(string) bool { return true }
+func (p anyText) String() string        { return string(p) }
+
+// compilePattern compiles a regular expression of a schema. Those are
+// ECMAScript's, of which Go's engine, which no pattern can stall, lacks a part:
+// look-around, back-references, large repeats. Such a pattern is not enforced
+// by weir (checked is false); the upstream still does.
+func compilePattern(pattern string) (re jsonschema.Regexp, checked bool, err error) {
+	translated := escapedUnicode.ReplaceAllString(pattern, `$1\x{$2}`)
+	compiled, err := regexp.Compile(translated)
+	if err == nil {
+		return compiled, true, nil
+	}
+	var se *syntax.Error
+	if errors.As(err, &se) {
+		switch se.Code {
+		case syntax.ErrInvalidPerlOp, syntax.ErrInvalidEscape, syntax.ErrInvalidCharRange,
+			syntax.ErrInvalidRepeatSize, syntax.ErrLarge, syntax.ErrInvalidNamedCapture:
+			return anyText(pattern), false, nil
+		}
+	}
+	return nil, false, err
+}
+
+// escapedUnicode finds \uXXXX, which Go writes \x{XXXX}, behind an even number
+// of backslashes.
+var escapedUnicode = regexp.MustCompile(`((?:^|[^\\])(?:\\\\)*)\\u([0-9A-Fa-f]{4})`)
+
+// checkSchema says whether a schema is fit to validate with, and which of its
+// patterns are not enforced. Most schemas are seen to be valid by plainSchema;
+// only the rest are compiled, which costs a hundred times more.
+func checkSchema(raw []byte) (unchecked []string, err error) {
+	if plainSchema(raw) {
+		return nil, nil
+	}
+	c, err := compileSchema(raw)
+	return c.unchecked, err
+}
+
+// schemaProblem says in one line what is wrong with a schema.
+func schemaProblem(err error) string {
+	var invalid *jsonschema.SchemaValidationError
+	if errors.As(err, &invalid) {
+		var ve *jsonschema.ValidationError
+		if errors.As(invalid.Err, &ve) {
+			if problems := flatten(ve); len(problems) > 0 {
+				return clip(strings.TrimPrefix(problems[0].Path+": "+problems[0].Message, ": "), 200)
+			}
+		}
+	}
+	return clip(collapse(err.Error()), 200)
+}

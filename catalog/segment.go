@@ -1,0 +1,132 @@
+package catalog
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// segment is what one upstream contributes. It never changes.
+type segment struct {
+	upstream   string
+	order, seq int
+	namespaces map[string][]*Entry // in the order of the listing
+	findings   []Finding
+	omitted    int
+}
+
+// compareSegments sorts by priority: who comes first keeps an id.
+func compareSegments(a, b *segment) int {
+	return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.seq, b.seq))
+}
+
+// parallelFrom is the number of definitions from which a listing is read by
+// several goroutines.
+const parallelFrom = 64
+
+func buildSegment(l *Listing, limits Limits) *segment {
+	type job struct {
+		raw  json.RawMessage
+		kind Kind
+	}
+	var jobs []job
+	for _, list := range []struct {
+		kind Kind
+		raws []json.RawMessage
+	}{{KindTool, l.Tools}, {KindResource, l.Resources}, {KindTemplate, l.ResourceTemplates}, {KindPrompt, l.Prompts}} {
+		for _, raw := range list.raws {
+			jobs = append(jobs, job{raw, list.kind})
+		}
+	}
+	configured := l.Namespace
+	if configured != "" {
+		l.Namespace = MapNamespace(configured)
+	}
+	results := make([]ingest, len(jobs))
+	read := func(i int) { results[i] = readEntry(jobs[i].raw, jobs[i].kind, l, limits) }
+	if workers := runtime.GOMAXPROCS(0); workers > 1 && len(jobs) >= parallelFrom {
+		var next atomic.Int64
+		var wg sync.WaitGroup
+		for range workers {
+			wg.Go(func() {
+				for i := next.Add(1) - 1; i < int64(len(jobs)); i = next.Add(1) - 1 {
+					read(int(i))
+				}
+			})
+		}
+		wg.Wait()
+	} else {
+		for i := range jobs {
+			read(i)
+		}
+	}
+
+	seg := &segment{upstream: l.Upstream, order: l.Order, namespaces: map[string][]*Entry{}}
+	report := Report{}
+	if l.Namespace != configured {
+		report.add(Finding{
+			Kind: FoundMapped, Upstream: l.Upstream, Name: configured,
+			Message: fmt.Sprintf("the namespace %q is not legal in an id and becomes %q: set mcpServers.%s.namespace to choose another",
+				clip(configured, 80), l.Namespace, l.Upstream),
+		})
+	}
+	s := settler{seg: seg, report: &report, keys: map[string]bool{}, ids: map[string]bool{}}
+	for _, in := range results {
+		s.settle(in)
+	}
+	seg.findings, seg.omitted = report.Findings, report.Omitted
+	return seg
+}
+
+// settler takes the entries of one listing, in order, and gives those that
+// would have one id ids of their own.
+type settler struct {
+	seg    *segment
+	report *Report
+	keys   map[string]bool // kind and raw name or URI
+	ids    map[string]bool
+}
+
+func (s *settler) settle(in ingest) {
+	e := in.entry
+	if e == nil {
+		s.report.add(in.findings...)
+		return
+	}
+	key := string(e.Kind) + "\x00" + e.key()
+	if s.keys[key] {
+		s.duplicate(e)
+		return
+	}
+	s.keys[key] = true
+	if s.ids[e.ID] {
+		switch {
+		case e.Kind != KindTool:
+			e = e.renamed(suffixed(e.ID, func(id string) bool { return s.ids[id] }))
+		case e.Version != "":
+			// Two names became one by mapping: the hash of the raw name tells
+			// them apart.
+			e = e.renamed(ToolID{e.Namespace, e.Name, e.Version, e.Hash8}.join())
+		}
+		if s.ids[e.ID] {
+			s.duplicate(e)
+			return
+		}
+		for i := range in.findings {
+			in.findings[i].ID = e.ID
+		}
+	}
+	s.ids[e.ID] = true
+	s.report.add(in.findings...)
+	s.seg.namespaces[e.Namespace] = append(s.seg.namespaces[e.Namespace], e)
+}
+
+func (s *settler) duplicate(e *Entry) {
+	s.report.add(Finding{
+		Kind: FoundDuplicate, Upstream: e.Upstream, Name: e.key(), ID: e.ID,
+		Message: fmt.Sprintf("server %q offers the %s %q twice: the first one stays", e.Upstream, e.Kind.surface(), e.key()),
+	})
+}
