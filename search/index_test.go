@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -243,6 +244,40 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestFootprint bounds what an index of 500 tools keeps: a part of the 40 MB that a whole gateway may be resident with.
+func TestFootprint(t *testing.T) {
+	docs := catalog(500)
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	ix := bySegment(docs, 10)
+	if len(ix.Search("list invoices", 10)) == 0 {
+		t.Error("no hits")
+	}
+	after := heap()
+	runtime.KeepAlive(docs)
+	runtime.KeepAlive(ix)
+	if kept := int64(after) - int64(before); kept > 4<<20 {
+		t.Errorf("an index of %d documents keeps %d KB", ix.Len(), kept>>10)
+	} else {
+		t.Logf("an index of %d documents keeps %d KB", ix.Len(), kept>>10)
+	}
+}
+
+// TestAllocations holds a search to its result and what the pool of scratch memory may cost when it has been emptied.
+func TestAllocations(t *testing.T) {
+	ix := bySegment(catalog(500), 10)
+	allocs := testing.AllocsPerRun(100, func() { ix.Search("list the open invoices of a customer", 10) })
+	if allocs > 20 {
+		t.Errorf("%v allocations a search", allocs)
+	}
 }
 
 // catalog makes n documents of 25 tools per server from a fixed vocabulary with frequent and rare words.

@@ -81,8 +81,17 @@ func wantTerm[T string | []byte](s *scratch, term T, x, limit float32) {
 	if !ok {
 		return
 	}
-	w := &s.terms[id].lexical
-	*w = max(*w, x*min(s.v.idf[id], limit))
+	s.term(id).lexical = max(s.terms[id].lexical, x*min(s.v.idf[id], limit))
+}
+
+// term returns the weight of a term and remembers that it may not be zero.
+func (s *scratch) term(id uint32) *termWeight {
+	w := &s.terms[id]
+	if !w.touched {
+		w.touched = true
+		s.touched = append(s.touched, id)
+	}
+	return w
 }
 
 // spread sets the n-gram product of every term that shares enough with the query.
@@ -94,13 +103,13 @@ func (s *scratch) spread() {
 			terms, square := g.find(h)
 			x := square * w.weight
 			for _, id := range terms {
-				s.terms[id].gram += x
+				s.term(id).gram += x
 			}
 		})
 	}
-	for id, mass := range g.mass {
-		if s.terms[id].gram < s.v.t.cover*mass {
-			s.terms[id].gram = 0
+	for _, id := range s.touched {
+		if w := &s.terms[id]; w.gram < s.v.t.cover*g.mass[id] {
+			w.gram = 0
 		}
 	}
 }

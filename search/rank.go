@@ -7,10 +7,17 @@ import (
 )
 
 // termWeight is what one posting of a term adds to its document, per unit of the posting's weight.
-type termWeight struct{ lexical, gram float32 }
+type termWeight struct {
+	lexical, gram float32
+	touched       bool // listed in scratch.touched
+}
 
-// docScore gathers one document's scores.
-type docScore struct{ lexical, gram float32 }
+// docScore gathers one document's scores, in units of 1/fraction. They are integers because a sum of integers is the
+// same in any order, and the order of terms depends on how the index was put together.
+type docScore struct{ lexical, gram int64 }
+
+// fraction resolves scores to a millionth; the highest sums that a query of maxWords words can reach stay below 2^50.
+const fraction = 1 << 20
 
 // scratch is the working memory of one search, made for one view and used by one search at a time.
 type scratch struct {
@@ -21,6 +28,7 @@ type scratch struct {
 	letters   []byte // behind words
 	padded    []rune
 	terms     []termWeight
+	touched   []uint32 // terms whose weight may not be zero
 	docs      []docScore
 	total     []float32
 	best      []float32 // per server: its best totals, siblings of them, best first
@@ -59,7 +67,6 @@ func (v *view) search(query string, k int) []Hit {
 	if len(s.words) == 0 {
 		return nil
 	}
-	clear(s.terms)
 	s.weigh()
 	s.spread()
 	s.accumulate()
@@ -77,34 +84,36 @@ func (v *view) search(query string, k int) []Hit {
 	return hits
 }
 
-// accumulate adds up the postings of every weighted term.
+// accumulate adds up the postings of every weighted term and leaves the weights zero.
 func (s *scratch) accumulate() {
 	clear(s.docs)
-	for i, seg := range s.v.segments {
-		docs := s.docs[s.v.base[i]:][:len(seg.ids)]
-		for l, id := range s.v.local[i] {
-			w := s.terms[id]
-			if w.lexical == 0 && w.gram == 0 {
-				continue
-			}
-			for _, p := range seg.list(l) {
+	for _, id := range s.touched {
+		w := s.terms[id]
+		s.terms[id] = termWeight{}
+		if w.lexical == 0 && w.gram == 0 {
+			continue
+		}
+		lexical, gram := w.lexical*fraction, w.gram*fraction
+		for _, r := range s.v.of(id) {
+			docs := s.docs[s.v.base[r.segment]:]
+			for _, p := range s.v.segments[r.segment].list(int(r.term)) {
 				d := &docs[p.doc]
-				d.lexical += w.lexical * p.weight
-				d.gram += w.gram * p.weight
+				d.lexical += int64(lexical * p.weight)
+				d.gram += int64(gram * p.weight)
 			}
 		}
 	}
+	s.touched = s.touched[:0]
 }
 
 // fuse fills total with the sum of both scores, each divided by its best, and returns the best lexical score.
 func (s *scratch) fuse() float32 {
 	var lexical, gram float32
-	for d := range s.docs {
-		x := &s.docs[d]
+	for d, x := range s.docs {
+		lexical = max(lexical, float32(x.lexical))
 		if x.gram > 0 {
-			x.gram /= s.v.norms[d]
+			gram = max(gram, float32(x.gram)/s.v.norms[d])
 		}
-		lexical, gram = max(lexical, x.lexical), max(gram, x.gram)
 	}
 	var a, b float32
 	if lexical > 0 {
@@ -114,9 +123,13 @@ func (s *scratch) fuse() float32 {
 		b = s.v.t.grams / gram
 	}
 	for d, x := range s.docs {
-		s.total[d] = a*x.lexical + b*x.gram
+		total := a * float32(x.lexical)
+		if x.gram > 0 {
+			total += b * float32(x.gram) / s.v.norms[d]
+		}
+		s.total[d] = total
 	}
-	return lexical
+	return lexical / fraction
 }
 
 // prior lifts the documents of servers whose best tools score well. It lifts no document that scored nothing.

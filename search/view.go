@@ -11,10 +11,11 @@ import (
 type view struct {
 	t        *tuning
 	segments []*segment
-	base     []int      // number of each segment's first document
-	local    [][]uint32 // per segment: the number in the view of each of its terms
+	base     []int // number of each segment's first document
 	dict     map[string]uint32
 	idf      []float32
+	refs     []ref    // where the terms' postings are; those of term i are refs[starts[i]:starts[i+1]]
+	starts   []uint32 // one more than there are terms
 	grams    gramIndex
 	norms    []float32 // per document: length of its n-gram vector
 	server   []uint32  // per document
@@ -23,21 +24,27 @@ type view struct {
 	scratch  sync.Pool // of *scratch made for this view
 }
 
+// ref names a term of a segment.
+type ref struct{ segment, term uint32 }
+
+// of returns where the postings of a term are.
+func (v *view) of(term uint32) []ref { return v.refs[v.starts[term]:v.starts[term+1]] }
+
 func newView(t *tuning, segments []*segment) *view {
-	v := &view{t: t, segments: segments, base: make([]int, len(segments)), local: make([][]uint32, len(segments))}
-	most := 0
+	v := &view{t: t, segments: segments, base: make([]int, len(segments))}
+	all, most := 0, 0
 	for i, s := range segments {
 		v.base[i] = v.docs
 		v.docs += len(s.ids)
+		all += len(s.terms)
 		most = max(most, len(s.terms))
 	}
 	v.dict = make(map[string]uint32, most)
-	v.server = make([]uint32, 0, v.docs)
-	servers := map[string]uint32{}
 	terms := make([]string, 0, most)
 	df := make([]uint32, 0, most)
-	for i, s := range segments {
-		local := make([]uint32, len(s.terms))
+	counts := make([]uint32, 0, most)
+	numbers := make([]uint32, 0, all) // of the terms of all segments, one segment after the other
+	for _, s := range segments {
 		for l, term := range s.terms {
 			id, ok := v.dict[term]
 			if !ok {
@@ -45,39 +52,52 @@ func newView(t *tuning, segments []*segment) *view {
 				v.dict[term] = id
 				terms = append(terms, term)
 				df = append(df, 0)
+				counts = append(counts, 0)
 			}
-			local[l] = id
+			numbers = append(numbers, id)
 			df[id] += uint32(s.df(l))
-		}
-		v.local[i] = local
-		for _, name := range s.servers {
-			id, ok := servers[name]
-			if !ok {
-				id = uint32(len(servers))
-				servers[name] = id
-			}
-			v.server = append(v.server, id)
+			counts[id]++
 		}
 	}
-	v.servers = len(servers)
+	v.locate(numbers, counts)
 	v.idf = make([]float32, len(df))
 	for id, n := range df {
 		v.idf[id] = float32(math.Log(1 + (float64(v.docs)-float64(n)+.5)/(float64(n)+.5)))
 	}
 	v.grams = newGramIndex(terms, df, v.docs)
-	v.measure()
+	v.measure(numbers)
+	v.group()
 	v.scratch.New = func() any { return newScratch(v) }
 	return v
 }
 
+// locate fills refs and starts.
+func (v *view) locate(numbers, counts []uint32) {
+	v.starts = make([]uint32, len(counts)+1)
+	for id, n := range counts {
+		v.starts[id+1] = v.starts[id] + n
+	}
+	v.refs = make([]ref, len(numbers))
+	next := counts
+	copy(next, v.starts)
+	for i, s := range v.segments {
+		for l := range s.terms {
+			id := numbers[l]
+			v.refs[next[id]] = ref{uint32(i), uint32(l)}
+			next[id]++
+		}
+		numbers = numbers[len(s.terms):]
+	}
+}
+
 // measure computes the norms. N-grams that two terms of a document share are counted apart, which changes no ranking
 // that the development sets can tell and saves building every document's vector.
-func (v *view) measure() {
+func (v *view) measure(numbers []uint32) {
 	v.norms = make([]float32, v.docs)
 	for i, s := range v.segments {
 		norms := v.norms[v.base[i]:]
-		for l, id := range v.local[i] {
-			mass := v.grams.mass[id]
+		for l := range s.terms {
+			mass := v.grams.mass[numbers[l]]
 			if mass == 0 {
 				continue
 			}
@@ -85,8 +105,26 @@ func (v *view) measure() {
 				norms[p.doc] += p.weight * p.weight * mass
 			}
 		}
+		numbers = numbers[len(s.terms):]
 	}
 	for d, x := range v.norms {
 		v.norms[d] = float32(math.Sqrt(float64(x)))
 	}
+}
+
+// group numbers the servers.
+func (v *view) group() {
+	v.server = make([]uint32, 0, v.docs)
+	numbers := map[string]uint32{}
+	for _, s := range v.segments {
+		for _, name := range s.servers {
+			id, ok := numbers[name]
+			if !ok {
+				id = uint32(len(numbers))
+				numbers[name] = id
+			}
+			v.server = append(v.server, id)
+		}
+	}
+	v.servers = len(numbers)
 }
