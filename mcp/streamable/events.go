@@ -1,0 +1,393 @@
+package streamable
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// A serverStream is a row of server-sent events that belong together: those of one
+// POST, or those of a session that belong to no call. It outlives the
+// connections that carry it:
+//
+//	       forgotten │ sent, kept for Last-Event-ID │ not sent
+//	events ──────────┼──────────────────────────────┼───────────▶ push
+//	                 first                          cursor ─▶ connection, at most one
+//
+// So the store from which a lost connection is resumed is also the queue that
+// keeps a slow client from blocking a handler.
+type serverStream struct {
+	id        string // "g" for a session's own, "c1", "c2", … for those of calls
+	maxEvents int
+	maxBytes  int
+	budgets   [2]*budget         // the session's and the server's; what is sent is kept within them
+	abandon   func(reason error) // cancels the calls whose stream it is; nil for a session's own
+
+	mu      sync.Mutex    // guards below
+	events  []serverEvent // ascending by seq
+	last    int64         // seq of the newest event there was
+	cursor  int64         // seq of the newest event handed to a connection
+	bytes   int           // of events
+	unsent  int           // bytes of those past the cursor
+	ended   bool          // no event will follow
+	conn    *serverConn   // nil while no connection carries the stream
+	lastOff time.Time     // when conn became nil
+	room    chan struct{}
+	stalled bool // a wait for room was in vain and nothing was sent since
+	dropped int  // notifications that did not fit
+	expiry  *time.Timer
+}
+
+// serverConn is a connection that carries a stream.
+type serverConn struct {
+	wake chan struct{} // capacity 1: there is something to send
+	gone chan struct{} // closed when another connection carries the stream now
+}
+
+// serverEvent is one message of a stream. Its data is never changed.
+type serverEvent struct {
+	seq  int64
+	kind eventKind
+	data []byte
+}
+
+type eventKind uint8
+
+const (
+	eventKeep     eventKind = iota // a request or a response
+	eventNotice                    // a notification
+	eventChanged                   // a notification of which the same again says nothing new
+	eventProgress                  // notifications/progress: the newest says it all
+)
+
+func kindOfNotice(method string) eventKind {
+	switch {
+	case method == "notifications/progress":
+		return eventProgress
+	case method == "notifications/resources/updated", strings.HasSuffix(method, "/list_changed"):
+		return eventChanged
+	}
+	return eventNotice
+}
+
+// budget is a number of bytes that several streams share.
+type budget struct {
+	max  int64
+	used atomic.Int64
+}
+
+func (b *budget) over() bool { return b.used.Load() > b.max }
+
+// Progress is coalesced once so many events wait to be sent. Fewer are no sign
+// of a slow client.
+const coalesceFrom = 64
+
+// maxWait is how long a notification waits for room on a live connection
+// before one has to be dropped.
+const maxWait = 250 * time.Millisecond
+
+// notify appends a notification. When the stream is full and a connection
+// carries it, notify waits for the client to catch up, but only for a moment
+// and only once until something was sent.
+func (s *serverStream) notify(ctx context.Context, kind eventKind, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.coalesce(kind, data) {
+		return
+	}
+	if s.full(len(data)) && s.conn != nil && !s.stalled && !s.ended {
+		if s.room == nil {
+			s.room = make(chan struct{})
+		}
+		room := s.room
+		s.mu.Unlock()
+		timer := time.NewTimer(maxWait)
+		select {
+		case <-room:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		s.mu.Lock()
+		s.stalled = s.full(len(data))
+	}
+	if s.full(len(data)) && !s.dropOldest() {
+		s.dropped++
+		return
+	}
+	s.append(kind, data)
+}
+
+// push appends what must arrive: a request or a response.
+func (s *serverStream) push(data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.append(eventKeep, data)
+}
+
+// firstUnsent is the index of the first event past the cursor.
+func (s *serverStream) firstUnsent() int {
+	return sort.Search(len(s.events), func(i int) bool { return s.events[i].seq > s.cursor })
+}
+
+func (s *serverStream) full(n int) bool {
+	return s.unsent+n > s.maxBytes || len(s.events)-s.firstUnsent() >= s.maxEvents
+}
+
+// coalesce reports whether an event needs no place of its own, because an equal
+// one waits. An older progress notification of the same token makes room.
+func (s *serverStream) coalesce(kind eventKind, data []byte) bool {
+	first := s.firstUnsent()
+	switch kind {
+	case eventChanged:
+		for _, ev := range s.events[first:] {
+			if ev.kind == eventChanged && bytes.Equal(ev.data, data) {
+				return true
+			}
+		}
+	case eventProgress:
+		if len(s.events)-first < min(coalesceFrom, s.maxEvents) && !s.full(len(data)) {
+			return false
+		}
+		token := rawjson.GetPath(data, "params", "progressToken")
+		for i := len(s.events) - 1; i >= first; i-- {
+			if ev := s.events[i]; ev.kind == eventProgress && bytes.Equal(token, rawjson.GetPath(ev.data, "params", "progressToken")) {
+				s.remove(i)
+				return false
+			}
+		}
+	}
+	return false
+}
+
+// dropOldest removes the oldest notification not sent and reports whether there
+// was one.
+func (s *serverStream) dropOldest() bool {
+	for i := s.firstUnsent(); i < len(s.events); i++ {
+		if s.events[i].kind != eventKeep {
+			s.remove(i)
+			s.dropped++
+			return true
+		}
+	}
+	return false
+}
+
+func (s *serverStream) remove(i int) {
+	n := len(s.events[i].data)
+	s.account(-n)
+	if s.events[i].seq > s.cursor {
+		s.unsent -= n
+	}
+	if i == 0 {
+		s.events[0] = serverEvent{}
+		s.events = s.events[1:]
+		return
+	}
+	s.events = slices.Delete(s.events, i, i+1)
+}
+
+func (s *serverStream) account(n int) {
+	s.bytes += n
+	for _, b := range s.budgets {
+		b.used.Add(int64(n))
+	}
+}
+
+func (s *serverStream) append(kind eventKind, data []byte) {
+	if s.ended {
+		return
+	}
+	s.last++
+	s.events = append(s.events, serverEvent{seq: s.last, kind: kind, data: data})
+	s.unsent += len(data)
+	s.account(len(data))
+	s.forget()
+	if s.conn != nil {
+		s.conn.signal()
+	} else if s.budgets[1].over() {
+		// Nobody reads, and memory is short.
+		s.dropOldest()
+	}
+}
+
+// forget lets go of the oldest sent events until the bounds hold.
+func (s *serverStream) forget() {
+	for len(s.events) > 0 && s.events[0].seq <= s.cursor &&
+		(len(s.events) > s.maxEvents || s.bytes > s.maxBytes || s.budgets[0].over() || s.budgets[1].over()) {
+		s.remove(0)
+	}
+}
+
+func (c *serverConn) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// end says that no event will follow. The connection ends when all are sent.
+func (s *serverStream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	if s.conn != nil {
+		s.conn.signal()
+	}
+}
+
+// attach has a new connection carry the stream, from the event after the given
+// one on, or from where the last one stopped where after is negative. Any older
+// connection is let go: its client is here.
+func (s *serverStream) attach(after int64) (c *serverConn, from int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
+	if s.conn != nil {
+		close(s.conn.gone)
+	}
+	if after >= 0 {
+		s.moveTo(min(after, s.last))
+	}
+	s.conn = &serverConn{wake: make(chan struct{}, 1), gone: make(chan struct{})}
+	s.stalled = false
+	return s.conn, s.cursor
+}
+
+func (s *serverStream) moveTo(cursor int64) {
+	s.cursor = cursor
+	s.unsent = 0
+	for _, ev := range s.events[s.firstUnsent():] {
+		s.unsent += len(ev.data)
+	}
+}
+
+// detach says that c carries the stream no more, and reports whether it was the
+// one to do so until now.
+func (s *serverStream) detach(c *serverConn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != c {
+		return false
+	}
+	s.conn = nil
+	s.lastOff = time.Now()
+	if s.room != nil {
+		close(s.room)
+		s.room = nil
+	}
+	return true
+}
+
+// attached reports whether a connection carries the stream or did so within
+// the given time.
+func (s *serverStream) attached(within time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn != nil || within > 0 && !s.lastOff.IsZero() && time.Since(s.lastOff) < within
+}
+
+// finished reports whether everything has been sent and nobody reads any more.
+func (s *serverStream) finished() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended && s.conn == nil && s.cursor == s.last
+}
+
+// Bounds of what is written at once.
+const (
+	maxTake      = 64
+	maxTakeBytes = 64 << 10
+)
+
+// take appends to dst the next events for c to send. end says that there are
+// none and will be none.
+func (s *serverStream) take(c *serverConn, dst []serverEvent) (evs []serverEvent, end bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != c {
+		return dst, false
+	}
+	size := 0
+	for i := s.firstUnsent(); i < len(s.events) && len(dst) < maxTake && size < maxTakeBytes; i++ {
+		dst = append(dst, s.events[i])
+		size += len(s.events[i].data)
+	}
+	if len(dst) == 0 {
+		return dst, s.ended
+	}
+	s.cursor = dst[len(dst)-1].seq
+	s.unsent -= size
+	s.stalled = false
+	s.forget()
+	if s.room != nil {
+		close(s.room)
+		s.room = nil
+	}
+	return dst, false
+}
+
+// untake takes back what take handed out, because it was not sent. What is not
+// kept any more is lost.
+func (s *serverStream) untake(c *serverConn, evs []serverEvent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == c && len(evs) > 0 {
+		s.moveTo(evs[0].seq - 1)
+	}
+}
+
+// expire has f called once the stream has been without a connection for d.
+func (s *serverStream) expire(d time.Duration, f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != nil {
+		return
+	}
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
+	s.expiry = time.AfterFunc(d, f)
+}
+
+// discard forgets all events. The stream must not be used afterwards but by
+// whoever still holds it, for whom it is ended.
+func (s *serverStream) discard() (dropped int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
+	s.ended = true
+	s.account(-s.bytes)
+	s.events, s.unsent = nil, 0
+	if s.conn != nil {
+		s.conn.signal()
+	}
+	return s.dropped
+}
+
+// eventID is the id of an event: which stream, and which place in it.
+func (s *serverStream) eventID(seq int64) string {
+	return s.id + "_" + strconv.FormatInt(seq, 10)
+}
+
+// parseEventID is the inverse of eventID.
+func parseEventID(id string) (stream string, seq int64, ok bool) {
+	stream, n, ok := strings.Cut(id, "_")
+	if !ok || stream == "" || len(id) > 64 {
+		return "", 0, false
+	}
+	seq, err := strconv.ParseInt(n, 10, 64)
+	return stream, seq, err == nil && seq >= 0
+}

@@ -1,0 +1,280 @@
+package streamable
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// ServerOptions configures a Server. Zero durations and bounds stand for the
+// defaults named.
+type ServerOptions struct {
+	// Handler answers. It must not be nil.
+	Handler mcp.Handler
+	// Sessionless has a legacy request without a session served by itself, with
+	// a session that lasts as long as the request. Otherwise it is refused with
+	// 400, as the specification asks.
+	Sessionless bool
+
+	// SessionIdle is how long a session lives without a request or an open
+	// stream: 30 minutes.
+	SessionIdle time.Duration
+	// ResumeWindow is how long a legacy call runs on, and how long its events
+	// are kept, after its connection was lost: 60 seconds.
+	ResumeWindow time.Duration
+	// KeepAlive is the silence after which a comment is sent on a stream: 15
+	// seconds.
+	KeepAlive time.Duration
+	// UpgradeAfter is how long a response may take before it becomes a stream,
+	// where the client accepts one: 1 second.
+	UpgradeAfter time.Duration
+	// WriteTimeout is how long a client may take to read what is sent at once
+	// before its connection counts as lost: 30 seconds.
+	WriteTimeout time.Duration
+
+	// MaxBody bounds a request body: 10 MB.
+	MaxBody int64
+	// MaxSessions bounds the sessions there are (10,000) and
+	// MaxPrincipalSessions those of one principal (1,000). At a bound, a new
+	// session takes the place of the one idle for longest.
+	MaxSessions, MaxPrincipalSessions int
+	// MaxPrincipalCalls bounds the requests of one principal in flight: 1,024.
+	MaxPrincipalCalls int
+
+	// MaxEvents (1,024) and MaxEventBytes (4 MB) bound what one stream keeps,
+	// sent and not. Past them the oldest sent events are forgotten first, then
+	// progress is coalesced, then the oldest notifications are dropped;
+	// requests and responses always fit.
+	MaxEvents, MaxEventBytes int
+	// MaxSessionBytes (16 MB) and MaxTotalBytes (64 MB) bound the events kept
+	// for resumption, of a session and of all.
+	MaxSessionBytes, MaxTotalBytes int64
+
+	// Logger takes what goes wrong; nil discards it.
+	Logger *slog.Logger
+}
+
+func orDefault[T int | int64 | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// Server is the http.Handler of one MCP endpoint, for all protocol versions.
+// Who asks is what guard.Principal says; wrap the Server in a guard.Guard.
+// Call Shutdown to end it. It is safe for concurrent use.
+//
+// Locks are taken in the order Server.mu, serverSession.mu, exchange.mu, serverStream.mu,
+// and no code of a Handler runs under any of them.
+type Server struct {
+	o    ServerOptions
+	log  *slog.Logger
+	held budget // bytes of events of all streams
+
+	mu         sync.Mutex // guards below
+	sessions   map[string]*serverSession
+	principals map[string]*principalState
+	closing    bool
+	active     int           // HTTP requests being served
+	work       int           // POSTs among them
+	settled    chan struct{} // closed at each end of a request during Shutdown
+}
+
+// principalState counts what one principal has. Its calls are counted without a
+// lock.
+type principalState struct {
+	name     string
+	sessions int            // guarded by Server.mu
+	modern   *serverSession // guarded by Server.mu
+	calls    atomic.Int64
+}
+
+// NewServer returns a Server. It starts nothing before the first request.
+func NewServer(o ServerOptions) *Server {
+	orDefault(&o.SessionIdle, 30*time.Minute)
+	orDefault(&o.ResumeWindow, time.Minute)
+	orDefault(&o.KeepAlive, 15*time.Second)
+	orDefault(&o.UpgradeAfter, time.Second)
+	orDefault(&o.WriteTimeout, 30*time.Second)
+	orDefault(&o.MaxBody, 10<<20)
+	orDefault(&o.MaxSessions, 10_000)
+	orDefault(&o.MaxPrincipalSessions, 1_000)
+	orDefault(&o.MaxPrincipalCalls, 1_024)
+	orDefault(&o.MaxEvents, 1_024)
+	orDefault(&o.MaxEventBytes, 4<<20)
+	orDefault(&o.MaxSessionBytes, 16<<20)
+	orDefault(&o.MaxTotalBytes, 64<<20)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{o: o, log: o.Logger, sessions: map[string]*serverSession{}, principals: map[string]*principalState{}}
+	s.held.max = o.MaxTotalBytes
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	post := r.Method == http.MethodPost
+	closing := s.enter(post)
+	defer s.leave(post)
+	switch r.Method {
+	case http.MethodPost:
+		s.servePost(w, r, closing)
+	case http.MethodGet:
+		s.serveGet(w, r, closing)
+	case http.MethodDelete:
+		s.serveDelete(w, r)
+	default:
+		notAllowed(w, "GET, POST, DELETE", r.Method)
+	}
+}
+
+func (s *Server) enter(post bool) (closing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active++
+	if post {
+		s.work++
+	}
+	return s.closing
+}
+
+func (s *Server) leave(post bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active--
+	if post {
+		s.work--
+	}
+	if s.settled != nil {
+		close(s.settled)
+		s.settled = nil
+	}
+}
+
+// notAllowed answers 405, which must say what is allowed (RFC 9110 §15.5.6).
+func notAllowed(w http.ResponseWriter, allow, method string) {
+	w.Header().Set("Allow", allow)
+	guard.WriteError(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.KindInvalidRequest, "%s is not used here; allowed: %s", method, allow))
+}
+
+// refuse answers a request that got no further than the transport.
+func refuse(w http.ResponseWriter, id jsonrpc.ID, err error) {
+	k, _ := mcp.KindOf(err)
+	guard.WriteError(w, k.Info().HTTP, id, err)
+}
+
+func errShuttingDown() error {
+	return mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; try again when it is back")
+}
+
+// shutdownGrace is how long handlers get to return once nobody waits for
+// their answer any more.
+const shutdownGrace = 250 * time.Millisecond
+
+// Shutdown ends the Server. New requests are refused at once, those in flight
+// run until they are done or ctx ends; then what is left is answered with an
+// error of mcp.KindShuttingDown and its context ends. Subscriptions, which
+// never end by themselves, end first. Streams are closed, sessions end, and
+// every goroutine of the Server has ended when Shutdown returns nil. It returns
+// an error where handlers go on although their context has ended.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	reason := errShuttingDown()
+	for _, c := range s.callsInFlight() {
+		if c.req.Method == "subscriptions/listen" {
+			c.cancel(reason)
+		}
+	}
+	if !s.await(ctx.Done(), func() bool { return s.work == 0 }) {
+		var answers sync.WaitGroup
+		for _, c := range s.callsInFlight() {
+			answers.Go(func() {
+				c.x.hurry()
+				c.x.answer(c, nil, reason)
+				c.cancel(reason)
+			})
+		}
+		answers.Wait()
+	}
+	for _, sess := range s.allSessions() {
+		sess.close(reason)
+	}
+	grace := time.NewTimer(shutdownGrace)
+	defer grace.Stop()
+	over := make(chan struct{})
+	stop := time.AfterFunc(shutdownGrace, func() { close(over) })
+	defer stop.Stop()
+	if !s.await(over, func() bool { return s.active == 0 }) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return mcp.Errorf(mcp.KindShuttingDown, "%d requests are still being handled although they were cancelled", s.active)
+	}
+	return nil
+}
+
+// await waits until cond, which is called under s.mu, holds, and reports false
+// where over came first.
+func (s *Server) await(over <-chan struct{}, cond func() bool) bool {
+	for {
+		s.mu.Lock()
+		if cond() {
+			s.mu.Unlock()
+			return true
+		}
+		if s.settled == nil {
+			s.settled = make(chan struct{})
+		}
+		settled := s.settled
+		s.mu.Unlock()
+		select {
+		case <-settled:
+		case <-over:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return cond()
+		}
+	}
+}
+
+func (s *Server) allSessions() []*serverSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*serverSession, 0, len(s.sessions))
+	for _, sess := range s.sessions {
+		all = append(all, sess)
+	}
+	return all
+}
+
+func (s *Server) callsInFlight() []*serverCall {
+	var all []*serverCall
+	for _, sess := range s.allSessions() {
+		all = append(all, sess.inFlight()...)
+	}
+	return all
+}
+
+type headerKey struct{}
+
+// Header returns the HTTP headers of the request that a Handler serves, nil
+// where it came by another transport. They must not be changed. Whoever owns a
+// tool checks Mcp-Param-* with them (2026-07-28).
+func Header(ctx context.Context) http.Header {
+	h, _ := ctx.Value(headerKey{}).(http.Header)
+	return h
+}
+
+// WithHeader returns a context for which Header returns h.
+func WithHeader(ctx context.Context, h http.Header) context.Context {
+	return context.WithValue(ctx, headerKey{}, h)
+}

@@ -1,0 +1,419 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// exchange is one POST with requests and the response to it:
+//
+//	          result, nothing sent before ──────────────────────────▶ JSON
+//	request ─┤
+//	          first notification, or silence for UpgradeAfter ──▶ SSE: …, result
+//
+// The handler runs on the goroutine of the HTTP request. Until the response
+// becomes a stream, whoever holds mu may write it; afterwards only the
+// goroutine that pumps the stream does.
+type exchange struct {
+	srv     *Server
+	sess    *serverSession
+	w       http.ResponseWriter
+	r       *http.Request
+	version string // governs the messages; "" during the handshake
+	json    bool   // the client accepts JSON
+	sse     bool   // the client accepts a stream
+	batch   bool
+	hello   bool         // the response tells the session's id
+	calls   []serverCall // made once, so that pointers into it stay valid
+	first   [1]serverCall
+
+	mu      sync.Mutex // guards below
+	left    int        // calls without an answer
+	answers []byte     // those of a batch
+	written bool       // the response is JSON and has been written
+	stream  *serverStream
+	pumped  chan struct{} // closed when the stream's first connection has ended
+	watch   func() bool   // stops the watch for a client that goes away
+	lost    *time.Timer   // cancels what nobody can be told of
+}
+
+// serverCall is one request of an exchange. It is the Peer of its handler.
+type serverCall struct {
+	x      *exchange
+	req    mcp.Request
+	ctx    callContext
+	cancel context.CancelCauseFunc
+
+	refused bool // no handler was asked
+	over    bool // answered; guarded by x.mu
+}
+
+// callContext ends with the call and has the values of its HTTP request.
+type callContext struct {
+	context.Context
+	r *http.Request
+}
+
+// Value implements context.Context.
+func (c *callContext) Value(key any) any {
+	if key == (headerKey{}) {
+		return c.r.Header
+	}
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.r.Context().Value(key)
+}
+
+// start prepares the call. In the modern era it ends when the client closes
+// the response, in the legacy era not before its session does.
+func (c *serverCall) start(x *exchange) {
+	parent := x.sess.ctx
+	if x.sess.kind == principalSession {
+		parent = x.r.Context()
+	}
+	c.x = x
+	c.ctx.Context, c.cancel = context.WithCancelCause(parent)
+	c.ctx.r = x.r
+	c.req.Version, c.req.Session, c.req.Peer = x.version, x.sess.mcp, c
+}
+
+// run serves the exchange and returns when everything is written, or nobody
+// waits any more.
+func (x *exchange) run() {
+	x.left = len(x.calls)
+	var silence *time.Timer
+	if !x.json {
+		x.mu.Lock()
+		x.upgrade()
+		x.mu.Unlock()
+	} else {
+		silence = time.AfterFunc(x.srv.o.UpgradeAfter, x.silent)
+	}
+	if len(x.calls) == 1 {
+		x.calls[0].serve()
+	} else {
+		var all sync.WaitGroup
+		for i := range x.calls {
+			all.Go(x.calls[i].serve)
+		}
+		all.Wait()
+	}
+	if silence != nil {
+		silence.Stop()
+	}
+	x.mu.Lock()
+	pumped, watch, lost := x.pumped, x.watch, x.lost
+	x.watch, x.written = nil, true
+	x.mu.Unlock()
+	if watch != nil {
+		watch()
+	}
+	if lost != nil {
+		lost.Stop()
+	}
+	if pumped != nil {
+		<-pumped
+	}
+}
+
+// serve has the handler answer the call.
+func (c *serverCall) serve() {
+	x := c.x
+	if err := x.sess.begin(c); err != nil {
+		c.cancel(err)
+		if x.hello {
+			x.handshaken(nil, err)
+		}
+		c.refused = true
+		x.answer(c, nil, err)
+		return
+	}
+	result, err := x.srv.handle(&c.ctx, &c.req)
+	if err != nil {
+		// Why the context ended says more than that it did.
+		var reason *mcp.Error
+		if errors.Is(err, context.Canceled) && errors.As(context.Cause(c.ctx.Context), &reason) {
+			err = reason
+		}
+	}
+	if x.hello {
+		x.handshaken(result, err)
+	}
+	// The id is free before the response is out, so that the client may use it
+	// again as soon as it has the response.
+	x.sess.done(c)
+	c.cancel(context.Canceled)
+	x.answer(c, result, err)
+}
+
+// handle calls the handler. A panic is an internal error of this message alone.
+func (s *Server) handle(ctx context.Context, r *mcp.Request) (result json.RawMessage, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("the handler panicked", "method", r.Method, "panic", p, "stack", string(debug.Stack()))
+			result, err = nil, mcp.Errorf(mcp.KindInternal, "internal error")
+		}
+	}()
+	return s.o.Handler.Serve(ctx, r)
+}
+
+// handshaken ends the session where its handshake failed.
+func (x *exchange) handshaken(result json.RawMessage, err error) {
+	if err != nil {
+		x.mu.Lock()
+		x.hello = false
+		x.mu.Unlock()
+		x.sess.close(err)
+		return
+	}
+	if x.sess.mcp.Version() == "" {
+		x.sess.mcp.SetVersion(rawjson.Text(rawjson.Get(result, "protocolVersion")))
+	}
+}
+
+// answer sends the response of a call, once: Shutdown answers for a handler
+// that does not.
+func (x *exchange) answer(c *serverCall, result json.RawMessage, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if c.over {
+		return
+	}
+	c.over = true
+	x.left--
+	var wire *jsonrpc.Error
+	if err != nil {
+		if k, ours := mcp.KindOf(err); ours && k == mcp.KindInternal {
+			x.srv.log.Error("request failed", "method", c.req.Method, "err", err)
+		}
+		wire = mcp.WireError(err, x.version)
+	}
+	if x.stream != nil {
+		x.stream.push(appendResponse(make([]byte, 0, len(result)+len(c.req.ID)+64), c.req.ID, result, wire))
+		if x.left == 0 {
+			x.stream.end()
+		}
+		return
+	}
+	if x.batch {
+		sep := byte(',')
+		if x.answers == nil {
+			sep = '['
+		}
+		x.answers = appendResponse(append(x.answers, sep), c.req.ID, result, wire)
+		if x.left == 0 {
+			x.writeJSON(http.StatusOK, append(x.answers, ']'))
+			x.answers = nil
+		}
+		return
+	}
+	status := http.StatusOK
+	if wire != nil {
+		status = x.status(c, wire, err)
+	}
+	buf := getBuffer()
+	*buf = appendResponse((*buf)[:0], c.req.ID, result, wire)
+	x.writeJSON(status, *buf)
+	putBuffer(buf)
+}
+
+func appendResponse(dst []byte, id jsonrpc.ID, result []byte, err *jsonrpc.Error) []byte {
+	if err != nil {
+		return jsonrpc.AppendError(dst, id, err)
+	}
+	return jsonrpc.AppendResult(dst, id, result)
+}
+
+// status is the HTTP status of an error response that nothing was sent before.
+// In the legacy era every answer of a handler is a success of HTTP, and in the
+// modern one all but those that the specification names.
+func (x *exchange) status(c *serverCall, wire *jsonrpc.Error, err error) int {
+	if c.refused {
+		k, _ := mcp.KindOf(err)
+		return k.Info().HTTP
+	}
+	if !mcp.IsModern(x.version) {
+		return http.StatusOK
+	}
+	switch wire.Code {
+	case jsonrpc.CodeMethodNotFound:
+		return http.StatusNotFound
+	case mcp.KindHeaderMismatch.Info().JSONRPC, mcp.KindMissingCapability.Info().JSONRPC, mcp.KindUnsupportedVersion.Info().JSONRPC:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// Header values that are the same in every response. They must not be changed.
+var (
+	valueJSON    = []string{ContentJSON}
+	valueSSE     = []string{ContentSSE}
+	valueNoCache = []string{"no-cache, no-transform"}
+	valueNo      = []string{"no"}
+)
+
+// largeResponse is the size from which a response gets a write deadline: what
+// is smaller fits the socket's buffer.
+const largeResponse = 64 << 10
+
+// writeJSON writes the whole response. It is called under mu.
+func (x *exchange) writeJSON(status int, body []byte) {
+	if x.written {
+		return
+	}
+	x.written = true
+	h := x.w.Header()
+	h["Content-Type"] = valueJSON
+	if x.hello {
+		h[HeaderSession] = []string{x.sess.mcp.ID()}
+	}
+	if len(body) > 2048 { // net/http counts smaller ones itself
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	if len(body) >= largeResponse {
+		rc := http.NewResponseController(x.w)
+		_ = rc.SetWriteDeadline(time.Now().Add(x.srv.o.WriteTimeout))
+		defer func() { _ = rc.SetWriteDeadline(time.Time{}) }()
+	}
+	if status != http.StatusOK {
+		x.w.WriteHeader(status)
+	}
+	_, _ = x.w.Write(body) // a client that is gone needs no answer
+}
+
+// hurry makes sure that a response which is written now cannot hang.
+func (x *exchange) hurry() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stream == nil && !x.written {
+		_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(shutdownGrace))
+	}
+}
+
+// silent is called when there has been no answer for a while. A stream then
+// tells proxies and the client that somebody is there, and can be resumed; for
+// a client that takes none, it is time to look whether it still waits.
+func (x *exchange) silent() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.written || x.left == 0 || x.stream != nil {
+		return
+	}
+	if x.sse {
+		x.upgrade()
+		return
+	}
+	_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
+	if x.sess.kind != principalSession {
+		x.watch = context.AfterFunc(x.r.Context(), x.gone)
+	}
+}
+
+// gone is called when a client that took no stream went away.
+func (x *exchange) gone() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.watch == nil {
+		return
+	}
+	window := x.srv.o.ResumeWindow
+	if x.sess.kind == requestSession {
+		window = 0
+	}
+	x.lost = time.AfterFunc(window, func() { x.abandon(errGone) })
+}
+
+// abandon cancels the calls that have no answer yet.
+func (x *exchange) abandon(reason error) {
+	for i := range x.calls {
+		x.calls[i].cancel(reason)
+	}
+}
+
+// open returns the stream for what a call sends before its response, or nil
+// where the response cannot be one.
+func (x *exchange) open(c *serverCall) (*serverStream, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if c.over {
+		return nil, false
+	}
+	if x.stream == nil && x.sse && !x.written {
+		x.upgrade()
+	}
+	return x.stream, true
+}
+
+// upgrade makes the response a stream. It is called under mu.
+func (x *exchange) upgrade() {
+	x.stream = x.sess.openStream(x.abandon)
+	if len(x.answers) > 0 {
+		// Answers of a batch that are there already go first.
+		_ = rawjson.EachElement(append(x.answers, ']'), func(v []byte) bool {
+			x.stream.push(v)
+			return true
+		})
+		x.answers = nil
+	}
+	x.pumped = make(chan struct{})
+	conn, from := x.stream.attach(-1)
+	go x.pump(conn, from)
+}
+
+// pump is the goroutine that writes the stream to the response of the POST.
+// run waits for it.
+func (x *exchange) pump(conn *serverConn, from int64) {
+	defer close(x.pumped)
+	x.mu.Lock()
+	hello := x.hello
+	x.mu.Unlock()
+	if hello {
+		x.w.Header()[HeaderSession] = []string{x.sess.mcp.ID()}
+	}
+	out := x.srv.openEvents(x.w, x.stream, x.sess.kind == legacySession, x.version, from)
+	out.pump(x.r.Context(), conn)
+	x.sess.letGo(x.stream, conn)
+}
+
+// Call implements mcp.Peer: a request to the client, on the call's own stream.
+func (c *serverCall) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	if c.x.sess.kind != legacySession {
+		return mcp.NoPeer.Call(ctx, method, params, back)
+	}
+	st, ok := c.x.open(c)
+	switch {
+	case !ok:
+		return nil, mcp.Errorf(mcp.KindNoBackChannel, "%s comes too late: its call has been answered", method)
+	case st == nil:
+		return nil, mcp.Errorf(mcp.KindNoBackChannel, "%s cannot reach the client: it accepts no text/event-stream in answer to its call", method)
+	}
+	return c.x.sess.ask(ctx, st, method, params, back)
+}
+
+// Notify implements mcp.Peer: on the call's own stream, or, for a client that
+// takes none there, on the one it has opened with GET.
+func (c *serverCall) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	st, ok := c.x.open(c)
+	if !ok {
+		return nil
+	}
+	if st == nil {
+		if own := c.x.sess.own; own != nil && own.attached(0) {
+			own.notify(ctx, kindOfNotice(method), encodeNotice(method, params))
+		}
+		return nil
+	}
+	st.notify(ctx, kindOfNotice(method), encodeNotice(method, params))
+	return nil
+}

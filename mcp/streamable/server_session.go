@@ -1,0 +1,511 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Bounds of one session.
+const (
+	maxPending = 256 // requests to the client waiting for its answer
+	maxStreams = 256 // streams kept for resumption; those of calls in flight come on top
+	// ownStreamID is the stream of what belongs to no call.
+	ownStreamID = "g"
+)
+
+// sessionKind says how a session began and so how it ends.
+type sessionKind uint8
+
+const (
+	legacySession    sessionKind = iota // by initialize; the client names it in Mcp-Session-Id
+	principalSession                    // the modern era's: one per principal
+	requestSession                      // of one legacy request without a session
+)
+
+// serverSession is what the transport keeps of an mcp.Session: its calls, its
+// streams and its requests to the client.
+type serverSession struct {
+	srv   *Server
+	kind  sessionKind
+	owner *principalState
+	mcp   *mcp.Session
+	ctx   context.Context // of whatever runs in the session; ends with it
+	end   context.CancelCauseFunc
+	held  budget // bytes of events of its streams
+
+	mu       sync.Mutex // guards below
+	calls    map[jsonrpc.ID]*serverCall
+	others   map[*serverCall]struct{} // modern: ids of several clients may be the same
+	streams  map[string]*serverStream // of calls, for resumption
+	own      *serverStream
+	pending  map[int64]*pendingAsk
+	lastAsk  int64
+	lastCall int64 // numbers the streams
+	active   int   // HTTP requests that use the session
+	used     time.Time
+	closed   bool
+	idle     *time.Timer
+}
+
+// newSession makes a session and takes it into the tables, in place of the one
+// idle for longest where there is no room.
+func (s *Server) newSession(kind sessionKind, name string) (*serverSession, error) {
+	for range 2 {
+		s.mu.Lock()
+		p := s.principals[name]
+		if p == nil {
+			p = &principalState{name: name}
+			s.principals[name] = p
+		}
+		if kind == principalSession && p.modern != nil {
+			sess := p.modern
+			s.mu.Unlock()
+			return sess, nil
+		}
+		if s.closing {
+			s.dropPrincipal(p)
+			s.mu.Unlock()
+			return nil, errShuttingDown()
+		}
+		if kind != legacySession || len(s.sessions) < s.o.MaxSessions && p.sessions < s.o.MaxPrincipalSessions {
+			sess := s.addSession(kind, p)
+			s.mu.Unlock()
+			return sess, nil
+		}
+		var ofPrincipal *principalState // nil: any will do
+		if p.sessions >= s.o.MaxPrincipalSessions {
+			ofPrincipal = p
+		}
+		oldest := s.longestIdle(ofPrincipal)
+		s.dropPrincipal(p)
+		s.mu.Unlock()
+		if oldest == nil {
+			break
+		}
+		oldest.close(mcp.Errorf(mcp.KindSessionNotFound, "the session was idle for longest when a new one needed its place"))
+	}
+	return nil, mcp.Errorf(mcp.KindOverloaded, "there are too many sessions and all are in use; end one with DELETE")
+}
+
+// addSession is called under s.mu.
+func (s *Server) addSession(kind sessionKind, p *principalState) *serverSession {
+	sess := &serverSession{srv: s, kind: kind, owner: p, mcp: mcp.NewSession("", p.name), calls: map[jsonrpc.ID]*serverCall{}, used: time.Now()}
+	sess.held.max = s.o.MaxSessionBytes
+	sess.ctx, sess.end = context.WithCancelCause(context.Background())
+	s.sessions[sess.mcp.ID()] = sess
+	p.sessions++
+	switch kind {
+	case legacySession:
+		sess.own = s.newStream(sess, ownStreamID)
+		sess.mcp.SetPeer(ownPeer{sess})
+	case principalSession:
+		p.modern = sess
+	}
+	if kind != requestSession {
+		sess.idle = time.AfterFunc(s.o.SessionIdle, sess.checkIdle)
+	}
+	return sess
+}
+
+func (s *Server) newStream(sess *serverSession, id string) *serverStream {
+	return &serverStream{id: id, maxEvents: s.o.MaxEvents, maxBytes: s.o.MaxEventBytes, budgets: [2]*budget{&sess.held, &s.held}}
+}
+
+// dropPrincipal forgets a principal that has nothing. It is called under s.mu.
+func (s *Server) dropPrincipal(p *principalState) {
+	if p.sessions == 0 {
+		delete(s.principals, p.name)
+	}
+}
+
+// longestIdle finds the session that has been unused for longest. It is called
+// under s.mu.
+func (s *Server) longestIdle(of *principalState) (oldest *serverSession) {
+	var since time.Time
+	for _, sess := range s.sessions {
+		if sess.kind != legacySession || of != nil && sess.owner != of {
+			continue
+		}
+		sess.mu.Lock()
+		if sess.active == 0 && (oldest == nil || sess.used.Before(since)) {
+			oldest, since = sess, sess.used
+		}
+		sess.mu.Unlock()
+	}
+	return oldest
+}
+
+// acquire finds the legacy session with an id for its principal, for the time
+// of one HTTP request. Whoever is somebody else learns nothing of it.
+func (s *Server) acquire(id, principal string) (*serverSession, error) {
+	s.mu.Lock()
+	sess := s.sessions[id]
+	s.mu.Unlock()
+	if sess == nil || sess.kind != legacySession || sess.owner.name != principal || !sess.use() {
+		return nil, mcp.Errorf(mcp.KindSessionNotFound, "no such session: it ended or never was; send initialize to start a new one")
+	}
+	return sess, nil
+}
+
+// use counts an HTTP request that needs the session, and is false where it has
+// ended. Each is matched by a release.
+func (s *serverSession) use() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.active++
+	return true
+}
+
+func (s *serverSession) release() {
+	s.mu.Lock()
+	s.active--
+	s.used = time.Now()
+	s.mu.Unlock()
+	if s.kind == requestSession {
+		s.close(context.Canceled)
+	}
+}
+
+// checkIdle ends the session when it has been idle for long enough, and else
+// looks again when that may be.
+func (s *serverSession) checkIdle() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	wait := s.srv.o.SessionIdle
+	if s.active == 0 {
+		wait -= time.Since(s.used)
+	}
+	if wait > 0 {
+		s.idle.Reset(wait)
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock()
+	s.close(mcp.Errorf(mcp.KindSessionNotFound, "the session was idle for %v", s.srv.o.SessionIdle))
+}
+
+// close ends the session: calls are cancelled for the given reason, streams
+// closed. Connections still carry the answers to what was cancelled.
+func (s *serverSession) close(reason error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	streams := s.streams
+	s.streams = nil
+	own := s.own
+	s.mu.Unlock()
+
+	srv := s.srv
+	srv.mu.Lock()
+	delete(srv.sessions, s.mcp.ID())
+	s.owner.sessions--
+	if s.owner.modern == s {
+		s.owner.modern = nil
+	}
+	srv.dropPrincipal(s.owner)
+	srv.mu.Unlock()
+
+	s.end(reason)
+	s.mcp.Close()
+	if own != nil {
+		own.discard()
+	}
+	for _, st := range streams {
+		if !st.attached(0) {
+			st.discard()
+		}
+	}
+}
+
+// begin takes a call into the session.
+func (s *serverSession) begin(c *serverCall) error {
+	if n := s.owner.calls.Add(1); n > int64(s.srv.o.MaxPrincipalCalls) {
+		s.owner.calls.Add(-1)
+		return mcp.Errorf(mcp.KindOverloaded, "%d requests of this principal are in flight; wait for one to finish", n-1)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		s.owner.calls.Add(-1)
+		return mcp.Errorf(mcp.KindSessionNotFound, "the session has just ended")
+	}
+	if s.kind == principalSession {
+		if s.others == nil {
+			s.others = map[*serverCall]struct{}{}
+		}
+		s.others[c] = struct{}{}
+		return nil
+	}
+	if s.calls[c.req.ID] != nil {
+		s.owner.calls.Add(-1)
+		return mcp.Errorf(mcp.KindInvalidRequest, "request id %s is in use by a request in flight", c.req.ID)
+	}
+	s.calls[c.req.ID] = c
+	return nil
+}
+
+// done takes a call out of the session: its id may be used again.
+func (s *serverSession) done(c *serverCall) {
+	s.owner.calls.Add(-1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kind == principalSession {
+		delete(s.others, c)
+	} else {
+		delete(s.calls, c.req.ID)
+	}
+}
+
+func (s *serverSession) inFlight() []*serverCall {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*serverCall, 0, len(s.calls)+len(s.others))
+	for _, c := range s.calls {
+		all = append(all, c)
+	}
+	for c := range s.others {
+		all = append(all, c)
+	}
+	return all
+}
+
+// cancelled handles notifications/cancelled: only a request of this session can
+// be meant.
+func (s *serverSession) cancelled(params []byte) {
+	id := jsonrpc.ID(rawjson.Get(params, "requestId"))
+	s.mu.Lock()
+	c := s.calls[id]
+	s.mu.Unlock()
+	if c != nil && c.req.Method != "initialize" {
+		c.cancel(mcp.Errorf(mcp.KindCancelled, "the client cancelled the request"))
+	}
+}
+
+// openStream makes the stream of calls, which abandon cancels. Where the session keeps too many, one
+// that has been sent to its end goes.
+func (s *serverSession) openStream(abandon func(reason error)) *serverStream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastCall++
+	st := s.srv.newStream(s, "c"+strconv.FormatInt(s.lastCall, 10))
+	st.abandon = abandon
+	if s.kind != legacySession || s.closed {
+		return st
+	}
+	if len(s.streams) >= maxStreams {
+		for id, old := range s.streams {
+			if old.finished() {
+				old.discard()
+				delete(s.streams, id)
+				break
+			}
+		}
+	}
+	if s.streams == nil {
+		s.streams = map[string]*serverStream{}
+	}
+	s.streams[st.id] = st
+	return st
+}
+
+// findStream returns a stream that may be resumed.
+func (s *serverSession) findStream(id string) *serverStream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id == ownStreamID {
+		return s.own
+	}
+	return s.streams[id]
+}
+
+// letGo is called when a connection does not carry the stream of a call any
+// more. For a while the client may come back for what it missed; a call that
+// still runs then has nobody to answer.
+func (s *serverSession) letGo(st *serverStream, c *serverConn) {
+	if !st.detach(c) {
+		return // another connection carries it now
+	}
+	s.mu.Lock()
+	kept := !s.closed && s.streams[st.id] == st
+	s.mu.Unlock()
+	if !kept {
+		st.abandon(errGone)
+		s.warnDropped(st)
+		return
+	}
+	window := s.srv.o.ResumeWindow
+	st.expire(window, func() {
+		s.mu.Lock()
+		delete(s.streams, st.id)
+		s.mu.Unlock()
+		st.abandon(mcp.Errorf(mcp.KindCancelled, "the client went away and did not come back within %v", window))
+		s.warnDropped(st)
+	})
+}
+
+func (s *serverSession) warnDropped(st *serverStream) {
+	if n := st.discard(); n > 0 {
+		s.srv.log.Warn("a client was too slow for its notifications", "principal", s.owner.name, "dropped", n)
+	}
+}
+
+var errGone = mcp.Errorf(mcp.KindCancelled, "the client went away")
+
+// pendingAsk is a request to the client.
+type pendingAsk struct {
+	answer chan askAnswer // capacity 1
+	back   mcp.Handler    // takes the client's progress; may be nil
+	token  json.RawMessage
+
+	mu   sync.Mutex // held while back takes something
+	over bool       // guarded by mu
+}
+
+type askAnswer struct {
+	result json.RawMessage
+	err    error
+}
+
+// ask sends a request to the client on a stream and waits for the answer, which
+// comes with a POST of its own.
+func (s *serverSession) ask(ctx context.Context, st *serverStream, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	p := &pendingAsk{answer: make(chan askAnswer, 1), back: back}
+	s.mu.Lock()
+	if s.closed || len(s.pending) >= maxPending {
+		closed := s.closed
+		s.mu.Unlock()
+		if closed {
+			return nil, mcp.Errorf(mcp.KindNoBackChannel, "%s cannot reach the client: its session has ended", method)
+		}
+		return nil, mcp.Errorf(mcp.KindOverloaded, "%d requests wait for the client's answers", maxPending)
+	}
+	s.lastAsk++
+	n := s.lastAsk
+	s.mu.Unlock()
+
+	params, token, err := mcp.SwapProgressToken(params, n)
+	if err != nil {
+		return nil, err
+	}
+	p.token = token
+	s.mu.Lock()
+	if s.pending == nil {
+		s.pending = map[int64]*pendingAsk{}
+	}
+	s.pending[n] = p
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.pending, n)
+		s.mu.Unlock()
+		p.mu.Lock() // waits until back has taken what it got
+		p.over = true
+		p.mu.Unlock()
+	}()
+	id := jsonrpc.IntID(n)
+	st.push(jsonrpc.AppendRequest(make([]byte, 0, len(params)+len(method)+64), id, method, params))
+	select {
+	case a := <-p.answer:
+		return a.result, a.err
+	case <-ctx.Done():
+		gone := append(append([]byte(`{"requestId":`), id...), '}')
+		st.notify(ctx, eventNotice, jsonrpc.AppendNotification(nil, "notifications/cancelled", gone))
+		return nil, ctx.Err()
+	case <-s.ctx.Done():
+		return nil, mcp.Errorf(mcp.KindNoBackChannel, "the session ended before the client answered %s", method)
+	}
+}
+
+// answered hands a response of the client to whoever asked.
+func (s *serverSession) answered(m *jsonrpc.Message) {
+	n, ok := m.ID.Int()
+	s.mu.Lock()
+	p := s.pending[n]
+	if ok {
+		delete(s.pending, n) // a second answer finds nothing
+	}
+	s.mu.Unlock()
+	if !ok || p == nil {
+		s.srv.log.Debug("a response to no request in flight", "principal", s.owner.name)
+		return
+	}
+	var a askAnswer
+	if m.Err != nil {
+		a.err = jsonrpc.ParseError(m.Err)
+	} else {
+		a.result = append(json.RawMessage(nil), m.Result...)
+	}
+	p.answer <- a
+}
+
+// progressed hands the client's progress on a request of ours to whoever asked,
+// and reports whether it belongs to one.
+func (s *serverSession) progressed(ctx context.Context, r *mcp.Request) bool {
+	n, ok := jsonrpc.ID(rawjson.Get(r.Params, "progressToken")).Int()
+	if !ok {
+		return false
+	}
+	s.mu.Lock()
+	p := s.pending[n]
+	s.mu.Unlock()
+	if p == nil || p.token == nil || p.back == nil {
+		return false
+	}
+	params, err := rawjson.Set(r.Params, "progressToken", p.token)
+	if err != nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return true
+	}
+	restored := *r
+	restored.Params = params
+	if _, err := p.back.Serve(ctx, &restored); err != nil {
+		s.srv.log.Debug("progress of the client was not taken", "err", err)
+	}
+	return true
+}
+
+// ownPeer reaches the client outside any call, on the stream that it opens
+// with GET.
+type ownPeer struct{ s *serverSession }
+
+// Call implements mcp.Peer. There is no sense in asking where nobody listens,
+// nor has for a while.
+func (p ownPeer) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	if !p.s.own.attached(p.s.srv.o.ResumeWindow) {
+		return mcp.NoPeer.Call(ctx, method, params, back)
+	}
+	return p.s.ask(ctx, p.s.own, method, params, back)
+}
+
+// Notify implements mcp.Peer. What nobody listens for is kept, within bounds.
+func (p ownPeer) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	p.s.own.notify(ctx, kindOfNotice(method), encodeNotice(method, params))
+	return nil
+}
+
+func encodeNotice(method string, params []byte) []byte {
+	return jsonrpc.AppendNotification(make([]byte, 0, len(params)+len(method)+48), method, params)
+}

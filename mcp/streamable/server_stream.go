@@ -1,0 +1,195 @@
+package streamable
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// resumeAfter is how long a client should wait before it resumes a stream that
+// broke (2025-11-25).
+const resumeAfter = time.Second
+
+// eventWriter writes a stream's events to one HTTP response.
+type eventWriter struct {
+	w         http.ResponseWriter
+	rc        *http.ResponseController
+	st        *serverStream
+	ids       bool // events have ids, for resumption
+	keepAlive time.Duration
+	timeout   time.Duration
+	buf       []byte
+}
+
+// openEvents prepares a response for events. ids says that the stream may be
+// resumed. The priming event of 2025-11-25, or a comment for clients that would
+// choke on an empty event, goes out with the first write, so that headers do
+// not linger in some proxy.
+func (s *Server) openEvents(w http.ResponseWriter, st *serverStream, ids bool, version string, from int64) *eventWriter {
+	h := w.Header()
+	h["Content-Type"] = valueSSE
+	h["Cache-Control"] = valueNoCache
+	h["X-Accel-Buffering"] = valueNo
+	o := &eventWriter{w: w, rc: http.NewResponseController(w), st: st, ids: ids, keepAlive: s.o.KeepAlive, timeout: s.o.WriteTimeout}
+	// A stream lasts longer than any timeout of the HTTP server for requests.
+	_ = o.rc.SetReadDeadline(time.Time{})
+	if ids && version >= mcp.V20251125 {
+		o.buf = AppendEvent(o.buf, Event{ID: st.eventID(from), Data: []byte{}, Retry: resumeAfter, HasRetry: true})
+	} else {
+		o.buf = AppendComment(o.buf, "stream")
+	}
+	return o
+}
+
+// pump writes events until the stream has ended, another connection carries
+// it, or the client is gone.
+func (o *eventWriter) pump(ctx context.Context, c *serverConn) {
+	defer func() { _ = o.rc.SetWriteDeadline(time.Time{}) }()
+	silence := time.NewTimer(o.keepAlive)
+	defer silence.Stop()
+	var evs []serverEvent
+	for {
+		var end bool
+		evs, end = o.st.take(c, evs[:0])
+		for _, ev := range evs {
+			e := Event{Name: "message", Data: ev.data}
+			if o.ids {
+				e.ID = o.st.eventID(ev.seq)
+			}
+			o.buf = AppendEvent(o.buf, e)
+		}
+		if len(o.buf) > 0 {
+			if !o.flush() {
+				o.st.untake(c, evs)
+				return
+			}
+			silence.Reset(o.keepAlive)
+		}
+		clear(evs)
+		if end {
+			return
+		}
+		if len(evs) > 0 {
+			continue
+		}
+		select {
+		case <-c.wake:
+		case <-c.gone:
+			return
+		case <-ctx.Done():
+			return
+		case <-silence.C:
+			o.buf = AppendComment(o.buf, "keep-alive")
+		}
+	}
+}
+
+// flush writes what is buffered and reports whether the client is still there.
+func (o *eventWriter) flush() bool {
+	_ = o.rc.SetWriteDeadline(time.Now().Add(o.timeout))
+	_, err := o.w.Write(o.buf)
+	if cap(o.buf) > 2*maxTakeBytes {
+		o.buf = nil
+	}
+	o.buf = o.buf[:0]
+	return err == nil && o.rc.Flush() == nil
+}
+
+// serveGet opens a session's own stream, or resumes any of its streams.
+func (s *Server) serveGet(w http.ResponseWriter, r *http.Request, closing bool) {
+	id := r.Header.Get(HeaderSession)
+	if id == "" && mcp.IsModern(r.Header.Get(HeaderVersion)) {
+		notAllowed(w, "POST", r.Method) // 2026-07-28 has no GET
+		return
+	}
+	if _, sse := accepts(r.Header); !sse {
+		guard.WriteError(w, http.StatusNotAcceptable, "", mcp.Errorf(mcp.KindInvalidRequest, "GET answers with text/event-stream; the Accept header must allow it"))
+		return
+	}
+	sess, err := s.sessionOf(r, id)
+	if err != nil {
+		refuse(w, "", err)
+		return
+	}
+	defer sess.release()
+	st, after, err := sess.streamFor(r.Header)
+	if err == nil && closing && st == sess.own {
+		err = errShuttingDown()
+	}
+	if err != nil {
+		refuse(w, "", err)
+		return
+	}
+	c, from := st.attach(after)
+	out := s.openEvents(w, st, true, sess.mcp.Version(), from)
+	out.pump(r.Context(), c)
+	if st == sess.own {
+		st.detach(c)
+		return
+	}
+	sess.letGo(st, c)
+}
+
+// streamFor finds the stream that a GET asks for and the event to go on after,
+// -1 for the first not sent.
+func (s *serverSession) streamFor(h http.Header) (*serverStream, int64, error) {
+	last := h.Get(HeaderLastEventID)
+	if last == "" {
+		return s.own, -1, nil
+	}
+	name, seq, ok := parseEventID(last)
+	if !ok {
+		return nil, 0, mcp.Errorf(mcp.KindInvalidRequest, "Last-Event-ID is not an id that this server gave")
+	}
+	st := s.findStream(name)
+	if st == nil {
+		// Not 404: that would tell the client that its session is gone.
+		return nil, 0, mcp.Errorf(mcp.KindInvalidRequest, "the stream of Last-Event-ID is not kept any more")
+	}
+	return st, seq, nil
+}
+
+// serveDelete ends a session. Its running calls are cancelled.
+func (s *Server) serveDelete(w http.ResponseWriter, r *http.Request) {
+	id := r.Header.Get(HeaderSession)
+	if id == "" && mcp.IsModern(r.Header.Get(HeaderVersion)) {
+		notAllowed(w, "POST", r.Method) // 2026-07-28 has no sessions
+		return
+	}
+	sess, err := s.sessionOf(r, id)
+	if err != nil {
+		refuse(w, "", err)
+		return
+	}
+	sess.close(mcp.Errorf(mcp.KindCancelled, "the client ended the session"))
+	sess.release()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// sessionOf acquires the legacy session that a request names.
+func (s *Server) sessionOf(r *http.Request, id string) (*serverSession, error) {
+	if id == "" {
+		return nil, mcp.Errorf(mcp.KindInvalidRequest, "the header Mcp-Session-Id is missing; initialize returns it")
+	}
+	if err := checkLegacyVersion(r.Header.Get(HeaderVersion)); err != nil {
+		return nil, err
+	}
+	return s.acquire(id, guard.Principal(r.Context()))
+}
+
+// checkLegacyVersion checks a header MCP-Protocol-Version beside a session id
+// (2025-06-18 and later; absent in older versions).
+func checkLegacyVersion(v string) error {
+	switch {
+	case v == "":
+		return nil
+	case !mcp.Supported(v):
+		return mcp.UnsupportedVersion(v)
+	case mcp.IsModern(v):
+		return mcp.Errorf(mcp.KindInvalidRequest, "protocol version %s has no sessions: leave out Mcp-Session-Id, or send the version that was negotiated", v)
+	}
+	return nil
+}
