@@ -68,7 +68,20 @@ func (s *shaper) isCopy() bool {
 		}
 		return len(v) > 0 && bytes.Equal(compact(nil, v), compact(nil, []byte(text)))
 	}
-	return same(s.structured) || same(rawjson.Get(s.structured, "result"))
+	if same(s.structured) {
+		return true
+	}
+	// {"result": …}, {"content": …}: what frameworks make of a plain return value.
+	var only []byte
+	members := 0
+	if s.structured[0] != '{' || rawjson.EachMember(s.structured, func(m rawjson.Member) bool {
+		members++
+		only = m.Value
+		return members < 2
+	}) != nil {
+		return false
+	}
+	return members == 1 && same(only)
 }
 
 // label names an artifact after the tool that made it, and the part.

@@ -1,0 +1,116 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+var browseKeys = []string{"query", "path", "top_k"}
+
+// browse answers tool_browse (gateway-surface §3): cards for a query, by
+// descending score and then by id, or the cards at a path.
+func (g *Gateway) browse(ctx context.Context, c *metaCall) (json.RawMessage, error) {
+	var out [3][]byte
+	if err := c.read(ToolBrowse, browseKeys, out[:]); err != nil {
+		return nil, err
+	}
+	topK := 0
+	if out[2] != nil {
+		n, err := strconv.Atoi(string(out[2]))
+		if err != nil || n < 1 || n > MaxTopK {
+			return nil, metaArgs(ToolBrowse, "top_k must be a whole number from 1 to %d, not %s", MaxTopK, describeParam(out[2]))
+		}
+		topK = n
+	}
+	switch {
+	case out[0] != nil && out[1] != nil:
+		return nil, metaArgs(ToolBrowse, "pass either query or path, not both")
+	case out[0] != nil:
+		query, err := rawjson.String(out[0])
+		if err != nil {
+			return nil, metaArgs(ToolBrowse, "query must be a string, not %s", describeParam(out[0]))
+		}
+		if query = strings.TrimSpace(query); query == "" {
+			return nil, metaArgs(ToolBrowse, "query is empty; say what the tool should do, or pass path \"/\" to see what there is")
+		}
+		return g.browseQuery(query, topK, c.format), nil
+	case out[1] != nil:
+		path, err := rawjson.String(out[1])
+		if err != nil {
+			return nil, metaArgs(ToolBrowse, "path must be a string, not %s", describeParam(out[1]))
+		}
+		return g.browsePath(path, topK, c.format)
+	}
+	return nil, metaArgs(ToolBrowse, "pass query or path")
+}
+
+func (g *Gateway) browseQuery(query string, topK int, format Format) json.RawMessage {
+	if topK == 0 {
+		topK = DefaultTopK
+	}
+	s := g.opts.Upstreams.Snapshot()
+	hits := s.Index.Search(query, topK)
+	cards := make([]catalog.Card, 0, len(hits))
+	for _, hit := range hits {
+		if e, ok := s.Catalog.Lookup(hit.ID); ok {
+			card := e.Card
+			card.Score = hit.Score
+			cards = append(cards, card)
+		}
+	}
+	return cardsResult(cards, format, true, "No tool matches. Try other words, or path \"/\" to see what there is.")
+}
+
+func (g *Gateway) browsePath(path string, topK int, format Format) (json.RawMessage, error) {
+	cards, err := g.opts.Upstreams.Snapshot().Catalog.Children(path)
+	if err != nil {
+		return nil, catalogError(err)
+	}
+	if topK > 0 {
+		cards = cards[:min(topK, len(cards))]
+	}
+	return cardsResult(cards, format, false, "There is nothing here yet."), nil
+}
+
+// cardsResult writes cards, one a line, or as a JSON array.
+func cardsResult(cards []catalog.Card, format Format, scored bool, none string) json.RawMessage {
+	if format == FormatJSON {
+		doc := []byte{'['}
+		for i := range cards {
+			if i > 0 {
+				doc = append(doc, ',')
+			}
+			doc = cards[i].AppendJSON(doc, scored)
+		}
+		doc = append(doc, ']')
+		// structuredContent has to be an object before 2026-07-28.
+		return textBlocks(append(append([]byte(`{"cards":`), doc...), '}'), string(doc))
+	}
+	if len(cards) == 0 {
+		return textBlocks(nil, none)
+	}
+	text := make([]byte, 0, 256*len(cards))
+	for i := range cards {
+		if i > 0 {
+			text = append(text, '\n')
+		}
+		text = cards[i].AppendRender(text)
+	}
+	return textBlocks(nil, string(text))
+}
+
+// catalogError turns an error of the catalog into the gateway's. The codes are
+// the same words.
+func catalogError(err error) error {
+	var e *catalog.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return &Error{Code: Code(e.Code), Message: e.Message, Path: e.Path, Cause: e.Err}
+}

@@ -1,0 +1,226 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Call is one execution of a tool on its way through the dispatch chain.
+type Call struct {
+	// Request is the agent's tools/call of tool_execute.
+	Request *mcp.Request
+	// Entry is the tool.
+	Entry *catalog.Entry
+	// Args are the raw arguments, a JSON value; a link may replace them by
+	// others.
+	Args json.RawMessage
+	// Provenance ends up in the result's envelope.
+	Provenance Provenance
+}
+
+// Dispatcher takes a call to its raw result. It is called concurrently. The
+// error is an *Error, or the context's own where the agent went away.
+type Dispatcher interface {
+	Dispatch(ctx context.Context, c *Call) (json.RawMessage, error)
+}
+
+// DispatcherFunc is a function as a Dispatcher.
+type DispatcherFunc func(ctx context.Context, c *Call) (json.RawMessage, error)
+
+// Dispatch calls f.
+func (f DispatcherFunc) Dispatch(ctx context.Context, c *Call) (json.RawMessage, error) {
+	return f(ctx, c)
+}
+
+// Middleware is a link of the dispatch chain. It answers, or changes the call
+// and hands it on.
+type Middleware func(Dispatcher) Dispatcher
+
+// chain wraps d so that the first link is the outermost.
+func chain(d Dispatcher, links ...Middleware) Dispatcher {
+	for i := len(links) - 1; i >= 0; i-- {
+		d = links[i](d)
+	}
+	return d
+}
+
+var executeKeys = []string{"tool_id", "args"}
+
+// execute answers tool_execute (gateway-surface §4.2).
+func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, error) {
+	var out [2][]byte
+	if err := c.read(ToolExecute, executeKeys, out[:]); err != nil {
+		return nil, err
+	}
+	entry, err := g.lookup(ToolExecute, out[0])
+	if err != nil {
+		return nil, err
+	}
+	if out[1] == nil {
+		out[1] = []byte("{}")
+	}
+	call := &Call{Request: c.request, Entry: entry, Args: out[1],
+		Provenance: Provenance{Tool: entry.RawName, Protocol: "mcp", ToolID: entry.ID}}
+	result, err := g.dispatch.Dispatch(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	if g.opts.Mode == ModeProxy && !g.opts.ProxyFirewall && c.format != FormatJSON {
+		return result, nil
+	}
+	principal := c.request.Session.Principal()
+	shaped, err := g.opts.Firewall.Shape(result, &call.Provenance, c.format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
+		return g.opts.Artifacts.Put(ctx, principal, mediaType, label, data)
+	})
+	if err != nil {
+		return nil, &Error{Code: UpstreamError, Cause: err,
+			Message: fmt.Sprintf("server %q answered %s with something that is no tool result", entry.Upstream, entry.ID)}
+	}
+	return shaped, nil
+}
+
+// lookup finds the tool that a tool_id names. Only the exact id does: a prefix
+// or a guess could run another tool than the one that was meant.
+func (g *Gateway) lookup(tool string, raw []byte) (*catalog.Entry, error) {
+	if raw == nil {
+		return nil, metaArgs(tool, "tool_id is missing")
+	}
+	id, err := rawjson.String(raw)
+	if err != nil {
+		return nil, metaArgs(tool, "tool_id must be a string, not %s", describeParam(raw))
+	}
+	c := g.opts.Upstreams.Snapshot().Catalog
+	e, ok := c.Lookup(id)
+	if !ok && g.opts.Mode == ModeProxy {
+		if listed := g.proxyTools().ids[id]; listed != "" {
+			e, ok = c.Lookup(listed)
+		}
+	}
+	if ok && e.Kind == catalog.KindTool {
+		return e, nil
+	}
+	nearest := c.Nearest(id, 5)
+	fail := &Error{Code: HydrateFailed, Message: fmt.Sprintf("no tool has the id %q", cutChars(id, 120))}
+	if len(nearest) > 0 {
+		fail.Message += "; close to it: " + strings.Join(nearest[:min(3, len(nearest))], ", ")
+	} else {
+		fail.Message += "; find tools with " + g.discovery()
+	}
+	fail.Details = append(json.RawMessage(nil), `{"nearest":[`...)
+	for i, id := range nearest {
+		if i > 0 {
+			fail.Details = append(fail.Details, ',')
+		}
+		fail.Details = rawjson.AppendString(fail.Details, id)
+	}
+	fail.Details = append(fail.Details, `]}`...)
+	return nil, fail
+}
+
+// discovery is what an agent finds tools with.
+func (g *Gateway) discovery() string {
+	if g.opts.Mode == ModeProxy {
+		return "tools/list"
+	}
+	return ToolBrowse
+}
+
+// call is the end of the dispatch chain: it asks the upstream.
+func (g *Gateway) call(ctx context.Context, c *Call) (json.RawMessage, error) {
+	params, err := upstreamParams(c)
+	if err != nil {
+		return nil, err
+	}
+	ctx = mcp.WithCaller(ctx, c.Request.Session)
+	peer, err := g.opts.Upstreams.Peer(ctx, c.Entry.Upstream)
+	if err != nil {
+		return nil, classify(ctx, c.Entry.Upstream, err)
+	}
+	result, err := peer.Call(ctx, "tools/call", params, mcp.Back(c.Request))
+	if err != nil {
+		return nil, classify(ctx, c.Entry.Upstream, err)
+	}
+	return result, nil
+}
+
+// upstreamParams are the agent's params with the upstream's own name of the
+// tool and its arguments put in. Everything else stays: the progress token, the
+// answers of a round of input and what later versions add.
+func upstreamParams(c *Call) (json.RawMessage, error) {
+	out := make([]byte, 0, len(c.Request.Params)+len(c.Entry.RawName)+len(c.Args)+32)
+	out = append(out, `{"name":`...)
+	out = rawjson.AppendString(out, c.Entry.RawName)
+	out = append(out, `,"arguments":`...)
+	out = append(out, c.Args...)
+	var failed error
+	err := rawjson.EachMember(c.Request.Params, func(m rawjson.Member) bool {
+		value := m.Value
+		switch string(m.Key) {
+		case "name", "arguments":
+			return true
+		case "_meta":
+			if !rawjson.IsObject(value) {
+				break
+			}
+			if value, failed = rawjson.Delete(value, MetaFormat); failed != nil || string(value) == "{}" {
+				return failed == nil
+			}
+		}
+		out = append(out, ',')
+		out = rawjson.AppendString(out, string(m.Key))
+		out = append(append(out, ':'), value...)
+		return true
+	})
+	if err := errors.Join(err, failed); err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: %v", err)
+	}
+	return append(out, '}'), nil
+}
+
+var hydrateKeys = []string{"tool_id"}
+
+// hydrate answers tool_hydrate (gateway-surface §4.3) with the definition as
+// the upstream wrote it.
+func (g *Gateway) hydrate(ctx context.Context, c *metaCall) (json.RawMessage, error) {
+	var out [1][]byte
+	if err := c.read(ToolHydrate, hydrateKeys, out[:]); err != nil {
+		return nil, err
+	}
+	e, err := g.lookup(ToolHydrate, out[0])
+	if err != nil {
+		return nil, err
+	}
+	doc := []byte(`{"tool_id":`)
+	doc = rawjson.AppendString(doc, e.ID)
+	member := func(key string, value []byte) {
+		if len(value) > 0 {
+			doc = append(append(append(doc, ',', '"'), key...), '"', ':')
+			doc = append(doc, value...)
+		}
+	}
+	member("name", rawjson.Quote(e.RawName))
+	if e.Title != "" {
+		member("title", rawjson.Quote(e.Title))
+	}
+	member("description", rawjson.Quote(e.Description))
+	schema := e.InputSchema
+	if schema == nil {
+		schema = json.RawMessage(`{"type":"object"}`)
+	}
+	member("inputSchema", schema)
+	member("outputSchema", e.OutputSchema)
+	member("annotations", e.Annotations)
+	doc = append(doc, '}')
+	if c.format == FormatJSON {
+		return textBlocks(doc, string(doc)), nil
+	}
+	return textBlocks(nil, string(doc)), nil
+}

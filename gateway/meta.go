@@ -1,0 +1,141 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Names of the meta-tools (gateway-surface §4.2).
+const (
+	ToolBrowse  = "tool_browse"
+	ToolExecute = "tool_execute"
+	ToolView    = "tool_view"
+	ToolHydrate = "tool_hydrate"
+)
+
+// Bounds of top_k.
+const (
+	DefaultTopK = 10
+	MaxTopK     = 50
+)
+
+// The definitions of the meta-tools as compact JSON. Every agent pays for them
+// in every conversation: together, three have at most 900 tokens.
+const (
+	browseSchema = `{"type":"object","properties":{` +
+		`"query":{"type":"string","description":"what the tool should do, in plain words"},` +
+		`"path":{"type":"string","description":"/ lists all servers; /server or /server/group lists what is below"},` +
+		`"top_k":{"type":"integer","minimum":1,"maximum":50,"description":"most cards to return; default 10 for a query"}},` +
+		`"additionalProperties":false}`
+	executeSchema = `{"type":"object","properties":{` +
+		`"tool_id":{"type":"string","description":"exact id from a card"},` +
+		`"args":{"type":"object","description":"the tool's arguments"}},` +
+		`"required":["tool_id","args"],"additionalProperties":false}`
+	viewSchema = `{"type":"object","properties":{` +
+		`"handle":{"type":"string"},` +
+		`"selector":{"type":"object","properties":{` +
+		`"type":{"enum":["head","lines","rows","json_keys","json_path","search"]},` +
+		`"chars":{"type":"integer"},"start":{"type":"integer"},"end":{"type":"integer"},` +
+		`"keys":{"type":"array","items":{"type":"string"}},` +
+		`"path":{"type":"string","description":"JSONPath, such as $.items[0:5].name"},` +
+		`"pattern":{"type":"string","description":"RE2"},"context":{"type":"integer"},"limit":{"type":"integer"}},` +
+		`"required":["type"]}},` +
+		`"required":["handle","selector"],"additionalProperties":false}`
+	hydrateSchema = `{"type":"object","properties":{"tool_id":{"type":"string"}},"required":["tool_id"],"additionalProperties":false}`
+
+	browseTool = `{"name":"tool_browse","description":"Find tools. Pass either query (free text, best matches first) or path (walk the catalog from /). ` +
+		`Returns one card a line: tool_id (kind) — what it does [tags].","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
+	executeTool = `{"name":"tool_execute","description":"Run a tool by its tool_id. Arguments are checked first; if they do not fit, the error holds the tool's schema. ` +
+		`A long result comes back as a summary and a handle for tool_view.","inputSchema":` + executeSchema + `}`
+	viewTool = `{"name":"tool_view","description":"Read part of a long result by its handle. Selectors: head (chars, start), lines (start, end), ` +
+		`rows of a table (start, end), json_keys (keys), json_path (path), search (pattern, context, limit). Counting starts at 0, end is not included.","inputSchema":` +
+		viewSchema + `,"annotations":{"readOnlyHint":true}}`
+	hydrateTool = `{"name":"tool_hydrate","description":"Show a tool's full definition with its input schema.","inputSchema":` + hydrateSchema + `,"annotations":{"readOnlyHint":true}}`
+)
+
+var metaTools = []struct{ name, definition, schema string }{
+	{ToolBrowse, browseTool, browseSchema},
+	{ToolExecute, executeTool, executeSchema},
+	{ToolView, viewTool, viewSchema},
+	{ToolHydrate, hydrateTool, hydrateSchema},
+}
+
+// definitions are the meta-tools that this gateway serves, separated by commas,
+// always in the same order.
+func (g *Gateway) definitions() []byte {
+	var out []byte
+	for _, t := range metaTools {
+		if g.meta[t.name] != nil {
+			out = appendBlock(out, []byte(t.definition))
+		}
+	}
+	return out
+}
+
+// metaNames lists the meta-tools that this gateway serves.
+func (g *Gateway) metaNames() string {
+	var names []string
+	for _, t := range metaTools {
+		if g.meta[t.name] != nil {
+			names = append(names, t.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// arguments finds the named members of a meta-tool's arguments: out[n] becomes
+// the value of keys[n], nil where it is absent or null. Anything else in there
+// is ArgsInvalid.
+func (c *metaCall) read(tool string, keys []string, out [][]byte) error {
+	if c.arguments == nil || string(c.arguments) == "null" {
+		return nil
+	}
+	if c.arguments[0] != '{' {
+		return metaArgs(tool, "arguments must be an object, not %s", describeParam(c.arguments))
+	}
+	problem := ""
+	err := rawjson.EachMember(c.arguments, func(m rawjson.Member) bool {
+		n := -1
+		for i, key := range keys {
+			if string(m.Key) == key {
+				n = i
+				break
+			}
+		}
+		switch {
+		case n < 0:
+			problem = "unknown argument " + strconv.Quote(cutChars(string(m.Key), 60)) + "; known are " + strings.Join(keys, ", ")
+		case out[n] != nil:
+			problem = keys[n] + " stands twice"
+		default:
+			out[n] = m.Value
+		}
+		return problem == ""
+	})
+	switch {
+	case problem != "":
+		return metaArgs(tool, "%s", problem)
+	case err != nil:
+		return metaArgs(tool, "arguments: %v", err)
+	}
+	for n := range out {
+		if string(out[n]) == "null" {
+			out[n] = nil
+		}
+	}
+	return nil
+}
+
+// metaArgs is the error for arguments that a meta-tool cannot use. It carries
+// that tool's schema, so that the next call can be right.
+func metaArgs(tool, format string, args ...any) *Error {
+	e := failf(ArgsInvalid, tool+": "+fmt.Sprintf(format, args...))
+	i := slices.IndexFunc(metaTools, func(t struct{ name, definition, schema string }) bool { return t.name == tool })
+	e.Details = json.RawMessage(`{"schema":` + metaTools[i].schema + `}`)
+	return e
+}

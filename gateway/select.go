@@ -1,0 +1,230 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// MaxViewChars is how many characters a view shows at most unless the gateway
+// is configured otherwise.
+const MaxViewChars = 20000
+
+// noticeChars is kept free for saying what was cut.
+const noticeChars = 700
+
+// View is what a selector shows of an artifact.
+type View struct {
+	// Text is what was selected.
+	Text string
+	// Notice says which part of the whole Text is and how to get the rest;
+	// empty where Text is everything there is.
+	Notice string
+	// Next is the selector that goes on where this view ends, nil at the end.
+	Next json.RawMessage
+}
+
+// selectorTypes are the types of selectors in the order in which they are
+// listed to a caller.
+var selectorTypes = []struct {
+	name   string
+	params []string
+	run    func(v *viewing) (View, error)
+}{
+	{"head", []string{"chars", "start"}, (*viewing).head},
+	{"lines", []string{"start", "end"}, (*viewing).lines},
+	{"json_keys", []string{"keys"}, (*viewing).jsonKeys},
+	{"rows", []string{"start", "end"}, (*viewing).rows},
+	{"json_path", []string{"path", "start"}, (*viewing).jsonPath},
+	{"search", []string{"pattern", "context", "limit", "start"}, (*viewing).search},
+}
+
+// Select applies a selector to an artifact's bytes (gateway-surface §4.2; the
+// selectors are those of tool_view). At most maxChars characters are shown
+// (0: MaxViewChars), the notice included. Every failure is an *Error of code
+// ViewFailed whose message names the parameter.
+func Select(ctx context.Context, a artifact.Artifact, data []byte, selector json.RawMessage, maxChars int) (View, error) {
+	if maxChars <= 0 {
+		maxChars = MaxViewChars
+	}
+	maxChars = max(maxChars, 2*noticeChars)
+	if !rawjson.IsObject(selector) {
+		return View{}, viewFailed("selector must be an object such as {\"type\":\"head\",\"chars\":500}, not %s", describeParam(selector))
+	}
+	v := &viewing{ctx: ctx, artifact: a, data: data, params: map[string]json.RawMessage{}, max: maxChars}
+	var duplicate string
+	err := rawjson.EachMember(selector, func(m rawjson.Member) bool {
+		key := string(m.Key)
+		if _, twice := v.params[key]; twice {
+			duplicate = key
+		}
+		v.params[key] = m.Value
+		return true
+	})
+	if err != nil {
+		return View{}, viewFailed("selector: %v", err)
+	}
+	if duplicate != "" {
+		return View{}, viewFailed("selector has %q twice", duplicate)
+	}
+	kind := "head"
+	if raw, ok := v.params["type"]; ok {
+		if kind, err = rawjson.String(raw); err != nil {
+			return View{}, viewFailed("type must be a string, one of %s, not %s", selectorNames(), describeParam(raw))
+		}
+	}
+	for _, s := range selectorTypes {
+		if s.name != kind {
+			continue
+		}
+		if err := v.checkParams(s.name, s.params); err != nil {
+			return View{}, err
+		}
+		if isBinary(a.MediaType, data) {
+			return View{}, viewFailed("type %q shows text; %s is %s, %d bytes of binary data", kind, a.Handle, oneLine(a.MediaType, 80), len(data))
+		}
+		return s.run(v)
+	}
+	return View{}, viewFailed("type %q is unknown; selectors are %s", cutChars(kind, 60), selectorNames())
+}
+
+func selectorNames() string {
+	names := make([]string, len(selectorTypes))
+	for i, s := range selectorTypes {
+		names[i] = s.name
+	}
+	return strings.Join(names, ", ")
+}
+
+func viewFailed(format string, args ...any) *Error {
+	return failf(ViewFailed, fmt.Sprintf(format, args...))
+}
+
+// isBinary reports whether no text selector makes sense on data.
+func isBinary(mediaType string, data []byte) bool {
+	if bytes.IndexByte(data[:min(len(data), 8192)], 0) >= 0 {
+		return true
+	}
+	return !strings.HasPrefix(mediaType, "text/") && !utf8.Valid(data)
+}
+
+// viewing is one Select.
+type viewing struct {
+	ctx      context.Context
+	artifact artifact.Artifact
+	data     []byte
+	params   map[string]json.RawMessage
+	max      int
+}
+
+func (v *viewing) checkParams(kind string, known []string) error {
+next:
+	for key := range v.params {
+		if key == "type" {
+			continue
+		}
+		for _, k := range known {
+			if k == key {
+				continue next
+			}
+		}
+		return viewFailed("%q is no parameter of %s, whose parameters are %s", cutChars(key, 60), kind, strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// integer reads a parameter that must be a whole number ≥ 0.
+func (v *viewing) integer(name string, otherwise int) (int, error) {
+	raw, ok := v.params[name]
+	if !ok || string(raw) == "null" {
+		return otherwise, nil
+	}
+	if typeOf(raw)&(typeInteger|typeNumber) == 0 {
+		return 0, viewFailed("%s must be a whole number, not %s", name, describeParam(raw))
+	}
+	n, err := strconv.Atoi(string(raw))
+	if err != nil {
+		f, ferr := strconv.ParseFloat(string(raw), 64)
+		if ferr != nil || f != float64(int64(f)) || f > 1<<53 || f < -(1<<53) {
+			return 0, viewFailed("%s must be a whole number, not %s", name, cutChars(string(raw), 40))
+		}
+		n = int(f)
+	}
+	if n < 0 {
+		return 0, viewFailed("%s must be 0 or more, not %d", name, n)
+	}
+	return n, nil
+}
+
+func (v *viewing) str(name string) (string, bool, error) {
+	raw, ok := v.params[name]
+	if !ok || string(raw) == "null" {
+		return "", false, nil
+	}
+	s, err := rawjson.String(raw)
+	if err != nil {
+		return "", false, viewFailed("%s must be a string, not %s", name, describeParam(raw))
+	}
+	return s, true, nil
+}
+
+// span reads start and end; end is absent (-1) unless given.
+func (v *viewing) span() (start, end int, err error) {
+	if start, err = v.integer("start", 0); err != nil {
+		return 0, 0, err
+	}
+	if end, err = v.integer("end", -1); err != nil {
+		return 0, 0, err
+	}
+	if end >= 0 && end < start {
+		return 0, 0, viewFailed("end must not be less than start, but is %d and start is %d", end, start)
+	}
+	return start, end, nil
+}
+
+// describeParam says what a caller sent where something else was asked for.
+func describeParam(raw []byte) string {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return "nothing"
+	}
+	switch typeOf(raw) {
+	case typeString:
+		return "the string " + string(rawjson.Quote(cutChars(rawjson.Text(raw), 40)))
+	case typeObject:
+		return "an object"
+	case typeArray:
+		return "an array"
+	}
+	return cutChars(string(raw), 40)
+}
+
+// text is the artifact as text: bytes that are no UTF-8 become U+FFFD.
+func (v *viewing) text() string {
+	if utf8.Valid(v.data) {
+		return string(v.data)
+	}
+	return strings.ToValidUTF8(string(v.data), "\uFFFD")
+}
+
+// finish puts a view together. The notice has at most noticeChars characters.
+func (v *viewing) finish(text, notice string, next []byte) View {
+	if next != nil {
+		more := "; go on with " + string(next)
+		if len(more) > noticeChars/2 { // a long path or pattern: the caller has it
+			more = "; go on with the same selector, \"start\":" + string(rawjson.Get(next, "start"))
+		}
+		notice = cutChars(notice, max(noticeChars-2-utf8.RuneCountInString(more), 40)) + more
+	}
+	if notice != "" {
+		notice = "[" + cutChars(notice, noticeChars-2) + "]"
+	}
+	return View{Text: text, Notice: notice, Next: next}
+}
