@@ -12,7 +12,7 @@
 //	query ─▶ words ─┬─▶ stems, raw tokens, synonyms ─▶ BM25F score ───────────── ÷ best ─┐
 //	                └─▶ character 3–5-grams ─▶ similar terms ─▶ cosine × .5 ──── ÷ best ─┴─▶ sum
 //	                                                                                          │
-//	    best k by score, then id ◀── neighbouring words ◀── best 64 or k ◀── server prior × .3 ◀┘
+//	    best k by score, then id ◀── names, neighbours ◀── best 64 or k ◀── server prior × .3 ◀┘
 //
 // An [Index] is immutable. [Index.With] and [Index.Without] return another one that shares the segments of all other
 // upstreams, so a refresh tokenises the texts of one upstream only and never disturbs searches under way.

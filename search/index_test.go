@@ -2,6 +2,7 @@ package search
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"runtime"
@@ -144,6 +145,27 @@ func TestServerPrior(t *testing.T) {
 	}
 	if got := ids(t, ix, "sundial of the mail server", 10); got[0] != "5" {
 		t.Errorf("order %q: the prior cut the best tool", got)
+	}
+}
+
+// TestNamed checks the lift by the share of the name: all of it for the first, idf-weighted less for the second.
+func TestNamed(t *testing.T) {
+	docs := named("topic_list", "topic_list_archive")
+	score := func(x float32) map[string]float64 {
+		tuning := defaultTuning()
+		tuning.named = x
+		out := map[string]float64{}
+		for _, h := range New(Options{tuning: tuning}).With("up", docs).Search("the list of topics", 2) {
+			out[h.ID] = h.Score
+		}
+		return out
+	}
+	without, with := score(0), score(.25)
+	if got := with["topic_list"] - without["topic_list"]; math.Abs(got-.25) > 1e-6 {
+		t.Errorf("topic_list is lifted by %v, want .25", got)
+	}
+	if got := with["topic_list_archive"] - without["topic_list_archive"]; got < .01 || got > .2 {
+		t.Errorf("topic_list_archive is lifted by %v, want a part of .25", got)
 	}
 }
 

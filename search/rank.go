@@ -41,7 +41,7 @@ type candidate struct {
 	score        float32
 }
 
-// shortlist is how many documents are looked at for neighbouring words.
+// shortlist is how many documents are looked at closely: for their names and for neighbouring words.
 const shortlist = 64
 
 func newScratch(v *view) *scratch {
@@ -73,7 +73,10 @@ func (v *view) search(query string, k int) []Hit {
 	top := s.fuse()
 	s.prior()
 	s.pick(max(k, shortlist))
+	s.named()
 	s.neighbours(top)
+	s.sort()
+	s.forget()
 	if len(s.found) > k {
 		s.found = s.found[:k]
 	}
@@ -84,12 +87,11 @@ func (v *view) search(query string, k int) []Hit {
 	return hits
 }
 
-// accumulate adds up the postings of every weighted term and leaves the weights zero.
+// accumulate adds up the postings of every weighted term.
 func (s *scratch) accumulate() {
 	clear(s.docs)
 	for _, id := range s.touched {
 		w := s.terms[id]
-		s.terms[id] = termWeight{}
 		if w.lexical == 0 && w.gram == 0 {
 			continue
 		}
@@ -102,6 +104,13 @@ func (s *scratch) accumulate() {
 				d.gram += int64(gram * p.weight)
 			}
 		}
+	}
+}
+
+// forget leaves the weights zero, for the next search.
+func (s *scratch) forget() {
+	for _, id := range s.touched {
+		s.terms[id] = termWeight{}
 	}
 	s.touched = s.touched[:0]
 }
@@ -189,7 +198,25 @@ func (s *scratch) pick(n int) {
 	}
 }
 
-// neighbours lifts the found documents in which neighbours of the query are neighbours too, and sorts again.
+// named lifts the found documents by the share of their name that the query asks for: of two tools that the query's words
+// speak for alike, the one whose name says nothing else is meant.
+func (s *scratch) named() {
+	for i := range s.found[:min(len(s.found), shortlist)] {
+		c := &s.found[i]
+		seg := s.v.segments[c.segment]
+		var asked, all float32
+		for _, l := range seg.name(c.doc) {
+			id := s.v.dict[seg.terms[l]]
+			asked += s.terms[id].lexical
+			all += s.v.idf[id]
+		}
+		if all > 0 {
+			c.score += s.v.t.named * asked / all
+		}
+	}
+}
+
+// neighbours lifts the found documents in which neighbours of the query are neighbours too.
 // top is the score that the lexical part was divided by.
 func (s *scratch) neighbours(top float32) {
 	if top == 0 {
@@ -211,7 +238,6 @@ func (s *scratch) neighbours(top float32) {
 			}
 		}
 	}
-	s.sort()
 }
 
 // sort orders found by score, then by ID: the order never depends on how the index was put together.

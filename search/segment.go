@@ -44,6 +44,8 @@ type segment struct {
 	postings []posting
 	pairs    []uint32 // sorted pair hashes of each document
 	pairEnds []uint32 // the pairs of document d end at pairEnds[d]
+	names    []uint32 // distinct stems of each document's name, as numbers of terms; stop words are not among them
+	nameEnds []uint32 // the stems of document d's name end at nameEnds[d]
 }
 
 // df is the number of the segment's documents that hold its term i.
@@ -54,12 +56,19 @@ func (s *segment) list(i int) []posting { return s.postings[s.starts[i]:s.starts
 
 // hasPair reports whether document d has the pair h.
 func (s *segment) hasPair(d int, h uint32) bool {
-	start := uint32(0)
-	if d > 0 {
-		start = s.pairEnds[d-1]
-	}
-	_, ok := slices.BinarySearch(s.pairs[start:s.pairEnds[d]], h)
+	_, ok := slices.BinarySearch(part(s.pairs, s.pairEnds, d), h)
 	return ok
+}
+
+// name returns the stems of document d's name.
+func (s *segment) name(d int) []uint32 { return part(s.names, s.nameEnds, d) }
+
+// part returns what of all belongs to document d.
+func part(all, ends []uint32, d int) []uint32 {
+	if d == 0 {
+		return all[:ends[0]]
+	}
+	return all[ends[d-1]:ends[d]]
 }
 
 // stemMark starts the dictionary entry of a stem, so that a stem never meets a raw token of the same letters.
@@ -75,6 +84,7 @@ type builder struct {
 	touched []uint32          // terms of the document at hand
 	lengths [fields]float32
 	pairs   []uint32 // of the document at hand
+	name    []uint32 // stems of its name
 	field   field
 	prev    []byte // stem before the token at hand in this text; empty at its start
 	stem    []byte
@@ -87,6 +97,7 @@ func newSegment(t *tuning, upstream string, docs []Doc) *segment {
 		ids:      make([]string, len(docs)),
 		servers:  make([]string, len(docs)),
 		pairEnds: make([]uint32, len(docs)),
+		nameEnds: make([]uint32, len(docs)),
 	}
 	b := &builder{t: t, seg: s, ids: map[string]uint32{}}
 	b.an.emit = b.token
@@ -126,12 +137,22 @@ func (b *builder) pack() {
 	rest := all.String()
 	s.starts = make([]uint32, 1, len(s.terms)+1)
 	s.postings = make([]posting, 0, postings)
+	order := make([]uint32, len(s.terms)) // place of each term by its number while building
 	for i, term := range s.terms {
+		id := b.ids[term]
+		order[id] = uint32(i)
 		s.terms[i], rest = rest[:len(term)], rest[len(term):]
-		s.postings = append(s.postings, b.lists[b.ids[term]]...)
+		s.postings = append(s.postings, b.lists[id]...)
 		s.starts = append(s.starts, uint32(len(s.postings)))
 	}
 	s.pairs = slices.Clip(slices.Clone(s.pairs))
+	s.names = slices.Clip(slices.Clone(s.names))
+	for i, id := range s.names {
+		s.names[i] = order[id]
+	}
+	for d := range s.ids {
+		slices.Sort(s.name(d))
+	}
 }
 
 func (b *builder) doc(n uint32, d Doc) {
@@ -153,6 +174,10 @@ func (b *builder) doc(n uint32, d Doc) {
 	b.seg.pairs = append(b.seg.pairs, slices.Compact(b.pairs)...)
 	b.seg.pairEnds[n] = uint32(len(b.seg.pairs))
 	b.pairs = b.pairs[:0]
+	slices.Sort(b.name)
+	b.seg.names = append(b.seg.names, slices.Compact(b.name)...)
+	b.seg.nameEnds[n] = uint32(len(b.seg.names))
+	b.name = b.name[:0]
 }
 
 // weigh turns the counts of document n into postings and clears them.
@@ -188,9 +213,12 @@ func (b *builder) token(tok []byte) {
 	}
 	b.count(tok)
 	b.stem = appendStem(b.stem[:0], tok)
-	b.count(b.stem)
+	id := b.count(b.stem)
 	if stop {
 		return
+	}
+	if b.field == fieldName {
+		b.name = append(b.name, id)
 	}
 	b.lengths[b.field]++
 	if len(b.prev) > 0 {
@@ -199,7 +227,8 @@ func (b *builder) token(tok []byte) {
 	b.prev = append(b.prev[:0], b.stem...)
 }
 
-func (b *builder) count(term []byte) {
+// count counts one occurrence of term in the field at hand and returns its number.
+func (b *builder) count(term []byte) uint32 {
 	id, ok := b.ids[string(term)]
 	if !ok {
 		id = uint32(len(b.ids))
@@ -212,6 +241,7 @@ func (b *builder) count(term []byte) {
 		b.touched = append(b.touched, id)
 	}
 	c[b.field]++
+	return id
 }
 
 // appendStem appends the dictionary form of tok's stem to dst.

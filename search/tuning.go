@@ -15,6 +15,7 @@ type tuning struct {
 	noun     float32 // of a noun's synonym or short form
 	faint    float32 // of a framing word
 	pair     float32 // of two neighbours of the query that are neighbours in the document
+	named    float32 // of the share of a document's name that the query asks for
 	grams    float32 // of the character n-gram cosine, beside 1 for BM25F
 	cover    float32 // share of a term's n-gram mass the query must hold for the term to count
 	server   float32 // of the server prior
@@ -38,6 +39,7 @@ func defaultTuning() *tuning {
 		noun:     .2,
 		faint:    .5,
 		pair:     .15,
+		named:    .12,
 		grams:    .5,
 		cover:    .3,
 		server:   .3,
