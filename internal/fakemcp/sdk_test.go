@@ -18,6 +18,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+//lint:file-ignore SA1019 what is deprecated in the newest version is part of the older ones, which are tested as well
+
 // The official client is the reference for what a correct server says.
 
 func newServer(t testing.TB, cfg Config) *Server {
