@@ -32,9 +32,9 @@ func TestAlertsAreATable(t *testing.T) {
 func TestAlertsFilter(t *testing.T) {
 	session := overStdio(t, "weather")
 	var all, some Rows[alert]
-	call(t, session, "get_alerts", map[string]any{"rows": 5000}, &all)
-	if len(all.Result) != 5000 {
-		t.Fatalf("%d rows, want 5000", len(all.Result))
+	call(t, session, "get_alerts", map[string]any{"rows": 1500}, &all)
+	if len(all.Result) != 1500 {
+		t.Fatalf("%d rows, want 1500", len(all.Result))
 	}
 	byID := map[string]alert{}
 	for _, a := range all.Result {
