@@ -118,7 +118,7 @@ func TestFindings(t *testing.T) {
 		{"illegal version", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{},"_meta":{"version":"a b"}}`)}, FoundVersion, 1, "ignored"},
 		{"no schema", Listing{Tools: raws(`{"name":"t","description":"d"}`)}, FoundNoSchema, 1, "any object"},
 		{"schema is no schema", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":"x"}`)}, FoundSchema, 1, "SCHEMA_INVALID"},
-		{"broken schema", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{"type":"objekt"}}`)}, FoundSchema, 1, `inputSchema of tool "t" of server "web"`},
+		{"broken schema", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{"type":"objekt"}}`)}, FoundSchema, 1, `inputSchema of tool "t" of server "web" is invalid (/type must be one of "array",`},
 		{"broken output schema", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{},"outputSchema":{"required":"a"}}`)}, FoundSchema, 1, "outputSchema"},
 		{"remote reference", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{"$ref":"http://127.0.0.1:1/x.json"}}`)}, FoundSchema, 1, "not followed"},
 		{"reference to a file", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{"$ref":"file:///etc/hostname"}}`)}, FoundSchema, 1, "not followed"},

@@ -117,8 +117,12 @@ func schemaProblem(err error) string {
 	if errors.As(err, &invalid) {
 		var ve *jsonschema.ValidationError
 		if errors.As(invalid.Err, &ve) {
-			if problems := flatten(ve); len(problems) > 0 {
-				return clip(strings.TrimPrefix(problems[0].Path+": "+problems[0].Message, ": "), 200)
+			for _, p := range flatten(ve) {
+				// What a keyword must be says more than that no branch of the
+				// meta-schema took it.
+				if p.Keyword != "anyOf" && p.Keyword != "oneOf" {
+					return clip(strings.TrimPrefix(p.Path+" "+p.Message, " "), 200)
+				}
 			}
 		}
 	}

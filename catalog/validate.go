@@ -166,8 +166,10 @@ func describe(e *jsonschema.ValidationError) []Problem {
 		keyword = "additionalProperties"
 		return each(k.Properties, "unknown property %q")
 	case *kind.Dependency:
+		keyword = "dependencies"
 		return each(k.Missing, "required property %q is missing")
 	case *kind.DependentRequired:
+		keyword = "dependentRequired"
 		return each(k.Missing, "required property %q is missing")
 	case *kind.Enum:
 		return one("must be one of %s", list(k.Want))

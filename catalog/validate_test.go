@@ -1,0 +1,235 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func entryWith(t testing.TB, schema string) *Entry {
+	t.Helper()
+	c, _ := New(Limits{}).With(Listing{Upstream: "web", Namespace: "web", Tools: raws(`{"name":"t","inputSchema":` + schema + `}`)})
+	if c.Len() != 1 {
+		t.Fatalf("no entry for schema %s", schema)
+	}
+	return c.Entries()[0]
+}
+
+func TestValidate(t *testing.T) {
+	const person = `{"type":"object","properties":{
+		"name":{"type":"string","minLength":2},"age":{"type":"integer","minimum":0,"maximum":150},
+		"role":{"enum":["admin","user"]},"tags":{"type":"array","items":{"type":"string"},"maxItems":2,"uniqueItems":true},
+		"home":{"$ref":"#/$defs/address"},"note":{"anyOf":[{"type":"string"},{"type":"null"}]}},
+		"required":["name"],"additionalProperties":false,
+		"$defs":{"address":{"type":"object","properties":{"zip/code":{"type":"string","pattern":"^[0-9]+$"}},"required":["zip/code"]}}}`
+	tests := []struct {
+		name, schema, args string
+		want               []Problem // nil: valid
+	}{
+		{"valid", person, `{"name":"Al","age":3,"role":"user","tags":["x"],"home":{"zip/code":"12"},"note":null}`, nil},
+		{"no arguments", `{"type":"object"}`, ``, nil},
+		{"no arguments where some are required", person, ``, []Problem{{"/name", "required", `required property "name" is missing`}}},
+		{"types", person, `{"name":1,"age":"3"}`, []Problem{{"/age", "type", "must be integer, got string"}, {"/name", "type", "must be string, got number"}}},
+		{"bounds", person, `{"name":"A","age":151}`, []Problem{{"/age", "maximum", "must be at most 150"}, {"/name", "minLength", "must have at least 2 characters, has 1"}}},
+		{"unknown", person, `{"name":"Al","nome":1}`, []Problem{{"/nome", "additionalProperties", `unknown property "nome"`}}},
+		{"enum", person, `{"name":"Al","role":"boss"}`, []Problem{{"/role", "enum", `must be one of "admin", "user"`}}},
+		{"items", person, `{"name":"Al","tags":["a","a",1]}`, []Problem{
+			{"/tags", "maxItems", "must have at most 2 items, has 3"}, {"/tags", "uniqueItems", "items 0 and 1 are equal"}, {"/tags/2", "type", "must be string, got number"}}},
+		{"reference", person, `{"name":"Al","home":{}}`, []Problem{{"/home/zip~1code", "required", `required property "zip/code" is missing`}}},
+		{"pattern", person, `{"name":"Al","home":{"zip/code":"x"}}`, []Problem{{"/home/zip~1code", "pattern", "does not match the pattern ^[0-9]+$"}}},
+		{"any of", person, `{"name":"Al","note":1}`, []Problem{{"/note", "type", "must be null or string, got number"}}},
+		{"case of keys", person, `{"Name":"Al"}`, []Problem{{"/Name", "additionalProperties", `unknown property "Name"`}, {"/name", "required", `required property "name" is missing`}}},
+		{"array", person, `[]`, []Problem{{"", "type", "must be an object, got array"}}},
+		{"null", person, `null`, []Problem{{"", "type", "must be an object, got null"}}},
+		{"not JSON", person, `{"name":`, []Problem{{"", "json", "not valid JSON"}}},
+		{"a key twice", person, `{"name":"Al","name":"Bo"}`, []Problem{{"", "json", `key "name" comes twice`}}},
+		{"a huge number", person, `{"name":"Al","age":1e999999999}`, []Problem{{"", "json", "number 1e999999999 is out of range"}}},
+		{"no schema", `null`, `{"anything":[1]}`, nil},
+		{"no schema, no object", `null`, `7`, []Problem{{"", "type", "must be an object, got number"}}},
+
+		{"numbers are not rounded", `{"properties":{"n":{"maximum":9007199254740992}}}`, `{"n":9007199254740993}`, []Problem{{"/n", "maximum", "must be at most 9007199254740992"}}},
+		{"20 digits are an integer", `{"properties":{"n":{"type":"integer","const":12345678901234567890}}}`, `{"n":12345678901234567890}`, nil},
+		{"1.0 is an integer", `{"properties":{"n":{"type":"integer"}}}`, `{"n":1.0}`, nil},
+		{"a fraction", `{"properties":{"n":{"exclusiveMinimum":0.5}}}`, `{"n":0.5}`, []Problem{{"/n", "exclusiveMinimum", "must be more than 0.5"}}},
+
+		{"2020-12 is the default", `{"properties":{"a":{"prefixItems":[{"type":"string"}]}}}`, `{"a":[1]}`, []Problem{{"/a/0", "type", "must be string, got number"}}},
+		{"draft-07", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"items":[{"type":"string"}]}}}`, `{"a":[1]}`, []Problem{{"/a/0", "type", "must be string, got number"}}},
+		{"draft-07 knows no prefixItems", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"prefixItems":[{"type":"string"}]}}}`, `{"a":[1]}`, nil},
+		{"draft-04", `{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"a":{"maximum":5,"exclusiveMaximum":true}}}`, `{"a":5}`, []Problem{{"/a", "exclusiveMaximum", "must be less than 5"}}},
+		{"unchecked pattern", `{"properties":{"p":{"pattern":"^(?=.*[0-9]).{3,}$"}}}`, `{"p":"x"}`, nil},
+		{"ECMAScript escape", `{"properties":{"p":{"pattern":"^[\\u4e00-\\u9fa5]+$"}}}`, `{"p":"x"}`, []Problem{{"/p", "pattern", `does not match the pattern ^[\x{4e00}-\x{9fa5}]+$`}}},
+		{"dependent", `{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, []Problem{{"/b", "dependentRequired", `required property "b" is missing`}}},
+		{"one of, both", `{"oneOf":[{"required":["a"]},{"required":["b"]}]}`, `{"a":1,"b":1}`, []Problem{{"", "oneOf", "matches more than one of the forms of which it must match exactly one"}}},
+		{"not", `{"not":{"required":["a"]}}`, `{"a":1}`, []Problem{{"", "not", "has a form that is not allowed"}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := entryWith(t, tt.schema).Validate(json.RawMessage(tt.args))
+			if tt.want == nil {
+				if err != nil {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			var e *Error
+			if !errors.As(err, &e) || e.Code != ArgsInvalid {
+				t.Fatalf("error %v, want ARGS_INVALID", err)
+			}
+			if !slices.Equal(e.Problems, tt.want) {
+				t.Errorf("problems\n%q, want\n%q", e.Problems, tt.want)
+			}
+			if !strings.Contains(e.Message, e.ID) || !strings.Contains(e.Message, tt.want[0].Message) || strings.Contains(e.Message, "\n") {
+				t.Errorf("message %q", e.Message)
+			}
+		})
+	}
+}
+
+func TestBrokenSchemasAreNotTheCallersFault(t *testing.T) {
+	for _, schema := range []string{
+		`{"type":"objekt"}`, `{"properties":[]}`, `{"required":"a"}`, `"string"`, `7`, `[]`, `{"minimum":"1"}`,
+		`{"$ref":"#/$defs/none"}`, `{"$ref":"https://example.com/s.json"}`, `{"$schema":"https://example.com/own"}`,
+		`{"properties":{"p":{"pattern":"("}}}`, `{"properties":{"p":{"maximum":1e5000}}}`, `{"anyOf":[]}`, `{"type":["string","string"]}`,
+		strings.Repeat(`{"not":`, 200) + `{}` + strings.Repeat(`}`, 200),
+	} {
+		e := entryWith(t, schema)
+		if e.SchemaError() == nil {
+			t.Errorf("%s was not found at ingest", clip(schema, 60))
+		}
+		for range 2 {
+			var err *Error
+			if got := e.Validate(json.RawMessage(`{}`)); !errors.As(got, &err) || err.Code != SchemaInvalid || err.ID != e.ID || err.Err == nil {
+				t.Errorf("%s: %v, want SCHEMA_INVALID", clip(schema, 60), got)
+				break
+			}
+			if strings.Contains(err.Message, "\n") || !strings.Contains(err.Message, `"web"`) {
+				t.Errorf("message %q names no owner or is not one line", err.Message)
+			}
+		}
+	}
+}
+
+func TestProblemsAreBounded(t *testing.T) {
+	e := entryWith(t, `{"additionalProperties":false}`)
+	var args strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&args, `,"key%d":1`, i)
+	}
+	var err *Error
+	if got := e.Validate(json.RawMessage("{" + args.String()[1:] + "}")); !errors.As(got, &err) || len(err.Problems) != maxProblems || len(err.Message) > 600 {
+		t.Errorf("error %v", got)
+	}
+}
+
+func TestValidateConcurrently(t *testing.T) {
+	e := entryWith(t, `{"type":"object","properties":{"a":{"prefixItems":[{"type":"string"}]}}}`)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				if e.Validate(json.RawMessage(`{"a":["x"]}`)) != nil || e.Validate(json.RawMessage(`{"a":[1]}`)) == nil {
+					t.Error("a wrong answer")
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+var plainSamples = []struct {
+	schema string
+	plain  bool
+}{
+	{`{}`, true},
+	{`{"type":"object","properties":{"a":{"type":["string","null"],"description":"x","default":null}},"required":["a"],"additionalProperties":false}`, true},
+	{`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"items":{"type":"string"},"minItems":1,"uniqueItems":true}}}`, true},
+	{`{"$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"a":{"$ref":"#/$defs/b"}},"$defs":{"b":{"enum":["x",1,null,[2]],"title":"B"}}}`, true},
+	{`{"properties":{"a":{"anyOf":[{"type":"string"},true],"examples":[{"b":1.5}]}}}`, true},
+	{`{"properties":{"a":{"pattern":"^[a-z]+$","format":"email","minLength":1,"minimum":-1.5}}}`, true},
+	{`{"x-any":{"type":7},"type":"object"}`, true},
+	{`{"properties":{"type":{"type":"string"},"$ref":{"type":"string"}}}`, true},
+	{`{"type":"objekt"}`, false},
+	{`{"type":[]}`, false},
+	{`{"type":["string","string"]}`, false},
+	{`{"type":null}`, false},
+	{`{"properties":[]}`, false},
+	{`{"properties":{"a":7}}`, false},
+	{`{"required":["a","a"]}`, false},
+	{`{"required":["a",1]}`, false},
+	{`{"required":"a"}`, false},
+	{`{"anyOf":[]}`, false},
+	{`{"anyOf":[1]}`, false},
+	{`{"anyOf":{}}`, false},
+	{`{"enum":"a"}`, false},
+	{`{"enum":[1e999]}`, false},
+	{`{"enum":[1e9999]}`, false},
+	{`{"default":[[[1e9999]]]}`, false},
+	{`{"title":1}`, false},
+	{`{"readOnly":"yes"}`, false},
+	{`{"minimum":"1"}`, false},
+	{`{"minLength":-1}`, false},
+	{`{"minLength":1.5}`, false},
+	{`{"pattern":"("}`, false},
+	{`{"pattern":"(?=x)"}`, false},
+	{`{"$ref":"#/$defs/none"}`, false},
+	{`{"$ref":"other.json"}`, false},
+	{`{"$schema":"http://json-schema.org/draft-04/schema#","required":[]}`, false},
+	{`{"properties":{"a":{"$schema":"x"}}}`, false},
+	{`{"$id":"x","properties":{}}`, false},
+	{`{"items":[{}]}`, false},
+	{`true`, false},
+	{`[]`, false},
+}
+
+func TestPlainSchemas(t *testing.T) {
+	for _, tt := range plainSamples {
+		if got := plainSchema([]byte(tt.schema)); got != tt.plain {
+			t.Errorf("plainSchema(%s) = %v, want %v", tt.schema, got, tt.plain)
+		}
+		if _, err := compileSchema([]byte(tt.schema)); tt.plain && err != nil {
+			t.Errorf("%s is plain but does not compile: %v", tt.schema, err)
+		}
+	}
+}
+
+// What is called plain without a compiler must compile.
+func FuzzPlainSchema(f *testing.F) {
+	for _, tt := range plainSamples {
+		f.Add(tt.schema)
+	}
+	f.Fuzz(func(t *testing.T, schema string) {
+		raw := []byte(strings.TrimSpace(schema))
+		if !json.Valid(raw) || !plainSchema(raw) {
+			return
+		}
+		if _, err := compileSchema(raw); err != nil {
+			t.Errorf("%s is plain but does not compile: %v", schema, err)
+		}
+	})
+}
+
+// No definition and no arguments may end the process.
+func FuzzDefinition(f *testing.F) {
+	f.Add(`{"name":"t","description":"d","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}},"_meta":{"version":"1"}}`, `{"a":"b"}`)
+	f.Add(`{"name":"\ud800","uri":"a:b","uriTemplate":"a:{b}","arguments":[{"name":"x"}]}`, `{"x":1e5}`)
+	f.Fuzz(func(t *testing.T, def, args string) {
+		l := Listing{Upstream: "u", Namespace: "u", Tools: raws(def), Resources: raws(def), ResourceTemplates: raws(def), Prompts: raws(def)}
+		c, _ := New(Limits{}).With(l)
+		for _, e := range c.Entries() {
+			if _, id, err := ParseID(e.ID); err != nil && !strings.Contains(e.ID, "~") {
+				t.Errorf("id %q of %q: %+v, %v", e.ID, def, id, err)
+			}
+			if card := e.Card.AppendJSON(nil, true); !json.Valid(card) {
+				t.Errorf("card %s is not JSON", card)
+			}
+			if path, ok := c.Path(e.ID); !ok || path == "" {
+				t.Errorf("%q has no path", e.ID)
+			}
+			_ = e.Validate(json.RawMessage(args))
+		}
+	})
+}
