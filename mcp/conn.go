@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/jsonrpc"
@@ -55,6 +56,9 @@ type ConnOptions struct {
 	// sorts of things to stdout), ping is answered here, and what the server
 	// sends is handed to the call that owns it.
 	Client bool
+	// Drain is how long a server goes on answering what it was asked when the
+	// agent has closed its end; 4.5 s when zero.
+	Drain time.Duration
 	// Logger takes what goes wrong; nil discards it.
 	Logger *slog.Logger
 }
@@ -72,6 +76,8 @@ type Conn struct {
 	opts    ConnOptions
 	out     chan []byte
 	notices chan *Request // notifications for opts.Handler, in order
+	flush   chan chan struct{}
+	busy    atomic.Int64 // requests whose response is not queued yet
 
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
@@ -96,6 +102,9 @@ func NewConn(s Stream, opts ConnOptions) *Conn {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	if opts.Drain == 0 {
+		opts.Drain = 4500 * time.Millisecond
+	}
 	if opts.Name == "" {
 		opts.Name = "the other side"
 	}
@@ -105,7 +114,7 @@ func NewConn(s Stream, opts ConnOptions) *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Conn{
 		stream: s, opts: opts, ctx: ctx, cancel: cancel,
-		out: make(chan []byte, writeQueueLen), notices: make(chan *Request, maxNotifyLen),
+		out: make(chan []byte, writeQueueLen), notices: make(chan *Request, maxNotifyLen), flush: make(chan chan struct{}),
 		calls: map[int64]*call{}, serving: map[jsonrpc.ID]context.CancelCauseFunc{},
 	}
 	opts.Session.SetPeer(c)
@@ -179,11 +188,18 @@ func (c *Conn) writeLoop() {
 	defer c.wg.Done()
 	batcher, _ := c.stream.(batchStream)
 	var batch [][]byte
+	var flushed chan struct{}
 	for {
 		batch = batch[:0]
+		if flushed != nil && len(c.out) == 0 {
+			close(flushed)
+			flushed = nil
+		}
 		select {
 		case <-c.ctx.Done():
 			return
+		case flushed = <-c.flush:
+			continue
 		case msg := <-c.out:
 			batch = append(batch, msg)
 		}
@@ -247,10 +263,48 @@ func (c *Conn) readLoop() {
 	for {
 		data, err := c.stream.Read()
 		if err != nil {
+			if !c.opts.Client && errors.Is(err, io.EOF) {
+				c.drain()
+			}
 			c.fail(c.lost(err))
 			return
 		}
 		c.receive(data)
+	}
+}
+
+// drain lets the requests that are being served finish and their responses go
+// out: an agent that closes its end of a pipe may still read the other
+// (echo … | weir serve --stdio).
+func (c *Conn) drain() {
+	deadline := time.NewTimer(c.opts.Drain)
+	defer deadline.Stop()
+	idle := time.NewTicker(5 * time.Millisecond)
+	defer idle.Stop()
+	for {
+		if c.busy.Load() == 0 {
+			break
+		}
+		select {
+		case <-idle.C:
+		case <-deadline.C:
+			return
+		case <-c.ctx.Done():
+			return
+		}
+	}
+	flushed := make(chan struct{})
+	select {
+	case c.flush <- flushed:
+	case <-deadline.C:
+		return
+	case <-c.ctx.Done():
+		return
+	}
+	select {
+	case <-flushed:
+	case <-deadline.C:
+	case <-c.ctx.Done():
 	}
 }
 
@@ -488,6 +542,7 @@ func (c *Conn) request(m *jsonrpc.Message, reply func([]byte), skip func()) {
 	if !duplicate && !full && !closed {
 		c.serving[m.ID] = cancel
 		c.wg.Add(1)
+		c.busy.Add(1)
 	}
 	c.mu.Unlock()
 	switch {
@@ -508,6 +563,7 @@ func (c *Conn) request(m *jsonrpc.Message, reply func([]byte), skip func()) {
 	cl = nil // from here on the goroutine lets go of it
 	go func() {
 		defer c.wg.Done()
+		defer c.busy.Add(-1)
 		if held != nil {
 			defer held.held.Done()
 		}

@@ -1,0 +1,269 @@
+package stdio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Command says how to start a child process.
+type Command struct {
+	// Name is what errors call it, such as `upstream "files"`.
+	Name string
+	// Path is the program, looked up in PATH of Env when it has no slash.
+	Path string
+	Args []string
+	// Env is the whole environment of the child, as "key=value". Nothing is
+	// inherited.
+	Env []string
+	// Dir is the working directory, this process's own when empty.
+	Dir string
+	// Grace is how long the child may take to end by itself after its stdin
+	// was closed, and again after SIGTERM. 2 s when zero.
+	Grace time.Duration
+	// MaxMessage bounds a line of its stdout; MaxFromUpstream when zero.
+	MaxMessage int
+	// Redact removes secrets from what is shown of its stderr; may be nil.
+	Redact func(string) string
+	// Logger gets each line of stderr at debug level; nil discards.
+	Logger *slog.Logger
+}
+
+// stderrKept is how much of a child's stderr is kept for error messages.
+const stderrKept = 16 << 10
+
+// Process is a running child as an mcp.Stream.
+type Process struct {
+	*Stream
+	cmd    Command
+	c      *exec.Cmd
+	stdin  io.WriteCloser
+	stderr ring
+	exited chan struct{} // closed when the child has been waited for and its stderr read
+	exit   error         // valid after exited
+
+	readers  sync.WaitGroup
+	stopOnce sync.Once
+}
+
+var _ mcp.Stream = (*Process)(nil)
+
+// Start starts the child. The caller closes the Process, even when the child
+// has ended by itself.
+func Start(cmd Command) (*Process, error) {
+	if cmd.Grace == 0 {
+		cmd.Grace = 2 * time.Second
+	}
+	if cmd.MaxMessage == 0 {
+		cmd.MaxMessage = MaxFromUpstream
+	}
+	if cmd.Logger == nil {
+		cmd.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cmd.Redact == nil {
+		cmd.Redact = func(s string) string { return s }
+	}
+	path, err := lookPath(cmd.Path, cmd.Env)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: cannot start %q: %v", cmd.Name, cmd.Path, err)
+	}
+	p := &Process{cmd: cmd, exited: make(chan struct{})}
+	p.c = &exec.Cmd{Path: path, Args: append([]string{cmd.Path}, cmd.Args...), Env: cmd.Env, Dir: cmd.Dir}
+	if p.c.Env == nil {
+		p.c.Env = []string{} // nil would inherit everything
+	}
+	setGroup(p.c)
+	stdout, childOut, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("stdio: %w", err)
+	}
+	stderr, childErr, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("stdio: %w", err), stdout.Close(), childOut.Close())
+	}
+	closeAll := func() {
+		for _, f := range []*os.File{stdout, childOut, stderr, childErr} {
+			_ = f.Close()
+		}
+	}
+	p.c.Stdout, p.c.Stderr = childOut, childErr
+	if p.stdin, err = p.c.StdinPipe(); err != nil {
+		closeAll()
+		return nil, fmt.Errorf("stdio: %w", err)
+	}
+	if err := p.c.Start(); err != nil {
+		closeAll()
+		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: cannot start %q: %v", cmd.Name, cmd.Path, err)
+	}
+	_, _ = childOut.Close(), childErr.Close()
+	p.Stream = NewStream(stdout, p.stdin, cmd.MaxMessage, nil)
+	stderrRead := make(chan struct{})
+	p.readers.Go(func() { defer close(stderrRead); p.readStderr(stderr) })
+	p.readers.Go(func() {
+		p.exit = p.c.Wait()
+		// What the child started and left behind must not survive it.
+		killGroup(p.c)
+		// A grandchild that moved to a group of its own may hold the pipes
+		// open; they are of no use without the child.
+		deadline := time.Now().Add(time.Second)
+		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
+		<-stderrRead // so that its last words are known
+		close(p.exited)
+	})
+	p.close = func() error { p.stop(); p.readers.Wait(); return stdout.Close() }
+	return p, nil
+}
+
+// lookPath finds a program in the PATH of env, not of this process.
+func lookPath(file string, env []string) (string, error) {
+	if file == "" {
+		return "", errors.New("no command given")
+	}
+	if strings.ContainsRune(file, os.PathSeparator) {
+		return file, nil
+	}
+	for i := len(env) - 1; i >= 0; i-- {
+		path, ok := strings.CutPrefix(env[i], "PATH=")
+		if !ok {
+			continue
+		}
+		for dir := range strings.SplitSeq(path, string(os.PathListSeparator)) {
+			if full, err := exec.LookPath(dir + string(os.PathSeparator) + file); dir != "" && err == nil {
+				return full, nil
+			}
+		}
+		return "", fmt.Errorf("not found in PATH (%s)", path)
+	}
+	return exec.LookPath(file)
+}
+
+// Pid returns the child's process id.
+func (p *Process) Pid() int { return p.c.Process.Pid }
+
+// Exited is closed when the child has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Stderr returns the newest part of what the child wrote to stderr, secrets
+// removed.
+func (p *Process) Stderr() string { return p.cmd.Redact(p.stderr.String()) }
+
+// Read implements mcp.Stream. When the child has ended, the error says how and
+// bears the last line of its stderr.
+func (p *Process) Read() ([]byte, error) {
+	msg, err := p.Stream.Read()
+	if err == nil {
+		return msg, nil
+	}
+	if k, ok := mcp.KindOf(err); ok && k == mcp.KindTooLarge {
+		return nil, mcp.Errorf(k, "%s: %w", p.cmd.Name, err)
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(2 * time.Second):
+		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s closed its stdout%s", p.cmd.Name, p.lastWords())
+	}
+	how := "exit status 0"
+	if p.exit != nil {
+		how = p.exit.Error()
+	}
+	return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended (%s)%s", p.cmd.Name, how, p.lastWords())
+}
+
+// lastWords returns the last line of stderr for an error message, or "".
+func (p *Process) lastWords() string {
+	lines := strings.Split(strings.TrimSpace(p.Stderr()), "\n")
+	last := strings.TrimSpace(lines[len(lines)-1])
+	if last == "" {
+		return ""
+	}
+	if r := []rune(last); len(r) > 200 {
+		last = string(r[:200]) + "…"
+	}
+	return "; its last words: " + last
+}
+
+// Stop ends the child and everything in its group: stdin is closed, then
+// SIGTERM, then SIGKILL, each after the grace time. It returns when the child
+// is gone.
+func (p *Process) stop() {
+	p.stopOnce.Do(func() {
+		_ = p.stdin.Close()
+		if p.wait(p.cmd.Grace) {
+			return
+		}
+		termGroup(p.c)
+		if p.wait(p.cmd.Grace) {
+			return
+		}
+		killGroup(p.c)
+	})
+	<-p.exited
+}
+
+func (p *Process) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// Kill ends the child at once.
+func (p *Process) Kill() { killGroup(p.c) }
+
+func (p *Process) readStderr(r io.ReadCloser) {
+	defer r.Close()
+	buf := make([]byte, 4096)
+	var line []byte
+	for {
+		n, err := r.Read(buf)
+		p.stderr.write(buf[:n])
+		if p.cmd.Logger.Enabled(context.Background(), slog.LevelDebug) {
+			for _, b := range buf[:n] {
+				if b != '\n' && len(line) < 1024 {
+					line = append(line, b)
+				} else if b == '\n' {
+					p.cmd.Logger.Debug("stderr", "upstream", p.cmd.Name, "line", p.cmd.Redact(string(line)))
+					line = line[:0]
+				}
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// ring keeps the newest stderrKept bytes.
+type ring struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+func (r *ring) write(b []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.buf = append(r.buf, b...)
+	if over := len(r.buf) - stderrKept; over > 0 {
+		r.buf = append(r.buf[:0], r.buf[over:]...)
+	}
+}
+
+func (r *ring) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return string(bytes.ToValidUTF8(r.buf, []byte("?")))
+}

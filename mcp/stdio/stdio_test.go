@@ -1,0 +1,213 @@
+package stdio
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func TestStreamRead(t *testing.T) {
+	long := `"` + strings.Repeat("x", 3*bufSize) + `"`
+	for _, c := range []struct {
+		name, in string
+		want     []string
+		last     string // the error's text
+	}{
+		{"lines", "{\"a\":1}\n{\"b\":2}\n", []string{`{"a":1}`, `{"b":2}`}, "EOF"},
+		{"CRLF and empty lines", "\r\n{\"a\":1}\r\n\n  \n{}\n", []string{`{"a":1}`, `{}`}, "EOF"},
+		{"no end of line", "{}", []string{`{}`}, "EOF"},
+		{"longer than the buffer", long + "\n{}\n", []string{long, `{}`}, "EOF"},
+		{"too long", "{}\n" + strings.Repeat("y", 1<<20) + "\n{}\n", []string{`{}`}, "more than"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := NewStream(strings.NewReader(c.in), io.Discard, 4*bufSize, nil)
+			for _, want := range c.want {
+				got, err := s.Read()
+				if err != nil || string(got) != want {
+					t.Fatalf("got %.40q, %v", got, err)
+				}
+			}
+			if _, err := s.Read(); err == nil || !strings.Contains(err.Error(), c.last) {
+				t.Errorf("ended with %v", err)
+			}
+		})
+	}
+}
+
+// core-rules: raw CR and LF inside a message are removed before stdio.
+func TestStreamWrite(t *testing.T) {
+	var out bytes.Buffer
+	s := NewStream(strings.NewReader(""), &out, 100, nil)
+	if err := s.Write([]byte("{\r\n  \"a\": \"\\n\"\n}")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WriteAll([][]byte{[]byte("{\n}"), []byte("[]")}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.String(), "{  \"a\": \"\\n\"}\n{}\n[]\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func start(t *testing.T, script string, env ...string) *Process {
+	t.Helper()
+	p, err := Start(Command{
+		Name: `upstream "test"`, Path: "sh", Args: []string{"-c", script}, Grace: 200 * time.Millisecond,
+		Env: append([]string{"PATH=" + os.Getenv("PATH")}, env...),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// The child gets the environment it was given and nothing of ours.
+func TestProcessEnvironmentIsClean(t *testing.T) {
+	t.Setenv("WEIR_TEST_SECRET", "hunter2")
+	p := start(t, `env | sort | tr '\n' ' '`, "ONLY=this")
+	out, err := p.Read()
+	if err != nil || strings.Contains(string(out), "hunter2") || !strings.Contains(string(out), "ONLY=this") {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+func TestProcessSaysHowItEnded(t *testing.T) {
+	p := start(t, `echo first >&2; echo "no such database" >&2; exit 3`)
+	_, err := p.Read()
+	if k, _ := mcp.KindOf(err); k != mcp.KindUpstreamUnavailable {
+		t.Errorf("kind of %v", err)
+	}
+	for _, want := range []string{`upstream "test"`, "exit status 3", "no such database"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+	if !strings.Contains(p.Stderr(), "first") {
+		t.Errorf("stderr %q", p.Stderr())
+	}
+}
+
+func TestStartErrorNamesTheCommand(t *testing.T) {
+	_, err := Start(Command{Name: `upstream "files"`, Path: "no-such-program-here", Env: []string{"PATH=/bin:/usr/bin"}})
+	if err == nil || !strings.Contains(err.Error(), "no-such-program-here") || !strings.Contains(err.Error(), `upstream "files"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || !strings.Contains(string(stat), ") Z ")
+}
+
+func waitGone(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(3 * time.Second); alive(pid); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d is still there", pid)
+		}
+	}
+}
+
+// mcp-wire: kill process groups, not only the child; a child may ignore the
+// end of stdin and even SIGTERM.
+func TestCloseEndsTheGroup(t *testing.T) {
+	for name, script := range map[string]string{
+		"ends at the end of stdin": `sleep 600 & echo $!; cat >/dev/null`,
+		"needs SIGTERM":            `sleep 600 & echo $!; wait`,
+		"needs SIGKILL":            `trap '' TERM; sleep 600 & echo $!; while :; do sleep 600; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, script)
+			line, err := p.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			grandchild, err := strconv.Atoi(string(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+			waitGone(t, p.Pid())
+			waitGone(t, grandchild)
+		})
+	}
+}
+
+// A child that ends by itself leaves nothing behind, either.
+func TestGrandchildDoesNotSurvive(t *testing.T) {
+	p := start(t, `sleep 600 & echo $!; exit 1`)
+	line, err := p.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	grandchild, _ := strconv.Atoi(string(line))
+	if _, err := p.Read(); err == nil {
+		t.Error("no error after the end")
+	}
+	waitGone(t, grandchild)
+}
+
+func TestConnOverProcess(t *testing.T) {
+	script := `while read -r line; do case "$line" in *'"id":1,'*) echo '{"jsonrpc":"2.0","id":1,"result":{"ok":true}}';; *) kill -9 $$;; esac; done`
+	p := start(t, script)
+	c := mcp.NewConn(p, mcp.ConnOptions{Name: `upstream "test"`, Client: true})
+	defer c.Close()
+	if out, err := c.Call(t.Context(), "a", nil, nil); err != nil || string(out) != `{"ok":true}` {
+		t.Fatalf("%s, %v", out, err)
+	}
+	_, err := c.Call(t.Context(), "b", json.RawMessage(`{}`), nil)
+	if k, _ := mcp.KindOf(err); k != mcp.KindUpstreamUnavailable || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("killed in mid-call: %v", err)
+	}
+}
+
+func TestRelativeProgramAndDir(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\npwd\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(Command{Name: "x", Path: "tool", Env: []string{"PATH=/nowhere:" + dir + ":/bin:/usr/bin"}, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if out, err := p.Read(); err != nil || !strings.HasSuffix(string(out), filepath.Base(dir)) {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// A server on a pair of pipes, as an agent that starts weir sees it.
+func ExampleNewStream() {
+	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
+	out := make(lines, 1)
+	server := mcp.NewConn(NewStream(in, out, MaxFromAgent, nil), mcp.ConnOptions{Handler: &mcp.Lifecycle{Next: mcp.HandlerFunc(
+		func(context.Context, *mcp.Request) (json.RawMessage, error) { return nil, nil })}})
+	fmt.Print(<-out)
+	server.Close()
+	// Output: {"jsonrpc":"2.0","id":1,"result":{}}
+}
+
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) { l <- string(b); return len(b), nil }
