@@ -1,0 +1,14 @@
+// Package sse is MCP over HTTP with server-sent events, the transport of
+// 2024-11-05, both sides: [Server] answers agents that still use it, the client
+// side talks to servers that have nothing else.
+//
+//	GET /sse  ─────────────────────────▶
+//	◀─ event: endpoint  /messages?sessionId=…
+//	POST /messages?sessionId=…  request ▶   202
+//	◀─ event: message   response
+//	…                                       the connection ends with the GET
+//
+// Either side is an mcp.Stream below an mcp.Conn, which knows requests from
+// responses. Events are those of package streamable. The package knows nothing
+// of tools, upstreams or who may call what.
+package sse

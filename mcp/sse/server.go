@@ -1,0 +1,493 @@
+package sse
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// ServerOptions configures a Server. Zero durations and bounds stand for the
+// defaults named.
+type ServerOptions struct {
+	// Handler answers. It must not be nil.
+	Handler mcp.Handler
+	// MessagePath returns the path to which the client of a GET posts its
+	// messages. By default it is the path of the GET with "messages" for a last
+	// "sse", and else that path itself.
+	MessagePath func(r *http.Request) string
+	// KeepAlive is the silence after which a comment is sent: 15 seconds.
+	KeepAlive time.Duration
+	// WriteTimeout is how long a client may take to read what is sent at once
+	// before its connection counts as lost: 30 seconds.
+	WriteTimeout time.Duration
+	// MaxBody bounds a posted message: 10 MB.
+	MaxBody int64
+	// MaxConns bounds the open connections (1,000) and MaxPrincipalConns those
+	// of one principal (100).
+	MaxConns, MaxPrincipalConns int
+	// Logger takes what goes wrong; nil discards it.
+	Logger *slog.Logger
+}
+
+// maxIncoming is how many posted messages wait to be handled; further POSTs
+// wait.
+const maxIncoming = 64
+
+// Server is the http.Handler of the transport of 2024-11-05: GET opens a
+// connection, POST sends a message on one. Mount it on both paths. Who asks is
+// what guard.Principal says; wrap the Server in a guard.Guard. Call Shutdown to
+// end it. It is safe for concurrent use.
+type Server struct {
+	o       ServerOptions
+	log     *slog.Logger
+	stop    context.Context // ends when Shutdown stops waiting for handlers
+	stopNow context.CancelCauseFunc
+
+	mu         sync.Mutex // guards below
+	conns      map[string]*serverConn
+	principals map[string]int // connections of each
+	closing    bool
+	working    int           // requests that handlers serve
+	settled    chan struct{} // closed when a connection or a request ends, during Shutdown
+}
+
+// serverConn is one open GET.
+type serverConn struct {
+	principal string
+	stream    *serverStream
+}
+
+// NewServer returns a Server. It starts nothing before the first request.
+func NewServer(o ServerOptions) *Server {
+	if o.KeepAlive <= 0 {
+		o.KeepAlive = 15 * time.Second
+	}
+	if o.WriteTimeout <= 0 {
+		o.WriteTimeout = 30 * time.Second
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = 10 << 20
+	}
+	if o.MaxConns <= 0 {
+		o.MaxConns = 1000
+	}
+	if o.MaxPrincipalConns <= 0 {
+		o.MaxPrincipalConns = 100
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.MessagePath == nil {
+		o.MessagePath = messagePath
+	}
+	s := &Server{o: o, log: o.Logger, conns: map[string]*serverConn{}, principals: map[string]int{}}
+	s.stop, s.stopNow = context.WithCancelCause(context.Background())
+	return s
+}
+
+// messagePath is where the client of a GET posts, as seen by the client: the
+// server may be mounted below a prefix that has been stripped.
+func messagePath(r *http.Request) string {
+	path := r.URL.EscapedPath()
+	if u, err := url.ParseRequestURI(r.RequestURI); err == nil {
+		path = u.EscapedPath()
+	}
+	if base, ok := strings.CutSuffix(path, "/sse"); ok {
+		return base + "/messages"
+	}
+	return path
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodGet:
+		s.serveGet(w, r)
+	case http.MethodPost:
+		s.servePost(w, r)
+	default:
+		w.Header().Set("Allow", "GET, POST")
+		guard.WriteError(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.KindInvalidRequest, "%s is not used here; allowed: GET, POST", r.Method))
+	}
+}
+
+func refuse(w http.ResponseWriter, id jsonrpc.ID, err error) {
+	k, _ := mcp.KindOf(err)
+	guard.WriteError(w, k.Info().HTTP, id, err)
+}
+
+func errShuttingDown() error {
+	return mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; try again when it is back")
+}
+
+// serveGet opens a connection and keeps it until either side ends it.
+func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
+	principal := guard.Principal(r.Context())
+	session := mcp.NewSession("", principal)
+	stream := &serverStream{
+		w: w, rc: http.NewResponseController(w), timeout: s.o.WriteTimeout,
+		in: make(chan []byte, maxIncoming), closed: make(chan struct{}), answered: make(chan struct{}, 1),
+	}
+	if err := s.open(session.ID(), &serverConn{principal: principal, stream: stream}); err != nil {
+		refuse(w, "", err)
+		return
+	}
+	defer s.close(session.ID(), principal)
+	h := w.Header()
+	h.Set("Content-Type", streamable.ContentSSE)
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("X-Accel-Buffering", "no")
+	// A stream lasts longer than any timeout of the HTTP server for requests.
+	_ = stream.rc.SetReadDeadline(time.Time{})
+	endpoint := s.o.MessagePath(r) + "?sessionId=" + url.QueryEscape(session.ID())
+	if err := stream.write(streamable.AppendEvent(nil, streamable.Event{Name: "endpoint", Data: []byte(endpoint)})); err != nil {
+		_ = stream.Close()
+		session.Close()
+		return
+	}
+	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: "the client", Handler: mcp.HandlerFunc(s.handle), Session: session, Logger: s.log})
+	defer conn.Close()
+	keepAlive := time.NewTicker(s.o.KeepAlive)
+	defer keepAlive.Stop()
+	for {
+		select {
+		case <-conn.Done():
+			return
+		case <-stream.closed:
+			return
+		case <-r.Context().Done():
+			return
+		case <-keepAlive.C:
+			if stream.write(streamable.AppendComment(nil, "keep-alive")) != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s *Server) open(id string, c *serverConn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closing:
+		return errShuttingDown()
+	case len(s.conns) >= s.o.MaxConns || s.principals[c.principal] >= s.o.MaxPrincipalConns:
+		return mcp.Errorf(mcp.KindOverloaded, "there are too many open connections; close one")
+	}
+	s.conns[id] = c
+	s.principals[c.principal]++
+	return nil
+}
+
+func (s *Server) close(id, principal string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, id)
+	if s.principals[principal]--; s.principals[principal] <= 0 {
+		delete(s.principals, principal)
+	}
+	s.settle()
+}
+
+// settle wakes Shutdown. It is called under mu.
+func (s *Server) settle() {
+	if s.settled != nil {
+		close(s.settled)
+		s.settled = nil
+	}
+}
+
+// handle calls the Handler with what it expects of a context, and turns the
+// end of the server into an answer.
+func (s *Server) handle(ctx context.Context, r *mcp.Request) (result json.RawMessage, err error) {
+	ctx = guard.WithPrincipal(ctx, r.Session.Principal())
+	if r.IsNotification() {
+		return s.o.Handler.Serve(ctx, r)
+	}
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		return nil, errShuttingDown()
+	}
+	s.working++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.working--
+		s.settle()
+	}()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.stop, func() { cancel(context.Cause(s.stop)) })()
+	result, err = s.o.Handler.Serve(ctx, r)
+	if err != nil && s.stop.Err() != nil && errors.Is(err, context.Canceled) {
+		err = context.Cause(s.stop)
+	}
+	return result, err
+}
+
+// servePost takes one message for an open connection. The answer to a request
+// goes out on that connection.
+func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
+	id := r.URL.Query().Get("sessionId")
+	if id == "" {
+		refuse(w, "", mcp.Errorf(mcp.KindInvalidRequest, "sessionId is missing: GET this server's event stream first and post to the address it tells"))
+		return
+	}
+	if t, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); !strings.EqualFold(strings.TrimSpace(t), streamable.ContentJSON) {
+		guard.WriteError(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.KindInvalidRequest, "the Content-Type must be application/json"))
+		return
+	}
+	s.mu.Lock()
+	c := s.conns[id]
+	s.mu.Unlock()
+	if c == nil || c.principal != guard.Principal(r.Context()) {
+		refuse(w, "", mcp.Errorf(mcp.KindSessionNotFound, "no such session: its event stream has ended or never was"))
+		return
+	}
+	body, err := guard.ReadBody(w, r, s.o.MaxBody, nil)
+	if err != nil {
+		refuse(w, "", err)
+		return
+	}
+	owed := false
+	if !rawjson.IsArray(body) {
+		m, err := jsonrpc.Parse(body)
+		if err != nil {
+			guard.WriteError(w, http.StatusBadRequest, m.ID, mcp.ParseFailure(err))
+			return
+		}
+		owed = m.Kind() == jsonrpc.Request
+	}
+	if err := c.stream.receive(r.Context(), body, owed); err != nil {
+		refuse(w, "", err)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// shutdownGrace is how long handlers get to return, and answers to go out,
+// once nobody waits any longer.
+const shutdownGrace = 250 * time.Millisecond
+
+// Shutdown ends the Server. New connections and requests are refused at once,
+// requests in flight run until they are done or ctx ends; then their contexts
+// end and they are answered with an error of mcp.KindShuttingDown. Connections
+// are closed, and every goroutine of the Server has ended when Shutdown returns
+// nil. It returns an error where handlers go on although their context has
+// ended.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	if !s.await(ctx, func() bool { return s.working == 0 }) {
+		s.stopNow(errShuttingDown())
+	}
+	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	s.await(grace, func() bool { return s.working == 0 })
+	s.mu.Lock()
+	streams := make([]*serverStream, 0, len(s.conns))
+	for _, c := range s.conns {
+		streams = append(streams, c.stream)
+	}
+	s.mu.Unlock()
+	for _, st := range streams {
+		st.drain(grace)
+		_ = st.Close()
+	}
+	last, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	if !s.await(last, func() bool { return len(s.conns) == 0 }) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return mcp.Errorf(mcp.KindShuttingDown, "%d requests are still being handled although they were cancelled", s.working)
+	}
+	s.stopNow(errShuttingDown())
+	return nil
+}
+
+// await waits until cond, which is called under mu, holds, and reports false
+// where ctx ended first.
+func (s *Server) await(ctx context.Context, cond func() bool) bool {
+	for {
+		s.mu.Lock()
+		if cond() {
+			s.mu.Unlock()
+			return true
+		}
+		if s.settled == nil {
+			s.settled = make(chan struct{})
+		}
+		settled := s.settled
+		s.mu.Unlock()
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return cond()
+		}
+	}
+}
+
+// serverStream is an open GET as an mcp.Stream: what is posted is read, what is
+// written becomes an event.
+type serverStream struct {
+	in       chan []byte
+	closed   chan struct{}
+	answered chan struct{} // capacity 1: a response has been written
+
+	mu      sync.Mutex // guards below, and writing
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	timeout time.Duration
+	over    bool
+	buf     []byte
+
+	count sync.Mutex // guards owed; taken alone
+	owed  int        // requests without a response
+}
+
+// Read implements mcp.Stream.
+func (st *serverStream) Read() ([]byte, error) {
+	select {
+	case msg := <-st.in:
+		return msg, nil
+	case <-st.closed:
+		return nil, io.EOF
+	}
+}
+
+// Write implements mcp.Stream. It waits for a slow client for at most the
+// write timeout.
+func (st *serverStream) Write(msg []byte) error { return st.WriteAll([][]byte{msg}) }
+
+// WriteAll sends several messages at once.
+func (st *serverStream) WriteAll(msgs [][]byte) error {
+	st.mu.Lock()
+	st.buf = st.buf[:0]
+	for _, msg := range msgs {
+		st.buf = streamable.AppendEvent(st.buf, streamable.Event{Name: "message", Data: msg})
+	}
+	err := st.writeLocked(st.buf)
+	if cap(st.buf) > 256<<10 {
+		st.buf = nil
+	}
+	st.mu.Unlock()
+	for _, msg := range msgs {
+		if isResponse(msg) {
+			st.owe(-1)
+		}
+	}
+	return err
+}
+
+func (st *serverStream) write(frame []byte) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.writeLocked(frame)
+}
+
+func (st *serverStream) writeLocked(frame []byte) error {
+	if st.over {
+		return io.ErrClosedPipe
+	}
+	_ = st.rc.SetWriteDeadline(time.Now().Add(st.timeout))
+	if _, err := st.w.Write(frame); err != nil {
+		return err
+	}
+	return st.rc.Flush()
+}
+
+// isResponse looks at no more of a message than its first members.
+func isResponse(msg []byte) (yes bool) {
+	_ = rawjson.EachMember(msg, func(m rawjson.Member) bool {
+		yes = bytes.Equal(m.Key, []byte("result")) || bytes.Equal(m.Key, []byte("error"))
+		return !yes && !bytes.Equal(m.Key, []byte("method"))
+	})
+	return yes
+}
+
+// receive takes a posted message, and waits where too many wait already.
+func (st *serverStream) receive(ctx context.Context, msg []byte, owed bool) error {
+	if owed {
+		st.owe(1)
+	}
+	select {
+	case st.in <- msg:
+		return nil
+	case <-st.closed:
+		return mcp.Errorf(mcp.KindSessionNotFound, "the session has just ended")
+	case <-ctx.Done():
+		if owed {
+			st.owe(-1)
+		}
+		return mcp.Errorf(mcp.KindOverloaded, "too many messages wait on this connection")
+	}
+}
+
+func (st *serverStream) owe(n int) {
+	st.count.Lock()
+	st.owed += n
+	st.count.Unlock()
+	if n < 0 {
+		select {
+		case st.answered <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// drain waits until every request has its response, or ctx ends: one that was
+// cancelled gets none.
+func (st *serverStream) drain(ctx context.Context) {
+	for {
+		st.count.Lock()
+		owed := st.owed
+		st.count.Unlock()
+		if owed <= 0 {
+			return
+		}
+		select {
+		case <-st.answered:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close implements mcp.Stream. A write in progress is broken off.
+func (st *serverStream) Close() error {
+	st.count.Lock()
+	select {
+	case <-st.closed:
+		st.count.Unlock()
+		return nil
+	default:
+		close(st.closed)
+	}
+	st.count.Unlock()
+	_ = st.rc.SetWriteDeadline(time.Now())
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.over = true
+	// The end of the response itself may still be written.
+	_ = st.rc.SetWriteDeadline(time.Time{})
+	return nil
+}
