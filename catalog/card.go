@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/token"
 )
 
@@ -100,22 +101,22 @@ func (c *Card) AppendRender(dst []byte) []byte {
 // the card's fields, the score only where asked.
 func (c *Card) AppendJSON(dst []byte, withScore bool) []byte {
 	dst = append(dst, `{"id":`...)
-	dst = appendString(dst, c.ID)
+	dst = rawjson.AppendString(dst, c.ID)
 	dst = append(dst, `,"name":`...)
-	dst = appendString(dst, c.Name)
+	dst = rawjson.AppendString(dst, c.Name)
 	dst = append(dst, `,"description":`...)
-	dst = appendString(dst, c.Description)
+	dst = rawjson.AppendString(dst, c.Description)
 	dst = append(dst, `,"tags":[`...)
 	for i, tag := range c.Tags {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendString(dst, tag)
+		dst = rawjson.AppendString(dst, tag)
 	}
 	dst = append(dst, `],"kind":`...)
-	dst = appendString(dst, string(c.Kind))
+	dst = rawjson.AppendString(dst, string(c.Kind))
 	dst = append(dst, `,"namespace":`...)
-	dst = appendString(dst, c.Namespace)
+	dst = rawjson.AppendString(dst, c.Namespace)
 	dst = append(dst, `,"has_schema":`...)
 	dst = strconv.AppendBool(dst, c.HasSchema)
 	dst = append(dst, `,"cost_hint":`...)
@@ -123,7 +124,7 @@ func (c *Card) AppendJSON(dst []byte, withScore bool) []byte {
 	dst = append(dst, `,"side_effects":`...)
 	dst = strconv.AppendBool(dst, c.SideEffects)
 	dst = append(dst, `,"safety":`...)
-	dst = appendString(dst, c.Safety)
+	dst = rawjson.AppendString(dst, c.Safety)
 	if withScore {
 		dst = append(dst, `,"score":`...)
 		dst = strconv.AppendFloat(dst, c.Score, 'g', 6, 64)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weir-mcp/weir/rawjson"
 )
 
 // Entry is one tool, resource, resource template or prompt. It is shared by all
@@ -426,18 +428,18 @@ func promptSchema(arguments []byte) (schema json.RawMessage, names []string) {
 			b = append(b, ',')
 		}
 		names = append(names, name)
-		b = appendString(b, name)
+		b = rawjson.AppendString(b, name)
 		b = append(b, `:{"type":"string"`...)
 		if description, ok := text(member(value, "description")); ok {
 			b = append(b, `,"description":`...)
-			b = appendString(b, description)
+			b = rawjson.AppendString(b, description)
 		}
 		b = append(b, '}')
 		if isTrue(member(value, "required")) {
 			if len(required) > 1 {
 				required = append(required, ',')
 			}
-			required = appendString(required, name)
+			required = rawjson.AppendString(required, name)
 		}
 		return true
 	})

@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"fmt"
+
+	"github.com/weir-mcp/weir/rawjson"
 )
 
 // OnInvalid says what becomes of an entry whose schema is invalid or over a
@@ -88,8 +90,11 @@ func measure(schema []byte) (depth, properties int) {
 		case ',':
 			afterProperties = false
 		case '"':
-			end := skipString(schema, i)
-			colon := skipSpace(schema, end)
+			end, err := rawjson.Skip(schema, i)
+			if err != nil {
+				return depth, properties // checked before; there is no such string
+			}
+			colon := rawjson.SkipSpace(schema, end)
 			if colon < len(schema) && schema[colon] == ':' && len(levels) > 0 {
 				switch levels[len(levels)-1] {
 				case propertyMap:

@@ -46,6 +46,7 @@ var places = []place{
 	{"upstream", middle, []string{"catalog", "config", "search", "telemetry"}, "connects what the configuration names and feeds the catalog"},
 	{"catalog", middle, nil, "what can be called; is given lists, fetches nothing"},
 	{"search", middle, nil, "ranks documents; knows neither MCP nor the catalog"},
+	{"search/embedding", middle, []string{"search"}, "asks an embeddings endpoint where one is configured"},
 	{"search/eval", middle, []string{"search"}, "scores a ranking"},
 	{"artifact", middle, []string{"table"}, "keeps results; a held table is asked by rows and columns"},
 	{"table", middle, nil, "rows and columns over raw JSON"},
@@ -54,6 +55,7 @@ var places = []place{
 	{"telemetry", middle, nil, "logs, metrics and audit records"},
 
 	{"mcp", ground, []string{"jsonrpc", "rawjson"}, "the contract of MCP over raw messages"},
+	{"mcp/sse", ground, []string{"mcp", "mcp/streamable", "guard", "jsonrpc", "rawjson"}, "the transport of 2024-11-05; its events are framed as in mcp/streamable"},
 	{"mcp/*", ground, []string{"mcp", "guard", "jsonrpc", "rawjson"}, "transports: bytes to calls of a Handler and back"},
 	{"guard", ground, []string{"mcp", "jsonrpc"}, "decides who may talk to an HTTP server; refuses in the form of MCP errors"},
 	{"jsonrpc", ground, []string{"rawjson"}, "the envelope of a message, over raw JSON"},

@@ -6,108 +6,24 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/rawjson"
 )
 
-// The functions here walk JSON that json.Valid has accepted. Keys are compared
-// case by case, unlike encoding/json's: a "Name" is not a "name".
-
-// skipSpace returns the index of the first byte of b at or after i that is no
-// white space.
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
-		i++
-	}
-	return i
-}
-
-// skipString returns the end of the string that starts at b[i].
-func skipString(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(b)
-}
-
-// skipValue returns the end of the value that starts at b[i].
-func skipValue(b []byte, i int) int {
-	depth := 0
-	for i < len(b) {
-		switch b[i] {
-		case '"':
-			i = skipString(b, i)
-			if depth == 0 {
-				return i
-			}
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-			if depth < 0 {
-				return i
-			}
-		case ',', ':', ' ', '\n', '\r', '\t':
-			if depth == 0 {
-				return i
-			}
-		}
-		i++
-	}
-	return i
-}
+// The functions here walk JSON. Keys are compared case by case, unlike
+// encoding/json's: a "Name" is not a "name".
 
 // members calls yield with each key (unescaped) and value of an object, until
 // yield returns false. It reports whether raw is an object.
 func members(raw []byte, yield func(key, value []byte) bool) bool {
-	i := skipSpace(raw, 0)
-	if i == len(raw) || raw[i] != '{' {
-		return false
-	}
-	for i = skipSpace(raw, i+1); i < len(raw) && raw[i] == '"'; {
-		end := skipString(raw, i)
-		key := raw[i+1 : end-1]
-		if bytes.IndexByte(key, '\\') >= 0 {
-			s, _ := text(raw[i:end])
-			key = []byte(s)
-		}
-		i = skipSpace(raw, skipSpace(raw, end)+1) // past the colon
-		end = skipValue(raw, i)
-		if !yield(key, raw[i:end:end]) {
-			return true
-		}
-		i = skipSpace(raw, end)
-		if i < len(raw) && raw[i] == ',' {
-			i = skipSpace(raw, i+1)
-		}
-	}
-	return true
+	err := rawjson.EachMember(raw, func(m rawjson.Member) bool { return yield(m.Key, m.Value) })
+	return err == nil
 }
 
 // elements calls yield with each value of an array, until yield returns false.
 // It reports whether raw is an array.
 func elements(raw []byte, yield func(value []byte) bool) bool {
-	i := skipSpace(raw, 0)
-	if i == len(raw) || raw[i] != '[' {
-		return false
-	}
-	for i = skipSpace(raw, i+1); i < len(raw) && raw[i] != ']'; {
-		end := skipValue(raw, i)
-		if !yield(raw[i:end:end]) {
-			return true
-		}
-		i = skipSpace(raw, end)
-		if i < len(raw) && raw[i] == ',' {
-			i = skipSpace(raw, i+1)
-		}
-	}
-	return true
+	return rawjson.EachElement(raw, yield) == nil
 }
 
 // member returns the value of a key of an object, the last one if there are
@@ -151,7 +67,7 @@ func absent(raw []byte) bool {
 
 // kindOf names the JSON type of a value, for messages.
 func kindOf(raw []byte) string {
-	i := skipSpace(raw, 0)
+	i := rawjson.SkipSpace(raw, 0)
 	if i == len(raw) {
 		return "nothing"
 	}
@@ -275,23 +191,6 @@ func clip(s string, n int) string {
 }
 
 const hexDigits = "0123456789abcdef"
-
-// appendString appends s as a JSON string in UTF-8, with nothing escaped that
-// need not be.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			dst = append(dst, '\\', byte(r))
-		case r >= ' ' && r != 0x7f:
-			dst = utf8.AppendRune(dst, r)
-		default:
-			dst = appendEscaped(dst, r)
-		}
-	}
-	return append(dst, '"')
-}
 
 // appendASCII appends s as a JSON string of ASCII characters only, as Python's
 // json.dumps writes it: the canonical form under hashes (gateway-surface §1.3).
