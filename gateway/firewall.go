@@ -1,9 +1,9 @@
 package gateway
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -236,7 +236,7 @@ func (s *shaper) passEnvelope(status string) envelope {
 		for i := range s.blocks {
 			if t := s.blocks[i].text; t != nil {
 				e.summary = t
-				if s.CountTokens != nil || hasColon(t) {
+				if s.CountTokens != nil || bytes.IndexByte(t, ':') >= 0 {
 					text, decoded = rawjson.Text(t), true
 				}
 			}
@@ -255,15 +255,6 @@ func (s *shaper) passEnvelope(status string) envelope {
 		}
 	}
 	return e
-}
-
-func hasColon(raw []byte) bool {
-	for _, c := range raw {
-		if c == ':' {
-			return true
-		}
-	}
-	return false
 }
 
 // joinTexts is the text of all text blocks, one below the other.
@@ -315,23 +306,37 @@ func (s *shaper) rowTexts() []byte {
 func stringChars(raw []byte) int {
 	body := raw[1 : len(raw)-1]
 	n := 0
-	for i := 0; i < len(body); n++ {
-		switch c := body[i]; {
-		case c == '\\' && i+1 < len(body) && body[i+1] == 'u':
-			// A surrogate pair is one character.
-			if v, err := strconv.ParseUint(string(body[i+2:min(i+6, len(body))]), 16, 16); err == nil &&
-				v >= 0xD800 && v < 0xDC00 && i+7 < len(body) && body[i+6] == '\\' && body[i+7] == 'u' {
-				i += 6
+	for {
+		i := bytes.IndexByte(body, '\\')
+		if i < 0 {
+			return n + utf8.RuneCount(body)
+		}
+		n += utf8.RuneCount(body[:i]) + 1
+		body = body[i:]
+		if body[1] != 'u' {
+			body = body[2:]
+			continue
+		}
+		// A surrogate pair is one character.
+		if high := hex16(body[2:6]); high >= 0xD800 && high < 0xDC00 && len(body) >= 12 && body[6] == '\\' && body[7] == 'u' {
+			if low := hex16(body[8:12]); low >= 0xDC00 && low < 0xE000 {
+				body = body[6:]
 			}
-			i += 6
-		case c == '\\':
-			i += 2
-		case c < utf8.RuneSelf:
-			i++
+		}
+		body = body[6:]
+	}
+}
+
+// hex16 reads four hexadecimal digits, which have been checked.
+func hex16(digits []byte) (v int) {
+	for _, c := range digits {
+		v <<= 4
+		switch {
+		case c <= '9':
+			v |= int(c - '0')
 		default:
-			_, size := utf8.DecodeRune(body[i:])
-			i += size
+			v |= int(c|0x20-'a') + 10
 		}
 	}
-	return n
+	return v
 }
