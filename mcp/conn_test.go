@@ -260,6 +260,7 @@ func TestUnownedNotificationsGoToTheHandler(t *testing.T) {
 // never blocks on one slow agent.
 func TestSlowCallerDoesNotBlockOthers(t *testing.T) {
 	const burst = 10 * maxCallQueue
+	sent := make(chan struct{})
 	c, _ := pair(t, HandlerFunc(func(ctx context.Context, r *Request) (json.RawMessage, error) {
 		token := rawjson.GetPath(r.Params, "_meta", "progressToken")
 		for i := range burst {
@@ -269,6 +270,9 @@ func TestSlowCallerDoesNotBlockOthers(t *testing.T) {
 			if err := r.Peer.Notify(ctx, "notifications/progress", fmt.Appendf(nil, `{"progressToken":%s,"progress":%d}`, token, i)); err != nil {
 				return nil, err
 			}
+		}
+		if token != nil {
+			close(sent)
 		}
 		return nil, nil
 	}), ConnOptions{})
@@ -288,7 +292,8 @@ func TestSlowCallerDoesNotBlockOthers(t *testing.T) {
 		done <- err
 	}()
 	<-stuck
-	for range 100 {
+	<-sent
+	for range 100 { // each answer comes after the burst on the same stream
 		if _, err := c.Call(t.Context(), "initialize", nil, nil); err != nil {
 			t.Fatal(err)
 		}
