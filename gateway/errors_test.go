@@ -114,3 +114,22 @@ func TestErrorIs(t *testing.T) {
 		t.Errorf("errors.Is is wrong about %v", err)
 	}
 }
+
+func TestRedactResults(t *testing.T) {
+	r := NewRedactor([]string{"hunter2", `pass"wörd`, "12345678"})
+	for _, tt := range []struct{ in, want string }{
+		{`{ "a" : "x hunter2 y", "n":12345678, "b":[1.50,"é\u00e9"]}`, `{ "a" : "x [redacted] y", "n":12345678, "b":[1.50,"é\u00e9"]}`},
+		{`["pass\"w\u00f6rd"]`, `["[redacted]"]`},
+		{`{"hunter2":"token abc"}`, `{"[redacted]":"token abc"}`},
+		{`["Bearer abcdefghijkl","\u0068unter2\n"]`, `["Bearer abcdefghijkl","[redacted]\n"]`},
+		{`["a`, `["a`},
+		{`7`, `7`},
+	} {
+		if got := string(r.Results([]byte(tt.in))); got != tt.want {
+			t.Errorf("%s becomes %s, want %s", tt.in, got, tt.want)
+		}
+	}
+	if got := string((*Redactor)(nil).Results([]byte(`"hunter2"`))); got != `"hunter2"` {
+		t.Errorf("without secrets: %s", got)
+	}
+}

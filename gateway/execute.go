@@ -148,6 +148,9 @@ func (g *Gateway) call(ctx context.Context, c *Call) (json.RawMessage, error) {
 	if err != nil {
 		return nil, classify(ctx, c.Entry.Upstream, err)
 	}
+	if g.opts.RedactResults {
+		result = g.opts.Redactor.Results(result)
+	}
 	return result, nil
 }
 

@@ -316,3 +316,18 @@ func TestOverTheWire(t *testing.T) {
 		t.Errorf("progress %s", got)
 	}
 }
+
+func TestExecuteRedactsResultsOnRequest(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		h := newHarness(t, Options{Redactor: NewRedactor([]string{"s3cr3t-value"}), RedactResults: on})
+		h.add("x", say(textResult("the key is s3cr3t-value")), `{"name":"t","description":"d"}`)
+		s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
+		want := "the key is s3cr3t-value"
+		if on {
+			want = "the key is [redacted]"
+		}
+		if s.Content[0].Text != want || s.env.Summary != want {
+			t.Errorf("%v: %+v", on, s)
+		}
+	}
+}

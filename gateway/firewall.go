@@ -25,6 +25,8 @@ const (
 const (
 	DefaultThresholdChars = 2000
 	DefaultMaxMediaBytes  = 1 << 20
+
+	maxCounted = 8000 // characters whose tokens are counted while the agent waits
 )
 
 // Firewall decides what of a result a model gets to read. It is a pure
@@ -32,14 +34,14 @@ const (
 // The zero value uses the defaults.
 type Firewall struct {
 	// ThresholdChars is how many characters of text pass whole; 0 is
-	// DefaultThresholdChars.
+	// DefaultThresholdChars, and less holds all text back.
 	ThresholdChars int
 	// MaxMediaBytes is how large an image or a sound may be to pass; 0 is
 	// DefaultMaxMediaBytes.
 	MaxMediaBytes int
 	// CountTokens, if set, gives the exact number of tokens of what is shown.
-	// The original's are counted only where it is shown whole: counting a
-	// large one is nothing for the request's path.
+	// The original's are counted only where it is shown whole and has at most
+	// 8,000 characters: counting a large one is nothing for the request's path.
 	CountTokens func(text string) int
 }
 
@@ -94,8 +96,11 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 }
 
 func (f Firewall) withDefaults() Firewall {
-	if f.ThresholdChars <= 0 {
+	switch {
+	case f.ThresholdChars == 0:
 		f.ThresholdChars = DefaultThresholdChars
+	case f.ThresholdChars < 0:
+		f.ThresholdChars = 0
 	}
 	if f.MaxMediaBytes <= 0 {
 		f.MaxMediaBytes = DefaultMaxMediaBytes
@@ -236,7 +241,7 @@ func (s *shaper) passEnvelope(status string) envelope {
 		for i := range s.blocks {
 			if t := s.blocks[i].text; t != nil {
 				e.summary = t
-				if s.CountTokens != nil || bytes.IndexByte(t, ':') >= 0 {
+				if s.CountTokens != nil && s.textChars <= maxCounted || bytes.IndexByte(t, ':') >= 0 {
 					text, decoded = rawjson.Text(t), true
 				}
 			}
@@ -249,7 +254,7 @@ func (s *shaper) passEnvelope(status string) envelope {
 	}
 	if decoded {
 		e.facts = factsOf(text)
-		if s.CountTokens != nil {
+		if s.CountTokens != nil && s.textChars <= maxCounted {
 			e.stats.originalTokens = s.CountTokens(text)
 			e.stats.summaryTokens = e.stats.originalTokens
 		}

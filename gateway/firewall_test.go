@@ -141,6 +141,9 @@ func TestShapeThreshold(t *testing.T) {
 			t.Errorf("%q: %+v", tt.text, s.env.Stats)
 		}
 	}
+	if s, _, _ := shape(t, Firewall{ThresholdChars: -1}, textResult("x"), FormatText); !s.env.Stats.Triggered {
+		t.Error("a threshold of nothing lets a character pass")
+	}
 	if n := stringChars([]byte(`"\ud83d\ude00\u00e9\\\"a\ud83d"`)); n != 6 {
 		t.Errorf("stringChars counts %d, want 6", n)
 	}
@@ -372,6 +375,10 @@ func TestShapeCountsTokens(t *testing.T) {
 	s, _, _ := shape(t, Firewall{CountTokens: words}, textResult("one two three"), FormatText)
 	if s.env.Stats.OriginalTokens == nil || *s.env.Stats.OriginalTokens != 3 || *s.env.Stats.SummaryTokens != 3 {
 		t.Errorf("stats %+v", s.env.Stats)
+	}
+	s, _, _ = shape(t, Firewall{CountTokens: words, ThresholdChars: 1_000_000}, textResult(strings.Repeat("one two ", 5000)), FormatText)
+	if s.env.Stats.Triggered || s.env.Stats.OriginalTokens != nil {
+		t.Errorf("a large result was counted: %+v", s.env.Stats)
 	}
 	s, _, _ = shape(t, Firewall{CountTokens: words}, textResult(strings.Repeat("one two ", 1000)), FormatText)
 	if s.env.Stats.OriginalTokens != nil || s.env.Stats.SummaryTokens == nil || *s.env.Stats.SummaryTokens != words(s.Content[0].Text) {

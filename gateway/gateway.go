@@ -84,6 +84,8 @@ type Options struct {
 	Dispatch []Middleware
 	// Redactor removes secrets from error messages; nil knows none by value.
 	Redactor *Redactor
+	// RedactResults has the Redactor's secrets replaced in results, too.
+	RedactResults bool
 	// Logger gets what operators need to know, errors in full; nil discards.
 	Logger *slog.Logger
 }

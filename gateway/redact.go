@@ -1,17 +1,20 @@
 package gateway
 
 import (
+	"bytes"
 	"cmp"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/rawjson"
 )
 
 // redacted stands where a secret stood.
 const redacted = "[redacted]"
 
 // Patterns of secrets that no configuration lists. They are matched in error
-// messages only, never in results.
+// messages only: a result is data, and what merely looks like a secret stays.
 var secretPatterns = []struct {
 	pattern *regexp.Regexp
 	with    string
@@ -57,9 +60,13 @@ func NewRedactor(secrets []string) *Redactor {
 	return &Redactor{secrets: strings.NewReplacer(pairs...)}
 }
 
+// maxRedacted bounds how much of a message is looked at; far less is shown.
+const maxRedacted = 64 << 10
+
 // Redact returns s without the secrets it knows and without what looks like
-// one.
+// one. Only the first 64 KiB of s are kept.
 func (r *Redactor) Redact(s string) string {
+	s = s[:min(len(s), maxRedacted)]
 	if r != nil && r.secrets != nil {
 		s = r.secrets.Replace(s)
 	}
@@ -67,4 +74,37 @@ func (r *Redactor) Redact(s string) string {
 		s = secretPatterns[i].pattern.ReplaceAllString(s, secretPatterns[i].with)
 	}
 	return s
+}
+
+// Results returns a raw JSON value in which no string holds a configured secret
+// any more. What merely looks like one stays: a result is data. Everything but
+// the strings concerned keeps its bytes; where there is nothing to replace, raw
+// itself is returned.
+func (r *Redactor) Results(raw []byte) []byte {
+	if r == nil || r.secrets == nil {
+		return raw
+	}
+	var out []byte
+	done := 0 // raw up to here is in out
+	for i := 0; i < len(raw); {
+		n := bytes.IndexByte(raw[i:], '"')
+		if n < 0 {
+			break
+		}
+		start := i + n
+		end, err := rawjson.Skip(raw, start)
+		if err != nil {
+			return raw // no JSON: whoever reads it says so
+		}
+		i = end
+		text := rawjson.Text(raw[start:end])
+		if clean := r.secrets.Replace(text); clean != text {
+			out = rawjson.AppendString(append(out, raw[done:start]...), clean)
+			done = end
+		}
+	}
+	if done == 0 {
+		return raw
+	}
+	return append(out, raw[done:]...)
 }
