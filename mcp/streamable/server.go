@@ -132,6 +132,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodDelete:
 		s.serveDelete(w, r)
 	default:
+		if r.Header.Get(HeaderSession) == "" && mcp.IsModern(r.Header.Get(HeaderVersion)) {
+			notAllowed(w, "POST", r.Method)
+			return
+		}
 		notAllowed(w, "GET, POST, DELETE", r.Method)
 	}
 }

@@ -207,11 +207,7 @@ func (x *exchange) answer(c *serverCall, result json.RawMessage, err error) {
 		return
 	}
 	if x.batch {
-		sep := byte(',')
-		if x.answers == nil {
-			sep = '['
-		}
-		x.answers = appendResponse(append(x.answers, sep), c.req.ID, result, wire)
+		x.answers = appendResponse(appendSeparator(x.answers), c.req.ID, result, wire)
 		if x.left == 0 {
 			x.writeJSON(http.StatusOK, append(x.answers, ']'))
 			x.answers = nil

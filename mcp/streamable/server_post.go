@@ -168,7 +168,7 @@ func (p *post) serveModern(m *jsonrpc.Message, meta mcp.Meta, name []byte) {
 	switch {
 	case kind != jsonrpc.Request && kind != jsonrpc.Notification:
 		err = mcp.Errorf(mcp.KindInvalidRequest, "protocol version %s has no requests from server to client, so no response is expected", p.version)
-	case kind == jsonrpc.Notification && p.version != "" && !mcp.Supported(p.version):
+	case p.version != "" && !mcp.Supported(p.version) && meta.Version == "":
 		err = mcp.UnsupportedVersion(p.version)
 	case kind == jsonrpc.Request:
 		err = mcp.CheckModern(meta, p.version)
@@ -379,10 +379,12 @@ func (p *post) serveBatch(body []byte) {
 	}
 	msgs := make([]jsonrpc.Message, len(raws))
 	requests := 0
+	var refused []byte // answers to what is no message
 	for i, raw := range raws {
 		if msgs[i], err = jsonrpc.Parse(raw); err != nil {
-			p.refuseParse(msgs[i].ID, err)
-			return
+			refused = jsonrpc.AppendError(appendSeparator(refused), msgs[i].ID, mcp.ParseFailure(err))
+			msgs[i] = jsonrpc.Message{}
+			continue
 		}
 		if msgs[i].Method == "initialize" {
 			refuse(p.w, msgs[i].ID, mcp.Errorf(mcp.KindInvalidRequest, "initialize must not be part of a batch"))
@@ -407,7 +409,7 @@ func (p *post) serveBatch(body []byte) {
 		p.refuseBatch()
 		return
 	}
-	x := &exchange{srv: p.s, sess: sess, w: p.w, r: p.r, version: version, json: p.json, sse: p.sse, batch: true}
+	x := &exchange{srv: p.s, sess: sess, w: p.w, r: p.r, version: version, json: p.json, sse: p.sse, batch: true, answers: refused}
 	x.calls = make([]serverCall, 0, requests)
 	for i := range msgs {
 		m := &msgs[i]
@@ -417,10 +419,17 @@ func (p *post) serveBatch(body []byte) {
 		case jsonrpc.Notification:
 			p.notice(sess, m, version)
 		default:
-			sess.answered(m)
+			if m.ID != "" || m.Err != nil {
+				sess.answered(m)
+			}
 		}
 	}
-	if requests == 0 {
+	switch {
+	case requests > 0:
+	case refused != nil:
+		x.writeJSON(http.StatusBadRequest, append(refused, ']'))
+		return
+	default:
 		p.w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -428,6 +437,14 @@ func (p *post) serveBatch(body []byte) {
 		x.calls[i].start(x)
 	}
 	x.run()
+}
+
+// appendSeparator appends what stands before the next element of an array.
+func appendSeparator(array []byte) []byte {
+	if len(array) == 0 {
+		return append(array, '[')
+	}
+	return append(array, ',')
 }
 
 func (p *post) refuseBatch() {

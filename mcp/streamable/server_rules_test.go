@@ -1,0 +1,74 @@
+package streamable_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+
+// The headers of 2026-07-28 must say what the body says.
+func TestServerHeaderRules(t *testing.T) {
+	hs, _ := startServer(t, streamable.ServerOptions{})
+	tests := []struct {
+		name   string
+		method string
+		params string // without _meta
+		header http.Header
+		status int
+		code   string // "" for a result
+	}{
+		{"method", "tools/list", "", http.Header{"Mcp-Method": {"tools/list"}}, 200, ""},
+		{"method in lower case header", "tools/list", "", http.Header{"mcp-method": {"tools/list"}}, 200, ""},
+		{"method with spaces around", "tools/list", "", http.Header{"Mcp-Method": {"  tools/list "}}, 200, ""},
+		{"no method", "tools/list", "", http.Header{}, 400, "-32020"},
+		{"empty method", "tools/list", "", http.Header{"Mcp-Method": {""}}, 400, "-32020"},
+		{"other method", "tools/list", "", http.Header{"Mcp-Method": {"prompts/list"}}, 400, "-32020"},
+		{"method in other case", "tools/list", "", http.Header{"Mcp-Method": {"TOOLS/LIST"}}, 400, "-32020"},
+		{"method twice", "tools/list", "", http.Header{"Mcp-Method": {"tools/list", "tools/list"}}, 400, "-32020"},
+		{"name", "tools/call", `"name":"echo"`, http.Header{"Mcp-Name": {"echo"}}, 200, ""},
+		{"name with spaces around", "tools/call", `"name":"echo"`, http.Header{"Mcp-Name": {"  echo "}}, 200, ""},
+		{"name in base64", "tools/call", `"name":"echo"`, http.Header{"Mcp-Name": {"=?base64?ZWNobw==?="}}, 200, ""},
+		{"name with an escape in the body", "tools/call", `"name":"\u0065cho"`, http.Header{"Mcp-Name": {"echo"}}, 200, ""},
+		{"no name", "tools/call", `"name":"echo"`, http.Header{}, 400, "-32020"},
+		{"other name", "tools/call", `"name":"echo"`, http.Header{"Mcp-Name": {"other"}}, 400, "-32020"},
+		{"other name in base64", "tools/call", `"name":"echo"`, http.Header{"Mcp-Name": {"=?base64?b3RoZXI=?="}}, 400, "-32020"},
+		{"no base64", "tools/call", `"name":"echo"`, http.Header{"Mcp-Name": {"=?base64?***?="}}, 400, "-32020"},
+		{"name twice", "tools/call", `"name":"echo"`, http.Header{"Mcp-Name": {"echo", "echo"}}, 400, "-32020"},
+		{"name in the header alone", "tools/call", "", http.Header{"Mcp-Name": {"echo"}}, 400, "-32020"},
+		{"name nowhere", "tools/call", "", http.Header{}, 200, "-32602"},
+		{"name that is no string", "tools/call", `"name":7`, http.Header{"Mcp-Name": {"7"}}, 400, "-32020"},
+		{"prompt name", "prompts/get", `"name":"p"`, http.Header{"Mcp-Name": {"q"}}, 400, "-32020"},
+		{"resource uri", "resources/read", `"uri":"a:b","name":"x"`, http.Header{"Mcp-Name": {"a:b"}}, 404, "-32601"},
+		{"other resource uri", "resources/read", `"uri":"a:b","name":"x"`, http.Header{"Mcp-Name": {"x"}}, 400, "-32020"},
+		{"name where none is asked for", "tools/list", "", http.Header{"Mcp-Method": {"tools/list"}, "Mcp-Name": {"x"}}, 200, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Protocol-Version": {"2026-07-28"}}
+			if test.method != "tools/list" {
+				header.Set("Mcp-Method", test.method)
+			}
+			for k, v := range test.header {
+				header[k] = v
+			}
+			params := modernMeta
+			if test.params != "" {
+				params = test.params + "," + params
+			}
+			resp := post(t, hs.URL, header, fmt.Sprintf(`{"jsonrpc":"2.0","id":"i","method":%q,"params":{%s}}`, test.method, params))
+			body, _ := io.ReadAll(resp.Body)
+			if code := string(rawjson.GetPath(body, "error", "code")); resp.StatusCode != test.status || code != test.code {
+				t.Errorf("%d %s, want %d with code %q", resp.StatusCode, body, test.status, test.code)
+			}
+			if id := string(rawjson.Get(body, "id")); id != `"i"` {
+				t.Errorf("id = %s, want that of the request", id)
+			}
+		})
+	}
+}
