@@ -183,21 +183,39 @@ func serverOf(tools map[string]toolFunc) mcp.Handler {
 	}
 }
 
+// cause is why contexts ended, as handlers saw it.
+type cause struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (c *cause) set(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+}
+
+func (c *cause) get() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
 // after returns a tool that takes a time and tells how its context ended.
-func after(d time.Duration, ended *error) toolFunc {
+func after(d time.Duration, ended *cause) toolFunc {
 	return func(ctx context.Context, _ *mcp.Request) (json.RawMessage, error) {
 		select {
 		case <-time.After(d):
 			return json.RawMessage(`{"done":true}`), nil
 		case <-ctx.Done():
-			*ended = context.Cause(ctx)
+			ended.set(context.Cause(ctx))
 			return nil, ctx.Err()
 		}
 	}
 }
 
 func TestServerSilenceBecomesAStream(t *testing.T) {
-	var ended error
+	var ended cause
 	inBubble(t, streamable.ServerOptions{Handler: serverOf(map[string]toolFunc{"slow": after(20*time.Second, &ended)})}, func(t *testing.T, a *agent) {
 		a.initialize(mcp.V20251125)
 		began := time.Now()
@@ -214,8 +232,8 @@ func TestServerSilenceBecomesAStream(t *testing.T) {
 		if d := time.Since(began); d != 20*time.Second {
 			t.Errorf("answer after %v, want 20s", d)
 		}
-		if ended != nil {
-			t.Errorf("the call was cancelled: %v", ended)
+		if ended.get() != nil {
+			t.Errorf("the call was cancelled: %v", ended.get())
 		}
 	})
 }
@@ -226,7 +244,7 @@ func TestServerJSONOnlyClient(t *testing.T) {
 		_, err := r.Peer.Call(ctx, "roots/list", nil, nil)
 		return nil, err
 	}
-	var ended error
+	var ended cause
 	inBubble(t, streamable.ServerOptions{Handler: serverOf(map[string]toolFunc{"slow": after(20*time.Second, &ended), "noisy": noisy})}, func(t *testing.T, a *agent) {
 		a.initialize(mcp.V20251125)
 		a.accept = "application/json"
@@ -262,14 +280,14 @@ func TestServerJSONOnlyClient(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if ended != nil {
-			t.Errorf("the call ended with %v although the window had not passed", ended)
+		if ended.get() != nil {
+			t.Errorf("the call ended with %v although the window had not passed", ended.get())
 		}
 	})
 }
 
 func TestServerResume(t *testing.T) {
-	var ended error
+	var ended cause
 	tool := func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		_ = r.Peer.Notify(ctx, "notifications/message", json.RawMessage(`{"n":1}`))
 		result, err := after(30*time.Second, &ended)(ctx, r)
@@ -335,8 +353,8 @@ func TestServerResume(t *testing.T) {
 			t.Errorf("past the window: %s, want 400", got)
 		}
 		synctest.Wait()
-		if ended != nil {
-			t.Errorf("the call was cancelled: %v", ended)
+		if ended.get() != nil {
+			t.Errorf("the call was cancelled: %v", ended.get())
 		}
 		if !strings.Contains(string(rest), "id: c2_3") || strings.Contains(string(rest), "id: c1") {
 			t.Errorf("the other stream: %q", rest)
@@ -361,7 +379,7 @@ func TestServerClientGoesAway(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			var ended error
+			var ended cause
 			var took time.Duration
 			tool := func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 				began := time.Now()
@@ -382,8 +400,8 @@ func TestServerClientGoesAway(t *testing.T) {
 				}
 				time.Sleep(2 * time.Minute)
 				synctest.Wait()
-				if ended == nil || took != test.want {
-					t.Errorf("the call ended after %v (%v), want %v", took, ended, test.want)
+				if ended.get() == nil || took != test.want {
+					t.Errorf("the call ended after %v (%v), want %v", took, ended.get(), test.want)
 				}
 			})
 		})
@@ -391,7 +409,7 @@ func TestServerClientGoesAway(t *testing.T) {
 }
 
 func TestServerIdleSessions(t *testing.T) {
-	var ended error
+	var ended cause
 	inBubble(t, streamable.ServerOptions{Handler: serverOf(map[string]toolFunc{"slow": after(time.Hour, &ended)})}, func(t *testing.T, a *agent) {
 		ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 		status := func() int { s, _ := a.ask(ping); return s }
@@ -421,8 +439,8 @@ func TestServerIdleSessions(t *testing.T) {
 		go a.ask(callOf(2, "slow"))
 		time.Sleep(59 * time.Minute)
 		synctest.Wait()
-		if ended != nil {
-			t.Errorf("a call in flight was cancelled: %v", ended)
+		if ended.get() != nil {
+			t.Errorf("a call in flight was cancelled: %v", ended.get())
 		}
 		if got := status(); got != 200 {
 			t.Errorf("with a call in flight: %d", got)
