@@ -32,6 +32,7 @@ type place struct {
 // new arrow is a decision somebody wrote down. "x/*" stands for every package below x.
 var places = []place{
 	{"cmd/*", top, nil, "wires everything together; nothing imports it"},
+	{"bench", top, nil, "shows speed from outside: real processes under load"},
 	{"examples/*", top, nil, "shows the packages from outside, as a newcomer uses them"},
 
 	{"console", faces, nil, "the web page: asks the others through interfaces of its own"},

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// startTime bounds how long a process may take to say where it listens.
+const startTime = 30 * time.Second
+
+// process is a program that serves HTTP. It ends with its context; whoever
+// started it calls stop, which waits for that.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	host   string
+	stdin  io.Closer
+	cancel context.CancelFunc
+	stderr tail
+	read   chan struct{} // closed when its stdout has ended
+}
+
+var address = regexp.MustCompile(`http://(127\.0\.0\.1:[0-9]+)`)
+
+// start runs a program and waits for the first line of its stdout that has an
+// address on loopback.
+func start(ctx context.Context, name, program string, args ...string) (*process, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &process{name: name, cmd: exec.CommandContext(ctx, program, args...), cancel: cancel, read: make(chan struct{})}
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
+	p.cmd.WaitDelay = 8 * time.Second // weir has 5 seconds for its end
+	p.cmd.Stderr = &p.stderr
+	endWithParent(p.cmd)
+	stdout, err := p.cmd.StdoutPipe()
+	if err == nil {
+		p.stdin, err = p.cmd.StdinPipe()
+	}
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	host := make(chan string, 1)
+	go func() {
+		defer close(p.read)
+		found := false
+		lines := bufio.NewScanner(stdout)
+		for lines.Scan() {
+			if m := address.FindSubmatch(lines.Bytes()); m != nil && !found {
+				found = true
+				host <- string(m[1])
+			}
+		}
+	}()
+	timeout := time.NewTimer(startTime)
+	defer timeout.Stop()
+	select {
+	case p.host = <-host:
+		return p, nil
+	case <-p.read:
+		err = errors.New("it ended at once")
+	case <-timeout.C:
+		err = fmt.Errorf("it did not say within %v where it listens", startTime)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	p.stop()
+	return nil, fmt.Errorf("%s: %w\n%s", name, err, p.stderr.String())
+}
+
+// stop ends the process and waits until it has ended.
+func (p *process) stop() {
+	p.cancel()
+	_ = p.stdin.Close()
+	<-p.read
+	_ = p.cmd.Wait() // it was told to end: how it did does not matter
+}
+
+// tail keeps the last bytes written to it.
+type tail struct {
+	mu   sync.Mutex // guards text
+	text []byte
+}
+
+const maxTail = 4 << 10
+
+// Write implements io.Writer.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	if over := len(t.text) - maxTail; over > 0 {
+		t.text = append(t.text[:0], t.text[over:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.text))
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// serveProxy is the baseline: httputil.ReverseProxy, given what it needs to be
+// as fast as it can be.
+func serveProxy(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+	if len(args) != 1 {
+		return errors.New("proxy needs the url of the upstream")
+	}
+	target, err := url.Parse(args[0])
+	if err != nil {
+		return err
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			MaxIdleConns:        2 * maxCallers,
+			MaxIdleConnsPerHost: 2 * maxCallers,
+			IdleConnTimeout:     10 * time.Minute,
+			DisableCompression:  true,
+			WriteBufferSize:     16 << 10,
+			ReadBufferSize:      16 << 10,
+		},
+		BufferPool: &copyBuffers{sync.Pool{New: func() any { return new([32 << 10]byte) }}},
+	}
+	return serveHTTP(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Without it, the server closes a body that its Transport looks at once more
+		// after the last byte, and one large answer in some thousands breaks off.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		proxy.ServeHTTP(w, r)
+	}), stdin, stdout)
+}
+
+// copyBuffers is a pool as ReverseProxy wants it.
+type copyBuffers struct{ pool sync.Pool }
+
+var _ httputil.BufferPool = (*copyBuffers)(nil)
+
+// Get implements httputil.BufferPool.
+func (c *copyBuffers) Get() []byte { return c.pool.Get().(*[32 << 10]byte)[:] }
+
+// Put implements httputil.BufferPool.
+func (c *copyBuffers) Put(b []byte) { c.pool.Put((*[32 << 10]byte)(b)) }

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// report prints what was measured, each target beside its number.
+type report struct {
+	w       io.Writer
+	targets int
+	missed  int
+}
+
+// verdict is a number's target and whether it is met.
+func (r *report) verdict(ok bool, target string) string {
+	r.targets++
+	if ok {
+		return target + " ok"
+	}
+	r.missed++
+	return target + " MISS"
+}
+
+func (r *report) note(text string) { fmt.Fprintln(r.w, text) }
+
+func (r *report) heading(set settings) {
+	fmt.Fprintf(r.w, "Load over loopback: %d CPUs, %d rounds of %v for each system in turn, medians of the rounds.\n", runtime.NumCPU(), set.rounds, set.round)
+	fmt.Fprintln(r.w, "ratio: throughput over that of the reverse proxy in the same round. added: p50 over the reverse proxy's.")
+}
+
+// median of values, which it sorts; 0 of none.
+func median[T cmp.Ordered](values []T) T {
+	var zero T
+	if len(values) == 0 {
+		return zero
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+func medianOf[T cmp.Ordered](samples []sample, f func(sample) T) T {
+	values := make([]T, len(samples))
+	for i, s := range samples {
+		values[i] = f(s)
+	}
+	return median(values)
+}
+
+func micros(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d)/1e3) }
+
+func sizeName(size int) string {
+	if size >= 1024 && size%1024 == 0 {
+		return fmt.Sprintf("%d KB", size/1024)
+	}
+	return fmt.Sprintf("%d B", size)
+}
+
+func (r *report) table(list []*contender, callers, size int) {
+	byName := map[string]*contender{}
+	for _, c := range list {
+		byName[c.name] = c
+	}
+	noun := "callers"
+	if callers == 1 {
+		noun = "caller"
+	}
+	fmt.Fprintf(r.w, "\n%d %s, %s\n", callers, noun, sizeName(size))
+	w := tabwriter.NewWriter(r.w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "  system\tcalls/s\tp50\tp99\tratio\t\tadded\t")
+	for _, c := range list {
+		name := c.name
+		if c.holds && size > firewallThreshold {
+			name += ", result held back"
+		}
+		fmt.Fprintf(w, "  %s\t%.0f\t%s\t%s\t", name,
+			medianOf(c.samples, func(s sample) float64 { return s.perSecond }),
+			micros(medianOf(c.samples, func(s sample) time.Duration { return s.p50 })),
+			micros(medianOf(c.samples, func(s sample) time.Duration { return s.p99 })))
+		base := byName[c.baseline]
+		if base == nil {
+			fmt.Fprintln(w, "\t\t\t")
+			continue
+		}
+		ratios := make([]float64, len(c.samples))
+		added := make([]time.Duration, len(c.samples))
+		for i := range c.samples {
+			ratios[i] = c.samples[i].perSecond / base.samples[i].perSecond
+			added[i] = c.samples[i].p50 - base.samples[i].p50
+		}
+		ratio, extra := median(ratios), median(added)
+		fmt.Fprintf(w, "%.2f\t", ratio)
+		if c.least != nil && c.least(size) > 0 {
+			fmt.Fprint(w, r.verdict(ratio >= c.least(size), fmt.Sprintf("≥ %.1f", c.least(size))))
+		}
+		fmt.Fprint(w, "\t")
+		if callers == 1 {
+			fmt.Fprintf(w, "%s ", micros(extra))
+			if c.added(size) {
+				fmt.Fprint(w, r.verdict(extra <= maxAddedP50, "≤ "+micros(maxAddedP50)))
+			}
+		}
+		fmt.Fprintln(w, "\t")
+	}
+	_ = w.Flush()
+}
+
+func (r *report) memory(set settings, before, loaded, after memory) {
+	mb := func(kib int) float64 { return float64(kib) / 1024 }
+	fmt.Fprintf(r.w, "\nmemory of weir with %d upstreams and %d tools, its children apart\n", memoryUpstreams, memoryUpstreams*toolsPerUpstream)
+	fmt.Fprintf(r.w, "  at the start %.1f MB; after %d calls of 100 B %.1f MB; %v later %.1f MB (anonymous %.1f, files %.1f)  %s\n",
+		mb(before.rss), set.calls, mb(loaded.rss), set.idle, mb(after.rss), mb(after.anon), mb(after.file),
+		r.verdict(after.rss <= maxResidentKiB, fmt.Sprintf("≤ %.0f MB", mb(maxResidentKiB))))
+}
+
+func (r *report) summary() {
+	fmt.Fprintf(r.w, "\n%d of %d targets met\n", r.targets-r.missed, r.targets)
+}

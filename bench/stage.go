@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/weir-mcp/weir/catalog"
+)
+
+// openThreshold is a firewall's threshold that lets every result of the
+// benchmark pass, so that the bytes are those of the other systems.
+const openThreshold = 100_000_000
+
+// stage is everything that runs while something is measured.
+type stage struct {
+	dir       string
+	self      string // this program
+	weir      string // weir's
+	processes []*process
+
+	upstream, proxy string // hosts
+	gateway, open   string
+}
+
+func newStage(ctx context.Context, weir string) (*stage, error) {
+	s := &stage{weir: weir}
+	var err error
+	if s.dir, err = os.MkdirTemp("", "weir-bench-"); err != nil {
+		return nil, err
+	}
+	if s.self, err = os.Executable(); err == nil && weir == "" {
+		s.weir = filepath.Join(s.dir, "weir")
+		err = build(ctx, s.weir)
+	}
+	if err == nil {
+		s.upstream, err = s.start(ctx, "the upstream", s.self, "upstream")
+	}
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// build makes the weir binary as make build does.
+func build(ctx context.Context, to string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", to, "github.com/weir-mcp/weir/cmd/weir")
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("weir cannot be built: %w\n%s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// stop ends every process, the last started first.
+func (s *stage) stop() {
+	for i := len(s.processes) - 1; i >= 0; i-- {
+		s.processes[i].stop()
+	}
+	_ = os.RemoveAll(s.dir)
+}
+
+func (s *stage) start(ctx context.Context, name, program string, args ...string) (host string, err error) {
+	p, err := start(ctx, name, program, args...)
+	if err != nil {
+		return "", err
+	}
+	s.processes = append(s.processes, p)
+	return p.host, nil
+}
+
+// serveWeir starts a gateway with the servers and whatever else is in the
+// configuration; everything else is as a user finds it.
+func (s *stage) serveWeir(ctx context.Context, name string, config map[string]any) (host string, err error) {
+	config["listen"] = "127.0.0.1:0"
+	text, err := json.MarshalIndent(config, "", "  ") // which is YAML, too
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(s.dir, name+".yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return "", err
+	}
+	return s.start(ctx, "weir ("+name+")", s.weir, "serve", "--config", file)
+}
+
+// startSystems starts what load needs beside the upstream.
+func (s *stage) startSystems(ctx context.Context) error {
+	servers := func() map[string]any {
+		return map[string]any{
+			legacyName: map[string]any{"type": "http", "url": s.url(legacyName)},
+			modernName: map[string]any{"type": "http", "url": s.url(modernName)},
+		}
+	}
+	var err error
+	if s.proxy, err = s.start(ctx, "the reverse proxy", s.self, "proxy", "http://"+s.upstream); err != nil {
+		return err
+	}
+	if s.gateway, err = s.serveWeir(ctx, "gateway", map[string]any{"mcpServers": servers()}); err != nil {
+		return err
+	}
+	s.open, err = s.serveWeir(ctx, "open", map[string]any{"mcpServers": servers(), "firewall": map[string]any{"threshold_chars": openThreshold}})
+	return err
+}
+
+// url is where the upstream is the server of this name.
+func (s *stage) url(name string) string { return "http://" + s.upstream + "/" + name + "/mcp" }
+
+// toolIDs are the ids that weir gives to the tools of a server of this name, in
+// the order of toolDefs.
+func toolIDs(server string) []string {
+	c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: server, Namespace: server, Tools: toolDefs()})
+	byName := map[string]string{}
+	for _, e := range c.Entries() {
+		byName[e.RawName] = e.ID
+	}
+	ids := make([]string, toolsPerUpstream)
+	for n := range ids {
+		ids[n] = byName[toolName(n)]
+	}
+	return ids
+}
