@@ -28,18 +28,18 @@ type serverStream struct {
 	id        string // "g" for a session's own, "c1", "c2", … for those of calls
 	maxEvents int
 	maxBytes  int
-	budgets   [2]*budget         // the session's and the server's; what is sent is kept within them
-	abandon   func(reason error) // cancels the calls whose stream it is; nil for a session's own
+	budgets   [2]*budget // the session's and the server's; what is sent is kept within them
 
-	mu      sync.Mutex    // guards below
-	events  []serverEvent // ascending by seq
-	last    int64         // seq of the newest event there was
-	cursor  int64         // seq of the newest event handed to a connection
-	bytes   int           // of events
-	unsent  int           // bytes of those past the cursor
-	ended   bool          // no event will follow
-	conn    *serverConn   // nil while no connection carries the stream
-	lastOff time.Time     // when conn became nil
+	mu      sync.Mutex         // guards below
+	events  []serverEvent      // ascending by seq
+	last    int64              // seq of the newest event there was
+	cursor  int64              // seq of the newest event handed to a connection
+	bytes   int                // of events
+	unsent  int                // bytes of those past the cursor
+	ended   bool               // no event will follow
+	conn    *serverConn        // nil while no connection carries the stream
+	abandon func(reason error) // cancels the calls whose stream it is, while they run
+	lastOff time.Time          // when conn became nil
 	room    chan struct{}
 	stalled bool // a wait for room was in vain and nothing was sent since
 	dropped int  // notifications that did not fit
@@ -358,6 +358,24 @@ func (s *serverStream) expire(d time.Duration, f func()) {
 		s.expiry.Stop()
 	}
 	s.expiry = time.AfterFunc(d, f)
+}
+
+// answered says that the calls whose stream it is have returned, and lets go of
+// them and of all that they hold.
+func (s *serverStream) answered() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.abandon = nil
+}
+
+// cancelCalls cancels the calls whose stream it is, where they still run.
+func (s *serverStream) cancelCalls(reason error) {
+	s.mu.Lock()
+	abandon := s.abandon
+	s.mu.Unlock()
+	if abandon != nil {
+		abandon(reason)
+	}
 }
 
 // discard forgets all events. The stream must not be used afterwards but by

@@ -509,3 +509,43 @@ func TestServerNewlinesInMessages(t *testing.T) {
 		}
 	})
 }
+
+// A handshake that takes its time becomes a stream, whose headers have the
+// session's id all the same.
+func TestServerSlowHandshake(t *testing.T) {
+	slow := mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+		time.Sleep(3 * time.Second)
+		return json.RawMessage(`{"protocolVersion":"2025-11-25"}`), nil
+	})
+	inBubble(t, streamable.ServerOptions{Handler: slow}, func(t *testing.T, a *agent) {
+		a.initialize(mcp.V20251125)
+		if a.session == "" {
+			t.Fatal("no session id")
+		}
+		// The version is that of the result where no handler has set it.
+		if status, body := a.ask(`[` + callOf(1, "x") + `]`); status != 400 {
+			t.Errorf("a batch in 2025-11-25: %d %s", status, body)
+		}
+	})
+}
+
+// A large result is written whole, whatever its way.
+func TestServerLargeResults(t *testing.T) {
+	large := json.RawMessage(`"` + strings.Repeat("x", 3<<20) + `"`)
+	tools := map[string]toolFunc{
+		"json": func(context.Context, *mcp.Request) (json.RawMessage, error) { return large, nil },
+		"sse": func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+			return large, r.Peer.Notify(ctx, "notifications/message", nil)
+		},
+	}
+	inBubble(t, streamable.ServerOptions{Handler: serverOf(tools)}, func(t *testing.T, a *agent) {
+		a.initialize(mcp.V20251125)
+		want := `{"jsonrpc":"2.0","id":1,"result":` + string(large) + `}`
+		if status, body := a.ask(callOf(1, "json")); status != 200 || body != want {
+			t.Errorf("as JSON: %d, %d bytes, want %d", status, len(body), len(want))
+		}
+		if status, body := a.ask(callOf(1, "sse")); status != 200 || !strings.HasSuffix(body, "data: "+want+"\n\n") {
+			t.Errorf("as a stream: %d, %d bytes", status, len(body))
+		}
+	})
+}

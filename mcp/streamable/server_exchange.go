@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -113,7 +114,7 @@ func (x *exchange) run() {
 		silence.Stop()
 	}
 	x.mu.Lock()
-	pumped, watch, lost := x.pumped, x.watch, x.lost
+	st, pumped, watch, lost := x.stream, x.pumped, x.watch, x.lost
 	x.watch, x.written = nil, true
 	x.mu.Unlock()
 	if watch != nil {
@@ -122,7 +123,8 @@ func (x *exchange) run() {
 	if lost != nil {
 		lost.Stop()
 	}
-	if pumped != nil {
+	if st != nil {
+		st.answered()
 		<-pumped
 	}
 }
@@ -219,9 +221,15 @@ func (x *exchange) answer(c *serverCall, result json.RawMessage, err error) {
 		status = x.status(c, wire, err)
 	}
 	buf := getBuffer()
-	*buf = appendResponse((*buf)[:0], c.req.ID, result, wire)
-	x.writeJSON(status, *buf)
-	putBuffer(buf)
+	defer putBuffer(buf)
+	if wire != nil || len(result) <= maxPooled {
+		*buf = appendResponse((*buf)[:0], c.req.ID, result, wire)
+		x.writeJSON(status, *buf)
+		return
+	}
+	// A large result is not copied once more.
+	*buf = append(append(append((*buf)[:0], `{"jsonrpc":"2.0","id":`...), c.req.ID...), `,"result":`...)
+	x.writeJSON(status, *buf, result, []byte{'}'})
 }
 
 func appendResponse(dst []byte, id jsonrpc.ID, result []byte, err *jsonrpc.Error) []byte {
@@ -263,29 +271,58 @@ var (
 // is smaller fits the socket's buffer.
 const largeResponse = 64 << 10
 
-// writeJSON writes the whole response. It is called under mu.
-func (x *exchange) writeJSON(status int, body []byte) {
+// writeJSON writes the whole response, which is given in parts. It is called
+// under mu.
+func (x *exchange) writeJSON(status int, parts ...[]byte) {
 	if x.written {
 		return
 	}
 	x.written = true
+	size := 0
+	for _, p := range parts {
+		size += len(p)
+	}
 	h := x.w.Header()
 	h["Content-Type"] = valueJSON
 	if x.hello {
 		h[HeaderSession] = []string{x.sess.mcp.ID()}
 	}
-	if len(body) > 2048 { // net/http counts smaller ones itself
-		h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	}
-	if len(body) >= largeResponse {
-		rc := http.NewResponseController(x.w)
-		_ = rc.SetWriteDeadline(time.Now().Add(x.srv.o.WriteTimeout))
-		defer func() { _ = rc.SetWriteDeadline(time.Time{}) }()
+	if size > 2048 { // net/http counts smaller ones itself
+		h["Content-Length"] = []string{strconv.Itoa(size)}
 	}
 	if status != http.StatusOK {
 		x.w.WriteHeader(status)
 	}
-	_, _ = x.w.Write(body) // a client that is gone needs no answer
+	if size < largeResponse {
+		for _, p := range parts {
+			_, _ = x.w.Write(p) // a client that is gone needs no answer
+		}
+		return
+	}
+	rc := http.NewResponseController(x.w)
+	defer func() { _ = rc.SetWriteDeadline(time.Time{}) }()
+	for _, p := range parts {
+		if writeInTime(x.w, rc, p, x.srv.o.WriteTimeout) != nil {
+			return
+		}
+	}
+}
+
+// maxWrite is what a client must read within one write timeout.
+const maxWrite = 1 << 20
+
+// writeInTime writes p, and fails where the client reads too slowly.
+func writeInTime(w io.Writer, rc *http.ResponseController, p []byte, timeout time.Duration) error {
+	for {
+		_ = rc.SetWriteDeadline(time.Now().Add(timeout))
+		n := min(len(p), maxWrite)
+		if _, err := w.Write(p[:n]); err != nil {
+			return err
+		}
+		if p = p[n:]; len(p) == 0 {
+			return nil
+		}
+	}
 }
 
 // hurry makes sure that a response which is written now cannot hang.

@@ -348,7 +348,7 @@ func (s *serverSession) letGo(st *serverStream, c *serverConn) {
 	kept := !s.closed && s.streams[st.id] == st
 	s.mu.Unlock()
 	if !kept {
-		st.abandon(errGone)
+		st.cancelCalls(errGone)
 		s.warnDropped(st)
 		return
 	}
@@ -357,7 +357,7 @@ func (s *serverSession) letGo(st *serverStream, c *serverConn) {
 		s.mu.Lock()
 		delete(s.streams, st.id)
 		s.mu.Unlock()
-		st.abandon(mcp.Errorf(mcp.KindCancelled, "the client went away and did not come back within %v", window))
+		st.cancelCalls(mcp.Errorf(mcp.KindCancelled, "the client went away and did not come back within %v", window))
 		s.warnDropped(st)
 	})
 }

@@ -89,8 +89,7 @@ func (o *eventWriter) pump(ctx context.Context, c *serverConn) {
 
 // flush writes what is buffered and reports whether the client is still there.
 func (o *eventWriter) flush() bool {
-	_ = o.rc.SetWriteDeadline(time.Now().Add(o.timeout))
-	_, err := o.w.Write(o.buf)
+	err := writeInTime(o.w, o.rc, o.buf, o.timeout)
 	if cap(o.buf) > 2*maxTakeBytes {
 		o.buf = nil
 	}

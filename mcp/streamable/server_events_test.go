@@ -1,0 +1,202 @@
+package streamable
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func storeOf(maxEvents, maxBytes int, session, total int64) *serverStream {
+	return &serverStream{id: "c1", maxEvents: maxEvents, maxBytes: maxBytes, budgets: [2]*budget{{max: session}, {max: total}}}
+}
+
+// contents shows what a stream keeps: sent events, a bar, those not sent.
+func contents(s *serverStream) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for i, ev := range s.events {
+		if i == s.firstUnsent() {
+			out = append(out, "|")
+		}
+		out = append(out, fmt.Sprintf("%d:%s", ev.seq, ev.data))
+	}
+	return strings.Join(out, " ")
+}
+
+// checkAccount compares the counters with what is kept.
+func checkAccount(t *testing.T, s *serverStream) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, unsent := 0, 0
+	for i, ev := range s.events {
+		all += len(ev.data)
+		if i >= s.firstUnsent() {
+			unsent += len(ev.data)
+		}
+	}
+	if s.bytes != all || s.unsent != unsent || s.budgets[0].used.Load() != int64(all) || s.budgets[1].used.Load() != int64(all) {
+		t.Errorf("counted %d bytes, %d unsent, budgets %d and %d; there are %d and %d",
+			s.bytes, s.unsent, s.budgets[0].used.Load(), s.budgets[1].used.Load(), all, unsent)
+	}
+}
+
+func TestServerStreamBounds(t *testing.T) {
+	ctx := context.Background()
+	const big = 1 << 20
+	tests := []struct {
+		name  string
+		store *serverStream
+		do    func(s *serverStream)
+		want  string
+	}{
+		{"sent events are forgotten first", storeOf(3, big, big, big), func(s *serverStream) {
+			c, _ := s.attach(-1)
+			s.push([]byte("a"))
+			s.push([]byte("b"))
+			s.take(c, nil)
+			s.detach(c)
+			s.push([]byte("c"))
+			s.push([]byte("d"))
+		}, "2:b | 3:c 4:d"},
+		{"then the oldest notification", storeOf(2, big, big, big), func(s *serverStream) {
+			s.push([]byte("keep"))
+			s.notify(ctx, eventNotice, []byte("n1"))
+			s.notify(ctx, eventNotice, []byte("n2"))
+			s.notify(ctx, eventNotice, []byte("n3"))
+		}, "| 1:keep 4:n3"},
+		{"requests and responses always fit", storeOf(2, 3, 3, 3), func(s *serverStream) {
+			for _, d := range []string{"aaaa", "bbbb", "cccc"} {
+				s.push([]byte(d))
+			}
+			s.notify(ctx, eventNotice, []byte("n"))
+		}, "| 1:aaaa 2:bbbb 3:cccc"},
+		{"bytes count", storeOf(9, 4, big, big), func(s *serverStream) {
+			s.notify(ctx, eventNotice, []byte("aaa"))
+			s.notify(ctx, eventNotice, []byte("bbb"))
+		}, "| 2:bbb"},
+		{"the session's budget empties what was sent", storeOf(9, big, 3, big), func(s *serverStream) {
+			c, _ := s.attach(-1)
+			s.push([]byte("aa"))
+			s.take(c, nil)
+			s.push([]byte("bb"))
+		}, "| 2:bb"},
+		{"nobody reads and memory is short", storeOf(9, big, big, 3), func(s *serverStream) {
+			s.notify(ctx, eventNotice, []byte("aa"))
+			s.notify(ctx, eventNotice, []byte("bb"))
+		}, "| 2:bb"},
+		{"a large response goes once it was sent", storeOf(9, 3, big, big), func(s *serverStream) {
+			c, _ := s.attach(-1)
+			s.push([]byte("response"))
+			s.take(c, nil)
+		}, ""},
+		{"the same change twice", storeOf(9, big, big, big), func(s *serverStream) {
+			s.notify(ctx, eventChanged, []byte("tools"))
+			s.notify(ctx, eventChanged, []byte("prompts"))
+			s.notify(ctx, eventChanged, []byte("tools"))
+		}, "| 1:tools 2:prompts"},
+		{"a change after it was told", storeOf(9, big, big, big), func(s *serverStream) {
+			c, _ := s.attach(-1)
+			s.notify(ctx, eventChanged, []byte("tools"))
+			s.take(c, nil)
+			s.notify(ctx, eventChanged, []byte("tools"))
+		}, "1:tools | 2:tools"},
+		{"progress of a full stream, by token", storeOf(2, big, big, big), func(s *serverStream) {
+			for i, token := range []string{"1", "2", "1", "1", "2"} {
+				s.notify(ctx, eventProgress, fmt.Appendf(nil, `{"params":{"progressToken":%s,"p":%d}}`, token, i))
+			}
+		}, `| 4:{"params":{"progressToken":1,"p":3}} 5:{"params":{"progressToken":2,"p":4}}`},
+		{"what was not written is taken again", storeOf(9, big, big, big), func(s *serverStream) {
+			c, _ := s.attach(-1)
+			s.push([]byte("a"))
+			s.push([]byte("b"))
+			evs, _ := s.take(c, nil)
+			s.untake(c, evs[1:])
+		}, "1:a | 2:b"},
+		{"nothing follows the end", storeOf(9, big, big, big), func(s *serverStream) {
+			s.push([]byte("a"))
+			s.end()
+			s.push([]byte("b"))
+		}, "| 1:a"},
+		{"discarded", storeOf(9, big, big, big), func(s *serverStream) {
+			s.push([]byte("a"))
+			s.discard()
+			s.push([]byte("b"))
+		}, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.do(test.store)
+			if got := contents(test.store); got != test.want {
+				t.Errorf("kept %s, want %s", got, test.want)
+			}
+			checkAccount(t, test.store)
+		})
+	}
+}
+
+// Once a wait for room was in vain, nobody waits again before something is
+// sent.
+func TestServerStreamWaitsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storeOf(1, 1<<20, 1<<20, 1<<20)
+		c, _ := s.attach(-1)
+		ctx := context.Background()
+		s.notify(ctx, eventNotice, []byte("a"))
+		took := func(data string) time.Duration {
+			began := time.Now()
+			s.notify(ctx, eventNotice, []byte(data))
+			return time.Since(began)
+		}
+		if d := took("b"); d != maxWait {
+			t.Errorf("the first that did not fit waited %v, want %v", d, maxWait)
+		}
+		if d := took("c"); d != 0 {
+			t.Errorf("the next waited %v", d)
+		}
+		s.take(c, nil)
+		s.notify(ctx, eventNotice, []byte("d"))
+		time.AfterFunc(maxWait/2, func() { s.take(c, nil) })
+		if d := took("e"); d != maxWait/2 {
+			t.Errorf("with a client that catches up, it waited %v, want %v", d, maxWait/2)
+		}
+		if s.dropped != 2 {
+			t.Errorf("%d dropped, want 2", s.dropped)
+		}
+		checkAccount(t, s)
+	})
+}
+
+func TestServerEventIDs(t *testing.T) {
+	tests := []struct {
+		id     string
+		stream string
+		seq    int64
+		ok     bool
+	}{
+		{"c1_0", "c1", 0, true},
+		{"g_9223372036854775807", "g", 9223372036854775807, true},
+		{"c1_-1", "", 0, false},
+		{"c1_", "", 0, false},
+		{"_1", "", 0, false},
+		{"c1", "", 0, false},
+		{"", "", 0, false},
+		{"c1_9223372036854775808", "", 0, false},
+		{strings.Repeat("c", 70) + "_1", "", 0, false},
+	}
+	for _, test := range tests {
+		stream, seq, ok := parseEventID(test.id)
+		if ok != test.ok || ok && (stream != test.stream || seq != test.seq) {
+			t.Errorf("%q: %q, %d, %v", test.id, stream, seq, ok)
+		}
+		if ok {
+			if got := (&serverStream{id: stream}).eventID(seq); got != test.id {
+				t.Errorf("%q comes back as %q", test.id, got)
+			}
+		}
+	}
+}
