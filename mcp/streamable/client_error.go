@@ -87,6 +87,10 @@ func (c *Client) refused(resp *http.Response, out outgoing, id jsonrpc.ID) (resu
 		return fail(mcp.KindUpstreamUnavailable, "answered %s with %s instead of a response", out.method, told)
 	}
 	status.refused = true
+	switch resp.StatusCode {
+	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+		return fail(mcp.KindInvalidRequest, "does not take this %s (%s), without saying why in JSON-RPC", out.method, told)
+	}
 	return fail(mcp.KindUpstreamUnavailable, "does not take %s (%s): check that the url is that of its MCP endpoint", out.method, told)
 }
 
@@ -158,7 +162,7 @@ func (c *Client) transportError(err error) error {
 		what = "cannot be found: its host name has no address"
 	case errors.As(err, &cert), errors.As(err, &unknown):
 		what = "has a TLS certificate that is not trusted"
-	case errors.As(err, &record):
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		what = "does not speak TLS: the url should begin with http:"
 	case errors.As(err, &op) && op.Op == "dial":
 		switch {
