@@ -25,5 +25,10 @@
 // unsplit word is kept beside its parts. Scripts without spaces are indexed by pairs of characters. A document that
 // shares no word with the query and no word similar to one of the query's is not returned, however many are asked for.
 //
+// # Embeddings
+//
+// With an [Embedder] in [Options], [Index.Embed] gives documents vectors and [Index.SearchContext] adds their cosine with the
+// query's to the sum above. Without one, and whenever it fails, nothing changes. Sub-package embedding has one over HTTP.
+//
 // Sub-package eval measures all this on sets of queries with known answers.
 package search

@@ -31,8 +31,12 @@ type Hit struct {
 	Score float64
 }
 
-// Options configures an Index. The zero value is the ranking the package was measured with.
+// Options configures an Index. The zero value is the ranking the package was measured with: lexical, without a network.
 type Options struct {
+	// Embedder, if not nil, lets [Index.Embed] and [Index.SearchContext] rank by meaning too. With and Search never
+	// call it.
+	Embedder Embedder
+
 	tuning *tuning // nil: defaultTuning
 }
 
@@ -40,6 +44,7 @@ type Options struct {
 // The zero value is not usable; see [New].
 type Index struct {
 	tuning   *tuning
+	embedder Embedder   // nil: lexical only
 	segments []*segment // by upstream, each of another
 	once     sync.Once  // makes view
 	view     *view
@@ -51,7 +56,7 @@ func New(o Options) *Index {
 	if t == nil {
 		t = defaultTuning()
 	}
-	return &Index{tuning: t}
+	return &Index{tuning: t, embedder: o.Embedder}
 }
 
 // With returns an index in which docs are the documents of upstream, in place of any it had. The receiver and the
@@ -64,12 +69,18 @@ func (ix *Index) With(upstream string, docs []Doc) *Index {
 	s := newSegment(ix.tuning, upstream, docs)
 	segments := slices.Clone(ix.segments)
 	at, found := ix.find(upstream)
+	if ix.embedder != nil {
+		s.passages = newPassages(docs)
+	}
 	if found {
+		if ix.embedder != nil {
+			s.keep(segments[at])
+		}
 		segments[at] = s
 	} else {
 		segments = slices.Insert(segments, at, s)
 	}
-	return &Index{tuning: ix.tuning, segments: segments}
+	return &Index{tuning: ix.tuning, embedder: ix.embedder, segments: segments}
 }
 
 // Without returns an index that lacks upstream's documents: the receiver itself if it has none.
@@ -78,7 +89,7 @@ func (ix *Index) Without(upstream string) *Index {
 	if !found {
 		return ix
 	}
-	return &Index{tuning: ix.tuning, segments: slices.Delete(slices.Clone(ix.segments), at, at+1)}
+	return &Index{tuning: ix.tuning, embedder: ix.embedder, segments: slices.Delete(slices.Clone(ix.segments), at, at+1)}
 }
 
 func (ix *Index) find(upstream string) (at int, found bool) {
@@ -107,5 +118,5 @@ func (ix *Index) Prepare() {
 // Only the first 8 KiB and the first 96 distinct words of a query count.
 func (ix *Index) Search(query string, k int) []Hit {
 	ix.Prepare()
-	return ix.view.search(query, k)
+	return ix.view.search(query, nil, k)
 }

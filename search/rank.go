@@ -56,21 +56,24 @@ func newScratch(v *view) *scratch {
 	return s
 }
 
-// search ranks all documents for the query and returns the best k.
-func (v *view) search(query string, k int) []Hit {
+// search ranks all documents for the query and returns the best k. vector is the query's, or nil.
+func (v *view) search(query string, vector []float32, k int) []Hit {
 	if k <= 0 || v.docs == 0 {
 		return nil
 	}
 	s := v.scratch.Get().(*scratch)
 	defer v.scratch.Put(s)
 	s.parse(query)
-	if len(s.words) == 0 {
+	if len(s.words) == 0 && vector == nil {
 		return nil
 	}
 	s.weigh()
 	s.spread()
 	s.accumulate()
 	top := s.fuse()
+	if vector != nil {
+		s.meaning(vector)
+	}
 	s.prior()
 	s.pick(max(k, shortlist))
 	s.named()
@@ -222,7 +225,7 @@ func (s *scratch) neighbours(top float32) {
 	if top == 0 {
 		return
 	}
-	for i := range len(s.words) - 1 {
+	for i := range max(0, len(s.words)-1) {
 		a, b := s.words[i].stem, s.words[i+1].stem
 		ia, oka := s.v.dict[string(a)]
 		ib, okb := s.v.dict[string(b)]

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"crypto/sha256"
 	"slices"
 	"strings"
 )
@@ -46,6 +47,9 @@ type segment struct {
 	pairEnds []uint32 // the pairs of document d end at pairEnds[d]
 	names    []uint32 // distinct stems of each document's name, as numbers of terms; stop words are not among them
 	nameEnds []uint32 // the stems of document d's name end at nameEnds[d]
+
+	passages *passages                       // nil without an Embedder
+	known    map[[sha256.Size]byte][]float32 // vectors of the segment that this one replaced, until it is embedded
 }
 
 // df is the number of the segment's documents that hold its term i.

@@ -18,6 +18,7 @@ type tuning struct {
 	named    float32 // of the share of a document's name that the query asks for
 	grams    float32 // of the character n-gram cosine, beside 1 for BM25F
 	cover    float32 // share of a term's n-gram mass the query must hold for the term to count
+	meaning  float32 // of the cosine of embeddings, where there is an Embedder
 	server   float32 // of the server prior
 	siblings int     // how many of a server's best tools make its prior
 }
@@ -42,6 +43,7 @@ func defaultTuning() *tuning {
 		named:    .12,
 		grams:    .5,
 		cover:    .3,
+		meaning:  1.5,
 		server:   .3,
 		siblings: 2,
 	}

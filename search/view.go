@@ -2,6 +2,7 @@ package search
 
 import (
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -21,6 +22,7 @@ type view struct {
 	server   []uint32  // per document
 	servers  int
 	docs     int
+	embedded bool      // every document has a vector
 	scratch  sync.Pool // of *scratch made for this view
 }
 
@@ -67,6 +69,9 @@ func newView(t *tuning, segments []*segment) *view {
 	v.grams = newGramIndex(terms, df, v.docs)
 	v.measure(numbers)
 	v.group()
+	v.embedded = len(segments) > 0 && !slices.ContainsFunc(segments, func(s *segment) bool {
+		return s.passages == nil || s.passages.vectors == nil
+	})
 	v.scratch.New = func() any { return newScratch(v) }
 	return v
 }

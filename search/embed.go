@@ -1,0 +1,225 @@
+package search
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Embedder turns texts into vectors: one per text, in the order of the texts, all of one length, of any norm. The texts are
+// the caller's and must not be kept. It may be called concurrently.
+type Embedder interface {
+	Embed(ctx context.Context, texts []string) ([][]float32, error)
+}
+
+// ErrEmbedding says that an [Embedder] failed or answered what cannot be vectors of the texts.
+var ErrEmbedding = errors.New("embedding failed")
+
+const (
+	embedBatch = 64      // texts of one call
+	embedText  = 2 << 10 // bytes of a document's text that are embedded
+)
+
+// vectors are the unit vectors of a segment's documents, one after the other.
+type vectors struct {
+	dim  int
+	flat []float32
+}
+
+func (v *vectors) of(d int) []float32 { return v.flat[d*v.dim : (d+1)*v.dim] }
+
+// passages is what a segment keeps for an Embedder.
+type passages struct {
+	texts   []string // until they are embedded
+	digests [][sha256.Size]byte
+	vectors *vectors // nil until then
+}
+
+func newPassages(docs []Doc) *passages {
+	p := &passages{texts: make([]string, len(docs)), digests: make([][sha256.Size]byte, len(docs))}
+	for i, d := range docs {
+		title := d.Title
+		if title == "" {
+			title = d.Name
+		}
+		p.texts[i] = strings.Clone(cut(fmt.Sprintf("%s: %s. %s", d.Server, title, d.Description), embedText))
+		p.digests[i] = sha256.Sum256([]byte(p.texts[i]))
+	}
+	return p
+}
+
+// keep remembers the vectors of old for the documents whose text is the same. An old segment that was not embedded yet
+// passes on what it had been given.
+func (s *segment) keep(old *segment) {
+	s.known = map[[sha256.Size]byte][]float32{}
+	wanted := map[[sha256.Size]byte]bool{}
+	for _, d := range s.passages.digests {
+		wanted[d] = true
+	}
+	for d, v := range old.known {
+		if wanted[d] {
+			s.known[d] = v
+		}
+	}
+	if old.passages.vectors == nil {
+		return
+	}
+	for i, d := range old.passages.digests {
+		if wanted[d] {
+			s.known[d] = slices.Clone(old.passages.vectors.of(i))
+		}
+	}
+}
+
+// Embed returns an index whose documents all have vectors, for [Index.SearchContext]. Only texts are embedded that
+// have none yet: With keeps the vectors of documents whose text did not change. Without an Embedder in [Options], or with
+// nothing to do, it returns the receiver. On an error, which wraps [ErrEmbedding] or is ctx's, it returns the receiver too:
+// what has no vector is still found by its words.
+func (ix *Index) Embed(ctx context.Context) (*Index, error) {
+	if ix.embedder == nil {
+		return ix, nil
+	}
+	out := &Index{tuning: ix.tuning, embedder: ix.embedder, segments: slices.Clone(ix.segments)}
+	changed := false
+	for i, s := range out.segments {
+		if s.passages.vectors != nil {
+			continue
+		}
+		v, err := embedPassages(ctx, ix.embedder, s.passages, s.known)
+		if err != nil {
+			return ix, fmt.Errorf("embed the documents of %q: %w", s.upstream, err)
+		}
+		done := *s
+		done.known = nil
+		done.passages = &passages{digests: s.passages.digests, vectors: v}
+		out.segments[i] = &done
+		changed = true
+	}
+	if !changed {
+		return ix, nil
+	}
+	dim := out.segments[0].passages.vectors.dim
+	for _, s := range out.segments {
+		if got := s.passages.vectors.dim; got != dim {
+			return ix, fmt.Errorf("%w: %q has vectors of %d numbers and %q of %d", ErrEmbedding,
+				out.segments[0].upstream, dim, s.upstream, got)
+		}
+	}
+	return out, nil
+}
+
+func embedPassages(ctx context.Context, e Embedder, p *passages, known map[[sha256.Size]byte][]float32) (*vectors, error) {
+	rows := make([][]float32, len(p.texts))
+	var missing []int
+	for i, d := range p.digests {
+		if rows[i] = known[d]; rows[i] == nil {
+			missing = append(missing, i)
+		}
+	}
+	for batch := range slices.Chunk(missing, embedBatch) {
+		texts := make([]string, len(batch))
+		for i, at := range batch {
+			texts[i] = p.texts[at]
+		}
+		got, err := embed(ctx, e, texts)
+		if err != nil {
+			return nil, err
+		}
+		for i, at := range batch {
+			rows[at] = got[i]
+		}
+	}
+	v := &vectors{dim: len(rows[0])}
+	v.flat = make([]float32, 0, len(rows)*v.dim)
+	for _, row := range rows {
+		if len(row) != v.dim {
+			return nil, fmt.Errorf("%w: vectors of %d and of %d numbers", ErrEmbedding, v.dim, len(row))
+		}
+		v.flat = append(v.flat, row...)
+	}
+	return v, nil
+}
+
+// embed calls e and brings its answer to unit vectors, in memory of our own.
+func embed(ctx context.Context, e Embedder, texts []string) ([][]float32, error) {
+	got, err := e.Embed(ctx, texts)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("%w: %w", ErrEmbedding, err)
+	}
+	if len(got) != len(texts) {
+		return nil, fmt.Errorf("%w: %d vectors for %d texts", ErrEmbedding, len(got), len(texts))
+	}
+	out := make([][]float32, len(got))
+	for i, row := range got {
+		sum := 0.0
+		for _, x := range row {
+			sum += float64(x) * float64(x)
+		}
+		if !(sum > 0) || math.IsInf(sum, 0) {
+			return nil, fmt.Errorf("%w: a vector of %d numbers has no direction", ErrEmbedding, len(row))
+		}
+		unit := float32(1 / math.Sqrt(sum))
+		out[i] = make([]float32, len(row))
+		for j, x := range row {
+			out[i][j] = x * unit
+		}
+	}
+	return out, nil
+}
+
+// SearchContext is [Index.Search] with the Embedder's opinion fused in, where there is one and [Index.Embed] has been
+// called. If the query cannot be embedded it returns the hits of Search together with the error: a caller may log the one
+// and use the other. ctx bounds the Embedder's call.
+func (ix *Index) SearchContext(ctx context.Context, query string, k int) ([]Hit, error) {
+	ix.Prepare()
+	if ix.embedder == nil || k <= 0 || !ix.view.embedded || strings.TrimSpace(query) == "" {
+		return ix.view.search(query, nil, k), nil
+	}
+	rows, err := embed(ctx, ix.embedder, []string{cut(query, maxQuery)})
+	if err == nil && len(rows[0]) != ix.view.segments[0].passages.vectors.dim {
+		err = fmt.Errorf("%w: the query's vector has %d numbers, those of documents %d", ErrEmbedding, len(rows[0]),
+			ix.view.segments[0].passages.vectors.dim)
+	}
+	if err != nil {
+		return ix.view.search(query, nil, k), fmt.Errorf("embed a query: %w", err)
+	}
+	return ix.view.search(query, rows[0], k), nil
+}
+
+// meaning adds the cosines with the query's vector to total: nothing for a document at the mean of all, full weight for
+// the best. Beside documents that share words with the query only the best of the others take part.
+func (s *scratch) meaning(query []float32) {
+	cosines := make([]float32, s.v.docs)
+	var sum, best float64
+	for i, seg := range s.v.segments {
+		for d := range seg.ids {
+			x := float32(0)
+			for j, y := range seg.passages.vectors.of(d) {
+				x += y * query[j]
+			}
+			cosines[s.v.base[i]+d] = x
+			sum += float64(x)
+			best = max(best, float64(x))
+		}
+	}
+	mean := sum / float64(len(cosines))
+	if best <= mean {
+		return
+	}
+	sorted := slices.Clone(cosines)
+	slices.Sort(sorted)
+	floor := sorted[max(0, len(sorted)-shortlist)]
+	scale := float64(s.v.t.meaning) / (best - mean)
+	for d, x := range cosines {
+		if s.total[d] > 0 || x >= floor {
+			s.total[d] += float32(max(0, (float64(x)-mean)*scale))
+		}
+	}
+}
