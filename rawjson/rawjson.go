@@ -194,25 +194,79 @@ func skipNumber(data []byte, i int) (int, error) {
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
+
+	// After so many words, a string counts as long, and is looked through in
+	// pieces of so many bytes.
+	shortWords = 8
+	longPiece  = 1024
 )
 
-// skipString expects data[i] == '"'. Eight bytes are looked at together: a
-// byte stops the run when it is a quote, a backslash or a control character.
+// special has the high bit of a byte set where w has a quote, a backslash or a
+// control character; above the lowest such byte, others may be set as well.
+// Flipping the bit 2 puts the quote, 0x22, beside the control characters.
+func special(w uint64) uint64 {
+	slash := w ^ '\\'*ones
+	return ((w^2*ones-0x21*ones)&^w | (slash-ones)&^slash) & highs
+}
+
+// control is the same for control characters.
+func control(w uint64) uint64 { return (w - 0x20*ones) & ^w & highs }
+
+// skipPlain returns the index of the first byte at or after i that is a quote, a
+// backslash or a control character, or len(data). Eight bytes are looked at
+// together, and in a long string more: there the search for single bytes, which
+// uses the machine's vector instructions, is worth its start.
+func skipPlain(data []byte, i int) int {
+	for n := 0; n < shortWords && i+8 <= len(data); n++ {
+		if stop := special(binary.LittleEndian.Uint64(data[i:])); stop != 0 {
+			return i + bits.TrailingZeros64(stop)/8
+		}
+		i += 8
+	}
+	for i < len(data) {
+		piece := data[i:min(i+longPiece, len(data))]
+		whole := len(piece)
+		if n := bytes.IndexByte(piece, '"'); n >= 0 {
+			piece = piece[:n]
+		}
+		if n := bytes.IndexByte(piece, '\\'); n >= 0 {
+			piece = piece[:n]
+		}
+		if n := indexControl(piece); n >= 0 {
+			piece = piece[:n]
+		}
+		i += len(piece)
+		if len(piece) < whole {
+			return i
+		}
+	}
+	return i
+}
+
+func indexControl(data []byte) int {
+	rest := data
+	for len(rest) >= 32 {
+		a, b := binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint64(rest[8:])
+		c, d := binary.LittleEndian.Uint64(rest[16:]), binary.LittleEndian.Uint64(rest[24:])
+		if control(a)|control(b)|control(c)|control(d) != 0 {
+			break
+		}
+		rest = rest[32:]
+	}
+	for n, c := range rest {
+		if c < 0x20 {
+			return len(data) - len(rest) + n
+		}
+	}
+	return -1
+}
+
+// skipString expects data[i] == '"'.
 func skipString(data []byte, i int) (int, error) {
 	start := i
 	i++
 	for {
-		for i+8 <= len(data) {
-			w := binary.LittleEndian.Uint64(data[i:])
-			quote := w ^ ('"' * ones)
-			slash := w ^ ('\\' * ones)
-			stop := ((quote - ones) & ^quote) | ((slash - ones) & ^slash) | ((w - 0x20*ones) & ^w)
-			if stop &= highs; stop != 0 {
-				i += bits.TrailingZeros64(stop) / 8
-				break
-			}
-			i += 8
-		}
+		i = skipPlain(data, i)
 		if i >= len(data) {
 			return i, syntaxError(start, "the string is not closed")
 		}
@@ -221,9 +275,6 @@ func skipString(data []byte, i int) (int, error) {
 			return i + 1, nil
 		case c < 0x20:
 			return i, syntaxError(i, "a control character in a string")
-		case c != '\\':
-			i++
-			continue
 		}
 		if i+1 >= len(data) {
 			return i, syntaxError(start, "the string is not closed")

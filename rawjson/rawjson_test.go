@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestValid(t *testing.T) {
@@ -27,6 +28,34 @@ func TestValid(t *testing.T) {
 	deep := strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1)
 	if err := Valid([]byte(deep)); !errors.Is(err, ErrDepth) {
 		t.Errorf("deep nesting: %v", err)
+	}
+}
+
+// What ends a run of plain bytes is found wherever it stands, among short
+// strings and long ones, and nothing else ends one.
+func TestSkipPlain(t *testing.T) {
+	data := bytes.Repeat([]byte("é~ \x7f!#[]"), 300)
+	for at := range data {
+		old := data[at]
+		for _, c := range []byte{0, 1, 0x1f, '"', '\\'} {
+			data[at] = c
+			if got := skipPlain(data, 0); got != at {
+				t.Fatalf("%#x at %d was found at %d", c, at, got)
+			}
+			if from := max(0, at-7); skipPlain(data, from) != at {
+				t.Fatalf("%#x at %d was not found from %d", c, at, from)
+			}
+			data[at] = old
+		}
+	}
+	for c := range 256 {
+		want := 0
+		if c >= 0x20 && c != '"' && c != '\\' {
+			want = 24
+		}
+		if got := skipPlain(bytes.Repeat([]byte{byte(c)}, 24), 0); got != want {
+			t.Errorf("a run of %#x ends at %d", c, got)
+		}
 	}
 }
 
@@ -159,18 +188,26 @@ func ExampleFields() {
 }
 
 func BenchmarkValid(b *testing.B) {
-	in := []byte(`{"rows":[` + strings.Repeat(`{"id":12,"name":"a name of some length","ok":true,"x":[1.5,null]},`, 2000) + `{}]}`)
-	for name, f := range map[string]func() error{
-		"rawjson":       func() error { return Valid(in) },
-		"encoding-json": func() error { json.Valid(in); return nil },
+	for name, in := range map[string]string{
+		"rows":    `{"rows":[` + strings.Repeat(`{"id":12,"name":"a name of some length","ok":true,"x":[1.5,null]},`, 2000) + `{}]}`,
+		"text":    `{"text":"` + strings.Repeat("Words of a long text, one after the other. ", 2500) + `"}`,
+		"escapes": `{"text":"` + strings.Repeat(`{\"a\":\"some text in a document in a text\"},\n`, 2000) + `"}`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(in)))
+			data := []byte(in)
+			const rounds = 20
+			start := time.Now()
+			for range rounds {
+				json.Valid(data)
+			}
+			baseline := time.Since(start) / rounds
+			b.SetBytes(int64(len(data)))
 			for b.Loop() {
-				if err := f(); err != nil {
+				if err := Valid(data); err != nil {
 					b.Fatal(err)
 				}
 			}
+			b.ReportMetric(float64(baseline)*float64(b.N)/float64(b.Elapsed()), "x_baseline")
 		})
 	}
 }
