@@ -95,8 +95,8 @@ func (v *view) locate(numbers, counts []uint32) {
 	}
 }
 
-// measure computes the norms. N-grams that two terms of a document share are counted apart, which changes no ranking
-// that the development sets can tell and saves building every document's vector.
+// measure computes the norms. N-grams that two terms of a document share are counted apart, which moves means over
+// public sets by less than a third of a point, up or down, and saves building every document's vector.
 func (v *view) measure(numbers []uint32) {
 	v.norms = make([]float32, v.docs)
 	for i, s := range v.segments {
