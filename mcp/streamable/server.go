@@ -57,6 +57,10 @@ type ServerOptions struct {
 	// for resumption, of a session and of all.
 	MaxSessionBytes, MaxTotalBytes int64
 
+	// ErrorStatus chooses the HTTP status of a response that bears nothing but an
+	// error of the Handler, and may add to its headers. Zero, or nil, leaves it
+	// as the specification says: 200 but for a few errors of the modern era.
+	ErrorStatus func(err error, h http.Header) int
 	// Logger takes what goes wrong; nil discards it.
 	Logger *slog.Logger
 }
@@ -77,6 +81,8 @@ type Server struct {
 	o    ServerOptions
 	log  *slog.Logger
 	held budget // bytes of events of all streams
+
+	buffers sync.Pool // of *[]byte, for bodies and responses
 
 	mu         sync.Mutex // guards below
 	sessions   map[string]*serverSession

@@ -220,8 +220,8 @@ func (x *exchange) answer(c *serverCall, result json.RawMessage, err error) {
 	if wire != nil {
 		status = x.status(c, wire, err)
 	}
-	buf := getBuffer()
-	defer putBuffer(buf)
+	buf := x.srv.getBuffer()
+	defer x.srv.putBuffer(buf)
 	if wire != nil || len(result) <= maxPooled {
 		*buf = appendResponse((*buf)[:0], c.req.ID, result, wire)
 		x.writeJSON(status, *buf)
@@ -246,6 +246,11 @@ func (x *exchange) status(c *serverCall, wire *jsonrpc.Error, err error) int {
 	if c.refused {
 		k, _ := mcp.KindOf(err)
 		return k.Info().HTTP
+	}
+	if x.srv.o.ErrorStatus != nil {
+		if status := x.srv.o.ErrorStatus(err, x.w.Header()); status != 0 {
+			return status
+		}
 	}
 	if !mcp.IsModern(x.version) {
 		return http.StatusOK

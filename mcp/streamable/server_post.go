@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/guard"
@@ -22,13 +21,16 @@ const noticeTimeout = 30 * time.Second
 // to the garbage collector.
 const maxPooled = 1 << 20
 
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+func (s *Server) getBuffer() *[]byte {
+	if b, ok := s.buffers.Get().(*[]byte); ok {
+		return b
+	}
+	return new([]byte)
+}
 
-func getBuffer() *[]byte { return buffers.Get().(*[]byte) }
-
-func putBuffer(b *[]byte) {
+func (s *Server) putBuffer(b *[]byte) {
 	if cap(*b) <= maxPooled {
-		buffers.Put(b)
+		s.buffers.Put(b)
 	}
 }
 
@@ -84,11 +86,11 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request, closing bool)
 		guard.WriteError(w, http.StatusNotAcceptable, "", mcp.Errorf(mcp.KindInvalidRequest, "the Accept header must allow application/json and text/event-stream"))
 		return
 	}
-	buf := getBuffer()
+	buf := s.getBuffer()
 	body, err := guard.ReadBody(w, r, s.o.MaxBody, *buf)
 	*buf = body
 	// Handlers read the params, which are slices of the body, until they return.
-	defer putBuffer(buf)
+	defer s.putBuffer(buf)
 	if err != nil {
 		refuse(w, "", err)
 		return

@@ -1,11 +1,16 @@
 package streamable_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 	"github.com/weir-mcp/weir/rawjson"
 )
@@ -68,6 +73,46 @@ func TestServerHeaderRules(t *testing.T) {
 			}
 			if id := string(rawjson.Get(body, "id")); id != `"i"` {
 				t.Errorf("id = %s, want that of the request", id)
+			}
+		})
+	}
+}
+
+// Which errors of a handler are failures of HTTP, too.
+func TestServerErrorStatus(t *testing.T) {
+	tests := []struct {
+		name   string
+		err    error
+		modern int // legacy is 200 always
+		code   string
+	}{
+		{"header of a tool's param", mcp.Errorf(mcp.KindHeaderMismatch, "x"), 400, "-32020"},
+		{"missing capability", mcp.Errorf(mcp.KindMissingCapability, "x"), 400, "-32021"},
+		{"unsupported version", mcp.UnsupportedVersion("x"), 400, "-32022"},
+		{"unknown method", mcp.MethodNotFound("x"), 404, "-32601"},
+		{"what an upstream said", &jsonrpc.Error{Code: -32021, Message: "x"}, 400, "-32021"},
+		{"params", mcp.Errorf(mcp.KindInvalidParams, "x"), 200, "-32602"},
+		{"another error of an upstream", &jsonrpc.Error{Code: 42, Message: "x"}, 200, "42"},
+		{"overloaded upstream", mcp.Errorf(mcp.KindOverloaded, "x"), 200, "-32005"},
+		{"internal", fmt.Errorf("secret"), 200, "-32603"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			hs, _ := startServer(t, streamable.ServerOptions{Sessionless: true, Handler: mcp.HandlerFunc(func(context.Context, *mcp.Request) (json.RawMessage, error) {
+				return nil, test.err
+			})})
+			for _, legacy := range []bool{true, false} {
+				header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+				params, want := `{}`, 200
+				if !legacy {
+					header["Mcp-Protocol-Version"], header["Mcp-Method"] = []string{"2026-07-28"}, []string{"tools/list"}
+					params, want = "{"+modernMeta+"}", test.modern
+				}
+				resp := post(t, hs.URL, header, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":`+params+`}`)
+				body, _ := io.ReadAll(resp.Body)
+				if code := string(rawjson.GetPath(body, "error", "code")); resp.StatusCode != want || code != test.code || strings.Contains(string(body), "secret") {
+					t.Errorf("legacy %v: %d %s, want %d with code %s", legacy, resp.StatusCode, body, want, test.code)
+				}
 			}
 		})
 	}
