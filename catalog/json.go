@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -104,7 +105,9 @@ const (
 // and nil, numbers unrounded. It refuses numbers and nesting that would cost
 // whoever computes with them far more than their bytes.
 func decode(raw []byte, keys duplicates) (any, error) {
-	if !json.Valid(raw) {
+	if err := rawjson.Valid(raw); errors.Is(err, rawjson.ErrDepth) {
+		return nil, fmt.Errorf("nested deeper than %d levels", maxValueDepth)
+	} else if err != nil {
 		return nil, fmt.Errorf("not valid JSON")
 	}
 	return decodeValue(bytes.TrimSpace(raw), keys, 0)

