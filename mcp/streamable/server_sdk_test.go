@@ -176,6 +176,13 @@ func TestServerWithSDKClient(t *testing.T) {
 			} else if err != nil || got != "m-1" {
 				t.Errorf("ask: %q, %v", got, err)
 			}
+			if mcp.IsModern(version) { // the SDK subscribes by itself
+				select {
+				case <-changed:
+				case <-ctx.Done():
+					t.Error("no list_changed by subscriptions/listen")
+				}
+			}
 			short, cancelShort := context.WithTimeout(ctx, 50*time.Millisecond)
 			defer cancelShort()
 			if _, err := cs.CallTool(short, &sdk.CallToolParams{Name: "sleep"}); !errors.Is(err, context.DeadlineExceeded) {
