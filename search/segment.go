@@ -78,12 +78,18 @@ func part(all, ends []uint32, d int) []uint32 {
 // stemMark starts the dictionary entry of a stem, so that a stem never meets a raw token of the same letters.
 const stemMark = '\x01'
 
+// entry is a posting that has not been put to its term yet.
+type entry struct {
+	term uint32
+	posting
+}
+
 // builder gathers one segment.
 type builder struct {
 	t       *tuning
 	seg     *segment
 	ids     map[string]uint32
-	lists   [][]posting
+	log     []entry           // in the order of documents
 	counts  [][fields]float32 // of each term in the document at hand
 	touched []uint32          // terms of the document at hand
 	lengths [fields]float32
@@ -103,7 +109,14 @@ func newSegment(t *tuning, upstream string, docs []Doc) *segment {
 		pairEnds: make([]uint32, len(docs)),
 		nameEnds: make([]uint32, len(docs)),
 	}
-	b := &builder{t: t, seg: s, ids: map[string]uint32{}}
+	// A tool has about 60 distinct terms with its stems, of which a catalog's next tool brings 15 that are new.
+	fresh := min(15*len(docs), 20_000)
+	b := &builder{
+		t: t, seg: s,
+		ids:    make(map[string]uint32, fresh),
+		counts: make([][fields]float32, 0, fresh),
+		log:    make([]entry, 0, 60*len(docs)),
+	}
 	b.an.emit = b.token
 	servers := map[string]string{"": s.upstream}
 	for i, d := range docs {
@@ -125,12 +138,11 @@ func newSegment(t *tuning, upstream string, docs []Doc) *segment {
 // document's score, and so their rounding, the same whatever order the documents came in.
 func (b *builder) pack() {
 	s := b.seg
-	postings, letters := 0, 0
+	letters := 0
 	s.terms = make([]string, 0, len(b.ids))
-	for term, id := range b.ids {
+	for term := range b.ids {
 		s.terms = append(s.terms, term)
 		letters += len(term)
-		postings += len(b.lists[id])
 	}
 	slices.Sort(s.terms)
 	var all strings.Builder
@@ -139,15 +151,24 @@ func (b *builder) pack() {
 		all.WriteString(term)
 	}
 	rest := all.String()
-	s.starts = make([]uint32, 1, len(s.terms)+1)
-	s.postings = make([]posting, 0, postings)
 	order := make([]uint32, len(s.terms)) // place of each term by its number while building
 	for i, term := range s.terms {
-		id := b.ids[term]
-		order[id] = uint32(i)
+		order[b.ids[term]] = uint32(i)
 		s.terms[i], rest = rest[:len(term)], rest[len(term):]
-		s.postings = append(s.postings, b.lists[id]...)
-		s.starts = append(s.starts, uint32(len(s.postings)))
+	}
+	s.starts = make([]uint32, len(s.terms)+1)
+	for _, e := range b.log {
+		s.starts[order[e.term]+1]++
+	}
+	for i := range s.terms {
+		s.starts[i+1] += s.starts[i]
+	}
+	s.postings = make([]posting, len(b.log))
+	next := slices.Clone(s.starts)
+	for _, e := range b.log {
+		at := &next[order[e.term]]
+		s.postings[*at] = e.posting
+		*at++
 	}
 	s.pairs = slices.Clip(slices.Clone(s.pairs))
 	s.names = slices.Clip(slices.Clone(s.names))
@@ -197,7 +218,7 @@ func (b *builder) weigh(n uint32) {
 			tf += scale[f] * c
 		}
 		b.counts[id] = [fields]float32{}
-		b.lists[id] = append(b.lists[id], posting{n, tf / (b.t.k1 + tf)})
+		b.log = append(b.log, entry{id, posting{n, tf / (b.t.k1 + tf)}})
 	}
 	b.touched = b.touched[:0]
 	b.lengths = [fields]float32{}
@@ -237,7 +258,6 @@ func (b *builder) count(term []byte) uint32 {
 	if !ok {
 		id = uint32(len(b.ids))
 		b.ids[string(term)] = id
-		b.lists = append(b.lists, nil)
 		b.counts = append(b.counts, [fields]float32{})
 	}
 	c := &b.counts[id]
