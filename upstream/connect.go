@@ -1,0 +1,361 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/sse"
+	"github.com/weir-mcp/weir/mcp/stdio"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+// sharedCapabilities is what weir declares on a connection that sessions share:
+// what one of their clients may be able to answer.
+var sharedCapabilities = json.RawMessage(`{"roots":{},"sampling":{},"elicitation":{"form":{},"url":{}}}`)
+
+// greetingError is the error of a server that was there and did not take the
+// greeting: it may take that of the other era.
+type greetingError struct{ error }
+
+func (e greetingError) Unwrap() error { return e.error }
+
+// process is what is left of a program besides its streams.
+type process interface{ Kill() }
+
+// connect makes one attempt to get a connection. It ends when the slot does.
+func (u *Upstream) connect(s *slot, version string) (*link, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, u.opts.StartTimeout)
+	defer cancel()
+	var l *link
+	var err error
+	switch {
+	case u.cfg.URL != "" && u.program():
+		l, err = u.connectProgramAt(ctx, s, version)
+	case u.cfg.URL != "":
+		l, err = u.connectURL(ctx, s, version)
+	default:
+		l, err = u.connectProgram(ctx, s, version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.key.modern && !l.hello.Modern {
+		u.noModern.Store(true)
+		l.close()
+		return nil, errNotModern
+	}
+	return l, nil
+}
+
+// start starts the program of the configuration.
+func (u *Upstream) start() (*stdio.Process, error) {
+	env := slices.Clone(u.opts.BaseEnv)
+	for _, name := range slices.Sorted(maps.Keys(u.cfg.Env)) {
+		env = append(env, name+"="+u.cfg.Env[name].Reveal())
+	}
+	return stdio.Start(stdio.Command{
+		Name: u.who, Path: u.cfg.Command, Args: u.cfg.Args, Env: env, Dir: u.cfg.Cwd,
+		Grace: u.opts.StopGrace, Redact: u.opts.Redact, Logger: u.log,
+	})
+}
+
+// track has kill reach p until untrack is called.
+func (u *Upstream) track(p process) (untrack func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.processes[p] = struct{}{}
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		delete(u.processes, p)
+	}
+}
+
+// connectProgram starts a program and speaks to it over its streams.
+func (u *Upstream) connectProgram(ctx context.Context, s *slot, version string) (*link, error) {
+	if u.opts.open != nil {
+		stream, err := u.opts.open(u.cfg)
+		if err != nil {
+			return nil, err
+		}
+		return u.greet(ctx, s, stream, version, nil)
+	}
+	p, err := u.start()
+	if err != nil {
+		return nil, err
+	}
+	untrack := u.track(p)
+	l, err := u.greet(ctx, s, p, version, p.Stderr)
+	if err != nil {
+		untrack()
+		return nil, err
+	}
+	l.pid = p.Pid()
+	end := l.close
+	l.close = func() { end(); untrack() }
+	return l, nil
+}
+
+// greet speaks to the server at the other end of a stream, which it closes where
+// that fails. stderr, which may be nil, is what the server has to say besides.
+func (u *Upstream) greet(ctx context.Context, s *slot, stream mcp.Stream, version string, stderr func() string) (*link, error) {
+	if s.isShared() {
+		stream = watchRoots(stream, u.foundRoots)
+	}
+	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: u.who, Handler: handler{s}, Client: true, Logger: u.log})
+	hello, err := mcp.Handshake(ctx, conn, u.opts.ClientInfo, s.capabilities(), version)
+	if err != nil {
+		err = u.handshakeError(ctx, err, stderr)
+		_ = conn.Close()
+		return nil, err
+	}
+	return &link{slot: s, peer: conn, hello: hello, done: conn.Done(), err: conn.Err, close: func() { _ = conn.Close() }}, nil
+}
+
+// handshakeError says what was wrong with the greeting of a server.
+func (u *Upstream) handshakeError(ctx context.Context, err error, stderr func() string) error {
+	words := ""
+	if stderr != nil {
+		words = lastLine(stderr())
+	}
+	var wire *jsonrpc.Error
+	switch {
+	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.Canceled):
+		err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not answer initialize within %s%s", u.who, u.opts.StartTimeout, words)
+	case errors.As(err, &wire):
+		err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%s refused initialize with error %d: %.300s%s", u.who, wire.Code, wire.Message, words)
+	default:
+		if k, _ := mcp.KindOf(err); k != mcp.KindUpstreamUnavailable {
+			err = &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: u.who + ": " + err.Error() + words, Err: err}
+		}
+	}
+	return greetingError{err}
+}
+
+// lastLine is the last line of a text, for the end of an error message.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	text = strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+	if text == "" {
+		return ""
+	}
+	if r := []rune(text); len(r) > 200 {
+		text = string(r[:200]) + "…"
+	}
+	return "; its last words: " + text
+}
+
+// connectURL connects to a server that runs elsewhere.
+func (u *Upstream) connectURL(ctx context.Context, s *slot, version string) (*link, error) {
+	if u.transport() == config.TransportSSE {
+		return u.connectSSE(ctx, s)
+	}
+	l, err := u.connectHTTP(ctx, s, version)
+	if err == nil || !errors.Is(err, mcp.ErrRefused) || ctx.Err() != nil {
+		return l, err
+	}
+	// Servers of 2024-11-05 refuse a POST at the URL of their event stream.
+	if l, sseErr := u.connectSSE(ctx, s); sseErr == nil {
+		u.log.Info("the server speaks HTTP+SSE only; set its type to sse")
+		u.viaSSE.Store(true)
+		return l, nil
+	}
+	return nil, err
+}
+
+func (u *Upstream) transport() config.Transport {
+	if u.viaSSE.Load() {
+		return config.TransportSSE
+	}
+	return transportOf(u.cfg)
+}
+
+func headerOf(cfg *config.Server) http.Header {
+	h := make(http.Header, len(cfg.Headers))
+	for name, value := range cfg.Headers {
+		h.Set(name, value.Reveal())
+	}
+	return h
+}
+
+func (u *Upstream) connectHTTP(ctx context.Context, s *slot, version string) (*link, error) {
+	c, err := streamable.Dial(ctx, streamable.ClientOptions{
+		URL: u.cfg.URL, Name: u.who, Header: headerOf(u.cfg), ClientInfo: u.opts.ClientInfo, Capabilities: s.capabilities(),
+		ProtocolVersion: version, Handler: handler{s}, ParamHeaders: u.setParamHeaders, Logger: u.log,
+		Timeouts: streamable.ClientTimeouts{Handshake: u.opts.StartTimeout},
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not answer the handshake within %s", u.who, u.opts.StartTimeout)
+		}
+		return nil, err
+	}
+	return &link{slot: s, peer: c, hello: c.Hello(), http: true, done: c.Done(), err: c.Err, close: func() { _ = c.Close() }}, nil
+}
+
+func (u *Upstream) connectSSE(ctx context.Context, s *slot) (*link, error) {
+	stream, err := sse.Dial(ctx, sse.ClientOptions{URL: u.cfg.URL, Name: u.who, Header: headerOf(u.cfg), Logger: u.log})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not open its event stream within %s", u.who, u.opts.StartTimeout)
+		}
+		return nil, err
+	}
+	return u.greet(ctx, s, stream, "", nil)
+}
+
+// connectProgramAt starts a program and connects to the URL at which it serves,
+// as soon as it does.
+func (u *Upstream) connectProgramAt(ctx context.Context, s *slot, version string) (*link, error) {
+	p, err := u.start()
+	if err != nil {
+		return nil, err
+	}
+	untrack := u.track(p)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for {
+			line, err := p.Read()
+			if err != nil {
+				return
+			}
+			u.log.Debug("stdout", "line", u.opts.Redact(string(line[:min(len(line), 1024)])))
+		}
+	}()
+	end := func() {
+		_ = p.Close()
+		<-read
+		untrack()
+	}
+	l, err := u.dialProgram(ctx, s, p, version)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	// The link ends with whichever ends first.
+	lctx, cancel := context.WithCancel(context.Background())
+	peer := l.done
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		defer cancel()
+		select {
+		case <-p.Exited():
+		case <-peer:
+		case <-lctx.Done():
+		}
+	}()
+	peerErr, peerClose := l.err, l.close
+	l.pid, l.done = p.Pid(), lctx.Done()
+	l.err = func() error {
+		select {
+		case <-p.Exited():
+			return u.exited(p)
+		default:
+			return peerErr()
+		}
+	}
+	l.close = func() {
+		cancel()
+		<-watched
+		peerClose()
+		end()
+	}
+	return l, nil
+}
+
+func (u *Upstream) exited(p *stdio.Process) error {
+	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: its program ended%s", u.who, lastLine(p.Stderr()))
+}
+
+// dialProgram tries to connect until the program answers, ends, or ctx does.
+func (u *Upstream) dialProgram(ctx context.Context, s *slot, p *stdio.Process, version string) (*link, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-p.Exited():
+			cancel()
+		case <-stop:
+		}
+	}()
+	defer func() { close(stop); <-watched }()
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
+		l, err := u.connectURL(ctx, s, version)
+		select {
+		case <-p.Exited():
+			// Whatever answered at the URL, it was not this program.
+			if err == nil {
+				l.close()
+			}
+			return nil, u.exited(p)
+		default:
+		}
+		if err == nil {
+			return l, nil
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+			continue
+		case <-ctx.Done():
+			timer.Stop()
+		}
+		select {
+		case <-p.Exited():
+			return nil, u.exited(p)
+		default:
+		}
+		return nil, &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Err: err,
+			Message: u.who + " does not answer at its url although its program runs: " + err.Error() + lastLine(p.Stderr())}
+	}
+}
+
+// rootsRequest is what a message that asks for roots holds.
+var rootsRequest = []byte(`"roots/list"`)
+
+// watchRoots calls found when the server at the other end of a stream asks for
+// roots. A connection that sessions share may refuse such a request without
+// handing it to anybody, so it is looked for in the stream itself.
+func watchRoots(stream mcp.Stream, found func()) mcp.Stream {
+	w := rootsWatch{stream, found}
+	if b, ok := stream.(interface{ WriteAll([][]byte) error }); ok {
+		return struct {
+			rootsWatch
+			batch
+		}{w, b}
+	}
+	return w
+}
+
+type batch interface{ WriteAll(msgs [][]byte) error }
+
+type rootsWatch struct {
+	mcp.Stream
+	found func()
+}
+
+// Read implements mcp.Stream.
+func (w rootsWatch) Read() ([]byte, error) {
+	msg, err := w.Stream.Read()
+	if err == nil && bytes.Contains(msg, rootsRequest) {
+		if m, err := jsonrpc.Parse(msg); err == nil && m.Method == "roots/list" && m.ID != "" {
+			w.found()
+		}
+	}
+	return msg, err
+}

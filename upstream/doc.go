@@ -1,0 +1,34 @@
+// Package upstream keeps connections to MCP servers: it starts what the
+// configuration names, shakes hands, lists what is offered, starts again what
+// has died, stops what is idle and wakes it for a call.
+//
+// It knows nothing of agents' transports, of ids of tools or of ranking: calls
+// come in as the mcp.Peer that an [Upstream] is, listings go out to a [Sink].
+//
+//	config.Server ──Apply──▶ Manager ──▶ Upstream, one for each server
+//	                                        │
+//	          calls of all sessions ──▶ shared slot ───▶ link: process or HTTP connection
+//	          of a session of its own ▶ slot of it ────▶ link          (per_session)
+//	          of modern agents ───────▶ modern slot ───▶ link          (HTTP servers of both eras)
+//	                                        │
+//	                      lists, list_changed ──▶ Sink ──▶ Live: one snapshot, swapped whole
+//
+// A slot is supervised by one goroutine:
+//
+//	        ┌───────────── call ─────────────┐
+//	        ▼                                │
+//	starting ──handshake──▶ ready ──idle──▶ idle
+//	   ▲  │                   │
+//	   │  └──error──▶ failed ◀┘ died
+//	   └── back-off ────┘
+//
+// A call that finds its slot starting, or restarting, waits for at most
+// [Options].ReadyBudget. A call that was in flight when the connection died
+// fails at once, and is made again by itself only if it certainly never reached
+// the server (mcp.ErrNotSent).
+//
+// Connections are keyed by upstream, era and, where the server keeps state for
+// each client, session (core-rules, "Connections are keyed"). Nothing that one
+// upstream does delays another: each has its own goroutines, and all of them
+// have ended when [Manager.Close] returns.
+package upstream

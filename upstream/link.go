@@ -1,0 +1,257 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// link is one live connection.
+type link struct {
+	slot  *slot
+	peer  mcp.Peer
+	hello mcp.Hello
+	http  bool // streamable HTTP
+	pid   int  // of the program, or 0
+	done  <-chan struct{}
+	err   func() error // why it is done
+	close func()       // waits for the end of everything it started
+}
+
+// call asks the server. A connection that has ended already has certainly not
+// taken the message.
+func (l *link) call(ctx context.Context, timeout time.Duration, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	params, err := adapt(params, &l.hello, mcp.Caller(ctx))
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-l.done:
+		return nil, l.notSent()
+	default:
+	}
+	if timeout <= 0 {
+		return l.peer.Call(ctx, method, params, back)
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	result, err := l.peer.Call(limited, method, params, back)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil && !isAnswer(err) {
+		u := l.slot.u
+		return nil, mcp.Errorf(mcp.KindUpstreamTimeout, "%s did not answer %s within %s; mcpServers.%s.timeout allows more", u.who, method, timeout, u.name)
+	}
+	return result, err
+}
+
+func (l *link) notSent() error {
+	err := l.err()
+	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: err.Error(), Err: errors.Join(mcp.ErrNotSent, err)}
+}
+
+func (l *link) notify(ctx context.Context, method string, params json.RawMessage) error {
+	params, err := adapt(params, &l.hello, mcp.Caller(ctx))
+	if err != nil {
+		return err
+	}
+	select {
+	case <-l.done:
+		return l.notSent()
+	default:
+	}
+	return l.peer.Notify(ctx, method, params)
+}
+
+// isAnswer reports whether the server answered err.
+func isAnswer(err error) bool {
+	var wire *jsonrpc.Error
+	return errors.As(err, &wire)
+}
+
+// metaPrefix is what the keys begin with that a modern request has in its _meta.
+var metaPrefix = []byte("io.modelcontextprotocol/")
+
+// mayHoldMeta is a quick look for keys of the modern era: they are there as they
+// are, or with an escape.
+func mayHoldMeta(params []byte) bool {
+	return bytes.Contains(params, metaPrefix) || bytes.Contains(params, []byte(`\u`)) || bytes.Contains(params, []byte(`\/`))
+}
+
+// saysModern reports whether params are those of a request of the modern era.
+func saysModern(params json.RawMessage) bool {
+	if !mayHoldMeta(params) {
+		return false
+	}
+	return mcp.IsModern(rawjson.Text(rawjson.GetPath(params, "_meta", mcp.MetaVersion)))
+}
+
+// legacyForeign are the keys that a legacy server must not see: it might take
+// the request for a modern one.
+var legacyForeign = []string{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel}
+
+// adapt makes the params of a caller those of the connection's era. To a legacy
+// server the marks of the modern era are taken off; to a modern one they are
+// put on where the caller, who is a legacy client or weir itself, has none. Such
+// a caller cannot answer what a modern server asks, so it has no capabilities.
+// All other bytes stay.
+func adapt(params json.RawMessage, hello *mcp.Hello, caller *mcp.Session) (json.RawMessage, error) {
+	held := mayHoldMeta(params)
+	if !hello.Modern {
+		if !held {
+			return params, nil
+		}
+		meta := rawjson.Get(params, "_meta")
+		if !rawjson.IsObject(meta) {
+			return params, nil
+		}
+		stripped, err := meta, error(nil)
+		for _, key := range legacyForeign {
+			if stripped, err = rawjson.Delete(stripped, key); err != nil {
+				return nil, mcp.Errorf(mcp.KindInvalidParams, "params._meta: %v", err)
+			}
+		}
+		switch {
+		case len(stripped) == len(meta):
+			return params, nil
+		case isEmptyObject(stripped):
+			params, err = rawjson.Delete(params, "_meta")
+		default:
+			params, err = rawjson.Set(params, "_meta", stripped)
+		}
+		if err != nil {
+			return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
+		}
+		return params, nil
+	}
+	if held && rawjson.GetPath(params, "_meta", mcp.MetaVersion) != nil {
+		return params, nil
+	}
+	add := [][2]string{{mcp.MetaVersion, string(rawjson.Quote(hello.Version))}, {mcp.MetaClientCapabilities, "{}"}}
+	if caller != nil {
+		if info, _ := caller.Client(); rawjson.IsObject(info) {
+			add = append(add, [2]string{mcp.MetaClientInfo, string(info)})
+		}
+		if level := caller.LogLevel(); level != "" {
+			add = append(add, [2]string{mcp.MetaLogLevel, string(rawjson.Quote(level))})
+		}
+	}
+	meta := rawjson.Get(params, "_meta")
+	if !rawjson.IsObject(meta) {
+		meta = []byte("{}")
+	}
+	var err error
+	for _, m := range add {
+		if meta, err = rawjson.Set(meta, m[0], []byte(m[1])); err != nil {
+			return nil, mcp.Errorf(mcp.KindInvalidParams, "params._meta: %v", err)
+		}
+	}
+	if params, err = rawjson.Set(params, "_meta", meta); err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
+	}
+	return params, nil
+}
+
+func isEmptyObject(obj []byte) bool {
+	i := rawjson.SkipSpace(obj, 0) + 1
+	i = rawjson.SkipSpace(obj, i)
+	return i < len(obj) && obj[i] == '}'
+}
+
+// capabilities is what weir declares to the server: for a session of its own
+// what its client declared, else what clients may have.
+func (s *slot) capabilities() json.RawMessage {
+	if s.key.session == nil {
+		return sharedCapabilities
+	}
+	if _, caps := s.key.session.Client(); rawjson.IsObject(caps) {
+		return caps
+	}
+	return json.RawMessage("{}") // a modern client, who cannot be asked
+}
+
+func declaresRoots(session *mcp.Session) bool {
+	_, caps := session.Client()
+	return rawjson.IsObject(rawjson.Get(caps, "roots"))
+}
+
+// greeted notes what the server said of itself.
+func (u *Upstream) greeted(s *slot, l *link) {
+	if !s.isShared() {
+		return
+	}
+	u.noModern.Store(false)
+	u.mu.Lock()
+	u.hello, u.modernOnly = l.hello, l.hello.Modern
+	u.mu.Unlock()
+	u.log.Info("connected", "version", l.hello.Version, "transport", u.transport(), "pid", l.pid)
+}
+
+// setParamHeaders adds the Mcp-Param-* headers of a modern tools/call.
+func (u *Upstream) setParamHeaders(tool string, params json.RawMessage, h http.Header) {
+	if tools := u.headers.Load(); tools != nil {
+		(*tools)[tool].Set(h, params)
+	}
+}
+
+// handler takes what the server sends and no call owns.
+type handler struct{ s *slot }
+
+// Serve implements mcp.Handler.
+func (h handler) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	s := h.s
+	if r.IsNotification() {
+		s.notice(r.Method, r.Params)
+		return nil, nil
+	}
+	if session := s.key.session; session != nil && session.Version() != "" {
+		return session.Peer().Call(ctx, r.Method, r.Params, nil)
+	}
+	switch r.Method {
+	case "roots/list":
+		s.u.foundRoots()
+		return json.RawMessage(`{"roots":[]}`), nil // nobody's, so none
+	case "sampling/createMessage", "elicitation/create":
+		return nil, mcp.Errorf(mcp.KindNoBackChannel, "%s asked for %s outside any call; sessions share its connection, so nobody can be asked; set per_session: true for it", s.u.who, r.Method)
+	}
+	return nil, mcp.MethodNotFound(r.Method)
+}
+
+// maxLogged bounds what is logged of one message of a server.
+const maxLogged = 500
+
+// operatorLog logs a log message of the server that nobody owns (core-rules:
+// unowned log messages go to the operator).
+func (u *Upstream) operatorLog(params json.RawMessage) {
+	var out [3][]byte
+	if rawjson.Fields(params, []string{"level", "logger", "data"}, out[:]) != nil {
+		return
+	}
+	level := slog.LevelInfo
+	switch n := mcp.LogSeverity(rawjson.Text(out[0])); {
+	case n < mcp.LogSeverity("info"):
+		level = slog.LevelDebug
+	case n >= mcp.LogSeverity("error"):
+		level = slog.LevelError
+	case n >= mcp.LogSeverity("warning"):
+		level = slog.LevelWarn
+	}
+	if !u.log.Enabled(context.Background(), level) {
+		return
+	}
+	data := rawjson.Text(out[2])
+	if data == "" {
+		data = string(out[2])
+	}
+	data = u.opts.Redact(data)
+	if len(data) > maxLogged {
+		data = data[:maxLogged] + "…"
+	}
+	u.log.Log(context.Background(), level, "the server says: "+data, "logger", rawjson.Text(out[1]))
+}

@@ -1,0 +1,264 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"hash/maphash"
+	"time"
+
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Bounds of one list of one server, and how it is read.
+const (
+	maxPages    = 1000
+	maxEntries  = 20_000
+	maxListSize = 64 << 20
+	pageTimeout = 30 * time.Second
+	// debounce is how long after list_changed the lists are read: a server that
+	// changes ten tools says so ten times.
+	debounce      = 250 * time.Millisecond
+	firstRelist   = time.Second // after lists that could not be read
+	longestRelist = time.Minute
+)
+
+// list reads the lists and hands them to the Sink, once for the connection and
+// again whenever the server says that they have changed. listed is closed after
+// the first time, whatever came of it.
+func (s *slot) list(ctx context.Context, l *link, listed chan<- struct{}) {
+	u := s.u
+	select {
+	case <-s.relist: // said before the lists are read
+	default:
+	}
+	retry := firstRelist
+	for first := true; ; first = false {
+		err := u.readLists(ctx, l)
+		if ctx.Err() != nil {
+			return
+		}
+		u.mu.Lock()
+		u.listErr = err
+		u.mu.Unlock()
+		again := make(<-chan time.Time)
+		var timer *time.Timer
+		if err != nil {
+			u.log.Warn("the lists cannot be read", "err", err, "retry_in", retry)
+			timer = time.NewTimer(retry)
+			again = timer.C
+			retry = min(2*retry, longestRelist)
+		} else {
+			retry = firstRelist
+		}
+		if first {
+			u.settle()
+			close(listed)
+		}
+		select {
+		case <-ctx.Done():
+		case <-again:
+		case <-s.relist:
+			if !sleep(ctx, debounce) {
+				return
+			}
+			select {
+			case <-s.relist: // what was said meanwhile is in the lists
+			default:
+			}
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// sleep waits for d and reports false where ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// readLists reads all lists that the server has and hands them on. Tools that
+// cannot be listed are an error; what cannot be listed besides is logged and
+// left out.
+func (u *Upstream) readLists(ctx context.Context, l *link) error {
+	out := catalog.Listing{Upstream: u.name, Namespace: u.cfg.Namespace, Order: int(u.order.Load()), Tags: u.cfg.Tags}
+	caps := l.hello.Capabilities
+	has := func(name string) bool { return rawjson.Get(caps, name) != nil }
+	silent := !has("tools") && !has("resources") && !has("prompts")
+	for _, list := range []struct {
+		capability, method, key string
+		into                    *[]json.RawMessage
+	}{
+		{"tools", "tools/list", "tools", &out.Tools},
+		{"resources", "resources/list", "resources", &out.Resources},
+		{"resources", "resources/templates/list", "resourceTemplates", &out.ResourceTemplates},
+		{"prompts", "prompts/list", "prompts", &out.Prompts},
+	} {
+		// A server that declares nothing at all may have forgotten to.
+		if !has(list.capability) && !(silent && list.capability == "tools") {
+			continue
+		}
+		entries, err := u.readList(ctx, l, list.method, list.key)
+		var wire *jsonrpc.Error
+		switch {
+		case err == nil:
+			*list.into = entries
+		case errors.As(err, &wire) && wire.Code == jsonrpc.CodeMethodNotFound && (silent || list.capability != "tools"):
+		case list.capability == "tools":
+			return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: %s: %w", u.who, list.method, err)
+		default:
+			u.log.Warn("a list cannot be read and is left out", "method", list.method, "err", err)
+		}
+	}
+	out.Tools = u.offered(l, out.Tools)
+	u.deliver(out)
+	return nil
+}
+
+// readList reads all pages of one list. A list that does not end is cut, which
+// is logged.
+func (u *Upstream) readList(ctx context.Context, l *link, method, key string) ([]json.RawMessage, error) {
+	var entries []json.RawMessage
+	var params json.RawMessage
+	seen := map[string]bool{}
+	size := 0
+	for page := 1; ; page++ {
+		result, err := l.call(ctx, pageTimeout, method, params, nil)
+		if err != nil {
+			return nil, err
+		}
+		var out [2][]byte
+		if err := rawjson.Fields(result, []string{key, "nextCursor"}, out[:]); err != nil {
+			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "the answer cannot be read: %w", err)
+		}
+		size += len(result)
+		cut := ""
+		if out[0] != nil && string(out[0]) != "null" {
+			err := rawjson.EachElement(out[0], func(value []byte) bool {
+				if len(entries) == maxEntries {
+					cut = "too many entries"
+					return false
+				}
+				entries = append(entries, value)
+				return true
+			})
+			if err != nil {
+				return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "the answer cannot be read: %w", err)
+			}
+		}
+		cursor := string(out[1])
+		switch {
+		case cut != "":
+		case cursor == "" || cursor == "null" || cursor == `""`:
+			return entries, nil
+		case seen[cursor]:
+			cut = "the same cursor twice"
+		case page == maxPages:
+			cut = "too many pages"
+		case size > maxListSize:
+			cut = "too many bytes"
+		}
+		if cut != "" {
+			u.log.Warn("a list does not end and is cut", "method", method, "reason", cut, "pages", page, "entries", len(entries), "bytes", size)
+			return entries, nil
+		}
+		seen[cursor] = true
+		params = append(append(json.RawMessage(`{"cursor":`), cursor...), '}')
+	}
+}
+
+// offered are the tools that the configuration lets through. Over modern HTTP a
+// tool whose schema asks for impossible headers cannot be called and is left
+// out, too (2026-07-28).
+func (u *Upstream) offered(l *link, tools []json.RawMessage) []json.RawMessage {
+	headers := map[string]streamable.ParamHeaders{}
+	kept := tools[:0]
+	for _, tool := range tools {
+		var out [2][]byte
+		if rawjson.Fields(tool, []string{"name", "inputSchema"}, out[:]) != nil {
+			kept = append(kept, tool) // the catalog reports what is wrong with it
+			continue
+		}
+		name := rawjson.Text(out[0])
+		if !u.cfg.Offers(name) {
+			continue
+		}
+		if l.http {
+			h, err := streamable.ParseParamHeaders(out[1])
+			if err != nil && l.hello.Modern {
+				u.log.Warn("a tool is left out", "tool", name, "err", err)
+				continue
+			}
+			if len(h) > 0 {
+				headers[name] = h
+			}
+		}
+		kept = append(kept, tool)
+	}
+	u.headers.Store(&headers)
+	return kept
+}
+
+// listingSeed makes hashes of listings comparable within this process.
+var listingSeed = maphash.MakeSeed()
+
+func hashListing(l *catalog.Listing) uint64 {
+	var h maphash.Hash
+	h.SetSeed(listingSeed)
+	_ = h.WriteByte(byte(l.Order))
+	_ = h.WriteByte(byte(l.Order >> 8))
+	for _, list := range [][]json.RawMessage{l.Tools, l.Resources, l.ResourceTemplates, l.Prompts} {
+		for _, entry := range list {
+			_, _ = h.Write(entry)
+			_ = h.WriteByte(0)
+		}
+		_ = h.WriteByte(1)
+	}
+	return h.Sum64()
+}
+
+// deliver hands a listing to the Sink unless it has the same already.
+func (u *Upstream) deliver(l catalog.Listing) {
+	hash := hashListing(&l)
+	u.mu.Lock()
+	same := u.listed.Load() && u.hash == hash
+	u.hash = hash
+	u.counts = [3]int{len(l.Tools), len(l.Resources) + len(l.ResourceTemplates), len(l.Prompts)}
+	u.mu.Unlock()
+	if same {
+		return
+	}
+	if u.opts.Sink != nil {
+		u.opts.Sink.Update(l)
+	}
+	u.listed.Store(true)
+	u.log.Info("listed", "tools", len(l.Tools), "resources", len(l.Resources)+len(l.ResourceTemplates), "prompts", len(l.Prompts))
+}
+
+// removeListing takes the entries out of the Sink: the upstream was down for too
+// long.
+func (u *Upstream) removeListing() {
+	u.listed.Store(false)
+	u.mu.Lock()
+	u.counts = [3]int{}
+	u.mu.Unlock()
+	if u.opts.Sink != nil {
+		u.opts.Sink.Remove(u.name)
+	}
+	u.log.Warn("its entries are removed: it was unavailable for too long", "grace", u.opts.Grace)
+}

@@ -1,0 +1,268 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Defaults of Options.
+const (
+	DefaultStartTimeout = 60 * time.Second
+	DefaultReadyBudget  = 10 * time.Second
+	DefaultGrace        = 5 * time.Minute
+	DefaultStopGrace    = 2 * time.Second
+)
+
+// Sink takes what upstreams offer. Both methods are called from goroutines of
+// the upstreams, never from a call's, and concurrently for different upstreams.
+// [Live] is one.
+type Sink interface {
+	// Update takes the whole listing of one upstream, in place of the one
+	// before. The definitions are slices of larger buffers: what is kept is
+	// cloned.
+	Update(l catalog.Listing)
+	// Remove says that an upstream is gone: taken out of the configuration, or
+	// unavailable for longer than the grace period.
+	Remove(upstream string)
+}
+
+// Options configure a Manager. The zero value works; it inherits nothing into
+// child processes, not even PATH.
+type Options struct {
+	// Logger takes what goes wrong; nil discards it.
+	Logger *slog.Logger
+	// BaseEnv is what a child process inherits, as "key=value": PATH, HOME and
+	// the like. The env of its configuration comes on top; nothing else does.
+	BaseEnv []string
+	// ClientInfo is the raw object by which weir introduces itself.
+	ClientInfo json.RawMessage
+	// Redact removes secrets from what a server writes to stderr before it is
+	// shown; nil removes nothing.
+	Redact func(string) string
+	// Sink takes the listings; nil drops them.
+	Sink Sink
+	// StartTimeout bounds one attempt to start and greet a server.
+	StartTimeout time.Duration
+	// ReadyBudget is how long a call waits for an upstream that is starting.
+	ReadyBudget time.Duration
+	// Grace is how long the entries of an upstream that is down stay listed.
+	Grace time.Duration
+	// StopGrace is how long a process may take to end by itself after its stdin
+	// was closed, and again after SIGTERM.
+	StopGrace time.Duration
+
+	// open replaces the start of a program, for tests without processes.
+	open func(*config.Server) (mcp.Stream, error)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
+	}
+	if len(o.ClientInfo) == 0 {
+		o.ClientInfo = json.RawMessage(`{"name":"weir","version":"0"}`)
+	}
+	for _, d := range []struct {
+		v *time.Duration
+		d time.Duration
+	}{
+		{&o.StartTimeout, DefaultStartTimeout}, {&o.ReadyBudget, DefaultReadyBudget},
+		{&o.Grace, DefaultGrace}, {&o.StopGrace, DefaultStopGrace},
+	} {
+		if *d.v <= 0 {
+			*d.v = d.d
+		}
+	}
+	return o
+}
+
+// Manager holds the upstreams of one configuration. All methods are safe for
+// concurrent use.
+type Manager struct {
+	opts Options
+
+	// Upstreams are looked up on every call, so the table is replaced whole.
+	table atomic.Pointer[table]
+	wg    sync.WaitGroup // upstreams that are ending
+
+	mu     sync.Mutex // guards below, and replacing table
+	closed bool
+	last   *config.Config // what Apply was given last
+}
+
+// table is what the configuration says now. It never changes.
+type table struct {
+	byName map[string]*Upstream
+	order  []*config.Server // all of them, disabled ones included
+}
+
+// New returns a Manager without upstreams; see [Manager.Apply].
+func New(o Options) *Manager {
+	m := &Manager{opts: o.withDefaults(), last: &config.Config{}}
+	m.table.Store(&table{byName: map[string]*Upstream{}})
+	return m
+}
+
+// Apply makes the upstreams those of a configuration: it starts what is new,
+// ends what is gone or disabled, starts again what was changed, and leaves the
+// rest alone. It waits for nothing. The servers must not be changed afterwards.
+// After Close it does nothing.
+func (m *Manager) Apply(servers []*config.Server) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	next := &config.Config{Servers: slices.Clone(servers)}
+	change := config.Diff(m.last, next)
+	m.last = next
+	byName := maps.Clone(m.table.Load().byName)
+	ended := map[string]<-chan struct{}{}
+	for _, name := range slices.Concat(change.Removed, change.Changed) {
+		u := byName[name]
+		delete(byName, name)
+		ended[name] = u.ended
+		m.end(u, slices.Contains(change.Removed, name))
+	}
+	for i, s := range next.Servers {
+		if s.Disabled {
+			continue
+		}
+		u := byName[s.Name]
+		if u == nil {
+			// The new one waits for the old one's end: both may want one port.
+			byName[s.Name] = newUpstream(m.opts, s, i, ended[s.Name])
+			continue
+		}
+		u.setOrder(i)
+	}
+	m.table.Store(&table{byName: byName, order: next.Servers})
+}
+
+// end closes u in the background and, where it is gone for good, takes its
+// entries away.
+func (m *Manager) end(u *Upstream, gone bool) {
+	m.wg.Go(func() {
+		u.close()
+		if gone && m.opts.Sink != nil && m.table.Load().byName[u.name] == nil {
+			m.opts.Sink.Remove(u.name)
+		}
+	})
+}
+
+// Close ends all upstreams and waits until everything that they started has
+// ended. Programs get the time that ctx leaves to end by themselves and are
+// killed then. The error is that of ctx where it ended first.
+func (m *Manager) Close(ctx context.Context) error {
+	m.mu.Lock()
+	m.closed = true
+	all := slices.Collect(maps.Values(m.table.Load().byName))
+	m.mu.Unlock()
+	for _, u := range all {
+		m.wg.Go(u.close)
+	}
+	done := make(chan struct{})
+	go func() { m.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	for _, u := range all {
+		u.kill()
+	}
+	<-done
+	return ctx.Err()
+}
+
+// Upstream returns an upstream by its configured name.
+func (m *Manager) Upstream(name string) (*Upstream, bool) {
+	u, ok := m.table.Load().byName[name]
+	return u, ok
+}
+
+// Names returns the names of all upstreams, sorted. Disabled ones are not among
+// them.
+func (m *Manager) Names() []string {
+	return slices.Sorted(maps.Keys(m.table.Load().byName))
+}
+
+// Peer returns an upstream as the Peer it is, for calls on behalf of the
+// session that mcp.Caller(ctx) names. It waits for nothing: the call does. A
+// name that is not there is an *mcp.Error of KindNotFound.
+func (m *Manager) Peer(_ context.Context, name string) (mcp.Peer, error) {
+	if u, ok := m.Upstream(name); ok {
+		return u, nil
+	}
+	return nil, m.unknown(name)
+}
+
+func (m *Manager) unknown(name string) error {
+	for _, s := range m.table.Load().order {
+		if s.Name == name {
+			return mcp.Errorf(mcp.KindNotFound, "upstream %q is disabled: remove mcpServers.%s.disabled to use it", name, name)
+		}
+	}
+	names := m.Names()
+	if len(names) > 20 {
+		names = append(names[:20], "…")
+	}
+	return mcp.Errorf(mcp.KindNotFound, "there is no upstream %q; there are: %s", name, strings.Join(names, ", "))
+}
+
+// Ready waits until every upstream has been listed or has failed to start once.
+// Then it returns an error for each server that the configuration calls
+// required and that is not there, joined; nil where there is none. When ctx
+// ends first, a required server that is still starting counts as not there.
+func (m *Manager) Ready(ctx context.Context) error {
+	var errs []error
+	t := m.table.Load()
+	for _, s := range t.order {
+		u := t.byName[s.Name]
+		if u == nil {
+			continue
+		}
+		select {
+		case <-u.settled:
+		case <-ctx.Done():
+		}
+		if !s.Required || u.listed.Load() {
+			continue
+		}
+		err := u.shared.lastError()
+		if err == nil {
+			err = mcp.Errorf(mcp.KindUpstreamStarting, "it has not answered yet")
+		}
+		errs = append(errs, mcp.Errorf(mcp.KindUpstreamUnavailable, "upstream %q is required and not available: %w", s.Name, err))
+	}
+	return errors.Join(errs...)
+}
+
+// Status returns the state of every server of the configuration, in its order.
+func (m *Manager) Status() []Status {
+	t := m.table.Load()
+	out := make([]Status, 0, len(t.order))
+	for _, s := range t.order {
+		if u := t.byName[s.Name]; u != nil {
+			out = append(out, u.Status())
+		} else {
+			out = append(out, Status{Name: s.Name, Namespace: s.Namespace, Transport: transportOf(s), State: StateDisabled})
+		}
+	}
+	return out
+}

@@ -1,0 +1,92 @@
+package upstream
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/weir-mcp/weir/config"
+)
+
+// State is what an upstream is doing.
+type State string
+
+// The states. A server that is idle starts with the next call.
+const (
+	StateStarting State = "starting"
+	StateReady    State = "ready"
+	StateIdle     State = "idle"
+	StateFailed   State = "failed"
+	StateStopped  State = "stopped"
+	StateDisabled State = "disabled"
+)
+
+// Status is what an operator wants to know of one upstream.
+type Status struct {
+	Name      string           `json:"name"`
+	Namespace string           `json:"namespace"`
+	Transport config.Transport `json:"transport"`
+	State     State            `json:"state"`
+	Since     time.Time        `json:"since"` // of State
+	// Version is the protocol version spoken, Modern its era, ServerInfo the
+	// server's raw object. They stay known while it is down.
+	Version    string          `json:"version,omitempty"`
+	Modern     bool            `json:"modern,omitempty"`
+	ServerInfo json.RawMessage `json:"server_info,omitempty"`
+	Pid        int             `json:"pid,omitempty"` // of its program while it runs
+
+	Listed    bool `json:"listed"`
+	Tools     int  `json:"tools"`
+	Resources int  `json:"resources"` // templates included
+	Prompts   int  `json:"prompts"`
+
+	Calls    int64 `json:"calls"`
+	Errors   int64 `json:"errors"` // calls without an answer
+	InFlight int64 `json:"in_flight"`
+	Restarts int64 `json:"restarts"` // after a connection was lost
+	// Sessions is how many agent sessions have a connection of their own.
+	Sessions int `json:"sessions"`
+
+	LastError string `json:"last_error,omitempty"`
+	// NextTry is when a failed upstream is started again; zero where only a
+	// call does it.
+	NextTry time.Time `json:"next_try,omitzero"`
+}
+
+// Available reports whether calls have a chance.
+func (s Status) Available() bool {
+	return s.State == StateReady || s.State == StateIdle || s.State == StateStarting
+}
+
+// Status returns the upstream's state now.
+func (u *Upstream) Status() Status {
+	st := Status{
+		Name: u.name, Namespace: u.cfg.Namespace, Transport: u.transport(),
+		Listed: u.listed.Load(), Calls: u.calls.Load(), Errors: u.failures.Load(), InFlight: u.inFlight.Load(), Restarts: u.restarts.Load(),
+	}
+	s := u.shared
+	s.mu.Lock()
+	st.State, st.Since, st.NextTry = s.state, s.since, s.next
+	if st.State != StateFailed {
+		st.NextTry = time.Time{}
+	}
+	if s.link != nil {
+		st.Pid = s.link.pid
+	}
+	if s.err != nil {
+		st.LastError = s.err.Error()
+	}
+	s.mu.Unlock()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	st.Version, st.Modern, st.ServerInfo = u.hello.Version, u.hello.Modern, u.hello.ServerInfo
+	st.Tools, st.Resources, st.Prompts = u.counts[0], u.counts[1], u.counts[2]
+	if st.LastError == "" && u.listErr != nil {
+		st.LastError = u.listErr.Error()
+	}
+	for key := range u.slots {
+		if key.session != nil {
+			st.Sessions++
+		}
+	}
+	return st
+}
