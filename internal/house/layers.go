@@ -49,6 +49,7 @@ var places = []place{
 	{"search", middle, nil, "ranks documents; knows neither MCP nor the catalog"},
 	{"search/embedding", middle, []string{"search"}, "asks an embeddings endpoint where one is configured"},
 	{"search/eval", middle, []string{"search"}, "scores a ranking"},
+	{"selection", middle, nil, "bounds a choice among ids; knows no tools"},
 	{"artifact", middle, []string{"table"}, "keeps results; a held table is asked by rows and columns"},
 	{"table", middle, nil, "rows and columns over raw JSON"},
 	{"taskqueue", middle, nil, "a bounded queue; knows no protocol"},
