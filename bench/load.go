@@ -120,7 +120,7 @@ func (s *system) newCallers(ctx context.Context, st *stage, n, size int) ([]*cal
 	arguments := fmt.Sprintf(`{"text":"%s"}`, payload)
 	make1 := func(session string) []byte { return e.call(session, toolName(0), arguments) }
 	if s.execute {
-		id := toolIDs(legacyName)[0]
+		id := toolIDs(legacyName, toolDefs())[0]
 		make1 = func(session string) []byte {
 			return e.call(session, "tool_execute", fmt.Sprintf(`{"tool_id":%q,"args":%s}`, id, arguments))
 		}
@@ -269,6 +269,11 @@ func measure(ctx context.Context, set settings, stdout io.Writer) (missed int, e
 				return 0, err
 			}
 			out.table(list, callers, size)
+		}
+	}
+	if set.browses > 0 {
+		if err := measureBrowse(ctx, st, set, out); err != nil {
+			return 0, err
 		}
 	}
 	if err := memory(); err != nil {

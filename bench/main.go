@@ -13,7 +13,8 @@
 // neighbours in the same round as well.
 //
 // A second gateway with ten upstreams and 500 tools answers 100,000 calls and
-// is then left alone, to see what memory it keeps (memory.go).
+// is then left alone, to see what memory it keeps (memory.go). A third has
+// 10,000 tools to browse (browse.go).
 //
 // The program knows nothing of weir's inside but how a tool_id is made.
 //
@@ -51,6 +52,7 @@ type settings struct {
 	systems string
 	calls   int
 	idle    time.Duration
+	browses int
 	strict  bool
 }
 
@@ -114,6 +116,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	f.StringVar(&s.systems, "systems", "", "measure only systems whose name contains this (and the baseline)")
 	f.IntVar(&s.calls, "memory-calls", 100_000, "calls before memory is looked at; 0 leaves it out")
 	f.DurationVar(&s.idle, "memory-idle", 30*time.Second, "time between these calls and the look")
+	f.IntVar(&s.browses, "browses", 2000, "calls of tool_browse over 10,000 tools; 0 leaves them out")
 	f.BoolVar(&s.strict, "strict", false, "exit with 1 where a target is missed")
 	if err := f.Parse(args); err != nil {
 		return s, err
@@ -128,6 +131,8 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 		err = fmt.Errorf("-round must be more than 0 and at most %v", maxRound)
 	case s.calls < 0 || s.calls > maxCalls:
 		err = fmt.Errorf("-memory-calls must be 0 to %d", maxCalls)
+	case s.browses < 0 || s.browses > maxCalls:
+		err = fmt.Errorf("-browses must be 0 to %d", maxCalls)
 	case s.idle < 0 || s.idle > maxIdle:
 		err = fmt.Errorf("-memory-idle must be 0 to %v", maxIdle)
 	}

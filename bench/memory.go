@@ -113,7 +113,7 @@ func memoryCalls(ctx context.Context, host string, calls int) ([]*caller, error)
 	gateway := legacyAt(host, "/mcp")
 	var execute []func(session string) []byte
 	for n := range memoryUpstreams {
-		for _, id := range toolIDs(fmt.Sprintf("server%d", n)) {
+		for _, id := range toolIDs(fmt.Sprintf("server%d", n), toolDefs()) {
 			execute = append(execute, func(session string) []byte {
 				return gateway.call(session, "tool_execute", fmt.Sprintf(`{"tool_id":%q,"args":%s}`, id, arguments))
 			})

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/catalog"
@@ -111,17 +112,14 @@ func (s *stage) startSystems(ctx context.Context) error {
 // url is where the upstream is the server of this name.
 func (s *stage) url(name string) string { return "http://" + s.upstream + "/" + name + "/mcp" }
 
-// toolIDs are the ids that weir gives to the tools of a server of this name, in
-// the order of toolDefs.
-func toolIDs(server string) []string {
-	c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: server, Namespace: server, Tools: toolDefs()})
-	byName := map[string]string{}
+// toolIDs are the ids that weir gives to tools of a server of this name, sorted:
+// echo's is the first of those of toolDefs.
+func toolIDs(server string, defs []json.RawMessage) []string {
+	c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: server, Namespace: server, Tools: defs})
+	var ids []string
 	for _, e := range c.Entries() {
-		byName[e.RawName] = e.ID
+		ids = append(ids, e.ID)
 	}
-	ids := make([]string, toolsPerUpstream)
-	for n := range ids {
-		ids[n] = byName[toolName(n)]
-	}
+	slices.Sort(ids)
 	return ids
 }

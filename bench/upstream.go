@@ -55,6 +55,26 @@ func toolDefs() []json.RawMessage {
 	return defs
 }
 
+// manyTools is how many tools a server lists whose name starts with manyPrefix.
+const (
+	manyTools  = 1000
+	manyPrefix = "many"
+)
+
+// manyDefs are the definitions of such a server, in the words of real ones.
+func manyDefs(server string) []json.RawMessage {
+	verbs := strings.Fields("list get create update delete search export import merge watch")
+	nouns := strings.Fields("issue file invoice customer deployment calendar message branch metric image ticket order contact report shipment account table dashboard")
+	scopes := strings.Fields("project team repository workspace region tenant archive channel")
+	defs := make([]json.RawMessage, manyTools)
+	for n := range defs {
+		verb, noun, scope := verbs[n%len(verbs)], nouns[n/len(verbs)%len(nouns)], scopes[n/180%len(scopes)]
+		defs[n] = fmt.Appendf(nil, `{"name":"%s_%s_%s_%d","description":"%s the %ss of a %s on %s and return what was found or changed, newest first.","inputSchema":{"type":"object","properties":{"id":{"type":"string","description":"Which %s."},"%s":{"type":"string","description":"The %s to look in."},"limit":{"type":"integer","minimum":1}},"required":["id"]}}`,
+			verb, noun, scope, n, verb, noun, scope, server, noun, scope, scope)
+	}
+	return defs
+}
+
 // upstream answers MCP messages with as little work as possible. It reads only
 // what this program and weir send: compact JSON with the method before params.
 type upstream struct {
@@ -62,7 +82,12 @@ type upstream struct {
 }
 
 func newUpstream() *upstream {
-	return &upstream{tools: append(append([]byte(`{"tools":[`), bytes.Join(rawBytes(toolDefs()), []byte{','})...), ']')}
+	return &upstream{tools: listOf(toolDefs())}
+}
+
+// listOf is a tools/list result without its closing brace.
+func listOf(defs []json.RawMessage) []byte {
+	return append(append([]byte(`{"tools":[`), bytes.Join(rawBytes(defs), []byte{','})...), ']')
 }
 
 func rawBytes(msgs []json.RawMessage) [][]byte {
@@ -87,9 +112,10 @@ func between(b []byte, after, end string) []byte {
 	return b[:n]
 }
 
-// answer appends the answer to msg, and returns dst as it was for a
+// answer appends what a server of this name answers to msg, and returns dst as it was for a
 // notification. status is the HTTP status.
-func (u *upstream) answer(dst, msg []byte, modern bool) (out []byte, status int) {
+func (u *upstream) answer(dst, msg []byte, server string) (out []byte, status int) {
+	modern := server == modernName
 	method := string(between(msg, `"method":"`, `"`))
 	id := between(msg[:min(len(msg), 256)], `"id":`, `,`)
 	if id == nil || method == "" {
@@ -106,7 +132,11 @@ func (u *upstream) answer(dst, msg []byte, modern bool) (out []byte, status int)
 		}
 		return append(out, `}}`...), http.StatusOK
 	case method == "tools/list":
-		out = append(out, u.tools...)
+		tools := u.tools
+		if strings.HasPrefix(server, manyPrefix) {
+			tools = listOf(manyDefs(server))
+		}
+		out = append(out, tools...)
 		if modern {
 			out = append(out, `,"resultType":"complete","ttlMs":60000,"cacheScope":"public"`...)
 		}
@@ -158,7 +188,7 @@ func (u *upstream) handler() http.Handler {
 			return
 		}
 		var status int
-		x.out, status = u.answer(x.out[:0], x.in, name == modernName)
+		x.out, status = u.answer(x.out[:0], x.in, name)
 		h := w.Header()
 		if len(x.out) > 0 {
 			h["Content-Type"] = contentType
@@ -244,7 +274,7 @@ func serveStdio(stdin io.Reader, stdout io.Writer) error {
 		case err != nil:
 			return err
 		}
-		reply, _ = u.answer(reply[:0], line, false)
+		reply, _ = u.answer(reply[:0], line, legacyName)
 		line = line[:0]
 		if len(reply) > 0 {
 			if _, err := out.Write(append(reply, '\n')); err != nil {

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// browseUpstreams is how many servers have manyTools each.
+const browseUpstreams = 10
+
+// The targets of a browse, as its caller sees it.
+const (
+	maxBrowseP50 = time.Millisecond
+	maxBrowseP99 = 5 * time.Millisecond
+)
+
+// queries are what an agent looks for, short and long.
+func queries() []string {
+	return []string{
+		"list issues", "create a calendar entry", "delete customer", "export metrics as a report", "watch deployments",
+		"merge branch of a repository", "invoices of a tenant", "import contacts into a workspace", "update dashboard",
+		"I need to find out which invoices of a customer changed in region 12 and send them a message about it, then update the calendar",
+	}
+}
+
+// measureBrowse asks a gateway of 10,000 tools.
+func measureBrowse(ctx context.Context, st *stage, set settings, out *report) error {
+	servers := map[string]any{}
+	for n := range browseUpstreams {
+		name := fmt.Sprintf("%s%d", manyPrefix, n)
+		servers[name] = map[string]any{"type": "http", "url": st.url(name)}
+	}
+	start := time.Now()
+	host, err := st.serveWeir(ctx, "browse", map[string]any{"mcpServers": servers})
+	if err != nil {
+		return err
+	}
+	e := legacyAt(host, "/mcp")
+	// A tool of every server is called, so that all of them are known to be there.
+	var calls []func(session string) []byte
+	for name := range servers {
+		id := toolIDs(name, manyDefs(name))[manyTools-1]
+		calls = append(calls, func(session string) []byte {
+			return e.call(session, "tool_execute", fmt.Sprintf(`{"tool_id":%q,"args":{"id":"1"}}`, id))
+		})
+	}
+	all, err := retry(ctx, func() (*caller, error) { return newCaller(ctx, e, calls, nil) })
+	if err != nil {
+		return fmt.Errorf("browse: %w", err)
+	}
+	all.close()
+	listed := time.Since(start)
+	var browses []func(session string) []byte
+	for _, q := range queries() {
+		browses = append(browses, func(session string) []byte {
+			return e.call(session, "tool_browse", fmt.Sprintf(`{"query":%q}`, q))
+		})
+	}
+	c, err := newCaller(ctx, e, browses, nil)
+	if err != nil {
+		return fmt.Errorf("browse: %w", err)
+	}
+	defer c.close()
+	_ = c.tcp.SetDeadline(time.Now().Add(time.Minute))
+	var h histogram
+	for n := -set.browses / 10; n < set.browses; n++ {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		start := time.Now()
+		if err := c.call(); err != nil {
+			return fmt.Errorf("browse: %w", err)
+		}
+		if n >= 0 {
+			h.add(time.Since(start))
+		}
+	}
+	out.browse(&h, listed)
+	return nil
+}
