@@ -1,0 +1,15 @@
+// Package telemetry tells operators what happens: events as JSON lines,
+// Prometheus metrics, and logs without secrets. It knows nothing of gateways,
+// MCP or configuration files; whoever does something describes it as an [Event]
+// and hands it to a function.
+//
+//	gateway ─┐                       ┌─▶ EventLog ─▶ a file or standard error, one JSON object a line
+//	upstream ┴─ Event ─▶ func(Event) ┼─▶ Metrics  ─▶ GET /metrics
+//	                     (Fan)       └─▶ whatever a program hooks in
+//
+//	slog records ─▶ RedactLog(redact) ─▶ the operator's log
+//
+// An event never holds argument values, query text or results: it says what was
+// called, by whom, how long it took and how it ended. A session is told by a
+// short hash of its id, as the id itself is a secret.
+package telemetry
