@@ -2,14 +2,11 @@ package streamable
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -161,12 +158,10 @@ func Dial(ctx context.Context, opts ClientOptions) (*Client, error) {
 }
 
 func newClient(opts ClientOptions) (*Client, error) {
-	u, err := url.Parse(opts.URL)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		// The URL may hold credentials, so the message does not repeat it.
-		return nil, mcp.Errorf(mcp.KindInvalidParams, "%s: the url must be http://HOST… or https://HOST…", nameOf(opts.Name))
+	u, who, err := ParseURL(opts.Name, opts.URL)
+	if err != nil {
+		return nil, err
 	}
-	u.Fragment = ""
 	opts.Timeouts = opts.Timeouts.orDefaults()
 	if opts.MaxResponse <= 0 {
 		opts.MaxResponse = DefaultMaxResponse
@@ -184,64 +179,17 @@ func newClient(opts ClientOptions) (*Client, error) {
 		opts.Capabilities = json.RawMessage("{}")
 	}
 	c := &Client{
-		opts: opts, who: nameOf(opts.Name) + " (" + u.Host + ")",
+		opts: opts, who: who,
 		session: mcp.NewSession("", ""), done: make(chan struct{}),
 		calls: map[int64]*clientCall{}, serving: map[jsonrpc.ID]context.CancelCauseFunc{},
 	}
-	c.opts.Header = ownHeader(opts.Header)
+	c.opts.Header = OwnHeader(opts.Header)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.template = http.Request{URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	var hc http.Client
-	if opts.HTTPClient != nil {
-		hc = *opts.HTTPClient
-	} else {
-		c.pool = newPool(opts.Timeouts.Connect)
-		hc.Transport = c.pool
-	}
-	if hc.CheckRedirect == nil {
-		hc.CheckRedirect = sameOrigin
-	}
-	c.http = &hc
+	c.http, c.pool = NewHTTPClient(opts.HTTPClient, opts.Timeouts.Connect)
 	c.session.SetPeer(c)
 	c.wire.Store(c.newWireState("", ""))
 	return c, nil
-}
-
-func nameOf(name string) string {
-	if name == "" {
-		return "the MCP server"
-	}
-	return name
-}
-
-// newPool returns a transport whose pool keeps the connections of many
-// concurrent callers alive.
-func newPool(connect time.Duration) *http.Transport {
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: connect}).DialContext,
-		TLSHandshakeTimeout:   connect,
-		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          256,
-		MaxIdleConnsPerHost:   64,
-		IdleConnTimeout:       90 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		// A compressing proxy would hold events back; and loopback needs none.
-		DisableCompression: true,
-		WriteBufferSize:    16 << 10,
-		ReadBufferSize:     16 << 10,
-	}
-}
-
-// sameOrigin follows a redirect only within the origin: the configured headers
-// may hold a key that no other host may see.
-func sameOrigin(req *http.Request, via []*http.Request) error {
-	from := via[0].URL
-	if len(via) > 4 || req.URL.Scheme != from.Scheme || req.URL.Host != from.Host {
-		return http.ErrUseLastResponse
-	}
-	return nil
 }
 
 // Hello returns what the server said of itself in the handshake.

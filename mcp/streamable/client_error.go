@@ -39,20 +39,34 @@ func (e *StatusError) Is(target error) bool { return e.refused && target == mcp.
 
 // refused makes the error for a response whose status is not 200, and closes
 // it. A JSON-RPC error in its body is the answer, where the server can have
-// looked at the message. Of any other body nothing is shown.
+// looked at the message.
 func (c *Client) refused(resp *http.Response, out outgoing, id jsonrpc.ID) (result []byte, err error) {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	resp.Body.Close()
 	answer, answerID := errorBody(body)
 	own := answer != nil && id != "" && answerID == id
+	switch code := resp.StatusCode; {
+	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusTooManyRequests:
+	case out.session && !own && sessionGone(code, answer, answerID):
+		return nil, c.sessionLost()
+	case own, answer != nil && code < 500 && id != "" && answerID == "":
+		return nil, answer
+	}
+	return nil, StatusFailure(c.who, out.method, resp)
+}
+
+// StatusFailure makes the *mcp.Error for an HTTP response that is no success:
+// who answered so, and to what. Its cause is a *StatusError. Nothing of the
+// body is shown, nor is it read.
+func StatusFailure(who, what string, resp *http.Response) error {
 	status := &StatusError{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"))}
-	fail := func(k mcp.Kind, format string, args ...any) ([]byte, error) {
-		e := mcp.Errorf(k, "%s %s", c.who, fmt.Sprintf(format, args...))
+	fail := func(k mcp.Kind, format string, args ...any) error {
+		e := mcp.Errorf(k, "%s %s", who, fmt.Sprintf(format, args...))
 		e.Err = status
 		if status.RetryAfter > 0 {
 			e.Data = fmt.Appendf(nil, `{"kind":%q,"retry_after":%g}`, k, status.RetryAfter.Seconds())
 		}
-		return nil, e
+		return e
 	}
 	told := strconv.Itoa(resp.StatusCode)
 	if text := http.StatusText(resp.StatusCode); text != "" {
@@ -68,30 +82,26 @@ func (c *Client) refused(resp *http.Response, out outgoing, id jsonrpc.ID) (resu
 		if code == http.StatusUnauthorized {
 			return fail(mcp.KindUnauthorized, "does not accept the credentials (401): check the Authorization header that is configured for it")
 		}
-		return fail(mcp.KindPermissionDenied, "does not allow %s with the configured credentials (403)", out.method)
+		return fail(mcp.KindPermissionDenied, "does not allow %s with the configured credentials (403)", what)
 	case code == http.StatusTooManyRequests:
 		return fail(mcp.KindRateLimited, "limits the rate of calls (429)")
-	case out.session && !own && sessionGone(code, answer, answerID):
-		return nil, c.sessionLost()
-	case own, answer != nil && code < 500 && id != "" && answerID == "":
-		return nil, answer
 	case code == http.StatusRequestEntityTooLarge:
-		return fail(mcp.KindTooLarge, "does not take a message as large as this %s (413)", out.method)
+		return fail(mcp.KindTooLarge, "does not take a message as large as this %s (413)", what)
 	case code == http.StatusRequestTimeout, code == http.StatusGatewayTimeout:
-		return fail(mcp.KindUpstreamTimeout, "did not answer %s in time (%s)", out.method, told)
+		return fail(mcp.KindUpstreamTimeout, "did not answer %s in time (%s)", what, told)
 	case code >= 500 && code != http.StatusNotImplemented:
-		return fail(mcp.KindUpstreamUnavailable, "failed to answer %s (%s)", out.method, told)
+		return fail(mcp.KindUpstreamUnavailable, "failed to answer %s (%s)", what, told)
 	case code >= 300 && code < 400:
 		return fail(mcp.KindUpstreamUnavailable, "redirects to another place (%s), where weir does not follow with its headers: configure that url", told)
 	case code < 300:
-		return fail(mcp.KindUpstreamUnavailable, "answered %s with %s instead of a response", out.method, told)
+		return fail(mcp.KindUpstreamUnavailable, "answered %s with %s instead of a response", what, told)
 	}
 	status.refused = true
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
-		return fail(mcp.KindInvalidRequest, "does not take this %s (%s), without saying why in JSON-RPC", out.method, told)
+		return fail(mcp.KindInvalidRequest, "does not take this %s (%s), without saying why in JSON-RPC", what, told)
 	}
-	return fail(mcp.KindUpstreamUnavailable, "does not take %s (%s): check that the url is that of its MCP endpoint", out.method, told)
+	return fail(mcp.KindUpstreamUnavailable, "does not take %s (%s): check that the url is that of its MCP endpoint", what, told)
 }
 
 // errorBody reads a JSON-RPC error response.
@@ -140,9 +150,12 @@ func transportCause(err error) error {
 	return err
 }
 
-// transportError makes the error for an exchange that brought no response.
-// Where the message certainly was not sent, mcp.ErrNotSent is its cause.
-func (c *Client) transportError(err error) error {
+func (c *Client) transportError(err error) error { return TransportFailure(c.who, err) }
+
+// TransportFailure makes the *mcp.Error for an HTTP exchange with who that
+// ended in err instead of a response. Where the message certainly was not sent,
+// mcp.ErrNotSent is its cause. The URL, which may hold a key, is taken off.
+func TransportFailure(who string, err error) error {
 	if e := (*mcp.Error)(nil); errors.As(err, &e) {
 		return e
 	}
@@ -181,7 +194,7 @@ func (c *Client) transportError(err error) error {
 	if !sent {
 		err = unsentError{err}
 	}
-	return &mcp.Error{Kind: kind, Message: c.who + " " + what, Err: err}
+	return &mcp.Error{Kind: kind, Message: who + " " + what, Err: err}
 }
 
 // unsentError makes a cause an mcp.ErrNotSent.

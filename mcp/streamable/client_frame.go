@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"strings"
 
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
@@ -21,27 +20,13 @@ type wireState struct {
 	modern  bool
 	session string
 	post    http.Header // of requests that bear a message
+	again   http.Header // the same for messages that may be sent twice
 	get     http.Header // of GET streams
 	bare    http.Header // of DELETE
 	meta    [3][]byte   // the members of a modern _meta, in the order of modernKeys
 }
 
 var modernKeys = [3]string{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities}
-
-// ownHeader returns a copy of the configured headers without those that the
-// protocol defines.
-func ownHeader(h http.Header) http.Header {
-	out := make(http.Header, len(h)+4)
-	for k, v := range h {
-		k = http.CanonicalHeaderKey(k)
-		switch {
-		case k == "Content-Type", k == "Accept", k == "Content-Length", k == HeaderLastEventID, strings.HasPrefix(k, "Mcp-"):
-		default:
-			out[k] = v
-		}
-	}
-	return out
-}
 
 func (c *Client) newWireState(version, session string) *wireState {
 	st := &wireState{version: version, modern: mcp.IsModern(version), session: session}
@@ -57,6 +42,10 @@ func (c *Client) newWireState(version, session string) *wireState {
 	st.post = maps.Clone(st.bare)
 	st.post["Accept"] = []string{acceptBoth}
 	st.post["Content-Type"] = []string{ContentJSON}
+	st.again = maps.Clone(st.post)
+	// With this key, even without a value to send, net/http sends the request
+	// again when a reused connection turns out to be dead.
+	st.again["X-Idempotency-Key"] = []string{}
 	for i, value := range [3][]byte{rawjson.Quote(version), c.opts.ClientInfo, c.opts.Capabilities} {
 		st.meta[i] = append(append(rawjson.Quote(modernKeys[i]), ':'), value...)
 	}
@@ -96,6 +85,9 @@ type outgoing struct {
 func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (outgoing, error) {
 	st := c.wire.Load()
 	out := outgoing{method: method, modern: st.modern, header: st.post, session: st.session != "" && !st.modern}
+	if idempotent(method) {
+		out.header = st.again
+	}
 	var p located
 	if st.modern || st.version == "" || mayHold(params, "_meta") {
 		var err error
@@ -134,8 +126,9 @@ func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (ou
 	out.body = append(body, '}')
 	switch {
 	case out.modern:
-		out.header = make(http.Header, len(st.post)+4)
-		maps.Copy(out.header, st.post)
+		shared := out.header
+		out.header = make(http.Header, len(shared)+4)
+		maps.Copy(out.header, shared)
 		delete(out.header, HeaderSession)
 		out.header[HeaderVersion] = []string{version}
 		out.header[HeaderMethod] = []string{EncodeHeaderValue(method)}
@@ -150,6 +143,18 @@ func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (ou
 		out.header = maps.Clone(out.header) // the jar adds its cookies to it
 	}
 	return out, nil
+}
+
+// idempotent reports whether a message that a server may have seen before its
+// connection broke can be sent again: it changes nothing, or the same again.
+func idempotent(method string) bool {
+	switch method {
+	case "ping", "server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read",
+		"prompts/list", "prompts/get", "completion/complete", "logging/setLevel", "resources/subscribe", "resources/unsubscribe",
+		"notifications/cancelled":
+		return true
+	}
+	return false
 }
 
 // answer makes the POST of a response to a request of the server.

@@ -144,6 +144,11 @@ func TestClientSeesARestart(t *testing.T) {
 	var current http.Handler
 	start := func() http.Handler {
 		s := sdkServer(nil)
+		t.Cleanup(func() {
+			for session := range s.Sessions() { // those that nobody deletes
+				session.Close()
+			}
+		})
 		return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
 	}
 	current = start()

@@ -39,6 +39,7 @@ func (t wireless) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case <-w.begun:
 	case <-req.Context().Done():
+		pr.CloseWithError(req.Context().Err())
 		return nil, req.Context().Err()
 	}
 	stop := context.AfterFunc(req.Context(), func() { pr.CloseWithError(req.Context().Err()) })

@@ -1,0 +1,368 @@
+package sse
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Bounds of a ClientStream.
+const (
+	maxPosts    = 32          // POSTs that the server has not answered yet
+	maxEndpoint = 4 << 10     // bytes of the endpoint event's URL
+	postPause   = time.Second // how long one POST may hold up the next
+)
+
+// ClientOptions configures a ClientStream. Only URL is required.
+type ClientOptions struct {
+	// URL to GET the event stream from, http or https. Only its host appears in
+	// errors and logs.
+	URL string
+	// Name is what errors call the server, such as `upstream "files"`.
+	Name string
+	// Header goes with every request (Authorization and the like).
+	Header http.Header
+	// HTTPClient is used instead of one with a connection pool of its own. Its
+	// Timeout must be zero, because the stream lasts.
+	HTTPClient *http.Client
+	// Connect bounds TCP and TLS, 10 s; Open the wait for the endpoint event,
+	// 30 s; Send a POST, 30 s. Zero values stand for these.
+	Connect, Open, Send time.Duration
+	// MaxMessage bounds one message of the server, in bytes;
+	// streamable.DefaultMaxResponse where zero.
+	MaxMessage int64
+	// Logger takes what goes wrong; nil discards it.
+	Logger *slog.Logger
+}
+
+// ClientStream is a connection to one server of 2024-11-05, a mcp.Stream to run
+// an mcp.Conn over:
+//
+//	stream, err := sse.Dial(ctx, sse.ClientOptions{URL: "http://…/sse"})
+//	conn := mcp.NewConn(stream, mcp.ConnOptions{Client: true})
+//	hello, err := mcp.Handshake(ctx, conn, nil, nil, "")
+//
+// Each Write is a POST. They arrive in order as long as the server answers them
+// within a second; a server that first does the work and then answers the POST
+// does not hold up the messages behind it. A POST of a request that the server
+// refuses comes back as the error response of that request; a failure that
+// concerns the connection ends it.
+type ClientStream struct {
+	opts     ClientOptions
+	who      string
+	http     *http.Client
+	pool     *http.Transport // the stream's own, or nil
+	endpoint *url.URL
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // the reader and the POSTs; Add under mu
+	in     chan []byte    // messages for Read
+	posts  chan struct{}  // a slot for each POST
+
+	mu     sync.Mutex // guards below
+	err    error      // why the stream ended
+	closed bool
+}
+
+var _ mcp.Stream = (*ClientStream)(nil)
+
+// Dial opens the event stream and waits for the endpoint that it tells. ctx
+// bounds only that. The errors are *mcp.Error as those of streamable.Dial; one
+// that is mcp.ErrRefused says that there is no such stream at this URL.
+func Dial(ctx context.Context, opts ClientOptions) (*ClientStream, error) {
+	u, who, err := streamable.ParseURL(opts.Name, opts.URL)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range []struct {
+		v *time.Duration
+		d time.Duration
+	}{{&opts.Connect, 10 * time.Second}, {&opts.Open, 30 * time.Second}, {&opts.Send, 30 * time.Second}} {
+		if *d.v <= 0 {
+			*d.v = d.d
+		}
+	}
+	if opts.MaxMessage <= 0 {
+		opts.MaxMessage = streamable.DefaultMaxResponse
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	opts.Header = streamable.OwnHeader(opts.Header)
+	s := &ClientStream{opts: opts, who: who, in: make(chan []byte), posts: make(chan struct{}, maxPosts)}
+	s.http, s.pool = streamable.NewHTTPClient(opts.HTTPClient, opts.Connect)
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+
+	octx, cancel := context.WithTimeout(ctx, opts.Open)
+	defer cancel()
+	stop := context.AfterFunc(octx, s.cancel)
+	resp, events, err := s.open(u)
+	if !stop() {
+		// The time was up, whatever open says.
+		if resp != nil {
+			resp.Body.Close()
+		}
+		if err = ctx.Err(); err == nil {
+			err = mcp.Errorf(mcp.KindUpstreamTimeout, "%s sent no endpoint event within %s", who, opts.Open)
+		}
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.wg.Add(1)
+	go s.receive(resp.Body, events)
+	return s, nil
+}
+
+// open makes the GET and reads as far as the endpoint event.
+func (s *ClientStream) open(u *url.URL) (*http.Response, *streamable.EventReader, error) {
+	req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, nil, mcp.Errorf(mcp.KindInvalidParams, "%s: the url cannot be used", s.who)
+	}
+	req.Header = s.opts.Header.Clone()
+	req.Header.Set("Accept", streamable.ContentSSE)
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return nil, nil, streamable.TransportFailure(s.who, err)
+	}
+	fail := func(err error) (*http.Response, *streamable.EventReader, error) {
+		resp.Body.Close()
+		return nil, nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fail(streamable.StatusFailure(s.who, "the GET of its event stream", resp))
+	}
+	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != streamable.ContentSSE {
+		return fail(mcp.Errorf(mcp.KindUpstreamUnavailable, "%s answered the GET of its event stream with the content type %.80q: %w", s.who, t, mcp.ErrRefused))
+	}
+	events := streamable.NewEventReader(resp.Body, int(s.opts.MaxMessage))
+	for {
+		ev, err := events.Next()
+		if err != nil {
+			return fail(s.lost(err))
+		}
+		if ev.Name != "endpoint" {
+			continue
+		}
+		// A redirect may have led elsewhere within the origin.
+		if s.endpoint, err = endpoint(resp.Request.URL, string(ev.Data)); err != nil {
+			return fail(mcp.Errorf(mcp.KindUpstreamUnavailable, "%s %w", s.who, err))
+		}
+		return resp, events, nil
+	}
+}
+
+// endpoint resolves the URL of the endpoint event. It must be of the stream's
+// own origin: the configured headers may hold a key that nobody else may see,
+// and what is posted there is what an agent says.
+func endpoint(base *url.URL, ref string) (*url.URL, error) {
+	if len(ref) > maxEndpoint {
+		return nil, errors.New("sent an endpoint event that is no url")
+	}
+	u, err := base.Parse(strings.TrimSpace(ref))
+	if err != nil || ref == "" {
+		return nil, errors.New("sent an endpoint event that is no url")
+	}
+	if u.Scheme != base.Scheme || origin(u) != origin(base) {
+		return nil, errors.New("sent an endpoint on another host or scheme, which weir does not follow")
+	}
+	if u.User == nil {
+		u.User = base.User
+	}
+	u.Fragment = ""
+	return u, nil
+}
+
+func origin(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+// lost makes the error for the end of the event stream.
+func (s *ClientStream) lost(err error) error {
+	switch {
+	case errors.Is(err, streamable.ErrEventTooLarge):
+		return mcp.Errorf(mcp.KindTooLarge, "%s sent a message of more than %d bytes", s.who, s.opts.MaxMessage)
+	case errors.Is(err, io.EOF):
+		return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended its event stream", s.who)
+	}
+	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: s.who + ": the event stream broke", Err: err}
+}
+
+// receive hands events to Read until the stream ends.
+func (s *ClientStream) receive(body io.ReadCloser, events *streamable.EventReader) {
+	defer s.wg.Done()
+	stop := context.AfterFunc(s.ctx, func() { body.Close() })
+	defer stop()
+	defer body.Close()
+	for {
+		ev, err := events.Next()
+		if err != nil {
+			if s.ctx.Err() == nil {
+				s.end(s.lost(err))
+			}
+			return
+		}
+		if len(ev.Data) == 0 || (ev.Name != "" && ev.Name != "message") || (ev.Truncated && rawjson.Valid(ev.Data) != nil) {
+			continue
+		}
+		select {
+		case s.in <- ev.Data:
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// end notes why the stream ended; the first reason counts.
+func (s *ClientStream) end(err error) {
+	s.mu.Lock()
+	if s.err == nil {
+		s.err = err
+	}
+	s.mu.Unlock()
+	s.cancel()
+}
+
+func (s *ClientStream) reason() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		return io.EOF
+	}
+	return s.err
+}
+
+// Read implements mcp.Stream. After Close it returns io.EOF, else a typed
+// error that says how the connection ended.
+func (s *ClientStream) Read() ([]byte, error) {
+	select {
+	case msg := <-s.in:
+		return msg, nil
+	case <-s.ctx.Done():
+		return nil, s.reason()
+	}
+}
+
+// Write implements mcp.Stream. It returns when the server has accepted the
+// message, or after a second.
+func (s *ClientStream) Write(msg []byte) error {
+	select {
+	case s.posts <- struct{}{}:
+	case <-s.ctx.Done():
+		return s.reason()
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		<-s.posts
+		return s.reason()
+	}
+	s.wg.Add(1)
+	s.mu.Unlock()
+	done := make(chan error, 1)
+	body := string(msg) // msg is the caller's again once Write returns
+	go func() {
+		defer s.wg.Done()
+		defer func() { <-s.posts }()
+		done <- s.post(body)
+	}()
+	timer := time.NewTimer(postPause)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return nil
+	}
+}
+
+// post sends one message. An error is one of the connection, which has ended
+// then.
+func (s *ClientStream) post(body string) error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.opts.Send)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint.String(), strings.NewReader(body))
+	if err != nil {
+		return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s sent an endpoint that cannot be used", s.who)
+	}
+	req.Header = s.opts.Header.Clone()
+	req.Header.Set("Content-Type", streamable.ContentJSON)
+	resp, err := s.http.Do(req)
+	if err == nil && resp.StatusCode < 300 {
+		// What stands in the body of an answer is of no interest: responses
+		// come as events.
+		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+		resp.Body.Close()
+		return nil
+	}
+	switch {
+	case err == nil:
+		resp.Body.Close()
+		err = streamable.StatusFailure(s.who, "a message", resp)
+		if code := resp.StatusCode; code != http.StatusNotFound && code != http.StatusGone && code != http.StatusUnauthorized {
+			s.refused([]byte(body), err)
+			return nil
+		}
+	case s.ctx.Err() != nil:
+		return s.reason()
+	case ctx.Err() != nil:
+		err = mcp.Errorf(mcp.KindUpstreamTimeout, "%s did not accept a message within %s", s.who, s.opts.Send)
+	default:
+		// The error ends every call of the connection, of which earlier ones
+		// did reach the server: it must not say that they did not.
+		err = streamable.TransportFailure(s.who, err)
+		if e := (*mcp.Error)(nil); errors.As(err, &e) {
+			e.Err = nil
+		}
+	}
+	s.end(err)
+	return err
+}
+
+// refused answers a request that the server did not take in its stead; of
+// anything else it only leaves a note.
+func (s *ClientStream) refused(msg []byte, err error) {
+	m, parseErr := jsonrpc.Parse(msg)
+	if parseErr != nil || m.Kind() != jsonrpc.Request {
+		s.opts.Logger.Warn("a message was not accepted", "peer", s.who, "method", m.Method, "err", err)
+		return
+	}
+	select {
+	case s.in <- jsonrpc.AppendError(nil, m.ID, mcp.WireError(err, mcp.V20241105)):
+	case <-s.ctx.Done():
+	}
+}
+
+// Close implements mcp.Stream: it ends the event stream, which is how the
+// server learns of it, and waits for what the stream has started.
+func (s *ClientStream) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.wg.Wait()
+	if s.pool != nil {
+		s.pool.CloseIdleConnections()
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package streamable
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// ParseURL reads the URL of a server and returns how messages call the server:
+// by its name and host. An error does not repeat the URL, which may hold
+// credentials.
+func ParseURL(name, raw string) (u *url.URL, who string, err error) {
+	if name == "" {
+		name = "the MCP server"
+	}
+	u, err = url.Parse(raw)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, "", mcp.Errorf(mcp.KindInvalidParams, "%s: the url must be http://HOST… or https://HOST…", name)
+	}
+	u.Fragment = ""
+	return u, name + " (" + u.Host + ")", nil
+}
+
+// NewHTTPClient returns the HTTP client to use for one server: a copy of given,
+// or one with a connection pool of its own, which the caller empties at its
+// end. Unless given says otherwise, redirects are followed within the origin
+// only.
+func NewHTTPClient(given *http.Client, connect time.Duration) (*http.Client, *http.Transport) {
+	var hc http.Client
+	var pool *http.Transport
+	if given != nil {
+		hc = *given
+	} else {
+		pool = newPool(connect)
+		hc.Transport = pool
+	}
+	if hc.CheckRedirect == nil {
+		hc.CheckRedirect = sameOrigin
+	}
+	return &hc, pool
+}
+
+// newPool returns a transport whose pool keeps the connections of many
+// concurrent callers alive.
+func newPool(connect time.Duration) *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: connect}).DialContext,
+		TLSHandshakeTimeout:   connect,
+		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          256,
+		MaxIdleConnsPerHost:   64,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		// A compressing proxy would hold events back; and loopback needs none.
+		DisableCompression: true,
+		WriteBufferSize:    16 << 10,
+		ReadBufferSize:     16 << 10,
+	}
+}
+
+// sameOrigin follows a redirect only within the origin: the configured headers
+// may hold a key that no other host may see.
+func sameOrigin(req *http.Request, via []*http.Request) error {
+	from := via[0].URL
+	if len(via) > 4 || req.URL.Scheme != from.Scheme || req.URL.Host != from.Host {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// OwnHeader returns a copy of the configured headers without those that the
+// protocol defines.
+func OwnHeader(h http.Header) http.Header {
+	out := make(http.Header, len(h)+4)
+	for k, v := range h {
+		k = http.CanonicalHeaderKey(k)
+		switch {
+		case k == "Content-Type", k == "Accept", k == "Content-Length", k == HeaderLastEventID, strings.HasPrefix(k, "Mcp-"):
+		default:
+			out[k] = v
+		}
+	}
+	return out
+}
