@@ -3,19 +3,23 @@
 #   make build     the weir binary in bin/
 #   make test      format, vet, staticcheck, tests with -race, fuzz seeds, each benchmark once
 #   make interop   foreign MCP clients, servers and the official conformance suite (Node 20+, Python 3.11+)
-#   make bench     benchmarks with numbers worth reading      BENCH=regexp PKG=./gateway/... COUNT=5
+#   make bench     all numbers: bench-go and then bench-load
+#   make bench-go  the packages' benchmarks                   BENCH=regexp PKG=./gateway/... COUNT=5 BENCHTIME=1s
+#   make bench-load   weir under load, beside httputil.ReverseProxy, with the targets  LOAD='-rounds 3 -strict'
 #   make fuzz      every fuzz target, FUZZTIME each           FUZZTIME=30s PKG=./jsonrpc/...
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test fmt vet staticcheck race bench-once interop bench fuzz clean
+.PHONY: build test fmt vet staticcheck race bench-once interop bench bench-go bench-load fuzz clean
 
 GO          ?= go
 STATICCHECK ?= $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PKG         ?= ./...
 BENCH       ?= .
 COUNT       ?= 1
+BENCHTIME   ?= 200ms
+LOAD        ?=
 FUZZTIME    ?= 20s
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
@@ -46,8 +50,18 @@ bench-once:
 interop: build
 	node interop/run.mjs --weir bin/weir
 
+# One after the other: two things measured at once measure each other.
 bench:
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 60m $(PKG)
+	@$(MAKE) --no-print-directory bench-go
+	@$(MAKE) --no-print-directory bench-load
+
+bench-go:
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -count $(COUNT) -timeout 60m -p 1 $(PKG) \
+	  | sed -e '/^PASS$$/d' -e '/no test files/d' -e '/^goos:/d' -e '/^goarch:/d' -e '/^cpu:/d'
+
+bench-load: build
+	CGO_ENABLED=0 $(GO) build -o bin/bench ./bench
+	bin/bench -weir bin/weir $(LOAD)
 
 # go test takes one fuzz target of one package at a time, so ask each package for its targets.
 fuzz:
