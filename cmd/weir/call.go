@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/gateway"
+)
+
+func (a *app) callCommand() *cobra.Command {
+	var (
+		t      target
+		pairs  []string
+		whole  string
+		output string
+	)
+	cmd := &cobra.Command{
+		Use:   "call TOOL_ID [--arg NAME=VALUE ... | --json ARGS]",
+		Short: "Run a tool by its id",
+		Long: `Run a tool by its id, as weir search and weir browse print it, and print the
+result as an agent would get it. A long result is described and kept: its handle
+is for weir view.
+
+Arguments are given one by one or as one JSON object:
+  --arg NAME=VALUE   read as the tool's schema asks: a text, a number, true or
+                     false; given several times, a list
+  --arg NAME:=JSON   exactly this JSON
+  --json ARGS        '{"name": …}', @FILE, or - for standard input
+
+--json without ARGS, like --output json, prints the result for programs: the
+envelope with status, facts, artifacts and views. An error of the gateway is
+printed as JSON, too.`,
+		Example: `  weir call 'notes:create_note#e44e4acc' --arg title=Weir --arg text='A low dam.'
+  weir call 'inventory:check_stock#322945ee' --json '{"sku":"BIK-001"}' -o json`,
+		Args: positional(cobra.RangeArgs(1, 2)),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return a.completeToolIDs(cmd.Context(), t, word), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, rest := splitCall(args)
+			if id == "" {
+				return failf(exitUsage, "which tool? Usage: %s", cmd.UseLine())
+			}
+			if whole == noValue {
+				if whole = rest; whole == "" {
+					output = "json"
+				}
+			} else if rest != "" {
+				return failf(exitUsage, "weir call runs one tool, and %q is one too many; arguments go behind --json or --arg", rest)
+			}
+			if output != "text" && output != "json" {
+				return failf(exitUsage, "--output %q: it must be text or json", output)
+			}
+			given, err := parseToolArgs(pairs, whole, a.stdin)
+			if err != nil {
+				return err
+			}
+			return a.call(cmd.Context(), t, id, given, output)
+		},
+	}
+	t.flags(cmd)
+	cmd.Flags().StringArrayVar(&pairs, "arg", nil, "an argument, NAME=VALUE or NAME:=JSON; may be repeated")
+	cmd.Flags().StringVar(&whole, "json", "", "all arguments as JSON, @FILE or -; without a value: print JSON")
+	cmd.Flags().Lookup("json").NoOptDefVal = noValue
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+// noValue is what --json has when no value is joined to it with "=". The value
+// is then the other positional argument, if there is one: an id begins with a
+// letter, JSON does not.
+const noValue = "\x00"
+
+// splitCall tells the tool's id from JSON arguments.
+func splitCall(args []string) (id, rest string) {
+	for _, arg := range args {
+		isID := arg != "" && arg != "-" && arg[0] != '{' && arg[0] != '@'
+		switch {
+		case isID && id == "":
+			id = arg
+		default:
+			rest = arg
+		}
+	}
+	return id, rest
+}
+
+// executeArgs are the arguments of tool_execute.
+type executeArgs struct {
+	ToolID string          `json:"tool_id"`
+	Args   json.RawMessage `json:"args"`
+}
+
+func (a *app) call(ctx context.Context, t target, id string, given toolArgs, output string) error {
+	c, err := a.open(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	stop := a.spin("running " + id)
+	defer stop()
+	var tell func(progress)
+	if a.stderr.screen() {
+		tell = func(p progress) {
+			stop()
+			a.tellProgress(p)
+		}
+	}
+	r, err := c.execute(ctx, id, given, output, tell)
+	stop()
+	if err != nil {
+		var refused *gatewayError
+		if errors.As(err, &refused) && output == "json" {
+			if err := printJSON(a.stdout, refused.raw); err != nil {
+				return err
+			}
+		}
+		return err
+	}
+	if output == "json" {
+		err = printJSON(a.stdout, r.forPrograms())
+	} else {
+		err = a.printResult(r)
+	}
+	if err != nil {
+		return err
+	}
+	if handles := r.handles(); c.own && len(handles) > 0 {
+		a.note("The handle ends with this command. To use weir view, run weir serve --config %s and call the tool there.", c.where)
+	}
+	if r.IsError {
+		return errQuiet(exitTool)
+	}
+	return nil
+}
+
+// execute runs a tool. Arguments that were given one by one are guessed first,
+// and read by the schema where the guess does not fit; see toolArgs.
+func (c *client) execute(ctx context.Context, id string, given toolArgs, format string, tell func(progress)) (*result, error) {
+	guess, err := given.json(nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.ask(ctx, gateway.ToolExecute, executeArgs{id, guess}, format, tell)
+	var refused *gatewayError
+	if given.whole != nil || !errors.As(err, &refused) || refused.Code != gateway.ArgsInvalid {
+		return r, err
+	}
+	schema := c.schemaIn(ctx, refused)
+	if schema == nil {
+		return r, err
+	}
+	typed, typeErr := given.json(schema)
+	if typeErr != nil || string(typed) == string(guess) {
+		return r, err
+	}
+	return c.ask(ctx, gateway.ToolExecute, executeArgs{id, typed}, format, tell)
+}
+
+// schemaIn returns the schema that an ARGS_INVALID error carries, nil where it
+// carries none. A schema that was too large for the error is viewed.
+func (c *client) schemaIn(ctx context.Context, e *gatewayError) json.RawMessage {
+	var details struct {
+		Schema json.RawMessage `json:"schema"`
+		Handle string          `json:"schema_handle"`
+	}
+	if json.Unmarshal(e.Details, &details) != nil {
+		return nil
+	}
+	if details.Schema != nil || details.Handle == "" {
+		return details.Schema
+	}
+	properties := json.RawMessage(`{"type":"json_keys","keys":["properties"]}`)
+	r, err := c.ask(ctx, gateway.ToolView, viewArgs{details.Handle, properties}, "text", nil)
+	if err != nil || len(r.Content) == 0 || !json.Valid([]byte(r.Content[0].Text)) {
+		return nil
+	}
+	return json.RawMessage(r.Content[0].Text)
+}
+
+// tellProgress shows one progress notification.
+func (a *app) tellProgress(p progress) {
+	text := fmt.Sprintf("%g", p.Progress)
+	if p.Total > 0 {
+		text = fmt.Sprintf("%g/%g", p.Progress, p.Total)
+	}
+	if p.Message != "" {
+		text += " " + strings.Join(strings.Fields(p.Message), " ")
+	}
+	a.note("… %s", cut(text, a.stderr.width-3))
+}
+
+// forPrograms is the result's JSON: the envelope, or the whole result of a
+// gateway that gives none.
+func (r *result) forPrograms() json.RawMessage {
+	if len(r.Structured) > 0 {
+		return r.Structured
+	}
+	return r.raw
+}
+
+// handles lists what was held back.
+func (r *result) handles() []string {
+	var envelope struct {
+		Artifacts []struct{ Handle string }
+	}
+	raw := r.Meta[gateway.MetaEnvelope]
+	if raw == nil {
+		raw = r.Structured
+	}
+	if raw == nil || json.Unmarshal(raw, &envelope) != nil {
+		return nil
+	}
+	var handles []string
+	for _, artifact := range envelope.Artifacts {
+		handles = append(handles, artifact.Handle)
+	}
+	return handles
+}
+
+// printResult prints the content of a result: texts as they are, and a line for
+// each part that is none. What a tool says of its own failure goes to stderr.
+func (a *app) printResult(r *result) error {
+	out := a.stdout
+	if r.IsError {
+		out = a.stderr
+	}
+	for _, p := range r.Content {
+		var text string
+		switch p.Type {
+		case "text":
+			text = p.Text
+		case "image", "audio":
+			text = fmt.Sprintf("[%s, %s, %s]", p.Type, p.MimeType, sizeText(len(p.Data)/4*3))
+		case "resource_link":
+			text = fmt.Sprintf("[resource %s %s]", p.Name, p.URI)
+		default:
+			text = fmt.Sprintf("[%s: print it with --output json]", p.Type)
+		}
+		if !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		if _, err := fmt.Fprint(out, out.clean(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// completeToolIDs lists the ids that begin with a word, for shell completion.
+// It asks a running gateway only: nobody wants servers started by the Tab key.
+func (a *app) completeToolIDs(ctx context.Context, t target, word string) []cobra.Completion {
+	if t.url == "" {
+		t.url = defaultURL
+	}
+	if t.config != "" || probeGateway(ctx, t.url, t.token) == nil {
+		return nil
+	}
+	c, err := a.open(ctx, t)
+	if err != nil {
+		return nil
+	}
+	defer c.close()
+	cards, err := c.allCards(ctx)
+	if err != nil {
+		return nil
+	}
+	var ids []cobra.Completion
+	for _, card := range cards {
+		if strings.HasPrefix(card.ID, word) {
+			ids = append(ids, cobra.CompletionWithDesc(card.ID, cut(card.Description, 60)))
+		}
+	}
+	return ids
+}

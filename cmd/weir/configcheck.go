@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/config"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check a configuration, or print its JSON Schema",
+		Args:  positional(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.configCheckCommand(), a.configSchemaCommand())
+	return cmd
+}
+
+func (a *app) configCheckCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "List everything that is wrong with a configuration",
+		Long: `Read a configuration as "weir serve" would and list everything that is wrong with
+it, each problem with its file, line and column. Without FILE it is the one that
+"weir serve" would find here. Nothing is started. The exit code is 2 if there is
+a problem; warnings do not count.`,
+		Args: positional(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := ""
+			if len(args) == 1 {
+				path = args[0]
+			}
+			return a.checkConfig(cmd.Context(), path, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// problemJSON is a config.Problem or Warning for programs.
+type problemJSON struct {
+	File    string `json:"file"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Key     string `json:"key,omitempty"`
+	Message string `json:"message"`
+}
+
+func asProblemJSON(p config.Problem) problemJSON {
+	return problemJSON{p.File, p.Line, p.Column, p.Key, p.Message}
+}
+
+func (a *app) checkConfig(ctx context.Context, path string, asJSON bool) error {
+	path, err := findConfig(path)
+	if err != nil {
+		return err
+	}
+	opts := a.configOptions(ctx)
+	opts.Inputs = func(in config.Input) (string, bool, error) {
+		if in.Type == config.InputCommand {
+			return "unknown", true, nil // a check promises to start nothing
+		}
+		return a.answer(ctx, in)
+	}
+	c, warnings, err := config.Load(path, opts)
+	var broken *config.Error
+	if err != nil && !errors.As(err, &broken) {
+		return err
+	}
+	if asJSON {
+		out := struct {
+			File     string        `json:"file"`
+			OK       bool          `json:"ok"`
+			Problems []problemJSON `json:"problems"`
+			Warnings []problemJSON `json:"warnings"`
+		}{path, err == nil, []problemJSON{}, []problemJSON{}}
+		if broken != nil {
+			for _, p := range broken.Problems {
+				out.Problems = append(out.Problems, asProblemJSON(p))
+			}
+		}
+		for _, w := range warnings {
+			out.Warnings = append(out.Warnings, asProblemJSON(config.Problem(w)))
+		}
+		if err := printJSON(a.stdout, out); err != nil {
+			return err
+		}
+		if broken != nil {
+			return errQuiet(exitUsage)
+		}
+		return nil
+	}
+	a.warn(warnings)
+	if err != nil {
+		return err
+	}
+	names := make([]string, 0, len(c.Servers))
+	for _, s := range c.Enabled() {
+		names = append(names, s.Name)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s: ok, %d servers: %s\n", path, len(names), strings.Join(names, ", "))
+	return err
+}
+
+// warn prints warnings of a configuration.
+func (a *app) warn(warnings []config.Warning) {
+	for _, w := range warnings {
+		fmt.Fprintln(a.stderr, a.stderr.paint(yellow, "warning: ")+a.stderr.clean(w.String()))
+	}
+}
+
+func (a *app) configSchemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of weir.yaml",
+		Long: `Print the JSON Schema of weir.yaml, for editors that complete and check what is
+written. With the YAML language server, put this in the file's first line:
+
+  # yaml-language-server: $schema=./weir.schema.json`,
+		Example: "  weir config schema > weir.schema.json",
+		Args:    positional(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := a.stdout.Write(config.Schema())
+			return err
+		},
+	}
+}
+
+// findConfig returns path, or the configuration of this folder where it is
+// empty.
+func findConfig(path string) (string, error) {
+	if path != "" {
+		return path, nil
+	}
+	return config.Find(".")
+}
+
+// configOptions is what a configuration may know of this process.
+func (a *app) configOptions(ctx context.Context) config.Options {
+	opts := config.System()
+	opts.Inputs = func(in config.Input) (string, bool, error) { return a.answer(ctx, in) }
+	return opts
+}
+
+// inputTimeout bounds the command of an input.
+const inputTimeout = 30 * time.Second
+
+// answer runs the command of an input. weir asks nobody: it may run where there
+// is no terminal, and its standard input may be MCP.
+func (a *app) answer(ctx context.Context, in config.Input) (string, bool, error) {
+	if in.Type != config.InputCommand || in.Command == "" {
+		return "", false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, inputTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, in.Command, in.Args...).Output()
+	if err != nil {
+		return "", false, fmt.Errorf("the command %s of input %q failed: %w", in.Command, in.ID, err)
+	}
+	return strings.TrimRight(string(out), "\r\n"), true, nil
+}

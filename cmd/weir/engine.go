@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/upstream"
+)
+
+// An engine is a gateway without a face: upstreams, what they offer, and the
+// store of results. serve puts transports before it, shell commands a pipe.
+//
+//	config ─▶ upstream.Manager ─▶ upstream.Live (snapshot) ─▶ gateway.Gateway ─▶ mcp.Lifecycle
+//	              ▲ apply (reload)                                   └─▶ artifact.Store
+type engine struct {
+	app     *app
+	log     *slog.Logger
+	started time.Time
+	config  atomic.Pointer[config.Config]
+	redact  atomic.Pointer[gateway.Redactor]
+	manager *upstream.Manager
+	live    *upstream.Live[*gateway.Snapshot]
+	store   artifact.Store
+
+	// first is closed when every upstream of the start has been listed or has
+	// failed once; firstEnd stops waiting for that.
+	first    chan struct{}
+	firstEnd context.CancelFunc
+}
+
+// newEngine starts the upstreams of a configuration and waits for none of them.
+// The caller closes the engine.
+func newEngine(c *config.Config, a *app, log *slog.Logger) *engine {
+	e := &engine{app: a, log: log, started: time.Now(), first: make(chan struct{})}
+	e.config.Store(c)
+	e.redact.Store(gateway.NewRedactor(c.Secrets()))
+	e.live = upstream.NewLive(gateway.NewSnapshot(limitsOf(c.SchemaLimits)), upstream.LiveOptions[*gateway.Snapshot]{
+		Prepare: func(s *gateway.Snapshot) { s.Index.Prepare() }, Logger: log,
+	})
+	e.manager = upstream.New(upstream.Options{
+		Logger: log, BaseEnv: inherited(a.environ()), ClientInfo: a.identity(), Sink: e.live,
+		Redact: func(s string) string { return e.redact.Load().Redact(s) }, StopGrace: stopGrace,
+	})
+	e.store = artifact.NewMemory(artifact.Options{TTL: c.Artifacts.TTL, MaxBytes: int64(c.Artifacts.MaxBytes), MaxCount: c.Artifacts.MaxCount})
+	e.manager.Apply(c.Servers)
+	ctx, cancel := context.WithCancel(context.Background())
+	e.firstEnd = cancel
+	go func() {
+		defer close(e.first)
+		_ = e.manager.Ready(ctx) // required servers are asked for by whoever cannot do without
+	}()
+	return e
+}
+
+// stopGrace is how long a program may take to end by itself after its standard
+// input was closed, and again after SIGTERM: all of it fits into a shutdown.
+const stopGrace = time.Second
+
+// limitsOf turns the configuration's limits into the catalog's.
+func limitsOf(l config.SchemaLimits) catalog.Limits {
+	return catalog.Limits{
+		SchemaBytes: int(l.Bytes), SchemaDepth: l.Depth, SchemaProperties: l.Properties, OnInvalid: catalog.OnInvalid(l.OnInvalid),
+	}
+}
+
+// apply takes over a reloaded configuration: servers that changed are started
+// again, the others do not notice.
+func (e *engine) apply(c *config.Config) {
+	e.config.Store(c)
+	e.redact.Store(gateway.NewRedactor(c.Secrets()))
+	e.manager.Apply(c.Servers)
+}
+
+// settleTimeout is how long a shell command waits for its own upstreams.
+const settleTimeout = 30 * time.Second
+
+// settled waits until every upstream has been listed or has failed to start. It
+// returns an error where a required one is not there.
+func (e *engine) settled(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	if err := e.manager.Ready(bounded); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// requiredReady waits until the servers that are marked required have been
+// listed, or one of them has failed. Others are not waited for.
+func (e *engine) requiredReady(ctx context.Context) error {
+	required := map[string]bool{}
+	for _, s := range e.config.Load().Enabled() {
+		required[s.Name] = s.Required
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		waiting := false
+		for _, s := range e.manager.Status() {
+			if required[s.Name] && !s.Listed && s.State != upstream.StateFailed {
+				waiting = true
+			}
+		}
+		if !waiting {
+			now, cancel := context.WithCancel(ctx)
+			cancel()
+			return e.manager.Ready(now)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// closeTimeout is how long upstreams get to end when nobody is in a hurry.
+const closeTimeout = 4 * time.Second
+
+// close ends the upstreams, by force after a time, and forgets all results.
+func (e *engine) close(within time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	e.firstEnd()
+	if err := e.manager.Close(ctx); err != nil {
+		e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
+	}
+	<-e.first
+	if err := e.store.Close(); err != nil {
+		e.log.Warn("closing the store of results", "err", err)
+	}
+}
+
+// Peer implements gateway.Upstreams.
+func (e *engine) Peer(ctx context.Context, name string) (mcp.Peer, error) {
+	return e.manager.Peer(ctx, name)
+}
+
+// Snapshot implements gateway.Upstreams.
+func (e *engine) Snapshot() *gateway.Snapshot { return e.live.Snapshot() }
+
+// frontOptions say for whom a front is.
+type frontOptions struct {
+	// shell is a front for a command of this process: always gateway mode.
+	shell bool
+}
+
+// newFront is the Handler of /mcp under a configuration: the handshake and the
+// gateway behind it. Several fronts may share the engine.
+func (e *engine) newFront(c *config.Config, o frontOptions) mcp.Handler {
+	opts := gateway.Options{
+		Upstreams: e, Artifacts: e.store, Redactor: e.redact.Load(), Logger: e.log,
+		Firewall:      gateway.Firewall{ThresholdChars: c.Firewall.ThresholdChars},
+		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate,
+	}
+	if c.Browse.Format == config.BrowseJSON {
+		opts.Format = gateway.FormatJSON
+	}
+	if c.Mode == config.ModeProxy && !o.shell {
+		opts.Mode = gateway.ModeProxy
+	}
+	g := gateway.New(opts)
+	return &mcp.Lifecycle{
+		ServerInfo: e.app.identity(), Instructions: g.Instructions(), Capabilities: g.Capabilities,
+		Next: &patient{engine: e, proxy: opts.Mode == gateway.ModeProxy, next: g},
+	}
+}
+
+// How long a request waits, counted from the start of the engine, for upstreams
+// that are starting: a client that connects at once must not see an empty
+// catalog, and one slow server must not keep it from all others.
+const (
+	patienceEmpty = 10 * time.Second // while nothing at all is listed
+	patienceSome  = 4 * time.Second  // when something is
+)
+
+// patient holds requests that look at the catalog back until it is filled.
+type patient struct {
+	engine *engine
+	proxy  bool
+	next   mcp.Handler
+}
+
+// Serve implements mcp.Handler.
+func (p *patient) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	select {
+	case <-p.engine.first:
+	default:
+		if p.looks(r) {
+			p.engine.filled(ctx)
+		}
+	}
+	return p.next.Serve(ctx, r)
+}
+
+// looks reports whether the answer to r depends on what is not listed yet.
+func (p *patient) looks(r *mcp.Request) bool {
+	switch r.Method {
+	case "tools/list":
+		return p.proxy
+	case "tools/call":
+	default:
+		return false
+	}
+	switch rawjson.Text(rawjson.Get(r.Params, "name")) {
+	case gateway.ToolBrowse:
+		return true
+	case gateway.ToolExecute, gateway.ToolHydrate:
+		id := rawjson.Text(rawjson.GetPath(r.Params, "arguments", "tool_id"))
+		_, there := p.engine.Snapshot().Catalog.Lookup(id)
+		return !there
+	}
+	return false
+}
+
+// filled waits for the upstreams' first start, within the bounds above.
+func (e *engine) filled(ctx context.Context) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		limit := patienceEmpty
+		if e.Snapshot().Catalog.Len() > 0 {
+			limit = patienceSome
+		}
+		if time.Since(e.started) >= limit {
+			return
+		}
+		select {
+		case <-e.first:
+			return
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// inheritedNames are the variables that upstreams' programs get from weir's own
+// environment: what finding programs, files, proxies and certificates needs.
+// Everything else, tokens above all, is named in the configuration or stays
+// here. A name that ends with * stands for all that begin so.
+var inheritedNames = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_*", "TZ", "TMPDIR", "TMP", "TEMP", "XDG_*",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
+	"SystemRoot", "SYSTEMROOT", "SystemDrive", "COMSPEC", "PATHEXT", "APPDATA", "LOCALAPPDATA", "USERPROFILE", "ProgramFiles", "PROGRAMDATA",
+}
+
+// inherited is the part of an environment that programs get.
+func inherited(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return !slices.ContainsFunc(inheritedNames, func(known string) bool {
+			prefix, many := strings.CutSuffix(known, "*")
+			return name == known || many && strings.HasPrefix(name, prefix)
+		})
+	})
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/upstream"
+)
+
+// serverName is what weir calls itself in MCP and in /healthz.
+const serverName = "weir"
+
+// States of a gateway as a whole.
+const (
+	statusOK       = "ok"       // every upstream can be called
+	statusStarting = "starting" // some upstreams have not answered for the first time
+	statusDegraded = "degraded" // some upstreams cannot be called
+	statusStopping = "stopping" // running calls are being finished
+)
+
+// health is the answer of /healthz, and what weir ls shows.
+type health struct {
+	Status    string                    `json:"status"`
+	Uptime    float64                   `json:"uptime"` // seconds
+	Name      string                    `json:"name"`
+	Version   string                    `json:"version"`
+	Mode      string                    `json:"mode"`
+	Config    string                    `json:"config,omitempty"`
+	Upstreams map[string]upstreamHealth `json:"upstreams"`
+}
+
+// upstreamHealth is the state of one upstream.
+type upstreamHealth struct {
+	Name      string `json:"name"`
+	State     string `json:"state"`
+	Transport string `json:"transport"`
+	Namespace string `json:"namespace,omitempty"`
+	Server    string `json:"server,omitempty"`
+	Version   string `json:"version,omitempty"` // of the server
+	Protocol  string `json:"protocol,omitempty"`
+	Tools     int    `json:"tools"`
+	Resources int    `json:"resources"`
+	Prompts   int    `json:"prompts"`
+	Calls     int64  `json:"calls"`
+	Errors    int64  `json:"errors"`
+	InFlight  int64  `json:"in_flight"`
+	Restarts  int64  `json:"restarts"`
+	Pid       int    `json:"pid,omitempty"`
+	Error     string `json:"error,omitempty"`
+	Since     string `json:"since,omitempty"` // of State, RFC 3339
+}
+
+// health says how the gateway and its upstreams are.
+func (e *engine) health() *health {
+	c := e.config.Load()
+	h := &health{
+		Status: statusOK, Uptime: math.Round(time.Since(e.started).Seconds()*1000) / 1000,
+		Name: serverName, Version: e.app.version, Mode: string(c.Mode), Upstreams: map[string]upstreamHealth{},
+	}
+	if path, err := filepath.Abs(c.Path()); err == nil {
+		h.Config = path
+	}
+	for _, s := range e.manager.Status() {
+		u := upstreamHealth{
+			Name: s.Name, State: string(s.State), Transport: string(s.Transport), Namespace: s.Namespace, Protocol: s.Version,
+			Server: rawjson.Text(rawjson.Get(s.ServerInfo, "name")), Version: rawjson.Text(rawjson.Get(s.ServerInfo, "version")),
+			Tools: s.Tools, Resources: s.Resources, Prompts: s.Prompts,
+			Calls: s.Calls, Errors: s.Errors, InFlight: s.InFlight, Restarts: s.Restarts, Pid: s.Pid,
+		}
+		if !s.Since.IsZero() {
+			u.Since = s.Since.UTC().Format(time.RFC3339)
+		}
+		switch {
+		case s.State == upstream.StateFailed:
+			u.Error = s.LastError
+			h.Status = statusDegraded
+		case !s.Listed && s.State == upstream.StateStarting && h.Status == statusOK:
+			h.Status = statusStarting
+		}
+		h.Upstreams[s.Name] = u
+	}
+	return h
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/sse"
+	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/router"
+)
+
+// Bounds of the HTTP server. Responses have no bound in time, because streams
+// last; what writes them notices a client that does not read.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 60 * time.Second // a request with its body; streams lift it
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+)
+
+// linger is how long the HTTP server still answers, with "shutting down", after
+// the last call has been answered: each client learns on a connection of its
+// own that it is over.
+const linger = 100 * time.Millisecond
+
+// An httpFace is a gateway on the web.
+//
+//	request ─▶ draining? ─▶ guard: Host, Origin, token ─┬─▶ /mcp             streamable.Server ─┐
+//	                                                    ├─▶ /sse, /messages  sse.Server ────────┴─▶ front
+//	                                                    ├─▶ /mcps/NAME/mcp   router.Router ─▶ upstream
+//	                                                    └─▶ /healthz, /
+//
+// front and guard are made anew when the configuration changes; what has state
+// (servers, router) stays.
+type httpFace struct {
+	engine   *engine
+	log      *logging
+	listener net.Listener
+	base     string // URL without a path
+
+	front  atomic.Pointer[mcp.Handler]
+	routes atomic.Pointer[http.Handler] // guarded
+
+	stream *streamable.Server
+	sse    *sse.Server
+	router *router.Router
+	page   *template.Template
+	http   *http.Server
+
+	draining atomic.Bool
+	ended    chan struct{}
+}
+
+func newHTTPFace(e *engine, c *config.Config, listener net.Listener, log *logging) *httpFace {
+	f := &httpFace{engine: e, log: log, listener: listener, base: "http://" + dialable(listener.Addr().String()),
+		page: template.Must(template.New("page").Parse(pageSource)), ended: make(chan struct{})}
+	handler := mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		return (*f.front.Load()).Serve(ctx, r)
+	})
+	body := int64(c.HTTP.MaxBodyBytes)
+	f.stream = streamable.NewServer(streamable.ServerOptions{
+		Handler: handler, SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
+	})
+	f.sse = sse.NewServer(sse.ServerOptions{Handler: handler, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger})
+	f.router = router.New(router.Options{
+		Find: e.findUpstream, Names: e.manager.Names,
+		SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
+	})
+	f.http = &http.Server{
+		Handler:           http.HandlerFunc(f.serve),
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	f.apply(nil, c)
+	return f
+}
+
+// keepAlive is the configuration's time between comments on a stream. Zero
+// sends none, which the transports take for their default.
+func keepAlive(c *config.Config) time.Duration {
+	if c.HTTP.KeepAlive <= 0 {
+		return 365 * 24 * time.Hour
+	}
+	return c.HTTP.KeepAlive
+}
+
+func (f *httpFace) start() error {
+	go func() {
+		defer close(f.ended)
+		if err := f.http.Serve(f.listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			f.log.Error("the listener failed", "address", f.listener.Addr().String(), "err", err)
+		}
+	}()
+	return nil
+}
+
+func (f *httpFace) done() <-chan struct{} { return f.ended }
+
+// serve is the first to see a request.
+func (f *httpFace) serve(w http.ResponseWriter, r *http.Request) {
+	if f.draining.Load() {
+		// The answer is the last on its connection, so that no client sends
+		// another request into a connection that is about to close.
+		w.Header().Set("Connection", "close")
+	}
+	(*f.routes.Load()).ServeHTTP(w, r)
+}
+
+// apply makes what depends on the configuration.
+func (f *httpFace) apply(old, c *config.Config) {
+	front := f.engine.newFront(c, frontOptions{})
+	f.front.Store(&front)
+	auth := c.Auth
+	if old != nil && len(auth.Tokens) == 0 && !isLoopback(f.listener.Addr()) {
+		// The new configuration was checked with its own listen address; the
+		// listener in use is still the old one.
+		f.log.Error("auth.tokens are gone, but weir still listens for other machines: nobody is let in until it is restarted", "listen", f.listener.Addr().String())
+		auth.Tokens = []config.Token{{Name: "nobody"}}
+	}
+	closed := guard.New(guardOptions(c, auth, f.log.Logger))
+	open := guard.New(guardOptions(c, config.Auth{}, f.log.Logger))
+	routes := http.Handler(f.mux(open, closed, len(auth.Tokens) > 0))
+	f.routes.Store(&routes)
+}
+
+func isLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// guardOptions are the checks of a configuration.
+func guardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Options {
+	o := guard.Options{Hosts: c.HTTP.AllowedHosts, Origins: c.HTTP.AllowedOrigins, Logger: log}
+	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
+		o.Hosts = append(append([]string(nil), o.Hosts...), u.Hostname())
+		o.Origins = append(append([]string(nil), o.Origins...), u.Scheme+"://"+u.Host)
+	}
+	if len(auth.Tokens) > 0 {
+		o.Authenticate = auth.Lookup
+	}
+	return o
+}
+
+// mux routes requests. Everything is behind the closed guard but the page,
+// which tells strangers no more than what runs here.
+func (f *httpFace) mux(open, closed *guard.Guard, tokens bool) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", closed.Wrap(f.stream))
+	mux.Handle("/mcp/", closed.Wrap(f.router))
+	mux.Handle("/mcps/", closed.Wrap(f.router))
+	mux.Handle("/sse", closed.Wrap(f.sse))
+	mux.Handle("/messages", closed.Wrap(f.sse))
+	health := closed.Wrap(http.HandlerFunc(f.serveHealth))
+	mux.Handle("/healthz", health)
+	mux.Handle("/health", health)
+	mux.Handle("/", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePage(w, r, tokens) })))
+	return mux
+}
+
+func (f *httpFace) serveHealth(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	h := f.engine.health()
+	code := http.StatusOK
+	if f.draining.Load() {
+		h.Status, code = statusStopping, http.StatusServiceUnavailable
+	}
+	writeJSON(w, code, h)
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v) // the client may be gone
+}
+
+// shutdown ends the face. While calls finish, the listener stays: a call that
+// comes now is answered with "shutting down" instead of being cut off. The
+// listener closes when every call has its answer.
+func (f *httpFace) shutdown(ctx context.Context) error {
+	f.draining.Store(true)
+	var all sync.WaitGroup
+	var mu sync.Mutex // guards failed
+	var failed error
+	for _, end := range []func(context.Context) error{f.stream.Shutdown, f.sse.Shutdown, f.router.Shutdown} {
+		all.Go(func() {
+			if err := end(ctx); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = errors.Join(failed, err)
+			}
+		})
+	}
+	all.Wait()
+	if failed != nil {
+		f.log.Warn("some requests did not end", "err", failed)
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), linger)
+	defer cancel()
+	if ctx.Err() == nil {
+		<-bounded.Done()
+	}
+	closing, cancelClosing := context.WithTimeout(context.WithoutCancel(ctx), linger)
+	defer cancelClosing()
+	if err := f.http.Shutdown(closing); err != nil {
+		_ = f.http.Close()
+	}
+	<-f.ended
+	return nil
+}

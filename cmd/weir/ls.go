@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) lsCommand() *cobra.Command {
+	var (
+		t             target
+		tools, asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the upstreams, or all their tools",
+		Long:  `List the upstreams of a gateway with their state, or with --tools every tool of every upstream.`,
+		Args:  positional(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.open(cmd.Context(), t)
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			if tools {
+				cards, err := c.allCards(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return printJSON(a.stdout, orEmpty(cards))
+				}
+				return a.printCards(cards)
+			}
+			h, err := c.health(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(a.stdout, h.list())
+			}
+			return a.printUpstreams(h)
+		},
+	}
+	t.flags(cmd)
+	cmd.Flags().BoolVar(&tools, "tools", false, "list all tools")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// list is the upstreams by name.
+func (h *health) list() []upstreamHealth {
+	list := make([]upstreamHealth, 0, len(h.Upstreams))
+	for name, u := range h.Upstreams {
+		u.Name = name
+		list = append(list, u)
+	}
+	slices.SortFunc(list, func(a, b upstreamHealth) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+func (a *app) printUpstreams(h *health) error {
+	list := h.list()
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(a.stdout, "No upstreams are configured. Add one to mcpServers.")
+		return err
+	}
+	rows := make([][]cell, len(list))
+	for i, u := range list {
+		server := strings.TrimSpace(u.Server + " " + u.Version)
+		if u.Error != "" {
+			server = u.Error
+		}
+		tools := strconv.Itoa(u.Tools)
+		rows[i] = []cell{{cyan, u.Name}, {stateStyle(u.State), u.State}, {"", u.Transport}, {"", tools}, {"", u.Protocol}, {"", server}}
+	}
+	printTable(a.stdout, []string{"NAME", "STATE", "TRANSPORT", "TOOLS", "PROTOCOL", "SERVER"}, rows)
+	return nil
+}
+
+func stateStyle(state string) string {
+	switch state {
+	case "ready", "idle":
+		return green
+	case "starting", "restarting":
+		return yellow
+	case "disabled":
+		return dim
+	}
+	return red
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// printJSON prints a value for programs: indented, without HTML escapes. Raw
+// JSON keeps its numbers and its key order.
+func printJSON(w io.Writer, v any) error {
+	raw, ok := v.(json.RawMessage)
+	if !ok {
+		var out bytes.Buffer
+		encoder := json.NewEncoder(&out)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(v); err != nil {
+			return fmt.Errorf("writing JSON: %w", err)
+		}
+		raw = out.Bytes()
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, bytes.TrimSpace(raw), "", "  "); err != nil {
+		return fmt.Errorf("the answer is not JSON: %w", err)
+	}
+	out.WriteByte('\n')
+	_, err := w.Write(out.Bytes())
+	return err
+}
+
+// A cell is a piece of text in a style.
+type cell struct{ style, text string }
+
+// printTable prints rows in columns. On a screen the last column is cut at the
+// edge and the header is bold; elsewhere nothing is cut and nothing coloured.
+func printTable(t terminal, header []string, rows [][]cell) {
+	widths := make([]int, len(header))
+	for i, h := range header {
+		widths[i] = utf8.RuneCountInString(h)
+	}
+	for _, row := range rows {
+		for i, c := range row {
+			row[i].text = strings.Join(strings.Fields(t.clean(c.text)), " ")
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].text))
+		}
+	}
+	line := func(cells []cell) {
+		used := 0
+		var b strings.Builder
+		for i, c := range cells {
+			text := c.text
+			if i == len(cells)-1 {
+				if t.screen() {
+					text = cut(text, max(t.width-used, 10))
+				}
+				b.WriteString(t.paint(c.style, text))
+				break
+			}
+			b.WriteString(t.paint(c.style, text))
+			pad := widths[i] - utf8.RuneCountInString(text) + 2
+			b.WriteString(strings.Repeat(" ", pad))
+			used += widths[i] + 2
+		}
+		fmt.Fprintln(t, strings.TrimRight(b.String(), " "))
+	}
+	head := make([]cell, len(header))
+	for i, h := range header {
+		head[i] = cell{bold, h}
+	}
+	line(head)
+	for _, row := range rows {
+		line(row)
+	}
+}
+
+// sizeText writes a number of bytes for people.
+func sizeText(n int) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+}
+
+// sinceText writes a duration for people: 42s, 5m, 3h20m, 9d.
+func sinceText(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}

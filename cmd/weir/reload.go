@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/config"
+)
+
+// watch applies changes of the configuration until ctx ends.
+func (a *app) watch(ctx context.Context, c *config.Config, opts config.Options, e *engine, f face, logger *logging) {
+	err := config.Watch(ctx, c, opts, func(next *config.Config, warnings []config.Warning, err error) {
+		for _, w := range warnings {
+			logger.Warn("configuration", "at", w.String())
+		}
+		if err != nil {
+			var broken *config.Error
+			if !errors.As(err, &broken) {
+				logger.Error("the configuration cannot be read; the old one stays", "err", err)
+				return
+			}
+			for _, p := range broken.Problems {
+				logger.Error("the new configuration is not used; the old one stays", "problem", p.String())
+			}
+			return
+		}
+		a.reload(c, next, e, f, logger)
+		c = next
+	})
+	if err != nil {
+		logger.Warn("changes of the configuration are not seen any more; restart weir to apply them", "err", err)
+	}
+}
+
+// needRestart are the settings that are read once: what they configure is made
+// when weir starts.
+var needRestart = []string{"listen", "public_url", "artifacts", "schema_limits"}
+
+// reload applies what is different in next.
+func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging) {
+	change := config.Diff(c, next)
+	if change.Empty() {
+		return
+	}
+	kept := slices.DeleteFunc(slices.Clone(change.Other), func(key string) bool { return !slices.Contains(needRestart, key) })
+	if next.HTTP.MaxBodyBytes != c.HTTP.MaxBodyBytes || next.HTTP.SessionIdle != c.HTTP.SessionIdle || next.HTTP.KeepAlive != c.HTTP.KeepAlive {
+		kept = append(kept, "http.max_body_bytes, session_idle and keep_alive")
+	}
+	if next.Log.Format != logger.format {
+		kept = append(kept, "log.format")
+	}
+	logger.set(next.Log)
+	e.apply(next)
+	f.apply(c, next)
+	logger.Info("the configuration has changed and is applied",
+		"added", change.Added, "removed", change.Removed, "changed", change.Changed, "settings", change.Other)
+	if len(kept) > 0 {
+		logger.Warn("some settings keep their old values until weir is restarted", "settings", strings.Join(kept, ", "))
+	}
+}

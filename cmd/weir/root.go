@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/config"
+)
+
+// An app is what every subcommand is given of the world.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr terminal
+	lookupEnv      func(string) (string, bool)
+	environ        func() []string
+	version        string
+	running        bool // flags and arguments are read, the command itself runs
+}
+
+// run is the whole program. It returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{
+		stdin: stdin, stdout: newTerminal(stdout, os.LookupEnv), stderr: newTerminal(stderr, os.LookupEnv),
+		lookupEnv: os.LookupEnv, environ: os.Environ, version: buildVersion(),
+	}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	code := exitCode(err)
+	if !a.running && code == exitInternal {
+		code = exitUsage // cobra could not make sense of the command line
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return exitInterrupted
+	}
+	var quiet errQuiet
+	if !errors.As(err, &quiet) {
+		a.complain(err)
+	}
+	if code == exitUsage && !a.running {
+		fmt.Fprintln(a.stderr, "Run 'weir help' to see what there is.")
+	}
+	return code
+}
+
+// complain prints an error, each of its lines with the program's name.
+func (a *app) complain(err error) {
+	var broken *config.Error
+	if errors.As(err, &broken) {
+		for _, p := range broken.Problems {
+			fmt.Fprintln(a.stderr, a.stderr.paint(red, "error: ")+a.stderr.clean(p.String()))
+		}
+		return
+	}
+	fmt.Fprintln(a.stderr, a.stderr.paint(red, "weir: ")+a.stderr.clean(err.Error()))
+}
+
+// note tells a person something beside the command's output.
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintln(a.stderr, a.stderr.paint(dim, a.stderr.clean(fmt.Sprintf(format, args...))))
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weir",
+		Short: "A gateway between AI agents and MCP servers",
+		Long: `weir stands between AI agents and MCP servers: one address for all of them, at
+the price of three tools. An agent finds a tool, runs it by its id, and views
+the parts it wants of a result that is too long to read.`,
+		Example: `  weir serve --config weir.yaml              # then paste the URL it prints into a client
+  weir search "storm warnings for an area"    # what an agent would find
+  weir call 'notes:list_notes#3ba0ba1a'       # what an agent would get`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       a.version,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			a.running = true
+		},
+	}
+	root.SetVersionTemplate("weir {{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return failf(exitUsage, "%s: %w\nUsage: %s", cmd.CommandPath(), err, cmd.UseLine())
+	})
+	root.AddGroup(&cobra.Group{ID: "gateway", Title: "Run the gateway:"}, &cobra.Group{ID: "shell", Title: "Use it from a shell:"}, &cobra.Group{ID: "other", Title: "And beside it:"})
+	in := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	in("gateway", a.serveCommand(), a.configCommand())
+	in("shell", a.lsCommand(), a.searchCommand(), a.browseCommand(), a.callCommand(), a.viewCommand())
+	in("other", a.demoCommand(), a.benchCommand(), a.versionCommand())
+	root.SetHelpCommandGroupID("other")
+	root.SetCompletionCommandGroupID("other")
+	root.AddCommand(a.topics()...)
+	return root
+}
+
+// topics are help texts without a command: weir help exit-codes.
+func (a *app) topics() []*cobra.Command {
+	return []*cobra.Command{
+		{Use: "exit-codes", Short: "How commands end", Long: "How commands end:\n\n" + exitCodeTable()},
+		{Use: "selectors", Short: "How weir view is told what to show", Long: selectorHelp},
+	}
+}
+
+// args wraps a check of positional arguments so that its error says how the
+// command is used.
+func positional(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return failf(exitUsage, "%s: %w\nUsage: %s", cmd.CommandPath(), err, cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// buildVersion is the linker's version, else what the Go toolchain knows.
+func buildVersion() string {
+	if version != "devel" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return version
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	revision, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "-dirty"
+		}
+	}
+	if revision == "" {
+		return version
+	}
+	return strings.Join([]string{version, revision[:min(12, len(revision))]}, "-") + dirty
+}

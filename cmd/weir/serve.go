@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/config"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	var path, listen, mode string
+	var stdio bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the gateway",
+		Long: `Run the gateway. Without --config it uses weir.yaml, weir.yml or .mcp.json of
+this folder. It prints the URL for MCP clients once it can be called; upstreams
+start meanwhile. A changed configuration is applied while it runs.
+
+  /mcp              the gateway, streamable HTTP in every protocol version
+  /sse, /messages   the gateway, HTTP+SSE of 2024-11-05
+  /mcps/NAME/mcp    one upstream, unchanged
+  /healthz          state of everything, JSON
+  /                 a page for people
+
+With --stdio it speaks MCP on standard input and output instead, for clients
+that start servers as commands, and prints nothing else there.
+
+The first Ctrl-C or SIGTERM lets running calls finish, up to 4.5 seconds; the
+second ends weir at once.`,
+		Example: `  weir serve --config examples/quickstart/weir.yaml
+  weir serve --listen 127.0.0.1:0 --mode proxy
+  claude mcp add weir -- weir serve --stdio --config ~/weir.yaml`,
+		Args: positional(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts := a.configOptions(cmd.Context())
+			opts.Listen, opts.Mode = listen, config.Mode(mode)
+			if mode != "" && opts.Mode != config.ModeGateway && opts.Mode != config.ModeProxy {
+				return failf(exitUsage, "--mode %q: it must be gateway or proxy", mode)
+			}
+			if stdio && cmd.Flags().Changed("listen") {
+				return failf(exitUsage, "--stdio and --listen: a gateway on standard input and output has no address")
+			}
+			return a.serve(cmd.Context(), path, opts, stdio)
+		},
+	}
+	cmd.Flags().StringVar(&path, "config", "", "configuration (default: weir.yaml, weir.yml or .mcp.json of this folder)")
+	cmd.Flags().StringVar(&listen, "listen", "", "address to listen on, in place of the configuration's; port 0 takes a free one")
+	cmd.Flags().StringVar(&mode, "mode", "", "gateway or proxy, in place of the configuration's")
+	cmd.Flags().BoolVar(&stdio, "stdio", false, "speak MCP on standard input and output")
+	return cmd
+}
+
+// How much time there is from the first signal on. Running calls are answered
+// before drainTimeout has passed, by an error if need be, and the process has
+// ended before endTimeout has.
+const (
+	drainTimeout = 4500 * time.Millisecond
+	endTimeout   = 4900 * time.Millisecond
+)
+
+// serve runs until ctx ends, which the first signal does.
+func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio bool) error {
+	path, err := findConfig(path)
+	if err != nil {
+		return err
+	}
+	c, warnings, err := config.Load(path, opts)
+	a.warn(warnings)
+	if err != nil {
+		return err
+	}
+	logger := newLogger(a.stderr.Writer, c.Log)
+	var listener net.Listener
+	if !stdio {
+		// Before upstreams are started: an address in use is known at once.
+		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
+		if err != nil {
+			return failf(exitUsage, "cannot listen on %s: %w. Is another weir running there? Pass another address with --listen, or 127.0.0.1:0 for a free port", c.Listen, listenCause(err))
+		}
+		defer listener.Close()
+	}
+	e := newEngine(c, a, logger.Logger)
+	var deadline time.Time // for everything to have ended
+	defer func() {
+		within := closeTimeout
+		if !deadline.IsZero() {
+			within = max(time.Until(deadline), 0)
+		}
+		e.close(within)
+	}()
+	if err := e.requiredReady(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // ended by a signal before it began
+		}
+		return &failure{exitUnavailable, err}
+	}
+	var face face
+	if stdio {
+		face = newStdioFace(e, c, a, logger)
+	} else {
+		face = newHTTPFace(e, c, listener, logger)
+	}
+	if err := face.start(); err != nil {
+		return err
+	}
+	watching, stopWatching := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		a.watch(watching, c, opts, e, face, logger)
+	}()
+	defer func() { stopWatching(); <-watched }()
+	if !stdio {
+		a.welcome(c, listener.Addr(), path)
+	}
+	select {
+	case <-ctx.Done():
+	case <-face.done():
+	}
+	ended := time.Now()
+	deadline = ended.Add(endTimeout)
+	stopWatching()
+	hurry, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	drain, cancel := context.WithDeadline(hurry, ended.Add(drainTimeout))
+	defer cancel()
+	logger.Info("shutting down", "upstreams", len(e.manager.Names()))
+	err = face.shutdown(drain)
+	if hurry.Err() != nil {
+		deadline = time.Now() // the second signal: nothing more is waited for
+	}
+	return err
+}
+
+// A face is how a running gateway is reached.
+type face interface {
+	start() error
+	// done is closed when the face has ended by itself.
+	done() <-chan struct{}
+	// apply takes over a reloaded configuration, after the engine has.
+	apply(old, new *config.Config)
+	// shutdown lets running calls finish until ctx ends and answers the rest
+	// with an error. Everything of the face has ended when it returns.
+	shutdown(ctx context.Context) error
+}
+
+// listenCause is the reason why an address cannot be listened on.
+func listenCause(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
+// welcome tells a person what to do now. Programs look for the line with the
+// URL.
+func (a *app) welcome(c *config.Config, addr net.Addr, path string) {
+	out := a.stdout
+	base := "http://" + dialable(addr.String())
+	line := func(label, text string) { fmt.Fprintf(out, "  %-10s %s\n", label, text) }
+	fmt.Fprintf(out, "\n%s\n\n", out.paint(bold, fmt.Sprintf("weir is running, %d servers behind it", len(c.Enabled()))))
+	line("URL", out.paint(cyan, base+"/mcp"))
+	if c.PublicURL != "" {
+		line("public", c.PublicURL)
+	}
+	line("page", base+"/")
+	line("mode", string(c.Mode))
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	line("config", path)
+	if len(c.Auth.Tokens) > 0 {
+		line("access", fmt.Sprintf("with a bearer token (%d known)", len(c.Auth.Tokens)))
+	}
+	fmt.Fprintf(out, "\nPaste the URL into an MCP client, or in another shell: weir ls --url %s/mcp\nCtrl-C ends it.\n\n", base)
+}

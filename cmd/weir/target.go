@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+const (
+	// defaultURL is where a gateway is looked for when nothing else is said.
+	defaultURL = "http://127.0.0.1:8088/mcp"
+	// probeTimeout bounds the question whether a gateway runs there.
+	probeTimeout = 500 * time.Millisecond
+	// dialTimeout bounds the way to a gateway that was asked for.
+	dialTimeout = 20 * time.Second
+	// maxHealth bounds the answer of /healthz.
+	maxHealth = 16 << 20
+)
+
+// A target says which gateway a shell command asks: flags, and variables where
+// a flag is absent.
+type target struct {
+	url, token, config string
+}
+
+const targetHelp = `
+Which gateway is asked:
+  --url URL       the one that runs there (or $WEIR_URL)
+  --config FILE   one of its own, made of this file for the time of the command
+  neither         the one that "weir serve" runs with this folder's weir.yaml,
+                  weir.yml or .mcp.json; if it does not run, one of its own made
+                  of that file; without such a file, the one at
+                  ` + defaultURL
+
+// flags adds the flags of a target to a command.
+func (t *target) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.url, "url", "", "MCP URL of a running gateway, such as "+defaultURL+" (or $WEIR_URL)")
+	cmd.Flags().StringVar(&t.token, "token", "", "bearer token for the gateway at --url (better $WEIR_TOKEN: other users see command lines)")
+	cmd.Flags().StringVar(&t.config, "config", "", "ask a gateway of this command's own, made of this configuration")
+	cmd.MarkFlagsMutuallyExclusive("url", "config")
+	cmd.Long = strings.TrimSpace(cmd.Long) + "\n" + targetHelp
+}
+
+// open connects to the gateway. The caller closes the client.
+func (a *app) open(ctx context.Context, t target) (*client, error) {
+	if t.token == "" {
+		t.token, _ = a.lookupEnv("WEIR_TOKEN")
+	}
+	if t.url == "" && t.config == "" {
+		t.url, _ = a.lookupEnv("WEIR_URL")
+	}
+	switch {
+	case t.config != "":
+		return a.openOwn(ctx, t.config)
+	case t.url != "":
+		return a.dial(ctx, t.url, t.token)
+	}
+	path, err := config.Find(".")
+	if err != nil && !errors.Is(err, config.ErrNotFound) {
+		return nil, err
+	}
+	if err != nil {
+		if probeGateway(ctx, defaultURL, t.token) == nil {
+			return nil, failf(exitUsage, "which gateway? None runs at %s, and there is no weir.yaml, weir.yml or .mcp.json here: pass --url or --config, or start one with weir serve", defaultURL)
+		}
+		return a.dial(ctx, defaultURL, t.token)
+	}
+	if at := runningWith(ctx, a.configOptions(ctx), path, t.token); at != "" {
+		return a.dial(ctx, at, t.token)
+	}
+	return a.openOwn(ctx, path)
+}
+
+// runningWith returns the URL of the gateway that was started with a
+// configuration, "" where none answers.
+func runningWith(ctx context.Context, opts config.Options, path, token string) string {
+	opts.Inputs = func(config.Input) (string, bool, error) { return "unknown", true, nil } // only listen is looked at
+	c, _, err := config.Load(path, opts)
+	if err != nil {
+		return "" // whoever opens the file for real says what is wrong
+	}
+	at := "http://" + dialable(c.Listen) + "/mcp"
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return ""
+	}
+	if h := probeGateway(ctx, at, token); h != nil && h.Config == absolute {
+		return at
+	}
+	return ""
+}
+
+// probeGateway asks whether a weir answers at an MCP URL, nil where none does
+// or where it does not know the token.
+func probeGateway(ctx context.Context, mcpURL, token string) *health {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	h, err := fetchHealth(ctx, mcpURL, token)
+	if err != nil || h.Name != serverName {
+		return nil
+	}
+	return h
+}
+
+// fetchHealth reads /healthz beside an MCP URL.
+func fetchHealth(ctx context.Context, mcpURL, token string) (*health, error) {
+	u, err := url.Parse(mcpURL)
+	if err != nil {
+		return nil, failf(exitUsage, "--url %q is no URL: %w", mcpURL, err)
+	}
+	u.Path, u.RawQuery, u.Fragment = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/mcp")+"/healthz", "", ""
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	req.Close = true // one request, and no connection kept by anybody
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, failf(exitUnavailable, "cannot reach the gateway at %s: %w", mcpURL, urlCause(err))
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxHealth))
+	if err != nil {
+		return nil, failf(exitUnavailable, "reading %s: %w", u, err)
+	}
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusServiceUnavailable:
+	case http.StatusUnauthorized:
+		return nil, errToken(mcpURL, token)
+	default:
+		return nil, failf(exitUnavailable, "%s answered %s: is %s a weir gateway?", u, resp.Status, mcpURL)
+	}
+	h := &health{}
+	if err := json.Unmarshal(data, h); err != nil {
+		return nil, failf(exitUnavailable, "%s answered something else than the health of a weir gateway: %w", u, err)
+	}
+	return h, nil
+}
+
+func errToken(mcpURL, token string) error {
+	if token == "" {
+		return failf(exitRefused, "the gateway at %s wants a bearer token: set WEIR_TOKEN to one whose hash is in its auth.tokens", mcpURL)
+	}
+	return failf(exitRefused, "the gateway at %s does not know this token: it must be one whose hash is in its auth.tokens", mcpURL)
+}
+
+// urlCause is an error of net/http without the method and URL in front.
+func urlCause(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// dial connects to a running gateway.
+func (a *app) dial(ctx context.Context, mcpURL, token string) (*client, error) {
+	u, err := url.Parse(mcpURL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, failf(exitUsage, "--url %q is no http or https URL; it looks like %s", mcpURL, defaultURL)
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/mcp"
+	}
+	mcpURL = u.String()
+	header := http.Header{}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	stop := a.spin("connecting to " + u.Host)
+	defer stop()
+	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := streamable.Dial(dialing, streamable.ClientOptions{
+		URL: mcpURL, Name: "the gateway at " + mcpURL, Header: header,
+		ClientInfo: a.identity(), Capabilities: json.RawMessage("{}"), ProtocolVersion: mcp.V20260728,
+	})
+	if err != nil {
+		var status *streamable.StatusError
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.As(err, &status) && status.Status == http.StatusUnauthorized:
+			return nil, errToken(mcpURL, token)
+		case errors.As(err, &status) && status.Status == http.StatusNotFound:
+			return nil, failf(exitUnavailable, "there is no MCP server at %s (404): a weir gateway is at /mcp", mcpURL)
+		}
+		return nil, failf(exitUnavailable, "cannot use the gateway at %s: %w. Does it run? weir serve prints its URL", mcpURL, err)
+	}
+	return &client{
+		peer:   conn,
+		where:  mcpURL,
+		health: func(ctx context.Context) (*health, error) { return fetchHealth(ctx, mcpURL, token) },
+		close:  func() { _ = conn.Close() },
+	}, nil
+}
+
+// identity introduces weir to whatever it talks to.
+func (a *app) identity() json.RawMessage {
+	info, err := json.Marshal(map[string]string{"name": serverName, "title": "weir", "version": a.version})
+	if err != nil {
+		panic(err) // three strings
+	}
+	return info
+}
+
+// openOwn starts a gateway of this command's own and connects to it through a
+// pipe. It waits until every upstream has been listed or has failed.
+func (a *app) openOwn(ctx context.Context, path string) (*client, error) {
+	c, warnings, err := config.Load(path, a.configOptions(ctx))
+	a.warn(warnings)
+	if err != nil {
+		return nil, err
+	}
+	logger := newLogger(a.stderr.Writer, ownLog(c.Log))
+	e := newEngine(c, a, logger.Logger)
+	stop := a.spin(fmt.Sprintf("starting %d servers of %s", len(c.Enabled()), path))
+	defer stop()
+	if err := e.settled(ctx); err != nil {
+		e.close(closeTimeout)
+		return nil, err
+	}
+	front := e.newFront(c, frontOptions{shell: true})
+	here, there := mcp.Pipe()
+	server := mcp.NewConn(there, mcp.ConnOptions{Name: "the shell", Handler: front, Logger: logger.Logger, Session: mcp.NewSession("", guard.Principal(ctx))})
+	conn := mcp.NewConn(here, mcp.ConnOptions{Name: "the gateway of " + path, Client: true, Logger: logger.Logger})
+	closeAll := func() {
+		_ = conn.Close()
+		_ = server.Close()
+		e.close(closeTimeout)
+	}
+	if _, err := mcp.Handshake(ctx, conn, a.identity(), nil, ""); err != nil {
+		closeAll()
+		return nil, err
+	}
+	return &client{
+		peer:   conn,
+		where:  path,
+		own:    true,
+		health: func(context.Context) (*health, error) { return e.health(), nil },
+		close:  closeAll,
+	}, nil
+}
+
+// ownLog is the log of a gateway of a command's own: what keeps the command
+// from its work is its error, so only warnings are worth a line.
+func ownLog(l config.Log) config.Log {
+	if l.Level == "info" {
+		l.Level = "warn"
+	}
+	return l
+}
+
+// dialable turns a listen address into one that can be connected to.
+func dialable(listen string) string {
+	for _, any := range []string{"0.0.0.0:", "[::]:", ":"} {
+		if port, ok := strings.CutPrefix(listen, any); ok {
+			return "127.0.0.1:" + port
+		}
+	}
+	return listen
+}
