@@ -127,24 +127,69 @@ func (l *Lifecycle) hello(out []byte, r *Request) json.RawMessage {
 }
 
 // Complete adds to a result what 2026-07-28 asks of every one: resultType
-// "complete" and the server's info in _meta. What is there already stays.
+// "complete", and the server's info in _meta where there is some. What is there
+// already stays, and so does a result that has one of the two twice.
 func Complete(result, serverInfo json.RawMessage) json.RawMessage {
-	var out [2][]byte
 	if len(result) == 0 {
 		result = json.RawMessage("{}")
 	}
-	if rawjson.Fields(result, []string{"resultType", "_meta"}, out[:]) != nil {
+	var typed, meta rawjson.Member
+	last, twice := 0, false
+	err := rawjson.EachMember(result, func(m rawjson.Member) bool {
+		last = m.End
+		slot := &meta
+		switch string(m.Key) {
+		case "resultType":
+			slot = &typed
+		case "_meta":
+		default:
+			return true
+		}
+		twice = slot.Value != nil
+		*slot = m
+		return !twice
+	})
+	if err != nil || twice {
 		return result
 	}
-	if out[0] == nil {
-		result = Prepend(result, `"resultType":"complete"`)
+	var head, info []byte // what comes first, and into or as _meta
+	if typed.Value == nil {
+		head = []byte(`"resultType":"complete"`)
 	}
-	if len(serverInfo) > 0 && rawjson.Get(out[1], MetaServerInfo) == nil {
-		if r, err := rawjson.SetPath(result, serverInfo, "_meta", MetaServerInfo); err == nil {
-			result = r
+	at := last // where info goes
+	switch {
+	case len(serverInfo) == 0:
+	case meta.Value == nil:
+		info = append(append([]byte(`"_meta":{"`+MetaServerInfo+`":`), serverInfo...), '}')
+	case rawjson.Get(meta.Value, MetaServerInfo) == nil:
+		if set, err := rawjson.Set(meta.Value, MetaServerInfo, serverInfo); err == nil {
+			info, at = set, meta.End
 		}
 	}
-	return result
+	if head == nil && info == nil {
+		return result
+	}
+	// A result may be large: it is copied once.
+	open := rawjson.SkipSpace(result, 0) + 1
+	at = max(at, open)
+	out := make([]byte, 0, len(result)+len(head)+len(info)+2)
+	out = append(append(out, result[:open]...), head...)
+	if head != nil && last > 0 {
+		out = append(out, ',')
+	}
+	switch {
+	case info == nil:
+		at = open
+	case meta.Value != nil:
+		out = append(append(out, result[open:meta.End-len(meta.Value)]...), info...)
+	default:
+		out = append(out, result[open:at]...)
+		if head != nil || last > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, info...)
+	}
+	return append(out, result[at:]...)
 }
 
 // Cacheable adds the caching fields that 2026-07-28 asks of discover, the four

@@ -157,3 +157,33 @@ func ExampleForward() {
 	fmt.Println(string(rawjson.Get(result, "protocolVersion")), err)
 	// Output: "2025-11-25" <nil>
 }
+
+func TestComplete(t *testing.T) {
+	const info = `{"name":"t"}`
+	const ours = `"io.modelcontextprotocol/serverInfo":{"name":"t"}`
+	for in, want := range map[string]string{
+		``:                                  `{"resultType":"complete","_meta":{` + ours + `}}`,
+		`{ }`:                               `{"resultType":"complete","_meta":{` + ours + `} }`,
+		`{"a":12345678901234567890}`:        `{"resultType":"complete","a":12345678901234567890,"_meta":{` + ours + `}}`,
+		` {"a":1 , "_meta":{"x":1},"b":2} `: ` {"resultType":"complete","a":1 , "_meta":{"x":1,` + ours + `},"b":2} `,
+		`{"_meta":{}}`:                      `{"resultType":"complete","_meta":{` + ours + `}}`,
+		`{"resultType":"input_required"}`:   `{"resultType":"input_required","_meta":{` + ours + `}}`,
+		`{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":1}}`: `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":1}}`,
+		`{"_meta":null}`:                  `{"resultType":"complete","_meta":null}`,
+		`{"_meta":{},"a":1,"_meta":{}}`:   `{"_meta":{},"a":1,"_meta":{}}`,
+		`{"resultType":1,"resultType":1}`: `{"resultType":1,"resultType":1}`,
+		`[1]`:                             `[1]`,
+		`{"a":`:                           `{"a":`,
+	} {
+		raw := []byte(in)
+		if got := string(Complete(raw, json.RawMessage(info))); got != want {
+			t.Errorf("Complete(%s)\n got %s\nwant %s", in, got, want)
+		}
+		if string(raw) != in {
+			t.Errorf("Complete changed its input: %s", raw)
+		}
+	}
+	if got := string(Complete([]byte(`{"a":1}`), nil)); got != `{"resultType":"complete","a":1}` {
+		t.Errorf("without an info: %s", got)
+	}
+}
