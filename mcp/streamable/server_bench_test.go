@@ -53,7 +53,12 @@ func benchServer(b *testing.B, era string, size int) {
 	pool := &http.Transport{MaxIdleConnsPerHost: 64}
 	defer pool.CloseIdleConnections()
 	proxy.Transport = pool
-	front := httptest.NewServer(proxy)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Or the server closes a body that the proxy still looks at once the answer
+		// begins, and the answer breaks off.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		proxy.ServeHTTP(w, r)
+	}))
 	defer front.Close()
 	server, _ := startServer(b, streamable.ServerOptions{Handler: mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
 		if r.Method == "initialize" {
