@@ -1,0 +1,169 @@
+package router
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// retryAfter is what an agent is told to wait, in seconds, for an upstream that
+// is starting.
+const retryAfter = "1"
+
+// maxNames bounds the names told to whoever mistyped one.
+const maxNames = 100
+
+func errShuttingDown() error {
+	return mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; try again when it is back")
+}
+
+// unknown is the answer to a name that is not there.
+func (rt *Router) unknown(name string) error {
+	names := slices.Clone(rt.o.Names())
+	slices.Sort(names)
+	if len(names) > maxNames {
+		names = names[:maxNames]
+	}
+	if names == nil {
+		names = []string{}
+	}
+	e := mcp.Errorf(mcp.KindNotFound, "Agent '%s' not found", clip(name))
+	e.Data, _ = json.Marshal(map[string]any{"kind": mcp.KindNotFound.String(), "agents": names})
+	return e
+}
+
+// failedToReach says in the words that agents know why an upstream gave no
+// answer. Other errors stay as they are.
+func failedToReach(err error) error {
+	var e *mcp.Error
+	if !errors.As(err, &e) || strings.HasPrefix(e.Message, reachPrefix) {
+		return err
+	}
+	switch e.Kind {
+	case mcp.KindUpstreamUnavailable, mcp.KindUnauthorized:
+		// It is weir's own credentials that the upstream does not accept.
+	default:
+		return err
+	}
+	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: reachPrefix + e.Message, Data: e.Data, Err: err}
+}
+
+const reachPrefix = "Failed to reach agent: "
+
+// status is the HTTP status of a response that bears nothing but err, and sets
+// the headers that go with it. Zero stands for what the transport would say.
+func status(err error, h http.Header) int {
+	k, ours := mcp.KindOf(err)
+	if !ours {
+		return 0
+	}
+	switch k {
+	case mcp.KindUpstreamStarting:
+		h["Retry-After"] = []string{retryAfter}
+	case mcp.KindUpstreamUnavailable, mcp.KindUpstreamTimeout, mcp.KindShuttingDown, mcp.KindNotFound:
+	default:
+		return 0
+	}
+	return k.Info().HTTP
+}
+
+// writeError answers with err.
+func writeError(w http.ResponseWriter, id jsonrpc.ID, err error) {
+	code := status(err, w.Header())
+	if code == 0 {
+		k, _ := mcp.KindOf(err)
+		code = k.Info().HTTP
+	}
+	guard.WriteError(w, code, id, err)
+}
+
+// writeMalformed answers a body that is no message, or one that says something
+// else than its headers.
+func writeMalformed(w http.ResponseWriter, id jsonrpc.ID, err error) {
+	var e *mcp.Error
+	if !errors.As(err, &e) {
+		guard.WriteError(w, http.StatusBadRequest, id, mcp.ParseFailure(err))
+		return
+	}
+	writeError(w, id, err)
+}
+
+// refuse answers a request that goes nowhere. Its body is read for the id only.
+func (rt *Router) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	var id jsonrpc.ID
+	if r.Method == http.MethodPost {
+		b := getBody()
+		defer b.release()
+		if b.read(w, r, rt.o.MaxBody) == nil {
+			if m, parseErr := jsonrpc.Parse(b.buf); parseErr == nil && m.Kind() == jsonrpc.Request {
+				id = m.ID
+			}
+		}
+	}
+	writeError(w, id, err)
+}
+
+// transportFailure says why a request brought no response. The URL, which may
+// hold a key, is not shown.
+func transportFailure(name string, err error) *mcp.Error {
+	for u := (*url.Error)(nil); errors.As(err, &u); {
+		err = u.Err
+	}
+	var (
+		op      *net.OpError
+		dns     *net.DNSError
+		cert    *tls.CertificateVerificationError
+		unknown x509.UnknownAuthorityError
+		record  tls.RecordHeaderError
+		timeout net.Error
+	)
+	what := "closed the connection before it had answered"
+	switch {
+	case errors.As(err, &dns):
+		what = "cannot be found: the host name of its url has no address"
+	case errors.As(err, &cert), errors.As(err, &unknown):
+		what = "has a TLS certificate that is not trusted"
+	case errors.As(err, &record):
+		what = "does not speak TLS: its url should begin with http:"
+	case errors.As(err, &op) && op.Op == "dial" && errors.Is(err, syscall.ECONNREFUSED):
+		what = "refused the connection: is it running?"
+	case errors.As(err, &op) && op.Op == "dial" && errors.As(err, &timeout) && timeout.Timeout():
+		what = "did not take the connection in time"
+	case errors.As(err, &op) && op.Op == "dial":
+		what = "cannot be reached"
+	}
+	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: fmt.Sprintf("%supstream %q %s", reachPrefix, name, what), Err: err}
+}
+
+// tooSlow is the error for a call that took longer than it may.
+func tooSlow(name, method string, limit time.Duration) *mcp.Error {
+	if method == "" {
+		method = "the request"
+	}
+	return &mcp.Error{
+		Kind: mcp.KindUpstreamTimeout, Err: context.DeadlineExceeded,
+		Message: fmt.Sprintf("upstream %q did not answer %s within %v; its limit is mcpServers.%s.timeout", name, clip(method), limit, name),
+	}
+}
+
+// clip bounds what a stranger sent before it goes into a message.
+func clip(s string) string {
+	if len(s) > 100 {
+		return strings.ToValidUTF8(s[:100], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,169 @@
+package router
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// face is one upstream as agents see it. It decides, for each request, which of
+// the two ways leads to the upstream.
+type face struct {
+	rt     *Router
+	name   string
+	up     Upstream
+	server *streamable.Server // serves pass
+	pass   *passthrough
+	eras   eras
+	// sessionless says that the upstream, over HTTP, gives out no session ids.
+	// Then what comes without one is complete and can be forwarded.
+	sessionless atomic.Bool
+}
+
+func newFace(rt *Router, name string, up Upstream) *face {
+	f := &face{rt: rt, name: name, up: up}
+	f.pass = newPassthrough(name, up, rt.log)
+	f.server = streamable.NewServer(streamable.ServerOptions{
+		Handler: f.pass, Sessionless: true, ErrorStatus: status,
+		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,
+		MaxBody: rt.o.MaxBody, MaxSessions: rt.o.MaxSessions, MaxPrincipalSessions: rt.o.MaxPrincipalSessions,
+		Logger: rt.log,
+	})
+	return f
+}
+
+// close ends what runs beside requests.
+func (f *face) close() { f.pass.close() }
+
+// envelope is what is known of a POST's body before it is sent on.
+type envelope struct {
+	id     jsonrpc.ID // of the request; "" for anything else and for a batch
+	method string     // "" for a response and for a batch
+	modern bool
+}
+
+// readEnvelope reads what forwarding needs to know, and no more.
+func readEnvelope(h http.Header, data []byte) (e envelope, err error) {
+	if rawjson.IsArray(data) {
+		return e, checkBatch(h, data)
+	}
+	m, err := jsonrpc.Parse(data)
+	e.id, e.method = m.ID, m.Method
+	if err != nil {
+		return e, err
+	}
+	if m.Kind() != jsonrpc.Request {
+		e.id = ""
+	}
+	e.modern, err = streamable.EraOf(h, &m)
+	return e, err
+}
+
+// checkBatch checks several messages at once, which exist in 2025-03-26 alone.
+func checkBatch(h http.Header, data []byte) error {
+	if v := h.Get(streamable.HeaderVersion); v != "" && v != mcp.V20250326 {
+		return mcp.Errorf(mcp.KindInvalidRequest, "batches exist in protocol version %s only; send one message per request", mcp.V20250326)
+	}
+	msgs, _, err := jsonrpc.Split(data)
+	for _, raw := range msgs {
+		if err == nil {
+			_, err = jsonrpc.Parse(raw)
+		}
+	}
+	return err
+}
+
+// servePost serves messages of an agent.
+func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
+	b := getBody()
+	defer b.release()
+	if err := b.read(w, r, f.rt.o.MaxBody); err != nil {
+		writeError(w, "", err)
+		return
+	}
+	e, err := readEnvelope(r.Header, b.buf)
+	if err != nil {
+		writeMalformed(w, e.id, err)
+		return
+	}
+	target, overHTTP := f.up.Target()
+	if overHTTP {
+		if target.Process {
+			release, err := f.up.Hold(r.Context())
+			if err != nil {
+				f.unready(w, r, e, err)
+				return
+			}
+			defer release()
+		}
+		if f.forwards(r.Context(), r.Header, e) {
+			f.rt.forward.serve(w, r, f, target, e, b)
+			return
+		}
+	}
+	// What can be answered without the upstream does not wait for it.
+	if e.id != "" && e.method != "ping" {
+		if _, err := f.up.Ready(r.Context()); err != nil {
+			f.unready(w, r, e, err)
+			return
+		}
+	}
+	again := b.reader()
+	defer again.Close()
+	r2 := r.WithContext(r.Context())
+	r2.Body, r2.ContentLength = io.NopCloser(again), int64(len(b.buf))
+	f.server.ServeHTTP(w, r2)
+}
+
+// unready answers a request whose upstream is not there.
+func (f *face) unready(w http.ResponseWriter, r *http.Request, e envelope, err error) {
+	if r.Context().Err() == nil {
+		writeError(w, e.id, failedToReach(err))
+	}
+}
+
+// serveOther serves what agents do beside sending messages: GET and DELETE.
+func (f *face) serveOther(w http.ResponseWriter, r *http.Request) {
+	target, overHTTP := f.up.Target()
+	if overHTTP {
+		if target.Process {
+			release, err := f.up.Hold(r.Context())
+			if err != nil {
+				f.unready(w, r, envelope{}, err)
+				return
+			}
+			defer release()
+		}
+		modern := r.Header.Get(streamable.HeaderSession) == "" && mcp.IsModern(r.Header.Get(streamable.HeaderVersion))
+		if f.takes(r.Context(), modern) {
+			f.rt.forward.serve(w, r, f, target, envelope{modern: modern}, nil)
+			return
+		}
+	}
+	f.server.ServeHTTP(w, r)
+}
+
+// forwards decides whether a message goes to an HTTP upstream as it is: when the
+// upstream speaks its era, and has given the agent a session or needs none.
+func (f *face) forwards(ctx context.Context, h http.Header, e envelope) bool {
+	switch {
+	case e.modern:
+		return f.takes(ctx, true)
+	case h.Get(streamable.HeaderSession) != "", e.method == "initialize" && e.id != "", f.sessionless.Load():
+		return f.takes(ctx, false)
+	}
+	return false
+}
+
+// takes is speaks for a request that is at hand. When the upstream cannot be
+// asked, the request is forwarded: either it arrives, or it tells why not.
+func (f *face) takes(ctx context.Context, modern bool) bool {
+	ok, err := f.speaks(ctx, modern)
+	return ok || err != nil
+}

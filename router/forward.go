@@ -1,0 +1,334 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+const (
+	// maxRedirects bounds the redirects followed within an upstream's origin.
+	maxRedirects = 4
+	// cancelTimeout bounds how long an upstream may take to accept that a call
+	// is cancelled.
+	cancelTimeout = 5 * time.Second
+	// shutdownGrace is how long requests get to end once they were cancelled.
+	shutdownGrace = 250 * time.Millisecond
+)
+
+// forwarder sends HTTP requests on to HTTP upstreams of the same era. Of a
+// message it knows the envelope; of a response, its headers.
+type forwarder struct {
+	o         *Options
+	transport http.RoundTripper
+	pool      *http.Transport // transport, where it is the forwarder's own
+	sessions  *bindings
+
+	background sync.WaitGroup // cancellations on their way; Add under mu
+	ctx        context.Context
+	stop       context.CancelFunc // ends ctx and thereby background
+
+	mu       sync.Mutex // guards below
+	inFlight map[*exchange]struct{}
+	closing  bool
+	settled  chan struct{} // closed at the end of each exchange during shutdown
+}
+
+func newForwarder(o *Options) *forwarder {
+	fw := &forwarder{o: o, transport: o.Transport, inFlight: map[*exchange]struct{}{}}
+	fw.sessions = newBindings(o.MaxSessions, o.MaxPrincipalSessions)
+	fw.ctx, fw.stop = context.WithCancel(context.Background())
+	if fw.transport == nil {
+		fw.pool = &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 10 * time.Second,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConns:        1024,
+			MaxIdleConnsPerHost: 256,
+			IdleConnTimeout:     90 * time.Second,
+			DisableCompression:  true,
+			WriteBufferSize:     16 << 10,
+			ReadBufferSize:      16 << 10,
+		}
+		fw.transport = fw.pool
+	}
+	return fw
+}
+
+// exchange is one request on its way to an upstream and its response.
+type exchange struct {
+	fw      *forwarder
+	f       *face
+	w       http.ResponseWriter
+	r       *http.Request
+	t       Target
+	e       envelope
+	b       *body // nil where the request has none
+	limit   time.Duration
+	endless bool // a stream or a subscription: it has no end of its own
+
+	ctx    context.Context // of the request to the upstream
+	cancel context.CancelCauseFunc
+}
+
+// Why a request to an upstream is given up.
+var (
+	errTimeout = errors.New("the call took too long")
+	errStopped = errors.New("weir is shutting down")
+)
+
+// serve forwards one request. b is nil for GET and DELETE.
+func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Target, e envelope, b *body) {
+	session := r.Header.Get(streamable.HeaderSession)
+	key := bindingKey{f.name, guard.Principal(r.Context()), session}
+	if session != "" && !fw.sessions.owns(key) {
+		writeError(w, e.id, mcp.Errorf(mcp.KindSessionNotFound, "no such session: it ended or never was; send initialize to start a new one"))
+		return
+	}
+	x := &exchange{fw: fw, f: f, w: w, r: r, t: t, e: e, b: b}
+	x.endless = r.Method == http.MethodGet || e.method == "subscriptions/listen"
+	x.ctx, x.cancel = context.WithCancelCause(r.Context())
+	defer x.cancel(nil)
+	if !fw.enter(x) {
+		writeError(w, e.id, errShuttingDown())
+		return
+	}
+	defer fw.leave(x)
+	if !x.endless && t.Timeout > 0 {
+		x.limit = t.Timeout
+		timer := time.AfterFunc(t.Timeout, func() { x.cancel(errTimeout) })
+		defer timer.Stop()
+	}
+	resp, err := x.roundTrip()
+	if err != nil {
+		x.fail(err)
+		return
+	}
+	defer resp.Body.Close()
+	if err := x.refusal(resp); err != nil {
+		writeError(w, e.id, err)
+		return
+	}
+	x.learn(resp, key)
+	x.respond(resp)
+}
+
+// roundTrip sends the request and follows redirects within the upstream's
+// origin: the configured headers may hold a key that no other host may see.
+func (x *exchange) roundTrip() (*http.Response, error) {
+	to := x.t.URL
+	for hops := 0; ; hops++ {
+		req := (&http.Request{
+			Method: x.r.Method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: requestHeader(x.r, x.e.modern, x.t.Header),
+		}).WithContext(x.ctx)
+		if b := x.b; b != nil {
+			req.Body, req.ContentLength = b.reader(), int64(len(b.buf))
+			req.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
+		}
+		resp, err := x.fw.transport.RoundTrip(req)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode != http.StatusTemporaryRedirect && resp.StatusCode != http.StatusPermanentRedirect || hops == maxRedirects {
+			return resp, nil
+		}
+		next, err := resp.Location()
+		if err != nil || next.Scheme != to.Scheme || next.Host != to.Host {
+			return resp, nil
+		}
+		resp.Body.Close()
+		to = next
+	}
+}
+
+// refusal is the error for a response that an agent could only misunderstand.
+func (x *exchange) refusal(resp *http.Response) error {
+	unreachable := func(format string, args ...any) error {
+		return mcp.Errorf(mcp.KindUpstreamUnavailable, "%supstream %q %s", reachPrefix, x.f.name, fmt.Sprintf(format, args...))
+	}
+	switch code := resp.StatusCode; {
+	case code == http.StatusUnauthorized, code == http.StatusProxyAuthRequired:
+		// 401 would tell the agent that weir does not accept its own token.
+		return unreachable("does not accept the credentials (%d): check mcpServers.%s.headers", code, x.f.name)
+	case code >= 300 && code < 400 && code != http.StatusNotModified:
+		return unreachable("redirects to another place (%d), where weir does not follow with its headers: configure that url", code)
+	case code >= 500 && mediaType(resp.Header) != streamable.ContentJSON:
+		if after := resp.Header["Retry-After"]; len(after) > 0 {
+			x.w.Header()["Retry-After"] = after
+		}
+		return unreachable("failed to answer (%d %s)", code, http.StatusText(code))
+	}
+	return nil
+}
+
+// learn notes what the response says about sessions.
+func (x *exchange) learn(resp *http.Response, key bindingKey) {
+	given := resp.Header.Get(streamable.HeaderSession)
+	ok := resp.StatusCode < 300
+	switch {
+	case given != "" && given != key.session:
+		if !streamable.ValidSessionID(given) {
+			resp.Header.Del(streamable.HeaderSession)
+			break
+		}
+		x.fw.sessions.add(bindingKey{key.upstream, key.principal, given})
+		x.f.sessionless.Store(false)
+	case x.r.Method == http.MethodDelete && ok && key.session != "":
+		x.fw.sessions.remove(key)
+	case x.r.Method != http.MethodPost || x.e.modern || key.session != "":
+	case ok && x.e.method == "initialize":
+		x.f.sessionless.Store(true)
+	case resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusNotFound:
+		x.f.sessionless.Store(false)
+	}
+}
+
+// failure is the error for a request or a response that broke off; nil where
+// the agent is gone and needs none.
+func (x *exchange) failure(err error) error {
+	switch cause := context.Cause(x.ctx); {
+	case cause == errTimeout:
+		x.tellCancelled()
+		return tooSlow(x.f.name, x.e.method, x.limit)
+	case cause == errStopped:
+		return errShuttingDown()
+	case x.r.Context().Err() != nil:
+		return nil
+	}
+	x.f.eras.forget()
+	return transportFailure(x.f.name, err)
+}
+
+func (x *exchange) fail(err error) {
+	if err = x.failure(err); err != nil {
+		writeError(x.w, x.e.id, err)
+	}
+}
+
+// tellCancelled tells a legacy upstream that nobody waits for a call any more:
+// in its era, a closed response does not say so.
+func (x *exchange) tellCancelled() {
+	session := x.r.Header.Get(streamable.HeaderSession)
+	if x.e.modern || x.e.id == "" || session == "" || x.e.method == "initialize" {
+		return
+	}
+	b := getBody()
+	params := append(append([]byte(`{"requestId":`), x.e.id...), `,"reason":"timed out"}`...)
+	b.buf = jsonrpc.AppendNotification(b.buf[:0], "notifications/cancelled", params)
+	h := requestHeader(x.r, false, x.t.Header)
+	fw, to, name := x.fw, x.t.URL, x.f.name
+	fw.mu.Lock()
+	defer fw.mu.Unlock()
+	if fw.closing {
+		b.release()
+		return
+	}
+	fw.background.Go(func() {
+		defer b.release()
+		ctx, cancel := context.WithTimeout(fw.ctx, cancelTimeout)
+		defer cancel()
+		req := (&http.Request{
+			Method: http.MethodPost, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: h, Body: b.reader(), ContentLength: int64(len(b.buf)),
+		}).WithContext(ctx)
+		resp, err := fw.transport.RoundTrip(req)
+		if err != nil {
+			fw.o.Logger.Debug("an upstream was not told that a call is cancelled", "upstream", name, "err", err)
+			return
+		}
+		_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
+		resp.Body.Close()
+	})
+}
+
+// enter takes an exchange into the books; it is false during shutdown.
+func (fw *forwarder) enter(x *exchange) bool {
+	fw.mu.Lock()
+	defer fw.mu.Unlock()
+	if fw.closing {
+		return false
+	}
+	fw.inFlight[x] = struct{}{}
+	return true
+}
+
+func (fw *forwarder) leave(x *exchange) {
+	fw.mu.Lock()
+	defer fw.mu.Unlock()
+	delete(fw.inFlight, x)
+	if fw.settled != nil {
+		close(fw.settled)
+		fw.settled = nil
+	}
+}
+
+// shutdown ends the forwarder; see Router.Shutdown.
+func (fw *forwarder) shutdown(ctx context.Context) error {
+	fw.mu.Lock()
+	fw.closing = true
+	for x := range fw.inFlight {
+		if x.endless {
+			x.cancel(errStopped)
+		}
+	}
+	fw.mu.Unlock()
+	left := fw.await(ctx.Done())
+	if left > 0 {
+		fw.mu.Lock()
+		for x := range fw.inFlight {
+			_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(shutdownGrace))
+			x.cancel(errStopped)
+		}
+		fw.mu.Unlock()
+		over := make(chan struct{})
+		grace := time.AfterFunc(2*shutdownGrace, func() { close(over) })
+		left = fw.await(over)
+		grace.Stop()
+	}
+	fw.stop()
+	fw.background.Wait()
+	if fw.pool != nil {
+		fw.pool.CloseIdleConnections()
+	}
+	if left > 0 {
+		return mcp.Errorf(mcp.KindShuttingDown, "%d forwarded requests have not ended although they were cancelled", left)
+	}
+	return nil
+}
+
+// await waits until nothing is in flight and returns how much still is when
+// over comes first.
+func (fw *forwarder) await(over <-chan struct{}) int {
+	for {
+		fw.mu.Lock()
+		n := len(fw.inFlight)
+		if n == 0 {
+			fw.mu.Unlock()
+			return 0
+		}
+		if fw.settled == nil {
+			fw.settled = make(chan struct{})
+		}
+		settled := fw.settled
+		fw.mu.Unlock()
+		select {
+		case <-settled:
+		case <-over:
+			fw.mu.Lock()
+			defer fw.mu.Unlock()
+			return len(fw.inFlight)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// passthrough is an upstream as a Handler: the handshake and ping are answered
+// here, because the upstream has had its own; what agents subscribe to is
+// counted and fanned out; everything else is the upstream's, unread.
+type passthrough struct {
+	name string
+	up   Upstream
+	log  *slog.Logger
+	fan  fan
+	lone loneSessions
+	// leveled says that somebody has set the upstream's log level, so that it is
+	// not the upstream's own any more.
+	leveled atomic.Bool
+}
+
+func newPassthrough(name string, up Upstream, log *slog.Logger) *passthrough {
+	return &passthrough{name: name, up: up, log: log}
+}
+
+// close ends what runs beside requests and waits for it.
+func (p *passthrough) close() {
+	p.lone.close()
+	p.fan.close()
+}
+
+// Serve implements mcp.Handler.
+func (p *passthrough) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	ctx = mcp.WithCaller(ctx, p.caller(r))
+	switch r.Method {
+	case "initialize":
+		return p.initialize(ctx, r)
+	case "notifications/initialized":
+		return nil, nil
+	case "ping":
+		if !r.Modern() && !r.IsNotification() {
+			return json.RawMessage("{}"), nil
+		}
+	case "server/discover":
+		return p.discover(ctx, r)
+	case "logging/setLevel":
+		if !r.Modern() {
+			return p.setLevel(ctx, r)
+		}
+	case "resources/subscribe":
+		if !r.Modern() {
+			return p.subscribe(ctx, r)
+		}
+	case "resources/unsubscribe":
+		if !r.Modern() {
+			return p.unsubscribe(r)
+		}
+	case "subscriptions/listen":
+		return p.listen(ctx, r)
+	}
+	if r.IsNotification() {
+		return nil, p.up.Notify(ctx, r.Method, r.Params)
+	}
+	return p.call(ctx, r)
+}
+
+// hello returns what the upstream said of itself.
+func (p *passthrough) hello(ctx context.Context) (mcp.Hello, error) {
+	hello, err := p.up.Ready(ctx)
+	return hello, failedToReach(err)
+}
+
+// initialize answers the handshake of an agent with what the upstream answered
+// to weir's. The version is the one that the agent asks for, or the upstream's
+// own where that is older.
+func (p *passthrough) initialize(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	if r.IsNotification() {
+		return nil, nil
+	}
+	if r.Version != "" {
+		return nil, mcp.Errorf(mcp.KindInvalidRequest, "this session is initialized already")
+	}
+	hello, err := p.hello(ctx)
+	if err != nil {
+		return nil, err
+	}
+	version, err := mcp.Handshaken(r)
+	if err != nil {
+		return nil, err
+	}
+	if !hello.Modern && hello.Version < version {
+		version = hello.Version
+		r.Session.SetVersion(version)
+	}
+	p.attach(ctx, r.Session)
+	if !hello.Modern && rawjson.IsObject(hello.Raw) {
+		return rawjson.Set(hello.Raw, "protocolVersion", rawjson.Quote(version))
+	}
+	out := append([]byte(`{"protocolVersion":`), rawjson.Quote(version)...)
+	out = append(append(out, `,"capabilities":`...), object(hello.Capabilities)...)
+	out = append(append(out, `,"serverInfo":`...), serverInfo(hello, p.name)...)
+	return append(appendInstructions(out, hello), '}'), nil
+}
+
+// discover answers a modern agent with what the upstream said of itself.
+func (p *passthrough) discover(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	if !r.Modern() {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "server/discover needs params._meta[%q]", mcp.MetaVersion)
+	}
+	hello, err := p.hello(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if hello.Modern && rawjson.IsObject(hello.Raw) {
+		return hello.Raw, nil
+	}
+	versions, err := json.Marshal(mcp.Versions)
+	if err != nil {
+		return nil, err
+	}
+	out := append([]byte(`{"supportedVersions":`), versions...)
+	out = append(append(out, `,"capabilities":`...), object(hello.Capabilities)...)
+	out = append(appendInstructions(out, hello), '}')
+	return mcp.Complete(mcp.Cacheable(out, 0, "private"), serverInfo(hello, p.name)), nil
+}
+
+func object(raw json.RawMessage) json.RawMessage {
+	if !rawjson.IsObject(raw) {
+		return json.RawMessage("{}")
+	}
+	return raw
+}
+
+func serverInfo(hello mcp.Hello, name string) json.RawMessage {
+	if rawjson.IsObject(hello.ServerInfo) {
+		return hello.ServerInfo
+	}
+	return append(append([]byte(`{"name":`), rawjson.Quote(name)...), `,"version":""}`...)
+}
+
+func appendInstructions(out []byte, hello mcp.Hello) []byte {
+	if hello.Instructions == "" {
+		return out
+	}
+	return rawjson.AppendString(append(out, `,"instructions":`...), hello.Instructions)
+}
+
+// call hands a request on and bridges what differs between the eras without
+// rounds: completed results for a modern agent, a clear refusal where one side
+// wants to ask what the other cannot be asked.
+func (p *passthrough) call(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	modern := r.Modern()
+	back := callBack{r: r, name: p.name, level: p.levelOf(r.Session)}
+	if modern {
+		var err error
+		if back.level, err = p.levelOfCall(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	result, err := p.up.Call(ctx, r.Method, r.Params, &back)
+	if err != nil {
+		return nil, failedToReach(err)
+	}
+	if modern {
+		return p.complete(ctx, r.Method, result)
+	}
+	if mayAsk(r.Method) && rawjson.Text(rawjson.Get(result, "resultType")) == "input_required" {
+		return nil, mcp.Errorf(mcp.KindNoBackChannel,
+			"upstream %q answered %s with questions (input_required, %s), which a client of version %s cannot be asked yet; use a client of %s",
+			p.name, clip(r.Method), mcp.V20260728, r.Version, mcp.V20260728)
+	}
+	return result, nil
+}
+
+// mayAsk reports whether a modern server may answer a method with questions.
+func mayAsk(method string) bool {
+	return method == "tools/call" || method == "prompts/get" || method == "resources/read"
+}
+
+// complete adds to the result of a legacy upstream what a modern agent expects
+// of every result.
+func (p *passthrough) complete(ctx context.Context, method string, result json.RawMessage) (json.RawMessage, error) {
+	hello, err := p.hello(ctx)
+	if err != nil || hello.Modern {
+		return result, nil //nolint:nilerr // the result is there; what it is completed with is not worth losing it
+	}
+	switch method {
+	case "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read":
+		result = mcp.Cacheable(result, 0, "private")
+	}
+	return mcp.Complete(result, serverInfo(hello, p.name)), nil
+}
+
+// callBack takes what an upstream asks and tells during the call of an agent.
+type callBack struct {
+	r     *mcp.Request
+	name  string
+	level string
+	// subscription replaces the subscription id of notifications; nil leaves
+	// it. It is the agent's request id, of which the upstream saw another.
+	subscription jsonrpc.ID
+}
+
+// Serve implements mcp.Handler.
+func (b *callBack) Serve(ctx context.Context, q *mcp.Request) (json.RawMessage, error) {
+	if q.IsNotification() {
+		if q.Method == "notifications/message" && !wanted(b.level, q.Params) {
+			return nil, nil
+		}
+		params := q.Params
+		if b.subscription != "" {
+			var err error
+			if params, err = withSubscription(params, b.subscription); err != nil {
+				return nil, err
+			}
+		}
+		return nil, b.r.Peer.Notify(ctx, q.Method, params)
+	}
+	if b.r.Modern() {
+		return nil, mcp.Errorf(mcp.KindNoBackChannel,
+			"upstream %q asked for %s, which a client of version %s cannot be asked during a call; use a client of %s or older",
+			b.name, clip(q.Method), b.r.Version, mcp.LatestLegacy)
+	}
+	return b.r.Peer.Call(ctx, q.Method, q.Params, mcp.Back(q))
+}

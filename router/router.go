@@ -1,0 +1,221 @@
+// Package router puts upstreams on the web as they are: whatever the MCP server
+// "files" offers is at /mcps/files/mcp (and /mcp/files/mcp), unchanged, in any
+// version that agent and server speak.
+//
+//	POST, GET, DELETE /mcps/{name}/mcp
+//	        │
+//	        ├─ no such name ──────────────────────────▶ 404, -32601, the names there are
+//	        │
+//	        ├─ HTTP upstream of the agent's era ──────▶ forward: bytes through, headers checked
+//	        │     POST body read whole ▶ envelope ▶ upstream ▶ JSON copied, SSE flushed event by event
+//	        │
+//	        └─ stdio, SSE, another era, no session ───▶ passthrough: streamable.Server ▶ Handler ▶ Peer
+//	              handshake and ping answered here, calls handed on raw, changes fanned out
+//
+// Both ways mean the same to an agent: the same transcripts are tested over
+// both. What fails on the way to an upstream is told with the request's id:
+// unreachable 502 -32603, starting 503 with Retry-After, too slow 504 -32003.
+//
+// The package knows no process, no configuration and no catalog. It is given
+// upstreams through an interface of its own and does not decide who may call:
+// that is package guard.
+package router
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Options configures a Router. Find and Names must be set; zero durations and
+// bounds stand for the defaults named.
+type Options struct {
+	// Find returns the upstream with a name. It is called for each request,
+	// concurrently, and must be fast. Where it returns another upstream than
+	// before, the agents' sessions with the old one end.
+	Find func(name string) (Upstream, bool)
+	// Names lists the upstreams there are, for people who mistyped one.
+	Names func() []string
+	// Guard checks Host, Origin and bearer token of each request. Nil means
+	// that whoever mounts the Router has wrapped it in one: without any, web
+	// pages of strangers can call every upstream (DNS rebinding).
+	Guard *guard.Guard
+	// SessionIdle is how long a session that is kept here lives without a
+	// request or an open stream: 30 minutes.
+	SessionIdle time.Duration
+	// KeepAlive is the silence after which a comment is sent on a stream: 15
+	// seconds.
+	KeepAlive time.Duration
+	// WriteTimeout is how long an agent may take to read what is sent at once
+	// before its connection counts as lost: 30 seconds.
+	WriteTimeout time.Duration
+	// MaxBody bounds a request body: 10 MB.
+	MaxBody int64
+	// MaxResponse bounds one JSON response of an upstream: 256 MB. It goes
+	// through without being held.
+	MaxResponse int64
+	// MaxSessions bounds the sessions that agents have with HTTP upstreams
+	// (10,000), MaxPrincipalSessions those of one principal (1,000). At a bound
+	// the one unused for longest is forgotten: its agent has to start another.
+	MaxSessions, MaxPrincipalSessions int
+	// Transport carries what is forwarded; one with a connection pool of the
+	// Router's own where nil.
+	Transport http.RoundTripper
+	// Logger takes what goes wrong; nil discards it.
+	Logger *slog.Logger
+}
+
+func orDefault[T int | int64 | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// Router is the http.Handler of /mcps/{name}/mcp and /mcp/{name}/mcp. Call
+// Shutdown to end it. It is safe for concurrent use.
+type Router struct {
+	o       Options
+	log     *slog.Logger
+	forward *forwarder
+	guarded http.Handler
+
+	mu      sync.Mutex // guards below
+	faces   map[string]*face
+	closing bool
+	leaving sync.WaitGroup // Shutdowns of faces whose upstream is gone; Add under mu
+}
+
+// New returns a Router. It starts nothing before the first request.
+func New(o Options) *Router {
+	orDefault(&o.SessionIdle, 30*time.Minute)
+	orDefault(&o.KeepAlive, 15*time.Second)
+	orDefault(&o.WriteTimeout, 30*time.Second)
+	orDefault(&o.MaxBody, 10<<20)
+	orDefault(&o.MaxResponse, 256<<20)
+	orDefault(&o.MaxSessions, 10_000)
+	orDefault(&o.MaxPrincipalSessions, 1_000)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	rt := &Router{o: o, log: o.Logger, faces: map[string]*face{}}
+	rt.forward = newForwarder(&rt.o)
+	rt.guarded = http.HandlerFunc(rt.route)
+	if o.Guard != nil {
+		rt.guarded = o.Guard.Wrap(rt.guarded)
+	}
+	return rt
+}
+
+// ServeHTTP implements http.Handler.
+func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.guarded.ServeHTTP(w, r) }
+
+// route finds the upstream that a path names.
+func (rt *Router) route(w http.ResponseWriter, r *http.Request) {
+	name, ok := nameOf(r.URL)
+	if !ok {
+		rt.refuse(w, r, mcp.Errorf(mcp.KindNotFound, "no such page: an agent's MCP endpoint is /mcps/{name}/mcp"))
+		return
+	}
+	up, ok := rt.o.Find(name)
+	if !ok {
+		rt.forget(name)
+		rt.refuse(w, r, rt.unknown(name))
+		return
+	}
+	f := rt.face(name, up)
+	if f == nil {
+		rt.refuse(w, r, errShuttingDown())
+		return
+	}
+	switch r.Method {
+	case http.MethodPost:
+		f.servePost(w, r)
+	case http.MethodGet, http.MethodDelete:
+		f.serveOther(w, r)
+	default:
+		w.Header().Set("Allow", "GET, POST, DELETE")
+		guard.WriteError(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.KindInvalidRequest, "%s is not used here; allowed: GET, POST, DELETE", r.Method))
+	}
+}
+
+// face returns what is kept for an upstream, nil during Shutdown.
+func (rt *Router) face(name string, up Upstream) *face {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	f := rt.faces[name]
+	if f != nil && f.up == up {
+		return f
+	}
+	if rt.closing {
+		return nil
+	}
+	if f != nil {
+		rt.leave(f)
+	}
+	f = newFace(rt, name, up)
+	rt.faces[name] = f
+	return f
+}
+
+// forget lets go of a face whose upstream is gone.
+func (rt *Router) forget(name string) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if f := rt.faces[name]; f != nil && !rt.closing {
+		delete(rt.faces, name)
+		rt.leave(f)
+	}
+}
+
+// leaveTimeout is how long the requests of an upstream that is gone may take to
+// finish.
+const leaveTimeout = 5 * time.Second
+
+// leave ends the sessions of a face in the background. It is called under mu.
+func (rt *Router) leave(f *face) {
+	rt.leaving.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+		defer cancel()
+		f.close()
+		if err := f.server.Shutdown(ctx); err != nil {
+			rt.log.Warn("an upstream's sessions did not end", "upstream", f.name, "err", err)
+		}
+	})
+}
+
+// Shutdown ends the Router. New requests are refused at once, streams and
+// subscriptions, which never end by themselves, are closed; other requests run
+// until they are done or ctx ends, and what is left is answered with an error of
+// mcp.KindShuttingDown. Every goroutine of the Router has ended when Shutdown
+// returns nil.
+func (rt *Router) Shutdown(ctx context.Context) error {
+	rt.mu.Lock()
+	rt.closing = true
+	faces := make([]*face, 0, len(rt.faces))
+	for _, f := range rt.faces {
+		faces = append(faces, f)
+	}
+	rt.mu.Unlock()
+	errs := make(chan error, len(faces)+1)
+	var all sync.WaitGroup
+	all.Go(func() { errs <- rt.forward.shutdown(ctx) })
+	for _, f := range faces {
+		all.Go(func() {
+			f.close()
+			errs <- f.server.Shutdown(ctx)
+		})
+	}
+	all.Wait()
+	rt.leaving.Wait()
+	for range cap(errs) {
+		if err := <-errs; err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package router
+
+import (
+	"container/list"
+	"sync"
+)
+
+// bindings says which principal got which session id from which upstream.
+// Forwarded sessions live in the upstream, which knows no principals: without
+// this table, whoever learns of a session id could use it.
+//
+// It is bounded in all and for each principal; the id unused for longest goes
+// first, of the principal that has the most where the whole is full.
+type bindings struct {
+	max, perPrincipal int
+
+	mu    sync.Mutex // guards below
+	byKey map[bindingKey]*list.Element
+	users map[string]*list.List // of bindingKey, the latest used in front
+}
+
+type bindingKey struct{ upstream, principal, session string }
+
+func newBindings(limit, perPrincipal int) *bindings {
+	return &bindings{max: limit, perPrincipal: perPrincipal, byKey: map[bindingKey]*list.Element{}, users: map[string]*list.List{}}
+}
+
+// add notes that an upstream gave a session id to a principal.
+func (b *bindings) add(k bindingKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := b.users[k.principal]
+	if e := b.byKey[k]; e != nil {
+		own.MoveToFront(e)
+		return
+	}
+	if own != nil && own.Len() >= b.perPrincipal {
+		b.drop(own.Back())
+	}
+	if len(b.byKey) >= b.max {
+		var most *list.List
+		for _, l := range b.users {
+			if most == nil || l.Len() > most.Len() {
+				most = l
+			}
+		}
+		b.drop(most.Back())
+	}
+	if own = b.users[k.principal]; own == nil {
+		own = list.New()
+		b.users[k.principal] = own
+	}
+	b.byKey[k] = own.PushFront(k)
+}
+
+// drop is called under mu.
+func (b *bindings) drop(e *list.Element) {
+	k := e.Value.(bindingKey)
+	own := b.users[k.principal]
+	own.Remove(e)
+	if own.Len() == 0 {
+		delete(b.users, k.principal)
+	}
+	delete(b.byKey, k)
+}
+
+// owns reports whether the principal got this session id from the upstream.
+func (b *bindings) owns(k bindingKey) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.byKey[k]
+	if e == nil {
+		return false
+	}
+	b.users[k.principal].MoveToFront(e)
+	return true
+}
+
+// remove forgets a session that has ended.
+func (b *bindings) remove(k bindingKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.byKey[k]; e != nil {
+		b.drop(e)
+	}
+}
