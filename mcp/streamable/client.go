@@ -316,7 +316,7 @@ func (c *Client) send(what string, out outgoing) {
 	if !c.spawn(func() {
 		defer sent()
 		if err := c.tell(c.ctx, out); err != nil && c.ctx.Err() == nil {
-			c.opts.Logger.Debug("a message was not accepted", "peer", c.who, "message", what, "err", err)
+			c.opts.Logger.Info("a message was not accepted", "peer", c.who, "message", what, "err", err)
 		}
 	}) {
 		sent()

@@ -47,7 +47,7 @@ func (c *Client) refused(resp *http.Response, out outgoing, id jsonrpc.ID) (resu
 	own := answer != nil && id != "" && answerID == id
 	switch code := resp.StatusCode; {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusTooManyRequests:
-	case out.session && !own && sessionGone(code, answer, answerID):
+	case out.session && sessionGone(code, answer, answerID, own):
 		return nil, c.sessionLost()
 	case own, answer != nil && code < 500 && id != "" && answerID == "":
 		return nil, answer
@@ -119,11 +119,12 @@ func errorBody(body []byte) (*jsonrpc.Error, jsonrpc.ID) {
 // sessionGone reports whether a response to a message that bore a session id
 // says that there is no such session. The standard's answer is 404. The
 // TypeScript SDK's example servers answer 400 instead once they were restarted,
-// with an error that belongs to no request.
-func sessionGone(code int, answer *jsonrpc.Error, id jsonrpc.ID) bool {
+// with an error that belongs to no request. An error that does belong to the
+// request is its answer, unless its code is that of a session that is not found.
+func sessionGone(code int, answer *jsonrpc.Error, id jsonrpc.ID, own bool) bool {
 	switch code {
 	case http.StatusNotFound:
-		return true
+		return !own || answer.Code == mcp.KindSessionNotFound.Info().JSONRPC
 	case http.StatusBadRequest:
 		return answer != nil && id == "" && answer.Code == -32000 && strings.Contains(strings.ToLower(answer.Message), "session")
 	}

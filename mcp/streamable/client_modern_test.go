@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
 )
 
 func TestClientModernFrame(t *testing.T) {
@@ -218,4 +219,64 @@ func TestParamHeaders(t *testing.T) {
 			t.Errorf("%s: got %v", name, p)
 		}
 	}
+}
+
+func FuzzClientFrame(f *testing.F) {
+	for _, s := range []string{`{}`, ` { "a" : 1 , "_meta" : { } } `, `{"_meta":{"progressToken":"x","y":[1]},"name":"n"}`, `{"_meta":{"io.modelcontextprotocol/clientInfo":null}}`, `{"_meta":4}`, `[1]`} {
+		f.Add([]byte(s), true)
+		f.Add([]byte(s), false)
+	}
+	c, err := newClient(ClientOptions{URL: "http://h/"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer c.Close()
+	// flat lists the members of params and of its _meta, but for those that the
+	// client may set.
+	flat := func(params []byte) (out []string) {
+		_ = rawjson.EachMember(params, func(m rawjson.Member) bool {
+			if string(m.Key) != "_meta" {
+				out = append(out, string(m.Key)+"="+string(m.Value))
+				return true
+			}
+			_ = rawjson.EachMember(m.Value, func(m rawjson.Member) bool {
+				if k := string(m.Key); k != "progressToken" && k != modernKeys[0] && k != modernKeys[1] && k != modernKeys[2] {
+					out = append(out, "_meta."+k+"="+string(m.Value))
+				}
+				return true
+			})
+			return true
+		})
+		return out
+	}
+	f.Fuzz(func(t *testing.T, params []byte, modern bool) {
+		if rawjson.Valid(params) != nil {
+			return
+		}
+		c.govern(map[bool]string{true: mcp.V20260728, false: mcp.V20251125}[modern])
+		out, err := c.frame("31", "tools/call", params)
+		if err != nil {
+			return
+		}
+		m, err := jsonrpc.Parse(out.body)
+		if err != nil {
+			if rawjson.IsObject(params) {
+				t.Fatalf("%q became %q: %v", params, out.body, err)
+			}
+			return
+		}
+		if got, want := strings.Join(flat(m.Params), "\n"), strings.Join(flat(params), "\n"); got != want {
+			t.Fatalf("%q became %q", params, m.Params)
+		}
+		meta, err := mcp.ParseMeta(m.Params)
+		if err != nil {
+			return // a _meta that is no object passes to a legacy server as it is
+		}
+		if (out.token != nil) != (meta.ProgressToken != nil) || (out.token != nil && string(meta.ProgressToken) != "31") {
+			t.Fatalf("token %q of %q became %q", out.token, params, m.Params)
+		}
+		if modern && (meta.Version == "" || meta.ClientCapabilities == nil) && !strings.Contains(string(params), "io.model") && !strings.Contains(string(params), `\u`) {
+			t.Fatalf("%q became %q", params, m.Params)
+		}
+	})
 }

@@ -43,9 +43,8 @@ func (cl *clientCall) serve(m jsonrpc.Message) {
 	cl.wg.Add(1)
 	go func() {
 		defer cl.wg.Done()
-		defer cl.served()
-		defer done()
-		c.serve(ctx, cl.back, m)
+		c.serve(ctx, cl.back, m, done)
+		cl.served()
 	}()
 }
 
@@ -63,10 +62,7 @@ func (c *Client) serveUnowned(m jsonrpc.Message) {
 		c.refuse(m, err)
 		return
 	}
-	if !c.spawn(func() {
-		defer done()
-		c.serve(ctx, c.opts.Handler, m)
-	}) {
+	if !c.spawn(func() { c.serve(ctx, c.opts.Handler, m, done) }) {
 		done()
 	}
 }
@@ -101,12 +97,18 @@ func (c *Client) cancelServing(id jsonrpc.ID) {
 	}
 }
 
-// serve has h answer a request and posts the answer. When ctx ends there is
-// nobody left who waits for one.
-func (c *Client) serve(ctx context.Context, h mcp.Handler, m jsonrpc.Message) {
+// serve has h answer a request and posts the answer in the background: the
+// server may end the call as soon as it has read the answer, and the call does
+// not wait for the status of that POST. When ctx ends there is nobody left who
+// waits for an answer.
+func (c *Client) serve(ctx context.Context, h mcp.Handler, m jsonrpc.Message, done func()) {
 	r := c.request(m)
 	result, err := h.Serve(ctx, r)
-	if ctx.Err() != nil {
+	ended := ctx.Err() != nil
+	// The id is free before the answer is out, so that the server may use it
+	// again as soon as it has the answer.
+	done()
+	if ended {
 		return
 	}
 	var body []byte
@@ -118,9 +120,7 @@ func (c *Client) serve(ctx context.Context, h mcp.Handler, m jsonrpc.Message) {
 	} else {
 		body = jsonrpc.AppendResult(make([]byte, 0, len(result)+len(m.ID)+48), m.ID, result)
 	}
-	if err := c.tell(ctx, c.answer(body)); err != nil && ctx.Err() == nil {
-		c.opts.Logger.Warn("the server did not accept an answer", "peer", c.who, "method", m.Method, "err", err)
-	}
+	c.send("the answer to "+m.Method, c.answer(body))
 }
 
 // refuse answers a request of the server with an error, in the background.

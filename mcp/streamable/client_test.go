@@ -247,6 +247,15 @@ func TestClientServerRequests(t *testing.T) {
 		case "leave open":
 			send("", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}`)
 			send("", result(m, `{}`))
+		case "cancel early":
+			// The request waits behind a notification that is still being handled.
+			send("", `{"jsonrpc":"2.0","method":"notifications/message"}`)
+			send("", `{"jsonrpc":"2.0","id":3,"method":"elicitation/create"}`)
+			send("", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+			send("", `{"jsonrpc":"2.0","id":4,"method":"ping"}`)
+			<-answers
+			f.note("cancelled early")
+			send("", result(m, `{}`))
 		case "cancel":
 			send("", `{"jsonrpc":"2.0","id":2,"method":"elicitation/create"}`)
 			f.waitForAny("elicitation is open")
@@ -300,6 +309,12 @@ func TestClientServerRequests(t *testing.T) {
 	t.Run("left open", func(t *testing.T) {
 		if _, err := c.Call(t.Context(), "leave open", nil, waits(t)); err != nil {
 			t.Error(err)
+		}
+	})
+	t.Run("cancelled before its turn", func(t *testing.T) {
+		back := &recorder{each: func(*mcp.Request) { f.waitForAny("cancelled early") }}
+		if _, err := c.Call(t.Context(), "cancel early", nil, back); err != nil || len(back.all()) != 1 {
+			t.Errorf("back got %q, %v", back.all(), err)
 		}
 	})
 	t.Run("cancelled by the server", func(t *testing.T) {

@@ -93,7 +93,7 @@ func AppendComment(dst []byte, text string) []byte {
 var ErrEventTooLarge = errors.New("server-sent event over the bound")
 
 const (
-	readBuffer = 8 << 10
+	readBuffer = 4 << 10
 	// maxEmptyReads is how often a Reader may return nothing and no error.
 	maxEmptyReads = 100
 )
