@@ -190,7 +190,7 @@ func headerOf(cfg *config.Server) http.Header {
 
 func (u *Upstream) connectHTTP(ctx context.Context, s *slot, version string) (*link, error) {
 	c, err := streamable.Dial(ctx, streamable.ClientOptions{
-		URL: u.cfg.URL, Name: u.who, Header: headerOf(u.cfg), ClientInfo: u.opts.ClientInfo, Capabilities: s.capabilities(),
+		URL: u.cfg.URL, Name: u.who, Header: u.header, ClientInfo: u.opts.ClientInfo, Capabilities: s.capabilities(),
 		ProtocolVersion: version, Handler: handler{s}, ParamHeaders: u.setParamHeaders, Logger: u.log,
 		Timeouts: streamable.ClientTimeouts{Handshake: u.opts.StartTimeout},
 	})
@@ -204,7 +204,7 @@ func (u *Upstream) connectHTTP(ctx context.Context, s *slot, version string) (*l
 }
 
 func (u *Upstream) connectSSE(ctx context.Context, s *slot) (*link, error) {
-	stream, err := sse.Dial(ctx, sse.ClientOptions{URL: u.cfg.URL, Name: u.who, Header: headerOf(u.cfg), Logger: u.log})
+	stream, err := sse.Dial(ctx, sse.ClientOptions{URL: u.cfg.URL, Name: u.who, Header: u.header, Logger: u.log})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not open its event stream within %s", u.who, u.opts.StartTimeout)

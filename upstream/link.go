@@ -29,7 +29,7 @@ type link struct {
 // call asks the server. A connection that has ended already has certainly not
 // taken the message.
 func (l *link) call(ctx context.Context, timeout time.Duration, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
-	params, err := adapt(params, &l.hello, mcp.Caller(ctx))
+	params, err := l.adapt(ctx, params)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (l *link) notSent() error {
 }
 
 func (l *link) notify(ctx context.Context, method string, params json.RawMessage) error {
-	params, err := adapt(params, &l.hello, mcp.Caller(ctx))
+	params, err := l.adapt(ctx, params)
 	if err != nil {
 		return err
 	}
@@ -92,63 +92,80 @@ func saysModern(params json.RawMessage) bool {
 	return mcp.IsModern(rawjson.Text(rawjson.GetPath(params, "_meta", mcp.MetaVersion)))
 }
 
+// adapt makes the params those of the connection's era.
+func (l *link) adapt(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
+	if !l.hello.Modern {
+		return stripModern(params)
+	}
+	if mayHoldMeta(params) && rawjson.GetPath(params, "_meta", mcp.MetaVersion) != nil {
+		return params, nil
+	}
+	info, level := l.slot.u.opts.ClientInfo, ""
+	if caller := mcp.Caller(ctx); caller != nil {
+		level = caller.LogLevel()
+		if own, _ := caller.Client(); rawjson.IsObject(own) {
+			info = own
+		}
+	}
+	return addModern(params, l.hello.Version, info, level)
+}
+
 // legacyForeign are the keys that a legacy server must not see: it might take
 // the request for a modern one.
 var legacyForeign = []string{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel}
 
-// adapt makes the params of a caller those of the connection's era. To a legacy
-// server the marks of the modern era are taken off; to a modern one they are
-// put on where the caller, who is a legacy client or weir itself, has none. Such
-// a caller cannot answer what a modern server asks, so it has no capabilities.
-// All other bytes stay.
-func adapt(params json.RawMessage, hello *mcp.Hello, caller *mcp.Session) (json.RawMessage, error) {
-	held := mayHoldMeta(params)
-	if !hello.Modern {
-		if !held {
-			return params, nil
-		}
-		meta := rawjson.Get(params, "_meta")
-		if !rawjson.IsObject(meta) {
-			return params, nil
-		}
-		stripped, err := meta, error(nil)
-		for _, key := range legacyForeign {
-			if stripped, err = rawjson.Delete(stripped, key); err != nil {
-				return nil, mcp.Errorf(mcp.KindInvalidParams, "params._meta: %v", err)
-			}
-		}
-		switch {
-		case len(stripped) == len(meta):
-			return params, nil
-		case isEmptyObject(stripped):
-			params, err = rawjson.Delete(params, "_meta")
-		default:
-			params, err = rawjson.Set(params, "_meta", stripped)
-		}
-		if err != nil {
-			return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
-		}
+// stripModern takes the marks of the modern era off. All other bytes stay.
+func stripModern(params json.RawMessage) (json.RawMessage, error) {
+	if !mayHoldMeta(params) {
 		return params, nil
 	}
-	if held && rawjson.GetPath(params, "_meta", mcp.MetaVersion) != nil {
+	meta := rawjson.Get(params, "_meta")
+	if !rawjson.IsObject(meta) {
 		return params, nil
 	}
-	add := [][2]string{{mcp.MetaVersion, string(rawjson.Quote(hello.Version))}, {mcp.MetaClientCapabilities, "{}"}}
-	if caller != nil {
-		if info, _ := caller.Client(); rawjson.IsObject(info) {
-			add = append(add, [2]string{mcp.MetaClientInfo, string(info)})
-		}
-		if level := caller.LogLevel(); level != "" {
-			add = append(add, [2]string{mcp.MetaLogLevel, string(rawjson.Quote(level))})
+	stripped, err := meta, error(nil)
+	for _, key := range legacyForeign {
+		if stripped, err = rawjson.Delete(stripped, key); err != nil {
+			return nil, mcp.Errorf(mcp.KindInvalidParams, "params._meta: %v", err)
 		}
 	}
+	switch {
+	case len(stripped) == len(meta):
+		return params, nil
+	case isEmptyObject(stripped):
+		params, err = rawjson.Delete(params, "_meta")
+	default:
+		params, err = rawjson.Set(params, "_meta", stripped)
+	}
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
+	}
+	return params, nil
+}
+
+// addModern puts the marks of the modern era on, for a legacy client or weir
+// itself. Neither can answer what a modern server asks, so they have no
+// capabilities.
+func addModern(params json.RawMessage, version string, info json.RawMessage, level string) (json.RawMessage, error) {
 	meta := rawjson.Get(params, "_meta")
 	if !rawjson.IsObject(meta) {
 		meta = []byte("{}")
 	}
+	add := []struct {
+		key   string
+		value []byte
+	}{
+		{mcp.MetaVersion, rawjson.Quote(version)}, {mcp.MetaClientInfo, info}, {mcp.MetaClientCapabilities, []byte("{}")}, {mcp.MetaLogLevel, nil},
+	}
+	if level != "" {
+		add[3].value = rawjson.Quote(level)
+	}
 	var err error
 	for _, m := range add {
-		if meta, err = rawjson.Set(meta, m[0], []byte(m[1])); err != nil {
+		if m.value == nil {
+			continue
+		}
+		if meta, err = rawjson.Set(meta, m.key, m.value); err != nil {
 			return nil, mcp.Errorf(mcp.KindInvalidParams, "params._meta: %v", err)
 		}
 	}

@@ -151,7 +151,7 @@ func (s *slot) acquire(ctx context.Context) (*link, error) {
 		case StateFailed:
 			// What was there until a moment ago is given the time to come back;
 			// of what is down for longer, one attempt must be enough.
-			recent := !s.lostAt.IsZero() && now.Sub(s.lostAt) < s.u.opts.ReadyBudget
+			recent := !s.lostAt.IsZero() && now.Sub(s.lostAt) < s.u.comeback()
 			wait := s.next.Sub(now)
 			switch {
 			case errors.Is(s.err, errNotModern):
@@ -189,6 +189,18 @@ func (s *slot) acquire(ctx context.Context) (*link, error) {
 			return nil, err
 		}
 	}
+}
+
+// remoteComeback is how long after its loss a server that somebody else runs may
+// be expected back.
+const remoteComeback = 3 * time.Second
+
+// comeback is how long after a loss calls wait for more than one attempt.
+func (u *Upstream) comeback() time.Duration {
+	if u.program() {
+		return u.opts.ReadyBudget
+	}
+	return min(remoteComeback, u.opts.ReadyBudget)
 }
 
 // unavailable is the error of a slot that failed. It is called under mu.

@@ -38,12 +38,17 @@ type subscriber struct {
 
 // Subscribe has fn called for each notification that belongs to no call: lists
 // that changed, log messages, and what later versions add. They are those of the
-// connection that calls of the session go over, the shared one where session is
-// nil. Updates of resources go to SubscribeResource. fn is called for one
-// notification at a time and connection, in order, and must not block; params
-// are read-only and stay valid. It may be called once more while stop runs.
-func (u *Upstream) Subscribe(session *mcp.Session, fn func(method string, params json.RawMessage)) (stop func(), err error) {
-	return u.subscribe(&subscriber{session: session, fn: fn})
+// connection that calls of the session go over which mcp.Caller(ctx) names.
+// Updates of resources go to SubscribeResource. fn is called for one
+// notification at a time and connection, in order, and must not block; what it
+// keeps of params it clones. It may be called once more while stop runs.
+func (u *Upstream) Subscribe(ctx context.Context, fn func(method string, params json.RawMessage)) (stop func()) {
+	stop, err := u.subscribe(&subscriber{session: mcp.Caller(ctx), fn: fn})
+	if err != nil {
+		u.log.Warn("a session will not hear of changes", "err", err)
+		return func() {}
+	}
+	return stop
 }
 
 func (u *Upstream) subscribe(sub *subscriber) (stop func(), err error) {
@@ -65,10 +70,7 @@ func (s *slot) notice(method string, params json.RawMessage) {
 	u := s.u
 	switch {
 	case strings.HasSuffix(method, suffixListChanged):
-		u.shared.refresh()
-		if !s.isShared() {
-			nudge(u.shared.wake) // where it is idle, it lists when it is back
-		}
+		s.listChanged()
 	case method == "notifications/subscriptions/acknowledged":
 		return // of weir's own subscription
 	}
@@ -90,6 +92,29 @@ func (s *slot) notice(method string, params json.RawMessage) {
 	}
 	if method == methodMessage && !heard {
 		u.operatorLog(params)
+	}
+}
+
+// listChanged has the lists read again, over the shared connection. What a
+// session's own connection says when it has just been made is no news: many
+// servers say it to everybody.
+func (s *slot) listChanged() {
+	shared := s.u.shared
+	if s == shared {
+		s.refresh()
+		return
+	}
+	s.mu.Lock()
+	young := s.state != StateReady || time.Since(s.since) < time.Second
+	s.mu.Unlock()
+	if young {
+		return
+	}
+	shared.refresh()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.state == StateIdle {
+		nudge(shared.wake) // it lists when it is back
 	}
 }
 
@@ -133,20 +158,19 @@ func withoutSubscription(params json.RawMessage) json.RawMessage {
 }
 
 // SubscribeResource has fn called for each update of a resource, over the
-// connection that calls of the session go over. The server is asked for the
+// connection that calls of the session go over which mcp.Caller(ctx) names. The server is asked for the
 // first subscription to a resource and told after the last was stopped; in
 // between, a connection that is lost is made again and asked again. fn is as
 // with Subscribe. stop does not wait. The errors are those of a call.
-func (u *Upstream) SubscribeResource(ctx context.Context, session *mcp.Session, uri string, fn func(method string, params json.RawMessage)) (stop func(), err error) {
+func (u *Upstream) SubscribeResource(ctx context.Context, uri string, fn func(params json.RawMessage)) (stop func(), err error) {
 	if uri == "" {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "resources/subscribe needs a uri")
 	}
-	unlisten, err := u.subscribe(&subscriber{session: session, uri: uri, fn: fn})
+	unlisten, err := u.subscribe(&subscriber{
+		session: mcp.Caller(ctx), uri: uri, fn: func(_ string, params json.RawMessage) { fn(params) },
+	})
 	if err != nil {
 		return nil, err
-	}
-	if session != nil {
-		ctx = mcp.WithCaller(ctx, session)
 	}
 	var held *slot
 	err = u.with(ctx, false, func(l *link) error {
@@ -248,12 +272,14 @@ type wantedLevel struct {
 	stop  func() // of the session's OnClose
 }
 
-// SetLogLevel notes which log messages a session wants; "" wants none again.
+// SetLogLevel notes which log messages the session wants that mcp.Caller(ctx)
+// names, until it ends; "" wants none again.
 // The server is asked for the most verbose that any session wants, where they
 // share its connection: who hands messages to a session filters them. A server
 // that is down or idle is told when it is back. A modern server is told with
 // each call. The error is that of the server.
-func (u *Upstream) SetLogLevel(ctx context.Context, session *mcp.Session, level string) error {
+func (u *Upstream) SetLogLevel(ctx context.Context, level string) error {
+	session := mcp.Caller(ctx)
 	if level != "" && mcp.LogSeverity(level) < 0 {
 		return mcp.Errorf(mcp.KindInvalidParams, "%q is no log level", level)
 	}
@@ -274,7 +300,7 @@ func (u *Upstream) SetLogLevel(ctx context.Context, session *mcp.Session, level 
 	switch {
 	case level == "" && wanted != nil:
 		wanted.stop()
-	case level != "" && wanted == nil:
+	case level != "" && wanted == nil && session != nil:
 		// Registered without the lock: a session that has ended calls at once.
 		stop := session.OnClose(func() { u.forgetLevel(session) })
 		u.mu.Lock()

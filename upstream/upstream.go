@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,8 @@ type Upstream struct {
 	asksRoots atomic.Bool // it has asked a shared connection for roots
 	noModern  atomic.Bool // this HTTP server does not speak the modern era
 	viaSSE    atomic.Bool // the URL turned out to be that of an HTTP+SSE server
+	endpoint  *url.URL    // of the configuration, or nil
+	header    http.Header // of the configuration, canonical
 	headers   atomic.Pointer[map[string]streamable.ParamHeaders]
 
 	calls, failures, inFlight, restarts atomic.Int64
@@ -83,6 +86,13 @@ func newUpstream(o Options, cfg *config.Server, order int, after <-chan struct{}
 		subs: map[*subscriber]struct{}{}, levels: map[*mcp.Session]*wantedLevel{},
 	}
 	u.legacy, u.modern = eraPeer{u, false}, eraPeer{u, true}
+	if cfg.URL != "" {
+		u.header = headerOf(cfg)
+		if target, err := url.Parse(cfg.URL); err == nil {
+			target.Fragment = ""
+			u.endpoint = target
+		}
+	}
 	u.order.Store(int64(order))
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	u.shared = newSlot(u, slotKey{})
@@ -167,15 +177,31 @@ func (u *Upstream) http() bool {
 	return transportOf(u.cfg) == config.TransportHTTP && !u.viaSSE.Load()
 }
 
-// HTTPTarget returns where a streamable HTTP server is and which headers it is
-// configured to get, for whoever forwards whole HTTP exchanges; the header is
-// the caller's. ok is false for servers that are spoken to otherwise. A server
-// that is a program must be held meanwhile: see [Upstream.Hold].
-func (u *Upstream) HTTPTarget() (url string, header http.Header, ok bool) {
-	if !u.http() {
-		return "", nil, false
+// Target is the endpoint of a streamable HTTP server, for whoever forwards whole
+// HTTP exchanges.
+type Target struct {
+	URL *url.URL // of the endpoint; must not be changed
+	// Header is what the server is configured to get with each request. Its keys
+	// are canonical; it must not be changed.
+	Header  http.Header
+	Timeout time.Duration // of one call; zero sets no bound
+	// Process says that weir runs the server, so that it must be held while
+	// something is sent to it: see Hold and Ready.
+	Process bool
+	Version string // negotiated in the handshake, "" before it
+}
+
+// Target returns where a streamable HTTP server is. ok is false for servers that
+// are spoken to otherwise. It is cheap.
+func (u *Upstream) Target() (t Target, ok bool) {
+	if u.endpoint == nil || !u.http() {
+		return Target{}, false
 	}
-	return u.cfg.URL, headerOf(u.cfg), true
+	t = Target{URL: u.endpoint, Header: u.header, Timeout: u.cfg.Timeout, Process: u.program()}
+	u.mu.Lock()
+	t.Version = u.hello.Version
+	u.mu.Unlock()
+	return t, true
 }
 
 // Hold wakes the upstream if need be, waits until it is ready and keeps it from
@@ -187,15 +213,46 @@ func (u *Upstream) Hold(ctx context.Context) (release func(), err error) {
 	}
 	l, err := u.shared.acquire(ctx)
 	if err != nil {
-		return nil, err
+		return nil, u.public(err)
 	}
 	var once sync.Once
 	return func() { once.Do(func() { u.shared.release(l) }) }, nil
 }
 
-// Hello waits until the upstream is ready and returns what the server said of
-// itself. modern asks for the modern era: an HTTP server that speaks both eras
-// is then greeted in that one, too. Whether it speaks it is in the Hello.
+// Ready waits until the upstream can be called and returns what the server said
+// of itself. One that is idle is not woken, as a call does that, unless it
+// serves a URL: what is sent there does not wake it.
+func (u *Upstream) Ready(ctx context.Context) (mcp.Hello, error) {
+	if !u.program() || u.cfg.URL == "" {
+		u.shared.mu.Lock()
+		idle := u.shared.state == StateIdle
+		u.shared.mu.Unlock()
+		u.mu.Lock()
+		hello := u.hello
+		u.mu.Unlock()
+		if idle && hello.Version != "" {
+			return hello, nil
+		}
+	}
+	l, err := u.shared.acquire(ctx)
+	if err != nil {
+		return mcp.Hello{}, u.public(err)
+	}
+	defer u.shared.release(l)
+	return l.hello, nil
+}
+
+// public turns what only this package knows into an error for others.
+func (u *Upstream) public(err error) error {
+	if errors.Is(err, errSlotEnded) {
+		return u.stopped()
+	}
+	return err
+}
+
+// Hello is Ready for one era: an HTTP server that speaks both is greeted in that
+// one, too, and the session's own connection is asked where it has one. Whether
+// the server speaks the era is in the Hello.
 func (u *Upstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
 	var hello mcp.Hello
 	err := u.with(ctx, modern, func(l *link) error {
@@ -305,7 +362,7 @@ func (u *Upstream) with(ctx context.Context, modern bool, f func(*link) error) e
 			ended++ // it was idle, or its session ends; the next pick knows
 			continue
 		case errors.Is(err, errSlotEnded):
-			return u.stopped()
+			return u.public(err)
 		case err != nil:
 			return err
 		}
