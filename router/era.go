@@ -8,44 +8,44 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// askAgainAfter is how long what is known of an upstream's eras counts: another
-// version of the server may run by then.
+// askAgainAfter is how long it is remembered whether an upstream speaks the
+// modern era: another version of the server may run by then.
 const askAgainAfter = time.Minute
 
-// eras remembers which eras an HTTP upstream speaks.
-type eras struct {
-	// answers to a greeting in the legacy era and in the modern one, nil where
-	// not known. A server is greeted in the legacy era first, so one that
-	// answered that in the modern one speaks no other.
-	answers [2]atomic.Pointer[eraAnswer]
-}
+// modernEra remembers whether an HTTP upstream speaks the modern era.
+type modernEra struct{ known atomic.Pointer[eraAnswer] }
 
 type eraAnswer struct {
-	modern bool
+	spoken bool
 	at     time.Time
 }
 
 // forget makes the next request ask again.
-func (e *eras) forget() {
-	e.answers[0].Store(nil)
-	e.answers[1].Store(nil)
-}
+func (e *modernEra) forget() { e.known.Store(nil) }
 
-// speaks reports whether the upstream takes messages of an era as they are. An
-// error says that it is not there to ask.
-func (f *face) speaks(ctx context.Context, modern bool) (bool, error) {
-	slot := &f.eras.answers[0]
+// takes reports whether an HTTP upstream takes messages of an era as they are.
+// When it cannot be asked, they are forwarded: either they arrive, or the agent
+// is told why not.
+func (f *face) takes(ctx context.Context, t Target, modern bool) bool {
+	switch {
+	case t.Version == "":
+	case modern == mcp.IsModern(t.Version):
+		return true
+	case !modern:
+		// A server is greeted in the legacy era first: this one knows it not.
+		return false
+	}
 	if modern {
-		slot = &f.eras.answers[1]
-	}
-	a := slot.Load()
-	if a == nil || time.Since(a.at) >= askAgainAfter {
-		hello, err := f.up.Hello(ctx, modern)
-		if err != nil {
-			return false, err
+		if a := f.modern.known.Load(); a != nil && time.Since(a.at) < askAgainAfter {
+			return a.spoken
 		}
-		a = &eraAnswer{modern: hello.Modern || mcp.IsModern(hello.Version), at: time.Now()}
-		slot.Store(a)
 	}
-	return a.modern == modern, nil
+	hello, err := f.up.Hello(ctx, modern)
+	if err != nil {
+		return true
+	}
+	if modern {
+		f.modern.known.Store(&eraAnswer{spoken: hello.Modern, at: time.Now()})
+	}
+	return hello.Modern == modern
 }

@@ -20,7 +20,7 @@ type face struct {
 	up     Upstream
 	server *streamable.Server // serves pass
 	pass   *passthrough
-	eras   eras
+	modern modernEra
 	// sessionless says that the upstream, over HTTP, gives out no session ids.
 	// Then what comes without one is complete and can be forwarded.
 	sessionless atomic.Bool
@@ -102,7 +102,7 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 			}
 			defer release()
 		}
-		if f.forwards(r.Context(), r.Header, e) {
+		if f.forwards(r.Context(), target, r.Header, e) {
 			f.rt.forward.serve(w, r, f, target, e, b)
 			return
 		}
@@ -141,7 +141,7 @@ func (f *face) serveOther(w http.ResponseWriter, r *http.Request) {
 			defer release()
 		}
 		modern := r.Header.Get(streamable.HeaderSession) == "" && mcp.IsModern(r.Header.Get(streamable.HeaderVersion))
-		if f.takes(r.Context(), modern) {
+		if f.takes(r.Context(), target, modern) {
 			f.rt.forward.serve(w, r, f, target, envelope{modern: modern}, nil)
 			return
 		}
@@ -151,19 +151,12 @@ func (f *face) serveOther(w http.ResponseWriter, r *http.Request) {
 
 // forwards decides whether a message goes to an HTTP upstream as it is: when the
 // upstream speaks its era, and has given the agent a session or needs none.
-func (f *face) forwards(ctx context.Context, h http.Header, e envelope) bool {
+func (f *face) forwards(ctx context.Context, t Target, h http.Header, e envelope) bool {
 	switch {
 	case e.modern:
-		return f.takes(ctx, true)
+		return f.takes(ctx, t, true)
 	case h.Get(streamable.HeaderSession) != "", e.method == "initialize" && e.id != "", f.sessionless.Load():
-		return f.takes(ctx, false)
+		return f.takes(ctx, t, false)
 	}
 	return false
-}
-
-// takes is speaks for a request that is at hand. When the upstream cannot be
-// asked, the request is forwarded: either it arrives, or it tells why not.
-func (f *face) takes(ctx context.Context, modern bool) bool {
-	ok, err := f.speaks(ctx, modern)
-	return ok || err != nil
 }

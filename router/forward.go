@@ -207,7 +207,7 @@ func (x *exchange) failure(err error) error {
 	case x.r.Context().Err() != nil:
 		return nil
 	}
-	x.f.eras.forget()
+	x.f.modern.forget()
 	return transportFailure(x.f.name, err)
 }
 
