@@ -216,7 +216,11 @@ func TestClientStreamDialFailures(t *testing.T) {
 			server := httptest.NewServer(tt.serve)
 			defer server.Close()
 			url := strings.Replace(server.URL, "://", "://u:hunter2@", 1) + "/sse?k=hunter2"
-			_, err := sse.Dial(t.Context(), sse.ClientOptions{URL: url, Open: 100 * time.Millisecond, MaxMessage: 1 << 16})
+			patience := 100 * time.Millisecond
+			if tt.kind != mcp.KindUpstreamTimeout {
+				patience = 10 * time.Second
+			}
+			_, err := sse.Dial(t.Context(), sse.ClientOptions{URL: url, Open: patience, MaxMessage: 1 << 16})
 			if kindOf(err) != tt.kind || errors.Is(err, mcp.ErrRefused) != tt.refused || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("err = %v (%s)", err, kindOf(err))
 			}

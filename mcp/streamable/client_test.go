@@ -201,24 +201,39 @@ func TestClientDeliversBeforeTheResponse(t *testing.T) {
 
 func TestClientSlowCallerCoalescesProgress(t *testing.T) {
 	const n = 20 * maxCallMessages
-	sent := make(chan struct{})
 	f := &fake{call: func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
 		send := events(w)
 		for i := range n {
 			send("", fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, m.ID, i))
 		}
-		close(sent)
 		send("", result(m, `{}`))
 	}}
 	c := dial(t, f, nil)
-	back := &recorder{each: func(*mcp.Request) { <-sent }}
+	// queued reports whether the newest progress has been read from the stream.
+	queued := func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, cl := range c.calls {
+			cl.mu.Lock()
+			defer cl.mu.Unlock()
+			last := len(cl.queue) - 1
+			return last >= 0 && strings.Contains(string(cl.queue[last].m.Params), fmt.Sprint(`"progress":`, n-1))
+		}
+		return false
+	}
+	var once sync.Once
+	back := &recorder{each: func(*mcp.Request) {
+		once.Do(func() {
+			for end := time.Now().Add(20 * time.Second); !queued() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			}
+		})
+	}}
 	if _, err := c.Call(t.Context(), "x", json.RawMessage(`{"_meta":{"progressToken":"t"}}`), back); err != nil {
 		t.Fatal(err)
 	}
 	got := back.all()
-	// Whatever is still on its way when the caller begins to take is not coalesced.
-	if len(got) > n/2 {
-		t.Errorf("%d progress notifications were kept for a caller that took none", len(got))
+	if len(got) != maxCallMessages+1 {
+		t.Errorf("%d progress notifications were kept for a caller that took one", len(got))
 	}
 	if last := got[len(got)-1]; !strings.Contains(last, fmt.Sprint(n-1)) {
 		t.Errorf("the last is %s, want the newest", last)
