@@ -39,18 +39,18 @@ func (g *Gateway) browse(ctx context.Context, c *metaCall) (json.RawMessage, err
 		if query = strings.TrimSpace(query); query == "" {
 			return nil, metaArgs(ToolBrowse, "query is empty; say what the tool should do, or pass path \"/\" to see what there is")
 		}
-		return g.browseQuery(query, topK, c.format), nil
+		return g.browseQuery(c, query, topK), nil
 	case out[1] != nil:
 		path, err := rawjson.String(out[1])
 		if err != nil {
 			return nil, metaArgs(ToolBrowse, "path must be a string, not %s", describeParam(out[1]))
 		}
-		return g.browsePath(path, topK, c.format)
+		return g.browsePath(c, path, topK)
 	}
 	return nil, metaArgs(ToolBrowse, "pass query or path")
 }
 
-func (g *Gateway) browseQuery(query string, topK int, format Format) json.RawMessage {
+func (g *Gateway) browseQuery(c *metaCall, query string, topK int) json.RawMessage {
 	if topK == 0 {
 		topK = DefaultTopK
 	}
@@ -64,29 +64,37 @@ func (g *Gateway) browseQuery(query string, topK int, format Format) json.RawMes
 			cards = append(cards, card)
 		}
 	}
-	return cardsResult(cards, format, true, "No tool matches. Try other words, or path \"/\" to see what there is.")
+	return g.cardsResult(c, s.Catalog, cards, true, "No tool matches. Try other words, or path \"/\" to see what there is.")
 }
 
-func (g *Gateway) browsePath(path string, topK int, format Format) (json.RawMessage, error) {
-	cards, err := g.opts.Upstreams.Snapshot().Catalog.Children(path)
+func (g *Gateway) browsePath(c *metaCall, path string, topK int) (json.RawMessage, error) {
+	from := g.opts.Upstreams.Snapshot().Catalog
+	cards, err := from.Children(path)
 	if err != nil {
 		return nil, catalogError(err)
 	}
 	if topK > 0 {
 		cards = cards[:min(topK, len(cards))]
 	}
-	return cardsResult(cards, format, false, "There is nothing here yet."), nil
+	return g.cardsResult(c, from, cards, false, "There is nothing here yet."), nil
 }
 
-// cardsResult writes cards, one a line, or as a JSON array.
-func cardsResult(cards []catalog.Card, format Format, scored bool, none string) json.RawMessage {
-	if format == FormatJSON {
+// cardsResult writes cards, one a line, or as a JSON array, and notes that the
+// session was offered their tools.
+func (g *Gateway) cardsResult(c *metaCall, from *catalog.Catalog, cards []catalog.Card, scored bool, none string) json.RawMessage {
+	c.state.offerCards(cards)
+	hasScore := func(int) bool { return scored }
+	if g.opts.CacheStable {
+		stable := c.state.arrange(from, cards, scored)
+		cards, hasScore = stable.cards, func(i int) bool { return stable.scored[i] }
+	}
+	if c.format == FormatJSON {
 		doc := []byte{'['}
 		for i := range cards {
 			if i > 0 {
 				doc = append(doc, ',')
 			}
-			doc = cards[i].AppendJSON(doc, scored)
+			doc = cards[i].AppendJSON(doc, hasScore(i))
 		}
 		doc = append(doc, ']')
 		// structuredContent has to be an object before 2026-07-28.

@@ -47,16 +47,17 @@ type Provenance struct {
 	PromptID   string
 	Primitive  string // "resource" or "prompt"
 
-	ArgRepairs []ArgRepair // what tolerant argument normalization changed
+	Selection  *Selection  // where the tool_id had to be repaired
+	ArgRepairs []ArgRepair // what tolerant argument normalisation changed
 	CacheHit   bool
 
 	annotations []partAnnotations
 }
 
-// ArgRepair is one repair of tolerant argument normalization
+// ArgRepair is one repair of tolerant argument normalisation
 // (gateway-surface §4.4).
 type ArgRepair struct {
-	Path string // where in the arguments
+	Path string // where in the arguments: "$" is all of them, "$.limit" one field
 	Rule string // which rule
 }
 
@@ -172,21 +173,29 @@ func (p *Provenance) appendJSON(dst []byte) []byte {
 	}
 	if len(p.ArgRepairs) > 0 {
 		key("arg_repairs")
-		for i, r := range p.ArgRepairs {
-			dst = append(dst, "[,"[min(i, 1)])
-			dst = append(dst, `{"path":`...)
-			dst = rawjson.AppendString(dst, r.Path)
-			dst = append(dst, `,"rule":`...)
-			dst = rawjson.AppendString(dst, r.Rule)
-			dst = append(dst, '}')
-		}
-		dst = append(dst, ']')
+		dst = appendRepairs(dst, p.ArgRepairs)
+	}
+	if p.Selection != nil {
+		key("selection")
+		dst = p.Selection.appendJSON(dst)
 	}
 	if p.CacheHit {
 		key("cache_hit")
 		dst = append(dst, "true"...)
 	}
 	return append(dst, '}')
+}
+
+func appendRepairs(dst []byte, repairs []ArgRepair) []byte {
+	for i, r := range repairs {
+		dst = append(dst, "[,"[min(i, 1)])
+		dst = append(dst, `{"path":`...)
+		dst = rawjson.AppendString(dst, r.Path)
+		dst = append(dst, `,"rule":`...)
+		dst = rawjson.AppendString(dst, r.Rule)
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
 }
 
 func (s *stats) appendJSON(dst []byte) []byte {
@@ -252,9 +261,16 @@ const MaxSummaryChars = 500
 
 // summarize returns the first paragraph of text in at most MaxSummaryChars
 // characters, cut behind a sentence where one ends in time; "…" marks a cut.
-func summarize(text string) string {
+// Secrets are removed before it is cut: half a secret is not recognised.
+func summarize(text string, clean func(string) string) string {
 	p := firstParagraph(text)
+	head := firstChars(p, 8*MaxSummaryChars)
+	whole := len(head) == len(p)
+	p = clean(head)
 	if utf8.RuneCountInString(p) <= MaxSummaryChars {
+		if !whole {
+			p += "…"
+		}
 		return p
 	}
 	p = firstChars(p, MaxSummaryChars-1)

@@ -77,7 +77,9 @@ type Error struct {
 	Message string          // what a model reads; [AppendJSON] makes it one bounded line
 	Path    string          // the offending browse path, or empty
 	Details json.RawMessage // optional, one JSON object
-	Cause   error           // what operators get to see in full; never on the wire
+	Cause   error           // for the operator's log; never on the wire
+
+	scope string // the quota that was breached, for events
 }
 
 func failf(code Code, message string) *Error { return &Error{Code: code, Message: message} }
@@ -107,7 +109,7 @@ func (e *Error) AppendJSON(dst []byte, r *Redactor) []byte {
 	dst = append(dst, `,"message":`...)
 	dst = rawjson.AppendString(dst, oneLine(r.Redact(e.Message), MaxMessageChars))
 	dst = append(dst, `,"path":`...)
-	dst = rawjson.AppendString(dst, oneLine(e.Path, MaxMessageChars))
+	dst = rawjson.AppendString(dst, oneLine(r.Redact(e.Path), MaxMessageChars))
 	dst = append(dst, `,"retryable":`...)
 	if e.Code.Retryable() {
 		dst = append(dst, "true"...)

@@ -121,7 +121,9 @@ func TestRedactResults(t *testing.T) {
 		{`{ "a" : "x hunter2 y", "n":12345678, "b":[1.50,"é\u00e9"]}`, `{ "a" : "x [redacted] y", "n":12345678, "b":[1.50,"é\u00e9"]}`},
 		{`["pass\"w\u00f6rd"]`, `["[redacted]"]`},
 		{`{"hunter2":"token abc"}`, `{"[redacted]":"token abc"}`},
-		{`["Bearer abcdefghijkl","\u0068unter2\n"]`, `["Bearer abcdefghijkl","[redacted]\n"]`},
+		{`["Bearer abcdefghijkl","\u0068unter2\n"]`, `["Bearer [redacted]","[redacted]\n"]`},
+		{`["https://ann:pw@h/x?next_token=17"]`, `["https://[redacted]@h/x?next_token=17"]`},
+		{`["{\"p\":\"pass\\\"wörd\"}"]`, `["{\"p\":\"[redacted]\"}"]`},
 		{`["a`, `["a`},
 		{`7`, `7`},
 	} {

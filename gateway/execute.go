@@ -24,6 +24,16 @@ type Call struct {
 	Args json.RawMessage
 	// Provenance ends up in the result's envelope.
 	Provenance Provenance
+	// DryRun asks for a report instead of a result: what stands behind the
+	// DryRun link is not run.
+	DryRun bool
+	// Attempts counts how often the upstream was asked.
+	Attempts int
+
+	catalog *catalog.Catalog // the one that Entry was found in
+	state   *sessionState
+	policy  string          // status of the policy, "" where there is none
+	report  json.RawMessage // of a dry run: the answer, which is no tool result
 }
 
 // Dispatcher takes a call to its raw result. It is called concurrently. The
@@ -52,62 +62,86 @@ func chain(d Dispatcher, links ...Middleware) Dispatcher {
 	return d
 }
 
-var executeKeys = []string{"tool_id", "args"}
+var executeKeys = []string{"tool_id", "args", "dry_run"}
 
 // execute answers tool_execute (gateway-surface §4.2).
 func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, error) {
-	var out [2][]byte
+	var out [3][]byte
 	if err := c.read(ToolExecute, executeKeys, out[:]); err != nil {
 		return nil, err
 	}
-	entry, err := g.lookup(ToolExecute, out[0])
+	switch string(out[2]) {
+	case "", "false":
+	case "true":
+		c.dryRun = true
+	default:
+		return nil, metaArgs(ToolExecute, "dry_run must be true or false, not %s", describeParam(out[2]))
+	}
+	from := g.opts.Upstreams.Snapshot().Catalog
+	entry, repaired, err := g.lookup(c, from, out[0])
 	if err != nil {
 		return nil, err
 	}
+	c.entry = entry
+	c.state.hydrated(from, entry.ID, g.opts.CacheStable)
 	if out[1] == nil {
 		out[1] = []byte("{}")
 	}
-	call := &Call{Request: c.request, Entry: entry, Args: out[1],
-		Provenance: Provenance{Tool: entry.RawName, Protocol: "mcp", ToolID: entry.ID}}
+	call := &Call{Request: c.request, Entry: entry, Args: out[1], DryRun: c.dryRun, catalog: from, state: c.state,
+		Provenance: Provenance{Tool: entry.RawName, Protocol: "mcp", ToolID: entry.ID, Selection: repaired}}
 	result, err := g.dispatch.Dispatch(ctx, call)
-	if err != nil {
+	c.attempts, c.cacheHit = call.Attempts, call.Provenance.CacheHit
+	switch {
+	case err != nil:
 		return nil, err
+	case call.report != nil && c.format == FormatJSON:
+		return textBlocks(call.report, string(call.report)), nil
+	case call.report != nil:
+		return textBlocks(nil, string(call.report)), nil
 	}
+	c.raw, c.isError = result, string(rawjson.Get(result, "isError")) == "true"
 	if g.opts.Mode == ModeProxy && !g.opts.ProxyFirewall && c.format != FormatJSON {
 		return result, nil
 	}
 	principal := c.request.Session.Principal()
-	shaped, err := g.opts.Firewall.Shape(result, &call.Provenance, c.format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
+	shaped, tokens, err := g.opts.Firewall.shape(result, &call.Provenance, c.format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
 		return g.opts.Artifacts.Put(ctx, principal, mediaType, label, data)
 	})
 	if err != nil {
 		return nil, &Error{Code: UpstreamError, Cause: err,
 			Message: fmt.Sprintf("server %q answered %s with something that is no tool result", entry.Upstream, entry.ID)}
 	}
+	c.passed = tokens
 	return shaped, nil
 }
 
-// lookup finds the tool that a tool_id names. Only the exact id does: a prefix
-// or a guess could run another tool than the one that was meant.
-func (g *Gateway) lookup(tool string, raw []byte) (*catalog.Entry, error) {
+// lookup finds the tool that a tool_id names in a catalog. Only the exact id
+// does: a prefix or a guess could run another tool than the one that was meant.
+// For tool_execute, an id that differs only in case from exactly one that the
+// session was offered is repaired, and the repair is returned.
+func (g *Gateway) lookup(c *metaCall, from *catalog.Catalog, raw []byte) (*catalog.Entry, *Selection, error) {
 	if raw == nil {
-		return nil, metaArgs(tool, "tool_id is missing")
+		return nil, nil, metaArgs(c.name, "tool_id is missing")
 	}
 	id, err := rawjson.String(raw)
 	if err != nil {
-		return nil, metaArgs(tool, "tool_id must be a string, not %s", describeParam(raw))
+		return nil, nil, metaArgs(c.name, "tool_id must be a string, not %s", describeParam(raw))
 	}
-	c := g.opts.Upstreams.Snapshot().Catalog
-	e, ok := c.Lookup(id)
+	e, ok := from.Lookup(id)
 	if !ok && g.opts.Mode == ModeProxy {
 		if listed := g.proxyTools().ids[id]; listed != "" {
-			e, ok = c.Lookup(listed)
+			e, ok = from.Lookup(listed)
 		}
 	}
 	if ok && e.Kind == catalog.KindTool {
-		return e, nil
+		return e, nil, nil
 	}
-	nearest := c.Nearest(id, 5)
+	if !ok && c.name == ToolExecute {
+		if e, repaired := c.state.repair(from, id); e != nil {
+			return e, repaired, nil
+		}
+	}
+	nearest := from.Nearest(id, 5)
 	fail := &Error{Code: HydrateFailed, Message: fmt.Sprintf("no tool has the id %q", cutChars(id, 120))}
 	if len(nearest) > 0 {
 		fail.Message += "; close to it: " + strings.Join(nearest[:min(3, len(nearest))], ", ")
@@ -122,7 +156,7 @@ func (g *Gateway) lookup(tool string, raw []byte) (*catalog.Entry, error) {
 		fail.Details = rawjson.AppendString(fail.Details, id)
 	}
 	fail.Details = append(fail.Details, `]}`...)
-	return nil, fail
+	return nil, nil, fail
 }
 
 // discovery is what an agent finds tools with.
@@ -139,6 +173,7 @@ func (g *Gateway) call(ctx context.Context, c *Call) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Attempts++
 	ctx = mcp.WithCaller(ctx, c.Request.Session)
 	peer, err := g.opts.Upstreams.Peer(ctx, c.Entry.Upstream)
 	if err != nil {
@@ -197,10 +232,16 @@ func (g *Gateway) hydrate(ctx context.Context, c *metaCall) (json.RawMessage, er
 	if err := c.read(ToolHydrate, hydrateKeys, out[:]); err != nil {
 		return nil, err
 	}
-	e, err := g.lookup(ToolHydrate, out[0])
+	from := g.opts.Upstreams.Snapshot().Catalog
+	e, _, err := g.lookup(c, from, out[0])
 	if err != nil {
 		return nil, err
 	}
+	c.entry = e
+	if _, err := g.enforce(ctx, c.request, ToolHydrate, e, nil, false); err != nil {
+		return nil, err
+	}
+	c.state.hydrated(from, e.ID, g.opts.CacheStable)
 	doc := []byte(`{"tool_id":`)
 	doc = rawjson.AppendString(doc, e.ID)
 	member := func(key string, value []byte) {

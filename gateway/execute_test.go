@@ -109,7 +109,7 @@ func TestExecuteExactIDsOnly(t *testing.T) {
 			t.Errorf("%s: nearest %q, want %s", tt.id, e.Details.Nearest, tt.nearest)
 		}
 	}
-	for _, arguments := range []string{`{}`, `{"tool_id":7,"args":{}}`, `{"tool_id":"` + id + `","args":{"path":"a"},"dry_run":true}`} {
+	for _, arguments := range []string{`{}`, `{"tool_id":7,"args":{}}`, `{"tool_id":"` + id + `","args":{"path":"a"},"dry":true}`} {
 		if e := failure(t, h.tool(t, ToolExecute, arguments)); e.Error != "ARGS_INVALID" || e.Details.Schema == nil {
 			t.Errorf("%s: %+v", arguments, e)
 		}
@@ -326,7 +326,7 @@ func TestExecuteRedactsResultsOnRequest(t *testing.T) {
 		if on {
 			want = "the key is [redacted]"
 		}
-		if s.Content[0].Text != want || s.env.Summary != want {
+		if s.Content[0].Text != want || s.env.Summary != "the key is [redacted]" {
 			t.Errorf("%v: %+v", on, s)
 		}
 	}

@@ -43,6 +43,9 @@ type Firewall struct {
 	// The original's are counted only where it is shown whole and has at most
 	// 8,000 characters: counting a large one is nothing for the request's path.
 	CountTokens func(text string) int
+	// Redact, if set, removes secrets from what is told of a result: summary,
+	// facts, structure and samples. The content itself is data and passes.
+	Redact func(text string) string
 }
 
 // Keeper stores bytes that are held back; artifact.Store.Put bound to a
@@ -62,13 +65,20 @@ var resultKeys = []string{"content", "structuredContent", "_meta", "isError", "r
 // place. A result that is not complete (input_required) is returned as it is.
 // The error is ErrBadResult with the reason.
 func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Keeper) ([]byte, error) {
+	out, _, err := f.shape(result, from, format, keep)
+	return out, err
+}
+
+// shape is Shape that also returns the number of tokens of the result where it
+// is known because all of it passed, else -1.
+func (f Firewall) shape(result []byte, from *Provenance, format Format, keep Keeper) ([]byte, int, error) {
 	var fields [5][]byte
 	if err := rawjson.Fields(result, resultKeys, fields[:]); err != nil || len(result) == 0 {
-		return nil, fmt.Errorf("%w: %v", ErrBadResult, err)
+		return nil, -1, fmt.Errorf("%w: %v", ErrBadResult, err)
 	}
 	content, structured, meta := fields[0], fields[1], fields[2]
 	if t := fields[4]; t != nil && string(t) != `"complete"` {
-		return result, nil
+		return result, -1, nil
 	}
 	if from == nil {
 		from = new(Provenance)
@@ -77,7 +87,7 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 	s := shaper{Firewall: f.withDefaults(), keep: keep, from: from, format: format}
 	if content != nil {
 		if err := s.read(content); err != nil {
-			return nil, err
+			return nil, -1, err
 		}
 	}
 	status := StatusOK
@@ -90,9 +100,15 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 	if s.passes() && format != FormatJSON {
 		env := s.passEnvelope(status)
 		buf := env.appendJSON(make([]byte, 0, 512+len(env.summary)))
-		return spliceMeta(result, meta, buf)
+		out, err := spliceMeta(result, meta, buf)
+		tokens := -1
+		if s.texts == len(s.blocks) && s.texts > 0 {
+			tokens = env.stats.originalTokens
+		}
+		return out, tokens, err
 	}
-	return s.rebuild(result, content, status)
+	out, err := s.rebuild(result, content, status)
+	return out, -1, err
 }
 
 func (f Firewall) withDefaults() Firewall {
@@ -241,7 +257,7 @@ func (s *shaper) passEnvelope(status string) envelope {
 		for i := range s.blocks {
 			if t := s.blocks[i].text; t != nil {
 				e.summary = t
-				if s.CountTokens != nil && s.textChars <= maxCounted || bytes.IndexByte(t, ':') >= 0 {
+				if s.CountTokens != nil && s.textChars <= maxCounted || s.Redact != nil || bytes.IndexByte(t, ':') >= 0 {
 					text, decoded = rawjson.Text(t), true
 				}
 			}
@@ -253,7 +269,13 @@ func (s *shaper) passEnvelope(status string) envelope {
 		e.stats.originalChars = e.stats.summaryChars
 	}
 	if decoded {
-		e.facts = factsOf(text)
+		clean := text
+		if s.Redact != nil {
+			if clean = s.Redact(text); clean != text {
+				e.summary = rawjson.Quote(clean)
+			}
+		}
+		e.facts = factsOf(clean)
 		if s.CountTokens != nil && s.textChars <= maxCounted {
 			e.stats.originalTokens = s.CountTokens(text)
 			e.stats.summaryTokens = e.stats.originalTokens

@@ -84,6 +84,14 @@ func (s *shaper) isCopy() bool {
 	return members == 1 && same(only)
 }
 
+// clean removes secrets from what is told of the result.
+func (s *shaper) clean(text string) string {
+	if s.Redact == nil {
+		return text
+	}
+	return s.Redact(text)
+}
+
 // label names an artifact after the tool that made it, and the part.
 func (s *shaper) label(part string) string {
 	name := ""
@@ -165,12 +173,12 @@ func (h *holder) describeBlock(b *block) string {
 	if b.kind == "resource" {
 		resource := rawjson.Get(b.raw, "resource")
 		uri, mime := rawjson.Text(rawjson.Get(resource, "uri")), rawjson.Text(rawjson.Get(resource, "mimeType"))
-		name := "resource " + oneLine(uri, 200)
+		name := "resource " + oneLine(h.clean(uri), 200)
 		if blob := rawjson.Get(resource, "blob"); len(blob) > 0 && blob[0] == '"' {
-			return h.describeBinary(name, mime, cutChars(uri, 200), blob, b.raw)
+			return h.describeBinary(name, mime, cutChars(h.clean(uri), 200), blob, b.raw)
 		}
 		if text := rawjson.Get(resource, "text"); len(text) > 0 && text[0] == '"' {
-			return h.describePart(name, mime, cutChars(uri, 200), []byte(rawjson.Text(text)), h.texts == 0)
+			return h.describePart(name, mime, cutChars(h.clean(uri), 200), []byte(rawjson.Text(text)), h.texts == 0)
 		}
 	}
 	return h.describePart("a content block of type "+oneLine(b.kind, 60), "application/json", h.label(b.kind), b.raw, false)
@@ -217,7 +225,7 @@ func (h *holder) lost(name string, err error) string {
 // what the envelope's summary is about.
 func (h *holder) describePart(name, mime, label string, data []byte, main bool) string {
 	h.parts++
-	d := describe(data)
+	d := describe(data, h.clean)
 	if mime == "" || d.kind != docText {
 		mime = d.mediaType
 	}

@@ -398,7 +398,7 @@ func TestSummarize(t *testing.T) {
 		{long[:500], long[:500]},
 	}
 	for _, tt := range tests {
-		if got := summarize(tt.in); got != tt.want {
+		if got := summarize(tt.in, strings.Clone); got != tt.want {
 			t.Errorf("summarize(%.30q) = %q, want %q", tt.in, got, tt.want)
 		}
 	}

@@ -13,10 +13,16 @@
 //	                                     a description, a handle, views                        │
 //	tools/call tool_view    ─▶ handle, selector ───────────────────────────────────────────────┘
 //
-// The dispatch path is a chain of [Middleware], each in a file of its own:
-// validate.go, and whatever [Options].Dispatch adds behind it. Failures that the gateway
-// finds are tool results with isError and the error's JSON as text (errors.go);
-// what the tool itself answers, its errors included, passes.
+// The dispatch path is a chain of [Middleware], each in a file of its own and
+// there only where it is configured:
+//
+//	hydrate ▶ normalise ▶ validate ▶ policy ▶ quota ▶ dryrun ▶ [Options].Dispatch ▶ cache ▶ retry ▶ Peer
+//
+// Failures that the gateway finds are tool results with isError and the error's
+// JSON as text (errors.go); what the tool itself answers, its errors included,
+// passes. What is kept for a session (state.go: quotas, what it has seen) is
+// kept for no other; every answer is counted in tokens (account.go) and told to
+// operators as an event (events.go), without arguments and without secrets.
 //
 // In proxy mode (proxy.go) every tool is listed by itself, stripped of its
 // schema, and executed through tool_execute all the same.
@@ -28,9 +34,12 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/token"
@@ -79,25 +88,57 @@ type Options struct {
 	// MaxViewChars bounds what one tool_view shows; 0 is MaxViewChars.
 	MaxViewChars int
 
-	// Dispatch are the links of the dispatch chain between validation and the
-	// call of the upstream, outermost first.
+	// TolerantArgs repairs arguments before they are validated; see Normalise.
+	TolerantArgs bool
+	// Policy decides which calls are made; nil allows all.
+	Policy *Policy
+	// RateLimits are the quotas of each session.
+	RateLimits RateLimits
+	// Cache keeps results of read-only tools.
+	Cache CacheOptions
+	// Retry makes calls again that failed on their way.
+	Retry RetryPolicy
+	// CacheStable has tool_browse answer what a session has seen before first
+	// and with the same bytes (gateway-surface §5).
+	CacheStable bool
+	// Dispatch are further links of the dispatch chain, outermost first. They
+	// stand behind validation, policy and quota, and before cache and retry.
 	Dispatch []Middleware
-	// Redactor removes secrets from error messages; nil knows none by value.
+	// Redactor removes secrets from errors, from what is told of results and
+	// from the log; nil knows none by value.
 	Redactor *Redactor
 	// RedactResults has the Redactor's secrets replaced in results, too.
 	RedactResults bool
-	// Logger gets what operators need to know, errors in full; nil discards.
+	// Logger gets what operators need to know; nil discards.
 	Logger *slog.Logger
+	// LogUnredacted has the log hold the causes of errors in full, secrets
+	// included.
+	LogUnredacted bool
+	// OnEvent, if set, is told what happens. It may be called concurrently, and
+	// from the goroutine that serves a request: it must not block.
+	OnEvent func(Event)
 }
 
 // Gateway serves tools/list and tools/call of /mcp. Put it behind an
-// mcp.Lifecycle. It is safe for concurrent use and starts no goroutines.
+// mcp.Lifecycle. It is safe for concurrent use. Its one goroutine counts the
+// tokens of large results and is there only while there are some; Close waits
+// for it.
 type Gateway struct {
 	opts     Options
+	started  time.Time
+	key      *sessionKey
 	tools    json.RawMessage // the tools/list result in gateway mode
 	meta     map[string]metaTool
 	dispatch Dispatcher
 	proxied  atomic.Pointer[proxyList] // of the newest snapshot seen
+
+	total   usage
+	counter counter
+	native  nativeTokens
+
+	mu       sync.Mutex // guards below
+	closed   bool
+	sessions map[*sessionState]func() // open ones, and how to stop waiting for their end
 }
 
 var _ mcp.Handler = (*Gateway)(nil)
@@ -116,8 +157,11 @@ func New(opts Options) *Gateway {
 	if opts.Firewall.CountTokens == nil {
 		opts.Firewall.CountTokens = token.Count
 	}
-	g := &Gateway{opts: opts}
-	g.dispatch = chain(DispatcherFunc(g.call), append([]Middleware{Validate(g.keepSchema)}, opts.Dispatch...)...)
+	if opts.Firewall.Redact == nil {
+		opts.Firewall.Redact = opts.Redactor.Text
+	}
+	g := &Gateway{opts: opts, started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}}
+	g.dispatch = chain(DispatcherFunc(g.call), g.links()...)
 	g.meta = map[string]metaTool{ToolExecute: g.execute}
 	switch {
 	case opts.Mode == ModeProxy:
@@ -134,6 +178,48 @@ func New(opts Options) *Gateway {
 	}
 	g.tools = slices.Clip(append(append([]byte(`{"tools":[`), g.definitions()...), `]}`...))
 	return g
+}
+
+// links are the links of the dispatch chain that are configured, in the order
+// of gateway-surface §4.4 and §4.5.
+func (g *Gateway) links() []Middleware {
+	var links []Middleware
+	if g.opts.TolerantArgs {
+		links = append(links, Normalise())
+	}
+	links = append(links, Validate(g.keepSchema))
+	if g.opts.Policy != nil {
+		links = append(links, g.policyLink())
+	}
+	if !g.opts.RateLimits.empty() {
+		links = append(links, g.quota())
+	}
+	links = append(append(links, DryRun()), g.opts.Dispatch...)
+	if g.opts.Cache.ReadOnly {
+		k := newCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })
+		links = append(links, k.link())
+	}
+	if g.opts.Retry.MaxAttempts > 1 {
+		links = append(links, Retry(g.opts.Retry))
+	}
+	return links
+}
+
+// Close ends what the gateway does beside answering: it waits for the tokens
+// that are being counted and forgets its sessions. The upstreams and the
+// artifact store are the caller's.
+func (g *Gateway) Close() error {
+	g.mu.Lock()
+	stops := g.sessions
+	g.closed, g.sessions = true, nil
+	g.mu.Unlock()
+	for _, stop := range stops {
+		if stop != nil {
+			stop()
+		}
+	}
+	g.counter.close()
+	return nil
 }
 
 // Capabilities is the value for mcp.Lifecycle.
@@ -172,13 +258,19 @@ func (g *Gateway) listTools(r *mcp.Request) (json.RawMessage, error) {
 	if cursor := rawjson.Get(r.Params, "cursor"); cursor != nil && string(cursor) != "null" {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/list: unknown cursor: the list has one page")
 	}
+	st := g.state(r.Session)
 	if g.opts.Mode == ModeProxy {
 		list := g.proxyTools()
+		st.mu.Lock()
+		st.listed = true
+		st.mu.Unlock()
+		g.countList(r, st, list.of, list.result)
 		if r.Modern() {
 			return mcp.Cacheable(list.result, 0, "private"), nil
 		}
 		return list.result, nil
 	}
+	g.countList(r, st, g.opts.Upstreams.Snapshot().Catalog, g.tools)
 	if r.Modern() {
 		return mcp.Cacheable(g.tools, metaTTL, "public"), nil
 	}
@@ -188,9 +280,21 @@ func (g *Gateway) listTools(r *mcp.Request) (json.RawMessage, error) {
 // metaCall is a tools/call of a meta-tool, taken apart once. All bytes are
 // slices of the request's params.
 type metaCall struct {
+	name      string
 	request   *mcp.Request
 	arguments json.RawMessage // nil where there are none
 	format    Format
+	state     *sessionState
+	start     time.Time
+
+	// What became of it, for events and accounting.
+	entry    *catalog.Entry
+	attempts int
+	dryRun   bool
+	cacheHit bool
+	isError  bool            // the tool itself answered an error
+	raw      json.RawMessage // what the upstream answered, nil where it was not asked
+	passed   int             // tokens of raw where it passed whole and they are known, else -1
 }
 
 var callKeys = []string{"name", "arguments", "_meta"}
@@ -208,24 +312,51 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if tool == nil {
 		return nil, g.notMeta(name)
 	}
-	c := metaCall{request: r, arguments: fields[1], format: g.opts.Format}
+	c := metaCall{name: name, request: r, arguments: fields[1], format: g.opts.Format, state: g.state(r.Session), start: time.Now(), passed: -1}
 	if fields[2] != nil {
 		if c.format, err = formatOf(fields[2], g.opts.Format); err != nil {
 			return nil, err
 		}
 	}
-	result, err := tool(ctx, &c)
-	if err == nil {
-		return result, nil
-	}
+	result, err := g.serveMeta(ctx, tool, &c)
 	var e *Error
-	if !errors.As(err, &e) {
-		return nil, err
+	switch {
+	case err == nil:
+	case errors.As(err, &e):
+		if e.Cause != nil {
+			g.opts.Logger.WarnContext(ctx, "a call failed", "tool", name, "code", e.Code, "err", g.cause(e))
+		}
+		result = g.errorResult(e, c.format)
 	}
-	if e.Cause != nil {
-		g.opts.Logger.WarnContext(ctx, "a call failed", "tool", name, "code", e.Code, "err", e.Cause)
+	g.conclude(&c, result, err)
+	if e != nil {
+		err = nil
 	}
-	return g.errorResult(e, c.format), nil
+	return result, err
+}
+
+// serveMeta runs a meta-tool where policy and quota let it. tool_execute asks
+// them on its dispatch chain, when it knows the tool.
+func (g *Gateway) serveMeta(ctx context.Context, tool metaTool, c *metaCall) (json.RawMessage, error) {
+	if c.name != ToolExecute {
+		if c.name != ToolHydrate { // which asks when it knows the tool
+			if _, err := g.enforce(ctx, c.request, c.name, nil, nil, false); err != nil {
+				return nil, err
+			}
+		}
+		if err := g.admit(c.state, c.name, "", true); err != nil {
+			return nil, err
+		}
+	}
+	return tool(ctx, c)
+}
+
+// cause is why a call failed, as the operator's log gets it.
+func (g *Gateway) cause(e *Error) string {
+	if g.opts.LogUnredacted {
+		return e.Cause.Error()
+	}
+	return g.opts.Redactor.Redact(e.Cause.Error())
 }
 
 // formatOf reads the format that a request asks for.

@@ -34,7 +34,8 @@ const (
 		`"additionalProperties":false}`
 	executeSchema = `{"type":"object","properties":{` +
 		`"tool_id":{"type":"string","description":"exact id from a card"},` +
-		`"args":{"type":"object","description":"the tool's arguments"}},` +
+		`"args":{"type":"object","description":"the tool's arguments"},` +
+		`"dry_run":{"type":"boolean","description":"check the call, run nothing"}},` +
 		`"required":["tool_id","args"],"additionalProperties":false}`
 	viewSchema = `{"type":"object","properties":{` +
 		`"handle":{"type":"string"},` +

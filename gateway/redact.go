@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"cmp"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,17 +14,76 @@ import (
 // redacted stands where a secret stood.
 const redacted = "[redacted]"
 
-// Patterns of secrets that no configuration lists. They are matched in error
-// messages only: a result is data, and what merely looks like a secret stays.
-var secretPatterns = []struct {
+// secretPattern finds secrets that no configuration lists.
+type secretPattern struct {
 	pattern *regexp.Regexp
 	with    string
-}{
-	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`), "$1 " + redacted},
-	{regexp.MustCompile(`://[^/\s:@]+:[^/\s@]+@`), "://" + redacted + "@"},
-	{regexp.MustCompile(`(?i)((?:api|access|private|secret|auth|client)[_-]?(?:key|token|secret)|authorization|cookie|passwd|password|token|secret)(["']?\s*[=:]\s*["']?)[^\s"',;&]*[0-9][^\s"',;&]*`), "$1$2" + redacted},
-	{regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`), redacted},
-	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted},
+	// hints are lower-case texts of which one must be there for the pattern to
+	// match; looking for them costs a hundredth of the pattern.
+	hints []string
+}
+
+// secretShapes are secrets by their own look, wherever they stand.
+var secretShapes = []secretPattern{
+	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`), "$1 " + redacted, []string{"bearer", "basic"}},
+	{regexp.MustCompile(`://[^/\s:@"]*:[^/\s@"]+@`), "://" + redacted + "@", []string{"://"}},
+	{regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`), redacted,
+		[]string{"sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "akia", "aiza", "eyj"}},
+	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted, []string{"private key"}},
+}
+
+// secretAssignments are values under a telling name. They are looked for in
+// messages only: in a result, next_token=17 is what the next call needs.
+var secretAssignments = []secretPattern{
+	{regexp.MustCompile(`(?i)((?:api|access|private|secret|auth|client)[_-]?(?:key|token|secret)|authorization|cookie|passwd|password|token|secret)(["']?\s*[=:]\s*["']?)[^\s"',;&]*[0-9][^\s"',;&]*`), "$1$2" + redacted,
+		[]string{"key", "token", "secret", "authorization", "cookie", "passwd", "password"}},
+}
+
+func (p *secretPattern) replace(s string) string {
+	if !p.hinted(s) {
+		return s
+	}
+	return p.pattern.ReplaceAllString(s, p.with)
+}
+
+// hinted reports whether s holds one of the hints, in any case.
+func (p *secretPattern) hinted(s string) bool {
+	for _, hint := range p.hints {
+		if containsFold(s, hint) {
+			return true
+		}
+	}
+	return false
+}
+
+// containsFold is strings.Contains for a lower-case ASCII text, in any case.
+func containsFold(s, lower string) bool {
+	first, upper := lower[0], lower[0]
+	if 'a' <= first && first <= 'z' {
+		upper -= 'a' - 'A'
+	}
+	for from := 0; from+len(lower) <= len(s); {
+		rest := s[from : len(s)-len(lower)+1]
+		at := strings.IndexByte(rest, first)
+		if upper != first {
+			limit := rest
+			if at >= 0 {
+				limit = rest[:at]
+			}
+			if other := strings.IndexByte(limit, upper); other >= 0 {
+				at = other
+			}
+		}
+		if at < 0 {
+			return false
+		}
+		from += at
+		if strings.EqualFold(s[from:from+len(lower)], lower) {
+			return true
+		}
+		from++
+	}
+	return false
 }
 
 // Redactor removes secrets from what a model gets to read. The zero value and
@@ -40,7 +100,8 @@ func NewRedactor(secrets []string) *Redactor {
 	kept := make([]string, 0, len(secrets))
 	for _, s := range secrets {
 		if len(s) >= minSecret {
-			kept = append(kept, s)
+			quoted := string(rawjson.Quote(s)) // as it stands in JSON inside a text
+			kept = append(kept, s, quoted[1:len(quoted)-1], url.QueryEscape(s), url.PathEscape(s))
 		}
 	}
 	if len(kept) == 0 {
@@ -63,27 +124,35 @@ func NewRedactor(secrets []string) *Redactor {
 // maxRedacted bounds how much of a message is looked at; far less is shown.
 const maxRedacted = 64 << 10
 
-// Redact returns s without the secrets it knows and without what looks like
-// one. Only the first 64 KiB of s are kept.
+// Redact returns a message without the secrets it knows, without what looks
+// like one and without values under a telling name. Only the first 64 KiB of s
+// are kept.
 func (r *Redactor) Redact(s string) string {
-	s = s[:min(len(s), maxRedacted)]
-	if r != nil && r.secrets != nil {
-		s = r.secrets.Replace(s)
-	}
-	for i := range secretPatterns {
-		s = secretPatterns[i].pattern.ReplaceAllString(s, secretPatterns[i].with)
+	s = r.Text(s[:min(len(s), maxRedacted)])
+	for i := range secretAssignments {
+		s = secretAssignments[i].replace(s)
 	}
 	return s
 }
 
-// Results returns a raw JSON value in which no string holds a configured secret
-// any more. What merely looks like one stays: a result is data. Everything but
-// the strings concerned keeps its bytes; where there is nothing to replace, raw
-// itself is returned.
-func (r *Redactor) Results(raw []byte) []byte {
-	if r == nil || r.secrets == nil {
-		return raw
+// Text returns a piece of a result without the secrets it knows and without
+// what looks like one by itself. Where there is nothing to remove, s itself is
+// returned.
+func (r *Redactor) Text(s string) string {
+	if r != nil && r.secrets != nil {
+		s = r.secrets.Replace(s)
 	}
+	for i := range secretShapes {
+		s = secretShapes[i].replace(s)
+	}
+	return s
+}
+
+// Results returns a raw JSON value in which no string holds a secret any more,
+// keys included: neither a configured one nor what looks like one by itself.
+// Everything but the strings concerned keeps its bytes; where there is nothing
+// to replace, raw itself is returned.
+func (r *Redactor) Results(raw []byte) []byte {
 	var out []byte
 	done := 0 // raw up to here is in out
 	for i := 0; i < len(raw); {
@@ -98,7 +167,7 @@ func (r *Redactor) Results(raw []byte) []byte {
 		}
 		i = end
 		text := rawjson.Text(raw[start:end])
-		if clean := r.secrets.Replace(text); clean != text {
+		if clean := r.Text(text); clean != text {
 			out = rawjson.AppendString(append(out, raw[done:start]...), clean)
 			done = end
 		}

@@ -35,21 +35,35 @@ type doc struct {
 	// resourceURL is the top-level member of that name: a model needs it to
 	// hand the data on, so it is never held back.
 	resourceURL string
+
+	clean func(string) string // removes secrets; never nil
 }
 
-// describe looks at data, which is text of some kind.
-func describe(data []byte) doc {
-	d := doc{mediaType: "text/plain", chars: utf8.RuneCount(data)}
+// describe looks at data, which is text of some kind. clean removes secrets
+// from what is told of it, before anything is cut.
+func describe(data []byte, clean func(string) string) doc {
+	d := doc{mediaType: "text/plain", chars: utf8.RuneCount(data), clean: clean}
+	d.look(data)
+	d.columns = clean(d.columns)
+	for _, lines := range [][]string{d.structure, d.samples, d.facts} {
+		for i := range lines {
+			lines[i] = clean(lines[i])
+		}
+	}
+	return d
+}
+
+func (d *doc) look(data []byte) {
 	if t, ok := findTable(data); ok {
 		d.describeTable(t)
-		return d
+		return
 	}
 	if body := bytes.TrimSpace(data); len(body) > 0 && (body[0] == '{' || body[0] == '[') && rawjson.Valid(body) == nil {
 		d.describeJSON(body)
-		return d
+		return
 	}
 	text := string(data)
-	d.summary = summarize(text)
+	d.summary = summarize(text, d.clean)
 	d.facts = factsOf(text)
 	lines := countLines(data)
 	d.headline = "text: " + plural(d.chars, "character") + ", " + plural(lines, "line")
@@ -60,7 +74,6 @@ func describe(data []byte) doc {
 	if mentionsErrors(text) {
 		d.views = append(d.views, []byte(`{"type":"search","pattern":"(?i)error","context":1}`))
 	}
-	return d
 }
 
 // mentionsErrors reports whether text has the word as people and programs write
@@ -264,7 +277,7 @@ func (d *doc) describeTable(t table) {
 	}
 	d.columns = list.String()
 	for _, row := range t.rows[:min(sampleRows, len(t.rows))] {
-		d.samples = append(d.samples, sample(row))
+		d.samples = append(d.samples, d.sample(row))
 	}
 	d.views = append(d.views, appendRowsView(nil, 0, min(20, len(t.rows))))
 	path := t.path + "[0]"
@@ -277,12 +290,12 @@ func (d *doc) describeTable(t table) {
 
 // sample renders a row in at most about maxSampleChars characters: long values
 // are shortened, what finds no room is "…".
-func sample(row []byte) string {
+func (d *doc) sample(row []byte) string {
 	b := []byte{'{'}
 	chars := 2
 	// The row has been checked: there is no error to see here.
 	_ = rawjson.EachMember(row, func(m rawjson.Member) bool {
-		key, value := rawjson.Quote(cutChars(string(m.Key), maxNameChars)), shorten(m.Value, maxValueChars)
+		key, value := rawjson.Quote(cutChars(string(m.Key), maxNameChars)), d.shorten(m.Value, maxValueChars)
 		more := len(b) > 1
 		if chars += utf8.RuneCount(key) + utf8.RuneCountInString(value) + 2; chars > maxSampleChars {
 			if more {
@@ -301,13 +314,13 @@ func sample(row []byte) string {
 }
 
 // shorten renders a value in at most limit characters or a little more.
-func shorten(v []byte, limit int) string {
+func (d *doc) shorten(v []byte, limit int) string {
 	if len(v) <= limit {
 		return string(compact(nil, v))
 	}
 	switch v[0] {
 	case '"':
-		return string(rawjson.Quote(oneLine(rawjson.Text(v), limit)))
+		return string(rawjson.Quote(oneLine(d.clean(rawjson.Text(v)), limit)))
 	case '{':
 		return "{…}"
 	case '[':

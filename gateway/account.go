@@ -1,0 +1,352 @@
+package gateway
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Tokens are numbers of cl100k_base tokens: what agents read of the gateway,
+// and what they would have read of the servers without it.
+type Tokens struct {
+	Read int64 `json:"read"`
+	Raw  int64 `json:"raw"`
+}
+
+// Usage is what a session, or all of them together, cost. Token counts are
+// exact; those of results that are still being counted come in shortly after.
+type Usage struct {
+	Calls  int64 `json:"calls"`
+	Failed int64 `json:"failed"` // answered with an error of the gateway
+
+	Tokens      Tokens `json:"tokens"`      // the sum of the following
+	Definitions Tokens `json:"definitions"` // tools/list; raw: the definitions of all tools
+	Discovery   Tokens `json:"discovery"`   // tool_browse, tool_hydrate and dry runs; raw: nothing
+	Results     Tokens `json:"results"`     // tool_execute; raw: what the servers answered
+	Views       Tokens `json:"views"`       // tool_view; raw: nothing, it is in the results
+
+	Pending   int64 `json:"pending"`   // results that are being counted
+	Uncounted int64 `json:"uncounted"` // results that were too many to be counted, and are not in here
+}
+
+// SessionUsage is the usage of one open session.
+type SessionUsage struct {
+	Session   string `json:"session"` // a short hash of its id
+	Principal string `json:"principal"`
+	Usage
+}
+
+// Stats are the usage since the gateway's start and that of each open session.
+type Stats struct {
+	Since    time.Time      `json:"since"`
+	Encoding string         `json:"encoding"` // of the tokens
+	Total    Usage          `json:"total"`
+	Sessions []SessionUsage `json:"sessions"`
+}
+
+// Stats returns the usage of everybody, or, where principal is not empty, the
+// usage of that principal's open sessions and their sum.
+func (g *Gateway) Stats(principal string) Stats {
+	s := Stats{Since: g.started, Encoding: "cl100k_base", Sessions: []SessionUsage{}}
+	for _, st := range g.openSessions() {
+		if principal != "" && st.principal != principal {
+			continue
+		}
+		u := st.usage.read()
+		s.Sessions = append(s.Sessions, SessionUsage{st.tag, st.principal, u})
+		s.Total.add(u)
+	}
+	if principal == "" {
+		s.Total = g.total.read()
+	}
+	return s
+}
+
+func (u *Usage) add(o Usage) {
+	u.Calls += o.Calls
+	u.Failed += o.Failed
+	u.Pending += o.Pending
+	u.Uncounted += o.Uncounted
+	for _, t := range []struct{ to, from *Tokens }{
+		{&u.Tokens, &o.Tokens}, {&u.Definitions, &o.Definitions}, {&u.Discovery, &o.Discovery}, {&u.Results, &o.Results}, {&u.Views, &o.Views},
+	} {
+		t.to.Read += t.from.Read
+		t.to.Raw += t.from.Raw
+	}
+}
+
+// part is what tokens were spent on.
+type part int
+
+const (
+	partDefinitions part = iota
+	partDiscovery
+	partResults
+	partViews
+	parts
+)
+
+// usage is a Usage that is being counted. It is safe for concurrent use.
+type usage struct {
+	calls, failed, pending, uncounted atomic.Int64
+	tokens                            [parts]struct{ read, raw atomic.Int64 }
+}
+
+func (u *usage) add(p part, read, raw int) {
+	u.tokens[p].read.Add(int64(read))
+	u.tokens[p].raw.Add(int64(raw))
+}
+
+func (u *usage) read() Usage {
+	out := Usage{Calls: u.calls.Load(), Failed: u.failed.Load(), Pending: u.pending.Load(), Uncounted: u.uncounted.Load()}
+	for p, t := range []*Tokens{partDefinitions: &out.Definitions, partDiscovery: &out.Discovery, partResults: &out.Results, partViews: &out.Views} {
+		t.Read, t.Raw = u.tokens[p].read.Load(), u.tokens[p].raw.Load()
+		out.Tokens.Read += t.Read
+		out.Tokens.Raw += t.Raw
+	}
+	return out
+}
+
+// maxCountedBytes is how much is counted while the agent waits.
+const maxCountedBytes = 8 << 10
+
+// count adds the tokens of an answer to the session's and to the total, at once
+// where that is cheap or known, else later. tell, if set, is called once with
+// them, or with counted false where they stay unknown.
+func (g *Gateway) count(c *metaCall, result json.RawMessage, err error, tell func(read, raw int, counted bool)) {
+	if result == nil {
+		if tell != nil {
+			tell(0, 0, true)
+		}
+		return
+	}
+	p := partDiscovery
+	switch {
+	case c.name == ToolView:
+		p = partViews
+	case c.name == ToolExecute && !c.dryRun:
+		p = partResults
+	}
+	tokens, answered, passed := g.opts.Firewall.CountTokens, c.raw, c.passed
+	size := len(result) + len(answered)
+	if passed < 0 && size > maxCountedBytes {
+		// The result is the receiver's as soon as this returns.
+		same := len(answered) > 0 && &answered[0] == &result[0]
+		result = slices.Clone(result)
+		if same {
+			answered = result
+		}
+	}
+	g.tally(c.state, p, size, passed >= 0, func() (read, raw int) {
+		if passed >= 0 {
+			return passed, passed
+		}
+		read = modelTokens(tokens, result)
+		switch {
+		case p != partResults:
+		case answered != nil:
+			raw = modelTokens(tokens, answered)
+		case err != nil:
+			raw = read // a server would have answered some error, too
+		}
+		return read, raw
+	}, tell)
+}
+
+// tally runs work, now or later, and adds what it counts.
+func (g *Gateway) tally(st *sessionState, p part, size int, cheap bool, work func() (read, raw int), tell func(read, raw int, counted bool)) {
+	run := func() {
+		read, raw := work()
+		g.total.add(p, read, raw)
+		st.usage.add(p, read, raw)
+		if tell != nil {
+			tell(read, raw, true)
+		}
+	}
+	if cheap || size <= maxCountedBytes {
+		run()
+		return
+	}
+	g.total.pending.Add(1)
+	st.usage.pending.Add(1)
+	later := func() {
+		run()
+		g.total.pending.Add(-1)
+		st.usage.pending.Add(-1)
+	}
+	if g.counter.push(int64(size), later) {
+		return
+	}
+	for _, u := range []*usage{&g.total, &st.usage} {
+		u.pending.Add(-1)
+		u.uncounted.Add(1)
+	}
+	if tell != nil {
+		tell(0, 0, false)
+	}
+}
+
+// countList counts the definitions that an agent gets by tools/list, against
+// those of all tools, once for a session of the legacy era and each time where
+// there are no sessions.
+func (g *Gateway) countList(r *mcp.Request, st *sessionState, of *catalog.Catalog, list []byte) {
+	if !r.Modern() {
+		st.mu.Lock()
+		again := st.defined
+		st.defined = true
+		st.mu.Unlock()
+		if again {
+			return
+		}
+	}
+	tokens := g.opts.Firewall.CountTokens
+	read, known := g.native.get(of, list)
+	g.tally(st, partDefinitions, maxCountedBytes+1, known, func() (int, int) {
+		if !known {
+			read = g.native.count(tokens, of, list)
+		}
+		return read.list, read.raw
+	}, nil)
+}
+
+// nativeTokens remembers what the newest catalog's definitions cost.
+type nativeTokens struct {
+	mu   sync.Mutex // guards below
+	of   *catalog.Catalog
+	list *byte // of which list the first number is
+	n    listTokens
+}
+
+// listTokens are the tokens of a list that the gateway gives, and of the
+// definitions of all tools as their servers give them.
+type listTokens struct{ list, raw int }
+
+func (n *nativeTokens) get(of *catalog.Catalog, list []byte) (listTokens, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.n, n.of == of && n.list == &list[0]
+}
+
+func (n *nativeTokens) count(tokens func(string) int, of *catalog.Catalog, list []byte) listTokens {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.of == of && n.list == &list[0] {
+		return n.n
+	}
+	all := []byte(`{"tools":[`)
+	for i, e := range slices.DeleteFunc(slices.Clone(of.Entries()), func(e *catalog.Entry) bool { return e.Kind != catalog.KindTool }) {
+		if i > 0 {
+			all = append(all, ',')
+		}
+		all = append(all, e.Raw...)
+	}
+	all = append(all, `]}`...)
+	n.of, n.list = of, &list[0]
+	n.n = listTokens{tokens(string(list)), tokens(string(all))}
+	return n.n
+}
+
+// modelTokens counts what a model reads of a result: the text of its content
+// blocks, and other blocks as their JSON, pictures and sounds excepted, which
+// are not read as text. Where there is no content, it is structuredContent.
+func modelTokens(tokens func(string) int, result json.RawMessage) int {
+	var fields [2][]byte
+	if rawjson.Fields(result, []string{"content", "structuredContent"}, fields[:]) != nil {
+		return 0
+	}
+	n, blocks := 0, 0
+	if rawjson.IsArray(fields[0]) {
+		// What was read so far counts, whatever is wrong behind it.
+		_ = rawjson.EachElement(fields[0], func(v []byte) bool {
+			blocks++
+			var member [2][]byte
+			if rawjson.Fields(v, []string{"type", "text"}, member[:]) != nil {
+				return true
+			}
+			switch kindOf(member[0]) {
+			case "text":
+				n += tokens(rawjson.Text(member[1]))
+			case "image", "audio":
+			default:
+				n += tokens(string(v))
+			}
+			return true
+		})
+	}
+	if blocks == 0 && fields[1] != nil {
+		n = tokens(string(fields[1]))
+	}
+	return n
+}
+
+// Bounds of what waits to be counted.
+const (
+	maxCounting      = 256
+	maxCountingBytes = 64 << 20
+)
+
+// counter runs work in a goroutine of its own, which ends when there is no more.
+type counter struct {
+	wg sync.WaitGroup
+
+	mu      sync.Mutex // guards below
+	closed  bool
+	running bool
+	queue   []countJob
+	bytes   int64
+}
+
+type countJob struct {
+	size int64
+	run  func()
+}
+
+// push has run called soon, or returns false where too much waits already.
+func (k *counter) push(size int64, run func()) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// A single one of any size is taken, else the largest would never be counted.
+	if k.closed || len(k.queue) >= maxCounting || k.bytes > 0 && k.bytes+size > maxCountingBytes {
+		return false
+	}
+	k.queue = append(k.queue, countJob{size, run})
+	k.bytes += size
+	if !k.running {
+		k.running = true
+		k.wg.Go(k.work)
+	}
+	return true
+}
+
+func (k *counter) work() {
+	for {
+		k.mu.Lock()
+		if len(k.queue) == 0 {
+			k.running, k.queue = false, nil
+			k.mu.Unlock()
+			return
+		}
+		job := k.queue[0]
+		k.queue[0] = countJob{}
+		k.queue = k.queue[1:]
+		k.mu.Unlock()
+		job.run()
+		k.mu.Lock()
+		k.bytes -= job.size
+		k.mu.Unlock()
+	}
+}
+
+// close takes no more work and waits until what there is has been done.
+func (k *counter) close() {
+	k.mu.Lock()
+	k.closed = true
+	k.mu.Unlock()
+	k.wg.Wait()
+}

@@ -1,0 +1,211 @@
+package gateway
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Defaults of CacheOptions.
+const (
+	DefaultCacheTTL     = time.Minute
+	DefaultCacheEntries = 256
+	DefaultCacheBytes   = 64 << 20
+
+	// maxCachedArgs is the largest arguments that are looked up: larger ones are
+	// hardly ever the same twice, and comparing them costs.
+	maxCachedArgs = 64 << 10
+	// cacheOverhead is what an entry is counted beside its result.
+	cacheOverhead = 256
+)
+
+// CacheOptions switch on and bound the cache of results (gateway-surface §4.5).
+// The zero value caches nothing.
+type CacheOptions struct {
+	// ReadOnly caches results of tools that declare themselves read-only. That
+	// is an unverified hint of the upstream: a tool that lies about it has its
+	// first result kept and is not run again. Name the tools in Allow where
+	// that matters.
+	ReadOnly bool
+	// Allow, if not empty, are the only tool_ids whose results are kept.
+	Allow []string
+	// TTL is how long a result is kept; 0 is DefaultCacheTTL.
+	TTL time.Duration
+	// MaxEntries and MaxBytes bound what is kept; 0 is DefaultCacheEntries and
+	// DefaultCacheBytes. The least recently used goes first.
+	MaxEntries int
+	MaxBytes   int64
+}
+
+// cache keeps raw results of read-only tools by principal, tool_id and
+// canonical arguments. It belongs to one catalog and is empty under the next.
+type cache struct {
+	opts    CacheOptions
+	allow   map[string]struct{}
+	current func() *catalog.Catalog
+
+	mu      sync.Mutex // guards below
+	of      *catalog.Catalog
+	entries map[cacheKey]*list.Element // of *cached
+	recent  list.List                  // the most recently used in front
+	bytes   int64
+}
+
+type cacheKey struct {
+	principal, toolID string
+	args              [sha256.Size]byte // of the canonical arguments
+}
+
+type cached struct {
+	key     cacheKey
+	result  json.RawMessage
+	expires time.Time
+}
+
+func newCache(opts CacheOptions, current func() *catalog.Catalog) *cache {
+	if opts.TTL <= 0 {
+		opts.TTL = DefaultCacheTTL
+	}
+	if opts.MaxEntries <= 0 {
+		opts.MaxEntries = DefaultCacheEntries
+	}
+	if opts.MaxBytes <= 0 {
+		opts.MaxBytes = DefaultCacheBytes
+	}
+	c := &cache{opts: opts, current: current, entries: map[cacheKey]*list.Element{}}
+	if len(opts.Allow) > 0 {
+		c.allow = make(map[string]struct{}, len(opts.Allow))
+		for _, id := range opts.Allow {
+			c.allow[id] = struct{}{}
+		}
+	}
+	return c
+}
+
+// keyOf returns the key of a call, or false where its result may not be kept:
+// the tool may change something, is not allowed, or the call carries more than
+// its arguments, such as the answer to a question.
+func (k *cache) keyOf(c *Call) (cacheKey, bool) {
+	if !c.Entry.ReadOnly || c.Entry.Destructive || len(c.Args) > maxCachedArgs {
+		return cacheKey{}, false
+	}
+	if _, ok := k.allow[c.Entry.ID]; k.allow != nil && !ok {
+		return cacheKey{}, false
+	}
+	plain := true
+	if rawjson.EachMember(c.Request.Params, func(m rawjson.Member) bool {
+		switch string(m.Key) {
+		case "name", "arguments", "_meta":
+		default:
+			plain = false
+		}
+		return plain
+	}) != nil || !plain {
+		return cacheKey{}, false
+	}
+	canonical, ok := appendCanonical(make([]byte, 0, len(c.Args)), c.Args)
+	if !ok {
+		return cacheKey{}, false
+	}
+	return cacheKey{c.Request.Session.Principal(), c.Entry.ID, sha256.Sum256(canonical)}, true
+}
+
+// link answers calls from the cache, and keeps the results of others.
+func (k *cache) link() Middleware {
+	return func(next Dispatcher) Dispatcher {
+		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
+			key, ok := k.keyOf(c)
+			if !ok {
+				return next.Dispatch(ctx, c)
+			}
+			if result := k.get(key, c.catalog); result != nil {
+				c.Provenance.CacheHit = true
+				return result, nil
+			}
+			result, err := next.Dispatch(ctx, c)
+			if err == nil && cacheable(result) {
+				k.put(key, c.catalog, result)
+			}
+			return result, err
+		})
+	}
+}
+
+// cacheable reports whether a result is a complete one without an error.
+func cacheable(result json.RawMessage) bool {
+	var fields [2][]byte
+	if len(result) == 0 || rawjson.Fields(result, []string{"isError", "resultType"}, fields[:]) != nil {
+		return false
+	}
+	isError, kind := string(fields[0]), string(fields[1])
+	return (isError == "" || isError == "false" || isError == "null") && (kind == "" || kind == `"complete"`)
+}
+
+// followLocked empties the cache where the catalog is another than the one it
+// belongs to, and reports whether a call that began with of may use it.
+func (k *cache) followLocked(of *catalog.Catalog) bool {
+	now := k.current()
+	if k.of != now {
+		k.of = now
+		clear(k.entries)
+		k.recent.Init()
+		k.bytes = 0
+	}
+	return of == now
+}
+
+// get returns the result of a key, nil where there is none. It is shared and
+// must not be changed.
+func (k *cache) get(key cacheKey, of *catalog.Catalog) json.RawMessage {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.followLocked(of) {
+		return nil
+	}
+	el := k.entries[key]
+	if el == nil {
+		return nil
+	}
+	e := el.Value.(*cached)
+	if !time.Now().Before(e.expires) {
+		k.dropLocked(el)
+		return nil
+	}
+	k.recent.MoveToFront(el)
+	return e.result
+}
+
+// put keeps a copy of result.
+func (k *cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) {
+	if int64(len(result))+cacheOverhead > k.opts.MaxBytes {
+		return
+	}
+	result = slices.Clip(slices.Clone(result))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.followLocked(of) {
+		return
+	}
+	if el := k.entries[key]; el != nil {
+		k.dropLocked(el)
+	}
+	k.entries[key] = k.recent.PushFront(&cached{key, result, time.Now().Add(k.opts.TTL)})
+	k.bytes += int64(len(result)) + cacheOverhead
+	for k.recent.Len() > k.opts.MaxEntries || k.bytes > k.opts.MaxBytes {
+		k.dropLocked(k.recent.Back())
+	}
+}
+
+func (k *cache) dropLocked(el *list.Element) {
+	e := el.Value.(*cached)
+	k.recent.Remove(el)
+	delete(k.entries, e.key)
+	k.bytes -= int64(len(e.result)) + cacheOverhead
+}

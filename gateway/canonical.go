@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// appendCanonical appends a JSON value in a form that is the same for values
+// that mean the same: keys sorted, no white space, strings with the fewest
+// escapes. Numbers keep their digits, so none is rounded into another: 1 and
+// 1.0 are told apart. The result is for comparing, not for sending. ok is false
+// where raw is not valid, or where an object has a key twice.
+func appendCanonical(dst, raw []byte) (out []byte, ok bool) {
+	i := rawjson.SkipSpace(raw, 0)
+	if i >= len(raw) {
+		return dst, false
+	}
+	switch raw[i] {
+	case '{':
+		type member struct {
+			key   string
+			value []byte
+		}
+		var members []member
+		if rawjson.EachMember(raw, func(m rawjson.Member) bool {
+			members = append(members, member{string(m.Key), m.Value})
+			return true
+		}) != nil {
+			return dst, false
+		}
+		slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.key, b.key) })
+		dst = append(dst, '{')
+		for n, m := range members {
+			if n > 0 {
+				if members[n-1].key == m.key {
+					return dst, false
+				}
+				dst = append(dst, ',')
+			}
+			dst = append(rawjson.AppendString(dst, m.key), ':')
+			if dst, ok = appendCanonical(dst, m.value); !ok {
+				return dst, false
+			}
+		}
+		return append(dst, '}'), true
+	case '[':
+		dst = append(dst, '[')
+		start := len(dst)
+		ok = true
+		err := rawjson.EachElement(raw, func(v []byte) bool {
+			if len(dst) > start {
+				dst = append(dst, ',')
+			}
+			dst, ok = appendCanonical(dst, v)
+			return ok
+		})
+		return append(dst, ']'), ok && err == nil
+	case '"':
+		raw = raw[i:]
+		end, err := rawjson.Skip(raw, 0)
+		if err != nil {
+			return dst, false
+		}
+		text := rawjson.Text(raw[:end])
+		if strings.ContainsRune(text, '\uFFFD') {
+			// What is no character, such as half of a surrogate pair, decodes to
+			// this one: keep such strings as they were written.
+			return append(append(dst, '\''), raw[:end]...), true
+		}
+		return rawjson.AppendString(dst, text), true
+	}
+	if rawjson.Valid(raw) != nil {
+		return dst, false
+	}
+	return append(dst, bytes.TrimSpace(raw)...), true
+}

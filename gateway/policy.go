@@ -1,0 +1,247 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Action is what a policy says about a call.
+type Action string
+
+// The actions.
+const (
+	Allow           Action = "allow"
+	Deny            Action = "deny"
+	RequireApproval Action = "require_approval" // a person at the agent's client decides
+)
+
+// Policy decides which calls are made. The first rule that matches counts, then
+// Default. It is immutable once it is in use; nil allows everything.
+//
+// Default and rules that name no meta-tool are about what runs or reads
+// something of an upstream: tool_execute, resource_read and prompt_get. The
+// other meta-tools are refused only by a rule that names them, so that an agent
+// under `default: deny` still sees what it may ask for.
+type Policy struct {
+	Default Action // "" is Allow
+	Rules   []PolicyRule
+}
+
+// PolicyRule matches calls by everything that is set in it.
+type PolicyRule struct {
+	Action Action
+	// MetaTool is the only meta-tool that the rule is about; "" stands for all
+	// that run or read something.
+	MetaTool string
+	// Namespace is the namespace of the tool, exactly.
+	Namespace string
+	// Tool is a pattern for the tool_id or the upstream's own name of the tool:
+	// "*" stands for any text, "?" for one character. Case counts.
+	Tool string
+	// Tags must all be on the tool.
+	Tags []string
+	// ReadOnly matches tools that declare themselves read-only, or those that
+	// do not. It is an unverified hint of the upstream.
+	ReadOnly *bool
+	// Reason is told to the agent and to the person who is asked.
+	Reason string
+}
+
+// verdict is what a policy says about one call.
+type verdict struct {
+	action Action
+	reason string
+	rule   int // its index, -1 for the default
+}
+
+// decide returns the verdict on a call of a meta-tool, e being nil where it is
+// about no tool.
+func (p *Policy) decide(metaTool string, e *catalog.Entry) verdict {
+	if p == nil {
+		return verdict{Allow, "", -1}
+	}
+	for i := range p.Rules {
+		if r := &p.Rules[i]; r.matches(metaTool, e) {
+			return verdict{r.Action, r.Reason, i}
+		}
+	}
+	if p.Default == "" || !actsOnUpstream(metaTool) {
+		return verdict{Allow, "", -1}
+	}
+	return verdict{p.Default, "", -1}
+}
+
+// actsOnUpstream reports whether a meta-tool runs or reads something of an
+// upstream, rather than showing what the gateway has.
+func actsOnUpstream(metaTool string) bool {
+	return metaTool == ToolExecute || metaTool == "resource_read" || metaTool == "prompt_get"
+}
+
+func (r *PolicyRule) matches(metaTool string, e *catalog.Entry) bool {
+	if r.MetaTool != metaTool && (r.MetaTool != "" || !actsOnUpstream(metaTool)) {
+		return false
+	}
+	if e == nil {
+		return r.Namespace == "" && r.Tool == "" && len(r.Tags) == 0 && r.ReadOnly == nil
+	}
+	if r.Namespace != "" && r.Namespace != e.Namespace ||
+		r.Tool != "" && !matchPattern(r.Tool, e.ID) && !matchPattern(r.Tool, e.RawName) ||
+		r.ReadOnly != nil && *r.ReadOnly != e.ReadOnly {
+		return false
+	}
+	for _, tag := range r.Tags {
+		if !slices.Contains(e.Tags, tag) {
+			return false
+		}
+	}
+	return true
+}
+
+// matchPattern reports whether a pattern matches all of s. The time is bounded
+// by the product of the lengths.
+func matchPattern(pattern, s string) bool {
+	p, t := []rune(pattern), []rune(s)
+	star, mark, i, j := -1, 0, 0, 0
+	for j < len(t) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, mark = i, j
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == t[j]):
+			i++
+			j++
+		case star >= 0:
+			mark++
+			i, j = star+1, mark
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
+}
+
+// enforce applies the policy to a call of a meta-tool: nil, or
+// PermissionDenied. A dry run asks nobody; what it would have come to is the
+// returned status.
+func (g *Gateway) enforce(ctx context.Context, r *mcp.Request, metaTool string, e *catalog.Entry, args json.RawMessage, dryRun bool) (status string, err error) {
+	v := g.opts.Policy.decide(metaTool, e)
+	switch v.action {
+	case Allow:
+		return "pass", nil
+	case RequireApproval:
+		if dryRun {
+			return "approval_required", nil
+		}
+		if err := g.approve(ctx, r, metaTool, e, args, v); err != nil {
+			return "", err
+		}
+		return "pass", nil
+	}
+	return "", v.refusal(metaTool, e, "the policy of this gateway refuses it")
+}
+
+// policyLink is the link that applies the policy to executions.
+func (g *Gateway) policyLink() Middleware {
+	return func(next Dispatcher) Dispatcher {
+		return DispatcherFunc(func(ctx context.Context, c *Call) (_ json.RawMessage, err error) {
+			if c.policy, err = g.enforce(ctx, c.Request, ToolExecute, c.Entry, c.Args, c.DryRun); err != nil {
+				return nil, err
+			}
+			return next.Dispatch(ctx, c)
+		})
+	}
+}
+
+// subject is what a verdict is about, for people.
+func subject(metaTool string, e *catalog.Entry) string {
+	if e == nil {
+		return metaTool
+	}
+	return metaTool + " of " + e.ID
+}
+
+func (v verdict) refusal(metaTool string, e *catalog.Entry, why string) *Error {
+	message := subject(metaTool, e) + ": " + why
+	details := append(rawjson.AppendString([]byte(`{"meta_tool":`), metaTool), `,"action":`...)
+	details = rawjson.AppendString(details, string(v.action))
+	if e != nil {
+		details = rawjson.AppendString(append(details, `,"tool_id":`...), e.ID)
+	}
+	if v.reason != "" {
+		message += " (" + v.reason + ")"
+		details = rawjson.AppendString(append(details, `,"reason":`...), oneLine(v.reason, MaxMessageChars))
+	}
+	return &Error{Code: PermissionDenied, Message: message, Details: append(details, '}')}
+}
+
+// maxShownArgs bounds the arguments that a person is shown, in characters.
+const maxShownArgs = 600
+
+// approve asks the person at the agent's client, by elicitation. Everything but
+// a clear yes is a no.
+func (g *Gateway) approve(ctx context.Context, r *mcp.Request, metaTool string, e *catalog.Entry, args json.RawMessage, v verdict) error {
+	if !canElicit(r) {
+		return v.refusal(metaTool, e, "a person has to approve it, and this client cannot be asked (it does not declare the elicitation capability); ask the operator to allow it in the policy")
+	}
+	var ask strings.Builder
+	ask.WriteString("Allow " + subject(metaTool, e) + "?")
+	if e != nil {
+		fmt.Fprintf(&ask, "\nServer: %s", e.Upstream)
+		if e.Destructive {
+			ask.WriteString("\nThe server says that this tool may destroy something.")
+		}
+	}
+	if v.reason != "" {
+		ask.WriteString("\nReason: " + oneLine(v.reason, MaxMessageChars))
+	}
+	if len(args) > 0 {
+		ask.WriteString("\nArguments: " + oneLine(g.opts.Redactor.Redact(string(args)), maxShownArgs))
+	}
+	params := append(rawjson.AppendString([]byte(`{"message":`), ask.String()), `,"requestedSchema":{"type":"object","properties":{}}}`...)
+	answer, err := r.Peer.Call(ctx, "elicitation/create", params, nil)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		refusal := v.refusal(metaTool, e, "a person has to approve it, and asking this client failed")
+		var own *mcp.Error
+		if errors.As(err, &own) && own.Kind == mcp.KindNoBackChannel {
+			refusal = v.refusal(metaTool, e, "a person has to approve it, and there is no way to ask this client during a call; ask the operator to allow it in the policy")
+		}
+		refusal.Cause = err
+		return refusal
+	}
+	if rawjson.Text(rawjson.Get(answer, "action")) != "accept" {
+		return v.refusal(metaTool, e, "a person was asked and did not approve it")
+	}
+	return nil
+}
+
+// canElicit reports whether the client of a request declares that it can show a
+// form to a person. A client that names modes must name that one.
+func canElicit(r *mcp.Request) bool {
+	_, capabilities := r.Session.Client()
+	if r.Modern() {
+		meta, err := mcp.ParseMeta(r.Params)
+		if err != nil {
+			return false
+		}
+		capabilities = meta.ClientCapabilities
+	}
+	elicitation := rawjson.Get(capabilities, "elicitation")
+	if !rawjson.IsObject(elicitation) {
+		return false
+	}
+	return rawjson.IsObject(rawjson.Get(elicitation, "form")) || rawjson.Get(elicitation, "url") == nil
+}

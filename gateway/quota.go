@@ -1,0 +1,174 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// RateLimit bounds calls of one kind in one session. Zero sets no bound.
+type RateLimit struct {
+	PerMinute  int // in any 60 seconds
+	PerSession int // ever
+}
+
+// RateLimits are the quotas of each session (gateway-surface §4.5). In the
+// modern era, which has no sessions, they count by principal.
+type RateLimits struct {
+	MetaTools map[string]RateLimit // by name of the meta-tool
+	Tools     map[string]RateLimit // by tool_id, beside the one of tool_execute
+}
+
+func (l *RateLimits) empty() bool { return len(l.MetaTools) == 0 && len(l.Tools) == 0 }
+
+// quotaWindow is the span of a sliding window.
+const quotaWindow = time.Minute
+
+// bucket counts the calls of one scope in one session. Its memory is bounded by
+// the limit: no more calls are remembered than are allowed in a minute.
+type bucket struct {
+	recent []time.Duration // when they were, since the gateway's start: a ring
+	head   int             // index of the oldest
+	n      int
+	total  int
+}
+
+// expire forgets calls that have left the window.
+func (b *bucket) expire(now time.Duration) {
+	for b.n > 0 && now-b.recent[b.head] >= quotaWindow {
+		b.head = (b.head + 1) % len(b.recent)
+		b.n--
+	}
+}
+
+func (b *bucket) add(now time.Duration, limit RateLimit) {
+	if limit.PerSession > 0 {
+		b.total++
+	}
+	if limit.PerMinute == 0 {
+		return
+	}
+	if b.n == len(b.recent) {
+		grown := make([]time.Duration, min(max(8, 2*b.n), limit.PerMinute))
+		for i := range b.n {
+			grown[i] = b.recent[(b.head+i)%b.n]
+		}
+		b.recent, b.head = grown, 0
+	}
+	b.recent[(b.head+b.n)%len(b.recent)] = now
+	b.n++
+}
+
+// scope is one quota that a call is counted under.
+type scope struct {
+	name  string
+	limit RateLimit
+}
+
+// breach is a quota that is used up.
+type breach struct {
+	scope      string
+	limit      int
+	retryAfter time.Duration // negative: never in this session
+}
+
+// take counts a call under all scopes, or, where one of them is used up, under
+// none of them and returns that one. With record false it only looks.
+func (st *sessionState) take(now time.Duration, record bool, scopes []scope) *breach {
+	if len(scopes) == 0 {
+		return nil
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, s := range scopes {
+		b := st.quota[s.name]
+		if b == nil {
+			continue
+		}
+		b.expire(now)
+		if s.limit.PerSession > 0 && b.total >= s.limit.PerSession {
+			return &breach{s.name + "/session", s.limit.PerSession, -1}
+		}
+		if s.limit.PerMinute > 0 && b.n >= s.limit.PerMinute {
+			return &breach{s.name + "/minute", s.limit.PerMinute, quotaWindow - (now - b.recent[b.head])}
+		}
+	}
+	if !record {
+		return nil
+	}
+	for _, s := range scopes {
+		b := st.quota[s.name]
+		if b == nil {
+			if st.quota == nil {
+				st.quota = make(map[string]*bucket)
+			}
+			b = new(bucket)
+			st.quota[s.name] = b
+		}
+		b.add(now, s.limit)
+	}
+	return nil
+}
+
+// scopes returns the quotas for a call of a meta-tool, toolID being "" where it
+// runs none. Tools without a limit have none, so the memory of a session is
+// bounded by the configuration.
+func (l *RateLimits) scopes(metaTool, toolID string) []scope {
+	var list []scope
+	if limit, ok := l.MetaTools[metaTool]; ok {
+		list = append(list, scope{metaTool, limit})
+	}
+	if toolID != "" {
+		if limit, ok := l.Tools[toolID]; ok {
+			list = append(list, scope{"tool:" + toolID, limit})
+		}
+	}
+	return list
+}
+
+// admit counts a call under its quotas, or returns RateLimited.
+func (g *Gateway) admit(st *sessionState, metaTool, toolID string, record bool) error {
+	if g.opts.RateLimits.empty() {
+		return nil
+	}
+	if b := st.take(time.Since(g.started), record, g.opts.RateLimits.scopes(metaTool, toolID)); b != nil {
+		return b.error()
+	}
+	return nil
+}
+
+// quota is the link that counts executions. A breach dispatches nothing, and a
+// dry run is checked and not counted.
+func (g *Gateway) quota() Middleware {
+	return func(next Dispatcher) Dispatcher {
+		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
+			if err := g.admit(c.state, ToolExecute, c.Entry.ID, !c.DryRun); err != nil {
+				return nil, err
+			}
+			return next.Dispatch(ctx, c)
+		})
+	}
+}
+
+// error is the breach as an agent sees it. retry_after is in seconds, rounded
+// up to a millisecond so that waiting that long is enough; it is null where no
+// waiting helps.
+func (b *breach) error() error {
+	details := append(rawjson.AppendString([]byte(`{"scope":`), b.scope), `,"retry_after":`...)
+	e := &Error{Code: RateLimited, scope: b.scope}
+	if b.retryAfter < 0 {
+		details = append(details, "null"...)
+		e.Message = fmt.Sprintf("quota %s: this session has made the %d calls it may make; no later call of this session will be let through", b.scope, b.limit)
+	} else {
+		seconds := math.Ceil(b.retryAfter.Seconds()*1000) / 1000
+		details = strconv.AppendFloat(details, seconds, 'f', -1, 64)
+		e.Message = fmt.Sprintf("quota %s: %d calls a minute are allowed; wait %s seconds", b.scope, b.limit, strconv.FormatFloat(seconds, 'f', -1, 64))
+	}
+	e.Details = append(details, '}')
+	return e
+}
