@@ -123,8 +123,15 @@ func stripModern(params json.RawMessage) (json.RawMessage, error) {
 	if !rawjson.IsObject(meta) {
 		return params, nil
 	}
-	stripped, err := meta, error(nil)
-	for _, key := range legacyForeign {
+	var found [4][]byte
+	stripped, err := meta, rawjson.Fields(meta, legacyForeign, found[:])
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "params._meta: %v", err)
+	}
+	for i, key := range legacyForeign {
+		if found[i] == nil {
+			continue
+		}
 		if stripped, err = rawjson.Delete(stripped, key); err != nil {
 			return nil, mcp.Errorf(mcp.KindInvalidParams, "params._meta: %v", err)
 		}

@@ -102,6 +102,7 @@ type Manager struct {
 
 	mu     sync.Mutex // guards below, and replacing table
 	closed bool
+	ending map[*Upstream]struct{} // taken out of the table, not ended yet
 	last   *config.Config // what Apply was given last
 }
 
@@ -113,7 +114,7 @@ type table struct {
 
 // New returns a Manager without upstreams; see [Manager.Apply].
 func New(o Options) *Manager {
-	m := &Manager{opts: o.withDefaults(), last: &config.Config{}}
+	m := &Manager{opts: o.withDefaults(), last: &config.Config{}, ending: map[*Upstream]struct{}{}}
 	m.table.Store(&table{byName: map[string]*Upstream{}})
 	return m
 }
@@ -155,10 +156,14 @@ func (m *Manager) Apply(servers []*config.Server) {
 }
 
 // end closes u in the background and, where it is gone for good, takes its
-// entries away.
+// entries away. It is called under mu.
 func (m *Manager) end(u *Upstream, gone bool) {
+	m.ending[u] = struct{}{}
 	m.wg.Go(func() {
 		u.close()
+		m.mu.Lock()
+		delete(m.ending, u)
+		m.mu.Unlock()
 		if gone && m.opts.Sink != nil && m.table.Load().byName[u.name] == nil {
 			m.opts.Sink.Remove(u.name)
 		}
@@ -172,10 +177,11 @@ func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
 	all := slices.Collect(maps.Values(m.table.Load().byName))
-	m.mu.Unlock()
 	for _, u := range all {
 		m.wg.Go(u.close)
 	}
+	all = slices.AppendSeq(all, maps.Keys(m.ending))
+	m.mu.Unlock()
 	done := make(chan struct{})
 	go func() { m.wg.Wait(); close(done) }()
 	select {

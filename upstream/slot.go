@@ -160,8 +160,11 @@ func (s *slot) acquire(ctx context.Context) (*link, error) {
 				return nil, s.unavailable()
 			case wait <= 0, wait > kickAfter && now.Sub(s.tried) >= kickAfter:
 				nudge(s.wake)
-			case wait > kickAfter:
+			case wait > kickAfter && !recent:
 				return nil, s.unavailable()
+			case wait > kickAfter:
+				timer = time.NewTimer(s.tried.Add(kickAfter).Sub(now))
+				retry = timer.C
 			default:
 				timer = time.NewTimer(wait)
 				retry = timer.C
@@ -182,8 +185,8 @@ func (s *slot) acquire(ctx context.Context) (*link, error) {
 			timer.Stop()
 		}
 		s.mu.Lock()
-		if err != nil && s.state == StateFailed && ctx.Err() == nil {
-			err = s.unavailable()
+		if err != nil && s.err != nil && s.state != StateReady && ctx.Err() == nil {
+			err = s.unavailable() // it is known why it does not become ready
 		}
 		if err != nil {
 			return nil, err
