@@ -31,8 +31,8 @@ const (
 )
 
 // linger is how long the HTTP server still answers, with "shutting down", after
-// the last call has been answered: each client learns on a connection of its
-// own that it is over.
+// the last call has been answered: clients that are quick to call again learn on
+// their own connection that it is over.
 const linger = 100 * time.Millisecond
 
 // An httpFace is a gateway on the web.
@@ -47,7 +47,7 @@ const linger = 100 * time.Millisecond
 type httpFace struct {
 	engine   *engine
 	log      *logging
-	listener net.Listener
+	listener *gate
 	base     string // URL without a path
 
 	front  atomic.Pointer[mcp.Handler]
@@ -63,7 +63,7 @@ type httpFace struct {
 	ended    chan struct{}
 }
 
-func newHTTPFace(e *engine, c *config.Config, listener net.Listener, log *logging) *httpFace {
+func newHTTPFace(e *engine, c *config.Config, listener *gate, log *logging) *httpFace {
 	f := &httpFace{engine: e, log: log, listener: listener, base: "http://" + dialable(listener.Addr().String()),
 		page: template.Must(template.New("page").Parse(pageSource)), ended: make(chan struct{})}
 	handler := mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
@@ -102,7 +102,7 @@ func keepAlive(c *config.Config) time.Duration {
 func (f *httpFace) start() error {
 	go func() {
 		defer close(f.ended)
-		if err := f.http.Serve(f.listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := f.http.Serve(f.listener); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			f.log.Error("the listener failed", "address", f.listener.Addr().String(), "err", err)
 		}
 	}()
@@ -114,8 +114,13 @@ func (f *httpFace) done() <-chan struct{} { return f.ended }
 // serve is the first to see a request.
 func (f *httpFace) serve(w http.ResponseWriter, r *http.Request) {
 	if f.draining.Load() {
-		// The answer is the last on its connection, so that no client sends
-		// another request into a connection that is about to close.
+		// The answer is the last on its connection, and it waits until the
+		// listener is closed: who is told to go away must not come back in
+		// between and be cut off.
+		select {
+		case <-f.ended:
+		case <-r.Context().Done():
+		}
 		w.Header().Set("Connection", "close")
 	}
 	(*f.routes.Load()).ServeHTTP(w, r)
@@ -194,11 +199,12 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the client may be gone
 }
 
-// shutdown ends the face. While calls finish, the listener stays: a call that
-// comes now is answered with "shutting down" instead of being cut off. The
-// listener closes when every call has its answer.
+// shutdown ends the face. The listener closes first, so that clients do not come
+// back; what still comes on connections that are open is answered with "shutting
+// down", and then the connection closes.
 func (f *httpFace) shutdown(ctx context.Context) error {
 	f.draining.Store(true)
+	f.listener.shut()
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards failed
 	var failed error
@@ -215,15 +221,14 @@ func (f *httpFace) shutdown(ctx context.Context) error {
 	if failed != nil {
 		f.log.Warn("some requests did not end", "err", failed)
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), linger)
-	defer cancel()
-	if ctx.Err() == nil {
-		<-bounded.Done()
+	select {
+	case <-time.After(linger):
+	case <-ctx.Done():
 	}
-	closing, cancelClosing := context.WithTimeout(context.WithoutCancel(ctx), linger)
-	defer cancelClosing()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), linger)
+	defer cancel()
 	if err := f.http.Shutdown(closing); err != nil {
-		_ = f.http.Close()
+		_ = f.http.Close() // what is left has its answer
 	}
 	<-f.ended
 	return nil

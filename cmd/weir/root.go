@@ -86,9 +86,6 @@ the parts it wants of a result that is too long to read.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       a.version,
-		PersistentPreRun: func(*cobra.Command, []string) {
-			a.running = true
-		},
 	}
 	root.SetVersionTemplate("weir {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -107,7 +104,22 @@ the parts it wants of a result that is too long to read.`,
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	root.AddCommand(a.topics()...)
+	a.noteRunning(root)
 	return root
+}
+
+// noteRunning has every command say that it runs: what fails before is the
+// command line's fault.
+func (a *app) noteRunning(cmd *cobra.Command) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			a.running = true
+			return run(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		a.noteRunning(sub)
+	}
 }
 
 // topics are help texts without a command: weir help exit-codes.
@@ -118,7 +130,7 @@ func (a *app) topics() []*cobra.Command {
 	}
 }
 
-// args wraps a check of positional arguments so that its error says how the
+// positional wraps a check of positional arguments so that its error says how the
 // command is used.
 func positional(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

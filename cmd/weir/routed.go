@@ -1,9 +1,6 @@
 package main
 
 import (
-	"net/http"
-	"time"
-
 	"github.com/weir-mcp/weir/router"
 	"github.com/weir-mcp/weir/upstream"
 )
@@ -19,14 +16,8 @@ func (e *engine) findUpstream(name string) (router.Upstream, bool) {
 	return routed{u}, ok
 }
 
-// HTTPTarget implements router.Endpoint.
-func (r routed) HTTPTarget() (url string, header http.Header, ok bool) {
-	t, ok := r.Target()
-	if !ok {
-		return "", nil, false
-	}
-	return t.URL.String(), t.Header, true
+// Target implements router.Endpoint.
+func (r routed) Target() (router.Target, bool) {
+	t, ok := r.Upstream.Target()
+	return router.Target(t), ok
 }
-
-// Timeout implements router.Endpoint.
-func (r routed) Timeout() time.Duration { return r.Config().Timeout }

@@ -65,7 +65,7 @@ second ends weir at once.`,
 // ended before endTimeout has.
 const (
 	drainTimeout = 4500 * time.Millisecond
-	endTimeout   = 4900 * time.Millisecond
+	endTimeout   = 4750 * time.Millisecond
 )
 
 // serve runs until ctx ends, which the first signal does.
@@ -80,13 +80,14 @@ func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio
 		return err
 	}
 	logger := newLogger(a.stderr.Writer, c.Log)
-	var listener net.Listener
+	var listener *gate
 	if !stdio {
 		// Before upstreams are started: an address in use is known at once.
-		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
 		if err != nil {
 			return failf(exitUsage, "cannot listen on %s: %w. Is another weir running there? Pass another address with --listen, or 127.0.0.1:0 for a free port", c.Listen, listenCause(err))
 		}
+		listener = &gate{TCPListener: l.(*net.TCPListener)}
 		defer listener.Close()
 	}
 	e := newEngine(c, a, logger.Logger)
