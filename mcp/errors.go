@@ -36,6 +36,7 @@ const (
 	KindUpstreamStarting
 	KindUpstreamUnavailable
 	KindUpstreamTimeout
+	KindUpstreamProtocol
 	KindCancelled
 	KindShuttingDown
 )
@@ -80,6 +81,7 @@ var Kinds = []KindInfo{
 	{KindUpstreamStarting, "upstream_starting", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", true, "The upstream has not become ready within its budget."},
 	{KindUpstreamUnavailable, "upstream_unavailable", jsonrpc.CodeInternalError, http.StatusBadGateway, "UPSTREAM_UNAVAILABLE", true, "The upstream cannot be reached or ended during the call."},
 	{KindUpstreamTimeout, "upstream_timeout", -32003, http.StatusGatewayTimeout, "UPSTREAM_TIMEOUT", true, "The upstream did not answer in time."},
+	{KindUpstreamProtocol, "upstream_protocol", jsonrpc.CodeInternalError, http.StatusBadGateway, "UPSTREAM_ERROR", false, "The upstream answered something that is not MCP, or more than the bound on responses."},
 	{KindCancelled, "cancelled", -32800, 499, "UPSTREAM_ERROR", false, "The caller cancelled the request or went away."},
 	{KindShuttingDown, "shutting_down", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", true, "weir is shutting down and did not finish the call."},
 }

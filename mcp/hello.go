@@ -144,7 +144,7 @@ func (h *handshake) initialize(ctx context.Context, version string) (Hello, erro
 	}
 	var out [4][]byte
 	if err := rawjson.Fields(result, []string{"protocolVersion", "capabilities", "serverInfo", "instructions"}, out[:]); err != nil {
-		return Hello{}, Errorf(KindUpstreamUnavailable, "the server's initialize result cannot be read: %v", err)
+		return Hello{}, Errorf(KindUpstreamProtocol, "the server's initialize result cannot be read: %v", err)
 	}
 	answered := rawjson.Text(out[0])
 	if !Supported(answered) || IsModern(answered) {
@@ -187,7 +187,7 @@ func (h *handshake) discover(ctx context.Context, version string) (Hello, error)
 	}
 	var out [5][]byte
 	if err := rawjson.Fields(result, []string{"supportedVersions", "capabilities", "instructions", "_meta", "serverInfo"}, out[:]); err != nil {
-		return Hello{}, Errorf(KindUpstreamUnavailable, "the server's discover result cannot be read: %v", err)
+		return Hello{}, Errorf(KindUpstreamProtocol, "the server's discover result cannot be read: %v", err)
 	}
 	if version = choose(out[0], true); version == "" {
 		return Hello{}, Errorf(KindUnsupportedVersion, "the server speaks %.200s, none of which is a version of the modern era that weir speaks", out[0])

@@ -33,7 +33,7 @@ func (x *exchange) respond(resp *http.Response) {
 		return
 	}
 	if resp.ContentLength > x.fw.o.MaxResponse {
-		writeError(x.w, x.e.id, mcp.Errorf(mcp.KindTooLarge, "the response of upstream %q has %d bytes, more than the bound of %d", x.f.name, resp.ContentLength, x.fw.o.MaxResponse))
+		writeError(x.w, x.e.id, mcp.Errorf(mcp.KindUpstreamProtocol, "the response of upstream %q has %d bytes, more than the bound of %d", x.f.name, resp.ContentLength, x.fw.o.MaxResponse))
 		return
 	}
 	buf := getBody()

@@ -149,7 +149,7 @@ func (s *ClientStream) open(u *url.URL) (*http.Response, *streamable.EventReader
 		return fail(streamable.StatusFailure(s.who, "the GET of its event stream", resp))
 	}
 	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != streamable.ContentSSE {
-		return fail(mcp.Errorf(mcp.KindUpstreamUnavailable, "%s answered the GET of its event stream with the content type %.80q: %w", s.who, t, mcp.ErrRefused))
+		return fail(mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered the GET of its event stream with the content type %.80q: %w", s.who, t, mcp.ErrRefused))
 	}
 	events := streamable.NewEventReader(resp.Body, int(s.opts.MaxMessage))
 	for {
@@ -201,7 +201,7 @@ func origin(u *url.URL) string {
 func (s *ClientStream) lost(err error) error {
 	switch {
 	case errors.Is(err, streamable.ErrEventTooLarge):
-		return mcp.Errorf(mcp.KindTooLarge, "%s sent a message of more than %d bytes", s.who, s.opts.MaxMessage)
+		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s sent a message of more than %d bytes", s.who, s.opts.MaxMessage)
 	case errors.Is(err, io.EOF):
 		return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended its event stream", s.who)
 	}
@@ -303,7 +303,7 @@ func (s *ClientStream) post(body string) error {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint.String(), strings.NewReader(body))
 	if err != nil {
-		return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s sent an endpoint that cannot be used", s.who)
+		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s sent an endpoint that cannot be used", s.who)
 	}
 	req.Header = s.opts.Header.Clone()
 	req.Header.Set("Content-Type", streamable.ContentJSON)

@@ -165,7 +165,7 @@ func (p *Process) Read() ([]byte, error) {
 		return msg, nil
 	}
 	if k, ok := mcp.KindOf(err); ok && k == mcp.KindTooLarge {
-		return nil, mcp.Errorf(k, "%s: %w", p.cmd.Name, err)
+		return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s: %w", p.cmd.Name, err)
 	}
 	select {
 	case <-p.exited:

@@ -53,7 +53,7 @@ func (q queued) size() int { return len(q.m.Params) + len(q.m.Method) }
 // Call implements mcp.Peer. Besides the context's errors and the answered
 // *jsonrpc.Error it returns *mcp.Error of these kinds: KindUpstreamUnavailable,
 // KindUpstreamTimeout, KindUnauthorized, KindPermissionDenied,
-// KindRateLimited, KindTooLarge, KindInvalidParams, and KindSessionNotFound
+// KindRateLimited, KindTooLarge, KindUpstreamProtocol, KindInvalidParams, and KindSessionNotFound
 // with the cause ErrSessionLost. The cause mcp.ErrNotSent tells that the server
 // has not seen the call.
 func (c *Client) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
@@ -146,19 +146,19 @@ func (cl *clientCall) run(out outgoing) (json.RawMessage, *http.Response, error)
 		}
 		result, done, err := cl.receive(data)
 		if !done {
-			err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%s answered %s with something that is no response to it", c.who, out.method)
+			err = mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with something that is no response to it", c.who, out.method)
 		}
 		return result, nil, err
 	default:
 		discard(resp)
-		return nil, nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s answered %s with the content type %.80q; MCP servers answer with application/json or text/event-stream", c.who, out.method, t)
+		return nil, nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with the content type %.80q; MCP servers answer with application/json or text/event-stream", c.who, out.method, t)
 	}
 }
 
 // readBody reads a whole body of at most limit bytes.
 func (c *Client) readBody(resp *http.Response, limit int64) ([]byte, error) {
 	tooLarge := func() error {
-		return mcp.Errorf(mcp.KindTooLarge, "%s answered with more than %d bytes", c.who, limit)
+		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered with more than %d bytes", c.who, limit)
 	}
 	// A server may announce what it never sends, so memory follows what comes.
 	const ahead = 1 << 20

@@ -249,7 +249,7 @@ func TestClientBadResponses(t *testing.T) {
 				_, _ = w.Write([]byte(tt.body))
 			}}
 			c := dial(t, f, nil)
-			if _, err := c.Call(t.Context(), "x", nil, nil); kindOf(err) != mcp.KindUpstreamUnavailable {
+			if _, err := c.Call(t.Context(), "x", nil, nil); kindOf(err) != mcp.KindUpstreamProtocol {
 				t.Errorf("err = %v", err)
 			}
 		})
@@ -273,7 +273,7 @@ func TestClientBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{call: func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) { serve(w, m) }}
 			c := dial(t, f, func(o *ClientOptions) { o.MaxResponse = limit })
-			if _, err := c.Call(t.Context(), "x", nil, nil); kindOf(err) != mcp.KindTooLarge || !strings.Contains(err.Error(), "4096") {
+			if _, err := c.Call(t.Context(), "x", nil, nil); kindOf(err) != mcp.KindUpstreamProtocol || !strings.Contains(err.Error(), "4096") {
 				t.Errorf("err = %v", err)
 			}
 		})
@@ -368,7 +368,7 @@ func TestClientBadSessionID(t *testing.T) {
 		writeJSON(w, []byte(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"}}`))
 	}))
 	defer server.Close()
-	if _, err := Dial(t.Context(), ClientOptions{URL: server.URL}); kindOf(err) != mcp.KindUpstreamUnavailable || !strings.Contains(err.Error(), "session id") {
+	if _, err := Dial(t.Context(), ClientOptions{URL: server.URL}); kindOf(err) != mcp.KindUpstreamProtocol || !strings.Contains(err.Error(), "session id") {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -65,7 +65,7 @@ func (c *Client) keepSession(h http.Header) error {
 		return nil
 	}
 	if !ValidSessionID(id) {
-		return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s sent a session id that is longer than 1024 bytes or not visible ASCII", c.who)
+		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s sent a session id that is longer than 1024 bytes or not visible ASCII", c.who)
 	}
 	c.wire.Store(c.newWireState(c.wire.Load().version, id))
 	return nil

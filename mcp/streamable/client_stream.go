@@ -95,7 +95,7 @@ func (cl *clientCall) stream(resp *http.Response, out outgoing) (result json.Raw
 		case cl.httpCtx.Err() != nil:
 			return nil, nil, c.transportError(broken)
 		case errors.Is(broken, ErrEventTooLarge):
-			return nil, nil, mcp.Errorf(mcp.KindTooLarge, "%s sent a message of more than %d bytes", c.who, c.opts.MaxResponse)
+			return nil, nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s sent a message of more than %d bytes", c.who, c.opts.MaxResponse)
 		case out.modern || pos.lastID == "" || errors.Is(broken, errEventID):
 			return nil, nil, &mcp.Error{
 				Kind: mcp.KindUpstreamUnavailable, Err: broken,
@@ -155,7 +155,7 @@ func (c *Client) open(ctx context.Context, lastID string) (*http.Response, error
 	}
 	if t := mediaType(resp.Header.Get("Content-Type")); t != ContentSSE {
 		discard(resp)
-		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s answered a GET stream with the content type %.80q: %w", c.who, t, mcp.ErrRefused)
+		return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered a GET stream with the content type %.80q: %w", c.who, t, mcp.ErrRefused)
 	}
 	return resp, nil
 }
