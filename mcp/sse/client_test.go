@@ -195,7 +195,7 @@ func TestClientStreamDialFailures(t *testing.T) {
 	}{
 		"401":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, mcp.KindUnauthorized, false},
 		"405":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(405) }, mcp.KindUpstreamUnavailable, true},
-		"html":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, mcp.KindUpstreamUnavailable, true},
+		"html":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, mcp.KindUpstreamProtocol, true},
 		"no event": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/event-stream") }, mcp.KindUpstreamUnavailable, false},
 		"silence":  {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, mcp.KindUpstreamTimeout, false},
 		"no endings": {func(w http.ResponseWriter, r *http.Request) {
@@ -210,7 +210,7 @@ func TestClientStreamDialFailures(t *testing.T) {
 					return
 				}
 			}
-		}, mcp.KindTooLarge, false},
+		}, mcp.KindUpstreamProtocol, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(tt.serve)
