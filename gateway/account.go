@@ -42,7 +42,7 @@ type SessionUsage struct {
 	Usage
 }
 
-// Stats are the usage since the gateway's start and that of each open session.
+// Stats are the usage since the State's start and that of each open session.
 type Stats struct {
 	Since    time.Time      `json:"since"`
 	Encoding string         `json:"encoding"` // of the tokens
@@ -50,22 +50,22 @@ type Stats struct {
 	Sessions []SessionUsage `json:"sessions"`
 }
 
-// Stats returns the usage of everybody, or, where principal is not empty, the
+// Stats returns the usage of everybody since the start, or, where principal is not empty, the
 // usage of that principal's open sessions and their sum.
-func (g *Gateway) Stats(principal string) Stats {
-	s := Stats{Since: g.started, Encoding: "cl100k_base", Sessions: []SessionUsage{}}
-	for _, st := range g.openSessions() {
+func (s *State) Stats(principal string) Stats {
+	out := Stats{Since: s.started, Encoding: "cl100k_base", Sessions: []SessionUsage{}}
+	for _, st := range s.openSessions() {
 		if principal != "" && st.principal != principal {
 			continue
 		}
 		u := st.usage.read()
-		s.Sessions = append(s.Sessions, SessionUsage{st.tag, st.principal, u})
-		s.Total.add(u)
+		out.Sessions = append(out.Sessions, SessionUsage{st.tag, st.principal, u})
+		out.Total.add(u)
 	}
 	if principal == "" {
-		s.Total = g.total.read()
+		out.Total = s.total.read()
 	}
-	return s
+	return out
 }
 
 func (u *Usage) add(o Usage) {
@@ -163,7 +163,7 @@ func (g *Gateway) count(c *metaCall, result json.RawMessage, err error, tell fun
 func (g *Gateway) tally(st *sessionState, p part, size int, cheap bool, work func() (read, raw int), tell func(read, raw int, counted bool)) {
 	run := func() {
 		read, raw := work()
-		g.total.add(p, read, raw)
+		g.state.total.add(p, read, raw)
 		st.usage.add(p, read, raw)
 		if tell != nil {
 			tell(read, raw, true)
@@ -173,17 +173,17 @@ func (g *Gateway) tally(st *sessionState, p part, size int, cheap bool, work fun
 		run()
 		return
 	}
-	g.total.pending.Add(1)
+	g.state.total.pending.Add(1)
 	st.usage.pending.Add(1)
 	later := func() {
 		run()
-		g.total.pending.Add(-1)
+		g.state.total.pending.Add(-1)
 		st.usage.pending.Add(-1)
 	}
-	if g.counter.push(int64(size), later) {
+	if g.state.counter.push(int64(size), later) {
 		return
 	}
-	for _, u := range []*usage{&g.total, &st.usage} {
+	for _, u := range []*usage{&g.state.total, &st.usage} {
 		u.pending.Add(-1)
 		u.uncounted.Add(1)
 	}
@@ -206,10 +206,10 @@ func (g *Gateway) countList(r *mcp.Request, st *sessionState, of *catalog.Catalo
 		}
 	}
 	tokens := g.opts.Firewall.CountTokens
-	read, known := g.native.get(of, list)
+	read, known := g.state.native.get(of, list)
 	g.tally(st, partDefinitions, maxCountedBytes+1, known, func() (int, int) {
 		if !known {
-			read = g.native.count(tokens, of, list)
+			read = g.state.native.count(tokens, of, list)
 		}
 		return read.list, read.raw
 	}, nil)

@@ -34,7 +34,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -101,6 +100,8 @@ type Options struct {
 	// CacheStable has tool_browse answer what a session has seen before first
 	// and with the same bytes (gateway-surface §5).
 	CacheStable bool
+	// State is what outlives this gateway; nil is one of its own.
+	State *State
 	// Dispatch are further links of the dispatch chain, outermost first. They
 	// stand behind validation, policy and quota, and before cache and retry.
 	Dispatch []Middleware
@@ -120,25 +121,15 @@ type Options struct {
 }
 
 // Gateway serves tools/list and tools/call of /mcp. Put it behind an
-// mcp.Lifecycle. It is safe for concurrent use. Its one goroutine counts the
-// tokens of large results and is there only while there are some; Close waits
-// for it.
+// mcp.Lifecycle. It is safe for concurrent use and starts no goroutines but its
+// State's.
 type Gateway struct {
 	opts     Options
-	started  time.Time
-	key      *sessionKey
+	state    *State
 	tools    json.RawMessage // the tools/list result in gateway mode
 	meta     map[string]metaTool
 	dispatch Dispatcher
 	proxied  atomic.Pointer[proxyList] // of the newest snapshot seen
-
-	total   usage
-	counter counter
-	native  nativeTokens
-
-	mu       sync.Mutex // guards below
-	closed   bool
-	sessions map[*sessionState]func() // open ones, and how to stop waiting for their end
 }
 
 var _ mcp.Handler = (*Gateway)(nil)
@@ -157,10 +148,13 @@ func New(opts Options) *Gateway {
 	if opts.Firewall.CountTokens == nil {
 		opts.Firewall.CountTokens = token.Count
 	}
+	if opts.State == nil {
+		opts.State = NewState()
+	}
 	if opts.Firewall.Redact == nil {
 		opts.Firewall.Redact = opts.Redactor.Text
 	}
-	g := &Gateway{opts: opts, started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}}
+	g := &Gateway{opts: opts, state: opts.State}
 	g.dispatch = chain(DispatcherFunc(g.call), g.links()...)
 	g.meta = map[string]metaTool{ToolExecute: g.execute}
 	switch {
@@ -205,23 +199,6 @@ func (g *Gateway) links() []Middleware {
 	return links
 }
 
-// Close ends what the gateway does beside answering: it waits for the tokens
-// that are being counted and forgets its sessions. The upstreams and the
-// artifact store are the caller's.
-func (g *Gateway) Close() error {
-	g.mu.Lock()
-	stops := g.sessions
-	g.closed, g.sessions = true, nil
-	g.mu.Unlock()
-	for _, stop := range stops {
-		if stop != nil {
-			stop()
-		}
-	}
-	g.counter.close()
-	return nil
-}
-
 // Capabilities is the value for mcp.Lifecycle.
 func (g *Gateway) Capabilities(*mcp.Request) json.RawMessage {
 	return json.RawMessage(`{"logging":{},"tools":{}}`)
@@ -258,7 +235,7 @@ func (g *Gateway) listTools(r *mcp.Request) (json.RawMessage, error) {
 	if cursor := rawjson.Get(r.Params, "cursor"); cursor != nil && string(cursor) != "null" {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/list: unknown cursor: the list has one page")
 	}
-	st := g.state(r.Session)
+	st := g.state.session(r.Session)
 	if g.opts.Mode == ModeProxy {
 		list := g.proxyTools()
 		st.mu.Lock()
@@ -312,7 +289,7 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if tool == nil {
 		return nil, g.notMeta(name)
 	}
-	c := metaCall{name: name, request: r, arguments: fields[1], format: g.opts.Format, state: g.state(r.Session), start: time.Now(), passed: -1}
+	c := metaCall{name: name, request: r, arguments: fields[1], format: g.opts.Format, state: g.state.session(r.Session), start: time.Now(), passed: -1}
 	if fields[2] != nil {
 		if c.format, err = formatOf(fields[2], g.opts.Format); err != nil {
 			return nil, err

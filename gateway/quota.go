@@ -32,7 +32,7 @@ const quotaWindow = time.Minute
 // bucket counts the calls of one scope in one session. Its memory is bounded by
 // the limit: no more calls are remembered than are allowed in a minute.
 type bucket struct {
-	recent []time.Duration // when they were, since the gateway's start: a ring
+	recent []time.Duration // when they were, since the State's start: a ring
 	head   int             // index of the oldest
 	n      int
 	total  int
@@ -136,7 +136,7 @@ func (g *Gateway) admit(st *sessionState, metaTool, toolID string, record bool) 
 	if g.opts.RateLimits.empty() {
 		return nil
 	}
-	if b := st.take(time.Since(g.started), record, g.opts.RateLimits.scopes(metaTool, toolID)); b != nil {
+	if b := st.take(time.Since(g.state.started), record, g.opts.RateLimits.scopes(metaTool, toolID)); b != nil {
 		return b.error()
 	}
 	return nil

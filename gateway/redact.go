@@ -18,25 +18,27 @@ const redacted = "[redacted]"
 type secretPattern struct {
 	pattern *regexp.Regexp
 	with    string
-	// hints are lower-case texts of which one must be there for the pattern to
-	// match; looking for them costs a hundredth of the pattern.
+	// hints are texts of which one must be there for the pattern to match;
+	// looking for them costs a hundredth of the pattern. With fold they are
+	// lower-case and found in any case.
 	hints []string
+	fold  bool
 }
 
 // secretShapes are secrets by their own look, wherever they stand.
 var secretShapes = []secretPattern{
-	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`), "$1 " + redacted, []string{"bearer", "basic"}},
-	{regexp.MustCompile(`://[^/\s:@"]*:[^/\s@"]+@`), "://" + redacted + "@", []string{"://"}},
+	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`), "$1 " + redacted, []string{"bearer", "basic"}, true},
+	{regexp.MustCompile(`://[^/\s:@"]*:[^/\s@"]+@`), "://" + redacted + "@", []string{"://"}, false},
 	{regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`), redacted,
-		[]string{"sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "akia", "aiza", "eyj"}},
-	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted, []string{"private key"}},
+		[]string{"sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA", "AIza", "eyJ"}, false},
+	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted, []string{"PRIVATE KEY"}, false},
 }
 
 // secretAssignments are values under a telling name. They are looked for in
 // messages only: in a result, next_token=17 is what the next call needs.
 var secretAssignments = []secretPattern{
 	{regexp.MustCompile(`(?i)((?:api|access|private|secret|auth|client)[_-]?(?:key|token|secret)|authorization|cookie|passwd|password|token|secret)(["']?\s*[=:]\s*["']?)[^\s"',;&]*[0-9][^\s"',;&]*`), "$1$2" + redacted,
-		[]string{"key", "token", "secret", "authorization", "cookie", "passwd", "password"}},
+		[]string{"key", "token", "secret", "authorization", "cookie", "passwd", "password"}, true},
 }
 
 func (p *secretPattern) replace(s string) string {
@@ -46,10 +48,10 @@ func (p *secretPattern) replace(s string) string {
 	return p.pattern.ReplaceAllString(s, p.with)
 }
 
-// hinted reports whether s holds one of the hints, in any case.
+// hinted reports whether s holds one of the hints.
 func (p *secretPattern) hinted(s string) bool {
 	for _, hint := range p.hints {
-		if containsFold(s, hint) {
+		if p.fold && containsFold(s, hint) || !p.fold && strings.Contains(s, hint) {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/mcp"
@@ -15,8 +16,47 @@ import (
 // the cards that are frozen for it. What comes after stays new to it.
 const maxOffered = 4096
 
-// sessionKey is the key of a gateway's state in a session. Each gateway has its
-// own, so that one session may use several.
+// State is what gateways keep beside their configuration: the sessions with
+// their quotas and what they have seen, and the usage. A gateway that replaces
+// another under a new configuration is given the other's State, so that a
+// reload resets no quota. It is safe for concurrent use.
+//
+// Its one goroutine counts the tokens of large results and is there only while
+// there are some; Close waits for it.
+type State struct {
+	started time.Time
+	key     *sessionKey
+	total   usage
+	counter counter
+	native  nativeTokens
+
+	mu       sync.Mutex // guards below
+	closed   bool
+	sessions map[*sessionState]func() // open ones, and how to stop waiting for their end
+}
+
+// NewState returns an empty State.
+func NewState() *State {
+	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}}
+}
+
+// Close forgets the sessions and waits for the tokens that are being counted.
+// It may be called more than once.
+func (s *State) Close() {
+	s.mu.Lock()
+	stops := s.sessions
+	s.closed, s.sessions = true, nil
+	s.mu.Unlock()
+	for _, stop := range stops {
+		if stop != nil {
+			stop()
+		}
+	}
+	s.counter.close()
+}
+
+// sessionKey is the key of a State's part in a session. Each State has its own,
+// so that one session may use several gateways.
 type sessionKey struct{ _ byte }
 
 // sessionState is what a gateway keeps for one session. In the modern era,
@@ -36,49 +76,49 @@ type sessionState struct {
 	stable  stablePrefix
 }
 
-// state returns what g keeps for a session.
-func (g *Gateway) state(s *mcp.Session) *sessionState {
-	st := s.Value(g.key, func() any {
-		return &sessionState{tag: telemetry.SessionTag(s.ID()), principal: s.Principal()}
+// session returns what is kept for a session.
+func (s *State) session(of *mcp.Session) *sessionState {
+	st := of.Value(s.key, func() any {
+		return &sessionState{tag: telemetry.SessionTag(of.ID()), principal: of.Principal()}
 	}).(*sessionState)
-	st.once.Do(func() { g.register(s, st) })
+	st.once.Do(func() { s.register(of, st) })
 	return st
 }
 
 // register keeps a session in the list of sessions until it ends.
-func (g *Gateway) register(s *mcp.Session, st *sessionState) {
-	g.mu.Lock()
-	if g.closed {
-		g.mu.Unlock()
+func (s *State) register(of *mcp.Session, st *sessionState) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
 		return
 	}
-	g.sessions[st] = nil
-	g.mu.Unlock()
-	stop := s.OnClose(func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		delete(g.sessions, st)
+	s.sessions[st] = nil
+	s.mu.Unlock()
+	stop := of.OnClose(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.sessions, st)
 	})
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if _, open := g.sessions[st]; open {
-		g.sessions[st] = stop
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, open := s.sessions[st]; open {
+		s.sessions[st] = stop
 	}
 }
 
-// Sessions returns how many sessions that used the gateway are open.
-func (g *Gateway) Sessions() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.sessions)
+// Sessions returns how many sessions that used a gateway are open.
+func (s *State) Sessions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
 }
 
 // openSessions returns the open sessions in the order of their principals and
 // tags.
-func (g *Gateway) openSessions() []*sessionState {
-	g.mu.Lock()
-	list := slices.Collect(maps.Keys(g.sessions))
-	g.mu.Unlock()
+func (s *State) openSessions() []*sessionState {
+	s.mu.Lock()
+	list := slices.Collect(maps.Keys(s.sessions))
+	s.mu.Unlock()
 	slices.SortFunc(list, func(a, b *sessionState) int {
 		return strings.Compare(a.principal+"\x00"+a.tag, b.principal+"\x00"+b.tag)
 	})
