@@ -32,6 +32,7 @@ type engine struct {
 	manager *upstream.Manager
 	live    *upstream.Live[*gateway.Snapshot]
 	store   artifact.Store
+	state   *gateway.State // quotas and what sessions have seen outlive a reload
 
 	// first is closed when every upstream of the start has been listed or has
 	// failed once; firstEnd stops waiting for that.
@@ -42,7 +43,7 @@ type engine struct {
 // newEngine starts the upstreams of a configuration and waits for none of them.
 // The caller closes the engine.
 func newEngine(c *config.Config, a *app, log *slog.Logger) *engine {
-	e := &engine{app: a, log: log, started: time.Now(), first: make(chan struct{})}
+	e := &engine{app: a, log: log, started: time.Now(), state: gateway.NewState(), first: make(chan struct{})}
 	e.config.Store(c)
 	e.redact.Store(gateway.NewRedactor(c.Secrets()))
 	e.live = upstream.NewLive(gateway.NewSnapshot(limitsOf(c.SchemaLimits)), upstream.LiveOptions[*gateway.Snapshot]{
@@ -137,6 +138,7 @@ func (e *engine) close(within time.Duration) {
 		e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
 	}
 	<-e.first
+	e.state.Close()
 	if err := e.store.Close(); err != nil {
 		e.log.Warn("closing the store of results", "err", err)
 	}
@@ -160,8 +162,9 @@ type frontOptions struct {
 // gateway behind it. Several fronts may share the engine.
 func (e *engine) newFront(c *config.Config, o frontOptions) mcp.Handler {
 	opts := gateway.Options{
-		Upstreams: e, Artifacts: e.store, Redactor: e.redact.Load(), Logger: e.log,
-		Firewall:      gateway.Firewall{ThresholdChars: c.Firewall.ThresholdChars},
+		Upstreams: e, Artifacts: e.store, State: e.state, Logger: e.log,
+		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact,
+		Firewall:      gateway.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate,
 	}
 	if c.Browse.Format == config.BrowseJSON {
@@ -175,6 +178,15 @@ func (e *engine) newFront(c *config.Config, o frontOptions) mcp.Handler {
 		ServerInfo: e.app.identity(), Instructions: g.Instructions(), Capabilities: g.Capabilities,
 		Next: &patient{engine: e, proxy: opts.Mode == gateway.ModeProxy, next: g},
 	}
+}
+
+// threshold is the configuration's firewall.threshold_chars. Zero holds every
+// result back there, and stands for the default in gateway.Firewall.
+func threshold(chars int) int {
+	if chars == 0 {
+		return -1
+	}
+	return chars
 }
 
 // How long a request waits, counted from the start of the engine, for upstreams

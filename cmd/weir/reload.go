@@ -34,9 +34,9 @@ func (a *app) watch(ctx context.Context, c *config.Config, opts config.Options, 
 	}
 }
 
-// needRestart are the settings that are read once: what they configure is made
+// needRestart are the keys whose values are read once: what they configure is made
 // when weir starts.
-var needRestart = []string{"listen", "public_url", "artifacts", "schema_limits"}
+var needRestart = []string{"listen", "schema_limits"}
 
 // reload applies what is different in next.
 func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging) {
@@ -45,6 +45,9 @@ func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging)
 		return
 	}
 	kept := slices.DeleteFunc(slices.Clone(change.Other), func(key string) bool { return !slices.Contains(needRestart, key) })
+	if old, next := c.Artifacts, next.Artifacts; next.TTL != old.TTL || next.MaxBytes != old.MaxBytes || next.MaxCount != old.MaxCount {
+		kept = append(kept, "artifacts.ttl, max_bytes and max_count")
+	}
 	if next.HTTP.MaxBodyBytes != c.HTTP.MaxBodyBytes || next.HTTP.SessionIdle != c.HTTP.SessionIdle || next.HTTP.KeepAlive != c.HTTP.KeepAlive {
 		kept = append(kept, "http.max_body_bytes, session_idle and keep_alive")
 	}
