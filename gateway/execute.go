@@ -193,7 +193,10 @@ func (g *Gateway) call(ctx context.Context, c *Call) (json.RawMessage, error) {
 // tool and its arguments put in. Everything else stays: the progress token, the
 // answers of a round of input and what later versions add.
 func upstreamParams(c *Call) (json.RawMessage, error) {
-	out := make([]byte, 0, len(c.Request.Params)+len(c.Entry.RawName)+len(c.Args)+32)
+	// The agent's params hold the arguments already: room for both would double
+	// what a large call costs. Other arguments, put in by a link, may make it grow.
+	room := max(len(c.Request.Params), len(c.Args)) + len(c.Entry.RawName) + 64
+	out := make([]byte, 0, room)
 	out = append(out, `{"name":`...)
 	out = rawjson.AppendString(out, c.Entry.RawName)
 	out = append(out, `,"arguments":`...)

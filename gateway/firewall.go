@@ -286,6 +286,13 @@ func (s *shaper) passEnvelope(status string) envelope {
 
 // joinTexts is the text of all text blocks, one below the other.
 func (s *shaper) joinTexts() string {
+	if s.texts == 1 {
+		for i := range s.blocks {
+			if t := s.blocks[i].text; t != nil {
+				return rawjson.Text(t)
+			}
+		}
+	}
 	var b strings.Builder
 	for i := range s.blocks {
 		if t := s.blocks[i].text; t != nil {

@@ -1,0 +1,129 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+const typedSchema = `{"type":"object","properties":{
+	"i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},"z":{"type":"null"},"s":{"type":"string"},
+	"oi":{"type":["integer","null"]},"os":{"type":["string","null"]},"nb":{"type":["boolean","number"]},"any":{},"o":{"type":"object","properties":{"i":{"type":"integer"}}},
+	"ns":{"type":["null","string"]}}}`
+
+func TestNormaliseRules(t *testing.T) {
+	repair := func(path, rule string) []ArgRepair { return []ArgRepair{{path, rule}} }
+	for _, tt := range []struct {
+		name, in, out string
+		repairs       []ArgRepair
+	}{
+		{"object", `"{\"i\":1}"`, `{"i":1}`, repair("$", RuleStringifiedObject)},
+		{"object with mark and space", `"\ufeff \n{\"i\": 1 }\t "`, `{"i": 1 }`, repair("$", RuleStringifiedObject)},
+		{"object and field", `"{\"i\":\"1\"}"`, `{"i":1}`, []ArgRepair{{"$", RuleStringifiedObject}, {"$.i", RuleStrToInteger}}},
+		{"array in a string", `"[1]"`, `"[1]"`, nil},
+		{"broken object", `"{\"i\":"`, `"{\"i\":"`, nil},
+		{"twice stringified", `"\"{}\""`, `"\"{}\""`, nil},
+		{"no object", `7`, `7`, nil},
+
+		{"integer", `{"i":"42"}`, `{"i":42}`, repair("$.i", RuleStrToInteger)},
+		{"negative integer", `{"i":"-7"}`, `{"i":-7}`, repair("$.i", RuleStrToInteger)},
+		{"integer of twenty digits", `{"i":"12345678901234567890"}`, `{"i":12345678901234567890}`, repair("$.i", RuleStrToInteger)},
+		{"integer with a fraction", `{"i":"1.0"}`, `{"i":"1.0"}`, nil},
+		{"integer with an exponent", `{"i":"1e3"}`, `{"i":"1e3"}`, nil},
+		{"integer with a plus", `{"i":"+1"}`, `{"i":"+1"}`, nil},
+		{"integer with a zero in front", `{"i":"007"}`, `{"i":"007"}`, nil},
+		{"integer with space", `{"i":" 1"}`, `{"i":" 1"}`, nil},
+		{"empty string", `{"i":""}`, `{"i":""}`, nil},
+
+		{"number", `{"n":"2.50"}`, `{"n":2.50}`, repair("$.n", RuleStrToNumber)},
+		{"number with an exponent", `{"n":"-1.5E+3"}`, `{"n":-1.5E+3}`, repair("$.n", RuleStrToNumber)},
+		{"whole number", `{"n":"3"}`, `{"n":3}`, repair("$.n", RuleStrToNumber)},
+		{"infinite number", `{"n":"1e999"}`, `{"n":"1e999"}`, nil},
+		{"NaN", `{"n":"NaN"}`, `{"n":"NaN"}`, nil},
+		{"Infinity", `{"n":"Infinity"}`, `{"n":"Infinity"}`, nil},
+		{"number with space", `{"n":"1 "}`, `{"n":"1 "}`, nil},
+		{"hexadecimal", `{"n":"0x10"}`, `{"n":"0x10"}`, nil},
+
+		{"true", `{"b":"true"}`, `{"b":true}`, repair("$.b", RuleStrToBoolean)},
+		{"false", `{"b":"false"}`, `{"b":false}`, repair("$.b", RuleStrToBoolean)},
+		{"True", `{"b":"True"}`, `{"b":"True"}`, nil},
+		{"yes", `{"b":"yes"}`, `{"b":"yes"}`, nil},
+		{"1 for a boolean", `{"b":"1"}`, `{"b":"1"}`, nil},
+
+		{"null", `{"z":"null"}`, `{"z":null}`, repair("$.z", RuleStrToNull)},
+		{"null of integer or null", `{"oi":"null"}`, `{"oi":null}`, repair("$.oi", RuleStrToNull)},
+		{"null of string or null", `{"os":"null"}`, `{"os":"null"}`, nil},
+		{"null of null or string", `{"ns":"null"}`, `{"ns":"null"}`, nil},
+		{"None", `{"z":"None"}`, `{"z":"None"}`, nil},
+
+		{"a string is never coerced", `{"s":"42"}`, `{"s":"42"}`, nil},
+		{"no declared type", `{"any":"42"}`, `{"any":"42"}`, nil},
+		{"unknown key stays", `{"q":"42","i":"1"}`, `{"q":"42","i":1}`, repair("$.i", RuleStrToInteger)},
+		{"nested fields stay", `{"o":{"i":"1"}}`, `{"o":{"i":"1"}}`, nil},
+		{"what is right stays", `{ "i" : 1, "b":true }`, `{ "i" : 1, "b":true }`, nil},
+		{"spacing and order stay", `{ "b" : "true" , "i":"2", "s":"x" }`, `{ "b" : true , "i":2, "s":"x" }`, []ArgRepair{{"$.b", RuleStrToBoolean}, {"$.i", RuleStrToInteger}}},
+		{"boolean or number", `{"nb":"1.5"}`, `{"nb":1.5}`, repair("$.nb", RuleStrToNumber)},
+	} {
+		got, repairs := normalise(json.RawMessage(tt.in), json.RawMessage(typedSchema))
+		if string(got) != tt.out || !slices.Equal(repairs, tt.repairs) {
+			t.Errorf("%s: %s becomes %s with %v, want %s with %v", tt.name, tt.in, got, repairs, tt.out, tt.repairs)
+		}
+	}
+}
+
+func TestNormaliseWithoutSchema(t *testing.T) {
+	for _, schema := range []string{"", `true`, `{"properties":7}`, `{"properties":{"i":true}}`, `{"properties":{"i":{"type":7}}}`} {
+		if got, repairs := normalise(json.RawMessage(`{"i":"1"}`), json.RawMessage(schema)); string(got) != `{"i":"1"}` || repairs != nil {
+			t.Errorf("%s: %s, %v", schema, got, repairs)
+		}
+	}
+}
+
+// Off, arguments reach validation as they came; on, the repaired ones reach the
+// upstream and the repairs the envelope.
+func TestTolerantArgs(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		h := newHarness(t, Options{TolerantArgs: on})
+		id := h.id(t, "files", "read_file")
+		s := h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":"\ufeff {\"path\":\"a\",\"limit\":\"5\"} "}`)
+		if !on {
+			if e := failure(t, s); e.Error != "ARGS_INVALID" || len(h.called()) != 0 {
+				t.Errorf("off: %+v", e)
+			}
+			continue
+		}
+		if s.IsError || s.Content[0].Text != `{"path":"a","limit":5}` {
+			t.Errorf("on: %+v", s)
+		}
+		want := "[map[path:$ rule:parse_stringified_object] map[path:$.limit rule:str_to_integer]]"
+		if got := fmt.Sprint(s.env.Provenance["arg_repairs"]); got != want {
+			t.Errorf("repairs %s", got)
+		}
+		// What is not repaired fails as ever.
+		if e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{"path":"a","limit":"five"}}`)); e.Error != "ARGS_INVALID" {
+			t.Errorf("%+v", e)
+		}
+		s = h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{"path":"7"}}`)
+		if s.Content[0].Text != `{"path":"7"}` || s.env.Provenance["arg_repairs"] != nil {
+			t.Errorf("nothing to repair: %+v", s)
+		}
+	}
+}
+
+func FuzzNormalise(f *testing.F) {
+	f.Add(`{"i":"1","n":"1e5"}`)
+	f.Add(`"{\"i\":\"1\"}"`)
+	f.Fuzz(func(t *testing.T, args string) {
+		if !json.Valid([]byte(args)) {
+			return
+		}
+		got, repairs := normalise(json.RawMessage(args), json.RawMessage(typedSchema))
+		if !json.Valid(got) {
+			t.Errorf("%q becomes %q", args, got)
+		}
+		if len(repairs) == 0 && string(got) != args {
+			t.Errorf("%q becomes %q without a repair", args, got)
+		}
+	})
+}
