@@ -113,14 +113,15 @@ func NewMemory(opts Options) *Memory {
 	return m
 }
 
-// handle is the keyed hash of data under the principal's own secret, which is
-// itself a keyed hash of the principal's name under the store's secret.
-func (m *Memory) handle(principal string, data []byte) string {
+// handle is the keyed hash of a content's hash under the principal's own secret,
+// which is itself a keyed hash of the principal's name under the store's secret.
+// Large content is so hashed once.
+func (m *Memory) handle(principal string, sum [sha256.Size]byte) string {
 	secret := hmac.New(sha256.New, m.opts.Secret)
 	secret.Write([]byte("weir artifact principal\x00"))
 	secret.Write([]byte(principal))
 	mac := hmac.New(sha256.New, secret.Sum(nil))
-	mac.Write(data)
+	mac.Write(sum[:])
 	return handlePrefix + handleEncoding.EncodeToString(mac.Sum(nil)[:16])
 }
 
@@ -139,7 +140,7 @@ func (m *Memory) Put(ctx context.Context, principal, mediaType, label string, da
 	}
 	mediaType, label = bounded(mediaType), bounded(label)
 	sum := sha256.Sum256(data)
-	handle := m.handle(principal, data)
+	handle := m.handle(principal, sum)
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
