@@ -133,7 +133,7 @@ func (u *Upstream) handshakeError(ctx context.Context, err error, stderr func() 
 	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.Canceled):
 		err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not answer initialize within %s%s", u.who, u.opts.StartTimeout, words)
 	case errors.As(err, &wire):
-		err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%s refused initialize with error %d: %.300s%s", u.who, wire.Code, wire.Message, words)
+		err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%s refused initialize with error %d: %.300s%s", u.who, wire.Code, u.opts.Redact(wire.Message), words)
 	default:
 		if k, _ := mcp.KindOf(err); k != mcp.KindUpstreamUnavailable {
 			err = &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: u.who + ": " + err.Error() + words, Err: err}

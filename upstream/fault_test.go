@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,12 +15,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -266,7 +271,7 @@ func TestLostSession(t *testing.T) {
 func TestDeadHTTPServer(t *testing.T) {
 	t.Parallel()
 	url, stop := serveHTTP(t, "127.0.0.1:0", "-versions", "2025-11-25")
-	m, s := manage(t, Options{Grace: time.Second}, remote("web", url, config.TransportHTTP))
+	m, s := manage(t, Options{Grace: time.Second, ReadyBudget: time.Second}, remote("web", url, config.TransportHTTP))
 	ready(t, m)
 	u := upstreamOf(t, m, "web")
 	failed := make(chan error, 1)
@@ -413,4 +418,72 @@ func TestApply(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.listings["a"].Order == 1
 	})
+}
+
+// Calls that are on their way when another finds the session lost are answered.
+func TestLostSessionCutsNoOtherCall(t *testing.T) {
+	t.Parallel()
+	var sessions, calls atomic.Int64
+	slow := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		msg, err := jsonrpc.Parse(body)
+		current := itoa(int(sessions.Load()))
+		result := `{"content":[{"type":"text","text":"` + current + `"}]}`
+		switch {
+		case r.Method != http.MethodPost || err != nil:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		case msg.Method == "initialize":
+			w.Header().Set("Mcp-Session-Id", itoa(int(sessions.Add(1))))
+			result = `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"x","version":"1"}}`
+		case msg.ID == "":
+			w.WriteHeader(http.StatusAccepted)
+			return
+		case r.Header.Get("Mcp-Session-Id") != current:
+			w.WriteHeader(http.StatusNotFound)
+			return
+		case msg.Method == "tools/list":
+			result = `{"tools":[]}`
+		case calls.Add(1) == 1:
+			<-slow
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(msg.ID)+`,"result":`+result+`}`)
+	}))
+	t.Cleanup(server.Close)
+	m, _ := manage(t, Options{}, remote("web", server.URL, config.TransportHTTP))
+	ready(t, m)
+	u := upstreamOf(t, m, "web")
+	answered := make(chan error, 1)
+	go func() {
+		_, err := callTool(t.Context(), u, "slow", "{}")
+		answered <- err
+	}()
+	eventually(t, "the slow call is on its way", func() bool { return calls.Load() == 1 })
+	sessions.Add(1) // the server forgets
+	mustCall(t, u, "fast", "{}", "3")
+	if n := u.Status().Restarts; n != 1 {
+		t.Errorf("%d restarts", n)
+	}
+	close(slow)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
+// A server that is taken out and put back in within a moment keeps its tools.
+func TestTakenOutAndPutBack(t *testing.T) {
+	t.Parallel()
+	m, s := manage(t, Options{}, program("a"))
+	ready(t, m)
+	for range 3 {
+		m.Apply(nil)
+		m.Apply([]*config.Server{program("a")})
+	}
+	ready(t, m)
+	if len(s.tools("a")) == 0 || m.Status()[0].State != StateReady {
+		t.Errorf("%+v", m.Status())
+	}
+	mustCall(t, upstreamOf(t, m, "a"), "echo", `{"text":"x"}`, "x")
 }

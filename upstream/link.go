@@ -24,6 +24,9 @@ type link struct {
 	done  <-chan struct{}
 	err   func() error // why it is done
 	close func()       // waits for the end of everything it started
+
+	users   int           // calls over it; guarded by slot.mu
+	retired chan struct{} // closed when users becomes 0; nil while in use; guarded by slot.mu
 }
 
 // call asks the server. A connection that has ended already has certainly not
@@ -46,7 +49,11 @@ func (l *link) call(ctx context.Context, timeout time.Duration, method string, p
 	result, err := l.peer.Call(limited, method, params, back)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil && !isAnswer(err) {
 		u := l.slot.u
-		return nil, mcp.Errorf(mcp.KindUpstreamTimeout, "%s did not answer %s within %s; mcpServers.%s.timeout allows more", u.who, method, timeout, u.name)
+		hint := ""
+		if timeout == u.cfg.Timeout {
+			hint = "; mcpServers." + u.name + ".timeout allows more"
+		}
+		return nil, mcp.Errorf(mcp.KindUpstreamTimeout, "%s did not answer %s within %s%s", u.who, method, timeout, hint)
 	}
 	return result, err
 }

@@ -102,8 +102,9 @@ type Manager struct {
 
 	mu     sync.Mutex // guards below, and replacing table
 	closed bool
-	ending map[*Upstream]struct{} // taken out of the table, not ended yet
-	last   *config.Config // what Apply was given last
+	ending map[*Upstream]struct{}   // taken out of the table, not ended yet
+	ends   map[string]chan struct{} // closed when all that had a name have ended
+	last   *config.Config           // what Apply was given last
 }
 
 // table is what the configuration says now. It never changes.
@@ -114,7 +115,7 @@ type table struct {
 
 // New returns a Manager without upstreams; see [Manager.Apply].
 func New(o Options) *Manager {
-	m := &Manager{opts: o.withDefaults(), last: &config.Config{}, ending: map[*Upstream]struct{}{}}
+	m := &Manager{opts: o.withDefaults(), last: &config.Config{}, ending: map[*Upstream]struct{}{}, ends: map[string]chan struct{}{}}
 	m.table.Store(&table{byName: map[string]*Upstream{}})
 	return m
 }
@@ -133,11 +134,9 @@ func (m *Manager) Apply(servers []*config.Server) {
 	change := config.Diff(m.last, next)
 	m.last = next
 	byName := maps.Clone(m.table.Load().byName)
-	ended := map[string]<-chan struct{}{}
 	for _, name := range slices.Concat(change.Removed, change.Changed) {
 		u := byName[name]
 		delete(byName, name)
-		ended[name] = u.ended
 		m.end(u, slices.Contains(change.Removed, name))
 	}
 	for i, s := range next.Servers {
@@ -147,7 +146,7 @@ func (m *Manager) Apply(servers []*config.Server) {
 		u := byName[s.Name]
 		if u == nil {
 			// The new one waits for the old one's end: both may want one port.
-			byName[s.Name] = newUpstream(m.opts, s, i, ended[s.Name])
+			byName[s.Name] = newUpstream(m.opts, s, i, m.ends[s.Name])
 			continue
 		}
 		u.setOrder(i)
@@ -158,14 +157,22 @@ func (m *Manager) Apply(servers []*config.Server) {
 // end closes u in the background and, where it is gone for good, takes its
 // entries away. It is called under mu.
 func (m *Manager) end(u *Upstream, gone bool) {
-	m.ending[u] = struct{}{}
+	after, done := m.ends[u.name], make(chan struct{})
+	m.ends[u.name], m.ending[u] = done, struct{}{}
 	m.wg.Go(func() {
 		u.close()
-		m.mu.Lock()
-		delete(m.ending, u)
-		m.mu.Unlock()
-		if gone && m.opts.Sink != nil && m.table.Load().byName[u.name] == nil {
+		if after != nil {
+			<-after
+		}
+		if gone && m.opts.Sink != nil {
 			m.opts.Sink.Remove(u.name)
+		}
+		close(done)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.ending, u)
+		if m.ends[u.name] == done {
+			delete(m.ends, u.name)
 		}
 	})
 }

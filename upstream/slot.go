@@ -120,109 +120,6 @@ func (s *slot) quiet() (used time.Time, ok bool) {
 	return s.used, s.calls == 0 && s.holds == 0 && s.state != StateStarting
 }
 
-// acquire returns the connection, which it wakes and waits for, and which stays
-// until release unless it breaks.
-func (s *slot) acquire(ctx context.Context) (*link, error) {
-	s.mu.Lock()
-	if s.state == StateReady {
-		l := s.link
-		s.calls++
-		s.called = true
-		s.mu.Unlock()
-		return l, nil
-	}
-	defer s.mu.Unlock()
-	begin, seen := time.Now(), s.attempts
-	budget := time.NewTimer(s.u.opts.ReadyBudget)
-	defer budget.Stop()
-	for {
-		now := time.Now()
-		var retry <-chan time.Time
-		var timer *time.Timer
-		switch s.state {
-		case StateReady:
-			s.calls++
-			s.called = true
-			return s.link, nil
-		case StateStopped:
-			return nil, errSlotEnded
-		case StateIdle:
-			nudge(s.wake)
-		case StateFailed:
-			// What was there until a moment ago is given the time to come back;
-			// of what is down for longer, one attempt must be enough.
-			recent := !s.lostAt.IsZero() && now.Sub(s.lostAt) < s.u.comeback()
-			wait := s.next.Sub(now)
-			switch {
-			case errors.Is(s.err, errNotModern):
-				return nil, errNotModern
-			case s.attempts > seen && !recent:
-				return nil, s.unavailable()
-			case wait <= 0, wait > kickAfter && now.Sub(s.tried) >= kickAfter:
-				nudge(s.wake)
-			case wait > kickAfter && !recent:
-				return nil, s.unavailable()
-			case wait > kickAfter:
-				timer = time.NewTimer(s.tried.Add(kickAfter).Sub(now))
-				retry = timer.C
-			default:
-				timer = time.NewTimer(wait)
-				retry = timer.C
-			}
-		}
-		changed := s.changed
-		s.mu.Unlock()
-		var err error
-		select {
-		case <-changed:
-		case <-retry:
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-budget.C:
-			err = mcp.Errorf(mcp.KindUpstreamStarting, "%s has not become ready within %s; try again in a while", s.u.who, time.Since(begin).Round(time.Second/10))
-		}
-		if timer != nil {
-			timer.Stop()
-		}
-		s.mu.Lock()
-		if err != nil && s.err != nil && s.state != StateReady && ctx.Err() == nil {
-			err = s.unavailable() // it is known why it does not become ready
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-}
-
-// remoteComeback is how long after its loss a server that somebody else runs may
-// be expected back.
-const remoteComeback = 3 * time.Second
-
-// comeback is how long after a loss calls wait for more than one attempt.
-func (u *Upstream) comeback() time.Duration {
-	if u.program() {
-		return u.opts.ReadyBudget
-	}
-	return min(remoteComeback, u.opts.ReadyBudget)
-}
-
-// unavailable is the error of a slot that failed. It is called under mu.
-func (s *slot) unavailable() error {
-	e := &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: s.u.who + " is not available", Err: s.err}
-	if s.err != nil {
-		e.Message += ": " + s.err.Error()
-	}
-	return e
-}
-
-// release gives back what acquire returned.
-func (s *slot) release(*link) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls--
-	s.used = time.Now()
-}
-
 // drop reports that a connection is of no use any more. The next acquire waits
 // for another.
 func (s *slot) drop(l *link, err error) {
@@ -416,7 +313,7 @@ func (s *slot) serve(l *link) bool {
 		tasks.Go(func() { s.list(ctx, l, listed) })
 	}
 	tasks.Go(func() { s.renew(ctx, l) })
-	if l.hello.Modern {
+	if l.hello.Modern && !s.key.modern {
 		tasks.Go(func() { s.listen(ctx, l) })
 	}
 	if l.http {
@@ -424,7 +321,7 @@ func (s *slot) serve(l *link) bool {
 	}
 	idle, err := s.watch(l, listed)
 	cancel()
-	l.close()
+	s.retire(l)
 	tasks.Wait()
 	switch {
 	case s.ctx.Err() != nil:
@@ -520,43 +417,4 @@ func (s *slot) stopIfIdle(listed bool) (left time.Duration) {
 		s.set(StateStopped)
 	}
 	return 0
-}
-
-// pingEvery is how often an HTTP server that nobody calls is asked whether it is
-// still there; nothing else would tell.
-const (
-	pingEvery   = time.Minute
-	pingTimeout = 15 * time.Second
-)
-
-// ping drops the connection to an HTTP server that does not answer twice.
-func (s *slot) ping(ctx context.Context, l *link) {
-	method := "ping"
-	if l.hello.Modern {
-		method = "server/discover"
-	}
-	ticker := time.NewTicker(pingEvery)
-	defer ticker.Stop()
-	for missed := 0; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		if used, quiet := s.quiet(); !quiet || time.Since(used) < pingEvery && missed == 0 {
-			continue
-		}
-		_, err := l.call(ctx, pingTimeout, method, nil, nil)
-		switch {
-		case err == nil, isAnswer(err):
-			missed = 0
-		case ctx.Err() != nil:
-			return
-		case missed == 0:
-			missed++
-		default:
-			s.drop(l, err)
-			return
-		}
-	}
 }

@@ -22,10 +22,10 @@ const (
 )
 
 const (
-	methodUpdated      = "notifications/resources/updated"
-	methodMessage      = "notifications/message"
-	suffixListChanged  = "/list_changed"
-	methodToolsChanged = "notifications/tools/list_changed"
+	methodUpdated     = "notifications/resources/updated"
+	methodMessage     = "notifications/message"
+	suffixListChanged = "/list_changed"
+	methodListen      = "subscriptions/listen"
 )
 
 // subscriber is a function that wants to hear notifications that belong to no
@@ -33,6 +33,7 @@ const (
 type subscriber struct {
 	session *mcp.Session // whose connection; nil is the shared one
 	uri     string       // of the resource it wants, or "" for everything but updates
+	slot    *slot        // that the resource was subscribed to on; set under mu
 	fn      func(method string, params json.RawMessage)
 }
 
@@ -124,12 +125,18 @@ func (u *Upstream) listeners(s *slot) []*subscriber {
 	defer u.mu.Unlock()
 	var out []*subscriber
 	for sub := range u.subs {
+		heard := false
 		switch {
-		case sub.session == s.key.session:
-		case s.key.session != nil || sub.session == nil || u.ownFor(sub.session):
-			continue
+		case sub.uri != "":
+			heard = sub.slot == s
+		case s == u.shared:
+			heard = sub.session == nil || u.slots[slotKey{session: sub.session}] == nil
+		default:
+			heard = sub.session != nil && s.key == slotKey{session: sub.session}
 		}
-		out = append(out, sub)
+		if heard {
+			out = append(out, sub)
+		}
 	}
 	return out
 }
@@ -166,16 +173,18 @@ func (u *Upstream) SubscribeResource(ctx context.Context, uri string, fn func(pa
 	if uri == "" {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "resources/subscribe needs a uri")
 	}
-	unlisten, err := u.subscribe(&subscriber{
-		session: mcp.Caller(ctx), uri: uri, fn: func(_ string, params json.RawMessage) { fn(params) },
-	})
+	sub := &subscriber{uri: uri, fn: func(_ string, params json.RawMessage) { fn(params) }}
+	unlisten, err := u.subscribe(sub)
 	if err != nil {
 		return nil, err
 	}
 	var held *slot
 	err = u.with(ctx, false, func(l *link) error {
 		held = l.slot
-		return l.slot.watchResource(ctx, l, uri)
+		u.mu.Lock()
+		sub.slot = held
+		u.mu.Unlock()
+		return held.watchResource(ctx, l, uri)
 	})
 	if err != nil {
 		unlisten()
@@ -206,7 +215,7 @@ func (s *slot) watchResource(ctx context.Context, l *link, uri string) error {
 		nudge(s.resub)
 		return nil
 	}
-	_, err := l.call(ctx, s.u.cfg.Timeout, "resources/subscribe", uriParams(uri), nil)
+	_, err := l.call(ctx, tellTimeout, "resources/subscribe", uriParams(uri), nil)
 	if err != nil {
 		s.uncount(uri)
 	}
@@ -257,8 +266,12 @@ func (s *slot) renew(ctx context.Context, l *link) {
 	uris := slices.Sorted(maps.Keys(s.uris))
 	s.mu.Unlock()
 	for _, uri := range uris {
-		if _, err := l.call(ctx, tellTimeout, "resources/subscribe", uriParams(uri), nil); err != nil && ctx.Err() == nil {
+		_, err := l.call(ctx, tellTimeout, "resources/subscribe", uriParams(uri), nil)
+		if err != nil && ctx.Err() == nil {
 			s.u.log.Warn("a subscription could not be renewed", "err", err)
+		}
+		if err != nil && !isAnswer(err) {
+			return
 		}
 	}
 	if err := s.tellLevel(ctx, l); err != nil && ctx.Err() == nil {
@@ -413,7 +426,7 @@ func (s *slot) listen(ctx context.Context, l *link) {
 		lctx, cancel := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() {
-			_, err := l.call(lctx, 0, "subscriptions/listen", params, back)
+			_, err := l.call(lctx, 0, methodListen, params, back)
 			ended <- err
 		}()
 		select {

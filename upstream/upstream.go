@@ -299,11 +299,13 @@ func (u *Upstream) Notify(ctx context.Context, method string, params json.RawMes
 }
 
 func (u *Upstream) call(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
-	if u.inFlight.Add(1) > maxInFlight {
-		u.inFlight.Add(-1)
-		return nil, mcp.Errorf(mcp.KindOverloaded, "%s has %d calls in flight; wait for some to finish", u.who, maxInFlight)
+	if method != methodListen { // a subscription is bounded by who makes it
+		if u.inFlight.Add(1) > maxInFlight {
+			u.inFlight.Add(-1)
+			return nil, mcp.Errorf(mcp.KindOverloaded, "%s has %d calls in flight; wait for some to finish", u.who, maxInFlight)
+		}
+		defer u.inFlight.Add(-1)
 	}
-	defer u.inFlight.Add(-1)
 	u.calls.Add(1)
 	var result json.RawMessage
 	err := u.with(ctx, modern, func(l *link) (err error) {
@@ -329,7 +331,7 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 
 // timeoutOf is how long a call may take; 0 sets no limit.
 func (u *Upstream) timeoutOf(method string) time.Duration {
-	if method == "subscriptions/listen" {
+	if method == methodListen {
 		return 0 // it lasts as long as somebody listens
 	}
 	return u.cfg.Timeout

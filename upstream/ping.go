@@ -1,0 +1,45 @@
+package upstream
+
+import (
+	"context"
+	"time"
+)
+
+// pingEvery is how often an HTTP server that nobody calls is asked whether it is
+// still there; nothing else would tell.
+const (
+	pingEvery   = time.Minute
+	pingTimeout = 15 * time.Second
+)
+
+// ping drops the connection to an HTTP server that does not answer twice.
+func (s *slot) ping(ctx context.Context, l *link) {
+	method := "ping"
+	if l.hello.Modern {
+		method = "server/discover"
+	}
+	ticker := time.NewTicker(pingEvery)
+	defer ticker.Stop()
+	for missed := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if used, quiet := s.quiet(); !quiet || time.Since(used) < pingEvery && missed == 0 {
+			continue
+		}
+		_, err := l.call(ctx, pingTimeout, method, nil, nil)
+		switch {
+		case err == nil, isAnswer(err):
+			missed = 0
+		case ctx.Err() != nil:
+			return
+		case missed == 0:
+			missed++
+		default:
+			s.drop(l, err)
+			return
+		}
+	}
+}
