@@ -65,7 +65,7 @@ func (u *Upstream) start() (*stdio.Process, error) {
 	}
 	return stdio.Start(stdio.Command{
 		Name: u.who, Path: u.cfg.Command, Args: u.cfg.Args, Env: env, Dir: u.cfg.Cwd,
-		Grace: u.opts.StopGrace, Redact: u.opts.Redact, Logger: u.log,
+		Grace: u.opts.StopGrace, Redact: u.opts.Redact, Logger: u.opts.Logger,
 	})
 }
 
