@@ -91,7 +91,10 @@ func containsFold(s, lower string) bool {
 // Redactor removes secrets from what a model gets to read. The zero value and
 // nil know no configured secrets and still remove what looks like one. It is
 // immutable and safe for concurrent use.
-type Redactor struct{ secrets *strings.Replacer }
+type Redactor struct {
+	known   []string // what replace looks for
+	replace *strings.Replacer
+}
 
 // minSecret is the shortest configured value that is redacted: "1" or "on" in
 // an environment is no secret, and removing it would ruin every message.
@@ -116,11 +119,12 @@ func NewRedactor(secrets []string) *Redactor {
 		}
 		return strings.Compare(a, b)
 	})
+	kept = slices.Clip(slices.Compact(kept))
 	pairs := make([]string, 0, 2*len(kept))
-	for _, s := range slices.Compact(kept) {
+	for _, s := range kept {
 		pairs = append(pairs, s, redacted)
 	}
-	return &Redactor{secrets: strings.NewReplacer(pairs...)}
+	return &Redactor{kept, strings.NewReplacer(pairs...)}
 }
 
 // maxRedacted bounds how much of a message is looked at; far less is shown.
@@ -141,13 +145,19 @@ func (r *Redactor) Redact(s string) string {
 // what looks like one by itself. Where there is nothing to remove, s itself is
 // returned.
 func (r *Redactor) Text(s string) string {
-	if r != nil && r.secrets != nil {
-		s = r.secrets.Replace(s)
+	if r.holds(s) {
+		s = r.replace.Replace(s)
 	}
 	for i := range secretShapes {
 		s = secretShapes[i].replace(s)
 	}
 	return s
+}
+
+// holds reports whether s holds a configured secret. Nearly no text does, and
+// looking is a hundred times cheaper than replacing.
+func (r *Redactor) holds(s string) bool {
+	return r != nil && slices.ContainsFunc(r.known, func(secret string) bool { return strings.Contains(s, secret) })
 }
 
 // Results returns a raw JSON value in which no string holds a secret any more,

@@ -1,0 +1,149 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Secrets of every kind, none of which may be told.
+var (
+	configured = "conf1gured-s3cret"
+	leaks      = []string{configured, "sk-abcdefghijklmnopqrstuvwx", "ann:passw0rd@", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln", "ghp_0123456789abcdefghijABCDEFGHIJ", "AKIAABCDEFGHIJKLMNOP", "xoxb-1234567890-abc"}
+)
+
+func leaking(format string) string {
+	return strings.NewReplacer("%0", leaks[0], "%1", leaks[1], "%2", "https://"+leaks[2]+"h/x", "%3", "Bearer "+leaks[3], "%4", leaks[4], "%5", leaks[5], "%6", leaks[6]).Replace(format)
+}
+
+func wantClean(t *testing.T, where, text string) {
+	t.Helper()
+	for _, secret := range leaks {
+		if strings.Contains(text, secret) {
+			t.Errorf("%s tells %s: %s", where, secret, text)
+		}
+	}
+	if !strings.Contains(text, redacted[:7]) { // the rest may have been cut
+		t.Errorf("%s: nothing was removed from %s", where, text)
+	}
+}
+
+const everySecret = "%0 %1 %2 %3 %4 %5 %6"
+
+func TestErrorsTellNoSecrets(t *testing.T) {
+	var log bytes.Buffer
+	h := newHarness(t, Options{Redactor: NewRedactor([]string{configured}), Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+	text := leaking("could not log in with " + everySecret)
+	h.add("x", fail(mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: %w", text, errors.New(text))), `{"name":"t","description":"d"}`)
+	e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`))
+	wantClean(t, "the message", e.Message)
+	wantClean(t, "the log", log.String())
+	path := failure(t, h.tool(t, ToolBrowse, `{"path":"/`+leaks[1]+`"}`)).Path
+	wantClean(t, "the path", path)
+}
+
+func TestLogTellsAllOnRequest(t *testing.T) {
+	var log bytes.Buffer
+	h := newHarness(t, Options{LogUnredacted: true, Redactor: NewRedactor([]string{configured}), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	h.add("x", fail(mcp.Errorf(mcp.KindUpstreamUnavailable, "with %s", configured)), `{"name":"t","description":"d"}`)
+	s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
+	if !strings.Contains(log.String(), configured) || strings.Contains(s.Content[0].Text, configured) {
+		t.Errorf("%s\n%+v", log.String(), s)
+	}
+}
+
+// What is told of a result is clean; the result itself is data.
+func TestSummariesTellNoSecrets(t *testing.T) {
+	long := strings.Repeat("And so on and so forth. ", 200)
+	quoted := func(s string) string { return strings.ReplaceAll(s, `"`, `\"`) }
+	for _, tt := range []struct{ name, text string }{
+		{"text", leaking("The keys are " + everySecret + ".\nkey: %0\nother: %4\n\n" + long)},
+		{"JSON", `{"a":"` + leaking("%1") + `","b":"` + leaking("%0") + `","c":"` + leaking("%4") + `","d":"` + long + `"}`},
+		{"table", `[{"a":"` + leaking(everySecret) + `","b":"` + leaking("%4") + `"},{"a":"` + leaking("%3") + `","b":"` + long + `"}]`},
+		{"array", `["` + leaking("%1") + `","` + leaking("%5") + `","` + long + `"]`},
+		{"a secret at the cut", strings.Repeat("x", MaxSummaryChars-10) + " " + leaking("%0 %1") + long},
+		{"a secret at the cut of a cell", `[{"a":"` + strings.Repeat("y", 20) + leaking(" %0") + `"},{"a":"` + long + `"}]`},
+	} {
+		for _, format := range []Format{FormatText, FormatJSON} {
+			h := newHarness(t, Options{Format: format, Redactor: NewRedactor([]string{configured})})
+			h.add("x", say(textResult(tt.text)), `{"name":"t","description":"d"}`)
+			s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
+			if format == FormatJSON {
+				if err := json.Unmarshal(s.StructuredContent, &s.env); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(s.env.Artifacts) != 1 {
+				t.Fatalf("%s: %+v", tt.name, s)
+			}
+			told := s.Content[0].Text + string(s.StructuredContent) + s.env.Summary + strings.Join(s.env.Facts, "\n")
+			if format == FormatJSON {
+				told += redacted // samples, which had them, are in the text form only
+			}
+			wantClean(t, tt.name, told)
+			for _, half := range []string{configured[:12], leaks[1][:12]} {
+				if all := quoted(s.Content[0].Text) + s.env.Summary; strings.Contains(all, half) {
+					t.Errorf("%s: half a secret is left: %s", tt.name, all)
+				}
+			}
+			_, data, err := h.g.opts.Artifacts.Get(t.Context(), "ann", s.env.Artifacts[0].Handle)
+			if err != nil || string(data) != tt.text {
+				t.Errorf("%s: the artifact is not what the server said: %v", tt.name, err)
+			}
+		}
+	}
+}
+
+func TestSmallResultsPassAndTheirEnvelopeIsClean(t *testing.T) {
+	h := newHarness(t, Options{Redactor: NewRedactor([]string{configured})})
+	text := leaking("first: " + everySecret)
+	h.add("x", say(textResult(text)), `{"name":"t","description":"d"}`)
+	s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
+	if s.Content[0].Text != text {
+		t.Errorf("the content was touched: %q", s.Content[0].Text)
+	}
+	wantClean(t, "the summary", s.env.Summary)
+	wantClean(t, "the facts", strings.Join(s.env.Facts, "\n"))
+}
+
+func TestResultsAreCleanOnRequest(t *testing.T) {
+	h := newHarness(t, Options{Redactor: NewRedactor([]string{configured}), RedactResults: true})
+	long := strings.Repeat("And so on and so forth. ", 200)
+	h.add("x", say(textResult(leaking(everySecret)+long)), `{"name":"t","description":"d"}`)
+	s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
+	_, data, err := h.g.opts.Artifacts.Get(t.Context(), "ann", s.env.Artifacts[0].Handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantClean(t, "the artifact", string(data))
+}
+
+func TestContainsFold(t *testing.T) {
+	for _, tt := range []struct {
+		s, lower string
+		want     bool
+	}{
+		{"", "a", false}, {"a", "a", true}, {"xBEARER", "bearer", true}, {"bbbearer", "bearer", true}, {"beare", "bearer", false}, {"Bb bEaReR", "bearer", true}, {"x-y", "-y", true}, {"beaber", "bearer", false},
+	} {
+		if got := containsFold(tt.s, tt.lower); got != tt.want {
+			t.Errorf("%q in %q: %v", tt.lower, tt.s, got)
+		}
+	}
+}
+
+// Looking for secrets where there are none must cost little: it is done for
+// every result.
+func BenchmarkRedactText(b *testing.B) {
+	r := NewRedactor([]string{configured, "another-secret", "a-third-one"})
+	text := strings.Repeat("Some words of a usual result, with a name: value here and there.\n", 30)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Text(text)
+	}
+}
