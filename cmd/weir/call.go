@@ -133,8 +133,12 @@ func (a *app) call(ctx context.Context, t target, id string, given toolArgs, out
 	if err != nil {
 		return err
 	}
-	if handles := r.handles(); c.own && len(handles) > 0 {
+	switch handles := r.handles(); {
+	case len(handles) == 0:
+	case c.own:
 		a.note("The handle ends with this command. To use weir view, run weir serve --config %s and call the tool there.", c.where)
+	case a.stderr.screen():
+		a.note("To read more: weir view %s (see weir help selectors)", handles[0])
 	}
 	if r.IsError {
 		return errQuiet(exitTool)

@@ -46,17 +46,6 @@ type result struct {
 	raw json.RawMessage
 }
 
-// text joins the text blocks of a result.
-func (r *result) text() string {
-	var texts []string
-	for _, p := range r.Content {
-		if p.Type == "text" {
-			texts = append(texts, p.Text)
-		}
-	}
-	return strings.Join(texts, "\n")
-}
-
 // A gatewayError is an error that the gateway itself answered
 // (gateway-surface §3.4).
 type gatewayError struct {
@@ -213,11 +202,18 @@ func (c *client) browse(ctx context.Context, args browseArgs) ([]card, json.RawM
 	return cards, found.Cards, nil
 }
 
+// maxPaths bounds a walk through the tree of tools.
+const maxPaths = 20_000
+
 // allCards walks the tree of tools from the root and returns the cards of its
 // leaves. A cluster or a namespace is an internal card whose id is its path.
 func (c *client) allCards(ctx context.Context) ([]card, error) {
 	var leaves []card
-	for paths := []string{"/"}; len(paths) > 0; {
+	asked := 0
+	for paths := []string{"/"}; len(paths) > 0; asked++ {
+		if asked == maxPaths {
+			return nil, failf(exitRefused, "%s has more than %d paths: list a part of it with weir browse", c.where, maxPaths)
+		}
 		path := paths[0]
 		paths = paths[1:]
 		cards, _, err := c.browse(ctx, browseArgs{Path: path})

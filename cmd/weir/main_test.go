@@ -187,6 +187,9 @@ func start(t *testing.T, path string, args ...string) *server {
 	t.Helper()
 	s := &server{t: t, config: path, cmd: exec.Command(weirBin, args...), stderr: &lockedBuffer{}, ended: make(chan struct{})}
 	s.cmd.Env, s.cmd.Stderr = environment(), s.stderr
+	if filepath.IsAbs(path) {
+		s.cmd.Dir = filepath.Dir(path)
+	}
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

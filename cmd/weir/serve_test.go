@@ -396,6 +396,22 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestFoundConfig: without --config, serve takes what this folder has, another
+// client's file as well.
+func TestFoundConfig(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"weir.yml", ".mcp.json"} {
+		t.Run(name, func(t *testing.T) {
+			path := writeConfig(t, name, `{"mcpServers": {"fake": {"command": "%FAKE%"}}}`)
+			s := start(t, path, "serve", "--listen", "127.0.0.1:0")
+			if h := s.health(); h.Config != path {
+				t.Errorf("serve took %s, want %s", h.Config, path)
+			}
+			s.tool("fake:echo")
+		})
+	}
+}
+
 // TestListenTaken: an address in use is said before anything is started.
 func TestListenTaken(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ const (
 
 // paint returns s in a style where there are colours.
 func (t terminal) paint(style, s string) string {
-	if !t.colour || s == "" {
+	if !t.colour || s == "" || style == "" {
 		return s
 	}
 	return "\x1b[" + style + "m" + s + "\x1b[0m"
