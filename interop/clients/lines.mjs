@@ -11,7 +11,8 @@ import { createInterface } from 'node:readline';
 
 export const target = JSON.parse(process.argv[2]);
 export const identity = (name) => ({ name: `weir-interop-${name}`, version: '1.0.0' });
-export const capabilities = { sampling: {}, elicitation: { form: {} }, roots: { listChanged: true } };
+// What weir declares to upstreams, too: some servers list more tools to clients that can do more.
+export const capabilities = { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true } };
 export const answers = {
   sampling: { model: 'interop-model', role: 'assistant', content: { type: 'text', text: 'an answer sampled by the client' } },
   elicitation: { action: 'accept', content: { name: 'Ada', check: true, integer: 42, number: 3.5 } },
