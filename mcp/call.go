@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -116,8 +117,8 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, 
 	}
 	c.mu.Lock()
 	if c.err != nil {
-		c.mu.Unlock()
-		return nil, c.err
+		defer c.mu.Unlock()
+		return nil, notSent(c.err)
 	}
 	c.nextID++
 	cl.id = c.nextID
@@ -133,8 +134,8 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, 
 
 	c.mu.Lock()
 	if c.err != nil {
-		c.mu.Unlock()
-		return nil, c.err
+		defer c.mu.Unlock()
+		return nil, notSent(c.err)
 	}
 	c.calls[cl.id] = cl
 	c.mu.Unlock()
@@ -165,6 +166,12 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, 
 			return nil, c.Err()
 		}
 	}
+}
+
+// notSent marks the end of a connection as one that came before the message.
+func notSent(err error) error {
+	k, _ := KindOf(err)
+	return &Error{Kind: k, Message: err.Error(), Err: errors.Join(ErrNotSent, err)}
 }
 
 // abandon tells the other side that nobody waits for the call any more.

@@ -319,8 +319,8 @@ func TestEndOfConnectionFailsCalls(t *testing.T) {
 	if k, _ := KindOf(err); k != KindUpstreamUnavailable || !strings.Contains(err.Error(), `upstream "files"`) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := c.Call(t.Context(), "initialize", nil, nil); err == nil {
-		t.Error("a call on a dead connection succeeded")
+	if _, err := c.Call(t.Context(), "initialize", nil, nil); !errors.Is(err, ErrNotSent) {
+		t.Errorf("a call on a dead connection: %v", err)
 	}
 	if err := c.Notify(t.Context(), "x", nil); err == nil {
 		t.Error("a notification on a dead connection succeeded")
