@@ -74,8 +74,9 @@ func newHTTPFace(e *engine, c *config.Config, listener *gate, log *logging) *htt
 		Handler: handler, SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
 	})
 	f.sse = sse.NewServer(sse.ServerOptions{Handler: handler, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger})
+	find, names := router.FromManager(e.manager)
 	f.router = router.New(router.Options{
-		Find: e.findUpstream, Names: e.manager.Names,
+		Find: find, Names: names,
 		SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
 	})
 	f.http = &http.Server{
