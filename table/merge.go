@@ -1,0 +1,89 @@
+package table
+
+import (
+	"fmt"
+
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Merge joins abstract rows and body rows that have the same _row_id into one
+// table (spec: consumer tool): the rows of abstract in their order, each with
+// its own fields first and then those fields of the body that it lacks. A row of
+// abstract without a _row_id, or with null there, is left out; one whose body is
+// missing stands alone. Of several body rows with one _row_id the last counts.
+//
+// Both views must have a _row_id column: tables read with KeepRowID, or views
+// with [View.WithRowID].
+func Merge(abstract, body View) (*Table, error) {
+	rows := map[string]int{}
+	if body.t != nil {
+		r := body.reader([]out{body.idColumn()})
+		for i := range body.Len() {
+			if id := r.load(i)[0]; kindOf(id) < kindNull {
+				rows[string(identity(nil, id))] = i
+			}
+		}
+	}
+	b := NewBuilder(Options{KeepRowID: true}, nil)
+	if abstract.t == nil {
+		return b.Table()
+	}
+	left := abstract.shown()
+	has := make(map[string]int, len(left))
+	for k, o := range left {
+		has[o.name] = k
+	}
+	var right []out
+	var shadow []int // the column of left that hides a column of right, or -1
+	if body.t != nil {
+		right = body.shown()
+	}
+	for _, o := range right {
+		k, ok := has[o.name]
+		if !ok {
+			k = -1
+		}
+		shadow = append(shadow, k)
+	}
+	ids := abstract.reader([]out{abstract.idColumn()})
+	lefts := newEmitter(abstract)
+	values := abstract.reader(left)
+	var rights *reader
+	if body.t != nil {
+		rights = body.reader(right)
+	}
+	var row, id []byte
+	for i := range abstract.Len() {
+		own := ids.load(i)[0]
+		if kindOf(own) >= kindNull {
+			continue
+		}
+		row = lefts.append(row[:0], abstract.rowAt(i))
+		id = identity(id[:0], own)
+		if at, ok := rows[string(id)]; ok {
+			row = row[:len(row)-1]
+			hidden := values.load(i)
+			for k, v := range rights.load(at) {
+				if v == nil || shadow[k] >= 0 && hidden[shadow[k]] != nil {
+					continue
+				}
+				row = append(row, ',')
+				row = append(rawjson.AppendString(row, right[k].name), ':')
+				row = append(row, v...)
+			}
+			row = append(row, '}')
+		}
+		if err := b.Append(row); err != nil {
+			return nil, fmt.Errorf("merging: %w", err)
+		}
+	}
+	return b.Table()
+}
+
+// idColumn is the column _row_id of a view, which there always is.
+func (v View) idColumn() out {
+	if o, ok := v.find(RowID); ok {
+		return o
+	}
+	return out{name: RowID, key: rawjson.Quote(RowID), cols: []int{rowNumber}}
+}
