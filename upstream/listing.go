@@ -198,15 +198,13 @@ func (u *Upstream) offered(l *link, tools []json.RawMessage) []json.RawMessage {
 		if !u.cfg.Offers(name) {
 			continue
 		}
-		if l.http {
-			h, err := streamable.ParseParamHeaders(out[1])
-			if err != nil && l.hello.Modern {
-				u.log.Warn("a tool is left out", "tool", name, "err", err)
-				continue
-			}
-			if len(h) > 0 {
-				headers[name] = h
-			}
+		h, err := streamable.ParseParamHeaders(out[1])
+		if err != nil && l.http && l.hello.Modern {
+			u.log.Warn("a tool is left out", "tool", name, "err", err)
+			continue
+		}
+		if err == nil && len(h) > 0 {
+			headers[name] = h
 		}
 		kept = append(kept, tool)
 	}
