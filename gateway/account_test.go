@@ -19,8 +19,9 @@ func (h *harness) usage() Usage { return h.g.state.Stats("ann").Total }
 
 func TestUsageCountsExactly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var events []Event
-		h := newHarness(t, Options{OnEvent: func(e Event) { events = append(events, e) }})
+		h := newHarness(t, Options{OnEvent: func(e Event) { mu.Lock(); defer mu.Unlock(); events = append(events, e) }})
 		small, large := "a few words", strings.Repeat("Many words, again and again. ", 1000)
 		h.add("x", say(textResult(small)), `{"name":"small","description":"d"}`)
 		h.add("y", say(textResult(large)), `{"name":"large","description":"d"}`)
@@ -65,6 +66,8 @@ func TestUsageCountsExactly(t *testing.T) {
 		if _, err := h.ask(t, "tools/list", `{}`); err != nil || h.usage().Definitions != want.Definitions {
 			t.Errorf("%v, %+v", err, h.usage().Definitions)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		for _, e := range events {
 			if !e.Counted {
 				t.Errorf("not counted: %+v", e)

@@ -184,10 +184,9 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("weir_"+name, help, labels, nil)
 }
 
-// Describe implements prometheus.Collector.
-func (c *totalsCollector) Describe(out chan<- *prometheus.Desc) {
-	prometheus.DescribeByCollect(c, out)
-}
+// Describe implements prometheus.Collector. It describes nothing: what there is
+// is asked for when somebody asks, not when the registry is made.
+func (c *totalsCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c *totalsCollector) Collect(out chan<- prometheus.Metric) {

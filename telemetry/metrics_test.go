@@ -1,0 +1,104 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func scrape(t testing.TB, m *Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func TestMetrics(t *testing.T) {
+	m := NewMetrics(Totals{
+		Tokens: func() (int64, int64) { return 10, 1000 }, Uncounted: func() int64 { return 1 }, Sessions: func() int { return 2 }, Tools: func() int { return 3 },
+		Artifacts: func() (int, int64) { return 4, 5000 }, Upstreams: func() map[string]string { return map[string]string{"a": "ready", "b": "failed"} },
+	})
+	execute := func(e Event) {
+		e.MetaTool = "tool_execute"
+		m.Observe(e)
+	}
+	execute(Event{Name: ExecuteCompleted, ToolID: "a:x@1", Upstream: "a", Attempts: 3, Duration: 20 * time.Millisecond})
+	execute(Event{Name: ExecuteCompleted, ToolID: "a:x@1", Upstream: "a", Attempts: 1, IsError: true})
+	execute(Event{Name: ExecuteCacheHit, ToolID: "a:x@1", Upstream: "a"})
+	execute(Event{Name: ExecuteDryRun, ToolID: "a:x@1", Upstream: "a"})
+	execute(Event{Name: ExecuteFailed, ToolID: "a:x@1", Upstream: "a", Code: "RATE_LIMITED", Scope: "tool_execute/minute"})
+	execute(Event{Name: ExecuteFailed, ToolID: "a:x@1", Upstream: "a", Code: "RATE_LIMITED", Scope: "tool:a:x@1/session"})
+	execute(Event{Name: ExecuteFailed, Code: "HYDRATE_FAILED"})
+	m.Observe(Event{Name: "browse.failed", MetaTool: "tool_browse", Code: "PATH_INVALID"})
+	m.Observe(Event{Name: CatalogRefresh, Upstream: "a"})
+	m.Observe(Event{Name: CatalogLoaded})
+	m.Observe(Event{Name: "something.else"})
+	got := scrape(t, m)
+	for _, want := range []string{
+		`weir_calls_total{outcome="ok",tool="a:x@1",upstream="a"} 1`, `weir_calls_total{outcome="tool_error",tool="a:x@1",upstream="a"} 1`,
+		`weir_calls_total{outcome="cache_hit",tool="a:x@1",upstream="a"} 1`, `weir_calls_total{outcome="dry_run",tool="a:x@1",upstream="a"} 1`,
+		`weir_calls_total{outcome="RATE_LIMITED",tool="a:x@1",upstream="a"} 2`, `weir_calls_total{outcome="HYDRATE_FAILED",tool="",upstream=""} 1`,
+		`weir_upstream_attempts_total{upstream="a"} 4`, `weir_cache_hits_total 1`, `weir_dry_runs_total 1`,
+		`weir_quota_breaches_total{meta_tool="tool_execute",window="minute"} 1`, `weir_quota_breaches_total{meta_tool="tool_execute",window="session"} 1`,
+		`weir_errors_total{code="PATH_INVALID",meta_tool="tool_browse"} 1`, `weir_request_duration_seconds_count{meta_tool="tool_execute"} 7`,
+		`weir_request_duration_seconds_bucket{meta_tool="tool_execute",le="0.025"} 7`, `weir_catalog_refreshes_total{upstream="a"} 1`,
+		`weir_tokens_read_total 10`, `weir_tokens_raw_total 1000`, `weir_tokens_uncounted_results_total 1`, `weir_sessions 2`, `weir_tools 3`,
+		`weir_artifacts 4`, `weir_artifacts_bytes 5000`, `weir_upstream_state{state="ready",upstream="a"} 1`, `weir_upstream_state{state="failed",upstream="b"} 1`, `go_goroutines`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing in\n%s", want, got)
+		}
+	}
+}
+
+// Tool ids and names of upstreams come from outside: what is too many of them
+// is one.
+func TestMetricsBoundLabels(t *testing.T) {
+	upstreams := map[string]string{}
+	for i := range 3 * maxLabels {
+		upstreams[fmt.Sprint("u", i)] = "ready"
+	}
+	m := NewMetrics(Totals{Upstreams: func() map[string]string { return upstreams }})
+	for i := range 3 * maxLabels {
+		m.Observe(Event{Name: ExecuteCompleted, MetaTool: "tool_execute", ToolID: fmt.Sprint("a:t", i), Upstream: fmt.Sprint("u", i)})
+	}
+	got := scrape(t, m)
+	if n := strings.Count(got, "weir_calls_total{"); n > maxLabels+1 {
+		t.Errorf("%d series", n)
+	}
+	if !strings.Contains(got, fmt.Sprintf(`weir_calls_total{outcome="ok",tool="other",upstream="other"} %d`, 2*maxLabels)) || !strings.Contains(got, fmt.Sprintf(`weir_upstream_state{state="ready",upstream="other"} %d`, 2*maxLabels)) {
+		t.Error("what is too many was not counted")
+	}
+}
+
+func TestMetricsWithoutTotals(t *testing.T) {
+	m := NewMetrics(Totals{})
+	scrape(t, m)
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "more"})
+	if err := m.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Register(c); !errors.Is(err, ErrTaken) {
+		t.Errorf("%v", err)
+	}
+	if !strings.Contains(scrape(t, m), "more 0") {
+		t.Error("what was registered is not told")
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	m := NewMetrics(Totals{})
+	e := Event{Name: ExecuteCompleted, MetaTool: "tool_execute", ToolID: "a:x@1", Upstream: "a", Attempts: 1}
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Observe(e)
+	}
+}
