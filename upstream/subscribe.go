@@ -39,7 +39,8 @@ type subscriber struct {
 
 // Subscribe has fn called for each notification that belongs to no call: lists
 // that changed, log messages, and what later versions add. They are those of the
-// connection that calls of the session go over which mcp.Caller(ctx) names.
+// connection that calls of the session go over which mcp.Caller(ctx) names; a
+// log message of a shared connection is for no session, but for the operator.
 // Updates of resources go to SubscribeResource. fn is called for one
 // notification at a time and connection, in order, and must not block; what it
 // keeps of params it clones. It may be called once more while stop runs.
@@ -86,6 +87,9 @@ func (s *slot) notice(method string, params json.RawMessage) {
 	}
 	heard := false
 	for _, sub := range u.listeners(s) {
+		if method == methodMessage && s.key.session == nil && sub.session != nil {
+			continue // of a connection that others share: it may be about one of them
+		}
 		if uri == "" && sub.uri == "" || uri != "" && sub.uri != "" && within(uri, sub.uri) {
 			sub.fn(method, params)
 			heard = true

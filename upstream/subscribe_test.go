@@ -152,13 +152,16 @@ func TestLogLevelIsTheMostVerbose(t *testing.T) {
 		}
 		b.Close()
 		synctest.Wait()
+		// A log message of a shared connection is for no session.
 		var heard []string
-		stop := u.Subscribe(mcp.WithCaller(t.Context(), a), func(method string, params json.RawMessage) { heard = append(heard, method+string(params)) })
+		stop := u.Subscribe(mcp.WithCaller(t.Context(), a), func(method string, _ json.RawMessage) { t.Errorf("a session hears %s", method) })
+		stopAll := u.Subscribe(t.Context(), func(method string, params json.RawMessage) { heard = append(heard, method+string(params)) })
 		if err := f.last().Notify(t.Context(), "notifications/message", json.RawMessage(`{"level":"warning","data":"hot"}`)); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		stop()
+		stopAll()
 		if want := []string{`notifications/message{"level":"warning","data":"hot"}`}; !slices.Equal(heard, want) {
 			t.Errorf("%v", heard)
 		}
