@@ -464,3 +464,27 @@ func TestListen(t *testing.T) {
 		})
 	}
 }
+
+// TestParamHeaders: headers that repeat arguments are checked by whoever is the
+// last to see them.
+func TestParamHeaders(t *testing.T) {
+	eachWay(t, fakemcp.Config{}, nil, func(t *testing.T, e *env) {
+		e.ready()
+		call := modern(`"id":2,"method":"tools/call"`, `"name":"region","arguments":{"region":"eu"}`)
+		header := modernHeader("tools/call", "region")
+		if res := e.post(mcpPath, call, append(header, "Mcp-Param-Region", "eu")...); res.status != http.StatusOK {
+			t.Errorf("right: %d %s", res.status, res.body)
+		}
+		deadline := time.Now().Add(5 * time.Second) // the upstream is listed in the background
+		for {
+			res := e.post(mcpPath, call, append(header, "Mcp-Param-Region", "us")...)
+			if res.status == http.StatusBadRequest && strings.Contains(res.body, `"code":-32020`) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("wrong: %d %s", res.status, res.body)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -162,6 +163,9 @@ func (p *passthrough) call(ctx context.Context, r *mcp.Request) (json.RawMessage
 		if back.level, err = p.levelOfCall(ctx, r); err != nil {
 			return nil, err
 		}
+		if err := p.checkParamHeaders(ctx, r); err != nil {
+			return nil, err
+		}
 	}
 	result, err := p.up.Call(ctx, r.Method, r.Params, &back)
 	if err != nil {
@@ -176,6 +180,16 @@ func (p *passthrough) call(ctx context.Context, r *mcp.Request) (json.RawMessage
 			p.name, clip(r.Method), mcp.V20260728, r.Version, mcp.V20260728)
 	}
 	return result, nil
+}
+
+// checkParamHeaders checks the headers that repeat arguments, which whoever is
+// the last to see them has to do.
+func (p *passthrough) checkParamHeaders(ctx context.Context, r *mcp.Request) error {
+	h := streamable.Header(ctx)
+	if r.Method != "tools/call" || h == nil {
+		return nil
+	}
+	return p.up.CheckParamHeaders(rawjson.Text(rawjson.Get(r.Params, "name")), r.Params, h)
 }
 
 // mayAsk reports whether a modern server may answer a method with questions.

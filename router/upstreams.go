@@ -23,6 +23,10 @@ type Upstream interface {
 	Greeting
 	Endpoint
 	Feed
+	// CheckParamHeaders compares the Mcp-Param-* headers of a modern tools/call
+	// with its params; a mismatch is an error of mcp.KindHeaderMismatch. Only the
+	// upstream knows which arguments its tools want repeated.
+	CheckParamHeaders(tool string, params json.RawMessage, h http.Header) error
 }
 
 // Greeting is what a server said of itself.
