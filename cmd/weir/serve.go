@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -121,6 +122,12 @@ func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio
 		a.watch(watching, c, opts, e, face, logger)
 	}()
 	defer func() { stopWatching(); <-watched }()
+	trimmed := make(chan struct{})
+	go func() {
+		defer close(trimmed)
+		trim(watching, heapAllocated, debug.FreeOSMemory)
+	}()
+	defer func() { stopWatching(); <-trimmed }()
 	if !stdio {
 		a.welcome(c, listener.Addr(), path)
 	}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"runtime/metrics"
+	"time"
+)
+
+// Go's runtime keeps what a busy hour took, in the expectation of the next one. A
+// gateway that runs on somebody's desk is idle most of the day, so what is free
+// goes back to the system as soon as nothing happens.
+const (
+	trimEvery = 5 * time.Second
+	// quietBytes is what is allocated at most within trimEvery when nobody calls:
+	// keep-alives, timers, a log line.
+	quietBytes = 1 << 20
+	// worthBytes is how much must have been allocated since the last time for
+	// another to be worth a collection.
+	worthBytes = 4 << 20
+)
+
+// trim calls free once after each busy time, until ctx ends. allocated is the
+// number of bytes allocated since the start of the process.
+func trim(ctx context.Context, allocated func() uint64, free func()) {
+	tick := time.NewTicker(trimEvery)
+	defer tick.Stop()
+	last, freed := allocated(), uint64(0) // what the start took is given back as well
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := allocated()
+		if now-last <= quietBytes && now-freed >= worthBytes {
+			free()
+			freed = allocated()
+			now = freed
+		}
+		last = now
+	}
+}
+
+// heapAllocated is for trim.
+func heapAllocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindUint64 {
+		return 0 // a runtime without it is left alone
+	}
+	return sample[0].Value.Uint64()
+}
