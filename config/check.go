@@ -20,6 +20,7 @@ func (d *decoder) check(c *Config) {
 	d.checkAuth(c)
 	d.checkInputs(c)
 	d.checkHTTP(c)
+	d.checkControls(c)
 	d.checkServers(c)
 	if c.PublicURL != "" {
 		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && len(c.Auth.Tokens) == 0 && !loopback(u.Hostname()) {

@@ -31,8 +31,15 @@ type Config struct {
 	SchemaLimits  SchemaLimits `key:"schema_limits" doc:"Bounds on the schemas that servers declare for their tools."`
 	Browse        Browse       `key:"browse" doc:"How tool_browse answers."`
 	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Offer tool_hydrate in gateway mode too."`
+	TolerantArgs  bool         `key:"tolerant_args" default:"false" doc:"Repair arguments before they are checked: an object written as a text, and texts where the schema wants a number, a boolean or null. Each repair is recorded."`
+	Policy        Policy       `key:"policy" doc:"Which calls are made."`
+	RateLimits    RateLimits   `key:"rate_limits" doc:"How many calls a session may make."`
+	Cache         Cache        `key:"cache" doc:"Results that are kept and answered again without asking the server."`
+	Retry         Retry        `key:"retry" doc:"When a call that failed on its way is made again."`
+	CacheStable   bool         `key:"cache_stable" default:"false" doc:"tool_browse answers what a session has seen before first and with the same bytes, for prompt caches."`
 	HTTP          HTTP         `key:"http" doc:"The HTTP listener."`
 	Log           Log          `key:"log" doc:"weir's own log, on standard error."`
+	Events        Events       `key:"events" doc:"What happens, for operators: never arguments, queries or results."`
 
 	// A key that a later feature brings is added above together with the code
 	// that acts on it, never before: a key that is accepted and does nothing
@@ -186,7 +193,7 @@ type Artifacts struct {
 	TTL      time.Duration `key:"ttl" default:"1h" min:"1s" doc:"How long a result is kept."`
 	MaxBytes Bytes         `key:"max_bytes" default:"64MB" min:"1" doc:"How many bytes of results are kept."`
 	MaxCount int           `key:"max_count" default:"1000" min:"1" doc:"How many results are kept."`
-	Redact   bool          `key:"redact" default:"false" doc:"Replace the secrets of this configuration in results too."`
+	Redact   bool          `key:"redact" default:"false" doc:"Replace secrets in results too: those of this configuration, and what looks like a token or a password in a URL."`
 }
 
 // SchemaLimits bounds tool schemas when they are taken in (gateway-surface §4.4).
@@ -216,6 +223,8 @@ type HTTP struct {
 type Log struct {
 	Level  string `key:"level" default:"info" enum:"debug,info,warn,error" doc:"The least severe messages that are written."`
 	Format string `key:"format" default:"text" enum:"text,json" doc:"Lines for people, or JSON."`
+	// Unredacted has the log hold secrets.
+	Unredacted bool `key:"unredacted" default:"false" doc:"Write causes of errors in full, secrets included."`
 }
 
 // Path is the file the configuration was read from, as it was given to [Load] or

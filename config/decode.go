@@ -451,6 +451,14 @@ const (
 // "" where any text that reads as the kind will do.
 func assign(v reflect.Value, k kind, text, tag string) outcome {
 	number := tag == "!!int" || tag == "!!float"
+	if v.Kind() == reflect.Pointer {
+		element := reflect.New(v.Type().Elem())
+		out := assign(element.Elem(), k, text, tag)
+		if out == assigned {
+			v.Set(element)
+		}
+		return out
+	}
 	switch k {
 	case kindBool:
 		if (tag == "!!bool" || tag == "") && (text == "true" || text == "false") {
@@ -461,6 +469,12 @@ func assign(v reflect.Value, k kind, text, tag string) outcome {
 		n, err := strconv.ParseInt(text, 0, 64)
 		if (tag == "!!int" || tag == "") && err == nil && n == int64(int(n)) {
 			v.SetInt(n)
+			return assigned
+		}
+	case kindNumber:
+		f, err := strconv.ParseFloat(text, 64)
+		if (number || tag == "") && err == nil {
+			v.SetFloat(f)
 			return assigned
 		}
 	case kindDuration:
@@ -487,10 +501,6 @@ func assign(v reflect.Value, k kind, text, tag string) outcome {
 			return when(ok)
 		}
 	default:
-		if v.Kind() == reflect.Pointer {
-			v.Set(reflect.New(v.Type().Elem()))
-			v = v.Elem()
-		}
 		v.SetString(text)
 		return assigned
 	}

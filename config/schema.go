@@ -93,10 +93,20 @@ func objectSchema(t reflect.Type, variables bool) ordered {
 		}})
 	case reflect.TypeFor[Input]():
 		s = append(s, member{"required", []string{"id"}})
+	case reflect.TypeFor[PolicyRule]():
+		s = append(s, member{"required", []string{"action"}})
 	case reflect.TypeFor[Token]():
 		s = append(s, member{"required", []string{"name", "sha256"}})
 	}
 	return s
+}
+
+// namePattern is what the names in a mapping to such objects look like.
+func namePattern(t reflect.Type) string {
+	if t == reflect.TypeFor[ToolLimit]() {
+		return `^[^:]+:.+$`
+	}
+	return `^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`
 }
 
 func fieldSchema(f field, variables bool) ordered {
@@ -110,8 +120,8 @@ func fieldSchema(f field, variables bool) ordered {
 	case kindNamed:
 		form = ordered{
 			{"type", "object"},
-			{"propertyNames", ordered{{"pattern", `^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`}}},
-			{"additionalProperties", objectSchema(objectOf(f), true)},
+			{"propertyNames", ordered{{"pattern", namePattern(objectOf(f))}}},
+			{"additionalProperties", objectSchema(objectOf(f), objectOf(f) == reflect.TypeFor[Server]())},
 		}
 	case kindTexts:
 		form = ordered{{"type", "array"}, {"items", ordered{{"type", scalarTypes()}}}}
@@ -138,6 +148,8 @@ func scalarSchema(f field, k kind) ordered {
 		return ordered{{"type", "boolean"}}
 	case kindInt:
 		return ordered{{"type", "integer"}, {"minimum", json.Number(orZero(f.min))}}
+	case kindNumber:
+		return ordered{{"type", "number"}, {"minimum", json.Number(orZero(f.min))}}
 	case kindDuration:
 		return ordered{{"anyOf", []ordered{
 			{{"type", "string"}, {"pattern", `^\s*([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+\s*$|^0$`}},
@@ -175,7 +187,7 @@ func defaultOf(f field) any {
 	switch kindOf(f) {
 	case kindBool:
 		return f.def == "true"
-	case kindInt:
+	case kindInt, kindNumber:
 		return json.Number(f.def)
 	case kindBytes:
 		if _, err := strconv.Atoi(f.def); err == nil {

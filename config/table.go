@@ -58,6 +58,7 @@ const (
 	kindSecret        // a text that must not be shown
 	kindBool          // true or false
 	kindInt           // a whole number
+	kindNumber        // a number
 	kindDuration      // a Go duration, or a number of seconds
 	kindBytes         // a number of bytes, or a text with a unit
 	kindTexts         // a list of texts
@@ -77,8 +78,15 @@ func kindOf(f field) kind {
 		return kindBytes
 	}
 	switch f.typ.Kind() {
+	case reflect.Pointer:
+		if f.typ.Elem().Kind() == reflect.Bool {
+			return kindBool
+		}
+		return kindText
 	case reflect.Bool:
 		return kindBool
+	case reflect.Float64:
+		return kindNumber
 	case reflect.Int:
 		return kindInt
 	case reflect.Map:
@@ -94,7 +102,7 @@ func kindOf(f field) kind {
 		default:
 			return kindTexts
 		}
-	default: // string and *string
+	default: // string
 		return kindText
 	}
 }
@@ -106,6 +114,8 @@ func (k kind) want() string {
 		return "true or false"
 	case kindInt:
 		return "a whole number"
+	case kindNumber:
+		return "a number"
 	case kindDuration:
 		return `a duration such as "30s", or a number of seconds`
 	case kindBytes:

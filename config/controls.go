@@ -1,0 +1,212 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Retry is when a call that failed on its way is made again (gateway-surface
+// §4.5).
+type Retry struct {
+	MaxAttempts    int           `key:"max_attempts" default:"1" min:"1" doc:"How often a call is tried, the first time included. With more than 1, a tool may run twice: a call that timed out may have run."`
+	BaseDelay      time.Duration `key:"base_delay" default:"100ms" doc:"Time before the second attempt; it doubles before each further one."`
+	MaxDelay       time.Duration `key:"max_delay" default:"5s" doc:"The longest time between two attempts."`
+	Jitter         float64       `key:"jitter" default:"0" doc:"The part of each delay, from 0 to 1, of which a random share is taken off."`
+	RetryableCodes []string      `key:"retryable_codes" doc:"Errors after which a call is tried again. Default: UPSTREAM_TIMEOUT and UPSTREAM_UNAVAILABLE. What a server answered is never tried again."`
+}
+
+// RateLimit bounds calls of one kind in one session; 0 sets no bound.
+type RateLimit struct {
+	MaxCallsPerMinute  int `key:"max_calls_per_minute" min:"1" doc:"Most calls in any 60 seconds. Default: no limit."`
+	MaxCallsPerSession int `key:"max_calls_per_session" min:"1" doc:"Most calls in a session. Default: no limit."`
+}
+
+// ToolLimit is the RateLimit of one tool.
+type ToolLimit struct {
+	// ToolID is the key in per_tool.
+	ToolID             string
+	MaxCallsPerMinute  int `key:"max_calls_per_minute" min:"1" doc:"Most calls of this tool in any 60 seconds. Default: no limit."`
+	MaxCallsPerSession int `key:"max_calls_per_session" min:"1" doc:"Most calls of this tool in a session. Default: no limit."`
+}
+
+// RateLimits are the quotas of each session (gateway-surface §4.5).
+type RateLimits struct {
+	ToolBrowse     RateLimit    `key:"tool_browse" doc:"Calls of tool_browse."`
+	ToolExecute    RateLimit    `key:"tool_execute" doc:"Calls of tool_execute, of all tools together."`
+	ToolView       RateLimit    `key:"tool_view" doc:"Calls of tool_view."`
+	ToolHydrate    RateLimit    `key:"tool_hydrate" doc:"Calls of tool_hydrate."`
+	ResourceBrowse RateLimit    `key:"resource_browse" doc:"Calls of resource_browse."`
+	ResourceRead   RateLimit    `key:"resource_read" doc:"Calls of resource_read."`
+	PromptBrowse   RateLimit    `key:"prompt_browse" doc:"Calls of prompt_browse."`
+	PromptGet      RateLimit    `key:"prompt_get" doc:"Calls of prompt_get."`
+	PerTool        []*ToolLimit `key:"per_tool" name:"ToolID" doc:"Calls of single tools, by tool_id, beside the limit of tool_execute."`
+}
+
+// MetaTools returns the limits that are set, by name of the meta-tool.
+func (l *RateLimits) MetaTools() map[string]RateLimit {
+	set := map[string]RateLimit{}
+	for name, limit := range map[string]RateLimit{
+		"tool_browse": l.ToolBrowse, "tool_execute": l.ToolExecute, "tool_view": l.ToolView, "tool_hydrate": l.ToolHydrate,
+		"resource_browse": l.ResourceBrowse, "resource_read": l.ResourceRead, "prompt_browse": l.PromptBrowse, "prompt_get": l.PromptGet,
+	} {
+		if limit != (RateLimit{}) {
+			set[name] = limit
+		}
+	}
+	return set
+}
+
+// Cache is which results are kept and answered again (gateway-surface §4.5).
+type Cache struct {
+	ReadOnly   bool          `key:"read_only" default:"false" doc:"Keep results of tools that declare themselves read-only. The declaration is the server's and is not verified: name the tools in allow where it matters."`
+	Allow      []string      `key:"allow" doc:"The only tool_ids whose results are kept. Default: every tool that declares itself read-only."`
+	TTL        time.Duration `key:"ttl" default:"1m" min:"1ms" doc:"How long a result is kept."`
+	MaxEntries int           `key:"max_entries" default:"256" min:"1" doc:"How many results are kept, for all principals together."`
+	MaxBytes   Bytes         `key:"max_bytes" default:"64MB" min:"1" doc:"How many bytes of results are kept, for all principals together."`
+}
+
+// Action is what a policy says about a call.
+type Action string
+
+// The actions.
+const (
+	ActionAllow           Action = "allow"
+	ActionDeny            Action = "deny"
+	ActionRequireApproval Action = "require_approval"
+)
+
+// Policy is which calls are made. The first rule that matches counts.
+type Policy struct {
+	Default Action       `key:"default" default:"allow" enum:"allow,deny,require_approval" doc:"What happens to calls of tools that no rule matches."`
+	Rules   []PolicyRule `key:"rules" doc:"Rules in order; the first that matches counts."`
+}
+
+// PolicyRule matches calls by everything that is set in it.
+type PolicyRule struct {
+	Action    Action   `key:"action" enum:"allow,deny,require_approval" doc:"What happens to the call. require_approval: the person at the client is asked, where the client can be; else it is refused."`
+	MetaTool  string   `key:"meta_tool" enum:"tool_browse,tool_execute,tool_view,tool_hydrate,resource_browse,resource_read,prompt_browse,prompt_get" doc:"The only meta-tool that the rule is about. Default: those that run or read something of a server."`
+	Namespace string   `key:"namespace" doc:"Namespace of the tool."`
+	Tool      string   `key:"tool" doc:"Pattern for the tool_id or the server's own name of the tool. * stands for any text, ? for one character."`
+	Tags      []string `key:"tags" doc:"Tags that the tool must have, all of them."`
+	ReadOnly  *bool    `key:"read_only" doc:"Only tools that declare themselves read-only (true), or only others (false)."`
+	Reason    string   `key:"reason" doc:"Told to the agent, and to the person who is asked."`
+}
+
+// Events is where what happens is written.
+type Events struct {
+	File string `key:"file" doc:"JSON lines, one for each call and each change of the catalog, are appended to this file; stderr writes them to standard error. Default: nowhere."`
+}
+
+// EventsStderr is the Events.File that stands for standard error.
+const EventsStderr = "stderr"
+
+const (
+	maxAttempts  = 10
+	maxPerMinute = 100_000 // so many times are remembered for each session
+)
+
+// retryable are the codes that say how a call to a server failed.
+var retryable = []string{"UPSTREAM_TIMEOUT", "UPSTREAM_UNAVAILABLE", "UPSTREAM_ERROR", "RATE_LIMITED", "AUTH_FAILED", "PERMISSION_DENIED"}
+
+func (d *decoder) checkControls(c *Config) {
+	d.checkRetry(&c.Retry)
+	d.checkLimits(&c.RateLimits)
+	d.checkCache(&c.Cache)
+	d.checkPolicy(&c.Policy)
+	if file := c.Events.File; file != "" && file != EventsStderr && !filepath.IsAbs(file) && d.dir != "" {
+		c.Events.File = filepath.Join(d.dir, file)
+	}
+}
+
+func (d *decoder) checkRetry(r *Retry) {
+	if r.MaxAttempts > maxAttempts {
+		d.fail(d.at["retry.max_attempts"], "retry.max_attempts", "retry.max_attempts must be at most %d, not %d", maxAttempts, r.MaxAttempts)
+	}
+	if r.BaseDelay > r.MaxDelay {
+		key := "retry.max_delay"
+		if !d.set(key) {
+			key = "retry.base_delay"
+		}
+		d.fail(d.at[key], key, "retry.base_delay (%s) is longer than retry.max_delay (%s)", r.BaseDelay, r.MaxDelay)
+	}
+	if r.Jitter < 0 || r.Jitter > 1 || r.Jitter != r.Jitter {
+		d.fail(d.at["retry.jitter"], "retry.jitter", "retry.jitter must be from 0 to 1, not %v", r.Jitter)
+	}
+	for i, code := range r.RetryableCodes {
+		if !slices.Contains(retryable, code) {
+			hint := ""
+			if near := nearest(code, retryable); near != "" {
+				hint = "; did you mean " + strconv.Quote(near) + "?"
+			}
+			d.fail(d.at["retry.retryable_codes"], "retry.retryable_codes", "retry.retryable_codes[%d] must be %s, not %q%s", i, oneOf(retryable), clip(code), hint)
+		}
+	}
+	if len(r.RetryableCodes) > 0 && r.MaxAttempts == 1 && !d.set("retry.max_attempts") {
+		d.warn(d.at["retry"], "retry", "retry has no effect while retry.max_attempts is 1, which is the default")
+	}
+}
+
+func (d *decoder) checkLimits(l *RateLimits) {
+	bound := func(path string, perMinute int) {
+		if key := join(path, "max_calls_per_minute"); perMinute > maxPerMinute {
+			d.fail(d.at[key], key, "%s must be at most %d; leave it out for no limit", key, maxPerMinute)
+		}
+	}
+	for name, limit := range l.MetaTools() {
+		bound(join("rate_limits", name), limit.MaxCallsPerMinute)
+	}
+	for _, t := range l.PerTool {
+		path := join("rate_limits.per_tool", t.ToolID)
+		d.checkToolID(t.ToolID, path)
+		bound(path, t.MaxCallsPerMinute)
+		if t.MaxCallsPerMinute == 0 && t.MaxCallsPerSession == 0 && !d.set(join(path, "max_calls_per_minute")) && !d.set(join(path, "max_calls_per_session")) {
+			d.fail(d.at[path], path, "%s sets no limit; give max_calls_per_minute or max_calls_per_session", path)
+		}
+	}
+}
+
+// checkToolID refuses what cannot be a tool_id (gateway-surface §1.1).
+func (d *decoder) checkToolID(id, path string) {
+	namespace, name, ok := strings.Cut(id, ":")
+	if !ok || namespace == "" || name == "" || len(id) > 240 {
+		d.fail(d.at[path], path, "%s: %q is no tool_id; one looks like files:read_file@1 or files:read_file#85b56782 (weir ls prints them)", path, clip(id))
+	}
+}
+
+func (d *decoder) checkCache(c *Cache) {
+	for _, id := range c.Allow {
+		d.checkToolID(id, "cache.allow")
+	}
+	if len(c.Allow) > 0 && !c.ReadOnly {
+		d.fail(d.at["cache.allow"], "cache.allow", "cache.allow has no effect without cache.read_only: true")
+	}
+}
+
+func (d *decoder) checkPolicy(p *Policy) {
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		path := "policy.rules[" + strconv.Itoa(i) + "]"
+		if r.Action == "" && !d.set(join(path, "action")) {
+			d.fail(d.at[path], path, "%s has no action; give allow, deny or require_approval", path)
+		}
+		about := r.Namespace != "" || r.Tool != "" || len(r.Tags) > 0 || r.ReadOnly != nil
+		switch r.MetaTool {
+		case "tool_browse", "tool_view", "resource_browse", "prompt_browse":
+			if about {
+				d.fail(d.at[path], path, "%s would never match: %s is about no tool, so it has no namespace, name, tags or read_only", path, r.MetaTool)
+			}
+		}
+		for _, text := range append([]string{r.Namespace, r.Tool, r.Reason}, r.Tags...) {
+			if strings.ContainsFunc(text, control) {
+				d.fail(d.at[path], path, "%s holds a control character", path)
+				break
+			}
+		}
+		if slices.Contains(r.Tags, "") {
+			d.fail(d.at[join(path, "tags")], join(path, "tags"), "%s.tags holds an empty tag", path)
+		}
+	}
+}
