@@ -1,0 +1,15 @@
+package taskqueue
+
+import (
+	"os"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/leak"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(crashDir) != "" {
+		crashChild() // never returns
+	}
+	leak.Main(m)
+}

@@ -1,0 +1,160 @@
+package taskqueue
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// State is where a task stands.
+type State string
+
+// The states. The last three are final.
+const (
+	Pending   State = "pending"
+	Running   State = "running"
+	Completed State = "completed"
+	Failed    State = "failed"
+	Cancelled State = "cancelled"
+)
+
+// Final reports whether nothing follows on s.
+func (s State) Final() bool { return s == Completed || s == Failed || s == Cancelled }
+
+// Reason says why a task is failed or cancelled.
+type Reason string
+
+// The reasons.
+const (
+	ReasonError       Reason = "error"       // Run returned an error
+	ReasonTimeout     Reason = "timeout"     // it took longer than it may
+	ReasonInterrupted Reason = "interrupted" // the process ended while it ran
+	ReasonCancelled   Reason = "cancelled"   // its owner no longer wants it
+)
+
+// Errors of a Queue. They are compared with errors.Is.
+var (
+	ErrNotFound    = errors.New("no such task")
+	ErrClosed      = errors.New("the task queue is closed")
+	ErrCancelled   = errors.New("the task was cancelled")
+	ErrInterrupted = errors.New("interrupted: the process ended while the task ran")
+	ErrFull        = errors.New("the task queue is full")
+	ErrTimeout     = errors.New("the task took longer than it may")
+)
+
+// FullError is ErrFull with the numbers.
+type FullError struct{ Status Status }
+
+// Error implements error.
+func (e *FullError) Error() string {
+	return fmt.Sprintf("the task queue is full: %d tasks wait, which is the limit, and %d run", e.Status.Queued, e.Status.Running)
+}
+
+// Is reports whether target is ErrFull.
+func (e *FullError) Is(target error) bool { return target == ErrFull }
+
+// TimeoutError is ErrTimeout with the limit.
+type TimeoutError struct{ Limit time.Duration }
+
+// Error implements error.
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("timed out after %v", e.Limit)
+}
+
+// Is reports whether target is ErrTimeout.
+func (e *TimeoutError) Is(target error) bool { return target == ErrTimeout }
+
+// Spec is a task to be.
+type Spec struct {
+	// Owner is who may read and cancel the task.
+	Owner string
+	// Name is what kind of task it is, for people and metrics.
+	Name string
+	// Payload is what Run needs. It must not change afterwards.
+	Payload json.RawMessage
+	// Priority goes before order: a task with a higher one is taken first, but
+	// every eighth task taken is the one that has waited longest, so that none
+	// waits for ever. From -MaxPriority to MaxPriority; what is beyond counts as
+	// the bound.
+	Priority int
+	// Timeout bounds the execution, from its start. Options.Timeout where zero,
+	// none where negative.
+	Timeout time.Duration
+	// Retain is how long the task can be read after its end, at most (and where
+	// zero) Options.RetainAge.
+	Retain time.Duration
+	// Value is handed to Run as it is. It does not survive a restart: then Run
+	// finds nil.
+	Value any
+}
+
+// MaxPriority is the highest priority; the lowest is -MaxPriority.
+const MaxPriority = 8
+
+// Task is what is known of a submitted task at one moment.
+type Task struct {
+	ID, Owner, Name string
+	State           State
+	Created         time.Time
+	Updated         time.Time // of the state, and of the log
+	Started, Ended  time.Time // zero before
+	Retain          time.Duration
+	// Result is what Run returned; a failed task may have one, too.
+	Result json.RawMessage
+	// Error says in words why the task is failed or cancelled, Reason as a word.
+	Error  string
+	Reason Reason
+	// LogTail is the newest of what Run wrote, LogSeq the number of writes so
+	// far, and LogTruncated tells that LogTail is not all.
+	LogTail      string
+	LogSeq       int64
+	LogTruncated bool
+}
+
+// Record is a task as a [Store] keeps it. A task that no longer waits has no
+// payload.
+type Record struct {
+	ID       string          `json:"id"`
+	Seq      int64           `json:"seq"` // order of arrival
+	Owner    string          `json:"owner"`
+	Name     string          `json:"name"`
+	State    State           `json:"state"`
+	Priority int             `json:"priority,omitempty"`
+	Timeout  time.Duration   `json:"timeout,omitempty"`
+	Retain   time.Duration   `json:"retain,omitempty"`
+	Created  time.Time       `json:"created"`
+	Updated  time.Time       `json:"updated"`
+	Started  time.Time       `json:"started,omitzero"`
+	Ended    time.Time       `json:"ended,omitzero"`
+	Payload  json.RawMessage `json:"payload,omitempty"`
+	Result   json.RawMessage `json:"result,omitempty"`
+	Error    string          `json:"error,omitempty"`
+	Reason   Reason          `json:"reason,omitempty"`
+	LogTail  string          `json:"logTail,omitempty"`
+	LogSeq   int64           `json:"logSeq,omitempty"`
+	LogCut   bool            `json:"logCut,omitempty"`
+}
+
+// task is the record without what only the queue needs.
+func (r *Record) task() Task {
+	return Task{
+		ID: r.ID, Owner: r.Owner, Name: r.Name, State: r.State, Created: r.Created, Updated: r.Updated,
+		Started: r.Started, Ended: r.Ended, Retain: r.Retain, Result: r.Result, Error: r.Error, Reason: r.Reason,
+		LogTail: r.LogTail, LogSeq: r.LogSeq, LogTruncated: r.LogCut,
+	}
+}
+
+// size is what a kept task counts.
+func (r *Record) size() int64 {
+	return int64(len(r.Result) + len(r.Error) + len(r.LogTail) + 512)
+}
+
+// Status is the queue in numbers.
+type Status struct {
+	Queued      int `json:"queued"`
+	Running     int `json:"running"`
+	Concurrency int `json:"concurrency"`
+	// Max is how many may wait.
+	Max int `json:"max"`
+}
