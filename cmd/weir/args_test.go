@@ -233,3 +233,13 @@ func TestInherited(t *testing.T) {
 		t.Errorf("inherited %q, want %q", got, want)
 	}
 }
+
+// TestFreePort: ports come from below the range that systems give out.
+func TestFreePort(t *testing.T) {
+	for range 20 {
+		port, err := freePort()
+		if err != nil || port < firstPort || port >= lastPort {
+			t.Fatalf("port %d, want one from %d to %d (%v)", port, firstPort, lastPort, err)
+		}
+	}
+}

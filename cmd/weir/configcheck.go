@@ -147,6 +147,7 @@ func findConfig(path string) (string, error) {
 // configOptions is what a configuration may know of this process.
 func (a *app) configOptions(ctx context.Context) config.Options {
 	opts := config.System()
+	opts.FreePort = freePort
 	opts.Inputs = func(in config.Input) (string, bool, error) { return a.answer(ctx, in) }
 	return opts
 }
