@@ -155,10 +155,10 @@ func TestClientResumptionHasAnEnd(t *testing.T) {
 	}{
 		{"no event id", "data: {}\n\n", false, nil, "ended the stream of tools/call before it answered", 0, 0},
 		{"modern", "id: 1\ndata: \n\n", true, nil, "ended the stream of tools/call before it answered", 0, 0},
-		{"not resumable", "id: 1\ndata: \n\n", false, func(w http.ResponseWriter) { http.Error(w, "", 405) }, "does not resume it", 1, time.Second},
+		{"not resumable", "id: 1\ndata: \n\n", false, func(w http.ResponseWriter) { http.Error(w, "", http.StatusMethodNotAllowed) }, "does not resume it", 1, time.Second},
 		{"gone", "id: 1\ndata: \n\n", false, func(w http.ResponseWriter) { http.Error(w, "", 404) }, "does not resume it", 1, time.Second},
 		{"brings nothing", "id: 1\ndata: \n\n", false, func(w http.ResponseWriter) { events(w) }, "6 attempts to resume it brought nothing", 5, time.Minute},
-		{"fails", "id: 1\nretry: 0\ndata: \n\n", false, func(w http.ResponseWriter) { http.Error(w, "", 503) }, "6 attempts to resume it brought nothing", 5, time.Minute},
+		{"fails", "id: 1\nretry: 0\ndata: \n\n", false, func(w http.ResponseWriter) { http.Error(w, "", http.StatusServiceUnavailable) }, "6 attempts to resume it brought nothing", 5, time.Minute},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestClientResumptionHasAnEnd(t *testing.T) {
 				}
 				f.get = func(w http.ResponseWriter, r *http.Request) {
 					if r.Header.Get(HeaderLastEventID) == "" {
-						http.Error(w, "", 405)
+						http.Error(w, "", http.StatusMethodNotAllowed)
 						return
 					}
 					gets++
@@ -294,13 +294,13 @@ func TestClientGetStreamRetries(t *testing.T) {
 		want int32 // GETs within ten minutes; -1 is many
 		lost bool
 	}{
-		{"not offered", func(w http.ResponseWriter, _ int32) { http.Error(w, "", 405) }, 1, false},
+		{"not offered", func(w http.ResponseWriter, _ int32) { http.Error(w, "", http.StatusMethodNotAllowed) }, 1, false},
 		{"not found", func(w http.ResponseWriter, _ int32) { http.Error(w, "", 404) }, 1, false},
 		{"not SSE", func(w http.ResponseWriter, _ int32) { w.WriteHeader(200) }, 1, false},
-		{"never works", func(w http.ResponseWriter, _ int32) { http.Error(w, "", 503) }, maxAttempts + 1, false},
+		{"never works", func(w http.ResponseWriter, _ int32) { http.Error(w, "", http.StatusServiceUnavailable) }, maxAttempts + 1, false},
 		{"works once", func(w http.ResponseWriter, n int32) {
 			if n > 1 {
-				http.Error(w, "", 502)
+				http.Error(w, "", http.StatusBadGateway)
 				return
 			}
 			events(w)

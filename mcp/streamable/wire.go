@@ -105,13 +105,16 @@ func DecodeHeaderValue(v string) (string, error) {
 }
 
 // NameParam returns which of a method's params the header Mcp-Name repeats:
-// "name", "uri", or "" where the method has none.
+// "name", "uri", "taskId" (of the tasks extension), or "" where the method has
+// none.
 func NameParam(method string) string {
 	switch method {
 	case "tools/call", "prompts/get":
 		return "name"
 	case "resources/read":
 		return "uri"
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return "taskId"
 	}
 	return ""
 }
