@@ -165,7 +165,7 @@ func numberType(v []byte) arrowType {
 	if err != nil || f == 0 && CompareNumbers(v, []byte("0")) != 0 {
 		return arrowJSON // too large, or too small
 	}
-	if bytes.IndexAny(v, ".eE") < 0 && string(v) != "-0" {
+	if !bytes.ContainsAny(v, ".eE") && string(v) != "-0" {
 		return arrowJSON // an integer of more than 64 bits
 	}
 	// A fraction with more digits than a float64 has would be rounded.
