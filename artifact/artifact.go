@@ -3,18 +3,36 @@
 // principal it was made for can read them until they expire.
 //
 // The package knows nothing of MCP, of tools or of what the bytes mean; it
-// knows principals, bytes and time.
+// knows principals, bytes, rows and time.
 //
 //	Put(principal, bytes) ─▶ handle = "art_" + base32(HMAC-SHA256(secret of the principal, bytes))
-//	                           │ same bytes, same principal: the same handle, its age starts anew
-//	                           ▼
+//	NewTable … Commit        │ same bytes, same principal: the same handle, its age starts anew
+//	                         ▼
 //	     per principal: count ≤ MaxCount, bytes ≤ MaxBytes   (the least recently used goes first)
 //	     every artifact: age ≤ TTL                           (a janitor removes it, asked or not)
-//	                           │
-//	Get(principal, handle) ─▶ bytes | ErrExpired | ErrEvicted | ErrUnknown
+//	     all of them:    memory ≤ MemoryBytes, then files ≤ DiskBytes
+//	                         │
+//	Get, Open(principal, handle) ─▶ bytes, table | ErrExpired | ErrEvicted | ErrUnknown
 //
 // A handle tells nobody else anything: another principal's handle is as unknown
-// as one that never was.
+// as one that never was. It works as often as its principal likes.
+//
+// A token is the other way to bytes: it works for whoever has it, once, and not
+// long (s2sp-protocol, Security Model).
+//
+//	Offer(principal, handle) ─┐                    ┌─ Spend ─▶ gone
+//	Deposit(principal, table) ┴▶ token ─▶ Claim ───┤
+//	                               ▲               └─ Close without Spend ─┐
+//	                               └───────────────────────────────────────┘
+//
+// While a token is claimed nobody else can claim it. What was deposited for a
+// token goes with it. Whoever has a lease or a claim open reads on, whatever
+// expires meanwhile.
+//
+// Bytes that do not fit in memory are written to files of mode 0600 in a
+// directory of this process, which are mapped into memory while somebody reads.
+// They are removed when their artifact goes, and those of a process that died
+// when the next one starts.
 package artifact
 
 import (
@@ -22,6 +40,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/weir-mcp/weir/table"
 )
 
 // Artifact describes what is stored under a handle. Its JSON is the form in
@@ -65,6 +85,50 @@ type Store interface {
 	Close() error
 }
 
+// Tables is what a store that holds tables adds to Store. All methods may be
+// called concurrently.
+type Tables interface {
+	// Open gives access to an artifact without copying it. The caller must Close
+	// the lease. Errors are those of Get.
+	Open(ctx context.Context, principal, handle string) (*Lease, error)
+
+	// NewTable begins an artifact of rows that come one after the other. The
+	// caller must end it with Commit, Deposit or Abort.
+	NewTable(principal, label string, opts table.Options) *TableWriter
+}
+
+// Tokens gives bytes to whoever has a token. All methods may be called
+// concurrently.
+type Tokens interface {
+	// Deposit keeps t for one token and nothing else. The store takes t over:
+	// its segments must not change any more. A ttl of 0 is Options.TokenTTL.
+	Deposit(ctx context.Context, principal, label string, t *table.Table, ttl time.Duration) (Token, error)
+
+	// Offer makes a token for an artifact that principal holds; the artifact
+	// stays when the token is spent. Errors are those of Get.
+	Offer(ctx context.Context, principal, handle string, ttl time.Duration) (Token, error)
+
+	// Claim takes a token for the caller alone. It fails with ErrToken if there
+	// is no such token, whether it never was, was spent, has expired or is
+	// claimed now. The caller must Close the claim.
+	Claim(ctx context.Context, token string) (*Claim, error)
+}
+
+// Token lets its holder fetch an artifact once. Value has 256 random bits.
+type Token struct {
+	Value   string
+	Expires time.Time
+}
+
+// Totals is what a store holds of all principals. The sums are exact: bytes of
+// artifacts and of the indexes over tables, where they are.
+type Totals struct {
+	Count       int
+	Tokens      int
+	MemoryBytes int64
+	DiskBytes   int64
+}
+
 // Kinds of errors a Store returns. Compare with errors.Is.
 var (
 	// ErrUnknown: this principal never had the handle, or had it too long ago
@@ -76,6 +140,10 @@ var (
 	ErrEvicted = errors.New("evicted artifact")
 	// ErrTooLarge: one artifact is larger than all a principal may keep.
 	ErrTooLarge = errors.New("artifact too large")
+	// ErrFull: neither memory nor disk has room for an artifact.
+	ErrFull = errors.New("artifact store is full")
+	// ErrToken: a token that cannot be claimed, for whatever reason.
+	ErrToken = errors.New("unknown or expired token")
 	// ErrClosed: the store is closed.
 	ErrClosed = errors.New("artifact store is closed")
 )

@@ -13,6 +13,29 @@ func TestMemory(t *testing.T) {
 	testStore(t, func(t *testing.T, opts artifact.Options) artifact.Store { return artifact.NewMemory(opts) })
 }
 
+func TestSpilling(t *testing.T) {
+	testStore(t, func(t *testing.T, opts artifact.Options) artifact.Store {
+		opts.Dir, opts.MemoryBytes = t.TempDir(), 1
+		return openLocal(t, opts)
+	})
+}
+
+func TestHalfSpilling(t *testing.T) {
+	testStore(t, func(t *testing.T, opts artifact.Options) artifact.Store {
+		opts.Dir, opts.MemoryBytes = t.TempDir(), 8
+		return openLocal(t, opts)
+	})
+}
+
+func openLocal(t testing.TB, opts artifact.Options) *artifact.Local {
+	t.Helper()
+	s, err := artifact.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func Example() {
 	store := artifact.NewMemory(artifact.Options{Secret: []byte("for a handle that can be printed")})
 	defer store.Close()

@@ -1,0 +1,79 @@
+package artifact
+
+import (
+	"crypto/rand"
+	"time"
+)
+
+// Defaults of Options.
+const (
+	DefaultTTL         = time.Hour
+	DefaultMaxBytes    = 64 << 20
+	DefaultMaxCount    = 256
+	DefaultMemoryBytes = 256 << 20
+	DefaultDiskBytes   = 8 << 30
+	DefaultTokenTTL    = 10 * time.Minute // s2sp-protocol, Token Expiry
+	DefaultMaxTokens   = 1024
+
+	// maxGone bounds how many handles of gone artifacts a principal's space
+	// remembers, and goneFor for how long, so that "expired" and "unknown" can
+	// be told apart.
+	maxGone = 1024
+	goneFor = 24 * time.Hour
+
+	maxLabel = 200 // bytes of a label or a media type
+)
+
+// Options bounds a store. The zero value takes the defaults.
+type Options struct {
+	TTL      time.Duration // age at which an artifact goes; 0 is DefaultTTL
+	MaxBytes int64         // bytes a principal may hold; 0 is DefaultMaxBytes
+	MaxCount int           // artifacts a principal may hold; 0 is DefaultMaxCount
+
+	// Dir is where artifacts go that find no room in memory; a private directory
+	// of this process is made in it. Empty is nowhere: all is in memory.
+	Dir string
+	// MemoryBytes bounds the bytes in memory, of all principals together. 0 is
+	// DefaultMemoryBytes where there is a Dir, and no bound where there is none.
+	MemoryBytes int64
+	// DiskBytes bounds the bytes in files; 0 is DefaultDiskBytes.
+	DiskBytes int64
+
+	TokenTTL  time.Duration // age at which a token goes; 0 is DefaultTokenTTL
+	MaxTokens int           // tokens of one principal, beyond which the oldest goes; 0 is DefaultMaxTokens
+
+	Secret []byte           // from which each principal's secret is derived; empty is a random one for this store
+	Now    func() time.Time // the clock; nil is time.Now
+}
+
+func (o Options) withDefaults() Options {
+	if o.TTL <= 0 {
+		o.TTL = DefaultTTL
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.MaxCount <= 0 {
+		o.MaxCount = DefaultMaxCount
+	}
+	if o.MemoryBytes <= 0 && o.Dir != "" {
+		o.MemoryBytes = DefaultMemoryBytes
+	}
+	if o.DiskBytes <= 0 {
+		o.DiskBytes = DefaultDiskBytes
+	}
+	if o.TokenTTL <= 0 {
+		o.TokenTTL = DefaultTokenTTL
+	}
+	if o.MaxTokens <= 0 {
+		o.MaxTokens = DefaultMaxTokens
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if len(o.Secret) == 0 {
+		o.Secret = make([]byte, 32)
+		rand.Read(o.Secret) // never fails: crypto/rand ends the program instead
+	}
+	return o
+}

@@ -1,0 +1,83 @@
+package artifact
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// dirPrefix begins the name of a process's directory of spilled artifacts.
+const dirPrefix = "weir-spill-"
+
+// spillDir is the private directory of one store, below Options.Dir:
+//
+//	DIR/.lock                     held while a directory is made or removed
+//	DIR/weir-spill-9f2c…/lock     held as long as its process lives
+//	DIR/weir-spill-9f2c…/data-…   the bytes of an artifact, 0600
+//	DIR/weir-spill-9f2c…/index-…  the index over a table
+type spillDir struct {
+	path string
+	lock *os.File
+}
+
+// openSpill makes the directory and removes those whose process is gone.
+func openSpill(parent string) (*spillDir, error) {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, fmt.Errorf("artifacts.dir: %w", err)
+	}
+	gate, err := lockFile(filepath.Join(parent, ".lock"), true)
+	if err != nil {
+		return nil, fmt.Errorf("artifacts.dir: locking %s: %w", parent, err)
+	}
+	defer unlockFile(gate)
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return nil, fmt.Errorf("artifacts.dir: %w", err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), dirPrefix) {
+			continue
+		}
+		old := filepath.Join(parent, e.Name())
+		lock, err := lockFile(filepath.Join(old, "lock"), false)
+		if err != nil {
+			continue // its process lives
+		}
+		unlockFile(lock)
+		if err := os.RemoveAll(old); err != nil {
+			return nil, fmt.Errorf("artifacts.dir: removing what a process left: %w", err)
+		}
+	}
+	path, err := os.MkdirTemp(parent, dirPrefix) // 0700
+	if err != nil {
+		return nil, fmt.Errorf("artifacts.dir: %w", err)
+	}
+	lock, err := lockFile(filepath.Join(path, "lock"), true)
+	if err != nil {
+		_ = os.RemoveAll(path) // the first error is the one to report
+		return nil, fmt.Errorf("artifacts.dir: %w", err)
+	}
+	return &spillDir{path, lock}, nil
+}
+
+func (d *spillDir) close() error {
+	unlockFile(d.lock)
+	if err := os.RemoveAll(d.path); err != nil {
+		return fmt.Errorf("removing spilled artifacts: %w", err)
+	}
+	return nil
+}
+
+// createFile makes an empty file that only this user can read.
+func (s *Local) createFile(kind string) (*os.File, error) {
+	var name [16]byte
+	rand.Read(name[:])
+	return os.OpenFile(filepath.Join(s.spill.path, kind+"-"+hex.EncodeToString(name[:])), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// removeFile removes a file that nobody can find any more. If that fails, the
+// directory's removal takes it along.
+func (s *Local) removeFile(name string) { _ = os.Remove(name) }
