@@ -39,6 +39,9 @@ const (
 	KindUpstreamProtocol
 	KindCancelled
 	KindShuttingDown
+	KindToolExecution
+	KindQueueFull
+	KindTimeout
 )
 
 // KindInfo is one row of the error table.
@@ -69,7 +72,7 @@ var Kinds = []KindInfo{
 	{KindHeaderMismatch, "header_mismatch", -32020, http.StatusBadRequest, "ARGS_INVALID", false, "A header says something else than the body, or is missing (2026-07-28)."},
 	{KindMissingCapability, "missing_capability", -32021, http.StatusBadRequest, "PERMISSION_DENIED", false, "The request needs a capability that the client did not declare (2026-07-28)."},
 	{KindUnsupportedVersion, "unsupported_version", -32022, http.StatusBadRequest, "ARGS_INVALID", false, "The protocol version is not spoken here; data lists those that are."},
-	{KindResourceNotFound, "resource_not_found", -32002, http.StatusNotFound, "RESOURCE_NOT_FOUND", false, "No such resource (-32602 from 2026-07-28 on)."},
+	{KindResourceNotFound, "resource_not_found", -32002, http.StatusNotFound, "RESOURCE_NOT_FOUND", false, "No such resource."},
 	{KindSessionNotFound, "session_not_found", -32001, http.StatusNotFound, "UPSTREAM_UNAVAILABLE", true, "The session has ended or never was; start a new one."},
 	{KindUnauthorized, "unauthorized", -32001, http.StatusUnauthorized, "AUTH_FAILED", false, "The bearer token is missing or unknown."},
 	{KindPermissionDenied, "permission_denied", -32001, http.StatusForbidden, "PERMISSION_DENIED", false, "The caller is known but may not do this."},
@@ -84,6 +87,26 @@ var Kinds = []KindInfo{
 	{KindUpstreamProtocol, "upstream_protocol", jsonrpc.CodeInternalError, http.StatusBadGateway, "UPSTREAM_ERROR", false, "The upstream answered something that is not MCP, or more than the bound on responses."},
 	{KindCancelled, "cancelled", -32800, 499, "UPSTREAM_ERROR", false, "The caller cancelled the request or went away."},
 	{KindShuttingDown, "shutting_down", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", true, "weir is shutting down and did not finish the call."},
+	{KindToolExecution, "tool_execution", -32000, http.StatusInternalServerError, "UPSTREAM_ERROR", false, "A command or function of an agent server failed; a tool that fails says so in its result instead, with this code in _meta."},
+	{KindQueueFull, "queue_full", -32002, http.StatusServiceUnavailable, "RATE_LIMITED", true, "The task queue is full; data has the limit and the queue's status."},
+	{KindTimeout, "timeout", -32003, http.StatusGatewayTimeout, "UPSTREAM_TIMEOUT", true, "The execution took longer than its limit, counted from its start."},
+}
+
+// Sessionless are the JSON-RPC codes told to a caller that posts to an agent
+// server without session and version, as its first clients do, where they
+// differ from the table's.
+var Sessionless = map[Kind]int{
+	KindResourceNotFound: -32001,
+}
+
+// SessionlessError is WireError for such a caller.
+func SessionlessError(err error) *jsonrpc.Error {
+	out := WireError(err, "")
+	k, ours := KindOf(err)
+	if code, ok := Sessionless[k]; ours && ok {
+		out.Code = code
+	}
+	return out
 }
 
 // Info returns the kind's row of the table.

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 )
 
@@ -16,14 +17,22 @@ func TestErrorsDoc(t *testing.T) {
 	b.WriteString("# Errors\n\n" +
 		"Generated from the table in mcp/errors.go (`go test ./mcp -run TestErrorsDoc -update`).\n\n" +
 		"Every error that weir itself makes has a kind. It stands in the `data.kind` of a JSON-RPC error, and decides all other\n" +
-		"codes. What an upstream answers is passed on as it came and has no kind. *Again* says that the same call may succeed later.\n\n" +
+		"codes. What an upstream answers is passed on as it came and has no kind. *Again* says that the same call may succeed later.\n" +
+		"A caller that posts to an agent server without session and version is told its own codes where the table has them.\n\n" +
 		"| kind | meaning | JSON-RPC | HTTP | in a meta-tool's result | again |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, k := range Kinds {
 		again := ""
 		if k.Retryable {
 			again = "yes"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %d | %d | `%s` | %s |\n", k.Name, k.Meaning, k.JSONRPC, k.HTTP, k.Gateway, again)
+		code := strconv.Itoa(k.JSONRPC)
+		if k.Kind == KindResourceNotFound {
+			code += "; -32602 from 2026-07-28 on"
+		}
+		if other, ok := Sessionless[k.Kind]; ok {
+			code += "; " + strconv.Itoa(other) + " without session and version"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %d | `%s` | %s |\n", k.Name, k.Meaning, code, k.HTTP, k.Gateway, again)
 	}
 	const file = "../docs/errors.md"
 	if *update {

@@ -187,3 +187,24 @@ func TestComplete(t *testing.T) {
 		t.Errorf("without an info: %s", got)
 	}
 }
+
+// A caller without session and version is told the codes of its own table.
+func TestSessionlessError(t *testing.T) {
+	for _, c := range []struct {
+		err        error
+		code, bare int
+	}{
+		{Errorf(KindResourceNotFound, "no such resource"), -32002, -32001},
+		{Errorf(KindQueueFull, "full"), -32002, -32002},
+		{Errorf(KindTimeout, "slow"), -32003, -32003},
+		{Errorf(KindToolExecution, "exit status 1"), -32000, -32000},
+		{&jsonrpc.Error{Code: -7, Message: "theirs"}, -7, -7},
+	} {
+		if got := WireError(c.err, V20251125); got.Code != c.code {
+			t.Errorf("%v: code %d, want %d", c.err, got.Code, c.code)
+		}
+		if got := SessionlessError(c.err); got.Code != c.bare {
+			t.Errorf("%v without a session: code %d, want %d", c.err, got.Code, c.bare)
+		}
+	}
+}
