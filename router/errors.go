@@ -74,7 +74,7 @@ func status(err error, h http.Header) int {
 	switch k {
 	case mcp.KindUpstreamStarting:
 		h["Retry-After"] = []string{retryAfter}
-	case mcp.KindUpstreamUnavailable, mcp.KindUpstreamTimeout, mcp.KindShuttingDown, mcp.KindNotFound:
+	case mcp.KindUpstreamUnavailable, mcp.KindUpstreamProtocol, mcp.KindUpstreamTimeout, mcp.KindShuttingDown, mcp.KindNotFound:
 	default:
 		return 0
 	}

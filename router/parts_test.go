@@ -1,0 +1,234 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/weir-mcp/weir/mcp"
+)
+
+func TestNameOf(t *testing.T) {
+	for path, want := range map[string]string{
+		"/mcps/files/mcp": "files", "/mcp/files/mcp": "files", "/mcps/files/mcp/": "files", "/mcps/a%20b/mcp": "a b", "/mcps/a%2Fb/mcp": "a/b", "/mcps/mcp/mcp": "mcp",
+		"/mcps/files": "", "/mcps//mcp": "", "/mcps/files/mcp/x": "", "/mcps/a/b/mcp": "", "/x/files/mcp": "", "/mcp": "", "/mcps/files/task": "",
+	} {
+		u, err := url.Parse("http://weir" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := nameOf(u); got != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v", path, got, ok)
+		}
+	}
+}
+
+func TestBindingsAreBounded(t *testing.T) {
+	b := newBindings(5, 3)
+	key := func(principal string, n int) bindingKey { return bindingKey{"u", principal, fmt.Sprint(n)} }
+	for n := range 3 {
+		b.add(key("alice", n))
+	}
+	if !b.owns(key("alice", 0)) || b.owns(key("bob", 0)) || b.owns(bindingKey{"v", "alice", "0"}) {
+		t.Error("a session belongs to its principal and its upstream")
+	}
+	b.add(key("alice", 3)) // the first was used just now, so the second goes
+	for n, want := range []bool{true, false, true, true} {
+		if b.owns(key("alice", n)) != want {
+			t.Errorf("alice's %d: %v", n, !want)
+		}
+	}
+	for n := range 3 {
+		b.add(key("bob", n)) // the third makes six in all: one of those who have most goes
+	}
+	if len(b.byKey) != 5 {
+		t.Errorf("%d sessions", len(b.byKey))
+	}
+	b.add(key("bob", 2))
+	b.remove(key("bob", 2))
+	b.remove(key("bob", 2))
+	if b.owns(key("bob", 2)) {
+		t.Error("it was removed")
+	}
+	for principal := range b.users {
+		for n := range 4 {
+			b.remove(key(principal, n))
+		}
+	}
+	if len(b.users) != 0 || len(b.byKey) != 0 {
+		t.Errorf("something is left: %v %v", b.users, b.byKey)
+	}
+}
+
+// scanWhole is lineScanner by other means: it looks at the whole text.
+func scanWhole(text string) (ids, blank bool) {
+	// Lines end in CRLF, CR or LF.
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	text = strings.ReplaceAll(text, "\r", "\n")
+	for line := range strings.SplitSeq(text, "\n") {
+		ids = ids || strings.HasPrefix(line, "id:")
+	}
+	return ids, strings.HasSuffix(text, "\n\n") || text == "\n"
+}
+
+func FuzzLineScanner(f *testing.F) {
+	for _, s := range []string{"data: a\n\n", "id: 1\r\ndata: x\r\n\r\n", "i", "\rid:\r\r", "x id: 1\n", "data: id:\n\nid:7\n", "\n", "a\r\n\r", ": c\n\n\n"} {
+		f.Add(s, 3)
+		f.Add(s, 1)
+	}
+	f.Fuzz(func(t *testing.T, text string, piece int) {
+		piece = max(1, piece%7)
+		var s lineScanner
+		for rest := text; rest != ""; {
+			n := min(piece, len(rest))
+			s.scan([]byte(rest[:n]))
+			rest = rest[n:]
+		}
+		if ids, blank := scanWhole(text); s.ids != ids || s.blank != blank {
+			t.Errorf("%q: ids %v, blank %v; want %v, %v", text, s.ids, s.blank, ids, blank)
+		}
+	})
+}
+
+// TestBodyIsHeld: a buffer is not used again before its last reader was closed.
+func TestBodyIsHeld(t *testing.T) {
+	b := getBody()
+	b.buf = append(b.buf[:0], bytes.Repeat([]byte("x"), smallBody+1)...)
+	r := b.reader()
+	b.release()
+	if b.refs.Load() != 1 {
+		t.Errorf("%d holders", b.refs.Load())
+	}
+	if n, err := io.CopyN(io.Discard, r, 10); n != 10 || err != nil {
+		t.Error(n, err)
+	}
+	for range 2 {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if b.refs.Load() != 0 {
+		t.Errorf("%d holders after Close", b.refs.Load())
+	}
+	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
+		t.Errorf("read after Close: %v", err)
+	}
+}
+
+func TestMailbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMailbox()
+		params := []byte(`{"uri":"a"}`)
+		m.updated(params)
+		params[8] = 'b' // the sender's buffer is used again
+		m.updated(params)
+		m.updated([]byte(`{"uri":"a"}`)) // waits already
+		for range 2 {
+			m.put("notifications/message", []byte(`{"data":1}`)) // said twice is said twice
+		}
+		var got []string
+		ctx, cancel := context.WithCancel(t.Context())
+		go m.deliver(ctx, func(n notice) { got = append(got, n.method+string(n.params)) })
+		synctest.Wait()
+		want := `[notifications/resources/updated{"uri":"a"} notifications/resources/updated{"uri":"b"} notifications/message{"data":1} notifications/message{"data":1}]`
+		if fmt.Sprint(got) != want {
+			t.Errorf("%v", got)
+		}
+		cancel()
+		synctest.Wait()
+		for n := range maxWaiting + 10 {
+			m.put("x", fmt.Append(nil, n))
+		}
+		left := m.take()
+		if len(left) != maxWaiting || string(left[0].params) != "10" || m.dropped != 10 {
+			t.Errorf("%d wait, from %s on; %d dropped", len(left), left[0].params, m.dropped)
+		}
+	})
+}
+
+func TestFanEndsWhatItStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f fan
+		var running atomic.Int64
+		work := func(ctx context.Context) {
+			running.Add(1)
+			<-ctx.Done()
+			running.Add(-1)
+		}
+		stop := f.run(work)
+		f.run(work)
+		synctest.Wait()
+		stop()
+		stop()
+		synctest.Wait()
+		if running.Load() != 1 || len(f.stops) != 1 {
+			t.Errorf("%d run, %d are known", running.Load(), len(f.stops))
+		}
+		f.close()
+		if running.Load() != 0 {
+			t.Errorf("%d run after close", running.Load())
+		}
+		f.run(work)
+		synctest.Wait()
+		if running.Load() != 0 {
+			t.Error("a closed fan started something")
+		}
+	})
+}
+
+func TestLoneSessionsAreBounded(t *testing.T) {
+	var l loneSessions
+	first := l.of("p0")
+	if l.of("p0") != first {
+		t.Error("two sessions for one principal")
+	}
+	for n := range maxLone {
+		l.of(fmt.Sprint("p", n+1))
+	}
+	select {
+	case <-first.Done():
+	default:
+		t.Error("the oldest is still there")
+	}
+	last := l.of("last")
+	l.close()
+	<-last.Done()
+	<-l.of("late").Done()
+}
+
+func TestWish(t *testing.T) {
+	capabilities := `{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true}}`
+	many := `["u0"` + strings.Repeat(`,"u"`, 3) + `]`
+	tests := []struct{ params, want string }{
+		{`{"notifications":{}}`, `{"notifications":{}}`},
+		{`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`, `{"notifications":{"toolsListChanged":true}}`},
+		{`{"notifications":{"toolsListChanged":false,"future":true}}`, `{"notifications":{}}`},
+		{`{"notifications":{"resourceSubscriptions":["a&b","a&b",""]}}`, `{"notifications":{"resourceSubscriptions":["a&b"]}}`},
+		{`{"notifications":{"toolsListChanged":true,"resourceSubscriptions":` + many + `}}`, `{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["u0","u"]}}`},
+	}
+	for _, tt := range tests {
+		w, err := readWish(json.RawMessage(tt.params), json.RawMessage(capabilities))
+		if err != nil || string(w.granted) != tt.want {
+			t.Errorf("%s: %s, %v", tt.params, w.granted, err)
+		}
+	}
+	var uris []string
+	for n := range maxResources + 1 {
+		uris = append(uris, fmt.Sprintf("%q", fmt.Sprint("u", n)))
+	}
+	for _, params := range []string{`{}`, `{"notifications":true}`, `{"notifications":{"resourceSubscriptions":[` + strings.Join(uris, ",") + `]}}`} {
+		_, err := readWish(json.RawMessage(params), json.RawMessage(capabilities))
+		if k, _ := mcp.KindOf(err); err == nil || k != mcp.KindInvalidParams {
+			t.Errorf("%.60s: %v", params, err)
+		}
+	}
+}
