@@ -1,0 +1,335 @@
+package engineio
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// A client is what a session has in addition on the client's side.
+type client struct {
+	config    ClientConfig
+	base      *url.URL // without transport and sid
+	http      *http.Client
+	transport *http.Transport
+	ctx       context.Context // ends with the session
+	cancel    context.CancelFunc
+
+	post   chan struct{} // capacity 1: the queue has something
+	resign chan struct{} // closed when polling should come to rest, for an upgrade
+	rested chan struct{} // gets one value from each of the two polling loops when it has
+}
+
+// Dial opens a session with the Engine.IO server at rawURL, such as "https://hub.example/engine.io/" (ws and wss are the same
+// as http and https), and returns when the server has answered. accept is called once, before anything else is read. ctx bounds
+// the handshake only. A server's refusal is a *HandshakeError.
+//
+// The session ends by Close, by the server or when nothing is heard from it for pingInterval and pingTimeout together. Dial
+// does not reconnect.
+func Dial(ctx context.Context, rawURL string, config ClientConfig, accept func(*Session) Receiver) (*Session, error) {
+	config = config.withDefaults()
+	base, err := baseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, config.HandshakeTimeout)
+	defer cancel()
+	c := newClient(config, base)
+	switch config.Transports[0] {
+	case Polling:
+		return c.dialPolling(ctx, accept)
+	case WebSocket:
+		return c.dialWebSocket(ctx, accept)
+	default:
+		return nil, fmt.Errorf("engineio: unknown transport %q: use %q or %q", config.Transports[0], Polling, WebSocket)
+	}
+}
+
+func baseURL(rawURL string) (*url.URL, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("engineio: %w", err)
+	}
+	switch u.Scheme {
+	case "ws":
+		u.Scheme = "http"
+	case "wss":
+		u.Scheme = "https"
+	case "http", "https":
+	default:
+		return nil, fmt.Errorf("engineio: %q is no http, https, ws or wss URL", rawURL)
+	}
+	if u.Host == "" {
+		return nil, fmt.Errorf("engineio: %q names no host", rawURL)
+	}
+	query := u.Query()
+	query.Set("EIO", protocolVersion)
+	u.RawQuery = query.Encode()
+	return u, nil
+}
+
+func newClient(config ClientConfig, base *url.URL) *client {
+	transport := &http.Transport{
+		Proxy:               config.Proxy,
+		DialContext:         config.DialContext,
+		TLSClientConfig:     config.TLS.Clone(),
+		MaxIdleConnsPerHost: 2,
+		IdleConnTimeout:     90 * time.Second,
+		TLSHandshakeTimeout: 10 * time.Second,
+		DisableCompression:  true,
+	}
+	c := &client{
+		config: config, base: base, transport: transport,
+		http:   &http.Client{Transport: transport},
+		post:   make(chan struct{}, 1),
+		resign: make(chan struct{}),
+		rested: make(chan struct{}, 2),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// session makes a session of the server's open packet.
+func (c *client) session(data []byte) (*Session, []Transport, error) {
+	var o opening
+	if err := json.Unmarshal(data, &o); err != nil {
+		return nil, nil, fmt.Errorf("engineio: the server's open packet: %w", err)
+	}
+	if o.SID == "" || o.PingInterval <= 0 || o.PingTimeout <= 0 {
+		return nil, nil, errors.New("engineio: the server's open packet lacks sid, pingInterval or pingTimeout")
+	}
+	payload := o.MaxPayload
+	if payload <= 0 {
+		payload = DefaultMaxPayload
+	}
+	s := &Session{
+		id:     o.SID,
+		client: c,
+		done:   make(chan struct{}),
+		env: &environment{
+			interval:    time.Duration(o.PingInterval) * time.Millisecond,
+			timeout:     time.Duration(o.PingTimeout) * time.Millisecond,
+			maxMessage:  c.config.MaxMessage,
+			maxPayload:  payload,
+			maxFrame:    o.MaxPayload,
+			queueBytes:  c.config.MaxQueueBytes,
+			queueFrames: c.config.MaxQueueFrames,
+			logger:      c.config.Logger,
+			tasks:       tasks{idle: make(chan struct{}, 1)},
+			forget:      func(*Session) { c.close() },
+		},
+	}
+	s.pingAt = time.Now().Add(s.env.interval)
+	s.timer = time.AfterFunc(s.env.interval+s.env.timeout, s.missed)
+	return s, o.Upgrades, nil
+}
+
+// close gives back what the client holds.
+func (c *client) close() {
+	c.cancel()
+	c.transport.CloseIdleConnections()
+}
+
+// url is the address of a request.
+func (c *client) url(transport Transport, sid string) *url.URL {
+	u := *c.base
+	query := u.Query()
+	query.Set("transport", string(transport))
+	if sid != "" {
+		query.Set("sid", sid)
+	}
+	u.RawQuery = query.Encode()
+	return &u
+}
+
+// --- heartbeat of a client ---
+
+// heard answers a ping.
+func (s *Session) heard(data []byte) {
+	s.mu.Lock()
+	if s.state != open {
+		s.mu.Unlock()
+		return
+	}
+	s.pingAt = time.Now().Add(s.env.interval)
+	s.timer.Reset(s.env.interval + s.env.timeout)
+	s.enqueueControlLocked(controlFrame(packetPong, string(data)))
+	s.mu.Unlock()
+	s.Flush()
+}
+
+// missed ends a session whose server has not pinged in time.
+func (s *Session) missed() {
+	s.mu.Lock()
+	if s.state != open {
+		s.mu.Unlock()
+		return
+	}
+	now, deadline := time.Now(), s.pingAt.Add(s.env.timeout)
+	switch {
+	case now.Before(deadline):
+		s.timer.Reset(deadline.Sub(now))
+		s.mu.Unlock()
+	case s.delivering.Load(): // Our own receiver keeps us from reading the ping.
+		s.pingAt = now
+		s.timer.Reset(s.env.timeout)
+		s.mu.Unlock()
+	default:
+		s.mu.Unlock()
+		s.end(ReasonPingTimeout, nil, aborted)
+	}
+}
+
+// --- WebSocket ---
+
+// openWS opens a WebSocket for a session, or for a new one where sid is empty.
+func (c *client) openWS(ctx context.Context, sid string) (*wsConn, error) {
+	var below *pauseConn
+	dialer := websocket.Dialer{
+		NetDialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := c.config.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			below = &pauseConn{Conn: conn}
+			return below, nil
+		},
+		Proxy:           c.config.Proxy,
+		TLSClientConfig: c.config.TLS.Clone(),
+		ReadBufferSize:  4096,
+		WriteBufferPool: noBuffers{},
+	}
+	u := c.url(WebSocket, sid)
+	u.Scheme = "ws" + strings.TrimPrefix(u.Scheme, "http")
+	g, response, err := dialer.DialContext(ctx, u.String(), c.config.Header)
+	if err != nil {
+		if response == nil {
+			return nil, fmt.Errorf("engineio: %w", err)
+		}
+		body, _ := io.ReadAll(response.Body) // gorilla has read what there is.
+		return nil, &HandshakeError{Status: response.StatusCode, Header: response.Header, Body: body}
+	}
+	return newWSConn(g, below, true, c.config.MaxMessage), nil
+}
+
+func (c *client) dialWebSocket(ctx context.Context, accept func(*Session) Receiver) (*Session, error) {
+	conn, err := c.openWS(ctx, "")
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	s, err := c.firstPacket(ctx, conn)
+	if err != nil {
+		conn.abort()
+		c.close()
+		return nil, err
+	}
+	s.mu.Lock()
+	s.ws = conn
+	s.mu.Unlock()
+	s.begin(accept)
+	s.env.tasks.Go(func() { s.readLoop(conn) })
+	return s, nil
+}
+
+// firstPacket waits for the open packet.
+func (c *client) firstPacket(ctx context.Context, conn *wsConn) (*Session, error) {
+	stop := context.AfterFunc(ctx, conn.abort)
+	var scratch []byte
+	p, err := conn.next(&scratch)
+	if !stop() {
+		return nil, fmt.Errorf("engineio: the server sent no open packet: %w", ctx.Err())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("engineio: the server sent no open packet: %w", err)
+	}
+	if p.kind != packetOpen {
+		return nil, fmt.Errorf("engineio: the server began with packet %q", p.kind)
+	}
+	s, _, err := c.session(p.data)
+	return s, err
+}
+
+// --- upgrade ---
+
+// upgradeToWebSocket moves a polling session to WebSocket, where the server lets it.
+func (s *Session) upgradeToWebSocket() {
+	c := s.client
+	ctx, cancel := context.WithTimeout(c.ctx, c.config.HandshakeTimeout)
+	defer cancel()
+	conn, err := c.openWS(ctx, s.id)
+	if err != nil {
+		s.env.logger.Debug("engineio: no upgrade", "error", err)
+		return
+	}
+	stop := context.AfterFunc(ctx, conn.abort)
+	if err := conn.probe(); err != nil {
+		stop()
+		conn.abort()
+		s.env.logger.Debug("engineio: no upgrade", "error", err)
+		return
+	}
+	// From here on there is no way back: polling comes to rest first, so that nothing overtakes.
+	close(c.resign)
+	for range 2 {
+		select {
+		case <-c.rested:
+		case <-s.done:
+			conn.abort()
+			c.close()
+			return
+		case <-ctx.Done():
+			conn.abort()
+			s.end(ReasonTransportError, fmt.Errorf("upgrade: %w", ctx.Err()), aborted)
+			c.close()
+			return
+		}
+	}
+	err = conn.writeDirect(controlFrame(packetUpgrade, ""), c.config.HandshakeTimeout)
+	if !stop() || err != nil {
+		conn.abort()
+		s.end(ReasonTransportError, err, aborted)
+		c.close()
+		return
+	}
+	s.mu.Lock()
+	s.ws = conn
+	if s.state == open {
+		s.writeLocked() // unlocks
+	} else {
+		s.mu.Unlock()
+		conn.abort()
+	}
+	s.env.tasks.Go(func() { s.readLoop(conn) })
+}
+
+// probe asks whether messages get through.
+func (w *wsConn) probe() error {
+	if err := w.writeDirect(controlFrame(packetPing, probe), closeTimeout); err != nil {
+		return err
+	}
+	var scratch []byte
+	p, err := w.next(&scratch)
+	if err != nil {
+		return err
+	}
+	if p.kind != packetPong || string(p.data) != probe {
+		return errUpgrade
+	}
+	return nil
+}
+
+// mayUpgrade reports whether both sides want it.
+func (c *client) mayUpgrade(upgrades []Transport) bool {
+	return slices.Contains(c.config.Transports, WebSocket) && slices.Contains(upgrades, WebSocket)
+}

@@ -1,0 +1,94 @@
+package engineio
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// A Reason says in a few words why a session ended. The words are those other implementations use.
+type Reason string
+
+// Why a session ended.
+const (
+	ReasonTransportClose Reason = "transport close"      // the peer closed, or its connection did
+	ReasonTransportError Reason = "transport error"      // the connection broke, or the peer broke the rules of its transport
+	ReasonPingTimeout    Reason = "ping timeout"         // the peer did not answer a ping, or sent none, in time
+	ReasonParseError     Reason = "parse error"          // the peer sent what is no packet
+	ReasonForcedClose    Reason = "forced close"         // Close was called
+	ReasonShutdown       Reason = "server shutting down" // Server.Shutdown was called
+	ReasonSlowConsumer   Reason = "slow consumer"        // the peer took too long to read what was sent to it
+)
+
+// ErrClosed is returned by Send on a session that has ended.
+var ErrClosed = errors.New("engineio: session is closed")
+
+// ErrSlowConsumer is returned by Send when the session's queue is full. The session is closed.
+var ErrSlowConsumer = errors.New("engineio: the peer does not read: its send queue is full")
+
+// ErrTooLarge is returned by Send in a client when a message is larger than the server has said it takes.
+var ErrTooLarge = errors.New("engineio: message is too large for the server")
+
+// ErrServerClosed is returned by Shutdown when it is called twice.
+var ErrServerClosed = errors.New("engineio: server is shut down")
+
+// An errorCode is what a server answers to a request that it refuses.
+type errorCode int
+
+const (
+	codeTransportUnknown errorCode = iota
+	codeSessionUnknown
+	codeBadMethod
+	codeBadRequest
+	codeForbidden
+	codeUnsupportedVersion
+)
+
+func (c errorCode) message() string {
+	return [...]string{
+		"Transport unknown", "Session ID unknown", "Bad handshake method", "Bad request", "Forbidden", "Unsupported protocol version",
+	}[c]
+}
+
+func (c errorCode) status() int {
+	if c == codeForbidden {
+		return http.StatusForbidden
+	}
+	return http.StatusBadRequest
+}
+
+// A Refusal is how Authenticate says no: the HTTP response to the handshake, the same on both transports.
+type Refusal struct {
+	Status int         // 0: 403
+	Header http.Header // added to the response; may be nil
+	Body   []byte      // JSON; nil: {"code":4,"message":"Forbidden"}
+}
+
+// A HandshakeError is a server's refusal, as a client sees it.
+type HandshakeError struct {
+	Status int         // HTTP status
+	Header http.Header // of the response
+	Body   []byte      // of the response, its first 64 KiB over polling and its first 1 KiB over WebSocket
+}
+
+func (e *HandshakeError) Error() string {
+	if len(e.Body) == 0 {
+		return fmt.Sprintf("engineio: the server refused the handshake: %d %s", e.Status, http.StatusText(e.Status))
+	}
+	return fmt.Sprintf("engineio: the server refused the handshake: %d %s", e.Status, e.Body[:min(len(e.Body), 300)])
+}
+
+// A CloseError is why a session ended, as an error.
+type CloseError struct {
+	Reason Reason
+	Err    error // what was seen on the wire; may be nil
+}
+
+func (e *CloseError) Error() string {
+	if e.Err == nil {
+		return "engineio: " + string(e.Reason)
+	}
+	return fmt.Sprintf("engineio: %s: %v", e.Reason, e.Err)
+}
+
+func (e *CloseError) Unwrap() error { return e.Err }

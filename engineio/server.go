@@ -1,0 +1,338 @@
+package engineio
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"github.com/gorilla/websocket"
+)
+
+var (
+	errHeartbeatDirection = errors.New("the client sent a ping: pings are the server's")
+	errSecondOpen         = errors.New("the peer opened a session that is open")
+
+	pingFrame  = controlFrame(packetPing, "")
+	noopFrame  = controlFrame(packetNoop, "")
+	probeFrame = controlFrame(packetPong, probe)
+)
+
+// A Server answers Engine.IO clients. It is an http.Handler for one path, such as /engine.io/ or /socket.io/; it does not look
+// at the path itself.
+//
+// Responses to held GETs take up to PingInterval. The server moves the deadlines of http.Server.ReadTimeout and WriteTimeout
+// out of the way for these; a handler in between that hides http.ResponseController from it (by wrapping the ResponseWriter
+// without an Unwrap method) leaves them in force, and then they must be longer than PingInterval. WebSockets also need
+// http.Hijacker, which HTTP/2 has not.
+type Server struct {
+	config   Config
+	env      *environment
+	upgrader websocket.Upgrader
+
+	mu       sync.Mutex // guards below
+	sessions map[string]*Session
+	shut     bool
+}
+
+// NewServer returns a server. It panics if config.Accept is nil. Shutdown ends it.
+func NewServer(config Config) *Server {
+	if config.Accept == nil {
+		panic("engineio: Config.Accept is nil: it is what takes the messages of a session")
+	}
+	config = config.withDefaults()
+	s := &Server{config: config, sessions: map[string]*Session{}}
+	s.env = &environment{
+		interval:    config.PingInterval,
+		timeout:     config.PingTimeout,
+		maxMessage:  config.MaxPayload,
+		maxPayload:  config.MaxPayload,
+		queueBytes:  config.MaxQueueBytes,
+		queueFrames: config.MaxQueueFrames,
+		logger:      config.Logger,
+		tasks:       tasks{idle: make(chan struct{}, 1)},
+		forget:      s.forget,
+	}
+	s.upgrader = websocket.Upgrader{
+		HandshakeTimeout: config.UpgradeTimeout,
+		ReadBufferSize:   readBuffer,
+		WriteBufferPool:  noBuffers{},
+		CheckOrigin:      func(*http.Request) bool { return true }, // The server has, for both transports.
+		Error: func(w http.ResponseWriter, _ *http.Request, _ int, _ error) {
+			refuse(w, codeBadRequest)
+		},
+	}
+	return s
+}
+
+// Len is the number of sessions.
+func (s *Server) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
+}
+
+// Shutdown refuses new sessions, closes all there are with ReasonShutdown and waits until everything that belongs to them has
+// ended, or until ctx does: then connections are cut, and the error is that of ctx. Receivers have been told when it returns
+// nil.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	if s.shut {
+		s.mu.Unlock()
+		return ErrServerClosed
+	}
+	s.shut = true
+	all := make([]*Session, 0, len(s.sessions))
+	for _, session := range s.sessions {
+		all = append(all, session)
+	}
+	s.mu.Unlock()
+	for _, session := range all {
+		session.end(ReasonShutdown, nil, graceful)
+	}
+	if s.env.tasks.wait(ctx.Done()) {
+		return nil
+	}
+	for _, session := range all {
+		session.cut()
+	}
+	return ctx.Err()
+}
+
+// cut closes the session's connection, if it has one.
+func (s *Session) cut() {
+	s.mu.Lock()
+	w := s.ws
+	s.mu.Unlock()
+	if w != nil {
+		w.abort()
+	}
+}
+
+// ServeHTTP answers handshakes, polls, POSTs and WebSocket upgrades.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	s.config.CORS.answer(w, r)
+	if r.Method == http.MethodOptions {
+		s.config.CORS.preflight(w, r)
+		return
+	}
+	query := r.URL.Query()
+	wantsWS := websocket.IsWebSocketUpgrade(r)
+	transport := Transport(query.Get("transport"))
+	if transport != Polling && transport != WebSocket {
+		refuse(w, codeTransportUnknown)
+		return
+	}
+	if !s.originAllowed(r) {
+		refuse(w, codeForbidden)
+		return
+	}
+	if (transport == WebSocket) != wantsWS {
+		refuse(w, codeBadRequest)
+		return
+	}
+	sid := query.Get("sid")
+	switch {
+	case sid == "":
+		s.handshake(w, r, query, transport)
+	case wantsWS:
+		s.serveUpgrade(w, r, sid)
+	default:
+		s.servePolling(w, r, sid)
+	}
+}
+
+func (s *Server) originAllowed(r *http.Request) bool {
+	if r.Header.Get("Origin") == "" {
+		return true
+	}
+	if s.config.CheckOrigin != nil {
+		return s.config.CheckOrigin(r)
+	}
+	return originAllowed(s.config.CORS, r)
+}
+
+// handshake opens a session.
+func (s *Server) handshake(w http.ResponseWriter, r *http.Request, query url.Values, transport Transport) {
+	if r.Method != http.MethodGet {
+		refuse(w, codeBadMethod)
+		return
+	}
+	if query.Get("EIO") != protocolVersion {
+		refuse(w, codeUnsupportedVersion)
+		return
+	}
+	var value any
+	if s.config.Authenticate != nil {
+		var refusal *Refusal
+		if value, refusal = s.config.Authenticate(r); refusal != nil {
+			refusal.write(w)
+			return
+		}
+	}
+	session := s.newSession(r, query, value)
+	if session == nil {
+		writeJSON(w, http.StatusServiceUnavailable, []byte(`{"code":3,"message":"Too many sessions"}`))
+		return
+	}
+	defer s.env.tasks.finish()
+	if transport == WebSocket {
+		s.openWebSocket(w, r, session)
+		return
+	}
+	opening := session.opening(!s.config.NoUpgrade)
+	session.begin(s.config.Accept)
+	writePayload(w, append([]byte{packetOpen}, opening...))
+}
+
+func (s *Server) newSession(r *http.Request, query url.Values, value any) *Session {
+	session := &Session{
+		env:       s.env,
+		id:        newID(),
+		handshake: newHandshake(r, query, value),
+		done:      make(chan struct{}),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shut || len(s.sessions) >= s.config.MaxSessions {
+		return nil
+	}
+	s.sessions[session.id] = session
+	s.env.tasks.running.Add(1) // Until the handshake is through: Shutdown waits for it.
+	session.mu.Lock()
+	session.startHeartbeat()
+	session.mu.Unlock()
+	return session
+}
+
+// begin gives the session its receiver, which learns of an end that has come meanwhile.
+func (s *Session) begin(accept func(*Session) Receiver) {
+	receiver := accept(s)
+	s.mu.Lock()
+	s.receiver = receiver
+	over, reason, err := s.state != open, s.reason, s.err
+	s.mu.Unlock()
+	if over {
+		s.env.tasks.Go(func() { receiver.Closed(reason, err) })
+	}
+}
+
+func newHandshake(r *http.Request, query url.Values, value any) *Handshake {
+	header := make(http.Header, len(r.Header))
+	for name, values := range r.Header {
+		switch name {
+		case "Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions":
+		default:
+			header[name] = values
+		}
+	}
+	return &Handshake{URL: r.URL, Query: query, Header: header, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS, Value: value}
+}
+
+// newID returns 120 random bits: the id is all that a request needs to speak for the session.
+func newID() string {
+	var random [15]byte
+	_, _ = rand.Read(random[:]) // Never fails: the program would have ended.
+	return base64.RawURLEncoding.EncodeToString(random[:])
+}
+
+func (s *Server) session(id string) *Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[id]
+}
+
+func (s *Server) forget(session *Session) {
+	s.mu.Lock()
+	delete(s.sessions, session.id)
+	s.mu.Unlock()
+}
+
+// opening is the data of the open packet: exactly these five members.
+func (s *Session) opening(upgrade bool) []byte {
+	upgrades := []Transport{}
+	if upgrade {
+		upgrades = append(upgrades, WebSocket)
+	}
+	data, err := json.Marshal(opening{
+		SID: s.id, Upgrades: upgrades,
+		PingInterval: s.env.interval.Milliseconds(), PingTimeout: s.env.timeout.Milliseconds(), MaxPayload: s.env.maxMessage,
+	})
+	if err != nil {
+		panic("engineio: " + err.Error()) // Strings and integers always encode.
+	}
+	return data
+}
+
+type opening struct {
+	SID          string      `json:"sid"`
+	Upgrades     []Transport `json:"upgrades"`
+	PingInterval int64       `json:"pingInterval"` // milliseconds
+	PingTimeout  int64       `json:"pingTimeout"`  // milliseconds
+	MaxPayload   int         `json:"maxPayload"`
+}
+
+// openWebSocket begins a session on a WebSocket. The connection's reader is a goroutine of its own: the HTTP server's goroutine
+// ends, and its buffers with it.
+func (s *Server) openWebSocket(w http.ResponseWriter, r *http.Request, session *Session) {
+	g, hijacked, err := s.accept(w, r)
+	if err != nil {
+		session.end(ReasonTransportError, err, aborted)
+		s.config.Logger.Debug("engineio: WebSocket handshake failed", "remote", r.RemoteAddr, "error", err)
+		return
+	}
+	conn := newWSConn(g, hijacked, false, s.config.MaxPayload)
+	session.mu.Lock()
+	session.ws = conn
+	session.mu.Unlock()
+	_ = session.Send(controlFrame(packetOpen, string(session.opening(false))))
+	session.begin(s.config.Accept)
+	s.env.tasks.Go(func() { session.readLoop(conn) })
+}
+
+func (s *Server) accept(w http.ResponseWriter, r *http.Request) (*websocket.Conn, *pauseConn, error) {
+	h := &hijacker{ResponseWriter: w}
+	g, err := s.upgrader.Upgrade(h, r, s.upgradeHeader(w))
+	return g, h.conn, err
+}
+
+// upgradeHeader carries what a wrapping handler has set, and the CORS headers, over to the response of an upgrade, which
+// gorilla writes by itself.
+func (s *Server) upgradeHeader(w http.ResponseWriter) http.Header {
+	header := w.Header().Clone()
+	header.Del("Cache-Control")
+	return header
+}
+
+// --- responses ---
+
+func refuse(w http.ResponseWriter, code errorCode) {
+	body, err := json.Marshal(struct {
+		Code    errorCode `json:"code"`
+		Message string    `json:"message"`
+	}{code, code.message()})
+	if err != nil {
+		panic("engineio: " + err.Error())
+	}
+	writeJSON(w, code.status(), body)
+}
+
+func (f *Refusal) write(w http.ResponseWriter) {
+	for name, values := range f.Header {
+		w.Header()[http.CanonicalHeaderKey(name)] = values
+	}
+	body, status := f.Body, f.Status
+	if status == 0 {
+		status = http.StatusForbidden
+	}
+	if body == nil {
+		body = []byte(`{"code":4,"message":"Forbidden"}`)
+	}
+	writeJSON(w, status, body)
+}

@@ -1,0 +1,13 @@
+//go:build !unix
+
+package engineio
+
+import (
+	"net"
+	"syscall"
+)
+
+// rawConn returns nil: here every write is done by a goroutine that may block.
+func rawConn(net.Conn) syscall.RawConn { return nil }
+
+func tryWrite(syscall.RawConn, []byte) (int, error) { return 0, syscall.EINVAL }

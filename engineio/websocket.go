@@ -1,0 +1,383 @@
+package engineio
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+const (
+	readBuffer   = 1024      // of each connection; most of what an idle one costs
+	writeChunk   = 64 << 10  // frames are put together into writes of about this size
+	aloneAt      = 16 << 10  // frames of this size are written without a copy
+	keptScratch  = 128 << 10 // buffers that grew larger are not kept
+	inlineRounds = 4         // how often a sender writes for others before a goroutine takes over
+)
+
+// A wsConn is a WebSocket connection. gorilla/websocket shakes hands and reads; frames are written here, many at a time, with
+// the session's writing flag as the lock.
+type wsConn struct {
+	gorilla *websocket.Conn
+	conn    net.Conn        // what frames are written to
+	raw     syscall.RawConn // nil where a write cannot be tried without blocking (TLS)
+	masked  bool            // the client's side
+	read    *pauseConn      // what bytes come from
+	rest    []byte          // what a tried write left over; belongs to the writer
+	once    sync.Once
+}
+
+// A pauseConn tells when its reader is about to ask the network for more.
+type pauseConn struct {
+	net.Conn
+	pause func() // set before the session's reader starts
+}
+
+func (c *pauseConn) Read(p []byte) (int, error) {
+	if c.pause != nil {
+		c.pause()
+	}
+	return c.Conn.Read(p)
+}
+
+// newWSConn takes over a connection after its handshake. below is what its bytes come from; TLS may lie between.
+func newWSConn(g *websocket.Conn, below *pauseConn, masked bool, limit int) *wsConn {
+	w := &wsConn{gorilla: g, conn: g.NetConn(), masked: masked, read: below}
+	if w.conn == net.Conn(below) {
+		w.conn = below.Conn
+		w.raw = rawConn(below.Conn)
+	}
+	g.SetReadLimit(int64(limit))
+	// Control frames must not cut into a frame that is half written, so they go through the queue, and closing is ours.
+	g.SetCloseHandler(func(int, string) error { return nil })
+	g.SetPingHandler(func(string) error { return nil })
+	return w
+}
+
+func (w *wsConn) setWriteLimit(d time.Duration) { _ = w.conn.SetWriteDeadline(time.Now().Add(d)) }
+
+func (w *wsConn) setReadLimit(d time.Duration) { _ = w.conn.SetReadDeadline(time.Now().Add(d)) }
+
+func (w *wsConn) clearReadLimit() { _ = w.conn.SetReadDeadline(time.Time{}) }
+
+// abort closes the connection. Readers and writers return.
+func (w *wsConn) abort() { w.once.Do(func() { _ = w.conn.Close() }) }
+
+// closeFrame is a close frame with status 1000.
+var closeFrame = Frame{wire: []byte{finBit | opClose, 2, 0x03, 0xE8}, head: 2, opcode: opClose}
+
+// writeDirect writes one frame before the session has a writer, blocking for at most a bounded time.
+func (w *wsConn) writeDirect(f Frame, limit time.Duration) error {
+	w.setWriteLimit(limit)
+	data := f.wire
+	if w.masked {
+		data = appendMasked(nil, f)
+	}
+	_, err := w.conn.Write(data)
+	_ = w.conn.SetWriteDeadline(time.Time{})
+	return err
+}
+
+// --- reading ---
+
+var readScratch = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
+
+// next reads one message into scratch.
+func (w *wsConn) next(scratch *[]byte) (p packet, err error) {
+	kind, r, err := w.gorilla.NextReader()
+	if err != nil {
+		return packet{}, err
+	}
+	buf := (*scratch)[:0]
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		*scratch = buf
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return packet{}, err
+		}
+	}
+	if kind == websocket.BinaryMessage {
+		return packet{kind: packetMessage, binary: true, data: buf}, nil
+	}
+	return parsePacket(buf)
+}
+
+// readLoop reads until the connection or the session ends, and then sees to it that both do.
+func (s *Session) readLoop(w *wsConn) {
+	defer s.partWS(w)
+	w.read.pause = s.pause
+	// Some proxies and clients ping on the WebSocket's own level.
+	w.gorilla.SetPingHandler(func(data string) error {
+		wire, head := newWire(opPong, len(data))
+		return s.Send(Frame{wire: append(wire, data...), head: head, opcode: opPong})
+	})
+	for {
+		// The buffer is held only while there is something to put into it.
+		scratch := readScratch.Get().(*[]byte)
+		p, err := w.next(scratch)
+		if err == nil {
+			s.receiving.Lock()
+			more := s.receive(p)
+			s.receiving.Unlock()
+			if !more {
+				err = ErrClosed
+			}
+		}
+		if cap(*scratch) <= keptScratch {
+			readScratch.Put(scratch)
+		}
+		if err != nil {
+			s.readFailed(err)
+			return
+		}
+	}
+}
+
+func (s *Session) pause() {
+	s.delivering.Store(true)
+	s.receiver.Pause()
+	s.delivering.Store(false)
+}
+
+func (s *Session) readFailed(err error) {
+	var closed *websocket.CloseError
+	switch {
+	case errors.Is(err, ErrClosed):
+	case errors.Is(err, errPacket):
+		s.end(ReasonParseError, err, graceful)
+	case errors.As(err, &closed), errors.Is(err, io.EOF):
+		s.end(ReasonTransportClose, err, byPeer)
+	default:
+		s.end(ReasonTransportError, err, graceful)
+	}
+}
+
+// partWS reads on for a moment, until the peer has seen our close frame and left, and closes the connection. A connection
+// that is closed with data unread would be reset, and the peer might lose what was sent to it.
+func (s *Session) partWS(w *wsConn) {
+	w.setReadLimit(closeTimeout)
+	w.read.pause = nil
+	_, _ = io.CopyN(io.Discard, w.conn, 1<<20)
+	w.abort()
+	s.mu.Lock()
+	s.state = ended
+	s.mu.Unlock()
+	s.env.forget(s)
+}
+
+// --- writing ---
+
+var writeScratch = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
+
+// writeLocked writes what is queued, in this goroutine as long as the network takes it at once, else in one of its own. It
+// unlocks s.mu.
+func (s *Session) writeLocked() {
+	if s.writing {
+		s.mu.Unlock()
+		return
+	}
+	s.writing = true
+	if s.ws.raw == nil {
+		s.mu.Unlock()
+		s.env.tasks.Go(func() { s.writeLoop(nil) })
+		return
+	}
+	scratch := writeScratch.Get().(*[]byte)
+	for round := 0; ; round++ {
+		batch := s.takeLocked()
+		if len(batch) == 0 {
+			s.stopWritingLocked() // unlocks
+			break
+		}
+		s.mu.Unlock()
+		if round == inlineRounds {
+			s.env.tasks.Go(func() { s.writeLoop(batch) })
+			break
+		}
+		rest, left, err := s.ws.try(batch, scratch)
+		if err != nil {
+			s.writeFailed(err)
+			break
+		}
+		if len(rest) > 0 || len(left) > 0 {
+			s.ws.rest = append([]byte(nil), rest...)
+			done := batch[:len(batch)-len(left)]
+			s.written(done, nil)
+			s.env.tasks.Go(func() { s.writeLoop(left) })
+			break
+		}
+		s.written(batch, batch)
+		s.mu.Lock()
+	}
+	if cap(*scratch) <= keptScratch {
+		writeScratch.Put(scratch)
+	}
+}
+
+// takeLocked takes the whole queue.
+func (s *Session) takeLocked() []item {
+	if len(s.queue) == 0 {
+		return nil
+	}
+	batch := s.queue
+	s.queue = nil
+	return batch
+}
+
+// written counts items as gone; slice is a list that is no longer needed.
+func (s *Session) written(items, slice []item) {
+	size := 0
+	for i := range items {
+		size += items[i].size()
+	}
+	clear(slice)
+	s.mu.Lock()
+	s.frames -= len(items)
+	s.bytes -= size
+	if s.frames < 0 { // The queue was dropped meanwhile.
+		s.frames, s.bytes = 0, 0
+	}
+	if s.queue == nil && cap(slice) <= 4 {
+		s.queue = slice[:0]
+	}
+	s.mu.Unlock()
+}
+
+// stopWritingLocked gives the writer's role back, after the close frame if the session has ended. It unlocks s.mu.
+func (s *Session) stopWritingLocked() {
+	if s.state == open {
+		s.writing = false
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock() // Nobody else will ever write.
+	s.env.tasks.Go(func() {
+		if err := s.ws.writeDirect(closeFrame, closeTimeout); err != nil {
+			s.ws.abort()
+			return
+		}
+		// The server may not wait for the client to hang up: clients wait for the server (RFC 6455 §7.1.1).
+		s.ws.setReadLimit(closeTimeout)
+		if half, ok := s.ws.conn.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+	})
+}
+
+func (s *Session) writeFailed(err error) {
+	s.end(ReasonTransportError, err, aborted)
+	s.ws.abort()
+}
+
+// writeLoop writes until the queue is empty. It owns s.writing.
+func (s *Session) writeLoop(batch []item) {
+	scratch := writeScratch.Get().(*[]byte)
+	defer func() {
+		if cap(*scratch) <= keptScratch {
+			writeScratch.Put(scratch)
+		}
+	}()
+	if rest := s.ws.rest; len(rest) > 0 {
+		s.ws.rest = nil
+		if _, err := s.ws.conn.Write(rest); err != nil {
+			s.writeFailed(err)
+			return
+		}
+	}
+	for {
+		for whole := batch; len(batch) > 0; {
+			data, n := s.ws.chunk(batch, scratch)
+			if _, err := s.ws.conn.Write(data); err != nil {
+				s.writeFailed(err)
+				return
+			}
+			if len(batch) == n {
+				s.written(batch, whole)
+				break
+			}
+			s.written(batch[:n], nil)
+			batch = batch[n:]
+		}
+		s.mu.Lock()
+		batch = s.takeLocked()
+		if len(batch) == 0 {
+			s.stopWritingLocked() // unlocks
+			return
+		}
+		s.mu.Unlock()
+	}
+}
+
+// chunk puts items from the front of a batch together for one write.
+func (w *wsConn) chunk(items []item, scratch *[]byte) (data []byte, n int) {
+	if first := items[0]; !w.masked && (len(items) == 1 || first.size() >= aloneAt) {
+		return first.wire, 1
+	}
+	buf := (*scratch)[:0]
+	for ; n < len(items); n++ {
+		f := items[n].Frame
+		if n > 0 && (len(buf)+f.size() > writeChunk || !w.masked && f.size() >= aloneAt) {
+			break
+		}
+		if w.masked {
+			buf = appendMasked(buf, f)
+		} else {
+			buf = append(buf, f.wire...)
+		}
+	}
+	*scratch = buf
+	return buf, n
+}
+
+// try writes a batch as far as the network takes it without blocking. rest is what is left of the last chunk, left the items
+// that were not reached.
+func (w *wsConn) try(batch []item, scratch *[]byte) (rest []byte, left []item, err error) {
+	for len(batch) > 0 {
+		data, n := w.chunk(batch, scratch)
+		batch = batch[n:]
+		sent, err := tryWrite(w.raw, data)
+		if err != nil {
+			return nil, nil, err
+		}
+		if sent < len(data) {
+			return data[sent:], batch, nil
+		}
+	}
+	return nil, nil, nil
+}
+
+// --- accepting ---
+
+// hijacker gives gorilla a connection that tells when it is read from.
+type hijacker struct {
+	http.ResponseWriter
+	conn *pauseConn
+}
+
+func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	h.conn = &pauseConn{Conn: conn}
+	return h.conn, rw, nil
+}
+
+// noBuffers is a pool gorilla would take write buffers from. It never does: frames are written here.
+type noBuffers struct{}
+
+func (noBuffers) Get() any { return nil }
+func (noBuffers) Put(any)  {}

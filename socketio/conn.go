@@ -1,0 +1,240 @@
+package socketio
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/engineio"
+)
+
+// A host is whose connection it is: a Server's or a Client's.
+type host interface {
+	// connect handles a CONNECT packet. data is only valid during the call.
+	connect(c *conn, nsp []byte, data []byte)
+	// refused handles a CONNECT_ERROR packet.
+	refused(c *conn, nsp []byte, data []byte)
+	// closed is told when the connection has ended, after its sockets.
+	closed(c *conn, reason Reason, err error)
+}
+
+// A conn is one Engine.IO session with the sockets that share it. It is the session's Receiver.
+type conn struct {
+	host    host
+	limits  *limits
+	session *engineio.Session
+
+	// Of the reader only:
+	pending *assembly // a binary packet whose attachments are still to come
+	stirred []*Socket // sockets that have got work since the last pause
+
+	mu      sync.Mutex // guards below
+	sockets []*Socket  // few: a slice is smaller and faster than a map
+	left    []string   // namespaces that were left: packets may still be on their way to them
+	timer   *time.Timer
+	over    bool
+	err     error // why it is over
+}
+
+// limits bound what one connection may make us hold, and wait for the goroutines that it makes us start.
+type limits struct {
+	attachments     int
+	attachmentBytes int
+	pending         int
+	pendingBytes    int
+	concurrent      int
+	acks            int
+	logger          *slog.Logger
+	tasks           sync.WaitGroup
+}
+
+type assembly struct {
+	packet packet
+	parts  [][]byte
+	bytes  int
+}
+
+// Message takes one Engine.IO message.
+func (c *conn) Message(data []byte, binary bool) {
+	if err := c.take(data, binary); err != nil {
+		c.limits.logger.Debug("socketio: closing a connection", "error", err)
+		c.session.CloseWith(engineio.ReasonParseError)
+	}
+}
+
+func (c *conn) take(data []byte, binary bool) error {
+	if binary {
+		return c.takeAttachment(data)
+	}
+	if c.pending != nil {
+		return fmt.Errorf("%w: text where an attachment should be", errPacket)
+	}
+	p, err := parsePacket(data)
+	if err != nil {
+		return err
+	}
+	switch p.kind {
+	case packetConnect:
+		c.host.connect(c, p.nsp, p.data)
+		return nil
+	case packetConnectError:
+		c.host.refused(c, p.nsp, p.data)
+		return nil
+	case packetDisconnect:
+		if s := c.socket(p.nsp); s != nil {
+			s.peerLeft()
+		}
+		return nil
+	}
+	if p.attachments > c.limits.attachments {
+		return fmt.Errorf("%w: %d attachments", errPacket, p.attachments)
+	}
+	if p.attachments > 0 {
+		// The header must wait, and data is the session's.
+		p, err = parsePacket(bytes.Clone(data))
+		c.pending = &assembly{packet: p}
+		return err
+	}
+	return c.dispatch(p, nil, len(data))
+}
+
+func (c *conn) takeAttachment(data []byte) error {
+	a := c.pending
+	if a == nil {
+		return fmt.Errorf("%w: an attachment of nothing", errPacket)
+	}
+	if a.bytes += len(data); a.bytes > c.limits.attachmentBytes {
+		return fmt.Errorf("%w: attachments of more than %d bytes", errPacket, c.limits.attachmentBytes)
+	}
+	a.parts = append(a.parts, bytes.Clone(data))
+	if len(a.parts) < a.packet.attachments {
+		return nil
+	}
+	c.pending = nil
+	return c.dispatch(a.packet, a.parts, a.bytes+len(a.packet.data))
+}
+
+// dispatch hands an EVENT or an ACK to its socket.
+func (c *conn) dispatch(p packet, attachments [][]byte, size int) error {
+	s := c.socket(p.nsp)
+	if s == nil {
+		if c.hasLeft(p.nsp) {
+			return nil
+		}
+		return fmt.Errorf("%w: for the namespace %q, which the peer has not joined", errPacket, p.nsp)
+	}
+	// One copy for everything that is kept of the message.
+	kept := make([]byte, 0, len(p.id)+len(p.data))
+	kept = append(append(kept, p.id...), p.data...)
+	id, data := kept[:len(p.id):len(p.id)], kept[len(p.id):]
+	if p.kind == packetAck {
+		return s.takeAck(id, data, attachments)
+	}
+	if p.id == nil {
+		id = nil
+	}
+	return s.takeEvent(id, data, attachments, size)
+}
+
+// Pause starts the work that has come in.
+func (c *conn) Pause() {
+	for i, s := range c.stirred {
+		s.start()
+		c.stirred[i] = nil
+	}
+	if cap(c.stirred) > 4 {
+		c.stirred = nil
+	}
+	c.stirred = c.stirred[:0]
+}
+
+// Closed ends all sockets of the connection.
+func (c *conn) Closed(reason Reason, err error) {
+	c.mu.Lock()
+	c.over, c.err = true, err
+	sockets := c.sockets
+	c.sockets = nil
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.mu.Unlock()
+	for _, s := range sockets {
+		s.disconnected(reason)
+	}
+	c.host.closed(c, reason, err)
+}
+
+func (c *conn) cause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// socket returns the socket of a namespace, or nil.
+func (c *conn) socket(nsp []byte) *Socket {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.sockets {
+		if s.nsp == string(nsp) {
+			return s
+		}
+	}
+	return nil
+}
+
+// add puts a socket in, unless the connection is over or has one for the namespace.
+func (c *conn) add(s *Socket) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return false
+	}
+	for _, other := range c.sockets {
+		if other.nsp == s.nsp {
+			return false
+		}
+	}
+	c.sockets = append(c.sockets, s)
+	return true
+}
+
+// remove takes a socket out and remembers that its namespace was there.
+func (c *conn) remove(s *Socket) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, other := range c.sockets {
+		if other == s {
+			c.sockets = append(c.sockets[:i:i], c.sockets[i+1:]...)
+			break
+		}
+	}
+	for _, nsp := range c.left {
+		if nsp == s.nsp {
+			return
+		}
+	}
+	c.left = append(c.left, s.nsp) // As many as there are namespaces, at most.
+}
+
+func (c *conn) hasLeft(nsp []byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range c.left {
+		if name == string(nsp) {
+			return true
+		}
+	}
+	return false
+}
+
+// joined stops the clock that runs until the first namespace is joined.
+func (c *conn) joined() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+}

@@ -1,0 +1,117 @@
+package socketio
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// A Handler is called for an event. It may block; see Namespace.On and OnConcurrent for what that holds up. The event may be
+// kept, and its ack sent later by any goroutine.
+type Handler func(*Event)
+
+// An Event is one event that a peer has emitted.
+type Event struct {
+	Name string
+	Payload
+
+	socket *Socket
+	id     []byte // of the ack the peer waits for; nil: none
+	acked  atomic.Bool
+}
+
+// Socket is where the event came from.
+func (e *Event) Socket() *Socket { return e.socket }
+
+// WantsAck reports whether the peer waits for an ack.
+func (e *Event) WantsAck() bool { return e.id != nil }
+
+// Ack answers the event. It returns ErrNoAckWanted where the peer waits for none or has its answer already.
+func (e *Event) Ack(args ...json.RawMessage) error { return e.AckPayload(Payload{Args: args}) }
+
+// AckPayload is Ack with attachments.
+func (e *Event) AckPayload(p Payload) error {
+	if e.id == nil || !e.acked.CompareAndSwap(false, true) {
+		return ErrNoAckWanted
+	}
+	return e.socket.send(encodeAck(e.socket.nsp, e.id, p))
+}
+
+// Decode reads the n-th argument into v as encoding/json does.
+func (e *Event) Decode(n int, v any) error {
+	arg := e.Arg(n)
+	if arg == nil {
+		return fmt.Errorf("socketio: event %q has no argument %d", e.Name, n)
+	}
+	if err := json.Unmarshal(arg, v); err != nil {
+		return fmt.Errorf("socketio: argument %d of event %q: %w", n, e.Name, err)
+	}
+	return nil
+}
+
+// handlers are what a namespace, or a client, does with events. Registering copies the table, so that looking up takes no lock.
+type handlers struct {
+	table atomic.Pointer[table]
+}
+
+type table struct {
+	byName map[string]*entry
+	other  *entry
+}
+
+type entry struct {
+	name       string
+	handle     Handler
+	concurrent bool
+}
+
+func (h *handlers) set(name string, e *entry) {
+	for {
+		old := h.table.Load()
+		next := &table{byName: map[string]*entry{}}
+		if old != nil {
+			next.other = old.other
+			for name, e := range old.byName {
+				next.byName[name] = e
+			}
+		}
+		if name == "" {
+			next.other = e
+		} else {
+			next.byName[name] = e
+		}
+		if h.table.CompareAndSwap(old, next) {
+			return
+		}
+	}
+}
+
+// find returns the name of an event and who handles it; nil: nobody. raw is the name as JSON.
+func (h *handlers) find(raw []byte) (string, *entry, error) {
+	t := h.table.Load()
+	if t == nil {
+		t = &table{}
+	}
+	if len(raw) >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
+		if e := t.byName[string(raw[1:len(raw)-1])]; e != nil {
+			return e.name, e, nil
+		}
+	}
+	name := string(raw)
+	if raw[0] == '"' {
+		var err error
+		if name, err = rawjson.String(raw); err != nil {
+			return "", nil, fmt.Errorf("%w: %w", errPacket, err)
+		}
+	}
+	if reserved(name) {
+		return "", nil, fmt.Errorf("%w: the event name %q is reserved", errPacket, name)
+	}
+	if e := t.byName[name]; e != nil {
+		return name, e, nil
+	}
+	return name, t.other, nil
+}

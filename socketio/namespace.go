@@ -1,0 +1,331 @@
+package socketio
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+)
+
+// A Namespace is a set of sockets with handlers of their own. Its methods may be called by any goroutine; Use, OnConnect and
+// OnDisconnect are called before the server serves.
+type Namespace struct {
+	name     string
+	handlers handlers
+
+	middleware   []func(context.Context, *Socket) error
+	onConnect    []func(*Socket)
+	onDisconnect []func(*Socket, Reason)
+
+	mu      sync.RWMutex // guards below and the rooms of each socket
+	sockets map[string]*Socket
+	members map[*Socket]struct{} // the same, for broadcasts
+	rooms   map[string]map[*Socket]struct{}
+}
+
+func newNamespace(name string) *Namespace {
+	return &Namespace{
+		name:    name,
+		sockets: map[string]*Socket{},
+		members: map[*Socket]struct{}{},
+		rooms:   map[string]map[*Socket]struct{}{},
+	}
+}
+
+// Name is the namespace's name, such as "/".
+func (n *Namespace) Name() string { return n.name }
+
+// Use adds a function that decides about each socket before it is connected, in the order they were added. An error refuses it:
+// a *ConnectError says what the client is told, any other error is told as "Connection refused by server". ctx ends when the
+// connection does.
+func (n *Namespace) Use(decide func(ctx context.Context, s *Socket) error) {
+	n.middleware = append(n.middleware, decide)
+}
+
+// OnConnect adds a function that is called for each socket once it is connected, before its first event.
+func (n *Namespace) OnConnect(f func(*Socket)) { n.onConnect = append(n.onConnect, f) }
+
+// OnDisconnect adds a function that is called for each socket that was connected, after its last event has been handled. It has
+// left its rooms by then.
+func (n *Namespace) OnDisconnect(f func(*Socket, Reason)) {
+	n.onDisconnect = append(n.onDisconnect, f)
+}
+
+// On sets the handler of an event. Handlers of one socket run one after the other, in the order of its events: one that blocks
+// holds up the next, but not the acks that it may be waiting for.
+func (n *Namespace) On(event string, h Handler) {
+	n.handlers.set(event, &entry{name: event, handle: h})
+}
+
+// OnConcurrent sets the handler of an event that is started in turn but not waited for: up to Config.MaxConcurrent of them run
+// for one socket.
+func (n *Namespace) OnConcurrent(event string, h Handler) {
+	n.handlers.set(event, &entry{name: event, handle: h, concurrent: true})
+}
+
+// OnOther sets the handler of events that have none. Without it they are dropped.
+func (n *Namespace) OnOther(h Handler) { n.handlers.set("", &entry{handle: h}) }
+
+// admit asks the middleware and connects the socket. It runs as the socket's first job.
+func (n *Namespace) admit(s *Socket) {
+	for _, decide := range n.middleware {
+		if err := decide(s.Context(), s); err != nil {
+			s.conn.limits.logger.Debug("socketio: connection refused", "namespace", n.name, "error", err)
+			_ = s.conn.session.Send(encodeControl(packetConnectError, n.name, refusal(err)))
+			s.leaveNamespace(ReasonServerDisconnect)
+			return
+		}
+	}
+	n.mu.Lock()
+	s.mu.Lock()
+	gone := s.status != connecting
+	if !gone {
+		s.status = connected
+		n.sockets[s.id] = s
+		n.members[s] = struct{}{}
+	}
+	s.mu.Unlock()
+	n.mu.Unlock()
+	if gone {
+		return
+	}
+	s.conn.joined()
+	_ = s.conn.session.Send(encodeControl(packetConnect, n.name, []byte(`{"sid":"`+s.id+`"}`)))
+	for _, f := range n.onConnect {
+		f(s)
+	}
+}
+
+func (n *Namespace) left(s *Socket, reason Reason) {
+	for _, f := range n.onDisconnect {
+		f(s, reason)
+	}
+}
+
+// drop takes a socket out of the namespace and its rooms.
+func (n *Namespace) drop(s *Socket) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.sockets[s.id] == s {
+		delete(n.sockets, s.id)
+	}
+	delete(n.members, s)
+	for _, room := range s.rooms {
+		n.leaveLocked(s, room)
+	}
+	s.rooms = nil
+}
+
+// Len is the number of sockets.
+func (n *Namespace) Len() int {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return len(n.sockets)
+}
+
+// Socket returns the socket with an id, or nil.
+func (n *Namespace) Socket(id string) *Socket {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.sockets[id]
+}
+
+// Sockets returns all sockets, in no order.
+func (n *Namespace) Sockets() []*Socket {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return keys(n.members)
+}
+
+// RoomMembers returns the sockets in a room, in no order.
+func (n *Namespace) RoomMembers(room string) []*Socket {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return keys(n.rooms[room])
+}
+
+func keys(set map[*Socket]struct{}) []*Socket {
+	list := make([]*Socket, 0, len(set))
+	for s := range set {
+		list = append(list, s)
+	}
+	return list
+}
+
+// Join puts the socket into a room of its namespace. A socket is in no room by itself: nobody can listen in on one by joining
+// a room with its id. Joining a room twice, or after the socket was disconnected, does nothing. In a client, Join does nothing.
+func (s *Socket) Join(room string) {
+	n := s.space
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, here := n.members[s]; !here || slices.Contains(s.rooms, room) {
+		return
+	}
+	s.rooms = append(s.rooms, room)
+	members := n.rooms[room]
+	if members == nil {
+		members = map[*Socket]struct{}{}
+		n.rooms[room] = members
+	}
+	members[s] = struct{}{}
+}
+
+// Leave takes the socket out of a room.
+func (s *Socket) Leave(room string) {
+	n := s.space
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := slices.Index(s.rooms, room)
+	if i < 0 {
+		return
+	}
+	s.rooms = slices.Delete(s.rooms, i, i+1)
+	n.leaveLocked(s, room)
+}
+
+func (n *Namespace) leaveLocked(s *Socket, room string) {
+	members := n.rooms[room]
+	delete(members, s)
+	if len(members) == 0 {
+		delete(n.rooms, room)
+	}
+}
+
+// Rooms are the rooms that the socket is in.
+func (s *Socket) Rooms() []string {
+	n := s.space
+	if n == nil {
+		return nil
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return slices.Clone(s.rooms)
+}
+
+// --- broadcast ---
+
+// A Broadcast is a choice of sockets to send an event to. It is made by Namespace.To, Namespace.Except and Socket.To, and
+// may be used many times.
+type Broadcast struct {
+	space  *Namespace
+	rooms  []string // none: all sockets
+	except []string
+	not    *Socket
+}
+
+// To chooses the sockets in any of the rooms; without rooms, all sockets of the namespace.
+func (n *Namespace) To(rooms ...string) Broadcast { return Broadcast{space: n, rooms: rooms} }
+
+// Emit sends an event to all sockets of the namespace.
+func (n *Namespace) Emit(event string, args ...json.RawMessage) error {
+	return n.To().Emit(event, args...)
+}
+
+// To chooses the sockets in any of the rooms, or without rooms all of the namespace, but not s itself. In a client it chooses
+// nobody.
+func (s *Socket) To(rooms ...string) Broadcast {
+	return Broadcast{space: s.space, rooms: rooms, not: s}
+}
+
+// To adds rooms to the choice.
+func (b Broadcast) To(rooms ...string) Broadcast {
+	b.rooms = slices.Concat(b.rooms, rooms)
+	return b
+}
+
+// Except takes the sockets in rooms out of the choice.
+func (b Broadcast) Except(rooms ...string) Broadcast {
+	b.except = slices.Concat(b.except, rooms)
+	return b
+}
+
+// Emit sends an event to the chosen sockets. It is encoded once, and does not block: who cannot take it is closed as a slow
+// consumer. The error is about the event, never about a socket.
+func (b Broadcast) Emit(event string, args ...json.RawMessage) error {
+	return b.EmitPayload(event, Payload{Args: args})
+}
+
+var targets = sync.Pool{New: func() any { return new([]*Socket) }}
+
+// EmitPayload is Emit with attachments.
+func (b Broadcast) EmitPayload(event string, p Payload) error {
+	if err := checkName(event); err != nil {
+		return err
+	}
+	if b.space == nil {
+		return nil
+	}
+	list := targets.Get().(*[]*Socket)
+	defer func() {
+		clear(*list)
+		*list = (*list)[:0]
+		targets.Put(list)
+	}()
+	*list = b.choose(*list)
+	if len(*list) == 0 {
+		return nil
+	}
+	frames := encodeEvent(b.space.name, nil, event, p)
+	for _, s := range *list {
+		_ = s.conn.session.Send(frames...) // Who has left gets nothing, and who is slow is told by being closed.
+	}
+	return nil
+}
+
+// Sockets returns the chosen sockets, in no order.
+func (b Broadcast) Sockets() []*Socket {
+	if b.space == nil {
+		return nil
+	}
+	return b.choose(nil)
+}
+
+func (b Broadcast) choose(list []*Socket) []*Socket {
+	n := b.space
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	switch len(b.rooms) {
+	case 0:
+		list = b.add(list, n.members, nil)
+	case 1:
+		list = b.add(list, n.rooms[b.rooms[0]], nil)
+	default:
+		seen := map[*Socket]struct{}{}
+		for _, room := range b.rooms {
+			list = b.add(list, n.rooms[room], seen)
+		}
+	}
+	return list
+}
+
+// add appends the members of one room that are wanted. seen holds those of rooms before it; nil: there are none.
+func (b Broadcast) add(list []*Socket, members, seen map[*Socket]struct{}) []*Socket {
+	for s := range members {
+		if s == b.not || b.isExcepted(s) {
+			continue
+		}
+		if seen != nil {
+			if _, twice := seen[s]; twice {
+				continue
+			}
+			seen[s] = struct{}{}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func (b Broadcast) isExcepted(s *Socket) bool {
+	for _, room := range b.except {
+		if _, in := b.space.rooms[room][s]; in {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,280 @@
+package socketio
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// The packet types, as they stand on the wire.
+const (
+	packetConnect      = '0'
+	packetDisconnect   = '1'
+	packetEvent        = '2'
+	packetAck          = '3'
+	packetConnectError = '4'
+	packetBinaryEvent  = '5'
+	packetBinaryAck    = '6'
+)
+
+const (
+	mainNamespace = "/"
+
+	maxIDDigits   = 20 // ack ids are opaque, but not endless
+	maxNamespace  = 512
+	maxAttachment = 1 << 20 // as a number in a header; the real bound is Config.MaxAttachments
+)
+
+var errPacket = errors.New("not a Socket.IO packet")
+
+// A packet is the text part of a packet. Its slices are those of what it was parsed from.
+type packet struct {
+	kind        byte // packetEvent and packetAck also for the binary kinds
+	attachments int
+	nsp         []byte // "/" where the packet names none
+	id          []byte // digits; nil: no ack id
+	data        []byte // JSON; nil: none
+}
+
+// parsePacket splits a packet and checks the form of its JSON.
+func parsePacket(text []byte) (p packet, err error) {
+	if len(text) == 0 {
+		return p, fmt.Errorf("%w: empty", errPacket)
+	}
+	kind, rest := text[0], text[1:]
+	switch kind {
+	case packetConnect, packetDisconnect, packetEvent, packetAck, packetConnectError:
+		p.kind = kind
+	case packetBinaryEvent, packetBinaryAck:
+		p.kind = kind - packetBinaryEvent + packetEvent
+		digits := countDigits(rest)
+		if digits == 0 || digits == len(rest) || rest[digits] != '-' {
+			return p, fmt.Errorf("%w: no number of attachments", errPacket)
+		}
+		if p.attachments, err = strconv.Atoi(string(rest[:digits])); err != nil || p.attachments > maxAttachment {
+			return p, fmt.Errorf("%w: too many attachments", errPacket)
+		}
+		rest = rest[digits+1:]
+	default:
+		return p, fmt.Errorf("%w: unknown type %q", errPacket, kind)
+	}
+	p.nsp, rest, err = cutNamespace(rest)
+	if err != nil {
+		return p, err
+	}
+	if digits := countDigits(rest); digits > 0 {
+		// A bare number may also be the data of a packet without an id, but no packet has data of that kind.
+		if digits > maxIDDigits {
+			return p, fmt.Errorf("%w: ack id of %d digits", errPacket, digits)
+		}
+		p.id, rest = rest[:digits], rest[digits:]
+	}
+	if len(rest) > 0 {
+		p.data = rest
+	}
+	return p, p.check()
+}
+
+// check holds the data against what its kind may have.
+func (p packet) check() error {
+	switch p.kind {
+	case packetEvent:
+		return nil // splitEvent looks at it, in one go with reading it.
+	case packetAck:
+		if p.id == nil {
+			return fmt.Errorf("%w: ack without an id", errPacket)
+		}
+		return nil
+	case packetDisconnect:
+		return nil // Some servers send a payload. Nobody reads it.
+	case packetConnectError:
+		if p.data == nil {
+			return nil
+		}
+	case packetConnect:
+		if p.data == nil {
+			return nil
+		}
+		if !rawjson.IsObject(p.data) {
+			return fmt.Errorf("%w: CONNECT with data that is no object", errPacket)
+		}
+	}
+	if err := rawjson.Valid(p.data); err != nil {
+		return fmt.Errorf("%w: %w", errPacket, err)
+	}
+	return nil
+}
+
+func countDigits(b []byte) int {
+	n := 0
+	for n < len(b) && b[n] >= '0' && b[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+var mainNSP = []byte(mainNamespace)
+
+// cutNamespace takes "/name," off. The comma may be missing where nothing follows, as some clients have it.
+func cutNamespace(b []byte) (nsp, rest []byte, err error) {
+	if len(b) == 0 || b[0] != '/' {
+		return mainNSP, b, nil
+	}
+	end := 0
+	for end < len(b) && b[end] != ',' {
+		end++
+	}
+	nsp = b[:end]
+	if len(nsp) > maxNamespace {
+		return nil, nil, fmt.Errorf("%w: namespace of %d bytes", errPacket, len(nsp))
+	}
+	if end == len(b) {
+		return nsp, nil, nil
+	}
+	return nsp, b[end+1:], nil
+}
+
+// splitEvent checks the data of an EVENT and returns its name, raw, and its arguments.
+func splitEvent(data []byte) (name []byte, args []json.RawMessage, err error) {
+	all, err := splitArray(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(all) == 0 {
+		return nil, nil, fmt.Errorf("%w: event without a name", errPacket)
+	}
+	if first := all[0][0]; first != '"' && first != '-' && (first < '0' || first > '9') {
+		return nil, nil, fmt.Errorf("%w: event name is no string", errPacket)
+	}
+	return all[0], all[1:], nil
+}
+
+// splitArray returns the elements of an array, all of them checked. No data is an empty array: some peers send an empty ack so.
+func splitArray(data []byte) ([]json.RawMessage, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	if data[0] != '[' {
+		return nil, fmt.Errorf("%w: payload is no array", errPacket)
+	}
+	i := rawjson.SkipSpace(data, 1)
+	if i < len(data) && data[i] == ']' {
+		return nil, endOf(data, i+1)
+	}
+	elements := make([]json.RawMessage, 0, 4)
+	for {
+		start := rawjson.SkipSpace(data, i)
+		end, err := rawjson.Skip(data, start)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errPacket, err)
+		}
+		elements = append(elements, data[start:end:end])
+		if i = rawjson.SkipSpace(data, end); i == len(data) {
+			return nil, fmt.Errorf("%w: payload is not closed", errPacket)
+		}
+		switch data[i] {
+		case ',':
+			i++
+		case ']':
+			return elements, endOf(data, i+1)
+		default:
+			return nil, fmt.Errorf("%w: payload is no array", errPacket)
+		}
+	}
+}
+
+func endOf(data []byte, i int) error {
+	if rawjson.SkipSpace(data, i) != len(data) {
+		return fmt.Errorf("%w: text after the payload", errPacket)
+	}
+	return nil
+}
+
+// reserved are names of events that every implementation keeps for itself.
+func reserved(name string) bool {
+	switch name {
+	case "connect", "connect_error", "disconnect", "disconnecting", "newListener", "removeListener":
+		return true
+	}
+	return false
+}
+
+// --- encoding ---
+
+// appendHead writes a packet up to its data. kind is one of the kinds without attachments.
+func appendHead(dst []byte, kind byte, attachments int, nsp string, id []byte) []byte {
+	if attachments > 0 {
+		kind += packetBinaryEvent - packetEvent
+		dst = append(strconv.AppendInt(append(dst, kind), int64(attachments), 10), '-')
+	} else {
+		dst = append(dst, kind)
+	}
+	if nsp != mainNamespace {
+		dst = append(append(dst, nsp...), ',') // Also where nothing follows: some clients need the comma.
+	}
+	return append(dst, id...)
+}
+
+var (
+	comma   = []byte{','}
+	bracket = []byte{']'}
+	null    = json.RawMessage("null")
+)
+
+// encodeEvent makes the frames of an event. One without arguments gets a null: some clients take the name of a bare event for
+// its argument.
+func encodeEvent(nsp string, id []byte, event string, p Payload) []engineio.Frame {
+	var room [256]byte
+	head := appendHead(room[:0], packetEvent, len(p.Attachments), nsp, id)
+	head = rawjson.AppendString(append(head, '['), event)
+	args := p.Args
+	if len(args) == 0 {
+		args = []json.RawMessage{null}
+	}
+	var space [16][]byte
+	parts := append(space[:0], head)
+	for _, arg := range args {
+		parts = append(parts, comma, orNull(arg))
+	}
+	return withAttachments(engineio.Text(append(parts, bracket)...), p.Attachments)
+}
+
+// encodeAck makes the frames of an ack. One without arguments has an empty array: some clients drop the id of an ack without.
+func encodeAck(nsp string, id []byte, p Payload) []engineio.Frame {
+	var room [256]byte
+	head := append(appendHead(room[:0], packetAck, len(p.Attachments), nsp, id), '[')
+	var space [16][]byte
+	parts := append(space[:0], head)
+	for i, arg := range p.Args {
+		if i > 0 {
+			parts = append(parts, comma)
+		}
+		parts = append(parts, orNull(arg))
+	}
+	return withAttachments(engineio.Text(append(parts, bracket)...), p.Attachments)
+}
+
+// encodeControl makes the frame of a packet that is neither.
+func encodeControl(kind byte, nsp string, data []byte) engineio.Frame {
+	return engineio.Text(appendHead(nil, kind, 0, nsp, nil), data)
+}
+
+func orNull(arg json.RawMessage) []byte {
+	if len(arg) == 0 {
+		return null
+	}
+	return arg
+}
+
+func withAttachments(head engineio.Frame, attachments [][]byte) []engineio.Frame {
+	frames := make([]engineio.Frame, 1, 1+len(attachments))
+	frames[0] = head
+	for _, data := range attachments {
+		frames = append(frames, engineio.Binary(data))
+	}
+	return frames
+}

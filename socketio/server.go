@@ -1,0 +1,187 @@
+package socketio
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/engineio"
+)
+
+// Defaults of Config.
+const (
+	DefaultConnectTimeout = 45 * time.Second
+	DefaultMaxAttachments = 64
+	DefaultMaxPending     = 1024
+	DefaultMaxConcurrent  = 64
+	DefaultMaxAcks        = 4096
+
+	defaultAttachmentBytes = 16 << 20
+	defaultPendingBytes    = 4 << 20
+)
+
+// Config is how a Server behaves. Its zero value is ready for use.
+type Config struct {
+	// Engine configures the layer below: heartbeat, payloads, queues, origins, CORS and Authenticate. Its Accept is not used.
+	Engine engineio.Config
+
+	ConnectTimeout time.Duration // for a connection to join its first namespace; 0: 45 s
+	MaxAttachments int           // of one packet; 0: 64. Together they have at most 16 MiB.
+	MaxPending     int           // events of one socket that wait for their handler before its connection is no longer read; 0: 1024
+	MaxConcurrent  int           // handlers of OnConcurrent that run for one socket at the same time; 0: 64
+	MaxAcks        int           // emits of one socket that wait for an ack; 0: 4096
+
+	Logger *slog.Logger // nil: that of Engine, or none
+}
+
+// A Server answers Socket.IO clients. It is an http.Handler for one path, by convention /socket.io/; what engineio.Server says
+// about HTTP servers holds for it. Namespaces and their handlers are set up before it serves.
+type Server struct {
+	engine  *engineio.Server
+	limits  *limits
+	timeout time.Duration
+
+	mu     sync.RWMutex // guards below
+	spaces map[string]*Namespace
+}
+
+// NewServer returns a server with the namespace "/". Shutdown ends it.
+func NewServer(config Config) *Server {
+	if config.Logger == nil {
+		config.Logger = config.Engine.Logger
+	}
+	s := &Server{
+		limits:  newLimits(config.MaxAttachments, config.MaxPending, config.MaxConcurrent, config.MaxAcks, config.Logger),
+		timeout: config.ConnectTimeout,
+		spaces:  map[string]*Namespace{},
+	}
+	if s.timeout <= 0 {
+		s.timeout = DefaultConnectTimeout
+	}
+	engine := config.Engine
+	engine.Logger = s.limits.logger
+	engine.Accept = s.accept
+	s.engine = engineio.NewServer(engine)
+	s.Of(mainNamespace)
+	return s
+}
+
+func newLimits(attachments, pending, concurrent, acks int, logger *slog.Logger) *limits {
+	or := func(n, otherwise int) int {
+		if n > 0 {
+			return n
+		}
+		return otherwise
+	}
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &limits{
+		attachments:     or(attachments, DefaultMaxAttachments),
+		attachmentBytes: defaultAttachmentBytes,
+		pending:         or(pending, DefaultMaxPending),
+		pendingBytes:    defaultPendingBytes,
+		concurrent:      or(concurrent, DefaultMaxConcurrent),
+		acks:            or(acks, DefaultMaxAcks),
+		logger:          logger,
+	}
+}
+
+// ServeHTTP answers the requests of Engine.IO.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.engine.ServeHTTP(w, r) }
+
+// Connections is the number of connections, whatever namespaces they have joined.
+func (s *Server) Connections() int { return s.engine.Len() }
+
+// Of returns the namespace of a name such as "/chat", and makes it if there is none.
+func (s *Server) Of(name string) *Namespace {
+	if name == "" || name[0] != '/' {
+		name = "/" + name
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.spaces[name]
+	if n == nil {
+		n = newNamespace(name)
+		s.spaces[name] = n
+	}
+	return n
+}
+
+// Shutdown disconnects everybody, refuses who comes anew and waits until all handlers have returned, or until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if err := s.engine.Shutdown(ctx); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	go func() {
+		s.limits.tasks.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Server) accept(session *engineio.Session) engineio.Receiver {
+	c := &conn{host: s, limits: s.limits, session: session}
+	c.timer = time.AfterFunc(s.timeout, func() { session.CloseWith(ReasonConnectTimeout) })
+	return c
+}
+
+// connect lets a peer into a namespace, or not.
+func (s *Server) connect(c *conn, nsp, data []byte) {
+	s.mu.RLock()
+	n := s.spaces[string(nsp)]
+	s.mu.RUnlock()
+	if n == nil {
+		_ = c.session.Send(encodeControl(packetConnectError, string(nsp), []byte(`{"message":"Invalid namespace"}`)))
+		return
+	}
+	socket := newSocket(c, n.name, &n.handlers)
+	socket.space, socket.leave = n, func(reason Reason) { n.left(socket, reason) }
+	socket.id = newID()
+	socket.auth = json.RawMessage(`{}`)
+	if data != nil {
+		socket.auth = bytes.Clone(data)
+	}
+	if !c.add(socket) {
+		return // It is there already.
+	}
+	socket.stir(job{do: func() { n.admit(socket) }})
+}
+
+// refused handles a packet that clients have no use for.
+func (s *Server) refused(c *conn, _, _ []byte) { c.session.CloseWith(engineio.ReasonParseError) }
+
+func (s *Server) closed(*conn, Reason, error) {}
+
+// newID returns 120 random bits.
+func newID() string {
+	var random [15]byte
+	_, _ = rand.Read(random[:]) // Never fails: the program would have ended.
+	return base64.RawURLEncoding.EncodeToString(random[:])
+}
+
+// refusal is the data of a CONNECT_ERROR.
+func refusal(err error) []byte {
+	refused := &ConnectError{Message: refusedMessage}
+	if typed := (*ConnectError)(nil); errors.As(err, &typed) {
+		refused = typed
+	}
+	data, err := json.Marshal(refused)
+	if err != nil { // Its Data is no JSON.
+		data, _ = json.Marshal(&ConnectError{Message: refused.Message})
+	}
+	return data
+}
