@@ -69,7 +69,7 @@ func NewMetrics(totals Totals) *Metrics {
 		hits:     prometheus.NewCounter(prometheus.CounterOpts{Namespace: "weir", Name: "cache_hits_total", Help: "Calls answered from the response cache."}),
 		dryRuns:  prometheus.NewCounter(prometheus.CounterOpts{Namespace: "weir", Name: "dry_runs_total", Help: "Calls that were checked and not run."}),
 		breaches: counter("quota_breaches_total", "Calls refused for a quota, by meta-tool and window.", "meta_tool", "window"),
-		refresh:  counter("catalog_refreshes_total", "Changes of the catalog, by upstream.", "upstream"),
+		refresh:  counter("catalog_refreshes_total", "Changes of the catalog, by upstream where it is one.", "upstream"),
 	}
 	m.registry.MustRegister(m.calls, m.errors, m.duration, m.attempts, m.hits, m.dryRuns, m.breaches, m.refresh,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &totalsCollector{totals: totals, upstreams: &m.upstreams})
@@ -78,10 +78,12 @@ func NewMetrics(totals Totals) *Metrics {
 
 // Observe counts an event.
 func (m *Metrics) Observe(e Event) {
-	if e.Name == CatalogLoaded || e.Name == CatalogRefresh {
+	if e.Name == CatalogRefresh {
+		upstream := ""
 		if e.Upstream != "" {
-			m.refresh.WithLabelValues(m.upstreams.bound(e.Upstream)).Inc()
+			upstream = m.upstreams.bound(e.Upstream)
 		}
+		m.refresh.WithLabelValues(upstream).Inc()
 		return
 	}
 	if e.MetaTool == "" {

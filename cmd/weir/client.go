@@ -22,7 +22,9 @@ type client struct {
 	own   bool   // the gateway lives in this process and ends with it
 	// health returns what the gateway says of its upstreams.
 	health func(context.Context) (*health, error)
-	close  func()
+	// stats returns what calls cost.
+	stats func(context.Context) (*gateway.Stats, error)
+	close func()
 }
 
 // A part is one content block of a result.

@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/gateway"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/telemetry"
 	"github.com/weir-mcp/weir/upstream"
 )
 
@@ -32,7 +33,10 @@ type engine struct {
 	manager *upstream.Manager
 	live    *upstream.Live[*gateway.Snapshot]
 	store   artifact.Store
-	state   *gateway.State // quotas and what sessions have seen outlive a reload
+	state   *gateway.State      // quotas and what sessions have seen outlive a reload
+	events  *telemetry.EventLog // nil: none are written
+	metrics *telemetry.Metrics
+	tell    func(telemetry.Event)
 
 	// first is closed when every upstream of the start has been listed or has
 	// failed once; firstEnd stops waiting for that.
@@ -41,13 +45,15 @@ type engine struct {
 }
 
 // newEngine starts the upstreams of a configuration and waits for none of them.
-// The caller closes the engine.
-func newEngine(c *config.Config, a *app, log *slog.Logger) *engine {
+// The caller closes the engine, which closes events; they may be nil.
+func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.EventLog) *engine {
 	e := &engine{app: a, log: log, started: time.Now(), state: gateway.NewState(), first: make(chan struct{})}
+	e.observe(events)
 	e.config.Store(c)
 	e.redact.Store(gateway.NewRedactor(c.Secrets()))
 	e.live = upstream.NewLive(gateway.NewSnapshot(limitsOf(c.SchemaLimits)), upstream.LiveOptions[*gateway.Snapshot]{
 		Prepare: func(s *gateway.Snapshot) { s.Index.Prepare() }, Logger: log,
+		Changed: func(s *gateway.Snapshot) { e.tellCatalog(telemetry.CatalogRefresh, s.Catalog) },
 	})
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, BaseEnv: inherited(a.environ()), ClientInfo: a.identity(), Sink: e.live,
@@ -60,6 +66,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger) *engine {
 	go func() {
 		defer close(e.first)
 		_ = e.manager.Ready(ctx) // required servers are asked for by whoever cannot do without
+		e.tellCatalog(telemetry.CatalogLoaded, e.Snapshot().Catalog)
 	}()
 	return e
 }
@@ -139,6 +146,11 @@ func (e *engine) close(within time.Duration) {
 	}
 	<-e.first
 	e.state.Close()
+	if e.events != nil {
+		if err := e.events.Close(); err != nil {
+			e.log.Warn("closing the log of events", "err", err)
+		}
+	}
 	if err := e.store.Close(); err != nil {
 		e.log.Warn("closing the store of results", "err", err)
 	}
@@ -163,10 +175,11 @@ type frontOptions struct {
 func (e *engine) newFront(c *config.Config, o frontOptions) mcp.Handler {
 	opts := gateway.Options{
 		Upstreams: e, Artifacts: e.store, State: e.state, Logger: e.log,
-		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact,
+		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.app.redact, OnEvent: e.tell,
 		Firewall:      gateway.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate,
 	}
+	controls(c, &opts)
 	if c.Browse.Format == config.BrowseJSON {
 		opts.Format = gateway.FormatJSON
 	}

@@ -40,7 +40,7 @@ const linger = 100 * time.Millisecond
 //	request ─▶ draining? ─▶ guard: Host, Origin, token ─┬─▶ /mcp             streamable.Server ─┐
 //	                                                    ├─▶ /sse, /messages  sse.Server ────────┴─▶ front
 //	                                                    ├─▶ /mcps/NAME/mcp   router.Router ─▶ upstream
-//	                                                    └─▶ /healthz, /
+//	                                                    └─▶ /healthz, /stats, /metrics, /
 //
 // front and guard are made anew when the configuration changes; what has state
 // (servers, router) stays.
@@ -173,6 +173,8 @@ func (f *httpFace) mux(open, closed *guard.Guard, tokens bool) *http.ServeMux {
 	mux.Handle("/messages", closed.Wrap(f.sse))
 	health := closed.Wrap(http.HandlerFunc(f.serveHealth))
 	mux.Handle("/healthz", health)
+	mux.Handle("/metrics", closed.Wrap(f.engine.metrics.Handler()))
+	mux.Handle("/stats", closed.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serveStats(w, r, tokens) })))
 	mux.Handle("/health", health)
 	mux.Handle("/", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePage(w, r, tokens) })))
 	return mux
@@ -190,6 +192,17 @@ func (f *httpFace) serveHealth(w http.ResponseWriter, r *http.Request) {
 		h.Status, code = statusStopping, http.StatusServiceUnavailable
 	}
 	writeJSON(w, code, h)
+}
+
+// serveStats tells what calls cost: everybody's where there is one principal,
+// else the caller's own.
+func (f *httpFace) serveStats(w http.ResponseWriter, r *http.Request, tokens bool) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	writeJSON(w, http.StatusOK, f.engine.usageOf(guard.Principal(r.Context()), tokens))
 }
 
 func writeJSON(w http.ResponseWriter, code int, v any) {

@@ -3,24 +3,31 @@ package main
 import (
 	"io"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/telemetry"
 )
 
-// A logging is weir's log and the level that a reload may change.
+// A logging is weir's log, and its level and the secrets it hides, which a
+// reload may change.
 type logging struct {
 	*slog.Logger
 	level  slog.LevelVar
 	format string
+	redact atomic.Pointer[gateway.Redactor] // nil hides nothing
 }
 
-// newLogger writes a log to w in the form that the configuration asks for.
-func newLogger(w io.Writer, c config.Log) *logging {
-	l := &logging{format: c.Format}
-	l.set(c)
+// newLogger writes a log to w in the form that the configuration asks for,
+// without secrets where it does not ask for them.
+func newLogger(w io.Writer, c *config.Config) *logging {
+	l := &logging{format: c.Log.Format}
+	l.set(c.Log)
+	l.hide(c)
 	opts := &slog.HandlerOptions{Level: &l.level}
-	if c.Format == "json" {
-		l.Logger = slog.New(slog.NewJSONHandler(w, opts))
+	if c.Log.Format == "json" {
+		l.Logger = slog.New(telemetry.RedactLog(slog.NewJSONHandler(w, opts), l.clean))
 		return l
 	}
 	opts.ReplaceAttr = func(groups []string, attr slog.Attr) slog.Attr {
@@ -29,8 +36,25 @@ func newLogger(w io.Writer, c config.Log) *logging {
 		}
 		return attr
 	}
-	l.Logger = slog.New(slog.NewTextHandler(w, opts))
+	l.Logger = slog.New(telemetry.RedactLog(slog.NewTextHandler(w, opts), l.clean))
 	return l
+}
+
+// hide takes over the secrets of a configuration.
+func (l *logging) hide(c *config.Config) {
+	if c.Log.Unredacted {
+		l.redact.Store(nil)
+		return
+	}
+	l.redact.Store(gateway.NewRedactor(c.Secrets()))
+}
+
+// clean removes secrets from a text.
+func (l *logging) clean(text string) string {
+	if r := l.redact.Load(); r != nil {
+		return r.Redact(text)
+	}
+	return text
 }
 
 // set changes the level. The configuration holds no other than slog's names.

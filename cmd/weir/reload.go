@@ -36,7 +36,7 @@ func (a *app) watch(ctx context.Context, c *config.Config, opts config.Options, 
 
 // needRestart are the keys whose values are read once: what they configure is made
 // when weir starts.
-var needRestart = []string{"listen", "schema_limits"}
+var needRestart = []string{"listen", "schema_limits", "events"}
 
 // reload applies what is different in next.
 func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging) {
@@ -55,6 +55,7 @@ func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging)
 		kept = append(kept, "log.format")
 	}
 	logger.set(next.Log)
+	logger.hide(next)
 	e.apply(next)
 	f.apply(c, next)
 	logger.Info("the configuration has changed and is applied",

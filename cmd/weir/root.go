@@ -21,6 +21,7 @@ type app struct {
 	lookupEnv      func(string) (string, bool)
 	environ        func() []string
 	version        string
+	redact         bool // secrets are replaced in results, whatever the configuration says
 	running        bool // flags and arguments are read, the command itself runs
 }
 
@@ -99,7 +100,7 @@ the parts it wants of a result that is too long to read.`,
 		}
 	}
 	in("gateway", a.serveCommand(), a.configCommand())
-	in("shell", a.lsCommand(), a.searchCommand(), a.browseCommand(), a.callCommand(), a.viewCommand())
+	in("shell", a.lsCommand(), a.searchCommand(), a.browseCommand(), a.callCommand(), a.viewCommand(), a.selectCommand(), a.statsCommand())
 	in("other", a.demoCommand(), a.benchCommand(), a.versionCommand())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")

@@ -31,6 +31,8 @@ start meanwhile. A changed configuration is applied while it runs.
   /sse, /messages   the gateway, HTTP+SSE of 2024-11-05
   /mcps/NAME/mcp    one upstream, unchanged
   /healthz          state of everything, JSON
+  /stats            calls and tokens, JSON (see weir stats)
+  /metrics          the same for Prometheus
   /                 a page for people
 
 With --stdio it speaks MCP on standard input and output instead, for clients
@@ -57,6 +59,7 @@ second ends weir at once.`,
 	cmd.Flags().StringVar(&path, "config", "", "configuration (default: weir.yaml, weir.yml or .mcp.json of this folder)")
 	cmd.Flags().StringVar(&listen, "listen", "", "address to listen on, in place of the configuration's; port 0 takes a free one")
 	cmd.Flags().StringVar(&mode, "mode", "", "gateway or proxy, in place of the configuration's")
+	cmd.Flags().BoolVar(&a.redact, "redact", false, "replace secrets in results too, as artifacts.redact does")
 	cmd.Flags().BoolVar(&stdio, "stdio", false, "speak MCP on standard input and output")
 	return cmd
 }
@@ -80,7 +83,7 @@ func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio
 	if err != nil {
 		return err
 	}
-	logger := newLogger(a.stderr.Writer, c.Log)
+	logger := newLogger(a.stderr.Writer, c)
 	var listener *gate
 	if !stdio {
 		// Before upstreams are started: an address in use is known at once.
@@ -91,7 +94,11 @@ func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio
 		listener = &gate{TCPListener: l.(*net.TCPListener)}
 		defer listener.Close()
 	}
-	e := newEngine(c, a, logger.Logger)
+	events, err := a.openEvents(c, logger.Logger)
+	if err != nil {
+		return err
+	}
+	e := newEngine(c, a, logger.Logger, events)
 	var deadline time.Time // for everything to have ended
 	defer func() {
 		within := closeTimeout

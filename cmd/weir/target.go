@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/gateway"
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -118,14 +119,24 @@ func probeGateway(ctx context.Context, mcpURL, token string) *health {
 
 // fetchHealth reads /healthz beside an MCP URL.
 func fetchHealth(ctx context.Context, mcpURL, token string) (*health, error) {
+	h := &health{}
+	if err := fetchBeside(ctx, mcpURL, token, "healthz", h); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// fetchBeside reads a JSON document of the gateway that stands beside its MCP
+// URL.
+func fetchBeside(ctx context.Context, mcpURL, token, name string, into any) error {
 	u, err := url.Parse(mcpURL)
 	if err != nil {
-		return nil, failf(exitUsage, "--url %q is no URL: %w", mcpURL, err)
+		return failf(exitUsage, "--url %q is no URL: %w", mcpURL, err)
 	}
-	u.Path, u.RawQuery, u.Fragment = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/mcp")+"/healthz", "", ""
+	u.Path, u.RawQuery, u.Fragment = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/mcp")+"/"+name, "", ""
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -133,25 +144,24 @@ func fetchHealth(ctx context.Context, mcpURL, token string) (*health, error) {
 	req.Close = true // one request, and no connection kept by anybody
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, failf(exitUnavailable, "cannot reach the gateway at %s: %w", mcpURL, urlCause(err))
+		return failf(exitUnavailable, "cannot reach the gateway at %s: %w", mcpURL, urlCause(err))
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxHealth))
 	if err != nil {
-		return nil, failf(exitUnavailable, "reading %s: %w", u, err)
+		return failf(exitUnavailable, "reading %s: %w", u, err)
 	}
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusServiceUnavailable:
 	case http.StatusUnauthorized:
-		return nil, errToken(mcpURL, token)
+		return errToken(mcpURL, token)
 	default:
-		return nil, failf(exitUnavailable, "%s answered %s: is %s a weir gateway?", u, resp.Status, mcpURL)
+		return failf(exitUnavailable, "%s answered %s: is %s a weir gateway?", u, resp.Status, mcpURL)
 	}
-	h := &health{}
-	if err := json.Unmarshal(data, h); err != nil {
-		return nil, failf(exitUnavailable, "%s answered something else than the health of a weir gateway: %w", u, err)
+	if err := json.Unmarshal(data, into); err != nil {
+		return failf(exitUnavailable, "%s answered something else than a weir gateway does: %w", u, err)
 	}
-	return h, nil
+	return nil
 }
 
 func errToken(mcpURL, token string) error {
@@ -208,7 +218,11 @@ func (a *app) dial(ctx context.Context, mcpURL, token string) (*client, error) {
 		peer:   conn,
 		where:  mcpURL,
 		health: func(ctx context.Context) (*health, error) { return fetchHealth(ctx, mcpURL, token) },
-		close:  func() { _ = conn.Close() },
+		stats: func(ctx context.Context) (*gateway.Stats, error) {
+			s := &gateway.Stats{}
+			return s, fetchBeside(ctx, mcpURL, token, "stats", s)
+		},
+		close: func() { _ = conn.Close() },
 	}, nil
 }
 
@@ -229,8 +243,13 @@ func (a *app) openOwn(ctx context.Context, path string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	logger := newLogger(a.stderr.Writer, ownLog(c.Log))
-	e := newEngine(c, a, logger.Logger)
+	logger := newLogger(a.stderr.Writer, c)
+	logger.set(ownLog(c.Log))
+	events, err := a.openEvents(c, logger.Logger)
+	if err != nil {
+		return nil, err
+	}
+	e := newEngine(c, a, logger.Logger, events)
 	stop := a.spin(fmt.Sprintf("starting %d servers of %s", len(c.Enabled()), path))
 	defer stop()
 	if err := e.settled(ctx); err != nil {
@@ -255,7 +274,11 @@ func (a *app) openOwn(ctx context.Context, path string) (*client, error) {
 		where:  path,
 		own:    true,
 		health: func(context.Context) (*health, error) { return e.health(), nil },
-		close:  closeAll,
+		stats: func(context.Context) (*gateway.Stats, error) {
+			s := e.usageOf("", false)
+			return &s, nil
+		},
+		close: closeAll,
 	}, nil
 }
 

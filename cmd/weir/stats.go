@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/gateway"
+)
+
+func (a *app) statsCommand() *cobra.Command {
+	var (
+		t      target
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "stats",
+		Short: "Show what calls cost, in tokens",
+		Long: `Show what calls cost: the tokens (cl100k_base) that agents read, and those
+that they would have read without the gateway, for each open session and in all.
+With auth.tokens in the configuration it is the caller's own sessions.`,
+		Example: "  weir stats --url http://127.0.0.1:8088/mcp",
+		Args:    positional(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.open(cmd.Context(), t)
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			s, err := c.stats(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(a.stdout, s)
+			}
+			a.printStats(s)
+			return nil
+		},
+	}
+	t.flags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) printStats(s *gateway.Stats) {
+	row := func(session, principal string, u gateway.Usage) []cell {
+		number := func(n int64) cell { return cell{"", strconv.FormatInt(n, 10)} }
+		return []cell{{cyan, session}, {"", principal}, number(u.Calls), number(u.Failed), number(u.Tokens.Read), number(u.Tokens.Raw), {"", saved(u.Tokens)}}
+	}
+	var rows [][]cell
+	for _, one := range s.Sessions {
+		rows = append(rows, row(one.Session, one.Principal, one.Usage))
+	}
+	rows = append(rows, row("total", "", s.Total))
+	printTable(a.stdout, []string{"SESSION", "PRINCIPAL", "CALLS", "FAILED", "READ", "RAW", "SAVED"}, rows)
+	a.note("tokens of %s since %s", s.Encoding, s.Since.Local().Format(time.DateTime))
+	if n := s.Total.Pending; n > 0 {
+		a.note("%d results are still being counted", n)
+	}
+	if n := s.Total.Uncounted; n > 0 {
+		a.note("%d results were too many to be counted", n)
+	}
+}
+
+// saved says how much of what would have been read was not.
+func saved(t gateway.Tokens) string {
+	if t.Raw == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", 100*(1-float64(t.Read)/float64(t.Raw)))
+}
