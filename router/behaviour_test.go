@@ -488,3 +488,35 @@ func TestParamHeaders(t *testing.T) {
 		}
 	})
 }
+
+// TestOtherEra: agents of one era use servers of the other.
+func TestOtherEra(t *testing.T) {
+	modernOnly, legacyOnly := fakemcp.Config{Versions: fakemcp.Versions()[:1]}, fakemcp.Config{Versions: fakemcp.Versions()[1:]}
+	t.Run("legacy agent", func(t *testing.T) {
+		eachWay(t, modernOnly, nil, func(t *testing.T, e *env) {
+			id := e.ready().initialize("2025-06-18")
+			res := e.post(mcpPath, `{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":{"_meta":{"progressToken":"p"},"name":"progress","arguments":{"n":2}}}`, "Mcp-Session-Id", id)
+			if len(res.msgs) != 3 || !strings.Contains(res.msgs[0], `"progressToken":"p"`) || !strings.HasPrefix(res.msgs[2], `{"jsonrpc":"2.0","id":1.5,"result":{"content":[{"type":"text","text":"2 steps"}]`) {
+				t.Errorf("%d %q", res.status, res.msgs)
+			}
+			if res := e.post(mcpPath, `{"jsonrpc":"2.0","id":2,"method":"ping"}`, "Mcp-Session-Id", id); res.body != `{"jsonrpc":"2.0","id":2,"result":{}}` {
+				t.Errorf("ping: %s", res.body)
+			}
+			if res := e.do(e.request(context.Background(), http.MethodDelete, mcpPath, "", "Mcp-Session-Id", id)); res.status != http.StatusNoContent {
+				t.Errorf("DELETE: %d", res.status)
+			}
+		})
+	})
+	t.Run("modern agent", func(t *testing.T) {
+		eachWay(t, legacyOnly, nil, func(t *testing.T, e *env) {
+			res := e.ready().post(mcpPath, modern(`"id":1,"method":"tools/call"`, `"name":"odd"`), modernHeader("tools/call", "odd")...)
+			want := `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete",` + fakemcp.OddResult + `,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"fakemcp","version":"1"}}}}`
+			if res.status != http.StatusOK || res.body != want {
+				t.Errorf("%d %s", res.status, res.body)
+			}
+			if res := e.post(mcpPath, modern(`"id":2,"method":"ping"`, ``), modernHeader("ping", "")...); res.status != http.StatusNotFound || !strings.Contains(res.body, "-32601") {
+				t.Errorf("ping: %d %s", res.status, res.body)
+			}
+		})
+	})
+}

@@ -12,9 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/internal/fakemcp"
-	"github.com/weir-mcp/weir/router"
 )
 
 var update = flag.Bool("update", false, "write the transcripts anew, as the way \"forward\" answers")
@@ -43,9 +41,9 @@ func TestTranscripts(t *testing.T) {
 	for _, way := range ways {
 		for i, path := range paths {
 			t.Run(way.name+path, func(t *testing.T) {
+				e := way.start(t, fakemcp.Config{}, nil).ready()
 				for _, file := range files {
 					t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-						e := way.start(t, fakemcp.Config{}, func(s *config.Server, _ *router.Options) {}).ready()
 						play(t, e, path, file, *update && way.name == "forward" && i == 0)
 					})
 				}
