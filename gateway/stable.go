@@ -67,29 +67,29 @@ func (st *sessionState) arrange(of *catalog.Catalog, cards []catalog.Card, score
 	defer st.mu.Unlock()
 	p := &st.stable
 	p.follow(of)
-	var old, fresh []frozenCard
-	for _, card := range cards {
-		frozen, seen := p.seen[card.ID]
-		now := frozenCard{card, scored}
-		switch {
-		case seen && frozen != nil:
-			old = append(old, *frozen)
+	var old, fresh []*frozenCard
+	for i := range cards {
+		id := cards[i].ID
+		frozen, seen := p.seen[id]
+		if frozen != nil {
+			old = append(old, frozen)
 			continue
-		case seen:
-			old = append(old, now) // hydrated: seen, and shown for the first time
-		default:
-			fresh = append(fresh, now)
-			if len(p.seen) >= maxOffered {
-				continue // no room: it stays new
-			}
 		}
-		p.put(card.ID, &now)
+		now := &frozenCard{cards[i], scored}
+		if seen {
+			old = append(old, now) // hydrated, and shown for the first time
+		} else {
+			fresh = append(fresh, now)
+		}
+		if seen || len(p.seen) < maxOffered { // without room it stays new
+			p.put(id, now)
+		}
 	}
-	byID := func(a, b frozenCard) int { return strings.Compare(a.card.ID, b.card.ID) }
+	byID := func(a, b *frozenCard) int { return strings.Compare(a.card.ID, b.card.ID) }
 	slices.SortFunc(old, byID)
 	slices.SortFunc(fresh, byID)
 	out := shown{make([]catalog.Card, 0, len(cards)+1), make([]bool, 0, len(cards)+1)}
-	add := func(list []frozenCard) {
+	add := func(list []*frozenCard) {
 		for i := range list {
 			out.cards, out.scored = append(out.cards, list[i].card), append(out.scored, list[i].scored)
 		}
