@@ -463,16 +463,15 @@ func (s *Local) remove(it *item, kind error, now time.Time) {
 	heap.Remove(&s.byAge, it.at)
 	s.items--
 	s.dead = append(s.dead, it.content)
+	if !it.single { // of those nobody knows the handle
+		t := &tombstone{space: sp, handle: it.Handle, kind: kind, at: now}
+		t.order = sp.goneOrder.PushBack(t)
+		sp.gone[it.Handle] = s.gone.PushBack(t)
+	}
 	for t := range it.tokens {
 		s.revoke(t, now)
 	}
-	if it.single { // nobody knows its handle
-		s.release(sp)
-		return
-	}
-	t := &tombstone{space: sp, handle: it.Handle, kind: kind, at: now}
-	t.order = sp.goneOrder.PushBack(t)
-	sp.gone[it.Handle] = s.gone.PushBack(t)
+	s.release(sp)
 	for sp.goneOrder.Len() > maxGone {
 		s.forget(sp.gone[sp.goneOrder.Front().Value.(*tombstone).handle])
 	}
