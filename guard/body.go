@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -11,6 +12,14 @@ import (
 // firstRead is what is allocated for a body before any of it is there. A
 // client that announces more has to send it first.
 const firstRead = 256 << 10
+
+// Of a body that is too large, so much more is read and forgotten, for so long:
+// a client that writes all of it before it reads would otherwise find a closed
+// connection in place of the reason.
+const (
+	drainBytes   = 64 << 20
+	drainTimeout = 5 * time.Second
+)
 
 // ReadBody reads a request's whole body into buf, which it grows as needed, and
 // returns the filled slice. A body of more than limit bytes is an error of
@@ -23,6 +32,7 @@ const firstRead = 256 << 10
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) ([]byte, error) {
 	tooLarge := func() ([]byte, error) {
 		w.Header().Set("Connection", "close")
+		drain(w, r)
 		return buf[:0], mcp.Errorf(mcp.KindTooLarge, "the request body is over the bound of %d bytes", limit)
 	}
 	buf = buf[:0]
@@ -30,6 +40,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) (
 		return buf, nil
 	}
 	if r.ContentLength > limit {
+		if r.Header.Get("Expect") != "" {
+			r.Body = http.NoBody // the client waits to be told whether to send it
+		}
 		return tooLarge()
 	}
 	if want := min(r.ContentLength, firstRead); int64(cap(buf)) < want {
@@ -64,4 +77,11 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) (
 			return buf[:0], &mcp.Error{Kind: mcp.KindInvalidRequest, Message: "the request body broke off", Err: err}
 		}
 	}
+}
+
+// drain reads what a client still sends of a body that nobody wants.
+func drain(w http.ResponseWriter, r *http.Request) {
+	// A connection that knows no deadline still has the bound of bytes.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTimeout))
+	_, _ = io.CopyN(io.Discard, r.Body, drainBytes)
 }

@@ -245,6 +245,49 @@ func TestReadBody(t *testing.T) {
 	}
 }
 
+// A client that writes its whole request before it reads anything must learn why it was
+// refused: where the connection closed on unread bytes, it would see a broken pipe.
+func TestReadBodyTooLargeIsAnswered(t *testing.T) {
+	const limit = 1 << 20
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := guard.ReadBody(w, r, limit, nil); err != nil {
+			guard.WriteError(w, http.StatusRequestEntityTooLarge, "", err)
+		}
+	}))
+	defer server.Close()
+	body := strings.Repeat("x", 24<<20)
+	for _, test := range []struct{ name, head, tail string }{
+		{"announced", fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body)), ""},
+		{"chunked", fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", len(body)), "\r\n0\r\n\r\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\n"+test.head+body+test.tail); err != nil {
+				t.Fatalf("writing the request: %v", err)
+			}
+			answer, err := io.ReadAll(conn)
+			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 413 ") {
+				t.Fatalf("read %.100q, %v; want the status 413 and the end of the connection", answer, err)
+			}
+		})
+	}
+}
+
+// Who asks first whether to send is told before it has sent anything.
+func TestReadBodyTooLargeIsNotAskedFor(t *testing.T) {
+	r := httptest.NewRequest("POST", "/", iotest.ErrReader(errors.New("the body was read")))
+	r.ContentLength = 6
+	r.Header.Set("Expect", "100-continue")
+	_, err := guard.ReadBody(httptest.NewRecorder(), r, 5, nil)
+	if k, _ := mcp.KindOf(err); k != mcp.KindTooLarge {
+		t.Errorf("err = %v, want kind %v", err, mcp.KindTooLarge)
+	}
+}
+
 // A server for this machine and one web application, whose callers bear a token.
 func ExampleGuard() {
 	g := guard.New(guard.Options{
