@@ -28,7 +28,7 @@ type Usage struct {
 	Tokens      Tokens `json:"tokens"`      // the sum of the following
 	Definitions Tokens `json:"definitions"` // tools/list; raw: the definitions of all tools
 	Discovery   Tokens `json:"discovery"`   // tool_browse, tool_hydrate and dry runs; raw: nothing
-	Results     Tokens `json:"results"`     // tool_execute; raw: what the servers answered
+	Results     Tokens `json:"results"`     // tool_execute, resource_read, prompt_get; raw: what the servers answered
 	Views       Tokens `json:"views"`       // tool_view; raw: nothing, it is in the results
 
 	Pending   int64 `json:"pending"`   // results that are being counted
@@ -130,7 +130,7 @@ func (g *Gateway) count(c *metaCall, result json.RawMessage, err error, tell fun
 	switch {
 	case c.name == ToolView:
 		p = partViews
-	case c.name == ToolExecute && !c.dryRun:
+	case actsOnUpstream(c.name) && !c.dryRun:
 		p = partResults
 	}
 	tokens, answered, passed := g.opts.Firewall.CountTokens, c.raw, c.passed
