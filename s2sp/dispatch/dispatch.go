@@ -1,0 +1,346 @@
+// Package dispatch keeps the bodies of sync results away from a model. It stands
+// between an agent's model and its tools:
+//
+//	tool ─▶ {"abstract": […], "body": […]} ─▶ OnToolResult ─▶ {"abstract": […], "resource_url": "ddi://TOKEN"} ─▶ model
+//	                                              │ body
+//	                                           [buffer]
+//	                                              │ once
+//	tool ◀─ {"abstract_data": …, "body_data": "[…]"} ◀─ OnToolCall ◀─ {"abstract_data": …, "resource_url": "ddi://TOKEN"} ◀─ model
+//
+// So sync mode of S2SP costs the model no more than async mode, and the body is
+// still at no server: it waits in the agent's own program. Results and calls that
+// are not of this kind pass byte for byte.
+//
+// A Dispatcher belongs to one session of one agent: a handle works nowhere else.
+// The package knows how a tool's result and arguments look, and nothing of
+// connections or sessions.
+package dispatch
+
+import (
+	"bytes"
+	"container/list"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Scheme begins every handle.
+const Scheme = "ddi://"
+
+// ErrHandle: a ddi:// handle that this dispatcher does not have: used, expired,
+// dropped for newer ones, or another session's.
+var ErrHandle = errors.New("unknown ddi:// handle")
+
+// Defaults of Options.
+const (
+	DefaultMaxBytes = 64 << 20
+	DefaultMaxCount = 64
+	DefaultTTL      = 10 * time.Minute
+)
+
+// Options bound the buffer. The zero value takes the defaults.
+type Options struct {
+	MaxBytes int           // bytes of bodies, beyond which the oldest goes; a larger one is not kept
+	MaxCount int           // bodies, beyond which the oldest goes
+	TTL      time.Duration // age at which a body goes, asked for or not
+}
+
+// Dispatcher buffers bodies. It is safe for concurrent use. The owner must Close
+// it when the session ends.
+type Dispatcher struct {
+	opts Options
+
+	mu     sync.Mutex // guards below
+	closed bool
+	bodies map[string]*list.Element // by token
+	byAge  list.List                // of *body, the oldest in front
+	bytes  int
+	timer  *time.Timer // fires when the oldest is due
+}
+
+type body struct {
+	token   string
+	data    []byte
+	expires time.Time
+}
+
+// New returns an empty dispatcher.
+func New(opts Options) *Dispatcher {
+	if opts.MaxBytes <= 0 {
+		opts.MaxBytes = DefaultMaxBytes
+	}
+	if opts.MaxCount <= 0 {
+		opts.MaxCount = DefaultMaxCount
+	}
+	if opts.TTL <= 0 {
+		opts.TTL = DefaultTTL
+	}
+	return &Dispatcher{opts: opts, bodies: map[string]*list.Element{}}
+}
+
+// Close drops all bodies. It may be called more than once.
+func (d *Dispatcher) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	d.byAge.Init()
+	clear(d.bodies)
+	d.bytes = 0
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+// Len is the number of bodies that wait.
+func (d *Dispatcher) Len() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.expire(time.Now())
+	return len(d.bodies)
+}
+
+// OnToolResult takes the bodies out of the result of a tools/call: wherever an
+// object with the arrays abstract and body stands, as structuredContent, as the
+// JSON of a text block, or as either under the single member "result", its body
+// is moved to the buffer and resource_url is set to a handle for it. Equal bodies
+// of one result share a handle. A result without one is returned as it is; the
+// bytes are the caller's either way.
+//
+// A body that is too large to be kept is dropped all the same, and a member
+// warnings says so: it must not reach the model.
+func (d *Dispatcher) OnToolResult(result json.RawMessage) json.RawMessage {
+	if !bytes.Contains(result, []byte("abstract")) || !bytes.Contains(result, []byte("body")) {
+		return result // the common case costs one search
+	}
+	s := &sweep{d: d}
+	out := result
+	if structured := rawjson.Get(result, "structuredContent"); structured != nil {
+		if clean, ok := s.document(structured); ok {
+			out = set(out, "structuredContent", clean)
+		}
+	}
+	content := rawjson.Get(out, "content")
+	if !rawjson.IsArray(content) {
+		return out
+	}
+	changed := false
+	blocks := []byte{'['}
+	if err := rawjson.EachElement(content, func(block []byte) bool {
+		if len(blocks) > 1 {
+			blocks = append(blocks, ',')
+		}
+		if text := rawjson.Get(block, "text"); text != nil && bytes.Contains(text, []byte("abstract")) {
+			if clean, ok := s.text(text); ok {
+				block, changed = set(block, "text", clean), true
+			}
+		}
+		blocks = append(blocks, block...)
+		return true
+	}); err != nil || !changed {
+		return out
+	}
+	return set(out, "content", append(blocks, ']'))
+}
+
+// set replaces a member that was read before, so that the object is valid.
+func set(obj []byte, key string, value []byte) []byte {
+	out, err := rawjson.Set(obj, key, value)
+	if err != nil {
+		return obj
+	}
+	return out
+}
+
+// sweep is one OnToolResult.
+type sweep struct {
+	d     *Dispatcher
+	taken []taken
+}
+
+type taken struct {
+	body   []byte
+	handle string // empty: not kept
+}
+
+// text looks into a JSON string that holds JSON.
+func (s *sweep) text(quoted []byte) ([]byte, bool) {
+	text, err := rawjson.String(quoted)
+	if err != nil || !rawjson.IsObject([]byte(text)) {
+		return nil, false
+	}
+	clean, ok := s.document([]byte(text))
+	if !ok {
+		return nil, false
+	}
+	return rawjson.Quote(string(clean)), true
+}
+
+// document looks at an object, and below "result" where that is all it has.
+func (s *sweep) document(obj []byte) ([]byte, bool) {
+	if !rawjson.IsObject(obj) {
+		return nil, false
+	}
+	var f [3][]byte
+	if rawjson.Fields(obj, []string{"abstract", "body", "result"}, f[:]) != nil {
+		return nil, false
+	}
+	switch {
+	case rawjson.IsArray(f[0]) && rawjson.IsArray(f[1]):
+		return s.split(obj, f[1])
+	case f[2] == nil || f[0] != nil || f[1] != nil:
+		return nil, false
+	case f[2][0] == '"':
+		if clean, ok := s.text(f[2]); ok {
+			return set(obj, "result", clean), true
+		}
+	case f[2][0] == '{':
+		if clean, ok := s.document(f[2]); ok {
+			return set(obj, "result", clean), true
+		}
+	}
+	return nil, false
+}
+
+func (s *sweep) split(obj, body []byte) ([]byte, bool) {
+	if rawjson.Valid(obj) != nil {
+		return nil, false
+	}
+	out, err := rawjson.Delete(obj, "body")
+	if err != nil {
+		return nil, false
+	}
+	for _, t := range s.taken {
+		if bytes.Equal(t.body, body) {
+			return s.mark(out, t), true
+		}
+	}
+	t := taken{body: body, handle: s.d.keep(body)}
+	s.taken = append(s.taken, t)
+	return s.mark(out, t), true
+}
+
+func (s *sweep) mark(obj []byte, t taken) []byte {
+	if t.handle != "" {
+		return set(obj, "resource_url", rawjson.Quote(t.handle))
+	}
+	warning := rawjson.Quote(fmt.Sprintf("the body of %d bytes was dropped: at most %d are kept between calls; ask again with mode async, or for fewer rows", len(t.body), s.d.opts.MaxBytes))
+	warnings := rawjson.Get(obj, "warnings")
+	if !rawjson.IsArray(warnings) {
+		return set(obj, "warnings", append(append([]byte{'['}, warning...), ']'))
+	}
+	end := bytes.LastIndexByte(warnings, ']')
+	out := bytes.TrimSpace(append([]byte(nil), warnings[:end]...))
+	if len(out) > 1 {
+		out = append(out, ',')
+	}
+	return set(obj, "warnings", append(append(out, warning...), ']'))
+}
+
+// keep buffers a copy of a body and returns its handle, or "" if it is too
+// large.
+func (d *Dispatcher) keep(data []byte) string {
+	if len(data) > d.opts.MaxBytes {
+		return ""
+	}
+	var secret [32]byte
+	rand.Read(secret[:]) // never fails: crypto/rand ends the program instead
+	b := &body{token: base64.RawURLEncoding.EncodeToString(secret[:]), data: bytes.Clone(data)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ""
+	}
+	now := time.Now()
+	d.expire(now)
+	for len(d.bodies) >= d.opts.MaxCount || d.bytes+len(data) > d.opts.MaxBytes {
+		d.drop(d.byAge.Front())
+	}
+	b.expires = now.Add(d.opts.TTL)
+	d.bodies[b.token] = d.byAge.PushBack(b)
+	d.bytes += len(data)
+	d.arm(now)
+	return Scheme + b.token
+}
+
+// expire drops what is due. Callers hold mu.
+func (d *Dispatcher) expire(now time.Time) {
+	for e := d.byAge.Front(); e != nil && !e.Value.(*body).expires.After(now); e = d.byAge.Front() {
+		d.drop(e)
+	}
+}
+
+// drop takes a body out. Callers hold mu.
+func (d *Dispatcher) drop(e *list.Element) *body {
+	b := d.byAge.Remove(e).(*body)
+	delete(d.bodies, b.token)
+	d.bytes -= len(b.data)
+	return b
+}
+
+// arm sets the timer to the oldest body's end. Callers hold mu.
+func (d *Dispatcher) arm(now time.Time) {
+	e := d.byAge.Front()
+	if e == nil || d.closed {
+		return
+	}
+	after := e.Value.(*body).expires.Sub(now)
+	if d.timer == nil {
+		d.timer = time.AfterFunc(after, d.tick)
+		return
+	}
+	d.timer.Reset(after)
+}
+
+func (d *Dispatcher) tick() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	d.expire(now)
+	d.arm(now)
+}
+
+// OnToolCall replaces an argument resource_url that is a ddi:// handle by
+// body_data, the JSON text of the body. The handle is used up by that. Arguments
+// without one, http URLs among them, are returned as they are. The error wraps
+// ErrHandle and says what to do.
+func (d *Dispatcher) OnToolCall(arguments json.RawMessage) (json.RawMessage, error) {
+	if !bytes.Contains(arguments, []byte("ddi:")) && !bytes.Contains(arguments, []byte(`\`)) {
+		return arguments, nil
+	}
+	handle := strings.TrimSpace(rawjson.Text(rawjson.Get(arguments, "resource_url")))
+	token, ok := strings.CutPrefix(handle, Scheme)
+	if !ok {
+		return arguments, nil
+	}
+	out, err := rawjson.Delete(arguments, "resource_url")
+	if err != nil {
+		return nil, fmt.Errorf("arguments: %w", err)
+	}
+	data, ok := d.take(token)
+	if !ok {
+		return nil, fmt.Errorf("%w %.60s: a handle works once, in the session whose call made it, for %s; call the resource tool again for a new one", ErrHandle, handle, d.opts.TTL)
+	}
+	out, err = rawjson.Set(out, "body_data", rawjson.Quote(string(data)))
+	if err != nil {
+		return nil, fmt.Errorf("arguments: %w", err)
+	}
+	return out, nil
+}
+
+func (d *Dispatcher) take(token string) ([]byte, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.expire(time.Now())
+	e := d.bodies[token]
+	if e == nil {
+		return nil, false
+	}
+	return d.drop(e).data, true
+}

@@ -1,0 +1,324 @@
+package plane
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/table"
+)
+
+// Media types that the endpoint writes.
+const (
+	TypeJSON   = "application/json"
+	TypeNDJSON = "application/x-ndjson"
+	TypeArrow  = "application/vnd.apache.arrow.stream"
+)
+
+// HandlerOptions change how resources are served. The zero value is ready to use.
+type HandlerOptions struct {
+	// Detect says how an artifact that was not written as a table is read.
+	Detect table.DetectOptions
+	// MaxRequest bounds the bytes of a request; 0 is 10 MB.
+	MaxRequest int64
+	// Stall is how long one write to a reader may take before the connection is
+	// given up, and how long the request may take to come in; 0 is a minute.
+	Stall time.Duration
+	// Logger takes what was served, at debug level; nil discards it. Tokens are
+	// not logged.
+	Logger *slog.Logger
+}
+
+// Handler serves the data plane of a server (s2sp-protocol, Data Plane Endpoint):
+//
+//	POST /s2sp/data/{token}   {"row_ids": [0, 2], "columns": ["description"]}   both optional, empty is all
+//	  200  {"body": [{"_row_id": 0, "description": …}, …], "total_rows": 2, "columns_returned": ["_row_id", "description"]}
+//	  400  the request is no JSON object of this kind; the token is not spent
+//	  404  {"error": "Unknown or expired resource"}: unknown, used, in use or expired
+//	GET  /s2sp/health         {"status": "ok"}
+//
+// Rows come in the table's order, _row_id first. With "Accept:
+// application/x-ndjson" the rows are one object a line, and with
+// "application/vnd.apache.arrow.stream" an Arrow IPC stream.
+//
+// A request claims its token before it reads the table and spends it with the
+// first byte of the body. A reader that went away before that leaves the token
+// as it was. Expiry while the body is written does not cut it off.
+func Handler(tokens artifact.Tokens, opts HandlerOptions) http.Handler {
+	if opts.MaxRequest <= 0 {
+		opts.MaxRequest = 10 << 20
+	}
+	if opts.Stall <= 0 {
+		opts.Stall = time.Minute
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	e := &endpoint{tokens, opts}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+Path+"{token}", e.fetch)
+	mux.HandleFunc("GET /s2sp/health", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, []byte(`{"status":"ok"}`))
+	})
+	return mux
+}
+
+type endpoint struct {
+	tokens artifact.Tokens
+	opts   HandlerOptions
+}
+
+// answer writes a small JSON document. A client that does not take it is gone.
+func answer(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", TypeJSON)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	answer(w, status, append(rawjson.AppendString([]byte(`{"error":`), message), '}'))
+}
+
+// Request is what a fetch asks for. Empty is all.
+type Request struct {
+	RowIDs  []int
+	Columns []string
+}
+
+// ErrRequest: the body of a fetch is not what it has to be.
+var ErrRequest = errors.New("bad request")
+
+// ParseRequest reads the body of a fetch; an empty one asks for everything.
+func ParseRequest(body []byte) (Request, error) {
+	var req Request
+	if body = bytes.TrimSpace(body); len(body) == 0 {
+		return req, nil
+	}
+	if err := rawjson.Valid(body); err != nil {
+		return req, fmt.Errorf("%w: the body is no JSON: %w", ErrRequest, err)
+	}
+	if body[0] != '{' {
+		return req, fmt.Errorf("%w: the body must be an object with row_ids and columns", ErrRequest)
+	}
+	var fields [2][]byte
+	if err := rawjson.Fields(body, []string{"row_ids", "columns"}, fields[:]); err != nil {
+		return req, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	err := each("row_ids", fields[0], func(v []byte) error {
+		if v[0] == '"' { // "3" is what some agents write
+			v = v[1 : len(v)-1]
+		}
+		id, err := strconv.Atoi(string(v))
+		if err != nil {
+			return fmt.Errorf("%w: row_ids must be whole numbers, not %.40s", ErrRequest, v)
+		}
+		req.RowIDs = append(req.RowIDs, id)
+		return nil
+	})
+	if err != nil {
+		return req, err
+	}
+	err = each("columns", fields[1], func(v []byte) error {
+		name, err := rawjson.String(v)
+		if err != nil {
+			return fmt.Errorf("%w: columns must be strings, not %.40s", ErrRequest, v)
+		}
+		req.Columns = append(req.Columns, name)
+		return nil
+	})
+	return req, err
+}
+
+func each(param string, array []byte, f func([]byte) error) error {
+	if len(array) == 0 || array[0] == 'n' {
+		return nil
+	}
+	if array[0] != '[' {
+		return fmt.Errorf("%w: %s must be an array", ErrRequest, param)
+	}
+	var failed error
+	err := rawjson.EachElement(array, func(v []byte) bool {
+		failed = f(v)
+		return failed == nil
+	})
+	return errors.Join(failed, err)
+}
+
+// Select applies a request to a table: the rows and columns asked for, with
+// _row_id. Rows and columns that do not exist are left out.
+func (r Request) Select(t *table.Table) table.View {
+	v := t.View()
+	if len(r.RowIDs) > 0 {
+		v = v.SelectRows(r.RowIDs)
+	}
+	if len(r.Columns) > 0 {
+		v = v.Project(r.Columns)
+	}
+	return v.WithRowID()
+}
+
+func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	// Not every ResponseWriter has deadlines; the server's own has.
+	_ = control.SetReadDeadline(time.Now().Add(e.opts.Stall))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.opts.MaxRequest))
+	if err != nil {
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has more than %d bytes", tooLarge.Limit))
+			return
+		}
+		refuse(w, http.StatusBadRequest, "the request ended early")
+		return
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	req, err := ParseRequest(body)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	claim, err := e.tokens.Claim(r.Context(), r.PathValue("token"))
+	switch {
+	case errors.Is(err, artifact.ErrToken):
+		refuse(w, http.StatusNotFound, "Unknown or expired resource")
+		return
+	case err != nil:
+		e.opts.Logger.Warn("s2sp: a resource cannot be claimed", "error", err)
+		refuse(w, http.StatusServiceUnavailable, "the resource cannot be read now")
+		return
+	}
+	defer claim.Close()
+	t, err := claim.Table(e.opts.Detect)
+	if err != nil {
+		e.opts.Logger.Warn("s2sp: a resource is no table", "label", claim.Label, "error", err)
+		refuse(w, http.StatusInternalServerError, "the resource is no table")
+		return
+	}
+	view := req.Select(t)
+	if r.Context().Err() != nil {
+		return // nobody reads: the token stays good
+	}
+	out := &bodyWriter{w: w, control: control, stall: e.opts.Stall, spend: claim.Spend}
+	err = e.write(out, r.Header.Values("Accept"), view)
+	e.opts.Logger.Debug("s2sp: served", "label", claim.Label, "rows", view.Len(), "bytes", out.written, "error", err)
+	if err != nil && out.written > 0 {
+		// The status is out: only an end without an end tells the reader that this is not all.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// write sends the headers and the rows.
+func (e *endpoint) write(out *bodyWriter, accept []string, view table.View) error {
+	h := out.w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	kind := choose(accept)
+	h.Set("Content-Type", kind)
+	h.Set("Vary", "Accept")
+	var tail []byte
+	if kind == TypeJSON {
+		tail = strconv.AppendInt([]byte(`,"total_rows":`), int64(view.Len()), 10)
+		tail = appendNames(append(tail, `,"columns_returned":`...), view.Columns())
+		tail = append(tail, '}')
+		h.Set("Content-Length", strconv.FormatInt(int64(len(bodyHead))+view.JSONSize()+int64(len(tail)), 10))
+	}
+	out.deadline()
+	out.w.WriteHeader(http.StatusOK)
+	// The headers go alone, so that a connection that is broken by now shows before a byte of the body is written.
+	if err := out.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("writing headers: %w", err)
+	}
+	switch kind {
+	case TypeNDJSON:
+		_, err := view.WriteNDJSON(out)
+		return err
+	case TypeArrow:
+		_, err := view.WriteArrow(out)
+		return err
+	}
+	out.head = bodyHead
+	if _, err := view.WriteJSON(out); err != nil {
+		return err
+	}
+	_, err := out.Write(tail)
+	return err
+}
+
+const bodyHead = `{"body":`
+
+// bodyWriter writes a body and spends the token with its first byte.
+type bodyWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	stall   time.Duration
+	spend   func()
+	head    string // goes in front of the first write
+	written int64
+}
+
+func (b *bodyWriter) deadline() { _ = b.control.SetWriteDeadline(time.Now().Add(b.stall)) }
+
+func (b *bodyWriter) Write(p []byte) (int, error) {
+	b.deadline()
+	if b.head != "" {
+		head := b.head
+		b.head = ""
+		n, err := io.WriteString(b.w, head)
+		b.count(n)
+		if err != nil {
+			return 0, err
+		}
+	}
+	n, err := b.w.Write(p)
+	b.count(n)
+	return n, err
+}
+
+func (b *bodyWriter) count(n int) {
+	if n > 0 && b.written == 0 {
+		b.spend()
+	}
+	b.written += int64(n)
+}
+
+// choose picks the media type that a reader likes best among those there are;
+// JSON if it likes none of them.
+func choose(accept []string) string {
+	best, liked := TypeJSON, 0.0
+	for _, header := range accept {
+		for part := range strings.SplitSeq(header, ",") {
+			kind, params, err := mime.ParseMediaType(strings.TrimSpace(part))
+			if err != nil {
+				continue
+			}
+			q := 1.0
+			if s, ok := params["q"]; ok {
+				if q, err = strconv.ParseFloat(s, 64); err != nil {
+					continue
+				}
+			}
+			switch kind {
+			case "*/*", "application/*":
+				kind = TypeJSON
+			case TypeJSON, TypeNDJSON, TypeArrow:
+			default:
+				continue
+			}
+			if q > liked {
+				best, liked = kind, q
+			}
+		}
+	}
+	return best
+}

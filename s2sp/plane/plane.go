@@ -1,0 +1,194 @@
+// Package plane is S2SP on the wire: how a tabular result is split into what a
+// model reads and what moves out of its sight, the endpoint that serves the
+// second part, the client that fetches it, and the merging of both.
+//
+//	rows ─▶ Response ─┬─ abstract: the columns asked for + _row_id ─────────▶ agent ─▶ abstract_data ─┐
+//	                  │                                                                               ▼
+//	                  ├─ async: resource_url ─▶ Handler  POST /s2sp/data/{token} ◀─ Fetcher ◀────── Resolve ─▶ rows
+//	                  └─ sync:  body, inline ─────────────────────────────────▶ agent ─▶ body_data ───┘
+//
+// A resource_url is a capability: 256 random bits, good for one fetch, for ten
+// minutes. Because it reaches the consumer through a model, the consumer takes
+// none at its word: see [Fetcher].
+//
+// The package knows tables, tokens and HTTP. It knows nothing of MCP, of tools
+// or of who asks; package s2sp makes tools of it for server authors.
+package plane
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/table"
+)
+
+// Names of the parameters that S2SP adds to tools.
+const (
+	ParamDomains  = "abstract_domains" // of a resource tool
+	ParamMode     = "mode"
+	ParamAbstract = "abstract_data" // of a consumer tool
+	ParamURL      = "resource_url"
+	ParamBody     = "body_data"
+	ParamMapping  = "column_mapping"
+)
+
+// Mode says where the body of a result goes.
+type Mode string
+
+// The modes (s2sp-protocol, Two Planes).
+const (
+	Async Mode = "async" // kept at the server, to be fetched from resource_url
+	Sync  Mode = "sync"  // inline, for the agent's program to take out
+)
+
+// ErrMode: a mode that is neither async nor sync.
+var ErrMode = errors.New("unknown mode")
+
+// ParseMode reads the parameter mode; empty is Async.
+func ParseMode(s string) (Mode, error) {
+	switch m := Mode(strings.TrimSpace(s)); m {
+	case "":
+		return Async, nil
+	case Async, Sync:
+		return m, nil
+	}
+	return "", fmt.Errorf("%w %.40q: mode is \"async\" (the default) or \"sync\"", ErrMode, s)
+}
+
+// ParseDomains reads the parameter abstract_domains: column names with commas
+// between them or as a JSON array, blanks trimmed, each name once. No names is
+// an absent parameter: the tool then answers as any other.
+func ParseDomains(s string) []string {
+	s = strings.TrimSpace(s)
+	var names []string
+	if strings.HasPrefix(s, "[") {
+		if err := rawjson.EachElement([]byte(s), func(v []byte) bool {
+			name, err := rawjson.String(v)
+			if err != nil { // a number, say: as it is written
+				name = string(v)
+			}
+			names = append(names, name)
+			return true
+		}); err != nil { // an array as models write it sometimes: [event, 'severity']
+			names = nil
+			for name := range strings.SplitSeq(strings.Trim(s, "[]"), ",") {
+				names = append(names, strings.Trim(strings.TrimSpace(name), `"'`))
+			}
+		}
+	} else {
+		names = strings.Split(s, ",")
+	}
+	kept := names[:0]
+	seen := make(map[string]bool, len(names))
+	for _, name := range names {
+		if name = strings.TrimSpace(name); name != "" && !seen[name] {
+			seen[name] = true
+			kept = append(kept, name)
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
+
+// DomainsOf reads abstract_domains from a call's arguments, where an agent may
+// have put a JSON array in place of a string. Absent and null are no names.
+func DomainsOf(raw json.RawMessage) ([]string, error) {
+	switch {
+	case len(raw) == 0 || raw[0] == 'n':
+		return nil, nil
+	case raw[0] == '"':
+		s, err := rawjson.String(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", ParamDomains, err)
+		}
+		return ParseDomains(s), nil
+	case raw[0] == '[':
+		return ParseDomains(string(raw)), nil
+	}
+	return nil, fmt.Errorf("%s must be column names with commas between them, not %.40s", ParamDomains, raw)
+}
+
+// Response writes the answer of a resource tool that was asked for domains
+// (s2sp-protocol, Data Model): in async mode with resourceURL, in sync mode with
+// the body. Unknown domains are listed back, project nothing, and are named in
+// warnings.
+func Response(t *table.Table, domains []string, mode Mode, resourceURL string) []byte {
+	columns := t.Columns()
+	wanted := make(map[string]bool, len(domains))
+	for _, d := range domains {
+		wanted[d] = true
+	}
+	body := make([]string, 0, len(columns))
+	for _, c := range columns {
+		if !wanted[c] {
+			body = append(body, c)
+		}
+	}
+	abstractView := t.View().Project(domains).WithRowID()
+	size := abstractView.JSONSize() + 4096
+	bodyView := t.View().Project(body).WithRowID()
+	if mode == Sync {
+		size += bodyView.JSONSize()
+	}
+	out := make([]byte, 0, size)
+	out = strconv.AppendInt(append(out, `{"total_rows":`...), int64(t.Len()), 10)
+	out = appendNames(append(out, `,"columns":`...), columns)
+	out = appendNames(append(out, `,"abstract_domains":`...), domains)
+	out = appendNames(append(out, `,"body_domains":`...), body)
+	if mode != Sync {
+		out = rawjson.AppendString(append(out, `,"resource_url":`...), resourceURL)
+	}
+	out = abstractView.AppendJSON(append(out, `,"abstract":`...))
+	if mode == Sync {
+		out = bodyView.AppendJSON(append(out, `,"body":`...))
+	}
+	if warnings := warn(t, domains, columns); len(warnings) > 0 {
+		out = appendNames(append(out, `,"warnings":`...), warnings)
+	}
+	return append(out, '}')
+}
+
+func warn(t *table.Table, domains, columns []string) (warnings []string) {
+	var unknown []string
+	for _, d := range domains {
+		if !t.Has(d) && d != table.RowID {
+			unknown = append(unknown, strconv.Quote(d))
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	there := "there are no columns, because there are no rows"
+	if len(columns) > 0 {
+		const show = 60
+		there = "there are " + strings.Join(columns[:min(show, len(columns))], ", ")
+		if len(columns) > show {
+			there += fmt.Sprintf(" and %d more", len(columns)-show)
+		}
+	}
+	return []string{fmt.Sprintf("abstract_domains names no column: %s; %s", strings.Join(unknown, ", "), there)}
+}
+
+func appendNames(dst []byte, names []string) []byte {
+	dst = append(dst, '[')
+	for i, name := range names {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = rawjson.AppendString(dst, name)
+	}
+	return append(dst, ']')
+}
+
+// URL is the resource_url of a token at a server whose data plane is reached at
+// base, such as "http://127.0.0.1:8088".
+func URL(base, token string) string { return strings.TrimSuffix(base, "/") + Path + token }
+
+// Path is under which resources are served.
+const Path = "/s2sp/data/"
