@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/engineio"
@@ -25,6 +26,7 @@ type conn struct {
 	host    host
 	limits  *limits
 	session *engineio.Session
+	dirty   atomic.Bool // a broadcast is queued and a fan will flush it
 
 	// Of the reader only:
 	pending *assembly // a binary packet whose attachments are still to come

@@ -21,11 +21,14 @@ type Namespace struct {
 	sockets map[string]*Socket
 	members map[*Socket]struct{} // the same, for broadcasts
 	rooms   map[string]map[*Socket]struct{}
+
+	fan fan
 }
 
-func newNamespace(name string) *Namespace {
+func newNamespace(name string, limits *limits) *Namespace {
 	return &Namespace{
 		name:    name,
+		fan:     fan{limits: limits},
 		sockets: map[string]*Socket{},
 		members: map[*Socket]struct{}{},
 		rooms:   map[string]map[*Socket]struct{}{},
@@ -251,8 +254,6 @@ func (b Broadcast) Emit(event string, args ...json.RawMessage) error {
 	return b.EmitPayload(event, Payload{Args: args})
 }
 
-var targets = sync.Pool{New: func() any { return new([]*Socket) }}
-
 // EmitPayload is Emit with attachments.
 func (b Broadcast) EmitPayload(event string, p Payload) error {
 	if err := checkName(event); err != nil {
@@ -261,20 +262,12 @@ func (b Broadcast) EmitPayload(event string, p Payload) error {
 	if b.space == nil {
 		return nil
 	}
-	list := targets.Get().(*[]*Socket)
-	defer func() {
-		clear(*list)
-		*list = (*list)[:0]
-		targets.Put(list)
-	}()
-	*list = b.choose(*list)
-	if len(*list) == 0 {
-		return nil
+	list := b.space.fan.take()
+	list.sockets = b.choose(list.sockets)
+	if len(list.sockets) > 0 {
+		b.space.fan.send(list, encodeEvent(b.space.name, nil, event, p))
 	}
-	frames := encodeEvent(b.space.name, nil, event, p)
-	for _, s := range *list {
-		_ = s.conn.session.Send(frames...) // Who has left gets nothing, and who is slow is told by being closed.
-	}
+	b.space.fan.put(list)
 	return nil
 }
 

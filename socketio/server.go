@@ -109,7 +109,7 @@ func (s *Server) Of(name string) *Namespace {
 	defer s.mu.Unlock()
 	n := s.spaces[name]
 	if n == nil {
-		n = newNamespace(name)
+		n = newNamespace(name, s.limits)
 		s.spaces[name] = n
 	}
 	return n

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/weir-mcp/weir/socketio"
+)
+
+// serve is the server under test, with the defaults of the package. reference.mjs is the same for the reference.
+func serve(ctx context.Context, stdout io.Writer) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	sockets := socketio.NewServer(socketio.Config{})
+	root := sockets.Of("/")
+	root.On("echo", func(e *socketio.Event) { _ = e.AckPayload(e.Payload) })
+	root.On("join", func(e *socketio.Event) {
+		e.Socket().Join("room")
+		_ = e.Ack(json.RawMessage("true"))
+	})
+	root.On("broadcast", func(e *socketio.Event) { _ = root.To("room").EmitPayload("news", e.Payload) })
+	server := &http.Server{Handler: sockets, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	fmt.Fprintf(stdout, "http://%s\n", listener.Addr())
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return errors.Join(server.Close(), ignoreDeadline(sockets))
+	}
+}
+
+// ignoreDeadline shuts down without patience: the client is about to go anyway.
+func ignoreDeadline(s *socketio.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}
