@@ -62,7 +62,7 @@ var places = []place{
 	{"guard", ground, []string{"mcp", "jsonrpc"}, "decides who may talk to an HTTP server; refuses in the form of MCP errors"},
 	{"jsonrpc", ground, []string{"rawjson"}, "the envelope of a message, over raw JSON"},
 	{"rawjson", ground, nil, "JSON as slices of its own bytes"},
-	{"socketio", ground, []string{"engineio"}, "Socket.IO runs over Engine.IO; neither knows MCP"},
+	{"socketio", ground, []string{"engineio", "rawjson"}, "Socket.IO runs over Engine.IO, its arguments stay raw JSON; neither knows MCP"},
 	{"engineio", ground, nil, "frames and polling"},
 	{"token", ground, nil, "counts tokens, offline"},
 
