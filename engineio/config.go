@@ -86,13 +86,15 @@ func or[T int | time.Duration](value, otherwise T) T {
 // A Handshake is the request that a session began with.
 type Handshake struct {
 	URL        *url.URL
-	Query      url.Values
 	Header     http.Header // without the headers of the WebSocket upgrade itself
 	Host       string
 	RemoteAddr string
 	TLS        *tls.ConnectionState // nil without TLS
 	Value      any                  // what Authenticate returned
 }
+
+// Query parses the query of the URL.
+func (h *Handshake) Query() url.Values { return h.URL.Query() }
 
 // ClientConfig is how Dial connects. The zero value is ready for use: polling first, then up to WebSocket.
 type ClientConfig struct {

@@ -182,7 +182,8 @@ func (s *Session) takePayloadLocked() []byte {
 	copy(s.queue, s.queue[n:])
 	clear(s.queue[rest:])
 	s.queue = s.queue[:rest]
-	if rest == 0 && cap(s.queue) > 4 {
+	if rest == 0 {
+		spare(s.queue)
 		s.queue = nil
 	}
 	s.frames -= n

@@ -176,7 +176,7 @@ func (s *Server) handshake(w http.ResponseWriter, r *http.Request, query url.Val
 			return
 		}
 	}
-	session := s.newSession(r, query, value)
+	session := s.newSession(r, value)
 	if session == nil {
 		writeJSON(w, http.StatusServiceUnavailable, []byte(`{"code":3,"message":"Too many sessions"}`))
 		return
@@ -191,11 +191,11 @@ func (s *Server) handshake(w http.ResponseWriter, r *http.Request, query url.Val
 	writePayload(w, append([]byte{packetOpen}, opening...))
 }
 
-func (s *Server) newSession(r *http.Request, query url.Values, value any) *Session {
+func (s *Server) newSession(r *http.Request, value any) *Session {
 	session := &Session{
 		env:       s.env,
 		id:        newID(),
-		handshake: newHandshake(r, query, value),
+		handshake: newHandshake(r, value),
 		done:      make(chan struct{}),
 	}
 	s.mu.Lock()
@@ -223,7 +223,7 @@ func (s *Session) begin(accept func(*Session) Receiver) {
 	}
 }
 
-func newHandshake(r *http.Request, query url.Values, value any) *Handshake {
+func newHandshake(r *http.Request, value any) *Handshake {
 	header := make(http.Header, len(r.Header))
 	for name, values := range r.Header {
 		switch name {
@@ -232,7 +232,7 @@ func newHandshake(r *http.Request, query url.Values, value any) *Handshake {
 			header[name] = values
 		}
 	}
-	return &Handshake{URL: r.URL, Query: query, Header: header, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS, Value: value}
+	return &Handshake{URL: r.URL, Header: header, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS, Value: value}
 }
 
 // newID returns 120 random bits: the id is all that a request needs to speak for the session.

@@ -27,10 +27,10 @@ type Session struct {
 	err     error
 	parting byte // what a last GET is answered with: packetClose, packetNoop or 0
 
-	queue   []item
-	frames  int  // in the queue and in the hands of the writer
-	bytes   int  // the same in bytes
-	writing bool // somebody is writing to the WebSocket
+	queue   []item // nil or from spareItems
+	frames  int    // in the queue and in the hands of the writer
+	bytes   int    // the same in bytes
+	writing bool   // somebody is writing to the WebSocket
 
 	ws        *wsConn       // nil while the session polls
 	upgrading bool          // a WebSocket has come and has not sent its 5 yet
@@ -144,6 +144,7 @@ func (s *Session) enqueue(frames []Frame) error {
 		s.end(ReasonSlowConsumer, nil, aborted)
 		return ErrSlowConsumer
 	}
+	s.makeQueueLocked()
 	for i, f := range frames {
 		s.queue = append(s.queue, item{Frame: f, more: i < len(frames)-1})
 	}
@@ -153,8 +154,27 @@ func (s *Session) enqueue(frames []Frame) error {
 	return nil
 }
 
+// spareItems are queues that nobody uses, so that an idle session needs none of its own.
+var spareItems = sync.Pool{New: func() any { return new([16]item) }}
+
+func (s *Session) makeQueueLocked() {
+	if s.queue == nil {
+		s.queue = spareItems.Get().(*[16]item)[:0]
+	}
+}
+
+// spare takes a queue back. One that has grown is left to the garbage collector.
+func spare(items []item) {
+	if cap(items) == len([16]item{}) {
+		items = items[:cap(items)]
+		clear(items)
+		spareItems.Put((*[16]item)(items))
+	}
+}
+
 // enqueueControlLocked puts a packet into the queue that nobody counts: there is at most one of each kind.
 func (s *Session) enqueueControlLocked(f Frame) {
+	s.makeQueueLocked()
 	s.queue = append(s.queue, item{Frame: f})
 	s.frames++
 	s.bytes += f.size()

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	readBuffer   = 1024      // of each connection; most of what an idle one costs
+	readBuffer   = 512       // of each connection; most of what an idle one costs
 	writeChunk   = 64 << 10  // frames are put together into writes of about this size
 	aloneAt      = 16 << 10  // frames of this size are written without a copy
 	keptScratch  = 128 << 10 // buffers that grew larger are not kept
@@ -88,12 +88,16 @@ func (w *wsConn) writeDirect(f Frame, limit time.Duration) error {
 
 var readScratch = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 
-// next reads one message into scratch.
-func (w *wsConn) next(scratch *[]byte) (p packet, err error) {
+// next waits for a message and reads it into scratch.
+func (w *wsConn) next(scratch *[]byte) (packet, error) {
 	kind, r, err := w.gorilla.NextReader()
 	if err != nil {
 		return packet{}, err
 	}
+	return readPacket(kind, r, scratch)
+}
+
+func readPacket(kind int, r io.Reader, scratch *[]byte) (packet, error) {
 	buf := (*scratch)[:0]
 	for {
 		if len(buf) == cap(buf) {
@@ -125,25 +129,36 @@ func (s *Session) readLoop(w *wsConn) {
 		return s.Send(Frame{wire: append(wire, data...), head: head, opcode: opPong})
 	})
 	for {
-		// The buffer is held only while there is something to put into it.
-		scratch := readScratch.Get().(*[]byte)
-		p, err := w.next(scratch)
+		kind, r, err := w.gorilla.NextReader()
 		if err == nil {
-			s.receiving.Lock()
-			more := s.receive(p)
-			s.receiving.Unlock()
-			if !more {
-				err = ErrClosed
-			}
-		}
-		if cap(*scratch) <= keptScratch {
-			readScratch.Put(scratch)
+			err = s.readMessage(kind, r)
 		}
 		if err != nil {
 			s.readFailed(err)
 			return
 		}
 	}
+}
+
+// readMessage reads what has begun to come and hands it on. The buffer is held only for that time: a session that waits has
+// none.
+func (s *Session) readMessage(kind int, r io.Reader) error {
+	scratch := readScratch.Get().(*[]byte)
+	defer func() {
+		if cap(*scratch) <= keptScratch {
+			readScratch.Put(scratch)
+		}
+	}()
+	p, err := readPacket(kind, r, scratch)
+	if err != nil {
+		return err
+	}
+	s.receiving.Lock()
+	defer s.receiving.Unlock()
+	if !s.receive(p) {
+		return ErrClosed
+	}
+	return nil
 }
 
 func (s *Session) pause() {
@@ -237,21 +252,18 @@ func (s *Session) takeLocked() []item {
 	return batch
 }
 
-// written counts items as gone; slice is a list that is no longer needed.
-func (s *Session) written(items, slice []item) {
+// written counts items as gone; queue is one that is no longer needed, or nil.
+func (s *Session) written(items, queue []item) {
 	size := 0
 	for i := range items {
 		size += items[i].size()
 	}
-	clear(slice)
+	spare(queue)
 	s.mu.Lock()
 	s.frames -= len(items)
 	s.bytes -= size
 	if s.frames < 0 { // The queue was dropped meanwhile.
 		s.frames, s.bytes = 0, 0
-	}
-	if s.queue == nil && cap(slice) <= 4 {
-		s.queue = slice[:0]
 	}
 	s.mu.Unlock()
 }

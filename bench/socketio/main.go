@@ -96,7 +96,9 @@ type result struct {
 func parts(o options) []part {
 	length := time.Duration(o.seconds * float64(time.Second))
 	echo := func(connections, each int) func(context.Context, *server) (float64, error) {
-		return func(ctx context.Context, s *server) (float64, error) { return measureEcho(ctx, s, connections, each, length) }
+		return func(ctx context.Context, s *server) (float64, error) {
+			return measureEcho(ctx, s, connections, each, length)
+		}
 	}
 	all := []part{
 		{"echo, 50 connections × 4", "messages/CPU s", 1.5, echo(50, 4)},

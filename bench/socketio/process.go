@@ -21,7 +21,7 @@ type server struct {
 }
 
 func startServer(ctx context.Context, o options, kind string, stderr io.Writer) (*server, error) {
-	command := exec.CommandContext(ctx, o.node, filepath.Join(o.dir, "reference.mjs"))
+	command := exec.CommandContext(ctx, o.node, "--expose-gc", filepath.Join(o.dir, "reference.mjs"))
 	if kind == ours {
 		self, err := os.Executable()
 		if err != nil {
@@ -72,6 +72,14 @@ func (s *server) cpu() (time.Duration, error) {
 		return 0, fmt.Errorf("cannot read /proc/%d/stat", s.command.Process.Pid)
 	}
 	return time.Duration(user+system) * time.Second / ticks, nil
+}
+
+// collect asks the process to collect its garbage, and gives it time to.
+func (s *server) collect(ctx context.Context) error {
+	if err := s.command.Process.Signal(syscall.SIGUSR2); err != nil {
+		return err
+	}
+	return wait(ctx, 2*time.Second)
 }
 
 // resident is the memory that the process has in RAM, in bytes.

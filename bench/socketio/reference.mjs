@@ -12,4 +12,5 @@ io.on('connection', (socket) => {
   socket.on('broadcast', (...args) => io.to('room').emit('news', ...args));
 });
 server.listen(0, '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}`));
+process.on('SIGUSR2', () => globalThis.gc());
 process.on('SIGTERM', () => process.exit(0));

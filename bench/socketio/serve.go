@@ -8,12 +8,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/weir-mcp/weir/socketio"
 )
 
-// serve is the server under test, with the defaults of the package. reference.mjs is the same for the reference.
+// serve is the server under test, with the defaults of the package. On SIGUSR2 it collects its garbage. reference.mjs is the same for the reference.
 func serve(ctx context.Context, stdout io.Writer) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -31,11 +35,18 @@ func serve(ctx context.Context, stdout io.Writer) error {
 	fmt.Fprintf(stdout, "http://%s\n", listener.Addr())
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-		return errors.Join(server.Close(), ignoreDeadline(sockets))
+	collect := make(chan os.Signal, 1)
+	signal.Notify(collect, syscall.SIGUSR2)
+	defer signal.Stop(collect)
+	for {
+		select {
+		case <-collect:
+			debug.FreeOSMemory()
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return errors.Join(server.Close(), ignoreDeadline(sockets))
+		}
 	}
 }
 
