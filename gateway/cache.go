@@ -110,7 +110,7 @@ func (k *cache) keyOf(c *Call) (cacheKey, bool) {
 	}) != nil || !plain {
 		return cacheKey{}, false
 	}
-	canonical, ok := appendCanonical(make([]byte, 0, len(c.Args)), c.Args)
+	canonical, ok := rawjson.AppendCanonical(make([]byte, 0, len(c.Args)), c.Args)
 	if !ok {
 		return cacheKey{}, false
 	}

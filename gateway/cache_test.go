@@ -270,8 +270,8 @@ func TestCacheHammer(t *testing.T) {
 func FuzzCanonical(f *testing.F) {
 	f.Add(`{"b":[1,2.50,"x\u00e9"],"a":{"d":null,"c":true}}`, `{"a":{"c":true,"d":null},"b":[1,2.50,"xé"]}`)
 	f.Fuzz(func(t *testing.T, a, b string) {
-		left, ok := appendCanonical(nil, []byte(a))
-		right, ok2 := appendCanonical(nil, []byte(b))
+		left, ok := rawjson.AppendCanonical(nil, []byte(a))
+		right, ok2 := rawjson.AppendCanonical(nil, []byte(b))
 		if !ok || !ok2 {
 			return
 		}

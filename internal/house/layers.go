@@ -45,6 +45,7 @@ var places = []place{
 	{"smcp/*", faces, []string{"smcp"}, "hub, computer and agent speak one protocol"},
 
 	{"upstream", middle, []string{"catalog", "config", "search", "telemetry"}, "connects what the configuration names and feeds the catalog"},
+	{"bridge", middle, nil, "questions and notices of servers to agents, across the eras; both gateway and router use it"},
 	{"catalog", middle, nil, "what can be called; is given lists, fetches nothing"},
 	{"search", middle, nil, "ranks documents; knows neither MCP nor the catalog"},
 	{"search/embedding", middle, []string{"search"}, "asks an embeddings endpoint where one is configured"},

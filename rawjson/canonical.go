@@ -1,20 +1,18 @@
-package gateway
+package rawjson
 
 import (
 	"bytes"
 	"slices"
 	"strings"
-
-	"github.com/weir-mcp/weir/rawjson"
 )
 
-// appendCanonical appends a JSON value in a form that is the same for values
+// AppendCanonical appends a JSON value in a form that is the same for values
 // that mean the same: keys sorted, no white space, strings with the fewest
 // escapes. Numbers keep their digits, so none is rounded into another: 1 and
 // 1.0 are told apart. The result is for comparing, not for sending. ok is false
 // where raw is not valid, or where an object has a key twice.
-func appendCanonical(dst, raw []byte) (out []byte, ok bool) {
-	i := rawjson.SkipSpace(raw, 0)
+func AppendCanonical(dst, raw []byte) (out []byte, ok bool) {
+	i := SkipSpace(raw, 0)
 	if i >= len(raw) {
 		return dst, false
 	}
@@ -25,7 +23,7 @@ func appendCanonical(dst, raw []byte) (out []byte, ok bool) {
 			value []byte
 		}
 		var members []member
-		if rawjson.EachMember(raw, func(m rawjson.Member) bool {
+		if EachMember(raw, func(m Member) bool {
 			members = append(members, member{string(m.Key), m.Value})
 			return true
 		}) != nil {
@@ -40,8 +38,8 @@ func appendCanonical(dst, raw []byte) (out []byte, ok bool) {
 				}
 				dst = append(dst, ',')
 			}
-			dst = append(rawjson.AppendString(dst, m.key), ':')
-			if dst, ok = appendCanonical(dst, m.value); !ok {
+			dst = append(AppendString(dst, m.key), ':')
+			if dst, ok = AppendCanonical(dst, m.value); !ok {
 				return dst, false
 			}
 		}
@@ -50,29 +48,29 @@ func appendCanonical(dst, raw []byte) (out []byte, ok bool) {
 		dst = append(dst, '[')
 		start := len(dst)
 		ok = true
-		err := rawjson.EachElement(raw, func(v []byte) bool {
+		err := EachElement(raw, func(v []byte) bool {
 			if len(dst) > start {
 				dst = append(dst, ',')
 			}
-			dst, ok = appendCanonical(dst, v)
+			dst, ok = AppendCanonical(dst, v)
 			return ok
 		})
 		return append(dst, ']'), ok && err == nil
 	case '"':
 		raw = raw[i:]
-		end, err := rawjson.Skip(raw, 0)
+		end, err := Skip(raw, 0)
 		if err != nil {
 			return dst, false
 		}
-		text := rawjson.Text(raw[:end])
+		text := Text(raw[:end])
 		if strings.ContainsRune(text, '\uFFFD') {
 			// What is no character, such as half of a surrogate pair, decodes to
 			// this one: keep such strings as they were written.
 			return append(append(dst, '\''), raw[:end]...), true
 		}
-		return rawjson.AppendString(dst, text), true
+		return AppendString(dst, text), true
 	}
-	if rawjson.Valid(raw) != nil {
+	if Valid(raw) != nil {
 		return dst, false
 	}
 	return append(dst, bytes.TrimSpace(raw)...), true
