@@ -45,7 +45,7 @@ func measureBrowse(ctx context.Context, st *stage, set settings, out *report) er
 			return e.call(session, "tool_execute", fmt.Sprintf(`{"tool_id":%q,"args":{"id":"1"}}`, id))
 		})
 	}
-	all, err := retry(ctx, func() (*caller, error) { return newCaller(ctx, e, calls, nil) })
+	all, err := retry(ctx, func() (*caller, error) { return newCaller(ctx, e, calls, nil, 0) })
 	if err != nil {
 		return fmt.Errorf("browse: %w", err)
 	}
@@ -57,7 +57,7 @@ func measureBrowse(ctx context.Context, st *stage, set settings, out *report) er
 			return e.call(session, "tool_browse", fmt.Sprintf(`{"query":%q}`, q))
 		})
 	}
-	c, err := newCaller(ctx, e, browses, nil)
+	c, err := newCaller(ctx, e, browses, nil, 0)
 	if err != nil {
 		return fmt.Errorf("browse: %w", err)
 	}

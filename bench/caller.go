@@ -156,6 +156,13 @@ func (e endpoint) request(session string, header []string, body []byte) []byte {
 // requests and answers never change their length.
 const firstID = 1_000_000_000
 
+// firstNonce stands in arguments that are to be new in every call. Each caller
+// counts from there on, nonceStep apart from the next one.
+const (
+	firstNonce = 100_000_000_000
+	nonceStep  = 100_000_000
+)
+
 // call is the bytes of a tools/call.
 func (e endpoint) call(session, tool, arguments string) []byte {
 	params := fmt.Sprintf(`{"name":%q,"arguments":%s`, tool, arguments)
@@ -193,14 +200,16 @@ type caller struct {
 	*conn
 	requests [][]byte // in turns
 	idAt     []int    // where the id stands in each
+	nonceAt  []int    // where the nonce stands, -1 where there is none
+	nonce    int
 	id       int
 	payload  []byte // what each answer has to hold; nil: any that is no error
 	payAt    int
 }
 
 // newCaller connects to e and makes a first call, so that everything on the way
-// is there and what it answers is known.
-func newCaller(ctx context.Context, e endpoint, calls []func(session string) []byte, payload []byte) (*caller, error) {
+// is there and what it answers is known. n tells callers of one system apart.
+func newCaller(ctx context.Context, e endpoint, calls []func(session string) []byte, payload []byte, n int) (*caller, error) {
 	c, err := dial(ctx, e.host)
 	if err != nil {
 		return nil, err
@@ -211,11 +220,12 @@ func newCaller(ctx context.Context, e endpoint, calls []func(session string) []b
 		c.close()
 		return nil, err
 	}
-	cl := &caller{conn: c, payload: payload, id: firstID, payAt: -1}
+	cl := &caller{conn: c, payload: payload, id: firstID, nonce: firstNonce + n*nonceStep, payAt: -1}
 	for _, call := range calls {
 		r := call(session)
 		cl.requests = append(cl.requests, r)
 		cl.idAt = append(cl.idAt, bytes.Index(r, strconv.AppendInt(nil, firstID, 10)))
+		cl.nonceAt = append(cl.nonceAt, bytes.Index(r, strconv.AppendInt(nil, firstNonce, 10)))
 	}
 	for range cl.requests {
 		if err := cl.call(); err != nil {
@@ -234,6 +244,11 @@ func (c *caller) call() error {
 	var digits [20]byte
 	id := strconv.AppendInt(digits[:0], int64(c.id), 10)
 	copy(r[c.idAt[n]:], id)
+	if at := c.nonceAt[n]; at >= 0 {
+		c.nonce++
+		var nonce [20]byte
+		copy(r[at:], strconv.AppendInt(nonce[:0], int64(c.nonce), 10))
+	}
 	status, _, err := c.roundTrip(r)
 	if err != nil {
 		return err

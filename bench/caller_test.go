@@ -91,7 +91,7 @@ func TestCaller(t *testing.T) {
 	payload := payloadOf(5000)
 	for _, e := range []endpoint{legacyAt(host, "/"+legacyName+"/mcp"), modernAt(host, "/"+modernName+"/mcp")} {
 		call := func(session string) []byte { return e.call(session, "echo", fmt.Sprintf(`{"text":"%s"}`, payload)) }
-		c, err := newCaller(t.Context(), e, []func(string) []byte{call, call}, payload)
+		c, err := newCaller(t.Context(), e, []func(string) []byte{call, call}, payload, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestCaller(t *testing.T) {
 		"not a match": `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32603,"message":"no"}}`,
 	} {
 		e := modernAt(answerWith(t, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)), "/")
-		c, err := newCaller(t.Context(), e, []func(string) []byte{func(string) []byte { return e.call("", "echo", "{}") }}, payload)
+		c, err := newCaller(t.Context(), e, []func(string) []byte{func(string) []byte { return e.call("", "echo", "{}") }}, payload, 0)
 		if (err == nil) != (name == "") {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -125,7 +125,7 @@ func TestCaller(t *testing.T) {
 	}
 	refused := `{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[],"isError":true}}`
 	e := modernAt(answerWith(t, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(refused), refused)), "/")
-	if _, err := newCaller(t.Context(), e, []func(string) []byte{func(string) []byte { return e.call("", "echo", "{}") }}, nil); err == nil {
+	if _, err := newCaller(t.Context(), e, []func(string) []byte{func(string) []byte { return e.call("", "echo", "{}") }}, nil, 0); err == nil {
 		t.Error("a failed tool counts as an answer")
 	}
 }

@@ -16,6 +16,7 @@ type system struct {
 	baseline string // name of the system that it is compared with; "" for none
 	at       func(s *stage) endpoint
 	execute  bool // by tool_execute
+	varies   bool // no two calls have the same arguments
 	holds    bool // results over the firewall's threshold do not come back
 	minSize  int  // left out below
 	// least is the least share of the baseline's throughput that is good enough
@@ -36,6 +37,8 @@ const (
 	passSmall      = 0.9    // of the throughput of the reverse proxy
 	passLarge      = 0.8
 	executeSmall   = 0.6
+	missSmall      = 0.5                    // tool_execute with every control on, nothing answered from the cache
+	hitSmall       = 1.5                    // an answer from the cache
 	maxAddedP50    = 150 * time.Microsecond // over the reverse proxy, one caller
 	maxResidentKiB = 40 << 10
 )
@@ -61,11 +64,13 @@ func systems() []system {
 		}
 		return passLarge
 	}
-	execute := func(size int) float64 {
-		if size < large {
-			return executeSmall
+	onlySmall := func(least float64) func(int) float64 {
+		return func(size int) float64 {
+			if size < large {
+				return least
+			}
+			return 0
 		}
-		return 0
 	}
 	small := func(size int) bool { return size < large }
 	always := func(int) bool { return true }
@@ -75,8 +80,10 @@ func systems() []system {
 		{name: "weir passthrough", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.gateway, "/mcps/"+legacyName+"/mcp") }, least: pass, added: always},
 		{name: proxyModern, at: func(s *stage) endpoint { return modernAt(s.proxy, "/"+modernName+"/mcp") }, added: none},
 		{name: "weir passthrough, modern", baseline: proxyModern, at: func(s *stage) endpoint { return modernAt(s.gateway, "/mcps/"+modernName+"/mcp") }, least: pass, added: always},
-		{name: "weir tool_execute", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.gateway, "/mcp") }, execute: true, holds: true, least: execute, added: small},
+		{name: "weir tool_execute", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.gateway, "/mcp") }, execute: true, holds: true, least: onlySmall(executeSmall), added: small},
 		{name: "weir tool_execute, all passes", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.open, "/mcp") }, execute: true, minSize: firewallThreshold + 1, added: none},
+		{name: "weir tool_execute, all controls", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.controls, "/mcp") }, execute: true, varies: true, holds: true, least: onlySmall(missSmall), added: small},
+		{name: "weir tool_execute, cache hit", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.controls, "/mcp") }, execute: true, holds: true, least: onlySmall(hitSmall), added: small},
 	}
 }
 
@@ -118,6 +125,9 @@ func (s *system) newCallers(ctx context.Context, st *stage, n, size int) ([]*cal
 		expected = nil
 	}
 	arguments := fmt.Sprintf(`{"text":"%s"}`, payload)
+	if s.varies {
+		arguments = fmt.Sprintf(`{"text":"%d %s"}`, firstNonce, payload)
+	}
 	make1 := func(session string) []byte { return e.call(session, toolName(0), arguments) }
 	if s.execute {
 		id := toolIDs(legacyName, toolDefs())[0]
@@ -126,9 +136,9 @@ func (s *system) newCallers(ctx context.Context, st *stage, n, size int) ([]*cal
 		}
 	}
 	callers := make([]*caller, 0, n)
-	for range n {
+	for i := range n {
 		c, err := retry(ctx, func() (*caller, error) {
-			return newCaller(ctx, e, []func(string) []byte{make1}, expected)
+			return newCaller(ctx, e, []func(string) []byte{make1}, expected, i)
 		})
 		if err != nil {
 			closeAll(callers)
@@ -259,7 +269,7 @@ func measure(ctx context.Context, set settings, stdout io.Writer) (missed int, e
 			return 0, err
 		}
 	}
-	if err := st.startSystems(ctx); err != nil {
+	if err := st.startSystems(ctx, time.Duration(set.rounds)*set.round); err != nil {
 		return 0, err
 	}
 	for _, size := range set.sizes {

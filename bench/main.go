@@ -4,7 +4,8 @@
 //	callers ──┬─────────────────────────▶ upstream      direct
 //	 (1, 16)  ├──▶ httputil.ReverseProxy ─▶ upstream     the baseline
 //	          ├──▶ weir /mcps/…/mcp ──────▶ upstream     passthrough, both eras
-//	          └──▶ weir /mcp ─────────────▶ upstream     tool_execute: validation and firewall
+//	          └──▶ weir /mcp ─────────────▶ upstream     tool_execute: validation and firewall;
+//	          │                                            policy, quotas, cache and retry
 //
 // The upstream (upstream.go) is an MCP server that answers with the bytes it
 // was sent and so costs next to nothing. All systems of a table are measured in

@@ -126,7 +126,7 @@ func memoryCalls(ctx context.Context, host string, calls int) ([]*caller, error)
 			e = legacyAt(host, fmt.Sprintf("/mcps/server%d/mcp", i/2*2%memoryUpstreams))
 			list = []func(string) []byte{func(session string) []byte { return e.call(session, toolName(0), arguments) }}
 		}
-		c, err := retry(ctx, func() (*caller, error) { return newCaller(ctx, e, list, payload) })
+		c, err := retry(ctx, func() (*caller, error) { return newCaller(ctx, e, list, payload, 0) })
 		if err != nil {
 			return callers, err
 		}

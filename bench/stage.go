@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weir-mcp/weir/catalog"
 )
@@ -26,6 +27,7 @@ type stage struct {
 
 	upstream, proxy string // hosts
 	gateway, open   string
+	controls        string // a gateway with every control on
 }
 
 func newStage(ctx context.Context, weir string) (*stage, error) {
@@ -90,8 +92,9 @@ func (s *stage) serveWeir(ctx context.Context, name string, config map[string]an
 	return s.start(ctx, "weir ("+name+")", s.weir, "serve", "--config", file)
 }
 
-// startSystems starts what load needs beside the upstream.
-func (s *stage) startSystems(ctx context.Context) error {
+// startSystems starts what load needs beside the upstream. measured is for how
+// long each caller will call.
+func (s *stage) startSystems(ctx context.Context, measured time.Duration) error {
 	servers := func() map[string]any {
 		return map[string]any{
 			legacyName: map[string]any{"type": "http", "url": s.url(legacyName)},
@@ -105,8 +108,37 @@ func (s *stage) startSystems(ctx context.Context) error {
 	if s.gateway, err = s.serveWeir(ctx, "gateway", map[string]any{"mcpServers": servers()}); err != nil {
 		return err
 	}
-	s.open, err = s.serveWeir(ctx, "open", map[string]any{"mcpServers": servers(), "firewall": map[string]any{"threshold_chars": openThreshold}})
+	if s.open, err = s.serveWeir(ctx, "open", map[string]any{"mcpServers": servers(), "firewall": map[string]any{"threshold_chars": openThreshold}}); err != nil {
+		return err
+	}
+	s.controls, err = s.serveWeir(ctx, "controls", controlled(map[string]any{"mcpServers": servers()}, measured))
 	return err
+}
+
+// maxMinute is for how long one caller can be measured before it may have made
+// more calls in a minute than weir can be told to allow.
+const maxMinute = 8 * time.Second
+
+// controlled adds every control of the dispatch path to a configuration, none of
+// which refuses a call of callers that are measured for so long.
+func controlled(config map[string]any, measured time.Duration) map[string]any {
+	limit := map[string]any{"max_calls_per_session": maxCalls}
+	if measured <= maxMinute {
+		limit["max_calls_per_minute"] = 100_000 // the most that weir remembers
+	}
+	config["cache"] = map[string]any{"read_only": true}
+	config["retry"] = map[string]any{"max_attempts": 3}
+	config["tolerant_args"] = true
+	config["rate_limits"] = map[string]any{
+		"tool_execute": limit,
+		"per_tool":     map[string]any{toolIDs(legacyName, toolDefs())[0]: limit},
+	}
+	config["policy"] = map[string]any{"default": "allow", "rules": []any{
+		map[string]any{"action": "deny", "tool": "*:drop_*"},
+		map[string]any{"action": "require_approval", "tags": []string{"destructive"}},
+		map[string]any{"action": "deny", "namespace": "prod", "read_only": false},
+	}}
+	return config
 }
 
 // url is where the upstream is the server of this name.
