@@ -24,17 +24,58 @@ func queries() []string {
 	}
 }
 
-// measureBrowse asks a gateway of 10,000 tools.
+// maxStable is how much longer a browse with cache_stable may take than a plain
+// one, in the median.
+const maxStable = 1.2
+
+// measureBrowse asks gateways of 10,000 tools in turns: a plain one, and one
+// with cache_stable.
 func measureBrowse(ctx context.Context, st *stage, set settings, out *report) error {
+	plain, listed, err := browseCaller(ctx, st, "browse", map[string]any{})
+	if err != nil {
+		return fmt.Errorf("browse: %w", err)
+	}
+	defer plain.close()
+	stable, _, err := browseCaller(ctx, st, "stable", map[string]any{"cache_stable": true})
+	if err != nil {
+		return fmt.Errorf("browse, cache_stable: %w", err)
+	}
+	defer stable.close()
+	var hists [2]histogram
+	for n := -set.browses / 10; n < set.browses; n++ {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		for i, c := range []*caller{plain, stable} {
+			if n%256 == 0 {
+				_ = c.tcp.SetDeadline(time.Now().Add(time.Minute))
+			}
+			start := time.Now()
+			if err := c.call(); err != nil {
+				return fmt.Errorf("browse: %w", err)
+			}
+			if n >= 0 {
+				hists[i].add(time.Since(start))
+			}
+		}
+	}
+	out.browse(&hists[0], &hists[1], listed)
+	return nil
+}
+
+// browseCaller starts a gateway with this configuration and many tools, and
+// returns a caller that browses them, with how long it took until all were there.
+func browseCaller(ctx context.Context, st *stage, name string, config map[string]any) (*caller, time.Duration, error) {
 	servers := map[string]any{}
 	for n := range browseUpstreams {
 		name := fmt.Sprintf("%s%d", manyPrefix, n)
 		servers[name] = map[string]any{"type": "http", "url": st.url(name)}
 	}
+	config["mcpServers"] = servers
 	start := time.Now()
-	host, err := st.serveWeir(ctx, "browse", map[string]any{"mcpServers": servers})
+	host, err := st.serveWeir(ctx, name, config)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	e := legacyAt(host, "/mcp")
 	// A tool of every server is called, so that all of them are known to be there.
@@ -47,7 +88,7 @@ func measureBrowse(ctx context.Context, st *stage, set settings, out *report) er
 	}
 	all, err := retry(ctx, func() (*caller, error) { return newCaller(ctx, e, calls, nil, 0) })
 	if err != nil {
-		return fmt.Errorf("browse: %w", err)
+		return nil, 0, err
 	}
 	all.close()
 	listed := time.Since(start)
@@ -58,24 +99,5 @@ func measureBrowse(ctx context.Context, st *stage, set settings, out *report) er
 		})
 	}
 	c, err := newCaller(ctx, e, browses, nil, 0)
-	if err != nil {
-		return fmt.Errorf("browse: %w", err)
-	}
-	defer c.close()
-	_ = c.tcp.SetDeadline(time.Now().Add(time.Minute))
-	var h histogram
-	for n := -set.browses / 10; n < set.browses; n++ {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		start := time.Now()
-		if err := c.call(); err != nil {
-			return fmt.Errorf("browse: %w", err)
-		}
-		if n >= 0 {
-			h.add(time.Since(start))
-		}
-	}
-	out.browse(&h, listed)
-	return nil
+	return c, listed, err
 }

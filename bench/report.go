@@ -118,11 +118,14 @@ func (r *report) memory(set settings, before, loaded, after memory) {
 		r.verdict(after.rss <= maxResidentKiB, fmt.Sprintf("≤ %.0f MB", mb(maxResidentKiB))))
 }
 
-func (r *report) browse(h *histogram, listed time.Duration) {
+func (r *report) browse(h, stable *histogram, listed time.Duration) {
 	p50, p99 := h.quantile(.5), h.quantile(.99)
 	fmt.Fprintf(r.w, "\ntool_browse over %d tools of %d upstreams, listed and indexed %v after the start; 1 caller\n", browseUpstreams*manyTools, browseUpstreams, listed.Round(time.Millisecond))
 	fmt.Fprintf(r.w, "  p50 %s  %s   p99 %s  %s\n",
 		micros(p50), r.verdict(p50 <= maxBrowseP50, "≤ "+micros(maxBrowseP50)), micros(p99), r.verdict(p99 <= maxBrowseP99, "≤ "+micros(maxBrowseP99)))
+	ratio := float64(stable.quantile(.5)) / float64(p50)
+	fmt.Fprintf(r.w, "  with cache_stable p50 %s, p99 %s, ratio of the medians %.2f  %s\n",
+		micros(stable.quantile(.5)), micros(stable.quantile(.99)), ratio, r.verdict(ratio <= maxStable, fmt.Sprintf("≤ %.1f", maxStable)))
 }
 
 func (r *report) summary() {
