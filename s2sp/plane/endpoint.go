@@ -274,7 +274,7 @@ func (b *bodyWriter) Write(p []byte) (int, error) {
 	if b.head != "" {
 		head := b.head
 		b.head = ""
-		n, err := io.WriteString(b.w, head)
+		n, err := b.w.Write([]byte(head))
 		b.count(n)
 		if err != nil {
 			return 0, err

@@ -1,0 +1,274 @@
+package s2sp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/s2sp/plane"
+	"github.com/weir-mcp/weir/table"
+)
+
+// Tool describes a tool to a model.
+type Tool struct {
+	Name        string
+	Title       string
+	Description string
+	Annotations *mcp.ToolAnnotations
+	// InputSchema describes the tool's own arguments; nil infers it from the
+	// type. The parameters of S2SP are added either way.
+	InputSchema *jsonschema.Schema
+}
+
+const resourceHint = "Returns a table. Set abstract_domains to the columns you need to read to decide, as few as you can, because each costs tokens in every row: " +
+	"you get those with a _row_id, and a resource_url through which another tool gets the rest (give that tool the rows you chose as abstract_data, and the resource_url). " +
+	"Without abstract_domains all columns of all rows come back."
+
+// AddResourceTool adds a tool that returns a table (s2sp-protocol, Resource
+// Tool). It has the arguments of In and, added to them, the optional strings
+// abstract_domains and mode. Without abstract_domains it is an ordinary tool: all
+// rows, no _row_id, nothing kept. With it the answer has the columns asked for,
+// and the body is kept behind a resource_url (mode async) or comes along (sync).
+//
+// f may be called concurrently. Its error becomes the text of a result with
+// isError, so it should say what to do. AddResourceTool panics on a mistake in
+// the tool itself: a type without a schema, or an argument that has the name of
+// one of S2SP's.
+func AddResourceTool[In any](s *Server, tool Tool, f func(ctx context.Context, in In) (Rows, error)) {
+	schema := inputSchema[In](tool)
+	addParam(tool, schema, plane.ParamDomains, "Names of the columns to read, with commas between them or as a JSON array, such as \"event,severity\". Pick as few as possible: the others stay out of your context and go to other tools through resource_url.", "", nil)
+	addParam(tool, schema, plane.ParamMode, "Where the other columns go: async (the default) keeps them at this server and returns a resource_url; sync returns them inline as body.", string(plane.Async), []any{string(plane.Async), string(plane.Sync)})
+	resolved := resolve(tool, schema)
+	s.mcp.AddTool(describe(tool, resourceHint, schema, resourceOutput()), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		in, err := decode[In](resolved, req.Params.Arguments)
+		if err != nil {
+			return failed(err), nil
+		}
+		domains, err := plane.DomainsOf(rawjson.Get(req.Params.Arguments, plane.ParamDomains))
+		if err != nil {
+			return failed(err), nil
+		}
+		mode, err := plane.ParseMode(rawjson.Text(rawjson.Get(req.Params.Arguments, plane.ParamMode)))
+		if err != nil {
+			return failed(err), nil
+		}
+		rows, err := f(ctx, in)
+		if err == nil {
+			var result *mcp.CallToolResult
+			if result, err = s.answer(ctx, tool.Name, rows, domains, mode); err == nil {
+				return result, nil
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return failed(err), nil
+	})
+}
+
+// answer writes what a resource tool returns.
+func (s *Server) answer(ctx context.Context, name string, rows Rows, domains []string, mode plane.Mode) (*mcp.CallToolResult, error) {
+	if rows.stream != nil && len(domains) > 0 && mode == plane.Async {
+		return s.answerStream(ctx, name, rows, domains)
+	}
+	t, err := rows.load()
+	if err != nil {
+		return nil, err
+	}
+	if len(domains) == 0 {
+		text := plain(t)
+		structured := append(append([]byte(`{"result":`), text...), '}')
+		if rows.single {
+			text = t.Row(0)
+		}
+		return result(text, structured), nil
+	}
+	resourceURL := ""
+	if mode == plane.Async {
+		token, err := s.store.Deposit(ctx, principal, name, t, s.opts.TTL)
+		if err != nil {
+			return nil, fmt.Errorf("keeping %d rows for another server: %w", t.Len(), err)
+		}
+		resourceURL = plane.URL(s.base, token.Value)
+	}
+	text := plane.Response(t, domains, mode, resourceURL)
+	return result(text, text), nil
+}
+
+// plain writes the rows as the tool returned them: a _row_id of their own keeps
+// its name.
+func plain(t *table.Table) []byte {
+	out := []byte{'['}
+	for i, row := range t.Rows() {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, row...)
+	}
+	return append(out, ']')
+}
+
+// load makes a table of a stream.
+func (r Rows) load() (*table.Table, error) {
+	switch {
+	case r.stream != nil:
+		b := table.NewBuilder(table.Options{}, nil)
+		if err := r.stream(func(row json.RawMessage) error { return b.Append(row) }); err != nil {
+			return nil, err
+		}
+		return b.Table()
+	case r.t == nil:
+		return table.NewBuilder(table.Options{}, nil).Table()
+	}
+	return r.t, nil
+}
+
+// answerStream writes the rows to the store as they come, and reads the answer's
+// columns from there.
+func (s *Server) answerStream(ctx context.Context, name string, rows Rows, domains []string) (*mcp.CallToolResult, error) {
+	w := s.store.NewTable(principal, name, table.Options{})
+	if err := rows.stream(func(row json.RawMessage) error { return errors.Join(ctx.Err(), w.Append(row)) }); err != nil {
+		w.Abort()
+		return nil, err
+	}
+	token, err := w.Deposit(s.opts.TTL)
+	if err != nil {
+		return nil, fmt.Errorf("keeping %d rows for another server: %w", w.Len(), err)
+	}
+	claim, err := s.store.Claim(ctx, token.Value)
+	if err != nil {
+		return nil, fmt.Errorf("reading back %d rows: %w", w.Len(), err)
+	}
+	defer claim.Close() // not spent: the token is the consumer's
+	t, err := claim.Table(table.DetectOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading back %d rows: %w", w.Len(), err)
+	}
+	text := plane.Response(t, domains, plane.Async, plane.URL(s.base, token.Value))
+	return result(text, text), nil
+}
+
+func result(text, structured []byte) *mcp.CallToolResult {
+	return &mcp.CallToolResult{
+		Content:           []mcp.Content{&mcp.TextContent{Text: string(text)}},
+		StructuredContent: json.RawMessage(structured),
+	}
+}
+
+func failed(err error) *mcp.CallToolResult {
+	var r mcp.CallToolResult
+	r.SetError(err)
+	return &r
+}
+
+// inputSchema is the schema of a tool's own arguments, the caller's to change.
+func inputSchema[In any](tool Tool) *jsonschema.Schema {
+	schema := tool.InputSchema
+	if schema == nil {
+		var err error
+		if schema, err = jsonschema.For[In](nil); err != nil {
+			panic(fmt.Sprintf("s2sp: arguments of tool %q: %v", tool.Name, err))
+		}
+	}
+	if schema.Type != "object" {
+		panic(fmt.Sprintf("s2sp: arguments of tool %q are no object", tool.Name))
+	}
+	schema = schema.CloneSchemas()
+	schema.Properties = maps.Clone(schema.Properties)
+	schema.PropertyOrder = slices.Clone(schema.PropertyOrder)
+	if schema.Properties == nil {
+		schema.Properties = map[string]*jsonschema.Schema{}
+	}
+	return schema
+}
+
+func addParam(tool Tool, schema *jsonschema.Schema, name, description, otherwise string, enum []any) {
+	if schema.Properties[name] != nil {
+		panic(fmt.Sprintf("s2sp: tool %q has an argument %q, which is one that S2SP adds: give it another name", tool.Name, name))
+	}
+	schema.Properties[name] = &jsonschema.Schema{Type: "string", Description: description, Default: rawjson.Quote(otherwise), Enum: enum}
+	if len(schema.PropertyOrder) > 0 {
+		schema.PropertyOrder = append(schema.PropertyOrder, name)
+	}
+}
+
+func resolve(tool Tool, schema *jsonschema.Schema) *jsonschema.Resolved {
+	resolved, err := schema.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+	if err != nil {
+		panic(fmt.Sprintf("s2sp: arguments of tool %q: %v", tool.Name, err))
+	}
+	return resolved
+}
+
+func describe(tool Tool, hint string, input, output *jsonschema.Schema) *mcp.Tool {
+	return &mcp.Tool{
+		Name: tool.Name, Title: tool.Title, Annotations: tool.Annotations, InputSchema: input, OutputSchema: output,
+		Description: strings.TrimSpace(strings.TrimSpace(tool.Description) + "\n\n" + hint),
+	}
+}
+
+// decode checks arguments against the schema and decodes those of the tool.
+func decode[In any](schema *jsonschema.Resolved, arguments json.RawMessage) (In, error) {
+	var in In
+	checked := map[string]any{}
+	if len(arguments) > 0 {
+		if err := json.Unmarshal(arguments, &checked); err != nil {
+			return in, fmt.Errorf("arguments: %w", err)
+		}
+	}
+	if err := schema.ApplyDefaults(&checked); err != nil {
+		return in, fmt.Errorf("arguments: %w", err)
+	}
+	if err := schema.Validate(checked); err != nil {
+		return in, fmt.Errorf("arguments: %w", err)
+	}
+	// Defaults first, then the bytes as they came: numbers are not rounded on the way.
+	for _, name := range []string{plane.ParamDomains, plane.ParamMode} {
+		delete(checked, name)
+	}
+	defaults, err := json.Marshal(checked)
+	if err != nil {
+		return in, fmt.Errorf("arguments: %w", err)
+	}
+	for _, data := range [][]byte{defaults, arguments} {
+		if len(data) > 0 {
+			if err := json.Unmarshal(data, &in); err != nil {
+				return in, fmt.Errorf("arguments: %w", err)
+			}
+		}
+	}
+	return in, nil
+}
+
+// resourceOutput describes both forms of answer in one schema.
+func resourceOutput() *jsonschema.Schema {
+	rows := func(description string) *jsonschema.Schema {
+		return &jsonschema.Schema{Type: "array", Description: description, Items: &jsonschema.Schema{Type: "object"}}
+	}
+	names := func(description string) *jsonschema.Schema {
+		return &jsonschema.Schema{Type: "array", Description: description, Items: &jsonschema.Schema{Type: "string"}}
+	}
+	return &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{
+		"result":           rows("Without abstract_domains: all rows."),
+		"total_rows":       {Type: "integer", Description: "With abstract_domains: how many rows there are."},
+		"columns":          names("All columns."),
+		"abstract_domains": names("The columns that were asked for."),
+		"body_domains":     names("The other columns."),
+		"resource_url":     {Type: "string", Description: "Where another server gets the rows, once, for ten minutes. Mode async."},
+		"abstract":         rows("The columns asked for, with _row_id."),
+		"body":             rows("The other columns, with _row_id. Mode sync."),
+		"warnings":         names("What is wrong with the request."),
+	}}
+}
+
+// The store that a server opens for itself is one that a caller could give.
+var _ Store = (*artifact.Local)(nil)
