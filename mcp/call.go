@@ -181,7 +181,7 @@ func (c *Conn) abandon(cl *call, method string, ctx context.Context) {
 		return
 	}
 	reason := "cancelled"
-	if ctx.Err() == context.DeadlineExceeded {
+	if context.Cause(ctx) == context.DeadlineExceeded {
 		reason = "timed out"
 	}
 	params := fmt.Appendf(nil, `{"requestId":%d,"reason":%q}`, cl.id, reason)

@@ -44,8 +44,8 @@ func (l *link) call(ctx context.Context, timeout time.Duration, method string, p
 	if timeout <= 0 {
 		return l.peer.Call(ctx, method, params, back)
 	}
-	limited, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+	limited, back, end := limit(ctx, timeout, back)
+	defer end()
 	result, err := l.peer.Call(limited, method, params, back)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil && !isAnswer(err) {
 		u := l.slot.u
@@ -108,13 +108,16 @@ func (l *link) adapt(ctx context.Context, params json.RawMessage) (json.RawMessa
 		return params, nil
 	}
 	info, level := l.slot.u.opts.ClientInfo, ""
+	capabilities := json.RawMessage("{}")
 	if caller := mcp.Caller(ctx); caller != nil {
 		level = caller.LogLevel()
-		if own, _ := caller.Client(); rawjson.IsObject(own) {
+		own, can := caller.Client()
+		if rawjson.IsObject(own) {
 			info = own
 		}
+		capabilities = askable(can)
 	}
-	return addModern(params, l.hello.Version, info, level)
+	return addModern(params, l.hello.Version, info, capabilities, level)
 }
 
 // legacyForeign are the keys that a legacy server must not see: it might take
@@ -157,10 +160,29 @@ func stripModern(params json.RawMessage) (json.RawMessage, error) {
 	return params, nil
 }
 
+// askable are the capabilities with which a modern server may be told of a legacy
+// client: what it declared of those that answer questions, which whoever calls on
+// its behalf puts to it.
+func askable(declared json.RawMessage) json.RawMessage {
+	keys := []string{"sampling", "elicitation", "roots"}
+	var found [3][]byte
+	out := []byte{'{'}
+	if rawjson.Fields(declared, keys, found[:]) == nil {
+		for i, v := range found {
+			if rawjson.IsObject(v) {
+				if len(out) > 1 {
+					out = append(out, ',')
+				}
+				out = append(append(rawjson.AppendString(out, keys[i]), ':'), v...)
+			}
+		}
+	}
+	return append(out, '}')
+}
+
 // addModern puts the marks of the modern era on, for a legacy client or weir
-// itself. Neither can answer what a modern server asks, so they have no
-// capabilities.
-func addModern(params json.RawMessage, version string, info json.RawMessage, level string) (json.RawMessage, error) {
+// itself.
+func addModern(params json.RawMessage, version string, info, capabilities json.RawMessage, level string) (json.RawMessage, error) {
 	meta := rawjson.Get(params, "_meta")
 	if !rawjson.IsObject(meta) {
 		meta = []byte("{}")
@@ -169,7 +191,7 @@ func addModern(params json.RawMessage, version string, info json.RawMessage, lev
 		key   string
 		value []byte
 	}{
-		{mcp.MetaVersion, rawjson.Quote(version)}, {mcp.MetaClientInfo, info}, {mcp.MetaClientCapabilities, []byte("{}")}, {mcp.MetaLogLevel, nil},
+		{mcp.MetaVersion, rawjson.Quote(version)}, {mcp.MetaClientInfo, info}, {mcp.MetaClientCapabilities, capabilities}, {mcp.MetaLogLevel, nil},
 	}
 	if level != "" {
 		add[3].value = rawjson.Quote(level)
@@ -204,7 +226,10 @@ func (s *slot) capabilities() json.RawMessage {
 	if _, caps := s.key.session.Client(); rawjson.IsObject(caps) {
 		return caps
 	}
-	return json.RawMessage("{}") // a modern client, who cannot be asked
+	if s.key.session.Version() == "" {
+		return sharedCapabilities // of a modern principal, whose clients each say what they can
+	}
+	return json.RawMessage("{}")
 }
 
 func declaresRoots(session *mcp.Session) bool {

@@ -36,7 +36,7 @@ func TestAddModern(t *testing.T) {
 		{"a token", `{"_meta":{"progressToken":"t"},"z":1}`, "", `{"_meta":{"progressToken":"t",` + marks + `},"z":1}`},
 		{"a level", `{}`, "debug", `{"_meta":{` + marks + `,"io.modelcontextprotocol/logLevel":"debug"}}`},
 	} {
-		got, err := addModern([]byte(c.in), "2026-07-28", []byte(`{"name":"w"}`), c.level)
+		got, err := addModern([]byte(c.in), "2026-07-28", []byte(`{"name":"w"}`), []byte("{}"), c.level)
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: got %s, %v, want %s", c.name, got, err, c.want)
 		}

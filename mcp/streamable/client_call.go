@@ -434,7 +434,7 @@ func (c *Client) abandon(cl *clientCall, out outgoing, ctx context.Context) {
 		return
 	}
 	reason := "cancelled"
-	if ctx.Err() == context.DeadlineExceeded {
+	if context.Cause(ctx) == context.DeadlineExceeded {
 		reason = "timed out"
 	}
 	params := fmt.Appendf(nil, `{"requestId":%s,"reason":%q}`, cl.idRaw, reason)

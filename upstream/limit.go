@@ -1,0 +1,74 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// timeLimit bounds how long a server may take for a call. The time in which its
+// client is asked something is the client's: a person who reads a form does not
+// make the server slow. After an answer the server has all of its time again.
+type timeLimit struct {
+	of     time.Duration
+	cancel context.CancelCauseFunc
+
+	mu     sync.Mutex // guards below
+	timer  *time.Timer
+	asking int // questions that wait for an answer
+	ended  bool
+}
+
+// limit returns a context that ends, with context.DeadlineExceeded as its cause,
+// when a call has taken too long, and the back that the call is to be given. end
+// is called when the call has returned.
+func limit(ctx context.Context, d time.Duration, back mcp.Handler) (limited context.Context, _ mcp.Handler, end func()) {
+	if back == nil {
+		limited, cancel := context.WithTimeoutCause(ctx, d, context.DeadlineExceeded)
+		return limited, nil, cancel
+	}
+	limited, cancel := context.WithCancelCause(ctx)
+	l := &timeLimit{of: d, cancel: cancel}
+	l.timer = time.AfterFunc(d, l.expire)
+	return limited, mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		if r.IsNotification() {
+			return back.Serve(ctx, r)
+		}
+		l.ask(+1)
+		defer l.ask(-1)
+		return back.Serve(ctx, r)
+	}), l.end
+}
+
+// ask notes that a question begins or ends.
+func (l *timeLimit) ask(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asking += n
+	switch {
+	case l.ended:
+	case l.asking == 0:
+		l.timer.Reset(l.of)
+	case l.asking == n:
+		l.timer.Stop()
+	}
+}
+
+func (l *timeLimit) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asking == 0 && !l.ended {
+		l.cancel(context.DeadlineExceeded)
+	}
+}
+
+func (l *timeLimit) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.timer.Stop()
+	l.cancel(nil)
+}
