@@ -123,15 +123,16 @@ func (s *slot) release(l *link) {
 const retireTime = time.Minute
 
 // retire closes a connection that nobody gets any more. Calls over HTTP do not
-// depend on each other: those whose answers are on their way get them first.
-func (s *slot) retire(l *link) {
+// depend on each other: those whose answers are on their way get them first,
+// unless the program that is to answer ends, too.
+func (s *slot) retire(l *link, keeps bool) {
 	s.mu.Lock()
 	l.retired = make(chan struct{})
 	if l.users == 0 {
 		close(l.retired)
 	}
 	s.mu.Unlock()
-	if !l.http || l.pid != 0 {
+	if !l.http || l.pid != 0 && !keeps {
 		l.close()
 		return
 	}

@@ -57,16 +57,16 @@ func (u *Upstream) connect(s *slot, version string) (*link, error) {
 	return l, nil
 }
 
-// start starts the program of the configuration.
-func (u *Upstream) start() (*stdio.Process, error) {
+// command is how the program of the configuration is started.
+func (u *Upstream) command() stdio.Command {
 	env := slices.Clone(u.opts.BaseEnv)
 	for _, name := range slices.Sorted(maps.Keys(u.cfg.Env)) {
 		env = append(env, name+"="+u.cfg.Env[name].Reveal())
 	}
-	return stdio.Start(stdio.Command{
+	return stdio.Command{
 		Name: u.who, Path: u.cfg.Command, Args: u.cfg.Args, Env: env, Dir: u.cfg.Cwd,
 		Grace: u.opts.StopGrace, Redact: u.opts.Redact, Logger: u.opts.Logger,
-	})
+	}
 }
 
 // track has kill reach p until untrack is called.
@@ -90,7 +90,7 @@ func (u *Upstream) connectProgram(ctx context.Context, s *slot, version string) 
 		}
 		return u.greet(ctx, s, stream, version, nil)
 	}
-	p, err := u.start()
+	p, err := stdio.Start(u.command())
 	if err != nil {
 		return nil, err
 	}
@@ -214,33 +214,22 @@ func (u *Upstream) connectSSE(ctx context.Context, s *slot) (*link, error) {
 	return u.greet(ctx, s, stream, "", nil)
 }
 
-// connectProgramAt starts a program and connects to the URL at which it serves,
-// as soon as it does.
+// connectProgramAt connects to the URL at which the upstream's program serves, as
+// soon as it does, and starts the program where it does not run.
 func (u *Upstream) connectProgramAt(ctx context.Context, s *slot, version string) (*link, error) {
-	p, err := u.start()
-	if err != nil {
-		return nil, err
+	if s.program != nil && s.program.exited() {
+		s.leaveProgram(false)
 	}
-	untrack := u.track(p)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		for {
-			line, err := p.Read()
-			if err != nil {
-				return
-			}
-			u.log.Debug("stdout", "line", u.opts.Redact(string(line[:min(len(line), 1024)])))
+	if s.program == nil {
+		g, err := u.useProgram(ctx)
+		if err != nil {
+			return nil, err
 		}
-	}()
-	end := func() {
-		_ = p.Close()
-		<-read
-		untrack()
+		s.program = g
 	}
+	p := s.program.p
 	l, err := u.dialProgram(ctx, s, p, version)
 	if err != nil {
-		end()
 		return nil, err
 	}
 	// The link ends with whichever ends first.
@@ -270,7 +259,6 @@ func (u *Upstream) connectProgramAt(ctx context.Context, s *slot, version string
 		cancel()
 		<-watched
 		peerClose()
-		end()
 	}
 	return l, nil
 }

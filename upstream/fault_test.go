@@ -376,6 +376,55 @@ func TestProgramAtURL(t *testing.T) {
 	wantKind(t, err, mcp.KindUpstreamUnavailable, `upstream "gone"`, "program ended")
 }
 
+// The program beside a url runs once, whoever connects to it, and outlives a session that
+// it has forgotten; when it ends, all connect to the next one.
+func TestProgramAtURLIsShared(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close()
+	cfg := program("web", "-http", address, "-lose-session", "2")
+	cfg.URL, cfg.Type = "http://"+address+"/mcp", config.TransportHTTP
+	m, _ := manage(t, Options{}, cfg)
+	ready(t, m)
+	u := upstreamOf(t, m, "web")
+	pid := u.Status().Pid
+	programs := func() int {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return len(u.processes)
+	}
+	calls := func(session *mcp.Session) {
+		t.Helper()
+		for i := range 5 {
+			for _, modern := range []bool{false, true} {
+				result, err := u.Era(modern).Call(mcp.WithCaller(t.Context(), session), "tools/call", json.RawMessage(`{"name":"echo","arguments":{"text":"a"}}`), nil)
+				if err != nil || !strings.Contains(string(result), `"a"`) {
+					t.Fatalf("call %d, modern %v: %s, %v", i, modern, result, err)
+				}
+				if n := programs(); n != 1 {
+					t.Fatalf("%d programs run", n)
+				}
+			}
+		}
+	}
+	calls(nil)
+	if got := u.Status(); got.Pid != pid || got.Restarts == 0 {
+		t.Errorf("after lost sessions: %+v, want pid %d", got, pid)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the death is noticed", func() bool { return u.Status().Pid != pid })
+	calls(nil)
+	if u.Status().Pid == pid {
+		t.Error("the program was not started again")
+	}
+}
+
 // A changed server starts again alone; one that is gone takes its tools along.
 func TestApply(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,8 @@ type slot struct {
 	relist chan struct{}   // capacity 1: the lists have changed
 	resub  chan struct{}   // capacity 1: the resources subscribed to have changed
 
+	program *sharedProgram // that the connection needs, or nil; only run uses it
+
 	// subMu orders what the server is told about subscriptions and log levels.
 	subMu sync.Mutex
 
@@ -163,6 +165,7 @@ func (s *slot) auto() bool {
 // run supervises the connection until the slot ends.
 func (s *slot) run() {
 	defer func() {
+		s.leaveProgram(false)
 		s.mu.Lock()
 		s.set(StateStopped)
 		s.mu.Unlock()
@@ -189,6 +192,7 @@ func (s *slot) run() {
 			}
 			return
 		case err != nil:
+			s.leaveProgram(!errors.Is(err, errNotModern))
 			s.fail(err)
 			if !s.pause() {
 				return
@@ -321,8 +325,12 @@ func (s *slot) serve(l *link) bool {
 	}
 	idle, err := s.watch(l, listed)
 	cancel()
-	s.retire(l)
+	keeps := !idle && s.ctx.Err() == nil && outlives(err)
+	s.retire(l, keeps)
 	tasks.Wait()
+	if !keeps {
+		s.leaveProgram(!idle && s.ctx.Err() == nil)
+	}
 	switch {
 	case s.ctx.Err() != nil:
 		return false

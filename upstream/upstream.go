@@ -64,7 +64,8 @@ type Upstream struct {
 	closed    bool
 	slots     map[slotKey]*slot // besides shared
 	processes map[process]struct{}
-	hello     mcp.Hello // of the shared connection, kept while it is down
+	running   *sharedProgram // where it serves a url; nil while none runs
+	hello     mcp.Hello      // of the shared connection, kept while it is down
 	// modernOnly says that the shared connection last worked in the modern era,
 	// with which the handshake then begins.
 	modernOnly bool

@@ -31,6 +31,9 @@ type Command struct {
 	// Grace is how long the child may take to end by itself after its stdin
 	// was closed, and again after SIGTERM. 2 s when zero.
 	Grace time.Duration
+	// NoInput says that the child does not speak on its stdin, and so does not
+	// notice its end either: SIGTERM comes at once.
+	NoInput bool
 	// MaxMessage bounds a line of its stdout; MaxFromUpstream when zero.
 	MaxMessage int
 	// Redact removes secrets from what is shown of its stderr; may be nil.
@@ -192,13 +195,13 @@ func (p *Process) lastWords() string {
 	return "; its last words: " + last
 }
 
-// Stop ends the child and everything in its group: stdin is closed, then
-// SIGTERM, then SIGKILL, each after the grace time. It returns when the child
+// stop ends the child and everything in its group: stdin is closed, then
+// SIGTERM, then SIGKILL, each after the grace time; see Command.NoInput. It returns when the child
 // is gone.
 func (p *Process) stop() {
 	p.stopOnce.Do(func() {
 		_ = p.stdin.Close()
-		if p.wait(p.cmd.Grace) {
+		if !p.cmd.NoInput && p.wait(p.cmd.Grace) {
 			return
 		}
 		termGroup(p.c)

@@ -154,6 +154,30 @@ func TestCloseEndsTheGroup(t *testing.T) {
 	}
 }
 
+// A child that serves elsewhere than on its stdin is told to end at once.
+func TestCloseOfAChildWithoutInput(t *testing.T) {
+	p, err := Start(Command{
+		Name: "test", Path: "/bin/sh", Args: []string{"-c", `trap 'echo told; exit' TERM; echo up; while :; do sleep 0.01; done`}, Grace: time.Hour, NoInput: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := p.Read(); err != nil || string(line) != "up" {
+		t.Fatalf("read %q, %v", line, err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- p.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		p.Kill()
+		t.Fatalf("the child was not told to end: %v", <-closed)
+	}
+}
+
 // A child that ends by itself leaves nothing behind, either.
 func TestGrandchildDoesNotSurvive(t *testing.T) {
 	p := start(t, `sleep 600 & echo $!; exit 1`)

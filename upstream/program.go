@@ -1,0 +1,165 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/weir-mcp/weir/mcp/stdio"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+// A sharedProgram is the one process of an upstream that is started by weir and served
+// at a url. Whichever connection wants it first starts it; all of them share it,
+// because a second one could not listen at the same place:
+//
+//	use ─▶ started, running ─▶ leave by the last user, or condemn ─▶ ending ─▶ ended
+//
+// A slot keeps its place as a user over connections that are made again because
+// the server has forgotten a session: it has not forgotten the rest.
+type sharedProgram struct {
+	u *Upstream
+
+	started chan struct{} // closed when p or err is set
+	p       *stdio.Process
+	err     error // of the start
+	read    sync.WaitGroup
+	ended   chan struct{} // closed when its end has been waited for
+
+	users     int  // guarded by Upstream.mu
+	condemned bool // nobody joins any more; guarded by Upstream.mu
+}
+
+// useProgram starts the program where it does not run, and counts a user of it.
+// Where one is just ending, its end is waited for.
+func (u *Upstream) useProgram(ctx context.Context) (*sharedProgram, error) {
+	for {
+		u.mu.Lock()
+		g := u.running
+		if g == nil {
+			g = &sharedProgram{u: u, started: make(chan struct{}), ended: make(chan struct{}), users: 1}
+			u.running = g
+			u.mu.Unlock()
+			g.start()
+			if g.err != nil {
+				g.leave()
+				return nil, g.err
+			}
+			return g, nil
+		}
+		joined := !g.condemned && !g.exited()
+		if joined {
+			g.users++
+		}
+		u.mu.Unlock()
+		if !joined {
+			select {
+			case <-g.ended:
+				continue
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		<-g.started
+		if g.err != nil {
+			g.leave()
+			return nil, g.err
+		}
+		return g, nil
+	}
+}
+
+// start starts the process and reads its stdout, where it has nothing to say.
+func (g *sharedProgram) start() {
+	defer close(g.started)
+	cmd := g.u.command()
+	cmd.NoInput = true
+	if g.p, g.err = stdio.Start(cmd); g.err != nil {
+		return
+	}
+	untrack := g.u.track(g.p)
+	g.read.Go(func() {
+		defer untrack()
+		for {
+			line, err := g.p.Read()
+			if err != nil {
+				<-g.p.Exited()
+				return
+			}
+			g.u.log.Debug("stdout", "line", g.u.opts.Redact(string(line[:min(len(line), 1024)])))
+		}
+	})
+}
+
+// exited reports whether the process has ended by itself.
+func (g *sharedProgram) exited() bool {
+	select {
+	case <-g.started:
+	default:
+		return false
+	}
+	if g.p == nil {
+		return true
+	}
+	select {
+	case <-g.p.Exited():
+		return true
+	default:
+		return false
+	}
+}
+
+// leave takes a user off. The last one ends the process and waits for that.
+func (g *sharedProgram) leave() {
+	g.u.mu.Lock()
+	g.users--
+	last := g.users == 0
+	g.condemned = g.condemned || last
+	g.u.mu.Unlock()
+	if !last {
+		return
+	}
+	g.end()
+	g.u.mu.Lock()
+	if g.u.running == g {
+		g.u.running = nil
+	}
+	g.u.mu.Unlock()
+	close(g.ended)
+}
+
+// condemn ends the process although others use it, whose connections end with
+// it, and takes a user off.
+func (g *sharedProgram) condemn() {
+	g.u.mu.Lock()
+	g.condemned = true
+	g.u.mu.Unlock()
+	g.end()
+	g.leave()
+}
+
+func (g *sharedProgram) end() {
+	if g.p != nil {
+		_ = g.p.Close()
+		g.read.Wait()
+	}
+}
+
+// leaveProgram says that the slot does not need the program any more. Where it is
+// the slot that everything depends on and its connection has failed, the program
+// is started again: then something is wrong with it.
+func (s *slot) leaveProgram(failed bool) {
+	g := s.program
+	s.program = nil
+	switch {
+	case g == nil:
+	case failed && s.isShared():
+		g.condemn()
+	default:
+		g.leave()
+	}
+}
+
+// outlives reports whether the program is kept when a connection was lost: the
+// server has only forgotten its session.
+func outlives(err error) bool { return errors.Is(err, streamable.ErrSessionLost) }
