@@ -192,7 +192,7 @@ func (u *Upstream) connectHTTP(ctx context.Context, s *slot, version string) (*l
 	c, err := streamable.Dial(ctx, streamable.ClientOptions{
 		URL: u.cfg.URL, Name: u.who, Header: u.header, ClientInfo: u.opts.ClientInfo, Capabilities: s.capabilities(),
 		ProtocolVersion: version, Handler: handler{s}, ParamHeaders: u.setParamHeaders, Logger: u.log,
-		Timeouts: streamable.ClientTimeouts{Handshake: u.opts.StartTimeout},
+		Timeouts: streamable.ClientTimeouts{Handshake: u.opts.StartTimeout}, Wrap: u.wrap(s),
 	})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -201,6 +201,15 @@ func (u *Upstream) connectHTTP(ctx context.Context, s *slot, version string) (*l
 		return nil, err
 	}
 	return &link{slot: s, peer: c, hello: c.Hello(), http: true, done: c.Done(), err: c.Err, close: func() { _ = c.Close() }}, nil
+}
+
+// wrap is what Options.Transport puts around the transport of a slot's
+// connection, nil where it is not set.
+func (u *Upstream) wrap(s *slot) func(http.RoundTripper) http.RoundTripper {
+	if u.opts.Transport == nil {
+		return nil
+	}
+	return func(base http.RoundTripper) http.RoundTripper { return u.opts.Transport(u.name, s.key.session, base) }
 }
 
 func (u *Upstream) connectSSE(ctx context.Context, s *slot) (*link, error) {

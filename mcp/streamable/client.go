@@ -73,6 +73,9 @@ type ClientOptions struct {
 	// HTTPClient is used instead of one with a connection pool of its own. Its
 	// Timeout must be zero, because streams last.
 	HTTPClient *http.Client
+	// Wrap puts something around the transport of every HTTP request, such as
+	// what signs them. Nil changes nothing.
+	Wrap func(http.RoundTripper) http.RoundTripper
 	// ClientInfo and Capabilities are raw objects that introduce weir.
 	ClientInfo, Capabilities json.RawMessage
 	// ProtocolVersion to begin the handshake with; see mcp.Handshake.
@@ -187,6 +190,13 @@ func newClient(opts ClientOptions) (*Client, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.template = http.Request{URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	c.http, c.pool = NewHTTPClient(opts.HTTPClient, opts.Timeouts.Connect)
+	if opts.Wrap != nil {
+		base := c.http.Transport
+		if base == nil {
+			base = http.DefaultTransport
+		}
+		c.http.Transport = opts.Wrap(base)
+	}
 	c.session.SetPeer(c)
 	c.wire.Store(c.newWireState("", ""))
 	return c, nil
