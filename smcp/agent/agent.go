@@ -1,0 +1,494 @@
+// Package agent is the Agent of A2C-SMCP: it joins an office, knows which
+// Computers are in it and what they offer, and calls their tools. It speaks to
+// any hub of the protocol and to Computers of any dialect.
+//
+//	Connect ─▶ join ─▶ list_room ─▶ OnEnter, OnTools for each Computer there
+//	                     │
+//	   notify:enter_office │ notify:leave_office, notify:update_* ─▶ the callbacks
+//	                     ▼
+//	CallTool ─▶ client:tool_call ─▶ result
+//	   └─ ctx ends, time is over ─▶ server:tool_call_cancel
+//	OpenMCP  ─▶ client:mcp ─▶ mcp.Stream to one MCP server (Computers of weir)
+//
+// Fleet makes an office's Computers upstreams of a gateway. The package knows
+// nothing of what a tool's result means.
+package agent
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/smcp/member"
+	"github.com/weir-mcp/weir/socketio"
+)
+
+// Defaults of Options.
+const (
+	DefaultTimeout     = 20 * time.Second
+	DefaultCallTimeout = 60 * time.Second
+	// answerSlack is how long the answer of a Computer whose own time is over
+	// may take to get here.
+	answerSlack = 3 * time.Second
+	cancelTime  = 5 * time.Second
+	maxNotices  = 1024 // notifications that wait for their callback
+)
+
+// Options say which office of which hub, and what to call. The callbacks are
+// called one at a time, in order, and may call the Client; nil ones are not
+// called.
+type Options struct {
+	URL    string // of the hub
+	Office string
+	// Name is the agent's name; Office where it is "", which hubs of 0.1 expect.
+	Name    string
+	Token   string
+	Version string                // a2c_version to say; "" for none
+	Engine  engineio.ClientConfig // transports, TLS, dialing
+	Backoff socketio.Backoff      // between attempts to connect
+
+	// Keys are the public keys of Computers by name. The results of one that is
+	// here must be signed with its key.
+	Keys map[string]ed25519.PublicKey
+
+	Timeout     time.Duration // of requests other than tool calls: 20 s
+	CallTimeout time.Duration // of a tool call that says none: 60 s
+
+	// OnJoined is called when the Client is in its office, also again after the
+	// connection was lost.
+	OnJoined func()
+	OnLost   func(err error)
+	// OnEnter and OnLeave are called for each Computer that comes and goes.
+	OnEnter func(computer string)
+	OnLeave func(computer string)
+	// OnTools is called with a Computer's tools after it has come and after they
+	// have changed. Without it nobody asks for them.
+	OnTools func(computer string, tools []smcp.Tool)
+	// OnConfig, OnDesktop and OnSkills say that a Computer has something new.
+	OnConfig  func(computer string)
+	OnDesktop func(computer string)
+	OnSkills  func(computer string)
+
+	Logger *slog.Logger // nil discards
+}
+
+// Client is one Agent. All methods are safe for concurrent use.
+type Client struct {
+	o      Options
+	log    *slog.Logger
+	member *member.Member
+
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	notices chan func()
+
+	mu        sync.Mutex // guards below
+	computers map[string]bool
+	channels  map[string]*channel
+	closed    bool
+}
+
+// New returns a Client that is not connected yet; see Client.Start.
+func New(o Options) (*Client, error) {
+	if o.Office == "" {
+		return nil, errors.New("an agent needs the id of its office")
+	}
+	if o.Name == "" {
+		o.Name = o.Office
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.CallTimeout <= 0 {
+		o.CallTimeout = DefaultCallTimeout
+	}
+	c := &Client{o: o, log: o.Logger, notices: make(chan func(), maxNotices), computers: map[string]bool{}, channels: map[string]*channel{}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	m, err := member.New(member.Options{
+		URL: o.URL, Role: smcp.RoleAgent, Name: o.Name, Office: o.Office, Token: o.Token, Version: o.Version, MCP: true,
+		Engine: o.Engine, Backoff: o.Backoff, Logger: o.Logger,
+		OnJoined: func(context.Context) { c.later(c.joined) },
+		OnLost: func(err error) {
+			c.dropChannels("", "the connection to the hub was lost")
+			c.later(func() { c.lost(err) })
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.member = m
+	m.On(smcp.NotifyEnter, c.on(func(raw json.RawMessage) { c.entered(rawjson.Text(rawjson.Get(raw, "computer"))) }))
+	m.On(smcp.NotifyLeave, func(e *socketio.Event) {
+		if name := rawjson.Text(rawjson.Get(e.Arg(0), "computer")); name != "" {
+			c.dropChannels(name, "the Computer left the office")
+			c.later(func() { c.left(name) })
+		}
+	})
+	tools := c.about(func(name string) { c.discover(name) })
+	config := c.about(func(name string) {
+		if c.o.OnConfig != nil {
+			c.o.OnConfig(name)
+		}
+		c.discover(name)
+	})
+	m.On(smcp.NotifyUpdateTools, tools)
+	m.On(smcp.NotifyUpdateConfig, config)
+	// A hub tells those without a version in both spellings; a hub of the seed
+	// in the old one only. The second of two changes nothing.
+	m.On(smcp.NotifyUpdateMCPConfig, config)
+	m.On(smcp.NotifyUpdateDesktop, c.about(func(name string) {
+		if c.o.OnDesktop != nil {
+			c.o.OnDesktop(name)
+		}
+	}))
+	m.On(smcp.NotifyUpdateSkills, c.about(func(name string) {
+		if c.o.OnSkills != nil {
+			c.o.OnSkills(name)
+		}
+	}))
+	m.On(smcp.NotifyMCP, c.message)
+	c.wg.Go(c.dispatch)
+	return c, nil
+}
+
+// Connect is New and Start.
+func Connect(ctx context.Context, o Options) (*Client, error) {
+	c, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(ctx); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Start connects and joins. After that the Client comes back by itself.
+func (c *Client) Start(ctx context.Context) error { return c.member.Start(ctx) }
+
+// StartPatient is Start for Clients that also try again when the hub is not
+// there yet. It returns at once; see Wait.
+func (c *Client) StartPatient() error { return c.member.StartPatient() }
+
+// Wait waits until the Client is in its office.
+func (c *Client) Wait(ctx context.Context) error { return c.member.Wait(ctx) }
+
+// Status returns what the Client is doing, since when, and what went wrong last.
+func (c *Client) Status() (member.State, time.Time, error) { return c.member.Status() }
+
+// Office is the office that the Client is in, or wants to be in.
+func (c *Client) Office() string { return c.member.Office() }
+
+// Join joins an office, after Leave.
+func (c *Client) Join(ctx context.Context, office string) error { return c.member.Join(ctx, office) }
+
+// Leave leaves the office.
+func (c *Client) Leave(ctx context.Context) error {
+	err := c.member.Leave(ctx)
+	if err == nil {
+		c.dropChannels("", "the agent left the office")
+		c.later(func() { c.lost(nil) })
+	}
+	return err
+}
+
+// Close disconnects and waits for the callbacks. It must not be called by one.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.cancel()
+	err := c.member.Close()
+	c.dropChannels("", "the agent was closed")
+	c.wg.Wait()
+	return err
+}
+
+// dispatch runs what is to be done about notifications, one after the other.
+func (c *Client) dispatch() {
+	for {
+		select {
+		case f := <-c.notices:
+			f()
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *Client) later(f func()) {
+	select {
+	case c.notices <- f:
+	case <-c.ctx.Done():
+	default:
+		c.log.Warn("a notification was dropped: its callbacks are too slow", "waiting", maxNotices)
+	}
+}
+
+func (c *Client) on(f func(json.RawMessage)) socketio.Handler {
+	return func(e *socketio.Event) {
+		raw := e.Arg(0)
+		c.later(func() { f(raw) })
+	}
+}
+
+// about is the handler of a notification that names a Computer.
+func (c *Client) about(f func(computer string)) socketio.Handler {
+	return c.on(func(raw json.RawMessage) {
+		if name := rawjson.Text(rawjson.Get(raw, "computer")); name != "" {
+			f(name)
+		}
+	})
+}
+
+// joined finds out who is there.
+func (c *Client) joined() {
+	if c.o.OnJoined != nil {
+		c.o.OnJoined()
+	}
+	sessions, err := c.ListRoom(c.ctx)
+	if err != nil {
+		c.log.Warn("the members of the office cannot be listed; Computers are known as they come", "err", err)
+		return
+	}
+	for _, s := range sessions {
+		if s.Role == smcp.RoleComputer {
+			c.entered(s.Name)
+		}
+	}
+}
+
+func (c *Client) entered(name string) {
+	if name == "" {
+		return
+	}
+	c.mu.Lock()
+	known := c.computers[name]
+	c.computers[name] = true
+	c.mu.Unlock()
+	if !known && c.o.OnEnter != nil {
+		c.o.OnEnter(name)
+	}
+	if !known {
+		c.discover(name)
+	}
+}
+
+func (c *Client) left(name string) {
+	c.mu.Lock()
+	known := c.computers[name]
+	delete(c.computers, name)
+	c.mu.Unlock()
+	if known && c.o.OnLeave != nil {
+		c.o.OnLeave(name)
+	}
+}
+
+// lost forgets all Computers: nobody knows what becomes of them meanwhile.
+func (c *Client) lost(err error) {
+	c.mu.Lock()
+	names := make([]string, 0, len(c.computers))
+	for name := range c.computers {
+		names = append(names, name)
+	}
+	c.mu.Unlock()
+	for _, name := range names {
+		c.left(name)
+	}
+	if c.o.OnLost != nil && err != nil {
+		c.o.OnLost(err)
+	}
+}
+
+// discover asks a Computer for its tools.
+func (c *Client) discover(name string) {
+	if c.o.OnTools == nil {
+		return
+	}
+	tools, err := c.GetTools(c.ctx, name)
+	if err != nil {
+		if c.ctx.Err() == nil {
+			c.log.Warn("a Computer's tools cannot be listed", "computer", name, "err", err)
+		}
+		return
+	}
+	c.o.OnTools(name, tools)
+}
+
+// NewReqID returns the id of a new request: a random UUID in 32 hexadecimal
+// digits.
+func NewReqID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it does not fail
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return hex.EncodeToString(b[:])
+}
+
+func (c *Client) base(computer string) smcp.Call {
+	return smcp.Call{Agent: c.o.Name, ReqID: NewReqID(), Computer: computer}
+}
+
+// ask makes a request that has an answer and reads it into out.
+func (c *Client) ask(ctx context.Context, event string, payload, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	raw, err := c.member.Call(ctx, event, payload)
+	if err != nil {
+		return fmt.Errorf("%s: %w", event, err)
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fmt.Errorf("%s: the answer cannot be read: %w", event, err)
+	}
+	return nil
+}
+
+// ListRoom returns the members of the office.
+func (c *Client) ListRoom(ctx context.Context) ([]smcp.Session, error) {
+	var room smcp.Room
+	err := c.ask(ctx, smcp.EventListRoom, smcp.ListRoom{Agent: c.o.Name, ReqID: NewReqID(), OfficeID: c.Office()}, &room)
+	return room.Sessions, err
+}
+
+// GetTools returns the tools of a Computer.
+func (c *Client) GetTools(ctx context.Context, computer string) ([]smcp.Tool, error) {
+	var tools smcp.Tools
+	err := c.ask(ctx, smcp.EventGetTools, c.base(computer), &tools)
+	return tools.Tools, err
+}
+
+// GetConfig returns the configuration of a Computer, without its secrets.
+func (c *Client) GetConfig(ctx context.Context, computer string) (smcp.Config, error) {
+	var config smcp.Config
+	err := c.ask(ctx, smcp.EventGetConfig, c.base(computer), &config)
+	return config, err
+}
+
+// GetDesktop returns the windows of a Computer: at most size where it is not
+// negative, only one where window is its URI.
+func (c *Client) GetDesktop(ctx context.Context, computer string, size int, window string) ([]string, error) {
+	req := smcp.GetDesktop{Call: c.base(computer), Window: window}
+	if size >= 0 {
+		req.Size = &size
+	}
+	var desktop smcp.Desktop
+	err := c.ask(ctx, smcp.EventGetDesktop, req, &desktop)
+	return desktop.Desktops, err
+}
+
+// GetResources returns a page of the resources of one MCP server, and the cursor
+// of the next one.
+func (c *Client) GetResources(ctx context.Context, computer, server, cursor string) (resources []json.RawMessage, next string, err error) {
+	var out smcp.Resources
+	err = c.ask(ctx, smcp.EventGetResources, smcp.GetResources{Call: c.base(computer), Server: server, Cursor: cursor}, &out)
+	return out.Resources, out.NextCursor, err
+}
+
+// GetSkills returns the skills of a Computer.
+func (c *Client) GetSkills(ctx context.Context, computer string) ([]smcp.SkillRef, error) {
+	var skills smcp.Skills
+	err := c.ask(ctx, smcp.EventGetSkills, c.base(computer), &skills)
+	return skills.Skills, err
+}
+
+// GetSkill returns one file of a skill; path "" is SKILL.md.
+func (c *Client) GetSkill(ctx context.Context, computer, name, path string) (smcp.Skill, error) {
+	var skill smcp.Skill
+	err := c.ask(ctx, smcp.EventGetSkill, smcp.GetSkill{Call: c.base(computer), Name: name, RelPath: path}, &skill)
+	return skill, err
+}
+
+// A ToolCall is a call of a tool.
+type ToolCall struct {
+	Computer  string
+	Tool      string
+	Arguments json.RawMessage // nil: none
+	Timeout   time.Duration   // 0: that of Options
+	// ReqID identifies the call; a new one where "".
+	ReqID string
+	// Traceparent and Tracestate are handed on to the MCP server.
+	Traceparent, Tracestate string
+}
+
+// CallTool calls a tool and returns the CallToolResult as the Computer sent it.
+// When ctx ends or the time is over, the Computer is told to cancel the call.
+// The errors are *smcp.Error where hub or Computer refused, those of ctx, and
+// those of a signature that does not fit.
+func (c *Client) CallTool(ctx context.Context, call ToolCall) (json.RawMessage, error) {
+	if call.ReqID == "" {
+		call.ReqID = NewReqID()
+	}
+	if call.Timeout <= 0 {
+		call.Timeout = c.o.CallTimeout
+	}
+	if len(call.Arguments) == 0 {
+		call.Arguments = json.RawMessage("{}")
+	}
+	req := smcp.ToolCall{
+		Call:     smcp.Call{Agent: c.o.Name, ReqID: call.ReqID, Computer: call.Computer, Traceparent: call.Traceparent, Tracestate: call.Tracestate},
+		ToolName: call.Tool, Params: call.Arguments, Timeout: seconds(call.Timeout),
+	}
+	bounded, cancel := context.WithTimeout(ctx, call.Timeout+answerSlack)
+	defer cancel()
+	result, err := c.member.Call(bounded, smcp.EventToolCall, req)
+	if err != nil {
+		if bounded.Err() != nil {
+			if err := c.Cancel(context.WithoutCancel(ctx), call.ReqID); err != nil {
+				c.log.Debug("a call was not cancelled", "req_id", call.ReqID, "err", err)
+			}
+			if ctx.Err() == nil {
+				return nil, fmt.Errorf("computer %q did not answer %s within %s: %w", call.Computer, call.Tool, call.Timeout, context.DeadlineExceeded)
+			}
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	if key := c.o.Keys[call.Computer]; key != nil {
+		if err := smcp.VerifyResult(key, call.Computer, call.Tool, call.ReqID, result); err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// seconds is whole seconds where it can be: old Computers read an integer.
+func seconds(d time.Duration) float64 {
+	if d < time.Second {
+		return d.Seconds()
+	}
+	return float64((d + time.Second - 1) / time.Second)
+}
+
+// Cancel asks the Computers of the office to cancel a call. The call itself is
+// still answered, by a result that Cancelled knows.
+func (c *Client) Cancel(ctx context.Context, reqID string) error {
+	ctx, cancel := context.WithTimeout(ctx, cancelTime)
+	defer cancel()
+	_, err := c.member.Call(ctx, smcp.EventCancel, map[string]string{"agent": c.o.Name, "req_id": reqID})
+	return err
+}
+
+// Cancelled reports whether a result says that its call was cancelled.
+func Cancelled(result json.RawMessage) bool { return flagged(result, smcp.MetaCancelled) }
+
+// TimedOut reports whether a result says that its call took too long.
+func TimedOut(result json.RawMessage) bool { return flagged(result, smcp.MetaTimeout) }
+
+func flagged(result json.RawMessage, key string) bool {
+	return string(rawjson.GetPath(result, "meta", key)) == "true" || string(rawjson.GetPath(result, "_meta", key)) == "true"
+}

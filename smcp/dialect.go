@@ -1,0 +1,174 @@
+package smcp
+
+import (
+	"encoding/json"
+
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Dialect is how a peer speaks: the minor number of its 0.x version. Peers that
+// say no version are of Dialect01 until they say something that only the seed
+// has; see Dialect.Hear.
+type Dialect uint8
+
+// The dialects.
+const (
+	Seed Dialect = iota
+	Dialect01
+	Dialect02
+	Dialect03
+	Dialect04
+	Dialect05
+)
+
+// String returns the dialect's name.
+func (d Dialect) String() string {
+	return [...]string{"seed", "0.1", "0.2", "0.3", "0.4", "0.5"}[d]
+}
+
+// Dialect returns the dialect of a version; the zero Version is no version.
+func (v Version) Dialect() Dialect {
+	if v.Minor < 1 || v.Minor > 5 {
+		return Dialect01
+	}
+	return Dialect(v.Minor)
+}
+
+// Versioned reports whether peers of the dialect say their version.
+func (d Dialect) Versioned() bool { return d >= Dialect02 }
+
+// Hear returns the dialect of a peer that has sent an event: one without a
+// version is the seed's once it uses robot_id or a *_mcp_config event.
+func (d Dialect) Hear(event string, payload json.RawMessage) Dialect {
+	if d != Dialect01 {
+		return d
+	}
+	if event == EventGetMCPConfig || event == EventUpdateMCPConfig {
+		return Seed
+	}
+	if rawjson.Get(payload, "robot_id") != nil && rawjson.Get(payload, "agent") == nil {
+		return Seed
+	}
+	return d
+}
+
+// OneComputer reports whether an office of the dialect has at most one Computer.
+func (d Dialect) OneComputer() bool { return d >= Dialect05 }
+
+// Prefixed reports whether names of tools begin with the bundle id of their MCP
+// server.
+func (d Dialect) Prefixed() bool { return d >= Dialect03 }
+
+// ToolName is the name of a tool in the dialect.
+func (d Dialect) ToolName(bundleID, name string) string {
+	if d.Prefixed() {
+		return bundleID + "__" + name
+	}
+	return name
+}
+
+// JoinOK is the ack of a join or leave that succeeded.
+func (d Dialect) JoinOK() []json.RawMessage {
+	if d >= Dialect05 {
+		return nil
+	}
+	return []json.RawMessage{json.RawMessage("true"), json.RawMessage("null")}
+}
+
+// JoinFailed is the ack of a join or leave that failed.
+func (d Dialect) JoinFailed(e *Error) []json.RawMessage {
+	if d >= Dialect05 {
+		return []json.RawMessage{e.flat()}
+	}
+	text := e.Message
+	if e.Legacy != "" {
+		text = e.Legacy
+	}
+	if d == Seed && e.Seed != "" {
+		text = e.Seed
+	}
+	return []json.RawMessage{json.RawMessage("false"), rawjson.Quote(text)}
+}
+
+// Failed is the ack of a client:* call, or of any other event, that failed. Who
+// says no version gets both shapes in one.
+func (d Dialect) Failed(e *Error) json.RawMessage {
+	flat := e.flat()
+	if d.Versioned() {
+		return flat
+	}
+	both, err := rawjson.Set(flat, "error", flat)
+	if err != nil {
+		return flat
+	}
+	return both
+}
+
+// flat is the error object with all three of its members.
+func (e *Error) flat() json.RawMessage {
+	out := *e
+	if len(out.Details) == 0 {
+		out.Details = json.RawMessage("{}")
+	}
+	raw, err := json.Marshal(&out)
+	if err != nil {
+		return json.RawMessage(`{"code":500,"message":"Internal error","details":{}}`)
+	}
+	return raw
+}
+
+// TimedOut is the error of a call that was not answered in time.
+func (d Dialect) TimedOut(what string) *Error {
+	code := CodeTimeout
+	if d.Versioned() {
+		code = CodeTimeout02
+	}
+	return Errorf(code, "Request timeout: %s", what)
+}
+
+// Event is the name under which a client:* event is sent to a peer of the
+// dialect, whatever spelling it came in.
+func (d Dialect) Event(event string) string {
+	switch {
+	case event == EventGetMCPConfig && d != Seed:
+		return EventGetConfig
+	case event == EventGetConfig && d == Seed:
+		return EventGetMCPConfig
+	}
+	return event
+}
+
+// Notifications are the names under which a notification goes to peers of the
+// dialect. Those without a version get both spellings, because nothing says
+// which of them they listen to.
+func (d Dialect) Notifications(event string) []string {
+	if event == NotifyUpdateMCPConfig {
+		event = NotifyUpdateConfig
+	}
+	if event == NotifyUpdateConfig && !d.Versioned() {
+		return []string{NotifyUpdateConfig, NotifyUpdateMCPConfig}
+	}
+	return []string{event}
+}
+
+// Address puts the agent's name into a payload under the keys that the dialect
+// has: agent, and robot_id beside it for peers without a version.
+func (d Dialect) Address(payload json.RawMessage, agent string) (json.RawMessage, error) {
+	name := rawjson.Quote(agent)
+	out, err := rawjson.Set(payload, "agent", name)
+	if err != nil {
+		return nil, err
+	}
+	if d.Versioned() {
+		return rawjson.Delete(out, "robot_id")
+	}
+	return rawjson.Set(out, "robot_id", name)
+}
+
+// AgentOf returns the agent that a payload names, in either spelling.
+func AgentOf(payload json.RawMessage) string {
+	if name := rawjson.Text(rawjson.Get(payload, "agent")); name != "" {
+		return name
+	}
+	return rawjson.Text(rawjson.Get(payload, "robot_id"))
+}

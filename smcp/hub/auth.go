@@ -1,0 +1,193 @@
+package hub
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/smcp"
+)
+
+// Credentials are what a peer shows when it connects.
+type Credentials struct {
+	Header     http.Header
+	Auth       json.RawMessage // of the Socket.IO CONNECT
+	RemoteAddr string
+}
+
+// Token returns the bearer secret among the credentials: header x-api-key,
+// header Authorization, or token or Authorization of the CONNECT auth.
+func (c Credentials) Token() string {
+	for _, t := range []string{
+		c.Header.Get("X-Api-Key"), bearer(c.Header.Get("Authorization")),
+		rawjson.Text(rawjson.Get(c.Auth, "token")), bearer(rawjson.Text(rawjson.Get(c.Auth, "Authorization"))), bearer(rawjson.Text(rawjson.Get(c.Auth, "authorization"))),
+	} {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// bearer takes the scheme off an Authorization value, which may have none.
+func bearer(value string) string {
+	scheme, token, ok := strings.Cut(value, " ")
+	if ok && strings.EqualFold(scheme, "bearer") {
+		return strings.TrimSpace(token)
+	}
+	return value
+}
+
+// Loopback reports whether the peer is on this machine.
+func (c Credentials) Loopback() bool {
+	host, _, err := net.SplitHostPort(c.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// Grant is what a peer may do once it is connected.
+type Grant struct {
+	// Principal names whose credentials they were, for the log.
+	Principal string
+	// Role is the only role the peer may take; "" for either.
+	Role smcp.Role
+	// Offices are patterns of the offices it may join, as in path.Match; nil
+	// for all.
+	Offices []string
+	// NeedsProof says that the peer may do nothing before it has joined with the
+	// proof of a key.
+	NeedsProof bool
+}
+
+// Allows reports whether the grant covers a role in an office.
+func (g Grant) Allows(role smcp.Role, office string) bool {
+	return (g.Role == "" || g.Role == role) && officeIn(g.Offices, office)
+}
+
+func officeIn(patterns []string, office string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, office)
+		return err == nil && ok
+	})
+}
+
+// Authenticator decides who may connect. It is called concurrently and must not
+// keep the credentials.
+type Authenticator interface {
+	Authenticate(ctx context.Context, c Credentials) (Grant, error)
+}
+
+// ErrRefused is what an Authenticator returns for credentials it does not take.
+var ErrRefused = errors.New("the credentials are missing or unknown")
+
+// Token is one static secret of a hub; only its hash is known here.
+type Token struct {
+	Name    string
+	SHA256  string // hexadecimal
+	Role    smcp.Role
+	Offices []string
+}
+
+// Device binds the name of a Computer to a key: nobody else may join under it.
+type Device struct {
+	Name    string
+	Key     ed25519.PublicKey
+	Offices []string // as in Grant
+}
+
+// Static is the Authenticator of a configuration. Where it has no tokens,
+// everybody on this machine is let in, and from elsewhere only Computers with a
+// known key.
+type Static struct {
+	Tokens  []Token
+	Devices []Device
+}
+
+var _ Authenticator = Static{}
+
+// Authenticate implements Authenticator.
+func (s Static) Authenticate(_ context.Context, c Credentials) (Grant, error) {
+	if token := c.Token(); token != "" {
+		if t := s.lookup(token); t != nil {
+			return Grant{Principal: t.Name, Role: t.Role, Offices: t.Offices}, nil
+		}
+		if len(s.Tokens) > 0 {
+			return Grant{}, ErrRefused
+		}
+	}
+	if key := rawjson.Text(rawjson.Get(c.Auth, "key")); key != "" && (len(s.Tokens) > 0 || !c.Loopback()) {
+		if slices.ContainsFunc(s.Devices, func(d Device) bool { return smcp.EncodeKey(d.Key) == key }) {
+			return Grant{Principal: "key", Role: smcp.RoleComputer, NeedsProof: true}, nil
+		}
+		return Grant{}, ErrRefused
+	}
+	if len(s.Tokens) == 0 && c.Loopback() {
+		return Grant{Principal: "local"}, nil
+	}
+	return Grant{}, ErrRefused
+}
+
+// lookup compares with every hash, so that the time tells nothing.
+func (s Static) lookup(token string) *Token {
+	sum := sha256.Sum256([]byte(token))
+	var found *Token
+	for i := range s.Tokens {
+		want, err := hex.DecodeString(s.Tokens[i].SHA256)
+		if err == nil && subtle.ConstantTimeCompare(sum[:], want) == 1 {
+			found = &s.Tokens[i]
+		}
+	}
+	return found
+}
+
+// device returns the binding of a Computer's name, nil where there is none.
+func device(devices []Device, name string) *Device {
+	i := slices.IndexFunc(devices, func(d Device) bool { return d.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &devices[i]
+}
+
+type trustKey struct{}
+
+// Trust marks the requests that reach next as this process's own: they need no
+// credentials. It is for connections that nobody else can make, such as those
+// of an in-memory listener.
+func Trust(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), trustKey{}, true)))
+	})
+}
+
+// handshake is what the HTTP handshake of a connection has told.
+type handshake struct {
+	version smcp.Version
+	trusted bool
+}
+
+// checkHandshake is engineio's Authenticate: the version is checked before
+// anything of Socket.IO is read.
+func (h *Hub) checkHandshake(r *http.Request) (any, *engineio.Refusal) {
+	v, refusal := smcp.CheckVersion(r.URL.Query(), h.o.StrictVersion)
+	if refusal != nil {
+		h.log.Debug("a handshake was refused for its version", "remote", r.RemoteAddr, "version", v.String())
+		return nil, &engineio.Refusal{Status: refusal.Status, Header: refusal.Header, Body: refusal.Body}
+	}
+	trusted, _ := r.Context().Value(trustKey{}).(bool)
+	return handshake{v, trusted}, nil
+}

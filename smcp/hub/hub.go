@@ -1,0 +1,235 @@
+// Package hub is the Server of A2C-SMCP: it lets Agents and Computers into
+// offices, carries calls from an Agent to a Computer of its office and the
+// answers back, and tells an office what happens in it. It looks into payloads
+// only for who is meant, and knows nothing of MCP.
+//
+//	connect ─▶ version (HTTP) ─▶ credentials (CONNECT) ─▶ session without a role
+//	                                                        │ server:join_office
+//	                                                        ▼
+//	        ┌──────────────────── office ───────────────────────┐
+//	        │ Agent ── client:* ─▶ route ─▶ Computer ── ack ─▶ Agent │
+//	        │ Computer ── server:update_* ─▶ notify:* to the others  │
+//	        └────────────────────────────────────────────────────────┘
+//
+// Every change of an office happens under one lock, with what is told about it,
+// so that all members see the same order. Calls are not waited for: the answer
+// is handed on by whoever reads the Computer's connection, and a call whose
+// Computer goes away is answered at once.
+package hub
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/socketio"
+)
+
+// Defaults of Options.
+const (
+	DefaultCallTimeout      = 30 * time.Second
+	DefaultMaxCallTimeout   = time.Hour
+	DefaultMaxCalls         = 256
+	DefaultMaxOfficeCalls   = 1024
+	DefaultMaxComputers     = 256
+	DefaultMaxOffices       = 10_000
+	DefaultMaxPayload       = 16 << 20
+	DefaultMaxConnections   = 20_000
+	DefaultConnectTimeout   = 20 * time.Second
+	DefaultToolCallSlack    = time.Second
+	maxNameBytes            = 256
+	maxReqIDBytes           = 256
+	maxQueueBytes           = 64 << 20
+	maxMessagesPerSession   = 512
+	officePrefix            = "office:" // of internal rooms: nobody can join another's private one by its id
+	versionless, versioned_ = "/0", "/1"
+)
+
+// Options configure a Hub. The zero value lets everybody on this machine in.
+type Options struct {
+	// Auth decides who may connect; nil is Static{}.
+	Auth Authenticator
+	// Devices bind names of Computers to keys.
+	Devices []Device
+	// StrictVersion refuses peers that say no version.
+	StrictVersion bool
+	// CORS names the web pages of other origins that may connect; nil: none.
+	CORS *engineio.CORS
+
+	CallTimeout    time.Duration // of client:* events other than tool_call: 30 s
+	MaxCallTimeout time.Duration // most that a tool_call may ask for: 1 h
+	MaxCalls       int           // of one Agent in flight: 256
+	MaxOfficeCalls int           // of one office in flight: 1024
+	MaxComputers   int           // of one office: 256
+	MaxOffices     int           // 10,000
+	MaxPayload     int           // bytes of one message: 16 MiB
+	MaxConnections int           // 20,000
+
+	PingInterval, PingTimeout time.Duration // as in engineio
+
+	Logger *slog.Logger // nil discards
+}
+
+func orDefault[T int | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// Hub is the Server. It is an http.Handler for /socket.io/ and /smcp/ alike.
+// Shutdown ends it. All methods are safe for concurrent use.
+type Hub struct {
+	o      Options
+	log    *slog.Logger
+	server *socketio.Server
+	ns     *socketio.Namespace
+
+	mu      sync.Mutex // guards below and the sessions' office state
+	offices map[string]*office
+	named   map[string]int // how many Computers have a name, in all offices
+}
+
+// office is a room. It exists as long as it has a member.
+type office struct {
+	id        string
+	agent     *session
+	computers map[string]*session
+	calls     int
+}
+
+func (o *office) empty() bool { return o.agent == nil && len(o.computers) == 0 }
+
+// New returns a Hub.
+func New(o Options) *Hub {
+	if o.Auth == nil {
+		o.Auth = Static{Devices: o.Devices}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	orDefault(&o.CallTimeout, DefaultCallTimeout)
+	orDefault(&o.MaxCallTimeout, DefaultMaxCallTimeout)
+	orDefault(&o.MaxCalls, DefaultMaxCalls)
+	orDefault(&o.MaxOfficeCalls, DefaultMaxOfficeCalls)
+	orDefault(&o.MaxComputers, DefaultMaxComputers)
+	orDefault(&o.MaxOffices, DefaultMaxOffices)
+	orDefault(&o.MaxPayload, DefaultMaxPayload)
+	orDefault(&o.MaxConnections, DefaultMaxConnections)
+	h := &Hub{o: o, log: o.Logger, offices: map[string]*office{}, named: map[string]int{}}
+	h.server = socketio.NewServer(socketio.Config{
+		Engine: engineio.Config{
+			Authenticate: h.checkHandshake, CORS: o.CORS, MaxPayload: o.MaxPayload, MaxSessions: o.MaxConnections, MaxQueueBytes: maxQueueBytes,
+			PingInterval: o.PingInterval, PingTimeout: o.PingTimeout,
+		},
+		ConnectTimeout: DefaultConnectTimeout, MaxPending: maxMessagesPerSession, MaxAcks: 2 * o.MaxOfficeCalls, Logger: o.Logger,
+	})
+	h.server.Of("/").Use(func(context.Context, *socketio.Socket) error {
+		return &socketio.ConnectError{Message: "Invalid namespace"}
+	})
+	h.ns = h.server.Of(smcp.Namespace)
+	h.ns.Use(h.admit)
+	h.ns.OnDisconnect(h.gone)
+	h.ns.On(smcp.EventJoin, h.answering(h.join))
+	h.ns.On(smcp.EventLeave, h.answering(h.leave))
+	h.ns.On(smcp.EventListRoom, h.answering(h.listRoom))
+	h.ns.On(smcp.EventCancel, h.answering(h.cancel))
+	h.ns.On(smcp.EventChallenge, h.answering(h.challenge))
+	h.ns.On(smcp.EventServerMCP, h.answering(h.message))
+	h.ns.OnOther(h.other)
+	return h
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.server.ServeHTTP(w, r) }
+
+// Shutdown disconnects everybody and waits until everything has ended, or ctx.
+func (h *Hub) Shutdown(ctx context.Context) error { return h.server.Shutdown(ctx) }
+
+// admit is the CONNECT of a peer. The error's text does not reach it.
+func (h *Hub) admit(ctx context.Context, s *socketio.Socket) error {
+	shake, ok := s.Handshake().Value.(handshake)
+	if !ok {
+		return errors.New("no handshake")
+	}
+	grant := Grant{Principal: "this process"}
+	if !shake.trusted {
+		var err error
+		grant, err = h.o.Auth.Authenticate(ctx, Credentials{Header: s.Handshake().Header, Auth: s.Auth(), RemoteAddr: s.Handshake().RemoteAddr})
+		if err != nil {
+			h.log.Info("a peer was refused", "remote", s.Handshake().RemoteAddr, "reason", err)
+			return err
+		}
+	}
+	s.SetValue(&session{socket: s, sid: s.ID(), grant: grant, version: shake.version, dialect: shake.version.Dialect(), calls: map[*call]struct{}{}})
+	return nil
+}
+
+// other handles events without a handler of their own: calls, updates, and what
+// nobody knows.
+func (h *Hub) other(e *socketio.Event) {
+	switch {
+	case strings.HasPrefix(e.Name, "client:"):
+		h.route(e)
+	case strings.HasPrefix(e.Name, "server:update_"):
+		h.answering(h.update)(e)
+	case e.WantsAck():
+		s := sessionOf(e)
+		h.ack(e, s.hear(h, e.Name, e.Arg(0)).Failed(smcp.ErrPayload.With("event", clip(e.Name))))
+	}
+}
+
+func clip(s string) string {
+	if len(s) > 128 {
+		return strings.ToValidUTF8(s[:128], "") + "…"
+	}
+	return s
+}
+
+// Member is a member of an office, as an operator sees it.
+type Member struct {
+	Office    string    `json:"office"`
+	Name      string    `json:"name"`
+	Role      smcp.Role `json:"role"`
+	Dialect   string    `json:"dialect"`
+	Principal string    `json:"principal"`
+	Remote    string    `json:"remote"`
+	Transport string    `json:"transport"`
+	Since     time.Time `json:"since"`
+	InFlight  int       `json:"in_flight"`
+	Proven    bool      `json:"proven,omitempty"` // a Computer that has proven its key
+}
+
+// Members returns all members of all offices, by office, role and name.
+func (h *Hub) Members() []Member {
+	h.mu.Lock()
+	var out []Member
+	for _, o := range h.offices {
+		if o.agent != nil {
+			out = append(out, o.agent.member(o.id))
+		}
+		for _, c := range o.computers {
+			out = append(out, c.member(o.id))
+		}
+	}
+	h.mu.Unlock()
+	slices.SortFunc(out, func(a, b Member) int {
+		if c := strings.Compare(a.Office, b.Office); c != 0 {
+			return c
+		}
+		if c := strings.Compare(string(a.Role), string(b.Role)); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return out
+}
+
+// Connections is the number of connections, members or not.
+func (h *Hub) Connections() int { return h.server.Connections() }

@@ -1,0 +1,320 @@
+package hub
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/socketio"
+)
+
+// join is server:join_office.
+func (h *Hub) join(s *session, _ string, payload json.RawMessage) (answer, error) {
+	var req smcp.Join
+	if json.Unmarshal(payload, &req) != nil {
+		return nil, smcp.ErrPayload
+	}
+	if req.Name == "" {
+		req.Name = req.RobotID
+	}
+	if !req.Role.Valid() || !legal(req.Name) || !legal(req.OfficeID) {
+		return nil, smcp.ErrPayload.With("expected", "role (agent or computer), name and office_id")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.ended {
+		return nil, smcp.ErrInternal
+	}
+	if err := h.mayJoin(s, &req); err != nil {
+		return nil, err
+	}
+	if s.office != nil && s.office.id == req.OfficeID {
+		return s.dialect.JoinOK(), nil // again: nothing has happened
+	}
+	o := h.offices[req.OfficeID]
+	if o == nil {
+		if len(h.offices) >= h.o.MaxOffices {
+			return nil, smcp.Errorf(smcp.CodeBusy, "There are %d offices, which is the bound", len(h.offices))
+		}
+		o = &office{id: req.OfficeID, computers: map[string]*session{}}
+	}
+	if err := h.hasPlace(s, o, &req); err != nil {
+		return nil, err
+	}
+	if s.office != nil {
+		h.leaveLocked(s) // a Computer changes rooms by joining
+	}
+	h.offices[o.id] = o
+	s.role, s.name, s.office, s.mcp, s.since = req.Role, req.Name, o, req.MCP, time.Now()
+	if s.role == smcp.RoleAgent {
+		o.agent = s
+	} else {
+		o.computers[s.name] = s
+		h.named[s.name]++
+	}
+	s.socket.Join(s.room(o.id))
+	h.notify(s, smcp.NotifyEnter, presence(s, o.id))
+	h.log.Info("joined", "office", o.id, "role", s.role, "name", s.name, "dialect", s.dialect.String(), "principal", s.grant.Principal)
+	return s.dialect.JoinOK(), nil
+}
+
+// legal reports whether a text may be a name or an office id.
+func legal(s string) bool {
+	return s != "" && len(s) <= maxNameBytes && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// mayJoin checks who a session is: role, name, grant and key. It is called under
+// mu.
+func (h *Hub) mayJoin(s *session, req *smcp.Join) error {
+	switch {
+	case s.role != "" && s.role != req.Role:
+		return smcp.RoleMismatch(req.Role, s.role)
+	case s.name != "" && s.name != req.Name && (s.dialect.Versioned() || s.office != nil && s.office.id == req.OfficeID):
+		return smcp.ErrMismatch
+	}
+	d := device(h.o.Devices, req.Name)
+	if req.Role != smcp.RoleComputer {
+		d = nil
+	}
+	if d != nil || s.grant.NeedsProof {
+		nonce := s.nonce
+		s.nonce = ""
+		switch {
+		case d == nil:
+			return smcp.Errorf(smcp.CodeForbidden, "No key is known for a Computer with name '%s'", req.Name)
+		case s.proven && s.name == req.Name:
+		case !req.Proof.Check(d.Key, nonce, s.sid, req.Name, req.OfficeID):
+			return smcp.Errorf(smcp.CodeForbidden, "The name '%s' is bound to a key; the join has no proof of it", req.Name)
+		}
+		if !officeIn(d.Offices, req.OfficeID) {
+			return smcp.Errorf(smcp.CodeForbidden, "'%s' may not join office '%s'", req.Name, req.OfficeID)
+		}
+		s.proven = true
+	}
+	if !s.grant.Allows(req.Role, req.OfficeID) {
+		return smcp.Errorf(smcp.CodeForbidden, "The token '%s' does not allow to join office '%s' as %s", s.grant.Principal, req.OfficeID, req.Role)
+	}
+	return nil
+}
+
+// hasPlace checks whether an office takes one more. It is called under mu.
+func (h *Hub) hasPlace(s *session, o *office, req *smcp.Join) error {
+	if req.Role == smcp.RoleAgent {
+		switch {
+		case s.office != nil:
+			return smcp.ErrOtherRoom
+		case o.agent != nil:
+			return smcp.ErrRoomTaken
+		}
+		return nil
+	}
+	if c := o.computers[req.Name]; c != nil && c != s {
+		return smcp.DuplicateComputer(req.Name, o.id)
+	}
+	if len(o.computers) >= h.o.MaxComputers {
+		return smcp.Errorf(smcp.CodeBusy, "Office '%s' has %d Computers, which is the bound", o.id, len(o.computers))
+	}
+	if len(o.computers) == 0 {
+		return nil
+	}
+	single := s.dialect.OneComputer() || o.agent != nil && o.agent.dialect.OneComputer()
+	for _, c := range o.computers {
+		single = single || c.dialect.OneComputer()
+	}
+	if single {
+		return smcp.Errorf(smcp.CodeRoomTaken, "Computer already in room").With("office_id", o.id)
+	}
+	return nil
+}
+
+// leave is server:leave_office.
+func (h *Hub) leave(s *session, _ string, payload json.RawMessage) (answer, error) {
+	var req smcp.Leave
+	if json.Unmarshal(payload, &req) != nil || req.OfficeID == "" {
+		return nil, smcp.ErrPayload
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case s.office == nil:
+		return nil, smcp.ErrNoRoom
+	case s.office.id != req.OfficeID:
+		return nil, smcp.ErrCrossRoom
+	}
+	h.leaveLocked(s)
+	return s.dialect.JoinOK(), nil
+}
+
+// leaveLocked tells the office that a session leaves, and takes it out. It is
+// called under mu.
+func (h *Hub) leaveLocked(s *session) {
+	o := s.office
+	if o == nil {
+		return
+	}
+	h.notify(s, smcp.NotifyLeave, presence(s, o.id))
+	s.socket.Leave(roomOf(o.id, true))
+	s.socket.Leave(roomOf(o.id, false))
+	s.office = nil
+	if o.agent == s {
+		o.agent = nil
+		h.abandon(s, o)
+	} else {
+		delete(o.computers, s.name)
+		if h.named[s.name]--; h.named[s.name] <= 0 {
+			delete(h.named, s.name)
+		}
+	}
+	if o.empty() {
+		delete(h.offices, o.id)
+	}
+	h.log.Info("left", "office", o.id, "role", s.role, "name", s.name)
+}
+
+// gone is the end of a connection. Its calls have been answered by then.
+func (h *Hub) gone(socket *socketio.Socket, reason socketio.Reason) {
+	s, ok := socket.Value().(*session)
+	if !ok {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.ended = true
+	h.leaveLocked(s)
+	h.log.Debug("disconnected", "sid", s.sid, "name", s.name, "reason", reason)
+}
+
+func presence(s *session, office string) json.RawMessage {
+	p := smcp.Presence{OfficeID: office}
+	if s.role == smcp.RoleAgent {
+		p.Agent = s.name
+	} else {
+		p.Computer = s.name
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // texts only
+	}
+	return raw
+}
+
+// notify tells the office of a session something, in the words of each dialect,
+// and not the session itself. It is called under mu.
+func (h *Hub) notify(s *session, event string, payload json.RawMessage) {
+	if s.office == nil {
+		return
+	}
+	plain := payload
+	if agent := rawjson.Get(payload, "agent"); agent != nil {
+		if both, err := rawjson.Set(payload, "robot_id", agent); err == nil {
+			plain = both
+		}
+	}
+	h.tell(s.socket.To(roomOf(s.office.id, true)), smcp.Dialect02.Notifications(event), payload)
+	h.tell(s.socket.To(roomOf(s.office.id, false)), smcp.Dialect01.Notifications(event), plain)
+}
+
+func (h *Hub) tell(to socketio.Broadcast, events []string, payload json.RawMessage) {
+	for _, event := range events {
+		if err := to.Emit(event, payload); err != nil {
+			h.log.Warn("a notification was not sent", "event", event, "err", err)
+		}
+	}
+}
+
+// update is server:update_*: the room hears of it.
+func (h *Hub) update(s *session, event string, payload json.RawMessage) (answer, error) {
+	if !rawjson.IsObject(payload) {
+		return nil, smcp.ErrPayload
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case s.role == smcp.RoleAgent:
+		return nil, smcp.Errorf(smcp.CodeForbidden, "Only computers may issue %s", clip(event))
+	case s.office == nil:
+		return nil, smcp.ErrNoRoom
+	}
+	// 0.1 passes on the name that the payload says; later dialects say who it was.
+	name := rawjson.Text(rawjson.Get(payload, "computer"))
+	if name == "" || s.dialect.Versioned() {
+		name = s.name
+	}
+	out := append(append(json.RawMessage(`{"computer":`), rawjson.Quote(name)...), '}')
+	h.notify(s, "notify:"+strings.TrimPrefix(event, "server:"), out)
+	return nil, nil
+}
+
+// cancel is server:tool_call_cancel.
+func (h *Hub) cancel(s *session, _ string, payload json.RawMessage) (answer, error) {
+	agent := smcp.AgentOf(payload)
+	reqID := rawjson.Text(rawjson.Get(payload, "req_id"))
+	if agent == "" || reqID == "" || len(reqID) > maxReqIDBytes {
+		return nil, smcp.ErrPayload
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case s.role == smcp.RoleComputer:
+		return nil, smcp.Errorf(smcp.CodeForbidden, "Only agents may cancel calls")
+	case s.office == nil:
+		return nil, smcp.ErrNoRoom
+	case s.name != agent:
+		return nil, smcp.ErrMismatch
+	}
+	h.notify(s, smcp.NotifyCancel, cancelPayload(agent, reqID))
+	return nil, nil
+}
+
+func cancelPayload(agent, reqID string) json.RawMessage {
+	out := append(json.RawMessage(`{"agent":`), rawjson.Quote(agent)...)
+	out = append(append(out, `,"req_id":`...), rawjson.Quote(reqID)...)
+	return append(out, '}')
+}
+
+// listRoom is server:list_room.
+func (h *Hub) listRoom(s *session, _ string, payload json.RawMessage) (answer, error) {
+	var req smcp.ListRoom
+	if json.Unmarshal(payload, &req) != nil || req.OfficeID == "" {
+		return nil, smcp.ErrPayload
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case s.office == nil:
+		return nil, smcp.ErrNoRoom
+	case s.office.id != req.OfficeID:
+		return nil, smcp.ErrCrossRoom
+	}
+	room := smcp.Room{Sessions: []smcp.Session{}, ReqID: req.ReqID}
+	add := func(m *session) {
+		room.Sessions = append(room.Sessions, smcp.Session{SID: m.sid, Name: m.name, Role: m.role, OfficeID: req.OfficeID, MCP: s.mcp && m.mcp && m.role == smcp.RoleComputer})
+	}
+	if a := s.office.agent; a != nil {
+		add(a)
+	}
+	for _, name := range sortedNames(s.office.computers) {
+		add(s.office.computers[name])
+	}
+	raw, err := json.Marshal(room)
+	if err != nil {
+		return nil, err
+	}
+	return answer{raw}, nil
+}
+
+// challenge is server:challenge: something new to sign.
+func (h *Hub) challenge(s *session, _ string, _ json.RawMessage) (answer, error) {
+	var b [24]byte
+	_, _ = rand.Read(b[:]) // it does not fail
+	nonce := base64.RawURLEncoding.EncodeToString(b[:])
+	h.mu.Lock()
+	s.nonce = nonce
+	h.mu.Unlock()
+	raw, err := json.Marshal(smcp.Challenge{Nonce: nonce})
+	return answer{raw}, err
+}

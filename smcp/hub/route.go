@@ -1,0 +1,246 @@
+package hub
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/socketio"
+)
+
+// call is one client:* event on its way.
+type call struct {
+	event    *socketio.Event
+	name     string // of the event, in today's spelling
+	reqID    string
+	agent    *session
+	as       string // how the agent called itself
+	computer *session
+	office   *office
+	dialect  smcp.Dialect // of the agent
+	to       smcp.Dialect // of the computer
+	counted  bool         // in flight until it is answered
+}
+
+// route carries a client:* event to a Computer and the answer back. It does not
+// wait.
+func (h *Hub) route(e *socketio.Event) {
+	s := sessionOf(e)
+	payload := e.Arg(0)
+	dialect := s.hear(h, e.Name, payload)
+	refuse := func(err *smcp.Error) {
+		h.log.Debug("a call was refused", "event", e.Name, "sid", s.sid, "err", err)
+		h.ack(e, dialect.Failed(err))
+	}
+	var fields [4][]byte
+	if !rawjson.IsObject(payload) || rawjson.Fields(payload, []string{"computer", "req_id", "timeout", "tool_name"}, fields[:]) != nil {
+		refuse(smcp.ErrPayload)
+		return
+	}
+	name, reqID := rawjson.Text(fields[0]), rawjson.Text(fields[1])
+	if name == "" || len(reqID) > maxReqIDBytes || e.Name == smcp.EventToolCall && (reqID == "" || rawjson.Text(fields[3]) == "") {
+		refuse(smcp.ErrPayload)
+		return
+	}
+	c := &call{event: e, name: smcp.Dialect01.Event(e.Name), reqID: reqID, agent: s, as: smcp.AgentOf(payload), dialect: dialect}
+	timeout := h.o.CallTimeout
+	if c.name == smcp.EventToolCall {
+		asked, ok := seconds(fields[2])
+		if !ok {
+			refuse(smcp.ErrPayload.With("timeout", "a number of seconds"))
+			return
+		}
+		if asked == 0 || asked > h.o.MaxCallTimeout {
+			asked = h.o.MaxCallTimeout
+		}
+		// The Computer answers for itself when the time is over; this is for
+		// one that does not.
+		timeout = asked + DefaultToolCallSlack
+	}
+	c.counted = c.name != smcp.EventMCP || e.WantsAck()
+	if err := h.begin(c, name); err != nil {
+		refuse(err)
+		return
+	}
+	out, err := c.request(payload)
+	if err == nil && !c.counted {
+		// Messages of a channel are a stream: nobody waits for each.
+		if err := c.computer.socket.EmitPayload(c.name, socketio.Payload{Args: []json.RawMessage{out}, Attachments: e.Attachments}); err != nil {
+			h.log.Debug("a message was not delivered", "computer", name, "err", err)
+		}
+		return
+	}
+	if err == nil {
+		spelling := c.to.Event(c.name)
+		if c.computer.mcp {
+			spelling = e.Name // it answers in the form that belongs to it
+		}
+		err = c.computer.socket.EmitFunc(timeout, spelling, socketio.Payload{Args: []json.RawMessage{out}, Attachments: e.Attachments}, func(p socketio.Payload, err error) { h.finish(c, p, err) })
+	}
+	if err != nil {
+		h.finish(c, socketio.Payload{}, err)
+	}
+}
+
+// seconds reads a timeout; none is zero.
+func seconds(raw []byte) (time.Duration, bool) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return 0, true
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || f < 0 || math.IsNaN(f) || f > math.MaxInt32 {
+		return 0, false
+	}
+	return time.Duration(f * float64(time.Second)), true
+}
+
+// begin finds the Computer and counts the call.
+func (h *Hub) begin(c *call, name string) *smcp.Error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := c.agent
+	switch {
+	case s.role == smcp.RoleComputer:
+		return smcp.ErrOnlyAgent
+	case s.office == nil:
+		return smcp.ErrNoRoom
+	}
+	computer := s.office.computers[name]
+	switch {
+	case computer == nil && h.named[name] > 0:
+		return smcp.ErrCrossRoom
+	case computer == nil:
+		return smcp.NoComputer(name)
+	case c.name == smcp.EventMCP && !computer.mcp:
+		return smcp.Errorf(smcp.CodeNoCapability, "Computer with name '%s' does not know %s", name, smcp.EventMCP).With("capability", smcp.EventMCP)
+	case c.counted && (len(s.calls) >= h.o.MaxCalls || s.office.calls >= h.o.MaxOfficeCalls):
+		return smcp.Errorf(smcp.CodeBusy, "Too many calls in flight")
+	}
+	c.computer, c.office, c.to = computer, s.office, computer.dialect
+	if c.as == "" || s.dialect.Versioned() {
+		c.as = s.name
+	}
+	if !c.counted {
+		return nil
+	}
+	s.calls[c] = struct{}{}
+	s.office.calls++
+	computer.serving++
+	return nil
+}
+
+// request is the payload in the words of the Computer's dialect.
+func (c *call) request(payload json.RawMessage) (json.RawMessage, error) {
+	out, err := c.to.Address(payload, c.as)
+	if err == nil && c.computer.mcp {
+		if v := c.agent.version; v != (smcp.Version{}) {
+			out, err = rawjson.Set(out, smcp.QueryVersion, rawjson.Quote(v.String()))
+		} else {
+			out, err = rawjson.Delete(out, smcp.QueryVersion)
+		}
+	}
+	if err == nil && c.name == smcp.EventMCP {
+		out, err = rawjson.Set(out, "agent_sid", rawjson.Quote(c.agent.sid))
+	}
+	return out, err
+}
+
+// finish answers the agent, once: with the Computer's ack, or with why there is
+// none.
+func (h *Hub) finish(c *call, p socketio.Payload, err error) {
+	if !c.counted {
+		h.log.Debug("a message was not delivered", "computer", c.computer.sid, "err", err)
+		return
+	}
+	h.mu.Lock()
+	_, waiting := c.agent.calls[c]
+	delete(c.agent.calls, c)
+	c.office.calls--
+	c.computer.serving--
+	name := c.computer.name
+	h.mu.Unlock()
+	if errors.Is(err, socketio.ErrAckTimeout) && c.name == smcp.EventToolCall {
+		h.cancelAt(c)
+	}
+	if !waiting || !c.event.WantsAck() {
+		return
+	}
+	switch {
+	case err == nil:
+		args := p.Args
+		if len(args) == 0 {
+			args = []json.RawMessage{json.RawMessage("null")}
+		}
+		if len(args) == 1 {
+			args = []json.RawMessage{smcp.Unwrap(args[0])}
+		}
+		if err := c.event.AckPayload(socketio.Payload{Args: args, Attachments: p.Attachments}); err != nil {
+			h.log.Debug("an answer was not delivered", "event", c.name, "err", err)
+		}
+	case errors.Is(err, socketio.ErrAckTimeout):
+		h.ack(c.event, c.dialect.Failed(c.dialect.TimedOut("Computer '"+name+"' did not answer "+c.name)))
+	case errors.Is(err, socketio.ErrDisconnected):
+		h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeNotFound, "Computer with name '%s' disconnected", name).With("computer_name", name, "reason", "disconnected")))
+	case errors.Is(err, socketio.ErrTooManyAcks):
+		h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeBusy, "Too many calls in flight")))
+	default:
+		h.log.Warn("a call was not delivered", "event", c.name, "computer", name, "err", err)
+		h.ack(c.event, c.dialect.Failed(smcp.ErrInternal))
+	}
+}
+
+// cancelAt tells one Computer that nobody waits for a call.
+func (h *Hub) cancelAt(c *call) {
+	payload := cancelPayload(c.as, c.reqID)
+	if !c.to.Versioned() {
+		if both, err := rawjson.Set(payload, "robot_id", rawjson.Quote(c.as)); err == nil {
+			payload = both
+		}
+	}
+	if err := c.computer.socket.Emit(smcp.NotifyCancel, payload); err != nil {
+		h.log.Debug("a cancellation was not sent", "computer", c.computer.name, "err", err)
+	}
+}
+
+// abandon cancels the calls of an Agent that has left. It is called under mu.
+func (h *Hub) abandon(s *session, o *office) {
+	for c := range s.calls {
+		if c.office == o && c.name == smcp.EventToolCall {
+			h.cancelAt(c)
+		}
+	}
+}
+
+// message is server:mcp: what an MCP server sends on a channel goes to the
+// office's Agent alone.
+func (h *Hub) message(s *session, _ string, payload json.RawMessage) (answer, error) {
+	if !rawjson.IsObject(payload) {
+		return nil, smcp.ErrPayload
+	}
+	out, err := rawjson.Set(payload, "computer", rawjson.Quote(s.name))
+	if err != nil {
+		return nil, smcp.ErrPayload
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case s.role != smcp.RoleComputer:
+		return nil, smcp.Errorf(smcp.CodeForbidden, "Only computers may issue %s", smcp.EventServerMCP)
+	case s.office == nil:
+		return nil, smcp.ErrNoRoom
+	case s.office.agent == nil || !s.office.agent.mcp || s.office.agent.sid != rawjson.Text(rawjson.Get(payload, "agent_sid")):
+		return nil, smcp.Errorf(smcp.CodeNotFound, "Nobody in the office takes messages of a channel")
+	}
+	if err := s.office.agent.socket.Emit(smcp.NotifyMCP, out); err != nil {
+		return nil, smcp.Errorf(smcp.CodeNotFound, "The agent is gone")
+	}
+	return nil, nil
+}
+
+func sortedNames(m map[string]*session) []string { return slices.Sorted(maps.Keys(m)) }

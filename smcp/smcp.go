@@ -1,0 +1,356 @@
+// Package smcp is the A2C-SMCP protocol: the names of its events, the shapes of
+// their payloads, and how its dialects differ. It knows no transport and keeps
+// no state; the three roles are packages of their own.
+//
+//	Agent (smcp/agent)            Server (smcp/hub)             Computer (smcp/computer)
+//	  │ server:join_office ──────────▶ │ ◀────────── server:join_office │
+//	  │ ◀────────── notify:enter_office│                               │
+//	  │ client:tool_call ────────────▶ │ client:tool_call ────────────▶ │──▶ MCP servers
+//	  │ ◀───────────────────────── ack │ ◀───────────────────────── ack │
+//	  │ server:tool_call_cancel ─────▶ │ notify:tool_call_cancel ─────▶ │
+//	  │ ◀──────────────── notify:update_* ◀── server:update_* │
+//
+// The event's prefix says which way it goes: client: an Agent asks a Computer,
+// server: anybody asks the Server, notify: the Server tells a room. A room is an
+// office: at most one Agent, and Computers.
+//
+// Payloads that are only passed on (arguments, results, schemas) are raw JSON.
+package smcp
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Namespace is the Socket.IO namespace of the protocol.
+const Namespace = "/smcp"
+
+// Events that an Agent sends to a Computer, through the Server, each with an ack.
+const (
+	EventToolCall     = "client:tool_call"
+	EventGetTools     = "client:get_tools"
+	EventGetConfig    = "client:get_config"
+	EventGetMCPConfig = "client:get_mcp_config" // the seed's name of EventGetConfig
+	EventGetDesktop   = "client:get_desktop"
+	EventGetResources = "client:get_resources"
+	EventGetSkills    = "client:get_skills"
+	EventGetSkill     = "client:get_skill"
+	EventGetBlob      = "client:get_blob"
+	EventPutBlob      = "client:put_blob"
+	// EventMCP carries raw JSON-RPC to one MCP server of a Computer; see
+	// MCPRequest. It is weir's own.
+	EventMCP = "client:mcp"
+)
+
+// Events for the Server.
+const (
+	EventJoin            = "server:join_office"
+	EventLeave           = "server:leave_office"
+	EventListRoom        = "server:list_room"
+	EventCancel          = "server:tool_call_cancel"
+	EventUpdateConfig    = "server:update_config"
+	EventUpdateMCPConfig = "server:update_mcp_config" // the seed's name of EventUpdateConfig
+	EventUpdateTools     = "server:update_tool_list"
+	EventUpdateDesktop   = "server:update_desktop"
+	EventUpdateSkills    = "server:update_skills"
+	// EventChallenge asks for a nonce that a Computer signs to prove its key.
+	EventChallenge = "server:challenge"
+	// EventServerMCP is what a Computer sends back on a channel of EventMCP.
+	EventServerMCP = "server:mcp"
+)
+
+// Events that the Server tells a room. An Agent gets those of EventNotifyMCP
+// alone.
+const (
+	NotifyEnter           = "notify:enter_office"
+	NotifyLeave           = "notify:leave_office"
+	NotifyCancel          = "notify:tool_call_cancel"
+	NotifyUpdateConfig    = "notify:update_config"
+	NotifyUpdateMCPConfig = "notify:update_mcp_config" // the seed's name of NotifyUpdateConfig
+	NotifyUpdateTools     = "notify:update_tool_list"
+	NotifyUpdateDesktop   = "notify:update_desktop"
+	NotifyUpdateSkills    = "notify:update_skills"
+	NotifyMCP             = "notify:mcp"
+)
+
+// Role is what a peer is in an office.
+type Role string
+
+// The roles.
+const (
+	RoleAgent    Role = "agent"
+	RoleComputer Role = "computer"
+)
+
+// Valid reports whether r is one of the two.
+func (r Role) Valid() bool { return r == RoleAgent || r == RoleComputer }
+
+// Join is the payload of server:join_office.
+type Join struct {
+	Role     Role   `json:"role"`
+	Name     string `json:"name"`
+	OfficeID string `json:"office_id"`
+	// RobotID is how a peer of the seed may name itself.
+	RobotID string `json:"robot_id,omitempty"`
+	// MCP says that the peer knows the general channel client:mcp.
+	MCP bool `json:"mcp,omitempty"`
+	// Proof shows that a Computer holds its private key; see Sign.
+	Proof *Proof `json:"proof,omitempty"`
+}
+
+// Leave is the payload of server:leave_office.
+type Leave struct {
+	OfficeID string `json:"office_id"`
+}
+
+// Call is what every client:* payload has.
+type Call struct {
+	Agent    string `json:"agent"`
+	RobotID  string `json:"robot_id,omitempty"`
+	ReqID    string `json:"req_id"`
+	Computer string `json:"computer"`
+	// Version is the Agent's a2c_version, told by weir's hub to weir's Computers
+	// so that names of tools follow the Agent's dialect.
+	Version string `json:"a2c_version,omitempty"`
+	// Traceparent and Tracestate are the W3C trace context.
+	Traceparent string `json:"traceparent,omitempty"`
+	Tracestate  string `json:"tracestate,omitempty"`
+}
+
+// ToolCall is the payload of client:tool_call.
+type ToolCall struct {
+	Call
+	ToolName string          `json:"tool_name"`
+	Params   json.RawMessage `json:"params"`
+	Timeout  float64         `json:"timeout"` // seconds; 0 stands for the Computer's own
+}
+
+// Tool is one entry of the answer to client:get_tools.
+type Tool struct {
+	Name         string          `json:"name"`
+	BundleID     string          `json:"bundle_id,omitempty"` // which MCP server, 0.3 and later
+	Description  string          `json:"description"`
+	ParamsSchema json.RawMessage `json:"params_schema"`
+	ReturnSchema json.RawMessage `json:"return_schema"` // null where there is none
+	// Meta holds texts, numbers and booleans; MetaTool and MetaAnnotation are
+	// JSON in a text.
+	Meta json.RawMessage `json:"meta,omitempty"`
+}
+
+// Keys of Tool.Meta and of results' meta.
+const (
+	MetaTool       = "a2c_tool_meta"
+	MetaAnnotation = "MCP_TOOL_ANNOTATION"
+	MetaCancelled  = "a2c_cancelled"
+	MetaReason     = "a2c_cancel_reason"
+	MetaTimeout    = "a2c_timeout"
+	MetaBlob       = "a2c_blob_handle"
+	MetaSignature  = "weir/signature"
+)
+
+// ReasonAgent is the MetaReason of a call that its agent cancelled.
+const ReasonAgent = "agent_requested"
+
+// Tools is the answer to client:get_tools.
+type Tools struct {
+	Tools []Tool `json:"tools"`
+	ReqID string `json:"req_id"`
+}
+
+// GetDesktop is the payload of client:get_desktop.
+type GetDesktop struct {
+	Call
+	Size   *int   `json:"desktop_size,omitempty"` // most windows; nil: all
+	Window string `json:"window,omitempty"`       // the only one wanted
+}
+
+// Desktop is the answer to client:get_desktop: each entry is a window's URI, an
+// empty line and its text.
+type Desktop struct {
+	Desktops []string `json:"desktops"`
+	ReqID    string   `json:"req_id"`
+}
+
+// GetResources is the payload of client:get_resources (0.2).
+type GetResources struct {
+	Call
+	Server string `json:"mcp_server"`
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// Resources is the answer to client:get_resources.
+type Resources struct {
+	Resources  []json.RawMessage `json:"resources"`
+	NextCursor string            `json:"next_cursor,omitempty"`
+	ReqID      string            `json:"req_id"`
+}
+
+// Config is the answer to client:get_config: definitions of inputs, and servers
+// by name with placeholders where secrets are.
+type Config struct {
+	Inputs  []json.RawMessage          `json:"inputs,omitempty"`
+	Servers map[string]json.RawMessage `json:"servers"`
+}
+
+// SkillRef is one entry of the answer to client:get_skills (0.2.1).
+type SkillRef struct {
+	Name        string `json:"name"`
+	Source      string `json:"source"`
+	URI         string `json:"uri,omitempty"`
+	Path        string `json:"path"`
+	Description string `json:"description"`
+}
+
+// Skills is the answer to client:get_skills.
+type Skills struct {
+	Skills []SkillRef `json:"skills"`
+	ReqID  string     `json:"req_id"`
+}
+
+// GetSkill is the payload of client:get_skill.
+type GetSkill struct {
+	Call
+	Name    string `json:"name"`
+	RelPath string `json:"rel_path,omitempty"` // "" is SKILL.md
+}
+
+// Skill is the answer to client:get_skill. Exactly one of Body and BlobHandle is
+// set.
+type Skill struct {
+	Name       string  `json:"name"`
+	RelPath    string  `json:"rel_path"`
+	MIMEType   string  `json:"mime_type"`
+	TotalSize  int64   `json:"total_size"`
+	SHA256     string  `json:"sha256"`
+	Body       *string `json:"body,omitempty"`
+	BlobHandle string  `json:"blob_handle,omitempty"`
+	ReqID      string  `json:"req_id"`
+}
+
+// GetBlob is the payload of client:get_blob.
+type GetBlob struct {
+	Call
+	Handle   string `json:"blob_handle"`
+	Offset   int64  `json:"chunk_offset,omitempty"`
+	MaxChunk int    `json:"max_chunk_bytes,omitempty"`
+}
+
+// Blob is the answer to client:get_blob.
+type Blob struct {
+	Handle    string `json:"blob_handle"`
+	MIMEType  string `json:"mime_type"`
+	TotalSize int64  `json:"total_size"`
+	SHA256    string `json:"sha256"`
+	Offset    int64  `json:"chunk_offset"`
+	EOF       bool   `json:"eof"`
+	Data      []byte `json:"blob"` // base64 on the wire
+	ReqID     string `json:"req_id"`
+}
+
+// PutBlob is the payload of client:put_blob (0.4). The first chunk has no
+// UploadID and declares size and hash.
+type PutBlob struct {
+	Call
+	UploadID  string `json:"upload_id,omitempty"`
+	Offset    int64  `json:"chunk_offset"`
+	EOF       bool   `json:"eof"`
+	TotalSize int64  `json:"total_size,omitempty"`
+	SHA256    string `json:"sha256,omitempty"`
+	NameHint  string `json:"name_hint,omitempty"`
+	Data      []byte `json:"blob"`
+}
+
+// PutBlobDone is the answer to client:put_blob. The last three are set with the
+// last chunk.
+type PutBlobDone struct {
+	UploadID    string `json:"upload_id"`
+	Offset      int64  `json:"chunk_offset"`
+	LandingPath string `json:"landing_path,omitempty"`
+	TotalSize   int64  `json:"total_size,omitempty"`
+	SHA256      string `json:"sha256,omitempty"`
+	ReqID       string `json:"req_id"`
+}
+
+// ListRoom is the payload of server:list_room.
+type ListRoom struct {
+	Agent    string `json:"agent,omitempty"`
+	ReqID    string `json:"req_id"`
+	OfficeID string `json:"office_id"`
+}
+
+// Session is one member of an office.
+type Session struct {
+	SID      string `json:"sid"`
+	Name     string `json:"name"`
+	Role     Role   `json:"role"`
+	OfficeID string `json:"office_id"`
+	// MCP says that the Computer has the general channel. Only peers that have
+	// it themselves are told.
+	MCP bool `json:"mcp,omitempty"`
+}
+
+// Room is the answer to server:list_room.
+type Room struct {
+	Sessions []Session `json:"sessions"`
+	ReqID    string    `json:"req_id"`
+}
+
+// Presence is the payload of notify:enter_office and notify:leave_office. One of
+// Computer and Agent is set.
+type Presence struct {
+	OfficeID string `json:"office_id"`
+	Computer string `json:"computer,omitempty"`
+	Agent    string `json:"agent,omitempty"`
+}
+
+// MCPRequest is the payload of client:mcp: JSON-RPC for one MCP server of a
+// Computer. Messages of a channel arrive in order in both directions; what the
+// MCP server sends comes as MCPMessage with notify:mcp.
+//
+//	Agent                                   Computer
+//	  │ client:mcp {channel, mcp_server, op:"open"} ─▶ │  ack {}
+//	  │ client:mcp {channel, op:"send", message} ────▶ │  ack {}, or an error: the channel is gone
+//	  │ ◀── server:mcp ▷ notify:mcp {channel, message} │  any number, also without being asked
+//	  │ client:mcp {channel, op:"close"} ────────────▶ │  ack {}
+//
+// Without a channel, message is one request and the ack is
+// {"message": its response}.
+type MCPRequest struct {
+	Call
+	Server  string          `json:"mcp_server,omitempty"`
+	Channel string          `json:"channel,omitempty"`
+	Op      string          `json:"op,omitempty"`
+	Message json.RawMessage `json:"message,omitempty"`
+	// AgentSID is the Agent's socket id, told by the hub. What is sent back on
+	// the channel repeats it, so that no later Agent of the office gets it.
+	AgentSID string `json:"agent_sid,omitempty"`
+}
+
+// Values of MCPRequest.Op.
+const (
+	OpOpen  = "open"
+	OpSend  = "send"
+	OpClose = "close"
+)
+
+// MCPMessage is the payload of server:mcp and notify:mcp. Closed says why a
+// channel has ended; then Message is absent.
+type MCPMessage struct {
+	Computer string          `json:"computer,omitempty"`
+	Channel  string          `json:"channel"`
+	AgentSID string          `json:"agent_sid,omitempty"`
+	Message  json.RawMessage `json:"message,omitempty"`
+	Closed   string          `json:"closed,omitempty"`
+}
+
+// Encode is json.Marshal without escapes that JSON does not ask for, so that
+// raw parts keep their text.
+func Encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}

@@ -1,0 +1,111 @@
+package smcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// QueryVersion is the query parameter in which a peer of 0.2 and later says its
+// version when it connects.
+const QueryVersion = "a2c_version"
+
+// HeaderErrorCode is the header of a refusal for the version.
+const HeaderErrorCode = "X-A2C-Error-Code"
+
+// ServerVersion is the newest version that weir speaks; MinSupported and
+// MaxSupported are the bounds of what it accepts.
+const (
+	ServerVersion = "0.5.0"
+	MinSupported  = "0.1.0"
+	MaxSupported  = "0.5.999"
+)
+
+// Version is a protocol version.
+type Version struct{ Major, Minor, Patch int }
+
+// String returns the version without what stood behind the patch number.
+func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
+
+// Supported reports whether weir speaks the version.
+func (v Version) Supported() bool { return v.Major == 0 && v.Minor >= 1 && v.Minor <= 5 }
+
+// ParseVersion reads a version such as "0.4.2", a pre-release or build part
+// allowed. The error says what is wrong with it.
+func ParseVersion(s string) (Version, error) {
+	core, build, hasBuild := strings.Cut(s, "+")
+	core, pre, hasPre := strings.Cut(core, "-")
+	parts := strings.Split(core, ".")
+	bad := fmt.Errorf("%q is not MAJOR.MINOR.PATCH", clip(s))
+	if len(parts) != 3 || hasPre && !suffix(pre) || hasBuild && !suffix(build) {
+		return Version{}, bad
+	}
+	var n [3]int
+	for i, p := range parts {
+		v, err := strconv.Atoi(p)
+		if err != nil || strconv.Itoa(v) != p || v < 0 {
+			return Version{}, bad
+		}
+		n[i] = v
+	}
+	return Version{n[0], n[1], n[2]}, nil
+}
+
+// suffix reports whether s may stand behind the numbers of a version.
+func suffix(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '.' && r != '-'
+	})
+}
+
+func clip(s string) string {
+	if r := []rune(s); len(r) > 64 {
+		return string(r[:64]) + "…"
+	}
+	return s
+}
+
+// A Refusal is the HTTP response to a handshake whose version is not accepted.
+type Refusal struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// CheckVersion reads the version from the query of a handshake. No version is
+// the zero Version, and in strict mode a refusal.
+func CheckVersion(query url.Values, strict bool) (Version, *Refusal) {
+	raw := query.Get(QueryVersion)
+	if raw == "" {
+		if strict {
+			return Version{}, refuse(map[string]any{"code": 400, "message": "Missing a2c_version query parameter"}, "")
+		}
+		return Version{}, nil
+	}
+	v, err := ParseVersion(raw)
+	if err != nil {
+		return Version{}, refuse(map[string]any{"code": 400, "message": "Invalid a2c_version: " + err.Error()}, "")
+	}
+	if !v.Supported() {
+		return Version{}, refuse(map[string]any{
+			"code": CodeVersion, "message": "Protocol version mismatch", "server_version": ServerVersion, "client_version": raw,
+			"min_supported": MinSupported, "max_supported": MaxSupported,
+		}, strconv.Itoa(CodeVersion))
+	}
+	return v, nil
+}
+
+func refuse(body map[string]any, code string) *Refusal {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // texts and numbers only
+	}
+	h := http.Header{"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(raw))}}
+	if code != "" {
+		h.Set(HeaderErrorCode, code)
+	}
+	return &Refusal{Status: http.StatusBadRequest, Header: h, Body: raw}
+}
