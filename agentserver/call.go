@@ -1,0 +1,237 @@
+package agentserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/taskqueue"
+)
+
+// maxNames bounds the names told to whoever mistyped one.
+const maxNames = 100
+
+// callTool serves tools/call:
+//
+//	name ▶ token ▶ headers ▶ arguments against the schema ▶ queue ▶ result, or the id of a task
+func (s *Server) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	var params [3][]byte
+	if err := rawjson.Fields(r.Params, []string{"name", "arguments", "task"}, params[:]); err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
+	}
+	name := rawjson.Text(params[0])
+	if name == "" {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call needs params.name, the name of a tool")
+	}
+	t := s.offer.Load().tools[name]
+	if t == nil {
+		return nil, s.unknownTool(r, name)
+	}
+	if err := checkClaims(ctx, name); err != nil {
+		return nil, err
+	}
+	if h := streamable.Header(ctx); len(t.headers) > 0 && r.Modern() && h != nil {
+		if err := t.headers.Check(h, r.Params); err != nil {
+			return nil, err
+		}
+	}
+	args := params[1]
+	if args == nil || string(args) == "null" {
+		args = []byte("{}")
+	}
+	if err := t.entry.Validate(args); err != nil {
+		return nil, invalidArguments(name, err)
+	}
+	metadata := s.metadata(r)
+	payload := make(json.RawMessage, 0, len(args)+len(metadata)+32)
+	payload = append(append(payload, `{"input":`...), args...)
+	payload = append(append(payload, `,"metadata":`...), metadata...)
+	payload = append(payload, '}')
+	spec := taskqueue.Spec{Owner: r.Session.Principal(), Name: name, Payload: payload, Priority: t.Priority, Timeout: t.timeout(s.o.Timeout)}
+	if answer, ok, err := s.callAsTask(r, t, params[2], spec); ok {
+		return answer, err
+	}
+	meta, err := mcp.ParseMeta(r.Params)
+	if err != nil {
+		return nil, err
+	}
+	spec.Value = &waiting{peer: r.Peer, token: meta.ProgressToken}
+	result, err := s.queue.Do(ctx, spec)
+	if _, failed := isFailure(err); err == nil || failed && result != nil {
+		return result, nil
+	}
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+		return nil, err // the transport knows best
+	}
+	return nil, s.queueError(s.queue, fmt.Sprintf("tool %q", name), err)
+}
+
+// timeout is how long the tool may run.
+func (t *Tool) timeout(def time.Duration) time.Duration {
+	switch {
+	case t.Timeout != 0:
+		return t.Timeout
+	case t.Async:
+		return DefaultAsyncTimeout
+	}
+	return def
+}
+
+// waiting is the caller of a call that is no task.
+type waiting struct {
+	peer  mcp.Peer
+	token json.RawMessage
+}
+
+// unknownTool is the answer to a name that is not there. The seed's code is
+// that of an unknown method; MCP's, from 2026-07-28 on, is that of wrong params.
+func (s *Server) unknownTool(r *mcp.Request, name string) error {
+	names := slices.Sorted(maps.Keys(s.offer.Load().tools))
+	if len(names) > maxNames {
+		names = names[:maxNames]
+	}
+	data, err := json.Marshal(map[string]any{"kind": mcp.KindNotFound.String(), "tools": names})
+	if err != nil {
+		return err
+	}
+	message := fmt.Sprintf("Tool '%s' not found", clip(name))
+	if r.Modern() {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message, Data: data}
+	}
+	return &mcp.Error{Kind: mcp.KindNotFound, Message: message, Data: data}
+}
+
+// invalidArguments tells what of the arguments does not fit the schema.
+func invalidArguments(name string, err error) error {
+	var invalid *catalog.Error
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	var parts []string
+	for _, p := range invalid.Problems {
+		if len(parts) == 3 {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, strings.TrimSpace(p.Path+" "+p.Message))
+	}
+	if parts == nil {
+		parts = []string{invalid.Message}
+	}
+	e := mcp.Errorf(mcp.KindInvalidParams, "the arguments do not fit the input schema of tool %q: %s", name, strings.Join(parts, "; "))
+	problems := invalid.Problems
+	if problems == nil {
+		problems = []catalog.Problem{}
+	}
+	e.Data, _ = json.Marshal(map[string]any{"kind": e.Kind.String(), "problems": problems})
+	return e
+}
+
+// metadata is what a command is told about its caller: never a token.
+func (s *Server) metadata(r *mcp.Request) json.RawMessage {
+	out := rawjson.AppendString([]byte(`{"agent":`), s.name)
+	out = rawjson.AppendString(append(out, `,"principal":`...), r.Session.Principal())
+	if meta := rawjson.Get(r.Params, "_meta"); rawjson.IsObject(meta) {
+		own := []byte{}
+		_ = rawjson.EachMember(meta, func(m rawjson.Member) bool {
+			// What the protocol itself puts there is not the caller's.
+			if !bytes.HasPrefix(m.Key, []byte("io.modelcontextprotocol/")) {
+				own = append(rawjson.AppendString(append(own, ','), string(m.Key)), ':')
+				own = append(own, m.Value...)
+			}
+			return true
+		})
+		if len(own) > 0 {
+			out = append(append(append(out, `,"meta":{`...), own[1:]...), '}')
+		}
+	}
+	return append(out, '}')
+}
+
+// execute is the queue's Run: it runs a tool.
+func (s *Server) execute(ctx context.Context, job *taskqueue.Job) (json.RawMessage, error) {
+	t := s.offer.Load().tools[job.Name]
+	if t == nil {
+		return nil, fmt.Errorf("the tool %q is no longer there", job.Name)
+	}
+	var parts [2][]byte
+	if err := rawjson.Fields(job.Payload, []string{"input", "metadata"}, parts[:]); err != nil {
+		return nil, err
+	}
+	c := &Call{Tool: job.Name, Principal: job.Owner, TaskID: job.ID, Metadata: parts[1], Writer: job, input: parts[0]}
+	if w, ok := job.Value.(*waiting); ok && w != nil {
+		c.peer, c.token = w.peer, w.token
+	}
+	if _, ok := t.run.(*command); ok {
+		c.line = c.stdin()
+	}
+	out, err := t.run.run(ctx, c)
+	if f, ok := isFailure(err); ok {
+		return f.result(), f
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out.result(), nil
+}
+
+// stdin is the line that a tool's command reads.
+func (c *Call) stdin() []byte {
+	line := make([]byte, 0, len(c.input)+len(c.Metadata)+len(c.Tool)+96)
+	line = rawjson.AppendString(append(line, `{"tool":`...), c.Tool)
+	line = rawjson.StripNewlines(append(line, `,"input":`...), c.input)
+	line = rawjson.StripNewlines(append(line, `,"metadata":`...), c.Metadata)
+	if c.TaskID != "" {
+		line = rawjson.AppendString(append(line, `,"taskId":`...), c.TaskID)
+	}
+	return append(line, '}', '\n')
+}
+
+// result is the tool's result. Structured content is an object in every
+// version.
+func (o *output) result() json.RawMessage {
+	out := make([]byte, 0, 2*len(o.text)+64)
+	out = appendText(append(out, `{"content":[`...), o.text)
+	out = append(out, ']')
+	if o.json != nil {
+		out = append(append(out, `,"structuredContent":`...), o.json...)
+	}
+	return append(out, '}')
+}
+
+// result is the tool's result where it failed.
+func (f *failure) result() json.RawMessage {
+	out := []byte(`{"content":[`)
+	if len(f.out) > 0 {
+		out = append(appendText(out, f.out), ',')
+	}
+	out = appendText(out, []byte(f.message))
+	meta := map[string]any{"code": mcp.KindToolExecution.Info().JSONRPC, "exit": f.exit}
+	if f.signal != "" && f.reason == "" {
+		meta["signal"] = f.signal
+	}
+	if f.reason != "" {
+		meta["limit"] = f.reason
+	}
+	raw, err := json.Marshal(meta)
+	if err != nil {
+		raw = []byte(`{}`)
+	}
+	return append(append(append(out, `],"isError":true,"_meta":`...), raw...), '}')
+}
+
+func appendText(dst, text []byte) []byte {
+	dst = append(dst, `{"type":"text","text":`...)
+	return append(rawjson.AppendString(dst, string(text)), '}')
+}

@@ -1,0 +1,144 @@
+package agentserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/invocation"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/taskqueue"
+)
+
+// Handler returns the agent's HTTP face: /mcp, the tasks, and its health.
+func (s *Server) Handler() http.Handler {
+	g := guard.New(guard.Options{
+		Hosts: s.o.AllowedHosts, Origins: s.o.AllowedOrigins, Authenticate: s.o.Authenticate, Realm: s.name, Logger: s.log,
+	})
+	inner := http.NewServeMux()
+	inner.Handle("/mcp", s.http)
+	for _, path := range []string{"/getTaskStatus", "/task", "/mcps/{agent}/task"} {
+		inner.HandleFunc("GET "+path, s.serveTask)
+		inner.HandleFunc("DELETE "+path, s.serveCancel)
+	}
+	outer := http.NewServeMux()
+	guarded := http.Handler(inner)
+	if s.o.Invocation != nil {
+		guarded = s.verified(inner)
+	}
+	outer.Handle("/", g.Wrap(guarded))
+	// Whoever looks whether the agent lives needs no token, but a Host header
+	// that is this machine's.
+	open := guard.New(guard.Options{Hosts: s.o.AllowedHosts, Origins: s.o.AllowedOrigins, Logger: s.log})
+	for _, path := range []string{"GET /health", "GET /healthz"} {
+		outer.Handle(path, open.Wrap(http.HandlerFunc(s.serveHealth)))
+	}
+	return outer
+}
+
+type claimsKey struct{}
+
+// verified lets in what bears a token of the agent's router.
+func (s *Server) verified(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		claims, err := s.o.Invocation.Verify(r.Header.Get(invocation.Header))
+		if err != nil {
+			s.log.Warn("a request did not come through the router", "remote", r.RemoteAddr, "err", err)
+			guard.WriteError(w, http.StatusUnauthorized, "", mcp.Errorf(mcp.KindUnauthorized, "%v", err))
+			return
+		}
+		ctx := context.WithValue(guard.WithPrincipal(r.Context(), claims.Principal), claimsKey{}, claims)
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// checkClaims refuses a call of another tool than the router vouched for.
+func checkClaims(ctx context.Context, tool string) error {
+	claims, ok := ctx.Value(claimsKey{}).(invocation.Claims)
+	if ok && claims.Tool != tool {
+		return mcp.Errorf(mcp.KindPermissionDenied, "the invocation token is for the tool %q, not for %q", clip(claims.Tool), tool)
+	}
+	return nil
+}
+
+// taskStatus is a task as /getTaskStatus tells it.
+type taskStatus struct {
+	ID           string          `json:"id"`
+	ToolName     string          `json:"toolName"`
+	Status       taskqueue.State `json:"status"`
+	CreatedAt    string          `json:"createdAt"`
+	UpdatedAt    string          `json:"updatedAt"`
+	Error        *string         `json:"error"`
+	Result       json.RawMessage `json:"result"`
+	LogTail      string          `json:"logTail"`
+	LogSeq       int64           `json:"logSeq"`
+	LogTruncated bool            `json:"logTruncated"`
+}
+
+func (s *Server) serveTask(w http.ResponseWriter, r *http.Request) {
+	s.answerTask(w, r, s.queue.Get)
+}
+
+func (s *Server) serveCancel(w http.ResponseWriter, r *http.Request) {
+	s.answerTask(w, r, s.queue.Cancel)
+}
+
+// answerTask answers with a task of the caller's.
+func (s *Server) answerTask(w http.ResponseWriter, r *http.Request, find func(owner, id string) (taskqueue.Task, error)) {
+	id := r.URL.Query().Get("taskId")
+	if id == "" {
+		guard.WriteError(w, http.StatusBadRequest, "", mcp.Errorf(mcp.KindInvalidParams, "missing taskId: ask for %s?taskId=…", r.URL.Path))
+		return
+	}
+	if agent := r.PathValue("agent"); agent != "" && agent != s.name {
+		guard.WriteError(w, http.StatusNotFound, "", mcp.Errorf(mcp.KindNotFound, "Agent '%s' not found; this is %q", clip(agent), s.name))
+		return
+	}
+	t, err := find(guard.Principal(r.Context()), id)
+	if err != nil {
+		status, kind := http.StatusNotFound, mcp.KindNotFound
+		if !errors.Is(err, taskqueue.ErrNotFound) {
+			status, kind = http.StatusInternalServerError, mcp.KindInternal
+		}
+		guard.WriteError(w, status, "", mcp.Errorf(kind, "task not found: %s", clip(id)))
+		return
+	}
+	told := taskStatus{
+		ID: t.ID, ToolName: t.Name, Status: t.State, CreatedAt: stamp(t.Created), UpdatedAt: stamp(t.Updated),
+		Result: t.Result, LogTail: t.LogTail, LogSeq: t.LogSeq, LogTruncated: t.LogTruncated,
+	}
+	if t.Error != "" {
+		told.Error = &t.Error
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"task": told})
+}
+
+// serveHealth says how the agent is.
+func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	status, code := "ok", http.StatusOK
+	if s.closing.Load() {
+		status, code = "stopping", http.StatusServiceUnavailable
+	}
+	q := s.queue.Status()
+	writeJSON(w, code, map[string]any{
+		"status": status, "uptime": int64(time.Since(s.started) / time.Second), "name": s.name, "server": json.RawMessage(s.info),
+		"tools": len(s.offer.Load().tools), "queue": map[string]int{"queued": q.Queued, "running": q.Running, "concurrency": q.Concurrency},
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	body, err := marshal(v)
+	if err != nil {
+		guard.WriteError(w, http.StatusInternalServerError, "", mcp.Errorf(mcp.KindInternal, "internal error"))
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that is gone needs no answer
+}

@@ -1,0 +1,174 @@
+package agentserver
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/taskqueue"
+	"github.com/yosida95/uritemplate/v3"
+)
+
+// Resource is one resource of an agent, or, with a Template in place of a URI, a
+// family of them. In a configuration it is a command; [ResourceFunc] makes one
+// of a function.
+type Resource struct {
+	Name, Title, Description string
+	// URI is the resource's; Template is a URI template (RFC 6570).
+	URI, Template string
+	// MIMEType of the contents; text/plain, or application/octet-stream for
+	// what is no UTF-8, where empty.
+	MIMEType string
+	// Timeout bounds a reading; Options.Timeout where zero.
+	Timeout time.Duration
+
+	run      runner
+	template *uritemplate.Template
+	source   string
+}
+
+// ErrNoResource is what the function of a template returns for a URI that it
+// has nothing for.
+var ErrNoResource = errors.New("no such resource")
+
+// ResourceFunc makes a resource of a function. uri may be a template; params are
+// then what its variables stand for.
+func ResourceFunc(name, uri, mimeType string, read func(ctx context.Context, uri string, params map[string]string) ([]byte, error)) Resource {
+	r := Resource{Name: name, MIMEType: mimeType, run: reader(read), source: "the program"}
+	if strings.ContainsRune(uri, '{') {
+		r.Template = uri
+	} else {
+		r.URI = uri
+	}
+	return r
+}
+
+// check reads the URI or the template.
+func (r *Resource) check() error {
+	if r.Template != "" {
+		t, err := uritemplate.New(r.Template)
+		if err != nil {
+			return fmt.Errorf("resource %q: the template %q is none: %w", r.Name, clip(r.Template), err)
+		}
+		if len(t.Varnames()) == 0 {
+			return fmt.Errorf("resource %q: the template %q has no variable such as {id}; write it as uri", r.Name, clip(r.Template))
+		}
+		r.template = t
+		return nil
+	}
+	if u, err := url.Parse(r.URI); err != nil || u.Scheme == "" {
+		return fmt.Errorf("resource %q: %q is no URI; one begins with a scheme, such as doc://", r.Name, clip(r.URI))
+	}
+	return nil
+}
+
+// reasonNone is the reason of a failure that is ErrNoResource.
+const reasonNone = "none"
+
+// resourceInput is what the runner of a resource gets.
+type resourceInput struct {
+	Resource string            `json:"resource"`
+	URI      string            `json:"uri"`
+	Params   map[string]string `json:"params,omitempty"`
+	Metadata json.RawMessage   `json:"metadata,omitempty"`
+}
+
+// match finds the resource for a URI.
+func (o *offer) match(uri string) (*Resource, map[string]string) {
+	if r, ok := o.resources[uri]; ok {
+		return r, nil
+	}
+	for _, r := range o.templates {
+		values := r.template.Match(uri)
+		if values == nil {
+			continue
+		}
+		params := map[string]string{}
+		for _, name := range r.template.Varnames() {
+			params[name] = values.Get(name).String()
+		}
+		return r, params
+	}
+	return nil, nil
+}
+
+// readResource serves resources/read.
+func (s *Server) readResource(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	uri := rawjson.Text(rawjson.Get(r.Params, "uri"))
+	if uri == "" {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "resources/read needs a uri")
+	}
+	offer := s.offer.Load()
+	res, params := offer.match(uri)
+	if res == nil {
+		return nil, noResource(uri)
+	}
+	input, err := json.Marshal(resourceInput{Resource: res.Name, URI: uri, Params: params, Metadata: s.metadata(r)})
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.read(ctx, r, res.run, "resource "+res.Name, res.Timeout, input)
+	if err != nil {
+		return nil, err
+	}
+	text, mime := out.text, res.MIMEType
+	content := append([]byte(`{"contents":[{"uri":`), rawjson.Quote(uri)...)
+	isText := utf8.Valid(text)
+	if mime == "" {
+		mime = "text/plain"
+		if !isText {
+			mime = "application/octet-stream"
+		}
+	}
+	content = append(append(content, `,"mimeType":`...), rawjson.Quote(mime)...)
+	if isText {
+		content = rawjson.AppendString(append(content, `,"text":`...), string(text))
+	} else {
+		content = append(content, `,"blob":"`...)
+		content = append(base64.StdEncoding.AppendEncode(content, text), '"')
+	}
+	return s.cacheable(r, append(content, `}]}`...)), nil
+}
+
+func noResource(uri string) error {
+	e := mcp.Errorf(mcp.KindResourceNotFound, "no such resource: %s", clip(uri))
+	e.Data, _ = json.Marshal(map[string]string{"kind": e.Kind.String(), "uri": clip(uri)})
+	return e
+}
+
+// read has a resource or prompt made. These stand in a line of their own, so
+// that reading does not wait for a tool that takes its time.
+func (s *Server) read(ctx context.Context, r *mcp.Request, run runner, name string, timeout time.Duration, input json.RawMessage) (output, error) {
+	if timeout == 0 {
+		timeout = s.o.Timeout
+	}
+	line := append(rawjson.StripNewlines(make([]byte, 0, len(input)+1), input), '\n')
+	var out output
+	_, err := s.reads.Do(ctx, taskqueue.Spec{Owner: r.Session.Principal(), Name: name, Timeout: timeout, Value: func(ctx context.Context, job *taskqueue.Job) error {
+		made, err := run.run(ctx, &Call{Tool: name, Principal: job.Owner, Writer: job, input: input, line: line})
+		if err == nil {
+			out = made
+		}
+		return err
+	}})
+	if f, ok := isFailure(err); ok {
+		if f.reason == reasonNone {
+			return output{}, noResource(rawjson.Text(rawjson.Get(input, "uri")))
+		}
+		e := mcp.Errorf(mcp.KindToolExecution, "%s failed: %s", name, f.message)
+		e.Data, _ = json.Marshal(map[string]any{"kind": e.Kind.String(), "exit": f.exit})
+		return output{}, e
+	}
+	if err != nil {
+		return output{}, s.queueError(s.reads, name, err)
+	}
+	return out, nil
+}

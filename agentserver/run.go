@@ -1,0 +1,98 @@
+package agentserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// DefaultAddr is where an agent listens.
+const DefaultAddr = "127.0.0.1:7000"
+
+// Bounds of the HTTP server. Reading a body and writing a response have theirs
+// in package streamable.
+const (
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+)
+
+// Run makes an agent and serves it until ctx ends: it listens, registers with a
+// router where there is one, and reads its configuration again whenever that
+// changes. When ctx has ended, it leaves the router, lets what runs finish
+// within ShutdownGrace, and returns nil.
+func Run(ctx context.Context, o Options) error {
+	s, err := New(o)
+	if err != nil {
+		return err
+	}
+	l := o.Listener
+	if l == nil {
+		addr := o.Addr
+		if addr == "" {
+			addr = DefaultAddr
+		}
+		if l, err = net.Listen("tcp", addr); err != nil {
+			return errors.Join(fmt.Errorf("agent %q cannot listen: %w; another port: --port or AGENT_PORT", s.name, err), s.Close(ctx))
+		}
+	}
+	return s.serve(ctx, l)
+}
+
+// serve serves on a listener, which it closes, until ctx ends.
+func (s *Server) serve(ctx context.Context, l net.Listener) error {
+	hs := &http.Server{
+		Handler: s.Handler(), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	beside, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var all sync.WaitGroup
+	failed := make(chan error, 1)
+	all.Go(func() {
+		if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("agent %q: %w", s.name, err)
+		}
+	})
+	s.log.Info("agent listens", "agent", s.name, "addr", l.Addr().String(), "tools", len(s.offer.Load().tools))
+	if s.o.Ready != nil {
+		s.o.Ready(l.Addr())
+	}
+	if s.o.Config != "" {
+		all.Go(func() {
+			if err := s.Watch(beside); err != nil {
+				s.log.Error("the configuration is no longer watched", "err", err)
+			}
+		})
+	}
+	if s.o.Router != "" {
+		reg, err := newRegistration(s, l.Addr())
+		if err != nil {
+			failed <- err
+		} else {
+			all.Go(func() { reg.run(beside) })
+		}
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	// The router stops sending first; what is there is then finished.
+	cancel()
+	grace, end := context.WithTimeout(context.WithoutCancel(ctx), s.o.ShutdownGrace)
+	defer end()
+	if closeErr := s.Close(grace); closeErr != nil {
+		s.log.Warn("not everything ended by itself", "agent", s.name, "err", closeErr)
+	}
+	if shutdownErr := hs.Shutdown(grace); shutdownErr != nil {
+		_ = hs.Close()
+	}
+	all.Wait()
+	return err
+}

@@ -1,0 +1,374 @@
+package agentserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/invocation"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/taskqueue"
+)
+
+// Options configures a Server. The zero value is an agent without tools; zero
+// values stand for the defaults named.
+type Options struct {
+	// Name is the agent's, as in /mcps/{name}/mcp: what the configuration says,
+	// or "agent". Version is what it says of itself: "0".
+	Name, Version string
+	// Config is the path of a configuration file, read again when it changes;
+	// "" for none. ConfigOptions are for reading it.
+	Config        string
+	ConfigOptions ConfigOptions
+	// Tools, Resources and Prompts are offered beside those of the file.
+	Tools     []Tool
+	Resources []Resource
+	Prompts   []Prompt
+
+	// Addr is where Run listens: 127.0.0.1:7000. Listener takes its place.
+	Addr     string
+	Listener net.Listener
+	// Concurrency is how many tool calls run at once: what the configuration
+	// says, or 1. QueueMax is how many may wait: likewise, or 1,024.
+	Concurrency, QueueMax int
+	// Timeout bounds one execution, from its start: what the configuration
+	// says, or 30 seconds.
+	Timeout time.Duration
+	// Store keeps tasks: "memory" or "file:FOLDER"; what the configuration says,
+	// or memory.
+	Store string
+	// MaxBody bounds a request: 10 MB.
+	MaxBody int64
+
+	// Authenticate returns whom a bearer token belongs to; nil lets everybody in,
+	// as one principal. AllowedHosts and AllowedOrigins are those of guard.Options.
+	Authenticate                 func(bearer string) (principal string, ok bool)
+	AllowedHosts, AllowedOrigins []string
+	// Invocation refuses requests that bear no token of the agent's router; nil
+	// asks for none. It takes the place of Authenticate, and the principal is
+	// the token's.
+	Invocation *invocation.Verifier
+
+	// Router is the base URL of the router to register with, "" for none;
+	// RouterToken goes with it, and Advertise is the URL under which the router
+	// reaches this agent: the router's own view of it, with Addr's port, where
+	// empty.
+	Router, RouterToken, Advertise string
+
+	// ShutdownGrace is how long what runs may go on when the agent ends: 10
+	// seconds.
+	ShutdownGrace time.Duration
+	// Observe is told of each change of a task; see taskqueue.Options.
+	Observe func(taskqueue.Event)
+	// Ready is called by Run when it listens, with the address. May be nil.
+	Ready func(addr net.Addr)
+	// Logger takes what goes wrong, and what was read from the configuration;
+	// nil discards it.
+	Logger *slog.Logger
+}
+
+// Server is an agent: an MCP server, and the HTTP routes beside it. It is safe
+// for concurrent use. Close ends it.
+type Server struct {
+	o       Options
+	log     *slog.Logger
+	name    string
+	info    json.RawMessage // serverInfo
+	offer   atomic.Pointer[offer]
+	queue   *taskqueue.Queue // of tool calls
+	reads   *taskqueue.Queue // of resources and prompts
+	life    *mcp.Lifecycle
+	http    *streamable.Server
+	started time.Time
+	closing atomic.Bool
+	changes changes
+	reloads sync.Mutex // held while the configuration is read
+	watched []string   // folders of the configuration; guarded by reloads
+}
+
+// maxReads is how many resources and prompts are made at once, whatever
+// Concurrency is.
+const maxReads = 4
+
+// New makes an agent and takes up the tasks that its store has kept. The error
+// names everything that is wrong with the configuration.
+func New(o Options) (*Server, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{o: o, log: o.Logger, started: time.Now()}
+	c, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	first := func(values ...int) int {
+		for _, v := range values {
+			if v > 0 {
+				return v
+			}
+		}
+		return 0
+	}
+	s.name = o.Name
+	if s.name == "" {
+		s.name = c.Name
+	}
+	if s.name == "" {
+		s.name = "agent"
+	}
+	if !validName(s.name) {
+		return nil, fmt.Errorf("the agent's name %q must be 1 to 128 letters, digits, - _ or .: it stands in the URL /mcps/{name}/mcp", clip(s.name))
+	}
+	version := o.Version
+	if version == "" {
+		version = c.Version
+	}
+	if version == "" {
+		version = "0"
+	}
+	if s.o.Timeout == 0 {
+		s.o.Timeout = c.Timeout
+	}
+	if s.o.Timeout == 0 {
+		s.o.Timeout = 30 * time.Second
+	}
+	if s.o.ShutdownGrace == 0 {
+		s.o.ShutdownGrace = 10 * time.Second
+	}
+	if s.info, err = marshal(map[string]string{"name": s.name, "version": version}); err != nil {
+		return nil, err
+	}
+	store, err := s.openStore(c.Queue.Store)
+	if err != nil {
+		return nil, err
+	}
+	queue := taskqueue.Options{
+		Run: s.execute, Store: store, Timeout: s.o.Timeout, Observe: o.Observe, Logger: s.log,
+		Concurrency: first(o.Concurrency, c.Concurrency), Max: first(o.QueueMax, c.Queue.Max),
+		RetainCount: c.Queue.RetainCount, RetainBytes: c.Queue.RetainBytes, RetainAge: c.Queue.RetainAge, LogBytes: c.Queue.LogBytes,
+	}
+	if s.reads, err = taskqueue.New(taskqueue.Options{
+		Concurrency: max(maxReads, queue.Concurrency), Max: queue.Max, Timeout: s.o.Timeout, Logger: s.log,
+		Run: func(ctx context.Context, job *taskqueue.Job) (json.RawMessage, error) {
+			return nil, job.Value.(func(context.Context, *taskqueue.Job) error)(ctx, job)
+		},
+	}); err != nil {
+		return nil, err
+	}
+	if s.queue, err = taskqueue.New(queue); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	s.changes.init()
+	s.life = &mcp.Lifecycle{
+		ServerInfo: s.info, Instructions: c.Instructions, Capabilities: capabilities,
+		Next: &mcp.Mux{Methods: s.methods()},
+	}
+	s.http = streamable.NewServer(streamable.ServerOptions{
+		Handler: s, Sessionless: true, MaxBody: o.MaxBody, Logger: s.log,
+	})
+	return s, nil
+}
+
+// load reads the configuration and makes the offer of it.
+func (s *Server) load() (*Config, error) {
+	c := &Config{}
+	if s.o.Config != "" {
+		var err error
+		if c, err = LoadConfig(s.o.Config, s.o.ConfigOptions); err != nil {
+			return nil, err
+		}
+	}
+	tools := append(append([]Tool(nil), s.o.Tools...), c.Tools...)
+	resources := append(append([]Resource(nil), s.o.Resources...), c.Resources...)
+	prompts := append(append([]Prompt(nil), s.o.Prompts...), c.Prompts...)
+	offer, err := newOffer(tools, resources, prompts)
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	for _, note := range c.Notes {
+		s.log.Info(note)
+	}
+	for _, t := range c.Tools {
+		if cmd, ok := t.run.(*command); ok {
+			if _, err := cmd.find(); err != nil {
+				s.log.Warn("a tool's command is not there; calls of it will fail", "tool", t.Name, "from", t.source, "err", err)
+			}
+		}
+	}
+	s.offer.Store(offer)
+	s.watched = c.Skills
+	if s.o.Config != "" {
+		s.watched = append([]string{filepath.Dir(s.o.Config)}, s.watched...)
+	}
+	return c, nil
+}
+
+// Reload reads the configuration again. Where it is wrong, the agent goes on
+// as it was. What runs is not disturbed. Name, store and timeout stay as they
+// are until the agent starts again.
+func (s *Server) Reload() error {
+	s.reloads.Lock()
+	defer s.reloads.Unlock()
+	before := s.offer.Load()
+	c, err := s.load()
+	if err != nil {
+		return err
+	}
+	if s.o.Concurrency == 0 || s.o.QueueMax == 0 {
+		concurrency, max := c.Concurrency, c.Queue.Max
+		if s.o.Concurrency > 0 {
+			concurrency = 0
+		}
+		if s.o.QueueMax > 0 {
+			max = 0
+		}
+		s.queue.Resize(concurrency, max)
+	}
+	s.changes.tell(s.offer.Load().changed(before))
+	return nil
+}
+
+func (s *Server) openStore(configured string) (taskqueue.Store, error) {
+	store := s.o.Store
+	if store == "" {
+		store = configured
+	}
+	folder, ok := strings.CutPrefix(store, "file:")
+	switch {
+	case store == "" || store == "memory":
+		return taskqueue.NewMemory(), nil
+	case ok && folder != "":
+		f, err := taskqueue.OpenFile(folder, taskqueue.FileOptions{Logger: s.log})
+		if err != nil {
+			return nil, err
+		}
+		return f, nil
+	}
+	return nil, fmt.Errorf(`the task store must be "memory" or "file:FOLDER", not %q`, clip(store))
+}
+
+// Name returns the agent's name.
+func (s *Server) Name() string { return s.name }
+
+// Status returns the queue of tool calls in numbers.
+func (s *Server) Status() taskqueue.Status { return s.queue.Status() }
+
+// methods are those beside the lifecycle.
+func (s *Server) methods() map[string]mcp.Handler {
+	list := func(pick func(o *offer, r *mcp.Request) json.RawMessage) mcp.Handler {
+		return mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+			if rawjson.Text(rawjson.Get(r.Params, "cursor")) != "" {
+				return nil, mcp.Errorf(mcp.KindInvalidParams, "no such cursor: the list has one page")
+			}
+			return s.cacheable(r, pick(s.offer.Load(), r)), nil
+		})
+	}
+	return map[string]mcp.Handler{
+		"tools/list": list(func(o *offer, r *mcp.Request) json.RawMessage {
+			if hasLegacyTasks(r) {
+				return o.toolListTasks
+			}
+			return o.toolList
+		}),
+		"resources/list":           list(func(o *offer, _ *mcp.Request) json.RawMessage { return o.resourceList }),
+		"resources/templates/list": list(func(o *offer, _ *mcp.Request) json.RawMessage { return o.templateList }),
+		"prompts/list":             list(func(o *offer, _ *mcp.Request) json.RawMessage { return o.promptList }),
+		"tools/call":               mcp.HandlerFunc(s.callTool),
+		"resources/read":           mcp.HandlerFunc(s.readResource),
+		"prompts/get":              mcp.HandlerFunc(s.getPrompt),
+		"tasks/get":                mcp.HandlerFunc(s.getTask),
+		"tasks/result":             mcp.HandlerFunc(s.taskResult),
+		"tasks/list":               mcp.HandlerFunc(s.listTasks),
+		"tasks/cancel":             mcp.HandlerFunc(s.cancelTask),
+		"tasks/update":             mcp.HandlerFunc(s.updateTask),
+		"subscriptions/listen":     mcp.HandlerFunc(s.listen),
+	}
+}
+
+// capabilities are those of the version of r.
+func capabilities(r *mcp.Request) json.RawMessage {
+	lists := `{"tools":{"listChanged":true},"resources":{"listChanged":true},"prompts":{"listChanged":true}`
+	switch {
+	case r.Modern():
+		lists += `,"extensions":{"` + tasksExtension + `":{}}`
+	case hasLegacyTasks(r):
+		lists += `,"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`
+	}
+	return json.RawMessage(lists + `}`)
+}
+
+// Serve implements mcp.Handler: the agent over any transport.
+func (s *Server) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	if r.Method == "notifications/initialized" {
+		s.changes.add(r.Session)
+	}
+	result, err := s.life.Serve(ctx, r)
+	if err != nil && isSessionless(ctx, r) {
+		if k, ours := mcp.KindOf(err); ours && k != mcp.KindInternal && k != mcp.KindCancelled {
+			err = mcp.SessionlessError(err)
+		}
+	}
+	return result, err
+}
+
+// isSessionless reports whether a request came without session and version, as
+// those of the first clients of agent servers do.
+func isSessionless(ctx context.Context, r *mcp.Request) bool {
+	h := streamable.Header(ctx)
+	return h != nil && !r.Modern() && h.Get(streamable.HeaderSession) == "" && h.Get(streamable.HeaderVersion) == ""
+}
+
+// cacheable says of a list or resource how long it may be kept (2026-07-28).
+func (s *Server) cacheable(r *mcp.Request, result json.RawMessage) json.RawMessage {
+	if !r.Modern() {
+		return result
+	}
+	return mcp.Cacheable(result, 0, "private")
+}
+
+// queueError tells why a queue did not bring a result.
+func (s *Server) queueError(q *taskqueue.Queue, name string, err error) error {
+	var full *taskqueue.FullError
+	var timeout *taskqueue.TimeoutError
+	withData := func(e *mcp.Error, data map[string]any) error {
+		data["kind"] = e.Kind.String()
+		e.Data, _ = json.Marshal(data)
+		return e
+	}
+	switch {
+	case errors.As(err, &full):
+		return withData(mcp.Errorf(mcp.KindQueueFull, "QueueFull: %d calls wait already, which is the limit of the agent %q; try again later", full.Status.Queued, s.name),
+			map[string]any{"limit": full.Status.Max, "queued": full.Status.Queued, "running": full.Status.Running, "concurrency": full.Status.Concurrency})
+	case errors.As(err, &timeout):
+		return withData(mcp.Errorf(mcp.KindTimeout, "%s %v, its limit on the agent %q", name, err, s.name), map[string]any{"timeoutMs": timeout.Limit.Milliseconds()})
+	case errors.Is(err, taskqueue.ErrClosed), errors.Is(err, taskqueue.ErrInterrupted):
+		return &mcp.Error{Kind: mcp.KindShuttingDown, Message: fmt.Sprintf("the agent %q is shutting down", s.name), Err: err}
+	case errors.Is(err, context.Canceled), errors.Is(err, taskqueue.ErrCancelled):
+		return &mcp.Error{Kind: mcp.KindCancelled, Message: "the call was cancelled", Err: err}
+	}
+	var e *mcp.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &mcp.Error{Kind: mcp.KindToolExecution, Message: fmt.Sprintf("%s failed: %v", name, err), Err: err}
+}
+
+// Close ends the agent: new requests are refused, what runs may finish until
+// ctx ends. Tasks that wait stay in a store on disk.
+func (s *Server) Close(ctx context.Context) error {
+	s.closing.Store(true)
+	err := s.http.Shutdown(ctx)
+	return errors.Join(err, s.queue.Close(ctx), s.reads.Close(ctx), s.changes.close())
+}
+
+var _ mcp.Handler = (*Server)(nil)

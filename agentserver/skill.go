@@ -1,0 +1,346 @@
+package agentserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/rawjson"
+	"go.yaml.in/yaml/v3"
+)
+
+// A skill is a Markdown file whose name ends with "skill.md". It becomes the
+// tool skill_<name>:
+//
+//	---                                  front matter, optional: description, async,
+//	command: ./count.sh                  timeoutMs, and the keys of a command
+//	---
+//	# Count words                        the title
+//
+//	## Parameters
+//
+//	- text (string, required): what to count
+//
+//	Everything else is the instructions. {{text}} is filled in.
+
+const (
+	maxSkills     = 500
+	maxSkillBytes = 1 << 20
+	maxSkillDepth = 4
+	// maxDescription bounds, in characters, a description made of the text.
+	maxDescription = 500
+)
+
+func isSkill(name string) bool { return strings.HasSuffix(strings.ToLower(name), "skill.md") }
+
+// skillName makes the name of a tool of a file's: review-skill.md and
+// review/SKILL.md are both skill_review.
+func skillName(path string) string {
+	name := filepath.Base(path)
+	name = strings.TrimRight(name[:len(name)-len("skill.md")], "-_. ")
+	if name == "" {
+		name = filepath.Base(filepath.Dir(path))
+	}
+	name = regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "_")
+	return "skill_" + strings.Trim(name, "_")
+}
+
+// skillFolders lists the folders below root.
+func skillFolders(root string) (dirs []string) {
+	_ = walkSkills(root, func(path string, d fs.DirEntry) {
+		if d.IsDir() && path != root {
+			dirs = append(dirs, path)
+		}
+	})
+	return dirs
+}
+
+// walkSkills calls f for what is in a folder of skills, within bounds.
+func walkSkills(root string, f func(path string, d fs.DirEntry)) error {
+	n := 0
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if n++; n > 20*maxSkills {
+			return fmt.Errorf("%s holds too many files to be a folder of skills", root)
+		}
+		if d.IsDir() && path != root {
+			rel, err := filepath.Rel(root, path)
+			if err != nil || strings.Count(rel, string(filepath.Separator)) >= maxSkillDepth || strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" {
+				return fs.SkipDir
+			}
+		}
+		f(path, d)
+		return nil
+	})
+}
+
+// readSkills adds the skills of the configuration's folders to its tools.
+func (c *Config) readSkills(o *ConfigOptions) error {
+	var problems []config.Problem
+	for _, root := range c.Skills {
+		var paths []string
+		err := walkSkills(root, func(path string, d fs.DirEntry) {
+			if d.Type().IsRegular() && isSkill(d.Name()) {
+				paths = append(paths, path)
+			}
+		})
+		switch {
+		case err != nil:
+			problems = append(problems, config.Problem{File: root, Key: "skills", Message: fmt.Sprintf("the folder of skills cannot be read: %v", err)})
+			continue
+		case len(paths) > maxSkills:
+			problems = append(problems, config.Problem{File: root, Key: "skills", Message: fmt.Sprintf("there are %d skills; %d is the bound", len(paths), maxSkills)})
+			continue
+		}
+		slices.Sort(paths)
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err == nil && len(data) > maxSkillBytes {
+				err = fmt.Errorf("it has %d bytes; %d is the bound", len(data), maxSkillBytes)
+			}
+			if err != nil {
+				problems = append(problems, config.Problem{File: path, Message: err.Error()})
+				continue
+			}
+			t, found := parseSkill(path, data, o)
+			problems = append(problems, found...)
+			c.Tools = append(c.Tools, t)
+		}
+	}
+	if problems != nil {
+		return &config.Error{Problems: problems}
+	}
+	return nil
+}
+
+var (
+	heading   = regexp.MustCompile(`^#{1,6}\s+(.+?)\s*#*\s*$`)
+	parameter = regexp.MustCompile("^\\s*[-*+]\\s+[`*_]*([A-Za-z0-9_.-]+?)[`*_]*\\s*\\(([^)]*)\\)\\s*:?\\s*(.*)$")
+	fence     = regexp.MustCompile("^\\s*(```|~~~)")
+)
+
+// parseSkill reads a skill file.
+func parseSkill(path string, data []byte, o *ConfigOptions) (Tool, []config.Problem) {
+	dir := filepath.Dir(path)
+	d := &decoder{file: path, dir: dir, o: o, names: map[string]int{}}
+	t := Tool{Name: skillName(path), source: path}
+	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n")
+	line := 1
+	cmd := d.newCommand()
+	if front, rest, ok := cutFront(text); ok {
+		line += strings.Count(front, "\n") + 2
+		text = rest
+		d.frontMatter(front, &t, cmd)
+	}
+	var params []skillParam
+	var instructions []string
+	inParams, inFence := false, false
+	for i, l := range strings.Split(text, "\n") {
+		if fence.MatchString(l) {
+			inFence = !inFence
+		}
+		if m := heading.FindStringSubmatch(l); m != nil && !inFence {
+			inParams = false
+			if t.Title == "" && strings.HasPrefix(l, "# ") {
+				t.Title = m[1]
+				continue
+			}
+			if strings.HasPrefix(l, "## ") && strings.EqualFold(m[1], "parameters") {
+				inParams = true
+				continue
+			}
+		}
+		if !inParams {
+			instructions = append(instructions, l)
+			continue
+		}
+		p, ok, err := parseParam(l)
+		at := &node{Line: line + i, Column: 1}
+		switch {
+		case err != nil:
+			d.fail(at, "parameters", "%v", err)
+		case !ok && strings.TrimSpace(l) != "":
+			d.fail(at, "parameters", "this is no parameter: %q; write - name (type, required): description", clip(strings.TrimSpace(l)))
+		case ok && slices.ContainsFunc(params, func(o skillParam) bool { return o.name == p.name }):
+			d.fail(at, "parameters", "the parameter %q stands twice", p.name)
+		case ok:
+			params = append(params, p)
+		}
+	}
+	body := strings.TrimSpace(strings.Join(instructions, "\n"))
+	if t.Title == "" {
+		t.Title = strings.TrimPrefix(t.Name, "skill_")
+	}
+	if t.Description == "" {
+		t.Description = firstParagraph(body)
+	}
+	if t.Description == "" {
+		t.Description = t.Title
+	}
+	t.InputSchema = skillSchema(params)
+	t.run = &skill{text: body, params: params}
+	if cmd.isSet {
+		if run := cmd.finish(&node{Line: 1, Column: 1}, "", fmt.Sprintf("skill %q", t.Name)); run != nil {
+			t.run = run
+		}
+	}
+	return t, d.problems
+}
+
+// cutFront cuts off front matter between two lines of ---.
+func cutFront(text string) (front, rest string, ok bool) {
+	body, ok := strings.CutPrefix(text, "---\n")
+	if !ok {
+		return "", text, false
+	}
+	if strings.HasPrefix(body, "---\n") {
+		return "", body[4:], true
+	}
+	front, rest, ok = strings.Cut(body, "\n---\n")
+	return front, rest, ok
+}
+
+// frontMatter reads the keys of a skill's front matter. Other programs put keys
+// of their own there, which are left alone.
+func (d *decoder) frontMatter(front string, t *Tool, cmd *commandFields) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(front), &doc); err != nil {
+		d.fail(&node{Line: 1, Column: 1}, "", "the front matter is no YAML: %v", err)
+		return
+	}
+	if len(doc.Content) == 0 {
+		return
+	}
+	root := resolve(doc.Content[0])
+	if root.Kind != yaml.MappingNode {
+		d.wrong(root, "the front matter", "a mapping")
+		return
+	}
+	known := fields{
+		"description": d.text(&t.Description), "title": d.text(&t.Title),
+		"async": d.flag(&t.Async), "timeoutMs": d.millis(&t.Timeout), "priority": d.number(&t.Priority),
+	}
+	cmd.fields(known)
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], resolve(root.Content[i+1])
+		key.Line++ // the line of ---
+		value.Line++
+		if f, ok := known[key.Value]; ok && !isNull(value) {
+			f(value, key.Value)
+		}
+	}
+}
+
+// skillParam is one line of ## Parameters.
+type skillParam struct {
+	name, kind, description string
+	required                bool
+}
+
+func parseParam(line string) (p skillParam, ok bool, err error) {
+	m := parameter.FindStringSubmatch(line)
+	if m == nil {
+		return p, false, nil
+	}
+	p = skillParam{name: m[1], kind: "string", description: m[3]}
+	for word := range strings.SplitSeq(m[2], ",") {
+		switch word = strings.ToLower(strings.TrimSpace(word)); {
+		case word == "required":
+			p.required = true
+		case word == "optional" || word == "":
+		case word == "int":
+			p.kind = "integer"
+		case word == "bool":
+			p.kind = "boolean"
+		case isTypeName(word):
+			p.kind = word
+		default:
+			return p, false, fmt.Errorf("the parameter %q: %q is neither a type (%s) nor required or optional", p.name, clip(word), strings.Join(typeNames, ", "))
+		}
+	}
+	return p, true, nil
+}
+
+func skillSchema(params []skillParam) json.RawMessage {
+	out := []byte(`{"type":"object","properties":{`)
+	var required []byte
+	for i, p := range params {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(rawjson.AppendString(out, p.name), ":{"...)
+		if p.kind != "any" {
+			out = append(rawjson.AppendString(append(out, `"type":`...), p.kind), ',')
+		}
+		out = append(rawjson.AppendString(append(out, `"description":`...), p.description), '}')
+		if p.required {
+			required = rawjson.AppendString(append(required, ','), p.name)
+		}
+	}
+	out = append(out, '}')
+	if required != nil {
+		out = append(append(append(out, `,"required":[`...), required[1:]...), ']')
+	}
+	return append(out, `,"additionalProperties":false}`...)
+}
+
+func firstParagraph(body string) string {
+	for paragraph := range strings.SplitSeq(body, "\n\n") {
+		if p := strings.TrimSpace(paragraph); p != "" && !strings.HasPrefix(p, "#") && !fence.MatchString(p) {
+			p = strings.Join(strings.Fields(p), " ")
+			if r := []rune(p); len(r) > maxDescription {
+				p = string(r[:maxDescription]) + "…"
+			}
+			return p
+		}
+	}
+	return ""
+}
+
+// skill returns its instructions, filled in.
+type skill struct {
+	text   string
+	params []skillParam
+}
+
+// run implements runner. Parameters that have no place of their own in the
+// instructions stand at their end.
+func (k *skill) run(_ context.Context, c *Call) (output, error) {
+	used := map[string]bool{}
+	value := func(name string) (string, bool) {
+		if !slices.ContainsFunc(k.params, func(p skillParam) bool { return p.name == name }) {
+			return "", false
+		}
+		used[name] = true
+		raw := rawjson.Get(c.input, name)
+		if len(raw) > 0 && raw[0] == '"' {
+			return rawjson.Text(raw), true
+		}
+		return string(raw), true
+	}
+	var out bytes.Buffer
+	out.WriteString(fill(k.text, value))
+	first := true
+	for _, p := range k.params {
+		if used[p.name] || rawjson.Get(c.input, p.name) == nil {
+			continue
+		}
+		if first {
+			out.WriteString("\n\n## Parameters\n")
+			first = false
+		}
+		v, _ := value(p.name)
+		fmt.Fprintf(&out, "\n- %s: %s", p.name, v)
+	}
+	return output{text: out.Bytes()}, nil
+}

@@ -1,0 +1,287 @@
+package agentserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/taskqueue"
+)
+
+// One task, told in three ways:
+//
+//	queue       /getTaskStatus   2025-11-25 tasks/*      2026-07-28 extension
+//	pending     pending          working                 working
+//	running     running          working                 working
+//	completed   completed        completed               completed, result
+//	failed      failed           failed                  completed with isError, where the tool ran and failed
+//	                                                     failed with error, otherwise
+//	cancelled   cancelled        cancelled               cancelled
+
+const (
+	// tasksExtension is the extension of 2026-07-28.
+	tasksExtension = "io.modelcontextprotocol/tasks"
+	// relatedTask is the key in a result's _meta that names its task (2025-11-25).
+	relatedTask = "io.modelcontextprotocol/related-task"
+	// pollInterval is how often a client should ask.
+	pollInterval = time.Second
+	// taskPage is how many tasks tasks/list tells at once.
+	taskPage = 100
+)
+
+// hasLegacyTasks reports whether the version of r has tasks in its core.
+func hasLegacyTasks(r *mcp.Request) bool { return r.Version == mcp.V20251125 }
+
+// hasTasksExtension reports whether the sender of a modern request understands
+// tasks.
+func hasTasksExtension(r *mcp.Request) bool {
+	return rawjson.IsObject(rawjson.GetPath(r.ClientCapabilities(), "extensions", tasksExtension))
+}
+
+// callAsTask answers a call that becomes a task; ok is false for any other. The
+// server decides which does: the async tools, and only they.
+func (s *Server) callAsTask(r *mcp.Request, t *offered, task []byte, spec taskqueue.Spec) (answer json.RawMessage, ok bool, err error) {
+	augmented := hasLegacyTasks(r) && rawjson.IsObject(task)
+	if !t.Async {
+		if augmented {
+			return nil, true, mcp.Errorf(mcp.KindMethodNotFound, "tool %q does not run as a task: call it without params.task", t.Name)
+		}
+		return nil, false, nil
+	}
+	if augmented {
+		var ttl int64
+		if raw := rawjson.Get(task, "ttl"); raw != nil && json.Unmarshal(raw, &ttl) == nil && ttl > 0 {
+			spec.Retain = time.Duration(min(ttl, int64(365*24*time.Hour/time.Millisecond))) * time.Millisecond
+		}
+	}
+	made, err := s.queue.Submit(spec)
+	if err != nil {
+		return nil, true, s.queueError(s.queue, fmt.Sprintf("tool %q", t.Name), err)
+	}
+	switch {
+	case augmented:
+		answer, err = marshal(map[string]any{"task": legacyTask(made)})
+	case r.Modern() && hasTasksExtension(r):
+		answer, err = marshal(struct {
+			Type string `json:"resultType"`
+			modernTask
+		}{"task", toModern(made)})
+	default:
+		answer, err = s.taskMade(r, made)
+	}
+	return answer, true, err
+}
+
+// taskMade is the answer to a caller that knows no tasks of MCP: an ordinary
+// result that says where to look.
+func (s *Server) taskMade(r *mcp.Request, t taskqueue.Task) (json.RawMessage, error) {
+	about := map[string]any{
+		"agent": s.name, "taskId": t.ID, "toolName": t.Name, "status": t.State,
+		"createdAt": stamp(t.Created), "updatedAt": stamp(t.Updated),
+	}
+	text, err := marshal(about)
+	if err != nil {
+		return nil, err
+	}
+	result := map[string]any{
+		"content":           []any{map[string]string{"type": "text", "text": string(text)}},
+		"structuredContent": about,
+		"_meta":             map[string]string{"taskId": t.ID},
+	}
+	if !r.Modern() { // there it would say that the result is a task of MCP
+		result["taskId"], result["metadata"] = t.ID, about
+	}
+	return marshal(result)
+}
+
+// stamp is a time as it is told.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// mcpStatus is the word for a state in both eras.
+func mcpStatus(s taskqueue.State) string {
+	if !s.Final() {
+		return "working"
+	}
+	return string(s)
+}
+
+// legacy is a task of 2025-11-25.
+type legacy struct {
+	TaskID        string `json:"taskId"`
+	Status        string `json:"status"`
+	StatusMessage string `json:"statusMessage,omitempty"`
+	CreatedAt     string `json:"createdAt"`
+	LastUpdatedAt string `json:"lastUpdatedAt"`
+	TTL           int64  `json:"ttl"`
+	PollInterval  int64  `json:"pollInterval"`
+}
+
+func legacyTask(t taskqueue.Task) legacy {
+	return legacy{t.ID, mcpStatus(t.State), t.Error, stamp(t.Created), stamp(t.Updated), t.Retain.Milliseconds(), pollInterval.Milliseconds()}
+}
+
+// modernTask is a task of the extension.
+type modernTask struct {
+	TaskID         string          `json:"taskId"`
+	Status         string          `json:"status"`
+	StatusMessage  string          `json:"statusMessage,omitempty"`
+	CreatedAt      string          `json:"createdAt"`
+	LastUpdatedAt  string          `json:"lastUpdatedAt"`
+	TTLMs          int64           `json:"ttlMs"`
+	PollIntervalMs int64           `json:"pollIntervalMs"`
+	Result         json.RawMessage `json:"result,omitempty"`
+	Error          json.RawMessage `json:"error,omitempty"`
+}
+
+func toModern(t taskqueue.Task) modernTask {
+	m := modernTask{
+		TaskID: t.ID, Status: mcpStatus(t.State), StatusMessage: t.Error, CreatedAt: stamp(t.Created), LastUpdatedAt: stamp(t.Updated),
+		TTLMs: t.Retain.Milliseconds(), PollIntervalMs: pollInterval.Milliseconds(),
+	}
+	switch {
+	case t.State == taskqueue.Completed, t.State == taskqueue.Failed && t.Result != nil:
+		m.Status, m.Result = "completed", mcp.Complete(t.Result, nil)
+	case t.State == taskqueue.Failed:
+		m.Error = taskError(t, mcp.V20260728).Append(nil)
+	}
+	return m
+}
+
+// taskError is the error that a task without result ended with.
+func taskError(t taskqueue.Task, version string) *jsonrpc.Error {
+	kind := mcp.KindToolExecution
+	switch t.Reason {
+	case taskqueue.ReasonTimeout:
+		kind = mcp.KindTimeout
+	case taskqueue.ReasonInterrupted:
+		kind = mcp.KindShuttingDown
+	case taskqueue.ReasonCancelled:
+		kind = mcp.KindCancelled
+	}
+	return mcp.WireError(mcp.Errorf(kind, "tool %q: %s", t.Name, t.Error), version)
+}
+
+// taskOf reads params.taskId and what may be asked of it.
+func (s *Server) taskOf(r *mcp.Request) (id string, err error) {
+	if r.Modern() {
+		if !hasTasksExtension(r) {
+			e := mcp.Errorf(mcp.KindMissingCapability, "%s needs the client capability extensions[%q]", r.Method, tasksExtension)
+			e.Data, err = json.Marshal(map[string]any{"kind": e.Kind.String(), "requiredCapabilities": map[string]any{"extensions": map[string]any{tasksExtension: struct{}{}}}})
+			return "", errors.Join(e, err)
+		}
+	}
+	if id = rawjson.Text(rawjson.Get(r.Params, "taskId")); id == "" {
+		return "", mcp.Errorf(mcp.KindInvalidParams, "%s needs params.taskId", r.Method)
+	}
+	return id, nil
+}
+
+// noTask tells that a task is not there; nor is another's.
+func noTask(id string) error {
+	e := mcp.Errorf(mcp.KindInvalidParams, "no such task: %s", clip(id))
+	e.Data, _ = json.Marshal(map[string]string{"kind": mcp.KindNotFound.String(), "taskId": clip(id)})
+	return e
+}
+
+// getTask serves tasks/get.
+func (s *Server) getTask(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+	id, err := s.taskOf(r)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.queue.Get(r.Session.Principal(), id)
+	if err != nil {
+		return nil, noTask(id)
+	}
+	if r.Modern() {
+		return marshal(toModern(t))
+	}
+	return marshal(legacyTask(t))
+}
+
+// taskResult serves tasks/result (2025-11-25): it waits for the end.
+func (s *Server) taskResult(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	if r.Modern() {
+		return nil, mcp.MethodNotFound(r.Method)
+	}
+	id, err := s.taskOf(r)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.queue.Wait(ctx, r.Session.Principal(), id)
+	switch {
+	case errors.Is(err, taskqueue.ErrNotFound):
+		return nil, noTask(id)
+	case err != nil:
+		return nil, err
+	case t.Result == nil:
+		return nil, taskError(t, r.Version)
+	}
+	return rawjson.SetPath(t.Result, append(append([]byte(`{"taskId":`), rawjson.Quote(id)...), '}'), "_meta", relatedTask)
+}
+
+// listTasks serves tasks/list (2025-11-25): the caller's own.
+func (s *Server) listTasks(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+	if r.Modern() {
+		return nil, mcp.MethodNotFound(r.Method)
+	}
+	tasks, more, err := s.queue.List(r.Session.Principal(), rawjson.Text(rawjson.Get(r.Params, "cursor")), taskPage)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "no such cursor: its task is gone; begin anew")
+	}
+	out := struct {
+		Tasks []legacy `json:"tasks"`
+		Next  string   `json:"nextCursor,omitempty"`
+	}{Tasks: []legacy{}}
+	for _, t := range tasks {
+		out.Tasks = append(out.Tasks, legacyTask(t))
+	}
+	if more {
+		out.Next = tasks[len(tasks)-1].ID
+	}
+	return marshal(out)
+}
+
+// cancelTask serves tasks/cancel. In the modern era its answer is empty, also
+// for a task that is over; in 2025-11-25 such a task is an error.
+func (s *Server) cancelTask(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+	id, err := s.taskOf(r)
+	if err != nil {
+		return nil, err
+	}
+	owner := r.Session.Principal()
+	if !r.Modern() {
+		if t, err := s.queue.Get(owner, id); err == nil && t.State.Final() {
+			return nil, mcp.Errorf(mcp.KindInvalidParams, "task %s cannot be cancelled: it is %s", id, t.State)
+		}
+	}
+	t, err := s.queue.Cancel(owner, id)
+	if err != nil {
+		return nil, noTask(id)
+	}
+	if r.Modern() {
+		return json.RawMessage("{}"), nil
+	}
+	return marshal(legacyTask(t))
+}
+
+// updateTask serves tasks/update (2026-07-28). Tasks here ask for no input, so
+// there is nothing to take it.
+func (s *Server) updateTask(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+	if !r.Modern() {
+		return nil, mcp.MethodNotFound(r.Method)
+	}
+	id, err := s.taskOf(r)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.queue.Get(r.Session.Principal(), id); err != nil {
+		return nil, noTask(id)
+	}
+	return json.RawMessage("{}"), nil
+}

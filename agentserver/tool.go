@@ -1,0 +1,100 @@
+package agentserver
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Tool is one tool of an agent. In a configuration it is a command; [Func]
+// makes one of a function.
+type Tool struct {
+	Name, Title, Description string
+	// InputSchema is JSON Schema of an object; any object where nil.
+	InputSchema json.RawMessage
+	// OutputSchema and Annotations are told as they are; may be nil.
+	OutputSchema, Annotations json.RawMessage
+	// Async tools are answered at once with the id of a task.
+	Async bool
+	// Timeout bounds the execution, from its start: Options.Timeout where zero,
+	// or an hour for an async tool.
+	Timeout time.Duration
+	// Priority goes before order in the queue; see taskqueue.Spec.
+	Priority int
+
+	run    runner
+	source string // where it comes from, for messages
+	err    error  // why it cannot be used
+}
+
+// DefaultAsyncTimeout bounds async tools that name no timeout.
+const DefaultAsyncTimeout = time.Hour
+
+// Call is one execution, as a function sees it. Write adds to the task's log.
+type Call struct {
+	Tool      string
+	Principal string // on whose behalf
+	TaskID    string // "" where the caller waits for the result
+	// Metadata is what the caller sent as _meta, and who it is.
+	Metadata json.RawMessage
+	io.Writer
+
+	input json.RawMessage // the arguments
+	line  []byte          // what a command reads
+	peer  mcp.Peer        // who waits for the result; nil for a task
+	token json.RawMessage // the caller's progress token; nil where it gave none
+}
+
+// Progress tells the caller how far the execution is, where it waits and wants
+// to know. total is 0 where it is not known, message may be empty.
+func (c *Call) Progress(ctx context.Context, progress, total float64, message string) error {
+	if c.peer == nil || c.token == nil {
+		return nil
+	}
+	params, err := marshal(struct {
+		Token    json.RawMessage `json:"progressToken"`
+		Progress float64         `json:"progress"`
+		Total    float64         `json:"total,omitempty"`
+		Message  string          `json:"message,omitempty"`
+	}{c.token, progress, total, message})
+	if err != nil {
+		return err
+	}
+	return c.peer.Notify(ctx, "notifications/progress", params)
+}
+
+// runner executes a tool, or reads a resource or prompt.
+type runner interface {
+	// run returns the output. An error that is a *failure is the tool's own and
+	// told as the tool's result; any other is of the server.
+	run(ctx context.Context, c *Call) (output, error)
+}
+
+// output is what a runner made.
+type output struct {
+	text []byte          // as it was printed
+	json json.RawMessage // the structured form, an object; nil where there is none
+}
+
+// failure is a tool that ran and failed.
+type failure struct {
+	message string // for whoever called; a last word of the tool where it left one
+	exit    int    // exit status, -1 where there is none
+	signal  string // that ended it
+	reason  string // a word for what the server did: "output", "memory"
+	out     []byte // what it printed before
+}
+
+// Error implements error.
+func (f *failure) Error() string { return f.message }
+
+type callKey struct{}
+
+// CallOf returns the execution that ctx belongs to, nil outside of one.
+func CallOf(ctx context.Context) *Call {
+	c, _ := ctx.Value(callKey{}).(*Call)
+	return c
+}
