@@ -9,8 +9,13 @@ import (
 	"github.com/weir-mcp/weir/rawjson"
 )
 
-// chunkBytes is how much is put together before it is written.
-const chunkBytes = 64 << 10
+// Rows are put together in chunks before they are written: the first is small,
+// so that a reader gets something soon, and the later ones are large, because a
+// large write to a connection costs far less than many small ones.
+const (
+	firstChunk = 64 << 10
+	maxChunk   = 512 << 10
+)
 
 // emitter writes rows of a view as JSON. It is for one goroutine.
 type emitter struct {
@@ -292,7 +297,8 @@ func (v View) write(w io.Writer, open, between, closing string, oneLine bool) (i
 		return int64(k), wrapWrite(err)
 	}
 	var written int64
-	buf := make([]byte, 0, chunkBytes+4<<10)
+	chunk := firstChunk
+	buf := make([]byte, 0, chunk+4<<10)
 	buf = append(buf, open...)
 	e := newEmitter(v)
 	for i := range n {
@@ -306,16 +312,16 @@ func (v View) write(w io.Writer, open, between, closing string, oneLine bool) (i
 				buf = rawjson.StripNewlines(buf[:start], row)
 			}
 		}
-		if len(buf) >= chunkBytes {
+		if len(buf) >= chunk {
 			k, err := w.Write(buf)
 			written += int64(k)
 			if err != nil {
 				return written, wrapWrite(err)
 			}
-			if cap(buf) > 4*chunkBytes { // one row was long
-				buf = make([]byte, 0, chunkBytes+4<<10)
+			chunk = min(2*chunk, maxChunk)
+			if buf = buf[:0]; cap(buf) < chunk || cap(buf) > 4*maxChunk { // the last: one row was long
+				buf = make([]byte, 0, chunk+4<<10)
 			}
-			buf = buf[:0]
 		}
 	}
 	buf = append(buf, closing...)
