@@ -4,11 +4,12 @@ import { officialClients } from './clients.mjs';
 import { main, stopAll } from './harness.mjs';
 import { upstreams } from './matrix.mjs';
 import { setup } from './setup.mjs';
+import { socketIO } from './socketio.mjs';
 
 await main(async (options) => {
   await setup();
   let code = 0;
-  for (const driver of [conformance, officialClients, upstreams]) {
+  for (const driver of [conformance, officialClients, upstreams, socketIO]) {
     try {
       code = (await driver(options)) || code;
     } catch (error) {

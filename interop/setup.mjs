@@ -1,4 +1,4 @@
-// Installs what the drivers need, pinned, into ignored folders: npm packages, two Python environments and the Go SDK's
+// Installs what the drivers need, pinned, into ignored folders: npm packages, three Python environments and the Go SDK's
 // conformance server. A second run finds everything in place and returns at once.
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -32,6 +32,7 @@ export async function setup() {
       run('npm', 'npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: here })),
     once('Python client 1', join(work, 'python1', 'bin', 'python'), ['clients/requirements-1.txt'], python(1)),
     once('Python client 2', join(work, 'python2', 'bin', 'python'), ['clients/requirements-2.txt'], python(2)),
+    once('Python Socket.IO', join(work, 'pythonsocketio', 'bin', 'python'), ['clients/requirements-socketio.txt'], python('socketio')),
     once('Go conformance server', conformanceServer, ['peers/go.mod', 'peers/go.sum'], () =>
       run('go-build', 'go', ['build', '-o', conformanceServer, 'github.com/modelcontextprotocol/go-sdk/conformance/everything-server'], { cwd: join(here, 'peers') })),
   ]);
