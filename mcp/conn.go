@@ -18,7 +18,8 @@ import (
 // and stdout, a pair of pipes, an SSE stream with its POSTs.
 type Stream interface {
 	// Read returns the next message. The slice belongs to the caller. io.EOF
-	// means that the other side ended; any error is final. One goroutine reads.
+	// means that the other side ended. An error of KindTooLarge stands for one
+	// message, any other is final. One goroutine reads.
 	Read() ([]byte, error)
 	// Write sends one message and does not keep msg. One goroutine writes.
 	Write(msg []byte) error
@@ -262,6 +263,12 @@ func (c *Conn) readLoop() {
 	defer close(c.notices)
 	for {
 		data, err := c.stream.Read()
+		if k, _ := KindOf(err); k == KindTooLarge && !c.opts.Client {
+			// The message is gone, and its id with it; others may follow. A
+			// server's message would be an answer that somebody waits for.
+			_ = c.send(c.ctx, jsonrpc.AppendError(nil, "", WireError(err, "")))
+			continue
+		}
 		if err != nil {
 			if !c.opts.Client && errors.Is(err, io.EOF) {
 				c.drain()

@@ -122,7 +122,7 @@ func newStoppable(s *stdio.Stream) *stoppable {
 			case <-st.closed:
 				return
 			}
-			if err != nil {
+			if k, _ := mcp.KindOf(err); err != nil && k != mcp.KindTooLarge {
 				return
 			}
 		}

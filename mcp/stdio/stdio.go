@@ -34,6 +34,7 @@ type Stream struct {
 	r     *bufio.Reader
 	w     io.Writer
 	max   int
+	skip  bool   // what is left of a line over the bound is still to be read
 	buf   []byte // of the writer
 	close func() error
 	once  sync.Once
@@ -48,9 +49,15 @@ func NewStream(r io.Reader, w io.Writer, max int, closeFn func() error) *Stream 
 }
 
 // Read implements mcp.Stream. Empty lines are skipped. A line over the bound
-// is an error of KindTooLarge, which ends the connection: its id cannot be
-// known, so nobody could be told.
+// is an error of KindTooLarge; the next Read goes on behind it.
 func (s *Stream) Read() ([]byte, error) {
+	for s.skip {
+		_, err := s.r.ReadSlice('\n')
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+		s.skip = err != nil
+	}
 	for {
 		line, err := s.readLine()
 		if len(bytes.TrimSpace(line)) > 0 {
@@ -68,6 +75,7 @@ func (s *Stream) readLine() ([]byte, error) {
 	for {
 		part, err := s.r.ReadSlice('\n')
 		if len(long)+len(part) > s.max {
+			s.skip = err != nil // else the whole line has been read
 			return nil, mcp.Errorf(mcp.KindTooLarge, "a message of more than %d bytes on a stdio stream", s.max)
 		}
 		if err == nil && long == nil {

@@ -48,6 +48,29 @@ func TestStreamRead(t *testing.T) {
 	}
 }
 
+// An agent that sends too much is told so and can go on.
+func TestTooLongIsSkipped(t *testing.T) {
+	for name, long := range map[string]string{
+		"by little": strings.Repeat("y", 4*bufSize), "by much": strings.Repeat("y", 1<<20), "to the end of a buffer": strings.Repeat("y", 5*bufSize-1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			in := strings.NewReader(long + "\n" + `{"jsonrpc":"2.0","id":7,"method":"ping"}` + "\n" + long + "\n" + `{"jsonrpc":"2.0","id":8,"method":"ping"}`)
+			c := mcp.NewConn(NewStream(in, &out, 4*bufSize, nil), mcp.ConnOptions{Handler: mcp.HandlerFunc(func(context.Context, *mcp.Request) (json.RawMessage, error) {
+				return json.RawMessage(`{}`), nil
+			})})
+			<-c.Done()
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			got := out.String()
+			if strings.Count(got, "more than") != 2 || !strings.Contains(got, `"id":7,"result"`) || !strings.Contains(got, `"id":8,"result"`) || strings.Count(got, `"id":null`) != 2 {
+				t.Errorf("answered %q", got)
+			}
+		})
+	}
+}
+
 // core-rules: raw CR and LF inside a message are removed before stdio.
 func TestStreamWrite(t *testing.T) {
 	var out bytes.Buffer
