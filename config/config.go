@@ -26,6 +26,7 @@ type Config struct {
 	Inputs        []Input      `key:"inputs" doc:"Values asked for, or taken from the environment, where a server's text says ${input:id}."`
 	Servers       []*Server    `key:"mcpServers" name:"Name" doc:"The MCP servers behind weir, by name."`
 	Auth          Auth         `key:"auth" doc:"Who may call weir."`
+	Agents        Agents       `key:"agents" doc:"Agent servers that come and go, and how weir speaks to them."`
 	Firewall      Firewall     `key:"firewall" doc:"Which results are held back from the model."`
 	Artifacts     Artifacts    `key:"artifacts" doc:"The store of results that were held back. Bounds are per principal."`
 	SchemaLimits  SchemaLimits `key:"schema_limits" doc:"Bounds on the schemas that servers declare for their tools."`
@@ -181,6 +182,9 @@ type Auth struct {
 type Token struct {
 	Name   string `key:"name" doc:"The principal's name."`
 	SHA256 string `key:"sha256" doc:"SHA-256 of the token in hexadecimal: printf %s TOKEN | sha256sum"`
+
+	Agents   []string `key:"agents" doc:"Names of the agents (and other servers) that this token is for, at /mcps/NAME/mcp; * stands for any text, ? for one character. A token with this key, unless it is *, does not open the gateway, which reaches all. Default: everything."`
+	Register []string `key:"register" doc:"Names under which an agent with this token may register itself; patterns as in agents. Default: none."`
 }
 
 // Firewall is when a result is held back from the model.

@@ -76,8 +76,8 @@ func TestServerLogShowsNoArguments(t *testing.T) {
 func TestLookup(t *testing.T) {
 	hash := func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) }
 	auth := Auth{Tokens: []Token{
-		{"ann", hash("one")}, {"bob", hash("two")}, {"broken", "zz"}, {"short", hash("three")[:62]},
-		{"upper", strings.ToUpper(hash("four"))}, {"none", hash("")}, {"zero", strings.Repeat("0", 64)},
+		{Name: "ann", SHA256: hash("one")}, {Name: "bob", SHA256: hash("two")}, {Name: "broken", SHA256: "zz"}, {Name: "short", SHA256: hash("three")[:62]},
+		{Name: "upper", SHA256: strings.ToUpper(hash("four"))}, {Name: "none", SHA256: hash("")}, {Name: "zero", SHA256: strings.Repeat("0", 64)},
 	}}
 	for _, tc := range []struct {
 		bearer, name string

@@ -362,14 +362,14 @@ func (d *decoder) wrong(n *yaml.Node, path string, k kind) {
 	d.fail(n, path, "%s must be %s, not %s%s", orTop(path), k.want(), got, hint)
 }
 
-// text returns a scalar as a text, expanded where the entry is a server's. A
-// number or a boolean counts as the text that stands in the file.
+// text returns a scalar as a text, expanded where the entry is a server's or the
+// text is a secret. A number or a boolean counts as the text that stands in the file.
 func (d *decoder) text(n *yaml.Node, path string, k kind) (string, bool) {
 	if n.Kind != yaml.ScalarNode || isNull(n) || !plainTag(n) {
 		d.wrong(n, path, k)
 		return "", false
 	}
-	if d.expand == nil || !d.expand.active() {
+	if d.expand == nil || !d.expand.active() && k != kindSecret {
 		return n.Value, true
 	}
 	text, err := d.expand.text(n.Value, k == kindSecret)

@@ -19,7 +19,7 @@ type resolved struct {
 	answers map[string]string // by input id; only what Options.Inputs answered
 }
 
-// expander replaces ${…} in the texts of mcpServers:
+// expander replaces ${…} in the texts of mcpServers, and in secrets elsewhere:
 //
 //	${VAR}, ${env:VAR}   a variable of the environment
 //	${VAR:-text}         the same, or text where it is unset or empty

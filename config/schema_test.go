@@ -96,7 +96,8 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		seen := 0
 		for i := range typ.NumField() {
 			f := typ.Field(i)
-			if !f.IsExported() || typ == reflect.TypeFor[Server]() && f.Name == "Name" || typ == reflect.TypeFor[ToolLimit]() && f.Name == "ToolID" {
+			if !f.IsExported() || typ == reflect.TypeFor[Server]() && f.Name == "Name" || typ == reflect.TypeFor[ToolLimit]() && f.Name == "ToolID" ||
+				typ == reflect.TypeFor[AgentLimited]() && f.Name == "Name" {
 				continue
 			}
 			key := f.Tag.Get("key")
