@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +19,8 @@ import (
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/rawjson"
 )
 
 // retryAfter is what an agent is told to wait, in seconds, for an upstream that
@@ -31,9 +34,10 @@ func errShuttingDown() error {
 	return mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; try again when it is back")
 }
 
-// unknown is the answer to a name that is not there.
-func (rt *Router) unknown(name string) error {
-	names := slices.Clone(rt.o.Names())
+// unknown is the answer to a name that is not there. It lists what the caller
+// may reach.
+func (rt *Router) unknown(principal, name string) error {
+	names := slices.DeleteFunc(slices.Clone(rt.o.Names()), func(name string) bool { return !rt.allowed(principal, name) })
 	slices.Sort(names)
 	if len(names) > maxNames {
 		names = names[:maxNames]
@@ -64,6 +68,26 @@ func failedToReach(err error) error {
 
 const reachPrefix = "Failed to reach agent: "
 
+// plainCode gives an error of an agent server the code that a caller knows who
+// posts without session and version, as the first clients of agent servers do.
+// The agent cannot: it is called in a session of the router.
+func plainCode(ctx context.Context, r *mcp.Request, err error) error {
+	var wire *jsonrpc.Error
+	if r.Modern() || agentOf(r.Session) != nil || !errors.As(err, &wire) {
+		return err
+	}
+	if h := streamable.Header(ctx); h == nil || h.Get(streamable.HeaderVersion) != "" {
+		return err
+	}
+	kind := rawjson.Text(rawjson.Get(wire.Data, "kind"))
+	for k, code := range mcp.Sessionless {
+		if kind == k.String() {
+			return &jsonrpc.Error{Code: code, Message: wire.Message, Data: wire.Data}
+		}
+	}
+	return err
+}
+
 // status is the HTTP status of a response that bears nothing but err, and sets
 // the headers that go with it. Zero stands for what the transport would say.
 func status(err error, h http.Header) int {
@@ -74,11 +98,25 @@ func status(err error, h http.Header) int {
 	switch k {
 	case mcp.KindUpstreamStarting:
 		h["Retry-After"] = []string{retryAfter}
+	case mcp.KindOverloaded, mcp.KindRateLimited:
+		h["Retry-After"] = []string{waitOf(err)}
 	case mcp.KindUpstreamUnavailable, mcp.KindUpstreamProtocol, mcp.KindUpstreamTimeout, mcp.KindShuttingDown, mcp.KindNotFound:
 	default:
 		return 0
 	}
 	return k.Info().HTTP
+}
+
+// waitOf is how many seconds the data of an error says to wait.
+func waitOf(err error) string {
+	var e *mcp.Error
+	var data struct {
+		RetryAfter int `json:"retry_after"`
+	}
+	if errors.As(err, &e) && json.Unmarshal(e.Data, &data) == nil && data.RetryAfter > 0 {
+		return strconv.Itoa(data.RetryAfter)
+	}
+	return retryAfter
 }
 
 // writeError answers with err.

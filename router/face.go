@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
@@ -24,6 +25,7 @@ type face struct {
 	// sessionless says that the upstream, over HTTP, gives out no session ids.
 	// Then what comes without one is complete and can be forwarded.
 	sessionless atomic.Bool
+	limiter     limiter
 }
 
 func newFace(rt *Router, name string, up Upstream) *face {
@@ -46,10 +48,11 @@ type envelope struct {
 	id     jsonrpc.ID // of the request; "" for anything else and for a batch
 	method string     // "" for a response and for a batch
 	modern bool
+	tool   string // of a tools/call, where a token has to name it
 }
 
 // readEnvelope reads what forwarding needs to know, and no more.
-func readEnvelope(h http.Header, data []byte) (e envelope, err error) {
+func readEnvelope(h http.Header, data []byte, signed bool) (e envelope, err error) {
 	if rawjson.IsArray(data) {
 		return e, checkBatch(h, data)
 	}
@@ -60,6 +63,9 @@ func readEnvelope(h http.Header, data []byte) (e envelope, err error) {
 	}
 	if m.Kind() != jsonrpc.Request {
 		e.id = ""
+	}
+	if signed {
+		e.tool = toolOf(&m)
 	}
 	e.modern, err = streamable.EraOf(h, &m)
 	return e, err
@@ -83,14 +89,26 @@ func checkBatch(h http.Header, data []byte) error {
 func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 	b := getBody()
 	defer b.release()
-	if err := b.read(w, r, f.rt.o.MaxBody); err != nil {
+	limits := f.rt.limits(f.name)
+	most := f.rt.o.MaxBody
+	if limits.MaxBody > 0 {
+		most = min(most, limits.MaxBody)
+	}
+	if err := b.read(w, r, most); err != nil {
 		writeError(w, "", err)
 		return
 	}
-	e, err := readEnvelope(r.Header, b.buf)
+	e, err := readEnvelope(r.Header, b.buf, f.rt.o.Sign != nil)
 	if err != nil {
 		writeMalformed(w, e.id, err)
 		return
+	}
+	if counts(e, b.buf) {
+		if err := f.limiter.enter(f.name, limits, time.Now()); err != nil {
+			writeError(w, e.id, err)
+			return
+		}
+		defer f.limiter.leave()
 	}
 	target, overHTTP := f.up.Target()
 	if overHTTP {
@@ -119,6 +137,15 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 	r2 := r.WithContext(r.Context())
 	r2.Body, r2.ContentLength = io.NopCloser(again), int64(len(b.buf))
 	f.server.ServeHTTP(w, r2)
+}
+
+// counts reports whether a message is among those that Limits bound: what is
+// answered, and does not last as long as the agent wants. A batch counts once.
+func counts(e envelope, data []byte) bool {
+	if e.id == "" {
+		return rawjson.IsArray(data)
+	}
+	return e.method != "ping" && e.method != "subscriptions/listen"
 }
 
 // unready answers a request whose upstream is not there.

@@ -129,9 +129,12 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 func (x *exchange) roundTrip() (*http.Response, error) {
 	to := x.t.URL
 	for hops := 0; ; hops++ {
+		h, err := x.header(x.e.tool)
+		if err != nil {
+			return nil, err
+		}
 		req := (&http.Request{
-			Method: x.r.Method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-			Header: requestHeader(x.r, x.e.modern, x.t.Header),
+			Method: x.r.Method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h,
 		}).WithContext(x.ctx)
 		if b := x.b; b != nil {
 			req.Body, req.ContentLength = b.reader(), int64(len(b.buf))
@@ -151,6 +154,13 @@ func (x *exchange) roundTrip() (*http.Response, error) {
 		resp.Body.Close()
 		to = next
 	}
+}
+
+// header returns the headers of a request to the upstream, with a token of their
+// own: one is good for one request.
+func (x *exchange) header(tool string) (http.Header, error) {
+	h := requestHeader(x.r, x.e.modern, x.t.Header)
+	return h, x.fw.o.Sign.set(h, x.f.name, guard.Principal(x.r.Context()), tool)
 }
 
 // refusal is the error for a response that an agent could only misunderstand.
@@ -207,6 +217,10 @@ func (x *exchange) failure(err error) error {
 	case x.r.Context().Err() != nil:
 		return nil
 	}
+	var own *mcp.Error
+	if errors.As(err, &own) {
+		return own
+	}
 	x.f.modern.forget()
 	return transportFailure(x.f.name, err)
 }
@@ -224,10 +238,14 @@ func (x *exchange) tellCancelled() {
 	if x.e.modern || x.e.id == "" || session == "" || x.e.method == "initialize" {
 		return
 	}
+	h, err := x.header("")
+	if err != nil {
+		x.fw.o.Logger.Error("an upstream was not told that a call is cancelled", "upstream", x.f.name, "err", err)
+		return
+	}
 	b := getBody()
 	params := append(append([]byte(`{"requestId":`), x.e.id...), `,"reason":"timed out"}`...)
 	b.buf = jsonrpc.AppendNotification(b.buf[:0], "notifications/cancelled", params)
-	h := requestHeader(x.r, false, x.t.Header)
 	fw, to, name := x.fw, x.t.URL, x.f.name
 	fw.mu.Lock()
 	defer fw.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/weir-mcp/weir/invocation"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
@@ -16,7 +17,7 @@ func requestHeader(r *http.Request, modern bool, configured http.Header) http.He
 	h := make(http.Header, len(r.Header)+len(configured))
 	for k, v := range r.Header {
 		switch k {
-		case "Authorization", "Cookie",
+		case "Authorization", "Cookie", invocation.Header,
 			"Origin", "Referer", "Host", "Forwarded",
 			"Accept-Encoding", // weir adds comments to streams, so they must not be compressed
 			"Content-Length", "Expect",

@@ -114,7 +114,12 @@ func process(t testing.TB, cfg fakemcp.Config, log string) *config.Server {
 // start starts a Router in front of servers.
 func start(t testing.TB, change func(*config.Server, *router.Options), servers ...*config.Server) *env {
 	t.Helper()
-	manager := upstream.New(upstream.Options{StartTimeout: 5 * time.Second, ReadyBudget: 3 * time.Second})
+	return startWith(t, upstream.New(upstream.Options{StartTimeout: 5 * time.Second, ReadyBudget: 3 * time.Second}), change, servers...)
+}
+
+// startWith is start with a manager of the test's own.
+func startWith(t testing.TB, manager *upstream.Manager, change func(*config.Server, *router.Options), servers ...*config.Server) *env {
+	t.Helper()
 	o := router.Options{Guard: guard.New(guard.Options{Authenticate: func(bearer string) (string, bool) { return bearer, true }})}
 	o.Find, o.Names = router.FromManager(manager)
 	for _, s := range servers {

@@ -20,13 +20,13 @@ import (
 func TestNameOf(t *testing.T) {
 	for path, want := range map[string]string{
 		"/mcps/files/mcp": "files", "/mcp/files/mcp": "files", "/mcps/files/mcp/": "files", "/mcps/a%20b/mcp": "a b", "/mcps/a%2Fb/mcp": "a/b", "/mcps/mcp/mcp": "mcp",
-		"/mcps/files": "", "/mcps//mcp": "", "/mcps/files/mcp/x": "", "/mcps/a/b/mcp": "", "/x/files/mcp": "", "/mcp": "", "/mcps/files/task": "",
+		"/mcps/files": "", "/mcps//mcp": "", "/mcps/files/mcp/x": "", "/mcps/a/b/mcp": "", "/x/files/mcp": "", "/mcp": "", "/mcps/files/tasks": "", "/mcps/files/task": "files", "/mcps/files/getTaskStatus": "files",
 	} {
 		u, err := url.Parse("http://weir" + path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := nameOf(u); got != want || ok != (want != "") {
+		if got, _, ok := nameOf(u); got != want || ok != (want != "") {
 			t.Errorf("%s: %q, %v", path, got, ok)
 		}
 	}

@@ -169,7 +169,7 @@ func (p *passthrough) call(ctx context.Context, r *mcp.Request) (json.RawMessage
 	}
 	result, err := p.up.Call(ctx, r.Method, r.Params, &back)
 	if err != nil {
-		return nil, failedToReach(err)
+		return nil, plainCode(ctx, r, failedToReach(err))
 	}
 	if modern {
 		return p.complete(ctx, r.Method, result)

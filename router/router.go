@@ -5,6 +5,7 @@
 //	POST, GET, DELETE /mcps/{name}/mcp
 //	        │
 //	        ├─ no such name ──────────────────────────▶ 404, -32601, the names there are
+//	        ├─ over the agent's limits ───────────────▶ 503 or 429 with Retry-After, 413
 //	        │
 //	        ├─ HTTP upstream of the agent's era ──────▶ forward: bytes through, headers checked
 //	        │     POST body read whole ▶ envelope ▶ upstream ▶ JSON copied, SSE flushed event by event
@@ -15,6 +16,10 @@
 // Both ways mean the same to an agent: the same transcripts are tested over
 // both. What fails on the way to an upstream is told with the request's id:
 // unreachable 502 -32603, starting 503 with Retry-After, too slow 504 -32003.
+//
+// Beside it, /mcps/{name}/task?taskId=… tells of a task of an agent server, and
+// MCPBrowserClient.js is the client for web pages. What goes to an agent server
+// may bear a signed token (package invocation) that says on whose behalf it is.
 //
 // The package knows no process, no configuration and no catalog. It is given
 // upstreams through an interface of its own and does not decide who may call:
@@ -45,6 +50,15 @@ type Options struct {
 	// that whoever mounts the Router has wrapped it in one: without any, web
 	// pages of strangers can call every upstream (DNS rebinding).
 	Guard *guard.Guard
+	// Allow says whether a principal may reach an upstream; nil lets everybody
+	// reach all. It is called for each request, concurrently, and must be fast.
+	Allow func(principal, name string) bool
+	// Limits returns the bounds of an upstream, nil sets none. It is called for
+	// each request, concurrently, and must be fast.
+	Limits func(name string) Limits
+	// Sign vouches for what is forwarded; nil signs nothing. What reaches an
+	// upstream through its Peer is signed by that; see Signed.
+	Sign Sign
 	// SessionIdle is how long a session that is kept here lives without a
 	// request or an open stream: 30 minutes.
 	SessionIdle time.Duration
@@ -116,20 +130,29 @@ func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.guarded
 
 // route finds the upstream that a path names.
 func (rt *Router) route(w http.ResponseWriter, r *http.Request) {
-	name, ok := nameOf(r.URL)
+	name, what, ok := nameOf(r.URL)
 	if !ok {
 		rt.refuse(w, r, mcp.Errorf(mcp.KindNotFound, "no such page: an agent's MCP endpoint is /mcps/{name}/mcp"))
+		return
+	}
+	principal := guard.Principal(r.Context())
+	if !rt.allowed(principal, name) {
+		rt.refuse(w, r, mcp.Errorf(mcp.KindPermissionDenied, "the token of %q is not for agent '%s': auth.tokens[].agents says which it is for", principal, clip(name)))
 		return
 	}
 	up, ok := rt.o.Find(name)
 	if !ok {
 		rt.forget(name)
-		rt.refuse(w, r, rt.unknown(name))
+		rt.refuse(w, r, rt.unknown(principal, name))
 		return
 	}
 	f := rt.face(name, up)
 	if f == nil {
 		rt.refuse(w, r, errShuttingDown())
+		return
+	}
+	if what == taskPath {
+		f.serveTask(w, r)
 		return
 	}
 	switch r.Method {
@@ -141,6 +164,19 @@ func (rt *Router) route(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", "GET, POST, DELETE")
 		guard.WriteError(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.KindInvalidRequest, "%s is not used here; allowed: GET, POST, DELETE", r.Method))
 	}
+}
+
+// allowed reports whether a principal may reach an upstream.
+func (rt *Router) allowed(principal, name string) bool {
+	return rt.o.Allow == nil || rt.o.Allow(principal, name)
+}
+
+// limits returns the bounds of an upstream.
+func (rt *Router) limits(name string) Limits {
+	if rt.o.Limits == nil {
+		return Limits{}
+	}
+	return rt.o.Limits(name)
 }
 
 // face returns what is kept for an upstream, nil during Shutdown.

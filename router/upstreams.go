@@ -80,22 +80,37 @@ type Target struct {
 	Version string
 }
 
-// nameOf returns the upstream's name in /mcps/{name}/mcp or /mcp/{name}/mcp.
-func nameOf(u *url.URL) (string, bool) {
+// What a path asks an upstream for.
+const (
+	mcpPath  = "mcp"
+	taskPath = "task"
+)
+
+// nameOf returns the upstream's name in /mcps/{name}/mcp, /mcp/{name}/mcp and
+// the same with task or getTaskStatus at the end, and which of them it is.
+func nameOf(u *url.URL) (name, what string, ok bool) {
 	path := u.EscapedPath()
 	rest, ok := strings.CutPrefix(path, "/mcps/")
 	if !ok {
 		if rest, ok = strings.CutPrefix(path, "/mcp/"); !ok {
-			return "", false
+			return "", "", false
 		}
 	}
 	name, end, ok := strings.Cut(rest, "/")
-	if !ok || end != "mcp" && end != "mcp/" || name == "" {
-		return "", false
+	if !ok || name == "" {
+		return "", "", false
+	}
+	switch strings.TrimSuffix(end, "/") {
+	case mcpPath:
+		what = mcpPath
+	case taskPath, "getTaskStatus":
+		what = taskPath
+	default:
+		return "", "", false
 	}
 	if strings.IndexByte(name, '%') >= 0 {
 		plain, err := url.PathUnescape(name)
-		return plain, err == nil
+		return plain, what, err == nil
 	}
-	return name, true
+	return name, what, true
 }

@@ -33,12 +33,14 @@ type place struct {
 var places = []place{
 	{"cmd/*", top, nil, "wires everything together; nothing imports it"},
 	{"bench", top, nil, "shows speed from outside: real processes under load"},
+	{"bench/*", top, nil, "the same for one package each, beside a reference of others"},
 	{"examples/*", top, nil, "shows the packages from outside, as a newcomer uses them"},
 
 	{"console", faces, nil, "the web page: asks the others through interfaces of its own"},
 	{"demo", faces, nil, "example MCP servers for the quickstart, as their authors would write them"},
 	{"gateway", faces, nil, "meta-tools over the catalog; knows no transport"},
 	{"router", faces, nil, "routes to handlers; is given them"},
+	{"registry", faces, nil, "agents that come and go; tells others, asks nobody"},
 	{"agentserver", faces, nil, "an MCP server made of commands, skills and functions"},
 	{"s2sp", faces, nil, "tables between servers"},
 	{"smcp", faces, nil, "the A2C-SMCP protocol: types only"},
@@ -71,12 +73,13 @@ var places = []place{
 
 	{"internal/house", ground, nil, "reads source, imports nothing of the module"},
 	{"internal/leak", ground, nil, "for tests only"},
+	{"internal/memnet", ground, nil, "a network in memory, for tests only"},
 	{"internal/fakemcp", ground, nil, "a server that misbehaves on demand, for tests only; shares no code with what it tests"},
 	{"internal/fakemcp/cmd/fakemcp", ground, []string{"internal/fakemcp"}, "the same as a program"},
 }
 
 // testOnly are packages that no product code imports.
-var testOnly = []string{"internal/house", "internal/leak", "internal/fakemcp"}
+var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/fakemcp"}
 
 // A ban is an import that must not happen, not even through others.
 type ban struct{ from, to, reason string }

@@ -1,0 +1,139 @@
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+const (
+	// Path is the endpoint of registration: /agents, and /agents/{name}.
+	Path = "/agents"
+
+	maxBody     = 64 << 10
+	maxInstance = 128
+)
+
+// registration is the body of a POST.
+type registration struct {
+	Name     string          `json:"name"`
+	Instance string          `json:"instance"`
+	Port     int             `json:"port"`
+	URL      string          `json:"url"`
+	Server   json.RawMessage `json:"server"`
+}
+
+// ServeHTTP implements http.Handler for /agents and /agents/{name}. Who may call
+// has been checked; guard.Principal says who it is.
+func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	rest := strings.TrimPrefix(req.URL.EscapedPath(), Path)
+	name, err := url.PathUnescape(strings.TrimPrefix(rest, "/"))
+	switch {
+	case err != nil || rest != "" && rest[0] != '/' || strings.Contains(name, "/"):
+		guard.WriteError(w, http.StatusNotFound, "", mcp.Errorf(mcp.KindNotFound, "no such page: agents register at %s", Path))
+	case name == "" && req.Method == http.MethodPost:
+		r.servePost(w, req)
+	case name == "" && req.Method == http.MethodGet:
+		r.serveList(w, req)
+	case name != "" && req.Method == http.MethodDelete:
+		r.leave(guard.Principal(req.Context()), name, req.URL.Query().Get("instance"))
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		allow := "GET, POST"
+		if name != "" {
+			allow = "DELETE"
+		}
+		w.Header().Set("Allow", allow)
+		guard.WriteError(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.KindInvalidRequest, "%s is not used here; allowed: %s", req.Method, allow))
+	}
+}
+
+func (r *Registry) servePost(w http.ResponseWriter, req *http.Request) {
+	data, err := guard.ReadBody(w, req, maxBody, nil)
+	if err == nil {
+		err = r.take(req, data)
+	}
+	if err != nil {
+		k, _ := mcp.KindOf(err)
+		code := k.Info().HTTP
+		if errors.Is(err, errTaken) {
+			code = http.StatusConflict
+		}
+		guard.WriteError(w, code, "", err)
+		return
+	}
+	writeJSON(w, map[string]int64{"leaseMs": r.o.Lease.Milliseconds()})
+}
+
+// take reads a registration and takes it up.
+func (r *Registry) take(req *http.Request, data []byte) error {
+	var g registration
+	if err := json.Unmarshal(data, &g); err != nil {
+		return mcp.Errorf(mcp.KindInvalidParams, `a registration is {"name":…,"instance":…,"port":…} or with "url" in place of "port": %v`, err)
+	}
+	switch {
+	case g.Instance == "" || len(g.Instance) > maxInstance:
+		return mcp.Errorf(mcp.KindInvalidParams, "instance must be a random text of up to %d bytes, made anew by each start of the agent", maxInstance)
+	case (g.URL == "") == (g.Port == 0):
+		return mcp.Errorf(mcp.KindInvalidParams, "give either url, the agent's MCP endpoint, or port")
+	case g.Port < 0 || g.Port > 65535:
+		return mcp.Errorf(mcp.KindInvalidParams, "port must be from 1 to 65535, not %d", g.Port)
+	case g.Port > 0:
+		host, _, err := net.SplitHostPort(req.RemoteAddr)
+		if err != nil {
+			return mcp.Errorf(mcp.KindInvalidParams, "the address of the agent is not known here; give url in place of port")
+		}
+		g.URL = "http://" + net.JoinHostPort(host, strconv.Itoa(g.Port)) + "/mcp"
+	}
+	if _, err := config.NewServer(g.Name, g.URL); err != nil {
+		return mcp.Errorf(mcp.KindInvalidParams, "%v", err)
+	}
+	if !rawjson.IsObject(g.Server) {
+		g.Server = nil
+	}
+	return r.register(Agent{Name: g.Name, URL: g.URL, Principal: guard.Principal(req.Context()), Server: g.Server}, g.Instance)
+}
+
+// told is an agent in the list.
+type told struct {
+	Name   string          `json:"name"`
+	URL    string          `json:"url"`
+	Source Source          `json:"source"`
+	Server json.RawMessage `json:"server,omitempty"`
+	Since  *time.Time      `json:"since,omitempty"`
+	Until  *time.Time      `json:"until,omitempty"`
+}
+
+// serveList lists the agents under names that the caller may use to register.
+func (r *Registry) serveList(w http.ResponseWriter, req *http.Request) {
+	list := []told{}
+	for _, a := range r.Agents() {
+		if !r.o.May(guard.Principal(req.Context()), a.Name) {
+			continue
+		}
+		t := told{Name: a.Name, URL: a.URL, Source: a.Source, Server: a.Server}
+		if !a.Since.IsZero() {
+			t.Since, t.Until = &a.Since, &a.Until
+		}
+		list = append(list, t)
+	}
+	writeJSON(w, map[string]any{"agents": list})
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_ = json.NewEncoder(w).Encode(v) // the agent may be gone
+}

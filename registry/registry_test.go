@@ -1,0 +1,226 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// send makes a request of the registration as a principal.
+func send(r *Registry, principal, method, path, body string) (int, string) {
+	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	req.RemoteAddr = "10.0.0.7:40000"
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, req.WithContext(guard.WithPrincipal(req.Context(), principal)))
+	return w.Code, w.Body.String()
+}
+
+func names(r *Registry) string {
+	var all []string
+	for _, a := range r.Agents() {
+		all = append(all, a.Name+"="+a.URL)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestRegistration(t *testing.T) {
+	var changes atomic.Int32
+	r := New(Options{
+		Max: 3, Changed: func() { changes.Add(1) },
+		Owner: func(name string) string {
+			if name == "files" {
+				return "mcpServers.files"
+			}
+			return ""
+		},
+		May: func(principal, name string) bool { return principal != "eve" },
+	})
+	r.SetRoutes([]Route{{"routed", "http://localhost:1/mcp"}})
+	for _, c := range []struct {
+		principal, method, path, body string
+		status                        int
+		answer, agents                string
+	}{
+		{"ann", "POST", "/agents", `{"name":"a","instance":"1","port":7001,"server":{"name":"a"}}`, 200, `{"leaseMs":30000}`, "a=http://10.0.0.7:7001/mcp routed=http://localhost:1/mcp"},
+		{"ann", "POST", "/agents", `{"name":"a","instance":"1","port":7001}`, 200, `leaseMs`, "a=http://10.0.0.7:7001/mcp routed=http://localhost:1/mcp"},
+		{"ann", "POST", "/agents", `{"name":"a","instance":"2","port":7002}`, 409, "an agent that is registered", "a=http://10.0.0.7:7001/mcp routed=http://localhost:1/mcp"},
+		{"bob", "POST", "/agents", `{"name":"a","instance":"3","port":7001}`, 409, "an agent that is registered", "a=http://10.0.0.7:7001/mcp routed=http://localhost:1/mcp"},
+		{"ann", "POST", "/agents", `{"name":"a","instance":"4","port":7001}`, 200, `leaseMs`, "a=http://10.0.0.7:7001/mcp routed=http://localhost:1/mcp"}, // started again at its place
+		{"ann", "DELETE", "/agents/a?instance=1", ``, 204, ``, "a=http://10.0.0.7:7001/mcp routed=http://localhost:1/mcp"},
+		{"bob", "DELETE", "/agents/a?instance=4", ``, 204, ``, "a=http://10.0.0.7:7001/mcp routed=http://localhost:1/mcp"},
+		{"eve", "POST", "/agents", `{"name":"e","instance":"1","port":1}`, 403, "auth.tokens[].register", "a=http://10.0.0.7:7001/mcp routed=http://localhost:1/mcp"},
+		{"ann", "POST", "/agents", `{"name":"files","instance":"1","port":1}`, 409, "mcpServers.files", "a=http://10.0.0.7:7001/mcp routed=http://localhost:1/mcp"},
+		{"ann", "POST", "/agents", `{"name":"routed","instance":"1","port":1}`, 409, "routing.json", "a=http://10.0.0.7:7001/mcp routed=http://localhost:1/mcp"},
+		{"ann", "POST", "/agents", `{"name":"b","instance":"1","url":"https://b.example/x/mcp"}`, 200, `leaseMs`, "a=http://10.0.0.7:7001/mcp b=https://b.example/x/mcp routed=http://localhost:1/mcp"},
+		{"ann", "DELETE", "/agents/a?instance=4", ``, 204, ``, "b=https://b.example/x/mcp routed=http://localhost:1/mcp"},
+		{"ann", "GET", "/agents", ``, 200, `"source":"routing.json"`, "b=https://b.example/x/mcp routed=http://localhost:1/mcp"},
+		{"ann", "PUT", "/agents", ``, 405, `GET, POST`, "b=https://b.example/x/mcp routed=http://localhost:1/mcp"},
+		{"ann", "GET", "/agents/b", ``, 405, `DELETE`, "b=https://b.example/x/mcp routed=http://localhost:1/mcp"},
+		{"ann", "GET", "/agents/b/c", ``, 404, `no such page`, "b=https://b.example/x/mcp routed=http://localhost:1/mcp"},
+	} {
+		status, answer := send(r, c.principal, c.method, c.path, c.body)
+		if status != c.status || !strings.Contains(answer, c.answer) {
+			t.Errorf("%s %s %s %s: %d %s, want %d %s", c.principal, c.method, c.path, c.body, status, answer, c.status, c.answer)
+		}
+		if got := names(r); got != c.agents {
+			t.Errorf("after %s %s: %s, want %s", c.method, c.body, got, c.agents)
+		}
+	}
+	if got := changes.Load(); got != 4 { // routes, a, b, a left
+		t.Errorf("%d changes told, want 4", got)
+	}
+}
+
+func TestBadRegistrations(t *testing.T) {
+	r := New(Options{})
+	for _, body := range []string{
+		``, `[]`, `{"name":"a","port":1}`, `{"name":"a","instance":"1"}`, `{"name":"a","instance":"1","port":1,"url":"http://x/"}`,
+		`{"name":"a","instance":"1","port":70000}`, `{"name":"a","instance":"1","port":-1}`, `{"name":"a/b","instance":"1","port":1}`,
+		`{"name":"","instance":"1","port":1}`, `{"name":"a","instance":"1","url":"file:///etc/passwd"}`,
+		`{"name":"a","instance":"` + strings.Repeat("x", 200) + `","port":1}`, `{"name":"a","instance":"1","port":"x"}`,
+	} {
+		if status, answer := send(r, "local", "POST", "/agents", body); status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", body, status, answer)
+		}
+	}
+	if status, _ := send(r, "local", "POST", "/agents", strings.Repeat(" ", maxBody+1)); status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a huge body: %d", status)
+	}
+	if got := names(r); got != "" {
+		t.Errorf("registered: %s", got)
+	}
+}
+
+func TestRegistrationsAreBounded(t *testing.T) {
+	r := New(Options{Max: 2})
+	for i, want := range []int{200, 200, 503} {
+		if status, answer := send(r, "local", "POST", "/agents", fmt.Sprintf(`{"name":"a%d","instance":"1","port":1}`, i)); status != want {
+			t.Errorf("agent %d: %d %s", i, status, answer)
+		}
+	}
+}
+
+// TestLease: an agent that is not heard of is forgotten when its lease has run
+// out, and its name is free then.
+func TestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var changes atomic.Int32
+		r := New(Options{Lease: 10 * time.Second, Changed: func() { changes.Add(1) }})
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { r.Run(ctx) })
+		defer run.Wait()
+		defer cancel()
+		post := func(instance string, port int) int {
+			status, _ := send(r, "local", "POST", "/agents", fmt.Sprintf(`{"name":"a","instance":%q,"port":%d}`, instance, port))
+			return status
+		}
+		post("1", 1)
+		time.Sleep(8 * time.Second)
+		post("1", 1) // heard of
+		time.Sleep(8 * time.Second)
+		if names(r) == "" || post("2", 2) != http.StatusConflict {
+			t.Errorf("forgotten although heard of: %q", names(r))
+		}
+		time.Sleep(4 * time.Second)
+		if got := names(r); got != "" || changes.Load() != 2 {
+			t.Errorf("%q, %d changes", got, changes.Load())
+		}
+		if status := post("2", 2); status != http.StatusOK {
+			t.Errorf("the name is not free: %d", status)
+		}
+	})
+}
+
+func TestParseRouting(t *testing.T) {
+	r, err := ParseRouting([]byte("\xef\xbb\xbf" + `{"port": 8080, "routes": {
+		"b": {"container": "c", "hostPort": "7002", "hostPath": "/x"}, "a": {"hostPort": 7001}, "bare": 7003,
+		"far": {"hostPort": 1, "host": "10.0.0.1", "path": "x/mcp"}, "own": {"url": "https://x.example/mcp"},
+		"none": {"container": "c"}, "bad": {"hostPort": 99999}, "a/b": {"hostPort": 1}, "worse": [1]}, "static": {"hostPath": "/"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Route{{"a", "http://localhost:7001/mcp"}, {"b", "http://localhost:7002/mcp"}, {"bare", "http://localhost:7003/mcp"},
+		{"far", "http://10.0.0.1:1/x/mcp"}, {"own", "https://x.example/mcp"}}
+	if r.Port != 8080 || !slices.Equal(r.Routes, want) {
+		t.Errorf("%+v", r)
+	}
+	if len(r.Problems) != 4 || !strings.HasPrefix(r.Problems[0], "routes.a/b: ") {
+		t.Errorf("problems %q", r.Problems)
+	}
+	for _, text := range []string{"", "[]", `{"port": "x"}`, `{"routes": []}`} {
+		if r, err := ParseRouting([]byte(text)); err == nil {
+			t.Errorf("%q: %+v", text, r)
+		}
+	}
+}
+
+// TestWatchRouting: a file is told at once, again when it has changed, and its
+// absence once; a broken one is an error, and the next good one is told.
+func TestWatchRouting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "routing.json")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var told []string
+		var mu sync.Mutex
+		var run sync.WaitGroup
+		run.Go(func() {
+			WatchRouting(ctx, path, func(r Routing, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					told = append(told, "error")
+					return
+				}
+				told = append(told, fmt.Sprint(r.Port, len(r.Routes)))
+			})
+		})
+		write := func(text string) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(3 * look)
+		}
+		time.Sleep(3 * look)
+		write(`{"port":1,"routes":{"a":{"hostPort":1}}}`)
+		write(`{"port":1,"routes":{"a":{"hostPort":1}}}`)
+		write(`{"port":`)
+		write(`{"port":2,"routes":{}}`)
+		if err := os.Remove(path); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(3 * look)
+		write(`{"port":3}`)
+		cancel()
+		run.Wait()
+		if got := strings.Join(told, ", "); got != "error, 1 1, error, 2 0, 3 0" {
+			t.Errorf("told: %s", got)
+		}
+	})
+}
+
+func TestSetRoutesTellsChangesOnly(t *testing.T) {
+	var changes atomic.Int32
+	r := New(Options{Changed: func() { changes.Add(1) }, Owner: func(name string) string { return map[string]string{"x": "mcpServers.x"}[name] }})
+	r.SetRoutes([]Route{{"a", "http://h/1"}, {"x", "http://h/2"}})
+	r.SetRoutes([]Route{{"a", "http://h/1"}, {"x", "http://h/2"}})
+	r.SetRoutes([]Route{{"a", "http://h/3"}})
+	if got := names(r); got != "a=http://h/3" || changes.Load() != 2 {
+		t.Errorf("%s, %d changes", got, changes.Load())
+	}
+}

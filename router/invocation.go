@@ -1,0 +1,95 @@
+package router
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/weir-mcp/weir/invocation"
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// Sign returns the token with which the router vouches for one request to an
+// upstream: on whose behalf, and which tool is called ("" for anything else). It
+// is "" for upstreams that get none. It is called concurrently, once for each
+// HTTP request.
+type Sign func(upstream, principal, tool string) (token string, err error)
+
+// toolOf is the tool that a message calls, "" where it calls none.
+func toolOf(m *jsonrpc.Message) string {
+	if m.Method != "tools/call" {
+		return ""
+	}
+	return rawjson.Text(rawjson.Get(m.Params, "name"))
+}
+
+// set puts a token into the headers of a request.
+func (s Sign) set(h http.Header, upstream, principal, tool string) error {
+	if s == nil {
+		return nil
+	}
+	token, err := s(upstream, principal, tool)
+	if err != nil {
+		return &mcp.Error{Kind: mcp.KindInternal, Message: "the router could not sign a request to agent \"" + upstream + "\"", Err: err}
+	}
+	if token != "" {
+		h[invocation.Header] = []string{token}
+	}
+	return nil
+}
+
+// Signed returns a transport whose requests bear tokens of sign on behalf of
+// one principal. It is for connections to upstreams that do not lead through the
+// Router; see upstream.Options.Transport. A request that cannot be signed goes
+// out without a token, and the upstream refuses it.
+func Signed(base http.RoundTripper, sign Sign, upstream, principal string, log *slog.Logger) http.RoundTripper {
+	return &signed{base: base, sign: sign, upstream: upstream, principal: principal, log: log}
+}
+
+type signed struct {
+	base                http.RoundTripper
+	sign                Sign
+	upstream, principal string
+	log                 *slog.Logger
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *signed) RoundTrip(r *http.Request) (*http.Response, error) {
+	out := *r
+	out.Header = r.Header.Clone()
+	if err := t.sign.set(out.Header, t.upstream, t.principal, bodyTool(r)); err != nil {
+		t.log.Error("a request goes out without a token", "upstream", t.upstream, "err", err)
+	}
+	return t.base.RoundTrip(&out)
+}
+
+// CloseIdleConnections has http.Client reach the pool below.
+func (t *signed) CloseIdleConnections() {
+	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// bodyTool reads the tool out of the body of a request, of which there is
+// another copy.
+func bodyTool(r *http.Request) string {
+	if r.Method != http.MethodPost || r.GetBody == nil {
+		return ""
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return ""
+	}
+	defer body.Close()
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return ""
+	}
+	m, err := jsonrpc.Parse(data)
+	if err != nil {
+		return ""
+	}
+	return toolOf(&m)
+}

@@ -1,0 +1,76 @@
+package router
+
+import (
+	"encoding/json"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Limits bound what one upstream is sent. Zero sets no bound.
+type Limits struct {
+	// InFlight is how many requests may wait for an answer at a time. Streams
+	// and subscriptions, which wait for nothing, do not count.
+	InFlight int
+	// PerMinute is how many requests there may be in a minute, as a rate: after
+	// a rest a whole minute's may come at once.
+	PerMinute int
+	// MaxBody is the size of a request body in bytes, where Options.MaxBody is
+	// not smaller.
+	MaxBody int64
+}
+
+// limiter counts what an upstream is sent.
+type limiter struct {
+	mu       sync.Mutex // guards below
+	inFlight int
+	tokens   float64 // requests that may come now
+	at       time.Time
+	rate     int // that tokens belong to
+}
+
+// enter takes a request into the books, or says why it cannot be sent now. Each
+// success is followed by one leave.
+func (l *limiter) enter(name string, o Limits, now time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o.InFlight > 0 && l.inFlight >= o.InFlight {
+		return overLimit(mcp.KindOverloaded, name, "in_flight", o.InFlight, time.Second,
+			"agent %q has %d requests in flight, which is its bound: try again when one is answered (agents.limits.in_flight)")
+	}
+	if o.PerMinute > 0 {
+		most := float64(o.PerMinute)
+		if l.rate != o.PerMinute {
+			l.rate, l.tokens, l.at = o.PerMinute, most, now
+		}
+		l.tokens = min(most, l.tokens+now.Sub(l.at).Minutes()*most)
+		l.at = now
+		if l.tokens < 1 {
+			wait := time.Duration((1 - l.tokens) / most * float64(time.Minute))
+			return overLimit(mcp.KindRateLimited, name, "per_minute", o.PerMinute, wait,
+				"agent %q takes %d requests a minute, which it has had: try again later (agents.limits.per_minute)")
+		}
+		l.tokens--
+	}
+	l.inFlight++
+	return nil
+}
+
+func (l *limiter) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inFlight--
+}
+
+// overLimit is the error for a request over a bound.
+func overLimit(k mcp.Kind, name, which string, bound int, wait time.Duration, format string) error {
+	e := mcp.Errorf(k, format, name, bound)
+	data := map[string]any{"kind": k.String(), "agent": name, "limit": which, "bound": bound, "retry_after": seconds(wait)}
+	e.Data, _ = json.Marshal(data)
+	return e
+}
+
+// seconds is a time as Retry-After says it: whole, and never too short.
+func seconds(d time.Duration) int { return int(math.Ceil(max(d.Seconds(), 1))) }
