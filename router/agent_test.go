@@ -26,7 +26,8 @@ import (
 // answers tools/call of "hold" when it is let go.
 type agentServer struct {
 	verifier *invocation.Verifier
-	release  chan struct{}
+	holding  chan struct{} // a call of "hold" has come
+	release  chan struct{} // it may be answered
 
 	mu      sync.Mutex
 	claims  []invocation.Claims
@@ -74,6 +75,7 @@ func (a *agentServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[]}}`, m.ID)
 	default:
 		if m.Params.Name == "hold" {
+			a.holding <- struct{}{}
 			<-a.release
 		}
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, m.ID, claims.Principal+"/"+claims.Tool)
@@ -92,7 +94,7 @@ func startAgent(t *testing.T, change func(*config.Server, *router.Options)) (*en
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &agentServer{verifier: verifier, release: make(chan struct{})}
+	a := &agentServer{verifier: verifier, holding: make(chan struct{}, 1), release: make(chan struct{})}
 	srv := httptest.NewServer(a)
 	t.Cleanup(srv.Close)
 	sign := func(agent, principal, tool string) (string, error) { return signer.Sign(principal, agent, tool) }
@@ -254,11 +256,8 @@ func TestLimits(t *testing.T) {
 		e.ready()
 		held := make(chan result, 1)
 		go func() { held <- e.post("/mcps/fake/mcp", call("hold")) }()
-		var over result
-		deadline := time.Now().Add(5 * time.Second)
-		for over.status != http.StatusServiceUnavailable && time.Now().Before(deadline) {
-			over = e.post("/mcps/fake/mcp", call("add"))
-		}
+		<-a.holding
+		over := e.post("/mcps/fake/mcp", call("add"))
 		if over.status != http.StatusServiceUnavailable || over.header.Get("Retry-After") == "" ||
 			!strings.Contains(over.body, `"id":7`) || !strings.Contains(over.body, `"kind":"overloaded"`) || !strings.Contains(over.body, `"bound":1`) {
 			t.Errorf("%d %v %s", over.status, over.header, over.body)
