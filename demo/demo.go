@@ -1,10 +1,11 @@
-// Package demo holds three small MCP servers to put behind a gateway: what the quickstart
+// Package demo holds four small MCP servers to put behind a gateway: what the quickstart
 // starts, and what a newcomer searches and calls first. They need no network, no account
 // and no other program, and the same call gives the same answer on every machine.
 //
 //	notes      stdio            notes kept in memory; tools, resources note://{id} and a prompt
 //	inventory  streamable HTTP  products, stock, orders and price history of a small shop
-//	weather    stdio            weather alerts as a large table of 31 columns, forecasts, stations
+//	weather    stdio            weather alerts as a large table of 31 columns (S2SP), forecasts, stations
+//	chart      stdio            draws a bar chart of rows that come from another server (S2SP)
 //
 // Each server is one product in files of its own, written against the official Go SDK as
 // any typed server would be:
@@ -26,6 +27,9 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/weir-mcp/weir/s2sp"
+	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
 // ErrUnknownServer is returned, wrapped with the names that exist, by [Run] for a name
@@ -48,6 +52,10 @@ type Options struct {
 	// the first request is accepted. It is not called for stdio.
 	Ready func(net.Addr)
 
+	// Allow lists the servers, as host:port, from whose resource_urls the chart server may
+	// fetch rows: the gateway, and weather servers. Others refuse a non-empty value.
+	Allow []string
+
 	// Now is the clock for the time stamps of new notes and orders. Nil means time.Now.
 	// Generated data never depends on it.
 	Now func() time.Time
@@ -58,13 +66,17 @@ type product struct {
 	name  string
 	http  bool
 	build func(now func() time.Time, logger *slog.Logger) *mcp.Server
+	// tables, if set, adds the tools that return or take tables, on a data plane of their own.
+	tables func(s *s2sp.Server)
+	fetch  bool // takes tables from other servers
 }
 
 func products() []product {
 	return []product{
+		{name: "chart", build: newChart, tables: addChartTools, fetch: true},
 		{name: "inventory", http: true, build: newInventory},
 		{name: "notes", build: newNotes},
-		{name: "weather", build: newWeather},
+		{name: "weather", build: newWeather, tables: addAlertTools},
 	}
 }
 
@@ -96,13 +108,25 @@ func Run(ctx context.Context, name string, opts Options, stdin io.Reader, stdout
 			continue
 		}
 		logger := logger.With("demo", p.name)
+		if len(opts.Allow) > 0 && !p.fetch {
+			return fmt.Errorf("demo server %q fetches nothing from others: leave out --allow", name)
+		}
 		if p.http {
 			return serveHTTP(ctx, p.build(opts.Now, logger), opts, logger)
 		}
 		if opts.Listen != "" {
 			return fmt.Errorf("demo server %q speaks stdio and cannot listen on %q: leave out --listen", name, opts.Listen)
 		}
-		return serveStdio(ctx, p.build(opts.Now, logger), stdin, stdout)
+		server := p.build(opts.Now, logger)
+		if p.tables == nil {
+			return serveStdio(ctx, server, stdin, stdout)
+		}
+		tables, err := s2sp.New(server, s2sp.Options{Fetch: plane.FetchOptions{Allow: opts.Allow}, Logger: logger})
+		if err != nil {
+			return fmt.Errorf("demo server %q: %w", name, err)
+		}
+		p.tables(tables)
+		return errors.Join(serveStdio(ctx, server, stdin, stdout), tables.Close())
 	}
 	return fmt.Errorf("%w %q: there are %s", ErrUnknownServer, name, strings.Join(Names(), ", "))
 }

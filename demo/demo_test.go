@@ -21,13 +21,13 @@ func fixedNow() time.Time { return time.Date(2026, time.May, 4, 10, 30, 0, 0, ti
 
 // overStdio runs a demo server on pipes and gives a client session with it. The server is
 // ended, and Run's return awaited, when the test ends.
-func overStdio(t testing.TB, name string) *mcp.ClientSession {
+func overStdio(t testing.TB, name string, allow ...string) *mcp.ClientSession {
 	t.Helper()
 	serverIn, clientOut := io.Pipe()
 	clientIn, serverOut := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := Run(t.Context(), name, Options{Now: fixedNow}, serverIn, serverOut, nil)
+		err := Run(t.Context(), name, Options{Now: fixedNow, Allow: allow}, serverIn, serverOut, nil)
 		_ = serverOut.Close()
 		ended <- err
 	}()
@@ -127,16 +127,24 @@ func text(t testing.TB, result *mcp.CallToolResult) string {
 }
 
 func TestNamesAreServed(t *testing.T) {
-	if got, want := Names(), []string{"inventory", "notes", "weather"}; !slices.Equal(got, want) {
+	if got, want := Names(), []string{"chart", "inventory", "notes", "weather"}; !slices.Equal(got, want) {
 		t.Fatalf("Names() = %v, want %v", got, want)
 	}
 	err := Run(t.Context(), "wether", Options{}, strings.NewReader(""), io.Discard, nil)
-	if !errors.Is(err, ErrUnknownServer) || !strings.Contains(err.Error(), "inventory, notes, weather") {
+	if !errors.Is(err, ErrUnknownServer) || !strings.Contains(err.Error(), "chart, inventory, notes, weather") {
 		t.Errorf("unknown name: %v, want ErrUnknownServer with the names", err)
 	}
 	err = Run(t.Context(), "notes", Options{Listen: "127.0.0.1:0"}, strings.NewReader(""), io.Discard, nil)
 	if err == nil || !strings.Contains(err.Error(), "stdio") {
 		t.Errorf("notes with an address: %v, want a refusal", err)
+	}
+	err = Run(t.Context(), "notes", Options{Allow: []string{"127.0.0.1:8088"}}, strings.NewReader(""), io.Discard, nil)
+	if err == nil || !strings.Contains(err.Error(), "--allow") {
+		t.Errorf("notes with servers to fetch from: %v, want a refusal", err)
+	}
+	err = Run(t.Context(), "chart", Options{Allow: []string{"8088"}}, strings.NewReader(""), io.Discard, nil)
+	if err == nil || !strings.Contains(err.Error(), "host:port") {
+		t.Errorf("chart with a port alone: %v, want a refusal", err)
 	}
 	err = Run(t.Context(), "inventory", Options{Listen: "127.0.0.1:99999"}, nil, nil, nil)
 	if err == nil {
@@ -191,7 +199,7 @@ func TestEveryToolIsDescribed(t *testing.T) {
 					t.Errorf("%s: no output schema", tool.Name)
 				}
 			}
-			if want := map[string]int{"inventory": 10, "notes": 5, "weather": 3}[name]; tools != want {
+			if want := map[string]int{"chart": 1, "inventory": 10, "notes": 5, "weather": 3}[name]; tools != want {
 				t.Errorf("%d tools, want %d", tools, want)
 			}
 		})

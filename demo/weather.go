@@ -9,8 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/weir-mcp/weir/s2sp"
 )
 
 const weatherInstructions = "Weather alerts, forecasts and stations. get_alerts returns a wide table: " +
@@ -34,24 +35,12 @@ type stationsArgs struct {
 	Area string `json:"area,omitempty" jsonschema:"two-letter code of an area, such as CA; every area if left out"`
 }
 
-// newWeather builds the weather server. It has no state and needs no clock.
+// newWeather builds the weather server without its alerts. It has no state and needs no clock.
 func newWeather(_ func() time.Time, logger *slog.Logger) *mcp.Server {
 	server := mcp.NewServer(
 		&mcp.Implementation{Name: "weather", Title: "Weather", Version: version},
 		&mcp.ServerOptions{Instructions: weatherInstructions, Logger: logger, Capabilities: &mcp.ServerCapabilities{}},
 	)
-	mcp.AddTool(server, &mcp.Tool{
-		Name:  "get_alerts",
-		Title: "Get weather alerts",
-		Description: "Get the weather alerts in force: storms, floods, heat, frost, fire weather and more, " +
-			"by area, kind of event or severity. One row an alert, 31 columns, up to 20,000 rows.",
-		Annotations: reads(),
-		InputSchema: argumentsOf[alertsArgs](oneOf("area", regionCodes()...), oneOf("event", hazardEvents()...),
-			oneOf("severity", severities()...), between("rows", 1, maxAlerts)),
-		OutputSchema: tableSchema(),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in alertsArgs) (*mcp.CallToolResult, Rows[alert], error) {
-		return asArray(alerts(alertFilter{area: in.Area, event: in.Event, severity: in.Severity}, orDefault(in.Rows, defaultAlerts)))
-	})
 	mcp.AddTool(server, &mcp.Tool{
 		Name:        "get_forecast",
 		Title:       "Get the weather forecast",
@@ -79,16 +68,20 @@ func newWeather(_ func() time.Time, logger *slog.Logger) *mcp.Server {
 	return server
 }
 
-// tableSchema promises a list of objects and leaves their columns open. A schema of each
-// column would say little that the rows do not, and would be checked for every cell.
-func tableSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{
-		Type:     "object",
-		Required: []string{"result"},
-		Properties: map[string]*jsonschema.Schema{
-			"result": {Type: "array", Items: &jsonschema.Schema{Type: "object"}},
-		},
-	}
+// addAlertTools adds get_alerts, whose rows go where the agent sends them: to the model, or past it.
+func addAlertTools(s *s2sp.Server) {
+	s2sp.AddResourceTool(s, s2sp.Tool{
+		Name:  "get_alerts",
+		Title: "Get weather alerts",
+		Description: "Get the weather alerts in force: storms, floods, heat, frost, fire weather and more, " +
+			"by area, kind of event or severity. One row an alert, 31 columns, up to 20,000 rows. " +
+			"Columns to choose by: event, severity, urgency, certainty, status, area, headline, wind_kmh, rain_mm, temperature_c, population, onset, ends.",
+		Annotations: reads(),
+		InputSchema: argumentsOf[alertsArgs](oneOf("area", regionCodes()...), oneOf("event", hazardEvents()...),
+			oneOf("severity", severities()...), between("rows", 1, maxAlerts)),
+	}, func(_ context.Context, in alertsArgs) (s2sp.Rows, error) {
+		return s2sp.RowsOf(alerts(alertFilter{area: in.Area, event: in.Event, severity: in.Severity}, orDefault(in.Rows, defaultAlerts)))
+	})
 }
 
 // asArray writes a list the way servers in other languages do: the text is the bare JSON

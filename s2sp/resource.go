@@ -219,11 +219,14 @@ func describe(tool Tool, hint string, input, output *jsonschema.Schema) *mcp.Too
 // decode checks arguments against the schema and decodes those of the tool.
 func decode[In any](schema *jsonschema.Resolved, arguments json.RawMessage) (In, error) {
 	var in In
-	checked := map[string]any{}
+	var checked map[string]any
 	if len(arguments) > 0 {
 		if err := json.Unmarshal(arguments, &checked); err != nil {
 			return in, fmt.Errorf("arguments: %w", err)
 		}
+	}
+	if checked == nil { // null, as some clients write no arguments
+		checked, arguments = map[string]any{}, nil
 	}
 	if err := schema.ApplyDefaults(&checked); err != nil {
 		return in, fmt.Errorf("arguments: %w", err)

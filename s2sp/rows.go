@@ -97,6 +97,9 @@ func (r Rows) All() iter.Seq2[int, Row] {
 	}
 }
 
+// Row returns row i. It panics where there is no such row.
+func (r Rows) Row(i int) Row { return Row{r.t, i} }
+
 // Row is one row of Rows.
 type Row struct {
 	t *table.Table

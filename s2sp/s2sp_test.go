@@ -239,6 +239,7 @@ func TestArguments(t *testing.T) {
 	}
 	refused(t, session, "get_alerts", map[string]any{"area": "nowhere"}, "no such area")
 	refused(t, session, "get_alerts", map[string]any{}, "area")
+	refused(t, session, "get_alerts", nil, "area")
 	refused(t, session, "get_alerts", map[string]any{"area": 7}, "area")
 	refused(t, session, "get_alerts", map[string]any{"area": "CA", "mode": "later", "abstract_domains": "event"}, "mode")
 	refused(t, session, "get_alerts", map[string]any{"area": "CA", "abstract_domains": 7}, "abstract_domains")

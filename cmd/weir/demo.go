@@ -31,6 +31,7 @@ standard input and output.`, strings.Join(demo.Names(), ", ")),
 			return err
 		},
 	}
+	cmd.Flags().StringArrayVar(&opts.Allow, "allow", nil, "host:port of a server from which chart may fetch rows; once for each")
 	cmd.Flags().StringVar(&opts.Listen, "listen", "", "address of a server that speaks HTTP (default "+demo.DefaultListen+")")
 	return cmd
 }

@@ -37,12 +37,12 @@ var places = []place{
 	{"examples/*", top, nil, "shows the packages from outside, as a newcomer uses them"},
 
 	{"console", faces, nil, "the web page: asks the others through interfaces of its own"},
-	{"demo", faces, nil, "example MCP servers for the quickstart, as their authors would write them"},
+	{"demo", faces, []string{"s2sp"}, "example MCP servers for the quickstart, as their authors would write them, with s2sp where they return or take tables"},
 	{"gateway", faces, nil, "meta-tools over the catalog; knows no transport"},
 	{"router", faces, nil, "routes to handlers; is given them"},
 	{"registry", faces, nil, "agents that come and go; tells others, asks nobody"},
 	{"agentserver", faces, nil, "an MCP server made of commands, skills and functions"},
-	{"s2sp", faces, nil, "tables between servers"},
+	{"s2sp", faces, nil, "tools of server authors that return or take tables"},
 	{"smcp", faces, nil, "the A2C-SMCP protocol: types only"},
 	{"smcp/*", faces, []string{"smcp", "smcp/member"}, "hub, computer and agent speak one protocol; the latter two are members of an office"},
 
@@ -53,8 +53,10 @@ var places = []place{
 	{"search/embedding", middle, []string{"search"}, "asks an embeddings endpoint where one is configured"},
 	{"search/eval", middle, []string{"search"}, "scores a ranking"},
 	{"selection", middle, nil, "bounds a choice among ids; knows no tools"},
+	{"s2sp/plane", middle, []string{"artifact", "table"}, "the data plane and the forms of S2SP, without MCP: it serves tables that artifact keeps behind tokens; the gateway stands on it"},
+	{"s2sp/dispatch", middle, nil, "takes bodies out of results; knows no session and no store"},
 	{"artifact", middle, []string{"table"}, "keeps results; a held table is asked by rows and columns"},
-	{"table", middle, nil, "rows and columns over raw JSON"},
+	{"table", middle, nil, "rows and columns over raw JSON; knows not where the bytes are kept"},
 	{"agentclient", middle, nil, "calls agents through a router; for agents' own programs, so it knows nothing of weir's faces"},
 	{"taskqueue", middle, nil, "a bounded queue; knows no protocol"},
 	{"config", middle, nil, "reads the configuration; imports nothing that it configures"},
@@ -90,13 +92,15 @@ var bans = []ban{
 	{"socketio", "mcp", "Socket.IO is usable and testable alone; offices put MCP into it, not the other way round"},
 	{"engineio", "mcp", "see socketio and mcp"},
 	{"search", "catalog", "ranking is scored on plain documents; it must run on sets that were never a catalog"},
+	{"s2sp/plane", "mcp", "the data plane is HTTP and tables; servers of any kind can have one"},
+	{"table", "artifact", "a table is bytes and an index; where they are kept is for others to say"},
 	{"catalog", "mcp", "a catalog is made of raw definitions, so that one can be loaded from a file"},
 }
 
 // sdk is the official Go SDK, and sdkUsers are the packages that may import it outside tests.
 const sdk = "github.com/modelcontextprotocol/go-sdk"
 
-var sdkUsers = []string{"demo", "examples"}
+var sdkUsers = []string{"demo", "examples", "s2sp"}
 
 func layerRules() []Rule {
 	return []Rule{
