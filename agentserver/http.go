@@ -20,6 +20,14 @@ func (s *Server) Handler() http.Handler {
 	})
 	inner := http.NewServeMux()
 	inner.Handle("/mcp", s.http)
+	// The same as behind a router, so that a client may do without one.
+	inner.HandleFunc("/mcps/{agent}/mcp", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.checkAgent(r); err != nil {
+			guard.WriteError(w, http.StatusNotFound, "", err)
+			return
+		}
+		s.http.ServeHTTP(w, r)
+	})
 	for _, path := range []string{"/getTaskStatus", "/task", "/mcps/{agent}/task"} {
 		inner.HandleFunc("GET "+path, s.serveTask)
 		inner.HandleFunc("DELETE "+path, s.serveCancel)
@@ -78,6 +86,14 @@ type taskStatus struct {
 	LogTruncated bool            `json:"logTruncated"`
 }
 
+// checkAgent refuses a path with another agent's name.
+func (s *Server) checkAgent(r *http.Request) error {
+	if agent := r.PathValue("agent"); agent != "" && agent != s.name {
+		return mcp.Errorf(mcp.KindNotFound, "Agent '%s' not found; this is %q", clip(agent), s.name)
+	}
+	return nil
+}
+
 func (s *Server) serveTask(w http.ResponseWriter, r *http.Request) {
 	s.answerTask(w, r, s.queue.Get)
 }
@@ -93,8 +109,8 @@ func (s *Server) answerTask(w http.ResponseWriter, r *http.Request, find func(ow
 		guard.WriteError(w, http.StatusBadRequest, "", mcp.Errorf(mcp.KindInvalidParams, "missing taskId: ask for %s?taskId=…", r.URL.Path))
 		return
 	}
-	if agent := r.PathValue("agent"); agent != "" && agent != s.name {
-		guard.WriteError(w, http.StatusNotFound, "", mcp.Errorf(mcp.KindNotFound, "Agent '%s' not found; this is %q", clip(agent), s.name))
+	if err := s.checkAgent(r); err != nil {
+		guard.WriteError(w, http.StatusNotFound, "", err)
 		return
 	}
 	t, err := find(guard.Principal(r.Context()), id)
