@@ -26,6 +26,7 @@ func (a *app) configCommand() *cobra.Command {
 
 func (a *app) configCheckCommand() *cobra.Command {
 	var asJSON bool
+	var path string
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "List everything that is wrong with a configuration",
@@ -35,13 +36,16 @@ it, each problem with its file, line and column. Without FILE it is the one that
 a problem; warnings do not count.`,
 		Args: positional(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path := ""
 			if len(args) == 1 {
+				if path != "" {
+					return failf(exitUsage, "FILE and --config are the same thing: give one of them")
+				}
 				path = args[0]
 			}
 			return a.checkConfig(cmd.Context(), path, asJSON)
 		},
 	}
+	cmd.Flags().StringVar(&path, "config", "", "FILE, as the other commands have it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -155,8 +159,8 @@ func (a *app) configOptions(ctx context.Context) config.Options {
 // inputTimeout bounds the command of an input.
 const inputTimeout = 30 * time.Second
 
-// answer runs the command of an input. weir asks nobody: it may run where there
-// is no terminal, and its standard input may be MCP.
+// answer runs the command of an input. It asks nobody: weir may run where there
+// is no terminal, and its standard input may be MCP. See asking.
 func (a *app) answer(ctx context.Context, in config.Input) (string, bool, error) {
 	if in.Type != config.InputCommand || in.Command == "" {
 		return "", false, nil

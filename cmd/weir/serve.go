@@ -38,6 +38,9 @@ start meanwhile. A changed configuration is applied while it runs.
 With --stdio it speaks MCP on standard input and output instead, for clients
 that start servers as commands, and prints nothing else there.
 
+Started from a terminal, it asks for the inputs of the configuration that nothing
+else answers, passwords without showing them.
+
 The first Ctrl-C or SIGTERM lets running calls finish, up to 4.5 seconds; the
 second ends weir at once.`,
 		Example: `  weir serve --config examples/quickstart/weir.yaml
@@ -78,7 +81,11 @@ func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio
 	if err != nil {
 		return err
 	}
-	c, warnings, err := config.Load(path, opts)
+	first := opts
+	if !stdio { // there, standard input is the client's
+		first.Inputs = a.asking(ctx)
+	}
+	c, warnings, err := config.Load(path, first)
 	a.warn(warnings)
 	if err != nil {
 		return err
