@@ -110,8 +110,9 @@ type Call struct {
 	ReqID    string `json:"req_id"`
 	Computer string `json:"computer"`
 	// Version is the Agent's a2c_version, told by weir's hub to weir's Computers
-	// so that names of tools follow the Agent's dialect.
-	Version string `json:"a2c_version,omitempty"`
+	// so that names of tools follow the Agent's dialect: "" where the Agent says
+	// none, nil where the hub does not tell.
+	Version *string `json:"a2c_version,omitempty"`
 	// Traceparent and Tracestate are the W3C trace context.
 	Traceparent string `json:"traceparent,omitempty"`
 	Tracestate  string `json:"tracestate,omitempty"`
@@ -354,3 +355,6 @@ func Encode(v any) (json.RawMessage, error) {
 	}
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
+
+// Base returns the part of a request that all have.
+func (c Call) Base() Call { return c }

@@ -139,11 +139,11 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 func (c *call) request(payload json.RawMessage) (json.RawMessage, error) {
 	out, err := c.to.Address(payload, c.as)
 	if err == nil && c.computer.mcp {
+		version := ""
 		if v := c.agent.version; v != (smcp.Version{}) {
-			out, err = rawjson.Set(out, smcp.QueryVersion, rawjson.Quote(v.String()))
-		} else {
-			out, err = rawjson.Delete(out, smcp.QueryVersion)
+			version = v.String()
 		}
+		out, err = rawjson.Set(out, smcp.QueryVersion, rawjson.Quote(version))
 	}
 	if err == nil && c.name == smcp.EventMCP {
 		out, err = rawjson.Set(out, "agent_sid", rawjson.Quote(c.agent.sid))

@@ -1,0 +1,262 @@
+package computer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/smcp"
+)
+
+// running is one call in flight.
+type running struct {
+	agent  string
+	cancel context.CancelCauseFunc
+}
+
+// errAgentCancelled is the cause of a call's end that its Agent asked for.
+var errAgentCancelled = errors.New("the agent cancelled the call")
+
+// Record is one call that was made, for the history.
+type Record struct {
+	Time      time.Time       `json:"timestamp"`
+	ReqID     string          `json:"req_id"`
+	Agent     string          `json:"agent,omitempty"`
+	Server    string          `json:"server,omitempty"`
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"parameters,omitempty"` // left out where they are long
+	Duration  time.Duration   `json:"duration_ns"`
+	Success   bool            `json:"success"`
+	Error     string          `json:"error,omitempty"`
+}
+
+// History returns the latest calls, the oldest first.
+func (c *Computer) History() []Record {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.history)
+}
+
+func (c *Computer) record(r Record) {
+	if len(r.Arguments) > maxHistoryArgs {
+		r.Arguments = nil
+	}
+	r.Arguments = slices.Clone(r.Arguments)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.history) >= maxHistory {
+		c.history = append(c.history[:0], c.history[1:]...)
+	}
+	c.history = append(c.history, r)
+	if r.Server != "" {
+		c.recent = slices.DeleteFunc(c.recent, func(name string) bool { return name == r.Server })
+		c.recent = slices.Insert(c.recent, 0, r.Server)
+		c.recent = c.recent[:min(len(c.recent), maxServers)]
+	}
+}
+
+// Call calls a tool by its name in any dialect and returns a CallToolResult.
+// What goes wrong is a result that says isError, because that is what an Agent
+// reads; so are a refusal, a cancellation and the end of the call's time.
+func (c *Computer) Call(ctx context.Context, call smcp.ToolCall) json.RawMessage {
+	start := time.Now()
+	c.mu.Lock()
+	set := c.tools
+	c.mu.Unlock()
+	rec := Record{Time: start, ReqID: call.ReqID, Agent: smcpAgent(call.Call), Tool: call.ToolName, Arguments: call.Params}
+	t, err := set.find(call.ToolName)
+	var result json.RawMessage
+	if err == nil {
+		rec.Server, rec.Tool = t.server.Name, t.name
+		result, err = c.execute(ctx, t, call)
+	}
+	rec.Duration = time.Since(start)
+	switch {
+	case err != nil:
+		rec.Error = c.inputs.redact(err.Error())
+		result = c.failure(err)
+	case string(rawjson.Get(result, "isError")) == "true":
+		rec.Error = "the tool answered with an error"
+	default:
+		rec.Success = true
+	}
+	c.record(rec)
+	return c.signed(call.ToolName, call.ReqID, result)
+}
+
+func smcpAgent(call smcp.Call) string {
+	if call.Agent != "" {
+		return call.Agent
+	}
+	return call.RobotID
+}
+
+// failure is the result of a call that was not answered by a tool.
+func (c *Computer) failure(err error) json.RawMessage {
+	var flags string
+	switch {
+	case errors.Is(err, errAgentCancelled):
+		flags = `{"` + smcp.MetaCancelled + `":true,"` + smcp.MetaReason + `":"` + smcp.ReasonAgent + `"}`
+	case errors.Is(err, context.DeadlineExceeded):
+		flags = `{"` + smcp.MetaTimeout + `":true}`
+	}
+	out := append(json.RawMessage(`{"content":[{"type":"text","text":`), rawjson.Quote(c.inputs.redact(err.Error()))...)
+	out = append(out, `}],"isError":true`...)
+	if flags != "" {
+		out = append(out, `,"meta":`+flags+`,"_meta":`+flags...)
+	}
+	return append(out, '}')
+}
+
+// signed adds the Computer's signature where it has a key.
+func (c *Computer) signed(tool, reqID string, result json.RawMessage) json.RawMessage {
+	if c.o.Key == nil {
+		return result
+	}
+	out, err := smcp.SignResult(c.o.Key, c.o.Name, tool, reqID, result)
+	if err != nil {
+		c.log.Error("a result was not signed", "tool", tool, "err", err)
+		return result
+	}
+	return out
+}
+
+// execute runs a call: confirmation, time, cancellation, blobs.
+func (c *Computer) execute(ctx context.Context, t *tool, call smcp.ToolCall) (json.RawMessage, error) {
+	ctx, end, err := c.begin(ctx, call.ReqID, smcpAgent(call.Call))
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	args := call.Params
+	if len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
+	}
+	if !rawjson.IsObject(args) {
+		return nil, errors.New("params must be an object")
+	}
+	timeout := time.Duration(call.Timeout * float64(time.Second))
+	if timeout <= 0 || call.Timeout > 1e6 {
+		timeout = c.o.CallTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := c.confirm(ctx, t, smcpAgent(call.Call), call.ReqID, args); err != nil {
+		return nil, why(ctx, err, timeout)
+	}
+	up, ok := c.manager.Upstream(t.server.Name)
+	if !ok {
+		return nil, fmt.Errorf("MCP server %q is switched off", t.server.Name)
+	}
+	params := append(json.RawMessage(`{"name":`), rawjson.Quote(t.name)...)
+	params = append(append(params, `,"arguments":`...), args...)
+	if meta := traceMeta(call.Call); meta != nil {
+		params = append(append(params, `,"_meta":`...), meta...)
+	}
+	result, err := up.Call(ctx, "tools/call", append(params, '}'), nil)
+	if err != nil {
+		return nil, why(ctx, err, timeout)
+	}
+	return c.blobs.detach(result)
+}
+
+// begin enters a call under its req_id, by which it can be cancelled until end.
+func (c *Computer) begin(ctx context.Context, reqID, agent string) (_ context.Context, end func(), _ error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case len(c.calls) >= maxCalls:
+		cancel(nil)
+		return nil, nil, fmt.Errorf("%d calls are in flight, which is the bound; wait for some to finish", len(c.calls))
+	case reqID != "" && c.calls[reqID] != nil:
+		cancel(nil)
+		return nil, nil, fmt.Errorf("req_id %q belongs to a call in flight", reqID)
+	}
+	r := &running{agent, cancel}
+	if reqID != "" {
+		c.calls[reqID] = r
+	}
+	return ctx, func() {
+		cancel(nil)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if reqID != "" {
+			delete(c.calls, reqID)
+		}
+	}, nil
+}
+
+// Cancel ends a call in flight and reports whether there was one.
+func (c *Computer) Cancel(reqID string) bool {
+	c.mu.Lock()
+	r := c.calls[reqID]
+	c.mu.Unlock()
+	if r == nil {
+		return false
+	}
+	r.cancel(errAgentCancelled)
+	return true
+}
+
+// cancelAll ends all calls in flight: nobody can be answered any more.
+func (c *Computer) cancelAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.calls {
+		r.cancel(errAgentCancelled)
+	}
+}
+
+// why is the error of a call whose context may have ended.
+func why(ctx context.Context, err error, timeout time.Duration) error {
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, errAgentCancelled):
+		return fmt.Errorf("the call was cancelled: %w", errAgentCancelled)
+	case errors.Is(cause, context.DeadlineExceeded):
+		return fmt.Errorf("the call took longer than %s: %w", timeout, context.DeadlineExceeded)
+	}
+	if k, ok := mcp.KindOf(err); ok && k == mcp.KindUpstreamTimeout {
+		return fmt.Errorf("%w (%w)", err, context.DeadlineExceeded)
+	}
+	return err
+}
+
+// confirm asks a person about a tool that is not auto_apply.
+func (c *Computer) confirm(ctx context.Context, t *tool, agent, reqID string, args json.RawMessage) error {
+	if t.meta.AutoApply != nil && *t.meta.AutoApply {
+		return nil
+	}
+	if c.o.Confirm == nil {
+		return fmt.Errorf("tool %q of MCP server %q needs a confirmation and nobody can be asked on this Computer: its owner can set servers.%s.default_tool_meta.auto_apply to true, or start it with --auto-apply",
+			t.name, t.server.Name, t.server.Name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, confirmTime)
+	defer cancel()
+	ok, err := c.o.Confirm(ctx, Confirmation{ReqID: reqID, Agent: agent, Server: t.server.Name, Tool: t.name, Arguments: args})
+	if err != nil {
+		return fmt.Errorf("the confirmation of tool %q failed: %w", t.name, err)
+	}
+	if !ok {
+		return fmt.Errorf("the owner of the Computer refused the call of tool %q", t.name)
+	}
+	return nil
+}
+
+// traceMeta is the trace context of a call as an MCP server reads it.
+func traceMeta(call smcp.Call) json.RawMessage {
+	if call.Traceparent == "" || len(call.Traceparent) > 512 || len(call.Tracestate) > 4096 {
+		return nil
+	}
+	out := append(json.RawMessage(`{"traceparent":`), rawjson.Quote(call.Traceparent)...)
+	if call.Tracestate != "" {
+		out = append(append(out, `,"tracestate":`...), rawjson.Quote(call.Tracestate)...)
+	}
+	return append(out, '}')
+}

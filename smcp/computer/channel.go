@@ -1,0 +1,395 @@
+package computer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/upstream"
+)
+
+// Bounds of channels.
+const (
+	maxChannels        = 256
+	maxChannelMessages = 4096
+	maxChannelBytes    = 64 << 20
+	maxNotices         = 256  // of an MCP server that wait to be sent
+	maxSubscriptions   = 1024 // to resources, of one channel
+)
+
+// channel is one client:mcp session with an MCP server: the other end of an
+// Agent's stream.
+//
+//	client:mcp ─▶ queue ─▶ mcp.Conn ─▶ Serve: forbidden, confirm, sign ─▶ upstream.Upstream
+//	server:mcp ◀────────────── Conn ◀────────────────────────────────────────┘
+type channel struct {
+	c        *Computer
+	id       string
+	agentSID string
+	server   *Server
+	up       *upstream.Upstream
+	session  *mcp.Session
+	conn     *mcp.Conn
+	notices  chan notice
+	ready    chan struct{} // capacity 1
+	over     chan struct{} // closed by Close
+
+	mu     sync.Mutex // guards below
+	queue  [][]byte
+	size   int
+	closed bool
+	reason string // told to the Agent; "" where it closed the channel itself
+	stops  map[string]func()
+}
+
+type notice struct {
+	method string
+	params json.RawMessage
+}
+
+var (
+	_ mcp.Stream  = (*channel)(nil)
+	_ mcp.Handler = (*channel)(nil)
+)
+
+// open begins a channel.
+func (c *Computer) open(req smcp.MCPRequest) error {
+	s := c.server(req.Server)
+	var up *upstream.Upstream
+	if s != nil && !s.Disabled {
+		up, _ = c.manager.Upstream(s.Name)
+	}
+	if up == nil {
+		e := smcp.Errorf(smcp.CodeNoServer, "MCP server '%s' not found", clipName(req.Server))
+		e.Server = clipName(req.Server)
+		return e
+	}
+	ch := &channel{
+		c: c, id: req.Channel, agentSID: req.AgentSID, server: s, up: up, session: mcp.NewSession(req.Channel, smcpAgent(req.Call)),
+		notices: make(chan notice, maxNotices), ready: make(chan struct{}, 1), over: make(chan struct{}), stops: map[string]func(){},
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return smcp.ErrInternal
+	case c.channels[ch.id] != nil:
+		return smcp.Errorf(smcp.CodeInvalid, "This channel is open already")
+	case len(c.channels) >= maxChannels:
+		return smcp.Errorf(smcp.CodeBusy, "%d channels are open, which is the bound", len(c.channels))
+	}
+	c.channels[ch.id] = ch
+	c.wg.Go(ch.run)
+	return nil
+}
+
+// run serves the channel until it ends.
+func (ch *channel) run() {
+	ctx := mcp.WithCaller(ch.c.ctx, ch.session)
+	stop := ch.up.Subscribe(ctx, func(method string, params json.RawMessage) {
+		select {
+		case ch.notices <- notice{method, append(json.RawMessage(nil), params...)}:
+		default:
+			ch.c.log.Warn("a message of an MCP server was dropped: the channel is too slow", "server", ch.server.Name, "method", method)
+		}
+	})
+	ch.conn = mcp.NewConn(ch, mcp.ConnOptions{Name: "the agent", Handler: ch, Session: ch.session, Drain: time.Millisecond, Logger: ch.c.log})
+	for done := false; !done; {
+		select {
+		case n := <-ch.notices:
+			if err := ch.conn.Notify(ctx, n.method, n.params); err != nil {
+				done = true
+			}
+		case <-ch.conn.Done():
+			done = true
+		}
+	}
+	stop()
+	_ = ch.conn.Close() // says nothing new
+	ch.mu.Lock()
+	stops := ch.stops
+	ch.stops = nil
+	reason := ch.reason
+	ch.mu.Unlock()
+	for _, stop := range stops {
+		stop()
+	}
+	ch.c.mu.Lock()
+	if ch.c.channels[ch.id] == ch {
+		delete(ch.c.channels, ch.id)
+	}
+	ch.c.mu.Unlock()
+	if reason != "" {
+		ch.c.sendMCP(smcp.MCPMessage{Channel: ch.id, AgentSID: ch.agentSID, Closed: reason})
+	}
+}
+
+// end closes the channel from this side.
+func (ch *channel) end(reason string) {
+	ch.mu.Lock()
+	if ch.reason == "" && !ch.closed {
+		ch.reason = reason
+	}
+	ch.mu.Unlock()
+	_ = ch.Close() // has no error
+}
+
+func (ch *channel) push(msg []byte) {
+	ch.mu.Lock()
+	full := len(ch.queue) >= maxChannelMessages || ch.size+len(msg) > maxChannelBytes
+	if !full && !ch.closed {
+		ch.queue = append(ch.queue, msg)
+		ch.size += len(msg)
+	}
+	ch.mu.Unlock()
+	if full {
+		ch.end("the agent sends faster than the MCP server reads")
+		return
+	}
+	select {
+	case ch.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Read implements mcp.Stream.
+func (ch *channel) Read() ([]byte, error) {
+	for {
+		ch.mu.Lock()
+		if len(ch.queue) > 0 && !ch.closed {
+			msg := ch.queue[0]
+			ch.queue = ch.queue[1:]
+			ch.size -= len(msg)
+			ch.mu.Unlock()
+			return msg, nil
+		}
+		ch.mu.Unlock()
+		select {
+		case <-ch.ready:
+		case <-ch.over:
+			return nil, io.EOF
+		}
+	}
+}
+
+// Write implements mcp.Stream. An answer that is too large for the hub is
+// replaced by an error, so that the session goes on.
+func (ch *channel) Write(msg []byte) error {
+	err := ch.c.sendMCP(smcp.MCPMessage{Channel: ch.id, AgentSID: ch.agentSID, Message: msg})
+	if !errors.Is(err, engineio.ErrTooLarge) {
+		return err
+	}
+	m, perr := jsonrpc.Parse(msg)
+	if perr != nil || m.Kind() != jsonrpc.Response {
+		ch.c.log.Warn("a message is too large for the hub and was dropped", "server", ch.server.Name, "bytes", len(msg))
+		return nil
+	}
+	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the result is larger than the hub takes; ask for less, or have its operator allow more"}
+	return ch.c.sendMCP(smcp.MCPMessage{Channel: ch.id, AgentSID: ch.agentSID, Message: jsonrpc.AppendError(nil, m.ID, e)})
+}
+
+// Close implements mcp.Stream.
+func (ch *channel) Close() error {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if !ch.closed {
+		ch.closed = true
+		close(ch.over)
+	}
+	return nil
+}
+
+// Serve implements mcp.Handler: the handshake is answered with what the server
+// said in its own, tools go through the Computer's rules, and everything else is
+// the server's.
+func (ch *channel) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	ctx = mcp.WithCaller(ctx, ch.session)
+	if r.IsNotification() {
+		if r.Method == "notifications/initialized" {
+			return nil, nil
+		}
+		return nil, ch.up.Notify(ctx, r.Method, r.Params)
+	}
+	switch r.Method {
+	case "initialize":
+		return ch.initialize(ctx, r)
+	case "ping":
+		return json.RawMessage("{}"), nil
+	case "logging/setLevel":
+		level := rawjson.Text(rawjson.Get(r.Params, "level"))
+		if mcp.LogSeverity(level) < 0 {
+			return nil, mcp.Errorf(mcp.KindInvalidParams, "there is no log level %q", level)
+		}
+		ch.session.SetLogLevel(level)
+		return json.RawMessage("{}"), ch.up.SetLogLevel(ctx, level)
+	case "resources/subscribe":
+		return ch.subscribe(ctx, r)
+	case "resources/unsubscribe":
+		ch.mu.Lock()
+		uri := rawjson.Text(rawjson.Get(r.Params, "uri"))
+		stop := ch.stops[uri]
+		delete(ch.stops, uri)
+		ch.mu.Unlock()
+		if stop != nil {
+			stop()
+		}
+		return json.RawMessage("{}"), nil
+	case "tools/list":
+		result, err := ch.up.Call(ctx, r.Method, r.Params, mcp.Back(r))
+		if err != nil {
+			return nil, err
+		}
+		return ch.allowed(result), nil
+	case "tools/call":
+		return ch.call(ctx, r)
+	}
+	return ch.up.Call(ctx, r.Method, r.Params, mcp.Back(r))
+}
+
+// initialize answers the Agent's handshake.
+func (ch *channel) initialize(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	if r.Version != "" {
+		return nil, mcp.Errorf(mcp.KindInvalidRequest, "this session is initialized already")
+	}
+	hello, err := ch.up.Ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	version, err := mcp.Handshaken(r)
+	if err != nil {
+		return nil, err
+	}
+	if !hello.Modern && hello.Version != "" && hello.Version < version {
+		version = hello.Version
+		r.Session.SetVersion(version)
+	}
+	if !hello.Modern && rawjson.IsObject(hello.Raw) {
+		return rawjson.Set(hello.Raw, "protocolVersion", rawjson.Quote(version))
+	}
+	capabilities, info := hello.Capabilities, hello.ServerInfo
+	if !rawjson.IsObject(capabilities) {
+		capabilities = json.RawMessage("{}")
+	}
+	if !rawjson.IsObject(info) {
+		info = append(append(json.RawMessage(`{"name":`), rawjson.Quote(ch.server.Name)...), `,"version":""}`...)
+	}
+	out := append(json.RawMessage(`{"protocolVersion":`), rawjson.Quote(version)...)
+	out = append(append(out, `,"capabilities":`...), capabilities...)
+	out = append(append(out, `,"serverInfo":`...), info...)
+	if hello.Instructions != "" {
+		out = rawjson.AppendString(append(out, `,"instructions":`...), hello.Instructions)
+	}
+	return append(out, '}'), nil
+}
+
+func (ch *channel) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	uri := rawjson.Text(rawjson.Get(r.Params, "uri"))
+	if uri == "" {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "%s needs a uri", r.Method)
+	}
+	ch.mu.Lock()
+	_, double := ch.stops[uri]
+	n := len(ch.stops)
+	ch.mu.Unlock()
+	switch {
+	case double:
+		return json.RawMessage("{}"), nil
+	case n >= maxSubscriptions:
+		return nil, mcp.Errorf(mcp.KindOverloaded, "this session is subscribed to %d resources, which is the bound", n)
+	}
+	stop, err := ch.up.SubscribeResource(ctx, uri, func(params json.RawMessage) {
+		select {
+		case ch.notices <- notice{"notifications/resources/updated", append(json.RawMessage(nil), params...)}:
+		default: // the agent reads the resource anew after one that is still waiting
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if other := ch.stops[uri]; ch.stops == nil || other != nil {
+		stop()
+		return json.RawMessage("{}"), nil
+	}
+	ch.stops[uri] = stop
+	return json.RawMessage("{}"), nil
+}
+
+// allowed is a tools/list result without the tools that are forbidden.
+func (ch *channel) allowed(result json.RawMessage) json.RawMessage {
+	if len(ch.server.Forbidden) == 0 {
+		return result
+	}
+	kept := json.RawMessage("[")
+	err := rawjson.EachElement(rawjson.Get(result, "tools"), func(v []byte) bool {
+		if !ch.forbids(rawjson.Text(rawjson.Get(v, "name"))) {
+			if len(kept) > 1 {
+				kept = append(kept, ',')
+			}
+			kept = append(kept, v...)
+		}
+		return true
+	})
+	if err == nil {
+		result, err = rawjson.Set(result, "tools", append(kept, ']'))
+	}
+	if err != nil {
+		return json.RawMessage(`{"tools":[]}`)
+	}
+	return result
+}
+
+func (ch *channel) forbids(tool string) bool {
+	for _, name := range ch.server.Forbidden {
+		if name == tool {
+			return true
+		}
+	}
+	return false
+}
+
+// call makes a tools/call under the same rules as client:tool_call.
+func (ch *channel) call(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	c := ch.c
+	name := rawjson.Text(rawjson.Get(r.Params, "name"))
+	if ch.forbids(name) {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "tool %q is forbidden on this Computer", name)
+	}
+	reqID := smcp.ChannelReqID(ch.id, string(r.ID))
+	rec := Record{Time: time.Now(), ReqID: reqID, Agent: ch.session.Principal(), Server: ch.server.Name, Tool: name, Arguments: rawjson.Get(r.Params, "arguments")}
+	result, err := ch.execute(ctx, r, name, reqID)
+	rec.Duration = time.Since(rec.Time)
+	if err != nil {
+		rec.Error = c.inputs.redact(err.Error())
+		c.record(rec)
+		return nil, err
+	}
+	rec.Success = string(rawjson.Get(result, "isError")) != "true"
+	c.record(rec)
+	return c.signed(name, reqID, result), nil
+}
+
+func (ch *channel) execute(ctx context.Context, r *mcp.Request, name, reqID string) (json.RawMessage, error) {
+	ctx, end, err := ch.c.begin(ctx, reqID, ch.session.Principal())
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindOverloaded, "%v", err)
+	}
+	defer end()
+	t := &tool{server: ch.server, name: name, alias: name, meta: ch.server.meta(name)}
+	if err := ch.c.confirm(ctx, t, ch.session.Principal(), reqID, rawjson.Get(r.Params, "arguments")); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return ch.c.failure(err), nil
+	}
+	return ch.up.Call(ctx, r.Method, r.Params, mcp.Back(r))
+}

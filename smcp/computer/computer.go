@@ -1,0 +1,413 @@
+// Package computer is the Computer of A2C-SMCP: it hosts MCP servers on one
+// machine and offers them in an office, over a connection that it makes itself;
+// no port is open. Credentials stay here: what an Agent is shown of the
+// configuration holds placeholders.
+//
+//	config (three forms) ─▶ inputs ─▶ upstream.Manager ─▶ MCP servers, each supervised alone
+//	                                        │ listings
+//	                                        ▼
+//	  hub ◀─▶ member ─▶ events ─▶ tools: alias, forbidden, confirm ─▶ call ─▶ history
+//	                       ├─▶ desktop, resources, skills, blobs
+//	                       └─▶ channels: raw JSON-RPC to one server (client:mcp)
+//
+// The core works without a hub: Connect joins one. The package knows nothing of
+// terminals; who asks a person for an input or a confirmation is told how by
+// Options.
+package computer
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/smcp/member"
+	"github.com/weir-mcp/weir/upstream"
+)
+
+// Defaults and bounds.
+const (
+	DefaultCallTimeout = 60 * time.Second
+	DefaultIdle        = 15 * time.Minute
+	maxServers         = 256
+	maxCalls           = 256 // in flight
+	maxHistory         = 200
+	maxHistoryArgs     = 4 << 10 // bytes of one call's arguments
+	confirmTime        = 2 * time.Minute
+	debounce           = 100 * time.Millisecond
+)
+
+// A Confirmation is a call that a person has to agree to.
+type Confirmation struct {
+	ReqID, Agent, Server, Tool string
+	Arguments                  json.RawMessage
+}
+
+// Options configure a Computer. The zero value hosts nothing, knows no input and
+// refuses every call that needs a confirmation.
+type Options struct {
+	Name string // of the Computer, unique in its office
+	// Confirm asks whether a call may be made whose tool is not auto_apply. It is
+	// called concurrently; ctx ends when nobody waits for the call any more. Nil
+	// refuses.
+	Confirm func(ctx context.Context, c Confirmation) (bool, error)
+	// Ask answers an input that has no value yet, by asking a person; ok false
+	// leaves the default. Nil asks nobody.
+	Ask func(ctx context.Context, in Input) (value string, ok bool, err error)
+	// RunCommand runs the command of an input and returns its output. Nil runs
+	// none.
+	RunCommand func(ctx context.Context, in Input) (string, error)
+	// LookupEnv reads the environment; nil knows no variable.
+	LookupEnv func(string) (string, bool)
+	// BaseEnv is what MCP servers that are programs inherit.
+	BaseEnv []string
+	// Dir is what relative paths of the configuration are relative to.
+	Dir string
+	// Key signs results and proves the Computer's name; nil for none.
+	Key ed25519.PrivateKey
+	// CallTimeout bounds a call whose Agent sets no time: 60 s.
+	CallTimeout time.Duration
+	// IdleTimeout stops programs that are not called: 15 minutes; negative
+	// never.
+	IdleTimeout time.Duration
+	// Skills is a folder of skills, each a folder with a SKILL.md; "" for none.
+	Skills string
+	// Landing is the folder where uploads go; "" refuses them.
+	Landing string
+	// ClientInfo is how the Computer introduces itself to MCP servers.
+	ClientInfo json.RawMessage
+	// Upstream are further options of the supervision, such as its timeouts.
+	Upstream upstream.Options
+
+	Logger *slog.Logger // nil discards
+}
+
+// Computer hosts MCP servers. All methods are safe for concurrent use.
+type Computer struct {
+	o       Options
+	log     *slog.Logger
+	manager *upstream.Manager
+	inputs  *inputs
+	blobs   *blobs
+	uploads *uploads
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // Add under mu
+
+	changes sync.Mutex // held while servers change; before mu
+
+	mu       sync.Mutex // guards below
+	closed   bool
+	servers  []*Server // in order
+	applied  map[string]*config.Server
+	failed   map[string]string // servers that could not be configured, and why
+	listings map[string]*listing
+	tools    *toolset
+	calls    map[string]*running // by req_id
+	history  []Record
+	recent   []string // servers by last use, the latest first
+	channels map[string]*channel
+	member   *member.Member
+	version  smcp.Version // said to the hub
+	dirty    map[string]bool
+	notify   *time.Timer
+}
+
+// New returns a Computer without servers. Close ends it.
+func New(o Options) (*Computer, error) {
+	if o.Name == "" {
+		return nil, errors.New("a Computer needs a name")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.LookupEnv == nil {
+		o.LookupEnv = func(string) (string, bool) { return "", false }
+	}
+	if o.CallTimeout <= 0 {
+		o.CallTimeout = DefaultCallTimeout
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = DefaultIdle
+	}
+	if o.Landing != "" {
+		if err := os.MkdirAll(o.Landing, 0o700); err != nil {
+			return nil, fmt.Errorf("the folder for uploads: %w", err)
+		}
+	}
+	c := &Computer{
+		o: o, log: o.Logger, applied: map[string]*config.Server{}, failed: map[string]string{}, listings: map[string]*listing{}, tools: &toolset{},
+		calls: map[string]*running{}, channels: map[string]*channel{}, dirty: map[string]bool{},
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.inputs = newInputs(&c.o)
+	c.blobs = newBlobs()
+	c.uploads = newUploads(o.Landing)
+	uo := o.Upstream
+	uo.Logger, uo.BaseEnv, uo.Sink, uo.Redact = o.Logger, o.BaseEnv, sink{c}, c.inputs.redact
+	if len(o.ClientInfo) > 0 {
+		uo.ClientInfo = o.ClientInfo
+	}
+	c.manager = upstream.New(uo)
+	return c, nil
+}
+
+// Name is the Computer's name.
+func (c *Computer) Name() string { return c.o.Name }
+
+// Load takes over a whole configuration: servers that are new start, those that
+// are gone end, the others stay. Calls do not wait for it.
+func (c *Computer) Load(ctx context.Context, f *File) error {
+	c.changes.Lock()
+	defer c.changes.Unlock()
+	c.inputs.define(f.Inputs)
+	return c.replace(ctx, f.Servers)
+}
+
+// Put adds a server, or changes the one of its name.
+func (c *Computer) Put(ctx context.Context, s *Server) error {
+	c.changes.Lock()
+	defer c.changes.Unlock()
+	next := c.Servers()
+	if i := slices.IndexFunc(next, func(o *Server) bool { return o.Name == s.Name }); i >= 0 {
+		next[i] = s
+	} else {
+		next = append(next, s)
+	}
+	return c.replace(ctx, next)
+}
+
+// Remove takes a server out.
+func (c *Computer) Remove(ctx context.Context, name string) error {
+	return c.edit(ctx, name, func(*Server) *Server { return nil })
+}
+
+// SetDisabled switches a server off or on.
+func (c *Computer) SetDisabled(ctx context.Context, name string, disabled bool) error {
+	return c.edit(ctx, name, func(s *Server) *Server {
+		next := *s
+		next.Disabled = disabled
+		return &next
+	})
+}
+
+func (c *Computer) edit(ctx context.Context, name string, f func(*Server) *Server) error {
+	c.changes.Lock()
+	defer c.changes.Unlock()
+	next := c.Servers()
+	i := slices.IndexFunc(next, func(s *Server) bool { return s.Name == name })
+	if i < 0 {
+		return c.unknownServer(name)
+	}
+	if s := f(next[i]); s != nil {
+		next[i] = s
+	} else {
+		next = slices.Delete(next, i, i+1)
+	}
+	return c.replace(ctx, next)
+}
+
+func (c *Computer) unknownServer(name string) error {
+	var names []string
+	for _, s := range c.Servers() {
+		names = append(names, s.Name)
+	}
+	return fmt.Errorf("there is no MCP server %q; there are: %v", name, names)
+}
+
+// SetInput sets the value of an input and restarts the servers that use it.
+func (c *Computer) SetInput(ctx context.Context, id string, value json.RawMessage) error {
+	c.changes.Lock()
+	defer c.changes.Unlock()
+	if err := c.inputs.set(id, value); err != nil {
+		return err
+	}
+	return c.replace(ctx, c.Servers())
+}
+
+// replace makes the servers those of a list. A server whose inputs cannot be
+// had is left out and the others go on. It is called under changes.
+func (c *Computer) replace(ctx context.Context, servers []*Server) error {
+	if err := checkServers(servers); err != nil {
+		return err
+	}
+	applied, failed := map[string]*config.Server{}, map[string]string{}
+	var order []*config.Server
+	var errs []error
+	for _, s := range servers {
+		if s.Disabled {
+			continue
+		}
+		cfg, err := c.render(ctx, s)
+		if err != nil {
+			err = fmt.Errorf("MCP server %q: %w", s.Name, err)
+			errs = append(errs, err)
+			failed[s.Name] = err.Error()
+			continue
+		}
+		applied[s.Name] = cfg
+		order = append(order, cfg)
+	}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return errors.New("the Computer was closed")
+	}
+	c.servers, c.applied, c.failed = servers, applied, failed
+	var stale []*channel // to servers that are gone or changed
+	for _, ch := range c.channels {
+		if !slices.ContainsFunc(servers, func(s *Server) bool { return reflect.DeepEqual(s, ch.server) && !s.Disabled }) {
+			stale = append(stale, ch)
+		}
+	}
+	for name := range c.listings {
+		if applied[name] == nil {
+			delete(c.listings, name)
+		}
+	}
+	c.rebuild()
+	c.mu.Unlock()
+	for _, ch := range stale {
+		ch.end("the MCP server was changed or taken out")
+	}
+	c.manager.Apply(order)
+	c.changed(smcp.EventUpdateConfig, smcp.EventUpdateTools)
+	return errors.Join(errs...)
+}
+
+// Servers returns the configured servers. They must not be changed.
+func (c *Computer) Servers() []*Server {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.servers)
+}
+
+// Inputs returns the definitions of the inputs.
+func (c *Computer) Inputs() []Input { return c.inputs.list() }
+
+// Ready waits until every server has been listed or has failed once.
+func (c *Computer) Ready(ctx context.Context) error { return c.manager.Ready(ctx) }
+
+// Health is the state of one MCP server.
+type Health struct {
+	Name     string          `json:"name"`
+	BundleID string          `json:"bundle_id"`
+	Type     string          `json:"type"`
+	State    upstream.State  `json:"state"`
+	Tools    int             `json:"tools"`
+	Calls    int64           `json:"calls"`
+	Errors   int64           `json:"errors"`
+	Restarts int64           `json:"restarts"`
+	Pid      int             `json:"pid,omitempty"`
+	Since    time.Time       `json:"since,omitzero"`
+	Error    string          `json:"error,omitempty"`
+	Version  json.RawMessage `json:"server_info,omitempty"`
+}
+
+// Health returns the state of every server, in order.
+func (c *Computer) Health() []Health {
+	states := map[string]upstream.Status{}
+	for _, s := range c.manager.Status() {
+		states[s.Name] = s
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]Health, 0, len(c.servers))
+	for _, s := range c.servers {
+		h := Health{Name: s.Name, BundleID: s.bundle(), Type: s.Type, State: upstream.StateDisabled}
+		st, ok := states[s.Name]
+		switch {
+		case c.failed[s.Name] != "":
+			h.State, h.Error = upstream.StateFailed, c.failed[s.Name]
+		case ok && !s.Disabled:
+			h.State, h.Tools, h.Calls, h.Errors, h.Restarts, h.Pid, h.Since, h.Version = st.State, st.Tools, st.Calls, st.Errors, st.Restarts, st.Pid, st.Since, st.ServerInfo
+			if st.State != upstream.StateReady && st.State != upstream.StateIdle {
+				h.Error = st.LastError
+			}
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// Close leaves the hub, ends the servers and waits until everything has ended.
+// Programs get the time that ctx leaves.
+func (c *Computer) Close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed = true
+	m := c.member
+	if c.notify != nil {
+		c.notify.Stop()
+	}
+	channels := slices.Collect(maps.Values(c.channels))
+	c.cancel()
+	c.mu.Unlock()
+	if m != nil {
+		_ = m.Close() // only says that it was not connected
+	}
+	for _, ch := range channels {
+		ch.end("the Computer was closed")
+	}
+	err := c.manager.Close(ctx)
+	c.wg.Wait()
+	c.uploads.close()
+	return err
+}
+
+// sink takes the listings of the MCP servers.
+type sink struct{ c *Computer }
+
+var _ upstream.Sink = sink{}
+
+// Update implements upstream.Sink.
+func (s sink) Update(l catalog.Listing) { s.c.listed(l) }
+
+// Remove implements upstream.Sink.
+func (s sink) Remove(name string) { s.c.unlisted(name) }
+
+// changed tells the office what has changed, a moment later and once for many
+// changes.
+func (c *Computer) changed(events ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	for _, e := range events {
+		c.dirty[e] = true
+	}
+	if c.notify == nil {
+		c.notify = time.AfterFunc(debounce, c.flush)
+	} else {
+		c.notify.Reset(debounce)
+	}
+}
+
+// flush sends what changed has gathered. It does not block.
+func (c *Computer) flush() {
+	c.mu.Lock()
+	events := slices.Sorted(maps.Keys(c.dirty))
+	clear(c.dirty)
+	m := c.member
+	c.mu.Unlock()
+	if m == nil {
+		return
+	}
+	for _, event := range events {
+		if err := m.Emit(event, map[string]string{"computer": c.o.Name}); err != nil {
+			c.log.Debug("the office was not told of a change", "event", event, "err", err)
+		}
+	}
+}

@@ -1,0 +1,376 @@
+package computer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/smcp/member"
+	"github.com/weir-mcp/weir/socketio"
+	"github.com/weir-mcp/weir/upstream"
+)
+
+// How long an answer waits for servers that are starting for the first time, and
+// one that needs an MCP server for it.
+const (
+	startTime  = 8 * time.Second
+	answerTime = 25 * time.Second
+)
+
+// Hub says where to go.
+type Hub struct {
+	URL     string
+	Office  string
+	Token   string
+	Version string                // a2c_version to say; "" for none
+	Engine  engineio.ClientConfig // transports, TLS, dialing
+	Backoff socketio.Backoff      // between attempts to connect
+	// Patient goes on trying where the first attempt fails; Connect then returns
+	// at once.
+	Patient bool
+}
+
+// Connect joins an office and stays in it: after a lost connection the Computer
+// comes back by itself. It may be called once.
+func (c *Computer) Connect(ctx context.Context, h Hub) error {
+	var version smcp.Version
+	if h.Version != "" {
+		var err error
+		if version, err = smcp.ParseVersion(h.Version); err != nil {
+			return err
+		}
+	}
+	m, err := member.New(member.Options{
+		URL: h.URL, Role: smcp.RoleComputer, Name: c.o.Name, Office: h.Office, Token: h.Token, Version: h.Version, MCP: true, Key: c.o.Key,
+		Engine: h.Engine, Backoff: h.Backoff, MaxConcurrent: 2 * maxCalls, Logger: c.o.Logger,
+		OnLost: func(error) { c.alone("the connection to the hub was lost") },
+	})
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	if c.closed || c.member != nil {
+		c.mu.Unlock()
+		_ = m.Close() // was never started
+		return errors.New("the Computer has a hub already, or was closed")
+	}
+	c.member, c.version = m, version
+	c.mu.Unlock()
+	c.handle(m)
+	if h.Patient {
+		return m.StartPatient()
+	}
+	if err := m.Start(ctx); err != nil {
+		c.mu.Lock()
+		c.member = nil
+		c.mu.Unlock()
+		_ = m.Close() // the first error says more
+		return err
+	}
+	return nil
+}
+
+// Joined waits until the Computer is in its office.
+func (c *Computer) Joined(ctx context.Context) error {
+	m := c.hub()
+	if m == nil {
+		return member.ErrNotConnected
+	}
+	return m.Wait(ctx)
+}
+
+func (c *Computer) hub() *member.Member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.member
+}
+
+// Link is how the Computer stands with its hub.
+type Link struct {
+	State  member.State `json:"state"`
+	Office string       `json:"office,omitempty"`
+	Since  time.Time    `json:"since,omitzero"`
+	Error  string       `json:"error,omitempty"`
+}
+
+// Link returns how the Computer stands with its hub.
+func (c *Computer) Link() Link {
+	m := c.hub()
+	if m == nil {
+		return Link{State: member.Closed}
+	}
+	state, since, err := m.Status()
+	l := Link{State: state, Office: m.Office(), Since: since}
+	if err != nil {
+		l.Error = err.Error()
+	}
+	return l
+}
+
+// Join changes the office.
+func (c *Computer) Join(ctx context.Context, office string) error {
+	m := c.hub()
+	if m == nil {
+		return member.ErrNotConnected
+	}
+	return m.Join(ctx, office)
+}
+
+// Leave leaves the office and stays connected.
+func (c *Computer) Leave(ctx context.Context) error {
+	m := c.hub()
+	if m == nil {
+		return member.ErrNotConnected
+	}
+	c.alone("the Computer left the office")
+	return m.Leave(ctx)
+}
+
+// alone ends what was done for an Agent that cannot be answered any more.
+func (c *Computer) alone(reason string) {
+	c.cancelAll()
+	c.mu.Lock()
+	channels := slices.Collect(maps.Values(c.channels))
+	c.mu.Unlock()
+	for _, ch := range channels {
+		ch.end(reason)
+	}
+}
+
+// handle sets the handlers of events.
+func (c *Computer) handle(m *member.Member) {
+	m.OnConcurrent(smcp.EventToolCall, func(e *socketio.Event) {
+		var req smcp.ToolCall
+		if err := e.Decode(0, &req); err != nil || req.ToolName == "" {
+			c.answer(e, smcp.Call{}, nil, smcp.ErrPayload)
+			return
+		}
+		if err := c.meant(req.Call); err != nil {
+			c.answer(e, req.Call, nil, err)
+			return
+		}
+		result := c.Call(c.ctx, req)
+		if err := e.Ack(result); errors.Is(err, engineio.ErrTooLarge) {
+			result = c.failure(errors.New("the result is larger than the hub takes; ask for less, or have its operator allow more"))
+			_ = e.Ack(c.signed(req.ToolName, req.ReqID, result)) // who asked may be gone
+		} else if err != nil {
+			c.log.Debug("a result was not delivered", "tool", req.ToolName, "err", err)
+		}
+	})
+	m.OnConcurrent(smcp.EventGetTools, serve(c, func(ctx context.Context, req smcp.Call) (any, error) {
+		return smcp.Tools{Tools: c.Tools(c.dialect(req)), ReqID: req.ReqID}, nil
+	}))
+	for _, event := range []string{smcp.EventGetConfig, smcp.EventGetMCPConfig} {
+		m.OnConcurrent(event, serve(c, func(_ context.Context, req smcp.Call) (any, error) {
+			return c.config(c.dialect(req), event == smcp.EventGetMCPConfig)
+		}))
+	}
+	m.OnConcurrent(smcp.EventGetDesktop, serve(c, func(ctx context.Context, req smcp.GetDesktop) (any, error) {
+		size := -1
+		if req.Size != nil {
+			size = max(*req.Size, 0)
+		}
+		return smcp.Desktop{Desktops: c.Desktop(ctx, size, req.Window), ReqID: req.ReqID}, nil
+	}))
+	m.OnConcurrent(smcp.EventGetResources, serve(c, func(ctx context.Context, req smcp.GetResources) (any, error) { return c.resources(ctx, req) }))
+	m.OnConcurrent(smcp.EventGetSkills, serve(c, func(_ context.Context, req smcp.Call) (any, error) {
+		return smcp.Skills{Skills: c.skills(), ReqID: req.ReqID}, nil
+	}))
+	m.OnConcurrent(smcp.EventGetSkill, serve(c, func(_ context.Context, req smcp.GetSkill) (any, error) { return c.skill(req) }))
+	m.OnConcurrent(smcp.EventGetBlob, serve(c, func(_ context.Context, req smcp.GetBlob) (any, error) { return c.blobs.get(req) }))
+	m.OnConcurrent(smcp.EventPutBlob, serve(c, func(_ context.Context, req smcp.PutBlob) (any, error) { return c.uploads.put(req) }))
+	m.On(smcp.NotifyCancel, func(e *socketio.Event) {
+		if c.Cancel(rawjson.Text(rawjson.Get(e.Arg(0), "req_id"))) {
+			c.log.Info("a call was cancelled by its agent")
+		}
+	})
+	m.On(smcp.NotifyLeave, func(e *socketio.Event) {
+		if smcp.AgentOf(e.Arg(0)) != "" {
+			c.alone("the agent left the office")
+		}
+	})
+	m.On(smcp.EventMCP, c.onMCP)
+}
+
+// dialect is the one in which an Agent is answered: its own where the hub tells
+// it, else that in which the Computer has introduced itself.
+func (c *Computer) dialect(call smcp.Call) smcp.Dialect {
+	if call.Version != nil {
+		v, err := smcp.ParseVersion(*call.Version)
+		if err != nil {
+			return smcp.Dialect01
+		}
+		return v.Dialect()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version.Dialect()
+}
+
+// meant checks that a request is for this Computer.
+func (c *Computer) meant(call smcp.Call) error {
+	if call.Computer != c.o.Name {
+		return smcp.NoComputer(call.Computer)
+	}
+	return nil
+}
+
+// based is a request with the part that all have.
+type based interface{ Base() smcp.Call }
+
+// serve makes the handler of a request that is answered from what the Computer
+// knows. Servers that are starting for the first time are waited for.
+func serve[T based](c *Computer, f func(ctx context.Context, req T) (any, error)) socketio.Handler {
+	return func(e *socketio.Event) {
+		var req T
+		if err := e.Decode(0, &req); err != nil {
+			c.answer(e, smcp.Call{}, nil, smcp.ErrPayload)
+			return
+		}
+		base := req.Base()
+		if err := c.meant(base); err != nil {
+			c.answer(e, base, nil, err)
+			return
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, answerTime)
+		defer cancel()
+		c.settle(ctx)
+		out, err := f(ctx, req)
+		c.answer(e, base, out, err)
+	}
+}
+
+// settle waits a while for servers that have not been listed yet.
+func (c *Computer) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	_ = c.manager.Ready(ctx) // servers that are not there offer nothing
+}
+
+// answer acks a request with a value or an error.
+func (c *Computer) answer(e *socketio.Event, call smcp.Call, out any, err error) {
+	if !e.WantsAck() {
+		return
+	}
+	var raw json.RawMessage
+	if err == nil {
+		raw, err = smcp.Encode(out)
+	}
+	if err != nil {
+		pe := smcp.AsError(err)
+		if pe == smcp.ErrInternal || pe.Code == smcp.CodeInternal {
+			c.log.Warn("a request could not be answered", "event", e.Name, "err", err)
+		}
+		raw = c.dialect(call).Failed(pe)
+	}
+	if err := e.Ack(raw); err != nil {
+		c.log.Debug("an answer was not delivered", "event", e.Name, "err", err)
+	}
+}
+
+// onMCP is client:mcp. It does not block: messages of a channel keep their order.
+func (c *Computer) onMCP(e *socketio.Event) {
+	var req smcp.MCPRequest
+	if err := e.Decode(0, &req); err != nil || len(req.Channel) > 128 {
+		c.answer(e, smcp.Call{}, nil, smcp.ErrPayload)
+		return
+	}
+	if err := c.meant(req.Call); err != nil {
+		c.answer(e, req.Call, nil, err)
+		return
+	}
+	if req.Channel == "" {
+		c.single(e, req)
+		return
+	}
+	c.answer(e, req.Call, struct{}{}, c.channelOp(req))
+}
+
+func (c *Computer) channelOp(req smcp.MCPRequest) error {
+	if req.Op == smcp.OpOpen {
+		return c.open(req)
+	}
+	c.mu.Lock()
+	ch := c.channels[req.Channel]
+	c.mu.Unlock()
+	if ch == nil || ch.agentSID != req.AgentSID {
+		if req.Op == smcp.OpSend {
+			_ = c.sendMCP(smcp.MCPMessage{Channel: req.Channel, AgentSID: req.AgentSID, Closed: "there is no such channel; open it again"}) // who asked may be gone
+		}
+		return smcp.Errorf(smcp.CodeNotFound, "There is no such channel")
+	}
+	switch req.Op {
+	case smcp.OpSend:
+		if !rawjson.IsObject(req.Message) && !rawjson.IsArray(req.Message) {
+			return smcp.ErrPayload
+		}
+		ch.push(req.Message)
+	case smcp.OpClose:
+		_ = ch.Close() // has no error
+	default:
+		return smcp.ErrPayload
+	}
+	return nil
+}
+
+// single answers one request without a channel.
+func (c *Computer) single(e *socketio.Event, req smcp.MCPRequest) {
+	m, err := jsonrpc.Parse(req.Message)
+	s := c.server(req.Server)
+	if err != nil || m.Kind() != jsonrpc.Request || s == nil || s.Disabled {
+		c.answer(e, req.Call, nil, smcp.ErrPayload)
+		return
+	}
+	up, ok := c.manager.Upstream(s.Name)
+	if !ok {
+		c.answer(e, req.Call, nil, smcp.ErrInternal)
+		return
+	}
+	c.mu.Lock()
+	busy := c.closed || len(c.calls) >= maxCalls
+	if !busy {
+		c.wg.Go(func() { c.lone(e, req, m, s, up) })
+	}
+	c.mu.Unlock()
+	if busy {
+		c.answer(e, req.Call, nil, smcp.Errorf(smcp.CodeBusy, "Too many calls in flight"))
+	}
+}
+
+// lone makes a request that belongs to no channel.
+func (c *Computer) lone(e *socketio.Event, req smcp.MCPRequest, m jsonrpc.Message, s *Server, up *upstream.Upstream) {
+	ch := &channel{c: c, id: req.ReqID, server: s, up: up, session: mcp.NewSession("", smcpAgent(req.Call)), notices: make(chan notice, 1), stops: map[string]func(){}}
+	defer ch.session.Close()
+	ctx, cancel := context.WithTimeout(c.ctx, c.o.CallTimeout)
+	defer cancel()
+	var response json.RawMessage
+	switch m.Method {
+	case "initialize", "resources/subscribe", "resources/unsubscribe", "logging/setLevel":
+		response = jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: m.Method + " needs a channel"})
+	default:
+		result, err := ch.Serve(ctx, &mcp.Request{ID: m.ID, Method: m.Method, Params: m.Params, Version: mcp.LatestLegacy, Session: ch.session, Peer: mcp.NoPeer})
+		if err != nil {
+			response = jsonrpc.AppendError(nil, m.ID, mcp.WireError(err, mcp.LatestLegacy))
+		} else {
+			response = jsonrpc.AppendResult(nil, m.ID, result)
+		}
+	}
+	c.answer(e, req.Call, map[string]json.RawMessage{"message": response}, nil)
+}
+
+// sendMCP sends a message of a channel to the Agent.
+func (c *Computer) sendMCP(m smcp.MCPMessage) error {
+	hub := c.hub()
+	if hub == nil {
+		return member.ErrNotConnected
+	}
+	return hub.Emit(smcp.EventServerMCP, m)
+}

@@ -1,0 +1,347 @@
+package computer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/smcp"
+)
+
+// Types of inputs.
+const (
+	InputPrompt  = "promptString"
+	InputPick    = "pickString"
+	InputCommand = "command"
+)
+
+// EnvPrefix is what the name of an environment variable begins with that answers
+// an input: A2C_SMCP_<id>.
+const EnvPrefix = "A2C_SMCP_"
+
+// Input is the definition of a value that the configuration does not hold.
+type Input struct {
+	ID          string          `json:"id"`
+	Type        string          `json:"type"`
+	Description string          `json:"description"`
+	Default     json.RawMessage `json:"default,omitempty"`
+	Password    bool            `json:"password,omitempty"`
+	Options     []Option        `json:"options,omitempty"`
+	Command     string          `json:"command,omitempty"`
+	Args        json.RawMessage `json:"args,omitempty"` // a list or a mapping of texts
+}
+
+// Option is a choice of a pickString: a text, or label and value.
+type Option struct {
+	Label, Value string
+}
+
+// UnmarshalJSON reads either form.
+func (o *Option) UnmarshalJSON(raw []byte) error {
+	if err := json.Unmarshal(raw, &o.Value); err == nil {
+		o.Label = o.Value
+		return nil
+	}
+	var both struct{ Label, Value string }
+	if err := json.Unmarshal(raw, &both); err != nil {
+		return fmt.Errorf("an option is a text, or a label and a value")
+	}
+	o.Label, o.Value = both.Label, both.Value
+	return nil
+}
+
+// MarshalJSON writes a text where label and value are the same.
+func (o Option) MarshalJSON() ([]byte, error) {
+	if o.Label == o.Value {
+		return json.Marshal(o.Value)
+	}
+	return json.Marshal(map[string]string{"label": o.Label, "value": o.Value})
+}
+
+// placeholder is a reference in a text.
+var placeholder = regexp.MustCompile(`\$\{(input:([^}]+)|env:([A-Za-z_][A-Za-z0-9_]*)|([A-Za-z_][A-Za-z0-9_]*))\}`)
+
+// inputs resolves placeholders. A value once had is kept.
+type inputs struct {
+	o *Options
+
+	mu      sync.Mutex // guards below
+	defs    []Input
+	values  map[string]any
+	secrets []string // longest first; see redact
+}
+
+func newInputs(o *Options) *inputs { return &inputs{o: o, values: map[string]any{}} }
+
+// define replaces the definitions. Values of inputs that stay are kept.
+func (in *inputs) define(defs []Input) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.defs = slices.Clone(defs)
+	for id := range in.values {
+		if !slices.ContainsFunc(defs, func(d Input) bool { return d.ID == id }) {
+			delete(in.values, id)
+		}
+	}
+}
+
+func (in *inputs) list() []Input {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return slices.Clone(in.defs)
+}
+
+func (in *inputs) find(id string) (Input, bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	i := slices.IndexFunc(in.defs, func(d Input) bool { return d.ID == id })
+	if i < 0 {
+		return Input{}, false
+	}
+	return in.defs[i], true
+}
+
+// set gives an input its value, any JSON; nil forgets it.
+func (in *inputs) set(id string, raw json.RawMessage) error {
+	if _, ok := in.find(id); !ok {
+		return fmt.Errorf("there is no input %q", id)
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if raw == nil {
+		delete(in.values, id)
+		return nil
+	}
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return fmt.Errorf("the value of input %q is no JSON: %w", id, err)
+	}
+	in.values[id] = v
+	in.hide(v)
+	return nil
+}
+
+// hide has a value kept out of logs. It is called under mu.
+func (in *inputs) hide(v any) {
+	text, ok := v.(string)
+	if !ok || len(text) < 6 || slices.Contains(in.secrets, text) || len(in.secrets) >= 1024 {
+		return
+	}
+	in.secrets = append(in.secrets, text)
+	slices.SortFunc(in.secrets, func(a, b string) int { return len(b) - len(a) })
+}
+
+// redact takes values of inputs, and secrets of servers, out of a text.
+func (in *inputs) redact(text string) string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, s := range in.secrets {
+		text = strings.ReplaceAll(text, s, "***")
+	}
+	return text
+}
+
+// value returns the value of an input: the one that was set or had before, the
+// environment's, the answer of a person or a command, the default. ok false is
+// an input that nobody knows, or that has no value.
+func (in *inputs) value(ctx context.Context, id string) (v any, ok bool, err error) {
+	def, known := in.find(id)
+	in.mu.Lock()
+	v, ok = in.values[id]
+	in.mu.Unlock()
+	if text, set := in.o.LookupEnv(EnvPrefix + id); set {
+		in.mu.Lock()
+		in.hide(text)
+		in.mu.Unlock()
+		return text, true, nil
+	}
+	if ok || !known {
+		return v, ok, nil
+	}
+	v, ok, err = in.obtain(ctx, def)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.values[id] = v
+	if def.Password || def.Type == InputCommand {
+		in.hide(v)
+	}
+	return v, true, nil
+}
+
+func (in *inputs) obtain(ctx context.Context, def Input) (any, bool, error) {
+	if def.Type == InputCommand {
+		if in.o.RunCommand == nil {
+			return nil, false, nil
+		}
+		out, err := in.o.RunCommand(ctx, def)
+		if err != nil {
+			return nil, false, fmt.Errorf("input %q: its command: %w", def.ID, err)
+		}
+		return strings.TrimRight(out, "\r\n"), true, nil
+	}
+	if in.o.Ask != nil {
+		text, ok, err := in.o.Ask(ctx, def)
+		if err != nil {
+			return nil, false, fmt.Errorf("input %q: %w", def.ID, err)
+		}
+		if ok {
+			if def.Type == InputPick && !slices.ContainsFunc(def.Options, func(o Option) bool { return o.Value == text }) {
+				return nil, false, fmt.Errorf("input %q: %q is none of its options", def.ID, text)
+			}
+			return text, true, nil
+		}
+	}
+	if len(def.Default) > 0 && string(def.Default) != "null" {
+		var v any
+		if err := json.Unmarshal(def.Default, &v); err != nil {
+			return nil, false, err
+		}
+		return v, true, nil
+	}
+	return nil, false, nil
+}
+
+// text replaces the placeholders of a text. One that is the whole text keeps the
+// type of its value; what is unknown stays as it is.
+func (in *inputs) text(ctx context.Context, text string) (any, error) {
+	if m := placeholder.FindStringSubmatchIndex(text); m != nil && m[0] == 0 && m[1] == len(text) {
+		v, ok, err := in.reference(ctx, placeholder.FindStringSubmatch(text))
+		if err != nil || ok {
+			return v, err
+		}
+		return text, nil
+	}
+	var failed error
+	out := placeholder.ReplaceAllStringFunc(text, func(ref string) string {
+		v, ok, err := in.reference(ctx, placeholder.FindStringSubmatch(ref))
+		if err != nil && failed == nil {
+			failed = err
+		}
+		if !ok {
+			return ref
+		}
+		return asText(v)
+	})
+	return out, failed
+}
+
+func (in *inputs) reference(ctx context.Context, m []string) (any, bool, error) {
+	if m[2] != "" {
+		return in.value(ctx, m[2])
+	}
+	v, ok := in.o.LookupEnv(m[3] + m[4])
+	if ok {
+		in.mu.Lock()
+		in.hide(v)
+		in.mu.Unlock()
+	}
+	return v, ok, nil
+}
+
+func asText(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(raw)
+}
+
+// walk replaces placeholders in a value of any form.
+func (in *inputs) walk(ctx context.Context, v any) (any, error) {
+	switch v := v.(type) {
+	case string:
+		return in.text(ctx, v)
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			var err error
+			if out[i], err = in.walk(ctx, v[i]); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key := range v {
+			var err error
+			if out[key], err = in.walk(ctx, v[key]); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return v, nil
+}
+
+// render makes the supervision's configuration of a server, with the values of
+// its inputs.
+func (c *Computer) render(ctx context.Context, s *Server) (*config.Server, error) {
+	v, err := c.inputs.walk(ctx, map[string]any(s.raw))
+	if err != nil {
+		return nil, err
+	}
+	p := &parser{file: "after its inputs were put in"}
+	params := v.(map[string]any)
+	timeout := s.Timeout
+	cfg := &config.Server{
+		Name: s.Name, Namespace: "mcp", PerSession: s.PerSession, Start: config.StartBoot, Timeout: 0, IdleTimeout: max(c.o.IdleTimeout, 0),
+		Command: p.text(params["command"], "command"), Args: p.texts(params["args"], "args"), Cwd: absolute(c.o.Dir, p.text(params["cwd"], "cwd")),
+		URL: p.text(params["url"], "url"), Env: c.secret(p.textMap(params["env"], "env")), Headers: c.secret(p.textMap(params["headers"], "headers")),
+	}
+	switch s.Type {
+	case "stdio":
+		cfg.Type, cfg.URL = config.TransportStdio, ""
+		if strings.ContainsAny(cfg.Command, `/\`) {
+			cfg.Command = absolute(c.o.Dir, cfg.Command)
+		}
+	case "sse":
+		cfg.Type, cfg.Command = config.TransportSSE, ""
+	default:
+		cfg.Type, cfg.Command = config.TransportHTTP, ""
+	}
+	if v, ok := params["timeout"]; ok && timeout == 0 {
+		if timeout, err = duration(v); err != nil {
+			return nil, err
+		}
+	}
+	cfg.Timeout = timeout
+	if len(p.errs) > 0 {
+		return nil, p.errs[0]
+	}
+	return cfg, nil
+}
+
+// secret are values that are kept out of logs.
+func (c *Computer) secret(m map[string]string) map[string]config.Secret {
+	out := make(map[string]config.Secret, len(m))
+	for key, text := range m {
+		out[key] = config.Secret(text)
+		c.inputs.mu.Lock()
+		c.inputs.hide(text)
+		c.inputs.mu.Unlock()
+	}
+	return out
+}
+
+// public is the definition of an input as get_config shows it: the default of a
+// password stays here.
+func (in Input) public() (json.RawMessage, error) {
+	if in.Password {
+		in.Default = nil
+	}
+	return smcp.Encode(in)
+}

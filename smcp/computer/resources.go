@@ -1,0 +1,114 @@
+package computer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/smcp"
+)
+
+// resources is a page of the resources of one MCP server, in the protocol's
+// spelling.
+func (c *Computer) resources(ctx context.Context, req smcp.GetResources) (smcp.Resources, error) {
+	s := c.server(req.Server)
+	if s == nil || s.Disabled {
+		e := smcp.Errorf(smcp.CodeNoServer, "MCP server '%s' not found", req.Server)
+		e.Server = req.Server
+		return smcp.Resources{}, e
+	}
+	up, ok := c.manager.Upstream(s.Name)
+	if !ok {
+		return smcp.Resources{}, smcp.ErrInternal
+	}
+	var params json.RawMessage
+	if req.Cursor != "" {
+		params = append(append(json.RawMessage(`{"cursor":`), rawjson.Quote(req.Cursor)...), '}')
+	}
+	result, err := up.Call(ctx, "resources/list", params, nil)
+	var answered *jsonrpc.Error
+	if errors.As(err, &answered) && answered.Code == jsonrpc.CodeMethodNotFound {
+		e := smcp.Errorf(smcp.CodeNoCapability, "MCP server '%s' has no resources", req.Server)
+		e.Server, e.Capability = req.Server, "resources"
+		return smcp.Resources{}, e
+	}
+	if err != nil {
+		return smcp.Resources{}, smcp.Errorf(smcp.CodeInternal, "%s", c.inputs.redact(err.Error()))
+	}
+	out := smcp.Resources{Resources: []json.RawMessage{}, NextCursor: rawjson.Text(rawjson.Get(result, "nextCursor")), ReqID: req.ReqID}
+	err = rawjson.EachElement(rawjson.Get(result, "resources"), func(v []byte) bool {
+		out.Resources = append(out.Resources, snake(v))
+		return true
+	})
+	if err != nil {
+		return smcp.Resources{}, smcp.Errorf(smcp.CodeInternal, "MCP server '%s' answered what is no list", req.Server)
+	}
+	return out, nil
+}
+
+// server finds a server by name or bundle id.
+func (c *Computer) server(id string) *Server {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.servers, func(s *Server) bool { return s.bundle() == id })
+	if i < 0 {
+		i = slices.IndexFunc(c.servers, func(s *Server) bool { return s.Name == id })
+	}
+	if i < 0 {
+		return nil
+	}
+	return c.servers[i]
+}
+
+// snake renames the members that MCP writes in camel case.
+func snake(raw json.RawMessage) json.RawMessage {
+	out := rename(raw, "mimeType", "mime_type")
+	if a := rawjson.Get(out, "annotations"); rawjson.IsObject(a) {
+		if next, err := rawjson.Set(out, "annotations", rename(a, "lastModified", "last_modified")); err == nil {
+			out = next
+		}
+	}
+	return slices.Clone(out)
+}
+
+func rename(obj json.RawMessage, from, to string) json.RawMessage {
+	v := rawjson.Get(obj, from)
+	if v == nil {
+		return obj
+	}
+	out, err := rawjson.Delete(obj, from)
+	if err == nil {
+		out, err = rawjson.Set(out, to, v)
+	}
+	if err != nil {
+		return obj
+	}
+	return out
+}
+
+// config is the answer to client:get_config.
+func (c *Computer) config(d smcp.Dialect, seed bool) (smcp.Config, error) {
+	out := smcp.Config{Servers: map[string]json.RawMessage{}}
+	for _, in := range c.Inputs() {
+		raw, err := in.public()
+		if err != nil {
+			return out, err
+		}
+		out.Inputs = append(out.Inputs, raw)
+	}
+	for _, s := range c.Servers() {
+		raw, err := s.public(seed)
+		if err != nil {
+			return out, err
+		}
+		key := s.Name
+		if d.Prefixed() {
+			key = s.bundle()
+		}
+		out.Servers[key] = raw
+	}
+	return out, nil
+}

@@ -1,0 +1,217 @@
+package computer
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/smcp"
+)
+
+// listing is what one MCP server offers.
+type listing struct {
+	tools   []json.RawMessage
+	windows []json.RawMessage // resources with the scheme window
+	stop    func()            // ends the subscriptions to windows
+}
+
+// tool is one tool that is offered.
+type tool struct {
+	server *Server
+	name   string // the MCP server's
+	alias  string // what it is called instead, or name
+	meta   ToolMeta
+	raw    json.RawMessage
+}
+
+// toolset is everything that can be called, at one moment. It never changes.
+type toolset struct {
+	all     []*tool
+	byName  map[string][]*tool // by alias, or name where there is none
+	byFull  map[string]*tool   // by bundle id and that
+	byExact map[string]*tool   // by server and the server's own name
+}
+
+// listed takes the listing of a server.
+func (c *Computer) listed(l catalog.Listing) {
+	n := &listing{}
+	for _, raw := range l.Tools {
+		n.tools = append(n.tools, slices.Clone(raw))
+	}
+	for _, raw := range l.Resources {
+		if isWindow(rawjson.Text(rawjson.Get(raw, "uri"))) {
+			n.windows = append(n.windows, slices.Clone(raw))
+		}
+	}
+	c.mu.Lock()
+	old := c.listings[l.Upstream]
+	known := c.applied[l.Upstream] != nil && !c.closed
+	if known {
+		c.listings[l.Upstream] = n
+		c.rebuild()
+	}
+	c.mu.Unlock()
+	if old != nil && old.stop != nil {
+		old.stop()
+	}
+	if !known {
+		return
+	}
+	c.watchWindows(l.Upstream, n)
+	events := []string{smcp.EventUpdateTools}
+	if len(n.windows) > 0 || old != nil && len(old.windows) > 0 {
+		events = append(events, smcp.EventUpdateDesktop)
+	}
+	c.changed(events...)
+}
+
+// unlisted takes away what a server has offered that is gone.
+func (c *Computer) unlisted(name string) {
+	c.mu.Lock()
+	old := c.listings[name]
+	delete(c.listings, name)
+	c.rebuild()
+	c.mu.Unlock()
+	if old == nil {
+		return
+	}
+	if old.stop != nil {
+		old.stop()
+	}
+	c.changed(smcp.EventUpdateTools, smcp.EventUpdateDesktop)
+}
+
+// rebuild makes the toolset anew. It is called under mu.
+func (c *Computer) rebuild() {
+	set := &toolset{byName: map[string][]*tool{}, byFull: map[string]*tool{}, byExact: map[string]*tool{}}
+	for _, s := range c.servers {
+		l := c.listings[s.Name]
+		if l == nil || s.Disabled {
+			continue
+		}
+		for _, raw := range l.tools {
+			name := rawjson.Text(rawjson.Get(raw, "name"))
+			if name == "" || slices.Contains(s.Forbidden, name) {
+				continue
+			}
+			t := &tool{server: s, name: name, alias: name, meta: s.meta(name), raw: raw}
+			if t.meta.Alias != "" {
+				t.alias = t.meta.Alias
+			}
+			set.all = append(set.all, t)
+			set.byName[t.alias] = append(set.byName[t.alias], t)
+			set.byFull[s.bundle()+"__"+t.alias] = t
+			set.byExact[s.Name+"\x00"+name] = t
+		}
+	}
+	old := c.tools
+	c.tools = set
+	for name, tools := range set.byName {
+		if len(tools) > 1 && (old.byName == nil || len(old.byName[name]) < 2) {
+			c.log.Error(ambiguous(name, tools).Error())
+		}
+	}
+}
+
+// ambiguous is the error of a name that two servers have given a tool.
+func ambiguous(name string, tools []*tool) error {
+	last := tools[len(tools)-1]
+	return fmt.Errorf("two servers offer the tool %q: %q and %q. Give one an alias: servers.%s.tool_meta.%s.alias",
+		name, tools[0].server.Name, last.server.Name, last.server.Name, last.name)
+}
+
+// find returns the tool of a name in any dialect.
+func (s *toolset) find(name string) (*tool, error) {
+	if t := s.byFull[name]; t != nil {
+		return t, nil
+	}
+	switch tools := s.byName[name]; len(tools) {
+	case 0:
+	case 1:
+		return tools[0], nil
+	default:
+		return nil, ambiguous(name, tools)
+	}
+	return nil, fmt.Errorf("there is no tool %q", name)
+}
+
+// Problems returns what keeps tools from being called by their names, sorted.
+func (c *Computer) Problems() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for name, tools := range c.tools.byName {
+		if len(tools) > 1 {
+			out = append(out, ambiguous(name, tools).Error())
+		}
+	}
+	for _, text := range c.failed {
+		out = append(out, text)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// Tools returns what can be called, with names as the dialect has them. A name
+// that two servers use is left out where nothing tells them apart.
+func (c *Computer) Tools(d smcp.Dialect) []smcp.Tool {
+	c.mu.Lock()
+	set := c.tools
+	c.mu.Unlock()
+	out := make([]smcp.Tool, 0, len(set.all))
+	for _, t := range set.all {
+		if !d.Prefixed() && len(set.byName[t.alias]) > 1 {
+			continue
+		}
+		out = append(out, t.describe(d))
+	}
+	return out
+}
+
+// describe is the tool in the form of client:get_tools.
+func (t *tool) describe(d smcp.Dialect) smcp.Tool {
+	var out [6][]byte
+	_ = rawjson.Fields(t.raw, []string{"description", "inputSchema", "outputSchema", "annotations", "_meta", "title"}, out[:]) // a key that stands twice counts as absent
+	desc := smcp.Tool{
+		Name: d.ToolName(t.server.bundle(), t.alias), BundleID: t.server.bundle(), Description: rawjson.Text(out[0]),
+		ParamsSchema: json.RawMessage(out[1]), ReturnSchema: json.RawMessage(out[2]),
+	}
+	if !rawjson.IsObject(desc.ParamsSchema) {
+		desc.ParamsSchema = json.RawMessage(`{"type":"object"}`)
+	}
+	if !rawjson.IsObject(desc.ReturnSchema) {
+		desc.ReturnSchema = json.RawMessage("null")
+	}
+	meta := map[string]any{}
+	if rawjson.IsObject(out[4]) {
+		_ = rawjson.EachMember(out[4], func(m rawjson.Member) bool { // its syntax has been checked with the whole
+			meta[string(m.Key)] = attribute(m.Value)
+			return true
+		})
+	}
+	if own, err := smcp.Encode(t.meta); err == nil && string(own) != "{}" {
+		meta[smcp.MetaTool] = string(own)
+	}
+	if rawjson.IsObject(out[3]) {
+		meta[smcp.MetaAnnotation] = string(out[3])
+	}
+	if len(meta) > 0 {
+		if raw, err := smcp.Encode(meta); err == nil {
+			desc.Meta = raw
+		}
+	}
+	return desc
+}
+
+// attribute is a value of a tool's meta: a text, a number or a boolean stays, and
+// everything else becomes JSON in a text.
+func attribute(raw json.RawMessage) any {
+	switch {
+	case len(raw) == 0, raw[0] == '{', raw[0] == '[', raw[0] == 'n':
+		return string(raw)
+	}
+	return json.RawMessage(slices.Clone(raw))
+}
