@@ -83,6 +83,13 @@ func (u *Upstream) track(p process) (untrack func()) {
 
 // connectProgram starts a program and speaks to it over its streams.
 func (u *Upstream) connectProgram(ctx context.Context, s *slot, version string) (*link, error) {
+	if u.open != nil {
+		stream, err := u.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return u.greet(ctx, s, stream, version, nil)
+	}
 	if u.opts.open != nil {
 		stream, err := u.opts.open(u.cfg)
 		if err != nil {

@@ -114,8 +114,9 @@ type Manager struct {
 
 // table is what the configuration says now. It never changes.
 type table struct {
-	byName map[string]*Upstream
-	order  []*config.Server // all of them, disabled ones included
+	byName   map[string]*Upstream
+	order    []*config.Server // all of the configuration, disabled ones included
+	attached []*config.Server // see Attach
 }
 
 // New returns a Manager without upstreams; see [Manager.Apply].
@@ -139,6 +140,14 @@ func (m *Manager) Apply(servers []*config.Server) {
 	change := config.Diff(m.last, next)
 	m.last = next
 	byName := maps.Clone(m.table.Load().byName)
+	attached := m.table.Load().attached
+	for _, name := range change.Added { // the configuration comes first
+		if i := slices.IndexFunc(attached, func(s *config.Server) bool { return s.Name == name }); i >= 0 {
+			attached = slices.Delete(slices.Clone(attached), i, i+1)
+			m.end(byName[name], true)
+			delete(byName, name)
+		}
+	}
 	for _, name := range slices.Concat(change.Removed, change.Changed) {
 		u := byName[name]
 		delete(byName, name)
@@ -151,12 +160,12 @@ func (m *Manager) Apply(servers []*config.Server) {
 		u := byName[s.Name]
 		if u == nil {
 			// The new one waits for the old one's end: both may want one port.
-			byName[s.Name] = newUpstream(m.opts, s, i, m.ends[s.Name])
+			byName[s.Name] = newUpstream(m.opts, s, i, m.ends[s.Name], nil)
 			continue
 		}
 		u.setOrder(i)
 	}
-	m.table.Store(&table{byName: byName, order: next.Servers})
+	m.table.Store(&table{byName: byName, order: next.Servers, attached: attached})
 }
 
 // end closes u in the background and, where it is gone for good, takes its
@@ -271,7 +280,8 @@ func (m *Manager) Ready(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Status returns the state of every server of the configuration, in its order.
+// Status returns the state of every server of the configuration, in its order,
+// and then of those that are attached.
 func (m *Manager) Status() []Status {
 	t := m.table.Load()
 	out := make([]Status, 0, len(t.order))
@@ -281,6 +291,9 @@ func (m *Manager) Status() []Status {
 		} else {
 			out = append(out, Status{Name: s.Name, Namespace: s.Namespace, Transport: transportOf(s), State: StateDisabled})
 		}
+	}
+	for _, s := range t.attached {
+		out = append(out, t.byName[s.Name].Status())
 	}
 	return out
 }

@@ -36,6 +36,7 @@ type Upstream struct {
 	who  string // for messages
 	cfg  *config.Server
 	opts Options
+	open Open // nil: cfg says how to connect
 	log  *slog.Logger
 
 	shared         *slot
@@ -78,10 +79,10 @@ type Upstream struct {
 
 var _ mcp.Peer = (*Upstream)(nil)
 
-func newUpstream(o Options, cfg *config.Server, order int, after <-chan struct{}) *Upstream {
+func newUpstream(o Options, cfg *config.Server, order int, after <-chan struct{}, open Open) *Upstream {
 	u := &Upstream{
 		name: cfg.Name, who: `upstream "` + cfg.Name + `"`, cfg: cfg, opts: o,
-		log: o.Logger.With("upstream", cfg.Name), after: after,
+		log: o.Logger.With("upstream", cfg.Name), after: after, open: open,
 		ended: make(chan struct{}), settled: make(chan struct{}),
 		slots: map[slotKey]*slot{}, processes: map[process]struct{}{},
 		subs: map[*subscriber]struct{}{}, levels: map[*mcp.Session]*wantedLevel{},
