@@ -319,10 +319,12 @@ func (s *Session) beat() {
 		s.timer.Reset(deadline.Sub(now))
 		s.mu.Unlock()
 	case s.delivering.Load():
-		// Our own receiver keeps us from reading the pong.
+		// Our own receiver keeps us from reading the pong. The client must hear from us all the same.
 		s.pingAt = now
 		s.timer.Reset(s.env.timeout)
+		s.enqueueControlLocked(pingFrame)
 		s.mu.Unlock()
+		s.Flush()
 	default:
 		s.mu.Unlock()
 		s.end(ReasonPingTimeout, nil, aborted)
