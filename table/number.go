@@ -82,8 +82,10 @@ func (d *decimal) digit(i int) byte {
 func CompareNumbers(a, b []byte) int {
 	x, y := parseDecimal(a), parseDecimal(b)
 	switch {
-	case x.sign() != y.sign():
-		return x.sign() - y.sign()
+	case x.sign() < y.sign():
+		return -1
+	case x.sign() > y.sign():
+		return 1
 	case x.count == 0:
 		return 0
 	}
