@@ -18,6 +18,8 @@ import (
 const (
 	maxRounds    = 256
 	maxQuestions = 64 // in one round
+	maxPauses    = 10 // rounds without a question, one after the other
+	firstPause   = 50 * time.Millisecond
 	longestPause = 2 * time.Second
 )
 
@@ -31,7 +33,7 @@ const (
 // The errors are those of p.Call. What the agent answers with an error ends the
 // call with that error.
 func Call(ctx context.Context, p mcp.Peer, method string, params json.RawMessage, b *Back) (json.RawMessage, error) {
-	pause := 50 * time.Millisecond
+	pauses, pause := 0, firstPause
 	for range maxRounds {
 		result, err := p.Call(ctx, method, params, b)
 		if err != nil || !MayAsk(method) || !IsInputRequired(result) {
@@ -53,10 +55,13 @@ func Call(ctx context.Context, p mcp.Peer, method string, params json.RawMessage
 			return nil, err
 		}
 		if n > 0 {
-			pause = 50 * time.Millisecond
+			pauses, pause = 0, firstPause
 			continue
 		}
 		// A state without questions asks to come back later (load shedding).
+		if pauses++; pauses > maxPauses {
+			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s is too busy: it has put off one %s %d times; try again later", b.Server, method, maxPauses)
+		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:

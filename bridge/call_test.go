@@ -160,10 +160,14 @@ func TestCallFailures(t *testing.T) {
 			t.Errorf("load shedding: %s %v after %v", result, err, time.Since(start))
 		}
 		_, err = Call(t.Context(), say(`{"resultType":"input_required","requestState":"later"}`), "tools/call", nil, &Back{Request: refuse})
-		if kindOf(err) != mcp.KindUpstreamProtocol {
-			t.Errorf("no end: %v", err)
+		if kindOf(err) != mcp.KindUpstreamUnavailable {
+			t.Errorf("it is put off for ever: %v", err)
 		}
 	})
+	endless := legacy(func(context.Context, string, json.RawMessage, mcp.Handler) (json.RawMessage, error) { return nil, nil })
+	if _, err := Call(t.Context(), ask(`{"a":{"method":"roots/list"}}`), "tools/call", nil, &Back{Request: endless}); kindOf(err) != mcp.KindUpstreamProtocol {
+		t.Errorf("it asks for ever: %v", err)
+	}
 }
 
 func TestBack(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -12,24 +14,64 @@ import (
 )
 
 func TestMailbox(t *testing.T) {
-	m := NewMailbox()
-	params := []byte(`{"uri":"a"}`)
-	m.Updated(params)
-	params[8] = 'b' // the sender's again
-	m.Put(ToolsChanged, nil)
-	m.Put(ToolsChanged, nil)
-	m.Updated(json.RawMessage(`{"uri":"a"}`))
-	m.Put("notifications/message", nil)
-	m.Put("notifications/message", nil)
-	if got := fmt.Sprintf("%s", m.take()); got != `[{notifications/resources/updated {"uri":"a"}} {notifications/tools/list_changed } {notifications/message } {notifications/message }]` {
-		t.Error(got)
-	}
-	for i := range maxWaiting + 10 {
-		m.Put("n", fmt.Append(nil, i))
-	}
-	if got := m.take(); len(got) != maxWaiting || string(got[0].Params) != "10" || m.Dropped() != 10 {
-		t.Errorf("%d notices from %s, %d dropped", len(got), got[0].Params, m.Dropped())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMailbox()
+		params := []byte(`{"uri":"a"}`)
+		m.Updated(params)
+		params[8] = 'b' // the sender's buffer is used again
+		m.Updated(params)
+		m.Updated([]byte(`{"uri":"a"}`)) // waits already
+		for range 2 {
+			m.Put("notifications/message", []byte(`{"data":1}`)) // said twice is said twice
+		}
+		var got []string
+		ctx, cancel := context.WithCancel(t.Context())
+		go m.Deliver(ctx, func(n Notice) { got = append(got, n.Method+string(n.Params)) })
+		synctest.Wait()
+		want := `[notifications/resources/updated{"uri":"a"} notifications/resources/updated{"uri":"b"} notifications/message{"data":1} notifications/message{"data":1}]`
+		if fmt.Sprint(got) != want {
+			t.Errorf("%v", got)
+		}
+		cancel()
+		synctest.Wait()
+		for n := range maxWaiting + 10 {
+			m.Put("x", fmt.Append(nil, n))
+		}
+		left := m.take()
+		if len(left) != maxWaiting || string(left[0].Params) != "10" || m.Dropped() != 10 {
+			t.Errorf("%d wait, from %s on; %d dropped", len(left), left[0].Params, m.Dropped())
+		}
+	})
+}
+
+func TestFanEndsWhatItStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f Fan
+		var running atomic.Int64
+		work := func(ctx context.Context) {
+			running.Add(1)
+			<-ctx.Done()
+			running.Add(-1)
+		}
+		stop := f.Run(work)
+		f.Run(work)
+		synctest.Wait()
+		stop()
+		stop()
+		synctest.Wait()
+		if running.Load() != 1 || len(f.stops) != 1 {
+			t.Errorf("%d run, %d are known", running.Load(), len(f.stops))
+		}
+		f.Close()
+		if running.Load() != 0 {
+			t.Errorf("%d run after close", running.Load())
+		}
+		f.Run(work)
+		synctest.Wait()
+		if running.Load() != 0 {
+			t.Error("a closed fan started something")
+		}
+	})
 }
 
 func TestPost(t *testing.T) {
@@ -75,18 +117,31 @@ func TestPost(t *testing.T) {
 	})
 }
 
-func TestReadWish(t *testing.T) {
-	all := json.RawMessage(`{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true,"listChanged":true}}`)
-	w, err := ReadWish(json.RawMessage(`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["a","b","a",1]}}`), all)
-	if err != nil || fmt.Sprint(w.Methods, w.Resources) != "[notifications/tools/list_changed] [a b]" ||
-		string(w.Granted) != `{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["a","b"]}}` || w.Empty() || !w.Wants(ToolsChanged) {
-		t.Errorf("%+v %s %v", w, w.Granted, err)
+func TestWish(t *testing.T) {
+	capabilities := `{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true}}`
+	many := `["u0"` + strings.Repeat(`,"u"`, 3) + `]`
+	tests := []struct{ params, want string }{
+		{`{"notifications":{}}`, `{"notifications":{}}`},
+		{`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`, `{"notifications":{"toolsListChanged":true}}`},
+		{`{"notifications":{"toolsListChanged":false,"future":true}}`, `{"notifications":{}}`},
+		{`{"notifications":{"resourceSubscriptions":["a&b","a&b",""]}}`, `{"notifications":{"resourceSubscriptions":["a&b"]}}`},
+		{`{"notifications":{"toolsListChanged":true,"resourceSubscriptions":` + many + `}}`, `{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["u0","u"]}}`},
 	}
-	if w, err = ReadWish(json.RawMessage(`{"notifications":{"resourceSubscriptions":["a"]}}`), nil); err != nil || !w.Empty() || string(w.Granted) != `{"notifications":{}}` {
-		t.Errorf("%+v %s %v", w, w.Granted, err)
+	for _, tt := range tests {
+		w, err := ReadWish(json.RawMessage(tt.params), json.RawMessage(capabilities))
+		if err != nil || string(w.Granted) != tt.want {
+			t.Errorf("%s: %s, %v", tt.params, w.Granted, err)
+		}
 	}
-	if _, err = ReadWish(json.RawMessage(`{}`), all); kindOf(err) != mcp.KindInvalidParams {
-		t.Error(err)
+	var uris []string
+	for n := range MaxResources + 1 {
+		uris = append(uris, fmt.Sprintf("%q", fmt.Sprint("u", n)))
+	}
+	for _, params := range []string{`{}`, `{"notifications":true}`, `{"notifications":{"resourceSubscriptions":[` + strings.Join(uris, ",") + `]}}`} {
+		_, err := ReadWish(json.RawMessage(params), json.RawMessage(capabilities))
+		if k, _ := mcp.KindOf(err); err == nil || k != mcp.KindInvalidParams {
+			t.Errorf("%.60s: %v", params, err)
+		}
 	}
 }
 

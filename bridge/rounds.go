@@ -88,9 +88,10 @@ func (x *Rounds) Parked() (calls int, size int64) {
 	return len(x.parked), x.bytes
 }
 
-// Close cancels every call that is held, with an error of mcp.KindShuttingDown
-// for agents that wait for one, and waits until their Handlers have returned.
-func (x *Rounds) Close() {
+// Drain cancels the calls that are parked, waits until their Handlers have
+// returned, and has no other parked. Calls for which an agent waits run on: they
+// end with its request.
+func (x *Rounds) Drain() {
 	x.mu.Lock()
 	x.closed = true
 	parked := x.parked
@@ -98,7 +99,17 @@ func (x *Rounds) Close() {
 	x.mu.Unlock()
 	for _, h := range parked {
 		h.timer.Stop()
+		h.cancel(errShuttingDown())
 	}
+	for _, h := range parked {
+		<-h.done
+	}
+}
+
+// Close is Drain that cancels every other call, too, with an error of
+// mcp.KindShuttingDown for the agent, and waits until all Handlers have returned.
+func (x *Rounds) Close() {
+	x.Drain()
 	x.stop()
 	x.wg.Wait()
 }
@@ -191,7 +202,11 @@ func (x *Rounds) resume(ctx context.Context, r *mcp.Request, state string, token
 	}
 	x.mu.Lock()
 	h := x.parked[id]
-	if h == nil {
+	switch {
+	case x.closed:
+		x.mu.Unlock()
+		return nil, errShuttingDown()
+	case h == nil:
 		x.mu.Unlock()
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "nothing waits for these answers any more: they were given before, or came after %s; make the call again without requestState", x.o.MaxAge)
 	}

@@ -5,18 +5,15 @@ import (
 	"encoding/json"
 	"sync"
 
+	"github.com/weir-mcp/weir/bridge"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
-// maxResources bounds the resources that one session, or one subscription, wants
-// to hear of.
-const maxResources = 1024
-
 // agent is what a legacy session gets from an upstream beside answers.
 type agent struct {
 	session *mcp.Session
-	box     *mailbox
+	box     *bridge.Mailbox
 
 	order sync.Mutex // held while something is subscribed or unsubscribed; before mu
 
@@ -36,17 +33,17 @@ func agentOf(s *mcp.Session) *agent {
 
 // attach has an initialized session told what changes in the upstream.
 func (p *passthrough) attach(ctx context.Context, s *mcp.Session) {
-	a := &agent{session: s, box: newMailbox(), stops: map[string]func(){}}
+	a := &agent{session: s, box: bridge.NewMailbox(), stops: map[string]func(){}}
 	s.Value(agentKey{}, func() any { return a })
 	unsubscribe := p.up.Subscribe(ctx, func(method string, params json.RawMessage) {
-		if method != "notifications/message" || wanted(p.levelOf(s), params) {
-			a.box.put(method, params)
+		if method != "notifications/message" || bridge.Wanted(p.levels.Of(s), params) {
+			a.box.Put(method, params)
 		}
 	})
-	stop := p.fan.run(func(ctx context.Context) {
-		a.box.deliver(ctx, func(n notice) {
-			if err := s.Peer().Notify(ctx, n.method, n.params); err != nil {
-				p.log.Debug("an agent was not told of a change", "upstream", p.name, "method", n.method, "err", err)
+	stop := p.fan.Run(func(ctx context.Context) {
+		a.box.Deliver(ctx, func(n bridge.Notice) {
+			if err := s.Peer().Notify(ctx, n.Method, n.Params); err != nil {
+				p.log.Debug("an agent was not told of a change", "upstream", p.name, "method", n.Method, "err", err)
 			}
 		})
 	})
@@ -96,10 +93,10 @@ func (p *passthrough) subscribe(ctx context.Context, r *mcp.Request) (json.RawMe
 	switch {
 	case double:
 		return json.RawMessage("{}"), nil
-	case n >= maxResources:
+	case n >= bridge.MaxResources:
 		return nil, mcp.Errorf(mcp.KindOverloaded, "this session is subscribed to %d resources, which is the bound; unsubscribe from some", n)
 	}
-	stop, err := p.up.SubscribeResource(ctx, uri, a.box.updated)
+	stop, err := p.up.SubscribeResource(ctx, uri, a.box.Updated)
 	if err != nil {
 		return nil, failedToReach(err)
 	}
@@ -135,23 +132,6 @@ func (p *passthrough) unsubscribe(r *mcp.Request) (json.RawMessage, error) {
 		stop()
 	}
 	return json.RawMessage("{}"), nil
-}
-
-// levelMark remembers the most verbose level there was.
-type levelMark struct {
-	mu    sync.Mutex // guards level
-	level string
-}
-
-// lower reports whether level is more verbose than all before.
-func (m *levelMark) lower(level string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.level != "" && mcp.LogSeverity(level) >= mcp.LogSeverity(m.level) {
-		return false
-	}
-	m.level = level
-	return true
 }
 
 // maxLone bounds the principals that are remembered for requests without a

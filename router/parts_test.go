@@ -2,19 +2,13 @@ package router
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-
-	"github.com/weir-mcp/weir/mcp"
 )
 
 func TestNameOf(t *testing.T) {
@@ -124,67 +118,6 @@ func TestBodyIsHeld(t *testing.T) {
 	}
 }
 
-func TestMailbox(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMailbox()
-		params := []byte(`{"uri":"a"}`)
-		m.updated(params)
-		params[8] = 'b' // the sender's buffer is used again
-		m.updated(params)
-		m.updated([]byte(`{"uri":"a"}`)) // waits already
-		for range 2 {
-			m.put("notifications/message", []byte(`{"data":1}`)) // said twice is said twice
-		}
-		var got []string
-		ctx, cancel := context.WithCancel(t.Context())
-		go m.deliver(ctx, func(n notice) { got = append(got, n.method+string(n.params)) })
-		synctest.Wait()
-		want := `[notifications/resources/updated{"uri":"a"} notifications/resources/updated{"uri":"b"} notifications/message{"data":1} notifications/message{"data":1}]`
-		if fmt.Sprint(got) != want {
-			t.Errorf("%v", got)
-		}
-		cancel()
-		synctest.Wait()
-		for n := range maxWaiting + 10 {
-			m.put("x", fmt.Append(nil, n))
-		}
-		left := m.take()
-		if len(left) != maxWaiting || string(left[0].params) != "10" || m.dropped != 10 {
-			t.Errorf("%d wait, from %s on; %d dropped", len(left), left[0].params, m.dropped)
-		}
-	})
-}
-
-func TestFanEndsWhatItStarted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f fan
-		var running atomic.Int64
-		work := func(ctx context.Context) {
-			running.Add(1)
-			<-ctx.Done()
-			running.Add(-1)
-		}
-		stop := f.run(work)
-		f.run(work)
-		synctest.Wait()
-		stop()
-		stop()
-		synctest.Wait()
-		if running.Load() != 1 || len(f.stops) != 1 {
-			t.Errorf("%d run, %d are known", running.Load(), len(f.stops))
-		}
-		f.close()
-		if running.Load() != 0 {
-			t.Errorf("%d run after close", running.Load())
-		}
-		f.run(work)
-		synctest.Wait()
-		if running.Load() != 0 {
-			t.Error("a closed fan started something")
-		}
-	})
-}
-
 func TestLoneSessionsAreBounded(t *testing.T) {
 	var l loneSessions
 	first := l.of("p0")
@@ -203,32 +136,4 @@ func TestLoneSessionsAreBounded(t *testing.T) {
 	l.close()
 	<-last.Done()
 	<-l.of("late").Done()
-}
-
-func TestWish(t *testing.T) {
-	capabilities := `{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true}}`
-	many := `["u0"` + strings.Repeat(`,"u"`, 3) + `]`
-	tests := []struct{ params, want string }{
-		{`{"notifications":{}}`, `{"notifications":{}}`},
-		{`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`, `{"notifications":{"toolsListChanged":true}}`},
-		{`{"notifications":{"toolsListChanged":false,"future":true}}`, `{"notifications":{}}`},
-		{`{"notifications":{"resourceSubscriptions":["a&b","a&b",""]}}`, `{"notifications":{"resourceSubscriptions":["a&b"]}}`},
-		{`{"notifications":{"toolsListChanged":true,"resourceSubscriptions":` + many + `}}`, `{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["u0","u"]}}`},
-	}
-	for _, tt := range tests {
-		w, err := readWish(json.RawMessage(tt.params), json.RawMessage(capabilities))
-		if err != nil || string(w.granted) != tt.want {
-			t.Errorf("%s: %s, %v", tt.params, w.granted, err)
-		}
-	}
-	var uris []string
-	for n := range maxResources + 1 {
-		uris = append(uris, fmt.Sprintf("%q", fmt.Sprint("u", n)))
-	}
-	for _, params := range []string{`{}`, `{"notifications":true}`, `{"notifications":{"resourceSubscriptions":[` + strings.Join(uris, ",") + `]}}`} {
-		_, err := readWish(json.RawMessage(params), json.RawMessage(capabilities))
-		if k, _ := mcp.KindOf(err); err == nil || k != mcp.KindInvalidParams {
-			t.Errorf("%.60s: %v", params, err)
-		}
-	}
 }

@@ -4,9 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"sync/atomic"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/bridge"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 	"github.com/weir-mcp/weir/rawjson"
@@ -19,25 +18,35 @@ type passthrough struct {
 	name string
 	up   Upstream
 	log  *slog.Logger
-	fan  fan
+	fan  bridge.Fan
 	lone loneSessions
-	// leveled says that somebody has set the upstream's log level, so that it is
-	// not the upstream's own any more.
-	leveled atomic.Bool
+	// levels are whose log messages the upstream's are.
+	levels bridge.Levels
+	// rounds hold the calls during which modern agents are asked.
+	rounds *bridge.Rounds
+	asking mcp.Handler // serve behind rounds
 }
 
 func newPassthrough(name string, up Upstream, log *slog.Logger) *passthrough {
-	return &passthrough{name: name, up: up, log: log}
+	p := &passthrough{name: name, up: up, log: log, rounds: bridge.NewRounds(bridge.Options{Logger: log})}
+	p.asking = p.rounds.Wrap(mcp.HandlerFunc(p.serve))
+	return p
 }
 
 // close ends what runs beside requests and waits for it.
 func (p *passthrough) close() {
+	p.rounds.Drain()
 	p.lone.close()
-	p.fan.close()
+	p.fan.Close()
 }
 
 // Serve implements mcp.Handler.
 func (p *passthrough) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	return p.asking.Serve(ctx, r)
+}
+
+// serve serves requests of agents that can be asked, in both eras.
+func (p *passthrough) serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	ctx = mcp.WithCaller(ctx, p.caller(r))
 	switch r.Method {
 	case "initialize":
@@ -152,32 +161,29 @@ func appendInstructions(out []byte, hello mcp.Hello) []byte {
 	return rawjson.AppendString(append(out, `,"instructions":`...), hello.Instructions)
 }
 
-// call hands a request on and bridges what differs between the eras without
-// rounds: completed results for a modern agent, a clear refusal where one side
-// wants to ask what the other cannot be asked.
+// who is what messages call the upstream.
+func (p *passthrough) who() string { return `upstream "` + p.name + `"` }
+
+// call hands a request on and bridges what differs between the eras: completed
+// results for a modern agent, and what the upstream asks in either's way.
 func (p *passthrough) call(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	modern := r.Modern()
-	back := callBack{r: r, name: p.name, level: p.levelOf(r.Session)}
+	back := bridge.Back{Request: r, Server: p.who()}
+	var err error
+	if back.Level, err = p.levelOf(ctx, r); err != nil {
+		return nil, err
+	}
 	if modern {
-		var err error
-		if back.level, err = p.levelOfCall(ctx, r); err != nil {
-			return nil, err
-		}
 		if err := p.checkParamHeaders(ctx, r); err != nil {
 			return nil, err
 		}
 	}
-	result, err := p.up.Call(ctx, r.Method, r.Params, &back)
+	result, err := bridge.Call(ctx, p.up, r.Method, r.Params, &back)
 	if err != nil {
 		return nil, plainCode(ctx, r, failedToReach(err))
 	}
 	if modern {
 		return p.complete(ctx, r.Method, result)
-	}
-	if mayAsk(r.Method) && rawjson.Text(rawjson.Get(result, "resultType")) == "input_required" {
-		return nil, mcp.Errorf(mcp.KindNoBackChannel,
-			"upstream %q answered %s with questions (input_required, %s), which a client of version %s cannot be asked yet; use a client of %s",
-			p.name, clip(r.Method), mcp.V20260728, r.Version, mcp.V20260728)
 	}
 	return result, nil
 }
@@ -192,11 +198,6 @@ func (p *passthrough) checkParamHeaders(ctx context.Context, r *mcp.Request) err
 	return p.up.CheckParamHeaders(rawjson.Text(rawjson.Get(r.Params, "name")), r.Params, h)
 }
 
-// mayAsk reports whether a modern server may answer a method with questions.
-func mayAsk(method string) bool {
-	return method == "tools/call" || method == "prompts/get" || method == "resources/read"
-}
-
 // complete adds to the result of a legacy upstream what a modern agent expects
 // of every result.
 func (p *passthrough) complete(ctx context.Context, method string, result json.RawMessage) (json.RawMessage, error) {
@@ -209,37 +210,4 @@ func (p *passthrough) complete(ctx context.Context, method string, result json.R
 		result = mcp.Cacheable(result, 0, "private")
 	}
 	return mcp.Complete(result, serverInfo(hello, p.name)), nil
-}
-
-// callBack takes what an upstream asks and tells during the call of an agent.
-type callBack struct {
-	r     *mcp.Request
-	name  string
-	level string
-	// subscription replaces the subscription id of notifications; nil leaves
-	// it. It is the agent's request id, of which the upstream saw another.
-	subscription jsonrpc.ID
-}
-
-// Serve implements mcp.Handler.
-func (b *callBack) Serve(ctx context.Context, q *mcp.Request) (json.RawMessage, error) {
-	if q.IsNotification() {
-		if q.Method == "notifications/message" && !wanted(b.level, q.Params) {
-			return nil, nil
-		}
-		params := q.Params
-		if b.subscription != "" {
-			var err error
-			if params, err = withSubscription(params, b.subscription); err != nil {
-				return nil, err
-			}
-		}
-		return nil, b.r.Peer.Notify(ctx, q.Method, params)
-	}
-	if b.r.Modern() {
-		return nil, mcp.Errorf(mcp.KindNoBackChannel,
-			"upstream %q asked for %s, which a client of version %s cannot be asked during a call; use a client of %s or older",
-			b.name, clip(q.Method), b.r.Version, mcp.LatestLegacy)
-	}
-	return b.r.Peer.Call(ctx, q.Method, q.Params, mcp.Back(q))
 }

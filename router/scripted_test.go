@@ -134,21 +134,16 @@ func TestLogLevels(t *testing.T) {
 	}
 }
 
-// TestErasWithoutRounds: what one side wants to ask and the other cannot be asked
-// is refused with a reason.
-func TestErasWithoutRounds(t *testing.T) {
+// TestClientsThatCannotBeAsked: what a server wants to ask and the client does not
+// declare to answer is refused with a reason.
+func TestClientsThatCannotBeAsked(t *testing.T) {
 	up := &scripted{hello: mcp.Hello{Version: mcp.V20260728, Modern: true, Capabilities: json.RawMessage(`{"tools":{}}`)}}
 	up.call = func(context.Context, string, []byte, mcp.Handler) (string, error) {
 		return `{"resultType":"input_required","inputRequests":{},"requestState":"s"}`, nil
 	}
 	e := serveScripted(t, up)
-	id := e.initialize("2025-06-18")
-	res := e.post(mcpPath, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`, "Mcp-Session-Id", id)
-	if res.status != http.StatusOK || !strings.Contains(res.body, `"kind":"no_back_channel"`) || !strings.Contains(res.body, "input_required") {
-		t.Errorf("legacy agent: %d %s", res.status, res.body)
-	}
 	if res := e.post(mcpPath, modern(`"id":1,"method":"tools/call"`, `"name":"x"`), modernHeader("tools/call", "x")...); !strings.Contains(res.body, `"requestState":"s"`) {
-		t.Errorf("modern agent: %d %s", res.status, res.body)
+		t.Errorf("a modern agent and server: %d %s", res.status, res.body)
 	}
 
 	legacy := &scripted{call: func(ctx context.Context, _ string, _ []byte, back mcp.Handler) (string, error) {
@@ -156,8 +151,8 @@ func TestErasWithoutRounds(t *testing.T) {
 		return `{}`, err
 	}}
 	e = serveScripted(t, legacy)
-	res = e.post(mcpPath, modern(`"id":1,"method":"tools/call"`, `"name":"x"`), modernHeader("tools/call", "x")...)
-	if !strings.Contains(res.body, `"kind":"no_back_channel"`) || !strings.Contains(res.body, "roots/list") {
+	res := e.post(mcpPath, modern(`"id":1,"method":"tools/call"`, `"name":"x"`), modernHeader("tools/call", "x")...)
+	if !strings.Contains(res.body, `"kind":"missing_capability"`) || !strings.Contains(res.body, `upstream \"fake\" asked for roots/list`) {
 		t.Errorf("modern agent of a legacy server: %d %s", res.status, res.body)
 	}
 }
