@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -270,17 +272,77 @@ func Delete(obj []byte, key string) ([]byte, error) {
 
 // String unquotes a JSON string.
 func String(raw []byte) (string, error) {
+	body, err := Unquote(raw)
+	return string(body), err
+}
+
+// Unquote returns what a JSON string stands for, as bytes: those of raw itself
+// where nothing in it is escaped. The error is ErrType where raw is no string.
+func Unquote(raw []byte) ([]byte, error) {
 	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
-		return "", fmt.Errorf("%w: not a string", ErrType)
+		return nil, fmt.Errorf("%w: not a string", ErrType)
 	}
-	if body := raw[1 : len(raw)-1]; bytes.IndexByte(body, '\\') < 0 && utf8.Valid(body) {
-		return string(body), nil
+	body := raw[1 : len(raw)-1]
+	if utf8.Valid(body) {
+		n := bytes.IndexByte(body, '\\')
+		if n < 0 {
+			return body, nil
+		}
+		if out, ok := unescape(append(make([]byte, 0, len(body)), body[:n]...), body[n:]); ok {
+			return out, nil
+		}
 	}
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return "", fmt.Errorf("%w: %v", ErrSyntax, err)
+		return nil, fmt.Errorf("%w: %v", ErrSyntax, err)
 	}
-	return s, nil
+	return []byte(s), nil
+}
+
+// escapes are what stands for the character after a backslash.
+var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// unescape appends what valid UTF-8 stands for inside a JSON string. It gives up
+// on what is wrong, and on halves of surrogate pairs.
+func unescape(dst, body []byte) ([]byte, bool) {
+	for len(body) > 0 {
+		stop := skipPlain(body, 0)
+		dst = append(dst, body[:stop]...)
+		if body = body[stop:]; len(body) == 0 {
+			break
+		}
+		if body[0] != '\\' || len(body) < 2 {
+			return dst, false
+		}
+		if c := escapes[body[1]]; c != 0 {
+			dst = append(dst, c)
+			body = body[2:]
+			continue
+		}
+		if body[1] != 'u' || len(body) < 6 || !isHex(body[2:6]) {
+			return dst, false
+		}
+		r, err := strconv.ParseUint(string(body[2:6]), 16, 32)
+		if err != nil || utf16.IsSurrogate(rune(r)) && len(body) < 12 {
+			return dst, false
+		}
+		body = body[6:]
+		if !utf16.IsSurrogate(rune(r)) {
+			dst = utf8.AppendRune(dst, rune(r))
+			continue
+		}
+		if body[0] != '\\' || body[1] != 'u' || !isHex(body[2:6]) {
+			return dst, false
+		}
+		low, err := strconv.ParseUint(string(body[2:6]), 16, 32)
+		pair := utf16.DecodeRune(rune(r), rune(low))
+		if err != nil || pair == utf8.RuneError {
+			return dst, false
+		}
+		dst = utf8.AppendRune(dst, pair)
+		body = body[6:]
+	}
+	return dst, true
 }
 
 // Text is String for callers to whom everything but a string is "".

@@ -166,6 +166,57 @@ func FuzzAgainstEncodingJSON(f *testing.F) {
 	})
 }
 
+func FuzzUnquote(f *testing.F) {
+	for _, s := range []string{
+		`""`, `"plain"`, `"\""`, `"a\"b\\c\/\b\f\n\r\t"`, `"\u00e9\u0000"`, `"\ud83d\ude00!"`, `"\ud83d"`, `"\ude00\ud83d"`, `"\ud83dx\u0041"`, `"\ud83d\n12345"`,
+		`"\u12"`, `"\u00zz"`, `"\x"`, `"end\"`, "\"\xff\\n\"", "\"\\n\x01\"", `"a"b\n"`, `"`, `x`, `" \u2028é"`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if Valid(raw) != nil || len(raw) == 0 || raw[0] != '"' {
+			if _, err := Unquote(raw); err == nil && len(raw) > 0 && raw[0] != '"' {
+				t.Errorf("%q is taken for a string", raw)
+			}
+			return
+		}
+		raw = bytes.TrimSpace(raw)
+		var want string
+		if err := json.Unmarshal(raw, &want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Unquote(raw)
+		if err != nil || string(got) != want {
+			t.Errorf("Unquote(%q) = %q, %v; want %q", raw, got, err, want)
+		}
+		if s, err := String(raw); err != nil || s != want {
+			t.Errorf("String(%q) = %q, %v; want %q", raw, s, err, want)
+		}
+	})
+}
+
+// BenchmarkUnquote measures text in which every line holds escapes, against
+// encoding/json.
+func BenchmarkUnquote(b *testing.B) {
+	raw := []byte(`"` + strings.Repeat(`{\"id\":12,\"name\":\"a name of some length\"},\n`, 2000) + `"`)
+	const rounds = 20
+	start := time.Now()
+	for range rounds {
+		var s string
+		if err := json.Unmarshal(raw, &s); err != nil {
+			b.Fatal(err)
+		}
+	}
+	baseline := time.Since(start) / rounds
+	b.SetBytes(int64(len(raw)))
+	for b.Loop() {
+		if _, err := Unquote(raw); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(baseline)*float64(b.N)/float64(b.Elapsed()), "x_baseline")
+}
+
 func FuzzAppendString(f *testing.F) {
 	for _, s := range []string{"", "a\"b\\c\n\t\x00é😀\xff", "</script>"} {
 		f.Add(s)
