@@ -5,7 +5,7 @@
 // The package knows nothing of MCP, of tools or of what the bytes mean; it
 // knows principals, bytes, rows and time.
 //
-//	Put(principal, bytes) ─▶ handle = "art_" + base32(HMAC-SHA256(secret of the principal, bytes))
+//	Put(principal, bytes) ─▶ handle = "art_" + base32(HMAC-SHA256(secret of the principal, SHA-256(bytes)))
 //	NewTable … Commit        │ same bytes, same principal: the same handle, its age starts anew
 //	                         ▼
 //	     per principal: count ≤ MaxCount, bytes ≤ MaxBytes   (the least recently used goes first)

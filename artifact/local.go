@@ -9,7 +9,6 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"fmt"
-	"hash"
 	"strings"
 	"sync"
 	"time"
@@ -142,16 +141,14 @@ func newLocal(opts Options, spill *spillDir) *Local {
 	return s
 }
 
-// mac hashes bytes under the principal's own secret, which is itself a keyed
-// hash of the principal's name under the store's secret.
-func (s *Local) mac(principal string) hash.Hash {
+// handleOf is the handle of content: its hash, hashed once more under the
+// principal's own secret, which is itself a keyed hash of the principal's name.
+func (s *Local) handleOf(principal string, sum []byte) string {
 	secret := hmac.New(sha256.New, s.opts.Secret)
 	secret.Write([]byte("weir artifact principal\x00"))
 	secret.Write([]byte(principal))
-	return hmac.New(sha256.New, secret.Sum(nil))
-}
-
-func handleOf(mac hash.Hash) string {
+	mac := hmac.New(sha256.New, secret.Sum(nil))
+	mac.Write(sum)
 	return handlePrefix + handleEncoding.EncodeToString(mac.Sum(nil)[:16])
 }
 
@@ -184,9 +181,7 @@ func (s *Local) Put(ctx context.Context, principal, mediaType, label string, dat
 		return Artifact{}, s.tooLarge(int64(len(data)))
 	}
 	sum := sha256.Sum256(data)
-	mac := s.mac(principal)
-	mac.Write(data)
-	a := Artifact{Handle: handleOf(mac), MediaType: bounded(mediaType), Label: bounded(label), SizeBytes: int64(len(data)), ContentHash: hex.EncodeToString(sum[:])}
+	a := Artifact{Handle: s.handleOf(principal, sum[:]), MediaType: bounded(mediaType), Label: bounded(label), SizeBytes: int64(len(data)), ContentHash: hex.EncodeToString(sum[:])}
 	if known, ok, err := s.renew(principal, a); ok || err != nil {
 		return known, err
 	}

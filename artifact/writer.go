@@ -20,7 +20,7 @@ type TableWriter struct {
 	s                *Local
 	principal, label string
 	b                *table.Builder
-	sum, mac         hash.Hash
+	sum              hash.Hash
 	size             int64
 
 	kept          []table.Segment // in memory
@@ -36,7 +36,7 @@ var errEnded = errors.New("the table writer has ended")
 
 // NewTable implements Tables.
 func (s *Local) NewTable(principal, label string, opts table.Options) *TableWriter {
-	w := &TableWriter{s: s, principal: principal, label: bounded(label), sum: sha256.New(), mac: s.mac(principal)}
+	w := &TableWriter{s: s, principal: principal, label: bounded(label), sum: sha256.New()}
 	w.b = table.NewBuilder(opts, w.keep)
 	return w
 }
@@ -60,7 +60,6 @@ func (w *TableWriter) Append(row []byte) error {
 // keep takes a full segment.
 func (w *TableWriter) keep(seg table.Segment) error {
 	w.sum.Write(seg.Data)
-	w.mac.Write(seg.Data)
 	n := int64(len(seg.Data) + len(seg.Index))
 	w.dataSz += int64(len(seg.Data))
 	w.idxSz += int64(len(seg.Index))
@@ -149,7 +148,8 @@ func (w *TableWriter) Commit(ctx context.Context) (Artifact, error) {
 	if err != nil {
 		return Artifact{}, err
 	}
-	a := Artifact{Handle: handleOf(w.mac), MediaType: "application/x-ndjson", Label: w.label, SizeBytes: c.size, ContentHash: hex.EncodeToString(w.sum.Sum(nil))}
+	sum := w.sum.Sum(nil)
+	a := Artifact{Handle: w.s.handleOf(w.principal, sum), MediaType: "application/x-ndjson", Label: w.label, SizeBytes: c.size, ContentHash: hex.EncodeToString(sum)}
 	return w.s.insert(w.principal, a, c)
 }
 
