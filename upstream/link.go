@@ -82,13 +82,12 @@ func isAnswer(err error) bool {
 	return errors.As(err, &wire)
 }
 
-// metaPrefix is what the keys begin with that a modern request has in its _meta.
-var metaPrefix = []byte("io.modelcontextprotocol/")
+// metaKey is the member of params that holds the keys of the modern era.
+var metaKey = []byte("_meta")
 
-// mayHoldMeta is a quick look for keys of the modern era: they are there as they
-// are, or with an escape.
+// mayHoldMeta is a quick look for it: it is there as it is, or with an escape.
 func mayHoldMeta(params []byte) bool {
-	return bytes.Contains(params, metaPrefix) || bytes.Contains(params, []byte(`\u`)) || bytes.Contains(params, []byte(`\/`))
+	return bytes.Contains(params, metaKey) || bytes.Contains(params, []byte(`\u`))
 }
 
 // saysModern reports whether params are those of a request of the modern era.
