@@ -285,10 +285,13 @@ func modelTokens(tokens func(string) int, result json.RawMessage) int {
 	return n
 }
 
-// Bounds of what waits to be counted.
+// Bounds of what waits to be counted, and of how much of a processor counting
+// takes from calls: after each result it rests countingRest times as long as that
+// one took. A hundred results of 100 KB are counted in a second so.
 const (
 	maxCounting      = 256
-	maxCountingBytes = 64 << 20
+	maxCountingBytes = 16 << 20
+	countingRest     = 9
 )
 
 // counter runs work in a goroutine of its own, which ends when there is no more.
@@ -297,6 +300,7 @@ type counter struct {
 
 	mu      sync.Mutex // guards below
 	closed  bool
+	closing chan struct{} // closed with it; there once the goroutine has been
 	running bool
 	queue   []countJob
 	bytes   int64
@@ -319,6 +323,9 @@ func (k *counter) push(size int64, run func()) bool {
 	k.bytes += size
 	if !k.running {
 		k.running = true
+		if k.closing == nil {
+			k.closing = make(chan struct{})
+		}
 		k.wg.Go(k.work)
 	}
 	return true
@@ -336,16 +343,35 @@ func (k *counter) work() {
 		k.queue[0] = countJob{}
 		k.queue = k.queue[1:]
 		k.mu.Unlock()
+		start := time.Now()
 		job.run()
+		took := time.Since(start)
 		k.mu.Lock()
 		k.bytes -= job.size
+		more := len(k.queue) > 0
 		k.mu.Unlock()
+		if more {
+			k.rest(countingRest * took)
+		}
+	}
+}
+
+// rest waits, unless the counter is closed.
+func (k *counter) rest(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-k.closing:
 	}
 }
 
 // close takes no more work and waits until what there is has been done.
 func (k *counter) close() {
 	k.mu.Lock()
+	if !k.closed && k.closing != nil {
+		close(k.closing)
+	}
 	k.closed = true
 	k.mu.Unlock()
 	k.wg.Wait()

@@ -99,20 +99,21 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 	case call.report != nil:
 		return textBlocks(nil, string(call.report)), nil
 	}
-	c.raw, c.isError = result, string(rawjson.Get(result, "isError")) == "true"
+	c.raw = result
 	if g.opts.Mode == ModeProxy && !g.opts.ProxyFirewall && c.format != FormatJSON {
+		c.isError = string(rawjson.Get(result, "isError")) == "true"
 		return result, nil
 	}
 	principal := c.request.Session.Principal()
-	shaped, tokens, err := g.opts.Firewall.shape(result, &call.Provenance, c.format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
+	answer, about, err := g.opts.Firewall.shape(result, &call.Provenance, c.format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
 		return g.opts.Artifacts.Put(ctx, principal, mediaType, label, data)
 	})
 	if err != nil {
 		return nil, &Error{Code: UpstreamError, Cause: err,
 			Message: fmt.Sprintf("server %q answered %s with something that is no tool result", entry.Upstream, entry.ID)}
 	}
-	c.passed = tokens
-	return shaped, nil
+	c.passed, c.isError = about.tokens, about.isError
+	return answer, nil
 }
 
 // lookup finds the tool that a tool_id names in a catalog. Only the exact id

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,16 +70,23 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 	return out, err
 }
 
-// shape is Shape that also returns the number of tokens of the result where it
-// is known because all of it passed, else -1.
-func (f Firewall) shape(result []byte, from *Provenance, format Format, keep Keeper) ([]byte, int, error) {
+// finding is what shape found out about a result beside its new form.
+type finding struct {
+	tokens  int  // of a result that passed whole and was counted, else -1
+	isError bool // the tool itself says that it failed
+}
+
+// shape is Shape that also returns what it found out.
+func (f Firewall) shape(result []byte, from *Provenance, format Format, keep Keeper) ([]byte, finding, error) {
+	about := finding{tokens: -1}
 	var fields [5][]byte
 	if err := rawjson.Fields(result, resultKeys, fields[:]); err != nil || len(result) == 0 {
-		return nil, -1, fmt.Errorf("%w: %v", ErrBadResult, err)
+		return nil, about, fmt.Errorf("%w: %v", ErrBadResult, err)
 	}
+	about.isError = string(fields[3]) == "true"
 	content, structured, meta := fields[0], fields[1], fields[2]
 	if t := fields[4]; t != nil && string(t) != `"complete"` {
-		return result, -1, nil
+		return result, about, nil
 	}
 	if from == nil {
 		from = new(Provenance)
@@ -87,11 +95,11 @@ func (f Firewall) shape(result []byte, from *Provenance, format Format, keep Kee
 	s := shaper{Firewall: f.withDefaults(), keep: keep, from: from, format: format}
 	if content != nil {
 		if err := s.read(content); err != nil {
-			return nil, -1, err
+			return nil, about, err
 		}
 	}
 	status := StatusOK
-	if string(fields[3]) == "true" {
+	if about.isError {
 		status = StatusError
 	}
 	if structured != nil && string(structured) != "null" {
@@ -101,14 +109,13 @@ func (f Firewall) shape(result []byte, from *Provenance, format Format, keep Kee
 		env := s.passEnvelope(status)
 		buf := env.appendJSON(make([]byte, 0, 512+len(env.summary)))
 		out, err := spliceMeta(result, meta, buf)
-		tokens := -1
 		if s.texts == len(s.blocks) && s.texts > 0 {
-			tokens = env.stats.originalTokens
+			about.tokens = env.stats.originalTokens
 		}
-		return out, tokens, err
+		return out, about, err
 	}
 	out, err := s.rebuild(result, content, status)
-	return out, -1, err
+	return out, about, err
 }
 
 func (f Firewall) withDefaults() Firewall {
@@ -314,6 +321,15 @@ func (s *shaper) wholeText() []byte {
 			return rows
 		}
 	}
+	if s.texts == 1 {
+		for i := range s.blocks {
+			if t := s.blocks[i].text; t != nil {
+				if data, err := rawjson.Unquote(t); err == nil {
+					return data
+				}
+			}
+		}
+	}
 	return []byte(s.joinTexts())
 }
 
@@ -343,9 +359,9 @@ func stringChars(raw []byte) int {
 	for {
 		i := bytes.IndexByte(body, '\\')
 		if i < 0 {
-			return n + utf8.RuneCount(body)
+			return n + runeCount(body)
 		}
-		n += utf8.RuneCount(body[:i]) + 1
+		n += runeCount(body[:i]) + 1
 		body = body[i:]
 		if body[1] != 'u' {
 			body = body[2:]
@@ -359,6 +375,28 @@ func stringChars(raw []byte) int {
 		}
 		body = body[6:]
 	}
+}
+
+// runeCount is utf8.RuneCount, eight bytes at a time where they are ASCII.
+func runeCount(b []byte) int {
+	n := 0
+	for len(b) >= 8 {
+		if binary.LittleEndian.Uint64(b)&0x8080808080808080 == 0 {
+			n += 8
+			b = b[8:]
+			continue
+		}
+		// A character may begin in these bytes and end behind them.
+		for range 8 {
+			_, size := utf8.DecodeRune(b)
+			if size == 0 {
+				break
+			}
+			n++
+			b = b[size:]
+		}
+	}
+	return n + utf8.RuneCount(b)
 }
 
 // hex16 reads four hexadecimal digits, which have been checked.

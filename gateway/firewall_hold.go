@@ -160,8 +160,7 @@ func (h *holder) content() []byte {
 
 // describeText stores the text and returns what stands in its place.
 func (h *holder) describeText() string {
-	data := h.wholeText()
-	return h.describePart("", "", h.label(""), data, true)
+	return h.describePart("", "", h.label(""), h.wholeText(), true)
 }
 
 // describeBlock stores a block that is no text and returns what stands in its

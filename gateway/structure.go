@@ -42,7 +42,7 @@ type doc struct {
 // describe looks at data, which is text of some kind. clean removes secrets
 // from what is told of it, before anything is cut.
 func describe(data []byte, clean func(string) string) doc {
-	d := doc{mediaType: "text/plain", chars: utf8.RuneCount(data), clean: clean}
+	d := doc{mediaType: "text/plain", chars: runeCount(data), clean: clean}
 	d.look(data)
 	d.columns = clean(d.columns)
 	for _, lines := range [][]string{d.structure, d.samples, d.facts} {
