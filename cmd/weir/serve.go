@@ -136,10 +136,16 @@ func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio
 		a.watch(watching, c, opts, e, face, logger)
 	}()
 	defer func() { stopWatching(); <-watched }()
+	busy := func(bool) {}
+	if _, set := os.LookupEnv("GOGC"); !set { // who sets it wants it
+		heap := newHeapKeeper()
+		defer heap.stop()
+		busy = heap.setBusy
+	}
 	trimmed := make(chan struct{})
 	go func() {
 		defer close(trimmed)
-		trim(watching, heapAllocated, debug.FreeOSMemory)
+		trim(watching, heapAllocated, debug.FreeOSMemory, busy)
 	}()
 	defer func() { stopWatching(); <-trimmed }()
 	if !stdio {

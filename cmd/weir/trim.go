@@ -19,9 +19,10 @@ const (
 	worthBytes = 4 << 20
 )
 
-// trim calls free once after each busy time, until ctx ends. allocated is the
-// number of bytes allocated since the start of the process.
-func trim(ctx context.Context, allocated func() uint64, free func()) {
+// trim calls free once after each busy time, until ctx ends, and busy with
+// whether it is one. allocated is the number of bytes allocated since the start
+// of the process.
+func trim(ctx context.Context, allocated func() uint64, free func(), busy func(bool)) {
 	tick := time.NewTicker(trimEvery)
 	defer tick.Stop()
 	last, freed := allocated(), uint64(0) // what the start took is given back as well
@@ -32,6 +33,7 @@ func trim(ctx context.Context, allocated func() uint64, free func()) {
 		case <-tick.C:
 		}
 		now := allocated()
+		busy(now-last > quietBytes)
 		if now-last <= quietBytes && now-freed >= worthBytes {
 			free()
 			freed = allocated()

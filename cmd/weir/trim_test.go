@@ -13,12 +13,13 @@ import (
 func TestTrim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var total, frees atomic.Uint64
+		var busy atomic.Bool
 		total.Store(10 << 20)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			trim(ctx, total.Load, func() { frees.Add(1); total.Add(1000) })
+			trim(ctx, total.Load, func() { frees.Add(1); total.Add(1000) }, busy.Store)
 		}()
 		time.Sleep(time.Second) // so that no tick is at the moment of a change
 		pass := func(ticks int, each, want uint64) {
@@ -32,14 +33,20 @@ func TestTrim(t *testing.T) {
 				t.Fatalf("%d times, want %d", got, want)
 			}
 		}
-		pass(1, 0, 1)          // what the start took
-		pass(5, 0, 1)          // nothing to give
-		pass(10, 20<<20, 1)    // busy
+		pass(1, 0, 1)       // what the start took
+		pass(5, 0, 1)       // nothing to give
+		pass(10, 20<<20, 1) // busy
+		if !busy.Load() {
+			t.Error("a busy time is told to be quiet")
+		}
 		pass(1, 0, 1)          // the end of it
 		pass(1, 0, 2)          // quiet
 		pass(4, quietBytes, 2) // keep-alives
 		pass(1, 0, 3)          // which add up
 		pass(5, 0, 3)
+		if busy.Load() {
+			t.Error("a quiet time is told to be busy")
+		}
 		cancel()
 		<-done
 	})
