@@ -21,13 +21,14 @@ type Socket struct {
 	space    *Namespace // nil in a client
 	leave    func(Reason)
 
-	mu     sync.Mutex // guards below
-	id     string
-	auth   json.RawMessage
-	value  any
-	status status
-	barred bool     // events that wait are dropped
-	rooms  []string // those of the namespace's adapter; guarded by its lock, not by mu
+	mu      sync.Mutex // guards below
+	id      string
+	auth    json.RawMessage
+	value   any
+	status  status
+	barred  bool     // events that wait are dropped
+	goodbye Reason   // the peer has said it
+	rooms   []string // those of the namespace's adapter; guarded by its lock, not by mu
 
 	queue   []job
 	bytes   int  // of the queue
@@ -166,21 +167,21 @@ func (s *Socket) Disconnect() {
 	s.leaveNamespace(ReasonServerDisconnect)
 }
 
-// Close disconnects the socket and closes the connection, with all other sockets on it.
-func (s *Socket) Close() {
-	s.Disconnect()
-	s.conn.session.Close()
-}
+// Close closes the connection, with all other sockets on it, once what was emitted before is written. Clients usually connect
+// again then; Disconnect tells them not to.
+func (s *Socket) Close() { s.conn.session.Close() }
 
-// peerLeft handles a DISCONNECT packet, after the events that came before it.
+// peerLeft handles a DISCONNECT packet, after the events that came before it. If the connection ends meanwhile, the peer has
+// left all the same.
 func (s *Socket) peerLeft() {
-	s.stir(job{do: func() {
-		if s.space == nil {
-			s.leaveNamespace(ReasonByServer)
-		} else {
-			s.leaveNamespace(ReasonClientDisconnect)
-		}
-	}})
+	reason := ReasonClientDisconnect
+	if s.space == nil {
+		reason = ReasonByServer
+	}
+	s.mu.Lock()
+	s.goodbye = reason
+	s.mu.Unlock()
+	s.stir(job{do: func() { s.leaveNamespace(reason) }})
 }
 
 func (s *Socket) leaveNamespace(reason Reason) {
@@ -195,6 +196,9 @@ func (s *Socket) disconnected(reason Reason) {
 	if was == disconnected {
 		s.mu.Unlock()
 		return
+	}
+	if s.goodbye != "" {
+		reason = s.goodbye
 	}
 	s.status = disconnected
 	s.barred = reason == ReasonServerDisconnect || was == connecting // Nothing that still waits may be done.
@@ -261,7 +265,7 @@ func (s *Socket) EmitPayloadWithAck(ctx context.Context, event string, p Payload
 }
 
 // EmitFunc sends an event and returns. done is called once: with the ack, with ErrAckTimeout after timeout (0: never), or with
-// ErrDisconnected. It is called by the goroutine that reads the connection, or a timer's, and must not block. Where EmitFunc
+// ErrDisconnected. It is called by whatever goroutine brings the news, a reader's or a timer's, and must not block. Where EmitFunc
 // returns an error, done is not called.
 func (s *Socket) EmitFunc(timeout time.Duration, event string, p Payload, done func(Payload, error)) error {
 	w := &waiter{done: done}

@@ -61,6 +61,31 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
+// Door returns a listener for the same connections that can be closed for itself, as by a server that is restarted.
+func (l *Listener) Door() net.Listener { return &door{network: l, done: make(chan struct{})} }
+
+type door struct {
+	network *Listener
+	done    chan struct{}
+	close   sync.Once
+}
+
+func (d *door) Accept() (net.Conn, error) {
+	select {
+	case c := <-d.network.incoming:
+		return c, nil
+	case <-d.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (d *door) Close() error {
+	d.close.Do(func() { close(d.done) })
+	return nil
+}
+
+func (d *door) Addr() net.Addr { return address{} }
+
 // Cut lets all connections there are go dead, and tells nobody.
 func (l *Listener) Cut() {
 	l.mu.Lock()

@@ -75,3 +75,18 @@ func TestClose(t *testing.T) {
 		t.Errorf("DialContext: %v", err)
 	}
 }
+
+func TestDoor(t *testing.T) {
+	l := memnet.New()
+	door := l.Door()
+	if err := errors.Join(door.Close(), door.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := door.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a closed door: %v", err)
+	}
+	near, far := pair(t, l) // The network is still there.
+	if err := errors.Join(near.Close(), far.Close()); err != nil {
+		t.Error(err)
+	}
+}
