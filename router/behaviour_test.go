@@ -337,6 +337,50 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// TestDuplicateID: an id is refused while a request of the same session has it, in
+// another session and afterwards it is not.
+func TestDuplicateID(t *testing.T) {
+	eachWay(t, fakemcp.Config{}, nil, func(t *testing.T, e *env) {
+		id := e.ready().initialize("2025-11-25")
+		other := e.initialize("2025-11-25")
+		var call sync.WaitGroup
+		call.Go(func() {
+			for refused := true; refused; { // by a ping that was faster
+				resp, err := e.client.Do(e.request(t.Context(), http.MethodPost, mcpPath,
+					`{"jsonrpc":"2.0","id":"d","method":"tools/call","params":{"name":"sleep","arguments":{"sleep_ms":60000}}}`, "Mcp-Session-Id", id))
+				if err != nil {
+					return
+				}
+				body, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				refused = strings.Contains(string(body), "in use")
+			}
+		})
+		const ping = `{"jsonrpc":"2.0","id":"d","method":"ping"}`
+		gone := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"d"}}`
+		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+			res := e.post(mcpPath, ping, "Mcp-Session-Id", id)
+			if strings.Contains(res.body, `"id":"d"`) && strings.Contains(res.body, "in use") && strings.Contains(res.body, "-32600") {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("the id of a call in flight: %d %s", res.status, res.body)
+				break
+			}
+		}
+		if res := e.post(mcpPath, ping, "Mcp-Session-Id", other); !strings.Contains(res.body, `"result"`) {
+			t.Errorf("in another session: %d %s", res.status, res.body)
+		}
+		for deadline := time.Now().Add(5 * time.Second); !strings.Contains(strings.Join(e.events(), "\n"), "cancelled") && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			e.post(mcpPath, gone, "Mcp-Session-Id", id)
+		}
+		call.Wait()
+		if res := e.post(mcpPath, ping, "Mcp-Session-Id", id); !strings.Contains(res.body, `"result"`) {
+			t.Errorf("afterwards: %d %s", res.status, res.body)
+		}
+	})
+}
+
 // TestBackChannel: what a server asks during a call reaches the agent that made
 // it, and the answer comes back.
 func TestBackChannel(t *testing.T) {

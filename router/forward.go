@@ -40,12 +40,20 @@ type forwarder struct {
 
 	mu       sync.Mutex // guards below
 	inFlight map[*exchange]struct{}
+	ids      map[callKey]struct{} // of the requests in flight
 	closing  bool
 	settled  chan struct{} // closed at the end of each exchange during shutdown
 }
 
+// callKey is a request in flight in a session of an upstream. Ids without a
+// session may be those of several clients.
+type callKey struct {
+	upstream, session string
+	id                jsonrpc.ID
+}
+
 func newForwarder(o *Options) *forwarder {
-	fw := &forwarder{o: o, transport: o.Transport, inFlight: map[*exchange]struct{}{}}
+	fw := &forwarder{o: o, transport: o.Transport, inFlight: map[*exchange]struct{}{}, ids: map[callKey]struct{}{}}
 	fw.sessions = newBindings(o.MaxSessions, o.MaxPrincipalSessions)
 	fw.ctx, fw.stop = context.WithCancel(context.Background())
 	if fw.transport == nil {
@@ -74,7 +82,8 @@ type exchange struct {
 	r       *http.Request
 	t       Target
 	e       envelope
-	b       *body // nil where the request has none
+	call    callKey // zero where no id may be there twice
+	b       *body   // nil where the request has none
 	limit   time.Duration
 	endless bool // a stream or a subscription: it has no end of its own
 
@@ -97,11 +106,14 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 		return
 	}
 	x := &exchange{fw: fw, f: f, w: w, r: r, t: t, e: e, b: b}
+	if session != "" && e.id != "" {
+		x.call = callKey{f.name, session, e.id}
+	}
 	x.endless = r.Method == http.MethodGet || e.method == "subscriptions/listen"
 	x.ctx, x.cancel = context.WithCancelCause(r.Context())
 	defer x.cancel(nil)
-	if !fw.enter(x) {
-		writeError(w, e.id, errShuttingDown())
+	if err := fw.enter(x); err != nil {
+		writeError(w, e.id, err)
 		return
 	}
 	defer fw.leave(x)
@@ -271,21 +283,31 @@ func (x *exchange) tellCancelled() {
 	})
 }
 
-// enter takes an exchange into the books; it is false during shutdown.
-func (fw *forwarder) enter(x *exchange) bool {
+// enter takes an exchange into the books, unless its id is in use (core-rules:
+// a duplicate id in flight is refused), or during shutdown.
+func (fw *forwarder) enter(x *exchange) error {
 	fw.mu.Lock()
 	defer fw.mu.Unlock()
 	if fw.closing {
-		return false
+		return errShuttingDown()
+	}
+	if x.call.id != "" {
+		if _, used := fw.ids[x.call]; used {
+			return mcp.Errorf(mcp.KindInvalidRequest, "request id %s is in use by a request in flight", x.call.id)
+		}
+		fw.ids[x.call] = struct{}{}
 	}
 	fw.inFlight[x] = struct{}{}
-	return true
+	return nil
 }
 
 func (fw *forwarder) leave(x *exchange) {
 	fw.mu.Lock()
 	defer fw.mu.Unlock()
 	delete(fw.inFlight, x)
+	if x.call.id != "" {
+		delete(fw.ids, x.call)
+	}
 	if fw.settled != nil {
 		close(fw.settled)
 		fw.settled = nil
