@@ -74,7 +74,9 @@ type Options struct {
 	// OnTools is called with a Computer's tools after it has come and after they
 	// have changed. Without it nobody asks for them.
 	OnTools func(computer string, tools []smcp.Tool)
-	// OnConfig, OnDesktop and OnSkills say that a Computer has something new.
+	// OnUpdate says that a Computer's tools or its configuration may have
+	// changed, OnConfig, OnDesktop and OnSkills that it has something new.
+	OnUpdate  func(computer string)
 	OnConfig  func(computer string)
 	OnDesktop func(computer string)
 	OnSkills  func(computer string)
@@ -138,8 +140,17 @@ func New(o Options) (*Client, error) {
 			c.later(func() { c.left(name) })
 		}
 	})
-	tools := c.about(func(name string) { c.discover(name) })
+	updated := func(name string) {
+		if c.o.OnUpdate != nil {
+			c.o.OnUpdate(name)
+		}
+	}
+	tools := c.about(func(name string) {
+		updated(name)
+		c.discover(name)
+	})
 	config := c.about(func(name string) {
+		updated(name)
 		if c.o.OnConfig != nil {
 			c.o.OnConfig(name)
 		}

@@ -227,7 +227,8 @@ func (c *Computer) meant(call smcp.Call) error {
 type based interface{ Base() smcp.Call }
 
 // serve makes the handler of a request that is answered from what the Computer
-// knows. Servers that are starting for the first time are waited for.
+// knows. Where it is made of what servers offer, those that are starting for the
+// first time are waited for.
 func serve[T based](c *Computer, f func(ctx context.Context, req T) (any, error)) socketio.Handler {
 	return func(e *socketio.Event) {
 		var req T
@@ -242,7 +243,9 @@ func serve[T based](c *Computer, f func(ctx context.Context, req T) (any, error)
 		}
 		ctx, cancel := context.WithTimeout(c.ctx, answerTime)
 		defer cancel()
-		c.settle(ctx)
+		if e.Name == smcp.EventGetTools || e.Name == smcp.EventGetDesktop {
+			c.settle(ctx)
+		}
 		out, err := f(ctx, req)
 		c.answer(e, base, out, err)
 	}

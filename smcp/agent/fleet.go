@@ -1,0 +1,436 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/upstream"
+)
+
+// Bounds of a Fleet.
+const (
+	maxFleet    = 512 // Computers
+	retryAfter  = 2 * time.Second
+	longestWait = time.Minute
+)
+
+// Upstreams is where a Fleet puts what it finds; *upstream.Manager is one.
+// Both methods return at once and may be called concurrently.
+type Upstreams interface {
+	Attach(s *config.Server, open upstream.Open) error
+	Detach(name string) bool
+}
+
+// FleetOptions configure a Fleet.
+type FleetOptions struct {
+	// Agent says which office of which hub. Its OnEnter, OnLeave and OnUpdate
+	// are the Fleet's.
+	Agent Options
+	// Each gets an upstream for each MCP server of each Computer.
+	Each Upstreams
+	// Whole gets one for each Computer as a whole, where Each has several; nil
+	// drops them.
+	Whole Upstreams
+	// Timeout bounds one call of a tool: 60 s.
+	Timeout time.Duration
+	Logger  *slog.Logger // nil discards
+}
+
+// Fleet makes the Computers of an office upstreams of a gateway: they arrive and
+// vanish with their Computer.
+//
+//	notify:enter_office ─▶ get_config ─▶ Attach <computer>-<server>   over client:mcp (Computers of weir)
+//	                    └▶ get_tools ──▶ Attach <computer>-<bundle>   over client:tool_call (others that say bundles)
+//	                                └──▶ Attach <computer>            (all others)
+//
+// All methods are safe for concurrent use.
+type Fleet struct {
+	o      FleetOptions
+	log    *slog.Logger
+	client *Client
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // workers and adapters; Add under mu
+
+	mu        sync.Mutex // guards below
+	closed    bool
+	computers map[string]*hosted
+	routes    map[string]route // by "computer" and "computer.server"
+}
+
+// hosted is one Computer. One goroutine keeps its upstreams what they should be.
+type hosted struct {
+	name   string
+	ctx    context.Context
+	cancel context.CancelFunc
+	again  chan struct{} // capacity 1: look again
+	done   chan struct{}
+
+	attached map[string]attached // by server, "" for the Computer itself; the worker's
+
+	mu       sync.Mutex // guards below
+	tools    []smcp.Tool
+	adapters map[*adapter]struct{}
+}
+
+type attached struct {
+	name  string // of the upstream
+	whole bool
+	route string
+}
+
+type route struct {
+	name  string
+	whole bool
+}
+
+// NewFleet returns a Fleet; Start begins it and Close ends it.
+func NewFleet(o FleetOptions) (*Fleet, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = DefaultCallTimeout
+	}
+	f := &Fleet{o: o, log: o.Logger, computers: map[string]*hosted{}, routes: map[string]route{}}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	ao := o.Agent
+	ao.OnEnter, ao.OnLeave, ao.OnUpdate = f.enter, f.leave, f.update
+	if ao.Logger == nil {
+		ao.Logger = o.Logger
+	}
+	var err error
+	if f.client, err = New(ao); err != nil {
+		f.cancel()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Start connects, and goes on trying where the hub is not there.
+func (f *Fleet) Start() error { return f.client.StartPatient() }
+
+// Client is the Fleet's Agent.
+func (f *Fleet) Client() *Client { return f.client }
+
+// Close leaves the office, takes all upstreams out and waits until everything
+// has ended.
+func (f *Fleet) Close() error {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.cancel()
+	err := f.client.Close()
+	f.wg.Wait()
+	return err
+}
+
+// Resolve returns the upstream of a Computer ("desk"), or of one of its MCP
+// servers ("desk.excel"), and whether it is one of Whole.
+func (f *Fleet) Resolve(name string) (upstreamName string, whole, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r, ok := f.routes[name]
+	return r.name, r.whole, ok
+}
+
+// Names returns what Resolve knows, sorted.
+func (f *Fleet) Names() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.routes))
+}
+
+func (f *Fleet) enter(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.computers[name] != nil || len(f.computers) >= maxFleet {
+		return
+	}
+	h := &hosted{name: name, again: make(chan struct{}, 1), done: make(chan struct{}), attached: map[string]attached{}, adapters: map[*adapter]struct{}{}}
+	h.ctx, h.cancel = context.WithCancel(f.ctx)
+	f.computers[name] = h
+	f.wg.Go(func() { f.keep(h) })
+}
+
+func (f *Fleet) leave(name string) {
+	f.mu.Lock()
+	h := f.computers[name]
+	delete(f.computers, name)
+	f.mu.Unlock()
+	if h != nil {
+		h.cancel()
+		<-h.done // who comes back under the name finds it free
+	}
+}
+
+func (f *Fleet) update(name string) {
+	f.mu.Lock()
+	h := f.computers[name]
+	f.mu.Unlock()
+	if h != nil {
+		select {
+		case h.again <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// keep looks what a Computer offers, again whenever it says so, until it leaves.
+func (f *Fleet) keep(h *hosted) {
+	defer close(h.done)
+	defer f.detachAll(h)
+	for wait := retryAfter; ; {
+		var retry <-chan time.Time
+		err := f.look(h)
+		if err != nil && h.ctx.Err() == nil {
+			f.log.Warn("a Computer cannot be asked what it offers", "computer", h.name, "err", err, "retry_in", wait)
+			timer := time.NewTimer(wait)
+			defer timer.Stop()
+			retry = timer.C
+			wait = min(2*wait, longestWait)
+		} else {
+			wait = retryAfter
+		}
+		select {
+		case <-h.ctx.Done():
+			return
+		case <-h.again:
+		case <-retry:
+		}
+	}
+}
+
+// look makes the upstreams of a Computer what it offers now.
+func (f *Fleet) look(h *hosted) error {
+	sessions, err := f.client.ListRoom(h.ctx)
+	if err != nil {
+		return err
+	}
+	general := slices.ContainsFunc(sessions, func(s smcp.Session) bool { return s.Role == smcp.RoleComputer && s.Name == h.name && s.MCP })
+	wanted := map[string]upstream.Open{}
+	if general {
+		c, err := f.client.GetConfig(h.ctx, h.name)
+		if err != nil {
+			return err
+		}
+		for server, raw := range c.Servers {
+			if string(rawjson.Get(raw, "disabled")) != "true" {
+				wanted[server] = func(ctx context.Context) (mcp.Stream, error) { return f.client.OpenMCP(ctx, h.name, server) }
+			}
+		}
+	} else {
+		if err := f.ask(h); err != nil {
+			return err
+		}
+		for _, server := range bundles(h.offered("")) {
+			wanted[server] = func(context.Context) (mcp.Stream, error) { return f.adapt(h, server) }
+		}
+	}
+	f.arrange(h, wanted)
+	return nil
+}
+
+// ask gets a Computer's tools for the adapters, which tell of a change.
+func (f *Fleet) ask(h *hosted) error {
+	tools, err := f.client.GetTools(h.ctx, h.name)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.tools = tools
+	adapters := slices.Collect(maps.Keys(h.adapters))
+	h.mu.Unlock()
+	for _, a := range adapters {
+		a.changed()
+	}
+	return nil
+}
+
+// offered are the tools of one bundle, or all where it is "".
+func (h *hosted) offered(bundle string) []smcp.Tool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if bundle == "" {
+		return h.tools
+	}
+	var out []smcp.Tool
+	for _, t := range h.tools {
+		if t.BundleID == bundle {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// bundles returns the MCP servers that tools say they are from, or "" alone where
+// one of them does not say.
+func bundles(tools []smcp.Tool) []string {
+	seen := map[string]bool{}
+	for _, t := range tools {
+		if t.BundleID == "" {
+			return []string{""}
+		}
+		seen[t.BundleID] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// arrange attaches and detaches until a Computer has the upstreams that are
+// wanted, and one for itself beside them.
+func (f *Fleet) arrange(h *hosted, wanted map[string]upstream.Open) {
+	for key, a := range h.attached {
+		if wanted[key] == nil && !a.whole {
+			f.detach(h, key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if _, there := h.attached[key]; !there && h.ctx.Err() == nil {
+			name, path := h.name, h.name
+			if key != "" {
+				name, path = h.name+"-"+key, h.name+"."+key
+			}
+			f.attach(h, key, attached{name: name, route: path}, f.o.Each, wanted[key])
+		}
+	}
+	_, single := wanted[""]
+	if _, there := h.attached[wholeKey]; !there && !single && len(wanted) > 0 && f.o.Whole != nil && h.ctx.Err() == nil {
+		f.attach(h, wholeKey, attached{name: h.name, whole: true, route: h.name}, f.o.Whole, func(ctx context.Context) (mcp.Stream, error) {
+			if err := f.ask(h); err != nil {
+				return nil, err
+			}
+			return f.adapt(h, "")
+		})
+	} else if there {
+		_ = f.askQuietly(h)
+	}
+}
+
+// wholeKey is no name of a server.
+const wholeKey = "\x00whole"
+
+func (f *Fleet) askQuietly(h *hosted) error {
+	err := f.ask(h)
+	if err != nil {
+		f.log.Debug("a Computer's tools cannot be listed", "computer", h.name, "err", err)
+	}
+	return err
+}
+
+func (f *Fleet) attach(h *hosted, key string, a attached, to Upstreams, open upstream.Open) {
+	base := legalName(a.name)
+	var err error
+	for n := 1; n < 10; n++ {
+		a.name = base
+		if n > 1 {
+			a.name = fmt.Sprintf("%s-%d", base, n)
+		}
+		err = to.Attach(&config.Server{
+			Name: a.name, Namespace: catalog.MapNamespace(a.name), Type: config.TransportStdio, Tags: []string{h.name}, Timeout: f.o.Timeout, Start: config.StartBoot,
+		}, open)
+		if err == nil {
+			break
+		}
+	}
+	if err != nil {
+		f.log.Warn("an MCP server of a Computer is left out", "computer", h.name, "err", err)
+		return
+	}
+	h.attached[key] = a
+	f.mu.Lock()
+	f.routes[a.route] = route{a.name, a.whole}
+	f.mu.Unlock()
+	f.log.Info("an MCP server of a Computer has arrived", "computer", h.name, "upstream", a.name)
+}
+
+func (f *Fleet) detach(h *hosted, key string) {
+	a := h.attached[key]
+	delete(h.attached, key)
+	f.mu.Lock()
+	if f.routes[a.route].name == a.name {
+		delete(f.routes, a.route)
+	}
+	f.mu.Unlock()
+	to := f.o.Each
+	if a.whole {
+		to = f.o.Whole
+	}
+	if to.Detach(a.name) {
+		f.log.Info("an MCP server of a Computer is gone", "computer", h.name, "upstream", a.name)
+	}
+}
+
+func (f *Fleet) detachAll(h *hosted) {
+	for key := range h.attached {
+		f.detach(h, key)
+	}
+}
+
+// legalName makes a name for an upstream, which stands in URLs.
+func legalName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '_'
+	}, s)
+	if s = strings.TrimLeft(s, "._-"); s == "" {
+		return "computer"
+	}
+	return s[:min(len(s), 60)]
+}
+
+// definition is a tool as MCP lists it.
+func definition(t smcp.Tool) (json.RawMessage, error) {
+	out := map[string]any{"name": t.Name, "inputSchema": json.RawMessage(`{"type":"object"}`)}
+	if t.Description != "" {
+		out["description"] = t.Description
+	}
+	if rawjson.IsObject(t.ParamsSchema) {
+		out["inputSchema"] = t.ParamsSchema
+	}
+	if rawjson.IsObject(t.ReturnSchema) {
+		out["outputSchema"] = t.ReturnSchema
+	}
+	if rawjson.IsObject(t.Meta) {
+		meta := t.Meta
+		if text := rawjson.Text(rawjson.Get(meta, smcp.MetaAnnotation)); text != "" && rawjson.Valid([]byte(text)) == nil && rawjson.IsObject([]byte(text)) {
+			out["annotations"] = withoutNulls(json.RawMessage(text))
+			if rest, err := rawjson.Delete(meta, smcp.MetaAnnotation); err == nil {
+				meta = rest
+			}
+		}
+		out["_meta"] = meta
+	}
+	return smcp.Encode(out)
+}
+
+// withoutNulls drops members that are null: MCP leaves out what is absent, some
+// Computers write null for it.
+func withoutNulls(obj json.RawMessage) json.RawMessage {
+	var drop []string
+	_ = rawjson.EachMember(obj, func(m rawjson.Member) bool { // what cannot be read stays as it is
+		if string(m.Value) == "null" {
+			drop = append(drop, string(m.Key))
+		}
+		return true
+	})
+	for _, key := range drop {
+		if next, err := rawjson.Delete(obj, key); err == nil {
+			obj = next
+		}
+	}
+	return obj
+}
