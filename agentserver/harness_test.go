@@ -226,3 +226,13 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 	t.Errorf("%s: not within 5 s", what)
 }
+
+// writeTemp writes a file of its own folder and returns its path.
+func writeTemp(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -34,6 +34,7 @@ type registration struct {
 	s        *Server
 	url      string
 	instance string
+	first    time.Duration // before the first retry
 	body     []byte
 	client   *http.Client
 }
@@ -43,7 +44,7 @@ func newRegistration(s *Server, addr net.Addr) (*registration, error) {
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
 		return nil, fmt.Errorf("agent %q: the router %q must be an http or https URL such as http://localhost:8088", s.name, clip(s.o.Router))
 	}
-	r := &registration{s: s, url: strings.TrimSuffix(base.String(), "/") + RegisterPath, instance: rand.Text()}
+	r := &registration{s: s, url: strings.TrimSuffix(base.String(), "/") + RegisterPath, instance: rand.Text(), first: firstRetry}
 	told := map[string]any{"name": s.name, "instance": r.instance, "pid": os.Getpid(), "health": "/health", "server": s.info}
 	if s.o.Advertise != "" {
 		told["url"] = s.o.Advertise
@@ -63,7 +64,7 @@ func newRegistration(s *Server, addr net.Addr) (*registration, error) {
 // run registers, again and again, until ctx ends, and then leaves.
 func (r *registration) run(ctx context.Context) {
 	defer r.client.CloseIdleConnections()
-	retry := firstRetry
+	retry := r.first
 	registered, failing := false, false
 	for {
 		lease, err := r.send(ctx, http.MethodPost, r.url, r.body, registerTimeout)
@@ -80,7 +81,7 @@ func (r *registration) run(ctx context.Context) {
 			if failing || !registered {
 				r.s.log.Info("registered with the router", "agent", r.s.name, "router", r.s.o.Router, "lease", lease)
 			}
-			registered, failing, retry = true, false, firstRetry
+			registered, failing, retry = true, false, r.first
 		}
 		select {
 		case <-ctx.Done():
