@@ -58,7 +58,8 @@ type Options struct {
 	Listen string
 
 	// Store keeps the tables; the caller closes it. Nil is a store of the
-	// server's own, bounded by Artifacts.
+	// server's own, bounded by Artifacts: 256 MB unless MaxBytes says otherwise,
+	// beyond which the oldest tables go.
 	Store     Store
 	Artifacts artifact.Options
 	// TTL is how long a resource_url works; 0 is ten minutes.
@@ -148,7 +149,11 @@ func (s *Server) setUp() error {
 		return err
 	}
 	if s.store == nil {
-		if s.own, err = artifact.Open(s.opts.Artifacts); err != nil {
+		own := s.opts.Artifacts
+		if own.MaxBytes == 0 {
+			own.MaxBytes = 256 << 20
+		}
+		if s.own, err = artifact.Open(own); err != nil {
 			return err
 		}
 		s.store = s.own

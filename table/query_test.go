@@ -350,3 +350,49 @@ func TestDetect(t *testing.T) {
 		t.Error("the lists are not complete")
 	}
 }
+
+// Whatever a model writes as a selector is answered or refused, and what is
+// answered is JSON.
+func FuzzQuery(f *testing.F) {
+	for _, s := range []string{
+		`{"where":[{"column":"event","op":"regex","value":"^W"}],"order_by":["-id"]}`, `{"group_by":"area","aggregate":[{"op":"sum","column":"wind"}]}`,
+		`{"aggregate":[{"op":"avg","column":"id"},{"op":"count_distinct","column":"tags"}]}`, `{"columns":["_row_id"],"where":{"column":"wind","op":"in","value":[70,"x",null]}}`,
+	} {
+		f.Add([]byte(s))
+	}
+	tab := index(f, storms)
+	f.Fuzz(func(t *testing.T, query []byte) {
+		q, err := table.ParseQuery(query)
+		if err != nil {
+			return
+		}
+		a, err := tab.View().Query(t.Context(), q)
+		if err != nil {
+			return
+		}
+		if text := a.View.AppendJSON(nil); !json.Valid(text) || a.View.JSONSize() != int64(len(text)) {
+			t.Fatalf("%s: %s, size %d", query, text, a.View.JSONSize())
+		}
+	})
+}
+
+// Whatever a tool returns is a table or is not, and what is one is written as
+// valid JSON with a number in each row.
+func FuzzDetect(f *testing.F) {
+	for _, s := range []string{`[{"a":1}]`, `{"result":[{"a":1}]}`, "{\"a\":1}\n{\"b\":2}", "a,b\n1,2\n", `{"features":[{"properties":{"a":1}}],"x":1}`, "\ufeff[]"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tab, err := table.Detect(data, table.DetectOptions{CSV: true, One: true, Paths: []string{"features[].properties", "features", "a.b"}})
+		if err != nil {
+			return
+		}
+		v := tab.View().WithRowID()
+		if text := v.AppendJSON(nil); !json.Valid(text) || v.JSONSize() != int64(len(text)) {
+			t.Fatalf("%q: %q, size %d", data, text, v.JSONSize())
+		}
+		if p := v.Project(tab.Columns()); !json.Valid(p.AppendJSON(nil)) {
+			t.Fatalf("%q: projected %q", data, p.AppendJSON(nil))
+		}
+	})
+}

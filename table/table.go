@@ -49,7 +49,7 @@ const OwnRowID = "_row_id_data"
 const (
 	MaxColumns  = 1 << 16 // different keys
 	MaxRowBytes = 1 << 30 // bytes of one row
-	MaxRows     = 1<<32 - 2
+	MaxRows     = 1<<31 - 2
 )
 
 // Errors that reading rows gives. Errors in the JSON itself are those of
