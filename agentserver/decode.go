@@ -259,13 +259,18 @@ func (d *decoder) named(kind string, n *node, path, name string) bool {
 	return true
 }
 
-var variable = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}`)
+var variable = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}`)
 
-// expand replaces ${VAR} and ${env:VAR} by what the environment says.
+// expand replaces ${VAR} and ${env:VAR} by what the environment says, and
+// ${VAR:-text} by text where that is nothing.
 func (d *decoder) expand(n *node, path, text string) string {
 	return variable.ReplaceAllStringFunc(text, func(match string) string {
-		name := variable.FindStringSubmatch(match)[1]
+		parts := variable.FindStringSubmatch(match)
+		name := parts[1]
 		value, ok := d.o.lookup(name)
+		if value == "" && parts[2] != "" {
+			return parts[2][2:]
+		}
 		if !ok {
 			d.fail(n, path, "%s: the variable %s is not set in the agent's environment", path, name)
 		}

@@ -120,6 +120,7 @@ func NewServer(name, rawURL string) (*Server, error) {
 	s := &Server{}
 	setDefaults(reflect.ValueOf(s).Elem())
 	s.Name, s.Namespace, s.URL, s.Type, s.PerSession = name, namespaceOf(name), rawURL, TransportHTTP, true
+	s.Agent = true
 	return s, nil
 }
 
@@ -136,6 +137,13 @@ func NamespaceFor(name string, taken func(string) bool) string {
 
 func (d *decoder) checkAgents(c *Config) {
 	a := &c.Agents
+	for _, s := range c.Servers {
+		if s.Agent && !s.Disabled && (s.URL == "" || s.Type == TransportSSE) {
+			path := join(join("mcpServers", s.Name), "agent")
+			d.fail(d.at[path], path, "%s: an agent server is at an http url; this one has none", path)
+		}
+		s.PerSession = s.PerSession || s.Agent
+	}
 	if a.Routing != "" && !filepath.IsAbs(a.Routing) && d.dir != "" {
 		a.Routing = filepath.Join(d.dir, a.Routing)
 	}

@@ -49,7 +49,7 @@ func TestLimitsOf(t *testing.T) {
 
 func TestNewServer(t *testing.T) {
 	s, err := NewServer("Agent.1", "http://127.0.0.1:7000/mcp")
-	if err != nil || s.Namespace != "agent_1" || s.Type != TransportHTTP || s.Timeout == 0 || s.Start != StartBoot || !s.PerSession {
+	if err != nil || s.Namespace != "agent_1" || s.Type != TransportHTTP || s.Timeout == 0 || s.Start != StartBoot || !s.PerSession || !s.Agent {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for _, c := range [][2]string{{"", "http://x/"}, {"a/b", "http://x/"}, {"a", "ftp://x/"}, {"a", "http://u:p@x/"}, {"a", "http:///x"}, {"a", "http://x/#f"}, {"a", ":"}} {

@@ -22,6 +22,7 @@ func (d *decoder) check(c *Config) {
 	d.checkHTTP(c)
 	d.checkControls(c)
 	d.checkAgents(c)
+	d.checkHubs(c)
 	d.checkServers(c)
 	if c.PublicURL != "" {
 		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && len(c.Auth.Tokens) == 0 && !loopback(u.Hostname()) {
@@ -166,7 +167,7 @@ func (d *decoder) checkServers(c *Config) {
 	}
 	if !d.set("mcpServers") && d.foreign {
 		d.fail(nil, "mcpServers", "there are no mcpServers in this file; name weir's own file weir.yaml or weir.json")
-	} else if len(c.Servers) == 0 && len(d.problems) == 0 && c.Agents.Routing == "" {
+	} else if len(c.Servers) == 0 && len(d.problems) == 0 && !d.set("agents") && !d.set("hub") && !d.set("hubs") {
 		d.warn(nil, "mcpServers", "mcpServers is empty: there is nothing to offer")
 	}
 }

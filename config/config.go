@@ -27,6 +27,8 @@ type Config struct {
 	Servers       []*Server    `key:"mcpServers" name:"Name" doc:"The MCP servers behind weir, by name."`
 	Auth          Auth         `key:"auth" doc:"Who may call weir."`
 	Agents        Agents       `key:"agents" doc:"Agent servers that come and go, and how weir speaks to them."`
+	Hub           Hub          `key:"hub" doc:"The A2C-SMCP hub, at which Computers and agents meet."`
+	Hubs          []*RemoteHub `key:"hubs" name:"Name" doc:"Hubs elsewhere whose Computers' MCP servers become upstreams, by a name of your own."`
 	Firewall      Firewall     `key:"firewall" doc:"Which results are held back from the model."`
 	Artifacts     Artifacts    `key:"artifacts" doc:"The store of results that were held back. Bounds are per principal."`
 	SchemaLimits  SchemaLimits `key:"schema_limits" doc:"Bounds on the schemas that servers declare for their tools."`
@@ -125,6 +127,7 @@ type Server struct {
 	ExcludeTools []string          `key:"exclude_tools" doc:"Tools whose name matches one of these patterns are not offered, whatever include_tools says."`
 	Timeout      time.Duration     `key:"timeout" default:"60s" doc:"How long one call may take; 0 sets no limit."`
 	PerSession   bool              `key:"per_session" default:"false" doc:"One connection (and one process) per client session, for servers that keep state per client."`
+	Agent        bool              `key:"agent" default:"false" doc:"The server at url is an agent server: its requests are signed where agents.invocation is set, /status asks it how it is, and each session has a connection of its own."`
 	Disabled     bool              `key:"disabled" default:"false" doc:"Leave this server out."`
 	Start        StartMode         `key:"start" default:"boot" enum:"boot,lazy" doc:"boot: started with weir. lazy: listed once at boot, then started by the first call."`
 	IdleTimeout  time.Duration     `key:"idle_timeout" default:"15m" doc:"A started program that was not called for so long is stopped, and started by the next call; 0 never stops it."`

@@ -18,6 +18,7 @@ func (a *app) callCommand() *cobra.Command {
 		pairs  []string
 		whole  string
 		output string
+		agent  string
 	)
 	cmd := &cobra.Command{
 		Use:   "call TOOL_ID [--arg NAME=VALUE ... | --json ARGS]",
@@ -34,9 +35,15 @@ Arguments are given one by one or as one JSON object:
 
 --json without ARGS, like --output json, prints the result for programs: the
 envelope with status, facts, artifacts and views. An error of the gateway is
-printed as JSON, too.`,
+printed as JSON, too.
+
+With --agent NAME the tool is one of that agent, by its own name, and the result
+is the agent's as it is: nothing is held back. A tool that is answered with a
+task is waited for. Without --url, the router is that of $ROUTER_HOST and
+$ROUTER_PORT; $AGENT_TOKEN takes the place of $WEIR_TOKEN.`,
 		Example: `  weir call 'notes:create_note#e44e4acc' --arg title=Weir --arg text='A low dam.'
-  weir call 'inventory:check_stock#322945ee' --json '{"sku":"BIK-001"}' -o json`,
+  weir call 'inventory:check_stock#322945ee' --json '{"sku":"BIK-001"}' -o json
+  weir call --agent stock count --arg sku=BIK-001`,
 		Args: positional(cobra.RangeArgs(1, 2)),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -63,10 +70,17 @@ printed as JSON, too.`,
 			if err != nil {
 				return err
 			}
+			if agent != "" {
+				if t.config != "" {
+					return failf(exitUsage, "--agent and --config: an agent is behind a weir that runs, at --url")
+				}
+				return a.callAgent(cmd.Context(), t, agent, id, given, output)
+			}
 			return a.call(cmd.Context(), t, id, given, output)
 		},
 	}
 	t.flags(cmd)
+	cmd.Flags().StringVar(&agent, "agent", "", "the tool is one of this agent, by its own name")
 	cmd.Flags().StringArrayVar(&pairs, "arg", nil, "an argument, NAME=VALUE or NAME:=JSON; may be repeated")
 	cmd.Flags().StringVar(&whole, "json", "", "all arguments as JSON, @FILE or -; without a value: print JSON")
 	cmd.Flags().Lookup("json").NoOptDefVal = noValue

@@ -36,6 +36,7 @@ type engine struct {
 	state   *gateway.State      // quotas and what sessions have seen outlive a reload
 	events  *telemetry.EventLog // nil: none are written
 	metrics *telemetry.Metrics
+	agents  *agents
 	tell    func(telemetry.Event)
 
 	// first is closed when every upstream of the start has been listed or has
@@ -55,12 +56,14 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 		Prepare: func(s *gateway.Snapshot) { s.Index.Prepare() }, Logger: log,
 		Changed: func(s *gateway.Snapshot) { e.tellCatalog(telemetry.CatalogRefresh, s.Catalog) },
 	})
+	e.agents = newAgents(e, c)
 	e.manager = upstream.New(upstream.Options{
-		Logger: log, BaseEnv: inherited(a.environ()), ClientInfo: a.identity(), Sink: e.live,
+		Logger: log, Transport: e.agents.transport, BaseEnv: inherited(a.environ()), ClientInfo: a.identity(), Sink: e.live,
 		Redact: func(s string) string { return e.redact.Load().Redact(s) }, StopGrace: stopGrace,
 	})
 	e.store = artifact.NewMemory(artifact.Options{TTL: c.Artifacts.TTL, MaxBytes: int64(c.Artifacts.MaxBytes), MaxCount: c.Artifacts.MaxCount})
-	e.manager.Apply(c.Servers)
+	e.agents.start(c)
+	e.agents.merge()
 	ctx, cancel := context.WithCancel(context.Background())
 	e.firstEnd = cancel
 	go func() {
@@ -87,7 +90,8 @@ func limitsOf(l config.SchemaLimits) catalog.Limits {
 func (e *engine) apply(c *config.Config) {
 	e.config.Store(c)
 	e.redact.Store(gateway.NewRedactor(c.Secrets()))
-	e.manager.Apply(c.Servers)
+	e.agents.apply(c)
+	e.agents.merge()
 }
 
 // settleTimeout is how long a shell command waits for its own upstreams.
@@ -141,6 +145,7 @@ func (e *engine) close(within time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	e.firstEnd()
+	e.agents.close()
 	if err := e.manager.Close(ctx); err != nil {
 		e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
 	}

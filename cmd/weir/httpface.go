@@ -40,7 +40,8 @@ const linger = 100 * time.Millisecond
 //	request ─▶ draining? ─▶ guard: Host, Origin, token ─┬─▶ /mcp             streamable.Server ─┐
 //	                                                    ├─▶ /sse, /messages  sse.Server ────────┴─▶ front
 //	                                                    ├─▶ /mcps/NAME/mcp   router.Router ─▶ upstream
-//	                                                    └─▶ /healthz, /stats, /metrics, /
+//	                                                    ├─▶ /agents          registry ─▶ upstreams
+//	                                                    └─▶ /status, /healthz, /stats, /metrics, /
 //
 // front and guard are made anew when the configuration changes; what has state
 // (servers, router) stays.
@@ -76,7 +77,7 @@ func newHTTPFace(e *engine, c *config.Config, listener *gate, log *logging) *htt
 	f.sse = sse.NewServer(sse.ServerOptions{Handler: handler, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger})
 	find, names := router.FromManager(e.manager)
 	f.router = router.New(router.Options{
-		Find: find, Names: names,
+		Find: find, Names: names, Allow: e.agents.reaches, Limits: e.agents.limits, Sign: e.agents.sign,
 		SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
 	})
 	f.http = &http.Server{
@@ -166,14 +167,16 @@ func guardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Op
 // which tells strangers no more than what runs here.
 func (f *httpFace) mux(open, closed *guard.Guard, tokens bool) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", closed.Wrap(f.stream))
+	all := func(next http.Handler) http.Handler { return closed.Wrap(f.engine.agents.unscoped(next)) }
+	mux.Handle("/mcp", all(f.stream))
 	mux.Handle("/mcp/", closed.Wrap(f.router))
 	mux.Handle("/mcps/", closed.Wrap(f.router))
-	mux.Handle("/sse", closed.Wrap(f.sse))
-	mux.Handle("/messages", closed.Wrap(f.sse))
+	mux.Handle("/sse", all(f.sse))
+	mux.Handle("/messages", all(f.sse))
+	f.engine.agents.mount(mux, open, closed)
 	health := closed.Wrap(http.HandlerFunc(f.serveHealth))
 	mux.Handle("/healthz", health)
-	mux.Handle("/metrics", closed.Wrap(f.engine.metrics.Handler()))
+	mux.Handle("/metrics", all(f.engine.metrics.Handler()))
 	mux.Handle("/stats", closed.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serveStats(w, r, tokens) })))
 	mux.Handle("/health", health)
 	mux.Handle("/", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePage(w, r, tokens) })))
@@ -187,6 +190,11 @@ func (f *httpFace) serveHealth(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := f.engine.health()
+	for name := range h.Upstreams {
+		if !f.engine.agents.reaches(guard.Principal(r.Context()), name) {
+			delete(h.Upstreams, name)
+		}
+	}
 	code := http.StatusOK
 	if f.draining.Load() {
 		h.Status, code = statusStopping, http.StatusServiceUnavailable

@@ -51,6 +51,9 @@ func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging)
 	if next.HTTP.MaxBodyBytes != c.HTTP.MaxBodyBytes || next.HTTP.SessionIdle != c.HTTP.SessionIdle || next.HTTP.KeepAlive != c.HTTP.KeepAlive {
 		kept = append(kept, "http.max_body_bytes, session_idle and keep_alive")
 	}
+	if next.Agents.Routing != c.Agents.Routing || next.Agents.Lease != c.Agents.Lease {
+		kept = append(kept, "agents.routing and agents.lease")
+	}
 	if next.Log.Format != logger.format {
 		kept = append(kept, "log.format")
 	}

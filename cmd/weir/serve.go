@@ -29,7 +29,9 @@ start meanwhile. A changed configuration is applied while it runs.
 
   /mcp              the gateway, streamable HTTP in every protocol version
   /sse, /messages   the gateway, HTTP+SSE of 2024-11-05
-  /mcps/NAME/mcp    one upstream, unchanged
+  /mcps/NAME/mcp    one upstream, unchanged; /mcps/NAME/task?taskId= for its tasks
+  /agents           agent servers register themselves here (weir agent --router)
+  /status           a page with each agent's health and queue; /status/data as JSON
   /healthz          state of everything, JSON
   /stats            calls and tokens, JSON (see weir stats)
   /metrics          the same for Prometheus
@@ -90,13 +92,16 @@ func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio
 	if err != nil {
 		return err
 	}
+	if _, err := signerOf(c); err != nil {
+		return &failure{exitUsage, err}
+	}
 	logger := newLogger(a.stderr.Writer, c)
 	var listener *gate
 	if !stdio {
 		// Before upstreams are started: an address in use is known at once.
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listenOf(c))
 		if err != nil {
-			return failf(exitUsage, "cannot listen on %s: %w. Is another weir running there? Pass another address with --listen, or 127.0.0.1:0 for a free port", c.Listen, listenCause(err))
+			return failf(exitUsage, "cannot listen on %s: %w. Is another weir running there? Pass another address with --listen, or 127.0.0.1:0 for a free port", listenOf(c), listenCause(err))
 		}
 		listener = &gate{TCPListener: l.(*net.TCPListener)}
 		defer listener.Close()

@@ -94,7 +94,7 @@ func runningWith(ctx context.Context, opts config.Options, path, token string) s
 	if err != nil {
 		return "" // whoever opens the file for real says what is wrong
 	}
-	at := "http://" + dialable(c.Listen) + "/mcp"
+	at := "http://" + dialable(listenOf(c)) + "/mcp"
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return ""
