@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -365,6 +367,33 @@ func TestServerBounds(t *testing.T) {
 			t.Errorf("a third session while two are in use: %d %s", resp.StatusCode, body)
 		}
 	})
+}
+
+// At the bound, clients that come at the same time take the places of sessions that are
+// idle, and not of each other.
+func TestServerBoundAtOnce(t *testing.T) {
+	s := streamable.NewServer(streamable.ServerOptions{MaxPrincipalSessions: 4, Handler: serverOf(nil)})
+	var clients sync.WaitGroup
+	var refused atomic.Int64
+	for range 3 { // so one session at least is idle, always
+		clients.Go(func() {
+			for range 5000 {
+				r := httptest.NewRequest("POST", "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`))
+				r.Header.Set("Content-Type", "application/json")
+				w := httptest.NewRecorder()
+				if s.ServeHTTP(w, r); w.Code != http.StatusOK {
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if n := refused.Load(); n > 0 {
+		t.Errorf("%d clients were refused", n)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // A handshake that fails leaves no session.

@@ -189,7 +189,7 @@ func (p *post) serveModern(m *jsonrpc.Message, meta mcp.Meta, name []byte) {
 	}
 	var sess *serverSession
 	if err == nil {
-		sess, err = p.s.modernSession(p.principal)
+		sess, err = p.s.newSession(principalSession, p.principal)
 	}
 	if err != nil {
 		refuse(p.w, m.ID, err)
@@ -204,16 +204,6 @@ func (p *post) serveModern(m *jsonrpc.Message, meta mcp.Meta, name []byte) {
 		return
 	}
 	p.exchange(sess, m, meta.Version).run()
-}
-
-func (s *Server) modernSession(principal string) (*serverSession, error) {
-	for {
-		sess, err := s.newSession(principalSession, principal)
-		if err != nil || sess.use() {
-			return sess, err
-		}
-		// It has just ended of idleness and leaves the table now.
-	}
 }
 
 // checkHeaders checks that the headers repeat what the body says (2026-07-28):
@@ -300,9 +290,6 @@ func (p *post) legacySession(initialize bool) (*serverSession, error) {
 			version = p.version
 		}
 		sess.mcp.SetVersion(version)
-	}
-	if !sess.use() {
-		return nil, errShuttingDown()
 	}
 	return sess, nil
 }

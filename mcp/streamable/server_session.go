@@ -55,9 +55,11 @@ type serverSession struct {
 }
 
 // newSession makes a session and takes it into the tables, in place of the one
-// idle for longest where there is no room.
+// idle for longest where there is no room. Somebody else may take a place that
+// was made; then another one is made, as long as there is an idle session. The
+// session is in use, as after use.
 func (s *Server) newSession(kind sessionKind, name string) (*serverSession, error) {
-	for range 2 {
+	for {
 		s.mu.Lock()
 		p := s.principals[name]
 		if p == nil {
@@ -66,8 +68,12 @@ func (s *Server) newSession(kind sessionKind, name string) (*serverSession, erro
 		}
 		if kind == principalSession && p.modern != nil {
 			sess := p.modern
+			used := sess.use()
 			s.mu.Unlock()
-			return sess, nil
+			if used {
+				return sess, nil
+			}
+			continue // it has just ended of idleness and leaves the table now
 		}
 		if s.closing {
 			s.dropPrincipal(p)
@@ -89,14 +95,14 @@ func (s *Server) newSession(kind sessionKind, name string) (*serverSession, erro
 		if oldest == nil {
 			break
 		}
-		oldest.close(mcp.Errorf(mcp.KindSessionNotFound, "the session was idle for longest when a new one needed its place"))
+		oldest.closeIdle(mcp.Errorf(mcp.KindSessionNotFound, "the session was idle for longest when a new one needed its place"))
 	}
 	return nil, mcp.Errorf(mcp.KindOverloaded, "there are too many sessions and all are in use; end one with DELETE")
 }
 
 // addSession is called under s.mu.
 func (s *Server) addSession(kind sessionKind, p *principalState) *serverSession {
-	sess := &serverSession{srv: s, kind: kind, owner: p, mcp: mcp.NewSession("", p.name), calls: map[jsonrpc.ID]*serverCall{}, used: time.Now()}
+	sess := &serverSession{srv: s, kind: kind, owner: p, mcp: mcp.NewSession("", p.name), calls: map[jsonrpc.ID]*serverCall{}, used: time.Now(), active: 1}
 	sess.held.max = s.o.MaxSessionBytes
 	sess.ctx, sess.end = context.WithCancelCause(context.Background())
 	s.sessions[sess.mcp.ID()] = sess
@@ -194,16 +200,23 @@ func (s *serverSession) checkIdle() {
 		return
 	}
 	s.mu.Unlock()
-	s.close(mcp.Errorf(mcp.KindSessionNotFound, "the session was idle for %v", s.srv.o.SessionIdle))
+	if !s.closeIdle(mcp.Errorf(mcp.KindSessionNotFound, "the session was idle for %v", s.srv.o.SessionIdle)) {
+		s.checkIdle() // somebody was faster: there is a new time to wait for
+	}
 }
 
 // close ends the session: calls are cancelled for the given reason, streams
 // closed. Connections still carry the answers to what was cancelled.
-func (s *serverSession) close(reason error) {
+func (s *serverSession) close(reason error) { s.closeWhere(reason, false) }
+
+// closeIdle is close, unless somebody uses the session by now: then it is false.
+func (s *serverSession) closeIdle(reason error) bool { return s.closeWhere(reason, true) }
+
+func (s *serverSession) closeWhere(reason error, onlyIdle bool) (closed bool) {
 	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return
+	if s.closed || onlyIdle && s.active > 0 {
+		defer s.mu.Unlock()
+		return s.closed
 	}
 	s.closed = true
 	if s.idle != nil {
@@ -234,6 +247,7 @@ func (s *serverSession) close(reason error) {
 			st.discard()
 		}
 	}
+	return true
 }
 
 // begin takes a call into the session.
