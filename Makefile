@@ -6,12 +6,13 @@
 #   make bench     all numbers: bench-go and then bench-load
 #   make bench-go  the packages' benchmarks                   BENCH=regexp PKG=./gateway/... COUNT=5 BENCHTIME=1s
 #   make bench-load   weir under load, beside httputil.ReverseProxy, with the targets  LOAD='-rounds 3 -strict'
+#   make bench-context   what tools cost a model in tokens       CONTEXT='-data DIR'
 #   make fuzz      every fuzz target, FUZZTIME each           FUZZTIME=30s PKG=./jsonrpc/...
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test fmt vet staticcheck race bench-once interop bench bench-go bench-load fuzz clean
+.PHONY: build test fmt vet staticcheck race bench-once interop bench bench-go bench-load bench-context fuzz clean
 
 GO          ?= go
 STATICCHECK ?= $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -20,6 +21,7 @@ BENCH       ?= .
 COUNT       ?= 1
 BENCHTIME   ?= 200ms
 LOAD        ?=
+CONTEXT     ?=
 FUZZTIME    ?= 20s
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
@@ -62,6 +64,9 @@ bench-go:
 bench-load: build
 	CGO_ENABLED=0 $(GO) build -o bin/bench ./bench
 	bin/bench -weir bin/weir $(LOAD)
+
+bench-context:
+	$(GO) run ./bench/context $(CONTEXT)
 
 # go test takes one fuzz target of one package at a time, so ask each package for its targets.
 fuzz:

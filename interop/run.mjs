@@ -1,6 +1,7 @@
 // Runs every driver: node interop/run.mjs --weir bin/weir. Without --weir the drivers check themselves, directly.
 import { conformance } from './conformance.mjs';
 import { officialClients } from './clients.mjs';
+import { contextCost } from './context.mjs';
 import { main, stopAll } from './harness.mjs';
 import { upstreams } from './matrix.mjs';
 import { setup } from './setup.mjs';
@@ -9,7 +10,7 @@ import { socketIO } from './socketio.mjs';
 await main(async (options) => {
   await setup();
   let code = 0;
-  for (const driver of [conformance, officialClients, upstreams, socketIO]) {
+  for (const driver of [conformance, officialClients, upstreams, contextCost, socketIO]) {
     try {
       code = (await driver(options)) || code;
     } catch (error) {

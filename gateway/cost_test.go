@@ -1,0 +1,43 @@
+package gateway
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/token"
+)
+
+// A result up to the threshold costs the model exactly what it costs raw: the
+// same content, byte for byte, and nothing that a client would show beside it.
+func TestSmallResultsCostWhatTheyCostRaw(t *testing.T) {
+	for name, result := range map[string]string{
+		"two characters":     textResult("ok"),
+		"at the threshold":   textResult(strings.Repeat("a", DefaultThresholdChars)),
+		"of other scripts":   textResult(strings.Repeat("žluťoučký 雨 ", 150)),
+		"facts and a secret": textResult("state: ready\ntoken: ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaa\nhttps://u:pw@host/"),
+		"JSON in text":       textResult(`{"rows":[{"a":1,"b":null}],"total":1}`),
+		"several blocks":     `{"content":[{"type":"text","text":"one"},{"type":"text","text":"","annotations":{"priority":0.1}},{"type":"resource_link","uri":"file:///a","name":"a"}]}`,
+		"a picture":          `{"content":[{"type":"image","data":"aGVsbG8=","mimeType":"image/png"}]}`,
+		"of both forms":      `{"content":[{"type":"text","text":"{\"n\":1}"}],"structuredContent":{"n":1}}`,
+		"structured alone":   `{"content":[],"structuredContent":{"rows":[1,2,3]}}`,
+		"an error":           `{"content":[{"type":"text","text":"no such file"}],"isError":true,"_meta":{"x/y":[1]}}`,
+		"nothing":            `{"content":[]}`,
+	} {
+		h := newHarness(t, Options{})
+		h.add("files", say(result), readTool)
+		raw, err := h.ask(t, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{"path":"a"}}}`)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for _, key := range []string{"content", "structuredContent", "isError"} {
+			if got, want := rawjson.Get(raw, key), rawjson.Get([]byte(result), key); string(got) != string(want) {
+				t.Errorf("%s: %s is %s, want %s", name, key, got, want)
+			}
+		}
+		if got, want := modelTokens(token.Count, raw), modelTokens(token.Count, json.RawMessage(result)); got != want {
+			t.Errorf("%s: %d tokens, raw %d", name, got, want)
+		}
+	}
+}
