@@ -27,6 +27,7 @@ type client struct {
 
 	post   chan struct{} // capacity 1: the queue has something
 	resign chan struct{} // closed when polling should come to rest, for an upgrade
+	posted chan struct{} // closed when nothing is posted any more
 	rested chan struct{} // gets one value from each of the two polling loops when it has
 }
 
@@ -93,6 +94,7 @@ func newClient(config ClientConfig, base *url.URL) *client {
 		http:   &http.Client{Transport: transport},
 		post:   make(chan struct{}, 1),
 		resign: make(chan struct{}),
+		posted: make(chan struct{}),
 		rested: make(chan struct{}, 2),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -285,13 +287,13 @@ func (s *Session) upgradeToWebSocket() {
 		select {
 		case <-c.rested:
 		case <-s.done:
+			stop()
 			conn.abort()
-			c.close()
+			s.farewell() // Polling loops that have come to rest cannot.
 			return
 		case <-ctx.Done():
 			conn.abort()
 			s.end(ReasonTransportError, fmt.Errorf("upgrade: %w", ctx.Err()), aborted)
-			c.close()
 			return
 		}
 	}
@@ -299,18 +301,12 @@ func (s *Session) upgradeToWebSocket() {
 	if !stop() || err != nil {
 		conn.abort()
 		s.end(ReasonTransportError, err, aborted)
-		c.close()
 		return
 	}
+	s.env.tasks.Go(func() { s.readLoop(conn) })
 	s.mu.Lock()
 	s.ws = conn
-	if s.state == open {
-		s.writeLocked() // unlocks
-	} else {
-		s.mu.Unlock()
-		conn.abort()
-	}
-	s.env.tasks.Go(func() { s.readLoop(conn) })
+	s.writeLocked() // What is queued, and if the session has ended meanwhile, the close frame. It unlocks.
 }
 
 // probe asks whether messages get through.

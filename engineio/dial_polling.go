@@ -118,6 +118,7 @@ func (s *Session) getLoop() {
 // postLoop sends what is queued.
 func (s *Session) postLoop() {
 	c := s.client
+	defer close(c.posted)
 	for {
 		select {
 		case <-c.post:
@@ -127,27 +128,42 @@ func (s *Session) postLoop() {
 		case <-c.ctx.Done():
 			return
 		}
-		for {
-			s.mu.Lock()
-			over := s.state != open
-			var body []byte
-			if len(s.queue) > 0 {
-				body = s.takePayloadLocked()
-			}
-			s.mu.Unlock()
-			if body == nil && over {
-				_ = s.postPayload([]byte{packetClose}) // The server finds out by itself if this does not reach it.
-				c.cancel()
-				return
-			}
-			if body == nil {
-				break
-			}
-			if err := s.postPayload(body); err != nil {
-				s.end(ReasonTransportError, err, aborted)
-				c.cancel()
-				return
-			}
+		if over := s.postQueue(); over {
+			return
+		}
+	}
+}
+
+// farewell sends what is queued by an ended session, and the close packet.
+func (s *Session) farewell() {
+	<-s.client.posted // It has come to rest, or is about to.
+	s.postQueue()
+	s.client.cancel()
+}
+
+// postQueue sends what is queued. It reports whether the session is over.
+func (s *Session) postQueue() (over bool) {
+	c := s.client
+	for {
+		s.mu.Lock()
+		over := s.state != open
+		var body []byte
+		if len(s.queue) > 0 {
+			body = s.takePayloadLocked()
+		}
+		s.mu.Unlock()
+		if body == nil && over {
+			_ = s.postPayload([]byte{packetClose}) // The server finds out by itself if this does not reach it.
+			c.cancel()
+			return true
+		}
+		if body == nil {
+			return false
+		}
+		if err := s.postPayload(body); err != nil {
+			s.end(ReasonTransportError, err, aborted)
+			c.cancel()
+			return true
 		}
 	}
 }

@@ -215,6 +215,10 @@ func (s *Session) endPollLocked(how manner) {
 // retire forgets an ended session.
 func (s *Session) retire() {
 	s.mu.Lock()
+	if s.state == open { // Whoever ends it does so in a moment, and retires it.
+		s.mu.Unlock()
+		return
+	}
 	s.state, s.parting = ended, 0
 	s.timer.Stop()
 	s.dropQueueLocked()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -301,6 +302,7 @@ func TestBufferingProxy(t *testing.T) {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		return err
 	}
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -422,4 +424,26 @@ func TestDialSilence(t *testing.T) {
 		}
 		cancel()
 	}
+}
+
+// TestCloseDuringAnUpgrade closes clients at every moment of their way to WebSocket: what they sent arrives, and the server
+// does not have to wait for a heartbeat.
+func TestCloseDuringAnUpgrade(t *testing.T) {
+	p := setup(t, Config{})
+	for i := range 100 {
+		near, _, _, farSide := p.dial(ClientConfig{})
+		if err := near.Send(Text([]byte("goodbye"))); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i*50) * time.Microsecond)
+		near.Close()
+		if got := farSide.next(t); got != "goodbye" {
+			t.Errorf("after %d µs: %q", i*50, got)
+		}
+		if reason := farSide.reason(t); reason != ReasonTransportClose {
+			t.Errorf("after %d µs: %q", i*50, reason)
+		}
+		near.Wait()
+	}
+	waitFor(t, func() bool { return p.server.Len() == 0 })
 }
