@@ -354,8 +354,18 @@ func TestServerBounds(t *testing.T) {
 				t.Errorf("session %d: %d, want %d", i, got, want)
 			}
 		}
-		go sessions[1].ask(callOf(2, "slow"))
-		go sessions[2].ask(callOf(2, "slow"))
+		ctx, hangUp := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		defer calls.Wait()
+		defer hangUp()
+		for _, s := range sessions[1:] {
+			calls.Go(func() {
+				if resp := s.send(ctx, "POST", callOf(2, "slow")); resp != nil {
+					_, _ = io.Copy(io.Discard, resp.Body) // until the client hangs up
+					resp.Body.Close()
+				}
+			})
+		}
 		synctest.Wait()
 		if status, body := sessions[1].ask(ping); status != 503 || kindIn(body) != "overloaded" {
 			t.Errorf("a third call: %d %s", status, body)
