@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"time"
 
@@ -88,11 +89,21 @@ func rawBytes(args []json.RawMessage) [][]byte {
 	return list
 }
 
+// want compares JSON values, or lists of them, without regard to how they are written.
 func want(got, want string, err error) error {
-	if err == nil && got != want {
-		err = fmt.Errorf("got %s, want %s", got, want)
+	if err != nil {
+		return err
 	}
-	return err
+	var values [2]any
+	for i, text := range []string{got, want} {
+		if err := json.Unmarshal([]byte("["+text+"]"), &values[i]); err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+	}
+	if !reflect.DeepEqual(values[0], values[1]) {
+		return fmt.Errorf("got %s, want %s", got, want)
+	}
+	return nil
 }
 
 // dial uses every event of the server and prints a line each.

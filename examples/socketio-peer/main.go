@@ -13,7 +13,7 @@
 //	shout      a room and a text: "said" with the text to all in it; acked with true
 //	burst      n: emits "tick" 0 … n-1
 //	kick       the server disconnects the client from the namespace
-//	cut        the server closes the connection
+//	cut        the server closes the connection, so that the client connects again
 package main
 
 import (
