@@ -24,7 +24,7 @@
 // Where Options.Router is set, the agent makes itself known:
 //
 //	POST   {router}/agents                          {"name","instance","port" or "url","pid","health":"/health","server":{"name","version"}}
-//	       Authorization: Bearer {RouterToken}      ─▶ 200 {"leaseMs":30000}
+//	       Authorization: Bearer {RouterToken}      ─▶ 200 {"leaseMs":30000,"invocation":{"secret":…}}
 //	DELETE {router}/agents/{name}?instance={…}      ─▶ 204
 //
 // The POST is repeated after each third of the lease: it is the heartbeat, too,
@@ -35,6 +35,10 @@
 // 403 to a token it does not accept, and 409 where another live agent has the
 // name. Whatever goes wrong is tried again, after 1 to 30 seconds. The DELETE is
 // sent when the agent ends, before it stops to serve.
+//
+// A router that gives a secret signs what it sends with it (HS256), and the agent
+// then knows on whose behalf a request is: only who made a task may read it.
+// Requests without a token are still let in, as those of Options.Authenticate.
 //
 // With Options.Invocation, the agent refuses every request that does not bear a
 // token of the router's; package invocation has its form. For a tools/call, the

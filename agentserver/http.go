@@ -33,7 +33,7 @@ func (s *Server) Handler() http.Handler {
 		inner.HandleFunc("DELETE "+path, s.serveCancel)
 	}
 	outer := http.NewServeMux()
-	guarded := http.Handler(inner)
+	guarded := s.vouched(inner)
 	if s.o.Invocation != nil {
 		guarded = s.verified(inner)
 	}
@@ -52,15 +52,31 @@ type claimsKey struct{}
 // verified lets in what bears a token of the agent's router.
 func (s *Server) verified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		claims, err := s.o.Invocation.Verify(r.Header.Get(invocation.Header))
-		if err != nil {
-			s.log.Warn("a request did not come through the router", "remote", r.RemoteAddr, "err", err)
-			guard.WriteError(w, http.StatusUnauthorized, "", mcp.Errorf(mcp.KindUnauthorized, "%v", err))
+		s.verify(w, r, s.o.Invocation, next)
+	})
+}
+
+// vouched believes the router that the agent has registered with on whose behalf
+// a request is. Requests without its token are let in as they are.
+func (s *Server) vouched(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if v := s.router.Load(); v != nil && r.Header.Get(invocation.Header) != "" {
+			s.verify(w, r, v, next)
 			return
 		}
-		ctx := context.WithValue(guard.WithPrincipal(r.Context(), claims.Principal), claimsKey{}, claims)
-		next.ServeHTTP(w, r.WithContext(ctx))
+		next.ServeHTTP(w, r)
 	})
+}
+
+func (s *Server) verify(w http.ResponseWriter, r *http.Request, v *invocation.Verifier, next http.Handler) {
+	claims, err := v.Verify(r.Header.Get(invocation.Header))
+	if err != nil {
+		s.log.Warn("a request did not come through the router", "remote", r.RemoteAddr, "err", err)
+		guard.WriteError(w, http.StatusUnauthorized, "", mcp.Errorf(mcp.KindUnauthorized, "%v", err))
+		return
+	}
+	ctx := context.WithValue(guard.WithPrincipal(r.Context(), claims.Principal), claimsKey{}, claims)
+	next.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // checkClaims refuses a call of another tool than the router vouched for.

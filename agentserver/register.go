@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weir-mcp/weir/invocation"
 )
 
 const (
@@ -37,6 +39,7 @@ type registration struct {
 	first    time.Duration // before the first retry
 	body     []byte
 	client   *http.Client
+	secret   string // that the router gave last
 }
 
 func newRegistration(s *Server, addr net.Addr) (*registration, error) {
@@ -96,6 +99,21 @@ func (r *registration) run(ctx context.Context) {
 	}
 }
 
+// adopt has the agent believe tokens that are signed with a secret of the
+// router's.
+func (r *registration) adopt(secret string) {
+	if secret == "" || secret == r.secret || r.s.o.Invocation != nil {
+		return
+	}
+	v, err := invocation.NewVerifier(r.s.name, []byte(secret))
+	if err != nil {
+		r.s.log.Warn("the router's secret cannot be used; it is not known on whose behalf requests are", "agent", r.s.name, "err", err)
+		return
+	}
+	r.secret = secret
+	r.s.router.Store(v)
+}
+
 // send makes one request and returns the lease.
 func (r *registration) send(ctx context.Context, method, at string, body []byte, timeout time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -128,10 +146,14 @@ func (r *registration) send(ctx context.Context, method, at string, body []byte,
 		return 0, fmt.Errorf("the router answered %s", resp.Status)
 	}
 	var told struct {
-		LeaseMs int64 `json:"leaseMs"`
+		LeaseMs    int64 `json:"leaseMs"`
+		Invocation struct {
+			Secret string `json:"secret"`
+		} `json:"invocation"`
 	}
 	if json.Unmarshal(answer, &told) != nil || told.LeaseMs <= 0 {
 		return defaultLease, nil
 	}
+	r.adopt(told.Invocation.Secret)
 	return min(time.Duration(told.LeaseMs)*time.Millisecond, 24*time.Hour), nil
 }

@@ -91,6 +91,7 @@ type Server struct {
 	http    *streamable.Server
 	started time.Time
 	closing atomic.Bool
+	router  atomic.Pointer[invocation.Verifier] // of the router it has registered with; may be nil
 	changes changes
 	reloads sync.Mutex // held while the configuration is read
 	watched []string   // folders of the configuration; guarded by reloads

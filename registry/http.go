@@ -60,8 +60,12 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 func (r *Registry) servePost(w http.ResponseWriter, req *http.Request) {
 	data, err := guard.ReadBody(w, req, maxBody, nil)
+	var a Agent
 	if err == nil {
-		err = r.take(req, data)
+		a, err = r.read(req, data)
+	}
+	if err == nil {
+		err = r.register(a)
 	}
 	if err != nil {
 		k, _ := mcp.KindOf(err)
@@ -72,36 +76,43 @@ func (r *Registry) servePost(w http.ResponseWriter, req *http.Request) {
 		guard.WriteError(w, code, "", err)
 		return
 	}
-	writeJSON(w, map[string]int64{"leaseMs": r.o.Lease.Milliseconds()})
+	granted := map[string]any{"leaseMs": r.o.Lease.Milliseconds()}
+	if secret := r.o.Secret(a.Name, a.Instance); secret != "" {
+		granted["invocation"] = map[string]string{"alg": "HS256", "secret": secret}
+	}
+	writeJSON(w, granted)
 }
 
-// take reads a registration and takes it up.
-func (r *Registry) take(req *http.Request, data []byte) error {
+// read reads a registration.
+func (r *Registry) read(req *http.Request, data []byte) (Agent, error) {
+	bad := func(format string, args ...any) (Agent, error) {
+		return Agent{}, mcp.Errorf(mcp.KindInvalidParams, format, args...)
+	}
 	var g registration
 	if err := json.Unmarshal(data, &g); err != nil {
-		return mcp.Errorf(mcp.KindInvalidParams, `a registration is {"name":…,"instance":…,"port":…} or with "url" in place of "port": %v`, err)
+		return bad(`a registration is {"name":…,"instance":…,"port":…} or with "url" in place of "port": %v`, err)
 	}
 	switch {
 	case g.Instance == "" || len(g.Instance) > maxInstance:
-		return mcp.Errorf(mcp.KindInvalidParams, "instance must be a random text of up to %d bytes, made anew by each start of the agent", maxInstance)
+		return bad("instance must be a random text of up to %d bytes, made anew by each start of the agent", maxInstance)
 	case (g.URL == "") == (g.Port == 0):
-		return mcp.Errorf(mcp.KindInvalidParams, "give either url, the agent's MCP endpoint, or port")
+		return bad("give either url, the agent's MCP endpoint, or port")
 	case g.Port < 0 || g.Port > 65535:
-		return mcp.Errorf(mcp.KindInvalidParams, "port must be from 1 to 65535, not %d", g.Port)
+		return bad("port must be from 1 to 65535, not %d", g.Port)
 	case g.Port > 0:
 		host, _, err := net.SplitHostPort(req.RemoteAddr)
 		if err != nil {
-			return mcp.Errorf(mcp.KindInvalidParams, "the address of the agent is not known here; give url in place of port")
+			return bad("the address of the agent is not known here; give url in place of port")
 		}
 		g.URL = "http://" + net.JoinHostPort(host, strconv.Itoa(g.Port)) + "/mcp"
 	}
 	if _, err := config.NewServer(g.Name, g.URL); err != nil {
-		return mcp.Errorf(mcp.KindInvalidParams, "%v", err)
+		return bad("%v", err)
 	}
 	if !rawjson.IsObject(g.Server) {
 		g.Server = nil
 	}
-	return r.register(Agent{Name: g.Name, URL: g.URL, Principal: guard.Principal(req.Context()), Server: g.Server}, g.Instance)
+	return Agent{Name: g.Name, URL: g.URL, Principal: guard.Principal(req.Context()), Server: g.Server, Instance: g.Instance}, nil
 }
 
 // told is an agent in the list.

@@ -57,6 +57,7 @@ type Agent struct {
 	Server    json.RawMessage // what it says of itself, an object; may be nil
 	Since     time.Time       // of its first registration
 	Until     time.Time       // end of its lease
+	Instance  string          // the same until it starts again
 }
 
 // Options configures a Registry. Zero values stand for the defaults named.
@@ -72,6 +73,9 @@ type Options struct {
 	// May says whether a principal may register an agent under a name; nil lets
 	// everybody.
 	May func(principal, name string) bool
+	// Secret is what requests to an agent are signed with, told to it alone; ""
+	// for none. Nil tells none.
+	Secret func(name, instance string) string
 	// Changed is called after agents have come, gone or moved, without locks,
 	// from whichever goroutine made the change; calls may overlap. May be nil.
 	Changed func()
@@ -87,13 +91,7 @@ type Registry struct {
 
 	mu     sync.Mutex // guards below
 	routes []Route
-	leases map[string]*lease
-}
-
-// lease is an agent that has registered itself.
-type lease struct {
-	Agent
-	instance string
+	leases map[string]Agent
 }
 
 // New returns a Registry without agents. Run has leases run out.
@@ -106,13 +104,16 @@ func New(o Options) *Registry {
 	if o.May == nil {
 		o.May = func(string, string) bool { return true }
 	}
+	if o.Secret == nil {
+		o.Secret = func(string, string) string { return "" }
+	}
 	if o.Changed == nil {
 		o.Changed = func() {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Registry{o: o, log: o.Logger, leases: map[string]*lease{}}
+	return &Registry{o: o, log: o.Logger, leases: map[string]Agent{}}
 }
 
 // Agents returns all agents, sorted by name. A name that the configuration has
@@ -120,15 +121,24 @@ func New(o Options) *Registry {
 func (r *Registry) Agents() []Agent {
 	r.mu.Lock()
 	byName := map[string]Agent{}
-	for name, l := range r.leases {
-		byName[name] = l.Agent
-	}
+	maps.Copy(byName, r.leases)
 	for _, route := range r.routes {
 		byName[route.Name] = Agent{Name: route.Name, URL: route.URL, Source: FromRouting}
 	}
 	r.mu.Unlock()
 	maps.DeleteFunc(byName, func(name string, _ Agent) bool { return r.o.Owner(name) != "" })
 	return slices.SortedFunc(maps.Values(byName), func(a, b Agent) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// Instance returns the instance of an agent that has registered itself, "" of any
+// other. It is cheap.
+func (r *Registry) Instance(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.routed(name) {
+		return ""
+	}
+	return r.leases[name].Instance
 }
 
 // Run has leases run out until ctx ends. The caller owns it.
@@ -147,7 +157,7 @@ func (r *Registry) Run(ctx context.Context) {
 
 // expire forgets the agents whose lease has run out.
 func (r *Registry) expire(now time.Time) {
-	var gone []*lease
+	var gone []Agent
 	r.mu.Lock()
 	for name, l := range r.leases {
 		if now.After(l.Until) {
@@ -186,7 +196,7 @@ func (r *Registry) routed(name string) bool {
 }
 
 // register takes an agent up, or hears of it again.
-func (r *Registry) register(a Agent, instance string) error {
+func (r *Registry) register(a Agent) error {
 	if !r.o.May(a.Principal, a.Name) {
 		return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q may not register an agent as %q: auth.tokens[].register says which names it may", a.Principal, a.Name)
 	}
@@ -196,33 +206,31 @@ func (r *Registry) register(a Agent, instance string) error {
 	now := time.Now()
 	a.Source, a.Since, a.Until = FromRegistration, now, now.Add(r.o.Lease)
 	r.mu.Lock()
-	old := r.leases[a.Name]
-	if old != nil && now.After(old.Until) {
-		old = nil
-	}
+	old, live := r.leases[a.Name]
+	live = live && !now.After(old.Until)
 	var err error
 	switch {
 	case r.routed(a.Name):
 		err = taken(a.Name, "routing.json")
-	case old == nil && len(r.leases) >= r.o.Max:
+	case !live && len(r.leases) >= r.o.Max:
 		err = mcp.Errorf(mcp.KindOverloaded, "%d agents are registered, which is the bound", len(r.leases))
-	case old == nil:
-	case old.Principal != a.Principal, old.instance != instance && old.URL != a.URL:
+	case !live:
+	case old.Principal != a.Principal, old.Instance != a.Instance && old.URL != a.URL:
 		err = taken(a.Name, "an agent that is registered")
 	}
 	changed := false
 	if err == nil {
-		if old != nil && old.instance == instance {
+		if live && old.Instance == a.Instance {
 			a.Since = old.Since
 		}
-		changed = old == nil || old.URL != a.URL
-		r.leases[a.Name] = &lease{a, instance}
+		changed = !live || old.URL != a.URL
+		r.leases[a.Name] = a
 	}
 	r.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	if old == nil || old.instance != instance {
+	if !live || old.Instance != a.Instance {
 		r.log.Info("an agent has registered", "agent", a.Name, "url", a.URL, "principal", a.Principal)
 	}
 	if changed {
@@ -243,8 +251,8 @@ var errTaken = fmt.Errorf("registry: the name is taken")
 // leave forgets an agent. One that has another instance by now stays.
 func (r *Registry) leave(principal, name, instance string) {
 	r.mu.Lock()
-	l := r.leases[name]
-	mine := l != nil && l.Principal == principal && l.instance == instance
+	l, ok := r.leases[name]
+	mine := ok && l.Principal == principal && l.Instance == instance
 	if mine {
 		delete(r.leases, name)
 	}

@@ -156,7 +156,7 @@ func WatchRouting(ctx context.Context, path string, fn func(Routing, error)) {
 				broken = append([]byte{}, data...) // it may be half written: another look
 				break
 			}
-			last, failed = append([]byte{}, data...), ""
+			last, broken, failed = append([]byte{}, data...), nil, ""
 			if err != nil {
 				err = fmt.Errorf("%s: %w", path, err)
 			}

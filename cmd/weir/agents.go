@@ -3,7 +3,11 @@ package main
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"fmt"
 	"math"
@@ -33,7 +37,8 @@ import (
 type agents struct {
 	engine   *engine
 	registry *registry.Registry
-	signer   atomic.Pointer[invocation.Signer] // nil: nothing is signed
+	signer   atomic.Pointer[invocation.Signer] // of the configuration; nil where it has no key
+	master   [32]byte                          // agents that register get a secret made of it
 
 	merging sync.Mutex // held while the manager is given its servers
 
@@ -44,6 +49,7 @@ type agents struct {
 // newAgents knows no agents before start.
 func newAgents(e *engine, c *config.Config) *agents {
 	a := &agents{engine: e, end: func() {}}
+	_, _ = rand.Read(a.master[:]) // never fails
 	a.registry = registry.New(registry.Options{
 		Lease: c.Agents.Lease, Logger: e.log, Changed: a.merge,
 		Owner: func(name string) string {
@@ -51,6 +57,12 @@ func newAgents(e *engine, c *config.Config) *agents {
 				return "mcpServers." + name
 			}
 			return ""
+		},
+		Secret: func(name, instance string) string {
+			if a.signer.Load() != nil {
+				return "" // agents have that key from their operator, or do without
+			}
+			return a.secret(name, instance)
 		},
 		May: func(principal, name string) bool { return e.config.Load().Auth.Registers(principal, name) },
 	})
@@ -165,14 +177,29 @@ func (a *agents) merge() {
 
 // sign is the router.Sign of agent servers.
 func (a *agents) sign(name, principal, tool string) (string, error) {
-	signer := a.signer.Load()
-	if signer == nil {
-		return "", nil
-	}
 	if u, ok := a.engine.manager.Upstream(name); !ok || !u.Config().Agent {
 		return "", nil
 	}
+	signer := a.signer.Load()
+	if signer == nil {
+		instance := a.registry.Instance(name)
+		if instance == "" {
+			return "", nil
+		}
+		var err error
+		if signer, err = invocation.NewSigner(serverName, []byte(a.secret(name, instance))); err != nil {
+			return "", err
+		}
+	}
 	return signer.Sign(principal, name, tool)
+}
+
+// secret is what requests to a registered agent are signed with: each has one of
+// its own, so that none can speak for the router to another.
+func (a *agents) secret(name, instance string) string {
+	h := hmac.New(sha256.New, a.master[:])
+	fmt.Fprintf(h, "%d:%s:%s", len(name), name, instance)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // transport signs what goes to an agent server on a connection of weir's own.

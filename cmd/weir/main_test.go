@@ -185,8 +185,14 @@ func serve(t *testing.T, config string, args ...string) *server {
 
 func start(t *testing.T, path string, args ...string) *server {
 	t.Helper()
+	return startWith(t, nil, path, args...)
+}
+
+// startWith is start with more variables in the environment.
+func startWith(t *testing.T, env []string, path string, args ...string) *server {
+	t.Helper()
 	s := &server{t: t, config: path, cmd: exec.Command(weirBin, args...), stderr: &lockedBuffer{}, ended: make(chan struct{})}
-	s.cmd.Env, s.cmd.Stderr = environment(), s.stderr
+	s.cmd.Env, s.cmd.Stderr = environment(env...), s.stderr
 	if filepath.IsAbs(path) {
 		s.cmd.Dir = filepath.Dir(path)
 	}
