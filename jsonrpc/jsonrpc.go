@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/rawjson"
 )
@@ -217,6 +218,16 @@ func Parse(data []byte) (Message, error) {
 		return invalid("a response needs an id")
 	}
 	return m, nil
+}
+
+// CheckText refuses with ErrParse what is not UTF-8, as JSON has to be. Parse
+// does not look at what strings hold. A server checks what strangers send: one
+// wrong byte ends many a program that reads lines of text.
+func CheckText(data []byte) error {
+	if !utf8.Valid(data) {
+		return fmt.Errorf("%w: the text is not UTF-8", ErrParse)
+	}
+	return nil
 }
 
 // Split returns the messages of a batch as slices of data, or data itself as

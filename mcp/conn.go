@@ -317,6 +317,12 @@ func (c *Conn) drain() {
 
 // receive handles one frame: a message, or a batch of them.
 func (c *Conn) receive(data []byte) {
+	if !c.opts.Client {
+		if err := jsonrpc.CheckText(data); err != nil {
+			c.junk(data, "", err)
+			return
+		}
+	}
 	msgs, batch, err := jsonrpc.Split(data)
 	if err == nil && batch && !c.batches() {
 		err = errors.Join(jsonrpc.ErrInvalid, errors.New("batches exist in 2025-03-26 only"))

@@ -352,6 +352,7 @@ func TestServerAnswersJunk(t *testing.T) {
 	s, _ := raw(t, ConnOptions{})
 	for _, c := range []struct{ in, want string }{
 		{`nonsense`, `"id":null,"error":{"code":-32700`},
+		{"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"a\",\"params\":{\"x\":\"caf\xe9\"}}", `"id":null,"error":{"code":-32700`},
 		{`[]`, `"id":null,"error":{"code":-32600`},
 		{`{"jsonrpc":"2.0","id":7,"method":5}`, `"id":7,"error":{"code":-32600`},
 		{`{"jsonrpc":"2.0","id":8,"method":"a","id":9}`, `"id":null,"error":{"code":-32600`},

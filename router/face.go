@@ -53,6 +53,9 @@ type envelope struct {
 
 // readEnvelope reads what forwarding needs to know, and no more.
 func readEnvelope(h http.Header, data []byte, signed bool) (e envelope, err error) {
+	if err := jsonrpc.CheckText(data); err != nil {
+		return e, err
+	}
 	if rawjson.IsArray(data) {
 		return e, checkBatch(h, data)
 	}

@@ -265,6 +265,10 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 		refuse(w, "", err)
 		return
 	}
+	if err := jsonrpc.CheckText(body); err != nil {
+		guard.WriteError(w, http.StatusBadRequest, "", mcp.ParseFailure(err))
+		return
+	}
 	owed := false
 	if !rawjson.IsArray(body) {
 		m, err := jsonrpc.Parse(body)

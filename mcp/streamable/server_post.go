@@ -95,6 +95,10 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request, closing bool)
 		refuse(w, "", err)
 		return
 	}
+	if err := jsonrpc.CheckText(body); err != nil {
+		p.refuseParse("", err)
+		return
+	}
 	if rawjson.IsArray(body) {
 		p.serveBatch(body)
 		return
