@@ -1,6 +1,8 @@
 // Runs every driver: node interop/run.mjs --weir bin/weir. Without --weir the drivers check themselves, directly.
+import { inBrowser } from './browser.mjs';
 import { conformance } from './conformance.mjs';
 import { officialClients } from './clients.mjs';
+import { controls } from './clients-controls.mjs';
 import { contextCost } from './context.mjs';
 import { main, stopAll } from './harness.mjs';
 import { upstreams } from './matrix.mjs';
@@ -10,7 +12,7 @@ import { socketIO } from './socketio.mjs';
 await main(async (options) => {
   await setup();
   let code = 0;
-  for (const driver of [conformance, officialClients, upstreams, contextCost, socketIO]) {
+  for (const driver of [conformance, officialClients, controls, upstreams, contextCost, socketIO, inBrowser]) {
     try {
       code = (await driver(options)) || code;
     } catch (error) {
