@@ -11,7 +11,7 @@ import {
 import { setup } from './setup.mjs';
 
 const modern = '2026-07-28';
-const combinations = [
+export const combinations = [
   { kind: 'ts1', transport: 'http' }, { kind: 'ts1', transport: 'sse' }, { kind: 'ts1', transport: 'stdio' },
   { kind: 'ts2', transport: 'http' }, { kind: 'ts2', transport: 'http', mode: { pin: modern } },
   { kind: 'ts2', transport: 'sse' }, { kind: 'ts2', transport: 'stdio' }, { kind: 'ts2', transport: 'stdio', mode: 'auto' },
@@ -19,10 +19,10 @@ const combinations = [
   { kind: 'python2', transport: 'http' }, { kind: 'python2', transport: 'http', mode: 'auto' },
   { kind: 'python2', transport: 'sse' }, { kind: 'python2', transport: 'stdio' }, { kind: 'python2', transport: 'stdio', mode: 'auto' },
 ];
-const label = ({ kind, transport, mode = 'legacy' }) => `${kind} ${transport} ${mode.pin ?? mode}`;
+export const label = ({ kind, transport, mode = 'legacy' }) => `${kind} ${transport} ${mode.pin ?? mode}`;
 
 // session runs checks with one client and always closes it.
-async function session(report, combination, target, checks) {
+export async function session(report, combination, target, checks) {
   const name = label(combination);
   const client = await report.check(`${name}: connects`, () => Client.connect(combination.kind, { ...target, transport: combination.transport, mode: combination.mode }));
   if (!client) return;
@@ -34,15 +34,15 @@ async function session(report, combination, target, checks) {
 }
 
 const names = (result) => result.tools.map((tool) => tool.name);
-const idsIn = (text) => text.match(/\b[a-z][a-z0-9_-]*:[A-Za-z_][A-Za-z0-9_.-]*(?:@[A-Za-z0-9._-]+)?(?:#[0-9a-f]{8})?/g) ?? [];
-const envelopeOf = (result) => {
+export const idsIn = (text) => text.match(/\b[a-z][a-z0-9_-]*:[A-Za-z_][A-Za-z0-9_.-]*(?:@[A-Za-z0-9._-]+)?(?:#[0-9a-f]{8})?/g) ?? [];
+export const envelopeOf = (result) => {
   const envelope = result._meta?.['weir/envelope'];
   expect(envelope, 'the result has no _meta["weir/envelope"]', result);
   return envelope;
 };
 
 // errorOf takes a tool result that must be one of the gateway's own errors.
-function errorOf(result) {
+export function errorOf(result) {
   expect(result.isError === true, 'isError is not set', result);
   try {
     const error = JSON.parse(textOf(result));
@@ -58,7 +58,7 @@ function errorOf(result) {
 const hasSchema = (value, property) => value !== null && typeof value === 'object'
   && ((typeof value.properties === 'object' && value.properties !== null && property in value.properties) || Object.values(value).some((v) => hasSchema(v, property)));
 
-async function findTool(client, query, prefix) {
+export async function findTool(client, query, prefix) {
   const text = textOf(await client.call('tool_browse', { query }));
   const id = idsIn(text).find((id) => id === prefix || id.startsWith(`${prefix}#`) || id.startsWith(`${prefix}@`));
   expect(id, `browsing for ${JSON.stringify(query)} does not show ${prefix}`, text);
