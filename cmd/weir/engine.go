@@ -37,6 +37,7 @@ type engine struct {
 	events  *telemetry.EventLog // nil: none are written
 	metrics *telemetry.Metrics
 	agents  *agents
+	offices *offices // nil in a shell command
 	tell    func(telemetry.Event)
 
 	// first is closed when every upstream of the start has been listed or has

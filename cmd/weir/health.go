@@ -29,6 +29,7 @@ type health struct {
 	Mode      string                    `json:"mode"`
 	Config    string                    `json:"config,omitempty"`
 	Upstreams map[string]upstreamHealth `json:"upstreams"`
+	Hub       *hubHealth                `json:"hub,omitempty"`
 }
 
 // upstreamHealth is the state of one upstream.
@@ -62,6 +63,7 @@ func (e *engine) health() *health {
 	if path, err := filepath.Abs(c.Path()); err == nil {
 		h.Config = path
 	}
+	h.Hub = e.offices.health()
 	for _, s := range e.manager.Status() {
 		u := upstreamHealth{
 			Name: s.Name, State: string(s.State), Transport: string(s.Transport), Namespace: s.Namespace, Protocol: s.Version,

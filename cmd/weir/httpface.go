@@ -41,6 +41,7 @@ const linger = 100 * time.Millisecond
 //	                                                    ├─▶ /sse, /messages  sse.Server ────────┴─▶ front
 //	                                                    ├─▶ /mcps/NAME/mcp   router.Router ─▶ upstream
 //	                                                    ├─▶ /agents          registry ─▶ upstreams
+//	                                                    ├─▶ /socket.io/, /smcp/  hub ─▶ Computers
 //	                                                    └─▶ /status, /healthz, /stats, /metrics, /
 //
 // front and guard are made anew when the configuration changes; what has state
@@ -75,7 +76,7 @@ func newHTTPFace(e *engine, c *config.Config, listener *gate, log *logging) *htt
 		Handler: handler, SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
 	})
 	f.sse = sse.NewServer(sse.ServerOptions{Handler: handler, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger})
-	find, names := router.FromManager(e.manager)
+	find, names := e.offices.finding(e.manager)
 	f.router = router.New(router.Options{
 		Find: find, Names: names, Allow: e.agents.reaches, Limits: e.agents.limits, Sign: e.agents.sign,
 		SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
@@ -174,6 +175,10 @@ func (f *httpFace) mux(open, closed *guard.Guard, tokens bool) *http.ServeMux {
 	mux.Handle("/sse", all(f.sse))
 	mux.Handle("/messages", all(f.sse))
 	f.engine.agents.mount(mux, open, closed)
+	if h := f.engine.offices.handler(); h != nil { // it asks for credentials itself
+		mux.Handle("/socket.io/", open.Wrap(h))
+		mux.Handle("/smcp/", open.Wrap(h))
+	}
 	health := closed.Wrap(http.HandlerFunc(f.serveHealth))
 	mux.Handle("/healthz", health)
 	mux.Handle("/metrics", all(f.engine.metrics.Handler()))
@@ -230,7 +235,7 @@ func (f *httpFace) shutdown(ctx context.Context) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards failed
 	var failed error
-	for _, end := range []func(context.Context) error{f.stream.Shutdown, f.sse.Shutdown, f.router.Shutdown} {
+	for _, end := range []func(context.Context) error{f.stream.Shutdown, f.sse.Shutdown, f.router.Shutdown, f.engine.offices.shutdown} {
 		all.Go(func() {
 			if err := end(ctx); err != nil {
 				mu.Lock()

@@ -36,7 +36,7 @@ func (a *app) watch(ctx context.Context, c *config.Config, opts config.Options, 
 
 // needRestart are the keys whose values are read once: what they configure is made
 // when weir starts.
-var needRestart = []string{"listen", "schema_limits", "events"}
+var needRestart = []string{"listen", "schema_limits", "hub", "hubs", "events"}
 
 // reload applies what is different in next.
 func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging) {

@@ -30,6 +30,7 @@ start meanwhile. A changed configuration is applied while it runs.
   /mcp              the gateway, streamable HTTP in every protocol version
   /sse, /messages   the gateway, HTTP+SSE of 2024-11-05
   /mcps/NAME/mcp    one upstream, unchanged; /mcps/NAME/task?taskId= for its tasks
+  /socket.io/       the hub of A2C-SMCP (/smcp/ too), for weir computer and others
   /agents           agent servers register themselves here (weir agent --router)
   /status           a page with each agent's health and queue; /status/data as JSON
   /healthz          state of everything, JSON
@@ -118,6 +119,18 @@ func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio
 			within = max(time.Until(deadline), 0)
 		}
 		e.close(within)
+	}()
+	if e.offices, err = a.openOffices(ctx, c, e); err != nil {
+		return err
+	}
+	defer func() {
+		within := closeTimeout
+		if !deadline.IsZero() {
+			within = max(time.Until(deadline), 0)
+		}
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+		defer cancel()
+		e.offices.close(closing)
 	}()
 	if err := e.requiredReady(ctx); err != nil {
 		if ctx.Err() != nil {

@@ -174,7 +174,9 @@ func TestConfirm(t *testing.T) {
 	}{
 		{"nobody to ask", nil, "needs a confirmation", true},
 		{"refused", func(context.Context, computer.Confirmation) (bool, error) { return false, nil }, "refused the call", true},
-		{"agreed", func(_ context.Context, c computer.Confirmation) (bool, error) { return c.Tool == "echo" && c.Server == "fake", nil }, "yes", false},
+		{"agreed", func(_ context.Context, c computer.Confirmation) (bool, error) {
+			return c.Tool == "echo" && c.Server == "fake", nil
+		}, "yes", false},
 		{"failed", func(context.Context, computer.Confirmation) (bool, error) { return false, errors.New("no screen") }, "no screen", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
