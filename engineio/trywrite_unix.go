@@ -3,7 +3,6 @@
 package engineio
 
 import (
-	"errors"
 	"net"
 	"syscall"
 )
@@ -21,28 +20,44 @@ func rawConn(c net.Conn) syscall.RawConn {
 	return raw
 }
 
+// An attempt is a write that may end early. It is kept with its buffers, because the function that it hands to the runtime would
+// be allocated for each write otherwise.
+type attempt struct {
+	data []byte
+	sent int
+	err  error
+	once func(fd uintptr) bool
+}
+
 // tryWrite writes as much as the kernel takes now. Go's connections are non-blocking descriptors, so that the call returns at
 // once; waiting for the rest is somebody else's work.
-func tryWrite(raw syscall.RawConn, data []byte) (sent int, err error) {
-	failed := raw.Write(func(fd uintptr) bool {
-		for sent < len(data) {
-			n, errno := syscall.Write(int(fd), data[sent:])
-			if errors.Is(errno, syscall.EINTR) {
-				continue
-			}
-			if errors.Is(errno, syscall.EAGAIN) {
-				break
-			}
-			if errno != nil {
-				err = errno
-				break
-			}
-			sent += n
-		}
-		return true
-	})
-	if failed != nil {
-		return sent, failed
+func (a *attempt) tryWrite(raw syscall.RawConn, data []byte) (sent int, err error) {
+	if a.once == nil {
+		a.once = a.write
 	}
-	return sent, err
+	a.data, a.sent, a.err = data, 0, nil
+	failed := raw.Write(a.once)
+	a.data = nil
+	if failed != nil {
+		return a.sent, failed
+	}
+	return a.sent, a.err
+}
+
+// write always returns true: the runtime is not to wait and call again.
+func (a *attempt) write(fd uintptr) bool {
+	for a.sent < len(a.data) {
+		n, err := syscall.Write(int(fd), a.data[a.sent:])
+		switch err {
+		case nil:
+			a.sent += n
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			return true
+		default:
+			a.err = err
+			return true
+		}
+	}
+	return true
 }

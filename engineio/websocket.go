@@ -195,7 +195,19 @@ func (s *Session) partWS(w *wsConn) {
 
 // --- writing ---
 
-var writeScratch = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
+// A writing is what somebody who writes needs for the moment.
+type writing struct {
+	buf []byte
+	try attempt
+}
+
+var writeScratch = sync.Pool{New: func() any { return &writing{buf: make([]byte, 0, 4096)} }}
+
+func (w *writing) giveBack() {
+	if cap(w.buf) <= keptScratch {
+		writeScratch.Put(w)
+	}
+}
 
 // writeLocked writes what is queued, in this goroutine as long as the network takes it at once, else in one of its own. It
 // unlocks s.mu.
@@ -210,7 +222,8 @@ func (s *Session) writeLocked() {
 		s.env.tasks.Go(func() { s.writeLoop(nil) })
 		return
 	}
-	scratch := writeScratch.Get().(*[]byte)
+	scratch := writeScratch.Get().(*writing)
+	defer scratch.giveBack()
 	for round := 0; ; round++ {
 		batch := s.takeLocked()
 		if len(batch) == 0 {
@@ -236,9 +249,6 @@ func (s *Session) writeLocked() {
 		}
 		s.written(batch, batch)
 		s.mu.Lock()
-	}
-	if cap(*scratch) <= keptScratch {
-		writeScratch.Put(scratch)
 	}
 }
 
@@ -296,12 +306,8 @@ func (s *Session) writeFailed(err error) {
 
 // writeLoop writes until the queue is empty. It owns s.writing.
 func (s *Session) writeLoop(batch []item) {
-	scratch := writeScratch.Get().(*[]byte)
-	defer func() {
-		if cap(*scratch) <= keptScratch {
-			writeScratch.Put(scratch)
-		}
-	}()
+	scratch := writeScratch.Get().(*writing)
+	defer scratch.giveBack()
 	if rest := s.ws.rest; len(rest) > 0 {
 		s.ws.rest = nil
 		if _, err := s.ws.conn.Write(rest); err != nil {
@@ -334,11 +340,11 @@ func (s *Session) writeLoop(batch []item) {
 }
 
 // chunk puts items from the front of a batch together for one write.
-func (w *wsConn) chunk(items []item, scratch *[]byte) (data []byte, n int) {
+func (w *wsConn) chunk(items []item, scratch *writing) (data []byte, n int) {
 	if first := items[0]; !w.masked && (len(items) == 1 || first.size() >= aloneAt) {
 		return first.wire, 1
 	}
-	buf := (*scratch)[:0]
+	buf := scratch.buf[:0]
 	for ; n < len(items); n++ {
 		f := items[n].Frame
 		if n > 0 && (len(buf)+f.size() > writeChunk || !w.masked && f.size() >= aloneAt) {
@@ -350,17 +356,17 @@ func (w *wsConn) chunk(items []item, scratch *[]byte) (data []byte, n int) {
 			buf = append(buf, f.wire...)
 		}
 	}
-	*scratch = buf
+	scratch.buf = buf
 	return buf, n
 }
 
 // try writes a batch as far as the network takes it without blocking. rest is what is left of the last chunk, left the items
 // that were not reached.
-func (w *wsConn) try(batch []item, scratch *[]byte) (rest []byte, left []item, err error) {
+func (w *wsConn) try(batch []item, scratch *writing) (rest []byte, left []item, err error) {
 	for len(batch) > 0 {
 		data, n := w.chunk(batch, scratch)
 		batch = batch[n:]
-		sent, err := tryWrite(w.raw, data)
+		sent, err := scratch.try.tryWrite(w.raw, data)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -9,7 +9,10 @@
 //	broadcast  one event to a room of 1,000: deliveries/s
 //	memory     resident memory per idle connection, of 5,000
 //
-//	go run ./bench/socketio [-seconds 5] [-only echo|broadcast|memory]
+//	go run ./bench/socketio [-seconds 3] [-rounds 3] [-only echo|broadcast|memory]
+//
+// The two take turns for some rounds, and the best of each counts: what else runs on the machine costs both something, but not
+// the same at every moment.
 //
 // The client speaks WebSocket by hand, so that it costs little of the cores it shares with the server. It knows nothing of
 // weir.
@@ -39,6 +42,7 @@ func main() {
 
 type options struct {
 	seconds float64
+	rounds  int
 	only    string
 	node    string
 	dir     string
@@ -49,7 +53,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	var o options
 	serving := flags.Bool("serve", false, "be the server under test")
-	flags.Float64Var(&o.seconds, "seconds", 5, "`length` of each measurement")
+	flags.Float64Var(&o.seconds, "seconds", 3, "`length` of each measurement")
+	flags.IntVar(&o.rounds, "rounds", 3, "`number` of turns that each server gets")
 	flags.StringVar(&o.only, "only", "", "run one `part`: echo, broadcast or memory")
 	flags.StringVar(&o.node, "node", "node", "the Node.js `program`")
 	flags.StringVar(&o.dir, "dir", "bench/socketio", "where reference.mjs `is`")
@@ -62,13 +67,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	raiseFileLimit()
 	var results []result
 	for _, part := range parts(o) {
-		for _, kind := range []string{reference, ours} {
-			r, err := measure(ctx, o, part, kind, stderr)
-			if err != nil {
-				return fmt.Errorf("%s, %s: %w", part.name, kind, err)
+		best := map[string]result{}
+		for range o.rounds {
+			for _, kind := range []string{reference, ours} {
+				r, err := measure(ctx, o, part, kind, stderr)
+				if err != nil {
+					return fmt.Errorf("%s, %s: %w", part.name, kind, err)
+				}
+				if old, ok := best[kind]; !ok || r.betterThan(old) {
+					best[kind] = r
+				}
 			}
-			results = append(results, r)
 		}
+		results = append(results, best[reference], best[ours])
 	}
 	return report(stdout, results)
 }
@@ -92,6 +103,10 @@ type result struct {
 	kind  string
 	value float64
 }
+
+func (p part) isMemory() bool { return p.target > 100 }
+
+func (r result) betterThan(old result) bool { return (r.value > old.value) != r.part.isMemory() }
 
 func parts(o options) []part {
 	length := time.Duration(o.seconds * float64(time.Second))
@@ -133,7 +148,7 @@ func report(w io.Writer, results []result) error {
 		p, base, own := results[i].part, results[i].value, results[i+1].value
 		ratio := own / base
 		target, met := fmt.Sprintf("≥ %.1f", p.target), ratio >= p.target
-		if p.target > 100 {
+		if p.isMemory() {
 			target, met = fmt.Sprintf("≤ %.0f", p.target), own <= p.target
 		}
 		if !met {
