@@ -70,7 +70,6 @@ type pair struct {
 	t        *testing.T
 	server   *Server
 	url      string
-	dialer   func() ClientConfig
 	listener *memnet.Listener
 
 	mu       sync.Mutex
