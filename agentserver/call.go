@@ -66,7 +66,9 @@ func (s *Server) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage,
 	if err != nil {
 		return nil, err
 	}
-	spec.Value = &waiting{peer: r.Peer, token: meta.ProgressToken}
+	// The params are gone when Serve has returned; a function that does not end
+	// when it is told to may still be there.
+	spec.Value = &waiting{peer: r.Peer, token: bytes.Clone(meta.ProgressToken)}
 	result, err := s.queue.Do(ctx, spec)
 	if _, failed := isFailure(err); err == nil || failed && result != nil {
 		return result, nil

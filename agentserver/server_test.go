@@ -413,6 +413,30 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
+// The defaults of an agent (one call at a time, 1,024 wait, 30 seconds) and what
+// takes their place.
+func TestDefaults(t *testing.T) {
+	a := newAgent(t, "", Options{})
+	if s := a.Status(); a.Name() != "agent" || s.Concurrency != 1 || s.Max != 1024 || a.o.Timeout != 30*time.Second {
+		t.Errorf("%s, %+v, %v", a.Name(), s, a.o.Timeout)
+	}
+	conf := "name: file\nconcurrency: 2\nqueue: {max: 3}\ntimeoutMs: 4000"
+	a = newAgent(t, conf, Options{})
+	if s := a.Status(); a.Name() != "file" || s.Concurrency != 2 || s.Max != 3 || a.o.Timeout != 4*time.Second {
+		t.Errorf("%s, %+v, %v", a.Name(), s, a.o.Timeout)
+	}
+	a = newAgent(t, conf, Options{Name: "own", Concurrency: 5, QueueMax: 6, Timeout: time.Second})
+	if err := a.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if s := a.Status(); a.Name() != "own" || s.Concurrency != 5 || s.Max != 6 || a.o.Timeout != time.Second {
+		t.Errorf("%s, %+v, %v", a.Name(), s, a.o.Timeout)
+	}
+	if d := (&Tool{Async: true}).timeout(time.Second); d != DefaultAsyncTimeout {
+		t.Errorf("an async tool may take %v", d)
+	}
+}
+
 // Mistakes in a program are told when the agent is made.
 func TestNewRefuses(t *testing.T) {
 	ok := func(name string) Tool {
