@@ -44,11 +44,9 @@ func ReadWish(params, capabilities json.RawMessage) (w Wish, err error) {
 	has := func(capability, key string) bool {
 		return string(rawjson.GetPath(capabilities, capability, key)) == "true"
 	}
-	out := []byte(`{"notifications":{`)
 	for _, c := range changes {
 		if string(rawjson.Get(wanted, c.key)) == "true" && has(c.capability, "listChanged") {
 			w.Methods = append(w.Methods, c.method)
-			out = append(rawjson.AppendString(out, c.key), `:true,`...)
 		}
 	}
 	if uris := rawjson.Get(wanted, "resourceSubscriptions"); rawjson.IsArray(uris) && has("resources", "subscribe") {
@@ -63,19 +61,36 @@ func ReadWish(params, capabilities json.RawMessage) (w Wish, err error) {
 			return w, mcp.Errorf(mcp.KindInvalidParams, "resourceSubscriptions: %v", err)
 		case len(w.Resources) > MaxResources:
 			return w, mcp.Errorf(mcp.KindInvalidParams, "resourceSubscriptions has more than %d resources, which is the bound", MaxResources)
-		case len(w.Resources) > 0:
-			out = append(out, `"resourceSubscriptions":[`...)
-			for _, uri := range w.Resources {
-				out = append(rawjson.AppendString(out, uri), ',')
-			}
-			out = append(out[:len(out)-1], `],`...)
 		}
+	}
+	w.grant()
+	return w, nil
+}
+
+// Drop takes a resource out of what is granted.
+func (w *Wish) Drop(uri string) {
+	w.Resources = slices.DeleteFunc(w.Resources, func(u string) bool { return u == uri })
+	w.grant()
+}
+
+func (w *Wish) grant() {
+	out := []byte(`{"notifications":{`)
+	for _, c := range changes {
+		if w.Wants(c.method) {
+			out = append(rawjson.AppendString(out, c.key), `:true,`...)
+		}
+	}
+	if len(w.Resources) > 0 {
+		out = append(out, `"resourceSubscriptions":[`...)
+		for _, uri := range w.Resources {
+			out = append(rawjson.AppendString(out, uri), ',')
+		}
+		out = append(out[:len(out)-1], `],`...)
 	}
 	if out[len(out)-1] == ',' {
 		out = out[:len(out)-1]
 	}
 	w.Granted = append(out, `}}`...)
-	return w, nil
 }
 
 // WithSubscription returns params or a result with the id of the subscription

@@ -54,6 +54,9 @@ func (c *Catalog) With(l Listing) (*Catalog, Report) {
 	next.replace(old, seg)
 
 	report := Report{Upstream: l.Upstream}
+	if old != nil {
+		report.Changes = diff(c.Of(l.Upstream), next.Of(l.Upstream))
+	}
 	report.add(seg.findings...)
 	report.Omitted += seg.omitted
 	for namespace := range seg.namespaces {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/uritemplate"
 )
 
 // Entry is one tool, resource, resource template or prompt. It is shared by all
@@ -25,7 +26,8 @@ type Entry struct {
 	Hash8     string // of its shape, whether or not it is part of the id
 
 	// Lossless bytes: the definition, and parts of it. A prompt's InputSchema
-	// is made from its arguments. What is absent is nil.
+	// is made from its arguments, that of a resource template from its variables.
+	// What is absent is nil.
 	Raw          json.RawMessage
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage
@@ -195,6 +197,13 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 		e.Hash8 = HashPrompt(d.name, names)
 	default:
 		e.Hash8 = HashResource(d.uri)
+		if kind == KindTemplate {
+			var err error
+			if e.InputSchema, err = templateSchema(d.uri); err != nil {
+				e.problem = err
+				found(FoundSchema, key, "the URI template %q of server %q cannot be read (%v): reading it fails with SCHEMA_INVALID until its owner mends it", clip(d.uri, 120), l.Upstream, err)
+			}
+		}
 	}
 	if reject := e.checkSchemas(limits, found); reject && limits.OnInvalid == Reject {
 		found(FoundRejected, key, "%s %q of server %q is left out: schema_limits.on_invalid is reject", kind.surface(), key, l.Upstream)
@@ -410,6 +419,29 @@ func (e *Entry) renamed(id string) *Entry {
 	c.ID = id
 	c.buildCard()
 	return &c
+}
+
+// templateSchema makes an input schema of a URI template's variables. A value
+// becomes part of a URI, so numbers are as good as texts.
+func templateSchema(raw string) (json.RawMessage, error) {
+	t, err := uritemplate.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	b, required := []byte(`{"type":"object","properties":{`), []byte(`[`)
+	for i, v := range t.Vars() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(rawjson.AppendString(b, v.Name), `:{"type":["string","number","boolean"]}`...)
+		if !v.Optional {
+			if len(required) > 1 {
+				required = append(required, ',')
+			}
+			required = rawjson.AppendString(required, v.Name)
+		}
+	}
+	return append(append(append(b, `},"required":`...), required...), `],"additionalProperties":false}`...), nil
 }
 
 // promptSchema makes an input schema of a prompt's arguments, which are all

@@ -51,6 +51,8 @@ type Report struct {
 	Prompts   int
 	Findings  []Finding
 	Omitted   int // findings over the bound of 1,000
+	// Changes say what is different from the listing before, none for the first.
+	Changes []Change
 }
 
 func (r *Report) add(findings ...Finding) {

@@ -21,6 +21,7 @@ func (d *decoder) check(c *Config) {
 	d.checkInputs(c)
 	d.checkHTTP(c)
 	d.checkControls(c)
+	d.checkPin(c)
 	d.checkAgents(c)
 	d.checkHubs(c)
 	d.checkServers(c)

@@ -39,6 +39,7 @@ type Config struct {
 	RateLimits    RateLimits   `key:"rate_limits" doc:"How many calls a session may make."`
 	Cache         Cache        `key:"cache" doc:"Results that are kept and answered again without asking the server."`
 	Retry         Retry        `key:"retry" doc:"When a call that failed on its way is made again."`
+	Pin           Pin          `key:"pin" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
 	CacheStable   bool         `key:"cache_stable" default:"false" doc:"tool_browse answers what a session has seen before first and with the same bytes, for prompt caches."`
 	HTTP          HTTP         `key:"http" doc:"The HTTP listener."`
 	Log           Log          `key:"log" doc:"weir's own log, on standard error."`

@@ -27,7 +27,7 @@ type Usage struct {
 
 	Tokens      Tokens `json:"tokens"`      // the sum of the following
 	Definitions Tokens `json:"definitions"` // tools/list; raw: the definitions of all tools
-	Discovery   Tokens `json:"discovery"`   // tool_browse, tool_hydrate and dry runs; raw: nothing
+	Discovery   Tokens `json:"discovery"`   // browsing, tool_hydrate and dry runs; raw: nothing
 	Results     Tokens `json:"results"`     // tool_execute, resource_read, prompt_get; raw: what the servers answered
 	Views       Tokens `json:"views"`       // tool_view; raw: nothing, it is in the results
 

@@ -13,41 +13,53 @@ import (
 
 var browseKeys = []string{"query", "path", "top_k"}
 
-// browse answers tool_browse (gateway-surface §3): cards for a query, by
-// descending score and then by id, or the cards at a path.
+// browsed is the kind of entry that a meta-tool finds.
+func browsed(metaTool string) catalog.Kind {
+	switch metaTool {
+	case ResourceBrowse:
+		return catalog.KindResource
+	case PromptBrowse:
+		return catalog.KindPrompt
+	}
+	return catalog.KindTool
+}
+
+// browse answers tool_browse (gateway-surface §3), resource_browse and
+// prompt_browse (§9.4): cards for a query, by descending score and then by id, or
+// the cards at a path.
 func (g *Gateway) browse(ctx context.Context, c *metaCall) (json.RawMessage, error) {
 	var out [3][]byte
-	if err := c.read(ToolBrowse, browseKeys, out[:]); err != nil {
+	if err := c.read(c.name, browseKeys, out[:]); err != nil {
 		return nil, err
 	}
 	topK := 0
 	if out[2] != nil {
 		n, err := strconv.Atoi(string(out[2]))
 		if err != nil || n < 1 || n > MaxTopK {
-			return nil, metaArgs(ToolBrowse, "top_k must be a whole number from 1 to %d, not %s", MaxTopK, describeParam(out[2]))
+			return nil, metaArgs(c.name, "top_k must be a whole number from 1 to %d, not %s", MaxTopK, describeParam(out[2]))
 		}
 		topK = n
 	}
 	switch {
 	case out[0] != nil && out[1] != nil:
-		return nil, metaArgs(ToolBrowse, "pass either query or path, not both")
+		return nil, metaArgs(c.name, "pass either query or path, not both")
 	case out[0] != nil:
 		query, err := rawjson.String(out[0])
 		if err != nil {
-			return nil, metaArgs(ToolBrowse, "query must be a string, not %s", describeParam(out[0]))
+			return nil, metaArgs(c.name, "query must be a string, not %s", describeParam(out[0]))
 		}
 		if query = strings.TrimSpace(query); query == "" {
-			return nil, metaArgs(ToolBrowse, "query is empty; say what the tool should do, or pass path \"/\" to see what there is")
+			return nil, metaArgs(c.name, "query is empty; say what you look for, or pass path \"/\" to see what there is")
 		}
 		return g.browseQuery(c, query, topK), nil
 	case out[1] != nil:
 		path, err := rawjson.String(out[1])
 		if err != nil {
-			return nil, metaArgs(ToolBrowse, "path must be a string, not %s", describeParam(out[1]))
+			return nil, metaArgs(c.name, "path must be a string, not %s", describeParam(out[1]))
 		}
 		return g.browsePath(c, path, topK)
 	}
-	return nil, metaArgs(ToolBrowse, "pass query or path")
+	return nil, metaArgs(c.name, "pass query or path")
 }
 
 func (g *Gateway) browseQuery(c *metaCall, query string, topK int) json.RawMessage {
@@ -55,7 +67,7 @@ func (g *Gateway) browseQuery(c *metaCall, query string, topK int) json.RawMessa
 		topK = DefaultTopK
 	}
 	s := g.opts.Upstreams.Snapshot()
-	hits := s.Index.Search(query, topK)
+	hits := s.index(browsed(c.name)).Search(query, topK)
 	cards := make([]catalog.Card, 0, len(hits))
 	for _, hit := range hits {
 		if e, ok := s.Catalog.Lookup(hit.ID); ok {
@@ -64,12 +76,12 @@ func (g *Gateway) browseQuery(c *metaCall, query string, topK int) json.RawMessa
 			cards = append(cards, card)
 		}
 	}
-	return g.cardsResult(c, s.Catalog, cards, true, "No tool matches. Try other words, or path \"/\" to see what there is.")
+	return g.cardsResult(c, s.Catalog, cards, true, "No "+string(browsed(c.name))+" matches. Try other words, or path \"/\" to see what there is.")
 }
 
 func (g *Gateway) browsePath(c *metaCall, path string, topK int) (json.RawMessage, error) {
 	from := g.opts.Upstreams.Snapshot().Catalog
-	cards, err := from.Children(path)
+	cards, err := from.ChildrenOf(browsed(c.name), path)
 	if err != nil {
 		return nil, catalogError(err)
 	}

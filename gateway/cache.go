@@ -130,7 +130,7 @@ func (k *cache) link() Middleware {
 				return result, nil
 			}
 			result, err := next.Dispatch(ctx, c)
-			if err == nil && cacheable(result) {
+			if err == nil && !c.Asked && cacheable(result) {
 				k.put(key, c.catalog, result)
 			}
 			return result, err

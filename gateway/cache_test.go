@@ -95,8 +95,11 @@ func TestCacheIsOptIn(t *testing.T) {
 
 func TestCacheKeepsNoErrors(t *testing.T) {
 	for name, peer := range map[string]peerFunc{
-		"a tool's error":   say(`{"content":[],"isError":true}`),
-		"a question":       say(`{"resultType":"input_required","inputRequests":{}}`),
+		"a tool's error": say(`{"content":[],"isError":true}`),
+		"an asked agent's": func(ctx context.Context, _ json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+			_, _ = back.Serve(ctx, &mcp.Request{ID: "1", Method: "roots/list", Peer: mcp.NoPeer}) // refused is asked, too
+			return json.RawMessage(textResult("for your eyes only")), nil
+		},
 		"a failed call":    fail(mcp.Errorf(mcp.KindUpstreamUnavailable, "gone")),
 		"no result at all": say(`7`),
 	} {

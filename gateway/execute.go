@@ -30,6 +30,11 @@ type Call struct {
 	// Attempts counts how often the upstream was asked.
 	Attempts int
 
+	// Asked says that the upstream has asked the agent something, so that the
+	// result depends on more than the arguments.
+	Asked bool
+
+	method  string           // at the upstream; "" is tools/call
 	catalog *catalog.Catalog // the one that Entry was found in
 	state   *sessionState
 	policy  string          // status of the policy, "" where there is none
@@ -83,6 +88,9 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 		return nil, err
 	}
 	c.entry = entry
+	if err := g.pinned(from); err != nil {
+		return nil, err
+	}
 	c.state.hydrated(from, entry.ID, g.opts.CacheStable)
 	if out[1] == nil {
 		out[1] = []byte("{}")
@@ -168,46 +176,32 @@ func (g *Gateway) discovery() string {
 	return ToolBrowse
 }
 
-// call is the end of the dispatch chain: it asks the upstream.
-func (g *Gateway) call(ctx context.Context, c *Call) (json.RawMessage, error) {
-	params, err := upstreamParams(c)
-	if err != nil {
-		return nil, err
-	}
-	c.Attempts++
-	ctx = mcp.WithCaller(ctx, c.Request.Session)
-	peer, err := g.opts.Upstreams.Peer(ctx, c.Entry.Upstream)
-	if err != nil {
-		return nil, classify(ctx, c.Entry.Upstream, err)
-	}
-	result, err := peer.Call(ctx, "tools/call", params, mcp.Back(c.Request))
-	if err != nil {
-		return nil, classify(ctx, c.Entry.Upstream, err)
-	}
-	if g.opts.RedactResults {
-		result = g.opts.Redactor.Results(result)
-	}
-	return result, nil
-}
-
-// upstreamParams are the agent's params with the upstream's own name of the
-// tool and its arguments put in. Everything else stays: the progress token, the
+// upstreamParams are the agent's params with the upstream's own name and the
+// arguments put in, or the URI of a resource. Everything else stays: the progress token, the
 // answers of a round of input and what later versions add.
 func upstreamParams(c *Call) (json.RawMessage, error) {
 	// The agent's params hold the arguments already: room for both would double
 	// what a large call costs. Other arguments, put in by a link, may make it grow.
 	room := max(len(c.Request.Params), len(c.Args)) + len(c.Entry.RawName) + 64
 	out := make([]byte, 0, room)
-	out = append(out, `{"name":`...)
-	out = rawjson.AppendString(out, c.Entry.RawName)
-	out = append(out, `,"arguments":`...)
-	out = append(out, c.Args...)
+	if c.method == methodRead {
+		out = append(append(out, `{"uri":`...), c.Args...)
+	} else {
+		out = append(out, `{"name":`...)
+		out = rawjson.AppendString(out, c.Entry.RawName)
+		out = append(out, `,"arguments":`...)
+		out = append(out, c.Args...)
+	}
 	var failed error
 	err := rawjson.EachMember(c.Request.Params, func(m rawjson.Member) bool {
 		value := m.Value
 		switch string(m.Key) {
 		case "name", "arguments":
 			return true
+		case "uri":
+			if c.method == methodRead {
+				return true
+			}
 		case "_meta":
 			if !rawjson.IsObject(value) {
 				break

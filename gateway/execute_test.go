@@ -300,7 +300,7 @@ func TestOverTheWire(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	hello, err := agent.Call(ctx, "initialize", json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"0"}}`), nil)
-	if err != nil || !strings.Contains(string(hello), `"tools":{}`) || !strings.Contains(string(hello), "tool_browse") {
+	if err != nil || !strings.Contains(string(hello), `"tools":{"listChanged":true}`) || !strings.Contains(string(hello), "tool_browse") {
 		t.Fatalf("%s, %v", hello, err)
 	}
 	var progress []string

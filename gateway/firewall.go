@@ -202,6 +202,8 @@ func (s *shaper) read(content []byte) error {
 			b.hold = s.holdText
 		case b.data != nil:
 			b.hold = b.size > s.MaxMediaBytes
+		case b.kind == "resource" && s.from.Primitive != "" && rawjson.GetPath(b.raw, "resource", "blob") != nil:
+			b.hold = true // nobody reads base64
 		case b.size > room || s.holdText && b.kind == "resource" || s.format == FormatJSON:
 			b.hold = true
 		default:

@@ -115,6 +115,8 @@ type Options struct {
 	// LogUnredacted has the log hold the causes of errors in full, secrets
 	// included.
 	LogUnredacted bool
+	// Pin is the catalog that the operator has looked at; the zero value is none.
+	Pin Pin
 	// OnEvent, if set, is told what happens. It may be called concurrently, and
 	// from the goroutine that serves a request: it must not block.
 	OnEvent func(Event)
@@ -126,10 +128,12 @@ type Options struct {
 type Gateway struct {
 	opts     Options
 	state    *State
-	tools    json.RawMessage // the tools/list result in gateway mode
+	lists    [4]json.RawMessage // the tools/list results in gateway mode; see toolList
 	meta     map[string]metaTool
 	dispatch Dispatcher
+	reads    Dispatcher                // the dispatch chain of resources and prompts
 	proxied  atomic.Pointer[proxyList] // of the newest snapshot seen
+	tagged   atomic.Pointer[listTags]  // the same
 }
 
 var _ mcp.Handler = (*Gateway)(nil)
@@ -156,22 +160,38 @@ func New(opts Options) *Gateway {
 	}
 	g := &Gateway{opts: opts, state: opts.State}
 	g.dispatch = chain(DispatcherFunc(g.call), g.links()...)
-	g.meta = map[string]metaTool{ToolExecute: g.execute}
-	switch {
-	case opts.Mode == ModeProxy:
-		g.meta[ToolHydrate] = g.hydrate
-		if opts.ProxyFirewall {
-			g.meta[ToolView] = g.view
-		}
-	default:
-		g.meta[ToolBrowse] = g.browse
-		g.meta[ToolView] = g.view
-		if opts.ExposeHydrate {
-			g.meta[ToolHydrate] = g.hydrate
-		}
+	g.reads = DispatcherFunc(g.call)
+	if g.opts.Retry.MaxAttempts > 1 {
+		g.reads = Retry(g.opts.Retry)(g.reads)
 	}
-	g.tools = slices.Clip(append(append([]byte(`{"tools":[`), g.definitions()...), `]}`...))
+	g.meta = map[string]metaTool{
+		ToolExecute: g.execute, ToolView: g.view,
+		ResourceBrowse: g.browse, ResourceRead: g.readResource, PromptBrowse: g.browse, PromptGet: g.getPrompt,
+	}
+	if opts.Mode == ModeGateway {
+		g.meta[ToolBrowse] = g.browse
+	}
+	if opts.Mode == ModeProxy || opts.ExposeHydrate {
+		g.meta[ToolHydrate] = g.hydrate
+	}
+	for i := range g.lists {
+		g.lists[i] = slices.Clip(append(append([]byte(`{"tools":[`), g.definitions(i&1 != 0, i&2 != 0)...), `]}`...))
+	}
+	g.state.front.Store(g)
 	return g
+}
+
+// toolList is the tools/list result in gateway mode: it depends on which
+// primitives upstreams offer, and on nothing else of them.
+func (g *Gateway) toolList(s *Snapshot) json.RawMessage {
+	i := 0
+	if s.hasResources() {
+		i |= 1
+	}
+	if s.hasPrompts() {
+		i |= 2
+	}
+	return g.lists[i]
 }
 
 // links are the links of the dispatch chain that are configured, in the order
@@ -199,9 +219,19 @@ func (g *Gateway) links() []Middleware {
 	return links
 }
 
-// Capabilities is the value for mcp.Lifecycle.
+// Capabilities is the value for mcp.Lifecycle. Resources and completions are
+// declared while an upstream offers what they are about.
 func (g *Gateway) Capabilities(*mcp.Request) json.RawMessage {
-	return json.RawMessage(`{"logging":{},"tools":{}}`)
+	s := g.opts.Upstreams.Snapshot()
+	out := []byte(`{`)
+	if s.hasPrompts() || s.hasResources() {
+		out = append(out, `"completions":{},`...)
+	}
+	out = append(out, `"logging":{},`...)
+	if s.hasResources() {
+		out = append(out, `"resources":{"subscribe":true,"listChanged":true},`...)
+	}
+	return append(out, `"tools":{"listChanged":true}}`...)
 }
 
 // Instructions tell a model in a few words how to use the gateway; the value
@@ -213,16 +243,25 @@ func (g *Gateway) Instructions() string {
 	return "Many tools of many servers are behind these: find one with tool_browse, run it with tool_execute, read more of a long result with tool_view."
 }
 
-// Serve implements mcp.Handler for tools/list and tools/call.
+// Serve implements mcp.Handler for everything that an mcp.Lifecycle leaves.
 func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	switch r.Method {
 	case "tools/call":
 		return g.callTool(ctx, r)
 	case "tools/list":
 		return g.listTools(r)
+	case "subscriptions/listen":
+		return g.listen(ctx, r)
 	}
 	if r.IsNotification() {
 		return nil, nil
+	}
+	s := g.opts.Upstreams.Snapshot()
+	switch {
+	case r.Method == "completion/complete" && (s.hasResources() || s.hasPrompts()):
+		return g.complete(ctx, r)
+	case s.hasResources():
+		return g.serveResources(ctx, r)
 	}
 	return nil, mcp.MethodNotFound(r.Method)
 }
@@ -236,6 +275,8 @@ func (g *Gateway) listTools(r *mcp.Request) (json.RawMessage, error) {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/list: unknown cursor: the list has one page")
 	}
 	st := g.state.session(r.Session)
+	g.follow(r, st)
+	s := g.opts.Upstreams.Snapshot()
 	if g.opts.Mode == ModeProxy {
 		list := g.proxyTools()
 		st.mu.Lock()
@@ -247,11 +288,12 @@ func (g *Gateway) listTools(r *mcp.Request) (json.RawMessage, error) {
 		}
 		return list.result, nil
 	}
-	g.countList(r, st, g.opts.Upstreams.Snapshot().Catalog, g.tools)
+	list := g.toolList(s)
+	g.countList(r, st, s.Catalog, list)
 	if r.Modern() {
-		return mcp.Cacheable(g.tools, metaTTL, "public"), nil
+		return mcp.Cacheable(list, metaTTL, "public"), nil
 	}
-	return g.tools, nil
+	return list, nil
 }
 
 // metaCall is a tools/call of a meta-tool, taken apart once. All bytes are
@@ -285,7 +327,7 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: name must be a string")
 	}
-	tool := g.meta[name]
+	tool := g.serves(name, g.opts.Upstreams.Snapshot())
 	if tool == nil {
 		return nil, g.notMeta(name)
 	}
@@ -312,10 +354,12 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 	return result, err
 }
 
-// serveMeta runs a meta-tool where policy and quota let it. tool_execute asks
-// them on its dispatch chain, when it knows the tool.
+// serveMeta runs a meta-tool where policy and quota let it. What runs or reads
+// something asks them itself, when it knows what.
 func (g *Gateway) serveMeta(ctx context.Context, tool metaTool, c *metaCall) (json.RawMessage, error) {
-	if c.name != ToolExecute {
+	switch c.name {
+	case ToolExecute, ResourceRead, PromptGet:
+	default:
 		if c.name != ToolHydrate { // which asks when it knows the tool
 			if _, err := g.enforce(ctx, c.request, c.name, nil, nil, false); err != nil {
 				return nil, err

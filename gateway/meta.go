@@ -3,7 +3,6 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +15,13 @@ const (
 	ToolExecute = "tool_execute"
 	ToolView    = "tool_view"
 	ToolHydrate = "tool_hydrate"
+
+	// Of the other primitives (gateway-surface §9.4), listed only while an
+	// upstream offers them.
+	ResourceBrowse = "resource_browse"
+	ResourceRead   = "resource_read"
+	PromptBrowse   = "prompt_browse"
+	PromptGet      = "prompt_get"
 )
 
 // Bounds of top_k.
@@ -49,6 +55,24 @@ const (
 		`"required":["handle","selector"],"additionalProperties":false}`
 	hydrateSchema = `{"type":"object","properties":{"tool_id":{"type":"string"}},"required":["tool_id"],"additionalProperties":false}`
 
+	resourceBrowseSchema = `{"type":"object","properties":{` +
+		`"query":{"type":"string"},"path":{"type":"string","description":"/, /server, …"},` +
+		`"top_k":{"type":"integer","minimum":1,"maximum":50}},"additionalProperties":false}`
+	promptBrowseSchema = resourceBrowseSchema
+	resourceReadSchema = `{"type":"object","properties":{"resource_id":{"type":"string","description":"exact id from a card"},` +
+		`"args":{"type":"object","description":"of a template: its variables"}},"required":["resource_id"],"additionalProperties":false}`
+	promptGetSchema = `{"type":"object","properties":{"prompt_id":{"type":"string","description":"exact id from a card"},` +
+		`"args":{"type":"object"}},"required":["prompt_id"],"additionalProperties":false}`
+
+	resourceBrowseTool = `{"name":"resource_browse","description":"Find resources (documents, records) as tool_browse finds tools.","inputSchema":` +
+		resourceBrowseSchema + `,"annotations":{"readOnlyHint":true}}`
+	resourceReadTool = `{"name":"resource_read","description":"Read a resource by its resource_id. A long one comes back as a summary and a handle for tool_view.","inputSchema":` +
+		resourceReadSchema + `,"annotations":{"readOnlyHint":true}}`
+	promptBrowseTool = `{"name":"prompt_browse","description":"Find prompts as tool_browse finds tools.","inputSchema":` +
+		promptBrowseSchema + `,"annotations":{"readOnlyHint":true}}`
+	promptGetTool = `{"name":"prompt_get","description":"Render a prompt by its prompt_id. If args do not fit, the error holds their schema.","inputSchema":` +
+		promptGetSchema + `,"annotations":{"readOnlyHint":true}}`
+
 	browseTool = `{"name":"tool_browse","description":"Find tools. Pass either query (free text, best matches first) or path (walk the catalog from /). ` +
 		`Returns one card a line: tool_id (kind) — what it does [tags].","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
 	executeTool = `{"name":"tool_execute","description":"Run a tool by its tool_id. Arguments are checked first; if they do not fit, the error holds the tool's schema. ` +
@@ -64,25 +88,52 @@ var metaTools = []struct{ name, definition, schema string }{
 	{ToolExecute, executeTool, executeSchema},
 	{ToolView, viewTool, viewSchema},
 	{ToolHydrate, hydrateTool, hydrateSchema},
+	{ResourceBrowse, resourceBrowseTool, resourceBrowseSchema},
+	{ResourceRead, resourceReadTool, resourceReadSchema},
+	{PromptBrowse, promptBrowseTool, promptBrowseSchema},
+	{PromptGet, promptGetTool, promptGetSchema},
 }
 
-// definitions are the meta-tools that this gateway serves, separated by commas,
-// always in the same order.
-func (g *Gateway) definitions() []byte {
+// serves returns the meta-tool of a name, nil where this gateway does not serve
+// it or where no upstream offers the primitive that it is about.
+func (g *Gateway) serves(name string, s *Snapshot) metaTool {
+	if !g.shows(name, s.hasResources(), s.hasPrompts()) {
+		return nil
+	}
+	return g.meta[name]
+}
+
+// shows reports whether a meta-tool is served where upstreams offer resources or
+// prompts.
+func (g *Gateway) shows(name string, resources, prompts bool) bool {
+	switch name {
+	case ResourceBrowse, ResourceRead:
+		return resources
+	case PromptBrowse, PromptGet:
+		return prompts
+	case ToolView: // in proxy mode, tools' results may all pass
+		return g.opts.Mode != ModeProxy || g.opts.ProxyFirewall || resources || prompts
+	}
+	return g.meta[name] != nil
+}
+
+// definitions are the meta-tools that are served where upstreams offer resources
+// or prompts, separated by commas, always in the same order.
+func (g *Gateway) definitions(resources, prompts bool) []byte {
 	var out []byte
 	for _, t := range metaTools {
-		if g.meta[t.name] != nil {
+		if g.shows(t.name, resources, prompts) {
 			out = appendBlock(out, []byte(t.definition))
 		}
 	}
 	return out
 }
 
-// metaNames lists the meta-tools that this gateway serves.
-func (g *Gateway) metaNames() string {
+// metaNames lists the meta-tools that are served over a snapshot.
+func (g *Gateway) metaNames(s *Snapshot) string {
 	var names []string
 	for _, t := range metaTools {
-		if g.meta[t.name] != nil {
+		if g.serves(t.name, s) != nil {
 			names = append(names, t.name)
 		}
 	}
@@ -136,7 +187,10 @@ func (c *metaCall) read(tool string, keys []string, out [][]byte) error {
 // that tool's schema, so that the next call can be right.
 func metaArgs(tool, format string, args ...any) *Error {
 	e := failf(ArgsInvalid, tool+": "+fmt.Sprintf(format, args...))
-	i := slices.IndexFunc(metaTools, func(t struct{ name, definition, schema string }) bool { return t.name == tool })
-	e.Details = json.RawMessage(`{"schema":` + metaTools[i].schema + `}`)
+	for _, t := range metaTools {
+		if t.name == tool {
+			e.Details = json.RawMessage(`{"schema":` + t.schema + `}`)
+		}
+	}
 	return e
 }

@@ -82,7 +82,7 @@ func (p *Policy) decide(metaTool string, e *catalog.Entry) verdict {
 // actsOnUpstream reports whether a meta-tool runs or reads something of an
 // upstream, rather than showing what the gateway has.
 func actsOnUpstream(metaTool string) bool {
-	return metaTool == ToolExecute || metaTool == "resource_read" || metaTool == "prompt_get"
+	return metaTool == ToolExecute || metaTool == ResourceRead || metaTool == PromptGet
 }
 
 func (r *PolicyRule) matches(metaTool string, e *catalog.Entry) bool {

@@ -55,12 +55,13 @@ type proxyList struct {
 
 // proxyTools returns the list for the current snapshot, made once for each.
 func (g *Gateway) proxyTools() *proxyList {
-	c := g.opts.Upstreams.Snapshot().Catalog
+	s := g.opts.Upstreams.Snapshot()
+	c := s.Catalog
 	if list := g.proxied.Load(); list != nil && list.of == c {
 		return list
 	}
 	list := &proxyList{of: c, ids: map[string]string{}}
-	out := append([]byte(`{"tools":[`), g.definitions()...)
+	out := append([]byte(`{"tools":[`), g.definitions(s.hasResources(), s.hasPrompts())...)
 	for _, e := range c.Entries() { // sorted by id
 		if e.Kind != catalog.KindTool {
 			continue
@@ -86,7 +87,9 @@ func (g *Gateway) proxyTools() *proxyList {
 // notMeta is the error for a tools/call of something that is no meta-tool here
 // (gateway-surface §4.1): tools of upstreams are called through tool_execute.
 func (g *Gateway) notMeta(name string) error {
-	_, known := g.opts.Upstreams.Snapshot().Catalog.Lookup(name)
+	s := g.opts.Upstreams.Snapshot()
+	e, known := s.Catalog.Lookup(name)
+	known = known && e.Kind == catalog.KindTool
 	if !known && g.opts.Mode == ModeProxy {
 		known = g.proxyTools().ids[name] != ""
 	}
@@ -94,5 +97,5 @@ func (g *Gateway) notMeta(name string) error {
 	if known {
 		return mcp.Errorf(mcp.KindInvalidParams, `tool %q is not called directly: call %s with {"tool_id":%s,"args":{…}} instead`, short, ToolExecute, rawjson.Quote(short))
 	}
-	return mcp.Errorf(mcp.KindInvalidParams, "unknown tool %q: the tools here are %s; find others with %s and run them with %s", short, g.metaNames(), g.discovery(), ToolExecute)
+	return mcp.Errorf(mcp.KindInvalidParams, "unknown tool %q: the tools here are %s; find others with %s and run them with %s", short, g.metaNames(s), g.discovery(), ToolExecute)
 }

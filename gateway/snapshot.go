@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/search"
@@ -14,16 +15,45 @@ import (
 type Snapshot struct {
 	Catalog *catalog.Catalog
 	Index   *search.Index // of the catalog's tools
+	// Resources and Prompts are indexes of their own, so that cards of two kinds
+	// never mix (gateway-surface §9.4). Templates are among the resources.
+	Resources, Prompts *search.Index
+
+	templates *templates
 }
 
 // NewSnapshot returns an empty one that holds schemas to limits.
 func NewSnapshot(limits catalog.Limits) *Snapshot {
-	return &Snapshot{Catalog: catalog.New(limits), Index: search.New(search.Options{})}
+	empty := search.New(search.Options{})
+	return &Snapshot{Catalog: catalog.New(limits), Index: empty, Resources: empty, Prompts: empty, templates: new(templates)}
 }
 
+// Prepare computes what is otherwise computed by the first who searches. Call it
+// before a snapshot is handed out.
+func (s *Snapshot) Prepare() {
+	s.Index.Prepare()
+	s.Resources.Prepare()
+	s.Prompts.Prepare()
+}
+
+// index returns the index of the entries of a kind.
+func (s *Snapshot) index(kind catalog.Kind) *search.Index {
+	switch kind {
+	case catalog.KindResource:
+		return s.Resources
+	case catalog.KindPrompt:
+		return s.Prompts
+	}
+	return s.Index
+}
+
+// hasResources and hasPrompts report whether an upstream offers the primitive.
+func (s *Snapshot) hasResources() bool { return s.Resources.Len() > 0 }
+func (s *Snapshot) hasPrompts() bool   { return s.Prompts.Len() > 0 }
+
 // With returns a snapshot in which what l lists is all that its upstream
-// offers, and a report of what is wrong with it. Call Index.Prepare on the last
-// of several before handing it out.
+// offers, and a report of what is wrong with it. Call Prepare on the last of
+// several before handing it out.
 func (s *Snapshot) With(l catalog.Listing) (*Snapshot, catalog.Report) {
 	next, report := s.Catalog.With(l)
 	return s.reindex(next, l.Upstream), report
@@ -42,7 +72,8 @@ func (s *Snapshot) Without(upstream string) *Snapshot {
 // upstream changes with it where the two offer the same id: what one hid of the
 // other comes or goes.
 func (s *Snapshot) reindex(next *catalog.Catalog, changed string) *Snapshot {
-	index := s.Index.With(changed, docs(next.Of(changed)))
+	out := &Snapshot{Catalog: next, Index: s.Index, Resources: s.Resources, Prompts: s.Prompts, templates: new(templates)}
+	out.put(changed)
 	seen := map[string]bool{changed: true}
 	for _, entries := range [][]*catalog.Entry{s.Catalog.Entries(), next.Entries()} {
 		for _, e := range entries {
@@ -50,27 +81,41 @@ func (s *Snapshot) reindex(next *catalog.Catalog, changed string) *Snapshot {
 				continue
 			}
 			seen[e.Upstream] = true
-			if now := next.Of(e.Upstream); !slices.Equal(s.Catalog.Of(e.Upstream), now) {
-				index = index.With(e.Upstream, docs(now))
+			if !slices.Equal(s.Catalog.Of(e.Upstream), next.Of(e.Upstream)) {
+				out.put(e.Upstream)
 			}
 		}
 	}
-	return &Snapshot{Catalog: next, Index: index}
+	return out
 }
 
-// docs are what is searched of entries: tools only, as resources and prompts
-// are browsed apart (gateway-surface §9.4).
-func docs(entries []*catalog.Entry) []search.Doc {
-	list := make([]search.Doc, 0, len(entries))
-	for _, e := range entries {
-		if e.Kind != catalog.KindTool {
-			continue
+// put indexes the entries of one upstream, each kind by itself.
+func (s *Snapshot) put(upstream string) {
+	var tools, resources, prompts []search.Doc
+	for _, e := range s.Catalog.Of(upstream) {
+		switch e.Kind {
+		case catalog.KindTool:
+			tools = append(tools, docOf(e))
+		case catalog.KindPrompt:
+			prompts = append(prompts, docOf(e))
+		default:
+			resources = append(resources, docOf(e))
 		}
-		d := search.Doc{ID: e.ID, Server: e.Namespace, Name: e.RawName, Title: e.Title, Description: e.Description, Tags: e.Tags}
-		for _, p := range e.Params() {
-			d.Params = append(d.Params, search.Param{Name: p.Name, Description: p.Description})
-		}
-		list = append(list, d)
 	}
-	return list
+	s.Index = s.Index.With(upstream, tools)
+	s.Resources = s.Resources.With(upstream, resources)
+	s.Prompts = s.Prompts.With(upstream, prompts)
+}
+
+// docOf is what is searched of an entry. Of a resource, the URI says as much as
+// the name.
+func docOf(e *catalog.Entry) search.Doc {
+	d := search.Doc{ID: e.ID, Server: e.Namespace, Name: e.RawName, Title: e.Title, Description: e.Description, Tags: e.Tags}
+	if e.URI != "" {
+		d.Title = strings.TrimSpace(d.Title + " " + e.URI)
+	}
+	for _, p := range e.Params() {
+		d.Params = append(d.Params, search.Param{Name: p.Name, Description: p.Description})
+	}
+	return d
 }

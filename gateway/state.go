@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/bridge"
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/telemetry"
@@ -21,26 +23,32 @@ const maxOffered = 4096
 // another under a new configuration is given the other's State, so that a
 // reload resets no quota. It is safe for concurrent use.
 //
-// Its one goroutine counts the tokens of large results and is there only while
-// there are some; Close waits for it.
+// Its goroutines are there only while there is something for them: one counts the
+// tokens of large results, and one for each session that is told something
+// delivers that. Close waits for them.
 type State struct {
 	started time.Time
 	key     *sessionKey
 	total   usage
 	counter counter
 	native  nativeTokens
+	front   atomic.Pointer[Gateway] // the newest that was made with this State
+	fan     bridge.Fan              // delivers notifications to sessions
+	leveled sync.Map                // upstream → *bridge.Levels
+	drift   drift
 
 	mu       sync.Mutex // guards below
+	follow   map[*follower]struct{}
 	closed   bool
 	sessions map[*sessionState]func() // open ones, and how to stop waiting for their end
 }
 
 // NewState returns an empty State.
 func NewState() *State {
-	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}}
+	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, follow: map[*follower]struct{}{}}
 }
 
-// Close forgets the sessions and waits for the tokens that are being counted.
+// Close forgets the sessions and waits for what its goroutines are doing.
 // It may be called more than once.
 func (s *State) Close() {
 	s.mu.Lock()
@@ -52,6 +60,7 @@ func (s *State) Close() {
 			stop()
 		}
 	}
+	s.fan.Close()
 	s.counter.close()
 }
 
@@ -74,6 +83,10 @@ type sessionState struct {
 	listed  bool                // proxy mode: tools/list showed them all
 	defined bool                // tools/list was counted
 	stable  stablePrefix
+	told    map[string]string // log level by upstream, as far as they were told
+	read    map[string]string // URIs of resources that were read, and of which upstream
+	follows *follower         // nil until the session has asked for a list
+	subs    map[string]func() // resources subscribed to, by the uri that the client gave; nil once it has ended
 }
 
 // session returns what is kept for a session.

@@ -36,7 +36,7 @@ func argsError(ctx context.Context, c *Call, err error, keep func(context.Contex
 		return err
 	}
 	e := &Error{Code: Code(ce.Code), Message: ce.Message, Cause: ce.Err}
-	details := []byte(`{"tool_id":`)
+	details := []byte(`{"` + idKey(c.Entry.Kind) + `":`)
 	details = rawjson.AppendString(details, c.Entry.ID)
 	if len(ce.Problems) > 0 {
 		details = append(details, `,"problems":[`...)

@@ -24,7 +24,9 @@ type client struct {
 	health func(context.Context) (*health, error)
 	// stats returns what calls cost.
 	stats func(context.Context) (*gateway.Stats, error)
-	close func()
+	// catalog returns what it says of its catalog.
+	catalog func(context.Context) (*catalogInfo, error)
+	close   func()
 }
 
 // A part is one content block of a result.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"log/slog"
-	"time"
 
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/config"
@@ -15,6 +14,7 @@ import (
 func controls(c *config.Config, opts *gateway.Options) {
 	opts.TolerantArgs = c.TolerantArgs
 	opts.CacheStable = c.CacheStable
+	opts.Pin = pinOf(c.Pin)
 	opts.LogUnredacted = c.Log.Unredacted
 	opts.Policy = policyOf(c.Policy)
 	opts.RateLimits = limitsOfCalls(&c.RateLimits)
@@ -124,15 +124,6 @@ func kinds(c *catalog.Catalog) map[catalog.Kind]int {
 		n[e.Kind]++
 	}
 	return n
-}
-
-// tellCatalog tells the event of a catalog.
-func (e *engine) tellCatalog(name string, c *catalog.Catalog) {
-	n := kinds(c)
-	e.tell(telemetry.Event{
-		Time: time.Now(), Name: name, Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
-		Findings: len(c.Findings()), Hash: c.Hash(),
-	})
 }
 
 // usageOf is what /stats answers: everything where there is one principal, else

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/bridge"
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/gateway"
@@ -34,6 +35,7 @@ type engine struct {
 	live    *upstream.Live[*gateway.Snapshot]
 	store   artifact.Store
 	state   *gateway.State      // quotas and what sessions have seen outlive a reload
+	rounds  *bridge.Rounds      // calls during which modern agents are asked something
 	events  *telemetry.EventLog // nil: none are written
 	metrics *telemetry.Metrics
 	agents  *agents
@@ -49,13 +51,13 @@ type engine struct {
 // newEngine starts the upstreams of a configuration and waits for none of them.
 // The caller closes the engine, which closes events; they may be nil.
 func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.EventLog) *engine {
-	e := &engine{app: a, log: log, started: time.Now(), state: gateway.NewState(), first: make(chan struct{})}
+	e := &engine{app: a, log: log, started: time.Now(), state: gateway.NewState(), rounds: bridge.NewRounds(bridge.Options{Logger: log}), first: make(chan struct{})}
 	e.observe(events)
 	e.config.Store(c)
 	e.redact.Store(gateway.NewRedactor(c.Secrets()))
 	e.live = upstream.NewLive(gateway.NewSnapshot(limitsOf(c.SchemaLimits)), upstream.LiveOptions[*gateway.Snapshot]{
-		Prepare: func(s *gateway.Snapshot) { s.Index.Prepare() }, Logger: log,
-		Changed: func(s *gateway.Snapshot) { e.tellCatalog(telemetry.CatalogRefresh, s.Catalog) },
+		Prepare: (*gateway.Snapshot).Prepare, Logger: log,
+		Changed: func(s *gateway.Snapshot) { e.refreshed(s.Catalog) },
 	})
 	e.agents = newAgents(e, c)
 	e.manager = upstream.New(upstream.Options{
@@ -70,7 +72,8 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 	go func() {
 		defer close(e.first)
 		_ = e.manager.Ready(ctx) // required servers are asked for by whoever cannot do without
-		e.tellCatalog(telemetry.CatalogLoaded, e.Snapshot().Catalog)
+		e.tellCatalog(telemetry.CatalogLoaded, e.Snapshot().Catalog, nil)
+		e.checkPin(e.Snapshot().Catalog)
 	}()
 	return e
 }
@@ -195,7 +198,7 @@ func (e *engine) newFront(c *config.Config, o frontOptions) mcp.Handler {
 	g := gateway.New(opts)
 	return &mcp.Lifecycle{
 		ServerInfo: e.app.identity(), Instructions: g.Instructions(), Capabilities: g.Capabilities,
-		Next: &patient{engine: e, proxy: opts.Mode == gateway.ModeProxy, next: g},
+		Next: e.rounds.Wrap(&patient{engine: e, proxy: opts.Mode == gateway.ModeProxy, next: g}),
 	}
 }
 
@@ -212,8 +215,9 @@ func threshold(chars int) int {
 // that are starting: a client that connects at once must not see an empty
 // catalog, and one slow server must not keep it from all others.
 const (
-	patienceEmpty = 10 * time.Second // while nothing at all is listed
-	patienceSome  = 4 * time.Second  // when something is
+	patienceEmpty = 10 * time.Second        // while nothing at all is listed
+	patienceSome  = 4 * time.Second         // when something is
+	patienceVerbs = 1500 * time.Millisecond // for which meta-tools there are, when something is listed
 )
 
 // patient holds requests that look at the catalog back until it is filled.
@@ -228,41 +232,57 @@ func (p *patient) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 	select {
 	case <-p.engine.first:
 	default:
-		if p.looks(r) {
-			p.engine.filled(ctx)
+		if limit := p.looks(r); limit > 0 {
+			p.engine.filled(ctx, limit)
 		}
 	}
 	return p.next.Serve(ctx, r)
 }
 
-// looks reports whether the answer to r depends on what is not listed yet.
-func (p *patient) looks(r *mcp.Request) bool {
+// looks returns how long r waits where something is listed: its answer depends
+// on what is not listed yet. Zero is a request that needs no waiting.
+func (p *patient) looks(r *mcp.Request) time.Duration {
 	switch r.Method {
 	case "tools/list":
-		return p.proxy
+		if p.proxy {
+			return patienceSome
+		}
+		return patienceVerbs // resources and prompts bring meta-tools of their own
+	case "resources/list", "resources/templates/list":
+		return patienceSome
 	case "tools/call":
 	default:
-		return false
+		return 0
 	}
+	arguments := rawjson.Get(r.Params, "arguments")
+	id := ""
 	switch rawjson.Text(rawjson.Get(r.Params, "name")) {
-	case gateway.ToolBrowse:
-		return true
+	case gateway.ToolBrowse, gateway.ResourceBrowse, gateway.PromptBrowse:
+		return patienceSome
 	case gateway.ToolExecute, gateway.ToolHydrate:
-		id := rawjson.Text(rawjson.GetPath(r.Params, "arguments", "tool_id"))
-		_, there := p.engine.Snapshot().Catalog.Lookup(id)
-		return !there
+		id = rawjson.Text(rawjson.Get(arguments, "tool_id"))
+	case gateway.ResourceRead:
+		id = rawjson.Text(rawjson.Get(arguments, "resource_id"))
+	case gateway.PromptGet:
+		id = rawjson.Text(rawjson.Get(arguments, "prompt_id"))
+	default:
+		return 0
 	}
-	return false
+	if _, there := p.engine.Snapshot().Catalog.Lookup(id); there {
+		return 0
+	}
+	return patienceSome
 }
 
-// filled waits for the upstreams' first start, within the bounds above.
-func (e *engine) filled(ctx context.Context) {
+// filled waits for the upstreams' first start: for patienceEmpty, or for some as
+// soon as something is listed.
+func (e *engine) filled(ctx context.Context, some time.Duration) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		limit := patienceEmpty
 		if e.Snapshot().Catalog.Len() > 0 {
-			limit = patienceSome
+			limit = some
 		}
 		if time.Since(e.started) >= limit {
 			return

@@ -42,7 +42,7 @@ const linger = 100 * time.Millisecond
 //	                                                    ├─▶ /mcps/NAME/mcp   router.Router ─▶ upstream
 //	                                                    ├─▶ /agents          registry ─▶ upstreams
 //	                                                    ├─▶ /socket.io/, /smcp/  hub ─▶ Computers
-//	                                                    └─▶ /status, /healthz, /stats, /metrics, /
+//	                                                    └─▶ /status, /healthz, /catalog, /stats, /metrics, /
 //
 // front and guard are made anew when the configuration changes; what has state
 // (servers, router) stays.
@@ -181,6 +181,7 @@ func (f *httpFace) mux(open, closed *guard.Guard, tokens bool) *http.ServeMux {
 	}
 	health := closed.Wrap(http.HandlerFunc(f.serveHealth))
 	mux.Handle("/healthz", health)
+	mux.Handle("/catalog", closed.Wrap(http.HandlerFunc(f.serveCatalog)))
 	mux.Handle("/metrics", all(f.engine.metrics.Handler()))
 	mux.Handle("/stats", closed.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serveStats(w, r, tokens) })))
 	mux.Handle("/health", health)

@@ -12,20 +12,41 @@ import (
 
 func (a *app) lsCommand() *cobra.Command {
 	var (
-		t             target
-		tools, asJSON bool
+		t                            target
+		tools, hash, changes, asJSON bool
 	)
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the upstreams, or all their tools",
-		Long:  `List the upstreams of a gateway with their state, or with --tools every tool of every upstream.`,
-		Args:  positional(cobra.NoArgs),
+		Long: `List the upstreams of a gateway with their state, or with --tools every tool of every upstream.
+
+With --hash it prints the hash of the catalog, for pin.expected_hash of the
+configuration: any other definition of any server gives another hash. With
+--changes it prints what the servers say differently than when they were listed
+first, and what it was before.`,
+		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.open(cmd.Context(), t)
 			if err != nil {
 				return err
 			}
 			defer c.close()
+			if hash || changes {
+				info, err := c.catalog(cmd.Context())
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return printJSON(a.stdout, info)
+				case changes:
+					return a.printChanges(info)
+				}
+				if !info.Complete {
+					a.note("some servers have not been listed yet: the hash is that of a part")
+				}
+				_, err = fmt.Fprintln(a.stdout, info.Hash)
+				return err
+			}
 			if tools {
 				cards, err := c.allCards(cmd.Context())
 				if err != nil {
@@ -48,6 +69,9 @@ func (a *app) lsCommand() *cobra.Command {
 	}
 	t.flags(cmd)
 	cmd.Flags().BoolVar(&tools, "tools", false, "list all tools")
+	cmd.Flags().BoolVar(&hash, "hash", false, "print the hash of the catalog")
+	cmd.Flags().BoolVar(&changes, "changes", false, "print what the servers say differently than first")
+	cmd.MarkFlagsMutuallyExclusive("tools", "hash", "changes")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

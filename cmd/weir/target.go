@@ -222,6 +222,10 @@ func (a *app) dial(ctx context.Context, mcpURL, token string) (*client, error) {
 			s := &gateway.Stats{}
 			return s, fetchBeside(ctx, mcpURL, token, "stats", s)
 		},
+		catalog: func(ctx context.Context) (*catalogInfo, error) {
+			info := &catalogInfo{}
+			return info, fetchBeside(ctx, mcpURL, token, "catalog", info)
+		},
 		close: func() { _ = conn.Close() },
 	}, nil
 }
@@ -278,7 +282,8 @@ func (a *app) openOwn(ctx context.Context, path string) (*client, error) {
 			s := e.usageOf("", false)
 			return &s, nil
 		},
-		close: closeAll,
+		catalog: func(context.Context) (*catalogInfo, error) { return e.catalogInfo(), nil },
+		close:   closeAll,
 	}, nil
 }
 

@@ -69,6 +69,7 @@ var places = []place{
 	{"invocation", ground, nil, "tokens between a router and its agents: both faces need it, and neither may import the other"},
 	{"jsonrpc", ground, []string{"rawjson"}, "the envelope of a message, over raw JSON"},
 	{"rawjson", ground, nil, "JSON as slices of its own bytes"},
+	{"uritemplate", ground, nil, "RFC 6570; knows no MCP"},
 	{"socketio", ground, []string{"engineio", "rawjson"}, "Socket.IO runs over Engine.IO, its arguments stay raw JSON; neither knows MCP"},
 	{"engineio", ground, nil, "frames and polling"},
 	{"token", ground, nil, "counts tokens, offline"},

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/telemetry"
+)
+
+// maxLoggedChanges bounds what is logged of one refresh; /catalog has all.
+const maxLoggedChanges = 20
+
+// refreshed follows up a new catalog: agents and operators are told what is
+// different, and the pin is looked at.
+func (e *engine) refreshed(c *catalog.Catalog) {
+	changes := e.state.Refresh(c)
+	for i, change := range changes {
+		if i == maxLoggedChanges {
+			e.log.Warn("more has changed", "changes", len(changes))
+			break
+		}
+		log := e.log.Info
+		if change.Change == catalog.EntryChanged {
+			log = e.log.Warn // what was looked at once says something else now
+		}
+		log("the catalog has changed: "+change.String(), "upstream", change.Upstream, "id", change.ID)
+	}
+	e.tellCatalog(telemetry.CatalogRefresh, c, changes)
+	select {
+	case <-e.first:
+		e.checkPin(c)
+	default: // not complete yet
+	}
+}
+
+// tellCatalog tells the event of a catalog.
+func (e *engine) tellCatalog(name string, c *catalog.Catalog, changes []catalog.Change) {
+	n := kinds(c)
+	e.tell(telemetry.Event{
+		Time: time.Now(), Name: name, Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
+		Findings: len(c.Findings()), Hash: c.Hash(), Detail: summary(changes),
+	})
+}
+
+// summary is one line about changes, "" where there are none.
+func summary(changes []catalog.Change) string {
+	const most = 10
+	var lines []string
+	for _, c := range changes[:min(most, len(changes))] {
+		lines = append(lines, c.String())
+	}
+	if len(changes) > most {
+		lines = append(lines, fmt.Sprintf("and %d more", len(changes)-most))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// pinOf is the pin of a configuration.
+func pinOf(p config.Pin) gateway.Pin {
+	return gateway.Pin{Hash: strings.ToLower(p.ExpectedHash), Strict: p.Mode == config.PinStrict}
+}
+
+// checkPin tells the operator where the catalog is not the one that is pinned.
+func (e *engine) checkPin(c *catalog.Catalog) {
+	p := pinOf(e.config.Load().Pin)
+	if p.Holds(c) {
+		return
+	}
+	message := "the catalog is not the one that is pinned"
+	if p.Strict {
+		message += ": nothing is executed"
+	}
+	e.log.Warn(message+"; look at weir ls --changes, then set pin.expected_hash", "hash", c.Hash(), "expected_hash", p.Hash)
+}
+
+// catalogInfo is the answer of /catalog: what is served, by its hash, and what is
+// different from what the servers said first.
+type catalogInfo struct {
+	Hash      string           `json:"hash"`
+	Complete  bool             `json:"complete"` // every server has been listed, or has failed, once
+	Tools     int              `json:"tools"`
+	Resources int              `json:"resources"`
+	Prompts   int              `json:"prompts"`
+	Pin       *pinInfo         `json:"pin,omitempty"`
+	Changes   []catalog.Change `json:"changes"`
+	Findings  []string         `json:"findings"`
+}
+
+type pinInfo struct {
+	ExpectedHash string `json:"expected_hash"`
+	Mode         string `json:"mode"`
+	Holds        bool   `json:"holds"`
+}
+
+// catalogInfo tells of the catalog there is now.
+func (e *engine) catalogInfo() *catalogInfo {
+	c := e.Snapshot().Catalog
+	n := kinds(c)
+	info := &catalogInfo{
+		Hash: c.Hash(), Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
+		Changes: e.state.Changes(), Findings: []string{},
+	}
+	select {
+	case <-e.first:
+		info.Complete = true
+	default:
+	}
+	if pin := e.config.Load().Pin; pin.ExpectedHash != "" {
+		info.Pin = &pinInfo{pin.ExpectedHash, string(pin.Mode), pinOf(pin).Holds(c)}
+	}
+	for _, f := range c.Findings() {
+		info.Findings = append(info.Findings, e.redact.Load().Redact(f.String()))
+	}
+	return info
+}
+
+// serveCatalog answers /catalog.
+func (f *httpFace) serveCatalog(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	writeJSON(w, http.StatusOK, f.engine.catalogInfo())
+}
+
+// printChanges prints what the servers say differently than first, for people.
+func (a *app) printChanges(info *catalogInfo) error {
+	if len(info.Changes) == 0 {
+		_, err := fmt.Fprintln(a.stdout, "Nothing has changed since the servers were listed first.")
+		return err
+	}
+	for _, c := range info.Changes {
+		if _, err := fmt.Fprintln(a.stdout, c.String()); err != nil {
+			return err
+		}
+		for _, field := range c.Fields {
+			for _, side := range []struct{ sign, value string }{{"-", field.Before}, {"+", field.After}} {
+				if side.value == "" {
+					continue
+				}
+				if _, err := fmt.Fprintf(a.stdout, "  %s %s: %s\n", side.sign, field.Field, side.value); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}

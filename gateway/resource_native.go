@@ -1,0 +1,183 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"github.com/weir-mcp/weir/bridge"
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// What a client, rather than a model, does with resources: a person picks one
+// from a list, and the client reads it and hears of its changes. That needs
+// resources/list, read and subscribe as every server has them. The definitions
+// and contents are those of the upstreams, and they cost a model nothing until
+// its client puts them into the context.
+
+// resourcePage is how many entries one page of a list has.
+const resourcePage = 500
+
+// serveResources answers the methods of resources.
+func (g *Gateway) serveResources(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	switch r.Method {
+	case "resources/list":
+		return g.listEntries(r, catalog.KindResource, "resources")
+	case "resources/templates/list":
+		return g.listEntries(r, catalog.KindTemplate, "resourceTemplates")
+	case methodRead:
+		return g.readNative(ctx, r)
+	case "resources/subscribe":
+		return g.subscribe(ctx, r)
+	case "resources/unsubscribe":
+		return g.unsubscribe(r)
+	}
+	return nil, mcp.MethodNotFound(r.Method)
+}
+
+// listEntries answers a list with definitions as their upstreams wrote them. Of
+// entries with one URI only the first, by id, is reached by it, and listed.
+func (g *Gateway) listEntries(r *mcp.Request, kind catalog.Kind, key string) (json.RawMessage, error) {
+	from := 0
+	if cursor := rawjson.Get(r.Params, "cursor"); cursor != nil && string(cursor) != "null" {
+		n, err := strconv.Atoi(rawjson.Text(cursor))
+		if err != nil || n < 1 {
+			return nil, mcp.Errorf(mcp.KindInvalidParams, "%s: unknown cursor", r.Method)
+		}
+		from = n
+	}
+	g.follow(r, g.state.session(r.Session))
+	out := append([]byte(`{"`+key+`":`), '[')
+	start, n := len(out), 0
+	seen := map[string]bool{}
+	more := false
+	for _, e := range g.opts.Upstreams.Snapshot().Catalog.Entries() {
+		if e.Kind != kind || seen[e.URI] {
+			continue
+		}
+		seen[e.URI] = true
+		if n++; n <= from {
+			continue
+		}
+		if more = n > from+resourcePage; more {
+			break
+		}
+		if len(out) > start {
+			out = append(out, ',')
+		}
+		out = append(out, e.Raw...)
+	}
+	out = append(out, ']')
+	if more {
+		out = append(out, `,"nextCursor":"`+strconv.Itoa(from+resourcePage)+`"`...)
+	}
+	out = append(out, '}')
+	if r.Modern() {
+		return mcp.Cacheable(out, 0, "private"), nil
+	}
+	return out, nil
+}
+
+// wantedResource finds what a client means with a uri: the upstream and the URI
+// there. It may be the URI of a resource, the id of one, a URI that a template
+// makes, or one that the session has read.
+func (g *Gateway) wantedResource(r *mcp.Request, st *sessionState) (upstream, uri string, e *catalog.Entry, err error) {
+	uri, err = rawjson.String(rawjson.Get(r.Params, "uri"))
+	if err != nil || uri == "" {
+		return "", "", nil, mcp.Errorf(mcp.KindInvalidParams, "%s needs a uri", r.Method)
+	}
+	s := g.opts.Upstreams.Snapshot()
+	if upstream := st.readFrom(uri); upstream != "" {
+		for _, e := range s.Catalog.Of(upstream) {
+			if e.Kind == catalog.KindResource && e.URI == uri {
+				return upstream, uri, e, nil
+			}
+		}
+	}
+	e, ok := s.owner(uri)
+	if !ok {
+		return "", "", nil, mcp.Errorf(mcp.KindResourceNotFound, "no resource has the uri %q; %s lists what there is", cutChars(uri, 200), "resources/list")
+	}
+	if e.Kind == catalog.KindResource {
+		uri = e.URI // it may have been the id
+	}
+	return e.Upstream, uri, e, nil
+}
+
+// readNative answers resources/read with what the upstream answers. Policy,
+// quota and pin are those of resource_read.
+func (g *Gateway) readNative(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	st := g.state.session(r.Session)
+	_, uri, e, err := g.wantedResource(r, st)
+	if err != nil {
+		return nil, err
+	}
+	c := &metaCall{name: ResourceRead, request: r, state: st}
+	call := g.newRead(c, e, methodRead, rawjson.Quote(uri))
+	if err = g.pinned(g.opts.Upstreams.Snapshot().Catalog); err == nil {
+		_, err = g.enforce(ctx, r, ResourceRead, e, call.Args, false)
+	}
+	if err == nil {
+		err = g.admit(st, ResourceRead, e.ID, true)
+	}
+	if err != nil {
+		return nil, asProtocol(err)
+	}
+	params, err := upstreamParams(call)
+	if err != nil {
+		return nil, err
+	}
+	result, err := g.callUpstream(ctx, call, methodRead, params)
+	if err != nil {
+		return nil, err
+	}
+	st.readURI(uri, e.Upstream)
+	if g.opts.RedactResults {
+		result = g.opts.Redactor.Results(result)
+	}
+	if r.Modern() && !bridge.IsInputRequired(result) {
+		return mcp.Cacheable(result, 0, "private"), nil
+	}
+	return result, nil
+}
+
+// asProtocol turns an error of a meta-tool into one of the protocol, for methods
+// whose results have no isError.
+func asProtocol(err error) error {
+	e, ok := err.(*Error) //nolint:errorlint // made here, not wrapped
+	if !ok {
+		return err
+	}
+	kind := mcp.KindInternal
+	switch e.Code {
+	case PermissionDenied:
+		kind = mcp.KindPermissionDenied
+	case RateLimited:
+		kind = mcp.KindRateLimited
+	}
+	return &mcp.Error{Kind: kind, Message: oneLine(e.Message, MaxMessageChars), Err: err}
+}
+
+// maxRead bounds the URIs that are remembered as read by one session.
+const maxRead = 1024
+
+// readURI remembers that a session has read a URI of an upstream: its client may
+// subscribe to that.
+func (st *sessionState) readURI(uri, upstream string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.read == nil {
+		st.read = map[string]string{}
+	}
+	if _, known := st.read[uri]; known || len(st.read) < maxRead {
+		st.read[uri] = upstream
+	}
+}
+
+func (st *sessionState) readFrom(uri string) string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.read[uri]
+}

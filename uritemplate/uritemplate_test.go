@@ -1,0 +1,159 @@
+package uritemplate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Vectors of RFC 6570, sections 1.2 and 3.2, as far as values are texts.
+func TestExpand(t *testing.T) {
+	values := map[string]string{
+		"var": "value", "hello": "Hello World!", "path": "/foo/bar", "empty": "", "x": "1024", "y": "768", "half": "50%",
+		"base": "http://example.com/home/", "who": "fred", "dub": "me/too", "v": "6", "naïve": "no name of a variable",
+	}
+	for template, want := range map[string]string{
+		"plain":                   "plain",
+		"{var}":                   "value",
+		"{hello}":                 "Hello%20World%21",
+		"{half}":                  "50%25",
+		"O{empty}X":               "OX",
+		"O{undef}X":               "OX",
+		"map?{x,y}":               "map?1024,768",
+		"{x,hello,y}":             "1024,Hello%20World%21,768",
+		"?{x,empty}":              "?1024,",
+		"?{x,undef}":              "?1024",
+		"{var:3}":                 "val",
+		"{var:30}":                "value",
+		"{+var}":                  "value",
+		"{+hello}":                "Hello%20World!",
+		"{+half}":                 "50%25",
+		"{base}index":             "http%3A%2F%2Fexample.com%2Fhome%2Findex",
+		"{+base}index":            "http://example.com/home/index",
+		"{+path}/here":            "/foo/bar/here",
+		"up{+path}{var}/here":     "up/foo/barvalue/here",
+		"{+path:6}/here":          "/foo/b/here",
+		"{#var}":                  "#value",
+		"{#path,x}/here":          "#/foo/bar,1024/here",
+		"foo{#empty}":             "foo#",
+		"foo{#undef}":             "foo",
+		"{.who,who}":              ".fred.fred",
+		"X{.empty}":               "X.",
+		"{/who,dub}":              "/fred/me%2Ftoo",
+		"{/var,undef}":            "/value",
+		"{/var:1,var}":            "/v/value",
+		"{;x,y}":                  ";x=1024;y=768",
+		"{;x,y,empty}":            ";x=1024;y=768;empty",
+		"{;v,undef,who}":          ";v=6;who=fred",
+		"{?x,y}":                  "?x=1024&y=768",
+		"{?x,y,empty}":            "?x=1024&y=768&empty=",
+		"{?undef}":                "",
+		"?fixed=yes{&x}":          "?fixed=yes&x=1024",
+		"{&x,y,empty}":            "&x=1024&y=768&empty=",
+		"{var*}{/var*}":           "value/value",
+		"file:///a b/{path}":      "file:///a%20b/%2Ffoo%2Fbar",
+		"repo://{who}/{v}{?x,no}": "repo://fred/6?x=1024",
+	} {
+		tmpl, err := Parse(template)
+		if err != nil {
+			t.Errorf("%s: %v", template, err)
+			continue
+		}
+		if got := tmpl.Expand(values); got != want {
+			t.Errorf("%s: %s, want %s", template, got, want)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, template := range []string{"{", "}", "{}", "a{b", "a}b", "{+}", "{a b}", "{a,}", "{a:0}", "{a:x}", "{a:10000}", "{é}", "{a..b}", "{!a}", "{=a}", strings.Repeat("a", MaxLen+1), strings.Repeat("{a%d}", 3),
+		func() string {
+			var b strings.Builder
+			for i := range MaxVars + 1 {
+				fmt.Fprintf(&b, "{v%d}", i)
+			}
+			return b.String()
+		}()} {
+		if _, err := Parse(template); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%.80s: %v", template, err)
+		}
+	}
+}
+
+func TestVars(t *testing.T) {
+	tmpl, err := Parse("a://{b}/{+c}{?d,e*,b}{#f}{;d}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(tmpl.Vars()); got != "[{b false} {c false} {d true} {e true} {f true}]" {
+		t.Error(got)
+	}
+}
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct{ template, uri, want string }{
+		{"file:///{name}", "file:///a.txt", "map[name:a.txt]"},
+		{"file:///{name}", "file:///a/b", ""},
+		{"file:///{name}", "file:///", ""},
+		{"file:///{+path}", "file:///a/b%20c", "map[path:a/b c]"},
+		{"db://{table}/{id}", "db://users/7", "map[id:7 table:users]"},
+		{"db://{table}/{id}", "db://users", ""},
+		{"q://x{?a,b}", "q://x", "map[]"},
+		{"q://x{?a,b}", "q://x?a=1&b=2", "map[a:1 b:2]"},
+		{"q://x{?a,b}", "q://x?b=2", "map[b:2]"},
+		{"x{/a,b}", "x/1/2", "map[a:1 b:2]"},
+		{"x{/a,b}", "x/1", "map[a:1]"},
+		{"{a}-{a}", "1-1", "map[a:1]"},
+		{"{a}-{a}", "1-2", ""},
+		{"a.b", "axb", ""},
+	} {
+		tmpl, err := Parse(c.template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if values, ok := tmpl.Match(c.uri); ok {
+			got = fmt.Sprint(values)
+		}
+		if got != c.want {
+			t.Errorf("%s on %s: %s, want %s", c.template, c.uri, got, c.want)
+		}
+	}
+}
+
+func FuzzTemplate(f *testing.F) {
+	f.Add("repo://{owner}/{name}{?ref}", "a/b", "c d")
+	f.Add("{+a}{#b}{/c:3}{;d*}{&e}", "é%", "")
+	f.Fuzz(func(t *testing.T, template, first, second string) {
+		tmpl, err := Parse(template)
+		if err != nil {
+			return
+		}
+		values := map[string]string{}
+		for i, v := range tmpl.Vars() {
+			values[v.Name] = []string{first, second}[i%2]
+		}
+		uri := tmpl.Expand(values)
+		for i := range len(uri) {
+			if c := uri[i]; c <= ' ' || c > '~' {
+				t.Fatalf("%q made %q", template, uri)
+			}
+		}
+		tmpl.Match(uri)
+		tmpl.Match(first)
+	})
+}
+
+func ExampleTemplate_Expand() {
+	t, err := Parse("repo://{owner}/{name}{?ref}")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(t.Expand(map[string]string{"owner": "weir-mcp", "name": "weir"}))
+	fmt.Println(t.Match("repo://weir-mcp/weir?ref=main"))
+	// Output:
+	// repo://weir-mcp/weir
+	// map[name:weir owner:weir-mcp ref:main] true
+}
