@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -163,7 +164,7 @@ type exchange struct{ in, out []byte }
 func (u *upstream) handler() http.Handler {
 	pool := sync.Pool{New: func() any { return new(exchange) }}
 	contentType := []string{"application/json"}
-	session := []string{"bench-session"}
+	var sessions atomic.Int64
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		if rest != "mcp" {
@@ -195,7 +196,7 @@ func (u *upstream) handler() http.Handler {
 			h["Content-Length"] = []string{strconv.Itoa(len(x.out))}
 		}
 		if name != modernName && bytes.Contains(x.in[:min(len(x.in), 128)], []byte(`"initialize"`)) {
-			h["Mcp-Session-Id"] = session
+			h["Mcp-Session-Id"] = []string{"bench-" + strconv.FormatInt(sessions.Add(1), 10)}
 		}
 		w.WriteHeader(status)
 		_, _ = w.Write(x.out)

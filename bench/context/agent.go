@@ -86,7 +86,6 @@ func textOf(result []byte) string {
 
 // cost is what one mode came to.
 type cost struct {
-	mode        string
 	definitions int
 	browse      int // definitions and one browse; 0 where there is none to do
 	context     int // at the end of the task
