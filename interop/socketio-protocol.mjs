@@ -98,8 +98,20 @@ const refused = ({ status, text }, code, message) => {
 };
 const gone = async (session) => expectEqual((await session.poll()).status, 400, 'status of a later poll');
 
+// checker names an endpoint's checks, and tries one that fails twice more: the suites' pingTimeout of 200 ms is shorter than a
+// busy machine may take to run a process. What is wrong is wrong three times.
+const checker = (report, at) => (name, run) => report.check(`${at.name} ${name}`, async () => {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await run();
+    } catch (error) {
+      if (attempt === 3) throw error;
+    }
+  }
+});
+
 async function engineChecks(report, at) {
-  const check = (name, run) => report.check(`${at.name} ${name}`, run);
+  const check = checker(report, at);
 
   await check('handshake: polling', async () => {
     const { status, headers, text } = await at.http({ EIO: 4, transport: 'polling' });
@@ -297,7 +309,7 @@ function chunkedPost(url, size) {
 }
 
 async function echoChecks(report, at) {
-  const check = (name, run) => report.check(`${at.name} ${name}`, run);
+  const check = checker(report, at);
   const payloads = {
     'one text packet': '4hello',
     'several text packets': '4test1\x1e4test2\x1e4test3',
@@ -346,7 +358,7 @@ async function echoChecks(report, at) {
 }
 
 async function socketChecks(report, at) {
-  const check = (name, run) => report.check(`${at.name} ${name}`, run);
+  const check = checker(report, at);
   // joined is a WebSocket that is in "/" and has got its first event.
   const joined = async () => {
     const wire = await at.wire();
