@@ -144,7 +144,7 @@ func (v *visitor) tool(ctx context.Context, name, arguments string) (text, handl
 // artifacts, and never runs another tool than the one it names, while the
 // catalog changes all the time.
 func TestManySessionsShareNothing(t *testing.T) {
-	const sessions, principals, allowed, tries = 1000, 20, 3, 5
+	const sessions, principals, allowed, tries = 1000, 20, 2, 3
 	const limited = "db:limited@1"
 	c := newCrowd(t, Options{
 		RateLimits: RateLimits{Tools: map[string]RateLimit{limited: {PerSession: allowed}}},
