@@ -37,6 +37,7 @@ const (
 	passSmall      = 0.9    // of the throughput of the reverse proxy
 	passLarge      = 0.8
 	executeSmall   = 0.6
+	executeLarge   = 0.25 // held back: hashed, described and counted
 	missSmall      = 0.5                    // tool_execute with every control on, nothing answered from the cache
 	hitSmall       = 1.5                    // an answer from the cache
 	maxAddedP50    = 150 * time.Microsecond // over the reverse proxy, one caller
@@ -64,6 +65,12 @@ func systems() []system {
 		}
 		return passLarge
 	}
+	execute := func(size int) float64 {
+		if size < large {
+			return executeSmall
+		}
+		return executeLarge
+	}
 	onlySmall := func(least float64) func(int) float64 {
 		return func(size int) float64 {
 			if size < large {
@@ -80,7 +87,7 @@ func systems() []system {
 		{name: "weir passthrough", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.gateway, "/mcps/"+legacyName+"/mcp") }, least: pass, added: always},
 		{name: proxyModern, at: func(s *stage) endpoint { return modernAt(s.proxy, "/"+modernName+"/mcp") }, added: none},
 		{name: "weir passthrough, modern", baseline: proxyModern, at: func(s *stage) endpoint { return modernAt(s.gateway, "/mcps/"+modernName+"/mcp") }, least: pass, added: always},
-		{name: "weir tool_execute", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.gateway, "/mcp") }, execute: true, holds: true, least: onlySmall(executeSmall), added: small},
+		{name: "weir tool_execute", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.gateway, "/mcp") }, execute: true, holds: true, least: execute, added: small},
 		{name: "weir tool_execute, all passes", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.open, "/mcp") }, execute: true, minSize: firewallThreshold + 1, added: none},
 		{name: "weir tool_execute, all controls", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.controls, "/mcp") }, execute: true, varies: true, holds: true, least: onlySmall(missSmall), added: small},
 		{name: "weir tool_execute, cache hit", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.controls, "/mcp") }, execute: true, holds: true, least: onlySmall(hitSmall), added: small},
