@@ -40,20 +40,21 @@ type forwarder struct {
 
 	mu       sync.Mutex // guards below
 	inFlight map[*exchange]struct{}
-	ids      map[callKey]struct{} // of the requests in flight
+	ids      map[callKey]chan struct{} // of the requests in flight; closed when they have left
 	closing  bool
 	settled  chan struct{} // closed at the end of each exchange during shutdown
 }
 
 // callKey is a request in flight in a session of an upstream. Ids without a
-// session may be those of several clients.
+// session, or in one that the upstream gave to several, may be those of several
+// clients.
 type callKey struct {
 	upstream, session string
 	id                jsonrpc.ID
 }
 
 func newForwarder(o *Options) *forwarder {
-	fw := &forwarder{o: o, transport: o.Transport, inFlight: map[*exchange]struct{}{}, ids: map[callKey]struct{}{}}
+	fw := &forwarder{o: o, transport: o.Transport, inFlight: map[*exchange]struct{}{}, ids: map[callKey]chan struct{}{}}
 	fw.sessions = newBindings(o.MaxSessions, o.MaxPrincipalSessions)
 	fw.ctx, fw.stop = context.WithCancel(context.Background())
 	if fw.transport == nil {
@@ -101,12 +102,16 @@ var (
 func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Target, e envelope, b *body) {
 	session := r.Header.Get(streamable.HeaderSession)
 	key := bindingKey{f.name, guard.Principal(r.Context()), session}
-	if session != "" && !fw.sessions.owns(key) {
-		writeError(w, e.id, mcp.Errorf(mcp.KindSessionNotFound, "no such session: it ended or never was; send initialize to start a new one"))
-		return
+	shared := true
+	if session != "" {
+		var owned bool
+		if owned, shared = fw.sessions.owns(key); !owned {
+			writeError(w, e.id, mcp.Errorf(mcp.KindSessionNotFound, "no such session: it ended or never was; send initialize to start a new one"))
+			return
+		}
 	}
 	x := &exchange{fw: fw, f: f, w: w, r: r, t: t, e: e, b: b}
-	if session != "" && e.id != "" {
+	if !shared && e.id != "" {
 		x.call = callKey{f.name, session, e.id}
 	}
 	x.endless = r.Method == http.MethodGet || e.method == "subscriptions/listen"
@@ -283,22 +288,44 @@ func (x *exchange) tellCancelled() {
 	})
 }
 
+// leavePatience is how long a request waits for the one before it with the same
+// id: a client may have read the whole response a moment before the exchange
+// that brought it is over.
+const leavePatience = 250 * time.Millisecond
+
 // enter takes an exchange into the books, unless its id is in use (core-rules:
 // a duplicate id in flight is refused), or during shutdown.
 func (fw *forwarder) enter(x *exchange) error {
-	fw.mu.Lock()
-	defer fw.mu.Unlock()
-	if fw.closing {
-		return errShuttingDown()
-	}
-	if x.call.id != "" {
-		if _, used := fw.ids[x.call]; used {
-			return mcp.Errorf(mcp.KindInvalidRequest, "request id %s is in use by a request in flight", x.call.id)
+	var patience <-chan time.Time
+	for {
+		fw.mu.Lock()
+		if fw.closing {
+			fw.mu.Unlock()
+			return errShuttingDown()
 		}
-		fw.ids[x.call] = struct{}{}
+		left := fw.ids[x.call]
+		if left == nil {
+			if x.call.id != "" {
+				fw.ids[x.call] = make(chan struct{})
+			}
+			fw.inFlight[x] = struct{}{}
+			fw.mu.Unlock()
+			return nil
+		}
+		fw.mu.Unlock()
+		if patience == nil {
+			timer := time.NewTimer(leavePatience)
+			defer timer.Stop()
+			patience = timer.C
+		}
+		select {
+		case <-left:
+		case <-patience:
+			return mcp.Errorf(mcp.KindInvalidRequest, "request id %s is in use by a request in flight", x.call.id)
+		case <-x.ctx.Done():
+			return x.ctx.Err()
+		}
 	}
-	fw.inFlight[x] = struct{}{}
-	return nil
 }
 
 func (fw *forwarder) leave(x *exchange) {
@@ -306,6 +333,7 @@ func (fw *forwarder) leave(x *exchange) {
 	defer fw.mu.Unlock()
 	delete(fw.inFlight, x)
 	if x.call.id != "" {
+		close(fw.ids[x.call])
 		delete(fw.ids, x.call)
 	}
 	if fw.settled != nil {

@@ -26,18 +26,24 @@ func TestNameOf(t *testing.T) {
 	}
 }
 
+// owned is owns without what it says of sharing.
+func owned(b *bindings, k bindingKey) bool {
+	ok, _ := b.owns(k)
+	return ok
+}
+
 func TestBindingsAreBounded(t *testing.T) {
 	b := newBindings(5, 3)
 	key := func(principal string, n int) bindingKey { return bindingKey{"u", principal, fmt.Sprint(n)} }
 	for n := range 3 {
 		b.add(key("alice", n))
 	}
-	if !b.owns(key("alice", 0)) || b.owns(key("bob", 0)) || b.owns(bindingKey{"v", "alice", "0"}) {
+	if !owned(b, key("alice", 0)) || owned(b, key("bob", 0)) || owned(b, bindingKey{"v", "alice", "0"}) {
 		t.Error("a session belongs to its principal and its upstream")
 	}
 	b.add(key("alice", 3)) // the first was used just now, so the second goes
 	for n, want := range []bool{true, false, true, true} {
-		if b.owns(key("alice", n)) != want {
+		if owned(b, key("alice", n)) != want {
 			t.Errorf("alice's %d: %v", n, !want)
 		}
 	}
@@ -50,7 +56,7 @@ func TestBindingsAreBounded(t *testing.T) {
 	b.add(key("bob", 2))
 	b.remove(key("bob", 2))
 	b.remove(key("bob", 2))
-	if b.owns(key("bob", 2)) {
+	if owned(b, key("bob", 2)) {
 		t.Error("it was removed")
 	}
 	for principal := range b.users {
@@ -136,4 +142,17 @@ func TestLoneSessionsAreBounded(t *testing.T) {
 	l.close()
 	<-last.Done()
 	<-l.of("late").Done()
+}
+
+// An upstream that gives everybody the same session id has several clients in
+// it, each with ids of its own.
+func TestBindingsKnowSharedSessions(t *testing.T) {
+	b := newBindings(10, 10)
+	k := bindingKey{"up", "alice", "the one"}
+	for _, want := range []bool{false, true} {
+		b.add(k)
+		if ok, shared := b.owns(k); !ok || shared != want {
+			t.Errorf("owned %v, shared %v, want %v", ok, shared, want)
+		}
+	}
 }

@@ -16,10 +16,18 @@ type bindings struct {
 
 	mu    sync.Mutex // guards below
 	byKey map[bindingKey]*list.Element
-	users map[string]*list.List // of bindingKey, the latest used in front
+	users map[string]*list.List // of *binding, the latest used in front
 }
 
 type bindingKey struct{ upstream, principal, session string }
+
+// binding is a session id that an upstream gave to a principal.
+type binding struct {
+	key bindingKey
+	// shared says that the upstream gave the same id more than once, so that
+	// several clients, each with ids of its own, are behind it.
+	shared bool
+}
 
 func newBindings(limit, perPrincipal int) *bindings {
 	return &bindings{max: limit, perPrincipal: perPrincipal, byKey: map[bindingKey]*list.Element{}, users: map[string]*list.List{}}
@@ -31,6 +39,7 @@ func (b *bindings) add(k bindingKey) {
 	defer b.mu.Unlock()
 	own := b.users[k.principal]
 	if e := b.byKey[k]; e != nil {
+		e.Value.(*binding).shared = true
 		own.MoveToFront(e)
 		return
 	}
@@ -50,12 +59,12 @@ func (b *bindings) add(k bindingKey) {
 		own = list.New()
 		b.users[k.principal] = own
 	}
-	b.byKey[k] = own.PushFront(k)
+	b.byKey[k] = own.PushFront(&binding{key: k})
 }
 
 // drop is called under mu.
 func (b *bindings) drop(e *list.Element) {
-	k := e.Value.(bindingKey)
+	k := e.Value.(*binding).key
 	own := b.users[k.principal]
 	own.Remove(e)
 	if own.Len() == 0 {
@@ -64,16 +73,17 @@ func (b *bindings) drop(e *list.Element) {
 	delete(b.byKey, k)
 }
 
-// owns reports whether the principal got this session id from the upstream.
-func (b *bindings) owns(k bindingKey) bool {
+// owns reports whether the principal got this session id from the upstream, and
+// whether several of its clients did.
+func (b *bindings) owns(k bindingKey) (owned, shared bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.byKey[k]
 	if e == nil {
-		return false
+		return false, false
 	}
 	b.users[k.principal].MoveToFront(e)
-	return true
+	return true, e.Value.(*binding).shared
 }
 
 // remove forgets a session that has ended.
