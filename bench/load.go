@@ -37,7 +37,7 @@ const (
 	passSmall      = 0.9    // of the throughput of the reverse proxy
 	passLarge      = 0.8
 	executeSmall   = 0.6
-	executeLarge   = 0.25 // held back: hashed, described and counted
+	executeLarge   = 0.25                   // held back: hashed, described and counted
 	missSmall      = 0.5                    // tool_execute with every control on, nothing answered from the cache
 	hitSmall       = 1.5                    // an answer from the cache
 	maxAddedP50    = 150 * time.Microsecond // over the reverse proxy, one caller

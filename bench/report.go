@@ -96,7 +96,7 @@ func (r *report) table(list []*contender, callers, size int) {
 		ratio, extra := median(ratios), median(added)
 		fmt.Fprintf(w, "%.2f\t", ratio)
 		if c.least != nil && c.least(size) > 0 {
-			fmt.Fprint(w, r.verdict(ratio >= c.least(size), fmt.Sprintf("≥ %.1f", c.least(size))))
+			fmt.Fprint(w, r.verdict(ratio >= c.least(size), fmt.Sprintf("≥ %.2g", c.least(size))))
 		}
 		fmt.Fprint(w, "\t")
 		if callers == 1 {
