@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"github.com/spf13/cobra"
@@ -104,8 +105,7 @@ func (a *app) runHub(ctx context.Context, f hubFlags) error {
 		return err
 	}
 	h := hub.New(opts)
-	server := hubServer(nil, logger.Logger)
-	server.Handler = hubMux(h, c, logger)
+	server := hubServer(hubMux(h, c, logger.Logger), logger.Logger)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	scheme := "http"
@@ -134,9 +134,9 @@ func (a *app) runHub(ctx context.Context, f hubFlags) error {
 	return nil
 }
 
-// hubMux are the paths of a hub that runs alone.
-func hubMux(h *hub.Hub, c *config.Config, logger *logging) http.Handler {
-	open := guard.New(guardOptions(c, config.Auth{}, logger.Logger))
+// hubMux are the paths of a hub on an address of its own.
+func hubMux(h *hub.Hub, c *config.Config, log *slog.Logger) http.Handler {
+	open := guard.New(guardOptions(c, config.Auth{}, log))
 	mux := http.NewServeMux()
 	mux.Handle("/socket.io/", open.Wrap(h))
 	mux.Handle("/smcp/", open.Wrap(h))

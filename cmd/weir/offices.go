@@ -108,7 +108,7 @@ func (o *offices) openHub(ctx context.Context, c *config.Config, e *engine) erro
 		if err != nil {
 			return err
 		}
-		o.outer = hubServer(o.hub, o.log)
+		o.outer = hubServer(hubMux(o.hub, c, o.log), o.log)
 		o.serve(o.outer, l)
 		o.log.Info("the hub listens", "address", l.Addr().String(), "tls", c.Hub.TLS.Cert != "")
 	}
@@ -184,13 +184,10 @@ func (o *offices) serve(s *http.Server, l net.Listener) {
 	})
 }
 
-// hubServer is an HTTP server for a hub's paths.
+// hubServer is an HTTP server with the bounds that a hub needs.
 func hubServer(h http.Handler, log *slog.Logger) *http.Server {
-	mux := http.NewServeMux()
-	mux.Handle("/socket.io/", h)
-	mux.Handle("/smcp/", h)
 	return &http.Server{
-		Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

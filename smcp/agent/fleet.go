@@ -193,23 +193,23 @@ func (f *Fleet) keep(h *hosted) {
 	defer close(h.done)
 	defer f.detachAll(h)
 	for wait := retryAfter; ; {
-		var retry <-chan time.Time
-		err := f.look(h)
-		if err != nil && h.ctx.Err() == nil {
+		timer := time.NewTimer(wait)
+		if err := f.look(h); err != nil && h.ctx.Err() == nil {
 			f.log.Warn("a Computer cannot be asked what it offers", "computer", h.name, "err", err, "retry_in", wait)
-			timer := time.NewTimer(wait)
-			defer timer.Stop()
-			retry = timer.C
+			timer.Reset(wait)
 			wait = min(2*wait, longestWait)
 		} else {
+			timer.Stop()
 			wait = retryAfter
 		}
 		select {
 		case <-h.ctx.Done():
+			timer.Stop()
 			return
 		case <-h.again:
-		case <-retry:
+		case <-timer.C:
 		}
+		timer.Stop()
 	}
 }
 

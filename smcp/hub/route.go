@@ -26,6 +26,8 @@ type call struct {
 	dialect  smcp.Dialect // of the agent
 	to       smcp.Dialect // of the computer
 	counted  bool         // in flight until it is answered
+	pending  int          // spellings that may still be answered; guarded by Hub.mu
+	done     bool         // is answered; guarded by Hub.mu
 }
 
 // route carries a client:* event to a Computer and the answer back. It does not
@@ -77,11 +79,21 @@ func (h *Hub) route(e *socketio.Event) {
 		return
 	}
 	if err == nil {
-		spelling := c.to.Event(c.name)
-		if c.computer.mcp {
-			spelling = e.Name // it answers in the form that belongs to it
+		spellings := []string{c.to.Event(c.name)}
+		switch {
+		case c.computer.mcp:
+			spellings[0] = e.Name // it answers in the form that belongs to it
+		case c.name == smcp.EventGetConfig && c.to == smcp.Dialect01:
+			// Nothing has told yet whether the Computer is the seed's. It only
+			// reads, so it may be asked in both spellings.
+			spellings = []string{smcp.EventGetConfig, smcp.EventGetMCPConfig}
 		}
-		err = c.computer.socket.EmitFunc(timeout, spelling, socketio.Payload{Args: []json.RawMessage{out}, Attachments: e.Attachments}, func(p socketio.Payload, err error) { h.finish(c, p, err) })
+		c.pending = len(spellings)
+		for _, spelling := range spellings {
+			if err == nil {
+				err = c.computer.socket.EmitFunc(timeout, spelling, socketio.Payload{Args: []json.RawMessage{out}, Attachments: e.Attachments}, func(p socketio.Payload, err error) { h.finish(c, p, err) })
+			}
+		}
 	}
 	if err != nil {
 		h.finish(c, socketio.Payload{}, err)
@@ -159,6 +171,16 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 		return
 	}
 	h.mu.Lock()
+	c.pending--
+	if c.pending > 0 && err == nil && (len(p.Args) == 0 || string(p.Args[0]) == "null") {
+		h.mu.Unlock()
+		return // nobody listens to this spelling
+	}
+	if c.done {
+		h.mu.Unlock()
+		return
+	}
+	c.done = true
 	_, waiting := c.agent.calls[c]
 	delete(c.agent.calls, c)
 	c.office.calls--
