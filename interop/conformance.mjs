@@ -37,6 +37,11 @@ async function suite(label, url, args) {
   ], { mayFail: true, limit: 300_000 }); // The suite exits with 1 for a scored failure; what counts here is the comparison.
   const total = /^Total: (\d+) passed, (\d+) failed/m.exec(printed);
   if (!total) throw new Wrong(`the suite printed no total:\n${tail(printed)}`);
+  return { statuses: statusesIn(output), passed: Number(total[1]), failed: Number(total[2]) };
+}
+
+// statusesIn reads what the suite has written into a folder.
+export function statusesIn(output) {
   const statuses = new Map();
   for (const folder of readdirSync(output).sort()) {
     const scenario = folder.replace(/-\d{4}-\d\d-\d\dT[\d-]+Z$/, '');
@@ -47,7 +52,7 @@ async function suite(label, url, args) {
       statuses.set(`${scenario} / ${check.id}${number > 1 ? ` #${number}` : ''}`, { status: check.status, why: check.errorMessage ?? '' });
     }
   }
-  return { statuses, passed: Number(total[1]), failed: Number(total[2]) };
+  return statuses;
 }
 
 // compare lists the checks whose status differs.

@@ -1,6 +1,7 @@
 // Runs every driver: node interop/run.mjs --weir bin/weir. Without --weir the drivers check themselves, directly.
 import { inBrowser } from './browser.mjs';
 import { conformance } from './conformance.mjs';
+import { conformanceAsClient } from './conformance-client.mjs';
 import { officialClients } from './clients.mjs';
 import { controls } from './clients-controls.mjs';
 import { contextCost } from './context.mjs';
@@ -12,7 +13,7 @@ import { socketIO } from './socketio.mjs';
 await main(async (options) => {
   await setup();
   let code = 0;
-  for (const driver of [conformance, officialClients, controls, upstreams, contextCost, socketIO, inBrowser]) {
+  for (const driver of [conformance, conformanceAsClient, officialClients, controls, upstreams, contextCost, socketIO, inBrowser]) {
     try {
       code = (await driver(options)) || code;
     } catch (error) {

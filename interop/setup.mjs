@@ -1,11 +1,12 @@
 // Installs what the drivers need, pinned, into ignored folders: npm packages, three Python environments and the Go SDK's
-// conformance server. A second run finds everything in place and returns at once.
+// conformance server and client. A second run finds everything in place and returns at once.
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { here, main, run, work } from './harness.mjs';
 
 export const conformanceServer = join(work, 'everything-server');
+export const conformanceClient = join(work, 'everything-client');
 
 // once runs an installation unless its result is there and was made from the same inputs.
 async function once(name, result, inputs, install) {
@@ -33,6 +34,8 @@ export async function setup() {
     once('Python client 1', join(work, 'python1', 'bin', 'python'), ['clients/requirements-1.txt'], python(1)),
     once('Python client 2', join(work, 'python2', 'bin', 'python'), ['clients/requirements-2.txt'], python(2)),
     once('Python Socket.IO', join(work, 'pythonsocketio', 'bin', 'python'), ['clients/requirements-socketio.txt'], python('socketio')),
+    once('Go conformance client', conformanceClient, ['peers/go.mod', 'peers/go.sum'], () =>
+      run('go-build-client', 'go', ['build', '-o', conformanceClient, 'github.com/modelcontextprotocol/go-sdk/conformance/everything-client'], { cwd: join(here, 'peers') })),
     once('Go conformance server', conformanceServer, ['peers/go.mod', 'peers/go.sum'], () =>
       run('go-build', 'go', ['build', '-o', conformanceServer, 'github.com/modelcontextprotocol/go-sdk/conformance/everything-server'], { cwd: join(here, 'peers') })),
   ]);

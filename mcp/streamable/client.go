@@ -119,6 +119,9 @@ type Client struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // what the client itself started; Add under mu
 	done   chan struct{}  // closed when no further call can be made
+	// listening is closed when the GET stream of a legacy server is open, or was
+	// refused for the first time.
+	listening chan struct{}
 
 	nextID atomic.Int64
 	wire   atomic.Pointer[wireState]
@@ -156,6 +159,7 @@ func Dial(ctx context.Context, opts ClientOptions) (*Client, error) {
 	c.govern(c.hello.Version)
 	if !c.hello.Modern {
 		c.spawn(c.listen)
+		c.awaitListening(ctx)
 	}
 	return c, nil
 }
@@ -183,7 +187,7 @@ func newClient(opts ClientOptions) (*Client, error) {
 	}
 	c := &Client{
 		opts: opts, who: who,
-		session: mcp.NewSession("", ""), done: make(chan struct{}),
+		session: mcp.NewSession("", ""), done: make(chan struct{}), listening: make(chan struct{}),
 		calls: map[int64]*clientCall{}, serving: map[jsonrpc.ID]context.CancelCauseFunc{},
 	}
 	c.opts.Header = OwnHeader(opts.Header)

@@ -174,14 +174,34 @@ func notFound(err error) bool {
 	return errors.As(err, &s) && s.Status == http.StatusNotFound
 }
 
+// openPatience is how long a new client waits for its GET stream.
+const openPatience = 250 * time.Millisecond
+
+// awaitListening waits until the server has answered the GET stream: servers
+// drop what they have to ask on it, during the very first call too, while it is
+// not open. One that answers with its first event only is not waited for.
+func (c *Client) awaitListening(ctx context.Context) {
+	timer := time.NewTimer(openPatience)
+	defer timer.Stop()
+	select {
+	case <-c.listening:
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-c.ctx.Done():
+	}
+}
+
 // listen keeps the GET stream of a legacy server open, for what belongs to no
 // call, until the client is closed, the session is lost, or the server does
 // not offer one.
 func (c *Client) listen() {
 	var pos position
 	offered := false
-	for {
+	for first := true; ; first = false {
 		resp, err := c.open(c.ctx, pos.lastID)
+		if first {
+			close(c.listening)
+		}
 		switch {
 		case c.ctx.Err() != nil:
 			if resp != nil {

@@ -1,0 +1,97 @@
+// The official MCP conformance suite for clients, with weir as the client: what reaches the suite's server is weir's own
+// connection to an upstream. The Go SDK's example client shows what each check says of a client that is right.
+//
+//   node interop/conformance-client.mjs --weir bin/weir     both, compared check by check
+//   node interop/conformance-client.mjs                     the example client only
+//
+// The scenarios of auth/ and those of extensions are left out: weir brings the credentials that its configuration names, and
+// asks no authorization server for any; it uses no skills.
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { compare, statusesIn } from './conformance.mjs';
+import { expect, expectEqual, here, main, module, node22, Report, run, tail, work, Wrong } from './harness.mjs';
+import { conformanceClient, setup } from './setup.mjs';
+
+const suite = module('@modelcontextprotocol', 'conformance', 'dist', 'index.js');
+
+const both = ['tools_call', 'json-schema-2020-12-preservation'];
+const scenarios = {
+  '2025-11-25': ['initialize', 'elicitation-sep1034-client-defaults', 'sse-retry', ...both],
+  '2026-07-28': ['request-metadata', 'sep-2322-client-request-state', 'http-standard-headers', 'http-custom-headers', 'http-invalid-tool-headers', 'json-schema-ref-no-deref', ...both],
+};
+
+// weir finds out which era a server speaks by greeting it in the legacy one first, as most servers want it. These checks want
+// that every request, that one too, is of 2026-07-28; all others of the same scenarios hold for what follows.
+const greeting = 'weir greets a server that it does not know with initialize';
+const explained = {
+  '2026-07-28 request-metadata': { why: greeting, checks: ['sep-2575-http-client-sends-version-header', 'sep-2575-client-populates-meta', 'sep-2575-client-sends-client-info'] },
+  '2026-07-28 http-standard-headers': { why: greeting, checks: ['sep-2243-client-includes-standard-headers'] },
+};
+
+// examine runs one scenario and returns a Map of its checks and their statuses. Checks that only tell what went over the wire
+// are left out: how many there are depends on how a client goes about it.
+async function examine(label, command, scenario, revision) {
+  const output = join(work, 'conformance-client', label, revision, scenario);
+  rmSync(output, { recursive: true, force: true });
+  mkdirSync(output, { recursive: true });
+  const { output: printed } = await run(`suite-client-${label}-${scenario}`, node22(),
+    [suite, 'client', '--command', command, '--scenario', scenario, '--spec-version', revision, '--output-dir', output], { mayFail: true, limit: 120_000 });
+  const statuses = new Map([...statusesIn(output)].filter(([, { status }]) => status !== 'INFO' && status !== 'SKIPPED'));
+  if (statuses.size === 0) throw new Wrong(`the suite has made no check:\n${tail(printed)}`);
+  return statuses;
+}
+
+// worst joins the statuses of checks that come several times under one id: the order and number of requests is the client's.
+function worst(statuses) {
+  const joined = new Map();
+  for (const [key, value] of statuses) {
+    const id = key.replace(/ #\d+$/, '');
+    if (!joined.has(id) || value.status !== 'SUCCESS') joined.set(id, value);
+  }
+  return joined;
+}
+
+const good = (statuses) => [...statuses.values()].filter(({ status }) => status === 'SUCCESS').length;
+
+export async function conformanceAsClient({ weir }) {
+  const report = new Report(weir ? 'client conformance, the example client and weir' : 'client conformance, the example client');
+  const totals = { direct: 0, weir: 0, failed: 0 };
+  await report.check('the scenarios are those of the suite', async () => {
+    const { output } = await run('suite-list', node22(), [suite, 'list']);
+    const listed = output.slice(output.indexOf('Client scenarios'), output.indexOf('Authorization server scenarios'));
+    for (const [revision, names] of Object.entries(scenarios)) {
+      const want = [...listed.matchAll(/^ {2}- (\S+) \[([^\]]*)\]/gm)].filter(([, name, revisions]) => !name.startsWith('auth/') && revisions.split(',').includes(revision)).map(([, name]) => name);
+      expectEqual([...names].sort(), want.sort(), revision);
+    }
+  });
+  for (const [revision, names] of Object.entries(scenarios)) {
+    for (const scenario of names) {
+      const direct = await report.check(`${revision} ${scenario}, the example client: all checks hold`, async () => {
+        const statuses = worst(await examine('direct', conformanceClient, scenario, revision));
+        expect(good(statuses) === statuses.size, 'some do not', [...statuses]);
+        totals.direct += statuses.size;
+        return statuses;
+      });
+      if (!weir) continue;
+      const exception = explained[`${revision} ${scenario}`];
+      await report.check(`${revision} ${scenario}, weir: ${exception ? `the same but for ${exception.checks.length}: ${exception.why}` : 'the same'}`, async () => {
+        expect(direct, 'there is nothing to compare with');
+        const through = worst(await examine('weir', `node ${join(here, 'clients', 'weir.mjs')} ${weir}`, scenario, revision));
+        totals.weir += good(through);
+        // weir declares capabilities that the example client does not, and passes the checks that this brings.
+        for (const [id, value] of through) if (!direct.has(id) && value.status === 'SUCCESS') through.delete(id);
+        const differences = compare(direct, through);
+        const unexplained = differences.filter((line) => !exception?.checks.some((id) => line.startsWith(`${scenario} / ${id}:`)));
+        totals.failed += differences.length - unexplained.length;
+        expect(unexplained.length === 0, `${unexplained.length} checks differ\n${unexplained.join('\n')}`);
+        expect(differences.length === (exception?.checks.length ?? 0), `only ${differences.length} checks differ: tell so in explained`);
+      });
+    }
+  }
+  console.log(`# ${totals.direct} checks hold for the example client${weir ? `, ${totals.weir} for weir; ${totals.failed} do not and are explained` : ''}`);
+  return report.close();
+}
+
+if (process.argv[1] === join(here, 'conformance-client.mjs')) {
+  await main(async (options) => { await setup(); return conformanceAsClient(options); });
+}
