@@ -14,7 +14,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/taskqueue"
-	"github.com/yosida95/uritemplate/v3"
+	"github.com/weir-mcp/weir/uritemplate"
 )
 
 // Resource is one resource of an agent, or, with a Template in place of a URI, a
@@ -54,11 +54,11 @@ func ResourceFunc(name, uri, mimeType string, read func(ctx context.Context, uri
 // check reads the URI or the template.
 func (r *Resource) check() error {
 	if r.Template != "" {
-		t, err := uritemplate.New(r.Template)
+		t, err := uritemplate.Parse(r.Template)
 		if err != nil {
 			return fmt.Errorf("resource %q: the template %q is none: %w", r.Name, clip(r.Template), err)
 		}
-		if len(t.Varnames()) == 0 {
+		if len(t.Vars()) == 0 {
 			return fmt.Errorf("resource %q: the template %q has no variable such as {id}; write it as uri", r.Name, clip(r.Template))
 		}
 		r.template = t
@@ -87,15 +87,9 @@ func (o *offer) match(uri string) (*Resource, map[string]string) {
 		return r, nil
 	}
 	for _, r := range o.templates {
-		values := r.template.Match(uri)
-		if values == nil {
-			continue
+		if params, ok := r.template.Match(uri); ok {
+			return r, params
 		}
-		params := map[string]string{}
-		for _, name := range r.template.Varnames() {
-			params[name] = values.Get(name).String()
-		}
-		return r, params
 	}
 	return nil, nil
 }
