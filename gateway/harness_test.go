@@ -19,7 +19,8 @@ type fleet struct {
 	mu       sync.Mutex // guards below
 	snapshot *Snapshot
 	peers    map[string]peerFunc
-	calls    []string // "upstream params"
+	calls    []string            // "upstream params"
+	others   map[string]mcp.Peer // in place of peers
 }
 
 type peerFunc func(ctx context.Context, params json.RawMessage, back mcp.Handler) (json.RawMessage, error)
@@ -45,6 +46,9 @@ func (p fleetPeer) Notify(context.Context, string, json.RawMessage) error { retu
 func (f *fleet) Peer(_ context.Context, upstream string) (mcp.Peer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if p := f.others[upstream]; p != nil {
+		return p, nil
+	}
 	if f.peers[upstream] == nil {
 		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "server %q is down", upstream)
 	}

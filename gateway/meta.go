@@ -56,7 +56,7 @@ const (
 	hydrateSchema = `{"type":"object","properties":{"tool_id":{"type":"string"}},"required":["tool_id"],"additionalProperties":false}`
 
 	resourceBrowseSchema = `{"type":"object","properties":{` +
-		`"query":{"type":"string"},"path":{"type":"string","description":"/, /server, …"},` +
+		`"query":{"type":"string"},"path":{"type":"string"},` +
 		`"top_k":{"type":"integer","minimum":1,"maximum":50}},"additionalProperties":false}`
 	promptBrowseSchema = resourceBrowseSchema
 	resourceReadSchema = `{"type":"object","properties":{"resource_id":{"type":"string","description":"exact id from a card"},` +
@@ -64,13 +64,13 @@ const (
 	promptGetSchema = `{"type":"object","properties":{"prompt_id":{"type":"string","description":"exact id from a card"},` +
 		`"args":{"type":"object"}},"required":["prompt_id"],"additionalProperties":false}`
 
-	resourceBrowseTool = `{"name":"resource_browse","description":"Find resources (documents, records) as tool_browse finds tools.","inputSchema":` +
+	resourceBrowseTool = `{"name":"resource_browse","description":"Find resources (documents, records), as tool_browse finds tools.","inputSchema":` +
 		resourceBrowseSchema + `,"annotations":{"readOnlyHint":true}}`
-	resourceReadTool = `{"name":"resource_read","description":"Read a resource by its resource_id. A long one comes back as a summary and a handle for tool_view.","inputSchema":` +
+	resourceReadTool = `{"name":"resource_read","description":"Read a resource. A long one comes back as a summary and a handle for tool_view.","inputSchema":` +
 		resourceReadSchema + `,"annotations":{"readOnlyHint":true}}`
-	promptBrowseTool = `{"name":"prompt_browse","description":"Find prompts as tool_browse finds tools.","inputSchema":` +
+	promptBrowseTool = `{"name":"prompt_browse","description":"Find prompts, as tool_browse finds tools.","inputSchema":` +
 		promptBrowseSchema + `,"annotations":{"readOnlyHint":true}}`
-	promptGetTool = `{"name":"prompt_get","description":"Render a prompt by its prompt_id. If args do not fit, the error holds their schema.","inputSchema":` +
+	promptGetTool = `{"name":"prompt_get","description":"Render a prompt. If args do not fit, the error holds their schema.","inputSchema":` +
 		promptGetSchema + `,"annotations":{"readOnlyHint":true}}`
 
 	browseTool = `{"name":"tool_browse","description":"Find tools. Pass either query (free text, best matches first) or path (walk the catalog from /). ` +
