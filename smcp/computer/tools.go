@@ -41,8 +41,10 @@ func (c *Computer) listed(l catalog.Listing) {
 	for _, raw := range l.Tools {
 		n.tools = append(n.tools, slices.Clone(raw))
 	}
+	seen := map[string]bool{}
 	for _, raw := range l.Resources {
-		if isWindow(rawjson.Text(rawjson.Get(raw, "uri"))) {
+		if uri := rawjson.Text(rawjson.Get(raw, "uri")); isWindow(uri) && !seen[uri] {
+			seen[uri] = true
 			n.windows = append(n.windows, slices.Clone(raw))
 		}
 	}
@@ -109,10 +111,16 @@ func (c *Computer) rebuild() {
 	}
 	old := c.tools
 	c.tools = set
+	var example error
+	n := 0
 	for name, tools := range set.byName {
-		if len(tools) > 1 && (old.byName == nil || len(old.byName[name]) < 2) {
-			c.log.Error(ambiguous(name, tools).Error())
+		if len(tools) > 1 && len(old.byName[name]) < 2 {
+			example = ambiguous(name, tools)
+			n++
 		}
+	}
+	if example != nil {
+		c.log.Error("tools of the same name cannot be called by it", "tools", n, "for_example", example)
 	}
 }
 

@@ -1,0 +1,150 @@
+package computer
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/smcp/agent"
+	"github.com/weir-mcp/weir/smcp/hub"
+)
+
+// BenchmarkToolCall is the round trip of a tool call from an agent through hub
+// and Computer to an MCP server in memory. x_baseline is how many times as long
+// it takes as the same four messages over bare WebSockets.
+func BenchmarkToolCall(b *testing.B) {
+	h := hub.New(hub.Options{})
+	server := httptest.NewServer(h)
+	defer server.Close()
+	defer func() { _ = h.Shutdown(context.Background()) }()
+	ws := engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}}
+	yes := true
+	c, err := New(Options{Name: "c"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	cfg := &config.Server{Name: "mem", Namespace: "mem", Type: config.TransportStdio}
+	c.mu.Lock()
+	c.servers, c.applied["mem"] = []*Server{{Name: "mem", Default: &ToolMeta{AutoApply: &yes}}}, cfg
+	c.mu.Unlock()
+	err = c.manager.Attach(cfg, func(context.Context) (mcp.Stream, error) {
+		near, far := mcp.Pipe()
+		fixed := func(result string) mcp.Handler {
+			return mcp.HandlerFunc(func(context.Context, *mcp.Request) (json.RawMessage, error) { return json.RawMessage(result), nil })
+		}
+		conn := mcp.NewConn(far, mcp.ConnOptions{Drain: time.Millisecond, Handler: &mcp.Lifecycle{
+			ServerInfo: json.RawMessage(`{"name":"mem","version":"1"}`), Capabilities: func(*mcp.Request) json.RawMessage { return json.RawMessage(`{"tools":{}}`) },
+			Next: &mcp.Mux{Methods: map[string]mcp.Handler{
+				"tools/list": fixed(`{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`),
+				"tools/call": fixed(`{"content":[{"type":"text","text":"done"}]}`),
+			}},
+		}})
+		context.AfterFunc(c.ctx, func() { _ = conn.Close() })
+		return near, nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := c.Connect(b.Context(), Hub{URL: server.URL, Office: "o", Engine: ws}); err != nil {
+		b.Fatal(err)
+	}
+	a, err := agent.Connect(b.Context(), agent.Options{URL: server.URL, Office: "o", Engine: ws})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer a.Close()
+	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		if tools, err := a.GetTools(b.Context(), "c"); err == nil && len(tools) == 1 {
+			break
+		} else if time.Since(start) > 10*time.Second {
+			b.Fatalf("no tools: %v", err)
+		}
+	}
+	args := json.RawMessage(`{"text":"` + strings.Repeat("x", 100) + `"}`)
+	for b.Loop() {
+		if _, err := a.CallTool(b.Context(), agent.ToolCall{Computer: "c", Tool: "t", Arguments: args}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	per := b.Elapsed() / time.Duration(b.N)
+	b.ReportMetric(float64(per)/float64(bareRoundTrip(b, max(b.N, 200), 330, 60)), "x_baseline")
+}
+
+// bareRoundTrip is the time of agent, hub, computer, hub, agent with nothing but
+// WebSockets in between.
+func bareRoundTrip(b *testing.B, n, request, response int) time.Duration {
+	upgrader := websocket.Upgrader{}
+	peers := make(chan *websocket.Conn, 2)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := upgrader.Upgrade(w, r, nil)
+		if err == nil {
+			peers <- conn
+		}
+	}))
+	defer server.Close()
+	dial := func() (client, peer *websocket.Conn) {
+		client, _, err := websocket.DefaultDialer.DialContext(b.Context(), "ws"+strings.TrimPrefix(server.URL, "http"), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return client, <-peers
+	}
+	agentEnd, hubAgent := dial()
+	computerEnd, hubComputer := dial()
+	done := make(chan struct{}, 3)
+	relay := func(from, to *websocket.Conn) {
+		defer func() { done <- struct{}{} }()
+		for {
+			kind, data, err := from.ReadMessage()
+			if err != nil {
+				return
+			}
+			if err := to.WriteMessage(kind, data); err != nil {
+				return
+			}
+		}
+	}
+	go relay(hubAgent, hubComputer)
+	go relay(hubComputer, hubAgent)
+	go func() {
+		defer func() { done <- struct{}{} }()
+		answer := make([]byte, response)
+		for {
+			if _, _, err := computerEnd.ReadMessage(); err != nil {
+				return
+			}
+			if err := computerEnd.WriteMessage(websocket.TextMessage, answer); err != nil {
+				return
+			}
+		}
+	}()
+	message := make([]byte, request)
+	start := time.Now()
+	for range n {
+		if err := agentEnd.WriteMessage(websocket.TextMessage, message); err != nil {
+			b.Fatal(err)
+		}
+		if _, _, err := agentEnd.ReadMessage(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	per := time.Since(start) / time.Duration(n)
+	for _, c := range []*websocket.Conn{agentEnd, computerEnd, hubAgent, hubComputer} {
+		_ = c.Close()
+	}
+	for range 3 {
+		<-done
+	}
+	return per
+}
