@@ -14,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -358,5 +360,74 @@ func TestAgentUsage(t *testing.T) {
 		{[]string{"agent", "--config", writeConfig(t, "agent.yaml", "tools:\n  - {name: a, commandd: b}\n")}, "commandd"},
 	} {
 		weir(t, c.args...).want(t, exitUsage, c.want)
+	}
+}
+
+// TestAgentsChangeUnderLoad: agents that come and go disturb no call of another.
+func TestAgentsChangeUnderLoad(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, strings.Replace(agentConfig, "name: stock", "name: stock\nconcurrency: 8", 1), nil)
+	port := strings.TrimPrefix(a.base, "http://127.0.0.1:")
+	path := writeConfig(t, "weir.yaml", "agents: {routing: routing.json, lease: 1s}\nmcpServers: {}\n")
+	routing := filepath.Join(filepath.Dir(path), "routing.json")
+	write := func(others int) {
+		routes := map[string]any{"stock": map[string]string{"hostPort": port}}
+		for i := range others {
+			routes[fmt.Sprintf("other%d", i)] = map[string]string{"hostPort": port}
+		}
+		data, err := json.Marshal(map[string]any{"routes": routes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(routing, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(0)
+	s := start(t, path, "serve", "--config", path, "--listen", "127.0.0.1:0")
+	at := s.base + "/mcps/stock/mcp"
+	until(t, `"say"`, func() string { _, body := ask(t, at, "", "tools/list", "{}"); return body })
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	var calls atomic.Int64
+	for n := range 8 {
+		callers.Go(func() {
+			c := httpClient(t)
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"%d-%d","method":"tools/call","params":{"name":"say","arguments":{"n":%d}}}`, n, i, i)
+				resp, err := c.Post(at, "application/json", strings.NewReader(body))
+				if err != nil {
+					t.Errorf("caller %d: %v", n, err)
+					return
+				}
+				data, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if want := fmt.Sprintf(`{\"n\":%d}`, i); err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(data), want) {
+					t.Errorf("caller %d: %d %s %v", n, resp.StatusCode, data, err)
+					return
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	for round := range 4 {
+		write(round%2*3 + 1)
+		name := fmt.Sprintf("guest%d", round)
+		if status, body := send(t, http.MethodPost, s.base+"/agents", "", `{"name":"`+name+`","instance":"1","port":`+port+`}`); status != http.StatusOK {
+			t.Errorf("%d %s", status, body)
+		}
+		until(t, `"say"`, func() string { _, body := ask(t, s.base+"/mcps/"+name+"/mcp", "", "tools/list", "{}"); return body })
+		until(t, `"say"`, func() string { _, body := ask(t, s.base+"/mcps/other0/mcp", "", "tools/list", "{}"); return body })
+		send(t, http.MethodDelete, s.base+"/agents/"+name+"?instance=1", "", "")
+	}
+	close(stop)
+	callers.Wait()
+	if n := calls.Load(); n < 50 {
+		t.Errorf("only %d calls", n)
 	}
 }
