@@ -13,7 +13,7 @@ import (
 // little of it is in use; above, nothing changes. What was taken goes back once
 // the gateway is quiet, and the next collection is Go's again (trim.go).
 const (
-	heapFloor = 32 << 20
+	heapFloor = 24 << 20
 
 	usualPercent = 100 // Go's own
 	mostPercent  = 800

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -163,7 +162,7 @@ func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio
 	trimmed := make(chan struct{})
 	go func() {
 		defer close(trimmed)
-		trim(watching, heapAllocated, debug.FreeOSMemory, busy)
+		trim(watching, heapAllocated, freeMemory, busy)
 	}()
 	defer func() { stopWatching(); <-trimmed }()
 	if !stdio {

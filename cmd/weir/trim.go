@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
@@ -41,6 +42,13 @@ func trim(ctx context.Context, allocated func() uint64, free func(), busy func(b
 		}
 		last = now
 	}
+}
+
+// freeMemory gives back what is free. What a sync.Pool holds is free only after
+// the second collection.
+func freeMemory() {
+	debug.FreeOSMemory()
+	debug.FreeOSMemory()
 }
 
 // heapAllocated is for trim.
