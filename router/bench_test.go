@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/invocation"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/router"
 )
@@ -36,7 +37,23 @@ func (f *fixed) Ready(context.Context) (mcp.Hello, error) {
 // httputil.ReverseProxy and through the Router, in the same run. x_proxy is the
 // Router's throughput as a multiple of ReverseProxy's, and added_p50_us what it
 // adds to the median over ReverseProxy.
-func BenchmarkForward(b *testing.B) {
+func BenchmarkForward(b *testing.B) { benchmarkForward(b, func(*router.Options) {}) }
+
+// BenchmarkAgent is the same to an agent server: within its limits, and with a
+// signed token on each request.
+func BenchmarkAgent(b *testing.B) {
+	signer, err := invocation.NewSigner("weir", []byte(strings.Repeat("k", 32)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchmarkForward(b, func(o *router.Options) {
+		o.Sign = func(agent, principal, tool string) (string, error) { return signer.Sign(principal, agent, tool) }
+		o.Limits = func(string) router.Limits { return router.Limits{InFlight: 1024, PerMinute: 1 << 30} }
+		o.Allow = func(string, string) bool { return true }
+	})
+}
+
+func benchmarkForward(b *testing.B, change func(*router.Options)) {
 	upstream := httptest.NewServer(http.HandlerFunc(rawUpstream))
 	defer upstream.Close()
 	u, err := url.Parse(upstream.URL)
@@ -56,11 +73,13 @@ func BenchmarkForward(b *testing.B) {
 	}))
 	defer proxy.Close()
 	up := &fixed{target: router.Target{URL: &url.URL{Scheme: "http", Host: u.Host, Path: "/mcp"}, Timeout: time.Minute, Version: mcp.V20251125}}
-	rt := router.New(router.Options{
+	o := router.Options{
 		Guard: guard.New(guard.Options{}),
 		Find:  func(name string) (router.Upstream, bool) { return up, name == "raw" },
 		Names: func() []string { return []string{"raw"} },
-	})
+	}
+	change(&o)
+	rt := router.New(o)
 	weir := httptest.NewServer(rt)
 	defer weir.Close()
 	defer func() {
