@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
 // Defaults of CacheOptions.
@@ -93,8 +94,15 @@ func newCache(opts CacheOptions, current func() *catalog.Catalog) *cache {
 // the tool may change something, is not allowed, or the call carries more than
 // its arguments, such as the answer to a question.
 func (k *cache) keyOf(c *Call) (cacheKey, bool) {
-	if !c.Entry.ReadOnly || c.Entry.Destructive || len(c.Args) > maxCachedArgs {
+	args := c.Args
+	if c.key != nil {
+		args = c.key
+	}
+	if !c.Entry.ReadOnly || c.Entry.Destructive || len(args) > maxCachedArgs {
 		return cacheKey{}, false
+	}
+	if isNative(c.Entry) && rawjson.Get(args, plane.ParamDomains) != nil {
+		return cacheKey{}, false // its resource_url works once
 	}
 	if _, ok := k.allow[c.Entry.ID]; k.allow != nil && !ok {
 		return cacheKey{}, false
@@ -110,7 +118,7 @@ func (k *cache) keyOf(c *Call) (cacheKey, bool) {
 	}) != nil || !plain {
 		return cacheKey{}, false
 	}
-	canonical, ok := rawjson.AppendCanonical(make([]byte, 0, len(c.Args)), c.Args)
+	canonical, ok := rawjson.AppendCanonical(make([]byte, 0, len(args)), args)
 	if !ok {
 		return cacheKey{}, false
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
 // Call is one execution of a tool on its way through the dispatch chain.
@@ -35,6 +36,8 @@ type Call struct {
 	Asked bool
 
 	method  string           // at the upstream; "" is tools/call
+	tables  *tableArgs       // of arguments with $table references
+	key     json.RawMessage  // what the cache takes for Args, nil: Args
 	catalog *catalog.Catalog // the one that Entry was found in
 	state   *sessionState
 	policy  string          // status of the policy, "" where there is none
@@ -67,11 +70,11 @@ func chain(d Dispatcher, links ...Middleware) Dispatcher {
 	return d
 }
 
-var executeKeys = []string{"tool_id", "args", "dry_run"}
+var executeKeys = []string{"tool_id", "args", "dry_run", plane.ParamDomains, plane.ParamMode}
 
 // execute answers tool_execute (gateway-surface §4.2).
 func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, error) {
-	var out [3][]byte
+	var out [5][]byte
 	if err := c.read(ToolExecute, executeKeys, out[:]); err != nil {
 		return nil, err
 	}
@@ -95,7 +98,15 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 	if out[1] == nil {
 		out[1] = []byte("{}")
 	}
-	call := &Call{Request: c.request, Entry: entry, Args: out[1], DryRun: c.dryRun, catalog: from, state: c.state,
+	choice, err := readSelected(out[3], out[4])
+	if err != nil {
+		return nil, err
+	}
+	choice, args, err := g.selecting(choice, entry, out[1])
+	if err != nil {
+		return nil, err
+	}
+	call := &Call{Request: c.request, Entry: entry, Args: args, DryRun: c.dryRun, catalog: from, state: c.state,
 		Provenance: Provenance{Tool: entry.RawName, Protocol: "mcp", ToolID: entry.ID, Selection: repaired}}
 	result, err := g.dispatch.Dispatch(ctx, call)
 	c.attempts, c.cacheHit = call.Attempts, call.Provenance.CacheHit
@@ -108,6 +119,9 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 		return textBlocks(nil, string(call.report)), nil
 	}
 	c.raw = result
+	if result, err = g.split(ctx, call, choice, result); err != nil {
+		return nil, err
+	}
 	if g.opts.Mode == ModeProxy && !g.opts.ProxyFirewall && c.format != FormatJSON {
 		c.isError = string(rawjson.Get(result, "isError")) == "true"
 		return result, nil

@@ -61,12 +61,12 @@ func (s *shaper) isCopy() bool {
 	if s.texts == 0 {
 		return false
 	}
-	text := s.joinTexts()
+	text := s.wholeText() // of one row a block: an array
 	same := func(v []byte) bool {
 		if len(v) > 0 && v[0] == '"' {
-			return rawjson.Text(v) == text
+			return rawjson.Text(v) == string(text)
 		}
-		return len(v) > 0 && bytes.Equal(compact(nil, v), compact(nil, []byte(text)))
+		return sameJSON(v, text)
 	}
 	if same(s.structured) {
 		return true
@@ -83,6 +83,33 @@ func (s *shaper) isCopy() bool {
 	}
 	return members == 1 && same(only)
 }
+
+// sameJSON reports whether two texts are one JSON value, whatever white space,
+// escapes and orders of keys they are written with.
+func sameJSON(a, b []byte) bool {
+	if a, b = bytes.TrimSpace(a), bytes.TrimSpace(b); len(a) == 0 || len(b) == 0 || a[0] != b[0] {
+		return false
+	}
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if a, b = compact(nil, a), compact(nil, b); bytes.Equal(a, b) {
+		return true
+	}
+	if len(a) > maxCompared || len(b) > maxCompared || len(a) > 6*len(b) || len(b) > 6*len(a) {
+		return false
+	}
+	x, ok := rawjson.AppendCanonical(make([]byte, 0, len(a)), a)
+	if !ok {
+		return false
+	}
+	y, ok := rawjson.AppendCanonical(make([]byte, 0, len(b)), b)
+	return ok && bytes.Equal(x, y)
+}
+
+// maxCompared is how large values may be that are written differently and looked
+// at all the same.
+const maxCompared = 8 << 20
 
 // clean removes secrets from what is told of the result.
 func (s *shaper) clean(text string) string {
@@ -265,12 +292,7 @@ func (h *holder) describePart(name, mime, label string, data []byte, main bool) 
 func (h *holder) describeStructured() string {
 	const name = "structuredContent"
 	if h.isCopy() {
-		a, err := h.keep("application/json", h.label(name), h.structured)
-		if err != nil {
-			return h.lost(name, err)
-		}
-		h.env.artifacts = append(h.env.artifacts, a)
-		return ""
+		return "" // and one handle is enough
 	}
 	return h.describePart(name, "application/json", h.label(name), h.structured, h.texts == 0)
 }
@@ -297,8 +319,14 @@ func (h *holder) finish() {
 func (d *doc) summaryText() string {
 	switch d.kind {
 	case docTable:
+		if d.resourceURL != "" {
+			return "resource_url: " + d.resourceURL + "\n" + cutChars(d.headline+"; columns: "+d.columns, MaxSummaryChars)
+		}
 		return cutChars(d.headline+"; columns: "+d.columns, MaxSummaryChars)
 	case docJSON:
+		if d.resourceURL != "" {
+			return "resource_url: " + d.resourceURL + "\n" + cutChars(strings.Join(append([]string{d.headline}, d.structure...), "\n"), MaxSummaryChars)
+		}
 		return cutChars(strings.Join(append([]string{d.headline}, d.structure...), "\n"), MaxSummaryChars)
 	}
 	return d.summary
@@ -328,6 +356,9 @@ func (d *doc) text(name, handle string, limit int) string {
 			}
 			tail.WriteByte(' ')
 			tail.Write(v)
+		}
+		if d.kind == docTable {
+			tail.WriteString("\nAs an argument of another tool: {\"$table\":\"" + handle + "\"}, with row_ids and columns if not all")
 		}
 	}
 	room := limit - utf8.RuneCountInString(head.String()) - utf8.RuneCountInString(tail.String())

@@ -16,7 +16,7 @@
 // The dispatch path is a chain of [Middleware], each in a file of its own and
 // there only where it is configured:
 //
-//	hydrate ▶ normalise ▶ validate ▶ policy ▶ quota ▶ dryrun ▶ [Options].Dispatch ▶ cache ▶ retry ▶ Peer
+//	hydrate ▶ normalise ▶ $table (a look) ▶ validate ▶ policy ▶ quota ▶ dryrun ▶ $table ▶ [Options].Dispatch ▶ cache ▶ retry ▶ Peer
 //
 // Failures that the gateway finds are tool results with isError and the error's
 // JSON as text (errors.go); what the tool itself answers, its errors included,
@@ -37,7 +37,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/artifact"
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
@@ -69,7 +68,9 @@ const (
 // Options of a Gateway. Upstreams and Artifacts must be set.
 type Options struct {
 	Upstreams Upstreams
-	Artifacts artifact.Store
+	Artifacts Store
+	// Tables are the results that are tables, and who fetches them.
+	Tables TableOptions
 
 	Mode Mode
 	// ProxyFirewall has results pass the firewall in proxy mode, too, and
@@ -201,14 +202,14 @@ func (g *Gateway) links() []Middleware {
 	if g.opts.TolerantArgs {
 		links = append(links, Normalise())
 	}
-	links = append(links, Validate(g.keepSchema))
+	links = append(links, g.previewTables(), Validate(g.keepSchema))
 	if g.opts.Policy != nil {
 		links = append(links, g.policyLink())
 	}
 	if !g.opts.RateLimits.empty() {
 		links = append(links, g.quota())
 	}
-	links = append(append(links, DryRun()), g.opts.Dispatch...)
+	links = append(append(links, DryRun(), g.fillTables()), g.opts.Dispatch...)
 	if g.opts.Cache.ReadOnly {
 		k := newCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })
 		links = append(links, k.link())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/artifact"
 	"github.com/weir-mcp/weir/rawjson"
+	tables "github.com/weir-mcp/weir/table"
 )
 
 // MaxViewChars is how many characters a view shows at most unless the gateway
@@ -44,6 +45,7 @@ var selectorTypes = []struct {
 	{"rows", []string{"start", "end"}, (*viewing).rows},
 	{"json_path", []string{"path", "start"}, (*viewing).jsonPath},
 	{"search", []string{"pattern", "context", "limit", "start"}, (*viewing).search},
+	{"table", tableParams, (*viewing).table},
 }
 
 // Select applies a selector to an artifact's bytes (gateway-surface §4.2; the
@@ -51,6 +53,12 @@ var selectorTypes = []struct {
 // (0: MaxViewChars), the notice included. Every failure is an *Error of code
 // ViewFailed whose message names the parameter.
 func Select(ctx context.Context, a artifact.Artifact, data []byte, selector json.RawMessage, maxChars int) (View, error) {
+	return selectFrom(ctx, a, data, nil, selector, maxChars)
+}
+
+// selectFrom is Select with a reader that gives the bytes as a table, nil if
+// there is none.
+func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, maxChars int) (View, error) {
 	if maxChars <= 0 {
 		maxChars = MaxViewChars
 	}
@@ -58,7 +66,7 @@ func Select(ctx context.Context, a artifact.Artifact, data []byte, selector json
 	if !rawjson.IsObject(selector) {
 		return View{}, viewFailed("selector must be an object such as {\"type\":\"head\",\"chars\":500}, not %s", describeParam(selector))
 	}
-	v := &viewing{ctx: ctx, artifact: a, data: data, params: map[string]json.RawMessage{}, max: maxChars}
+	v := &viewing{ctx: ctx, artifact: a, data: data, read: read, selector: selector, params: map[string]json.RawMessage{}, max: maxChars}
 	var duplicate string
 	err := rawjson.EachMember(selector, func(m rawjson.Member) bool {
 		key := string(m.Key)
@@ -120,6 +128,8 @@ type viewing struct {
 	ctx      context.Context
 	artifact artifact.Artifact
 	data     []byte
+	read     func(tables.DetectOptions) (*tables.Table, error) // nil: data is read
+	selector json.RawMessage
 	params   map[string]json.RawMessage
 	max      int
 }

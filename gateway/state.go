@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/bridge"
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/s2sp/dispatch"
 	"github.com/weir-mcp/weir/telemetry"
 )
 
@@ -36,6 +37,7 @@ type State struct {
 	fan     bridge.Fan              // delivers notifications to sessions
 	leveled sync.Map                // upstream → *bridge.Levels
 	drift   drift
+	relays  relays
 
 	mu       sync.Mutex // guards below
 	follow   map[*follower]struct{}
@@ -55,12 +57,14 @@ func (s *State) Close() {
 	stops := s.sessions
 	s.closed, s.sessions = true, nil
 	s.mu.Unlock()
-	for _, stop := range stops {
+	for st, stop := range stops {
 		if stop != nil {
 			stop()
 		}
+		st.end()
 	}
 	s.fan.Close()
+	s.relays.close()
 	s.counter.close()
 }
 
@@ -87,6 +91,31 @@ type sessionState struct {
 	read    map[string]string // URIs of resources that were read, and of which upstream
 	follows *follower         // nil until the session has asked for a list
 	subs    map[string]func() // resources subscribed to, by the uri that the client gave; nil once it has ended
+	ended   bool
+	sync    *dispatch.Dispatcher // of bodies that wait for the next call
+}
+
+// bodies keeps the bodies of sync results from the session's model.
+func (st *sessionState) bodies() *dispatch.Dispatcher {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.sync == nil {
+		st.sync = dispatch.New(dispatch.Options{})
+		if st.ended {
+			st.sync.Close()
+		}
+	}
+	return st.sync
+}
+
+// end drops what waits for the session's next call.
+func (st *sessionState) end() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.ended = true
+	if st.sync != nil {
+		st.sync.Close()
+	}
 }
 
 // session returns what is kept for a session.
@@ -103,11 +132,13 @@ func (s *State) register(of *mcp.Session, st *sessionState) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
+		st.end()
 		return
 	}
 	s.sessions[st] = nil
 	s.mu.Unlock()
 	stop := of.OnClose(func() {
+		st.end()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.sessions, st)

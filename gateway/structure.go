@@ -54,6 +54,7 @@ func describe(data []byte, clean func(string) string) doc {
 }
 
 func (d *doc) look(data []byte) {
+	d.resourceURL = resourceURLOf(bytes.TrimSpace(data))
 	if t, ok := findTable(data); ok {
 		d.describeTable(t)
 		return
@@ -101,6 +102,10 @@ func findTable(data []byte) (table, bool) {
 		rows, ok := objectRows(body)
 		return table{rows: rows, path: "$", json: true}, ok
 	case '{':
+		if abstract := abstractOf(body); abstract != nil {
+			rows, ok := objectRows(abstract)
+			return table{rows: rows, path: "$.abstract", json: true}, ok
+		}
 		var only rawjson.Member
 		members := 0
 		err := rawjson.EachMember(body, func(m rawjson.Member) bool {
@@ -282,11 +287,63 @@ func (d *doc) describeTable(t table) {
 	d.views = append(d.views, appendRowsView(nil, 0, min(20, len(t.rows))))
 	path := t.path + "[0]"
 	d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path), '}'))
-	if len(columns) > 0 && columns[0].name != "" && len(columns[0].name) <= maxNameChars {
-		path = t.path + "[*]" + pathStep(columns[0].name)
-		d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path), '}'))
+	if len(columns) > 0 {
+		d.views = append(d.views, appendTableView(nil, columns))
 	}
 }
+
+// viewColumns is how many columns the suggested view of a table has.
+const viewColumns = 3
+
+// appendTableView appends a selector of a table's first columns.
+func appendTableView(dst []byte, columns []column) []byte {
+	dst = append(dst, `{"type":"table","columns":[`...)
+	n := 0
+	for _, c := range columns {
+		if len(c.name) > maxNameChars || c.name == rowID {
+			continue
+		}
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		dst = rawjson.AppendString(dst, c.name)
+		if n++; n == viewColumns {
+			break
+		}
+	}
+	return append(dst, `],"limit":20}`...)
+}
+
+// rowID is the column that S2SP adds.
+const rowID = "_row_id"
+
+// resourceURLOf is the resource_url of a document, also below "result", "" where
+// there is none.
+func resourceURLOf(body []byte) string {
+	if len(body) == 0 || body[0] != '{' || !bytes.Contains(body, []byte("resource_url")) {
+		return ""
+	}
+	var f [2][]byte
+	if rawjson.Fields(body, []string{"resource_url", "result"}, f[:]) != nil {
+		return ""
+	}
+	if len(f[0]) > 0 && f[0][0] == '"' {
+		return cutChars(rawjson.Text(f[0]), maxURLChars)
+	}
+	switch {
+	case rawjson.IsObject(f[1]):
+		return cutChars(rawjson.Text(rawjson.Get(f[1], "resource_url")), maxURLChars)
+	case len(f[1]) > 0 && f[1][0] == '"':
+		inner := bytes.TrimSpace([]byte(rawjson.Text(f[1])))
+		if rawjson.IsObject(inner) {
+			return cutChars(rawjson.Text(rawjson.Get(inner, "resource_url")), maxURLChars)
+		}
+	}
+	return ""
+}
+
+// maxURLChars bounds a resource_url that is shown.
+const maxURLChars = 500
 
 // sample renders a row in at most about maxSampleChars characters: long values
 // are shortened, what finds no room is "…".
@@ -342,9 +399,6 @@ func (d *doc) describeJSON(body []byte) {
 	_ = rawjson.EachMember(body, func(m rawjson.Member) bool {
 		keys++
 		key := string(m.Key)
-		if key == "resource_url" {
-			d.resourceURL = cutChars(rawjson.Text(m.Value), 500)
-		}
 		if keys <= maxStructure {
 			d.structure = append(d.structure, oneLine(cutChars(key, maxNameChars), maxNameChars)+": "+describeValue(m.Value))
 		}

@@ -26,7 +26,7 @@ func (g *Gateway) view(ctx context.Context, c *metaCall) (json.RawMessage, error
 	if err != nil {
 		return nil, metaArgs(ToolView, "handle must be a string, not %s", describeParam(out[0]))
 	}
-	a, data, err := g.opts.Artifacts.Get(ctx, c.request.Session.Principal(), handle)
+	lease, err := g.opts.Artifacts.Open(ctx, c.request.Session.Principal(), handle)
 	if err != nil {
 		var ae *artifact.Error
 		if !errors.As(err, &ae) {
@@ -37,7 +37,9 @@ func (g *Gateway) view(ctx context.Context, c *metaCall) (json.RawMessage, error
 		}
 		return nil, &Error{Code: ViewFailed, Message: "handle: " + ae.Error()}
 	}
-	v, err := Select(ctx, a, data, out[1], g.opts.MaxViewChars)
+	defer lease.Close()
+	a := lease.Artifact
+	v, err := selectFrom(ctx, a, lease.Bytes(), lease.Table, out[1], g.opts.MaxViewChars)
 	if err != nil {
 		return nil, err
 	}

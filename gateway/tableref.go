@@ -1,0 +1,424 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/s2sp/dispatch"
+	"github.com/weir-mcp/weir/s2sp/plane"
+	tables "github.com/weir-mcp/weir/table"
+)
+
+// tableKey makes an object in arguments a reference to rows:
+//
+//	{"$table": "<handle or resource_url>", "row_ids": [0, 3], "columns": ["event"]}
+//
+//	args ─▶ [previewTables] ─▶ a few rows in its place ─▶ validate ▶ policy ▶ quota ▶ dry run ─▶ [fillTables] ─▶ all rows ─▶ cache ▶ retry ─▶ upstream
+//	            nothing spent                                                                   a URL is spent, a handle is not
+const tableKey = "$table"
+
+const (
+	previewRows   = 5
+	maxTableDepth = 64
+	maxTableBytes = 64 << 20 // of the rows of all references of a call
+)
+
+// reference is one reference, as it stands in the arguments.
+type reference struct {
+	path    string // where it stands: args.rows
+	source  string
+	rowIDs  []int
+	columns []string
+	schema  []byte // of the place, nil where it is not known
+	text    bool   // the place takes a string: the rows as the text of a JSON array
+}
+
+// tableArgs are the arguments of a call that hold references.
+type tableArgs struct {
+	original json.RawMessage
+	remote   []string // JSON pointers to references whose rows cannot be looked at without spending them
+}
+
+// excuses reports whether all that is wrong with arguments are rows that were
+// not there to be looked at.
+func (t *tableArgs) excuses(err error) bool {
+	var ce *catalog.Error
+	if t == nil || len(t.remote) == 0 || !errors.As(err, &ce) || len(ce.Problems) == 0 {
+		return false
+	}
+	for _, p := range ce.Problems {
+		if !slices.ContainsFunc(t.remote, func(at string) bool { return p.Path == at || strings.HasPrefix(p.Path, at+"/") }) {
+			return false
+		}
+	}
+	return true
+}
+
+func refError(c *Call, path, format string, args ...any) *Error {
+	e := failf(ArgsInvalid, fmt.Sprintf("%s: %s: %s", c.Entry.ID, path, fmt.Sprintf(format, args...)))
+	e.Details = rawjson.AppendString([]byte(`{"tool_id":`), c.Entry.ID)
+	e.Details = append(rawjson.AppendString(append(e.Details, `,"path":`...), path), '}')
+	return e
+}
+
+// previewTables is the link that puts a few rows in the place of each reference,
+// so that they are validated like other arguments. It spends nothing.
+func (g *Gateway) previewTables() Middleware {
+	return func(next Dispatcher) Dispatcher {
+		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
+			if !bytes.Contains(c.Args, []byte(tableKey)) || rawjson.Valid(c.Args) != nil {
+				return next.Dispatch(ctx, c)
+			}
+			r := &resolver{g: g, ctx: ctx, call: c, preview: true}
+			args, err := r.resolve(c.Args)
+			r.close()
+			if err != nil {
+				return nil, err
+			}
+			if r.found {
+				c.tables = &tableArgs{original: c.Args, remote: r.remote}
+				c.Args = args
+			}
+			return next.Dispatch(ctx, c)
+		})
+	}
+}
+
+// fillTables is the link that puts rows in the place of references, and the body
+// in the place of a ddi:// handle, once for all attempts of the call.
+func (g *Gateway) fillTables() Middleware {
+	return func(next Dispatcher) Dispatcher {
+		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
+			if c.tables != nil {
+				if err := g.fill(ctx, c); err != nil {
+					return nil, err
+				}
+			}
+			args, err := c.state.bodies().OnToolCall(c.Args)
+			if err != nil {
+				return nil, &Error{Code: ArgsInvalid, Message: err.Error(), Cause: err}
+			}
+			c.Args = args
+			return next.Dispatch(ctx, c)
+		})
+	}
+}
+
+func (g *Gateway) fill(ctx context.Context, c *Call) error {
+	r := &resolver{g: g, ctx: ctx, call: c}
+	defer r.close()
+	args, err := r.resolve(c.tables.original)
+	if err != nil {
+		return err
+	}
+	if len(c.tables.remote) > 0 { // what was fetched is looked at now
+		preview := &resolver{g: g, ctx: ctx, call: c, preview: true, known: r.known}
+		some, err := preview.resolve(c.tables.original)
+		if err != nil {
+			return err
+		}
+		if err := c.Entry.Validate(some); err != nil {
+			return argsError(ctx, c, err, g.keepSchema)
+		}
+	}
+	c.Args, c.key = args, r.key
+	return nil
+}
+
+// resolver replaces the references of one call.
+type resolver struct {
+	g       *Gateway
+	ctx     context.Context
+	call    *Call
+	preview bool // a few rows, and nothing is spent
+
+	known  map[string]*tables.Table // by source
+	ends   []func()
+	found  bool
+	remote []string
+	size   int64
+	key    []byte // the arguments with hashes for rows, for the cache
+}
+
+func (r *resolver) close() {
+	for _, end := range r.ends {
+		end()
+	}
+	r.ends = nil
+}
+
+// resolve returns args with rows in the place of references.
+func (r *resolver) resolve(args []byte) ([]byte, error) {
+	if r.known == nil {
+		r.known = map[string]*tables.Table{}
+	}
+	out, key, err := r.value(args, r.call.Entry.InputSchema, "args", "", 0)
+	r.key = key
+	return out, err
+}
+
+// value copies a value to what the upstream gets, and to what the cache knows it
+// by.
+func (r *resolver) value(v, schema []byte, path, pointer string, depth int) (out, key []byte, err error) {
+	if !bytes.Contains(v, []byte(tableKey)) || v[0] != '{' && v[0] != '[' {
+		return v, v, nil
+	}
+	if depth > maxTableDepth {
+		return nil, nil, refError(r.call, path, "a %s reference stands more than %d levels deep", tableKey, maxTableDepth)
+	}
+	if v[0] == '{' && rawjson.Get(v, tableKey) != nil && rawjson.GetPath(schema, "properties", tableKey) == nil {
+		return r.reference(v, schema, path, pointer)
+	}
+	var failed error
+	add := func(name, value, schema []byte, path, pointer string) bool {
+		o, k, err := r.value(value, schema, path, pointer, depth+1)
+		if failed = err; err != nil {
+			return false
+		}
+		if len(out) > 1 {
+			out, key = append(out, ','), append(key, ',')
+		}
+		if name != nil {
+			out = append(rawjson.AppendString(out, string(name)), ':')
+			key = append(rawjson.AppendString(key, string(name)), ':')
+		}
+		out, key = append(out, o...), append(key, k...)
+		return true
+	}
+	if v[0] == '{' {
+		out, key = []byte{'{'}, []byte{'{'}
+		err = rawjson.EachMember(v, func(m rawjson.Member) bool {
+			return add(m.Key, m.Value, rawjson.GetPath(schema, "properties", string(m.Key)), path+"."+cutChars(string(m.Key), maxNameChars),
+				pointer+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(string(m.Key)))
+		})
+		out, key = append(out, '}'), append(key, '}')
+	} else {
+		out, key = []byte{'['}, []byte{'['}
+		n := 0
+		err = rawjson.EachElement(v, func(e []byte) bool {
+			n++
+			return add(nil, e, rawjson.Get(schema, "items"), path+"["+strconv.Itoa(n-1)+"]", pointer+"/"+strconv.Itoa(n-1))
+		})
+		out, key = append(out, ']'), append(key, ']')
+	}
+	return out, key, errors.Join(failed, err)
+}
+
+// reference replaces one reference.
+func (r *resolver) reference(v, schema []byte, path, pointer string) (out, key []byte, err error) {
+	r.found = true
+	ref, err := r.parse(v, schema, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := r.known[ref.source]
+	if t == nil {
+		if t, err = r.open(ref); err != nil {
+			return nil, nil, r.failed(ref, err)
+		}
+		if t == nil { // not here, and a look would spend it
+			r.remote = append(r.remote, pointer)
+			if ref.text {
+				return []byte(`"[]"`), nil, nil
+			}
+			return []byte("[]"), nil, nil
+		}
+		r.known[ref.source] = t
+	}
+	view, err := r.choose(ref, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.preview {
+		view = view.Slice(0, ref.previewed(view.Len()))
+	} else if r.size += view.JSONSize(); r.size > maxTableBytes {
+		return nil, nil, refError(r.call, path, "its rows have %d bytes, and a call may have %d; choose rows with row_ids or columns", view.JSONSize(), maxTableBytes)
+	}
+	out = view.AppendJSON(nil)
+	if !r.preview {
+		sum := sha256.Sum256(out)
+		key = append(rawjson.AppendString([]byte(`{"`+tableKey+`":`), hex.EncodeToString(sum[:])), '}')
+	}
+	if ref.text {
+		out = rawjson.Quote(string(out))
+	}
+	return out, key, nil
+}
+
+// previewed is how many of n rows are looked at: a few, and as many as it takes
+// to see that there are enough and not too many.
+func (ref *reference) previewed(n int) int {
+	some := previewRows
+	for _, bound := range []string{"minItems", "maxItems"} {
+		if limit, err := strconv.Atoi(string(rawjson.Get(ref.schema, bound))); err == nil && limit < 10_000 {
+			some = max(some, limit+1)
+		}
+	}
+	return min(some, n)
+}
+
+func (r *resolver) parse(v, schema []byte, path string) (*reference, error) {
+	ref := &reference{path: path, schema: schema}
+	if types := typesOf(schema); slices.Contains(types, "string") && !slices.Contains(types, "array") {
+		ref.text = true
+	}
+	var rest []byte
+	var failed error
+	err := rawjson.EachMember(v, func(m rawjson.Member) bool {
+		switch key := string(m.Key); key {
+		case tableKey:
+			ref.source, failed = rawjson.String(m.Value)
+			if ref.source = strings.TrimSpace(ref.source); failed != nil || ref.source == "" {
+				failed = refError(r.call, path, "%s must be a handle or a resource_url, not %s", tableKey, describeParam(m.Value))
+			}
+		case "row_ids", "columns":
+			rest = append(append(append(append(rest, ',', '"'), key...), `":`...), m.Value...)
+		default:
+			failed = refError(r.call, path, "%q is no member of a %s reference, whose members are %s, row_ids, columns", cutChars(key, maxNameChars), tableKey, tableKey)
+		}
+		return failed == nil
+	})
+	if err = errors.Join(failed, err); err != nil {
+		return nil, err
+	}
+	if len(rest) > 0 {
+		req, err := plane.ParseRequest(append(append([]byte{'{'}, rest[1:]...), '}'))
+		if err != nil {
+			return nil, refError(r.call, path, "%s", strings.TrimPrefix(err.Error(), plane.ErrRequest.Error()+": "))
+		}
+		ref.rowIDs, ref.columns = req.RowIDs, req.Columns
+	}
+	return ref, nil
+}
+
+// choose applies row_ids and columns. Those that do not exist are a mistake
+// here: what is missing would not be seen by anybody.
+func (r *resolver) choose(ref *reference, t *tables.Table) (tables.View, error) {
+	for _, id := range ref.rowIDs {
+		if id < 0 || id >= t.Len() {
+			return tables.View{}, refError(r.call, ref.path, "row_ids has %d, and the table has %s, numbered from 0", id, plural(t.Len(), "row"))
+		}
+	}
+	for _, name := range ref.columns {
+		if !t.View().Has(name) {
+			return tables.View{}, refError(r.call, ref.path, "columns has %q, which is no column; there are %s", cutChars(name, maxNameChars), joinNames(t.Columns(), 200))
+		}
+	}
+	v := t.View()
+	if len(ref.rowIDs) > 0 {
+		v = v.SelectRows(ref.rowIDs)
+	}
+	if len(ref.columns) > 0 {
+		v = v.Project(ref.columns)
+	}
+	switch {
+	case ref.text: // abstract_data and body_data are merged by it
+		v = v.WithRowID()
+	case t.Has(tables.RowID) && !slices.Contains(ref.columns, tables.RowID):
+		v = v.Without([]string{tables.RowID}) // it is of S2SP, not of the rows
+	}
+	return v, nil
+}
+
+// open finds the table of a reference; nil is one that a preview cannot look at.
+func (r *resolver) open(ref *reference) (*tables.Table, error) {
+	store := r.g.opts.Artifacts
+	switch {
+	case strings.HasPrefix(ref.source, dispatch.Scheme):
+		return nil, errors.New("a ddi:// handle stands for a body: give it as resource_url to a tool that has this parameter")
+	case !strings.Contains(ref.source, "://"):
+		lease, err := store.Open(r.ctx, r.call.Request.Session.Principal(), ref.source)
+		if err != nil {
+			return nil, err
+		}
+		r.ends = append(r.ends, lease.Close)
+		return leaseTable(lease)
+	}
+	if base, err := r.g.base(); err == nil {
+		if token, own := strings.CutPrefix(ref.source, strings.TrimSuffix(base, "/")+plane.Path); own {
+			claim, err := r.g.state.Plane(store).Claim(r.ctx, token)
+			if err != nil {
+				return nil, err
+			}
+			r.ends = append(r.ends, claim.Close)
+			t, err := claim.Table(tables.DetectOptions{})
+			if err == nil && !r.preview {
+				claim.Spend()
+			}
+			return t, err
+		}
+	}
+	fetch := r.g.opts.Tables.Fetch
+	if fetch == nil {
+		return nil, fmt.Errorf("%w: this gateway fetches from no other servers", plane.ErrRefused)
+	}
+	if r.preview {
+		if f, ok := fetch.(*plane.Fetcher); ok {
+			if err := f.Check(ref.source); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	}
+	return fetch.Fetch(r.ctx, ref.source, nil, nil)
+}
+
+// failed says why a reference leads to no rows.
+func (r *resolver) failed(ref *reference, err error) error {
+	if r.ctx.Err() != nil {
+		return r.ctx.Err()
+	}
+	var ae *artifact.Error
+	switch {
+	case errors.As(err, &ae):
+		return refError(r.call, ref.path, "%s", ae.Error())
+	case errors.Is(err, artifact.ErrToken), errors.Is(err, plane.ErrGone):
+		return refError(r.call, ref.path, "unknown or expired resource: a resource_url works once, and not for long; call the tool that gave it again")
+	case errors.Is(err, plane.ErrFetch), errors.Is(err, io.EOF):
+		return &Error{Code: UpstreamUnavailable, Cause: err, Message: fmt.Sprintf("%s: %s: %v", r.call.Entry.ID, ref.path, err)}
+	}
+	e := refError(r.call, ref.path, "%v", err)
+	e.Cause = err
+	return e
+}
+
+// leaseTable reads an artifact as a table: also one that is the answer of a
+// resource tool, whose rows are its abstract.
+func leaseTable(l *artifact.Lease) (*tables.Table, error) {
+	return l.Table(viewOptions(l.MediaType, l.Bytes))
+}
+
+// viewOptions say how held-back bytes are read as a table.
+func viewOptions(mediaType string, data func() []byte) tables.DetectOptions {
+	if mediaType == "application/x-ndjson" {
+		return tables.DetectOptions{}
+	}
+	if abstractOf(bytes.TrimSpace(data())) != nil {
+		return tables.DetectOptions{Options: tables.Options{KeepRowID: true}, Paths: []string{"abstract"}}
+	}
+	return tables.DetectOptions{CSV: true}
+}
+
+// abstractOf returns the rows of a resource tool's answer, nil where data is none.
+func abstractOf(data []byte) []byte {
+	if len(data) == 0 || data[0] != '{' {
+		return nil
+	}
+	var f [3][]byte
+	if rawjson.Fields(data, []string{"abstract", "abstract_domains", "total_rows"}, f[:]) != nil || !rawjson.IsArray(f[0]) || f[1] == nil || f[2] == nil {
+		return nil
+	}
+	return f[0]
+}
