@@ -24,6 +24,7 @@ func (d *decoder) check(c *Config) {
 	d.checkPin(c)
 	d.checkAgents(c)
 	d.checkHubs(c)
+	d.checkTables(c)
 	d.checkServers(c)
 	if c.PublicURL != "" {
 		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && len(c.Auth.Tokens) == 0 && !loopback(u.Hostname()) {

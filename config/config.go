@@ -31,6 +31,7 @@ type Config struct {
 	Hubs          []*RemoteHub `key:"hubs" name:"Name" doc:"Hubs elsewhere whose Computers' MCP servers become upstreams, by a name of your own."`
 	Firewall      Firewall     `key:"firewall" doc:"Which results are held back from the model."`
 	Artifacts     Artifacts    `key:"artifacts" doc:"The store of results that were held back. Bounds are per principal."`
+	S2SP          S2SP         `key:"s2sp" doc:"Tables that go from server to server."`
 	SchemaLimits  SchemaLimits `key:"schema_limits" doc:"Bounds on the schemas that servers declare for their tools."`
 	Browse        Browse       `key:"browse" doc:"How tool_browse answers."`
 	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Offer tool_hydrate in gateway mode too."`
@@ -131,6 +132,7 @@ type Server struct {
 	Agent        bool              `key:"agent" default:"false" doc:"The server at url is an agent server: its requests are signed where agents.invocation is set, /status asks it how it is, and each session has a connection of its own."`
 	Disabled     bool              `key:"disabled" default:"false" doc:"Leave this server out."`
 	Start        StartMode         `key:"start" default:"boot" enum:"boot,lazy" doc:"boot: started with weir. lazy: listed once at boot, then started by the first call."`
+	Tables       Tables            `key:"tables" doc:"Which of this server's results are tables."`
 	IdleTimeout  time.Duration     `key:"idle_timeout" default:"15m" doc:"A started program that was not called for so long is stopped, and started by the next call; 0 never stops it."`
 }
 
@@ -201,7 +203,13 @@ type Artifacts struct {
 	TTL      time.Duration `key:"ttl" default:"1h" min:"1s" doc:"How long a result is kept."`
 	MaxBytes Bytes         `key:"max_bytes" default:"64MB" min:"1" doc:"How many bytes of results are kept."`
 	MaxCount int           `key:"max_count" default:"1000" min:"1" doc:"How many results are kept."`
-	Redact   bool          `key:"redact" default:"false" doc:"Replace secrets in results too: those of this configuration, and what looks like a token or a password in a URL."`
+
+	Dir         string        `key:"dir" doc:"Folder for results that find no room in memory; a relative one is relative to this file. Files are removed when their result is, and when weir starts. Default: all stay in memory."`
+	MemoryBytes Bytes         `key:"memory_bytes" default:"256MB" min:"1" doc:"How much memory the results of all principals take before they go to dir; without a dir there is no such bound."`
+	DiskBytes   Bytes         `key:"disk_bytes" default:"8GB" min:"1" doc:"How much room they take in dir."`
+	TokenTTL    time.Duration `key:"token_ttl" default:"10m" min:"1s" doc:"How long a resource_url works, once (S2SP)."`
+
+	Redact bool `key:"redact" default:"false" doc:"Replace secrets in results too: those of this configuration, and what looks like a token or a password in a URL."`
 }
 
 // SchemaLimits bounds tool schemas when they are taken in (gateway-surface §4.4).

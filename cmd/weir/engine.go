@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ import (
 // store of results. serve puts transports before it, shell commands a pipe.
 //
 //	config ─▶ upstream.Manager ─▶ upstream.Live (snapshot) ─▶ gateway.Gateway ─▶ mcp.Lifecycle
-//	              ▲ apply (reload)                                   └─▶ artifact.Store
+//	              ▲ apply (reload)                                   └─▶ artifact.Local ◀─ dataPlane
 type engine struct {
 	app     *app
 	log     *slog.Logger
@@ -33,7 +34,8 @@ type engine struct {
 	redact  atomic.Pointer[gateway.Redactor]
 	manager *upstream.Manager
 	live    *upstream.Live[*gateway.Snapshot]
-	store   artifact.Store
+	store   *artifact.Local
+	plane   *dataPlane
 	state   *gateway.State      // quotas and what sessions have seen outlive a reload
 	rounds  *bridge.Rounds      // calls during which modern agents are asked something
 	events  *telemetry.EventLog // nil: none are written
@@ -50,8 +52,16 @@ type engine struct {
 
 // newEngine starts the upstreams of a configuration and waits for none of them.
 // The caller closes the engine, which closes events; they may be nil.
-func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.EventLog) *engine {
-	e := &engine{app: a, log: log, started: time.Now(), state: gateway.NewState(), rounds: bridge.NewRounds(bridge.Options{Logger: log}), first: make(chan struct{})}
+// It fails where there is no store for results.
+func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.EventLog) (*engine, error) {
+	store, err := openStore(c)
+	if err != nil {
+		if events != nil {
+			err = errors.Join(err, events.Close())
+		}
+		return nil, err
+	}
+	e := &engine{app: a, log: log, store: store, started: time.Now(), state: gateway.NewState(), rounds: bridge.NewRounds(bridge.Options{Logger: log}), first: make(chan struct{})}
 	e.observe(events)
 	e.config.Store(c)
 	e.redact.Store(gateway.NewRedactor(c.Secrets()))
@@ -64,7 +74,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 		Logger: log, Transport: e.agents.transport, BaseEnv: inherited(a.environ()), ClientInfo: a.identity(), Sink: e.live,
 		Redact: func(s string) string { return e.redact.Load().Redact(s) }, StopGrace: stopGrace,
 	})
-	e.store = artifact.NewMemory(artifact.Options{TTL: c.Artifacts.TTL, MaxBytes: int64(c.Artifacts.MaxBytes), MaxCount: c.Artifacts.MaxCount})
+	e.plane = newDataPlane(store, e.state, log)
 	e.agents.start(c)
 	e.agents.merge()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -75,7 +85,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 		e.tellCatalog(telemetry.CatalogLoaded, e.Snapshot().Catalog, nil)
 		e.checkPin(e.Snapshot().Catalog)
 	}()
-	return e
+	return e, nil
 }
 
 // stopGrace is how long a program may take to end by itself after its standard
@@ -154,6 +164,7 @@ func (e *engine) close(within time.Duration) {
 		e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
 	}
 	<-e.first
+	e.plane.close()
 	e.state.Close()
 	if e.events != nil {
 		if err := e.events.Close(); err != nil {
@@ -183,7 +194,7 @@ type frontOptions struct {
 // gateway behind it. Several fronts may share the engine.
 func (e *engine) newFront(c *config.Config, o frontOptions) mcp.Handler {
 	opts := gateway.Options{
-		Upstreams: e, Artifacts: e.store, State: e.state, Logger: e.log,
+		Upstreams: e, Artifacts: e.store, Tables: e.tableOptions(c), State: e.state, Logger: e.log,
 		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.app.redact, OnEvent: e.tell,
 		Firewall:      gateway.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate,

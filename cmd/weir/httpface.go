@@ -140,6 +140,7 @@ func (f *httpFace) apply(old, c *config.Config) {
 		f.log.Error("auth.tokens are gone, but weir still listens for other machines: nobody is let in until it is restarted", "listen", f.listener.Addr().String())
 		auth.Tokens = []config.Token{{Name: "nobody"}}
 	}
+	f.engine.plane.at(planeURL(c, f.base))
 	closed := guard.New(guardOptions(c, auth, f.log.Logger))
 	open := guard.New(guardOptions(c, config.Auth{}, f.log.Logger))
 	routes := http.Handler(f.mux(open, closed, len(auth.Tokens) > 0))
@@ -175,6 +176,7 @@ func (f *httpFace) mux(open, closed *guard.Guard, tokens bool) *http.ServeMux {
 	mux.Handle("/sse", all(f.sse))
 	mux.Handle("/messages", all(f.sse))
 	f.engine.agents.mount(mux, open, closed)
+	f.mountPlane(mux, open, closed)
 	if h := f.engine.offices.handler(); h != nil { // it asks for credentials itself
 		mux.Handle("/socket.io/", open.Wrap(h))
 		mux.Handle("/smcp/", open.Wrap(h))

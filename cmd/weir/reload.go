@@ -45,8 +45,9 @@ func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging)
 		return
 	}
 	kept := slices.DeleteFunc(slices.Clone(change.Other), func(key string) bool { return !slices.Contains(needRestart, key) })
-	if old, next := c.Artifacts, next.Artifacts; next.TTL != old.TTL || next.MaxBytes != old.MaxBytes || next.MaxCount != old.MaxCount {
-		kept = append(kept, "artifacts.ttl, max_bytes and max_count")
+	if old, next := c.Artifacts, next.Artifacts; next.TTL != old.TTL || next.MaxBytes != old.MaxBytes || next.MaxCount != old.MaxCount ||
+		next.Dir != old.Dir || next.MemoryBytes != old.MemoryBytes || next.DiskBytes != old.DiskBytes {
+		kept = append(kept, "artifacts.dir, ttl, max_bytes, max_count, memory_bytes and disk_bytes")
 	}
 	if next.HTTP.MaxBodyBytes != c.HTTP.MaxBodyBytes || next.HTTP.SessionIdle != c.HTTP.SessionIdle || next.HTTP.KeepAlive != c.HTTP.KeepAlive {
 		kept = append(kept, "http.max_body_bytes, session_idle and keep_alive")

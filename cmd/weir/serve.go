@@ -32,6 +32,7 @@ start meanwhile. A changed configuration is applied while it runs.
   /socket.io/       the hub of A2C-SMCP (/smcp/ too), for weir computer and others
   /agents           agent servers register themselves here (weir agent --router)
   /status           a page with each agent's health and queue; /status/data as JSON
+  /s2sp/data/TOKEN  tables on their way from server to server (docs/s2sp.md)
   /healthz          state of everything, JSON
   /stats            calls and tokens, JSON (see weir stats)
   /metrics          the same for Prometheus
@@ -110,7 +111,10 @@ func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio
 	if err != nil {
 		return err
 	}
-	e := newEngine(c, a, logger.Logger, events)
+	e, err := newEngine(c, a, logger.Logger, events)
+	if err != nil {
+		return err
+	}
 	var deadline time.Time // for everything to have ended
 	defer func() {
 		within := closeTimeout

@@ -29,6 +29,7 @@ type stdioFace struct {
 
 func newStdioFace(e *engine, c *config.Config, a *app, log *logging) *stdioFace {
 	f := &stdioFace{engine: e, log: log}
+	e.plane.standAlone()
 	f.apply(nil, c)
 	f.calls = newInterruptible(mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		return (*f.front.Load()).Serve(ctx, r)

@@ -253,7 +253,10 @@ func (a *app) openOwn(ctx context.Context, path string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := newEngine(c, a, logger.Logger, events)
+	e, err := newEngine(c, a, logger.Logger, events)
+	if err != nil {
+		return nil, err
+	}
 	stop := a.spin(fmt.Sprintf("starting %d servers of %s", len(c.Enabled()), path))
 	defer stop()
 	if err := e.settled(ctx); err != nil {

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/s2sp/plane"
+	"github.com/weir-mcp/weir/table"
+)
+
+// A dataPlane is where tables go from server to server (docs/s2sp.md): part of
+// the HTTP listener where there is one, and else, for a gateway on standard input
+// and output, a listener of its own on loopback that is opened for the first
+// table.
+//
+//	POST /s2sp/data/{token}     rows; the token is all it takes, and it is spent
+//	GET  /s2sp/health
+//	POST /s2sp/offer/{handle}   a resource_url for a handle of the caller's; behind the bearer token
+type dataPlane struct {
+	store   *artifact.Local
+	handler http.Handler // of /s2sp/data and /s2sp/health
+	log     *slog.Logger
+
+	mu    sync.Mutex // guards below
+	url   string     // under which it is reached; "" is not yet, or nowhere
+	alone bool       // nobody else listens: open a listener when it is needed
+	http  *http.Server
+	ended chan struct{}
+}
+
+// newDataPlane is reached by nobody yet.
+func newDataPlane(store *artifact.Local, state *gateway.State, log *slog.Logger) *dataPlane {
+	return &dataPlane{store: store, log: log, handler: plane.Handler(state.Plane(store), plane.HandlerOptions{Logger: log})}
+}
+
+// at says under which URL the plane is reached.
+func (p *dataPlane) at(base string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.url = base
+}
+
+// standAlone has the plane listen itself.
+func (p *dataPlane) standAlone() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.alone = true
+}
+
+var errNoPlane = errors.New("no other server can fetch from a command that ends; use mode sync, or call a running weir serve with --url")
+
+// base is the URL of the plane, and opens it if need be.
+func (p *dataPlane) base() (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.url != "" {
+		return p.url, nil
+	}
+	if !p.alone {
+		return "", errNoPlane
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("opening the data plane: %w", err)
+	}
+	open := guard.New(guard.Options{Logger: p.log})
+	p.http = &http.Server{
+		Handler:           open.Wrap(p.handler),
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+	}
+	p.ended = make(chan struct{})
+	go func() {
+		defer close(p.ended)
+		if err := p.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			p.log.Error("the data plane failed", "err", err)
+		}
+	}()
+	p.url = "http://" + l.Addr().String()
+	p.log.Info("data plane", "url", p.url)
+	return p.url, nil
+}
+
+// close ends a listener of its own.
+func (p *dataPlane) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.alone, p.url = false, ""
+	if p.http != nil {
+		_ = p.http.Close() // nobody is told more by an error
+		<-p.ended
+		p.http = nil
+	}
+}
+
+// serveOffer makes a resource_url for an artifact of the caller's.
+func (p *dataPlane) serveOffer(w http.ResponseWriter, r *http.Request) {
+	refuse := func(code int, message string) { writeJSON(w, code, map[string]string{"error": message}) }
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		refuse(http.StatusMethodNotAllowed, "method not allowed")
+		return
+	}
+	base, err := p.base()
+	if err != nil {
+		refuse(http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	handle := strings.TrimPrefix(r.URL.Path, offerPath)
+	principal := guard.Principal(r.Context())
+	lease, err := p.store.Open(r.Context(), principal, handle)
+	if err == nil {
+		_, err = lease.Table(table.DetectOptions{})
+		lease.Close()
+	}
+	var token artifact.Token
+	if err == nil {
+		token, err = p.store.Offer(r.Context(), principal, handle, 0)
+	}
+	var unknown *artifact.Error
+	switch {
+	case errors.Is(err, table.ErrNotTable):
+		refuse(http.StatusUnprocessableEntity, handle+" is no table")
+	case errors.As(err, &unknown):
+		refuse(http.StatusNotFound, unknown.Error())
+	case err != nil:
+		p.log.Warn("a table cannot be offered", "err", err)
+		refuse(http.StatusServiceUnavailable, "the table cannot be read now")
+	default:
+		writeJSON(w, http.StatusOK, map[string]any{"resource_url": plane.URL(base, token.Value), "expires": token.Expires})
+	}
+}
+
+const offerPath = "/s2sp/offer/"
+
+// openStore opens the store of results that a configuration describes. The
+// caller closes it.
+func openStore(c *config.Config) (*artifact.Local, error) {
+	o := artifact.Options{
+		TTL: c.Artifacts.TTL, MaxBytes: int64(c.Artifacts.MaxBytes), MaxCount: c.Artifacts.MaxCount, TokenTTL: c.Artifacts.TokenTTL,
+		Dir: c.Artifacts.Dir, DiskBytes: int64(c.Artifacts.DiskBytes),
+	}
+	if o.Dir != "" {
+		o.MemoryBytes = int64(c.Artifacts.MemoryBytes)
+	}
+	store, err := artifact.Open(o)
+	if err != nil {
+		return nil, failf(exitUsage, "artifacts.dir: %w", err)
+	}
+	return store, nil
+}
+
+// tableOptions are S2SP under a configuration.
+func (e *engine) tableOptions(c *config.Config) gateway.TableOptions {
+	o := gateway.TableOptions{
+		BaseURL: e.plane.base, TTL: c.Artifacts.TokenTTL, Reach: e.reach,
+		Detect: func(upstream string) table.DetectOptions {
+			s, ok := c.Server(upstream)
+			if !ok {
+				return table.DetectOptions{}
+			}
+			return table.DetectOptions{Paths: s.Tables.Paths, CSV: s.Tables.CSV}
+		},
+	}
+	fetch := plane.FetchOptions{Allow: slices.Clone(c.S2SP.Allow), Timeout: time.Minute}
+	for _, network := range c.S2SP.Private {
+		if p, err := netip.ParsePrefix(network); err == nil { // the configuration was checked
+			fetch.Private = append(fetch.Private, p)
+		}
+	}
+	for _, s := range c.Enabled() {
+		if u, err := url.Parse(s.URL); err == nil && u.Host != "" {
+			fetch.Allow = append(fetch.Allow, hostPort(u))
+		}
+	}
+	fetcher, err := plane.NewFetcher(fetch)
+	if err != nil {
+		e.log.Error("tables of other servers are not fetched", "err", err)
+		return o
+	}
+	o.Fetch = fetcher
+	return o
+}
+
+// hostPort is the server of a URL.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "80"
+		if u.Scheme == "https" {
+			port = "443"
+		}
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// reach is how other servers reach the data plane of an upstream: a program of
+// this machine listens on loopback, and a Computer's server on a loopback that
+// is not even this machine's.
+func (e *engine) reach(name string) gateway.Reach {
+	address := ""
+	if s, ok := e.config.Load().Server(name); ok {
+		if s.Type == config.TransportStdio {
+			return gateway.ReachRelay
+		}
+		address = s.URL
+	} else {
+		for _, a := range e.agents.registry.Agents() {
+			if a.Name == name {
+				address = a.URL
+			}
+		}
+		if address == "" {
+			return gateway.ReachNever
+		}
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return gateway.ReachDirect
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if strings.EqualFold(u.Hostname(), "localhost") || err == nil && ip.Unmap().IsLoopback() {
+		return gateway.ReachRelay
+	}
+	return gateway.ReachDirect
+}
+
+// mountPlane routes the data plane. A token is a capability: whoever has one is
+// let in without another. Offers are for those whose handle it is.
+func (f *httpFace) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
+	mux.Handle("/s2sp/", open.Wrap(f.engine.plane.handler))
+	mux.Handle(offerPath, closed.Wrap(http.HandlerFunc(f.engine.plane.serveOffer)))
+}
+
+// planeURL is under which other servers reach the gateway.
+func planeURL(c *config.Config, base string) string {
+	if c.PublicURL != "" {
+		return c.PublicURL
+	}
+	return base
+}

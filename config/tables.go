@@ -1,0 +1,39 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Tables is what of a server's results counts as a table besides an array of
+// objects, an object whose only member is one, and one object a line.
+type Tables struct {
+	Paths []string `key:"paths" doc:"Where in an object the rows stand, whatever else is in it: features, data.items, or features[].properties for one member of each element (both name the rows of GeoJSON)."`
+	CSV   bool     `key:"csv" default:"false" doc:"Text whose lines are comma-separated values, the first one the columns' names, is a table."`
+}
+
+// S2SP is how tables go from server to server.
+type S2SP struct {
+	Allow   []string `key:"allow" doc:"Further servers, as host:port, from which a $table reference may be fetched, besides weir and the URLs in mcpServers."`
+	Private []string `key:"private" doc:"Networks such as 10.0.0.0/8 that names of such servers may lead to. Addresses that are not public are refused otherwise, unless they are named themselves."`
+}
+
+func (d *decoder) checkTables(c *Config) {
+	if dir := c.Artifacts.Dir; dir != "" && !filepath.IsAbs(dir) && d.dir != "" {
+		c.Artifacts.Dir = filepath.Join(d.dir, dir)
+	}
+	for i, server := range c.S2SP.Allow {
+		host, port, err := net.SplitHostPort(server)
+		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" || strings.ContainsAny(host, "/@ \t") {
+			d.fail(d.at["s2sp.allow"], "s2sp.allow", "s2sp.allow[%d] must be a server such as weather.example.com:443, not %q", i, clip(server))
+		}
+	}
+	for i, network := range c.S2SP.Private {
+		if _, err := netip.ParsePrefix(network); err != nil {
+			d.fail(d.at["s2sp.private"], "s2sp.private", "s2sp.private[%d] must be a network such as 10.0.0.0/8, not %q", i, clip(network))
+		}
+	}
+}
