@@ -167,7 +167,7 @@ func authority(file string) (*x509.CertPool, error) {
 }
 
 func (o *offices) join(opts agent.Options, e *engine) error {
-	f, err := agent.NewFleet(agent.FleetOptions{Agent: opts, Each: e.manager, Whole: o.whole, Logger: o.log.With("office", opts.Office)})
+	f, err := agent.NewFleet(agent.FleetOptions{Agent: opts, Each: e.manager, Whole: o.whole, Logger: o.log})
 	if err != nil {
 		return failf(exitUsage, "%w", err)
 	}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// computerProcess runs weir computer with a shell on its standard input.
+type computerProcess struct {
+	cmd    *exec.Cmd
+	in     *os.File
+	out    lockedBuffer
+	exited chan struct{}
+}
+
+func startComputer(t *testing.T, dir string, args ...string) *computerProcess {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	p := &computerProcess{cmd: exec.CommandContext(ctx, weirBin, append([]string{"computer"}, args...)...), in: w, exited: make(chan struct{})}
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = dir, environment("WEIR_HUB_TOKEN=t0ken-of-the-desk"), r, &p.out, &p.out
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Close()
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		<-p.exited
+		cancel()
+		_ = w.Close()
+	})
+	return p
+}
+
+// say types a line and waits for a text in what comes back.
+func (p *computerProcess) say(t *testing.T, line, want string) {
+	t.Helper()
+	before := len(p.out.String())
+	fmt.Fprintln(p.in, line)
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if strings.Contains(p.out.String()[before:], want) {
+			return
+		}
+	}
+	t.Errorf("%s: no %q in %s", line, want, p.out.String()[before:])
+}
+
+// TestComputers is docs/computers.md: a Computer dials out, its servers are
+// upstreams, and an MCP client calls them.
+func TestComputers(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "mcpServers: {}\nhub:\n  tokens: [{name: desk, sha256: "+fmt.Sprintf("%x", sha256.Sum256([]byte("t0ken-of-the-desk")))+", role: computer, offices: [weir]}]\n")
+	dir := t.TempDir()
+	config := filepath.Join(dir, "mcp.json")
+	write := func(names ...string) {
+		t.Helper()
+		var servers []string
+		for _, name := range names {
+			servers = append(servers, fmt.Sprintf(`%q:{"command":%q,"args":["-name",%q],"env":{"KEY":"${input:key}"},"default_tool_meta":{"auto_apply":true}}`, name, fakeBin, name))
+		}
+		text := `{"mcpServers":{` + strings.Join(servers, ",") + `},"inputs":[{"id":"key","type":"promptString","description":"k","password":true}]}`
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("excel")
+	base := strings.TrimSuffix(s.url, "/mcp")
+	p := startComputer(t, dir, "--hub", base, "--name", "desk", "--config", config, "--interactive", "--input", "key=s3cret-value", "--key", filepath.Join(dir, "desk.pem"))
+	s.await("the Computer's server is an upstream", func(h health) bool { return h.Upstreams["desk-excel"].Tools > 0 })
+	echo := s.tool("desk-excel:echo")
+	weir(t, "call", "--url", s.url, echo, "--json", `{"text":"from afar"}`).want(t, exitOK, "from afar")
+	weir(t, "search", "--url", s.url, "returns its text").want(t, exitOK, "[desk]")
+	for path, tool := range map[string]string{"/mcps/desk.excel/mcp": "echo", "/mcps/desk/mcp": "echo", "/mcps/desk-excel/mcp": "echo"} {
+		body := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":{"text":"passed through"}}}`)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+path, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		r.Header.Set("MCP-Protocol-Version", "2025-06-18")
+		res, err := httpClient(t).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		_, _ = got.ReadFrom(res.Body)
+		_ = res.Body.Close()
+		if !strings.Contains(got.String(), "passed through") || !strings.Contains(got.String(), "weir/signature") {
+			t.Errorf("%s: %d %s", path, res.StatusCode, got.String())
+		}
+	}
+	// The shell.
+	p.say(t, "status", "1 of 1 can be called")
+	p.say(t, "servers", "excel")
+	p.say(t, "tools", "echo")
+	p.say(t, `call echo {"text":"by hand"}`, "by hand")
+	p.say(t, "history", "echo")
+	p.say(t, "inputs", "promptString")
+	p.say(t, "nonsense", "there is no command")
+	p.say(t, "call", "needs TOOL")
+	// Hot plug: a changed file, and the shell.
+	write("excel", "word")
+	s.await("a server that was added is an upstream", func(h health) bool { return h.Upstreams["desk-word"].Tools > 0 })
+	p.say(t, "disable word", "")
+	s.await("a server that was switched off is none", func(h health) bool { _, there := h.Upstreams["desk-word"]; return !there })
+	if strings.Contains(p.out.String(), "s3cret-value") {
+		t.Error("a secret was shown")
+	}
+	p.say(t, "quit", "")
+	s.await("all vanish with their Computer", func(h health) bool { return len(h.Upstreams) == 0 && len(h.Hub.Members) == 1 })
+}
+
+// TestHubAlone: weir hub serves Computers, and refuses those without a token.
+func TestHubAlone(t *testing.T) {
+	t.Parallel()
+	weir(t, "hub", "--tls-cert", "x").want(t, exitUsage, "go together")
+	weir(t, "computer", "--config", "none.json").want(t, exitUsage, "none.json")
+	weir(t, "computer").want(t, exitUsage, "--config FILE")
+	weir(t, "computer", "--show-key").want(t, exitUsage, "--key")
+	dir := t.TempDir()
+	key := weir(t, "@"+dir, "computer", "--key", "k.pem", "--show-key").want(t, exitOK)
+	again := weir(t, "@"+dir, "computer", "--key", "k.pem", "--show-key").want(t, exitOK)
+	if key.stdout != again.stdout || len(strings.TrimSpace(key.stdout)) != 44 {
+		t.Errorf("keys %q and %q", key.stdout, again.stdout)
+	}
+	if st, err := os.Stat(filepath.Join(dir, "k.pem")); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("the key file: %v, %v", st, err)
+	}
+}
