@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -64,8 +65,15 @@ Variables, where a flag is absent:
   ROUTER_HOST, ROUTER_PORT  what --router without a URL means (localhost, 8088)`,
 		Example: `  weir agent --config examples/agents/stock.yaml
   weir agent --config stock.yaml --port 7001 --router http://127.0.0.1:8088`,
-		Args: positional(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: positional(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// The URL behind --router is not joined to it with "=".
+			switch {
+			case len(args) == 1 && f.router == noValue:
+				f.router = args[0]
+			case len(args) == 1:
+				return failf(exitUsage, "weir agent takes flags only, and %q is none. Usage: %s", args[0], cmd.UseLine())
+			}
 			return a.agent(cmd.Context(), f)
 		},
 	}
@@ -75,7 +83,7 @@ Variables, where a flag is absent:
 	flags.IntVar(&f.port, "port", -1, "port to listen on, 0 for a free one (or $AGENT_PORT; default 7000)")
 	flags.StringVar(&f.listen, "listen", "", "address and port to listen on, in place of 127.0.0.1 and --port")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "how many tools run at once (or $AGENT_CONCURRENCY; default: the configuration's, or 1)")
-	flags.StringVar(&f.router, "router", "", "register with the router at this URL; without a URL: the one of $ROUTER_HOST and $ROUTER_PORT")
+	flags.StringVar(&f.router, "router", "", "register with the router at this URL; without one: that of $ROUTER_HOST and $ROUTER_PORT")
 	flags.Lookup("router").NoOptDefVal = noValue
 	flags.StringVar(&f.advertise, "advertise", "", "URL at which the router reaches this agent, such as http://10.0.0.7:7000/mcp (default: where the router sees it come from)")
 	flags.StringVar(&f.store, "store", "", "where tasks are kept: memory, or file:FOLDER")
@@ -150,7 +158,11 @@ func (a *app) agentOptions(f agentFlags) (agentserver.Options, error) {
 	switch {
 	case f.router == noValue:
 		o.Router = a.routerURL()
-	default:
+	case f.router != "":
+		u, err := url.Parse(f.router)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return o, failf(exitUsage, "--router %q: it must be an http or https URL such as http://localhost:8088", f.router)
+		}
 		o.Router = strings.TrimSuffix(strings.TrimSuffix(f.router, "/"), "/mcp")
 	}
 	if o.Invocation, err = a.verifierOf(f, &o); err != nil {

@@ -102,7 +102,7 @@ func until(t *testing.T, want string, question func() string) string {
 func TestRegisteredAgent(t *testing.T) {
 	t.Parallel()
 	s := serve(t, tokens("agent:, register: [stock], agents: [nothing]", "ann:", `bob:, agents: ["st*"]`, "eve:, agents: [other]")+"mcpServers: {}\nagents: {lease: 3s}\n")
-	a := startAgent(t, agentConfig, []string{"AGENT_TOKEN=agent"}, "--router="+s.base)
+	a := startAgent(t, agentConfig, []string{"AGENT_TOKEN=agent"}, "--router", s.base)
 	at := s.base + "/mcps/stock/mcp"
 	until(t, `"id":"q","result"`, func() string {
 		_, body := ask(t, at, "ann", "tools/call", `{"name":"say","arguments":{}}`)
@@ -355,6 +355,8 @@ func TestAgentUsage(t *testing.T) {
 		{[]string{"agent", "--config", path, "--listen", "0.0.0.0:0"}, "reached from other machines"},
 		{[]string{"agent", "--config", path, "--listen", "127.0.0.1:0", "--port", "1"}, "keep one of them"},
 		{[]string{"agent", "--config", path, "--port", "70000"}, "--port 70000"},
+		{[]string{"agent", "--config", path, "extra"}, "takes flags only"},
+		{[]string{"agent", "--config", path, "--port", "0", "--router", "nonsense"}, "router"},
 		{[]string{"agent", "--config", path, "--invocation-key", path}, "is no PEM file"},
 		{[]string{"AGENT_INVOCATION_SECRET=short", "agent", "--config", path}, "32 bytes"},
 		{[]string{"agent", "--config", writeConfig(t, "agent.yaml", "tools:\n  - {name: a, commandd: b}\n")}, "commandd"},

@@ -277,6 +277,10 @@ func (r *reader) run(where, line string, code int) bool {
 	if r.server != nil {
 		line = strings.ReplaceAll(line, "http://127.0.0.1:8088", r.server.base)
 	}
+	if strings.HasPrefix(line, "agent ") {
+		r.agent(where, strings.Fields(line))
+		return true
+	}
 	line = strings.ReplaceAll(line, "HANDLE", r.handle)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -294,6 +298,32 @@ func (r *reader) run(where, line string, code int) bool {
 		r.handle = found
 	}
 	return true
+}
+
+// agent starts an agent server beside the gateway and waits until that knows it.
+func (r *reader) agent(where string, args []string) {
+	t := r.t
+	at := slices.Index(args, "--config")
+	if r.server == nil || at < 0 || at+1 == len(args) {
+		t.Fatalf("%s: the test starts an agent behind a weir serve, with --config", where)
+	}
+	args[at+1] = filepath.Join("../..", args[at+1])
+	if port := slices.Index(args, "--port"); port >= 0 {
+		args = slices.Delete(args, port, port+2)
+	}
+	known := func() int {
+		_, body := get(t, r.server.base+"/agents")
+		return strings.Count(body, `"url"`)
+	}
+	before := known()
+	port := r.server.base[strings.LastIndexByte(r.server.base, ':')+1:]
+	env := []string{"ROUTER_HOST=127.0.0.1", "ROUTER_PORT=" + port, "PATH=" + filepath.Dir(weirBin) + ":" + os.Getenv("PATH")}
+	startWith(t, env, args[at+1], append(args, "--port", "0")...)
+	for end := time.Now().Add(20 * time.Second); known() == before; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: the agent did not register", where)
+		}
+	}
 }
 
 // TestBlocks keeps the test above honest about what it takes for a command.
