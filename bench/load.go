@@ -19,6 +19,7 @@ type system struct {
 	varies   bool // no two calls have the same arguments
 	holds    bool // results over the firewall's threshold do not come back
 	minSize  int  // left out below
+	maxSize  int  // and above, 0 for never
 	// least is the least share of the baseline's throughput that is good enough
 	// for a payload, and added whether the p50 it adds is bounded there.
 	least func(size int) float64
@@ -47,6 +48,9 @@ const (
 // firewallThreshold is how much weir lets pass by default: an answer with more
 // is held back, and a description of it comes instead.
 const firewallThreshold = 2000
+
+// maxCached is less than the largest arguments that weir looks up in its cache.
+const maxCached = 60 << 10
 
 func legacyAt(host, path string) endpoint {
 	return endpoint{host: host, path: path, session: true}
@@ -90,7 +94,7 @@ func systems() []system {
 		{name: "weir tool_execute", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.gateway, "/mcp") }, execute: true, holds: true, least: execute, added: small},
 		{name: "weir tool_execute, all passes", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.open, "/mcp") }, execute: true, minSize: firewallThreshold + 1, added: none},
 		{name: "weir tool_execute, all controls", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.controls, "/mcp") }, execute: true, varies: true, holds: true, least: onlySmall(missSmall), added: small},
-		{name: "weir tool_execute, cache hit", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.controls, "/mcp") }, execute: true, holds: true, least: onlySmall(hitSmall), added: small},
+		{name: "weir tool_execute, cache hit", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.controls, "/mcp") }, execute: true, holds: true, maxSize: maxCached, least: onlySmall(hitSmall), added: small},
 	}
 }
 
@@ -231,7 +235,7 @@ func measureTable(ctx context.Context, st *stage, set settings, callers, size in
 		}
 	}()
 	for _, sys := range chosen(set.systems) {
-		if size < sys.minSize {
+		if size < sys.minSize || sys.maxSize > 0 && size > sys.maxSize {
 			continue
 		}
 		conns, err := sys.newCallers(ctx, st, callers, size)
