@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/invocation"
+	"github.com/weir-mcp/weir/rawjson"
 )
 
 const (
@@ -143,7 +144,7 @@ func (r *registration) send(ctx context.Context, method, at string, body []byte,
 	case resp.StatusCode == http.StatusConflict:
 		return 0, fmt.Errorf("another agent is registered as %q; give this one another name", r.s.name)
 	case resp.StatusCode/100 != 2:
-		return 0, fmt.Errorf("the router answered %s", resp.Status)
+		return 0, fmt.Errorf("the router answered %s: %s", resp.Status, clip(rawjson.Text(rawjson.GetPath(answer, "error", "message"))))
 	}
 	var told struct {
 		LeaseMs    int64 `json:"leaseMs"`

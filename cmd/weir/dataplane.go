@@ -242,7 +242,7 @@ func (e *engine) reach(name string) gateway.Reach {
 // let in without another. Offers are for those whose handle it is.
 func (f *httpFace) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
 	mux.Handle("/s2sp/", open.Wrap(f.engine.plane.handler))
-	mux.Handle(offerPath, closed.Wrap(http.HandlerFunc(f.engine.plane.serveOffer)))
+	mux.Handle(offerPath, closed.Wrap(f.engine.agents.unscoped(http.HandlerFunc(f.engine.plane.serveOffer))))
 }
 
 // planeURL is under which other servers reach the gateway.

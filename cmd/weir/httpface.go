@@ -183,7 +183,7 @@ func (f *httpFace) mux(open, closed *guard.Guard, tokens bool) *http.ServeMux {
 	}
 	health := closed.Wrap(http.HandlerFunc(f.serveHealth))
 	mux.Handle("/healthz", health)
-	mux.Handle("/catalog", closed.Wrap(http.HandlerFunc(f.serveCatalog)))
+	mux.Handle("/catalog", all(http.HandlerFunc(f.serveCatalog)))
 	mux.Handle("/metrics", all(f.engine.metrics.Handler()))
 	mux.Handle("/stats", closed.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serveStats(w, r, tokens) })))
 	mux.Handle("/health", health)
