@@ -40,6 +40,7 @@ type engine struct {
 	rounds  *bridge.Rounds      // calls during which modern agents are asked something
 	events  *telemetry.EventLog // nil: none are written
 	metrics *telemetry.Metrics
+	file    atomic.Pointer[gateway.SnapshotFile] // served beside the upstreams; may be nil
 	agents  *agents
 	offices *offices // nil in a shell command
 	tell    func(telemetry.Event)
@@ -178,6 +179,9 @@ func (e *engine) close(within time.Duration) {
 
 // Peer implements gateway.Upstreams.
 func (e *engine) Peer(ctx context.Context, name string) (mcp.Peer, error) {
+	if f := e.file.Load(); f != nil && f.Name() == name {
+		return f, nil
+	}
 	return e.manager.Peer(ctx, name)
 }
 

@@ -60,8 +60,15 @@ func (e *engine) health() *health {
 		Status: statusOK, Uptime: math.Round(time.Since(e.started).Seconds()*1000) / 1000,
 		Name: serverName, Version: e.app.version, Mode: string(c.Mode), Upstreams: map[string]upstreamHealth{},
 	}
-	if path, err := filepath.Abs(c.Path()); err == nil {
+	if path, err := filepath.Abs(c.Path()); err == nil && c.Path() != "" {
 		h.Config = path
+	}
+	if f := e.file.Load(); f != nil {
+		l := f.Listing()
+		h.Upstreams[f.Name()] = upstreamHealth{
+			Name: f.Name(), State: string(upstream.StateIdle), Transport: "file", Server: "catalog file",
+			Tools: len(l.Tools), Resources: len(l.Resources) + len(l.ResourceTemplates), Prompts: len(l.Prompts),
+		}
 	}
 	h.Hub = e.offices.health()
 	for _, s := range e.manager.Status() {

@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) serveCommand() *cobra.Command {
-	var path, listen, mode string
+	var path, listen, mode, snapshot string
 	var stdio bool
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -41,6 +41,10 @@ start meanwhile. A changed configuration is applied while it runs.
 With --stdio it speaks MCP on standard input and output instead, for clients
 that start servers as commands, and prints nothing else there.
 
+With --catalog it serves the entries of a JSON file as well: a list of tools, or
+an object with tools, resources and prompts. What the file has texts for can be
+read; executing its tools needs an upstream, which the error says.
+
 Started from a terminal, it asks for the inputs of the configuration that nothing
 else answers, passwords without showing them.
 
@@ -48,6 +52,7 @@ The first Ctrl-C or SIGTERM lets running calls finish, up to 4.5 seconds; the
 second ends weir at once.`,
 		Example: `  weir serve --config examples/quickstart/weir.yaml
   weir serve --listen 127.0.0.1:0 --mode proxy
+  weir serve --catalog examples/catalog.json
   claude mcp add weir -- weir serve --stdio --config ~/weir.yaml`,
 		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,13 +64,14 @@ second ends weir at once.`,
 			if stdio && cmd.Flags().Changed("listen") {
 				return failf(exitUsage, "--stdio and --listen: a gateway on standard input and output has no address")
 			}
-			return a.serve(cmd.Context(), path, opts, stdio)
+			return a.serve(cmd.Context(), path, snapshot, opts, stdio)
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "configuration (default: weir.yaml, weir.yml or .mcp.json of this folder)")
 	cmd.Flags().StringVar(&listen, "listen", "", "address to listen on, in place of the configuration's; port 0 takes a free one")
 	cmd.Flags().StringVar(&mode, "mode", "", "gateway or proxy, in place of the configuration's")
 	cmd.Flags().BoolVar(&a.redact, "redact", false, "replace secrets in results too, as artifacts.redact does")
+	cmd.Flags().StringVar(&snapshot, "catalog", "", "serve the tools, resources and prompts of this JSON file, too; without --config, them alone")
 	cmd.Flags().BoolVar(&stdio, "stdio", false, "speak MCP on standard input and output")
 	return cmd
 }
@@ -79,17 +85,16 @@ const (
 )
 
 // serve runs until ctx ends, which the first signal does.
-func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio bool) error {
-	path, err := findConfig(path)
-	if err != nil {
-		return err
-	}
+func (a *app) serve(ctx context.Context, path, snapshot string, opts config.Options, stdio bool) error {
 	first := opts
 	if !stdio { // there, standard input is the client's
 		first.Inputs = a.asking(ctx)
 	}
-	c, warnings, err := config.Load(path, first)
-	a.warn(warnings)
+	path, c, err := a.load(path, snapshot, first)
+	if err != nil {
+		return err
+	}
+	file, err := openSnapshot(snapshot, c)
 	if err != nil {
 		return err
 	}
@@ -115,6 +120,7 @@ func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio
 	if err != nil {
 		return err
 	}
+	e.serveFile(file)
 	var deadline time.Time // for everything to have ended
 	defer func() {
 		within := closeTimeout
@@ -154,7 +160,7 @@ func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		a.watch(watching, c, opts, e, face, logger)
+		a.followConfig(watching, c, path, opts, e, face, logger)
 	}()
 	defer func() { stopWatching(); <-watched }()
 	busy := func(bool) {}
@@ -170,7 +176,7 @@ func (a *app) serve(ctx context.Context, path string, opts config.Options, stdio
 	}()
 	defer func() { stopWatching(); <-trimmed }()
 	if !stdio {
-		a.welcome(c, listener.Addr(), path)
+		a.welcome(c, listener.Addr(), path, snapshot)
 	}
 	select {
 	case <-ctx.Done():
@@ -214,7 +220,7 @@ func listenCause(err error) error {
 
 // welcome tells a person what to do now. Programs look for the line with the
 // URL.
-func (a *app) welcome(c *config.Config, addr net.Addr, path string) {
+func (a *app) welcome(c *config.Config, addr net.Addr, path, snapshot string) {
 	out := a.stdout
 	base := "http://" + dialable(addr.String())
 	line := func(label, text string) { fmt.Fprintf(out, "  %-10s %s\n", label, text) }
@@ -225,10 +231,15 @@ func (a *app) welcome(c *config.Config, addr net.Addr, path string) {
 	}
 	line("page", base+"/")
 	line("mode", string(c.Mode))
-	if absolute, err := filepath.Abs(path); err == nil {
+	if absolute, err := filepath.Abs(path); err == nil && path != "" {
 		path = absolute
 	}
-	line("config", path)
+	if path != "" {
+		line("config", path)
+	}
+	if snapshot != "" {
+		line("catalog", snapshot)
+	}
 	if len(c.Auth.Tokens) > 0 {
 		line("access", fmt.Sprintf("with a bearer token (%d known)", len(c.Auth.Tokens)))
 	}
