@@ -114,12 +114,24 @@ const (
 // and nil, numbers unrounded. It refuses numbers and nesting that would cost
 // whoever computes with them far more than their bytes.
 func decode(raw []byte, keys duplicates) (any, error) {
-	if err := rawjson.Valid(raw); errors.Is(err, rawjson.ErrDepth) {
-		return nil, fmt.Errorf("nested deeper than %d levels", maxValueDepth)
-	} else if err != nil {
-		return nil, fmt.Errorf("not valid JSON")
+	body := bytes.TrimSpace(raw)
+	if !rawjson.IsObject(body) && !rawjson.IsArray(body) { // which are checked as they are taken apart
+		if err := malformed(rawjson.Valid(raw)); err != nil {
+			return nil, err
+		}
 	}
-	return decodeValue(bytes.TrimSpace(raw), keys, 0)
+	return decodeValue(body, keys, 0)
+}
+
+// malformed says what is wrong with the bytes, nil where nothing is.
+func malformed(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, rawjson.ErrDepth):
+		return fmt.Errorf("nested deeper than %d levels", maxValueDepth)
+	}
+	return fmt.Errorf("not valid JSON")
 }
 
 func decodeValue(raw []byte, keys duplicates, depth int) (any, error) {
@@ -130,25 +142,29 @@ func decodeValue(raw []byte, keys duplicates, depth int) (any, error) {
 	case '{':
 		object := map[string]any{}
 		var err error
-		members(raw, func(key, value []byte) bool {
-			name := validText(key)
+		if e := rawjson.EachMember(raw, func(m rawjson.Member) bool {
+			name := validText(m.Key)
 			if _, ok := object[name]; ok && keys == uniqueKeys {
 				err = fmt.Errorf("key %q comes twice", clip(name, 80))
 				return false
 			}
-			object[name], err = decodeValue(value, keys, depth+1)
+			object[name], err = decodeValue(m.Value, keys, depth+1)
 			return err == nil
-		})
+		}); err == nil {
+			err = malformed(e)
+		}
 		return object, err
 	case '[':
 		array := []any{}
 		var err error
-		elements(raw, func(value []byte) bool {
+		if e := rawjson.EachElement(raw, func(value []byte) bool {
 			var v any
 			v, err = decodeValue(value, keys, depth+1)
 			array = append(array, v)
 			return err == nil
-		})
+		}); err == nil {
+			err = malformed(e)
+		}
 		return array, err
 	case '"':
 		s, _ := text(raw)

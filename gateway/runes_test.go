@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"strings"
 	"testing"
 	"unicode/utf8"
 )
@@ -13,6 +14,18 @@ func FuzzRuneCount(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if got, want := runeCount(b), utf8.RuneCount(b); got != want {
 			t.Errorf("runeCount(%q) = %d, want %d", b, got, want)
+		}
+	})
+}
+
+func FuzzMentionsErrors(f *testing.F) {
+	for _, s := range []string{"", "error", "an Error", "ERROR", "eRROR", "rror", "mirror", "mirror, then error", "rrrorerror", "terror", "Errors", "err or", "ERRORerror"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		want := strings.Contains(s, "error") || strings.Contains(s, "Error") || strings.Contains(s, "ERROR")
+		if got := mentionsErrors(s); got != want {
+			t.Errorf("mentionsErrors(%q) = %v", s, got)
 		}
 	})
 }

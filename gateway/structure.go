@@ -78,9 +78,18 @@ func (d *doc) look(data []byte) {
 }
 
 // mentionsErrors reports whether text has the word as people and programs write
-// it. Three plain searches cost a tenth of one that ignores case.
+// it: error, Error or ERROR. What is looked for is rare in other words.
 func mentionsErrors(text string) bool {
-	return strings.Contains(text, "error") || strings.Contains(text, "Error") || strings.Contains(text, "ERROR")
+	for rest := text; ; {
+		at := strings.Index(rest, "rror")
+		if at < 0 {
+			return strings.Contains(text, "ERROR")
+		}
+		if at > 0 && rest[at-1]|0x20 == 'e' {
+			return true
+		}
+		rest = rest[at+1:] // where no "rror" begins at once: the letter before it is an r
+	}
 }
 
 // table is rows of one shape inside a document. rows are slices of it.
