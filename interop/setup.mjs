@@ -34,6 +34,8 @@ export async function setup() {
     once('Python client 1', join(work, 'python1', 'bin', 'python'), ['clients/requirements-1.txt'], python(1)),
     once('Python client 2', join(work, 'python2', 'bin', 'python'), ['clients/requirements-2.txt'], python(2)),
     once('Python Socket.IO', join(work, 'pythonsocketio', 'bin', 'python'), ['clients/requirements-socketio.txt'], python('socketio')),
+    once('Python a2c-smcp 0.1.2', join(work, 'pythona2c1', 'bin', 'python'), ['clients/requirements-a2c1.txt'], python('a2c1')),
+    once('Python a2c-smcp, newest', join(work, 'pythona2c4', 'bin', 'python'), ['clients/requirements-a2c4.txt'], python('a2c4')),
     once('Go conformance client', conformanceClient, ['peers/go.mod', 'peers/go.sum'], () =>
       run('go-build-client', 'go', ['build', '-o', conformanceClient, 'github.com/modelcontextprotocol/go-sdk/conformance/everything-client'], { cwd: join(here, 'peers') })),
     once('Go conformance server', conformanceServer, ['peers/go.mod', 'peers/go.sum'], () =>

@@ -1,0 +1,181 @@
+// Holds weir's hub, Computer and agent against other implementations of A2C-SMCP: the flows of the protocol with python-socketio
+// (threads and asyncio) and socket.io-client as agent and computer, over polling and WebSocket; and agents, computers and servers of
+// the PyPI package a2c-smcp, 0.1.2 and the newest.
+//
+//   node interop/smcp.mjs --weir bin/weir
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Report, Wrong, answering, expect, expectEqual, freePort, here, main, run, start, startWeir, stop, tail, work, writeConfig } from './harness.mjs';
+import { setup } from './setup.mjs';
+
+const script = (name) => join(here, 'smcp', name);
+const python = (environment) => join(work, environment, 'bin', 'python');
+const peers = {
+  'python-socketio, asyncio': [python('pythonsocketio'), script('peer_async.py')],
+  'python-socketio, threads': [python('pythonsocketio'), script('peer_sync.py')],
+  'socket.io-client': [process.execPath, script('peer.mjs')],
+};
+const sdks = { '0.1.2': ['pythona2c1', 'none'], newest: ['pythona2c4', '0.4.2'] };
+
+// A Peer is a foreign client that is told what to do, line by line.
+class Peer {
+  static async start(name, [command, file], base, transports) {
+    const peer = new Peer();
+    peer.child = start(name, command, [file, base, transports], { stdin: 'pipe', stdout: 'pipe' });
+    peer.lines = createInterface({ input: peer.child.stdout })[Symbol.asyncIterator]();
+    peer.seen = [];
+    await peer.next();
+    return peer;
+  }
+  async next() {
+    const { value, done } = await Promise.race([this.lines.next(), sleep(15_000, { done: true })]);
+    if (done) throw new Wrong(`${this.child.title} says nothing:\n${tail(readFileSync(this.child.log, 'utf8'))}`);
+    return JSON.parse(value);
+  }
+  async tell(...command) {
+    this.child.stdin.write(`${JSON.stringify(command)}\n`);
+    return this.next();
+  }
+  call(event, data) { return this.tell('call', event, data); }
+  async hears(event, data) {
+    for (const end = Date.now() + 5000; Date.now() < end; await sleep(30)) {
+      this.seen.push(...await this.tell('heard'));
+      const at = this.seen.findIndex(([name, got]) => name === event && JSON.stringify(got) === JSON.stringify(data));
+      if (at >= 0) { this.seen.splice(0, at + 1); return; }
+    }
+    throw new Wrong(`never heard ${event} ${JSON.stringify(data)}; heard ${JSON.stringify(this.seen)}`);
+  }
+  async stop() { this.child.stdin.end(); await stop(this.child, 2000); }
+}
+
+// flows are those of the protocol, in the seed's words where it has some.
+async function flows(report, base, name, kind, transports) {
+  const office = `o-${Math.random().toString(36).slice(2)}`;
+  const check = (what, f) => report.check(`${name}, ${transports}: ${what}`, f);
+  const [agent, computer, other] = await Promise.all(['agent', 'computer', 'other'].map((role) =>
+    Peer.start(`${name.replace(/[^a-z]+/g, '-')}-${role}`, kind, base, transports)));
+  const join = (who, role, id, room) => who.call('server:join_office', { role, name: id, office_id: room });
+  await computer.tell('answer', 'client:get_tools', { tools: [{ name: 't', description: 'd', params_schema: {}, return_schema: null }] });
+  await computer.tell('answer', 'client:tool_call', { content: [{ type: 'text', text: 'done' }], isError: false });
+  await computer.tell('answer', 'client:get_mcp_config', { servers: { s: { type: 'stdio' } } });
+  await check('join, and the notice of it', async () => {
+    expectEqual(await join(agent, 'agent', office, office), [true, null]);
+    expectEqual(await join(computer, 'computer', 'c', office), [true, null]);
+    await agent.hears('notify:enter_office', { office_id: office, computer: 'c' });
+  });
+  await check('one agent an office', async () => {
+    expectEqual(await join(other, 'agent', 'x', office), [false, 'Internal server error: Agent already in room']);
+    expectEqual(await other.call('server:join_office', { role: 'agent', robot_id: 'x', office_id: office }), [false, 'Agent sid should equal office_id']);
+  });
+  await check('get_tools', async () => expectEqual(await agent.call('client:get_tools', { agent: office, req_id: 'r1', computer: 'c' }),
+    { tools: [{ name: 't', description: 'd', params_schema: {}, return_schema: null }], req_id: 'r1' }));
+  await check('tool_call', async () => {
+    const got = await agent.call('client:tool_call', { robot_id: office, req_id: 'r2', computer: 'c', tool_name: 't', params: { a: 1 }, timeout: 5 });
+    expectEqual(got.content, [{ type: 'text', text: 'done' }]);
+  });
+  await check('get_mcp_config', async () => {
+    const got = await agent.call('client:get_mcp_config', { robot_id: office, req_id: 'r3', computer: 'c' });
+    expectEqual(got.servers, { s: { type: 'stdio' } });
+  });
+  await check('update_mcp_config', async () => {
+    await computer.tell('emit', 'server:update_mcp_config', { computer: 'c' });
+    await agent.hears('notify:update_config', { computer: 'c' });
+    await agent.hears('notify:update_mcp_config', { computer: 'c' });
+  });
+  await check('cancel', async () => {
+    await agent.tell('emit', 'server:tool_call_cancel', { robot_id: office, req_id: 'r9' });
+    await computer.hears('notify:tool_call_cancel', { agent: office, req_id: 'r9', robot_id: office });
+  });
+  await check('list_room', async () => {
+    const { sessions, req_id: id } = await agent.call('server:list_room', { agent: office, req_id: 'r4', office_id: office });
+    expectEqual([id, sessions.map((s) => [s.name, s.role, s.office_id])], ['r4', [[office, 'agent', office], ['c', 'computer', office]]]);
+  });
+  await check('isolation', async () => {
+    expectEqual(await join(other, 'agent', 'x', `${office}-2`), [true, null]);
+    const crossed = await other.call('client:tool_call', { agent: office, req_id: 'r5', computer: 'c', tool_name: 't', params: {}, timeout: 5 });
+    expectEqual([crossed.code, crossed.error.code], [4104, 4104]);
+    const missing = await agent.call('client:get_tools', { agent: office, req_id: 'r6', computer: 'nobody' });
+    expectEqual([missing.error.code, missing.message], [404, "Computer with name 'nobody' not found"]);
+  });
+  await check('room switch', async () => {
+    expectEqual(await join(computer, 'computer', 'c', `${office}-2`), [true, null]);
+    await agent.hears('notify:leave_office', { office_id: office, computer: 'c' });
+    await other.hears('notify:enter_office', { office_id: `${office}-2`, computer: 'c' });
+  });
+  await check('leave, by word and by disconnecting', async () => {
+    expectEqual(await computer.call('server:leave_office', { office_id: `${office}-2` }), [true, null]);
+    await other.hears('notify:leave_office', { office_id: `${office}-2`, computer: 'c' });
+    await join(computer, 'computer', 'c', office);
+    await agent.hears('notify:enter_office', { office_id: office, computer: 'c' });
+    await computer.stop();
+    await agent.hears('notify:leave_office', { office_id: office, computer: 'c' });
+  });
+  await Promise.all([agent.stop(), other.stop()]);
+}
+
+const computerFile = (fake) => writeConfig('smcp-computer', { mcpServers: { fake: { command: fake, default_tool_meta: { auto_apply: true } } } });
+
+// weirComputer runs weir computer, which needs no hub to be there yet.
+const weirComputer = (weir, name, hub, office, fake, more = []) =>
+  start(`weir-computer-${name}`, weir, ['computer', '--batch', '--hub', hub, '--office', office, '--name', name, '--config', computerFile(fake), ...more]);
+
+async function sdkAgent(report, title, environment, base, office, computer) {
+  await report.check(title, async () => {
+    const { output } = await run(`sdk-agent-${office}`, python(environment), [script('sdk_agent.py'), base, office, computer], { mayFail: true, limit: 90_000 });
+    const line = output.split('\n').find((l) => l.startsWith('RESULT '));
+    expect(line, 'the agent did not get to its end', tail(output));
+    const got = JSON.parse(line.slice(7));
+    expectEqual([got.echo, got.late, got.desktop], ['hello from the SDK', true, []]);
+  });
+}
+
+// listed waits until a gateway lists an upstream with tools.
+async function listed(report, title, gateway, upstream) {
+  await report.check(title, async () => {
+    for (const end = Date.now() + 30_000; Date.now() < end; await sleep(100)) {
+      const health = await (await fetch(`${gateway.base}/healthz`)).json();
+      if (health.upstreams[upstream]?.tools > 0) return;
+    }
+    throw new Wrong(`no upstream ${upstream}:\n${tail(readFileSync(gateway.child.log, 'utf8'))}`);
+  });
+}
+
+export async function offices({ weir }) {
+  if (!weir) return 0; // there is nothing of weir's to compare
+  const report = new Report('A2C-SMCP: foreign agents and computers at our hub, ours at theirs');
+  const fake = join(work, 'fakemcp');
+  await run('go-build-fake', 'go', ['build', '-o', fake, './internal/fakemcp/cmd/fakemcp'], { cwd: join(here, '..') });
+  const hub = await startWeir(weir, 'smcp-hub', { mcpServers: {}, hub: { office: 'weir' } });
+  for (const [name, kind] of Object.entries(peers)) {
+    for (const transports of ['polling', 'websocket', 'polling,websocket']) await flows(report, hub.base, name, kind, transports);
+  }
+  for (const [version, [environment, said]] of Object.entries(sdks)) {
+    const tag = version.replaceAll('.', '');
+    const theirs = start(`sdk-computer-${tag}`, python(environment), [script('sdk_computer.py'), hub.base, `sdk${tag}`, 'pc', said, fake, '-versions', '2025-06-18']);
+    const ours = weirComputer(weir, `mix${tag}`, hub.base, `mix${tag}`, fake);
+    await sdkAgent(report, `agent ${version}, computer ${version}, our hub`, environment, hub.base, `sdk${tag}`, 'pc');
+    await sdkAgent(report, `agent ${version}, our Computer, our hub`, environment, hub.base, `mix${tag}`, `mix${tag}`);
+    const gateway = await startWeir(weir, `smcp-gateway-${tag}`, { mcpServers: {}, hub: { enabled: false }, hubs: { a: { url: hub.base, office: `sdk${tag}` } } });
+    await listed(report, `our gateway, computer ${version}`, gateway, said === 'none' ? 'pc' : 'pc-fake');
+    await gateway.stop();
+    await Promise.all([stop(theirs, 2000), stop(ours)]);
+
+    const port = await freePort();
+    const base = `http://127.0.0.1:${port}`;
+    const server = start(`sdk-server-${tag}`, python(environment), [script('sdk_server.py'), String(port)]);
+    await answering(`${base}/socket.io/?EIO=4&transport=polling`, server);
+    const query = said === 'none' ? '' : `/socket.io/?a2c_version=${said}`;
+    const away = weirComputer(weir, 'ours', base, `away${tag}`, fake, said === 'none' ? [] : ['--a2c-version', said]);
+    await sdkAgent(report, `agent ${version}, our Computer, server ${version}`, environment, base, `away${tag}`, 'ours');
+    const far = await startWeir(weir, `smcp-far-${tag}`, { mcpServers: {}, hub: { enabled: false }, hubs: { a: { url: base + query, office: `away${tag}` } } });
+    await listed(report, `our gateway, our Computer, server ${version}`, far, said === 'none' ? 'ours' : 'ours-fake');
+    await far.stop();
+    await Promise.all([stop(away), stop(server, 2000)]);
+  }
+  await hub.stop();
+  return report.close();
+}
+
+if (process.argv[1] === join(here, 'smcp.mjs')) await main(async (options) => { await setup(); return offices(options); });
