@@ -14,11 +14,13 @@ import (
 
 func (a *app) callCommand() *cobra.Command {
 	var (
-		t      target
-		pairs  []string
-		whole  string
-		output string
-		agent  string
+		t       target
+		pairs   []string
+		whole   string
+		output  string
+		agent   string
+		columns string
+		mode    string
 	)
 	cmd := &cobra.Command{
 		Use:   "call TOOL_ID [--arg NAME=VALUE ... | --json ARGS]",
@@ -76,11 +78,14 @@ $ROUTER_PORT; $AGENT_TOKEN takes the place of $WEIR_TOKEN.`,
 				}
 				return a.callAgent(cmd.Context(), t, agent, id, given, output)
 			}
-			return a.call(cmd.Context(), t, id, given, output)
+			what := executeArgs{ToolID: id, Domains: columns, Mode: mode}
+			return a.call(cmd.Context(), t, what, given, output)
 		},
 	}
 	t.flags(cmd)
 	cmd.Flags().StringVar(&agent, "agent", "", "the tool is one of this agent, by its own name")
+	cmd.Flags().StringVar(&columns, "columns", "", "of a result that is a table, print these columns only, and a resource_url for the others (abstract_domains)")
+	cmd.Flags().StringVar(&mode, "mode", "", "with --columns: async (the default) or sync")
 	cmd.Flags().StringArrayVar(&pairs, "arg", nil, "an argument, NAME=VALUE or NAME:=JSON; may be repeated")
 	cmd.Flags().StringVar(&whole, "json", "", "all arguments as JSON, @FILE or -; without a value: print JSON")
 	cmd.Flags().Lookup("json").NoOptDefVal = noValue
@@ -111,15 +116,18 @@ func splitCall(args []string) (id, rest string) {
 type executeArgs struct {
 	ToolID string          `json:"tool_id"`
 	Args   json.RawMessage `json:"args"`
+
+	Domains string `json:"abstract_domains,omitempty"`
+	Mode    string `json:"mode,omitempty"`
 }
 
-func (a *app) call(ctx context.Context, t target, id string, given toolArgs, output string) error {
+func (a *app) call(ctx context.Context, t target, what executeArgs, given toolArgs, output string) error {
 	c, err := a.open(ctx, t)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	stop := a.spin("running " + id)
+	stop := a.spin("running " + what.ToolID)
 	defer stop()
 	var tell func(progress)
 	if a.stderr.screen() {
@@ -128,7 +136,7 @@ func (a *app) call(ctx context.Context, t target, id string, given toolArgs, out
 			a.tellProgress(p)
 		}
 	}
-	r, err := c.execute(ctx, id, given, output, tell)
+	r, err := c.execute(ctx, what, given, output, tell)
 	stop()
 	if err != nil {
 		var refused *gatewayError
@@ -162,12 +170,13 @@ func (a *app) call(ctx context.Context, t target, id string, given toolArgs, out
 
 // execute runs a tool. Arguments that were given one by one are guessed first,
 // and read by the schema where the guess does not fit; see toolArgs.
-func (c *client) execute(ctx context.Context, id string, given toolArgs, format string, tell func(progress)) (*result, error) {
+func (c *client) execute(ctx context.Context, what executeArgs, given toolArgs, format string, tell func(progress)) (*result, error) {
 	guess, err := given.json(nil)
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.ask(ctx, gateway.ToolExecute, executeArgs{id, guess}, format, tell)
+	what.Args = guess
+	r, err := c.ask(ctx, gateway.ToolExecute, what, format, tell)
 	var refused *gatewayError
 	if given.whole != nil || !errors.As(err, &refused) || refused.Code != gateway.ArgsInvalid {
 		return r, err
@@ -180,7 +189,8 @@ func (c *client) execute(ctx context.Context, id string, given toolArgs, format 
 	if typeErr != nil || string(typed) == string(guess) {
 		return r, err
 	}
-	return c.ask(ctx, gateway.ToolExecute, executeArgs{id, typed}, format, tell)
+	what.Args = typed
+	return c.ask(ctx, gateway.ToolExecute, what, format, tell)
 }
 
 // schemaIn returns the schema that an ARGS_INVALID error carries, nil where it

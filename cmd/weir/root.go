@@ -100,7 +100,7 @@ the parts it wants of a result that is too long to read.`,
 		}
 	}
 	in("gateway", a.serveCommand(), a.agentCommand(), a.hubCommand(), a.computerCommand(), a.configCommand())
-	in("shell", a.lsCommand(), a.searchCommand(), a.browseCommand(), a.callCommand(), a.viewCommand(), a.selectCommand(), a.statsCommand())
+	in("shell", a.lsCommand(), a.searchCommand(), a.browseCommand(), a.callCommand(), a.viewCommand(), a.tableCommand(), a.selectCommand(), a.statsCommand())
 	in("other", a.demoCommand(), a.benchCommand(), a.versionCommand())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")

@@ -20,6 +20,10 @@ writes it, or the same in a few words:
   json_keys [KEY ...]      {"type":"json_keys","keys":["a","b"]}
   json_path PATH           {"type":"json_path","path":"$.items[0:5].name"}
   search PATTERN           {"type":"search","pattern":"(?i)error","context":2,"limit":20}
+  table [COLUMNS]          {"type":"table","columns":["event","wind"],"limit":50,
+                            "where":[{"column":"wind","op":"gt","value":90}],
+                            "order_by":["-wind"],"group_by":["event"],
+                            "aggregate":[{"op":"max","column":"wind"}]}
 
 Further parameters follow as NAME=VALUE: search error context=2 limit=5.
 Counting starts at 0 and END is not included.`
@@ -92,6 +96,7 @@ var shortSelectors = []struct {
 	{"json_keys", nil, 0}, // any number of keys
 	{"json_path", []string{"path"}, 1},
 	{"search", []string{"pattern"}, 1},
+	{"table", []string{"columns"}, 0},
 }
 
 // parseSelector reads a selector from the words of a command line.
@@ -155,14 +160,17 @@ func wholeSelector(text string) (json.RawMessage, error) {
 }
 
 func selectorParam(name string) bool {
-	return slices.Contains([]string{"chars", "start", "end", "context", "limit", "path", "pattern"}, name)
+	return slices.Contains([]string{"chars", "start", "end", "context", "limit", "path", "pattern", "columns", "offset", "order_by", "group_by"}, name)
 }
 
 // wordValue is a number where a number is meant. A word that is none goes out as
 // it is, and the gateway says which parameter it was.
 func wordValue(name, word string) any {
-	if name == "path" || name == "pattern" {
+	switch name {
+	case "path", "pattern", "columns":
 		return word
+	case "order_by", "group_by":
+		return strings.Split(word, ",")
 	}
 	if n, err := strconv.Atoi(word); err == nil {
 		return n
