@@ -1,0 +1,280 @@
+package main
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// freeAddress is an address that nothing listens on now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func fetchRows(t *testing.T, url, body string, header ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+			continue
+		}
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := httpClient(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+const secretToken = "the-token-of-ann"
+
+var resourcePattern = regexp.MustCompile(`(http|ddi)://[^"\s\\]*`)
+
+// TestTablesGoFromServerToServer is the whole way: alerts of one server, a chart
+// of another, and the model reads a few columns.
+func TestTablesGoFromServerToServer(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	sum := sha256.Sum256([]byte(secretToken))
+	path := writeConfig(t, "weir.yaml", `
+listen: `+address+`
+auth: {tokens: [{name: ann, sha256: `+hex.EncodeToString(sum[:])+`}]}
+artifacts: {dir: spill, memory_bytes: 64KB}
+mcpServers:
+  weather: {command: "${weir:exe}", args: [demo, weather]}
+  chart: {command: "${weir:exe}", args: [demo, chart, --allow, "`+address+`"]}
+`)
+	s := startWith(t, nil, path, "serve", "--config", path)
+	at := []string{"--url", s.url, "--token", secretToken}
+	run := func(args ...string) finished { t.Helper(); return weir(t, append(args, at...)...) }
+	id := func(name string) string {
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			for _, c := range decode[[]card](t, run("ls", "--tools", "--json").want(t, exitOK).stdout) {
+				if strings.HasPrefix(c.ID, name+"#") {
+					return c.ID
+				}
+			}
+		}
+		t.Fatalf("no tool %s", name)
+		return ""
+	}
+	alerts, chart := id("weather:get_alerts"), id("chart:draw_chart")
+	mapping := `{"event":"label","wind_kmh":"value"}`
+	draw := func(resourceURL string) finished {
+		args, err := json.Marshal(map[string]string{"abstract_data": `[{"_row_id":1,"event":"A"},{"_row_id":3,"event":"B"}]`, "resource_url": resourceURL, "column_mapping": mapping})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run("call", chart, "--json", string(args))
+	}
+
+	// Async: the chart server fetches from the gateway, which fetches from the weather server.
+	answer := run("call", alerts, "--arg", "rows=5", "--columns", "event").want(t, exitOK, `"total_rows":5`).stdout
+	resourceURL := resourcePattern.FindString(answer)
+	if !strings.HasPrefix(resourceURL, "http://"+address+"/s2sp/data/") {
+		t.Fatalf("%s", answer)
+	}
+	drawn := draw(resourceURL).want(t, exitOK, "for 2 rows: ", "image/svg+xml").stdout
+	draw(resourceURL).want(t, exitTool, "unknown or expired resource")
+	// Sync: the same chart, and nobody fetches.
+	answer = run("call", alerts, "--arg", "rows=5", "--columns", "event", "--mode", "sync").want(t, exitOK, `"abstract":[`).stdout
+	if strings.Contains(answer, "headline\":") {
+		t.Errorf("a body reached the agent: %s", answer)
+	}
+	if handle := resourcePattern.FindString(answer); !strings.HasPrefix(handle, "ddi://") {
+		t.Errorf("%s", answer)
+	} else if got := draw(handle).want(t, exitOK).stdout; got != drawn {
+		t.Errorf("sync drew %s, async %s", got, drawn)
+	}
+	// A large result is a table by itself; 150 rows are more than the memory they may take.
+	kept := run("call", alerts, "--arg", "rows=150").want(t, exitOK, "table: 150 rows × 31 columns").stdout
+	handle := handlePattern.FindString(kept)
+	run("call", chart, "--json", `{"abstract_data":{"$table":"`+handle+`","row_ids":[0,1],"columns":["event","wind_kmh"]},"column_mapping":`+string(mustQuote(t, mapping))+`}`).want(t, exitOK, "for 2 rows: ")
+	run("view", handle, "table", "event", "offset=2", "limit=1").want(t, exitOK, `{"_row_id":2,"event":"`, "rows 2 to 3 of 150")
+	run("view", handle, `{"type":"table","where":[{"column":"evnt","op":"eq","value":1}]}`).want(t, exitRefused, "VIEW_FAILED", "where[0].column")
+
+	file := filepath.Join(t.TempDir(), "alerts.csv")
+	run("table", handle, "-o", file, "--columns", "event,wind_kmh").want(t, exitOK, "150 rows written to")
+	data, err := os.ReadFile(file)
+	if err != nil || !strings.HasPrefix(string(data), "_row_id,event,wind_kmh\n0,") || strings.Count(string(data), "\n") != 151 {
+		t.Errorf("%.200s, %v", data, err)
+	}
+	if out := run("table", handle, "--format", "json", "--rows", "7", "--columns", "language").want(t, exitOK).stdout; out != `[{"_row_id":7,"language":"en-US"}]`+"\n" {
+		t.Errorf("%s", out)
+	}
+	run("table", handle, "--format", "ndjson", "--rows", "7,8").want(t, exitOK, `{"_row_id":7,`, "\n{\"_row_id\":8,")
+	if out := run("table", handle, "--format", "arrow").want(t, exitOK).stdout; !strings.HasPrefix(out, "\xff\xff\xff\xff") {
+		t.Errorf("no Arrow stream: %.20q", out)
+	}
+	resourceURL = resourcePattern.FindString(run("call", alerts, "--arg", "rows=5", "--columns", "event").want(t, exitOK).stdout)
+	run("table", resourceURL[strings.LastIndex(resourceURL, "/")+1:]).want(t, exitOK, "_row_id,id,event,")
+	run("table", resourceURL).want(t, exitRefused, "unknown or expired resource")
+	run("table", "art_nothing").want(t, exitRefused, "no artifact has the handle")
+	run("table", handle, "--format", "xls").want(t, exitUsage, "csv, json, ndjson or arrow")
+	run("table", handle, "--rows", "x").want(t, exitUsage, "no _row_id")
+	run("table", "ddi://x").want(t, exitUsage, "ddi://")
+
+	// The token is all that the data plane asks for, and offers are for principals.
+	if code, body := get(t, s.base+"/s2sp/health"); code != http.StatusOK || body != `{"status":"ok"}` {
+		t.Errorf("health: %d %s", code, body)
+	}
+	if code, body := fetchRows(t, s.base+"/s2sp/data/nothing", "{}"); code != http.StatusNotFound || body != `{"error":"Unknown or expired resource"}` {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, _ := fetchRows(t, s.base+"/s2sp/offer/"+handle, ""); code != http.StatusUnauthorized {
+		t.Errorf("an offer without a bearer token: %d", code)
+	}
+	resourceURL = resourcePattern.FindString(run("call", alerts, "--arg", "rows=5", "--columns", "event").want(t, exitOK).stdout)
+	if code, _ := fetchRows(t, resourceURL, "{}", "Host", "evil.example"); code != http.StatusForbidden {
+		t.Errorf("under another name: %d", code)
+	}
+	if code, _ := fetchRows(t, resourceURL, "{"); code != http.StatusBadRequest {
+		t.Errorf("a bad request: %d", code)
+	}
+	if code, _ := fetchRows(t, resourceURL, `{"row_ids":[4]}`); code != http.StatusOK {
+		t.Errorf("%d", code)
+	}
+
+	// What a model makes up leads nowhere.
+	for _, bad := range []string{
+		"http://169.254.169.254/s2sp/data/x", "http://[::ffff:169.254.169.254]/s2sp/data/x", "http://127.0.0.1:1/s2sp/data/x", "http://ann@" + address + "/s2sp/data/x",
+		"http://localtest.me/s2sp/data/x", "file:///etc/passwd", "http://" + address + "/mcp",
+	} {
+		draw(bad).want(t, exitTool, "resource_url refused")
+		run("call", chart, "--json", `{"abstract_data":{"$table":"`+bad+`"}}`).want(t, exitUsage, "resource_url refused")
+	}
+}
+
+func mustQuote(t *testing.T, s string) []byte {
+	t.Helper()
+	out, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestPublicURL makes resource_urls that others can use.
+func TestPublicURL(t *testing.T) {
+	t.Parallel()
+	s := serve(t, `
+public_url: http://localhost:4711
+mcpServers:
+  inventory: {command: "${weir:exe}", args: [demo, inventory, --listen, "127.0.0.1:${weir:port}"], url: "http://127.0.0.1:${weir:port}/mcp"}
+`)
+	out := weir(t, "call", s.tool("inventory:list_products"), "--columns", "sku", "--url", s.url).want(t, exitOK).stdout
+	url := resourcePattern.FindString(out)
+	token, ok := strings.CutPrefix(url, "http://localhost:4711/s2sp/data/")
+	if !ok {
+		t.Fatalf("%s", out)
+	}
+	if code, body := fetchRows(t, s.base+"/s2sp/data/"+token, `{"row_ids":[0]}`); code != http.StatusOK || !strings.HasPrefix(body, `{"body":[{"_row_id":0,`) {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+// TestStdioDataPlane reads a table of a gateway that a client started as a
+// command: it listens on loopback from its first table on.
+func TestStdioDataPlane(t *testing.T) {
+	t.Parallel()
+	path := writeConfig(t, "weir.yaml", `
+mcpServers:
+  weather: {command: "${weir:exe}", args: [demo, weather], required: true}
+`)
+	cmd := exec.Command(weirBin, "serve", "--stdio", "--config", path)
+	cmd.Env = environment()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	ask := func(message string) string {
+		t.Helper()
+		if _, err := fmt.Fprintln(in, message); err != nil {
+			t.Fatal(err)
+		}
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), `"id":`) {
+				return lines.Text()
+			}
+		}
+		t.Fatalf("no answer to %s: %v", message, lines.Err())
+		return ""
+	}
+	ask(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	_, _ = fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	id := regexp.MustCompile(`weather:list_stations#[0-9a-f]+`).FindString(ask(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"tool_browse","arguments":{"path":"/weather"}}}`))
+	answer := ask(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"tool_execute","arguments":{"tool_id":"` + id + `","args":{"area":"CA"},"abstract_domains":"id"}}}`)
+	url := resourcePattern.FindString(answer)
+	if !strings.HasPrefix(url, "http://127.0.0.1:") {
+		t.Fatalf("%s", answer)
+	}
+	if code, body := fetchRows(t, url, `{"row_ids":[0]}`); code != http.StatusOK || !strings.HasPrefix(body, `{"body":[{"_row_id":0,`) {
+		t.Errorf("%d %s", code, body)
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, out); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if _, err := net.DialTimeout("tcp", strings.TrimPrefix(strings.SplitN(url, "/s2sp", 2)[0], "http://"), time.Second); err == nil {
+		t.Error("it still listens")
+	}
+}
+
+func TestBar(t *testing.T) {
+	for _, tt := range []struct {
+		have, total int64
+		width       int
+		want        string
+	}{
+		{512, 1024, 60, "█████████████░░░░░░░░░░░░░  50%  512 B of 1.0 KB  512 B/s"},
+		{2048, -1, 60, "2.0 KB  2.0 KB/s"},
+		{2048, 1024, 20, "██████████ 200%  2.0 KB of 1.0 KB  2.0 KB/s"},
+	} {
+		b := &bar{have: tt.have, total: tt.total}
+		if got := b.text(tt.width, time.Second); got != tt.want {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+}
