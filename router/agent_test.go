@@ -233,13 +233,13 @@ func TestTaskRoute(t *testing.T) {
 	}
 }
 
-// TestTaskOfOtherServers: a server that has no tasks is named as one.
+// TestTaskOfOtherServers: where nobody made a task, nobody finds one.
 func TestTaskOfOtherServers(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			e := way.start(t, fakemcp.Config{}, nil).ready()
 			res := e.do(e.request(t.Context(), http.MethodGet, "/mcps/fake/task?taskId=x", ""))
-			if res.status != http.StatusNotFound || !strings.Contains(res.body, "no tasks") {
+			if res.status != http.StatusNotFound || !strings.Contains(res.body, "task not found") {
 				t.Errorf("%d %s", res.status, res.body)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/router"
 )
@@ -162,6 +163,63 @@ func TestTaskStatusReachesAgents(t *testing.T) {
 	}
 	if !strings.Contains(seen.String(), `"method":"notifications/tasks/status"`) {
 		t.Errorf("%q", seen.String())
+	}
+}
+
+// TestTasksHaveOwners: principals that share a connection to a server do not share
+// the tasks that they make there.
+func TestTasksHaveOwners(t *testing.T) {
+	up := &noting{scripted: scripted{hello: mcp.Hello{Version: mcp.V20251125, Capabilities: json.RawMessage(`{"tasks":{}}`)}}}
+	made := 0
+	up.call = func(_ context.Context, method string, params []byte, _ mcp.Handler) (string, error) {
+		switch method {
+		case "tools/call":
+			made++
+			return fmt.Sprintf(`{"task":{"taskId":"t%d","status":"working"}}`, made), nil
+		case "tasks/list":
+			return `{"tasks":[{"taskId":"t1","n":1.0},{"taskId":"t2"}],"nextCursor":"c"}`, nil
+		case "tasks/result":
+			return `{"content":[{"type":"text","text":"done"}]}`, nil
+		}
+		return `{"taskId":"t1","status":"completed","createdAt":"c","lastUpdatedAt":"u"}`, nil
+	}
+	e := &env{t: t, client: &http.Client{Transport: &http.Transport{}}}
+	defer e.client.CloseIdleConnections()
+	handler := guard.New(guard.Options{Authenticate: func(bearer string) (string, bool) { return bearer, true }})
+	rt := router.New(router.Options{Guard: handler, Find: func(string) (router.Upstream, bool) { return up, true }, Names: func() []string { return nil }})
+	srv := httptest.NewServer(rt)
+	defer srv.Close()
+	defer func() {
+		if err := rt.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	e.url = srv.URL
+	for _, who := range []string{"ann", "bob"} {
+		e.post(mcpPath, call("x"), "Authorization", "Bearer "+who)
+	}
+	for _, c := range []struct{ who, method, params, want string }{
+		{"ann", "tasks/get", `{"taskId":"t1"}`, `"status":"completed"`},
+		{"ann", "tasks/get", `{"taskId":"t2"}`, `no such task: t2`},
+		{"bob", "tasks/result", `{"taskId":"t1"}`, `no such task: t1`},
+		{"bob", "tasks/cancel", `{"taskId":"t1"}`, `"code":-32602`},
+		{"bob", "tasks/get", `{"taskId":"t9"}`, `no such task: t9`},
+		{"ann", "tasks/list", `{}`, `"result":{"tasks":[{"taskId":"t1","n":1.0}],"nextCursor":"c"}`},
+		{"bob", "tasks/list", `{}`, `"result":{"tasks":[{"taskId":"t2"}],"nextCursor":"c"}`},
+		{"eve", "tasks/list", `{}`, `"result":{"tasks":[],"nextCursor":"c"}`},
+	} {
+		res := e.post(mcpPath, `{"jsonrpc":"2.0","id":1,"method":"`+c.method+`","params":`+c.params+`}`, "Authorization", "Bearer "+c.who)
+		if !strings.Contains(res.body, c.want) {
+			t.Errorf("%s %s %s: %d %s, want %s", c.who, c.method, c.params, res.status, res.body, c.want)
+		}
+	}
+	for who, want := range map[string]string{
+		"ann": `{"task":{"id":"t1","status":"completed","createdAt":"c","updatedAt":"u","error":null,"result":{"content":[{"type":"text","text":"done"}]}}}`,
+		"bob": `task not found: t1`,
+	} {
+		if res := e.do(e.request(t.Context(), http.MethodGet, "/mcps/fake/task?taskId=t1", "", "Authorization", "Bearer "+who)); !strings.Contains(res.body, want) {
+			t.Errorf("%s: %d %s", who, res.status, res.body)
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type face struct {
 func newFace(rt *Router, name string, up Upstream) *face {
 	f := &face{rt: rt, name: name, up: up}
 	f.pass = newPassthrough(name, up, rt.log)
+	f.pass.apart = func() bool { return rt.o.Sign.knows(name) }
 	f.server = streamable.NewServer(streamable.ServerOptions{
 		Handler: f.pass, Sessionless: true, ErrorStatus: status,
 		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,

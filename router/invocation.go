@@ -25,6 +25,15 @@ func toolOf(m *jsonrpc.Message) string {
 	return rawjson.Text(rawjson.Get(m.Params, "name"))
 }
 
+// knows reports whether an upstream is told on whose behalf it is called.
+func (s Sign) knows(upstream string) bool {
+	if s == nil {
+		return false
+	}
+	token, err := s(upstream, mcp.LocalPrincipal, "")
+	return err == nil && token != ""
+}
+
 // set puts a token into the headers of a request.
 func (s Sign) set(h http.Header, upstream, principal, tool string) error {
 	if s == nil {

@@ -25,6 +25,10 @@ type passthrough struct {
 	// rounds hold the calls during which modern agents are asked.
 	rounds *bridge.Rounds
 	asking mcp.Handler // serve behind rounds
+	tasks  taskOwners
+	// apart says that the upstream knows on whose behalf it is called, and keeps
+	// tasks apart itself; nil says that it does not.
+	apart func() bool
 }
 
 func newPassthrough(name string, up Upstream, log *slog.Logger) *passthrough {
@@ -178,9 +182,16 @@ func (p *passthrough) call(ctx context.Context, r *mcp.Request) (json.RawMessage
 			return nil, err
 		}
 	}
+	owner := r.Session.Principal()
+	if err := p.checkTask(owner, r.Method, r.Params); err != nil {
+		return nil, err
+	}
 	result, err := bridge.Call(ctx, p.up, r.Method, r.Params, &back)
 	if err != nil {
 		return nil, plainCode(ctx, r, failedToReach(err))
+	}
+	if result, err = p.ownTasks(owner, r.Method, result); err != nil {
+		return nil, err
 	}
 	if modern {
 		return p.complete(ctx, r.Method, result)

@@ -141,6 +141,9 @@ func (f *face) peerTask(ctx context.Context, principal, id string, cancel bool) 
 	if cancel {
 		method = "tasks/cancel"
 	}
+	if f.pass.checkTask(principal, method, params) != nil {
+		return nil, mcp.Errorf(mcp.KindNotFound, "task not found: %s", clip(id))
+	}
 	back := &mcp.Mux{}
 	got, err := f.up.Call(ctx, method, params, back)
 	if err != nil {
