@@ -65,11 +65,8 @@ func (c *Computer) record(r Record) {
 // reads; so are a refusal, a cancellation and the end of the call's time.
 func (c *Computer) Call(ctx context.Context, call smcp.ToolCall) json.RawMessage {
 	start := time.Now()
-	c.mu.Lock()
-	set := c.tools
-	c.mu.Unlock()
 	rec := Record{Time: start, ReqID: call.ReqID, Agent: smcpAgent(call.Call), Tool: call.ToolName, Arguments: call.Params}
-	t, err := set.find(call.ToolName)
+	t, err := c.tool(ctx, call.ToolName)
 	var result json.RawMessage
 	if err == nil {
 		rec.Server, rec.Tool = t.server.Name, t.name
@@ -87,6 +84,23 @@ func (c *Computer) Call(ctx context.Context, call smcp.ToolCall) json.RawMessage
 	}
 	c.record(rec)
 	return c.signed(call.ToolName, call.ReqID, result)
+}
+
+// tool finds what a name stands for. One that is unknown may be that of a server
+// that is starting for the first time, which is waited for.
+func (c *Computer) tool(ctx context.Context, name string) (*tool, error) {
+	find := func() (*tool, error) {
+		c.mu.Lock()
+		set := c.tools
+		c.mu.Unlock()
+		return set.find(name)
+	}
+	t, err := find()
+	if err == nil {
+		return t, nil
+	}
+	c.settle(ctx)
+	return find()
 }
 
 func smcpAgent(call smcp.Call) string {

@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"reflect"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/smcp/hub"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func TestDefinition(t *testing.T) {
+	for _, test := range []struct{ name, in, want string }{
+		{"bare", `{"name":"t","description":"d","params_schema":{"type":"object","x":12345678901234567890},"return_schema":null}`,
+			`{"description":"d","inputSchema":{"type":"object","x":12345678901234567890},"name":"t"}`},
+		{"no schema", `{"name":"t","description":"","params_schema":null,"return_schema":{"type":"object"}}`,
+			`{"inputSchema":{"type":"object"},"name":"t","outputSchema":{"type":"object"}}`},
+		{"annotations", `{"name":"t","params_schema":{},"meta":{"MCP_TOOL_ANNOTATION":"{\"title\":null,\"readOnlyHint\":true}","a2c_tool_meta":"{}"}}`,
+			`{"_meta":{"a2c_tool_meta":"{}"},"annotations":{"readOnlyHint":true},"inputSchema":{},"name":"t"}`},
+		{"broken annotations", `{"name":"t","params_schema":{},"meta":{"MCP_TOOL_ANNOTATION":"{"}}`,
+			`{"_meta":{"MCP_TOOL_ANNOTATION":"{"},"inputSchema":{},"name":"t"}`},
+	} {
+		var tool smcp.Tool
+		if err := json.Unmarshal([]byte(test.in), &tool); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := definition(tool); err != nil || string(got) != test.want {
+			t.Errorf("%s: %s, %v; want %s", test.name, got, err, test.want)
+		}
+	}
+}
+
+func TestBundles(t *testing.T) {
+	for _, test := range []struct {
+		tools []smcp.Tool
+		want  []string
+	}{
+		{nil, nil},
+		{[]smcp.Tool{{Name: "a"}}, []string{""}},
+		{[]smcp.Tool{{Name: "a", BundleID: "y"}, {Name: "b", BundleID: "x"}, {Name: "c", BundleID: "y"}}, []string{"x", "y"}},
+		{[]smcp.Tool{{Name: "a", BundleID: "y"}, {Name: "b"}}, []string{""}},
+	} {
+		if got := bundles(test.tools); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%v: %v, want %v", test.tools, got, test.want)
+		}
+	}
+}
+
+func TestLegalName(t *testing.T) {
+	for in, want := range map[string]string{"desk": "desk", "my desk": "my_desk", "-x": "x", "": "computer", "日本": "computer", "a/b?c": "a_b_c"} {
+		if got := legalName(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestReqID(t *testing.T) {
+	a, b := NewReqID(), NewReqID()
+	if uuid4 := regexp.MustCompile(`^[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}$`); !uuid4.MatchString(a) || a == b {
+		t.Errorf("%s %s", a, b)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for result, want := range map[string][2]bool{
+		`{"isError":true,"meta":{"a2c_cancelled":true}}`: {true, false},
+		`{"_meta":{"a2c_timeout":true}}`:                 {false, true},
+		`{"meta":{"a2c_cancelled":false},"_meta":null}`:  {false, false},
+		`{}`: {false, false},
+	} {
+		if got := [2]bool{Cancelled(json.RawMessage(result)), TimedOut(json.RawMessage(result))}; got != want {
+			t.Errorf("%s: %v, want %v", result, got, want)
+		}
+	}
+}
+
+// An agent may change its office, and one that cannot get in says why.
+func TestJoinAndLeave(t *testing.T) {
+	h := hub.New(hub.Options{})
+	server := httptest.NewServer(h)
+	defer server.Close()
+	defer func() { _ = h.Shutdown(context.Background()) }()
+	a, err := Connect(t.Context(), Options{URL: server.URL, Office: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if _, err := Connect(t.Context(), Options{URL: server.URL, Office: "one"}); err == nil {
+		t.Error("two agents are in one office")
+	}
+	if err := a.Join(t.Context(), "two"); err == nil {
+		t.Error("an agent is in two offices")
+	}
+	if err := a.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Join(t.Context(), "two"); err != nil {
+		t.Fatal(err)
+	}
+	if room, err := a.ListRoom(t.Context()); err != nil || len(room) != 1 || room[0].OfficeID != "two" {
+		t.Errorf("%v, %v", room, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := Connect(ctx, Options{URL: "http://127.0.0.1:1", Office: "one"}); err == nil {
+		t.Error("there is no hub at port 1")
+	}
+}
+
+// An agent joins an office, hears of Computers and calls their tools.
+func Example() {
+	h := hub.New(hub.Options{}) // elsewhere, in life
+	server := httptest.NewServer(h)
+	defer server.Close()
+	defer func() { _ = h.Shutdown(context.Background()) }()
+
+	a, err := Connect(context.Background(), Options{
+		URL: server.URL, Office: "lab",
+		OnTools: func(computer string, tools []smcp.Tool) { fmt.Println(computer, "offers", len(tools), "tools") },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer a.Close()
+	_, err = a.CallTool(context.Background(), ToolCall{Computer: "desk", Tool: "sum", Arguments: json.RawMessage(`{"a":1,"b":2}`)})
+	fmt.Println(err)
+	// Output: Computer with name 'desk' not found (404)
+}
