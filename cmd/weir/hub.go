@@ -142,7 +142,7 @@ func hubMux(h *hub.Hub, c *config.Config, log *slog.Logger) http.Handler {
 	mux.Handle("/smcp/", open.Wrap(h))
 	mux.Handle("/healthz", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		health := map[string]any{"status": statusOK, "connections": h.Connections()}
-		if (hub.Credentials{RemoteAddr: r.RemoteAddr}).Loopback() {
+		if (hub.Credentials{Header: r.Header, RemoteAddr: r.RemoteAddr}).Loopback() {
 			health["members"] = append([]hub.Member{}, h.Members()...)
 		}
 		writeJSON(w, http.StatusOK, health)

@@ -49,8 +49,17 @@ func bearer(value string) string {
 	return value
 }
 
-// Loopback reports whether the peer is on this machine.
+// forwarded are headers by which a proxy says that it speaks for somebody else.
+var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
+
+// Loopback reports whether the peer is on this machine. One behind a proxy on
+// this machine is not.
 func (c Credentials) Loopback() bool {
+	for _, name := range forwarded {
+		if c.Header.Get(name) != "" {
+			return false
+		}
+	}
 	host, _, err := net.SplitHostPort(c.RemoteAddr)
 	if err != nil {
 		return false

@@ -534,6 +534,58 @@ func TestMany(t *testing.T) {
 	}
 }
 
+// Who comes through a proxy on this machine is not on this machine.
+func TestLoopback(t *testing.T) {
+	for _, test := range []struct {
+		remote, header string
+		want           bool
+	}{
+		{"127.0.0.1:1", "", true}, {"[::1]:1", "", true}, {"192.0.2.1:1", "", false}, {"pipe", "", false}, {"127.0.0.1:1", "X-Forwarded-For", false}, {"127.0.0.1:1", "Forwarded", false},
+	} {
+		c := hub.Credentials{RemoteAddr: test.remote, Header: http.Header{}}
+		if test.header != "" {
+			c.Header.Set(test.header, "192.0.2.7")
+		}
+		if got := c.Loopback(); got != test.want {
+			t.Errorf("%s %s: %v", test.remote, test.header, got)
+		}
+	}
+}
+
+// Ten thousand events that make no sense change nothing and leave nothing.
+func TestMalformed(t *testing.T) {
+	h, url := start(t, hub.Options{})
+	agent := join(t, url, peerOptions{}, "agent", "o", "o")
+	join(t, url, peerOptions{}, "computer", "c", "o")
+	p, err := newPeer(t, url, peerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := []string{"server:join_office", "server:leave_office", "server:list_room", "server:tool_call_cancel", "server:update_config", "server:challenge", "server:mcp", "client:tool_call", "client:mcp", "client:get_config", "client:", "server:", "notify:enter_office", "x"}
+	payloads := []string{`null`, `1`, `"x"`, `[]`, `{}`, `{"role":"agent"}`, `{"role":"computer","name":"","office_id":"o"}`, `{"role":["agent"],"name":{},"office_id":1}`, `{"computer":"c","req_id":1e999}`,
+		`{"computer":"c","computer":"c"}`, `{"computer":"c","req_id":"` + strings.Repeat("x", 1000) + `","tool_name":"t"}`, `{"name":"` + strings.Repeat("n", 5000) + `","role":"agent","office_id":"o"}`, `{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`}
+	for i := range 10_000 {
+		for {
+			err := p.client.Emit(events[i%len(events)], json.RawMessage(payloads[(i/len(events))%len(payloads)]))
+			if err == nil {
+				break
+			}
+			t.Fatalf("after %d: %v", i, err)
+		}
+		if i%500 == 499 {
+			_ = p.call("server:challenge", "{}") // keep pace
+		}
+	}
+	if got := p.call("server:leave_office", `{"office_id":"o"}`); got != `false "Not in any room"` {
+		t.Errorf("afterwards: %s", got)
+	}
+	if m := h.Members(); len(m) != 2 {
+		t.Errorf("members: %+v", m)
+	}
+	agent.hears(`notify:enter_office {"office_id":"o","computer":"c"}`)
+	agent.silent()
+}
+
 func ExampleHub() {
 	h := hub.New(hub.Options{})
 	server := httptest.NewServer(h) // at /socket.io/ or /smcp/ of any HTTP server
