@@ -164,6 +164,11 @@ func (g *Gateway) lookup(c *metaCall, from *catalog.Catalog, raw []byte) (*catal
 			return e, repaired, nil
 		}
 	}
+	if !ok {
+		if e := g.absent(id); e != nil {
+			return nil, nil, e
+		}
+	}
 	nearest := from.Nearest(id, 5)
 	fail := &Error{Code: HydrateFailed, Message: fmt.Sprintf("no tool has the id %q", cutChars(id, 120))}
 	if len(nearest) > 0 {

@@ -331,3 +331,27 @@ func TestExecuteRedactsResultsOnRequest(t *testing.T) {
 		}
 	}
 }
+
+// absentFleet has a server that was never listed.
+type absentFleet struct{ *fleet }
+
+func (absentFleet) Absent(namespace string) (upstream, why string, absent bool) {
+	return "web-search", "exit status 1", namespace == "gone"
+}
+
+// An id of a server that has not come up is not told as unknown: ids survive a
+// restart, and the server may be a moment away.
+func TestExecuteOfAServerThatIsNotUp(t *testing.T) {
+	h := newHarness(t, Options{})
+	h.g.opts.Upstreams = absentFleet{h.fleet}
+	for id, want := range map[string]string{
+		"gone:search#00000000":  `"UPSTREAM_UNAVAILABLE"`,
+		"other:search#00000000": `"HYDRATE_FAILED"`,
+		"gone":                  `"HYDRATE_FAILED"`,
+	} {
+		r := h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{}}`)
+		if text := r.Content[0].Text; !r.IsError || !strings.Contains(text, want) || strings.Contains(want, "UPSTREAM") && !strings.Contains(text, "web-search") {
+			t.Errorf("%s: %s", id, text)
+		}
+	}
+}

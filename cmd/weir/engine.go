@@ -185,6 +185,16 @@ func (e *engine) Peer(ctx context.Context, name string) (mcp.Peer, error) {
 	return e.manager.Peer(ctx, name)
 }
 
+// Absent tells the gateway of servers that have never been listed.
+func (e *engine) Absent(namespace string) (name, why string, absent bool) {
+	for _, s := range e.manager.Status() {
+		if s.Namespace == namespace && !s.Listed && s.State != upstream.StateDisabled {
+			return s.Name, s.LastError, true
+		}
+	}
+	return "", "", false
+}
+
 // Snapshot implements gateway.Upstreams.
 func (e *engine) Snapshot() *gateway.Snapshot { return e.live.Snapshot() }
 
