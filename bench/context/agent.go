@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/gateway"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
@@ -108,8 +109,12 @@ var modes = []struct {
 func runNative(ctx context.Context, s *stage) (cost, error) {
 	a := &agent{}
 	list := []byte(`{"tools":[`)
-	for i, e := range s.Snapshot().Catalog.Entries() {
-		if i > 0 {
+	tools := 0
+	for _, e := range s.Snapshot().Catalog.Entries() {
+		if e.Kind != catalog.KindTool {
+			continue
+		}
+		if tools++; tools > 1 {
 			list = append(list, ',')
 		}
 		list = append(list, e.Raw...)
