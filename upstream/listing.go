@@ -186,7 +186,7 @@ func (u *Upstream) readList(ctx context.Context, l *link, method, key string) ([
 // tool whose schema asks for impossible headers cannot be called and is left
 // out, too (2026-07-28).
 func (u *Upstream) offered(l *link, tools []json.RawMessage) []json.RawMessage {
-	headers := map[string]streamable.ParamHeaders{}
+	headers, barred := map[string]streamable.ParamHeaders{}, map[string]error{}
 	kept := tools[:0]
 	for _, tool := range tools {
 		var out [2][]byte
@@ -201,6 +201,7 @@ func (u *Upstream) offered(l *link, tools []json.RawMessage) []json.RawMessage {
 		h, err := streamable.ParseParamHeaders(out[1])
 		if err != nil && l.http && l.hello.Modern {
 			u.log.Warn("a tool is left out", "tool", name, "err", err)
+			barred[name] = err
 			continue
 		}
 		if err == nil && len(h) > 0 {
@@ -209,6 +210,7 @@ func (u *Upstream) offered(l *link, tools []json.RawMessage) []json.RawMessage {
 		kept = append(kept, tool)
 	}
 	u.headers.Store(&headers)
+	u.barred.Store(&barred)
 	return kept
 }
 

@@ -3,7 +3,24 @@ package upstream
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/rawjson"
 )
+
+// callable refuses a call of a tool whose schema asks for impossible headers: over
+// modern HTTP, no client may call it (2026-07-28).
+func (u *Upstream) callable(method string, params json.RawMessage) error {
+	barred := u.barred.Load()
+	if method != "tools/call" || barred == nil || len(*barred) == 0 {
+		return nil
+	}
+	tool := rawjson.Text(rawjson.Get(params, "name"))
+	if err := (*barred)[tool]; err != nil {
+		return mcp.Errorf(mcp.KindInvalidParams, "%s: the tool %q cannot be called: %v", u.who, tool, err)
+	}
+	return nil
+}
 
 // CheckParamHeaders compares the Mcp-Param-* headers that a modern agent sent
 // with a tools/call to what its params say. A mismatch is an error of

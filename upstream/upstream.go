@@ -57,6 +57,7 @@ type Upstream struct {
 	endpoint  *url.URL    // of the configuration, or nil
 	header    http.Header // of the configuration, canonical
 	headers   atomic.Pointer[map[string]streamable.ParamHeaders]
+	barred    atomic.Pointer[map[string]error] // tools that offered has left out, and why
 
 	calls, failures, inFlight, restarts atomic.Int64
 
@@ -301,6 +302,9 @@ func (u *Upstream) Notify(ctx context.Context, method string, params json.RawMes
 }
 
 func (u *Upstream) call(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	if err := u.callable(method, params); err != nil {
+		return nil, err
+	}
 	if method != methodListen { // a subscription is bounded by who makes it
 		if u.inFlight.Add(1) > maxInFlight {
 			u.inFlight.Add(-1)
