@@ -231,6 +231,7 @@ func TestDocumentsRun(t *testing.T) {
 	}
 	documents = append(documents, "../../README.md", "../../examples/quickstart/README.md")
 	ran := 0
+	documents = append(documents, "../../examples/s2sp/README.md")
 	for _, name := range documents {
 		blocks := blocks(t, name)
 		if len(blocks) == 0 {
@@ -257,6 +258,7 @@ type reader struct {
 	t      *testing.T
 	server *server
 	handle string
+	url    string // resource_url, or ddi:// handle
 }
 
 // run types one line, and reports whether it was a weir.
@@ -271,7 +273,16 @@ func (r *reader) run(where, line string, code int) bool {
 		if !ok || strings.Contains(config, " ") {
 			t.Fatalf("%s: the test starts no gateway with %q", where, line)
 		}
-		r.server = start(t, config, "serve", "--config", filepath.Join("../..", config), "--listen", "127.0.0.1:0")
+		args := []string{"serve", "--config", filepath.Join("../..", config), "--listen", "127.0.0.1:0"}
+		// A server that is told from whom it may fetch is told of the port that is used here.
+		if text, err := os.ReadFile(args[2]); err == nil && bytes.Contains(text, []byte("--allow, ")) {
+			path := filepath.Join(t.TempDir(), filepath.Base(config))
+			if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("127.0.0.1:8088"), []byte(freeAddress(t))), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args = []string{"serve", "--config", path}
+		}
+		r.server = start(t, config, args...)
 		return true
 	}
 	if r.server != nil {
@@ -281,7 +292,8 @@ func (r *reader) run(where, line string, code int) bool {
 		r.agent(where, strings.Fields(line))
 		return true
 	}
-	line = strings.ReplaceAll(line, "HANDLE", r.handle)
+	line = strings.ReplaceAll(strings.ReplaceAll(line, "HANDLE", r.handle), "RESOURCE_URL", r.url)
+	line = strings.ReplaceAll(line, "-o /tmp/", "-o "+t.TempDir()+"/")
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", `"$0" `+line, weirBin)
@@ -296,6 +308,9 @@ func (r *reader) run(where, line string, code int) bool {
 	}
 	if found := handlePattern.FindString(out.String()); found != "" {
 		r.handle = found
+	}
+	if found := resourcePattern.FindString(out.String()); found != "" {
+		r.url = found
 	}
 	return true
 }
