@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/weir-mcp/weir/mcp"
@@ -39,7 +40,11 @@ type Record struct {
 func (c *Computer) History() []Record {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.history)
+	at := 0
+	if len(c.history) == maxHistory {
+		at = c.oldest
+	}
+	return append(slices.Clone(c.history[at:]), c.history[:at]...)
 }
 
 func (c *Computer) record(r Record) {
@@ -49,11 +54,13 @@ func (c *Computer) record(r Record) {
 	r.Arguments = slices.Clone(r.Arguments)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.history) >= maxHistory {
-		c.history = append(c.history[:0], c.history[1:]...)
+	if len(c.history) < maxHistory {
+		c.history = append(c.history, r)
+	} else {
+		c.history[c.oldest] = r
+		c.oldest = (c.oldest + 1) % maxHistory
 	}
-	c.history = append(c.history, r)
-	if r.Server != "" {
+	if r.Server != "" && (len(c.recent) == 0 || c.recent[0] != r.Server) {
 		c.recent = slices.DeleteFunc(c.recent, func(name string) bool { return name == r.Server })
 		c.recent = slices.Insert(c.recent, 0, r.Server)
 		c.recent = c.recent[:min(len(c.recent), maxServers)]
@@ -261,6 +268,37 @@ func (c *Computer) confirm(ctx context.Context, t *tool, agent, reqID string, ar
 		return fmt.Errorf("the owner of the Computer refused the call of tool %q", t.name)
 	}
 	return nil
+}
+
+// toolCallKeys are what a Computer reads of a client:tool_call.
+var toolCallKeys = []string{"agent", "robot_id", "req_id", "computer", "tool_name", "params", "timeout", "traceparent", "tracestate"}
+
+// readToolCall reads a client:tool_call, whose params are only passed on.
+func readToolCall(raw json.RawMessage) (smcp.ToolCall, error) {
+	var out [9][]byte
+	if !rawjson.IsObject(raw) {
+		return smcp.ToolCall{}, smcp.ErrPayload
+	}
+	if err := rawjson.Fields(raw, toolCallKeys, out[:]); err != nil {
+		return smcp.ToolCall{}, smcp.ErrPayload
+	}
+	call := smcp.ToolCall{
+		Call: smcp.Call{
+			Agent: rawjson.Text(out[0]), RobotID: rawjson.Text(out[1]), ReqID: rawjson.Text(out[2]), Computer: rawjson.Text(out[3]),
+			Traceparent: rawjson.Text(out[7]), Tracestate: rawjson.Text(out[8]),
+		},
+		ToolName: rawjson.Text(out[4]), Params: out[5],
+	}
+	if len(out[6]) > 0 && string(out[6]) != "null" {
+		var err error
+		if call.Timeout, err = strconv.ParseFloat(string(out[6]), 64); err != nil || call.Timeout < 0 {
+			return smcp.ToolCall{}, smcp.ErrPayload
+		}
+	}
+	if call.ToolName == "" {
+		return smcp.ToolCall{}, smcp.ErrPayload
+	}
+	return call, nil
 }
 
 // traceMeta is the trace context of a call as an MCP server reads it.

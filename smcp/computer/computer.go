@@ -116,8 +116,9 @@ type Computer struct {
 	listings map[string]*listing
 	tools    *toolset
 	calls    map[string]*running // by req_id
-	history  []Record
-	recent   []string // servers by last use, the latest first
+	history  []Record            // a ring once it is full
+	oldest   int                 // of history then
+	recent   []string            // servers by last use, the latest first
 	channels map[string]*channel
 	member   *member.Member
 	version  smcp.Version // said to the hub

@@ -148,9 +148,9 @@ func (c *Computer) alone(reason string) {
 // handle sets the handlers of events.
 func (c *Computer) handle(m *member.Member) {
 	m.OnConcurrent(smcp.EventToolCall, func(e *socketio.Event) {
-		var req smcp.ToolCall
-		if err := e.Decode(0, &req); err != nil || req.ToolName == "" {
-			c.answer(e, smcp.Call{}, nil, smcp.ErrPayload)
+		req, err := readToolCall(e.Arg(0))
+		if err != nil {
+			c.answer(e, smcp.Call{}, nil, err)
 			return
 		}
 		if err := c.meant(req.Call); err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -291,11 +292,11 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close(context.Background())
-	for range maxHistory + 50 {
-		c.record(Record{Time: time.Now(), Tool: "t", Server: "s", Arguments: make(json.RawMessage, maxHistoryArgs+1)})
+	for i := range maxHistory + 50 {
+		c.record(Record{Time: time.Now(), ReqID: strconv.Itoa(i), Tool: "t", Server: "s", Arguments: make(json.RawMessage, maxHistoryArgs+1)})
 	}
-	if h := c.History(); len(h) != maxHistory || h[0].Arguments != nil {
-		t.Errorf("%d records", len(h))
+	if h := c.History(); len(h) != maxHistory || h[0].Arguments != nil || h[0].ReqID != "50" || h[maxHistory-1].ReqID != strconv.Itoa(maxHistory+49) {
+		t.Errorf("%d records, from %s to %s", len(h), h[0].ReqID, h[len(h)-1].ReqID)
 	}
 	// The same name for a call in flight is refused.
 	_, end, err := c.begin(t.Context(), "r", "a")

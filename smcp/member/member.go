@@ -376,8 +376,15 @@ func readJoin(args []json.RawMessage) error {
 }
 
 func (m *Member) lost(err error) {
+	m.mu.Lock()
+	again := m.err != nil && err != nil && m.err.Error() == err.Error()
+	m.mu.Unlock()
 	m.set(Connecting, err)
-	m.log.Info("not in the office", "office", m.Office(), "err", err)
+	level := slog.LevelInfo
+	if again {
+		level = slog.LevelDebug // one line is enough for a hub that is away
+	}
+	m.log.Log(m.ctx, level, "not in the office", "office", m.Office(), "err", err)
 	if m.o.OnLost != nil {
 		m.o.OnLost(err)
 	}
