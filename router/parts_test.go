@@ -14,7 +14,7 @@ import (
 func TestNameOf(t *testing.T) {
 	for path, want := range map[string]string{
 		"/mcps/files/mcp": "files", "/mcp/files/mcp": "files", "/mcps/files/mcp/": "files", "/mcps/a%20b/mcp": "a b", "/mcps/a%2Fb/mcp": "a/b", "/mcps/mcp/mcp": "mcp",
-		"/mcps/files": "", "/mcps//mcp": "", "/mcps/files/mcp/x": "", "/mcps/a/b/mcp": "", "/x/files/mcp": "", "/mcp": "", "/mcps/files/tasks": "", "/mcps/files/task": "files", "/mcps/files/getTaskStatus": "files",
+		"/mcps/files": "", "/mcps//mcp": "", "/mcps/files/mcp/x": "", "/mcps/a/b/mcp": "", "/x/files/mcp": "", "/mcp": "", "/mcps/files/tasks": "", "/mcps/files/task": "files", "/mcps/files/getTaskStatus": "files", "/getTaskStatus?agent=files": "files", "/getTaskStatus?taskId=1": "",
 	} {
 		u, err := url.Parse("http://weir" + path)
 		if err != nil {

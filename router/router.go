@@ -132,7 +132,7 @@ func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.guarded
 func (rt *Router) route(w http.ResponseWriter, r *http.Request) {
 	name, what, ok := nameOf(r.URL)
 	if !ok {
-		rt.refuse(w, r, mcp.Errorf(mcp.KindNotFound, "no such page: an agent's MCP endpoint is /mcps/{name}/mcp"))
+		rt.refuse(w, r, mcp.Errorf(mcp.KindNotFound, "no such page: an agent's MCP endpoint is /mcps/{name}/mcp, its tasks are at /mcps/{name}/task?taskId=…"))
 		return
 	}
 	principal := guard.Principal(r.Context())

@@ -86,10 +86,19 @@ const (
 	taskPath = "task"
 )
 
+// TaskStatusPath tells of tasks as an agent server does, which is named by the
+// parameter agent.
+const TaskStatusPath = "/getTaskStatus"
+
 // nameOf returns the upstream's name in /mcps/{name}/mcp, /mcp/{name}/mcp and
-// the same with task or getTaskStatus at the end, and which of them it is.
+// the same with task or getTaskStatus at the end, and which of them it is. So
+// does /getTaskStatus?agent={name}.
 func nameOf(u *url.URL) (name, what string, ok bool) {
 	path := u.EscapedPath()
+	if path == TaskStatusPath {
+		name = u.Query().Get("agent")
+		return name, taskPath, name != ""
+	}
 	rest, ok := strings.CutPrefix(path, "/mcps/")
 	if !ok {
 		if rest, ok = strings.CutPrefix(path, "/mcp/"); !ok {

@@ -270,14 +270,16 @@ func loopbackHost(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// mount adds what is for agents and their callers to the routes.
-func (a *agents) mount(mux *http.ServeMux, open, closed *guard.Guard) {
+// mount adds what is for agents and their callers to the routes; tasks is the
+// router.
+func (a *agents) mount(mux *http.ServeMux, open, closed *guard.Guard, tasks http.Handler) {
 	status := router.NewStatus(router.StatusOptions{
 		Agents: a.status, Name: serverName, Version: a.engine.app.version, Started: a.engine.started, Logger: a.engine.log,
 	})
 	mux.Handle("/status", open.Wrap(http.HandlerFunc(status.Page)))
 	mux.Handle("/status/data", closed.Wrap(http.HandlerFunc(status.Data)))
 	mux.Handle(router.BrowserClientPath, open.Wrap(router.BrowserClient()))
+	mux.Handle(router.TaskStatusPath, closed.Wrap(tasks))
 	mux.Handle(registry.Path, closed.Wrap(a.registry))
 	mux.Handle(registry.Path+"/", closed.Wrap(a.registry))
 }

@@ -229,7 +229,7 @@ func TestDocumentsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	documents = append(documents, "../../README.md", "../../examples/quickstart/README.md")
+	documents = append(documents, "../../README.md", "../../examples/quickstart/README.md", "../../examples/agents/README.md")
 	ran := 0
 	documents = append(documents, "../../examples/s2sp/README.md")
 	for _, name := range documents {

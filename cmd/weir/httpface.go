@@ -175,7 +175,7 @@ func (f *httpFace) mux(open, closed *guard.Guard, tokens bool) *http.ServeMux {
 	mux.Handle("/mcps/", closed.Wrap(f.router))
 	mux.Handle("/sse", all(f.sse))
 	mux.Handle("/messages", all(f.sse))
-	f.engine.agents.mount(mux, open, closed)
+	f.engine.agents.mount(mux, open, closed, f.router)
 	f.mountPlane(mux, open, closed)
 	if h := f.engine.offices.handler(); h != nil { // it asks for credentials itself
 		mux.Handle("/socket.io/", open.Wrap(h))
