@@ -20,7 +20,8 @@ import (
 // Bounds of one upstream.
 const (
 	maxInFlight     = 1024 // calls
-	maxSessionSlots = 64   // connections of sessions of their own
+	maxSessionSlots = 64   // sessions with a process of their own
+	maxSessionLinks = 1024 // sessions with a connection of their own to a server that runs elsewhere
 )
 
 // Upstream is one MCP server: a Peer that is there whether or not the server
@@ -414,15 +415,24 @@ func (u *Upstream) slot(key slotKey) (*slot, error) {
 	if u.closed {
 		return nil, u.stopped()
 	}
-	if key.session != nil && len(u.slots) >= maxSessionSlots {
+	if key.session != nil && len(u.slots) >= u.maxSlots() {
 		if !u.evict() {
-			return nil, mcp.Errorf(mcp.KindOverloaded, "%s has a connection of its own for each of %d sessions, which is the bound; end a session", u.who, maxSessionSlots)
+			return nil, mcp.Errorf(mcp.KindOverloaded, "%s has a connection of its own for each of %d sessions, which is the bound; end a session", u.who, u.maxSlots())
 		}
 	}
 	s := newSlot(u, key)
 	u.slots[key] = s
 	u.wg.Go(s.run)
 	return s, nil
+}
+
+// maxSlots is how many sessions may have a connection of their own: to a server
+// at a URL, that costs less than a process.
+func (u *Upstream) maxSlots() int {
+	if u.program() || u.opts.open != nil {
+		return maxSessionSlots
+	}
+	return maxSessionLinks
 }
 
 // evict ends the session slot that has been unused longest and reports whether
