@@ -1,0 +1,95 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// inMemory opens a connection to a server with one tool.
+func inMemory(t *testing.T) Open {
+	fixed := func(result string) mcp.Handler {
+		return mcp.HandlerFunc(func(context.Context, *mcp.Request) (json.RawMessage, error) { return json.RawMessage(result), nil })
+	}
+	return func(context.Context) (mcp.Stream, error) {
+		near, far := mcp.Pipe()
+		conn := mcp.NewConn(far, mcp.ConnOptions{Drain: time.Millisecond, Handler: &mcp.Lifecycle{
+			ServerInfo: json.RawMessage(`{"name":"mem","version":"1"}`), Capabilities: func(*mcp.Request) json.RawMessage { return json.RawMessage(`{"tools":{}}`) },
+			Next: &mcp.Mux{Methods: map[string]mcp.Handler{"tools/list": fixed(`{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`), "tools/call": fixed(`{"content":[]}`)}},
+		}})
+		t.Cleanup(func() { _ = conn.Close() })
+		return near, nil
+	}
+}
+
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// A server that was found is listed and called like others, outlives Apply, and
+// is gone with Detach.
+func TestAttach(t *testing.T) {
+	m, s := manage(t, Options{}, program("own"))
+	found := &config.Server{Name: "found", Namespace: "found", Type: config.TransportStdio, Timeout: 5 * time.Second}
+	if err := m.Attach(found, inMemory(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Attach(found, inMemory(t)); err == nil {
+		t.Error("a name was taken twice")
+	}
+	if err := m.Attach(&config.Server{Name: "own"}, inMemory(t)); err == nil {
+		t.Error("the name of a configured server was taken")
+	}
+	until(t, "it is listed", func() bool { return slices.Equal(s.tools("found"), []string{"t"}) })
+	u, ok := m.Upstream("found")
+	if !ok {
+		t.Fatal("it is not there")
+	}
+	if _, err := u.Call(t.Context(), "tools/call", json.RawMessage(`{"name":"t"}`), nil); err != nil {
+		t.Error(err)
+	}
+	m.Apply([]*config.Server{program("own"), program("other")})
+	if got, _ := m.Upstream("found"); got != u {
+		t.Error("Apply has changed it")
+	}
+	if names := m.Names(); !slices.Equal(names, []string{"found", "other", "own"}) || len(m.Status()) != 3 {
+		t.Errorf("names %v", names)
+	}
+	if !m.Detach("found") || m.Detach("found") || m.Detach("own") {
+		t.Error("Detach took what is not attached, or not what is")
+	}
+	until(t, "its entries are gone", func() bool { return s.tools("found") == nil })
+}
+
+// A configured server takes the place of an attached one.
+func TestAttachGivesWay(t *testing.T) {
+	m, s := manage(t, Options{})
+	if err := m.Attach(&config.Server{Name: "a", Namespace: "a", Type: config.TransportStdio}, inMemory(t)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is listed", func() bool { return slices.Equal(s.tools("a"), []string{"t"}) })
+	m.Apply([]*config.Server{program("a")})
+	until(t, "the configured one is listed", func() bool { return slices.Contains(s.tools("a"), "echo") })
+	if m.Detach("a") {
+		t.Error("a configured server was detached")
+	}
+	refused := errors.New("no way")
+	if err := m.Attach(&config.Server{Name: "b", Namespace: "b", Type: config.TransportStdio}, func(context.Context) (mcp.Stream, error) { return nil, refused }); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "what cannot be opened has failed", func() bool {
+		i := slices.IndexFunc(m.Status(), func(s Status) bool { return s.Name == "b" })
+		return m.Status()[i].State == StateFailed && m.Status()[i].LastError == "no way"
+	})
+}
