@@ -198,6 +198,9 @@ func (f *httpFace) serveHealth(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := f.engine.health()
+	if f.engine.config.Load().Auth.Scoped(guard.Principal(r.Context())) {
+		h.Hub = nil // who is in which office is not for it
+	}
 	for name := range h.Upstreams {
 		if !f.engine.agents.reaches(guard.Principal(r.Context()), name) {
 			delete(h.Upstreams, name)
