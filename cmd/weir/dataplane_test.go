@@ -278,3 +278,43 @@ func TestBar(t *testing.T) {
 		}
 	}
 }
+
+// TestTokensOfTables keeps the figures of docs/s2sp.md with the program that
+// measures them.
+func TestTokensOfTables(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	path := writeConfig(t, "weir.yaml", `
+listen: `+address+`
+mcpServers:
+  weather: {command: "${weir:exe}", args: [demo, weather], required: true}
+  chart: {command: "${weir:exe}", args: [demo, chart, --allow, "`+address+`"], required: true}
+`)
+	s := start(t, path, "serve", "--config", path)
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./examples/s2sp/tokens", "--url", s.url)
+	cmd.Dir = "../.."
+	measured, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "../../docs/s2sp.md"
+	doc, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(doc), "<!-- tokens -->\n")
+	_, after, ok2 := strings.Cut(rest, "<!-- end -->")
+	if !ok || !ok2 {
+		t.Fatal("docs/s2sp.md has no part for the tokens")
+	}
+	text := before + "<!-- tokens -->\n" + string(measured) + "<!-- end -->" + after
+	switch {
+	case text == string(doc):
+	case *update:
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("the tokens of docs/s2sp.md are others now: run go test ./cmd/weir -run TestTokensOfTables -update\n%s", measured)
+	}
+}
