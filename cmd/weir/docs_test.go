@@ -292,6 +292,10 @@ func (r *reader) run(where, line string, code int) bool {
 		r.agent(where, strings.Fields(line))
 		return true
 	}
+	if strings.HasPrefix(line, "computer ") {
+		r.computer(where, strings.Fields(line)[1:])
+		return true
+	}
 	line = strings.ReplaceAll(strings.ReplaceAll(line, "HANDLE", r.handle), "RESOURCE_URL", r.url)
 	line = strings.ReplaceAll(line, "-o /tmp/", "-o "+t.TempDir()+"/")
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -339,6 +343,24 @@ func (r *reader) agent(where string, args []string) {
 			t.Fatalf("%s: the agent did not register", where)
 		}
 	}
+}
+
+// computer starts a Computer beside the gateway and waits until its servers are
+// upstreams.
+func (r *reader) computer(where string, args []string) {
+	t := r.t
+	if r.server == nil {
+		t.Fatalf("%s: the test starts a Computer behind a weir serve", where)
+	}
+	startComputer(t, "../..", "PATH="+filepath.Dir(weirBin)+":"+os.Getenv("PATH"), args...)
+	r.server.await("the Computer's servers", func(h health) bool {
+		for _, u := range h.Upstreams {
+			if u.Tools > 0 {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // TestBlocks keeps the test above honest about what it takes for a command.

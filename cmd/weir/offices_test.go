@@ -23,7 +23,7 @@ type computerProcess struct {
 	exited chan struct{}
 }
 
-func startComputer(t *testing.T, dir string, args ...string) *computerProcess {
+func startComputer(t *testing.T, dir, env string, args ...string) *computerProcess {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -31,7 +31,7 @@ func startComputer(t *testing.T, dir string, args ...string) *computerProcess {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	p := &computerProcess{cmd: exec.CommandContext(ctx, weirBin, append([]string{"computer"}, args...)...), in: w, exited: make(chan struct{})}
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = dir, environment("WEIR_HUB_TOKEN=t0ken-of-the-desk"), r, &p.out, &p.out
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = dir, environment(env), r, &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestComputers(t *testing.T) {
 	}
 	write("excel")
 	base := strings.TrimSuffix(s.url, "/mcp")
-	p := startComputer(t, dir, "--hub", base, "--name", "desk", "--config", config, "--interactive", "--input", "key=s3cret-value", "--key", filepath.Join(dir, "desk.pem"))
+	p := startComputer(t, dir, "WEIR_HUB_TOKEN=t0ken-of-the-desk", "--hub", base, "--name", "desk", "--config", config, "--interactive", "--input", "key=s3cret-value", "--key", filepath.Join(dir, "desk.pem"))
 	s.await("the Computer's server is an upstream", func(h health) bool { return h.Upstreams["desk-excel"].Tools > 0 })
 	echo := s.tool("desk-excel:echo")
 	weir(t, "call", "--url", s.url, echo, "--json", `{"text":"from afar"}`).want(t, exitOK, "from afar")
