@@ -8,13 +8,14 @@ import { contextCost } from './context.mjs';
 import { main, stopAll } from './harness.mjs';
 import { upstreams } from './matrix.mjs';
 import { setup } from './setup.mjs';
+import { tablesOfOthers } from './s2sp.mjs';
 import { offices } from './smcp.mjs';
 import { socketIO } from './socketio.mjs';
 
 await main(async (options) => {
   await setup();
   let code = 0;
-  for (const driver of [conformance, conformanceAsClient, officialClients, controls, upstreams, contextCost, socketIO, offices, inBrowser]) {
+  for (const driver of [conformance, conformanceAsClient, officialClients, controls, upstreams, contextCost, socketIO, offices, tablesOfOthers, inBrowser]) {
     try {
       code = (await driver(options)) || code;
     } catch (error) {

@@ -1,4 +1,4 @@
-// Installs what the drivers need, pinned, into ignored folders: npm packages, three Python environments and the Go SDK's
+// Installs what the drivers need, pinned, into ignored folders: npm packages, Python environments and the Go SDK's
 // conformance server and client. A second run finds everything in place and returns at once.
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -36,6 +36,7 @@ export async function setup() {
     once('Python Socket.IO', join(work, 'pythonsocketio', 'bin', 'python'), ['clients/requirements-socketio.txt'], python('socketio')),
     once('Python a2c-smcp 0.1.2', join(work, 'pythona2c1', 'bin', 'python'), ['clients/requirements-a2c1.txt'], python('a2c1')),
     once('Python a2c-smcp, newest', join(work, 'pythona2c4', 'bin', 'python'), ['clients/requirements-a2c4.txt'], python('a2c4')),
+    once('Python S2SP', join(work, 'pythons2sp', 'bin', 'python'), ['clients/requirements-s2sp.txt'], python('s2sp')),
     once('Go conformance client', conformanceClient, ['peers/go.mod', 'peers/go.sum'], () =>
       run('go-build-client', 'go', ['build', '-o', conformanceClient, 'github.com/modelcontextprotocol/go-sdk/conformance/everything-client'], { cwd: join(here, 'peers') })),
     once('Go conformance server', conformanceServer, ['peers/go.mod', 'peers/go.sum'], () =>
