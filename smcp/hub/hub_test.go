@@ -251,10 +251,14 @@ func TestRouting(t *testing.T) {
 	const result = `{"content":[],"n":12345678901234567890,"x":{"b":1,"a":2}}`
 	for _, test := range []struct{ event, in, seen, want string }{
 		{"client:tool_call", `{"robot_id":"o","req_id":"1","computer":"c","tool_name":"t","params":{"z":1.50},"timeout":5}`,
-			`client:tool_call {"robot_id":"o","req_id":"1","computer":"c","tool_name":"t","params":{"z":1.50},"timeout":5,"agent":"o"}`, result},
+			`client:tool_call {"agent":"o","robot_id":"o","req_id":"1","computer":"c","tool_name":"t","params":{"z":1.50},"timeout":5}`, result},
 		{"client:tool_call", `{"agent":"o","req_id":"1","computer":"m","tool_name":"t","params":{},"timeout":5}`,
 			`client:tool_call {"agent":"o","req_id":"1","computer":"m","tool_name":"t","params":{},"timeout":5}`, result},
-		{"client:odd", `{"agent":"o","computer":"c"}`, `client:odd {"agent":"o","computer":"c","robot_id":"o"}`, result},
+		{"client:tool_call", `{"robot_id":"x","req_id":"1","computer":"m","tool_name":"t","params":{},"timeout":5}`,
+			`client:tool_call {"req_id":"1","computer":"m","tool_name":"t","params":{},"timeout":5,"agent":"x"}`, result},
+		{"client:tool_call", `{"agent":"y","robot_id":"x","req_id":"1","computer":"c","tool_name":"t","params":{},"timeout":5}`,
+			`client:tool_call {"agent":"y","robot_id":"y","req_id":"1","computer":"c","tool_name":"t","params":{},"timeout":5}`, result},
+		{"client:odd", `{"agent":"o","computer":"c"}`, `client:odd {"robot_id":"o","agent":"o","computer":"c"}`, result},
 		{"client:get_config", `{"agent":"o","req_id":"1","computer":"c"}`, "", `{"servers":{}}`},
 		{"client:get_tools", `{"agent":"o","req_id":"1","computer":"c"}`, "", `{"tools":[]}`},
 	} {

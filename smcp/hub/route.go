@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -30,30 +31,45 @@ type call struct {
 	done     bool         // is answered; guarded by Hub.mu
 }
 
+// callKeys are what the hub reads of a client:* payload.
+var callKeys = []string{"computer", "req_id", "timeout", "tool_name", "agent", "robot_id", smcp.QueryVersion, "agent_sid"}
+
+const (
+	keyComputer = iota
+	keyReqID
+	keyTimeout
+	keyTool
+	keyAgent
+	keyRobot
+	keyVersion
+	keySID
+)
+
 // route carries a client:* event to a Computer and the answer back. It does not
 // wait.
 func (h *Hub) route(e *socketio.Event) {
 	s := sessionOf(e)
 	payload := e.Arg(0)
-	dialect := s.hear(h, e.Name, payload)
+	// One pass, because payloads may be large: everything that is looked at.
+	var f [8][]byte
+	ok := rawjson.IsObject(payload) && rawjson.Fields(payload, callKeys, f[:]) == nil
+	dialect := s.hearCall(h, e.Name, f[keyAgent], f[keyRobot])
 	refuse := func(err *smcp.Error) {
 		h.log.Debug("a call was refused", "event", e.Name, "sid", s.sid, "err", err)
 		h.ack(e, dialect.Failed(err))
 	}
-	var fields [4][]byte
-	if !rawjson.IsObject(payload) || rawjson.Fields(payload, []string{"computer", "req_id", "timeout", "tool_name"}, fields[:]) != nil {
+	name, reqID := rawjson.Text(f[keyComputer]), rawjson.Text(f[keyReqID])
+	if !ok || name == "" || len(reqID) > maxReqIDBytes || e.Name == smcp.EventToolCall && (reqID == "" || rawjson.Text(f[keyTool]) == "") {
 		refuse(smcp.ErrPayload)
 		return
 	}
-	name, reqID := rawjson.Text(fields[0]), rawjson.Text(fields[1])
-	if name == "" || len(reqID) > maxReqIDBytes || e.Name == smcp.EventToolCall && (reqID == "" || rawjson.Text(fields[3]) == "") {
-		refuse(smcp.ErrPayload)
-		return
+	c := &call{event: e, name: smcp.Dialect01.Event(e.Name), reqID: reqID, agent: s, as: rawjson.Text(f[keyAgent]), dialect: dialect}
+	if c.as == "" {
+		c.as = rawjson.Text(f[keyRobot])
 	}
-	c := &call{event: e, name: smcp.Dialect01.Event(e.Name), reqID: reqID, agent: s, as: smcp.AgentOf(payload), dialect: dialect}
 	timeout := h.o.CallTimeout
 	if c.name == smcp.EventToolCall {
-		asked, ok := seconds(fields[2])
+		asked, ok := seconds(f[keyTimeout])
 		if !ok {
 			refuse(smcp.ErrPayload.With("timeout", "a number of seconds"))
 			return
@@ -70,7 +86,7 @@ func (h *Hub) route(e *socketio.Event) {
 		refuse(err)
 		return
 	}
-	out, err := c.request(payload)
+	out, err := c.request(payload, &f)
 	if err == nil && !c.counted {
 		// Messages of a channel are a stream: nobody waits for each.
 		if err := c.computer.socket.EmitPayload(c.name, socketio.Payload{Args: []json.RawMessage{out}, Attachments: e.Attachments}); err != nil {
@@ -147,18 +163,54 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 	return nil
 }
 
-// request is the payload in the words of the Computer's dialect.
-func (c *call) request(payload json.RawMessage) (json.RawMessage, error) {
-	out, err := c.to.Address(payload, c.as)
-	if err == nil && c.computer.mcp {
-		version := ""
-		if v := c.agent.version; v != (smcp.Version{}) {
-			version = v.String()
+// request is the payload in the words of the Computer's dialect. What is missing
+// is put before the rest, in one copy; only what is there and wrong costs more.
+func (c *call) request(payload json.RawMessage, f *[8][]byte) (json.RawMessage, error) {
+	as := rawjson.Quote(c.as)
+	var add []byte
+	plain := true
+	put := func(key string, has, value []byte) {
+		switch {
+		case has == nil:
+			add = append(append(append(rawjson.AppendString(add, key), ':'), value...), ',')
+		case !bytes.Equal(has, value):
+			plain = false
 		}
-		out, err = rawjson.Set(out, smcp.QueryVersion, rawjson.Quote(version))
 	}
-	if err == nil && c.name == smcp.EventMCP {
-		out, err = rawjson.Set(out, "agent_sid", rawjson.Quote(c.agent.sid))
+	put("agent", f[keyAgent], as)
+	if c.to.Versioned() {
+		plain = plain && f[keyRobot] == nil
+	} else {
+		put("robot_id", f[keyRobot], as)
+	}
+	version, sid := []byte(nil), []byte(nil)
+	if c.computer.mcp {
+		version = rawjson.Quote("")
+		if v := c.agent.version; v != (smcp.Version{}) {
+			version = rawjson.Quote(v.String())
+		}
+		put(smcp.QueryVersion, f[keyVersion], version)
+	}
+	if c.name == smcp.EventMCP {
+		sid = rawjson.Quote(c.agent.sid)
+		put("agent_sid", f[keySID], sid)
+	}
+	if plain {
+		if len(add) == 0 {
+			return payload, nil
+		}
+		at := bytes.IndexByte(payload, '{') + 1
+		out := make(json.RawMessage, 0, len(payload)+len(add))
+		return append(append(append(out, payload[:at]...), add...), payload[at:]...), nil
+	}
+	out, err := c.to.Address(payload, c.as)
+	for _, m := range []struct {
+		key   string
+		value []byte
+	}{{smcp.QueryVersion, version}, {"agent_sid", sid}} {
+		if err == nil && m.value != nil {
+			out, err = rawjson.Set(out, m.key, m.value)
+		}
 	}
 	return out, err
 }

@@ -42,6 +42,16 @@ func (s *session) hear(h *Hub, event string, payload json.RawMessage) smcp.Diale
 	return s.dialect
 }
 
+// hearCall is hear for a client:* event whose fields have been read.
+func (s *session) hearCall(h *Hub, event string, agent, robot []byte) smcp.Dialect {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if event == smcp.EventGetMCPConfig || robot != nil && agent == nil {
+		s.dialect = s.dialect.Hear(smcp.EventGetMCPConfig, nil)
+	}
+	return s.dialect
+}
+
 // room is the Socket.IO room of the office's members that the session is with:
 // those that say a version and those that do not are told in different words.
 func (s *session) room(office string) string { return roomOf(office, s.dialect.Versioned()) }
