@@ -69,7 +69,7 @@ func TestChangesAreBounded(t *testing.T) {
 	l := Listing{Upstream: "u", Namespace: "u"}
 	c, _ := New(Limits{}).With(l)
 	for i := range maxFindings + 10 {
-		l.Tools = append(l.Tools, json.RawMessage(fmt.Sprintf(`{"name":"t%d","description":%q}`, i, strings.Repeat("x", 3*maxChangedChars))))
+		l.Tools = append(l.Tools, json.RawMessage(fmt.Sprintf(`{"name":"t%d","description":%q}`, i, strings.Repeat("x", 3*maxChangedChars/(i+1)))))
 	}
 	_, report := c.With(l)
 	if len(report.Changes) != maxFindings {
