@@ -11,8 +11,9 @@ import (
 // Tables is what of a server's results counts as a table besides an array of
 // objects, an object whose only member is one, and one object a line.
 type Tables struct {
-	Paths []string `key:"paths" doc:"Where in an object the rows stand, whatever else is in it: features, data.items, or features[].properties for one member of each element (both name the rows of GeoJSON)."`
-	CSV   bool     `key:"csv" default:"false" doc:"Text whose lines are comma-separated values, the first one the columns' names, is a table."`
+	Paths    []string `key:"paths" doc:"Where in an object the rows stand, whatever else is in it: features, data.items, or features[].properties for one member of each element (both name the rows of GeoJSON)."`
+	Dispatch bool     `key:"dispatch" default:"false" doc:"At /mcps/NAME/mcp, too, keep the bodies of sync results (S2SP) from agents, and give them to the next call that names their ddi:// handle. At /mcp it is always so."`
+	CSV      bool     `key:"csv" default:"false" doc:"Text whose lines are comma-separated values, the first one the columns' names, is a table."`
 }
 
 // S2SP is how tables go from server to server.

@@ -280,7 +280,7 @@ func tableOf(result json.RawMessage, opts tables.DetectOptions) (*tables.Table, 
 			if text := rawjson.Get(block, "text"); rawjson.Text(rawjson.Get(block, "type")) == "text" && len(text) > 0 && text[0] == '"' {
 				var data []byte
 				data, bad = rawjson.Unquote(text)
-				texts = append(texts, bytes.TrimSpace(data))
+				texts = append(texts, bytes.TrimSpace(bytes.Clone(data))) // they outlive the result
 			}
 			return bad == nil
 		})

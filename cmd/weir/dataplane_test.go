@@ -318,3 +318,40 @@ mcpServers:
 		t.Errorf("the tokens of docs/s2sp.md are others now: run go test ./cmd/weir -run TestTokensOfTables -update\n%s", measured)
 	}
 }
+
+// TestBodiesAtPassthrough keeps bodies from agents at /mcps/NAME/mcp, where the
+// configuration asks for it.
+func TestBodiesAtPassthrough(t *testing.T) {
+	t.Parallel()
+	s := serve(t, `
+mcpServers:
+  weather: {command: "${weir:exe}", args: [demo, weather], required: true, tables: {dispatch: true}}
+  chart: {command: "${weir:exe}", args: [demo, chart], required: true, tables: {dispatch: true}}
+  plain: {command: "${weir:exe}", args: [demo, weather], required: true}
+`)
+	client := httpClient(t)
+	call := func(server, tool string, args map[string]any) string {
+		t.Helper()
+		code, body, err := post(t.Context(), client, s.base+"/mcps/"+server+"/mcp", tool, modernCall(1, tool, args))
+		if err != nil || code != http.StatusOK {
+			t.Fatalf("%s: %d %s %v", server, code, body, err)
+		}
+		return body
+	}
+	ask := map[string]any{"rows": 2, "abstract_domains": "event", "mode": "sync"}
+	if answer := call("plain", "get_alerts", ask); !strings.Contains(answer, `"body":[`) || strings.Contains(answer, "ddi://") {
+		t.Errorf("%s", answer)
+	}
+	answer := call("weather", "get_alerts", ask)
+	handle := resourcePattern.FindString(answer)
+	if strings.Contains(answer, `"body":[`) || strings.Contains(answer, `\"body\":[`) || !strings.HasPrefix(handle, "ddi://") {
+		t.Fatalf("%s", answer)
+	}
+	draw := map[string]any{"abstract_data": `[{"_row_id":1,"event":"A"}]`, "resource_url": handle, "column_mapping": `{"event":"label","wind_kmh":"value"}`}
+	if answer := call("chart", "draw_chart", draw); !strings.Contains(answer, "mean value by label for 1 rows") {
+		t.Errorf("%s", answer)
+	}
+	if code, body, err := post(t.Context(), client, s.base+"/mcps/chart/mcp", "draw_chart", modernCall(2, "draw_chart", draw)); err != nil || !strings.Contains(body, "works once") {
+		t.Errorf("used twice: %d %s %v", code, body, err)
+	}
+}

@@ -36,6 +36,7 @@ type engine struct {
 	live    *upstream.Live[*gateway.Snapshot]
 	store   *artifact.Local
 	plane   *dataPlane
+	bodies  *bodies             // that wait at /mcps/NAME/mcp
 	state   *gateway.State      // quotas and what sessions have seen outlive a reload
 	rounds  *bridge.Rounds      // calls during which modern agents are asked something
 	events  *telemetry.EventLog // nil: none are written
@@ -76,6 +77,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 		Redact: func(s string) string { return e.redact.Load().Redact(s) }, StopGrace: stopGrace,
 	})
 	e.plane = newDataPlane(store, e.state, log)
+	e.bodies = newBodies(e.config.Load)
 	e.agents.start(c)
 	e.agents.merge()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -166,6 +168,7 @@ func (e *engine) close(within time.Duration) {
 	}
 	<-e.first
 	e.plane.close()
+	e.bodies.close()
 	e.state.Close()
 	if e.events != nil {
 		if err := e.events.Close(); err != nil {

@@ -78,7 +78,7 @@ func newHTTPFace(e *engine, c *config.Config, listener *gate, log *logging) *htt
 	f.sse = sse.NewServer(sse.ServerOptions{Handler: handler, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger})
 	find, names := e.offices.finding(e.manager)
 	f.router = router.New(router.Options{
-		Find: find, Names: names, Allow: e.agents.reaches, Limits: e.agents.limits, Sign: e.agents.sign,
+		Find: e.bodies.finding(find), Names: names, Allow: e.agents.reaches, Limits: e.agents.limits, Sign: e.agents.sign,
 		SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
 	})
 	f.http = &http.Server{
