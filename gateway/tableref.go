@@ -78,7 +78,7 @@ func refError(c *Call, path, format string, args ...any) *Error {
 func (g *Gateway) previewTables() Middleware {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			if !bytes.Contains(c.Args, []byte(tableKey)) || rawjson.Valid(c.Args) != nil {
+			if !mayRefer(c.Args) || rawjson.Valid(c.Args) != nil {
 				return next.Dispatch(ctx, c)
 			}
 			r := &resolver{g: g, ctx: ctx, call: c, preview: true}
@@ -169,10 +169,16 @@ func (r *resolver) resolve(args []byte) ([]byte, error) {
 	return out, err
 }
 
+// mayRefer reports whether a reference may stand in v, whose keys may be written
+// with escapes.
+func mayRefer(v []byte) bool {
+	return bytes.Contains(v, []byte(tableKey)) || bytes.Contains(v, []byte(`\u`))
+}
+
 // value copies a value to what the upstream gets, and to what the cache knows it
 // by.
 func (r *resolver) value(v, schema []byte, path, pointer string, depth int) (out, key []byte, err error) {
-	if !bytes.Contains(v, []byte(tableKey)) || v[0] != '{' && v[0] != '[' {
+	if v[0] != '{' && v[0] != '[' || !mayRefer(v) {
 		return v, v, nil
 	}
 	if depth > maxTableDepth {

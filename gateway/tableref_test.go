@@ -39,6 +39,8 @@ func TestTableReferences(t *testing.T) {
 		{"sum", `{"rows":{"$table":"H","row_ids":[2,0],"columns":["wind","event"]}}`, `{"rows":[{"wind":88.0,"event":"Wind"},{"wind":1e2,"event":"Wind"}]}`},
 		{"sum", `{"nested":[1,{"deep":{"columns":["wind"],"$table":"H","row_ids":["0"]}}]}`, `{"nested":[1,{"deep":[{"wind":88.0}]}]}`},
 		{"sum", `{"nested":{"$table":"H","columns":["_row_id","_row_id_data"],"row_ids":[2]}}`, `{"nested":[{"_row_id":2,"_row_id_data":"own"}]}`},
+		{"sum", `{"label":"\u0061","rows":{"\u0024table":"H","columns":["event"],"row_ids":[0,1]}}`, `{"label":"\u0061","rows":[{"event":"Wind"},{"event":"Flood"}]}`},
+		{"sum", `{"label":"\u0061"}`, `{"label":"\u0061"}`},
 		{"draw", `{"abstract_data":{"$table":"H","columns":["event"],"row_ids":[1]}}`, `{"abstract_data":"[{\"_row_id\":1,\"event\":\"Flood\"}]"}`},
 	} {
 		upstream := map[string]string{"sum": "math", "draw": "chart"}[tt.tool]
@@ -64,6 +66,7 @@ func TestTableReferenceErrors(t *testing.T) {
 	for _, tt := range []struct{ rows, want string }{
 		{`{"$table":7}`, "args.rows: $table must be a handle or a resource_url"},
 		{`{"$table":"H","rows":[1]}`, `"rows" is no member of a $table reference`},
+		{`{"$table":"H","$table":"x"}`, `key "$table" comes twice`},
 		{`{"$table":"H","row_ids":["x"]}`, "row_ids must be whole numbers"},
 		{`{"$table":"H","row_ids":[2]}`, "row_ids has 2, and the table has 2 rows"},
 		{`{"$table":"H","columns":["wnd"]}`, `columns has "wnd", which is no column; there are event, wind`},
@@ -268,4 +271,57 @@ func BenchmarkTableReference(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/byRef, "x_reference")
 	})
+}
+
+// FuzzTableReference: whatever stands in arguments, a reference is replaced or
+// refused, and what the upstream gets is JSON without one.
+func FuzzTableReference(f *testing.F) {
+	h := newHarness(f, Options{})
+	handle := h.keep(f, `[{"event":"Wind","wind":88},{"event":"Flood"}]`)
+	h.add("math", echo, `{"name":"any","inputSchema":{"type":"object"}}`)
+	id := h.id(f, "math", "any")
+	for _, seed := range []string{`{"a":{"$table":"H"}}`, `{"$table":"H","row_ids":[1]}`, `{"a":[[{"$table":"H","columns":["wind"]}]],"b":"$table"}`, `{"a":{"$table":null}}`, `{"a":{"\u0024t\u0061ble":"H"}}`, `{"a":{"$table":"H","$table":"x"}}`, `{"a":{"$table":"H","row_ids":{}}}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, args string) {
+		args = strings.ReplaceAll(args, `"H"`, `"`+handle+`"`)
+		if rawjson.Valid([]byte(args)) != nil || !rawjson.IsObject([]byte(args)) {
+			return
+		}
+		before := len(h.called())
+		out, err := h.g.Serve(context.Background(), &mcp.Request{ID: "1", Method: "tools/call", Version: mcp.V20251125, Session: h.session, Peer: mcp.NoPeer,
+			Params: json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + id + `","args":` + args + `}}`)})
+		if err != nil || len(h.called()) == before {
+			return
+		}
+		got := lastArgs(t, h)
+		if rawjson.Valid(got) != nil || !json.Valid(got) {
+			t.Fatalf("%s became %s (%s)", args, got, out)
+		}
+		var value any
+		if json.Unmarshal(got, &value) == nil && hasReference(value) {
+			t.Fatalf("%s became %s", args, got)
+		}
+	})
+}
+
+func hasReference(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, ok := v[tableKey]; ok {
+			return true
+		}
+		for _, e := range v {
+			if hasReference(e) {
+				return true
+			}
+		}
+	case []any:
+		for _, e := range v {
+			if hasReference(e) {
+				return true
+			}
+		}
+	}
+	return false
 }
