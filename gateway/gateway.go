@@ -165,12 +165,14 @@ func New(opts Options) *Gateway {
 	if g.opts.Retry.MaxAttempts > 1 {
 		g.reads = Retry(g.opts.Retry)(g.reads)
 	}
-	g.meta = map[string]metaTool{
-		ToolExecute: g.execute, ToolView: g.view,
-		ResourceBrowse: g.browse, ResourceRead: g.readResource, PromptBrowse: g.browse, PromptGet: g.getPrompt,
-	}
+	g.meta = map[string]metaTool{ToolExecute: g.execute}
 	if opts.Mode == ModeGateway {
-		g.meta[ToolBrowse] = g.browse
+		g.meta[ToolBrowse], g.meta[ToolView] = g.browse, g.view
+		g.meta[ResourceBrowse], g.meta[ResourceRead] = g.browse, g.readResource
+		g.meta[PromptBrowse], g.meta[PromptGet] = g.browse, g.getPrompt
+	}
+	if opts.Mode == ModeProxy && opts.ProxyFirewall {
+		g.meta[ToolView] = g.view
 	}
 	if opts.Mode == ModeProxy || opts.ExposeHydrate {
 		g.meta[ToolHydrate] = g.hydrate
@@ -220,8 +222,8 @@ func (g *Gateway) links() []Middleware {
 	return links
 }
 
-// Capabilities is the value for mcp.Lifecycle. Resources and completions are
-// declared while an upstream offers what they are about.
+// Capabilities is the value for mcp.Lifecycle. Prompts, resources and
+// completions are declared while an upstream offers what they are about.
 func (g *Gateway) Capabilities(*mcp.Request) json.RawMessage {
 	s := g.opts.Upstreams.Snapshot()
 	out := []byte(`{`)
@@ -229,6 +231,9 @@ func (g *Gateway) Capabilities(*mcp.Request) json.RawMessage {
 		out = append(out, `"completions":{},`...)
 	}
 	out = append(out, `"logging":{},`...)
+	if s.hasPrompts() {
+		out = append(out, `"prompts":{"listChanged":true},`...)
+	}
 	if s.hasResources() {
 		out = append(out, `"resources":{"subscribe":true,"listChanged":true},`...)
 	}
@@ -261,6 +266,8 @@ func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 	switch {
 	case r.Method == "completion/complete" && (s.hasResources() || s.hasPrompts()):
 		return g.complete(ctx, r)
+	case s.hasPrompts() && (r.Method == "prompts/list" || r.Method == methodGet):
+		return g.servePrompts(ctx, r)
 	case s.hasResources():
 		return g.serveResources(ctx, r)
 	}

@@ -16,8 +16,9 @@ const (
 	ToolView    = "tool_view"
 	ToolHydrate = "tool_hydrate"
 
-	// Of the other primitives (gateway-surface §9.4), listed only while an
-	// upstream offers them.
+	// Of the other primitives (gateway-surface §9.4), in gateway mode and only
+	// while an upstream offers them. In proxy mode, as in gateway mode, clients
+	// have the methods of MCP for them.
 	ResourceBrowse = "resource_browse"
 	ResourceRead   = "resource_read"
 	PromptBrowse   = "prompt_browse"
@@ -114,11 +115,9 @@ func (g *Gateway) serves(name string, s *Snapshot) metaTool {
 func (g *Gateway) shows(name string, resources, prompts bool) bool {
 	switch name {
 	case ResourceBrowse, ResourceRead:
-		return resources
+		return resources && g.meta[name] != nil
 	case PromptBrowse, PromptGet:
-		return prompts
-	case ToolView: // in proxy mode, tools' results may all pass
-		return g.opts.Mode != ModeProxy || g.opts.ProxyFirewall || resources || prompts
+		return prompts && g.meta[name] != nil
 	}
 	return g.meta[name] != nil
 }

@@ -22,11 +22,14 @@ import (
 
 // listTags tell lists apart without keeping them.
 type listTags struct {
-	of               *catalog.Catalog
-	tools, resources uint64
+	of                        *catalog.Catalog
+	tools, resources, prompts uint64
 }
 
-var tagSeed = maphash.MakeSeed()
+var (
+	tagSeed  = maphash.MakeSeed()
+	emptyTag = maphash.Bytes(tagSeed, nil) // of an empty list
+)
 
 // tags returns the tags of the lists that this gateway gives out now.
 func (g *Gateway) tags() listTags {
@@ -34,22 +37,28 @@ func (g *Gateway) tags() listTags {
 	if t := g.tagged.Load(); t != nil && t.of == s.Catalog {
 		return *t
 	}
-	t := listTags{of: s.Catalog}
+	t := listTags{of: s.Catalog, resources: emptyTag, prompts: emptyTag}
 	if g.opts.Mode == ModeProxy {
 		t.tools = maphash.Bytes(tagSeed, g.proxyTools().result)
 	} else {
 		t.tools = maphash.Bytes(tagSeed, g.toolList(s))
 	}
-	if s.hasResources() {
-		var h maphash.Hash
-		h.SetSeed(tagSeed)
+	if s.hasResources() || s.hasPrompts() {
+		var resources, prompts maphash.Hash
+		resources.SetSeed(tagSeed)
+		prompts.SetSeed(tagSeed)
 		for _, e := range s.Catalog.Entries() {
-			if e.Kind == catalog.KindResource || e.Kind == catalog.KindTemplate {
-				_, _ = h.Write(e.Raw) // a hash does not fail
-				_ = h.WriteByte(0)
+			h := &resources
+			switch e.Kind {
+			case catalog.KindTool:
+				continue
+			case catalog.KindPrompt:
+				h = &prompts
 			}
+			_, _ = h.Write(e.Raw) // a hash does not fail
+			_ = h.WriteByte(0)
 		}
-		t.resources = h.Sum64()
+		t.resources, t.prompts = resources.Sum64(), prompts.Sum64()
 	}
 	g.tagged.Store(&t)
 	return t
@@ -79,6 +88,9 @@ func (f *follower) compare(now listTags) {
 	}
 	if f.tags.tools != now.tools {
 		f.put(bridge.ToolsChanged, nil)
+	}
+	if f.tags.prompts != now.prompts {
+		f.put(bridge.PromptsChanged, nil)
 	}
 	if f.tags.resources != now.resources {
 		f.put(bridge.ResourcesChanged, nil)

@@ -39,7 +39,7 @@ func TestListChanged(t *testing.T) {
 		want []string // after each of resource, second, the same again, tool, schema
 	}{
 		{ModeGateway, []string{tools + " " + resources, resources, "", "", ""}},
-		{ModeProxy, []string{tools + " " + resources, resources, "", tools, ""}},
+		{ModeProxy, []string{resources, resources, "", tools, ""}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness(t, Options{Mode: c.mode})
@@ -58,6 +58,11 @@ func TestListChanged(t *testing.T) {
 			}
 			if len(deaf.take()) > 0 {
 				t.Error("a session that has asked for no list was told")
+			}
+			h.put(catalog.Listing{Upstream: "more", Prompts: raws(`{"name":"p"}`)})
+			synctest.Wait()
+			if got := strings.Join(peer.take(), " "); !strings.HasSuffix(got, "notifications/prompts/list_changed") {
+				t.Errorf("mode %d, a prompt: told %q", c.mode, got)
 			}
 			h.session.Close()
 			h.put(catalog.Listing{Upstream: "docs"})
@@ -178,11 +183,11 @@ func TestListen(t *testing.T) {
 				t.Errorf("told %q, want %q", got, want)
 			}
 		}
-		step(`notifications/subscriptions/acknowledged {"notifications":{"toolsListChanged":true,"resourceSubscriptions":["file:///docs/logo.png"]},` + meta + `}`)
+		step(`notifications/subscriptions/acknowledged {"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["file:///docs/logo.png"]},` + meta + `}`)
 		up.update(t, "file:///docs/logo.png")
 		step(`notifications/resources/updated {"uri":"file:///docs/logo.png",` + meta + `}`)
 		h.put(catalog.Listing{Upstream: "docs"})
-		step(`notifications/tools/list_changed {` + meta + `}`) // the verbs are gone; resources were not asked for
+		step(`notifications/tools/list_changed {`+meta+`}`, `notifications/prompts/list_changed {`+meta+`}`) // resources were not asked for
 		cancel()
 		if out := <-ended; string(out) != `{`+meta+`}` {
 			t.Errorf("%s", out)

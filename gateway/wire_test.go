@@ -361,20 +361,13 @@ func TestPrimitivesOverTheWire(t *testing.T) {
 		for _, version := range agentVersions {
 			t.Run(fmt.Sprintf("mode %d, %s", mode, version), func(t *testing.T) {
 				a := w.connect(version)
-				if got := a.call(t, gateway.ResourceBrowse, map[string]any{"query": "how everything works"}); !strings.HasPrefix(got, w.id("manual")) {
-					t.Errorf("browse: %s", got)
-				}
-				if got := a.call(t, gateway.ResourceRead, map[string]any{"resource_id": w.id("manual")}); got != "content of test://manual" {
-					t.Errorf("read: %s", got)
-				}
-				if got := a.call(t, gateway.ResourceRead, map[string]any{"resource_id": w.id("row"), "args": map[string]any{"id": 7}}); got != "content of test://row/7" {
-					t.Errorf("template: %s", got)
-				}
-				if got := a.call(t, gateway.PromptBrowse, map[string]any{"path": "/s"}); !strings.Contains(got, w.id("greet")) {
-					t.Errorf("prompts: %s", got)
-				}
-				if got := a.call(t, gateway.PromptGet, map[string]any{"prompt_id": w.id("greet"), "args": map[string]any{"who": "Ann"}}); got != "A greeting\n[user] Greet Ann." {
-					t.Errorf("prompt: %s", got)
+				if mode == gateway.ModeProxy {
+					prompt, err := a.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "greet", Arguments: map[string]string{"who": "Ann"}})
+					if err != nil || prompt.Description != "A greeting" {
+						t.Errorf("prompts/get: %+v %v", prompt, err)
+					}
+				} else {
+					useVerbs(t, w, a)
 				}
 				done, err := a.Complete(t.Context(), &sdk.CompleteParams{Ref: &sdk.CompleteReference{Type: "ref/prompt", Name: w.id("greet")}, Argument: sdk.CompleteParamsArgument{Name: "who", Value: "A"}})
 				if err != nil || len(done.Completion.Values) != 1 || done.Completion.Values[0] != "greet/A" {
@@ -403,6 +396,26 @@ func TestPrimitivesOverTheWire(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// useVerbs browses, reads and renders through the meta-tools.
+func useVerbs(t *testing.T, w *world, a *agent) {
+	t.Helper()
+	if got := a.call(t, gateway.ResourceBrowse, map[string]any{"query": "how everything works"}); !strings.HasPrefix(got, w.id("manual")) {
+		t.Errorf("browse: %s", got)
+	}
+	if got := a.call(t, gateway.ResourceRead, map[string]any{"resource_id": w.id("manual")}); got != "content of test://manual" {
+		t.Errorf("read: %s", got)
+	}
+	if got := a.call(t, gateway.ResourceRead, map[string]any{"resource_id": w.id("row"), "args": map[string]any{"id": 7}}); got != "content of test://row/7" {
+		t.Errorf("template: %s", got)
+	}
+	if got := a.call(t, gateway.PromptBrowse, map[string]any{"path": "/s"}); !strings.Contains(got, w.id("greet")) {
+		t.Errorf("prompts: %s", got)
+	}
+	if got := a.call(t, gateway.PromptGet, map[string]any{"prompt_id": w.id("greet"), "args": map[string]any{"who": "Ann"}}); got != "A greeting\n[user] Greet Ann." {
+		t.Errorf("prompt: %s", got)
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/weir-mcp/weir/rawjson"
 )
 
-// What a client, rather than a model, does with resources: a person picks one
-// from a list, and the client reads it and hears of its changes. That needs
-// resources/list, read and subscribe as every server has them. The definitions
-// and contents are those of the upstreams, and they cost a model nothing until
-// its client puts them into the context.
+// What a client, rather than a model, does with resources and prompts: a person
+// picks one from a list, and the client reads it and hears of its changes. That
+// needs the methods of MCP as every server has them. The definitions and contents
+// are those of the upstreams, and they cost a model nothing until its client puts
+// them into the context.
 
 // resourcePage is how many entries one page of a list has.
 const resourcePage = 500
@@ -37,8 +37,39 @@ func (g *Gateway) serveResources(ctx context.Context, r *mcp.Request) (json.RawM
 	return nil, mcp.MethodNotFound(r.Method)
 }
 
+// servePrompts answers the methods of prompts.
+func (g *Gateway) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	if r.Method == "prompts/list" {
+		return g.listEntries(r, catalog.KindPrompt, "prompts")
+	}
+	name, err := rawjson.String(rawjson.Get(r.Params, "name"))
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "prompts/get needs a name")
+	}
+	from := g.opts.Upstreams.Snapshot().Catalog
+	e, ok := from.Lookup(name)
+	if !ok || e.Kind != catalog.KindPrompt {
+		e = nil
+		for _, one := range from.Entries() {
+			if one.Kind == catalog.KindPrompt && one.RawName == name {
+				e = one
+				break
+			}
+		}
+	}
+	if e == nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "no prompt is called %q; prompts/list shows what there is", cutChars(name, 120))
+	}
+	args := json.RawMessage(rawjson.Get(r.Params, "arguments"))
+	if args == nil {
+		args = json.RawMessage("{}")
+	}
+	return g.nativeCall(ctx, r, PromptGet, g.newRead(&metaCall{request: r, state: g.state.session(r.Session)}, e, methodGet, args))
+}
+
 // listEntries answers a list with definitions as their upstreams wrote them. Of
-// entries with one URI only the first, by id, is reached by it, and listed.
+// resources with one URI only the first, by id, is reached by it, and listed. A
+// prompt whose name another one has is listed by its id.
 func (g *Gateway) listEntries(r *mcp.Request, kind catalog.Kind, key string) (json.RawMessage, error) {
 	from := 0
 	if cursor := rawjson.Get(r.Params, "cursor"); cursor != nil && string(cursor) != "null" {
@@ -54,10 +85,20 @@ func (g *Gateway) listEntries(r *mcp.Request, kind catalog.Kind, key string) (js
 	seen := map[string]bool{}
 	more := false
 	for _, e := range g.opts.Upstreams.Snapshot().Catalog.Entries() {
-		if e.Kind != kind || seen[e.URI] {
+		if e.Kind != kind {
 			continue
 		}
-		seen[e.URI] = true
+		key, definition := e.Key().Name, []byte(e.Raw)
+		if seen[key] {
+			if kind != catalog.KindPrompt {
+				continue
+			}
+			var err error
+			if definition, err = rawjson.Set(e.Raw, "name", rawjson.Quote(e.ID)); err != nil {
+				continue // the catalog has checked it: cannot be
+			}
+		}
+		seen[key] = true
 		if n++; n <= from {
 			continue
 		}
@@ -67,7 +108,7 @@ func (g *Gateway) listEntries(r *mcp.Request, kind catalog.Kind, key string) (js
 		if len(out) > start {
 			out = append(out, ',')
 		}
-		out = append(out, e.Raw...)
+		out = append(out, definition...)
 	}
 	out = append(out, ']')
 	if more {
@@ -106,21 +147,33 @@ func (g *Gateway) wantedResource(r *mcp.Request, st *sessionState) (upstream, ur
 	return e.Upstream, uri, e, nil
 }
 
-// readNative answers resources/read with what the upstream answers. Policy,
-// quota and pin are those of resource_read.
+// readNative answers resources/read.
 func (g *Gateway) readNative(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	st := g.state.session(r.Session)
 	_, uri, e, err := g.wantedResource(r, st)
 	if err != nil {
 		return nil, err
 	}
-	c := &metaCall{name: ResourceRead, request: r, state: st}
-	call := g.newRead(c, e, methodRead, rawjson.Quote(uri))
-	if err = g.pinned(g.opts.Upstreams.Snapshot().Catalog); err == nil {
-		_, err = g.enforce(ctx, r, ResourceRead, e, call.Args, false)
+	result, err := g.nativeCall(ctx, r, ResourceRead, g.newRead(&metaCall{request: r, state: st}, e, methodRead, rawjson.Quote(uri)))
+	if err != nil {
+		return nil, err
+	}
+	st.readURI(uri, e.Upstream)
+	if r.Modern() && !bridge.IsInputRequired(result) {
+		return mcp.Cacheable(result, 0, "private"), nil
+	}
+	return result, nil
+}
+
+// nativeCall answers with what the upstream answers. Policy, quota and pin are
+// those of the meta-tool that does the same.
+func (g *Gateway) nativeCall(ctx context.Context, r *mcp.Request, metaTool string, call *Call) (json.RawMessage, error) {
+	err := g.pinned(g.opts.Upstreams.Snapshot().Catalog)
+	if err == nil {
+		_, err = g.enforce(ctx, r, metaTool, call.Entry, call.Args, false)
 	}
 	if err == nil {
-		err = g.admit(st, ResourceRead, e.ID, true)
+		err = g.admit(call.state, metaTool, call.Entry.ID, true)
 	}
 	if err != nil {
 		return nil, asProtocol(err)
@@ -129,18 +182,11 @@ func (g *Gateway) readNative(ctx context.Context, r *mcp.Request) (json.RawMessa
 	if err != nil {
 		return nil, err
 	}
-	result, err := g.callUpstream(ctx, call, methodRead, params)
-	if err != nil {
-		return nil, err
-	}
-	st.readURI(uri, e.Upstream)
-	if g.opts.RedactResults {
+	result, err := g.callUpstream(ctx, call, call.method, params)
+	if err == nil && g.opts.RedactResults {
 		result = g.opts.Redactor.Results(result)
 	}
-	if r.Modern() && !bridge.IsInputRequired(result) {
-		return mcp.Cacheable(result, 0, "private"), nil
-	}
-	return result, nil
+	return result, err
 }
 
 // asProtocol turns an error of a meta-tool into one of the protocol, for methods
