@@ -419,8 +419,8 @@ func viewOptions(mediaType string, data func() []byte) tables.DetectOptions {
 
 // abstractOf returns the rows of a resource tool's answer, nil where data is none.
 func abstractOf(data []byte) []byte {
-	if len(data) == 0 || data[0] != '{' {
-		return nil
+	if len(data) == 0 || data[0] != '{' || !bytes.Contains(data, []byte(plane.ParamDomains)) {
+		return nil // most are none, and a search is cheaper than a look at all members
 	}
 	var f [3][]byte
 	if rawjson.Fields(data, []string{"abstract", "abstract_domains", "total_rows"}, f[:]) != nil || !rawjson.IsArray(f[0]) || f[1] == nil || f[2] == nil {
