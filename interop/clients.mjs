@@ -72,9 +72,9 @@ async function gatewayFlow(client, check, combination, files, direct) {
     // A modern server may leave its name out of a result; a legacy one names itself when it is initialized.
     if (!combination.mode) expect(client.session.server?.name, 'the server has no name', client.session);
   });
-  await check('lists exactly three tools', async () => {
+  await check('lists three tools, and four verbs for the resources and prompts that there are', async () => {
     const result = await client.get('listTools');
-    expectEqual(names(result).sort(), ['tool_browse', 'tool_execute', 'tool_view'], 'tools');
+    expectEqual(names(result).sort(), ['tool_browse', 'tool_execute', 'tool_view', ...primitiveVerbs].sort(), 'tools');
     for (const tool of result.tools) expect(tool.description && tool.inputSchema.type === 'object', `${tool.name} is not described`, tool);
   });
 
@@ -186,12 +186,16 @@ async function gatewayFlow(client, check, combination, files, direct) {
   });
 }
 
+// server-everything has resources and prompts, so the verbs for them are listed; proxy mode lists the primitives themselves.
+const primitiveVerbs = ['resource_browse', 'resource_read', 'prompt_browse', 'prompt_get'];
+
 async function proxyFlow(client, check, direct) {
   const canonical = (name) => decodeURIComponent(name);
   const echo = await check('proxy: lists every tool, stripped', async () => {
     const { tools } = await client.get('listTools');
-    const listed = tools.filter((tool) => !['tool_hydrate', 'tool_execute'].includes(tool.name));
-    expect(tools.length - listed.length === 2, 'tool_hydrate and tool_execute are not both listed', tools.map((tool) => tool.name));
+    const verbs = ['tool_hydrate', 'tool_execute'];
+    const listed = tools.filter((tool) => !verbs.includes(tool.name));
+    expectEqual(tools.map((tool) => tool.name).filter((name) => verbs.includes(name)).sort(), verbs.sort(), 'verbs');
     expect(listed.length === direct.everythingTools.length + direct.filesTools.length, `${listed.length} tools, want ${direct.everythingTools.length} + ${direct.filesTools.length}`, listed.map((tool) => tool.name));
     for (const tool of listed) expectEqual(tool.inputSchema, { type: 'object' }, `inputSchema of ${tool.name}`);
     const found = listed.find((tool) => canonical(tool.name).startsWith('everything:echo'));
