@@ -186,6 +186,54 @@ async function gatewayFlow(client, check, combination, files, direct) {
   });
 }
 
+// primitivesFlow uses resources and prompts through the verbs, and as clients know them.
+async function primitivesFlow(client, check, direct) {
+  const first = (text) => text.split(' ')[0];
+  const resource = direct.resources.find(({ mimeType }) => mimeType?.startsWith('text/'));
+  await check('browses and reads a resource', async () => {
+    const level = textOf(await client.call('resource_browse', { path: '/everything' }));
+    expect(level.includes('resource::everything:') && !level.includes('prompt::'), 'no resources, or prompts among them', level);
+    const id = first(textOf(await client.call('resource_browse', { query: resource.name, top_k: 1 })));
+    const result = await client.call('resource_read', { resource_id: id });
+    const envelope = envelopeOf(result);
+    expect(envelope.provenance?.primitive === 'resource' && envelope.provenance.resource_id === id, 'wrong provenance', envelope.provenance);
+    expect(!result.isError && textOf(result).length > 0, 'nothing was read', result);
+    expectEqual(errorOf(await client.call('resource_read', { resource_id: 'resource::everything:none#00000000' })).error, 'RESOURCE_NOT_FOUND', 'error');
+  });
+  await check('the client lists and reads resources itself', async () => {
+    const listed = (await client.get('listResources')).resources.map(({ uri }) => uri);
+    expect(listed.includes(resource.uri), `${resource.uri} is not listed`, listed);
+    const { contents } = await client.get('readResource', { uri: resource.uri });
+    expectEqual(contents[0].text, direct.content.text, 'text');
+  });
+  await check('browses and renders a prompt', async () => {
+    const id = first(textOf(await client.call('prompt_browse', { query: 'args prompt city state', top_k: 1 })));
+    expect(id.startsWith('prompt::everything:'), 'no prompt', id);
+    const error = errorOf(await client.call('prompt_get', { prompt_id: id, args: {} }));
+    expect(error.error === 'ARGS_INVALID' && hasSchema(error.details, 'city'), 'wrong error', error);
+    expect(textOf(await client.call('prompt_get', { prompt_id: id, args: { city: 'Gent' } })).includes('Gent'), 'the argument is not in it');
+    expectEqual(errorOf(await client.call('prompt_get', { prompt_id: 'prompt::everything:none#00000000', args: {} })).error, 'PROMPT_NOT_FOUND', 'error');
+  });
+}
+
+// backChannelFlow runs tools that ask their client: in the modern era in rounds.
+async function backChannelFlow(client, check) {
+  await check('a server that is executed asks for sampling', async () => {
+    const id = await findTool(client, 'trigger sampling request', 'everything:trigger-sampling-request');
+    const text = textOf(await client.call('tool_execute', { tool_id: id, args: { prompt: 'x' } }));
+    expect(text.includes('an answer sampled by the client'), 'no sampled answer', text);
+  });
+  await check('a server that is executed asks a person', async () => {
+    const id = await findTool(client, 'trigger elicitation request', 'everything:trigger-elicitation-request');
+    const text = textOf(await client.call('tool_execute', { tool_id: id, args: {} }));
+    expect(text.includes('Ada'), 'no elicited answer', text);
+  });
+  await check('progress of an execution arrives', async () => {
+    const id = await findTool(client, 'long running operation', 'everything:trigger-long-running-operation');
+    const { result, progress } = await client.ask('callTool', { name: 'tool_execute', arguments: { tool_id: id, args: { duration: 1, steps: 4 } } });
+    expect(!result?.isError && progress?.length > 0, 'no progress', { result, progress });
+  });
+}
 // server-everything has resources and prompts, so the verbs for them are listed; proxy mode lists the primitives themselves.
 const primitiveVerbs = ['resource_browse', 'resource_read', 'prompt_browse', 'prompt_get'];
 
@@ -220,6 +268,13 @@ async function proxyFlow(client, check, direct) {
   });
 }
 
+async function aResource(everything) {
+  const { resources } = await everything.get('listResources');
+  const { uri } = resources.find(({ mimeType }) => mimeType?.startsWith('text/'));
+  const { contents } = await everything.get('readResource', { uri });
+  return { resources, content: contents[0] };
+}
+
 // whatIsThere asks the servers directly what the gateway must show.
 async function whatIsThere(files) {
   const everything = await Client.connect('ts1', { transport: 'stdio', ...everythingStdio() });
@@ -229,6 +284,7 @@ async function whatIsThere(files) {
       everythingTools: names(await everything.get('listTools')),
       filesTools: names(await filesystem.get('listTools')),
       image: await everything.call('get-tiny-image'),
+      ...await aResource(everything),
     };
   } finally {
     await everything.close();
@@ -246,7 +302,11 @@ async function throughWeir(report, weir) {
   const stdio = { command: weir, args: ['serve', '--stdio', '--config', writeConfig('weir-clients-stdio', config)] };
   const targets = { http: { url: gateway.url }, sse: { url: `${gateway.base}/sse` }, stdio };
   for (const combination of combinations) {
-    await session(report, combination, targets[combination.transport], (client, check) => gatewayFlow(client, check, combination, files, direct));
+    await session(report, combination, targets[combination.transport], async (client, check) => {
+      await gatewayFlow(client, check, combination, files, direct);
+      await primitivesFlow(client, check, direct);
+      await backChannelFlow(client, check);
+    });
   }
   await report.check('SIGTERM ends weir within 5 s', async () => {
     const { code, took, killed } = await gateway.stop();

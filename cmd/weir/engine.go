@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/gateway"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/telemetry"
 	"github.com/weir-mcp/weir/upstream"
 )
@@ -224,10 +222,9 @@ func (e *engine) newFront(c *config.Config, o frontOptions) mcp.Handler {
 		opts.Mode = gateway.ModeProxy
 	}
 	g := gateway.New(opts)
-	return &mcp.Lifecycle{
-		ServerInfo: e.app.identity(), Instructions: g.Instructions(), Capabilities: g.Capabilities,
-		Next: e.rounds.Wrap(&patient{engine: e, proxy: opts.Mode == gateway.ModeProxy, next: g}),
-	}
+	return &patient{engine: e, proxy: opts.Mode == gateway.ModeProxy, next: &mcp.Lifecycle{
+		ServerInfo: e.app.identity(), Instructions: g.Instructions(), Capabilities: g.Capabilities, Next: e.rounds.Wrap(g),
+	}}
 }
 
 // threshold is the configuration's firewall.threshold_chars. Zero holds every
@@ -237,92 +234,6 @@ func threshold(chars int) int {
 		return -1
 	}
 	return chars
-}
-
-// How long a request waits, counted from the start of the engine, for upstreams
-// that are starting: a client that connects at once must not see an empty
-// catalog, and one slow server must not keep it from all others.
-const (
-	patienceEmpty = 10 * time.Second        // while nothing at all is listed
-	patienceSome  = 4 * time.Second         // when something is
-	patienceVerbs = 1500 * time.Millisecond // for which meta-tools there are, when something is listed
-)
-
-// patient holds requests that look at the catalog back until it is filled.
-type patient struct {
-	engine *engine
-	proxy  bool
-	next   mcp.Handler
-}
-
-// Serve implements mcp.Handler.
-func (p *patient) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	select {
-	case <-p.engine.first:
-	default:
-		if limit := p.looks(r); limit > 0 {
-			p.engine.filled(ctx, limit)
-		}
-	}
-	return p.next.Serve(ctx, r)
-}
-
-// looks returns how long r waits where something is listed: its answer depends
-// on what is not listed yet. Zero is a request that needs no waiting.
-func (p *patient) looks(r *mcp.Request) time.Duration {
-	switch r.Method {
-	case "tools/list":
-		if p.proxy {
-			return patienceSome
-		}
-		return patienceVerbs // resources and prompts bring meta-tools of their own
-	case "resources/list", "resources/templates/list":
-		return patienceSome
-	case "tools/call":
-	default:
-		return 0
-	}
-	arguments := rawjson.Get(r.Params, "arguments")
-	id := ""
-	switch rawjson.Text(rawjson.Get(r.Params, "name")) {
-	case gateway.ToolBrowse, gateway.ResourceBrowse, gateway.PromptBrowse:
-		return patienceSome
-	case gateway.ToolExecute, gateway.ToolHydrate:
-		id = rawjson.Text(rawjson.Get(arguments, "tool_id"))
-	case gateway.ResourceRead:
-		id = rawjson.Text(rawjson.Get(arguments, "resource_id"))
-	case gateway.PromptGet:
-		id = rawjson.Text(rawjson.Get(arguments, "prompt_id"))
-	default:
-		return 0
-	}
-	if _, there := p.engine.Snapshot().Catalog.Lookup(id); there {
-		return 0
-	}
-	return patienceSome
-}
-
-// filled waits for the upstreams' first start: for patienceEmpty, or for some as
-// soon as something is listed.
-func (e *engine) filled(ctx context.Context, some time.Duration) {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		limit := patienceEmpty
-		if e.Snapshot().Catalog.Len() > 0 {
-			limit = some
-		}
-		if time.Since(e.started) >= limit {
-			return
-		}
-		select {
-		case <-e.first:
-			return
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
 }
 
 // inheritedNames are the variables that upstreams' programs get from weir's own
