@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/gateway"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
 	"github.com/weir-mcp/weir/telemetry"
 	"github.com/weir-mcp/weir/upstream"
 )
@@ -223,7 +224,7 @@ func (e *engine) newFront(c *config.Config, o frontOptions) mcp.Handler {
 	}
 	g := gateway.New(opts)
 	return &patient{engine: e, proxy: opts.Mode == gateway.ModeProxy, next: &mcp.Lifecycle{
-		ServerInfo: e.app.identity(), Instructions: g.Instructions(), Capabilities: g.Capabilities, Next: e.rounds.Wrap(g),
+		ServerInfo: e.app.identity(), Instructions: g.Instructions(), Capabilities: g.Capabilities, Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header),
 	}}
 }
 

@@ -1,0 +1,49 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/weir-mcp/weir/mcp"
+)
+
+func TestTraceContext(t *testing.T) {
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for _, c := range []struct{ name, parent, state, id, params, want string }{
+		{"none", "", "", "1", `{"a":1}`, `{"a":1}`},
+		{"both", parent, "v=1", "1", `{"a":1}`, `{"a":1,"_meta":{"traceparent":"` + parent + `","tracestate":"v=1"}}`},
+		{"no params", parent, "", "1", ``, `{"_meta":{"traceparent":"` + parent + `"}}`},
+		{"beside others", parent, "", "1", `{"_meta":{"progressToken":12345678901234567890}}`, `{"_meta":{"progressToken":12345678901234567890,"traceparent":"` + parent + `"}}`},
+		{"there already", parent, "", "1", `{"_meta":{"traceparent":"own"}}`, `{"_meta":{"traceparent":"own"}}`},
+		{"no trace", "00-xyz", "", "1", `{"a":1}`, `{"a":1}`},
+		{"a notification", parent, "", "", `{"a":1}`, `{"a":1}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got string
+			h := TraceContext(mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+				got = string(r.Params)
+				return nil, nil
+			}), func(context.Context) http.Header {
+				h := http.Header{}
+				for name, value := range map[string]string{"Traceparent": c.parent, "Tracestate": c.state} {
+					if value != "" {
+						h.Set(name, value)
+					}
+				}
+				return h
+			})
+			r := &mcp.Request{Method: "tools/call", Params: json.RawMessage(c.params), Session: mcp.NewSession("", "p"), Peer: mcp.NoPeer}
+			if c.id != "" {
+				r.ID = "1"
+			}
+			if _, err := h.Serve(t.Context(), r); err != nil || got != c.want {
+				t.Errorf("got %s, %v\nwant %s", got, err, c.want)
+			}
+			if string(r.Params) != c.params {
+				t.Errorf("the caller's params became %s", r.Params)
+			}
+		})
+	}
+}
