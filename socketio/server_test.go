@@ -549,3 +549,54 @@ func TestBinaryLimits(t *testing.T) {
 	}
 	w.isClosed()
 }
+
+// An ack counts once, for the question whose id it bears, from the socket that
+// was asked: a second one, and one of another socket, change nothing.
+func TestAcksAreNotReplayed(t *testing.T) {
+	s := setup(t, Config{}, func(server *Server) {
+		server.Of("/").OnConcurrent("ask", func(e *Event) {
+			answers := make([]json.RawMessage, 0, 2)
+			for range 2 {
+				p, err := e.Socket().EmitWithAck(t.Context(), "question", json.RawMessage(`1`))
+				if err != nil || len(p.Args) != 1 {
+					t.Errorf("%v, %v", p, err)
+					return
+				}
+				answers = append(answers, p.Args[0])
+			}
+			_ = e.Socket().EmitPayload("answers", Payload{Args: answers})
+		})
+	})
+	asked, other := s.wire(), s.wire()
+	for _, w := range []wire{asked, other} {
+		w.send("40")
+		if got := w.read(); !strings.HasPrefix(got, `40{"sid":"`) {
+			t.Fatalf("CONNECT: %q", got)
+		}
+	}
+	question := func() (id string) {
+		t.Helper()
+		got := asked.read()
+		id, rest, ok := strings.Cut(strings.TrimPrefix(got, "42"), "[")
+		if !ok || !strings.HasPrefix(rest, `"question"`) {
+			t.Fatalf("got %q", got)
+		}
+		return id
+	}
+	asked.send(`42["ask"]`)
+	first := question()
+	other.send(`43` + first + `["forged"]`)
+	other.send(`42["nobody hears this"]`)
+	asked.send(`43` + first + `["first"]`)
+	second := question()
+	if second == first {
+		t.Errorf("two questions have the id %s", first)
+	}
+	asked.send(`43` + first + `["replayed"]`)
+	asked.send(`43` + second + `["second"]`)
+	if got := asked.read(); got != `42["answers","first","second"]` {
+		t.Errorf("got %q", got)
+	}
+	asked.Close()
+	other.Close()
+}
