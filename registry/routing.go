@@ -161,6 +161,8 @@ func WatchRouting(ctx context.Context, path string, fn func(Routing, error)) {
 				err = fmt.Errorf("%s: %w", path, err)
 			}
 			fn(r, err)
+		default:
+			broken = nil // what looked half written a moment ago was just that
 		}
 		select {
 		case <-ctx.Done():
