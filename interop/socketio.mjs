@@ -22,12 +22,11 @@ const servers = {
   'python-socketio': [python, script('server.py')],
 };
 
-// conversation runs a client that prints a line a step, and counts the lines. A client that fails gets up to three more tries,
-// and each failed one is told: python-socketio's server sends from several threads, so that over polling another packet can
-// come between the header of a binary one and its attachment, which no client can put together again.
-async function conversation(report, name, command, args) {
+// conversation runs a client that prints a line a step, and counts the lines. Only where `tries` says so is a failed one run
+// again, and told.
+async function conversation(report, name, command, args, tries = 1) {
   let code, output;
-  for (let left = 3; left >= 0; left--) {
+  for (let left = tries - 1; left >= 0; left--) {
     ({ code, output } = await run(name.replace(/[^a-z]+/g, '-'), command, args, { mayFail: true, limit: 60_000 }));
     if (code === 0 || left === 0) break;
     console.log(`again   ${name}: ${/^FAILED\s+(.*)$/m.exec(output)?.[1] ?? `exit code ${code}`}`);
@@ -58,7 +57,9 @@ export async function socketIO() {
     const server = start(`server-${name}`, command, [file, String(port)]);
     await answering(`${base}/socket.io/?EIO=4&transport=polling`, server);
     for (const transport of ['polling', 'websocket', 'both']) {
-      await conversation(report, `our client and ${name}, ${transport}`, join(work, 'socketio-peer'), ['dial', '-transport', transport, base]);
+      // See docs/rough_edges.md: a binary event is lost now and then in this one pairing; the cause is not traced yet.
+      const tries = name === 'python-socketio' && transport === 'polling' ? 4 : 1;
+      await conversation(report, `our client and ${name}, ${transport}`, join(work, 'socketio-peer'), ['dial', '-transport', transport, base], tries);
     }
   }
   return report.close() || raw;
