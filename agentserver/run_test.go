@@ -114,6 +114,9 @@ func TestRestartInMidStream(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Error("the caller is told nothing")
 	}
+	// A connection kept alive to the old agent is not one to the new: what is
+	// posted on it, before its end is read, gets EOF and may not be sent again.
+	http.DefaultClient.CloseIdleConnections()
 	o.Addr = a.addr
 	b := runAgent(t, o)
 	if r := b.post("tools/call", `{"name":"ok"}`, headers...); r.status != http.StatusNotFound || r.text("error", "data", "kind") != "session_not_found" {
