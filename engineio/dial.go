@@ -79,6 +79,10 @@ func baseURL(rawURL string) (*url.URL, error) {
 	return u, nil
 }
 
+// postBuffer holds a request of usual size, so that it leaves in one write. python-engineio under aiohttp takes for the body
+// of a POST what has arrived when it looks, and a request that comes in pieces loses its end there.
+const postBuffer = 64 << 10
+
 func newClient(config ClientConfig, base *url.URL) *client {
 	transport := &http.Transport{
 		Proxy:               config.Proxy,
@@ -88,6 +92,7 @@ func newClient(config ClientConfig, base *url.URL) *client {
 		IdleConnTimeout:     90 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,
 		DisableCompression:  true,
+		WriteBufferSize:     postBuffer,
 	}
 	c := &client{
 		config: config, base: base, transport: transport,

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +50,37 @@ func TestMessagesBothWays(t *testing.T) {
 			}
 		}
 	})
+}
+
+// countedWrites is a connection that counts its writes.
+type countedWrites struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c countedWrites) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(b)
+}
+
+// A POST leaves in one write: some servers take for its body what has arrived when they look.
+func TestPostInOneWrite(t *testing.T) {
+	p := setup(t, Config{})
+	var writes atomic.Int64
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return countedWrites{conn, &writes}, err
+	}
+	near, _, _, farSide := p.dial(ClientConfig{Transports: []Transport{Polling}, DialContext: dial})
+	// The greeting, and the poll that waits.
+	waitFor(t, func() bool { return writes.Load() == 2 })
+	if err := near.Send(Binary(repeat("z", 40_000))); err != nil {
+		t.Fatal(err)
+	}
+	farSide.next(t)
+	if n := writes.Load(); n != 3 {
+		t.Errorf("40,000 bytes took %d writes, want 1", n-2)
+	}
 }
 
 // TestOrderDuringAnUpgrade sends without a break while the client goes from polling to WebSocket.
