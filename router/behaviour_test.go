@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/fakemcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 	"github.com/weir-mcp/weir/router"
+	"github.com/weir-mcp/weir/upstream"
 )
 
 // eachWay runs a test over both ways to a fake server.
@@ -231,7 +233,8 @@ func modernHeader(method, name string) []string {
 }
 
 func TestStarting(t *testing.T) {
-	e := startProcess(t, fakemcp.Config{Init: fakemcp.InitHang}, nil)
+	manager := upstream.New(upstream.Options{StartTimeout: 5 * time.Second, ReadyBudget: 300 * time.Millisecond})
+	e := startWith(t, manager, nil, process(t, fakemcp.Config{Init: fakemcp.InitHang}, filepath.Join(t.TempDir(), "events")))
 	res := e.post(mcpPath, `{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}`)
 	if res.status != http.StatusServiceUnavailable || res.header.Get("Retry-After") == "" ||
 		!strings.HasPrefix(res.body, `{"jsonrpc":"2.0","id":1.5,"error":{"code":-32603,`) {

@@ -107,8 +107,14 @@ func process(t testing.TB, cfg fakemcp.Config, log string) *config.Server {
 	if cfg.Bare {
 		args = append(args, "-bare")
 	}
-	return &config.Server{Name: "fake", Type: config.TransportStdio, Command: self, Args: args,
-		Env: map[string]config.Secret{asProgram: "1"}}
+	return &config.Server{Name: "fake", Type: config.TransportStdio, Command: self, Args: args, Env: asProgramEnv()}
+}
+
+// asProgramEnv is the environment of the test binary as an MCP server. A program
+// that was built with -race sleeps for a second before it exits, which each test
+// with a process would wait for.
+func asProgramEnv() map[string]config.Secret {
+	return map[string]config.Secret{asProgram: "1", "GORACE": "atexit_sleep_ms=0"}
 }
 
 // start starts a Router in front of servers.
