@@ -28,6 +28,9 @@ type Back struct {
 	// Subscription replaces the subscription id of notifications; "" leaves it.
 	// It is the agent's request id, of which the server saw another.
 	Subscription jsonrpc.ID
+	// OnAsk, if set, is called before the server's first question goes on, from
+	// the goroutine that brought it.
+	OnAsk func()
 
 	asked atomic.Bool
 }
@@ -37,6 +40,13 @@ var _ mcp.Handler = (*Back)(nil)
 // Asked reports whether the server has asked anything: then the result depends
 // on more than the request, and is nobody else's.
 func (b *Back) Asked() bool { return b.asked.Load() }
+
+// noteAsked notes that the server asks something.
+func (b *Back) noteAsked() {
+	if !b.asked.Swap(true) && b.OnAsk != nil {
+		b.OnAsk()
+	}
+}
 
 // Serve implements mcp.Handler.
 func (b *Back) Serve(ctx context.Context, q *mcp.Request) (json.RawMessage, error) {
@@ -53,7 +63,7 @@ func (b *Back) Serve(ctx context.Context, q *mcp.Request) (json.RawMessage, erro
 		}
 		return nil, b.Request.Peer.Notify(ctx, q.Method, params)
 	}
-	b.asked.Store(true)
+	b.noteAsked()
 	return b.ask(ctx, q.Method, q.Params, mcp.Back(q))
 }
 

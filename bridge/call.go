@@ -42,7 +42,7 @@ func Call(ctx context.Context, p mcp.Peer, method string, params json.RawMessage
 		if b.Request.Modern() && !isHeld(b.Request.Peer) {
 			return result, nil
 		}
-		b.asked.Store(true)
+		b.noteAsked()
 		var out [2][]byte
 		if err := rawjson.Fields(result, []string{"inputRequests", "requestState"}, out[:]); err != nil {
 			return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s asks for input in a way that cannot be read: %v", b.Server, err)

@@ -48,7 +48,7 @@ func (g *Gateway) callUpstream(ctx context.Context, c *Call, method string, para
 	if err != nil {
 		return nil, err
 	}
-	back := bridge.Back{Request: c.Request, Server: `server "` + c.Entry.Upstream + `"`}
+	back := bridge.Back{Request: c.Request, Server: `server "` + c.Entry.Upstream + `"`, OnAsk: c.onAsk}
 	if back.Level, err = g.levelOf(ctx, c, peer); err != nil {
 		return nil, err
 	}

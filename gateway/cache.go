@@ -57,6 +57,8 @@ type cache struct {
 	entries map[cacheKey]*list.Element // of *cached
 	recent  list.List                  // the most recently used in front
 	bytes   int64
+
+	flights flights
 }
 
 type cacheKey struct {
@@ -125,7 +127,8 @@ func (k *cache) keyOf(c *Call) (cacheKey, bool) {
 	return cacheKey{c.Request.Session.Principal(), c.Entry.ID, sha256.Sum256(canonical)}, true
 }
 
-// link answers calls from the cache, and keeps the results of others.
+// link answers calls from the cache, and keeps the results of others. Of equal
+// calls at the same time, one is made (see flights).
 func (k *cache) link() Middleware {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
@@ -133,17 +136,46 @@ func (k *cache) link() Middleware {
 			if !ok {
 				return next.Dispatch(ctx, c)
 			}
-			if result := k.get(key, c.catalog); result != nil {
-				c.Provenance.CacheHit = true
-				return result, nil
+			for {
+				if result := k.get(key, c.catalog); result != nil {
+					c.Provenance.CacheHit = true
+					return result, nil
+				}
+				f, mine := k.flights.join(flightKey{key, c.catalog})
+				if mine {
+					if result := k.get(key, c.catalog); result != nil { // it landed just before
+						k.flights.land(flightKey{key, c.catalog}, f, result, false)
+						c.Provenance.CacheHit = true
+						return result, nil
+					}
+					return k.fly(ctx, c, key, f, next)
+				}
+				result, again, err := f.wait(ctx, c)
+				if result != nil || err != nil {
+					c.Provenance.CacheHit = err == nil
+					return result, err
+				}
+				if !again {
+					return next.Dispatch(ctx, c)
+				}
 			}
-			result, err := next.Dispatch(ctx, c)
-			if err == nil && !c.Asked && cacheable(result) {
-				k.put(key, c.catalog, result)
-			}
-			return result, err
 		})
 	}
+}
+
+// fly makes the call that others may wait for.
+func (k *cache) fly(ctx context.Context, c *Call, key cacheKey, f *flight, next Dispatcher) (result json.RawMessage, err error) {
+	at := flightKey{key, c.catalog}
+	var shared json.RawMessage
+	defer func() { k.flights.land(at, f, shared, ctx.Err() != nil) }()
+	c.onAsk = func() { k.flights.land(at, f, nil, false) }
+	result, err = next.Dispatch(ctx, c)
+	if err == nil && !c.Asked && cacheable(result) {
+		if shared = k.put(key, c.catalog, result); shared == nil && k.flights.awaited(f) {
+			shared = slices.Clone(result)
+		}
+	}
+	return result, err
 }
 
 // cacheable reports whether a result is a complete one without an error.
@@ -190,16 +222,16 @@ func (k *cache) get(key cacheKey, of *catalog.Catalog) json.RawMessage {
 	return e.result
 }
 
-// put keeps a copy of result.
-func (k *cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) {
+// put keeps a copy of result and returns it, nil where it is not kept.
+func (k *cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) json.RawMessage {
 	if int64(len(result))+cacheOverhead > k.opts.MaxBytes {
-		return
+		return nil
 	}
 	result = slices.Clip(slices.Clone(result))
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.followLocked(of) {
-		return
+		return nil
 	}
 	if el := k.entries[key]; el != nil {
 		k.dropLocked(el)
@@ -209,6 +241,7 @@ func (k *cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) {
 	for k.recent.Len() > k.opts.MaxEntries || k.bytes > k.opts.MaxBytes {
 		k.dropLocked(k.recent.Back())
 	}
+	return result
 }
 
 func (k *cache) dropLocked(el *list.Element) {

@@ -35,6 +35,7 @@ type Call struct {
 	// result depends on more than the arguments.
 	Asked bool
 
+	onAsk   func()           // called when the upstream asks the agent something; may be nil
 	method  string           // at the upstream; "" is tools/call
 	tables  *tableArgs       // of arguments with $table references
 	key     json.RawMessage  // what the cache takes for Args, nil: Args
