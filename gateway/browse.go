@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/weir-mcp/weir/catalog"
@@ -34,8 +33,8 @@ func (g *Gateway) browse(ctx context.Context, c *metaCall) (json.RawMessage, err
 	}
 	topK := 0
 	if out[2] != nil {
-		n, err := strconv.Atoi(string(out[2]))
-		if err != nil || n < 1 || n > MaxTopK {
+		n, ok := rawjson.Int(out[2])
+		if !ok || n < 1 || n > MaxTopK {
 			return nil, metaArgs(c.name, "top_k must be a whole number from 1 to %d, not %s", MaxTopK, describeParam(out[2]))
 		}
 		topK = n

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -156,18 +155,11 @@ func (v *viewing) integer(name string, otherwise int) (int, error) {
 	if !ok || string(raw) == "null" {
 		return otherwise, nil
 	}
-	if typeOf(raw)&(typeInteger|typeNumber) == 0 {
+	n, ok := rawjson.Int(raw)
+	switch {
+	case !ok:
 		return 0, viewFailed("%s must be a whole number, not %s", name, describeParam(raw))
-	}
-	n, err := strconv.Atoi(string(raw))
-	if err != nil {
-		f, ferr := strconv.ParseFloat(string(raw), 64)
-		if ferr != nil || f != float64(int64(f)) || f > 1<<53 || f < -(1<<53) {
-			return 0, viewFailed("%s must be a whole number, not %s", name, cutChars(string(raw), 40))
-		}
-		n = int(f)
-	}
-	if n < 0 {
+	case n < 0:
 		return 0, viewFailed("%s must be 0 or more, not %d", name, n)
 	}
 	return n, nil

@@ -80,11 +80,14 @@ func ParseQuery(raw json.RawMessage) (Query, error) {
 	return q, nil
 }
 
-func shorten(s string) string {
+func shorten(s string) string { return strconv.Quote(cut(s)) }
+
+// cut bounds what a message says of a query.
+func cut(s string) string {
 	if len(s) > 60 {
 		s = strings.ToValidUTF8(s[:60], "") + "…"
 	}
-	return strconv.Quote(s)
+	return s
 }
 
 // eachTerm calls f for each element of a list, or for what stands without one.
@@ -138,9 +141,9 @@ func SplitNames(list string) []string {
 }
 
 func parseCount(param string, raw []byte, least int) (int, error) {
-	n, err := strconv.Atoi(string(raw))
-	if err != nil || n < least {
-		return 0, badQuery(param, "must be a whole number of %d or more, not %s", least, shorten(string(raw)))
+	n, ok := rawjson.Int(raw)
+	if !ok || n < least {
+		return 0, badQuery(param, "must be a whole number of %d or more, not %s", least, cut(string(raw)))
 	}
 	return n, nil
 }

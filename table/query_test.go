@@ -102,6 +102,7 @@ func TestQuery(t *testing.T) {
 		{`{"columns":["_row_id"],"order_by":"id"}`, `[{"_row_id":4},{"_row_id":3},{"_row_id":1},{"_row_id":0},{"_row_id":2}]`, 5},
 		{`{"columns":["_row_id"],"order_by":"-id","limit":2}`, `[{"_row_id":2},{"_row_id":0}]`, 5},
 		{`{"columns":["wind"],"order_by":[{"column":"wind","order":"desc"}]}`, `[{"wind":"strong"},{"wind":120},{"wind":70},{"wind":5.50},{}]`, 5},
+		{`{"columns":["wind"],"order_by":[{"column":"wind"}],"offset":1.0,"limit":2e0}`, `[{"wind":70},{"wind":120}]`, 5},
 		{`{"columns":["wind"],"order_by":[{"column":"wind"}],"offset":1,"limit":2}`, `[{"wind":70},{"wind":120}]`, 5},
 		{`{"columns":["_row_id"],"order_by":["area desc",{"column":"_row_id","desc":true}]}`, `[{"_row_id":2},{"_row_id":1},{"_row_id":0},{"_row_id":4},{"_row_id":3}]`, 5},
 		{`{"columns":["event"],"offset":4}`, `[{"event":"Fog"}]`, 5},

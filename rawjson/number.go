@@ -1,0 +1,25 @@
+package rawjson
+
+import (
+	"math"
+	"strconv"
+)
+
+// Int returns the whole number that raw is, in whatever way it is written: 2,
+// 2.0 and 2e0 are one number to JSON Schema, and clients that know only floats
+// write the second. What is none, or does not fit, is not ok; with a fraction
+// or an exponent it must be within ±2^53, beyond which floats are rounded.
+func Int(raw []byte) (n int, ok bool) {
+	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
+		return 0, false // ParseFloat knows words, too
+	}
+	if n, err := strconv.Atoi(string(raw)); err == nil {
+		return n, true
+	}
+	const limit = 1 << 53
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || f < -limit || f > limit || f != math.Trunc(f) {
+		return 0, false
+	}
+	return int(f), true
+}
