@@ -186,7 +186,11 @@ func (f *face) forwards(ctx context.Context, t Target, h http.Header, e envelope
 	switch {
 	case e.modern:
 		return f.takes(ctx, t, true)
-	case h.Get(streamable.HeaderSession) != "", e.method == "initialize" && e.id != "", f.sessionless.Load():
+	case h.Get(streamable.HeaderSession) != "", e.method == "initialize" && e.id != "":
+		return f.takes(ctx, t, false)
+	case f.sessionless.Load() && streamable.AcceptsBoth(h):
+		// A server may refuse what takes only one form of a response, and
+		// answer in the form that a caller without session cannot read.
 		return f.takes(ctx, t, false)
 	}
 	return false

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,6 +73,13 @@ func TestSDK(t *testing.T) {
 				})
 				e := start(t, nil, &config.Server{Name: "fake", URL: hs.URL, Type: transport}).ready()
 				useSDK(t, e, version, kind != "stateless")
+				// Who posts without session reads JSON, whatever the server does.
+				for _, accept := range []string{"", "*/*"} {
+					res := e.post(mcpPath, `{"jsonrpc":"2.0","id":"u-1","method":"tools/list","params":{}}`, "Accept", accept)
+					if got := res.header.Get("Content-Type"); res.status != http.StatusOK || got != "application/json" || !strings.HasPrefix(res.body, `{"jsonrpc":"2.0","id":"u-1","result":{`) {
+						t.Errorf("Accept %q: %d %s %s", accept, res.status, got, res.body)
+					}
+				}
 			})
 		}
 	}

@@ -35,15 +35,17 @@ func (s *Server) putBuffer(b *[]byte) {
 }
 
 // accepts says which of the two forms of a response the client takes. Without
-// an Accept header it is JSON.
-func accepts(h http.Header) (json, sse bool) {
+// an Accept header it is JSON. Clients of MCP name text/event-stream when they
+// take it; */*, which HTTP clients send by themselves, asks for JSON, and wild
+// says that there was one.
+func accepts(h http.Header) (json, sse, wild bool) {
 	values := h["Accept"]
 	if len(values) == 0 {
-		return true, false
+		return true, false, false
 	}
 	for _, v := range values {
 		if v == acceptBoth {
-			return true, true
+			return true, true, false
 		}
 		for part := range strings.SplitSeq(v, ",") {
 			kind, params, _ := strings.Cut(part, ";")
@@ -56,11 +58,18 @@ func accepts(h http.Header) (json, sse bool) {
 			case ContentSSE, "text/*":
 				sse = true
 			case "*/*":
-				json, sse = true, true
+				json, wild = true, true
 			}
 		}
 	}
-	return json, sse
+	return json, sse, wild
+}
+
+// AcceptsBoth reports whether a request of a client names both forms of a
+// response, as the protocol wants it.
+func AcceptsBoth(h http.Header) bool {
+	json, sse, _ := accepts(h)
+	return json && sse
 }
 
 // post is a POST whose body has been read.
@@ -82,7 +91,7 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request, closing bool)
 	}
 	p := post{s: s, w: w, r: r, closing: closing, principal: guard.Principal(r.Context()),
 		session: r.Header.Get(HeaderSession), version: r.Header.Get(HeaderVersion)}
-	if p.json, p.sse = accepts(r.Header); !p.json && !p.sse {
+	if p.json, p.sse, _ = accepts(r.Header); !p.json && !p.sse {
 		guard.WriteError(w, http.StatusNotAcceptable, "", mcp.Errorf(mcp.KindInvalidRequest, "the Accept header must allow application/json and text/event-stream"))
 		return
 	}

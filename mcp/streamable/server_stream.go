@@ -104,7 +104,7 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request, closing bool) 
 		notAllowed(w, "POST", r.Method) // 2026-07-28 has no GET
 		return
 	}
-	if _, sse := accepts(r.Header); !sse {
+	if _, sse, wild := accepts(r.Header); !sse && !wild {
 		guard.WriteError(w, http.StatusNotAcceptable, "", mcp.Errorf(mcp.KindInvalidRequest, "GET answers with text/event-stream; the Accept header must allow it"))
 		return
 	}

@@ -286,6 +286,20 @@ func TestServerJSONOnlyClient(t *testing.T) {
 	})
 }
 
+// TestServerWildcard: */* is what HTTP clients send that know of no streams. They
+// read JSON, however long it takes.
+func TestServerWildcard(t *testing.T) {
+	var ended cause
+	inBubble(t, streamable.ServerOptions{Sessionless: true, Handler: serverOf(map[string]toolFunc{"slow": after(20*time.Second, &ended)})}, func(t *testing.T, a *agent) {
+		for _, accept := range []string{"*/*", "application/json, */*;q=0.1", "text/html, */*"} {
+			a.accept = accept
+			if status, body := a.ask(callOf(1, "slow")); status != 200 || body != `{"jsonrpc":"2.0","id":1,"result":{"done":true}}` {
+				t.Errorf("%s: %d %s", accept, status, body)
+			}
+		}
+	})
+}
+
 func TestServerResume(t *testing.T) {
 	var ended cause
 	tool := func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
