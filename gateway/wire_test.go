@@ -49,7 +49,7 @@ func newWorld(t *testing.T, opts gateway.Options, servers ...*config.Server) *wo
 	t.Helper()
 	w := &world{t: t, state: gateway.NewState()}
 	w.live = upstream.NewLive(gateway.NewSnapshot(catalog.Limits{}), upstream.LiveOptions[*gateway.Snapshot]{
-		Prepare: (*gateway.Snapshot).Prepare, Changed: func(s *gateway.Snapshot) { w.state.Refresh(s.Catalog) },
+		Prepare: (*gateway.Snapshot).Prepare, Changed: func(s *gateway.Snapshot, _ []string) { w.state.Refresh(s.Catalog) },
 	})
 	w.manager = upstream.New(upstream.Options{Sink: w.live, StartTimeout: 5 * time.Second, ReadyBudget: 3 * time.Second})
 	for _, s := range servers {

@@ -28,9 +28,10 @@ type LiveOptions[S any] struct {
 	// Prepare, if set, is called with each snapshot before anybody sees it, for
 	// what would otherwise be computed by the first who uses it.
 	Prepare func(S)
-	// Changed, if set, is called after each new snapshot, one call at a time.
-	// It must not block for long and must not call the Live's Update or Remove.
-	Changed func(S)
+	// Changed, if set, is called after each new snapshot, one call at a time,
+	// with the upstreams that were listed anew or are gone. It must not block for
+	// long and must not call the Live's Update or Remove.
+	Changed func(next S, upstreams []string)
 	// Logger is told what is wrong with listings; nil discards it.
 	Logger *slog.Logger
 }
@@ -136,7 +137,11 @@ func (l *Live[S]) change(c change) {
 	}
 	l.current.Store(&next)
 	if l.opts.Changed != nil {
-		l.opts.Changed(next)
+		upstreams := make([]string, len(changes))
+		for i, c := range changes {
+			upstreams[i] = c.upstream
+		}
+		l.opts.Changed(next, upstreams)
 	}
 }
 

@@ -3,6 +3,7 @@ package upstream
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,8 +21,12 @@ func listingOf(upstream string, tools ...string) catalog.Listing {
 
 func TestLive(t *testing.T) {
 	var prepared, changed atomic.Int64
+	var told []string // no lock: one call at a time
 	live := NewLive(catalog.New(catalog.Limits{}), LiveOptions[*catalog.Catalog]{
-		Prepare: func(*catalog.Catalog) { prepared.Add(1) }, Changed: func(*catalog.Catalog) { changed.Add(1) },
+		Prepare: func(*catalog.Catalog) { prepared.Add(1) }, Changed: func(_ *catalog.Catalog, upstreams []string) {
+			changed.Add(1)
+			told = append(told, upstreams...)
+		},
 	})
 	live.Update(listingOf("a", "one", "two", "two"))
 	before := live.Snapshot()
@@ -41,6 +46,9 @@ func TestLive(t *testing.T) {
 	}
 	if n := changed.Load(); n != 5 || prepared.Load() != n {
 		t.Errorf("%d changes, %d prepared", n, prepared.Load())
+	}
+	if got := strings.Join(told, ", "); got != "a, b, a, a, never there" {
+		t.Errorf("the changes were of %s", got)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,9 @@ import (
 const maxLoggedChanges = 20
 
 // refreshed follows up a new catalog: agents and operators are told what is
-// different, and the pin is looked at.
-func (e *engine) refreshed(c *catalog.Catalog) {
+// different, and the pin is looked at. upstreams are those whose entries are
+// new; there are none where only the configuration is another.
+func (e *engine) refreshed(c *catalog.Catalog, upstreams []string) {
 	changes := e.state.Refresh(c)
 	for i, change := range changes {
 		if i == maxLoggedChanges {
@@ -30,7 +32,12 @@ func (e *engine) refreshed(c *catalog.Catalog) {
 		}
 		log("the catalog has changed: "+change.String(), "upstream", change.Upstream, "id", change.ID)
 	}
-	e.tellCatalog(telemetry.CatalogRefresh, c, changes)
+	for _, upstream := range upstreams {
+		e.tellCatalog(telemetry.CatalogRefresh, c, upstream, changes)
+	}
+	if len(upstreams) == 0 {
+		e.tellCatalog(telemetry.CatalogRefresh, c, "", changes)
+	}
 	select {
 	case <-e.first:
 		e.checkPin(c)
@@ -38,11 +45,15 @@ func (e *engine) refreshed(c *catalog.Catalog) {
 	}
 }
 
-// tellCatalog tells the event of a catalog.
-func (e *engine) tellCatalog(name string, c *catalog.Catalog, changes []catalog.Change) {
+// tellCatalog tells the event of a catalog: of one upstream's entries, with what
+// is different about them, or with upstream "" of all.
+func (e *engine) tellCatalog(name string, c *catalog.Catalog, upstream string, changes []catalog.Change) {
+	if upstream != "" {
+		changes = slices.DeleteFunc(slices.Clone(changes), func(c catalog.Change) bool { return c.Upstream != upstream })
+	}
 	n := kinds(c)
 	e.tell(telemetry.Event{
-		Time: time.Now(), Name: name, Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
+		Time: time.Now(), Name: name, Upstream: upstream, Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
 		Findings: len(c.Findings()), Hash: c.Hash(), Detail: summary(changes),
 	})
 }

@@ -115,10 +115,14 @@ events: {file: `+events+`}
 	seen := map[string]bool{}
 	for line := range strings.Lines(string(data)) {
 		e := decode[struct {
-			Event   string
-			Session string
+			Event    string
+			Session  string
+			Upstream string
 		}](t, line)
 		seen[e.Event] = true
+		if e.Event == telemetry.CatalogRefresh && e.Upstream != "fake" {
+			t.Errorf("a refresh of which server? %s", line)
+		}
 	}
 	for _, want := range []string{telemetry.CatalogLoaded, telemetry.CatalogRefresh, telemetry.ExecuteCompleted, telemetry.ExecuteFailed} {
 		if !seen[want] {

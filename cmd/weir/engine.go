@@ -68,7 +68,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 	e.redact.Store(gateway.NewRedactor(c.Secrets()))
 	e.live = upstream.NewLive(gateway.NewSnapshot(limitsOf(c.SchemaLimits)), upstream.LiveOptions[*gateway.Snapshot]{
 		Prepare: (*gateway.Snapshot).Prepare, Logger: log,
-		Changed: func(s *gateway.Snapshot) { e.refreshed(s.Catalog) },
+		Changed: func(s *gateway.Snapshot, upstreams []string) { e.refreshed(s.Catalog, upstreams) },
 	})
 	e.agents = newAgents(e, c)
 	e.manager = upstream.New(upstream.Options{
@@ -84,7 +84,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 	go func() {
 		defer close(e.first)
 		_ = e.manager.Ready(ctx) // required servers are asked for by whoever cannot do without
-		e.tellCatalog(telemetry.CatalogLoaded, e.Snapshot().Catalog, nil)
+		e.tellCatalog(telemetry.CatalogLoaded, e.Snapshot().Catalog, "", nil)
 		e.checkPin(e.Snapshot().Catalog)
 	}()
 	return e, nil

@@ -62,7 +62,7 @@ func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging)
 	logger.hide(next)
 	e.apply(next)
 	f.apply(c, next)
-	e.refreshed(e.Snapshot().Catalog) // another mode lists other tools
+	e.refreshed(e.Snapshot().Catalog, nil) // another mode lists other tools
 	logger.Info("the configuration has changed and is applied",
 		"added", change.Added, "removed", change.Removed, "changed", change.Changed, "settings", change.Other)
 	if len(kept) > 0 {
