@@ -96,7 +96,7 @@ func (a *app) runHub(ctx context.Context, f hubFlags) error {
 		return err
 	}
 	logger := newLogger(a.stderr.Writer, c)
-	opts, err := hubOptions(c, logger.Logger)
+	opts, err := hubOptions(c, func() *config.Auth { return &c.Auth }, logger.Logger)
 	if err != nil {
 		return err
 	}

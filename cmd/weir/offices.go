@@ -71,9 +71,10 @@ func (a *app) openOffices(ctx context.Context, c *config.Config, e *engine) (*of
 	return o, nil
 }
 
-// hubOptions are what a configuration says about the hub.
-func hubOptions(c *config.Config, log *slog.Logger) (hub.Options, error) {
-	var auth hub.Static
+// hubOptions are what a configuration says about the hub. gateway returns the
+// tokens of the gateway as they are at the time.
+func hubOptions(c *config.Config, gateway func() *config.Auth, log *slog.Logger) (hub.Options, error) {
+	auth := hub.Static{Local: func(tokens []string) (string, error) { return localPeer(gateway(), tokens) }}
 	for _, t := range c.Hub.Tokens {
 		auth.Tokens = append(auth.Tokens, hub.Token{Name: t.Name, SHA256: t.SHA256, Role: smcp.Role(t.Role), Offices: t.Offices})
 	}
@@ -94,8 +95,24 @@ func hubOptions(c *config.Config, log *slog.Logger) (hub.Options, error) {
 	}, nil
 }
 
+// localPeer decides about a peer on this machine where hub.tokens has none: what
+// it may do in the office of the gateway, it may do to everybody who uses the
+// gateway. So where the gateway asks for a token, the hub asks for one that opens
+// the whole gateway.
+func localPeer(gateway *config.Auth, tokens []string) (principal string, err error) {
+	if len(gateway.Tokens) == 0 {
+		return "local", nil
+	}
+	for _, token := range tokens {
+		if name, known := gateway.Lookup(token); known && !gateway.Scoped(name) {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("%w: auth.tokens are set and hub.tokens are not, so peers on this machine show a token of auth.tokens that has no agents:, or the operator gives them one in hub.tokens", hub.ErrRefused)
+}
+
 func (o *offices) openHub(ctx context.Context, c *config.Config, e *engine) error {
-	opts, err := hubOptions(c, o.log)
+	opts, err := hubOptions(c, func() *config.Auth { return &e.config.Load().Auth }, o.log)
 	if err != nil {
 		return err
 	}

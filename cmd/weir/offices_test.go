@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/smcp/agent"
 )
 
 // computerProcess runs weir computer with a shell on its standard input.
@@ -126,6 +129,33 @@ func TestComputers(t *testing.T) {
 	}
 	p.say(t, "quit", "")
 	s.await("all vanish with their Computer", func(h health) bool { return len(h.Upstreams) == 0 && len(h.Hub.Members) == 1 })
+}
+
+// TestHubOfGatewayWithTokens: where the gateway asks for tokens and the hub has
+// none of its own, it takes one that opens the whole gateway, and nobody without.
+func TestHubOfGatewayWithTokens(t *testing.T) {
+	t.Parallel()
+	token := func(name, secret, more string) string {
+		return fmt.Sprintf("    - {name: %s, sha256: %x%s}\n", name, sha256.Sum256([]byte(secret)), more)
+	}
+	s := serve(t, "mcpServers: {}\nauth:\n  tokens:\n"+token("whole", "t0ken-for-all", "")+token("scoped", "t0ken-for-one", ", agents: [desk, weir]"))
+	for _, test := range []struct{ name, token, want string }{
+		{"no token", "", "does not let this peer in"},
+		{"a token for some agents", "t0ken-for-one", "does not let this peer in"},
+		{"a token that is none", "t0ken-for-none", "does not let this peer in"},
+		{"a token for everything", "t0ken-for-all", ""},
+	} {
+		c, err := agent.Connect(t.Context(), agent.Options{URL: s.base, Office: "elsewhere", Token: test.token, Engine: engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}}})
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		if err == nil {
+			_ = c.Close() // says only that it was connected
+		}
+	}
+	if log := s.stderr.String(); !strings.Contains(log, "hub.tokens") {
+		t.Errorf("the log does not say what to do: %s", log)
+	}
 }
 
 // TestHubAlone: weir hub serves Computers, and refuses those without a token.

@@ -26,18 +26,20 @@ type Credentials struct {
 	RemoteAddr string
 }
 
-// Token returns the bearer secret among the credentials: header x-api-key,
-// header Authorization, or token or Authorization of the CONNECT auth.
-func (c Credentials) Token() string {
+// Tokens returns the bearer secrets among the credentials: header x-api-key,
+// header Authorization, and token and Authorization of the CONNECT auth. There
+// may be several: an Authorization header may be for a proxy on the way.
+func (c Credentials) Tokens() []string {
+	var out []string
 	for _, t := range []string{
 		c.Header.Get("X-Api-Key"), bearer(c.Header.Get("Authorization")),
 		rawjson.Text(rawjson.Get(c.Auth, "token")), bearer(rawjson.Text(rawjson.Get(c.Auth, "Authorization"))), bearer(rawjson.Text(rawjson.Get(c.Auth, "authorization"))),
 	} {
-		if t != "" {
-			return t
+		if t != "" && !slices.Contains(out, t) {
+			out = append(out, t)
 		}
 	}
-	return ""
+	return out
 }
 
 // bearer takes the scheme off an Authorization value, which may have none.
@@ -124,30 +126,39 @@ type Device struct {
 type Static struct {
 	Tokens  []Token
 	Devices []Device
+	// Local decides about peers on this machine where there are no Tokens: those
+	// that it lets in may take any role in any office, the others need a known
+	// key. It is called concurrently, with what the peer shows. Nil lets in
+	// everybody.
+	Local func(tokens []string) (principal string, err error)
 }
 
 var _ Authenticator = Static{}
 
 // Authenticate implements Authenticator.
 func (s Static) Authenticate(_ context.Context, c Credentials) (Grant, error) {
-	if token := c.Token(); token != "" {
+	tokens := c.Tokens()
+	for _, token := range tokens {
 		if t := s.lookup(token); t != nil {
 			return Grant{Principal: t.Name, Role: t.Role, Offices: t.Offices}, nil
 		}
-		if len(s.Tokens) > 0 {
-			return Grant{}, ErrRefused
-		}
 	}
-	if key := rawjson.Text(rawjson.Get(c.Auth, "key")); key != "" && (len(s.Tokens) > 0 || !c.Loopback()) {
-		if slices.ContainsFunc(s.Devices, func(d Device) bool { return smcp.EncodeKey(d.Key) == key }) {
-			return Grant{Principal: "key", Role: smcp.RoleComputer, NeedsProof: true}, nil
-		}
-		return Grant{}, ErrRefused
-	}
+	refused := ErrRefused
 	if len(s.Tokens) == 0 && c.Loopback() {
-		return Grant{Principal: "local"}, nil
+		if s.Local == nil {
+			return Grant{Principal: "local"}, nil
+		}
+		principal, err := s.Local(tokens)
+		if err == nil {
+			return Grant{Principal: principal}, nil
+		}
+		refused = err
 	}
-	return Grant{}, ErrRefused
+	key := rawjson.Text(rawjson.Get(c.Auth, "key"))
+	if key != "" && slices.ContainsFunc(s.Devices, func(d Device) bool { return smcp.EncodeKey(d.Key) == key }) {
+		return Grant{Principal: "key", Role: smcp.RoleComputer, NeedsProof: true}, nil
+	}
+	return Grant{}, refused
 }
 
 // lookup compares with every hash, so that the time tells nothing.

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -469,6 +470,54 @@ func TestAuth(t *testing.T) {
 	}
 	if got := prove("lab2", "lab2"); got != "" {
 		t.Errorf("a good proof: %s", got)
+	}
+}
+
+// Without tokens it is Local that decides about peers on this machine; a token
+// that is not the hub's may be for somebody else, and a key is enough.
+func TestLocalPeers(t *testing.T) {
+	pub, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := `,"key":"` + smcp.EncodeKey(pub) + `"}`
+	static := hub.Static{Devices: []hub.Device{{Name: "bound", Key: pub}}, Local: func(tokens []string) (string, error) {
+		if slices.Contains(tokens, "t-gateway") {
+			return "gateway", nil
+		}
+		return "", hub.ErrRefused
+	}}
+	near, far := "127.0.0.1:5", "192.0.2.1:5"
+	for name, test := range map[string]struct {
+		remote, header, auth string
+		tokens               []hub.Token
+		want                 string
+	}{
+		"nothing":                       {remote: near},
+		"a token of another kind":       {remote: near, auth: `{"token":"t-scoped"}`},
+		"a token that Local takes":      {remote: near, auth: `{"token":"t-gateway"}`, want: "gateway"},
+		"the same beside a proxy's":     {remote: near, header: "Basic dTpw", auth: `{"token":"t-gateway"}`, want: "gateway"},
+		"the same from elsewhere":       {remote: far, auth: `{"token":"t-gateway"}`},
+		"the same where there are some": {remote: near, auth: `{"token":"t-gateway"}`, tokens: []hub.Token{{Name: "hub", SHA256: hashed("t-hub")}}},
+		"the hub's beside a proxy's":    {remote: far, header: "Basic dTpw", auth: `{"token":"t-hub"}`, tokens: []hub.Token{{Name: "hub", SHA256: hashed("t-hub")}}, want: "hub"},
+		"a key":                         {remote: near, auth: `{"role":"computer"` + key, want: "key"},
+		"a key and a stale token":       {remote: far, auth: `{"token":"old"` + key, tokens: []hub.Token{{Name: "hub", SHA256: hashed("t-hub")}}, want: "key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := static
+			s.Tokens = test.tokens
+			c := hub.Credentials{RemoteAddr: test.remote, Auth: json.RawMessage(test.auth), Header: http.Header{}}
+			if test.header != "" {
+				c.Header.Set("Authorization", test.header)
+			}
+			grant, err := s.Authenticate(t.Context(), c)
+			if grant.Principal != test.want || (err == nil) != (test.want != "") || err != nil && !errors.Is(err, hub.ErrRefused) {
+				t.Errorf("%+v, %v", grant, err)
+			}
+			if grant.NeedsProof != (test.want == "key") {
+				t.Errorf("the proof of a key: %+v", grant)
+			}
+		})
 	}
 }
 
