@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"mime"
 	"net/http"
 	"strconv"
@@ -117,11 +118,12 @@ func ParseRequest(body []byte) (Request, error) {
 		return req, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	err := each("row_ids", fields[0], func(v []byte) error {
+		text := v
 		if v[0] == '"' { // "3" is what some agents write
-			v = v[1 : len(v)-1]
+			text = v[1 : len(v)-1]
 		}
-		id, err := strconv.Atoi(string(v))
-		if err != nil {
+		id, ok := whole(text)
+		if !ok {
 			return fmt.Errorf("%w: row_ids must be whole numbers, not %.40s", ErrRequest, v)
 		}
 		req.RowIDs = append(req.RowIDs, id)
@@ -139,6 +141,19 @@ func ParseRequest(body []byte) (Request, error) {
 		return nil
 	})
 	return req, err
+}
+
+// whole reads a whole number, however it is written: some programs know no
+// integers and write 3.0.
+func whole(v []byte) (int, bool) {
+	if n, err := strconv.Atoi(string(v)); err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, false
+	}
+	return int(f), true
 }
 
 func each(param string, array []byte, f func([]byte) error) error {
@@ -212,6 +227,9 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 	out := &bodyWriter{w: w, control: control, stall: e.opts.Stall, spend: claim.Spend}
 	err = e.write(out, r.Header.Values("Accept"), view)
 	e.opts.Logger.Debug("s2sp: served", "label", claim.Label, "rows", view.Len(), "bytes", out.written, "error", err)
+	if err == nil {
+		claim.Spend() // also where the body is empty
+	}
 	if err != nil && out.written > 0 {
 		// The status is out: only an end without an end tells the reader that this is not all.
 		panic(http.ErrAbortHandler)
@@ -236,7 +254,7 @@ func (e *endpoint) write(out *bodyWriter, accept []string, view table.View) erro
 	out.deadline()
 	out.w.WriteHeader(http.StatusOK)
 	// The headers go alone, so that a connection that is broken by now shows before a byte of the body is written.
-	if err := out.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := out.flush(); err != nil {
 		return fmt.Errorf("writing headers: %w", err)
 	}
 	switch kind {
@@ -263,33 +281,46 @@ type bodyWriter struct {
 	control *http.ResponseController
 	stall   time.Duration
 	spend   func()
-	head    string // goes in front of the first write
+	head    string // begins the body
 	written int64
 }
 
 func (b *bodyWriter) deadline() { _ = b.control.SetWriteDeadline(time.Now().Add(b.stall)) }
 
+func (b *bodyWriter) flush() error {
+	if err := b.control.Flush(); !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}
+
+// Write implements io.Writer. The body's begin is sent on by itself: what stands
+// in a buffer of a connection that is broken has not been written.
 func (b *bodyWriter) Write(p []byte) (int, error) {
 	b.deadline()
-	if b.head != "" {
-		head := b.head
-		b.head = ""
-		n, err := b.w.Write([]byte(head))
-		b.count(n)
+	begun := 0 // bytes of p
+	if b.written == 0 && len(p) > 0 {
+		first := []byte(b.head)
+		if len(first) == 0 {
+			begun = 1
+			first = p[:1]
+		}
+		n, err := b.w.Write(first)
+		if err == nil {
+			if err = b.flush(); err != nil {
+				n = 0
+			}
+		}
+		if b.written = int64(n); n > 0 {
+			b.spend()
+		}
 		if err != nil {
 			return 0, err
 		}
 	}
-	n, err := b.w.Write(p)
-	b.count(n)
-	return n, err
-}
-
-func (b *bodyWriter) count(n int) {
-	if n > 0 && b.written == 0 {
-		b.spend()
-	}
+	n, err := b.w.Write(p[begun:])
 	b.written += int64(n)
+	return begun + n, err
 }
 
 // choose picks the media type that a reader likes best among those there are;

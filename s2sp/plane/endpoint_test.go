@@ -277,6 +277,56 @@ func TestFirstByteSpends(t *testing.T) {
 	}
 }
 
+// buffering takes what is written as net/http does, and finds out that the
+// connection is broken when it sends that on.
+type buffering struct {
+	*httptest.ResponseRecorder
+	good int // flushes that succeed
+}
+
+func (b *buffering) FlushError() error {
+	if b.good--; b.good < 0 {
+		return errors.New("broken pipe")
+	}
+	return nil
+}
+
+// A small body fits into a buffer: that is not written yet.
+func TestBufferedByteSpendsNothing(t *testing.T) {
+	store := artifact.NewMemory(artifact.Options{})
+	defer store.Close()
+	handler := plane.Handler(store, plane.HandlerOptions{})
+	for _, accept := range []string{plane.TypeJSON, plane.TypeNDJSON, plane.TypeArrow} {
+		for _, good := range []int{0, 1} { // the headers go first
+			token := deposit(t, store, alerts)
+			r := httptest.NewRequest(http.MethodPost, plane.Path+token, nil)
+			r.Header.Set("Accept", accept)
+			handler.ServeHTTP(&buffering{httptest.NewRecorder(), good}, r)
+			c, err := store.Claim(t.Context(), token)
+			if err != nil {
+				t.Errorf("%s, %d flushes: nothing has left, and the token gives %v", accept, good, err)
+				continue
+			}
+			c.Close()
+		}
+	}
+}
+
+// An answer without rows is an answer, also where its body has no byte.
+func TestEmptyAnswerSpends(t *testing.T) {
+	store := artifact.NewMemory(artifact.Options{})
+	defer store.Close()
+	server, client := serve(t, store)
+	for _, accept := range []string{plane.TypeJSON, plane.TypeNDJSON, plane.TypeArrow} {
+		url := server.URL + plane.Path + deposit(t, store, alerts)
+		for _, want := range []int{200, 404} {
+			if resp, got := post(t, client, url, `{"row_ids":[9]}`, accept); resp.StatusCode != want {
+				t.Errorf("%s: %s %s, want %d", accept, resp.Status, got, want)
+			}
+		}
+	}
+}
+
 // Expiry during a slow read does not cut it off.
 func TestExpiryWhileReading(t *testing.T) {
 	for name, dir := range map[string]string{"memory": "", "files": t.TempDir()} {

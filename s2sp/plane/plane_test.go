@@ -102,13 +102,13 @@ func TestResponse(t *testing.T) {
 func TestParseRequest(t *testing.T) {
 	for body, want := range map[string]string{
 		``: "{[] []}", ` {} `: "{[] []}", `{"row_ids":[],"columns":null}`: "{[] []}",
-		`{"row_ids":[0,2,"5"],"columns":["a","\u0062"],"other":1}`: "{[0 2 5] [a b]}",
+		`{"row_ids":[0,2.0,"5",1e1],"columns":["a","\u0062"],"other":1}`: "{[0 2 5 10] [a b]}",
 	} {
 		if got, err := plane.ParseRequest([]byte(body)); err != nil || fmt.Sprint(got) != want {
 			t.Errorf("ParseRequest(%s) = %v, %v", body, got, err)
 		}
 	}
-	for _, body := range []string{`x`, `[]`, `"a"`, `{"row_ids":`, `{"row_ids":7}`, `{"row_ids":[1.5]}`, `{"row_ids":[{}]}`, `{"columns":"a"}`, `{"columns":[1]}`, `{} {}`, `{"columns":[],"columns":[]}`} {
+	for _, body := range []string{`x`, `[]`, `"a"`, `{"row_ids":`, `{"row_ids":7}`, `{"row_ids":[1.5]}`, `{"row_ids":[1e400]}`, `{"row_ids":["nan"]}`, `{"row_ids":[{}]}`, `{"columns":"a"}`, `{"columns":[1]}`, `{} {}`, `{"columns":[],"columns":[]}`} {
 		if _, err := plane.ParseRequest([]byte(body)); !errors.Is(err, plane.ErrRequest) {
 			t.Errorf("ParseRequest(%s) = %v, want ErrRequest", body, err)
 		}
@@ -151,6 +151,7 @@ func TestResolve(t *testing.T) {
 		{"a body without numbers", plane.Input{AbstractData: `[{"_row_id":0,"a":1}]`, BodyData: `[{"text":"zero"}]`}, `[{"_row_id":0,"a":1}]`, ""},
 		{"a number that is not there", plane.Input{AbstractData: `[{"_row_id":9,"a":1}]`, BodyData: body}, `[{"_row_id":9,"a":1}]`, ""},
 		{"numbers are compared by value", plane.Input{AbstractData: `[{"_row_id":1.0}]`, BodyData: body}, `[{"_row_id":1.0,"text":"one"}]`, ""},
+		{"numbers are asked for by value", plane.Input{AbstractData: `[{"_row_id":1.0}]`, ResourceURL: url}, `[{"_row_id":1.0,"text":"one"}]`, url + "[1][]"},
 		{"the last of two bodies", plane.Input{AbstractData: `[{"_row_id":1}]`, BodyData: `[{"_row_id":1,"x":1},{"_row_id":1,"x":2}]`}, `[{"_row_id":1,"x":2}]`, ""},
 		{"one row twice", plane.Input{AbstractData: `[{"_row_id":1},{"_row_id":1}]`, BodyData: body}, `[{"_row_id":1,"text":"one"},{"_row_id":1,"text":"one"}]`, ""},
 		{"renamed on both sides", plane.Input{AbstractData: `[{"_row_id":0,"a":2}]`, ResourceURL: url, ColumnMapping: `{"text":"story","a":"amount"}`},
