@@ -229,7 +229,7 @@ func (c *Client) retry(attempt int, why error) (time.Duration, bool) {
 }
 
 func (c *Client) end(err error) {
-	c.limits.tasks.Wait()
+	c.limits.workers.wait()
 	c.mu.Lock()
 	c.closed, c.err = true, err
 	c.mu.Unlock()

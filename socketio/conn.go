@@ -49,7 +49,7 @@ type limits struct {
 	concurrent      int
 	acks            int
 	logger          *slog.Logger
-	tasks           sync.WaitGroup
+	workers         *workers
 }
 
 type assembly struct {

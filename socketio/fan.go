@@ -71,8 +71,7 @@ func (f *fan) send(l *list, frames []engineio.Frame) {
 	f.dirty = append(f.dirty, l.dirty...)
 	if f.writers == 0 && len(f.dirty) > 0 {
 		f.writers++
-		f.limits.tasks.Add(1)
-		go f.write()
+		f.limits.workers.run(f.write)
 	}
 }
 
@@ -91,7 +90,6 @@ func (f *fan) waitTurn() {
 
 // write flushes sessions until none is dirty.
 func (f *fan) write() {
-	defer f.limits.tasks.Done()
 	for {
 		f.mu.Lock()
 		batch := f.dirty

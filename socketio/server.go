@@ -91,6 +91,7 @@ func newLimits(attachments, pending, concurrent, acks int, logger *slog.Logger) 
 		concurrent:      or(concurrent, DefaultMaxConcurrent),
 		acks:            or(acks, DefaultMaxAcks),
 		logger:          logger,
+		workers:         newWorkers(),
 	}
 }
 
@@ -122,7 +123,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	done := make(chan struct{})
 	go func() {
-		s.limits.tasks.Wait()
+		s.limits.workers.wait()
 		close(done)
 	}()
 	select {

@@ -408,8 +408,7 @@ func (s *Socket) startLocked() {
 		return
 	}
 	s.running = true
-	s.conn.limits.tasks.Add(1)
-	go s.work()
+	s.conn.limits.workers.run(s.work)
 }
 
 // flushAfter is how long an answer waits at most for those of the events behind it, if the next handler takes its time.
@@ -417,7 +416,6 @@ const flushAfter = time.Millisecond
 
 // work runs jobs in order until there are none.
 func (s *Socket) work() {
-	defer s.conn.limits.tasks.Done()
 	for {
 		s.mu.Lock()
 		jobs := s.queue
@@ -433,15 +431,41 @@ func (s *Socket) work() {
 			if len(jobs) > 1 {
 				s.gather()
 			}
-			s.run(jobs[i])
+			j := jobs[i]
 			jobs[i] = job{}
+			if i == len(jobs)-1 && j.do == nil && j.entry.concurrent {
+				s.handOn(len(jobs))
+				if s.own() {
+					s.handle(j)
+					return
+				}
+			}
+			s.run(j)
 		}
-		if len(jobs) > 1 {
-			s.gathering.Store(false)
-			s.flush.Stop()
-			s.conn.session.Flush()
-		}
+		s.handOn(len(jobs))
 	}
+}
+
+// handOn sends what gather has kept.
+func (s *Socket) handOn(jobs int) {
+	if jobs > 1 {
+		s.gathering.Store(false)
+		s.flush.Stop()
+		s.conn.session.Flush()
+	}
+}
+
+// own reports whether the worker may run a concurrent job, the last there is, itself, instead of leaving it to another. If so,
+// it is no longer the worker of the queue: what comes now has its own.
+func (s *Socket) own() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.barred || len(s.queue) > 0 || s.active >= s.conn.limits.concurrent {
+		return false
+	}
+	s.active++
+	s.running = false
+	return true
 }
 
 // gather lets what is sent from now on wait for a common write, but not for long.
@@ -479,22 +503,22 @@ func (s *Socket) run(j job) {
 
 // runConcurrently starts the handler as soon as there are few enough of them.
 func (s *Socket) runConcurrently(j job) {
-	limits := s.conn.limits
 	s.mu.Lock()
-	for s.active >= limits.concurrent {
+	for s.active >= s.conn.limits.concurrent {
 		s.waitEasedLocked()
 	}
 	s.active++
 	s.mu.Unlock()
-	limits.tasks.Add(1)
-	go func() {
-		defer limits.tasks.Done()
-		j.entry.handle(j.event)
-		s.mu.Lock()
-		s.active--
-		s.easeLocked()
-		s.mu.Unlock()
-	}()
+	s.conn.limits.workers.run(func() { s.handle(j) })
+}
+
+// handle runs the handler of one of the active jobs.
+func (s *Socket) handle(j job) {
+	j.entry.handle(j.event)
+	s.mu.Lock()
+	s.active--
+	s.easeLocked()
+	s.mu.Unlock()
 }
 
 // waitEasedLocked waits until there is less to do.

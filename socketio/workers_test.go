@@ -1,0 +1,55 @@
+package socketio
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkers()
+		var ran atomic.Int64
+		before := runtime.NumGoroutine()
+		count := func() int { synctest.Wait(); return runtime.NumGoroutine() - before }
+
+		// One after the other takes one goroutine; each of many at once has its own.
+		for range 5 {
+			w.run(func() { ran.Add(1) })
+			if n := count(); n != 1 {
+				t.Fatalf("%d goroutines, want 1", n)
+			}
+		}
+		release := make(chan struct{})
+		for range 3 * maxIdle {
+			w.run(func() { <-release; ran.Add(1) })
+		}
+		if n := count(); n != 3*maxIdle {
+			t.Errorf("%d goroutines, want %d", n, 3*maxIdle)
+		}
+		close(release)
+		if n := count(); n != maxIdle {
+			t.Errorf("%d goroutines wait, want %d", n, maxIdle)
+		}
+		time.Sleep(2 * workerWaits)
+		if n := count(); n != 0 {
+			t.Errorf("%d goroutines wait on", n)
+		}
+
+		// Who ends it waits for what runs, and for nobody who waits.
+		w.run(func() { time.Sleep(time.Second); ran.Add(1) })
+		start := time.Now()
+		w.wait()
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("the end took %s, want 1s", took)
+		}
+		if n := count(); n != 0 {
+			t.Errorf("%d goroutines are left", n)
+		}
+		if n := ran.Load(); n != 5+3*maxIdle+1 {
+			t.Errorf("%d have run", n)
+		}
+	})
+}
