@@ -45,6 +45,7 @@ type HandlerOptions struct {
 //	  200  {"body": [{"_row_id": 0, "description": …}, …], "total_rows": 2, "columns_returned": ["_row_id", "description"]}
 //	  400  the request is no JSON object of this kind; the token is not spent
 //	  404  {"error": "Unknown or expired resource"}: unknown, used, in use or expired
+//	  405  any other method
 //	GET  /s2sp/health         {"status": "ok"}
 //
 // Rows come in the table's order, _row_id first. With "Accept:
@@ -70,7 +71,19 @@ func Handler(tokens artifact.Tokens, opts HandlerOptions) http.Handler {
 	mux.HandleFunc("GET /s2sp/health", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, []byte(`{"status":"ok"}`))
 	})
+	mux.HandleFunc(Path+"{token}", only(http.MethodPost))
+	mux.HandleFunc("/s2sp/health", only(http.MethodGet))
+	mux.HandleFunc("/s2sp/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, unknown) })
 	return mux
+}
+
+const unknown = "Unknown or expired resource"
+
+func only(method string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Allow", method)
+		refuse(w, http.StatusMethodNotAllowed, "method not allowed; use "+method)
+	}
 }
 
 type endpoint struct {
@@ -206,7 +219,7 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 	claim, err := e.tokens.Claim(r.Context(), r.PathValue("token"))
 	switch {
 	case errors.Is(err, artifact.ErrToken):
-		refuse(w, http.StatusNotFound, "Unknown or expired resource")
+		refuse(w, http.StatusNotFound, unknown)
 		return
 	case err != nil:
 		e.opts.Logger.Warn("s2sp: a resource cannot be claimed", "error", err)

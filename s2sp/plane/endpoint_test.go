@@ -116,7 +116,7 @@ func TestFetchErrors(t *testing.T) {
 	if resp, got := post(t, client, server.URL+plane.Path+token, ``, ""); resp.StatusCode != 200 {
 		t.Errorf("bad requests spent the token: %s %s", resp.Status, got)
 	}
-	for _, wrong := range []string{token, "unknown"} {
+	for _, wrong := range []string{token, "unknown", "", token + "/"} {
 		resp, got := post(t, client, server.URL+plane.Path+wrong, `{}`, "")
 		if resp.StatusCode != 404 || got != `{"error":"Unknown or expired resource"}` || resp.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %s %s", wrong, resp.Status, got)
@@ -136,8 +136,8 @@ func TestFetchErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST" {
-		t.Errorf("GET of a resource: %s, Allow %q", resp.Status, resp.Header.Get("Allow"))
+	if resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST" || resp.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("GET of a resource: %s %v", resp.Status, resp.Header)
 	}
 	a, err := store.Put(t.Context(), "ann", "text/plain", "", []byte("no table"))
 	if err != nil {
