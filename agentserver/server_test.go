@@ -156,13 +156,13 @@ func TestErrorCodes(t *testing.T) {
 	}
 	t.Run("parse error", func(t *testing.T) {
 		r, err := a.do(t.Context(), `{"jsonrpc":`)
-		if err != nil || r.status != http.StatusBadRequest || r.code() != -32700 {
+		if err != nil || r.status != http.StatusBadRequest || r.code() != -32700 || r.text("error", "data", "kind") != "parse_error" {
 			t.Errorf("%d %s, %v", r.status, r.body, err)
 		}
 	})
 	t.Run("invalid request", func(t *testing.T) {
 		r, err := a.do(t.Context(), `{"id":1,"method":"ping"}`)
-		if err != nil || r.code() != -32600 {
+		if err != nil || r.code() != -32600 || r.text("error", "data", "kind") != "invalid_request" {
 			t.Errorf("%d %s, %v", r.status, r.body, err)
 		}
 	})

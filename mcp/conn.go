@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -325,7 +326,7 @@ func (c *Conn) receive(data []byte) {
 	}
 	msgs, batch, err := jsonrpc.Split(data)
 	if err == nil && batch && !c.batches() {
-		err = errors.Join(jsonrpc.ErrInvalid, errors.New("batches exist in 2025-03-26 only"))
+		err = fmt.Errorf("%w: batches exist in protocol version %s only; send one message at a time", jsonrpc.ErrInvalid, V20250326)
 	}
 	if err != nil {
 		c.junk(data, "", err)
@@ -356,11 +357,11 @@ func (c *Conn) junk(data []byte, id jsonrpc.ID, err error) {
 
 // ParseFailure is the JSON-RPC error for what jsonrpc.Parse or Split refused.
 func ParseFailure(err error) *jsonrpc.Error {
-	code := jsonrpc.CodeInvalidRequest
+	kind := KindInvalidRequest
 	if errors.Is(err, jsonrpc.ErrParse) {
-		code = jsonrpc.CodeParseError
+		kind = KindParse
 	}
-	return &jsonrpc.Error{Code: code, Message: err.Error()}
+	return WireError(Errorf(kind, "%w", err), "")
 }
 
 // dispatch handles one message. reply sends the response of a request; skip,
@@ -520,7 +521,7 @@ func (c *Conn) request(m *jsonrpc.Message, reply func([]byte), skip func()) {
 	case m.Method == "ping" && c.opts.Client:
 		reply(jsonrpc.AppendResult(nil, m.ID, nil))
 		return
-	case c.opts.Client && isBackRequest(m.Method):
+	case c.opts.Client:
 		var owners int
 		cl, owners = c.soleCall(true)
 		if owners > 1 {
@@ -573,9 +574,16 @@ func (c *Conn) request(m *jsonrpc.Message, reply func([]byte), skip func()) {
 		return
 	}
 	held := cl
-	cl = nil // from here on the goroutine lets go of it
+	cl = nil                  // from here on the goroutine lets go of it
+	var greeted chan struct{} // closed when the handshake is answered
+	if m.Method == "initialize" && !c.opts.Client {
+		greeted = make(chan struct{})
+	}
 	go func() {
 		defer c.wg.Done()
+		if greeted != nil {
+			defer close(greeted)
+		}
 		defer c.busy.Add(-1)
 		if held != nil {
 			defer held.held.Done()
@@ -600,6 +608,15 @@ func (c *Conn) request(m *jsonrpc.Message, reply func([]byte), skip func()) {
 		c.served(m.ID, cancel)
 		reply(resp)
 	}()
+	if greeted == nil {
+		return
+	}
+	// What follows depends on the version, and is there already where a script has
+	// written it all into a pipe.
+	select {
+	case <-greeted:
+	case <-c.ctx.Done():
+	}
 }
 
 func (c *Conn) served(id jsonrpc.ID, cancel context.CancelCauseFunc) {
@@ -607,15 +624,6 @@ func (c *Conn) served(id jsonrpc.ID, cancel context.CancelCauseFunc) {
 	delete(c.serving, id)
 	c.mu.Unlock()
 	cancel(nil)
-}
-
-// isBackRequest reports whether a server sends this method to a client.
-func isBackRequest(method string) bool {
-	switch method {
-	case "sampling/createMessage", "elicitation/create", "roots/list":
-		return true
-	}
-	return false
 }
 
 // connPeer is the Peer of one request that arrived over a Conn.
