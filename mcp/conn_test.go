@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,6 +52,13 @@ func read(t *testing.T, s Stream) string {
 		t.Fatal(err)
 	}
 	return string(msg)
+}
+
+// greeted returns a session whose handshake is complete.
+func greeted() *Session {
+	s := NewSession("", "ann")
+	s.SetVersion(LatestLegacy)
+	return s
 }
 
 func legacy(h Handler) Handler {
@@ -116,14 +124,67 @@ func TestIDsAreOwnUpstreamAndRestored(t *testing.T) {
 	}
 }
 
+// What follows initialize is served after it: scripts write all they have to ask
+// into the pipe at once.
+func TestWhatFollowsInitializeWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := raw(t, ConnOptions{Handler: HandlerFunc(func(_ context.Context, r *Request) (json.RawMessage, error) {
+			if r.Method == "initialize" {
+				time.Sleep(time.Second)
+				r.Session.SetVersion(LatestLegacy)
+				return nil, nil
+			}
+			return rawjson.Quote(r.Version), nil
+		})})
+		go func() {
+			for _, msg := range []string{
+				`{"jsonrpc":"2.0","id":1,"method":"initialize"}`,
+				`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+				`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`,
+				`[{"jsonrpc":"2.0","id":3,"method":"tools/list"}]`,
+			} {
+				if err := s.Write([]byte(msg)); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		if got := read(t, s); got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+			t.Errorf("first %s", got)
+		}
+		got := []string{read(t, s), read(t, s)}
+		slices.Sort(got)
+		if got[0] != `{"jsonrpc":"2.0","id":2,"result":"2025-11-25"}` || !strings.Contains(got[1], "batches exist in protocol version 2025-03-26 only") {
+			t.Errorf("then %s", got)
+		}
+		c.Close()
+	})
+}
+
+// A connection that ends during its handshake ends at once.
+func TestEndDuringTheHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := raw(t, ConnOptions{Handler: HandlerFunc(func(ctx context.Context, _ *Request) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})})
+		write(t, s, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
+		synctest.Wait()
+		began := time.Now()
+		c.Close()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
 func TestDuplicateIDInFlightIsRefused(t *testing.T) {
 	release := make(chan struct{})
 	s, _ := raw(t, ConnOptions{Handler: HandlerFunc(func(ctx context.Context, r *Request) (json.RawMessage, error) {
 		<-release
 		return nil, nil
-	})})
-	write(t, s, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
-	write(t, s, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
+	}), Session: greeted()})
+	write(t, s, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	write(t, s, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 	if got := read(t, s); !strings.Contains(got, "in use") || !strings.Contains(got, "-32600") {
 		t.Errorf("got %s", got)
 	}
@@ -184,11 +245,11 @@ func TestCancelledRequestGetsNoResponse(t *testing.T) {
 			<-ctx.Done()
 		}
 		return nil, ctx.Err()
-	})})
-	write(t, s, `{"jsonrpc":"2.0","id":"a","method":"initialize"}`)
+	}), Session: greeted()})
+	write(t, s, `{"jsonrpc":"2.0","id":"a","method":"tools/list"}`)
 	write(t, s, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"b"}}`)
 	write(t, s, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}`)
-	write(t, s, `{"jsonrpc":"2.0","id":"c","method":"initialize","params":{}}`)
+	write(t, s, `{"jsonrpc":"2.0","id":"c","method":"tools/list","params":{}}`)
 	if got := read(t, s); got != `{"jsonrpc":"2.0","id":"c","result":{}}` {
 		t.Errorf("got %s", got)
 	}
@@ -222,18 +283,26 @@ func TestBackRequestOwnership(t *testing.T) {
 		})
 		waiting.Wait()
 	}
-	if _, err := server.Call(t.Context(), "sampling/createMessage", nil, nil); err == nil || !strings.Contains(err.Error(), "method not found") {
-		t.Errorf("with no caller: %v", err)
+	for _, method := range []string{"sampling/createMessage", "future/ask"} {
+		if _, err := server.Call(t.Context(), method, nil, nil); err == nil || !strings.Contains(err.Error(), "method not found") {
+			t.Errorf("%s with no caller: %v", method, err)
+		}
 	}
 	call(ann, "ann's first")
 	call(ann, "ann's second")
 	if out, err := server.Call(t.Context(), "sampling/createMessage", nil, nil); err != nil || string(out) != `{"from":"ann's second"}` {
 		t.Errorf("with one caller: %s, %v", out, err)
 	}
+	// What a future version may ask belongs to the caller just the same.
+	if out, err := server.Call(t.Context(), "future/ask", nil, nil); err != nil || string(out) != `{"from":"ann's second"}` {
+		t.Errorf("an unknown question: %s, %v", out, err)
+	}
 	call(bob, "bob")
-	if _, err := server.Call(t.Context(), "roots/list", nil, nil); err == nil ||
-		!strings.Contains(err.Error(), "per_session: true") || !strings.Contains(err.Error(), `upstream "chat"`) {
-		t.Errorf("with two callers: %v", err)
+	for _, method := range []string{"roots/list", "future/ask"} {
+		if _, err := server.Call(t.Context(), method, nil, nil); err == nil ||
+			!strings.Contains(err.Error(), "per_session: true") || !strings.Contains(err.Error(), `upstream "chat"`) {
+			t.Errorf("%s with two callers: %v", method, err)
+		}
 	}
 	close(release)
 	calls.Wait()
