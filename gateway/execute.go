@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/weir-mcp/weir/artifact"
@@ -123,12 +124,16 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 	if result, err = g.split(ctx, call, choice, result); err != nil {
 		return nil, err
 	}
-	if g.opts.Mode == ModeProxy && !g.opts.ProxyFirewall && c.format != FormatJSON {
+	firewall := g.opts.Firewall
+	if !g.holdsBack() {
+		firewall.ThresholdChars = math.MaxInt32 // there is no tool_view to read the rest with
+	}
+	if !g.holdsBack() && c.format != FormatJSON {
 		c.isError = string(rawjson.Get(result, "isError")) == "true"
 		return result, nil
 	}
 	principal := c.request.Session.Principal()
-	answer, about, err := g.opts.Firewall.shape(result, &call.Provenance, c.format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
+	answer, about, err := firewall.shape(result, &call.Provenance, c.format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
 		return g.opts.Artifacts.Put(ctx, principal, mediaType, label, data)
 	})
 	if err != nil {

@@ -167,11 +167,11 @@ func New(opts Options) *Gateway {
 	}
 	g.meta = map[string]metaTool{ToolExecute: g.execute}
 	if opts.Mode == ModeGateway {
-		g.meta[ToolBrowse], g.meta[ToolView] = g.browse, g.view
+		g.meta[ToolBrowse] = g.browse
 		g.meta[ResourceBrowse], g.meta[ResourceRead] = g.browse, g.readResource
 		g.meta[PromptBrowse], g.meta[PromptGet] = g.browse, g.getPrompt
 	}
-	if opts.Mode == ModeProxy && opts.ProxyFirewall {
+	if g.holdsBack() {
 		g.meta[ToolView] = g.view
 	}
 	if opts.Mode == ModeProxy || opts.ExposeHydrate {
@@ -196,6 +196,9 @@ func (g *Gateway) toolList(s *Snapshot) json.RawMessage {
 	}
 	return g.lists[i]
 }
+
+// holdsBack reports whether results pass the firewall.
+func (g *Gateway) holdsBack() bool { return g.opts.Mode == ModeGateway || g.opts.ProxyFirewall }
 
 // links are the links of the dispatch chain that are configured, in the order
 // of gateway-surface §4.4 and §4.5.

@@ -82,9 +82,11 @@ const (
 
 	browseTool = `{"name":"tool_browse","description":"Find tools. Pass either query (free text, best matches first) or path (walk the catalog from /). ` +
 		`Returns one card a line: tool_id (kind) — what it does [tags].","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
-	executeTool = `{"name":"tool_execute","description":"Run a tool by its tool_id. Arguments are checked first; if they do not fit, the error holds the tool's schema. ` +
-		`A long result comes back as a summary and a handle for tool_view.","inputSchema":` + executeSchema + `}`
-	viewTool = `{"name":"tool_view","description":"Read part of a long result by its handle. Selectors: head (chars, start), lines (start, end), ` +
+	executeText = `{"name":"tool_execute","description":"Run a tool by its tool_id. Arguments are checked first; if they do not fit, the error holds the tool's schema.`
+	executeTool = executeText + ` A long result comes back as a summary and a handle for tool_view.","inputSchema":` + executeSchema + `}`
+	// Where nothing is held back there is no tool_view to send anybody to.
+	executeRawTool = executeText + `","inputSchema":` + executeSchema + `}`
+	viewTool       = `{"name":"tool_view","description":"Read part of a long result by its handle. Selectors: head (chars, start), lines (start, end), ` +
 		`rows of a table (start, end), table (columns, where, order_by, offset, limit, group_by, aggregate), json_keys (keys), json_path (path), search (pattern, context, limit). Counting starts at 0, end is not included.","inputSchema":` +
 		viewSchema + `,"annotations":{"readOnlyHint":true}}`
 	hydrateTool = `{"name":"tool_hydrate","description":"Show a tool's full definition with its input schema.","inputSchema":` + hydrateSchema + `,"annotations":{"readOnlyHint":true}}`
@@ -127,9 +129,14 @@ func (g *Gateway) shows(name string, resources, prompts bool) bool {
 func (g *Gateway) definitions(resources, prompts bool) []byte {
 	var out []byte
 	for _, t := range metaTools {
-		if g.shows(t.name, resources, prompts) {
-			out = appendBlock(out, []byte(t.definition))
+		if !g.shows(t.name, resources, prompts) {
+			continue
 		}
+		definition := t.definition
+		if t.name == ToolExecute && !g.holdsBack() {
+			definition = executeRawTool
+		}
+		out = appendBlock(out, []byte(definition))
 	}
 	return out
 }

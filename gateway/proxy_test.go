@@ -98,6 +98,15 @@ func TestProxyReturnsRaw(t *testing.T) {
 	if err != nil || string(out) != big {
 		t.Errorf("%.200s, %v", out, err)
 	}
+	// A program that asks for JSON gets the whole text, too: what was held back
+	// could not be viewed here.
+	out, err = h.ask(t, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+h.id(t, "x", "t")+`","args":{}},"_meta":{"weir/format":"json"}}`)
+	if err != nil || !strings.Contains(string(out), `"structuredContent":{"status":"ok","summary":"`+strings.Repeat("x", 5000)+`"`) {
+		t.Errorf("as JSON: %.200s, %v", out, err)
+	}
+	if out, err = h.ask(t, "tools/list", "{}"); err != nil || strings.Contains(string(out), ToolView) {
+		t.Errorf("%s sends agents to a tool that is not there, %v", out, err)
+	}
 	if e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{}}`)); e.Error != "ARGS_INVALID" {
 		t.Errorf("%+v", e)
 	}
