@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -469,49 +468,6 @@ func checkServers(servers []*Server) error {
 	return errors.Join(errs...)
 }
 
-// masked is what stands in get_config for a text that is secret and no
-// placeholder.
-const masked = "<kept on the Computer>"
-
-// placeholderOnly reports whether a text shows nothing but where its value comes
-// from.
-func placeholderOnly(text string) bool {
-	return placeholder.ReplaceAllString(text, "") == "" && text != "" || text == ""
-}
-
-func maskMap(m map[string]string) map[string]string {
-	out := make(map[string]string, len(m))
-	for key, text := range m {
-		if !placeholderOnly(text) {
-			if placeholder.MatchString(text) { // "Bearer ${input:token}"
-				out[key] = text
-				continue
-			}
-			text = masked
-		}
-		out[key] = text
-	}
-	return out
-}
-
-// maskURL takes the password and the query's values out of a URL.
-func maskURL(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		if placeholder.MatchString(text) {
-			return text
-		}
-		return masked
-	}
-	if u.User != nil {
-		if pass, ok := u.User.Password(); ok && !placeholder.MatchString(pass) {
-			u.User = url.UserPassword(u.User.Username(), "x")
-			return u.String()
-		}
-	}
-	return text
-}
-
 // public is the server as get_config shows it. In the seed's flat form, url and
 // command stand beside type, and streamable is called http.
 func (s *Server) public(seed bool) (json.RawMessage, error) {
@@ -529,7 +485,7 @@ func (s *Server) public(seed bool) (json.RawMessage, error) {
 	params := map[string]any{}
 	switch s.Type {
 	case "stdio":
-		params["command"], params["args"] = s.Command, append([]string{}, s.Args...)
+		params["command"], params["args"] = s.Command, maskArgs(s.Args)
 		params["env"], params["cwd"] = nil, nil
 		if s.Env != nil {
 			params["env"] = maskMap(s.Env)

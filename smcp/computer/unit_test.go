@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -155,6 +156,46 @@ func TestPublicConfig(t *testing.T) {
 		if flat := strings.Contains(text, `"type":"http"`); flat != seed {
 			t.Errorf("seed %v: %s", seed, text)
 		}
+	}
+}
+
+// What is written out stays on the Computer; placeholders tell where it comes
+// from.
+func TestMask(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                             "",
+		"literal":                      masked,
+		"${input:a}":                   "${input:a}",
+		"Bearer ${input:a}":            "Bearer ${input:a}",
+		"Bearer literal":               masked,
+		"user:pass ${input:a}-${B}":    masked + "${input:a}-${B}",
+		"${env:A}${input:b}/pass-word": "${env:A}${input:b}" + masked,
+	} {
+		if got := maskText(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"https://h/mcp":                               "https://h/mcp",
+		"https://u:p@h/mcp":                           "https://u:x@h/mcp",
+		"https://token@h/mcp":                         "https://x@h/mcp",
+		"https://u:${input:p}@h/mcp":                  "https://u:${input:p}@h/mcp",
+		"https://${input:u}:lit@h/mcp":                "https://x@h/mcp",
+		"https://h/mcp?key=lit&b=${input:b}&flag#s":   "https://h/mcp?key=x&b=${input:b}&x#x",
+		"https://h:80/a@b?k=${input:k}#${input:frag}": "https://h:80/a@b?k=${input:k}#${input:frag}",
+		"${input:base}/mcp?key=lit":                   "${input:base}/mcp?key=x",
+		"https://u:p%zz@h":                            masked,
+	} {
+		if got := maskURL(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	in := []string{"run", "-y", "--api-key=lit", "--token", "lit", "--token", "--verbose", "--password", "${input:p}", "-e", "SOME_TOKEN=lit", "-e", "PLAIN=1",
+		"--header", "Authorization: Bearer lit", "--header=X-A:${input:a}", "https://u:p@h/x", "--url=https://h/?k=v", "--author", "me", "a=b"}
+	want := []string{"run", "-y", "--api-key=" + masked, "--token", masked, "--token", "--verbose", "--password", "${input:p}", "-e", "SOME_TOKEN=" + masked, "-e", "PLAIN=1",
+		"--header", "Authorization: " + masked, "--header=X-A:${input:a}", "https://u:x@h/x", "--url=https://h/?k=x", "--author", masked, "a=b"}
+	if got := maskArgs(in); !slices.Equal(got, want) {
+		t.Errorf("arguments:\n%q\nwant\n%q", got, want)
 	}
 }
 
