@@ -22,6 +22,9 @@ func (d *decoder) check(c *Config) {
 	d.checkHTTP(c)
 	d.checkControls(c)
 	d.checkPin(c)
+	if c.Mode != ModeProxy && d.set("proxy") && c.Proxy != (Proxy{Names: NamesToolID}) {
+		d.warn(d.at["proxy"], "proxy", "proxy has no effect without mode: proxy")
+	}
 	d.checkAgents(c)
 	d.checkHubs(c)
 	d.checkTables(c)

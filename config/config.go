@@ -34,6 +34,7 @@ type Config struct {
 	S2SP          S2SP         `key:"s2sp" doc:"Tables that go from server to server."`
 	SchemaLimits  SchemaLimits `key:"schema_limits" doc:"Bounds on the schemas that servers declare for their tools."`
 	Browse        Browse       `key:"browse" doc:"How tool_browse answers."`
+	Proxy         Proxy        `key:"proxy" doc:"How mode proxy answers."`
 	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Offer tool_hydrate in gateway mode too."`
 	TolerantArgs  bool         `key:"tolerant_args" default:"false" doc:"Repair arguments before they are checked: an object written as a text, and texts where the schema wants a number, a boolean or null. Each repair is recorded."`
 	Policy        Policy       `key:"policy" doc:"Which calls are made."`
@@ -225,6 +226,22 @@ type Browse struct {
 	Format        BrowseFormat `key:"format" default:"text" enum:"text,json" doc:"The form of answers to the model: short text, or JSON."`
 	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Another place for the top-level expose_hydrate; either switches it on."`
 }
+
+// Proxy is how mode proxy answers (gateway-surface §4.1).
+type Proxy struct {
+	Names    ProxyNames `key:"names" default:"tool_id" enum:"tool_id,url_encoded,alias" doc:"How tools/list writes a tool_id: as it is, with : and # escaped (%3A, %23), or as a short alias of letters, digits, _ and -, for clients that refuse other names. tool_execute takes what is listed, and the tool_id itself."`
+	Firewall bool       `key:"firewall" default:"false" doc:"Results pass the firewall in mode proxy, too, and tool_view is listed. Otherwise they reach the agent as the server wrote them."`
+}
+
+// ProxyNames is how mode proxy writes a tool_id.
+type ProxyNames string
+
+// The forms.
+const (
+	NamesToolID     ProxyNames = "tool_id"
+	NamesURLEncoded ProxyNames = "url_encoded"
+	NamesAlias      ProxyNames = "alias"
+)
 
 // HTTP is the listener's behaviour.
 type HTTP struct {

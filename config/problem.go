@@ -73,9 +73,13 @@ func byPlace(a, b Problem) int {
 	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 }
 
-// nearest returns the candidate that a person most likely meant, or "".
+// nearest returns the candidate that a person most likely meant, or "": the one
+// with the fewest mistakes, else the only one that begins with word.
 func nearest(word string, candidates []string) string {
-	const longest = 64 // no key is that long, and the distance is quadratic
+	const (
+		longest  = 64 // no key is that long, and the distance is quadratic
+		shortest = 3  // fewer letters begin anything
+	)
 	if len(word) > longest {
 		return ""
 	}
@@ -91,6 +95,18 @@ func nearest(word string, candidates []string) string {
 				break
 			}
 		}
+	}
+	if best != "" || len(flat) < shortest {
+		return best
+	}
+	for _, c := range candidates {
+		if !strings.HasPrefix(flatten(c), flat) {
+			continue
+		}
+		if best != "" {
+			return ""
+		}
+		best = c
 	}
 	return best
 }

@@ -16,6 +16,8 @@ func controls(c *config.Config, opts *gateway.Options) {
 	opts.CacheStable = c.CacheStable
 	opts.Pin = pinOf(c.Pin)
 	opts.LogUnredacted = c.Log.Unredacted
+	opts.ProxyFirewall = c.Proxy.Firewall
+	opts.Names = namesOf(c.Proxy.Names)
 	opts.Policy = policyOf(c.Policy)
 	opts.RateLimits = limitsOfCalls(&c.RateLimits)
 	opts.Cache = gateway.CacheOptions{
@@ -27,6 +29,17 @@ func controls(c *config.Config, opts *gateway.Options) {
 	for _, code := range c.Retry.RetryableCodes {
 		opts.Retry.Codes = append(opts.Retry.Codes, gateway.Code(code))
 	}
+}
+
+// namesOf is how mode proxy writes tool ids.
+func namesOf(n config.ProxyNames) gateway.NameForm {
+	switch n {
+	case config.NamesURLEncoded:
+		return gateway.NameURLEncoded
+	case config.NamesAlias:
+		return gateway.NameAlias
+	}
+	return gateway.NameCanonical
 }
 
 // policyOf returns nil where the configuration allows everything, so that no

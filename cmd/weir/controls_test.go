@@ -18,7 +18,9 @@ import (
 // TestControls puts every control of a configuration into a gateway's options.
 func TestControls(t *testing.T) {
 	c, _, err := config.Parse("weir.yaml", []byte(`
+mode: proxy
 mcpServers: {a: {command: a}}
+proxy: {names: alias, firewall: true}
 tolerant_args: true
 cache_stable: true
 log: {unredacted: true}
@@ -37,6 +39,9 @@ retry: {max_attempts: 3, base_delay: 1s, max_delay: 2s, jitter: 0.5, retryable_c
 		rule.Namespace != "a" || rule.Tool != "x*" || rule.Tags[0] != "t" || !*rule.ReadOnly || rule.Reason != "r" {
 		t.Errorf("%+v, %+v", o, rule)
 	}
+	if !o.ProxyFirewall || o.Names != gateway.NameAlias {
+		t.Errorf("proxy: %+v", o)
+	}
 	if o.RateLimits.MetaTools["tool_view"].PerMinute != 1 || len(o.RateLimits.MetaTools) != 1 || o.RateLimits.Tools["a:b@1"].PerSession != 2 {
 		t.Errorf("%+v", o.RateLimits)
 	}
@@ -51,6 +56,9 @@ retry: {max_attempts: 3, base_delay: 1s, max_delay: 2s, jitter: 0.5, retryable_c
 	}
 	o = gateway.Options{}
 	controls(c, &o)
+	if o.ProxyFirewall || o.Names != gateway.NameCanonical {
+		t.Errorf("proxy by default: %+v", o)
+	}
 	if o.Policy != nil || o.TolerantArgs || o.Cache.ReadOnly || o.Retry.MaxAttempts != 1 || len(o.RateLimits.MetaTools)+len(o.RateLimits.Tools) > 0 {
 		t.Errorf("by default: %+v", o)
 	}
