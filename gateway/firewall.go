@@ -258,7 +258,7 @@ func (s *shaper) passes() bool {
 func (s *shaper) passEnvelope(status string) envelope {
 	e := envelope{status: status, summary: []byte(`""`), provenance: s.from, stats: stats{
 		strategy: StrategyPassthrough, thresholdChars: s.ThresholdChars,
-		originalChars: s.textChars, summaryChars: s.textChars, originalTokens: -1, summaryTokens: -1}}
+		originalChars: s.joinedChars(), summaryChars: s.joinedChars(), originalTokens: -1, summaryTokens: -1}}
 	var text string
 	decoded := false
 	switch {
@@ -274,8 +274,6 @@ func (s *shaper) passEnvelope(status string) envelope {
 	case s.texts > 1:
 		text, decoded = s.joinTexts(), true
 		e.summary = rawjson.Quote(text)
-		e.stats.summaryChars = utf8.RuneCountInString(text)
-		e.stats.originalChars = e.stats.summaryChars
 	}
 	if decoded {
 		clean := text
@@ -293,6 +291,9 @@ func (s *shaper) passEnvelope(status string) envelope {
 	return e
 }
 
+// joinedChars is how many characters joinTexts has.
+func (s *shaper) joinedChars() int { return s.textChars + max(s.texts-1, 0) }
+
 // joinTexts is the text of all text blocks, one below the other.
 func (s *shaper) joinTexts() string {
 	if s.texts == 1 {
@@ -303,11 +304,13 @@ func (s *shaper) joinTexts() string {
 		}
 	}
 	var b strings.Builder
+	first := true
 	for i := range s.blocks {
 		if t := s.blocks[i].text; t != nil {
-			if b.Len() > 0 {
+			if !first {
 				b.WriteByte('\n')
 			}
+			first = false
 			b.WriteString(rawjson.Text(t))
 		}
 	}

@@ -21,7 +21,7 @@ const (
 func (s *shaper) rebuild(result, content []byte, status string) ([]byte, error) {
 	e := envelope{status: status, summary: []byte(`""`), provenance: s.from, stats: stats{
 		strategy: StrategyPassthrough, thresholdChars: s.ThresholdChars,
-		originalChars: s.textChars, summaryChars: s.textChars, originalTokens: -1, summaryTokens: -1}}
+		originalChars: s.joinedChars(), originalTokens: -1, summaryTokens: -1}}
 	h := holder{shaper: s, env: &e}
 	if !s.holdText && s.texts > 0 {
 		e = s.passEnvelope(status)
@@ -153,12 +153,20 @@ type holder struct {
 	parts  int // described so far
 	notes  []string
 	losses []string
+
+	ref   string // the first part that can be viewed
+	views [][]byte
 }
 
 // content writes the content blocks without the brackets around them.
 func (h *holder) content() []byte {
-	var out, rest []byte
-	textDone := false
+	var out, rest, links []byte
+	textDone, together := false, 0
+	for i := range h.blocks {
+		if h.blocks[i].hold && h.blocks[i].kind == "resource_link" {
+			together++
+		}
+	}
 	for i := range h.blocks {
 		b := &h.blocks[i]
 		switch {
@@ -168,6 +176,14 @@ func (h *holder) content() []byte {
 		case b.text != nil:
 			textDone = true
 			out = appendTextBlock(out, h.describeText())
+		case b.kind == "resource_link" && together > 1:
+			// A list: its links are rows of one table.
+			if links == nil {
+				links = []byte{'['}
+			} else {
+				links = append(links, ",\n"...)
+			}
+			links = append(links, b.raw...)
 		case h.parts >= maxDescribed:
 			if rest == nil {
 				rest = []byte{'['}
@@ -179,10 +195,27 @@ func (h *holder) content() []byte {
 			out = appendTextBlock(out, h.describeBlock(b))
 		}
 	}
+	if links != nil {
+		name := strconv.Itoa(together) + " resource links"
+		if together < h.linksAll() {
+			name = strconv.Itoa(together) + " more resource links"
+		}
+		out = appendTextBlock(out, h.describePart(name, "application/json", h.label("resource links"), append(links, ']'), h.texts == 0))
+	}
 	if rest != nil {
 		out = appendTextBlock(out, h.describePart("the other content blocks", "application/json", h.label("other blocks"), append(rest, ']'), false))
 	}
 	return out
+}
+
+// linksAll counts the resource links, those that pass included.
+func (h *holder) linksAll() (n int) {
+	for i := range h.blocks {
+		if h.blocks[i].kind == "resource_link" {
+			n++
+		}
+	}
+	return n
 }
 
 // describeText stores the text and returns what stands in its place.
@@ -207,7 +240,7 @@ func (h *holder) describeBlock(b *block) string {
 			return h.describePart(name, mime, cutChars(h.clean(uri), 200), []byte(rawjson.Text(text)), h.texts == 0)
 		}
 	}
-	return h.describePart("a content block of type "+oneLine(b.kind, 60), "application/json", h.label(b.kind), b.raw, false)
+	return h.describePart("a content block of type "+oneLine(b.kind, 60), "application/json", h.label(b.kind), b.raw, h.texts == 0)
 }
 
 // describeBinary stores what base64 holds, or the block as it is where that is
@@ -228,10 +261,17 @@ func (h *holder) describeBinary(name, mime, label string, base64Text, raw []byte
 	h.parts++
 	a, err := h.keep(mime, label, data)
 	if err != nil {
-		return h.lost(name, err)
+		return h.note(h.lost(name, err))
 	}
 	h.env.artifacts = append(h.env.artifacts, a)
-	return name + ": " + oneLine(mime, 80) + ", " + strconv.Itoa(len(data)) + " bytes, held back as " + a.Handle + " (binary: it cannot be shown as text)"
+	return h.note(name + ": " + oneLine(mime, 80) + ", " + strconv.Itoa(len(data)) + " bytes, held back as " + a.Handle + " (binary: it cannot be shown as text)")
+}
+
+// note counts what stands for a part.
+func (h *holder) note(text string) string {
+	h.shown += utf8.RuneCountInString(text)
+	h.notes = append(h.notes, text)
+	return text
 }
 
 // lost is what stands for a part that could not be stored.
@@ -256,6 +296,7 @@ func (h *holder) describePart(name, mime, label string, data []byte, main bool) 
 		mime = d.mediaType
 	}
 	a, err := h.keep(mime, label, data)
+	main = main && h.env.stats.artifactRef == ""
 	limit := min(maxTextChars, max(minTextChars, h.ThresholdChars))
 	if !main {
 		limit /= 3
@@ -266,25 +307,27 @@ func (h *holder) describePart(name, mime, label string, data []byte, main bool) 
 	} else {
 		h.env.artifacts = append(h.env.artifacts, a)
 		text = d.text(name, a.Handle, limit)
+		if h.ref == "" {
+			h.ref, h.views = a.Handle, d.views
+		}
 	}
-	if main && h.env.stats.artifactRef == "" {
+	if name != "" { // the text itself is counted already
+		h.env.stats.originalChars += d.chars
+		h.env.stats.originalTokens = -1
+	}
+	if main {
 		h.env.stats.strategy = map[docKind]string{docText: StrategySummary, docJSON: StrategyProjection, docTable: StrategyTable}[d.kind]
 		h.env.stats.artifactRef = a.Handle
 		h.env.summary = rawjson.Quote(d.summaryText())
 		h.env.facts = d.facts
 		h.env.views = d.views
-		if h.textChars == 0 {
-			h.env.stats.originalChars = d.chars
-		}
 		if err != nil {
 			h.env.views = nil
 		}
 	} else if h.env.stats.strategy == StrategyPassthrough {
 		h.env.stats.strategy = StrategyProjection
 	}
-	h.shown += utf8.RuneCountInString(text)
-	h.notes = append(h.notes, text)
-	return text
+	return h.note(text)
 }
 
 // describeStructured stores structuredContent and returns what tells of it,
@@ -304,15 +347,18 @@ func (h *holder) finish() {
 	if len(e.artifacts) > 0 && e.stats.strategy == StrategyPassthrough {
 		e.stats.strategy = StrategyProjection
 	}
-	if e.stats.artifactRef == "" && len(e.artifacts) > 0 {
+	switch {
+	case e.stats.artifactRef != "":
+	case h.ref != "":
+		e.stats.artifactRef, e.views = h.ref, h.views
+	case len(e.artifacts) > 0:
 		e.stats.artifactRef = e.artifacts[0].Handle
 	}
-	if h.holdText || h.texts == 0 {
-		e.stats.summaryChars = h.shown
+	e.stats.summaryChars = h.shown
+	if h.CountTokens == nil || len(h.notes) == 0 || !h.holdText && h.texts > 0 && e.stats.summaryTokens < 0 {
+		return // or the text that passes was too long to count
 	}
-	if h.CountTokens != nil && len(h.notes) > 0 && h.holdText {
-		e.stats.summaryTokens = h.CountTokens(strings.Join(h.notes, "\n"))
-	}
+	e.stats.summaryTokens = max(e.stats.summaryTokens, 0) + h.CountTokens(strings.Join(h.notes, "\n"))
 }
 
 // summaryText is the envelope's summary of a held-back part.
