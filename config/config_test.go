@@ -390,3 +390,11 @@ func TestEveryProblemIsReported(t *testing.T) {
 		t.Fatalf("err = %.300v", err)
 	}
 }
+
+// A reason is one line, however it is written.
+func TestReasonOfAPolicyIsOneLine(t *testing.T) {
+	c, _, err := Parse("weir.yaml", []byte("mcpServers: {a: {command: a}}\npolicy:\n  rules:\n  - action: deny\n    reason: |\n      ask the\n      owner\n"), Options{})
+	if err != nil || c.Policy.Rules[0].Reason != "ask the owner" {
+		t.Errorf("%v, %q", err, c.Policy.Rules[0].Reason)
+	}
+}

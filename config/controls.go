@@ -199,10 +199,10 @@ func (d *decoder) checkPolicy(p *Policy) {
 				d.fail(d.at[path], path, "%s would never match: %s is about no tool, so it has no namespace, name, tags or read_only", path, r.MetaTool)
 			}
 		}
-		for _, text := range append([]string{r.Namespace, r.Tool, r.Reason}, r.Tags...) {
-			if strings.ContainsFunc(text, control) {
-				d.fail(d.at[path], path, "%s holds a control character", path)
-				break
+		r.Reason = strings.Join(strings.Fields(r.Reason), " ") // YAML's block texts end with a line end
+		for key, texts := range map[string][]string{"namespace": {r.Namespace}, "tool": {r.Tool}, "reason": {r.Reason}, "tags": r.Tags} {
+			if key = join(path, key); slices.ContainsFunc(texts, func(s string) bool { return strings.ContainsFunc(s, control) }) {
+				d.fail(d.at[key], key, "%s holds a control character", key)
 			}
 		}
 		if slices.Contains(r.Tags, "") {
