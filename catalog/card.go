@@ -127,7 +127,8 @@ func (c *Card) AppendJSON(dst []byte, withScore bool) []byte {
 	dst = rawjson.AppendString(dst, c.Safety)
 	if withScore {
 		dst = append(dst, `,"score":`...)
-		dst = strconv.AppendFloat(dst, c.Score, 'g', 6, 64)
+		// Exact, so that cards in their order are seen to be in it: scores are float32.
+		dst = strconv.AppendFloat(dst, c.Score, 'g', -1, 32)
 	}
 	return append(dst, '}')
 }
