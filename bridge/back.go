@@ -69,12 +69,28 @@ func (b *Back) Serve(ctx context.Context, q *mcp.Request) (json.RawMessage, erro
 
 // ask asks the agent. Where it cannot be asked, the error names the server.
 func (b *Back) ask(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
-	result, err := b.Request.Peer.Call(ctx, method, params, back)
+	var result json.RawMessage
+	err := b.checkClient(method, params)
+	if err == nil {
+		result, err = b.Request.Peer.Call(ctx, method, params, back)
+	}
 	var own *mcp.Error
 	if errors.As(err, &own) && (own.Kind == mcp.KindNoBackChannel || own.Kind == mcp.KindMissingCapability) {
 		return nil, &mcp.Error{Kind: own.Kind, Message: b.Server + " asked for " + clip(method) + ": " + own.Message, Err: err}
 	}
 	return result, err
+}
+
+// checkClient says whether a legacy agent may be asked this: on a connection that
+// sessions share, a server is told of capabilities that this agent may lack, and
+// one that does not know a question need not answer it. What is no question of
+// MCP today is for the agent to judge. Modern agents are looked at where they are
+// asked, and so is whoever has made no handshake.
+func (b *Back) checkClient(method string, params json.RawMessage) error {
+	if _, known := capabilityOf(method); !known || b.Request.Modern() || b.Request.Session.Version() == "" {
+		return nil
+	}
+	return checkCapability(b.Request.ClientCapabilities(), method, params)
 }
 
 // MayAsk reports whether a modern server may answer a method with questions

@@ -71,6 +71,39 @@ func TestCallRounds(t *testing.T) {
 	}
 }
 
+// A legacy agent is asked only what it declared in its handshake that it answers.
+func TestBackAsksWhatTheClientDeclares(t *testing.T) {
+	for _, c := range []struct {
+		capabilities, method, params string
+		missing                      string // "" where the client is asked
+	}{
+		{`{}`, methodElicit, `{}`, `"elicitation"`},
+		{``, methodSample, `{}`, `"sampling"`},
+		{`{"sampling":{}}`, methodRoots, ``, `"roots"`},
+		{`{"sampling":{}}`, methodSample, `{}`, ``},
+		{`{"elicitation":{}}`, methodElicit, `{"message":"?"}`, ``},
+		{`{"elicitation":{}}`, methodElicit, `{"mode":"url"}`, `"elicitation.url"`},
+		{`{"elicitation":{"url":{}}}`, methodElicit, `{"mode":"url"}`, ``},
+		{`{}`, "future/ask", `{}`, ``},
+	} {
+		asked := false
+		r := legacy(func(context.Context, string, json.RawMessage, mcp.Handler) (json.RawMessage, error) {
+			asked = true
+			return json.RawMessage(`{}`), nil
+		})
+		r.Session.SetVersion(mcp.V20251125)
+		r.Session.SetClient(nil, json.RawMessage(c.capabilities))
+		b := &Back{Request: r, Server: `upstream "x"`}
+		_, err := b.Serve(t.Context(), &mcp.Request{ID: "7", Method: c.method, Params: json.RawMessage(c.params), Session: mcp.NewSession("", ""), Peer: mcp.NoPeer})
+		switch k, _ := mcp.KindOf(err); {
+		case c.missing == "" && (err != nil || !asked):
+			t.Errorf("%s of %s: asked %t, %v", c.method, c.capabilities, asked, err)
+		case c.missing != "" && (asked || k != mcp.KindMissingCapability || !strings.Contains(err.Error(), c.missing) || !strings.Contains(err.Error(), `upstream "x"`)):
+			t.Errorf("%s of %s: asked %t, %v", c.method, c.capabilities, asked, err)
+		}
+	}
+}
+
 func TestCallPasses(t *testing.T) {
 	modern := legacy(nil)
 	modern.Version = mcp.V20260728
