@@ -200,6 +200,10 @@ func (p *post) serveModern(m *jsonrpc.Message, meta mcp.Meta, name []byte) {
 	if err == nil && p.closing && kind == jsonrpc.Request {
 		err = errShuttingDown()
 	}
+	if err == nil && !p.sse && m.Method == "subscriptions/listen" {
+		guard.WriteError(p.w, http.StatusNotAcceptable, m.ID, mcp.Errorf(mcp.KindInvalidRequest, "subscriptions/listen is answered with text/event-stream; the Accept header must allow it"))
+		return
+	}
 	var sess *serverSession
 	if err == nil {
 		sess, err = p.s.newSession(principalSession, p.principal)

@@ -51,6 +51,7 @@ func TestServerHeaderRules(t *testing.T) {
 		{"prompt name", "prompts/get", `"name":"p"`, http.Header{"Mcp-Name": {"q"}}, 400, "-32020"},
 		{"resource uri", "resources/read", `"uri":"a:b","name":"x"`, http.Header{"Mcp-Name": {"a:b"}}, 404, "-32601"},
 		{"other resource uri", "resources/read", `"uri":"a:b","name":"x"`, http.Header{"Mcp-Name": {"x"}}, 400, "-32020"},
+		{"a subscription for who takes no stream", "subscriptions/listen", `"notifications":{}`, http.Header{"Accept": {"application/json"}}, 406, "-32600"},
 		{"name where none is asked for", "tools/list", "", http.Header{"Mcp-Method": {"tools/list"}, "Mcp-Name": {"x"}}, 200, ""},
 	}
 	for _, test := range tests {
