@@ -73,12 +73,8 @@ func (c *Computer) record(r Record) {
 func (c *Computer) Call(ctx context.Context, call smcp.ToolCall) json.RawMessage {
 	start := time.Now()
 	rec := Record{Time: start, ReqID: call.ReqID, Agent: smcpAgent(call.Call), Tool: call.ToolName, Arguments: call.Params}
-	t, err := c.tool(ctx, call.ToolName)
-	var result json.RawMessage
-	if err == nil {
-		rec.Server, rec.Tool = t.server.Name, t.name
-		result, err = c.execute(ctx, t, call)
-	}
+	result, end, err := c.execute(ctx, call, &rec)
+	defer end() // who cancels it until it is in the history comes too late
 	rec.Duration = time.Since(start)
 	switch {
 	case err != nil:
@@ -147,19 +143,12 @@ func (c *Computer) signed(tool, reqID string, result json.RawMessage) json.RawMe
 	return out
 }
 
-// execute runs a call: confirmation, time, cancellation, blobs.
-func (c *Computer) execute(ctx context.Context, t *tool, call smcp.ToolCall) (json.RawMessage, error) {
+// execute runs a call, with its time and its cancellation from the beginning on.
+// The caller calls end.
+func (c *Computer) execute(ctx context.Context, call smcp.ToolCall, rec *Record) (_ json.RawMessage, end func(), _ error) {
 	ctx, end, err := c.begin(ctx, call.ReqID, smcpAgent(call.Call))
 	if err != nil {
-		return nil, err
-	}
-	defer end()
-	args := call.Params
-	if len(args) == 0 || string(args) == "null" {
-		args = json.RawMessage("{}")
-	}
-	if !rawjson.IsObject(args) {
-		return nil, errors.New("params must be an object")
+		return nil, func() {}, err
 	}
 	timeout := time.Duration(call.Timeout * float64(time.Second))
 	if timeout <= 0 || call.Timeout > 1e6 {
@@ -167,8 +156,30 @@ func (c *Computer) execute(ctx context.Context, t *tool, call smcp.ToolCall) (js
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	t, err := c.tool(ctx, call.ToolName)
+	if err != nil {
+		return nil, end, why(ctx, err, timeout)
+	}
+	rec.Server, rec.Tool = t.server.Name, t.name
+	result, err := c.run(ctx, t, call)
+	if err != nil {
+		return nil, end, why(ctx, err, timeout)
+	}
+	result, err = c.blobs.detach(result)
+	return result, end, err
+}
+
+// run asks for the confirmation and calls the MCP server.
+func (c *Computer) run(ctx context.Context, t *tool, call smcp.ToolCall) (json.RawMessage, error) {
+	args := call.Params
+	if len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
+	}
+	if !rawjson.IsObject(args) {
+		return nil, errors.New("params must be an object")
+	}
 	if err := c.confirm(ctx, t, smcpAgent(call.Call), call.ReqID, args); err != nil {
-		return nil, why(ctx, err, timeout)
+		return nil, err
 	}
 	up, ok := c.manager.Upstream(t.server.Name)
 	if !ok {
@@ -179,11 +190,7 @@ func (c *Computer) execute(ctx context.Context, t *tool, call smcp.ToolCall) (js
 	if meta := traceMeta(call.Call); meta != nil {
 		params = append(append(params, `,"_meta":`...), meta...)
 	}
-	result, err := up.Call(ctx, "tools/call", append(params, '}'), nil)
-	if err != nil {
-		return nil, why(ctx, err, timeout)
-	}
-	return c.blobs.detach(result)
+	return up.Call(ctx, "tools/call", append(params, '}'), nil)
 }
 
 // begin enters a call under its req_id, by which it can be cancelled until end.
@@ -202,6 +209,9 @@ func (c *Computer) begin(ctx context.Context, reqID, agent string) (_ context.Co
 	r := &running{agent, cancel}
 	if reqID != "" {
 		c.calls[reqID] = r
+		if c.overtook(reqID) {
+			cancel(errAgentCancelled)
+		}
 	}
 	return ctx, func() {
 		cancel(nil)
@@ -213,16 +223,51 @@ func (c *Computer) begin(ctx context.Context, reqID, agent string) (_ context.Co
 	}, nil
 }
 
-// Cancel ends a call in flight and reports whether there was one.
+// Cancel ends a call in flight and reports whether there was one. Calls begin in
+// goroutines of their own, so a cancellation may overtake the call that was sent
+// just before: it holds for a call that begins a moment later, too.
 func (c *Computer) Cancel(reqID string) bool {
 	c.mu.Lock()
-	r := c.calls[reqID]
-	c.mu.Unlock()
-	if r == nil {
+	defer c.mu.Unlock()
+	if r := c.calls[reqID]; r != nil {
+		r.cancel(errAgentCancelled)
+		return true
+	}
+	if reqID == "" || len(reqID) > maxReqID || slices.ContainsFunc(c.history, func(r Record) bool { return r.ReqID == reqID }) {
 		return false
 	}
-	r.cancel(errAgentCancelled)
-	return true
+	now := time.Now()
+	c.early = slices.DeleteFunc(c.early, func(e cancellation) bool { return now.Sub(e.at) > overtaking })
+	if len(c.early) == maxEarly {
+		c.early = slices.Delete(c.early, 0, 1)
+	}
+	c.early = append(c.early, cancellation{reqID, now})
+	return false
+}
+
+// cancellation is one for a call that is not in flight: it has begun to arrive,
+// or belongs to another Computer of the office.
+type cancellation struct {
+	reqID string
+	at    time.Time
+}
+
+const (
+	overtaking = time.Second // how long a cancellation may be ahead of its call
+	maxEarly   = 64
+	maxReqID   = 256 // bytes
+)
+
+// overtook reports whether a call was cancelled before it began. It is called
+// under mu.
+func (c *Computer) overtook(reqID string) bool {
+	i := slices.IndexFunc(c.early, func(e cancellation) bool { return e.reqID == reqID })
+	if i < 0 {
+		return false
+	}
+	at := c.early[i].at
+	c.early = slices.Delete(c.early, i, i+1)
+	return time.Since(at) <= overtaking
 }
 
 // cancelAll ends all calls in flight: nobody can be answered any more.

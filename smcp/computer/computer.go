@@ -116,6 +116,7 @@ type Computer struct {
 	listings map[string]*listing
 	tools    *toolset
 	calls    map[string]*running // by req_id
+	early    []cancellation      // that came before their call, the oldest first
 	history  []Record            // a ring once it is full
 	oldest   int                 // of history then
 	recent   []string            // servers by last use, the latest first

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-mcp/weir/smcp"
@@ -368,6 +369,43 @@ func FuzzParse(f *testing.F) {
 			if _, err := s.public(true); err != nil {
 				t.Errorf("%s cannot be shown: %v", s.Name, err)
 			}
+		}
+	})
+}
+
+// A cancellation that overtakes its call holds for it; one for a call that is
+// over, or long ago, does not.
+func TestCancelBeforeCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := New(Options{Name: "c"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		call := func(id string) string {
+			return string(c.Call(t.Context(), smcp.ToolCall{Call: smcp.Call{ReqID: id}, ToolName: "none"}))
+		}
+		cancelled := func(r string) bool { return strings.Contains(r, `"a2c_cancelled":true`) }
+		if c.Cancel("1") {
+			t.Error("a call that there is not was cancelled")
+		}
+		if r := call("1"); !cancelled(r) {
+			t.Errorf("overtaken: %s", r)
+		}
+		c.Cancel("1")
+		if r := call("1"); cancelled(r) {
+			t.Errorf("the id of a call that is over, again: %s", r)
+		}
+		c.Cancel("2")
+		time.Sleep(overtaking + time.Millisecond)
+		if r := call("2"); cancelled(r) {
+			t.Errorf("long after: %s", r)
+		}
+		for i := range 10 * maxEarly {
+			c.Cancel("of another " + strconv.Itoa(i))
+		}
+		if len(c.early) > maxEarly {
+			t.Errorf("%d are remembered", len(c.early))
 		}
 	})
 }
