@@ -2,6 +2,8 @@ package plane
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -238,7 +240,7 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 		return // nobody reads: the token stays good
 	}
 	out := &bodyWriter{w: w, control: control, stall: e.opts.Stall, spend: claim.Spend}
-	err = e.write(out, r.Header.Values("Accept"), view)
+	err = e.write(r.Context(), out, r.Header.Values("Accept"), view)
 	e.opts.Logger.Debug("s2sp: served", "label", claim.Label, "rows", view.Len(), "bytes", out.written, "error", err)
 	if err == nil {
 		claim.Spend() // also where the body is empty
@@ -250,7 +252,7 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 }
 
 // write sends the headers and the rows.
-func (e *endpoint) write(out *bodyWriter, accept []string, view table.View) error {
+func (e *endpoint) write(ctx context.Context, out *bodyWriter, accept []string, view table.View) error {
 	h := out.w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -267,7 +269,7 @@ func (e *endpoint) write(out *bodyWriter, accept []string, view table.View) erro
 	out.deadline()
 	out.w.WriteHeader(http.StatusOK)
 	// The headers go alone, so that a connection that is broken by now shows before a byte of the body is written.
-	if err := out.flush(); err != nil {
+	if err := cmp.Or(out.flush(), ctx.Err()); err != nil {
 		return fmt.Errorf("writing headers: %w", err)
 	}
 	switch kind {
