@@ -95,7 +95,9 @@ func (st *sessionState) take(now time.Duration, record bool, scopes []scope) *br
 			return &breach{s.name + "/session", s.limit.PerSession, -1}
 		}
 		if s.limit.PerMinute > 0 && b.n >= s.limit.PerMinute {
-			return &breach{s.name + "/minute", s.limit.PerMinute, quotaWindow - (now - b.recent[b.head])}
+			// After a reload there may be more in the window than are allowed now.
+			last := b.recent[(b.head+b.n-s.limit.PerMinute)%len(b.recent)]
+			return &breach{s.name + "/minute", s.limit.PerMinute, quotaWindow - (now - last)}
 		}
 	}
 	if !record {
@@ -163,11 +165,11 @@ func (b *breach) error() error {
 	e := &Error{Code: RateLimited, scope: b.scope}
 	if b.retryAfter < 0 {
 		details = append(details, "null"...)
-		e.Message = fmt.Sprintf("quota %s: this session has made the %d calls it may make; no later call of this session will be let through", b.scope, b.limit)
+		e.Message = fmt.Sprintf("quota %s: this session has made all calls that it may make (%d); no later call of this session will be let through", b.scope, b.limit)
 	} else {
 		seconds := math.Ceil(b.retryAfter.Seconds()*1000) / 1000
 		details = strconv.AppendFloat(details, seconds, 'f', -1, 64)
-		e.Message = fmt.Sprintf("quota %s: %d calls a minute are allowed; wait %s seconds", b.scope, b.limit, strconv.FormatFloat(seconds, 'f', -1, 64))
+		e.Message = fmt.Sprintf("quota %s: calls allowed a minute: %d; wait %s seconds", b.scope, b.limit, strconv.FormatFloat(seconds, 'f', -1, 64))
 	}
 	e.Details = append(details, '}')
 	return e

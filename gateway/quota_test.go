@@ -65,6 +65,35 @@ func TestQuotaPerMinuteSlides(t *testing.T) {
 	})
 }
 
+// A reload may allow fewer calls than the window holds: waiting as told is enough
+// all the same.
+func TestQuotaThatIsLowered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := func(n int) RateLimits {
+			return RateLimits{MetaTools: map[string]RateLimit{ToolExecute: {PerMinute: n}}}
+		}
+		state := NewState()
+		defer state.Close()
+		h := newHarness(t, Options{State: state, RateLimits: limit(5)})
+		call := `{"tool_id":"` + h.id(t, "files", "drop") + `","args":{}}`
+		for range 4 { // at 0, 10, 20 and 30 seconds
+			h.tool(t, ToolExecute, call)
+			time.Sleep(10 * time.Second)
+		}
+		opts := h.g.opts
+		opts.RateLimits = limit(2)
+		h.g = New(opts)
+		d := limited(t, h.tool(t, ToolExecute, call))
+		if d.RetryAfter == nil || *d.RetryAfter != 40 { // the call at 20 seconds leaves at 80
+			t.Fatalf("%+v", d)
+		}
+		time.Sleep(time.Duration(*d.RetryAfter * float64(time.Second)))
+		if s := h.tool(t, ToolExecute, call); s.IsError {
+			t.Errorf("after waiting as told: %+v", s)
+		}
+	})
+}
+
 func TestQuotaPerSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, Options{RateLimits: RateLimits{Tools: map[string]RateLimit{}}})
