@@ -109,10 +109,32 @@ func (r *Registry) read(req *http.Request, data []byte) (Agent, error) {
 	if _, err := config.NewServer(g.Name, g.URL); err != nil {
 		return bad("%v", err)
 	}
+	if routersOwn(req, g.URL) {
+		return bad("%s is a route of this router, and would have each request go round: give the agent's own address", g.URL)
+	}
 	if !rawjson.IsObject(g.Server) {
 		g.Server = nil
 	}
 	return Agent{Name: g.Name, URL: g.URL, Principal: guard.Principal(req.Context()), Server: g.Server, Instance: g.Instance}, nil
+}
+
+// routersOwn reports whether a URL leads to where the request has come: to the
+// address of the connection, or to a route of agents at the host that the
+// request names.
+func routersOwn(req *http.Request, at string) bool {
+	u, err := url.Parse(at)
+	if err != nil {
+		return false
+	}
+	if u.Host == req.Host && (strings.HasPrefix(u.Path, "/mcps/") || strings.HasPrefix(u.Path, "/mcp/")) {
+		return true
+	}
+	local, ok := req.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if !ok || u.Port() != strconv.Itoa(local.Port) {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return local.IP.Equal(ip) || u.Hostname() == "localhost" && local.IP.IsLoopback()
 }
 
 // told is an agent in the list.

@@ -3,6 +3,8 @@ package registry
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -103,6 +105,41 @@ func TestBadRegistrations(t *testing.T) {
 	}
 	if got := names(r); got != "" {
 		t.Errorf("registered: %s", got)
+	}
+}
+
+// TestRouterIsNoAgent: what leads back to the router is refused when it registers.
+func TestRouterIsNoAgent(t *testing.T) {
+	r := New(Options{})
+	srv := httptest.NewServer(r)
+	defer srv.Close()
+	port := srv.Listener.Addr().(*net.TCPAddr).Port
+	for body, want := range map[string]int{
+		fmt.Sprintf(`"port":%d`, port):                              400,
+		fmt.Sprintf(`"url":"http://127.0.0.1:%d/mcp"`, port):        400,
+		fmt.Sprintf(`"url":"http://localhost:%d/mcps/a/mcp"`, port): 400,
+		fmt.Sprintf(`"url":"http://10.0.0.7:%d/mcp"`, port):         200,
+		`"url":"https://router.example/mcps/a/mcp"`:                 400,
+		`"url":"https://router.example/agents/a"`:                   200,
+	} {
+		req, err := http.NewRequest(http.MethodPost, srv.URL+Path, strings.NewReader(`{"name":"a","instance":"1",`+body+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(body, "router.example") {
+			req.Host = "router.example"
+		}
+		resp, err := srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != want || want == 400 && !strings.Contains(string(answer), "a route of this router") {
+			t.Errorf("%s: %d %s, %v", body, resp.StatusCode, answer, err)
+		}
+		r.leave("local", "a", "1")
+		r.leave("", "a", "1")
 	}
 }
 

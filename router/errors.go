@@ -142,11 +142,15 @@ func writeMalformed(w http.ResponseWriter, id jsonrpc.ID, err error) {
 
 // refuse answers a request that goes nowhere. Its body is read for the id only.
 func (rt *Router) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	refuse(w, r, rt.o.MaxBody, err)
+}
+
+func refuse(w http.ResponseWriter, r *http.Request, maxBody int64, err error) {
 	var id jsonrpc.ID
 	if r.Method == http.MethodPost {
 		b := getBody()
 		defer b.release()
-		if b.read(w, r, rt.o.MaxBody) == nil {
+		if b.read(w, r, maxBody) == nil {
 			if m, parseErr := jsonrpc.Parse(b.buf); parseErr == nil && m.Kind() == jsonrpc.Request {
 				id = m.ID
 			}

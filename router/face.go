@@ -26,10 +26,11 @@ type face struct {
 	// Then what comes without one is complete and can be forwarded.
 	sessionless atomic.Bool
 	limiter     limiter
+	via         []string // the mark of what is forwarded
 }
 
 func newFace(rt *Router, name string, up Upstream) *face {
-	f := &face{rt: rt, name: name, up: up}
+	f := &face{rt: rt, name: name, up: up, via: []string{rt.o.Loops.of(name)}}
 	f.pass = newPassthrough(name, up, rt.log)
 	f.pass.apart = func() bool { return rt.o.Sign.knows(name) }
 	f.server = streamable.NewServer(streamable.ServerOptions{

@@ -177,6 +177,7 @@ func (x *exchange) roundTrip() (*http.Response, error) {
 // own: one is good for one request.
 func (x *exchange) header(tool string) (http.Header, error) {
 	h := requestHeader(x.r, x.e.modern, x.t.Header)
+	x.fw.o.Loops.set(h, x.f.via)
 	return h, x.fw.o.Sign.set(h, x.f.name, guard.Principal(x.r.Context()), tool)
 }
 

@@ -50,16 +50,18 @@ func (s Sign) set(h http.Header, upstream, principal, tool string) error {
 }
 
 // Signed returns a transport whose requests bear tokens of sign on behalf of
-// one principal. It is for connections to upstreams that do not lead through the
-// Router; see upstream.Options.Transport. A request that cannot be signed goes
-// out without a token, and the upstream refuses it.
-func Signed(base http.RoundTripper, sign Sign, upstream, principal string, log *slog.Logger) http.RoundTripper {
-	return &signed{base: base, sign: sign, upstream: upstream, principal: principal, log: log}
+// one principal, and the mark of loops. It is for connections to upstreams that
+// do not lead through the Router; see upstream.Options.Transport. A request that
+// cannot be signed goes out without a token, and the upstream refuses it.
+func Signed(base http.RoundTripper, sign Sign, loops *Loops, upstream, principal string, log *slog.Logger) http.RoundTripper {
+	return &signed{base: base, sign: sign, loops: loops, via: []string{loops.of(upstream)}, upstream: upstream, principal: principal, log: log}
 }
 
 type signed struct {
 	base                http.RoundTripper
 	sign                Sign
+	loops               *Loops
+	via                 []string
 	upstream, principal string
 	log                 *slog.Logger
 }
@@ -68,6 +70,7 @@ type signed struct {
 func (t *signed) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := *r
 	out.Header = r.Header.Clone()
+	t.loops.set(out.Header, t.via)
 	if err := t.sign.set(out.Header, t.upstream, t.principal, bodyTool(r)); err != nil {
 		t.log.Error("a request goes out without a token", "upstream", t.upstream, "err", err)
 	}

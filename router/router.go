@@ -28,6 +28,7 @@ package router
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -59,6 +60,9 @@ type Options struct {
 	// Sign vouches for what is forwarded; nil signs nothing. What reaches an
 	// upstream through its Peer is signed by that; see Signed.
 	Sign Sign
+	// Loops marks what is sent to upstreams. One of the Router's own where nil,
+	// which does not know of connections that do not lead through it.
+	Loops *Loops
 	// SessionIdle is how long a session that is kept here lives without a
 	// request or an open stream: 30 minutes.
 	SessionIdle time.Duration
@@ -116,6 +120,9 @@ func New(o Options) *Router {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Loops == nil {
+		o.Loops = NewLoops()
+	}
 	rt := &Router{o: o, log: o.Logger, faces: map[string]*face{}}
 	rt.forward = newForwarder(&rt.o)
 	rt.guarded = http.HandlerFunc(rt.route)
@@ -144,6 +151,10 @@ func (rt *Router) route(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		rt.forget(name)
 		rt.refuse(w, r, rt.unknown(principal, name))
+		return
+	}
+	if rt.o.Loops.seen(r.Header, name) {
+		rt.refuse(w, r, errLoop(fmt.Sprintf("upstream %q", clip(name))))
 		return
 	}
 	f := rt.face(name, up)

@@ -37,6 +37,7 @@ import (
 type agents struct {
 	engine   *engine
 	registry *registry.Registry
+	loops    *router.Loops
 	signer   atomic.Pointer[invocation.Signer] // of the configuration; nil where it has no key
 	master   [32]byte                          // agents that register get a secret made of it
 
@@ -48,7 +49,7 @@ type agents struct {
 
 // newAgents knows no agents before start.
 func newAgents(e *engine, c *config.Config) *agents {
-	a := &agents{engine: e, end: func() {}}
+	a := &agents{engine: e, loops: router.NewLoops(), end: func() {}}
 	_, _ = rand.Read(a.master[:]) // never fails
 	a.registry = registry.New(registry.Options{
 		Lease: c.Agents.Lease, Logger: e.log, Changed: a.merge,
@@ -208,7 +209,7 @@ func (a *agents) transport(name string, s *mcp.Session, base http.RoundTripper) 
 	if s != nil {
 		principal = s.Principal()
 	}
-	return router.Signed(base, a.sign, name, principal, a.engine.log)
+	return router.Signed(base, a.sign, a.loops, name, principal, a.engine.log)
 }
 
 // limits are the bounds of an upstream.

@@ -78,7 +78,7 @@ func newHTTPFace(e *engine, c *config.Config, listener *gate, log *logging) *htt
 	f.sse = sse.NewServer(sse.ServerOptions{Handler: handler, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger})
 	find, names := e.offices.finding(e.manager)
 	f.router = router.New(router.Options{
-		Find: e.bodies.finding(find), Names: names, Allow: e.agents.reaches, Limits: e.agents.limits, Sign: e.agents.sign,
+		Find: e.bodies.finding(find), Names: names, Allow: e.agents.reaches, Limits: e.agents.limits, Sign: e.agents.sign, Loops: e.agents.loops,
 		SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
 	})
 	f.http = &http.Server{
@@ -170,7 +170,7 @@ func guardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Op
 func (f *httpFace) mux(open, closed *guard.Guard, tokens bool) *http.ServeMux {
 	mux := http.NewServeMux()
 	all := func(next http.Handler) http.Handler { return closed.Wrap(f.engine.agents.unscoped(next)) }
-	mux.Handle("/mcp", all(f.stream))
+	mux.Handle("/mcp", all(f.engine.agents.loops.Refuse(f.stream)))
 	mux.Handle("/mcp/", closed.Wrap(f.router))
 	mux.Handle("/mcps/", closed.Wrap(f.router))
 	mux.Handle("/sse", all(f.sse))
