@@ -13,7 +13,7 @@ import (
 // agent is what a legacy session gets from an upstream beside answers.
 type agent struct {
 	session *mcp.Session
-	box     *bridge.Mailbox
+	post    *bridge.Post
 
 	order sync.Mutex // held while something is subscribed or unsubscribed; before mu
 
@@ -33,23 +33,21 @@ func agentOf(s *mcp.Session) *agent {
 
 // attach has an initialized session told what changes in the upstream.
 func (p *passthrough) attach(ctx context.Context, s *mcp.Session) {
-	a := &agent{session: s, box: bridge.NewMailbox(), stops: map[string]func(){}}
+	a := &agent{session: s, stops: map[string]func(){}}
+	a.post = bridge.NewPost(&p.fan, func(ctx context.Context, n bridge.Notice) {
+		if err := s.Peer().Notify(ctx, n.Method, n.Params); err != nil {
+			p.log.Debug("an agent was not told of a change", "upstream", p.name, "method", n.Method, "err", err)
+		}
+	})
 	s.Value(agentKey{}, func() any { return a })
 	unsubscribe := p.up.Subscribe(ctx, func(method string, params json.RawMessage) {
 		if method != "notifications/message" || bridge.Wanted(p.levels.Of(s), params) {
-			a.box.Put(method, params)
+			a.post.Put(method, params)
 		}
-	})
-	stop := p.fan.Run(func(ctx context.Context) {
-		a.box.Deliver(ctx, func(n bridge.Notice) {
-			if err := s.Peer().Notify(ctx, n.Method, n.Params); err != nil {
-				p.log.Debug("an agent was not told of a change", "upstream", p.name, "method", n.Method, "err", err)
-			}
-		})
 	})
 	s.OnClose(func() {
 		unsubscribe()
-		stop()
+		a.post.End()
 		a.end()
 	})
 }
@@ -96,7 +94,7 @@ func (p *passthrough) subscribe(ctx context.Context, r *mcp.Request) (json.RawMe
 	case n >= bridge.MaxResources:
 		return nil, mcp.Errorf(mcp.KindOverloaded, "this session is subscribed to %d resources, which is the bound; unsubscribe from some", n)
 	}
-	stop, err := p.up.SubscribeResource(ctx, uri, a.box.Updated)
+	stop, err := p.up.SubscribeResource(ctx, uri, func(params json.RawMessage) { a.post.Put(bridge.ResourceUpdated, params) })
 	if err != nil {
 		return nil, failedToReach(err)
 	}
