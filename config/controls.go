@@ -181,7 +181,7 @@ func (d *decoder) checkCache(c *Cache) {
 		d.checkToolID(id, "cache.allow")
 	}
 	if len(c.Allow) > 0 && !c.ReadOnly {
-		d.fail(d.at["cache.allow"], "cache.allow", "cache.allow has no effect without cache.read_only: true")
+		d.warn(d.at["cache.allow"], "cache.allow", "cache.allow has no effect without cache.read_only: true")
 	}
 }
 
