@@ -30,8 +30,12 @@ type agentFlags struct {
 	noAuth, quiet     bool
 }
 
-// defaultAgentPort is where an agent listens where nothing else is said.
-const defaultAgentPort = 7000
+// defaultAgentPort is where an agent listens where nothing else is said, and
+// noPort is that of flags without one.
+const (
+	defaultAgentPort = 7000
+	noPort           = -1
+)
 
 // defaultAgentName is an agent's where nothing else is said.
 const defaultAgentName = "agent"
@@ -68,6 +72,11 @@ Variables, where a flag is absent:
 		Args: positional(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// The URL behind --router is not joined to it with "=".
+			if !cmd.Flags().Changed("port") {
+				f.port = noPort
+			} else if f.port < 0 || f.port > 65535 {
+				return failf(exitUsage, "--port %d: it must be from 0 to 65535", f.port)
+			}
 			switch {
 			case len(args) == 1 && f.router == noValue:
 				f.router = args[0]
@@ -80,11 +89,10 @@ Variables, where a flag is absent:
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "configuration (default: mcp-config.json, agent.yaml or agent.yml of this folder)")
 	flags.StringVar(&f.name, "name", "", "the agent's name, in place of the configuration's")
-	flags.IntVar(&f.port, "port", -1, "port to listen on, 0 for a free one (or $AGENT_PORT; default 7000)")
+	flags.IntVar(&f.port, "port", defaultAgentPort, "port to listen on, 0 for a free one (or $AGENT_PORT)")
 	flags.StringVar(&f.listen, "listen", "", "address and port to listen on, in place of 127.0.0.1 and --port")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "how many tools run at once (or $AGENT_CONCURRENCY; default: the configuration's, or 1)")
-	flags.StringVar(&f.router, "router", "", "register with the router at this URL; without one: that of $ROUTER_HOST and $ROUTER_PORT")
-	flags.Lookup("router").NoOptDefVal = noValue
+	optional(cmd, &f.router, "router", "register with the router at `URL`; without one: that of $ROUTER_HOST and $ROUTER_PORT")
 	flags.StringVar(&f.advertise, "advertise", "", "URL at which the router reaches this agent, such as http://10.0.0.7:7000/mcp (default: where the router sees it come from)")
 	flags.StringVar(&f.store, "store", "", "where tasks are kept: memory, or file:FOLDER")
 	flags.StringVar(&f.key, "invocation-key", "", "PEM file with the router's Ed25519 public key: requests that did not come through it are refused")
@@ -106,12 +114,14 @@ func (a *app) agent(ctx context.Context, f agentFlags) error {
 	o.Logger = slog.New(slog.NewTextHandler(a.stderr.Writer, &slog.HandlerOptions{Level: level}))
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Addr)
 	if err != nil {
-		return failf(exitUsage, "cannot listen on %s: %w. Is another agent running there? Pass another port with --port, or 0 for a free one", o.Addr, listenCause(err))
+		return cannotListen(o.Addr, err, "pass another port with --port, or 0 for a free one")
 	}
 	defer l.Close()
 	o.Listener = l
 	server := "http://" + dialable(l.Addr().String())
+	ready := false
 	o.Ready = func(net.Addr) {
+		ready = true
 		line := func(label, text string) { fmt.Fprintf(a.stdout, "  %-10s %s\n", label, text) }
 		fmt.Fprintf(a.stdout, "\n%s\n\n", a.stdout.paint(bold, "the agent is running"))
 		line("URL", a.stdout.paint(cyan, server+"/mcp"))
@@ -123,8 +133,11 @@ func (a *app) agent(ctx context.Context, f agentFlags) error {
 	}
 	err = agentserver.Run(ctx, o)
 	var broken *config.Error
-	if errors.As(err, &broken) {
+	switch {
+	case errors.As(err, &broken):
 		return broken
+	case err != nil && !ready: // what it was told to do it could not begin
+		return failf(exitUsage, "%w", err)
 	}
 	return err
 }
@@ -141,6 +154,9 @@ func (a *app) agentOptions(f agentFlags) (agentserver.Options, error) {
 			return o, err
 		}
 		o.Config = found
+	}
+	if _, err := os.Stat(o.Config); errors.Is(err, fs.ErrNotExist) {
+		return o, failf(exitUsage, "%s: there is no such file", o.Config)
 	}
 	if f.concurrency < 0 {
 		return o, failf(exitUsage, "--concurrency %d: it must be 1 or more", f.concurrency)
@@ -181,20 +197,17 @@ func (a *app) agentOptions(f agentFlags) (agentserver.Options, error) {
 // agentAddr is where the agent listens.
 func (a *app) agentAddr(f agentFlags) (string, error) {
 	if f.listen != "" {
-		if f.port >= 0 {
+		if f.port != noPort {
 			return "", failf(exitUsage, "--listen and --port: keep one of them")
 		}
 		return f.listen, nil
 	}
 	port := f.port
-	if port < 0 {
+	if port == noPort {
 		var err error
 		if port, err = a.number("AGENT_PORT", 0, 65535, defaultAgentPort); err != nil {
 			return "", err
 		}
-	}
-	if port > 65535 {
-		return "", failf(exitUsage, "--port %d: it must be from 0 to 65535", port)
 	}
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), nil
 }

@@ -87,18 +87,16 @@ $ROUTER_PORT; $AGENT_TOKEN takes the place of $WEIR_TOKEN.`,
 	cmd.Flags().StringVar(&columns, "columns", "", "of a result that is a table, print these columns only, and a resource_url for the others (abstract_domains)")
 	cmd.Flags().StringVar(&mode, "mode", "", "with --columns: async (the default) or sync")
 	cmd.Flags().StringArrayVar(&pairs, "arg", nil, "an argument, NAME=VALUE or NAME:=JSON; may be repeated")
-	cmd.Flags().StringVar(&whole, "json", "", "all arguments as JSON, @FILE or -; without a value: print JSON")
-	cmd.Flags().Lookup("json").NoOptDefVal = noValue
+	optional(cmd, &whole, "json", "all arguments as JSON: `ARGS`, @FILE or -; without a value: print JSON")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	oneOf(cmd, "output", "text", "json")
+	oneOf(cmd, "mode", "async", "sync")
 	return cmd
 }
 
-// noValue is what --json has when no value is joined to it with "=". The value
-// is then the other positional argument, if there is one: an id begins with a
-// letter, JSON does not.
-const noValue = "\x00"
-
-// splitCall tells the tool's id from JSON arguments.
+// splitCall tells the tool's id from JSON arguments, which are a positional
+// argument where they are not joined to --json: an id begins with a letter, JSON
+// does not.
 func splitCall(args []string) (id, rest string) {
 	for _, arg := range args {
 		isID := arg != "" && arg != "-" && arg[0] != '{' && arg[0] != '@'
@@ -139,13 +137,10 @@ func (a *app) call(ctx context.Context, t target, what executeArgs, given toolAr
 	r, err := c.execute(ctx, what, given, output, tell)
 	stop()
 	if err != nil {
-		var refused *gatewayError
-		if errors.As(err, &refused) && output == "json" {
-			if err := printJSON(a.stdout, refused.raw); err != nil {
-				return err
-			}
+		if output == "text" {
+			return c.withParameters(ctx, err)
 		}
-		return err
+		return a.refusal(err, true)
 	}
 	if output == "json" {
 		err = printJSON(a.stdout, r.forPrograms())
@@ -166,6 +161,30 @@ func (a *app) call(ctx context.Context, t target, what executeArgs, given toolAr
 		return errQuiet(exitTool)
 	}
 	return nil
+}
+
+// refusal returns err, after the gateway's own error in it has been printed for
+// programs where they are what is printed for.
+func (a *app) refusal(err error, asJSON bool) error {
+	var refused *gatewayError
+	if asJSON && errors.As(err, &refused) {
+		if printed := printJSON(a.stdout, refused.raw); printed != nil {
+			return printed
+		}
+	}
+	return err
+}
+
+// withParameters adds what the tool takes to an error about its arguments.
+func (c *client) withParameters(ctx context.Context, err error) error {
+	var refused *gatewayError
+	if !errors.As(err, &refused) || refused.Code != gateway.ArgsInvalid {
+		return err
+	}
+	if text := parametersText(c.schemaIn(ctx, refused)); text != "" {
+		return fmt.Errorf("%w\n%s", err, text)
+	}
+	return err
 }
 
 // execute runs a tool. Arguments that were given one by one are guessed first,

@@ -255,6 +255,5 @@ func (a *app) printCards(cards []card) error {
 		}
 		rows[i] = []cell{{cyan, c.ID}, {"", text}}
 	}
-	printTable(a.stdout, []string{"ID", "DESCRIPTION"}, rows)
-	return nil
+	return printTable(a.stdout, []string{"ID", "DESCRIPTION"}, rows)
 }

@@ -184,7 +184,7 @@ func (a *app) introduce(ctx context.Context, c *computer.Computer, f computerFla
 	defer cancel()
 	err := c.Joined(waiting)
 	out := a.stdout
-	fmt.Fprintf(out, "\n%s\n\n", out.paint(bold, fmt.Sprintf("Computer %s, %d MCP servers", c.Name(), len(c.Servers()))))
+	fmt.Fprintf(out, "\n%s\n\n", out.paint(bold, "Computer "+c.Name()+", "+counted(len(c.Servers()), "MCP server")))
 	fmt.Fprintf(out, "  %-10s %s\n  %-10s %s\n", "hub", out.paint(cyan, f.hub), "office", f.office)
 	if err != nil && ctx.Err() == nil {
 		a.note("Not in the office yet: %v. It is tried again.", err)

@@ -111,7 +111,11 @@ func (a *app) checkConfig(ctx context.Context, path string, asJSON bool) error {
 	for _, s := range c.Enabled() {
 		names = append(names, s.Name)
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s: ok, %d servers: %s\n", path, len(names), strings.Join(names, ", "))
+	text := path + ": ok, " + counted(len(names), "server")
+	if len(names) > 0 {
+		text += ": " + strings.Join(names, ", ")
+	}
+	_, err = fmt.Fprintln(a.stdout, text)
 	return err
 }
 

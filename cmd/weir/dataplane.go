@@ -158,7 +158,7 @@ func openStore(c *config.Config) (*artifact.Local, error) {
 	}
 	store, err := artifact.Open(o)
 	if err != nil {
-		return nil, failf(exitUsage, "artifacts.dir: %w", err)
+		return nil, failf(exitUsage, "%w", err)
 	}
 	return store, nil
 }

@@ -72,7 +72,7 @@ func commandReference() string {
 	a := &app{lookupEnv: os.LookupEnv, version: "devel"}
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
-		if cmd.Runnable() && cmd.HasParent() && len(cmd.Commands()) == 0 {
+		if cmd.Runnable() && cmd.HasParent() && len(cmd.Commands()) == 0 && cmd.Name() != "help" {
 			fmt.Fprintf(&b, "### %s\n\n%s\n\n    %s\n", cmd.CommandPath(), cmd.Short+".", cmd.UseLine())
 			var flags []string
 			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -83,7 +83,11 @@ func commandReference() string {
 				if f.Shorthand != "" {
 					name = "-" + f.Shorthand + ", " + name
 				}
-				flags = append(flags, fmt.Sprintf("| `%s` | %s |\n", name, strings.ReplaceAll(f.Usage, "|", "\\|")))
+				usage := strings.ReplaceAll(f.Usage, "|", "\\|")
+				if !slices.Contains([]string{"", "0", "false", "[]"}, f.DefValue) && !strings.Contains(usage, "default") {
+					usage += " (default `" + f.DefValue + "`)"
+				}
+				flags = append(flags, fmt.Sprintf("| `%s` | %s |\n", name, usage))
 			})
 			if len(flags) > 0 {
 				b.WriteString("\n| flag | |\n| --- | --- |\n" + strings.Join(flags, ""))

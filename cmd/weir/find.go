@@ -21,6 +21,8 @@ func (a *app) searchCommand() *cobra.Command {
 		Long:    `Find tools by what they should do, best first: what an agent gets from tool_browse with a query.`,
 		Example: `  weir search "storm warnings for an area" -k 5`,
 		Args:    positional(cobra.MinimumNArgs(1)),
+
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if k < 1 || k > gateway.MaxTopK {
 				return failf(exitUsage, "-k %d: it must be from 1 to %d", k, gateway.MaxTopK)
@@ -45,6 +47,8 @@ func (a *app) browseCommand() *cobra.Command {
 		Long:    `Walk the tree of tools, from / (the namespaces) down: what an agent gets from tool_browse with a path.`,
 		Example: "  weir browse /\n  weir browse /inventory",
 		Args:    positional(cobra.MaximumNArgs(1)),
+
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := "/"
 			if len(args) == 1 {
@@ -70,7 +74,7 @@ func (a *app) find(cmd *cobra.Command, t target, args browseArgs, asJSON bool) e
 	}
 	cards, raw, err := c.browse(cmd.Context(), args)
 	if err != nil {
-		return err
+		return a.refusal(err, asJSON)
 	}
 	switch {
 	case asJSON:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -113,8 +114,12 @@ func (a *app) runHub(ctx context.Context, f hubFlags) error {
 		scheme = "https"
 	}
 	base := scheme + "://" + dialable(l.Addr().String())
-	fmt.Fprintf(a.stdout, "\n%s\n\n  %-10s %s\n  %-10s %d known\n\nOn the machine with the tools: weir computer --hub %s --config FILE\nCtrl-C ends it.\n\n",
-		a.stdout.paint(bold, "the hub is running"), "URL", a.stdout.paint(cyan, base), "tokens", len(c.Hub.Tokens), base)
+	known := strconv.Itoa(len(c.Hub.Tokens)) + " known"
+	if len(c.Hub.Tokens) == 0 {
+		known = "none: only peers on this machine, and Computers with a known key, are let in"
+	}
+	fmt.Fprintf(a.stdout, "\n%s\n\n  %-10s %s\n  %-10s %s\n\nOn the machine with the tools: weir computer --hub %s --config FILE\nCtrl-C ends it.\n\n",
+		a.stdout.paint(bold, "the hub is running"), "URL", a.stdout.paint(cyan, base), "tokens", known, base)
 	select {
 	case <-ctx.Done():
 		err = nil

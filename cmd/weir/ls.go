@@ -109,8 +109,7 @@ func (a *app) printUpstreams(h *health) error {
 		tools := strconv.Itoa(u.Tools)
 		rows[i] = []cell{{cyan, u.Name}, {stateStyle(u.State), u.State}, {"", u.Transport}, {"", tools}, {"", u.Protocol}, {"", server}}
 	}
-	printTable(a.stdout, []string{"NAME", "STATE", "TRANSPORT", "TOOLS", "PROTOCOL", "SERVER"}, rows)
-	return nil
+	return printTable(a.stdout, []string{"NAME", "STATE", "TRANSPORT", "TOOLS", "PROTOCOL", "SERVER"}, rows)
 }
 
 func stateStyle(state string) string {

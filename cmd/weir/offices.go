@@ -214,7 +214,7 @@ func hubServer(h http.Handler, log *slog.Logger) *http.Server {
 func hubListener(ctx context.Context, address string, t config.HubTLS) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, failf(exitUsage, "the hub cannot listen on %s: %w", address, listenCause(err))
+		return nil, cannotListen(address, err, "give the hub another one with hub.listen, or weir hub --listen")
 	}
 	if t.Cert == "" {
 		return l, nil

@@ -37,7 +37,7 @@ type cell struct{ style, text string }
 
 // printTable prints rows in columns. On a screen the last column is cut at the
 // edge and the header is bold; elsewhere nothing is cut and nothing coloured.
-func printTable(t terminal, header []string, rows [][]cell) {
+func printTable(t terminal, header []string, rows [][]cell) error {
 	widths := make([]int, len(header))
 	for i, h := range header {
 		widths[i] = utf8.RuneCountInString(h)
@@ -48,7 +48,7 @@ func printTable(t terminal, header []string, rows [][]cell) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].text))
 		}
 	}
-	line := func(cells []cell) {
+	line := func(cells []cell) error {
 		used := 0
 		var b strings.Builder
 		for i, c := range cells {
@@ -65,16 +65,30 @@ func printTable(t terminal, header []string, rows [][]cell) {
 			b.WriteString(strings.Repeat(" ", pad))
 			used += widths[i] + 2
 		}
-		fmt.Fprintln(t, strings.TrimRight(b.String(), " "))
+		_, err := fmt.Fprintln(t, strings.TrimRight(b.String(), " "))
+		return err
 	}
 	head := make([]cell, len(header))
 	for i, h := range header {
 		head[i] = cell{bold, h}
 	}
-	line(head)
-	for _, row := range rows {
-		line(row)
+	if err := line(head); err != nil {
+		return err
 	}
+	for _, row := range rows {
+		if err := line(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted is a number with its noun: 1 server, 2 servers.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // sizeText writes a number of bytes for people.

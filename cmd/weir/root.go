@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	asked, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		a.complain(err)
 	}
 	if code == exitUsage && !a.running {
-		fmt.Fprintln(a.stderr, "Run 'weir help' to see what there is.")
+		fmt.Fprintf(a.stderr, "Run '%s --help' to see what there is.\n", asked.CommandPath())
 	}
 	return code
 }
@@ -83,7 +83,7 @@ the price of three tools. An agent finds a tool, runs it by its id, and views
 the parts it wants of a result that is too long to read.`,
 		Example: `  weir serve --config weir.yaml              # then paste the URL it prints into a client
   weir search "storm warnings for an area"    # what an agent would find
-  weir call 'notes:list_notes#3ba0ba1a'       # what an agent would get`,
+  weir call 'notes:list_notes#78130b71'       # what an agent would get`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       a.version,
@@ -105,9 +105,43 @@ the parts it wants of a result that is too long to read.`,
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	root.AddCommand(a.topics()...)
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" { // what is asked about must be there
+			c.Args = func(_ *cobra.Command, args []string) error {
+				_, _, err := root.Find(args)
+				return err
+			}
+		}
+	}
 	a.noteRunning(root)
 	return root
 }
+
+// noValue is what a flag of optional has that is given without a value.
+const noValue = "true"
+
+// optional adds a flag for a text that may be left out. A value that is not joined
+// to the flag with "=" is a positional argument, which the command looks for.
+func optional(cmd *cobra.Command, into *string, name, usage string) {
+	cmd.Flags().Var((*optionalText)(into), name, usage)
+	cmd.Flags().Lookup(name).NoOptDefVal = noValue
+}
+
+// oneOf tells the shell which values a flag has.
+func oneOf(cmd *cobra.Command, flag string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is not there, or has been told already
+	}
+}
+
+// optionalText is the value of such a flag. Its type is that of a switch, so that
+// help texts show no default.
+type optionalText string
+
+func (t *optionalText) String() string     { return string(*t) }
+func (t *optionalText) Set(s string) error { *t = optionalText(s); return nil }
+func (t *optionalText) Type() string       { return "bool" }
 
 // noteRunning has every command say that it runs: what fails before is the
 // command line's fault.
@@ -135,10 +169,14 @@ func (a *app) topics() []*cobra.Command {
 // command is used.
 func positional(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return failf(exitUsage, "%s: %w\nUsage: %s", cmd.CommandPath(), err, cmd.UseLine())
+		switch err := check(cmd, args); {
+		case err == nil:
+			return nil
+		case len(args) == 0:
+			return failf(exitUsage, "%s: an argument is missing\nUsage: %s", cmd.CommandPath(), cmd.UseLine())
+		default:
+			return failf(exitUsage, "%s: %q is one argument too many\nUsage: %s", cmd.CommandPath(), args[len(args)-1], cmd.UseLine())
 		}
-		return nil
 	}
 }
 

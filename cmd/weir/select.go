@@ -70,6 +70,7 @@ else rejected (exit code 4). What is ambiguous is rejected.`,
 	cmd.Flags().StringVar(&path, "path", "", "choose among the tools at a path, such as /files")
 	cmd.Flags().IntVarP(&k, "top-k", "k", gateway.DefaultTopK, fmt.Sprintf("most tools of --query, up to %d", gateway.MaxTopK))
 	cmd.Flags().StringVar(&variant, "variant", string(selection.JSONSchema), "form of the schema: json_schema, openai or anthropic")
+	oneOf(cmd, "variant", string(selection.JSONSchema), string(selection.OpenAI), string(selection.Anthropic))
 	cmd.Flags().StringVar(&check, "check", "", "check this id instead of printing the schema")
 	cmd.MarkFlagsMutuallyExclusive("query", "path")
 	cmd.MarkFlagsMutuallyExclusive("variant", "check")

@@ -70,6 +70,7 @@ second ends weir at once.`,
 	cmd.Flags().StringVar(&path, "config", "", "configuration (default: weir.yaml, weir.yml or .mcp.json of this folder)")
 	cmd.Flags().StringVar(&listen, "listen", "", "address to listen on, in place of the configuration's; port 0 takes a free one")
 	cmd.Flags().StringVar(&mode, "mode", "", "gateway or proxy, in place of the configuration's")
+	oneOf(cmd, "mode", string(config.ModeGateway), string(config.ModeProxy))
 	cmd.Flags().BoolVar(&a.redact, "redact", false, "replace secrets in results too, as artifacts.redact does")
 	cmd.Flags().StringVar(&snapshot, "catalog", "", "serve the tools, resources and prompts of this JSON file, too; without --config, them alone")
 	cmd.Flags().BoolVar(&stdio, "stdio", false, "speak MCP on standard input and output")
@@ -107,7 +108,7 @@ func (a *app) serve(ctx context.Context, path, snapshot string, opts config.Opti
 		// Before upstreams are started: an address in use is known at once.
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listenOf(c))
 		if err != nil {
-			return failf(exitUsage, "cannot listen on %s: %w. Is another weir running there? Pass another address with --listen, or 127.0.0.1:0 for a free port", listenOf(c), listenCause(err))
+			return cannotListen(listenOf(c), err, "pass another address with --listen, or 127.0.0.1:0 for a free port")
 		}
 		listener = &gate{TCPListener: l.(*net.TCPListener)}
 		defer listener.Close()
@@ -209,13 +210,22 @@ type face interface {
 	shutdown(ctx context.Context) error
 }
 
-// listenCause is the reason why an address cannot be listened on.
-func listenCause(err error) error {
+// cannotListen says why an address cannot be listened on, and what to do.
+func cannotListen(addr string, err error, instead string) error {
+	why := "the system refuses it"
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		why = "a program listens there already, perhaps another weir"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		why = "it is no address of this machine"
+	case errors.Is(err, syscall.EACCES):
+		why = "ports below 1024 need the right to them"
+	}
 	var op *net.OpError
 	if errors.As(err, &op) {
-		return op.Err
+		err = op.Err
 	}
-	return err
+	return failf(exitUsage, "cannot listen on %s: %s (%w); %s", addr, why, err, instead)
 }
 
 // welcome tells a person what to do now. Programs look for the line with the
@@ -224,7 +234,7 @@ func (a *app) welcome(c *config.Config, addr net.Addr, path, snapshot string) {
 	out := a.stdout
 	base := "http://" + dialable(addr.String())
 	line := func(label, text string) { fmt.Fprintf(out, "  %-10s %s\n", label, text) }
-	fmt.Fprintf(out, "\n%s\n\n", out.paint(bold, fmt.Sprintf("weir is running, %d servers behind it", len(c.Enabled()))))
+	fmt.Fprintf(out, "\n%s\n\n", out.paint(bold, "weir is running, "+counted(len(c.Enabled()), "server")+" behind it"))
 	line("URL", out.paint(cyan, base+"/mcp"))
 	if c.PublicURL != "" {
 		line("public", c.PublicURL)

@@ -155,7 +155,7 @@ func TestConfigCommands(t *testing.T) {
 	weir(t, "serve", "--config", bad).want(t, exitUsage, bad+":4:5")
 	weir(t, "ls", "--config", bad).want(t, exitUsage, bad+":4:5")
 	good := writeConfig(t, ".mcp.json", `{"mcpServers":{"a":{"command":"x"}},"other":1}`)
-	weir(t, "config", "check", good).want(t, exitOK, "ok, 1 servers: a", "warning", "other")
+	weir(t, "config", "check", good).want(t, exitOK, "ok, 1 server: a", "warning", "other")
 	weir(t, "@"+filepath.Dir(good), "config", "check").want(t, exitOK, ".mcp.json: ok")
 	weir(t, "config", "check").want(t, exitUsage, "weir.yaml")
 	if schema := weir(t, "config", "schema").want(t, exitOK).stdout; !json.Valid([]byte(schema)) || !strings.Contains(schema, "mcpServers") {

@@ -36,8 +36,7 @@ With auth.tokens in the configuration it is the caller's own sessions.`,
 			if asJSON {
 				return printJSON(a.stdout, s)
 			}
-			a.printStats(s)
-			return nil
+			return a.printStats(s)
 		},
 	}
 	t.flags(cmd)
@@ -45,7 +44,7 @@ With auth.tokens in the configuration it is the caller's own sessions.`,
 	return cmd
 }
 
-func (a *app) printStats(s *gateway.Stats) {
+func (a *app) printStats(s *gateway.Stats) error {
 	row := func(session, principal string, u gateway.Usage) []cell {
 		number := func(n int64) cell { return cell{"", strconv.FormatInt(n, 10)} }
 		return []cell{{cyan, session}, {"", principal}, number(u.Calls), number(u.Failed), number(u.Tokens.Read), number(u.Tokens.Raw), {"", saved(u.Tokens)}}
@@ -55,7 +54,9 @@ func (a *app) printStats(s *gateway.Stats) {
 		rows = append(rows, row(one.Session, one.Principal, one.Usage))
 	}
 	rows = append(rows, row("total", "", s.Total))
-	printTable(a.stdout, []string{"SESSION", "PRINCIPAL", "CALLS", "FAILED", "READ", "RAW", "SAVED"}, rows)
+	if err := printTable(a.stdout, []string{"SESSION", "PRINCIPAL", "CALLS", "FAILED", "READ", "RAW", "SAVED"}, rows); err != nil {
+		return err
+	}
 	a.note("tokens of %s since %s", s.Encoding, s.Since.Local().Format(time.DateTime))
 	if n := s.Total.Pending; n > 0 {
 		a.note("%d results are still being counted", n)
@@ -63,6 +64,7 @@ func (a *app) printStats(s *gateway.Stats) {
 	if n := s.Total.Uncounted; n > 0 {
 		a.note("%d results were too many to be counted", n)
 	}
+	return nil
 }
 
 // saved says how much of what would have been read was not.

@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -59,7 +62,8 @@ the number of the row, by which --rows chooses and other tools are told of it.`,
 		Example: `  weir table art_… --format csv -o alerts.csv
   weir table http://127.0.0.1:8088/s2sp/data/… -o alerts.arrow
   weir table art_… --columns event,wind_kmh --rows 0,3,7`,
-		Args: positional(cobra.ExactArgs(1)),
+		Args:              positional(cobra.ExactArgs(1)),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.what = args[0]
 			if r.format == "" {
@@ -70,17 +74,15 @@ the number of the row, by which --rows chooses and other tools are told of it.`,
 			default:
 				return failf(exitUsage, "--format %q: it must be csv, json, ndjson or arrow", r.format)
 			}
-			if t.config != "" {
-				return failf(exitUsage, "--config: a gateway that ends with this command has no tables; run weir serve and pass --url")
-			}
 			if r.format == formatArrow && r.out == "" && a.stdout.screen() {
 				return failf(exitUsage, "Arrow is binary and this is a screen: name a file with -o")
 			}
 			return a.table(cmd.Context(), t, r)
 		},
 	}
-	t.flags(cmd)
+	t.runningFlags(cmd)
 	cmd.Flags().StringVar(&r.format, "format", "", "csv, json, ndjson or arrow; default: what the file's name says, else csv")
+	oneOf(cmd, "format", formatCSV, formatJSON, formatNDJSON, formatArrow)
 	cmd.Flags().StringVarP(&r.out, "output", "o", "", "file to write; default: standard output")
 	cmd.Flags().StringVar(&r.columns, "columns", "", "only these columns, with commas between them")
 	cmd.Flags().StringVar(&r.rows, "rows", "", "only the rows with these _row_ids, with commas between them")
@@ -138,7 +140,7 @@ func (a *app) table(ctx context.Context, t target, r tableRequest) error {
 	if r.out != "" {
 		count := "rows"
 		if rows >= 0 {
-			count = fmt.Sprintf("%d rows", rows)
+			count = counted(rows, "row")
 		}
 		a.note("%s written to %s", count, r.out)
 	}
@@ -274,48 +276,99 @@ func (a *app) fetchTable(ctx context.Context, from string, body []byte, format s
 		rows = t.Len()
 		switch format {
 		case formatCSV:
+			if rows == 0 { // the answer knows the columns all the same
+				return nil, writeHeader(out, rawjson.Get(data, "columns_returned"))
+			}
 			return nil, copied(t.View().WriteCSV(out))
 		case formatNDJSON: // of a server that knows JSON only
 			return nil, copied(t.View().WriteNDJSON(out))
 		case formatArrow:
 			return nil, copied(t.View().WriteArrow(out))
 		}
-		_, err = t.View().WriteJSON(out)
+		n, err := t.View().WriteJSON(out)
 		if err == nil {
 			_, err = io.WriteString(out, "\n")
 		}
-		return nil, err
+		return nil, copied(n, err)
 	})
 	return rows, err
 }
 
+// writeHeader writes the line of names of a table without rows.
+func writeHeader(out io.Writer, columns json.RawMessage) error {
+	names := []string{table.RowID} // all that is known of a server that says nothing of columns
+	if len(columns) > 0 {
+		if err := json.Unmarshal(columns, &names); err != nil {
+			return failf(exitUnavailable, "the answer is no table: columns_returned: %w", err)
+		}
+	}
+	w := csv.NewWriter(out)
+	err := w.Write(names)
+	w.Flush()
+	return copied(0, errors.Join(err, w.Error()))
+}
+
 func copied(_ int64, err error) error {
 	if err != nil {
-		return fmt.Errorf("writing the rows: %w", err)
+		return fmt.Errorf("writing the rows: %w", pathCause(err))
 	}
 	return nil
 }
 
 // create opens what the rows are written to. finish takes the error of writing
-// and returns that of all: a file is there whole, or as it was before.
+// and returns that of all: a file is there whole, or as it was before. A file that
+// is there already keeps its permissions, a link leads on to its file, and what is
+// no file (/dev/stdout, a pipe) is written to, not replaced.
 func (a *app) create(name string) (out io.Writer, finish func(error) error, err error) {
 	if name == "" {
 		return a.stdout.Writer, func(err error) error { return err }, nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	path, mode := name, fs.FileMode(0o644)
+	if info, err := os.Stat(name); err == nil {
+		switch {
+		case info.IsDir():
+			return nil, nil, failf(exitUsage, "cannot write %s: it is a folder; name a file in it", name)
+		case !info.Mode().IsRegular():
+			return openDevice(name)
+		}
+		mode = info.Mode().Perm()
+		if path, err = filepath.EvalSymlinks(name); err != nil {
+			return nil, nil, failf(exitUsage, "cannot write %s: %w", name, pathCause(err))
+		}
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		return nil, nil, failf(exitUsage, "cannot write %s: %w", name, err)
+		return nil, nil, failf(exitUsage, "cannot write %s: the folder %s: %w", name, filepath.Dir(path), pathCause(err))
 	}
 	return f, func(err error) error {
-		err = errors.Join(err, f.Chmod(0o644), f.Close())
+		err = cmp.Or(err, f.Chmod(mode), f.Close())
 		if err == nil {
-			err = os.Rename(f.Name(), name)
+			err = os.Rename(f.Name(), path)
 		}
 		if err != nil {
 			_ = os.Remove(f.Name()) // the first error is the one to report
 		}
 		return err
 	}, nil
+}
+
+// openDevice opens what is there and is no file.
+func openDevice(name string) (out io.Writer, finish func(error) error, err error) {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, nil, failf(exitUsage, "cannot write %s: %w", name, pathCause(err))
+	}
+	return f, func(err error) error { return cmp.Or(err, f.Close()) }, nil
+}
+
+// pathCause is the reason in an error about a file, without the operation and the
+// path: a message names the file as its reader has given it.
+func pathCause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 // A bar shows how much of a table has come, where a person looks.

@@ -49,15 +49,35 @@ Which gateway is asked:
 
 // flags adds the flags of a target to a command.
 func (t *target) flags(cmd *cobra.Command) {
+	t.serverFlags(cmd)
+	cmd.Flags().StringVar(&t.config, "config", "", "ask a gateway of this command's own, made of this configuration")
+	cmd.Long = strings.TrimSpace(cmd.Long) + "\n" + targetHelp
+}
+
+// runningFlags adds the flags of a target that runs already.
+func (t *target) runningFlags(cmd *cobra.Command) {
+	t.serverFlags(cmd)
+	cmd.Long = strings.TrimSpace(cmd.Long) + "\n" + runningHelp
+}
+
+const runningHelp = `
+Which gateway is asked:
+  --url URL       the one that runs there (or $WEIR_URL)
+  without it      the one that "weir serve" runs with this folder's weir.yaml,
+                  weir.yml or .mcp.json; if it does not run, or there is no such
+                  file, the one at ` + defaultURL + `
+`
+
+func (t *target) serverFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.url, "url", "", "MCP URL of a running gateway, such as "+defaultURL+" (or $WEIR_URL)")
 	cmd.Flags().StringVar(&t.token, "token", "", "bearer token for the gateway at --url (better $WEIR_TOKEN: other users see command lines)")
-	cmd.Flags().StringVar(&t.config, "config", "", "ask a gateway of this command's own, made of this configuration")
-	cmd.MarkFlagsMutuallyExclusive("url", "config")
-	cmd.Long = strings.TrimSpace(cmd.Long) + "\n" + targetHelp
 }
 
 // open connects to the gateway. The caller closes the client.
 func (a *app) open(ctx context.Context, t target) (*client, error) {
+	if t.url != "" && t.config != "" {
+		return nil, failf(exitUsage, "--url asks a gateway that runs, --config one of this command's own: keep one of them")
+	}
 	if t.token == "" {
 		t.token, _ = a.lookupEnv("WEIR_TOKEN")
 	}
@@ -212,7 +232,7 @@ func (a *app) dial(ctx context.Context, mcpURL, token string) (*client, error) {
 		case errors.As(err, &status) && status.Status == http.StatusNotFound:
 			return nil, failf(exitUnavailable, "there is no MCP server at %s (404): a weir gateway is at /mcp", mcpURL)
 		}
-		return nil, failf(exitUnavailable, "cannot use the gateway at %s: %w. Does it run? weir serve prints its URL", mcpURL, err)
+		return nil, failf(exitUnavailable, "%w (weir serve runs a gateway, and prints its URL)", err)
 	}
 	return &client{
 		peer:   conn,

@@ -45,6 +45,16 @@ that runs, with the token that made the call.
   weir view art_… search 'Tornado Warning' limit=3
   weir view art_… '{"type":"json_path","path":"$.result[0]"}'`,
 		Args: positional(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) != 1 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var kinds []cobra.Completion
+			for _, s := range shortSelectors {
+				kinds = append(kinds, s.name)
+			}
+			return kinds, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			selector, err := parseSelector(args[1:])
 			if err != nil {
@@ -65,7 +75,7 @@ that runs, with the token that made the call.
 			r, err := c.ask(cmd.Context(), gateway.ToolView, viewArgs{args[0], selector}, format, nil)
 			switch {
 			case err != nil:
-				return err
+				return a.refusal(err, asJSON)
 			case asJSON:
 				return printJSON(a.stdout, r.forPrograms())
 			}
