@@ -130,6 +130,10 @@ mcpServers:
 	if out := run("table", handle, "--format", "json", "--rows", "7", "--columns", "language").want(t, exitOK).stdout; out != `[{"_row_id":7,"language":"en-US"}]`+"\n" {
 		t.Errorf("%s", out)
 	}
+	if out := run("table", handle, "--columns", "event,language", "--rows", "99999").want(t, exitOK).stdout; out != "_row_id,event,language\n" {
+		t.Errorf("no rows as CSV: %q, want the columns", out)
+	}
+	run("table", handle, "--config", "weir.yaml").want(t, exitUsage, "--config")
 	run("table", handle, "--format", "ndjson", "--rows", "7,8").want(t, exitOK, `{"_row_id":7,`, "\n{\"_row_id\":8,")
 	if out := run("table", handle, "--format", "arrow").want(t, exitOK).stdout; !strings.HasPrefix(out, "\xff\xff\xff\xff") {
 		t.Errorf("no Arrow stream: %.20q", out)
