@@ -251,6 +251,15 @@ func (c *Conn) send(ctx context.Context, msg []byte) error {
 	}
 }
 
+// offer is send for those who must not wait: what does not fit is dropped.
+func (c *Conn) offer(msg []byte) {
+	select {
+	case c.out <- msg:
+	default:
+		c.opts.Logger.Warn("dropped an answer: too many wait to be sent", "peer", c.opts.Name)
+	}
+}
+
 // Notify implements Peer.
 func (c *Conn) Notify(ctx context.Context, method string, params json.RawMessage) error {
 	if err := c.Err(); err != nil {
@@ -333,12 +342,12 @@ func (c *Conn) receive(data []byte) {
 		return
 	}
 	if !batch {
-		c.dispatch(data, func(resp []byte) { _ = c.send(c.ctx, resp) }, nil)
+		c.dispatch(data, false, func(resp []byte) { _ = c.send(c.ctx, resp) }, nil)
 		return
 	}
 	b := newBatchReply(len(msgs), func(resp []byte) { _ = c.send(c.ctx, resp) })
 	for _, msg := range msgs {
-		c.dispatch(msg, b.add, b.skip)
+		c.dispatch(msg, true, b.add, b.skip)
 	}
 }
 
@@ -364,9 +373,9 @@ func ParseFailure(err error) *jsonrpc.Error {
 	return WireError(Errorf(kind, "%w", err), "")
 }
 
-// dispatch handles one message. reply sends the response of a request; skip,
-// which may be nil, says that there will be none.
-func (c *Conn) dispatch(data []byte, reply func([]byte), skip func()) {
+// dispatch handles one message, which may be part of a batch. reply sends the
+// response of a request; skip, which may be nil, says that there will be none.
+func (c *Conn) dispatch(data []byte, batch bool, reply func([]byte), skip func()) {
 	if skip == nil {
 		skip = func() {}
 	}
@@ -378,7 +387,7 @@ func (c *Conn) dispatch(data []byte, reply func([]byte), skip func()) {
 	}
 	switch m.Kind() {
 	case jsonrpc.Request:
-		c.request(&m, reply, skip)
+		c.request(&m, batch, reply, skip)
 	case jsonrpc.Notification:
 		c.notification(&m)
 		skip()
@@ -511,15 +520,21 @@ func (c *Conn) newRequest(m *jsonrpc.Message) *Request {
 
 // request serves a request of the other side: within the call that owns it, or
 // by the connection's Handler.
-func (c *Conn) request(m *jsonrpc.Message, reply func([]byte), skip func()) {
+func (c *Conn) request(m *jsonrpc.Message, batch bool, reply func([]byte), skip func()) {
 	r := c.newRequest(m)
 	handler := c.opts.Handler
 	parent := c.ctx
 	var cl *call // the call that owns the request
-	refuse := func(err error) { reply(jsonrpc.AppendError(nil, m.ID, WireError(err, r.Version))) }
+	// What the reader answers by itself must not wait for a server that asks but
+	// does not read: others share its connection.
+	now := reply
+	if c.opts.Client && !batch {
+		now = c.offer
+	}
+	refuse := func(err error) { now(jsonrpc.AppendError(nil, m.ID, WireError(err, r.Version))) }
 	switch {
 	case m.Method == "ping" && c.opts.Client:
-		reply(jsonrpc.AppendResult(nil, m.ID, nil))
+		now(jsonrpc.AppendResult(nil, m.ID, nil))
 		return
 	case c.opts.Client:
 		var owners int

@@ -325,6 +325,24 @@ func TestUnownedNotificationsGoToTheHandler(t *testing.T) {
 	}
 }
 
+// A server that asks and asks without reading the answers gets not all of them;
+// what it says besides is heard.
+func TestReaderDoesNotWaitForAServerThatDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heard := make(chan struct{})
+		s, c := raw(t, ConnOptions{Client: true, Handler: HandlerFunc(func(context.Context, *Request) (json.RawMessage, error) {
+			close(heard)
+			return nil, nil
+		})})
+		for i := range 4 * writeQueueLen {
+			write(t, s, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i))
+		}
+		write(t, s, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		<-heard
+		c.Close()
+	})
+}
+
 // core-rules: bounded queue per call, progress is coalesced, a shared reader
 // never blocks on one slow agent.
 func TestSlowCallerDoesNotBlockOthers(t *testing.T) {
