@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -293,20 +292,6 @@ func (a *app) fetchTable(ctx context.Context, from string, body []byte, format s
 		return nil, copied(n, err)
 	})
 	return rows, err
-}
-
-// writeHeader writes the line of names of a table without rows.
-func writeHeader(out io.Writer, columns json.RawMessage) error {
-	names := []string{table.RowID} // all that is known of a server that says nothing of columns
-	if len(columns) > 0 {
-		if err := json.Unmarshal(columns, &names); err != nil {
-			return failf(exitUnavailable, "the answer is no table: columns_returned: %w", err)
-		}
-	}
-	w := csv.NewWriter(out)
-	err := w.Write(names)
-	w.Flush()
-	return copied(0, errors.Join(err, w.Error()))
 }
 
 // writeHeader writes the line of names of a table without rows.

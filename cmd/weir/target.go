@@ -73,25 +73,6 @@ func (t *target) serverFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.token, "token", "", "bearer token for the gateway at --url (better $WEIR_TOKEN: other users see command lines)")
 }
 
-// runningFlags adds the flags of a target that runs already.
-func (t *target) runningFlags(cmd *cobra.Command) {
-	t.serverFlags(cmd)
-	cmd.Long = strings.TrimSpace(cmd.Long) + "\n" + runningHelp
-}
-
-const runningHelp = `
-Which gateway is asked:
-  --url URL       the one that runs there (or $WEIR_URL)
-  without it      the one that "weir serve" runs with this folder's weir.yaml,
-                  weir.yml or .mcp.json; if it does not run, or there is no such
-                  file, the one at ` + defaultURL + `
-`
-
-func (t *target) serverFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&t.url, "url", "", "MCP URL of a running gateway, such as "+defaultURL+" (or $WEIR_URL)")
-	cmd.Flags().StringVar(&t.token, "token", "", "bearer token for the gateway at --url (better $WEIR_TOKEN: other users see command lines)")
-}
-
 // open connects to the gateway. The caller closes the client.
 func (a *app) open(ctx context.Context, t target) (*client, error) {
 	if t.url != "" && t.config != "" {
