@@ -22,10 +22,11 @@ const (
 )
 
 const (
-	methodUpdated     = "notifications/resources/updated"
-	methodMessage     = "notifications/message"
-	suffixListChanged = "/list_changed"
-	methodListen      = "subscriptions/listen"
+	methodUpdated      = "notifications/resources/updated"
+	methodMessage      = "notifications/message"
+	suffixListChanged  = "/list_changed"
+	methodListen       = "subscriptions/listen"
+	methodAcknowledged = "notifications/subscriptions/acknowledged"
 )
 
 // subscriber is a function that wants to hear notifications that belong to no
@@ -73,7 +74,7 @@ func (s *slot) notice(method string, params json.RawMessage) {
 	switch {
 	case strings.HasSuffix(method, suffixListChanged):
 		s.listChanged()
-	case method == "notifications/subscriptions/acknowledged":
+	case method == methodAcknowledged:
 		return // of weir's own subscription
 	}
 	if rawjson.GetPath(params, "_meta", mcp.MetaSubscriptionID) != nil {
@@ -405,20 +406,64 @@ func (u *Upstream) mostVerbose(session *mcp.Session) string {
 	return most
 }
 
-// listen keeps a subscription to a modern server open, which replaces both
-// resources/subscribe and what a legacy server sends unasked.
-func (s *slot) listen(ctx context.Context, l *link) {
+// listening is one subscriptions/listen in flight.
+type listening struct {
+	cancel context.CancelFunc
+	acked  chan struct{} // closed when the server has acknowledged it
+	ended  chan error    // capacity 1
+}
+
+// startListening begins a subscription. Whoever starts one waits for ended.
+func (s *slot) startListening(ctx context.Context, l *link, params json.RawMessage) *listening {
+	n := &listening{acked: make(chan struct{}), ended: make(chan error, 1)}
+	ctx, n.cancel = context.WithCancel(ctx)
+	var once sync.Once
 	back := mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
-		if r.IsNotification() {
-			s.notice(r.Method, r.Params)
-			return nil, nil
+		if !r.IsNotification() {
+			return nil, mcp.MethodNotFound(r.Method)
 		}
-		return nil, mcp.MethodNotFound(r.Method)
+		if r.Method == methodAcknowledged {
+			once.Do(func() { close(n.acked) })
+		}
+		s.notice(r.Method, r.Params)
+		return nil, nil
 	})
+	go func() {
+		_, err := l.call(ctx, 0, methodListen, params, back)
+		n.ended <- err
+	}()
+	return n
+}
+
+// stop ends the subscription and waits for that.
+func (n *listening) stop() {
+	n.cancel()
+	<-n.ended
+}
+
+// ackPatience is how long the subscription before is kept while the server has
+// not acknowledged the next.
+const ackPatience = 2 * time.Second
+
+// listen keeps a subscription to a modern server open, which replaces both
+// resources/subscribe and what a legacy server sends unasked. Where something else
+// is to be listened to, the next subscription begins before the last one ends, so
+// that nothing is said in between; what is said twice is no harm.
+func (s *slot) listen(ctx context.Context, l *link) {
 	wait := firstListen
+	var now *listening
+	defer func() {
+		if now != nil {
+			now.stop()
+		}
+	}()
 	for ctx.Err() == nil {
 		params := s.listenParams(l)
 		if params == nil {
+			if now != nil {
+				now.stop()
+				now = nil
+			}
 			select {
 			case <-ctx.Done():
 				return
@@ -427,19 +472,26 @@ func (s *slot) listen(ctx context.Context, l *link) {
 			}
 		}
 		began := time.Now()
-		lctx, cancel := context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		go func() {
-			_, err := l.call(lctx, 0, methodListen, params, back)
-			ended <- err
-		}()
+		next := s.startListening(ctx, l, params)
+		if now != nil {
+			patience := time.NewTimer(ackPatience)
+			select {
+			case <-next.acked:
+			case err := <-next.ended:
+				next.ended <- err // for below
+			case <-patience.C:
+			case <-ctx.Done():
+			}
+			patience.Stop()
+			now.stop()
+		}
+		now = next
 		select {
 		case <-s.resub:
-			cancel()
-			<-ended
 			continue
-		case err := <-ended:
-			cancel()
+		case err := <-now.ended:
+			now.cancel()
+			now = nil
 			if isAnswer(err) {
 				s.u.log.Debug("the server keeps no subscriptions", "err", err)
 				return

@@ -132,6 +132,75 @@ func TestResourceSubscriptionsAreCountedAndRenewed(t *testing.T) {
 	}
 }
 
+// A modern server is listened to all the time while what is listened to changes:
+// what it says in between would be lost.
+func TestListeningHasNoGaps(t *testing.T) {
+	t.Parallel()
+	f := &fake{capabilities: `{"resources":{"subscribe":true}}`, modern: true}
+	var mu sync.Mutex
+	var open []string // resources of the subscriptions that are
+	f.serve = func(_ *fake, ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		if r.Method != "subscriptions/listen" {
+			return nil, nil
+		}
+		uris := string(rawjson.GetPath(r.Params, "notifications", "resourceSubscriptions"))
+		mu.Lock()
+		open = append(open, uris)
+		mu.Unlock()
+		defer func() {
+			mu.Lock()
+			defer mu.Unlock()
+			open = slices.DeleteFunc(open, func(s string) bool { return s == uris })
+		}()
+		time.Sleep(time.Second)
+		if uris != `["z:1","z:2","z:3"]` { // the last one is never acknowledged
+			ack := fmt.Appendf(nil, `{"_meta":{%q:%s}}`, mcp.MetaSubscriptionID, r.ID)
+			if err := r.Peer.Notify(ctx, "notifications/subscriptions/acknowledged", ack); err != nil {
+				return nil, err
+			}
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, _ *sink) {
+		u := upstreamOf(t, m, "fake")
+		is := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(open, want) {
+				t.Errorf("open are %v, want %v", open, want)
+			}
+		}
+		subscribe := func(uri string) (stop func()) {
+			t.Helper()
+			stop, err := u.SubscribeResource(t.Context(), uri, func(json.RawMessage) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return stop
+		}
+		stops := []func(){subscribe("z:1")}
+		is(`["z:1"]`)
+		time.Sleep(2 * time.Second)
+		stops = append(stops, subscribe("z:2"))
+		is(`["z:1"]`, `["z:1","z:2"]`)
+		time.Sleep(1100 * time.Millisecond)
+		is(`["z:1","z:2"]`)
+		stops = append(stops, subscribe("z:3"))
+		time.Sleep(1100 * time.Millisecond)
+		is(`["z:1","z:2"]`, `["z:1","z:2","z:3"]`)
+		time.Sleep(ackPatience)
+		is(`["z:1","z:2","z:3"]`)
+		for _, stop := range stops {
+			stop()
+		}
+		time.Sleep(10 * time.Second)
+		is()
+	})
+}
+
 func TestLogLevelIsTheMostVerbose(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: `{"tools":{},"logging":{}}`}
