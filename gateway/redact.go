@@ -29,14 +29,19 @@ type secretPattern struct {
 var secretShapes = []secretPattern{
 	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`), "$1 " + redacted, []string{"bearer", "basic"}, true},
 	{regexp.MustCompile(`://[^/\s:@"]*:[^/\s@"]+@`), "://" + redacted + "@", []string{"://"}, false},
-	{regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`), redacted,
-		[]string{"sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA", "AIza", "eyJ"}, false},
+	{regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|ya29\.[\w-]{20,}|[srp]k_(?:live|test)_\w{16,}|npm_\w{30,}|hf_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}|SG\.[\w-]{16,}\.[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`), redacted,
+		[]string{"sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA", "ASIA", "AIza", "ya29.", "k_live_", "k_test_", "npm_", "hf_", "pypi-", "SG.", "eyJ"}, false},
 	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted, []string{"PRIVATE KEY"}, false},
 }
 
 // secretAssignments are values under a telling name. They are looked for in
-// messages only: in a result, next_token=17 is what the next call needs.
+// messages only: in a result, next_token=17 is what the next call needs. After a
+// colon, and without quotes, only what holds a digit is taken for a value:
+// "token: missing" is what an error says.
 var secretAssignments = []secretPattern{
+	{regexp.MustCompile(`(?i)(authorization["']?\s*[=:]\s*["']?[a-z]+\s+)[^\s"',;&]{6,}`), "$1" + redacted, []string{"authorization"}, true},
+	{regexp.MustCompile(`(?i)((?:api|access|private|secret|auth|client)[_-]?(?:key|token|secret)|passwd|password|token|secret)(=["']?|["']\s*:\s*["'])[^\s"',;&]{6,}`), "$1$2" + redacted,
+		[]string{"key", "token", "secret", "passwd", "password"}, true},
 	{regexp.MustCompile(`(?i)((?:api|access|private|secret|auth|client)[_-]?(?:key|token|secret)|authorization|cookie|passwd|password|token|secret)(["']?\s*[=:]\s*["']?)[^\s"',;&]*[0-9][^\s"',;&]*`), "$1$2" + redacted,
 		[]string{"key", "token", "secret", "authorization", "cookie", "passwd", "password"}, true},
 }

@@ -57,6 +57,33 @@ func TestLogTellsAllOnRequest(t *testing.T) {
 	}
 }
 
+func TestRedact(t *testing.T) {
+	for in, want := range map[string]string{
+		"password=correcthorse in the DSN":                                  "password=[redacted] in the DSN",
+		`{"client_secret": "letmein-please", "user":"ann"}`:                 `{"client_secret": "[redacted]", "user":"ann"}`,
+		"GET /x?api_key=abcdefgh&page=2":                                    "GET /x?api_key=[redacted]&page=2",
+		"Authorization: Token abcdefghij":                                   "Authorization: Token [redacted]",
+		"authorization: bearer abcdefghij":                                  "authorization: bearer [redacted]",
+		"key sk_live_0123456789abcdefgh was revoked":                        "key [redacted] was revoked",
+		"ASIAABCDEFGHIJKLMNOP and npm_0123456789abcdefghijABCDEFGHIJ012345": "[redacted] and [redacted]",
+		"token: missing":                         "token: missing",
+		"the token is expired":                   "the token is expired",
+		"authorization: required":                "authorization: required",
+		"password must have 8 characters":        "password must have 8 characters",
+		"api-key: 12345678":                      "api-key: [redacted]",
+		"https://ann:letmein@db.internal:5432/x": "https://[redacted]@db.internal:5432/x",
+	} {
+		for _, r := range []*Redactor{nil, NewRedactor([]string{configured})} {
+			if got := r.Redact(in); got != want {
+				t.Errorf("%q became %q, want %q", in, got, want)
+			}
+			if got := r.Redact(want); got != want {
+				t.Errorf("%q became %q the second time", want, got)
+			}
+		}
+	}
+}
+
 // What is told of a result is clean; the result itself is data.
 func TestSummariesTellNoSecrets(t *testing.T) {
 	long := strings.Repeat("And so on and so forth. ", 200)
