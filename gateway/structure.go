@@ -63,6 +63,10 @@ func (d *doc) look(data []byte) {
 		d.describeJSON(body)
 		return
 	}
+	if t := csvTable(data); t != nil {
+		d.describeCSV(t)
+		return
+	}
 	text := string(data)
 	d.summary = summarize(text, d.clean)
 	d.facts = factsOf(text)
@@ -260,18 +264,33 @@ func (d *doc) describeTable(t table) {
 		d.mediaType = "application/x-ndjson"
 	}
 	columns, more := columnsOf(t.rows)
+	d.describeColumns(len(t.rows), columns, more)
+	if t.path != "$" {
+		d.headline += " at " + t.path
+	}
+	for _, row := range t.rows[:min(sampleRows, len(t.rows))] {
+		d.samples = append(d.samples, d.sample(row))
+	}
+	d.views = append(d.views, appendRowsView(nil, 0, min(20, len(t.rows))))
+	path := t.path + "[0]"
+	d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path), '}'))
+	if len(columns) > 0 {
+		d.views = append(d.views, appendTableView(nil, columns))
+	}
+}
+
+// describeColumns tells how large a table is and what its columns are. more says
+// that there are others.
+func (d *doc) describeColumns(rows int, columns []column, more bool) {
 	plus := ""
 	if more {
 		plus = "+"
 	}
-	d.headline = "table: " + plural(len(t.rows), "row") + " × " + strconv.Itoa(len(columns)) + plus + " column"
+	d.headline = "table: " + plural(rows, "row") + " × " + strconv.Itoa(len(columns)) + plus + " column"
 	if len(columns) != 1 {
 		d.headline += "s"
 	}
-	if t.path != "$" {
-		d.headline += " at " + t.path
-	}
-	d.facts = append(d.facts, "rows: "+strconv.Itoa(len(t.rows)), "columns: "+strconv.Itoa(len(columns))+plus)
+	d.facts = append(d.facts, "rows: "+strconv.Itoa(rows), "columns: "+strconv.Itoa(len(columns))+plus)
 	var list strings.Builder
 	chars := 0
 	for i, c := range columns {
@@ -290,15 +309,6 @@ func (d *doc) describeTable(t table) {
 		list.WriteString(entry)
 	}
 	d.columns = list.String()
-	for _, row := range t.rows[:min(sampleRows, len(t.rows))] {
-		d.samples = append(d.samples, d.sample(row))
-	}
-	d.views = append(d.views, appendRowsView(nil, 0, min(20, len(t.rows))))
-	path := t.path + "[0]"
-	d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path), '}'))
-	if len(columns) > 0 {
-		d.views = append(d.views, appendTableView(nil, columns))
-	}
 }
 
 // viewColumns is how many columns the suggested view of a table has.
