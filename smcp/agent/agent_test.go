@@ -2,17 +2,22 @@ package agent
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http/httptest"
 	"reflect"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
+	"github.com/weir-mcp/weir/upstream"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -51,6 +56,68 @@ func TestBundles(t *testing.T) {
 		if got := bundles(test.tools); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%v: %v, want %v", test.tools, got, test.want)
 		}
+	}
+}
+
+// names are Upstreams that only know which names are taken.
+type names map[string]bool
+
+func (n names) Attach(s *config.Server, _ upstream.Open) error {
+	if n[s.Name] {
+		return fmt.Errorf("%q is taken", s.Name)
+	}
+	n[s.Name] = true
+	return nil
+}
+
+func (n names) Detach(name string) bool {
+	was := n[name]
+	delete(n, name)
+	return was
+}
+
+// The names and paths of a bound Computer's servers are no other's, also while it
+// is away; among the others, who came first keeps them.
+func TestBoundNames(t *testing.T) {
+	pub, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := names{}
+	f, err := NewFleet(FleetOptions{Agent: Options{URL: "http://127.0.0.1:1", Office: "o", Keys: map[string]ed25519.PublicKey{"desk": pub}}, Each: taken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	hosts := map[string]*hosted{}
+	attach := func(computer, server string) {
+		h := hosts[computer]
+		if h == nil {
+			h = &hosted{name: computer, attached: map[string]attached{}}
+			hosts[computer] = h
+		}
+		name, path := computer, computer
+		if server != "" {
+			name, path = computer+"-"+server, computer+"."+server
+		}
+		f.attach(h, server, attached{name: name, route: path}, taken, nil)
+	}
+	attach("desk.excel", "")
+	attach("desk-excel", "")
+	attach("desk", "excel")
+	attach("lab", "excel")
+	attach("lab.excel", "")
+	for path, want := range map[string]string{"desk.excel": "desk-excel", "desk-excel": "", "lab.excel": "lab-excel"} {
+		if got, _, _ := f.Resolve(path); got != want {
+			t.Errorf("%s is %q, want %q", path, got, want)
+		}
+	}
+	if got, want := slices.Sorted(maps.Keys(taken)), []string{"desk-excel", "desk-excel-2", "desk.excel-2", "lab-excel", "lab.excel"}; !slices.Equal(got, want) {
+		t.Errorf("upstreams %q, want %q", got, want)
+	}
+	f.detachAll(hosts["lab.excel"])
+	if got, _, _ := f.Resolve("lab.excel"); got != "lab-excel" {
+		t.Errorf("the path went with who did not have it: %q", got)
 	}
 }
 

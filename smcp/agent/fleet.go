@@ -22,6 +22,7 @@ import (
 // Bounds of a Fleet.
 const (
 	maxFleet    = 512 // Computers
+	maxServers  = 256 // MCP servers of one Computer
 	retryAfter  = 2 * time.Second
 	longestWait = time.Minute
 )
@@ -162,6 +163,9 @@ func (f *Fleet) enter(name string) {
 	h := &hosted{name: name, again: make(chan struct{}, 1), done: make(chan struct{}), attached: map[string]attached{}, adapters: map[*adapter]struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(f.ctx)
 	f.computers[name] = h
+	if f.kept(name) {
+		f.log.Warn("a Computer without a key has a name that belongs to servers of one with a key: it is listed under another", "computer", name)
+	}
 	f.wg.Go(func() { f.keep(h) })
 }
 
@@ -238,6 +242,12 @@ func (f *Fleet) look(h *hosted) error {
 		for _, server := range bundles(h.offered("")) {
 			wanted[server] = func(context.Context) (mcp.Stream, error) { return f.adapt(h, server) }
 		}
+	}
+	if n := len(wanted); n > maxServers {
+		for _, server := range slices.Sorted(maps.Keys(wanted))[maxServers:] {
+			delete(wanted, server)
+		}
+		f.log.Warn("MCP servers of a Computer are left out: it says that it has too many", "computer", h.name, "servers", n, "bound", maxServers)
 	}
 	f.arrange(h, wanted)
 	return nil
@@ -331,8 +341,13 @@ func (f *Fleet) askQuietly(h *hosted) error {
 
 func (f *Fleet) attach(h *hosted, key string, a attached, to Upstreams, open upstream.Open) {
 	base := legalName(a.name)
+	kept := f.kept(h.name)
+	first := 1
+	if kept {
+		first = 2
+	}
 	var err error
-	for n := 1; n < 10; n++ {
+	for n := first; n < 10; n++ {
 		a.name = base
 		if n > 1 {
 			a.name = fmt.Sprintf("%s-%d", base, n)
@@ -350,9 +365,26 @@ func (f *Fleet) attach(h *hosted, key string, a attached, to Upstreams, open ups
 	}
 	h.attached[key] = a
 	f.mu.Lock()
-	f.routes[a.route] = route{a.name, a.whole}
+	if _, taken := f.routes[a.route]; !kept && (!taken || f.o.Agent.Keys[h.name] != nil) {
+		f.routes[a.route] = route{a.name, a.whole}
+	}
 	f.mu.Unlock()
 	f.log.Info("an MCP server of a Computer has arrived", "computer", h.name, "upstream", a.name)
+}
+
+// kept reports whether a Computer's name could be taken for a server of another
+// one whose name is bound to a key: "desk.excel" and "desk-excel" are names of
+// desk's alone then.
+func (f *Fleet) kept(name string) bool {
+	if f.o.Agent.Keys[name] != nil {
+		return false
+	}
+	for bound := range f.o.Agent.Keys {
+		if strings.HasPrefix(name, bound+".") || strings.HasPrefix(legalName(name), legalName(bound)+"-") {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *Fleet) detach(h *hosted, key string) {
