@@ -5,7 +5,8 @@
 //
 //	main ─▶ run ─▶ cobra ─┬─▶ serve ─────────────────────────▶ engine ─▶ HTTP, or stdin and stdout
 //	                      ├─▶ ls search browse call view ─┬──▶ a running gateway over HTTP (--url)
-//	                      │                               └──▶ engine, in this process (--config)
+//	                      │   select stats table          └──▶ engine, in this process (--config)
+//	                      ├─▶ agent ─▶ agentserver    computer ─▶ smcp/computer    hub ─▶ smcp/hub
 //	                      └─▶ config bench demo version
 //
 //	engine = config ─▶ upstream.Manager ─▶ snapshot ─▶ gateway.Gateway
