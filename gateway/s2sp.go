@@ -82,15 +82,7 @@ func readSelected(domains, mode []byte) (s selected, err error) {
 	if s.domains, err = plane.DomainsOf(domains); err != nil {
 		return s, metaArgs(ToolExecute, "%v", err)
 	}
-	if mode == nil {
-		s.mode = plane.Async
-		return s, nil
-	}
-	text, err := rawjson.String(mode)
-	if err != nil {
-		return s, metaArgs(ToolExecute, "mode must be a string, not %s", describeParam(mode))
-	}
-	if s.mode, err = plane.ParseMode(text); err != nil {
+	if s.mode, err = plane.ModeOf(mode); err != nil {
 		return s, metaArgs(ToolExecute, "%v", err)
 	}
 	return s, nil
@@ -120,7 +112,7 @@ func (g *Gateway) selecting(s selected, e *catalog.Entry, args json.RawMessage) 
 	} else {
 		// What is wrong with them, the tool itself says.
 		s.domains, _ = plane.DomainsOf(rawjson.Get(args, plane.ParamDomains))
-		s.mode, _ = plane.ParseMode(rawjson.Text(rawjson.Get(args, plane.ParamMode)))
+		s.mode, _ = plane.ModeOf(rawjson.Get(args, plane.ParamMode))
 	}
 	if len(s.domains) > 0 && s.mode == plane.Async && g.reach(e.Upstream) == ReachNever {
 		s.keep = true

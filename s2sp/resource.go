@@ -57,7 +57,7 @@ func AddResourceTool[In any](s *Server, tool Tool, f func(ctx context.Context, i
 		if err != nil {
 			return failed(err), nil
 		}
-		mode, err := plane.ParseMode(rawjson.Text(rawjson.Get(req.Params.Arguments, plane.ParamMode)))
+		mode, err := plane.ModeOf(rawjson.Get(req.Params.Arguments, plane.ParamMode))
 		if err != nil {
 			return failed(err), nil
 		}
@@ -228,16 +228,21 @@ func decode[In any](schema *jsonschema.Resolved, arguments json.RawMessage) (In,
 	if checked == nil { // null, as some clients write no arguments
 		checked, arguments = map[string]any{}, nil
 	}
+	// These are read by themselves, and in more forms than a schema should offer:
+	// some clients fill in "" for what is left out, or write a list as one.
+	without := func(args map[string]any) {
+		delete(args, plane.ParamDomains)
+		delete(args, plane.ParamMode)
+	}
+	without(checked)
 	if err := schema.ApplyDefaults(&checked); err != nil {
 		return in, fmt.Errorf("arguments: %w", err)
 	}
 	if err := schema.Validate(checked); err != nil {
 		return in, fmt.Errorf("arguments: %w", err)
 	}
+	without(checked)
 	// Defaults first, then the bytes as they came: numbers are not rounded on the way.
-	for _, name := range []string{plane.ParamDomains, plane.ParamMode} {
-		delete(checked, name)
-	}
 	defaults, err := json.Marshal(checked)
 	if err != nil {
 		return in, fmt.Errorf("arguments: %w", err)

@@ -241,7 +241,8 @@ func TestArguments(t *testing.T) {
 	refused(t, session, "get_alerts", map[string]any{}, "area")
 	refused(t, session, "get_alerts", nil, "area")
 	refused(t, session, "get_alerts", map[string]any{"area": 7}, "area")
-	refused(t, session, "get_alerts", map[string]any{"area": "CA", "mode": "later", "abstract_domains": "event"}, "mode")
+	refused(t, session, "get_alerts", map[string]any{"area": "CA", "mode": "later", "abstract_domains": "event"}, `unknown mode "later"`)
+	refused(t, session, "get_alerts", map[string]any{"area": "CA", "mode": 5, "abstract_domains": "event"}, "unknown mode 5")
 	refused(t, session, "get_alerts", map[string]any{"area": "CA", "abstract_domains": 7}, "abstract_domains")
 	refused(t, session, "get_alerts", map[string]any{"area": "CA", "other": 1}, "other")
 	refused(t, session, "get_alerts", map[string]any{"area": "SX", "abstract_domains": "i"}, "row 0")
@@ -263,6 +264,14 @@ func TestAsync(t *testing.T) {
 	}
 	if parse(t, structured).TotalRows != 3 {
 		t.Errorf("structured %s", structured)
+	}
+	// As clients write it that fill in every field, or take a list for a list.
+	for _, args := range []map[string]any{{"abstract_domains": []string{"event"}, "mode": ""}, {"abstract_domains": `["event"]`, "mode": nil}} {
+		args["area"] = "CA"
+		text, _ := call(t, session, "get_alerts", args)
+		if b := parse(t, text); b.ResourceURL == nil || b.Body != nil || len(b.Abstract[0]) != 2 {
+			t.Errorf("%v: %s", args, text)
+		}
 	}
 	got, err := http.Post(*a.ResourceURL, "application/json", strings.NewReader(`{"row_ids":[0],"columns":["n"]}`))
 	if err != nil {

@@ -59,6 +59,17 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("%w %.40q: mode is \"async\" (the default) or \"sync\"", ErrMode, s)
 }
 
+// ModeOf reads mode from a call's arguments. Absent and null are Async.
+func ModeOf(raw json.RawMessage) (Mode, error) {
+	switch {
+	case len(raw) == 0 || raw[0] == 'n':
+		return Async, nil
+	case raw[0] != '"':
+		return "", fmt.Errorf("%w %.40s: mode is \"async\" (the default) or \"sync\"", ErrMode, raw)
+	}
+	return ParseMode(rawjson.Text(raw))
+}
+
 // ParseDomains reads the parameter abstract_domains: column names with commas
 // between them or as a JSON array, blanks trimmed, each name once. No names is
 // an absent parameter: the tool then answers as any other.
