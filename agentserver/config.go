@@ -18,10 +18,12 @@ type Config struct {
 	// Name, Version and Instructions introduce the agent; empty where the file
 	// does not say.
 	Name, Version, Instructions string
-	// Concurrency and Timeout are zero where the file does not say.
-	Concurrency int
-	Timeout     time.Duration
-	Queue       QueueConfig
+	// Port, Concurrency, Timeout and MaxBody, in bytes, are zero where the file
+	// does not say.
+	Port, Concurrency int
+	Timeout           time.Duration
+	MaxBody           int64
+	Queue             QueueConfig
 	// Skills are folders with *skill.md files, absolute.
 	Skills    []string
 	Tools     []Tool
@@ -110,10 +112,13 @@ func (d *decoder) config(n *node, c *Config) {
 		"name":             d.text(&c.Name),
 		"version":          d.text(&c.Version),
 		"instructions":     d.text(&c.Instructions),
+		"port":             d.count(&c.Port),
 		"concurrency":      d.count(&c.Concurrency),
 		"maxParallelTasks": d.count(&c.Concurrency), // the public implementation's name for it
 		"taskLogTailBytes": d.count(&tail),          // likewise
 		"timeoutMs":        d.millis(&c.Timeout),
+		"timeout":          d.millis(&c.Timeout), // as in the default configuration of agent servers
+		"maxRequestSize":   d.bytes(&c.MaxBody),
 		"queue": d.fields(fields{
 			"max":          d.count(&max),
 			"store":        d.text(&store),
@@ -127,6 +132,9 @@ func (d *decoder) config(n *node, c *Config) {
 		"resources": d.each(func(n *node, path string) { d.resource(n, path, c) }),
 		"prompts":   d.each(func(n *node, path string) { d.prompt(n, path, c) }),
 	})
+	if c.Port > 65535 {
+		d.fail(n, "port", "port must be from 1 to 65535, not %d", c.Port)
+	}
 	if c.Name != "" && !validName(c.Name) {
 		d.fail(n, "name", "name %q must be 1 to 128 letters, digits, - _ or .: it stands in the URL /mcps/{name}/mcp", clip(c.Name))
 	}

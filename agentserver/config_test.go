@@ -111,6 +111,17 @@ tools:
 	}
 }
 
+// The default configuration of agent servers is one.
+func TestDefaultKeys(t *testing.T) {
+	c, err := parse(t, "agent.json", `{"port": 7000, "concurrency": 1, "timeout": 30000, "maxRequestSize": "10mb"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Port != 7000 || c.Concurrency != 1 || c.Timeout != 30*time.Second || c.MaxBody != 10<<20 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // Each mistake is told with its line, and with what to write in its place.
 func TestConfigMistakes(t *testing.T) {
 	for _, c := range []struct {
@@ -132,6 +143,8 @@ func TestConfigMistakes(t *testing.T) {
 		{"key twice", "name: a\nversion: 1\nname: b", 3, "name stands twice"},
 		{"not a list", "tools: {a: 1}", 1, "tools must be a list, not a mapping"},
 		{"not a number", "concurrency: many", 1, `concurrency must be a whole number from 1 on, not "many"`},
+		{"no port", "port: 70000", 1, "port must be from 1 to 65535, not 70000"},
+		{"no size", "maxRequestSize: much", 1, "a size such as 64MB"},
 		{"not from 1 on", "concurrency: 0", 1, "from 1 on"},
 		{"not a flag", "tools:\n  - {name: a, command: 'true', async: maybe}", 2, "must be true or false"},
 		{"not a time", "timeoutMs: 30s", 1, "a number of milliseconds"},

@@ -33,7 +33,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	l := o.Listener
 	if l == nil {
-		addr := o.Addr
+		addr := s.o.Addr
 		if addr == "" {
 			addr = DefaultAddr
 		}

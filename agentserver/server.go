@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,7 +36,8 @@ type Options struct {
 	Resources []Resource
 	Prompts   []Prompt
 
-	// Addr is where Run listens: 127.0.0.1:7000. Listener takes its place.
+	// Addr is where Run listens: 127.0.0.1 and the port that the configuration
+	// says, or 7000. Listener takes its place.
 	Addr     string
 	Listener net.Listener
 	// Concurrency is how many tool calls run at once: what the configuration
@@ -47,7 +49,7 @@ type Options struct {
 	// Store keeps tasks: "memory" or "file:FOLDER"; what the configuration says,
 	// or memory.
 	Store string
-	// MaxBody bounds a request: 10 MB.
+	// MaxBody bounds a request, in bytes: what the configuration says, or 10 MB.
 	MaxBody int64
 
 	// Authenticate returns whom a bearer token belongs to; nil lets everybody in,
@@ -143,6 +145,12 @@ func New(o Options) (*Server, error) {
 	if s.o.Timeout == 0 {
 		s.o.Timeout = 30 * time.Second
 	}
+	if s.o.MaxBody == 0 {
+		s.o.MaxBody = c.MaxBody
+	}
+	if s.o.Addr == "" && c.Port > 0 {
+		s.o.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port))
+	}
 	if s.o.ShutdownGrace == 0 {
 		s.o.ShutdownGrace = 10 * time.Second
 	}
@@ -175,7 +183,7 @@ func New(o Options) (*Server, error) {
 		Next: &mcp.Mux{Methods: s.methods()},
 	}
 	s.http = streamable.NewServer(streamable.ServerOptions{
-		Handler: s, Sessionless: true, MaxBody: o.MaxBody, Logger: s.log,
+		Handler: s, Sessionless: true, MaxBody: s.o.MaxBody, Logger: s.log,
 	})
 	return s, nil
 }
@@ -215,8 +223,8 @@ func (s *Server) load() (*Config, error) {
 }
 
 // Reload reads the configuration again. Where it is wrong, the agent goes on
-// as it was. What runs is not disturbed. Name, store and timeout stay as they
-// are until the agent starts again.
+// as it was. What runs is not disturbed. Name, port, store, timeout and the bound
+// on requests stay as they are until the agent starts again.
 func (s *Server) Reload() error {
 	s.reloads.Lock()
 	defer s.reloads.Unlock()

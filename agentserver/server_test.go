@@ -490,6 +490,16 @@ func TestBodyLimit(t *testing.T) {
 	}
 }
 
+func TestConfiguredBodyLimit(t *testing.T) {
+	a := newAgent(t, "maxRequestSize: 1KB\n"+basic, Options{})
+	if r := a.call("echo", `{"text":"`+strings.Repeat("x", 1<<10)+`"}`); r.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("over the bound: %d %.200s", r.status, r.body)
+	}
+	if r := a.call("echo", `{"text":"`+strings.Repeat("x", 512)+`"}`); r.code() != 0 {
+		t.Errorf("within the bound: %.200s", r.body)
+	}
+}
+
 // A subscription tells when the tools change, and so does a session's channel.
 func TestReload(t *testing.T) {
 	a := newAgent(t, "tools: [{name: one, description: x, command: 'true'}]", Options{})

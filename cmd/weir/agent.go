@@ -61,7 +61,7 @@ With --router it makes itself known to a weir serve, which then offers it at
 /mcps/NAME/mcp.
 
 Variables, where a flag is absent:
-  AGENT_PORT                port to listen on (7000)
+  AGENT_PORT                port to listen on (the file's, or 7000)
   AGENT_CONCURRENCY         how many tools run at once (the file's, or 1)
   AGENT_TOKEN               bearer token for the router
   AGENT_INVOCATION_SECRET   the router's agents.invocation.secret: requests that
@@ -89,7 +89,7 @@ Variables, where a flag is absent:
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "configuration (default: mcp-config.json, agent.yaml or agent.yml of this folder)")
 	flags.StringVar(&f.name, "name", "", "the agent's name, in place of the configuration's")
-	flags.IntVar(&f.port, "port", defaultAgentPort, "port to listen on, 0 for a free one (or $AGENT_PORT)")
+	flags.IntVar(&f.port, "port", defaultAgentPort, "port to listen on, 0 for a free one (or $AGENT_PORT, or the configuration's)")
 	flags.StringVar(&f.listen, "listen", "", "address and port to listen on, in place of 127.0.0.1 and --port")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "how many tools run at once (or $AGENT_CONCURRENCY; default: the configuration's, or 1)")
 	optional(cmd, &f.router, "router", "register with the router at `URL`; without one: that of $ROUTER_HOST and $ROUTER_PORT")
@@ -167,7 +167,7 @@ func (a *app) agentOptions(f agentFlags) (agentserver.Options, error) {
 			return o, err
 		}
 	}
-	if o.Addr, err = a.agentAddr(f); err != nil {
+	if o.Addr, err = a.agentAddr(f, &o); err != nil {
 		return o, err
 	}
 	o.RouterToken, _ = a.lookupEnv("AGENT_TOKEN")
@@ -195,7 +195,7 @@ func (a *app) agentOptions(f agentFlags) (agentserver.Options, error) {
 }
 
 // agentAddr is where the agent listens.
-func (a *app) agentAddr(f agentFlags) (string, error) {
+func (a *app) agentAddr(f agentFlags, o *agentserver.Options) (string, error) {
 	if f.listen != "" {
 		if f.port != noPort {
 			return "", failf(exitUsage, "--listen and --port: keep one of them")
@@ -205,11 +205,21 @@ func (a *app) agentAddr(f agentFlags) (string, error) {
 	port := f.port
 	if port == noPort {
 		var err error
-		if port, err = a.number("AGENT_PORT", 0, 65535, defaultAgentPort); err != nil {
+		if port, err = a.number("AGENT_PORT", 0, 65535, portOf(o)); err != nil {
 			return "", err
 		}
 	}
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), nil
+}
+
+// portOf is the port that a configuration names. What is wrong with it is told
+// when the agent starts.
+func portOf(o *agentserver.Options) int {
+	c, err := agentserver.LoadConfig(o.Config, o.ConfigOptions)
+	if err != nil || c.Port == 0 {
+		return defaultAgentPort
+	}
+	return c.Port
 }
 
 // number reads a variable that holds a number.

@@ -10,9 +10,11 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -363,6 +365,34 @@ func TestAgentUsage(t *testing.T) {
 	} {
 		weir(t, c.args...).want(t, exitUsage, c.want)
 	}
+}
+
+// TestAgentPort: a flag goes before a variable, and that before the file.
+func TestAgentPort(t *testing.T) {
+	t.Parallel()
+	taken, other := listenLocal(t), listenLocal(t)
+	path := writeConfig(t, "agent.yaml", "port: "+taken+"\n"+agentConfig)
+	for _, c := range []struct {
+		args []string
+		port string
+	}{
+		{[]string{"agent", "--config", path}, taken},
+		{[]string{"AGENT_PORT=" + other, "agent", "--config", path}, other},
+		{[]string{"AGENT_PORT=1", "agent", "--config", path, "--port", other}, other},
+	} {
+		weir(t, c.args...).want(t, exitUsage, "127.0.0.1:"+c.port)
+	}
+}
+
+// listenLocal takes a port until the test ends, and returns it.
+func listenLocal(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 // TestAgentsChangeUnderLoad: agents that come and go disturb no call of another.
