@@ -22,13 +22,16 @@ func (c *CORS) allows(origin string) bool {
 
 // answer adds the headers for a request's origin.
 func (c *CORS) answer(w http.ResponseWriter, r *http.Request) {
-	origin := r.Header.Get("Origin")
-	if c == nil || origin == "" || !c.allows(origin) {
+	if c == nil {
 		return
 	}
 	header := w.Header()
-	if slices.Contains(c.Origins, "*") && !c.Credentials {
+	if slices.Contains(c.Origins, "*") && !c.Credentials { // The same for everybody, whatever a cache on the way makes of it.
 		header.Set("Access-Control-Allow-Origin", "*")
+		return
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" || !c.allows(origin) {
 		return
 	}
 	header.Set("Access-Control-Allow-Origin", origin)

@@ -120,6 +120,7 @@ func TestCORS(t *testing.T) {
 		{"none, same host", nil, "", 200, "", ""},
 		{"none, other host", nil, page, 403, "", ""},
 		{"all", &CORS{Origins: []string{"*"}}, page, 200, "*", ""},
+		{"all, and no page", &CORS{Origins: []string{"*"}}, "", 200, "*", ""},
 		{"all with credentials", &CORS{Origins: []string{"*"}, Credentials: true}, page, 200, page, "true"},
 		{"one", &CORS{Origins: []string{page}}, page, 200, page, ""},
 		{"another", &CORS{Origins: []string{page}, Credentials: true}, "https://evil.example", 403, "", ""},

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -185,6 +186,10 @@ func readable(err error) error {
 	var denied *socketio.ConnectError
 	switch {
 	case errors.As(err, &refused):
+		if refused.Header.Get(smcp.HeaderErrorCode) == strconv.Itoa(smcp.CodeVersion) {
+			said := func(key string) string { return rawjson.Text(rawjson.Get(refused.Body, key)) }
+			return fmt.Errorf("the hub speaks a2c_version %s to %s, and this peer says %s: say another one, or none", said("min_supported"), said("max_supported"), said("client_version"))
+		}
 		if text := rawjson.Text(rawjson.Get(refused.Body, "message")); text != "" {
 			return fmt.Errorf("the hub refused the connection: %s (HTTP %d)", text, refused.Status)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
@@ -50,6 +51,24 @@ func TestReadJoin(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %q, want %q", ack, got, want)
 		}
+	}
+}
+
+// A refused version says what there is, on either transport.
+func TestVersionRefused(t *testing.T) {
+	h := hub.New(hub.Options{})
+	server := httptest.NewServer(h)
+	defer server.Close()
+	defer func() { _ = h.Shutdown(context.Background()) }()
+	for _, transport := range []engineio.Transport{engineio.Polling, engineio.WebSocket} {
+		m, err := New(Options{URL: server.URL, Role: smcp.RoleAgent, Name: "lab", Office: "lab", Version: "0.9.0", Engine: engineio.ClientConfig{Transports: []engineio.Transport{transport}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Start(t.Context()); err == nil || !strings.Contains(err.Error(), smcp.MinSupported) || !strings.Contains(err.Error(), "0.9.0") {
+			t.Errorf("%s: %v", transport, err)
+		}
+		_ = m.Close() // was never connected
 	}
 }
 
