@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -106,11 +107,9 @@ func (a *app) serve(ctx context.Context, path, snapshot string, opts config.Opti
 	var listener *gate
 	if !stdio {
 		// Before upstreams are started: an address in use is known at once.
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listenOf(c))
-		if err != nil {
-			return cannotListen(listenOf(c), err, "pass another address with --listen, or 127.0.0.1:0 for a free port")
+		if listener, err = openGate(ctx, listenOf(c)); err != nil {
+			return err
 		}
-		listener = &gate{TCPListener: l.(*net.TCPListener)}
 		defer listener.Close()
 	}
 	events, err := a.openEvents(c, logger.Logger)
@@ -122,23 +121,13 @@ func (a *app) serve(ctx context.Context, path, snapshot string, opts config.Opti
 		return err
 	}
 	e.serveFile(file)
-	var deadline time.Time // for everything to have ended
-	defer func() {
-		within := closeTimeout
-		if !deadline.IsZero() {
-			within = max(time.Until(deadline), 0)
-		}
-		e.close(within)
-	}()
+	var end ending
+	defer func() { e.close(end.left()) }()
 	if e.offices, err = a.openOffices(ctx, c, e); err != nil {
 		return err
 	}
 	defer func() {
-		within := closeTimeout
-		if !deadline.IsZero() {
-			within = max(time.Until(deadline), 0)
-		}
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), end.left())
 		defer cancel()
 		e.offices.close(closing)
 	}()
@@ -158,24 +147,10 @@ func (a *app) serve(ctx context.Context, path, snapshot string, opts config.Opti
 		return err
 	}
 	watching, stopWatching := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		a.followConfig(watching, c, path, opts, e, face, logger)
-	}()
-	defer func() { stopWatching(); <-watched }()
-	busy := func(bool) {}
-	if _, set := os.LookupEnv("GOGC"); !set { // who sets it wants it
-		heap := newHeapKeeper()
-		defer heap.stop()
-		busy = heap.setBusy
-	}
-	trimmed := make(chan struct{})
-	go func() {
-		defer close(trimmed)
-		trim(watching, heapAllocated, freeMemory, busy)
-	}()
-	defer func() { stopWatching(); <-trimmed }()
+	var beside sync.WaitGroup
+	defer func() { stopWatching(); beside.Wait() }()
+	beside.Go(func() { a.followConfig(watching, c, path, opts, e, face, logger) })
+	beside.Go(func() { a.trimMemory(watching) })
 	if !stdio {
 		a.welcome(c, listener.Addr(), path, snapshot)
 	}
@@ -183,17 +158,44 @@ func (a *app) serve(ctx context.Context, path, snapshot string, opts config.Opti
 	case <-ctx.Done():
 	case <-face.done():
 	}
-	ended := time.Now()
-	deadline = ended.Add(endTimeout)
 	stopWatching()
+	logger.Info("shutting down", "upstreams", len(e.manager.Names()))
+	return end.drain(ctx, face)
+}
+
+// openGate listens on an address for the HTTP face.
+func openGate(ctx context.Context, addr string) (*gate, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, cannotListen(addr, err, "pass another address with --listen, or 127.0.0.1:0 for a free port")
+	}
+	return &gate{TCPListener: l.(*net.TCPListener)}, nil
+}
+
+// An ending is the time in which a gateway ends. Until the first signal it is
+// open, and what ends for another reason has closeTimeout for each part.
+type ending struct{ deadline time.Time }
+
+// left is how long a part may take now.
+func (e *ending) left() time.Duration {
+	if e.deadline.IsZero() {
+		return closeTimeout
+	}
+	return max(time.Until(e.deadline), 0)
+}
+
+// drain begins the end: it lets the calls of a face finish. A second signal cuts
+// it short, and leaves no time for anything else.
+func (e *ending) drain(ctx context.Context, f face) error {
+	began := time.Now()
+	e.deadline = began.Add(endTimeout)
 	hurry, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	drain, cancel := context.WithDeadline(hurry, ended.Add(drainTimeout))
+	draining, cancel := context.WithDeadline(hurry, began.Add(drainTimeout))
 	defer cancel()
-	logger.Info("shutting down", "upstreams", len(e.manager.Names()))
-	err = face.shutdown(drain)
+	err := f.shutdown(draining)
 	if hurry.Err() != nil {
-		deadline = time.Now() // the second signal: nothing more is waited for
+		e.deadline = time.Now()
 	}
 	return err
 }

@@ -20,6 +20,17 @@ const (
 	worthBytes = 4 << 20
 )
 
+// trimMemory keeps this process small until ctx ends.
+func (a *app) trimMemory(ctx context.Context) {
+	busy := func(bool) {}
+	if _, set := a.lookupEnv("GOGC"); !set { // who sets it wants it
+		heap := newHeapKeeper()
+		defer heap.stop()
+		busy = heap.setBusy
+	}
+	trim(ctx, heapAllocated, freeMemory, busy)
+}
+
 // trim calls free once after each busy time, until ctx ends, and busy with
 // whether it is one. allocated is the number of bytes allocated since the start
 // of the process.
