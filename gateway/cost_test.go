@@ -41,3 +41,40 @@ func TestSmallResultsCostWhatTheyCostRaw(t *testing.T) {
 		}
 	}
 }
+
+// Providers of models refuse arrays whose items have no schema and enums without
+// a type, and then the whole request that the definition is in.
+func TestDefinitionsAreSchemasThatProvidersTake(t *testing.T) {
+	var check func(path string, schema json.RawMessage)
+	check = func(path string, schema json.RawMessage) {
+		kind := string(rawjson.Get(schema, "type"))
+		if kind == "" {
+			t.Errorf("%s has no type", path)
+		}
+		items := rawjson.Get(schema, "items")
+		if strings.Contains(kind, `"array"`) != (items != nil) {
+			t.Errorf("%s: items %s", path, items)
+		}
+		if items != nil {
+			check(path+"[]", items)
+		}
+		if properties := rawjson.Get(schema, "properties"); properties != nil {
+			if err := rawjson.EachMember(properties, func(m rawjson.Member) bool { check(path+"."+string(m.Key), m.Value); return true }); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	total := 0
+	for _, tool := range metaTools {
+		if err := rawjson.Valid([]byte(tool.definition)); err != nil {
+			t.Errorf("%s: %v", tool.name, err)
+		}
+		check(tool.name, rawjson.Get([]byte(tool.definition), "inputSchema"))
+		if tool.name == ToolBrowse || tool.name == ToolExecute || tool.name == ToolView {
+			total += token.Count(tool.definition)
+		}
+	}
+	if total > 900 {
+		t.Errorf("three definitions have %d tokens", total)
+	}
+}

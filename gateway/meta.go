@@ -43,21 +43,21 @@ const (
 		`"tool_id":{"type":"string","description":"exact id from a card"},` +
 		`"args":{"type":"object","description":"the tool's arguments; {\"$table\":\"<handle or resource_url>\",\"row_ids\":[],\"columns\":[]} in there stands for rows of a table"},` +
 		`"abstract_domains":{"type":["string","array"],"items":{"type":"string"},"description":"of a table: columns to read, as few as possible; others wait behind a resource_url for the next tool"},` +
-		`"mode":{"enum":["async","sync"],"description":"of abstract_domains; sync: one consumer, no fetch"},` +
+		`"mode":{"type":"string","enum":["async","sync"],"description":"of abstract_domains; sync: one consumer, no fetch"},` +
 		`"dry_run":{"type":"boolean","description":"check the call, run nothing"}},` +
 		`"required":["tool_id","args"],"additionalProperties":false}`
 	viewSchema = `{"type":"object","properties":{` +
 		`"handle":{"type":"string"},` +
 		`"selector":{"type":"object","properties":{` +
-		`"type":{"enum":["head","lines","rows","json_keys","json_path","search","table"]},` +
+		`"type":{"type":"string","enum":["head","lines","rows","json_keys","json_path","search","table"]},` +
 		`"chars":{"type":"integer"},"start":{"type":"integer"},"end":{"type":"integer"},` +
 		`"keys":{"type":"array","items":{"type":"string"}},` +
 		`"path":{"type":"string","description":"JSONPath, such as $.items[0:5].name"},` +
 		`"pattern":{"type":"string","description":"RE2"},"context":{"type":"integer"},"limit":{"type":"integer"},` +
 		`"columns":{"type":"array","items":{"type":"string"}},` +
 		`"where":{"type":"array","items":{"type":"object"},"description":"[{column, op, value}]; op: eq ne gt ge lt le contains regex in"},` +
-		`"order_by":{"type":"array","description":"columns; -column descends"},"offset":{"type":"integer"},` +
-		`"group_by":{"type":"array"},"aggregate":{"type":"array","description":"[{op, column}]; op: count sum avg min max"}},` +
+		`"order_by":{"type":"array","items":{"type":"string"},"description":"columns; -column descends"},"offset":{"type":"integer"},` +
+		`"group_by":{"type":"array","items":{"type":"string"}},"aggregate":{"type":"array","items":{"type":"object"},"description":"[{op, column}]; op: count sum avg min max"}},` +
 		`"required":["type"]}},` +
 		`"required":["handle","selector"],"additionalProperties":false}`
 	hydrateSchema = `{"type":"object","properties":{"tool_id":{"type":"string"}},"required":["tool_id"],"additionalProperties":false}`
