@@ -115,18 +115,12 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 		}
 		defer f.limiter.leave()
 	}
-	target, overHTTP := f.up.Target()
-	if overHTTP {
-		if target.Process {
-			release, err := f.up.Hold(r.Context())
-			if err != nil {
-				f.unready(w, r, e, err)
-				return
-			}
-			defer release()
+	if target, overHTTP := f.up.Target(); overHTTP {
+		handled, lost := f.hand(w, r, target, e, b, target.Process)
+		if lost != nil {
+			handled, _ = f.hand(w, r, target, e, b, false)
 		}
-		if f.forwards(r.Context(), target, r.Header, e) {
-			f.rt.forward.serve(w, r, f, target, e, b)
+		if handled {
 			return
 		}
 	}
@@ -142,6 +136,25 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 	r2 := r.WithContext(r.Context())
 	r2.Body, r2.ContentLength = io.NopCloser(again), int64(len(b.buf))
 	f.server.ServeHTTP(w, r2)
+}
+
+// hand hands messages on to an HTTP upstream as they are, and keeps its program
+// running meanwhile. handled is false where they have to go the other way. lost
+// is why they did not reach the program, which has just ended; nothing has been
+// answered then. It is for who may try again.
+func (f *face) hand(w http.ResponseWriter, r *http.Request, t Target, e envelope, b *body, again bool) (handled bool, lost error) {
+	if t.Process {
+		release, err := f.up.Hold(r.Context())
+		if err != nil {
+			f.unready(w, r, e, err)
+			return true, nil
+		}
+		defer func() { release(lost) }()
+	}
+	if !f.forwards(r.Context(), t, r.Header, e) {
+		return false, nil
+	}
+	return true, f.rt.forward.serve(w, r, f, t, e, b, again)
 }
 
 // counts reports whether a message is among those that Limits bound: what is
@@ -170,11 +183,11 @@ func (f *face) serveOther(w http.ResponseWriter, r *http.Request) {
 				f.unready(w, r, envelope{}, err)
 				return
 			}
-			defer release()
+			defer release(nil)
 		}
 		modern := r.Header.Get(streamable.HeaderSession) == "" && mcp.IsModern(r.Header.Get(streamable.HeaderVersion))
 		if f.takes(r.Context(), target, modern) {
-			f.rt.forward.serve(w, r, f, target, envelope{modern: modern}, nil)
+			_ = f.rt.forward.serve(w, r, f, target, envelope{modern: modern}, nil, false)
 			return
 		}
 	}

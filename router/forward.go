@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/weir-mcp/weir/guard"
@@ -98,8 +99,10 @@ var (
 	errStopped = errors.New("weir is shutting down")
 )
 
-// serve forwards one request. b is nil for GET and DELETE.
-func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Target, e envelope, b *body) {
+// serve forwards one request. b is nil for GET and DELETE. It answers whatever
+// happens, unless the caller tries again where nobody takes the connection: then
+// that is returned.
+func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Target, e envelope, b *body, again bool) (lost error) {
 	session := r.Header.Get(streamable.HeaderSession)
 	key := bindingKey{f.name, guard.Principal(r.Context()), session}
 	shared := true
@@ -107,7 +110,7 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 		var owned bool
 		if owned, shared = fw.sessions.owns(key); !owned {
 			writeError(w, e.id, mcp.Errorf(mcp.KindSessionNotFound, "no such session: it ended or never was; send initialize to start a new one"))
-			return
+			return nil
 		}
 	}
 	x := &exchange{fw: fw, f: f, w: w, r: r, t: t, e: e, b: b}
@@ -119,7 +122,7 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 	defer x.cancel(nil)
 	if err := fw.enter(x); err != nil {
 		writeError(w, e.id, err)
-		return
+		return nil
 	}
 	defer fw.leave(x)
 	if !x.endless && t.Timeout > 0 {
@@ -129,16 +132,20 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 	}
 	resp, err := x.roundTrip()
 	if err != nil {
+		if again && x.ctx.Err() == nil && errors.Is(err, syscall.ECONNREFUSED) {
+			return err
+		}
 		x.fail(err)
-		return
+		return nil
 	}
 	defer resp.Body.Close()
 	if err := x.refusal(resp); err != nil {
 		writeError(w, e.id, err)
-		return
+		return nil
 	}
 	x.learn(resp, key)
 	x.respond(resp)
+	return nil
 }
 
 // roundTrip sends the request and follows redirects within the upstream's

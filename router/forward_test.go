@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -464,3 +467,63 @@ type scripted struct {
 }
 
 func (s *scripted) String() string { return fmt.Sprintf("upstream %s", s.name) }
+
+// ended is an upstream whose program has just ended, which nobody knows yet. Once
+// told, Hold starts it again. It is its own network.
+type ended struct {
+	fixed
+	comesBack bool
+	told      atomic.Int64
+	runs      atomic.Bool
+}
+
+func (u *ended) Hold(context.Context) (func(lost error), error) {
+	u.runs.Store(u.comesBack && u.told.Load() > 0)
+	return func(lost error) {
+		if lost != nil {
+			u.told.Add(1)
+		}
+	}, nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (u *ended) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil && !u.runs.Load() {
+		err = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"bytes":%d}}`, len(body))
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(answer))}, nil
+}
+
+// TestProgramThatHasJustEnded: what did not reach a program that weir runs goes to
+// the next one, and is tried no more than once again.
+func TestProgramThatHasJustEnded(t *testing.T) {
+	for _, comesBack := range []bool{true, false} {
+		target := router.Target{URL: &url.URL{Scheme: "http", Host: "127.0.0.1:1", Path: "/mcp"}, Process: true, Version: mcp.V20251125}
+		up := &ended{fixed: fixed{target: target}, comesBack: comesBack}
+		rt := router.New(router.Options{
+			Find: func(string) (router.Upstream, bool) { return up, true }, Names: func() []string { return nil }, Transport: up,
+		})
+		srv := httptest.NewServer(rt)
+		e := &env{t: t, url: srv.URL, router: rt, client: &http.Client{Transport: &http.Transport{}}}
+		res := e.post(mcpPath, initRequest)
+		switch {
+		case comesBack && (res.status != http.StatusOK || !strings.Contains(res.body, fmt.Sprintf(`"bytes":%d`, len(initRequest)))):
+			t.Errorf("it came back: %d %s", res.status, res.body)
+		case !comesBack && (res.status != http.StatusBadGateway || !strings.Contains(res.body, "refused the connection")):
+			t.Errorf("it did not come back: %d %s", res.status, res.body)
+		}
+		if n := up.told.Load(); n != 1 {
+			t.Errorf("told %d times", n)
+		}
+		e.client.CloseIdleConnections()
+		srv.Close()
+		if err := rt.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}

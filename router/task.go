@@ -55,7 +55,7 @@ func (f *face) serveTask(w http.ResponseWriter, r *http.Request) {
 				f.unready(w, r, envelope{}, err)
 				return
 			}
-			defer release()
+			defer release(nil)
 		}
 		if f.agentTask(ctx, w, r, t, id) {
 			return

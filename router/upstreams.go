@@ -45,8 +45,10 @@ type Endpoint interface {
 	// otherwise. It is called for each request.
 	Target() (t Target, ok bool)
 	// Hold waits until a server that weir runs can be called, and keeps it
-	// running until release. For other servers it returns at once.
-	Hold(ctx context.Context) (release func(), err error)
+	// running until release. For other servers it returns at once. A release with
+	// an error says that the server takes nothing any more: the next Hold waits
+	// until it was started again.
+	Hold(ctx context.Context) (release func(lost error), err error)
 }
 
 // Feed is what a server tells beside calls.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -366,7 +367,19 @@ func TestProgramAtURL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release()
+	release(nil)
+	// Whoever finds that nobody listens any more may say so: the program is started
+	// again, once.
+	if release, err = u.Hold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release(errors.New("nobody listens"))
+	release(errors.New("nobody listens"))
+	if release, err = u.Hold(t.Context()); err != nil || u.Status().Pid == pid || u.Status().Restarts != 1 {
+		t.Fatalf("%v, %+v, was pid %d", err, u.Status(), pid)
+	}
+	release(nil)
+	pid = u.Status().Pid
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -209,18 +209,27 @@ func (u *Upstream) Target() (t Target, ok bool) {
 }
 
 // Hold wakes the upstream if need be, waits until it is ready and keeps it from
-// being stopped for idleness until release is called. For an HTTP server that
-// weir does not start it returns at once: nothing is there to wait for.
-func (u *Upstream) Hold(ctx context.Context) (release func(), err error) {
+// being stopped for idleness until release is called. A release with an error says
+// that the server takes nothing any more: the next Hold waits for another start.
+// For an HTTP server that weir does not start Hold returns at once: nothing is
+// there to wait for.
+func (u *Upstream) Hold(ctx context.Context) (release func(lost error), err error) {
 	if !u.program() {
-		return func() {}, nil
+		return func(error) {}, nil
 	}
 	l, err := u.shared.acquire(ctx)
 	if err != nil {
 		return nil, u.public(err)
 	}
 	var once sync.Once
-	return func() { once.Do(func() { u.shared.release(l) }) }, nil
+	return func(lost error) {
+		once.Do(func() {
+			u.shared.release(l)
+			if lost != nil {
+				u.shared.drop(l, lost)
+			}
+		})
+	}, nil
 }
 
 // Ready waits until the upstream can be called and returns what the server said
