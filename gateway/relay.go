@@ -275,7 +275,8 @@ func (r *relayed) fetch(ctx context.Context, n *relay) (token string, err error)
 		}
 		return "", fmt.Errorf("fetching from the server of %s: %w", n.label, err)
 	}
-	kept, err := r.Deposit(ctx, n.principal, n.label, t, time.Until(n.expires))
+	// Zero would be the store's own time: who was let in before the end gets the rows.
+	kept, err := r.Deposit(ctx, n.principal, n.label, t, max(time.Until(n.expires), time.Second))
 	if err != nil {
 		gone = true // its server gives the rows out once
 		return "", fmt.Errorf("keeping the rows of %s: %w", n.label, err)

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/artifact"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -294,6 +295,34 @@ func TestRelayExpires(t *testing.T) {
 		if r.counts["ann"] != maxRelaysPrincipal {
 			t.Errorf("%d of one principal", r.counts["ann"])
 		}
+	})
+}
+
+// slow is a data plane that takes its time.
+type slow time.Duration
+
+func (s slow) Fetch(context.Context, string, []int, []string) (*tables.Table, error) {
+	time.Sleep(time.Duration(s))
+	return tables.Index([]byte(`[{"_row_id":0,"a":1}]`), tables.Options{KeepRowID: true})
+}
+
+// Rows that come after their resource_url has expired are for the reader who
+// waits for them, and do not begin a life of their own.
+func TestRelayedRowsDoNotOutliveTheirURL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := artifact.NewMemory(artifact.Options{})
+		defer store.Close()
+		state := NewState()
+		defer state.Close()
+		token := state.relays.add(&relay{principal: "ann", source: slow(2 * time.Minute)}, time.Minute)
+		claim, err := state.Plane(store).Claim(t.Context(), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := time.Until(claim.Expires); left > time.Second {
+			t.Errorf("kept for another %s", left)
+		}
+		claim.Close()
 	})
 }
 
