@@ -44,6 +44,7 @@ const (
 	DefaultMaxConnections   = 20_000
 	DefaultConnectTimeout   = 20 * time.Second
 	DefaultToolCallSlack    = time.Second
+	proofTime               = 20 * time.Second // from the CONNECT with a key to its proof
 	maxNameBytes            = 256
 	maxReqIDBytes           = 256
 	maxQueueBytes           = 64 << 20
@@ -167,8 +168,26 @@ func (h *Hub) admit(ctx context.Context, s *socketio.Socket) error {
 			return err
 		}
 	}
-	s.SetValue(&session{socket: s, sid: s.ID(), grant: grant, version: shake.version, dialect: shake.version.Dialect(), calls: map[*call]struct{}{}})
+	peer := &session{socket: s, sid: s.ID(), grant: grant, version: shake.version, dialect: shake.version.Dialect(), calls: map[*call]struct{}{}}
+	if grant.NeedsProof {
+		h.mu.Lock()
+		peer.proof = time.AfterFunc(proofTime, func() { h.unproven(peer) })
+		h.mu.Unlock()
+	}
+	s.SetValue(peer)
 	return nil
+}
+
+// unproven ends a connection that came with a key and has not proven it: keys
+// are public, so that anybody could hold connections in their names.
+func (h *Hub) unproven(s *session) {
+	h.mu.Lock()
+	proven := s.proven
+	h.mu.Unlock()
+	if !proven {
+		h.log.Info("a peer was put out: it did not prove its key", "remote", s.socket.Handshake().RemoteAddr)
+		s.socket.Close()
+	}
 }
 
 // other handles events without a handler of their own: calls, updates, and what

@@ -16,10 +16,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/memnet"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
@@ -471,6 +473,73 @@ func TestAuth(t *testing.T) {
 	if got := prove("lab2", "lab2"); got != "" {
 		t.Errorf("a good proof: %s", got)
 	}
+}
+
+// Keys are public: who shows one and does not prove it may not stay.
+func TestUnprovenKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pub, key, err := ed25519.GenerateKey(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := hub.New(hub.Options{Devices: []hub.Device{{Name: "bound", Key: pub}}})
+		listener := memnet.New()
+		server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = server.Serve(listener)
+		}()
+		defer func() {
+			if err := h.Shutdown(context.Background()); err != nil {
+				t.Error(err)
+			}
+			_ = server.Close()
+			<-served
+		}()
+		connect := func() (*socketio.Client, chan struct{}) {
+			lost := make(chan struct{}, 1)
+			c := socketio.NewClient("http://memory/socket.io/", socketio.ClientConfig{
+				Namespace: "/smcp", Engine: engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}, DialContext: listener.DialContext},
+				Auth: func(context.Context) (json.RawMessage, error) {
+					return json.RawMessage(`{"key":"` + smcp.EncodeKey(pub) + `"}`), nil
+				},
+				OnDisconnect: func(socketio.Reason, error) { lost <- struct{}{} },
+				Retry:        func(int, error) (time.Duration, bool) { return 0, false },
+			})
+			if err := c.Connect(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return c, lost
+		}
+		good, goodLost := connect()
+		defer good.Close()
+		bad, badLost := connect()
+		defer bad.Close()
+		ack, err := good.EmitWithAck(t.Context(), "server:challenge", json.RawMessage(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		join, err := json.Marshal(smcp.Join{Role: smcp.RoleComputer, Name: "bound", OfficeID: "lab",
+			Proof: smcp.Prove(key, rawjson.Text(rawjson.Get(ack.Arg(0), "nonce")), good.Socket().ID(), "bound", "lab")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ack, err = good.EmitWithAck(t.Context(), "server:join_office", join); err != nil || string(ack.Arg(0)) != "true" {
+			t.Fatalf("join: %s, %v", ack.Args, err)
+		}
+		select {
+		case <-badLost:
+		case <-time.After(5 * time.Minute):
+			t.Error("who proves nothing may stay")
+		}
+		time.Sleep(time.Minute)
+		select {
+		case <-goodLost:
+			t.Error("who has proven its key was put out")
+		default:
+		}
+	})
 }
 
 // Without tokens it is Local that decides about peers on this machine; a token

@@ -184,6 +184,9 @@ func (h *Hub) gone(socket *socketio.Socket, reason socketio.Reason) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.ended = true
+	if s.proof != nil {
+		s.proof.Stop()
+	}
 	h.leaveLocked(s)
 	h.log.Debug("disconnected", "sid", s.sid, "name", s.name, "reason", reason)
 }

@@ -17,12 +17,13 @@ type session struct {
 
 	// Guarded by Hub.mu.
 	dialect smcp.Dialect
-	role    smcp.Role // kept until the connection ends
-	name    string    // likewise
-	office  *office   // nil: in none
-	mcp     bool      // knows client:mcp
-	proven  bool      // has proven a key
-	nonce   string    // to be signed, once
+	role    smcp.Role   // kept until the connection ends
+	name    string      // likewise
+	office  *office     // nil: in none
+	mcp     bool        // knows client:mcp
+	proven  bool        // has proven a key
+	nonce   string      // to be signed, once
+	proof   *time.Timer // ends a connection without proof; nil: needs none
 	since   time.Time
 	calls   map[*call]struct{} // in flight, of an Agent
 	serving int                // in flight, to a Computer
