@@ -148,7 +148,7 @@ func (c *Client) Request(ctx context.Context, agent, method string, params any, 
 	req.Header.Set("Accept", streamable.ContentJSON+", "+streamable.ContentSSE)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.failed(ctx, agent, err)
+		return nil, c.failed(ctx, err)
 	}
 	defer drain(resp.Body)
 	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
@@ -185,12 +185,15 @@ func (c *Client) request(ctx context.Context, method, agent, what string, body [
 
 func who(agent string) string { return fmt.Sprintf("agent %q", agent) }
 
+// router names the other end of the connection, which answers for the agent.
+func (c *Client) router() string { return "the router at " + c.base }
+
 // failed is the error for a request that brought no response.
-func (c *Client) failed(ctx context.Context, agent string, err error) error {
+func (c *Client) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return streamable.TransportFailure(who(agent), err)
+	return streamable.TransportFailure(c.router(), err)
 }
 
 // drain reads what is left of a small body, so that its connection can be used
@@ -208,7 +211,7 @@ func (cl *call) readJSON(ctx context.Context, c *Client, resp *http.Response) (j
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
-		return nil, c.failed(ctx, cl.agent, err)
+		return nil, c.failed(ctx, err)
 	}
 	if int64(len(body)) > limit {
 		return nil, mcp.Errorf(mcp.KindTooLarge, "%s answered more than %d bytes", who(cl.agent), limit)
@@ -216,7 +219,7 @@ func (cl *call) readJSON(ctx context.Context, c *Client, resp *http.Response) (j
 	m, err := jsonrpc.Parse(body)
 	if err != nil || m.Method != "" {
 		if resp.StatusCode != http.StatusOK {
-			return nil, streamable.StatusFailure(who(cl.agent), cl.method, resp)
+			return nil, streamable.StatusFailure(c.router(), cl.method+" of "+who(cl.agent), resp)
 		}
 		return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered something that is not MCP", who(cl.agent))
 	}
@@ -253,7 +256,7 @@ func (cl *call) readStream(ctx context.Context, c *Client, body io.Reader) (json
 			return nil, mcp.Errorf(mcp.KindTooLarge, "%s answered more than %d bytes", who(cl.agent), int64(MaxResponse))
 		}
 		if err != nil {
-			return nil, c.failed(ctx, cl.agent, err)
+			return nil, c.failed(ctx, err)
 		}
 		if len(e.Data) == 0 {
 			continue

@@ -217,18 +217,18 @@ func (c *Client) task(ctx context.Context, method, agent, id string) (*Task, err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.failed(ctx, agent, err)
+		return nil, c.failed(ctx, err)
 	}
 	defer drain(resp.Body)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxResponse))
 	if err != nil {
-		return nil, c.failed(ctx, agent, err)
+		return nil, c.failed(ctx, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		if m, err := jsonrpc.Parse(body); err == nil && m.Err != nil {
 			return nil, jsonrpc.ParseError(m.Err)
 		}
-		return nil, streamable.StatusFailure(who(agent), "the task", resp)
+		return nil, streamable.StatusFailure(c.router(), "the task of "+who(agent), resp)
 	}
 	var r struct {
 		Task *Task `json:"task"`

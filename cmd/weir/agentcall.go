@@ -149,5 +149,25 @@ func agentFailure(err error) error {
 	case -32001:
 		code = exitRefused
 	}
-	return failf(code, "%s (error %d)", wire.Message, wire.Code)
+	return failf(code, "%s%s (error %d)", wire.Message, namesIn(wire.Data), wire.Code)
+}
+
+// maxTold bounds the names told to whoever mistyped one.
+const maxTold = 20
+
+// namesIn tells the agents or tools there are, where an error lists them.
+func namesIn(data json.RawMessage) string {
+	var there struct{ Agents, Tools []string }
+	if json.Unmarshal(data, &there) != nil {
+		return ""
+	}
+	names := append(there.Agents, there.Tools...)
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if len(names) > maxTold {
+		names, more = names[:maxTold], ", …"
+	}
+	return "; there are: " + strings.Join(names, ", ") + more
 }
