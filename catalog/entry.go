@@ -177,7 +177,8 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 		e.Title, _ = text(member(d.annotations, "title"))
 	}
 	e.readMeta(d.meta, func(version string) {
-		found(FoundVersion, key, "version %q is not [A-Za-z0-9._-]{1,32} and is ignored", clip(version, 60))
+		found(FoundVersion, key, "_meta.version of %s %q of server %q is %s, not a string of [A-Za-z0-9._-]{1,32}, and is ignored: the id has a hash in its place",
+			kind.surface(), clip(key, 140), l.Upstream, clip(collapse(version), 60))
 	})
 	e.tag(l.Tags, d.annotations, d.meta, func(dropped int) {
 		found(FoundTags, key, "%d tags are left out: tags carry no addresses and no JSON, and an entry at most %d", dropped, maxTags)
