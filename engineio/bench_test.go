@@ -1,13 +1,11 @@
 package engineio
 
 import (
-	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/gorilla/websocket"
+	"github.com/weir-mcp/weir/internal/wsbench"
 )
 
 var message = []byte(`2["say","The quick brown fox jumps over the lazy dog",{"n":1}]`)
@@ -19,28 +17,12 @@ func BenchmarkEcho(b *testing.B) {
 	hs := httptest.NewServer(server)
 	defer hs.Close()
 	defer server.Shutdown(b.Context())
-	bare := httptest.NewServer(http.HandlerFunc(bareEcho))
-	defer bare.Close()
 
-	ours := dialBench(b, hs.URL+"/?EIO=4&transport=websocket")
+	ours := wsbench.Dial(b, hs.URL+"/?EIO=4&transport=websocket")
 	if _, _, err := ours.ReadMessage(); err != nil {
 		b.Fatal(err)
 	}
-	theirs := dialBench(b, bare.URL)
-	frame := append([]byte("4"), message...)
-	b.ReportAllocs()
-	b.ResetTimer()
-	began := time.Now()
-	for range b.N {
-		roundTrip(b, ours, frame)
-	}
-	took := time.Since(began)
-	b.StopTimer()
-	began = time.Now()
-	for range b.N {
-		roundTrip(b, theirs, frame)
-	}
-	b.ReportMetric(float64(time.Since(began))/float64(took), "x_baseline")
+	wsbench.Compare(b, ours, append([]byte("4"), message...))
 }
 
 type echoer struct{ session *Session }
@@ -48,41 +30,6 @@ type echoer struct{ session *Session }
 func (e echoer) Message(data []byte, _ bool) { _ = e.session.Send(Text(data)) }
 func (echoer) Pause()                        {}
 func (echoer) Closed(Reason, error)          {}
-
-func bareEcho(w http.ResponseWriter, r *http.Request) {
-	upgrader := websocket.Upgrader{}
-	ws, err := upgrader.Upgrade(w, r, nil)
-	if err != nil {
-		return
-	}
-	defer ws.Close()
-	for {
-		kind, data, err := ws.ReadMessage()
-		if err != nil || ws.WriteMessage(kind, data) != nil {
-			return
-		}
-	}
-}
-
-func dialBench(b *testing.B, url string) *websocket.Conn {
-	b.Helper()
-	ws, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http"), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	response.Body.Close()
-	b.Cleanup(func() { ws.Close() })
-	return ws
-}
-
-func roundTrip(b *testing.B, ws *websocket.Conn, frame []byte) {
-	if err := ws.WriteMessage(websocket.TextMessage, frame); err != nil {
-		b.Fatal(err)
-	}
-	if _, _, err := ws.ReadMessage(); err != nil {
-		b.Fatal(err)
-	}
-}
 
 // BenchmarkFrame makes one frame for a hundred sessions; x_baseline is making it for each of them.
 func BenchmarkFrame(b *testing.B) {

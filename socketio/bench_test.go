@@ -3,13 +3,12 @@ package socketio
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gorilla/websocket"
+	"github.com/weir-mcp/weir/internal/wsbench"
 )
 
 const benchEvent = `["say","The quick brown fox jumps over the lazy dog",{"n":1,"ok":true}]`
@@ -22,69 +21,13 @@ func BenchmarkAck(b *testing.B) {
 	hs := httptest.NewServer(server)
 	defer hs.Close()
 	defer server.Shutdown(b.Context())
-	bare := httptest.NewServer(http.HandlerFunc(bareEcho))
-	defer bare.Close()
 
-	ours, theirs := dialBench(b, hs.URL+"/?EIO=4&transport=websocket"), dialBench(b, bare.URL)
-	for _, frame := range []string{"", "40"} {
-		if frame != "" {
-			if err := ours.WriteMessage(websocket.TextMessage, []byte(frame)); err != nil {
-				b.Fatal(err)
-			}
-		}
-		if _, _, err := ours.ReadMessage(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	frame := []byte("427" + benchEvent)
-	b.ReportAllocs()
-	b.ResetTimer()
-	began := time.Now()
-	for range b.N {
-		roundTrip(b, ours, frame)
-	}
-	took := time.Since(began)
-	b.StopTimer()
-	began = time.Now()
-	for range b.N {
-		roundTrip(b, theirs, frame)
-	}
-	b.ReportMetric(float64(time.Since(began))/float64(took), "x_baseline")
-}
-
-func bareEcho(w http.ResponseWriter, r *http.Request) {
-	upgrader := websocket.Upgrader{}
-	ws, err := upgrader.Upgrade(w, r, nil)
-	if err != nil {
-		return
-	}
-	defer ws.Close()
-	for {
-		kind, data, err := ws.ReadMessage()
-		if err != nil || ws.WriteMessage(kind, data) != nil {
-			return
-		}
-	}
-}
-
-func dialBench(b *testing.B, url string) *websocket.Conn {
-	b.Helper()
-	ws, response, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(url, "http"), nil)
-	if err != nil {
+	ours := wsbench.Dial(b, hs.URL+"/?EIO=4&transport=websocket")
+	if _, _, err := ours.ReadMessage(); err != nil {
 		b.Fatal(err)
 	}
-	response.Body.Close()
-	b.Cleanup(func() { ws.Close() })
-	return ws
-}
-
-func roundTrip(b *testing.B, ws *websocket.Conn, frame []byte) {
-	if err := ws.WriteMessage(websocket.TextMessage, frame); err != nil {
-		b.Fatal(err)
-	}
-	if _, _, err := ws.ReadMessage(); err != nil {
-		b.Fatal(err)
-	}
+	wsbench.RoundTrip(b, ours, []byte("40"))
+	wsbench.Compare(b, ours, []byte("427"+benchEvent))
 }
 
 // BenchmarkSplitEvent reads an event's arguments without decoding them; x_baseline is encoding/json into raw messages.

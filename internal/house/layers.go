@@ -77,12 +77,13 @@ var places = []place{
 	{"internal/house", ground, nil, "reads source, imports nothing of the module"},
 	{"internal/leak", ground, nil, "for tests only"},
 	{"internal/memnet", ground, nil, "a network in memory, for tests only"},
+	{"internal/wsbench", ground, nil, "what WebSocket servers are measured against, for tests only"},
 	{"internal/fakemcp", ground, nil, "a server that misbehaves on demand, for tests only; shares no code with what it tests"},
 	{"internal/fakemcp/cmd/fakemcp", ground, []string{"internal/fakemcp"}, "the same as a program"},
 }
 
 // testOnly are packages that no product code imports.
-var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/fakemcp"}
+var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/wsbench", "internal/fakemcp"}
 
 // A ban is an import that must not happen, not even through others.
 type ban struct{ from, to, reason string }
