@@ -29,7 +29,8 @@ import (
 //
 //	- text (string, required): what to count
 //
-//	Everything else is the instructions. {{text}} is filled in.
+//	Everything else is the instructions, also a paragraph behind the list. {{text}}
+//	is filled in.
 
 const (
 	maxSkills     = 500
@@ -144,7 +145,7 @@ func parseSkill(path string, data []byte, o *ConfigOptions) (Tool, []config.Prob
 	}
 	var params []skillParam
 	var instructions []string
-	inParams, inFence := false, false
+	inParams, inFence, blank := false, false, false
 	for i, l := range strings.Split(text, "\n") {
 		if fence.MatchString(l) {
 			inFence = !inFence
@@ -165,12 +166,28 @@ func parseSkill(path string, data []byte, o *ConfigOptions) (Tool, []config.Prob
 			continue
 		}
 		p, ok, err := parseParam(l)
+		words, last := strings.TrimSpace(l), len(params)-1
+		after := blank
+		blank = words == ""
+		if err == nil && !ok && !blank && last >= 0 {
+			// What goes on indented belongs to the parameter above, and a
+			// paragraph of its own to the instructions.
+			if l[0] == ' ' || l[0] == '\t' {
+				params[last].description = strings.TrimSpace(params[last].description + " " + words)
+				continue
+			}
+			if after && !strings.ContainsRune("-*+", rune(l[0])) {
+				inParams = false
+				instructions = append(instructions, l)
+				continue
+			}
+		}
 		at := &node{Line: line + i, Column: 1}
 		switch {
 		case err != nil:
 			d.fail(at, "parameters", "%v", err)
-		case !ok && strings.TrimSpace(l) != "":
-			d.fail(at, "parameters", "this is no parameter: %q; write - name (type, required): description", clip(strings.TrimSpace(l)))
+		case !ok && !blank:
+			d.fail(at, "parameters", "this is no parameter: %q; write - name (type, required): description", clip(words))
 		case ok && slices.ContainsFunc(params, func(o skillParam) bool { return o.name == p.name }):
 			d.fail(at, "parameters", "the parameter %q stands twice", p.name)
 		case ok:

@@ -85,6 +85,24 @@ func TestSkills(t *testing.T) {
 	}
 }
 
+// What stands behind the parameters belongs to the last one where it is indented,
+// and to the instructions where it is a paragraph.
+func TestTextAfterParameters(t *testing.T) {
+	text := "# Look\n\nFirst {{path}}.\n\n## Parameters\n\n- path (string, required): what to\n  look at\n\n- depth (integer)\n\nThen think.\nTwice.\n"
+	tool, problems := parseSkill("/s/look-skill.md", []byte(text), &ConfigOptions{})
+	if problems != nil {
+		t.Fatalf("%v", problems)
+	}
+	if k := tool.run.(*skill); k.text != "First {{path}}.\n\nThen think.\nTwice." || len(k.params) != 2 || k.params[0].description != "what to look at" {
+		t.Errorf("%+v", k)
+	}
+	for _, bad := range []string{"- path (string): x\nmore\n", "- path (string): x\n\n* no type\n", "path (string)\n"} {
+		if _, problems := parseSkill("/s/bad-skill.md", []byte("# Bad\n\n## Parameters\n"+bad), &ConfigOptions{}); problems == nil {
+			t.Errorf("taken: %q", bad)
+		}
+	}
+}
+
 func TestSkillFolderMissing(t *testing.T) {
 	if _, err := LoadConfig(writeTemp(t, "agent.yaml", "skills: [none]"), ConfigOptions{}); err == nil || !strings.Contains(err.Error(), "folder of skills cannot be read") {
 		t.Errorf("got %v", err)
