@@ -36,7 +36,11 @@ func (g *Gateway) complete(ctx context.Context, r *mcp.Request) (json.RawMessage
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "completion/complete: %v", err)
 	}
 	call := &Call{Request: r, Entry: e, state: g.state.session(r.Session)}
-	return g.callUpstream(ctx, call, "completion/complete", params)
+	result, err := g.callUpstream(ctx, call, "completion/complete", params)
+	if err != nil {
+		return nil, g.redactError(err)
+	}
+	return result, nil
 }
 
 // referred finds the prompt or template that a reference names.

@@ -1,12 +1,16 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
+	"time"
 
 	"github.com/weir-mcp/weir/bridge"
 	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
 )
@@ -165,10 +169,18 @@ func (g *Gateway) readNative(ctx context.Context, r *mcp.Request) (json.RawMessa
 	return result, nil
 }
 
-// nativeCall answers with what the upstream answers. Policy, quota and pin are
-// those of the meta-tool that does the same.
-func (g *Gateway) nativeCall(ctx context.Context, r *mcp.Request, metaTool string, call *Call) (json.RawMessage, error) {
-	err := g.pinned(g.opts.Upstreams.Snapshot().Catalog)
+// nativeCall answers with what the upstream answers. Policy, quota, pin and
+// event are those of the meta-tool that does the same.
+func (g *Gateway) nativeCall(ctx context.Context, r *mcp.Request, metaTool string, call *Call) (result json.RawMessage, err error) {
+	start := time.Now()
+	failure := error(nil) // as it is classified
+	defer func() {
+		if g.opts.OnEvent != nil {
+			c := metaCall{name: metaTool, request: r, state: call.state, entry: call.Entry, attempts: call.Attempts}
+			g.opts.OnEvent(g.event(&c, failure, time.Since(start)))
+		}
+	}()
+	err = g.pinned(g.opts.Upstreams.Snapshot().Catalog)
 	if err == nil {
 		_, err = g.enforce(ctx, r, metaTool, call.Entry, call.Args, false)
 	}
@@ -176,17 +188,43 @@ func (g *Gateway) nativeCall(ctx context.Context, r *mcp.Request, metaTool strin
 		err = g.admit(call.state, metaTool, call.Entry.ID, true)
 	}
 	if err != nil {
+		failure = err
 		return nil, asProtocol(err)
 	}
 	params, err := upstreamParams(call)
 	if err != nil {
+		failure = err
 		return nil, err
 	}
-	result, err := g.callUpstream(ctx, call, call.method, params)
-	if err == nil && g.opts.RedactResults {
+	call.Attempts++
+	result, err = g.callUpstream(ctx, call, call.method, params)
+	if err != nil {
+		failure = classify(ctx, call.Entry.Upstream, err)
+		return nil, g.redactError(err)
+	}
+	if g.opts.RedactResults {
 		result = g.opts.Redactor.Results(result)
 	}
-	return result, err
+	return result, nil
+}
+
+// redactError removes secrets from the error of an upstream that an agent gets
+// as an error of the protocol. Where there are none, err itself is returned.
+func (g *Gateway) redactError(err error) error {
+	var answered *jsonrpc.Error
+	var own *mcp.Error
+	switch {
+	case errors.As(err, &own):
+		if clean := g.opts.Redactor.Redact(own.Message); clean != own.Message {
+			return &mcp.Error{Kind: own.Kind, Message: clean, Data: own.Data, Err: err}
+		}
+	case errors.As(err, &answered):
+		message, data := g.opts.Redactor.Redact(answered.Message), g.opts.Redactor.Results(answered.Data)
+		if message != answered.Message || !bytes.Equal(data, answered.Data) {
+			return &jsonrpc.Error{Code: answered.Code, Message: message, Data: data}
+		}
+	}
+	return err
 }
 
 // asProtocol turns an error of a meta-tool into one of the protocol, for methods
