@@ -125,7 +125,8 @@ func (e *engine) settled(ctx context.Context) error {
 }
 
 // requiredReady waits until the servers that are marked required have been
-// listed, or one of them has failed. Others are not waited for.
+// listed, or one of them has failed. Others are not waited for. Who is waited for
+// is told once it takes a while: until then nothing else tells that weir starts.
 func (e *engine) requiredReady(ctx context.Context) error {
 	required := map[string]bool{}
 	for _, s := range e.config.Load().Enabled() {
@@ -133,14 +134,19 @@ func (e *engine) requiredReady(ctx context.Context) error {
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
+	told := false
 	for {
-		waiting := false
+		var waiting []string
 		for _, s := range e.manager.Status() {
 			if required[s.Name] && !s.Listed && s.State != upstream.StateFailed {
-				waiting = true
+				waiting = append(waiting, s.Name)
 			}
 		}
-		if !waiting {
+		if !told && len(waiting) > 0 && time.Since(e.started) > time.Second {
+			told = true
+			e.log.Info("waiting for servers that are required", "servers", waiting)
+		}
+		if len(waiting) == 0 {
 			now, cancel := context.WithCancel(ctx)
 			cancel()
 			return e.manager.Ready(now)

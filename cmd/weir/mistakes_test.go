@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -143,5 +146,34 @@ func TestIDsInTextsAreTrue(t *testing.T) {
 	}
 	if found < 5 {
 		t.Errorf("only %d ids were found", found)
+	}
+}
+
+// TestRequiredServersAreWaitedForAloud: a weir that waits says for whom.
+func TestRequiredServersAreWaitedForAloud(t *testing.T) {
+	t.Parallel()
+	path := writeConfig(t, "weir.yaml", "mcpServers:\n  mute: {command: sleep, args: [\"60\"], required: true}\nlisten: 127.0.0.1:0\n")
+	cmd := exec.CommandContext(t.Context(), weirBin, "serve", "--config", path)
+	cmd.Env, cmd.Dir = environment(), t.TempDir()
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines, said := bufio.NewScanner(stderr), false
+	for !said && lines.Scan() {
+		said = strings.Contains(lines.Text(), "waiting for servers that are required") && strings.Contains(lines.Text(), "mute")
+	}
+	if !said {
+		t.Error("nothing was said of the server")
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, stderr) // so that it can write to its end
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("ended before it began: %v", err)
 	}
 }
