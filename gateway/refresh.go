@@ -240,7 +240,7 @@ func (g *Gateway) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessag
 	}
 	st.mu.Unlock()
 	if err != nil {
-		return nil, err
+		return nil, g.redactError(err)
 	}
 	if !there { // unsubscribed meanwhile, or the session has ended
 		stop()
