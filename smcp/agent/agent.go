@@ -23,7 +23,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/engineio"
@@ -94,6 +96,7 @@ type Client struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	notices chan func()
+	dropped atomic.Bool // a notification found no place
 
 	mu        sync.Mutex // guards below
 	computers map[string]bool
@@ -140,23 +143,13 @@ func New(o Options) (*Client, error) {
 			c.later(func() { c.left(name) })
 		}
 	})
-	updated := func(name string) {
-		if c.o.OnUpdate != nil {
-			c.o.OnUpdate(name)
-		}
-	}
-	tools := c.about(func(name string) {
-		updated(name)
-		c.discover(name)
-	})
 	config := c.about(func(name string) {
-		updated(name)
 		if c.o.OnConfig != nil {
 			c.o.OnConfig(name)
 		}
-		c.discover(name)
+		c.updated(name)
 	})
-	m.On(smcp.NotifyUpdateTools, tools)
+	m.On(smcp.NotifyUpdateTools, c.about(c.updated))
 	m.On(smcp.NotifyUpdateConfig, config)
 	// A hub tells those without a version in both spellings; a hub of the seed
 	// in the old one only. The second of two changes nothing.
@@ -239,6 +232,9 @@ func (c *Client) dispatch() {
 		case <-c.ctx.Done():
 			return
 		}
+		if len(c.notices) == 0 && c.dropped.Swap(false) {
+			c.resync()
+		}
 	}
 }
 
@@ -247,8 +243,45 @@ func (c *Client) later(f func()) {
 	case c.notices <- f:
 	case <-c.ctx.Done():
 	default:
-		c.log.Warn("a notification was dropped: its callbacks are too slow", "waiting", maxNotices)
+		if !c.dropped.Swap(true) {
+			c.log.Warn("notifications were dropped, and the office will be listed again: the callbacks are too slow", "waiting", maxNotices)
+		}
 	}
+}
+
+// resync finds out what notifications would have told that were dropped.
+func (c *Client) resync() {
+	sessions, err := c.ListRoom(c.ctx)
+	if err != nil {
+		if state, _, _ := c.Status(); state == member.Joined && c.ctx.Err() == nil {
+			c.log.Warn("the members of the office cannot be listed; what has changed meanwhile is not known", "err", err)
+		}
+		return // else the next join lists them
+	}
+	c.mu.Lock()
+	gone := maps.Clone(c.computers)
+	c.mu.Unlock()
+	for _, s := range sessions {
+		if s.Role != smcp.RoleComputer {
+			continue
+		}
+		if known := gone[s.Name]; known {
+			delete(gone, s.Name)
+			c.updated(s.Name)
+		}
+		c.entered(s.Name)
+	}
+	for name := range gone {
+		c.left(name)
+	}
+}
+
+// updated says that a Computer may offer something else.
+func (c *Client) updated(name string) {
+	if c.o.OnUpdate != nil {
+		c.o.OnUpdate(name)
+	}
+	c.discover(name)
 }
 
 func (c *Client) on(f func(json.RawMessage)) socketio.Handler {

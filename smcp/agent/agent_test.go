@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
+	"github.com/weir-mcp/weir/smcp/member"
 	"github.com/weir-mcp/weir/upstream"
 )
 
@@ -57,6 +58,65 @@ func TestBundles(t *testing.T) {
 			t.Errorf("%v: %v, want %v", test.tools, got, test.want)
 		}
 	}
+}
+
+// What notifications would have told that found no place is found out.
+func TestDroppedNotifications(t *testing.T) {
+	h := hub.New(hub.Options{})
+	server := httptest.NewServer(h)
+	defer server.Close()
+	defer func() { _ = h.Shutdown(context.Background()) }()
+	computer := func(name string) *member.Member {
+		m, err := member.New(member.Options{URL: server.URL, Role: smcp.RoleComputer, Name: name, Office: "o"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = m.Close() })
+		if err := m.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	old := computer("old")
+	computer("stays")
+	seen := make(chan string, 10)
+	c, err := Connect(t.Context(), Options{URL: server.URL, Office: "o",
+		OnEnter: func(name string) { seen <- "+" + name }, OnLeave: func(name string) { seen <- "-" + name }, OnUpdate: func(name string) { seen <- "*" + name }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	hear := func(want ...string) {
+		t.Helper()
+		var got []string
+		for range want {
+			select {
+			case s := <-seen:
+				got = append(got, s)
+			case <-time.After(10 * time.Second):
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Fatalf("heard %q, want %q", got, want)
+		}
+	}
+	hear("+old", "+stays")
+	begun, resume := make(chan struct{}), make(chan struct{})
+	c.later(func() { close(begun); <-resume })
+	<-begun
+	for range maxNotices {
+		c.later(func() {})
+	}
+	_ = old.Close()
+	computer("new")
+	for end := time.Now().Add(10 * time.Second); !c.dropped.Load(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no notification was dropped")
+		}
+	}
+	close(resume)
+	hear("*stays", "+new", "-old")
 }
 
 // names are Upstreams that only know which names are taken.

@@ -60,7 +60,7 @@ func windowOf(server string, raw json.RawMessage) window {
 
 // arrange orders windows as they stand on the desktop: servers by their last use
 // and then by name, within a server by priority; a fullscreen window displaces
-// the others of its server.
+// the others of its server, and of two the one with the higher priority stays.
 func arrange(windows []window, recent []string) []window {
 	byServer := map[string][]window{}
 	var servers []string
@@ -82,11 +82,11 @@ func arrange(windows []window, recent []string) []window {
 	var out []window
 	for _, server := range servers {
 		all := byServer[server]
+		slices.SortStableFunc(all, func(a, b window) int { return cmp.Compare(b.priority, a.priority) })
 		if i := slices.IndexFunc(all, func(w window) bool { return w.fullscreen }); i >= 0 {
 			out = append(out, all[i])
 			continue
 		}
-		slices.SortStableFunc(all, func(a, b window) int { return cmp.Compare(b.priority, a.priority) })
 		out = append(out, all...)
 	}
 	return out

@@ -206,13 +206,14 @@ func TestArrange(t *testing.T) {
 		w("a", `{"uri":"window://a/low?priority=1"}`), w("a", `{"uri":"window://a/high?priority=9"}`),
 		w("b", `{"uri":"window://b/1","annotations":{"priority":0.2}}`), w("b", `{"uri":"window://b/2","annotations":{"priority":0.8}}`),
 		w("c", `{"uri":"window://c/1"}`), w("c", `{"uri":"window://c/full","_meta":{"fullscreen":true}}`), w("c", `{"uri":"window://c/full2?fullscreen=true"}`),
+		w("e", `{"uri":"window://e/1?fullscreen=1"}`), w("e", `{"uri":"window://e/2?fullscreen=1&priority=3"}`),
 		w("d", `{"uri":"window://d/q?fullscreen=true","_meta":{"fullscreen":false}}`), w("d", `{"uri":"window://d/bad","annotations":{"priority":7}}`),
 	}
 	var got []string
 	for _, x := range arrange(windows, []string{"c", "b"}) {
 		got = append(got, strings.TrimPrefix(x.uri, "window://"))
 	}
-	want := []string{"c/full", "b/2", "b/1", "a/high?priority=9", "a/low?priority=1", "d/q?fullscreen=true", "d/bad"}
+	want := []string{"c/full", "b/2", "b/1", "a/high?priority=9", "a/low?priority=1", "d/q?fullscreen=true", "d/bad", "e/2?fullscreen=1&priority=3"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
