@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -43,35 +42,25 @@ type priceHistoryArgs struct {
 }
 
 func addProductTools(server *mcp.Server, s *shop) {
-	mcp.AddTool(server, &mcp.Tool{
-		Name:        "list_products",
-		Title:       "List products",
-		Description: "List or search the products of the shop with price and units in stock, by category or by words in the name.",
-		Annotations: reads(),
-		InputSchema: argumentsOf[listProductsArgs](oneOf("category", categories()...), length("text", 0, 100), between("limit", 1, 100)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in listProductsArgs) (*mcp.CallToolResult, Rows[item], error) {
-		return nil, Rows[item]{s.list(in.Category, in.Text, in.InStock, orDefault(in.Limit, 50))}, nil
-	})
-	mcp.AddTool(server, &mcp.Tool{
-		Name:        "get_product",
-		Title:       "Get a product",
-		Description: "Get name, category, description, price, weight and total stock of one product by its article number.",
-		Annotations: reads(),
-		InputSchema: argumentsOf[skuArgs](matching("sku", skuPattern)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in skuArgs) (*mcp.CallToolResult, item, error) {
-		found, err := s.product(in.SKU)
-		return nil, found, err
-	})
-	mcp.AddTool(server, &mcp.Tool{
-		Name:        "get_price_history",
-		Title:       "Get the price history",
-		Description: "Get the price of one product for each of the last days, oldest first.",
-		Annotations: reads(),
-		InputSchema: argumentsOf[priceHistoryArgs](matching("sku", skuPattern), between("days", 1, priceDays)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in priceHistoryArgs) (*mcp.CallToolResult, Rows[pricePoint], error) {
+	add(server, tool{
+		"list_products", "List products", reads(),
+		"List or search the products of the shop with price and units in stock, by category or by words in the name.",
+	}, func(in listProductsArgs) (Rows[item], error) {
+		return Rows[item]{s.list(in.Category, in.Text, in.InStock, orDefault(in.Limit, 50))}, nil
+	}, oneOf("category", categories()...), length("text", 0, 100), between("limit", 1, 100))
+	add(server, tool{
+		"get_product", "Get a product", reads(),
+		"Get name, category, description, price, weight and total stock of one product by its article number.",
+	}, func(in skuArgs) (item, error) {
+		return s.product(in.SKU)
+	}, matching("sku", skuPattern))
+	add(server, tool{
+		"get_price_history", "Get the price history", reads(),
+		"Get the price of one product for each of the last days, oldest first.",
+	}, func(in priceHistoryArgs) (Rows[pricePoint], error) {
 		points, err := s.history(in.SKU, orDefault(in.Days, 30))
-		return nil, Rows[pricePoint]{points}, err
-	})
+		return Rows[pricePoint]{points}, err
+	}, matching("sku", skuPattern), between("days", 1, priceDays))
 }
 
 type stockArgs struct {
@@ -87,30 +76,23 @@ type adjustStockArgs struct {
 }
 
 func addStockTools(server *mcp.Server, s *shop) {
-	mcp.AddTool(server, &mcp.Tool{
-		Name:        "check_stock",
-		Title:       "Check stock",
-		Description: "Tell how many units of a product each warehouse has.",
-		Annotations: reads(),
-		InputSchema: argumentsOf[stockArgs](matching("sku", skuPattern), oneOf("warehouse", warehouses()...)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in stockArgs) (*mcp.CallToolResult, Rows[stockLevel], error) {
+	add(server, tool{
+		"check_stock", "Check stock", reads(),
+		"Tell how many units of a product each warehouse has.",
+	}, func(in stockArgs) (Rows[stockLevel], error) {
 		levels, err := s.levels(in.SKU, in.Warehouse)
-		return nil, Rows[stockLevel]{levels}, err
-	})
+		return Rows[stockLevel]{levels}, err
+	}, matching("sku", skuPattern), oneOf("warehouse", warehouses()...))
 	// Not idempotent: the same change twice counts twice.
 	counted := destroys()
 	counted.IdempotentHint = false
-	mcp.AddTool(server, &mcp.Tool{
-		Name:        "adjust_stock",
-		Title:       "Adjust stock",
-		Description: "Add units of a product to a warehouse, or take them away, after a delivery, a loss or a count. Stock never goes below zero.",
-		Annotations: counted,
-		InputSchema: argumentsOf[adjustStockArgs](matching("sku", skuPattern), oneOf("warehouse", warehouses()...),
-			between("change", -maxQuantity, maxQuantity), oneOf("reason", "delivery", "return", "damage", "count")),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in adjustStockArgs) (*mcp.CallToolResult, stockLevel, error) {
-		level, err := s.adjust(in.SKU, in.Warehouse, in.Change)
-		return nil, level, err
-	})
+	add(server, tool{
+		"adjust_stock", "Adjust stock", counted,
+		"Add units of a product to a warehouse, or take them away, after a delivery, a loss or a count. Stock never goes below zero.",
+	}, func(in adjustStockArgs) (stockLevel, error) {
+		return s.adjust(in.SKU, in.Warehouse, in.Change)
+	}, matching("sku", skuPattern), oneOf("warehouse", warehouses()...),
+		between("change", -maxQuantity, maxQuantity), oneOf("reason", "delivery", "return", "damage", "count"))
 }
 
 type createOrderArgs struct {
@@ -130,54 +112,35 @@ type listOrdersArgs struct {
 }
 
 func addOrderTools(server *mcp.Server, s *shop) {
-	mcp.AddTool(server, &mcp.Tool{
-		Name:        "create_order",
-		Title:       "Create an order",
-		Description: "Order products for a customer from one warehouse. All lines are reserved together or, if one is not in stock, none.",
-		Annotations: adds(),
-		InputSchema: argumentsOf[createOrderArgs](length("customer", 1, 100), oneOf("warehouse", warehouses()...),
-			length("lines", 1, maxOrderLines), matching("lines[].sku", skuPattern), between("lines[].quantity", 1, maxQuantity)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in createOrderArgs) (*mcp.CallToolResult, order, error) {
-		placed, err := s.place(in.Customer, in.Warehouse, in.Lines)
-		return nil, placed, err
-	})
-	mcp.AddTool(server, &mcp.Tool{
-		Name:        "get_order",
-		Title:       "Get an order",
-		Description: "Get the state, lines and total of one order by its id.",
-		Annotations: reads(),
-		InputSchema: argumentsOf[orderIDArgs](length("id", 1, 32)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in orderIDArgs) (*mcp.CallToolResult, order, error) {
-		found, err := s.order(in.ID)
-		return nil, found, err
-	})
-	mcp.AddTool(server, &mcp.Tool{
-		Name:        "list_orders",
-		Title:       "List orders",
-		Description: "List orders, newest first, by state or by customer.",
-		Annotations: reads(),
-		InputSchema: argumentsOf[listOrdersArgs](oneOf("status", orderStatuses()...), length("customer", 0, 100), between("limit", 1, 200)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in listOrdersArgs) (*mcp.CallToolResult, Rows[order], error) {
-		return nil, Rows[order]{s.listOrders(orderStatus(in.Status), in.Customer, orDefault(in.Limit, 50))}, nil
-	})
-	mcp.AddTool(server, &mcp.Tool{
-		Name:        "ship_order",
-		Title:       "Ship an order",
-		Description: "Mark an open order as shipped. A shipped order cannot be cancelled.",
-		Annotations: destroys(),
-		InputSchema: argumentsOf[orderIDArgs](length("id", 1, 32)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in orderIDArgs) (*mcp.CallToolResult, order, error) {
-		shipped, err := s.ship(in.ID)
-		return nil, shipped, err
-	})
-	mcp.AddTool(server, &mcp.Tool{
-		Name:        "cancel_order",
-		Title:       "Cancel an order",
-		Description: "Cancel an open order and put its units back in stock. This cannot be undone.",
-		Annotations: destroys(),
-		InputSchema: argumentsOf[orderIDArgs](length("id", 1, 32)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in orderIDArgs) (*mcp.CallToolResult, order, error) {
-		cancelled, err := s.cancel(in.ID)
-		return nil, cancelled, err
-	})
+	add(server, tool{
+		"create_order", "Create an order", adds(),
+		"Order products for a customer from one warehouse. All lines are reserved together or, if one is not in stock, none.",
+	}, func(in createOrderArgs) (order, error) {
+		return s.place(in.Customer, in.Warehouse, in.Lines)
+	}, length("customer", 1, 100), oneOf("warehouse", warehouses()...),
+		length("lines", 1, maxOrderLines), matching("lines[].sku", skuPattern), between("lines[].quantity", 1, maxQuantity))
+	add(server, tool{
+		"get_order", "Get an order", reads(),
+		"Get the state, lines and total of one order by its id.",
+	}, func(in orderIDArgs) (order, error) {
+		return s.order(in.ID)
+	}, length("id", 1, 32))
+	add(server, tool{
+		"list_orders", "List orders", reads(),
+		"List orders, newest first, by state or by customer.",
+	}, func(in listOrdersArgs) (Rows[order], error) {
+		return Rows[order]{s.listOrders(orderStatus(in.Status), in.Customer, orDefault(in.Limit, 50))}, nil
+	}, oneOf("status", orderStatuses()...), length("customer", 0, 100), between("limit", 1, 200))
+	add(server, tool{
+		"ship_order", "Ship an order", destroys(),
+		"Mark an open order as shipped. A shipped order cannot be cancelled.",
+	}, func(in orderIDArgs) (order, error) {
+		return s.ship(in.ID)
+	}, length("id", 1, 32))
+	add(server, tool{
+		"cancel_order", "Cancel an order", destroys(),
+		"Cancel an open order and put its units back in stock. This cannot be undone.",
+	}, func(in orderIDArgs) (order, error) {
+		return s.cancel(in.ID)
+	}, length("id", 1, 32))
 }

@@ -84,63 +84,47 @@ type deletedNote struct {
 }
 
 func (n *notes) addTools() {
-	mcp.AddTool(n.server, &mcp.Tool{
-		Name:        "create_note",
-		Title:       "Create a note",
-		Description: "Write a new note with a title, a text and optional tags. Returns the note with its id.",
-		Annotations: adds(),
-		InputSchema: argumentsOf[createNoteArgs](length("title", 1, maxNoteTitle), length("text", 1, maxNoteText),
-			length("tags", 0, maxNoteTags), length("tags[]", 1, maxNoteTag)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in createNoteArgs) (*mcp.CallToolResult, note, error) {
+	add(n.server, tool{
+		"create_note", "Create a note", adds(),
+		"Write a new note with a title, a text and optional tags. Returns the note with its id.",
+	}, func(in createNoteArgs) (note, error) {
 		created, err := n.book.create(in.Title, in.Text, in.Tags)
 		if err != nil {
-			return nil, note{}, err
+			return note{}, err
 		}
 		n.publish(created)
-		return nil, created, nil
-	})
-	mcp.AddTool(n.server, &mcp.Tool{
-		Name:        "list_notes",
-		Title:       "List notes",
-		Description: "List notes, newest first, optionally only those with a tag.",
-		Annotations: reads(),
-		InputSchema: argumentsOf[listNotesArgs](length("tag", 0, maxNoteTag), between("limit", 1, 100)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in listNotesArgs) (*mcp.CallToolResult, Rows[note], error) {
-		return nil, Rows[note]{n.book.list(in.Tag, orDefault(in.Limit, 20))}, nil
-	})
-	mcp.AddTool(n.server, &mcp.Tool{
-		Name:        "search_notes",
-		Title:       "Search notes",
-		Description: "Find notes by words in their title, text or tags. All words must occur; case does not matter. Newest first.",
-		Annotations: reads(),
-		InputSchema: argumentsOf[searchNotesArgs](length("query", 1, 200), between("limit", 1, 100)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in searchNotesArgs) (*mcp.CallToolResult, Rows[note], error) {
-		return nil, Rows[note]{n.book.search(in.Query, orDefault(in.Limit, 20))}, nil
-	})
-	mcp.AddTool(n.server, &mcp.Tool{
-		Name:        "read_note",
-		Title:       "Read a note",
-		Description: "Read the whole text, tags and creation time of one note by its id.",
-		Annotations: reads(),
-		InputSchema: argumentsOf[noteIDArgs](length("id", 1, 32)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in noteIDArgs) (*mcp.CallToolResult, note, error) {
-		found, err := n.book.read(in.ID)
-		return nil, found, err
-	})
-	mcp.AddTool(n.server, &mcp.Tool{
-		Name:        "delete_note",
-		Title:       "Delete a note",
-		Description: "Delete one note for good by its id. There is no undo.",
-		Annotations: destroys(),
-		InputSchema: argumentsOf[noteIDArgs](length("id", 1, 32)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in noteIDArgs) (*mcp.CallToolResult, deletedNote, error) {
+		return created, nil
+	}, length("title", 1, maxNoteTitle), length("text", 1, maxNoteText),
+		length("tags", 0, maxNoteTags), length("tags[]", 1, maxNoteTag))
+	add(n.server, tool{
+		"list_notes", "List notes", reads(),
+		"List notes, newest first, optionally only those with a tag.",
+	}, func(in listNotesArgs) (Rows[note], error) {
+		return Rows[note]{n.book.list(in.Tag, orDefault(in.Limit, 20))}, nil
+	}, length("tag", 0, maxNoteTag), between("limit", 1, 100))
+	add(n.server, tool{
+		"search_notes", "Search notes", reads(),
+		"Find notes by words in their title, text or tags. All words must occur; case does not matter. Newest first.",
+	}, func(in searchNotesArgs) (Rows[note], error) {
+		return Rows[note]{n.book.search(in.Query, orDefault(in.Limit, 20))}, nil
+	}, length("query", 1, 200), between("limit", 1, 100))
+	add(n.server, tool{
+		"read_note", "Read a note", reads(),
+		"Read the whole text, tags and creation time of one note by its id.",
+	}, func(in noteIDArgs) (note, error) {
+		return n.book.read(in.ID)
+	}, length("id", 1, 32))
+	add(n.server, tool{
+		"delete_note", "Delete a note", destroys(),
+		"Delete one note for good by its id. There is no undo.",
+	}, func(in noteIDArgs) (deletedNote, error) {
 		gone, err := n.book.remove(in.ID)
 		if err != nil {
-			return nil, deletedNote{}, err
+			return deletedNote{}, err
 		}
 		n.server.RemoveResources(noteURI(gone.ID))
-		return nil, deletedNote{Deleted: gone.ID, Title: gone.Title}, nil
-	})
+		return deletedNote{Deleted: gone.ID, Title: gone.Title}, nil
+	}, length("id", 1, 32))
 }
 
 // publish makes a note show up in the list of resources; clients are told of the change.

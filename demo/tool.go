@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -11,6 +12,23 @@ import (
 // key "result", as servers in other languages write it.
 type Rows[T any] struct {
 	Result []T `json:"result"`
+}
+
+// tool is what a model reads of a tool, and its hints.
+type tool struct {
+	name, title string
+	hints       *mcp.ToolAnnotations
+	description string
+}
+
+// add gives a server a tool that is a function from its arguments to its structured content.
+func add[In, Out any](server *mcp.Server, t tool, f func(In) (Out, error), refinements ...refine) {
+	mcp.AddTool(server, &mcp.Tool{
+		Name: t.name, Title: t.title, Description: t.description, Annotations: t.hints, InputSchema: argumentsOf[In](refinements...),
+	}, func(_ context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+		out, err := f(in)
+		return nil, out, err
+	})
 }
 
 // refine sharpens one property of an inferred schema.
