@@ -197,6 +197,16 @@ func (c *Catalog) Namespaces() []string {
 	return slices.Sorted(maps.Keys(c.spaces))
 }
 
+// Upstreams returns the upstreams that have been listed, by priority, also those
+// that list nothing.
+func (c *Catalog) Upstreams() []string {
+	upstreams := make([]string, len(c.segments))
+	for i, s := range c.segments {
+		upstreams[i] = s.upstream
+	}
+	return upstreams
+}
+
 // Hash returns a hash of the content: the same entries of the same upstreams,
 // byte for byte, have the same hash, in whatever order they came.
 func (c *Catalog) Hash() string {

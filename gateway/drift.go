@@ -34,10 +34,10 @@ func (d *drift) observe(c *catalog.Catalog) []catalog.Change {
 		d.seen = map[string]*drifting{}
 	}
 	now := map[string]map[catalog.Key]*catalog.Entry{}
+	for _, upstream := range c.Upstreams() {
+		now[upstream] = map[catalog.Key]*catalog.Entry{}
+	}
 	for _, e := range c.Entries() {
-		if now[e.Upstream] == nil {
-			now[e.Upstream] = map[catalog.Key]*catalog.Entry{}
-		}
 		// Of two entries that the upstream does not tell apart, the first counts.
 		if key := e.Key(); now[e.Upstream][key] == nil {
 			now[e.Upstream][key] = e

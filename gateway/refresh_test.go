@@ -237,6 +237,9 @@ func TestDrift(t *testing.T) {
 	if got := lines(h.g.state.Changes()); got != `added tool "sub" of server "rug"` {
 		t.Errorf("since the first: %s", got)
 	}
+	if got := lines(h.put(list())); got != `removed tool "add" of server "rug"`+"\n"+`removed tool "sub" of server "rug"` {
+		t.Errorf("it lists nothing any more: %s", got)
+	}
 	h.put(list(evil))
 	all := h.g.state.Changes()
 	if lines(all) != changed || all[0].Fields[0].Before != `"Add two numbers."` {
