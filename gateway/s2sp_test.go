@@ -142,7 +142,7 @@ func TestAbstractErrors(t *testing.T) {
 		{`,"abstract_domains":"event"`, "is no table"},
 		{`,"abstract_domains":{"a":1}`, "abstract_domains must be"},
 		{`,"abstract_domains":"event","mode":"later"`, `mode is "async" (the default) or "sync"`},
-		{`,"abstract_domains":"event","mode":1`, "mode must be a string"},
+		{`,"abstract_domains":"event","mode":1`, "unknown mode 1"},
 	} {
 		e := failure(t, h.execute(t, "weather", "list", "{}", tt.more))
 		if e.Error != "ARGS_INVALID" || !strings.Contains(e.Message, tt.want) {
