@@ -381,6 +381,13 @@ func TestPage(t *testing.T) {
 	if strings.Contains(page, "https://") {
 		t.Error("the page needs another server")
 	}
+	proxy := serve(t, oneFake, "--mode", "proxy")
+	proxy.await("ready", func(h health) bool { return h.Upstreams["fake"].State == "ready" })
+	_, other := get(t, proxy.base+"/", "Accept", "text/html,*/*")
+	const three = "A client sees three instead"
+	if !strings.Contains(page, three) || strings.Contains(other, three) || !strings.Contains(other, "tool_hydrate") {
+		t.Error("the page does not say what a client sees in its mode")
+	}
 	if code, body := get(t, s.base+"/"); code != http.StatusOK || decode[map[string]string](t, body)["mcp"] != s.url {
 		t.Errorf("/ for a program: %d %s", code, body)
 	}
