@@ -216,7 +216,7 @@ func TestTaskRoute(t *testing.T) {
 		{"GET", "/mcps/fake/task?taskId=t-1", 200, `{"task":{"id":"t-1","status":"running","method":"GET"}}`},
 		{"GET", "/mcp/fake/getTaskStatus?taskId=t-1", 200, `{"task":{"id":"t-1","status":"running","method":"GET"}}`},
 		{"GET", "/getTaskStatus?agent=fake&taskId=t-1", 200, `{"task":{"id":"t-1","status":"running","method":"GET"}}`},
-		{"GET", "/getTaskStatus?taskId=t-1", 404, `/mcps/{name}/task`},
+		{"GET", "/getTaskStatus?taskId=t-1", 400, `needs agent=… beside taskId=…, or ask for /mcps/{name}/task`},
 		{"DELETE", "/mcps/fake/task?taskId=t-1", 200, `{"task":{"id":"t-1","status":"running","method":"DELETE"}}`},
 		{"GET", "/mcps/fake/task?taskId=t-2", 404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"no such task"}}`},
 		{"GET", "/mcps/fake/task", 400, `taskId`},

@@ -138,6 +138,10 @@ func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.guarded
 // route finds the upstream that a path names.
 func (rt *Router) route(w http.ResponseWriter, r *http.Request) {
 	name, what, ok := nameOf(r.URL)
+	if !ok && r.URL.Path == TaskStatusPath {
+		rt.refuse(w, r, mcp.Errorf(mcp.KindInvalidParams, "whose task? %s needs agent=… beside taskId=…, or ask for /mcps/{name}/task?taskId=…", TaskStatusPath))
+		return
+	}
 	if !ok {
 		rt.refuse(w, r, mcp.Errorf(mcp.KindNotFound, "no such page: an agent's MCP endpoint is /mcps/{name}/mcp, its tasks are at /mcps/{name}/task?taskId=…"))
 		return
