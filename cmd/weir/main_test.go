@@ -303,7 +303,13 @@ func httpClient(t *testing.T) *http.Client {
 
 func get(t *testing.T, url string, header ...string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	return exchange(t, http.MethodGet, url, "", header...)
+}
+
+// exchange makes a request with pairs of header names and values.
+func exchange(t *testing.T, method, url, body string, header ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,11 +325,11 @@ func get(t *testing.T, url string, header ...string) (int, string) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	data, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp.StatusCode, string(body)
+	return resp.StatusCode, string(data)
 }
 
 // modernCall is the body of a tools/call in the modern era.
