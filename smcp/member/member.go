@@ -190,7 +190,11 @@ func readable(err error) error {
 			said := func(key string) string { return rawjson.Text(rawjson.Get(refused.Body, key)) }
 			return fmt.Errorf("the hub speaks a2c_version %s to %s, and this peer says %s: say another one, or none", said("min_supported"), said("max_supported"), said("client_version"))
 		}
-		if text := rawjson.Text(rawjson.Get(refused.Body, "message")); text != "" {
+		text := rawjson.Text(rawjson.Get(refused.Body, "message"))
+		if text == "" {
+			text = rawjson.Text(rawjson.GetPath(refused.Body, "error", "message")) // weir's own, before it is a hub
+		}
+		if text != "" {
 			return fmt.Errorf("the hub refused the connection: %s (HTTP %d)", text, refused.Status)
 		}
 		return fmt.Errorf("the hub refused the connection with HTTP %d; is this the URL of a hub?", refused.Status)

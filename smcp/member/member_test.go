@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
+	"github.com/weir-mcp/weir/socketio"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -50,6 +51,23 @@ func TestReadJoin(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", ack, got, want)
+		}
+	}
+}
+
+func TestReadable(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{&engineio.HandshakeError{Status: 403, Body: []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"not a name of this machine"}}`)}, "the hub refused the connection: not a name of this machine (HTTP 403)"},
+		{&engineio.HandshakeError{Status: 503, Body: []byte(`{"code":3,"message":"Too many sessions"}`)}, "the hub refused the connection: Too many sessions (HTTP 503)"},
+		{&engineio.HandshakeError{Status: 404, Body: []byte("404 page not found")}, "the hub refused the connection with HTTP 404; is this the URL of a hub?"},
+		{&socketio.ConnectError{Message: "Connection refused by server"}, "the hub does not let this peer in (Connection refused by server): pass the token that its operator gave you"},
+		{context.DeadlineExceeded, "the hub cannot be reached: context deadline exceeded"},
+	} {
+		if got := readable(test.err).Error(); got != test.want {
+			t.Errorf("%v: %q, want %q", test.err, got, test.want)
 		}
 	}
 }
