@@ -96,8 +96,8 @@ type waiting struct {
 	token json.RawMessage
 }
 
-// unknownTool is the answer to a name that is not there. The seed's code is
-// that of an unknown method; MCP's, from 2026-07-28 on, is that of wrong params.
+// unknownTool is the answer to a name that is not there. Clients of agent servers
+// know it as an unknown method; from 2026-07-28 on, it is wrong params.
 func (s *Server) unknownTool(r *mcp.Request, name string) error {
 	names := slices.Sorted(maps.Keys(s.offer.Load().tools))
 	if len(names) > maxNames {

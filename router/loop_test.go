@@ -43,6 +43,10 @@ func TestLoop(t *testing.T) {
 	if res.status != http.StatusBadGateway || res.body != want {
 		t.Errorf("a loop: %d %s", res.status, res.body)
 	}
+	res = e.do(e.request(t.Context(), http.MethodGet, "/mcps/a%20b/task?taskId=1", ""))
+	if res.status != http.StatusBadGateway || !strings.Contains(res.body, "leads back to this weir") {
+		t.Errorf("a task of a loop: %d %s", res.status, res.body)
+	}
 	res = e.post("/mcps/alias/mcp", initRequest, "Via", "1.1 proxy.example")
 	if res.status != http.StatusOK || !strings.Contains(res.body, `"protocolVersion":"2025-11-25"`) {
 		t.Errorf("the route of another: %d %s", res.status, res.body)

@@ -83,6 +83,7 @@ func taskURL(endpoint *url.URL, id string) *url.URL {
 func (f *face) agentTask(ctx context.Context, w http.ResponseWriter, r *http.Request, t Target, id string) bool {
 	to := taskURL(t.URL, id)
 	h := requestHeader(r, true, t.Header)
+	f.rt.o.Loops.set(h, f.via)
 	if err := f.rt.o.Sign.set(h, f.name, guard.Principal(r.Context()), ""); err != nil {
 		writeError(w, "", err)
 		return true
