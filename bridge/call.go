@@ -30,14 +30,17 @@ const (
 // are, unless this call has asked it something itself already (see Rounds): then
 // the agent is in the middle of rounds that are weir's own.
 //
-// The errors are those of p.Call. What the agent answers with an error ends the
-// call with that error.
+// The errors are those of p.Call, that of a missing resource with the code of the
+// agent's era. What the agent answers with an error ends the call with that error.
 func Call(ctx context.Context, p mcp.Peer, method string, params json.RawMessage, b *Back) (json.RawMessage, error) {
 	pauses, pause := 0, firstPause
 	for range maxRounds {
 		result, err := p.Call(ctx, method, params, b)
-		if err != nil || !MayAsk(method) || !IsInputRequired(result) {
-			return result, err
+		if err != nil {
+			return nil, b.inEra(method, err)
+		}
+		if !MayAsk(method) || !IsInputRequired(result) {
+			return result, nil
 		}
 		if b.Request.Modern() && !isHeld(b.Request.Peer) {
 			return result, nil
@@ -72,6 +75,16 @@ func Call(ctx context.Context, p mcp.Peer, method string, params json.RawMessage
 		pause = min(2*pause, longestPause)
 	}
 	return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s has asked for input %d times during one %s and has no result; its owner should look into that", b.Server, maxRounds, method)
+}
+
+// inEra returns a server's error with the code that the agent's era has for it:
+// 2026-07-28 has none of its own for a resource that is not there.
+func (b *Back) inEra(method string, err error) error {
+	var wire *jsonrpc.Error
+	if method != "resources/read" || !b.Request.Modern() || !errors.As(err, &wire) || wire.Code != mcp.KindResourceNotFound.Info().JSONRPC {
+		return err
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: wire.Message, Data: wire.Data}
 }
 
 // isHeld reports whether the agent at the other end of p is in rounds of weir's

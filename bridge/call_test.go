@@ -104,6 +104,29 @@ func TestBackAsksWhatTheClientDeclares(t *testing.T) {
 	}
 }
 
+// A resource that is not there is -32002 before 2026-07-28, and -32602 since then.
+func TestMissingResource(t *testing.T) {
+	for _, c := range []struct {
+		version, method string
+		code            int
+	}{
+		{mcp.V20260728, "resources/read", -32602},
+		{mcp.V20251125, "resources/read", -32002},
+		{mcp.V20260728, "tools/call", -32002},
+	} {
+		r := legacy(nil)
+		r.Version = c.version
+		server := peerFunc(func(context.Context, string, json.RawMessage, mcp.Handler) (json.RawMessage, error) {
+			return nil, jsonrpc.ParseError([]byte(`{"code":-32002,"message":"no a:b","data":{"uri":"a:b"}}`))
+		})
+		_, err := Call(t.Context(), server, c.method, json.RawMessage(`{"uri":"a:b"}`), &Back{Request: r})
+		want := fmt.Sprintf(`{"code":%d,"message":"no a:b","data":{"uri":"a:b"}}`, c.code)
+		if got := mcp.WireError(err, c.version).Append(nil); string(got) != want {
+			t.Errorf("%s of %s: %s, want %s", c.method, c.version, got, want)
+		}
+	}
+}
+
 func TestCallPasses(t *testing.T) {
 	modern := legacy(nil)
 	modern.Version = mcp.V20260728
