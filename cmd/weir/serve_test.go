@@ -20,7 +20,10 @@ import (
 )
 
 // gone reports whether a process has ended.
-func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+func gone(pid int) bool {
+	p, err := os.FindProcess(pid)
+	return err != nil || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
 
 // TestTermUnderLoad ends a gateway that many clients are calling: every call
 // that was sent has an answer, the process ends in time, and so do its children.
