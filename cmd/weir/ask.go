@@ -56,8 +56,7 @@ func (q *questions) ask(ctx context.Context, in config.Input) (answer string, ok
 		for i, option := range in.Options {
 			fmt.Fprintf(screen, "  %d  %s\n", i+1, screen.clean(option))
 		}
-		fmt.Fprintf(screen, "%s ", screen.paint(bold, screen.clean(what)+":"))
-		answer, err = q.line(ctx, in.Password)
+		answer, err = q.line(ctx, screen.paint(bold, screen.clean(what)+":"), in.Password)
 		if err != nil || answer == "" {
 			return "", false, err
 		}
@@ -71,10 +70,11 @@ func (q *questions) ask(ctx context.Context, in config.Input) (answer string, ok
 	}
 }
 
-// line reads one line, without showing it if it is secret. At the end of input
+// line shows a prompt and reads one line, without showing it if it is secret:
+// what is typed as soon as the prompt is there is not shown either. At the end of input
 // it is empty. When ctx ends, the goroutine that reads is left behind: nobody
 // can take a blocked read of a terminal back, so it ends with the process.
-func (q *questions) line(ctx context.Context, secret bool) (string, error) {
+func (q *questions) line(ctx context.Context, prompt string, secret bool) (string, error) {
 	if secret {
 		restore, err := hideInput(q.keyboard)
 		if err != nil {
@@ -85,6 +85,7 @@ func (q *questions) line(ctx context.Context, secret bool) (string, error) {
 			fmt.Fprintln(q.a.stderr) // the line break was not shown either
 		}()
 	}
+	fmt.Fprintf(q.a.stderr, "%s ", prompt)
 	type read struct {
 		text []byte
 		err  error
