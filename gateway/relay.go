@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-mcp/weir/artifact"
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/s2sp/dispatch"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	tables "github.com/weir-mcp/weir/table"
 )
@@ -33,7 +34,7 @@ const (
 func (g *Gateway) relayURLs(c *Call, result json.RawMessage) (json.RawMessage, error) {
 	var failed error
 	known := map[string]string{}
-	out := eachDocument(result, func(obj []byte) ([]byte, bool) {
+	out := dispatch.EachDocument(result, plane.ParamURL, func(obj []byte) ([]byte, bool) {
 		from, err := rawjson.String(rawjson.Get(obj, plane.ParamURL))
 		if err != nil || failed != nil {
 			return nil, false

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/artifact"
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/s2sp/dispatch"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	tables "github.com/weir-mcp/weir/table"
 )
@@ -299,70 +300,6 @@ func tableOf(result json.RawMessage, opts tables.DetectOptions) (*tables.Table, 
 	return nil, why
 }
 
-// eachDocument hands every JSON object that a result is made of to f: as
-// structuredContent, as the JSON of a text block, or as either under the single
-// member "result". f returns what takes its place, and whether it changes
-// anything.
-func eachDocument(result json.RawMessage, f func(obj []byte) ([]byte, bool)) json.RawMessage {
-	out := []byte(result)
-	if structured := rawjson.Get(out, "structuredContent"); rawjson.IsObject(structured) {
-		if next, ok := document(structured, f); ok {
-			out = withMember(out, "structuredContent", next)
-		}
-	}
-	content := rawjson.Get(out, "content")
-	if !rawjson.IsArray(content) {
-		return out
-	}
-	changed := false
-	blocks := []byte{'['}
-	if rawjson.EachElement(content, func(block []byte) bool {
-		if len(blocks) > 1 {
-			blocks = append(blocks, ',')
-		}
-		if text := rawjson.Get(block, "text"); len(text) > 0 && text[0] == '"' {
-			if next, ok := documentText(text, f); ok {
-				block, changed = withMember(block, "text", next), true
-			}
-		}
-		blocks = append(blocks, block...)
-		return true
-	}) != nil || !changed {
-		return out
-	}
-	return withMember(out, "content", append(blocks, ']'))
-}
-
-func document(obj []byte, f func([]byte) ([]byte, bool)) ([]byte, bool) {
-	if next, ok := f(obj); ok {
-		return next, true
-	}
-	inner := rawjson.Get(obj, "result")
-	switch {
-	case rawjson.IsObject(inner):
-		if next, ok := f(inner); ok {
-			return withMember(obj, "result", next), true
-		}
-	case len(inner) > 0 && inner[0] == '"':
-		if next, ok := documentText(inner, f); ok {
-			return withMember(obj, "result", next), true
-		}
-	}
-	return nil, false
-}
-
-func documentText(quoted []byte, f func([]byte) ([]byte, bool)) ([]byte, bool) {
-	data, err := rawjson.Unquote(quoted)
-	if data = bytes.TrimSpace(data); err != nil || !rawjson.IsObject(data) || rawjson.Valid(data) != nil {
-		return nil, false
-	}
-	next, ok := f(data)
-	if !ok {
-		return nil, false
-	}
-	return rawjson.Quote(string(next)), true
-}
-
 // withMember replaces a member of an object that was read before, so that it is
 // valid.
 func withMember(obj []byte, key string, value []byte) []byte {
@@ -378,7 +315,7 @@ func withMember(obj []byte, key string, value []byte) []byte {
 func (g *Gateway) keepBodies(ctx context.Context, c *Call, result json.RawMessage) (json.RawMessage, error) {
 	var failed error
 	kept := ""
-	out := eachDocument(result, func(obj []byte) ([]byte, bool) {
+	out := dispatch.EachDocument(result, "abstract", func(obj []byte) ([]byte, bool) {
 		var f [2][]byte
 		if failed != nil || rawjson.Fields(obj, []string{"abstract", "body"}, f[:]) != nil || !rawjson.IsArray(f[0]) || !rawjson.IsArray(f[1]) {
 			return nil, false

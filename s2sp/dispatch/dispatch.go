@@ -119,43 +119,7 @@ func (d *Dispatcher) OnToolResult(result json.RawMessage) json.RawMessage {
 	if !holds(result, "abstract", 'b') || !bytes.Contains(result, []byte("body")) {
 		return result // the common case costs one search
 	}
-	s := &sweep{d: d}
-	out := result
-	if structured := rawjson.Get(result, "structuredContent"); structured != nil {
-		if clean, ok := s.document(structured); ok {
-			out = set(out, "structuredContent", clean)
-		}
-	}
-	content := rawjson.Get(out, "content")
-	if !rawjson.IsArray(content) {
-		return out
-	}
-	changed := false
-	blocks := []byte{'['}
-	if err := rawjson.EachElement(content, func(block []byte) bool {
-		if len(blocks) > 1 {
-			blocks = append(blocks, ',')
-		}
-		if text := rawjson.Get(block, "text"); text != nil && bytes.Contains(text, []byte("abstract")) {
-			if clean, ok := s.text(text); ok {
-				block, changed = set(block, "text", clean), true
-			}
-		}
-		blocks = append(blocks, block...)
-		return true
-	}); err != nil || !changed {
-		return out
-	}
-	return set(out, "content", append(blocks, ']'))
-}
-
-// set replaces a member that was read before, so that the object is valid.
-func set(obj []byte, key string, value []byte) []byte {
-	out, err := rawjson.Set(obj, key, value)
-	if err != nil {
-		return obj
-	}
-	return out
+	return EachDocument(result, "abstract", (&sweep{d: d}).split)
 }
 
 // sweep is one OnToolResult.
@@ -169,46 +133,13 @@ type taken struct {
 	handle string // empty: not kept
 }
 
-// text looks into a JSON string that holds JSON.
-func (s *sweep) text(quoted []byte) ([]byte, bool) {
-	text, err := rawjson.String(quoted)
-	if err != nil || !rawjson.IsObject([]byte(text)) {
+// split takes the body out of an object that has one, and an abstract.
+func (s *sweep) split(obj []byte) ([]byte, bool) {
+	var f [2][]byte
+	if rawjson.Fields(obj, []string{"abstract", "body"}, f[:]) != nil || !rawjson.IsArray(f[0]) || !rawjson.IsArray(f[1]) {
 		return nil, false
 	}
-	clean, ok := s.document([]byte(text))
-	if !ok {
-		return nil, false
-	}
-	return rawjson.Quote(string(clean)), true
-}
-
-// document looks at an object, and below "result" where that is all it has.
-func (s *sweep) document(obj []byte) ([]byte, bool) {
-	if !rawjson.IsObject(obj) {
-		return nil, false
-	}
-	var f [3][]byte
-	if rawjson.Fields(obj, []string{"abstract", "body", "result"}, f[:]) != nil {
-		return nil, false
-	}
-	switch {
-	case rawjson.IsArray(f[0]) && rawjson.IsArray(f[1]):
-		return s.split(obj, f[1])
-	case f[2] == nil || f[0] != nil || f[1] != nil:
-		return nil, false
-	case f[2][0] == '"':
-		if clean, ok := s.text(f[2]); ok {
-			return set(obj, "result", clean), true
-		}
-	case f[2][0] == '{':
-		if clean, ok := s.document(f[2]); ok {
-			return set(obj, "result", clean), true
-		}
-	}
-	return nil, false
-}
-
-func (s *sweep) split(obj, body []byte) ([]byte, bool) {
+	body := f[1]
 	if rawjson.Valid(obj) != nil {
 		return nil, false
 	}
