@@ -103,6 +103,10 @@ func TestInputsAreAsked(t *testing.T) {
 			t.Fatalf("%s: %q, %v, %v; want %q, %v; the screen shows %q", c.in.ID, got, ok, err, c.want, c.ok, screen)
 		}
 	}
+	// What is on its way to the screen when the terminal closes is lost.
+	for deadline := time.Now().Add(5 * time.Second); !strings.Contains(screen.String(), "none of the options") && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
 	tty.Close()
 	person.Close()
 	<-copied
