@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -55,8 +56,8 @@ type Client struct {
 // Option changes what New makes.
 type Option func(*Client)
 
-// WithEnv gives New what it falls back to where router or token is empty: the
-// variables ROUTER_HOST, ROUTER_PORT and AGENT_TOKEN. os.Getenv has the shape.
+// WithEnv has New read ROUTER_HOST, ROUTER_PORT and AGENT_TOKEN elsewhere than in
+// the environment of the process. os.Getenv has the shape.
 func WithEnv(getenv func(name string) string) Option { return func(c *Client) { c.env = getenv } }
 
 // WithHTTPClient has calls made with another HTTP client. Its Timeout must be
@@ -64,10 +65,11 @@ func WithEnv(getenv func(name string) string) Option { return func(c *Client) { 
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
 // New returns a Client for the router at a URL such as http://localhost:8088, or
-// a host and port. An empty router is ROUTER_HOST and ROUTER_PORT of WithEnv,
-// and localhost:8088 without; an empty token is AGENT_TOKEN, or none.
+// a host and port. An empty router is that of the variables ROUTER_HOST and
+// ROUTER_PORT, and localhost:8088 where they are not set; an empty token is
+// AGENT_TOKEN, or none.
 func New(router, token string, options ...Option) (*Client, error) {
-	c := &Client{token: token, env: func(string) string { return "" }}
+	c := &Client{token: token, env: getenv}
 	for _, o := range options {
 		o(c)
 	}
@@ -87,6 +89,12 @@ func New(router, token string, options ...Option) (*Client, error) {
 	c.base = strings.TrimSuffix(u.Scheme+"://"+u.Host+u.EscapedPath(), "/")
 	c.http, _ = streamable.NewHTTPClient(c.http, connectTimeout)
 	return c, nil
+}
+
+// getenv reads a variable of the process.
+func getenv(name string) string {
+	value, _ := config.System().LookupEnv(name)
+	return value
 }
 
 func first(values ...string) string {

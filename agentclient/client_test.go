@@ -75,6 +75,9 @@ func TestRequest(t *testing.T) {
 }
 
 func TestFallbacks(t *testing.T) {
+	for _, name := range []string{"ROUTER_HOST", "ROUTER_PORT", "AGENT_TOKEN"} {
+		t.Setenv(name, "")
+	}
 	env := func(name string) string {
 		return map[string]string{"ROUTER_HOST": "router.example", "ROUTER_PORT": "9", "AGENT_TOKEN": "env"}[name]
 	}
@@ -92,6 +95,12 @@ func TestFallbacks(t *testing.T) {
 		if got.base != c.base || got.token != c.with {
 			t.Errorf("%q, %q: %s with %q", c.router, c.token, got.base, got.token)
 		}
+	}
+	for name, value := range map[string]string{"ROUTER_HOST": "10.0.0.9", "ROUTER_PORT": "99", "AGENT_TOKEN": "process"} {
+		t.Setenv(name, value)
+	}
+	if got := newClient(t, "", ""); got.base != "http://10.0.0.9:99" || got.token != "process" {
+		t.Errorf("the process's: %s with %q", got.base, got.token)
 	}
 	for _, bad := range []string{"ftp://x", "http://", "://"} {
 		if _, err := New(bad, ""); err == nil {

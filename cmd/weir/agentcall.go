@@ -22,7 +22,8 @@ func (a *app) callAgent(ctx context.Context, t target, agent, tool string, given
 	if err != nil {
 		return err
 	}
-	c, err := agentclient.New(base, token)
+	// What variables say is in base and token already.
+	c, err := agentclient.New(base, token, agentclient.WithEnv(func(string) string { return "" }))
 	if err != nil {
 		return failf(exitUsage, "--url: %w", err)
 	}

@@ -57,7 +57,7 @@ var places = []place{
 	{"s2sp/dispatch", middle, nil, "takes bodies out of results; knows no session and no store"},
 	{"artifact", middle, []string{"table"}, "keeps results; a held table is asked by rows and columns"},
 	{"table", middle, nil, "rows and columns over raw JSON; knows not where the bytes are kept"},
-	{"agentclient", middle, nil, "calls agents through a router; for agents' own programs, so it knows nothing of weir's faces"},
+	{"agentclient", middle, []string{"config"}, "calls agents through a router; for agents' own programs, so it knows nothing of weir's faces. The environment, where config reads it, says which router"},
 	{"taskqueue", middle, nil, "a bounded queue; knows no protocol"},
 	{"config", middle, nil, "reads the configuration; imports nothing that it configures"},
 	{"telemetry", middle, nil, "logs, metrics and audit records"},
