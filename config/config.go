@@ -197,6 +197,7 @@ type Token struct {
 // Firewall is when a result is held back from the model.
 type Firewall struct {
 	ThresholdChars int `key:"threshold_chars" default:"2000" min:"0" doc:"A result with more characters than this is kept as an artifact and summarised; a shorter one passes whole."`
+	MaxViewChars   int `key:"max_view_chars" default:"20000" min:"1400" doc:"How many characters one tool_view shows at most, whatever its selector asks for."`
 }
 
 // Artifacts bounds the store of results, for each principal.

@@ -17,6 +17,7 @@ func controls(c *config.Config, opts *gateway.Options) {
 	opts.Pin = pinOf(c.Pin)
 	opts.LogUnredacted = c.Log.Unredacted
 	opts.ProxyFirewall = c.Proxy.Firewall
+	opts.MaxViewChars = c.Firewall.MaxViewChars
 	opts.Names = namesOf(c.Proxy.Names)
 	opts.Policy = policyOf(c.Policy)
 	opts.RateLimits = limitsOfCalls(&c.RateLimits)

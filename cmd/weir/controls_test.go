@@ -21,6 +21,7 @@ func TestControls(t *testing.T) {
 mode: proxy
 mcpServers: {a: {command: a}}
 proxy: {names: alias, firewall: true}
+firewall: {max_view_chars: 50000}
 tolerant_args: true
 cache_stable: true
 log: {unredacted: true}
@@ -41,6 +42,9 @@ retry: {max_attempts: 3, base_delay: 1s, max_delay: 2s, jitter: 0.5, retryable_c
 	}
 	if !o.ProxyFirewall || o.Names != gateway.NameAlias {
 		t.Errorf("proxy: %+v", o)
+	}
+	if o.MaxViewChars != 50000 {
+		t.Errorf("views of %d characters", o.MaxViewChars)
 	}
 	if o.RateLimits.MetaTools["tool_view"].PerMinute != 1 || len(o.RateLimits.MetaTools) != 1 || o.RateLimits.Tools["a:b@1"].PerSession != 2 {
 		t.Errorf("%+v", o.RateLimits)
