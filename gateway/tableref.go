@@ -152,6 +152,8 @@ type resolver struct {
 	key    []byte // the arguments with hashes for rows, for the cache
 }
 
+func (r *resolver) schemas() schemas { return schemas{r.call.Entry.InputSchema} }
+
 func (r *resolver) close() {
 	for _, end := range r.ends {
 		end()
@@ -184,7 +186,7 @@ func (r *resolver) value(v, schema []byte, path, pointer string, depth int) (out
 	if depth > maxTableDepth {
 		return nil, nil, refError(r.call, path, "a %s reference stands more than %d levels deep", tableKey, maxTableDepth)
 	}
-	if v[0] == '{' && rawjson.Get(v, tableKey) != nil && rawjson.GetPath(schema, "properties", tableKey) == nil {
+	if v[0] == '{' && rawjson.Get(v, tableKey) != nil && r.schemas().at(schema, "properties", tableKey) == nil {
 		return r.reference(v, schema, path, pointer)
 	}
 	var failed error
@@ -206,7 +208,7 @@ func (r *resolver) value(v, schema []byte, path, pointer string, depth int) (out
 	if v[0] == '{' {
 		out, key = []byte{'{'}, []byte{'{'}
 		err = rawjson.EachMember(v, func(m rawjson.Member) bool {
-			return add(m.Key, m.Value, rawjson.GetPath(schema, "properties", string(m.Key)), path+"."+cutChars(string(m.Key), maxNameChars),
+			return add(m.Key, m.Value, r.schemas().at(schema, "properties", string(m.Key)), path+"."+cutChars(string(m.Key), maxNameChars),
 				pointer+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(string(m.Key)))
 		})
 		out, key = append(out, '}'), append(key, '}')
@@ -215,7 +217,7 @@ func (r *resolver) value(v, schema []byte, path, pointer string, depth int) (out
 		n := 0
 		err = rawjson.EachElement(v, func(e []byte) bool {
 			n++
-			return add(nil, e, rawjson.Get(schema, "items"), path+"["+strconv.Itoa(n-1)+"]", pointer+"/"+strconv.Itoa(n-1))
+			return add(nil, e, r.schemas().at(schema, "items"), path+"["+strconv.Itoa(n-1)+"]", pointer+"/"+strconv.Itoa(n-1))
 		})
 		out, key = append(out, ']'), append(key, ']')
 	}
@@ -248,7 +250,7 @@ func (r *resolver) reference(v, schema []byte, path, pointer string) (out, key [
 		return nil, nil, err
 	}
 	if r.preview {
-		view = view.Slice(0, ref.previewed(view.Len()))
+		view = view.Slice(0, r.previewed(ref, view.Len()))
 	} else if r.size += view.JSONSize(); r.size > maxTableBytes {
 		return nil, nil, refError(r.call, path, "its rows have %d bytes, and a call may have %d; choose rows with row_ids or columns", view.JSONSize(), maxTableBytes)
 	}
@@ -265,10 +267,10 @@ func (r *resolver) reference(v, schema []byte, path, pointer string) (out, key [
 
 // previewed is how many of n rows are looked at: a few, and as many as it takes
 // to see that there are enough and not too many.
-func (ref *reference) previewed(n int) int {
+func (r *resolver) previewed(ref *reference, n int) int {
 	some := previewRows
 	for _, bound := range []string{"minItems", "maxItems"} {
-		if limit, err := strconv.Atoi(string(rawjson.Get(ref.schema, bound))); err == nil && limit < 10_000 {
+		if limit, err := strconv.Atoi(string(r.schemas().at(ref.schema, bound))); err == nil && limit < 10_000 {
 			some = max(some, limit+1)
 		}
 	}
@@ -277,9 +279,7 @@ func (ref *reference) previewed(n int) int {
 
 func (r *resolver) parse(v, schema []byte, path string) (*reference, error) {
 	ref := &reference{path: path, schema: schema}
-	if types := typesOf(schema); slices.Contains(types, "string") && !slices.Contains(types, "array") {
-		ref.text = true
-	}
+	ref.text = r.schemas().wantsText(schema)
 	var rest []byte
 	var failed error
 	err := rawjson.EachMember(v, func(m rawjson.Member) bool {

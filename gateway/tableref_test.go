@@ -53,6 +53,29 @@ func TestTableReferences(t *testing.T) {
 	}
 }
 
+// Where a schema asks for a string in a roundabout way, as others write optional
+// ones, the rows go as text, too.
+func TestTableReferencesAsText(t *testing.T) {
+	const tool = `{"name":"take","description":"Take rows.","inputSchema":{"type":"object","properties":{
+		"optional":{"anyOf":[{"type":"string"},{"type":"null"}]},"referred":{"$ref":"#/$defs/Text"},"listed":{"type":["string","null"]},
+		"either":{"anyOf":[{"type":"string"},{"type":"array"}]},"one":{"oneOf":[{"$ref":"#/$defs/Text"},{"type":"null"}]},
+		"within":{"$ref":"#/$defs/Within"},"all":{"allOf":[{"$ref":"#/$defs/Text"}]}
+		},"$defs":{"Text":{"type":"string"},"Within":{"type":"object","properties":{"rows":{"$ref":"#/$defs/Text"}}},"Loop":{"$ref":"#/$defs/Loop"}}}}`
+	h := newServed(t, Options{})
+	h.add("python", echo, tool)
+	handle := h.keep(t, `[{"event":"Wind"},{"event":"Flood"}]`)
+	const text, rows = `"[{\"_row_id\":1,\"event\":\"Flood\"}]"`, `[{"event":"Flood"}]`
+	for args, want := range map[string]string{
+		`{"optional":ROWS}`: text, `{"referred":ROWS}`: text, `{"listed":ROWS}`: text, `{"either":ROWS}`: rows, `{"one":ROWS}`: text, `{"all":ROWS}`: text,
+		`{"within":{"rows":ROWS}}`: text, `{"unknown":ROWS}`: rows,
+	} {
+		h.execute(t, "python", "take", strings.ReplaceAll(args, "ROWS", `{"$table":"`+handle+`","row_ids":[1]}`), "")
+		if got, want := string(lastArgs(t, h.harness)), strings.ReplaceAll(args, "ROWS", want); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", args, got, want)
+		}
+	}
+}
+
 func TestTableReferenceErrors(t *testing.T) {
 	h := newServed(t, Options{})
 	h.add("math", echo, sumTool)
