@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -107,11 +106,11 @@ func (a *app) agent(ctx context.Context, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	level := slog.LevelInfo
+	level := "info"
 	if f.quiet {
-		level = slog.LevelWarn
+		level = "warn"
 	}
-	o.Logger = slog.New(slog.NewTextHandler(a.stderr.Writer, &slog.HandlerOptions{Level: level}))
+	o.Logger = newLogger(a.stderr.Writer, &config.Config{Log: config.Log{Level: level, Format: "text"}}).Logger
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Addr)
 	if err != nil {
 		return cannotListen(o.Addr, err, "pass another port with --port, or 0 for a free one")
@@ -127,7 +126,7 @@ func (a *app) agent(ctx context.Context, f agentFlags) error {
 		line("URL", a.stdout.paint(cyan, server+"/mcp"))
 		line("health", server+"/healthz")
 		if o.Router != "" {
-			line("router", o.Router)
+			line("router", withoutPassword(o.Router))
 		}
 		fmt.Fprint(a.stdout, "\nCtrl-C ends it.\n\n")
 	}
@@ -140,6 +139,14 @@ func (a *app) agent(ctx context.Context, f agentFlags) error {
 		return failf(exitUsage, "%w", err)
 	}
 	return err
+}
+
+// withoutPassword is a URL for a screen or a log.
+func withoutPassword(text string) string {
+	if u, err := url.Parse(text); err == nil {
+		return u.Redacted()
+	}
+	return text
 }
 
 // agentOptions are the options of flags, and of variables where a flag is absent.

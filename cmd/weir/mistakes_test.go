@@ -177,3 +177,36 @@ func TestRequiredServersAreWaitedForAloud(t *testing.T) {
 		t.Errorf("ended before it began: %v", err)
 	}
 }
+
+// TestAgentTellsNoPassword: neither the log of an agent nor what it prints has the
+// password of its router's URL.
+func TestAgentTellsNoPassword(t *testing.T) {
+	t.Parallel()
+	config := writeConfig(t, "agent.yaml", "name: a\ntools: [{name: x, command: /bin/true}]\n")
+	cmd := exec.CommandContext(t.Context(), weirBin, "agent", "--config", config, "--port", "0", "--router", "http://me:sesame-open@127.0.0.1:1")
+	out, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = environment(), t.TempDir(), to, to
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = to.Close() // it is the agent's now
+	var all strings.Builder
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		all.WriteString(lines.Text() + "\n")
+		if strings.Contains(all.String(), "not registered") && strings.Contains(all.String(), "Ctrl-C") {
+			break
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if text := all.String(); !strings.Contains(text, "not registered") || strings.Contains(text, "sesame-open") {
+		t.Errorf("the agent said\n%s", text)
+	}
+}
