@@ -185,7 +185,7 @@ func (a *app) introduce(ctx context.Context, c *computer.Computer, f computerFla
 	err := c.Joined(waiting)
 	out := a.stdout
 	fmt.Fprintf(out, "\n%s\n\n", out.paint(bold, "Computer "+c.Name()+", "+counted(len(c.Servers()), "MCP server")))
-	fmt.Fprintf(out, "  %-10s %s\n  %-10s %s\n", "hub", out.paint(cyan, f.hub), "office", f.office)
+	fmt.Fprintf(out, "  %-10s %s\n  %-10s %s\n", "hub", out.paint(cyan, withoutPassword(f.hub)), "office", f.office)
 	if err != nil && ctx.Err() == nil {
 		a.note("Not in the office yet: %v. It is tried again.", err)
 	}

@@ -36,6 +36,7 @@ func TestMistakes(t *testing.T) {
 		"argument too many":     {[]string{"ls", "notes"}, exitUsage, []string{`"notes" is one argument too many`}},
 		"url and config":        {[]string{"ls", "--url", taken.url, "--config", none}, exitUsage, []string{"--url", "--config", "keep one of them"}},
 		"nothing there":         {[]string{"ls", "--url", "http://127.0.0.1:1/mcp"}, exitUnavailable, []string{"http://127.0.0.1:1/mcp", "refused the connection", "weir serve"}},
+		"password in a URL":     {[]string{"ls", "--url", "http://me:sesame@127.0.0.1:1/mcp"}, exitUnavailable, []string{"http://me:xxxxx@127.0.0.1:1/mcp"}},
 		"serve: port taken":     {[]string{"serve", "--config", none, "--listen", address}, exitUsage, []string{address, "perhaps another weir", "--listen"}},
 		"hub: port taken":       {[]string{"hub", "--listen", address}, exitUsage, []string{address, "perhaps another weir", "--listen"}},
 		"agent: port taken":     {[]string{"agent", "--config", agent, "--listen", address}, exitUsage, []string{address, "perhaps another weir", "--port"}},

@@ -210,6 +210,7 @@ func (a *app) dial(ctx context.Context, mcpURL, token string) (*client, error) {
 		u.Path = "/mcp"
 	}
 	mcpURL = u.String()
+	shown := u.Redacted() // messages end up in logs
 	header := http.Header{}
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
@@ -219,7 +220,7 @@ func (a *app) dial(ctx context.Context, mcpURL, token string) (*client, error) {
 	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := streamable.Dial(dialing, streamable.ClientOptions{
-		URL: mcpURL, Name: "the gateway at " + mcpURL, Header: header,
+		URL: mcpURL, Name: "the gateway at " + shown, Header: header,
 		ClientInfo: a.identity(), Capabilities: json.RawMessage("{}"), ProtocolVersion: mcp.V20260728,
 	})
 	if err != nil {
@@ -228,15 +229,15 @@ func (a *app) dial(ctx context.Context, mcpURL, token string) (*client, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.As(err, &status) && status.Status == http.StatusUnauthorized:
-			return nil, errToken(mcpURL, token)
+			return nil, errToken(shown, token)
 		case errors.As(err, &status) && status.Status == http.StatusNotFound:
-			return nil, failf(exitUnavailable, "there is no MCP server at %s (404): a weir gateway is at /mcp", mcpURL)
+			return nil, failf(exitUnavailable, "there is no MCP server at %s (404): a weir gateway is at /mcp", shown)
 		}
 		return nil, failf(exitUnavailable, "%w (weir serve runs a gateway, and prints its URL)", err)
 	}
 	return &client{
 		peer:   conn,
-		where:  mcpURL,
+		where:  shown,
 		health: func(ctx context.Context) (*health, error) { return fetchHealth(ctx, mcpURL, token) },
 		stats: func(ctx context.Context) (*gateway.Stats, error) {
 			s := &gateway.Stats{}
