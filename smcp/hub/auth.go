@@ -186,7 +186,7 @@ func device(devices []Device, name string) *Device {
 type trustKey struct{}
 
 // Trust marks the requests that reach next as this process's own: they need no
-// credentials. It is for connections that nobody else can make, such as those
+// credentials and, in strict mode too, no version. It is for connections that nobody else can make, such as those
 // of an in-memory listener.
 func Trust(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -203,11 +203,11 @@ type handshake struct {
 // checkHandshake is engineio's Authenticate: the version is checked before
 // anything of Socket.IO is read.
 func (h *Hub) checkHandshake(r *http.Request) (any, *engineio.Refusal) {
-	v, refusal := smcp.CheckVersion(r.URL.Query(), h.o.StrictVersion)
+	trusted, _ := r.Context().Value(trustKey{}).(bool)
+	v, refusal := smcp.CheckVersion(r.URL.Query(), h.o.StrictVersion && !trusted)
 	if refusal != nil {
 		h.log.Debug("a handshake was refused for its version", "remote", r.RemoteAddr, "version", v.String())
 		return nil, &engineio.Refusal{Status: refusal.Status, Header: refusal.Header, Body: refusal.Body}
 	}
-	trusted, _ := r.Context().Value(trustKey{}).(bool)
 	return handshake{v, trusted}, nil
 }

@@ -592,7 +592,15 @@ func TestLocalPeers(t *testing.T) {
 
 // The version is refused before Socket.IO, on both transports alike.
 func TestVersionHandshake(t *testing.T) {
-	_, url := start(t, hub.Options{StrictVersion: true})
+	h, url := start(t, hub.Options{StrictVersion: true})
+	// The hub's own process is let in all the same.
+	trusted := httptest.NewServer(hub.Trust(h))
+	defer trusted.Close()
+	if p, err := newPeer(t, trusted.URL, peerOptions{}); err != nil {
+		t.Errorf("this process: %v", err)
+	} else if got := p.call("server:join_office", `{"role":"agent","name":"a","office_id":"a"}`); got != "true null" {
+		t.Errorf("this process joins: %s", got)
+	}
 	for _, test := range []struct{ query, code string }{
 		{"", "400"}, {"&a2c_version=x", "400"}, {"&a2c_version=2.0.0", "4008"}, {"&a2c_version=0.4.2", ""},
 	} {
