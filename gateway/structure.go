@@ -316,13 +316,15 @@ const viewColumns = 3
 
 // appendTableView appends a selector of a table's first columns.
 func appendTableView(dst []byte, columns []column) []byte {
-	dst = append(dst, `{"type":"table","columns":[`...)
+	dst = append(dst, `{"type":"table"`...)
 	n := 0
 	for _, c := range columns {
 		if len(c.name) > maxNameChars || c.name == rowID {
 			continue
 		}
-		if n > 0 {
+		if n == 0 {
+			dst = append(dst, `,"columns":[`...)
+		} else {
 			dst = append(dst, ',')
 		}
 		dst = rawjson.AppendString(dst, c.name)
@@ -330,7 +332,10 @@ func appendTableView(dst []byte, columns []column) []byte {
 			break
 		}
 	}
-	return append(dst, `],"limit":20}`...)
+	if n > 0 {
+		dst = append(dst, ']')
+	}
+	return append(dst, `,"limit":20}`...)
 }
 
 // rowID is the column that S2SP adds.

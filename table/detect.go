@@ -135,7 +135,7 @@ func Blocks(blocks [][]byte, opts Options) (*Table, error) {
 	b := NewBuilder(opts, nil)
 	for _, block := range blocks {
 		if !rawjson.IsObject(block) {
-			return nil, fmt.Errorf("row %d: %w: not an object", b.Len(), ErrNotTable)
+			return nil, fmt.Errorf("%w: row %d is not an object", ErrNotTable, b.Len())
 		}
 		if err := b.Append(block); err != nil {
 			return nil, err

@@ -148,7 +148,7 @@ func (x *indexer) row(data []byte, i int) (end int, err error) {
 		if _, err := rawjson.Skip(data, i); err != nil {
 			return i, fmt.Errorf("row %d: %w", x.t.rows, err)
 		}
-		return i, fmt.Errorf("row %d: %w: not an object", x.t.rows, ErrNotTable)
+		return i, fmt.Errorf("%w: row %d is not an object", ErrNotTable, x.t.rows)
 	}
 	end, err = x.learn(i)
 	if err != nil {
