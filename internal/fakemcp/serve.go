@@ -288,34 +288,31 @@ func (s *Server) listen(ctx context.Context, c *call, dst []byte) ([]byte, *rpcE
 	wanted := string(member(c.notifications, "toolsListChanged")) == "true"
 	ack := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":`+
 		`{"io.modelcontextprotocol/subscriptionId":%s},"notifications":{"toolsListChanged":%v}}}`, c.id, wanted)
-	if err := c.send(ack); err != nil {
-		return dst, errSilent
-	}
+	// What changes from now on is told: whoever has read the acknowledgement relies on it.
+	var changes chan []byte
 	if wanted {
 		// A slow reader must not hold up the tool that announces: it loses messages instead.
-		changes := make(chan []byte, 16)
+		changes = make(chan []byte, 16)
 		defer s.subscribe(&subscription{id: bytes.Clone(c.id), send: func(msg []byte) {
 			select {
 			case changes <- msg:
 			default:
 			}
 		}})()
-		for {
-			select {
-			case msg := <-changes:
-				if err := c.send(msg); err != nil {
-					return dst, errSilent
-				}
-			case <-ctx.Done():
-				return dst, errSilent
-			case <-c.gone:
+	}
+	if err := c.send(ack); err != nil {
+		return dst, errSilent
+	}
+	for {
+		select {
+		case msg := <-changes:
+			if err := c.send(msg); err != nil {
 				return dst, errSilent
 			}
+		case <-ctx.Done():
+			return dst, errSilent
+		case <-c.gone:
+			return dst, errSilent
 		}
 	}
-	select {
-	case <-ctx.Done():
-	case <-c.gone:
-	}
-	return dst, errSilent
 }
