@@ -53,8 +53,8 @@ type Options struct {
 	// BaseURL is under which Handler is reached by other servers, such as
 	// "http://weather.example.com:8080". Empty: the server listens itself.
 	BaseURL string
-	// Listen is where the server listens without a BaseURL; empty is a free port
-	// on 127.0.0.1.
+	// Listen is where the server listens without a BaseURL, an address that others
+	// can be told of; empty is a free port on 127.0.0.1.
 	Listen string
 
 	// Store keeps the tables; the caller closes it. Nil is a store of the
@@ -111,6 +111,10 @@ func New(server *mcp.Server, opts Options) (*Server, error) {
 			return nil, fmt.Errorf("opening the data plane: %w", err)
 		}
 		s.base = "http://" + listener.Addr().String()
+		if a, ok := listener.Addr().(*net.TCPAddr); ok && a.IP.IsUnspecified() {
+			_ = listener.Close() // the first error is the one to report
+			return nil, fmt.Errorf("data plane at %q: that is every address of this machine, and a resource_url has to name one; listen there, or mount Handler and set BaseURL", address)
+		}
 	} else {
 		s.base = strings.TrimSuffix(opts.BaseURL, "/")
 	}

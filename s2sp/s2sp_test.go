@@ -396,7 +396,7 @@ func TestNewRefuses(t *testing.T) {
 	defer taken.Close()
 	for _, opts := range []s2sp.Options{
 		{BaseURL: "weather:8080"}, {BaseURL: "http://h/path"}, {BaseURL: "ftp://h"}, {BaseURL: "http://u@h"},
-		{Listen: taken.Addr().String()}, {Fetch: plane.FetchOptions{Allow: []string{"no port"}}}, {Artifacts: artifact.Options{Dir: "/dev/null/x"}},
+		{Listen: taken.Addr().String()}, {Listen: ":0"}, {Listen: "0.0.0.0:0"}, {Fetch: plane.FetchOptions{Allow: []string{"no port"}}}, {Artifacts: artifact.Options{Dir: "/dev/null/x"}},
 	} {
 		if s, err := s2sp.New(server, opts); err == nil {
 			s.Close()
