@@ -354,13 +354,14 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.attached.Store(false)
-	out := newEvents(w)
+	// What changes once the client knows that it listens is told.
 	defer s.subscribe(&subscription{send: func(msg []byte) {
 		select {
 		case c.push <- msg:
 		default: // a slow reader loses it
 		}
 	}})()
+	out := newEvents(w)
 	for {
 		select {
 		case msg := <-c.push:
