@@ -103,6 +103,10 @@ type Server struct {
 // Concurrency is.
 const maxReads = 4
 
+// minCalls is how many requests of one principal may be in flight, at least. It
+// leaves room for a queue that a changed configuration makes longer.
+const minCalls = 16 << 10
+
 // New makes an agent and takes up the tasks that its store has kept. The error
 // names everything that is wrong with the configuration.
 func New(o Options) (*Server, error) {
@@ -184,6 +188,8 @@ func New(o Options) (*Server, error) {
 	}
 	s.http = streamable.NewServer(streamable.ServerOptions{
 		Handler: s, Sessionless: true, MaxBody: s.o.MaxBody, Logger: s.log,
+		// The queues say when there is too much to do, so they come first.
+		MaxPrincipalCalls: max(minCalls, 2*s.queue.Status().Max+minCalls/2),
 	})
 	return s, nil
 }

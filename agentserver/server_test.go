@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -487,6 +488,49 @@ func TestBodyLimit(t *testing.T) {
 	}
 	if r := a.call("echo", `{"text":"`+big[:9<<20]+`"}`); r.code() != 0 {
 		t.Errorf("within the bound: %.200s", r.body)
+	}
+}
+
+// A caller that makes more calls than the queue takes is told that it is full, with
+// the numbers, whatever else bounds requests.
+func TestDefaultQueueIsFull(t *testing.T) {
+	release := make(chan struct{})
+	wait := Func("wait", "Waits.", func(ctx context.Context, _ struct{}) (string, error) {
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return "done", nil
+	})
+	a := newAgent(t, "name: demo", Options{Tools: []Tool{wait}})
+	// Without sockets, of which there may not be enough.
+	h := a.Handler()
+	call := func() reply {
+		req := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(request("tools/call", `{"name":"wait"}`)))
+		req.Header.Set("Content-Type", "application/json")
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, req)
+		return reply{rec.Code, rec.Header(), rec.Body.Bytes()}
+	}
+	const room = 1 + 1024
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer close(release)
+	for range room {
+		calls.Go(func() {
+			if r := call(); r.code() != 0 {
+				t.Errorf("a call that there is room for: %s", r.body)
+			}
+		})
+	}
+	for end := time.Now().Add(30 * time.Second); a.Status().Queued < room-1; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%+v", a.Status())
+		}
+	}
+	r := call()
+	if r.code() != -32002 || string(r.get("error", "data")) != `{"concurrency":1,"kind":"queue_full","limit":1024,"queued":1024,"running":1}` {
+		t.Errorf("%d %s", r.status, r.body)
 	}
 }
 

@@ -27,7 +27,7 @@ type Invocation struct {
 
 // AgentLimits bound what one agent is sent.
 type AgentLimits struct {
-	InFlight     int   `key:"in_flight" default:"1024" min:"0" doc:"Most requests that wait for an answer at a time; 0 sets no bound."`
+	InFlight     int   `key:"in_flight" default:"2048" min:"0" doc:"Most requests that wait for an answer at a time; 0 sets no bound."`
 	PerMinute    int   `key:"per_minute" default:"0" min:"0" doc:"Most requests a minute; 0 sets no bound."`
 	MaxBodyBytes Bytes `key:"max_body_bytes" default:"0" min:"0" doc:"Largest request body, where http.max_body_bytes is not smaller; 0 sets no other bound."`
 }

@@ -29,6 +29,11 @@ type face struct {
 	via         []string // the mark of what is forwarded
 }
 
+// maxCalls bounds the requests of one principal to one upstream in flight. It is
+// above the queue of an agent server, which says more of itself; Limits bound
+// them closer.
+const maxCalls = 4096
+
 func newFace(rt *Router, name string, up Upstream) *face {
 	f := &face{rt: rt, name: name, up: up, via: []string{rt.o.Loops.of(name)}}
 	f.pass = newPassthrough(name, up, rt.log)
@@ -36,7 +41,7 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	f.server = streamable.NewServer(streamable.ServerOptions{
 		Handler: f.pass, Sessionless: true, ErrorStatus: status,
 		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,
-		MaxBody: rt.o.MaxBody, MaxSessions: rt.o.MaxSessions, MaxPrincipalSessions: rt.o.MaxPrincipalSessions,
+		MaxBody: rt.o.MaxBody, MaxPrincipalCalls: maxCalls, MaxSessions: rt.o.MaxSessions, MaxPrincipalSessions: rt.o.MaxPrincipalSessions,
 		Logger: rt.log,
 	})
 	return f
