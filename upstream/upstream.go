@@ -19,7 +19,7 @@ import (
 
 // Bounds of one upstream.
 const (
-	maxInFlight     = 1024 // calls
+	maxInFlight     = 2048 // calls; more than the queue of an agent server, which says more of itself
 	maxSessionSlots = 64   // sessions with a process of their own
 	maxSessionLinks = 1024 // sessions with a connection of their own to a server that runs elsewhere
 )
