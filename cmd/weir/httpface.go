@@ -241,16 +241,18 @@ func (f *httpFace) shutdown(ctx context.Context) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards failed
 	var failed error
-	for _, end := range []func(context.Context) error{f.stream.Shutdown, f.sse.Shutdown, f.router.Shutdown, f.engine.offices.shutdown} {
-		all.Go(func() {
-			if err := end(ctx); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed = errors.Join(failed, err)
-			}
-		})
+	try := func(end func(context.Context) error) {
+		if err := end(ctx); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			failed = errors.Join(failed, err)
+		}
+	}
+	for _, end := range []func(context.Context) error{f.stream.Shutdown, f.sse.Shutdown, f.router.Shutdown} {
+		all.Go(func() { try(end) })
 	}
 	all.Wait()
+	try(f.engine.offices.shutdown) // what is in flight may be at a Computer
 	if failed != nil {
 		f.log.Warn("some requests did not end", "err", failed)
 	}

@@ -290,10 +290,16 @@ func (o *offices) health() *hubHealth {
 	return h
 }
 
-// shutdown ends the hub: its peers are told to go. What else there is of the
-// offices ends with close.
+// shutdown leaves the offices and ends the hub: its peers are told to go. What
+// else there is of the offices ends with close.
 func (o *offices) shutdown(ctx context.Context) error {
-	if o == nil || o.hub == nil {
+	if o == nil {
+		return nil
+	}
+	for _, f := range o.fleets { // or they would come back to a hub that ends
+		_ = f.Close() // only says that it was not connected
+	}
+	if o.hub == nil {
 		return nil
 	}
 	return o.hub.Shutdown(ctx)
@@ -303,9 +309,6 @@ func (o *offices) shutdown(ctx context.Context) error {
 func (o *offices) close(ctx context.Context) {
 	if o == nil {
 		return
-	}
-	for _, f := range o.fleets {
-		_ = f.Close() // only says that it was not connected
 	}
 	if err := o.shutdown(ctx); err != nil && !errors.Is(err, engineio.ErrServerClosed) {
 		o.log.Warn("the hub did not end in time", "err", err)

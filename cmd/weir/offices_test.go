@@ -175,3 +175,35 @@ func TestHubAlone(t *testing.T) {
 		t.Errorf("the key file: %v, %v", st, err)
 	}
 }
+
+// TestTermWithComputer: weir that is told to end leaves its office when the calls
+// at a Computer have been answered, and does not come back to a hub that ends.
+func TestTermWithComputer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "mcpServers: {}\n")
+	dir := t.TempDir()
+	config := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(config, fmt.Appendf(nil, `{"mcpServers":{"far":{"command":%q,"default_tool_meta":{"auto_apply":true}}}}`, fakeBin), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startComputer(t, dir, "", "--hub", strings.TrimSuffix(s.url, "/mcp"), "--name", "desk", "--config", config)
+	s.await("the Computer's server is an upstream", func(h health) bool { return h.Upstreams["desk-far"].Tools > 0 })
+	sleep := s.tool("desk-far:sleep")
+	answer := make(chan string, 1)
+	go func() {
+		body := modernCall(7, "tool_execute", map[string]any{"tool_id": sleep, "args": map[string]int{"sleep_ms": 1500}})
+		code, text, err := post(t.Context(), httpClient(t), s.url, "tool_execute", body)
+		answer <- fmt.Sprint(code, text, err)
+	}()
+	s.await("the call runs", func(h health) bool { return h.Upstreams["desk-far"].InFlight == 1 })
+	took, code := s.end(syscall.SIGTERM)
+	if code != 0 || took > 5*time.Second {
+		t.Errorf("exit code %d after %v, want 0 within 5 s", code, took)
+	}
+	if text := <-answer; !strings.Contains(text, "slept") {
+		t.Errorf("the call was answered with %s", text)
+	}
+	if log := s.stderr.String(); strings.Contains(log, "refused the connection") {
+		t.Errorf("it came back to its own hub: %s", log)
+	}
+}
