@@ -254,7 +254,7 @@ func (s *shaper) passes() bool {
 }
 
 // passEnvelope is the envelope of a result that passes whole. Its summary is
-// the text itself, as in the seed's contract.
+// the text itself.
 func (s *shaper) passEnvelope(status string) envelope {
 	e := envelope{status: status, summary: []byte(`""`), provenance: s.from, stats: stats{
 		strategy: StrategyPassthrough, thresholdChars: s.ThresholdChars,

@@ -50,7 +50,7 @@ class Peer {
   async stop() { this.child.stdin.end(); await stop(this.child, 2000); }
 }
 
-// flows are those of the protocol, in the seed's words where it has some.
+// flows are those of the protocol, in the first draft's words where it has its own.
 async function flows(report, base, name, kind, transports) {
   const office = `o-${Math.random().toString(36).slice(2)}`;
   const check = (what, f) => report.check(`${name}, ${transports}: ${what}`, f);

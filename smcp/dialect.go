@@ -6,14 +6,14 @@ import (
 	"github.com/weir-mcp/weir/rawjson"
 )
 
-// Dialect is how a peer speaks: the minor number of its 0.x version. Peers that
-// say no version are of Dialect01 until they say something that only the seed
-// has; see Dialect.Hear.
+// Dialect is how a peer speaks: the minor number of its 0.x version, or Draft.
+// Peers that say no version are of Dialect01 until they say something that only
+// the first draft has; see Dialect.Hear.
 type Dialect uint8
 
 // The dialects.
 const (
-	Seed Dialect = iota
+	Draft Dialect = iota // the protocol's first draft, from before it had versions
 	Dialect01
 	Dialect02
 	Dialect03
@@ -23,7 +23,7 @@ const (
 
 // String returns the dialect's name.
 func (d Dialect) String() string {
-	return [...]string{"seed", "0.1", "0.2", "0.3", "0.4", "0.5"}[d]
+	return [...]string{"draft", "0.1", "0.2", "0.3", "0.4", "0.5"}[d]
 }
 
 // Dialect returns the dialect of a version; the zero Version is no version.
@@ -38,16 +38,16 @@ func (v Version) Dialect() Dialect {
 func (d Dialect) Versioned() bool { return d >= Dialect02 }
 
 // Hear returns the dialect of a peer that has sent an event: one without a
-// version is the seed's once it uses robot_id or a *_mcp_config event.
+// version is of the first draft once it uses robot_id or a *_mcp_config event.
 func (d Dialect) Hear(event string, payload json.RawMessage) Dialect {
 	if d != Dialect01 {
 		return d
 	}
 	if event == EventGetMCPConfig || event == EventUpdateMCPConfig {
-		return Seed
+		return Draft
 	}
 	if rawjson.Get(payload, "robot_id") != nil && rawjson.Get(payload, "agent") == nil {
-		return Seed
+		return Draft
 	}
 	return d
 }
@@ -84,8 +84,8 @@ func (d Dialect) JoinFailed(e *Error) []json.RawMessage {
 	if e.Legacy != "" {
 		text = e.Legacy
 	}
-	if d == Seed && e.Seed != "" {
-		text = e.Seed
+	if d == Draft && e.Draft != "" {
+		text = e.Draft
 	}
 	return []json.RawMessage{json.RawMessage("false"), rawjson.Quote(text)}
 }
@@ -130,9 +130,9 @@ func (d Dialect) TimedOut(what string) *Error {
 // dialect, whatever spelling it came in.
 func (d Dialect) Event(event string) string {
 	switch {
-	case event == EventGetMCPConfig && d != Seed:
+	case event == EventGetMCPConfig && d != Draft:
 		return EventGetConfig
-	case event == EventGetConfig && d == Seed:
+	case event == EventGetConfig && d == Draft:
 		return EventGetMCPConfig
 	}
 	return event

@@ -41,8 +41,8 @@ type Error struct {
 	// Legacy is the text of a failed join where the dialect has no codes; ""
 	// where it is Message.
 	Legacy string `json:"-"`
-	// Seed is the same for peers of the seed; "" where it is Legacy.
-	Seed string `json:"-"`
+	// Draft is the same for peers of the first draft; "" where it is Legacy.
+	Draft string `json:"-"`
 }
 
 // Errorf makes an Error.
@@ -81,7 +81,7 @@ var (
 	ErrPayload   = &Error{Code: CodeInvalid, Message: "Invalid request payload"}
 	ErrMismatch  = &Error{Code: CodeForbidden, Message: "Role or name mismatch with existing session"}
 	ErrOnlyAgent = &Error{Code: CodeForbidden, Message: "Only agents may issue client:* calls"}
-	ErrRoomTaken = &Error{Code: CodeRoomTaken, Message: "Agent already in room", Legacy: "Internal server error: Agent already in room", Seed: "Agent sid should equal office_id"}
+	ErrRoomTaken = &Error{Code: CodeRoomTaken, Message: "Agent already in room", Legacy: "Internal server error: Agent already in room", Draft: "Agent sid should equal office_id"}
 	ErrOtherRoom = &Error{Code: CodeOtherRoom, Message: "Agent already in another room", Legacy: "Internal server error: Agent sid already in room"}
 	ErrNoRoom    = &Error{Code: CodeNoRoom, Message: "Not in any room"}
 	ErrCrossRoom = &Error{Code: CodeCrossRoom, Message: "Cross-room access denied"}

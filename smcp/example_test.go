@@ -8,14 +8,14 @@ import (
 
 // The same refusal in the words of three dialects.
 func ExampleDialect_JoinFailed() {
-	for _, d := range []smcp.Dialect{smcp.Seed, smcp.Dialect01, smcp.Dialect05} {
+	for _, d := range []smcp.Dialect{smcp.Draft, smcp.Dialect01, smcp.Dialect05} {
 		for _, arg := range d.JoinFailed(smcp.ErrRoomTaken) {
 			fmt.Println(d, string(arg))
 		}
 	}
 	// Output:
-	// seed false
-	// seed "Agent sid should equal office_id"
+	// draft false
+	// draft "Agent sid should equal office_id"
 	// 0.1 false
 	// 0.1 "Internal server error: Agent already in room"
 	// 0.5 {"code":4101,"message":"Agent already in room","details":{}}

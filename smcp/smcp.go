@@ -30,7 +30,7 @@ const (
 	EventToolCall     = "client:tool_call"
 	EventGetTools     = "client:get_tools"
 	EventGetConfig    = "client:get_config"
-	EventGetMCPConfig = "client:get_mcp_config" // the seed's name of EventGetConfig
+	EventGetMCPConfig = "client:get_mcp_config" // the first draft's name of EventGetConfig
 	EventGetDesktop   = "client:get_desktop"
 	EventGetResources = "client:get_resources"
 	EventGetSkills    = "client:get_skills"
@@ -49,7 +49,7 @@ const (
 	EventListRoom        = "server:list_room"
 	EventCancel          = "server:tool_call_cancel"
 	EventUpdateConfig    = "server:update_config"
-	EventUpdateMCPConfig = "server:update_mcp_config" // the seed's name of EventUpdateConfig
+	EventUpdateMCPConfig = "server:update_mcp_config" // the first draft's name of EventUpdateConfig
 	EventUpdateTools     = "server:update_tool_list"
 	EventUpdateDesktop   = "server:update_desktop"
 	EventUpdateSkills    = "server:update_skills"
@@ -66,7 +66,7 @@ const (
 	NotifyLeave           = "notify:leave_office"
 	NotifyCancel          = "notify:tool_call_cancel"
 	NotifyUpdateConfig    = "notify:update_config"
-	NotifyUpdateMCPConfig = "notify:update_mcp_config" // the seed's name of NotifyUpdateConfig
+	NotifyUpdateMCPConfig = "notify:update_mcp_config" // the first draft's name of NotifyUpdateConfig
 	NotifyUpdateTools     = "notify:update_tool_list"
 	NotifyUpdateDesktop   = "notify:update_desktop"
 	NotifyUpdateSkills    = "notify:update_skills"
@@ -90,7 +90,7 @@ type Join struct {
 	Role     Role   `json:"role"`
 	Name     string `json:"name"`
 	OfficeID string `json:"office_id"`
-	// RobotID is how a peer of the seed may name itself.
+	// RobotID is how a peer of the first draft may name itself.
 	RobotID string `json:"robot_id,omitempty"`
 	// MCP says that the peer knows the general channel client:mcp.
 	MCP bool `json:"mcp,omitempty"`

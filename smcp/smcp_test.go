@@ -37,7 +37,7 @@ func TestDialects(t *testing.T) {
 		robot         bool
 		timeout       int
 	}{
-		{smcp.Seed, "[true,null]", `[false,"Agent sid should equal office_id"]`, both(taken), []string{"notify:update_config", "notify:update_mcp_config"}, "client:get_mcp_config", false, "t", true, 408},
+		{smcp.Draft, "[true,null]", `[false,"Agent sid should equal office_id"]`, both(taken), []string{"notify:update_config", "notify:update_mcp_config"}, "client:get_mcp_config", false, "t", true, 408},
 		{smcp.Dialect01, "[true,null]", `[false,"Internal server error: Agent already in room"]`, both(taken), []string{"notify:update_config", "notify:update_mcp_config"}, "client:get_config", false, "t", true, 408},
 		{smcp.Dialect02, "[true,null]", `[false,"Internal server error: Agent already in room"]`, taken, []string{"notify:update_config"}, "client:get_config", false, "t", false, 4004},
 		{smcp.Dialect03, "[true,null]", `[false,"Internal server error: Agent already in room"]`, taken, []string{"notify:update_config"}, "client:get_config", false, "b__t", false, 4004},
@@ -85,12 +85,12 @@ func TestHear(t *testing.T) {
 		want           smcp.Dialect
 	}{
 		{smcp.Dialect01, smcp.EventJoin, `{"role":"agent","name":"a","office_id":"a"}`, smcp.Dialect01},
-		{smcp.Dialect01, smcp.EventToolCall, `{"robot_id":"a"}`, smcp.Seed},
+		{smcp.Dialect01, smcp.EventToolCall, `{"robot_id":"a"}`, smcp.Draft},
 		{smcp.Dialect01, smcp.EventToolCall, `{"robot_id":"a","agent":"a"}`, smcp.Dialect01},
-		{smcp.Dialect01, smcp.EventGetMCPConfig, `{"agent":"a"}`, smcp.Seed},
-		{smcp.Dialect01, smcp.EventUpdateMCPConfig, `{"computer":"c"}`, smcp.Seed},
+		{smcp.Dialect01, smcp.EventGetMCPConfig, `{"agent":"a"}`, smcp.Draft},
+		{smcp.Dialect01, smcp.EventUpdateMCPConfig, `{"computer":"c"}`, smcp.Draft},
 		{smcp.Dialect04, smcp.EventGetMCPConfig, `{"robot_id":"a"}`, smcp.Dialect04},
-		{smcp.Seed, smcp.EventGetConfig, `{"agent":"a"}`, smcp.Seed},
+		{smcp.Draft, smcp.EventGetConfig, `{"agent":"a"}`, smcp.Draft},
 	} {
 		if got := test.start.Hear(test.event, json.RawMessage(test.payload)); got != test.want {
 			t.Errorf("%s %s: %s, want %s", test.event, test.payload, got, test.want)

@@ -151,8 +151,8 @@ func New(o Options) (*Client, error) {
 	})
 	m.On(smcp.NotifyUpdateTools, c.about(c.updated))
 	m.On(smcp.NotifyUpdateConfig, config)
-	// A hub tells those without a version in both spellings; a hub of the seed
-	// in the old one only. The second of two changes nothing.
+	// A hub tells those without a version in both spellings; a hub of the first
+	// draft in the old one only. The second of two changes nothing.
 	m.On(smcp.NotifyUpdateMCPConfig, config)
 	m.On(smcp.NotifyUpdateDesktop, c.about(func(name string) {
 		if c.o.OnDesktop != nil {

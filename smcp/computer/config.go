@@ -102,7 +102,7 @@ func (s *Server) meta(tool string) ToolMeta {
 //
 //	{"mcpServers": {NAME: {"command": …}}}                         MCP clients
 //	{"servers": {NAME: {"type": …, "server_parameters": {…}}}}     A2C-SMCP; a list of servers, too
-//	{NAME: {"type": "http", "url": …}}                             the seed's flat form
+//	{NAME: {"type": "http", "url": …}}                             the first draft of A2C-SMCP
 //
 // Keys without effect are warnings; everything else that is wrong is an error,
 // all of it at once.
@@ -468,9 +468,9 @@ func checkServers(servers []*Server) error {
 	return errors.Join(errs...)
 }
 
-// public is the server as get_config shows it. In the seed's flat form, url and
-// command stand beside type, and streamable is called http.
-func (s *Server) public(seed bool) (json.RawMessage, error) {
+// public is the server as get_config shows it. In the flat form, the first
+// draft's, url and command stand beside type, and streamable is called http.
+func (s *Server) public(flat bool) (json.RawMessage, error) {
 	meta := s.ToolMeta
 	if meta == nil {
 		meta = map[string]ToolMeta{}
@@ -479,7 +479,7 @@ func (s *Server) public(seed bool) (json.RawMessage, error) {
 	if s.Default != nil {
 		out["default_tool_meta"] = s.Default
 	}
-	if !seed {
+	if !flat {
 		out["bundle_id"] = s.bundle()
 	}
 	params := map[string]any{}
@@ -509,7 +509,7 @@ func (s *Server) public(seed bool) (json.RawMessage, error) {
 			params["timeout"], params["sse_read_timeout"], params["terminate_on_close"] = isoDuration(timeout), "PT5M", true
 		}
 	}
-	if seed {
+	if flat {
 		for _, key := range []string{"command", "url"} {
 			if v, ok := params[key]; ok {
 				out[key] = v

@@ -31,7 +31,7 @@ func names(tools []smcp.Tool) []string {
 	return out
 }
 
-// The seed's flows: join, notices, get_tools, tool_call, get_config, update,
+// The protocol's flows: join, notices, get_tools, tool_call, get_config, update,
 // cancel, list_room, leave.
 func TestFlows(t *testing.T) {
 	_, url := startHub(t, hub.Options{Logger: logger(t, "hub")})

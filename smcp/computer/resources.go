@@ -90,7 +90,7 @@ func rename(obj json.RawMessage, from, to string) json.RawMessage {
 }
 
 // config is the answer to client:get_config.
-func (c *Computer) config(d smcp.Dialect, seed bool) (smcp.Config, error) {
+func (c *Computer) config(d smcp.Dialect, flat bool) (smcp.Config, error) {
 	out := smcp.Config{Servers: map[string]json.RawMessage{}}
 	for _, in := range c.Inputs() {
 		raw, err := in.public()
@@ -100,7 +100,7 @@ func (c *Computer) config(d smcp.Dialect, seed bool) (smcp.Config, error) {
 		out.Inputs = append(out.Inputs, raw)
 	}
 	for _, s := range c.Servers() {
-		raw, err := s.public(seed)
+		raw, err := s.public(flat)
 		if err != nil {
 			return out, err
 		}

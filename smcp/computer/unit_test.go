@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 		{"MCP clients", `{"mcpServers":{"a":{"command":"x","args":["1"]},"b":{"url":"http://h/mcp"}}}`, []string{"a:stdio:x", "b:streamable:http://h/mcp"}, 0, ""},
 		{"the protocol's", `{"servers":{"k":{"name":"a","type":"stdio","disabled":false,"forbidden_tools":["f"],"tool_meta":{},"server_parameters":{"command":"x","env":null,"cwd":null,"encoding":"utf-8"}}},"inputs":[]}`, []string{"a:stdio:x"}, 0, ""},
 		{"a list", `[{"name":"a","type":"sse","server_parameters":{"url":"http://h/sse","timeout":5}},{"name":"b","type":"streamable","server_parameters":{"url":"http://h","timeout":"PT30S"}}]`, []string{"a:sse:http://h/sse", "b:streamable:http://h"}, 0, ""},
-		{"the seed's flat form", `{"a":{"type":"http","url":"http://h","disabled":false,"tool_meta":{}},"b":{"type":"stdio","command":"x"}}`, []string{"a:streamable:http://h", "b:stdio:x"}, 0, ""},
+		{"the first draft's flat form", `{"a":{"type":"http","url":"http://h","disabled":false,"tool_meta":{}},"b":{"type":"stdio","command":"x"}}`, []string{"a:streamable:http://h", "b:stdio:x"}, 0, ""},
 		{"one server", `{"name":"a","type":"stdio","command":"x"}`, []string{"a:stdio:x"}, 0, ""},
 		{"YAML", "mcpServers:\n  a: {command: x, extra: 1}\n", []string{"a:stdio:x"}, 1, ""},
 		{"nothing to start", `{"mcpServers":{"a":{"disabled":true}}}`, nil, 0, "neither command nor url"},
@@ -134,8 +134,8 @@ func TestPublicConfig(t *testing.T) {
 	c.servers = f.Servers
 	c.mu.Unlock()
 	c.inputs.define(f.Inputs)
-	for _, seed := range []bool{false, true} {
-		config, err := c.config(smcp.Dialect01, seed)
+	for _, flat := range []bool{false, true} {
+		config, err := c.config(smcp.Dialect01, flat)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,16 +146,16 @@ func TestPublicConfig(t *testing.T) {
 		text := string(raw)
 		for _, secret := range []string{"hunter2", "pass-word", "secret-literal", "secret-default"} {
 			if strings.Contains(text, secret) {
-				t.Errorf("seed %v: %s is in %s", seed, secret, text)
+				t.Errorf("flat %v: %s is in %s", flat, secret, text)
 			}
 		}
 		for _, kept := range []string{`"TOKEN":"${input:tok}"`, `Bearer ${input:tok}`, `--t=${input:tok}`, `"alias":"u"`} {
 			if !strings.Contains(text, kept) {
-				t.Errorf("seed %v: %s is not in %s", seed, kept, text)
+				t.Errorf("flat %v: %s is not in %s", flat, kept, text)
 			}
 		}
-		if flat := strings.Contains(text, `"type":"http"`); flat != seed {
-			t.Errorf("seed %v: %s", seed, text)
+		if is := strings.Contains(text, `"type":"http"`); is != flat {
+			t.Errorf("flat %v: %s", flat, text)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (h *Hub) route(e *socketio.Event) {
 		case c.computer.mcp:
 			spellings[0] = e.Name // it answers in the form that belongs to it
 		case c.name == smcp.EventGetConfig && c.to == smcp.Dialect01:
-			// Nothing has told yet whether the Computer is the seed's. It only
+			// Nothing has told yet whether the Computer is of the first draft. It only
 			// reads, so it may be asked in both spellings.
 			spellings = []string{smcp.EventGetConfig, smcp.EventGetMCPConfig}
 		}
