@@ -1,0 +1,44 @@
+package mcp
+
+import (
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// subscriber finds the subscriptions/listen call that a modern notification
+// names.
+func (c *Conn) subscriber(params []byte) *call {
+	id := jsonrpc.ID(rawjson.GetPath(params, "_meta", MetaSubscriptionID))
+	n, ok := id.Int()
+	if !ok {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[n]
+}
+
+// soleCall returns the newest call in flight where all calls that can take
+// messages belong to one session, and otherwise how many sessions there are.
+// With hold, that call does not return before held.Done was called.
+func (c *Conn) soleCall(hold bool) (newest *call, owners int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen := map[any]bool{}
+	for _, cl := range c.calls {
+		if cl.back == nil {
+			continue
+		}
+		seen[cl.owner] = true
+		if newest == nil || cl.id > newest.id {
+			newest = cl
+		}
+	}
+	if len(seen) != 1 {
+		return nil, len(seen)
+	}
+	if hold {
+		newest.held.Add(1)
+	}
+	return newest, 1
+}

@@ -1,0 +1,251 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+func (c *Conn) readLoop() {
+	defer c.wg.Done()
+	defer close(c.notices)
+	for {
+		data, err := c.stream.Read()
+		if k, _ := KindOf(err); k == KindTooLarge && !c.opts.Client {
+			// The message is gone, and its id with it; others may follow. A
+			// server's message would be an answer that somebody waits for.
+			_ = c.send(c.ctx, jsonrpc.AppendError(nil, "", WireError(err, "")))
+			continue
+		}
+		if err != nil {
+			if !c.opts.Client && errors.Is(err, io.EOF) {
+				c.drain()
+			}
+			c.fail(c.lost(err))
+			return
+		}
+		c.receive(data)
+	}
+}
+
+// drain lets the requests that are being served finish and their responses go
+// out: an agent that closes its end of a pipe may still read the other
+// (echo … | weir serve --stdio).
+func (c *Conn) drain() {
+	deadline := time.NewTimer(c.opts.Drain)
+	defer deadline.Stop()
+	idle := time.NewTicker(5 * time.Millisecond)
+	defer idle.Stop()
+	for {
+		if c.busy.Load() == 0 {
+			break
+		}
+		select {
+		case <-idle.C:
+		case <-deadline.C:
+			return
+		case <-c.ctx.Done():
+			return
+		}
+	}
+	flushed := make(chan struct{})
+	select {
+	case c.flush <- flushed:
+	case <-deadline.C:
+		return
+	case <-c.ctx.Done():
+		return
+	}
+	select {
+	case <-flushed:
+	case <-deadline.C:
+	case <-c.ctx.Done():
+	}
+}
+
+// receive handles one frame: a message, or a batch of them.
+func (c *Conn) receive(data []byte) {
+	if !c.opts.Client {
+		if err := jsonrpc.CheckText(data); err != nil {
+			c.junk(data, "", err)
+			return
+		}
+	}
+	msgs, batch, err := jsonrpc.Split(data)
+	if err == nil && batch && !c.batches() {
+		err = fmt.Errorf("%w: batches exist in protocol version %s only; send one message at a time", jsonrpc.ErrInvalid, V20250326)
+	}
+	if err != nil {
+		c.junk(data, "", err)
+		return
+	}
+	if !batch {
+		c.dispatch(data, false, func(resp []byte) { _ = c.send(c.ctx, resp) }, nil)
+		return
+	}
+	b := newBatchReply(len(msgs), func(resp []byte) { _ = c.send(c.ctx, resp) })
+	for _, msg := range msgs {
+		c.dispatch(msg, true, b.add, b.skip)
+	}
+}
+
+func (c *Conn) batches() bool {
+	v := c.opts.Session.Version()
+	return v == "" || v == V20250326
+}
+
+func (c *Conn) junk(data []byte, id jsonrpc.ID, err error) {
+	if c.opts.Client {
+		c.opts.Logger.Warn("skipped a line that is no JSON-RPC message", "peer", c.opts.Name, "err", err, "bytes", len(data))
+		return
+	}
+	_ = c.send(c.ctx, jsonrpc.AppendError(nil, id, ParseFailure(err)))
+}
+
+// ParseFailure is the JSON-RPC error for what jsonrpc.Parse or Split refused.
+func ParseFailure(err error) *jsonrpc.Error {
+	kind := KindInvalidRequest
+	if errors.Is(err, jsonrpc.ErrParse) {
+		kind = KindParse
+	}
+	return WireError(Errorf(kind, "%w", err), "")
+}
+
+// dispatch handles one message, which may be part of a batch. reply sends the
+// response of a request; skip, which may be nil, says that there will be none.
+func (c *Conn) dispatch(data []byte, batch bool, reply func([]byte), skip func()) {
+	if skip == nil {
+		skip = func() {}
+	}
+	m, err := jsonrpc.Parse(data)
+	if err != nil {
+		c.junk(data, m.ID, err)
+		skip()
+		return
+	}
+	switch m.Kind() {
+	case jsonrpc.Request:
+		c.request(&m, batch, reply, skip)
+	case jsonrpc.Notification:
+		c.notification(&m)
+		skip()
+	default:
+		c.response(&m)
+		skip()
+	}
+}
+
+func (c *Conn) response(m *jsonrpc.Message) {
+	n, ok := m.ID.Int()
+	c.mu.Lock()
+	cl := c.calls[n]
+	delete(c.calls, n)
+	c.mu.Unlock()
+	if !ok || cl == nil {
+		// A response to a call that was cancelled, or nonsense.
+		c.opts.Logger.Debug("a response to no call in flight", "peer", c.opts.Name)
+		return
+	}
+	ev := event{final: true, result: m.Result}
+	if m.Err != nil {
+		ev.err = jsonrpc.ParseError(m.Err)
+	}
+	cl.push(ev)
+}
+
+func (c *Conn) notification(m *jsonrpc.Message) {
+	switch m.Method {
+	case "notifications/cancelled":
+		id := jsonrpc.ID(rawjson.Get(m.Params, "requestId"))
+		c.mu.Lock()
+		cancel := c.serving[id]
+		c.mu.Unlock()
+		if cancel != nil {
+			cancel(errCancelledByPeer)
+		}
+		return
+	case "notifications/progress":
+		token := jsonrpc.ID(rawjson.Get(m.Params, "progressToken"))
+		if n, ok := token.Int(); ok {
+			c.mu.Lock()
+			cl := c.calls[n]
+			c.mu.Unlock()
+			if cl != nil && cl.token != nil {
+				if params, err := rawjson.Set(m.Params, "progressToken", cl.token); err == nil {
+					cl.push(event{method: m.Method, params: params, progress: true})
+				}
+				return
+			}
+		}
+		return // late or forged: its call is gone
+	case "notifications/tools/list_changed", "notifications/resources/list_changed",
+		"notifications/prompts/list_changed", "notifications/resources/updated":
+		if cl := c.subscriber(m.Params); cl != nil {
+			cl.push(event{method: m.Method, params: m.Params})
+			return
+		}
+	default:
+		if c.opts.Client {
+			cl := c.subscriber(m.Params)
+			if cl == nil {
+				cl, _ = c.soleCall(false)
+			}
+			if cl != nil {
+				cl.push(event{method: m.Method, params: m.Params})
+				return
+			}
+		}
+	}
+	select {
+	case c.notices <- c.newRequest(m):
+	default:
+		c.opts.Logger.Warn("dropped a notification: too many wait to be handled", "peer", c.opts.Name, "method", m.Method)
+	}
+}
+
+func (c *Conn) noticeLoop() {
+	defer c.wg.Done()
+	for r := range c.notices {
+		if _, err := c.opts.Handler.Serve(c.ctx, r); err != nil {
+			c.opts.Logger.Debug("notification not handled", "peer", c.opts.Name, "method", r.Method, "err", err)
+		}
+	}
+}
+
+// batchReply collects the responses of a batch (2025-03-26) and sends them as
+// one array when the last is there.
+type batchReply struct {
+	mu   sync.Mutex
+	left int
+	buf  []byte
+	send func([]byte)
+}
+
+func newBatchReply(n int, send func([]byte)) *batchReply {
+	return &batchReply{left: n, buf: []byte{'['}, send: send}
+}
+
+func (b *batchReply) add(resp []byte) {
+	b.mu.Lock()
+	if len(b.buf) > 1 {
+		b.buf = append(b.buf, ',')
+	}
+	b.buf = append(b.buf, resp...)
+	b.mu.Unlock()
+	b.skip()
+}
+
+func (b *batchReply) skip() {
+	b.mu.Lock()
+	b.left--
+	last := b.left == 0
+	b.mu.Unlock()
+	if last && len(b.buf) > 1 {
+		b.send(append(b.buf, ']'))
+	}
+}
