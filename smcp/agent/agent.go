@@ -255,6 +255,7 @@ func (c *Client) resync() {
 	if err != nil {
 		if state, _, _ := c.Status(); state == member.Joined && c.ctx.Err() == nil {
 			c.log.Warn("the members of the office cannot be listed; what has changed meanwhile is not known", "err", err)
+			c.dropped.Store(true) // it is tried again after the next notification
 		}
 		return // else the next join lists them
 	}

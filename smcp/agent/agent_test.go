@@ -6,18 +6,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"regexp"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/memnet"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/smcp/member"
+	"github.com/weir-mcp/weir/socketio"
 	"github.com/weir-mcp/weir/upstream"
 )
 
@@ -118,6 +124,73 @@ func TestDroppedNotifications(t *testing.T) {
 	close(resume)
 	hear("*stays", "+new", "-old")
 }
+
+// A Computer that does not answer what it was asked before it was ready, and says
+// then that it has tools, is asked again soon.
+func TestQuestionThatIsNeverAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hub.New(hub.Options{})
+		network := memnet.New()
+		server := &http.Server{Handler: hub.Trust(h), ReadHeaderTimeout: time.Minute}
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = server.Serve(network)
+		}()
+		defer func() {
+			if err := h.Shutdown(context.Background()); err != nil {
+				t.Error(err)
+			}
+			_ = server.Close()
+			<-served
+		}()
+		engine := engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}, DialContext: network.DialContext}
+		computer, err := member.New(member.Options{URL: "http://memory", Role: smcp.RoleComputer, Name: "slow", Office: "o", Engine: engine})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer computer.Close()
+		asked := make(chan time.Time, 10)
+		var ready atomic.Bool
+		computer.OnConcurrent(smcp.EventGetTools, func(e *socketio.Event) {
+			asked <- time.Now()
+			if ready.Load() {
+				_ = e.Ack(json.RawMessage(`{"tools":[{"name":"t","params_schema":{}}],"req_id":"r"}`))
+			}
+		})
+		if err := computer.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		taken := make(signals, 1)
+		f, err := NewFleet(FleetOptions{Agent: Options{URL: "http://memory", Office: "o", Engine: engine}, Each: taken})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := f.Start(); err != nil {
+			t.Fatal(err)
+		}
+		begin := <-asked
+		time.Sleep(time.Second)
+		ready.Store(true)
+		if err := computer.Emit(smcp.EventUpdateTools, map[string]string{"computer": "slow"}); err != nil {
+			t.Fatal(err)
+		}
+		if name := <-taken; name != "slow" {
+			t.Errorf("%q has arrived", name)
+		}
+		if took := time.Since(begin); took != time.Second+retryAfter {
+			t.Errorf("the tools were there after %s", took)
+		}
+	})
+}
+
+// signals are Upstreams that tell what is attached.
+type signals chan string
+
+func (s signals) Attach(c *config.Server, _ upstream.Open) error { s <- c.Name; return nil }
+
+func (s signals) Detach(string) bool { return true }
 
 // names are Upstreams that only know which names are taken.
 type names map[string]bool

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -25,6 +26,7 @@ const (
 	maxServers  = 256 // MCP servers of one Computer
 	retryAfter  = 2 * time.Second
 	longestWait = time.Minute
+	patience    = 5 * time.Second // with a question that a Computer has made stale
 )
 
 // Upstreams is where a Fleet puts what it finds; *upstream.Manager is one.
@@ -185,10 +187,15 @@ func (f *Fleet) update(name string) {
 	h := f.computers[name]
 	f.mu.Unlock()
 	if h != nil {
-		select {
-		case h.again <- struct{}{}:
-		default:
-		}
+		h.look()
+	}
+}
+
+// look has the goroutine look again.
+func (h *hosted) look() {
+	select {
+	case h.again <- struct{}{}:
+	default:
 	}
 }
 
@@ -198,9 +205,13 @@ func (f *Fleet) keep(h *hosted) {
 	defer f.detachAll(h)
 	for wait := retryAfter; ; {
 		timer := time.NewTimer(wait)
-		if err := f.look(h); err != nil && h.ctx.Err() == nil {
-			f.log.Warn("a Computer cannot be asked what it offers", "computer", h.name, "err", err, "retry_in", wait)
-			timer.Reset(wait)
+		if err := f.attend(h, min(wait, patience)); err != nil && h.ctx.Err() == nil {
+			pause := wait
+			if errors.Is(err, errStale) {
+				pause = 0
+			}
+			f.log.Warn("a Computer cannot be asked what it offers", "computer", h.name, "err", err, "retry_in", pause)
+			timer.Reset(pause)
 			wait = min(2*wait, longestWait)
 		} else {
 			timer.Stop()
@@ -217,16 +228,47 @@ func (f *Fleet) keep(h *hosted) {
 	}
 }
 
+// errStale is why a question to a Computer is given up.
+var errStale = errors.New("it offers something else and has not answered what it was asked before")
+
+// attend is look. If the Computer says meanwhile that it offers something else, the
+// answer has some time left to come: not every Computer answers what it was asked
+// before it was ready, and then nothing would come of what it says now.
+func (f *Fleet) attend(h *hosted, left time.Duration) error {
+	ctx, cancel := context.WithCancelCause(h.ctx)
+	defer cancel(nil)
+	done := make(chan error, 1)
+	go func() { done <- f.look(ctx, h) }()
+	select {
+	case err := <-done:
+		return err
+	case <-h.again:
+	}
+	defer h.look() // again, whatever comes of this
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+	}
+	cancel(errStale)
+	if err := <-done; err == nil || h.ctx.Err() != nil {
+		return err
+	}
+	return errStale
+}
+
 // look makes the upstreams of a Computer what it offers now.
-func (f *Fleet) look(h *hosted) error {
-	sessions, err := f.client.ListRoom(h.ctx)
+func (f *Fleet) look(ctx context.Context, h *hosted) error {
+	sessions, err := f.client.ListRoom(ctx)
 	if err != nil {
 		return err
 	}
 	general := slices.ContainsFunc(sessions, func(s smcp.Session) bool { return s.Role == smcp.RoleComputer && s.Name == h.name && s.MCP })
 	wanted := map[string]upstream.Open{}
 	if general {
-		c, err := f.client.GetConfig(h.ctx, h.name)
+		c, err := f.client.GetConfig(ctx, h.name)
 		if err != nil {
 			return err
 		}
@@ -236,7 +278,7 @@ func (f *Fleet) look(h *hosted) error {
 			}
 		}
 	} else {
-		if err := f.ask(h); err != nil {
+		if err := f.ask(ctx, h); err != nil {
 			return err
 		}
 		for _, server := range bundles(h.offered("")) {
@@ -249,13 +291,13 @@ func (f *Fleet) look(h *hosted) error {
 		}
 		f.log.Warn("MCP servers of a Computer are left out: it says that it has too many", "computer", h.name, "servers", n, "bound", maxServers)
 	}
-	f.arrange(h, wanted)
+	f.arrange(ctx, h, wanted)
 	return nil
 }
 
 // ask gets a Computer's tools for the adapters, which tell of a change.
-func (f *Fleet) ask(h *hosted) error {
-	tools, err := f.client.GetTools(h.ctx, h.name)
+func (f *Fleet) ask(ctx context.Context, h *hosted) error {
+	tools, err := f.client.GetTools(ctx, h.name)
 	if err != nil {
 		return err
 	}
@@ -300,7 +342,7 @@ func bundles(tools []smcp.Tool) []string {
 
 // arrange attaches and detaches until a Computer has the upstreams that are
 // wanted, and one for itself beside them.
-func (f *Fleet) arrange(h *hosted, wanted map[string]upstream.Open) {
+func (f *Fleet) arrange(ctx context.Context, h *hosted, wanted map[string]upstream.Open) {
 	for key, a := range h.attached {
 		if wanted[key] == nil && !a.whole {
 			f.detach(h, key)
@@ -317,26 +359,24 @@ func (f *Fleet) arrange(h *hosted, wanted map[string]upstream.Open) {
 	}
 	_, single := wanted[""]
 	if _, there := h.attached[wholeKey]; !there && !single && len(wanted) > 0 && f.o.Whole != nil && h.ctx.Err() == nil {
-		f.attach(h, wholeKey, attached{name: h.name, whole: true, route: h.name}, f.o.Whole, func(ctx context.Context) (mcp.Stream, error) {
-			if err := f.ask(h); err != nil {
+		f.attach(h, wholeKey, attached{name: h.name, whole: true, route: h.name}, f.o.Whole, func(context.Context) (mcp.Stream, error) {
+			if err := f.ask(h.ctx, h); err != nil {
 				return nil, err
 			}
 			return f.adapt(h, "")
 		})
 	} else if there {
-		_ = f.askQuietly(h)
+		f.askQuietly(ctx, h)
 	}
 }
 
 // wholeKey is no name of a server.
 const wholeKey = "\x00whole"
 
-func (f *Fleet) askQuietly(h *hosted) error {
-	err := f.ask(h)
-	if err != nil {
+func (f *Fleet) askQuietly(ctx context.Context, h *hosted) {
+	if err := f.ask(ctx, h); err != nil {
 		f.log.Debug("a Computer's tools cannot be listed", "computer", h.name, "err", err)
 	}
-	return err
 }
 
 func (f *Fleet) attach(h *hosted, key string, a attached, to Upstreams, open upstream.Open) {
