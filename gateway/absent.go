@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/weir-mcp/weir/catalog"
 )
@@ -31,9 +32,14 @@ func (g *Gateway) absent(id string) *Error {
 	if !absent {
 		return nil
 	}
-	e := &Error{Code: UpstreamUnavailable, Message: fmt.Sprintf("server %q, which has the tools of %q, has not come up yet", upstream, parts.Namespace)}
-	if why != "" {
-		e.Message += ": " + why
+	message := fmt.Sprintf("server %q", upstream)
+	if parts.Namespace != upstream {
+		message += fmt.Sprintf(", which has the tools of %q,", parts.Namespace)
 	}
-	return e
+	message += " has not come up yet"
+	// What the manager says of an upstream begins with its name.
+	if why = strings.TrimPrefix(why, fmt.Sprintf("upstream %q: ", upstream)); why != "" {
+		message += ": " + why
+	}
+	return &Error{Code: UpstreamUnavailable, Message: message}
 }

@@ -336,7 +336,13 @@ func TestExecuteRedactsResultsOnRequest(t *testing.T) {
 type absentFleet struct{ *fleet }
 
 func (absentFleet) Absent(namespace string) (upstream, why string, absent bool) {
-	return "web-search", "exit status 1", namespace == "gone"
+	switch namespace {
+	case "gone":
+		return "web-search", "exit status 1", true
+	case "same":
+		return "same", `upstream "same": exit status 1`, true
+	}
+	return "", "", false
 }
 
 // An id of a server that has not come up is not told as unknown: ids survive a
@@ -344,13 +350,14 @@ func (absentFleet) Absent(namespace string) (upstream, why string, absent bool) 
 func TestExecuteOfAServerThatIsNotUp(t *testing.T) {
 	h := newHarness(t, Options{})
 	h.g.opts.Upstreams = absentFleet{h.fleet}
-	for id, want := range map[string]string{
-		"gone:search#00000000":  `"UPSTREAM_UNAVAILABLE"`,
+	for id, want := range map[string]string{ // each server is named once
+		"gone:search#00000000":  `server \"web-search\", which has the tools of \"gone\", has not come up yet: exit status 1"`,
+		"same:search#00000000":  `"error":"UPSTREAM_UNAVAILABLE","message":"server \"same\" has not come up yet: exit status 1"`,
 		"other:search#00000000": `"HYDRATE_FAILED"`,
 		"gone":                  `"HYDRATE_FAILED"`,
 	} {
 		r := h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{}}`)
-		if text := r.Content[0].Text; !r.IsError || !strings.Contains(text, want) || strings.Contains(want, "UPSTREAM") && !strings.Contains(text, "web-search") {
+		if text := r.Content[0].Text; !r.IsError || !strings.Contains(text, want) {
 			t.Errorf("%s: %s", id, text)
 		}
 	}
