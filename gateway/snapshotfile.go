@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weir-mcp/weir/catalog"
@@ -29,6 +31,8 @@ const maxSnapshotFile = 256 << 20
 //	 "resourceTemplates": [{"uriTemplate":"…","name":"…"}],
 //	 "prompts":   [{"name":"…","arguments":[…],"messages":[…]}],
 //	 "reads":     {"file:///a":"text", "file:///b":[{"uri":"…","blob":"…"}]}}
+//
+// An object has one of these keys at least.
 //
 // A resource with "text", "blob" or "contents" can be read, and so can every URI
 // in "reads"; a prompt with "messages" can be rendered, with {{argument}} in their
@@ -78,6 +82,13 @@ func ReadSnapshotFile(path string, data []byte) (*SnapshotFile, error) {
 	if err := rawjson.Fields(data, keys, fields); err != nil {
 		return bad("%v", err)
 	}
+	if !slices.ContainsFunc(fields, func(f []byte) bool { return f != nil }) {
+		fix := ""
+		if rawjson.Get(data, "mcpServers") != nil {
+			fix = "; a configuration with mcpServers is for --config"
+		}
+		return bad("it has none of the keys %s%s%s", strings.Join(keys, ", "), foundKeys(data), fix)
+	}
 	for i, into := range []*[]json.RawMessage{&f.listing.Tools, &f.listing.Resources, &f.listing.ResourceTemplates, &f.listing.Prompts} {
 		list, err := entriesOf(fields[i])
 		if err != nil {
@@ -102,6 +113,19 @@ func ReadSnapshotFile(path string, data []byte) (*SnapshotFile, error) {
 		return bad("%v", err)
 	}
 	return f, nil
+}
+
+// foundKeys tells what an object has in place of the keys that were looked for.
+func foundKeys(data []byte) string {
+	const most = 5
+	var names []string
+	if rawjson.EachMember(data, func(m rawjson.Member) bool {
+		names = append(names, strconv.Quote(cutChars(string(m.Key), maxNameChars)))
+		return len(names) < most
+	}) != nil || len(names) == 0 {
+		return ""
+	}
+	return "; it has " + strings.Join(names, ", ")
 }
 
 func entriesOf(raw json.RawMessage) (list []json.RawMessage, err error) {

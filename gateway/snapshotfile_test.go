@@ -101,6 +101,19 @@ func TestSnapshotFileErrors(t *testing.T) {
 	}
 }
 
+// An object of something else is no empty catalog.
+func TestSnapshotFileOfSomethingElse(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"tols":[]}`:       `none of the keys tools, resources, resourceTemplates, prompts, reads; it has "tols"`,
+		`{}`:                "none of the keys tools",
+		`{"mcpServers":{}}`: "--config",
+	} {
+		if _, err := ReadSnapshotFile("x.json", []byte(data)); !errors.Is(err, ErrSnapshotFile) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", data, err)
+		}
+	}
+}
+
 func FuzzSnapshotFile(f *testing.F) {
 	f.Add([]byte(mixedFile))
 	f.Add([]byte(`[{"name":1},[],null]`))
