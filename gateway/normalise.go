@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -51,24 +50,17 @@ func normalise(args, schema json.RawMessage) (json.RawMessage, []ArgRepair) {
 	if len(args) == 0 || args[0] != '{' {
 		return args, repairs
 	}
-	properties := rawjson.Get(schema, "properties")
-	if !rawjson.IsObject(properties) {
-		return args, repairs
-	}
-	fields := map[string][]byte{} // schemas by name
-	if rawjson.EachMember(properties, func(m rawjson.Member) bool {
-		fields[string(m.Key)] = m.Value
-		return true
-	}) != nil {
-		return args, repairs
-	}
+	var fields map[string]typeSet // nil until one is asked for
 	var out []byte
 	done := 0 // args up to here is in out
 	err := rawjson.EachMember(args, func(m rawjson.Member) bool {
 		if m.Value[0] != '"' {
 			return true
 		}
-		value, rule := coerce(rawjson.Text(m.Value), typesOf(fields[string(m.Key)]))
+		if fields == nil {
+			fields = fieldTypes(schema)
+		}
+		value, rule := coerce(rawjson.Text(m.Value), fields[string(m.Key)])
 		if rule == "" {
 			return true
 		}
@@ -83,23 +75,40 @@ func normalise(args, schema json.RawMessage) (json.RawMessage, []ArgRepair) {
 	return append(out, args[done:]...), repairs
 }
 
+// fieldTypes are the types of the top-level fields that a schema knows.
+func fieldTypes(schema json.RawMessage) map[string]typeSet {
+	of, fields := schemas{schema}, map[string]typeSet{}
+	of.each(schema, func(one []byte) bool {
+		if properties := rawjson.Get(one, "properties"); rawjson.IsObject(properties) {
+			// A schema that ends early has been told to the operator: what was read counts.
+			_ = rawjson.EachMember(properties, func(m rawjson.Member) bool {
+				fields[string(m.Key)] |= of.types(m.Value)
+				return true
+			})
+		}
+		return true
+	})
+	return fields
+}
+
 // coerce returns the JSON that a string stands for where its field must have
-// one of types, and the rule, "" if none applies. A field that may be a string
-// is never coerced. Digits stay as they were written, so nothing is rounded.
-func coerce(value string, types []string) (raw, rule string) {
-	if len(types) == 0 || slices.Contains(types, "string") {
+// one of types, and the rule, "" if none applies. A field that may be a string,
+// or of which nothing is known, is never coerced. Digits stay as they were written, so nothing is rounded.
+func coerce(value string, types typeSet) (raw, rule string) {
+	if types&schemaString != 0 {
 		return "", ""
 	}
-	for _, r := range []struct {
-		target, rule string
-		fits         func(string) bool
+	for _, r := range [...]struct {
+		target typeSet
+		rule   string
+		fits   func(string) bool
 	}{
-		{"integer", RuleStrToInteger, integerLiteral},
-		{"number", RuleStrToNumber, finiteNumber},
-		{"boolean", RuleStrToBoolean, func(s string) bool { return s == "true" || s == "false" }},
-		{"null", RuleStrToNull, func(s string) bool { return s == "null" }},
+		{schemaInteger, RuleStrToInteger, integerLiteral},
+		{schemaNumber, RuleStrToNumber, finiteNumber},
+		{schemaBoolean, RuleStrToBoolean, func(s string) bool { return s == "true" || s == "false" }},
+		{schemaNull, RuleStrToNull, func(s string) bool { return s == "null" }},
 	} {
-		if slices.Contains(types, r.target) && r.fits(value) {
+		if types&r.target != 0 && r.fits(value) {
 			return value, r.rule
 		}
 	}
@@ -123,26 +132,4 @@ func finiteNumber(s string) bool {
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	return err == nil && !math.IsInf(f, 0)
-}
-
-// typesOf returns the types that a field's schema declares.
-func typesOf(schema []byte) []string {
-	if !rawjson.IsObject(schema) {
-		return nil
-	}
-	declared := rawjson.Get(schema, "type")
-	if !rawjson.IsArray(declared) {
-		if t := rawjson.Text(declared); t != "" {
-			return []string{t}
-		}
-		return nil
-	}
-	var types []string
-	if rawjson.EachElement(declared, func(v []byte) bool {
-		types = append(types, rawjson.Text(v))
-		return true
-	}) != nil {
-		return nil
-	}
-	return types
 }

@@ -10,7 +10,11 @@ import (
 const typedSchema = `{"type":"object","properties":{
 	"i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},"z":{"type":"null"},"s":{"type":"string"},
 	"oi":{"type":["integer","null"]},"os":{"type":["string","null"]},"nb":{"type":["boolean","number"]},"any":{},"o":{"type":"object","properties":{"i":{"type":"integer"}}},
-	"ns":{"type":["null","string"]}}}`
+	"ns":{"type":["null","string"]},
+	"opt":{"anyOf":[{"type":"integer"},{"type":"null"}],"default":null},"one":{"oneOf":[{"type":"boolean"},{"type":"number"}]},"all":{"allOf":[{"type":"number"},{"type":"integer","minimum":1}]},
+	"ref":{"$ref":"#/$defs/Count"},"optref":{"anyOf":[{"$ref":"#/$defs/Count"},{"type":"null"}]},"optstr":{"anyOf":[{"type":"integer"},{"type":"string"}]},
+	"open":{"anyOf":[{"type":"integer"},{}]},"never":{"$ref":"#/$defs/None"},"far":{"$ref":"https://example.com/x"},"loop":{"$ref":"#/$defs/Loop"},"narrow":{"$ref":"#/$defs/Loop","type":"integer"}},
+	"$defs":{"Count":{"type":"integer"},"Loop":{"anyOf":[{"$ref":"#/$defs/Loop"}]}}}`
 
 func TestNormaliseRules(t *testing.T) {
 	repair := func(path, rule string) []ArgRepair { return []ArgRepair{{path, rule}} }
@@ -63,6 +67,20 @@ func TestNormaliseRules(t *testing.T) {
 		{"nested fields stay", `{"o":{"i":"1"}}`, `{"o":{"i":"1"}}`, nil},
 		{"what is right stays", `{ "i" : 1, "b":true }`, `{ "i" : 1, "b":true }`, nil},
 		{"spacing and order stay", `{ "b" : "true" , "i":"2", "s":"x" }`, `{ "b" : true , "i":2, "s":"x" }`, []ArgRepair{{"$.b", RuleStrToBoolean}, {"$.i", RuleStrToInteger}}},
+		{"optional integer", `{"opt":"5"}`, `{"opt":5}`, repair("$.opt", RuleStrToInteger)},
+		{"null of an optional integer", `{"opt":"null"}`, `{"opt":null}`, repair("$.opt", RuleStrToNull)},
+		{"a word for an optional integer", `{"opt":"five"}`, `{"opt":"five"}`, nil},
+		{"one of boolean and number", `{"one":"true"}`, `{"one":true}`, repair("$.one", RuleStrToBoolean)},
+		{"all of number and integer", `{"all":"1.5"}`, `{"all":"1.5"}`, nil},
+		{"whole number for all of number and integer", `{"all":"2"}`, `{"all":2}`, repair("$.all", RuleStrToInteger)},
+		{"referred integer", `{"ref":"5"}`, `{"ref":5}`, repair("$.ref", RuleStrToInteger)},
+		{"optional referred integer", `{"optref":"5"}`, `{"optref":5}`, repair("$.optref", RuleStrToInteger)},
+		{"integer or string", `{"optstr":"5"}`, `{"optstr":"5"}`, nil},
+		{"integer or anything", `{"open":"5"}`, `{"open":"5"}`, nil},
+		{"a reference to nowhere", `{"never":"5"}`, `{"never":"5"}`, nil},
+		{"a reference to elsewhere", `{"far":"5"}`, `{"far":"5"}`, nil},
+		{"a reference in a circle", `{"loop":"5"}`, `{"loop":"5"}`, nil},
+		{"a circle of integers", `{"narrow":"5"}`, `{"narrow":5}`, repair("$.narrow", RuleStrToInteger)},
 		{"boolean or number", `{"nb":"1.5"}`, `{"nb":1.5}`, repair("$.nb", RuleStrToNumber)},
 	} {
 		got, repairs := normalise(json.RawMessage(tt.in), json.RawMessage(typedSchema))
@@ -77,6 +95,16 @@ func TestNormaliseWithoutSchema(t *testing.T) {
 		if got, repairs := normalise(json.RawMessage(`{"i":"1"}`), json.RawMessage(schema)); string(got) != `{"i":"1"}` || repairs != nil {
 			t.Errorf("%s: %s, %v", schema, got, repairs)
 		}
+	}
+}
+
+// Fields of a schema that is put together of others are known, too.
+func TestNormaliseComposedSchema(t *testing.T) {
+	const schema = `{"$ref":"#/$defs/Args","allOf":[{"properties":{"b":{"type":"boolean"},"x":{"type":"integer"}}}],
+		"$defs":{"Args":{"type":"object","properties":{"i":{"type":"integer"},"x":{"type":"string"}}}}}`
+	got, repairs := normalise(json.RawMessage(`{"i":"1","b":"true","x":"2"}`), json.RawMessage(schema))
+	if string(got) != `{"i":1,"b":true,"x":"2"}` || len(repairs) != 2 {
+		t.Errorf("%s, %v", got, repairs)
 	}
 }
 

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/rawjson"
@@ -75,10 +74,102 @@ func (s schemas) at(schema []byte, path ...string) (found []byte) {
 
 // wantsText reports whether a place takes a string and no array.
 func (s schemas) wantsText(schema []byte) bool {
-	var types []string
-	s.each(schema, func(one []byte) bool {
-		types = append(types, typesOf(one)...)
+	types := s.types(schema)
+	return types&schemaString != 0 && types&schemaArray == 0
+}
+
+// typeSet is a set of the types that a value may have.
+type typeSet uint8
+
+const (
+	schemaString typeSet = 1 << iota
+	schemaInteger
+	schemaNumber // whole numbers, too
+	schemaBoolean
+	schemaNull
+	schemaObject
+	schemaArray
+
+	schemaAny = 1<<iota - 1
+)
+
+// schemaType is the type that a schema calls name; what nobody knows may be anything.
+func schemaType(name string) typeSet {
+	switch name {
+	case "string":
+		return schemaString
+	case "integer":
+		return schemaInteger
+	case "number":
+		return schemaNumber
+	case "boolean":
+		return schemaBoolean
+	case "null":
+		return schemaNull
+	case "object":
+		return schemaObject
+	case "array":
+		return schemaArray
+	}
+	return schemaAny
+}
+
+// and is the types that are in both sets.
+func (t typeSet) and(u typeSet) typeSet {
+	both := t & u
+	if t&schemaNumber != 0 && u&schemaInteger != 0 || u&schemaNumber != 0 && t&schemaInteger != 0 {
+		both |= schemaInteger
+	}
+	return both
+}
+
+// types returns which types the values of a place may have, as far as its schema
+// says that with type, $ref, anyOf, oneOf and allOf: what it does not say, or says
+// in more than maxSchemaSteps steps, may be anything.
+func (s schemas) types(schema []byte) typeSet {
+	steps := 0
+	var visit func([]byte) typeSet
+	visit = func(schema []byte) typeSet {
+		if steps++; steps > maxSchemaSteps || !rawjson.IsObject(schema) {
+			return schemaAny
+		}
+		var f [5][]byte
+		if rawjson.Fields(schema, []string{"type", "$ref", "anyOf", "oneOf", "allOf"}, f[:]) != nil {
+			return schemaAny
+		}
+		types := typeSet(schemaAny)
+		if rawjson.IsArray(f[0]) {
+			types = eachType(f[0], func(name []byte) typeSet { return schemaType(rawjson.Text(name)) })
+		} else if f[0] != nil {
+			types = schemaType(rawjson.Text(f[0]))
+		}
+		if ref := rawjson.Text(f[1]); ref != "" {
+			types = types.and(visit(s.refer(ref)))
+		}
+		for _, one := range f[2:4] {
+			if rawjson.IsArray(one) {
+				types = types.and(eachType(one, visit))
+			}
+		}
+		if rawjson.IsArray(f[4]) {
+			// The first error, of a list that is none, ends it with what is known.
+			_ = rawjson.EachElement(f[4], func(all []byte) bool {
+				types = types.and(visit(all))
+				return true
+			})
+		}
+		return types
+	}
+	return visit(schema)
+}
+
+// eachType is the union of what f says of the elements of a list.
+func eachType(list []byte, f func([]byte) typeSet) (types typeSet) {
+	if rawjson.EachElement(list, func(v []byte) bool {
+		types |= f(v)
 		return true
-	})
-	return slices.Contains(types, "string") && !slices.Contains(types, "array")
+	}) != nil {
+		return schemaAny
+	}
+	return types
 }
