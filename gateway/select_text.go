@@ -126,111 +126,136 @@ const (
 	maxUnitChars     = 400 // of a line or row shown around its match
 )
 
+// searching is a search selector.
+type searching struct {
+	pattern              string
+	re                   *regexp.Regexp
+	around, limit, start int
+}
+
+// searching reads the parameters of search.
+func (v *viewing) searching() (q searching, err error) {
+	pattern, ok, err := v.str("pattern")
+	switch {
+	case err != nil:
+		return q, err
+	case !ok || pattern == "":
+		return q, viewFailed("pattern is missing: search needs a regular expression (RE2)")
+	case len(pattern) > maxPatternChars:
+		return q, viewFailed("pattern is longer than %d characters", maxPatternChars)
+	}
+	q.pattern = pattern
+	if q.re, err = regexp.Compile(pattern); err != nil {
+		return q, viewFailed("pattern is not a regular expression (RE2): %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	for _, p := range []struct {
+		name     string
+		to       *int
+		standard int
+	}{{"context", &q.around, 0}, {"limit", &q.limit, 20}, {"start", &q.start, 0}} {
+		if *p.to, err = v.integer(p.name, p.standard); err != nil {
+			return q, err
+		}
+	}
+	q.around, q.limit = min(q.around, maxSearchContext), min(max(q.limit, 1), maxSearchLimit)
+	return q, nil
+}
+
+// again is the selector that goes on from unit next.
+func (q *searching) again(next int) []byte {
+	out := rawjson.AppendString([]byte(`{"type":"search","pattern":`), q.pattern)
+	if q.around > 0 {
+		out = fmt.Appendf(out, `,"context":%d`, q.around)
+	}
+	return fmt.Appendf(out, `,"limit":%d,"start":%d}`, q.limit, next)
+}
+
+// group is unit n, which matches at byte at, with what stands around it and was
+// not shown before; last is the last unit in it.
+func (q *searching) group(units []string, n, at, shownTo int, first bool) (text string, last int) {
+	var b strings.Builder
+	around := func(i int) { b.WriteString(strconv.Itoa(i) + "-" + window(units[i], 0) + "\n") }
+	from := max(n-q.around, shownTo+1, 0)
+	if q.around > 0 && !first && from > shownTo+1 {
+		b.WriteString("--\n")
+	}
+	for i := from; i < n; i++ {
+		around(i)
+	}
+	b.WriteString(strconv.Itoa(n) + ":" + window(units[n], at) + "\n")
+	end := min(n+q.around, len(units)-1)
+	i := n + 1
+	for ; i <= end && q.re.FindStringIndex(units[i]) == nil; i++ {
+		around(i)
+	}
+	return b.String(), i - 1
+}
+
+// searched is the rows of a table, or the lines of a text.
+func (v *viewing) searched() (units []string, unit string) {
+	t, ok := findTable(v.data)
+	if !ok {
+		return strings.Split(strings.TrimSuffix(v.text(), "\n"), "\n"), "line"
+	}
+	for _, row := range t.rows {
+		units = append(units, string(compact(nil, row)))
+	}
+	return units, "row"
+}
+
 // search shows the lines that match an RE2 pattern, as grep -n does: "12:" is
 // a match, "11-" stands around one, "--" between groups. In a table the rows
 // are searched instead of lines.
 func (v *viewing) search() (View, error) {
-	pattern, ok, err := v.str("pattern")
+	q, err := v.searching()
 	if err != nil {
 		return View{}, err
 	}
-	if !ok || pattern == "" {
-		return View{}, viewFailed("pattern is missing: search needs a regular expression (RE2)")
-	}
-	if len(pattern) > maxPatternChars {
-		return View{}, viewFailed("pattern is longer than %d characters", maxPatternChars)
-	}
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		return View{}, viewFailed("pattern is not a regular expression (RE2): %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
-	}
-	around, err := v.integer("context", 0)
-	if err != nil {
-		return View{}, err
-	}
-	limit, err := v.integer("limit", 20)
-	if err != nil {
-		return View{}, err
-	}
-	start, err := v.integer("start", 0)
-	if err != nil {
-		return View{}, err
-	}
-	around, limit = min(around, maxSearchContext), min(max(limit, 1), maxSearchLimit)
-
-	unit := "line"
-	var units []string
-	if t, ok := findTable(v.data); ok {
-		unit = "row"
-		for _, row := range t.rows {
-			units = append(units, string(compact(nil, row)))
-		}
-	} else {
-		units = strings.Split(strings.TrimSuffix(v.text(), "\n"), "\n")
-	}
+	units, unit := v.searched()
 	var b strings.Builder
 	room := v.max - noticeChars
-	matches, shown, last, full := 0, 0, start-1, false
+	matches, shown, last, full := 0, 0, q.start-1, false
 	next := -1 // the first match that is not shown
-	for n := start; n < len(units); n++ {
+	for n := q.start; n < len(units); n++ {
 		if n%256 == 0 && v.ctx.Err() != nil {
 			return View{}, v.ctx.Err()
 		}
-		at := re.FindStringIndex(units[n])
+		at := q.re.FindStringIndex(units[n])
 		if at == nil {
 			continue
 		}
-		if matches++; full || shown == limit {
+		if matches++; full || shown == q.limit {
 			if next < 0 {
 				next = n
 			}
 			continue
 		}
-		var group strings.Builder
-		from := max(n-around, last+1, 0)
-		if around > 0 && shown > 0 && from > last+1 {
-			group.WriteString("--\n")
-		}
-		for i := from; i < n; i++ {
-			group.WriteString(strconv.Itoa(i) + "-" + window(units[i], 0) + "\n")
-		}
-		group.WriteString(strconv.Itoa(n) + ":" + window(units[n], at[0]) + "\n")
-		end := min(n+around, len(units)-1)
-		i := n + 1
-		for ; i <= end && re.FindStringIndex(units[i]) == nil; i++ {
-			group.WriteString(strconv.Itoa(i) + "-" + window(units[i], 0) + "\n")
-		}
-		chars := utf8.RuneCountInString(group.String())
+		text, to := q.group(units, n, at[0], last, shown == 0)
+		chars := utf8.RuneCountInString(text)
 		if chars > room && shown > 0 {
 			full, next = true, n
 			continue
 		}
-		text := group.String()
 		if chars > room { // the first one, with much context
 			text = firstChars(text, room)
 		}
 		room -= chars
-		last = i - 1
+		last = to
 		b.WriteString(text)
 		shown++
 	}
 	text := strings.TrimSuffix(b.String(), "\n")
-	from := ""
-	if start > 0 {
-		from = fmt.Sprintf(" from %s %d on", unit, start)
+	where := plural(len(units), unit)
+	if q.start > 0 {
+		where += fmt.Sprintf(" from %s %d on", unit, q.start)
 	}
-	if matches == 0 {
-		return v.finish("", fmt.Sprintf("no match in %s%s", plural(len(units), unit), from), nil), nil
+	switch {
+	case matches == 0:
+		return v.finish("", "no match in "+where, nil), nil
+	case shown == matches:
+		return v.finish(text, pluralMatches(matches)+" in "+where, nil), nil
 	}
-	if shown == matches {
-		return v.finish(text, fmt.Sprintf("%s in %s%s", pluralMatches(matches), plural(len(units), unit), from), nil), nil
-	}
-	again := rawjson.AppendString([]byte(`{"type":"search","pattern":`), pattern)
-	if around > 0 {
-		again = fmt.Appendf(again, `,"context":%d`, around)
-	}
-	again = fmt.Appendf(again, `,"limit":%d,"start":%d}`, limit, next)
-	return v.finish(text, fmt.Sprintf("the first %d of %s in %s%s", shown, pluralMatches(matches), plural(len(units), unit), from), again), nil
+	return v.finish(text, fmt.Sprintf("the first %d of %s in %s", shown, pluralMatches(matches), where), q.again(next)), nil
 }
 
 func pluralMatches(n int) string {
