@@ -176,6 +176,17 @@ func (a *agents) merge() {
 	a.engine.manager.Apply(servers)
 }
 
+// servers are where the agents that are there now are reached, as host:port.
+func (a *agents) servers() []string {
+	var list []string
+	for _, agent := range a.registry.Agents() {
+		if u, err := url.Parse(agent.URL); err == nil && u.Host != "" {
+			list = append(list, hostPort(u))
+		}
+	}
+	return list
+}
+
 // sign is the router.Sign of agent servers.
 func (a *agents) sign(name, principal, tool string) (string, error) {
 	if u, ok := a.engine.manager.Upstream(name); !ok || !u.Config().Agent {

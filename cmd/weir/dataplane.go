@@ -186,6 +186,7 @@ func (e *engine) tableOptions(c *config.Config) gateway.TableOptions {
 			fetch.Allow = append(fetch.Allow, hostPort(u))
 		}
 	}
+	fetch.Peers = e.agents.servers
 	fetcher, err := plane.NewFetcher(fetch)
 	if err != nil {
 		e.log.Error("tables of other servers are not fetched", "err", err)

@@ -36,6 +36,10 @@ type FetchOptions struct {
 	// "127.0.0.1:8088", "[::1]:8088" or "weather.example.com:443". Hosts are
 	// compared as they are written, but for case.
 	Allow []string
+	// Peers returns more such servers, that come and go: it is asked for each
+	// fetch. Entries that are no host:port allow nothing. It may be called
+	// concurrently; nil is none.
+	Peers func() []string
 	// Private lists networks that are not public into which an allowed name may
 	// resolve, such as 10.0.0.0/8. Allowed addresses need no entry here, and
 	// localhost may be loopback.
@@ -56,7 +60,7 @@ type FetchOptions struct {
 // must not become a way to reach other hosts:
 //
 //	resource_url ─▶ http or https? no user, query or fragment? /s2sp/data/{one token}?
-//	             ─▶ host:port on the allow list?
+//	             ─▶ host:port on the allow list, or a peer's?
 //	             ─▶ resolve once ─▶ every address public, or allowed?
 //	             ─▶ connect to that very address ─▶ POST, no proxy, no redirect, bounded
 //
@@ -71,12 +75,11 @@ type Fetcher struct {
 func NewFetcher(opts FetchOptions) (*Fetcher, error) {
 	f := &Fetcher{opts: opts, allow: map[string]bool{}}
 	for _, entry := range opts.Allow {
-		host, port, err := net.SplitHostPort(entry)
-		n, perr := strconv.ParseUint(port, 10, 16)
-		if err != nil || perr != nil || host == "" || n == 0 {
+		name, ok := allowed(entry)
+		if !ok {
 			return nil, fmt.Errorf("allowed server %q is no host:port", entry)
 		}
-		f.allow[hostPort(host, port)] = true
+		f.allow[name] = true
 	}
 	if f.opts.MaxBytes <= 0 {
 		f.opts.MaxBytes = 256 << 20
@@ -93,6 +96,17 @@ func NewFetcher(opts FetchOptions) (*Fetcher, error) {
 		f.opts.Dial = (&net.Dialer{}).DialContext
 	}
 	return f, nil
+}
+
+// allowed is an entry of the allow list as hostPort writes it, false for one that
+// is no host:port.
+func allowed(entry string) (string, bool) {
+	host, port, err := net.SplitHostPort(entry)
+	n, perr := strconv.ParseUint(port, 10, 16)
+	if err != nil || perr != nil || host == "" || n == 0 {
+		return "", false
+	}
+	return hostPort(host, port), true
 }
 
 // hostPort writes a server as the allow list has it: addresses in their usual
@@ -150,20 +164,36 @@ func (f *Fetcher) check(resourceURL string) (target, error) {
 	}
 	name := hostPort(u.Hostname(), port)
 	if !f.allow[name] {
-		return target{}, refused("%.100s is not one of the servers that may be asked here (%s); have its operator add it to the allowed servers", name, f.allowed())
+		if peers := f.peers(); !slices.Contains(peers, name) {
+			return target{}, refused("%.100s is not one of the servers that may be asked here (%s); have its operator add it to the allowed servers", name, f.allowedNames(peers))
+		}
 	}
 	return target{u, u.Hostname(), port}, nil
 }
 
-func (f *Fetcher) allowed() string {
-	if len(f.allow) == 0 {
-		return "there are none"
+// peers are the servers that are allowed now beside the fixed ones.
+func (f *Fetcher) peers() []string {
+	if f.opts.Peers == nil {
+		return nil
 	}
-	names := make([]string, 0, len(f.allow))
+	var names []string
+	for _, entry := range f.opts.Peers() {
+		if name, ok := allowed(entry); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// allowedNames tells which servers may be asked.
+func (f *Fetcher) allowedNames(names []string) string {
 	for name := range f.allow {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	if names = slices.Compact(names); len(names) == 0 {
+		return "there are none"
+	}
 	const show = 5
 	if len(names) > show {
 		return strings.Join(names[:show], ", ") + fmt.Sprintf(" and %d more", len(names)-show)

@@ -50,6 +50,26 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// Peers come and go, and are asked only while they are there.
+func TestFetchFromPeers(t *testing.T) {
+	store := artifact.NewMemory(artifact.Options{})
+	defer store.Close()
+	server, _ := serve(t, store)
+	peers := []string{"no port", ""}
+	f := fetcher(t, plane.FetchOptions{Allow: []string{"127.0.0.1:1"}, Peers: func() []string { return peers }})
+	url := plane.URL(server.URL, deposit(t, store, alerts))
+	if _, err := f.Fetch(t.Context(), url, nil, nil); !errors.Is(err, plane.ErrRefused) {
+		t.Errorf("a server that is no peer: %v", err)
+	}
+	peers = append(peers, server.Listener.Addr().String())
+	if got, err := f.Fetch(t.Context(), url, nil, nil); err != nil || got.Len() != 2 {
+		t.Errorf("a peer: %v", err)
+	}
+	if err := f.Check("http://127.0.0.1:2" + plane.Path + "x"); err == nil || !strings.Contains(err.Error(), peers[2]) || !strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Errorf("the servers that may be asked: %v", err)
+	}
+}
+
 // A resource_url comes from a model: none of these may reach anybody.
 func TestFetchRefuses(t *testing.T) {
 	reached := func(context.Context, string, string) (net.Conn, error) {
