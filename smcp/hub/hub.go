@@ -168,7 +168,7 @@ func (h *Hub) admit(ctx context.Context, s *socketio.Socket) error {
 			return err
 		}
 	}
-	peer := &session{socket: s, sid: s.ID(), grant: grant, version: shake.version, dialect: shake.version.Dialect(), calls: map[*call]struct{}{}}
+	peer := &session{socket: s, sid: s.ID(), grant: grant, version: shake.version, own: shake.trusted, dialect: shake.version.Dialect(), calls: map[*call]struct{}{}}
 	if grant.NeedsProof {
 		h.mu.Lock()
 		peer.proof = time.AfterFunc(proofTime, func() { h.unproven(peer) })

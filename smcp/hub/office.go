@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -58,7 +59,7 @@ func (h *Hub) join(s *session, _ string, payload json.RawMessage) (answer, error
 	}
 	s.socket.Join(s.room(o.id))
 	h.notify(s, smcp.NotifyEnter, presence(s, o.id))
-	h.log.Info("joined", "office", o.id, "role", s.role, "name", s.name, "dialect", s.dialect.String(), "principal", s.grant.Principal)
+	h.log.Log(context.Background(), s.logLevel(), "joined", "office", o.id, "role", s.role, "name", s.name, "dialect", s.dialect.String(), "principal", s.grant.Principal)
 	return s.dialect.JoinOK(), nil
 }
 
@@ -172,7 +173,7 @@ func (h *Hub) leaveLocked(s *session) {
 	if o.empty() {
 		delete(h.offices, o.id)
 	}
-	h.log.Info("left", "office", o.id, "role", s.role, "name", s.name)
+	h.log.Log(context.Background(), s.logLevel(), "left", "office", o.id, "role", s.role, "name", s.name)
 }
 
 // gone is the end of a connection. Its calls have been answered by then.

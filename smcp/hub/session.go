@@ -2,6 +2,7 @@ package hub
 
 import (
 	"encoding/json"
+	"log/slog"
 	"time"
 
 	"github.com/weir-mcp/weir/smcp"
@@ -14,6 +15,7 @@ type session struct {
 	sid     string
 	grant   Grant
 	version smcp.Version
+	own     bool // of this process, see Trust
 
 	// Guarded by Hub.mu.
 	dialect smcp.Dialect
@@ -51,6 +53,15 @@ func (s *session) hearCall(h *Hub, event string, agent, robot []byte) smcp.Diale
 		s.dialect = s.dialect.Hear(smcp.EventGetMCPConfig, nil)
 	}
 	return s.dialect
+}
+
+// logLevel is how loud the session's coming and going is told: this process's own
+// peer tells of itself.
+func (s *session) logLevel() slog.Level {
+	if s.own {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
 }
 
 // room is the Socket.IO room of the office's members that the session is with:
