@@ -151,7 +151,7 @@ func (a *app) runComputer(ctx context.Context, f computerFlags) error {
 			a.note("%s", line)
 		}
 	}
-	if err := setInputs(ctx, c, f.inputs); err != nil {
+	if err := a.setInputs(ctx, c, f.inputs); err != nil {
 		return err
 	}
 	if err := c.Connect(ctx, hub); err != nil {
@@ -297,7 +297,7 @@ func (a *app) readComputerConfig(path string) (*computer.File, error) {
 }
 
 // setInputs gives inputs the values of the command line.
-func setInputs(ctx context.Context, c *computer.Computer, pairs []string) error {
+func (a *app) setInputs(ctx context.Context, c *computer.Computer, pairs []string) error {
 	for _, pair := range pairs {
 		id, value, ok := strings.Cut(pair, "=")
 		if !ok {
@@ -309,6 +309,9 @@ func setInputs(ctx context.Context, c *computer.Computer, pairs []string) error 
 		}
 		if err := c.SetInput(ctx, id, raw); err != nil {
 			return failf(exitUsage, "--input: %w", err)
+		}
+		if name, ok := c.InputVariable(id); ok {
+			a.note("--input %s has no effect: the variable %s answers it", id, name)
 		}
 	}
 	return nil

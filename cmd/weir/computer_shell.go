@@ -299,10 +299,18 @@ func (s *computerShell) inputs(ctx context.Context, args string) error {
 				return err
 			}
 		}
-		return s.c.SetInput(ctx, id, raw)
+		err := s.c.SetInput(ctx, id, raw)
+		if name, ok := s.c.InputVariable(id); ok && err == nil {
+			fmt.Fprintf(s.a.stdout, "  the variable %s answers %s, and wins over this value; start weir computer without it to use the value\n", name, id)
+		}
+		return err
 	}
 	for _, in := range s.c.Inputs() {
-		fmt.Fprintf(s.a.stdout, "  %-20s %-14s %s\n", in.ID, in.Type, s.a.stdout.clean(in.Description))
+		about := in.Description
+		if name, ok := s.c.InputVariable(in.ID); ok {
+			about += " (answered by the variable " + name + ")"
+		}
+		fmt.Fprintf(s.a.stdout, "  %-20s %-14s %s\n", in.ID, in.Type, s.a.stdout.clean(about))
 	}
 	return nil
 }

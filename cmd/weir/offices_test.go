@@ -34,7 +34,7 @@ func startComputer(t *testing.T, dir, env string, args ...string) *computerProce
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	p := &computerProcess{cmd: exec.CommandContext(ctx, weirBin, append([]string{"computer"}, args...)...), in: w, exited: make(chan struct{})}
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = dir, environment(env), r, &p.out, &p.out
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = dir, environment(strings.Fields(env)...), r, &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,14 +78,15 @@ func TestComputers(t *testing.T) {
 		for _, name := range names {
 			servers = append(servers, fmt.Sprintf(`%q:{"command":%q,"args":["-name",%q],"env":{"KEY":"${input:key}"},"default_tool_meta":{"auto_apply":true}}`, name, fakeBin, name))
 		}
-		text := `{"mcpServers":{` + strings.Join(servers, ",") + `},"inputs":[{"id":"key","type":"promptString","description":"k","password":true}]}`
+		text := `{"mcpServers":{` + strings.Join(servers, ",") + `},"inputs":[{"id":"key","type":"promptString","description":"k","password":true},
+			{"id":"speed","type":"pickString","description":"s","options":["slow","fast"]}]}`
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("excel")
 	base := strings.TrimSuffix(s.url, "/mcp")
-	p := startComputer(t, dir, "WEIR_HUB_TOKEN=t0ken-of-the-desk", "--hub", base, "--name", "desk", "--config", config, "--interactive", "--input", "key=s3cret-value", "--key", filepath.Join(dir, "desk.pem"))
+	p := startComputer(t, dir, "WEIR_HUB_TOKEN=t0ken-of-the-desk A2C_SMCP_speed=slow", "--hub", base, "--name", "desk", "--config", config, "--interactive", "--input", "key=s3cret-value", "--input", "speed=fast", "--key", filepath.Join(dir, "desk.pem"))
 	s.await("the Computer's server is an upstream", func(h health) bool { return h.Upstreams["desk-excel"].Tools > 0 })
 	echo := s.tool("desk-excel:echo")
 	weir(t, "call", "--url", s.url, echo, "--json", `{"text":"from afar"}`).want(t, exitOK, "from afar")
@@ -117,6 +118,11 @@ func TestComputers(t *testing.T) {
 	p.say(t, `call echo {"text":"by hand"}`, "by hand")
 	p.say(t, "history", "echo")
 	p.say(t, "inputs", "promptString")
+	p.say(t, "inputs speed fast", "A2C_SMCP_speed answers speed, and wins")
+	p.say(t, "inputs speed faster", "none of its options")
+	if !strings.Contains(p.out.String(), "--input speed has no effect: the variable A2C_SMCP_speed answers it") {
+		t.Errorf("nothing is said of a value without effect: %s", p.out.String())
+	}
 	p.say(t, "nonsense", "there is no command")
 	p.say(t, "call", "needs TOOL")
 	// Hot plug: a changed file, and the shell.
@@ -126,6 +132,9 @@ func TestComputers(t *testing.T) {
 	s.await("a server that was switched off is none", func(h health) bool { _, there := h.Upstreams["desk-word"]; return !there })
 	if strings.Contains(p.out.String(), "s3cret-value") {
 		t.Error("a secret was shown")
+	}
+	if n := strings.Count(s.stderr.String(), "msg=joined office=weir"); n != 2 {
+		t.Errorf("joining is logged %d times, want once for the gateway and once for the Computer: %s", n, s.stderr.String())
 	}
 	p.say(t, "quit", "")
 	s.await("all vanish with their Computer", func(h health) bool { return len(h.Upstreams) == 0 && len(h.Hub.Members) == 1 })

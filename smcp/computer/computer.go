@@ -229,7 +229,8 @@ func (c *Computer) unknownServer(name string) error {
 	return fmt.Errorf("there is no MCP server %q; there are: %v", name, names)
 }
 
-// SetInput sets the value of an input and restarts the servers that use it.
+// SetInput sets the value of an input and restarts the servers that use it. A
+// variable of the environment wins over it; see InputVariable.
 func (c *Computer) SetInput(ctx context.Context, id string, value json.RawMessage) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()
@@ -298,6 +299,13 @@ func (c *Computer) Servers() []*Server {
 
 // Inputs returns the definitions of the inputs.
 func (c *Computer) Inputs() []Input { return c.inputs.list() }
+
+// InputVariable returns the name of the environment variable that answers an
+// input whatever SetInput has set, ok false where it is not there.
+func (c *Computer) InputVariable(id string) (name string, ok bool) {
+	name, _, ok = c.inputs.variable(id)
+	return name, ok
+}
 
 // Ready waits until every server has been listed or has failed once.
 func (c *Computer) Ready(ctx context.Context) error { return c.manager.Ready(ctx) }

@@ -444,7 +444,7 @@ func (p *parser) inputs(v any) []Input {
 // checkServers checks what several servers have to agree about.
 func checkServers(servers []*Server) error {
 	if len(servers) > maxServers {
-		return fmt.Errorf("%d MCP servers are more than the bound of %d", len(servers), maxServers)
+		return fmt.Errorf("%d MCP servers are more than the bound of %d; another Computer may have the rest", len(servers), maxServers)
 	}
 	names, bundles := map[string]bool{}, map[string]string{}
 	var errs []error

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -78,16 +79,29 @@ type inputs struct {
 
 func newInputs(o *Options) *inputs { return &inputs{o: o, values: map[string]any{}} }
 
-// define replaces the definitions. Values of inputs that stay are kept.
+// define replaces the definitions. Values of inputs that stay are kept, unless
+// they are no choice any more.
 func (in *inputs) define(defs []Input) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.defs = slices.Clone(defs)
-	for id := range in.values {
-		if !slices.ContainsFunc(defs, func(d Input) bool { return d.ID == id }) {
+	for id, v := range in.values {
+		if !slices.ContainsFunc(defs, func(d Input) bool { return d.ID == id && d.allows(asText(v)) == nil }) {
 			delete(in.values, id)
 		}
 	}
+}
+
+// allows checks a value against the options of a pickString.
+func (in Input) allows(text string) error {
+	if in.Type != InputPick || slices.ContainsFunc(in.Options, func(o Option) bool { return o.Value == text }) {
+		return nil
+	}
+	values := make([]string, len(in.Options))
+	for i, o := range in.Options {
+		values[i] = strconv.Quote(o.Value)
+	}
+	return fmt.Errorf("input %q: %q is none of its options: %s", in.ID, text, strings.Join(values, ", "))
 }
 
 func (in *inputs) list() []Input {
@@ -108,7 +122,8 @@ func (in *inputs) find(id string) (Input, bool) {
 
 // set gives an input its value, any JSON; nil forgets it.
 func (in *inputs) set(id string, raw json.RawMessage) error {
-	if _, ok := in.find(id); !ok {
+	def, ok := in.find(id)
+	if !ok {
 		return fmt.Errorf("there is no input %q", id)
 	}
 	in.mu.Lock()
@@ -120,6 +135,12 @@ func (in *inputs) set(id string, raw json.RawMessage) error {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return fmt.Errorf("the value of input %q is no JSON: %w", id, err)
+	}
+	if def.Type == InputPick {
+		v = asText(v) // as the options are
+		if err := def.allows(asText(v)); err != nil {
+			return err
+		}
 	}
 	in.values[id] = v
 	in.hide(v)
@@ -146,18 +167,29 @@ func (in *inputs) redact(text string) string {
 	return text
 }
 
-// value returns the value of an input: the one that was set or had before, the
-// environment's, the answer of a person or a command, the default. ok false is
-// an input that nobody knows, or that has no value.
+// variable returns the environment variable that answers an input, where it is
+// there.
+func (in *inputs) variable(id string) (name, value string, ok bool) {
+	name = EnvPrefix + id
+	value, ok = in.o.LookupEnv(name)
+	return name, value, ok
+}
+
+// value returns the value of an input: the environment's, the one that was set or
+// had before, the answer of a person or a command, the default. ok false is an
+// input that nobody knows, or that has no value.
 func (in *inputs) value(ctx context.Context, id string) (v any, ok bool, err error) {
 	def, known := in.find(id)
 	in.mu.Lock()
 	v, ok = in.values[id]
 	in.mu.Unlock()
-	if text, set := in.o.LookupEnv(EnvPrefix + id); set {
+	if name, text, set := in.variable(id); set {
 		in.mu.Lock()
 		in.hide(text)
 		in.mu.Unlock()
+		if err := def.allows(text); err != nil {
+			return nil, false, fmt.Errorf("variable %s: %w", name, err)
+		}
 		return text, true, nil
 	}
 	if ok || !known {
@@ -193,10 +225,7 @@ func (in *inputs) obtain(ctx context.Context, def Input) (any, bool, error) {
 			return nil, false, fmt.Errorf("input %q: %w", def.ID, err)
 		}
 		if ok {
-			if def.Type == InputPick && !slices.ContainsFunc(def.Options, func(o Option) bool { return o.Value == text }) {
-				return nil, false, fmt.Errorf("input %q: %q is none of its options", def.ID, text)
-			}
-			return text, true, nil
+			return text, true, def.allows(text)
 		}
 	}
 	if len(def.Default) > 0 && string(def.Default) != "null" {

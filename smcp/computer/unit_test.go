@@ -3,6 +3,7 @@ package computer
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -113,6 +114,87 @@ func TestPlaceholders(t *testing.T) {
 	}
 	if err := in.set("missing", json.RawMessage(`1`)); err == nil {
 		t.Error("an unknown input was set")
+	}
+}
+
+// The value of a pickString is one of its options, wherever it comes from.
+func TestOptions(t *testing.T) {
+	env := map[string]string{}
+	in := testInputs(Options{
+		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		Ask:       func(context.Context, Input) (string, bool, error) { return "three", true, nil },
+	}, Input{ID: "p", Type: InputPick, Options: []Option{{"One", "1"}, {"two", "two"}}})
+	const none = `is none of its options: "1", "two"`
+	value := func(want any, wantErr string) {
+		t.Helper()
+		got, err := in.text(t.Context(), "${input:p}")
+		if wantErr != "" {
+			if err == nil || !strings.Contains(err.Error(), wantErr) {
+				t.Errorf("%v, %v; want %q", got, err, wantErr)
+			}
+			return
+		}
+		if err != nil || got != want {
+			t.Errorf("%#v, %v; want %#v", got, err, want)
+		}
+	}
+	value(nil, none) // asked
+	if err := in.set("p", json.RawMessage(`"One"`)); err == nil || !strings.Contains(err.Error(), none) {
+		t.Errorf("set to a label: %v", err)
+	}
+	for _, raw := range []string{`"two"`, `1`} {
+		if err := in.set("p", json.RawMessage(raw)); err != nil {
+			t.Error(err)
+		}
+		value(strings.Trim(raw, `"`), "")
+	}
+	env["A2C_SMCP_p"] = "two"
+	value("two", "")
+	env["A2C_SMCP_p"] = "three"
+	value(nil, "variable A2C_SMCP_p: input \"p\": \"three\" "+none)
+	delete(env, "A2C_SMCP_p")
+	in.define([]Input{{ID: "p", Type: InputPick, Options: []Option{{"3", "three"}}}})
+	value("three", "") // asked again: 1 is no choice any more
+}
+
+// A Computer has 256 servers at most, however they come.
+func TestServersAreBounded(t *testing.T) {
+	c, err := New(Options{Name: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	parse := func(from, to int) (*File, error) {
+		var all []string
+		for i := from; i < to; i++ {
+			all = append(all, fmt.Sprintf(`"s%d":{"command":"x","disabled":true}`, i))
+		}
+		return Parse("f", []byte(`{"mcpServers":{`+strings.Join(all, ",")+`}}`))
+	}
+	full, err := parse(0, maxServers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := parse(maxServers, maxServers+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Load(t.Context(), full); err != nil {
+		t.Fatal(err)
+	}
+	_, parsed := parse(0, maxServers+1)
+	for name, err := range map[string]error{
+		"a file": parsed, "a list": c.Load(t.Context(), &File{Servers: append(slices.Clone(full.Servers), one.Servers...)}), "one more": c.Put(t.Context(), one.Servers[0]),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "257 MCP servers are more than the bound of 256") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := len(c.Servers()); n != maxServers {
+		t.Errorf("%d servers afterwards", n)
+	}
+	if err := c.Put(t.Context(), full.Servers[0]); err != nil {
+		t.Errorf("one that is there already: %v", err)
 	}
 }
 
