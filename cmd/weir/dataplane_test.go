@@ -110,6 +110,7 @@ mcpServers:
 	if out := run("table", handle, "--format", "json", "--rows", "7", "--columns", "language").want(t, exitOK).stdout; out != `[{"_row_id":7,"language":"en-US"}]`+"\n" {
 		t.Errorf("%s", out)
 	}
+	run("table", handle, "--columns", "event,evnt").want(t, exitUsage, `no column "evnt"; there are id, event`)
 	if out := run("table", handle, "--columns", "event,language", "--rows", "99999").want(t, exitOK).stdout; out != "_row_id,event,language\n" {
 		t.Errorf("no rows as CSV: %q, want the columns", out)
 	}

@@ -133,7 +133,7 @@ func (a *app) table(ctx context.Context, t target, r tableRequest) error {
 	if err != nil {
 		return err
 	}
-	rows, err := a.fetchTable(ctx, from, body, r.format, out)
+	rows, err := a.fetchTable(ctx, from, body, plane.ParseDomains(r.columns), r.format, out)
 	if err = finish(err); err != nil {
 		return err
 	}
@@ -220,6 +220,7 @@ func (a *app) post(ctx context.Context, to, token string, body []byte, accept st
 	if accept != "" {
 		req.Header.Set("Accept", accept)
 	}
+	req.Header.Set("Prefer", "handling=strict") // what does not exist is a mistake, and told by a weir
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -242,6 +243,8 @@ func (a *app) post(ctx context.Context, to, token string, body []byte, accept st
 		return nil, errToken(to, token)
 	case resp.StatusCode == http.StatusNotFound && strings.Contains(req.URL.Path, plane.Path):
 		return nil, failf(exitRefused, "unknown or expired resource: a resource_url works once, and not for long; call the tool again for a new one")
+	case why != "" && resp.StatusCode == http.StatusBadRequest:
+		return nil, failf(exitUsage, "%s", why)
 	case why != "":
 		return nil, failf(exitRefused, "%s", why)
 	}
@@ -250,7 +253,7 @@ func (a *app) post(ctx context.Context, to, token string, body []byte, accept st
 
 // fetchTable writes the rows behind a resource_url and returns how many there
 // are, -1 where nobody has counted.
-func (a *app) fetchTable(ctx context.Context, from string, body []byte, format string, out io.Writer) (int, error) {
+func (a *app) fetchTable(ctx context.Context, from string, body []byte, columns []string, format string, out io.Writer) (int, error) {
 	accept := map[string]string{formatNDJSON: plane.TypeNDJSON, formatArrow: plane.TypeArrow}[format]
 	if accept == "" {
 		accept = plane.TypeJSON
@@ -274,6 +277,11 @@ func (a *app) fetchTable(ctx context.Context, from string, body []byte, format s
 			return nil, failf(exitUnavailable, "the answer is no table: %w", err)
 		}
 		rows = t.Len()
+		for _, name := range columns {
+			if rows > 0 && !t.Has(name) && name != table.RowID { // a server that left it out
+				a.note("the rows have no column %q", name)
+			}
+		}
 		switch format {
 		case formatCSV:
 			if rows == 0 { // the answer knows the columns all the same

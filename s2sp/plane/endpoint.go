@@ -54,6 +54,10 @@ type HandlerOptions struct {
 // application/x-ndjson" the rows are one object a line, and with
 // "application/vnd.apache.arrow.stream" an Arrow IPC stream.
 //
+// Rows and columns that do not exist are left out; with "Prefer: handling=strict"
+// (RFC 7240) such a column is a 400 that names those there are, and the token is
+// not spent.
+//
 // A request claims its token before it reads the table and spends it with the
 // first byte of the body. A reader that went away before that leaves the token
 // as it was. Expiry while the body is written does not cut it off.
@@ -199,6 +203,39 @@ func (r Request) Select(t *table.Table) table.View {
 	return v.WithRowID()
 }
 
+// check says which of the columns asked for does not exist.
+func (r Request) check(t *table.Table) error {
+	for _, name := range r.Columns {
+		if !t.Has(name) && name != table.RowID {
+			return fmt.Errorf("%w: there is no column %q; %s", ErrRequest, clip(name), there(t.Columns()))
+		}
+	}
+	return nil
+}
+
+// clip is a name as a message has it.
+func clip(name string) string {
+	const most = 100
+	if len(name) > most {
+		return strings.ToValidUTF8(name[:most], "") + "…"
+	}
+	return name
+}
+
+// strict reports whether a request asks to be told of what does not exist.
+func strict(h http.Header) bool {
+	for _, header := range h.Values("Prefer") {
+		for part := range strings.SplitSeq(header, ",") {
+			preference, _, _ := strings.Cut(part, ";")
+			name, value, _ := strings.Cut(preference, "=")
+			if strings.EqualFold(strings.TrimSpace(name), "handling") && strings.Trim(strings.TrimSpace(value), `"`) == "strict" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	// Not every ResponseWriter has deadlines; the server's own has.
@@ -234,6 +271,12 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 		e.opts.Logger.Warn("s2sp: a resource is no table", "label", claim.Label, "error", err)
 		refuse(w, http.StatusInternalServerError, "the resource is no table")
 		return
+	}
+	if strict(r.Header) {
+		if err := req.check(t); err != nil {
+			refuse(w, http.StatusBadRequest, strings.TrimPrefix(err.Error(), ErrRequest.Error()+": "))
+			return
+		}
 	}
 	view := req.Select(t)
 	if r.Context().Err() != nil {

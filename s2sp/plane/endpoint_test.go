@@ -100,6 +100,40 @@ func TestFetchShapes(t *testing.T) {
 	}
 }
 
+// A reader who wants to be told of what does not exist is told, and may ask again.
+func TestStrictFetch(t *testing.T) {
+	store := artifact.NewMemory(artifact.Options{})
+	defer store.Close()
+	server, client := serve(t, store)
+	url := plane.URL(server.URL, deposit(t, store, alerts))
+	ask := func(body, prefer string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Prefer", prefer)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		data, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(data)
+	}
+	for _, prefer := range []string{"handling=strict", `respond-async, Handling="strict"; x=1`} {
+		if code, body := ask(`{"columns":["event","nope"]}`, prefer); code != http.StatusBadRequest || !strings.Contains(body, `no column \"nope\"; there are event`) {
+			t.Errorf("a column: %d %s", code, body)
+		}
+	}
+	if code, body := ask(`{"columns":["event","nope"],"row_ids":[0,7]}`, "handling=lenient"); code != http.StatusOK || !strings.Contains(body, `"columns_returned":["_row_id","event"]`) {
+		t.Errorf("otherwise: %d %s", code, body)
+	}
+}
+
 func TestFetchErrors(t *testing.T) {
 	store := artifact.NewMemory(artifact.Options{})
 	defer store.Close()

@@ -175,15 +175,20 @@ func warn(t *table.Table, domains, columns []string) (warnings []string) {
 	if len(unknown) == 0 {
 		return nil
 	}
-	there := "there are no columns, because there are no rows"
-	if len(columns) > 0 {
-		const show = 60
-		there = "there are " + strings.Join(columns[:min(show, len(columns))], ", ")
-		if len(columns) > show {
-			there += fmt.Sprintf(" and %d more", len(columns)-show)
-		}
+	return []string{fmt.Sprintf("abstract_domains names no column: %s; %s", strings.Join(unknown, ", "), there(columns))}
+}
+
+// there tells which columns there are.
+func there(columns []string) string {
+	if len(columns) == 0 {
+		return "there are no columns, because there are no rows"
 	}
-	return []string{fmt.Sprintf("abstract_domains names no column: %s; %s", strings.Join(unknown, ", "), there)}
+	const show = 60
+	names := "there are " + strings.Join(columns[:min(show, len(columns))], ", ")
+	if len(columns) > show {
+		names += fmt.Sprintf(" and %d more", len(columns)-show)
+	}
+	return names
 }
 
 func appendNames(dst []byte, names []string) []byte {
