@@ -76,7 +76,7 @@ func (b *Back) ask(ctx context.Context, method string, params json.RawMessage, b
 	}
 	var own *mcp.Error
 	if errors.As(err, &own) && (own.Kind == mcp.KindNoBackChannel || own.Kind == mcp.KindMissingCapability) {
-		return nil, &mcp.Error{Kind: own.Kind, Message: b.Server + " asked for " + clip(method) + ": " + own.Message, Err: err}
+		return nil, &mcp.Error{Kind: own.Kind, Message: b.Server + " asked for " + clip(method) + ": " + own.Message, Data: own.Data, Err: err}
 	}
 	return result, err
 }
@@ -142,7 +142,7 @@ func checkCapability(capabilities json.RawMessage, method string, params json.Ra
 	}
 	declared := rawjson.Get(capabilities, name)
 	if !rawjson.IsObject(declared) {
-		return mcp.Errorf(mcp.KindMissingCapability, "the client of this call does not declare the capability %q", name)
+		return missing(name, "")
 	}
 	if method != methodElicit {
 		return nil
@@ -150,9 +150,50 @@ func checkCapability(capabilities json.RawMessage, method string, params json.Ra
 	form, url := rawjson.Get(declared, "form"), rawjson.Get(declared, "url")
 	switch mode := rawjson.Text(rawjson.Get(params, "mode")); {
 	case mode == "url" && !rawjson.IsObject(url):
-		return mcp.Errorf(mcp.KindMissingCapability, "the client of this call does not declare the capability %q", "elicitation.url")
+		return missing(name, "url")
 	case mode != "url" && url != nil && !rawjson.IsObject(form): // {} alone stands for forms
-		return mcp.Errorf(mcp.KindMissingCapability, "the client of this call does not declare the capability %q", "elicitation.form")
+		return missing(name, "form")
 	}
 	return nil
+}
+
+// missing is the error for a capability, or a mode of it, that a client does not
+// declare.
+func missing(capability, mode string) *mcp.Error {
+	name, value := capability, `{}`
+	if mode != "" {
+		name, value = capability+"."+mode, `{"`+mode+`":{}}`
+	}
+	e := mcp.Errorf(mcp.KindMissingCapability, "the client of this call does not declare the capability %q", name)
+	e.Data = json.RawMessage(`{"kind":"` + e.Kind.String() + `","` + requiredCapabilities + `":{"` + capability + `":` + value + `}}`)
+	return e
+}
+
+// requiredCapabilities is what the data of the error must have (2026-07-28).
+const requiredCapabilities = "requiredCapabilities"
+
+// refusals are the questions of one call that its client could not be asked.
+type refusals struct{ first atomic.Pointer[mcp.Error] }
+
+// check is checkCapability that remembers.
+func (f *refusals) check(capabilities json.RawMessage, method string, params json.RawMessage) error {
+	err := checkCapability(capabilities, method, params)
+	if e, ok := errors.AsType[*mcp.Error](err); ok && e.Kind == mcp.KindMissingCapability {
+		f.first.CompareAndSwap(nil, e)
+	}
+	return err
+}
+
+// complete puts back what the error of a refused question has lost on its way: a
+// server that fails because of it often answers with its code and text alone, and
+// a modern client must be told which capability it is.
+func (f *refusals) complete(err error) error {
+	first := f.first.Load()
+	wire, ok := errors.AsType[*jsonrpc.Error](err)
+	if first == nil || !ok || wire.Code != first.Kind.Info().JSONRPC || rawjson.IsObject(rawjson.Get(wire.Data, requiredCapabilities)) {
+		return err
+	}
+	whole := *wire
+	whole.Data = first.Data
+	return &whole
 }

@@ -22,6 +22,7 @@ type held struct {
 	principal    string
 	size         int64 // of what it keeps, questions excepted
 	capabilities json.RawMessage
+	refused      refusals
 	cancel       context.CancelCauseFunc // ends the Handler's context
 	asked        chan struct{}           // capacity 1: there are questions to look at
 
@@ -72,7 +73,7 @@ func (h *held) kept() int64 {
 // Call implements mcp.Peer: the question goes out with the next answer to the
 // agent's request, and Call returns when the agent has come back with an answer.
 func (h *held) Call(ctx context.Context, method string, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
-	if err := checkCapability(h.capabilities, method, params); err != nil {
+	if err := h.refused.check(h.capabilities, method, params); err != nil {
 		return nil, err
 	}
 	q := &asking{method: method, params: bytes.Clone(params), answer: make(chan json.RawMessage, 1)}

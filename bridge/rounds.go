@@ -133,8 +133,10 @@ func (x *Rounds) Wrap(next mcp.Handler) mcp.Handler {
 		}
 		if !canBeAsked(meta[0]) {
 			q := *r
-			q.Peer = unaskable{r.Peer}
-			return next.Serve(ctx, &q)
+			peer := &unaskable{Peer: r.Peer}
+			q.Peer = peer
+			result, err := next.Serve(ctx, &q)
+			return result, peer.refused.complete(err)
 		}
 		return x.begin(ctx, r, next, meta[0], meta[1])
 	})
@@ -142,11 +144,14 @@ func (x *Rounds) Wrap(next mcp.Handler) mcp.Handler {
 
 // unaskable is the Peer of a modern client that declares no capability to answer
 // questions.
-type unaskable struct{ mcp.Peer }
+type unaskable struct {
+	mcp.Peer
+	refused refusals
+}
 
 // Call implements mcp.Peer.
-func (unaskable) Call(_ context.Context, method string, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
-	return nil, checkCapability(nil, method, params)
+func (u *unaskable) Call(_ context.Context, method string, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
+	return nil, u.refused.check(nil, method, params)
 }
 
 // begin serves a request in a goroutine that outlives it where it asks.
@@ -172,6 +177,7 @@ func (x *Rounds) begin(ctx context.Context, r *mcp.Request, next mcp.Handler, ca
 	x.wg.Go(func() {
 		defer context.AfterFunc(x.ctx, func() { cancel(errShuttingDown()) })()
 		h.result, h.err = next.Serve(serving, &q)
+		h.err = h.refused.complete(h.err)
 		if h.err != nil && x.ctx.Err() != nil {
 			h.err = errShuttingDown()
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -399,6 +400,35 @@ func TestRoundsCapabilities(t *testing.T) {
 		}
 		if !c.asked && kindOf(err) != mcp.KindMissingCapability {
 			t.Errorf("%+v: %v", c, err)
+		}
+		x.Close()
+	}
+}
+
+// A modern agent that cannot be asked is told which capability it is, also where
+// a server fails because of it and answers with the code alone.
+func TestRoundsNameTheCapability(t *testing.T) {
+	for _, c := range []struct{ caps, params, lost, want string }{
+		{`{}`, `{}`, `-32021`, `{"elicitation":{}}`},
+		{`{"sampling":{}}`, `{}`, `-32021`, `{"elicitation":{}}`},
+		{`{"elicitation":{}}`, `{"mode":"url"}`, `-32021`, `{"elicitation":{"url":{}}}`},
+		{`{"elicitation":{}}`, `{"mode":"url"}`, ``, `{"elicitation":{"url":{}}}`},
+		{`{"sampling":{}}`, `{}`, `-32603`, ``}, // an error of the server's own
+	} {
+		x := NewRounds(Options{})
+		a := newAgent(t, x, func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+			_, err := (&Back{Request: r, Server: `upstream "x"`}).ask(ctx, methodElicit, json.RawMessage(c.params), nil)
+			if c.lost != "" && err != nil {
+				code, _ := strconv.Atoi(c.lost)
+				return nil, &jsonrpc.Error{Code: code, Message: "asking: " + err.Error()}
+			}
+			return nil, err
+		})
+		a.caps = c.caps
+		_, err := a.call(t.Context(), "")
+		wire := mcp.WireError(err, mcp.V20260728)
+		if got := string(rawjson.Get(wire.Data, "requiredCapabilities")); got != c.want {
+			t.Errorf("%+v: %d %s %s", c, wire.Code, wire.Message, wire.Data)
 		}
 		x.Close()
 	}
