@@ -11,9 +11,9 @@ import (
 // content is the bytes of an artifact, in memory or in files. It lives as long
 // as somebody holds it: the store, and every lease.
 type content struct {
-	store *Local
-	size  int64 // of the bytes
-	index int64 // of the table's index, where it is stored beside them
+	store *Local // nil: of nobody, see Pass
+	size  int64  // of the bytes
+	index int64  // of the table's index, where it is stored beside them
 
 	// In memory: data, or a table that has the rows itself.
 	data []byte
@@ -55,7 +55,7 @@ func (c *content) drop() {
 		c.extra, c.detected = 0, nil
 	}
 	c.mu.Unlock()
-	if !last {
+	if !last || c.store == nil {
 		return
 	}
 	if c.file == "" {

@@ -139,6 +139,17 @@ type Claim struct {
 	*Lease
 	store *Local
 	token *token
+
+	spent bool // of one that Pass made, as is end
+	end   func(spent bool)
+}
+
+// Pass is a claim on rows that no store has room for: whoever calls keeps them,
+// and end is called once, with Close, and with whether they were spent.
+func Pass(label string, t *table.Table, end func(spent bool)) *Claim {
+	size, _ := t.Size()
+	c := &content{size: size, rows: t, holders: 1}
+	return &Claim{Lease: &Lease{Artifact: Artifact{Label: bounded(label), SizeBytes: size}, c: c}, end: end}
 }
 
 // Claim implements Tokens.
@@ -185,6 +196,10 @@ func (s *Local) unclaim(t *token) {
 // Spend makes the claim final: the token is gone, and with it what was deposited
 // for it. The bytes stay readable until Close. It may be called more than once.
 func (c *Claim) Spend() {
+	if c.store == nil {
+		c.spent = true
+		return
+	}
 	c.store.mu.Lock()
 	defer c.store.unlock()
 	if !c.store.closed {
@@ -199,5 +214,9 @@ func (c *Claim) Close() {
 		return
 	}
 	c.Lease.Close()
+	if c.store == nil {
+		c.end(c.spent)
+		return
+	}
 	c.store.unclaim(c.token) // a token that is gone is found by nobody
 }

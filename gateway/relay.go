@@ -27,6 +27,10 @@ import (
 const (
 	maxRelays          = 8192 // of everybody together
 	maxRelaysPrincipal = 1024
+
+	// maxRelayed is how many bytes of rows relays keep themselves where the store
+	// has no room for them.
+	maxRelayed = 128 << 20
 )
 
 // relayURLs replaces each resource_url of a result that leads to this machine's
@@ -93,6 +97,8 @@ type relay struct {
 	expires time.Time
 	busy    bool          // somebody fetches
 	token   string        // of the store, once the rows have been fetched
+	rows    *tables.Table // that were fetched and did not fit the store
+	size    int64         // of rows
 	order   *list.Element // in relays.byAge
 }
 
@@ -103,6 +109,7 @@ type relays struct {
 	byHash map[[sha256.Size]byte]*relay
 	byAge  list.List // of *relay, the oldest in front
 	counts map[string]int
+	bytes  int64       // of the rows of all relays
 	timer  *time.Timer // fires when the oldest is due
 }
 
@@ -145,6 +152,8 @@ func (r *relays) add(n *relay, ttl time.Duration) string {
 }
 
 func (r *relays) dropLocked(n *relay) {
+	r.bytes -= n.size
+	n.rows, n.size = nil, 0
 	delete(r.byHash, n.hash)
 	r.byAge.Remove(n.order)
 	if r.counts[n.principal]--; r.counts[n.principal] == 0 {
@@ -190,7 +199,7 @@ func (r *relays) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
-	r.byHash, r.counts = nil, nil
+	r.byHash, r.counts, r.bytes = nil, nil, 0
 	r.byAge.Init()
 	if r.timer != nil {
 		r.timer.Stop()
@@ -198,21 +207,22 @@ func (r *relays) close() {
 }
 
 // take finds the relay of a token for the caller alone, nil where there is none
-// or somebody else has it. A relay whose rows were fetched is nobody's.
-func (r *relays) take(token string) (*relay, string) {
+// or somebody else has it; rows are what it keeps. A relay whose rows are in the
+// store is nobody's: it has a token of the store.
+func (r *relays) take(token string) (n *relay, rows *tables.Table, kept string) {
 	hash := sha256.Sum256([]byte(token))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.expireLocked(time.Now())
-	n := r.byHash[hash]
+	n = r.byHash[hash]
 	switch {
 	case n == nil || n.busy:
-		return nil, ""
+		return nil, nil, ""
 	case n.token != "":
-		return nil, n.token
+		return nil, nil, n.token
 	}
 	n.busy = true
-	return n, ""
+	return n, n.rows, ""
 }
 
 // put gives a relay back: with the store's token, to be tried again, or gone.
@@ -220,9 +230,40 @@ func (r *relays) put(n *relay, token string, gone bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n.busy, n.token = false, token
+	if token != "" {
+		r.bytes -= n.size
+		n.rows, n.size = nil, 0
+	}
 	if gone && r.byHash[n.hash] == n {
 		r.dropLocked(n)
 	}
+}
+
+// keep leaves rows with a relay that the caller has taken, false where there are
+// too many already. They are gone when it is.
+func (r *relays) keep(n *relay, rows *tables.Table) bool {
+	data, index := rows.Size()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n.rows == rows {
+		return true // since the last time
+	}
+	if r.closed || r.bytes+data+index > maxRelayed {
+		return false
+	}
+	if r.byHash[n.hash] == n { // else it has expired, and they are its reader's
+		n.rows, n.size = rows, data+index
+		r.bytes += n.size
+	}
+	return true
+}
+
+// crowded reports whether so many rows wait here that those of one more server
+// might be lost.
+func (r *relays) crowded() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bytes > maxRelayed/2
 }
 
 func (r *relays) known(token string) bool {
@@ -248,11 +289,14 @@ func (r *relayed) Claim(ctx context.Context, token string) (*artifact.Claim, err
 	if !r.relays.known(token) {
 		return r.Store.Claim(ctx, token)
 	}
-	n, kept := r.relays.take(token)
+	n, rows, kept := r.relays.take(token)
 	if n != nil {
 		var err error
-		if kept, err = r.fetch(ctx, n); err != nil {
+		if kept, rows, err = r.fetch(ctx, n, rows); err != nil {
 			return nil, err
+		}
+		if rows != nil {
+			return artifact.Pass(n.label, rows, func(spent bool) { r.relays.put(n, "", spent) }), nil
 		}
 	}
 	if kept == "" {
@@ -261,26 +305,39 @@ func (r *relayed) Claim(ctx context.Context, token string) (*artifact.Claim, err
 	return r.Store.Claim(ctx, kept)
 }
 
-// fetch gets a relay's rows into the store. A server that could not be asked may
-// be asked again.
-func (r *relayed) fetch(ctx context.Context, n *relay) (token string, err error) {
+// fetch gets a relay's rows into the store, where they are not there from a try
+// before. A server that could not be asked may be asked again. Its rows are given
+// out once: those that the store has no room for are returned, and the relay is
+// the caller's until it puts it back.
+func (r *relayed) fetch(ctx context.Context, n *relay, rows *tables.Table) (token string, left *tables.Table, err error) {
 	gone := false
-	defer func() { r.relays.put(n, token, gone) }()
+	defer func() {
+		if left == nil {
+			r.relays.put(n, token, gone)
+		}
+	}()
 	// Its server spends the rows with the first byte: a reader who goes away now
 	// must not take them with it. The source has a deadline of its own.
 	ctx = context.WithoutCancel(ctx)
-	var t *tables.Table
-	if t, err = n.source.Fetch(ctx, n.url, nil, nil); err != nil {
-		if gone = errors.Is(err, plane.ErrGone); gone {
-			return "", artifact.ErrToken
+	if rows == nil {
+		if r.relays.crowded() {
+			return "", nil, fmt.Errorf("the rows of %s stay at its server: there is no room for them now", n.label)
 		}
-		return "", fmt.Errorf("fetching from the server of %s: %w", n.label, err)
+		if rows, err = n.source.Fetch(ctx, n.url, nil, nil); err != nil {
+			if gone = errors.Is(err, plane.ErrGone); gone {
+				return "", nil, artifact.ErrToken
+			}
+			return "", nil, fmt.Errorf("fetching from the server of %s: %w", n.label, err)
+		}
 	}
 	// Zero would be the store's own time: who was let in before the end gets the rows.
-	kept, err := r.Deposit(ctx, n.principal, n.label, t, max(time.Until(n.expires), time.Second))
-	if err != nil {
-		gone = true // its server gives the rows out once
-		return "", fmt.Errorf("keeping the rows of %s: %w", n.label, err)
+	kept, err := r.Deposit(ctx, n.principal, n.label, rows, max(time.Until(n.expires), time.Second))
+	switch {
+	case err == nil:
+		return kept.Value, nil, nil
+	case !errors.Is(err, artifact.ErrClosed) && r.relays.keep(n, rows):
+		return "", rows, nil
 	}
-	return kept.Value, nil
+	gone = true
+	return "", nil, fmt.Errorf("keeping the rows of %s, which its server gives out once: %w", n.label, err)
 }

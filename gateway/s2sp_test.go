@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -324,6 +325,73 @@ func TestRelayedRowsDoNotOutliveTheirURL(t *testing.T) {
 		}
 		claim.Close()
 	})
+}
+
+// once is a data plane that gives its rows out once.
+type once struct{ fetched int }
+
+func (o *once) Fetch(context.Context, string, []int, []string) (*tables.Table, error) {
+	if o.fetched++; o.fetched > 1 {
+		return nil, plane.ErrGone
+	}
+	return tables.Index([]byte(`[{"_row_id":0,"a":1}]`), tables.Options{KeepRowID: true})
+}
+
+// Rows that the store has no room for are not lost: they wait with their relay.
+func TestRelayedRowsThatDoNotFit(t *testing.T) {
+	store := artifact.NewMemory(artifact.Options{MemoryBytes: 100})
+	defer store.Close()
+	if _, err := store.Put(t.Context(), "bob", "text/plain", "", bytes.Repeat([]byte("x"), 100)); err != nil {
+		t.Fatal(err)
+	}
+	state := NewState()
+	defer state.Close()
+	source := &once{}
+	add := func() string { return state.relays.add(&relay{principal: "ann", source: source}, time.Minute) }
+	token := add()
+	taken := func(spend bool) {
+		t.Helper()
+		claim, err := state.Plane(store).Claim(t.Context(), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := state.Plane(store).Claim(t.Context(), token); !errors.Is(err, artifact.ErrToken) {
+			t.Errorf("claimed twice: %v", err)
+		}
+		rows, err := claim.Table(tables.DetectOptions{})
+		if err != nil || string(rows.View().AppendJSON(nil)) != `[{"_row_id":0,"a":1}]` {
+			t.Errorf("%v", err)
+		}
+		if spend {
+			claim.Spend()
+		}
+		claim.Close()
+		claim.Close()
+	}
+	taken(false) // a reader who went away
+	if state.relays.bytes == 0 {
+		t.Error("the rows that wait are not counted")
+	}
+	taken(true)
+	if _, err := state.Plane(store).Claim(t.Context(), token); !errors.Is(err, artifact.ErrToken) || source.fetched != 1 || state.relays.bytes != 0 {
+		t.Errorf("after that: %v, %d fetches, %d bytes", err, source.fetched, state.relays.bytes)
+	}
+	// Where too much waits already, nobody's rows are taken.
+	source.fetched, token = 0, add()
+	state.relays.bytes = maxRelayed
+	if _, err := state.Plane(store).Claim(t.Context(), token); err == nil || errors.Is(err, artifact.ErrToken) || source.fetched != 0 {
+		t.Errorf("crowded: %v, %d fetches", err, source.fetched)
+	}
+	state.relays.bytes = 0
+	taken(false)
+	state.relays.mu.Lock()
+	for _, n := range state.relays.byHash {
+		state.relays.dropLocked(n)
+	}
+	state.relays.mu.Unlock()
+	if state.relays.bytes != 0 {
+		t.Errorf("%d bytes of nobody", state.relays.bytes)
+	}
 }
 
 // A server that nobody reaches is asked for its rows at once.
