@@ -43,9 +43,9 @@ type CodeInfo struct {
 var codes = [...]CodeInfo{
 	{PathInvalid, false, "the browse path breaks the path grammar"},
 	{PathNotFound, false, "the browse path is well formed and leads nowhere in the current catalog"},
-	{ArgsInvalid, false, "the caller's arguments do not fit; nothing was called"},
+	{ArgsInvalid, false, "the caller's arguments do not fit; nothing was called, unless the message says that the tool has run"},
 	{SchemaInvalid, false, "the tool's own schema is broken, so its arguments cannot be checked; nothing was called"},
-	{UpstreamError, false, "the upstream answered with an error that fits no other code"},
+	{UpstreamError, false, "the upstream answered with an error that fits no other code, or what it answered cannot be used"},
 	{UpstreamTimeout, true, "the upstream did not answer in time"},
 	{UpstreamUnavailable, true, "the upstream cannot be reached, or its connection broke during the call"},
 	{AuthFailed, false, "the upstream refused the gateway's credentials"},

@@ -105,6 +105,9 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 		return nil, err
 	}
 	choice, args, err := g.selecting(choice, entry, out[1])
+	if err == nil {
+		err = g.mayKeep(choice)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -220,14 +223,11 @@ func upstreamParams(c *Call) (json.RawMessage, error) {
 	var failed error
 	err := rawjson.EachMember(c.Request.Params, func(m rawjson.Member) bool {
 		value := m.Value
-		switch string(m.Key) {
-		case "name", "arguments":
+		// Servers that do not mind case would take a "Name" for the name.
+		switch key := string(m.Key); {
+		case strings.EqualFold(key, "name"), strings.EqualFold(key, "arguments"), c.method == methodRead && strings.EqualFold(key, "uri"):
 			return true
-		case "uri":
-			if c.method == methodRead {
-				return true
-			}
-		case "_meta":
+		case key == "_meta":
 			if !rawjson.IsObject(value) {
 				break
 			}

@@ -223,7 +223,20 @@ func (g *Gateway) deposit(ctx context.Context, c *Call, t *tables.Table) (string
 	return plane.URL(base, token.Value), nil
 }
 
-// keepError is why rows could not be kept. The tool has run.
+// mayKeep refuses, before anything is run, a call whose rows would have to wait
+// here for others where nobody reaches this gateway.
+func (g *Gateway) mayKeep(s selected) error {
+	if len(s.domains) == 0 || s.mode != plane.Async || s.native && !s.keep {
+		return nil
+	}
+	if _, err := g.base(); err != nil {
+		return metaArgs(ToolExecute, "%s: %v; nothing was run", plane.ParamDomains, err)
+	}
+	return nil
+}
+
+// keepError is why rows could not be kept. The tool has run, so this is no
+// mistake in the arguments, and trying again has its price.
 func (g *Gateway) keepError(ctx context.Context, c *Call, err error) error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -232,7 +245,8 @@ func (g *Gateway) keepError(ctx context.Context, c *Call, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &Error{Code: ArgsInvalid, Cause: err, Message: fmt.Sprintf("abstract_domains: %s has run, but its rows cannot be kept for other servers: %v", c.Entry.ID, err)}
+	return &Error{Code: UpstreamError, Cause: err, Details: append(rawjson.AppendString([]byte(`{"tool_id":`), c.Entry.ID), `,"executed":true}`...),
+		Message: fmt.Sprintf("%s HAS run, but its rows could not be kept for other servers. Another call runs it again; with mode sync it needs no room here. %v", c.Entry.ID, err)}
 }
 
 // notTable is why a result has no columns to choose from. The tool has run, so

@@ -327,6 +327,33 @@ func TestRelayedRowsDoNotOutliveTheirURL(t *testing.T) {
 	})
 }
 
+// A tool that has run has not failed for its arguments, and who reads the error
+// knows that it has run.
+func TestRowsThatCannotBeKept(t *testing.T) {
+	h := newServed(t, Options{})
+	h.add("weather", say(textResult(alertRows)), listTool)
+	full := artifact.NewMemory(artifact.Options{MemoryBytes: 10})
+	defer full.Close()
+	h.g.opts.Artifacts = full
+	call := func() (wireError, string) {
+		s := h.execute(t, "weather", "list", "{}", `,"abstract_domains":"event"`)
+		return failure(t, s), s.Content[0].Text
+	}
+	e, text := call()
+	if e.Error != "UPSTREAM_ERROR" || *e.Retryable || !strings.Contains(e.Message, "HAS run") || !strings.Contains(e.Message, "sync") || !strings.Contains(e.Message, "artifacts.memory_bytes") ||
+		!strings.Contains(text, `"executed":true`) || len(h.called()) != 1 {
+		t.Errorf("no room: %s, %d calls", text, len(h.called()))
+	}
+	if s := h.execute(t, "weather", "list", "{}", `,"abstract_domains":"event","mode":"sync"`); s.IsError {
+		t.Errorf("sync: %+v", s)
+	}
+	// Where it is known before, nothing runs.
+	h.g.opts.Tables.BaseURL = nil
+	if e, text := call(); e.Error != "ARGS_INVALID" || !strings.Contains(e.Message, "mode sync") || len(h.called()) != 2 {
+		t.Errorf("no data plane: %s, %d calls", text, len(h.called()))
+	}
+}
+
 // once is a data plane that gives its rows out once.
 type once struct{ fetched int }
 
