@@ -36,6 +36,7 @@ type offices struct {
 	log    *slog.Logger
 	hub    *hub.Hub // nil: switched off
 	fleets []*agent.Fleet
+	own    *agent.Fleet      // the one in weir's own hub; nil: none
 	whole  *upstream.Manager // each Computer as one server; not in the catalog
 	local  *memoryListener
 	inner  *http.Server // serves local
@@ -74,16 +75,9 @@ func (a *app) openOffices(ctx context.Context, c *config.Config, e *engine) (*of
 // hubOptions are what a configuration says about the hub. gateway returns the
 // tokens of the gateway as they are at the time.
 func hubOptions(c *config.Config, gateway func() *config.Auth, log *slog.Logger) (hub.Options, error) {
-	auth := hub.Static{Local: func(tokens []string) (string, error) { return localPeer(gateway(), tokens) }}
-	for _, t := range c.Hub.Tokens {
-		auth.Tokens = append(auth.Tokens, hub.Token{Name: t.Name, SHA256: t.SHA256, Role: smcp.Role(t.Role), Offices: t.Offices})
-	}
-	for _, comp := range c.Hub.Computers {
-		key, err := smcp.DecodeKey(comp.Key)
-		if err != nil {
-			return hub.Options{}, failf(exitUsage, "hub.computers.%s.key: %w", comp.Name, err)
-		}
-		auth.Devices = append(auth.Devices, hub.Device{Name: comp.Name, Key: key, Offices: comp.Offices})
+	auth, err := hubAccess(c, gateway)
+	if err != nil {
+		return hub.Options{}, err
 	}
 	var cors *engineio.CORS
 	if len(c.HTTP.AllowedOrigins) > 0 {
@@ -93,6 +87,31 @@ func hubOptions(c *config.Config, gateway func() *config.Auth, log *slog.Logger)
 		Auth: auth, Devices: auth.Devices, StrictVersion: c.Hub.StrictVersion, CORS: cors, MaxPayload: int(c.Hub.MaxPayload),
 		MaxConnections: c.Hub.MaxPeers, MaxComputers: c.Hub.MaxComputers, MaxCalls: c.Hub.MaxCalls, MaxOfficeCalls: max(hub.DefaultMaxOfficeCalls, c.Hub.MaxCalls), Logger: log,
 	}, nil
+}
+
+// hubAccess is who a configuration lets into the hub.
+func hubAccess(c *config.Config, gateway func() *config.Auth) (hub.Static, error) {
+	auth := hub.Static{Local: func(tokens []string) (string, error) { return localPeer(gateway(), tokens) }}
+	for _, t := range c.Hub.Tokens {
+		auth.Tokens = append(auth.Tokens, hub.Token{Name: t.Name, SHA256: t.SHA256, Role: smcp.Role(t.Role), Offices: t.Offices})
+	}
+	for _, comp := range c.Hub.Computers {
+		key, err := smcp.DecodeKey(comp.Key)
+		if err != nil {
+			return hub.Static{}, failf(exitUsage, "hub.computers.%s.key: %w", comp.Name, err)
+		}
+		auth.Devices = append(auth.Devices, hub.Device{Name: comp.Name, Key: key, Offices: comp.Offices})
+	}
+	return auth, nil
+}
+
+// keysOf are the keys of Computers by name.
+func keysOf(devices []hub.Device) map[string]ed25519.PublicKey {
+	keys := map[string]ed25519.PublicKey{}
+	for _, d := range devices {
+		keys[d.Name] = d.Key
+	}
+	return keys
 }
 
 // localPeer decides about a peer on this machine where hub.tokens has none: what
@@ -135,16 +154,33 @@ func (o *offices) openHub(ctx context.Context, c *config.Config, e *engine) erro
 	o.local = newMemoryListener()
 	o.inner = hubServer(hub.Trust(o.hub), o.log)
 	o.serve(o.inner, o.local)
-	keys := map[string]ed25519.PublicKey{}
-	for _, d := range opts.Devices {
-		keys[d.Name] = d.Key
-	}
-	return o.join(agent.Options{
-		URL: "http://hub.local/socket.io/", Office: c.Hub.Office, Keys: keys,
+	err = o.join(agent.Options{
+		URL: "http://hub.local/socket.io/", Office: c.Hub.Office, Keys: keysOf(opts.Devices),
 		Engine: engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}, DialContext: o.local.dial},
 		// Nobody else comes back at the same time.
 		Backoff: socketio.Backoff{Min: 50 * time.Millisecond, Max: time.Second},
 	}, e)
+	if err == nil {
+		o.own = o.fleets[len(o.fleets)-1]
+	}
+	return err
+}
+
+// apply takes over who may connect from a reloaded configuration. Whose token or
+// key is gone is put out; everybody else stays.
+func (o *offices) apply(c *config.Config, e *engine) {
+	if o == nil || o.hub == nil {
+		return
+	}
+	auth, err := hubAccess(c, func() *config.Auth { return &e.config.Load().Auth })
+	if err != nil {
+		o.log.Error("hub.computers is not applied; the old ones stay", "err", err)
+		return
+	}
+	if o.own != nil {
+		o.own.SetKeys(keysOf(auth.Devices)) // before who has a new one is there
+	}
+	o.hub.SetAccess(auth, auth.Devices)
 }
 
 func (o *offices) joinRemote(r *config.RemoteHub, e *engine) error {

@@ -167,6 +167,52 @@ func TestHubOfGatewayWithTokens(t *testing.T) {
 	}
 }
 
+// TestReloadOfHubTokens: who may connect to the hub follows the configuration.
+func TestReloadOfHubTokens(t *testing.T) {
+	t.Parallel()
+	text := func(name, secret string) string {
+		return fmt.Sprintf("mcpServers: {}\nhub:\n  tokens:\n    - {name: %s, sha256: %x}\n", name, sha256.Sum256([]byte(secret)))
+	}
+	s := serve(t, text("old", "t0ken-that-is-old"))
+	lost := make(chan error, 10)
+	connect := func(token string) (*agent.Client, error) {
+		return agent.Connect(t.Context(), agent.Options{URL: s.base, Office: "elsewhere", Token: token, OnLost: func(err error) { lost <- err },
+			Engine: engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}}})
+	}
+	old, err := connect("t0ken-that-is-old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if err := os.WriteFile(s.config, []byte(text("new", "t0ken-that-is-new")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for refused := false; !refused; {
+		select {
+		case err := <-lost:
+			refused = strings.Contains(err.Error(), "does not let this peer in")
+		case <-time.After(20 * time.Second):
+			t.Fatalf("who has a token that is gone is still there: %s", s.stderr.String())
+		}
+	}
+	young, err := connect("t0ken-that-is-new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer young.Close()
+	logged(t, s, "a peer was put out", "applied")
+	if log := s.stderr.String(); strings.Contains(log, "until weir is restarted") {
+		t.Errorf("a restart is asked for: %s", log)
+	}
+	if err := os.WriteFile(s.config, []byte(text("new", "t0ken-that-is-new")+"  max_calls: 7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logged(t, s, "until weir is restarted")
+	if _, err := young.ListRoom(t.Context()); err != nil {
+		t.Errorf("who has a token was put out: %v", err)
+	}
+}
+
 // TestHubAlone: weir hub serves Computers, and refuses those without a token.
 func TestHubAlone(t *testing.T) {
 	t.Parallel()

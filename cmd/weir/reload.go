@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -45,6 +46,10 @@ func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging)
 		return
 	}
 	kept := slices.DeleteFunc(slices.Clone(change.Other), func(key string) bool { return !slices.Contains(needRestart, key) })
+	if old, next := c.Hub, next.Hub; slices.Contains(kept, "hub") {
+		old.Tokens, old.Computers, next.Tokens, next.Computers = nil, nil, nil, nil // these are followed
+		kept = slices.DeleteFunc(kept, func(key string) bool { return key == "hub" && reflect.DeepEqual(old, next) })
+	}
 	if old, next := c.Artifacts, next.Artifacts; next.TTL != old.TTL || next.MaxBytes != old.MaxBytes || next.MaxCount != old.MaxCount ||
 		next.Dir != old.Dir || next.MemoryBytes != old.MemoryBytes || next.DiskBytes != old.DiskBytes {
 		kept = append(kept, "artifacts.dir, ttl, max_bytes, max_count, memory_bytes and disk_bytes")
@@ -62,6 +67,7 @@ func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging)
 	logger.hide(next)
 	e.apply(next)
 	f.apply(c, next)
+	e.offices.apply(next, e)
 	e.refreshed(e.Snapshot().Catalog, nil) // another mode lists other tools
 	logger.Info("the configuration has changed and is applied",
 		"added", change.Added, "removed", change.Removed, "changed", change.Changed, "settings", change.Other)

@@ -60,7 +60,7 @@ type Options struct {
 	Backoff socketio.Backoff      // between attempts to connect
 
 	// Keys are the public keys of Computers by name. The results of one that is
-	// here must be signed with its key.
+	// here must be signed with its key. SetKeys replaces them.
 	Keys map[string]ed25519.PublicKey
 
 	Timeout     time.Duration // of requests other than tool calls: 20 s
@@ -97,6 +97,7 @@ type Client struct {
 	wg      sync.WaitGroup
 	notices chan func()
 	dropped atomic.Bool // a notification found no place
+	keys    atomic.Pointer[map[string]ed25519.PublicKey]
 
 	mu        sync.Mutex // guards below
 	computers map[string]bool
@@ -122,6 +123,7 @@ func New(o Options) (*Client, error) {
 		o.CallTimeout = DefaultCallTimeout
 	}
 	c := &Client{o: o, log: o.Logger, notices: make(chan func(), maxNotices), computers: map[string]bool{}, channels: map[string]*channel{}}
+	c.keys.Store(&o.Keys)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	m, err := member.New(member.Options{
 		URL: o.URL, Role: smcp.RoleAgent, Name: o.Name, Office: o.Office, Token: o.Token, Version: o.Version, MCP: true,
@@ -192,6 +194,13 @@ func (c *Client) StartPatient() error { return c.member.StartPatient() }
 // Wait waits until the Client is in its office.
 func (c *Client) Wait(ctx context.Context) error { return c.member.Wait(ctx) }
 
+// SetKeys replaces Options.Keys for all calls and channels that begin from now on.
+// The Client keeps the mapping.
+func (c *Client) SetKeys(keys map[string]ed25519.PublicKey) { c.keys.Store(&keys) }
+
+// key is the public key of a Computer, nil where none is known.
+func (c *Client) key(computer string) ed25519.PublicKey { return (*c.keys.Load())[computer] }
+
 // Status returns what the Client is doing, since when, and what went wrong last.
 func (c *Client) Status() (member.State, time.Time, error) { return c.member.Status() }
 
@@ -246,6 +255,15 @@ func (c *Client) later(f func()) {
 		if !c.dropped.Swap(true) {
 			c.log.Warn("notifications were dropped, and the office will be listed again: the callbacks are too slow", "waiting", maxNotices)
 		}
+	}
+}
+
+// inTurn has f called in turn with the callbacks. Unlike later, it waits for a
+// place.
+func (c *Client) inTurn(f func()) {
+	select {
+	case c.notices <- f:
+	case <-c.ctx.Done():
 	}
 }
 
@@ -503,7 +521,7 @@ func (c *Client) CallTool(ctx context.Context, call ToolCall) (json.RawMessage, 
 		}
 		return nil, err
 	}
-	if key := c.o.Keys[call.Computer]; key != nil {
+	if key := c.key(call.Computer); key != nil {
 		if err := smcp.VerifyResult(key, call.Computer, call.Tool, call.ReqID, result); err != nil {
 			return nil, err
 		}

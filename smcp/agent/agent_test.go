@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -252,6 +253,116 @@ func TestBoundNames(t *testing.T) {
 	if got, _, _ := f.Resolve("lab.excel"); got != "lab-excel" {
 		t.Errorf("the path went with who did not have it: %q", got)
 	}
+}
+
+// Keys that come while Computers are there: the names are at once those of whom
+// they belong to.
+func TestSetKeys(t *testing.T) {
+	h := hub.New(hub.Options{})
+	server := httptest.NewServer(h)
+	defer server.Close()
+	defer func() { _ = h.Shutdown(context.Background()) }()
+	taken := &board{names: map[string]bool{}}
+	f, err := NewFleet(FleetOptions{Agent: Options{URL: server.URL, Office: "o"}, Each: taken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"desk-x", "desk", "lab"} {
+		m, err := member.New(member.Options{URL: server.URL, Role: smcp.RoleComputer, Name: name, Office: "o"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		tools := `{"tools":[{"name":"t","bundle_id":"x","params_schema":{}}],"req_id":"r"}`
+		if name == "desk-x" {
+			tools = `{"tools":[{"name":"t","params_schema":{}}],"req_id":"r"}`
+		}
+		m.OnConcurrent(smcp.EventGetTools, func(e *socketio.Event) { _ = e.Ack(json.RawMessage(tools)) })
+		if err := m.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if name == "desk-x" {
+			taken.await(t, "desk-x")
+		}
+	}
+	taken.await(t, "desk-x", "desk-x-2", "lab-x")
+	if got, _, _ := f.Resolve("desk.x"); got != "desk-x-2" {
+		t.Errorf("desk.x is %q", got)
+	}
+	pub, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.SetKeys(map[string]ed25519.PublicKey{"desk": pub})
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if got, _, _ := f.Resolve("desk.x"); got == "desk-x" {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("desk.x is %q with its key", got)
+		}
+	}
+	taken.await(t, "desk-x", "desk-x-2", "lab-x")
+	if got, _, ok := f.Resolve("desk-x"); ok {
+		t.Errorf("who has no key has the path of %q", got)
+	}
+	if n := taken.attached("lab-x"); n != 1 {
+		t.Errorf("a Computer that has nothing to do with it was attached %d times", n)
+	}
+}
+
+// board are Upstreams that know which names are taken.
+type board struct {
+	mu    sync.Mutex // guards below
+	names map[string]bool
+	log   []string
+}
+
+func (b *board) Attach(s *config.Server, _ upstream.Open) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.names[s.Name] {
+		return fmt.Errorf("%q is taken", s.Name)
+	}
+	b.names[s.Name] = true
+	b.log = append(b.log, s.Name)
+	return nil
+}
+
+func (b *board) Detach(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was := b.names[name]
+	delete(b.names, name)
+	return was
+}
+
+func (b *board) attached(name string) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.log {
+		if s == name {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *board) await(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		b.mu.Lock()
+		got = slices.Sorted(maps.Keys(b.names))
+		b.mu.Unlock()
+		if slices.Equal(got, want) {
+			return
+		}
+	}
+	t.Fatalf("upstreams %q, want %q", got, want)
 }
 
 func TestLegalName(t *testing.T) {

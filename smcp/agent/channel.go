@@ -46,7 +46,7 @@ var _ mcp.Stream = (*channel)(nil)
 // session with the MCP server. It ends by itself with the connection, and when
 // the Computer leaves.
 func (c *Client) OpenMCP(ctx context.Context, computer, server string) (mcp.Stream, error) {
-	ch := &channel{client: c, id: NewReqID(), computer: computer, key: c.o.Keys[computer], ready: make(chan struct{}, 1), tools: map[jsonrpc.ID]string{}}
+	ch := &channel{client: c, id: NewReqID(), computer: computer, key: c.key(computer), ready: make(chan struct{}, 1), tools: map[jsonrpc.ID]string{}}
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,6 +128,30 @@ func (f *Fleet) Start() error { return f.client.StartPatient() }
 
 // Client is the Fleet's Agent.
 func (f *Fleet) Client() *Client { return f.client }
+
+// SetKeys replaces Options.Keys of the Agent. Computers for which that makes a
+// difference arrive anew: their channels begin again under the key they have now,
+// and their servers under the names that are theirs now. The Fleet keeps the
+// mapping.
+func (f *Fleet) SetKeys(keys map[string]ed25519.PublicKey) {
+	before := *f.client.keys.Swap(&keys)
+	f.client.inTurn(func() {
+		f.mu.Lock()
+		var others []string
+		for name := range f.computers {
+			if !before[name].Equal(keys[name]) || keptIn(before, name) != keptIn(keys, name) {
+				others = append(others, name)
+			}
+		}
+		f.mu.Unlock()
+		for _, name := range others {
+			f.leave(name) // all of them first: names become free
+		}
+		for _, name := range others {
+			f.enter(name)
+		}
+	})
+}
 
 // Close leaves the office, takes all upstreams out and waits until everything
 // has ended.
@@ -405,7 +430,7 @@ func (f *Fleet) attach(h *hosted, key string, a attached, to Upstreams, open ups
 	}
 	h.attached[key] = a
 	f.mu.Lock()
-	if _, taken := f.routes[a.route]; !kept && (!taken || f.o.Agent.Keys[h.name] != nil) {
+	if _, taken := f.routes[a.route]; !kept && (!taken || f.client.key(h.name) != nil) {
 		f.routes[a.route] = route{a.name, a.whole}
 	}
 	f.mu.Unlock()
@@ -415,11 +440,13 @@ func (f *Fleet) attach(h *hosted, key string, a attached, to Upstreams, open ups
 // kept reports whether a Computer's name could be taken for a server of another
 // one whose name is bound to a key: "desk.excel" and "desk-excel" are names of
 // desk's alone then.
-func (f *Fleet) kept(name string) bool {
-	if f.o.Agent.Keys[name] != nil {
+func (f *Fleet) kept(name string) bool { return keptIn(*f.client.keys.Load(), name) }
+
+func keptIn(keys map[string]ed25519.PublicKey, name string) bool {
+	if keys[name] != nil {
 		return false
 	}
-	for bound := range f.o.Agent.Keys {
+	for bound := range keys {
 		if strings.HasPrefix(name, bound+".") || strings.HasPrefix(legalName(name), legalName(bound)+"-") {
 			return true
 		}

@@ -55,9 +55,9 @@ const (
 
 // Options configure a Hub. The zero value lets everybody on this machine in.
 type Options struct {
-	// Auth decides who may connect; nil is Static{}.
+	// Auth decides who may connect; nil is Static with the Devices.
 	Auth Authenticator
-	// Devices bind names of Computers to keys.
+	// Devices bind names of Computers to keys. SetAccess replaces both.
 	Devices []Device
 	// StrictVersion refuses peers that say no version.
 	StrictVersion bool
@@ -92,7 +92,10 @@ type Hub struct {
 	server *socketio.Server
 	ns     *socketio.Namespace
 
+	changing sync.Mutex // held by SetAccess; before mu
+
 	mu      sync.Mutex // guards below and the sessions' office state
+	access  *access
 	offices map[string]*office
 	named   map[string]int // how many Computers have a name, in all offices
 }
@@ -124,6 +127,7 @@ func New(o Options) *Hub {
 	orDefault(&o.MaxPayload, DefaultMaxPayload)
 	orDefault(&o.MaxConnections, DefaultMaxConnections)
 	h := &Hub{o: o, log: o.Logger, offices: map[string]*office{}, named: map[string]int{}}
+	h.access = &access{o.Auth, o.Devices}
 	h.server = socketio.NewServer(socketio.Config{
 		Engine: engineio.Config{
 			Authenticate: h.checkHandshake, CORS: o.CORS, MaxPayload: o.MaxPayload, MaxSessions: o.MaxConnections, MaxQueueBytes: maxQueueBytes,
@@ -136,6 +140,11 @@ func New(o Options) *Hub {
 	})
 	h.ns = h.server.Of(smcp.Namespace)
 	h.ns.Use(h.admit)
+	h.ns.OnConnect(func(s *socketio.Socket) {
+		if peer, ok := s.Value().(*session); ok {
+			h.check(peer) // the access may be another since admit
+		}
+	})
 	h.ns.OnDisconnect(h.gone)
 	h.ns.On(smcp.EventJoin, h.answering(h.join))
 	h.ns.On(smcp.EventLeave, h.answering(h.leave))
@@ -159,16 +168,18 @@ func (h *Hub) admit(ctx context.Context, s *socketio.Socket) error {
 	if !ok {
 		return errors.New("no handshake")
 	}
+	h.mu.Lock()
+	access := h.access
+	h.mu.Unlock()
 	grant := Grant{Principal: "this process"}
 	if !shake.trusted {
 		var err error
-		grant, err = h.o.Auth.Authenticate(ctx, Credentials{Header: s.Handshake().Header, Auth: s.Auth(), RemoteAddr: s.Handshake().RemoteAddr})
-		if err != nil {
+		if grant, err = access.auth.Authenticate(ctx, credentials(s)); err != nil {
 			h.log.Info("a peer was refused", "remote", s.Handshake().RemoteAddr, "reason", err)
 			return err
 		}
 	}
-	peer := &session{socket: s, sid: s.ID(), grant: grant, version: shake.version, own: shake.trusted, dialect: shake.version.Dialect(), calls: map[*call]struct{}{}}
+	peer := &session{socket: s, sid: s.ID(), grant: grant, access: access, version: shake.version, own: shake.trusted, dialect: shake.version.Dialect(), calls: map[*call]struct{}{}}
 	if grant.NeedsProof {
 		h.mu.Lock()
 		peer.proof = time.AfterFunc(proofTime, func() { h.unproven(peer) })
@@ -182,7 +193,7 @@ func (h *Hub) admit(ctx context.Context, s *socketio.Socket) error {
 // are public, so that anybody could hold connections in their names.
 func (h *Hub) unproven(s *session) {
 	h.mu.Lock()
-	proven := s.proven
+	proven := s.key != nil
 	h.mu.Unlock()
 	if !proven {
 		h.log.Info("a peer was put out: it did not prove its key", "remote", s.socket.Handshake().RemoteAddr)

@@ -77,7 +77,7 @@ func (h *Hub) mayJoin(s *session, req *smcp.Join) error {
 	case s.name != "" && s.name != req.Name && (s.dialect.Versioned() || s.office != nil && s.office.id == req.OfficeID):
 		return smcp.ErrMismatch
 	}
-	d := device(h.o.Devices, req.Name)
+	d := device(h.access.devices, req.Name)
 	if req.Role != smcp.RoleComputer {
 		d = nil
 	}
@@ -87,14 +87,14 @@ func (h *Hub) mayJoin(s *session, req *smcp.Join) error {
 		switch {
 		case d == nil:
 			return smcp.Errorf(smcp.CodeForbidden, "No key is known for a Computer with name '%s'", req.Name)
-		case s.proven && s.name == req.Name:
+		case s.key.Equal(d.Key) && s.name == req.Name:
 		case !req.Proof.Check(d.Key, nonce, s.sid, req.Name, req.OfficeID):
 			return smcp.Errorf(smcp.CodeForbidden, "The name '%s' is bound to a key; the join has no proof of it", req.Name)
 		}
 		if !officeIn(d.Offices, req.OfficeID) {
 			return smcp.Errorf(smcp.CodeForbidden, "'%s' may not join office '%s'", req.Name, req.OfficeID)
 		}
-		s.proven = true
+		s.key = d.Key
 	}
 	if !s.grant.Allows(req.Role, req.OfficeID) {
 		return smcp.Errorf(smcp.CodeForbidden, "The token '%s' does not allow to join office '%s' as %s", s.grant.Principal, req.OfficeID, req.Role)

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"crypto/ed25519"
 	"encoding/json"
 	"log/slog"
 	"time"
@@ -13,19 +14,20 @@ import (
 type session struct {
 	socket  *socketio.Socket
 	sid     string
-	grant   Grant
 	version smcp.Version
 	own     bool // of this process, see Trust
 
 	// Guarded by Hub.mu.
+	grant   Grant
+	access  *access // that grant is of
 	dialect smcp.Dialect
-	role    smcp.Role   // kept until the connection ends
-	name    string      // likewise
-	office  *office     // nil: in none
-	mcp     bool        // knows client:mcp
-	proven  bool        // has proven a key
-	nonce   string      // to be signed, once
-	proof   *time.Timer // ends a connection without proof; nil: needs none
+	role    smcp.Role         // kept until the connection ends
+	name    string            // likewise
+	office  *office           // nil: in none
+	mcp     bool              // knows client:mcp
+	key     ed25519.PublicKey // the one that it has proven; nil: none
+	nonce   string            // to be signed, once
+	proof   *time.Timer       // ends a connection without proof; nil: needs none
 	since   time.Time
 	calls   map[*call]struct{} // in flight, of an Agent
 	serving int                // in flight, to a Computer
@@ -79,7 +81,7 @@ func roomOf(office string, versioned bool) string {
 func (s *session) member(office string) Member {
 	return Member{
 		Office: office, Name: s.name, Role: s.role, Dialect: s.dialect.String(), Principal: s.grant.Principal, Remote: s.socket.Handshake().RemoteAddr,
-		Transport: string(s.socket.Transport()), Since: s.since, InFlight: len(s.calls) + s.serving, Proven: s.proven,
+		Transport: string(s.socket.Transport()), Since: s.since, InFlight: len(s.calls) + s.serving, Proven: s.key != nil,
 	}
 }
 
