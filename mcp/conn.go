@@ -51,10 +51,13 @@ type ConnOptions struct {
 	// gets. A new local one where nil. It is closed with the connection.
 	Session *Session
 	// Client says that this side is the client. Then what is no JSON-RPC
-	// message is logged and skipped instead of answered (children print all
+	// message is skipped, see Junk, instead of answered (children print all
 	// sorts of things to stdout), ping is answered here, and what the server
 	// sends is handed to the call that owns it.
 	Client bool
+	// Junk, if set, takes what a server sends that is no JSON-RPC message, and why
+	// it is none, instead of the log. The reader calls it, which waits for it.
+	Junk func(data []byte, err error)
 	// Drain is how long a server goes on answering what it was asked when the
 	// agent has closed its end; 4.5 s when zero.
 	Drain time.Duration

@@ -99,8 +99,13 @@ func (c *Conn) batches() bool {
 	return v == "" || v == V20250326
 }
 
+// junk handles what is no message. id is that of a request that it nearly was.
 func (c *Conn) junk(data []byte, id jsonrpc.ID, err error) {
-	if c.opts.Client {
+	switch {
+	case c.opts.Client && c.opts.Junk != nil:
+		c.opts.Junk(data, err)
+		return
+	case c.opts.Client:
 		c.opts.Logger.Warn("skipped a line that is no JSON-RPC message", "peer", c.opts.Name, "err", err, "bytes", len(data))
 		return
 	}

@@ -417,7 +417,8 @@ func TestEndOfConnectionFailsCalls(t *testing.T) {
 // mcp-wire: a child's junk lines on stdout are skipped.
 func TestJunkIsSkippedByClients(t *testing.T) {
 	a, b := Pipe()
-	c := NewConn(a, ConnOptions{Client: true})
+	var junk []string // no lock: the reader alone writes, before the answer
+	c := NewConn(a, ConnOptions{Client: true, Junk: func(data []byte, err error) { junk = append(junk, fmt.Sprintf("%s: %v", data, err != nil)) }})
 	t.Cleanup(func() { c.Close() })
 	go func() {
 		msg, err := b.Read()
@@ -432,6 +433,9 @@ func TestJunkIsSkippedByClients(t *testing.T) {
 	}()
 	if out, err := c.Call(t.Context(), "ping", nil, nil); err != nil || string(out) != `{"ok":1}` {
 		t.Errorf("%s, %v", out, err)
+	}
+	if want := []string{"Starting up…: true", `{"not":"a message"}: true`, "[]: true"}; !slices.Equal(junk, want) {
+		t.Errorf("told of %q, want %q", junk, want)
 	}
 }
 

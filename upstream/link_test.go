@@ -48,14 +48,6 @@ func TestAddModern(t *testing.T) {
 	}
 }
 
-func TestLastLine(t *testing.T) {
-	for in, want := range map[string]string{"": "", "\n\n": "", "one": "; its last words: one", "one\n two \n": "; its last words: two"} {
-		if got := lastLine(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestBackoffIsBounded(t *testing.T) {
 	for _, failures := range []int{-1, 0, 1, 5, 9, 10, 63, 64, 1 << 40} {
 		if d := backoff(failures); d < firstBackoff*3/4 || d > maxBackoff*5/4 {

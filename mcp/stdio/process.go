@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -77,8 +76,11 @@ func Start(cmd Command) (*Process, error) {
 		cmd.Redact = func(s string) string { return s }
 	}
 	path, err := lookPath(cmd.Path, cmd.Env)
+	if err == nil {
+		err = checkDir(cmd.Dir)
+	}
 	if err != nil {
-		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: cannot start %q: %v", cmd.Name, cmd.Path, err)
+		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: cannot start %q: %w", cmd.Name, cmd.Path, err)
 	}
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	p.c = &exec.Cmd{Path: path, Args: append([]string{cmd.Path}, cmd.Args...), Env: cmd.Env, Dir: cmd.Dir}
@@ -106,7 +108,7 @@ func Start(cmd Command) (*Process, error) {
 	}
 	if err := p.c.Start(); err != nil {
 		closeAll()
-		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: cannot start %q: %v", cmd.Name, cmd.Path, err)
+		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: cannot start %q: %w", cmd.Name, cmd.Path, whyNot(path, cmd.Dir, err))
 	}
 	_, _ = childOut.Close(), childErr.Close()
 	p.Stream = NewStream(stdout, p.stdin, cmd.MaxMessage, nil)
@@ -125,29 +127,6 @@ func Start(cmd Command) (*Process, error) {
 	})
 	p.close = func() error { p.stop(); p.readers.Wait(); return stdout.Close() }
 	return p, nil
-}
-
-// lookPath finds a program in the PATH of env, not of this process.
-func lookPath(file string, env []string) (string, error) {
-	if file == "" {
-		return "", errors.New("no command given")
-	}
-	if strings.ContainsRune(file, os.PathSeparator) {
-		return file, nil
-	}
-	for i := len(env) - 1; i >= 0; i-- {
-		path, ok := strings.CutPrefix(env[i], "PATH=")
-		if !ok {
-			continue
-		}
-		for dir := range strings.SplitSeq(path, string(os.PathListSeparator)) {
-			if full, err := exec.LookPath(dir + string(os.PathSeparator) + file); dir != "" && err == nil {
-				return full, nil
-			}
-		}
-		return "", fmt.Errorf("not found in PATH (%s)", path)
-	}
-	return exec.LookPath(file)
 }
 
 // Pid returns the child's process id.
@@ -173,31 +152,18 @@ func (p *Process) Read() ([]byte, error) {
 	select {
 	case <-p.exited:
 	case <-time.After(2 * time.Second):
-		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s closed its stdout%s", p.cmd.Name, p.lastWords())
+		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s closed its stdout%s", p.cmd.Name, p.LastWords())
 	}
 	how := "exit status 0"
 	if p.exit != nil {
 		how = p.exit.Error()
 	}
-	return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended (%s)%s", p.cmd.Name, how, p.lastWords())
-}
-
-// lastWords returns the last line of stderr for an error message, or "".
-func (p *Process) lastWords() string {
-	lines := strings.Split(strings.TrimSpace(p.Stderr()), "\n")
-	last := strings.TrimSpace(lines[len(lines)-1])
-	if last == "" {
-		return ""
-	}
-	if r := []rune(last); len(r) > 200 {
-		last = string(r[:200]) + "…"
-	}
-	return "; its last words: " + last
+	return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended (%s)%s", p.cmd.Name, how, p.LastWords())
 }
 
 // stop ends the child and everything in its group: stdin is closed, then
-// SIGTERM, then SIGKILL, each after the grace time; see Command.NoInput. It returns when the child
-// is gone.
+// SIGTERM, then SIGKILL, each after the grace time; see Command.NoInput. It returns
+// when the child is gone.
 func (p *Process) stop() {
 	p.stopOnce.Do(func() {
 		_ = p.stdin.Close()

@@ -125,10 +125,93 @@ func TestProcessSaysHowItEnded(t *testing.T) {
 	}
 }
 
-func TestStartErrorNamesTheCommand(t *testing.T) {
-	_, err := Start(Command{Name: `upstream "files"`, Path: "no-such-program-here", Env: []string{"PATH=/bin:/usr/bin"}})
-	if err == nil || !strings.Contains(err.Error(), "no-such-program-here") || !strings.Contains(err.Error(), `upstream "files"`) {
+// What keeps a program from starting is told with the program, the owner and the
+// fix, and in few words.
+func TestStartErrors(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	data := file("data", "x", 0o600)
+	script := file("script", "#!/no/such/interpreter\n", 0o700)
+	for name, c := range map[string]struct{ path, dir, want string }{
+		"nothing":             {"", "", "no command is given"},
+		"not in PATH":         {"no-such-program", "", `cannot start "no-such-program": not found in PATH; install it`},
+		"no such file":        {"./no-such-file", dir, "there is no such file"},
+		"not executable":      {data, "", "may not be executed"},
+		"no interpreter":      {script, "", "interpreter"},
+		"no such cwd":         {"/bin/sh", dir + "/gone", fmt.Sprintf("its working directory %q does not exist; create it, or correct cwd", dir+"/gone")},
+		"cwd is a file":       {"/bin/sh", data, "is not a directory; correct cwd"},
+		"cwd and no such cwd": {"no-such-program", dir + "/gone", "not found in PATH"},
+	} {
+		_, err := Start(Command{Name: `upstream "files"`, Path: c.path, Dir: c.dir, Env: []string{"PATH=/bin:" + strings.Repeat("/usr/bin:", 100)}})
+		if err == nil {
+			t.Errorf("%s: no error", name)
+			continue
+		}
+		if k, _ := mcp.KindOf(err); k != mcp.KindUpstreamUnavailable || !strings.HasPrefix(err.Error(), `upstream "files": cannot start "`) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v (%s)", name, err, k)
+		}
+		if len(err.Error()) > 200+len(c.dir)+len(c.path) {
+			t.Errorf("%s: %d bytes: %v", name, len(err.Error()), err)
+		}
+	}
+}
+
+// Without a PATH of its own a program is looked up in that of this process, and
+// what is missing is told in the same words.
+func TestStartErrorWithoutPath(t *testing.T) {
+	_, err := Start(Command{Name: "x", Path: "no-such-program"})
+	if err == nil || err.Error() != `x: cannot start "no-such-program": not found in PATH; install it, or set command to its full path` {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestLastWords(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "\n\n": "", "one": "; its last words: one", "one\n two \n": "; its last words: two",
+		"one\n\x1b[1;31mtwo\x1b[0m\n\x1b[0m\n":       "; its last words: two",
+		"10%\r20%\r\n":                               "; its last words: 20%",
+		"\x1b]0;title\x07a\tb\x1b[2K\x1b(B\x00\xffc": "; its last words: a b?c",
+		strings.Repeat("é", 300):                     "; its last words: " + strings.Repeat("é", 200) + "…",
+	} {
+		if got := lastWords(plain(in)); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestProcessLastWords(t *testing.T) {
+	p, err := Start(Command{
+		Name: "x", Path: "/bin/sh", Args: []string{"-c", `printf '\033[31mno password \033[1mhunter2\033[0m\n' >&2`},
+		Redact: func(s string) string { return strings.ReplaceAll(s, "password hunter2", "[redacted]") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	<-p.Exited()
+	if got := p.LastWords(); got != "; its last words: no [redacted]" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestExcerpt(t *testing.T) {
+	redact := func(s string) string { return strings.ReplaceAll(s, "hunter2", "…") }
+	for in, want := range map[string]string{
+		"": "", " \n": "", "\n\x1b[32mListening\x1b[0m on hunter2\nmore": "Listening on …",
+		"hun\x1b[1mter2": "…", strings.Repeat("x", 1<<20): strings.Repeat("x", 200) + "…",
+	} {
+		if got := Excerpt(in, redact); got != want {
+			t.Errorf("%.80q: %q, want %q", in, got, want)
+		}
+	}
+	if got := Excerpt("plain", nil); got != "plain" {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -1,0 +1,90 @@
+package stdio
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// What keeps a program from being started, and what to do about it. The whole PATH
+// is not told: it is long, and what follows it would be cut.
+var (
+	errNoCommand   = errors.New("no command is given")
+	errNotInPath   = errors.New("not found in PATH; install it, or set command to its full path")
+	errNoSuchFile  = errors.New("there is no such file; correct the path in command")
+	errInterpreter = errors.New("the file is there, but not the interpreter that its first line names; install that")
+	errNotProgram  = errors.New("the file may not be executed; make it executable, or correct command")
+)
+
+// lookPath finds a program in the PATH of env, not of this process.
+func lookPath(file string, env []string) (string, error) {
+	if file == "" {
+		return "", errNoCommand
+	}
+	if strings.ContainsRune(file, os.PathSeparator) {
+		return file, nil
+	}
+	for i := len(env) - 1; i >= 0; i-- {
+		path, ok := strings.CutPrefix(env[i], "PATH=")
+		if !ok {
+			continue
+		}
+		for dir := range strings.SplitSeq(path, string(os.PathListSeparator)) {
+			if full, err := exec.LookPath(dir + string(os.PathSeparator) + file); dir != "" && err == nil {
+				return full, nil
+			}
+		}
+		return "", errNotInPath
+	}
+	full, err := exec.LookPath(file)
+	if err != nil {
+		return "", errNotInPath
+	}
+	return full, nil
+}
+
+// checkDir reports what is wrong with a working directory, which the system would
+// blame on the program.
+func checkDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err == nil && info.IsDir() {
+		// To look up a name in a directory takes the right to be in it.
+		_, err = os.Stat(dir + string(os.PathSeparator) + ".")
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("its working directory %q does not exist; create it, or correct cwd", dir)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("its working directory %q may not be entered; grant that, or correct cwd", dir)
+	case err != nil:
+		return fmt.Errorf("its working directory cannot be used; correct cwd: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("its working directory %q is not a directory; correct cwd", dir)
+	}
+	return nil
+}
+
+// whyNot says in other words why the system did not start the program at path,
+// where these help more.
+func whyNot(path, dir string, err error) error {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	_, statErr := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && statErr == nil:
+		return errInterpreter
+	case errors.Is(err, fs.ErrNotExist):
+		return errNoSuchFile
+	case errors.Is(err, fs.ErrPermission):
+		return errNotProgram
+	}
+	return err
+}

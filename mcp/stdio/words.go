@@ -1,0 +1,68 @@
+package stdio
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// Bounds of an excerpt: how much is looked at, and how much of it is shown.
+const (
+	maxExcerptBytes = 4 << 10
+	maxExcerpt      = 200 // characters
+)
+
+// escapes are the codes by which programs colour what they print, move the
+// cursor and name the window (ECMA-48).
+var escapes = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])`)
+
+// plain returns printed text as lines without terminal codes.
+func plain(text string) string {
+	if strings.ContainsRune(text, '\x1b') {
+		text = escapes.ReplaceAllLiteralString(text, "")
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\r': // what a progress bar overwrites is a line of its own
+			return '\n'
+		case r == '\t':
+			return ' '
+		case unicode.IsControl(r) && r != '\n':
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+}
+
+// Excerpt returns the first line of what a program printed, fit for a message: at
+// most 200 characters, without colours and other terminal codes, and without what
+// redact, which may be nil, removes.
+func Excerpt(text string, redact func(string) string) string {
+	text = plain(text[:min(len(text), maxExcerptBytes)])
+	if redact != nil {
+		text = redact(text)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return clip(strings.TrimSpace(line))
+}
+
+func clip(line string) string {
+	if r := []rune(line); len(r) > maxExcerpt {
+		return string(r[:maxExcerpt]) + "…"
+	}
+	return line
+}
+
+// LastWords returns the end of an error message, which bears the last line that
+// the child wrote to stderr, secrets and terminal codes removed; "" where it wrote
+// nothing.
+func (p *Process) LastWords() string { return lastWords(p.cmd.Redact(plain(p.stderr.String()))) }
+
+func lastWords(text string) string {
+	text = strings.TrimSpace(text)
+	line := clip(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
+	if line == "" {
+		return ""
+	}
+	return "; its last words: " + line
+}

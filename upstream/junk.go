@@ -1,0 +1,63 @@
+package upstream
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/weir-mcp/weir/mcp/stdio"
+)
+
+// maxJunkLogged bounds the lines that are logged of an upstream.
+const maxJunkLogged = 20
+
+// junk is what a server sends over one connection that is no MCP message. The
+// usual case is a program that prints to stdout what belongs on stderr.
+type junk struct {
+	u       *Upstream
+	printed bool // by a program, to stdout
+
+	mu    sync.Mutex // guards below
+	first string
+}
+
+// take notes a line and logs it.
+func (j *junk) take(data []byte, err error) {
+	logged := j.u.junkLogged.Add(1)
+	j.mu.Lock()
+	known := j.first != ""
+	j.mu.Unlock()
+	if known && logged > maxJunkLogged {
+		return
+	}
+	line := stdio.Excerpt(string(data[:min(len(data), 8<<10)]), j.u.opts.Redact)
+	j.mu.Lock()
+	if j.first == "" {
+		j.first = line
+	}
+	j.mu.Unlock()
+	if logged > maxJunkLogged {
+		return
+	}
+	where := "skipped what is no MCP message"
+	if j.printed {
+		where = "skipped a line of stdout, which is for MCP messages only; the server should print it to stderr"
+	}
+	j.u.log.Warn(where, "line", line, "bytes", len(data), "err", err)
+	if logged == maxJunkLogged {
+		j.u.log.Warn("further lines that are no MCP message are skipped and not logged", "logged", logged)
+	}
+}
+
+// hint is the end of the message that a server did not answer the greeting, ""
+// where it sent nothing but messages.
+func (j *junk) hint() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.first == "":
+		return ""
+	case j.printed:
+		return fmt.Sprintf("; it printed %q to stdout, which is for MCP messages only: its owner should have it print that to stderr", j.first)
+	}
+	return fmt.Sprintf("; it sent %q, which is no MCP message", j.first)
+}
