@@ -26,8 +26,8 @@ type Usage struct {
 	Failed int64 `json:"failed"` // answered with an error of the gateway
 
 	Tokens      Tokens `json:"tokens"`      // the sum of the following
-	Definitions Tokens `json:"definitions"` // tools/list; raw: the definitions of all tools
-	Discovery   Tokens `json:"discovery"`   // browsing, tool_hydrate and dry runs; raw: nothing
+	Definitions Tokens `json:"definitions"` // tools/list; raw: the definitions of all tools, also of who browses without a list
+	Discovery   Tokens `json:"discovery"`   // browsing, tool_hydrate and dry runs; raw: nothing, it is in the definitions
 	Results     Tokens `json:"results"`     // tool_execute, resource_read, prompt_get; raw: what the servers answered
 	Views       Tokens `json:"views"`       // tool_view; raw: nothing, it is in the results
 
@@ -126,6 +126,9 @@ func (g *Gateway) count(c *metaCall, result json.RawMessage, err error, tell fun
 		}
 		return
 	}
+	if c.name == ToolBrowse || c.name == ToolHydrate {
+		g.countDiscovery(c.state)
+	}
 	p := partDiscovery
 	switch {
 	case c.name == ToolView:
@@ -196,22 +199,53 @@ func (g *Gateway) tally(st *sessionState, p part, size int, cheap bool, work fun
 // those of all tools, once for a session of the legacy era and each time where
 // there are no sessions.
 func (g *Gateway) countList(r *mcp.Request, st *sessionState, of *catalog.Catalog, list []byte) {
-	if !r.Modern() {
-		st.mu.Lock()
-		again := st.defined
-		st.defined = true
-		st.mu.Unlock()
-		if again {
-			return
-		}
+	st.mu.Lock()
+	again := st.defined
+	ahead := st.ahead
+	st.defined, st.ahead = true, false
+	st.mu.Unlock()
+	if again && !r.Modern() {
+		return
 	}
+	g.countDefinitions(st, of, list, true, !ahead)
+}
+
+// countDiscovery is for agents that find tools without having asked for a list, as
+// programs do that know the gateway: without it they would have read the
+// definitions of all tools, once.
+func (g *Gateway) countDiscovery(st *sessionState) {
+	st.mu.Lock()
+	known := st.defined || st.ahead
+	st.ahead = st.ahead || !known
+	st.mu.Unlock()
+	if known {
+		return
+	}
+	if g.opts.Mode == ModeProxy {
+		list := g.proxyTools()
+		g.countDefinitions(st, list.of, list.result, false, true)
+		return
+	}
+	s := g.opts.Upstreams.Snapshot()
+	g.countDefinitions(st, s.Catalog, g.toolList(s), false, true)
+}
+
+// countDefinitions adds the tokens of a list that is read, and of what is read in
+// its place without a gateway.
+func (g *Gateway) countDefinitions(st *sessionState, of *catalog.Catalog, list []byte, isRead, isRaw bool) {
 	tokens := g.opts.Firewall.CountTokens
-	read, known := g.state.native.get(of, list)
-	g.tally(st, partDefinitions, maxCountedBytes+1, known, func() (int, int) {
+	n, known := g.state.native.get(of, list)
+	g.tally(st, partDefinitions, maxCountedBytes+1, known, func() (read, raw int) {
 		if !known {
-			read = g.state.native.count(tokens, of, list)
+			n = g.state.native.count(tokens, of, list)
 		}
-		return read.list, read.raw
+		if isRead {
+			read = n.list
+		}
+		if isRaw {
+			raw = n.raw
+		}
+		return read, raw
 	}, nil)
 }
 

@@ -80,6 +80,44 @@ func TestUsageCountsExactly(t *testing.T) {
 	})
 }
 
+// Who finds tools without a list is saved the definitions all the same, once.
+func TestUsageOfDiscoveryWithoutAList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, Options{})
+		native := []string{}
+		for _, e := range h.Snapshot().Catalog.Entries() {
+			native = append(native, string(e.Raw))
+		}
+		all := int64(token.Count(`{"tools":[` + strings.Join(native, ",") + `]}`))
+		definitions := func() Tokens {
+			synctest.Wait()
+			return h.usage().Definitions
+		}
+		h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "drop")+`","args":{}}`)
+		if got := definitions(); got != (Tokens{}) {
+			t.Errorf("nothing was looked for: %+v", got)
+		}
+		for range 2 {
+			h.tool(t, ToolBrowse, `{"path":"/"}`)
+			if got := definitions(); got != (Tokens{Raw: all}) {
+				t.Errorf("browsed: %+v, want %d raw", got, all)
+			}
+		}
+		list, err := h.ask(t, "tools/list", `{}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Tokens{int64(token.Count(string(list))), all}
+		if got := definitions(); got != want {
+			t.Errorf("listed then: %+v, want %+v", got, want)
+		}
+		h.tool(t, ToolBrowse, `{"path":"/"}`)
+		if got := definitions(); got != want {
+			t.Errorf("browsed again: %+v, want %+v", got, want)
+		}
+	})
+}
+
 func TestModelTokens(t *testing.T) {
 	for _, tt := range []struct {
 		result string

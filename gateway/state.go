@@ -86,6 +86,7 @@ type sessionState struct {
 	offered map[string]struct{} // ids of tools that were browsed or hydrated
 	listed  bool                // proxy mode: tools/list showed them all
 	defined bool                // tools/list was counted
+	ahead   bool                // what a list costs without the gateway was, and no list yet
 	stable  stablePrefix
 	told    map[string]string // log level by upstream, as far as they were told
 	read    map[string]string // URIs of resources that were read, and of which upstream

@@ -19,7 +19,10 @@ func (a *app) statsCommand() *cobra.Command {
 		Use:   "stats",
 		Short: "Show what calls cost, in tokens",
 		Long: `Show what calls cost: the tokens (cl100k_base) that agents read, and those
-that they would have read without the gateway, for each open session and in all.
+that they would have read without the gateway: the definitions of all tools, once
+for a session that lists or browses them, and results whole. For each open session
+and in all. SAVED is below zero where the gateway cost more than it saved, as with
+a few small tools.
 With auth.tokens in the configuration it is the caller's own sessions.`,
 		Example: "  weir stats --url http://127.0.0.1:8088/mcp",
 		Args:    positional(cobra.NoArgs),
