@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/config"
@@ -102,7 +101,7 @@ func (u *Upstream) connectProgram(ctx context.Context, s *slot, version string) 
 		return nil, err
 	}
 	untrack := u.track(p)
-	l, err := u.greet(ctx, s, p, version, p.Stderr)
+	l, err := u.greet(ctx, s, p, version, p)
 	if err != nil {
 		untrack()
 		return nil, err
@@ -114,15 +113,16 @@ func (u *Upstream) connectProgram(ctx context.Context, s *slot, version string) 
 }
 
 // greet speaks to the server at the other end of a stream, which it closes where
-// that fails. stderr, which may be nil, is what the server has to say besides.
-func (u *Upstream) greet(ctx context.Context, s *slot, stream mcp.Stream, version string, stderr func() string) (*link, error) {
+// that fails. p is the program that the stream is of, or nil.
+func (u *Upstream) greet(ctx context.Context, s *slot, stream mcp.Stream, version string, p *stdio.Process) (*link, error) {
 	if s.isShared() {
 		stream = watchRoots(stream, u.foundRoots)
 	}
-	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: u.who, Handler: handler{s}, Client: true, Logger: u.log})
+	junk := &junk{u: u, printed: p != nil}
+	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: u.who, Handler: handler{s}, Client: true, Junk: junk.take, Logger: u.log})
 	hello, err := mcp.Handshake(ctx, conn, u.opts.ClientInfo, s.capabilities(), version)
 	if err != nil {
-		err = u.handshakeError(ctx, err, stderr)
+		err = u.handshakeError(ctx, err, p, junk)
 		_ = conn.Close()
 		return nil, err
 	}
@@ -130,36 +130,49 @@ func (u *Upstream) greet(ctx context.Context, s *slot, stream mcp.Stream, versio
 }
 
 // handshakeError says what was wrong with the greeting of a server.
-func (u *Upstream) handshakeError(ctx context.Context, err error, stderr func() string) error {
+func (u *Upstream) handshakeError(ctx context.Context, err error, p *stdio.Process, junk *junk) error {
 	words := ""
-	if stderr != nil {
-		words = lastLine(stderr())
+	if p != nil {
+		words = p.LastWords()
 	}
+	hint := junk.hint()
 	var wire *jsonrpc.Error
 	switch {
 	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.Canceled):
-		err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not answer initialize within %s%s", u.who, u.opts.StartTimeout, words)
+		err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not answer initialize within %s%s%s", u.who, u.opts.StartTimeout, hint, words)
 	case errors.As(err, &wire):
-		err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%s refused initialize with error %d: %.300s%s", u.who, wire.Code, u.opts.Redact(wire.Message), words)
+		err = u.refused(wire, hint+words)
 	default:
+		message := err.Error() // which bears the last words where the program has ended
 		if k, _ := mcp.KindOf(err); k != mcp.KindUpstreamUnavailable {
-			err = &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: u.who + ": " + err.Error() + words, Err: err}
+			message = u.who + ": " + message + words
+		} else if hint == "" {
+			break
 		}
+		err = &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: message + hint, Err: err}
 	}
 	return greetingError{err}
 }
 
-// lastLine is the last line of a text, for the end of an error message.
-func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	text = strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
-	if text == "" {
-		return ""
+// refused is the error of a server that answered the greeting with an error, which
+// is no answer to the call that waits for the connection.
+func (u *Upstream) refused(wire *jsonrpc.Error, words string) error {
+	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s refused initialize with error %d: %.300s%s", u.who, wire.Code, u.opts.Redact(wire.Message), words)
+}
+
+// shown is an error that may repeat what a server said, without secrets.
+func (u *Upstream) shown(err error) error {
+	e := (*mcp.Error)(nil)
+	if !errors.As(err, &e) {
+		return err
 	}
-	if r := []rune(text); len(r) > 200 {
-		text = string(r[:200]) + "…"
+	message := u.opts.Redact(e.Message)
+	if message == e.Message {
+		return err
 	}
-	return "; its last words: " + text
+	clean := *e
+	clean.Message = message
+	return &clean
 }
 
 // connectURL connects to a server that runs elsewhere.
@@ -205,7 +218,10 @@ func (u *Upstream) connectHTTP(ctx context.Context, s *slot, version string) (*l
 		if ctx.Err() != nil {
 			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not answer the handshake within %s", u.who, u.opts.StartTimeout)
 		}
-		return nil, err
+		if wire := (*jsonrpc.Error)(nil); errors.As(err, &wire) {
+			return nil, u.refused(wire, "")
+		}
+		return nil, u.shown(err)
 	}
 	return &link{slot: s, peer: c, hello: c.Hello(), http: true, done: c.Done(), err: c.Err, close: func() { _ = c.Close() }}, nil
 }
@@ -220,12 +236,12 @@ func (u *Upstream) wrap(s *slot) func(http.RoundTripper) http.RoundTripper {
 }
 
 func (u *Upstream) connectSSE(ctx context.Context, s *slot) (*link, error) {
-	stream, err := sse.Dial(ctx, sse.ClientOptions{URL: u.cfg.URL, Name: u.who, Header: u.header, Logger: u.log})
+	stream, err := sse.Dial(ctx, sse.ClientOptions{URL: u.cfg.URL, Name: u.who, Header: u.header, Wrap: u.wrap(s), Logger: u.log})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not open its event stream within %s", u.who, u.opts.StartTimeout)
 		}
-		return nil, err
+		return nil, u.shown(err)
 	}
 	return u.greet(ctx, s, stream, "", nil)
 }
@@ -280,7 +296,7 @@ func (u *Upstream) connectProgramAt(ctx context.Context, s *slot, version string
 }
 
 func (u *Upstream) exited(p *stdio.Process) error {
-	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: its program ended%s", u.who, lastLine(p.Stderr()))
+	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: its program ended%s", u.who, p.LastWords())
 }
 
 // dialProgram tries to connect until the program answers, ends, or ctx does.
@@ -325,7 +341,7 @@ func (u *Upstream) dialProgram(ctx context.Context, s *slot, p *stdio.Process, v
 		default:
 		}
 		return nil, &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Err: err,
-			Message: u.who + " does not answer at its url although its program runs: " + err.Error() + lastLine(p.Stderr())}
+			Message: u.who + " does not answer at its url although its program runs: " + err.Error() + p.LastWords()}
 	}
 }
 

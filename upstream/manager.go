@@ -54,9 +54,9 @@ type Options struct {
 	Redact func(string) string
 	// Sink takes the listings; nil drops them.
 	Sink Sink
-	// Transport puts something around the transport of a connection to a
-	// streamable HTTP server, such as what signs requests. session is the one
-	// whose own connection it is, nil for the shared one. Nil changes nothing.
+	// Transport puts something around the transport of a connection to a server
+	// at a URL, such as what signs requests. session is the one whose own
+	// connection it is, nil for the shared one. Nil changes nothing.
 	Transport func(upstream string, session *mcp.Session, base http.RoundTripper) http.RoundTripper
 	// StartTimeout bounds one attempt to start and greet a server.
 	StartTimeout time.Duration

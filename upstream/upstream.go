@@ -61,6 +61,7 @@ type Upstream struct {
 	barred    atomic.Pointer[map[string]error] // tools that offered has left out, and why
 
 	calls, failures, inFlight, restarts atomic.Int64
+	junkLogged                          atomic.Int64 // lines; see junk
 
 	// Lock order: slot.subMu, mu, slot.mu.
 	mu        sync.Mutex // guards below

@@ -3,6 +3,7 @@ package sse
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"mime"
@@ -38,6 +39,9 @@ type ClientOptions struct {
 	// HTTPClient is used instead of one with a connection pool of its own. Its
 	// Timeout must be zero, because the stream lasts.
 	HTTPClient *http.Client
+	// Wrap puts something around the transport of every HTTP request, such as
+	// what signs them. Nil changes nothing.
+	Wrap func(http.RoundTripper) http.RoundTripper
 	// Connect bounds TCP and TLS, 10 s; Open the wait for the endpoint event,
 	// 30 s; Send a POST, 30 s. Zero values stand for these.
 	Connect, Open, Send time.Duration
@@ -105,6 +109,7 @@ func Dial(ctx context.Context, opts ClientOptions) (*ClientStream, error) {
 	opts.Header = streamable.OwnHeader(opts.Header)
 	s := &ClientStream{opts: opts, who: who, in: make(chan []byte), posts: make(chan struct{}, maxPosts)}
 	s.http, s.pool = streamable.NewHTTPClient(opts.HTTPClient, opts.Connect)
+	streamable.WrapTransport(s.http, opts.Wrap)
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 
 	octx, cancel := context.WithTimeout(ctx, opts.Open)
@@ -146,7 +151,12 @@ func (s *ClientStream) open(u *url.URL) (*http.Response, *streamable.EventReader
 		return nil, nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fail(streamable.StatusFailure(s.who, "the GET of its event stream", resp))
+		err := streamable.StatusFailure(s.who, "the GET of its event stream", resp)
+		e := (*mcp.Error)(nil)
+		if answer := streamable.AnsweredError(resp); answer != nil && errors.As(err, &e) {
+			e.Message += fmt.Sprintf(": %.300s", answer.Message)
+		}
+		return fail(err)
 	}
 	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != streamable.ContentSSE {
 		return fail(mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered the GET of its event stream with the content type %.80q: %w", s.who, t, mcp.ErrRefused))

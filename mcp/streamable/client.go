@@ -194,13 +194,7 @@ func newClient(opts ClientOptions) (*Client, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.template = http.Request{URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	c.http, c.pool = NewHTTPClient(opts.HTTPClient, opts.Timeouts.Connect)
-	if opts.Wrap != nil {
-		base := c.http.Transport
-		if base == nil {
-			base = http.DefaultTransport
-		}
-		c.http.Transport = opts.Wrap(base)
-	}
+	WrapTransport(c.http, opts.Wrap)
 	c.session.SetPeer(c)
 	c.wire.Store(c.newWireState("", ""))
 	return c, nil

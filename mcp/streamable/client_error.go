@@ -104,6 +104,17 @@ func StatusFailure(who, what string, resp *http.Response) error {
 	return fail(mcp.KindUpstreamUnavailable, "does not take %s (%s): check that the url is that of its MCP endpoint", what, told)
 }
 
+// AnsweredError reads the JSON-RPC error that a response bears, nil where it bears
+// none. It leaves the body to be closed.
+func AnsweredError(resp *http.Response) *jsonrpc.Error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if err != nil {
+		return nil
+	}
+	answer, _ := errorBody(body)
+	return answer
+}
+
 // errorBody reads a JSON-RPC error response.
 func errorBody(body []byte) (*jsonrpc.Error, jsonrpc.ID) {
 	if !rawjson.IsObject(body) {

@@ -45,6 +45,19 @@ func NewHTTPClient(given *http.Client, connect time.Duration) (*http.Client, *ht
 	return &hc, pool
 }
 
+// WrapTransport has every request of hc go through what wrap, which may be nil,
+// puts around its transport.
+func WrapTransport(hc *http.Client, wrap func(http.RoundTripper) http.RoundTripper) {
+	if wrap == nil {
+		return
+	}
+	base := hc.Transport
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	hc.Transport = wrap(base)
+}
+
 // newPool returns a transport whose pool keeps the connections of many
 // concurrent callers alive.
 func newPool(connect time.Duration) *http.Transport {
