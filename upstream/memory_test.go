@@ -189,10 +189,18 @@ func TestBackoff(t *testing.T) {
 		if slices.Equal(gaps[len(gaps)-3:], []time.Duration{maxBackoff, maxBackoff, maxBackoff}) {
 			t.Error("no jitter")
 		}
-		// A call does not wait long for the back-off: it makes an attempt of its own.
+		// A call does not wait long for the back-off: it makes an attempt of its own,
+		// unless there was one a moment ago.
+		u := upstreamOf(t, m, "fake")
+		for due := false; !due; {
+			time.Sleep(100 * time.Millisecond)
+			u.shared.mu.Lock()
+			due = u.shared.state == StateFailed && time.Since(u.shared.tried) > kickAfter
+			u.shared.mu.Unlock()
+		}
 		f.set(nil, "a")
 		began := time.Now()
-		mustCall(t, upstreamOf(t, m, "fake"), "a", "{}", "a")
+		mustCall(t, u, "a", "{}", "a")
 		if took := time.Since(began); took > kickAfter {
 			t.Errorf("the call took %s", took)
 		}
