@@ -187,7 +187,7 @@ func New(o Options) (*Server, error) {
 		Next: &mcp.Mux{Methods: s.methods()},
 	}
 	s.http = streamable.NewServer(streamable.ServerOptions{
-		Handler: s, Sessionless: true, MaxBody: s.o.MaxBody, Logger: s.log,
+		Handler: s, Name: fmt.Sprintf("the agent %q", s.name), Sessionless: true, MaxBody: s.o.MaxBody, Logger: s.log,
 		// The queues say when there is too much to do, so they come first.
 		MaxPrincipalCalls: max(minCalls, 2*s.queue.Status().Max+minCalls/2),
 	})
@@ -367,7 +367,7 @@ func (s *Server) queueError(q *taskqueue.Queue, name string, err error) error {
 	case errors.As(err, &timeout):
 		return withData(mcp.Errorf(mcp.KindTimeout, "%s %v, its limit on the agent %q", name, err, s.name), map[string]any{"timeoutMs": timeout.Limit.Milliseconds()})
 	case errors.Is(err, taskqueue.ErrClosed), errors.Is(err, taskqueue.ErrInterrupted):
-		return &mcp.Error{Kind: mcp.KindShuttingDown, Message: fmt.Sprintf("the agent %q is shutting down", s.name), Err: err}
+		return &mcp.Error{Kind: mcp.KindShuttingDown, Message: fmt.Sprintf("the agent %q is shutting down; try again when it is back", s.name), Err: err}
 	case errors.Is(err, context.Canceled), errors.Is(err, taskqueue.ErrCancelled):
 		return &mcp.Error{Kind: mcp.KindCancelled, Message: "the call was cancelled", Err: err}
 	}

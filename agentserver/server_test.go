@@ -640,3 +640,15 @@ func (a *agent) stream(body string, headers ...string) <-chan string {
 	a.t.Cleanup(func() { cancel(); <-over })
 	return out
 }
+
+// An agent that ends says so of itself, not of weir.
+func TestEndingAgentNamesItself(t *testing.T) {
+	a := newAgent(t, "", Options{Name: "files", Tools: []Tool{Func("ok", "Ok", func(context.Context, struct{}) (bool, error) { return true, nil })}})
+	if err := a.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := a.call("ok", "{}")
+	if want := `"message":"the agent \"files\" is shutting down; try again when it is back"`; r.status != http.StatusServiceUnavailable || !strings.Contains(string(r.body), want) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}

@@ -18,6 +18,8 @@ import (
 type ServerOptions struct {
 	// Handler answers. It must not be nil.
 	Handler mcp.Handler
+	// Name is what messages call this server, such as `the agent "files"`: weir.
+	Name string
 	// Sessionless has a legacy request without a session served by itself, with
 	// a session that lasts as long as the request. Otherwise it is refused with
 	// 400, as the specification asks.
@@ -120,6 +122,9 @@ func NewServer(o ServerOptions) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Name == "" {
+		o.Name = "weir"
+	}
 	s := &Server{o: o, log: o.Logger, sessions: map[string]*serverSession{}, principals: map[string]*principalState{}}
 	s.held.max = o.MaxTotalBytes
 	return s
@@ -181,8 +186,8 @@ func refuse(w http.ResponseWriter, id jsonrpc.ID, err error) {
 	guard.WriteError(w, k.Info().HTTP, id, err)
 }
 
-func errShuttingDown() error {
-	return mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; try again when it is back")
+func (s *Server) errShuttingDown() error {
+	return mcp.Errorf(mcp.KindShuttingDown, "%s is shutting down; try again when it is back", s.o.Name)
 }
 
 // shutdownGrace is how long handlers get to return once nobody waits for
@@ -199,7 +204,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
 	s.mu.Unlock()
-	reason := errShuttingDown()
+	reason := s.errShuttingDown()
 	for _, c := range s.callsInFlight() {
 		if c.req.Method == "subscriptions/listen" {
 			c.cancel(reason)

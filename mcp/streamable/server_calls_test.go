@@ -271,7 +271,7 @@ func TestServerShutdown(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- a.s.Shutdown(ctx) }()
 		synctest.Wait()
-		if status, body := a.ask(callOf(4, "late")); status != 503 || kindIn(body) != "shutting_down" || !strings.Contains(body, `"id":4`) {
+		if status, body := a.ask(callOf(4, "late")); status != 503 || kindIn(body) != "shutting_down" || !strings.Contains(body, `"id":4`) || !strings.Contains(body, `"message":"weir is shutting down;`) {
 			t.Errorf("a new request: %d %s", status, body)
 		}
 		if err := <-done; err != nil {

@@ -198,7 +198,7 @@ func (p *post) serveModern(m *jsonrpc.Message, meta mcp.Meta, name []byte) {
 		err = mcp.MethodNotFound(m.Method)
 	}
 	if err == nil && p.closing && kind == jsonrpc.Request {
-		err = errShuttingDown()
+		err = p.s.errShuttingDown()
 	}
 	if err == nil && !p.sse && m.Method == "subscriptions/listen" {
 		guard.WriteError(p.w, http.StatusNotAcceptable, m.ID, mcp.Errorf(mcp.KindInvalidRequest, "subscriptions/listen is answered with text/event-stream; the Accept header must allow it"))
@@ -318,7 +318,7 @@ func (p *post) serveLegacy(m *jsonrpc.Message, meta mcp.Meta) {
 	var err error
 	switch {
 	case p.closing && kind == jsonrpc.Request:
-		err = errShuttingDown()
+		err = p.s.errShuttingDown()
 	case p.session == "" && meta.Version != "" && !mcp.Supported(meta.Version):
 		err = mcp.UnsupportedVersion(meta.Version)
 	}
@@ -401,7 +401,7 @@ func (p *post) serveBatch(body []byte) {
 		}
 	}
 	if p.closing && requests > 0 {
-		refuse(p.w, "", errShuttingDown())
+		refuse(p.w, "", p.s.errShuttingDown())
 		return
 	}
 	sess, err := p.legacySession(false)

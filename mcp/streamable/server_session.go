@@ -78,7 +78,7 @@ func (s *Server) newSession(kind sessionKind, name string) (*serverSession, erro
 		if s.closing {
 			s.dropPrincipal(p)
 			s.mu.Unlock()
-			return nil, errShuttingDown()
+			return nil, s.errShuttingDown()
 		}
 		if kind != legacySession || len(s.sessions) < s.o.MaxSessions && p.sessions < s.o.MaxPrincipalSessions {
 			sess := s.addSession(kind, p)

@@ -116,7 +116,7 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request, closing bool) 
 	defer sess.release()
 	st, after, err := sess.streamFor(r.Header)
 	if err == nil && closing && st == sess.own {
-		err = errShuttingDown()
+		err = s.errShuttingDown()
 	}
 	if err != nil {
 		refuse(w, "", err)
