@@ -66,7 +66,15 @@ func (g *Gateway) browseQuery(c *metaCall, query string, topK int) json.RawMessa
 		topK = DefaultTopK
 	}
 	s := g.opts.Upstreams.Snapshot()
-	hits := s.index(browsed(c.name)).Search(query, topK)
+	cards := s.Search(browsed(c.name), query, topK)
+	return g.cardsResult(c, s.Catalog, cards, true, "No "+string(browsed(c.name))+" matches. Try other words, or path \"/\" to see what there is.")
+}
+
+// Search returns the cards of the entries of a kind that match a query, with
+// their scores: at most n, by descending score and then by id. It is what the
+// browsing meta-tools answer. Templates are among the resources.
+func (s *Snapshot) Search(kind catalog.Kind, query string, n int) []catalog.Card {
+	hits := s.index(kind).Search(query, n)
 	cards := make([]catalog.Card, 0, len(hits))
 	for _, hit := range hits {
 		if e, ok := s.Catalog.Lookup(hit.ID); ok {
@@ -75,7 +83,7 @@ func (g *Gateway) browseQuery(c *metaCall, query string, topK int) json.RawMessa
 			cards = append(cards, card)
 		}
 	}
-	return g.cardsResult(c, s.Catalog, cards, true, "No "+string(browsed(c.name))+" matches. Try other words, or path \"/\" to see what there is.")
+	return cards
 }
 
 func (g *Gateway) browsePath(c *metaCall, path string, topK int) (json.RawMessage, error) {

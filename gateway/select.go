@@ -55,6 +55,12 @@ func Select(ctx context.Context, a artifact.Artifact, data []byte, selector json
 	return selectFrom(ctx, a, data, nil, selector, maxChars)
 }
 
+// SelectLease is Select for an artifact that is open, as tool_view has it: what
+// is known of it as a table is used.
+func SelectLease(ctx context.Context, l *artifact.Lease, selector json.RawMessage, maxChars int) (View, error) {
+	return selectFrom(ctx, l.Artifact, l.Bytes(), l.Table, selector, maxChars)
+}
+
 // selectFrom is Select with a reader that gives the bytes as a table, nil if
 // there is none.
 func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, maxChars int) (View, error) {

@@ -1,0 +1,74 @@
+package artifact
+
+import (
+	"slices"
+	"strings"
+)
+
+// Held is an artifact as List tells it.
+type Held struct {
+	Artifact
+	// Table says that its rows have been counted: it was written as a table, or
+	// somebody has asked it by rows and columns.
+	Table   bool
+	Rows    int
+	Columns []string
+}
+
+// List returns what a principal holds, the newest first. What waits behind a
+// token alone is not in it, as no handle leads there. A look at the list counts
+// as no use. There are Options.MaxCount of them at most.
+func (s *Local) List(principal string) []Held {
+	s.mu.Lock()
+	if s.closed {
+		s.unlock()
+		return nil
+	}
+	s.expire(s.opts.Now())
+	var (
+		out  []Held
+		kept []*content
+	)
+	if sp := s.spaces[principal]; sp != nil {
+		for _, it := range sp.items {
+			if it.single {
+				continue
+			}
+			it.content.hold()
+			out = append(out, Held{Artifact: it.Artifact})
+			kept = append(kept, it.content)
+		}
+	}
+	s.unlock()
+	for i, c := range kept {
+		c.describe(&out[i])
+		c.drop()
+	}
+	slices.SortFunc(out, func(a, b Held) int {
+		if d := b.Created.Compare(a.Created); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Handle, b.Handle)
+	})
+	return out
+}
+
+// describe says what is known of the content as a table, where nothing has to be
+// read for that.
+func (c *content) describe(h *Held) {
+	c.mu.Lock() // what was detected in a file goes with the file's mapping
+	defer c.mu.Unlock()
+	t := c.detected
+	if c.rows != nil {
+		t = c.rows
+	} else if c.skeleton != nil {
+		t = c.skeleton
+	}
+	if t == nil {
+		return
+	}
+	h.Table, h.Rows, h.Columns = true, t.Len(), t.Columns()
+	for i, name := range h.Columns {
+		h.Columns[i] = strings.Clone(name)
+	}
+}
