@@ -72,23 +72,32 @@ func (e *engine) health() *health {
 	}
 	h.Hub = e.offices.health()
 	for _, s := range e.manager.Status() {
-		u := upstreamHealth{
-			Name: s.Name, State: string(s.State), Transport: string(s.Transport), Namespace: s.Namespace, Protocol: s.Version,
-			Server: rawjson.Text(rawjson.Get(s.ServerInfo, "name")), Version: rawjson.Text(rawjson.Get(s.ServerInfo, "version")),
-			Tools: s.Tools, Resources: s.Resources, Prompts: s.Prompts,
-			Calls: s.Calls, Errors: s.Errors, InFlight: s.InFlight, Restarts: s.Restarts, Pid: s.Pid,
-		}
-		if !s.Since.IsZero() {
-			u.Since = s.Since.UTC().Format(time.RFC3339)
-		}
-		switch {
-		case s.State == upstream.StateFailed:
-			u.Error = s.LastError
-			h.Status = statusDegraded
-		case !s.Listed && s.State == upstream.StateStarting && h.Status == statusOK:
-			h.Status = statusStarting
-		}
-		h.Upstreams[s.Name] = u
+		h.add(s)
 	}
 	return h
+}
+
+// add enters an upstream. One that is started again after a failure still says why
+// it failed, because the next attempt may take as long as the last one; and one
+// whose lists cannot be read says why it has no tools.
+func (h *health) add(s upstream.Status) {
+	u := upstreamHealth{
+		Name: s.Name, State: string(s.State), Transport: string(s.Transport), Namespace: s.Namespace, Protocol: s.Version,
+		Server: rawjson.Text(rawjson.Get(s.ServerInfo, "name")), Version: rawjson.Text(rawjson.Get(s.ServerInfo, "version")),
+		Tools: s.Tools, Resources: s.Resources, Prompts: s.Prompts,
+		Calls: s.Calls, Errors: s.Errors, InFlight: s.InFlight, Restarts: s.Restarts, Pid: s.Pid,
+	}
+	if !s.Since.IsZero() {
+		u.Since = s.Since.UTC().Format(time.RFC3339)
+	}
+	if s.State == upstream.StateFailed || s.State == upstream.StateStarting || !s.Listed {
+		u.Error = s.LastError
+	}
+	switch {
+	case s.State == upstream.StateFailed, !s.Listed && u.Error != "":
+		h.Status = statusDegraded
+	case !s.Listed && s.State == upstream.StateStarting && h.Status == statusOK:
+		h.Status = statusStarting
+	}
+	h.Upstreams[s.Name] = u
 }

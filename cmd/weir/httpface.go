@@ -170,11 +170,13 @@ func guardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Op
 func (f *httpFace) mux(open, closed *guard.Guard, tokens bool) *http.ServeMux {
 	mux := http.NewServeMux()
 	all := func(next http.Handler) http.Handler { return closed.Wrap(f.engine.agents.unscoped(next)) }
-	mux.Handle("/mcp", all(f.engine.agents.loops.Refuse(f.stream)))
+	// What reaches all upstreams must not be one of them.
+	front := func(next http.Handler) http.Handler { return all(f.engine.agents.loops.Refuse(next)) }
+	mux.Handle("/mcp", front(f.stream))
 	mux.Handle("/mcp/", closed.Wrap(f.router))
 	mux.Handle("/mcps/", closed.Wrap(f.router))
-	mux.Handle("/sse", all(f.sse))
-	mux.Handle("/messages", all(f.sse))
+	mux.Handle("/sse", front(f.sse))
+	mux.Handle("/messages", front(f.sse))
 	f.engine.agents.mount(mux, open, closed, f.router)
 	f.mountPlane(mux, open, closed)
 	if h := f.engine.offices.handler(); h != nil { // it asks for credentials itself
