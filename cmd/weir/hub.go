@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -71,11 +73,19 @@ func (a *app) hubConfig(ctx context.Context, f hubFlags) (*config.Config, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := f.override(c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// override puts what the flags say into a configuration.
+func (f *hubFlags) override(c *config.Config) error {
 	if f.cert != "" || f.key != "" {
 		c.Hub.TLS = config.HubTLS{Cert: f.cert, Key: f.key}
 	}
 	if (c.Hub.TLS.Cert == "") != (c.Hub.TLS.Key == "") {
-		return nil, failf(exitUsage, "--tls-cert and --tls-key go together")
+		return failf(exitUsage, "--tls-cert and --tls-key go together")
 	}
 	for i, token := range f.tokens {
 		sum := sha256.Sum256([]byte(token))
@@ -88,7 +98,37 @@ func (a *app) hubConfig(ctx context.Context, f hubFlags) (*config.Config, error)
 	case c.Hub.Listen == "":
 		c.Hub.Listen = defaultHubListen
 	}
-	return c, nil
+	return nil
+}
+
+// followHub applies who may connect from changes of the configuration until ctx
+// ends.
+func (a *app) followHub(ctx context.Context, f hubFlags, c *config.Config, current *atomic.Pointer[config.Config], h *hub.Hub, logger *logging) {
+	err := config.Watch(ctx, c, a.configOptions(ctx), func(next *config.Config, warnings []config.Warning, err error) {
+		for _, w := range warnings {
+			logger.Warn("configuration", "at", w.String())
+		}
+		var auth hub.Static
+		if err == nil {
+			err = f.override(next)
+		}
+		if err == nil {
+			auth, err = hubAccess(next, func() *config.Auth { return &current.Load().Auth })
+		}
+		if err != nil {
+			logger.Error("the new configuration is not used; the old one stays", "err", err)
+			return
+		}
+		if onlyAfterRestart(current.Load().Hub, next.Hub) {
+			logger.Warn("of hub, only tokens and computers are applied; the rest keeps its old values until weir is restarted")
+		}
+		current.Store(next)
+		h.SetAccess(auth, auth.Devices)
+		logger.Info("the configuration has changed and is applied", "tokens", len(auth.Tokens), "computers", len(auth.Devices))
+	})
+	if err != nil {
+		logger.Warn("changes of the configuration are not seen any more; restart weir to apply them", "err", err)
+	}
 }
 
 func (a *app) runHub(ctx context.Context, f hubFlags) error {
@@ -97,7 +137,9 @@ func (a *app) runHub(ctx context.Context, f hubFlags) error {
 		return err
 	}
 	logger := newLogger(a.stderr.Writer, c)
-	opts, err := hubOptions(c, func() *config.Auth { return &c.Auth }, logger.Logger)
+	var current atomic.Pointer[config.Config]
+	current.Store(c)
+	opts, err := hubOptions(c, func() *config.Auth { return &current.Load().Auth }, logger.Logger)
 	if err != nil {
 		return err
 	}
@@ -120,6 +162,12 @@ func (a *app) runHub(ctx context.Context, f hubFlags) error {
 	}
 	fmt.Fprintf(a.stdout, "\n%s\n\n  %-10s %s\n  %-10s %s\n\nOn the machine with the tools: weir computer --hub %s --config FILE\nCtrl-C ends it.\n\n",
 		a.stdout.paint(bold, "the hub is running"), "URL", a.stdout.paint(cyan, base), "tokens", known, base)
+	watching, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer func() { stop(); beside.Wait() }()
+	if f.config != "" {
+		beside.Go(func() { a.followHub(watching, f, c, &current, h, logger) })
+	}
 	select {
 	case <-ctx.Done():
 		err = nil

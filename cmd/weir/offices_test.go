@@ -18,7 +18,7 @@ import (
 	"github.com/weir-mcp/weir/smcp/agent"
 )
 
-// computerProcess runs weir computer with a shell on its standard input.
+// computerProcess is weir computer, or another command, with a pipe to its standard input.
 type computerProcess struct {
 	cmd    *exec.Cmd
 	in     *os.File
@@ -28,12 +28,17 @@ type computerProcess struct {
 
 func startComputer(t *testing.T, dir, env string, args ...string) *computerProcess {
 	t.Helper()
+	return startProcess(t, dir, env, append([]string{"computer"}, args...)...)
+}
+
+func startProcess(t *testing.T, dir, env string, args ...string) *computerProcess {
+	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	p := &computerProcess{cmd: exec.CommandContext(ctx, weirBin, append([]string{"computer"}, args...)...), in: w, exited: make(chan struct{})}
+	p := &computerProcess{cmd: exec.CommandContext(ctx, weirBin, args...), in: w, exited: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = dir, environment(strings.Fields(env)...), r, &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -167,24 +172,47 @@ func TestHubOfGatewayWithTokens(t *testing.T) {
 	}
 }
 
-// TestReloadOfHubTokens: who may connect to the hub follows the configuration.
+// TestReloadOfHubTokens: who may connect to a hub follows the configuration.
 func TestReloadOfHubTokens(t *testing.T) {
 	t.Parallel()
 	text := func(name, secret string) string {
 		return fmt.Sprintf("mcpServers: {}\nhub:\n  tokens:\n    - {name: %s, sha256: %x}\n", name, sha256.Sum256([]byte(secret)))
 	}
-	s := serve(t, text("old", "t0ken-that-is-old"))
-	lost := make(chan error, 10)
-	connect := func(token string) (*agent.Client, error) {
-		return agent.Connect(t.Context(), agent.Options{URL: s.base, Office: "elsewhere", Token: token, OnLost: func(err error) { lost <- err },
+	const old, young = "t0ken-that-is-old", "t0ken-that-is-new"
+	t.Run("serve", func(t *testing.T) {
+		t.Parallel()
+		s := serve(t, text("old", old))
+		reloadTokens(t, s.base, s.config, old, young, text("new", young), s.stderr.String)
+	})
+	t.Run("hub", func(t *testing.T) {
+		t.Parallel()
+		file := filepath.Join(t.TempDir(), "weir.yaml")
+		if err := os.WriteFile(file, []byte(text("old", old)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := startProcess(t, filepath.Dir(file), "", "hub", "--config", file, "--listen", "127.0.0.1:0")
+		awaitText(t, p.out.String, "Ctrl-C")
+		_, base, _ := strings.Cut(p.out.String(), "--hub ")
+		base, _, _ = strings.Cut(base, " ")
+		reloadTokens(t, base, file, old, young, text("new", young), p.out.String)
+	})
+}
+
+// reloadTokens changes the one token of a hub, and then something else.
+func reloadTokens(t *testing.T, base, file, old, young, text string, log func() string) {
+	lost := make(chan error, 100)
+	connect := func(token string) *agent.Client {
+		t.Helper()
+		c, err := agent.Connect(t.Context(), agent.Options{URL: base, Office: "of-" + token, Token: token, OnLost: func(err error) { lost <- err },
 			Engine: engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
 	}
-	old, err := connect("t0ken-that-is-old")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer old.Close()
-	if err := os.WriteFile(s.config, []byte(text("new", "t0ken-that-is-new")), 0o600); err != nil {
+	connect(old)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for refused := false; !refused; {
@@ -192,24 +220,30 @@ func TestReloadOfHubTokens(t *testing.T) {
 		case err := <-lost:
 			refused = strings.Contains(err.Error(), "does not let this peer in")
 		case <-time.After(20 * time.Second):
-			t.Fatalf("who has a token that is gone is still there: %s", s.stderr.String())
+			t.Fatalf("who has a token that is gone is still there: %s", log())
 		}
 	}
-	young, err := connect("t0ken-that-is-new")
-	if err != nil {
+	c := connect(young)
+	awaitText(t, log, "a peer was put out")
+	if strings.Contains(log(), "until weir is restarted") {
+		t.Errorf("a restart is asked for: %s", log())
+	}
+	if err := os.WriteFile(file, []byte(text+"  max_calls: 7\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer young.Close()
-	logged(t, s, "a peer was put out", "applied")
-	if log := s.stderr.String(); strings.Contains(log, "until weir is restarted") {
-		t.Errorf("a restart is asked for: %s", log)
-	}
-	if err := os.WriteFile(s.config, []byte(text("new", "t0ken-that-is-new")+"  max_calls: 7\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	logged(t, s, "until weir is restarted")
-	if _, err := young.ListRoom(t.Context()); err != nil {
+	awaitText(t, log, "until weir is restarted")
+	if _, err := c.ListRoom(t.Context()); err != nil {
 		t.Errorf("who has a token was put out: %v", err)
+	}
+}
+
+// awaitText waits for a text in what a process says.
+func awaitText(t *testing.T, said func() string, want string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(said(), want); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no %q in %s", want, said())
+		}
 	}
 }
 

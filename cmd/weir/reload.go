@@ -39,6 +39,12 @@ func (a *app) watch(ctx context.Context, c *config.Config, opts config.Options, 
 // when weir starts.
 var needRestart = []string{"listen", "schema_limits", "hub", "hubs", "events"}
 
+// onlyAfterRestart reports whether hub has changed beyond who may connect.
+func onlyAfterRestart(old, next config.Hub) bool {
+	old.Tokens, old.Computers, next.Tokens, next.Computers = nil, nil, nil, nil
+	return !reflect.DeepEqual(old, next)
+}
+
 // reload applies what is different in next.
 func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging) {
 	change := config.Diff(c, next)
@@ -46,10 +52,7 @@ func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging)
 		return
 	}
 	kept := slices.DeleteFunc(slices.Clone(change.Other), func(key string) bool { return !slices.Contains(needRestart, key) })
-	if old, next := c.Hub, next.Hub; slices.Contains(kept, "hub") {
-		old.Tokens, old.Computers, next.Tokens, next.Computers = nil, nil, nil, nil // these are followed
-		kept = slices.DeleteFunc(kept, func(key string) bool { return key == "hub" && reflect.DeepEqual(old, next) })
-	}
+	kept = slices.DeleteFunc(kept, func(key string) bool { return key == "hub" && !onlyAfterRestart(c.Hub, next.Hub) })
 	if old, next := c.Artifacts, next.Artifacts; next.TTL != old.TTL || next.MaxBytes != old.MaxBytes || next.MaxCount != old.MaxCount ||
 		next.Dir != old.Dir || next.MemoryBytes != old.MemoryBytes || next.DiskBytes != old.DiskBytes {
 		kept = append(kept, "artifacts.dir, ttl, max_bytes, max_count, memory_bytes and disk_bytes")
