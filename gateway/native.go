@@ -241,7 +241,11 @@ func asProtocol(err error) error {
 	case RateLimited:
 		kind = mcp.KindRateLimited
 	}
-	return &mcp.Error{Kind: kind, Message: oneLine(e.Message, MaxMessageChars), Err: err}
+	out := &mcp.Error{Kind: kind, Message: oneLine(e.Message, MaxMessageChars), Err: err}
+	if data, err := rawjson.Set(e.Details, "kind", rawjson.Quote(kind.String())); err == nil {
+		out.Data = data
+	}
+	return out
 }
 
 // maxRead bounds the URIs that are remembered as read by one session.

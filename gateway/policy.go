@@ -44,7 +44,8 @@ type PolicyRule struct {
 	// Namespace is the namespace of the tool, exactly.
 	Namespace string
 	// Tool is a pattern for the tool_id or the upstream's own name of the tool:
-	// "*" stands for any text, "?" for one character. Case counts.
+	// "*" stands for any text, "?" for one character. Case counts. A resource
+	// that no list has shown goes by its URI.
 	Tool string
 	// Tags must all be on the tool.
 	Tags []string
@@ -62,27 +63,96 @@ type verdict struct {
 	rule   int // its index, -1 for the default
 }
 
+// decidedBy names what a verdict comes from, as the configuration calls it.
+func (v verdict) decidedBy() string {
+	if v.rule < 0 {
+		return "policy.default"
+	}
+	return fmt.Sprintf("policy.rules[%d]", v.rule)
+}
+
 // decide returns the verdict on a call of a meta-tool, e being nil where it is
 // about no tool.
 func (p *Policy) decide(metaTool string, e *catalog.Entry) verdict {
+	return p.decideAs(metaTool, e, knownWhole)
+}
+
+// known is how much of an entry is known.
+type known uint8
+
+const (
+	knownWhole known = iota // it is in the catalog
+	knownName               // what its upstream calls it, and where it is
+	knownPlace              // where it is; it may go by another name
+)
+
+// decideAs is decide for an entry that is not in the catalog, too. Of the rules
+// that may match one, up to the first that does, the strictest counts: what is
+// unknown speaks against a call, or leaving a tool out of the catalog would take
+// it out of the policy.
+func (p *Policy) decideAs(metaTool string, e *catalog.Entry, k known) verdict {
 	if p == nil {
 		return verdict{Allow, "", -1}
 	}
+	perhaps := verdict{Allow, "", -1}
 	for i := range p.Rules {
-		if r := &p.Rules[i]; r.matches(metaTool, e) {
-			return verdict{r.Action, r.Reason, i}
+		r := &p.Rules[i]
+		v := verdict{r.Action, r.Reason, i}
+		switch {
+		case k == knownPlace && r.Action == Allow && r.Tool != "": // it may be another tool's name
+		case r.matches(metaTool, e):
+			return perhaps.orStricter(v)
+		case k != knownWhole && r.mayMatch(metaTool, e, k):
+			perhaps = perhaps.orStricter(v)
 		}
 	}
 	if p.Default == "" || !actsOnUpstream(metaTool) {
-		return verdict{Allow, "", -1}
+		return perhaps
 	}
-	return verdict{p.Default, "", -1}
+	return perhaps.orStricter(verdict{p.Default, "", -1})
+}
+
+// orStricter returns the stricter of two verdicts; of equals, other where it
+// allows, else v.
+func (v verdict) orStricter(other verdict) verdict {
+	if other.action.severity() > v.action.severity() || other.action == Allow && v.action == Allow {
+		return other
+	}
+	return v
+}
+
+// severity orders actions.
+func (a Action) severity() int {
+	switch a {
+	case Allow:
+		return 0
+	case RequireApproval:
+		return 1
+	}
+	return 2
 }
 
 // actsOnUpstream reports whether a meta-tool runs or reads something of an
 // upstream, rather than showing what the gateway has.
 func actsOnUpstream(metaTool string) bool {
 	return metaTool == ToolExecute || metaTool == ResourceRead || metaTool == PromptGet
+}
+
+// mayMatch reports whether a rule that keeps calls back could match an entry of
+// which not all is known.
+func (r *PolicyRule) mayMatch(metaTool string, e *catalog.Entry, k known) bool {
+	if r.Action == Allow {
+		return false
+	}
+	byName := *r
+	byName.Tags, byName.ReadOnly = nil, nil
+	if i := strings.IndexAny(r.Tool, "@#"); i > 0 && !byName.matches(metaTool, e) {
+		byName.Tool = r.Tool[:i] // an id without version and hash
+	}
+	if k == knownPlace {
+		byName.Tool = ""
+	}
+	return byName.matches(metaTool, e)
 }
 
 func (r *PolicyRule) matches(metaTool string, e *catalog.Entry) bool {
@@ -136,19 +206,32 @@ func matchPattern(pattern, s string) bool {
 // returned status.
 func (g *Gateway) enforce(ctx context.Context, r *mcp.Request, metaTool string, e *catalog.Entry, args json.RawMessage, dryRun bool) (status string, err error) {
 	v := g.opts.Policy.decide(metaTool, e)
+	if v.action == RequireApproval && dryRun {
+		return "approval_required", nil
+	}
+	if err := g.carryOut(ctx, r, v, deed{metaTool: metaTool, entry: e, subject: subject(metaTool, e)}, args); err != nil {
+		return "", err
+	}
+	return "pass", nil
+}
+
+// deed is what a verdict is about.
+type deed struct {
+	metaTool string
+	entry    *catalog.Entry // nil: about no tool
+	subject  string         // for people
+	direct   bool           // see Judge
+}
+
+// carryOut does what a verdict says: nil, or PermissionDenied.
+func (g *Gateway) carryOut(ctx context.Context, r *mcp.Request, v verdict, d deed, args json.RawMessage) error {
 	switch v.action {
 	case Allow:
-		return "pass", nil
+		return nil
 	case RequireApproval:
-		if dryRun {
-			return "approval_required", nil
-		}
-		if err := g.approve(ctx, r, metaTool, e, args, v); err != nil {
-			return "", err
-		}
-		return "pass", nil
+		return g.approve(ctx, r, d, args, v)
 	}
-	return "", v.refusal(metaTool, e, "the policy of this gateway refuses it")
+	return v.refusal(d, "the policy of this gateway refuses it")
 }
 
 // policyLink is the link that applies the policy to executions.
@@ -171,12 +254,16 @@ func subject(metaTool string, e *catalog.Entry) string {
 	return metaTool + " of " + e.ID
 }
 
-func (v verdict) refusal(metaTool string, e *catalog.Entry, why string) *Error {
-	message := subject(metaTool, e) + ": " + why
-	details := append(rawjson.AppendString([]byte(`{"meta_tool":`), metaTool), `,"action":`...)
+func (v verdict) refusal(d deed, why string) *Error {
+	message := d.subject + ": " + why
+	if d.direct {
+		message += ", by " + v.decidedBy()
+	}
+	details := append(rawjson.AppendString([]byte(`{"meta_tool":`), d.metaTool), `,"action":`...)
 	details = rawjson.AppendString(details, string(v.action))
-	if e != nil {
-		details = rawjson.AppendString(append(details, `,"tool_id":`...), e.ID)
+	details = rawjson.AppendString(append(details, `,"rule":`...), v.decidedBy())
+	if d.entry != nil {
+		details = rawjson.AppendString(append(details, `,"tool_id":`...), d.entry.ID)
 	}
 	if v.reason != "" {
 		message += " (" + v.reason + ")"
@@ -190,15 +277,18 @@ const maxShownArgs = 600
 
 // approve asks the person at the agent's client, by elicitation. Everything but
 // a clear yes is a no.
-func (g *Gateway) approve(ctx context.Context, r *mcp.Request, metaTool string, e *catalog.Entry, args json.RawMessage, v verdict) error {
+func (g *Gateway) approve(ctx context.Context, r *mcp.Request, d deed, args json.RawMessage, v verdict) error {
+	if !canElicit(r) && d.direct {
+		return v.refusal(d, "a person has to approve it: a client is asked that declares the elicitation capability in a session, here or at /mcp, and this one has not")
+	}
 	if !canElicit(r) {
-		return v.refusal(metaTool, e, "a person has to approve it, and this client cannot be asked (it does not declare the elicitation capability); ask the operator to allow it in the policy")
+		return v.refusal(d, "a person has to approve it, and this client cannot be asked (it does not declare the elicitation capability); ask the operator to allow it in the policy")
 	}
 	var ask strings.Builder
-	ask.WriteString("Allow " + subject(metaTool, e) + "?")
-	if e != nil {
-		fmt.Fprintf(&ask, "\nServer: %s", e.Upstream)
-		if e.Destructive {
+	ask.WriteString("Allow " + d.subject + "?")
+	if d.entry != nil {
+		fmt.Fprintf(&ask, "\nServer: %s", d.entry.Upstream)
+		if d.entry.Destructive {
 			ask.WriteString("\nThe server says that this tool may destroy something.")
 		}
 	}
@@ -214,16 +304,16 @@ func (g *Gateway) approve(ctx context.Context, r *mcp.Request, metaTool string, 
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		refusal := v.refusal(metaTool, e, "a person has to approve it, and asking this client failed")
+		refusal := v.refusal(d, "a person has to approve it, and asking this client failed")
 		var own *mcp.Error
 		if errors.As(err, &own) && own.Kind == mcp.KindNoBackChannel {
-			refusal = v.refusal(metaTool, e, "a person has to approve it, and there is no way to ask this client during a call; ask the operator to allow it in the policy")
+			refusal = v.refusal(d, "a person has to approve it, and there is no way to ask this client during a call; ask the operator to allow it in the policy")
 		}
 		refusal.Cause = err
 		return refusal
 	}
 	if rawjson.Text(rawjson.Get(answer, "action")) != "accept" {
-		return v.refusal(metaTool, e, "a person was asked and did not approve it")
+		return v.refusal(d, "a person was asked and did not approve it")
 	}
 	return nil
 }

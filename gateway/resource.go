@@ -256,6 +256,16 @@ func (s *Snapshot) owner(uri string) (*catalog.Entry, bool) {
 			return e, true
 		}
 	}
+	for _, t := range s.parsedTemplates() {
+		if _, ok := t.template.Match(uri); ok {
+			return t.entry, true
+		}
+	}
+	return nil, false
+}
+
+// parsedTemplates returns the templates in the order of their ids, parsed once.
+func (s *Snapshot) parsedTemplates() []parsedTemplate {
 	s.templates.once.Do(func() {
 		for _, e := range s.Catalog.Entries() {
 			if e.Kind != catalog.KindTemplate {
@@ -266,10 +276,5 @@ func (s *Snapshot) owner(uri string) (*catalog.Entry, bool) {
 			}
 		}
 	})
-	for _, t := range s.templates.list {
-		if _, ok := t.template.Match(uri); ok {
-			return t.entry, true
-		}
-	}
-	return nil, false
+	return s.templates.list
 }

@@ -20,12 +20,13 @@ type Snapshot struct {
 	Resources, Prompts *search.Index
 
 	templates *templates
+	keys      *keys
 }
 
 // NewSnapshot returns an empty one that holds schemas to limits.
 func NewSnapshot(limits catalog.Limits) *Snapshot {
 	empty := search.New(search.Options{})
-	return &Snapshot{Catalog: catalog.New(limits), Index: empty, Resources: empty, Prompts: empty, templates: new(templates)}
+	return &Snapshot{Catalog: catalog.New(limits), Index: empty, Resources: empty, Prompts: empty, templates: new(templates), keys: new(keys)}
 }
 
 // Prepare computes what is otherwise computed by the first who searches. Call it
@@ -72,7 +73,7 @@ func (s *Snapshot) Without(upstream string) *Snapshot {
 // upstream changes with it where the two offer the same id: what one hid of the
 // other comes or goes.
 func (s *Snapshot) reindex(next *catalog.Catalog, changed string) *Snapshot {
-	out := &Snapshot{Catalog: next, Index: s.Index, Resources: s.Resources, Prompts: s.Prompts, templates: new(templates)}
+	out := &Snapshot{Catalog: next, Index: s.Index, Resources: s.Resources, Prompts: s.Prompts, templates: new(templates), keys: new(keys)}
 	out.put(changed)
 	seen := map[string]bool{changed: true}
 	for _, entries := range [][]*catalog.Entry{s.Catalog.Entries(), next.Entries()} {

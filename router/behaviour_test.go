@@ -306,7 +306,7 @@ func TestDisconnect(t *testing.T) {
 		deadline := time.Now().Add(5 * time.Second)
 		for {
 			events := strings.Join(e.events(), "\n")
-			if strings.Contains(events, "cancelled") || strings.Contains(events, "disconnected 5") {
+			if strings.Contains(events, "cancelled") || strings.Contains(events, "disconnected ") {
 				return
 			}
 			if time.Now().After(deadline) {

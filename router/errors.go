@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -111,10 +112,10 @@ func status(err error, h http.Header) int {
 func waitOf(err error) string {
 	var e *mcp.Error
 	var data struct {
-		RetryAfter int `json:"retry_after"`
+		RetryAfter float64 `json:"retry_after"`
 	}
 	if errors.As(err, &e) && json.Unmarshal(e.Data, &data) == nil && data.RetryAfter > 0 {
-		return strconv.Itoa(data.RetryAfter)
+		return strconv.FormatFloat(math.Ceil(data.RetryAfter), 'f', 0, 64)
 	}
 	return retryAfter
 }

@@ -38,6 +38,7 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	f := &face{rt: rt, name: name, up: up, via: []string{rt.o.Loops.of(name)}}
 	f.pass = newPassthrough(name, up, rt.log)
 	f.pass.apart = func() bool { return rt.o.Sign.knows(name) }
+	f.pass.judge = rt.o.Judge
 	f.server = streamable.NewServer(streamable.ServerOptions{
 		Handler: f.pass, Sessionless: true, ErrorStatus: status,
 		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,
@@ -49,6 +50,15 @@ func newFace(rt *Router, name string, up Upstream) *face {
 
 // close ends what runs beside requests.
 func (f *face) close() { f.pass.close() }
+
+// target is where messages can be forwarded as they come. ok is false where they
+// cannot, or where somebody has to look into them first.
+func (f *face) target() (t Target, ok bool) {
+	if t, ok = f.up.Target(); !ok || f.rt.o.Judge != nil && f.rt.o.Judge.Judges(f.name) {
+		return Target{}, false
+	}
+	return t, true
+}
 
 // envelope is what is known of a POST's body before it is sent on.
 type envelope struct {
@@ -120,7 +130,7 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 		}
 		defer f.limiter.leave()
 	}
-	if target, overHTTP := f.up.Target(); overHTTP {
+	if target, overHTTP := f.target(); overHTTP {
 		handled, lost := f.hand(w, r, target, e, b, target.Process)
 		if lost != nil {
 			handled, _ = f.hand(w, r, target, e, b, false)
@@ -180,7 +190,7 @@ func (f *face) unready(w http.ResponseWriter, r *http.Request, e envelope, err e
 
 // serveOther serves what agents do beside sending messages: GET and DELETE.
 func (f *face) serveOther(w http.ResponseWriter, r *http.Request) {
-	target, overHTTP := f.up.Target()
+	target, overHTTP := f.target()
 	if overHTTP {
 		if target.Process {
 			release, err := f.up.Hold(r.Context())

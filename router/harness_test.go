@@ -57,6 +57,18 @@ type way struct {
 var ways = []way{
 	{"forward", startHTTP},
 	{"passthrough", startProcess},
+	{"judged", startJudged},
+}
+
+// startJudged is startHTTP with a Judge that has nothing against any call: an
+// agent must not notice that it is there.
+func startJudged(t testing.TB, cfg fakemcp.Config, change func(*config.Server, *router.Options)) *env {
+	return startHTTP(t, cfg, func(s *config.Server, o *router.Options) {
+		o.Judge = everything
+		if change != nil {
+			change(s, o)
+		}
+	})
 }
 
 func startHTTP(t testing.TB, cfg fakemcp.Config, change func(*config.Server, *router.Options)) *env {

@@ -26,6 +26,7 @@ type passthrough struct {
 	rounds *bridge.Rounds
 	asking mcp.Handler // serve behind rounds
 	tasks  taskOwners
+	judge  Judge // may be nil
 	// apart says that the upstream knows on whose behalf it is called, and keeps
 	// tasks apart itself; nil says that it does not.
 	apart func() bool
@@ -77,6 +78,14 @@ func (p *passthrough) serve(ctx context.Context, r *mcp.Request) (json.RawMessag
 		}
 	case "subscriptions/listen":
 		return p.listen(ctx, r)
+	}
+	if bridge.MayAsk(r.Method) && p.judge != nil && p.judge.Judges(p.name) {
+		if r.IsNotification() {
+			return nil, mcp.Errorf(mcp.KindInvalidRequest, "%s is a request: without an id nobody can be told what became of it", r.Method)
+		}
+		if err := p.judge.Judge(ctx, p.name, r); err != nil {
+			return nil, err
+		}
 	}
 	if r.IsNotification() {
 		return nil, p.up.Notify(ctx, r.Method, r.Params)

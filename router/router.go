@@ -7,10 +7,12 @@
 //	        ├─ no such name ──────────────────────────▶ 404, -32601, the names there are
 //	        ├─ over the agent's limits ───────────────▶ 503 or 429 with Retry-After, 413
 //	        │
-//	        ├─ HTTP upstream of the agent's era ──────▶ forward: bytes through, headers checked
+//	        ├─ HTTP upstream of the agent's era,
+//	        │  no Judge with a say about it ──────────▶ forward: bytes through, headers checked
 //	        │     POST body read whole ▶ envelope ▶ upstream ▶ JSON copied, SSE flushed event by event
 //	        │
-//	        └─ stdio, SSE, another era, no session ───▶ passthrough: streamable.Server ▶ Handler ▶ Peer
+//	        └─ stdio, SSE, another era, no session,
+//	           or judged ─────────────────────────────▶ passthrough: streamable.Server ▶ Handler ▶ Judge ▶ Peer
 //	              handshake and ping answered here, calls handed on raw, changes fanned out
 //
 // Both ways mean the same to an agent: the same transcripts are tested over
@@ -23,7 +25,7 @@
 //
 // The package knows no process, no configuration and no catalog. It is given
 // upstreams through an interface of its own and does not decide who may call:
-// that is package guard.
+// that is package guard. What may be called is for a Judge to say.
 package router
 
 import (
@@ -54,6 +56,8 @@ type Options struct {
 	// Allow says whether a principal may reach an upstream; nil lets everybody
 	// reach all. It is called for each request, concurrently, and must be fast.
 	Allow func(principal, name string) bool
+	// Judge decides about single calls; nil lets all through.
+	Judge Judge
 	// Limits returns the bounds of an upstream, nil sets none. It is called for
 	// each request, concurrently, and must be fast.
 	Limits func(name string) Limits
