@@ -1,7 +1,6 @@
 package socketio
 
 import (
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,29 +11,29 @@ func TestWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkers()
 		var ran atomic.Int64
-		before := runtime.NumGoroutine()
-		count := func() int { synctest.Wait(); return runtime.NumGoroutine() - before }
+		waiting := func() int { synctest.Wait(); return len(w.places) }
 
 		// One after the other takes one goroutine; each of many at once has its own.
 		for range 5 {
 			w.run(func() { ran.Add(1) })
-			if n := count(); n != 1 {
-				t.Fatalf("%d goroutines, want 1", n)
+			if n := waiting(); n != 1 {
+				t.Fatalf("%d goroutines wait, want 1", n)
 			}
 		}
 		release := make(chan struct{})
+		var begun atomic.Int64
 		for range 3 * maxIdle {
-			w.run(func() { <-release; ran.Add(1) })
+			w.run(func() { begun.Add(1); <-release; ran.Add(1) })
 		}
-		if n := count(); n != 3*maxIdle {
-			t.Errorf("%d goroutines, want %d", n, 3*maxIdle)
+		if synctest.Wait(); begun.Load() != 3*maxIdle {
+			t.Errorf("%d run, want %d", begun.Load(), 3*maxIdle)
 		}
 		close(release)
-		if n := count(); n != maxIdle {
+		if n := waiting(); n != maxIdle {
 			t.Errorf("%d goroutines wait, want %d", n, maxIdle)
 		}
 		time.Sleep(2 * workerWaits)
-		if n := count(); n != 0 {
+		if n := waiting(); n != 0 {
 			t.Errorf("%d goroutines wait on", n)
 		}
 
@@ -44,9 +43,6 @@ func TestWorkers(t *testing.T) {
 		w.wait()
 		if took := time.Since(start); took != time.Second {
 			t.Errorf("the end took %s, want 1s", took)
-		}
-		if n := count(); n != 0 {
-			t.Errorf("%d goroutines are left", n)
 		}
 		if n := ran.Load(); n != 5+3*maxIdle+1 {
 			t.Errorf("%d have run", n)
