@@ -472,8 +472,8 @@ func (s *slot) listen(ctx context.Context, l *link) {
 			}
 		}
 		began := time.Now()
-		next := s.startListening(ctx, l, params)
-		if now != nil {
+		next, replaces := s.startListening(ctx, l, params), now != nil
+		if replaces {
 			patience := time.NewTimer(ackPatience)
 			select {
 			case <-next.acked:
@@ -492,7 +492,9 @@ func (s *slot) listen(ctx context.Context, l *link) {
 		case err := <-now.ended:
 			now.cancel()
 			now = nil
-			if isAnswer(err) {
+			// One that refuses the next perhaps keeps one at a time, and the last one
+			// is gone soon.
+			if isAnswer(err) && !replaces {
 				s.u.log.Debug("the server keeps no subscriptions", "err", err)
 				return
 			}

@@ -201,6 +201,47 @@ func TestListeningHasNoGaps(t *testing.T) {
 	})
 }
 
+// A modern server that keeps one subscription at a time has the newest one.
+func TestListeningToAServerOfOneSubscription(t *testing.T) {
+	t.Parallel()
+	f := &fake{capabilities: `{"resources":{"subscribe":true}}`, modern: true}
+	var mu sync.Mutex
+	open := "" // resources of the subscription that is
+	refused := 0
+	f.serve = func(_ *fake, ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		if r.Method != "subscriptions/listen" {
+			return nil, nil
+		}
+		mu.Lock()
+		if open != "" {
+			refused++
+			mu.Unlock()
+			return nil, mcp.Errorf(mcp.KindOverloaded, "one at a time")
+		}
+		open = string(rawjson.GetPath(r.Params, "notifications", "resourceSubscriptions"))
+		mu.Unlock()
+		<-ctx.Done()
+		mu.Lock()
+		defer mu.Unlock()
+		open = ""
+		return nil, ctx.Err()
+	}
+	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, _ *sink) {
+		u := upstreamOf(t, m, "fake")
+		for _, uri := range []string{"z:1", "z:2"} {
+			if _, err := u.SubscribeResource(t.Context(), uri, func(json.RawMessage) {}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if open != `["z:1","z:2"]` || refused == 0 {
+			t.Errorf("open is %s, %d refused", open, refused)
+		}
+	})
+}
+
 func TestLogLevelIsTheMostVerbose(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: `{"tools":{},"logging":{}}`}
