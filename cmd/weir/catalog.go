@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/gateway"
 	"github.com/weir-mcp/weir/telemetry"
+	"github.com/weir-mcp/weir/upstream"
 )
 
 // maxLoggedChanges bounds what is logged of one refresh; /catalog has all.
@@ -40,7 +41,7 @@ func (e *engine) refreshed(c *catalog.Catalog, upstreams []string) {
 	}
 	select {
 	case <-e.first:
-		e.checkPin(c)
+		e.checkCatalog(c, false)
 	default: // not complete yet
 	}
 }
@@ -74,6 +75,38 @@ func summary(changes []catalog.Change) string {
 // pinOf is the pin of a configuration.
 func pinOf(p config.Pin) gateway.Pin {
 	return gateway.Pin{Hash: strings.ToLower(p.ExpectedHash), Strict: p.Mode == config.PinStrict}
+}
+
+// checkCatalog tells the operator where the catalog is not what the configuration
+// takes it for; first is the first that is complete.
+func (e *engine) checkCatalog(c *catalog.Catalog, first bool) {
+	e.checkPin(c)
+	e.checkNames(c, first)
+}
+
+// checkNames tells the operator what a configuration names and no server has, once
+// and when all servers have been listed. A server that has failed by the time the
+// others are there is not waited for, and told.
+func (e *engine) checkNames(c *catalog.Catalog, first bool) {
+	var absent []string
+	for _, s := range e.manager.Status() {
+		if !s.Listed && s.State != upstream.StateDisabled {
+			absent = append(absent, s.Name)
+		}
+	}
+	conf := e.config.Load()
+	if len(absent) > 0 && !first || e.looked.Swap(conf) == conf {
+		return
+	}
+	var o gateway.Options
+	controls(conf, &o)
+	for _, message := range gateway.Unmatched(c, o.Policy, o.RateLimits, o.Cache.Allow) {
+		if len(absent) > 0 {
+			e.log.Warn(message+"; it may be of a server that has not come up", "servers", absent)
+			continue
+		}
+		e.log.Warn(message + "; weir ls shows what there is")
+	}
 }
 
 // checkPin tells the operator where the catalog is not the one that is pinned.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/weir-mcp/weir/config"
 )
@@ -76,6 +78,12 @@ func (a *app) checkConfig(ctx context.Context, path string, asJSON bool) error {
 		return a.answer(ctx, in)
 	}
 	c, warnings, err := config.Load(path, opts)
+	if of := ofAgent(path, err); of != nil {
+		warnings, err = nil, of
+	}
+	if err == nil {
+		warnings = append(warnings, strangers(path, c)...)
+	}
 	var broken *config.Error
 	if err != nil && !errors.As(err, &broken) {
 		return err
@@ -117,6 +125,54 @@ func (a *app) checkConfig(ctx context.Context, path string, asJSON bool) error {
 	}
 	_, err = fmt.Fprintln(a.stdout, text)
 	return err
+}
+
+// strangers are warnings of controls whose namespace is none of a server of the
+// file. Which tools there are is known only when the servers run: weir serve logs
+// what matches nothing then.
+func strangers(path string, c *config.Config) (warnings []config.Warning) {
+	spaces := map[string]bool{}
+	for _, s := range c.Servers {
+		spaces[s.Namespace] = true
+	}
+	look := func(key, namespace string) {
+		if namespace != "" && !spaces[namespace] {
+			warnings = append(warnings, config.Warning{File: path, Key: key, Message: fmt.Sprintf(
+				"%s: no server of this file has the namespace %q; it is of use only if an agent or a Computer comes with it", key, namespace)})
+		}
+	}
+	for i, r := range c.Policy.Rules {
+		look(fmt.Sprintf("policy.rules[%d].namespace", i), r.Namespace)
+	}
+	for _, t := range c.RateLimits.PerTool {
+		namespace, _, _ := strings.Cut(t.ToolID, ":")
+		look("rate_limits.per_tool."+t.ToolID, namespace)
+	}
+	for _, id := range c.Cache.Allow {
+		namespace, _, _ := strings.Cut(id, ":")
+		look("cache.allow", namespace)
+	}
+	return warnings
+}
+
+// ofAgent is the one problem of a file that is no configuration of a gateway, as
+// err says, because it is one of an agent server; nil where it is something else.
+func ofAgent(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	data, readErr := os.ReadFile(path)
+	var keys map[string]any
+	if readErr != nil || yaml.Unmarshal(data, &keys) != nil || keys["mcpServers"] != nil {
+		return nil
+	}
+	for _, key := range []string{"tools", "resources", "prompts", "skills"} {
+		if _, is := keys[key].([]any); is {
+			return &config.Error{Problems: []config.Problem{{File: path, Message: fmt.Sprintf(
+				"this is the configuration of an agent server, not of a gateway; it runs with: weir agent --config %s", path)}}}
+		}
+	}
+	return nil
 }
 
 // warn prints warnings of a configuration.

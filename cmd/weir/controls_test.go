@@ -156,6 +156,26 @@ func TestEventsFileMustOpen(t *testing.T) {
 	weir(t, "serve", "--config", config).want(t, exitUsage, "events.file")
 }
 
+// What controls name and no server has is told once the servers have been listed.
+func TestControlsWithoutATool(t *testing.T) {
+	t.Parallel()
+	s := serve(t, oneFake+`
+policy: {rules: [{action: deny, tool: "fake:ehco*"}, {action: allow, tool: "fake:*"}]}
+rate_limits: {per_tool: {"fake:echo@9": {max_calls_per_session: 1}}}
+`)
+	s.tool("fake:echo")
+	s.await("what is told of the controls", func(health) bool { return strings.Contains(s.stderr.String(), "rate_limits.per_tool") })
+	log := s.stderr.String()
+	for _, want := range []string{`policy.rules[0] (tool: \"fake:ehco*\") matches nothing`, `there is no \"fake:echo@9\"; close to it: fake:echo#`} {
+		if strings.Count(log, want) != 1 {
+			t.Errorf("%q is told %d times", want, strings.Count(log, want))
+		}
+	}
+	if strings.Contains(log, "policy.rules[1]") {
+		t.Error("a rule that matches is told")
+	}
+}
+
 func TestSelect(t *testing.T) {
 	t.Parallel()
 	schema := decode[struct {

@@ -30,6 +30,7 @@ type engine struct {
 	log     *slog.Logger
 	started time.Time
 	config  atomic.Pointer[config.Config]
+	looked  atomic.Pointer[config.Config] // the newest one whose names were looked for in the catalog
 	redact  atomic.Pointer[gateway.Redactor]
 	manager *upstream.Manager
 	live    *upstream.Live[*gateway.Snapshot]
@@ -85,7 +86,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 		defer close(e.first)
 		_ = e.manager.Ready(ctx) // required servers are asked for by whoever cannot do without
 		e.tellCatalog(telemetry.CatalogLoaded, e.Snapshot().Catalog, "", nil)
-		e.checkPin(e.Snapshot().Catalog)
+		e.checkCatalog(e.Snapshot().Catalog, true)
 	}()
 	return e, nil
 }

@@ -23,6 +23,8 @@ func TestMistakes(t *testing.T) {
 	foreign := writeConfig(t, "foreign.yaml", "mcpServers: {}\nlisten: 192.0.2.1:0\nauth: {tokens: [{name: a, sha256: "+strings.Repeat("0", 64)+"}]}\n")
 	none := writeConfig(t, "none.yaml", "mcpServers: {}\n")
 	agent := writeConfig(t, "agent.yaml", "name: a\ntools: [{name: x, command: /bin/true}]\n")
+	agentJSON := writeConfig(t, "mcp-config.json", `{"name":"a","tools":[{"name":"x","command":"/bin/true"}]}`)
+	strange := writeConfig(t, "strange.yaml", "mcpServers: {a: {command: a}}\npolicy: {rules: [{action: deny, namespace: a}, {action: deny, namespace: b}]}\nrate_limits: {per_tool: {\"c:d@1\": {max_calls_per_session: 1}}}\n")
 	folder := t.TempDir()
 	for name, c := range map[string]struct {
 		args []string
@@ -39,6 +41,10 @@ func TestMistakes(t *testing.T) {
 		"password in a URL":     {[]string{"ls", "--url", "http://me:sesame@127.0.0.1:1/mcp"}, exitUnavailable, []string{"http://me:xxxxx@127.0.0.1:1/mcp"}},
 		"serve: port taken":     {[]string{"serve", "--config", none, "--listen", address}, exitUsage, []string{address, "perhaps another weir", "--listen"}},
 		"hub: port taken":       {[]string{"hub", "--listen", address}, exitUsage, []string{address, "perhaps another weir", "--listen"}},
+		"check: namespaces":     {[]string{"config", "check", strange, "--json"}, exitOK, []string{`policy.rules[1].namespace: no server`, `rate_limits.per_tool.c:d@1: no server`}},
+		"check: of an agent":    {[]string{"config", "check", agent}, exitUsage, []string{"an agent server", "weir agent --config " + agent}},
+		"check: agent's JSON":   {[]string{"config", "check", agentJSON, "--json"}, exitUsage, []string{"weir agent --config " + agentJSON}},
+		"serve: of an agent":    {[]string{"serve", "--config", agent}, exitUsage, []string{"weir agent --config " + agent}},
 		"agent: port taken":     {[]string{"agent", "--config", agent, "--listen", address}, exitUsage, []string{address, "perhaps another weir", "--port"}},
 		"foreign address":       {[]string{"serve", "--config", foreign}, exitUsage, []string{"192.0.2.1:0", "no address of this machine"}},
 		"agent: no such file":   {[]string{"agent", "--config", "nope.yaml"}, exitUsage, []string{"nope.yaml: there is no such file"}},

@@ -26,6 +26,9 @@ func (a *app) load(path, snapshot string, opts config.Options) (string, *config.
 		return "", nil, err
 	}
 	c, warnings, err := config.Load(path, opts)
+	if of := ofAgent(path, err); of != nil {
+		return path, nil, of
+	}
 	a.warn(warnings)
 	return path, c, err
 }
