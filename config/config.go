@@ -43,6 +43,7 @@ type Config struct {
 	Retry         Retry        `key:"retry" doc:"When a call that failed on its way is made again."`
 	Pin           Pin          `key:"pin" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
 	CacheStable   bool         `key:"cache_stable" default:"false" doc:"tool_browse answers what a session has seen before first and with the same bytes, for prompt caches."`
+	Console       bool         `key:"console" default:"true" doc:"Serve the page /console: what is behind weir, what can be called, live calls, offices and tables. Where auth.tokens are set, it asks for one without agents."`
 	HTTP          HTTP         `key:"http" doc:"The HTTP listener."`
 	Log           Log          `key:"log" doc:"weir's own log, on standard error."`
 	Events        Events       `key:"events" doc:"What happens, for operators: never arguments, queries or results."`

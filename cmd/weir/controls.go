@@ -111,7 +111,7 @@ func (e *engine) observe(events *telemetry.EventLog) {
 	if events != nil {
 		write = events.Write
 	}
-	e.tell = telemetry.Fan(write, e.metrics.Observe)
+	e.tell = telemetry.Fan(write, e.metrics.Observe, e.feed.Observe)
 }
 
 // kept is what the store holds for everybody who may call: the principals of the

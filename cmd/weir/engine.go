@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/bridge"
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/console"
 	"github.com/weir-mcp/weir/gateway"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -41,6 +42,7 @@ type engine struct {
 	rounds  *bridge.Rounds      // calls during which modern agents are asked something
 	events  *telemetry.EventLog // nil: none are written
 	metrics *telemetry.Metrics
+	feed    console.Feed                         // what the console shows of events
 	file    atomic.Pointer[gateway.SnapshotFile] // served beside the upstreams; may be nil
 	agents  *agents
 	offices *offices // nil in a shell command

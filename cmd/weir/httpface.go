@@ -42,6 +42,7 @@ const linger = 100 * time.Millisecond
 //	                                                    ├─▶ /mcps/NAME/mcp   router.Router ─▶ upstream
 //	                                                    ├─▶ /agents          registry ─▶ upstreams
 //	                                                    ├─▶ /socket.io/, /smcp/  hub ─▶ Computers
+//	                                                    ├─▶ /console         console ─▶ engine
 //	                                                    └─▶ /status, /healthz, /catalog, /stats, /metrics, /
 //
 // front and guard are made anew when the configuration changes; what has state
@@ -54,6 +55,7 @@ type httpFace struct {
 
 	front  atomic.Pointer[mcp.Handler]
 	routes atomic.Pointer[http.Handler] // guarded
+	quiet  atomic.Pointer[func()]       // ends the streams of the console
 
 	stream *streamable.Server
 	sse    *sse.Server
@@ -143,8 +145,12 @@ func (f *httpFace) apply(old, c *config.Config) {
 	f.engine.plane.at(planeURL(c, f.base))
 	closed := guard.New(guardOptions(c, auth, f.log.Logger))
 	open := guard.New(guardOptions(c, config.Auth{}, f.log.Logger))
-	routes := http.Handler(f.mux(open, closed, len(auth.Tokens) > 0))
+	mux, quiet := f.mux(c, open, closed, len(auth.Tokens) > 0)
+	routes := http.Handler(mux)
 	f.routes.Store(&routes)
+	if before := f.quiet.Swap(&quiet); before != nil {
+		(*before)()
+	}
 }
 
 func isLoopback(addr net.Addr) bool {
@@ -166,9 +172,10 @@ func guardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Op
 }
 
 // mux routes requests. Everything is behind the closed guard but the page,
-// which tells strangers no more than what runs here.
-func (f *httpFace) mux(open, closed *guard.Guard, tokens bool) *http.ServeMux {
-	mux := http.NewServeMux()
+// which tells strangers no more than what runs here. quiet ends the streams of
+// the console.
+func (f *httpFace) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (mux *http.ServeMux, quiet func()) {
+	mux = http.NewServeMux()
 	all := func(next http.Handler) http.Handler { return closed.Wrap(f.engine.agents.unscoped(next)) }
 	// What reaches all upstreams must not be one of them.
 	front := func(next http.Handler) http.Handler { return all(f.engine.agents.loops.Refuse(next)) }
@@ -185,12 +192,47 @@ func (f *httpFace) mux(open, closed *guard.Guard, tokens bool) *http.ServeMux {
 	}
 	health := closed.Wrap(http.HandlerFunc(f.serveHealth))
 	mux.Handle("/healthz", health)
+	quiet = f.mountConsole(mux, open, all, c, tokens)
 	mux.Handle("/catalog", all(http.HandlerFunc(f.serveCatalog)))
 	mux.Handle("/metrics", all(f.engine.metrics.Handler()))
 	mux.Handle("/stats", closed.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serveStats(w, r, tokens) })))
 	mux.Handle("/health", health)
 	mux.Handle("/", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePage(w, r, tokens) })))
-	return mux
+	return mux, quiet
+}
+
+// aliveOr serves alive to whoever shows no token where tokens are configured: what
+// watches over processes has none, and needs to know no more than that one lives.
+func aliveOr(alive, health http.Handler, tokens bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tokens && r.Header.Get("Authorization") == "" {
+			alive.ServeHTTP(w, r)
+			return
+		}
+		health.ServeHTTP(w, r)
+	})
+}
+
+// serveAlive says that this process answers, and nothing else.
+func (f *httpFace) serveAlive(w http.ResponseWriter, r *http.Request) {
+	if !getOrHead(w, r) {
+		return
+	}
+	status, code := statusOK, http.StatusOK
+	if f.draining.Load() {
+		status, code = statusStopping, http.StatusServiceUnavailable
+	}
+	writeJSON(w, code, map[string]string{"status": status})
+}
+
+// getOrHead refuses other methods.
+func getOrHead(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return true
+	}
+	w.Header().Set("Allow", "GET, HEAD")
+	http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	return false
 }
 
 func (f *httpFace) serveHealth(w http.ResponseWriter, r *http.Request) {
@@ -236,6 +278,7 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 
 // shutdown ends the face. The listener closes first, so that clients do not come
 // back; what still comes on connections that are open is answered with "shutting
+	(*f.quiet.Load())()
 // down", and then the connection closes.
 func (f *httpFace) shutdown(ctx context.Context) error {
 	f.draining.Store(true)

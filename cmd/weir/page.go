@@ -25,6 +25,7 @@ type pageData struct {
 	Upstreams                         []upstreamHealth // none where tokens are asked for
 	Snippets                          []snippet
 	Tools                             int
+	Console                           bool
 }
 
 // servePage answers / : a page for a browser, a few facts as JSON for a program.
@@ -45,7 +46,7 @@ func (f *httpFace) servePage(w http.ResponseWriter, r *http.Request, tokens bool
 	}
 	h := f.engine.health()
 	data := pageData{
-		Nonce: rand.Text(), Version: h.Version, URL: f.publicURL(), Mode: h.Mode, Tokens: tokens,
+		Nonce: rand.Text(), Version: h.Version, URL: f.publicURL(), Mode: h.Mode, Tokens: tokens, Console: f.engine.config.Load().Console,
 		Uptime: sinceText(time.Duration(h.Uptime * float64(time.Second))), Snippets: snippets(f.publicURL(), tokens),
 	}
 	if !tokens {
