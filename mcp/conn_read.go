@@ -16,20 +16,21 @@ func (c *Conn) readLoop() {
 	defer close(c.notices)
 	for {
 		data, err := c.stream.Read()
+		if err == nil {
+			c.receive(data)
+			continue
+		}
 		if k, _ := KindOf(err); k == KindTooLarge && !c.opts.Client {
 			// The message is gone, and its id with it; others may follow. A
 			// server's message would be an answer that somebody waits for.
 			_ = c.send(c.ctx, jsonrpc.AppendError(nil, "", WireError(err, "")))
 			continue
 		}
-		if err != nil {
-			if !c.opts.Client && errors.Is(err, io.EOF) {
-				c.drain()
-			}
-			c.fail(c.lost(err))
-			return
+		if !c.opts.Client && errors.Is(err, io.EOF) {
+			c.drain()
 		}
-		c.receive(data)
+		c.fail(c.lost(err))
+		return
 	}
 }
 

@@ -347,6 +347,9 @@ func unescape(dst, body []byte) ([]byte, bool) {
 
 // Text is String for callers to whom everything but a string is "".
 func Text(raw []byte) string {
+	if len(raw) == 0 || raw[0] != '"' { // what is absent costs nothing
+		return ""
+	}
 	s, err := String(raw)
 	if err != nil {
 		return ""

@@ -1,6 +1,7 @@
 package socketio
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -235,27 +236,14 @@ func encodeEvent(nsp string, id []byte, event string, p Payload) []engineio.Fram
 	if len(args) == 0 {
 		args = []json.RawMessage{null}
 	}
-	var space [16][]byte
-	parts := append(space[:0], head)
-	for _, arg := range args {
-		parts = append(parts, comma, orNull(arg))
-	}
-	return withAttachments(engineio.Text(append(parts, bracket)...), p.Attachments)
+	return withAttachments(textOf(append(head, ','), args), p.Attachments)
 }
 
 // encodeAck makes the frames of an ack. One without arguments has an empty array: some clients drop the id of an ack without.
 func encodeAck(nsp string, id []byte, p Payload) []engineio.Frame {
 	var room [256]byte
 	head := append(appendHead(room[:0], packetAck, len(p.Attachments), nsp, id), '[')
-	var space [16][]byte
-	parts := append(space[:0], head)
-	for i, arg := range p.Args {
-		if i > 0 {
-			parts = append(parts, comma)
-		}
-		parts = append(parts, orNull(arg))
-	}
-	return withAttachments(engineio.Text(append(parts, bracket)...), p.Attachments)
+	return withAttachments(textOf(head, p.Args), p.Attachments)
 }
 
 // encodeControl makes the frame of a packet that is neither.
@@ -268,6 +256,23 @@ func orNull(arg json.RawMessage) []byte {
 		return null
 	}
 	return arg
+}
+
+// textOf makes the text of a packet whose array is open after head. head does not escape, so that the callers can have it on
+// their stacks.
+func textOf(head []byte, args []json.RawMessage) engineio.Frame {
+	switch len(args) {
+	case 0:
+		return engineio.Text(head, bracket)
+	case 1:
+		return engineio.Text(head, orNull(args[0]), bracket)
+	}
+	parts := make([][]byte, 0, 2*len(args)+1)
+	parts = append(parts, bytes.Clone(head), orNull(args[0]))
+	for _, arg := range args[1:] {
+		parts = append(parts, comma, orNull(arg))
+	}
+	return engineio.Text(append(parts, bracket)...)
 }
 
 func withAttachments(head engineio.Frame, attachments [][]byte) []engineio.Frame {

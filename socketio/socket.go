@@ -30,10 +30,12 @@ type Socket struct {
 	goodbye Reason   // the peer has said it
 	rooms   []string // those of the namespace's adapter; guarded by its lock, not by mu
 
+	worker  func()
 	queue   []job
-	bytes   int  // of the queue
-	running bool // a goroutine works on the queue
-	active  int  // concurrent handlers that run
+	spare   []job // for the queue, empty
+	bytes   int   // of the queue
+	running bool  // a goroutine works on the queue
+	active  int   // concurrent handlers that run
 	eased   *sync.Cond
 
 	acks    map[uint64]*waiter
@@ -62,7 +64,9 @@ type job struct {
 }
 
 func newSocket(c *conn, nsp string, h *handlers) *Socket {
-	return &Socket{conn: c, nsp: nsp, handlers: h}
+	s := &Socket{conn: c, nsp: nsp, handlers: h}
+	s.worker = s.work
+	return s
 }
 
 // ID is the socket's id. It is not the secret id of the Engine.IO session, and may be told to others.
@@ -408,7 +412,7 @@ func (s *Socket) startLocked() {
 		return
 	}
 	s.running = true
-	s.conn.limits.workers.run(s.work)
+	s.conn.limits.workers.run(s.worker)
 }
 
 // flushAfter is how long an answer waits at most for those of the events behind it, if the next handler takes its time.
@@ -416,16 +420,18 @@ const flushAfter = time.Millisecond
 
 // work runs jobs in order until there are none.
 func (s *Socket) work() {
+	var jobs []job
 	for {
 		s.mu.Lock()
-		jobs := s.queue
-		s.queue, s.bytes = nil, 0
-		s.easeLocked()
+		s.keepLocked(jobs)
+		jobs = s.queue
 		if len(jobs) == 0 {
 			s.running = false
 			s.mu.Unlock()
 			return
 		}
+		s.queue, s.spare, s.bytes = s.spare, nil, 0
+		s.easeLocked()
 		s.mu.Unlock()
 		for i := range jobs {
 			if len(jobs) > 1 {
@@ -435,7 +441,7 @@ func (s *Socket) work() {
 			jobs[i] = job{}
 			if i == len(jobs)-1 && j.do == nil && j.entry.concurrent {
 				s.handOn(len(jobs))
-				if s.own() {
+				if s.own(jobs) {
 					s.handle(j)
 					return
 				}
@@ -443,6 +449,16 @@ func (s *Socket) work() {
 			s.run(j)
 		}
 		s.handOn(len(jobs))
+	}
+}
+
+// maxSpare is how many places of a queue are kept for what comes next.
+const maxSpare = 16
+
+// keepLocked keeps the room of jobs that are done.
+func (s *Socket) keepLocked(jobs []job) {
+	if cap(jobs) <= maxSpare {
+		s.spare = jobs[:0]
 	}
 }
 
@@ -456,8 +472,8 @@ func (s *Socket) handOn(jobs int) {
 }
 
 // own reports whether the worker may run a concurrent job, the last there is, itself, instead of leaving it to another. If so,
-// it is no longer the worker of the queue: what comes now has its own.
-func (s *Socket) own() bool {
+// it is no longer the worker of the queue: what comes now has its own, and the room of its jobs.
+func (s *Socket) own(jobs []job) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.barred || len(s.queue) > 0 || s.active >= s.conn.limits.concurrent {
@@ -465,6 +481,7 @@ func (s *Socket) own() bool {
 	}
 	s.active++
 	s.running = false
+	s.keepLocked(jobs)
 	return true
 }
 

@@ -167,7 +167,8 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 // is put before the rest, in one copy; only what is there and wrong costs more.
 func (c *call) request(payload json.RawMessage, f *[8][]byte) (json.RawMessage, error) {
 	as := rawjson.Quote(c.as)
-	var add []byte
+	var room [512]byte
+	add := room[:0]
 	plain := true
 	put := func(key string, has, value []byte) {
 		switch {
