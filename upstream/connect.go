@@ -119,6 +119,7 @@ func (u *Upstream) greet(ctx context.Context, s *slot, stream mcp.Stream, versio
 		stream = watchRoots(stream, u.foundRoots)
 	}
 	junk := &junk{u: u, printed: p != nil}
+	s.greeting.Store(junk)
 	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: u.who, Handler: handler{s}, Client: true, Junk: junk.take, Logger: u.log})
 	hello, err := mcp.Handshake(ctx, conn, u.opts.ClientInfo, s.capabilities(), version)
 	if err != nil {

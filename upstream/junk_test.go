@@ -2,12 +2,14 @@ package upstream
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-mcp/weir/config"
@@ -39,6 +41,41 @@ func TestJunkOnStdoutIsTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While a server has not answered and not failed, it is said for how long, and what
+// it sent instead.
+func TestNoteOfASlowStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, b := mcp.Pipe()
+		defer b.Close()
+		m := New(Options{open: func(*config.Server) (mcp.Stream, error) { return a, nil }})
+		defer func() {
+			if err := m.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
+		m.Apply([]*config.Server{{Name: "slow", Namespace: "slow", Command: "slow"}})
+		is := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			if st := m.Status()[0]; st.State != StateStarting || st.Note != want || st.LastError != "" {
+				t.Errorf("%s, note %q, error %q; want the note %q", st.State, st.Note, st.LastError, want)
+			}
+		}
+		is("")
+		if _, err := b.Read(); err != nil { // initialize
+			t.Fatal(err)
+		}
+		if err := b.Write([]byte("Listening")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(slowStart - time.Second)
+		is("")
+		time.Sleep(2 * time.Second)
+		is(`has not answered for 6s; it sent "Listening", which is no MCP message`)
+	})
 }
 
 // What is logged of a server that prints without end is bounded.

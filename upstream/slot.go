@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/mcp"
@@ -43,7 +44,8 @@ type slot struct {
 	relist chan struct{}   // capacity 1: the lists have changed
 	resub  chan struct{}   // capacity 1: the resources subscribed to have changed
 
-	program *sharedProgram // that the connection needs, or nil; only run uses it
+	program  *sharedProgram       // that the connection needs, or nil; only run uses it
+	greeting atomic.Pointer[junk] // of the server that is being greeted, or was last; may be nil
 
 	// subMu orders what the server is told about subscriptions and log levels.
 	subMu sync.Mutex

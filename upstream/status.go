@@ -47,10 +47,16 @@ type Status struct {
 	Sessions int `json:"sessions"`
 
 	LastError string `json:"last_error,omitempty"`
+	// Note is what can be said of a server that has been starting for a while and
+	// has not failed yet.
+	Note string `json:"note,omitempty"`
 	// NextTry is when a failed upstream is started again; zero where only a
 	// call does it.
 	NextTry time.Time `json:"next_try,omitzero"`
 }
+
+// slowStart is how long a server may be starting before that is worth a note.
+const slowStart = 5 * time.Second
 
 // Available reports whether calls have a chance.
 func (s Status) Available() bool {
@@ -74,6 +80,11 @@ func (u *Upstream) Status() Status {
 	}
 	if s.err != nil {
 		st.LastError = s.err.Error()
+	} else if d := time.Since(s.since); s.state == StateStarting && d >= slowStart {
+		st.Note = "has not answered for " + d.Round(time.Second).String()
+		if j := s.greeting.Load(); j != nil {
+			st.Note += j.hint()
+		}
 	}
 	s.mu.Unlock()
 	u.mu.Lock()

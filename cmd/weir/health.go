@@ -50,6 +50,7 @@ type upstreamHealth struct {
 	Restarts  int64  `json:"restarts"`
 	Pid       int    `json:"pid,omitempty"`
 	Error     string `json:"error,omitempty"`
+	Note      string `json:"note,omitempty"`  // of one that is starting
 	Since     string `json:"since,omitempty"` // of State, RFC 3339
 }
 
@@ -85,7 +86,7 @@ func (h *health) add(s upstream.Status) {
 		Name: s.Name, State: string(s.State), Transport: string(s.Transport), Namespace: s.Namespace, Protocol: s.Version,
 		Server: rawjson.Text(rawjson.Get(s.ServerInfo, "name")), Version: rawjson.Text(rawjson.Get(s.ServerInfo, "version")),
 		Tools: s.Tools, Resources: s.Resources, Prompts: s.Prompts,
-		Calls: s.Calls, Errors: s.Errors, InFlight: s.InFlight, Restarts: s.Restarts, Pid: s.Pid,
+		Calls: s.Calls, Errors: s.Errors, InFlight: s.InFlight, Restarts: s.Restarts, Pid: s.Pid, Note: s.Note,
 	}
 	if !s.Since.IsZero() {
 		u.Since = s.Since.UTC().Format(time.RFC3339)

@@ -103,8 +103,8 @@ func (a *app) printUpstreams(h *health) error {
 	rows := make([][]cell, len(list))
 	for i, u := range list {
 		server := strings.TrimSpace(u.Server + " " + u.Version)
-		if u.Error != "" {
-			server = u.Error
+		if why := cmp.Or(u.Error, u.Note); why != "" {
+			server = why
 		}
 		tools := strconv.Itoa(u.Tools)
 		rows[i] = []cell{{cyan, u.Name}, {stateStyle(u.State), u.State}, {"", u.Transport}, {"", tools}, {"", u.Protocol}, {"", server}}

@@ -15,9 +15,10 @@ func TestWhyAnUpstreamHasNoTools(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		status upstream.Status
-		error  string // that is shown
+		shown  string
 		whole  string
 	}{
+		{upstream.Status{State: upstream.StateStarting, Note: "has not answered for 6s"}, "has not answered for 6s", statusStarting},
 		{upstream.Status{State: upstream.StateStarting}, "", statusStarting},
 		{upstream.Status{State: upstream.StateStarting, LastError: "it ended"}, "it ended", statusDegraded},
 		{upstream.Status{State: upstream.StateStarting, LastError: "it ended", Listed: true}, "it ended", statusOK},
@@ -30,12 +31,12 @@ func TestWhyAnUpstreamHasNoTools(t *testing.T) {
 		c.status.Name = "files"
 		h := &health{Status: statusOK, Upstreams: map[string]upstreamHealth{}}
 		h.add(c.status)
-		if got := h.Upstreams["files"]; got.Error != c.error || h.Status != c.whole {
-			t.Errorf("%+v: error %q, whole %q; want %q, %q", c.status, got.Error, h.Status, c.error, c.whole)
+		if got := h.Upstreams["files"]; got.Error+got.Note != c.shown || h.Status != c.whole {
+			t.Errorf("%+v: shown %q, whole %q; want %q, %q", c.status, got.Error+got.Note, h.Status, c.shown, c.whole)
 		}
 		var out bytes.Buffer
 		a := &app{stdout: terminal{Writer: &out}}
-		if err := a.printUpstreams(h); err != nil || !strings.Contains(out.String(), c.error) {
+		if err := a.printUpstreams(h); err != nil || !strings.Contains(out.String(), c.shown) {
 			t.Errorf("%+v: %v, %s", c.status, err, out.String())
 		}
 	}
