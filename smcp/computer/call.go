@@ -185,9 +185,11 @@ func (c *Computer) run(ctx context.Context, t *tool, call smcp.ToolCall) (json.R
 	if !ok {
 		return nil, fmt.Errorf("MCP server %q is switched off", t.server.Name)
 	}
-	params := append(json.RawMessage(`{"name":`), rawjson.Quote(t.name)...)
+	meta := traceMeta(call.Call)
+	params := make(json.RawMessage, 0, len(t.name)+len(args)+len(meta)+64)
+	params = rawjson.AppendString(append(params, `{"name":`...), t.name)
 	params = append(append(params, `,"arguments":`...), args...)
-	if meta := traceMeta(call.Call); meta != nil {
+	if meta != nil {
 		params = append(append(params, `,"_meta":`...), meta...)
 	}
 	return up.Call(ctx, "tools/call", append(params, '}'), nil)

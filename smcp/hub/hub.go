@@ -152,6 +152,7 @@ func New(o Options) *Hub {
 	h.ns.On(smcp.EventCancel, h.answering(h.cancel))
 	h.ns.On(smcp.EventChallenge, h.answering(h.challenge))
 	h.ns.On(smcp.EventServerMCP, h.answering(h.message))
+	h.ns.On(smcp.EventToolCall, h.route) // the most frequent of those that other handles
 	h.ns.OnOther(h.other)
 	return h
 }
