@@ -201,30 +201,6 @@ func (f *httpFace) mux(c *config.Config, open, closed *guard.Guard, tokens bool)
 	return mux, quiet
 }
 
-// aliveOr serves alive to whoever shows no token where tokens are configured: what
-// watches over processes has none, and needs to know no more than that one lives.
-func aliveOr(alive, health http.Handler, tokens bool) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if tokens && r.Header.Get("Authorization") == "" {
-			alive.ServeHTTP(w, r)
-			return
-		}
-		health.ServeHTTP(w, r)
-	})
-}
-
-// serveAlive says that this process answers, and nothing else.
-func (f *httpFace) serveAlive(w http.ResponseWriter, r *http.Request) {
-	if !getOrHead(w, r) {
-		return
-	}
-	status, code := statusOK, http.StatusOK
-	if f.draining.Load() {
-		status, code = statusStopping, http.StatusServiceUnavailable
-	}
-	writeJSON(w, code, map[string]string{"status": status})
-}
-
 // getOrHead refuses other methods.
 func getOrHead(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -236,9 +212,7 @@ func getOrHead(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func (f *httpFace) serveHealth(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	if !getOrHead(w, r) {
 		return
 	}
 	h := f.engine.health()
@@ -260,9 +234,7 @@ func (f *httpFace) serveHealth(w http.ResponseWriter, r *http.Request) {
 // serveStats tells what calls cost: everybody's where there is one principal,
 // else the caller's own.
 func (f *httpFace) serveStats(w http.ResponseWriter, r *http.Request, tokens bool) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	if !getOrHead(w, r) {
 		return
 	}
 	writeJSON(w, http.StatusOK, f.engine.usageOf(guard.Principal(r.Context()), tokens))
@@ -278,11 +250,11 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 
 // shutdown ends the face. The listener closes first, so that clients do not come
 // back; what still comes on connections that are open is answered with "shutting
-	(*f.quiet.Load())()
 // down", and then the connection closes.
 func (f *httpFace) shutdown(ctx context.Context) error {
 	f.draining.Store(true)
 	f.listener.shut()
+	(*f.quiet.Load())()
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards failed
 	var failed error
