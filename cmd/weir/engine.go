@@ -44,6 +44,7 @@ type engine struct {
 	metrics *telemetry.Metrics
 	feed    console.Feed                         // what the console shows of events
 	file    atomic.Pointer[gateway.SnapshotFile] // served beside the upstreams; may be nil
+	direct  atomic.Pointer[gateway.Gateway]      // of the newest front: it judges calls that do not pass it
 	agents  *agents
 	offices *offices // nil in a shell command
 	tell    func(telemetry.Event)
@@ -232,6 +233,7 @@ func (e *engine) newFront(c *config.Config, o frontOptions) mcp.Handler {
 		opts.Mode = gateway.ModeProxy
 	}
 	g := gateway.New(opts)
+	e.direct.Store(g)
 	return &patient{engine: e, proxy: opts.Mode == gateway.ModeProxy, next: &mcp.Lifecycle{
 		ServerInfo: e.app.identity(), Instructions: g.Instructions(), Capabilities: g.Capabilities, Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header),
 	}}
