@@ -17,7 +17,8 @@
 //	/getTaskStatus?taskId=, /task?taskId=,
 //	/mcps/{agent}/task?taskId=               GET: {"task":{id,toolName,status,createdAt,updatedAt,error,result,logTail,logSeq,logTruncated}}
 //	                                         DELETE: cancels it, and answers likewise
-//	/health, /healthz                        {"status","uptime" in seconds,"name","queue":{queued,running,concurrency},…}
+//	/health, /healthz                        {"status","uptime" in seconds,"name","queue":{queued,running,concurrency},…};
+//	                                         {"status"} without a token where Options.Authenticate wants one
 //
 // # Registration with a router
 //

@@ -39,10 +39,18 @@ func (s *Server) Handler() http.Handler {
 	}
 	outer.Handle("/", g.Wrap(guarded))
 	// Whoever looks whether the agent lives needs no token, but a Host header
-	// that is this machine's.
+	// that is this machine's. Where tokens are wanted, what else there is to know
+	// needs one.
 	open := guard.New(guard.Options{Hosts: s.o.AllowedHosts, Origins: s.o.AllowedOrigins, Logger: s.log})
+	alive, health := open.Wrap(http.HandlerFunc(s.serveAlive)), g.Wrap(http.HandlerFunc(s.serveHealth))
 	for _, path := range []string{"GET /health", "GET /healthz"} {
-		outer.Handle(path, open.Wrap(http.HandlerFunc(s.serveHealth)))
+		outer.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			if s.o.Authenticate != nil && r.Header.Get("Authorization") == "" {
+				alive.ServeHTTP(w, r)
+				return
+			}
+			health.ServeHTTP(w, r)
+		})
 	}
 	return outer
 }
@@ -148,12 +156,23 @@ func (s *Server) answerTask(w http.ResponseWriter, r *http.Request, find func(ow
 	writeJSON(w, http.StatusOK, map[string]any{"task": told})
 }
 
+// state is the agent's in a word, and the HTTP status that says the same.
+func (s *Server) state() (status string, code int) {
+	if s.closing.Load() {
+		return "stopping", http.StatusServiceUnavailable
+	}
+	return "ok", http.StatusOK
+}
+
+// serveAlive says that the agent answers, and nothing else.
+func (s *Server) serveAlive(w http.ResponseWriter, _ *http.Request) {
+	status, code := s.state()
+	writeJSON(w, code, map[string]string{"status": status})
+}
+
 // serveHealth says how the agent is.
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	status, code := "ok", http.StatusOK
-	if s.closing.Load() {
-		status, code = "stopping", http.StatusServiceUnavailable
-	}
+	status, code := s.state()
 	q := s.queue.Status()
 	writeJSON(w, code, map[string]any{
 		"status": status, "uptime": int64(time.Since(s.started) / time.Second), "name": s.name, "server": json.RawMessage(s.info),

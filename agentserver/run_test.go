@@ -140,14 +140,37 @@ func TestPortTaken(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	a := newAgent(t, basic, Options{Authenticate: func(string) (string, bool) { return "", false }})
-	for _, path := range []string{"/health", "/healthz"} {
-		resp, err := http.Get(a.url + path)
+	a := newAgent(t, basic, Options{Authenticate: func(token string) (string, bool) { return "ann", token == "sesame" }})
+	free := newAgent(t, basic, Options{})
+	get := func(url, token string) (code int, body []byte) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if body, err = io.ReadAll(resp.Body); err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, body
+	}
+	for _, path := range []string{"/health", "/healthz"} {
+		// Where tokens are wanted, who has none learns that the agent lives.
+		if code, body := get(a.url+path, ""); code != http.StatusOK || string(body) != `{"status":"ok"}` {
+			t.Errorf("%s without a token: %d %s", path, code, body)
+		}
+		if code, body := get(a.url+path, "wrong"); code != http.StatusUnauthorized {
+			t.Errorf("%s with a wrong token: %d %s", path, code, body)
+		}
+	}
+	for url, token := range map[string]string{a.url + "/health": "sesame", a.url + "/healthz": "sesame", free.url + "/health": "", free.url + "/healthz": ""} {
+		code, body := get(url, token)
 		var h struct {
 			Status string         `json:"status"`
 			Uptime *int           `json:"uptime"`
@@ -155,8 +178,8 @@ func TestHealth(t *testing.T) {
 			Tools  int            `json:"tools"`
 			Queue  map[string]int `json:"queue"`
 		}
-		if err := json.Unmarshal(body, &h); err != nil || resp.StatusCode != 200 || h.Status != "ok" || h.Uptime == nil || h.Name != "demo" || h.Tools != 4 || h.Queue["concurrency"] != 1 {
-			t.Errorf("%s: %d %s, %v", path, resp.StatusCode, body, err)
+		if err := json.Unmarshal(body, &h); err != nil || code != http.StatusOK || h.Status != "ok" || h.Uptime == nil || h.Name != "demo" || h.Tools != 4 || h.Queue["concurrency"] != 1 {
+			t.Errorf("%s: %d %s, %v", url, code, body, err)
 		}
 	}
 	// A name that somebody lets point here is not answered (DNS rebinding).

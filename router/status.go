@@ -55,6 +55,8 @@ type AgentStatus struct {
 	// Probe is the URL that an agent server tells its health at; "" for what is
 	// none, or runs elsewhere and was not asked for.
 	Probe string `json:"-"`
+	// ProbeHeader goes with that question. Its keys are canonical.
+	ProbeHeader http.Header `json:"-"`
 }
 
 // Queue is the task queue of an agent server.
@@ -229,6 +231,9 @@ func (p *probe) ask(ctx context.Context, transport http.RoundTripper, a *AgentSt
 	if err != nil {
 		p.err = "its URL cannot be asked"
 		return
+	}
+	if a.ProbeHeader != nil {
+		req.Header = a.ProbeHeader.Clone()
 	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {

@@ -137,3 +137,25 @@ func TestPages(t *testing.T) {
 		t.Errorf("loaded again: %d", w.Code)
 	}
 }
+
+// TestProbeHeader: an agent that tells strangers only that it lives is asked with
+// the token that it is called with.
+func TestProbeHeader(t *testing.T) {
+	var got string
+	s := NewStatus(StatusOptions{
+		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			got = r.Header.Get("Authorization")
+			return answers{"good": func() (int, string) { return 200, `{"status":"ok","uptime":3}` }}.RoundTrip(r)
+		}),
+		Agents: func(string) []AgentStatus {
+			return []AgentStatus{{Name: "good", State: "ready", Probe: "http://good/healthz", ProbeHeader: http.Header{"Authorization": {"Bearer x"}}}}
+		},
+	})
+	if a := dataOf(t, s, "ann")["good"]; a.Uptime != 3 || got != "Bearer x" {
+		t.Errorf("asked with %q: %+v", got, a)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -259,7 +259,7 @@ func (a *agents) status(principal string) []router.AgentStatus {
 			one.Uptime = math.Round(time.Since(s.Since).Seconds()*1000) / 1000
 		}
 		if u, ok := a.engine.manager.Upstream(s.Name); ok {
-			one.Probe = probeURL(u.Config())
+			one.Probe, one.ProbeHeader = probeURL(u.Config()), probeHeader(u.Config())
 		}
 		list = append(list, one)
 	}
@@ -274,6 +274,18 @@ func probeURL(s *config.Server) string {
 		return ""
 	}
 	return u.ResolveReference(&url.URL{Path: "healthz"}).String()
+}
+
+// probeHeader is the token that a server is called with, if it wants one: without
+// it, some tell no more than that they live.
+func probeHeader(s *config.Server) http.Header {
+	h := http.Header{}
+	for name, value := range s.Headers {
+		if http.CanonicalHeaderKey(name) == "Authorization" {
+			h.Set(name, value.Reveal())
+		}
+	}
+	return h
 }
 
 // loopbackHost reports whether a host is this machine and nothing else.

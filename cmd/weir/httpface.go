@@ -80,7 +80,7 @@ func newHTTPFace(e *engine, c *config.Config, listener *gate, log *logging) *htt
 	f.sse = sse.NewServer(sse.ServerOptions{Handler: handler, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger})
 	find, names := e.offices.finding(e.manager)
 	f.router = router.New(router.Options{
-		Find: e.bodies.finding(find), Names: names, Allow: e.agents.reaches, Limits: e.agents.limits, Sign: e.agents.sign, Loops: e.agents.loops,
+		Find: e.bodies.finding(find), Names: names, Allow: e.agents.reaches, Judge: judge{e}, Limits: e.agents.limits, Sign: e.agents.sign, Loops: e.agents.loops,
 		SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
 	})
 	f.http = &http.Server{
@@ -171,9 +171,9 @@ func guardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Op
 	return o
 }
 
-// mux routes requests. Everything is behind the closed guard but the page,
-// which tells strangers no more than what runs here. quiet ends the streams of
-// the console.
+// mux routes requests. Everything is behind the closed guard but the page, which
+// tells strangers no more than what runs here, and the word that weir lives.
+// quiet ends the streams of the console.
 func (f *httpFace) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (mux *http.ServeMux, quiet func()) {
 	mux = http.NewServeMux()
 	all := func(next http.Handler) http.Handler { return closed.Wrap(f.engine.agents.unscoped(next)) }
@@ -190,7 +190,7 @@ func (f *httpFace) mux(c *config.Config, open, closed *guard.Guard, tokens bool)
 		mux.Handle("/socket.io/", open.Wrap(h))
 		mux.Handle("/smcp/", open.Wrap(h))
 	}
-	health := closed.Wrap(http.HandlerFunc(f.serveHealth))
+	health := aliveOr(open.Wrap(http.HandlerFunc(f.serveAlive)), closed.Wrap(http.HandlerFunc(f.serveHealth)), tokens)
 	mux.Handle("/healthz", health)
 	quiet = f.mountConsole(mux, open, all, c, tokens)
 	mux.Handle("/catalog", all(http.HandlerFunc(f.serveCatalog)))
@@ -199,6 +199,30 @@ func (f *httpFace) mux(c *config.Config, open, closed *guard.Guard, tokens bool)
 	mux.Handle("/health", health)
 	mux.Handle("/", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePage(w, r, tokens) })))
 	return mux, quiet
+}
+
+// aliveOr serves alive to whoever shows no token where tokens are configured: what
+// watches over processes has none, and needs to know no more than that one lives.
+func aliveOr(alive, health http.Handler, tokens bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tokens && r.Header.Get("Authorization") == "" {
+			alive.ServeHTTP(w, r)
+			return
+		}
+		health.ServeHTTP(w, r)
+	})
+}
+
+// serveAlive says that this process answers, and nothing else.
+func (f *httpFace) serveAlive(w http.ResponseWriter, r *http.Request) {
+	if !getOrHead(w, r) {
+		return
+	}
+	status, code := statusOK, http.StatusOK
+	if f.draining.Load() {
+		status, code = statusStopping, http.StatusServiceUnavailable
+	}
+	writeJSON(w, code, map[string]string{"status": status})
 }
 
 // getOrHead refuses other methods.

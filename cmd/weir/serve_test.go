@@ -310,7 +310,7 @@ func TestReload(t *testing.T) {
 	token := sha256.Sum256([]byte("sesame"))
 	write("mode: proxy\nlisten: 127.0.0.1:1\nauth: {tokens: [{name: me, sha256: " + hex.EncodeToString(token[:]) + "}]}\n" + head)
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if code, _ := get(t, s.base+"/healthz"); code == http.StatusUnauthorized {
+		if _, body := get(t, s.base+"/healthz"); body == alive {
 			break
 		}
 		if time.Now().After(end) {
@@ -343,14 +343,31 @@ func logged(t *testing.T, s *server, texts ...string) {
 	}
 }
 
+// alive is what /healthz says to whoever shows no token where one is wanted.
+const alive = `{"status":"ok"}` + "\n"
+
 // TestAccess: tokens, hosts, origins, and what strangers may see.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	token := sha256.Sum256([]byte("sesame"))
 	s := serve(t, oneFake+"auth: {tokens: [{name: me, sha256: "+hex.EncodeToString(token[:])+"}]}\n")
-	for _, path := range []string{"/mcp", "/healthz", "/health", "/sse", "/mcps/fake/mcp", "/mcp/fake/mcp"} {
+	for _, path := range []string{"/mcp", "/sse", "/mcps/fake/mcp", "/mcp/fake/mcp", "/catalog", "/stats", "/metrics", "/status/data"} {
 		if code, body := get(t, s.base+path); code != http.StatusUnauthorized {
 			t.Errorf("%s without a token: %d %s", path, code, body)
+		}
+	}
+	for _, path := range []string{"/healthz", "/health"} {
+		if code, body := get(t, s.base+path); code != http.StatusOK || body != alive {
+			t.Errorf("%s without a token: %d %s", path, code, body)
+		}
+		if code, body := get(t, s.base+path, "Authorization", "Bearer wrong"); code != http.StatusUnauthorized {
+			t.Errorf("%s with a wrong token: %d %s", path, code, body)
+		}
+		if code, body := get(t, s.base+path, "Authorization", "Bearer sesame"); code != http.StatusOK || !strings.Contains(body, `"upstreams"`) {
+			t.Errorf("%s with a token: %d %s", path, code, body)
+		}
+		if code, _ := get(t, s.base+path, "Host", "evil.example"); code != http.StatusForbidden {
+			t.Errorf("%s by a foreign host: %d", path, code)
 		}
 	}
 	weir(t, "ls", "--url", s.url).want(t, exitRefused, "WEIR_TOKEN")

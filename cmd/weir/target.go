@@ -143,6 +143,9 @@ func fetchHealth(ctx context.Context, mcpURL, token string) (*health, error) {
 	if err := fetchBeside(ctx, mcpURL, token, "healthz", h); err != nil {
 		return nil, err
 	}
+	if token == "" && h.Name == "" && h.Status != "" {
+		return nil, errToken(mcpURL, token) // it lives, and says no more to strangers
+	}
 	return h, nil
 }
 
