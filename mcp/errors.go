@@ -86,7 +86,7 @@ var Kinds = []KindInfo{
 	{KindUpstreamTimeout, "upstream_timeout", -32003, http.StatusGatewayTimeout, "UPSTREAM_TIMEOUT", true, "The upstream did not answer in time."},
 	{KindUpstreamProtocol, "upstream_protocol", jsonrpc.CodeInternalError, http.StatusBadGateway, "UPSTREAM_ERROR", false, "The upstream answered something that is not MCP, or more than the bound on responses."},
 	{KindCancelled, "cancelled", -32800, 499, "UPSTREAM_ERROR", false, "The caller cancelled the request or went away."},
-	{KindShuttingDown, "shutting_down", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", true, "weir is shutting down and did not finish the call."},
+	{KindShuttingDown, "shutting_down", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", true, "weir, or the agent, is shutting down and did not finish the call."},
 	{KindToolExecution, "tool_execution", -32000, http.StatusInternalServerError, "UPSTREAM_ERROR", false, "A command or function of an agent server failed; a tool that fails says so in its result instead, with this code in _meta."},
 	{KindQueueFull, "queue_full", -32002, http.StatusServiceUnavailable, "RATE_LIMITED", true, "The task queue is full; data has the limit and the queue's status."},
 	{KindTimeout, "timeout", -32003, http.StatusGatewayTimeout, "UPSTREAM_TIMEOUT", true, "The execution took longer than its limit, counted from its start."},

@@ -135,10 +135,6 @@ func (p *Process) Pid() int { return p.c.Process.Pid }
 // Exited is closed when the child has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Stderr returns the newest part of what the child wrote to stderr, secrets
-// removed.
-func (p *Process) Stderr() string { return p.cmd.Redact(p.stderr.String()) }
-
 // Read implements mcp.Stream. When the child has ended, the error says how and
 // bears the last line of its stderr.
 func (p *Process) Read() ([]byte, error) {
