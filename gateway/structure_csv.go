@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/csv"
 
 	tables "github.com/weir-mcp/weir/table"
 )
@@ -21,16 +22,36 @@ func csvTable(data []byte) *tables.Table {
 	if len(data) > maxCSVBytes || len(line) > maxCSVBytes>>6 || bytes.IndexByte(line, ',') < 0 {
 		return nil
 	}
+	if !beginsAsCSV(data) { // the rest is read twice, which costs
+		return nil
+	}
 	t, err := tables.Detect(data, tables.DetectOptions{CSV: true})
 	if err != nil || t.Len() < minCSVRows {
 		return nil
 	}
-	for _, name := range t.Columns() {
+	return t
+}
+
+// beginsAsCSV reports whether text begins with a line of names and the fewest rows
+// that a table has.
+func beginsAsCSV(data []byte) bool {
+	r := csv.NewReader(bytes.NewReader(data))
+	r.ReuseRecord = true
+	names, err := r.Read()
+	if err != nil {
+		return false
+	}
+	for _, name := range names {
 		if !isColumnName(name) {
-			return nil
+			return false
 		}
 	}
-	return t
+	for range minCSVRows {
+		if _, err := r.Read(); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // isColumnName reports whether a field of the first line reads like a name.

@@ -127,22 +127,21 @@ func (t typeSet) and(u typeSet) typeSet {
 // says that with type, $ref, anyOf, oneOf and allOf: what it does not say, or says
 // in more than maxSchemaSteps steps, may be anything.
 func (s schemas) types(schema []byte) typeSet {
+	var f composed
+	if !f.read(schema) {
+		return schemaAny
+	}
+	if f.simple() { // as most are
+		return f.declared()
+	}
 	steps := 0
 	var visit func([]byte) typeSet
 	visit = func(schema []byte) typeSet {
-		if steps++; steps > maxSchemaSteps || !rawjson.IsObject(schema) {
+		var f composed
+		if steps++; steps > maxSchemaSteps || !f.read(schema) {
 			return schemaAny
 		}
-		var f [5][]byte
-		if rawjson.Fields(schema, []string{"type", "$ref", "anyOf", "oneOf", "allOf"}, f[:]) != nil {
-			return schemaAny
-		}
-		types := typeSet(schemaAny)
-		if rawjson.IsArray(f[0]) {
-			types = eachType(f[0], func(name []byte) typeSet { return schemaType(rawjson.Text(name)) })
-		} else if f[0] != nil {
-			types = schemaType(rawjson.Text(f[0]))
-		}
+		types := f.declared()
 		if ref := rawjson.Text(f[1]); ref != "" {
 			types = types.and(visit(s.refer(ref)))
 		}
@@ -161,6 +160,29 @@ func (s schemas) types(schema []byte) typeSet {
 		return types
 	}
 	return visit(schema)
+}
+
+// composed are the members of a schema that say what a value's type is: type, $ref,
+// anyOf, oneOf, allOf.
+type composed [5][]byte
+
+// read returns false for what is no schema, or one of a single word.
+func (c *composed) read(schema []byte) bool {
+	return rawjson.IsObject(schema) && rawjson.Fields(schema, []string{"type", "$ref", "anyOf", "oneOf", "allOf"}, c[:]) == nil
+}
+
+// simple reports whether there is nothing but type.
+func (c *composed) simple() bool { return c[1] == nil && c[2] == nil && c[3] == nil && c[4] == nil }
+
+// declared is what type says.
+func (c *composed) declared() typeSet {
+	switch {
+	case c[0] == nil:
+		return schemaAny
+	case rawjson.IsArray(c[0]):
+		return eachType(c[0], func(name []byte) typeSet { return schemaType(rawjson.Text(name)) })
+	}
+	return schemaType(rawjson.Text(c[0]))
 }
 
 // eachType is the union of what f says of the elements of a list.
