@@ -215,8 +215,9 @@ func (g *Gateway) redactError(err error) error {
 	var own *mcp.Error
 	switch {
 	case errors.As(err, &own):
-		if clean := g.opts.Redactor.Redact(own.Message); clean != own.Message {
-			return &mcp.Error{Kind: own.Kind, Message: clean, Data: own.Data, Err: err}
+		message, data := g.opts.Redactor.Redact(own.Message), g.opts.Redactor.Results(own.Data)
+		if message != own.Message || !bytes.Equal(data, own.Data) {
+			return &mcp.Error{Kind: own.Kind, Message: message, Data: data, Err: err}
 		}
 	case errors.As(err, &answered):
 		message, data := g.opts.Redactor.Redact(answered.Message), g.opts.Redactor.Results(answered.Data)

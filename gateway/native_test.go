@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,5 +57,32 @@ func TestNativeCallsAreEvents(t *testing.T) {
 	want := []string{"resource_read.completed 1", "prompt_get.failed 1UPSTREAM_ERROR", "prompt_get.failed 1UPSTREAM_UNAVAILABLE", "resource_read.failed 1UPSTREAM_UNAVAILABLE", "resource_read.failed 0RATE_LIMITEDresource_read/session"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
+	}
+}
+
+// Secrets are kept from both parts of an error, whoever has made it.
+func TestErrorsOfTheProtocolAreRedacted(t *testing.T) {
+	h := newHarness(t, Options{Redactor: NewRedactor([]string{"s3cr3t-value"})})
+	for _, err := range []error{
+		&mcp.Error{Kind: mcp.KindInternal, Message: "plain", Data: json.RawMessage(`{"at":"s3cr3t-value"}`)}, &mcp.Error{Kind: mcp.KindInternal, Message: "with s3cr3t-value"},
+		&jsonrpc.Error{Code: -1, Message: "plain", Data: json.RawMessage(`{"at":"s3cr3t-value"}`)}, &jsonrpc.Error{Code: -1, Message: "with s3cr3t-value"},
+	} {
+		clean := h.g.redactError(err)
+		var own *mcp.Error
+		var answered *jsonrpc.Error
+		told := ""
+		switch {
+		case errors.As(clean, &own):
+			told = own.Message + string(own.Data)
+		case errors.As(clean, &answered):
+			told = answered.Message + string(answered.Data)
+		}
+		if strings.Contains(told, "s3cr3t") || !strings.Contains(told, "[redacted]") {
+			t.Errorf("%v: %s", err, told)
+		}
+	}
+	same := &mcp.Error{Kind: mcp.KindInternal, Message: "nothing in it"}
+	if h.g.redactError(same) != error(same) {
+		t.Error("an error without secrets is another one")
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"mime"
 	"net/http"
 	"strconv"
@@ -141,7 +140,7 @@ func ParseRequest(body []byte) (Request, error) {
 		if v[0] == '"' { // "3" is what some agents write
 			text = v[1 : len(v)-1]
 		}
-		id, ok := whole(text)
+		id, ok := rawjson.Int(text)
 		if !ok {
 			return fmt.Errorf("%w: row_ids must be whole numbers, not %.40s", ErrRequest, v)
 		}
@@ -160,19 +159,6 @@ func ParseRequest(body []byte) (Request, error) {
 		return nil
 	})
 	return req, err
-}
-
-// whole reads a whole number, however it is written: some programs know no
-// integers and write 3.0.
-func whole(v []byte) (int, bool) {
-	if n, err := strconv.Atoi(string(v)); err == nil {
-		return n, true
-	}
-	f, err := strconv.ParseFloat(string(v), 64)
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return 0, false
-	}
-	return int(f), true
 }
 
 func each(param string, array []byte, f func([]byte) error) error {

@@ -119,7 +119,7 @@ func RowIDs(v table.View) []int {
 	var ids []int
 	v.Project([]string{table.RowID}).Each(func(_ int, values [][]byte) bool {
 		if len(values) == 1 {
-			if id, ok := whole(values[0]); ok && id >= 0 {
+			if id, ok := rawjson.Int(values[0]); ok && id >= 0 {
 				ids = append(ids, id)
 			}
 		}
