@@ -38,7 +38,13 @@ func (g *Gateway) absent(id string) *Error {
 	}
 	message += " has not come up yet"
 	// What the manager says of an upstream begins with its name.
-	if why = strings.TrimPrefix(why, fmt.Sprintf("upstream %q: ", upstream)); why != "" {
+	if rest, named := strings.CutPrefix(why, fmt.Sprintf("upstream %q", upstream)); named {
+		why = strings.TrimPrefix(rest, ": ")
+		if why != "" && why[0] == ' ' {
+			why = "it" + why
+		}
+	}
+	if why != "" {
 		message += ": " + why
 	}
 	return &Error{Code: UpstreamUnavailable, Message: message}

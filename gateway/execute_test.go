@@ -341,6 +341,8 @@ func (absentFleet) Absent(namespace string) (upstream, why string, absent bool) 
 		return "web-search", "exit status 1", true
 	case "same":
 		return "same", `upstream "same": exit status 1`, true
+	case "ended":
+		return "ended", `upstream "ended" ended (exit status 1)`, true
 	}
 	return "", "", false
 }
@@ -352,6 +354,7 @@ func TestExecuteOfAServerThatIsNotUp(t *testing.T) {
 	h.g.opts.Upstreams = absentFleet{h.fleet}
 	for id, want := range map[string]string{ // each server is named once
 		"gone:search#00000000":  `server \"web-search\", which has the tools of \"gone\", has not come up yet: exit status 1"`,
+		"ended:search#00000000": `server \"ended\" has not come up yet: it ended (exit status 1)"`,
 		"same:search#00000000":  `"error":"UPSTREAM_UNAVAILABLE","message":"server \"same\" has not come up yet: exit status 1"`,
 		"other:search#00000000": `"HYDRATE_FAILED"`,
 		"gone":                  `"HYDRATE_FAILED"`,
