@@ -18,7 +18,7 @@ type Tables struct {
 
 // S2SP is how tables go from server to server.
 type S2SP struct {
-	Allow   []string `key:"allow" doc:"Further servers, as host:port, from which a $table reference may be fetched, besides weir and the URLs in mcpServers."`
+	Allow   []string `key:"allow" doc:"Further servers, as host:port, from which a $table reference may be fetched, besides weir, the URLs in mcpServers and registered agents."`
 	Private []string `key:"private" doc:"Networks such as 10.0.0.0/8 that names of such servers may lead to. Addresses that are not public are refused otherwise, unless they are named themselves."`
 }
 
