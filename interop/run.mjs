@@ -14,6 +14,7 @@ const drivers = [
   ['./smcp.mjs', 'offices'],
   ['./s2sp.mjs', 'tablesOfOthers'],
   ['./browser.mjs', 'inBrowser'],
+  ['./console.mjs', 'consolePage'],
 ];
 
 await main(async (options) => {
