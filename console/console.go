@@ -175,7 +175,7 @@ type Options struct {
 // Console serves the page and its data. It is safe for concurrent use.
 type Console struct {
 	o     Options
-	files map[string]file
+	files func() map[string]file // read when the first is asked for
 	data  map[string]http.HandlerFunc
 	once  sync.Once
 	done  chan struct{}
@@ -196,7 +196,7 @@ func New(o Options) *Console {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Console{o: o, files: readFiles(), done: make(chan struct{})}
+	c := &Console{o: o, files: sync.OnceValue(readFiles), done: make(chan struct{})}
 	c.data = map[string]http.HandlerFunc{
 		"overview": c.overview, "catalog": c.catalog, "entry": c.entry, "events": c.events,
 		"offices": c.offices, "artifacts": c.artifacts, "preview": c.preview,
@@ -251,7 +251,7 @@ func (c *Console) Page(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusPermanentRedirect)
 		return
 	}
-	f, ok := c.files[r.URL.Path]
+	f, ok := c.files()[r.URL.Path]
 	if !ok {
 		refuse(w, http.StatusNotFound, mcp.Errorf(mcp.KindNotFound, "there is no such file; the page is at %s", Path))
 		return
