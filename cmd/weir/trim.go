@@ -60,6 +60,7 @@ func trim(ctx context.Context, allocated func() uint64, free func(), busy func(b
 func freeMemory() {
 	debug.FreeOSMemory()
 	debug.FreeOSMemory()
+	forgetCode()
 }
 
 // heapAllocated is for trim.
