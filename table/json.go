@@ -14,7 +14,7 @@ import (
 // large write to a connection costs far less than many small ones.
 const (
 	firstChunk = 64 << 10
-	maxChunk   = 512 << 10
+	maxChunk   = 1 << 20
 )
 
 // emitter writes rows of a view as JSON. It is for one goroutine.
