@@ -200,16 +200,14 @@ func (s *Session) endPollLocked(how manner) {
 	}
 	held := s.poll != nil
 	s.poll.wake()
-	switch {
-	case held, how == byPeer:
-		s.mu.Unlock() // serveGet and servePost retire the session.
-	case how == graceful && s.reason != ReasonShutdown:
+	if held || how == byPeer || how == graceful && s.reason != ReasonShutdown {
+		// serveGet and servePost retire the session. A client that does not come any more is not waited for.
 		s.timer = time.AfterFunc(closeTimeout+s.env.timeout, s.retire)
 		s.mu.Unlock()
-	default:
-		s.mu.Unlock()
-		s.retire()
+		return
 	}
+	s.mu.Unlock()
+	s.retire()
 }
 
 // retire forgets an ended session.

@@ -3,6 +3,7 @@ package engineio
 import (
 	"errors"
 	"net/http"
+	"time"
 )
 
 // serveUpgrade takes a WebSocket for a session that polls.
@@ -106,5 +107,9 @@ func (s *Session) failUpgrade(conn *wsConn, err error) {
 	s.mu.Lock()
 	s.upgrading, s.probed = false, false
 	s.poll.wake()
+	if s.state == ending { // The client may have stopped to poll already.
+		s.timer.Stop()
+		s.timer = time.AfterFunc(closeTimeout, s.retire)
+	}
 	s.mu.Unlock()
 }
