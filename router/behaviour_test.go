@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -405,9 +406,9 @@ func TestDuplicateID(t *testing.T) {
 func TestBackChannel(t *testing.T) {
 	eachWay(t, fakemcp.Config{}, nil, func(t *testing.T, e *env) {
 		id := e.ready().initialize("2025-11-25")
-		for _, tool := range []string{"sample", "elicit", "roots"} {
+		for i, tool := range []string{"sample", "elicit", "roots"} { // an id is taken until all of its answer is out
 			resp, err := e.client.Do(e.request(context.Background(), http.MethodPost, mcpPath,
-				`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"`+tool+`","arguments":{"rounds":2}}}`, "Mcp-Session-Id", id))
+				`{"jsonrpc":"2.0","id":`+strconv.Itoa(3+i)+`,"method":"tools/call","params":{"name":"`+tool+`","arguments":{"rounds":2}}}`, "Mcp-Session-Id", id))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -416,7 +417,7 @@ func TestBackChannel(t *testing.T) {
 			for {
 				ev, err := events.Next()
 				if err != nil {
-					t.Fatalf("%s: %v after %d questions", tool, err, asked)
+					t.Fatalf("%s: %v after %d questions, status %d, %s", tool, err, asked, resp.StatusCode, resp.Header.Get("Content-Type"))
 				}
 				if len(ev.Data) == 0 {
 					continue
