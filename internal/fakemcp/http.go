@@ -259,6 +259,7 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, m *message, c *
 		deaf: true, send: func(...[]byte) error { return nil },
 	}
 	ctx := s.ctx
+	release := func() {} // the id, before the answer is out: who has read it may use it again
 	if s.waits(m) {
 		if !m.modern() { // ids of modern clients are their own and may well be the same
 			var done func()
@@ -267,11 +268,13 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, m *message, c *
 				writeError(w, http.StatusBadRequest, m.id, fault)
 				return
 			}
-			defer done()
+			release = sync.OnceFunc(done)
+			defer release()
 		}
 	}
 	if !s.streams(m) || !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		response, fault := s.serve(ctx, request, buf.out[:0])
+		release()
 		buf.out = response
 		switch {
 		case len(response) == 0:
@@ -286,6 +289,7 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, m *message, c *
 	out := newEvents(w)
 	request.deaf, request.send = false, out.send
 	response, _ := s.serve(ctx, request, buf.out[:0])
+	release()
 	buf.out = response
 	if len(response) > 0 {
 		// A client that is gone needs no answer.

@@ -82,11 +82,12 @@ func (c *conn) receive(ctx context.Context, b []byte) {
 			return
 		}
 		c.work.Go(func() {
-			defer done()
-			c.answer(ctx, &m)
+			release := sync.OnceFunc(done)
+			defer release()
+			c.answer(ctx, &m, release)
 		})
 	default:
-		c.answer(ctx, &m)
+		c.answer(ctx, &m, func() {})
 	}
 }
 
@@ -95,8 +96,10 @@ func early(m *message) bool {
 	return string(m.method) == "initialize" || string(m.method) == "ping" || string(m.method) == "server/discover"
 }
 
-func (c *conn) answer(ctx context.Context, m *message) {
+// answer serves a request and releases its id before the answer is out.
+func (c *conn) answer(ctx context.Context, m *message, release func()) {
 	response, fault := c.server.serve(ctx, &call{message: m, server: c.server, client: c.client, send: c.send, gone: c.gone}, nil)
+	release()
 	if len(response) == 0 {
 		return
 	}
