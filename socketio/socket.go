@@ -455,9 +455,9 @@ func (s *Socket) work() {
 // maxSpare is how many places of a queue are kept for what comes next.
 const maxSpare = 16
 
-// keepLocked keeps the room of jobs that are done.
+// keepLocked keeps the room of jobs that are done. A worker that has had none yet has none to keep.
 func (s *Socket) keepLocked(jobs []job) {
-	if cap(jobs) <= maxSpare {
+	if cap(jobs) > 0 && cap(jobs) <= maxSpare {
 		s.spare = jobs[:0]
 	}
 }
