@@ -126,64 +126,88 @@ func TestDroppedNotifications(t *testing.T) {
 	hear("*stays", "+new", "-old")
 }
 
-// A Computer that does not answer what it was asked before it was ready, and says
-// then that it has tools, is asked again soon.
-func TestQuestionThatIsNeverAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := hub.New(hub.Options{})
-		network := memnet.New()
-		server := &http.Server{Handler: hub.Trust(h), ReadHeaderTimeout: time.Minute}
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			_ = server.Serve(network)
-		}()
-		defer func() {
-			if err := h.Shutdown(context.Background()); err != nil {
-				t.Error(err)
-			}
-			_ = server.Close()
-			<-served
-		}()
-		engine := engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}, DialContext: network.DialContext}
-		computer, err := member.New(member.Options{URL: "http://memory", Role: smcp.RoleComputer, Name: "slow", Office: "o", Engine: engine})
-		if err != nil {
-			t.Fatal(err)
+// hubInMemory serves a hub until the end of a bubble.
+func hubInMemory(t *testing.T) engineio.ClientConfig {
+	h := hub.New(hub.Options{})
+	network := memnet.New()
+	server := &http.Server{Handler: hub.Trust(h), ReadHeaderTimeout: time.Minute}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(network)
+	}()
+	t.Cleanup(func() {
+		if err := h.Shutdown(context.Background()); err != nil {
+			t.Error(err)
 		}
-		defer computer.Close()
-		asked := make(chan time.Time, 10)
-		var ready atomic.Bool
-		computer.OnConcurrent(smcp.EventGetTools, func(e *socketio.Event) {
-			asked <- time.Now()
-			if ready.Load() {
-				_ = e.Ack(json.RawMessage(`{"tools":[{"name":"t","params_schema":{}}],"req_id":"r"}`))
-			}
-		})
-		if err := computer.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		taken := make(signals, 1)
-		f, err := NewFleet(FleetOptions{Agent: Options{URL: "http://memory", Office: "o", Engine: engine}, Each: taken})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if err := f.Start(); err != nil {
-			t.Fatal(err)
-		}
-		begin := <-asked
-		time.Sleep(time.Second)
-		ready.Store(true)
-		if err := computer.Emit(smcp.EventUpdateTools, map[string]string{"computer": "slow"}); err != nil {
-			t.Fatal(err)
-		}
-		if name := <-taken; name != "slow" {
-			t.Errorf("%q has arrived", name)
-		}
-		if took := time.Since(begin); took != time.Second+retryAfter {
-			t.Errorf("the tools were there after %s", took)
-		}
+		_ = server.Close()
+		<-served
 	})
+	return engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}, DialContext: network.DialContext}
+}
+
+// A Computer that has not answered what it was asked, and says then that it offers
+// something else, is asked once more, soon, and that question has all its time.
+func TestQuestionThatIsStale(t *testing.T) {
+	const thinks = 6 * time.Second
+	for name, test := range map[string]struct{ first, then, takes time.Duration }{
+		"never answered":   {first: time.Hour, takes: time.Second + retryAfter},
+		"answered so late": {first: thinks, then: thinks, takes: time.Second + retryAfter + thinks},
+	} {
+		for range 10 { // what is ready at the same time is chosen by chance
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					engine := hubInMemory(t)
+					computer, err := member.New(member.Options{URL: "http://memory", Role: smcp.RoleComputer, Name: "slow", Office: "o", Engine: engine})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer computer.Close()
+					asked := make(chan time.Time, 10)
+					var again atomic.Bool
+					computer.OnConcurrent(smcp.EventGetTools, func(e *socketio.Event) {
+						asked <- time.Now()
+						wait := test.first
+						if again.Swap(true) {
+							wait = test.then
+						}
+						select {
+						case <-time.After(wait):
+							_ = e.Ack(json.RawMessage(`{"tools":[{"name":"t","params_schema":{}}],"req_id":"r"}`))
+						case <-t.Context().Done():
+						}
+					})
+					if err := computer.Start(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					taken := make(signals, 1)
+					f, err := NewFleet(FleetOptions{Agent: Options{URL: "http://memory", Office: "o", Engine: engine}, Each: taken})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer f.Close()
+					if err := f.Start(); err != nil {
+						t.Fatal(err)
+					}
+					begin := <-asked
+					time.Sleep(time.Second)
+					if err := computer.Emit(smcp.EventUpdateTools, map[string]string{"computer": "slow"}); err != nil {
+						t.Fatal(err)
+					}
+					if name := <-taken; name != "slow" {
+						t.Errorf("%q has arrived", name)
+					}
+					if took := time.Since(begin); took != test.takes {
+						t.Errorf("the tools were there after %s, want %s", took, test.takes)
+					}
+					time.Sleep(time.Minute)
+					if n := len(asked); n != 1 {
+						t.Errorf("it was asked %d times more, want once", n)
+					}
+				})
+			})
+		}
+	}
 }
 
 // signals are Upstreams that tell what is attached.

@@ -229,27 +229,25 @@ func (f *Fleet) keep(h *hosted) {
 	defer close(h.done)
 	defer f.detachAll(h)
 	for wait := retryAfter; ; {
-		timer := time.NewTimer(wait)
+		var retry <-chan time.Time
 		if err := f.attend(h, min(wait, patience)); err != nil && h.ctx.Err() == nil {
 			pause := wait
 			if errors.Is(err, errStale) {
-				pause = 0
+				pause = 0 // attend has it looked again
+			} else {
+				retry = time.After(pause)
 			}
 			f.log.Warn("a Computer cannot be asked what it offers", "computer", h.name, "err", err, "retry_in", pause)
-			timer.Reset(pause)
 			wait = min(2*wait, longestWait)
 		} else {
-			timer.Stop()
 			wait = retryAfter
 		}
 		select {
 		case <-h.ctx.Done():
-			timer.Stop()
 			return
 		case <-h.again:
-		case <-timer.C:
+		case <-retry:
 		}
-		timer.Stop()
 	}
 }
 
