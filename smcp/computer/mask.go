@@ -52,9 +52,10 @@ func maskMap(m map[string]string) map[string]string {
 // inURL stands for a part of a URL, where masked would need escapes.
 const inURL = "x"
 
-// userinfo is what may stand before the host of a URL. Placeholders are allowed
-// everywhere, so that this is not for net/url.
-var userinfo = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://)((?:\$\{[^}]*\}|[^/?#@])*)@`)
+// userinfo is what may stand before the host of a URL: all up to the last @, as
+// net/url has it. Placeholders are allowed everywhere, so that this is not for
+// net/url.
+var userinfo = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://)((?:\$\{[^}]*\}|[^/?#])*)@`)
 
 // maskURL takes the credentials before the host and the values of the query out
 // of a URL.

@@ -262,6 +262,8 @@ func TestMask(t *testing.T) {
 		"https://h/mcp":                               "https://h/mcp",
 		"https://u:p@h/mcp":                           "https://u:x@h/mcp",
 		"https://token@h/mcp":                         "https://x@h/mcp",
+		"https://u:p@ss@h/mcp":                        "https://u:x@h/mcp",
+		"https://u@mail:p@ss@h/a@b?c@d":               "https://u@mail:x@h/a@b?x",
 		"https://u:${input:p}@h/mcp":                  "https://u:${input:p}@h/mcp",
 		"https://${input:u}:lit@h/mcp":                "https://x@h/mcp",
 		"https://h/mcp?key=lit&b=${input:b}&flag#s":   "https://h/mcp?key=x&b=${input:b}&x#x",
