@@ -57,7 +57,7 @@ func TestExtensions(t *testing.T) {
 			}
 			return `{"taskId":"t",` + odd + `,"_meta":{"x/y":1}}`, nil
 		}
-		e := serveScripted2(t, up)
+		e := serveScripted(t, up)
 		for _, method := range methods {
 			t.Run(server.Version+" "+method, func(t *testing.T) {
 				e.t = t
@@ -93,27 +93,6 @@ func TestExtensions(t *testing.T) {
 			}
 		})
 	}
-}
-
-// serveScripted2 is serveScripted for an upstream that embeds one.
-func serveScripted2(t *testing.T, up *noting) *env {
-	t.Helper()
-	rt := router.New(router.Options{
-		Find:  func(name string) (router.Upstream, bool) { return up, name == "fake" },
-		Names: func() []string { return []string{"fake"} },
-	})
-	srv := httptest.NewServer(rt)
-	e := &env{t: t, url: srv.URL, router: rt, client: &http.Client{Transport: &http.Transport{}}}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := rt.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		e.client.CloseIdleConnections()
-		srv.Close()
-	})
-	return e
 }
 
 // startAt starts a server at an address that was another's.

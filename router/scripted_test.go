@@ -56,8 +56,15 @@ func (s *scripted) SetLogLevel(_ context.Context, level string) error {
 	return nil
 }
 
-// serveScripted starts a Router in front of an upstream in memory.
-func serveScripted(t *testing.T, up *scripted) *env {
+// left is how many subscribers have not gone.
+func (s *scripted) left() int64 { return s.subscribers.Load() }
+
+// serveScripted starts a Router in front of an upstream in memory: a scripted, or
+// what embeds one.
+func serveScripted(t *testing.T, up interface {
+	router.Upstream
+	left() int64
+}) *env {
 	t.Helper()
 	rt := router.New(router.Options{
 		Find:  func(name string) (router.Upstream, bool) { return up, name == "fake" },
@@ -73,7 +80,7 @@ func serveScripted(t *testing.T, up *scripted) *env {
 		}
 		e.client.CloseIdleConnections()
 		srv.Close()
-		if n := up.subscribers.Load(); n != 0 {
+		if n := up.left(); n != 0 {
 			t.Errorf("%d subscribers are left", n)
 		}
 	})
