@@ -28,15 +28,6 @@ func inMemory(t *testing.T) Open {
 	}
 }
 
-func until(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // A server that was found is listed and called like others, outlives Apply, and
 // is gone with Detach.
 func TestAttach(t *testing.T) {
@@ -51,7 +42,7 @@ func TestAttach(t *testing.T) {
 	if err := m.Attach(&config.Server{Name: "own"}, inMemory(t)); err == nil {
 		t.Error("the name of a configured server was taken")
 	}
-	until(t, "it is listed", func() bool { return slices.Equal(s.tools("found"), []string{"t"}) })
+	eventually(t, "it is listed", func() bool { return slices.Equal(s.tools("found"), []string{"t"}) })
 	u, ok := m.Upstream("found")
 	if !ok {
 		t.Fatal("it is not there")
@@ -69,7 +60,7 @@ func TestAttach(t *testing.T) {
 	if !m.Detach("found") || m.Detach("found") || m.Detach("own") {
 		t.Error("Detach took what is not attached, or not what is")
 	}
-	until(t, "its entries are gone", func() bool { return s.tools("found") == nil })
+	eventually(t, "its entries are gone", func() bool { return s.tools("found") == nil })
 }
 
 // A configured server takes the place of an attached one.
@@ -78,9 +69,9 @@ func TestAttachGivesWay(t *testing.T) {
 	if err := m.Attach(&config.Server{Name: "a", Namespace: "a", Type: config.TransportStdio}, inMemory(t)); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is listed", func() bool { return slices.Equal(s.tools("a"), []string{"t"}) })
+	eventually(t, "it is listed", func() bool { return slices.Equal(s.tools("a"), []string{"t"}) })
 	m.Apply([]*config.Server{program("a")})
-	until(t, "the configured one is listed", func() bool { return slices.Contains(s.tools("a"), "echo") })
+	eventually(t, "the configured one is listed", func() bool { return slices.Contains(s.tools("a"), "echo") })
 	if m.Detach("a") {
 		t.Error("a configured server was detached")
 	}
@@ -88,7 +79,7 @@ func TestAttachGivesWay(t *testing.T) {
 	if err := m.Attach(&config.Server{Name: "b", Namespace: "b", Type: config.TransportStdio}, func(context.Context) (mcp.Stream, error) { return nil, refused }); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "what cannot be opened has failed", func() bool {
+	eventually(t, "what cannot be opened has failed", func() bool {
 		i := slices.IndexFunc(m.Status(), func(s Status) bool { return s.Name == "b" })
 		return m.Status()[i].State == StateFailed && m.Status()[i].LastError == "no way"
 	})
