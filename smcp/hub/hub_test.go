@@ -283,6 +283,30 @@ func TestRouting(t *testing.T) {
 	}
 }
 
+// A Computer may change offices while it is called.
+func TestChangingOffices(t *testing.T) {
+	_, url := start(t, hub.Options{})
+	answer := map[string]socketio.Handler{"client:get_config": func(e *socketio.Event) { _ = e.Ack(json.RawMessage(`{"servers":{}}`)) }}
+	agent := join(t, url, peerOptions{}, "agent", "a", "one")
+	desk := join(t, url, peerOptions{answer: answer}, "computer", "desk", "one")
+	var calls sync.WaitGroup
+	for range 4 {
+		calls.Go(func() {
+			for range 100 {
+				if got := agent.call("client:get_config", `{"computer":"desk","req_id":"r"}`); !strings.Contains(got, `"servers":{}`) && !strings.Contains(got, "Cross-room") {
+					t.Errorf("got %s", got)
+				}
+			}
+		})
+	}
+	for i := range 100 {
+		if ack := desk.call("server:join_office", fmt.Sprintf(`{"role":"computer","name":"desk","office_id":%q}`, []string{"two", "one"}[i%2])); ack != "true null" {
+			t.Errorf("join: %s", ack)
+		}
+	}
+	calls.Wait()
+}
+
 // What one office cannot do to another.
 func TestIsolation(t *testing.T) {
 	_, url := start(t, hub.Options{})

@@ -26,6 +26,7 @@ type call struct {
 	office   *office
 	dialect  smcp.Dialect // of the agent
 	to       smcp.Dialect // of the computer
+	general  bool         // the computer knows client:mcp
 	counted  bool         // in flight until it is answered
 	pending  int          // spellings that may still be answered; guarded by Hub.mu
 	done     bool         // is answered; guarded by Hub.mu
@@ -97,7 +98,7 @@ func (h *Hub) route(e *socketio.Event) {
 	if err == nil {
 		spellings := []string{c.to.Event(c.name)}
 		switch {
-		case c.computer.mcp:
+		case c.general:
 			spellings[0] = e.Name // it answers in the form that belongs to it
 		case c.name == smcp.EventGetConfig && c.to == smcp.Dialect01:
 			// Nothing has told yet whether the Computer is of the first draft. It only
@@ -150,7 +151,7 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 	case c.counted && (len(s.calls) >= h.o.MaxCalls || s.office.calls >= h.o.MaxOfficeCalls):
 		return smcp.Errorf(smcp.CodeBusy, "Too many calls in flight")
 	}
-	c.computer, c.office, c.to = computer, s.office, computer.dialect
+	c.computer, c.office, c.to, c.general = computer, s.office, computer.dialect, computer.mcp
 	if c.as == "" || s.dialect.Versioned() {
 		c.as = s.name
 	}
@@ -185,7 +186,7 @@ func (c *call) request(payload json.RawMessage, f *[8][]byte) (json.RawMessage, 
 		put("robot_id", f[keyRobot], as)
 	}
 	version, sid := []byte(nil), []byte(nil)
-	if c.computer.mcp {
+	if c.general {
 		version = rawjson.Quote("")
 		if v := c.agent.version; v != (smcp.Version{}) {
 			version = rawjson.Quote(v.String())
@@ -279,7 +280,7 @@ func (h *Hub) cancelAt(c *call) {
 		}
 	}
 	if err := c.computer.socket.Emit(smcp.NotifyCancel, payload); err != nil {
-		h.log.Debug("a cancellation was not sent", "computer", c.computer.name, "err", err)
+		h.log.Debug("a cancellation was not sent", "computer", c.computer.sid, "err", err)
 	}
 }
 
