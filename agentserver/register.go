@@ -144,7 +144,11 @@ func (r *registration) send(ctx context.Context, method, at string, body []byte,
 	case resp.StatusCode == http.StatusConflict:
 		return 0, fmt.Errorf("another agent is registered as %q; give this one another name", r.s.name)
 	case resp.StatusCode/100 != 2:
-		return 0, fmt.Errorf("the router answered %s: %s", resp.Status, clip(rawjson.Text(rawjson.GetPath(answer, "error", "message"))))
+		why := resp.Status
+		if text := rawjson.Text(rawjson.GetPath(answer, "error", "message")); text != "" {
+			why += ": " + clip(text)
+		}
+		return 0, fmt.Errorf("the router answered %s", why)
 	}
 	var told struct {
 		LeaseMs    int64 `json:"leaseMs"`

@@ -284,6 +284,9 @@ func (f *fakeRouter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		w.WriteHeader(f.status)
+		if f.status == http.StatusServiceUnavailable {
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"later"}}`)
+		}
 	}
 }
 
@@ -326,7 +329,7 @@ func TestRegistration(t *testing.T) {
 // A router that refuses, or is not there, is tried again; the log says once
 // what to do, and the agent serves meanwhile.
 func TestRegistrationFails(t *testing.T) {
-	for status, want := range map[int]string{401: "AGENT_TOKEN", 409: "another name", 500: "500"} {
+	for status, want := range map[int]string{401: "AGENT_TOKEN", 409: "another name", 500: `err="the router answered 500 Internal Server Error"`, 503: "503 Service Unavailable: later"} {
 		f := &fakeRouter{seen: make(chan string, 100), status: status}
 		router := httptest.NewServer(f)
 		log := &lines{}
