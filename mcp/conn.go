@@ -34,6 +34,7 @@ const (
 	maxServing    = 1024 // requests of the other side served at once
 	maxCallQueue  = 256  // undelivered messages of one call
 	writeQueueLen = 256  // messages on their way out
+	maxLate       = 1024 // answers that wait for a place among those
 	maxNotifyLen  = 1024 // undelivered notifications that belong to no call
 )
 
@@ -80,10 +81,15 @@ type Conn struct {
 	notices chan *Request // notifications for opts.Handler, in order
 	flush   chan chan struct{}
 	busy    atomic.Int64 // requests whose response is not queued yet
+	late    atomic.Int64 // answers that wait in goroutines of their own, see offer
 
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+
+	// These send a response, the first one for the reader, which must not wait for
+	// a server that asks but does not read: others share its connection.
+	now, reply func(resp []byte)
 
 	mu      sync.Mutex // guards below
 	calls   map[int64]*call
@@ -114,6 +120,11 @@ func NewConn(s Stream, opts ConnOptions) *Conn {
 		stream: s, opts: opts, ctx: ctx, cancel: cancel,
 		out: make(chan []byte, writeQueueLen), notices: make(chan *Request, maxNotifyLen), flush: make(chan chan struct{}),
 		calls: map[int64]*call{}, serving: map[jsonrpc.ID]context.CancelCauseFunc{},
+	}
+	c.reply = func(resp []byte) { _ = c.send(c.ctx, resp) }
+	c.now = c.reply
+	if opts.Client {
+		c.now = c.offer
 	}
 	opts.Session.SetPeer(c)
 	c.wg.Add(3)

@@ -86,12 +86,12 @@ func (c *Conn) receive(data []byte) {
 		return
 	}
 	if !batch {
-		c.dispatch(data, false, func(resp []byte) { _ = c.send(c.ctx, resp) }, nil)
+		c.dispatch(data, c.now, c.reply, nil)
 		return
 	}
-	b := newBatchReply(len(msgs), func(resp []byte) { _ = c.send(c.ctx, resp) })
+	b := newBatchReply(len(msgs), c.now)
 	for _, msg := range msgs {
-		c.dispatch(msg, true, b.add, b.skip)
+		c.dispatch(msg, b.add, b.add, b.skip)
 	}
 }
 
@@ -122,9 +122,10 @@ func ParseFailure(err error) *jsonrpc.Error {
 	return WireError(Errorf(kind, "%w", err), "")
 }
 
-// dispatch handles one message, which may be part of a batch. reply sends the
-// response of a request; skip, which may be nil, says that there will be none.
-func (c *Conn) dispatch(data []byte, batch bool, reply func([]byte), skip func()) {
+// dispatch handles one message, which may be part of a batch. now and reply send
+// the response of a request, the first one for the reader itself; skip, which may
+// be nil, says that there will be none.
+func (c *Conn) dispatch(data []byte, now, reply func([]byte), skip func()) {
 	if skip == nil {
 		skip = func() {}
 	}
@@ -136,7 +137,7 @@ func (c *Conn) dispatch(data []byte, batch bool, reply func([]byte), skip func()
 	}
 	switch m.Kind() {
 	case jsonrpc.Request:
-		c.request(&m, batch, reply, skip)
+		c.request(&m, now, reply, skip)
 	case jsonrpc.Notification:
 		c.notification(&m)
 		skip()

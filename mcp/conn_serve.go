@@ -37,14 +37,8 @@ func (c *Conn) newRequest(m *jsonrpc.Message) *Request {
 }
 
 // request serves a request of the other side: within the call that owns it, or
-// by the connection's Handler.
-func (c *Conn) request(m *jsonrpc.Message, batch bool, reply func([]byte), skip func()) {
-	// What the reader answers by itself must not wait for a server that asks but
-	// does not read: others share its connection.
-	now := reply
-	if c.opts.Client && !batch {
-		now = c.offer
-	}
+// by the connection's Handler. What the reader can answer by itself goes to now.
+func (c *Conn) request(m *jsonrpc.Message, now, reply func([]byte), skip func()) {
 	if c.opts.Client && m.Method == "ping" {
 		now(jsonrpc.AppendResult(nil, m.ID, nil))
 		return

@@ -328,19 +328,47 @@ func TestUnownedNotificationsGoToTheHandler(t *testing.T) {
 // A server that asks and asks without reading the answers gets not all of them;
 // what it says besides is heard.
 func TestReaderDoesNotWaitForAServerThatDoesNotRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		heard := make(chan struct{})
-		s, c := raw(t, ConnOptions{Client: true, Handler: HandlerFunc(func(context.Context, *Request) (json.RawMessage, error) {
-			close(heard)
-			return nil, nil
-		})})
-		for i := range 4 * writeQueueLen {
-			write(t, s, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i))
-		}
-		write(t, s, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-		<-heard
-		c.Close()
-	})
+	for _, ping := range []string{`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, `[{"jsonrpc":"2.0","id":%d,"method":"ping"},{"jsonrpc":"2.0","id":0,"result":{}}]`} {
+		synctest.Test(t, func(t *testing.T) {
+			heard := make(chan struct{})
+			s, c := raw(t, ConnOptions{Client: true, Handler: HandlerFunc(func(context.Context, *Request) (json.RawMessage, error) {
+				close(heard)
+				return nil, nil
+			})})
+			for i := range 2 * (writeQueueLen + maxLate) {
+				write(t, s, fmt.Sprintf(ping, i))
+			}
+			write(t, s, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			<-heard
+			c.Close()
+		})
+	}
+}
+
+// A server that asks while much is on its way to it gets its answer when it has
+// read that.
+func TestAnswersBehindManyCalls(t *testing.T) {
+	for _, ping := range []string{`{"jsonrpc":"2.0","id":"p","method":"ping"}`, `[{"jsonrpc":"2.0","id":"p","method":"ping"}]`} {
+		synctest.Test(t, func(t *testing.T) {
+			s, c := raw(t, ConnOptions{Client: true})
+			var calls sync.WaitGroup
+			for range 2 * writeQueueLen {
+				calls.Go(func() { _, _ = c.Call(t.Context(), "x", nil, nil) })
+			}
+			synctest.Wait()
+			write(t, s, ping)
+			synctest.Wait()
+			answered := false
+			for range 2*writeQueueLen + 1 {
+				answered = answered || strings.Contains(read(t, s), `"id":"p","result"`)
+			}
+			if !answered {
+				t.Error("no answer")
+			}
+			c.Close()
+			calls.Wait()
+		})
+	}
 }
 
 // core-rules: bounded queue per call, progress is coalesced, a shared reader

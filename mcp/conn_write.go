@@ -73,13 +73,23 @@ func (c *Conn) send(ctx context.Context, msg []byte) error {
 	}
 }
 
-// offer is send for those who must not wait: what does not fit is dropped.
+// offer is send for those who must not wait: what finds no place waits for one
+// beside them, and is dropped where too much does.
 func (c *Conn) offer(msg []byte) {
 	select {
 	case c.out <- msg:
+		return
 	default:
-		c.opts.Logger.Warn("dropped an answer: too many wait to be sent", "peer", c.opts.Name)
 	}
+	if c.late.Add(1) > maxLate {
+		c.late.Add(-1)
+		c.opts.Logger.Warn("dropped an answer: too many wait to be sent", "peer", c.opts.Name)
+		return
+	}
+	c.wg.Go(func() {
+		defer c.late.Add(-1)
+		_ = c.send(c.ctx, msg)
+	})
 }
 
 // Notify implements Peer.
