@@ -104,6 +104,33 @@ func (d Dialect) Failed(e *Error) json.RawMessage {
 	return both
 }
 
+// Relay is a Computer's ack as an agent of the dialect reads it: off comes what
+// Rust peers put around it, and an error gets the shape that it lacks. Everything
+// else stays byte for byte.
+func (d Dialect) Relay(ack json.RawMessage) json.RawMessage {
+	ack = Unwrap(ack)
+	e := ReadError(ack)
+	if e == nil {
+		return ack
+	}
+	flat := e.flat()
+	out, err := ack, error(nil)
+	if rawjson.Get(ack, "message") == nil {
+		for _, key := range []string{"code", "message", "details"} {
+			if err == nil {
+				out, err = rawjson.Set(out, key, rawjson.Get(flat, key))
+			}
+		}
+	}
+	if err == nil && !d.Versioned() && rawjson.Get(ack, "error") == nil {
+		out, err = rawjson.Set(out, "error", flat)
+	}
+	if err != nil {
+		return ack
+	}
+	return out
+}
+
 // flat is the error object with all three of its members.
 func (e *Error) flat() json.RawMessage {
 	out := *e

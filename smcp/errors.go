@@ -131,7 +131,7 @@ func ReadError(ack json.RawMessage) *Error {
 }
 
 // Unwrap takes the {"Ok":…} or {"Err":"…"} off an ack that Rust peers of 0.1 put
-// around it. An Err becomes an error ack in the flat shape.
+// around it. An Err that is no error of the protocol becomes one in the flat shape.
 func Unwrap(ack json.RawMessage) json.RawMessage {
 	if !rawjson.IsObject(ack) {
 		return ack
@@ -151,14 +151,14 @@ func Unwrap(ack json.RawMessage) json.RawMessage {
 	case "Ok":
 		return value
 	case "Err":
+		if ReadError(value) != nil {
+			return value
+		}
 		text := rawjson.Text(value)
 		if text == "" {
 			text = string(value)
 		}
-		raw, err := json.Marshal(&Error{Code: CodeInternal, Message: text})
-		if err == nil {
-			return raw
-		}
+		return (&Error{Code: CodeInternal, Message: text}).flat()
 	}
 	return ack
 }

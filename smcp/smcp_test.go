@@ -117,8 +117,8 @@ func TestCheckVersion(t *testing.T) {
 		{"a2c_version=abc", false, 0, `{"code":400,"message":"Invalid a2c_version: `, ""},
 		{"a2c_version=0.4", false, 0, `{"code":400,"message":"Invalid a2c_version: `, ""},
 		{"a2c_version=00.4.0", false, 0, `{"code":400,"message":"Invalid a2c_version: `, ""},
-		{"a2c_version=1.0.0", false, 0, `{"client_version":"1.0.0","code":4008,"max_supported":"0.5.999","message":"Protocol version mismatch","min_supported":"0.1.0","server_version":"0.5.0"}`, "4008"},
-		{"a2c_version=0.6.0", false, 0, `{"client_version":"0.6.0","code":4008`, "4008"},
+		{"a2c_version=1.0.0", false, 0, `{"code":4008,"message":"Protocol version mismatch","server_version":"0.5.0","client_version":"1.0.0","min_supported":"0.1.0","max_supported":"0.5.999"}`, "4008"},
+		{"a2c_version=0.6.0", false, 0, `{"code":4008,"message":"Protocol version mismatch","server_version":"0.5.0","client_version":"0.6.0"`, "4008"},
 	} {
 		q, err := url.ParseQuery(test.query)
 		if err != nil {
@@ -158,15 +158,44 @@ func TestReadAcks(t *testing.T) {
 		}
 	}
 	for ack, want := range map[string]string{
-		`{"Ok":{"a":1}}`:        `{"a":1}`,
-		`{"Ok":[true,null]}`:    `[true,null]`,
-		`{"Err":"broken"}`:      `{"code":500,"message":"broken"}`,
-		`{"Ok":1,"other":2}`:    `{"Ok":1,"other":2}`,
-		`{"tools":[]}`:          `{"tools":[]}`,
-		`{"Err":"x","extra":1}`: `{"Err":"x","extra":1}`,
+		`{"Ok":{"a":1}}`:                        `{"a":1}`,
+		`{"Ok":[true,null]}`:                    `[true,null]`,
+		`{"Err":"broken"}`:                      `{"code":500,"message":"broken","details":{}}`,
+		`{"Err":{"code":404,"message":"none"}}`: `{"code":404,"message":"none"}`,
+		`{"Ok":1,"other":2}`:                    `{"Ok":1,"other":2}`,
+		`{"tools":[]}`:                          `{"tools":[]}`,
+		`{"Err":"x","extra":1}`:                 `{"Err":"x","extra":1}`,
 	} {
 		if got := string(smcp.Unwrap(json.RawMessage(ack))); got != want {
 			t.Errorf("%s: %s, want %s", ack, got, want)
+		}
+	}
+}
+
+// An error that a Computer answers reaches each agent in its own shape.
+func TestRelay(t *testing.T) {
+	const (
+		flat   = `{"code":404,"message":"none","details":{"a":1},"mcp_server":"s"}`
+		nested = `{"error":{"code":404,"message":"none"},"req_id":"r"}`
+		both   = `{"error":{"code":404,"message":"none"},"code":404,"message":"none","details":{}}`
+	)
+	for _, test := range []struct {
+		dialect   smcp.Dialect
+		ack, want string
+	}{
+		{smcp.Draft, flat, `{"code":404,"message":"none","details":{"a":1},"mcp_server":"s","error":{"code":404,"message":"none","details":{"a":1}}}`},
+		{smcp.Dialect01, nested, `{"error":{"code":404,"message":"none"},"req_id":"r","code":404,"message":"none","details":{}}`},
+		{smcp.Dialect01, both, both},
+		{smcp.Dialect01, `{"Err":"broken"}`, `{"code":500,"message":"broken","details":{},"error":{"code":500,"message":"broken","details":{}}}`},
+		{smcp.Dialect04, flat, flat},
+		{smcp.Dialect04, nested, `{"error":{"code":404,"message":"none"},"req_id":"r","code":404,"message":"none","details":{}}`},
+		{smcp.Dialect04, `{"Err":"broken"}`, `{"code":500,"message":"broken","details":{}}`},
+		{smcp.Draft, `{"content":[],"code":1,"message":"m"}`, `{"content":[],"code":1,"message":"m"}`},
+		{smcp.Draft, `{"Ok":{"tools":[],"req_id":"r"}}`, `{"tools":[],"req_id":"r"}`},
+		{smcp.Draft, `null`, `null`},
+	} {
+		if got := string(test.dialect.Relay(json.RawMessage(test.ack))); got != test.want {
+			t.Errorf("%s to %s:\n%s, want\n%s", test.ack, test.dialect, got, test.want)
 		}
 	}
 }

@@ -81,31 +81,38 @@ func CheckVersion(query url.Values, strict bool) (Version, *Refusal) {
 	raw := query.Get(QueryVersion)
 	if raw == "" {
 		if strict {
-			return Version{}, refuse(map[string]any{"code": 400, "message": "Missing a2c_version query parameter"}, "")
+			return Version{}, refuse(refusalBody{Code: CodeInvalid, Message: "Missing a2c_version query parameter"})
 		}
 		return Version{}, nil
 	}
 	v, err := ParseVersion(raw)
 	if err != nil {
-		return Version{}, refuse(map[string]any{"code": 400, "message": "Invalid a2c_version: " + err.Error()}, "")
+		return Version{}, refuse(refusalBody{Code: CodeInvalid, Message: "Invalid a2c_version: " + err.Error()})
 	}
 	if !v.Supported() {
-		return Version{}, refuse(map[string]any{
-			"code": CodeVersion, "message": "Protocol version mismatch", "server_version": ServerVersion, "client_version": raw,
-			"min_supported": MinSupported, "max_supported": MaxSupported,
-		}, strconv.Itoa(CodeVersion))
+		return Version{}, refuse(refusalBody{CodeVersion, "Protocol version mismatch", ServerVersion, raw, MinSupported, MaxSupported})
 	}
 	return v, nil
 }
 
-func refuse(body map[string]any, code string) *Refusal {
+// refusalBody is what a Refusal says. The versions go with CodeVersion alone.
+type refusalBody struct {
+	Code          int    `json:"code"`
+	Message       string `json:"message"`
+	ServerVersion string `json:"server_version,omitempty"`
+	ClientVersion string `json:"client_version,omitempty"`
+	MinSupported  string `json:"min_supported,omitempty"`
+	MaxSupported  string `json:"max_supported,omitempty"`
+}
+
+func refuse(body refusalBody) *Refusal {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		panic(err) // texts and numbers only
 	}
 	h := http.Header{"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(raw))}}
-	if code != "" {
-		h.Set(HeaderErrorCode, code)
+	if body.Code == CodeVersion {
+		h.Set(HeaderErrorCode, strconv.Itoa(CodeVersion))
 	}
 	return &Refusal{Status: http.StatusBadRequest, Header: h, Body: raw}
 }

@@ -241,7 +241,7 @@ func TestRouting(t *testing.T) {
 		_ = e.Ack(json.RawMessage(`{"content":[],"n":12345678901234567890,"x":{"b":1,"a":2}}`))
 	}
 	agent := join(t, url, peerOptions{}, "agent", "o", "o")
-	join(t, url, peerOptions{answer: map[string]socketio.Handler{"client:tool_call": echo, "client:get_mcp_config": reply(`{"servers":{}}`), "client:get_tools": reply(`{"Ok":{"tools":[]}}`), "client:odd": echo, "client:get_desktop": func(*socketio.Event) {}}}, "computer", "c", "o")
+	join(t, url, peerOptions{answer: map[string]socketio.Handler{"client:tool_call": echo, "client:get_mcp_config": reply(`{"servers":{}}`), "client:get_tools": reply(`{"Ok":{"tools":[]}}`), "client:get_skills": reply(`{"Err":"broken"}`), "client:odd": echo, "client:get_desktop": func(*socketio.Event) {}}}, "computer", "c", "o")
 	join(t, url, peerOptions{version: "0.4.0", answer: map[string]socketio.Handler{"client:tool_call": echo}}, "computer", "m", "o")
 	const result = `{"content":[],"n":12345678901234567890,"x":{"b":1,"a":2}}`
 	for _, test := range []struct{ event, in, seen, want string }{
@@ -256,6 +256,7 @@ func TestRouting(t *testing.T) {
 		{"client:odd", `{"agent":"o","computer":"c"}`, `client:odd {"robot_id":"o","agent":"o","computer":"c"}`, result},
 		{"client:get_config", `{"agent":"o","req_id":"1","computer":"c"}`, "", `{"servers":{}}`},
 		{"client:get_tools", `{"agent":"o","req_id":"1","computer":"c"}`, "", `{"tools":[]}`},
+		{"client:get_skills", `{"agent":"o","req_id":"1","computer":"c"}`, "", `{"code":500,"message":"broken","details":{},"error":{"code":500,"message":"broken","details":{}}}`},
 	} {
 		if out := agent.call(test.event, test.in); out != test.want {
 			t.Errorf("%s: %s, want %s", test.event, out, test.want)

@@ -253,8 +253,8 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 		if len(args) == 0 {
 			args = []json.RawMessage{json.RawMessage("null")}
 		}
-		if len(args) == 1 {
-			args = []json.RawMessage{smcp.Unwrap(args[0])}
+		if len(args) == 1 && !c.general { // weir's own is told the agent's version, and answers in its form
+			args = []json.RawMessage{c.dialect.Relay(args[0])}
 		}
 		if err := c.event.AckPayload(socketio.Payload{Args: args, Attachments: p.Attachments}); err != nil {
 			h.log.Debug("an answer was not delivered", "event", c.name, "err", err)
