@@ -94,13 +94,31 @@ func (o *taskOwners) check(principal, method string, params json.RawMessage) err
 	if principal == mcp.LocalPrincipal || !isTaskMethod(method) {
 		return nil
 	}
-	id := rawjson.Text(rawjson.Get(params, "taskId"))
-	if id == "" || o.owns(principal, id) {
+	id := taskID(params)
+	switch {
+	case id == "":
+		return mcp.Errorf(mcp.KindInvalidParams, "%s needs one taskId, a text", clip(method))
+	case o.owns(principal, id):
 		return nil
 	}
 	e := mcp.Errorf(mcp.KindInvalidParams, "no such task: %s", clip(id))
 	e.Data, _ = json.Marshal(map[string]string{"kind": mcp.KindNotFound.String(), "taskId": clip(id)})
 	return e
+}
+
+// taskID is the task that params name, "" where an upstream might read another one:
+// where the key stands twice, or beside one that differs in case only.
+func taskID(params json.RawMessage) string {
+	const key = "taskId"
+	sole := true
+	err := rawjson.EachMember(params, func(m rawjson.Member) bool {
+		sole = sole && (string(m.Key) == key || !strings.EqualFold(string(m.Key), key))
+		return true
+	})
+	if err != nil || !sole {
+		return ""
+	}
+	return rawjson.Text(rawjson.Get(params, key))
 }
 
 // own leaves a principal's own tasks in the result of tasks/list.
