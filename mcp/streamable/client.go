@@ -138,9 +138,10 @@ type Client struct {
 var _ mcp.Peer = (*Client)(nil)
 
 // Dial connects to a server: it makes the handshake of the era that the server
-// speaks and, in the legacy era, opens the GET stream in the background. ctx
-// bounds only the handshake. The errors are those of Call; one that is
-// mcp.ErrRefused comes from a server that speaks no streamable HTTP at this URL.
+// speaks and, in the legacy era, opens the GET stream, for which it waits a moment
+// and no longer. ctx bounds only that, not the Client. The errors are those of
+// Call; one that is mcp.ErrRefused comes from a server that speaks no streamable
+// HTTP at this URL.
 func Dial(ctx context.Context, opts ClientOptions) (*Client, error) {
 	c, err := newClient(opts)
 	if err != nil {
