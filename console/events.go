@@ -74,13 +74,15 @@ type stream struct {
 	out    []byte
 }
 
-// begin finds the place of an event that was read before.
+// begin finds the place of an event that was read before. Who has read none begins
+// with the oldest that is kept, and has missed nothing.
 func (s *stream) begin(after string) {
 	s.out = append(s.out, "retry: 5000\n: events\n\n"...)
 	id, number, _ := strings.Cut(after, ".")
 	n, err := strconv.ParseUint(number, 10, 62)
 	switch {
 	case after == "":
+		_, s.next, _ = s.watcher.read(0, nil)
 	case err != nil || id != s.watcher.ring.id:
 		s.missed(0) // of another time: nobody knows how many
 	default:

@@ -209,6 +209,23 @@ func TestEventsMissed(t *testing.T) {
 	})
 }
 
+// TestEventsForANewcomer: who has read nothing has missed nothing, though more has
+// come than is kept.
+func TestEventsForANewcomer(t *testing.T) {
+	serve(t, Options{Everybody: true}, func(t *testing.T, s *served) {
+		first := s.watch(t, "ann", "")
+		defer first.close()
+		for i := range Kept + 100 {
+			s.feed.Observe(call("ann", fmt.Sprint(i)))
+		}
+		v := s.watch(t, "ann", "")
+		defer v.close()
+		for i := 100; i < Kept+100; i++ {
+			v.want(fmt.Sprint(i))
+		}
+	})
+}
+
 // TestSlowWatcher: who does not read is let go, and no call waits for them.
 func TestSlowWatcher(t *testing.T) {
 	serve(t, Options{Everybody: true, Patience: time.Second}, func(t *testing.T, s *served) {
