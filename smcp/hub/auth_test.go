@@ -106,7 +106,8 @@ func TestUnprovenKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := hub.New(hub.Options{Devices: []hub.Device{{Name: "bound", Key: pub}}})
+		devices := []hub.Device{{Name: "bound", Key: pub}}
+		h := hub.New(hub.Options{Devices: devices})
 		listener := memnet.New()
 		server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 		served := make(chan struct{})
@@ -121,12 +122,12 @@ func TestUnprovenKey(t *testing.T) {
 			_ = server.Close()
 			<-served
 		}()
-		connect := func() (*socketio.Client, chan struct{}) {
+		connect := func(more string) (*socketio.Client, chan struct{}) {
 			lost := make(chan struct{}, 1)
 			c := socketio.NewClient("http://memory/socket.io/", socketio.ClientConfig{
 				Namespace: "/smcp", Engine: engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}, DialContext: listener.DialContext},
 				Auth: func(context.Context) (json.RawMessage, error) {
-					return json.RawMessage(`{"key":"` + smcp.EncodeKey(pub) + `"}`), nil
+					return json.RawMessage(`{"key":"` + smcp.EncodeKey(pub) + `"` + more + `}`), nil
 				},
 				OnDisconnect: func(socketio.Reason, error) { lost <- struct{}{} },
 				Retry:        func(int, error) (time.Duration, bool) { return 0, false },
@@ -136,10 +137,13 @@ func TestUnprovenKey(t *testing.T) {
 			}
 			return c, lost
 		}
-		good, goodLost := connect()
+		good, goodLost := connect("")
 		defer good.Close()
-		bad, badLost := connect()
+		bad, badLost := connect("")
 		defer bad.Close()
+		known, knownLost := connect(`,"token":"new"`)
+		defer known.Close()
+		h.SetAccess(hub.Static{Tokens: []hub.Token{{Name: "new", SHA256: hashed("new")}}, Devices: devices}, devices)
 		ack, err := good.EmitWithAck(t.Context(), "server:challenge", json.RawMessage(`{}`))
 		if err != nil {
 			t.Fatal(err)
@@ -161,6 +165,8 @@ func TestUnprovenKey(t *testing.T) {
 		select {
 		case <-goodLost:
 			t.Error("who has proven its key was put out")
+		case <-knownLost:
+			t.Error("who came by a token meanwhile was put out")
 		default:
 		}
 	})

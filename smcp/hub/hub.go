@@ -194,9 +194,9 @@ func (h *Hub) admit(ctx context.Context, s *socketio.Socket) error {
 // are public, so that anybody could hold connections in their names.
 func (h *Hub) unproven(s *session) {
 	h.mu.Lock()
-	proven := s.key != nil
+	may := s.key != nil || !s.grant.NeedsProof
 	h.mu.Unlock()
-	if !proven {
+	if !may {
 		h.log.Info("a peer was put out: it did not prove its key", "remote", s.socket.Handshake().RemoteAddr)
 		s.socket.Close()
 	}
