@@ -1,6 +1,7 @@
 package rawjson
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 )
@@ -15,6 +16,9 @@ func Int(raw []byte) (n int, ok bool) {
 	}
 	if n, err := strconv.Atoi(string(raw)); err == nil {
 		return n, true
+	}
+	if bytes.ContainsAny(raw, "xX") {
+		return 0, false // nor are there hexadecimal numbers in JSON
 	}
 	const limit = 1 << 53
 	f, err := strconv.ParseFloat(string(raw), 64)

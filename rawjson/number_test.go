@@ -15,7 +15,7 @@ func TestInt(t *testing.T) {
 		}
 	}
 	for _, raw := range []string{
-		"", "2.5", `"2"`, "null", "true", "[]", "{}", "1e30", "-1e400", "9223372036854775808", "18014398509481984.0", "NaN", "Infinity", "2x",
+		"", "2.5", `"2"`, "null", "true", "[]", "{}", "1e30", "-1e400", "9223372036854775808", "18014398509481984.0", "NaN", "Infinity", "2x", "0x1p4", "0x1_0p4",
 	} {
 		if n, ok := Int([]byte(raw)); ok {
 			t.Errorf("Int(%s) = %d", raw, n)
