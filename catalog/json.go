@@ -114,13 +114,14 @@ const (
 // and nil, numbers unrounded. It refuses numbers and nesting that would cost
 // whoever computes with them far more than their bytes.
 func decode(raw []byte, keys duplicates) (any, error) {
-	body := bytes.TrimSpace(raw)
-	if !rawjson.IsObject(body) && !rawjson.IsArray(body) { // which are checked as they are taken apart
+	raw = raw[rawjson.SkipSpace(raw, 0):]
+	if !rawjson.IsObject(raw) && !rawjson.IsArray(raw) { // which are checked as they are taken apart
 		if err := malformed(rawjson.Valid(raw)); err != nil {
 			return nil, err
 		}
+		raw = bytes.TrimSpace(raw)
 	}
-	return decodeValue(body, keys, 0)
+	return decodeValue(raw, keys, 0)
 }
 
 // malformed says what is wrong with the bytes, nil where nothing is.

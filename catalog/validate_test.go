@@ -46,6 +46,7 @@ func TestValidate(t *testing.T) {
 		{"array", person, `[]`, []Problem{{"", "type", "must be an object, got array"}}},
 		{"null", person, `null`, []Problem{{"", "type", "must be an object, got null"}}},
 		{"not JSON", person, `{"name":`, []Problem{{"", "json", "not valid JSON"}}},
+		{"space that is none in JSON", `{"type":"object"}`, "{}\v", []Problem{{"", "json", "not valid JSON"}}},
 		{"a key twice", person, `{"name":"Al","name":"Bo"}`, []Problem{{"", "json", `key "name" comes twice`}}},
 		{"a huge number", person, `{"name":"Al","age":1e999999999}`, []Problem{{"", "json", "number 1e999999999 is out of range"}}},
 		{"no schema", `null`, `{"anything":[1]}`, nil},
