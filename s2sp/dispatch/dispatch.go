@@ -107,9 +107,8 @@ func (d *Dispatcher) Len() int {
 }
 
 // OnToolResult takes the bodies out of the result of a tools/call: wherever an
-// object with the arrays abstract and body stands, as structuredContent, as the
-// JSON of a text block, or as either under the single member "result", its body
-// is moved to the buffer and resource_url is set to a handle for it. Equal bodies
+// object with the arrays abstract and body stands (see EachDocument), its body is
+// moved to the buffer and resource_url is set to a handle for it. Equal bodies
 // of one result share a handle. A result without one is returned as it is; the
 // bytes are the caller's either way.
 //
@@ -140,9 +139,6 @@ func (s *sweep) split(obj []byte) ([]byte, bool) {
 		return nil, false
 	}
 	body := f[1]
-	if rawjson.Valid(obj) != nil {
-		return nil, false
-	}
 	out, err := rawjson.Delete(obj, "body")
 	if err != nil {
 		return nil, false

@@ -7,8 +7,8 @@ import (
 	"github.com/weir-mcp/weir/rawjson"
 )
 
-// EachDocument hands every JSON object that the result of a tools/call is made of
-// to f: as structuredContent, as the JSON of a text block, or as either under the
+// EachDocument hands every valid JSON object that the result of a tools/call is made
+// of to f: as structuredContent, as the JSON of a text block, or as either under the
 // member "result" of one that f does not take. f returns what takes the object's
 // place, and whether anything does. The result is returned as it is where nothing
 // changes, and never written to.
@@ -57,11 +57,11 @@ func (w walk) text(quoted []byte) ([]byte, bool) {
 	if !bytes.Contains(quoted, w.word) {
 		return nil, false
 	}
-	text, err := rawjson.String(quoted)
-	if err != nil || !rawjson.IsObject([]byte(text)) || rawjson.Valid([]byte(text)) != nil {
+	text, err := rawjson.Unquote(quoted)
+	if err != nil || !rawjson.IsObject(text) || rawjson.Valid(text) != nil {
 		return nil, false
 	}
-	next, ok := w.document([]byte(text))
+	next, ok := w.document(text)
 	if !ok {
 		return nil, false
 	}
