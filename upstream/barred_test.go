@@ -2,15 +2,18 @@ package upstream
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -61,5 +64,96 @@ func TestToolsWithImpossibleHeaders(t *testing.T) {
 	}
 	if n := calls.Load(); n != 1 {
 		t.Errorf("%d calls reached the server", n)
+	}
+}
+
+// TestRefusedHeaders: a call that a server refuses because it misses headers is
+// made again once the tools are listed anew: they had not been listed yet, or have
+// changed without a word (2026-07-28).
+func TestRefusedHeaders(t *testing.T) {
+	var wants atomic.Pointer[string] // the header that the tool wants
+	var lists, runs atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if err != nil || json.Unmarshal(body, &m) != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		header := *wants.Load()
+		w.Header().Set("Content-Type", "application/json")
+		switch m.Method {
+		case "initialize":
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}}}`, m.ID)
+		case "server/discover":
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}}`, m.ID)
+		case "tools/list":
+			lists.Add(1)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","tools":[{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":%q}}}}]}}`, m.ID, header)
+		default:
+			if r.Header.Get("Mcp-Param-"+header) != "x" {
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32020,"message":"Mcp-Param-%s is missing"}}`, m.ID, header)
+				return
+			}
+			runs.Add(1)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[]}}`, m.ID)
+		}
+	}))
+	defer server.Close()
+	first, second, never := "First", "Second", "no header"
+	wants.Store(&first)
+	m, _ := manage(t, Options{}, &config.Server{Name: "s", Namespace: "s", URL: server.URL, Type: config.TransportHTTP, Start: config.StartBoot})
+	if err := m.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	u, _ := m.Upstream("s")
+	call := func(arguments string) error {
+		_, err := u.Call(t.Context(), "tools/call", json.RawMessage(`{"name":"t","arguments":`+arguments+`}`), &mcp.Mux{})
+		return err
+	}
+	if err := call(`{"a":"x"}`); err != nil {
+		t.Fatal(err)
+	}
+	listed := lists.Load()
+	wants.Store(&second)
+	var calls sync.WaitGroup
+	for range 20 {
+		calls.Go(func() {
+			if err := call(`{"a":"x"}`); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	// Once for all calls, and perhaps already once more for the catalog.
+	if n := lists.Load() - listed; n > 2 {
+		t.Errorf("20 calls listed the tools %d times", n)
+	}
+	if n := runs.Load(); n != 21 {
+		t.Errorf("%d calls were run", n)
+	}
+
+	// What new lists cannot mend is refused, and does not list again and again.
+	listed = lists.Load()
+	for range 20 {
+		err := call(`{"a":"y"}`)
+		var wire *jsonrpc.Error
+		if !errors.As(err, &wire) || wire.Code != -32020 {
+			t.Fatalf("refused: %v", err)
+		}
+	}
+	if n := lists.Load() - listed; n > 2 {
+		t.Errorf("20 refused calls listed the tools %d times", n)
+	}
+
+	u.learned = u.learned.Add(-firstRelist) // some time later, the tool cannot be called at all
+	wants.Store(&never)
+	if err := call(`{"a":"x"}`); err == nil || !strings.Contains(err.Error(), `"t" cannot be called`) {
+		t.Errorf("called: %v", err)
 	}
 }

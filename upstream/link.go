@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/weir-mcp/weir/jsonrpc"
@@ -246,13 +245,6 @@ func (u *Upstream) greeted(s *slot, l *link) {
 	u.hello, u.modernOnly = l.hello, l.hello.Modern
 	u.mu.Unlock()
 	u.log.Info("connected", "version", l.hello.Version, "transport", u.transport(), "pid", l.pid)
-}
-
-// setParamHeaders adds the Mcp-Param-* headers of a modern tools/call.
-func (u *Upstream) setParamHeaders(tool string, params json.RawMessage, h http.Header) {
-	if tools := u.headers.Load(); tools != nil {
-		(*tools)[tool].Set(h, params)
-	}
 }
 
 // handler takes what the server sends and no call owns.

@@ -186,7 +186,7 @@ func (u *Upstream) readList(ctx context.Context, l *link, method, key string) ([
 // tool whose schema asks for impossible headers cannot be called and is left
 // out, too (2026-07-28).
 func (u *Upstream) offered(l *link, tools []json.RawMessage) []json.RawMessage {
-	headers, barred := map[string]streamable.ParamHeaders{}, map[string]error{}
+	headers, barred := toolHeaders{}, map[string]error{}
 	kept := tools[:0]
 	for _, tool := range tools {
 		var out [2][]byte

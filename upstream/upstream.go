@@ -14,7 +14,6 @@ import (
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
 // Bounds of one upstream.
@@ -57,8 +56,10 @@ type Upstream struct {
 	viaSSE    atomic.Bool // the URL turned out to be that of an HTTP+SSE server
 	endpoint  *url.URL    // of the configuration, or nil
 	header    http.Header // of the configuration, canonical
-	headers   atomic.Pointer[map[string]streamable.ParamHeaders]
+	headers   atomic.Pointer[toolHeaders]
 	barred    atomic.Pointer[map[string]error] // tools that offered has left out, and why
+	learning  chan struct{}                    // holds who lists the tools for their headers
+	learned   time.Time                        // when that was last done; guarded by learning
 
 	calls, failures, inFlight, restarts atomic.Int64
 	junkLogged                          atomic.Int64 // lines; see junk
@@ -87,7 +88,8 @@ func newUpstream(o Options, cfg *config.Server, order int, after <-chan struct{}
 		name: cfg.Name, who: `upstream "` + cfg.Name + `"`, cfg: cfg, opts: o,
 		log: o.Logger.With("upstream", cfg.Name), after: after, open: open,
 		ended: make(chan struct{}), settled: make(chan struct{}),
-		slots: map[slotKey]*slot{}, processes: map[process]struct{}{},
+		learning: make(chan struct{}, 1),
+		slots:    map[slotKey]*slot{}, processes: map[process]struct{}{},
 		subs: map[*subscriber]struct{}{}, levels: map[*mcp.Session]*wantedLevel{},
 	}
 	u.legacy, u.modern = eraPeer{u, false}, eraPeer{u, true}
@@ -326,7 +328,13 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 	u.calls.Add(1)
 	var result json.RawMessage
 	err := u.with(ctx, modern, func(l *link) (err error) {
+		sent := u.headers.Load()
 		result, err = l.call(ctx, u.timeoutOf(method), method, params, back)
+		if refusedHeaders(l, method, err) && u.relearn(ctx, l, params, sent) {
+			if err = u.callable(method, params); err == nil {
+				result, err = l.call(ctx, u.timeoutOf(method), method, params, back)
+			}
+		}
 		return err
 	})
 	if err == nil {

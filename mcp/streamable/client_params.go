@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -105,6 +106,13 @@ func isToken(s string) bool {
 		}
 	}
 	return true
+}
+
+// Equal reports whether q are the same headers of the same arguments.
+func (p ParamHeaders) Equal(q ParamHeaders) bool {
+	return slices.EqualFunc(p, q, func(a, b paramHeader) bool {
+		return a.header == b.header && slices.Equal(a.path, b.path)
+	})
 }
 
 // Set adds the headers for the params of a tools/call to h. Arguments that are
