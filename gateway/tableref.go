@@ -172,9 +172,10 @@ func (r *resolver) resolve(args []byte) ([]byte, error) {
 }
 
 // mayRefer reports whether a reference may stand in v, whose keys may be written
-// with escapes.
+// with escapes: then the first character is the first of its string all the same.
 func mayRefer(v []byte) bool {
-	return bytes.Contains(v, []byte(tableKey)) || bytes.Contains(v, []byte(`\u`))
+	return bytes.Contains(v, []byte(tableKey)) ||
+		bytes.Contains(v, []byte(`\u`)) && (bytes.Contains(v, []byte(`"$`)) || bytes.Contains(v, []byte(`"\u0024`)))
 }
 
 // value copies a value to what the upstream gets, and to what the cache knows it

@@ -53,6 +53,28 @@ func TestTableReferences(t *testing.T) {
 	}
 }
 
+// Arguments without a reference pass as they are, however deep they are and
+// however their characters are written.
+func TestDeepArgsWithoutTableReferences(t *testing.T) {
+	h := newServed(t, Options{})
+	h.add("math", echo, sumTool)
+	deep := func(inner string) string {
+		n := maxTableDepth + 2
+		return `{"nested":` + strings.Repeat("[", n) + inner + strings.Repeat("]", n) + `}`
+	}
+	for _, inner := range []string{`"caf\u00e9"`, `"caf\u00e9 for 5$"`, `{"caf\u00e9":"5$"}`} {
+		h.execute(t, "math", "sum", deep(inner), "")
+		if got := string(lastArgs(t, h.harness)); got != deep(inner) {
+			t.Errorf("%s: got %s", inner, got)
+		}
+	}
+	for _, inner := range []string{`{"$table":"H"}`, `{"\u0024table":"H"}`, `{"$\u0074able":"H"}`} {
+		if e := failure(t, h.execute(t, "math", "sum", deep(inner), "")); e.Error != "ARGS_INVALID" || !strings.Contains(e.Message, "levels deep") {
+			t.Errorf("%s: %+v", inner, e)
+		}
+	}
+}
+
 // Where a schema asks for a string in a roundabout way, as others write optional
 // ones, the rows go as text, too.
 func TestTableReferencesAsText(t *testing.T) {
