@@ -58,7 +58,9 @@ func (g *Gateway) relayURLs(c *Call, result json.RawMessage) (json.RawMessage, e
 			}, g.opts.Tables.TTL)
 			known[from] = plane.URL(base, token)
 		}
-		return withMember(obj, plane.ParamURL, rawjson.Quote(known[from])), true
+		next, err := rawjson.Set(obj, plane.ParamURL, rawjson.Quote(known[from]))
+		failed = err
+		return next, err == nil
 	})
 	return out, failed
 }

@@ -314,16 +314,6 @@ func tableOf(result json.RawMessage, opts tables.DetectOptions) (*tables.Table, 
 	return nil, why
 }
 
-// withMember replaces a member of an object that was read before, so that it is
-// valid.
-func withMember(obj []byte, key string, value []byte) []byte {
-	out, err := rawjson.Set(obj, key, value)
-	if err != nil {
-		return obj
-	}
-	return out
-}
-
 // keepBodies takes the rows over of a tool that was asked for mode sync because
 // nobody reaches its data plane, so that the answer is one of mode async.
 func (g *Gateway) keepBodies(ctx context.Context, c *Call, result json.RawMessage) (json.RawMessage, error) {
@@ -344,11 +334,11 @@ func (g *Gateway) keepBodies(ctx context.Context, c *Call, result json.RawMessag
 			}
 		}
 		next, err := rawjson.Delete(obj, "body")
-		if err != nil {
-			failed = err
-			return nil, false
+		if err == nil {
+			next, err = rawjson.Set(next, plane.ParamURL, rawjson.Quote(kept))
 		}
-		return withMember(next, plane.ParamURL, rawjson.Quote(kept)), true
+		failed = err
+		return next, err == nil
 	})
 	return out, failed
 }
