@@ -446,8 +446,8 @@ func TestSuggestedViewOfATable(t *testing.T) {
 		want    string
 	}{
 		{nil, `{"type":"table","limit":20}`},
-		{[]column{{name: rowID}}, `{"type":"table","limit":20}`},
-		{[]column{{name: rowID}, {name: "a"}, {name: "b"}}, `{"type":"table","columns":["a","b"],"limit":20}`},
+		{[]column{{name: tables.RowID}}, `{"type":"table","limit":20}`},
+		{[]column{{name: tables.RowID}, {name: "a"}, {name: "b"}}, `{"type":"table","columns":["a","b"],"limit":20}`},
 	} {
 		if got := string(appendTableView(nil, tt.columns)); got != tt.want {
 			t.Errorf("%v: %s, want %s", tt.columns, got, tt.want)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/rawjson"
+	tables "github.com/weir-mcp/weir/table"
 )
 
 // docKind is what the bytes of a held-back part turn out to be.
@@ -319,7 +320,7 @@ func appendTableView(dst []byte, columns []column) []byte {
 	dst = append(dst, `{"type":"table"`...)
 	n := 0
 	for _, c := range columns {
-		if len(c.name) > maxNameChars || c.name == rowID {
+		if len(c.name) > maxNameChars || c.name == tables.RowID {
 			continue
 		}
 		if n == 0 {
@@ -337,9 +338,6 @@ func appendTableView(dst []byte, columns []column) []byte {
 	}
 	return append(dst, `,"limit":20}`...)
 }
-
-// rowID is the column that S2SP adds.
-const rowID = "_row_id"
 
 // resourceURLOf is the resource_url of a document, also below "result", "" where
 // there is none.
