@@ -52,7 +52,8 @@ var selectorTypes = []struct {
 // (0: MaxViewChars), the notice included. Every failure is an *Error of code
 // ViewFailed whose message names the parameter.
 func Select(ctx context.Context, a artifact.Artifact, data []byte, selector json.RawMessage, maxChars int) (View, error) {
-	return selectFrom(ctx, a, data, nil, selector, maxChars)
+	read := func(opts tables.DetectOptions) (*tables.Table, error) { return tables.Detect(data, opts) }
+	return selectFrom(ctx, a, data, read, selector, maxChars)
 }
 
 // SelectLease is Select for an artifact that is open, as tool_view has it: what
@@ -61,8 +62,7 @@ func SelectLease(ctx context.Context, l *artifact.Lease, selector json.RawMessag
 	return selectFrom(ctx, l.Artifact, l.Bytes(), l.Table, selector, maxChars)
 }
 
-// selectFrom is Select with a reader that gives the bytes as a table, nil if
-// there is none.
+// selectFrom is Select with a reader that gives the bytes as a table.
 func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, maxChars int) (View, error) {
 	if maxChars <= 0 {
 		maxChars = MaxViewChars
@@ -133,7 +133,7 @@ type viewing struct {
 	ctx      context.Context
 	artifact artifact.Artifact
 	data     []byte
-	read     func(tables.DetectOptions) (*tables.Table, error) // nil: data is read
+	read     func(tables.DetectOptions) (*tables.Table, error)
 	selector json.RawMessage
 	params   map[string]json.RawMessage
 	max      int

@@ -17,10 +17,7 @@ var tableParams = []string{"columns", "where", "order_by", "offset", "limit", "a
 
 // rowsOf reads the artifact as a table.
 func (v *viewing) rowsOf() (*tables.Table, error) {
-	if v.read != nil {
-		return v.read(viewOptions(v.artifact.MediaType, func() []byte { return v.data }))
-	}
-	return tables.Detect(v.data, viewOptions(v.artifact.MediaType, func() []byte { return v.data }))
+	return v.read(viewOptions(v.artifact.MediaType, func() []byte { return v.data }))
 }
 
 // table shows rows and columns by what they hold. Rows come with their _row_id,
