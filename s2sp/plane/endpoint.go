@@ -193,19 +193,10 @@ func (r Request) Select(t *table.Table) table.View {
 func (r Request) check(t *table.Table) error {
 	for _, name := range r.Columns {
 		if !t.Has(name) && name != table.RowID {
-			return fmt.Errorf("%w: there is no column %q; %s", ErrRequest, clip(name), there(t.Columns()))
+			return fmt.Errorf("%w: there is no column %.100q; %s", ErrRequest, name, there(t.Columns()))
 		}
 	}
 	return nil
-}
-
-// clip is a name as a message has it.
-func clip(name string) string {
-	const most = 100
-	if len(name) > most {
-		return strings.ToValidUTF8(name[:most], "") + "…"
-	}
-	return name
 }
 
 // strict reports whether a request asks to be told of what does not exist.
