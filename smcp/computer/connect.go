@@ -198,6 +198,12 @@ func (c *Computer) handle(m *member.Member) {
 		}
 	})
 	m.On(smcp.EventMCP, c.onMCP)
+	// Nobody shall wait for the answer to an event of a protocol to come.
+	m.OnOther(func(e *socketio.Event) {
+		var req smcp.Call
+		_ = e.Decode(0, &req) // all that matters of it is the dialect
+		c.answer(e, req, nil, smcp.ErrPayload.With("event", e.Name))
+	})
 }
 
 // dialect is the one in which an Agent is answered: its own where the hub tells

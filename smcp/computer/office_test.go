@@ -20,6 +20,7 @@ import (
 	"github.com/weir-mcp/weir/smcp/agent"
 	"github.com/weir-mcp/weir/smcp/computer"
 	"github.com/weir-mcp/weir/smcp/hub"
+	"github.com/weir-mcp/weir/smcp/member"
 	"github.com/weir-mcp/weir/upstream"
 )
 
@@ -165,6 +166,28 @@ func TestFlows(t *testing.T) {
 }
 
 // A Computer without a confirmation refuses; with one it asks.
+// A request that the Computer does not know, or that lacks its server, is
+// answered and not left to time out.
+func TestBadRequests(t *testing.T) {
+	_, url := startHub(t, hub.Options{})
+	connect(t, startComputer(t, computer.Options{Name: "desk"}, `{"servers":[]}`), computer.Hub{URL: url, Office: "o"})
+	m, err := member.New(member.Options{URL: url, Role: smcp.RoleAgent, Name: "o", Office: "o", Logger: logger(t, "agent")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for event, details := range map[string]string{"client:get_weather": `{"event":"client:get_weather"}`, smcp.EventGetResources: `{"expected":"mcp_server"}`} {
+		_, err := m.Call(t.Context(), event, map[string]string{"agent": "o", "req_id": "r", "computer": "desk"})
+		var refused *smcp.Error
+		if !errors.As(err, &refused) || refused.Code != smcp.CodeInvalid || string(refused.Details) != details {
+			t.Errorf("%s: %v", event, err)
+		}
+	}
+}
+
 func TestConfirm(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -14,6 +14,9 @@ import (
 // resources is a page of the resources of one MCP server, in the protocol's
 // spelling.
 func (c *Computer) resources(ctx context.Context, req smcp.GetResources) (smcp.Resources, error) {
+	if req.Server == "" {
+		return smcp.Resources{}, smcp.ErrPayload.With("expected", "mcp_server")
+	}
 	s := c.server(req.Server)
 	if s == nil || s.Disabled {
 		e := smcp.Errorf(smcp.CodeNoServer, "MCP server '%s' not found", req.Server)

@@ -210,6 +210,9 @@ func (m *Member) On(event string, h socketio.Handler) { m.client.On(event, h) }
 // OnConcurrent sets the handler of an event that is not waited for.
 func (m *Member) OnConcurrent(event string, h socketio.Handler) { m.client.OnConcurrent(event, h) }
 
+// OnOther sets the handler of events that have none.
+func (m *Member) OnOther(h socketio.Handler) { m.client.OnOther(h) }
+
 // Start connects and joins, and returns when that is done or has failed; then
 // the Member is of no use any more but for Close.
 func (m *Member) Start(ctx context.Context) error {
