@@ -33,5 +33,5 @@ func Example() {
 	fmt.Println(string(c.Call(context.Background(), smcp.ToolCall{ToolName: "sum", Params: json.RawMessage(`{}`)})))
 	// Output:
 	// excel disabled
-	// {"content":[{"type":"text","text":"there is no tool \"sum\""}],"isError":true}
+	// {"content":[{"type":"text","text":"there is no tool \"sum\" on this Computer; client:get_tools lists those it has"}],"isError":true}
 }

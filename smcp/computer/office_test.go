@@ -86,7 +86,7 @@ func TestFlows(t *testing.T) {
 	if result, err = a.CallTool(t.Context(), agent.ToolCall{Computer: "desk", Tool: "odd"}); err != nil || !strings.Contains(string(result), `[12345678901234567890,1.50,1e2]`) {
 		t.Errorf("odd: %s, %v", result, err)
 	}
-	if result, err = a.CallTool(t.Context(), agent.ToolCall{Computer: "desk", Tool: "fail"}); err != nil || !isError(result) {
+	if result, err = a.CallTool(t.Context(), agent.ToolCall{Computer: "desk", Tool: "fail"}); err != nil || !isError(result) || !strings.Contains(text(result), "servers.fake.forbidden_tools") {
 		t.Errorf("a forbidden tool: %s, %v", result, err)
 	}
 	if result, err = a.CallTool(t.Context(), agent.ToolCall{Computer: "desk", Tool: "fake__count"}); err != nil || text(result) != "1" {

@@ -33,6 +33,8 @@ type toolset struct {
 	byName  map[string][]*tool // by alias, or name where there is none
 	byFull  map[string]*tool   // by bundle id and that
 	byExact map[string]*tool   // by server and the server's own name
+
+	forbidden map[string]string // name, with and without the bundle id, to the server that may not offer it
 }
 
 // listed takes the listing of a server.
@@ -88,7 +90,7 @@ func (c *Computer) unlisted(name string) {
 
 // rebuild makes the toolset anew. It is called under mu.
 func (c *Computer) rebuild() {
-	set := &toolset{byName: map[string][]*tool{}, byFull: map[string]*tool{}, byExact: map[string]*tool{}}
+	set := &toolset{byName: map[string][]*tool{}, byFull: map[string]*tool{}, byExact: map[string]*tool{}, forbidden: map[string]string{}}
 	for _, s := range c.servers {
 		l := c.listings[s.Name]
 		if l == nil || s.Disabled {
@@ -96,7 +98,11 @@ func (c *Computer) rebuild() {
 		}
 		for _, raw := range l.tools {
 			name := rawjson.Text(rawjson.Get(raw, "name"))
-			if name == "" || slices.Contains(s.Forbidden, name) {
+			if slices.Contains(s.Forbidden, name) {
+				set.forbidden[name], set.forbidden[s.bundle()+"__"+name] = s.Name, s.Name
+				continue
+			}
+			if name == "" {
 				continue
 			}
 			t := &tool{server: s, name: name, alias: name, meta: s.meta(name), raw: raw}
@@ -143,7 +149,10 @@ func (s *toolset) find(name string) (*tool, error) {
 	default:
 		return nil, ambiguous(name, tools)
 	}
-	return nil, fmt.Errorf("there is no tool %q", name)
+	if server, ok := s.forbidden[name]; ok {
+		return nil, fmt.Errorf("the tool %q is forbidden on this Computer: servers.%s.forbidden_tools", name, server)
+	}
+	return nil, fmt.Errorf("there is no tool %q on this Computer; %s lists those it has", name, smcp.EventGetTools)
 }
 
 // Problems returns what keeps tools from being called by their names, sorted.
