@@ -2,18 +2,19 @@ package socketio
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // workers run handlers. A goroutine begins with a small stack and copies it as it grows, which for a short handler is a good
 // part of the work; so one that is done waits a moment for the next handler, with the stack that it has.
 type workers struct {
-	tasks sync.WaitGroup // of everything that is started here and beside
+	tasks sync.WaitGroup // of everything that is started here
 
-	next   chan func()   // to one that waits
-	closed chan struct{} // nobody waits any longer
-	once   sync.Once
-	places chan struct{} // one for each that may wait
+	next    chan func()   // to one that waits
+	closed  chan struct{} // nobody waits any longer
+	once    sync.Once
+	waiting atomic.Int64
 }
 
 const (
@@ -22,7 +23,7 @@ const (
 )
 
 func newWorkers() *workers {
-	return &workers{next: make(chan func()), closed: make(chan struct{}), places: make(chan struct{}, maxIdle)}
+	return &workers{next: make(chan func()), closed: make(chan struct{})}
 }
 
 // run calls f in a goroutine.
@@ -38,25 +39,26 @@ func (w *workers) run(f func()) {
 
 func (w *workers) work(f func()) {
 	defer w.tasks.Done()
-	f()
-	select {
-	case w.places <- struct{}{}:
-		defer func() { <-w.places }()
-	default:
-		return // Enough are waiting.
-	}
-	timer := time.NewTimer(workerWaits)
-	defer timer.Stop()
-	for {
+	var timer *time.Timer
+	for f != nil {
+		f()
+		if w.waiting.Add(1) > maxIdle { // Enough are waiting.
+			w.waiting.Add(-1)
+			return
+		}
+		if timer == nil {
+			timer = time.NewTimer(workerWaits)
+			defer timer.Stop()
+		} else {
+			timer.Reset(workerWaits)
+		}
+		f = nil
 		select {
 		case f = <-w.next:
 		case <-timer.C:
-			return
 		case <-w.closed:
-			return
 		}
-		f()
-		timer.Reset(workerWaits)
+		w.waiting.Add(-1)
 	}
 }
 

@@ -11,7 +11,7 @@ func TestWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkers()
 		var ran atomic.Int64
-		waiting := func() int { synctest.Wait(); return len(w.places) }
+		waiting := func() int64 { synctest.Wait(); return w.waiting.Load() }
 
 		// One after the other takes one goroutine; each of many at once has its own.
 		for range 5 {
@@ -22,6 +22,11 @@ func TestWorkers(t *testing.T) {
 		}
 		release := make(chan struct{})
 		var begun atomic.Int64
+		// One that runs again takes no place from those that wait.
+		w.run(func() { begun.Add(1); <-release; ran.Add(1) })
+		if n := waiting(); n != 0 || begun.Swap(0) != 1 {
+			t.Fatalf("%d goroutines wait, want 0", n)
+		}
 		for range 3 * maxIdle {
 			w.run(func() { begun.Add(1); <-release; ran.Add(1) })
 		}
@@ -44,7 +49,7 @@ func TestWorkers(t *testing.T) {
 		if took := time.Since(start); took != time.Second {
 			t.Errorf("the end took %s, want 1s", took)
 		}
-		if n := ran.Load(); n != 5+3*maxIdle+1 {
+		if n := ran.Load(); n != 5+1+3*maxIdle+1 {
 			t.Errorf("%d have run", n)
 		}
 	})
