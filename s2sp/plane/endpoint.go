@@ -262,13 +262,11 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 	out := &bodyWriter{w: w, control: control, stall: e.opts.Stall, spend: claim.Spend}
 	err = e.write(r.Context(), out, r.Header.Values("Accept"), view)
 	e.opts.Logger.Debug("s2sp: served", "label", claim.Label, "rows", view.Len(), "bytes", out.written, "error", err)
-	if err == nil {
-		claim.Spend() // also where the body is empty
-	}
-	if err != nil && out.written > 0 {
+	if err != nil {
 		// The status is out: only an end without an end tells the reader that this is not all.
 		panic(http.ErrAbortHandler)
 	}
+	claim.Spend() // also where the body is empty
 }
 
 // write sends the headers and the rows.

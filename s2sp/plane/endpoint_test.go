@@ -295,8 +295,8 @@ func TestFirstByteSpends(t *testing.T) {
 		token := deposit(t, store, alerts)
 		func() {
 			defer func() {
-				if got := recover(); (got == http.ErrAbortHandler) != (taken > 0) {
-					t.Errorf("after %d bytes: panic %v, want an abort only within a body", taken, got)
+				if got := recover(); got != http.ErrAbortHandler {
+					t.Errorf("after %d bytes: panic %v, want an abort", taken, got)
 				}
 			}()
 			handler.ServeHTTP(&failing{httptest.NewRecorder(), taken}, httptest.NewRequest(http.MethodPost, plane.Path+token, nil))
@@ -335,7 +335,14 @@ func TestBufferedByteSpendsNothing(t *testing.T) {
 			token := deposit(t, store, alerts)
 			r := httptest.NewRequest(http.MethodPost, plane.Path+token, nil)
 			r.Header.Set("Accept", accept)
-			handler.ServeHTTP(&buffering{httptest.NewRecorder(), good}, r)
+			func() {
+				defer func() {
+					if got := recover(); got != http.ErrAbortHandler {
+						t.Errorf("%s, %d flushes: panic %v, want an abort", accept, good, got)
+					}
+				}()
+				handler.ServeHTTP(&buffering{httptest.NewRecorder(), good}, r)
+			}()
 			c, err := store.Claim(t.Context(), token)
 			if err != nil {
 				t.Errorf("%s, %d flushes: nothing has left, and the token gives %v", accept, good, err)
@@ -343,6 +350,53 @@ func TestBufferedByteSpendsNothing(t *testing.T) {
 			}
 			c.Close()
 		}
+	}
+}
+
+// leaving ends the request's context once the headers are out.
+type leaving struct {
+	http.ResponseWriter
+	cancel func()
+}
+
+func (l *leaving) FlushError() error {
+	defer l.cancel()
+	return http.NewResponseController(l.ResponseWriter).Flush()
+}
+
+// An answer that breaks off before its first byte does not look like one without
+// rows, and leaves the token as it was.
+func TestAnswerThatBreaksOffIsNone(t *testing.T) {
+	store := artifact.NewMemory(artifact.Options{})
+	defer store.Close()
+	handler := plane.Handler(store, plane.HandlerOptions{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		handler.ServeHTTP(&leaving{w, cancel}, r.WithContext(ctx))
+	}))
+	defer server.Close()
+	for _, accept := range []string{plane.TypeJSON, plane.TypeNDJSON, plane.TypeArrow} {
+		token := deposit(t, store, alerts)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+plane.Path+token, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", accept)
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err == nil {
+			t.Errorf("%s: %s with %q", accept, resp.Status, data)
+		}
+		c, err := store.Claim(t.Context(), token)
+		if err != nil {
+			t.Errorf("%s: the token gives %v", accept, err)
+			continue
+		}
+		c.Close()
 	}
 }
 
