@@ -173,7 +173,7 @@ func (a *app) resourceURL(ctx context.Context, t target, what string) (string, e
 	}
 	offered := rawjson.Text(rawjson.Get(data, "resource_url"))
 	if offered == "" {
-		return "", failf(exitUnavailable, "%s answered something else than a weir gateway does", at)
+		return "", failf(exitUnavailable, "%s answered something else than a weir gateway does", withoutPassword(at))
 	}
 	// The gateway says where others reach it; this command has reached it here.
 	return beside(at, strings.TrimPrefix(plane.Path, "/")+offered[strings.LastIndexByte(offered, '/')+1:])
@@ -240,7 +240,7 @@ func (a *app) post(ctx context.Context, to, token string, body []byte, accept st
 	why := rawjson.Text(rawjson.Get(said, "error"))
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized:
-		return nil, errToken(to, token)
+		return nil, errToken(req.URL.Scheme+"://"+req.URL.Host, token) // the rest may hold secrets
 	case resp.StatusCode == http.StatusNotFound && strings.Contains(req.URL.Path, plane.Path):
 		return nil, failf(exitRefused, "unknown or expired resource: a resource_url works once, and not for long; call the tool again for a new one")
 	case why != "" && resp.StatusCode == http.StatusBadRequest:

@@ -144,7 +144,7 @@ func fetchHealth(ctx context.Context, mcpURL, token string) (*health, error) {
 		return nil, err
 	}
 	if token == "" && h.Name == "" && h.Status != "" {
-		return nil, errToken(mcpURL, token) // it lives, and says no more to strangers
+		return nil, errToken(withoutPassword(mcpURL), token) // it lives, and says no more to strangers
 	}
 	return h, nil
 }
@@ -152,22 +152,22 @@ func fetchHealth(ctx context.Context, mcpURL, token string) (*health, error) {
 // fetchBeside reads a JSON document of the gateway that stands beside its MCP
 // URL.
 func fetchBeside(ctx context.Context, mcpURL, token, name string, into any) error {
-	u, err := url.Parse(mcpURL)
-	if err != nil {
-		return failf(exitUsage, "--url %q is no URL: %w", mcpURL, err)
-	}
-	u.Path, u.RawQuery, u.Fragment = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/mcp")+"/"+name, "", ""
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	at, err := beside(mcpURL, name)
 	if err != nil {
 		return err
 	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return err
+	}
+	u, shown := req.URL.Redacted(), withoutPassword(mcpURL) // messages end up in logs
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	req.Close = true // one request, and no connection kept by anybody
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return failf(exitUnavailable, "cannot reach the gateway at %s: %w", mcpURL, urlCause(err))
+		return failf(exitUnavailable, "cannot reach the gateway at %s: %w", shown, urlCause(err))
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxHealth))
@@ -177,9 +177,9 @@ func fetchBeside(ctx context.Context, mcpURL, token, name string, into any) erro
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusServiceUnavailable:
 	case http.StatusUnauthorized:
-		return errToken(mcpURL, token)
+		return errToken(shown, token)
 	default:
-		return failf(exitUnavailable, "%s answered %s: is %s a weir gateway?", u, resp.Status, mcpURL)
+		return failf(exitUnavailable, "%s answered %s: is %s a weir gateway?", u, resp.Status, shown)
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		return failf(exitUnavailable, "%s answered something else than a weir gateway does: %w", u, err)
