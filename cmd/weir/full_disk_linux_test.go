@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -72,5 +73,22 @@ func TestTableKeepsWhatIsThere(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestTableHeedsTheUmask: a new file is for whom its owner wants it to be.
+func TestTableHeedsTheUmask(t *testing.T) {
+	before := syscall.Umask(0o077)
+	defer syscall.Umask(before)
+	name := filepath.Join(t.TempDir(), "rows.csv")
+	_, finish, err := (&app{}).create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := finish(nil); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -325,13 +326,14 @@ func copied(_ int64, err error) error {
 
 // create opens what the rows are written to. finish takes the error of writing
 // and returns that of all: a file is there whole, or as it was before. A file that
-// is there already keeps its permissions, a link leads on to its file, and what is
-// no file (/dev/stdout, a pipe) is written to, not replaced.
+// is there already keeps its permissions, a new one gets those of the umask, a link
+// leads on to its file, and what is no file (/dev/stdout, a pipe) is written to, not
+// replaced.
 func (a *app) create(name string) (out io.Writer, finish func(error) error, err error) {
 	if name == "" {
 		return a.stdout.Writer, func(err error) error { return err }, nil
 	}
-	path, mode := name, fs.FileMode(0o644)
+	path, mode, keep := name, fs.FileMode(0o666), func(*os.File) error { return nil }
 	if info, err := os.Stat(name); err == nil {
 		switch {
 		case info.IsDir():
@@ -340,16 +342,17 @@ func (a *app) create(name string) (out io.Writer, finish func(error) error, err 
 			return openDevice(name)
 		}
 		mode = info.Mode().Perm()
+		keep = func(f *os.File) error { return f.Chmod(mode) }
 		if path, err = filepath.EvalSymlinks(name); err != nil {
 			return nil, nil, failf(exitUsage, "cannot write %s: %w", name, pathCause(err))
 		}
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	f, err := os.OpenFile(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()[:8]), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, nil, failf(exitUsage, "cannot write %s: the folder %s: %w", name, filepath.Dir(path), pathCause(err))
 	}
 	return f, func(err error) error {
-		err = cmp.Or(err, f.Chmod(mode), f.Close())
+		err = cmp.Or(err, keep(f), f.Close())
 		if err == nil {
 			err = os.Rename(f.Name(), path)
 		}
