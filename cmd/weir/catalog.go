@@ -165,9 +165,7 @@ func (e *engine) catalogInfo() *catalogInfo {
 
 // serveCatalog answers /catalog.
 func (f *httpFace) serveCatalog(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	if !getOrHead(w, r) {
 		return
 	}
 	writeJSON(w, http.StatusOK, f.engine.catalogInfo())

@@ -171,8 +171,9 @@ func guardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Op
 	return o
 }
 
-// mux routes requests. Everything is behind the closed guard but the page, which
-// tells strangers no more than what runs here, and the word that weir lives.
+// mux routes requests. Everything is behind the closed guard but pages and scripts,
+// which tell strangers no more than what runs here, the word that weir lives, and
+// what asks for credentials of its own: the hub, and tables behind tokens.
 // quiet ends the streams of the console.
 func (f *httpFace) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (mux *http.ServeMux, quiet func()) {
 	mux = http.NewServeMux()

@@ -34,9 +34,11 @@ start meanwhile. A changed configuration is applied while it runs.
   /agents           agent servers register themselves here (weir agent --router)
   /status           a page with each agent's health and queue; /status/data as JSON
   /s2sp/data/TOKEN  tables on their way from server to server (docs/s2sp.md)
+  /console          a page with servers, catalog, live calls, offices and tables
   /healthz          state of everything, JSON
   /stats            calls and tokens, JSON (see weir stats)
   /metrics          the same for Prometheus
+  /catalog          the catalog's hash and what has changed, JSON
   /                 a page for people
 
 With --stdio it speaks MCP on standard input and output instead, for clients
