@@ -185,7 +185,7 @@ func (s *Server) Close() {
 // Events lists what happened so far, oldest first, the last 1,000 at most:
 //
 //	initialize VERSION · discover · session ID · session lost ID · session deleted ID
-//	cancelled CALL · disconnected CALL · finished CALL · spawned PID · input closed
+//	sleeping CALL · cancelled CALL · disconnected CALL · finished CALL · spawned PID · input closed
 //
 // CALL is the id of a call to the tool sleep, as JSON.
 func (s *Server) Events() []string {

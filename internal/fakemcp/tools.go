@@ -211,6 +211,7 @@ func millis(args []byte, name string) time.Duration {
 func sleep(ctx context.Context, s *Server, c *call, dst []byte) ([]byte, *rpcError) {
 	timer := time.NewTimer(millis(c.args, "sleep_ms"))
 	defer timer.Stop()
+	s.record("sleeping " + string(c.id))
 	gone := c.gone
 	for {
 		select {
