@@ -259,7 +259,7 @@ func (f *SnapshotFile) Call(_ context.Context, method string, params json.RawMes
 // string stays between them.
 func filled(messages, arguments json.RawMessage) []byte {
 	var pairs []string
-	_ = rawjson.EachMember(arguments, func(m rawjson.Member) bool { // validated before it came here
+	_ = rawjson.EachMember(arguments, func(m rawjson.Member) bool { // what is no object has none
 		quoted := rawjson.Quote(rawjson.Text(m.Value))
 		pairs = append(pairs, "{{"+string(m.Key)+"}}", string(quoted[1:len(quoted)-1]))
 		return true
