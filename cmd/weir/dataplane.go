@@ -31,7 +31,8 @@ import (
 //	POST /s2sp/offer/{handle}   a resource_url for a handle of the caller's; behind the bearer token
 type dataPlane struct {
 	store   *artifact.Local
-	handler http.Handler // of /s2sp/data and /s2sp/health
+	ttl     func() time.Duration // how long a resource_url works
+	handler http.Handler         // of /s2sp/data and /s2sp/health
 	log     *slog.Logger
 
 	mu    sync.Mutex // guards below
@@ -42,8 +43,8 @@ type dataPlane struct {
 }
 
 // newDataPlane is reached by nobody yet.
-func newDataPlane(store *artifact.Local, state *gateway.State, log *slog.Logger) *dataPlane {
-	return &dataPlane{store: store, log: log, handler: plane.Handler(state.Plane(store), plane.HandlerOptions{Logger: log})}
+func newDataPlane(store *artifact.Local, state *gateway.State, ttl func() time.Duration, log *slog.Logger) *dataPlane {
+	return &dataPlane{store: store, ttl: ttl, log: log, handler: plane.Handler(state.Plane(store), plane.HandlerOptions{Logger: log})}
 }
 
 // at says under which URL the plane is reached.
@@ -128,7 +129,7 @@ func (p *dataPlane) serveOffer(w http.ResponseWriter, r *http.Request) {
 	}
 	var token artifact.Token
 	if err == nil {
-		token, err = p.store.Offer(r.Context(), principal, handle, 0)
+		token, err = p.store.Offer(r.Context(), principal, handle, p.ttl())
 	}
 	var unknown *artifact.Error
 	switch {
