@@ -56,7 +56,7 @@ func TestConsole(t *testing.T) {
 			t.Errorf("%s: status %d, no %q in %.300s", path, code, want, body)
 		}
 	}
-	if _, body := s.look("/", "", "Accept", "text/html"); !strings.Contains(body, `href="/console"`) {
+	if _, body := s.look("/", "", "Accept", "text/html"); !strings.Contains(body, `href="console"`) {
 		t.Error("the start page does not lead to the console")
 	}
 	for _, header := range [][]string{{"Origin", "https://evil.example"}, {"Host", "evil.example"}} {
