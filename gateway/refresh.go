@@ -139,13 +139,6 @@ func (g *Gateway) follow(r *mcp.Request, st *sessionState) {
 	session.OnClose(func() {
 		detach()
 		post.End()
-		st.mu.Lock()
-		subs := st.subs
-		st.subs = nil
-		st.mu.Unlock()
-		for _, stop := range subs {
-			stop()
-		}
 	})
 }
 
@@ -214,6 +207,10 @@ func (g *Gateway) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessag
 	asked := rawjson.Text(rawjson.Get(r.Params, "uri"))
 	g.follow(r, st)
 	st.mu.Lock()
+	if st.ended { // while this was on its way
+		st.mu.Unlock()
+		return nil, mcp.Errorf(mcp.KindSessionNotFound, "the session has ended")
+	}
 	if st.subs == nil {
 		st.subs = map[string]func(){}
 	}

@@ -139,6 +139,10 @@ func TestSubscribe(t *testing.T) {
 		if up.subscribed() != 0 {
 			t.Errorf("%d subscriptions outlive the session", up.subscribed())
 		}
+		// One that was on its way comes too late.
+		if k, _ := mcp.KindOf(ask("resources/subscribe", "file:///docs/logo.png")); k != mcp.KindSessionNotFound || up.subscribed() != 0 {
+			t.Errorf("after the session: %v, %d subscriptions", k, up.subscribed())
+		}
 	})
 }
 

@@ -109,13 +109,18 @@ func (st *sessionState) bodies() *dispatch.Dispatcher {
 	return st.sync
 }
 
-// end drops what waits for the session's next call.
+// end drops what waits for the session's next call, and its subscriptions.
 func (st *sessionState) end() {
 	st.mu.Lock()
-	defer st.mu.Unlock()
 	st.ended = true
+	subs := st.subs
+	st.subs = nil
 	if st.sync != nil {
 		st.sync.Close()
+	}
+	st.mu.Unlock()
+	for _, stop := range subs {
+		stop()
 	}
 }
 
