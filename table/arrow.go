@@ -103,6 +103,11 @@ func (v View) writeBatches(stream *ipc.Writer, schema *arrow.Schema, outs []out,
 // arrowTypes looks at every value once.
 func (v View) arrowTypes(outs []out) []arrowType {
 	types := make([]arrowType, len(outs))
+	for k, o := range outs {
+		if len(o.cols) == 1 && o.cols[0] == rowNumber {
+			types[k] = arrowInt // is one, also where there are no rows to tell
+		}
+	}
 	if v.Len() == 0 {
 		return types
 	}

@@ -102,6 +102,22 @@ func TestArrow(t *testing.T) {
 	}
 }
 
+// Whoever puts two answers together finds the same _row_id in both.
+func TestArrowWithoutRows(t *testing.T) {
+	var out bytes.Buffer
+	if _, err := index(t, `[]`).View().WithRowID().WriteArrow(&out); err != nil {
+		t.Fatal(err)
+	}
+	r, err := ipc.NewReader(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	if got := r.Schema().String(); !strings.Contains(got, "_row_id: type=int64") {
+		t.Errorf("the schema is %s", got)
+	}
+}
+
 func TestArrowBatches(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`[{"n":0,"s":""}`)
