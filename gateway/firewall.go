@@ -262,6 +262,8 @@ func (s *shaper) passEnvelope(status string) envelope {
 	var text string
 	decoded := false
 	switch {
+	case s.texts == 0 && s.CountTokens != nil:
+		e.stats.originalTokens, e.stats.summaryTokens = 0, 0
 	case s.texts == 1:
 		for i := range s.blocks {
 			if t := s.blocks[i].text; t != nil {

@@ -23,7 +23,7 @@ func (s *shaper) rebuild(result, content []byte, status string) ([]byte, error) 
 		strategy: StrategyPassthrough, thresholdChars: s.ThresholdChars,
 		originalChars: s.joinedChars(), originalTokens: -1, summaryTokens: -1}}
 	h := holder{shaper: s, env: &e}
-	if !s.holdText && s.texts > 0 {
+	if !s.holdText {
 		e = s.passEnvelope(status)
 		h.shown = e.stats.summaryChars
 	}

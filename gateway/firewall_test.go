@@ -382,6 +382,28 @@ func TestShapeCountsTokens(t *testing.T) {
 	}
 }
 
+// A result without text has no tokens of text, which is a figure and not its
+// absence: only what is too large to count at once is left out.
+func TestShapeCountsNoTextAsZero(t *testing.T) {
+	f := Firewall{CountTokens: func(s string) int { return len(s) }}
+	for _, result := range []string{
+		`{}`,
+		`{"content":[]}`,
+		`{"content":[],"structuredContent":{"a":1}}`,
+		`{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"}]}`,
+		`{"content":[{"type":"resource_link","uri":"file:///a","name":"a"}]}`,
+	} {
+		for _, format := range []Format{FormatText, FormatJSON} {
+			s, _, out := shape(t, f, result, format)
+			held := len(s.env.Artifacts) > 0 // and told of, which costs tokens
+			original, summary := s.env.Stats.OriginalTokens, s.env.Stats.SummaryTokens
+			if summary == nil || !held && *summary != 0 || s.env.Stats.OriginalChars == 0 && (original == nil || *original != 0) {
+				t.Errorf("%s", out)
+			}
+		}
+	}
+}
+
 func TestSummarize(t *testing.T) {
 	long := strings.Repeat("x", 600)
 	tests := []struct{ in, want string }{
