@@ -178,12 +178,23 @@ func (g *Gateway) lookup(c *metaCall, from *catalog.Catalog, raw []byte) (*catal
 			return nil, nil, e
 		}
 	}
-	nearest := from.Nearest(id, 5)
-	fail := &Error{Code: HydrateFailed, Message: fmt.Sprintf("no tool has the id %q", cutChars(id, 120))}
-	if len(nearest) > 0 {
-		fail.Message += "; close to it: " + strings.Join(nearest[:min(3, len(nearest))], ", ")
+	fail := &Error{Code: HydrateFailed}
+	var nearest []string
+	if ok {
+		fail.Message = notTheKind(e, g.opts.Mode == ModeProxy)
 	} else {
-		fail.Message += "; find tools with " + g.discovery()
+		// What is near has to be a tool, whatever kind the id says that it is of.
+		body := id
+		if _, after, found := strings.Cut(id, "::"); found {
+			body = after
+		}
+		nearest = from.Nearest(body, 5)
+		fail.Message = fmt.Sprintf("no tool has the id %q", cutChars(id, 120))
+		if len(nearest) > 0 {
+			fail.Message += "; close to it: " + strings.Join(nearest[:min(3, len(nearest))], ", ")
+		} else {
+			fail.Message += "; find tools with " + g.discovery()
+		}
 	}
 	fail.Details = append(json.RawMessage(nil), `{"nearest":[`...)
 	for i, id := range nearest {

@@ -268,6 +268,25 @@ func TestResourceRead(t *testing.T) {
 	if e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "docs", "README")+`","args":{}}`)); e.Error != "HYDRATE_FAILED" {
 		t.Errorf("a resource is no tool: %+v", e)
 	}
+	// The error says which verb the id is for, and what is near is of the kind that was asked for.
+	for _, tt := range []struct{ verb, key, id, says string }{
+		{ToolExecute, "tool_id", h.id(t, "docs", "README"), "is a resource: read it with resource_read"},
+		{ToolExecute, "tool_id", h.id(t, "docs", "rows"), "is a resource: read it with resource_read"},
+		{ToolExecute, "tool_id", h.id(t, "docs", "hello"), "is a prompt: render it with prompt_get"},
+		{ResourceRead, "resource_id", h.id(t, "docs", "hello"), "is a prompt: render it with prompt_get"},
+		{PromptGet, "prompt_id", h.id(t, "files", "drop"), "is a tool: run it with tool_execute"},
+		{ToolExecute, "tool_id", "resource::files:dorp#00000000", h.id(t, "files", "drop")},
+	} {
+		e := failure(t, h.tool(t, tt.verb, `{"`+tt.key+`":"`+tt.id+`","args":{}}`))
+		if !strings.Contains(e.Message, tt.says) {
+			t.Errorf("%s of %s: %s", tt.verb, tt.id, e.Message)
+		}
+		for _, near := range e.Details.Nearest {
+			if strings.Contains(near, "::") {
+				t.Errorf("%s of %s: %s is no tool", tt.verb, tt.id, near)
+			}
+		}
+	}
 	up.err = mcp.Errorf(mcp.KindUpstreamTimeout, "slow")
 	if e := failure(t, read("README", "")); e.Error != "UPSTREAM_TIMEOUT" || !*e.Retryable {
 		t.Errorf("a transport failure: %+v", e)

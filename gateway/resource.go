@@ -43,11 +43,32 @@ func lookupPrimitive(c *metaCall, from *catalog.Catalog, raw []byte) (*catalog.E
 	if err != nil {
 		return nil, metaArgs(c.name, "%s must be a string, not %s", idKey(kind), describeParam(raw))
 	}
-	if e, ok := from.Lookup(id); ok && (e.Kind == kind || kind == catalog.KindResource && e.Kind == catalog.KindTemplate) {
+	e, ok := from.Lookup(id)
+	switch {
+	case !ok:
+		return nil, failf(code, fmt.Sprintf("no %s has the id %q; find one with %s", kind, cutChars(id, 120), browse))
+	case e.Kind == kind || kind == catalog.KindResource && e.Kind == catalog.KindTemplate:
 		c.entry = e
 		return e, nil
 	}
-	return nil, failf(code, fmt.Sprintf("no %s has the id %q; find one with %s", kind, cutChars(id, 120), browse))
+	return nil, failf(code, notTheKind(e, false))
+}
+
+// notTheKind says what an id is for that was given to a verb of another kind.
+// In proxy mode resources and prompts are read by the methods of MCP.
+func notTheKind(e *catalog.Entry, proxy bool) string {
+	read, get := ResourceRead, PromptGet
+	if proxy {
+		read, get = methodRead, methodGet
+	}
+	use := "tool: run it with " + ToolExecute
+	switch e.Kind {
+	case catalog.KindResource, catalog.KindTemplate:
+		use = "resource: read it with " + read
+	case catalog.KindPrompt:
+		use = "prompt: render it with " + get
+	}
+	return fmt.Sprintf("%s is a %s", cutChars(e.ID, maxIDChars), use)
 }
 
 // newRead is a Call of a resource or prompt.
