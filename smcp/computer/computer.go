@@ -26,6 +26,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -226,7 +227,10 @@ func (c *Computer) unknownServer(name string) error {
 	for _, s := range c.Servers() {
 		names = append(names, s.Name)
 	}
-	return fmt.Errorf("there is no MCP server %q; there are: %v", name, names)
+	if len(names) == 0 {
+		return fmt.Errorf("there is no MCP server %q, nor any other", name)
+	}
+	return fmt.Errorf("there is no MCP server %q; there are %s", name, strings.Join(names, ", "))
 }
 
 // SetInput sets the value of an input and restarts the servers that use it. A

@@ -229,10 +229,12 @@ func (p *parser) servers(where string, node any) []*Server {
 }
 
 // serverKeys are the keys of a server beside its parameters; paramKeys those of
-// server_parameters, which may stand beside type as well.
+// server_parameters, which may stand beside type as well; metaKeys those of what
+// is said about a tool.
 var (
 	serverKeys = []string{"name", "bundle_id", "disabled", "forbidden_tools", "tool_meta", "default_tool_meta", "type", "server_parameters", "per_session", "exclude_tools"}
 	paramKeys  = []string{"command", "args", "env", "cwd", "url", "headers", "timeout", "sse_read_timeout", "terminate_on_close", "encoding", "encoding_error_handler"}
+	metaKeys   = []string{"auto_apply", "alias", "tags", "ret_object_mapper"}
 )
 
 func (p *parser) server(name string, m map[string]any) *Server {
@@ -313,6 +315,7 @@ func (p *parser) kind(v any, params map[string]any, at func(string) string) stri
 	case "stdio", "sse":
 	default:
 		p.fail("%s must be stdio, sse, streamable or http, not %q", at("type"), text)
+		return text
 	}
 	switch {
 	case text == "stdio" && params["command"] == nil:
@@ -380,12 +383,22 @@ func (p *parser) defaultMeta(v any, where string) *ToolMeta {
 		p.fail("%s must be a mapping", where)
 		return nil
 	}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if !slices.Contains(metaKeys, key) {
+			p.warn("%s.%s has no effect", where, key)
+		}
+	}
 	raw, err := json.Marshal(m)
 	var meta ToolMeta
 	if err == nil {
 		err = json.Unmarshal(raw, &meta)
 	}
-	if err != nil {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong):
+		kinds := map[string]string{"auto_apply": "true or false", "alias": "a text", "tags": "a list of texts"}
+		p.fail("%s.%s must be %s", where, wrong.Field, kinds[wrong.Field])
+	case err != nil:
 		p.fail("%s: %v", where, err)
 	}
 	return &meta
@@ -449,6 +462,10 @@ func checkServers(servers []*Server) error {
 	names, bundles := map[string]bool{}, map[string]string{}
 	var errs []error
 	for _, s := range servers {
+		if s.Name == "" {
+			errs = append(errs, errors.New("a server has no name"))
+			continue
+		}
 		if names[s.Name] {
 			errs = append(errs, fmt.Errorf("two servers have the name %q", s.Name))
 		}
