@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -76,11 +75,7 @@ func loopbackSource(resourceURL string) (plane.Source, error) {
 	if !strings.EqualFold(u.Hostname(), "localhost") && (err != nil || !ip.IsLoopback() && !ip.IsUnspecified()) {
 		return nil, errors.New("it does not lead to this machine")
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	f, err := plane.NewFetcher(plane.FetchOptions{Allow: []string{net.JoinHostPort(u.Hostname(), port)}})
+	f, err := plane.NewFetcher(plane.FetchOptions{Allow: []string{plane.ServerOf(u)}})
 	if err != nil {
 		return nil, err
 	}

@@ -144,11 +144,7 @@ func (s *Server) setUp() error {
 		return fmt.Errorf("base URL %q must be http or https with a host and nothing behind it", s.base)
 	}
 	fetch := s.opts.Fetch
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	fetch.Allow = append([]string{net.JoinHostPort(u.Hostname(), port)}, fetch.Allow...)
+	fetch.Allow = append([]string{plane.ServerOf(u)}, fetch.Allow...)
 	if s.fetcher, err = plane.NewFetcher(fetch); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/registry"
 	"github.com/weir-mcp/weir/router"
+	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/upstream"
 )
 
@@ -181,7 +182,7 @@ func (a *agents) servers() []string {
 	var list []string
 	for _, agent := range a.registry.Agents() {
 		if u, err := url.Parse(agent.URL); err == nil && u.Host != "" {
-			list = append(list, hostPort(u))
+			list = append(list, plane.ServerOf(u))
 		}
 	}
 	return list

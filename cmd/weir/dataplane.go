@@ -184,7 +184,7 @@ func (e *engine) tableOptions(c *config.Config) gateway.TableOptions {
 	}
 	for _, s := range c.Enabled() {
 		if u, err := url.Parse(s.URL); err == nil && u.Host != "" {
-			fetch.Allow = append(fetch.Allow, hostPort(u))
+			fetch.Allow = append(fetch.Allow, plane.ServerOf(u))
 		}
 	}
 	fetch.Peers = e.agents.servers
@@ -195,18 +195,6 @@ func (e *engine) tableOptions(c *config.Config) gateway.TableOptions {
 	}
 	o.Fetch = fetcher
 	return o
-}
-
-// hostPort is the server of a URL.
-func hostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = "80"
-		if u.Scheme == "https" {
-			port = "443"
-		}
-	}
-	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // reach is how other servers reach the data plane of an upstream: a program of

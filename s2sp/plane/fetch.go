@@ -118,6 +118,17 @@ func hostPort(host, port string) string {
 	return net.JoinHostPort(strings.ToLower(host), port)
 }
 
+// ServerOf is the server of an http or https URL as FetchOptions.Allow names it:
+// host:port, also where the URL leaves the port out.
+func ServerOf(u *url.URL) string { return hostPort(u.Hostname(), portOf(u)) }
+
+func portOf(u *url.URL) string {
+	if port := u.Port(); port != "" {
+		return port
+	}
+	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
+}
+
 // target is a URL that passed all checks but those of its addresses.
 type target struct {
 	url  *url.URL
@@ -158,17 +169,13 @@ func (f *Fetcher) check(resourceURL string) (target, error) {
 	if !ok || u.RawPath != "" || !isToken(token) {
 		return target{}, refused("its path is not %s and one token", Path)
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	name := hostPort(u.Hostname(), port)
+	name := ServerOf(u)
 	if !f.allow[name] {
 		if peers := f.peers(); !slices.Contains(peers, name) {
 			return target{}, refused("%.100s is not one of the servers that may be asked here (%s); have its operator add it to the allowed servers", name, f.allowedNames(peers))
 		}
 	}
-	return target{u, u.Hostname(), port}, nil
+	return target{u, u.Hostname(), portOf(u)}, nil
 }
 
 // peers are the servers that are allowed now beside the fixed ones.
