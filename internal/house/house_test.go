@@ -46,6 +46,9 @@ func TestRules(t *testing.T) {
 		{"beside, named", "imports point down", map[string]string{"search/eval/a.go": "package eval\n" + imports + "search\""}, nil},
 		{"beside, not named", "imports point down", map[string]string{"search/a.go": "package search\n" + imports + "catalog\""}, []string{"search/a.go:2: search imports catalog beside it (both middle)"}},
 
+		{"beside, imported", "every arrow beside is drawn", map[string]string{"search/eval/a.go": "package eval\n" + imports + "search\""}, nil},
+		{"beside, imported in a test", "every arrow beside is drawn", map[string]string{"search/eval/a_test.go": "package eval\n" + imports + "search\""}, []string{`internal/house/layers.go: the line of search/eval allows "search"`}},
+
 		{"cmd imported", "nothing imports cmd", map[string]string{"demo/a_test.go": "package demo\n" + imports + "cmd/weir\""}, []string{"demo/a_test.go:2: demo imports cmd/weir"}},
 		{"helper in product", "test helpers stay in tests", map[string]string{"mcp/a.go": "package mcp\n" + imports + "internal/leak\""}, []string{"mcp/a.go:2: mcp imports internal/leak"}},
 		{"helper in test", "test helpers stay in tests", map[string]string{"mcp/a_test.go": "package mcp\n" + imports + "internal/leak\""}, nil},

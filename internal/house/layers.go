@@ -46,7 +46,7 @@ var places = []place{
 	{"smcp", faces, nil, "the A2C-SMCP protocol: types only"},
 	{"smcp/*", faces, []string{"smcp", "smcp/member"}, "hub, computer and agent speak one protocol; the latter two are members of an office"},
 
-	{"upstream", middle, []string{"catalog", "config", "search", "telemetry"}, "connects what the configuration names and feeds the catalog"},
+	{"upstream", middle, []string{"catalog", "config"}, "connects what the configuration names and feeds the catalog"},
 	{"bridge", middle, nil, "questions and notices of servers to agents, across the eras; both gateway and router use it"},
 	{"catalog", middle, nil, "what can be called; is given lists, fetches nothing"},
 	{"search", middle, nil, "ranks documents; knows neither MCP nor the catalog"},
@@ -115,6 +115,11 @@ func layerRules() []Rule {
 			Name:   "imports point down",
 			Reason: "a package can be read, tested and changed alone only if what is above it does not reach into it",
 			Find:   findUpward,
+		},
+		{
+			Name:   "every arrow beside is drawn",
+			Reason: "a line that allows what nobody imports tells a reader of an arrow that is not there",
+			Find:   findIdle,
 		},
 		{
 			Name:   "nothing imports cmd",
@@ -187,6 +192,30 @@ func findUpward(t *Tree) []string {
 				found = append(found, fmt.Sprintf("%s: %s (%s) imports %s (%s): turn the arrow, for example with an interface declared in %s", e.Where, p.Path, from.layer, e.To, to.layer, p.Path))
 			case !slices.Contains(from.beside, e.To):
 				found = append(found, fmt.Sprintf("%s: %s imports %s beside it (both %s): declare what it needs as an interface, or name %q in the line of %s in internal/house/layers.go and say why", e.Where, p.Path, e.To, from.layer, e.To, p.Path))
+			}
+		}
+	}
+	return found
+}
+
+// findIdle names what a line of places allows and no package of that line imports.
+func findIdle(t *Tree) []string {
+	there := map[string]bool{}   // lines that have a package
+	used := map[[2]string]bool{} // the line, what is imported
+	for _, p := range t.Packages {
+		from, _ := placeOf(p.Path)
+		there[from.path] = true
+		for _, e := range t.imports(p) {
+			if e.Local && !e.Test {
+				used[[2]string{from.path, e.To}] = true
+			}
+		}
+	}
+	var found []string
+	for _, line := range places {
+		for _, to := range line.beside {
+			if there[line.path] && !used[[2]string{line.path, to}] {
+				found = append(found, fmt.Sprintf("internal/house/layers.go: the line of %s allows %q, which it does not import: take it off", line.path, to))
 			}
 		}
 	}
