@@ -108,7 +108,7 @@ func CheckModern(m Meta, header string) error {
 // UnsupportedVersion is the error for a version that weir does not speak; its
 // data lists those it does.
 func UnsupportedVersion(requested string) error {
-	data, _ := json.Marshal(map[string]any{"supported": Versions, "requested": requested})
+	data, _ := json.Marshal(map[string]any{"kind": KindUnsupportedVersion.String(), "supported": Versions, "requested": requested})
 	e := Errorf(KindUnsupportedVersion, "unsupported protocol version %q", requested)
 	e.Data = data
 	return e
