@@ -139,11 +139,11 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 		return nil
 	}
 	defer resp.Body.Close()
+	x.learn(resp, key)
 	if err := x.refusal(resp); err != nil {
-		writeError(w, e.id, err)
+		x.refuse(resp, err)
 		return nil
 	}
-	x.learn(resp, key)
 	x.respond(resp)
 	return nil
 }
@@ -204,8 +204,41 @@ func (x *exchange) refusal(resp *http.Response) error {
 			x.w.Header()["Retry-After"] = after
 		}
 		return unreachable("failed to answer (%d %s)", code, http.StatusText(code))
+	case x.e.id != "" && mediaType(resp.Header) != streamable.ContentJSON && (mediaType(resp.Header) != streamable.ContentSSE || code != http.StatusOK):
+		return x.noAnswer(resp)
 	}
 	return nil
+}
+
+// refuse answers with err. Of a status that says what is wrong with the request
+// the agent learns as it is, but for 401.
+func (x *exchange) refuse(resp *http.Response, err error) {
+	code := status(err, x.w.Header())
+	if s := resp.StatusCode; s >= 400 && s < 500 && s != http.StatusUnauthorized && s != http.StatusProxyAuthRequired {
+		code = s
+	}
+	if code == 0 {
+		k, _ := mcp.KindOf(err)
+		code = k.Info().HTTP
+	}
+	guard.WriteError(x.w, code, x.e.id, err)
+}
+
+// noAnswer is the error for a response that is none of MCP's, such as a page,
+// to a request that has to have one. What the status says is told as the other
+// way to an upstream tells it.
+func (x *exchange) noAnswer(resp *http.Response) error {
+	who, method := fmt.Sprintf("upstream %q", x.f.name), clip(x.e.method)
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK:
+		if mediaType(resp.Header) == streamable.ContentJSON {
+			return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with an empty body", who, method)
+		}
+		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with the content type %.80q; MCP servers answer with application/json or text/event-stream", who, method, mediaType(resp.Header))
+	case code == http.StatusNotFound && x.r.Header.Get(streamable.HeaderSession) != "":
+		return mcp.Errorf(mcp.KindSessionNotFound, "%s no longer knows the session: it was restarted, or the session has expired; send initialize to start a new one", who)
+	}
+	return failedToReach(streamable.StatusFailure(who, method, resp))
 }
 
 // learn notes what the response says about sessions.

@@ -43,6 +43,10 @@ func (x *exchange) respond(resp *http.Response) {
 		x.fail(err)
 		return
 	}
+	if whole && len(buf.buf) == 0 && x.e.id != "" {
+		x.refuse(resp, x.noAnswer(resp))
+		return
+	}
 	h := x.w.Header()
 	copyResponseHeader(h, resp.Header)
 	if whole && resp.ContentLength < 0 && len(buf.buf) > 0 {

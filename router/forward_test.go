@@ -154,6 +154,30 @@ func TestAnswersThatMislead(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 			_, _ = io.WriteString(w, "<h1>secret</h1>")
 		}, 502, "502 Bad Gateway"},
+		{"a page", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			_, _ = io.WriteString(w, "<h1>secret</h1>")
+		}, 502, `content type \"text/html\"`},
+		{"it takes a request for a notification", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusAccepted)
+		}, 502, "202 Accepted instead of a response"},
+		{"it says nothing", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+		}, 502, "empty body"},
+		{"its path is another", http.NotFound, 404, "Failed to reach agent: upstream \\\"fake\\\" does not take initialize (404 Not Found): check that the url is that of its MCP endpoint"},
+		{"it does not say what is wrong", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "secret", http.StatusBadRequest)
+		}, 400, `"kind":"invalid_request"`},
+		{"it takes no POST", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		}, 405, `"kind":"upstream_unavailable"`},
+		{"it forbids", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "secret", http.StatusForbidden)
+		}, 403, `"kind":"permission_denied"`},
+		{"it is asked too often", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, 429, `"kind":"rate_limited","retry_after":7`},
 		{"it closes the connection", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 502, "closed the connection"},
 		{"it stops within a short answer", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -178,6 +202,28 @@ func TestAnswersThatMislead(t *testing.T) {
 				t.Error("the agent is asked to log in")
 			}
 		})
+	}
+}
+
+// TestLostSessionWithoutWords: 404 says that a session is gone, whatever its body is.
+func TestLostSessionWithoutWords(t *testing.T) {
+	e := inFront(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Session-Id") != "" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Mcp-Session-Id", "s1")
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	}, nil)
+	e.post(mcpPath, initRequest)
+	res := e.post(mcpPath, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, "Mcp-Session-Id", "s1")
+	if res.status != 404 || !strings.HasPrefix(res.body, `{"jsonrpc":"2.0","id":2,"error":{"code":-32001,`) {
+		t.Errorf("%d %s", res.status, res.body)
+	}
+	// What is no request has no answer to be put in words.
+	if res := e.post(mcpPath, `{"jsonrpc":"2.0","method":"notifications/x"}`, "Mcp-Session-Id", "s1"); res.status != 404 || strings.Contains(res.body, "jsonrpc") {
+		t.Errorf("%d %s", res.status, res.body)
 	}
 }
 
