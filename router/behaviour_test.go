@@ -198,6 +198,7 @@ func TestUnreachable(t *testing.T) {
 		for kind, body := range map[string]string{
 			"initialize": `{"jsonrpc":"2.0","id":9007199254740993,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
 			"no session": `{"jsonrpc":"2.0","id":9007199254740993,"method":"tools/list"}`,
+			"ping":       `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`,
 			"modern":     modern(`"id":9007199254740993,"method":"tools/list"`, ``),
 		} {
 			var header []string
