@@ -51,6 +51,9 @@ func (p *plainCheck) keyword(key, value []byte, depth int) bool {
 	case "items", "additionalProperties", "not", "if", "then", "else":
 		return p.schema(value, depth+1)
 	case "anyOf", "oneOf", "allOf":
+		if depth == 0 && string(key) == "allOf" && bytes.ContainsAny(value, `$\`) {
+			return false // a $ref in there may lead back to here
+		}
 		n, valid := 0, true
 		return elements(value, func(v []byte) bool {
 			n++
@@ -83,7 +86,7 @@ func (p *plainCheck) keyword(key, value []byte, depth int) bool {
 		_, checked, err := compilePattern(s)
 		return err == nil && checked
 	case "$ref":
-		return p.ref(value)
+		return depth > 0 && p.ref(value) // one of the root may lead back to it
 	case "$schema":
 		return depth == 0 && plainDialect(value)
 	case "id", "$id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef", "$vocabulary",

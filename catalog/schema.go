@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -65,8 +66,38 @@ func compileSchema(raw []byte) (c compiled, err error) {
 	if err != nil {
 		return compiled{}, err
 	}
+	if circular(schema) {
+		return compiled{}, errCircular
+	}
 	c.schema = schema
 	return c, nil
+}
+
+// errCircular: what a schema says of a value is what it says of that value.
+var errCircular = errors.New("$ref leads in a circle")
+
+// circular reports whether every value leads schema back to itself, so that it
+// can accept none. A circle that only some values reach, as in the schema of a
+// tree, is for Validate to find.
+func circular(schema *jsonschema.Schema) bool {
+	const (
+		within = iota + 1 // on the way from the root to here
+		done
+	)
+	state := map[*jsonschema.Schema]int{}
+	var walk func(*jsonschema.Schema) bool
+	walk = func(s *jsonschema.Schema) bool {
+		if s == nil || state[s] != 0 {
+			return s != nil && state[s] == within
+		}
+		state[s] = within
+		if walk(s.Ref) || slices.ContainsFunc(s.AllOf, walk) {
+			return true
+		}
+		state[s] = done
+		return false
+	}
+	return walk(schema)
 }
 
 // anyText is a pattern that is accepted without a look.

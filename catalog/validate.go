@@ -51,22 +51,39 @@ func (e *Entry) Validate(args json.RawMessage) error {
 		v.program, v.err = c.schema, err
 	})
 	if v.err != nil {
-		return &Error{
-			Code: SchemaInvalid,
-			Message: fmt.Sprintf("the input schema of %s is invalid (%s): its owner, server %q, has to mend it",
-				e.ID, schemaProblem(v.err), e.Upstream),
-			ID:  e.ID,
-			Err: v.err,
-		}
+		return e.brokenSchema(v.err)
 	}
 	if err := run(v.program, value); err != nil {
 		var ve *jsonschema.ValidationError
 		if !errors.As(err, &ve) {
 			return &Error{Code: SchemaInvalid, Message: fmt.Sprintf("the input schema of %s cannot be applied", e.ID), ID: e.ID, Err: err}
 		}
+		if inCircle(ve) {
+			return e.brokenSchema(errCircular)
+		}
 		return argsError(e.ID, flatten(ve))
 	}
 	return nil
+}
+
+// brokenSchema is the error of arguments that cannot be checked.
+func (e *Entry) brokenSchema(err error) *Error {
+	return &Error{
+		Code: SchemaInvalid,
+		Message: fmt.Sprintf("the input schema of %s is invalid (%s): its owner, server %q, has to mend it",
+			e.ID, schemaProblem(err), e.Upstream),
+		ID:  e.ID,
+		Err: err,
+	}
+}
+
+// inCircle reports whether a value failed because the schema refers to itself
+// without an end, which other arguments would not mend.
+func inCircle(ve *jsonschema.ValidationError) bool {
+	if _, ok := ve.ErrorKind.(*kind.RefCycle); ok {
+		return true
+	}
+	return slices.ContainsFunc(ve.Causes, inCircle)
 }
 
 // run validates, and turns whatever a hostile schema does to the validator into

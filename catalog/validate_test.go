@@ -94,6 +94,7 @@ func TestBrokenSchemasAreNotTheCallersFault(t *testing.T) {
 	for _, schema := range []string{
 		`{"type":"objekt"}`, `{"properties":[]}`, `{"required":"a"}`, `"string"`, `7`, `[]`, `{"minimum":"1"}`,
 		`{"$ref":"#/$defs/none"}`, `{"$ref":"https://example.com/s.json"}`, `{"$schema":"https://example.com/own"}`,
+		`{"$ref":"#"}`, `{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"allOf":[{"$ref":"#/$defs/a"}]}}}`,
 		`{"properties":{"p":{"pattern":"("}}}`, `{"properties":{"p":{"maximum":1e5000}}}`, `{"anyOf":[]}`, `{"type":["string","string"]}`,
 		strings.Repeat(`{"not":`, 200) + `{}` + strings.Repeat(`}`, 200),
 	} {
@@ -110,6 +111,32 @@ func TestBrokenSchemasAreNotTheCallersFault(t *testing.T) {
 			if strings.Contains(err.Message, "\n") || !strings.Contains(err.Message, `"web"`) {
 				t.Errorf("message %q names no owner or is not one line", err.Message)
 			}
+		}
+	}
+}
+
+// A reference that leads in a circle is its owner's fault as well where only
+// some arguments reach it; a schema of a tree is none.
+func TestCircularReferences(t *testing.T) {
+	e := entryWith(t, `{"properties":{"a":{"$ref":"#/$defs/x"},"tree":{"$ref":"#/$defs/node"}},
+		"$defs":{"x":{"$ref":"#/$defs/x"},"node":{"properties":{"child":{"$ref":"#/$defs/node"}},"required":["name"]}}}`)
+	if err := e.SchemaError(); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]Code{
+		`{}`:                          "",
+		`{"a":1}`:                     SchemaInvalid,
+		`{"a":1,"tree":{"child":{}}}`: SchemaInvalid,
+		`{"tree":{"name":"a","child":{"name":"b","child":{"name":"c"}}}}`: "",
+		`{"tree":{"name":"a","child":{}}}`:                                ArgsInvalid,
+	} {
+		err := e.Validate(json.RawMessage(args))
+		var got *Error
+		if want == "" && err != nil || want != "" && (!errors.As(err, &got) || got.Code != want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+		if want == SchemaInvalid && got != nil && (got.Err == nil || got.ID != e.ID || !strings.Contains(got.Message, `"web"`)) {
+			t.Errorf("%s: %v", args, err)
 		}
 	}
 }
