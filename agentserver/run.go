@@ -31,15 +31,13 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	l := o.Listener
-	if l == nil {
-		addr := s.o.Addr
-		if addr == "" {
-			addr = DefaultAddr
-		}
-		if l, err = net.Listen("tcp", addr); err != nil {
-			return errors.Join(fmt.Errorf("agent %q cannot listen: %w; another port: --port or AGENT_PORT", s.name, err), s.Close(ctx))
-		}
+	addr := s.o.Addr
+	if addr == "" {
+		addr = DefaultAddr
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return errors.Join(fmt.Errorf("agent %q cannot listen: %w; Options.Addr or the configuration's port names another", s.name, err), s.Close(ctx))
 	}
 	return s.serve(ctx, l)
 }

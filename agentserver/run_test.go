@@ -134,7 +134,7 @@ func TestPortTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := Run(t.Context(), Options{Addr: l.Addr().String()}); err == nil || !strings.Contains(err.Error(), "AGENT_PORT") {
+	if err := Run(t.Context(), Options{Addr: l.Addr().String()}); err == nil || !strings.Contains(err.Error(), "Options.Addr") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -37,9 +37,8 @@ type Options struct {
 	Prompts   []Prompt
 
 	// Addr is where Run listens: 127.0.0.1 and the port that the configuration
-	// says, or 7000. Listener takes its place.
-	Addr     string
-	Listener net.Listener
+	// says, or 7000.
+	Addr string
 	// Concurrency is how many tool calls run at once: what the configuration
 	// says, or 1. QueueMax is how many may wait: likewise, or 1,024.
 	Concurrency, QueueMax int

@@ -111,16 +111,10 @@ func (a *app) agent(ctx context.Context, f agentFlags) error {
 		level = "warn"
 	}
 	o.Logger = newLogger(a.stderr.Writer, &config.Config{Log: config.Log{Level: level, Format: "text"}}).Logger
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Addr)
-	if err != nil {
-		return cannotListen(o.Addr, err, "pass another port with --port, or 0 for a free one")
-	}
-	defer l.Close()
-	o.Listener = l
-	server := "http://" + dialable(l.Addr().String())
 	ready := false
-	o.Ready = func(net.Addr) {
+	o.Ready = func(at net.Addr) {
 		ready = true
+		server := "http://" + dialable(at.String())
 		line := func(label, text string) { fmt.Fprintf(a.stdout, "  %-10s %s\n", label, text) }
 		fmt.Fprintf(a.stdout, "\n%s\n\n", a.stdout.paint(bold, "the agent is running"))
 		line("URL", a.stdout.paint(cyan, server+"/mcp"))
@@ -132,9 +126,12 @@ func (a *app) agent(ctx context.Context, f agentFlags) error {
 	}
 	err = agentserver.Run(ctx, o)
 	var broken *config.Error
+	var taken *net.OpError
 	switch {
 	case errors.As(err, &broken):
 		return broken
+	case errors.As(err, &taken) && taken.Op == "listen":
+		return cannotListen(o.Addr, taken, "pass another port with --port or $AGENT_PORT, or 0 for a free one")
 	case err != nil && !ready: // what it was told to do it could not begin
 		return failf(exitUsage, "%w", err)
 	}

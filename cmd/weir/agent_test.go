@@ -346,7 +346,7 @@ func TestAgentExample(t *testing.T) {
 // listens.
 func TestAgentUsage(t *testing.T) {
 	t.Parallel()
-	path := writeConfig(t, "agent.yaml", agentConfig)
+	path, taken := writeConfig(t, "agent.yaml", agentConfig), listenLocal(t)
 	for _, c := range []struct {
 		args []string
 		want string
@@ -361,7 +361,7 @@ func TestAgentUsage(t *testing.T) {
 		{[]string{"agent", "--config", path, "--port", "0", "--router", "nonsense"}, "router"},
 		{[]string{"agent", "--config", path, "--invocation-key", path}, "is no PEM file"},
 		{[]string{"AGENT_INVOCATION_SECRET=short", "agent", "--config", path}, "32 bytes"},
-		{[]string{"agent", "--config", writeConfig(t, "agent.yaml", "tools:\n  - {name: a, commandd: b}\n")}, "commandd"},
+		{[]string{"agent", "--config", writeConfig(t, "agent.yaml", "tools:\n  - {name: a, commandd: b}\n"), "--port", taken}, "commandd"},
 	} {
 		weir(t, c.args...).want(t, exitUsage, c.want)
 	}
