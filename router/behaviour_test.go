@@ -278,7 +278,7 @@ func TestLargeResults(t *testing.T) {
 	eachWay(t, fakemcp.Config{}, nil, func(t *testing.T, e *env) {
 		id := e.ready().initialize("2025-11-25")
 		for _, size := range []string{"1", "2000", "70000", "262144", "3000000"} {
-			res := e.post(mcpPath, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"size":`+size+`}}}`, "Mcp-Session-Id", id)
+			res := e.post(mcpPath, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"size":`+size+`}}}`, "Mcp-Session-Id", id, "Accept", "application/json")
 			var got struct {
 				Result struct{ Content []struct{ Text string } }
 			}

@@ -22,15 +22,17 @@ func TestRunPassesTheTestsOwnCodeOn(t *testing.T) {
 	}
 }
 
-// park is the function whose name must be in the report.
-func park(release <-chan struct{}, ended chan<- struct{}) {
+// park is the function whose name must be in the report, once it has begun.
+func park(begun chan<- struct{}, release <-chan struct{}, ended chan<- struct{}) {
+	close(begun)
 	<-release
 	close(ended)
 }
 
 func TestRunReportsAGoroutineThatStays(t *testing.T) {
-	release, ended := make(chan struct{}), make(chan struct{})
-	go park(release, ended)
+	begun, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go park(begun, release, ended)
+	<-begun
 	var out bytes.Buffer
 	if got := run(code(0), &out, 20*time.Millisecond); got != 1 {
 		t.Errorf("code = %d, want 1", got)
@@ -45,8 +47,9 @@ func TestRunReportsAGoroutineThatStays(t *testing.T) {
 }
 
 func TestWaitGivesGoroutinesTimeToEnd(t *testing.T) {
-	release, ended := make(chan struct{}), make(chan struct{})
-	go park(release, ended)
+	begun, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go park(begun, release, ended)
+	<-begun
 	timer := time.AfterFunc(30*time.Millisecond, func() { close(release) })
 	defer timer.Stop()
 	for _, g := range Wait(patience) {
