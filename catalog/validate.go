@@ -23,6 +23,7 @@ type validator struct {
 	schema  json.RawMessage // absent: any object is valid
 	once    sync.Once
 	program *jsonschema.Schema
+	effort  *effort // of program, nil if it needs no watching
 	err     error
 }
 
@@ -48,13 +49,18 @@ func (e *Entry) Validate(args json.RawMessage) error {
 	}
 	v.once.Do(func() {
 		c, err := compileSchema(v.schema)
-		v.program, v.err = c.schema, err
+		if v.program, v.err = c.schema, err; err == nil {
+			v.effort = watch(c.schema)
+		}
 	})
 	if v.err != nil {
 		return e.brokenSchema(v.err)
 	}
-	if err := run(v.program, value); err != nil {
+	if err := v.run(value, len(args)); err != nil {
 		var ve *jsonschema.ValidationError
+		if errors.Is(err, errEffort) {
+			return e.brokenSchema(errEffort)
+		}
 		if !errors.As(err, &ve) {
 			return &Error{Code: SchemaInvalid, Message: fmt.Sprintf("the input schema of %s cannot be applied", e.ID), ID: e.ID, Err: err}
 		}
@@ -86,15 +92,22 @@ func inCircle(ve *jsonschema.ValidationError) bool {
 	return slices.ContainsFunc(ve.Causes, inCircle)
 }
 
-// run validates, and turns whatever a hostile schema does to the validator into
-// an error.
-func run(schema *jsonschema.Schema, value any) (err error) {
+// run validates a value that was written in so many bytes, and turns whatever a
+// hostile schema does to the validator into an error.
+func (v *validator) run(value any, size int) (err error) {
+	if v.effort != nil {
+		v.effort.mu.Lock()
+		defer v.effort.mu.Unlock()
+		v.effort.left = maxSteps + stepsPerByte*size
+	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("schema cannot be applied: %v", p)
+			if err, _ = p.(error); !errors.Is(err, errEffort) {
+				err = fmt.Errorf("schema cannot be applied: %v", p)
+			}
 		}
 	}()
-	return schema.Validate(value)
+	return v.program.Validate(value)
 }
 
 // flatten returns the problems at the leaves of a validation error, sorted and

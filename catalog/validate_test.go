@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 func entryWith(t testing.TB, schema string) *Entry {
@@ -138,6 +139,77 @@ func TestCircularReferences(t *testing.T) {
 		if want == SchemaInvalid && got != nil && (got.Err == nil || got.ID != e.ID || !strings.Contains(got.Message, `"web"`)) {
 			t.Errorf("%s: %v", args, err)
 		}
+	}
+}
+
+// A schema whose references multiply would keep a call for hours. It is given
+// up, and the next call is not kept either; a recursive schema is not bothered.
+func TestSchemasThatMultiply(t *testing.T) {
+	bomb := func(schema, link, last string) string {
+		var b strings.Builder
+		b.WriteString(`{"$schema":"` + schema + `",` + strings.ReplaceAll(link, "NEXT", "#/$defs/d0") + `,"$defs":{`)
+		for i := range 40 {
+			fmt.Fprintf(&b, `"d%d":{%s},`, i, strings.ReplaceAll(link, "NEXT", fmt.Sprintf("#/$defs/d%d", i+1)))
+		}
+		return b.String() + `"d40":` + last + `}}`
+	}
+	for _, dialect := range []string{"https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"} {
+		for _, link := range []string{
+			`"allOf":[{"$ref":"NEXT"},{"$ref":"NEXT"}]`, `"anyOf":[{"$ref":"NEXT"},{"$ref":"NEXT"}]`, `"oneOf":[{"$ref":"NEXT"},{"$ref":"NEXT"}]`,
+			`"if":{"$ref":"NEXT"},"then":{"$ref":"NEXT"},"else":{"$ref":"NEXT"}`, `"not":{"allOf":[{"$ref":"NEXT"},{"$ref":"NEXT"}]}`,
+			`"not":{"anyOf":[{"$ref":"NEXT"},{"$ref":"NEXT"}]}`,
+		} {
+			for _, last := range []string{`{"maxProperties":0}`, `{"minProperties":1}`, `{"type":"string"}`} {
+				if strings.Contains(dialect, "draft-07") && !strings.Contains(last, "minP") {
+					continue // the same again
+				}
+				e := entryWith(t, bomb(dialect, link, last))
+				begun := time.Now()
+				err := e.Validate(json.RawMessage(`{}`))
+				if took := time.Since(begun); took > 10*time.Second {
+					t.Fatalf("%s, %s: %v", link, last, took)
+				}
+				var got *Error
+				if err != nil && (!errors.As(err, &got) || got.Code != SchemaInvalid && got.Code != ArgsInvalid) {
+					t.Errorf("%s, %s: %v", link, last, err)
+				}
+			}
+		}
+	}
+	e := entryWith(t, bomb("https://json-schema.org/draft/2020-12/schema", `"allOf":[{"$ref":"NEXT"},{"$ref":"NEXT"}]`, `{"minProperties":1}`))
+	for _, args := range []string{`{}`, `{"a":1}`} {
+		var err *Error
+		if got := e.Validate(json.RawMessage(args)); !errors.As(got, &err) || err.Code != SchemaInvalid || !strings.Contains(err.Message, `"web"`) {
+			t.Errorf("%s: %v, want SCHEMA_INVALID", args, got)
+		}
+	}
+
+	// The meta-schema is recursive, too, and everybody's.
+	var wg sync.WaitGroup
+	for range 4 {
+		own := entryWith(t, `{"properties":{"schema":{"$ref":"https://json-schema.org/draft/2020-12/schema"}}}`)
+		wg.Go(func() {
+			for range 20 {
+				var err *Error
+				if got := own.Validate(json.RawMessage(`{"schema":{"type":"objekt"}}`)); !errors.As(got, &err) || err.Code != ArgsInvalid {
+					t.Errorf("%v, want ARGS_INVALID", got)
+				}
+				if got := own.Validate(json.RawMessage(`{"schema":{"properties":{"a":{"items":{}}}}}`)); got != nil {
+					t.Error(got)
+				}
+			}
+		})
+	}
+	wg.Wait()
+
+	tree := entryWith(t, `{"properties":{"node":{"$ref":"#/$defs/node"}},"$defs":{"node":{"required":["v"],"properties":{"v":{"type":"integer"},"kids":{"items":{"$ref":"#/$defs/node"}}}}}}`)
+	leaves := strings.Repeat(`{"v":1,"kids":[{"v":2},{"v":3}]},`, 50_000)
+	if err := tree.Validate(json.RawMessage(`{"node":{"v":1,"kids":[` + leaves + `{"v":4}]}}`)); err != nil {
+		t.Errorf("many nodes: %v", err)
+	}
+	var err *Error
+	if got := tree.Validate(json.RawMessage(`{"node":{"v":1,"kids":[` + leaves + `{}]}}`)); !errors.As(got, &err) || err.Code != ArgsInvalid {
+		t.Errorf("many nodes and a mistake: %v", got)
 	}
 }
 
