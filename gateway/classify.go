@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/weir-mcp/weir/jsonrpc"
@@ -24,12 +25,21 @@ func classify(ctx context.Context, upstream string, err error) error {
 	}
 	var own *mcp.Error
 	if errors.As(err, &own) {
-		return &Error{Code: Code(own.Kind.Info().Gateway), Message: own.Message, Cause: err}
+		code := Code(own.Kind.Info().Gateway)
+		switch own.Kind {
+		case mcp.KindParse, mcp.KindInvalidRequest, mcp.KindHeaderMismatch, mcp.KindUnsupportedVersion:
+			code = UpstreamError // about our message, not about the agent's
+		}
+		return &Error{Code: code, Message: own.Message, Cause: err}
 	}
 	var answered *jsonrpc.Error
 	if errors.As(err, &answered) {
+		said := answered.Message
+		if strings.TrimSpace(said) == "" {
+			said = "(it gave no message)"
+		}
 		return &Error{Code: answeredCode(answered), Cause: err,
-			Message: fmt.Sprintf("server %q answered with error %d: %s", upstream, answered.Code, answered.Message)}
+			Message: fmt.Sprintf("server %q answered with error %d: %s", upstream, answered.Code, said)}
 	}
 	var network net.Error
 	switch {
@@ -43,8 +53,8 @@ func classify(ctx context.Context, upstream string, err error) error {
 }
 
 // answeredCode classifies an error that an upstream answered: by what another
-// weir says of it, else by words that servers use. Codes of JSON-RPC say little
-// here, as servers invent their own.
+// weir says of it, else by a status of HTTP or by words that servers use. Codes
+// of JSON-RPC say little here, as servers invent their own.
 func answeredCode(e *jsonrpc.Error) Code {
 	if name := rawjson.Text(rawjson.Get(e.Data, "kind")); name != "" {
 		for _, k := range mcp.Kinds {
@@ -59,6 +69,9 @@ func answeredCode(e *jsonrpc.Error) Code {
 	status := string(rawjson.Get(e.Data, "status"))
 	if status == "" {
 		status = string(rawjson.Get(e.Data, "statusCode"))
+	}
+	if status == "" && e.Code > 0 { // JSON-RPC's are negative: it is HTTP's
+		status = strconv.Itoa(e.Code)
 	}
 	message := strings.ToLower(e.Message)
 	for _, c := range answeredCodes {
