@@ -77,39 +77,80 @@ func (s *segment) keep(old *segment) {
 
 // Embed returns an index whose documents all have vectors, for [Index.SearchContext]. Only texts are embedded that
 // have none yet: With keeps the vectors of documents whose text did not change. Without an Embedder in [Options], or with
-// nothing to do, it returns the receiver. On an error, which wraps [ErrEmbedding] or is ctx's, it returns the receiver too:
-// what has no vector is still found by its words.
+// nothing to do, it returns the receiver. With an error, which wraps [ErrEmbedding] or is ctx's, it returns what was embedded
+// until then: until all documents have vectors, all are found by their words.
 func (ix *Index) Embed(ctx context.Context) (*Index, error) {
 	if ix.embedder == nil {
 		return ix, nil
 	}
-	out := &Index{tuning: ix.tuning, embedder: ix.embedder, segments: slices.Clone(ix.segments)}
-	changed := false
+	out := ix.of(slices.Clone(ix.segments))
+	changed, dim := false, 0
+	for _, s := range out.segments {
+		if s.passages.vectors != nil {
+			dim = s.passages.vectors.dim
+			break
+		}
+	}
 	for i, s := range out.segments {
 		if s.passages.vectors != nil {
 			continue
 		}
 		v, err := embedPassages(ctx, ix.embedder, s.passages, s.known)
-		if err != nil {
-			return ix, fmt.Errorf("embed the documents of %q: %w", s.upstream, err)
+		if err == nil && dim != 0 && v.dim != dim {
+			err = fmt.Errorf("%w: vectors of %d numbers, those of others have %d", ErrEmbedding, v.dim, dim)
 		}
-		done := *s
-		done.known = nil
-		done.passages = &passages{digests: s.passages.digests, vectors: v}
-		out.segments[i] = &done
+		if err != nil {
+			err = fmt.Errorf("embed the documents of %q: %w", s.upstream, err)
+			if !changed {
+				return ix, err
+			}
+			return out, err
+		}
+		dim = v.dim
+		out.segments[i] = s.embedded(&passages{digests: s.passages.digests, vectors: v})
 		changed = true
 	}
 	if !changed {
 		return ix, nil
 	}
-	dim := out.segments[0].passages.vectors.dim
-	for _, s := range out.segments {
-		if got := s.passages.vectors.dim; got != dim {
-			return ix, fmt.Errorf("%w: %q has vectors of %d numbers and %q of %d", ErrEmbedding,
-				out.segments[0].upstream, dim, s.upstream, got)
-		}
-	}
 	return out, nil
+}
+
+// embedded is a segment with vectors.
+func (s *segment) embedded(p *passages) *segment {
+	done := *s
+	done.known, done.passages = nil, p
+	return &done
+}
+
+// Adopt returns an index whose documents have the vectors that from has for the same texts of the same upstream: what took
+// its time while documents of others changed is not lost. Where there is nothing to adopt it returns the receiver.
+func (ix *Index) Adopt(from *Index) *Index {
+	if ix.embedder == nil {
+		return ix
+	}
+	var segments []*segment
+	for i, s := range ix.segments {
+		if s.passages.vectors != nil {
+			continue
+		}
+		at, found := from.find(s.upstream)
+		if !found {
+			continue
+		}
+		p := from.segments[at].passages
+		if p == nil || p.vectors == nil || !slices.Equal(p.digests, s.passages.digests) {
+			continue
+		}
+		if segments == nil {
+			segments = slices.Clone(ix.segments)
+		}
+		segments[i] = s.embedded(p)
+	}
+	if segments == nil {
+		return ix
+	}
+	return ix.of(segments)
 }
 
 func embedPassages(ctx context.Context, e Embedder, p *passages, known map[[sha256.Size]byte][]float32) (*vectors, error) {
@@ -182,7 +223,7 @@ func (ix *Index) SearchContext(ctx context.Context, query string, k int) ([]Hit,
 	if ix.embedder == nil || k <= 0 || !ix.view.embedded || strings.TrimSpace(query) == "" {
 		return ix.view.search(query, nil, k), nil
 	}
-	rows, err := embed(ctx, ix.embedder, []string{cut(query, maxQuery)})
+	rows, err := embed(ctx, ix.queries, []string{cut(query, maxQuery)})
 	if err == nil && len(rows[0]) != ix.view.segments[0].passages.vectors.dim {
 		err = fmt.Errorf("%w: the query's vector has %d numbers, those of documents %d", ErrEmbedding, len(rows[0]),
 			ix.view.segments[0].passages.vectors.dim)

@@ -89,6 +89,56 @@ func TestEmbedding(t *testing.T) {
 	}
 }
 
+// TestAdopt: what was embedded while documents of others changed is used, and a failure keeps what went before it.
+func TestAdopt(t *testing.T) {
+	e := &fakeEmbedder{}
+	before := New(Options{Embedder: e}).With("a", named("ferry_times")).With("b", named("plant_care"))
+	done, err := before.Embed(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.asked()
+	// Meanwhile one has changed, one has come, and one has stayed.
+	now := before.With("b", named("flower_care")).With("c", named("money_count")).Adopt(done)
+	now, err = now.Embed(t.Context())
+	if err != nil || e.asked() != 2 {
+		t.Errorf("asked for other texts than the two that are new: %v", err)
+	}
+	if hits, err := now.SearchContext(t.Context(), "vessel", 1); err != nil || len(hits) != 1 || hits[0].ID != "ferry_times" {
+		t.Errorf("vessel: %v, %v", hits, err)
+	}
+	if again := now.Adopt(done); again != now {
+		t.Error("there was nothing to adopt")
+	}
+	lexical := New(Options{}).With("a", named("ferry_times"))
+	if lexical.Adopt(done) != lexical || before.Adopt(lexical) != before {
+		t.Error("vectors come from, or go to, an index without an Embedder")
+	}
+
+	fails := &failingAfter{fakeEmbedder: e, calls: 1}
+	part, err := New(Options{Embedder: fails}).With("a", named("ferry_times")).With("b", named("plant_care")).Embed(t.Context())
+	if !errors.Is(err, ErrEmbedding) {
+		t.Errorf("failed with %v", err)
+	}
+	fails.calls, fails.texts = 100, nil
+	if _, err := part.Embed(t.Context()); err != nil || fails.asked() != 1 {
+		t.Errorf("what had been embedded before the failure is asked for again: %v", err)
+	}
+}
+
+// failingAfter fails after a number of calls.
+type failingAfter struct {
+	*fakeEmbedder
+	calls int
+}
+
+func (f *failingAfter) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	if f.calls--; f.calls < 0 {
+		return nil, errors.New("no more")
+	}
+	return f.fakeEmbedder.Embed(ctx, texts)
+}
+
 func TestEmbeddingErrors(t *testing.T) {
 	e := &fakeEmbedder{}
 	base := New(Options{Embedder: e}).With("a", named("ferry_times"))
@@ -110,7 +160,7 @@ func TestEmbeddingErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			broken := &Index{tuning: ix.tuning, segments: ix.segments, embedder: test.e}
+			broken := &Index{tuning: ix.tuning, segments: ix.segments, embedder: test.e, queries: test.e}
 			hits, err := broken.SearchContext(t.Context(), "ferry", 1)
 			if len(hits) != 1 || !errors.Is(err, ErrEmbedding) || test.name != "another length" && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("search: %v, %v", hits, err)

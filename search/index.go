@@ -36,6 +36,9 @@ type Options struct {
 	// Embedder, if not nil, lets [Index.Embed] and [Index.SearchContext] rank by meaning too. With and Search never
 	// call it.
 	Embedder Embedder
+	// Queries, if not nil, embeds the queries of SearchContext in place of Embedder, with the same model: whoever asks a query
+	// waits for it.
+	Queries Embedder
 
 	tuning *tuning // nil: defaultTuning
 }
@@ -45,6 +48,7 @@ type Options struct {
 type Index struct {
 	tuning   *tuning
 	embedder Embedder   // nil: lexical only
+	queries  Embedder   // likewise
 	segments []*segment // by upstream, each of another
 	once     sync.Once  // makes view
 	view     *view
@@ -56,7 +60,11 @@ func New(o Options) *Index {
 	if t == nil {
 		t = defaultTuning()
 	}
-	return &Index{tuning: t, embedder: o.Embedder}
+	queries := o.Queries
+	if queries == nil {
+		queries = o.Embedder
+	}
+	return &Index{tuning: t, embedder: o.Embedder, queries: queries}
 }
 
 // With returns an index in which docs are the documents of upstream, in place of any it had. The receiver and the
@@ -80,7 +88,7 @@ func (ix *Index) With(upstream string, docs []Doc) *Index {
 	} else {
 		segments = slices.Insert(segments, at, s)
 	}
-	return &Index{tuning: ix.tuning, embedder: ix.embedder, segments: segments}
+	return ix.of(segments)
 }
 
 // Without returns an index that lacks upstream's documents: the receiver itself if it has none.
@@ -89,7 +97,12 @@ func (ix *Index) Without(upstream string) *Index {
 	if !found {
 		return ix
 	}
-	return &Index{tuning: ix.tuning, embedder: ix.embedder, segments: slices.Delete(slices.Clone(ix.segments), at, at+1)}
+	return ix.of(slices.Delete(slices.Clone(ix.segments), at, at+1))
+}
+
+// of is an index of the same kind over other segments.
+func (ix *Index) of(segments []*segment) *Index {
+	return &Index{tuning: ix.tuning, embedder: ix.embedder, queries: ix.queries, segments: segments}
 }
 
 func (ix *Index) find(upstream string) (at int, found bool) {
