@@ -59,7 +59,7 @@ type Gateway interface {
 // Catalog tells what can be called. Its methods are called concurrently.
 type Catalog interface {
 	// Search returns at most n cards of a kind for a query, ranked as agents get them.
-	Search(kind catalog.Kind, query string, n int) []catalog.Card
+	Search(ctx context.Context, kind catalog.Kind, query string, n int) []catalog.Card
 	// Children returns the cards at a path, as in catalog.Catalog.ChildrenOf.
 	Children(kind catalog.Kind, path string) ([]catalog.Card, error)
 	// Entry returns an entry, which must not be changed, and its path.

@@ -183,7 +183,7 @@ func (c *Console) catalog(w http.ResponseWriter, r *http.Request) {
 	)
 	if text != "" {
 		p.Offset = min(p.Offset, maxHits)
-		cards, path = c.o.Catalog.Search(kind, text, maxHits), ""
+		cards, path = c.o.Catalog.Search(r.Context(), kind, text, maxHits), ""
 	} else {
 		if given := query.Get("path"); given != "" {
 			path = given

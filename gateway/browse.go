@@ -50,7 +50,7 @@ func (g *Gateway) browse(ctx context.Context, c *metaCall) (json.RawMessage, err
 		if query = strings.TrimSpace(query); query == "" {
 			return nil, metaArgs(c.name, "query is empty; say what you look for, or pass path \"/\" to see what there is")
 		}
-		return g.browseQuery(c, query, topK), nil
+		return g.browseQuery(ctx, c, query, topK), nil
 	case out[1] != nil:
 		path, err := rawjson.String(out[1])
 		if err != nil {
@@ -61,20 +61,24 @@ func (g *Gateway) browse(ctx context.Context, c *metaCall) (json.RawMessage, err
 	return nil, metaArgs(c.name, "pass query or path")
 }
 
-func (g *Gateway) browseQuery(c *metaCall, query string, topK int) json.RawMessage {
+func (g *Gateway) browseQuery(ctx context.Context, c *metaCall, query string, topK int) json.RawMessage {
 	if topK == 0 {
 		topK = DefaultTopK
 	}
 	s := g.opts.Upstreams.Snapshot()
-	cards := s.Search(browsed(c.name), query, topK)
+	cards, err := s.Search(ctx, browsed(c.name), query, topK)
+	if err != nil {
+		g.opts.Logger.DebugContext(ctx, "ranked by words alone", "session", c.state.tag, "err", g.opts.Redactor.Redact(err.Error()))
+	}
 	return g.cardsResult(c, s.Catalog, cards, true, "No "+string(browsed(c.name))+" matches. Try other words, or path \"/\" to see what there is.")
 }
 
 // Search returns the cards of the entries of a kind that match a query, with
 // their scores: at most n, by descending score and then by id. It is what the
-// browsing meta-tools answer. Templates are among the resources.
-func (s *Snapshot) Search(kind catalog.Kind, query string, n int) []catalog.Card {
-	hits := s.index(kind).Search(query, n)
+// browsing meta-tools answer. Templates are among the resources. An error says
+// that the ranking is one by words alone because an Embedder failed.
+func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, n int) ([]catalog.Card, error) {
+	hits, err := s.index(kind).SearchContext(ctx, query, n)
 	cards := make([]catalog.Card, 0, len(hits))
 	for _, hit := range hits {
 		if e, ok := s.Catalog.Lookup(hit.ID); ok {
@@ -83,7 +87,7 @@ func (s *Snapshot) Search(kind catalog.Kind, query string, n int) []catalog.Card
 			cards = append(cards, card)
 		}
 	}
-	return cards
+	return cards, err
 }
 
 func (g *Gateway) browsePath(c *metaCall, path string, topK int) (json.RawMessage, error) {

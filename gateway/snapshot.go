@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -25,7 +26,12 @@ type Snapshot struct {
 
 // NewSnapshot returns an empty one that holds schemas to limits.
 func NewSnapshot(limits catalog.Limits) *Snapshot {
-	empty := search.New(search.Options{})
+	return NewSnapshotWith(limits, search.Options{})
+}
+
+// NewSnapshotWith is NewSnapshot with a ranking other than the usual one.
+func NewSnapshotWith(limits catalog.Limits, o search.Options) *Snapshot {
+	empty := search.New(o)
 	return &Snapshot{Catalog: catalog.New(limits), Index: empty, Resources: empty, Prompts: empty, templates: new(templates), keys: new(keys)}
 }
 
@@ -35,6 +41,33 @@ func (s *Snapshot) Prepare() {
 	s.Index.Prepare()
 	s.Resources.Prepare()
 	s.Prompts.Prepare()
+}
+
+// Embed returns a snapshot whose entries have vectors, where the ranking has an
+// Embedder, and s itself where there is nothing to do. It takes as long as the
+// Embedder does. With an error it returns what there is until then, which is
+// worth adopting.
+func (s *Snapshot) Embed(ctx context.Context) (*Snapshot, error) {
+	out := *s
+	for _, ix := range []**search.Index{&out.Index, &out.Resources, &out.Prompts} {
+		next, err := (*ix).Embed(ctx)
+		*ix = next
+		if err != nil {
+			return &out, err
+		}
+	}
+	if out.Index == s.Index && out.Resources == s.Resources && out.Prompts == s.Prompts {
+		return s, nil
+	}
+	return &out, nil
+}
+
+// Adopt returns s with the vectors that another snapshot has for the same
+// entries.
+func (s *Snapshot) Adopt(from *Snapshot) *Snapshot {
+	out := *s
+	out.Index, out.Resources, out.Prompts = s.Index.Adopt(from.Index), s.Resources.Adopt(from.Resources), s.Prompts.Adopt(from.Prompts)
+	return &out
 }
 
 // index returns the index of the entries of a kind.

@@ -145,6 +145,19 @@ func (l *Live[S]) change(c change) {
 	}
 }
 
+// Refine replaces the snapshot by what f makes of it: the same entries, better
+// prepared. f is called between changes and must not take long, so that what it
+// puts in has been made before. Changed is not called.
+func (l *Live[S]) Refine(f func(S) S) {
+	l.building.Lock()
+	defer l.building.Unlock()
+	next := f(l.Snapshot())
+	if l.opts.Prepare != nil {
+		l.opts.Prepare(next)
+	}
+	l.current.Store(&next)
+}
+
 // maxLoggedFindings bounds what is logged of one report; all of it is kept.
 const maxLoggedFindings = 10
 

@@ -133,8 +133,9 @@ func hostOf(name string, known map[string]*console.Computer) (host, server strin
 }
 
 // Search implements console.Catalog.
-func (s *shown) Search(kind catalog.Kind, query string, n int) []catalog.Card {
-	return s.engine.Snapshot().Search(kind, query, n)
+func (s *shown) Search(ctx context.Context, kind catalog.Kind, query string, n int) []catalog.Card {
+	cards, _ := s.engine.Snapshot().Search(ctx, kind, query, n) // an error is told where agents ask
+	return cards
 }
 
 // Children implements console.Catalog.
