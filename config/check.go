@@ -29,6 +29,7 @@ func (d *decoder) check(c *Config) {
 	d.checkHubs(c)
 	d.checkTables(c)
 	d.checkServers(c)
+	d.checkSearch(c)
 	if c.PublicURL != "" {
 		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && len(c.Auth.Tokens) == 0 && !loopback(u.Hostname()) {
 			d.warn(d.at["public_url"], "public_url", "public_url is not a loopback address and no auth.tokens are configured: whoever reaches it can call every tool")
@@ -103,6 +104,25 @@ func (d *decoder) checkAuth(c *Config) {
 			d.fail(d.at[path], path, "%s and auth.tokens[%d] have the same sha256; give each principal a token of its own", path, j)
 		}
 		hashes[t.SHA256] = i
+	}
+}
+
+func (d *decoder) checkSearch(c *Config) {
+	const key = "search.embedding"
+	e := &c.Search.Embedding
+	switch {
+	case !d.set(key):
+		return
+	case e.URL == "":
+		d.fail(d.at[key], key, "%s has no url; write it like http://127.0.0.1:11434/v1", key)
+	case e.Model == "":
+		d.fail(d.at[key], key, "%s has no model; name one that the endpoint offers", key)
+	}
+	if e.URL == "" {
+		return
+	}
+	if u := d.checkURL(e.URL, key+".url"); u != nil && u.Scheme == "http" && e.Key != "" && !loopback(u.Hostname()) {
+		d.warn(d.at[key+".url"], key+".url", "%s.key goes to %s without TLS; use https", key, u.Host)
 	}
 }
 

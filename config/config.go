@@ -34,6 +34,7 @@ type Config struct {
 	S2SP          S2SP         `key:"s2sp" doc:"Tables that go from server to server."`
 	SchemaLimits  SchemaLimits `key:"schema_limits" doc:"Bounds on the schemas that servers declare for their tools."`
 	Browse        Browse       `key:"browse" doc:"How tool_browse answers."`
+	Search        Search       `key:"search" doc:"How what tool_browse, resource_browse and prompt_browse find is ranked."`
 	Proxy         Proxy        `key:"proxy" doc:"How mode proxy answers."`
 	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Offer tool_hydrate in gateway mode too."`
 	TolerantArgs  bool         `key:"tolerant_args" default:"false" doc:"Repair arguments before they are checked: an object written as a text, and texts where the schema wants a number, a boolean or null. Each repair is recorded."`
@@ -227,6 +228,20 @@ type SchemaLimits struct {
 type Browse struct {
 	Format        BrowseFormat `key:"format" default:"text" enum:"text,json" doc:"The form of answers to the model: short text, or JSON."`
 	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Another place for the top-level expose_hydrate; either switches it on."`
+}
+
+// Search is how entries are ranked.
+type Search struct {
+	Embedding Embedding `key:"embedding" doc:"An OpenAI-compatible endpoint for embeddings, whose opinion is fused into the ranking by words. Left out, nothing is sent anywhere."`
+}
+
+// Embedding is an endpoint for embeddings.
+type Embedding struct {
+	URL        string        `key:"url" doc:"The endpoint, such as http://127.0.0.1:11434/v1. It is sent the names and descriptions of what servers offer, and agents' queries."`
+	Model      string        `key:"model" doc:"The model's name there."`
+	Key        Secret        `key:"key" doc:"Sent as a bearer token, best as ${env:VAR}; left out, none is."`
+	Dimensions int           `key:"dimensions" default:"0" min:"0" doc:"Asks for shorter vectors, where the model can; 0 leaves that to the model."`
+	Timeout    time.Duration `key:"timeout" default:"2s" min:"1ms" doc:"How long a query waits for its vector; after that it is ranked by words alone, and the endpoint is left alone for 30 seconds."`
 }
 
 // Proxy is how mode proxy answers (gateway-surface §4.1).
