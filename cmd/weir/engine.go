@@ -47,6 +47,7 @@ type engine struct {
 	direct  atomic.Pointer[gateway.Gateway]      // of the newest front: it judges calls that do not pass it
 	agents  *agents
 	offices *offices // nil in a shell command
+	meaning *meaning // nil where entries are ranked by words alone; a shell command never starts it
 	tell    func(telemetry.Event)
 
 	// first is closed when every upstream of the start has been listed or has
@@ -60,6 +61,12 @@ type engine struct {
 // It fails where there is no store for results.
 func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.EventLog) (*engine, error) {
 	store, err := openStore(c)
+	var m *meaning
+	if err == nil {
+		if m, err = newMeaning(c, log); err != nil {
+			err = errors.Join(err, store.Close())
+		}
+	}
 	if err != nil {
 		if events != nil {
 			err = errors.Join(err, events.Close())
@@ -70,9 +77,15 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 	e.observe(events)
 	e.config.Store(c)
 	e.redact.Store(gateway.NewRedactor(c.Secrets()))
-	e.live = upstream.NewLive(gateway.NewSnapshot(limitsOf(c.SchemaLimits)), upstream.LiveOptions[*gateway.Snapshot]{
+	if e.meaning = m; m != nil {
+		m.redact = func(s string) string { return e.redact.Load().Redact(s) }
+	}
+	e.live = upstream.NewLive(gateway.NewSnapshotWith(limitsOf(c.SchemaLimits), m.ranking()), upstream.LiveOptions[*gateway.Snapshot]{
 		Prepare: (*gateway.Snapshot).Prepare, Logger: log,
-		Changed: func(s *gateway.Snapshot, upstreams []string) { e.refreshed(s.Catalog, upstreams) },
+		Changed: func(s *gateway.Snapshot, upstreams []string) {
+			e.refreshed(s.Catalog, upstreams)
+			m.changed()
+		},
 	})
 	e.agents = newAgents(e, c)
 	e.manager = upstream.New(upstream.Options{
@@ -176,6 +189,7 @@ func (e *engine) close(within time.Duration) {
 		e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
 	}
 	<-e.first
+	e.meaning.close()
 	e.plane.close()
 	e.bodies.close()
 	e.state.Close()

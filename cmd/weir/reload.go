@@ -37,7 +37,7 @@ func (a *app) watch(ctx context.Context, c *config.Config, opts config.Options, 
 
 // needRestart are the keys whose values are read once: what they configure is made
 // when weir starts.
-var needRestart = []string{"listen", "schema_limits", "hub", "hubs", "events"}
+var needRestart = []string{"listen", "schema_limits", "search", "hub", "hubs", "events"}
 
 // onlyAfterRestart reports whether hub has changed beyond who may connect.
 func onlyAfterRestart(old, next config.Hub) bool {

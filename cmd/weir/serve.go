@@ -123,6 +123,7 @@ func (a *app) serve(ctx context.Context, path, snapshot string, opts config.Opti
 		return err
 	}
 	e.serveFile(file)
+	e.meaning.start(e.live)
 	var end ending
 	defer func() { e.close(end.left()) }()
 	if e.offices, err = a.openOffices(ctx, c, e); err != nil {
