@@ -139,8 +139,9 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	// What can be answered without the upstream does not wait for it.
-	if e.id != "" && e.method != "ping" {
+	// What can be answered without the upstream does not wait for it: a ping of a
+	// session. One without asks whether there is somebody to answer.
+	if e.id != "" && (e.method != "ping" || r.Header.Get(streamable.HeaderSession) == "") {
 		if _, err := f.up.Ready(r.Context()); err != nil {
 			f.unready(w, r, e, err)
 			return

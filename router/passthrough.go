@@ -60,13 +60,6 @@ func (p *passthrough) serve(ctx context.Context, r *mcp.Request) (json.RawMessag
 		return nil, nil
 	case "ping":
 		if !r.Modern() && !r.IsNotification() {
-			if agentOf(r.Session) == nil {
-				// Nothing but this tells a caller without session whether there is
-				// somebody to answer.
-				if _, err := p.hello(ctx); err != nil {
-					return nil, err
-				}
-			}
 			return json.RawMessage("{}"), nil
 		}
 	case "server/discover":
