@@ -17,7 +17,11 @@ func (s *slot) acquire(ctx context.Context) (*link, error) {
 		s.mu.Unlock()
 		return l, nil
 	}
-	defer s.mu.Unlock()
+	s.waiting++
+	defer func() {
+		s.waiting--
+		s.mu.Unlock()
+	}()
 	begin, seen := time.Now(), s.attempts
 	budget := time.NewTimer(s.u.opts.ReadyBudget)
 	defer budget.Stop()

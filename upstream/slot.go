@@ -57,6 +57,7 @@ type slot struct {
 	link     *link         // while ready
 	calls    int           // users of link
 	holds    int           // subscriptions that need it to stay
+	waiting  int           // calls that wait for a link
 	called   bool          // link was used by a call
 	used     time.Time
 	err      error     // why it failed last; nil while ready
@@ -414,7 +415,7 @@ func (s *slot) stopIfIdle(listed bool) (left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit := s.idleTime(listed && !s.called)
-	if s.calls > 0 || s.holds > 0 {
+	if s.calls > 0 || s.holds > 0 || s.waiting > 0 {
 		return max(limit, time.Second)
 	}
 	if left := limit - time.Since(s.used); left > 0 {
