@@ -101,3 +101,16 @@ func BenchmarkPut(b *testing.B) {
 		}
 	}
 }
+
+// A token is an argument of commands, too, where one with "-" in front would be a
+// flag: one in 64 would.
+func TestNewToken(t *testing.T) {
+	seen := map[string]bool{}
+	for range 2000 {
+		token := NewToken()
+		if len(token) != 43 || token[0] == '-' || seen[token] {
+			t.Fatalf("%q", token)
+		}
+		seen[token] = true
+	}
+}

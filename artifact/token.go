@@ -99,11 +99,21 @@ func (s *Local) Offer(ctx context.Context, principal, handle string, ttl time.Du
 	return s.issue(it, ttl, s.opts.Now()), nil
 }
 
+// NewToken returns 256 random bits as a token of letters, digits, "-" and "_". It
+// does not begin with "-", which a command line would take for a flag.
+func NewToken() string {
+	var secret [tokenBytes]byte
+	for {
+		rand.Read(secret[:]) // never fails: crypto/rand ends the program instead
+		if value := base64.RawURLEncoding.EncodeToString(secret[:]); value[0] != '-' {
+			return value
+		}
+	}
+}
+
 // issue makes a token. Callers hold mu.
 func (s *Local) issue(it *item, ttl time.Duration, now time.Time) Token {
-	var secret [tokenBytes]byte
-	rand.Read(secret[:])
-	value := base64.RawURLEncoding.EncodeToString(secret[:])
+	value := NewToken()
 	t := &token{hash: sha256.Sum256([]byte(value)), item: it, expires: now.Add(s.tokenTTL(ttl))}
 	sp := it.space
 	if it.tokens == nil {

@@ -3,9 +3,7 @@ package gateway
 import (
 	"container/list"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -115,9 +113,7 @@ func (r *relays) add(n *relay, ttl time.Duration) string {
 	if ttl <= 0 {
 		ttl = artifact.DefaultTokenTTL
 	}
-	var secret [32]byte
-	rand.Read(secret[:]) // never fails: crypto/rand ends the program instead
-	token := base64.RawURLEncoding.EncodeToString(secret[:])
+	token := artifact.NewToken()
 	n.hash = sha256.Sum256([]byte(token))
 	r.mu.Lock()
 	defer r.mu.Unlock()
