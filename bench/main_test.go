@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 
 // Everything runs once, briefly, over real processes.
 func TestRun(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	args := strings.Fields("-rounds 1 -round 20ms -callers 2,1 -bytes 100,20000 -memory-calls 400 -memory-idle 10ms -browses 20")
