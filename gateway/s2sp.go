@@ -194,7 +194,10 @@ func (g *Gateway) split(ctx context.Context, c *Call, s selected, result json.Ra
 // divide answers for a tool that knows nothing of S2SP.
 func (g *Gateway) divide(ctx context.Context, c *Call, s selected, result json.RawMessage) (json.RawMessage, error) {
 	t, err := tableOf(result, g.detect(c.Entry.Upstream))
-	if err != nil {
+	switch {
+	case err != nil && !g.holdsBack():
+		return result, nil // there is no tool_view to read with what would be kept
+	case err != nil:
 		return nil, g.notTable(ctx, c, result, err)
 	}
 	resourceURL := ""

@@ -156,6 +156,14 @@ func TestAbstractErrors(t *testing.T) {
 	if v := h.tool(t, ToolView, `{"handle":"`+handle+`","selector":{"type":"head"}}`); !strings.Contains(v.Content[0].Text, "fine weather") {
 		t.Errorf("%+v", v.Content)
 	}
+	// Where there is no tool_view to read what is kept, it passes.
+	opts := h.g.opts
+	opts.Mode = ModeProxy
+	proxy := *h
+	proxy.g = New(opts)
+	if s := proxy.execute(t, "weather", "list", "{}", `,"abstract_domains":"event"`); s.IsError || s.Content[0].Text != "fine weather" {
+		t.Errorf("in proxy mode: %+v", s)
+	}
 	// An error of the tool passes.
 	h.add("weather", say(`{"content":[{"type":"text","text":"no such area"}],"isError":true}`), listTool)
 	if s := h.execute(t, "weather", "list", "{}", `,"abstract_domains":"event"`); !s.IsError || s.Content[0].Text != "no such area" {
