@@ -193,7 +193,5 @@ func (f *refusals) complete(err error) error {
 	if first == nil || !ok || wire.Code != first.Kind.Info().JSONRPC || rawjson.IsObject(rawjson.Get(wire.Data, requiredCapabilities)) {
 		return err
 	}
-	whole := *wire
-	whole.Data = first.Data
-	return &whole
+	return &jsonrpc.Error{Code: wire.Code, Message: wire.Message, Data: first.Data}
 }

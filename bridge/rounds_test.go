@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -419,16 +418,15 @@ func TestRoundsNameTheCapability(t *testing.T) {
 		a := newAgent(t, x, func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 			_, err := (&Back{Request: r, Server: `upstream "x"`}).ask(ctx, methodElicit, json.RawMessage(c.params), nil)
 			if c.lost != "" && err != nil {
-				code, _ := strconv.Atoi(c.lost)
-				return nil, &jsonrpc.Error{Code: code, Message: "asking: " + err.Error()}
+				return nil, jsonrpc.ParseError([]byte(`{"code":` + c.lost + `,"message":` + string(rawjson.Quote("asking: "+err.Error())) + `}`))
 			}
 			return nil, err
 		})
 		a.caps = c.caps
 		_, err := a.call(t.Context(), "")
-		wire := mcp.WireError(err, mcp.V20260728)
-		if got := string(rawjson.Get(wire.Data, "requiredCapabilities")); got != c.want {
-			t.Errorf("%+v: %d %s %s", c, wire.Code, wire.Message, wire.Data)
+		sent := mcp.WireError(err, mcp.V20260728).Append(nil)
+		if got := string(rawjson.GetPath(sent, "data", "requiredCapabilities")); got != c.want {
+			t.Errorf("%+v: %s", c, sent)
 		}
 		x.Close()
 	}
