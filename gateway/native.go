@@ -214,15 +214,15 @@ func (g *Gateway) redactError(err error) error {
 	var answered *jsonrpc.Error
 	var own *mcp.Error
 	switch {
+	case errors.As(err, &answered): // before what wraps it: it is what goes out
+		message, data := g.opts.Redactor.Redact(answered.Message), g.opts.Redactor.Results(answered.Data)
+		if message != answered.Message || !bytes.Equal(data, answered.Data) {
+			return &jsonrpc.Error{Code: answered.Code, Message: message, Data: data}
+		}
 	case errors.As(err, &own):
 		message, data := g.opts.Redactor.Redact(own.Message), g.opts.Redactor.Results(own.Data)
 		if message != own.Message || !bytes.Equal(data, own.Data) {
 			return &mcp.Error{Kind: own.Kind, Message: message, Data: data, Err: err}
-		}
-	case errors.As(err, &answered):
-		message, data := g.opts.Redactor.Redact(answered.Message), g.opts.Redactor.Results(answered.Data)
-		if message != answered.Message || !bytes.Equal(data, answered.Data) {
-			return &jsonrpc.Error{Code: answered.Code, Message: message, Data: data}
 		}
 	}
 	return err
