@@ -17,10 +17,11 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// TestToolsWithImpossibleHeaders: over modern HTTP, a tool whose schema asks for a
-// header that cannot be is neither listed nor called, whoever asks (2026-07-28).
-func TestToolsWithImpossibleHeaders(t *testing.T) {
-	var calls atomic.Int32
+// serveModern serves 2026-07-28 over HTTP, and nothing older: tools returns what
+// is listed, call the error that a tools/call with these headers is refused with,
+// "" for none.
+func serveModern(t *testing.T, tools func() string, call func(http.Header) string) (url string) {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		var m struct {
@@ -32,22 +33,40 @@ func TestToolsWithImpossibleHeaders(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
+		result, refusal := `"content":[]`, ""
 		switch m.Method {
 		case "initialize":
-			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}}}`, m.ID)
+			refusal = `{"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}}`
 		case "server/discover":
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}}`, m.ID)
+			result = `"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}`
 		case "tools/list":
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","tools":[{"name":"good","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}},`+
-				`{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"no spaces"}}}}]}}`, m.ID)
+			result = `"tools":[` + tools() + `]`
 		default:
-			calls.Add(1)
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[]}}`, m.ID)
+			refusal = call(r.Header)
 		}
+		if refusal != "" {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":%s}`, m.ID, refusal)
+			return
+		}
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete",%s}}`, m.ID, result)
 	}))
-	defer server.Close()
-	m, sink := manage(t, Options{}, &config.Server{Name: "s", Namespace: "s", URL: server.URL, Type: config.TransportHTTP, Start: config.StartBoot})
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestToolsWithImpossibleHeaders: over modern HTTP, a tool whose schema asks for a
+// header that cannot be is neither listed nor called, whoever asks (2026-07-28).
+func TestToolsWithImpossibleHeaders(t *testing.T) {
+	var calls atomic.Int32
+	url := serveModern(t, func() string {
+		return `{"name":"good","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}},` +
+			`{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"no spaces"}}}}`
+	}, func(http.Header) string {
+		calls.Add(1)
+		return ""
+	})
+	m, sink := manage(t, Options{}, &config.Server{Name: "s", Namespace: "s", URL: url, Type: config.TransportHTTP, Start: config.StartBoot})
 	if err := m.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -73,41 +92,19 @@ func TestToolsWithImpossibleHeaders(t *testing.T) {
 func TestRefusedHeaders(t *testing.T) {
 	var wants atomic.Pointer[string] // the header that the tool wants
 	var lists, runs atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		var m struct {
-			ID     json.RawMessage
-			Method string
+	url := serveModern(t, func() string {
+		lists.Add(1)
+		return fmt.Sprintf(`{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":%q}}}}`, *wants.Load())
+	}, func(h http.Header) string {
+		if h.Get("Mcp-Param-"+*wants.Load()) != "x" {
+			return `{"code":-32020,"message":"a header is missing"}`
 		}
-		if err != nil || json.Unmarshal(body, &m) != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		header := *wants.Load()
-		w.Header().Set("Content-Type", "application/json")
-		switch m.Method {
-		case "initialize":
-			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}}}`, m.ID)
-		case "server/discover":
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}}`, m.ID)
-		case "tools/list":
-			lists.Add(1)
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","tools":[{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":%q}}}}]}}`, m.ID, header)
-		default:
-			if r.Header.Get("Mcp-Param-"+header) != "x" {
-				w.WriteHeader(http.StatusBadRequest)
-				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32020,"message":"Mcp-Param-%s is missing"}}`, m.ID, header)
-				return
-			}
-			runs.Add(1)
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[]}}`, m.ID)
-		}
-	}))
-	defer server.Close()
+		runs.Add(1)
+		return ""
+	})
 	first, second, never := "First", "Second", "no header"
 	wants.Store(&first)
-	m, _ := manage(t, Options{}, &config.Server{Name: "s", Namespace: "s", URL: server.URL, Type: config.TransportHTTP, Start: config.StartBoot})
+	m, _ := manage(t, Options{}, &config.Server{Name: "s", Namespace: "s", URL: url, Type: config.TransportHTTP, Start: config.StartBoot})
 	if err := m.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
