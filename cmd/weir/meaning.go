@@ -110,7 +110,9 @@ func (m *meaning) follow(ctx context.Context, live *upstream.Live[*gateway.Snaps
 			}
 			if err != nil {
 				m.log.Warn("entries are ranked by words alone: their texts could not be embedded", "err", m.redact(err.Error()), "retry_in", retry)
-				if !pauseFor(ctx, retry) {
+				select {
+				case <-time.After(retry):
+				case <-ctx.Done():
 					return
 				}
 				retry = min(2*retry, longestRetry)
@@ -134,27 +136,12 @@ func (m *meaning) quiet(ctx context.Context) bool {
 		return false
 	}
 	for {
-		timer := time.NewTimer(embedQuiet)
 		select {
 		case <-m.wake:
-			timer.Stop()
 		case <-ctx.Done():
-			timer.Stop()
 			return false
-		case <-timer.C:
+		case <-time.After(embedQuiet):
 			return true
 		}
-	}
-}
-
-// pauseFor is false when ctx has ended meanwhile.
-func pauseFor(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
