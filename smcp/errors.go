@@ -82,6 +82,8 @@ var (
 	ErrMismatch  = &Error{Code: CodeForbidden, Message: "Role or name mismatch with existing session"}
 	ErrOnlyAgent = &Error{Code: CodeForbidden, Message: "Only agents may issue client:* calls"}
 	ErrRoomTaken = &Error{Code: CodeRoomTaken, Message: "Agent already in room", Legacy: "Internal server error: Agent already in room", Draft: "Agent sid should equal office_id"}
+	// ErrOfficeID is the first draft's error for an Agent whose robot_id is not its office_id.
+	ErrOfficeID  = &Error{Code: CodeForbidden, Message: "Agent sid should equal office_id"}
 	ErrOtherRoom = &Error{Code: CodeOtherRoom, Message: "Agent already in another room", Legacy: "Internal server error: Agent sid already in room"}
 	ErrNoRoom    = &Error{Code: CodeNoRoom, Message: "Not in any room"}
 	ErrCrossRoom = &Error{Code: CodeCrossRoom, Message: "Cross-room access denied"}

@@ -285,6 +285,9 @@ type Session struct {
 	Name     string `json:"name"`
 	Role     Role   `json:"role"`
 	OfficeID string `json:"office_id"`
+	// Version is the a2c_version that the member has said when it connected, ""
+	// where it said none. Only peers of 0.2 and later are told.
+	Version string `json:"a2c_version,omitempty"`
 	// MCP says that the Computer has the general channel. Only peers that have
 	// it themselves are told.
 	MCP bool `json:"mcp,omitempty"`

@@ -197,6 +197,7 @@ func Trust(next http.Handler) http.Handler {
 // handshake is what the HTTP handshake of a connection has told.
 type handshake struct {
 	version smcp.Version
+	said    string // the version as it was said; "" for none
 	trusted bool
 }
 
@@ -209,5 +210,9 @@ func (h *Hub) checkHandshake(r *http.Request) (any, *engineio.Refusal) {
 		h.log.Debug("a handshake was refused for its version", "remote", r.RemoteAddr, "version", v.String())
 		return nil, &engineio.Refusal{Status: refusal.Status, Header: refusal.Header, Body: refusal.Body}
 	}
-	return handshake{v, trusted}, nil
+	shake := handshake{version: v, said: r.URL.Query().Get(smcp.QueryVersion), trusted: trusted}
+	if len(shake.said) > maxVersionBytes {
+		shake.said = v.String()
+	}
+	return shake, nil
 }

@@ -47,6 +47,7 @@ const (
 	proofTime               = 20 * time.Second // from the CONNECT with a key to its proof
 	maxNameBytes            = 256
 	maxReqIDBytes           = 256
+	maxVersionBytes         = 64 // of an a2c_version that others are told
 	maxQueueBytes           = 64 << 20
 	maxMessagesPerSession   = 512
 	officePrefix            = "office:" // of internal rooms: nobody can join another's private one by its id
@@ -180,7 +181,7 @@ func (h *Hub) admit(ctx context.Context, s *socketio.Socket) error {
 			return err
 		}
 	}
-	peer := &session{socket: s, sid: s.ID(), grant: grant, access: access, version: shake.version, own: shake.trusted, dialect: shake.version.Dialect(), calls: map[*call]struct{}{}}
+	peer := &session{socket: s, sid: s.ID(), grant: grant, access: access, version: shake.version, said: shake.said, own: shake.trusted, dialect: shake.version.Dialect(), calls: map[*call]struct{}{}}
 	if grant.NeedsProof {
 		h.mu.Lock()
 		peer.proof = time.AfterFunc(proofTime, func() { h.unproven(peer) })

@@ -76,6 +76,8 @@ func (h *Hub) mayJoin(s *session, req *smcp.Join) error {
 		return smcp.RoleMismatch(req.Role, s.role)
 	case s.name != "" && s.name != req.Name && (s.dialect.Versioned() || s.office != nil && s.office.id == req.OfficeID):
 		return smcp.ErrMismatch
+	case s.dialect == smcp.Draft && req.Role == smcp.RoleAgent && req.RobotID != "" && req.RobotID != req.OfficeID:
+		return smcp.ErrOfficeID // the first draft: office_id = robot_id
 	}
 	d := device(h.access.devices, req.Name)
 	if req.Role != smcp.RoleComputer {
@@ -296,7 +298,11 @@ func (h *Hub) listRoom(s *session, _ string, payload json.RawMessage) (answer, e
 	}
 	room := smcp.Room{Sessions: []smcp.Session{}, ReqID: req.ReqID}
 	add := func(m *session) {
-		room.Sessions = append(room.Sessions, smcp.Session{SID: m.sid, Name: m.name, Role: m.role, OfficeID: req.OfficeID, MCP: s.mcp && m.mcp && m.role == smcp.RoleComputer})
+		member := smcp.Session{SID: m.sid, Name: m.name, Role: m.role, OfficeID: req.OfficeID, MCP: s.mcp && m.mcp && m.role == smcp.RoleComputer}
+		if s.dialect.Versioned() {
+			member.Version = m.said
+		}
+		room.Sessions = append(room.Sessions, member)
 	}
 	if a := s.office.agent; a != nil {
 		add(a)

@@ -21,7 +21,7 @@ type call struct {
 	name     string // of the event, in today's spelling
 	reqID    string
 	agent    *session
-	as       string // how the agent called itself
+	as       string // the agent's name when it called
 	computer *session
 	office   *office
 	dialect  smcp.Dialect // of the agent
@@ -33,18 +33,23 @@ type call struct {
 }
 
 // callKeys are what the hub reads of a client:* payload.
-var callKeys = []string{"computer", "req_id", "timeout", "tool_name", "agent", "robot_id", smcp.QueryVersion, "agent_sid"}
+var callKeys = []string{"computer", "req_id", "timeout", "tool_name", "params", "agent", "robot_id", smcp.QueryVersion, "agent_sid"}
 
 const (
 	keyComputer = iota
 	keyReqID
 	keyTimeout
 	keyTool
+	keyParams
 	keyAgent
 	keyRobot
 	keyVersion
 	keySID
+	callKeyCount
 )
+
+// callFields are the values of callKeys in a payload, nil where it has none.
+type callFields [callKeyCount][]byte
 
 // route carries a client:* event to a Computer and the answer back. It does not
 // wait.
@@ -52,7 +57,7 @@ func (h *Hub) route(e *socketio.Event) {
 	s := sessionOf(e)
 	payload := e.Arg(0)
 	// One pass, because payloads may be large: everything that is looked at.
-	var f [8][]byte
+	var f callFields
 	ok := rawjson.IsObject(payload) && rawjson.Fields(payload, callKeys, f[:]) == nil
 	dialect := s.hearCall(h, e.Name, f[keyAgent], f[keyRobot])
 	refuse := func(err *smcp.Error) {
@@ -64,12 +69,13 @@ func (h *Hub) route(e *socketio.Event) {
 		refuse(smcp.ErrPayload)
 		return
 	}
-	c := &call{event: e, name: smcp.Dialect01.Event(e.Name), reqID: reqID, agent: s, as: rawjson.Text(f[keyAgent]), dialect: dialect}
-	if c.as == "" {
-		c.as = rawjson.Text(f[keyRobot])
-	}
+	c := &call{event: e, name: smcp.Dialect01.Event(e.Name), reqID: reqID, agent: s, dialect: dialect}
 	timeout := h.o.CallTimeout
 	if c.name == smcp.EventToolCall {
+		if !rawjson.IsObject(f[keyParams]) {
+			refuse(smcp.ErrPayload.With("params", "an object"))
+			return
+		}
 		asked, ok := seconds(f[keyTimeout])
 		if !ok {
 			refuse(smcp.ErrPayload.With("timeout", "a number of seconds"))
@@ -151,10 +157,7 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 	case c.counted && (len(s.calls) >= h.o.MaxCalls || s.office.calls >= h.o.MaxOfficeCalls):
 		return smcp.Errorf(smcp.CodeBusy, "Too many calls in flight")
 	}
-	c.computer, c.office, c.to, c.general = computer, s.office, computer.dialect, computer.mcp
-	if c.as == "" || s.dialect.Versioned() {
-		c.as = s.name
-	}
+	c.as, c.computer, c.office, c.to, c.general = s.name, computer, s.office, computer.dialect, computer.mcp
 	if !c.counted {
 		return nil
 	}
@@ -164,9 +167,10 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 	return nil
 }
 
-// request is the payload in the words of the Computer's dialect. What is missing
+// request is the payload in the words of the Computer's dialect. It names the
+// session's agent, because the payload could name another one. What is missing
 // is put before the rest, in one copy; only what is there and wrong costs more.
-func (c *call) request(payload json.RawMessage, f *[8][]byte) (json.RawMessage, error) {
+func (c *call) request(payload json.RawMessage, f *callFields) (json.RawMessage, error) {
 	as := rawjson.Quote(c.as)
 	var room [512]byte
 	add := room[:0]

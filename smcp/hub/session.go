@@ -15,7 +15,8 @@ type session struct {
 	socket  *socketio.Socket
 	sid     string
 	version smcp.Version
-	own     bool // of this process, see Trust
+	said    string // the version as the peer said it; "" for none
+	own     bool   // of this process, see Trust
 
 	// Guarded by Hub.mu.
 	grant   Grant
