@@ -192,7 +192,7 @@ func (d *decoder) checkServers(c *Config) {
 	}
 	if !d.set("mcpServers") && d.foreign {
 		d.fail(nil, "mcpServers", "there are no mcpServers in this file; name weir's own file weir.yaml or weir.json")
-	} else if len(c.Servers) == 0 && len(d.problems) == 0 && !d.set("agents") && !d.set("hub") && !d.set("hubs") {
+	} else if len(c.Servers) == 0 && len(d.problems) == 0 && !d.set("agents") && !c.Hub.Enabled && !d.set("hubs") {
 		d.warn(nil, "mcpServers", "mcpServers is empty: there is nothing to offer")
 	}
 }

@@ -13,8 +13,9 @@ import (
 // and safe for concurrent use.
 //
 // The tags are the table of keys: key (the name in the file), doc, default, enum
-// (legal values, comma-separated), min (smallest legal value) and name (a list in
-// Go that is a mapping in the file; the named field holds the mapping's key).
+// (legal values, comma-separated), min (smallest legal value), name (a list in Go
+// that is a mapping in the file; the named field holds the mapping's key) and flag
+// (the key of an object for which true or false may stand in its place).
 //
 // Inputs stand before Servers because fields are decoded in this order and the
 // servers' ${input:id} need them.
@@ -27,7 +28,7 @@ type Config struct {
 	Servers       []*Server    `key:"mcpServers" name:"Name" doc:"The MCP servers behind weir, by name."`
 	Auth          Auth         `key:"auth" doc:"Who may call weir."`
 	Agents        Agents       `key:"agents" doc:"Agent servers that come and go, and how weir speaks to them."`
-	Hub           Hub          `key:"hub" doc:"The A2C-SMCP hub, at which Computers and agents meet."`
+	Hub           Hub          `key:"hub" flag:"enabled" doc:"The A2C-SMCP hub, at which Computers and agents meet. It is off unless this key is there: hub: {} or hub: true switches it on."`
 	Hubs          []*RemoteHub `key:"hubs" name:"Name" doc:"Hubs elsewhere whose Computers' MCP servers become upstreams, by a name of your own."`
 	Firewall      Firewall     `key:"firewall" doc:"Which results are held back from the model."`
 	Artifacts     Artifacts    `key:"artifacts" doc:"The store of results that were held back. Bounds are per principal."`

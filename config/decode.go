@@ -174,6 +174,9 @@ func (d *decoder) object(n *yaml.Node, path string, v reflect.Value) {
 	}
 	for _, f := range rows {
 		p, ok := found[f.key]
+		if ok && isNull(p.value) && f.flag != "" {
+			d.warn(p.key, join(path, f.key), "%s has nothing behind it, so it sets nothing; write %s: {} to switch it on", join(path, f.key), f.key)
+		}
 		if !ok || isNull(p.value) {
 			continue // a key with nothing behind it, such as a commented-out block, sets nothing
 		}
@@ -249,6 +252,9 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 	k := kindOf(f)
 	switch k {
 	case kindObject:
+		if f.flag != "" && d.flag(n, path, v, f.flag) {
+			return
+		}
 		if d.expect(n, yaml.MappingNode, path, k) {
 			d.object(n, path, v)
 		}
@@ -302,6 +308,21 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 	default:
 		d.scalar(n, path, v, f, k)
 	}
+}
+
+// flag decodes true or false in place of an object: it is the value of the
+// object's key. It reports whether n is one of them.
+func (d *decoder) flag(n *yaml.Node, path string, v reflect.Value, key string) bool {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
+		return false
+	}
+	for _, f := range fieldsOf(v.Type()) {
+		if f.key == key {
+			d.at[join(path, key)] = n
+			d.value(n, join(path, key), v.Field(f.at), f)
+		}
+	}
+	return true
 }
 
 // named decodes a mapping of names to objects into a list of them.

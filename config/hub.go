@@ -12,7 +12,7 @@ import (
 // Hub is the A2C-SMCP server that runs with weir: Computers and Agents meet at
 // it in offices.
 type Hub struct {
-	Enabled       bool           `key:"enabled" default:"true" doc:"Serve /socket.io/ and /smcp/."`
+	Enabled       bool           `key:"enabled" doc:"Serve /socket.io/ and /smcp/. Default: true where hub is there."`
 	Office        string         `key:"office" default:"weir" doc:"The office in which the gateway itself is the agent: the MCP servers of its Computers become upstreams. An empty text: none."`
 	Listen        string         `key:"listen" doc:"An address and port of the hub's own, beside weir's listener. Needed for tls."`
 	StrictVersion bool           `key:"strict_version" default:"false" doc:"Refuse peers that say no a2c_version."`
@@ -70,6 +70,7 @@ func publicKey(text string) error {
 
 func (d *decoder) checkHubs(c *Config) {
 	h := &c.Hub
+	h.Enabled = d.set("hub") && (h.Enabled || !d.set("hub.enabled"))
 	seen := map[string]bool{}
 	for i, t := range h.Tokens {
 		at := fmt.Sprintf("hub.tokens[%d]", i)

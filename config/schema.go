@@ -115,6 +115,9 @@ func fieldSchema(f field, variables bool) ordered {
 	switch k := kindOf(f); k {
 	case kindObject:
 		form = objectSchema(f.typ, variables)
+		if f.flag != "" {
+			form[0] = member{"type", []string{"object", "boolean"}}
+		}
 	case kindObjects:
 		form = ordered{{"type", "array"}, {"items", objectSchema(objectOf(f), variables)}}
 	case kindNamed:

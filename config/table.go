@@ -15,6 +15,7 @@ type field struct {
 	enum []string // legal values; nil for any
 	min  string   // smallest legal value as a file would have it; "" for none
 	name string   // Go field that takes the mapping's key, for mappings of objects
+	flag string   // key of an object that a bare true or false stands for; "" for none
 	typ  reflect.Type
 	at   int // index in the Go struct
 }
@@ -31,7 +32,7 @@ func fieldsOf(t reflect.Type) []field {
 		}
 		row := field{
 			key: key, doc: f.Tag.Get("doc"), def: f.Tag.Get("default"),
-			min: f.Tag.Get("min"), name: f.Tag.Get("name"), typ: f.Type, at: i,
+			min: f.Tag.Get("min"), name: f.Tag.Get("name"), flag: f.Tag.Get("flag"), typ: f.Type, at: i,
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			row.enum = strings.Split(enum, ",")

@@ -97,7 +97,7 @@ const idOf = async (ask, query) => {
 };
 
 async function withoutTokens(report, browser, weir, server) {
-  const gateway = await startWeir(weir, 'weir-console', { mcpServers: { everything: everythingStdio(), hostile: { url: server.url } } });
+  const gateway = await startWeir(weir, 'weir-console', { mcpServers: { everything: everythingStdio(), hostile: { url: server.url } }, hub: {} });
   const ask = await agent(gateway.url);
   const [warnings, long, broken] = [await idOf(ask, 'flood warnings'), await idOf(ask, 'returns a long text'), await idOf(ask, 'fails')];
 

@@ -164,7 +164,7 @@ export async function offices({ weir }) {
     const ours = weirComputer(weir, `mix${tag}`, hub.base, `mix${tag}`, fake);
     await sdkAgent(report, `agent ${version}, computer ${version}, our hub`, environment, hub.base, `sdk${tag}`, 'pc');
     await sdkAgent(report, `agent ${version}, our Computer, our hub`, environment, hub.base, `mix${tag}`, `mix${tag}`);
-    const gateway = await startWeir(weir, `smcp-gateway-${tag}`, { mcpServers: {}, hub: { enabled: false }, hubs: { a: { url: hub.base, office: `sdk${tag}` } } });
+    const gateway = await startWeir(weir, `smcp-gateway-${tag}`, { mcpServers: {}, hubs: { a: { url: hub.base, office: `sdk${tag}` } } });
     await listed(report, `our gateway, computer ${version}`, gateway, said === 'none' ? 'pc' : 'pc-fake');
     await gateway.stop();
     await Promise.all([stop(theirs, 2000), stop(ours)]);
@@ -176,7 +176,7 @@ export async function offices({ weir }) {
     const query = said === 'none' ? '' : `/socket.io/?a2c_version=${said}`;
     const away = weirComputer(weir, 'ours', base, `away${tag}`, fake, said === 'none' ? [] : ['--a2c-version', said]);
     await sdkAgent(report, `agent ${version}, our Computer, server ${version}`, environment, base, `away${tag}`, 'ours');
-    const far = await startWeir(weir, `smcp-far-${tag}`, { mcpServers: {}, hub: { enabled: false }, hubs: { a: { url: base + query, office: `away${tag}` } } });
+    const far = await startWeir(weir, `smcp-far-${tag}`, { mcpServers: {}, hubs: { a: { url: base + query, office: `away${tag}` } } });
     await listed(report, `our gateway, our Computer, server ${version}`, far, said === 'none' ? 'ours' : 'ours-fake');
     await far.stop();
     await Promise.all([stop(away), stop(server, 2000)]);

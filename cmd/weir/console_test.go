@@ -45,7 +45,7 @@ func (s *server) look(path, token string, header ...string) (int, string) {
 // streams end.
 func TestConsole(t *testing.T) {
 	t.Parallel()
-	s := serve(t, oneFake)
+	s := serve(t, oneFake+"hub: {}\n")
 	echo := s.tool("fake:echo")
 	for path, want := range map[string]string{
 		"/console": "console/static/console.js", "/console/static/api.js": "sessionStorage", "/console/data/overview": `"name":"fake"`,

@@ -187,10 +187,9 @@ func (f *httpFace) mux(c *config.Config, open, closed *guard.Guard, tokens bool)
 	mux.Handle("/messages", front(f.sse))
 	f.engine.agents.mount(mux, open, closed, f.router)
 	f.mountPlane(mux, open, closed)
-	if h := f.engine.offices.handler(); h != nil { // it asks for credentials itself
-		mux.Handle("/socket.io/", open.Wrap(h))
-		mux.Handle("/smcp/", open.Wrap(h))
-	}
+	hub := f.engine.offices.handler() // it asks for credentials itself
+	mux.Handle("/socket.io/", open.Wrap(hub))
+	mux.Handle("/smcp/", open.Wrap(hub))
 	health := aliveOr(open.Wrap(http.HandlerFunc(f.serveAlive)), closed.Wrap(http.HandlerFunc(f.serveHealth)), tokens)
 	mux.Handle("/healthz", health)
 	quiet = f.mountConsole(mux, open, all, c, tokens)

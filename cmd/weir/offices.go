@@ -17,6 +17,8 @@ import (
 
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/router"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/agent"
@@ -268,12 +270,18 @@ func hubListener(ctx context.Context, address string, t config.HubTLS) (net.List
 	}), nil
 }
 
-// handler serves the hub, nil where there is none.
+// handler serves the hub, or says how to switch it on.
 func (o *offices) handler() http.Handler {
 	if o == nil || o.hub == nil {
-		return nil
+		return http.HandlerFunc(noHub)
 	}
 	return o.hub
+}
+
+// noHub answers Computers and agents that look for a hub where it is off.
+func noHub(w http.ResponseWriter, _ *http.Request) {
+	guard.WriteError(w, http.StatusNotFound, "", mcp.Errorf(mcp.KindNotFound,
+		"the A2C-SMCP hub of this weir is off: add hub: {} to its weir.yaml and restart it, or run weir hub"))
 }
 
 // finding is a Router's Find and Names with the Computers beside the upstreams of

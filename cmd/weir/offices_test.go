@@ -152,7 +152,7 @@ func TestHubOfGatewayWithTokens(t *testing.T) {
 	token := func(name, secret, more string) string {
 		return fmt.Sprintf("    - {name: %s, sha256: %x%s}\n", name, sha256.Sum256([]byte(secret)), more)
 	}
-	s := serve(t, "mcpServers: {}\nauth:\n  tokens:\n"+token("whole", "t0ken-for-all", "")+token("scoped", "t0ken-for-one", ", agents: [desk, weir]"))
+	s := serve(t, "mcpServers: {}\nhub: {}\nauth:\n  tokens:\n"+token("whole", "t0ken-for-all", "")+token("scoped", "t0ken-for-one", ", agents: [desk, weir]"))
 	for _, test := range []struct{ name, token, want string }{
 		{"no token", "", "does not let this peer in"},
 		{"a token for some agents", "t0ken-for-one", "does not let this peer in"},
@@ -269,7 +269,7 @@ func TestHubAlone(t *testing.T) {
 // at a Computer have been answered, and does not come back to a hub that ends.
 func TestTermWithComputer(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "mcpServers: {}\n")
+	s := serve(t, "mcpServers: {}\nhub: true\n")
 	dir := t.TempDir()
 	config := filepath.Join(dir, "mcp.json")
 	if err := os.WriteFile(config, fmt.Appendf(nil, `{"mcpServers":{"far":{"command":%q,"default_tool_meta":{"auto_apply":true}}}}`, fakeBin), 0o600); err != nil {

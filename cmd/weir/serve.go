@@ -30,7 +30,8 @@ start meanwhile. A changed configuration is applied while it runs.
   /mcp              the gateway, streamable HTTP in every protocol version
   /sse, /messages   the gateway, HTTP+SSE of 2024-11-05
   /mcps/NAME/mcp    one upstream, unchanged; /mcps/NAME/task?taskId= for its tasks
-  /socket.io/       the hub of A2C-SMCP (/smcp/ too), for weir computer and others
+  /socket.io/       the hub of A2C-SMCP (/smcp/ too), for weir computer and others, where
+                    the configuration has hub:
   /agents           agent servers register themselves here (weir agent --router)
   /status           a page with each agent's health and queue; /status/data as JSON
   /s2sp/data/TOKEN  tables on their way from server to server (docs/s2sp.md)

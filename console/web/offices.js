@@ -8,7 +8,7 @@ export async function show(at, context) {
   const data = await get('offices', { offset });
   at.replaceChildren(
     el('h2', {}, 'Members of the hub here'),
-    data.hub ? el('p', { class: 'soft' }, `${numberText(data.page.total)} members, ${numberText(data.connections)} connections.`) : el('p', {}, 'There is no hub here (hub.enabled is false).'),
+    data.hub ? el('p', { class: 'soft' }, `${numberText(data.page.total)} members, ${numberText(data.connections)} connections.`) : el('p', {}, 'There is no hub here: hub: {} in weir.yaml switches it on.'),
     data.members.length === 0 ? '' : table(
       [['Office'], ['Name'], ['Role'], ['Speaks'], ['Who'], ['For', 'number'], ['In flight', 'number']],
       data.members.map((m) => [m.office, m.name, m.role === 'computer' && m.proven ? 'computer, with its key' : m.role, [m.dialect, m.transport].filter(Boolean).join(', '), m.principal,
