@@ -79,7 +79,8 @@ func TestChangesAreBounded(t *testing.T) {
 
 func TestTemplateSchema(t *testing.T) {
 	c, report := New(Limits{}).With(Listing{Upstream: "u", Namespace: "u", ResourceTemplates: raws(
-		`{"uriTemplate":"db://{table}/{id}{?limit}","name":"rows"}`, `{"uriTemplate":"db://{","name":"broken"}`)})
+		`{"uriTemplate":"db://{table}/{id}{?limit}","name":"rows"}`, `{"uriTemplate":"db://{","name":"broken"}`,
+		`{"uriTemplate":"q://x{/path*}{?tag*,name*}{#name:3}","name":"lists"}`)})
 	for _, e := range c.Of("u") {
 		switch e.RawName {
 		case "rows":
@@ -87,6 +88,16 @@ func TestTemplateSchema(t *testing.T) {
 				t.Errorf("%+v", e.Card)
 			}
 			for args, ok := range map[string]bool{`{"table":"t","id":7}`: true, `{"table":"t","id":"7","limit":2}`: true, `{"table":"t"}`: false, `{"table":"t","id":{},"x":1}`: false} {
+				if err := e.Validate([]byte(args)); (err == nil) != ok {
+					t.Errorf("%s: %v", args, err)
+				}
+			}
+		case "lists":
+			for args, ok := range map[string]bool{
+				`{"path":["a",1,true]}`: true, `{"path":{"k":"v"},"tag":["a"]}`: true, `{"path":"a","tag":[]}`: true, `{"path":"a"}`: true,
+				`{"path":[]}`: false, `{"path":{}}`: false, `{"path":[["a"]]}`: false, `{"path":{"k":{}}}`: false, `{"path":[null]}`: false,
+				`{"path":"a","name":["b"]}`: false, // a prefix of a list is not defined
+			} {
 				if err := e.Validate([]byte(args)); (err == nil) != ok {
 					t.Errorf("%s: %v", args, err)
 				}

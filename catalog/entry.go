@@ -335,7 +335,11 @@ func (e *Entry) checkSchemas(limits Limits, found func(FindingKind, string, stri
 			bad = true
 			found(FoundSchemaLimit, e.RawName, "%s of tool %q of server %q is %s", s.field, e.RawName, e.Upstream, excess)
 		}
-		unchecked, err := checkSchema(s.raw)
+		c, err := checkSchema(s.raw)
+		if c.dialect != nil {
+			found(FoundDialect, e.RawName, "%s of tool %q of server %q names the dialect %q in $schema, which is none of JSON Schema: it is read as 2020-12",
+				s.field, e.RawName, e.Upstream, clip(*c.dialect, 100))
+		}
 		switch {
 		case err != nil && s.field == "inputSchema":
 			bad = true
@@ -345,9 +349,9 @@ func (e *Entry) checkSchemas(limits Limits, found func(FindingKind, string, stri
 		case err != nil:
 			bad = true
 			found(FoundSchema, e.RawName, "%s of tool %q of server %q is invalid (%s)", s.field, e.RawName, e.Upstream, schemaProblem(err))
-		case len(unchecked) > 0:
+		case len(c.unchecked) > 0:
 			found(FoundPattern, e.RawName, "%s of tool %q of server %q has the pattern %s, which is left to the server to check",
-				s.field, e.RawName, e.Upstream, clip(unchecked[0], 100))
+				s.field, e.RawName, e.Upstream, clip(c.unchecked[0], 100))
 		}
 	}
 	return bad
@@ -423,7 +427,8 @@ func (e *Entry) renamed(id string) *Entry {
 }
 
 // templateSchema makes an input schema of a URI template's variables. A value
-// becomes part of a URI, so numbers are as good as texts.
+// becomes part of a URI, so numbers are as good as texts. A variable with the
+// modifier * takes a list or an associative array as well (RFC 6570 §2.4.2).
 func templateSchema(raw string) (json.RawMessage, error) {
 	t, err := uritemplate.Parse(raw)
 	if err != nil {
@@ -434,7 +439,17 @@ func templateSchema(raw string) (json.RawMessage, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(rawjson.AppendString(b, v.Name), `:{"type":["string","number","boolean"]}`...)
+		b = append(rawjson.AppendString(b, v.Name), `:{"type":["string","number","boolean"`...)
+		if v.Several {
+			const some = `{"type":["string","number","boolean"]}`
+			b = append(b, `,"array","object"],"items":`+some+`,"additionalProperties":`+some...)
+			if !v.Optional {
+				b = append(b, `,"minItems":1,"minProperties":1`...)
+			}
+			b = append(b, '}')
+		} else {
+			b = append(b, `]}`...)
+		}
 		if !v.Optional {
 			if len(required) > 1 {
 				required = append(required, ',')

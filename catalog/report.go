@@ -20,6 +20,7 @@ const (
 	FoundNoSchema    FindingKind = "schema_missing"      // a tool without an input schema: any object is accepted
 	FoundSchema      FindingKind = "schema_invalid"      // calls fail with SCHEMA_INVALID
 	FoundSchemaLimit FindingKind = "schema_limit"        // over a limit of Limits
+	FoundDialect     FindingKind = "dialect_unknown"     // a $schema that weir does not know: read as 2020-12
 	FoundPattern     FindingKind = "pattern_unchecked"   // a regular expression weir cannot evaluate: not enforced
 	FoundTags        FindingKind = "tags_dropped"        // tags that cards may not carry
 	FoundOverBudget  FindingKind = "card_over_budget"    // over CardHardCap tokens

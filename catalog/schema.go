@@ -3,6 +3,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -28,10 +29,11 @@ var _ jsonschema.URLLoader = refuseLoader{}
 type compiled struct {
 	schema    *jsonschema.Schema
 	unchecked []string // patterns that are accepted without a look
+	dialect   *string  // what $schema names and weir does not know, or nil
 }
 
 // compileSchema checks a schema against its meta-schema, 2020-12 unless $schema
-// names another draft, and compiles it.
+// names another draft that weir knows, and compiles it.
 func compileSchema(raw []byte) (c compiled, err error) {
 	// The schema is an upstream's. Whatever it does to the compiler is its own
 	// failure and no reason for the process to end.
@@ -49,6 +51,7 @@ func compileSchema(raw []byte) (c compiled, err error) {
 	default:
 		return compiled{}, fmt.Errorf("a schema is an object, not %s", kindOf(raw))
 	}
+	c.dialect = dropDialects(doc)
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(refuseLoader{})
@@ -71,6 +74,51 @@ func compileSchema(raw []byte) (c compiled, err error) {
 	}
 	c.schema = schema
 	return c, nil
+}
+
+// dropDialects takes every $schema out of a schema that names a dialect weir does
+// not know, so that the schema is read as 2020-12, and returns the first name.
+// Without it a sound schema could not be called for the name of its dialect alone.
+func dropDialects(doc any) (first *string) {
+	note := func(name *string) {
+		if first == nil {
+			first = name
+		}
+	}
+	switch doc := doc.(type) {
+	case map[string]any:
+		if name, ok := doc["$schema"].(string); ok && !knownDialect(name) {
+			note(&name)
+			delete(doc, "$schema")
+		}
+		for _, key := range slices.Sorted(maps.Keys(doc)) {
+			switch key {
+			case "const", "enum", "default", "examples": // values, not schemas
+			default:
+				note(dropDialects(doc[key]))
+			}
+		}
+	case []any:
+		for _, v := range doc {
+			note(dropDialects(v))
+		}
+	}
+	return first
+}
+
+// knownDialect reports whether a URI is that of a draft.
+func knownDialect(uri string) bool {
+	uri = strings.TrimSuffix(uri, "#")
+	uri, ok := strings.CutPrefix(uri, "https://")
+	if !ok {
+		uri, ok = strings.CutPrefix(uri, "http://")
+	}
+	switch uri {
+	case "json-schema.org/schema", "json-schema.org/draft/2020-12/schema", "json-schema.org/draft/2019-09/schema",
+		"json-schema.org/draft-07/schema", "json-schema.org/draft-06/schema", "json-schema.org/draft-04/schema":
+		return ok
+	}
+	return false
 }
 
 // errCircular: what a schema says of a value is what it says of that value.
@@ -131,15 +179,14 @@ func compilePattern(pattern string) (re jsonschema.Regexp, checked bool, err err
 // of backslashes.
 var escapedUnicode = regexp.MustCompile(`((?:^|[^\\])(?:\\\\)*)\\u([0-9A-Fa-f]{4})`)
 
-// checkSchema says whether a schema is fit to validate with, and which of its
-// patterns are not enforced. Most schemas are seen to be valid by plainSchema;
-// only the rest are compiled, which costs a hundred times more.
-func checkSchema(raw []byte) (unchecked []string, err error) {
+// checkSchema says whether a schema is fit to validate with, and what of it is
+// not enforced or read differently. Most schemas are seen to be valid by
+// plainSchema; only the rest are compiled, which costs a hundred times more.
+func checkSchema(raw []byte) (compiled, error) {
 	if plainSchema(raw) {
-		return nil, nil
+		return compiled{}, nil
 	}
-	c, err := compileSchema(raw)
-	return c.unchecked, err
+	return compileSchema(raw)
 }
 
 // schemaProblem says in one line what is wrong with a schema.

@@ -94,7 +94,7 @@ func TestValidate(t *testing.T) {
 func TestBrokenSchemasAreNotTheCallersFault(t *testing.T) {
 	for _, schema := range []string{
 		`{"type":"objekt"}`, `{"properties":[]}`, `{"required":"a"}`, `"string"`, `7`, `[]`, `{"minimum":"1"}`,
-		`{"$ref":"#/$defs/none"}`, `{"$ref":"https://example.com/s.json"}`, `{"$schema":"https://example.com/own"}`,
+		`{"$ref":"#/$defs/none"}`, `{"$ref":"https://example.com/s.json"}`, `{"$schema":7}`,
 		`{"$ref":"#"}`, `{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"allOf":[{"$ref":"#/$defs/a"}]}}}`,
 		`{"properties":{"p":{"pattern":"("}}}`, `{"properties":{"p":{"maximum":1e5000}}}`, `{"anyOf":[]}`, `{"type":["string","string"]}`,
 		strings.Repeat(`{"not":`, 200) + `{}` + strings.Repeat(`}`, 200),
@@ -112,6 +112,36 @@ func TestBrokenSchemasAreNotTheCallersFault(t *testing.T) {
 			if strings.Contains(err.Message, "\n") || !strings.Contains(err.Message, `"web"`) {
 				t.Errorf("message %q names no owner or is not one line", err.Message)
 			}
+		}
+	}
+}
+
+// A $schema that names no draft is a finding. The schema itself is sound, so it is
+// read as 2020-12 and calls go on.
+func TestUnknownDialects(t *testing.T) {
+	for schema, known := range map[string]bool{
+		`{"$schema":"https://example.com/own","properties":{"a":{"prefixItems":[{"type":"string"}]}}}`:                                           false,
+		`{"$schema":"","properties":{"a":{"prefixItems":[{"type":"string"}]}}}`:                                                                  false,
+		`{"$schema":"http://json-schema.org/draft-03/schema#","properties":{"a":{"prefixItems":[{"type":"string"}]}}}`:                           false,
+		`{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"$id":"https://e.com/x","$schema":"x:y","prefixItems":[{"type":"string"}]}}}`:    false,
+		`{"properties":{"a":{"$schema":"x:y","prefixItems":[{"type":"string"}]}}}`:                                                               false,
+		`{"$schema":"https://json-schema.org/draft/2020-12/schema#","properties":{"a":{"prefixItems":[{"type":"string"}]}}}`:                     true,
+		`{"$schema":"https://json-schema.org/schema","properties":{"a":{"prefixItems":[{"type":"string"}]}}}`:                                    true,
+		`{"properties":{"a":{"prefixItems":[{"type":"string"}],"default":{"$schema":"x:y"}},"$schema":{"type":"string","enum":["x:y"]}}}`:        true,
+		`{"properties":{"a":{"prefixItems":[{"type":"string"}]},"b":{"const":{"$schema":"x:y"}}},"enum":[{"a":["x"],"b":{"$schema":"x:y"}},{}]}`: true,
+	} {
+		c, report := New(Limits{OnInvalid: Reject}).With(Listing{Upstream: "web", Namespace: "web", Tools: raws(`{"name":"t","inputSchema":` + schema + `}`)})
+		if c.Len() != 1 || report.Has(FoundSchema) || report.Has(FoundDialect) == known {
+			t.Errorf("%s: %v", schema, report.Findings)
+			continue
+		}
+		e := c.Entries()[0]
+		if err := e.Validate(json.RawMessage(`{"a":["x"],"b":{"$schema":"x:y"}}`)); err != nil {
+			t.Errorf("%s: %v", schema, err)
+		}
+		var err *Error
+		if got := e.Validate(json.RawMessage(`{"a":[1]}`)); !errors.As(got, &err) || err.Code != ArgsInvalid {
+			t.Errorf("%s: %v, want ARGS_INVALID", schema, got)
 		}
 	}
 }

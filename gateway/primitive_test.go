@@ -216,6 +216,32 @@ func TestResourceBrowse(t *testing.T) {
 	}
 }
 
+// TestTemplateLists: a variable with the modifier * takes a list, or an associative
+// array (RFC 6570 §3.2.1).
+func TestTemplateLists(t *testing.T) {
+	h, up := library(t, Options{})
+	h.mu.Lock()
+	l := docsListing()
+	l.ResourceTemplates = raws(`{"uriTemplate":"q://x{?tag*}","name":"tagged","description":"Everything with some tags"}`)
+	h.snapshot, _ = h.snapshot.With(l)
+	h.mu.Unlock()
+	id := h.id(t, "docs", "tagged")
+	for args, uri := range map[string]string{
+		`{"tag":["a b",7,true]}`:           "q://x?tag=a%20b&tag=7&tag=true",
+		`{"tag":{"since":2020,"by":"me"}}`: "q://x?since=2020&by=me",
+		`{"tag":"one"}`:                    "q://x?tag=one",
+		`{}`:                               "q://x",
+	} {
+		h.tool(t, ResourceRead, `{"resource_id":"`+id+`","args":`+args+`}`)
+		if want := `resources/read {"uri":"` + uri + `"}`; up.last() != want {
+			t.Errorf("%s: the upstream got %s, want %s", args, up.last(), want)
+		}
+	}
+	if e := failure(t, h.tool(t, ResourceRead, `{"resource_id":"`+id+`","args":{"tag":[["a"]]}}`)); e.Error != "ARGS_INVALID" {
+		t.Errorf("a list of lists: %+v", e)
+	}
+}
+
 func TestResourceRead(t *testing.T) {
 	h, up := library(t, Options{})
 	read := func(name, more string) shaped {

@@ -128,19 +128,35 @@ func (g *Gateway) expand(ctx context.Context, call *Call, args json.RawMessage) 
 	if err != nil {
 		return "", &Error{Code: SchemaInvalid, Message: fmt.Sprintf("the URI template of %s cannot be read", e.ID), Cause: err}
 	}
-	values := map[string]string{}
+	values := map[string]uritemplate.Value{}
 	err = rawjson.EachMember(args, func(m rawjson.Member) bool {
-		value := string(m.Value)
-		if m.Value[0] == '"' {
-			value = rawjson.Text(m.Value)
-		}
-		values[string(m.Key)] = value
+		values[string(m.Key)] = templateValue(m.Value)
 		return true
 	})
 	if err != nil { // validated: cannot be
 		return "", metaArgs(ResourceRead, "args: %v", err)
 	}
 	return t.Expand(values), nil
+}
+
+// templateValue is a validated argument as the value of a template's variable.
+func templateValue(raw []byte) uritemplate.Value {
+	text := func(v []byte) string {
+		if v[0] == '"' {
+			return rawjson.Text(v)
+		}
+		return string(v)
+	}
+	var items []string
+	switch raw[0] {
+	case '[':
+		_ = rawjson.EachElement(raw, func(e []byte) bool { items = append(items, text(e)); return true })
+		return uritemplate.List(items...)
+	case '{':
+		_ = rawjson.EachMember(raw, func(m rawjson.Member) bool { items = append(items, string(m.Key), text(m.Value)); return true })
+		return uritemplate.Pairs(items...)
+	}
+	return uritemplate.Text(text(raw))
 }
 
 // finishRead makes the call of a resource or prompt and hands its result, as a

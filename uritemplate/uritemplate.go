@@ -4,9 +4,8 @@
 //	"repo://{owner}/{name}{?ref}" ──Parse──▶ Template ──Expand(values)──▶ "repo://weir-mcp/weir?ref=main"
 //	                                              └──Match(uri)──▶ values, if the template may have made it
 //
-// All operators and modifiers are known. Values are texts: a list or a map as a
-// value, for which the RFC has further forms, is not. The package is pure, knows
-// nothing of MCP, and takes time linear in its input.
+// All operators, modifiers and kinds of values are known (level 4 of the RFC). The
+// package is pure, knows nothing of MCP, and takes time linear in its input.
 package uritemplate
 
 import (
@@ -41,6 +40,9 @@ type Var struct {
 	Name string
 	// Optional says that the URI is whole without it: it stands in a query.
 	Optional bool
+	// Several says that it stands for a list or an associative array: it has
+	// the modifier * somewhere and a prefix length nowhere.
+	Several bool
 }
 
 // part is a literal, or an expression.
@@ -110,6 +112,7 @@ func Parse(raw string) (*Template, error) {
 		}
 		rest = rest[open+end+1:]
 	}
+	t.noteSeveral()
 	if len(t.vars) > MaxVars {
 		return nil, fmt.Errorf("%w: %d variables, at most %d are taken", ErrInvalid, len(t.vars), MaxVars)
 	}
@@ -124,10 +127,26 @@ func Parse(raw string) (*Template, error) {
 func (t *Template) note(name string, optional bool) {
 	i := slices.IndexFunc(t.vars, func(v Var) bool { return v.Name == name })
 	if i < 0 {
-		t.vars = append(t.vars, Var{name, optional})
+		t.vars = append(t.vars, Var{Name: name, Optional: optional})
 		return
 	}
 	t.vars[i].Optional = t.vars[i].Optional && optional
+}
+
+// noteSeveral finds the variables that stand for lists. A prefix is not defined
+// for a list (RFC 6570 §2.4.1), so one prefix rules a list out.
+func (t *Template) noteSeveral() {
+	for i := range t.vars {
+		exploded, cut := false, false
+		for _, p := range t.parts {
+			for _, s := range p.specs {
+				if s.name == t.vars[i].Name {
+					exploded, cut = exploded || s.explode, cut || s.prefix > 0
+				}
+			}
+		}
+		t.vars[i].Several = exploded && !cut
+	}
 }
 
 var varName = regexp.MustCompile(`^(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*$`)
@@ -169,76 +188,6 @@ func (t *Template) String() string { return t.raw }
 // is shared and must not be changed.
 func (t *Template) Vars() []Var { return t.vars }
 
-// Expand returns the URI for values. A variable without a value is left out, as
-// the RFC has it.
-func (t *Template) Expand(values map[string]string) string {
-	var b strings.Builder
-	for _, p := range t.parts {
-		if p.literal != "" {
-			escape(&b, p.literal, true)
-			continue
-		}
-		written := 0
-		for _, s := range p.specs {
-			value, ok := values[s.name]
-			if !ok {
-				continue
-			}
-			if written == 0 {
-				b.WriteString(p.op.first)
-			} else {
-				b.WriteString(p.op.sep)
-			}
-			written++
-			if p.op.named {
-				b.WriteString(s.name)
-				if value == "" {
-					b.WriteString(p.op.ifEmpty)
-					continue
-				}
-				b.WriteByte('=')
-			}
-			if s.prefix > 0 {
-				value = firstRunes(value, s.prefix)
-			}
-			escape(&b, value, p.op.reserved)
-		}
-	}
-	return b.String()
-}
-
-func firstRunes(s string, n int) string {
-	for i := range s {
-		if n == 0 {
-			return s[:i]
-		}
-		n--
-	}
-	return s
-}
-
-const reservedChars = ":/?#[]@!$&'()*+,;="
-
-// escape writes s with everything but unreserved characters percent-encoded, and
-// with reserved ones and what is encoded already as they are where asked.
-func escape(b *strings.Builder, s string, reserved bool) {
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_', c == '~',
-			reserved && strings.IndexByte(reservedChars, c) >= 0,
-			reserved && c == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]):
-			b.WriteByte(c)
-		default:
-			fmt.Fprintf(b, "%%%02X", c)
-		}
-	}
-}
-
-func isHex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
-}
-
 // pattern is the regular expression of the URIs that the template can make.
 func (t *Template) pattern() string {
 	var b strings.Builder
@@ -261,6 +210,13 @@ func (t *Template) pattern() string {
 			}
 			one := regexp.QuoteMeta(sep)
 			switch {
+			case s.explode && p.op.named:
+				// Elements of a list bear the variable's name, those of an
+				// associative array names of their own.
+				one = "((?:(?:" + regexp.QuoteMeta(p.op.first) + "|" + regexp.QuoteMeta(p.op.sep) + ")" + value + "+(?:=" + value + "*)?)+?)"
+			case s.explode:
+				item := value + "+?(?:=" + value + "*?)?"
+				one += "(" + item + "(?:" + regexp.QuoteMeta(p.op.sep) + item + ")*?)"
 			case p.op.named:
 				// Whichever has a value first comes behind the operator.
 				one = "(?:" + regexp.QuoteMeta(p.op.first) + "|" + regexp.QuoteMeta(p.op.sep) + ")" + regexp.QuoteMeta(s.name) + `(?:=(` + value + `*))?`
@@ -278,7 +234,9 @@ func (t *Template) pattern() string {
 }
 
 // Match reports whether the template may have made a URI, and with what values.
-// Where several are possible, the earlier variables get as little as they can.
+// Where several are possible, the earlier variables get as little as they can. The
+// value of a list is its elements with commas between them, that of an associative
+// array is pairs such as key=value.
 func (t *Template) Match(uri string) (values map[string]string, ok bool) {
 	if len(uri) > 4*MaxLen {
 		return nil, false
@@ -295,7 +253,11 @@ func (t *Template) Match(uri string) (values map[string]string, ok bool) {
 			if found[2*group] < 0 {
 				continue
 			}
-			value := unescape(uri[found[2*group]:found[2*group+1]])
+			value := uri[found[2*group]:found[2*group+1]]
+			if s.explode {
+				value = p.op.joined(s.name, value)
+			}
+			value = unescape(value)
 			if before, twice := values[s.name]; twice && before != value && s.prefix == 0 {
 				return nil, false // one variable, two values
 			}
@@ -303,6 +265,21 @@ func (t *Template) Match(uri string) (values map[string]string, ok bool) {
 		}
 	}
 	return values, true
+}
+
+// joined is what an exploded variable stands for in a URI, with commas between its
+// elements.
+func (op operator) joined(name, text string) string {
+	if !op.named {
+		return strings.ReplaceAll(text, op.sep, ",")
+	}
+	items := strings.Split(text[1:], op.sep) // behind the operator's first character
+	for i, item := range items {
+		if key, value, _ := strings.Cut(item, "="); key == name {
+			items[i] = value
+		}
+	}
+	return strings.Join(items, ",")
 }
 
 // unescape undoes percent-encoding; what is none stays.

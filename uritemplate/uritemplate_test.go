@@ -7,12 +7,18 @@ import (
 	"testing"
 )
 
-// Vectors of RFC 6570, sections 1.2 and 3.2, as far as values are texts.
+// Vectors of RFC 6570, sections 1.2 and 3.2.
 func TestExpand(t *testing.T) {
-	values := map[string]string{
+	values := map[string]Value{}
+	for name, text := range map[string]string{
 		"var": "value", "hello": "Hello World!", "path": "/foo/bar", "empty": "", "x": "1024", "y": "768", "half": "50%",
 		"base": "http://example.com/home/", "who": "fred", "dub": "me/too", "v": "6", "naïve": "no name of a variable",
+	} {
+		values[name] = Text(text)
 	}
+	values["list"], values["count"] = List("red", "green", "blue"), List("one", "two", "three")
+	values["dom"], values["none"], values["holes"] = List("example", "com"), List(), List("", "a")
+	values["keys"], values["empty_keys"] = Pairs("semi", ";", "dot", ".", "comma", ","), Pairs()
 	for template, want := range map[string]string{
 		"plain":                   "plain",
 		"{var}":                   "value",
@@ -54,6 +60,38 @@ func TestExpand(t *testing.T) {
 		"{var*}{/var*}":           "value/value",
 		"file:///a b/{path}":      "file:///a%20b/%2Ffoo%2Fbar",
 		"repo://{who}/{v}{?x,no}": "repo://fred/6?x=1024",
+
+		"{list}":          "red,green,blue",
+		"{list*}":         "red,green,blue",
+		"{keys}":          "semi,%3B,dot,.,comma,%2C",
+		"{keys*}":         "semi=%3B,dot=.,comma=%2C",
+		"{+list*}":        "red,green,blue",
+		"{+keys}":         "semi,;,dot,.,comma,,",
+		"{+keys*}":        "semi=;,dot=.,comma=,",
+		"{#list*}":        "#red,green,blue",
+		"{#keys*}":        "#semi=;,dot=.,comma=,",
+		"www{.dom*}":      "www.example.com",
+		"X{.list}":        "X.red,green,blue",
+		"X{.list*}":       "X.red.green.blue",
+		"X{.keys*}":       "X.semi=%3B.dot=..comma=%2C",
+		"X{.empty_keys}":  "X",
+		"X{.empty_keys*}": "X",
+		"{/list}":         "/red,green,blue",
+		"{/list*}":        "/red/green/blue",
+		"{/list*,path:4}": "/red/green/blue/%2Ffoo",
+		"{/keys*}":        "/semi=%3B/dot=./comma=%2C",
+		"{;list}":         ";list=red,green,blue",
+		"{;list*}":        ";list=red;list=green;list=blue",
+		"{;keys}":         ";keys=semi,%3B,dot,.,comma,%2C",
+		"{;keys*}":        ";semi=%3B;dot=.;comma=%2C",
+		"{?list}":         "?list=red,green,blue",
+		"{?list*}":        "?list=red&list=green&list=blue",
+		"{?keys*}":        "?semi=%3B&dot=.&comma=%2C",
+		"{?none*,x}":      "?x=1024",
+		"{?holes*}":       "?holes=&holes=a",
+		"{;holes*}":       ";holes;holes=a",
+		"{&x,list*}":      "&x=1024&list=red&list=green&list=blue",
+		"{&keys*}":        "&semi=%3B&dot=.&comma=%2C",
 	} {
 		tmpl, err := Parse(template)
 		if err != nil {
@@ -86,7 +124,7 @@ func TestVars(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(tmpl.Vars()); got != "[{b false} {c false} {d true} {e true} {f true}]" {
+	if got := fmt.Sprint(tmpl.Vars()); got != "[{b false false} {c false false} {d true false} {e true true} {f true false}]" {
 		t.Error(got)
 	}
 }
@@ -107,6 +145,14 @@ func TestMatch(t *testing.T) {
 		{"{a}-{a}", "1-1", "map[a:1]"},
 		{"{a}-{a}", "1-2", ""},
 		{"a.b", "axb", ""},
+		{"q://x{?a*}", "q://x?a=1&a=2%2C3", "map[a:1,2,3]"},
+		{"q://x{?a*,b}", "q://x?a=1&a=2&b=3", "map[a:1,2 b:3]"},
+		{"q://x{?a*}", "q://x?k=1&l=2", "map[a:k=1,l=2]"},
+		{"q://x{?a*}", "q://x", "map[]"},
+		{"q://x{?a*}", "q://x/y?a=1", ""},
+		{"x{/a*}", "x/1/2", "map[a:1,2]"},
+		{"x{.a*}", "x.1.k=2", "map[a:1,k=2]"},
+		{"x{;a*}", "x;a;a=2", "map[a:,2]"},
 	} {
 		tmpl, err := Parse(c.template)
 		if err != nil {
@@ -130,9 +176,9 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		values := map[string]string{}
+		values := map[string]Value{}
 		for i, v := range tmpl.Vars() {
-			values[v.Name] = []string{first, second}[i%2]
+			values[v.Name] = []Value{Text(first), Text(second), List(first, second), Pairs(first, second), Pairs()}[i%5]
 		}
 		uri := tmpl.Expand(values)
 		for i := range len(uri) {
@@ -151,7 +197,7 @@ func ExampleTemplate_Expand() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(t.Expand(map[string]string{"owner": "weir-mcp", "name": "weir"}))
+	fmt.Println(t.Expand(map[string]Value{"owner": Text("weir-mcp"), "name": Text("weir")}))
 	fmt.Println(t.Match("repo://weir-mcp/weir?ref=main"))
 	// Output:
 	// repo://weir-mcp/weir
