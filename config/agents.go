@@ -14,9 +14,9 @@ import (
 type Agents struct {
 	Routing    string          `key:"routing" doc:"A routing.json: {port, routes: {NAME: {hostPort}}}. Its agents are served at /mcps/NAME/mcp and read again when the file changes; its port is the one to listen on where listen is left out. A relative path is relative to this file."`
 	Lease      time.Duration   `key:"lease" default:"30s" min:"1s" doc:"An agent that has registered itself is forgotten when it was not heard of for so long."`
-	Invocation Invocation      `key:"invocation" doc:"How weir vouches for what it sends to agents: each request bears a signed token that is good once, for this agent, principal and tool."`
-	Limits     AgentLimits     `key:"limits" doc:"Bounds of what each agent is sent."`
-	PerAgent   []*AgentLimited `key:"per_agent" name:"Name" doc:"Other bounds for single agents, by name. What is left out is as in limits."`
+	Invocation Invocation      `key:"invocation" safety:"true" doc:"How weir vouches for what it sends to agents: each request bears a signed token that is good once, for this agent, principal and tool."`
+	Limits     AgentLimits     `key:"limits" safety:"true" doc:"Bounds of what each agent is sent."`
+	PerAgent   []*AgentLimited `key:"per_agent" safety:"true" name:"Name" doc:"Other bounds for single agents, by name. What is left out is as in limits."`
 }
 
 // Invocation is the key that tokens are signed with; without one, none are sent.
@@ -139,8 +139,10 @@ func (d *decoder) checkAgents(c *Config) {
 	a := &c.Agents
 	for _, s := range c.Servers {
 		if s.Agent && !s.Disabled && (s.URL == "" || s.Type == TransportSSE) {
-			path := join(join("mcpServers", s.Name), "agent")
-			d.fail(d.at[path], path, "%s: an agent server is at an http url; this one has none", path)
+			path := join(d.paths[s], "agent")
+			d.within(d.paths[s], func() {
+				d.fail(d.at[path], path, "%s: an agent server is at an http url; this one has none", path)
+			})
 		}
 		s.PerSession = s.PerSession || s.Agent
 	}

@@ -167,28 +167,12 @@ func (d *decoder) checkHTTP(c *Config) {
 func (d *decoder) checkServers(c *Config) {
 	names, spaces := map[string]*Server{}, map[string]*Server{}
 	for _, s := range c.Servers {
-		path := join("mcpServers", s.Name)
-		at := d.at[path]
-		d.checkName(s, path, at)
-		if other := names[s.Name]; other != nil {
-			d.fail(at, path, "two servers would be called %q; rename one of them", s.Name)
-			continue
+		if legalName(s.Name) {
+			names[s.Name] = s // before those that have to be renamed
 		}
-		names[s.Name] = s
-		d.checkNamespace(s, path)
-		if s.Disabled {
-			s.Type = effectiveType(s)
-			continue
-		}
-		if other := spaces[s.Namespace]; other != nil {
-			d.fail(at, path, "two servers have the namespace %q: %q and %q. Give one of them another: %s.namespace", s.Namespace, other.Name, s.Name, path)
-		} else {
-			spaces[s.Namespace] = s
-		}
-		d.checkTransport(s, path, at)
-		d.checkCommand(s, path)
-		d.checkHeaders(s, path)
-		d.checkPatterns(s, path)
+	}
+	for _, s := range c.Servers {
+		d.within(d.paths[s], func() { d.checkServer(s, names, spaces) })
 	}
 	if !d.set("mcpServers") && d.foreign {
 		d.fail(nil, "mcpServers", "there are no mcpServers in this file; name weir's own file weir.yaml or weir.json")
@@ -197,9 +181,36 @@ func (d *decoder) checkServers(c *Config) {
 	}
 }
 
+// checkServer checks one entry against itself and those before it.
+func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
+	path := d.paths[s]
+	at := d.at[path]
+	d.checkName(s, path, at, names)
+	d.checkNamespace(s, path)
+	if s.Disabled {
+		s.Type = effectiveType(s)
+		return
+	}
+	if d.flat[s] {
+		return
+	}
+	if other := spaces[s.Namespace]; other != nil {
+		d.fail(at, path, "two servers have the namespace %q: %q and %q. Give one of them another: %s.namespace", s.Namespace, other.Name, s.Name, path)
+	}
+	d.checkTransport(s, path, at)
+	d.checkCommand(s, path)
+	d.checkHeaders(s, path)
+	d.checkPatterns(s, path)
+	// A faulty server does not keep another one from its namespace.
+	if spaces[s.Namespace] == nil && legalName(s.Name) && (d.whole || len(d.faults[path]) == 0) {
+		spaces[s.Namespace] = s
+	}
+}
+
 // checkName refuses names that cannot stand in a URL path. Other clients allow
-// any text, so in a foreign file the name is changed instead.
-func (d *decoder) checkName(s *Server, path string, at *yaml.Node) {
+// any text, so in a foreign file the name is changed instead, unless another of
+// names has the new one.
+func (d *decoder) checkName(s *Server, path string, at *yaml.Node, names map[string]*Server) {
 	if legalName(s.Name) {
 		return
 	}
@@ -208,9 +219,11 @@ func (d *decoder) checkName(s *Server, path string, at *yaml.Node) {
 	switch {
 	case fixed == "":
 		d.fail(at, path, "%q cannot be a server's name; use letters, digits, '.', '_' and '-', a letter or digit first", clip(s.Name))
+	case d.foreign && names[fixed] != nil:
+		d.fail(at, path, "two servers would be called %q; rename one of them", fixed)
 	case d.foreign:
 		d.warn(at, path, "the server name %q cannot stand in a URL; it is served as %q", clip(s.Name), fixed)
-		s.Name = fixed
+		s.Name, names[fixed] = fixed, s
 	default:
 		d.fail(at, path, "%q cannot be a server's name: it must be 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first; write %s", clip(s.Name), fixed)
 	}

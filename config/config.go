@@ -26,27 +26,27 @@ type Config struct {
 	PublicURL     string       `key:"public_url" doc:"The http or https URL under which clients reach weir, when that is not the listen address (behind a reverse proxy)."`
 	Inputs        []Input      `key:"inputs" doc:"Values asked for, or taken from the environment, where a server's text says ${input:id}."`
 	Servers       []*Server    `key:"mcpServers" name:"Name" doc:"The MCP servers behind weir, by name."`
-	Auth          Auth         `key:"auth" doc:"Who may call weir."`
+	Auth          Auth         `key:"auth" safety:"true" doc:"Who may call weir."`
 	Agents        Agents       `key:"agents" doc:"Agent servers that come and go, and how weir speaks to them."`
-	Hub           Hub          `key:"hub" flag:"enabled" doc:"The A2C-SMCP hub, at which Computers and agents meet. It is off unless this key is there: hub: {} or hub: true switches it on."`
-	Hubs          []*RemoteHub `key:"hubs" name:"Name" doc:"Hubs elsewhere whose Computers' MCP servers become upstreams, by a name of your own."`
+	Hub           Hub          `key:"hub" safety:"true" flag:"enabled" doc:"The A2C-SMCP hub, at which Computers and agents meet. It is off unless this key is there: hub: {} or hub: true switches it on."`
+	Hubs          []*RemoteHub `key:"hubs" safety:"true" name:"Name" doc:"Hubs elsewhere whose Computers' MCP servers become upstreams, by a name of your own."`
 	Firewall      Firewall     `key:"firewall" doc:"Which results are held back from the model."`
 	Artifacts     Artifacts    `key:"artifacts" doc:"The store of results that were held back. Bounds are per principal."`
-	S2SP          S2SP         `key:"s2sp" doc:"Tables that go from server to server."`
-	SchemaLimits  SchemaLimits `key:"schema_limits" doc:"Bounds on the schemas that servers declare for their tools."`
+	S2SP          S2SP         `key:"s2sp" safety:"true" doc:"Tables that go from server to server."`
+	SchemaLimits  SchemaLimits `key:"schema_limits" safety:"true" doc:"Bounds on the schemas that servers declare for their tools."`
 	Browse        Browse       `key:"browse" doc:"How tool_browse answers."`
 	Search        Search       `key:"search" doc:"How what tool_browse, resource_browse and prompt_browse find is ranked."`
 	Proxy         Proxy        `key:"proxy" doc:"How mode proxy answers."`
 	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Offer tool_hydrate in gateway mode too."`
 	TolerantArgs  bool         `key:"tolerant_args" default:"false" doc:"Repair arguments before they are checked: an object written as a text, and texts where the schema wants a number, a boolean or null. Each repair is recorded."`
-	Policy        Policy       `key:"policy" doc:"Which calls are made, at /mcp and at /mcps/NAME/mcp."`
-	RateLimits    RateLimits   `key:"rate_limits" doc:"How many calls a session may make."`
+	Policy        Policy       `key:"policy" safety:"true" doc:"Which calls are made, at /mcp and at /mcps/NAME/mcp."`
+	RateLimits    RateLimits   `key:"rate_limits" safety:"true" doc:"How many calls a session may make."`
 	Cache         Cache        `key:"cache" doc:"Results that are kept and answered again without asking the server."`
 	Retry         Retry        `key:"retry" doc:"When a call that failed on its way is made again."`
-	Pin           Pin          `key:"pin" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
+	Pin           Pin          `key:"pin" safety:"true" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
 	CacheStable   bool         `key:"cache_stable" default:"false" doc:"tool_browse answers what a session has seen before first and with the same bytes, for prompt caches."`
 	Console       bool         `key:"console" default:"true" doc:"Serve the page /console: what is behind weir, what can be called, live calls, offices and tables. Where auth.tokens are set, it asks for one without agents."`
-	HTTP          HTTP         `key:"http" doc:"The HTTP listener."`
+	HTTP          HTTP         `key:"http" safety:"true" doc:"The HTTP listener."`
 	Log           Log          `key:"log" doc:"weir's own log, on standard error."`
 	Events        Events       `key:"events" doc:"What happens, for operators: never arguments, queries or results."`
 
@@ -114,10 +114,15 @@ const (
 // both, weir starts the command and speaks to it at the URL.
 //
 // In an entry that is disabled nothing is expanded: a server that is switched off
-// cannot stop weir for want of a variable.
+// cannot fail for want of a variable.
 type Server struct {
 	// Name is the key in mcpServers. It stands in URLs: /mcps/{name}/mcp.
 	Name string
+
+	// Problems is what is wrong within the entry, in the file's order. With any, the
+	// server must not be started, and of its other fields only Name, Namespace,
+	// Required and Disabled mean something. See [Server.Faulty] and [Options.Strict].
+	Problems []Problem
 
 	Command      string            `key:"command" doc:"The program to start. A relative path with a separator is looked up in cwd, or beside this file; a bare name on the PATH."`
 	Args         []string          `key:"args" doc:"The program's arguments."`
@@ -129,12 +134,12 @@ type Server struct {
 	Namespace    string            `key:"namespace" doc:"First part of this server's tool ids. Default: made from its name."`
 	Tags         []string          `key:"tags" doc:"Tags added to the cards of this server's tools."`
 	Required     bool              `key:"required" default:"false" doc:"weir does not start without this server."`
-	IncludeTools []string          `key:"include_tools" doc:"Only tools whose name matches one of these patterns are offered. * stands for any text, ? for one character."`
-	ExcludeTools []string          `key:"exclude_tools" doc:"Tools whose name matches one of these patterns are not offered, whatever include_tools says."`
+	IncludeTools []string          `key:"include_tools" safety:"true" doc:"Only tools whose name matches one of these patterns are offered. * stands for any text, ? for one character."`
+	ExcludeTools []string          `key:"exclude_tools" safety:"true" doc:"Tools whose name matches one of these patterns are not offered, whatever include_tools says."`
 	Timeout      time.Duration     `key:"timeout" default:"60s" doc:"How long one call may take; 0 sets no limit."`
 	PerSession   bool              `key:"per_session" default:"false" doc:"One connection (and one process) per client session, for servers that keep state per client."`
 	Agent        bool              `key:"agent" default:"false" doc:"The server at url is an agent server: its requests are signed where agents.invocation is set, /status asks it how it is, and each session has a connection of its own."`
-	Disabled     bool              `key:"disabled" default:"false" doc:"Leave this server out."`
+	Disabled     bool              `key:"disabled" safety:"true" default:"false" doc:"Leave this server out."`
 	Start        StartMode         `key:"start" default:"boot" enum:"boot,lazy" doc:"boot: started with weir. lazy: listed once at boot, then started by the first call."`
 	Tables       Tables            `key:"tables" doc:"Which of this server's results are tables."`
 	IdleTimeout  time.Duration     `key:"idle_timeout" default:"15m" doc:"A started program that was not called for so long is stopped, and started by the next call; 0 never stops it."`
@@ -214,7 +219,7 @@ type Artifacts struct {
 	DiskBytes   Bytes         `key:"disk_bytes" default:"8GB" min:"1" doc:"How much room they take in dir."`
 	TokenTTL    time.Duration `key:"token_ttl" default:"10m" min:"1s" doc:"How long a resource_url works, once (S2SP)."`
 
-	Redact bool `key:"redact" default:"false" doc:"Replace secrets in results too: those of this configuration, and what looks like a token or a password in a URL."`
+	Redact bool `key:"redact" safety:"true" default:"false" doc:"Replace secrets in results too: those of this configuration, and what looks like a token or a password in a URL."`
 }
 
 // SchemaLimits bounds tool schemas when they are taken in (gateway-surface §4.4).
@@ -292,11 +297,12 @@ func (c *Config) Server(name string) (*Server, bool) {
 	return nil, false
 }
 
-// Enabled returns the servers that are not disabled, in the file's order.
+// Enabled returns the servers that can be started, in the file's order: those that
+// are not disabled and whose entries are sound.
 func (c *Config) Enabled() []*Server {
 	var on []*Server
 	for _, s := range c.Servers {
-		if !s.Disabled {
+		if !s.Disabled && !s.Faulty() {
 			on = append(on, s)
 		}
 	}

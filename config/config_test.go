@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -170,7 +171,7 @@ mcpServers:
 `
 	var asked []string
 	answers := map[string]string{"key": "typed-in", "pick": "b"}
-	opts := Options{Inputs: func(in Input) (string, bool, error) {
+	opts := Options{Strict: true, Inputs: func(in Input) (string, bool, error) {
 		asked = append(asked, in.ID)
 		return answers[in.ID], true, nil
 	}}
@@ -195,6 +196,13 @@ mcpServers:
 	if _, _, err := Parse("weir.yaml", []byte(text), opts); !errors.Is(err, stop) {
 		t.Errorf("err = %v", err)
 	}
+
+	// Who presses Ctrl-C at a question wants no gateway without that server.
+	opts.Strict = false
+	opts.Inputs = func(Input) (string, bool, error) { return "", false, context.Canceled }
+	if _, _, err := Parse("weir.yaml", []byte(text), opts); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
 }
 
 func TestPorts(t *testing.T) {
@@ -209,7 +217,7 @@ func TestPorts(t *testing.T) {
 		t.Errorf("port %q", a.Args[0])
 	}
 	// One that is always the same can serve one entry only.
-	same := Options{FreePort: func() (int, error) { return 5, nil }}
+	same := Options{Strict: true, FreePort: func() (int, error) { return 5, nil }}
 	if _, _, err := Parse("weir.yaml", []byte(text), same); err == nil || !strings.Contains(err.Error(), "mcpServers.b.args[0]: no free port") {
 		t.Errorf("err = %v", err)
 	}
@@ -227,12 +235,25 @@ func TestLoadAndFind(t *testing.T) {
 	if !errors.Is(err, ErrNotFound) {
 		t.Fatalf("err = %v", err)
 	}
-	for _, want := range []string{dir, "weir.yaml, weir.yml, .mcp.json", "--config", "mcpServers:"} {
+	for _, want := range []string{dir, "weir.yaml, weir.yml, weir.json, .mcp.json", "--config", "mcpServers:"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
 		}
 	}
-	for _, name := range []string{".mcp.json", "weir.yml", "weir.yaml"} { // worst first
+	own := ""
+	for _, name := range []string{".mcp.json", "weir.json", "weir.yml", "weir.yaml"} { // worst first
+		if own != "" {
+			write(name, "")
+			if _, err := Find(dir); err == nil || !strings.Contains(err.Error(), own) || !strings.Contains(err.Error(), filepath.Join(dir, name)) {
+				t.Errorf("two of weir's own: %v", err)
+			}
+			if err := os.Remove(own); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if name != ".mcp.json" {
+			own = filepath.Join(dir, name)
+		}
 		write(name, `{"mcpServers": {"a": {"command": "./run", "cwd": "sub"}}}`)
 		path, err := Find(dir)
 		if err != nil || filepath.Base(path) != name {
@@ -384,7 +405,7 @@ func TestEveryProblemIsReported(t *testing.T) {
 		fmt.Fprintf(&text, `"s%d": {"command": "", "url": ""},`, i)
 	}
 	text.WriteString("}}")
-	_, _, err := Parse(".mcp.json", []byte(text.String()), Options{})
+	_, _, err := Parse(".mcp.json", []byte(text.String()), Options{Strict: true})
 	var problems *Error
 	if !errors.As(err, &problems) || len(problems.Problems) != 2*servers {
 		t.Fatalf("err = %.300v", err)

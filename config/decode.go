@@ -1,6 +1,8 @@
 package config
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -34,6 +36,14 @@ type decoder struct {
 	merging  map[*yaml.Node]bool // mappings whose merge keys are being followed
 
 	expand *expander // nil outside the entries of mcpServers
+
+	entry  string               // path of the entry of mcpServers that is being read or checked; may be ""
+	faults map[string][]Problem // what is wrong within entries, by their path
+	paths  map[*Server]string   // of the entries
+	flat   map[*Server]bool     // entries that are no mapping
+	whole  bool                 // an entry that is wrong makes the file wrong
+	closed int                  // how many of the objects being read are safety sections
+	gemini dialect
 }
 
 func (d *decoder) report(n *yaml.Node, path string, err error, format string, args ...any) {
@@ -41,8 +51,12 @@ func (d *decoder) report(n *yaml.Node, path string, err error, format string, ar
 	if n != nil {
 		p.Line, p.Column = n.Line, n.Column
 	}
-	d.problems = append(d.problems, p)
 	d.bad[path] = true
+	if d.entry != "" {
+		d.faults[d.entry] = append(d.faults[d.entry], p)
+		return
+	}
+	d.problems = append(d.problems, p)
 }
 
 func (d *decoder) fail(n *yaml.Node, path, format string, args ...any) {
@@ -83,6 +97,7 @@ func (d *decoder) resolve(n *yaml.Node) *yaml.Node {
 func (d *decoder) exhausted(n *yaml.Node) bool {
 	if d.values > maxValues && !d.stopped {
 		d.stopped = true
+		d.entry = "" // what comes later is not read, in no entry
 		d.fail(n, "", "the file stands for more than %d values; look for aliases that multiply", maxValues)
 	}
 	return d.stopped
@@ -109,7 +124,13 @@ func (d *decoder) pairs(n *yaml.Node, path string, merges int) []pair {
 		case key.ShortTag() == "!!merge":
 			merged = append(merged, d.merge(value, path, merges)...)
 		case first[key.Value] != nil:
-			d.fail(key, join(path, key.Value), "duplicate key %q%s; it is set on line %d already", key.Value, in(path), first[key.Value].Line)
+			entry := d.entry
+			if path == "mcpServers" {
+				entry = join(path, key.Value)
+			}
+			d.within(entry, func() {
+				d.fail(key, join(path, key.Value), "duplicate key %q%s; it is set on line %d already", key.Value, in(path), first[key.Value].Line)
+			})
 		default:
 			first[key.Value] = key
 			own = append(own, pair{key, value})
@@ -160,8 +181,11 @@ func (d *decoder) object(n *yaml.Node, path string, v reflect.Value) {
 	var unknown []pair
 	rows := fieldsOf(v.Type())
 	for _, p := range d.pairs(n, path, 0) {
-		if path == "" {
+		switch {
+		case path == "":
 			p.key = d.topLevelAlias(p.key, n)
+		case v.Type() == reflect.TypeFor[Server]():
+			p = d.otherClients(p, n, path)
 		}
 		if slices.ContainsFunc(rows, func(f field) bool { return f.key == p.key.Value }) {
 			found[p.key.Value] = p
@@ -170,7 +194,7 @@ func (d *decoder) object(n *yaml.Node, path string, v reflect.Value) {
 		}
 	}
 	for _, p := range unknown {
-		d.strict(p.key, join(path, p.key.Value), "unknown key %q%s%s", clip(p.key.Value), in(path), d.suggest(p.key.Value, v.Type()))
+		d.unknown(p, path, v.Type())
 	}
 	for _, f := range rows {
 		p, ok := found[f.key]
@@ -182,66 +206,14 @@ func (d *decoder) object(n *yaml.Node, path string, v reflect.Value) {
 		}
 		here := join(path, f.key)
 		d.at[here] = p.key
+		if f.safety {
+			d.closed++
+		}
 		d.value(p.value, here, v.Field(f.at), f)
-	}
-}
-
-// topLevelAlias reads VS Code's "servers" as mcpServers in a foreign file.
-func (d *decoder) topLevelAlias(key *yaml.Node, root *yaml.Node) *yaml.Node {
-	if !d.foreign || key.Value != "servers" {
-		return key
-	}
-	for i := 0; i < len(root.Content); i += 2 {
-		if root.Content[i].Value == "mcpServers" {
-			return key // the unknown-key warning says it was not read
+		if f.safety {
+			d.closed--
 		}
 	}
-	renamed := *key
-	renamed.Value = "mcpServers"
-	return &renamed
-}
-
-// suggest names the key that was probably meant.
-func (d *decoder) suggest(key string, t reflect.Type) string {
-	if near := nearest(key, keysOf(t)); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
-	}
-	if synonym := synonymOf(key); synonym != "" && slices.Contains(keysOf(t), synonym) {
-		return fmt.Sprintf("; did you mean %q?", synonym)
-	}
-	if d.foreign {
-		return "; it is ignored"
-	}
-	if where := whereIs(key); where != "" {
-		return fmt.Sprintf("; it belongs at %s", where)
-	}
-	known := slices.DeleteFunc(keysOf(t), func(k string) bool { return k == "$schema" })
-	return fmt.Sprintf("; known keys: %s", strings.Join(known, ", "))
-}
-
-// synonymOf gives weir's name for what other programs call something else.
-func synonymOf(key string) string {
-	switch key {
-	case "servers", "upstreams", "mcp_servers":
-		return "mcpServers"
-	case "transport", "transportType":
-		return "type"
-	case "serverUrl", "httpUrl", "endpoint", "uri":
-		return "url"
-	case "http_headers":
-		return "headers"
-	case "environment":
-		return "env"
-	case "workingDirectory", "working_dir", "dir":
-		return "cwd"
-	case "allowedTools", "allowed_tools", "enabled_tools", "enabledTools":
-		return "include_tools"
-	case "forbidden_tools", "disabled_tools", "disabledTools":
-		return "exclude_tools"
-	case "address", "addr", "bind", "port", "host":
-		return "listen"
-	}
-	return ""
 }
 
 // value decodes one value by its row of the table.
@@ -330,21 +302,34 @@ func (d *decoder) named(n *yaml.Node, path string, v reflect.Value, f field) {
 	for _, p := range d.pairs(n, path, 0) {
 		here := join(path, p.key.Value)
 		d.at[here] = p.key
-		if !d.expect(p.value, yaml.MappingNode, here, kindObject) {
-			continue
-		}
 		element := reflect.New(objectOf(f))
 		setDefaults(element.Elem())
 		element.Elem().FieldByName(f.name).SetString(p.key.Value)
-		if s, ok := element.Interface().(*Server); ok && !switchedOff(p.value) {
-			d.expand.enter(s.Name, here)
+		if s, ok := element.Interface().(*Server); ok {
+			d.server(p.value, here, s)
+		} else if d.expect(p.value, yaml.MappingNode, here, kindObject) {
 			d.object(p.value, here, element.Elem())
-			d.expand.leave()
 		} else {
-			d.object(p.value, here, element.Elem())
+			continue
 		}
 		v.Set(reflect.Append(v, element))
 	}
+}
+
+// server decodes an entry of mcpServers. What is wrong within it is wrong with this
+// server alone.
+func (d *decoder) server(n *yaml.Node, path string, s *Server) {
+	d.paths[s] = path
+	d.within(path, func() {
+		if d.flat[s] = !d.expect(n, yaml.MappingNode, path, kindObject); d.flat[s] {
+			return
+		}
+		if !switchedOff(n) {
+			d.expand.enter(s.Name, path)
+			defer d.expand.leave()
+		}
+		d.object(n, path, reflect.ValueOf(s).Elem())
+	})
 }
 
 // switchedOff reports whether an entry says disabled: true, before it is decoded.
@@ -395,7 +380,11 @@ func (d *decoder) text(n *yaml.Node, path string, k kind) (string, bool) {
 	}
 	text, err := d.expand.text(n.Value, k == kindSecret)
 	if err != nil {
-		d.report(n, path, err, "%s: %v", path, err)
+		entry := d.entry
+		if errors.Is(err, context.Canceled) {
+			entry = "" // the person who was asked wants to stop
+		}
+		d.within(entry, func() { d.report(n, path, err, "%s: %v", path, err) })
 		return "", false
 	}
 	return text, true

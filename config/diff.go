@@ -12,6 +12,10 @@ type Change struct {
 	// so a server whose variable changed is changed.
 	Added, Removed, Changed []string
 
+	// Faulty are the names of servers whose entries have become wrong, or are wrong
+	// in another way than before, sorted. One that ran before is in Removed as well.
+	Faulty []string
+
 	// Other are the top-level keys besides mcpServers and inputs whose values
 	// differ, in the table's order.
 	Other []string
@@ -19,7 +23,7 @@ type Change struct {
 
 // Empty reports whether nothing changed.
 func (c Change) Empty() bool {
-	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Other) == 0
+	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Faulty)+len(c.Other) == 0
 }
 
 // Diff compares two loaded configurations. A nil old one has no servers and the
@@ -47,6 +51,16 @@ func Diff(old, new *Config) Change {
 	for name := range before {
 		change.Removed = append(change.Removed, name)
 	}
+	faults := make(map[string]string)
+	for _, s := range old.Servers {
+		faults[s.Name] = s.Fault()
+	}
+	for _, s := range new.Servers {
+		if !s.Disabled && s.Faulty() && s.Fault() != faults[s.Name] {
+			change.Faulty = append(change.Faulty, s.Name)
+		}
+	}
+	slices.Sort(change.Faulty)
 	slices.Sort(change.Added)
 	slices.Sort(change.Removed)
 	slices.Sort(change.Changed)

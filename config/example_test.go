@@ -37,7 +37,7 @@ mcpServers:
   files:
     comand: npx
     timeout: soon
-`), config.Options{})
+`), config.Options{Strict: true})
 	fmt.Println(err)
 	// Output:
 	// weir.yaml:3:3: mcpServers.files has neither command nor url; give the program to start or the URL to call

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,14 @@ type resolved struct {
 	answers map[string]string // by input id; only what Options.Inputs answered
 }
 
+// kept is what a reading found out. c may be nil.
+func (c *Config) kept() resolved {
+	if c == nil {
+		return resolved{}
+	}
+	return c.resolved
+}
+
 // expander replaces ${…} in the texts of mcpServers, and in secrets elsewhere:
 //
 //	${VAR}, ${env:VAR}   a variable of the environment
@@ -26,11 +35,17 @@ type resolved struct {
 //	${input:id}          an entry of inputs
 //	${weir:exe}          the path of the running program
 //	${weir:port}         a free loopback port, one for each server
+//	${workspaceFolder}   the folder of the project that the file is in
+//	${userHome}          the user's home folder
 //	$${                  the characters ${
+//
+// ${workspaceFolderBasename} and ${pathSeparator} (${/}) are known, too: these are
+// VS Code's and Cursor's.
 //
 // What is put in is not looked at again.
 type expander struct {
 	opts   Options
+	dir    string   // of the file; "" where it is not known
 	inputs *[]Input // decoded before the first server is
 	old    resolved // of the reading before; may be zero
 	new    resolved
@@ -115,6 +130,9 @@ func (e *expander) one(ref string, secret bool, depth int) (string, error) {
 	if what, ok := strings.CutPrefix(ref, "weir:"); ok {
 		return e.own(what)
 	}
+	if value, known, err := e.editor(ref); known {
+		return value, err
+	}
 	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(ref, "env:"), ":-")
 	if !variableName(name) {
 		return "", fmt.Errorf("%q is not a variable: known are ${VAR}, ${VAR:-default}, ${env:VAR}, ${input:id}, ${weir:exe} and ${weir:port}; write $${ for the characters themselves", clip("${"+ref+"}"))
@@ -133,6 +151,33 @@ func (e *expander) one(ref string, secret bool, depth int) (string, error) {
 		e.note(value)
 	}
 	return value, nil
+}
+
+// editor returns a variable of VS Code and Cursor; known is false for any other.
+func (e *expander) editor(ref string) (value string, known bool, err error) {
+	switch ref {
+	case "workspaceFolder", "workspaceFolderBasename":
+		if e.dir == "" {
+			return "", true, fmt.Errorf("${%s} is not known here: the configuration is in no folder", ref)
+		}
+		folder := workspaceOf(e.dir)
+		if ref == "workspaceFolderBasename" {
+			folder = filepath.Base(folder)
+		}
+		return folder, true, nil
+	case "userHome":
+		if e.opts.LookupEnv != nil {
+			for _, name := range []string{"HOME", "USERPROFILE"} {
+				if home, ok := e.opts.LookupEnv(name); ok && home != "" {
+					return home, true, nil
+				}
+			}
+		}
+		return "", true, errors.New("${userHome} is not known: the environment variable HOME is not set")
+	case "pathSeparator", "/":
+		return string(filepath.Separator), true, nil
+	}
+	return "", false, nil
 }
 
 // own returns what weir itself provides.

@@ -46,7 +46,12 @@ type Options struct {
 	Listen string
 	Mode   Mode
 
-	before resolved // kept from the last reading of the file
+	// Strict makes what is wrong within one entry of mcpServers an error of the
+	// whole file. Otherwise it is in the Problems of that Server, and the others
+	// are as good as ever.
+	Strict bool
+
+	before *Config // the last reading of the file; may be nil
 }
 
 // System is what the running process offers: its environment and its path.
@@ -132,15 +137,20 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	c := &Config{path: name, sum: sha256.Sum256(data)}
 	setDefaults(reflect.ValueOf(c).Elem())
 	d := &decoder{
-		file: name, foreign: foreign, dir: opts.Dir,
+		file: name, foreign: foreign, dir: opts.Dir, whole: opts.Strict,
 		bad: make(map[string]bool), at: make(map[string]*yaml.Node), merging: make(map[*yaml.Node]bool),
+		faults: make(map[string][]Problem), paths: make(map[*Server]string), flat: make(map[*Server]bool),
 	}
 	d.expand = &expander{
-		opts: opts, inputs: &c.Inputs, old: opts.before, secrets: make(map[string]bool),
+		opts: opts, inputs: &c.Inputs, old: opts.before.kept(), dir: opts.Dir, secrets: make(map[string]bool),
 		new: resolved{ports: make(map[string]int), answers: make(map[string]string)},
 	}
 	if root != nil && !isNull(root) {
 		if d.expect(root, yaml.MappingNode, "", kindObject) {
+			root = d.wrapped(root)
+			if foreign {
+				d.gemini = dialectOf(name, opts.Dir, root)
+			}
 			d.object(root, "", reflect.ValueOf(c).Elem())
 		}
 	}
@@ -154,6 +164,7 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 		}
 	}
 	d.check(c)
+	d.place(c, opts.before)
 
 	warnings := make([]Warning, len(d.warnings))
 	slices.SortStableFunc(d.warnings, byPlace)
@@ -174,18 +185,30 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	return c, warnings, nil
 }
 
-// candidates are the files looked for in a folder, best first.
-func candidates() []string { return []string{"weir.yaml", "weir.yml", ".mcp.json"} }
+// Candidates are the files that [Find] looks for in a folder: weir's own, and then
+// what other clients have.
+func Candidates() []string { return []string{"weir.yaml", "weir.yml", "weir.json", ".mcp.json"} }
 
-// Find returns the path of the configuration in a folder: weir.yaml, weir.yml or
-// .mcp.json, the first that is there. The error wraps [ErrNotFound] and says what
-// was looked for and how to begin.
+// Find returns the path of the configuration in a folder: the first of [Candidates]
+// that is there. Two that are weir's own are an error that names both: it would be
+// chance which one counts. Where there is none, the error wraps [ErrNotFound] and
+// says what was looked for and how to begin.
 func Find(dir string) (string, error) {
-	for _, name := range candidates() {
+	found := ""
+	for _, name := range Candidates() {
 		path := filepath.Join(dir, name)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			return path, nil
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+			continue
 		}
+		switch _, foreign := sourceKind(name, nil); {
+		case found == "":
+			found = path
+		case !foreign:
+			return "", &Error{[]Problem{{File: path, Message: fmt.Sprintf("%s is a configuration of this folder, too: keep one of them, or name one with --config FILE", found)}}}
+		}
+	}
+	if found != "" {
+		return found, nil
 	}
 	where := dir
 	if abs, err := filepath.Abs(dir); err == nil {
@@ -196,5 +219,5 @@ func Find(dir string) (string, error) {
 mcpServers:
   files:
     command: npx
-    args: ["-y", "@modelcontextprotocol/server-filesystem", "."]`, ErrNotFound, where, strings.Join(candidates(), ", "))
+    args: ["-y", "@modelcontextprotocol/server-filesystem", "."]`, ErrNotFound, where, strings.Join(Candidates(), ", "))
 }

@@ -67,7 +67,7 @@ func TestSchemaAgreesWithReader(t *testing.T) {
 		name := filepath.Base(path)
 		good := strings.HasPrefix(c.want, "ok:") || strings.Contains(c.want, "\nok:")
 		form := name == "unknown-keys.case" || name == "wrong-types.case" || name == "names.case" || name == "not-a-mapping.case" || name == "controls-forms.case"
-		if c.name != "weir.yaml" || name == "empty.case" || !good && !form {
+		if c.name != "weir.yaml" || name == "empty.case" || strings.HasPrefix(name, "alone-") || !good && !form {
 			continue // an empty mapping is not written down for editors to accept
 		}
 		checked++
@@ -97,7 +97,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		seen := 0
 		for i := range typ.NumField() {
 			f := typ.Field(i)
-			if !f.IsExported() || typ == reflect.TypeFor[Server]() && f.Name == "Name" || typ == reflect.TypeFor[ToolLimit]() && f.Name == "ToolID" ||
+			if !f.IsExported() || typ == reflect.TypeFor[Server]() && (f.Name == "Name" || f.Name == "Problems") || typ == reflect.TypeFor[ToolLimit]() && f.Name == "ToolID" ||
 				slices.Contains([]reflect.Type{reflect.TypeFor[AgentLimited](), reflect.TypeFor[HubComputer](), reflect.TypeFor[RemoteHub]()}, typ) && f.Name == "Name" {
 				continue
 			}

@@ -16,8 +16,11 @@ type field struct {
 	min  string   // smallest legal value as a file would have it; "" for none
 	name string   // Go field that takes the mapping's key, for mappings of objects
 	flag string   // key of an object that a bare true or false stands for; "" for none
-	typ  reflect.Type
-	at   int // index in the Go struct
+	// safety is set for what keeps strangers or calls away: an unknown key within it,
+	// or one that is nearly its name, is an error in foreign files, too.
+	safety bool
+	typ    reflect.Type
+	at     int // index in the Go struct
 }
 
 // fieldsOf returns the rows for a struct type, in the order of its fields.
@@ -32,7 +35,7 @@ func fieldsOf(t reflect.Type) []field {
 		}
 		row := field{
 			key: key, doc: f.Tag.Get("doc"), def: f.Tag.Get("default"),
-			min: f.Tag.Get("min"), name: f.Tag.Get("name"), flag: f.Tag.Get("flag"), typ: f.Type, at: i,
+			min: f.Tag.Get("min"), name: f.Tag.Get("name"), flag: f.Tag.Get("flag"), safety: f.Tag.Get("safety") == "true", typ: f.Type, at: i,
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			row.enum = strings.Split(enum, ",")

@@ -104,7 +104,7 @@ func (w *watch) look(ctx context.Context) {
 	}
 	w.last = sum
 	opts := w.opts
-	opts.before = w.current.resolved
+	opts.before = w.current
 	next, warnings, err := parseFile(w.current.path, data, opts)
 	if err == nil {
 		w.current = next

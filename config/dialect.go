@@ -1,0 +1,174 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Files of other MCP clients differ in a few keys from the common form. This file
+// holds all that weir reads differently for their sake:
+//
+//	servers                    VS Code's name for mcpServers
+//	{"a": {"command": …}}      no mcpServers around the servers
+//	serverUrl, httpUrl         Windsurf's, and Gemini CLI's and Qwen Code's, url
+//	includeTools, excludeTools Gemini CLI's lists of tools; disabledTools is Windsurf's
+//	timeout: 600000            milliseconds in files of Gemini CLI and Qwen Code
+//	${workspaceFolder} …       the variables of VS Code and Cursor; see expander
+
+// dialect is what a foreign file shows of the client that it was written for.
+type dialect int
+
+const (
+	common    dialect = iota
+	geminiKey         // an entry has a key that only Gemini CLI and Qwen Code know
+	geminiOwn         // the file is one of their settings.json
+)
+
+// dialectOf looks at a file's path and at the entries of its mcpServers.
+func dialectOf(path, dir string, root *yaml.Node) dialect {
+	folder := filepath.Base(filepath.Dir(path))
+	if folder == "." && dir != "" {
+		folder = filepath.Base(dir)
+	}
+	if (folder == ".gemini" || folder == ".qwen") && filepath.Base(path) == "settings.json" {
+		return geminiOwn
+	}
+	for _, entry := range values(valueAt(root, "mcpServers")) {
+		if slices.ContainsFunc(keysIn(entry), func(key string) bool {
+			return slices.Contains([]string{"httpUrl", "trust", "includeTools", "excludeTools", "authProviderType", "targetAudience"}, key)
+		}) {
+			return geminiKey
+		}
+	}
+	return common
+}
+
+// keysIn returns the keys of a mapping, none of anything else.
+func keysIn(n *yaml.Node) (keys []string) {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		keys = append(keys, n.Content[i].Value)
+	}
+	return keys
+}
+
+// values returns the values of a mapping, none of anything else.
+func values(n *yaml.Node) (values []*yaml.Node) {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 1; i < len(n.Content); i += 2 {
+		values = append(values, n.Content[i])
+	}
+	return values
+}
+
+// valueAt returns the value of a mapping's key, nil where there is none.
+func valueAt(n *yaml.Node, key string) *yaml.Node {
+	if i := slices.Index(keysIn(n), key); i >= 0 {
+		return n.Content[2*i+1]
+	}
+	return nil
+}
+
+// topLevelAlias reads VS Code's "servers" as mcpServers in a foreign file.
+func (d *decoder) topLevelAlias(key *yaml.Node, root *yaml.Node) *yaml.Node {
+	if !d.foreign || key.Value != "servers" || valueAt(root, "mcpServers") != nil {
+		return key // of both, the unknown-key warning says which was not read
+	}
+	renamed := *key
+	renamed.Value = "mcpServers"
+	return &renamed
+}
+
+// wrapped returns the root of a foreign file that is a mapping of servers with no
+// mcpServers around it as if it had one, and every other root as it is.
+func (d *decoder) wrapped(root *yaml.Node) *yaml.Node {
+	all := values(root)
+	if !d.foreign || len(all) == 0 || slices.ContainsFunc(all, func(n *yaml.Node) bool { return !looksLikeServer(keysIn(n)) }) {
+		return root
+	}
+	d.warn(root, "mcpServers", "there is no mcpServers in this file; its keys (%s) are read as servers", clip(strings.Join(keysIn(root), ", ")))
+	key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "mcpServers", Line: root.Line, Column: root.Column}
+	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: root.Line, Column: root.Column, Content: []*yaml.Node{key, root}}
+}
+
+// looksLikeServer reports whether keys are those of an entry of mcpServers.
+func looksLikeServer(keys []string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool {
+		return key == "command" || key == "url" || aliasOf(key) == "url"
+	})
+}
+
+// aliasOf returns weir's name for a key of an entry that means the same to another
+// client; "" where there is none.
+func aliasOf(key string) string {
+	switch key {
+	case "serverUrl", "httpUrl":
+		return "url"
+	case "includeTools":
+		return "include_tools"
+	case "excludeTools", "disabledTools":
+		return "exclude_tools"
+	}
+	return ""
+}
+
+// otherClients returns a key of the entry n of a foreign file as weir would write
+// it.
+func (d *decoder) otherClients(p pair, n *yaml.Node, path string) pair {
+	if !d.foreign {
+		return p
+	}
+	if name := aliasOf(p.key.Value); name != "" && valueAt(n, p.key.Value) != nil { // not from a merge key
+		same := func(key string) bool { return key == name || aliasOf(key) == name }
+		if valueAt(n, name) != nil || keysIn(n)[slices.IndexFunc(keysIn(n), same)] != p.key.Value {
+			return p // the unknown-key message says that this one is not read
+		}
+		renamed := *p.key
+		renamed.Value = name
+		p.key = &renamed
+	}
+	if p.key.Value == "timeout" {
+		p.value = d.foreignTimeout(p.value, join(path, "timeout"))
+	}
+	return p
+}
+
+// longTimeout is from where on a timeout that is a bare number was more likely
+// meant to be one of milliseconds.
+const longTimeout = 1000
+
+// foreignTimeout reads the number of a timeout in the unit that its client has.
+// Where that is not certain, a warning says what it was read as.
+func (d *decoder) foreignTimeout(n *yaml.Node, path string) *yaml.Node {
+	number, err := strconv.ParseFloat(n.Value, 64)
+	if n.Kind != yaml.ScalarNode || err != nil || n.ShortTag() != "!!int" && n.ShortTag() != "!!float" {
+		return n
+	}
+	if d.gemini == geminiOwn || d.gemini == geminiKey && number >= longTimeout {
+		inUnits := *n
+		inUnits.Tag, inUnits.Value = "!!str", n.Value+"ms"
+		return &inUnits
+	}
+	if number >= longTimeout {
+		d.warn(n, path, "%s: %s is read as seconds; write \"%sms\" if milliseconds are meant", path, clip(n.Value), clip(n.Value))
+	}
+	return n
+}
+
+// workspaceOf returns the folder of the project that a file in dir belongs to: dir
+// itself, or the one that holds it where dir is a client's own.
+func workspaceOf(dir string) string {
+	switch filepath.Base(dir) {
+	case ".cursor", ".vscode", ".windsurf", ".gemini", ".qwen", ".claude":
+		return filepath.Dir(dir)
+	}
+	return dir
+}
