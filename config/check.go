@@ -201,6 +201,12 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	d.checkCommand(s, path)
 	d.checkHeaders(s, path)
 	d.checkPatterns(s, path)
+	if d.startable != nil && s.Command != "" && len(d.faults[path]) == 0 {
+		if err := d.startable(s); err != nil {
+			key := join(path, "command")
+			d.warn(d.at[key], key, "%s: %q cannot be started: %v", key, clip(s.Command), err)
+		}
+	}
 	// A faulty server does not keep another one from its namespace.
 	if spaces[s.Namespace] == nil && legalName(s.Name) && (d.whole || len(d.faults[path]) == 0) {
 		spaces[s.Namespace] = s

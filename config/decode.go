@@ -37,13 +37,14 @@ type decoder struct {
 
 	expand *expander // nil outside the entries of mcpServers
 
-	entry  string               // path of the entry of mcpServers that is being read or checked; may be ""
-	faults map[string][]Problem // what is wrong within entries, by their path
-	paths  map[*Server]string   // of the entries
-	flat   map[*Server]bool     // entries that are no mapping
-	whole  bool                 // an entry that is wrong makes the file wrong
-	closed int                  // how many of the objects being read are safety sections
-	gemini dialect
+	entry     string               // path of the entry of mcpServers that is being read or checked; may be ""
+	faults    map[string][]Problem // what is wrong within entries, by their path
+	paths     map[*Server]string   // of the entries
+	flat      map[*Server]bool     // entries that are no mapping
+	startable func(*Server) error  // why a program could not be started; may be nil
+	whole     bool                 // an entry that is wrong makes the file wrong
+	closed    int                  // how many of the objects being read are safety sections
+	gemini    dialect
 }
 
 func (d *decoder) report(n *yaml.Node, path string, err error, format string, args ...any) {
@@ -314,22 +315,6 @@ func (d *decoder) named(n *yaml.Node, path string, v reflect.Value, f field) {
 		}
 		v.Set(reflect.Append(v, element))
 	}
-}
-
-// server decodes an entry of mcpServers. What is wrong within it is wrong with this
-// server alone.
-func (d *decoder) server(n *yaml.Node, path string, s *Server) {
-	d.paths[s] = path
-	d.within(path, func() {
-		if d.flat[s] = !d.expect(n, yaml.MappingNode, path, kindObject); d.flat[s] {
-			return
-		}
-		if !switchedOff(n) {
-			d.expand.enter(s.Name, path)
-			defer d.expand.leave()
-		}
-		d.object(n, path, reflect.ValueOf(s).Elem())
-	})
 }
 
 // switchedOff reports whether an entry says disabled: true, before it is decoded.

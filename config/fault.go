@@ -3,7 +3,10 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Faulty reports whether something is wrong within the server's entry, so that
@@ -46,11 +49,27 @@ func (d *decoder) within(entry string, fn func()) {
 	d.entry = before
 }
 
+// server decodes an entry of mcpServers. What is wrong within it is wrong with this
+// server alone.
+func (d *decoder) server(n *yaml.Node, path string, s *Server) {
+	d.paths[s] = path
+	d.within(path, func() {
+		if d.flat[s] = !d.expect(n, yaml.MappingNode, path, kindObject); d.flat[s] {
+			return
+		}
+		if !switchedOff(n) {
+			d.expand.enter(s.Name, path)
+			defer d.expand.leave()
+		}
+		d.object(n, path, reflect.ValueOf(s).Elem())
+	})
+}
+
 // place puts the problems of entries where they belong: to the file where it is
-// read strictly, else to their servers. An entry whose server runs already keeps it as it
-// was in the configuration before, with a warning in place of the problems.
+// read strictly, or wrong elsewhere, else to their servers, with a warning for each. An entry whose server
+// runs already keeps it as it was in the configuration before.
 func (d *decoder) place(c, before *Config) {
-	if d.whole {
+	if d.whole || len(d.problems) > 0 { // no server starts, for its own reason or another
 		for _, s := range c.Servers {
 			d.problems = append(d.problems, d.faults[d.paths[s]]...)
 		}
@@ -65,15 +84,25 @@ func (d *decoder) place(c, before *Config) {
 		}
 	}
 	kept := false
-	for i, s := range c.Servers {
-		old := before.running(s.Name)
-		if !s.Faulty() || old == nil || taken[old.Namespace] {
-			continue
-		}
+	tell := func(s *Server, outcome string) {
 		for _, p := range s.Problems {
-			p.Message += fmt.Sprintf("; the server %q keeps running as it was configured before", s.Name)
+			p.Message += fmt.Sprintf("; the server %q %s", clip(s.Name), outcome)
 			d.warnings = append(d.warnings, p)
 		}
+	}
+	for i, s := range c.Servers {
+		old := before.running(s.Name)
+		switch {
+		case !s.Faulty():
+			continue
+		case s.Disabled:
+			tell(s, "is disabled")
+			continue
+		case old == nil || taken[old.Namespace]:
+			tell(s, "is not started, the others are")
+			continue
+		}
+		tell(s, "keeps running as it was configured before")
 		c.Servers[i], taken[old.Namespace], kept = old, true, true
 		if port, ok := before.resolved.ports[s.Name]; ok {
 			d.expand.new.ports[s.Name] = port

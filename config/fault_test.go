@@ -39,7 +39,7 @@ mcpServers:
 	if !slices.Contains(next.Secrets(), "s3cr3t-value") || next.resolved.ports["a"] == 0 || next.resolved.ports["a"] != first.resolved.ports["a"] {
 		t.Errorf("secrets %q, ports %v; want those of the server that goes on", next.Secrets(), next.resolved.ports)
 	}
-	if len(warnings) != 1 || !strings.Contains(warnings[0].String(), `GONE is not set`) || !strings.Contains(warnings[0].String(), `the server "a" keeps running as it was configured before`) {
+	if len(warnings) != 4 || !strings.Contains(warnings[0].String(), `GONE is not set`) || !strings.Contains(warnings[0].String(), `the server "a" keeps running as it was configured before`) {
 		t.Errorf("warnings %v", warnings)
 	}
 	for _, name := range []string{"c", "moved"} { // the namespace of moved is another server's now

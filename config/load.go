@@ -37,6 +37,10 @@ type Options struct {
 	// nil asks the system.
 	FreePort func() (int, error)
 
+	// Check returns why a server's program could not be started; what it says is a
+	// warning. It is called for sound entries with a command. nil checks nothing.
+	Check func(*Server) error
+
 	// Dir is the folder that relative paths are relative to. Load takes the
 	// file's own when it is empty; Parse leaves such paths alone.
 	Dir string
@@ -138,7 +142,7 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	setDefaults(reflect.ValueOf(c).Elem())
 	d := &decoder{
 		file: name, foreign: foreign, dir: opts.Dir, whole: opts.Strict,
-		bad: make(map[string]bool), at: make(map[string]*yaml.Node), merging: make(map[*yaml.Node]bool),
+		bad: make(map[string]bool), at: make(map[string]*yaml.Node), merging: make(map[*yaml.Node]bool), startable: opts.Check,
 		faults: make(map[string][]Problem), paths: make(map[*Server]string), flat: make(map[*Server]bool),
 	}
 	d.expand = &expander{

@@ -128,7 +128,8 @@ func New(o Options) *Manager {
 
 // Apply makes the upstreams those of a configuration: it starts what is new,
 // ends what is gone or disabled, starts again what was changed, and leaves the
-// rest alone. It waits for nothing. The servers must not be changed afterwards.
+// rest alone. One whose entry is faulty is not started; its Status says why. It
+// waits for nothing. The servers must not be changed afterwards.
 // After Close it does nothing.
 func (m *Manager) Apply(servers []*config.Server) {
 	m.mu.Lock()
@@ -154,7 +155,7 @@ func (m *Manager) Apply(servers []*config.Server) {
 		m.end(u, slices.Contains(change.Removed, name))
 	}
 	for i, s := range next.Servers {
-		if s.Disabled {
+		if s.Disabled || s.Faulty() {
 			continue
 		}
 		u := byName[s.Name]
@@ -241,8 +242,12 @@ func (m *Manager) Peer(_ context.Context, name string) (mcp.Peer, error) {
 
 func (m *Manager) unknown(name string) error {
 	for _, s := range m.table.Load().order {
-		if s.Name == name {
+		switch {
+		case s.Name != name:
+		case s.Disabled:
 			return mcp.Errorf(mcp.KindNotFound, "upstream %q is disabled: remove mcpServers.%s.disabled to use it", name, name)
+		default:
+			return mcp.Errorf(mcp.KindUpstreamUnavailable, "upstream %q is not started: %s", name, s.Fault())
 		}
 	}
 	names := m.Names()
@@ -254,7 +259,7 @@ func (m *Manager) unknown(name string) error {
 
 // Ready waits until every upstream has been listed or has failed to start once.
 // Then it returns an error for each server that the configuration calls
-// required and that is not there, joined; nil where there is none. When ctx
+// required and that is faulty or not there, joined; nil where there is none. When ctx
 // ends first, a required server that is still starting counts as not there.
 func (m *Manager) Ready(ctx context.Context) error {
 	var errs []error
@@ -262,6 +267,9 @@ func (m *Manager) Ready(ctx context.Context) error {
 	for _, s := range t.order {
 		u := t.byName[s.Name]
 		if u == nil {
+			if s.Required && !s.Disabled {
+				errs = append(errs, mcp.Errorf(mcp.KindUpstreamUnavailable, "upstream %q is required and cannot be started: %s", s.Name, s.Fault()))
+			}
 			continue
 		}
 		select {
@@ -288,9 +296,13 @@ func (m *Manager) Status() []Status {
 	for _, s := range t.order {
 		if u := t.byName[s.Name]; u != nil {
 			out = append(out, u.Status())
-		} else {
-			out = append(out, Status{Name: s.Name, Namespace: s.Namespace, Transport: transportOf(s), State: StateDisabled})
+			continue
 		}
+		st := Status{Name: s.Name, Namespace: s.Namespace, Transport: transportOf(s), State: StateDisabled}
+		if !s.Disabled {
+			st.State, st.LastError = StateFailed, s.Fault()
+		}
+		out = append(out, st)
 	}
 	for _, s := range t.attached {
 		out = append(out, t.byName[s.Name].Status())

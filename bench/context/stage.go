@@ -74,7 +74,9 @@ func startServers(ctx context.Context, file string) (*stage, error) {
 		return nil, fmt.Errorf("%s has no task", file)
 	}
 	servers := append(append([]byte(`{"mcpServers":`), doc.Servers...), '}')
-	c, _, err := config.Parse(filepath.Join(filepath.Dir(file), "servers.json"), servers, config.System())
+	opts := config.System()
+	opts.Strict = true
+	c, _, err := config.Parse(filepath.Join(filepath.Dir(file), "servers.json"), servers, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/mcp/stdio"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -27,7 +28,7 @@ func (a *app) configCommand() *cobra.Command {
 }
 
 func (a *app) configCheckCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, strict bool
 	var path string
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
@@ -35,7 +36,8 @@ func (a *app) configCheckCommand() *cobra.Command {
 		Long: `Read a configuration as "weir serve" would and list everything that is wrong with
 it, each problem with its file, line and column. Without FILE it is the one that
 "weir serve" would find here. Nothing is started. The exit code is 2 if there is
-a problem; warnings do not count.`,
+a problem; warnings do not count. What is wrong within one entry of mcpServers is
+a warning, as weir serve starts the other servers; with --strict it is a problem.`,
 		Args: positional(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -44,10 +46,11 @@ a problem; warnings do not count.`,
 				}
 				path = args[0]
 			}
-			return a.checkConfig(cmd.Context(), path, asJSON)
+			return a.checkConfig(cmd.Context(), path, strict, asJSON)
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "FILE, as the other commands have it")
+	cmd.Flags().BoolVar(&strict, "strict", false, "what is wrong with one server is a problem of the whole file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -65,12 +68,13 @@ func asProblemJSON(p config.Problem) problemJSON {
 	return problemJSON{p.File, p.Line, p.Column, p.Key, p.Message}
 }
 
-func (a *app) checkConfig(ctx context.Context, path string, asJSON bool) error {
+func (a *app) checkConfig(ctx context.Context, path string, strict, asJSON bool) error {
 	path, err := findConfig(path)
 	if err != nil {
 		return err
 	}
 	opts := a.configOptions(ctx)
+	opts.Strict, opts.Check = strict, a.startable
 	opts.Inputs = func(in config.Input) (string, bool, error) {
 		if in.Type == config.InputCommand {
 			return "unknown", true, nil // a check promises to start nothing
@@ -94,7 +98,8 @@ func (a *app) checkConfig(ctx context.Context, path string, asJSON bool) error {
 			OK       bool          `json:"ok"`
 			Problems []problemJSON `json:"problems"`
 			Warnings []problemJSON `json:"warnings"`
-		}{path, err == nil, []problemJSON{}, []problemJSON{}}
+			Faulty   []string      `json:"faulty"` // servers that would not be started
+		}{path, err == nil, []problemJSON{}, []problemJSON{}, orEmpty(faulty(c))}
 		if broken != nil {
 			for _, p := range broken.Problems {
 				out.Problems = append(out.Problems, asProblemJSON(p))
@@ -123,8 +128,35 @@ func (a *app) checkConfig(ctx context.Context, path string, asJSON bool) error {
 	if len(names) > 0 {
 		text += ": " + strings.Join(names, ", ")
 	}
+	if wrong := faulty(c); len(wrong) > 0 {
+		text += fmt.Sprintf("; %d not started: %s", len(wrong), strings.Join(wrong, ", "))
+	}
 	_, err = fmt.Fprintln(a.stdout, text)
 	return err
+}
+
+// faulty are the names of the servers of a configuration that is not nil whose
+// entries are wrong, so that they would not be started.
+func faulty(c *config.Config) (names []string) {
+	if c == nil {
+		return nil
+	}
+	for _, s := range c.Servers {
+		if s.Faulty() && !s.Disabled {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// startable is config.Options.Check: it looks for a server's program as the start
+// of the server would.
+func (a *app) startable(s *config.Server) error {
+	env := inherited(a.environ())
+	for name, value := range s.Env {
+		env = append(env, name+"="+value.Reveal())
+	}
+	return stdio.Check(stdio.Command{Path: s.Command, Env: env, Dir: s.Cwd})
 }
 
 // strangers are warnings of controls whose namespace is none of a server of the

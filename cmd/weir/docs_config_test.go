@@ -32,6 +32,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 		LookupEnv:  func(string) (string, bool) { return strings.Repeat("x", 40), true },
 		Executable: func() (string, error) { return "/weir", nil },
 		FreePort:   func() (int, error) { return 1, nil },
+		Strict:     true,
 	}
 	checked := 0
 	for _, name := range append(documents, "../../README.md") {

@@ -73,7 +73,7 @@ func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging)
 	e.offices.apply(next, e)
 	e.refreshed(e.Snapshot().Catalog, nil) // another mode lists other tools
 	logger.Info("the configuration has changed and is applied",
-		"added", change.Added, "removed", change.Removed, "changed", change.Changed, "settings", change.Other)
+		"added", change.Added, "removed", change.Removed, "changed", change.Changed, "faulty", change.Faulty, "settings", change.Other)
 	if len(kept) > 0 {
 		logger.Warn("some settings keep their old values until weir is restarted", "settings", strings.Join(kept, ", "))
 	}

@@ -19,13 +19,15 @@ import (
 
 func (a *app) serveCommand() *cobra.Command {
 	var path, listen, mode, snapshot string
-	var stdio bool
+	var stdio, strict bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway",
-		Long: `Run the gateway. Without --config it uses weir.yaml, weir.yml or .mcp.json of
-this folder. It prints the URL for MCP clients once it can be called; upstreams
-start meanwhile. A changed configuration is applied while it runs.
+		Long: `Run the gateway. Without --config it uses weir.yaml, weir.yml, weir.json or
+.mcp.json of this folder. It prints the URL for MCP clients once it can be called;
+upstreams start meanwhile. A changed configuration is applied while it runs. A
+server whose entry is wrong, such as one that needs a variable that is not set, is
+listed as failed, and the others run.
 
   /mcp              the gateway, streamable HTTP in every protocol version
   /sse, /messages   the gateway, HTTP+SSE of 2024-11-05
@@ -61,7 +63,7 @@ second ends weir at once.`,
 		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts := a.configOptions(cmd.Context())
-			opts.Listen, opts.Mode = listen, config.Mode(mode)
+			opts.Listen, opts.Mode, opts.Strict = listen, config.Mode(mode), strict
 			if mode != "" && opts.Mode != config.ModeGateway && opts.Mode != config.ModeProxy {
 				return failf(exitUsage, "--mode %q: it must be gateway or proxy", mode)
 			}
@@ -71,7 +73,8 @@ second ends weir at once.`,
 			return a.serve(cmd.Context(), path, snapshot, opts, stdio)
 		},
 	}
-	cmd.Flags().StringVar(&path, "config", "", "configuration (default: weir.yaml, weir.yml or .mcp.json of this folder)")
+	cmd.Flags().StringVar(&path, "config", "", "configuration (default: weir.yaml, weir.yml, weir.json or .mcp.json of this folder)")
+	cmd.Flags().BoolVar(&strict, "strict", false, "refuse a configuration in which the entry of one server is wrong")
 	cmd.Flags().StringVar(&listen, "listen", "", "address to listen on, in place of the configuration's; port 0 takes a free one")
 	cmd.Flags().StringVar(&mode, "mode", "", "gateway or proxy, in place of the configuration's")
 	oneOf(cmd, "mode", string(config.ModeGateway), string(config.ModeProxy))

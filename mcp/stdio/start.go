@@ -20,6 +20,29 @@ var (
 	errNotProgram  = errors.New("the file may not be executed; make it executable, or correct command")
 )
 
+// Check returns why c could not be started, as far as that can be told without
+// starting it; nil where nothing is known to be wrong.
+func Check(c Command) error {
+	path, err := lookPath(c.Path, c.Env)
+	if err == nil {
+		err = checkDir(c.Dir)
+	}
+	if err != nil {
+		return err
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(c.Dir, path)
+	}
+	if _, err := exec.LookPath(path); err != nil {
+		var failed *exec.Error
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return whyNot(path, c.Dir, err)
+	}
+	return nil
+}
+
 // lookPath finds a program in the PATH of env, not of this process.
 func lookPath(file string, env []string) (string, error) {
 	if file == "" {
