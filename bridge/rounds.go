@@ -233,18 +233,18 @@ func readAnswers(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	if !rawjson.IsObject(raw) {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "inputResponses must be an object")
 	}
-	bad := ""
+	bad, refused := "", false
 	err := rawjson.EachMember(raw, func(m rawjson.Member) bool {
 		key := string(m.Key)
 		if _, twice := given[key]; twice || !rawjson.IsObject(m.Value) || len(given) == maxQuestions {
-			bad = key
+			bad, refused = key, true
 			return false
 		}
 		given[key] = bytes.Clone(m.Value)
 		return true
 	})
 	switch {
-	case bad != "":
+	case refused:
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "inputResponses[%q] must be there once and be the result that answers the question, an object; at most %d are taken", clip(bad), maxQuestions)
 	case err != nil:
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "inputResponses: %v", err)

@@ -497,3 +497,16 @@ func BenchmarkWrap(b *testing.B) {
 	b.ResetTimer()
 	b.ReportMetric(float64(run(bothCaps, b.N))/float64(base), "x_baseline")
 }
+
+// An answer whose key is empty is one like any other: it counts once, and what
+// stands behind it is read.
+func TestAnswersByTheEmptyKey(t *testing.T) {
+	if given, err := readAnswers(json.RawMessage(`{"":{"action":"accept"},"ask-1":{}}`)); err != nil || len(given) != 2 {
+		t.Errorf("%v, %v", given, err)
+	}
+	for _, raw := range []string{`{"":{},"":{}}`, `{"":7,"ask-1":{}}`} {
+		if given, err := readAnswers(json.RawMessage(raw)); err == nil {
+			t.Errorf("%s: %v", raw, given)
+		}
+	}
+}

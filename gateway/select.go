@@ -72,11 +72,12 @@ func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func
 		return View{}, viewFailed("selector must be an object such as {\"type\":\"head\",\"chars\":500}, not %s", describeParam(selector))
 	}
 	v := &viewing{ctx: ctx, artifact: a, data: data, read: read, selector: selector, params: map[string]json.RawMessage{}, max: maxChars}
-	var duplicate string
+	var duplicates []string
 	err := rawjson.EachMember(selector, func(m rawjson.Member) bool {
 		key := string(m.Key)
 		if _, twice := v.params[key]; twice {
-			duplicate = key
+			duplicates = append(duplicates, key)
+			return false
 		}
 		v.params[key] = m.Value
 		return true
@@ -84,8 +85,8 @@ func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func
 	if err != nil {
 		return View{}, viewFailed("selector: %v", err)
 	}
-	if duplicate != "" {
-		return View{}, viewFailed("selector has %q twice", duplicate)
+	if len(duplicates) > 0 {
+		return View{}, viewFailed("selector has %q twice", duplicates[0])
 	}
 	kind := "head"
 	if raw, ok := v.params["type"]; ok {

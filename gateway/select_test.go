@@ -110,6 +110,7 @@ func TestSelectErrorsNameTheParameter(t *testing.T) {
 		{"x", `{"type":"head","chars":[1]}`, `chars must be a whole number, not an array`},
 		{"x", `{"type":"head","lines":3}`, `"lines" is no parameter of head, whose parameters are chars, start`},
 		{"x", `{"type":"head","chars":1,"chars":2}`, `selector has "chars" twice`},
+		{"x", `{"type":"head","":1,"":2}`, `selector has "" twice`},
 		{"x", `{"type":"lines","start":true}`, `start must be a whole number, not true`},
 		{"x", `{"type":"lines","start":3,"end":2}`, `end must not be less than start, but is 2 and start is 3`},
 		{"x", `{"type":"tail"}`, `type "tail" is unknown; selectors are head, lines, json_keys, rows, json_path, search, table`},

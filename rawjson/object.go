@@ -136,12 +136,12 @@ func Fields(obj []byte, keys []string, out [][]byte) error {
 	if len(obj) == 0 {
 		return nil
 	}
-	dup := ""
+	dup := -1
 	err := EachMember(obj, func(m Member) bool {
 		for n, key := range keys {
 			if string(m.Key) == key {
 				if out[n] != nil {
-					dup = key
+					dup = n
 					return false
 				}
 				out[n] = m.Value
@@ -150,8 +150,8 @@ func Fields(obj []byte, keys []string, out [][]byte) error {
 		}
 		return true
 	})
-	if dup != "" {
-		return fmt.Errorf("%w %q", ErrDuplicate, dup)
+	if dup >= 0 {
+		return fmt.Errorf("%w %q", ErrDuplicate, keys[dup])
 	}
 	return err
 }

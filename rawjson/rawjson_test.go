@@ -79,6 +79,13 @@ func TestFields(t *testing.T) {
 			t.Errorf("%s: Get picked one of two", in)
 		}
 	}
+	// The empty key is a key like any other.
+	if err := Fields([]byte(`{"":1,"":2}`), []string{""}, out); !errors.Is(err, ErrDuplicate) {
+		t.Errorf("the empty key twice: %v, %s", err, out[0])
+	}
+	if Get([]byte(`{"":1,"":2}`), "") != nil {
+		t.Error("Get picked one of two empty keys")
+	}
 	if err := Fields([]byte(`[1]`), []string{"a"}, out); !errors.Is(err, ErrType) {
 		t.Errorf("an array: %v", err)
 	}

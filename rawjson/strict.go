@@ -1,0 +1,212 @@
+package rawjson
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrCase is the error for a member whose key differs from a known one in case
+// only. Readers that ignore case would take it for the known one.
+var ErrCase = errors.New("a key in another case")
+
+// Sole returns the value of the member with this key, nil where there is none. It
+// is for members that a decision rests on: a key that stands twice is
+// ErrDuplicate, and a member whose key differs from it in case only is ErrCase,
+// because another reader might take that one.
+func Sole(obj []byte, key string) ([]byte, error) {
+	if len(obj) == 0 {
+		return nil, nil
+	}
+	var value []byte
+	var problem error
+	err := EachMember(obj, func(m Member) bool {
+		switch {
+		case string(m.Key) != key:
+			problem = checkCase(m.Key, key)
+		case value != nil:
+			problem = fmt.Errorf("%w %q", ErrDuplicate, key)
+		default:
+			value = m.Value
+		}
+		return problem == nil
+	})
+	if err = errors.Join(problem, err); err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// CheckCase returns ErrCase where a member of obj has a key that differs from one
+// of keys in case only.
+func CheckCase(obj []byte, keys ...string) error {
+	var problem error
+	err := EachMember(obj, func(m Member) bool {
+		for _, key := range keys {
+			if string(m.Key) == key {
+				return true
+			}
+			if problem == nil {
+				problem = checkCase(m.Key, key)
+			}
+		}
+		return problem == nil
+	})
+	return errors.Join(problem, err)
+}
+
+func checkCase(found []byte, key string) error {
+	if len(found) < len(key) || !strings.EqualFold(string(found), key) { // keys are ASCII, and nothing shorter folds to ASCII
+		return nil
+	}
+	return fmt.Errorf("%w: %q, which some readers take for %q", ErrCase, found, key)
+}
+
+// AppendRewritten appends a JSON value in this package's own encoding: no white
+// space, strings with the fewest escapes, members in their order, numbers digit
+// by digit. No two readers disagree about the outcome: a key that stands twice in
+// an object, at any depth, is ErrDuplicate, and what is no character, such as half
+// of a surrogate pair, becomes U+FFFD. It reads raw once.
+func AppendRewritten(dst, raw []byte) ([]byte, error) {
+	out, end, err := rewrite(dst, raw, 0, 0)
+	if err != nil {
+		return dst, err
+	}
+	return out, trailing(raw, end)
+}
+
+// rewrite appends the value at or after index i, and returns the index behind it.
+func rewrite(dst, data []byte, i, depth int) (out []byte, end int, err error) {
+	i = SkipSpace(data, i)
+	if i >= len(data) {
+		return dst, i, syntaxError(i, "a value is missing")
+	}
+	switch data[i] {
+	case '{', '[':
+		if depth >= MaxDepth {
+			return dst, i, ErrDepth
+		}
+		if data[i] == '{' {
+			return rewriteObject(dst, data, i+1, depth+1)
+		}
+		return rewriteArray(dst, data, i+1, depth+1)
+	case '"':
+		text, end, err := stringAt(data, i)
+		if err != nil {
+			return dst, i, err
+		}
+		return AppendString(dst, text), end, nil
+	}
+	end, err = skip(data, i, depth)
+	if err != nil {
+		return dst, i, err
+	}
+	return append(dst, data[i:end]...), end, nil
+}
+
+func rewriteObject(dst, data []byte, i, depth int) (out []byte, end int, err error) {
+	dst = append(dst, '{')
+	var seen keySet
+	for first := true; ; first = false {
+		i = SkipSpace(data, i)
+		switch {
+		case first && i < len(data) && data[i] == '}':
+			return append(dst, '}'), i + 1, nil
+		case i >= len(data) || data[i] != '"':
+			return dst, i, syntaxError(i, "a key is missing")
+		}
+		key, end, err := stringAt(data, i)
+		if err != nil {
+			return dst, i, err
+		}
+		if !seen.add(key) {
+			return dst, i, fmt.Errorf("%w %q", ErrDuplicate, key)
+		}
+		if i = SkipSpace(data, end); i >= len(data) || data[i] != ':' {
+			return dst, i, syntaxError(i, "a colon is missing")
+		}
+		if dst, i, err = rewrite(append(AppendString(dst, key), ':'), data, i+1, depth); err != nil {
+			return dst, i, err
+		}
+		if i = SkipSpace(data, i); i >= len(data) {
+			return dst, i, syntaxError(i, "the object is not closed")
+		}
+		switch data[i] {
+		case '}':
+			return append(dst, '}'), i + 1, nil
+		case ',':
+			dst = append(dst, ',')
+			i++
+		default:
+			return dst, i, syntaxError(i, "a comma is missing")
+		}
+	}
+}
+
+func rewriteArray(dst, data []byte, i, depth int) (out []byte, end int, err error) {
+	dst = append(dst, '[')
+	if i = SkipSpace(data, i); i < len(data) && data[i] == ']' {
+		return append(dst, ']'), i + 1, nil
+	}
+	for {
+		if dst, i, err = rewrite(dst, data, i, depth); err != nil {
+			return dst, i, err
+		}
+		if i = SkipSpace(data, i); i >= len(data) {
+			return dst, i, syntaxError(i, "the array is not closed")
+		}
+		switch data[i] {
+		case ']':
+			return append(dst, ']'), i + 1, nil
+		case ',':
+			dst = append(dst, ',')
+			i++
+		default:
+			return dst, i, syntaxError(i, "a comma is missing")
+		}
+	}
+}
+
+// stringAt reads the string whose quote is at index i.
+func stringAt(data []byte, i int) (text string, end int, err error) {
+	if end, err = skipString(data, i); err != nil {
+		return "", i, err
+	}
+	text, err = String(data[i:end])
+	return text, end, err
+}
+
+// fewKeys is how many keys are compared one by one.
+const fewKeys = 8
+
+// keySet holds the keys of one object.
+type keySet struct {
+	few  [fewKeys]string
+	n    int
+	many map[string]struct{}
+}
+
+// add reports whether a key is new.
+func (s *keySet) add(key string) bool {
+	if s.many == nil {
+		for _, k := range s.few[:s.n] {
+			if k == key {
+				return false
+			}
+		}
+		if s.n < fewKeys {
+			s.few[s.n] = key
+			s.n++
+			return true
+		}
+		s.many = make(map[string]struct{}, 2*fewKeys)
+		for _, k := range s.few {
+			s.many[k] = struct{}{}
+		}
+	}
+	if _, ok := s.many[key]; ok {
+		return false
+	}
+	s.many[key] = struct{}{}
+	return true
+}
