@@ -5,8 +5,10 @@
 //	{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":{…}}
 //	                      └─ ID  "1.5"                     └─ Params, a slice of the input
 //
-// Keys are case-sensitive, a key that stands twice is refused, and ids keep
-// their bytes: 9007199254740993, 1.5 and "1" come back as they went. Parsed
+// Keys are case-sensitive. A key that stands twice is refused, and so is one of a
+// request that differs from a key of the envelope in case only: readers that
+// ignore case would read another request. Ids keep their bytes:
+// 9007199254740993, 1.5 and "1" come back as they went. Parsed
 // parts are slices of the input and live as long as it does; whoever keeps one
 // longer than the message clones it. The package knows nothing of MCP and does
 // no I/O.
@@ -16,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/rawjson"
@@ -121,15 +124,33 @@ var internedMethods = func() map[string]string {
 	return m
 }()
 
+// envelopeKeys are the keys that a reader looks for in a message.
+var envelopeKeys = [...]string{"jsonrpc", "id", "method", "params", "result", "error"}
+
+// envelopeKey returns the envelope's key that found differs from in case only,
+// "" where there is none.
+func envelopeKey(found []byte) string {
+	if len(found) > 2*len("jsonrpc") { // no letter that folds to ASCII has more than three bytes, and few have more than one
+		return ""
+	}
+	for _, key := range envelopeKeys {
+		if strings.EqualFold(string(found), key) {
+			return key
+		}
+	}
+	return ""
+}
+
 // Parse reads one message. It checks the whole input's syntax, refuses a
-// duplicate envelope key, a missing or wrong "jsonrpc", an id that is no string
-// or number, and params that are neither object nor array (MCP: an object).
+// duplicate envelope key, one of a request in another case, a missing or wrong
+// "jsonrpc", an id that is no string or number, and params that are neither
+// object nor array (MCP: an object).
 // The error wraps ErrParse or ErrInvalid; with ErrInvalid the message holds
 // what could be read, so the answer can bear the id.
 func Parse(data []byte) (Message, error) {
 	var m Message
-	var version, id, method, dup []byte
-	var sawResult bool
+	var version, id, method, dup, odd []byte
+	var sawResult, called bool
 	err := rawjson.EachMember(data, func(f rawjson.Member) bool {
 		var slot *[]byte
 		switch string(f.Key) {
@@ -146,6 +167,9 @@ func Parse(data []byte) (Message, error) {
 		case "error":
 			slot = &m.Err
 		default:
+			if key := envelopeKey(f.Key); key != "" {
+				odd, called = f.Key, called || key == "method"
+			}
 			return true
 		}
 		if *slot != nil && dup == nil {
@@ -179,6 +203,12 @@ func Parse(data []byte) (Message, error) {
 	if dup != nil {
 		m.ID = ""
 		return invalid("duplicate key %q", dup)
+	}
+	if odd != nil && (method != nil || called) {
+		if envelopeKey(odd) == "id" {
+			m.ID = ""
+		}
+		return invalid("a key %q, which some readers take for %q: leave it out", odd, envelopeKey(odd))
 	}
 	if string(version) != `"2.0"` {
 		return invalid(`"jsonrpc" must be "2.0"`)
