@@ -120,14 +120,18 @@ func waitOf(err error) string {
 	return retryAfter
 }
 
+// statusOf is status with the table's word where the transport has none.
+func statusOf(err error, h http.Header) int {
+	if code := status(err, h); code != 0 {
+		return code
+	}
+	k, _ := mcp.KindOf(err)
+	return k.Info().HTTP
+}
+
 // writeError answers with err.
 func writeError(w http.ResponseWriter, id jsonrpc.ID, err error) {
-	code := status(err, w.Header())
-	if code == 0 {
-		k, _ := mcp.KindOf(err)
-		code = k.Info().HTTP
-	}
-	guard.WriteError(w, code, id, err)
+	guard.WriteError(w, statusOf(err, w.Header()), id, err)
 }
 
 // writeMalformed answers a body that is no message, or one that says something

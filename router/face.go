@@ -7,10 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
-	"github.com/weir-mcp/weir/rawjson"
 )
 
 // face is one upstream as agents see it. It decides, for each request, which of
@@ -60,51 +58,6 @@ func (f *face) target() (t Target, ok bool) {
 	return t, true
 }
 
-// envelope is what is known of a POST's body before it is sent on.
-type envelope struct {
-	id     jsonrpc.ID // of the request; "" for anything else and for a batch
-	method string     // "" for a response and for a batch
-	modern bool
-	tool   string // of a tools/call, where a token has to name it
-}
-
-// readEnvelope reads what forwarding needs to know, and no more.
-func readEnvelope(h http.Header, data []byte, signed bool) (e envelope, err error) {
-	if err := jsonrpc.CheckText(data); err != nil {
-		return e, err
-	}
-	if rawjson.IsArray(data) {
-		return e, checkBatch(h, data)
-	}
-	m, err := jsonrpc.Parse(data)
-	e.id, e.method = m.ID, m.Method
-	if err != nil {
-		return e, err
-	}
-	if m.Kind() != jsonrpc.Request {
-		e.id = ""
-	}
-	if signed {
-		e.tool = toolOf(&m)
-	}
-	e.modern, err = streamable.EraOf(h, &m)
-	return e, err
-}
-
-// checkBatch checks several messages at once, which exist in 2025-03-26 alone.
-func checkBatch(h http.Header, data []byte) error {
-	if v := h.Get(streamable.HeaderVersion); v != "" && v != mcp.V20250326 {
-		return mcp.Errorf(mcp.KindInvalidRequest, "batches exist in protocol version %s only; send one message per request", mcp.V20250326)
-	}
-	msgs, _, err := jsonrpc.Split(data)
-	for _, raw := range msgs {
-		if err == nil {
-			_, err = jsonrpc.Parse(raw)
-		}
-	}
-	return err
-}
-
 // servePost serves messages of an agent.
 func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 	b := getBody()
@@ -123,12 +76,12 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 		writeMalformed(w, e.id, err)
 		return
 	}
-	if counts(e, b.buf) {
-		if err := f.limiter.enter(f.name, limits, time.Now()); err != nil {
-			writeError(w, e.id, err)
+	if e.bounded > 0 {
+		if err := f.limiter.enter(f.name, limits, time.Now(), e.bounded); err != nil {
+			e.writeError(w, err)
 			return
 		}
-		defer f.limiter.leave()
+		defer f.limiter.leave(e.bounded)
 	}
 	if target, overHTTP := f.target(); overHTTP {
 		handled, lost := f.hand(w, r, target, e, b, target.Process)
@@ -171,15 +124,6 @@ func (f *face) hand(w http.ResponseWriter, r *http.Request, t Target, e envelope
 		return false, nil
 	}
 	return true, f.rt.forward.serve(w, r, f, t, e, b, again)
-}
-
-// counts reports whether a message is among those that Limits bound: what is
-// answered, and does not last as long as the agent wants. A batch counts once.
-func counts(e envelope, data []byte) bool {
-	if e.id == "" {
-		return rawjson.IsArray(data)
-	}
-	return e.method != "ping" && e.method != "subscriptions/listen"
 }
 
 // unready answers a request whose upstream is not there.

@@ -17,12 +17,18 @@ import (
 // HTTP request.
 type Sign func(upstream, principal, tool string) (token string, err error)
 
-// toolOf is the tool that a message calls, "" where it calls none.
-func toolOf(m *jsonrpc.Message) string {
-	if m.Method != "tools/call" {
-		return ""
+// toolOf is the tool that a message calls, "" where it calls none. A message in
+// which two readers could find two tools is an error of mcp.KindInvalidParams: a
+// token would be for the one, and the agent would run the other.
+func toolOf(m *jsonrpc.Message) (string, error) {
+	if m.Method != "tools/call" || !rawjson.IsObject(m.Params) {
+		return "", nil
 	}
-	return rawjson.Text(rawjson.Get(m.Params, "name"))
+	name, err := rawjson.Sole(m.Params, "name")
+	if err != nil {
+		return "", mcp.Errorf(mcp.KindInvalidParams, "tools/call: params: %v", err)
+	}
+	return rawjson.Text(name), nil
 }
 
 // knows reports whether an upstream is told on whose behalf it is called.
@@ -103,5 +109,9 @@ func bodyTool(r *http.Request) string {
 	if err != nil {
 		return ""
 	}
-	return toolOf(&m)
+	tool, err := toolOf(&m)
+	if err != nil {
+		return "" // a token for no tool, with which the agent runs none
+	}
+	return tool
 }

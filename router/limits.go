@@ -31,12 +31,18 @@ type limiter struct {
 	rate     int // that tokens belong to
 }
 
-// enter takes a request into the books, or says why it cannot be sent now. Each
-// success is followed by one leave.
-func (l *limiter) enter(name string, o Limits, now time.Time) error {
+// enter takes n requests into the books, all or none, or says why they cannot be
+// sent now. Each success is followed by one leave of as many.
+func (l *limiter) enter(name string, o Limits, now time.Time, n int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if o.InFlight > 0 && l.inFlight >= o.InFlight {
+	if o.InFlight > 0 && n > o.InFlight {
+		return overBatch(name, "in_flight", o.InFlight, n)
+	}
+	if o.PerMinute > 0 && n > o.PerMinute {
+		return overBatch(name, "per_minute", o.PerMinute, n)
+	}
+	if o.InFlight > 0 && l.inFlight+n > o.InFlight {
 		return overLimit(mcp.KindOverloaded, name, "in_flight", o.InFlight, time.Second,
 			"agent %q has %d requests in flight, which is its bound: try again when one is answered (agents.limits.in_flight)")
 	}
@@ -47,21 +53,29 @@ func (l *limiter) enter(name string, o Limits, now time.Time) error {
 		}
 		l.tokens = min(most, l.tokens+now.Sub(l.at).Minutes()*most)
 		l.at = now
-		if l.tokens < 1 {
-			wait := time.Duration((1 - l.tokens) / most * float64(time.Minute))
+		if l.tokens < float64(n) {
+			wait := time.Duration((float64(n) - l.tokens) / most * float64(time.Minute))
 			return overLimit(mcp.KindRateLimited, name, "per_minute", o.PerMinute, wait,
 				"agent %q takes %d requests a minute, which it has had: try again later (agents.limits.per_minute)")
 		}
-		l.tokens--
+		l.tokens -= float64(n)
 	}
-	l.inFlight++
+	l.inFlight += n
 	return nil
 }
 
-func (l *limiter) leave() {
+func (l *limiter) leave(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.inFlight--
+	l.inFlight -= n
+}
+
+// overBatch is the error for a batch that is over a bound by itself: to wait does
+// not help.
+func overBatch(name, which string, bound, n int) error {
+	e := mcp.Errorf(mcp.KindTooLarge, "a batch of %d requests is over what agent %q takes at once, %d: send fewer in one batch (agents.limits.%s)", n, name, bound, which)
+	e.Data, _ = json.Marshal(map[string]any{"kind": e.Kind.String(), "agent": name, "limit": which, "bound": bound})
+	return e
 }
 
 // overLimit is the error for a request over a bound.

@@ -41,11 +41,11 @@ func (f *face) serveTask(w http.ResponseWriter, r *http.Request) {
 		writeError(w, "", mcp.Errorf(mcp.KindInvalidParams, "which task? Its id, which the tool was answered with, is the parameter taskId"))
 		return
 	}
-	if err := f.limiter.enter(f.name, f.rt.limits(f.name), time.Now()); err != nil {
+	if err := f.limiter.enter(f.name, f.rt.limits(f.name), time.Now(), 1); err != nil {
 		writeError(w, "", err)
 		return
 	}
-	defer f.limiter.leave()
+	defer f.limiter.leave(1)
 	ctx, cancel := context.WithTimeout(r.Context(), taskTimeout)
 	defer cancel()
 	if t, ok := f.up.Target(); ok {
