@@ -21,6 +21,8 @@ type Builder struct {
 	buf  []byte
 	keep func(Segment) error
 	err  error // of keep, or that Table was called: there is no going on
+
+	nulled int // see Table.Nulled
 }
 
 var errBuilt = errors.New("the table is complete")
@@ -38,8 +40,23 @@ func NewBuilder(opts Options, keep func(Segment) error) *Builder {
 func (b *Builder) Len() int { return b.x.t.rows }
 
 // Append adds a row, which must be one JSON object; row stays the caller's. Line
-// breaks between tokens are left out. A row that is refused changes nothing.
+// breaks between tokens are left out, and values NaN, Infinity and -Infinity are
+// read as null. A row that is refused changes nothing.
 func (b *Builder) Append(row []byte) error {
+	err := b.append(row)
+	if err == nil || b.err != nil {
+		return err
+	}
+	if clean, n := rawjson.Finite(row); n > 0 {
+		if again := b.append(clean); again == nil || b.err != nil {
+			b.nulled += n
+			return again
+		}
+	}
+	return err
+}
+
+func (b *Builder) append(row []byte) error {
 	if b.err != nil {
 		return b.err
 	}
@@ -136,5 +153,7 @@ func (b *Builder) Table() (*Table, error) {
 		return nil, err
 	}
 	b.err = errBuilt
-	return b.x.finish(), nil
+	t := b.x.finish()
+	t.nulled = b.nulled
+	return t, nil
 }

@@ -29,15 +29,20 @@ type DetectOptions struct {
 
 // Detect reads data as a table, or fails with ErrNotTable. The table's rows are
 // slices of data where data has them one after the other, so data must not
-// change any more. Text in front of or behind a table makes it none.
+// change any more. Text in front of or behind a table makes it none. Values NaN,
+// Infinity and -Infinity are read as null; see [Table.Nulled].
 func Detect(data []byte, opts DetectOptions) (*Table, error) {
+	return finite(data, func(data []byte) (*Table, error) { return detect(data, opts) })
+}
+
+func detect(data []byte, opts DetectOptions) (*Table, error) {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
 	if len(data) == 0 {
 		return nil, fmt.Errorf("%w: there is nothing", ErrNotTable)
 	}
 	switch data[0] {
 	case '[':
-		return notTable(Index(data, opts.Options))
+		return notTable(index(data, opts.Options))
 	case '{':
 		return notTable(detectObject(data, opts))
 	}
@@ -65,7 +70,7 @@ func detectObject(data []byte, opts DetectOptions) (*Table, error) {
 		return members < 2
 	})
 	if err == nil && members == 1 && only[0] == '[' {
-		if t, err := Index(only, opts.Options); !errors.Is(err, ErrNotTable) {
+		if t, err := index(only, opts.Options); !errors.Is(err, ErrNotTable) {
 			return t, err
 		}
 	}
@@ -74,7 +79,7 @@ func detectObject(data []byte, opts DetectOptions) (*Table, error) {
 			return t, err
 		}
 	}
-	t, err := NDJSON(data, opts.Options)
+	t, err := ndjson(data, opts.Options)
 	if err == nil && t.Len() < 2 && !opts.One {
 		return nil, fmt.Errorf("%w: one object", ErrNotTable)
 	}
@@ -92,7 +97,7 @@ func atPath(data []byte, path string, opts Options) (*Table, error) {
 		return nil, fmt.Errorf("%w: no array at %q", ErrNotTable, path)
 	}
 	if !nested || inner == "" {
-		return Index(rows, opts)
+		return index(rows, opts)
 	}
 	steps := strings.Split(strings.TrimPrefix(inner, "."), ".")
 	b := NewBuilder(opts, nil)
@@ -112,12 +117,18 @@ func atPath(data []byte, path string, opts Options) (*Table, error) {
 	return b.Table()
 }
 
-// NDJSON reads one JSON object a line; empty lines are passed over.
+// NDJSON reads one JSON object a line; empty lines are passed over. A line ends
+// with LF, CR LF or CR. Values NaN, Infinity and -Infinity are read as null; see
+// [Table.Nulled].
 func NDJSON(data []byte, opts Options) (*Table, error) {
+	return finite(data, func(data []byte) (*Table, error) { return ndjson(data, opts) })
+}
+
+func ndjson(data []byte, opts Options) (*Table, error) {
 	x := newIndexer(opts)
 	x.expect(len(data))
 	for i := rawjson.SkipSpace(data, 0); i < len(data); {
-		if x.t.rows > 0 && bytes.IndexByte(data[x.end:i], '\n') < 0 {
+		if x.t.rows > 0 && !bytes.ContainsAny(data[x.end:i], "\r\n") {
 			return nil, fmt.Errorf("%w: row %d begins on the line of the one before", ErrNotTable, x.t.rows)
 		}
 		end, err := x.row(data, i)

@@ -33,8 +33,32 @@ type Options struct {
 }
 
 // Index reads a JSON array of objects. The table's rows are slices of data,
-// which must not change any more.
+// which must not change any more. Values NaN, Infinity and -Infinity are read as
+// null; see [Table.Nulled].
 func Index(data []byte, opts Options) (*Table, error) {
+	return finite(data, func(data []byte) (*Table, error) { return index(data, opts) })
+}
+
+// finite reads data, and reads it once more if all that may be wrong with it are
+// words that stand for numbers that JSON lacks.
+func finite(data []byte, read func([]byte) (*Table, error)) (*Table, error) {
+	t, err := read(data)
+	if err == nil {
+		return t, nil
+	}
+	clean, n := rawjson.Finite(data)
+	if n == 0 {
+		return nil, err
+	}
+	t, again := read(clean)
+	if again != nil {
+		return nil, err // the first error has the place in data
+	}
+	t.nulled += n
+	return t, nil
+}
+
+func index(data []byte, opts Options) (*Table, error) {
 	x := newIndexer(opts)
 	i := rawjson.SkipSpace(data, 0)
 	if i >= len(data) {

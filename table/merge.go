@@ -12,12 +12,12 @@ import (
 // abstract without a _row_id, or with null there, is left out; one whose body is
 // missing stands alone. Of several body rows with one _row_id the last counts.
 //
-// Both views must have a _row_id column: tables read with KeepRowID, or views
-// with [View.WithRowID].
+// The number of a row is what it says itself, in a table read with KeepRowID, or
+// its place, in a view with [View.WithRowID]. In other views no row has one.
 func Merge(abstract, body View) (*Table, error) {
 	rows := map[string]int{}
-	if body.t != nil {
-		r := body.reader([]out{body.idColumn()})
+	if id, ok := body.idColumn(); ok {
+		r := body.reader([]out{id})
 		for i := range body.Len() {
 			if id := r.load(i)[0]; kindOf(id) < kindNull {
 				rows[string(identity(nil, id))] = i
@@ -25,7 +25,8 @@ func Merge(abstract, body View) (*Table, error) {
 		}
 	}
 	b := NewBuilder(Options{KeepRowID: true}, nil)
-	if abstract.t == nil {
+	number, ok := abstract.idColumn()
+	if !ok {
 		return b.Table()
 	}
 	left := abstract.shown()
@@ -45,7 +46,7 @@ func Merge(abstract, body View) (*Table, error) {
 		}
 		shadow = append(shadow, k)
 	}
-	ids := abstract.reader([]out{abstract.idColumn()})
+	ids := abstract.reader([]out{number})
 	lefts := newEmitter(abstract)
 	values := abstract.reader(left)
 	var rights *reader
@@ -80,10 +81,13 @@ func Merge(abstract, body View) (*Table, error) {
 	return b.Table()
 }
 
-// idColumn is the column _row_id of a view, which there always is.
-func (v View) idColumn() out {
-	if o, ok := v.find(RowID); ok {
-		return o
+// idColumn is the column that numbers the rows of a view, if there is one.
+func (v View) idColumn() (out, bool) {
+	switch {
+	case v.id:
+		return out{name: RowID, key: rawjson.Quote(RowID), cols: []int{rowNumber}}, true
+	case v.t == nil || !v.t.Has(RowID):
+		return out{}, false
 	}
-	return out{name: RowID, key: rawjson.Quote(RowID), cols: []int{rowNumber}}
+	return v.find(RowID)
 }

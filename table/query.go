@@ -112,13 +112,7 @@ func (v View) Query(ctx context.Context, q Query) (Answer, error) {
 
 // noColumn says which columns there are.
 func (v View) noColumn(param, name string) error {
-	columns := v.Columns()
-	const show = 40
-	list := strings.Join(columns[:min(len(columns), show)], ", ")
-	if len(columns) > show {
-		list += fmt.Sprintf(" and %d more", len(columns)-show)
-	}
-	return badQuery(param, "names %.60q, which is no column; there are: %s", name, list)
+	return badQuery(param, "names %.60q, which is no column; there are: %s", name, NamesText(v.Columns(), 40))
 }
 
 // filter returns v with the rows for which all conditions hold.

@@ -288,6 +288,14 @@ func TestMerge(t *testing.T) {
 	if err != nil || jsonOf(alone.View()) != `[{"_row_id":0,"a":2}]` {
 		t.Errorf("without body: %s, %v", jsonOf(alone.View()), err)
 	}
+	// Rows without a number are not numbered by their place.
+	bare := kept(`[{"b":1},{"b":2},{"b":3}]`)
+	if got, err := table.Merge(abstract.SelectRows([]int{1}), bare); err != nil || jsonOf(got.View()) != `[{"_row_id":0,"a":2}]` {
+		t.Errorf("a body without numbers: %s, %v", jsonOf(got.View()), err)
+	}
+	if got, err := table.Merge(bare, body); err != nil || got.Len() != 0 {
+		t.Errorf("an abstract without numbers: %s, %v", jsonOf(got.View()), err)
+	}
 }
 
 func TestDetect(t *testing.T) {

@@ -19,7 +19,8 @@
 //
 // What is a column: keys are compared unescaped and case-sensitively, columns
 // are the union over the rows in order of first appearance, and a field that is
-// absent in a row stays absent (it is not null). Where a row has a key twice the
+// absent in a row stays absent (it is not null). NaN, Infinity and -Infinity, which
+// are no JSON but which many programs write, are read as null and counted. Where a row has a key twice the
 // last value counts, at the place of the first, as encoding/json, Python and
 // JavaScript have it. A column that the data itself calls _row_id is kept under
 // the name [OwnRowID], because _row_id is the number of the row in its table
@@ -82,6 +83,7 @@ type Table struct {
 	shapes  []*shape
 	segs    []segment
 	rows    int
+	nulled  int // values of the data that JSON lacks
 }
 
 // segment is a Segment with what is needed to find a row in it.
@@ -117,6 +119,10 @@ const (
 
 // Len is the number of rows.
 func (t *Table) Len() int { return t.rows }
+
+// Nulled is the number of values NaN, Infinity and -Infinity that the data had:
+// JSON has no such numbers, so they are null in the table.
+func (t *Table) Nulled() int { return t.nulled }
 
 // Columns lists the columns in order of first appearance. The caller may keep
 // and change the slice.
