@@ -348,7 +348,10 @@ func (s *shaper) rowTexts() []byte {
 			continue
 		}
 		row := trimSpace(rawjson.Text(t))
-		if len(row) == 0 || row[0] != '{' || rawjson.Valid([]byte(row)) != nil {
+		if len(row) == 0 || row[0] != '{' {
+			return nil
+		}
+		if clean, _ := finiteText([]byte(row)); rawjson.Valid(clean) != nil {
 			return nil
 		}
 		if len(out) > 1 {

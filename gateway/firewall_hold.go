@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/rawjson"
+	tables "github.com/weir-mcp/weir/table"
 )
 
 // Bounds on what is told about parts that are held back.
@@ -61,7 +62,7 @@ func (s *shaper) isCopy() bool {
 	if s.texts == 0 {
 		return false
 	}
-	text := s.wholeText() // of one row a block: an array
+	text, _ := finiteText(s.wholeText()) // of one row a block: an array
 	same := func(v []byte) bool {
 		if len(v) > 0 && v[0] == '"' {
 			return rawjson.Text(v) == string(text)
@@ -291,7 +292,12 @@ func (h *holder) lost(name string, err error) string {
 // what the envelope's summary is about.
 func (h *holder) describePart(name, mime, label string, data []byte, main bool) string {
 	h.parts++
+	data, nulled := finiteText(data)
 	d := describe(data, h.clean)
+	if nulled > 0 {
+		d.facts = append(d.facts, tables.NulledWarning(nulled))
+		d.structure = append([]string{tables.NulledWarning(nulled)}, d.structure...)
+	}
 	if mime == "" || d.kind != docText {
 		mime = d.mediaType
 	}

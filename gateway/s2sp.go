@@ -169,8 +169,9 @@ var errNoPlane = errors.New("this gateway has no address under which other serve
 // where the tool has not done so itself, and no bodies. The result may be shared
 // and is not changed.
 func (g *Gateway) split(ctx context.Context, c *Call, s selected, result json.RawMessage) (json.RawMessage, error) {
+	asked := s.native && len(s.domains) > 0 && (s.mode == plane.Sync || s.keep)
 	if !cacheable(result) { // an error, or a question
-		return result, nil
+		return hideBodies(c, asked, result)
 	}
 	switch {
 	case s.native && s.keep:
@@ -188,7 +189,27 @@ func (g *Gateway) split(ctx context.Context, c *Call, s selected, result json.Ra
 	case !s.native && len(s.domains) > 0:
 		return g.divide(ctx, c, s, result)
 	}
-	return c.state.bodies().OnToolResult(result), nil
+	return hideBodies(c, asked, result)
+}
+
+// hideBodies takes the bodies out of a result, or withholds it where that cannot
+// be done. asked says that the call was one of mode sync.
+func hideBodies(c *Call, asked bool, result json.RawMessage) (json.RawMessage, error) {
+	hide := c.state.bodies().OnToolResult
+	if asked {
+		hide = c.state.bodies().OnSyncResult
+	}
+	out, err := hide(result)
+	if err != nil {
+		return nil, &Error{Code: UpstreamError, Cause: err, Details: executed(c),
+			Message: fmt.Sprintf("%s HAS run, but its answer is withheld, because it may hold %v. Ask with mode async, or have its server write JSON; another call runs it again", c.Entry.ID, err)}
+	}
+	return out, nil
+}
+
+// executed are the details of an error after which the tool has run.
+func executed(c *Call) json.RawMessage {
+	return append(rawjson.AppendString([]byte(`{"tool_id":`), c.Entry.ID), `,"executed":true}`...)
 }
 
 // divide answers for a tool that knows nothing of S2SP.
@@ -208,7 +229,7 @@ func (g *Gateway) divide(ctx context.Context, c *Call, s selected, result json.R
 	}
 	out := textBlocks(nil, string(plane.Response(t, s.domains, s.mode, resourceURL)))
 	if s.mode == plane.Sync {
-		out = c.state.bodies().OnToolResult(out)
+		return hideBodies(c, true, out)
 	}
 	return out, nil
 }
@@ -248,7 +269,7 @@ func (g *Gateway) keepError(ctx context.Context, c *Call, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &Error{Code: UpstreamError, Cause: err, Details: append(rawjson.AppendString([]byte(`{"tool_id":`), c.Entry.ID), `,"executed":true}`...),
+	return &Error{Code: UpstreamError, Cause: err, Details: executed(c),
 		Message: fmt.Sprintf("%s HAS run, but its rows could not be kept for other servers. Another call runs it again; with mode sync it needs no room here. %v", c.Entry.ID, err)}
 }
 
@@ -305,12 +326,11 @@ func tableOf(result json.RawMessage, opts tables.DetectOptions) (*tables.Table, 
 			return t, err
 		}
 	case len(texts) > 1:
-		for _, text := range texts {
-			if len(text) == 0 || text[0] != '{' || rawjson.Valid(text) != nil {
-				return nil, fmt.Errorf("%w: its %d blocks of text are no rows", tables.ErrNotTable, len(texts))
-			}
+		t, err := tables.Blocks(texts, opts.Options)
+		if errors.Is(err, tables.ErrNotTable) || errors.Is(err, rawjson.ErrSyntax) {
+			return nil, fmt.Errorf("%w: its %d blocks of text are no rows", tables.ErrNotTable, len(texts))
 		}
-		return tables.Blocks(texts, opts.Options)
+		return t, err
 	case why == nil:
 		why = fmt.Errorf("%w: it has no text", tables.ErrNotTable)
 	}
@@ -324,12 +344,12 @@ func (g *Gateway) keepBodies(ctx context.Context, c *Call, result json.RawMessag
 	kept := ""
 	out := dispatch.EachDocument(result, "abstract", func(obj []byte) ([]byte, bool) {
 		var f [2][]byte
-		if failed != nil || rawjson.Fields(obj, []string{"abstract", "body"}, f[:]) != nil || !rawjson.IsArray(f[0]) || !rawjson.IsArray(f[1]) {
+		if failed != nil || rawjson.Fields(obj, []string{"abstract", "body"}, f[:]) != nil || f[0] == nil || f[1] == nil || string(f[1]) == "null" {
 			return nil, false
 		}
 		if kept == "" {
 			var t *tables.Table
-			if t, failed = mergeBody(bytes.Clone(f[0]), bytes.Clone(f[1])); failed != nil {
+			if t, failed = mergeBody(f[0], f[1]); failed != nil {
 				return nil, false
 			}
 			if kept, failed = g.deposit(ctx, c, t); failed != nil {
@@ -346,15 +366,31 @@ func (g *Gateway) keepBodies(ctx context.Context, c *Call, result json.RawMessag
 	return out, failed
 }
 
+// mergeBody is the table that an answer of mode sync has in two parts.
 func mergeBody(abstract, body []byte) (*tables.Table, error) {
-	own := tables.Options{KeepRowID: true}
-	a, err := tables.Index(abstract, own)
+	a, err := rowsIn(abstract)
 	if err != nil {
 		return nil, fmt.Errorf("reading the abstract: %w", err)
 	}
-	b, err := tables.Index(body, own)
+	b, err := rowsIn(body)
 	if err != nil {
 		return nil, fmt.Errorf("reading the body: %w", err)
 	}
-	return tables.Merge(a.View(), b.View())
+	t, err := tables.Merge(a.View(), b.View())
+	if err == nil && t.Len() < a.Len() && t.Len() == 0 {
+		return nil, fmt.Errorf("its rows have no %s", tables.RowID)
+	}
+	return t, err
+}
+
+// rowsIn reads the rows that a value is: a list of them, one, or either as text.
+func rowsIn(value []byte) (*tables.Table, error) {
+	if text, err := rawjson.Unquote(value); err == nil {
+		value = text
+	}
+	if string(value) == "null" {
+		value = []byte("[]")
+	}
+	// The view is merged, which copies the rows.
+	return tables.Detect(value, tables.DetectOptions{Options: tables.Options{KeepRowID: true}, One: true})
 }

@@ -533,3 +533,107 @@ func TestDetectIsTheUpstreams(t *testing.T) {
 		}
 	}
 }
+
+// Values that JSON lacks, as Python writes them, make no difference to what a
+// result is: the same rows, null in their place, and one warning.
+func TestRowsWithNaN(t *testing.T) {
+	const rows = `[{"k":0,"v":NaN,"note":"secret body"},{"k":1,"v":Infinity,"note":"NaN"}]`
+	first, second, _ := strings.Cut(strings.Trim(rows, "[]"), "},")
+	blocks := `{"content":[{"type":"text","text":` + string(rawjson.Quote(first+"}")) + `},{"type":"text","text":` + string(rawjson.Quote(second)) + `}]}`
+	for name, result := range map[string]string{"text": textResult(rows), "one row a block": blocks} {
+		h := newServed(t, Options{})
+		h.add("weather", say(result), listTool)
+		for mode, urlPrefix := range map[string]string{"async": h.url, "sync": "ddi://"} {
+			s := h.execute(t, "weather", "list", "{}", `,"abstract_domains":"k","mode":"`+mode+`"`)
+			text := []byte(s.Content[0].Text)
+			url := rawjson.Text(rawjson.Get(text, "resource_url"))
+			if s.IsError || !strings.HasPrefix(url, urlPrefix) || strings.Contains(string(text), "secret") || strings.Count(string(text), "2 values were NaN") != 1 {
+				t.Fatalf("%s, %s: %s", name, mode, text)
+			}
+			if mode == "async" {
+				if code, body := post(t, url, `{}`); code != 200 || !strings.Contains(body, `"v":null,"note":"secret body"`) || !strings.Contains(body, `"note":"NaN"`) {
+					t.Errorf("%s: %d %s", name, code, body)
+				}
+			}
+		}
+	}
+	// A tool that splits its results itself: the dispatcher, and the URL.
+	answer := `{"total_rows":1,"columns":["k","v"],"abstract_domains":["k"],"body_domains":["v"],"abstract":[{"_row_id":0,"k":NaN}],"body":[{"_row_id":0,"v":NaN,"note":"secret body"}]}`
+	h := newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return ReachRelay }}})
+	h.add("native", say(textResult(answer)), nativeTool)
+	s := h.execute(t, "native", "alerts", "{}", `,"abstract_domains":"k","mode":"sync"`)
+	if text := s.Content[0].Text; strings.Contains(text, "secret") || !strings.Contains(text, "ddi://") || !strings.Contains(text, `"k":null`) || strings.Count(text, "were NaN") != 1 {
+		t.Errorf("%s", text)
+	}
+	h.add("native", say(textResult(strings.Replace(answer, `"body":[`, `"resource_url":"http://127.0.0.1:9/s2sp/data/abc","rest":[`, 1))), nativeTool)
+	s = h.execute(t, "native", "alerts", "{}", `,"abstract_domains":"k"`)
+	if text := s.Content[0].Text; strings.Contains(text, "127.0.0.1:9/") || !strings.Contains(text, h.url) {
+		t.Errorf("%s", text)
+	}
+}
+
+// What is held back is a table, too, told as one and read as one.
+func TestHeldRowsWithNaN(t *testing.T) {
+	rows := "[" + strings.Repeat(`{"event":"Wind","v":NaN},`, 199) + `{"event":"Flood","v":-Infinity}]`
+	for name, text := range map[string]string{"array": rows, "lines": strings.ReplaceAll(strings.Trim(rows, "[]"), "},", "}\n")} {
+		h := newHarness(t, Options{})
+		h.add("weather", say(textResult(text)), listTool)
+		s := h.execute(t, "weather", "list", "{}", "")
+		if got := s.Content[0].Text; !strings.HasPrefix(got, "table: 200 rows × 2 columns") || strings.Count(got, "200 values were NaN") != 1 {
+			t.Errorf("%s: %s", name, got)
+		}
+		v := h.tool(t, ToolView, `{"handle":"`+s.env.Artifacts[0].Handle+`","selector":{"type":"table","where":[{"column":"v","op":"null"}],"order_by":"-event","limit":1}}`)
+		if got := v.Content[0].Text; !strings.Contains(got, `{"_row_id":0,"event":"Wind","v":null}`) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	// Other text passes as it is.
+	h := newHarness(t, Options{})
+	for _, text := range []string{`{"v":NaN}`, "{ NaN " + strings.Repeat("prose ", 500)} {
+		h.add("weather", say(textResult(text)), listTool)
+		s := h.execute(t, "weather", "list", "{}", "")
+		if len(text) < 100 && s.Content[0].Text != text || strings.Contains(s.Content[0].Text, "null") {
+			t.Errorf("%s", s.Content[0].Text)
+		}
+	}
+}
+
+// A body that cannot be read is withheld, and the error says that the tool ran.
+func TestUnreadableBodyIsWithheld(t *testing.T) {
+	answer := `{"total_rows":1,"columns":["k","v"],"abstract_domains":["k"],"body_domains":["v"],"abstract":[{"_row_id":0,"k":1}],"body":[{"_row_id":0,"note":"secret body","v":0x1F}]}`
+	for _, reach := range []Reach{ReachDirect, ReachNever} {
+		h := newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return reach }}})
+		h.add("native", say(textResult(answer)), nativeTool)
+		s := h.execute(t, "native", "alerts", "{}", `,"abstract_domains":"k","mode":"sync"`)
+		out, _ := json.Marshal(s)
+		e := failure(t, s)
+		if strings.Contains(string(out), "secret") || e.Error != "UPSTREAM_ERROR" || *e.Retryable || !strings.Contains(e.Message, "HAS run") || !strings.Contains(s.Content[0].Text, `"executed":true`) {
+			t.Errorf("%s", out)
+		}
+	}
+}
+
+// Of a server that is asked for mode sync, whatever rows it writes are kept.
+func TestKeptBodiesOfEveryShape(t *testing.T) {
+	for name, c := range map[string]struct{ answer, want string }{
+		"one row":              {`{"total_rows":1,"abstract":{"_row_id":0,"k":1},"body":{"_row_id":0,"v":2}}`, `"body":[{"_row_id":0,"k":1,"v":2}]`},
+		"rows in texts":        {`{"total_rows":1,"abstract":"[{\"_row_id\":0,\"k\":1}]","body":"[{\"_row_id\":0,\"v\":2}]"}`, `"body":[{"_row_id":0,"k":1,"v":2}]`},
+		"NaN":                  {`{"total_rows":1,"abstract":[{"_row_id":0,"k":1}],"body":[{"_row_id":0,"v":NaN}]}`, `"body":[{"_row_id":0,"k":1,"v":null}]`},
+		"a body without rows":  {`{"total_rows":1,"abstract":[{"_row_id":0,"k":1}],"body":[{"v":2}]}`, `"body":[{"_row_id":0,"k":1}]`},
+		"a body of other rows": {`{"total_rows":1,"abstract":[{"_row_id":0,"k":1}],"body":[{"_row_id":7,"v":2}]}`, `"body":[{"_row_id":0,"k":1}]`},
+	} {
+		h := newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return ReachNever }}})
+		h.add("far", say(textResult(c.answer)), nativeTool)
+		s := h.execute(t, "far", "alerts", `{}`, `,"abstract_domains":"k"`)
+		text := []byte(s.Content[0].Text)
+		if code, body := post(t, rawjson.Text(rawjson.Get(text, "resource_url")), `{}`); code != 200 || !strings.Contains(body, c.want) || rawjson.Get(text, "body") != nil {
+			t.Errorf("%s: %d %s, %s", name, code, body, text)
+		}
+	}
+	h := newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return ReachNever }}})
+	h.add("far", say(textResult(`{"total_rows":1,"abstract":[{"k":1}],"body":[{"secret body":2}]}`)), nativeTool)
+	s := h.execute(t, "far", "alerts", `{}`, `,"abstract_domains":"k"`)
+	if e := failure(t, s); e.Error != "UPSTREAM_ERROR" || !strings.Contains(e.Message, "_row_id") || strings.Contains(s.Content[0].Text, "secret") {
+		t.Errorf("rows without numbers: %+v", s)
+	}
+}

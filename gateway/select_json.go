@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/rawjson"
+	tables "github.com/weir-mcp/weir/table"
 )
 
 // jsonDocument returns the artifact as one JSON value; one object a line
@@ -115,7 +116,7 @@ func (v *viewing) jsonKeys() (View, error) {
 func joinNames(names []string, limit int) string {
 	var b strings.Builder
 	for i, name := range names {
-		name = oneLine(cutChars(name, maxNameChars), maxNameChars)
+		name = tables.NameText(oneLine(cutChars(name, maxNameChars), maxNameChars))
 		if i > 0 {
 			if b.Len()+len(name) > limit {
 				return b.String() + ", … and " + strconv.Itoa(len(names)-i) + " more"

@@ -295,11 +295,11 @@ func (d *doc) describeColumns(rows int, columns []column, more bool) {
 	var list strings.Builder
 	chars := 0
 	for i, c := range columns {
-		name, types := cutChars(c.name, maxNameChars), typeNamesOf(c.types)
+		name, types := tables.NameText(oneLine(cutChars(c.name, maxNameChars), maxNameChars)), typeNamesOf(c.types)
 		if len(d.facts) < maxFacts {
-			d.facts = append(d.facts, oneLine(name, maxNameChars)+": "+types)
+			d.facts = append(d.facts, name+": "+types)
 		}
-		entry := oneLine(name, maxNameChars) + " " + types
+		entry := name + " " + types
 		if chars += utf8.RuneCountInString(entry) + 2; chars > maxColumnsChars {
 			list.WriteString(", … and " + strconv.Itoa(len(columns)-i) + plus + " more")
 			break

@@ -15,7 +15,7 @@ func TestShapeHoldsCSV(t *testing.T) {
 	if s.env.Stats.Strategy != StrategyTable || s.env.Artifacts[0].MediaType != "text/csv" || k[s.env.Artifacts[0].Handle] != text {
 		t.Fatalf("%+v", s.env)
 	}
-	want := "table: 200 rows × 3 columns\ncolumns: city string, people integer, mean, °C number\nfirst rows:\n" + `{"city":"Town, 0","people":1000,"mean, °C":0.5}`
+	want := "table: 200 rows × 3 columns\ncolumns: city string, people integer, \"mean, °C\" number\nfirst rows:\n" + `{"city":"Town, 0","people":1000,"mean, °C":0.5}`
 	if got := s.Content[0].Text; !strings.HasPrefix(got, want) || !strings.Contains(got, "$table") {
 		t.Errorf("%s\nwant %s", got, want)
 	}

@@ -320,7 +320,7 @@ func (r *resolver) choose(ref *reference, t *tables.Table) (tables.View, error) 
 	}
 	for _, name := range ref.columns {
 		if !t.View().Has(name) {
-			return tables.View{}, refError(r.call, ref.path, "columns has %q, which is no column; there are %s", cutChars(name, maxNameChars), joinNames(t.Columns(), 200))
+			return tables.View{}, refError(r.call, ref.path, "columns has %q, which is no column; there are %s", cutChars(name, maxNameChars), tables.NamesText(t.Columns(), 20))
 		}
 	}
 	v := t.View()

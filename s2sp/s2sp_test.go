@@ -338,7 +338,11 @@ func TestSyncThroughDispatcher(t *testing.T) {
 	var seen struct {
 		StructuredContent answer
 	}
-	if err := json.Unmarshal(d.OnToolResult([]byte(`{"content":[],"structuredContent":`+text+`}`)), &seen); err != nil {
+	shown, err := d.OnToolResult([]byte(`{"content":[],"structuredContent":` + text + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(shown, &seen); err != nil {
 		t.Fatal(err)
 	}
 	if seen.StructuredContent.Body != nil || !strings.HasPrefix(*seen.StructuredContent.ResourceURL, "ddi://") {

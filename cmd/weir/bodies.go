@@ -95,5 +95,9 @@ func (d dispatched) Call(ctx context.Context, method string, params json.RawMess
 	if err != nil {
 		return nil, err
 	}
-	return waiting.OnToolResult(result), nil
+	shown, err := waiting.OnToolResult(result)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "tools/call: the tool has run, but its answer is withheld, because it may hold %w", err)
+	}
+	return shown, nil
 }

@@ -34,6 +34,9 @@ import (
 // Scheme begins every handle.
 const Scheme = "ddi://"
 
+// ErrBody: a result of which nobody can tell what its body is.
+var ErrBody = errors.New("a body that cannot be taken out")
+
 // ErrHandle: a ddi:// handle that this dispatcher does not have: used, expired,
 // dropped for newer ones, or another session's.
 var ErrHandle = errors.New("unknown ddi:// handle")
@@ -104,70 +107,6 @@ func (d *Dispatcher) Len() int {
 	defer d.mu.Unlock()
 	d.expire(time.Now())
 	return len(d.bodies)
-}
-
-// OnToolResult takes the bodies out of the result of a tools/call: wherever an
-// object with the arrays abstract and body stands (see EachDocument), its body is
-// moved to the buffer and resource_url is set to a handle for it. Equal bodies
-// of one result share a handle. A result without one is returned as it is; the
-// bytes are the caller's either way.
-//
-// A body that is too large to be kept is dropped all the same, and a member
-// warnings says so: it must not reach the model.
-func (d *Dispatcher) OnToolResult(result json.RawMessage) json.RawMessage {
-	if !holds(result, "abstract", 'b') || !bytes.Contains(result, []byte("body")) {
-		return result // the common case costs one search
-	}
-	return EachDocument(result, "abstract", (&sweep{d: d}).split)
-}
-
-// sweep is one OnToolResult.
-type sweep struct {
-	d     *Dispatcher
-	taken []taken
-}
-
-type taken struct {
-	body   []byte
-	handle string // empty: not kept
-}
-
-// split takes the body out of an object that has one, and an abstract.
-func (s *sweep) split(obj []byte) ([]byte, bool) {
-	var f [2][]byte
-	if rawjson.Fields(obj, []string{"abstract", "body"}, f[:]) != nil || !rawjson.IsArray(f[0]) || !rawjson.IsArray(f[1]) {
-		return nil, false
-	}
-	body := f[1]
-	out, err := rawjson.Delete(obj, "body")
-	if err != nil {
-		return nil, false
-	}
-	for _, t := range s.taken {
-		if bytes.Equal(t.body, body) {
-			return s.mark(out, t), true
-		}
-	}
-	t := taken{body: body, handle: s.d.keep(body)}
-	s.taken = append(s.taken, t)
-	return s.mark(out, t), true
-}
-
-func (s *sweep) mark(obj []byte, t taken) []byte {
-	if t.handle != "" {
-		return set(obj, "resource_url", rawjson.Quote(t.handle))
-	}
-	warning := rawjson.Quote(fmt.Sprintf("the body of %d bytes was dropped: at most %d are kept between calls; ask again with mode async, or for fewer rows", len(t.body), s.d.opts.MaxBytes))
-	warnings := rawjson.Get(obj, "warnings")
-	if !rawjson.IsArray(warnings) {
-		return set(obj, "warnings", append(append([]byte{'['}, warning...), ']'))
-	}
-	end := bytes.LastIndexByte(warnings, ']')
-	out := bytes.TrimSpace(append([]byte(nil), warnings[:end]...))
-	if len(out) > 1 {
-		out = append(out, ',')
-	}
-	return set(obj, "warnings", append(append(out, warning...), ']'))
 }
 
 // keep buffers a copy of a body and returns its handle, or "" if it is too

@@ -37,6 +37,16 @@ func handleIn(t *testing.T, out string) string {
 	return dispatch.Scheme + rest[:43]
 }
 
+// shown is what the model gets of a result that is not withheld.
+func shown(t *testing.T, d *dispatch.Dispatcher, result []byte) json.RawMessage {
+	t.Helper()
+	out, err := d.OnToolResult(result)
+	if err != nil {
+		t.Fatalf("%s: %v", result, err)
+	}
+	return out
+}
+
 func TestBodiesGoAround(t *testing.T) {
 	for name, result := range map[string]string{
 		"structured":          `{"content":[],"structuredContent":` + sync1 + `}`,
@@ -49,7 +59,7 @@ func TestBodiesGoAround(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := dispatch.New(dispatch.Options{})
 			defer d.Close()
-			out := string(d.OnToolResult([]byte(result)))
+			out := string(shown(t, d, []byte(result)))
 			handle := handleIn(t, out)
 			if rawjson.Valid([]byte(out)) != nil || strings.Count(out, handle) != strings.Count(out, "abstract\\\":")+strings.Count(out, `"abstract":`) {
 				t.Errorf("result %s", out)
@@ -88,12 +98,15 @@ func TestOthersPass(t *testing.T) {
 		`{"content":[{"type":"text","text":"abstract body"}]}`,
 		`{"content":[{"type":"text","text":` + quoted(`{"abstract":[],"resource_url":"http://127.0.0.1/s2sp/data/x"}`) + `}], "structuredContent": {"abstract": [], "x": "body"}}`,
 		`{"content":[{"type":"text","text":` + quoted(`{"abstract":"a paper","body":"its text"}`) + `}]}`,
-		`{"content":[{"type":"text","text":` + quoted(`{"abstract":[],"body":[]`) + `}]}`,
-		`{"content":[{"type":"text","text":` + quoted(`{"abstract":[],"body":[],"body":[1]}`) + `}]}`,
+		`{"content":[{"type":"text","text":` + quoted(`{"abstract":"cut off","body":"in its te`) + `}]}`,
+		`{"content":[{"type":"text","text":` + quoted(`{"abstract":[],"body":null,"resource_url":"http://127.0.0.1/s2sp/data/x"}`) + `}]}`,
+		`{"content":[{"type":"text","text":` + quoted(`[{"abstract":{"en":"x"},"body":{"en":"y"}}]`) + `}]}`,
+		`{"content":[{"type":"text","text":` + quoted(`{"papers":[{"abstract":"a","body":"b"},`) + `}]}`,
+		`{"content":[{"type":"text","text":"abstract: none\nbody: the text"}]}`,
 		`[1, "abstract", "body"]`,
 		`{"content":{"abstract":1,"body":2}}`,
 	} {
-		if got := string(d.OnToolResult([]byte(result))); got != result {
+		if got := string(shown(t, d, []byte(result))); got != result {
 			t.Errorf("%s became %s", result, got)
 		}
 	}
@@ -114,7 +127,7 @@ func TestHandlesAreOfOneSession(t *testing.T) {
 	one, other := dispatch.New(dispatch.Options{}), dispatch.New(dispatch.Options{})
 	defer one.Close()
 	defer other.Close()
-	handle := handleIn(t, string(one.OnToolResult([]byte(`{"structuredContent":`+sync1+`}`))))
+	handle := handleIn(t, string(shown(t, one, []byte(`{"structuredContent":`+sync1+`}`))))
 	args := []byte(`{"resource_url":` + quoted(handle) + `}`)
 	if _, err := other.OnToolCall(args); !errors.Is(err, dispatch.ErrHandle) || !strings.Contains(err.Error(), "session") {
 		t.Errorf("in another session: %v", err)
@@ -132,7 +145,7 @@ func TestBounds(t *testing.T) {
 	}
 	var handles []string
 	for i := range 3 {
-		handles = append(handles, handleIn(t, string(d.OnToolResult(result(i, "")))))
+		handles = append(handles, handleIn(t, string(shown(t, d, result(i, "")))))
 	}
 	if d.Len() != 2 {
 		t.Errorf("%d bodies, want 2", d.Len())
@@ -140,15 +153,15 @@ func TestBounds(t *testing.T) {
 	if _, err := d.OnToolCall([]byte(`{"resource_url":` + quoted(handles[0]) + `}`)); !errors.Is(err, dispatch.ErrHandle) {
 		t.Errorf("the oldest is there: %v", err)
 	}
-	out := string(d.OnToolResult(result(9, strings.Repeat("x", 100))))
+	out := string(shown(t, d, result(9, strings.Repeat("x", 100))))
 	if strings.Contains(out, "xxx") || strings.Contains(out, "ddi:") || !strings.Contains(out, "dropped") {
 		t.Errorf("a body too large: %s", out)
 	}
-	out = string(d.OnToolResult([]byte(`{"structuredContent":{"warnings":["w"],"abstract":[],"body":["` + strings.Repeat("x", 100) + `"]}}`)))
+	out = string(shown(t, d, []byte(`{"structuredContent":{"warnings":["w"],"abstract":[],"body":["`+strings.Repeat("x", 100)+`"]}}`)))
 	if rawjson.Valid([]byte(out)) != nil || !strings.Contains(out, `["w","the body`) {
 		t.Errorf("an older warning: %s", out)
 	}
-	handleIn(t, string(d.OnToolResult(result(5, strings.Repeat("y", 60)))))
+	handleIn(t, string(shown(t, d, result(5, strings.Repeat("y", 60)))))
 	if d.Len() != 1 {
 		t.Errorf("%d bodies, want 1: they have more than 100 bytes together", d.Len())
 	}
@@ -157,7 +170,7 @@ func TestBounds(t *testing.T) {
 func TestExpiryNeedsNoTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := dispatch.New(dispatch.Options{TTL: time.Minute})
-		handle := handleIn(t, string(d.OnToolResult([]byte(`{"structuredContent":`+sync1+`}`))))
+		handle := handleIn(t, string(shown(t, d, []byte(`{"structuredContent":`+sync1+`}`))))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if held := reflect.ValueOf(d).Elem().FieldByName("bytes").Int(); held != 0 {
@@ -166,13 +179,13 @@ func TestExpiryNeedsNoTraffic(t *testing.T) {
 		if _, err := d.OnToolCall([]byte(`{"resource_url":` + quoted(handle) + `}`)); !errors.Is(err, dispatch.ErrHandle) {
 			t.Errorf("expired: %v", err)
 		}
-		d.OnToolResult([]byte(`{"structuredContent":` + sync1 + `}`))
+		shown(t, d, []byte(`{"structuredContent":`+sync1+`}`))
 		d.Close()
 		d.Close()
 		if d.Len() != 0 {
 			t.Error("a closed dispatcher holds bodies")
 		}
-		if out := string(d.OnToolResult([]byte(`{"structuredContent":` + sync1 + `}`))); strings.Contains(out, "ddi:") || strings.Contains(out, "quoted") {
+		if out := string(shown(t, d, []byte(`{"structuredContent":`+sync1+`}`))); strings.Contains(out, "ddi:") || strings.Contains(out, "quoted") {
 			t.Errorf("a closed dispatcher gives %s", out)
 		}
 	})
@@ -181,7 +194,7 @@ func TestExpiryNeedsNoTraffic(t *testing.T) {
 func TestOneOfManyTakes(t *testing.T) {
 	d := dispatch.New(dispatch.Options{})
 	defer d.Close()
-	handle := handleIn(t, string(d.OnToolResult([]byte(`{"structuredContent":`+sync1+`}`))))
+	handle := handleIn(t, string(shown(t, d, []byte(`{"structuredContent":`+sync1+`}`))))
 	var won atomic.Int32
 	var wg sync.WaitGroup
 	for range 100 {
@@ -200,7 +213,11 @@ func TestOneOfManyTakes(t *testing.T) {
 func Example() {
 	d := dispatch.New(dispatch.Options{})
 	defer d.Close()
-	result := d.OnToolResult(json.RawMessage(`{"content":[],"structuredContent":{"abstract":[{"_row_id":0}],"body":[{"_row_id":0,"text":"long"}]}}`))
+	result, err := d.OnToolResult(json.RawMessage(`{"content":[],"structuredContent":{"abstract":[{"_row_id":0}],"body":[{"_row_id":0,"text":"long"}]}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	var seen struct {
 		StructuredContent struct {
 			ResourceURL string `json:"resource_url"`

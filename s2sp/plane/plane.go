@@ -172,10 +172,13 @@ func warn(t *table.Table, domains, columns []string) (warnings []string) {
 			unknown = append(unknown, strconv.Quote(d))
 		}
 	}
-	if len(unknown) == 0 {
-		return nil
+	if len(unknown) > 0 {
+		warnings = append(warnings, fmt.Sprintf("abstract_domains names no column: %s; %s", strings.Join(unknown, ", "), there(columns)))
 	}
-	return []string{fmt.Sprintf("abstract_domains names no column: %s; %s", strings.Join(unknown, ", "), there(columns))}
+	if n := t.Nulled(); n > 0 {
+		warnings = append(warnings, table.NulledWarning(n))
+	}
+	return warnings
 }
 
 // there tells which columns there are.
@@ -183,12 +186,7 @@ func there(columns []string) string {
 	if len(columns) == 0 {
 		return "there are no columns, because there are no rows"
 	}
-	const show = 60
-	names := "there are " + strings.Join(columns[:min(show, len(columns))], ", ")
-	if len(columns) > show {
-		names += fmt.Sprintf(" and %d more", len(columns)-show)
-	}
-	return names
+	return "there are " + table.NamesText(columns, 60)
 }
 
 func appendNames(dst []byte, names []string) []byte {
