@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/csv"
 
 	tables "github.com/weir-mcp/weir/table"
 )
@@ -18,11 +17,14 @@ const (
 // with a line of names. tool_view is less strict, as whoever asks it for a table
 // knows that it is one.
 func csvTable(data []byte) *tables.Table {
-	line, _, _ := bytes.Cut(data, []byte{'\n'})
+	line := data
+	if end := bytes.IndexAny(data, "\r\n"); end >= 0 {
+		line = data[:end]
+	}
 	if len(data) > maxCSVBytes || len(line) > maxCSVBytes>>6 || bytes.IndexByte(line, ',') < 0 {
 		return nil
 	}
-	if !beginsAsCSV(data) { // the rest is read twice, which costs
+	if !tables.BeginsAsCSV(data, minCSVRows, isColumnName) { // the rest is read twice, which costs
 		return nil
 	}
 	t, err := tables.Detect(data, tables.DetectOptions{CSV: true})
@@ -30,28 +32,6 @@ func csvTable(data []byte) *tables.Table {
 		return nil
 	}
 	return t
-}
-
-// beginsAsCSV reports whether text begins with a line of names and the fewest rows
-// that a table has.
-func beginsAsCSV(data []byte) bool {
-	r := csv.NewReader(bytes.NewReader(data))
-	r.ReuseRecord = true
-	names, err := r.Read()
-	if err != nil {
-		return false
-	}
-	for _, name := range names {
-		if !isColumnName(name) {
-			return false
-		}
-	}
-	for range minCSVRows {
-		if _, err := r.Read(); err != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // isColumnName reports whether a field of the first line reads like a name.

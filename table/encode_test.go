@@ -3,6 +3,7 @@ package table_test
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,15 @@ func TestCSV(t *testing.T) {
 	out.Reset()
 	if _, err := tab.View().Project([]string{"ok"}).WriteCSV(&out); err != nil || out.String() != "ok\ntrue\n\"\"\n\"\"\n" {
 		t.Errorf("one column: %q, %v", out.String(), err)
+	}
+	out.Reset()
+	mixed := index(t, `[{"a":null,"b":""},{"b":"\r\n"},{"a":" x","b":"y\tz"},{"a":"","":7}]`)
+	if _, err := mixed.View().WriteCSV(&out); err != nil || out.String() != "a,b,\"\"\n,\"\",\n,\"\r\n\",\n\" x\",\"y\tz\",\n\"\",,7\n" {
+		t.Errorf("null and empty: %q, %v", out.String(), err)
+	}
+	out.Reset()
+	if n, err := tab.View().Project([]string{"a", "n", "ok"}).WriteTSV(&out); err != nil || n != int64(out.Len()) || out.String() != "a\tn\tok\n\"x, \"\"y\"\"\n\"\t12345678901234567890\ttrue\né\t\t\n\t\t\n" {
+		t.Errorf("tabs: %q, %v", out.String(), err)
 	}
 	if n, err := (table.View{}).WriteCSV(&out); n != 0 || err != nil {
 		t.Errorf("nothing: %d, %v", n, err)
@@ -186,4 +196,52 @@ func ExampleIndex() {
 	// Output:
 	// 2 [event n text]
 	// [{"_row_id":0,"n":12345678901234567890,"event":"Wind"},{"_row_id":1,"event":"Flood"}]
+}
+
+// What is written as comma-separated values is read back as it was: null, the
+// empty string and line breaks included.
+func FuzzCSV(f *testing.F) {
+	for _, s := range []string{"", "x", "1\r\n2", "\r", ",\"", " ", "a\"b", "\x00"} {
+		f.Add(s, true)
+		f.Add(s, false)
+	}
+	f.Fuzz(func(t *testing.T, text string, null bool) {
+		quoted, err := json.Marshal(strings.ToValidUTF8(text, "?"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := quoted
+		if null {
+			first = []byte("null")
+		}
+		want := fmt.Sprintf(`[{"a":%s,"b":%s},{"a":"text","b":"text"}]`, first, quoted)
+		var out bytes.Buffer
+		if _, err := index(t, want).View().WriteCSV(&out); err != nil {
+			t.Fatal(err)
+		}
+		again, err := table.Detect(out.Bytes(), table.DetectOptions{CSV: true})
+		if err != nil {
+			t.Fatalf("%q: %v", out.String(), err)
+		}
+		if got := jsonOf(again.View()); !sameValues(t, got, want) {
+			t.Fatalf("%q: got %s, want %s", out.String(), got, want)
+		}
+		// The standard library reads the same fields, but for the line breaks that it changes.
+		if strings.Contains(text, "\r") {
+			return
+		}
+		records, err := csv.NewReader(bytes.NewReader(out.Bytes())).ReadAll()
+		if err != nil || len(records) != 3 || records[1][1] != strings.ToValidUTF8(text, "?") {
+			t.Fatalf("%q: %q, %v", out.String(), records, err)
+		}
+	})
+}
+
+func sameValues(t *testing.T, a, b string) bool {
+	t.Helper()
+	var x, y any
+	if err := errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)); err != nil {
+		t.Fatal(err)
+	}
+	return reflect.DeepEqual(x, y)
 }
