@@ -292,3 +292,28 @@ func FuzzSelect(f *testing.F) {
 		}
 	})
 }
+
+// A line ends with LF, CR LF or CR.
+func TestLinesThatEndWithCR(t *testing.T) {
+	for _, breaks := range []string{"\n", "\r\n", "\r"} {
+		text := strings.Join([]string{"one", "two", "three", "four"}, breaks) + breaks
+		for selector, want := range map[string]string{
+			`{"type":"lines","start":1,"end":3}`:             "two\nthree",
+			`{"type":"search","pattern":"^t"}`:               "1:two\n2:three",
+			`{"type":"rows","start":0,"end":1}`:              "one",
+			`{"type":"search","pattern":"four","context":1}`: "2-three\n3:four",
+		} {
+			v, err := Select(t.Context(), artifact.Artifact{MediaType: "text/plain"}, []byte(text), json.RawMessage(selector), 0)
+			if err != nil || v.Text != want {
+				t.Errorf("%q, %s: %q, %v", breaks, selector, v.Text, err)
+			}
+		}
+		v, err := Select(t.Context(), artifact.Artifact{}, []byte(strings.ReplaceAll(`{"a":1}|{"a":2}|`, "|", breaks)), json.RawMessage(`{"type":"rows","start":1,"end":2}`), 0)
+		if err != nil || !strings.Contains(v.Text, `{"a":2}`) || strings.Contains(v.Text, `{"a":1}`) {
+			t.Errorf("%q: %q, %v", breaks, v.Text, err)
+		}
+	}
+	if got := string(unifyBreaks([]byte("\ra\r\nb\r\r\n\r"))); got != "\na\r\nb\n\r\n\n" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -46,7 +47,7 @@ func (v *viewing) lines() (View, error) {
 }
 
 func (v *viewing) lineRange(kind string, start, end int) (View, error) {
-	text := v.text()
+	text := v.lineText()
 	total := countLines([]byte(text))
 	if end < 0 || end > total {
 		end = total
@@ -72,6 +73,38 @@ func (v *viewing) lineRange(kind string, start, end int) (View, error) {
 		next = fmt.Appendf(nil, `{"type":"%s","start":%d,"end":%d}`, kind, at, min(total, at+max(end-start, 1)))
 	}
 	return v.finish(out, notice, next), nil
+}
+
+// lineText is text with LF for each CR that ends a line alone, at the same offset.
+func (v *viewing) lineText() string {
+	text := v.text()
+	if strings.IndexByte(text, '\r') < 0 {
+		return text
+	}
+	return string(unifyBreaks([]byte(text)))
+}
+
+// unifyBreaks returns data with LF for each CR that has none behind it, data
+// itself where there is no such CR.
+func unifyBreaks(data []byte) []byte {
+	var out []byte
+	for at := 0; ; at++ {
+		i := bytes.IndexByte(data[at:], '\r')
+		if i < 0 {
+			break
+		}
+		if at += i; at+1 < len(data) && data[at+1] == '\n' {
+			continue
+		}
+		if out == nil {
+			out = bytes.Clone(data)
+		}
+		out[at] = '\n'
+	}
+	if out == nil {
+		return data
+	}
+	return out
 }
 
 // joinLines returns lines start to end in at most limit characters and how
@@ -195,7 +228,7 @@ func (q *searching) group(units []string, n, at, shownTo int, first bool) (text 
 func (v *viewing) searched() (units []string, unit string) {
 	t, ok := findTable(v.data)
 	if !ok {
-		return strings.Split(strings.TrimSuffix(v.text(), "\n"), "\n"), "line"
+		return strings.Split(strings.TrimSuffix(v.lineText(), "\n"), "\n"), "line"
 	}
 	for _, row := range t.rows {
 		units = append(units, string(compact(nil, row)))

@@ -71,7 +71,7 @@ func (d *doc) look(data []byte) {
 	text := string(data)
 	d.summary = summarize(text, d.clean)
 	d.facts = factsOf(text)
-	lines := countLines(data)
+	lines := countLines(unifyBreaks(data))
 	d.headline = "text: " + plural(d.chars, "character") + ", " + plural(lines, "line")
 	if lines >= 10 {
 		d.views = append(d.views, []byte(`{"type":"lines","start":0,"end":40}`))
@@ -149,6 +149,7 @@ func objectRows(array []byte) ([][]byte, bool) {
 }
 
 func lineRows(body []byte) ([][]byte, bool) {
+	body = unifyBreaks(body)
 	if end := bytes.IndexByte(body, '\n'); end < 0 || rawjson.Valid(body[:end]) != nil {
 		return nil, false
 	}
