@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/rawjson"
-	tables "github.com/weir-mcp/weir/table"
 )
 
 // Bounds on what is told about parts that are held back.
@@ -295,8 +294,8 @@ func (h *holder) describePart(name, mime, label string, data []byte, main bool) 
 	data, nulled := finiteText(data)
 	d := describe(data, h.clean)
 	if nulled > 0 {
-		d.facts = append(d.facts, tables.NulledWarning(nulled))
-		d.structure = append([]string{tables.NulledWarning(nulled)}, d.structure...)
+		d.facts = append(d.facts, rawjson.FiniteNote(nulled))
+		d.structure = append([]string{rawjson.FiniteNote(nulled)}, d.structure...)
 	}
 	if mime == "" || d.kind != docText {
 		mime = d.mediaType

@@ -1,6 +1,9 @@
 package rawjson
 
-import "bytes"
+import (
+	"bytes"
+	"fmt"
+)
 
 // Finite returns data with null in place of the words NaN, Infinity and
 // -Infinity, and how many it replaced. JSON has no such numbers, but Python's
@@ -58,4 +61,12 @@ func notFinite(data []byte, i int) int {
 // inWord reports whether c belongs to the word or number next to it.
 func inWord(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c == '-' || c == '+' || c == '.' || c >= 0x80
+}
+
+// FiniteNote says to a reader that [Finite] replaced n values.
+func FiniteNote(n int) string {
+	if n == 1 {
+		return "1 value was NaN or infinite and is null here: JSON has no such numbers"
+	}
+	return fmt.Sprintf("%d values were NaN or infinite and are null here: JSON has no such numbers", n)
 }

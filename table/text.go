@@ -40,11 +40,3 @@ func NamesText(names []string, show int) string {
 	}
 	return b.String()
 }
-
-// NulledWarning tells of n values that [Table.Nulled] counts.
-func NulledWarning(n int) string {
-	if n == 1 {
-		return "1 value was NaN or infinite and is null here: JSON has no such numbers"
-	}
-	return fmt.Sprintf("%d values were NaN or infinite and are null here: JSON has no such numbers", n)
-}

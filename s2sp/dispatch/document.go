@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/table"
 )
 
 // EachDocument hands every JSON object that the result of a tools/call is made of
@@ -98,7 +97,7 @@ func (w walk) text(quoted []byte) ([]byte, bool) {
 		return nil, false
 	}
 	if nulled > 0 && rawjson.IsObject(next) {
-		next = warn(next, table.NulledWarning(nulled))
+		next = warn(next, rawjson.FiniteNote(nulled))
 	}
 	return rawjson.Quote(string(next)), true
 }

@@ -176,7 +176,7 @@ func warn(t *table.Table, domains, columns []string) (warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("abstract_domains names no column: %s; %s", strings.Join(unknown, ", "), there(columns)))
 	}
 	if n := t.Nulled(); n > 0 {
-		warnings = append(warnings, table.NulledWarning(n))
+		warnings = append(warnings, rawjson.FiniteNote(n))
 	}
 	return warnings
 }
