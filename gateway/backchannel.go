@@ -54,7 +54,7 @@ func (g *Gateway) callUpstream(ctx context.Context, c *Call, method string, para
 	}
 	result, err := bridge.Call(ctx, peer, method, params, &back)
 	c.Asked = c.Asked || back.Asked()
-	return result, err
+	return withoutOwnMeta(result), err
 }
 
 // levelOf is which log messages of an upstream the agent gets during a call. The
