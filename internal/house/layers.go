@@ -70,6 +70,7 @@ var places = []place{
 	{"jsonrpc", ground, []string{"rawjson"}, "the envelope of a message, over raw JSON"},
 	{"rawjson", ground, nil, "JSON as slices of its own bytes"},
 	{"uritemplate", ground, nil, "RFC 6570; knows no MCP"},
+	{"work", ground, nil, "counts and bounds what others compute; knows none of it"},
 	{"socketio", ground, []string{"engineio", "rawjson"}, "Socket.IO runs over Engine.IO, its arguments stay raw JSON; neither knows MCP"},
 	{"engineio", ground, nil, "frames and polling"},
 	{"token", ground, nil, "counts tokens, offline"},

@@ -1,0 +1,138 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+)
+
+// Sizes of work, in units.
+const (
+	// Small is the work that needs no turn: 10 ms at the very most.
+	Small = 1_000_000
+	// look is the work between two looks at the context and the clock: 1 ms.
+	look = 100_000
+	// share is the work after which a turn goes to the next in line: 20 ms.
+	share = 2_000_000
+)
+
+// Errors of Spend, beside that of the context.
+var (
+	// ErrLimit: the computation is over the work it may cause.
+	ErrLimit = errors.New("too much to compute")
+	// ErrTime: the computation has taken longer than it may.
+	ErrTime = errors.New("computing took too long")
+)
+
+// Options of a Meter. The zero value bounds nothing.
+type Options struct {
+	// Turns, if set, is where work beyond Small waits for its turn.
+	Turns *Turns
+	// Limit is how many units may be spent; 0 is no limit.
+	Limit int64
+	// Timeout is how long the computation may take, waiting included; 0 is no
+	// limit.
+	Timeout time.Duration
+}
+
+// Meter counts the work of one computation. A nil Meter counts nothing and lets
+// everything pass. It is not safe for concurrent use: a computation has one
+// goroutine.
+type Meter struct {
+	ctx   context.Context
+	opts  Options
+	begun time.Time
+
+	spent int64
+	next  int64 // spent at which there is something to look at
+	until int64 // spent at which the turn may go to another
+	held  bool  // a turn
+	err   error // of the first Spend that failed
+}
+
+// NewMeter returns a Meter for one computation that ends with ctx. The caller
+// closes it at the end of the computation.
+func NewMeter(ctx context.Context, opts Options) *Meter {
+	m := &Meter{ctx: ctx, opts: opts, next: look}
+	if opts.Limit > 0 {
+		m.next = min(m.next, opts.Limit+1)
+	}
+	if opts.Timeout > 0 {
+		m.begun = time.Now()
+	}
+	return m
+}
+
+// Spend counts units of work that is done next, or was done last. Beyond Small it
+// waits for a turn. After an error it returns that error again, and the
+// computation must end.
+func (m *Meter) Spend(units int64) error {
+	if m == nil {
+		return nil
+	}
+	m.spent += units
+	if m.spent < m.next {
+		return nil
+	}
+	if m.err == nil {
+		m.err = m.check()
+	}
+	if m.err != nil {
+		m.next = 0 // every further Spend comes here
+	}
+	return m.err
+}
+
+// Err returns the error of the first Spend that failed, or nil.
+func (m *Meter) Err() error {
+	if m == nil {
+		return nil
+	}
+	return m.err
+}
+
+// Close gives a turn back. It may be called more than once.
+func (m *Meter) Close() {
+	if m != nil && m.held {
+		m.held = false
+		m.opts.Turns.give()
+	}
+}
+
+// check looks at everything that may end the computation.
+func (m *Meter) check() error {
+	if m.opts.Limit > 0 && m.spent > m.opts.Limit {
+		return ErrLimit
+	}
+	if err := m.ctx.Err(); err != nil {
+		return err
+	}
+	left := time.Duration(-1)
+	if m.opts.Timeout > 0 {
+		if left = m.opts.Timeout - time.Since(m.begun); left <= 0 {
+			return ErrTime
+		}
+	}
+	m.next = m.spent + look
+	if m.opts.Limit > 0 {
+		m.next = min(m.next, m.opts.Limit+1)
+	}
+	if m.opts.Turns == nil || m.spent <= Small {
+		return nil
+	}
+	if m.held && m.spent < m.until {
+		runtime.Gosched() // a short call may wait for this processor
+		return nil
+	}
+	if m.held && !m.opts.Turns.wanted() {
+		m.until = m.spent + share
+		return nil
+	}
+	m.Close()
+	if err := m.opts.Turns.take(m.ctx, left); err != nil {
+		return err
+	}
+	m.held, m.until = true, m.spent+share
+	return nil
+}
