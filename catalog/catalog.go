@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -17,6 +18,8 @@ type Catalog struct {
 	segments []*segment // by priority
 	added    int        // upstreams ever added, for segment.seq
 	spaces   map[string]*space
+	pasts    map[string]*past // by namespace, also of those that have no entries now
+	held     int              // ids in pasts
 	size     int
 
 	entriesOnce sync.Once
@@ -27,7 +30,7 @@ type Catalog struct {
 
 // New returns an empty catalog that holds schemas to limits.
 func New(limits Limits) *Catalog {
-	return &Catalog{limits: limits.withDefaults(), spaces: map[string]*space{}}
+	return &Catalog{limits: limits.withDefaults(), spaces: map[string]*space{}, pasts: map[string]*past{}}
 }
 
 // With returns a catalog in which the entries of one upstream are those of a
@@ -75,9 +78,9 @@ func (c *Catalog) With(l Listing) (*Catalog, Report) {
 		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(seg.namespaces)) {
-		for _, f := range next.spaces[namespace].conflicts {
-			if f.winner == l.Upstream || f.Upstream == l.Upstream {
-				report.add(f.Finding)
+		for _, d := range next.spaces[namespace].disputes {
+			if d.concerns(l.Upstream) {
+				report.add(d.Finding)
 			}
 		}
 	}
@@ -85,7 +88,7 @@ func (c *Catalog) With(l Listing) (*Catalog, Report) {
 }
 
 // Without returns a catalog without the entries of one upstream. What they hid
-// of other upstreams comes back.
+// of other upstreams comes back, unless another tool would come under their ids.
 func (c *Catalog) Without(upstream string) *Catalog {
 	for i, s := range c.segments {
 		if s.upstream == upstream {
@@ -102,7 +105,7 @@ func (c *Catalog) Without(upstream string) *Catalog {
 func (c *Catalog) derive() *Catalog {
 	return &Catalog{
 		limits: c.limits, segments: slices.Clone(c.segments), added: c.added,
-		spaces: maps.Clone(c.spaces), size: c.size,
+		spaces: maps.Clone(c.spaces), pasts: maps.Clone(c.pasts), held: c.held, size: c.size,
 	}
 }
 
@@ -126,17 +129,34 @@ func (c *Catalog) replace(old, seg *segment) {
 			at, _ := slices.BinarySearchFunc(members, seg, compareSegments)
 			members = slices.Insert(members, at, seg)
 		}
-		if len(members) == 0 {
-			delete(c.spaces, namespace)
-			continue
-		}
-		s := buildSpace(namespace, members)
-		c.spaces[namespace] = s
-		c.size += len(s.entries)
+		c.put(namespace, members)
 	}
 }
 
-// Lookup returns the entry of an id. Only the exact id finds it.
+// put replaces the space of a namespace by that of some segments, and remembers
+// the ids of what is gone.
+func (c *Catalog) put(namespace string, members []*segment) {
+	before, was := c.spaces[namespace], c.pasts[namespace]
+	if was == nil {
+		was = noPast
+	}
+	a := &assigner{before: before, past: was}
+	var now *space
+	if len(members) > 0 {
+		now = buildSpace(namespace, members, a)
+		c.spaces[namespace] = now
+		c.size += len(now.entries)
+	} else {
+		delete(c.spaces, namespace)
+	}
+	if next := was.after(before, now, a.disputed, maxPastTotal-c.held); next != was {
+		c.pasts[namespace] = next
+		c.held += len(next.held) - len(was.held)
+	}
+}
+
+// Lookup returns the entry of an id. Only the exact id finds it, and an id that
+// has named one thing in c or a catalog that c was derived from names no other.
 func (c *Catalog) Lookup(id string) (*Entry, bool) {
 	n := c.leaf(id)
 	if n == nil {
@@ -227,8 +247,8 @@ func (c *Catalog) Findings() []Finding {
 		findings = append(findings, s.findings...)
 	}
 	for _, namespace := range c.Namespaces() {
-		for _, f := range c.spaces[namespace].conflicts {
-			findings = append(findings, f.Finding)
+		for _, d := range c.spaces[namespace].disputes {
+			findings = append(findings, d.Finding)
 		}
 	}
 	return findings
@@ -236,44 +256,53 @@ func (c *Catalog) Findings() []Finding {
 
 func compareEntries(a, b *Entry) int { return strings.Compare(a.ID, b.ID) }
 
-// space is one namespace: the entries of all its upstreams, who wins where two
-// have the same id, and the paths. It never changes.
+// space is one namespace: the entries of all its upstreams, their ids and the
+// paths. It never changes.
 type space struct {
-	segments  []*segment // by priority
-	entries   []*Entry   // sorted by id
-	index     map[string]*node
-	trees     map[Kind]*tree // by surface
-	conflicts []conflict
-	digest    [sha256.Size]byte
+	segments []*segment // by priority
+	entries  []*Entry   // sorted by id
+	index    map[string]*node
+	trees    map[Kind]*tree // by surface
+	disputes []dispute
+	digest   [sha256.Size]byte
 }
 
-type conflict struct {
-	Finding
-	winner string
-}
-
-func buildSpace(namespace string, segments []*segment) *space {
+func buildSpace(namespace string, segments []*segment, a *assigner) *space {
 	s := &space{segments: segments, trees: map[Kind]*tree{}}
-	if len(segments) == 1 {
-		s.entries = slices.Clone(segments[0].namespaces[namespace])
-	} else {
-		s.merge(namespace)
-	}
+	s.entries = a.assign(namespace, segments)
+	s.disputes = a.disputes
 	slices.SortFunc(s.entries, compareEntries)
 	s.index = make(map[string]*node, len(s.entries))
 	surfaces := map[Kind][]*Entry{}
-	h := sha256.New()
 	for _, e := range s.entries {
 		surfaces[e.Kind.surface()] = append(surfaces[e.Kind.surface()], e)
-		fmt.Fprintf(h, "%s\n%s\n%q\n%x\n", e.Kind, e.ID, e.Upstream, e.digest)
 	}
-	h.Sum(s.digest[:0])
 	for kind, entries := range surfaces {
 		t := buildTree(namespace, kind, entries)
 		s.trees[kind] = t
 		t.root.collect(s.index)
 	}
+	s.digest = digestOf(namespace, segments)
 	return s
+}
+
+// digestOf is a digest of what segments list in a namespace. It goes by the ids
+// that the definitions alone would give, so that it does not depend on what was
+// there before.
+func digestOf(namespace string, segments []*segment) (sum [sha256.Size]byte) {
+	var all []*Entry
+	for _, seg := range segments {
+		all = append(all, seg.namespaces[namespace]...)
+	}
+	slices.SortFunc(all, func(a, b *Entry) int {
+		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Upstream, b.Upstream), strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.key(), b.key()))
+	})
+	h := sha256.New()
+	for _, e := range all {
+		fmt.Fprintf(h, "%s\n%s\n%q\n%x\n", e.Kind, e.ID, e.Upstream, e.digest)
+	}
+	h.Sum(sum[:0])
+	return sum
 }
 
 // collect puts the leaves below n into an index by id.
@@ -283,45 +312,5 @@ func (n *node) collect(index map[string]*node) {
 	}
 	for _, child := range n.children {
 		child.collect(index)
-	}
-}
-
-// merge fills in the entries of several upstreams. Of tools with one id the
-// first stays (gateway-surface §4.6); resources and prompts with one id are
-// different things and get a "~N" (§9.3).
-func (s *space) merge(namespace string) {
-	taken := map[string]*Entry{}
-	for _, seg := range s.segments {
-		for _, e := range seg.namespaces[namespace] {
-			first := taken[e.ID]
-			switch {
-			case first == nil:
-			case e.Kind == KindTool:
-				s.conflicts = append(s.conflicts, conflict{Finding{
-					Kind: FoundConflict, Upstream: e.Upstream, Name: e.RawName, ID: e.ID,
-					Message: fmt.Sprintf("two servers offer the tool %q: %q and %q. Give one a namespace: mcpServers.%s.namespace",
-						e.RawName, first.Upstream, e.Upstream, e.Upstream),
-				}, first.Upstream})
-				continue
-			default:
-				e = e.renamed(suffixed(e.ID, func(id string) bool { return taken[id] != nil }))
-			}
-			taken[e.ID] = e
-			s.entries = append(s.entries, e)
-		}
-	}
-}
-
-// suffixed returns the first of id~2, id~3, … that is free. Such a key is no
-// canonical id and is refused by ParseID.
-func suffixed(id string, taken func(string) bool) string {
-	// A key that already has a suffix is numbered on from its canonical id.
-	if i := strings.LastIndexByte(id, '~'); i >= 0 {
-		id = id[:i]
-	}
-	for n := 2; ; n++ {
-		if key := fmt.Sprintf("%s~%d", id, n); !taken(key) {
-			return key
-		}
 	}
 }

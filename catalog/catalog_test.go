@@ -81,7 +81,11 @@ func TestIDsOfEntries(t *testing.T) {
 		{"inferred", "", `{"name":"a.b.c","inputSchema":{}}`, "a:b.c#98265582"},
 		{"configured", "Git Hub", `{"name":"read_file"}`, "git_hub:read_file#559d82ea"},
 		{"illegal version", "m", `{"name":"read_file","_meta":{"version":"1 beta"}}`, "m:read_file#559d82ea"},
-		{"version of a wrong type", "m", `{"name":"read_file","_meta":{"version":2}}`, "m:read_file#559d82ea"},
+		{"version of a wrong type", "m", `{"name":"read_file","_meta":{"version":true}}`, "m:read_file#559d82ea"},
+		{"version that is a number", "v", `{"name":"int","_meta":{"version":3}}`, "v:int@3"},
+		{"number as it is written", "v", `{"name":"float","_meta":{"version": 1.10 }}`, "v:float@1.10"},
+		{"number under a prefix", "v", `{"name":"int","_meta":{"example.com/version":7}}`, "v:int@7"},
+		{"number that no id can have", "m", `{"name":"read_file","_meta":{"version":1E+5}}`, "m:read_file#559d82ea"},
 		{"illegal name", "m", `{"name":"tool_é","inputSchema":{"properties":{"naïve":{}}}}`, "m:tool__#64175415"},
 	}
 	for _, tt := range tests {
@@ -251,23 +255,6 @@ func TestConflictBetweenUpstreams(t *testing.T) {
 	}
 	if got := c6.Without("absent"); got != c6 {
 		t.Error("Without an unknown upstream is another catalog")
-	}
-}
-
-func TestMappedNamesStayApart(t *testing.T) {
-	c, report := New(Limits{}).With(Listing{Upstream: "u", Namespace: "u", Tools: raws(
-		`{"name":"a b","description":"d","inputSchema":{},"_meta":{"version":"1"}}`,
-		`{"name":"a_b","description":"d","inputSchema":{},"_meta":{"version":"1"}}`,
-		`{"name":"a/b","description":"d","inputSchema":{},"_meta":{"version":"1"}}`,
-	)})
-	if c.Len() != 3 || report.Has(FoundDuplicate) {
-		t.Fatalf("%d entries, findings %q", c.Len(), report.Findings)
-	}
-	if e := mustLookup(t, c, "u:a_b@1"); e.RawName != "a b" {
-		t.Errorf("u:a_b@1 is %q", e.RawName)
-	}
-	if e := mustLookup(t, c, "u:a_b@1#"+Hash8("a_b", nil)); e.RawName != "a_b" {
-		t.Errorf("the second is %q", e.RawName)
 	}
 }
 

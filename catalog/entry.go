@@ -16,6 +16,7 @@ import (
 // catalogs that hold it and must not be changed.
 type Entry struct {
 	ID        string // the sole key of the entry; opaque
+	Short     string // ID without what tells the entry from others with the same id
 	Kind      Kind
 	Upstream  string // who offers it
 	Namespace string
@@ -177,7 +178,7 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 		e.Title, _ = text(member(d.annotations, "title"))
 	}
 	e.readMeta(d.meta, func(version string) {
-		found(FoundVersion, key, "_meta.version of %s %q of server %q is %s, not a string of [A-Za-z0-9._-]{1,32}, and is ignored: the id has a hash in its place",
+		found(FoundVersion, key, "_meta.version of %s %q of server %q is %s, not a number or a string of [A-Za-z0-9._-]{1,32}, and is ignored: the id has a hash in its place",
 			kind.surface(), clip(key, 140), l.Upstream, clip(collapse(version), 60))
 	})
 	e.tag(l.Tags, d.annotations, d.meta, func(dropped int) {
@@ -259,7 +260,11 @@ func (e *Entry) readAnnotations(raw []byte) {
 func (e *Entry) readMeta(meta []byte, illegal func(version string)) {
 	version := metaField(meta, "version")
 	if !absent(version) {
-		if s, ok := text(version); ok && legalVersion(s) {
+		s, ok := text(version)
+		if !ok && kindOf(version) == "number" {
+			s, ok = string(bytes.TrimSpace(version)), true // as it is written: 1.10 is not 1.1
+		}
+		if ok && legalVersion(s) {
 			e.Version = s
 		} else {
 			illegal(string(version))
@@ -392,6 +397,7 @@ func (e *Entry) identify(configured string) (mapped string) {
 
 func (e *Entry) setID(version, hash8 string) {
 	e.ID = e.Kind.prefix() + ToolID{e.Namespace, e.Name, version, hash8}.join()
+	e.Short = e.ID
 }
 
 func (e *Entry) buildCard() {

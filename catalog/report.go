@@ -8,12 +8,14 @@ import (
 // FindingKind says what is wrong with a definition.
 type FindingKind string
 
-// The kinds of findings. Only FoundInvalid, FoundDuplicate, FoundConflict and
-// FoundRejected keep an entry out of the catalog.
+// The kinds of findings. FoundInvalid, FoundDuplicate, FoundConflict and
+// FoundRejected keep an entry out of the catalog, and so does FoundCollision where
+// not even the hash tells two tools apart.
 const (
 	FoundInvalid     FindingKind = "definition_invalid"  // no object, or nothing to call it by
 	FoundDuplicate   FindingKind = "duplicate"           // offered twice by one upstream: the first one stays
 	FoundConflict    FindingKind = "conflict"            // offered by two upstreams under one id: the first one stays
+	FoundCollision   FindingKind = "id_collision"        // tools with different names map to one id
 	FoundRejected    FindingKind = "rejected"            // left out because its schema is invalid or over a limit
 	FoundMapped      FindingKind = "name_mapped"         // a name or namespace that the grammar does not allow
 	FoundVersion     FindingKind = "version_illegal"     // a version that the grammar does not allow: ignored

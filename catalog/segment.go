@@ -73,7 +73,7 @@ func buildSegment(l *Listing, limits Limits) *segment {
 				clip(configured, 80), l.Namespace, l.Upstream),
 		})
 	}
-	s := settler{seg: seg, report: &report, keys: map[string]bool{}, ids: map[string]bool{}}
+	s := settler{seg: seg, report: &report, keys: map[string]bool{}}
 	for _, in := range results {
 		s.settle(in)
 	}
@@ -81,13 +81,12 @@ func buildSegment(l *Listing, limits Limits) *segment {
 	return seg
 }
 
-// settler takes the entries of one listing, in order, and gives those that
-// would have one id ids of their own.
+// settler takes the entries of one listing, in order, and keeps the first of those
+// that the upstream does not tell apart.
 type settler struct {
 	seg    *segment
 	report *Report
 	keys   map[string]bool // kind and raw name or URI
-	ids    map[string]bool
 }
 
 func (s *settler) settle(in ingest) {
@@ -102,24 +101,6 @@ func (s *settler) settle(in ingest) {
 		return
 	}
 	s.keys[key] = true
-	if s.ids[e.ID] {
-		switch {
-		case e.Kind != KindTool:
-			e = e.renamed(suffixed(e.ID, func(id string) bool { return s.ids[id] }))
-		case e.Version != "":
-			// Two names became one by mapping: the hash of the raw name tells
-			// them apart.
-			e = e.renamed(ToolID{e.Namespace, e.Name, e.Version, e.Hash8}.join())
-		}
-		if s.ids[e.ID] {
-			s.duplicate(e)
-			return
-		}
-		for i := range in.findings {
-			in.findings[i].ID = e.ID
-		}
-	}
-	s.ids[e.ID] = true
 	s.report.add(in.findings...)
 	s.seg.namespaces[e.Namespace] = append(s.seg.namespaces[e.Namespace], e)
 }

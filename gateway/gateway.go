@@ -376,7 +376,7 @@ func (g *Gateway) serveMeta(ctx context.Context, tool metaTool, c *metaCall) (js
 				return nil, err
 			}
 		}
-		if err := g.admit(c.state, c.name, "", true); err != nil {
+		if err := g.admit(c.state, c.name, nil, true); err != nil {
 			return nil, err
 		}
 	}

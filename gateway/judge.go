@@ -125,7 +125,7 @@ func (g *Gateway) Judge(ctx context.Context, places []Place, r *mcp.Request) err
 		err = g.carryOut(ctx, r, v, deed{verb.metaTool, e, fmt.Sprintf("%s of %q at server %q", r.Method, cutChars(name, 80), e.Upstream), true}, args)
 	}
 	if err == nil && !g.opts.RateLimits.empty() {
-		if b := st.take(time.Since(g.state.started), true, g.opts.RateLimits.scopes("", e.ID)); b != nil {
+		if b := st.take(time.Since(g.state.started), true, g.opts.RateLimits.scopes("", e)); b != nil {
 			err = b.error()
 		}
 	}

@@ -185,7 +185,7 @@ func (g *Gateway) nativeCall(ctx context.Context, r *mcp.Request, metaTool strin
 		_, err = g.enforce(ctx, r, metaTool, call.Entry, call.Args, false)
 	}
 	if err == nil {
-		err = g.admit(call.state, metaTool, call.Entry.ID, true)
+		err = g.admit(call.state, metaTool, call.Entry, true)
 	}
 	if err != nil {
 		failure = err

@@ -163,7 +163,7 @@ func (r *PolicyRule) matches(metaTool string, e *catalog.Entry) bool {
 		return r.Namespace == "" && r.Tool == "" && len(r.Tags) == 0 && r.ReadOnly == nil
 	}
 	if r.Namespace != "" && r.Namespace != e.Namespace ||
-		r.Tool != "" && !matchPattern(r.Tool, e.ID) && !matchPattern(r.Tool, e.RawName) ||
+		r.Tool != "" && !r.names(e) ||
 		r.ReadOnly != nil && *r.ReadOnly != e.ReadOnly {
 		return false
 	}
@@ -173,6 +173,13 @@ func (r *PolicyRule) matches(metaTool string, e *catalog.Entry) bool {
 		}
 	}
 	return true
+}
+
+// names reports whether the rule's pattern matches an entry's id, its short id or
+// its raw name. The short id counts too, or a server would leave a rule by listing a
+// second tool with it.
+func (r *PolicyRule) names(e *catalog.Entry) bool {
+	return matchPattern(r.Tool, e.ID) || matchPattern(r.Tool, e.RawName) || e.Short != e.ID && e.Short != "" && matchPattern(r.Tool, e.Short)
 }
 
 // matchPattern reports whether a pattern matches all of s. The time is bounded

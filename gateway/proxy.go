@@ -62,11 +62,20 @@ func (g *Gateway) proxyTools() *proxyList {
 	}
 	list := &proxyList{of: c, ids: map[string]string{}}
 	out := append([]byte(`{"tools":[`), g.definitions(s.hasResources(), s.hasPrompts())...)
+	names := map[string]int{}
+	for _, e := range c.Entries() {
+		if e.Kind == catalog.KindTool {
+			names[g.opts.Names.write(e)]++
+		}
+	}
 	for _, e := range c.Entries() { // sorted by id
 		if e.Kind != catalog.KindTool {
 			continue
 		}
 		name := g.opts.Names.write(e)
+		if names[name] > 1 { // the alias of two tools names neither
+			name = e.ID
+		}
 		if name != e.ID {
 			list.ids[name] = e.ID
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -117,28 +118,35 @@ func (st *sessionState) take(now time.Duration, record bool, scopes []scope) *br
 	return nil
 }
 
-// scopes returns the quotas for a call of a meta-tool, toolID being "" where it
-// runs none. Tools without a limit have none, so the memory of a session is
-// bounded by the configuration.
-func (l *RateLimits) scopes(metaTool, toolID string) []scope {
+// scopes returns the quotas for a call of a meta-tool, e being nil where it runs
+// nothing of an upstream. A limit under the short id holds for all tools that share
+// it, or a server would shed the limit by listing a second one. Tools without a
+// limit have none, so the memory of a session is bounded by the configuration.
+func (l *RateLimits) scopes(metaTool string, e *catalog.Entry) []scope {
 	var list []scope
 	if limit, ok := l.MetaTools[metaTool]; ok {
 		list = append(list, scope{metaTool, limit})
 	}
-	if toolID != "" {
-		if limit, ok := l.Tools[toolID]; ok {
-			list = append(list, scope{"tool:" + toolID, limit})
+	if e == nil {
+		return list
+	}
+	if limit, ok := l.Tools[e.ID]; ok {
+		list = append(list, scope{"tool:" + e.ID, limit})
+	}
+	if e.Short != e.ID {
+		if limit, ok := l.Tools[e.Short]; ok {
+			list = append(list, scope{"tool:" + e.Short, limit})
 		}
 	}
 	return list
 }
 
 // admit counts a call under its quotas, or returns RateLimited.
-func (g *Gateway) admit(st *sessionState, metaTool, toolID string, record bool) error {
+func (g *Gateway) admit(st *sessionState, metaTool string, e *catalog.Entry, record bool) error {
 	if g.opts.RateLimits.empty() {
 		return nil
 	}
-	if b := st.take(time.Since(g.state.started), record, g.opts.RateLimits.scopes(metaTool, toolID)); b != nil {
+	if b := st.take(time.Since(g.state.started), record, g.opts.RateLimits.scopes(metaTool, e)); b != nil {
 		return b.error()
 	}
 	return nil
@@ -149,7 +157,7 @@ func (g *Gateway) admit(st *sessionState, metaTool, toolID string, record bool) 
 func (g *Gateway) quota() Middleware {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			if err := g.admit(c.state, ToolExecute, c.Entry.ID, !c.DryRun); err != nil {
+			if err := g.admit(c.state, ToolExecute, c.Entry, !c.DryRun); err != nil {
 				return nil, err
 			}
 			return next.Dispatch(ctx, c)

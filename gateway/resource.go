@@ -169,7 +169,7 @@ func (g *Gateway) finishRead(ctx context.Context, c *metaCall, call *Call, from 
 	if _, err := g.enforce(ctx, c.request, c.name, e, call.Args, false); err != nil {
 		return nil, err
 	}
-	if err := g.admit(c.state, c.name, e.ID, true); err != nil {
+	if err := g.admit(c.state, c.name, e, true); err != nil {
 		return nil, err
 	}
 	raw, err := g.reads.Dispatch(ctx, call)

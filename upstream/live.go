@@ -53,7 +53,8 @@ type Live[S Snapshot[S]] struct {
 	pending []change   // at most one for each upstream
 	reports map[string]catalog.Report
 
-	building sync.Mutex // held while snapshots are built; taken before mu
+	building sync.Mutex // held while snapshots are built; taken before mu; guards told
+	told     map[catalog.Finding]bool
 }
 
 // change is a listing, or that there is none any more.
@@ -69,7 +70,7 @@ func NewLive[S Snapshot[S]](start S, o LiveOptions[S]) *Live[S] {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Live[S]{opts: o, reports: map[string]catalog.Report{}}
+	l := &Live[S]{opts: o, reports: map[string]catalog.Report{}, told: map[catalog.Finding]bool{}}
 	l.current.Store(&start)
 	return l
 }
@@ -128,9 +129,10 @@ func (l *Live[S]) change(c change) {
 		var report catalog.Report
 		next, report = next.With(*c.listing)
 		l.mu.Lock()
+		before := l.reports[c.upstream]
 		l.reports[c.upstream] = report
 		l.mu.Unlock()
-		l.log(report)
+		l.log(before, report)
 	}
 	if l.opts.Prepare != nil {
 		l.opts.Prepare(next)
@@ -161,14 +163,35 @@ func (l *Live[S]) Refine(f func(S) S) {
 // maxLoggedFindings bounds what is logged of one report; all of it is kept.
 const maxLoggedFindings = 10
 
+// maxTold bounds the findings that are remembered as told. Beyond it they are told
+// again.
+const maxTold = 4096
+
 // log tells the operator what keeps entries out of the catalog or calls from
-// working.
-func (l *Live[S]) log(r catalog.Report) {
+// working, once for as long as it lasts. before is the report of the listing before.
+// It is called while a snapshot is built.
+func (l *Live[S]) log(before, r catalog.Report) {
+	now := make(map[catalog.Finding]bool, len(r.Findings))
+	for _, f := range r.Findings {
+		now[f] = true
+	}
+	for _, f := range before.Findings {
+		if !now[f] {
+			delete(l.told, f)
+		}
+	}
 	logged := 0
 	for _, f := range r.Findings {
+		if l.told[f] {
+			continue
+		}
+		if len(l.told) >= maxTold {
+			clear(l.told)
+		}
+		l.told[f] = true
 		level := slog.LevelDebug
 		switch f.Kind {
-		case catalog.FoundInvalid, catalog.FoundDuplicate, catalog.FoundConflict, catalog.FoundRejected, catalog.FoundSchema, catalog.FoundSchemaLimit:
+		case catalog.FoundInvalid, catalog.FoundDuplicate, catalog.FoundConflict, catalog.FoundCollision, catalog.FoundRejected, catalog.FoundSchema, catalog.FoundSchemaLimit:
 			if logged < maxLoggedFindings {
 				level = slog.LevelWarn
 			}

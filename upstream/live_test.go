@@ -3,6 +3,7 @@ package upstream
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,43 @@ func TestLive(t *testing.T) {
 	if got := strings.Join(told, ", "); got != "a, b, a, a, never there" {
 		t.Errorf("the changes were of %s", got)
 	}
+}
+
+// What is wrong with a listing is told once, not with each refresh, and again when it
+// has been away.
+func TestLiveTellsOnce(t *testing.T) {
+	var log strings.Builder
+	live := NewLive(catalog.New(catalog.Limits{}), LiveOptions[*catalog.Catalog]{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	list := func(upstream string, names ...string) {
+		l := catalog.Listing{Upstream: upstream, Namespace: "x"}
+		for _, name := range names {
+			l.Tools = append(l.Tools, json.RawMessage(`{"name":"`+name+`","description":"d","inputSchema":{},"_meta":{"version":"1"}}`))
+		}
+		live.Update(l)
+	}
+	told := func(want int) {
+		t.Helper()
+		if n := strings.Count(log.String(), "level=WARN"); n != want {
+			t.Errorf("%d warnings, want %d:\n%s", n, want, log.String())
+		}
+	}
+	list("one", "a b")
+	told(0)
+	list("two", "a_b", "c")
+	told(1)
+	for range 3 {
+		list("one", "a b")
+		list("two", "a_b", "c")
+	}
+	told(1)
+	if text := log.String(); !strings.Contains(text, "x:a_b@1") || !strings.Contains(text, "finding=id_collision") {
+		t.Error(text)
+	}
+	list("three", "d", "d")
+	told(2)
+	list("three", "d")
+	list("three", "d", "d")
+	told(3)
 }
 
 // Many upstreams at once: each is in the snapshot when its Update returns, and a
