@@ -8,12 +8,16 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/weir-mcp/weir/address"
 )
 
 // Agents is what weir does as a router of agent servers.
 type Agents struct {
 	Routing    string          `key:"routing" doc:"A routing.json: {port, routes: {NAME: {hostPort}}}. Its agents are served at /mcps/NAME/mcp and read again when the file changes; its port is the one to listen on where listen is left out. A relative path is relative to this file."`
 	Lease      time.Duration   `key:"lease" default:"30s" min:"1s" doc:"An agent that has registered itself is forgotten when it was not heard of for so long."`
+	Hosts      []string        `key:"hosts" safety:"true" doc:"Where agents that register themselves may be, besides the address that they register from: hosts such as agents.example.com or 10.0.0.7, or host:port. Link-local addresses are refused even here."`
+	Headers    []string        `key:"headers" safety:"true" doc:"Request headers of callers that agents which registered themselves get, besides those of MCP and of trace context. Default: none."`
 	Invocation Invocation      `key:"invocation" safety:"true" doc:"How weir vouches for what it sends to agents: each request bears a signed token that is good once, for this agent, principal and tool."`
 	Limits     AgentLimits     `key:"limits" safety:"true" doc:"Bounds of what each agent is sent."`
 	PerAgent   []*AgentLimited `key:"per_agent" safety:"true" name:"Name" doc:"Other bounds for single agents, by name. What is left out is as in limits."`
@@ -98,6 +102,20 @@ func (a *Auth) Registers(principal, agent string) bool {
 	return matchAny(t.Register, agent)
 }
 
+// AgentHosts lists the servers at which agents that a principal registers may be,
+// besides the address that they register from.
+func (c *Config) AgentHosts(principal string) address.List {
+	hosts := slices.Clone(c.Agents.Hosts)
+	if t := c.Auth.token(principal); t != nil {
+		hosts = append(hosts, t.RegisterHosts...)
+	}
+	list, err := address.NewList(hosts)
+	if err != nil {
+		return address.List{} // the configuration was checked
+	}
+	return list
+}
+
 func matchAny(patterns []string, text string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matchGlob(p, text) })
 }
@@ -160,12 +178,28 @@ func (d *decoder) checkAgents(c *Config) {
 	case len(given) < 32:
 		d.fail(d.at[secret], secret, "%s needs 32 characters or more; make one with: openssl rand -hex 32", secret)
 	}
+	d.checkHosts("agents.hosts", a.Hosts)
+	for i, name := range a.Headers {
+		if !headerName(name) {
+			d.fail(d.at["agents.headers"], "agents.headers", "agents.headers[%d] must be the name of a header such as X-Tenant, not %q", i, clip(name))
+		}
+	}
 	for i, t := range c.Auth.Tokens {
+		d.checkHosts("auth.tokens["+strconv.Itoa(i)+"].register_hosts", t.RegisterHosts)
 		for key, patterns := range map[string][]string{"agents": t.Agents, "register": t.Register} {
 			path := "auth.tokens[" + strconv.Itoa(i) + "]." + key
 			if slices.Contains(patterns, "") {
 				d.fail(d.at[path], path, "%s: an empty pattern matches nothing; * stands for any text", path)
 			}
+		}
+	}
+}
+
+// checkHosts checks a list of hosts and host:port.
+func (d *decoder) checkHosts(path string, hosts []string) {
+	for i, host := range hosts {
+		if _, err := address.NewList([]string{host}); err != nil {
+			d.fail(d.at[path], path, "%s[%d]: %v", path, i, err)
 		}
 	}
 }

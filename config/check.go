@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/hex"
 	"net"
-	"net/netip"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-mcp/weir/address"
 )
 
 // check applies the rules that one value alone cannot break, and fills in what
@@ -31,7 +32,7 @@ func (d *decoder) check(c *Config) {
 	d.checkServers(c)
 	d.checkSearch(c)
 	if c.PublicURL != "" {
-		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && len(c.Auth.Tokens) == 0 && !loopback(u.Hostname()) {
+		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && len(c.Auth.Tokens) == 0 && !address.Loopback(u.Hostname()) {
 			d.warn(d.at["public_url"], "public_url", "public_url is not a loopback address and no auth.tokens are configured: whoever reaches it can call every tool")
 		}
 	}
@@ -57,19 +58,9 @@ func (d *decoder) checkListen(c *Config) {
 		d.fail(d.at[key], key, "listen: the port must be a number from 0 to 65535, not %q", clip(port))
 		return
 	}
-	if !loopback(host) && len(c.Auth.Tokens) == 0 && !d.set("auth.tokens[0]") {
+	if !address.Loopback(host) && len(c.Auth.Tokens) == 0 && !d.set("auth.tokens[0]") {
 		d.fail(d.at[key], key, "listen %s can be reached from other machines and no auth.tokens are configured, so anybody there could call every tool; listen on 127.0.0.1:%s, or add auth.tokens: [{name: NAME, sha256: HASH}]", clip(c.Listen), port)
 	}
-}
-
-// loopback reports whether a host is this machine and nothing else. A name other
-// than localhost may resolve to anything.
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsLoopback()
 }
 
 func (d *decoder) checkAuth(c *Config) {
@@ -121,7 +112,7 @@ func (d *decoder) checkSearch(c *Config) {
 	if e.URL == "" {
 		return
 	}
-	if u := d.checkURL(e.URL, key+".url"); u != nil && u.Scheme == "http" && e.Key != "" && !loopback(u.Hostname()) {
+	if u := d.checkURL(e.URL, key+".url"); u != nil && u.Scheme == "http" && e.Key != "" && !address.Loopback(u.Hostname()) {
 		d.warn(d.at[key+".url"], key+".url", "%s.key goes to %s without TLS; use https", key, u.Host)
 	}
 }

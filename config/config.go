@@ -200,6 +200,8 @@ type Token struct {
 
 	Agents   []string `key:"agents" doc:"Names of the agents (and other servers) that this token is for, at /mcps/NAME/mcp; * stands for any text, ? for one character. A token with this key, unless it is *, does not open the gateway, which reaches all. Default: everything."`
 	Register []string `key:"register" doc:"Names under which an agent with this token may register itself; patterns as in agents. Default: none."`
+
+	RegisterHosts []string `key:"register_hosts" doc:"Where agents with this token may be, besides the address that they register from and agents.hosts; hosts or host:port."`
 }
 
 // Firewall is when a result is held back from the model.

@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
+	"net"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/artifact"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
@@ -41,7 +41,7 @@ func (g *Gateway) relayURLs(c *Call, result json.RawMessage) (json.RawMessage, e
 			return nil, false
 		}
 		if known[from] == "" {
-			source, err := loopbackSource(from)
+			source, at, err := loopbackSource(from)
 			if err != nil {
 				return nil, false // others may reach it, or nobody may fetch it
 			}
@@ -51,7 +51,7 @@ func (g *Gateway) relayURLs(c *Call, result json.RawMessage) (json.RawMessage, e
 				return nil, false
 			}
 			token := g.state.relays.add(&relay{
-				principal: c.Request.Session.Principal(), label: c.Entry.ID, url: from, source: source,
+				principal: c.Request.Session.Principal(), label: c.Entry.ID, url: at, source: source,
 			}, g.opts.Tables.TTL)
 			known[from] = plane.URL(base, token)
 		}
@@ -62,22 +62,32 @@ func (g *Gateway) relayURLs(c *Call, result json.RawMessage) (json.RawMessage, e
 	return out, failed
 }
 
-// loopbackSource is what fetches a URL that leads to this machine, and nothing
-// else. The URL is an upstream's word, and must not lead anywhere else.
-func loopbackSource(resourceURL string) (plane.Source, error) {
+// loopbackSource returns what fetches a URL that leads to this machine, and from
+// where. The URL is an upstream's word: a source that leads anywhere else is an
+// error. A server that listens at every address may name the unspecified one, which
+// stands for loopback here.
+func loopbackSource(resourceURL string) (source plane.Source, at string, err error) {
 	u, err := url.Parse(resourceURL)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	if !strings.EqualFold(u.Hostname(), "localhost") && (err != nil || !ip.IsLoopback() && !ip.IsUnspecified()) {
-		return nil, errors.New("it does not lead to this machine")
+	if ip, ok := address.ParseIP(u.Hostname()); ok && ip.IsUnspecified() {
+		own := "127.0.0.1"
+		if ip.Is6() {
+			own = "::1"
+		}
+		_, port, _ := net.SplitHostPort(address.Server(u))
+		u.Host = net.JoinHostPort(own, port)
 	}
-	f, err := plane.NewFetcher(plane.FetchOptions{Allow: []string{plane.ServerOf(u)}})
+	if !address.Loopback(u.Hostname()) {
+		return nil, "", errors.New("it does not lead to this machine")
+	}
+	f, err := plane.NewFetcher(plane.FetchOptions{Allow: []string{address.Server(u)}})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return f, f.Check(resourceURL)
+	at = u.String()
+	return f, at, f.Check(at)
 }
 
 // relay is a resource_url of the gateway that stands for one of an upstream.

@@ -22,6 +22,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -127,8 +128,8 @@ func (g *Guard) CheckHost(r *http.Request) error {
 		return nil
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if local == nil || isLoopback(hostname(local.String())) {
-		if isLoopback(name) {
+	if local == nil || address.Loopback(hostname(local.String())) {
+		if address.Loopback(name) {
 			return nil
 		}
 		return mcp.Errorf(mcp.KindPermissionDenied, "the Host header %q is not a name of this machine; add it to the allowed hosts where it is meant to reach this server", clip(r.Host))
@@ -157,7 +158,7 @@ func (g *Guard) CheckOrigin(r *http.Request) error {
 	}
 	u, err := url.Parse(origin)
 	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
-		if strings.EqualFold(u.Host, r.Host) || isLoopback(strings.ToLower(u.Hostname())) {
+		if strings.EqualFold(u.Host, r.Host) || address.Loopback(u.Hostname()) {
 			return nil
 		}
 	}
@@ -267,17 +268,6 @@ func hostname(hostport string) string {
 		return h
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
-}
-
-// isLoopback reports whether a name without port means this machine for every
-// resolver: localhost, a name below it (RFC 6761), or a loopback address.
-func isLoopback(name string) bool {
-	name = strings.TrimSuffix(name, ".")
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true
-	}
-	ip := net.ParseIP(name)
-	return ip != nil && ip.IsLoopback()
 }
 
 // clip bounds what a stranger sent before it goes into a message.

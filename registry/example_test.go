@@ -14,7 +14,7 @@ func Example() {
 	r := registry.New(registry.Options{Changed: func() { fmt.Println("upstreams change") }})
 	srv := httptest.NewServer(r)
 	defer srv.Close()
-	resp, err := http.Post(srv.URL+"/agents", "application/json", strings.NewReader(`{"name":"stock","instance":"x1","url":"http://10.0.0.7:7000/mcp"}`))
+	resp, err := http.Post(srv.URL+"/agents", "application/json", strings.NewReader(`{"name":"stock","instance":"x1","url":"http://127.0.0.1:7000/mcp"}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -25,5 +25,5 @@ func Example() {
 	}
 	// Output:
 	// upstreams change
-	// 200 stock http://10.0.0.7:7000/mcp
+	// 200 stock http://127.0.0.1:7000/mcp
 }

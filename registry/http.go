@@ -3,13 +3,13 @@ package registry
 import (
 	"encoding/json"
 	"errors"
-	"net"
+	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/mcp"
@@ -59,13 +59,18 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func (r *Registry) servePost(w http.ResponseWriter, req *http.Request) {
+	// A form of a page can send any other type without asking (CORS).
+	if t, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type")); t != "application/json" {
+		guard.WriteError(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.KindInvalidRequest, "a registration needs Content-Type: application/json, not %.80q", t))
+		return
+	}
 	data, err := guard.ReadBody(w, req, maxBody, nil)
 	var a Agent
 	if err == nil {
 		a, err = r.read(req, data)
 	}
 	if err == nil {
-		err = r.register(a)
+		err = r.register(req.Context(), a)
 	}
 	if err != nil {
 		k, _ := mcp.KindOf(err)
@@ -99,12 +104,12 @@ func (r *Registry) read(req *http.Request, data []byte) (Agent, error) {
 		return bad("give either url, the agent's MCP endpoint, or port")
 	case g.Port < 0 || g.Port > 65535:
 		return bad("port must be from 1 to 65535, not %d", g.Port)
-	case g.Port > 0:
-		host, _, err := net.SplitHostPort(req.RemoteAddr)
-		if err != nil {
-			return bad("the address of the agent is not known here; give url in place of port")
+	}
+	from, known := address.Source(req.Header, req.RemoteAddr)
+	if g.Port > 0 {
+		if g.URL, known = portURL(from, known, g.Port); !known {
+			return bad("the address of the agent is not known here, as a proxy has sent its registration on: give url in place of port (weir agent --advertise), with a host that agents.hosts of the router has")
 		}
-		g.URL = "http://" + net.JoinHostPort(host, strconv.Itoa(g.Port)) + "/mcp"
 	}
 	if _, err := config.NewServer(g.Name, g.URL); err != nil {
 		return bad("%v", err)
@@ -115,26 +120,7 @@ func (r *Registry) read(req *http.Request, data []byte) (Agent, error) {
 	if !rawjson.IsObject(g.Server) {
 		g.Server = nil
 	}
-	return Agent{Name: g.Name, URL: g.URL, Principal: guard.Principal(req.Context()), Server: g.Server, Instance: g.Instance}, nil
-}
-
-// routersOwn reports whether a URL leads to where the request has come: to the
-// address of the connection, or to a route of agents at the host that the
-// request names.
-func routersOwn(req *http.Request, at string) bool {
-	u, err := url.Parse(at)
-	if err != nil {
-		return false
-	}
-	if u.Host == req.Host && (strings.HasPrefix(u.Path, "/mcps/") || strings.HasPrefix(u.Path, "/mcp/")) {
-		return true
-	}
-	local, ok := req.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	if !ok || u.Port() != strconv.Itoa(local.Port) {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return local.IP.Equal(ip) || u.Hostname() == "localhost" && local.IP.IsLoopback()
+	return Agent{Name: g.Name, URL: g.URL, Principal: guard.Principal(req.Context()), Server: g.Server, Instance: g.Instance, From: from}, nil
 }
 
 // told is an agent in the list.

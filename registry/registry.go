@@ -23,10 +23,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -58,6 +61,7 @@ type Agent struct {
 	Since     time.Time       // of its first registration
 	Until     time.Time       // end of its lease
 	Instance  string          // the same until it starts again
+	From      netip.Addr      // where it came from; zero where a proxy sent it on
 }
 
 // Options configures a Registry. Zero values stand for the defaults named.
@@ -73,6 +77,11 @@ type Options struct {
 	// May says whether a principal may register an agent under a name; nil lets
 	// everybody.
 	May func(principal, name string) bool
+	// Hosts lists the servers at which agents of a principal may be, besides the
+	// address that they come from. It is called concurrently. Nil lists none.
+	Hosts func(principal string) address.List
+	// Lookup resolves the host of a registration; nil is the system's resolver.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Secret is what requests to an agent are signed with, told to it alone; ""
 	// for none. Nil tells none.
 	Secret func(name, instance string) string
@@ -86,8 +95,9 @@ type Options struct {
 // Registry is the set of agents. It is an http.Handler of the registration. It
 // is safe for concurrent use.
 type Registry struct {
-	o   Options
-	log *slog.Logger
+	o    Options
+	log  *slog.Logger
+	ways transports
 
 	mu     sync.Mutex // guards below
 	routes []Route
@@ -104,6 +114,9 @@ func New(o Options) *Registry {
 	if o.May == nil {
 		o.May = func(string, string) bool { return true }
 	}
+	if o.Hosts == nil {
+		o.Hosts = func(string) address.List { return address.List{} }
+	}
 	if o.Secret == nil {
 		o.Secret = func(string, string) string { return "" }
 	}
@@ -113,7 +126,9 @@ func New(o Options) *Registry {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Registry{o: o, log: o.Logger, leases: map[string]Agent{}}
+	r := &Registry{o: o, log: o.Logger, leases: map[string]Agent{}}
+	r.ways = transports{r: r, byName: map[string]*http.Transport{}}
+	return r
 }
 
 // Agents returns all agents, sorted by name. A name that the configuration has
@@ -167,6 +182,7 @@ func (r *Registry) expire(now time.Time) {
 	}
 	r.mu.Unlock()
 	for _, l := range gone {
+		r.ways.forget(l.Name)
 		r.log.Warn("an agent was not heard of any more and is forgotten", "agent", l.Name, "url", l.URL)
 	}
 	if len(gone) > 0 {
@@ -196,12 +212,15 @@ func (r *Registry) routed(name string) bool {
 }
 
 // register takes an agent up, or hears of it again.
-func (r *Registry) register(a Agent) error {
+func (r *Registry) register(ctx context.Context, a Agent) error {
 	if !r.o.May(a.Principal, a.Name) {
 		return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q may not register an agent as %q: auth.tokens[].register says which names it may", a.Principal, a.Name)
 	}
 	if owner := r.o.Owner(a.Name); owner != "" {
 		return taken(a.Name, owner)
+	}
+	if err := r.checkPlace(ctx, a); err != nil {
+		return err
 	}
 	now := time.Now()
 	a.Source, a.Since, a.Until = FromRegistration, now, now.Add(r.o.Lease)
@@ -223,7 +242,7 @@ func (r *Registry) register(a Agent) error {
 		if live && old.Instance == a.Instance {
 			a.Since = old.Since
 		}
-		changed = !live || old.URL != a.URL
+		changed = !live || old.URL != a.URL || old.From != a.From
 		r.leases[a.Name] = a
 	}
 	r.mu.Unlock()
@@ -234,6 +253,7 @@ func (r *Registry) register(a Agent) error {
 		r.log.Info("an agent has registered", "agent", a.Name, "url", a.URL, "principal", a.Principal)
 	}
 	if changed {
+		r.ways.forget(a.Name)
 		r.o.Changed()
 	}
 	return nil
@@ -258,6 +278,7 @@ func (r *Registry) leave(principal, name, instance string) {
 	}
 	r.mu.Unlock()
 	if mine {
+		r.ways.forget(name)
 		r.log.Info("an agent has left", "agent", name, "url", l.URL)
 		r.o.Changed()
 	}

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 func send(r *Registry, principal, method, path, body string) (int, string) {
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
 	req.RemoteAddr = "10.0.0.7:40000"
+	req.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, req.WithContext(guard.WithPrincipal(req.Context(), principal)))
 	return w.Code, w.Body.String()
@@ -43,7 +44,7 @@ func names(r *Registry) string {
 func TestRegistration(t *testing.T) {
 	var changes atomic.Int32
 	r := New(Options{
-		Max: 3, Changed: func() { changes.Add(1) },
+		Max: 3, Changed: func() { changes.Add(1) }, Hosts: hosts(t, "b.example"), Lookup: lookup(map[string]string{"b.example": "10.0.0.8"}),
 		Owner: func(name string) string {
 			if name == "files" {
 				return "mcpServers.files"
@@ -110,7 +111,7 @@ func TestBadRegistrations(t *testing.T) {
 
 // TestRouterIsNoAgent: what leads back to the router is refused when it registers.
 func TestRouterIsNoAgent(t *testing.T) {
-	r := New(Options{})
+	r := New(Options{Hosts: hosts(t, "10.0.0.7", "router.example"), Lookup: lookup(map[string]string{"router.example": "10.0.0.8", "localhost": "127.0.0.1"})})
 	srv := httptest.NewServer(r)
 	defer srv.Close()
 	port := srv.Listener.Addr().(*net.TCPAddr).Port
@@ -126,6 +127,7 @@ func TestRouterIsNoAgent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		req.Header.Set("Content-Type", "application/json")
 		if strings.Contains(body, "router.example") {
 			req.Host = "router.example"
 		}

@@ -87,7 +87,8 @@ type exchange struct {
 	call    callKey // zero where no id may be there twice
 	b       *body   // nil where the request has none
 	limit   time.Duration
-	endless bool // a stream or a subscription: it has no end of its own
+	endless bool              // a stream or a subscription: it has no end of its own
+	peer    http.RoundTripper // of an upstream that has registered itself, or nil
 
 	ctx    context.Context // of the request to the upstream
 	cancel context.CancelCauseFunc
@@ -113,7 +114,7 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 			return nil
 		}
 	}
-	x := &exchange{fw: fw, f: f, w: w, r: r, t: t, e: e, b: b}
+	x := &exchange{fw: fw, f: f, w: w, r: r, t: t, e: e, b: b, peer: fw.o.peer(f.name)}
 	if !shared && e.id != "" {
 		x.call = callKey{f.name, session, e.id}
 	}
@@ -139,6 +140,12 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 		return nil
 	}
 	defer resp.Body.Close()
+	if x.peer != nil {
+		if err := x.vet(resp); err != nil {
+			x.refuseOrFail(resp, err)
+			return nil
+		}
+	}
 	x.learn(resp, key)
 	if err := x.refusal(resp); err != nil {
 		x.refuse(resp, err)
@@ -164,7 +171,7 @@ func (x *exchange) roundTrip() (*http.Response, error) {
 			req.Body, req.ContentLength = b.reader(), int64(len(b.buf))
 			req.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
 		}
-		resp, err := x.fw.transport.RoundTrip(req)
+		resp, err := x.transport().RoundTrip(req)
 		if err != nil {
 			return nil, err
 		}
@@ -180,10 +187,23 @@ func (x *exchange) roundTrip() (*http.Response, error) {
 	}
 }
 
+// transport carries the requests of the exchange.
+func (x *exchange) transport() http.RoundTripper {
+	if x.peer != nil {
+		return x.peer
+	}
+	return x.fw.transport
+}
+
 // header returns the headers of a request to the upstream, with a token of their
 // own: one is good for one request.
 func (x *exchange) header(tool string) (http.Header, error) {
-	h := requestHeader(x.r, x.e.modern, x.t.Header)
+	var h http.Header
+	if x.peer != nil {
+		h = peerHeader(x.r, x.e.modern, x.fw.o.AgentHeaders())
+	} else {
+		h = requestHeader(x.r, x.e.modern, x.t.Header)
+	}
 	x.fw.o.Loops.set(h, x.f.via)
 	return h, x.fw.o.Sign.set(h, x.f.name, guard.Principal(x.r.Context()), tool)
 }
@@ -222,6 +242,17 @@ func (x *exchange) refuse(resp *http.Response, err error) {
 		code = k.Info().HTTP
 	}
 	guard.WriteError(x.w, code, x.e.id, err)
+}
+
+// refuseOrFail answers with what is wrong with a response, or with why it broke
+// off.
+func (x *exchange) refuseOrFail(resp *http.Response, err error) {
+	var own *mcp.Error
+	if !errors.As(err, &own) {
+		x.fail(err)
+		return
+	}
+	x.refuse(resp, err)
 }
 
 // noAnswer is the error for a response that is none of MCP's, such as a page,
@@ -304,7 +335,7 @@ func (x *exchange) tellCancelled() {
 	b := getBody()
 	params := append(append([]byte(`{"requestId":`), x.e.id...), `,"reason":"timed out"}`...)
 	b.buf = jsonrpc.AppendNotification(b.buf[:0], "notifications/cancelled", params)
-	fw, to, name := x.fw, x.t.URL, x.f.name
+	fw, to, name, transport := x.fw, x.t.URL, x.f.name, x.transport()
 	fw.mu.Lock()
 	defer fw.mu.Unlock()
 	if fw.closing {
@@ -319,7 +350,7 @@ func (x *exchange) tellCancelled() {
 			Method: http.MethodPost, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 			Header: h, Body: b.reader(), ContentLength: int64(len(b.buf)),
 		}).WithContext(ctx)
-		resp, err := fw.transport.RoundTrip(req)
+		resp, err := transport.RoundTrip(req)
 		if err != nil {
 			fw.o.Logger.Debug("an upstream was not told that a call is cancelled", "upstream", name, "err", err)
 			return

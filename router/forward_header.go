@@ -28,7 +28,7 @@ func requestHeader(r *http.Request, modern bool, configured http.Header) http.He
 				continue
 			}
 		}
-		if hasPrefix(k, "Proxy-") || hasPrefix(k, "Sec-") || hasPrefix(k, "X-Forwarded-") || hasPrefix(k, "Access-Control-") ||
+		if isForged(k) || hasPrefix(k, "Proxy-") || hasPrefix(k, "Sec-") || hasPrefix(k, "X-Forwarded-") || hasPrefix(k, "Access-Control-") ||
 			!modern && hasPrefix(k, streamable.HeaderParamPrefix) {
 			continue
 		}
@@ -40,6 +40,18 @@ func requestHeader(r *http.Request, modern bool, configured http.Header) http.He
 		h["User-Agent"] = nil // or net/http adds its own
 	}
 	return h
+}
+
+// isForged reports whether a header tells a server behind a proxy who asks, or
+// changes which method or path was asked for. Servers believe their proxy, and what
+// an agent says of itself must not be taken for the proxy's word.
+func isForged(name string) bool {
+	switch name {
+	case "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip",
+		"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Method", "X-Original-Url", "X-Original-Uri", "X-Rewrite-Url":
+		return true
+	}
+	return false
 }
 
 func hasPrefix(s, prefix string) bool {

@@ -79,12 +79,14 @@ func TestForwardedHeaders(t *testing.T) {
 	res := e.post(mcpPath, initRequest,
 		"Cookie", "c=d", "Origin", "http://localhost:3000", "Referer", "http://localhost:3000/x", "Proxy-Authorization", "Basic x", "Te", "trailers",
 		"Connection", "X-Conn", "X-Conn", "1", "Sec-Fetch-Site", "same-site", "X-Forwarded-For", "10.0.0.1", "Accept-Encoding", "gzip",
+		"X-Real-IP", "10.0.0.1", "X-HTTP-Method-Override", "DELETE", "X-Original-URL", "/admin", "True-Client-IP", "10.0.0.1",
 		"X-Custom", "kept", "Traceparent", "00-1-2-03", "Mcp-Method", "tools/call", "Mcp-Name", "x", "Mcp-Param-Region", "eu", "Mcp-Protocol-Version", "2025-11-25", "Last-Event-Id", "7")
 	r := got.Load()
 	for k, want := range map[string]string{
 		"Authorization": "Bearer of-weir", "X-Api-Key": "k", "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
 		"X-Custom": "kept", "Traceparent": "00-1-2-03", "Mcp-Protocol-Version": "2025-11-25", "Last-Event-Id": "7",
 		"Cookie": "", "Origin": "", "Referer": "", "Proxy-Authorization": "", "Te": "", "X-Conn": "", "Sec-Fetch-Site": "", "X-Forwarded-For": "", "Accept-Encoding": "",
+		"X-Real-Ip": "", "X-Http-Method-Override": "", "X-Original-Url": "", "True-Client-Ip": "",
 		"Mcp-Method": "", "Mcp-Name": "", "Mcp-Param-Region": "", "Mcp-Session-Id": "",
 	} {
 		if v := r.Header.Get(k); v != want {

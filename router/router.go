@@ -88,8 +88,24 @@ type Options struct {
 	// Transport carries what is forwarded; one with a connection pool of the
 	// Router's own where nil.
 	Transport http.RoundTripper
+	// Registered returns what requests to an upstream that has registered itself
+	// must go through, nil for one that an operator has named; see registered.go for
+	// what else such an upstream is held to. It is called for each request,
+	// concurrently, and must be fast. Nil says that there are none.
+	Registered func(name string) http.RoundTripper
+	// AgentHeaders names further request headers that upstreams get which have
+	// registered themselves. It is called concurrently; nil names none.
+	AgentHeaders func() []string
 	// Logger takes what goes wrong; nil discards it.
 	Logger *slog.Logger
+}
+
+// peer is what Registered says of an upstream.
+func (o *Options) peer(name string) http.RoundTripper {
+	if o.Registered == nil {
+		return nil
+	}
+	return o.Registered(name)
 }
 
 func orDefault[T int | int64 | time.Duration](v *T, def T) {
@@ -123,6 +139,9 @@ func New(o Options) *Router {
 	orDefault(&o.MaxPrincipalSessions, 1_000)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.AgentHeaders == nil {
+		o.AgentHeaders = func() []string { return nil }
 	}
 	if o.Loops == nil {
 		o.Loops = NewLoops()

@@ -57,6 +57,8 @@ type AgentStatus struct {
 	Probe string `json:"-"`
 	// ProbeHeader goes with that question. Its keys are canonical.
 	ProbeHeader http.Header `json:"-"`
+	// ProbeTransport carries that question; StatusOptions.Transport where nil.
+	ProbeTransport http.RoundTripper `json:"-"`
 }
 
 // Queue is the task queue of an agent server.
@@ -182,7 +184,11 @@ func (s *Status) ask(ctx context.Context, agents []AgentStatus) {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			s.probeOf(a.Probe).fill(ctx, s.o.Transport, a)
+			transport := a.ProbeTransport
+			if transport == nil {
+				transport = s.o.Transport
+			}
+			s.probeOf(a.Probe).fill(ctx, transport, a)
 		})
 	}
 	all.Wait()

@@ -82,7 +82,13 @@ func taskURL(endpoint *url.URL, id string) *url.URL {
 // upstream turns out to be none.
 func (f *face) agentTask(ctx context.Context, w http.ResponseWriter, r *http.Request, t Target, id string) bool {
 	to := taskURL(t.URL, id)
-	h := requestHeader(r, true, t.Header)
+	var h http.Header
+	transport := f.rt.o.peer(f.name)
+	if transport != nil {
+		h = peerHeader(r, true, f.rt.o.AgentHeaders())
+	} else {
+		h, transport = requestHeader(r, true, t.Header), f.rt.forward.transport
+	}
 	f.rt.o.Loops.set(h, f.via)
 	if err := f.rt.o.Sign.set(h, f.name, guard.Principal(r.Context()), ""); err != nil {
 		writeError(w, "", err)
@@ -91,7 +97,7 @@ func (f *face) agentTask(ctx context.Context, w http.ResponseWriter, r *http.Req
 	req := (&http.Request{
 		Method: r.Method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h,
 	}).WithContext(ctx)
-	resp, err := f.rt.forward.transport.RoundTrip(req)
+	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		switch {
 		case r.Context().Err() != nil:

@@ -34,6 +34,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/artifact"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/table"
@@ -144,7 +145,7 @@ func (s *Server) setUp() error {
 		return fmt.Errorf("base URL %q must be http or https with a host and nothing behind it", s.base)
 	}
 	fetch := s.opts.Fetch
-	fetch.Allow = append([]string{plane.ServerOf(u)}, fetch.Allow...)
+	fetch.Allow = append([]string{address.Server(u)}, fetch.Allow...)
 	if s.fetcher, err = plane.NewFetcher(fetch); err != nil {
 		return err
 	}

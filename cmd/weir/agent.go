@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/agentserver"
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/invocation"
@@ -192,7 +193,7 @@ func (a *app) agentOptions(f agentFlags) (agentserver.Options, error) {
 	if err != nil {
 		return o, failf(exitUsage, "--listen %q: it must be an address and a port such as 0.0.0.0:7000", f.listen)
 	}
-	if !loopbackHost(host) && o.Invocation == nil && !f.noAuth {
+	if !address.Loopback(host) && o.Invocation == nil && !f.noAuth {
 		return o, failf(exitUsage, "%s can be reached from other machines, and anybody there could call every tool: give the router's key (AGENT_INVOCATION_SECRET or --invocation-key), or --no-auth where the network keeps strangers out", o.Addr)
 	}
 	return o, nil

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/invocation"
@@ -66,7 +67,8 @@ func newAgents(e *engine, c *config.Config) *agents {
 			}
 			return a.secret(name, instance)
 		},
-		May: func(principal, name string) bool { return e.config.Load().Auth.Registers(principal, name) },
+		May:   func(principal, name string) bool { return e.config.Load().Auth.Registers(principal, name) },
+		Hosts: func(principal string) address.List { return e.config.Load().AgentHosts(principal) },
 	})
 	a.apply(c)
 	return a
@@ -107,6 +109,10 @@ func (a *agents) close() {
 	a.running.Wait()
 }
 
+// disconnect closes what is left of connections to agents. Nothing may be sent to
+// them any more.
+func (a *agents) disconnect() { a.registry.CloseIdleConnections() }
+
 // apply takes over a configuration.
 func (a *agents) apply(c *config.Config) {
 	signer, err := signerOf(c)
@@ -115,6 +121,7 @@ func (a *agents) apply(c *config.Config) {
 		return
 	}
 	a.signer.Store(signer)
+	a.registry.CloseIdleConnections() // agents.hosts may have changed
 }
 
 // signerOf reads the key that tokens are signed with, nil where none is
@@ -177,13 +184,24 @@ func (a *agents) merge() {
 	a.engine.manager.Apply(servers)
 }
 
-// servers are where the agents that are there now are reached, as host:port.
-func (a *agents) servers() []string {
-	var list []string
+// servers are where the agents that are there now are reached, and the addresses
+// that they may have: those of routing.json are the operator's word.
+func (a *agents) servers() []plane.Peer {
+	var list []plane.Peer
 	for _, agent := range a.registry.Agents() {
-		if u, err := url.Parse(agent.URL); err == nil && u.Host != "" {
-			list = append(list, plane.ServerOf(u))
+		u, err := url.Parse(agent.URL)
+		if err != nil || u.Host == "" {
+			continue
 		}
+		peer := plane.Peer{Server: address.Server(u)}
+		var registered bool
+		if peer.Rule, registered = a.registry.Rule(agent.Name); !registered {
+			if peer.Rule.Allow, err = address.NewList([]string{peer.Server}); err != nil {
+				continue
+			}
+			peer.Rule.Private = privateNetworks(a.engine.config.Load())
+		}
+		list = append(list, peer)
 	}
 	return list
 }
@@ -217,6 +235,9 @@ func (a *agents) secret(name, instance string) string {
 
 // transport signs what goes to an agent server on a connection of weir's own.
 func (a *agents) transport(name string, s *mcp.Session, base http.RoundTripper) http.RoundTripper {
+	if guarded := a.registry.Transport(name); guarded != nil {
+		base = guarded
+	}
 	principal := serverName // of the connection that lists, and belongs to nobody
 	if s != nil {
 		principal = s.Principal()
@@ -260,7 +281,7 @@ func (a *agents) status(principal string) []router.AgentStatus {
 			one.Uptime = math.Round(time.Since(s.Since).Seconds()*1000) / 1000
 		}
 		if u, ok := a.engine.manager.Upstream(s.Name); ok {
-			one.Probe, one.ProbeHeader = probeURL(u.Config()), probeHeader(u.Config())
+			one.Probe, one.ProbeHeader, one.ProbeTransport = probeURL(u.Config()), probeHeader(u.Config()), a.registry.Transport(s.Name)
 		}
 		list = append(list, one)
 	}
@@ -271,7 +292,7 @@ func (a *agents) status(principal string) []router.AgentStatus {
 // this machine may be asked.
 func probeURL(s *config.Server) string {
 	u, err := url.Parse(s.URL)
-	if s.URL == "" || err != nil || s.Type == config.TransportSSE || !s.Agent && !loopbackHost(u.Hostname()) {
+	if s.URL == "" || err != nil || s.Type == config.TransportSSE || !s.Agent && !address.Loopback(u.Hostname()) {
 		return ""
 	}
 	return u.ResolveReference(&url.URL{Path: "healthz"}).String()
@@ -287,12 +308,6 @@ func probeHeader(s *config.Server) http.Header {
 		}
 	}
 	return h
-}
-
-// loopbackHost reports whether a host is this machine and nothing else.
-func loopbackHost(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // mount adds what is for agents and their callers to the routes; tasks is the

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/artifact"
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/gateway"
@@ -177,14 +178,10 @@ func (e *engine) tableOptions(c *config.Config) gateway.TableOptions {
 		},
 	}
 	fetch := plane.FetchOptions{Allow: slices.Clone(c.S2SP.Allow), Timeout: time.Minute}
-	for _, network := range c.S2SP.Private {
-		if p, err := netip.ParsePrefix(network); err == nil { // the configuration was checked
-			fetch.Private = append(fetch.Private, p)
-		}
-	}
+	fetch.Private = privateNetworks(c)
 	for _, s := range c.Enabled() {
 		if u, err := url.Parse(s.URL); err == nil && u.Host != "" {
-			fetch.Allow = append(fetch.Allow, plane.ServerOf(u))
+			fetch.Allow = append(fetch.Allow, address.Server(u))
 		}
 	}
 	fetch.Peers = e.agents.servers
@@ -197,32 +194,42 @@ func (e *engine) tableOptions(c *config.Config) gateway.TableOptions {
 	return o
 }
 
+// privateNetworks are those into which names of servers may lead.
+func privateNetworks(c *config.Config) []netip.Prefix {
+	var list []netip.Prefix
+	for _, network := range c.S2SP.Private {
+		if p, err := netip.ParsePrefix(network); err == nil { // the configuration was checked
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 // reach is how other servers reach the data plane of an upstream: a program of
 // this machine listens on loopback, and a Computer's server on a loopback that
 // is not even this machine's.
 func (e *engine) reach(name string) gateway.Reach {
-	address := ""
+	at := ""
 	if s, ok := e.config.Load().Server(name); ok {
 		if s.Type == config.TransportStdio {
 			return gateway.ReachRelay
 		}
-		address = s.URL
+		at = s.URL
 	} else {
 		for _, a := range e.agents.registry.Agents() {
 			if a.Name == name {
-				address = a.URL
+				at = a.URL
 			}
 		}
-		if address == "" {
+		if at == "" {
 			return gateway.ReachNever
 		}
 	}
-	u, err := url.Parse(address)
+	u, err := url.Parse(at)
 	if err != nil {
 		return gateway.ReachDirect
 	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	if strings.EqualFold(u.Hostname(), "localhost") || err == nil && ip.Unmap().IsLoopback() {
+	if address.Loopback(u.Hostname()) {
 		return gateway.ReachRelay
 	}
 	return gateway.ReachDirect

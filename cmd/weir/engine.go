@@ -188,6 +188,7 @@ func (e *engine) close(within time.Duration) {
 	if err := e.manager.Close(ctx); err != nil {
 		e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
 	}
+	e.agents.disconnect()
 	<-e.first
 	e.meaning.close()
 	e.plane.close()

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/mcp"
@@ -81,6 +82,7 @@ func newHTTPFace(e *engine, c *config.Config, listener *gate, log *logging) *htt
 	find, names := e.offices.finding(e.manager)
 	f.router = router.New(router.Options{
 		Find: e.bodies.finding(find), Names: names, Allow: e.agents.reaches, Judge: judge{e}, Limits: e.agents.limits, Sign: e.agents.sign, Loops: e.agents.loops,
+		Registered: e.agents.registry.Transport, AgentHeaders: func() []string { return e.config.Load().Agents.Headers },
 		SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
 	})
 	f.http = &http.Server{
@@ -136,7 +138,7 @@ func (f *httpFace) apply(old, c *config.Config) {
 	front := f.engine.newFront(c, frontOptions{})
 	f.front.Store(&front)
 	auth := c.Auth
-	if old != nil && len(auth.Tokens) == 0 && !isLoopback(f.listener.Addr()) {
+	if old != nil && len(auth.Tokens) == 0 && !address.LoopbackAddr(f.listener.Addr()) {
 		// The new configuration was checked with its own listen address; the
 		// listener in use is still the old one.
 		f.log.Error("auth.tokens are gone, but weir still listens for other machines: nobody is let in until it is restarted", "listen", f.listener.Addr().String())
@@ -151,11 +153,6 @@ func (f *httpFace) apply(old, c *config.Config) {
 	if before := f.quiet.Swap(&quiet); before != nil {
 		(*before)()
 	}
-}
-
-func isLoopback(addr net.Addr) bool {
-	tcp, ok := addr.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
 }
 
 // guardOptions are the checks of a configuration.

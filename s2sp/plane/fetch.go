@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/table"
 )
@@ -36,10 +37,9 @@ type FetchOptions struct {
 	// "127.0.0.1:8088", "[::1]:8088" or "weather.example.com:443". Hosts are
 	// compared as they are written, but for case.
 	Allow []string
-	// Peers returns more such servers, that come and go: it is asked for each
-	// fetch. Entries that are no host:port allow nothing. It may be called
-	// concurrently; nil is none.
-	Peers func() []string
+	// Peers returns further servers, which come and go: it is asked for each
+	// fetch. It may be called concurrently; nil is none.
+	Peers func() []Peer
 	// Private lists networks that are not public into which an allowed name may
 	// resolve, such as 10.0.0.0/8. Allowed addresses need no entry here, and
 	// localhost may be loopback.
@@ -54,6 +54,13 @@ type FetchOptions struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Dial connects to an address that was checked; nil is a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// A Peer is a server that nobody has configured, such as an agent that has
+// registered itself, with the addresses that it may have.
+type Peer struct {
+	Server string // host:port; one that is none allows nothing
+	Rule   address.Rule
 }
 
 // Fetcher gets bodies from data planes. A resource_url comes from a model, so it
@@ -87,53 +94,25 @@ func NewFetcher(opts FetchOptions) (*Fetcher, error) {
 	if f.opts.Timeout <= 0 {
 		f.opts.Timeout = time.Minute
 	}
-	if f.opts.Lookup == nil {
-		f.opts.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
-			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		}
-	}
-	if f.opts.Dial == nil {
-		f.opts.Dial = (&net.Dialer{}).DialContext
-	}
 	return f, nil
 }
 
-// allowed is an entry of the allow list as hostPort writes it, false for one that
-// is no host:port.
+// allowed is an entry of the allow list as address.HostPort writes it, false for
+// one that is no host:port.
 func allowed(entry string) (string, bool) {
 	host, port, err := net.SplitHostPort(entry)
 	n, perr := strconv.ParseUint(port, 10, 16)
 	if err != nil || perr != nil || host == "" || n == 0 {
 		return "", false
 	}
-	return hostPort(host, port), true
-}
-
-// hostPort writes a server as the allow list has it: addresses in their usual
-// form, names in lower case.
-func hostPort(host, port string) string {
-	if ip, err := netip.ParseAddr(host); err == nil {
-		host = ip.String()
-	}
-	return net.JoinHostPort(strings.ToLower(host), port)
-}
-
-// ServerOf is the server of an http or https URL as FetchOptions.Allow names it:
-// host:port, also where the URL leaves the port out.
-func ServerOf(u *url.URL) string { return hostPort(u.Hostname(), portOf(u)) }
-
-func portOf(u *url.URL) string {
-	if port := u.Port(); port != "" {
-		return port
-	}
-	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	return address.HostPort(host, port), true
 }
 
 // target is a URL that passed all checks but those of its addresses.
 type target struct {
 	url  *url.URL
-	host string
-	port string
+	name string // host:port
+	rule address.Rule
 }
 
 func refused(format string, args ...any) error {
@@ -169,27 +148,26 @@ func (f *Fetcher) check(resourceURL string) (target, error) {
 	if !ok || u.RawPath != "" || !isToken(token) {
 		return target{}, refused("its path is not %s and one token", Path)
 	}
-	name := ServerOf(u)
-	if !f.allow[name] {
-		if peers := f.peers(); !slices.Contains(peers, name) {
-			return target{}, refused("%.100s is not one of the servers that may be asked here (%s); have its operator add it to the allowed servers", name, f.allowedNames(peers))
-		}
-	}
-	return target{u, u.Hostname(), portOf(u)}, nil
-}
-
-// peers are the servers that are allowed now beside the fixed ones.
-func (f *Fetcher) peers() []string {
-	if f.opts.Peers == nil {
-		return nil
+	t := target{url: u, name: address.Server(u)}
+	if f.allow[t.name] {
+		t.rule.Private = f.opts.Private
+		t.rule.Allow, err = address.NewList([]string{t.name})
+		return t, err
 	}
 	var names []string
-	for _, entry := range f.opts.Peers() {
-		if name, ok := allowed(entry); ok {
-			names = append(names, name)
+	if f.opts.Peers != nil {
+		for _, peer := range f.opts.Peers() {
+			name, ok := allowed(peer.Server)
+			if ok && name == t.name {
+				t.rule = peer.Rule
+				return t, nil
+			}
+			if ok {
+				names = append(names, name)
+			}
 		}
 	}
-	return names
+	return target{}, refused("%.100s is not one of the servers that may be asked here (%s); have its operator add it to the allowed servers", t.name, f.allowedNames(names))
 }
 
 // allowedNames tells which servers may be asked.
@@ -220,68 +198,6 @@ func isToken(s string) bool {
 		}
 	}
 	return true
-}
-
-// addresses resolves the host once. What it returns is what is connected to.
-func (f *Fetcher) addresses(ctx context.Context, t target) ([]netip.Addr, error) {
-	if ip, err := netip.ParseAddr(t.host); err == nil {
-		if ip.Zone() != "" {
-			return nil, refused("%.60s is bound to a network interface", t.host)
-		}
-		return []netip.Addr{ip}, nil // on the allow list as it stands
-	}
-	found, err := f.opts.Lookup(ctx, t.host)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %.100s has no address: %w", ErrFetch, t.host, err)
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%w: %.100s has no address", ErrFetch, t.host)
-	}
-	for i, ip := range found {
-		ip = ip.Unmap().WithZone("")
-		found[i] = ip
-		loopback := strings.EqualFold(t.host, "localhost") && ip.IsLoopback()
-		if !public(ip) && !loopback && !slices.ContainsFunc(f.opts.Private, func(p netip.Prefix) bool { return p.Contains(ip) }) {
-			return nil, refused("%.100s resolves to %s, which is not a public address; allow the address itself, or its network", t.host, ip)
-		}
-	}
-	return found, nil
-}
-
-// public reports whether an address is one of the open internet. Addresses that
-// carry an IPv4 address inside are as public as that one.
-func public(ip netip.Addr) bool {
-	ip = ip.Unmap()
-	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
-		return false
-	}
-	for _, p := range notPublic() {
-		if p.Contains(ip) {
-			return false
-		}
-	}
-	b := ip.As16()
-	switch {
-	case !ip.Is6():
-		return true
-	case netip.MustParsePrefix("64:ff9b::/96").Contains(ip): // NAT64
-		return public(netip.AddrFrom4([4]byte(b[12:])))
-	case netip.MustParsePrefix("2002::/16").Contains(ip): // 6to4
-		return public(netip.AddrFrom4([4]byte(b[2:6])))
-	}
-	return true
-}
-
-// notPublic lists networks that netip does not know as private.
-func notPublic() []netip.Prefix {
-	var list []netip.Prefix
-	for _, p := range []string{
-		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
-		"::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2001:db8::/32", "fec0::/10",
-	} {
-		list = append(list, netip.MustParsePrefix(p))
-	}
-	return list
 }
 
 // Fetch asks the server of resourceURL for rows and columns, all of them where
@@ -337,27 +253,14 @@ func appendRequest(dst []byte, rowIDs []int, columns []string) []byte {
 }
 
 func (f *Fetcher) post(ctx context.Context, t target, body []byte) ([]byte, error) {
-	addresses, err := f.addresses(ctx, t)
-	if err != nil {
-		return nil, err
-	}
+	dialer := &address.Dialer{Rule: t.rule, Lookup: f.opts.Lookup, Dial: f.opts.Dial}
 	transport := &http.Transport{
 		Proxy:              nil, // a proxy would resolve the name again
 		DisableCompression: true,
 		DisableKeepAlives:  true, // one fetch, and the address is good for it alone
 		TLSClientConfig:    f.opts.TLS.Clone(),
 		ForceAttemptHTTP2:  false,
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			var errs []error
-			for _, ip := range addresses {
-				conn, err := f.opts.Dial(ctx, network, net.JoinHostPort(ip.String(), t.port))
-				if err == nil {
-					return conn, nil
-				}
-				errs = append(errs, err)
-			}
-			return nil, errors.Join(errs...)
-		},
+		DialContext:        dialer.DialContext,
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{
@@ -371,11 +274,14 @@ func (f *Fetcher) post(ctx context.Context, t target, body []byte) ([]byte, erro
 	req.Header.Set("Content-Type", TypeJSON)
 	req.Header.Set("Accept", TypeJSON)
 	resp, err := client.Do(req)
+	if err = withoutURL(err); errors.Is(err, address.ErrRefused) {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFetch, withoutURL(err))
+		return nil, fmt.Errorf("%w: %w", ErrFetch, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // all that is wanted of it was read
-	server := net.JoinHostPort(t.host, t.port)
+	server := t.name
 	switch {
 	case resp.StatusCode == http.StatusNotFound:
 		return nil, fmt.Errorf("%w at %s: a resource_url works once, and not for long; call the resource tool again for a new one", ErrGone, server)

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/artifact"
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
@@ -55,17 +56,21 @@ func TestFetchFromPeers(t *testing.T) {
 	store := artifact.NewMemory(artifact.Options{})
 	defer store.Close()
 	server, _ := serve(t, store)
-	peers := []string{"no port", ""}
-	f := fetcher(t, plane.FetchOptions{Allow: []string{"127.0.0.1:1"}, Peers: func() []string { return peers }})
+	peers := []plane.Peer{{Server: "no port"}, {}}
+	f := fetcher(t, plane.FetchOptions{Allow: []string{"127.0.0.1:1"}, Peers: func() []plane.Peer { return peers }})
 	url := plane.URL(server.URL, deposit(t, store, alerts))
 	if _, err := f.Fetch(t.Context(), url, nil, nil); !errors.Is(err, plane.ErrRefused) {
 		t.Errorf("a server that is no peer: %v", err)
 	}
-	peers = append(peers, server.Listener.Addr().String())
+	peers = append(peers, plane.Peer{Server: server.Listener.Addr().String(), Rule: address.Rule{From: netip.MustParseAddr("10.0.0.7")}})
+	if _, err := f.Fetch(t.Context(), url, nil, nil); !errors.Is(err, plane.ErrRefused) {
+		t.Errorf("a peer whose address is another's: %v", err)
+	}
+	peers[2].Rule.From = netip.MustParseAddr("127.0.0.1")
 	if got, err := f.Fetch(t.Context(), url, nil, nil); err != nil || got.Len() != 2 {
 		t.Errorf("a peer: %v", err)
 	}
-	if err := f.Check("http://127.0.0.1:2" + plane.Path + "x"); err == nil || !strings.Contains(err.Error(), peers[2]) || !strings.Contains(err.Error(), "127.0.0.1:1") {
+	if err := f.Check("http://127.0.0.1:2" + plane.Path + "x"); err == nil || !strings.Contains(err.Error(), peers[2].Server) || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("the servers that may be asked: %v", err)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/smcp"
@@ -51,23 +51,11 @@ func bearer(value string) string {
 	return value
 }
 
-// forwarded are headers by which a proxy says that it speaks for somebody else.
-var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
-
 // Loopback reports whether the peer is on this machine. One behind a proxy on
 // this machine is not.
 func (c Credentials) Loopback() bool {
-	for _, name := range forwarded {
-		if c.Header.Get(name) != "" {
-			return false
-		}
-	}
-	host, _, err := net.SplitHostPort(c.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	ip, ok := address.Source(c.Header, c.RemoteAddr)
+	return ok && ip.IsLoopback()
 }
 
 // Grant is what a peer may do once it is connected.
