@@ -305,10 +305,11 @@ func (a *app) printResult(r *result) error {
 // completeToolIDs lists the ids that begin with a word, for shell completion.
 // It asks a running gateway only: nobody wants servers started by the Tab key.
 func (a *app) completeToolIDs(ctx context.Context, t target, word string) []cobra.Completion {
-	if t.url == "" {
-		t.url = defaultURL
+	if t.config != "" {
+		return nil
 	}
-	if t.config != "" || probeGateway(ctx, t.url, t.token) == nil {
+	var err error
+	if t.url, t.token, err = a.runningURL(ctx, t); err != nil || t.url == "" || probeGateway(ctx, t.url, t.token) == nil {
 		return nil
 	}
 	c, err := a.open(ctx, t)

@@ -22,8 +22,6 @@ type client struct {
 	own   bool   // the gateway lives in this process and ends with it
 	// health returns what the gateway says of its upstreams.
 	health func(context.Context) (*health, error)
-	// stats returns what calls cost.
-	stats func(context.Context) (*gateway.Stats, error)
 	// catalog returns what it says of its catalog.
 	catalog func(context.Context) (*catalogInfo, error)
 	close   func()

@@ -27,28 +27,29 @@ import (
 //	config ─▶ upstream.Manager ─▶ upstream.Live (snapshot) ─▶ gateway.Gateway ─▶ mcp.Lifecycle
 //	              ▲ apply (reload)                                   └─▶ artifact.Local ◀─ dataPlane
 type engine struct {
-	app     *app
-	log     *slog.Logger
-	started time.Time
-	config  atomic.Pointer[config.Config]
-	looked  atomic.Pointer[config.Config] // the newest one whose names were looked for in the catalog
-	redact  atomic.Pointer[gateway.Redactor]
-	manager *upstream.Manager
-	live    *upstream.Live[*gateway.Snapshot]
-	store   *artifact.Local
-	plane   *dataPlane
-	bodies  *bodies             // that wait at /mcps/NAME/mcp
-	state   *gateway.State      // quotas and what sessions have seen outlive a reload
-	rounds  *bridge.Rounds      // calls during which modern agents are asked something
-	events  *telemetry.EventLog // nil: none are written
-	metrics *telemetry.Metrics
-	feed    console.Feed                         // what the console shows of events
-	file    atomic.Pointer[gateway.SnapshotFile] // served beside the upstreams; may be nil
-	direct  atomic.Pointer[gateway.Gateway]      // of the newest front: it judges calls that do not pass it
-	agents  *agents
-	offices *offices // nil in a shell command
-	meaning *meaning // nil where entries are ranked by words alone; a shell command never starts it
-	tell    func(telemetry.Event)
+	app      *app
+	log      *slog.Logger
+	started  time.Time
+	instance string // see runFile
+	config   atomic.Pointer[config.Config]
+	looked   atomic.Pointer[config.Config] // the newest one whose names were looked for in the catalog
+	redact   atomic.Pointer[gateway.Redactor]
+	manager  *upstream.Manager
+	live     *upstream.Live[*gateway.Snapshot]
+	store    *artifact.Local
+	plane    *dataPlane
+	bodies   *bodies             // that wait at /mcps/NAME/mcp
+	state    *gateway.State      // quotas and what sessions have seen outlive a reload
+	rounds   *bridge.Rounds      // calls during which modern agents are asked something
+	events   *telemetry.EventLog // nil: none are written
+	metrics  *telemetry.Metrics
+	feed     console.Feed                         // what the console shows of events
+	file     atomic.Pointer[gateway.SnapshotFile] // served beside the upstreams; may be nil
+	direct   atomic.Pointer[gateway.Gateway]      // of the newest front: it judges calls that do not pass it
+	agents   *agents
+	offices  *offices // nil in a shell command
+	meaning  *meaning // nil where entries are ranked by words alone; a shell command never starts it
+	tell     func(telemetry.Event)
 
 	// first is closed when every upstream of the start has been listed or has
 	// failed once; firstEnd stops waiting for that.
@@ -73,7 +74,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 		}
 		return nil, err
 	}
-	e := &engine{app: a, log: log, store: store, started: time.Now(), state: gateway.NewState(), rounds: bridge.NewRounds(bridge.Options{Logger: log}), first: make(chan struct{})}
+	e := &engine{app: a, log: log, store: store, started: time.Now(), instance: newInstance(), state: gateway.NewState(), rounds: bridge.NewRounds(bridge.Options{Logger: log}), first: make(chan struct{})}
 	e.observe(events)
 	e.config.Store(c)
 	e.redact.Store(gateway.NewRedactor(c.Secrets()))

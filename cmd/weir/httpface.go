@@ -188,7 +188,7 @@ func (f *httpFace) mux(c *config.Config, open, closed *guard.Guard, tokens bool)
 	mux.Handle("/socket.io/", open.Wrap(hub))
 	mux.Handle("/smcp/", open.Wrap(hub))
 	health := aliveOr(open.Wrap(http.HandlerFunc(f.serveAlive)), closed.Wrap(http.HandlerFunc(f.serveHealth)), tokens)
-	mux.Handle("/healthz", health)
+	mux.Handle("/healthz", withInstance(f.engine.instance, health))
 	quiet = f.mountConsole(mux, open, all, c, tokens)
 	mux.Handle("/catalog", all(http.HandlerFunc(f.serveCatalog)))
 	mux.Handle("/metrics", all(f.engine.metrics.Handler()))
@@ -238,7 +238,7 @@ func (f *httpFace) serveHealth(w http.ResponseWriter, r *http.Request) {
 	}
 	h := f.engine.health()
 	if f.engine.config.Load().Auth.Scoped(guard.Principal(r.Context())) {
-		h.Hub = nil // who is in which office is not for it
+		h.Hub, h.Config = nil, "" // who is in which office, and where files are, is not for it
 	}
 	for name := range h.Upstreams {
 		if !f.engine.agents.reaches(guard.Principal(r.Context()), name) {

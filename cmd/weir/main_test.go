@@ -64,7 +64,8 @@ func build(to, pkg string) error {
 const limit = 60 * time.Second
 
 // environment is that of the programs under test: nothing of the machine's own
-// settings for weir.
+// settings for weir, and a folder of the tests' own for what gateways tell of
+// themselves.
 func environment(extra ...string) []string {
 	var env []string
 	for _, pair := range os.Environ() {
@@ -72,6 +73,7 @@ func environment(extra ...string) []string {
 			env = append(env, pair)
 		}
 	}
+	env = append(env, "XDG_RUNTIME_DIR="+filepath.Join(filepath.Dir(weirBin), "run"))
 	return append(env, extra...)
 }
 

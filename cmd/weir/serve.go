@@ -159,6 +159,7 @@ func (a *app) serve(ctx context.Context, path, snapshot string, opts config.Opti
 	beside.Go(func() { a.followConfig(watching, c, path, opts, e, face, logger) })
 	beside.Go(func() { a.trimMemory(watching) })
 	if !stdio {
+		defer a.announce(path, listener.Addr(), e, logger.Logger)()
 		a.welcome(c, listener.Addr(), path, snapshot)
 	}
 	select {
@@ -174,7 +175,7 @@ func (a *app) serve(ctx context.Context, path, snapshot string, opts config.Opti
 func openGate(ctx context.Context, addr string) (*gate, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, cannotListen(addr, err, "pass another address with --listen, or 127.0.0.1:0 for a free port")
+		return nil, cannotListen(addr, err, "pass another address with --listen (127.0.0.1:0 takes a free port, and shell commands find it), or set listen in the configuration")
 	}
 	return &gate{TCPListener: l.(*net.TCPListener)}, nil
 }

@@ -27,13 +27,15 @@ With auth.tokens in the configuration it is the caller's own sessions.`,
 		Example: "  weir stats --url http://127.0.0.1:8088/mcp",
 		Args:    positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.open(cmd.Context(), t)
+			at, token, err := a.runningURL(cmd.Context(), t)
+			if err == nil && at == "" {
+				err = failf(exitUnavailable, "no gateway runs with this folder's configuration, so there are no calls to tell of: start one with weir serve, or name another one with --url")
+			}
 			if err != nil {
 				return err
 			}
-			defer c.close()
-			s, err := c.stats(cmd.Context())
-			if err != nil {
+			s := &gateway.Stats{}
+			if err := fetchBeside(cmd.Context(), at, token, "stats", s); err != nil {
 				return err
 			}
 			if asJSON {
@@ -42,7 +44,7 @@ With auth.tokens in the configuration it is the caller's own sessions.`,
 			return a.printStats(s)
 		},
 	}
-	t.flags(cmd)
+	t.runningFlags(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

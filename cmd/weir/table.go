@@ -21,7 +21,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/table"
@@ -157,7 +156,13 @@ func (a *app) resourceURL(ctx context.Context, t target, what string) (string, e
 		}
 		return what, nil
 	}
-	at, token := a.gatewayURL(ctx, t)
+	at, token, err := a.runningURL(ctx, t)
+	if err != nil {
+		return "", err
+	}
+	if at == "" {
+		at = defaultURL
+	}
 	if !strings.HasPrefix(what, "art_") {
 		u, err := beside(at, strings.TrimPrefix(plane.Path, "/")+url.PathEscape(what))
 		return u, err
@@ -178,25 +183,6 @@ func (a *app) resourceURL(ctx context.Context, t target, what string) (string, e
 	}
 	// The gateway says where others reach it; this command has reached it here.
 	return beside(at, strings.TrimPrefix(plane.Path, "/")+offered[strings.LastIndexByte(offered, '/')+1:])
-}
-
-// gatewayURL is where a running gateway is, and the token for it.
-func (a *app) gatewayURL(ctx context.Context, t target) (at, token string) {
-	if token = t.token; token == "" {
-		token, _ = a.lookupEnv("WEIR_TOKEN")
-	}
-	if at = t.url; at == "" {
-		at, _ = a.lookupEnv("WEIR_URL")
-	}
-	if at == "" {
-		if path, err := config.Find("."); err == nil {
-			at = runningWith(ctx, a.configOptions(ctx), path, token)
-		}
-	}
-	if at == "" {
-		at = defaultURL
-	}
-	return at, token
 }
 
 // beside is a URL of the gateway beside its MCP URL.

@@ -8,14 +8,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/gateway"
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -43,8 +41,9 @@ Which gateway is asked:
   --url URL       the one that runs there (or $WEIR_URL)
   --config FILE   one of its own, made of this file for the time of the command
   neither         the one that "weir serve" runs with this folder's weir.yaml,
-                  weir.yml or .mcp.json; if it does not run, one of its own made
-                  of that file; without such a file, the one at
+                  weir.yml, weir.json or .mcp.json, whatever its port; if it does
+                  not run, one of its own made of that file, which is said; without
+                  such a file, the one at
                   ` + defaultURL
 
 // flags adds the flags of a target to a command.
@@ -64,8 +63,9 @@ const runningHelp = `
 Which gateway is asked:
   --url URL       the one that runs there (or $WEIR_URL)
   without it      the one that "weir serve" runs with this folder's weir.yaml,
-                  weir.yml or .mcp.json; if it does not run, or there is no such
-                  file, the one at ` + defaultURL + `
+                  weir.yml, weir.json or .mcp.json, whatever its port; if there
+                  is no such file, or for weir table if it does not run, the one at
+                  ` + defaultURL + `
 `
 
 func (t *target) serverFlags(cmd *cobra.Command) {
@@ -96,33 +96,18 @@ func (a *app) open(ctx context.Context, t target) (*client, error) {
 	}
 	if err != nil {
 		if probeGateway(ctx, defaultURL, t.token) == nil {
-			return nil, failf(exitUsage, "which gateway? None runs at %s, and there is no weir.yaml, weir.yml or .mcp.json here: pass --url or --config, or start one with weir serve", defaultURL)
+			return nil, failf(exitUsage, "which gateway? None runs at %s, and there is no weir.yaml, weir.yml, weir.json or .mcp.json here: pass --url or --config, or start one with weir serve", defaultURL)
 		}
 		return a.dial(ctx, defaultURL, t.token)
 	}
-	if at := runningWith(ctx, a.configOptions(ctx), path, t.token); at != "" {
+	at, err := a.locate(ctx, path, t.token)
+	switch {
+	case err != nil:
+		return nil, err
+	case at != "":
 		return a.dial(ctx, at, t.token)
 	}
 	return a.openOwn(ctx, path)
-}
-
-// runningWith returns the URL of the gateway that was started with a
-// configuration, "" where none answers.
-func runningWith(ctx context.Context, opts config.Options, path, token string) string {
-	opts.Inputs = func(config.Input) (string, bool, error) { return "unknown", true, nil } // only listen is looked at
-	c, _, err := config.Load(path, opts)
-	if err != nil {
-		return "" // whoever opens the file for real says what is wrong
-	}
-	at := "http://" + dialable(listenOf(c)) + "/mcp"
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return ""
-	}
-	if h := probeGateway(ctx, at, token); h != nil && h.Config == absolute {
-		return at
-	}
-	return ""
 }
 
 // probeGateway asks whether a weir answers at an MCP URL, nil where none does
@@ -242,10 +227,6 @@ func (a *app) dial(ctx context.Context, mcpURL, token string) (*client, error) {
 		peer:   conn,
 		where:  shown,
 		health: func(ctx context.Context) (*health, error) { return fetchHealth(ctx, mcpURL, token) },
-		stats: func(ctx context.Context) (*gateway.Stats, error) {
-			s := &gateway.Stats{}
-			return s, fetchBeside(ctx, mcpURL, token, "stats", s)
-		},
 		catalog: func(ctx context.Context) (*catalogInfo, error) {
 			info := &catalogInfo{}
 			return info, fetchBeside(ctx, mcpURL, token, "catalog", info)
@@ -273,11 +254,9 @@ func (a *app) openOwn(ctx context.Context, path string) (*client, error) {
 	}
 	logger := newLogger(a.stderr.Writer, c)
 	logger.set(ownLog(c.Log))
-	events, err := a.openEvents(c, logger.Logger)
-	if err != nil {
-		return nil, err
-	}
-	e, err := newEngine(c, a, logger.Logger, events)
+	a.note("starting %s of %s for this command alone; weir serve keeps a gateway running", counted(len(c.Enabled()), "server"), path)
+	// events.file is the running gateway's.
+	e, err := newEngine(c, a, logger.Logger, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -301,14 +280,10 @@ func (a *app) openOwn(ctx context.Context, path string) (*client, error) {
 		return nil, err
 	}
 	return &client{
-		peer:   conn,
-		where:  path,
-		own:    true,
-		health: func(context.Context) (*health, error) { return e.health(), nil },
-		stats: func(context.Context) (*gateway.Stats, error) {
-			s := e.usageOf("", false)
-			return &s, nil
-		},
+		peer:    conn,
+		where:   path,
+		own:     true,
+		health:  func(context.Context) (*health, error) { return e.health(), nil },
 		catalog: func(context.Context) (*catalogInfo, error) { return e.catalogInfo(), nil },
 		close:   closeAll,
 	}, nil
