@@ -38,7 +38,20 @@ var exitCodes = []struct {
 	{exitInterrupted, "interrupted", "The command was interrupted (Ctrl-C)."},
 }
 
-// exitCodeTable is the table as Markdown, which reads well as plain text too.
+// exitCodeText is the table for people.
+func exitCodeText() string {
+	name := 0
+	for _, e := range exitCodes {
+		name = max(name, len(e.name))
+	}
+	var b strings.Builder
+	for _, e := range exitCodes {
+		fmt.Fprintf(&b, "  %3d  %-*s  %s\n", e.code, name, e.name, e.meaning)
+	}
+	return b.String()
+}
+
+// exitCodeTable is the table as Markdown, for docs/cli.md.
 func exitCodeTable() string {
 	var b strings.Builder
 	b.WriteString("| code | name | meaning |\n| --- | --- | --- |\n")

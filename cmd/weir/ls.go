@@ -101,15 +101,32 @@ func (a *app) printUpstreams(h *health) error {
 		return err
 	}
 	rows := make([][]cell, len(list))
+	whys := make([]string, len(list))
 	for i, u := range list {
 		server := strings.TrimSpace(u.Server + " " + u.Version)
 		if why := cmp.Or(u.Error, u.Note); why != "" {
-			server = why
+			if whys[i] = why; !a.stdout.screen() {
+				server = why // a line each, for grep
+			}
 		}
 		tools := strconv.Itoa(u.Tools)
 		rows[i] = []cell{{cyan, u.Name}, {stateStyle(u.State), u.State}, {"", u.Transport}, {"", tools}, {"", u.Protocol}, {"", server}}
 	}
-	return printTable(a.stdout, []string{"NAME", "STATE", "TRANSPORT", "TOOLS", "PROTOCOL", "SERVER"}, rows)
+	if a.stdout.screen() {
+		shortenNames(rows, a.stdout.width)
+	}
+	return printNotedTable(a.stdout, []string{"NAME", "STATE", "TRANSPORT", "TOOLS", "PROTOCOL", "SERVER"}, rows, whys)
+}
+
+// shortenNames cuts names of servers that are longer than a third of the screen in
+// their middle: the ends tell more of them apart.
+func shortenNames(rows [][]cell, width int) {
+	most := max(width/3, 12)
+	for _, row := range rows {
+		if name := []rune(row[0].text); len(name) > most {
+			row[0].text = string(name[:most/2]) + "…" + string(name[len(name)-(most-most/2-1):])
+		}
+	}
 }
 
 func stateStyle(state string) string {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/upstream"
 )
@@ -58,5 +59,63 @@ func TestOwnFrontAsUpstream(t *testing.T) {
 		if u.Tools != 0 || !strings.Contains(u.Error, `upstream "`+name+`"`) {
 			t.Errorf("%s: %d tools, %s", name, u.Tools, u.Error)
 		}
+	}
+}
+
+// TestReasonIsNeverCut: on a screen of any width the whole reason is there, on lines
+// of its own, and a name that is too long is cut in its middle.
+func TestReasonIsNeverCut(t *testing.T) {
+	t.Parallel()
+	const why = `upstream "needskey" ended (exit status 1); its last words: FATAL: DATABASE_URL is not set, see https://example.com/a/rather/long/path/of/the/documentation/of/this/server`
+	name := strings.Repeat("long-", 10) + "name"
+	h := &health{Upstreams: map[string]upstreamHealth{
+		"fine": {State: "ready", Transport: "stdio", Tools: 3, Server: "fake", Version: "1"},
+		name:   {State: "failed", Transport: "stdio", Error: why},
+	}}
+	for _, width := range []int{40, 60, 80, 100, 200} {
+		var out bytes.Buffer
+		a := &app{stdout: terminal{Writer: &out, width: width}}
+		if err := a.printUpstreams(h); err != nil {
+			t.Fatal(err)
+		}
+		joined := strings.NewReplacer("\n", "", " ", "").Replace(out.String())
+		if !strings.Contains(joined, strings.ReplaceAll(why, " ", "")) || !strings.Contains(joined, "name") || !strings.Contains(joined, "long-") {
+			t.Errorf("width %d:\n%s", width, out.String())
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); strings.HasPrefix(line, "  ") && n > width {
+				t.Errorf("width %d: a line of the reason has %d characters: %q", width, n, line)
+			}
+		}
+	}
+}
+
+// TestLogBesideSpinner: a line that is written while a status line is shown takes its
+// place, and is never in the same line.
+func TestLogBesideSpinner(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	l := &statusLine{w: &out}
+	write := func(text string) {
+		t.Helper()
+		if _, err := l.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("before\n")
+	l.show("⠼ starting 9 servers")
+	write("level=WARN msg=one\n")
+	l.show("⠴ starting 9 servers")
+	write("a prompt: ")
+	write("(secret) ")
+	l.show("⠦ starting 9 servers") // must not break into the prompt
+	write("answer\n")
+	l.show("⠦ starting 9 servers")
+	l.show("")
+	write("after\n")
+	const want = "before\n" + clearLine + "⠼ starting 9 servers" + clearLine + "level=WARN msg=one\n⠼ starting 9 servers" +
+		clearLine + "⠴ starting 9 servers" + clearLine + "a prompt: (secret) " + "answer\n" + clearLine + "⠦ starting 9 servers" + clearLine + "after\n"
+	if out.String() != want {
+		t.Errorf("got  %q\nwant %q", out.String(), want)
 	}
 }

@@ -38,6 +38,12 @@ type cell struct{ style, text string }
 // printTable prints rows in columns. On a screen the last column is cut at the
 // edge and the header is bold; elsewhere nothing is cut and nothing coloured.
 func printTable(t terminal, header []string, rows [][]cell) error {
+	return printNotedTable(t, header, rows, nil)
+}
+
+// printNotedTable is printTable with a note below some of the rows, on lines of its
+// own, which no width cuts. nil is none for all; a pipe gets no notes.
+func printNotedTable(t terminal, header []string, rows [][]cell, notes []string) error {
 	widths := make([]int, len(header))
 	for i, h := range header {
 		widths[i] = utf8.RuneCountInString(h)
@@ -75,12 +81,49 @@ func printTable(t terminal, header []string, rows [][]cell) error {
 	if err := line(head); err != nil {
 		return err
 	}
-	for _, row := range rows {
+	for i, row := range rows {
 		if err := line(row); err != nil {
 			return err
 		}
+		if notes == nil || notes[i] == "" || !t.screen() {
+			continue
+		}
+		for _, text := range wrap(t.clean(notes[i]), t.width-noteIndent) {
+			if _, err := fmt.Fprintf(t, "%*s%s\n", noteIndent, "", t.paint(red, text)); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// noteIndent is how far a note stands to the right.
+const noteIndent = 2
+
+// wrap breaks a text into lines of at most width characters, between words where
+// there are any.
+func wrap(text string, width int) (lines []string) {
+	width = max(width, 10)
+	line, used := "", 0
+	for _, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		if used > 0 && used+1+n > width {
+			lines = append(lines, line)
+			line, used = "", 0
+		}
+		for ; used == 0 && n > width; n -= width { // longer than a line
+			cut := len(string([]rune(word)[:width]))
+			lines, word = append(lines, word[:cut]), word[cut:]
+		}
+		if used > 0 {
+			line, used = line+" ", used+1
+		}
+		line, used = line+word, used+n
+	}
+	if used > 0 {
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // counted is a number with its noun: 1 server, 2 servers.

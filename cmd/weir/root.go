@@ -160,7 +160,7 @@ func (a *app) noteRunning(cmd *cobra.Command) {
 // topics are help texts without a command: weir help exit-codes.
 func (a *app) topics() []*cobra.Command {
 	return []*cobra.Command{
-		{Use: "exit-codes", Short: "How commands end", Long: "How commands end:\n\n" + exitCodeTable()},
+		{Use: "exit-codes", Short: "How commands end", Long: "How commands end:\n\n" + exitCodeText()},
 		{Use: "selectors", Short: "How weir view is told what to show", Long: selectorHelp},
 	}
 }

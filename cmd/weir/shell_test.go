@@ -175,7 +175,9 @@ func TestSmallCommands(t *testing.T) {
 	}
 	weir(t, "--version").want(t, exitOK, "weir ")
 	weir(t, "help").want(t, exitOK, "serve", "search", "call")
-	weir(t, "help", "exit-codes").want(t, exitOK, exitCodeTable())
+	if f := weir(t, "help", "exit-codes").want(t, exitOK, exitCodeText()); strings.Contains(f.stdout, "|") {
+		t.Errorf("Markdown for people:\n%s", f.stdout)
+	}
 	weir(t, "help", "selectors").want(t, exitOK, "json_path")
 	weir(t, "completion", "bash").want(t, exitOK, "weir")
 	weir(t, "demo", "nonsense").want(t, exitUsage, "nonsense", "notes")

@@ -29,7 +29,7 @@ func newTerminal(w io.Writer, lookupEnv func(string) (string, bool)) terminal {
 	}
 	no, _ := lookupEnv("NO_COLOR")
 	term, _ := lookupEnv("TERM")
-	return terminal{Writer: w, width: width, colour: no == "" && term != "dumb"}
+	return terminal{Writer: &statusLine{w: w}, width: width, colour: no == "" && term != "dumb"}
 }
 
 // screen reports whether a person is looking.
