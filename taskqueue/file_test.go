@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -278,5 +279,44 @@ func TestDiskFails(t *testing.T) {
 	}
 	if got := q.Status().Queued; got != 0 {
 		t.Errorf("%d wait", got)
+	}
+}
+
+// An end that cannot be saved is not told as success: after a restart the task would
+// be interrupted and its result gone. One that failed on its own still says why.
+func TestEndCannotBeSaved(t *testing.T) {
+	for name, c := range map[string]struct {
+		run    func(context.Context, *Job) (json.RawMessage, error)
+		reason Reason
+		text   string
+	}{
+		"result": {echo, ReasonUnsaved, "could not be saved"},
+		"error":  {func(context.Context, *Job) (json.RawMessage, error) { return nil, errors.New("boom") }, ReasonError, "boom"},
+		"tool's own error": {func(context.Context, *Job) (json.RawMessage, error) {
+			return json.RawMessage(`{"isError":true}`), errors.New("boom")
+		}, ReasonUnsaved, "could not be saved"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := OpenFile(t.TempDir(), FileOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := newQueue(t, Options{Store: s, Run: func(ctx context.Context, j *Job) (json.RawMessage, error) {
+				s.disk.Lock()
+				s.f.Close()
+				s.disk.Unlock()
+				return c.run(ctx, j)
+			}})
+			task, err := q.Submit(Spec{Payload: json.RawMessage(`1`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if task, err = q.Wait(t.Context(), "", task.ID); err != nil {
+				t.Fatal(err)
+			}
+			if task.State != Failed || task.Reason != c.reason || task.Result != nil || !strings.Contains(task.Error, c.text) {
+				t.Errorf("%+v", task)
+			}
+		})
 	}
 }

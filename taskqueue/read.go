@@ -173,7 +173,7 @@ func (q *Queue) Cancel(owner, id string) (Task, error) {
 		it.cancel(ErrCancelled)
 	}
 	q.mu.Unlock()
-	q.saveEnd(it)
+	_ = q.saveEnd(it) // logged; it is cancelled for as long as this process lives
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.conclude(it)

@@ -110,7 +110,8 @@ func (q *Queue) call(ctx context.Context, job *Job, a *attempt) {
 }
 
 // finish decides how an item ended, saves it and gives its place to the next.
-// It returns err, or why the item had ended before.
+// It returns err, or why the item had ended before, or that a result could not be
+// saved.
 func (q *Queue) finish(it *item, a *attempt, result json.RawMessage, err error) error {
 	now := time.Now()
 	q.mu.Lock()
@@ -120,8 +121,11 @@ func (q *Queue) finish(it *item, a *attempt, result json.RawMessage, err error) 
 		if it.submitted {
 			q.mu.Unlock()
 			// The end is saved before anybody can read it.
-			q.saveEnd(it)
+			unsaved := q.saveEnd(it)
 			q.mu.Lock()
+			if unsaved != nil && it.rec.Result != nil {
+				err = it.lose(unsaved)
+			}
 		}
 		q.conclude(it)
 	} else if it.submitted {
@@ -195,8 +199,19 @@ func (q *Queue) save(it *item) error {
 	return q.store.Save(rec)
 }
 
-func (q *Queue) saveEnd(it *item) {
-	if err := q.save(it); err != nil {
-		q.log.Error("the end of a task could not be saved; after a restart it counts as interrupted", "task", it.rec.Name, "id", it.rec.ID, "err", err)
+// lose turns an end with a result into a failure, since the result could not be
+// saved: an agent that was told "completed" would find the task interrupted after
+// a restart, and its result gone. It is called under mu.
+func (it *item) lose(unsaved error) error {
+	err := fmt.Errorf("the tool ran, but the end of the task could not be saved, so its result is lost: %w", unsaved)
+	it.rec.State, it.rec.Reason, it.rec.Result, it.rec.Error = Failed, ReasonUnsaved, nil, err.Error()
+	return err
+}
+
+func (q *Queue) saveEnd(it *item) error {
+	err := q.save(it)
+	if err != nil {
+		q.log.Error("the end of a task could not be saved; after a restart it counts as interrupted; make room in the folder of the tasks", "task", it.rec.Name, "id", it.rec.ID, "err", err)
 	}
+	return err
 }

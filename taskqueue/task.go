@@ -30,6 +30,7 @@ const (
 	ReasonError       Reason = "error"       // Run returned an error
 	ReasonTimeout     Reason = "timeout"     // it took longer than it may
 	ReasonInterrupted Reason = "interrupted" // the process ended while it ran
+	ReasonUnsaved     Reason = "unsaved"     // it ran, and its end could not be saved
 	ReasonCancelled   Reason = "cancelled"   // its owner no longer wants it
 )
 
