@@ -5,6 +5,8 @@
 //	             │         │           │              │
 //	            403       403         204            401 + WWW-Authenticate
 //
+// A request with two Origin or two Authorization headers is refused before that (400).
+//
 // The Host check stops DNS rebinding: a name that an attacker lets point to
 // 127.0.0.1 reaches a local server, but with the attacker's name in the Host
 // header. The Origin check stops pages of other sites from using the reader's
@@ -15,6 +17,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -42,6 +45,10 @@ type Options struct {
 	// called concurrently. Nil means no authentication: everybody is
 	// mcp.LocalPrincipal.
 	Authenticate func(bearer string) (principal string, ok bool)
+	// HostsKey and OriginsKey are what messages call Hosts and Origins, such as the
+	// key of a configuration; "the allowed hosts" and "the allowed origins" where
+	// empty.
+	HostsKey, OriginsKey string
 	// Realm is what WWW-Authenticate names; "weir" where empty.
 	Realm string
 	// Logger takes refusals, at debug level; nil discards them.
@@ -55,12 +62,15 @@ type Guard struct {
 	anyOrigin    bool
 	authenticate func(string) (string, bool)
 	realm        string
+	hostsKey     string
+	originsKey   string
 	log          *slog.Logger
 }
 
 // New returns a Guard.
 func New(o Options) *Guard {
-	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, authenticate: o.Authenticate, realm: o.Realm, log: o.Logger}
+	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, authenticate: o.Authenticate, realm: o.Realm, log: o.Logger,
+		hostsKey: cmp.Or(o.HostsKey, "the allowed hosts"), originsKey: cmp.Or(o.OriginsKey, "the allowed origins")}
 	for _, h := range o.Hosts {
 		g.hosts[strings.ToLower(strings.TrimSpace(h))] = true
 	}
@@ -84,6 +94,13 @@ func New(o Options) *Guard {
 // principal with [Principal].
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{"Authorization", "Origin"} {
+			// What is in front may see the other one of the two.
+			if len(r.Header[name]) > 1 {
+				g.refuse(w, r, http.StatusBadRequest, mcp.Errorf(mcp.KindInvalidRequest, "the request has %d %s headers; send one", len(r.Header[name]), name))
+				return
+			}
+		}
 		if err := g.CheckHost(r); err != nil {
 			g.refuse(w, r, http.StatusForbidden, err)
 			return
@@ -132,12 +149,12 @@ func (g *Guard) CheckHost(r *http.Request) error {
 		if address.Loopback(name) {
 			return nil
 		}
-		return mcp.Errorf(mcp.KindPermissionDenied, "the Host header %q is not a name of this machine; add it to the allowed hosts where it is meant to reach this server", clip(r.Host))
+		return mcp.Errorf(mcp.KindPermissionDenied, "the Host header %q is not a name of this machine; add it to %s if it is meant to reach this server", clip(r.Host), g.hostsKey)
 	}
 	if len(g.hosts) == 0 || name == hostname(local.String()) {
 		return nil
 	}
-	return mcp.Errorf(mcp.KindPermissionDenied, "the Host header %q is not among the allowed hosts of this server", clip(r.Host))
+	return mcp.Errorf(mcp.KindPermissionDenied, "the Host header %q does not lead to this server; add it to %s if it should", clip(r.Host), g.hostsKey)
 }
 
 // CheckOrigin returns an error of KindPermissionDenied for a request that the
@@ -162,7 +179,7 @@ func (g *Guard) CheckOrigin(r *http.Request) error {
 			return nil
 		}
 	}
-	return mcp.Errorf(mcp.KindPermissionDenied, "pages of the origin %q may not call this server; add it to the allowed origins where they should", clip(origin))
+	return mcp.Errorf(mcp.KindPermissionDenied, "pages of the origin %q may not call this server; add it to %s if they should", clip(origin), g.originsKey)
 }
 
 // Headers of cross-origin answers.

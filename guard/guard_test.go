@@ -124,6 +124,45 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
+// TestRefusalsNameTheKey: who reads a refusal learns which list to change.
+func TestRefusalsNameTheKey(t *testing.T) {
+	o := guard.Options{HostsKey: "http.allowed_hosts", OriginsKey: "http.allowed_origins"}
+	named := o
+	named.Hosts = []string{"weir.test"}
+	for _, c := range []struct {
+		opts   guard.Options
+		local  net.Addr
+		host   string
+		origin string
+		want   string
+	}{
+		{o, loopback, "evil.example", "", "add it to http.allowed_hosts"},
+		{named, lan, "evil.example", "", "add it to http.allowed_hosts"},
+		{o, loopback, "localhost", "https://evil.example", "add it to http.allowed_origins"},
+		{guard.Options{}, loopback, "evil.example", "", "add it to the allowed hosts"},
+	} {
+		resp := serve(c.opts, c.local, "POST", c.host, "Origin", c.origin)
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusForbidden || !strings.Contains(string(body), c.want) {
+			t.Errorf("%s, %s: %d %s, %v; want %q", c.host, c.origin, resp.StatusCode, body, err, c.want)
+		}
+	}
+}
+
+// TestTwoHeaders: of two tokens or origins, neither is taken.
+func TestTwoHeaders(t *testing.T) {
+	for _, name := range []string{"Authorization", "Origin"} {
+		r := httptest.NewRequest("POST", "/mcp", nil)
+		r.Host = "localhost"
+		r.Header[name] = []string{"http://localhost", "https://evil.example"}
+		w := httptest.NewRecorder()
+		guard.New(guard.Options{}).Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "2 "+name+" headers") {
+			t.Errorf("two %s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
 func TestBrowserRequestsWithoutOrigin(t *testing.T) {
 	for mode, want := range map[string]int{"no-cors": 403, "navigate": 200} {
 		got := serve(guard.Options{}, loopback, "GET", "localhost:8088", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", mode)

@@ -157,7 +157,7 @@ func (f *httpFace) apply(old, c *config.Config) {
 
 // guardOptions are the checks of a configuration.
 func guardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Options {
-	o := guard.Options{Hosts: c.HTTP.AllowedHosts, Origins: c.HTTP.AllowedOrigins, Logger: log}
+	o := guard.Options{Hosts: c.HTTP.AllowedHosts, Origins: c.HTTP.AllowedOrigins, HostsKey: "http.allowed_hosts", OriginsKey: "http.allowed_origins", Logger: log}
 	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
 		o.Hosts = append(append([]string(nil), o.Hosts...), u.Hostname())
 		o.Origins = append(append([]string(nil), o.Origins...), u.Scheme+"://"+u.Host)
