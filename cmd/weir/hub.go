@@ -119,7 +119,7 @@ func (a *app) followHub(ctx context.Context, f hubFlags, c *config.Config, curre
 			logger.Error("the new configuration is not used; the old one stays", "err", err)
 			return
 		}
-		if onlyAfterRestart(current.Load().Hub, next.Hub) {
+		if _, waits := divided([]string{"hub"}, current.Load(), next); len(waits) > 0 {
 			logger.Warn("of hub, only tokens and computers are applied; the rest keeps its old values until weir is restarted")
 		}
 		current.Store(next)

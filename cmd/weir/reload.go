@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/config"
@@ -35,46 +34,74 @@ func (a *app) watch(ctx context.Context, c *config.Config, opts config.Options, 
 	}
 }
 
-// needRestart are the keys whose values are read once: what they configure is made
-// when weir starts.
-var needRestart = []string{"listen", "schema_limits", "search", "hub", "hubs", "events"}
-
-// onlyAfterRestart reports whether hub has changed beyond who may connect.
-func onlyAfterRestart(old, next config.Hub) bool {
-	old.Tokens, old.Computers, next.Tokens, next.Computers = nil, nil, nil, nil
-	return !reflect.DeepEqual(old, next)
+// A setting is a top-level key of the configuration as a reload divides it.
+type setting struct {
+	live any    // what is in force at once; nil for a key that waits as a whole
+	late any    // what waits for a restart: it configures what is made when weir starts
+	name string // what messages call late
 }
 
-// reload applies what is different in next.
+// settingOf returns what of a key's value is in force at once and what waits; ok is
+// false where all of it is in force at once.
+func settingOf(key string, c *config.Config) (s setting, ok bool) {
+	switch key {
+	case "listen", "schema_limits", "search", "hubs", "events":
+		return setting{late: true, name: key}, true
+	case "hub":
+		late := c.Hub
+		late.Tokens, late.Computers = nil, nil
+		return setting{[]any{c.Hub.Tokens, c.Hub.Computers}, late, "hub, but for its tokens and computers"}, true
+	case "artifacts":
+		late := c.Artifacts
+		late.TokenTTL, late.Redact = 0, false
+		return setting{[]any{c.Artifacts.TokenTTL, c.Artifacts.Redact}, late, "artifacts.dir, ttl, max_bytes, max_count, memory_bytes and disk_bytes"}, true
+	case "http":
+		late := c.HTTP
+		late.AllowedHosts, late.AllowedOrigins = nil, nil
+		return setting{[]any{c.HTTP.AllowedHosts, c.HTTP.AllowedOrigins}, late, "http.max_body_bytes, session_idle and keep_alive"}, true
+	case "agents":
+		a := c.Agents
+		return setting{[]any{a.Invocation, a.Limits, a.PerAgent}, []any{a.Routing, a.Lease}, "agents.routing and agents.lease"}, true
+	case "log":
+		return setting{[]any{c.Log.Level, c.Log.Unredacted}, c.Log.Format, "log.format"}, true
+	}
+	return setting{}, false
+}
+
+// divided tells what of the changed keys is in force at once and what waits for a
+// restart.
+func divided(changed []string, old, next *config.Config) (applied, waits []string) {
+	for _, key := range changed {
+		before, split := settingOf(key, old)
+		after, _ := settingOf(key, next)
+		if !split || !reflect.DeepEqual(before.live, after.live) {
+			applied = append(applied, key)
+		}
+		if split && (before.live == nil || !reflect.DeepEqual(before.late, after.late)) {
+			waits = append(waits, before.name)
+		}
+	}
+	return applied, waits
+}
+
+// reload applies what is different in next, and says of the rest that it waits.
 func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging) {
 	change := config.Diff(c, next)
 	if change.Empty() {
 		return
 	}
-	kept := slices.DeleteFunc(slices.Clone(change.Other), func(key string) bool { return !slices.Contains(needRestart, key) })
-	kept = slices.DeleteFunc(kept, func(key string) bool { return key == "hub" && !onlyAfterRestart(c.Hub, next.Hub) })
-	if old, next := c.Artifacts, next.Artifacts; next.TTL != old.TTL || next.MaxBytes != old.MaxBytes || next.MaxCount != old.MaxCount ||
-		next.Dir != old.Dir || next.MemoryBytes != old.MemoryBytes || next.DiskBytes != old.DiskBytes {
-		kept = append(kept, "artifacts.dir, ttl, max_bytes, max_count, memory_bytes and disk_bytes")
-	}
-	if next.HTTP.MaxBodyBytes != c.HTTP.MaxBodyBytes || next.HTTP.SessionIdle != c.HTTP.SessionIdle || next.HTTP.KeepAlive != c.HTTP.KeepAlive {
-		kept = append(kept, "http.max_body_bytes, session_idle and keep_alive")
-	}
-	if next.Agents.Routing != c.Agents.Routing || next.Agents.Lease != c.Agents.Lease {
-		kept = append(kept, "agents.routing and agents.lease")
-	}
-	if next.Log.Format != logger.format {
-		kept = append(kept, "log.format")
-	}
+	applied, waits := divided(change.Other, c, next)
 	logger.set(next.Log)
 	logger.hide(next)
 	e.apply(next)
 	f.apply(c, next)
 	e.offices.apply(next, e)
 	e.refreshed(e.Snapshot().Catalog, nil) // another mode lists other tools
-	logger.Info("the configuration has changed and is applied",
-		"added", change.Added, "removed", change.Removed, "changed", change.Changed, "faulty", change.Faulty, "settings", change.Other)
-	if len(kept) > 0 {
-		logger.Warn("some settings keep their old values until weir is restarted", "settings", strings.Join(kept, ", "))
+	if servers := len(change.Added) + len(change.Removed) + len(change.Changed) + len(change.Faulty); servers+len(applied) > 0 {
+		logger.Info("the configuration has changed and is applied",
+			"added", change.Added, "removed", change.Removed, "changed", change.Changed, "faulty", change.Faulty, "settings", applied)
+	}
+	if len(waits) > 0 {
+		logger.Warn("the configuration has changed, and some settings keep their old values until weir is restarted", "settings", strings.Join(waits, ", "))
 	}
 }
