@@ -83,19 +83,6 @@ func or[T int | time.Duration](value, otherwise T) T {
 	return otherwise
 }
 
-// A Handshake is the request that a session began with.
-type Handshake struct {
-	URL        *url.URL
-	Header     http.Header // without the headers of the WebSocket upgrade itself
-	Host       string
-	RemoteAddr string
-	TLS        *tls.ConnectionState // nil without TLS
-	Value      any                  // what Authenticate returned
-}
-
-// Query parses the query of the URL.
-func (h *Handshake) Query() url.Values { return h.URL.Query() }
-
 // ClientConfig is how Dial connects. The zero value is ready for use: polling first, then up to WebSocket.
 type ClientConfig struct {
 	// Transports are tried as JavaScript clients do: the first opens the session, and polling followed by websocket is upgraded.

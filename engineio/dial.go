@@ -122,7 +122,6 @@ func (c *client) session(data []byte) (*Session, []Transport, error) {
 	s := &Session{
 		id:     o.SID,
 		client: c,
-		done:   make(chan struct{}),
 		env: &environment{
 			interval:    time.Duration(o.PingInterval) * time.Millisecond,
 			timeout:     time.Duration(o.PingTimeout) * time.Millisecond,
@@ -226,7 +225,7 @@ func (c *client) openWS(ctx context.Context, sid string) (*wsConn, error) {
 		body, _ := io.ReadAll(response.Body) // gorilla has read what there is.
 		return nil, &HandshakeError{Status: response.StatusCode, Header: response.Header, Body: body}
 	}
-	return newWSConn(g, below, true, c.config.MaxMessage), nil
+	return clientConn(g, below, c.config.MaxMessage), nil
 }
 
 func (c *client) dialWebSocket(ctx context.Context, accept func(*Session) Receiver) (*Session, error) {
@@ -245,7 +244,7 @@ func (c *client) dialWebSocket(ctx context.Context, accept func(*Session) Receiv
 	s.ws = conn
 	s.mu.Unlock()
 	s.begin(accept)
-	s.env.tasks.Go(func() { s.readLoop(conn) })
+	s.env.tasks.Go(func() { s.clientLoop(conn) })
 	return s, nil
 }
 
@@ -291,7 +290,7 @@ func (s *Session) upgradeToWebSocket() {
 	for range 2 {
 		select {
 		case <-c.rested:
-		case <-s.done:
+		case <-s.Done():
 			stop()
 			conn.abort()
 			s.farewell() // Polling loops that have come to rest cannot.
@@ -308,7 +307,7 @@ func (s *Session) upgradeToWebSocket() {
 		s.end(ReasonTransportError, err, aborted)
 		return
 	}
-	s.env.tasks.Go(func() { s.readLoop(conn) })
+	s.env.tasks.Go(func() { s.clientLoop(conn) })
 	s.mu.Lock()
 	s.ws = conn
 	s.writeLocked() // What is queued, and if the session has ended meanwhile, the close frame. It unlocks.

@@ -20,10 +20,12 @@ type Frame struct {
 }
 
 const (
-	opText   = 0x1
-	opBinary = 0x2
-	opClose  = 0x8
-	opPong   = 0xA
+	opContinuation = 0x0
+	opText         = 0x1
+	opBinary       = 0x2
+	opClose        = 0x8
+	opPing         = 0x9
+	opPong         = 0xA
 
 	finBit  = 0x80
 	maskBit = 0x80

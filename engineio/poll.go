@@ -46,6 +46,7 @@ func (s *Server) servePolling(w http.ResponseWriter, r *http.Request, sid string
 		refuse(w, codeSessionUnknown)
 		return
 	}
+	session.hear()
 	switch r.Method {
 	case http.MethodGet:
 		session.serveGet(w, r)

@@ -59,7 +59,6 @@ func NewServer(config Config) *Server {
 	}
 	s.upgrader = websocket.Upgrader{
 		HandshakeTimeout: config.UpgradeTimeout,
-		ReadBufferSize:   readBuffer,
 		WriteBufferPool:  noBuffers{},
 		CheckOrigin:      func(*http.Request) bool { return true }, // The server has, for both transports.
 		Error: func(w http.ResponseWriter, _ *http.Request, _ int, _ error) {
@@ -196,7 +195,6 @@ func (s *Server) newSession(r *http.Request, value any) *Session {
 		env:       s.env,
 		id:        newID(),
 		handshake: newHandshake(r, value),
-		done:      make(chan struct{}),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,18 +219,6 @@ func (s *Session) begin(accept func(*Session) Receiver) {
 	if over {
 		s.env.tasks.Go(func() { receiver.Closed(reason, err) })
 	}
-}
-
-func newHandshake(r *http.Request, value any) *Handshake {
-	header := make(http.Header, len(r.Header))
-	for name, values := range r.Header {
-		switch name {
-		case "Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions":
-		default:
-			header[name] = values
-		}
-	}
-	return &Handshake{URL: r.URL, Header: header, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS, Value: value}
 }
 
 // newID returns 120 random bits: the id is all that a request needs to speak for the session.
@@ -281,25 +267,19 @@ type opening struct {
 // openWebSocket begins a session on a WebSocket. The connection's reader is a goroutine of its own: the HTTP server's goroutine
 // ends, and its buffers with it.
 func (s *Server) openWebSocket(w http.ResponseWriter, r *http.Request, session *Session) {
-	g, hijacked, err := s.accept(w, r)
+	g, err := s.upgrader.Upgrade(hijacker{w}, r, s.upgradeHeader(w))
 	if err != nil {
 		session.end(ReasonTransportError, err, aborted)
 		s.config.Logger.Debug("engineio: WebSocket handshake failed", "remote", r.RemoteAddr, "error", err)
 		return
 	}
-	conn := newWSConn(g, hijacked, false, s.config.MaxPayload)
+	conn := serverConn(g.NetConn(), s.config.MaxPayload)
 	session.mu.Lock()
 	session.ws = conn
 	session.mu.Unlock()
 	_ = session.Send(controlFrame(packetOpen, string(session.opening(false))))
 	session.begin(s.config.Accept)
-	s.env.tasks.Go(func() { session.readLoop(conn) })
-}
-
-func (s *Server) accept(w http.ResponseWriter, r *http.Request) (*websocket.Conn, *pauseConn, error) {
-	h := &hijacker{ResponseWriter: w}
-	g, err := s.upgrader.Upgrade(h, r, s.upgradeHeader(w))
-	return g, h.conn, err
+	s.env.tasks.Go(func() { session.readLoop(takeReading(session, conn)) })
 }
 
 // upgradeHeader carries what a wrapping handler has set, and the CORS headers, over to the response of an upgrade, which

@@ -181,11 +181,11 @@ func TestAuthenticate(t *testing.T) {
 		}
 		_, _, far, _ := p.dial(ClientConfig{Transports: []Transport{transport}, Header: http.Header{"X-Api-Key": {"k"}}})
 		h := far.Handshake()
-		if h.Value != "ann" || h.Header.Get("X-Api-Key") != "k" || h.Query().Get("EIO") != "4" || h.RemoteAddr == "" || h.Host == "" {
+		if h.Value != "ann" || h.Header().Get("X-Api-Key") != "k" || h.Query().Get("EIO") != "4" || h.RemoteAddr == "" || h.Host == "" {
 			t.Errorf("%s: handshake %+v", transport, h)
 		}
-		if h.Header.Get("Sec-WebSocket-Key") != "" {
-			t.Errorf("%s: the headers of the upgrade are kept: %v", transport, h.Header)
+		if h.Header().Get("Sec-WebSocket-Key") != "" {
+			t.Errorf("%s: the headers of the upgrade are kept: %v", transport, h.Header())
 		}
 	}
 }

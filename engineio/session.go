@@ -15,17 +15,19 @@ type Session struct {
 	handshake *Handshake // nil in a client
 	receiver  Receiver
 	client    *client // nil in a server
-	done      chan struct{}
 
 	receiving  sync.Mutex  // held while packets are handed to the receiver: around an upgrade, a POST and the WebSocket may overlap
 	delivering atomic.Bool // the receiver is at work: silence of the peer is our own doing
+	over       atomic.Bool // the session has ended: state is no longer open
+	listening  atomic.Bool // somebody waits for sign
 
 	mu sync.Mutex // guards below; never held while a Receiver is called or the network may block
 
 	state   state
 	reason  Reason
 	err     error
-	parting byte // what a last GET is answered with: packetClose, packetNoop or 0
+	done    chan struct{} // closed when the session has ended; nil: nobody has asked for it
+	parting byte          // what a last GET is answered with: packetClose, packetNoop or 0
 
 	queue   []item // nil or from spareItems
 	frames  int    // in the queue and in the hands of the writer
@@ -39,6 +41,7 @@ type Session struct {
 	poll      *poll         // server: the GET that is held
 	posts     int           // server: POSTs being read
 
+	sign   chan struct{} // closed when something comes; nil: nobody waits for it
 	timer  *time.Timer
 	pingAt time.Time // when the next ping is due; the session dies pingTimeout after it
 	pinged bool      // server: waiting for the pong
@@ -82,14 +85,24 @@ func (s *Session) Handshake() *Handshake { return s.handshake }
 
 // Wait returns when the session has ended and, in a client, everything that belonged to it has.
 func (s *Session) Wait() {
-	<-s.done
+	<-s.Done()
 	if s.client != nil {
 		s.env.tasks.wait(nil)
 	}
 }
 
 // Done is closed when the session has ended.
-func (s *Session) Done() <-chan struct{} { return s.done }
+func (s *Session) Done() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done == nil {
+		s.done = make(chan struct{})
+		if s.state != open {
+			close(s.done)
+		}
+	}
+	return s.done
+}
 
 // Err is why the session has ended, a *CloseError, or nil while it is open.
 func (s *Session) Err() error {
@@ -224,7 +237,10 @@ func (s *Session) end(reason Reason, err error, how manner) {
 	if how != graceful {
 		s.dropQueueLocked()
 	}
-	close(s.done)
+	s.over.Store(true)
+	if s.done != nil {
+		close(s.done)
+	}
 	if receiver := s.receiver; receiver != nil {
 		s.env.tasks.Go(func() { receiver.Closed(reason, err) })
 	}
@@ -279,14 +295,7 @@ func (s *Session) receive(p packet) bool {
 	}
 }
 
-func (s *Session) isOpen() bool {
-	select {
-	case <-s.done:
-		return false
-	default:
-		return true
-	}
-}
+func (s *Session) isOpen() bool { return !s.over.Load() }
 
 // --- heartbeat of a server ---
 

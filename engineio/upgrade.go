@@ -13,23 +13,25 @@ func (s *Server) serveUpgrade(w http.ResponseWriter, r *http.Request, sid string
 		refuse(w, codeSessionUnknown)
 		return
 	}
-	g, hijacked, err := s.accept(w, r)
+	g, err := s.upgrader.Upgrade(hijacker{w}, r, s.upgradeHeader(w))
 	if err != nil {
 		s.config.Logger.Debug("engineio: WebSocket handshake failed", "remote", r.RemoteAddr, "error", err)
 		return
 	}
-	conn := newWSConn(g, hijacked, false, s.config.MaxPayload)
+	conn := serverConn(g.NetConn(), s.config.MaxPayload)
 	if s.config.NoUpgrade || !session.beginUpgrade() {
-		_ = conn.writeDirect(closeFrame, closeTimeout) // It is upgraded already, or about to be.
+		_ = conn.writeDirect(closeFrame(closeNormal), closeTimeout) // It is upgraded already, or about to be.
 		conn.abort()
 		return
 	}
 	s.env.tasks.Go(func() {
-		if err := session.upgrade(conn, s.config); err != nil {
+		in := takeReading(session, conn)
+		if err := session.upgrade(in, s.config); err != nil {
+			in.giveBack()
 			session.failUpgrade(conn, err)
 			return
 		}
-		session.readLoop(conn)
+		session.readLoop(in)
 	})
 }
 
@@ -47,19 +49,19 @@ var errUpgrade = errors.New("unexpected packet during an upgrade")
 
 // upgrade waits for the probe and for the packet that ends the upgrade. Until then nothing but the answer to the probe is
 // written to the WebSocket; messages go on by polling.
-func (s *Session) upgrade(conn *wsConn, config Config) error {
+func (s *Session) upgrade(in *reading, config Config) error {
+	conn := in.conn
 	conn.setReadLimit(config.UpgradeTimeout)
 	stop := make(chan struct{})
 	defer close(stop)
 	s.env.tasks.Go(func() {
 		select {
-		case <-s.done: // The session ended meanwhile: the reader below must not wait.
+		case <-s.Done(): // The session ended meanwhile: the reader below must not wait.
 			conn.abort()
 		case <-stop:
 		}
 	})
-	scratch := make([]byte, 0, 64)
-	first, err := conn.next(&scratch)
+	first, err := in.next()
 	if err != nil {
 		return err
 	}
@@ -74,7 +76,7 @@ func (s *Session) upgrade(conn *wsConn, config Config) error {
 		return err
 	}
 	for {
-		p, err := conn.next(&scratch)
+		p, err := in.next()
 		switch {
 		case err != nil:
 			return err

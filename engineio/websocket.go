@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -14,24 +15,32 @@ import (
 )
 
 const (
-	readBuffer   = 512       // of each connection; most of what an idle one costs
 	writeChunk   = 64 << 10  // frames are put together into writes of about this size
 	aloneAt      = 16 << 10  // frames of this size are written without a copy
 	keptScratch  = 128 << 10 // buffers that grew larger are not kept
 	inlineRounds = 4         // how often a sender writes for others before a goroutine takes over
 )
 
-// A wsConn is a WebSocket connection. gorilla/websocket shakes hands and reads; frames are written here, many at a time, with
-// the session's writing flag as the lock.
+// A wsConn is a WebSocket connection. gorilla/websocket shakes hands, and reads on a client's side; frames are written here,
+// many at a time, with the session's writing flag as the lock.
 type wsConn struct {
+	conn net.Conn        // what frames are written to
+	raw  syscall.RawConn // nil where a write cannot be tried without blocking (TLS)
+	left []byte          // what a tried write left over; belongs to the writer
+	once sync.Once
+
+	// Of a client: what reads, and what its bytes come from; TLS may lie between.
 	gorilla *websocket.Conn
-	conn    net.Conn        // what frames are written to
-	raw     syscall.RawConn // nil where a write cannot be tried without blocking (TLS)
-	masked  bool            // the client's side
-	read    *pauseConn      // what bytes come from
-	rest    []byte          // what a tried write left over; belongs to the writer
-	once    sync.Once
+	below   *pauseConn
+
+	// Of a server; see readLoop.
+	limit    int // bytes of a message
+	ahead    [8]byte
+	aheadLen uint8 // of what rest has read
 }
+
+// masked reports whether frames are written with a mask, as a client must.
+func (w *wsConn) masked() bool { return w.gorilla != nil }
 
 // A pauseConn tells when its reader is about to ask the network for more.
 type pauseConn struct {
@@ -46,9 +55,14 @@ func (c *pauseConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// newWSConn takes over a connection after its handshake. below is what its bytes come from; TLS may lie between.
-func newWSConn(g *websocket.Conn, below *pauseConn, masked bool, limit int) *wsConn {
-	w := &wsConn{gorilla: g, conn: g.NetConn(), masked: masked, read: below}
+// serverConn takes over a connection after its handshake.
+func serverConn(conn net.Conn, limit int) *wsConn {
+	return &wsConn{conn: conn, raw: rawConn(conn), limit: limit}
+}
+
+// clientConn takes over a connection after its handshake. below is what its bytes come from; TLS may lie between.
+func clientConn(g *websocket.Conn, below *pauseConn, limit int) *wsConn {
+	w := &wsConn{gorilla: g, conn: g.NetConn(), below: below}
 	if w.conn == net.Conn(below) {
 		w.conn = below.Conn
 		w.raw = rawConn(below.Conn)
@@ -69,14 +83,16 @@ func (w *wsConn) clearReadLimit() { _ = w.conn.SetReadDeadline(time.Time{}) }
 // abort closes the connection. Readers and writers return.
 func (w *wsConn) abort() { w.once.Do(func() { _ = w.conn.Close() }) }
 
-// closeFrame is a close frame with status 1000.
-var closeFrame = Frame{wire: []byte{finBit | opClose, 2, 0x03, 0xE8}, head: 2, opcode: opClose}
+// closeFrame is a close frame with a code.
+func closeFrame(code uint16) Frame {
+	return Frame{wire: []byte{finBit | opClose, 2, byte(code >> 8), byte(code)}, head: 2, opcode: opClose}
+}
 
 // writeDirect writes one frame before the session has a writer, blocking for at most a bounded time.
 func (w *wsConn) writeDirect(f Frame, limit time.Duration) error {
 	w.setWriteLimit(limit)
 	data := f.wire
-	if w.masked {
+	if w.masked() {
 		data = appendMasked(nil, f)
 	}
 	_, err := w.conn.Write(data)
@@ -84,7 +100,7 @@ func (w *wsConn) writeDirect(f Frame, limit time.Duration) error {
 	return err
 }
 
-// --- reading ---
+// --- a client reads ---
 
 var readScratch = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 
@@ -119,15 +135,12 @@ func readPacket(kind int, r io.Reader, scratch *[]byte) (packet, error) {
 	return parsePacket(buf)
 }
 
-// readLoop reads until the connection or the session ends, and then sees to it that both do.
-func (s *Session) readLoop(w *wsConn) {
+// clientLoop reads until the connection or the session ends, and then sees to it that both do.
+func (s *Session) clientLoop(w *wsConn) {
 	defer s.partWS(w)
-	w.read.pause = s.pause
-	// Some proxies and clients ping on the WebSocket's own level.
-	w.gorilla.SetPingHandler(func(data string) error {
-		wire, head := newWire(opPong, len(data))
-		return s.Send(Frame{wire: append(wire, data...), head: head, opcode: opPong})
-	})
+	w.below.pause = s.pause
+	// Some proxies ping on the WebSocket's own level.
+	w.gorilla.SetPingHandler(func(data string) error { return s.pongTo([]byte(data)) })
 	for {
 		kind, r, err := w.gorilla.NextReader()
 		if err == nil {
@@ -153,6 +166,11 @@ func (s *Session) readMessage(kind int, r io.Reader) error {
 	if err != nil {
 		return err
 	}
+	return s.handOver(p)
+}
+
+// handOver gives a packet to the receiver.
+func (s *Session) handOver(p packet) error {
 	s.receiving.Lock()
 	defer s.receiving.Unlock()
 	if !s.receive(p) {
@@ -160,6 +178,8 @@ func (s *Session) readMessage(kind int, r io.Reader) error {
 	}
 	return nil
 }
+
+// --- reading, on both sides ---
 
 func (s *Session) pause() {
 	s.delivering.Store(true)
@@ -173,7 +193,7 @@ func (s *Session) readFailed(err error) {
 	case errors.Is(err, ErrClosed):
 	case errors.Is(err, errPacket):
 		s.end(ReasonParseError, err, graceful)
-	case errors.As(err, &closed), errors.Is(err, io.EOF):
+	case errors.As(err, &closed), errors.Is(err, errClosed), errors.Is(err, io.EOF):
 		s.end(ReasonTransportClose, err, byPeer)
 	default:
 		s.end(ReasonTransportError, err, graceful)
@@ -184,7 +204,9 @@ func (s *Session) readFailed(err error) {
 // that is closed with data unread would be reset, and the peer might lose what was sent to it.
 func (s *Session) partWS(w *wsConn) {
 	w.setReadLimit(closeTimeout)
-	w.read.pause = nil
+	if w.below != nil {
+		w.below.pause = nil
+	}
 	_, _ = io.CopyN(io.Discard, w.conn, 1<<20)
 	w.abort()
 	s.mu.Lock()
@@ -241,7 +263,7 @@ func (s *Session) writeLocked() {
 			break
 		}
 		if len(rest) > 0 || len(left) > 0 {
-			s.ws.rest = append([]byte(nil), rest...)
+			s.ws.left = append([]byte(nil), rest...)
 			done := batch[:len(batch)-len(left)]
 			s.written(done, nil)
 			s.env.tasks.Go(func() { s.writeLoop(left) })
@@ -285,9 +307,10 @@ func (s *Session) stopWritingLocked() {
 		s.mu.Unlock()
 		return
 	}
+	why := s.err
 	s.mu.Unlock() // Nobody else will ever write.
 	s.env.tasks.Go(func() {
-		if err := s.ws.writeDirect(closeFrame, closeTimeout); err != nil {
+		if err := s.ws.sayGoodbye(why); err != nil {
 			s.ws.abort()
 			return
 		}
@@ -299,6 +322,24 @@ func (s *Session) stopWritingLocked() {
 	})
 }
 
+// sayGoodbye writes the one close frame that a connection gets.
+func (w *wsConn) sayGoodbye(why error) error {
+	var broken *frameError
+	switch {
+	case errors.As(why, &broken):
+		return w.writeDirect(closeFrame(broken.code), closeTimeout)
+	case w.gorilla != nil && answeredByGorilla(why):
+		return nil
+	}
+	return w.writeDirect(closeFrame(closeNormal), closeTimeout)
+}
+
+// answeredByGorilla reports whether an error of reading is one that gorilla/websocket has written a close frame for: that the
+// server broke the rules of WebSocket, or its message is too long. These have no type, but a prefix that others have not.
+func answeredByGorilla(err error) bool {
+	return err != nil && strings.HasPrefix(err.Error(), "websocket: ") && !errors.As(err, new(*websocket.CloseError))
+}
+
 func (s *Session) writeFailed(err error) {
 	s.end(ReasonTransportError, err, aborted)
 	s.ws.abort()
@@ -308,8 +349,8 @@ func (s *Session) writeFailed(err error) {
 func (s *Session) writeLoop(batch []item) {
 	scratch := writeScratch.Get().(*writing)
 	defer scratch.giveBack()
-	if rest := s.ws.rest; len(rest) > 0 {
-		s.ws.rest = nil
+	if rest := s.ws.left; len(rest) > 0 {
+		s.ws.left = nil
 		if _, err := s.ws.conn.Write(rest); err != nil {
 			s.writeFailed(err)
 			return
@@ -341,16 +382,17 @@ func (s *Session) writeLoop(batch []item) {
 
 // chunk puts items from the front of a batch together for one write.
 func (w *wsConn) chunk(items []item, scratch *writing) (data []byte, n int) {
-	if first := items[0]; !w.masked && (len(items) == 1 || first.size() >= aloneAt) {
+	masked := w.masked()
+	if first := items[0]; !masked && (len(items) == 1 || first.size() >= aloneAt) {
 		return first.wire, 1
 	}
 	buf := scratch.buf[:0]
 	for ; n < len(items); n++ {
 		f := items[n].Frame
-		if n > 0 && (len(buf)+f.size() > writeChunk || !w.masked && f.size() >= aloneAt) {
+		if n > 0 && (len(buf)+f.size() > writeChunk || !masked && f.size() >= aloneAt) {
 			break
 		}
-		if w.masked {
+		if masked {
 			buf = appendMasked(buf, f)
 		} else {
 			buf = append(buf, f.wire...)
@@ -379,23 +421,15 @@ func (w *wsConn) try(batch []item, scratch *writing) (rest []byte, left []item, 
 
 // --- accepting ---
 
-// hijacker gives gorilla a connection that tells when it is read from.
-type hijacker struct {
-	http.ResponseWriter
-	conn *pauseConn
-}
-
-func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
-	if err != nil {
-		return nil, nil, err
-	}
-	h.conn = &pauseConn{Conn: conn}
-	return h.conn, rw, nil
-}
-
 // noBuffers is a pool gorilla would take write buffers from. It never does: frames are written here.
 type noBuffers struct{}
 
 func (noBuffers) Get() any { return nil }
 func (noBuffers) Put(any)  {}
+
+// hijacker gives gorilla the connection also where a handler in between wraps the http.ResponseWriter.
+type hijacker struct{ http.ResponseWriter }
+
+func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(h.ResponseWriter).Hijack()
+}

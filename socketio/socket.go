@@ -41,10 +41,9 @@ type Socket struct {
 	acks    map[uint64]*waiter
 	lastAck uint64
 
-	flush     *time.Timer // of what is gathered; the worker's
-	gathering atomic.Bool // frames wait for others to go with, until flush fires
-	ctx       context.Context
-	cancel    context.CancelFunc
+	flush     *time.Timer   // of what is gathered; the worker's
+	gathering atomic.Bool   // frames wait for others to go with, until flush fires
+	over      chan struct{} // closed when the socket is disconnected; nil: nobody has asked for it
 }
 
 type status uint8
@@ -114,16 +113,39 @@ func (s *Socket) Value() any {
 }
 
 // Context ends when the socket is disconnected.
-func (s *Socket) Context() context.Context {
+func (s *Socket) Context() context.Context { return (*socketContext)(s) }
+
+// A socketContext is a socket's Context. It is the socket itself, because most are never asked for theirs, or never wait for
+// its end.
+type socketContext Socket
+
+var _ context.Context = (*socketContext)(nil)
+
+func (c *socketContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+func (c *socketContext) Value(any) any { return nil }
+
+func (c *socketContext) Done() <-chan struct{} {
+	s := (*Socket)(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx == nil {
-		s.ctx, s.cancel = context.WithCancel(context.Background())
+	if s.over == nil {
+		s.over = make(chan struct{})
 		if s.status == disconnected {
-			s.cancel()
+			close(s.over)
 		}
 	}
-	return s.ctx
+	return s.over
+}
+
+func (c *socketContext) Err() error {
+	s := (*Socket)(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.status == disconnected {
+		return context.Canceled
+	}
+	return nil
 }
 
 // Emit sends an event. It does not block. An event without arguments is sent with a null, because some clients cannot read one
@@ -208,8 +230,8 @@ func (s *Socket) disconnected(reason Reason) {
 	s.barred = reason == ReasonServerDisconnect || was == connecting // Nothing that still waits may be done.
 	acks := s.acks
 	s.acks = nil
-	if s.cancel != nil {
-		s.cancel()
+	if s.over != nil {
+		close(s.over)
 	}
 	s.easeLocked()
 	s.mu.Unlock()

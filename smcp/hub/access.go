@@ -38,7 +38,7 @@ func (h *Hub) SetAccess(auth Authenticator, devices []Device) {
 
 // credentials are what a peer showed when it connected.
 func credentials(s *socketio.Socket) Credentials {
-	return Credentials{Header: s.Handshake().Header, Auth: s.Auth(), RemoteAddr: s.Handshake().RemoteAddr}
+	return Credentials{Header: s.Handshake().Header(), Auth: s.Auth(), RemoteAddr: s.Handshake().RemoteAddr}
 }
 
 // check gives a connection what the access grants it now, and ends one that may

@@ -181,7 +181,7 @@ func (h *Hub) admit(ctx context.Context, s *socketio.Socket) error {
 			return err
 		}
 	}
-	peer := &session{socket: s, sid: s.ID(), grant: grant, access: access, version: shake.version, said: shake.said, own: shake.trusted, dialect: shake.version.Dialect(), calls: map[*call]struct{}{}}
+	peer := &session{socket: s, sid: s.ID(), grant: grant, access: access, version: shake.version, said: shake.said, own: shake.trusted, dialect: shake.version.Dialect()}
 	if grant.NeedsProof {
 		h.mu.Lock()
 		peer.proof = time.AfterFunc(proofTime, func() { h.unproven(peer) })

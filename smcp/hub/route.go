@@ -161,6 +161,9 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 	if !c.counted {
 		return nil
 	}
+	if s.calls == nil {
+		s.calls = map[*call]struct{}{}
+	}
 	s.calls[c] = struct{}{}
 	s.office.calls++
 	computer.serving++
