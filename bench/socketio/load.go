@@ -23,8 +23,8 @@ type peer struct {
 const handshake = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: bench\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 
-// connect opens a WebSocket and joins "/".
-func connect(address string) (*peer, error) {
+// connect opens a WebSocket and joins a namespace, "" for the main one.
+func connect(address, namespace string) (*peer, error) {
 	conn, err := net.DialTimeout("tcp", address, 10*time.Second)
 	if err != nil {
 		return nil, err
@@ -40,9 +40,13 @@ func connect(address string) (*peer, error) {
 			return nil, fmt.Errorf("handshake: %w", err)
 		}
 	}
-	for _, want := range []string{"0{", "40{"} {
-		if want == "40{" {
-			if _, err := conn.Write(masked("40")); err != nil {
+	join := "40"
+	if namespace != "" {
+		join += namespace + ","
+	}
+	for _, want := range []string{"0{", join + "{"} {
+		if want != "0{" {
+			if _, err := conn.Write(masked(join)); err != nil {
 				return nil, err
 			}
 		}
@@ -91,8 +95,8 @@ func (p *peer) read() ([]byte, error) {
 	return frame[skip:], err
 }
 
-// connectAll opens many connections, some at a time.
-func connectAll(ctx context.Context, address string, n int) ([]*peer, error) {
+// connectAll opens many connections to a namespace, some at a time.
+func connectAll(ctx context.Context, address, namespace string, n int) ([]*peer, error) {
 	peers := make([]*peer, n)
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -102,7 +106,7 @@ func connectAll(ctx context.Context, address string, n int) ([]*peer, error) {
 		wg.Go(func() {
 			defer func() { <-slots }()
 			if errs[i] = ctx.Err(); errs[i] == nil {
-				peers[i], errs[i] = connect(address)
+				peers[i], errs[i] = connect(address, namespace)
 			}
 		})
 	}
@@ -124,7 +128,7 @@ var ping = []byte("2")
 
 // measureEcho keeps each connection's messages in flight: an ack that comes lets the next message go.
 func measureEcho(ctx context.Context, s *server, connections, each int, length time.Duration) (float64, error) {
-	peers, err := connectAll(ctx, s.address, connections)
+	peers, err := connectAll(ctx, s.address, "", connections)
 	if err != nil {
 		return 0, err
 	}
@@ -202,7 +206,7 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // measureBroadcast keeps some broadcasts in flight to a room of n.
 func measureBroadcast(ctx context.Context, s *server, n, inFlight int, length time.Duration) (float64, error) {
-	peers, err := connectAll(ctx, s.address, n+1)
+	peers, err := connectAll(ctx, s.address, "", n+1)
 	defer closeAll(peers)
 	if err != nil {
 		return 0, err
@@ -264,34 +268,28 @@ func (p *peer) listen(deliveries *atomic.Int64, n int64, sender io.Writer, news 
 	}
 }
 
-// measureMemory looks at what n idle connections add, after the server has collected its garbage: how much of that lies around
-// at a moment says more about when one looks than about the server.
-func measureMemory(ctx context.Context, s *server, n int) (float64, error) {
-	few, err := connectAll(ctx, s.address, 50) // So that code and pools are there.
+// measureMemory looks at what n idle connections to a namespace add, after the server has collected its garbage: how much of
+// that lies around at a moment says more about when one looks than about the server.
+func measureMemory(ctx context.Context, s *server, namespace string, n int) (float64, error) {
+	few, err := connectAll(ctx, s.address, namespace, 50) // So that code and pools are there.
 	defer closeAll(few)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.collect(ctx); err != nil {
-		return 0, err
-	}
-	before, err := s.resident()
+	before, err := s.settled(ctx)
 	if err != nil {
 		return 0, err
 	}
-	peers, err := connectAll(ctx, s.address, n)
+	peers, err := connectAll(ctx, s.address, namespace, n)
 	defer closeAll(peers)
 	if err != nil {
 		return 0, err
 	}
-	uncollected, err := s.resident()
+	uncollected, err := s.private()
 	if err != nil {
 		return 0, err
 	}
-	if err := s.collect(ctx); err != nil {
-		return 0, err
-	}
-	after, err := s.resident()
+	after, err := s.settled(ctx)
 	fmt.Printf("  %.0f bytes/connection before the garbage is collected\n", float64(uncollected-before)/float64(n))
 	return float64(after-before) / float64(n), err
 }

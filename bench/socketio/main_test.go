@@ -20,7 +20,7 @@ func TestPeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	peers, err := connectAll(ctx, strings.TrimPrefix(strings.TrimSpace(line), "http://"), 2)
+	peers, err := connectAll(ctx, strings.TrimPrefix(strings.TrimSpace(line), "http://"), "", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,14 +63,14 @@ func TestPeer(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	rate, memory := part{name: "echo", unit: "messages/s", target: 1.5}, part{name: "memory", unit: "bytes", target: 10240}
+	rate, memory := part{name: "echo", unit: "messages/s", target: 1.5}, part{name: "memory", unit: "bytes", target: maxIdle}
 	for name, test := range map[string]struct {
 		ours  [2]float64
 		wrong string
 	}{
-		"met":            {[2]float64{200, 10240}, ""},
-		"rate missed":    {[2]float64{149, 9000}, "echo"},
-		"memory missed":  {[2]float64{200, 10241}, "memory"},
+		"met":            {[2]float64{200, maxIdle}, ""},
+		"rate missed":    {[2]float64{149, 7000}, "echo"},
+		"memory missed":  {[2]float64{200, maxIdle + 1}, "memory"},
 		"nothing is met": {[2]float64{1, 99999}, "echo"},
 	} {
 		var out bytes.Buffer

@@ -74,22 +74,39 @@ func (s *server) cpu() (time.Duration, error) {
 	return time.Duration(user+system) * time.Second / ticks, nil
 }
 
-// collect asks the process to collect its garbage, and gives it time to.
-func (s *server) collect(ctx context.Context) error {
-	if err := s.command.Process.Signal(syscall.SIGUSR2); err != nil {
-		return err
+// settled is the private memory of the process when its connections have been idle for a moment and its garbage is collected.
+// What a pool holds takes two collections to go.
+func (s *server) settled(ctx context.Context) (int, error) {
+	for range 2 {
+		if err := wait(ctx, time.Second); err != nil {
+			return 0, err
+		}
+		if err := s.command.Process.Signal(syscall.SIGUSR2); err != nil {
+			return 0, err
+		}
 	}
-	return wait(ctx, 2*time.Second)
+	if err := wait(ctx, 2*time.Second); err != nil {
+		return 0, err
+	}
+	return s.private()
 }
 
-// resident is the memory that the process has in RAM, in bytes.
-func (s *server) resident() (int, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.command.Process.Pid))
+// private is the memory in RAM that the process shares with no other, in bytes.
+func (s *server) private() (int, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", s.command.Process.Pid))
 	if err != nil {
-		return 0, fmt.Errorf("memory is read from /proc: %w", err)
+		return 0, fmt.Errorf("private memory is read from /proc: %w", err)
 	}
-	pages, err := strconv.Atoi(strings.Fields(string(data))[1])
-	return pages * os.Getpagesize(), err
+	sum := 0
+	for line := range strings.Lines(string(data)) {
+		var kilobytes int
+		for _, name := range []string{"Private_Clean:", "Private_Dirty:"} {
+			if _, err := fmt.Sscanf(line, name+" %d kB", &kilobytes); err == nil {
+				sum += kilobytes << 10
+			}
+		}
+	}
+	return sum, nil
 }
 
 // raiseFileLimit lets the process, and those it starts, have as many connections as the system allows.

@@ -31,8 +31,13 @@ func serve(ctx context.Context, stdout io.Writer) error {
 		_ = e.Ack(json.RawMessage("true"))
 	})
 	root.On("broadcast", func(e *socketio.Event) { _ = root.To("room").EmitPayload("news", e.Payload) })
-	server := &http.Server{Handler: sockets, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 	fmt.Fprintf(stdout, "http://%s\n", listener.Addr())
+	return serveOn(ctx, listener, sockets, sockets.Shutdown)
+}
+
+// serveOn serves until ctx ends, and collects garbage on SIGUSR2.
+func serveOn(ctx context.Context, listener net.Listener, h http.Handler, shutdown func(context.Context) error) error {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	collect := make(chan os.Signal, 1)
@@ -45,16 +50,16 @@ func serve(ctx context.Context, stdout io.Writer) error {
 		case err := <-failed:
 			return err
 		case <-ctx.Done():
-			return errors.Join(server.Close(), ignoreDeadline(sockets))
+			return errors.Join(server.Close(), ignoreDeadline(shutdown))
 		}
 	}
 }
 
 // ignoreDeadline shuts down without patience: the client is about to go anyway.
-func ignoreDeadline(s *socketio.Server) error {
+func ignoreDeadline(shutdown func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return nil
