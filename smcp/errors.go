@@ -102,6 +102,15 @@ func DuplicateComputer(name, office string) *Error {
 	return e
 }
 
+// NewerProcess is the error of a join by one of two processes with the same key:
+// the other has joined since and answers.
+func NewerProcess(name, office string) *Error {
+	e := DuplicateComputer(name, office)
+	const why = ": a newer process has joined with the same key"
+	e.Message, e.Legacy = e.Message+why, e.Legacy+why
+	return e
+}
+
 // RoleMismatch is the error of a join in another role than before.
 func RoleMismatch(wanted, has Role) *Error {
 	e := *ErrMismatch

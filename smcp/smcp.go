@@ -96,6 +96,9 @@ type Join struct {
 	MCP bool `json:"mcp,omitempty"`
 	// Proof shows that a Computer holds its private key; see Sign.
 	Proof *Proof `json:"proof,omitempty"`
+	// Instance tells processes apart that hold the same key: a random text for
+	// each. A hub that knows it lets the newest one have the name.
+	Instance string `json:"instance,omitempty"`
 }
 
 // Leave is the payload of server:leave_office.

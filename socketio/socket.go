@@ -3,6 +3,7 @@ package socketio
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -196,6 +197,16 @@ func (s *Socket) Disconnect() {
 // Close closes the connection, with all other sockets on it, once what was emitted before is written. Clients usually connect
 // again then; Disconnect tells them not to.
 func (s *Socket) Close() { s.conn.session.Close() }
+
+// Probe asks the peer for a sign of life and returns nil as soon as anything comes from it. It returns ErrDisconnected where
+// the connection has ended, and ctx's error where nothing has come by then; see engineio.Session.Probe.
+func (s *Socket) Probe(ctx context.Context) error {
+	err := s.conn.session.Probe(ctx)
+	if errors.Is(err, engineio.ErrClosed) {
+		return ErrDisconnected
+	}
+	return err
+}
 
 // peerLeft handles a DISCONNECT packet, after the events that came before it. If the connection ends meanwhile, the peer has
 // left all the same.

@@ -237,6 +237,41 @@ func TestCut(t *testing.T) {
 	})
 }
 
+// A machine dies without a word. It is back in its office long before its old
+// connection is missed.
+func TestRestartedMachine(t *testing.T) {
+	pub, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices := []hub.Device{{Name: "bound", Key: pub}}
+	_, url := startHub(t, hub.Options{Devices: devices, Auth: hub.Static{Devices: devices}})
+	a := startAgent(t, agent.Options{URL: url, Office: "o"})
+	for _, test := range []struct {
+		name   string
+		key    ed25519.PrivateKey
+		within time.Duration
+	}{{"bound", key, time.Second}, {"plain", nil, 5 * time.Second}} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newProxy(t, strings.TrimPrefix(url, "http://"))
+			before := startComputer(t, computer.Options{Name: test.name, Key: test.key}, fake("fake", autoApply))
+			connect(t, before, computer.Hub{URL: "http://" + p.l.Addr().String(), Office: "o", Backoff: socketio.Backoff{Min: time.Hour}})
+			if _, err := a.GetTools(t.Context(), test.name); err != nil {
+				t.Fatal(err)
+			}
+			p.cut.Store(true)
+			after := startComputer(t, computer.Options{Name: test.name, Key: test.key}, fake("fake", autoApply))
+			_ = after.Ready(t.Context())
+			begun := time.Now()
+			connect(t, after, computer.Hub{URL: url, Office: "o"})
+			result, err := a.CallTool(t.Context(), agent.ToolCall{Computer: test.name, Tool: "echo", Arguments: json.RawMessage(`{"text":"back"}`)})
+			if took := time.Since(begun); err != nil || text(result) != "back" || took > test.within {
+				t.Errorf("after %s: %s, %v", took, result, err)
+			}
+		})
+	}
+}
+
 // A Computer whose name is bound proves its key, and its results are checked.
 func TestBoundComputer(t *testing.T) {
 	pub, key, err := ed25519.GenerateKey(nil)

@@ -26,31 +26,61 @@ func (h *Hub) join(s *session, _ string, payload json.RawMessage) (answer, error
 		return nil, smcp.ErrPayload.With("expected", "role (agent or computer), name and office_id")
 	}
 	h.mu.Lock()
+	nonce := s.nonce
+	s.nonce = ""
+	h.mu.Unlock()
+	for attempt := 1; ; attempt++ {
+		out, held, err := h.enter(s, &req, nonce)
+		if held == nil || attempt > maxReplaced || !h.isGone(s, held) {
+			return out, err
+		}
+		h.putOut(held, "it does not answer, and its owner is back")
+	}
+}
+
+// enter takes a session into the office that it wants. Where another session of
+// the same owner holds its place, that is returned with the error.
+func (h *Hub) enter(s *session, req *smcp.Join, nonce string) (out answer, held *session, err error) {
+	var replaced *session
+	defer func() { // after mu
+		if replaced != nil {
+			replaced.socket.Close()
+		}
+	}()
+	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.ended {
-		return nil, smcp.ErrInternal
+		return nil, nil, smcp.ErrInternal
 	}
-	if err := h.mayJoin(s, &req); err != nil {
-		return nil, err
+	if err := h.mayJoin(s, req, nonce); err != nil {
+		return nil, nil, err
 	}
 	if s.office != nil && s.office.id == req.OfficeID {
-		return s.dialect.JoinOK(), nil // again: nothing has happened
+		return s.dialect.JoinOK(), nil, nil // again: nothing has happened
 	}
 	o := h.offices[req.OfficeID]
 	if o == nil {
 		if len(h.offices) >= h.o.MaxOffices {
-			return nil, smcp.Errorf(smcp.CodeBusy, "There are %d offices, which is the bound", len(h.offices))
+			return nil, nil, smcp.Errorf(smcp.CodeBusy, "There are %d offices, which is the bound", len(h.offices))
 		}
 		o = &office{id: req.OfficeID, computers: map[string]*session{}}
 	}
-	if err := h.hasPlace(s, o, &req); err != nil {
-		return nil, err
+	if held = h.holder(s, o, req); held != nil && s.replaces(held, req) {
+		h.oust(held, "its owner is back and has proven the key")
+		s.inherit(held, req)
+		replaced, held = held, nil
+	}
+	if err := h.hasPlace(s, o, req); err != nil {
+		if held != nil && s.key != nil {
+			err = smcp.NewerProcess(req.Name, o.id)
+		}
+		return nil, held, err
 	}
 	if s.office != nil {
 		h.leaveLocked(s) // a Computer changes rooms by joining
 	}
 	h.offices[o.id] = o
-	s.role, s.name, s.office, s.mcp, s.since = req.Role, req.Name, o, req.MCP, time.Now()
+	s.role, s.name, s.office, s.mcp, s.instance, s.since = req.Role, req.Name, o, req.MCP, req.Instance, time.Now()
 	if s.role == smcp.RoleAgent {
 		o.agent = s
 	} else {
@@ -60,7 +90,7 @@ func (h *Hub) join(s *session, _ string, payload json.RawMessage) (answer, error
 	s.socket.Join(s.room(o.id))
 	h.notify(s, smcp.NotifyEnter, presence(s, o.id))
 	h.log.Log(context.Background(), s.logLevel(), "joined", "office", o.id, "role", s.role, "name", s.name, "dialect", s.dialect.String(), "principal", s.grant.Principal)
-	return s.dialect.JoinOK(), nil
+	return s.dialect.JoinOK(), nil, nil
 }
 
 // legal reports whether a text may be a name or an office id.
@@ -68,9 +98,9 @@ func legal(s string) bool {
 	return s != "" && len(s) <= maxNameBytes && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// mayJoin checks who a session is: role, name, grant and key. It is called under
-// mu.
-func (h *Hub) mayJoin(s *session, req *smcp.Join) error {
+// mayJoin checks who a session is: role, name, grant and key. nonce is what its
+// proof is for. It is called under mu.
+func (h *Hub) mayJoin(s *session, req *smcp.Join, nonce string) error {
 	switch {
 	case s.role != "" && s.role != req.Role:
 		return smcp.RoleMismatch(req.Role, s.role)
@@ -84,8 +114,6 @@ func (h *Hub) mayJoin(s *session, req *smcp.Join) error {
 		d = nil
 	}
 	if d != nil || s.grant.NeedsProof {
-		nonce := s.nonce
-		s.nonce = ""
 		switch {
 		case d == nil:
 			return smcp.Errorf(smcp.CodeForbidden, "No key is known for a Computer with name '%s'", req.Name)

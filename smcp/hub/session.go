@@ -30,9 +30,13 @@ type session struct {
 	nonce   string            // to be signed, once
 	proof   *time.Timer       // ends a connection without proof; nil: needs none
 	since   time.Time
-	calls   map[*call]struct{} // in flight, of an Agent
-	serving int                // in flight, to a Computer
-	ended   bool
+	// instance is the process that the Computer with the key has said it is, and
+	// ousted the one whose connection it has replaced.
+	instance, ousted string
+	answered         time.Time          // a probe, last
+	calls            map[*call]struct{} // in flight, of an Agent
+	serving          int                // in flight, to a Computer
+	ended            bool
 }
 
 func sessionOf(e *socketio.Event) *session {

@@ -6,13 +6,14 @@
 //	                 └── back-off with jitter ◀── lost, refused ◀──┘
 //
 // A hub forgets a peer with its connection, so each new connection joins again.
-// Where the hub still takes the old connection for alive, the name is taken for
-// a while: the join is tried again until it is free.
+// A hub that is not weir's may take the old connection for alive for a while,
+// and the name is taken: the join is tried again until it is free.
 package member
 
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,7 +93,9 @@ type Member struct {
 	client *socketio.Client
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // joins that are tried again; Add under mu
+	// instance tells a hub this process from another one with the same key.
+	instance string
+	wg       sync.WaitGroup // joins that are tried again; Add under mu
 
 	joining sync.Mutex // held while a join or leave is on its way
 
@@ -117,7 +120,7 @@ func New(o Options) (*Member, error) {
 	if o.JoinTimeout <= 0 {
 		o.JoinTimeout = DefaultJoinTimeout
 	}
-	m := &Member{o: o, log: o.Logger, state: Connecting, office: o.Office, since: time.Now(), changed: make(chan struct{})}
+	m := &Member{o: o, log: o.Logger, instance: rand.Text(), state: Connecting, office: o.Office, since: time.Now(), changed: make(chan struct{})}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	engine := o.Engine
 	if o.Token != "" {
@@ -331,6 +334,7 @@ func (m *Member) join(ctx context.Context, s *socketio.Socket, office string) er
 	req := smcp.Join{Role: m.o.Role, Name: m.o.Name, OfficeID: office, MCP: m.o.MCP}
 	if m.o.Key != nil {
 		if nonce := m.challenge(ctx, s); nonce != "" {
+			req.Instance = m.instance
 			req.Proof = smcp.Prove(m.o.Key, nonce, s.ID(), m.o.Name, office)
 		}
 	}
