@@ -37,7 +37,7 @@ const (
 
 // reference is one reference, as it stands in the arguments.
 type reference struct {
-	path    string // where it stands: args.rows
+	place   *place // where it stands
 	source  string
 	rowIDs  []int
 	columns []string
@@ -48,7 +48,7 @@ type reference struct {
 // tableArgs are the arguments of a call that hold references.
 type tableArgs struct {
 	original json.RawMessage
-	remote   []string // JSON pointers to references whose rows cannot be looked at without spending them
+	remote   []*place // references whose rows cannot be looked at without spending them
 }
 
 // excuses reports whether all that is wrong with arguments are rows that were
@@ -59,7 +59,7 @@ func (t *tableArgs) excuses(err error) bool {
 		return false
 	}
 	for _, p := range ce.Problems {
-		if !slices.ContainsFunc(t.remote, func(at string) bool { return p.Path == at || strings.HasPrefix(p.Path, at+"/") }) {
+		if !slices.ContainsFunc(t.remote, func(at *place) bool { return at.holds(p.Path) }) {
 			return false
 		}
 	}
@@ -147,7 +147,7 @@ type resolver struct {
 	known  map[string]*tables.Table // by source
 	ends   []func()
 	found  bool
-	remote []string
+	remote []*place
 	size   int64
 	key    []byte // the arguments with hashes for rows, for the cache
 }
@@ -166,69 +166,38 @@ func (r *resolver) resolve(args []byte) ([]byte, error) {
 	if r.known == nil {
 		r.known = map[string]*tables.Table{}
 	}
-	out, key, err := r.value(args, r.call.Entry.InputSchema, "args", "", 0)
-	r.key = key
-	return out, err
-}
-
-// mayRefer reports whether a reference may stand in v, whose keys may be written
-// with escapes: then the first character is the first of its string all the same.
-func mayRefer(v []byte) bool {
-	return bytes.Contains(v, []byte(tableKey)) ||
-		bytes.Contains(v, []byte(`\u`)) && (bytes.Contains(v, []byte(`"$`)) || bytes.Contains(v, []byte(`"\u0024`)))
-}
-
-// value copies a value to what the upstream gets, and to what the cache knows it
-// by.
-func (r *resolver) value(v, schema []byte, path, pointer string, depth int) (out, key []byte, err error) {
-	if v[0] != '{' && v[0] != '[' || !mayRefer(v) {
-		return v, v, nil
+	refs, tooDeep, err := findTables(args, r.schemas())
+	switch {
+	case err != nil:
+		return nil, err
+	case tooDeep != nil:
+		return nil, refError(r.call, tooDeep.path(), "a %s reference stands more than %d levels deep", tableKey, maxTableDepth)
+	case len(refs) > maxTableRefs:
+		return nil, refError(r.call, refs[maxTableRefs].path(), "it is one of %d %s references, and a call may have %d", len(refs), tableKey, maxTableRefs)
+	case len(refs) == 0:
+		r.key = args
+		return args, nil
 	}
-	if depth > maxTableDepth {
-		return nil, nil, refError(r.call, path, "a %s reference stands more than %d levels deep", tableKey, maxTableDepth)
-	}
-	if v[0] == '{' && rawjson.Get(v, tableKey) != nil && r.schemas().at(schema, "properties", tableKey) == nil {
-		return r.reference(v, schema, path, pointer)
-	}
-	var failed error
-	add := func(name, value, schema []byte, path, pointer string) bool {
-		o, k, err := r.value(value, schema, path, pointer, depth+1)
-		if failed = err; err != nil {
-			return false
-		}
-		if len(out) > 1 {
-			out, key = append(out, ','), append(key, ',')
-		}
-		if name != nil {
-			out = append(rawjson.AppendString(out, string(name)), ':')
-			key = append(rawjson.AppendString(key, string(name)), ':')
-		}
-		out, key = append(out, o...), append(key, k...)
-		return true
-	}
-	if v[0] == '{' {
-		out, key = []byte{'{'}, []byte{'{'}
-		err = rawjson.EachMember(v, func(m rawjson.Member) bool {
-			return add(m.Key, m.Value, r.schemas().at(schema, "properties", string(m.Key)), path+"."+cutChars(string(m.Key), maxNameChars),
-				pointer+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(string(m.Key)))
-		})
-		out, key = append(out, '}'), append(key, '}')
-	} else {
-		out, key = []byte{'['}, []byte{'['}
-		n := 0
-		err = rawjson.EachElement(v, func(e []byte) bool {
-			n++
-			return add(nil, e, r.schemas().at(schema, "items"), path+"["+strconv.Itoa(n-1)+"]", pointer+"/"+strconv.Itoa(n-1))
-		})
-		out, key = append(out, ']'), append(key, ']')
-	}
-	return out, key, errors.Join(failed, err)
-}
-
-// reference replaces one reference.
-func (r *resolver) reference(v, schema []byte, path, pointer string) (out, key []byte, err error) {
 	r.found = true
-	ref, err := r.parse(v, schema, path)
+	out, key := make([]byte, 0, len(args)), make([]byte, 0, len(args))
+	rest := 0 // args up to here are in out
+	for _, ref := range refs {
+		rows, name, err := r.reference(args[ref.start:ref.end], ref.place)
+		if err != nil {
+			return nil, err
+		}
+		between := args[rest:ref.start]
+		out, key = append(append(out, between...), rows...), append(append(key, between...), name...)
+		rest = ref.end
+	}
+	r.key = append(key, args[rest:]...)
+	return append(out, args[rest:]...), nil
+}
+
+// reference returns the rows that one reference stands for, and what the cache
+// knows them by.
+func (r *resolver) reference(v []byte, at *place) (out, key []byte, err error) {
+	ref, err := r.parse(v, at)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -238,7 +207,7 @@ func (r *resolver) reference(v, schema []byte, path, pointer string) (out, key [
 			return nil, nil, r.failed(ref, err)
 		}
 		if t == nil { // not here, and a look would spend it
-			r.remote = append(r.remote, pointer)
+			r.remote = append(r.remote, at)
 			if ref.text {
 				return []byte(`"[]"`), nil, nil
 			}
@@ -253,7 +222,7 @@ func (r *resolver) reference(v, schema []byte, path, pointer string) (out, key [
 	if r.preview {
 		view = view.Slice(0, r.previewed(ref, view.Len()))
 	} else if r.size += view.JSONSize(); r.size > maxTableBytes {
-		return nil, nil, refError(r.call, path, "its rows have %d bytes, and a call may have %d; choose rows with row_ids or columns", view.JSONSize(), maxTableBytes)
+		return nil, nil, refError(r.call, at.path(), "its rows have %d bytes, and a call may have %d; choose rows with row_ids or columns", view.JSONSize(), maxTableBytes)
 	}
 	out = view.AppendJSON(nil)
 	if !r.preview {
@@ -278,22 +247,29 @@ func (r *resolver) previewed(ref *reference, n int) int {
 	return min(some, n)
 }
 
-func (r *resolver) parse(v, schema []byte, path string) (*reference, error) {
-	ref := &reference{path: path, schema: schema}
-	ref.text = r.schemas().wantsText(schema)
+func (r *resolver) parse(v []byte, at *place) (*reference, error) {
+	ref := &reference{place: at, schema: at.lookup(r.schemas())}
+	ref.text = r.schemas().wantsText(ref.schema)
+	seen := map[string]bool{}
 	var rest []byte
 	var failed error
 	err := rawjson.EachMember(v, func(m rawjson.Member) bool {
-		switch key := string(m.Key); key {
+		key := string(m.Key)
+		if seen[key] {
+			failed = refError(r.call, at.path(), "key %q comes twice", cutChars(key, maxNameChars))
+			return false
+		}
+		seen[key] = true
+		switch key {
 		case tableKey:
 			ref.source, failed = rawjson.String(m.Value)
 			if ref.source = strings.TrimSpace(ref.source); failed != nil || ref.source == "" {
-				failed = refError(r.call, path, "%s must be a handle or a resource_url, not %s", tableKey, describeParam(m.Value))
+				failed = refError(r.call, at.path(), "%s must be a handle or a resource_url, not %s", tableKey, describeParam(m.Value))
 			}
 		case "row_ids", "columns":
 			rest = append(append(append(append(rest, ',', '"'), key...), `":`...), m.Value...)
 		default:
-			failed = refError(r.call, path, "%q is no member of a %s reference, whose members are %s, row_ids, columns", cutChars(key, maxNameChars), tableKey, tableKey)
+			failed = refError(r.call, at.path(), "%q is no member of a %s reference, whose members are %s, row_ids, columns", cutChars(key, maxNameChars), tableKey, tableKey)
 		}
 		return failed == nil
 	})
@@ -303,7 +279,7 @@ func (r *resolver) parse(v, schema []byte, path string) (*reference, error) {
 	if len(rest) > 0 {
 		req, err := plane.ParseRequest(append(append([]byte{'{'}, rest[1:]...), '}'))
 		if err != nil {
-			return nil, refError(r.call, path, "%s", strings.TrimPrefix(err.Error(), plane.ErrRequest.Error()+": "))
+			return nil, refError(r.call, at.path(), "%s", strings.TrimPrefix(err.Error(), plane.ErrRequest.Error()+": "))
 		}
 		ref.rowIDs, ref.columns = req.RowIDs, req.Columns
 	}
@@ -315,12 +291,12 @@ func (r *resolver) parse(v, schema []byte, path string) (*reference, error) {
 func (r *resolver) choose(ref *reference, t *tables.Table) (tables.View, error) {
 	for _, id := range ref.rowIDs {
 		if id < 0 || id >= t.Len() {
-			return tables.View{}, refError(r.call, ref.path, "row_ids has %d, and the table has %s, numbered from 0", id, plural(t.Len(), "row"))
+			return tables.View{}, refError(r.call, ref.place.path(), "row_ids has %d, and the table has %s, numbered from 0", id, plural(t.Len(), "row"))
 		}
 	}
 	for _, name := range ref.columns {
 		if !t.View().Has(name) {
-			return tables.View{}, refError(r.call, ref.path, "columns has %q, which is no column; there are %s", cutChars(name, maxNameChars), tables.NamesText(t.Columns(), 20))
+			return tables.View{}, refError(r.call, ref.place.path(), "columns has %q, which is no column; there are %s", cutChars(name, maxNameChars), tables.NamesText(t.Columns(), 20))
 		}
 	}
 	v := t.View()
@@ -390,13 +366,13 @@ func (r *resolver) failed(ref *reference, err error) error {
 	var ae *artifact.Error
 	switch {
 	case errors.As(err, &ae):
-		return refError(r.call, ref.path, "%s", ae.Error())
+		return refError(r.call, ref.place.path(), "%s", ae.Error())
 	case errors.Is(err, artifact.ErrToken), errors.Is(err, plane.ErrGone):
-		return refError(r.call, ref.path, "unknown or expired resource: a resource_url works once, and not for long; call the tool that gave it again")
+		return refError(r.call, ref.place.path(), "unknown or expired resource: a resource_url works once, and not for long; call the tool that gave it again")
 	case errors.Is(err, plane.ErrFetch), errors.Is(err, io.EOF):
-		return &Error{Code: UpstreamUnavailable, Cause: err, Message: fmt.Sprintf("%s: %s: %v", r.call.Entry.ID, ref.path, err)}
+		return &Error{Code: UpstreamUnavailable, Cause: err, Message: fmt.Sprintf("%s: %s: %v", r.call.Entry.ID, ref.place.path(), err)}
 	}
-	e := refError(r.call, ref.path, "%v", err)
+	e := refError(r.call, ref.place.path(), "%v", err)
 	e.Cause = err
 	return e
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -72,6 +73,48 @@ func TestDeepArgsWithoutTableReferences(t *testing.T) {
 		if e := failure(t, h.execute(t, "math", "sum", deep(inner), "")); e.Error != "ARGS_INVALID" || !strings.Contains(e.Message, "levels deep") {
 			t.Errorf("%s: %+v", inner, e)
 		}
+	}
+}
+
+// However deep a reference stands, or a text that looks like one, its arguments
+// are gone through once.
+func TestDeepTableReferencesCostOnce(t *testing.T) {
+	h := newServed(t, Options{})
+	h.add("math", echo, sumTool)
+	const depth = 60
+	entry, _ := h.Snapshot().Catalog.Lookup(h.id(t, "math", "sum"))
+	handle := h.keep(t, `[{"event":"Wind"}]`)
+	for name, inner := range map[string]string{
+		"text":      `"$table ` + strings.Repeat("x", 1<<20) + `"`,
+		"reference": `"` + strings.Repeat("x", 1<<20) + `",{"$table":"` + handle + `"}`,
+	} {
+		args := []byte(`{"nested":` + strings.Repeat("[", depth) + inner + strings.Repeat("]", depth) + `}`)
+		r := &resolver{g: h.g, ctx: t.Context(), call: &Call{Entry: entry, Request: &mcp.Request{Session: mcp.NewSession("", "ann")}}}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		out, err := r.resolve(args)
+		runtime.ReadMemStats(&after)
+		r.close()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if name == "reference" && !strings.Contains(string(out), `[{"event":"Wind"}]`) {
+			t.Errorf("%s: the rows are not there", name)
+		}
+		if made, most := after.TotalAlloc-before.TotalAlloc, uint64(4*len(args)); made > most {
+			t.Errorf("%s: %d bytes were allocated for arguments of %d", name, made, len(args))
+		}
+	}
+}
+
+// A call has a bounded number of references.
+func TestTooManyTableReferences(t *testing.T) {
+	h := newServed(t, Options{})
+	h.add("math", echo, sumTool)
+	one := `{"$table":"` + h.keep(t, `[{"event":"Wind"}]`) + `"}`
+	args := `{"nested":[` + one + strings.Repeat(","+one, maxTableRefs) + `]}`
+	if e := failure(t, h.execute(t, "math", "sum", args, "")); e.Error != "ARGS_INVALID" || !strings.Contains(e.Message, "args.nested[1000]: it is one of 1001 $table references") {
+		t.Errorf("%+v", e)
 	}
 }
 
