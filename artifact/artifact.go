@@ -108,6 +108,11 @@ type Tokens interface {
 	// stays when the token is spent. Errors are those of Get.
 	Offer(ctx context.Context, principal, handle string, ttl time.Duration) (Token, error)
 
+	// Check returns the error that Claim would return now, nil where it would
+	// find the token. It takes nothing, so that a caller can refuse a stranger
+	// before it reads what the stranger sends.
+	Check(token string) error
+
 	// Claim takes a token for the caller alone. It fails with ErrToken if there
 	// is no such token, whether it never was, was spent, has expired or is
 	// claimed now. The caller must Close the claim.

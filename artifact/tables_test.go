@@ -87,6 +87,34 @@ func testTables(t *testing.T, open func(t *testing.T, opts artifact.Options) sto
 	}
 	const wantRows = `[{"_row_id":0,"a":1,"b":"x"},{"_row_id":1,"a":2},{"_row_id":2,"a":12345678901234567890,"_row_id_data":7}]`
 
+	bubble("who knows a token can tell, without taking it", artifact.Options{}, func(t *testing.T, s store) {
+		tok := deposit(t, s, time.Minute)
+		check := func(when, token string, want error) {
+			t.Helper()
+			if err := s.Check(token); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", when, err, want)
+			}
+		}
+		check("a token", tok.Value, nil)
+		check("the same again", tok.Value, nil)
+		for _, wrong := range []string{"", "x", tok.Value + "A"} {
+			check("no token", wrong, artifact.ErrToken)
+		}
+		c, err := s.Claim(t.Context(), tok.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("claimed", tok.Value, artifact.ErrToken)
+		c.Close()
+		check("given back", tok.Value, nil)
+		time.Sleep(time.Minute)
+		check("expired", tok.Value, artifact.ErrToken)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		check("closed", tok.Value, artifact.ErrClosed)
+	})
+
 	bubble("a token works once", artifact.Options{}, func(t *testing.T, s store) {
 		tok := deposit(t, s, 0)
 		if other := deposit(t, s, 0); other.Value == tok.Value || len(tok.Value) != 43 {

@@ -180,16 +180,34 @@ func (s *Local) Claim(ctx context.Context, value string) (*Claim, error) {
 	return &Claim{Lease: l, store: s, token: t}, nil
 }
 
-func (s *Local) claim(hash [sha256.Size]byte) (*token, Artifact, *content, error) {
+// Check implements Tokens.
+func (s *Local) Check(value string) error {
+	hash := sha256.Sum256([]byte(value))
 	s.mu.Lock()
 	defer s.unlock()
+	_, err := s.findLocked(hash)
+	return err
+}
+
+// findLocked returns the token with a hash that nobody has claimed.
+func (s *Local) findLocked(hash [sha256.Size]byte) (*token, error) {
 	if s.closed {
-		return nil, Artifact{}, nil, ErrClosed
+		return nil, ErrClosed
 	}
 	s.expire(s.opts.Now())
 	t := s.tokens[hash]
 	if t == nil || t.claimed {
-		return nil, Artifact{}, nil, ErrToken
+		return nil, ErrToken
+	}
+	return t, nil
+}
+
+func (s *Local) claim(hash [sha256.Size]byte) (*token, Artifact, *content, error) {
+	s.mu.Lock()
+	defer s.unlock()
+	t, err := s.findLocked(hash)
+	if err != nil {
+		return nil, Artifact{}, nil, err
 	}
 	t.claimed = true
 	t.item.space.recent.MoveToFront(t.item.recent)

@@ -287,6 +287,14 @@ type relayed struct {
 	relays *relays
 }
 
+// Check implements artifact.Tokens.
+func (r *relayed) Check(token string) error {
+	if r.relays.known(token) {
+		return nil
+	}
+	return r.Store.Check(token)
+}
+
 // Claim implements artifact.Tokens.
 func (r *relayed) Claim(ctx context.Context, token string) (*artifact.Claim, error) {
 	if !r.relays.known(token) {

@@ -45,7 +45,7 @@ type HandlerOptions struct {
 //	POST /s2sp/data/{token}   {"row_ids": [0, 2], "columns": ["description"]}   both optional, empty is all
 //	  200  {"body": [{"_row_id": 0, "description": …}, …], "total_rows": 2, "columns_returned": ["_row_id", "description"]}
 //	  400  the request is no JSON object of this kind; the token is not spent
-//	  404  {"error": "Unknown or expired resource"}: unknown, used, in use or expired
+//	  404  {"error": "Unknown or expired resource"}: unknown, used, in use or expired; nothing of the request's body is read
 //	  405  any other method
 //	GET  /s2sp/health         {"status": "ok"}
 //
@@ -215,6 +215,15 @@ func strict(h http.Header) bool {
 
 func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
+	token := r.PathValue("token")
+	if err := e.tokens.Check(token); errors.Is(err, artifact.ErrToken) {
+		if r.ContentLength != 0 {
+			// Else net/http waits for the body, or its first 256 KB, before it lets the answer go.
+			w.Header().Set("Connection", "close")
+		}
+		refuse(w, http.StatusNotFound, unknown)
+		return
+	}
 	// Not every ResponseWriter has deadlines; the server's own has.
 	_ = control.SetReadDeadline(time.Now().Add(e.opts.Stall))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.opts.MaxRequest))
@@ -232,7 +241,7 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	claim, err := e.tokens.Claim(r.Context(), r.PathValue("token"))
+	claim, err := e.tokens.Claim(r.Context(), token)
 	switch {
 	case errors.Is(err, artifact.ErrToken):
 		refuse(w, http.StatusNotFound, unknown)

@@ -100,6 +100,41 @@ func TestFetchShapes(t *testing.T) {
 	}
 }
 
+// Nothing is read for a token that nobody knows, so that a stranger's bytes fill
+// no memory: the answer is there before the body is.
+func TestUnknownTokenIsRefusedBeforeTheBody(t *testing.T) {
+	store := artifact.NewMemory(artifact.Options{})
+	defer store.Close()
+	server, client := serve(t, store)
+	spent := deposit(t, store, alerts)
+	post(t, client, plane.URL(server.URL, spent), "", "")
+	for name, head := range map[string]string{
+		"large":   "Content-Length: 10000000\r\n\r\n{",
+		"small":   "Content-Length: 100\r\n\r\n{",
+		"chunked": "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+		"waiting": "Content-Length: 100\r\nExpect: 100-continue\r\n\r\n",
+	} {
+		for _, token := range []string{"x", spent} {
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := fmt.Fprintf(conn, "POST %s%s HTTP/1.1\r\nHost: localhost\r\n%s", plane.Path, token, head); err != nil {
+				t.Fatal(err)
+			}
+			_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if body, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusNotFound || string(body) != `{"error":"Unknown or expired resource"}` || err != nil {
+				t.Errorf("%s: %s %s %v", name, resp.Status, body, err)
+			}
+			conn.Close()
+		}
+	}
+}
+
 // A reader who wants to be told of what does not exist is told, and may ask again.
 func TestStrictFetch(t *testing.T) {
 	store := artifact.NewMemory(artifact.Options{})
