@@ -237,6 +237,7 @@ func quotable(c rune) rune {
 }
 
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
+	LeaveBody(w, r)
 	g.log.Debug("request refused", "status", status, "reason", err.Error(), "remote", r.RemoteAddr)
 	WriteError(w, status, "", err)
 }

@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/internal/leak"
@@ -328,6 +330,31 @@ func TestReadBodyTooLargeIsNotAskedFor(t *testing.T) {
 }
 
 // A server for this machine and one web application, whose callers bear a token.
+// A stranger is refused while the body is still to come.
+func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
+	g := guard.New(guard.Options{Authenticate: func(string) (string, bool) { return "", false }})
+	server := httptest.NewServer(g.Wrap(http.NotFoundHandler()))
+	defer server.Close()
+	for _, head := range []string{"Content-Length: 100000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\n%s", head); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%q: %v", head, err)
+		}
+		if resp.Body.Close(); resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%q: %s", head, resp.Status)
+		}
+	}
+}
+
 func ExampleGuard() {
 	g := guard.New(guard.Options{
 		Origins:      []string{"https://app.example.com"},
