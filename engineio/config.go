@@ -57,6 +57,9 @@ type Config struct {
 	MaxQueueFrames int           // the same in messages; 0: 8192
 	MaxSessions    int           // at the same time; further handshakes get 503; 0: 100,000
 
+	// Probation bounds sessions that the application has not admitted yet. nil: every session is, from the beginning.
+	Probation *Probation
+
 	NoUpgrade bool // offer no WebSocket to sessions that began with polling
 
 	Logger *slog.Logger // nil: none
@@ -70,6 +73,7 @@ func (c Config) withDefaults() Config {
 	c.MaxQueueBytes = or(c.MaxQueueBytes, DefaultMaxQueueBytes)
 	c.MaxQueueFrames = or(c.MaxQueueFrames, DefaultMaxQueueFrames)
 	c.MaxSessions = or(c.MaxSessions, DefaultMaxSessions)
+	c.Probation = c.Probation.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

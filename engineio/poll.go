@@ -203,7 +203,11 @@ func (s *Session) endPollLocked(how manner) {
 	s.poll.wake()
 	if held || how == byPeer || how == graceful && s.reason != ReasonShutdown {
 		// serveGet and servePost retire the session. A client that does not come any more is not waited for.
-		s.timer = time.AfterFunc(closeTimeout+s.env.timeout, s.retire)
+		hold := closeTimeout + s.env.timeout
+		if s.probation.Load() {
+			hold = closeTimeout // its place in the pool is wanted
+		}
+		s.timer = time.AfterFunc(hold, s.retire)
 		s.mu.Unlock()
 		return
 	}
@@ -228,12 +232,13 @@ func (s *Session) retire() {
 
 // servePost takes packets from the client.
 func (s *Session) servePost(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength > int64(s.env.maxMessage) {
-		tooLarge(w)
+	limit := s.maxMessage(s.env.maxMessage)
+	if r.ContentLength > int64(limit) {
+		s.refuseLong(w, limit)
 		return
 	}
 	s.mu.Lock()
-	busy := s.posts >= maxPosts
+	busy := s.posts >= s.maxPosts()
 	refused := s.state != open || s.ws != nil || s.expiredLocked()
 	if !busy && !refused {
 		s.posts++
@@ -254,11 +259,11 @@ func (s *Session) servePost(w http.ResponseWriter, r *http.Request) {
 		s.mu.Unlock()
 	}()
 
-	body, err := s.readBody(w, r, s.env.maxMessage)
+	body, err := s.readBody(w, r, limit)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		tooLarge(w)
+		s.refuseLong(w, limit)
 		return
 	case err != nil:
 		s.end(ReasonTransportClose, err, aborted)
@@ -345,11 +350,6 @@ func clearDeadline(w http.ResponseWriter) {
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	write(w, status, body)
-}
-
-func tooLarge(w http.ResponseWriter) {
-	w.Header().Set("Connection", "close") // The rest of the body is not worth reading.
-	w.WriteHeader(http.StatusRequestEntityTooLarge)
 }
 
 func write(w http.ResponseWriter, status int, body []byte) {

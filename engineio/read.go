@@ -65,6 +65,14 @@ type frameError struct {
 
 func (e *frameError) Error() string { return "websocket: " + e.text }
 
+// goodbye is the close frame with the code and the reason.
+func (e *frameError) goodbye() Frame {
+	text := e.text[:min(len(e.text), 123)] // RFC 6455 §5.5: 125 with the code
+	wire, head := newWire(opClose, 2+len(text))
+	wire = binary.BigEndian.AppendUint16(wire, e.code)
+	return Frame{wire: append(wire, text...), head: head, opcode: opClose}
+}
+
 // Codes of close frames (RFC 6455 §7.4.1).
 const (
 	closeNormal   = 1000
@@ -109,8 +117,10 @@ func (r *reading) nextMessage() (opcode byte, err error) {
 			return 0, frameErrorf("a continuation of nothing")
 		case h.opcode != opContinuation && opcode != 0:
 			return 0, frameErrorf("a new message before the end of the last")
-		case h.size > uint64(max(r.conn.limit-len(r.message), 0)):
-			return 0, &frameError{closeTooBig, fmt.Sprintf("a message of more than %d bytes", r.conn.limit)}
+		}
+		// A session may be admitted while a message of it is on its way.
+		if limit := r.session.maxMessage(r.conn.limit); h.size > uint64(max(limit-len(r.message), 0)) {
+			return 0, &frameError{closeTooBig, r.session.tooLong(limit)}
 		}
 		if opcode == 0 {
 			opcode = h.opcode

@@ -34,9 +34,10 @@ type Server struct {
 	env      *environment
 	upgrader websocket.Upgrader
 
-	mu       sync.Mutex // guards below
-	sessions map[string]*Session
-	shut     bool
+	mu        sync.Mutex // guards below
+	sessions  map[string]*Session
+	newcomers newcomers
+	shut      bool
 }
 
 // NewServer returns a server. It panics if config.Accept is nil. Shutdown ends it.
@@ -56,6 +57,8 @@ func NewServer(config Config) *Server {
 		logger:      config.Logger,
 		tasks:       tasks{idle: make(chan struct{}, 1)},
 		forget:      s.forget,
+		probation:   config.Probation,
+		admit:       s.admit,
 	}
 	s.upgrader = websocket.Upgrader{
 		HandshakeTimeout: config.UpgradeTimeout,
@@ -68,7 +71,7 @@ func NewServer(config Config) *Server {
 	return s
 }
 
-// Len is the number of sessions.
+// Len is the number of sessions, those on probation included.
 func (s *Server) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,9 +178,10 @@ func (s *Server) handshake(w http.ResponseWriter, r *http.Request, query url.Val
 			return
 		}
 	}
-	session := s.newSession(r, value)
+	session, refusal := s.newSession(r, value)
 	if session == nil {
-		writeJSON(w, http.StatusServiceUnavailable, []byte(`{"code":3,"message":"Too many sessions"}`))
+		w.Header().Set("Retry-After", retryAfter)
+		writeJSON(w, http.StatusServiceUnavailable, refusalBody(codeBadRequest, refusal))
 		return
 	}
 	defer s.env.tasks.finish()
@@ -190,23 +194,39 @@ func (s *Server) handshake(w http.ResponseWriter, r *http.Request, query url.Val
 	writePayload(w, append([]byte{packetOpen}, opening...))
 }
 
-func (s *Server) newSession(r *http.Request, value any) *Session {
+// retryAfter is what a client is told that finds no room: the seconds in which it may have come.
+const retryAfter = "5"
+
+// newSession counts a session in, or returns why not.
+func (s *Server) newSession(r *http.Request, value any) (_ *Session, refusal string) {
 	session := &Session{
 		env:       s.env,
 		id:        newID(),
 		handshake: newHandshake(r, value),
 	}
+	probation := s.config.Probation
+	if probation != nil && (probation.Exempt == nil || !probation.Exempt(session.handshake)) {
+		session.address = probation.Address(session.handshake)
+		session.probation.Store(true)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shut || len(s.sessions) >= s.config.MaxSessions {
-		return nil
+	switch {
+	case s.shut:
+		return nil, "The server is shutting down"
+	case session.probation.Load():
+		if refusal := s.newcomers.enter(probation, session.address); refusal != "" {
+			return nil, refusal
+		}
+	case len(s.sessions)-s.newcomers.all >= s.config.MaxSessions:
+		return nil, "Too many sessions"
 	}
 	s.sessions[session.id] = session
 	s.env.tasks.running.Add(1) // Until the handshake is through: Shutdown waits for it.
 	session.mu.Lock()
 	session.startHeartbeat()
 	session.mu.Unlock()
-	return session
+	return session, ""
 }
 
 // begin gives the session its receiver, which learns of an end that has come meanwhile.
@@ -236,8 +256,14 @@ func (s *Server) session(id string) *Session {
 
 func (s *Server) forget(session *Session) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions[session.id] != session {
+		return
+	}
 	delete(s.sessions, session.id)
-	s.mu.Unlock()
+	if session.probation.Load() {
+		s.newcomers.leave(session.address)
+	}
 }
 
 // opening is the data of the open packet: exactly these five members.
@@ -293,14 +319,18 @@ func (s *Server) upgradeHeader(w http.ResponseWriter) http.Header {
 // --- responses ---
 
 func refuse(w http.ResponseWriter, code errorCode) {
+	writeJSON(w, code.status(), refusalBody(code, code.message()))
+}
+
+func refusalBody(code errorCode, message string) []byte {
 	body, err := json.Marshal(struct {
 		Code    errorCode `json:"code"`
 		Message string    `json:"message"`
-	}{code, code.message()})
+	}{code, message})
 	if err != nil {
 		panic("engineio: " + err.Error())
 	}
-	writeJSON(w, code.status(), body)
+	return body
 }
 
 func (f *Refusal) write(w http.ResponseWriter) {

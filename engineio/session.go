@@ -21,6 +21,9 @@ type Session struct {
 	over       atomic.Bool // the session has ended: state is no longer open
 	listening  atomic.Bool // somebody waits for sign
 
+	probation atomic.Bool // server: waits for Admit; written under Server.mu
+	address   string      // what it counts against while it does
+
 	mu sync.Mutex // guards below; never held while a Receiver is called or the network may block
 
 	state   state
@@ -72,6 +75,8 @@ type environment struct {
 	logger            *slog.Logger
 	tasks             tasks
 	forget            func(*Session) // the session's id is no longer needed
+	probation         *Probation     // nil: there is none
+	admit             func(*Session) error
 }
 
 // closeTimeout bounds how long an ended session may take to write what is queued and to see its peer leave.
@@ -152,7 +157,7 @@ func (s *Session) enqueue(frames []Frame) error {
 		return ErrClosed
 	}
 	// One unit may be larger than the bound; two of them may not wait together.
-	if s.frames > 0 && (s.bytes+size > s.env.queueBytes || s.frames+len(frames) > s.env.queueFrames) {
+	if s.frames > 0 && s.queueFull(len(frames), size) {
 		s.mu.Unlock()
 		s.end(ReasonSlowConsumer, nil, aborted)
 		return ErrSlowConsumer

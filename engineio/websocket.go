@@ -327,7 +327,7 @@ func (w *wsConn) sayGoodbye(why error) error {
 	var broken *frameError
 	switch {
 	case errors.As(why, &broken):
-		return w.writeDirect(closeFrame(broken.code), closeTimeout)
+		return w.writeDirect(broken.goodbye(), closeTimeout)
 	case w.gorilla != nil && answeredByGorilla(why):
 		return nil
 	}

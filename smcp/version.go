@@ -75,6 +75,11 @@ type Refusal struct {
 	Body   []byte
 }
 
+// HeaderKey is the header in which a weir Computer shows the public key that it
+// is going to prove, so that a hub does not refuse its handshake for a token that
+// is stale.
+const HeaderKey = "X-A2C-Key"
+
 // CheckVersion reads the version from the query of a handshake. No version is
 // the zero Version, and in strict mode a refusal.
 func CheckVersion(query url.Values, strict bool) (Version, *Refusal) {

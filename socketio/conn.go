@@ -94,6 +94,9 @@ func (c *conn) take(data []byte, binary bool) error {
 		return fmt.Errorf("%w: %d attachments", errPacket, p.attachments)
 	}
 	if p.attachments > 0 {
+		if c.socket(p.nsp) == nil && !c.hasLeft(p.nsp) {
+			return unjoined(p.nsp) // before its attachments are kept
+		}
 		// The header must wait, and data is the session's.
 		p, err = parsePacket(bytes.Clone(data))
 		c.pending = &assembly{packet: p}
@@ -107,8 +110,12 @@ func (c *conn) takeAttachment(data []byte) error {
 	if a == nil {
 		return fmt.Errorf("%w: an attachment of nothing", errPacket)
 	}
-	if a.bytes += len(data); a.bytes > c.limits.attachmentBytes {
-		return fmt.Errorf("%w: attachments of more than %d bytes", errPacket, c.limits.attachmentBytes)
+	limit := c.limits.attachmentBytes
+	if c.session.OnProbation() {
+		limit = min(limit, maxProbationBytes)
+	}
+	if a.bytes += len(data); a.bytes > limit {
+		return fmt.Errorf("%w: attachments of more than %d bytes", errPacket, limit)
 	}
 	a.parts = append(a.parts, bytes.Clone(data))
 	if len(a.parts) < a.packet.attachments {
@@ -118,6 +125,13 @@ func (c *conn) takeAttachment(data []byte) error {
 	return c.dispatch(a.packet, a.parts, a.bytes+len(a.packet.data))
 }
 
+// maxProbationBytes bounds the attachments of one packet of a connection on probation.
+const maxProbationBytes = 16 << 10
+
+func unjoined(nsp []byte) error {
+	return fmt.Errorf("%w: for the namespace %.100q, which the peer has not joined", errPacket, nsp)
+}
+
 // dispatch hands an EVENT or an ACK to its socket.
 func (c *conn) dispatch(p packet, attachments [][]byte, size int) error {
 	s := c.socket(p.nsp)
@@ -125,7 +139,7 @@ func (c *conn) dispatch(p packet, attachments [][]byte, size int) error {
 		if c.hasLeft(p.nsp) {
 			return nil
 		}
-		return fmt.Errorf("%w: for the namespace %q, which the peer has not joined", errPacket, p.nsp)
+		return unjoined(p.nsp)
 	}
 	// One copy for everything that is kept of the message.
 	kept := make([]byte, 0, len(p.id)+len(p.data))

@@ -89,6 +89,10 @@ func (s *Socket) Auth() json.RawMessage {
 // Handshake is the HTTP request that the connection began with; nil in a client.
 func (s *Socket) Handshake() *engineio.Handshake { return s.conn.session.Handshake() }
 
+// Admit ends the probation of the socket's connection; see engineio.Probation. Where a server has one, it is for the
+// application to call, in Namespace.Use or later: as soon as it knows who the client is.
+func (s *Socket) Admit() error { return s.conn.session.Admit() }
+
 // Transport is what carries the connection at the moment.
 func (s *Socket) Transport() engineio.Transport { return s.conn.session.Transport() }
 

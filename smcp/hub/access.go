@@ -62,6 +62,9 @@ func (h *Hub) check(s *session) {
 			s.grant = grant
 			err = h.mayStay(s)
 		}
+		if err == nil && !grant.NeedsProof {
+			err = s.socket.Admit()
+		}
 		refused = err
 	}
 	name, principal := s.name, s.grant.Principal

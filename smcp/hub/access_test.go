@@ -4,11 +4,13 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
@@ -80,9 +82,13 @@ func TestSetAccess(t *testing.T) {
 	if got := <-answer; !strings.Contains(got, "Computer with name 'desk' disconnected") {
 		t.Errorf("the call at a Computer that was put out: %s", got)
 	}
-	var refused *socketio.ConnectError
-	if _, err := newPeer(t, url, peerOptions{token: "t-desk"}); !errors.As(err, &refused) {
+	var unknown *engineio.HandshakeError
+	if _, err := newPeer(t, url, peerOptions{token: "t-desk"}); !errors.As(err, &unknown) || unknown.Status != http.StatusUnauthorized {
 		t.Errorf("a token that is gone: %v", err)
+	}
+	var refused *socketio.ConnectError
+	if _, err := newPeer(t, url, peerOptions{auth: `{"token":"t-desk"}`}); !errors.As(err, &refused) {
+		t.Errorf("a token that is gone, in the auth: %v", err)
 	}
 
 	_, second, err := ed25519.GenerateKey(nil)

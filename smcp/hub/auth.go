@@ -187,10 +187,11 @@ type handshake struct {
 	version smcp.Version
 	said    string // the version as it was said; "" for none
 	trusted bool
+	known   bool // what the request itself shows opens the hub
 }
 
-// checkHandshake is engineio's Authenticate: the version is checked before
-// anything of Socket.IO is read.
+// checkHandshake is engineio's Authenticate: the version, and credentials that
+// stand in headers, are checked before anything of Socket.IO is read.
 func (h *Hub) checkHandshake(r *http.Request) (any, *engineio.Refusal) {
 	trusted, _ := r.Context().Value(trustKey{}).(bool)
 	v, refusal := smcp.CheckVersion(r.URL.Query(), h.o.StrictVersion && !trusted)
@@ -198,9 +199,14 @@ func (h *Hub) checkHandshake(r *http.Request) (any, *engineio.Refusal) {
 		h.log.Debug("a handshake was refused for its version", "remote", r.RemoteAddr, "version", v.String())
 		return nil, &engineio.Refusal{Status: refusal.Status, Header: refusal.Header, Body: refusal.Body}
 	}
-	shake := handshake{version: v, said: r.URL.Query().Get(smcp.QueryVersion), trusted: trusted}
+	shake := handshake{version: v, said: r.URL.Query().Get(smcp.QueryVersion), trusted: trusted, known: trusted}
 	if len(shake.said) > maxVersionBytes {
 		shake.said = v.String()
 	}
-	return shake, nil
+	if trusted {
+		return shake, nil
+	}
+	var stranger *engineio.Refusal
+	shake.known, stranger = h.checkHeader(r)
+	return shake, stranger
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,13 +38,22 @@ func TestAuth(t *testing.T) {
 		{Name: "all", SHA256: hashed("t-all")}, {Name: "agents", SHA256: hashed("t-agent"), Role: smcp.RoleAgent, Offices: []string{"lab"}},
 	}}})
 	for name, o := range map[string]peerOptions{
-		"nothing": {}, "a wrong token": {token: "wrong"}, "a wrong auth": {auth: `{"token":"wrong"}`}, "an unknown key": {auth: `{"key":"AAAA"}`},
+		"nothing": {}, "a wrong auth": {auth: `{"token":"wrong"}`}, "an unknown key": {auth: `{"key":"AAAA"}`},
 	} {
 		_, err := newPeer(t, url, o)
 		var refused *socketio.ConnectError
 		if !errors.As(err, &refused) || refused.Message != "Connection refused by server" {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	// What stands in a header is looked at before there is a session.
+	_, err = newPeer(t, url, peerOptions{token: "wrong", auth: `{"token":"t-all"}`})
+	var unknown *engineio.HandshakeError
+	if !errors.As(err, &unknown) || unknown.Status != http.StatusUnauthorized || !strings.Contains(string(unknown.Body), "x-api-key") {
+		t.Errorf("a wrong token in a header: %v", err)
+	}
+	if _, err := newPeer(t, url, peerOptions{token: "stale", key: smcp.EncodeKey(pub), auth: `{"key":"` + smcp.EncodeKey(pub) + `"}`}); err != nil {
+		t.Errorf("a stale token beside a key: %v", err)
 	}
 	for name, o := range map[string]peerOptions{
 		"the header": {token: "t-all"}, "the auth": {auth: `{"token":"t-all"}`}, "the other auth": {auth: `{"Authorization":"Bearer t-all"}`}, "without a scheme": {auth: `{"Authorization":"t-all"}`},

@@ -42,7 +42,7 @@ const (
 	DefaultMaxOffices       = 10_000
 	DefaultMaxPayload       = 16 << 20
 	DefaultMaxConnections   = 20_000
-	DefaultConnectTimeout   = 20 * time.Second
+	DefaultConnectTimeout   = 5 * time.Second // from the HTTP handshake to the CONNECT
 	DefaultToolCallSlack    = time.Second
 	proofTime               = 20 * time.Second // from the CONNECT with a key to its proof
 	maxNameBytes            = 256
@@ -72,7 +72,7 @@ type Options struct {
 	MaxComputers   int           // of one office: 256
 	MaxOffices     int           // 10,000
 	MaxPayload     int           // bytes of one message: 16 MiB
-	MaxConnections int           // 20,000
+	MaxConnections int           // of peers that are let in: 20,000. Others count in a small pool, see engineio.Probation
 
 	PingInterval, PingTimeout time.Duration // as in engineio
 
@@ -132,7 +132,7 @@ func New(o Options) *Hub {
 	h.server = socketio.NewServer(socketio.Config{
 		Engine: engineio.Config{
 			Authenticate: h.checkHandshake, CORS: o.CORS, MaxPayload: o.MaxPayload, MaxSessions: o.MaxConnections, MaxQueueBytes: maxQueueBytes,
-			PingInterval: o.PingInterval, PingTimeout: o.PingTimeout,
+			PingInterval: o.PingInterval, PingTimeout: o.PingTimeout, Probation: &engineio.Probation{Address: addressOf, Exempt: known},
 		},
 		ConnectTimeout: DefaultConnectTimeout, MaxPending: maxMessagesPerSession, MaxAcks: 2 * o.MaxOfficeCalls, Logger: o.Logger,
 	})
@@ -186,6 +186,12 @@ func (h *Hub) admit(ctx context.Context, s *socketio.Socket) error {
 		h.mu.Lock()
 		peer.proof = time.AfterFunc(proofTime, func() { h.unproven(peer) })
 		h.mu.Unlock()
+	}
+	if !grant.NeedsProof {
+		if err := s.Admit(); err != nil {
+			h.log.Warn("a peer finds no room; raise hub.max_peers", "remote", s.Handshake().RemoteAddr, "err", err)
+			return &socketio.ConnectError{Message: "Too many peers are connected to this hub"}
+		}
 	}
 	s.SetValue(peer)
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
 )
@@ -51,6 +52,7 @@ type peer struct {
 
 type peerOptions struct {
 	version, token string
+	key            string // in a header
 	auth           string
 	answer         map[string]socketio.Handler
 }
@@ -61,6 +63,9 @@ func newPeer(t testing.TB, url string, o peerOptions) (*peer, error) {
 		Retry: func(int, error) (time.Duration, bool) { return 0, false }}
 	if o.token != "" {
 		config.Engine.Header = http.Header{"X-Api-Key": {o.token}}
+	}
+	if o.key != "" {
+		config.Engine.Header.Set(smcp.HeaderKey, o.key)
 	}
 	if o.auth != "" {
 		config.Auth = func(context.Context) (json.RawMessage, error) { return json.RawMessage(o.auth), nil }

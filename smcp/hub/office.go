@@ -55,6 +55,9 @@ func (h *Hub) enter(s *session, req *smcp.Join, nonce string) (out answer, held 
 	if err := h.mayJoin(s, req, nonce); err != nil {
 		return nil, nil, err
 	}
+	if s.socket.Admit() != nil { // its key is proven now
+		return nil, smcp.Errorf(smcp.CodeBusy, "Too many peers are connected to this hub")
+	}
 	if s.office != nil && s.office.id == req.OfficeID {
 		return s.dialect.JoinOK(), nil, nil // again: nothing has happened
 	}

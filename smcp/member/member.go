@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -123,12 +124,15 @@ func New(o Options) (*Member, error) {
 	m := &Member{o: o, log: o.Logger, instance: rand.Text(), state: Connecting, office: o.Office, since: time.Now(), changed: make(chan struct{})}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	engine := o.Engine
+	engine.Header = engine.Header.Clone()
+	if engine.Header == nil {
+		engine.Header = map[string][]string{}
+	}
 	if o.Token != "" {
-		engine.Header = engine.Header.Clone()
-		if engine.Header == nil {
-			engine.Header = map[string][]string{}
-		}
 		engine.Header.Set("X-Api-Key", o.Token)
+	}
+	if o.Key != nil {
+		engine.Header.Set(smcp.HeaderKey, smcp.EncodeKey(o.Key.Public().(ed25519.PublicKey)))
 	}
 	m.client = socketio.NewClient(target, socketio.ClientConfig{
 		Namespace: smcp.Namespace, Engine: engine, Backoff: o.Backoff, Logger: o.Logger, MaxConcurrent: o.MaxConcurrent,
@@ -197,14 +201,21 @@ func readable(err error) error {
 		if text == "" {
 			text = rawjson.Text(rawjson.GetPath(refused.Body, "error", "message")) // weir's own, before it is a hub
 		}
+		if refused.Status == http.StatusUnauthorized && text != "" {
+			return notLetIn(text)
+		}
 		if text != "" {
 			return fmt.Errorf("the hub refused the connection: %s (HTTP %d)", text, refused.Status)
 		}
 		return fmt.Errorf("the hub refused the connection with HTTP %d; is this the URL of a hub?", refused.Status)
 	case errors.As(err, &denied):
-		return fmt.Errorf("the hub does not let this peer in (%s): pass the token that its operator gave you", denied.Message)
+		return notLetIn(denied.Message)
 	}
 	return fmt.Errorf("the hub cannot be reached: %w", err)
+}
+
+func notLetIn(why string) error {
+	return fmt.Errorf("the hub does not let this peer in (%s): pass the token that its operator gave you", why)
 }
 
 // On sets the handler of an event; see socketio.Client.

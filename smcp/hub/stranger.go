@@ -1,0 +1,69 @@
+package hub
+
+import (
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/smcp"
+)
+
+// known reports whether a connection needs no probation.
+func known(h *engineio.Handshake) bool {
+	shake, ok := h.Value.(handshake)
+	return ok && shake.known
+}
+
+// checkHeader looks at the credentials in the headers of a handshake: good ones
+// admit the connection at once, wrong ones refuse it. Where there are none, the
+// CONNECT has to bring some.
+func (h *Hub) checkHeader(r *http.Request) (known bool, refusal *engineio.Refusal) {
+	h.mu.Lock()
+	auth := h.access.auth
+	h.mu.Unlock()
+	shown := Credentials{Header: r.Header, RemoteAddr: r.RemoteAddr}
+	if key := r.Header.Get(smcp.HeaderKey); key != "" {
+		shown.Auth = append(rawjson.AppendString([]byte(`{"key":`), key), '}')
+	}
+	grant, err := auth.Authenticate(r.Context(), shown)
+	if err != nil && shown.insists() {
+		h.log.Info("a peer was refused at its handshake", "remote", r.RemoteAddr, "reason", err)
+		return false, &engineio.Refusal{
+			Status: http.StatusUnauthorized, Header: http.Header{"Www-Authenticate": {`Bearer realm="weir hub", error="invalid_token"`}},
+			Body: []byte(`{"code":4,"message":"the token in x-api-key or Authorization is not known to this hub"}`),
+		}
+	}
+	return err == nil && !grant.NeedsProof, nil
+}
+
+// insists reports whether the headers hold a token. Authorization with another
+// scheme than Bearer is for a proxy on the way.
+func (c Credentials) insists() bool {
+	if c.Header.Get("X-Api-Key") != "" {
+		return true
+	}
+	value := c.Header.Get("Authorization")
+	scheme, _, several := strings.Cut(value, " ")
+	return value != "" && (!several || strings.EqualFold(scheme, "bearer"))
+}
+
+func addressOf(h *engineio.Handshake) string { return peerAddress(h.RemoteAddr, h.Header) }
+
+// peerAddress is what a connection counts against that has not shown who it is.
+// Of a proxy on this machine, that is the address that the proxy names last, and
+// with it has seen itself. What a proxy elsewhere says is not believed, because
+// anybody could say it: its peers share the proxy's address, unless they show
+// their credentials in headers.
+func peerAddress(remote string, header func() http.Header) string {
+	if host, _, err := net.SplitHostPort(remote); err == nil && net.ParseIP(host).IsLoopback() {
+		if values := header().Values("X-Forwarded-For"); len(values) > 0 {
+			list := strings.Split(values[len(values)-1], ",")
+			if last := strings.TrimSpace(list[len(list)-1]); net.ParseIP(last) != nil {
+				return engineio.AddressOf(last)
+			}
+		}
+	}
+	return engineio.AddressOf(remote)
+}
