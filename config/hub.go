@@ -20,7 +20,7 @@ type Hub struct {
 	Computers     []*HubComputer `key:"computers" name:"Name" doc:"Computers whose names are bound to a key: nobody else may use the name."`
 	TLS           HubTLS         `key:"tls" doc:"Certificate of hub.listen, and of weir hub."`
 	MaxPayload    Bytes          `key:"max_payload_bytes" default:"16MB" min:"65536" doc:"Largest message."`
-	MaxPeers      int            `key:"max_peers" default:"20000" min:"1" doc:"Most connections."`
+	MaxPeers      int            `key:"max_peers" default:"20000" min:"1" doc:"Most peers that are let in. Connections that have not shown who they are count in a small pool of their own."`
 	MaxComputers  int            `key:"max_computers" default:"256" min:"1" doc:"Most Computers in one office."`
 	MaxCalls      int            `key:"max_calls" default:"256" min:"1" doc:"Most calls of one agent that wait for an answer."`
 }
