@@ -56,7 +56,7 @@ func (h *Hub) enter(s *session, req *smcp.Join, nonce string) (out answer, held 
 		return nil, nil, err
 	}
 	if s.socket.Admit() != nil { // its key is proven now
-		return nil, smcp.Errorf(smcp.CodeBusy, "Too many peers are connected to this hub")
+		return nil, nil, smcp.Errorf(smcp.CodeBusy, "Too many peers are connected to this hub")
 	}
 	if s.office != nil && s.office.id == req.OfficeID {
 		return s.dialect.JoinOK(), nil, nil // again: nothing has happened
