@@ -15,7 +15,7 @@ type Retry struct {
 	BaseDelay      time.Duration `key:"base_delay" default:"100ms" doc:"Time before the second attempt; it doubles before each further one."`
 	MaxDelay       time.Duration `key:"max_delay" default:"5s" doc:"The longest time between two attempts."`
 	Jitter         float64       `key:"jitter" default:"0" doc:"The part of each delay, from 0 to 1, of which a random share is taken off."`
-	RetryableCodes []string      `key:"retryable_codes" doc:"Errors after which a call is tried again. Default: UPSTREAM_TIMEOUT and UPSTREAM_UNAVAILABLE. What a server answered is never tried again."`
+	RetryableCodes []string      `key:"retryable_codes" doc:"Errors after which a call is tried again. Default: UPSTREAM_TIMEOUT and UPSTREAM_UNAVAILABLE. What a server answered is never tried again, nor is what another attempt would not change (3xx, 4xx other than 408, 425 and 429, 501)."`
 }
 
 // RateLimit bounds calls of one kind in one session; 0 sets no bound.

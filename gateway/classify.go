@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"regexp"
 	"strconv"
@@ -30,7 +32,7 @@ func classify(ctx context.Context, upstream string, err error) error {
 		case mcp.KindParse, mcp.KindInvalidRequest, mcp.KindHeaderMismatch, mcp.KindUnsupportedVersion:
 			code = UpstreamError // about our message, not about the agent's
 		}
-		return &Error{Code: code, Message: own.Message, Cause: err}
+		return &Error{Code: code, Message: own.Message, Details: retryDetails(err), Cause: err}
 	}
 	var answered *jsonrpc.Error
 	if errors.As(err, &answered) {
@@ -38,7 +40,7 @@ func classify(ctx context.Context, upstream string, err error) error {
 		if strings.TrimSpace(said) == "" {
 			said = "(it gave no message)"
 		}
-		return &Error{Code: answeredCode(answered), Cause: err,
+		return &Error{Code: answeredCode(answered), Details: retryDetails(err), Cause: err,
 			Message: fmt.Sprintf("server %q answered with error %d: %s", upstream, answered.Code, said)}
 	}
 	var network net.Error
@@ -50,6 +52,16 @@ func classify(ctx context.Context, upstream string, err error) error {
 	}
 	// There was no answer (mcp.Peer): the connection failed.
 	return &Error{Code: UpstreamUnavailable, Message: fmt.Sprintf("server %q cannot be reached", upstream), Cause: err}
+}
+
+// retryDetails tells how many seconds an upstream asks to wait, nil where it does
+// not ask.
+func retryDetails(err error) json.RawMessage {
+	wait := mcp.RetryAfter(err)
+	if wait == 0 {
+		return nil
+	}
+	return fmt.Appendf(nil, `{"retry_after":%g}`, math.Ceil(wait.Seconds()))
 }
 
 // answeredCode classifies an error that an upstream answered: by what another

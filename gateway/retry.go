@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 // Defaults of RetryPolicy.
@@ -68,11 +69,19 @@ func (p RetryPolicy) delay(n int) time.Duration {
 
 // retries reports whether err is a failure of the way to the upstream that the
 // policy retries. What the upstream answered is no such failure, whatever it
-// says: it has seen the call.
+// says: it has seen the call. Nor is what another attempt would not change.
 func (p RetryPolicy) retries(err error) bool {
 	var e *Error
 	var answered *jsonrpc.Error
-	return errors.As(err, &e) && slices.Contains(p.Codes, e.Code) && !errors.As(err, &answered)
+	return errors.As(err, &e) && slices.Contains(p.Codes, e.Code) && !errors.As(err, &answered) && !errors.Is(err, mcp.ErrFinal)
+}
+
+// wait is the time before the attempt that follows n failed ones, the last with
+// err. A server that asks for a longer time gets it within MaxDelay; beyond, ok is
+// false: to come back sooner would only add to what it suffers from.
+func (p RetryPolicy) wait(n int, err error) (d time.Duration, ok bool) {
+	asked := mcp.RetryAfter(err)
+	return max(p.delay(n), asked), asked <= p.MaxDelay
 }
 
 // Retry is the link that makes a call again which failed on its way. Results
@@ -86,7 +95,11 @@ func Retry(p RetryPolicy) Middleware {
 				if err == nil || n >= p.MaxAttempts || ctx.Err() != nil || !p.retries(err) {
 					return result, err
 				}
-				timer := time.NewTimer(p.delay(n))
+				delay, ok := p.wait(n, err)
+				if !ok {
+					return nil, err
+				}
+				timer := time.NewTimer(delay)
 				select {
 				case <-timer.C:
 				case <-ctx.Done():

@@ -23,6 +23,48 @@ func flaky(n int, err error) peerFunc {
 	}
 }
 
+// waiting is an error that asks for time.
+func waiting(k mcp.Kind, seconds int) *mcp.Error {
+	e := mcp.Errorf(k, "busy")
+	e.SetRetryAfter(time.Duration(seconds) * time.Second)
+	return e
+}
+
+// A server that says when to come back is asked again then and not before, and the
+// agent is told where that is too late for the gateway.
+func TestRetryAfter(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		err     error
+		took    time.Duration
+		code    Code
+		details string
+	}{
+		{"within the bound", waiting(mcp.KindUpstreamUnavailable, 30), 30 * time.Second, UpstreamUnavailable, `{"retry_after":30}`},
+		{"sooner than the policy", waiting(mcp.KindUpstreamUnavailable, 1), 10 * time.Second, UpstreamUnavailable, `{"retry_after":1}`},
+		{"beyond the bound", waiting(mcp.KindUpstreamUnavailable, 61), 0, UpstreamUnavailable, `{"retry_after":61}`},
+		{"of a rate", waiting(mcp.KindRateLimited, 7), 0, RateLimited, `{"retry_after":7}`},
+		{"answered", &jsonrpc.Error{Code: -32000, Message: "too many requests", Data: json.RawMessage(`{"retry_after":2.5}`)}, 0, RateLimited, `{"retry_after":3}`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHarness(t, Options{Retry: RetryPolicy{MaxAttempts: 2, BaseDelay: 10 * time.Second, MaxDelay: time.Minute}})
+			h.add("files", flaky(9, tt.err), readTool)
+			began := time.Now()
+			s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{"path":"a"}}`)
+			if took := time.Since(began); took != tt.took {
+				t.Errorf("%s: took %s, want %s", tt.name, took, tt.took)
+			}
+			var told struct {
+				Error   Code            `json:"error"`
+				Details json.RawMessage `json:"details"`
+			}
+			if err := json.Unmarshal([]byte(s.Content[0].Text), &told); err != nil || told.Error != tt.code || string(told.Details) != tt.details {
+				t.Errorf("%s: %s, want %s with %s", tt.name, s.Content[0].Text, tt.code, tt.details)
+			}
+		})
+	}
+}
+
 func TestRetry(t *testing.T) {
 	gone := mcp.Errorf(mcp.KindUpstreamUnavailable, "gone")
 	late := mcp.Errorf(mcp.KindUpstreamTimeout, "late")
@@ -42,6 +84,12 @@ func TestRetry(t *testing.T) {
 		{"only the codes that are named", RetryPolicy{MaxAttempts: 3, Codes: []Code{UpstreamTimeout}}, func() peerFunc { return flaky(1, gone) }, 1, false},
 		{"a code that is named", RetryPolicy{MaxAttempts: 3, Codes: []Code{RateLimited}}, func() peerFunc { return flaky(1, mcp.Errorf(mcp.KindRateLimited, "slow down")) }, 2, true},
 		{"what the server answered", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(1, &jsonrpc.Error{Code: -32000, Message: "service unavailable"}) }, 1, false},
+		{"what another attempt would not change", RetryPolicy{MaxAttempts: 3, Codes: []Code{UpstreamError, UpstreamUnavailable}},
+			func() peerFunc {
+				return flaky(1, &mcp.Error{Kind: mcp.KindUpstreamProtocol, Message: "202", Err: mcp.ErrFinal})
+			}, 1, false},
+		{"a wait within the bound", RetryPolicy{MaxAttempts: 3, MaxDelay: time.Minute}, func() peerFunc { return flaky(1, waiting(mcp.KindUpstreamUnavailable, 30)) }, 2, true},
+		{"a wait beyond the bound", RetryPolicy{MaxAttempts: 3, MaxDelay: time.Minute}, func() peerFunc { return flaky(1, waiting(mcp.KindUpstreamUnavailable, 90)) }, 1, false},
 		{"a tool's own error", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return say(`{"content":[{"type":"text","text":"timed out"}],"isError":true}`) }, 1, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

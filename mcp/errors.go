@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/weir-mcp/weir/jsonrpc"
 )
@@ -84,7 +85,7 @@ var Kinds = []KindInfo{
 	{KindUpstreamStarting, "upstream_starting", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", true, "The upstream has not become ready within its budget."},
 	{KindUpstreamUnavailable, "upstream_unavailable", jsonrpc.CodeInternalError, http.StatusBadGateway, "UPSTREAM_UNAVAILABLE", true, "The upstream cannot be reached or ended during the call."},
 	{KindUpstreamTimeout, "upstream_timeout", -32003, http.StatusGatewayTimeout, "UPSTREAM_TIMEOUT", true, "The upstream did not answer in time."},
-	{KindUpstreamProtocol, "upstream_protocol", jsonrpc.CodeInternalError, http.StatusBadGateway, "UPSTREAM_ERROR", false, "The upstream answered something that is not MCP, or more than the bound on responses."},
+	{KindUpstreamProtocol, "upstream_protocol", jsonrpc.CodeInternalError, http.StatusBadGateway, "UPSTREAM_ERROR", false, "The upstream answered something that is not MCP, a status that no other attempt would change, or more than the bound on responses."},
 	{KindCancelled, "cancelled", -32800, 499, "UPSTREAM_ERROR", false, "The caller cancelled the request or went away."},
 	{KindShuttingDown, "shutting_down", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", true, "weir, or the agent, is shutting down and did not finish the call."},
 	{KindToolExecution, "tool_execution", -32000, http.StatusInternalServerError, "UPSTREAM_ERROR", false, "A command or function of an agent server failed; a tool that fails says so in its result instead, with this code in _meta."},
@@ -163,6 +164,39 @@ func KindOf(err error) (k Kind, ok bool) {
 		return KindUpstreamTimeout, true
 	}
 	return KindInternal, true
+}
+
+// maxRetryAfter bounds what another side may ask to wait.
+const maxRetryAfter = 24 * time.Hour
+
+// RetryAfter returns how long err says to wait before the next attempt, zero where
+// it says nothing: data.retry_after, in seconds, of weir's own errors and of those
+// that another side answered.
+func RetryAfter(err error) time.Duration {
+	var e *Error
+	var wire *jsonrpc.Error
+	var data json.RawMessage
+	switch {
+	case errors.As(err, &e) && e.Data != nil:
+		data = e.Data
+	case errors.As(err, &wire):
+		data = wire.Data
+	}
+	var told struct {
+		RetryAfter float64 `json:"retry_after"`
+	}
+	if len(data) == 0 || json.Unmarshal(data, &told) != nil || !(told.RetryAfter > 0) {
+		return 0
+	}
+	return time.Duration(min(told.RetryAfter, maxRetryAfter.Seconds()) * float64(time.Second))
+}
+
+// SetRetryAfter has the error tell how long to wait before the next attempt. It
+// changes nothing for zero.
+func (e *Error) SetRetryAfter(d time.Duration) {
+	if d > 0 {
+		e.Data = fmt.Appendf(nil, `{"kind":%q,"retry_after":%g}`, e.Kind, d.Seconds())
+	}
 }
 
 // WireError returns the JSON-RPC error that tells err to a client that speaks

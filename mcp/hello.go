@@ -16,6 +16,11 @@ import (
 // again on another connection. The absence of ErrNotSent says nothing.
 var ErrNotSent = errors.New("the message never reached the other side")
 
+// ErrFinal is the cause of an error that says: the same message would meet the
+// same end, or the other side has taken it and must not get it twice. It is never
+// sent again.
+var ErrFinal = errors.New("the same message would fail again")
+
 // ErrRefused is the cause of an error that says: the other side is there, but
 // does not take this message at all (an HTTP status such as 404 or 405 without
 // a JSON-RPC answer). Handshake then tries the other era, and whoever knows

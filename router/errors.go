@@ -58,13 +58,19 @@ func failedToReach(err error) error {
 	if !errors.As(err, &e) || strings.HasPrefix(e.Message, reachPrefix) {
 		return err
 	}
-	switch e.Kind {
-	case mcp.KindUpstreamUnavailable, mcp.KindUnauthorized:
-		// It is weir's own credentials that the upstream does not accept.
+	out := &mcp.Error{Kind: e.Kind, Message: reachPrefix + e.Message, Err: err}
+	switch {
+	case e.Kind == mcp.KindUpstreamUnavailable:
+	case e.Kind == mcp.KindUnauthorized:
+		// It is weir's own credentials that the upstream does not accept. A 401 would
+		// tell the agent that weir does not accept its token.
+		out.Kind = mcp.KindUpstreamProtocol
+	case e.Kind == mcp.KindUpstreamProtocol && errors.Is(err, mcp.ErrFinal):
 	default:
 		return err
 	}
-	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: reachPrefix + e.Message, Data: e.Data, Err: err}
+	out.SetRetryAfter(mcp.RetryAfter(err))
+	return out
 }
 
 const reachPrefix = "Failed to reach agent: "
@@ -101,7 +107,11 @@ func status(err error, h http.Header) int {
 		h["Retry-After"] = []string{retryAfter}
 	case mcp.KindOverloaded, mcp.KindRateLimited:
 		h["Retry-After"] = []string{waitOf(err)}
-	case mcp.KindUpstreamUnavailable, mcp.KindUpstreamProtocol, mcp.KindUpstreamTimeout, mcp.KindShuttingDown, mcp.KindNotFound:
+	case mcp.KindUpstreamUnavailable:
+		if mcp.RetryAfter(err) > 0 {
+			h["Retry-After"] = []string{waitOf(err)}
+		}
+	case mcp.KindUpstreamProtocol, mcp.KindUpstreamTimeout, mcp.KindShuttingDown, mcp.KindNotFound:
 	default:
 		return 0
 	}
@@ -110,12 +120,8 @@ func status(err error, h http.Header) int {
 
 // waitOf is how many seconds the data of an error says to wait.
 func waitOf(err error) string {
-	var e *mcp.Error
-	var data struct {
-		RetryAfter float64 `json:"retry_after"`
-	}
-	if errors.As(err, &e) && json.Unmarshal(e.Data, &data) == nil && data.RetryAfter > 0 {
-		return strconv.FormatFloat(math.Ceil(data.RetryAfter), 'f', 0, 64)
+	if wait := mcp.RetryAfter(err); wait > 0 {
+		return strconv.FormatFloat(math.Ceil(wait.Seconds()), 'f', 0, 64)
 	}
 	return retryAfter
 }

@@ -210,21 +210,15 @@ func (x *exchange) header(tool string) (http.Header, error) {
 
 // refusal is the error for a response that an agent could only misunderstand.
 func (x *exchange) refusal(resp *http.Response) error {
-	unreachable := func(format string, args ...any) error {
-		return mcp.Errorf(mcp.KindUpstreamUnavailable, "%supstream %q %s", reachPrefix, x.f.name, fmt.Sprintf(format, args...))
-	}
+	kind := mediaType(resp.Header)
 	switch code := resp.StatusCode; {
 	case code == http.StatusUnauthorized, code == http.StatusProxyAuthRequired:
 		// 401 would tell the agent that weir does not accept its own token.
-		return unreachable("does not accept the credentials (%d): check mcpServers.%s.headers", code, x.f.name)
-	case code >= 300 && code < 400 && code != http.StatusNotModified:
-		return unreachable("redirects to another place (%d), where weir does not follow with its headers: configure that url", code)
-	case code >= 500 && mediaType(resp.Header) != streamable.ContentJSON:
-		if after := resp.Header["Retry-After"]; len(after) > 0 {
-			x.w.Header()["Retry-After"] = after
-		}
-		return unreachable("failed to answer (%d %s)", code, http.StatusText(code))
-	case x.e.id != "" && mediaType(resp.Header) != streamable.ContentJSON && (mediaType(resp.Header) != streamable.ContentSSE || code != http.StatusOK):
+		return &mcp.Error{Kind: mcp.KindUpstreamProtocol, Err: mcp.ErrFinal,
+			Message: fmt.Sprintf("%supstream %q does not accept the credentials (%d): check mcpServers.%s.headers", reachPrefix, x.f.name, code, x.f.name)}
+	case code >= 300 && code < 400 && code != http.StatusNotModified, code >= 500 && kind != streamable.ContentJSON:
+		return failedToReach(streamable.StatusFailure(x.who(), clip(x.method()), resp))
+	case x.e.id != "" && kind != streamable.ContentJSON && (kind != streamable.ContentSSE || code != http.StatusOK):
 		return x.noAnswer(resp)
 	}
 	return nil
@@ -259,7 +253,7 @@ func (x *exchange) refuseOrFail(resp *http.Response, err error) {
 // to a request that has to have one. What the status says is told as the other
 // way to an upstream tells it.
 func (x *exchange) noAnswer(resp *http.Response) error {
-	who, method := fmt.Sprintf("upstream %q", x.f.name), clip(x.e.method)
+	who, method := x.who(), clip(x.e.method)
 	switch code := resp.StatusCode; {
 	case code == http.StatusOK:
 		if mediaType(resp.Header) == streamable.ContentJSON {

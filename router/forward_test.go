@@ -172,7 +172,17 @@ func TestAnswersThatMislead(t *testing.T) {
 		}, 400, `"kind":"invalid_request"`},
 		{"it takes no POST", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusMethodNotAllowed)
-		}, 405, `"kind":"upstream_unavailable"`},
+		}, 405, `"kind":"upstream_protocol"`},
+		{"it does not know the method", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotImplemented)
+		}, 502, `"kind":"upstream_protocol"`},
+		{"it is busy", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "11")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, 502, `"kind":"upstream_unavailable","retry_after":11`},
+		{"it does not know weir", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "secret", http.StatusUnauthorized)
+		}, 502, `"kind":"upstream_protocol"`},
 		{"it forbids", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "secret", http.StatusForbidden)
 		}, 403, `"kind":"permission_denied"`},

@@ -100,6 +100,14 @@ func (s *slot) unavailable() error {
 	if s.err != nil {
 		e.Message += ": " + s.err.Error()
 	}
+	if errors.Is(s.err, mcp.ErrFinal) {
+		// Its configuration is wrong: an agent that tries again gains nothing.
+		e.Kind = mcp.KindUpstreamProtocol
+		if k, _ := mcp.KindOf(s.err); k == mcp.KindUnauthorized || k == mcp.KindPermissionDenied {
+			e.Kind = k
+		}
+	}
+	e.SetRetryAfter(mcp.RetryAfter(s.err))
 	return e
 }
 

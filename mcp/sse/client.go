@@ -333,6 +333,10 @@ func (s *ClientStream) post(body string) error {
 			s.refused([]byte(body), err)
 			return nil
 		}
+		if resp.StatusCode != http.StatusUnauthorized {
+			// The session is gone: another connection begins a new one.
+			err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%v", err)
+		}
 	case s.ctx.Err() != nil:
 		return s.reason()
 	case ctx.Err() != nil:

@@ -196,7 +196,7 @@ func TestClientStreamDialFailures(t *testing.T) {
 		refused bool
 	}{
 		"401":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, mcp.KindUnauthorized, false},
-		"405":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(405) }, mcp.KindUpstreamUnavailable, true},
+		"405":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(405) }, mcp.KindUpstreamProtocol, true},
 		"html":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, mcp.KindUpstreamProtocol, true},
 		"no event": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/event-stream") }, mcp.KindUpstreamUnavailable, false},
 		"silence":  {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, mcp.KindUpstreamTimeout, false},

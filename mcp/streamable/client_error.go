@@ -3,6 +3,7 @@ package streamable
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,13 +30,28 @@ type StatusError struct {
 	WWWAuthenticate []string      // of a 401 or 403, at most 8 values of 4096 bytes
 	RetryAfter      time.Duration // zero where the server told none
 	refused         bool
+	final           bool
 }
 
 // Error implements error.
 func (e *StatusError) Error() string { return "HTTP status " + strconv.Itoa(e.Status) }
 
-// Is makes a status that refuses the message as a whole an mcp.ErrRefused.
-func (e *StatusError) Is(target error) bool { return e.refused && target == mcp.ErrRefused }
+// Is makes a status that refuses the message as a whole an mcp.ErrRefused, and one
+// that another attempt would not change an mcp.ErrFinal.
+func (e *StatusError) Is(target error) bool {
+	return e.refused && target == mcp.ErrRefused || e.final && target == mcp.ErrFinal
+}
+
+// final reports whether the same message would be answered with the same status: a
+// redirect, what is wrong with the request, and a success without a response, after
+// which the server may be at work.
+func final(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return status < 500 || status == http.StatusNotImplemented
+}
 
 // refused makes the error for a response whose status is not 200, and closes
 // it. A JSON-RPC error in its body is the answer, where the server can have
@@ -50,7 +66,7 @@ func (c *Client) refused(resp *http.Response, out outgoing, id jsonrpc.ID) (resu
 	case out.session && sessionGone(code, answer, answerID, own):
 		return nil, c.sessionLost()
 	case own, answer != nil && code < 500 && id != "" && answerID == "":
-		return nil, answer
+		return nil, withRetryAfter(answer, resp.Header)
 	}
 	return nil, StatusFailure(c.who, out.method, resp)
 }
@@ -59,13 +75,11 @@ func (c *Client) refused(resp *http.Response, out outgoing, id jsonrpc.ID) (resu
 // who answered so, and to what. Its cause is a *StatusError. Nothing of the
 // body is shown, nor is it read.
 func StatusFailure(who, what string, resp *http.Response) error {
-	status := &StatusError{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"))}
+	status := &StatusError{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After")), final: final(resp.StatusCode)}
 	fail := func(k mcp.Kind, format string, args ...any) error {
 		e := mcp.Errorf(k, "%s %s", who, fmt.Sprintf(format, args...))
 		e.Err = status
-		if status.RetryAfter > 0 {
-			e.Data = fmt.Appendf(nil, `{"kind":%q,"retry_after":%g}`, k, status.RetryAfter.Seconds())
-		}
+		e.SetRetryAfter(status.RetryAfter)
 		return e
 	}
 	told := strconv.Itoa(resp.StatusCode)
@@ -89,19 +103,41 @@ func StatusFailure(who, what string, resp *http.Response) error {
 		return fail(mcp.KindTooLarge, "does not take a message as large as this %s (413)", what)
 	case code == http.StatusRequestTimeout, code == http.StatusGatewayTimeout:
 		return fail(mcp.KindUpstreamTimeout, "did not answer %s in time (%s)", what, told)
-	case code >= 500 && code != http.StatusNotImplemented:
+	case code == http.StatusProxyAuthRequired:
+		return fail(mcp.KindUnauthorized, "is behind a proxy that wants credentials (407): check the proxy that is configured for weir")
+	case code >= 500 && code != http.StatusNotImplemented, code == http.StatusTooEarly:
 		return fail(mcp.KindUpstreamUnavailable, "failed to answer %s (%s)", what, told)
 	case code >= 300 && code < 400:
-		return fail(mcp.KindUpstreamUnavailable, "redirects to another place (%s), where weir does not follow with its headers: configure that url", told)
+		return fail(mcp.KindUpstreamProtocol, "redirects to another place (%s), where weir does not follow with its headers: configure that url", told)
 	case code < 300:
-		return fail(mcp.KindUpstreamUnavailable, "answered %s with %s instead of a response", what, told)
+		return fail(mcp.KindUpstreamProtocol, "answered %s with %s instead of a response", what, told)
 	}
 	status.refused = true
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return fail(mcp.KindInvalidRequest, "does not take this %s (%s), without saying why in JSON-RPC", what, told)
 	}
-	return fail(mcp.KindUpstreamUnavailable, "does not take %s (%s): check that the url is that of its MCP endpoint", what, told)
+	return fail(mcp.KindUpstreamProtocol, "does not take %s (%s): check that the url is that of its MCP endpoint", what, told)
+}
+
+// withRetryAfter adds a Retry-After header to the data of the error that came with
+// it, where that has room and does not tell the time itself.
+func withRetryAfter(answer *jsonrpc.Error, h http.Header) *jsonrpc.Error {
+	wait := retryAfter(h.Get("Retry-After"))
+	if wait == 0 || len(answer.Data) > 0 && !rawjson.IsObject(answer.Data) || rawjson.Get(answer.Data, "retry_after") != nil {
+		return answer
+	}
+	data := answer.Data
+	if len(data) == 0 {
+		data = json.RawMessage("{}")
+	}
+	told, err := rawjson.Set(data, "retry_after", fmt.Appendf(nil, "%g", wait.Seconds()))
+	if err != nil {
+		return answer
+	}
+	out := *answer
+	out.Data = told
+	return &out
 }
 
 // AnsweredError reads the JSON-RPC error that a response bears, nil where it bears

@@ -33,8 +33,16 @@ func TestClientStatus(t *testing.T) {
 		{"500", 500, nil, "boom", mcp.KindUpstreamUnavailable, "failed to answer tools/call (500 Internal Server Error)"},
 		{"503", 503, http.Header{"Retry-After": {"2"}}, "", mcp.KindUpstreamUnavailable, "503"},
 		{"504", 504, nil, "", mcp.KindUpstreamTimeout, "504"},
-		{"202", 202, nil, "", mcp.KindUpstreamUnavailable, "answered tools/call with 202 Accepted instead of a response"},
-		{"405", 405, nil, "<html>", mcp.KindUpstreamUnavailable, "check that the url"},
+		{"202", 202, nil, "", mcp.KindUpstreamProtocol, "answered tools/call with 202 Accepted instead of a response"},
+		{"204", 204, nil, "", mcp.KindUpstreamProtocol, "204 No Content instead of a response"},
+		{"300", 300, nil, "", mcp.KindUpstreamProtocol, "redirects"},
+		{"405", 405, nil, "<html>", mcp.KindUpstreamProtocol, "check that the url"},
+		{"407", 407, nil, "", mcp.KindUnauthorized, "proxy"},
+		{"408", 408, nil, "", mcp.KindUpstreamTimeout, "408"},
+		{"409", 409, nil, "", mcp.KindUpstreamProtocol, "409"},
+		{"418", 418, nil, "", mcp.KindUpstreamProtocol, "418"},
+		{"425", 425, nil, "", mcp.KindUpstreamUnavailable, "425"},
+		{"501", 501, nil, "", mcp.KindUpstreamProtocol, "501"},
 		{"400", 400, nil, "<html>", mcp.KindInvalidRequest, "does not take this tools/call (400 Bad Request)"},
 		{"400 and JSON that is no answer", 400, nil, `{"error":"bad"}`, mcp.KindInvalidRequest, "does not take"},
 		{"500 with an error of no request", 500, nil, `{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m"}}`, mcp.KindUpstreamUnavailable, "500"},
@@ -55,6 +63,10 @@ func TestClientStatus(t *testing.T) {
 			}
 			if !strings.Contains(err.Error(), tt.text) || !strings.HasPrefix(err.Error(), `upstream "files" (127.0.0.1:`) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("message %q, want %q in it", err, tt.text)
+			}
+			retryable := tt.want.Info().Retryable
+			if errors.Is(err, mcp.ErrFinal) != (!retryable && tt.status != 429) {
+				t.Errorf("final is %v of %s", errors.Is(err, mcp.ErrFinal), tt.want)
 			}
 			var s *StatusError
 			if !errors.As(err, &s) || s.Status != tt.status || errors.Is(err, mcp.ErrNotSent) {
@@ -331,7 +343,7 @@ func TestClientDoesNotFollowToAnotherHost(t *testing.T) {
 	defer server.Close()
 	header := http.Header{"X-Api-Key": {"key"}}
 	_, err := Dial(t.Context(), ClientOptions{URL: server.URL + "/away", Header: header})
-	if kindOf(err) != mcp.KindUpstreamUnavailable || !strings.Contains(err.Error(), "configure that url") {
+	if kindOf(err) != mcp.KindUpstreamProtocol || !strings.Contains(err.Error(), "configure that url") {
 		t.Errorf("err = %v", err)
 	}
 	select {
@@ -399,4 +411,30 @@ func TestClientSendTimeout(t *testing.T) {
 			t.Errorf("Close of a silent server took %s", took)
 		}
 	})
+}
+
+// A server that answers with an error and says in a header when to come back is
+// told on with both.
+func TestClientRetryAfterOfAnAnswer(t *testing.T) {
+	for _, tt := range []struct{ header, data, want string }{
+		{"7", "", `{"retry_after":7}`},
+		{"7", `,"data":{"why":"busy"}`, `{"why":"busy","retry_after":7}`},
+		{"7", `,"data":{"retry_after":3}`, `{"retry_after":3}`},
+		{"7", `,"data":"busy"`, `"busy"`},
+		{"", `,"data":{"why":"busy"}`, `{"why":"busy"}`},
+	} {
+		f := &fake{call: func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) {
+			w.Header().Set("Content-Type", "application/json")
+			if tt.header != "" {
+				w.Header().Set("Retry-After", tt.header)
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"busy"%s}}`, m.ID, tt.data)
+		}}
+		_, err := dial(t, f, nil).Call(t.Context(), "tools/call", json.RawMessage(`{"name":"x"}`), nil)
+		var answer *jsonrpc.Error
+		if !errors.As(err, &answer) || string(answer.Data) != tt.want {
+			t.Errorf("%s and %s: %v with %s, want %s", tt.header, tt.data, err, answer.Data, tt.want)
+		}
+	}
 }
