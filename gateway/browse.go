@@ -70,7 +70,8 @@ func (g *Gateway) browseQuery(ctx context.Context, c *metaCall, query string, to
 	if err != nil {
 		g.opts.Logger.DebugContext(ctx, "ranked by words alone", "session", c.state.tag, "err", g.opts.Redactor.Redact(err.Error()))
 	}
-	return g.cardsResult(c, s.Catalog, cards, true, "No "+string(browsed(c.name))+" matches. Try other words, or path \"/\" to see what there is.")
+	none := "No " + string(browsed(c.name)) + " matches. Try other words, or path \"/\" to see what there is."
+	return g.cardsResult(c, cardsAnswer{from: s.Catalog, cards: cards, scored: true, none: none, whole: true})
 }
 
 // Search returns the cards of the entries of a kind that match a query, with
@@ -94,22 +95,50 @@ func (g *Gateway) browsePath(c *metaCall, path string, topK int) (json.RawMessag
 	from := g.opts.Upstreams.Snapshot().Catalog
 	cards, err := from.ChildrenOf(browsed(c.name), path)
 	if err != nil {
+		namespace, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		if e := g.absentSpace(namespace); e != nil {
+			e.Path = path
+			return nil, e
+		}
 		return nil, catalogError(err)
 	}
 	if topK > 0 {
 		cards = cards[:min(topK, len(cards))]
 	}
-	return g.cardsResult(c, from, cards, false, "There is nothing here yet."), nil
+	answer := cardsAnswer{from: from, cards: cards, none: "There is nothing here yet.", whole: path == "/" || path == "/*"}
+	return g.cardsResult(c, answer), nil
+}
+
+// cardsAnswer is what a browse has found.
+type cardsAnswer struct {
+	from   *catalog.Catalog
+	cards  []catalog.Card
+	scored bool
+	none   string // what to say where there are no cards
+	whole  bool   // all upstreams were looked at, so that those that are missing are told
 }
 
 // cardsResult writes cards, one a line, or as a JSON array, and notes that the
-// session was offered their tools.
-func (g *Gateway) cardsResult(c *metaCall, from *catalog.Catalog, cards []catalog.Card, scored bool, none string) json.RawMessage {
+// session was offered their tools. The last line tells of upstreams that were not
+// searched: it comes after the cards, which a cache may keep.
+func (g *Gateway) cardsResult(c *metaCall, a cardsAnswer) json.RawMessage {
+	cards := a.cards
 	c.state.offerCards(cards)
-	hasScore := func(int) bool { return scored }
+	hasScore := func(int) bool { return a.scored }
+	room := browseOverhead - 1 // a line break
 	if g.opts.CacheStable {
-		stable := c.state.arrange(from, cards, scored)
+		stable := c.state.arrange(a.from, cards, a.scored)
+		if len(stable.cards) > len(cards) {
+			room -= markerTokens
+		}
 		cards, hasScore = stable.cards, func(i int) bool { return stable.scored[i] }
+	}
+	rest := ""
+	if a.whole {
+		if rest = g.notSearched(room); rest != "" && len(cards) == 0 {
+			a.none, _, _ = strings.Cut(a.none, ". ") // for the room of both
+			rest = g.notSearched(room - g.opts.Firewall.CountTokens(a.none))
+		}
 	}
 	if c.format == FormatJSON {
 		doc := []byte{'['}
@@ -121,10 +150,18 @@ func (g *Gateway) cardsResult(c *metaCall, from *catalog.Catalog, cards []catalo
 		}
 		doc = append(doc, ']')
 		// structuredContent has to be an object before 2026-07-28.
-		return textBlocks(append(append([]byte(`{"cards":`), doc...), '}'), string(doc))
+		structured := append([]byte(`{"cards":`), doc...)
+		if rest == "" {
+			return textBlocks(append(structured, '}'), string(doc))
+		}
+		structured = rawjson.AppendString(append(structured, `,"not_searched":`...), rest)
+		return textBlocks(append(structured, '}'), string(doc), rest)
 	}
 	if len(cards) == 0 {
-		return textBlocks(nil, none)
+		if rest != "" {
+			a.none += "\n" + rest
+		}
+		return textBlocks(nil, a.none)
 	}
 	text := make([]byte, 0, 256*len(cards))
 	for i := range cards {
@@ -132,6 +169,9 @@ func (g *Gateway) cardsResult(c *metaCall, from *catalog.Catalog, cards []catalo
 			text = append(text, '\n')
 		}
 		text = cards[i].AppendRender(text)
+	}
+	if rest != "" {
+		text = append(append(text, '\n'), rest...)
 	}
 	return textBlocks(nil, string(text))
 }

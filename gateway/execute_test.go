@@ -339,16 +339,12 @@ func TestExecuteRedactsResultsOnRequest(t *testing.T) {
 // absentFleet has a server that was never listed.
 type absentFleet struct{ *fleet }
 
-func (absentFleet) Absent(namespace string) (upstream, why string, absent bool) {
-	switch namespace {
-	case "gone":
-		return "web-search", "exit status 1", true
-	case "same":
-		return "same", `upstream "same": exit status 1`, true
-	case "ended":
-		return "ended", `upstream "ended" ended (exit status 1)`, true
+func (absentFleet) Missing() []Missing {
+	return []Missing{
+		{"web-search", "gone", "exit status 1"},
+		{"same", "same", `upstream "same": exit status 1`},
+		{"ended", "ended", `upstream "ended" ended (exit status 1)`},
 	}
-	return "", "", false
 }
 
 // An id of a server that has not come up is not told as unknown: ids survive a

@@ -11,6 +11,9 @@ import (
 // what is new to it (gateway-surface §5.1). No tool_id begins with "_".
 const CacheBreakpointID = "__cache_breakpoint__"
 
+// markerTokens is at least how many tokens the line of that card has.
+const markerTokens = 12
+
 // stablePrefix is what cache-stable browsing keeps for a session: the cards it
 // has seen, as it saw them first. It belongs to one catalog.
 type stablePrefix struct {

@@ -288,6 +288,19 @@ func (m *Manager) Ready(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Each calls fn for every server of the configuration, in its order, and then for
+// those that are attached. The Upstream is nil for a server that is disabled or
+// faulty.
+func (m *Manager) Each(fn func(*config.Server, *Upstream)) {
+	t := m.table.Load()
+	for _, s := range t.order {
+		fn(s, t.byName[s.Name])
+	}
+	for _, s := range t.attached {
+		fn(s, t.byName[s.Name])
+	}
+}
+
 // Status returns the state of every server of the configuration, in its order,
 // and then of those that are attached.
 func (m *Manager) Status() []Status {

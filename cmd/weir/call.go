@@ -317,12 +317,12 @@ func (a *app) completeToolIDs(ctx context.Context, t target, word string) []cobr
 		return nil
 	}
 	defer c.close()
-	cards, err := c.allCards(ctx)
+	all, err := c.allCards(ctx)
 	if err != nil {
 		return nil
 	}
 	var ids []cobra.Completion
-	for _, card := range cards {
+	for _, card := range all.cards {
 		if strings.HasPrefix(card.ID, word) {
 			ids = append(ids, cobra.CompletionWithDesc(card.ID, cut(card.Description, 60)))
 		}

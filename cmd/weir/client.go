@@ -187,21 +187,32 @@ type browseArgs struct {
 	TopK  int    `json:"top_k,omitempty"`
 }
 
-// browse returns cards, and the bytes they were in.
-func (c *client) browse(ctx context.Context, args browseArgs) ([]card, json.RawMessage, error) {
+// browsed is what a gateway has found.
+type browsed struct {
+	cards []card
+	raw   json.RawMessage // the cards as they came
+	// missed is which servers were not searched, and why; "" for none.
+	missed string
+}
+
+// browse calls tool_browse.
+func (c *client) browse(ctx context.Context, args browseArgs) (*browsed, error) {
 	r, err := c.ask(ctx, gateway.ToolBrowse, args, "json", nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var found struct{ Cards json.RawMessage }
+	var found struct {
+		Cards       json.RawMessage
+		NotSearched string `json:"not_searched"`
+	}
 	if err := json.Unmarshal(r.Structured, &found); err != nil || found.Cards == nil {
-		return nil, nil, fmt.Errorf("%s answered %s without cards: is it a weir gateway?", c.where, gateway.ToolBrowse)
+		return nil, fmt.Errorf("%s answered %s without cards: is it a weir gateway?", c.where, gateway.ToolBrowse)
 	}
-	var cards []card
-	if err := json.Unmarshal(found.Cards, &cards); err != nil {
-		return nil, nil, fmt.Errorf("cards of %s: %w", c.where, err)
+	b := &browsed{raw: found.Cards, missed: found.NotSearched}
+	if err := json.Unmarshal(found.Cards, &b.cards); err != nil {
+		return nil, fmt.Errorf("cards of %s: %w", c.where, err)
 	}
-	return cards, found.Cards, nil
+	return b, nil
 }
 
 // maxPaths bounds a walk through the tree of tools.
@@ -209,8 +220,8 @@ const maxPaths = 20_000
 
 // allCards walks the tree of tools from the root and returns the cards of its
 // leaves. A cluster or a namespace is an internal card whose id is its path.
-func (c *client) allCards(ctx context.Context) ([]card, error) {
-	var leaves []card
+func (c *client) allCards(ctx context.Context) (*browsed, error) {
+	all := &browsed{}
 	asked := 0
 	for paths := []string{"/"}; len(paths) > 0; asked++ {
 		if asked == maxPaths {
@@ -218,21 +229,24 @@ func (c *client) allCards(ctx context.Context) ([]card, error) {
 		}
 		path := paths[0]
 		paths = paths[1:]
-		cards, _, err := c.browse(ctx, browseArgs{Path: path})
+		below, err := c.browse(ctx, browseArgs{Path: path})
 		if err != nil {
 			return nil, err
 		}
-		for _, found := range cards {
+		if path == "/" {
+			all.missed = below.missed
+		}
+		for _, found := range below.cards {
 			switch {
 			case found.Kind != string(catalog.KindInternal):
-				leaves = append(leaves, found)
+				all.cards = append(all.cards, found)
 			case len(found.ID) > len(path):
 				paths = append(paths, found.ID)
 			}
 		}
 	}
-	slices.SortFunc(leaves, func(a, b card) int { return strings.Compare(a.ID, b.ID) })
-	return leaves, nil
+	slices.SortFunc(all.cards, func(a, b card) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
 }
 
 // printCards prints cards: a table on a screen, else what an agent reads.

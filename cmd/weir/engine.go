@@ -213,15 +213,8 @@ func (e *engine) Peer(ctx context.Context, name string) (mcp.Peer, error) {
 	return e.manager.Peer(ctx, name)
 }
 
-// Absent tells the gateway of servers that have never been listed.
-func (e *engine) Absent(namespace string) (name, why string, absent bool) {
-	for _, s := range e.manager.Status() {
-		if s.Namespace == namespace && !s.Listed && s.State != upstream.StateDisabled {
-			return s.Name, s.LastError, true
-		}
-	}
-	return "", "", false
-}
+// Missing tells the gateway of servers of which nothing is in the catalog.
+func (e *engine) Missing() []gateway.Missing { return missing(e.manager, e.live) }
 
 // Snapshot implements gateway.Upstreams.
 func (e *engine) Snapshot() *gateway.Snapshot { return e.live.Snapshot() }

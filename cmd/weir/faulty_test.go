@@ -34,6 +34,13 @@ func TestFaultyServerFailsAlone(t *testing.T) {
 	}
 	weir(t, "ls", "--url", s.url).want(t, exitOK, sentence)
 	weir(t, "call", "needskey:echo", "--url", s.url).want(t, exitUnavailable, sentence)
+	weir(t, "browse", "/needskey", "--url", s.url).want(t, exitUnavailable, sentence)
+	const missed = "not searched: needskey (the environment variable WEIRTEST_NOT_SET is not set)"
+	for _, args := range [][]string{{"search", "no such thing"}, {"search", "echo"}, {"browse"}, {"ls", "--tools"}} {
+		if f := weir(t, append(args, "--url", s.url)...).want(t, exitOK); !strings.HasSuffix(f.stderr, missed+"\n") || strings.Contains(f.stdout, missed) {
+			t.Errorf("%q: stderr %q", args, f.stderr)
+		}
+	}
 	if _, body := get(t, s.base+"/status/data"); !strings.Contains(body, sentence) {
 		t.Errorf("/status/data has no reason: %s", body)
 	}

@@ -72,19 +72,27 @@ func (a *app) find(cmd *cobra.Command, t target, args browseArgs, asJSON bool) e
 	if args.Query == "" && args.Path == "" {
 		return failf(exitUsage, "the query is empty: say what the tool should do")
 	}
-	cards, raw, err := c.browse(cmd.Context(), args)
+	found, err := c.browse(cmd.Context(), args)
 	if err != nil {
 		return a.refusal(err, asJSON)
 	}
 	switch {
 	case asJSON:
-		return printJSON(a.stdout, raw)
-	case len(cards) == 0 && args.Query != "":
+		err = printJSON(a.stdout, found.raw)
+	case len(found.cards) == 0 && args.Query != "":
 		a.note("No tool matches. Try other words, or weir browse / to see what there is.")
-		return nil
-	case len(cards) == 0:
+	case len(found.cards) == 0:
 		a.note("There is nothing here.")
-		return nil
+	default:
+		err = a.printCards(found.cards)
 	}
-	return a.printCards(cards)
+	a.noteMissed(found)
+	return err
+}
+
+// noteMissed says which servers were not searched.
+func (a *app) noteMissed(b *browsed) {
+	if b.missed != "" {
+		a.note("%s", b.missed)
+	}
 }

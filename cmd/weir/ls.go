@@ -48,14 +48,15 @@ first, and what it was before.`,
 				return err
 			}
 			if tools {
-				cards, err := c.allCards(cmd.Context())
+				all, err := c.allCards(cmd.Context())
 				if err != nil {
 					return err
 				}
+				defer a.noteMissed(all)
 				if asJSON {
-					return printJSON(a.stdout, orEmpty(cards))
+					return printJSON(a.stdout, orEmpty(all.cards))
 				}
-				return a.printCards(cards)
+				return a.printCards(all.cards)
 			}
 			h, err := c.health(cmd.Context())
 			if err != nil {

@@ -95,12 +95,13 @@ func (a *app) selectIDs(cmd *cobra.Command, t target, args []string, find browse
 			return nil, err
 		}
 		defer c.close()
-		cards, _, err := c.browse(cmd.Context(), find)
+		offered, err := c.browse(cmd.Context(), find)
 		if err != nil {
 			return nil, err
 		}
 		var ids []string
-		for _, found := range cards {
+		a.noteMissed(offered)
+		for _, found := range offered.cards {
 			if found.Kind != string(catalog.KindInternal) {
 				ids = append(ids, found.ID)
 			}
