@@ -26,6 +26,8 @@ type Catalog struct {
 	entries     []*Entry
 	hashOnce    sync.Once
 	hash        string
+	namesOnce   sync.Once
+	nameIndex   *nameIndex
 }
 
 // New returns an empty catalog that holds schemas to limits.
@@ -83,6 +85,9 @@ func (c *Catalog) With(l Listing) (*Catalog, Report) {
 				report.add(d.Finding)
 			}
 		}
+	}
+	if seg.primitives {
+		report.add(next.sharedNames(l.Upstream)...)
 	}
 	return next, report
 }
@@ -251,7 +256,7 @@ func (c *Catalog) Findings() []Finding {
 			findings = append(findings, d.Finding)
 		}
 	}
-	return findings
+	return append(findings, c.sharedNames("")...)
 }
 
 func compareEntries(a, b *Entry) int { return strings.Compare(a.ID, b.ID) }

@@ -63,6 +63,9 @@ type Listing struct {
 	// Order says which upstream keeps an id that two offer: the lower one.
 	// Among equals it is the one that was added first.
 	Order int
+	// Found says that no configuration names the upstream: it was found while weir
+	// runs. A name that it shares with others stands for theirs; see Named.
+	Found bool
 	// Tags are put on every entry.
 	Tags []string
 

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -13,15 +12,17 @@ import (
 type segment struct {
 	upstream   string
 	order, seq int
+	found      bool                // see Listing.Found
+	primitives bool                // there is something else than tools
 	namespaces map[string][]*Entry // in the order of the listing
 	findings   []Finding
 	omitted    int
 }
 
-// compareSegments sorts by priority: who comes first keeps an id.
-func compareSegments(a, b *segment) int {
-	return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.seq, b.seq))
-}
+// compareSegments sorts by priority: the first segment keeps an id.
+func compareSegments(a, b *segment) int { return compareRanks(a.rank(), b.rank()) }
+
+func (s *segment) rank() rank { return rank{s.found, s.order, s.seq} }
 
 // parallelFrom is the number of definitions from which a listing is read by
 // several goroutines.
@@ -64,7 +65,7 @@ func buildSegment(l *Listing, limits Limits) *segment {
 		}
 	}
 
-	seg := &segment{upstream: l.Upstream, order: l.Order, namespaces: map[string][]*Entry{}}
+	seg := &segment{upstream: l.Upstream, order: l.Order, found: l.Found, primitives: len(jobs) > len(l.Tools), namespaces: map[string][]*Entry{}}
 	report := Report{}
 	if l.Namespace != configured {
 		report.add(Finding{

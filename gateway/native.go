@@ -50,19 +50,9 @@ func (g *Gateway) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "prompts/get needs a name")
 	}
-	from := g.opts.Upstreams.Snapshot().Catalog
-	e, ok := from.Lookup(name)
-	if !ok || e.Kind != catalog.KindPrompt {
-		e = nil
-		for _, one := range from.Entries() {
-			if one.Kind == catalog.KindPrompt && one.RawName == name {
-				e = one
-				break
-			}
-		}
-	}
-	if e == nil {
-		return nil, mcp.Errorf(mcp.KindInvalidParams, "no prompt is called %q; prompts/list shows what there is", cutChars(name, 120))
+	e, err := g.opts.Upstreams.Snapshot().prompt(name)
+	if err != nil {
+		return nil, err
 	}
 	args := json.RawMessage(rawjson.Get(r.Params, "arguments"))
 	if args == nil {
@@ -72,8 +62,9 @@ func (g *Gateway) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 }
 
 // listEntries answers a list with definitions as their upstreams wrote them. Of
-// resources with one URI only the first, by id, is reached by it, and listed. A
-// prompt whose name another one has is listed by its id.
+// resources or templates with one URI only the one that it reaches is listed. A prompt
+// whose name reaches another one, or none, is listed by its id, and so is a resource
+// whose URI reaches no resource.
 func (g *Gateway) listEntries(r *mcp.Request, kind catalog.Kind, key string) (json.RawMessage, error) {
 	from := 0
 	if cursor := rawjson.Get(r.Params, "cursor"); cursor != nil && string(cursor) != "null" {
@@ -86,28 +77,30 @@ func (g *Gateway) listEntries(r *mcp.Request, kind catalog.Kind, key string) (js
 	g.follow(r, g.state.session(r.Session))
 	out := append([]byte(`{"`+key+`":`), '[')
 	start, n := len(out), 0
-	seen := map[string]bool{}
 	more := false
-	for _, e := range g.opts.Upstreams.Snapshot().Catalog.Entries() {
+	s := g.opts.Upstreams.Snapshot()
+	for _, e := range s.Catalog.Entries() {
 		if e.Kind != kind {
 			continue
 		}
-		key, definition := e.Key().Name, []byte(e.Raw)
-		if seen[key] {
-			if kind != catalog.KindPrompt {
-				continue
-			}
-			var err error
-			if definition, err = rawjson.Set(e.Raw, "name", rawjson.Quote(e.ID)); err != nil {
-				continue // the catalog has checked it: cannot be
-			}
+		if kind != catalog.KindPrompt && s.hidden(e) {
+			continue
 		}
-		seen[key] = true
 		if n++; n <= from {
 			continue
 		}
 		if more = n > from+resourcePage; more {
 			break
+		}
+		definition := []byte(e.Raw)
+		if kind != catalog.KindTemplate && !s.reached(e) {
+			member := "uri"
+			if kind == catalog.KindPrompt {
+				member = "name"
+			}
+			if byID, err := rawjson.Set(e.Raw, member, rawjson.Quote(e.ID)); err == nil {
+				definition = byID
+			}
 		}
 		if len(out) > start {
 			out = append(out, ',')
@@ -133,17 +126,8 @@ func (g *Gateway) wantedResource(r *mcp.Request, st *sessionState) (upstream, ur
 	if err != nil || uri == "" {
 		return "", "", nil, mcp.Errorf(mcp.KindInvalidParams, "%s needs a uri", r.Method)
 	}
-	s := g.opts.Upstreams.Snapshot()
-	if upstream := st.readFrom(uri); upstream != "" {
-		for _, e := range s.Catalog.Of(upstream) {
-			if e.Kind == catalog.KindResource && e.URI == uri {
-				return upstream, uri, e, nil
-			}
-		}
-	}
-	e, ok := s.owner(uri)
-	if !ok {
-		return "", "", nil, mcp.Errorf(mcp.KindResourceNotFound, "no resource has the uri %q; %s lists what there is", cutChars(uri, 200), "resources/list")
+	if e, err = g.opts.Upstreams.Snapshot().resource(uri, st.readFrom(uri)); err != nil {
+		return "", "", nil, err
 	}
 	if e.Kind == catalog.KindResource {
 		uri = e.URI // it may have been the id

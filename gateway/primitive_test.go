@@ -561,8 +561,9 @@ func TestCompletion(t *testing.T) {
 	h.others["more"] = newShelf()
 	h.snapshot, _ = h.snapshot.With(catalog.Listing{Upstream: "more", Namespace: "more", Prompts: raws(`{"name":"hello"}`)})
 	h.mu.Unlock()
-	if _, err := h.ask(t, "completion/complete", `{"ref":{"type":"ref/prompt","name":"hello"}}`); err == nil || !strings.Contains(err.Error(), h.id(t, "more", "hello")) {
-		t.Errorf("two servers: %v", err)
+	before := up.last()
+	if _, err := h.ask(t, "completion/complete", `{"ref":{"type":"ref/prompt","name":"hello"},"argument":{"name":"x","value":""}}`); err != nil || up.last() == before {
+		t.Errorf("of two servers of the configuration, the first one does not answer: %v", err)
 	}
 }
 

@@ -281,26 +281,6 @@ type parsedTemplate struct {
 	template *uritemplate.Template
 }
 
-// owner returns the entry that a URI belongs to: the resource with that id or
-// URI, or the first template that may have made it. Where servers offer the same
-// URI it is the one whose entry has the least id.
-func (s *Snapshot) owner(uri string) (*catalog.Entry, bool) {
-	if e, ok := s.Catalog.Lookup(uri); ok && e.Kind == catalog.KindResource {
-		return e, true
-	}
-	for _, e := range s.Catalog.Entries() {
-		if e.Kind == catalog.KindResource && e.URI == uri {
-			return e, true
-		}
-	}
-	for _, t := range s.parsedTemplates() {
-		if _, ok := t.template.Match(uri); ok {
-			return t.entry, true
-		}
-	}
-	return nil, false
-}
-
 // parsedTemplates returns the templates in the order of their ids, parsed once.
 func (s *Snapshot) parsedTemplates() []parsedTemplate {
 	s.templates.once.Do(func() {

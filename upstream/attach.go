@@ -30,7 +30,7 @@ func (m *Manager) Attach(s *config.Server, open Open) error {
 		return fmt.Errorf("there is an upstream %q already", s.Name)
 	}
 	byName := maps.Clone(t.byName)
-	byName[s.Name] = newUpstream(m.opts, s, len(t.order)+len(t.attached), m.ends[s.Name], open)
+	byName[s.Name] = newUpstream(m.opts, s, place{len(t.order) + len(t.attached), true}, m.ends[s.Name], open)
 	m.table.Store(&table{byName: byName, order: t.order, attached: append(slices.Clone(t.attached), s)})
 	return nil
 }

@@ -63,6 +63,30 @@ func TestAttach(t *testing.T) {
 	eventually(t, "its entries are gone", func() bool { return s.tools("found") == nil })
 }
 
+// The Sink learns which upstreams no configuration names, also of a server that the
+// configuration names later.
+func TestFound(t *testing.T) {
+	m, s := manage(t, Options{})
+	found := func(name string) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.listings[name].Found
+	}
+	listed := func(name string) func() bool { return func() bool { return s.tools(name) != nil } }
+	if err := m.Attach(&config.Server{Name: "attached", Namespace: "attached", Type: config.TransportStdio}, inMemory(t)); err != nil {
+		t.Fatal(err)
+	}
+	m.Apply([]*config.Server{program("own")}, program("other"))
+	for name, want := range map[string]bool{"attached": true, "own": false, "other": true} {
+		eventually(t, name+" is listed", listed(name))
+		if found(name) != want {
+			t.Errorf("%s: found is %t", name, !want)
+		}
+	}
+	m.Apply([]*config.Server{program("own"), program("other")})
+	eventually(t, "the configuration has it now", func() bool { return listed("other")() && !found("other") })
+}
+
 // A configured server takes the place of an attached one.
 func TestAttachGivesWay(t *testing.T) {
 	m, s := manage(t, Options{})

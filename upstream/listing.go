@@ -96,7 +96,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // cannot be listed are an error; what cannot be listed besides is logged and
 // left out.
 func (u *Upstream) readLists(ctx context.Context, l *link) error {
-	out := catalog.Listing{Upstream: u.name, Namespace: u.cfg.Namespace, Order: int(u.order.Load()), Tags: u.cfg.Tags}
+	out := catalog.Listing{Upstream: u.name, Namespace: u.cfg.Namespace, Order: int(u.order.Load()), Found: u.found, Tags: u.cfg.Tags}
 	caps := l.hello.Capabilities
 	has := func(name string) bool { return rawjson.Get(caps, name) != nil }
 	silent := !has("tools") && !has("resources") && !has("prompts")

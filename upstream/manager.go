@@ -126,21 +126,26 @@ func New(o Options) *Manager {
 	return m
 }
 
-// Apply makes the upstreams those of a configuration: it starts what is new,
-// ends what is gone or disabled, starts again what was changed, and leaves the
-// rest alone. One whose entry is faulty is not started; its Status says why. It
-// waits for nothing. The servers must not be changed afterwards.
-// After Close it does nothing.
-func (m *Manager) Apply(servers []*config.Server) {
+// Apply makes the upstreams those of a configuration, and those that were found while
+// weir runs: it starts what is new, ends what is gone or disabled, starts again what
+// was changed, and leaves the rest alone. One whose entry is faulty is not started;
+// its Status says why. It waits for nothing. The servers must not be changed
+// afterwards. After Close it does nothing.
+func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return
 	}
-	next := &config.Config{Servers: slices.Clone(servers)}
+	next := &config.Config{Servers: slices.Concat(servers, found)}
 	change := config.Diff(m.last, next)
 	m.last = next
 	byName := maps.Clone(m.table.Load().byName)
+	for i, s := range next.Servers { // the same server, but of another origin
+		if u := byName[s.Name]; u != nil && !s.Disabled && u.open == nil && u.found != (i >= len(servers)) && !slices.Contains(change.Changed, s.Name) {
+			change.Changed = append(change.Changed, s.Name)
+		}
+	}
 	attached := m.table.Load().attached
 	for _, name := range change.Added { // the configuration comes first
 		if i := slices.IndexFunc(attached, func(s *config.Server) bool { return s.Name == name }); i >= 0 {
@@ -161,7 +166,7 @@ func (m *Manager) Apply(servers []*config.Server) {
 		u := byName[s.Name]
 		if u == nil {
 			// The new one waits for the old one's end: both may want one port.
-			byName[s.Name] = newUpstream(m.opts, s, i, m.ends[s.Name], nil)
+			byName[s.Name] = newUpstream(m.opts, s, place{i, i >= len(servers)}, m.ends[s.Name], nil)
 			continue
 		}
 		u.setOrder(i)

@@ -32,12 +32,13 @@ const (
 // connection a call returns *mcp.Error of KindUpstreamStarting,
 // KindUpstreamUnavailable, KindUpstreamTimeout and KindOverloaded.
 type Upstream struct {
-	name string
-	who  string // for messages
-	cfg  *config.Server
-	opts Options
-	open Open // nil: cfg says how to connect
-	log  *slog.Logger
+	name  string
+	who   string // for messages
+	cfg   *config.Server
+	opts  Options
+	open  Open // nil: cfg says how to connect
+	found bool // no configuration names it
+	log   *slog.Logger
 
 	shared         *slot
 	legacy, modern eraPeer
@@ -83,9 +84,15 @@ type Upstream struct {
 
 var _ mcp.Peer = (*Upstream)(nil)
 
-func newUpstream(o Options, cfg *config.Server, order int, after <-chan struct{}, open Open) *Upstream {
+// place is where an upstream stands among others.
+type place struct {
+	order int  // in the configuration
+	found bool // no configuration names it; see catalog.Listing
+}
+
+func newUpstream(o Options, cfg *config.Server, at place, after <-chan struct{}, open Open) *Upstream {
 	u := &Upstream{
-		name: cfg.Name, who: `upstream "` + cfg.Name + `"`, cfg: cfg, opts: o,
+		name: cfg.Name, who: `upstream "` + cfg.Name + `"`, cfg: cfg, opts: o, found: at.found,
 		log: o.Logger.With("upstream", cfg.Name), after: after, open: open,
 		ended: make(chan struct{}), settled: make(chan struct{}),
 		learning: make(chan struct{}, 1),
@@ -100,7 +107,7 @@ func newUpstream(o Options, cfg *config.Server, order int, after <-chan struct{}
 			u.endpoint = target
 		}
 	}
-	u.order.Store(int64(order))
+	u.order.Store(int64(at.order))
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	u.shared = newSlot(u, slotKey{})
 	u.wg.Go(u.shared.run)

@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -166,7 +165,8 @@ func readKey(path string, parse func([]byte) (any, error)) (any, error) {
 func (a *agents) merge() {
 	a.merging.Lock()
 	defer a.merging.Unlock()
-	servers := slices.Clone(a.engine.config.Load().Servers)
+	servers := a.engine.config.Load().Servers
+	var found []*config.Server
 	spaces := map[string]bool{}
 	for _, s := range servers {
 		spaces[s.Namespace] = true
@@ -179,9 +179,9 @@ func (a *agents) merge() {
 		}
 		s.Namespace = config.NamespaceFor(agent.Name, func(space string) bool { return spaces[space] })
 		spaces[s.Namespace] = true
-		servers = append(servers, s)
+		found = append(found, s)
 	}
-	a.engine.manager.Apply(servers)
+	a.engine.manager.Apply(servers, found...)
 }
 
 // servers are where the agents that are there now are reached, and the addresses
