@@ -34,6 +34,19 @@ func (v Version) Dialect() Dialect {
 	return Dialect(v.Minor)
 }
 
+// ToldDialect returns the dialect of an Agent as a hub has told it to a Computer;
+// see Call.Version.
+func ToldDialect(version string) Dialect {
+	if version == VersionDraft {
+		return Draft
+	}
+	v, err := ParseVersion(version)
+	if err != nil {
+		return Dialect01
+	}
+	return v.Dialect()
+}
+
 // Versioned reports whether peers of the dialect say their version.
 func (d Dialect) Versioned() bool { return d >= Dialect02 }
 

@@ -113,12 +113,15 @@ type Call struct {
 	ReqID    string `json:"req_id"`
 	Computer string `json:"computer"`
 	// Version is the Agent's a2c_version, told by weir's hub to weir's Computers
-	// so that names of tools follow the Agent's dialect: "" where the Agent says
-	// none, nil where the hub does not tell.
+	// so that names of tools and errors follow the Agent's dialect: "" where the
+	// Agent says none, VersionDraft where it is of the first draft, nil where the
+	// hub does not tell.
 	Version *string `json:"a2c_version,omitempty"`
-	// Traceparent and Tracestate are the W3C trace context.
+	// Traceparent and Tracestate are the W3C trace context, Baggage what W3C calls
+	// so.
 	Traceparent string `json:"traceparent,omitempty"`
 	Tracestate  string `json:"tracestate,omitempty"`
+	Baggage     string `json:"baggage,omitempty"`
 }
 
 // ToolCall is the payload of client:tool_call.

@@ -16,6 +16,10 @@ const QueryVersion = "a2c_version"
 // HeaderErrorCode is the header of a refusal for the version.
 const HeaderErrorCode = "X-A2C-Error-Code"
 
+// VersionDraft stands for the first draft where a hub tells a Computer how an
+// Agent speaks.
+const VersionDraft = "draft"
+
 // ServerVersion is the newest version that weir speaks; MinSupported and
 // MaxSupported are the bounds of what it accepts.
 const (

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/weir-mcp/weir/mcp"
@@ -81,16 +80,11 @@ func (a *adapter) call(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 	call := ToolCall{
 		Computer: a.h.name, Tool: rawjson.Text(out[0]), Arguments: out[1], Timeout: a.f.o.Timeout,
 		Traceparent: rawjson.Text(rawjson.Get(out[2], "traceparent")), Tracestate: rawjson.Text(rawjson.Get(out[2], "tracestate")),
+		Baggage: rawjson.Text(rawjson.Get(out[2], "baggage")),
 	}
 	result, err := a.f.client.CallTool(ctx, call)
-	var refused *smcp.Error
-	switch {
-	case errors.As(err, &refused):
-		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "computer %q: %s", a.h.name, refused.Message)
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil, mcp.Errorf(mcp.KindUpstreamTimeout, "computer %q did not answer in time", a.h.name)
-	case err != nil:
-		return nil, err
+	if err != nil {
+		return nil, told(a.h.name, err)
 	}
 	return a.normal(ctx, result), nil
 }

@@ -484,8 +484,8 @@ type ToolCall struct {
 	Timeout   time.Duration   // 0: that of Options
 	// ReqID identifies the call; a new one where "".
 	ReqID string
-	// Traceparent and Tracestate are handed on to the MCP server.
-	Traceparent, Tracestate string
+	// Traceparent, Tracestate and Baggage are handed on to the MCP server.
+	Traceparent, Tracestate, Baggage string
 }
 
 // CallTool calls a tool and returns the CallToolResult as the Computer sent it.
@@ -503,7 +503,7 @@ func (c *Client) CallTool(ctx context.Context, call ToolCall) (json.RawMessage, 
 		call.Arguments = json.RawMessage("{}")
 	}
 	req := smcp.ToolCall{
-		Call:     smcp.Call{Agent: c.o.Name, ReqID: call.ReqID, Computer: call.Computer, Traceparent: call.Traceparent, Tracestate: call.Tracestate},
+		Call:     smcp.Call{Agent: c.o.Name, ReqID: call.ReqID, Computer: call.Computer, Traceparent: call.Traceparent, Tracestate: call.Tracestate, Baggage: call.Baggage},
 		ToolName: call.Tool, Params: call.Arguments, Timeout: seconds(call.Timeout),
 	}
 	bounded, cancel := context.WithTimeout(ctx, call.Timeout+answerSlack)
@@ -515,7 +515,7 @@ func (c *Client) CallTool(ctx context.Context, call ToolCall) (json.RawMessage, 
 				c.log.Debug("a call was not cancelled", "req_id", call.ReqID, "err", err)
 			}
 			if ctx.Err() == nil {
-				return nil, fmt.Errorf("computer %q did not answer %s within %s: %w", call.Computer, call.Tool, call.Timeout, context.DeadlineExceeded)
+				return nil, fmt.Errorf("computer %q did not answer %s within %s%w", call.Computer, call.Tool, call.Timeout, hidden{context.DeadlineExceeded})
 			}
 			return nil, ctx.Err()
 		}

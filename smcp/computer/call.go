@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 )
@@ -71,6 +70,16 @@ func (c *Computer) record(r Record) {
 // What goes wrong is a result that says isError, because that is what an Agent
 // reads; so are a refusal, a cancellation and the end of the call's time.
 func (c *Computer) Call(ctx context.Context, call smcp.ToolCall) json.RawMessage {
+	result, err := c.perform(ctx, call)
+	if err != nil {
+		result = c.failure(err)
+	}
+	return c.signed(call.ToolName, call.ReqID, result)
+}
+
+// perform makes a call and enters it into the history. The error is why no tool
+// has answered.
+func (c *Computer) perform(ctx context.Context, call smcp.ToolCall) (json.RawMessage, error) {
 	start := time.Now()
 	rec := Record{Time: start, ReqID: call.ReqID, Agent: smcpAgent(call.Call), Tool: call.ToolName, Arguments: call.Params}
 	result, end, err := c.execute(ctx, call, &rec)
@@ -78,15 +87,14 @@ func (c *Computer) Call(ctx context.Context, call smcp.ToolCall) json.RawMessage
 	rec.Duration = time.Since(start)
 	switch {
 	case err != nil:
-		rec.Error = c.inputs.redact(err.Error())
-		result = c.failure(err)
+		rec.Error = c.inputs.redact(plain(err))
 	case string(rawjson.Get(result, "isError")) == "true":
 		rec.Error = "the tool answered with an error"
 	default:
 		rec.Success = true
 	}
 	c.record(rec)
-	return c.signed(call.ToolName, call.ReqID, result)
+	return result, err
 }
 
 // tool finds what a name stands for. One that is unknown may be that of a server
@@ -111,23 +119,6 @@ func smcpAgent(call smcp.Call) string {
 		return call.Agent
 	}
 	return call.RobotID
-}
-
-// failure is the result of a call that was not answered by a tool.
-func (c *Computer) failure(err error) json.RawMessage {
-	var flags string
-	switch {
-	case errors.Is(err, errAgentCancelled):
-		flags = `{"` + smcp.MetaCancelled + `":true,"` + smcp.MetaReason + `":"` + smcp.ReasonAgent + `"}`
-	case errors.Is(err, context.DeadlineExceeded):
-		flags = `{"` + smcp.MetaTimeout + `":true}`
-	}
-	out := append(json.RawMessage(`{"content":[{"type":"text","text":`), rawjson.Quote(c.inputs.redact(err.Error()))...)
-	out = append(out, `}],"isError":true`...)
-	if flags != "" {
-		out = append(out, `,"meta":`+flags+`,"_meta":`+flags...)
-	}
-	return append(out, '}')
 }
 
 // signed adds the Computer's signature where it has a key.
@@ -176,14 +167,14 @@ func (c *Computer) run(ctx context.Context, t *tool, call smcp.ToolCall) (json.R
 		args = json.RawMessage("{}")
 	}
 	if !rawjson.IsObject(args) {
-		return nil, errors.New("params must be an object")
+		return nil, faultf(smcp.CodeInvalid, "params must be an object")
 	}
 	if err := c.confirm(ctx, t, smcpAgent(call.Call), call.ReqID, args); err != nil {
 		return nil, err
 	}
 	up, ok := c.manager.Upstream(t.server.Name)
 	if !ok {
-		return nil, fmt.Errorf("MCP server %q is switched off", t.server.Name)
+		return nil, faultf(smcp.CodeNotFound, "MCP server %q is switched off", t.server.Name)
 	}
 	meta := traceMeta(call.Call)
 	params := make(json.RawMessage, 0, len(t.name)+len(args)+len(meta)+64)
@@ -203,10 +194,10 @@ func (c *Computer) begin(ctx context.Context, reqID, agent string) (_ context.Co
 	switch {
 	case len(c.calls) >= maxCalls:
 		cancel(nil)
-		return nil, nil, fmt.Errorf("%d calls are in flight, which is the bound; wait for some to finish", len(c.calls))
+		return nil, nil, faultf(smcp.CodeBusy, "%d calls are in flight, which is the bound; wait for some to finish", len(c.calls))
 	case reqID != "" && c.calls[reqID] != nil:
 		cancel(nil)
-		return nil, nil, fmt.Errorf("req_id %q belongs to a call in flight", reqID)
+		return nil, nil, faultf(smcp.CodeInvalid, "req_id %q belongs to a call in flight", reqID)
 	}
 	r := &running{agent, cancel}
 	if reqID != "" {
@@ -281,48 +272,36 @@ func (c *Computer) cancelAll() {
 	}
 }
 
-// why is the error of a call whose context may have ended.
-func why(ctx context.Context, err error, timeout time.Duration) error {
-	cause := context.Cause(ctx)
-	switch {
-	case errors.Is(cause, errAgentCancelled):
-		return fmt.Errorf("the call was cancelled: %w", errAgentCancelled)
-	case errors.Is(cause, context.DeadlineExceeded):
-		return fmt.Errorf("the call took longer than %s: %w", timeout, context.DeadlineExceeded)
-	}
-	if k, ok := mcp.KindOf(err); ok && k == mcp.KindUpstreamTimeout {
-		return fmt.Errorf("%w (%w)", err, context.DeadlineExceeded)
-	}
-	return err
-}
-
 // confirm asks a person about a tool that is not auto_apply.
 func (c *Computer) confirm(ctx context.Context, t *tool, agent, reqID string, args json.RawMessage) error {
 	if t.meta.AutoApply != nil && *t.meta.AutoApply {
 		return nil
 	}
 	if c.o.Confirm == nil {
-		return fmt.Errorf("tool %q of MCP server %q needs a confirmation and nobody can be asked on this Computer: its owner can set servers.%s.default_tool_meta.auto_apply to true, or start it with --auto-apply",
+		return faultf(smcp.CodeForbidden, "tool %q of MCP server %q needs a confirmation and nobody can be asked on this Computer: its owner can set servers.%s.default_tool_meta.auto_apply to true, or start it with --auto-apply",
 			t.name, t.server.Name, t.server.Name)
 	}
-	ctx, cancel := context.WithTimeout(ctx, confirmTime)
+	asking, cancel := context.WithTimeout(ctx, confirmTime)
 	defer cancel()
-	ok, err := c.o.Confirm(ctx, Confirmation{ReqID: reqID, Agent: agent, Server: t.server.Name, Tool: t.name, Arguments: args})
+	ok, err := c.o.Confirm(asking, Confirmation{ReqID: reqID, Agent: agent, Server: t.server.Name, Tool: t.name, Arguments: args})
+	if asking.Err() != nil && ctx.Err() == nil {
+		return expired("nobody has confirmed tool %q within %s", t.name, confirmTime)
+	}
 	if err != nil {
 		return fmt.Errorf("the confirmation of tool %q failed: %w", t.name, err)
 	}
 	if !ok {
-		return fmt.Errorf("the owner of the Computer refused the call of tool %q", t.name)
+		return faultf(smcp.CodeForbidden, "the owner of the Computer refused the call of tool %q", t.name)
 	}
 	return nil
 }
 
 // toolCallKeys are what a Computer reads of a client:tool_call.
-var toolCallKeys = []string{"agent", "robot_id", "req_id", "computer", "tool_name", "params", "timeout", "traceparent", "tracestate"}
+var toolCallKeys = []string{"agent", "robot_id", "req_id", "computer", "tool_name", "params", "timeout", "traceparent", "tracestate", "baggage", smcp.QueryVersion}
 
 // readToolCall reads a client:tool_call, whose params are only passed on.
 func readToolCall(raw json.RawMessage) (smcp.ToolCall, error) {
-	var out [9][]byte
+	var out [11][]byte
 	if !rawjson.IsObject(raw) {
 		return smcp.ToolCall{}, smcp.ErrPayload
 	}
@@ -332,9 +311,13 @@ func readToolCall(raw json.RawMessage) (smcp.ToolCall, error) {
 	call := smcp.ToolCall{
 		Call: smcp.Call{
 			Agent: rawjson.Text(out[0]), RobotID: rawjson.Text(out[1]), ReqID: rawjson.Text(out[2]), Computer: rawjson.Text(out[3]),
-			Traceparent: rawjson.Text(out[7]), Tracestate: rawjson.Text(out[8]),
+			Traceparent: rawjson.Text(out[7]), Tracestate: rawjson.Text(out[8]), Baggage: rawjson.Text(out[9]),
 		},
 		ToolName: rawjson.Text(out[4]), Params: out[5],
+	}
+	if len(out[10]) > 0 && out[10][0] == '"' {
+		version := rawjson.Text(out[10])
+		call.Version = &version
 	}
 	if len(out[6]) > 0 && string(out[6]) != "null" {
 		var err error
@@ -348,14 +331,35 @@ func readToolCall(raw json.RawMessage) (smcp.ToolCall, error) {
 	return call, nil
 }
 
-// traceMeta is the trace context of a call as an MCP server reads it.
+// Bounds of what is handed on with a call.
+const (
+	maxTraceparent = 512
+	maxTracestate  = 4096
+	maxBaggage     = 8192
+)
+
+// traceMeta is the trace context and the baggage of a call as an MCP server reads
+// them, nil where there are none.
 func traceMeta(call smcp.Call) json.RawMessage {
-	if call.Traceparent == "" || len(call.Traceparent) > 512 || len(call.Tracestate) > 4096 {
-		return nil
+	out := json.RawMessage("{")
+	add := func(key, value string) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(rawjson.AppendString(out, key), ':')
+		out = rawjson.AppendString(out, value)
 	}
-	out := append(json.RawMessage(`{"traceparent":`), rawjson.Quote(call.Traceparent)...)
-	if call.Tracestate != "" {
-		out = append(append(out, `,"tracestate":`...), rawjson.Quote(call.Tracestate)...)
+	if call.Traceparent != "" && len(call.Traceparent) <= maxTraceparent && len(call.Tracestate) <= maxTracestate {
+		add("traceparent", call.Traceparent)
+		if call.Tracestate != "" {
+			add("tracestate", call.Tracestate)
+		}
+	}
+	if call.Baggage != "" && len(call.Baggage) <= maxBaggage {
+		add("baggage", call.Baggage)
+	}
+	if len(out) == 1 {
+		return nil
 	}
 	return append(out, '}')
 }

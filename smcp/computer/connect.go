@@ -157,7 +157,15 @@ func (c *Computer) handle(m *member.Member) {
 			c.answer(e, req.Call, nil, err)
 			return
 		}
-		result := c.Call(c.ctx, req)
+		result, err := c.perform(c.ctx, req)
+		if err != nil {
+			if pe := draftError(c.inputs, req.ToolName, err); pe != nil && c.dialect(req.Call) == smcp.Draft {
+				c.answer(e, req.Call, nil, pe)
+				return
+			}
+			result = c.failure(err)
+		}
+		result = c.signed(req.ToolName, req.ReqID, result)
 		if err := e.Ack(result); errors.Is(err, engineio.ErrTooLarge) {
 			result = c.failure(errors.New("the result is larger than the hub takes; ask for less, or have its operator allow more"))
 			_ = e.Ack(c.signed(req.ToolName, req.ReqID, result)) // who asked may be gone
@@ -209,12 +217,11 @@ func (c *Computer) handle(m *member.Member) {
 // dialect is the one in which an Agent is answered: its own where the hub tells
 // it, else that in which the Computer has introduced itself.
 func (c *Computer) dialect(call smcp.Call) smcp.Dialect {
-	if call.Version != nil {
-		v, err := smcp.ParseVersion(*call.Version)
-		if err != nil {
-			return smcp.Dialect01
-		}
-		return v.Dialect()
+	switch {
+	case call.Version != nil:
+		return smcp.ToldDialect(*call.Version)
+	case call.Agent == "" && call.RobotID != "":
+		return smcp.Draft
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -200,6 +200,7 @@ func TestConfirm(t *testing.T) {
 		{"agreed", func(_ context.Context, c computer.Confirmation) (bool, error) {
 			return c.Tool == "echo" && c.Server == "fake", nil
 		}, "yes", false},
+		{"no time", func(context.Context, computer.Confirmation) (bool, error) { return false, context.DeadlineExceeded }, "failed: the time was over", true},
 		{"failed", func(context.Context, computer.Confirmation) (bool, error) { return false, errors.New("no screen") }, "no screen", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -375,13 +376,13 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// Trace context reaches the MCP server's _meta, over both ways.
+// Trace context and baggage reach the MCP server's _meta, over both ways.
 func TestTrace(t *testing.T) {
 	metas := make(chan string, 4)
 	server := mcpServer(t, `{"tools":{}}`, map[string]mcp.Handler{
 		"tools/list": fixed(`{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`),
 		"tools/call": mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
-			metas <- rawjson.Text(rawjson.GetPath(r.Params, "_meta", "traceparent"))
+			metas <- string(rawjson.Get(r.Params, "_meta"))
 			return json.RawMessage(`{"content":[]}`), nil
 		}),
 	})
@@ -390,11 +391,38 @@ func TestTrace(t *testing.T) {
 	connect(t, c, computer.Hub{URL: url, Office: "o"})
 	a := startAgent(t, agent.Options{URL: url, Office: "o"})
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	if _, err := a.CallTool(t.Context(), agent.ToolCall{Computer: "desk", Tool: "t", Traceparent: trace}); err != nil {
+	for _, test := range []struct {
+		call agent.ToolCall
+		want string
+	}{
+		{agent.ToolCall{Traceparent: trace}, `{"traceparent":"` + trace + `"}`},
+		{agent.ToolCall{Traceparent: trace, Tracestate: "v=1", Baggage: "user=alice"}, `{"traceparent":"` + trace + `","tracestate":"v=1","baggage":"user=alice"}`},
+		{agent.ToolCall{Baggage: "user=alice"}, `{"baggage":"user=alice"}`},
+		{agent.ToolCall{Baggage: strings.Repeat("k=v,", 2100)}, ``},
+	} {
+		test.call.Computer, test.call.Tool = "desk", "t"
+		if _, err := a.CallTool(t.Context(), test.call); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-metas; got != test.want {
+			t.Errorf("got %s, want %s", got, test.want)
+		}
+	}
+	stream, err := a.OpenMCP(t.Context(), "desk", "made")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got := <-metas; got != trace {
-		t.Errorf("got %q", got)
+	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: "desk", Drain: time.Millisecond})
+	defer conn.Close()
+	if _, err := conn.Call(t.Context(), "initialize", json.RawMessage(`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	const both = `{"traceparent":"` + trace + `","baggage":"user=alice"}`
+	if _, err := conn.Call(t.Context(), "tools/call", json.RawMessage(`{"name":"t","arguments":{},"_meta":`+both+`}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-metas; got != both {
+		t.Errorf("over a channel: %s", got)
 	}
 }
 

@@ -2,7 +2,6 @@ package computer
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"sort"
 
@@ -133,7 +132,7 @@ func (c *Computer) rebuild() {
 // ambiguous is the error of a name that two servers have given a tool.
 func ambiguous(name string, tools []*tool) error {
 	last := tools[len(tools)-1]
-	return fmt.Errorf("two servers offer the tool %q: %q and %q. Give one an alias: servers.%s.tool_meta.%s.alias",
+	return faultf(smcp.CodeInvalid, "two servers offer the tool %q: %q and %q. Give one an alias: servers.%s.tool_meta.%s.alias",
 		name, tools[0].server.Name, last.server.Name, last.server.Name, last.name)
 }
 
@@ -150,9 +149,9 @@ func (s *toolset) find(name string) (*tool, error) {
 		return nil, ambiguous(name, tools)
 	}
 	if server, ok := s.forbidden[name]; ok {
-		return nil, fmt.Errorf("the tool %q is forbidden on this Computer: servers.%s.forbidden_tools", name, server)
+		return nil, faultf(smcp.CodeForbidden, "the tool %q is forbidden on this Computer: servers.%s.forbidden_tools", name, server)
 	}
-	return nil, fmt.Errorf("there is no tool %q on this Computer; %s lists those it has", name, smcp.EventGetTools)
+	return nil, faultf(smcp.CodeNotFound, "there is no tool %q on this Computer; %s lists those it has", name, smcp.EventGetTools)
 }
 
 // Problems returns what keeps tools from being called by their names, sorted.

@@ -194,10 +194,13 @@ func (c *call) request(payload json.RawMessage, f *callFields) (json.RawMessage,
 	}
 	version, sid := []byte(nil), []byte(nil)
 	if c.general {
-		version = rawjson.Quote("")
+		told := ""
 		if v := c.agent.version; v != (smcp.Version{}) {
-			version = rawjson.Quote(v.String())
+			told = v.String()
+		} else if c.dialect == smcp.Draft {
+			told = smcp.VersionDraft
 		}
+		version = rawjson.Quote(told)
 		put(smcp.QueryVersion, f[keyVersion], version)
 	}
 	if c.name == smcp.EventMCP {
