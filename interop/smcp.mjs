@@ -47,6 +47,11 @@ class Peer {
     }
     throw new Wrong(`never heard ${event} ${JSON.stringify(data)}; heard ${JSON.stringify(this.seen)}`);
   }
+  // got is the payload of the last event of a name that the peer has heard.
+  async got(event) {
+    this.seen.push(...await this.tell('heard'));
+    return this.seen.findLast(([name]) => name === event)?.[1];
+  }
   // disconnect lets the peer take its leave, as it does at the end of its input. A signal at the same time could overtake it, and a
   // client that is killed between two polls is missed only when its pings are.
   disconnect() { this.child.stdin.end(); }
@@ -76,11 +81,26 @@ async function flows(report, base, name, kind, transports) {
     expectEqual(await join(other, 'agent', 'x', office), [false, 'Internal server error: Agent already in room']);
     expectEqual(await other.call('server:join_office', { role: 'agent', robot_id: 'x', office_id: office }), [false, 'Agent sid should equal office_id']);
   });
+  await check('office_id is robot_id', async () => expectEqual(
+    await other.call('server:join_office', { role: 'agent', robot_id: 'bot-y', office_id: `${office}-x` }), [false, 'Agent sid should equal office_id']));
   await check('get_tools', async () => expectEqual(await agent.call('client:get_tools', { agent: office, req_id: 'r1', computer: 'c' }),
     { tools: [{ name: 't', description: 'd', params_schema: {}, return_schema: null }], req_id: 'r1' }));
   await check('tool_call', async () => {
     const got = await agent.call('client:tool_call', { robot_id: office, req_id: 'r2', computer: 'c', tool_name: 't', params: { a: 1 }, timeout: 5 });
     expectEqual(got.content, [{ type: 'text', text: 'done' }]);
+  });
+  await check('params that are no object', async () => {
+    for (const params of [[1], null, 'text', undefined]) {
+      const got = await agent.call('client:tool_call', { agent: office, req_id: 'r7', computer: 'c', tool_name: 't', params, timeout: 5 });
+      expectEqual([got.code, got.error.code, got.error.details], [400, 400, { params: 'an object' }]);
+    }
+  });
+  await check("another agent's name", async () => {
+    for (const forged of [{ agent: 'else' }, { robot_id: 'else' }, { agent: 'else', robot_id: 'other' }]) {
+      await agent.call('client:tool_call', { ...forged, req_id: 'r8', computer: 'c', tool_name: 't', params: {}, timeout: 5 });
+      const { agent: name, robot_id: robot } = await computer.got('client:tool_call');
+      expectEqual([name, robot], [office, office]);
+    }
   });
   await check('get_mcp_config', async () => {
     const got = await agent.call('client:get_mcp_config', { robot_id: office, req_id: 'r3', computer: 'c' });
@@ -119,7 +139,20 @@ async function flows(report, base, name, kind, transports) {
     computer.disconnect();
     await agent.hears('notify:leave_office', { office_id: office, computer: 'c' });
   });
-  await Promise.all([agent, computer, other].map((peer) => peer.stop()));
+  const [first, second] = await Promise.all(['frozen', 'thawed'].map((role) => Peer.start(`${name.replace(/[^a-z]+/g, '-')}-${role}`, kind, base, transports)));
+  await check('back in place of a connection that is dead', async () => {
+    expectEqual(await join(first, 'computer', 'back', office), [true, null]);
+    await agent.hears('notify:enter_office', { office_id: office, computer: 'back' });
+    expectEqual(await join(second, 'computer', 'back', office), [false, `Internal server error: Computer with name 'back' already exists in room '${office}'`]);
+    first.child.kill('SIGSTOP');
+    const begun = Date.now();
+    expectEqual(await join(second, 'computer', 'back', office), [true, null]);
+    expect(Date.now() - begun < 6000, `it took ${Date.now() - begun} ms`);
+    await agent.hears('notify:leave_office', { office_id: office, computer: 'back' });
+    await agent.hears('notify:enter_office', { office_id: office, computer: 'back' });
+    first.child.kill('SIGCONT');
+  });
+  await Promise.all([agent, computer, other, first, second].map((peer) => peer.stop()));
 }
 
 const computerFile = (fake) => writeConfig('smcp-computer', { mcpServers: { fake: { command: fake, default_tool_meta: { auto_apply: true } } } });
@@ -128,13 +161,16 @@ const computerFile = (fake) => writeConfig('smcp-computer', { mcpServers: { fake
 const weirComputer = (weir, name, hub, office, fake, more = []) =>
   start(`weir-computer-${name}`, weir, ['computer', '--batch', '--hub', hub, '--office', office, '--name', name, '--config', computerFile(fake), ...more]);
 
-async function sdkAgent(report, title, environment, base, office, computer) {
+// sdkAgent has an agent of the SDK go through an office. At our hub list_room says which version each peer has:
+// sameVersion says that the Computer is of the SDK, too.
+async function sdkAgent(report, title, environment, base, office, computer, sameVersion) {
   await report.check(title, async () => {
     const { output } = await run(`sdk-agent-${office}`, python(environment), [script('sdk_agent.py'), base, office, computer], { mayFail: true, limit: 90_000 });
     const line = output.split('\n').find((l) => l.startsWith('RESULT '));
     expect(line, 'the agent did not get to its end', tail(output));
     const got = JSON.parse(line.slice(7));
     expectEqual([got.echo, got.late, got.desktop], ['hello from the SDK', true, []]);
+    if (sameVersion !== undefined) expectEqual(got.versions, { agent: got.own, computer: sameVersion ? got.own : null });
   });
 }
 
@@ -149,6 +185,26 @@ async function listed(report, title, gateway, upstream) {
   });
 }
 
+// draftErrors are those of weir's Computer for an agent of the first draft.
+async function draftErrors(report, weir, hub, kind, fake) {
+  const ours = weirComputer(weir, 'draft', hub.base, 'draft', fake);
+  const agent = await Peer.start('draft-agent', kind, hub.base, 'websocket');
+  await report.check('an agent of the first draft, our Computer: errors', async () => {
+    expectEqual(await agent.call('server:join_office', { role: 'agent', robot_id: 'draft', office_id: 'draft' }), [true, null]);
+    for (const end = Date.now() + 10_000; Date.now() < end; await sleep(100)) {
+      const { sessions } = await agent.call('server:list_room', { robot_id: 'draft', req_id: 'l', office_id: 'draft' });
+      if (sessions.length === 2) break;
+    }
+    const call = (tool, params, timeout) => agent.call('client:tool_call', { robot_id: 'draft', req_id: tool, computer: 'draft', tool_name: tool, params, timeout });
+    const unknown = await call('invalid-tool-id', {}, 7);
+    expectEqual([unknown.error.code, unknown.error.details], [404, { toolId: 'invalid-tool-id' }]);
+    const late = await call('sleep', { sleep_ms: 8000 }, 1);
+    expectEqual([late.error.code, late.error.details, late.content], [408, { toolId: 'sleep' }, undefined]);
+    expectEqual((await call('echo', { text: 'hello' }, 7)).content, [{ type: 'text', text: 'hello' }]);
+  });
+  await Promise.all([agent.stop(), stop(ours)]);
+}
+
 export async function offices({ weir }) {
   if (!weir) return 0; // there is nothing of weir's to compare
   const report = new Report('A2C-SMCP: foreign agents and computers at our hub, ours at theirs');
@@ -158,12 +214,13 @@ export async function offices({ weir }) {
   for (const [name, kind] of Object.entries(peers)) {
     for (const transports of ['polling', 'websocket', 'polling,websocket']) await flows(report, hub.base, name, kind, transports);
   }
+  await draftErrors(report, weir, hub, peers['python-socketio, threads'], fake);
   for (const [version, [environment, said]] of Object.entries(sdks)) {
     const tag = version.replaceAll('.', '');
     const theirs = start(`sdk-computer-${tag}`, python(environment), [script('sdk_computer.py'), hub.base, `sdk${tag}`, 'pc', said, fake, '-versions', '2025-06-18']);
     const ours = weirComputer(weir, `mix${tag}`, hub.base, `mix${tag}`, fake);
-    await sdkAgent(report, `agent ${version}, computer ${version}, our hub`, environment, hub.base, `sdk${tag}`, 'pc');
-    await sdkAgent(report, `agent ${version}, our Computer, our hub`, environment, hub.base, `mix${tag}`, `mix${tag}`);
+    await sdkAgent(report, `agent ${version}, computer ${version}, our hub`, environment, hub.base, `sdk${tag}`, 'pc', true);
+    await sdkAgent(report, `agent ${version}, our Computer, our hub`, environment, hub.base, `mix${tag}`, `mix${tag}`, false);
     const gateway = await startWeir(weir, `smcp-gateway-${tag}`, { mcpServers: {}, hubs: { a: { url: hub.base, office: `sdk${tag}` } } });
     await listed(report, `our gateway, computer ${version}`, gateway, said === 'none' ? 'pc' : 'pc-fake');
     await gateway.stop();

@@ -1,6 +1,7 @@
 # An agent of the a2c-smcp SDK calls what a Computer offers and prints what it got: URL OFFICE COMPUTER
 import asyncio, json, logging, sys
 
+import a2c_smcp
 from a2c_smcp.agent import AsyncSMCPAgentClient, DefaultAgentAuthProvider
 
 URL, OFFICE, COMPUTER = sys.argv[1:]
@@ -21,7 +22,9 @@ async def main():
     result = await agent.emit_tool_call(COMPUTER, echo, {"text": "hello from the SDK"}, 10)
     late = await agent.emit_tool_call(COMPUTER, slow, {"sleep_ms": 8000}, 1)
     desktop = await agent.get_desktop_from_computer(COMPUTER)
-    print("RESULT " + json.dumps({"joined": joined, "tools": tools, "echo": result.content[0].text, "late": bool(late.isError), "desktop": desktop["desktops"]}), flush=True)
+    room = await agent.call("server:list_room", {"agent": OFFICE, "req_id": "r", "office_id": OFFICE}, namespace="/smcp")
+    versions = {s["role"]: s.get("a2c_version") for s in room["sessions"]}
+    print("RESULT " + json.dumps({"versions": versions, "own": getattr(a2c_smcp, "PROTOCOL_VERSION", None), "joined": joined, "tools": tools, "echo": result.content[0].text, "late": bool(late.isError), "desktop": desktop["desktops"]}), flush=True)
     await agent.disconnect()
 
 

@@ -31,7 +31,7 @@ func (h *Hub) join(s *session, _ string, payload json.RawMessage) (answer, error
 	h.mu.Unlock()
 	for attempt := 1; ; attempt++ {
 		out, held, err := h.enter(s, &req, nonce)
-		if held == nil || attempt > maxReplaced || !h.isGone(s, held) {
+		if held == nil || attempt > maxReplaced || !isGone(s, held) {
 			return out, err
 		}
 		h.putOut(held, "it does not answer, and its owner is back")

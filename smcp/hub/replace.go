@@ -21,7 +21,6 @@ import (
 
 const (
 	probeTime   = 2 * time.Second // that a session has to answer
-	probeEvery  = time.Second     // a session that has just answered is not asked again
 	maxReplaced = 3               // sessions that one join may find silent
 )
 
@@ -62,22 +61,10 @@ func (s *session) inherit(held *session, req *smcp.Join) {
 }
 
 // isGone asks a session for a sign of life, for one that wants its place.
-func (h *Hub) isGone(s, held *session) bool {
-	h.mu.Lock()
-	fresh := time.Since(held.answered) < probeEvery
-	h.mu.Unlock()
-	if fresh {
-		return false
-	}
+func isGone(s, held *session) bool {
 	ctx, cancel := context.WithTimeout(s.socket.Context(), probeTime)
 	defer cancel()
-	if held.socket.Probe(ctx) == nil {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		held.answered = time.Now()
-		return false
-	}
-	return s.socket.Connected()
+	return held.socket.Probe(ctx) != nil && s.socket.Connected()
 }
 
 // putOut takes a session out of its office and ends its connection.
