@@ -142,6 +142,7 @@ type Server struct {
 	Disabled     bool              `key:"disabled" safety:"true" default:"false" doc:"Leave this server out."`
 	Start        StartMode         `key:"start" default:"boot" enum:"boot,lazy" doc:"boot: started with weir. lazy: listed once at boot, then started by the first call."`
 	Tables       Tables            `key:"tables" doc:"Which of this server's results are tables."`
+	Drain        time.Duration     `key:"drain" default:"10s" doc:"How long calls in flight may go on after a reload has changed or removed this server. New calls go to the changed server at once. 0 cuts them off."`
 	IdleTimeout  time.Duration     `key:"idle_timeout" default:"15m" doc:"A started program that was not called for so long is stopped, and started by the next call; 0 never stops it."`
 }
 

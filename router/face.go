@@ -113,7 +113,7 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 // answered then. It is for who may try again.
 func (f *face) hand(w http.ResponseWriter, r *http.Request, t Target, e envelope, b *body, again bool) (handled bool, lost error) {
 	if t.Process {
-		release, err := f.up.Hold(r.Context())
+		release, err := f.up.Hold(r.Context(), e.method == "subscriptions/listen")
 		if err != nil {
 			f.unready(w, r, e, err)
 			return true, nil
@@ -138,7 +138,7 @@ func (f *face) serveOther(w http.ResponseWriter, r *http.Request) {
 	target, overHTTP := f.target()
 	if overHTTP {
 		if target.Process {
-			release, err := f.up.Hold(r.Context())
+			release, err := f.up.Hold(r.Context(), r.Method == http.MethodGet)
 			if err != nil {
 				f.unready(w, r, envelope{}, err)
 				return

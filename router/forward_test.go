@@ -543,7 +543,7 @@ type ended struct {
 	runs      atomic.Bool
 }
 
-func (u *ended) Hold(context.Context) (func(lost error), error) {
+func (u *ended) Hold(context.Context, bool) (func(lost error), error) {
 	u.runs.Store(u.comesBack && u.told.Load() > 0)
 	return func(lost error) {
 		if lost != nil {

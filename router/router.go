@@ -126,6 +126,10 @@ type Router struct {
 	faces   map[string]*face
 	closing bool
 	leaving sync.WaitGroup // Shutdowns of faces whose upstream is gone; Add under mu
+
+	// hurry ends when Shutdown has no more time for those.
+	hurry  context.Context
+	cutOff context.CancelFunc
 }
 
 // New returns a Router. It starts nothing before the first request.
@@ -147,6 +151,7 @@ func New(o Options) *Router {
 		o.Loops = NewLoops()
 	}
 	rt := &Router{o: o, log: o.Logger, faces: map[string]*face{}}
+	rt.hurry, rt.cutOff = context.WithCancel(context.Background())
 	rt.forward = newForwarder(&rt.o)
 	rt.guarded = http.HandlerFunc(rt.route)
 	if o.Guard != nil {
@@ -246,14 +251,14 @@ func (rt *Router) forget(name string) {
 	}
 }
 
-// leaveTimeout is how long the requests of an upstream that is gone may take to
-// finish.
-const leaveTimeout = 5 * time.Second
+// leaveTimeout bounds how long the requests of an upstream that is gone may take to
+// finish. The upstream itself ends its calls, usually long before.
+const leaveTimeout = 5 * time.Minute
 
 // leave ends the sessions of a face in the background. It is called under mu.
 func (rt *Router) leave(f *face) {
 	rt.leaving.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+		ctx, cancel := context.WithTimeout(rt.hurry, leaveTimeout)
 		defer cancel()
 		f.close()
 		if err := f.server.Shutdown(ctx); err != nil {
@@ -285,7 +290,10 @@ func (rt *Router) Shutdown(ctx context.Context) error {
 		})
 	}
 	all.Wait()
+	stop := context.AfterFunc(ctx, rt.cutOff)
 	rt.leaving.Wait()
+	stop()
+	rt.cutOff()
 	for range cap(errs) {
 		if err := <-errs; err != nil {
 			return err

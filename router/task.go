@@ -50,7 +50,7 @@ func (f *face) serveTask(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	if t, ok := f.up.Target(); ok {
 		if t.Process {
-			release, err := f.up.Hold(ctx)
+			release, err := f.up.Hold(ctx, false)
 			if err != nil {
 				f.unready(w, r, envelope{}, err)
 				return

@@ -48,7 +48,10 @@ type Endpoint interface {
 	// running until release. For other servers it returns at once. A release with
 	// an error says that the server takes nothing any more: the next Hold waits
 	// until it was started again.
-	Hold(ctx context.Context) (release func(lost error), err error)
+	//
+	// stream says that the hold is for a stream, which lasts as long as the agent
+	// wants: who changes the server does not wait for it to end.
+	Hold(ctx context.Context, stream bool) (release func(lost error), err error)
 }
 
 // Feed is what a server tells beside calls.

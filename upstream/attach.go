@@ -30,7 +30,7 @@ func (m *Manager) Attach(s *config.Server, open Open) error {
 		return fmt.Errorf("there is an upstream %q already", s.Name)
 	}
 	byName := maps.Clone(t.byName)
-	byName[s.Name] = newUpstream(m.opts, s, place{len(t.order) + len(t.attached), true}, m.ends[s.Name], open)
+	byName[s.Name] = newUpstream(m.opts, s, place{len(t.order) + len(t.attached), true}, m.freeOf(s.Name), open)
 	m.table.Store(&table{byName: byName, order: t.order, attached: append(slices.Clone(t.attached), s)})
 	return nil
 }
@@ -49,6 +49,6 @@ func (m *Manager) Detach(name string) bool {
 	u := byName[name]
 	delete(byName, name)
 	m.table.Store(&table{byName: byName, order: t.order, attached: slices.Delete(slices.Clone(t.attached), i, i+1)})
-	m.end(u, true)
+	m.end(u, true, 0)
 	return true
 }

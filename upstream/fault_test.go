@@ -363,19 +363,19 @@ func TestProgramAtURL(t *testing.T) {
 	if target, ok := u.Target(); !ok || !target.Process || pid == 0 {
 		t.Errorf("%+v, %v, pid %d", target, ok, pid)
 	}
-	release, err := u.Hold(t.Context())
+	release, err := u.Hold(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	release(nil)
 	// Whoever finds that nobody listens any more may say so: the program is started
 	// again, once.
-	if release, err = u.Hold(t.Context()); err != nil {
+	if release, err = u.Hold(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	release(errors.New("nobody listens"))
 	release(errors.New("nobody listens"))
-	if release, err = u.Hold(t.Context()); err != nil || u.Status().Pid == pid || u.Status().Restarts != 1 {
+	if release, err = u.Hold(t.Context(), false); err != nil || u.Status().Pid == pid || u.Status().Restarts != 1 {
 		t.Fatalf("%v, %+v, was pid %d", err, u.Status(), pid)
 	}
 	release(nil)

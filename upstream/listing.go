@@ -244,7 +244,7 @@ func (u *Upstream) deliver(l catalog.Listing) {
 		return
 	}
 	if u.opts.Sink != nil {
-		u.opts.Sink.Update(l)
+		u.out.tell(func() { u.opts.Sink.Update(l) })
 	}
 	u.listed.Store(true)
 	u.log.Info("listed", "tools", len(l.Tools), "resources", len(l.Resources)+len(l.ResourceTemplates), "prompts", len(l.Prompts))
@@ -258,7 +258,7 @@ func (u *Upstream) removeListing() {
 	u.counts = [3]int{}
 	u.mu.Unlock()
 	if u.opts.Sink != nil {
-		u.opts.Sink.Remove(u.name)
+		u.out.tell(func() { u.opts.Sink.Remove(u.name) })
 	}
 	u.log.Warn("its entries are removed: it was unavailable for too long", "grace", u.opts.Grace)
 }

@@ -107,9 +107,13 @@ type Manager struct {
 
 	mu     sync.Mutex // guards below, and replacing table
 	closed bool
-	ending map[*Upstream]struct{}   // taken out of the table, not ended yet
-	ends   map[string]chan struct{} // closed when all that had a name have ended
-	last   *config.Config           // what Apply was given last
+	ending map[*Upstream]struct{} // taken out of the table, not ended yet
+	ends   map[string]*departure  // the last one of each name that has not ended
+	last   *config.Config         // what Apply was given last
+
+	// closing ends when Close begins: nothing is drained any more.
+	closing context.Context
+	close   context.CancelFunc
 }
 
 // table is what the configuration says now. It never changes.
@@ -121,16 +125,18 @@ type table struct {
 
 // New returns a Manager without upstreams; see [Manager.Apply].
 func New(o Options) *Manager {
-	m := &Manager{opts: o.withDefaults(), last: &config.Config{}, ending: map[*Upstream]struct{}{}, ends: map[string]chan struct{}{}}
+	m := &Manager{opts: o.withDefaults(), last: &config.Config{}, ending: map[*Upstream]struct{}{}, ends: map[string]*departure{}}
+	m.closing, m.close = context.WithCancel(context.Background())
 	m.table.Store(&table{byName: map[string]*Upstream{}})
 	return m
 }
 
 // Apply makes the upstreams those of a configuration, and those that were found while
 // weir runs: it starts what is new, ends what is gone or disabled, starts again what
-// was changed, and leaves the rest alone. One whose entry is faulty is not started;
-// its Status says why. It waits for nothing. The servers must not be changed
-// afterwards. After Close it does nothing.
+// was changed, and leaves the rest alone. Calls in flight at what ends go on for the
+// time that its entry gives them (drain), while new calls go to what takes its place.
+// One whose entry is faulty is not started; its Status says why. It waits for nothing.
+// The servers must not be changed afterwards. After Close it does nothing.
 func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,14 +156,14 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 	for _, name := range change.Added { // the configuration comes first
 		if i := slices.IndexFunc(attached, func(s *config.Server) bool { return s.Name == name }); i >= 0 {
 			attached = slices.Delete(slices.Clone(attached), i, i+1)
-			m.end(byName[name], true)
+			m.end(byName[name], true, 0)
 			delete(byName, name)
 		}
 	}
 	for _, name := range slices.Concat(change.Removed, change.Changed) {
 		u := byName[name]
 		delete(byName, name)
-		m.end(u, slices.Contains(change.Removed, name))
+		m.end(u, slices.Contains(change.Removed, name), u.cfg.Drain)
 	}
 	for i, s := range next.Servers {
 		if s.Disabled || s.Faulty() {
@@ -165,8 +171,7 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 		}
 		u := byName[s.Name]
 		if u == nil {
-			// The new one waits for the old one's end: both may want one port.
-			byName[s.Name] = newUpstream(m.opts, s, place{i, i >= len(servers)}, m.ends[s.Name], nil)
+			byName[s.Name] = newUpstream(m.opts, s, place{i, i >= len(servers)}, m.freeOf(s.Name), nil)
 			continue
 		}
 		u.setOrder(i)
@@ -174,33 +179,45 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 	m.table.Store(&table{byName: byName, order: next.Servers, attached: attached})
 }
 
-// end closes u in the background and, where it is gone for good, takes its
+// end drains and closes u in the background and, where it is gone for good, takes its
 // entries away. It is called under mu.
-func (m *Manager) end(u *Upstream, gone bool) {
-	after, done := m.ends[u.name], make(chan struct{})
-	m.ends[u.name], m.ending[u] = done, struct{}{}
+func (m *Manager) end(u *Upstream, gone bool, drain time.Duration) {
+	d := &departure{u: u, limit: drain, free: make(chan struct{}), done: make(chan struct{}), before: m.ends[u.name], hurry: m.closing}
+	m.ends[u.name], m.ending[u] = d, struct{}{}
+	var remove func()
+	if gone {
+		remove = func() {
+			if m.opts.Sink != nil {
+				m.opts.Sink.Remove(u.name)
+			}
+		}
+	}
 	m.wg.Go(func() {
-		u.close()
-		if after != nil {
-			<-after
-		}
-		if gone && m.opts.Sink != nil {
-			m.opts.Sink.Remove(u.name)
-		}
-		close(done)
+		d.leave(remove)
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		d.before = nil
 		delete(m.ending, u)
-		if m.ends[u.name] == done {
+		if m.ends[u.name] == d {
 			delete(m.ends, u.name)
 		}
 	})
+}
+
+// freeOf is closed when another upstream of a name may start, nil where it may at
+// once. It is called under mu.
+func (m *Manager) freeOf(name string) <-chan struct{} {
+	if d := m.ends[name]; d != nil {
+		return d.free
+	}
+	return nil
 }
 
 // Close ends all upstreams and waits until everything that they started has
 // ended. Programs get the time that ctx leaves to end by themselves and are
 // killed then. The error is that of ctx where it ended first.
 func (m *Manager) Close(ctx context.Context) error {
+	m.close()
 	m.mu.Lock()
 	m.closed = true
 	all := slices.Collect(maps.Values(m.table.Load().byName))

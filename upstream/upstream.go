@@ -42,7 +42,7 @@ type Upstream struct {
 
 	shared         *slot
 	legacy, modern eraPeer
-	after          <-chan struct{} // what must have ended before the first start; may be nil
+	after          <-chan struct{} // closed when the first start may begin; nil: at once
 	ctx            context.Context // ends with close
 	cancel         context.CancelFunc
 	wg             sync.WaitGroup // slots, and what has to be told to servers in the background; Add under mu
@@ -63,6 +63,8 @@ type Upstream struct {
 	learned   time.Time                        // when that was last done; guarded by learning
 
 	calls, failures, inFlight, restarts atomic.Int64
+	work                                busy // calls, and requests that Hold was called for
+	out                                 outlet
 	junkLogged                          atomic.Int64 // lines; see junk
 
 	// Lock order: slot.subMu, mu, slot.mu.
@@ -95,8 +97,8 @@ func newUpstream(o Options, cfg *config.Server, at place, after <-chan struct{},
 		name: cfg.Name, who: `upstream "` + cfg.Name + `"`, cfg: cfg, opts: o, found: at.found,
 		log: o.Logger.With("upstream", cfg.Name), after: after, open: open,
 		ended: make(chan struct{}), settled: make(chan struct{}),
-		learning: make(chan struct{}, 1),
-		slots:    map[slotKey]*slot{}, processes: map[process]struct{}{},
+		learning: make(chan struct{}, 1), work: newBusy(),
+		slots: map[slotKey]*slot{}, processes: map[process]struct{}{},
 		subs: map[*subscriber]struct{}{}, levels: map[*mcp.Session]*wantedLevel{},
 	}
 	u.legacy, u.modern = eraPeer{u, false}, eraPeer{u, true}
@@ -222,8 +224,9 @@ func (u *Upstream) Target() (t Target, ok bool) {
 // being stopped for idleness until release is called. A release with an error says
 // that the server takes nothing any more: the next Hold waits for another start.
 // For an HTTP server that weir does not start Hold returns at once: nothing is
-// there to wait for.
-func (u *Upstream) Hold(ctx context.Context) (release func(lost error), err error) {
+// there to wait for. A reload waits for the release as for a call, unless stream is
+// set: a stream lasts as long as the client wants.
+func (u *Upstream) Hold(ctx context.Context, stream bool) (release func(lost error), err error) {
 	if !u.program() {
 		return func(error) {}, nil
 	}
@@ -231,9 +234,15 @@ func (u *Upstream) Hold(ctx context.Context) (release func(lost error), err erro
 	if err != nil {
 		return nil, u.public(err)
 	}
+	if !stream {
+		u.work.enter()
+	}
 	var once sync.Once
 	return func(lost error) {
 		once.Do(func() {
+			if !stream {
+				u.work.leave()
+			}
 			u.shared.release(l)
 			if lost != nil {
 				u.shared.drop(l, lost)
@@ -331,6 +340,8 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 			return nil, mcp.Errorf(mcp.KindOverloaded, "%s has %d calls in flight; wait for some to finish", u.who, maxInFlight)
 		}
 		defer u.inFlight.Add(-1)
+		u.work.enter()
+		defer u.work.leave()
 	}
 	u.calls.Add(1)
 	var result json.RawMessage

@@ -1,0 +1,121 @@
+package upstream
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A reload that changes or removes a server lets the calls that it is busy with go on:
+//
+//	Apply ─▶ old: retired ─▶ drained: until no call is in flight, or its time is up ─▶ closed
+//	      └▶ new: started at once, or, where both want one port, when the old one has ended
+//
+// A retired upstream tells the Sink nothing any more: its place there is the new one's.
+
+// busy counts what a drain waits for. The zero value is ready to use; it is safe for
+// concurrent use.
+type busy struct {
+	n        atomic.Int64
+	draining atomic.Bool
+	idle     chan struct{} // capacity 1: n may have become 0 while draining
+}
+
+func newBusy() busy { return busy{idle: make(chan struct{}, 1)} }
+
+// enter counts one more and returns how many there are.
+func (b *busy) enter() int64 { return b.n.Add(1) }
+
+// leave counts one less.
+func (b *busy) leave() {
+	if b.n.Add(-1) == 0 && b.draining.Load() {
+		nudge(b.idle)
+	}
+}
+
+// drain waits until nothing is counted, and returns how many are left when it gives
+// up: when limit has passed or ctx ends.
+func (b *busy) drain(ctx context.Context, limit time.Duration) (left int64) {
+	b.draining.Store(true)
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for b.n.Load() > 0 {
+		select {
+		case <-b.idle:
+		case <-timer.C:
+			return b.n.Load()
+		case <-ctx.Done():
+			return b.n.Load()
+		}
+	}
+	return 0
+}
+
+// outlet is the way of an upstream's entries to the Sink, which it can be closed.
+type outlet struct {
+	mu      sync.Mutex // held while the Sink is told; guards retired
+	retired bool
+}
+
+// tell calls f unless the outlet is closed.
+func (o *outlet) tell(f func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.retired {
+		f()
+	}
+}
+
+// retire closes the outlet. What is being told is waited for.
+func (o *outlet) retire() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.retired = true
+}
+
+// departure is the end of an upstream that a reload has changed or removed.
+type departure struct {
+	u      *Upstream
+	limit  time.Duration   // of the drain
+	free   chan struct{}   // closed when the next upstream of the name may start
+	done   chan struct{}   // closed when this one and those before it have ended
+	before *departure      // of the same name; nil where all of them have ended
+	hurry  context.Context // ends when the Manager is closed
+}
+
+// leave ends the upstream. gone is called where no other takes its place, nil where one
+// does.
+func (d *departure) leave(gone func()) {
+	u := d.u
+	u.out.retire()
+	if gone != nil {
+		gone()
+	}
+	if d.before != nil {
+		<-d.before.free
+	}
+	limit := d.limit
+	servesURL := u.program() && u.cfg.URL != ""
+	if servesURL && gone == nil {
+		limit = min(limit, u.opts.ReadyBudget/2) // calls of the next one wait for the port
+	}
+	overlap := !servesURL && limit > 0 && u.work.n.Load() > 0
+	if overlap {
+		close(d.free)
+	}
+	if n := u.work.n.Load(); n > 0 && limit > 0 {
+		u.log.Info("calls in flight go on although the configuration has changed", "calls", n, "limit", limit)
+		if left := u.work.drain(d.hurry, limit); left > 0 {
+			u.log.Warn("calls in flight are cut off: the configuration has changed; give them more time with mcpServers.NAME.drain", "calls", left, "limit", limit)
+		}
+	}
+	u.close()
+	if d.before != nil {
+		<-d.before.done
+	}
+	if !overlap {
+		close(d.free)
+	}
+	close(d.done)
+}
