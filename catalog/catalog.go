@@ -259,6 +259,18 @@ func (c *Catalog) Findings() []Finding {
 	return append(findings, c.sharedNames("")...)
 }
 
+// Partial returns the upstreams of which something is left out, because a list or
+// a text is over its bound: a finding says what.
+func (c *Catalog) Partial() []string {
+	var upstreams []string
+	for _, s := range c.segments {
+		if s.partial {
+			upstreams = append(upstreams, s.upstream)
+		}
+	}
+	return upstreams
+}
+
 func compareEntries(a, b *Entry) int { return strings.Compare(a.ID, b.ID) }
 
 // space is one namespace: the entries of all its upstreams, their ids and the

@@ -73,6 +73,10 @@ type Listing struct {
 	Resources         []json.RawMessage
 	ResourceTemplates []json.RawMessage
 	Prompts           []json.RawMessage
+
+	// Cut says of each list that the upstream has more of than is here what was
+	// left out, and why. It becomes a finding.
+	Cut []string
 }
 
 // Param is one top-level parameter of an entry's input schema.
@@ -140,6 +144,7 @@ func readDefinition(raw []byte, kind Kind) (d definition, ok bool) {
 type ingest struct {
 	entry    *Entry // nil if there is none
 	findings []Finding
+	partial  bool // something of the definition was left out
 }
 
 // readEntry makes an entry of a definition. Whatever is wrong with it is a
@@ -152,8 +157,22 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 		found(FoundInvalid, "", "server %q lists a %s that is not valid JSON", l.Upstream, kind.surface())
 		return in
 	}
-	raw = bytes.Clone(bytes.TrimSpace(raw))
+	whole, cut, longest, err := boundTexts(bytes.TrimSpace(raw))
+	if err != nil {
+		in.partial = true
+		found(FoundInvalid, "", "server %q lists a %s that is left out: %v, and %d are allowed; its owner has to shorten it", l.Upstream, kind.surface(), err, MaxText)
+		return in
+	}
+	if cut == 0 {
+		whole = bytes.Clone(whole)
+	}
+	raw = whole
 	d, ok := readDefinition(raw, kind)
+	if n := max(len(d.name), len(d.uri)); n > maxIdentifier {
+		in.partial = true
+		found(FoundInvalid, clip(d.name, 140), "server %q lists a %s with a name or URI of %d bytes, which is left out: %d are allowed", l.Upstream, kind.surface(), n, maxIdentifier)
+		return in
+	}
 	switch {
 	case !ok:
 		found(FoundInvalid, "", "server %q lists a %s that is %s, not an object", l.Upstream, kind.surface(), kindOf(raw))
@@ -170,6 +189,11 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 		Title: d.title, Description: d.description, digest: digest(raw),
 	}
 	key := e.key()
+	if cut > 0 {
+		in.partial = true
+		found(FoundTextCut, key, "%d texts of %s %q of server %q are cut to %d bytes, the longest of %d; its owner has to shorten them",
+			cut, kind.surface(), clip(key, 140), l.Upstream, MaxText, longest)
+	}
 	if !absent(d.annotations) {
 		e.Annotations = d.annotations
 	}
@@ -203,7 +227,6 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 	default:
 		e.Hash8 = HashResource(d.uri)
 		if kind == KindTemplate {
-			var err error
 			if e.InputSchema, err = templateSchema(d.uri); err != nil {
 				e.problem = err
 				found(FoundSchema, key, "the URI template %q of server %q cannot be read (%v): reading it fails with SCHEMA_INVALID until its owner mends it", clip(d.uri, 120), l.Upstream, err)

@@ -29,6 +29,8 @@ const (
 	FoundTags        FindingKind = "tags_dropped"        // tags that cards may not carry
 	FoundOverBudget  FindingKind = "card_over_budget"    // over CardHardCap tokens
 	FoundNoText      FindingKind = "description_missing" // hard to find and to choose
+	FoundTextCut     FindingKind = "text_cut"            // a text of more than MaxText bytes: its beginning is kept
+	FoundListCut     FindingKind = "list_cut"            // a list is longer than is read: the rest is left out
 )
 
 // Finding is one thing to know about one definition.

@@ -17,6 +17,7 @@ type segment struct {
 	namespaces map[string][]*Entry // in the order of the listing
 	findings   []Finding
 	omitted    int
+	partial    bool // something that the upstream lists was left out
 }
 
 // compareSegments sorts by priority: the first segment keeps an id.
@@ -74,8 +75,13 @@ func buildSegment(l *Listing, limits Limits) *segment {
 				clip(configured, 80), l.Namespace, l.Upstream),
 		})
 	}
+	for _, cut := range l.Cut {
+		seg.partial = true
+		report.add(Finding{Kind: FoundListCut, Upstream: l.Upstream, Message: fmt.Sprintf("of server %q %s", l.Upstream, cut)})
+	}
 	s := settler{seg: seg, report: &report, keys: map[string]bool{}}
 	for _, in := range results {
+		seg.partial = seg.partial || in.partial
 		s.settle(in)
 	}
 	seg.findings, seg.omitted = report.Findings, report.Omitted

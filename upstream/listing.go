@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"time"
 
@@ -18,7 +19,8 @@ import (
 const (
 	maxPages    = 1000
 	maxEntries  = 20_000
-	maxListSize = 64 << 20
+	maxListKept = 32 << 20 // bytes of the definitions in the catalog
+	maxListRead = 64 << 20 // bytes of the pages
 	pageTimeout = 30 * time.Second
 	// debounce is how long after list_changed the lists are read: a server that
 	// changes ten tools says so ten times.
@@ -26,6 +28,12 @@ const (
 	firstRelist   = time.Second // after lists that could not be read
 	longestRelist = time.Minute
 )
+
+// listBytes bounds the bytes of one list.
+type listBytes struct {
+	kept int // of the definitions in the catalog
+	read int // of the pages
+}
 
 // list reads the lists and hands them to the Sink, once for the connection and
 // again whenever the server says that they have changed. listed is closed after
@@ -113,11 +121,14 @@ func (u *Upstream) readLists(ctx context.Context, l *link) error {
 		if !has(list.capability) && !(silent && list.capability == "tools") {
 			continue
 		}
-		entries, err := u.readList(ctx, l, list.method, list.key)
+		entries, cut, err := u.readList(ctx, l, list.method, list.key)
 		var wire *jsonrpc.Error
 		switch {
 		case err == nil:
 			*list.into = entries
+			if cut != "" {
+				out.Cut = append(out.Cut, cut)
+			}
 		case errors.As(err, &wire) && wire.Code == jsonrpc.CodeMethodNotFound && (silent || list.capability != "tools"):
 		case list.capability == "tools":
 			return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: %s: %w", u.who, list.method, err)
@@ -130,52 +141,55 @@ func (u *Upstream) readLists(ctx context.Context, l *link) error {
 	return nil
 }
 
-// readList reads all pages of one list. A list that does not end is cut, which
-// is logged.
-func (u *Upstream) readList(ctx context.Context, l *link, method, key string) ([]json.RawMessage, error) {
-	var entries []json.RawMessage
+// readList reads all pages of one list. Of a list that does not end, or is larger
+// than a catalog can be, the beginning is returned, and cut says why.
+func (u *Upstream) readList(ctx context.Context, l *link, method, key string) (entries []json.RawMessage, cut string, err error) {
 	var params json.RawMessage
 	seen := map[string]bool{}
-	size := 0
+	limit := u.opts.listBytes
+	read, kept := 0, 0
 	for page := 1; ; page++ {
 		result, err := l.call(ctx, pageTimeout, method, params, nil)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		var out [2][]byte
 		if err := rawjson.Fields(result, []string{key, "nextCursor"}, out[:]); err != nil {
-			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "the answer cannot be read: %w", err)
+			return nil, "", mcp.Errorf(mcp.KindUpstreamUnavailable, "the answer cannot be read: %w", err)
 		}
-		size += len(result)
-		cut := ""
+		read += len(result)
+		why := ""
 		if out[0] != nil && string(out[0]) != "null" {
 			err := rawjson.EachElement(out[0], func(value []byte) bool {
 				if len(entries) == maxEntries {
-					cut = "too many entries"
+					why = fmt.Sprintf("it has more than %d entries", maxEntries)
+					return false
+				}
+				if kept += catalog.KeptSize(value); kept > limit.kept {
+					why = fmt.Sprintf("its definitions have more than %d bytes", limit.kept)
 					return false
 				}
 				entries = append(entries, value)
 				return true
 			})
 			if err != nil {
-				return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "the answer cannot be read: %w", err)
+				return nil, "", mcp.Errorf(mcp.KindUpstreamUnavailable, "the answer cannot be read: %w", err)
 			}
 		}
 		cursor := string(out[1])
 		switch {
-		case cut != "":
+		case why != "":
 		case cursor == "" || cursor == "null" || cursor == `""`:
-			return entries, nil
+			return entries, "", nil
 		case seen[cursor]:
-			cut = "the same cursor twice"
+			why = "the server gives the same cursor twice"
 		case page == maxPages:
-			cut = "too many pages"
-		case size > maxListSize:
-			cut = "too many bytes"
+			why = fmt.Sprintf("it has more than %d pages", maxPages)
+		case read > limit.read:
+			why = fmt.Sprintf("its pages have more than %d bytes", limit.read)
 		}
-		if cut != "" {
-			u.log.Warn("a list does not end and is cut", "method", method, "reason", cut, "pages", page, "entries", len(entries), "bytes", size)
-			return entries, nil
+		if why != "" {
+			return entries, fmt.Sprintf("%s is cut after %d entries: %s", method, len(entries), why), nil
 		}
 		seen[cursor] = true
 		params = append(append(json.RawMessage(`{"cursor":`), cursor...), '}')
@@ -222,6 +236,10 @@ func hashListing(l *catalog.Listing) uint64 {
 	h.SetSeed(listingSeed)
 	_ = h.WriteByte(byte(l.Order))
 	_ = h.WriteByte(byte(l.Order >> 8))
+	for _, cut := range l.Cut {
+		_, _ = h.WriteString(cut)
+		_ = h.WriteByte(2)
+	}
 	for _, list := range [][]json.RawMessage{l.Tools, l.Resources, l.ResourceTemplates, l.Prompts} {
 		for _, entry := range list {
 			_, _ = h.Write(entry)

@@ -191,7 +191,8 @@ func (l *Live[S]) log(before, r catalog.Report) {
 		l.told[f] = true
 		level := slog.LevelDebug
 		switch f.Kind {
-		case catalog.FoundInvalid, catalog.FoundDuplicate, catalog.FoundConflict, catalog.FoundCollision, catalog.FoundRival, catalog.FoundRejected, catalog.FoundSchema, catalog.FoundSchemaLimit:
+		case catalog.FoundInvalid, catalog.FoundDuplicate, catalog.FoundConflict, catalog.FoundCollision, catalog.FoundRival, catalog.FoundRejected, catalog.FoundSchema, catalog.FoundSchemaLimit,
+			catalog.FoundTextCut, catalog.FoundListCut:
 			if logged < maxLoggedFindings {
 				level = slog.LevelWarn
 			}

@@ -69,6 +69,13 @@ func (s *sink) Remove(upstream string) {
 	s.removed = append(s.removed, upstream)
 }
 
+// cut is what was left out of an upstream's lists.
+func (s *sink) cut(upstream string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listings[upstream].Cut
+}
+
 // tools are the names of the tools that an upstream has listed.
 func (s *sink) tools(upstream string) []string {
 	s.mu.Lock()

@@ -70,9 +70,14 @@ type Options struct {
 
 	// open replaces the start of a program, for tests without processes.
 	open func(*config.Server) (mcp.Stream, error)
+	// listBytes are smaller bounds of lists, for tests.
+	listBytes listBytes
 }
 
 func (o Options) withDefaults() Options {
+	if o.listBytes == (listBytes{}) {
+		o.listBytes = listBytes{kept: maxListKept, read: maxListRead}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -440,6 +440,49 @@ func TestOddLists(t *testing.T) {
 				if name == "endless" && n != maxPages || name != "endless" && n != 2 {
 					t.Errorf("%d tools", n)
 				}
+				if cut := s.cut("fake"); len(cut) != 1 || !strings.Contains(cut[0], fmt.Sprintf("tools/list is cut after %d entries: ", n)) {
+					t.Errorf("told is %q", cut)
+				}
+			})
+		})
+	}
+	for name, test := range map[string]struct {
+		tools int
+		text  string
+		keeps int
+		why   string
+	}{
+		"many":  {maxEntries + 10, "", maxEntries, "more than 20000 entries"},
+		"large": {600, strings.Repeat("x", 10<<10), 25, "definitions have more than 262144 bytes"},
+		// Its text is cut to 64 KB in the catalog, so it does not count as what it is.
+		"a long text": {3, strings.Repeat("x", 200<<10), 3, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &fake{capabilities: toolsOnly}
+			f.serve = func(_ *fake, _ context.Context, r *mcp.Request) (json.RawMessage, error) {
+				if r.Method != "tools/list" {
+					return nil, nil
+				}
+				out := []byte(`{"tools":[`)
+				for i := range test.tools {
+					out = append(fmt.Appendf(out, `{"name":"t%d","description":"`, i), test.text+`"},`...)
+				}
+				return append(out[:len(out)-1], `]}`...), nil
+			}
+			opts := Options{}
+			if name != "many" {
+				opts.listBytes = listBytes{kept: 256 << 10, read: 1 << 20}
+			}
+			inBubble(t, f, opts, &config.Server{}, func(t *testing.T, m *Manager, s *sink) {
+				synctest.Wait()
+				if n := len(s.tools("fake")); n != test.keeps {
+					t.Errorf("%d tools, want %d", n, test.keeps)
+				}
+				cut := strings.Join(s.cut("fake"), "; ")
+				if (cut == "") != (test.why == "") || !strings.Contains(cut, test.why) {
+					t.Errorf("told is %q", cut)
+				}
 			})
 		})
 	}

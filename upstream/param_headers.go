@@ -79,7 +79,7 @@ func (u *Upstream) relearn(ctx context.Context, l *link, params json.RawMessage,
 		return false // a server that refuses every call is not asked for its tools each time
 	}
 	u.learned = time.Now()
-	tools, err := u.readList(ctx, l, "tools/list", "tools")
+	tools, _, err := u.readList(ctx, l, "tools/list", "tools")
 	if err != nil {
 		u.log.Warn("the tools cannot be listed after a call was refused for its headers", "tool", tool, "err", err)
 		return false

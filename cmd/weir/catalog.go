@@ -126,7 +126,8 @@ func (e *engine) checkPin(c *catalog.Catalog) {
 // different from what the servers said first.
 type catalogInfo struct {
 	Hash      string           `json:"hash"`
-	Complete  bool             `json:"complete"` // every server has been listed, or has failed, once
+	Complete  bool             `json:"complete"`          // every server has been listed, or has failed, once, and nothing of it was left out
+	Partial   []string         `json:"partial,omitempty"` // the servers of which something was left out; findings say what
 	Tools     int              `json:"tools"`
 	Resources int              `json:"resources"`
 	Prompts   int              `json:"prompts"`
@@ -147,11 +148,11 @@ func (e *engine) catalogInfo() *catalogInfo {
 	n := kinds(c)
 	info := &catalogInfo{
 		Hash: c.Hash(), Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
-		Changes: e.state.Changes(), Findings: []string{},
+		Changes: e.state.Changes(), Findings: []string{}, Partial: c.Partial(),
 	}
 	select {
 	case <-e.first:
-		info.Complete = true
+		info.Complete = len(info.Partial) == 0
 	default:
 	}
 	if pin := e.config.Load().Pin; pin.ExpectedHash != "" {

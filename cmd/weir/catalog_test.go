@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,27 @@ func TestServeCatalog(t *testing.T) {
 	both.tool("tickets:close")
 	weir(t, "serve", "--catalog", folder).want(t, exitUsage, "catalog.txt")
 	weir(t, "serve", "--catalog", filepath.Join(t.TempDir(), "nope.json")).want(t, exitUsage, "nope.json", "cannot be read")
+}
+
+// TestPartialCatalog: what is left out of a server's list is told, and not only in the log.
+func TestPartialCatalog(t *testing.T) {
+	t.Parallel()
+	s := serve(t, oneFake)
+	weir(t, "call", s.tool("fake:set_tools"), "--arg", "n=20500", "--url", s.url).want(t, exitOK, "done")
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		_, body := get(t, s.base+"/catalog")
+		info := decode[catalogInfo](t, body)
+		if len(info.Partial) == 0 && time.Now().Before(end) {
+			continue
+		}
+		if info.Complete || !slices.Equal(info.Partial, []string{"fake"}) || !strings.Contains(strings.Join(info.Findings, "\n"), "tools/list is cut after 20000 entries: it has more than 20000 entries") {
+			t.Errorf("complete %v, partial %v, findings %q", info.Complete, info.Partial, info.Findings[:min(len(info.Findings), 3)])
+		}
+		break
+	}
+	if out := weir(t, "ls", "--hash", "--url", s.url).want(t, exitOK); !strings.Contains(out.stderr, "not all that these servers list is served") || !strings.Contains(out.stderr, "fake") {
+		t.Errorf("ls --hash: %q", out.stderr)
+	}
 }
 
 // TestPinnedCatalog: a strict pin refuses another catalog, and ls shows what

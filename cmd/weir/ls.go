@@ -41,7 +41,10 @@ first, and what it was before.`,
 				case changes:
 					return a.printChanges(info)
 				}
-				if !info.Complete {
+				switch {
+				case len(info.Partial) > 0:
+					a.note("not all that these servers list is served, weir ls --hash --json says why: %s", strings.Join(info.Partial, ", "))
+				case !info.Complete:
 					a.note("some servers have not been listed yet: the hash is that of a part")
 				}
 				_, err = fmt.Fprintln(a.stdout, info.Hash)
