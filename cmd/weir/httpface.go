@@ -187,7 +187,12 @@ func (f *httpFace) mux(c *config.Config, open, closed *guard.Guard, tokens bool)
 	hub := f.engine.offices.handler() // it asks for credentials itself
 	mux.Handle("/socket.io/", open.Wrap(hub))
 	mux.Handle("/smcp/", open.Wrap(hub))
-	health := aliveOr(open.Wrap(http.HandlerFunc(f.serveAlive)), closed.Wrap(http.HandlerFunc(f.serveHealth)), tokens)
+	health := aliveOr(open.Wrap(http.HandlerFunc(f.serveAlive)), closed.Wrap(http.HandlerFunc(f.serveHealth)), func(r *http.Request) bool {
+		if tokens {
+			return r.Header.Get("Authorization") == ""
+		}
+		return f.engine.offices.hides(r)
+	})
 	mux.Handle("/healthz", withInstance(f.engine.instance, health))
 	quiet = f.mountConsole(mux, open, all, c, tokens)
 	mux.Handle("/catalog", all(http.HandlerFunc(f.serveCatalog)))
@@ -198,11 +203,12 @@ func (f *httpFace) mux(c *config.Config, open, closed *guard.Guard, tokens bool)
 	return mux, quiet
 }
 
-// aliveOr serves alive to whoever shows no token where tokens are configured: what
-// watches over processes has none, and needs to know no more than that one lives.
-func aliveOr(alive, health http.Handler, tokens bool) http.Handler {
+// aliveOr serves alive to strangers: to requests without a token where tokens are
+// configured, and to those that the hub knows nothing of. What watches over
+// processes needs to know no more than that one lives.
+func aliveOr(alive, health http.Handler, stranger func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if tokens && r.Header.Get("Authorization") == "" {
+		if stranger(r) {
 			alive.ServeHTTP(w, r)
 			return
 		}

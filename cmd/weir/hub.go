@@ -43,7 +43,8 @@ the configuration names under hub.computers. Put TLS before anything that other
 machines reach: --tls-cert and --tls-key, or a proxy.
 
   /socket.io/, /smcp/   Socket.IO, namespace /smcp
-  /healthz              who is there, JSON (for this machine)`,
+  /healthz              who is there, JSON, for those whom the hub lets in
+                        everywhere; {"status":"ok"} for others`,
 		Example: `  weir hub --listen 127.0.0.1:8089
   weir hub --listen 0.0.0.0:8443 --tls-cert hub.pem --tls-key hub.key --token "$TOKEN"`,
 		Args: positional(cobra.NoArgs),
@@ -194,9 +195,9 @@ func hubMux(h *hub.Hub, c *config.Config, log *slog.Logger) http.Handler {
 	mux.Handle("/socket.io/", open.Wrap(h))
 	mux.Handle("/smcp/", open.Wrap(h))
 	mux.Handle("/healthz", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		health := map[string]any{"status": statusOK, "connections": h.Connections()}
-		if (hub.Credentials{Header: r.Header, RemoteAddr: r.RemoteAddr}).Loopback() {
-			health["members"] = append([]hub.Member{}, h.Members()...)
+		health := map[string]any{"status": statusOK}
+		if h.Trusts(r) {
+			health["connections"], health["members"] = h.Connections(), append([]hub.Member{}, h.Members()...)
 		}
 		writeJSON(w, http.StatusOK, health)
 	})))

@@ -278,6 +278,13 @@ func (o *offices) handler() http.Handler {
 	return o.hub
 }
 
+// hides reports whether a request without a token of the gateway comes from
+// somewhere else than this machine, by the hub's own rule for peers: what it
+// would read of Computers, and of where they are, is not for it.
+func (o *offices) hides(r *http.Request) bool {
+	return o != nil && o.hub != nil && !hub.Credentials{Header: r.Header, RemoteAddr: r.RemoteAddr}.Loopback()
+}
+
 // noHub answers Computers and agents that look for a hub where it is off.
 func noHub(w http.ResponseWriter, _ *http.Request) {
 	guard.WriteError(w, http.StatusNotFound, "", mcp.Errorf(mcp.KindNotFound,

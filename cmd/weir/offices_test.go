@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -294,5 +295,56 @@ func TestTermWithComputer(t *testing.T) {
 	}
 	if log := s.stderr.String(); strings.Contains(log, "refused the connection") {
 		t.Errorf("it came back to its own hub: %s", log)
+	}
+}
+
+// TestHubHealth: who is connected to a hub is for those whom it would let in, as a
+// proxy's clients and strangers are not.
+func TestHubHealth(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(config, []byte(`{"mcpServers":{"excel":{"command":"`+fakeBin+`"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var forwarded [][]string
+	for _, name := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Via", "X-Forwarded-Host"} {
+		forwarded = append(forwarded, []string{name, "203.0.113.9"})
+	}
+	hubOf := func(t *testing.T, args ...string) string {
+		p := startProcess(t, dir, "", append([]string{"hub", "--listen", "127.0.0.1:0"}, args...)...)
+		said := until(t, "URL ", func() string { return p.out.String() })
+		return regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(said)
+	}
+	open, closed, gateway := hubOf(t), hubOf(t, "--token", "sesame"), serve(t, "mcpServers: {}\nhub: {}\n").base
+	for _, at := range []struct {
+		name, base, token string
+		withToken         []string
+	}{{"hub", open, "", nil}, {"hub with a token", closed, "sesame", []string{"X-Api-Key", "sesame"}}, {"gateway", gateway, "", nil}} {
+		office := map[bool]string{true: "weir", false: "lab"}[at.name == "gateway"]
+		startComputer(t, dir, "WEIR_HUB_TOKEN="+at.token, "--hub", at.base, "--name", "desk", "--office", office, "--config", config, "--batch")
+		until(t, "desk", func() string {
+			_, body := get(t, at.base+"/healthz", at.withToken...)
+			if !strings.Contains(body, "127.0.0.1") {
+				return ""
+			}
+			return body
+		})
+		strangers := forwarded
+		if at.token != "" {
+			strangers = append(strangers, nil, []string{"X-Api-Key", "wrong"}, []string{"Authorization", "Bearer wrong"})
+		}
+		for _, header := range strangers {
+			if code, body := get(t, at.base+"/healthz", header...); code != http.StatusOK || body != alive {
+				t.Errorf("%s, %q: %d %s", at.name, header, code, body)
+			}
+		}
+		if at.token != "" { // who shows it is let in from anywhere
+			for _, header := range forwarded {
+				if _, body := get(t, at.base+"/healthz", append(header, "Authorization", "Bearer "+at.token)...); !strings.Contains(body, "desk") {
+					t.Errorf("%s, a token behind a proxy: %s", at.name, body)
+				}
+			}
+		}
 	}
 }

@@ -190,6 +190,18 @@ type handshake struct {
 	known   bool // what the request itself shows opens the hub
 }
 
+// Trusts reports whether the sender of a request may know who is connected. It is
+// the decision about a peer that joins: the hub would let the sender in, with the
+// credentials in the headers and from the address of the request, in any role and
+// any office.
+func (h *Hub) Trusts(r *http.Request) bool {
+	h.mu.Lock()
+	auth := h.access.auth
+	h.mu.Unlock()
+	grant, err := auth.Authenticate(r.Context(), Credentials{Header: r.Header, RemoteAddr: r.RemoteAddr})
+	return err == nil && grant.Role == "" && len(grant.Offices) == 0 && !grant.NeedsProof
+}
+
 // checkHandshake is engineio's Authenticate: the version, and credentials that
 // stand in headers, are checked before anything of Socket.IO is read.
 func (h *Hub) checkHandshake(r *http.Request) (any, *engineio.Refusal) {

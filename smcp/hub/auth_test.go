@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -244,6 +245,47 @@ func TestLoopback(t *testing.T) {
 		}
 		if got := c.Loopback(); got != test.want {
 			t.Errorf("%s %s: %v", test.remote, test.header, got)
+		}
+	}
+}
+
+// Who may know who is connected is who would be let in, in any role and office.
+func TestTrusts(t *testing.T) {
+	pub, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices := []hub.Device{{Name: "bound", Key: pub}}
+	tokens := []hub.Token{{Name: "all", SHA256: hashed("all")}, {Name: "role", SHA256: hashed("role"), Role: smcp.RoleComputer}, {Name: "office", SHA256: hashed("office"), Offices: []string{"lab"}}}
+	open, closed := hub.New(hub.Options{Devices: devices}), hub.New(hub.Options{Auth: hub.Static{Tokens: tokens, Devices: devices}, Devices: devices})
+	for _, h := range []*hub.Hub{open, closed} {
+		defer func() { _ = h.Shutdown(context.Background()) }()
+	}
+	for _, test := range []struct {
+		name, remote   string
+		header         []string
+		open, atTokens bool
+	}{
+		{"this machine", "127.0.0.1:1", nil, true, false},
+		{"elsewhere", "192.0.2.1:1", nil, false, false},
+		{"behind a proxy", "127.0.0.1:1", []string{"X-Forwarded-For", "192.0.2.1"}, false, false},
+		{"behind a proxy, with a token", "127.0.0.1:1", []string{"X-Forwarded-For", "192.0.2.1", "X-Api-Key", "all"}, false, true},
+		{"a token", "192.0.2.1:1", []string{"Authorization", "Bearer all"}, false, true},
+		{"a token for one role", "192.0.2.1:1", []string{"X-Api-Key", "role"}, false, false},
+		{"a token for one office", "192.0.2.1:1", []string{"X-Api-Key", "office"}, false, false},
+		{"a wrong token", "127.0.0.1:1", []string{"X-Api-Key", "wrong"}, true, false},
+		{"a key, which is public", "192.0.2.1:1", []string{smcp.HeaderKey, smcp.EncodeKey(pub)}, false, false},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/healthz", nil)
+		r.RemoteAddr = test.remote
+		for i := 0; i+1 < len(test.header); i += 2 {
+			r.Header.Set(test.header[i], test.header[i+1])
+		}
+		if got := open.Trusts(r); got != test.open {
+			t.Errorf("%s, without tokens: %v", test.name, got)
+		}
+		if got := closed.Trusts(r); got != test.atTokens {
+			t.Errorf("%s, with tokens: %v", test.name, got)
 		}
 	}
 }
