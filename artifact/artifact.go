@@ -8,7 +8,7 @@
 //	Put(principal, bytes) ─▶ handle = "art_" + base32(HMAC-SHA256(secret of the principal, SHA-256(bytes)))
 //	NewTable … Commit        │ same bytes, same principal: the same handle, its age starts anew
 //	                         ▼
-//	     per principal: count ≤ MaxCount, bytes ≤ MaxBytes   (the least recently used goes first)
+//	     per principal: handles ≤ MaxCount, bytes ≤ MaxBytes (the least recently used goes first)
 //	     every artifact: age ≤ TTL                           (a janitor removes it, asked or not)
 //	     all of them:    memory ≤ MemoryBytes, then files ≤ DiskBytes
 //	                         │
@@ -20,14 +20,24 @@
 // A token is the other way to bytes: it works for whoever has it, once, and not
 // long (s2sp-protocol, Security Model).
 //
-//	Offer(principal, handle) ─┐                    ┌─ Spend ─▶ gone
-//	Deposit(principal, table) ┴▶ token ─▶ Claim ───┤
-//	                               ▲               └─ Close without Spend ─┐
-//	                               └───────────────────────────────────────┘
+//	Offer(principal, handle) ──────────┐                    ┌─ Spend ─▶ gone
+//	Deposit(principal, table) ─────────┼▶ token ─▶ Claim ───┤
+//	DepositSource(principal, source) ──┘             ▲      └─ Close without Spend ─┐
+//	                                                 └──────────────────────────────┘
 //
 // While a token is claimed nobody else can claim it. What was deposited for a
 // token goes with it. Whoever has a lease or a claim open reads on, whatever
 // expires meanwhile.
+//
+// A handle can be made again by running the tool again; a token cannot, because
+// it has been handed on. So a token that was given out is good until it is spent
+// or expires: what waits behind it is never evicted. Both kinds share the bytes
+// of a principal. A deposit takes the room of handles that have no token. If
+// tokens alone leave no room, it goes to a file, beyond MaxBytes, where there is
+// a Dir, and is refused with ErrFull where there is none. Handles have what
+// tokens leave them.
+//
+// The rows of a [Source] are elsewhere until somebody claims the token.
 //
 // Bytes that do not fit in memory are written to files of mode 0600 in a
 // directory of this process, which are mapped into memory while somebody reads.
@@ -69,7 +79,8 @@ type Store interface {
 	// caller keeps data. Putting bytes that are there already gives the same
 	// handle, takes over the media type and the label, and starts the age
 	// anew. It fails with ErrTooLarge where data alone is over the principal's
-	// bound, and with ErrClosed after Close.
+	// bound, with ErrFull where unspent tokens leave no room for it, and with
+	// ErrClosed after Close.
 	Put(ctx context.Context, principal, mediaType, label string, data []byte) (Artifact, error)
 
 	// Get returns what principal stored under handle. The bytes are shared and
@@ -100,12 +111,15 @@ type Tables interface {
 // Tokens gives bytes to whoever has a token. All methods may be called
 // concurrently.
 type Tokens interface {
-	// Deposit keeps t for one token and nothing else. The store takes t over:
-	// its segments must not change any more. A ttl of 0 is Options.TokenTTL.
+	// Deposit keeps t for one token and nothing else, until the token is spent or
+	// expires. The store takes t over: its segments must not change any more. A
+	// ttl of 0 is Options.TokenTTL. It fails with ErrFull where there is no room
+	// that may be taken, and with ErrTooLarge where there can never be any.
 	Deposit(ctx context.Context, principal, label string, t *table.Table, ttl time.Duration) (Token, error)
 
-	// Offer makes a token for an artifact that principal holds; the artifact
-	// stays when the token is spent. Errors are those of Get.
+	// Offer makes a token for an artifact that principal holds. The artifact stays
+	// at least as long as the token, and stays when it is spent. Errors are those
+	// of Get, and ErrFull where the principal has too many tokens.
 	Offer(ctx context.Context, principal, handle string, ttl time.Duration) (Token, error)
 
 	// Check returns the error that Claim would return now, nil where it would
@@ -145,7 +159,7 @@ var (
 	ErrEvicted = errors.New("evicted artifact")
 	// ErrTooLarge: one artifact is larger than all a principal may keep.
 	ErrTooLarge = errors.New("artifact too large")
-	// ErrFull: neither memory nor disk has room for an artifact.
+	// ErrFull: there is no room for an artifact or a token that could be taken.
 	ErrFull = errors.New("artifact store is full")
 	// ErrToken: a token that cannot be claimed, for whatever reason.
 	ErrToken = errors.New("unknown or expired token")

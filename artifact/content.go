@@ -11,9 +11,12 @@ import (
 // content is the bytes of an artifact, in memory or in files. It lives as long
 // as somebody holds it: the store, and every lease.
 type content struct {
-	store *Local // nil: of nobody, see Pass
-	size  int64  // of the bytes
-	index int64  // of the table's index, where it is stored beside them
+	store *Local
+	size  int64 // of the bytes
+	index int64 // of the table's index, where it is stored beside them
+
+	// Elsewhere: who has the rows.
+	source Source
 
 	// In memory: data, or a table that has the rows itself.
 	data []byte
@@ -55,7 +58,7 @@ func (c *content) drop() {
 		c.extra, c.detected = 0, nil
 	}
 	c.mu.Unlock()
-	if !last || c.store == nil {
+	if !last {
 		return
 	}
 	if c.file == "" {
@@ -84,13 +87,13 @@ func (c *content) attach() error {
 	if c.maps == 0 {
 		data, err := mapFile(c.file)
 		if err != nil {
-			return fmt.Errorf("reading a spilled artifact: %w", err)
+			return fmt.Errorf("reading a spilled artifact: %w", withoutPath(err))
 		}
 		var index []byte
 		if c.indexFile != "" {
 			if index, err = mapFile(c.indexFile); err != nil {
 				unmapFile(data)
-				return fmt.Errorf("reading a spilled table: %w", err)
+				return fmt.Errorf("reading a spilled table: %w", withoutPath(err))
 			}
 		}
 		c.mapped, c.mappedIx = data, index
@@ -139,7 +142,10 @@ func (c *content) bytes() []byte {
 
 // table is the artifact as rows, readable while it is attached.
 func (c *content) table(opts table.DetectOptions) (*table.Table, error) {
-	if c.rows != nil {
+	switch {
+	case c.source != nil:
+		return nil, errElsewhere
+	case c.rows != nil:
 		return c.rows, nil
 	}
 	if c.skeleton != nil {
@@ -229,16 +235,19 @@ func (s *Local) reserveDisk(n int64) error {
 	s.room.Lock()
 	defer s.room.Unlock()
 	if s.opts.Dir == "" {
-		return &Error{Kind: ErrFull, Detail: fmt.Sprintf(
-			"no room for a result of %d bytes: %d of %d bytes of memory are taken; raise artifacts.memory_bytes, or set artifacts.dir so that results can go to disk",
-			n, s.memory, s.opts.MemoryBytes)}
+		return s.full("a result of %d bytes: %d of %d bytes of memory are taken; raise %s, or set %s so that results can go to disk",
+			n, s.memory, s.opts.MemoryBytes, s.opts.Setting("memory_bytes"), s.opts.Setting("dir"))
 	}
 	if s.disk+n > s.opts.DiskBytes {
-		return &Error{Kind: ErrFull, Detail: fmt.Sprintf(
-			"no room for a result of %d bytes: %d of %d bytes in %s are taken; raise artifacts.disk_bytes", n, s.disk, s.opts.DiskBytes, s.opts.Dir)}
+		return s.full("a result of %d bytes: %d of %d bytes on disk are taken; raise %s", n, s.disk, s.opts.DiskBytes, s.opts.Setting("disk_bytes"))
 	}
 	s.disk += n
 	return nil
+}
+
+// full is an ErrFull that says for what there is no room, and why.
+func (s *Local) full(format string, args ...any) error {
+	return &Error{Kind: ErrFull, Detail: "no room for " + fmt.Sprintf(format, args...)}
 }
 
 func (s *Local) free(memory, disk int64) {
@@ -265,7 +274,7 @@ func (s *Local) newContent(data []byte) (*content, error) {
 	}
 	if err != nil {
 		s.free(0, c.size)
-		return nil, fmt.Errorf("spilling a result of %d bytes: %w", len(data), err)
+		return nil, fmt.Errorf("spilling a result of %d bytes: %w", len(data), withoutPath(err))
 	}
 	c.file = f.Name()
 	return c, nil

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weir-mcp/weir/table"
 )
 
 // Local is a store inside the process: in memory, and in files of this process
@@ -47,8 +49,8 @@ var (
 type space struct {
 	principal string
 	items     map[string]*item
-	recent    list.List // of *item, the most recently used in front
-	bytes     int64
+	recent    list.List                // of those with a handle, the most recently used in front
+	bytes     int64                    // of all that are not beyond
 	tokens    list.List                // of *token, the oldest in front
 	gone      map[string]*list.Element // of *tombstone in Local.gone
 	goneOrder list.List                // of *tombstone of this space, the oldest in front
@@ -60,10 +62,12 @@ type item struct {
 	Artifact
 	content *content
 	space   *space
-	recent  *list.Element
+	recent  *list.Element // nil: single
 	tokens  map[*token]bool
-	single  bool // deposited for one token
-	at      int  // in byAge
+	single  bool             // deposited for one token
+	beyond  bool             // in files, and over the principal's bytes
+	limited *table.Selection // all that is left of a source's rows; nil is all
+	at      int              // in byAge
 }
 
 type tombstone struct {
@@ -169,7 +173,7 @@ func (s *Local) unlock() {
 
 func (s *Local) tooLarge(size int64) error {
 	return &Error{Kind: ErrTooLarge, Detail: fmt.Sprintf(
-		"a result of %d bytes is larger than the %d bytes kept for one principal; raise artifacts.max_bytes", size, s.opts.MaxBytes)}
+		"no room for a result of %d bytes: at most %d are kept for one principal; raise %s", size, s.opts.MaxBytes, s.opts.Setting("max_bytes"))}
 }
 
 // Put implements Store.
@@ -232,26 +236,31 @@ func (s *Local) insert(principal string, a Artifact, c *content) (Artifact, erro
 		s.dead = append(s.dead, c)
 		return s.touch(it, a, now), nil
 	}
+	if err := s.makeRoom(sp, a.SizeBytes, now); err != nil {
+		s.dead = append(s.dead, c)
+		s.release(sp)
+		return Artifact{}, err
+	}
 	a.Created, a.Expires = now, now.Add(s.opts.TTL)
-	return s.add(sp, a, c, now).Artifact, nil
+	it := &item{Artifact: a, content: c}
+	it.recent = sp.recent.PushFront(it)
+	s.add(sp, it)
+	return it.Artifact, nil
 }
 
-// add makes room for an item and keeps it. Callers hold mu.
-func (s *Local) add(sp *space, a Artifact, c *content, now time.Time) *item {
-	it := &item{Artifact: a, content: c, space: sp}
-	for len(sp.items) > 0 && (len(sp.items) >= s.opts.MaxCount || sp.bytes+it.SizeBytes > s.opts.MaxBytes) {
-		s.remove(sp.recent.Back().Value.(*item), ErrEvicted, now)
-	}
-	s.spaces[sp.principal] = sp // the last one removed may have taken it out
+// add keeps an item, for which there is room. Callers hold mu.
+func (s *Local) add(sp *space, it *item) {
+	s.spaces[sp.principal] = sp // making room may have taken it out
+	it.space = sp
 	sp.items[it.Handle] = it
-	sp.bytes += it.SizeBytes
-	it.recent = sp.recent.PushFront(it)
+	if !it.beyond {
+		sp.bytes += it.SizeBytes
+	}
 	s.items++
 	s.push(it)
 	if e := sp.gone[it.Handle]; e != nil {
 		s.forget(e)
 	}
-	return it
 }
 
 // push adds what will expire, and wakes the janitor if that is next. Callers
@@ -332,11 +341,11 @@ func (s *Local) lookup(principal, handle string) (*item, error) {
 	}
 	if e.Value.(*tombstone).kind == ErrExpired {
 		return nil, &Error{Kind: ErrExpired, Handle: handle, Detail: fmt.Sprintf(
-			"the artifact %s has expired: results are kept for %s (artifacts.ttl); run the tool again to get a new one", handle, s.opts.TTL)}
+			"the artifact %s has expired: results are kept for %s (%s); run the tool again to get a new one", handle, s.opts.TTL, s.opts.Setting("ttl"))}
 	}
 	return nil, &Error{Kind: ErrEvicted, Handle: handle, Detail: fmt.Sprintf(
-		"the artifact %s made room for newer ones: %d artifacts and %d bytes are kept for a principal (artifacts.max_count, artifacts.max_bytes); run the tool again",
-		handle, s.opts.MaxCount, s.opts.MaxBytes)}
+		"the artifact %s made room for newer ones: %d artifacts and %d bytes are kept for a principal (%s, %s); run the tool again",
+		handle, s.opts.MaxCount, s.opts.MaxBytes, s.opts.Setting("max_count"), s.opts.Setting("max_bytes"))}
 }
 
 // Usage implements Store.
@@ -453,8 +462,12 @@ func (s *Local) remove(it *item, kind error, now time.Time) {
 		return // removed with its last token
 	}
 	delete(sp.items, it.Handle)
-	sp.bytes -= it.SizeBytes
-	sp.recent.Remove(it.recent)
+	if !it.beyond {
+		sp.bytes -= it.SizeBytes
+	}
+	if it.recent != nil {
+		sp.recent.Remove(it.recent)
+	}
 	heap.Remove(&s.byAge, it.at)
 	s.items--
 	s.dead = append(s.dead, it.content)

@@ -13,7 +13,7 @@ const (
 	DefaultMemoryBytes = 256 << 20
 	DefaultDiskBytes   = 8 << 30
 	DefaultTokenTTL    = 10 * time.Minute // s2sp-protocol, Token Expiry
-	DefaultMaxTokens   = 1024
+	DefaultMaxTokens   = 8192
 
 	// maxGone bounds how many handles of gone artifacts a principal's space
 	// remembers, and goneFor for how long, so that "expired" and "unknown" can
@@ -27,8 +27,8 @@ const (
 // Options bounds a store. The zero value takes the defaults.
 type Options struct {
 	TTL      time.Duration // age at which an artifact goes; 0 is DefaultTTL
-	MaxBytes int64         // bytes a principal may hold; 0 is DefaultMaxBytes
-	MaxCount int           // artifacts a principal may hold; 0 is DefaultMaxCount
+	MaxBytes int64         // bytes a principal may hold, of both kinds; 0 is DefaultMaxBytes
+	MaxCount int           // artifacts with a handle that a principal may hold; 0 is DefaultMaxCount
 
 	// Dir is where artifacts go that find no room in memory; a private directory
 	// of this process is made in it. Empty is nowhere: all is in memory.
@@ -40,7 +40,12 @@ type Options struct {
 	DiskBytes int64
 
 	TokenTTL  time.Duration // age at which a token goes; 0 is DefaultTokenTTL
-	MaxTokens int           // tokens of one principal, beyond which the oldest goes; 0 is DefaultMaxTokens
+	MaxTokens int           // unspent tokens of one principal, beyond which none is made; 0 is DefaultMaxTokens
+
+	// Setting writes the name of a bound in errors as those know it who set it.
+	// Its argument is a key of artifacts in weir.yaml, such as "max_bytes"; nil
+	// writes artifacts.max_bytes.
+	Setting func(key string) string
 
 	Secret []byte           // from which each principal's secret is derived; empty is a random one for this store
 	Now    func() time.Time // the clock; nil is time.Now
@@ -67,6 +72,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxTokens <= 0 {
 		o.MaxTokens = DefaultMaxTokens
+	}
+	if o.Setting == nil {
+		o.Setting = func(key string) string { return "artifacts." + key }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

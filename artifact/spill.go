@@ -3,6 +3,7 @@ package artifact
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -81,3 +82,12 @@ func (s *Local) createFile(kind string) (*os.File, error) {
 // removeFile removes a file that nobody can find any more. If that fails, the
 // directory's removal takes it along.
 func (s *Local) removeFile(name string) { _ = os.Remove(name) }
+
+// withoutPath is err without the names of files in it: what reads it may be an
+// agent, to whom the folders of this machine are nothing.
+func withoutPath(err error) error {
+	if p := (*os.PathError)(nil); errors.As(err, &p) {
+		return fmt.Errorf("%s: %w", p.Op, p.Err)
+	}
+	return err
+}

@@ -36,26 +36,11 @@ func (s *Local) Deposit(ctx context.Context, principal, label string, t *table.T
 	if err := ctx.Err(); err != nil {
 		return Token{}, err
 	}
-	data, index := t.Size()
-	if data > s.opts.MaxBytes {
-		return Token{}, s.tooLarge(data)
+	c, err := s.store(principal, label, t, ctx.Err)
+	if err != nil {
+		return Token{}, err
 	}
-	if s.reserve(data + index) {
-		return s.deposit(principal, label, &content{store: s, size: data, index: index, rows: t, holders: 1}, ttl)
-	}
-	// A table that has a _row_id of its own was read so, and is again.
-	w := s.NewTable(principal, label, table.Options{KeepRowID: t.Has(table.RowID)})
-	for i, row := range t.Rows() {
-		if i%1024 == 0 && ctx.Err() != nil {
-			w.Abort()
-			return Token{}, ctx.Err()
-		}
-		if err := w.Append(row); err != nil {
-			w.Abort()
-			return Token{}, err
-		}
-	}
-	return w.Deposit(ttl)
+	return s.deposit(principal, label, c, ttl)
 }
 
 // deposit takes the caller's reference to c over.
@@ -72,9 +57,18 @@ func (s *Local) deposit(principal, label string, c *content, ttl time.Duration) 
 	s.expire(now)
 	sp := s.space(principal)
 	// Its age is its token's: where a token has a time of its own, so has this.
-	a := Artifact{Handle: "single_" + hex.EncodeToString(name[:]), Label: bounded(label), SizeBytes: c.size, Created: now, Expires: now.Add(s.tokenTTL(ttl))}
-	it := s.add(sp, a, c, now)
-	it.single = true
+	it := &item{content: c, single: true,
+		Artifact: Artifact{Handle: "single_" + hex.EncodeToString(name[:]), Label: bounded(label), SizeBytes: c.size, Created: now, Expires: now.Add(s.tokenTTL(ttl))}}
+	err := s.tokenRoom(sp)
+	if err == nil {
+		err = s.settle(sp, it, now)
+	}
+	if err != nil {
+		s.dead = append(s.dead, c)
+		s.release(sp)
+		return Token{}, err
+	}
+	s.add(sp, it)
 	return s.issue(it, ttl, now), nil
 }
 
@@ -93,6 +87,9 @@ func (s *Local) Offer(ctx context.Context, principal, handle string, ttl time.Du
 	s.mu.Lock()
 	defer s.unlock()
 	it, err := s.lookup(principal, handle)
+	if err == nil {
+		err = s.tokenRoom(it.space)
+	}
 	if err != nil {
 		return Token{}, err
 	}
@@ -111,7 +108,7 @@ func NewToken() string {
 	}
 }
 
-// issue makes a token. Callers hold mu.
+// issue makes a token for an item, which stays as long as it. Callers hold mu.
 func (s *Local) issue(it *item, ttl time.Duration, now time.Time) Token {
 	value := NewToken()
 	t := &token{hash: sha256.Sum256([]byte(value)), item: it, expires: now.Add(s.tokenTTL(ttl))}
@@ -123,8 +120,9 @@ func (s *Local) issue(it *item, ttl time.Duration, now time.Time) Token {
 	s.tokens[t.hash] = t
 	t.order = sp.tokens.PushBack(t)
 	s.push(t)
-	for sp.tokens.Len() > s.opts.MaxTokens {
-		s.revoke(sp.tokens.Front().Value.(*token), now)
+	if it.Expires.Before(t.expires) {
+		it.Expires = t.expires
+		heap.Fix(&s.byAge, it.at)
 	}
 	return Token{Value: value, Expires: t.expires}
 }
@@ -147,19 +145,18 @@ func (s *Local) revoke(t *token, now time.Time) {
 // Claim is a token that one holder has to itself. It is for one goroutine.
 type Claim struct {
 	*Lease
-	store *Local
-	token *token
-
-	spent bool // of one that Pass made, as is end
-	end   func(spent bool)
+	store   *Local
+	token   *token
+	limited *table.Selection
 }
 
-// Pass is a claim on rows that no store has room for: whoever calls keeps them,
-// and end is called once, with Close, and with whether they were spent.
-func Pass(label string, t *table.Table, end func(spent bool)) *Claim {
-	size, _ := t.Size()
-	c := &content{size: size, rows: t, holders: 1}
-	return &Claim{Lease: &Lease{Artifact: Artifact{Label: bounded(label), SizeBytes: size}, c: c}, end: end}
+// Limited returns what the claim's rows are of the table, where that is not all:
+// the reader of a source went away, and what it had asked for is all that is left.
+func (c *Claim) Limited() (sel table.Selection, limited bool) {
+	if c.limited == nil {
+		return sel, false
+	}
+	return *c.limited, true
 }
 
 // Claim implements Tokens.
@@ -167,17 +164,15 @@ func (s *Local) Claim(ctx context.Context, value string) (*Claim, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	hash := sha256.Sum256([]byte(value))
-	t, a, c, err := s.claim(hash)
+	claim, err := s.claim(sha256.Sum256([]byte(value)))
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLease(a, c)
-	if err != nil {
-		s.unclaim(t)
+	if claim.Lease, err = newLease(claim.Artifact, claim.c); err != nil {
+		s.unclaim(claim.token)
 		return nil, err
 	}
-	return &Claim{Lease: l, store: s, token: t}, nil
+	return claim, nil
 }
 
 // Check implements Tokens.
@@ -202,17 +197,21 @@ func (s *Local) findLocked(hash [sha256.Size]byte) (*token, error) {
 	return t, nil
 }
 
-func (s *Local) claim(hash [sha256.Size]byte) (*token, Artifact, *content, error) {
+// claim takes a token; the lease is not attached yet.
+func (s *Local) claim(hash [sha256.Size]byte) (*Claim, error) {
 	s.mu.Lock()
 	defer s.unlock()
 	t, err := s.findLocked(hash)
 	if err != nil {
-		return nil, Artifact{}, nil, err
+		return nil, err
 	}
 	t.claimed = true
-	t.item.space.recent.MoveToFront(t.item.recent)
-	t.item.content.hold()
-	return t, t.item.Artifact, t.item.content, nil
+	it := t.item
+	if it.recent != nil {
+		it.space.recent.MoveToFront(it.recent)
+	}
+	it.content.hold()
+	return &Claim{Lease: &Lease{Artifact: it.Artifact, c: it.content}, store: s, token: t, limited: it.limited}, nil
 }
 
 func (s *Local) unclaim(t *token) {
@@ -224,10 +223,6 @@ func (s *Local) unclaim(t *token) {
 // Spend makes the claim final: the token is gone, and with it what was deposited
 // for it. The bytes stay readable until Close. It may be called more than once.
 func (c *Claim) Spend() {
-	if c.store == nil {
-		c.spent = true
-		return
-	}
 	c.store.mu.Lock()
 	defer c.store.unlock()
 	if !c.store.closed {
@@ -242,9 +237,5 @@ func (c *Claim) Close() {
 		return
 	}
 	c.Lease.Close()
-	if c.store == nil {
-		c.end(c.spent)
-		return
-	}
 	c.store.unclaim(c.token) // a token that is gone is found by nobody
 }

@@ -16,6 +16,9 @@ import (
 // TableWriter takes rows in one after the other, in memory as long as there is
 // room and in files from then on, and ends as an artifact or behind a token. It
 // is for one goroutine.
+//
+// Without a Dir it takes Options.MaxBytes of rows; with one it takes what finds
+// room on disk, but Commit refuses more than MaxBytes.
 type TableWriter struct {
 	s                *Local
 	principal, label string
@@ -25,6 +28,7 @@ type TableWriter struct {
 
 	kept          []table.Segment // in memory
 	memory        int64           // reserved for them
+	toFile        bool            // from the first row on
 	data, index   *os.File        // once it has spilled
 	disk          int64           // reserved for them
 	parts         []part
@@ -51,7 +55,7 @@ func (w *TableWriter) Append(row []byte) error {
 	if w.ended {
 		return errEnded
 	}
-	if w.size += int64(len(row)) + 1; w.size > w.s.opts.MaxBytes {
+	if w.size += int64(len(row)) + 1; w.size > w.s.opts.MaxBytes && w.s.spill == nil {
 		return w.s.tooLarge(w.size)
 	}
 	return w.b.Append(row)
@@ -65,7 +69,7 @@ func (w *TableWriter) keep(seg table.Segment) error {
 	w.idxSz += int64(len(seg.Index))
 	w.parts = append(w.parts, part{len(seg.Data), len(seg.Index)})
 	if w.data == nil {
-		if w.s.reserve(n) {
+		if !w.toFile && w.s.reserve(n) {
 			w.memory += n
 			w.kept = append(w.kept, table.Segment{Data: append([]byte(nil), seg.Data...), Index: append([]byte(nil), seg.Index...)})
 			return nil
@@ -84,10 +88,10 @@ func (w *TableWriter) spill() error {
 	}
 	var err error
 	if w.data, err = w.s.createFile("data"); err != nil {
-		return fmt.Errorf("spilling a table: %w", err)
+		return fmt.Errorf("spilling a table: %w", withoutPath(err))
 	}
 	if w.index, err = w.s.createFile("index"); err != nil {
-		return fmt.Errorf("spilling a table: %w", err)
+		return fmt.Errorf("spilling a table: %w", withoutPath(err))
 	}
 	for _, seg := range w.kept {
 		if err := w.write(seg); err != nil {
@@ -106,10 +110,10 @@ func (w *TableWriter) write(seg table.Segment) error {
 	}
 	w.disk += n
 	if _, err := w.data.Write(seg.Data); err != nil {
-		return fmt.Errorf("spilling a table: %w", err)
+		return fmt.Errorf("spilling a table: %w", withoutPath(err))
 	}
 	if _, err := w.index.Write(seg.Index); err != nil {
-		return fmt.Errorf("spilling a table: %w", err)
+		return fmt.Errorf("spilling a table: %w", withoutPath(err))
 	}
 	return nil
 }
@@ -121,7 +125,7 @@ func (w *TableWriter) finish() (*content, error) {
 	}
 	t, err := w.b.Table()
 	if err == nil && w.data != nil {
-		err = errors.Join(w.data.Close(), w.index.Close())
+		err = withoutPath(errors.Join(w.data.Close(), w.index.Close()))
 	}
 	if err != nil {
 		w.Abort()
@@ -153,14 +157,34 @@ func (w *TableWriter) Commit(ctx context.Context) (Artifact, error) {
 	return w.s.insert(w.principal, a, c)
 }
 
-// Deposit keeps the table for one token and nothing else. A ttl of 0 is
-// Options.TokenTTL.
+// Deposit keeps the table for one token and nothing else, as Tokens.Deposit does.
+// A ttl of 0 is Options.TokenTTL.
 func (w *TableWriter) Deposit(ttl time.Duration) (Token, error) {
+	if err := w.place(); err != nil {
+		w.Abort()
+		return Token{}, err
+	}
 	c, err := w.finish()
 	if err != nil {
 		return Token{}, err
 	}
 	return w.s.deposit(w.principal, w.label, c, ttl)
+}
+
+// place brings the rows to where a deposit of their size goes.
+func (w *TableWriter) place() error {
+	if w.ended {
+		return errEnded
+	}
+	inFile, err := w.s.place(w.principal, w.size)
+	if err != nil || !inFile {
+		return err
+	}
+	w.toFile = true
+	if w.data != nil {
+		return nil
+	}
+	return w.spill()
 }
 
 // Abort drops the rows. After Commit or Deposit it does nothing.

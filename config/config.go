@@ -214,8 +214,8 @@ type Firewall struct {
 // Artifacts bounds the store of results, for each principal.
 type Artifacts struct {
 	TTL      time.Duration `key:"ttl" default:"1h" min:"1s" doc:"How long a result is kept."`
-	MaxBytes Bytes         `key:"max_bytes" default:"64MB" min:"1" doc:"How many bytes of results are kept."`
-	MaxCount int           `key:"max_count" default:"1000" min:"1" doc:"How many results are kept."`
+	MaxBytes Bytes         `key:"max_bytes" default:"64MB" min:"1" doc:"How many bytes are kept: of results with a handle, and of tables behind unspent resource_urls, which are never dropped for newer ones."`
+	MaxCount int           `key:"max_count" default:"1000" min:"1" doc:"How many results with a handle are kept."`
 
 	Dir         string        `key:"dir" doc:"Folder for results that find no room in memory; a relative one is relative to this file. Files are removed when their result is, and when weir starts. Default: all stay in memory."`
 	MemoryBytes Bytes         `key:"memory_bytes" default:"256MB" min:"1" doc:"How much memory the results of all principals take before they go to dir; without a dir there is no such bound."`

@@ -23,6 +23,7 @@ type Store interface {
 	artifact.Store
 	artifact.Tables
 	artifact.Tokens
+	artifact.Sources
 }
 
 var _ Store = (*artifact.Local)(nil)
@@ -181,7 +182,8 @@ func (g *Gateway) split(ctx context.Context, c *Call, s selected, result json.Ra
 		}
 		result = kept
 	case s.native && g.reach(c.Entry.Upstream) == ReachRelay:
-		relayed, err := g.relayURLs(c, result)
+		r := relays{store: g.opts.Artifacts, base: g.base, ttl: g.opts.Tables.TTL, principal: c.Request.Session.Principal(), label: c.Entry.ID}
+		relayed, err := r.replace(ctx, result)
 		if err != nil {
 			return nil, g.keepError(ctx, c, err)
 		}
@@ -270,7 +272,7 @@ func (g *Gateway) keepError(ctx context.Context, c *Call, err error) error {
 		return ctx.Err()
 	}
 	return &Error{Code: UpstreamError, Cause: err, Details: executed(c),
-		Message: fmt.Sprintf("%s HAS run, but its rows could not be kept for other servers. Another call runs it again; with mode sync it needs no room here. %v", c.Entry.ID, err)}
+		Message: fmt.Sprintf("%s HAS run, but its rows could not be kept for other servers: %v. Another call runs it again; mode sync needs no room", c.Entry.ID, err)}
 }
 
 // notTable is why a result has no columns to choose from. The tool has run, so

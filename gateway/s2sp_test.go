@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,8 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/weir-mcp/weir/artifact"
 	"github.com/weir-mcp/weir/mcp"
@@ -40,7 +37,7 @@ func newServed(t testing.TB, opts Options) *served {
 	opts.Tables.BaseURL = func() (string, error) { return server.URL, nil }
 	h := newHarness(t, opts)
 	t.Cleanup(h.g.state.Close)
-	next := plane.Handler(h.g.state.Plane(h.g.opts.Artifacts), plane.HandlerOptions{})
+	next := plane.Handler(h.g.opts.Artifacts, plane.HandlerOptions{})
 	handler.Store(&next)
 	return &served{h, server.URL}
 }
@@ -281,60 +278,6 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-func TestRelayExpires(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var r relays
-		defer r.close()
-		token := r.add(&relay{principal: "ann"}, time.Minute)
-		time.Sleep(time.Minute - time.Second)
-		if !r.known(token) {
-			t.Fatal("gone too early")
-		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		r.mu.Lock()
-		left, counts := len(r.byHash), len(r.counts)
-		r.mu.Unlock()
-		if left != 0 || counts != 0 {
-			t.Errorf("%d left, %d principals", left, counts)
-		}
-		for range maxRelaysPrincipal + 10 {
-			r.add(&relay{principal: "ann"}, time.Minute)
-		}
-		if r.counts["ann"] != maxRelaysPrincipal {
-			t.Errorf("%d of one principal", r.counts["ann"])
-		}
-	})
-}
-
-// slow is a data plane that takes its time.
-type slow time.Duration
-
-func (s slow) Fetch(context.Context, string, []int, []string) (*tables.Table, error) {
-	time.Sleep(time.Duration(s))
-	return tables.Index([]byte(`[{"_row_id":0,"a":1}]`), tables.Options{KeepRowID: true})
-}
-
-// Rows that come after their resource_url has expired are for the reader who
-// waits for them, and do not begin a life of their own.
-func TestRelayedRowsDoNotOutliveTheirURL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := artifact.NewMemory(artifact.Options{})
-		defer store.Close()
-		state := NewState()
-		defer state.Close()
-		token := state.relays.add(&relay{principal: "ann", source: slow(2 * time.Minute)}, time.Minute)
-		claim, err := state.Plane(store).Claim(t.Context(), token)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if left := time.Until(claim.Expires); left > time.Second {
-			t.Errorf("kept for another %s", left)
-		}
-		claim.Close()
-	})
-}
-
 // A tool that has run has not failed for its arguments, and who reads the error
 // knows that it has run.
 func TestRowsThatCannotBeKept(t *testing.T) {
@@ -362,70 +305,46 @@ func TestRowsThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// once is a data plane that gives its rows out once.
-type once struct{ fetched int }
-
-func (o *once) Fetch(context.Context, string, []int, []string) (*tables.Table, error) {
-	if o.fetched++; o.fetched > 1 {
-		return nil, plane.ErrGone
-	}
-	return tables.Index([]byte(`[{"_row_id":0,"a":1}]`), tables.Options{KeepRowID: true})
-}
-
-// Rows that the store has no room for are not lost: they wait with their relay.
-func TestRelayedRowsThatDoNotFit(t *testing.T) {
-	store := artifact.NewMemory(artifact.Options{MemoryBytes: 100})
+// A resource_url that is given out is kept: others are refused where there is no
+// room for them, and nothing runs twice for that.
+func TestUnspentURLsStay(t *testing.T) {
+	h := newServed(t, Options{})
+	store := artifact.NewMemory(artifact.Options{MaxBytes: 1000})
 	defer store.Close()
-	if _, err := store.Put(t.Context(), "bob", "text/plain", "", bytes.Repeat([]byte("x"), 100)); err != nil {
-		t.Fatal(err)
-	}
-	state := NewState()
-	defer state.Close()
-	source := &once{}
-	add := func() string { return state.relays.add(&relay{principal: "ann", source: source}, time.Minute) }
-	token := add()
-	taken := func(spend bool) {
-		t.Helper()
-		claim, err := state.Plane(store).Claim(t.Context(), token)
-		if err != nil {
-			t.Fatal(err)
+	h.g.opts.Artifacts = store
+	handler := plane.Handler(store, plane.HandlerOptions{})
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	h.g.opts.Tables.BaseURL = func() (string, error) { return server.URL, nil }
+	h.add("weather", say(textResult(`[{"event":"Wind","text":"`+strings.Repeat("x", 550)+`"}]`)), listTool)
+	var url string
+	for i := range 3 {
+		s := h.execute(t, "weather", "list", "{}", `,"abstract_domains":"event"`)
+		if i == 0 {
+			url = rawjson.Text(rawjson.Get([]byte(s.Content[0].Text), "resource_url"))
+			continue
 		}
-		if _, err := state.Plane(store).Claim(t.Context(), token); !errors.Is(err, artifact.ErrToken) {
-			t.Errorf("claimed twice: %v", err)
+		if e := failure(t, s); e.Error != "UPSTREAM_ERROR" || *e.Retryable || !strings.Contains(e.Message, "no room") || !strings.Contains(e.Message, "artifacts.max_bytes") || !strings.Contains(s.Content[0].Text, `"executed":true`) {
+			t.Errorf("%s", s.Content[0].Text)
 		}
-		rows, err := claim.Table(tables.DetectOptions{})
-		if err != nil || string(rows.View().AppendJSON(nil)) != `[{"_row_id":0,"a":1}]` {
-			t.Errorf("%v", err)
-		}
-		if spend {
-			claim.Spend()
-		}
-		claim.Close()
-		claim.Close()
 	}
-	taken(false) // a reader who went away
-	if state.relays.bytes == 0 {
-		t.Error("the rows that wait are not counted")
+	if code, body := post(t, url, "{}"); code != 200 || !strings.Contains(body, "xxx") {
+		t.Errorf("the first: %d %s", code, body)
 	}
-	taken(true)
-	if _, err := state.Plane(store).Claim(t.Context(), token); !errors.Is(err, artifact.ErrToken) || source.fetched != 1 || state.relays.bytes != 0 {
-		t.Errorf("after that: %v, %d fetches, %d bytes", err, source.fetched, state.relays.bytes)
+	if s := h.execute(t, "weather", "list", "{}", `,"abstract_domains":"event"`); s.IsError {
+		t.Errorf("once it is spent: %s", s.Content[0].Text)
 	}
-	// Where too much waits already, nobody's rows are taken.
-	source.fetched, token = 0, add()
-	state.relays.bytes = maxRelayed
-	if _, err := state.Plane(store).Claim(t.Context(), token); err == nil || errors.Is(err, artifact.ErrToken) || source.fetched != 0 {
-		t.Errorf("crowded: %v, %d fetches", err, source.fetched)
+	// Neither are URLs of servers that are passed on.
+	small := artifact.NewMemory(artifact.Options{MaxTokens: 1})
+	defer small.Close()
+	h.g.opts.Artifacts = small
+	h.g.opts.Tables.Reach = func(string) Reach { return ReachRelay }
+	h.add("native", say(textResult(`{"total_rows":1,"columns":["a"],"abstract_domains":["a"],"resource_url":"http://127.0.0.1:9/s2sp/data/abc","abstract":[{"_row_id":0,"a":1}]}`)), nativeTool)
+	if s := h.execute(t, "native", "alerts", "{}", `,"abstract_domains":"a"`); s.IsError {
+		t.Errorf("%s", s.Content[0].Text)
 	}
-	state.relays.bytes = 0
-	taken(false)
-	state.relays.mu.Lock()
-	for _, n := range state.relays.byHash {
-		state.relays.dropLocked(n)
-	}
-	state.relays.mu.Unlock()
-	if state.relays.bytes != 0 {
-		t.Errorf("%d bytes of nobody", state.relays.bytes)
+	if e := failure(t, h.execute(t, "native", "alerts", "{}", `,"abstract_domains":"a"`)); e.Error != "UPSTREAM_ERROR" || !strings.Contains(e.Message, "no room") {
+		t.Errorf("%+v", e)
 	}
 }
 

@@ -37,7 +37,6 @@ type State struct {
 	fan     bridge.Fan              // delivers notifications to sessions
 	leveled sync.Map                // upstream → *bridge.Levels
 	drift   drift
-	relays  relays
 
 	mu       sync.Mutex // guards below
 	follow   map[*follower]struct{}
@@ -64,7 +63,6 @@ func (s *State) Close() {
 		st.end()
 	}
 	s.fan.Close()
-	s.relays.close()
 	s.counter.close()
 }
 

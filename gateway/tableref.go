@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/weir-mcp/weir/artifact"
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/s2sp/dispatch"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	tables "github.com/weir-mcp/weir/table"
 )
@@ -45,10 +43,15 @@ type reference struct {
 	text    bool   // the place takes a string: the rows as the text of a JSON array
 }
 
+func (ref *reference) selection() tables.Selection {
+	return tables.Selection{RowIDs: ref.rowIDs, Columns: ref.columns}
+}
+
 // tableArgs are the arguments of a call that hold references.
 type tableArgs struct {
 	original json.RawMessage
-	remote   []*place // references whose rows cannot be looked at without spending them
+	remote   []*place                    // references whose rows cannot be looked at without spending them
+	wanted   map[string]tables.Selection // by source: what all references to it ask for
 }
 
 // excuses reports whether all that is wrong with arguments are rows that were
@@ -83,12 +86,12 @@ func (g *Gateway) previewTables() Middleware {
 			}
 			r := &resolver{g: g, ctx: ctx, call: c, preview: true}
 			args, err := r.resolve(c.Args)
-			r.close()
+			r.close(false)
 			if err != nil {
 				return nil, err
 			}
 			if r.found {
-				c.tables = &tableArgs{original: c.Args, remote: r.remote}
+				c.tables = &tableArgs{original: c.Args, remote: r.remote, wanted: r.wanted}
 				c.Args = args
 			}
 			return next.Dispatch(ctx, c)
@@ -117,14 +120,15 @@ func (g *Gateway) fillTables() Middleware {
 }
 
 func (g *Gateway) fill(ctx context.Context, c *Call) error {
-	r := &resolver{g: g, ctx: ctx, call: c}
-	defer r.close()
+	r := &resolver{g: g, ctx: ctx, call: c, wanted: c.tables.wanted}
+	fits := false
+	defer func() { r.close(fits) }()
 	args, err := r.resolve(c.tables.original)
 	if err != nil {
 		return err
 	}
 	if len(c.tables.remote) > 0 { // what was fetched is looked at now
-		preview := &resolver{g: g, ctx: ctx, call: c, preview: true, known: r.known}
+		preview := &resolver{g: g, ctx: ctx, call: c, preview: true, known: r.known, wanted: r.wanted}
 		some, err := preview.resolve(c.tables.original)
 		if err != nil {
 			return err
@@ -134,6 +138,7 @@ func (g *Gateway) fill(ctx context.Context, c *Call) error {
 		}
 	}
 	c.Args, c.key = args, r.key
+	fits = true
 	return nil
 }
 
@@ -144,8 +149,9 @@ type resolver struct {
 	call    *Call
 	preview bool // a few rows, and nothing is spent
 
-	known  map[string]*tables.Table // by source
-	ends   []func()
+	known  map[string]*tables.Table    // by source
+	wanted map[string]tables.Selection // by source
+	ends   []func(spend bool)
 	found  bool
 	remote []*place
 	size   int64
@@ -154,9 +160,10 @@ type resolver struct {
 
 func (r *resolver) schemas() schemas { return schemas{r.call.Entry.InputSchema} }
 
-func (r *resolver) close() {
+// close lets the sources go, and spends those that work once if the call is made.
+func (r *resolver) close(spend bool) {
 	for _, end := range r.ends {
-		end()
+		end(spend)
 	}
 	r.ends = nil
 }
@@ -201,6 +208,7 @@ func (r *resolver) reference(v []byte, at *place) (out, key []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	r.want(ref)
 	t := r.known[ref.source]
 	if t == nil {
 		if t, err = r.open(ref); err != nil {
@@ -233,6 +241,23 @@ func (r *resolver) reference(v []byte, at *place) (out, key []byte, err error) {
 		out = rawjson.Quote(string(out))
 	}
 	return out, key, nil
+}
+
+// want notes what a reference asks for. A source is opened once, for all of them.
+func (r *resolver) want(ref *reference) {
+	if !r.preview || r.known[ref.source] != nil {
+		return
+	}
+	if r.wanted == nil {
+		r.wanted = map[string]tables.Selection{}
+	}
+	sel, more := r.wanted[ref.source]
+	if more {
+		sel = sel.Union(ref.selection())
+	} else {
+		sel = ref.selection()
+	}
+	r.wanted[ref.source] = sel
 }
 
 // previewed is how many of n rows are looked at: a few, and as many as it takes
@@ -284,97 +309,6 @@ func (r *resolver) parse(v []byte, at *place) (*reference, error) {
 		ref.rowIDs, ref.columns = req.RowIDs, req.Columns
 	}
 	return ref, nil
-}
-
-// choose applies row_ids and columns. Those that do not exist are a mistake
-// here: what is missing would not be seen by anybody.
-func (r *resolver) choose(ref *reference, t *tables.Table) (tables.View, error) {
-	for _, id := range ref.rowIDs {
-		if id < 0 || id >= t.Len() {
-			return tables.View{}, refError(r.call, ref.place.path(), "row_ids has %d, and the table has %s, numbered from 0", id, plural(t.Len(), "row"))
-		}
-	}
-	for _, name := range ref.columns {
-		if !t.View().Has(name) {
-			return tables.View{}, refError(r.call, ref.place.path(), "columns has %q, which is no column; there are %s", cutChars(name, maxNameChars), tables.NamesText(t.Columns(), 20))
-		}
-	}
-	v := t.View()
-	if len(ref.rowIDs) > 0 {
-		v = v.SelectRows(ref.rowIDs)
-	}
-	if len(ref.columns) > 0 {
-		v = v.Project(ref.columns)
-	}
-	switch {
-	case ref.text: // abstract_data and body_data are merged by it
-		v = v.WithRowID()
-	case t.Has(tables.RowID) && !slices.Contains(ref.columns, tables.RowID):
-		v = v.Without([]string{tables.RowID}) // it is of S2SP, not of the rows
-	}
-	return v, nil
-}
-
-// open finds the table of a reference; nil is one that a preview cannot look at.
-func (r *resolver) open(ref *reference) (*tables.Table, error) {
-	store := r.g.opts.Artifacts
-	switch {
-	case strings.HasPrefix(ref.source, dispatch.Scheme):
-		return nil, errors.New("a ddi:// handle stands for a body: give it as resource_url to a tool that has this parameter")
-	case !strings.Contains(ref.source, "://"):
-		lease, err := store.Open(r.ctx, r.call.Request.Session.Principal(), ref.source)
-		if err != nil {
-			return nil, err
-		}
-		r.ends = append(r.ends, lease.Close)
-		return leaseTable(lease)
-	}
-	if base, err := r.g.base(); err == nil {
-		if token, own := strings.CutPrefix(ref.source, strings.TrimSuffix(base, "/")+plane.Path); own {
-			claim, err := r.g.state.Plane(store).Claim(r.ctx, token)
-			if err != nil {
-				return nil, err
-			}
-			r.ends = append(r.ends, claim.Close)
-			t, err := claim.Table(tables.DetectOptions{})
-			if err == nil && !r.preview {
-				claim.Spend()
-			}
-			return t, err
-		}
-	}
-	fetch := r.g.opts.Tables.Fetch
-	if fetch == nil {
-		return nil, fmt.Errorf("%w: this gateway fetches from no other servers", plane.ErrRefused)
-	}
-	if r.preview {
-		if f, ok := fetch.(*plane.Fetcher); ok {
-			if err := f.Check(ref.source); err != nil {
-				return nil, err
-			}
-		}
-		return nil, nil
-	}
-	return fetch.Fetch(r.ctx, ref.source, nil, nil)
-}
-
-// failed says why a reference leads to no rows.
-func (r *resolver) failed(ref *reference, err error) error {
-	if r.ctx.Err() != nil {
-		return r.ctx.Err()
-	}
-	var ae *artifact.Error
-	switch {
-	case errors.As(err, &ae):
-		return refError(r.call, ref.place.path(), "%s", ae.Error())
-	case errors.Is(err, artifact.ErrToken), errors.Is(err, plane.ErrGone):
-		return refError(r.call, ref.place.path(), "unknown or expired resource: a resource_url works once, and not for long; call the tool that gave it again")
-	case errors.Is(err, plane.ErrFetch), errors.Is(err, io.EOF):
-		return &Error{Code: UpstreamUnavailable, Cause: err, Message: fmt.Sprintf("%s: %s: %v", r.call.Entry.ID, ref.place.path(), err)}
-	}
-	e := refError(r.call, ref.place.path(), "%v", err)
-	e.Cause = err
-	return e
 }
 
 // leaseTable reads an artifact as a table: also one that is the answer of a

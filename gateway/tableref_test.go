@@ -94,7 +94,7 @@ func TestDeepTableReferencesCostOnce(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		out, err := r.resolve(args)
 		runtime.ReadMemStats(&after)
-		r.close()
+		r.close(false)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -59,8 +59,9 @@ type Options struct {
 	Listen string
 
 	// Store keeps the tables; the caller closes it. Nil is a store of the
-	// server's own, bounded by Artifacts: 256 MB unless MaxBytes says otherwise,
-	// beyond which the oldest tables go.
+	// server's own, bounded by Artifacts: 256 MB unless MaxBytes says otherwise.
+	// Beyond that, tables go to Artifacts.Dir, and without one the tool fails: a
+	// table behind a resource_url is never dropped for a newer one.
 	Store     Store
 	Artifacts artifact.Options
 	// TTL is how long a resource_url works; 0 is ten minutes.
@@ -154,6 +155,9 @@ func (s *Server) setUp() error {
 		if own.MaxBytes == 0 {
 			own.MaxBytes = 256 << 20
 		}
+		if own.Setting == nil {
+			own.Setting = fieldOf
+		}
 		if s.own, err = artifact.Open(own); err != nil {
 			return err
 		}
@@ -161,6 +165,14 @@ func (s *Server) setUp() error {
 	}
 	s.handler = plane.Handler(s.store, plane.HandlerOptions{Logger: s.log})
 	return nil
+}
+
+// fieldOf is where a server sets a bound of its store, for errors.
+func fieldOf(key string) string {
+	fields := map[string]string{
+		"dir": "Dir", "max_bytes": "MaxBytes", "max_count": "MaxCount", "memory_bytes": "MemoryBytes", "disk_bytes": "DiskBytes", "ttl": "TTL", "token_ttl": "TokenTTL",
+	}
+	return "s2sp.Options.Artifacts." + fields[key]
 }
 
 // URL is under which the data plane is reached, without a slash at its end.

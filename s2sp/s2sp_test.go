@@ -521,6 +521,40 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// A folder alone lifts the bound on tables, and an error names what a Go server
+// sets.
+func TestRoomForTables(t *testing.T) {
+	ask := func(area string) map[string]any { return map[string]any{"area": area, "abstract_domains": "event"} }
+	for _, area := range []string{"CA", "SS"} { // whole, and row by row
+		_, session := weather(t, s2sp.Options{Artifacts: artifact.Options{MaxBytes: 60}})
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "get_alerts", Arguments: ask(area)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError || !strings.Contains(text, "no room") || !strings.Contains(text, "s2sp.Options.Artifacts.MaxBytes") || strings.Contains(text, "artifacts.") {
+			t.Errorf("%s: %s", area, text)
+		}
+		dir := t.TempDir()
+		server, session := weather(t, s2sp.Options{Artifacts: artifact.Options{MaxBytes: 60, Dir: dir}})
+		var urls []string
+		for range 3 { // none is dropped for another
+			text, _ := call(t, session, "get_alerts", ask(area))
+			urls = append(urls, *parse(t, text).ResourceURL)
+		}
+		for i, url := range urls {
+			resp, err := http.Post(url, "application/json", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || resp.StatusCode != 200 || !strings.Contains(string(data), `"total_rows":3`) {
+				t.Errorf("%s, URL %d at %s: %s %s", area, i, server.URL(), resp.Status, data)
+			}
+		}
+	}
+}
+
 // Two million rows go through a resource tool's store in half a gigabyte.
 func TestTwoMillionRows(t *testing.T) {
 	const rows = 2_000_000

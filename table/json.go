@@ -244,8 +244,12 @@ func digits(n int) int {
 }
 
 // AppendRow appends row i of the view as a JSON object.
-func (v View) AppendRow(dst []byte, i int) []byte {
-	return newEmitter(v).append(dst, v.rowAt(i))
+func (v View) AppendRow(dst []byte, i int) []byte { return v.Appender()(dst, i) }
+
+// Appender returns AppendRow for one goroutine that appends many rows.
+func (v View) Appender() func(dst []byte, i int) []byte {
+	e := newEmitter(v)
+	return func(dst []byte, i int) []byte { return e.append(dst, v.rowAt(i)) }
 }
 
 // AppendJSON appends the view as a JSON array of objects.

@@ -184,21 +184,24 @@ func (s *Sieve) Passed() int { return s.passed }
 // Skipped is how many rows had no _row_id, or null there.
 func (s *Sieve) Skipped() int { return s.skipped }
 
-// Columns lists _row_id and the columns that rows had so far and that are
-// selected: in the order of the selection, or of first appearance.
-func (s *Sieve) Columns() []string {
+// Columns lists _row_id and the columns that are selected of those that rows had
+// so far and of others that are known: in the order of the selection, or the
+// others first and then by appearance.
+func (s *Sieve) Columns(known ...string) []string {
 	names := []string{RowID}
-	if s.rank == nil {
-		for _, name := range s.x.t.columns {
-			if name != RowID {
+	there := make(map[string]bool, len(known)+len(s.x.t.columns))
+	for _, list := range [][]string{known, s.x.t.columns} {
+		for _, name := range list {
+			there[name] = true
+		}
+	}
+	delete(there, RowID)
+	for _, list := range [][]string{s.sel.Columns, known, s.x.t.columns} {
+		for _, name := range list {
+			if there[name] && s.wants(name) {
 				names = append(names, name)
 			}
-		}
-		return names
-	}
-	for i, name := range s.sel.Columns {
-		if s.rank[name] == i && name != RowID && s.x.t.Has(name) {
-			names = append(names, name)
+			delete(there, name)
 		}
 	}
 	return names

@@ -120,6 +120,12 @@ func TestSieveOfManyShapes(t *testing.T) {
 	if got := s.Columns(); !slices.Equal(got, []string{"_row_id", "b", "key2499", "key3"}) {
 		t.Errorf("columns %q", got)
 	}
+	if got := table.NewSieve(table.Selection{}).Columns("b", "_row_id", "a", "b"); !slices.Equal(got, []string{"_row_id", "b", "a"}) {
+		t.Errorf("columns %q", got)
+	}
+	if got := s.Columns("key9999", "key2499"); !slices.Equal(got, []string{"_row_id", "b", "key2499", "key3"}) {
+		t.Errorf("columns %q", got)
+	}
 }
 
 func TestSieveRefuses(t *testing.T) {

@@ -44,8 +44,8 @@ type dataPlane struct {
 }
 
 // newDataPlane is reached by nobody yet.
-func newDataPlane(store *artifact.Local, state *gateway.State, ttl func() time.Duration, log *slog.Logger) *dataPlane {
-	return &dataPlane{store: store, ttl: ttl, log: log, handler: plane.Handler(state.Plane(store), plane.HandlerOptions{Logger: log})}
+func newDataPlane(store *artifact.Local, ttl func() time.Duration, log *slog.Logger) *dataPlane {
+	return &dataPlane{store: store, ttl: ttl, log: log, handler: plane.Handler(store, plane.HandlerOptions{Logger: log})}
 }
 
 // at says under which URL the plane is reached.

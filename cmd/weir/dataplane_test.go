@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/artifact"
-	"github.com/weir-mcp/weir/gateway"
 	"github.com/weir-mcp/weir/guard"
 )
 
@@ -264,9 +263,7 @@ func TestOffersLastAsTheConfigurationSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := gateway.NewState()
-	defer state.Close()
-	p := newDataPlane(store, state, func() time.Duration { return time.Minute }, slog.New(slog.DiscardHandler))
+	p := newDataPlane(store, func() time.Duration { return time.Minute }, slog.New(slog.DiscardHandler))
 	p.at("http://127.0.0.1:1")
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodPost, offerPath+held.Handle, nil)

@@ -93,7 +93,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 		Logger: log, Transport: e.agents.transport, BaseEnv: inherited(a.environ()), ClientInfo: a.identity(), Sink: e.live,
 		Redact: func(s string) string { return e.redact.Load().Redact(s) }, StopGrace: stopGrace,
 	})
-	e.plane = newDataPlane(store, e.state, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
+	e.plane = newDataPlane(store, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
 	e.bodies = newBodies(e.config.Load)
 	e.agents.start(c)
 	e.agents.merge()

@@ -47,7 +47,12 @@ type HandlerOptions struct {
 //	  400  the request is no JSON object of this kind; the token is not spent
 //	  404  {"error": "Unknown or expired resource"}: unknown, used, in use or expired; nothing of the request's body is read
 //	  405  any other method
+//	  409  only what an earlier reader asked for, who went away, is left; the token is not spent
+//	  502  the rows are elsewhere, and what is there cannot be used
+//	  503  the rows are elsewhere, and cannot be had now; the token is not spent
 //	GET  /s2sp/health         {"status": "ok"}
+//
+// Each refusal has the reason in its member error.
 //
 // Rows come in the table's order, _row_id first. With "Accept:
 // application/x-ndjson" the rows are one object a line, and with
@@ -60,6 +65,12 @@ type HandlerOptions struct {
 // A request claims its token before it reads the table and spends it with the
 // first byte of the body. A reader that went away before that leaves the token
 // as it was. Expiry while the body is written does not cut it off.
+//
+// Rows that are elsewhere (artifact.Source) are passed on as they come, whatever
+// their number. Their source spends its own token with the first byte of its
+// answer. If the reader is gone by then, the answer is kept in the store for the
+// next one. An Arrow stream begins with types that depend on all rows, so rows
+// that are asked for in this form are kept first.
 func Handler(tokens artifact.Tokens, opts HandlerOptions) http.Handler {
 	if opts.MaxRequest <= 0 {
 		opts.MaxRequest = 10 << 20
@@ -111,10 +122,7 @@ func refuse(w http.ResponseWriter, status int, message string) {
 }
 
 // Request is what a fetch asks for. Empty is all.
-type Request struct {
-	RowIDs  []int
-	Columns []string
-}
+type Request = table.Selection
 
 // ErrRequest: the body of a fetch is not what it has to be.
 var ErrRequest = errors.New("bad request")
@@ -176,28 +184,22 @@ func each(param string, array []byte, f func([]byte) error) error {
 	return errors.Join(failed, err)
 }
 
-// Select applies a request to a table: the rows and columns asked for, with
-// _row_id. Rows and columns that do not exist are left out.
-func (r Request) Select(t *table.Table) table.View {
-	v := t.View()
-	if len(r.RowIDs) > 0 {
-		v = v.SelectRows(r.RowIDs)
+// check says which of the columns asked for is not one of a table's.
+func check(req Request, columns []string) error {
+	known := make(map[string]bool, len(columns))
+	for _, name := range columns {
+		known[name] = true
 	}
-	if len(r.Columns) > 0 {
-		v = v.Project(r.Columns)
-	}
-	return v.WithRowID()
-}
-
-// check says which of the columns asked for does not exist.
-func (r Request) check(t *table.Table) error {
-	for _, name := range r.Columns {
-		if !t.Has(name) && name != table.RowID {
-			return fmt.Errorf("%w: there is no column %.100q; %s", ErrRequest, name, there(t.Columns()))
+	for _, name := range req.Columns {
+		if name != table.RowID && !known[name] {
+			return fmt.Errorf("%w: there is no column %.100q; %s", ErrRequest, name, there(columns))
 		}
 	}
 	return nil
 }
+
+// preferStrict asks for a refusal where what is asked for does not exist.
+const preferStrict = "handling=strict"
 
 // strict reports whether a request asks to be told of what does not exist.
 func strict(h http.Header) bool {
@@ -252,6 +254,14 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer claim.Close()
+	if limit, limited := claim.Limited(); limited && !req.Within(limit) {
+		refuse(w, http.StatusConflict, limitedTo(limit))
+		return
+	}
+	if claim.Elsewhere() {
+		e.passOn(w, r, control, claim, req)
+		return
+	}
 	t, err := claim.Table(e.opts.Detect)
 	if err != nil {
 		e.opts.Logger.Warn("s2sp: a resource is no table", "label", claim.Label, "error", err)
@@ -259,7 +269,7 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strict(r.Header) {
-		if err := req.check(t); err != nil {
+		if err := check(req, t.Columns()); err != nil {
 			refuse(w, http.StatusBadRequest, strings.TrimPrefix(err.Error(), ErrRequest.Error()+": "))
 			return
 		}
@@ -268,8 +278,13 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 	if r.Context().Err() != nil {
 		return // nobody reads: the token stays good
 	}
+	e.serve(w, r, control, claim, view)
+}
+
+// serve writes a view of rows that are here.
+func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, control *http.ResponseController, claim *artifact.Claim, view table.View) {
 	out := &bodyWriter{w: w, control: control, stall: e.opts.Stall, spend: claim.Spend}
-	err = e.write(r.Context(), out, r.Header.Values("Accept"), view)
+	err := e.write(r.Context(), out, r.Header.Values("Accept"), view)
 	e.opts.Logger.Debug("s2sp: served", "label", claim.Label, "rows", view.Len(), "bytes", out.written, "error", err)
 	if err != nil {
 		// The status is out: only an end without an end tells the reader that this is not all.

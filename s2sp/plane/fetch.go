@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/rawjson"
@@ -28,7 +29,10 @@ var (
 	// ErrGone: the server does not know the resource, or not any more.
 	ErrGone = errors.New("unknown or expired resource")
 	// ErrFetch: the server could not be reached or answered something else.
+	// Another try may help, unless the error is ErrAnswer, too.
 	ErrFetch = errors.New("fetching the resource failed")
+	// ErrAnswer: what the server answers is of no use, and will be the next time.
+	ErrAnswer = fmt.Errorf("%w: its answer cannot be used", ErrFetch)
 )
 
 // FetchOptions bound what a Fetcher does. The zero value reaches nobody.
@@ -44,9 +48,11 @@ type FetchOptions struct {
 	// resolve, such as 10.0.0.0/8. Allowed addresses need no entry here, and
 	// localhost may be loopback.
 	Private []netip.Prefix
-	// MaxBytes bounds a response; 0 is 256 MB.
+	// MaxBytes bounds a response that is fetched whole, and one row of a response
+	// that is read row by row; 0 is 256 MB.
 	MaxBytes int64
-	// Timeout bounds a whole fetch; 0 is a minute.
+	// Timeout bounds a whole fetch, and each wait of one that is read row by row;
+	// 0 is a minute.
 	Timeout time.Duration
 	// TLS is used for https; nil is the system's.
 	TLS *tls.Config
@@ -202,33 +208,121 @@ func isToken(s string) bool {
 
 // Fetch asks the server of resourceURL for rows and columns, all of them where
 // the lists are empty, and returns what came as a table with its _row_id column.
-// The token of the URL is spent by that.
+// Rows without one are left out. The token of the URL is spent by that.
 func (f *Fetcher) Fetch(ctx context.Context, resourceURL string, rowIDs []int, columns []string) (*table.Table, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.opts.Timeout, fmt.Errorf("%w: it took longer than %s", ErrFetch, f.opts.Timeout))
+	defer cancel()
+	a, err := f.open(ctx, resourceURL, table.Selection{RowIDs: rowIDs, Columns: columns}, false, f.opts.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = a.Close() }() // what was wanted of it was read
+	return a.table()
+}
+
+// table reads all rows.
+func (a *Answer) table() (*table.Table, error) {
+	b := table.NewBuilder(table.Options{KeepRowID: true}, nil)
+	for {
+		row, err := a.Next()
+		if errors.Is(err, io.EOF) {
+			return b.Table()
+		}
+		if err == nil {
+			err = b.Append(row)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Open asks the server of resourceURL for rows and columns and returns its answer
+// once the first byte of it has come, to be read row by row: a table of any size
+// takes the memory of one row. strict asks the server to refuse a column that does
+// not exist, which is ErrRequest and spends nothing.
+func (f *Fetcher) Open(ctx context.Context, resourceURL string, sel table.Selection, strict bool) (*Answer, error) {
+	return f.open(ctx, resourceURL, sel, strict, 0)
+}
+
+// open is Open with a bound on the bytes of the whole answer; 0 is none.
+func (f *Fetcher) open(ctx context.Context, resourceURL string, sel table.Selection, strict bool, most int64) (*Answer, error) {
 	t, err := f.check(resourceURL)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, f.opts.Timeout, fmt.Errorf("%w: it took longer than %s", ErrFetch, f.opts.Timeout))
-	defer cancel()
-	data, err := f.post(ctx, t, appendRequest(nil, rowIDs, columns))
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return nil, cause
+	a := &Answer{ctx: ctx, server: t.name, stall: f.opts.Timeout, most: most, row: int(f.opts.MaxBytes), sieve: table.NewSieve(sel)}
+	cancel := func(error) {}
+	a.ctx, cancel = context.WithCancelCause(ctx)
+	a.idle = time.AfterFunc(a.stall, func() { cancel(fmt.Errorf("%w: %s sent nothing for %s", ErrFetch, a.server, a.stall)) })
+	resp, transport, err := f.post(a.ctx, t, appendRequest(nil, sel.RowIDs, sel.Columns), strict)
+	a.end = func() {
+		cancel(nil)
+		if transport != nil {
+			transport.CloseIdleConnections()
 		}
+	}
+	if err == nil {
+		a.body = resp.Body
+		if err = f.accept(a.server, resp, most); err == nil {
+			err = a.begin()
+		}
+	}
+	if err != nil {
+		err = a.failed(err)
+		a.idle.Stop()
+		if a.body != nil {
+			_ = a.body.Close() // the first error is the one to report
+		}
+		a.end()
 		return nil, err
 	}
-	var body [1][]byte
-	if err := errors.Join(rawjson.Valid(data), rawjson.Fields(data, []string{"body"}, body[:])); err != nil {
-		return nil, fmt.Errorf("%w: the answer is no S2SP body: %w", ErrFetch, err)
+	return a, nil
+}
+
+// accept checks the head of an answer, and reads why where it is a refusal.
+func (f *Fetcher) accept(server string, resp *http.Response, most int64) error {
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK && most > 0 && resp.ContentLength > most:
+		return tooLarge(server, most)
+	case code == http.StatusOK:
+		return nil
+	case code == http.StatusNotFound:
+		return fmt.Errorf("%w at %s: a resource_url works once, and not for long; call the resource tool again for a new one", ErrGone, server)
+	case code >= 300 && code < 400:
+		return refused("%s answered with a redirect (status %d), and redirects are not followed", server, code)
 	}
-	if body[0] == nil {
-		return nil, fmt.Errorf("%w: the answer has no body", ErrFetch)
+	why := reason(resp.Body)
+	switch code := resp.StatusCode; {
+	case code == http.StatusBadRequest && why != "":
+		return fmt.Errorf("%w: %s: %s", ErrRequest, server, why)
+	case code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout:
+		return fmt.Errorf("%w: %s answered with status %d%s", ErrFetch, server, code, behind(why))
+	default:
+		return fmt.Errorf("%w: %s answered with status %d%s", ErrAnswer, server, code, behind(why))
 	}
-	rows, err := table.Index(body[0], table.Options{KeepRowID: true})
-	if err != nil {
-		return nil, fmt.Errorf("%w: the body is no table: %w", ErrFetch, err)
+}
+
+func behind(why string) string {
+	if why == "" {
+		return ""
 	}
-	return rows, nil
+	return ": " + why
+}
+
+// maxReason bounds what is told of a server's reason, in bytes.
+const maxReason = 300
+
+// reason is what a server says in the member error of its answer, as one line;
+// "" where it says nothing.
+func reason(body io.Reader) string {
+	data, _ := io.ReadAll(io.LimitReader(body, 16<<10)) // it is only told
+	text := rawjson.Text(rawjson.Get(data, "error"))
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
+	}
+	return text
 }
 
 func appendRequest(dst []byte, rowIDs []int, columns []string) []byte {
@@ -252,7 +346,9 @@ func appendRequest(dst []byte, rowIDs []int, columns []string) []byte {
 	return append(dst, '}')
 }
 
-func (f *Fetcher) post(ctx context.Context, t target, body []byte) ([]byte, error) {
+// post sends a request. The caller closes the answer's body, and then the idle
+// connections of the transport.
+func (f *Fetcher) post(ctx context.Context, t target, body []byte, strict bool) (*http.Response, *http.Transport, error) {
 	dialer := &address.Dialer{Rule: t.rule, Lookup: f.opts.Lookup, Dial: f.opts.Dial}
 	transport := &http.Transport{
 		Proxy:              nil, // a proxy would resolve the name again
@@ -262,48 +358,31 @@ func (f *Fetcher) post(ctx context.Context, t target, body []byte) ([]byte, erro
 		ForceAttemptHTTP2:  false,
 		DialContext:        dialer.DialContext,
 	}
-	defer transport.CloseIdleConnections()
 	client := &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, refused("it is no URL")
+		return nil, transport, refused("it is no URL")
 	}
 	req.Header.Set("Content-Type", TypeJSON)
 	req.Header.Set("Accept", TypeJSON)
+	if strict {
+		req.Header.Set("Prefer", preferStrict)
+	}
 	resp, err := client.Do(req)
 	if err = withoutURL(err); errors.Is(err, address.ErrRefused) {
-		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		return nil, transport, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFetch, err)
+		return nil, transport, fmt.Errorf("%w: %w", ErrFetch, err)
 	}
-	defer func() { _ = resp.Body.Close() }() // all that is wanted of it was read
-	server := t.name
-	switch {
-	case resp.StatusCode == http.StatusNotFound:
-		return nil, fmt.Errorf("%w at %s: a resource_url works once, and not for long; call the resource tool again for a new one", ErrGone, server)
-	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		return nil, refused("%s answered with a redirect (status %d), and redirects are not followed", server, resp.StatusCode)
-	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%w: %s answered with status %d", ErrFetch, server, resp.StatusCode)
-	case resp.ContentLength > f.opts.MaxBytes:
-		return nil, f.tooLarge(server)
-	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, f.opts.MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s broke off: %w", ErrFetch, server, err)
-	}
-	if int64(len(data)) > f.opts.MaxBytes {
-		return nil, f.tooLarge(server)
-	}
-	return data, nil
+	return resp, transport, nil
 }
 
-func (f *Fetcher) tooLarge(server string) error {
-	return fmt.Errorf("%w: %s sends more than %d bytes; select fewer rows", ErrFetch, server, f.opts.MaxBytes)
+func tooLarge(server string, most int64) error {
+	return fmt.Errorf("%w: %s sends more than %d bytes; select fewer rows or columns", ErrAnswer, server, most)
 }
 
 // withoutURL keeps the token, a secret, out of the error.
