@@ -26,11 +26,12 @@ type event struct {
 // never waits; the goroutine that made the call takes them in order, so what
 // belongs to the call is delivered before its response without any other lock.
 type call struct {
-	id    int64
-	owner any             // who asked; see WithCaller
-	back  Handler         // may be nil
-	token json.RawMessage // the caller's own progress token, nil where it gave none
-	ctx   context.Context
+	id     int64
+	method string
+	owner  any             // who asked; see WithCaller
+	back   Handler         // may be nil
+	token  json.RawMessage // the caller's own progress token, nil where it gave none
+	ctx    context.Context
 
 	ready chan struct{}  // capacity 1: there are events
 	held  sync.WaitGroup // requests of the other side that back is serving; Add under Conn.mu
@@ -109,7 +110,7 @@ func Caller(ctx context.Context) *Session {
 func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, back Handler) (json.RawMessage, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cl := &call{back: back, ctx: ctx, ready: make(chan struct{}, 1)}
+	cl := &call{method: method, back: back, ctx: ctx, ready: make(chan struct{}, 1)}
 	if s := Caller(ctx); s != nil {
 		cl.owner = s
 	} else {

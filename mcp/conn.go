@@ -54,7 +54,8 @@ type ConnOptions struct {
 	// Client says that this side is the client. Then what is no JSON-RPC
 	// message is skipped, see Junk, instead of answered (children print all
 	// sorts of things to stdout), ping is answered here, and what the server
-	// sends is handed to the call that owns it.
+	// sends is handed to the call that owns it. A response that cannot be read
+	// ends its call with KindUpstreamProtocol. Bytes that are no UTF-8 become U+FFFD.
 	Client bool
 	// Junk, if set, takes what a server sends that is no JSON-RPC message, and why
 	// it is none, instead of the log. The reader calls it, which waits for it.

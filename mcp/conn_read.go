@@ -71,11 +71,11 @@ func (c *Conn) drain() {
 
 // receive handles one frame: a message, or a batch of them.
 func (c *Conn) receive(data []byte) {
-	if !c.opts.Client {
-		if err := jsonrpc.CheckText(data); err != nil {
-			c.junk(data, "", err)
-			return
-		}
+	if c.opts.Client {
+		data = rawjson.RepairText(data)
+	} else if err := jsonrpc.CheckText(data); err != nil {
+		c.junk(data, "", err)
+		return
 	}
 	msgs, batch, err := jsonrpc.Split(data)
 	if err == nil && batch && !c.batches() {
@@ -103,6 +103,8 @@ func (c *Conn) batches() bool {
 // junk handles what is no message. id is that of a request that it nearly was.
 func (c *Conn) junk(data []byte, id jsonrpc.ID, err error) {
 	switch {
+	case c.opts.Client && c.spoiled(data, err):
+		return
 	case c.opts.Client && c.opts.Junk != nil:
 		c.opts.Junk(data, err)
 		return
@@ -111,6 +113,34 @@ func (c *Conn) junk(data []byte, id jsonrpc.ID, err error) {
 		return
 	}
 	_ = c.send(c.ctx, jsonrpc.AppendError(nil, id, ParseFailure(err)))
+}
+
+// spoiled ends the call whose response a text was meant to be that cannot be read,
+// and reports whether there is one. Half a response without its id is that of the
+// only call in flight.
+func (c *Conn) spoiled(data []byte, err error) bool {
+	id, answer := jsonrpc.Salvage(data)
+	if !answer {
+		return false
+	}
+	n, ok := id.Int()
+	c.mu.Lock()
+	cl := c.calls[n]
+	if id == "" && errors.Is(err, jsonrpc.ErrParse) && len(c.calls) == 1 {
+		for _, cl = range c.calls {
+			ok = true
+		}
+	}
+	if ok && cl != nil {
+		delete(c.calls, cl.id)
+	}
+	c.mu.Unlock()
+	if !ok || cl == nil {
+		return false
+	}
+	c.opts.Logger.Warn("an answer cannot be read", "peer", c.opts.Name, "method", cl.method, "err", err, "bytes", len(data))
+	cl.push(event{final: true, err: Errorf(KindUpstreamProtocol, "%s answered %s with a message that cannot be read: %w", c.opts.Name, cl.method, err)})
+	return true
 }
 
 // ParseFailure is the JSON-RPC error for what jsonrpc.Parse or Split refused.

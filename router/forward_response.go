@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/rawjson"
 )
 
 const (
@@ -23,6 +25,9 @@ const (
 	// fits the socket's buffer.
 	slowWrite = 64 << 10
 )
+
+// resultHead is how much of a response is searched for the content of a result.
+const resultHead = 1 << 10
 
 var errTooLong = errors.New("the response is over the bound")
 
@@ -38,18 +43,28 @@ func (x *exchange) respond(resp *http.Response) {
 	}
 	buf := getBody()
 	defer buf.release()
+	asText(resp)
 	whole, err := readStart(resp, buf)
 	if err != nil {
 		x.fail(err)
 		return
 	}
-	if whole && len(buf.buf) == 0 && x.e.id != "" {
-		x.refuse(resp, x.noAnswer(resp))
-		return
+	if whole && x.e.id != "" {
+		if len(buf.buf) == 0 {
+			x.refuse(resp, x.noAnswer(resp))
+			return
+		}
+		if err := x.mend(resp, buf); err != nil {
+			x.refuse(resp, err)
+			return
+		}
 	}
 	h := x.w.Header()
 	copyResponseHeader(h, resp.Header)
-	if whole && resp.ContentLength < 0 && len(buf.buf) > 0 {
+	switch {
+	case !whole: // what follows may be longer once it is UTF-8
+		delete(h, "Content-Length")
+	case resp.ContentLength != int64(len(buf.buf)) && len(buf.buf) > 0:
 		h["Content-Length"] = []string{strconv.Itoa(len(buf.buf))}
 	}
 	rc := http.NewResponseController(x.w)
@@ -68,6 +83,45 @@ func (x *exchange) respond(resp *http.Response) {
 	if !whole {
 		x.copyRest(resp, buf, rc)
 	}
+}
+
+// asText has a response read as UTF-8: a byte of an upstream that is none would end
+// many a client. What is compressed, which weir does not ask for, passes as it is.
+func asText(resp *http.Response) {
+	if resp.Header.Get("Content-Encoding") != "" {
+		return
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{streamable.NewTextReader(resp.Body), resp.Body}
+}
+
+// mend looks at a whole response as far as that takes no time worth mentioning.
+// Half a message is an error. The result of a tool that does not begin with its
+// content is parsed, and gets an empty one where it has none: clients depend on it.
+func (x *exchange) mend(resp *http.Response, b *body) error {
+	if resp.Header.Get("Content-Encoding") != "" {
+		return nil
+	}
+	text := bytes.TrimSpace(b.buf)
+	if n := len(text); n < 2 || text[0] != '{' && text[0] != '[' || text[n-1] != text[0]+2 { // } and ] in ASCII
+		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with a message that cannot be read: it breaks off, or is no JSON object", x.who(), clip(x.method()))
+	}
+	head := text[:min(len(text), resultHead)]
+	if x.e.method != "tools/call" || bytes.Contains(head, []byte(`"content"`)) || !bytes.Contains(head, []byte(`"result"`)) {
+		return nil
+	}
+	m, err := jsonrpc.Parse(text)
+	if err != nil || m.Result == nil {
+		return nil
+	}
+	if result := mcp.WithContent(m.Result); len(result) != len(m.Result) {
+		if mended, err := rawjson.Set(text, "result", result); err == nil {
+			b.buf = append(b.buf[:0], mended...)
+		}
+	}
+	return nil
 }
 
 // readStart reads a response to its end, or its start where it is long.
@@ -126,6 +180,7 @@ func (x *exchange) copyRest(resp *http.Response, b *body, rc *http.ResponseContr
 // comments while nothing comes, and, to a stream that broke and cannot be
 // resumed, an error in place of the response.
 func (x *exchange) respondStream(resp *http.Response) {
+	asText(resp)
 	h := x.w.Header()
 	copyResponseHeader(h, resp.Header)
 	delete(h, "Content-Length")

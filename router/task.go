@@ -117,7 +117,9 @@ func (f *face) agentTask(ctx context.Context, w http.ResponseWriter, r *http.Req
 	case len(body) > maxTask:
 		writeError(w, "", mcp.Errorf(mcp.KindUpstreamProtocol, "agent %q told more than %d bytes of a task", f.name, maxTask))
 		return true
-	case !rawjson.IsObject(body), !json.Valid(body), !aboutTask(body):
+	}
+	body = rawjson.RepairText(body)
+	if !rawjson.IsObject(body) || !json.Valid(body) || !aboutTask(body) {
 		return false // something else is there, or nothing
 	}
 	out := w.Header()

@@ -355,6 +355,9 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 		}
 		return err
 	})
+	if err == nil && method == "tools/call" {
+		result = mcp.WithContent(result)
+	}
 	if err == nil {
 		return result, nil
 	}

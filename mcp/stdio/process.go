@@ -112,6 +112,7 @@ func Start(cmd Command) (*Process, error) {
 	}
 	_, _ = childOut.Close(), childErr.Close()
 	p.Stream = NewStream(stdout, p.stdin, cmd.MaxMessage, nil)
+	p.whole = true // how a child ended tells more than what it had begun to say
 	stderrRead := make(chan struct{})
 	p.readers.Go(func() { defer close(stderrRead); p.readStderr(stderr) })
 	p.readers.Go(func() {

@@ -16,6 +16,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
 )
@@ -35,6 +36,7 @@ type Stream struct {
 	w     io.Writer
 	max   int
 	skip  bool   // what is left of a line over the bound is still to be read
+	whole bool   // half a response at the end does not count
 	buf   []byte // of the writer
 	close func() error
 	once  sync.Once
@@ -60,6 +62,9 @@ func (s *Stream) Read() ([]byte, error) {
 	}
 	for {
 		line, err := s.readLine()
+		if err != nil && s.whole && half(line) {
+			return nil, err
+		}
 		if len(bytes.TrimSpace(line)) > 0 {
 			return line, nil // an error comes again with the next read
 		}
@@ -67,6 +72,12 @@ func (s *Stream) Read() ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// half reports whether a text begins a response and breaks off.
+func half(line []byte) bool {
+	_, answer := jsonrpc.Salvage(line)
+	return answer && rawjson.Valid(line) != nil
 }
 
 // readLine returns the next line without its end as a slice of its own.

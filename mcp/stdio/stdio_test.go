@@ -338,3 +338,20 @@ func ExampleNewStream() {
 type lines chan string
 
 func (l lines) Write(b []byte) (int, error) { l <- string(b); return len(b), nil }
+
+// A child that ends within its answer has ended, and says so; what it printed beside
+// messages is handed on all the same.
+func TestProcessEndsWithinAnAnswer(t *testing.T) {
+	p := start(t, `printf '{"jsonrpc":"2.0","id":1,"result":{"con'; exit 3`)
+	if msg, err := p.Read(); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("got %q, %v", msg, err)
+	}
+	for script, want := range map[string]string{
+		`printf '{"jsonrpc":"2.0","id":1,"result":{}}'`: `{"jsonrpc":"2.0","id":1,"result":{}}`,
+		`printf 'no database'`:                          `no database`,
+	} {
+		if msg, err := start(t, script).Read(); err != nil || string(msg) != want {
+			t.Errorf("%s: %q, %v", script, msg, err)
+		}
+	}
+}

@@ -17,11 +17,12 @@ import (
 
 // clientCall is one request in flight.
 type clientCall struct {
-	c     *Client
-	id    int64
-	idRaw jsonrpc.ID
-	back  mcp.Handler     // may be nil
-	token json.RawMessage // the caller's own progress token, nil where it gave none
+	c      *Client
+	id     int64
+	idRaw  jsonrpc.ID
+	method string
+	back   mcp.Handler     // may be nil
+	token  json.RawMessage // the caller's own progress token, nil where it gave none
 
 	// httpCtx has the caller's values and ends with the call's HTTP exchange. It
 	// may outlive the caller's context a little, so that a finished stream can
@@ -60,7 +61,7 @@ func (c *Client) Call(ctx context.Context, method string, params json.RawMessage
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	cl := &clientCall{c: c, id: c.nextID.Add(1), back: back, space: make(chan struct{}, 1)}
+	cl := &clientCall{c: c, id: c.nextID.Add(1), method: method, back: back, space: make(chan struct{}, 1)}
 	cl.idRaw = jsonrpc.IntID(cl.id)
 	out, err := c.frame(cl.idRaw, method, params)
 	if err != nil {
@@ -197,7 +198,15 @@ func (c *Client) readBody(resp *http.Response, limit int64) ([]byte, error) {
 // receive takes a body or an event of the call's own stream. done says that
 // the response was in it.
 func (cl *clientCall) receive(data []byte) (result json.RawMessage, done bool, err error) {
-	cl.c.each(data, func(m jsonrpc.Message) bool {
+	spoiled := func(text []byte, why error) bool {
+		if !cl.halved(text) {
+			return false
+		}
+		// Nothing else on this stream would end the call before its timeout.
+		err, done = cl.c.unreadable(cl.method, why), true
+		return true
+	}
+	cl.c.each(data, spoiled, func(m jsonrpc.Message) bool {
 		switch {
 		case m.Method != "":
 			cl.c.message(cl, m)
@@ -217,7 +226,8 @@ func (cl *clientCall) receive(data []byte) (result json.RawMessage, done bool, e
 // receiveUnowned takes an event of the GET stream. A response there belongs to
 // no call: answers come on the stream of their request.
 func (c *Client) receiveUnowned(data []byte) {
-	c.each(data, func(m jsonrpc.Message) bool {
+	nobodys := func([]byte, error) bool { return false }
+	c.each(data, nobodys, func(m jsonrpc.Message) bool {
 		if m.Method != "" {
 			c.message(nil, m)
 		}
@@ -226,24 +236,34 @@ func (c *Client) receiveUnowned(data []byte) {
 }
 
 // each parses one message or a batch of them (2025-03-26) and hands each to
-// take until it returns false. What cannot be read is logged and skipped.
-func (c *Client) each(data []byte, take func(m jsonrpc.Message) bool) {
+// take until it returns false. What cannot be read goes to spoiled, and is logged
+// and skipped where that returns false. Bytes that are no UTF-8 become U+FFFD.
+func (c *Client) each(data []byte, spoiled func([]byte, error) bool, take func(m jsonrpc.Message) bool) {
+	data = rawjson.RepairText(data)
 	msgs, _, err := jsonrpc.Split(data)
 	if err != nil {
-		c.junk(data, err)
+		c.junk(data, err, spoiled)
 		return
 	}
 	for _, msg := range msgs {
 		m, err := jsonrpc.Parse(msg)
 		if err != nil {
-			c.junk(msg, err)
+			c.junk(msg, err, spoiled)
 		} else if !take(m) {
 			return
 		}
 	}
 }
 
-func (c *Client) junk(data []byte, err error) {
+// unreadable is the error for a response that cannot be read.
+func (c *Client) unreadable(method string, why error) error {
+	return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with a message that cannot be read: %w", c.who, method, why)
+}
+
+func (c *Client) junk(data []byte, err error, spoiled func([]byte, error) bool) {
+	if spoiled(data, err) {
+		return
+	}
 	c.opts.Logger.Warn("skipped what is no JSON-RPC message", "peer", c.who, "err", err, "bytes", len(data))
 }
 

@@ -153,6 +153,7 @@ func AnsweredError(resp *http.Response) *jsonrpc.Error {
 
 // errorBody reads a JSON-RPC error response.
 func errorBody(body []byte) (*jsonrpc.Error, jsonrpc.ID) {
+	body = rawjson.RepairText(body)
 	if !rawjson.IsObject(body) {
 		return nil, ""
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
 )
@@ -18,7 +19,8 @@ type position struct {
 	lastID   string
 	retry    time.Duration // what the server asked for
 	hasRetry bool
-	attempts int // connections in a row that brought nothing
+	attempts int    // connections in a row that brought nothing
+	half     []byte // an event that broke off; nil where none did
 }
 
 // delay returns how long to wait before the next connection: what the server
@@ -42,6 +44,7 @@ func (p *position) delay() time.Duration {
 func (c *Client) read(body io.Reader, pos *position, take func(data []byte) (done bool)) (done bool, err error) {
 	began := time.Now()
 	pos.attempts++
+	pos.half = nil
 	r := NewEventReader(body, int(c.opts.MaxResponse))
 	for {
 		ev, err := r.Next()
@@ -52,7 +55,8 @@ func (c *Client) read(body io.Reader, pos *position, take func(data []byte) (don
 			return false, err
 		}
 		if ev.Truncated && rawjson.Valid(ev.Data) != nil {
-			continue // half a message; resumption asks for it again
+			pos.half = ev.Data // resumption asks for it again
+			continue
 		}
 		if ev.ID != "" {
 			if len(ev.ID) > 4<<10 {
@@ -72,6 +76,15 @@ func (c *Client) read(body io.Reader, pos *position, take func(data []byte) (don
 		}
 		pos.attempts = 1
 	}
+}
+
+// errHalf says that a stream ended regularly within a message.
+var errHalf = errors.New("it breaks off")
+
+// halved reports whether a text that cannot be read is the response to the call.
+func (cl *clientCall) halved(text []byte) bool {
+	id, answer := jsonrpc.Salvage(text)
+	return answer && (id == cl.idRaw || id == "")
 }
 
 var errEventID = errors.New("an event id of more than 4096 bytes")
@@ -96,6 +109,8 @@ func (cl *clientCall) stream(resp *http.Response, out outgoing) (result json.Raw
 			return nil, nil, c.transportError(broken)
 		case errors.Is(broken, ErrEventTooLarge):
 			return nil, nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s sent a message of more than %d bytes", c.who, c.opts.MaxResponse)
+		case errors.Is(broken, io.EOF) && (out.modern || pos.lastID == "") && cl.halved(pos.half):
+			return nil, nil, c.unreadable(out.method, errHalf)
 		case out.modern || pos.lastID == "" || errors.Is(broken, errEventID):
 			return nil, nil, &mcp.Error{
 				Kind: mcp.KindUpstreamUnavailable, Err: broken,

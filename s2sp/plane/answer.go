@@ -72,7 +72,7 @@ func (a *Answer) Next() ([]byte, error) {
 		}
 		a.err = err
 	}
-	return row, err
+	return rawjson.RepairText(row), err
 }
 
 // failed is the error that ends the reading.

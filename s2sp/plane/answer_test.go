@@ -147,6 +147,15 @@ func TestAnswerWithNaN(t *testing.T) {
 	}
 }
 
+// Rows are UTF-8, whatever a server sends.
+func TestAnswerThatIsNoUTF8(t *testing.T) {
+	const answer = "{\"body\":[{\"_row_id\":0,\"v\":\"a\xffb\"},{\"_row_id\":1,\"v\":\"é\"}],\"total_rows\":2}"
+	a := plane.NewAnswer(t.Context(), &pieces{[]byte(answer), 5, rand.New(rand.NewPCG(1, 1))}, table.Selection{}, 1<<20)
+	if got, err := read(a); err != nil || got != `[{"_row_id":0,"v":"a�b"},{"_row_id":1,"v":"é"}]` {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestBrokenAnswers(t *testing.T) {
 	for answer, says := range map[string]string{
 		``:                            "ends early",

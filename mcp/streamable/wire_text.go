@@ -1,0 +1,96 @@
+package streamable
+
+import (
+	"bytes"
+	"io"
+	"unicode/utf8"
+)
+
+// textReader hands on what a reader brings, as UTF-8: bytes that are none become
+// U+FFFD. A character that crosses two reads is held back until its rest is there,
+// so that it is not taken for broken. Valid text is handed on without a copy.
+type textReader struct {
+	r    io.Reader
+	err  error  // of r, told once everything before it is handed on
+	left []byte // repaired text that had no room
+	held [utf8.UTFMax - 1]byte
+	n    int // bytes in held: the start of a character
+}
+
+// NewTextReader returns a reader of r's bytes as UTF-8, for what is forwarded
+// without being parsed.
+func NewTextReader(r io.Reader) io.Reader { return &textReader{r: r} }
+
+// minRead is the least room in which a character can be completed.
+const minRead = 2 * utf8.UTFMax
+
+// Read implements io.Reader.
+func (t *textReader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		if len(t.left) > 0 {
+			n := copy(p, t.left)
+			t.left = t.left[n:]
+			return n, nil
+		}
+		if t.err != nil {
+			if t.n > 0 {
+				t.n, t.left = 0, []byte("\uFFFD")
+				continue
+			}
+			return 0, t.err
+		}
+		if len(p) < minRead {
+			var small [minRead]byte
+			text := t.fill(small[:])
+			t.left = bytes.Clone(text)
+			continue
+		}
+		text := t.fill(p)
+		if len(text) == 0 {
+			continue
+		}
+		if &text[0] == &p[0] {
+			return len(text), nil
+		}
+		n := copy(p, text)
+		t.left = text[n:]
+		return n, nil
+	}
+}
+
+// fill reads once into p, behind what is held back, and returns what can be handed
+// on: a part of p, or a repaired copy.
+func (t *textReader) fill(p []byte) []byte {
+	n := copy(p, t.held[:t.n])
+	m, err := t.r.Read(p[n:])
+	t.err = err
+	text := p[:n+m]
+	t.n = 0
+	if utf8.Valid(text) {
+		return text
+	}
+	if tail := unfinished(text); tail > 0 && err == nil {
+		t.n = copy(t.held[:], text[len(text)-tail:])
+		if text = text[:len(text)-tail]; utf8.Valid(text) {
+			return text
+		}
+	}
+	return bytes.ToValidUTF8(text, []byte("\uFFFD"))
+}
+
+// unfinished is how many bytes at the end of text begin a character that is not
+// whole.
+func unfinished(text []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
+			if utf8.FullRune(last) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,34 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/weir-mcp/weir/rawjson"
+)
+
+// commonStart is how most results of tools begin.
+var commonStart = []byte(`{"content":[`)
+
+// WithContent returns the result of a tools/call with the content that every
+// version of MCP requires of it: an empty list where the server has left it out,
+// which ends many a client. A result of another kind (a task, a question to the
+// client) has none, and passes as it is.
+func WithContent(result json.RawMessage) json.RawMessage {
+	if bytes.HasPrefix(result, commonStart) || !rawjson.IsObject(result) {
+		return result
+	}
+	var f [4][]byte
+	if rawjson.Fields(result, []string{"content", "resultType", "task", "inputRequests"}, f[:]) != nil {
+		return result
+	}
+	content, kind, task, asks := f[0], f[1], f[2], f[3]
+	if content != nil && string(content) != "null" || kind != nil && rawjson.Text(kind) != "complete" || task != nil || asks != nil {
+		return result
+	}
+	out, err := rawjson.Set(result, "content", []byte("[]"))
+	if err != nil {
+		return result
+	}
+	return out
+}
