@@ -1,9 +1,11 @@
 package rawjson
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // ErrCase is the error for a member whose key differs from a known one in case
@@ -31,7 +33,10 @@ func Sole(obj []byte, key string) ([]byte, error) {
 		}
 		return problem == nil
 	})
-	if err = errors.Join(problem, err); err != nil {
+	switch {
+	case problem != nil:
+		return nil, problem
+	case err != nil:
 		return nil, err
 	}
 	return value, nil
@@ -52,7 +57,10 @@ func CheckCase(obj []byte, keys ...string) error {
 		}
 		return problem == nil
 	})
-	return errors.Join(problem, err)
+	if problem != nil {
+		return problem
+	}
+	return err
 }
 
 func checkCase(found []byte, key string) error {
@@ -91,11 +99,8 @@ func rewrite(dst, data []byte, i, depth int) (out []byte, end int, err error) {
 		}
 		return rewriteArray(dst, data, i+1, depth+1)
 	case '"':
-		text, end, err := stringAt(data, i)
-		if err != nil {
-			return dst, i, err
-		}
-		return AppendString(dst, text), end, nil
+		dst, _, end, err = rewriteString(dst, data, i)
+		return dst, end, err
 	}
 	end, err = skip(data, i, depth)
 	if err != nil {
@@ -115,8 +120,8 @@ func rewriteObject(dst, data []byte, i, depth int) (out []byte, end int, err err
 		case i >= len(data) || data[i] != '"':
 			return dst, i, syntaxError(i, "a key is missing")
 		}
-		key, end, err := stringAt(data, i)
-		if err != nil {
+		var key []byte
+		if dst, key, end, err = rewriteString(dst, data, i); err != nil {
 			return dst, i, err
 		}
 		if !seen.add(key) {
@@ -125,7 +130,7 @@ func rewriteObject(dst, data []byte, i, depth int) (out []byte, end int, err err
 		if i = SkipSpace(data, end); i >= len(data) || data[i] != ':' {
 			return dst, i, syntaxError(i, "a colon is missing")
 		}
-		if dst, i, err = rewrite(append(AppendString(dst, key), ':'), data, i+1, depth); err != nil {
+		if dst, i, err = rewrite(append(dst, ':'), data, i+1, depth); err != nil {
 			return dst, i, err
 		}
 		if i = SkipSpace(data, i); i >= len(data) {
@@ -167,13 +172,19 @@ func rewriteArray(dst, data []byte, i, depth int) (out []byte, end int, err erro
 	}
 }
 
-// stringAt reads the string whose quote is at index i.
-func stringAt(data []byte, i int) (text string, end int, err error) {
+// rewriteString appends the string whose quote is at index i. text is what it
+// stands for: a slice of data where nothing in it is escaped.
+func rewriteString(dst, data []byte, i int) (out, text []byte, end int, err error) {
 	if end, err = skipString(data, i); err != nil {
-		return "", i, err
+		return dst, nil, i, err
 	}
-	text, err = String(data[i:end])
-	return text, end, err
+	if text = data[i+1 : end-1]; bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text) {
+		return append(dst, data[i:end]...), text, end, nil
+	}
+	if text, err = Unquote(data[i:end]); err != nil {
+		return dst, nil, i, err
+	}
+	return AppendString(dst, string(text)), text, end, nil
 }
 
 // fewKeys is how many keys are compared one by one.
@@ -181,16 +192,16 @@ const fewKeys = 8
 
 // keySet holds the keys of one object.
 type keySet struct {
-	few  [fewKeys]string
+	few  [fewKeys][]byte
 	n    int
 	many map[string]struct{}
 }
 
 // add reports whether a key is new.
-func (s *keySet) add(key string) bool {
+func (s *keySet) add(key []byte) bool {
 	if s.many == nil {
 		for _, k := range s.few[:s.n] {
-			if k == key {
+			if bytes.Equal(k, key) {
 				return false
 			}
 		}
@@ -201,12 +212,12 @@ func (s *keySet) add(key string) bool {
 		}
 		s.many = make(map[string]struct{}, 2*fewKeys)
 		for _, k := range s.few {
-			s.many[k] = struct{}{}
+			s.many[string(k)] = struct{}{}
 		}
 	}
-	if _, ok := s.many[key]; ok {
+	if _, ok := s.many[string(key)]; ok {
 		return false
 	}
-	s.many[key] = struct{}{}
+	s.many[string(key)] = struct{}{}
 	return true
 }
