@@ -37,11 +37,14 @@ func (g *Gateway) call(ctx context.Context, c *Call) (json.RawMessage, error) {
 	return result, nil
 }
 
-// callUpstream makes one call on behalf of the agent. An empty method is
-// tools/call. The error is as it came.
+// callUpstream makes one call on behalf of the agent, which the controls have
+// admitted. An empty method is tools/call. The error is as it came.
 func (g *Gateway) callUpstream(ctx context.Context, c *Call, method string, params json.RawMessage) (json.RawMessage, error) {
 	if method == "" {
 		method = "tools/call"
+	}
+	if err := c.pass.check(method); err != nil {
+		return nil, err
 	}
 	ctx = mcp.WithCaller(ctx, c.Request.Session)
 	peer, err := g.opts.Upstreams.Peer(ctx, c.Entry.Upstream)

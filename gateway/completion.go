@@ -8,9 +8,13 @@ import (
 	"github.com/weir-mcp/weir/rawjson"
 )
 
+const methodComplete = "completion/complete"
+
 // complete answers completion/complete: it goes to the server that owns the
 // prompt or resource template, under that server's own name. A reference names it
-// by its id, or by what its server calls it.
+// by its id, or by what its server calls it. The controls take it for rendering
+// that prompt, or for reading that template: what it answers are values that they
+// are made with.
 func (g *Gateway) complete(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	ref := rawjson.Get(r.Params, "ref")
 	s := g.opts.Upstreams.Snapshot()
@@ -26,14 +30,17 @@ func (g *Gateway) complete(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if err != nil {
 		return nil, err
 	}
-	params, err := rawjson.SetPath(r.Params, rawjson.Quote(e.Key().Name), "ref", key)
-	if err != nil {
-		return nil, mcp.Errorf(mcp.KindInvalidParams, "completion/complete: %v", err)
-	}
-	call := &Call{Request: r, Entry: e, state: g.state.session(r.Session)}
-	result, err := g.callUpstream(ctx, call, "completion/complete", params)
-	if err != nil {
-		return nil, g.redactError(err)
-	}
-	return result, nil
+	call := newRead(&metaCall{request: r, state: g.state.session(r.Session)}, s.Catalog, e, methodComplete, nil)
+	call.uri = e.URI
+	return g.nativeCall(ctx, call, func(c *Call) (json.RawMessage, error) {
+		params := r.Params
+		if c.params != nil {
+			params = c.params
+		}
+		params, err := rawjson.SetPath(params, rawjson.Quote(e.Key().Name), "ref", key)
+		if err != nil {
+			return nil, mcp.Errorf(mcp.KindInvalidParams, "completion/complete: %v", err)
+		}
+		return params, nil
+	})
 }

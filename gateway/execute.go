@@ -36,6 +36,9 @@ type Call struct {
 	// result depends on more than the arguments.
 	Asked bool
 
+	pass    pass             // that the controls have given
+	params  json.RawMessage  // those of Request as they were judged; nil: Request's own
+	uri     string           // of a resource that is read
 	onAsk   func()           // called when the upstream asks the agent something; may be nil
 	method  string           // at the upstream; "" is tools/call
 	tables  *tableArgs       // of arguments with $table references
@@ -93,9 +96,6 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 		return nil, err
 	}
 	c.entry = entry
-	if err := g.pinned(from); err != nil {
-		return nil, err
-	}
 	c.state.hydrated(from, entry.ID, g.opts.CacheStable)
 	if out[1] == nil {
 		out[1] = []byte("{}")
@@ -221,7 +221,11 @@ func (g *Gateway) discovery() string {
 func upstreamParams(c *Call) (json.RawMessage, error) {
 	// The agent's params hold the arguments already: room for both would double
 	// what a large call costs. Other arguments, put in by a link, may make it grow.
-	room := max(len(c.Request.Params), len(c.Args)) + len(c.Entry.RawName) + 64
+	params := c.Request.Params
+	if c.params != nil {
+		params = c.params
+	}
+	room := max(len(params), len(c.Args)) + len(c.Entry.RawName) + 64
 	out := make([]byte, 0, room)
 	if c.method == methodRead {
 		out = append(append(out, `{"uri":`...), c.Args...)
@@ -232,7 +236,7 @@ func upstreamParams(c *Call) (json.RawMessage, error) {
 		out = append(out, c.Args...)
 	}
 	var failed error
-	err := rawjson.EachMember(c.Request.Params, func(m rawjson.Member) bool {
+	err := rawjson.EachMember(params, func(m rawjson.Member) bool {
 		value := m.Value
 		// Servers that do not mind case would take a "Name" for the name.
 		switch key := string(m.Key); {
@@ -272,7 +276,8 @@ func (g *Gateway) hydrate(ctx context.Context, c *metaCall) (json.RawMessage, er
 		return nil, err
 	}
 	c.entry = e
-	if _, err := g.enforce(ctx, c.request, ToolHydrate, e, nil, false); err != nil {
+	a := act{request: c.request, verb: ToolHydrate, count: ToolHydrate, about: []subject{{entry: e}}, ledger: &c.state.ledger}
+	if _, err := g.ctl.admit(ctx, &a); err != nil {
 		return nil, err
 	}
 	c.state.hydrated(from, e.ID, g.opts.CacheStable)

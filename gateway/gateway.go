@@ -16,7 +16,10 @@
 // The dispatch path is a chain of [Middleware], each in a file of its own and
 // there only where it is configured:
 //
-//	hydrate ▶ normalise ▶ $table (a look) ▶ validate ▶ policy ▶ quota ▶ dryrun ▶ $table ▶ [Options].Dispatch ▶ cache ▶ retry ▶ Peer
+//	hydrate ▶ normalise ▶ $table (a look) ▶ validate ▶ controls ▶ dryrun ▶ $table ▶ [Options].Dispatch ▶ cache ▶ retry ▶ Peer
+//
+// The controls (controls.go) are pin, policy and quota. Everything that reaches an
+// upstream passes them, by whichever method and URL.
 //
 // Failures that the gateway finds are tool results with isError and the error's
 // JSON as text (errors.go); what the tool itself answers, its errors included,
@@ -129,6 +132,7 @@ type Options struct {
 type Gateway struct {
 	opts     Options
 	state    *State
+	ctl      *controls
 	lists    [4]json.RawMessage // the tools/list results in gateway mode; see toolList
 	meta     map[string]metaTool
 	dispatch Dispatcher
@@ -159,12 +163,13 @@ func New(opts Options) *Gateway {
 	if opts.Firewall.Redact == nil {
 		opts.Firewall.Redact = opts.Redactor.Text
 	}
-	g := &Gateway{opts: opts, state: opts.State}
+	g := &Gateway{opts: opts, state: opts.State, ctl: newControls(&opts, opts.State.started)}
 	g.dispatch = chain(DispatcherFunc(g.call), g.links()...)
-	g.reads = DispatcherFunc(g.call)
+	reads := []Middleware{admission(g.ctl, g.snapshot)}
 	if g.opts.Retry.MaxAttempts > 1 {
-		g.reads = Retry(g.opts.Retry)(g.reads)
+		reads = append(reads, Retry(g.opts.Retry))
 	}
+	g.reads = chain(DispatcherFunc(g.call), reads...)
 	g.meta = map[string]metaTool{ToolExecute: g.execute}
 	if opts.Mode == ModeGateway {
 		g.meta[ToolBrowse] = g.browse
@@ -183,6 +188,8 @@ func New(opts Options) *Gateway {
 	g.state.front.Store(g)
 	return g
 }
+
+func (g *Gateway) snapshot() *Snapshot { return g.opts.Upstreams.Snapshot() }
 
 // toolList is the tools/list result in gateway mode: it depends on which
 // primitives upstreams offer, and on nothing else of them.
@@ -207,14 +214,8 @@ func (g *Gateway) links() []Middleware {
 	if g.opts.TolerantArgs {
 		links = append(links, Normalise())
 	}
-	links = append(links, g.previewTables(), Validate(g.keepSchema))
-	if g.opts.Policy != nil {
-		links = append(links, g.policyLink())
-	}
-	if !g.opts.RateLimits.empty() {
-		links = append(links, g.quota())
-	}
-	links = append(append(links, DryRun(), g.fillTables()), g.opts.Dispatch...)
+	links = append(links, g.previewTables(), Validate(g.keepSchema), admission(g.ctl, g.snapshot), DryRun(), g.fillTables())
+	links = append(links, g.opts.Dispatch...)
 	if g.opts.Cache.ReadOnly {
 		k := newCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })
 		links = append(links, k.link())
@@ -365,18 +366,13 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 	return result, err
 }
 
-// serveMeta runs a meta-tool where policy and quota let it. What runs or reads
-// something asks them itself, when it knows what.
+// serveMeta runs a meta-tool where the controls let it. Those that are about an
+// entry ask the controls themselves, when they know it.
 func (g *Gateway) serveMeta(ctx context.Context, tool metaTool, c *metaCall) (json.RawMessage, error) {
 	switch c.name {
-	case ToolExecute, ResourceRead, PromptGet:
+	case ToolExecute, ToolHydrate, ResourceRead, PromptGet:
 	default:
-		if c.name != ToolHydrate { // which asks when it knows the tool
-			if _, err := g.enforce(ctx, c.request, c.name, nil, nil, false); err != nil {
-				return nil, err
-			}
-		}
-		if err := g.admit(c.state, c.name, nil, true); err != nil {
+		if _, err := g.ctl.admit(ctx, &act{request: c.request, verb: c.name, count: c.name, ledger: &c.state.ledger}); err != nil {
 			return nil, err
 		}
 	}

@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/bridge"
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
@@ -18,8 +19,8 @@ import (
 // What an operator has said about calls holds there, too: a policy that a
 // client gets around by another URL is none.
 //
-//	/mcp               tool_execute ─▶ … ▶ policy ▶ quota ▶ … ─▶ server
-//	/mcps/NAME/mcp     tools/call   ─▶ Judge: pin ▶ policy ▶ quota of the tool ─▶ server
+//	/mcp               tool_execute ─▶ … ▶ controls ▶ … ─▶ server
+//	/mcps/NAME/mcp     any method   ─▶ Judge: what is it about? ▶ controls ─▶ server
 
 // Place is where a direct call leads.
 type Place struct {
@@ -43,6 +44,9 @@ func (g *Gateway) Judges(places []Place) bool {
 	for i := range places {
 		namespace := catalog.MapNamespace(places[i].Namespace)
 		for id := range g.opts.RateLimits.Tools {
+			if _, body, ok := strings.Cut(id, "::"); ok {
+				id = body // of a resource or a prompt
+			}
 			if strings.HasPrefix(id, namespace+":") {
 				return true
 			}
@@ -75,22 +79,34 @@ func (p *Policy) concerns(namespace string) bool {
 	return p.Default != "" && p.Default != Allow
 }
 
-// directVerbs are the methods of direct calls that Judge decides about: the
-// meta-tool that does the same, and the param that names what it is about.
-var directVerbs = map[string]struct {
-	metaTool string
-	kind     catalog.Kind
-	param    string
-}{
-	"tools/call": {ToolExecute, catalog.KindTool, "name"},
-	methodRead:   {ResourceRead, catalog.KindResource, "uri"},
-	methodGet:    {PromptGet, catalog.KindPrompt, "name"},
+// Methods of direct calls.
+const (
+	methodCall      = "tools/call"
+	methodSubscribe = "resources/subscribe"
+	methodListen    = "subscriptions/listen"
+	tasksPrefix     = "tasks/"
+)
+
+// lookMethods run and read nothing, or nothing that is not judged elsewhere: an
+// agent under `default: deny` still sees what it may ask for.
+var lookMethods = []string{
+	"initialize", "ping", "server/discover", "logging/setLevel", "resources/unsubscribe",
+	"tools/list", "resources/list", "resources/templates/list", "prompts/list",
+	"tasks/list", // of which the router shows the tasks that Refuses has nothing against
+	"notifications/initialized", "notifications/cancelled", "notifications/progress", "notifications/roots/list_changed",
 }
 
-// Judge decides about a direct call before it is made: nil, or an *mcp.Error for
-// the agent. It is the same decision as the meta-tool's that does the same, with
-// the pin, the policy and the quota of the single tool; require_approval asks the
-// person through r.Peer. Other methods pass.
+// Judge decides about a direct call before it is made, whatever its method. It
+// returns the params to send, in weir's own encoding, or an *mcp.Error for the
+// agent. It is the same decision as the meta-tool's that does the same, with the
+// pin, the policy and the quota of the single tool; require_approval asks the
+// person through r.Peer.
+//
+// A message that two readers could read differently is refused. What is about a
+// task is decided as a call of its tool, whose name the router passes in taskTool
+// where it knows it, and is not counted again. A method that weir does not know is
+// judged like an unlisted tool of that name. Of the resources of
+// subscriptions/listen those stay in the params that may be read.
 //
 // There is one place, or several where a server shows the tools of several as
 // its own: then the strictest verdict counts. What is not in the catalog is
@@ -99,115 +115,195 @@ var directVerbs = map[string]struct {
 //
 // Quotas count by the session that mcp.Caller(ctx) names, r's own where there is
 // none. It is safe for concurrent use.
-func (g *Gateway) Judge(ctx context.Context, places []Place, r *mcp.Request) error {
-	verb, ok := directVerbs[r.Method]
-	if !ok || len(places) == 0 {
-		return nil
+func (g *Gateway) Judge(ctx context.Context, places []Place, r *mcp.Request, taskTool string) (json.RawMessage, error) {
+	if len(places) == 0 || g.ctl.none() {
+		return r.Params, nil
 	}
 	start := time.Now()
-	name, err := soleString(r.Params, verb.param)
-	if err != nil {
-		return mcp.Errorf(mcp.KindInvalidParams, "%s: %v", r.Method, err)
+	d := direct{snapshot: g.opts.Upstreams.Snapshot(), places: places, taskTool: taskTool}
+	a := act{request: r, verb: ToolExecute, direct: true, catalog: d.snapshot.Catalog}
+	switch {
+	case slices.Contains(lookMethods, r.Method):
+		err := a.rewrite()
+		return a.params, err
+	case r.Method == methodListen:
+		return a.listenable(func(one *mcp.Request) error {
+			_, err := g.Judge(ctx, places, one, "")
+			return err
+		})
+	}
+	if err := d.read(&a); err != nil {
+		return nil, err
 	}
 	session := mcp.Caller(ctx)
 	if session == nil {
 		session = r.Session
 	}
-	s := g.opts.Upstreams.Snapshot()
-	e, v := g.strictest(s, places, verb.metaTool, verb.kind, name)
 	st := g.state.direct(session)
-	err = g.pinned(s.Catalog)
-	if err == nil {
-		args := json.RawMessage(rawjson.Get(r.Params, "arguments"))
-		if verb.kind == catalog.KindResource {
-			args = rawjson.Quote(name)
+	a.ledger = &st.ledger
+	if _, err := g.ctl.admit(ctx, &a); err != nil {
+		if g.opts.OnEvent != nil {
+			s, _ := g.ctl.policy.strictest(a.verb, a.about)
+			g.opts.OnEvent(g.event(&metaCall{name: a.verb, request: r, state: st, entry: s.entry}, err, time.Since(start)))
 		}
-		err = g.carryOut(ctx, r, v, deed{verb.metaTool, e, fmt.Sprintf("%s of %q at server %q", r.Method, cutChars(name, 80), e.Upstream), true}, args)
+		return nil, asProtocol(err)
 	}
-	if err == nil && !g.opts.RateLimits.empty() {
-		if b := st.take(time.Since(g.state.started), true, g.opts.RateLimits.scopes("", e)); b != nil {
-			err = b.error()
-		}
-	}
-	if err == nil {
-		return nil
-	}
-	if g.opts.OnEvent != nil {
-		g.opts.OnEvent(g.event(&metaCall{name: verb.metaTool, request: r, state: st, entry: e}, err, time.Since(start)))
-	}
-	return asProtocol(err)
+	return a.params, nil
 }
 
-// strictest returns the verdict on what a name means at the places, and the
-// entry that it is about.
-func (g *Gateway) strictest(s *Snapshot, places []Place, metaTool string, kind catalog.Kind, name string) (about *catalog.Entry, v verdict) {
-	judge := func(e *catalog.Entry, k known) {
-		if one := g.opts.Policy.decideAs(metaTool, e, k); about == nil || one.action.severity() > v.action.severity() {
-			about, v = e, one
-		}
+// Refuses reports, without asking or counting, whether Judge refuses a call for
+// certain: of methodRead for a URI, or of methodCall for a tool; "" is a tool of
+// which only the place is known. It is for what is told of things that an agent
+// may not read or run.
+func (g *Gateway) Refuses(places []Place, method, name string) bool {
+	if len(places) == 0 || g.ctl.none() {
+		return false
 	}
-	for _, p := range places {
-		if e := s.entryAt(p.Upstream, kind, name); e != nil {
-			judge(e, knownWhole)
-		}
-		if rest, ok := strings.CutPrefix(name, p.Prefix); ok && p.Prefix != "" {
-			if e := s.entryAt(p.Upstream, kind, rest); e != nil {
-				judge(e, knownWhole)
-			}
-		}
+	d := direct{snapshot: g.opts.Upstreams.Snapshot(), places: places}
+	if g.ctl.pin.check(d.snapshot.Catalog) != nil {
+		return true
 	}
-	if about != nil {
-		return about, v
+	if method == methodRead {
+		return g.ctl.refuses(ResourceRead, d.snapshot.readable(places, name))
 	}
-	for _, p := range places {
-		e := &catalog.Entry{Kind: kind, Upstream: p.Upstream, Namespace: catalog.MapNamespace(p.Namespace), Name: name, RawName: name}
-		e.ID = e.Namespace + ":" + name
-		if kind != catalog.KindTool {
-			e.ID = string(kind) + "::" + e.ID
-		}
-		if kind == catalog.KindResource {
-			e.URI = name
-		}
-		k := knownName
-		if p.Renamed {
-			k = knownPlace
-		}
-		judge(e, k)
-	}
-	return about, v
+	return g.ctl.refuses(ToolExecute, d.tool(name))
 }
 
-// keys finds entries of a snapshot by what their upstreams call them.
-type keys struct {
-	once sync.Once
-	of   map[catalog.Key]*catalog.Entry
+// direct finds out what direct calls are about.
+type direct struct {
+	snapshot *Snapshot
+	places   []Place
+	taskTool string
 }
 
-// entryAt returns what an upstream calls name, nil where it lists no such thing.
-// For a URI that no resource has, that is the template that may have made it.
-func (s *Snapshot) entryAt(upstream string, kind catalog.Kind, name string) *catalog.Entry {
-	s.keys.once.Do(func() {
-		entries := s.Catalog.Entries()
-		s.keys.of = make(map[catalog.Key]*catalog.Entry, len(entries))
-		for _, e := range entries {
-			// Of two that the upstream does not tell apart, the first counts.
-			if key := e.Key(); s.keys.of[key] == nil {
-				s.keys.of[key] = e
-			}
+// read reads what an act's request is about.
+func (d *direct) read(a *act) error {
+	r, named := a.request, true
+	var name string
+	var err error
+	switch r.Method {
+	case methodCall:
+		if name, err = soleString(r.Params, "name"); err == nil {
+			a.about, a.argsKey = d.snapshot.called(d.places, catalog.KindTool, name), "arguments"
 		}
-	})
-	if e := s.keys.of[catalog.Key{Upstream: upstream, Kind: kind, Name: name}]; e != nil || kind != catalog.KindResource {
-		return e
+	case methodGet:
+		if name, err = soleString(r.Params, "name"); err == nil {
+			a.verb, a.about, a.argsKey = PromptGet, d.snapshot.called(d.places, catalog.KindPrompt, name), "arguments"
+		}
+	case methodRead, methodSubscribe:
+		if name, err = soleString(r.Params, "uri"); err == nil {
+			a.verb, a.about, a.argsKey = ResourceRead, d.snapshot.readable(d.places, name), "uri"
+		}
+	case methodComplete:
+		name, err = d.completed(a)
+	default:
+		named = false
+		d.other(a)
 	}
-	for _, t := range s.parsedTemplates() {
-		if t.entry.Upstream != upstream {
-			continue
-		}
-		if _, ok := t.template.Match(name); ok {
-			return t.entry
-		}
+	switch {
+	case err != nil:
+		return mcp.Errorf(mcp.KindInvalidParams, "%s: %v", r.Method, err)
+	case named:
+		a.what = fmt.Sprintf("%s of %q", r.Method, cutChars(name, shownName))
 	}
 	return nil
+}
+
+// completed reads completion/complete: it is about the prompt, or the resource or
+// template, that its ref names.
+func (d *direct) completed(a *act) (name string, err error) {
+	ref, err := rawjson.Sole(a.request.Params, "ref")
+	if err != nil {
+		return "", err
+	}
+	kind, err := soleString(ref, "type")
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("ref: %w", err)
+	case kind == "ref/prompt":
+		if name, err = soleString(ref, "name"); err == nil {
+			a.verb, a.about = PromptGet, d.snapshot.called(d.places, catalog.KindPrompt, name)
+		}
+	case kind == "ref/resource":
+		if name, err = soleString(ref, "uri"); err == nil {
+			a.verb, a.about = ResourceRead, d.snapshot.completable(d.places, name)
+		}
+	default:
+		return "", fmt.Errorf("ref.type must be ref/prompt or ref/resource")
+	}
+	if err != nil {
+		return "", fmt.Errorf("ref: %w", err)
+	}
+	return name, nil
+}
+
+// other reads what is about a task, and methods that weir does not know.
+func (d *direct) other(a *act) {
+	method := a.request.Method
+	a.what = oneLine(method, shownName)
+	if !strings.HasPrefix(method, tasksPrefix) {
+		for _, p := range d.places {
+			a.about = append(a.about, p.unlisted(catalog.KindTool, method))
+		}
+		return
+	}
+	a.about, a.free = d.tool(d.taskTool), d.taskTool != ""
+	if a.free {
+		a.what += fmt.Sprintf(" of a task of %q", cutChars(d.taskTool, shownName))
+	}
+}
+
+// tool returns what a tool may be, "" being one of which only the place is known.
+func (d *direct) tool(name string) []subject {
+	if name != "" {
+		return d.snapshot.called(d.places, catalog.KindTool, name)
+	}
+	list := make([]subject, 0, len(d.places))
+	for _, p := range d.places {
+		p.Renamed = true
+		list = append(list, p.unlisted(catalog.KindTool, ""))
+	}
+	return list
+}
+
+// listenable returns the params of subscriptions/listen with the resources that
+// may be read.
+func (a *act) listenable(judge func(*mcp.Request) error) (json.RawMessage, error) {
+	if err := a.rewrite(); err != nil {
+		return nil, err
+	}
+	wanted := rawjson.Get(a.params, "notifications")
+	if err := rawjson.CheckCase(wanted, "resourceSubscriptions"); len(wanted) > 0 && err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "%s: notifications: %v", methodListen, err)
+	}
+	uris := rawjson.Get(wanted, "resourceSubscriptions")
+	if uris == nil {
+		return a.params, nil
+	}
+	out, seen := []byte{'['}, 0
+	err := rawjson.EachElement(uris, func(v []byte) bool {
+		one := *a.request
+		one.Method, one.Params = methodSubscribe, append(append([]byte(`{"uri":`), v...), '}')
+		if judge(&one) == nil {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(out, v...)
+		}
+		seen++
+		return seen <= bridge.MaxResources
+	})
+	if err == nil && seen > bridge.MaxResources {
+		err = fmt.Errorf("more than %d resources, which is the bound", bridge.MaxResources)
+	}
+	var params json.RawMessage
+	if err == nil {
+		params, err = rawjson.SetPath(a.params, append(out, ']'), "notifications", "resourceSubscriptions")
+	}
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "%s: resourceSubscriptions: %v", methodListen, err)
+	}
+	return params, nil
 }
 
 // direct is what is kept of direct calls for a session: their quotas. Such a
@@ -220,34 +316,13 @@ func (s *State) direct(of *mcp.Session) *sessionState {
 
 type directKey struct{ of *State }
 
-// soleString returns a string member of params. Members whose names differ from
-// it in case only are refused: servers that do not mind case would take another
-// one than was judged.
+// soleString returns a string member of params that no reader can find elsewhere.
 func soleString(params []byte, key string) (value string, err error) {
-	var raw []byte
-	var other string
-	n := 0
-	if len(params) == 0 {
-		return "", fmt.Errorf("params need %q", key)
-	}
-	if err := rawjson.EachMember(params, func(m rawjson.Member) bool {
-		switch {
-		case string(m.Key) == key:
-			raw = m.Value
-			n++
-		case strings.EqualFold(string(m.Key), key):
-			other = string(m.Key)
-		}
-		return true
-	}); err != nil {
-		return "", fmt.Errorf("params cannot be read: %w", err)
-	}
+	raw, err := rawjson.Sole(params, key)
 	switch {
-	case other != "":
-		return "", fmt.Errorf("params have a member %q, which some servers take for %q: leave it out", other, key)
-	case n > 1:
-		return "", fmt.Errorf("params have %q more than once", key)
-	case n == 0:
+	case err != nil:
+		return "", fmt.Errorf("params cannot be read: %w", err)
+	case raw == nil:
 		return "", fmt.Errorf("params need %q", key)
 	}
 	if value, err = rawjson.String(raw); err != nil {

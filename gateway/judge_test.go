@@ -20,7 +20,8 @@ func (h *harness) directly(t testing.TB, peer mcp.Peer, method, params string, p
 	if places == nil {
 		places = []Place{{Upstream: "files", Namespace: "files"}}
 	}
-	return h.g.Judge(t.Context(), places, &mcp.Request{ID: "1", Method: method, Version: mcp.V20251125, Session: h.session, Peer: peer, Params: json.RawMessage(params)})
+	_, err := h.g.Judge(t.Context(), places, &mcp.Request{ID: "1", Method: method, Version: mcp.V20251125, Session: h.session, Peer: peer, Params: json.RawMessage(params)}, "")
+	return err
 }
 
 // TestJudge: the verdicts on direct calls are those on the meta-tool's, and what
@@ -48,7 +49,7 @@ func TestJudge(t *testing.T) {
 		{"another meta-tool", Policy{Rules: []PolicyRule{{Action: Deny, MetaTool: ToolBrowse}}}, "tools/call", `{"name":"drop"}`, allowed},
 		{"another verb", Policy{Rules: []PolicyRule{{Action: Deny, MetaTool: PromptGet}}}, "tools/call", `{"name":"drop"}`, allowed},
 		{"a list", Policy{Default: Deny}, "tools/list", `{}`, allowed},
-		{"a task", Policy{Default: Deny}, "tasks/get", `{"taskId":"1"}`, allowed},
+		{"a task", Policy{Default: Deny}, "tasks/get", `{"taskId":"1"}`, `tasks/get at server "files"`},
 
 		{"unlisted, by name", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "hid*"}}}, "tools/call", `{"name":"hidden"}`, `"hidden"`},
 		{"unlisted, by id", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "files:hidden@*"}}}, "tools/call", `{"name":"hidden"}`, "rules[0]"},
@@ -71,8 +72,8 @@ func TestJudge(t *testing.T) {
 		{"no params", Policy{Default: Deny}, "tools/call", ``, `"name"`},
 		{"no object", Policy{Default: Deny}, "tools/call", `["drop"]`, "cannot be read"},
 		{"no string", Policy{Default: Deny}, "tools/call", `{"name":["drop"]}`, "must be a string"},
-		{"two names", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "tools/call", `{"name":"read_file","name":"drop"}`, "more than once"},
-		{"a name in another case", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "tools/call", `{"name":"read_file","Name":"drop"}`, `"Name", which some servers take`},
+		{"two names", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "tools/call", `{"name":"read_file","name":"drop"}`, "duplicate key \"name\""},
+		{"a name in another case", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "tools/call", `{"name":"read_file","Name":"drop"}`, `"Name", which some readers take`},
 		{"a uri in another case", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "secrets"}}}, "resources/read", `{"URI":"file:///secrets","uri":"file:///other"}`, `"URI"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -215,9 +216,9 @@ func TestJudgeCounts(t *testing.T) {
 			t.Errorf("events: %+v", events)
 		}
 		other := mcp.NewSession("t", "ann")
-		if err := h.g.Judge(mcp.WithCaller(t.Context(), other), []Place{{Upstream: "files", Namespace: "files"}}, &mcp.Request{
+		if _, err := h.g.Judge(mcp.WithCaller(t.Context(), other), []Place{{Upstream: "files", Namespace: "files"}}, &mcp.Request{
 			ID: "1", Method: "tools/call", Session: h.session, Peer: mcp.NoPeer, Params: json.RawMessage(`{"name":"drop"}`),
-		}); err != nil {
+		}, ""); err != nil {
 			t.Errorf("another session: %v", err)
 		}
 		time.Sleep(40 * time.Second)

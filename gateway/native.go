@@ -50,7 +50,8 @@ func (g *Gateway) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "prompts/get needs a name")
 	}
-	e, err := g.opts.Upstreams.Snapshot().prompt(name)
+	s := g.opts.Upstreams.Snapshot()
+	e, err := s.prompt(name)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,8 @@ func (g *Gateway) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 	if args == nil {
 		args = json.RawMessage("{}")
 	}
-	return g.nativeCall(ctx, r, PromptGet, g.newRead(&metaCall{request: r, state: g.state.session(r.Session)}, e, methodGet, args))
+	call := newRead(&metaCall{request: r, state: g.state.session(r.Session)}, s.Catalog, e, methodGet, args)
+	return g.nativeCall(ctx, call, upstreamParams)
 }
 
 // listEntries answers a list with definitions as their upstreams wrote them. Of
@@ -118,31 +120,33 @@ func (g *Gateway) listEntries(r *mcp.Request, kind catalog.Kind, key string) (js
 	return out, nil
 }
 
-// wantedResource finds what a client means with a uri: the upstream and the URI
-// there. It may be the URI of a resource, the id of one, a URI that a template
-// makes, or one that the session has read.
-func (g *Gateway) wantedResource(r *mcp.Request, st *sessionState) (upstream, uri string, e *catalog.Entry, err error) {
+// wantedResource finds what a client means with a uri: the entry, and the URI at
+// its upstream. It may be the URI of a resource, the id of one, a URI that a
+// template makes, or one that the session has read.
+func (g *Gateway) wantedResource(r *mcp.Request, st *sessionState) (uri string, e *catalog.Entry, err error) {
 	uri, err = rawjson.String(rawjson.Get(r.Params, "uri"))
 	if err != nil || uri == "" {
-		return "", "", nil, mcp.Errorf(mcp.KindInvalidParams, "%s needs a uri", r.Method)
+		return "", nil, mcp.Errorf(mcp.KindInvalidParams, "%s needs a uri", r.Method)
 	}
 	if e, err = g.opts.Upstreams.Snapshot().resource(uri, st.readFrom(uri)); err != nil {
-		return "", "", nil, err
+		return "", nil, err
 	}
 	if e.Kind == catalog.KindResource {
 		uri = e.URI // it may have been the id
 	}
-	return e.Upstream, uri, e, nil
+	return uri, e, nil
 }
 
 // readNative answers resources/read.
 func (g *Gateway) readNative(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	st := g.state.session(r.Session)
-	_, uri, e, err := g.wantedResource(r, st)
+	uri, e, err := g.wantedResource(r, st)
 	if err != nil {
 		return nil, err
 	}
-	result, err := g.nativeCall(ctx, r, ResourceRead, g.newRead(&metaCall{request: r, state: st}, e, methodRead, rawjson.Quote(uri)))
+	call := newRead(&metaCall{request: r, state: st}, nil, e, methodRead, rawjson.Quote(uri))
+	call.uri = uri
+	result, err := g.nativeCall(ctx, call, upstreamParams)
 	if err != nil {
 		return nil, err
 	}
@@ -153,35 +157,46 @@ func (g *Gateway) readNative(ctx context.Context, r *mcp.Request) (json.RawMessa
 	return result, nil
 }
 
-// nativeCall answers with what the upstream answers. Policy, quota, pin and
-// event are those of the meta-tool that does the same.
-func (g *Gateway) nativeCall(ctx context.Context, r *mcp.Request, metaTool string, call *Call) (result json.RawMessage, err error) {
+// admitNative is admitCall for the methods of MCP: a refusal is an error of the
+// protocol, and an event of the meta-tool that does the same.
+func (g *Gateway) admitNative(ctx context.Context, call *Call) error {
 	start := time.Now()
+	err := g.ctl.admitCall(ctx, call, g.snapshot)
+	if err != nil {
+		g.nativeEvent(call, err, start)
+		return asProtocol(err)
+	}
+	return nil
+}
+
+func (g *Gateway) nativeEvent(call *Call, failure error, start time.Time) {
+	if g.opts.OnEvent != nil {
+		c := metaCall{name: verbOf(call.Entry.Kind), request: call.Request, state: call.state, entry: call.Entry, attempts: call.Attempts}
+		g.opts.OnEvent(g.event(&c, failure, time.Since(start)))
+	}
+}
+
+// nativeCall answers with what the upstream answers to params. Controls are those
+// of the meta-tool that does the same, and so is the event. A completion, which a
+// client asks for with each key that is pressed, is an event only if it is refused.
+func (g *Gateway) nativeCall(ctx context.Context, call *Call, params func(*Call) (json.RawMessage, error)) (result json.RawMessage, err error) {
+	start := time.Now()
+	if err := g.admitNative(ctx, call); err != nil {
+		return nil, err
+	}
 	failure := error(nil) // as it is classified
 	defer func() {
-		if g.opts.OnEvent != nil {
-			c := metaCall{name: metaTool, request: r, state: call.state, entry: call.Entry, attempts: call.Attempts}
-			g.opts.OnEvent(g.event(&c, failure, time.Since(start)))
+		if call.method != methodComplete {
+			g.nativeEvent(call, failure, start)
 		}
 	}()
-	err = g.pinned(g.opts.Upstreams.Snapshot().Catalog)
-	if err == nil {
-		_, err = g.enforce(ctx, r, metaTool, call.Entry, call.Args, false)
-	}
-	if err == nil {
-		err = g.admit(call.state, metaTool, call.Entry, true)
-	}
-	if err != nil {
-		failure = err
-		return nil, asProtocol(err)
-	}
-	params, err := upstreamParams(call)
+	sent, err := params(call)
 	if err != nil {
 		failure = err
 		return nil, err
 	}
 	call.Attempts++
-	result, err = g.callUpstream(ctx, call, call.method, params)
+	result, err = g.callUpstream(ctx, call, call.method, sent)
 	if err != nil {
 		failure = classify(ctx, call.Entry.Upstream, err)
 		return nil, g.redactError(err)

@@ -1,11 +1,6 @@
 package gateway
 
-import (
-	"fmt"
-
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/rawjson"
-)
+import "github.com/weir-mcp/weir/catalog"
 
 // Pin names the catalog that an operator has looked at. The zero value pins
 // nothing.
@@ -20,16 +15,13 @@ type Pin struct {
 // Holds reports whether a catalog is the one that is pinned, or none is.
 func (p Pin) Holds(c *catalog.Catalog) bool { return p.Hash == "" || p.Hash == c.Hash() }
 
-// pinned refuses a call under a catalog that is not the pinned one, where the pin
-// is strict.
-func (g *Gateway) pinned(c *catalog.Catalog) error {
-	p := g.opts.Pin
+// check refuses an act under a catalog that is not the pinned one, where the pin
+// is strict. The hash to pin is for the operator, whom the log tells at each
+// change of the catalog: an agent that knew it could ask to have it set.
+func (p Pin) check(c *catalog.Catalog) error {
 	if !p.Strict || p.Holds(c) {
 		return nil
 	}
-	now := c.Hash()
-	details := rawjson.AppendString([]byte(`{"expected_hash":`), p.Hash)
-	details = append(rawjson.AppendString(append(details, `,"hash":`...), now), '}')
-	return &Error{Code: PermissionDenied, Details: details, Message: fmt.Sprintf(
-		"nothing runs: the catalog is not the one that is pinned (a server is missing or offers something else). The operator looks at `weir ls --changes` and then sets pin.expected_hash to %s", now)}
+	return failf(PermissionDenied, "nothing runs: the catalog is not the one that is pinned (a server is missing or offers something else). "+
+		"The operator finds out what with `weir ls --changes`, and then sets pin.expected_hash")
 }

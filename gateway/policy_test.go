@@ -42,7 +42,7 @@ func TestPolicyDecides(t *testing.T) {
 		for tool, want := range tt.want {
 			upstream, name, _ := strings.Cut(tool, "/")
 			e, _ := h.Snapshot().Catalog.Lookup(h.id(t, upstream, name))
-			if got := tt.policy.decide(ToolExecute, e).action; got != want {
+			if got := tt.policy.decide(ToolExecute, subject{entry: e}).action; got != want {
 				t.Errorf("%s: %s: %s, want %s", tt.name, tool, got, want)
 			}
 		}

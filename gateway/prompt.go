@@ -27,7 +27,7 @@ func (g *Gateway) getPrompt(ctx context.Context, c *metaCall) (json.RawMessage, 
 	if args == nil {
 		args = json.RawMessage("{}")
 	}
-	call := g.newRead(c, e, methodGet, args)
+	call := newRead(c, from, e, methodGet, args)
 	call.Provenance.PromptID, call.Provenance.Primitive = e.ID, "prompt"
 	if err := e.Validate(args); err != nil {
 		return nil, argsError(ctx, call, err, g.keepSchema)
@@ -35,7 +35,7 @@ func (g *Gateway) getPrompt(ctx context.Context, c *metaCall) (json.RawMessage, 
 	if err := knownArgs(e, args); err != nil {
 		return nil, argsError(ctx, call, err, g.keepSchema)
 	}
-	return g.finishRead(ctx, c, call, from, promptResult)
+	return g.finishRead(ctx, c, call, promptResult)
 }
 
 // knownArgs refuses arguments that the prompt does not declare: a misspelt one

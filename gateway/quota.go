@@ -1,14 +1,13 @@
 package gateway
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -22,7 +21,7 @@ type RateLimit struct {
 // modern era, which has no sessions, they count by principal.
 type RateLimits struct {
 	MetaTools map[string]RateLimit // by name of the meta-tool
-	Tools     map[string]RateLimit // by tool_id, beside the one of tool_execute
+	Tools     map[string]RateLimit // by tool_id, in addition to the one of tool_execute
 }
 
 func (l *RateLimits) empty() bool { return len(l.MetaTools) == 0 && len(l.Tools) == 0 }
@@ -78,16 +77,23 @@ type breach struct {
 	retryAfter time.Duration // negative: never in this session
 }
 
+// ledger counts the calls of one session. The zero value is empty. It is safe for
+// concurrent use.
+type ledger struct {
+	mu      sync.Mutex // guards below
+	buckets map[string]*bucket
+}
+
 // take counts a call under all scopes, or, where one of them is used up, under
 // none of them and returns that one. With record false it only looks.
-func (st *sessionState) take(now time.Duration, record bool, scopes []scope) *breach {
+func (l *ledger) take(now time.Duration, record bool, scopes []scope) *breach {
 	if len(scopes) == 0 {
 		return nil
 	}
-	st.mu.Lock()
-	defer st.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, s := range scopes {
-		b := st.quota[s.name]
+		b := l.buckets[s.name]
 		if b == nil {
 			continue
 		}
@@ -105,64 +111,45 @@ func (st *sessionState) take(now time.Duration, record bool, scopes []scope) *br
 		return nil
 	}
 	for _, s := range scopes {
-		b := st.quota[s.name]
+		b := l.buckets[s.name]
 		if b == nil {
-			if st.quota == nil {
-				st.quota = make(map[string]*bucket)
+			if l.buckets == nil {
+				l.buckets = make(map[string]*bucket)
 			}
 			b = new(bucket)
-			st.quota[s.name] = b
+			l.buckets[s.name] = b
 		}
 		b.add(now, s.limit)
 	}
 	return nil
 }
 
-// scopes returns the quotas for a call of a meta-tool, e being nil where it runs
-// nothing of an upstream. A limit under the short id holds for all tools that share
-// it, or a server would shed the limit by listing a second one. Tools without a
-// limit have none, so the memory of a session is bounded by the configuration.
-func (l *RateLimits) scopes(metaTool string, e *catalog.Entry) []scope {
+// scopes returns the quotas for an act that counts under the name of a meta-tool,
+// "" for none, and under what it may be about. A limit under a short id holds for
+// all tools that share it, or a server would shed the limit by listing a second
+// one. Tools without a limit have none, so the memory of a session is bounded by
+// the configuration.
+func (l *RateLimits) scopes(metaTool string, about []subject) []scope {
 	var list []scope
 	if limit, ok := l.MetaTools[metaTool]; ok {
 		list = append(list, scope{metaTool, limit})
 	}
-	if e == nil {
-		return list
+	add := func(id string) {
+		name := "tool:" + id
+		if limit, ok := l.Tools[id]; ok && !slices.ContainsFunc(list, func(s scope) bool { return s.name == name }) {
+			list = append(list, scope{name, limit})
+		}
 	}
-	if limit, ok := l.Tools[e.ID]; ok {
-		list = append(list, scope{"tool:" + e.ID, limit})
-	}
-	if e.Short != e.ID {
-		if limit, ok := l.Tools[e.Short]; ok {
-			list = append(list, scope{"tool:" + e.Short, limit})
+	for _, s := range about {
+		if s.entry == nil {
+			continue
+		}
+		add(s.entry.ID)
+		if s.entry.Short != "" && s.entry.Short != s.entry.ID {
+			add(s.entry.Short)
 		}
 	}
 	return list
-}
-
-// admit counts a call under its quotas, or returns RateLimited.
-func (g *Gateway) admit(st *sessionState, metaTool string, e *catalog.Entry, record bool) error {
-	if g.opts.RateLimits.empty() {
-		return nil
-	}
-	if b := st.take(time.Since(g.state.started), record, g.opts.RateLimits.scopes(metaTool, e)); b != nil {
-		return b.error()
-	}
-	return nil
-}
-
-// quota is the link that counts executions. A breach dispatches nothing, and a
-// dry run is checked and not counted.
-func (g *Gateway) quota() Middleware {
-	return func(next Dispatcher) Dispatcher {
-		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			if err := g.admit(c.state, ToolExecute, c.Entry, !c.DryRun); err != nil {
-				return nil, err
-			}
-			return next.Dispatch(ctx, c)
-		})
-	}
 }
 
 // error is the breach as an agent sees it. retry_after is in seconds, rounded

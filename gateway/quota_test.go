@@ -178,18 +178,18 @@ func TestQuotaUnconfigured(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 	}
-	if st := h.g.state.session(h.session); st.quota != nil {
+	if st := h.g.state.session(h.session); st.ledger.buckets != nil {
 		t.Error("calls are remembered without a limit")
 	}
 }
 
 func TestBucketMemoryIsBounded(t *testing.T) {
-	st := &sessionState{}
+	st := new(ledger)
 	scopes := []scope{{"x", RateLimit{PerMinute: 10}}}
 	for i := range 10_000 {
 		st.take(time.Duration(i)*time.Second, true, scopes)
 	}
-	if n := cap(st.quota["x"].recent); n > 10 {
+	if n := cap(st.buckets["x"].recent); n > 10 {
 		t.Errorf("%d times are remembered for a limit of 10", n)
 	}
 }

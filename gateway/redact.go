@@ -146,13 +146,20 @@ func (r *Redactor) Redact(s string) string {
 	return s
 }
 
+// Known returns a text without the secrets that weir has been configured with, and
+// nothing else removed.
+func (r *Redactor) Known(s string) string {
+	if r.holds(s) {
+		return r.replace.Replace(s)
+	}
+	return s
+}
+
 // Text returns a piece of a result without the secrets it knows and without
 // what looks like one by itself. Where there is nothing to remove, s itself is
 // returned.
 func (r *Redactor) Text(s string) string {
-	if r.holds(s) {
-		s = r.replace.Replace(s)
-	}
+	s = r.Known(s)
 	for i := range secretShapes {
 		s = secretShapes[i].replace(s)
 	}

@@ -175,19 +175,33 @@ type feed interface {
 	SubscribeResource(ctx context.Context, uri string, fn func(params json.RawMessage)) (stop func(), err error)
 }
 
-// watch has put called for each update of a resource.
-func (g *Gateway) watch(ctx context.Context, r *mcp.Request, upstream, uri, asked string, put func(method string, params json.RawMessage)) (stop func(), err error) {
+// watch has put called for each update of a resource, if the controls let the
+// agent read it: to hear when something changes is to read a part of it. What they
+// refuse of the updates, such as those of other resources below it, is not told.
+func (g *Gateway) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, uri, asked string, put func(method string, params json.RawMessage)) (stop func(), err error) {
+	call := newRead(&metaCall{request: r, state: g.state.session(r.Session)}, nil, e, methodSubscribe, rawjson.Quote(uri))
+	call.uri = uri
+	if err := g.admitNative(ctx, call); err != nil {
+		return nil, err
+	}
+	if err := call.pass.check(call.method); err != nil {
+		return nil, err
+	}
 	ctx = mcp.WithCaller(ctx, r.Session)
-	peer, err := g.opts.Upstreams.Peer(ctx, upstream)
+	peer, err := g.opts.Upstreams.Peer(ctx, e.Upstream)
 	if err != nil {
 		return nil, err
 	}
 	server, ok := peer.(feed)
 	if !ok {
-		return nil, mcp.Errorf(mcp.KindMethodNotFound, "server %q keeps no subscriptions", upstream)
+		return nil, mcp.Errorf(mcp.KindMethodNotFound, "server %q keeps no subscriptions", e.Upstream)
 	}
 	return server.SubscribeResource(ctx, uri, func(params json.RawMessage) {
-		if asked != uri && rawjson.Text(rawjson.Get(params, "uri")) == uri {
+		about := rawjson.Text(rawjson.Get(params, "uri"))
+		if g.state.front.Load().Refuses([]Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, methodRead, about) {
+			return
+		}
+		if asked != uri && about == uri {
 			// The client knows it by another name.
 			if renamed, err := rawjson.Set(params, "uri", rawjson.Quote(asked)); err == nil {
 				params = renamed
@@ -200,7 +214,7 @@ func (g *Gateway) watch(ctx context.Context, r *mcp.Request, upstream, uri, aske
 // subscribe answers resources/subscribe of the legacy era.
 func (g *Gateway) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	st := g.state.session(r.Session)
-	upstream, uri, _, err := g.wantedResource(r, st)
+	uri, e, err := g.wantedResource(r, st)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +241,7 @@ func (g *Gateway) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessag
 	case n >= bridge.MaxResources:
 		return nil, mcp.Errorf(mcp.KindOverloaded, "this session is subscribed to %d resources, which is the bound; unsubscribe from some", n)
 	}
-	stop, err := g.watch(ctx, r, upstream, uri, asked, put)
+	stop, err := g.watch(ctx, r, e, uri, asked, put)
 	st.mu.Lock()
 	_, there := st.subs[asked]
 	if there && err == nil {
@@ -285,10 +299,10 @@ func (g *Gateway) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 	for _, asked := range append([]string(nil), wish.Resources...) {
 		one := *r
 		one.Params = append(rawjson.AppendString([]byte(`{"uri":`), asked), '}')
-		upstream, uri, _, err := g.wantedResource(&one, st)
+		uri, e, err := g.wantedResource(&one, st)
 		if err == nil {
 			var stop func()
-			if stop, err = g.watch(ctx, r, upstream, uri, asked, box.Put); err == nil {
+			if stop, err = g.watch(ctx, &one, e, uri, asked, box.Put); err == nil {
 				defer stop()
 				continue
 			}

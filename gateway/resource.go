@@ -72,8 +72,8 @@ func notTheKind(e *catalog.Entry, proxy bool) string {
 }
 
 // newRead is a Call of a resource or prompt.
-func (g *Gateway) newRead(c *metaCall, e *catalog.Entry, method string, args json.RawMessage) *Call {
-	return &Call{Request: c.request, Entry: e, Args: args, method: method, state: c.state, Provenance: Provenance{Protocol: "mcp"}}
+func newRead(c *metaCall, from *catalog.Catalog, e *catalog.Entry, method string, args json.RawMessage) *Call {
+	return &Call{Request: c.request, Entry: e, Args: args, method: method, catalog: from, state: c.state, Provenance: Provenance{Protocol: "mcp"}}
 }
 
 // readResource answers resource_read (gateway-surface §9.4). A resource template
@@ -88,7 +88,7 @@ func (g *Gateway) readResource(ctx context.Context, c *metaCall) (json.RawMessag
 	if err != nil {
 		return nil, err
 	}
-	call := g.newRead(c, e, methodRead, nil)
+	call := newRead(c, from, e, methodRead, nil)
 	call.Provenance.ResourceID, call.Provenance.Primitive = e.ID, "resource"
 	uri := e.URI
 	switch {
@@ -99,8 +99,8 @@ func (g *Gateway) readResource(ctx context.Context, c *metaCall) (json.RawMessag
 	case out[1] != nil && !isEmptyObject(out[1]):
 		return nil, metaArgs(ResourceRead, "%s is no template, so it takes no args", cutChars(e.ID, 120))
 	}
-	call.Args = rawjson.Quote(uri)
-	result, err := g.finishRead(ctx, c, call, from, resourceResult)
+	call.Args, call.uri = rawjson.Quote(uri), uri
+	result, err := g.finishRead(ctx, c, call, resourceResult)
 	if err == nil {
 		c.state.readURI(uri, e.Upstream)
 	}
@@ -161,17 +161,8 @@ func templateValue(raw []byte) uritemplate.Value {
 
 // finishRead makes the call of a resource or prompt and hands its result, as a
 // tool result, to the firewall.
-func (g *Gateway) finishRead(ctx context.Context, c *metaCall, call *Call, from *catalog.Catalog, convert func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
+func (g *Gateway) finishRead(ctx context.Context, c *metaCall, call *Call, convert func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
 	e := call.Entry
-	if err := g.pinned(from); err != nil {
-		return nil, err
-	}
-	if _, err := g.enforce(ctx, c.request, c.name, e, call.Args, false); err != nil {
-		return nil, err
-	}
-	if err := g.admit(c.state, c.name, e, true); err != nil {
-		return nil, err
-	}
 	raw, err := g.reads.Dispatch(ctx, call)
 	c.attempts = call.Attempts
 	if err != nil {
@@ -279,6 +270,17 @@ type templates struct {
 type parsedTemplate struct {
 	entry    *catalog.Entry
 	template *uritemplate.Template
+	spelt    *uritemplate.Template // in normal form; nil where template is
+}
+
+// makes reports whether a URI may have been made from the template, in whichever
+// way that is written.
+func (t *parsedTemplate) makes(uri string) bool {
+	_, ok := t.template.Match(uri)
+	if !ok && t.spelt != nil {
+		_, ok = t.spelt.Match(uri)
+	}
+	return ok
 }
 
 // parsedTemplates returns the templates in the order of their ids, parsed once.
@@ -288,9 +290,15 @@ func (s *Snapshot) parsedTemplates() []parsedTemplate {
 			if e.Kind != catalog.KindTemplate {
 				continue
 			}
-			if t, err := uritemplate.Parse(e.URI); err == nil {
-				s.templates.list = append(s.templates.list, parsedTemplate{e, t})
+			t, err := uritemplate.Parse(e.URI)
+			if err != nil {
+				continue
 			}
+			one := parsedTemplate{entry: e, template: t}
+			if normal := spelled(e.URI, true); normal != "" && normal != e.URI {
+				one.spelt, _ = uritemplate.Parse(normal) // what cannot be read is not matched
+			}
+			s.templates.list = append(s.templates.list, one)
 		}
 	})
 	return s.templates.list

@@ -161,7 +161,7 @@ func TestRetryEndsWithTheAgent(t *testing.T) {
 
 // With one attempt the link is not there at all.
 func TestRetryOffByDefault(t *testing.T) {
-	for attempts, want := range map[int]int{0: 4, 1: 4, 2: 5} { // two of $table, validate, dry run and perhaps retry
+	for attempts, want := range map[int]int{0: 5, 1: 5, 2: 6} { // two of $table, validate, controls, dry run and perhaps retry
 		g := New(Options{Retry: RetryPolicy{MaxAttempts: attempts}})
 		if got := len(g.links()); got != want {
 			t.Errorf("%d attempts: %d links, want %d", attempts, got, want)

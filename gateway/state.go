@@ -77,10 +77,10 @@ type sessionState struct {
 	principal string
 	once      sync.Once // registers it
 
-	usage usage
+	usage  usage
+	ledger ledger
 
-	mu      sync.Mutex // guards below
-	quota   map[string]*bucket
+	mu      sync.Mutex          // guards below
 	offered map[string]struct{} // ids of tools that were browsed or hydrated
 	listed  bool                // proxy mode: tools/list showed them all
 	defined bool                // tools/list was counted

@@ -45,19 +45,14 @@ func Unmatched(c *catalog.Catalog, p *Policy, limits RateLimits, cached []string
 }
 
 // matchesAny reports whether a rule matches an entry of a catalog, or is about no
-// entry in particular.
+// entry in particular: a URI need not be listed.
 func (r *PolicyRule) matchesAny(c *catalog.Catalog) bool {
-	if r.Namespace == "" && r.Tool == "" && len(r.Tags) == 0 && r.ReadOnly == nil {
+	if r.Namespace == "" && r.Tool == "" && len(r.Tags) == 0 && r.ReadOnly == nil || strings.Contains(r.Tool, "://") {
 		return true
 	}
 	return slices.ContainsFunc(c.Entries(), func(e *catalog.Entry) bool {
-		switch e.Kind {
-		case catalog.KindTool:
-			return r.matches(ToolExecute, e) || r.matches(ToolHydrate, e)
-		case catalog.KindPrompt:
-			return r.matches(PromptGet, e)
-		}
-		return r.matches(ResourceRead, e)
+		s := subject{entry: e, uri: e.URI}
+		return r.matches(verbOf(e.Kind), s) || e.Kind == catalog.KindTool && r.matches(ToolHydrate, s)
 	})
 }
 

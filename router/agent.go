@@ -94,7 +94,11 @@ func (p *passthrough) subscribe(ctx context.Context, r *mcp.Request) (json.RawMe
 	case n >= bridge.MaxResources:
 		return nil, mcp.Errorf(mcp.KindOverloaded, "this session is subscribed to %d resources, which is the bound; unsubscribe from some", n)
 	}
-	stop, err := p.up.SubscribeResource(ctx, uri, func(params json.RawMessage) { a.post.Put(bridge.ResourceUpdated, params) })
+	stop, err := p.up.SubscribeResource(ctx, uri, func(params json.RawMessage) {
+		if p.tellsOf(params) {
+			a.post.Put(bridge.ResourceUpdated, params)
+		}
+	})
 	if err != nil {
 		return nil, failedToReach(err)
 	}

@@ -23,9 +23,11 @@ type judgeFunc func(ctx context.Context, upstream string, r *mcp.Request) error
 
 func (judgeFunc) Judges(string) bool { return true }
 
-func (f judgeFunc) Judge(ctx context.Context, upstream string, r *mcp.Request) error {
-	return f(ctx, upstream, r)
+func (f judgeFunc) Judge(ctx context.Context, upstream string, r *mcp.Request, _ string) (json.RawMessage, error) {
+	return r.Params, f(ctx, upstream, r)
 }
+
+func (judgeFunc) Refuses(string, string, string) bool { return false }
 
 var everything = judgeFunc(func(context.Context, string, *mcp.Request) error { return nil })
 
@@ -34,18 +36,20 @@ type noCounter struct{ not atomic.Bool }
 
 func (*noCounter) Judges(string) bool { return true }
 
-func (n *noCounter) Judge(ctx context.Context, upstream string, r *mcp.Request) error {
+func (*noCounter) Refuses(string, string, string) bool { return false }
+
+func (n *noCounter) Judge(ctx context.Context, upstream string, r *mcp.Request, _ string) (json.RawMessage, error) {
 	what := rawjson.Text(rawjson.Get(r.Params, "name")) + rawjson.Text(rawjson.Get(r.Params, "uri"))
 	if upstream != "fake" || mcp.Caller(ctx) == nil {
-		return errors.New("whose call is it?")
+		return nil, errors.New("whose call is it?")
 	}
 	if n.not.Load() {
-		return nil
+		return r.Params, nil
 	}
 	if what == "counter" || what == "file:///secret" || what == "secret" {
-		return mcp.Errorf(mcp.KindPermissionDenied, "%s of %q: no", r.Method, what)
+		return nil, mcp.Errorf(mcp.KindPermissionDenied, "%s of %q: no", r.Method, what)
 	}
-	return nil
+	return r.Params, nil
 }
 
 // judged runs a test over HTTP and stdio with a Judge.
@@ -118,6 +122,9 @@ func TestJudgeRefuses(t *testing.T) {
 // either way to the upstream, before the upstream is called.
 func TestJudgeAsks(t *testing.T) {
 	j := judgeFunc(func(ctx context.Context, _ string, r *mcp.Request) error {
+		if r.Method != "tools/call" {
+			return nil
+		}
 		answer, err := r.Peer.Call(ctx, "elicitation/create", json.RawMessage(`{"message":"sure?","requestedSchema":{"type":"object","properties":{}}}`), nil)
 		if err != nil || rawjson.Text(rawjson.Get(answer, "action")) != "accept" {
 			return mcp.Errorf(mcp.KindPermissionDenied, "not approved: %v", err)
@@ -171,10 +178,12 @@ type switched struct {
 
 func (s *switched) Judges(string) bool { return s.on.Load() }
 
-func (s *switched) Judge(context.Context, string, *mcp.Request) error {
+func (s *switched) Judge(_ context.Context, _ string, r *mcp.Request, _ string) (json.RawMessage, error) {
 	s.judged.Add(1)
-	return nil
+	return r.Params, nil
 }
+
+func (s *switched) Refuses(string, string, string) bool { return false }
 
 // TestJudgeComesAndGoes: without anything to decide messages are forwarded
 // unseen; when that changes, sessions are started anew.
@@ -204,7 +213,10 @@ func TestJudgeComesAndGoes(t *testing.T) {
 // TestJudgeSaysWhen: a refusal that passes tells HTTP clients when to come back,
 // in whole seconds and not too early.
 func TestJudgeSaysWhen(t *testing.T) {
-	j := judgeFunc(func(context.Context, string, *mcp.Request) error {
+	j := judgeFunc(func(_ context.Context, _ string, r *mcp.Request) error {
+		if r.Method != "tools/call" {
+			return nil
+		}
 		return &mcp.Error{Kind: mcp.KindRateLimited, Message: "too many", Data: json.RawMessage(`{"kind":"rate_limited","retry_after":39.004}`)}
 	})
 	e := startHTTP(t, fakemcp.Config{}, func(_ *config.Server, o *router.Options) { o.Judge = j }).ready()

@@ -40,7 +40,11 @@ func (p *passthrough) listen(ctx context.Context, r *mcp.Request) (json.RawMessa
 	})
 	defer stop()
 	for _, uri := range wish.Resources {
-		stop, err := p.up.SubscribeResource(ctx, uri, box.Updated)
+		stop, err := p.up.SubscribeResource(ctx, uri, func(params json.RawMessage) {
+			if p.tellsOf(params) {
+				box.Updated(params)
+			}
+		})
 		if err != nil {
 			return nil, failedToReach(err)
 		}
@@ -63,7 +67,13 @@ func (p *passthrough) listen(ctx context.Context, r *mcp.Request) (json.RawMessa
 // listenModern hands the subscription on. The upstream saw another id than the
 // agent's, which comes back in every message.
 func (p *passthrough) listenModern(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	result, err := p.up.Call(ctx, r.Method, r.Params, &bridge.Back{Request: r, Server: p.who(), Level: bridge.NoLogs, Subscription: r.ID})
+	back := &bridge.Back{Request: r, Server: p.who(), Level: bridge.NoLogs, Subscription: r.ID}
+	result, err := p.up.Call(ctx, r.Method, r.Params, mcp.HandlerFunc(func(ctx context.Context, q *mcp.Request) (json.RawMessage, error) {
+		if q.IsNotification() && q.Method == bridge.ResourceUpdated && !p.tellsOf(q.Params) {
+			return nil, nil
+		}
+		return back.Serve(ctx, q)
+	}))
 	if err != nil {
 		return nil, failedToReach(err)
 	}

@@ -68,26 +68,22 @@ func (p *passthrough) serve(ctx context.Context, r *mcp.Request) (json.RawMessag
 		if !r.Modern() {
 			return p.setLevel(ctx, r)
 		}
-	case "resources/subscribe":
-		if !r.Modern() {
-			return p.subscribe(ctx, r)
-		}
 	case "resources/unsubscribe":
 		if !r.Modern() {
 			return p.unsubscribe(r)
 		}
-	case "subscriptions/listen":
+	}
+	// From here on the upstream hears of it.
+	r, err := p.admit(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Method == "resources/subscribe" && !r.Modern():
+		return p.subscribe(ctx, r)
+	case r.Method == "subscriptions/listen":
 		return p.listen(ctx, r)
-	}
-	if bridge.MayAsk(r.Method) && p.judge != nil && p.judge.Judges(p.name) {
-		if r.IsNotification() {
-			return nil, mcp.Errorf(mcp.KindInvalidRequest, "%s is a request: without an id nobody can be told what became of it", r.Method)
-		}
-		if err := p.judge.Judge(ctx, p.name, r); err != nil {
-			return nil, err
-		}
-	}
-	if r.IsNotification() {
+	case r.IsNotification():
 		return nil, p.up.Notify(ctx, r.Method, r.Params)
 	}
 	return p.call(ctx, r)
@@ -199,7 +195,7 @@ func (p *passthrough) call(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if err != nil {
 		return nil, plainCode(ctx, r, failedToReach(err))
 	}
-	if result, err = p.ownTasks(owner, r.Method, result); err != nil {
+	if result, err = p.ownTasks(owner, r, result); err != nil {
 		return nil, err
 	}
 	if modern {

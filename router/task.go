@@ -48,6 +48,10 @@ func (f *face) serveTask(w http.ResponseWriter, r *http.Request) {
 	defer f.limiter.leave(1)
 	ctx, cancel := context.WithTimeout(r.Context(), taskTimeout)
 	defer cancel()
+	if err := f.pass.admitTask(ctx, guard.Principal(r.Context()), id, r.Method == http.MethodDelete); err != nil {
+		writeError(w, "", err)
+		return
+	}
 	if t, ok := f.up.Target(); ok {
 		if t.Process {
 			release, err := f.up.Hold(ctx, false)
@@ -71,6 +75,24 @@ func (f *face) serveTask(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"] = []string{streamable.ContentJSON}, []string{"no-store"}
 	_, _ = w.Write(answer)
+}
+
+// admitTask is admit for a task that is asked for without a message. There is no
+// session in which a person could be asked.
+func (p *passthrough) admitTask(ctx context.Context, principal, id string, cancel bool) error {
+	if !p.judged() {
+		return nil
+	}
+	r := &mcp.Request{ID: "1", Method: "tasks/result", Params: taskParams(id), Session: p.lone.of(principal), Peer: mcp.NoPeer}
+	if cancel {
+		r.Method = "tasks/cancel"
+	}
+	_, err := p.admit(mcp.WithCaller(ctx, r.Session), r)
+	return err
+}
+
+func taskParams(id string) json.RawMessage {
+	return append(rawjson.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
 // taskURL is where an agent server with this MCP endpoint tells of a task.
@@ -145,7 +167,7 @@ var statuses = map[string]string{
 // principal's own session.
 func (f *face) peerTask(ctx context.Context, principal, id string, cancel bool) (json.RawMessage, error) {
 	ctx = mcp.WithCaller(ctx, f.pass.lone.of(principal))
-	params := append(rawjson.AppendString([]byte(`{"taskId":`), id), '}')
+	params := taskParams(id)
 	method := "tasks/get"
 	if cancel {
 		method = "tasks/cancel"

@@ -14,25 +14,36 @@ import (
 // asked for the longest is forgotten first, and is nobody's then.
 const maxTasks = 10_000
 
-// taskOwners says which principal has made which task of an upstream. Principals
-// share the connection that leads there, so the upstream itself takes them for
-// one client, which may read all tasks.
+// taskOwners says which principal has made which task of an upstream, and with
+// which tool. Principals share the connection that leads there, so the upstream
+// itself takes them for one client, which may read all tasks.
 type taskOwners struct {
 	mu   sync.Mutex // guards below
 	byID map[string]*list.Element
 	used list.List // of taskOwner, the latest in front
 }
 
-type taskOwner struct{ id, principal string }
+type taskOwner struct{ id, principal, tool string }
 
-// made notes the task that a call was answered with, if it was.
-func (o *taskOwners) made(principal string, result json.RawMessage) {
+// maxTaskTool bounds the name of a task's tool. A longer one is forgotten.
+const maxTaskTool = 512
+
+// madeTask is the id of the task that a call was answered with, "" for none.
+func madeTask(result json.RawMessage) string {
 	id := rawjson.Text(rawjson.GetPath(result, "task", "taskId")) // 2025-11-25
 	if id == "" && rawjson.Text(rawjson.Get(result, "resultType")) == "task" {
 		id = rawjson.Text(rawjson.Get(result, "taskId")) // 2026-07-28
 	}
+	return id
+}
+
+// made notes a task.
+func (o *taskOwners) made(id, principal, tool string) {
 	if id == "" || len(id) > maxTaskID {
 		return
+	}
+	if len(tool) > maxTaskTool {
+		tool = ""
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -47,7 +58,19 @@ func (o *taskOwners) made(principal string, result json.RawMessage) {
 		delete(o.byID, oldest.Value.(taskOwner).id)
 		o.used.Remove(oldest)
 	}
-	o.byID[strings.Clone(id)] = o.used.PushFront(taskOwner{strings.Clone(id), principal})
+	id = strings.Clone(id)
+	o.byID[id] = o.used.PushFront(taskOwner{id, strings.Clone(principal), strings.Clone(tool)})
+}
+
+// tool is the tool that has made a principal's task, "" where it is not known.
+func (o *taskOwners) tool(principal, id string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	e := o.byID[id]
+	if e == nil || e.Value.(taskOwner).principal != principal {
+		return ""
+	}
+	return e.Value.(taskOwner).tool
 }
 
 // owns reports whether a task is a principal's.
@@ -76,14 +99,28 @@ func (p *passthrough) checkTask(principal, method string, params json.RawMessage
 	return p.tasks.check(principal, method, params)
 }
 
-// ownTasks notes the task that a call was answered with, and leaves out others'
-// of a list.
-func (p *passthrough) ownTasks(principal, method string, result json.RawMessage) (json.RawMessage, error) {
-	switch {
-	case method == "tools/call":
-		p.tasks.made(principal, result)
-	case method == "tasks/list" && (p.apart == nil || !p.apart()):
-		return p.tasks.own(principal, result)
+// ownTasks notes the task that a call was answered with, and leaves out of a list
+// others' tasks, and those of tools that the agent must not run.
+func (p *passthrough) ownTasks(principal string, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
+	switch r.Method {
+	case "tools/call":
+		id := madeTask(result)
+		if id == "" { // as agent servers tell callers that know no tasks
+			id = rawjson.Text(rawjson.GetPath(result, "_meta", "taskId"))
+			if id == "" || p.apart == nil || !p.apart() {
+				break
+			}
+		}
+		p.tasks.made(id, principal, rawjson.Text(rawjson.Get(r.Params, "name")))
+	case "tasks/list":
+		owned := principal != mcp.LocalPrincipal && (p.apart == nil || !p.apart())
+		judged := p.judged()
+		if !owned && !judged {
+			break
+		}
+		return keepTasks(result, func(id string) bool {
+			return (!owned || p.tasks.owns(principal, id)) && (!judged || !p.judge.Refuses(p.name, "tools/call", p.tasks.tool(principal, id)))
+		})
 	}
 	return result, nil
 }
@@ -106,30 +143,24 @@ func (o *taskOwners) check(principal, method string, params json.RawMessage) err
 	return e
 }
 
-// taskID is the task that params name, "" where an upstream might read another one:
-// where the key stands twice, or beside one that differs in case only.
+// taskID is the task that params name, "" where an upstream might read another one.
 func taskID(params json.RawMessage) string {
-	const key = "taskId"
-	sole := true
-	err := rawjson.EachMember(params, func(m rawjson.Member) bool {
-		sole = sole && (string(m.Key) == key || !strings.EqualFold(string(m.Key), key))
-		return true
-	})
-	if err != nil || !sole {
+	id, err := rawjson.Sole(params, "taskId")
+	if err != nil {
 		return ""
 	}
-	return rawjson.Text(rawjson.Get(params, key))
+	return rawjson.Text(id)
 }
 
-// own leaves a principal's own tasks in the result of tasks/list.
-func (o *taskOwners) own(principal string, result json.RawMessage) (json.RawMessage, error) {
+// keepTasks leaves some of the tasks in the result of tasks/list.
+func keepTasks(result json.RawMessage, keep func(id string) bool) (json.RawMessage, error) {
 	raw := rawjson.Get(result, "tasks")
-	if principal == mcp.LocalPrincipal || !rawjson.IsArray(raw) {
+	if !rawjson.IsArray(raw) {
 		return result, nil
 	}
 	out := []byte{'['}
 	err := rawjson.EachElement(raw, func(task []byte) bool {
-		if o.owns(principal, rawjson.Text(rawjson.Get(task, "taskId"))) {
+		if keep(rawjson.Text(rawjson.Get(task, "taskId"))) {
 			if len(out) > 1 {
 				out = append(out, ',')
 			}

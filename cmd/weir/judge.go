@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/weir-mcp/weir/config"
@@ -21,11 +22,17 @@ func (j judge) Judges(name string) bool {
 }
 
 // Judge implements router.Judge.
-func (j judge) Judge(ctx context.Context, name string, r *mcp.Request) error {
+func (j judge) Judge(ctx context.Context, name string, r *mcp.Request, taskTool string) (json.RawMessage, error) {
 	if g := j.engine.direct.Load(); g != nil {
-		return g.Judge(ctx, j.places(name), r)
+		return g.Judge(ctx, j.places(name), r, taskTool)
 	}
-	return nil
+	return r.Params, nil
+}
+
+// Refuses implements router.Judge.
+func (j judge) Refuses(upstream, method, name string) bool {
+	g := j.engine.direct.Load()
+	return g != nil && g.Refuses(j.places(upstream), method, name)
 }
 
 // places are the servers of the catalog that a name of the router stands for. A

@@ -83,3 +83,42 @@ func TestPolicyOfComputers(t *testing.T) {
 		t.Errorf("an alias: %s", body)
 	}
 }
+
+// TestNothingPassesADefaultOfDeny: under `default: deny` no message of an agent
+// reaches a server, by any URL and any method, and what another reader could read
+// differently is refused in other words.
+func TestNothingPassesADefaultOfDeny(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "mcpServers:\n  fake: {command: %FAKE%}\npolicy: {default: deny}\n")
+	s.await("ready", func(h health) bool { return h.Upstreams["fake"].State == "ready" })
+	send := func(path, method, params string) string {
+		t.Helper()
+		_, body := exchange(t, http.MethodPost, s.base+path, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`,
+			"Content-Type", "application/json", "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2025-06-18")
+		return body
+	}
+	for _, path := range []string{"/mcps/fake/mcp", "/mcp/fake/mcp"} {
+		for method, params := range map[string]string{
+			"tools/call": `{"name":"echo","arguments":{"text":"hi"}}`, "resources/read": `{"uri":"file:///x"}`, "prompts/get": `{"name":"x"}`,
+			"completion/complete": `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":""}}`,
+			"tasks/get":           `{"taskId":"t"}`, "tasks/result": `{"taskId":"t"}`, "tasks/cancel": `{"taskId":"t"}`,
+			"resources/subscribe": `{"uri":"file:///x"}`, "evil/custom": `{}`,
+		} {
+			if body := send(path, method, params); !strings.Contains(body, `"permission_denied"`) || !strings.Contains(body, "policy.default") {
+				t.Errorf("%s at %s: %s", method, path, body)
+			}
+		}
+		if body := send(path, "tools/call", `{"name":"echo","arguments":{"text":"hi"},"arguments":{"text":"ho"}}`); !strings.Contains(body, "-32602") {
+			t.Errorf("two arguments at %s: %s", path, body)
+		}
+		if body := send(path, "tools/list", `{}`); !strings.Contains(body, `"result"`) {
+			t.Errorf("tools/list at %s: %s", path, body)
+		}
+	}
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		if code, body := exchange(t, method, s.base+"/mcps/fake/task?taskId=t", ""); code != http.StatusForbidden || !strings.Contains(body, "permission_denied") {
+			t.Errorf("%s of a task: %d %s", method, code, body)
+		}
+	}
+	weir(t, "call", s.tool("fake:echo"), "--arg", "text=hi", "--url", s.url).want(t, exitRefused, "PERMISSION_DENIED")
+}
