@@ -89,7 +89,7 @@ type PolicyRule struct {
 	Action    Action   `key:"action" enum:"allow,deny,require_approval" doc:"What happens to the call. require_approval: the person at the client is asked, where the client can be; else it is refused."`
 	MetaTool  string   `key:"meta_tool" enum:"tool_browse,tool_execute,tool_view,tool_hydrate,resource_browse,resource_read,prompt_browse,prompt_get" doc:"The only meta-tool that the rule is about. Default: those that run or read something of a server."`
 	Namespace string   `key:"namespace" doc:"Namespace of the tool."`
-	Tool      string   `key:"tool" doc:"Pattern for the tool_id or the server's own name of the tool. * stands for any text, ? for one character."`
+	Tool      string   `key:"tool" doc:"Pattern for the tool_id or the server's own name of the tool, or for the URI that is read. * stands for any text, ? for one character."`
 	Tags      []string `key:"tags" doc:"Tags that the tool must have, all of them."`
 	ReadOnly  *bool    `key:"read_only" doc:"Only tools that declare themselves read-only (true), or only others (false)."`
 	Reason    string   `key:"reason" doc:"Told to the agent, and to the person who is asked."`

@@ -119,7 +119,7 @@ func newQuestion(a *act, s subject, v verdict, mask func(string) string) questio
 		fmt.Fprintf(&b, "\n%s, %s:%s", amount(len(args), "argument"), amount(size, "byte"), view.lines.String())
 	}
 	if a.filled {
-		b.WriteString("\nEach {\"$table\": …} stands for rows of a table, which are put in when it runs.")
+		b.WriteString("\nReferences ({\"$table\": …}, ddi://…) stand for rows, which are put in when it runs.")
 	}
 	return question{b.String(), hesitant}
 }

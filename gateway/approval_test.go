@@ -137,7 +137,8 @@ func TestTheQuestionAtTheGateway(t *testing.T) {
 	for _, c := range []struct{ arguments, want string }{
 		{`{"tool_id":"` + h.id(t, "files", "drop") + `","args":{}}`, "No arguments."},
 		{`{"tool_id":"` + h.id(t, "files", "drop") + `","args":{"path":"/x"}}`, "  path (2 characters): \"/x\""},
-		{`{"tool_id":"` + h.id(t, "files", "drop") + `","args":{"rows":{"$table":"` + kept.Handle + `"}}}`, `{"$table":"` + kept.Handle + `"}` + "\nEach {\"$table\": …} stands for rows"},
+		{`{"tool_id":"` + h.id(t, "files", "drop") + `","args":{"rows":{"$table":"` + kept.Handle + `"}}}`, `{"$table":"` + kept.Handle + `"}` + "\nReferences ({\"$table\": …}, ddi://…) stand for rows"},
+		{`{"tool_id":"` + h.id(t, "files", "drop") + `","args":{"resource_url":"ddi://x"}}`, "\nReferences ("},
 	} {
 		p := &person{answer: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(`{"action":"decline"}`), nil

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/s2sp/dispatch"
 )
 
 // Controls are what an operator has set about calls. They are applied here, once,
@@ -224,8 +226,9 @@ func (c *controls) admitCall(ctx context.Context, call *Call, snapshot func() *S
 		a.what = call.method + " of " + call.Entry.ID
 	}
 	if call.tables != nil { // the references, not the few rows that were put in to validate them
-		a.args, a.filled = call.tables.original, true
+		a.args = call.tables.original
 	}
+	a.filled = call.tables != nil || verb == ToolExecute && bytes.Contains(a.args, []byte(dispatch.Scheme))
 	s := snapshot()
 	if a.catalog == nil {
 		a.catalog = s.Catalog
