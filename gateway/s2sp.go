@@ -47,6 +47,10 @@ type TableOptions struct {
 	// Reach says how other servers reach the data plane of an upstream that has
 	// one of its own; nil is ReachDirect for all. It may be called concurrently.
 	Reach func(upstream string) Reach
+	// Fetches reports whether an upstream can fetch from BaseURL. The rows that a
+	// tool of another one needs are put into its call. Nil is all can. It may be
+	// called concurrently.
+	Fetches func(upstream string) bool
 	// Fetch gets the rows of a resource_url of another server for a $table
 	// reference; nil refuses all.
 	Fetch plane.Source

@@ -99,8 +99,9 @@ func (g *Gateway) previewTables() Middleware {
 	}
 }
 
-// fillTables is the link that puts rows in the place of references, and the body
-// in the place of a ddi:// handle, once for all attempts of the call.
+// fillTables is the link that puts rows in the place of references, and bodies in
+// the place of a ddi:// handle and of a resource_url that the tool's server does
+// not reach, once for all attempts of the call.
 func (g *Gateway) fillTables() Middleware {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
@@ -114,6 +115,9 @@ func (g *Gateway) fillTables() Middleware {
 				return nil, &Error{Code: ArgsInvalid, Message: err.Error(), Cause: err}
 			}
 			c.Args = args
+			if c.Args, err = (carrier{g.opts.Artifacts, g.base, g.opts.Tables.Fetches}).carry(ctx, c); err != nil {
+				return nil, err
+			}
 			return next.Dispatch(ctx, c)
 		})
 	}

@@ -254,26 +254,31 @@ func (r *resolver) choose(ref *reference, t *tables.Table) (tables.View, error) 
 
 // failed says why a reference leads to no rows.
 func (r *resolver) failed(ref *reference, err error) error {
-	if r.ctx.Err() != nil {
-		return r.ctx.Err()
+	return sourceError(r.ctx, r.call, ref.place.path(), err)
+}
+
+// sourceError says why what stands at a path of the arguments leads to no rows.
+func sourceError(ctx context.Context, c *Call, path string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	var ae *artifact.Error
 	code := ArgsInvalid
 	switch {
 	case errors.Is(err, artifact.ErrToken), errors.Is(err, plane.ErrGone):
-		return refError(r.call, ref.place.path(), "unknown or expired resource: a resource_url works once, and not for long; call the tool that gave it again")
+		return refError(c, path, "unknown or expired resource: a resource_url works once, and not for long; call the tool that gave it again")
 	case errors.Is(err, plane.ErrRequest):
-		return refError(r.call, ref.place.path(), "%s", strings.TrimPrefix(err.Error(), plane.ErrRequest.Error()+": "))
+		return refError(c, path, "%s", strings.TrimPrefix(err.Error(), plane.ErrRequest.Error()+": "))
 	case errors.Is(err, errTooManyRows):
-		return refError(r.call, ref.place.path(), "%v", err)
+		return refError(c, path, "%v", err)
 	case errors.As(err, &ae):
-		return refError(r.call, ref.place.path(), "%s", ae.Error())
+		return refError(c, path, "%s", ae.Error())
 	case errors.Is(err, errSpent), errors.Is(err, plane.ErrAnswer):
 		code = UpstreamError // another try finds nothing, or the same
 	case errors.Is(err, plane.ErrFetch):
 		code = UpstreamUnavailable
 	}
-	e := refError(r.call, ref.place.path(), "%v", err)
+	e := refError(c, path, "%v", err)
 	e.Code, e.Cause = code, err
 	return e
 }

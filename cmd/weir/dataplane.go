@@ -168,7 +168,7 @@ func openStore(c *config.Config) (*artifact.Local, error) {
 // tableOptions are S2SP under a configuration.
 func (e *engine) tableOptions(c *config.Config) gateway.TableOptions {
 	o := gateway.TableOptions{
-		BaseURL: e.plane.base, TTL: c.Artifacts.TokenTTL, Reach: e.reach,
+		BaseURL: e.plane.base, TTL: c.Artifacts.TokenTTL, Reach: e.reach, Fetches: e.fetches,
 		Detect: func(upstream string) table.DetectOptions {
 			s, ok := c.Server(upstream)
 			if !ok {
@@ -233,6 +233,20 @@ func (e *engine) reach(name string) gateway.Reach {
 		return gateway.ReachRelay
 	}
 	return gateway.ReachDirect
+}
+
+// fetches reports whether an upstream reaches the data plane of this gateway: from
+// this machine, or at an address that others reach.
+func (e *engine) fetches(name string) bool {
+	if e.reach(name) == gateway.ReachRelay {
+		return true
+	}
+	base, err := e.plane.base()
+	if err != nil {
+		return false
+	}
+	u, err := url.Parse(base)
+	return err == nil && !address.Loopback(u.Hostname())
 }
 
 // mountPlane routes the data plane. A token is a capability: whoever has one is

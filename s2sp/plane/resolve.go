@@ -90,6 +90,16 @@ func parseRows(param, text string) (*table.Table, error) {
 	return t, nil
 }
 
+// AbstractIDs lists the row numbers that a consumer tool asks for, given its
+// abstract_data.
+func AbstractIDs(abstractData string) ([]int, error) {
+	t, err := parseRows(ParamAbstract, abstractData)
+	if err != nil {
+		return nil, err
+	}
+	return RowIDs(t.View()), nil
+}
+
 // ParseMapping reads column_mapping, a JSON object of new names by old ones;
 // blank is none.
 func ParseMapping(text string) (map[string]string, error) {
