@@ -18,6 +18,7 @@ const (
 	FoundCollision   FindingKind = "id_collision"        // tools with different names map to one id
 	FoundShared      FindingKind = "name_shared"         // several servers of the configuration list a URI or a prompt
 	FoundRival       FindingKind = "name_rival"          // the same, and one of them is not in the configuration
+	FoundTaken       FindingKind = "name_taken"          // a server is left out: its name belongs to another owner
 	FoundRejected    FindingKind = "rejected"            // left out because its schema is invalid or over a limit
 	FoundMapped      FindingKind = "name_mapped"         // a name or namespace that the grammar does not allow
 	FoundVersion     FindingKind = "version_illegal"     // a version that the grammar does not allow: ignored

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"strings"
+
+	"github.com/weir-mcp/weir/ownership"
 )
 
 // Hub is the A2C-SMCP server that runs with weir: Computers and Agents meet at
@@ -88,8 +91,14 @@ func (d *decoder) checkHubs(c *Config) {
 		seen[t.Name] = true
 		d.checkOffices(t.Offices, at)
 	}
+	folded := map[string]string{}
 	for _, comp := range h.Computers {
 		at := "hub.computers." + comp.Name
+		if other, twice := folded[ownership.Fold(comp.Name)]; twice {
+			d.fail(d.at[at], at, "%s: the names %q and %q count as one; give one of the Computers another", at, clip(other), clip(comp.Name))
+		}
+		folded[ownership.Fold(comp.Name)] = comp.Name
+		d.checkNamesOf(c, comp.Name)
 		if err := publicKey(comp.Key); err != nil {
 			d.fail(d.at[at], at+".key", "%s.key: %v", at, err)
 		}
@@ -117,6 +126,19 @@ func (d *decoder) checkHubs(c *Config) {
 			}
 		}
 		r.CA = d.beside(r.CA)
+	}
+}
+
+// checkNamesOf warns of servers with names that the servers of a Computer would have:
+// the configuration goes first, and then those are left out.
+func (d *decoder) checkNamesOf(c *Config, computer string) {
+	own := ownership.Fold(computer)
+	for _, s := range c.Servers {
+		name := ownership.Fold(s.Name)
+		if name == own || strings.HasPrefix(name, own+"-") || strings.HasPrefix(name, own+".") {
+			at := join("mcpServers", s.Name)
+			d.warn(d.at[at], at, "%s has a name of the Computer %q (hub.computers), whose server of that name is left out", at, clip(computer))
+		}
 	}
 }
 

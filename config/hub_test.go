@@ -41,6 +41,13 @@ func TestHubIsOffUnlessConfigured(t *testing.T) {
 			}
 		}
 	}
+	const key = `{key: "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="}`
+	if _, _, err := Parse("weir.yaml", []byte("hub: {computers: {desk: "+key+", Desk: "+key+"}}\n"), Options{}); err == nil || !strings.Contains(err.Error(), "count as one") {
+		t.Errorf("two names that are one: %v", err)
+	}
+	if _, warnings, err := Parse("weir.yaml", []byte("mcpServers: {Desk-excel: {command: a}, desktop: {command: a}}\nhub: {computers: {desk: "+key+"}}\n"), Options{}); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0].Message, `mcpServers.Desk-excel has a name of the Computer "desk"`) {
+		t.Errorf("a server with a Computer's name: %v, %v", warnings, err)
+	}
 	if _, _, err := Parse("weir.yaml", []byte("mcpServers: {}\nhub: 1\n"), Options{}); err == nil || !strings.Contains(err.Error(), "hub must be") {
 		t.Errorf("hub: 1: %v", err)
 	}

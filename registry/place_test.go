@@ -74,7 +74,8 @@ func TestPlaceOfAgents(t *testing.T) {
 		{"ops", "10.0.0.7:4000", "", `"url":"http://meta.lan/latest/meta-data/iam"`, 403},
 		{"ops", "10.0.0.7:4000", "X-Forwarded-For", `"url":"http://127.0.0.1:7000/mcp"`, 200},
 	} {
-		req := httptest.NewRequest("POST", Path, strings.NewReader(`{"name":"a","instance":"1",`+c.place+`}`))
+		name := "of-" + c.principal // a name belongs to one principal
+		req := httptest.NewRequest("POST", Path, strings.NewReader(`{"name":"`+name+`","instance":"1",`+c.place+`}`))
 		req.RemoteAddr = c.remote
 		req.Header.Set("Content-Type", "application/json; charset=utf-8")
 		if c.header != "" {
@@ -86,11 +87,11 @@ func TestPlaceOfAgents(t *testing.T) {
 		if w.Code != c.status || c.status == 403 && !strings.Contains(answer, "agents.hosts") {
 			t.Errorf("%s from %s %s as %s: %d %s, want %d", c.place, c.remote, c.header, c.principal, w.Code, answer, c.status)
 		}
-		rule, ok := r.Rule("a")
+		rule, ok := r.Rule(name)
 		if ok != (w.Code == 200) || ok && c.header == "" && !strings.HasPrefix(c.remote, rule.From.String()) {
 			t.Errorf("%s: rule %+v, %v", c.place, rule, ok)
 		}
-		r.leave(c.principal, "a", "1")
+		r.leave(c.principal, name, "1")
 	}
 	r.SetRoutes([]Route{{"routed", "http://10.9.9.9/mcp"}})
 	if _, ok := r.Rule("routed"); ok {

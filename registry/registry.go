@@ -6,10 +6,11 @@
 //	agent ── POST /agents, again within the lease ──▶ lease ┘
 //	      ── DELETE /agents/{name} ──▶ gone         └ runs out ──▶ gone
 //
-// Names are unique: what the configuration has goes first, then routing.json,
-// then who came first. An agent that restarts at its old place takes its name
-// over at once; elsewhere it has to wait until the lease of the old one has run
-// out, which is what keeps a second agent from taking the calls of the first.
+// Names are unique: what the configuration has goes first, then the first owner of a
+// name, which has it for good. An agent belongs to the principal that registered it.
+// If it restarts at its old place it has its name again at once; elsewhere it has to
+// wait until the lease of the old one has run out, which is what keeps a second agent
+// from taking the calls of the first.
 //
 // The protocol of registration is told in package agentserver, whose other end
 // this is. The package knows what an agent is called and where it is, and
@@ -20,6 +21,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -31,6 +33,7 @@ import (
 
 	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/ownership"
 )
 
 // Source is where an agent is known from.
@@ -74,6 +77,10 @@ type Options struct {
 	// Owner says which part of the configuration has a name already, such as
 	// "mcpServers.files"; "" for none. Nil knows none.
 	Owner func(name string) string
+	// Claim takes the name of an agent for it, or says whose the name is. It is asked
+	// again about agents that have their names, must be quick and must not call the
+	// Registry. With nil, a name belongs to the first agent that has it.
+	Claim func(a Agent) error
 	// May says whether a principal may register an agent under a name; nil lets
 	// everybody.
 	May func(principal, name string) bool
@@ -102,6 +109,8 @@ type Registry struct {
 	mu     sync.Mutex // guards below
 	routes []Route
 	leases map[string]Agent
+	lost   map[string]bool // leases whose names are not their agents' any more
+	unused map[string]bool // routes whose names are another owner's
 }
 
 // New returns a Registry without agents. Run has leases run out.
@@ -110,6 +119,9 @@ func New(o Options) *Registry {
 	o.Max = cmp.Or(o.Max, defaultMax)
 	if o.Owner == nil {
 		o.Owner = func(string) string { return "" }
+	}
+	if o.Claim == nil {
+		o.Claim = claimIn(new(ownership.Ledger))
 	}
 	if o.May == nil {
 		o.May = func(string, string) bool { return true }
@@ -126,23 +138,67 @@ func New(o Options) *Registry {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Registry{o: o, log: o.Logger, leases: map[string]Agent{}}
+	r := &Registry{o: o, log: o.Logger, leases: map[string]Agent{}, lost: map[string]bool{}, unused: map[string]bool{}}
 	r.ways = transports{r: r, byName: map[string]*http.Transport{}}
 	return r
 }
 
-// Agents returns all agents, sorted by name. A name that the configuration has
-// is not among them.
+// Agents returns all agents, sorted by name. Those whose names belong to other owners
+// are not among them.
 func (r *Registry) Agents() []Agent {
+	agents, _ := r.sort()
+	return agents
+}
+
+// Barred is an agent that is left out, because its name is another owner's.
+type Barred struct {
+	Agent Agent
+	Err   error
+}
+
+// Barred returns the agents that are left out, sorted by name.
+func (r *Registry) Barred() []Barred {
+	_, barred := r.sort()
+	return barred
+}
+
+// sort tells the agents that have their names from the others.
+func (r *Registry) sort() (agents []Agent, barred []Barred) {
 	r.mu.Lock()
-	byName := map[string]Agent{}
-	maps.Copy(byName, r.leases)
+	defer r.mu.Unlock()
+	return r.sortLocked()
+}
+
+func (r *Registry) sortLocked() (agents []Agent, barred []Barred) {
+	all := slices.Collect(maps.Values(r.leases))
 	for _, route := range r.routes {
-		byName[route.Name] = Agent{Name: route.Name, URL: route.URL, Source: FromRouting}
+		all = append(all, Agent{Name: route.Name, URL: route.URL, Source: FromRouting})
 	}
-	r.mu.Unlock()
-	maps.DeleteFunc(byName, func(name string, _ Agent) bool { return r.o.Owner(name) != "" })
-	return slices.SortedFunc(maps.Values(byName), func(a, b Agent) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b Agent) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Source, b.Source)) })
+	clear(r.lost)
+	clear(r.unused)
+	for _, a := range all {
+		err := r.mayHave(a)
+		if err == nil {
+			agents = append(agents, a)
+			continue
+		}
+		barred = append(barred, Barred{a, err})
+		if a.Source == FromRegistration {
+			r.lost[a.Name] = true
+		} else {
+			r.unused[a.Name] = true
+		}
+	}
+	return agents, barred
+}
+
+// mayHave takes its name for an agent, or says whose it is.
+func (r *Registry) mayHave(a Agent) error {
+	if owner := r.o.Owner(a.Name); owner != "" {
+		return fmt.Errorf("the name %q belongs to %s", a.Name, owner)
+	}
+	return r.o.Claim(a)
 }
 
 // Instance returns the instance of an agent that has registered itself, "" of any
@@ -150,7 +206,7 @@ func (r *Registry) Agents() []Agent {
 func (r *Registry) Instance(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.routed(name) {
+	if r.lost[name] || r.routed(name) {
 		return ""
 	}
 	return r.leases[name].Instance
@@ -190,25 +246,22 @@ func (r *Registry) expire(now time.Time) {
 	}
 }
 
-// SetRoutes replaces the agents of routing.json.
+// SetRoutes replaces the agents of routing.json. Those whose names belong to other
+// owners are left out; see Barred.
 func (r *Registry) SetRoutes(routes []Route) {
 	r.mu.Lock()
 	same := slices.Equal(r.routes, routes)
 	r.routes = slices.Clone(routes)
+	r.sortLocked() // takes their names
 	r.mu.Unlock()
-	for _, route := range routes {
-		if owner := r.o.Owner(route.Name); owner != "" {
-			r.log.Warn("an agent of routing.json is not used: its name is taken", "agent", route.Name, "by", owner)
-		}
-	}
 	if !same {
 		r.o.Changed()
 	}
 }
 
-// routed reports whether routing.json has a name. It is called under mu.
+// routed reports whether an agent of routing.json has a name. It is called under mu.
 func (r *Registry) routed(name string) bool {
-	return slices.ContainsFunc(r.routes, func(route Route) bool { return route.Name == name })
+	return !r.unused[name] && slices.ContainsFunc(r.routes, func(route Route) bool { return route.Name == name })
 }
 
 // register takes an agent up, or hears of it again.
@@ -217,7 +270,7 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 		return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q may not register an agent as %q: auth.tokens[].register says which names it may", a.Principal, a.Name)
 	}
 	if owner := r.o.Owner(a.Name); owner != "" {
-		return taken(a.Name, owner)
+		return taken(fmt.Errorf("the name %q belongs to %s", a.Name, owner))
 	}
 	if err := r.checkPlace(ctx, a); err != nil {
 		return err
@@ -230,12 +283,15 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 	var err error
 	switch {
 	case r.routed(a.Name):
-		err = taken(a.Name, "routing.json")
+		err = taken(fmt.Errorf("the name %q belongs to routing.json", a.Name))
 	case !live && len(r.leases) >= r.o.Max:
 		err = mcp.Errorf(mcp.KindOverloaded, "%d agents are registered, which is the bound", len(r.leases))
 	case !live:
 	case old.Principal != a.Principal, old.Instance != a.Instance && old.URL != a.URL:
-		err = taken(a.Name, "an agent that is registered")
+		err = taken(fmt.Errorf("the name %q is taken by an agent that is registered", a.Name))
+	}
+	if err == nil { // last: a name that is claimed is not given back
+		err = taken(r.o.Claim(a))
 	}
 	changed := false
 	if err == nil {
@@ -259,11 +315,30 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 	return nil
 }
 
-// taken is the error for a name that somebody has.
-func taken(name, owner string) error {
-	e := mcp.Errorf(mcp.KindInvalidRequest, "the name %q is taken by %s: give the agent another one", name, owner)
+// taken is the error for an agent that cannot have its name, nil for nil.
+func taken(why error) error {
+	if why == nil {
+		return nil
+	}
+	if errors.As(why, new(*ownership.Full)) {
+		return mcp.Errorf(mcp.KindOverloaded, "%w", why)
+	}
+	e := mcp.Errorf(mcp.KindInvalidRequest, "%v: give the agent another name", why)
 	e.Err = errTaken
 	return e
+}
+
+// OwnerOf is who an agent is to a ownership.Ledger.
+func OwnerOf(a Agent) ownership.Owner {
+	if a.Source == FromRouting {
+		return ownership.Owner{Kind: ownership.Route, Name: a.Name}
+	}
+	return ownership.Owner{Kind: ownership.Agent, ID: a.Principal, Name: a.Name}
+}
+
+// claimIn claims the names of agents, alone, in a ledger.
+func claimIn(l *ownership.Ledger) func(Agent) error {
+	return func(a Agent) error { return l.Claim(OwnerOf(a), ownership.Want{Names: []string{a.Name}}) }
 }
 
 var errTaken = fmt.Errorf("registry: the name is taken")

@@ -263,3 +263,87 @@ func TestSetRoutesTellsChangesOnly(t *testing.T) {
 		t.Errorf("%s, %d changes", got, changes.Load())
 	}
 }
+
+// TestNamesStay: a name belongs to the principal that registered it first, however
+// others write it, while the agent is there, when it has left and when its lease has
+// run out; routing.json takes none of them, and gives none away.
+func TestNamesStay(t *testing.T) {
+	r := New(Options{})
+	post := func(principal, name, instance string) int {
+		t.Helper()
+		status, answer := send(r, principal, "POST", "/agents", fmt.Sprintf(`{"name":%q,"instance":%q,"port":7}`, name, instance))
+		if status == http.StatusConflict && !strings.Contains(answer, "another name") {
+			t.Errorf("%s", answer)
+		}
+		return status
+	}
+	if status := post("ann", "stock", "1"); status != http.StatusOK {
+		t.Fatal(status)
+	}
+	refused := func(when string) {
+		t.Helper()
+		for _, name := range []string{"stock", "Stock", "STOCK"} {
+			if status := post("bob", name, "2"); status != http.StatusConflict {
+				t.Errorf("%s, %s: %d", when, name, status)
+			}
+		}
+		if status := post("ann", "Stock", "3"); status != http.StatusConflict {
+			t.Errorf("%s: one principal has two spellings: %d", when, status)
+		}
+	}
+	refused("while it is there")
+	r.SetRoutes([]Route{{"Stock", "http://h/1"}, {"stock", "http://h/2"}, {"free", "http://h/3"}})
+	if got := names(r); got != "free=http://h/3 stock=http://10.0.0.7:7/mcp" {
+		t.Errorf("agents %s", got)
+	}
+	if barred := r.Barred(); len(barred) != 2 || barred[0].Agent.Name != "Stock" || !strings.Contains(barred[0].Err.Error(), `the agent "stock" of "ann"`) {
+		t.Errorf("barred %+v", barred)
+	}
+	if r.Instance("stock") != "1" {
+		t.Errorf("its instance is %q", r.Instance("stock"))
+	}
+	if status := post("ann", "stock", "1"); status != http.StatusOK {
+		t.Errorf("heard of again: %d", status)
+	}
+	r.leave("ann", "stock", "1")
+	refused("when it has left")
+	if got := names(r); got != "free=http://h/3" {
+		t.Errorf("agents %s", got)
+	}
+	r.SetRoutes(nil)
+	if status := post("bob", "free", "1"); status != http.StatusConflict {
+		t.Errorf("a name that was routing.json's: %d", status)
+	}
+	if status := post("ann", "stock", "4"); status != http.StatusOK {
+		t.Errorf("its owner is back: %d", status)
+	}
+}
+
+// TestOneOwnerOfMany: of many that register one name at once, under all its spellings
+// and while agents leave, one principal has it.
+func TestOneOwnerOfMany(t *testing.T) {
+	r := New(Options{})
+	var mu sync.Mutex
+	winners := map[string]bool{}
+	var all sync.WaitGroup
+	for i := range 16 {
+		principal, name := fmt.Sprint("p", i), []string{"stock", "Stock", "STOCK", "sTock"}[i%4]
+		all.Go(func() {
+			for range 50 {
+				if status, _ := send(r, principal, "POST", "/agents", fmt.Sprintf(`{"name":%q,"instance":"1","port":7}`, name)); status == http.StatusOK {
+					mu.Lock()
+					winners[principal+" "+name] = true
+					mu.Unlock()
+					r.leave(principal, name, "1")
+				}
+				if n := len(r.Agents()); n > 1 {
+					t.Errorf("%d agents have the name", n)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if len(winners) != 1 {
+		t.Errorf("winners %v", winners)
+	}
+}

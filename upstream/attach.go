@@ -35,6 +35,11 @@ func (m *Manager) Attach(s *config.Server, open Open) error {
 	return nil
 }
 
+// Attached reports whether an attached upstream of that name is there.
+func (m *Manager) Attached(name string) bool {
+	return slices.ContainsFunc(m.table.Load().attached, func(s *config.Server) bool { return s.Name == name })
+}
+
 // Detach takes an attached upstream out, with its entries, and reports whether
 // it was there. It waits for nothing.
 func (m *Manager) Detach(name string) bool {

@@ -76,12 +76,15 @@ func TestFound(t *testing.T) {
 	if err := m.Attach(&config.Server{Name: "attached", Namespace: "attached", Type: config.TransportStdio}, inMemory(t)); err != nil {
 		t.Fatal(err)
 	}
-	m.Apply([]*config.Server{program("own")}, program("other"))
+	m.Apply([]*config.Server{program("own")}, program("other"), program("attached"))
 	for name, want := range map[string]bool{"attached": true, "own": false, "other": true} {
 		eventually(t, name+" is listed", listed(name))
 		if found(name) != want {
 			t.Errorf("%s: found is %t", name, !want)
 		}
+	}
+	if !m.Attached("attached") || !slices.Equal(s.tools("attached"), []string{"t"}) {
+		t.Error("a server that was found has taken the place of an attached one")
 	}
 	m.Apply([]*config.Server{program("own"), program("other")})
 	eventually(t, "the configuration has it now", func() bool { return listed("other")() && !found("other") })

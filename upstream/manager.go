@@ -140,14 +140,19 @@ func New(o Options) *Manager {
 // weir runs: it starts what is new, ends what is gone or disabled, starts again what
 // was changed, and leaves the rest alone. Calls in flight at what ends go on for the
 // time that its entry gives them (drain), while new calls go to what takes its place.
-// One whose entry is faulty is not started; its Status says why. It waits for nothing.
-// The servers must not be changed afterwards. After Close it does nothing.
+// One whose entry is faulty is not started; its Status says why. A found server whose
+// name an attached one has is left out. Apply waits for nothing. The servers must not
+// be changed afterwards. After Close it does nothing.
 func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return
 	}
+	attached := m.table.Load().attached
+	found = slices.DeleteFunc(slices.Clone(found), func(s *config.Server) bool { // only the configuration displaces
+		return slices.ContainsFunc(attached, func(a *config.Server) bool { return a.Name == s.Name })
+	})
 	next := &config.Config{Servers: slices.Concat(servers, found)}
 	change := config.Diff(m.last, next)
 	m.last = next
@@ -157,7 +162,6 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 			change.Changed = append(change.Changed, s.Name)
 		}
 	}
-	attached := m.table.Load().attached
 	for _, name := range change.Added { // the configuration comes first
 		if i := slices.IndexFunc(attached, func(s *config.Server) bool { return s.Name == name }); i >= 0 {
 			attached = slices.Delete(slices.Clone(attached), i, i+1)

@@ -60,6 +60,7 @@ func newAgents(e *engine, c *config.Config) *agents {
 			}
 			return ""
 		},
+		Claim: e.owners.agent,
 		Secret: func(name, instance string) string {
 			if a.signer.Load() != nil {
 				return "" // agents have that key from their operator, or do without
@@ -161,24 +162,19 @@ func readKey(path string, parse func([]byte) (any, error)) (any, error) {
 }
 
 // merge gives the manager the servers of the configuration and the agents beside
-// them.
+// them. The names of an agent are its own, or it is left out.
 func (a *agents) merge() {
 	a.merging.Lock()
 	defer a.merging.Unlock()
+	a.engine.owners.leaveOut(a.registry.Barred())
 	servers := a.engine.config.Load().Servers
 	var found []*config.Server
-	spaces := map[string]bool{}
-	for _, s := range servers {
-		spaces[s.Namespace] = true
-	}
 	for _, agent := range a.registry.Agents() {
 		s, err := config.NewServer(agent.Name, agent.URL)
 		if err != nil {
 			a.engine.log.Error("an agent cannot be used", "agent", agent.Name, "err", err) // the registry has checked it
 			continue
 		}
-		s.Namespace = config.NamespaceFor(agent.Name, func(space string) bool { return spaces[space] })
-		spaces[s.Namespace] = true
 		found = append(found, s)
 	}
 	a.engine.manager.Apply(servers, found...)

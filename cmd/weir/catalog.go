@@ -158,7 +158,7 @@ func (e *engine) catalogInfo() *catalogInfo {
 	if pin := e.config.Load().Pin; pin.ExpectedHash != "" {
 		info.Pin = &pinInfo{pin.ExpectedHash, string(pin.Mode), pinOf(pin).Holds(c)}
 	}
-	for _, f := range c.Findings() {
+	for _, f := range slices.Concat(c.Findings(), e.owners.findings(), e.offices.findings()) {
 		info.Findings = append(info.Findings, e.redact.Load().Redact(f.String()))
 	}
 	return info

@@ -46,6 +46,7 @@ type engine struct {
 	feed     console.Feed                         // what the console shows of events
 	file     atomic.Pointer[gateway.SnapshotFile] // served beside the upstreams; may be nil
 	direct   atomic.Pointer[gateway.Gateway]      // of the newest front: it judges calls that do not pass it
+	owners   *owners
 	agents   *agents
 	offices  *offices // nil in a shell command
 	meaning  *meaning // nil where entries are ranked by words alone; a shell command never starts it
@@ -88,6 +89,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 			m.changed()
 		},
 	})
+	e.owners = newOwners(c, log)
 	e.agents = newAgents(e, c)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: e.agents.transport, BaseEnv: inherited(a.environ()), ClientInfo: a.identity(), Sink: e.live,
@@ -124,6 +126,7 @@ func limitsOf(l config.SchemaLimits) catalog.Limits {
 func (e *engine) apply(c *config.Config) {
 	e.config.Store(c)
 	e.redact.Store(gateway.NewRedactor(c.Secrets()))
+	e.owners.configure(c)
 	e.agents.apply(c)
 	e.agents.merge()
 }

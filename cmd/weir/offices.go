@@ -15,10 +15,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/ownership"
 	"github.com/weir-mcp/weir/router"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/agent"
@@ -140,6 +142,7 @@ func (o *offices) openHub(ctx context.Context, c *config.Config, e *engine) erro
 	if c.Hub.TLS.Cert != "" && c.Hub.Listen == "" {
 		return failf(exitUsage, "hub.tls needs hub.listen: an address of the hub's own, such as 0.0.0.0:8443")
 	}
+	opts.Claim = e.owners.computer
 	o.hub = hub.New(opts)
 	if c.Hub.Listen != "" {
 		l, err := hubListener(ctx, c.Hub.Listen, c.Hub.TLS)
@@ -161,7 +164,7 @@ func (o *offices) openHub(ctx context.Context, c *config.Config, e *engine) erro
 		Engine: engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}, DialContext: o.local.dial},
 		// Nobody else comes back at the same time.
 		Backoff: socketio.Backoff{Min: 50 * time.Millisecond, Max: time.Second},
-	}, e)
+	}, e.owners.ledger.ComputerOf, e)
 	if err == nil {
 		o.own = o.fleets[len(o.fleets)-1]
 	}
@@ -171,7 +174,15 @@ func (o *offices) openHub(ctx context.Context, c *config.Config, e *engine) erro
 // apply takes over who may connect from a reloaded configuration. Whose token or
 // key is gone is put out; everybody else stays.
 func (o *offices) apply(c *config.Config, e *engine) {
-	if o == nil || o.hub == nil {
+	if o == nil {
+		return
+	}
+	defer func() {
+		for _, f := range o.fleets {
+			f.Look() // the configuration has other names now
+		}
+	}()
+	if o.hub == nil {
 		return
 	}
 	auth, err := hubAccess(c, func() *config.Auth { return &e.config.Load().Auth })
@@ -202,7 +213,7 @@ func (o *offices) joinRemote(r *config.RemoteHub, e *engine) error {
 		}
 		engine.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	return o.join(agent.Options{URL: r.URL, Office: r.Office, Token: r.Token.Reveal(), Keys: keys, Engine: engine}, e)
+	return o.join(agent.Options{URL: r.URL, Office: r.Office, Token: r.Token.Reveal(), Keys: keys, Engine: engine}, nil, e)
 }
 
 // authority reads a certificate authority beside those of the system.
@@ -221,8 +232,10 @@ func authority(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-func (o *offices) join(opts agent.Options, e *engine) error {
-	f, err := agent.NewFleet(agent.FleetOptions{Agent: opts, Each: e.manager, Whole: o.whole, Logger: o.log})
+// join makes the Computers of an office upstreams. owner is what the hub knows of
+// them, nil where it is another's.
+func (o *offices) join(opts agent.Options, owner func(string) (ownership.Owner, bool), e *engine) error {
+	f, err := agent.NewFleet(agent.FleetOptions{Agent: opts, Each: e.manager, Whole: o.whole, Names: &e.owners.ledger, Owner: owner, Logger: o.log})
 	if err != nil {
 		return failf(exitUsage, "%w", err)
 	}
@@ -322,6 +335,18 @@ func (o *offices) finding(m *upstream.Manager) (find func(string) (router.Upstre
 		return slices.Compact(out)
 	}
 	return find, names
+}
+
+// findings says which Computers and servers of theirs are left out.
+func (o *offices) findings() []catalog.Finding {
+	if o == nil {
+		return nil
+	}
+	var all []catalog.Finding
+	for _, f := range o.fleets {
+		all = append(all, f.Findings()...)
+	}
+	return all
 }
 
 // hubHealth is the hub in /healthz.

@@ -64,6 +64,7 @@ func (e *engine) serveFile(f *gateway.SnapshotFile) {
 	}
 	e.file.Store(f)
 	e.live.Update(f.Listing())
+	e.owners.serves(f, e.Snapshot().Catalog)
 }
 
 // followConfig watches the configuration until ctx ends, where there is one.

@@ -70,6 +70,7 @@ var places = []place{
 	{"invocation", ground, nil, "tokens between a router and its agents: both faces need it, and neither may import the other"},
 	{"jsonrpc", ground, []string{"rawjson"}, "the envelope of a message, over raw JSON"},
 	{"rawjson", ground, nil, "JSON as slices of its own bytes"},
+	{"ownership", ground, nil, "whose the names of servers are: registry, Computers and the configuration ask one ledger, and none of them may import another"},
 	{"uritemplate", ground, nil, "RFC 6570; knows no MCP"},
 	{"work", ground, nil, "counts and bounds what others compute; knows none of it"},
 	{"socketio", ground, []string{"engineio", "rawjson"}, "Socket.IO runs over Engine.IO, its arguments stay raw JSON; neither knows MCP"},

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +13,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -214,6 +217,7 @@ func TestQuestionThatIsStale(t *testing.T) {
 type signals chan string
 
 func (s signals) Attach(c *config.Server, _ upstream.Open) error { s <- c.Name; return nil }
+func (s signals) Attached(string) bool                           { return true }
 
 func (s signals) Detach(string) bool { return true }
 
@@ -234,8 +238,11 @@ func (n names) Detach(name string) bool {
 	return was
 }
 
+func (n names) Attached(name string) bool { return n[name] }
+
 // The names and paths of a bound Computer's servers are no other's, also while it
-// is away; among the others, who came first keeps them.
+// is away; among the others, who came first keeps them. What has no name of its own is
+// left out, and said.
 func TestBoundNames(t *testing.T) {
 	pub, _, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -254,11 +261,11 @@ func TestBoundNames(t *testing.T) {
 			h = &hosted{name: computer, attached: map[string]attached{}}
 			hosts[computer] = h
 		}
-		name, path := computer, computer
-		if server != "" {
-			name, path = computer+"-"+server, computer+"."+server
-		}
-		f.attach(h, server, attached{name: name, route: path}, taken, nil)
+		name, path := namesOf(computer, server)
+		f.attach(h, server, attached{name: name, route: path}, nil)
+		f.mu.Lock()
+		f.computers[computer] = h
+		f.mu.Unlock()
 	}
 	attach("desk.excel", "")
 	attach("desk-excel", "")
@@ -270,8 +277,14 @@ func TestBoundNames(t *testing.T) {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}
 	}
-	if got, want := slices.Sorted(maps.Keys(taken)), []string{"desk-excel", "desk-excel-2", "desk.excel-2", "lab-excel", "lab.excel"}; !slices.Equal(got, want) {
+	if got, want := slices.Sorted(maps.Keys(taken)), []string{"desk-excel", "lab-excel"}; !slices.Equal(got, want) {
 		t.Errorf("upstreams %q, want %q", got, want)
+	}
+	text := fmt.Sprint(f.Findings())
+	for _, part := range []string{`the Computer "desk.excel" as one server is left out`, `belongs to the Computer "desk", which has a key`, `"lab.excel" belongs to the Computer "lab"`, "--name", "name_taken"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %s in the findings: %s", part, text)
+		}
 	}
 	f.detachAll(hosts["lab.excel"])
 	if got, _, _ := f.Resolve("lab.excel"); got != "lab-excel" {
@@ -313,8 +326,13 @@ func TestSetKeys(t *testing.T) {
 			taken.await(t, "desk-x")
 		}
 	}
-	taken.await(t, "desk-x", "desk-x-2", "lab-x")
-	if got, _, _ := f.Resolve("desk.x"); got != "desk-x-2" {
+	taken.await(t, "desk-x", "lab-x")
+	for end := time.Now().Add(10 * time.Second); len(f.Findings()) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nothing is said of what is left out")
+		}
+	}
+	if got, _, ok := f.Resolve("desk.x"); ok {
 		t.Errorf("desk.x is %q", got)
 	}
 	pub, _, err := ed25519.GenerateKey(nil)
@@ -329,7 +347,7 @@ func TestSetKeys(t *testing.T) {
 			t.Fatalf("desk.x is %q with its key", got)
 		}
 	}
-	taken.await(t, "desk-x", "desk-x-2", "lab-x")
+	taken.await(t, "desk-x", "lab-x")
 	if got, _, ok := f.Resolve("desk-x"); ok {
 		t.Errorf("who has no key has the path of %q", got)
 	}
@@ -364,6 +382,12 @@ func (b *board) Detach(name string) bool {
 	return was
 }
 
+func (b *board) Attached(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.names[name]
+}
+
 func (b *board) attached(name string) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -390,11 +414,16 @@ func (b *board) await(t *testing.T, want ...string) {
 }
 
 func TestLegalName(t *testing.T) {
-	for in, want := range map[string]string{"desk": "desk", "my desk": "my_desk", "-x": "x", "": "computer", "日本": "computer", "a/b?c": "a_b_c"} {
+	for in, want := range map[string]string{"desk": "desk", "my desk": "my_desk", "-x": "x", "": "computer_" + legalHash(""), "日本": "computer_" + legalHash("日本"), "a/b?c": "a_b_c"} {
 		if got := legalName(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
+}
+
+func legalHash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:4])
 }
 
 func TestReqID(t *testing.T) {

@@ -28,6 +28,8 @@ func (o opened) Attach(_ *config.Server, open upstream.Open) error { o <- open; 
 
 func (o opened) Detach(string) bool { return true }
 
+func (o opened) Attached(string) bool { return true }
+
 // What goes wrong with a call of another program's Computer reaches the gateway's
 // client as a reason, not as "internal error".
 func TestReasons(t *testing.T) {

@@ -9,13 +9,13 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/ownership"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/upstream"
@@ -30,11 +30,13 @@ const (
 	patience    = 5 * time.Second // with a question that a Computer has made stale
 )
 
-// Upstreams is where a Fleet puts what it finds; *upstream.Manager is one.
-// Both methods return at once and may be called concurrently.
+// Upstreams is where a Fleet puts what it finds; *upstream.Manager is one. The
+// methods return at once and may be called concurrently.
 type Upstreams interface {
 	Attach(s *config.Server, open upstream.Open) error
 	Detach(name string) bool
+	// Attached reports whether what was attached under a name is still there.
+	Attached(name string) bool
 }
 
 // FleetOptions configure a Fleet.
@@ -47,6 +49,12 @@ type FleetOptions struct {
 	// Whole gets one for each Computer as a whole, where Each has several; nil
 	// drops them.
 	Whole Upstreams
+	// Names says whose the names of upstreams are. The creator binds those of
+	// Agent.Keys in it; see Bindings. Nil stands for a ledger of the Fleet's own.
+	Names *ownership.Ledger
+	// Owner returns the owner that a Computer without a key is, where the hub knows;
+	// nil knows none, and then all that use the name in this office are one.
+	Owner func(computer string) (ownership.Owner, bool)
 	// Timeout bounds one call of a tool: 60 s.
 	Timeout time.Duration
 	Logger  *slog.Logger // nil discards
@@ -64,6 +72,7 @@ type Fleet struct {
 	o      FleetOptions
 	log    *slog.Logger
 	client *Client
+	names  *ownership.Ledger
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // workers and adapters; Add under mu
@@ -84,9 +93,13 @@ type hosted struct {
 
 	attached map[string]attached // by server, "" for the Computer itself; the worker's
 
+	waits bool // for a name that another upstream still has; the worker's
+
 	mu       sync.Mutex // guards below
 	tools    []smcp.Tool
 	adapters map[*adapter]struct{}
+	// left says why servers are left out, and told why they were before, by server.
+	left, told map[string]catalog.Finding
 }
 
 type attached struct {
@@ -108,12 +121,16 @@ func NewFleet(o FleetOptions) (*Fleet, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultCallTimeout
 	}
-	f := &Fleet{o: o, log: o.Logger, computers: map[string]*hosted{}, routes: map[string]route{}}
+	f := &Fleet{o: o, log: o.Logger, names: o.Names, computers: map[string]*hosted{}, routes: map[string]route{}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	ao := o.Agent
 	ao.OnEnter, ao.OnLeave, ao.OnUpdate = f.enter, f.leave, f.update
 	if ao.Logger == nil {
 		ao.Logger = o.Logger
+	}
+	if f.names == nil {
+		f.names = new(ownership.Ledger)
+		f.names.Bind(Bindings(ao.Keys))
 	}
 	var err error
 	if f.client, err = New(ao); err != nil {
@@ -131,15 +148,18 @@ func (f *Fleet) Client() *Client { return f.client }
 
 // SetKeys replaces Options.Keys of the Agent. Computers for which that makes a
 // difference arrive anew: their channels begin again under the key they have now,
-// and their servers under the names that are theirs now. The Fleet keeps the
-// mapping.
+// and their servers where the names are theirs now. The Fleet keeps the mapping.
 func (f *Fleet) SetKeys(keys map[string]ed25519.PublicKey) {
 	before := *f.client.keys.Swap(&keys)
+	if f.o.Names == nil {
+		f.names.Bind(Bindings(keys))
+	}
 	f.client.inTurn(func() {
 		f.mu.Lock()
 		var others []string
 		for name := range f.computers {
-			if !before[name].Equal(keys[name]) || keptIn(before, name) != keptIn(keys, name) {
+			upstream, route := namesOf(name, "")
+			if !before[name].Equal(keys[name]) || f.claim(f.computers[name], attached{name: upstream, route: route}) != nil {
 				others = append(others, name)
 			}
 		}
@@ -151,6 +171,17 @@ func (f *Fleet) SetKeys(keys map[string]ed25519.PublicKey) {
 			f.enter(name)
 		}
 	})
+	f.Look()
+}
+
+// Look has the Fleet look again at what its Computers offer and may be called: the
+// owners of names have changed. It waits for nothing.
+func (f *Fleet) Look() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, h := range f.computers {
+		h.look()
+	}
 }
 
 // Close leaves the office, takes all upstreams out and waits until everything
@@ -190,9 +221,6 @@ func (f *Fleet) enter(name string) {
 	h := &hosted{name: name, again: make(chan struct{}, 1), done: make(chan struct{}), attached: map[string]attached{}, adapters: map[*adapter]struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(f.ctx)
 	f.computers[name] = h
-	if f.kept(name) {
-		f.log.Warn("a Computer without a key has a name that belongs to servers of one with a key: it is listed under another", "computer", name)
-	}
 	f.wg.Go(func() { f.keep(h) })
 }
 
@@ -238,6 +266,9 @@ func (f *Fleet) keep(h *hosted) {
 				retry = time.After(pause)
 			}
 			f.log.Warn("a Computer cannot be asked what it offers", "computer", h.name, "err", err, "retry_in", pause)
+			wait = min(2*wait, longestWait)
+		} else if h.waits {
+			retry = time.After(wait)
 			wait = min(2*wait, longestWait)
 		} else {
 			wait = retryAfter
@@ -363,26 +394,32 @@ func bundles(tools []smcp.Tool) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// arrange attaches and detaches until a Computer has the upstreams that are
-// wanted, and one for itself beside them.
+// arrange attaches and detaches until a Computer has the upstreams that are wanted
+// and may have their names, and one for itself beside them.
 func (f *Fleet) arrange(ctx context.Context, h *hosted, wanted map[string]upstream.Open) {
+	h.waits = false
+	h.mu.Lock()
+	h.told, h.left = h.left, map[string]catalog.Finding{}
+	h.mu.Unlock()
+	if !f.admitted(h) {
+		f.detachAll(h)
+		return
+	}
 	for key, a := range h.attached {
-		if wanted[key] == nil && !a.whole {
+		if wanted[key] == nil && !a.whole || !f.to(a).Attached(a.name) || f.claim(h, a) != nil {
 			f.detach(h, key)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		if _, there := h.attached[key]; !there && h.ctx.Err() == nil {
-			name, path := h.name, h.name
-			if key != "" {
-				name, path = h.name+"-"+key, h.name+"."+key
-			}
-			f.attach(h, key, attached{name: name, route: path}, f.o.Each, wanted[key])
+			name, path := namesOf(h.name, key)
+			f.attach(h, key, attached{name: name, route: path}, wanted[key])
 		}
 	}
 	_, single := wanted[""]
 	if _, there := h.attached[wholeKey]; !there && !single && len(wanted) > 0 && f.o.Whole != nil && h.ctx.Err() == nil {
-		f.attach(h, wholeKey, attached{name: h.name, whole: true, route: h.name}, f.o.Whole, func(context.Context) (mcp.Stream, error) {
+		name, path := namesOf(h.name, "")
+		f.attach(h, wholeKey, attached{name: name, whole: true, route: path}, func(context.Context) (mcp.Stream, error) {
 			if err := f.ask(h.ctx, h); err != nil {
 				return nil, err
 			}
@@ -402,54 +439,35 @@ func (f *Fleet) askQuietly(ctx context.Context, h *hosted) {
 	}
 }
 
-func (f *Fleet) attach(h *hosted, key string, a attached, to Upstreams, open upstream.Open) {
-	base := legalName(a.name)
-	kept := f.kept(h.name)
-	first := 1
-	if kept {
-		first = 2
+// to is where an upstream is attached.
+func (f *Fleet) to(a attached) Upstreams {
+	if a.whole {
+		return f.o.Whole
 	}
-	var err error
-	for n := first; n < 10; n++ {
-		a.name = base
-		if n > 1 {
-			a.name = fmt.Sprintf("%s-%d", base, n)
-		}
-		err = to.Attach(&config.Server{
+	return f.o.Each
+}
+
+func (f *Fleet) attach(h *hosted, key string, a attached, open upstream.Open) {
+	what := fmt.Sprintf("the MCP server %q of the Computer %q", key, h.name)
+	if key == "" || a.whole {
+		what = fmt.Sprintf("the Computer %q as one server", h.name)
+	}
+	err := f.claim(h, a)
+	if err == nil {
+		err = f.to(a).Attach(&config.Server{
 			Name: a.name, Namespace: catalog.MapNamespace(a.name), Type: config.TransportStdio, Tags: []string{h.name}, Timeout: f.o.Timeout, Start: config.StartBoot,
 		}, open)
-		if err == nil {
-			break
-		}
+		h.waits = h.waits || err != nil
 	}
 	if err != nil {
-		f.log.Warn("an MCP server of a Computer is left out", "computer", h.name, "err", err)
+		f.leaveOut(h, key, a.name, what, err)
 		return
 	}
 	h.attached[key] = a
 	f.mu.Lock()
-	if _, taken := f.routes[a.route]; !kept && (!taken || f.client.key(h.name) != nil) {
-		f.routes[a.route] = route{a.name, a.whole}
-	}
+	f.routes[a.route] = route{a.name, a.whole}
 	f.mu.Unlock()
 	f.log.Info("an MCP server of a Computer has arrived", "computer", h.name, "upstream", a.name)
-}
-
-// kept reports whether a Computer's name could be taken for a server of another
-// one whose name is bound to a key: "desk.excel" and "desk-excel" are names of
-// desk's alone then.
-func (f *Fleet) kept(name string) bool { return keptIn(*f.client.keys.Load(), name) }
-
-func keptIn(keys map[string]ed25519.PublicKey, name string) bool {
-	if keys[name] != nil {
-		return false
-	}
-	for bound := range keys {
-		if strings.HasPrefix(name, bound+".") || strings.HasPrefix(legalName(name), legalName(bound)+"-") {
-			return true
-		}
-	}
-	return false
 }
 
 func (f *Fleet) detach(h *hosted, key string) {
@@ -460,11 +478,7 @@ func (f *Fleet) detach(h *hosted, key string) {
 		delete(f.routes, a.route)
 	}
 	f.mu.Unlock()
-	to := f.o.Each
-	if a.whole {
-		to = f.o.Whole
-	}
-	if to.Detach(a.name) {
+	if f.to(a).Detach(a.name) {
 		f.log.Info("an MCP server of a Computer is gone", "computer", h.name, "upstream", a.name)
 	}
 }
@@ -473,20 +487,6 @@ func (f *Fleet) detachAll(h *hosted) {
 	for key := range h.attached {
 		f.detach(h, key)
 	}
-}
-
-// legalName makes a name for an upstream, which stands in URLs.
-func legalName(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
-			return r
-		}
-		return '_'
-	}, s)
-	if s = strings.TrimLeft(s, "._-"); s == "" {
-		return "computer"
-	}
-	return s[:min(len(s), 60)]
 }
 
 // definition is a tool as MCP lists it.

@@ -60,6 +60,11 @@ type Options struct {
 	Auth Authenticator
 	// Devices bind names of Computers to keys. SetAccess replaces both.
 	Devices []Device
+	// Claim says whether a Computer that may join may have its name; the error says
+	// whose the name is. It is called under a lock of the Hub for each join, and again
+	// after SetAccess: it must be quick and must not call the Hub. Nil lets all have
+	// theirs.
+	Claim func(c Claimant) error
 	// StrictVersion refuses peers that say no version.
 	StrictVersion bool
 	// CORS names the web pages of other origins that may connect; nil: none.

@@ -79,6 +79,9 @@ func (h *Hub) enter(s *session, req *smcp.Join, nonce string) (out answer, held 
 		}
 		return nil, held, err
 	}
+	if err := h.claim(s, req.Role, req.Name, o.id); err != nil {
+		return nil, nil, err
+	}
 	if s.office != nil {
 		h.leaveLocked(s) // a Computer changes rooms by joining
 	}
@@ -115,6 +118,8 @@ func (h *Hub) mayJoin(s *session, req *smcp.Join, nonce string) error {
 	d := device(h.access.devices, req.Name)
 	if req.Role != smcp.RoleComputer {
 		d = nil
+	} else if err := notATwin(h.access.devices, req.Name); d == nil && err != nil {
+		return err
 	}
 	if d != nil || s.grant.NeedsProof {
 		switch {

@@ -1,0 +1,87 @@
+package hub_test
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/smcp/hub"
+)
+
+// A name that counts as one that is bound to a key is refused without the key, and who
+// has it when the key comes is put out. Agents may have any name.
+func TestTwinsOfBoundNames(t *testing.T) {
+	pub, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	desk := []hub.Device{{Name: "desk", Key: pub}}
+	h, url := start(t, hub.Options{Devices: desk})
+	for _, name := range []string{"Desk", "DESK", " desk", "desk ", "ｄesk"} {
+		p, err := newPeer(t, url, peerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ack := p.call("server:join_office", fmt.Sprintf(`{"role":"computer","name":%q,"office_id":"lab"}`, name))
+		if !strings.HasPrefix(ack, "false") || !strings.Contains(ack, "counts as 'desk'") {
+			t.Errorf("%q: %s", name, ack)
+		}
+	}
+	join(t, url, peerOptions{}, "agent", "Desk", "lab")
+	early := join(t, url, peerOptions{}, "computer", "Lab", "lab")
+	h.SetAccess(nil, append(desk, hub.Device{Name: "lab", Key: pub}))
+	select {
+	case <-early.client.Done():
+	case <-time.After(10 * time.Second):
+		t.Error("a twin of a name that is bound now is still there")
+	}
+}
+
+// Options.Claim decides about Computers that could join, and again when who may
+// connect has changed.
+func TestClaimOfNames(t *testing.T) {
+	var mu sync.Mutex
+	var asked []string
+	barred := map[string]bool{"taken": true}
+	h, url := start(t, hub.Options{
+		Auth: hub.Static{Tokens: []hub.Token{{Name: "desks", SHA256: hashed("t-desk")}}},
+		Claim: func(c hub.Claimant) error {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, fmt.Sprint(c.Office, " ", c.Name, " ", c.Principal, " ", c.Key != nil))
+			if barred[c.Name] {
+				return errors.New("it belongs to another")
+			}
+			return nil
+		},
+	})
+	o := peerOptions{token: "t-desk"}
+	join(t, url, o, "agent", "lab", "lab")
+	p := join(t, url, o, "computer", "free", "lab")
+	late, err := newPeer(t, url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ack := late.call("server:join_office", `{"role":"computer","name":"taken","office_id":"lab"}`); !strings.Contains(ack, "it belongs to another: give this Computer another name") {
+		t.Errorf("%s", ack)
+	}
+	if n := len(h.Members()); n != 2 {
+		t.Errorf("%d members", n)
+	}
+	mu.Lock()
+	if got := strings.Join(asked, ", "); got != "lab free desks false, lab taken desks false" {
+		t.Errorf("asked about %s", got)
+	}
+	barred["free"] = true
+	mu.Unlock()
+	h.SetAccess(hub.Static{Tokens: []hub.Token{{Name: "desks", SHA256: hashed("t-desk")}}}, nil)
+	select {
+	case <-p.client.Done():
+	case <-time.After(10 * time.Second):
+		t.Error("who has lost its name is still there")
+	}
+}
