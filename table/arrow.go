@@ -228,3 +228,23 @@ func appendArrow(b array.Builder, t arrowType, v []byte) error {
 	}
 	return nil
 }
+
+// CountArrow reads an Arrow IPC stream to its end and returns how many rows it
+// has. What is cut off is an error.
+func CountArrow(r io.Reader) (rows int, err error) {
+	stream, err := ipc.NewReader(r, ipc.WithAllocator(memory.DefaultAllocator))
+	if err != nil {
+		return 0, fmt.Errorf("reading an Arrow stream: %w", err)
+	}
+	defer stream.Release()
+	for stream.Next() {
+		rows += int(stream.RecordBatch().NumRows())
+	}
+	if err := stream.Err(); err != nil && !errors.Is(err, io.EOF) {
+		return rows, fmt.Errorf("reading an Arrow stream: %w", err)
+	}
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return rows, fmt.Errorf("reading an Arrow stream: %w", err)
+	}
+	return rows, nil
+}

@@ -245,3 +245,23 @@ func sameValues(t *testing.T, a, b string) bool {
 	}
 	return reflect.DeepEqual(x, y)
 }
+
+func TestCountArrow(t *testing.T) {
+	var out bytes.Buffer
+	rows := make([]string, 20_000)
+	for i := range rows {
+		rows[i] = fmt.Sprintf(`{"a":%d}`, i)
+	}
+	if _, err := index(t, "["+strings.Join(rows, ",")+"]").View().WriteArrow(&out); err != nil {
+		t.Fatal(err)
+	}
+	var copied bytes.Buffer
+	if n, err := table.CountArrow(io.TeeReader(bytes.NewReader(out.Bytes()), &copied)); n != len(rows) || err != nil || !bytes.Equal(copied.Bytes(), out.Bytes()) {
+		t.Errorf("%d rows, %d of %d bytes, %v", n, copied.Len(), out.Len(), err)
+	}
+	for _, cut := range []int{0, 10, out.Len() / 2} {
+		if _, err := table.CountArrow(bytes.NewReader(out.Bytes()[:cut])); err == nil {
+			t.Errorf("a stream that ends after %d bytes is whole", cut)
+		}
+	}
+}

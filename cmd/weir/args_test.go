@@ -149,6 +149,12 @@ func TestParseSelector(t *testing.T) {
 		{"json_path|$.a[?(@.b=='c')]", `{"path":"$.a[?(@.b=='c')]","type":"json_path"}`, ""},
 		{"search|Tornado Warning|limit=3", `{"limit":3,"pattern":"Tornado Warning","type":"search"}`, ""},
 		{"search|limit=3", `{"pattern":"limit=3","type":"search"}`, ""}, // the first word is the pattern
+		{"table", `{"type":"table"}`, ""},
+		{"table|a|b|limit=5", `{"columns":["a","b"],"limit":5,"type":"table"}`, ""},
+		{"table|a,b", `{"columns":["a","b"],"type":"table"}`, ""},
+		{"table a, b c", `{"columns":["a","b","c"],"type":"table"}`, ""},
+		{"table|wind speed|order_by=-wind speed", `{"columns":["wind speed"],"order_by":["-wind speed"],"type":"table"}`, ""},
+		{"table|columns=a,b", `{"columns":"a,b","type":"table"}`, ""},
 		{"search|12", `{"pattern":"12","type":"search"}`, ""},
 		{`{"type":"head","chars":7}`, `{"type":"head","chars":7}`, ""},
 		{`{"type":|"head"}`, `{"type": "head"}`, ""},
@@ -174,6 +180,22 @@ func TestParseSelector(t *testing.T) {
 				t.Errorf("%s, want %s (%v)", got, test.want, err)
 			}
 		})
+	}
+}
+
+// TestResultsAreReadable: a person reads JSON on several lines, a program gets
+// every byte as it came.
+func TestResultsAreReadable(t *testing.T) {
+	r := &result{Content: []part{{Type: "text", Text: `{"n":12345678901234567890,"list":[1,{"a":"<b>"}]}`}, {Type: "text", Text: "{no JSON}"}, {Type: "text", Text: "plain"}}}
+	for width, want := range map[int]string{
+		0:  r.Content[0].Text + "\n{no JSON}\nplain\n",
+		80: "{\n  \"n\": 12345678901234567890,\n  \"list\": [\n    1,\n    {\n      \"a\": \"<b>\"\n    }\n  ]\n}\n{no JSON}\nplain\n",
+	} {
+		var out strings.Builder
+		a := &app{stdout: terminal{Writer: &out, width: width}}
+		if err := a.printResult(r); err != nil || out.String() != want {
+			t.Errorf("width %d: %v\n%s\nwant\n%s", width, err, out.String(), want)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -274,7 +275,8 @@ func (r *result) handles() []string {
 }
 
 // printResult prints the content of a result: texts as they are, and a line for
-// each part that is none. What a tool says of its own failure goes to stderr.
+// each part that is none. On a screen, JSON is indented. What a tool says of its
+// own failure goes to stderr.
 func (a *app) printResult(r *result) error {
 	out := a.stdout
 	if r.IsError {
@@ -285,6 +287,9 @@ func (a *app) printResult(r *result) error {
 		switch p.Type {
 		case "text":
 			text = p.Text
+			if out.screen() {
+				text = indented(text)
+			}
 		case "image", "audio":
 			text = fmt.Sprintf("[%s, %s, %s]", p.Type, p.MimeType, sizeText(len(p.Data)/4*3))
 		case "resource_link":
@@ -300,6 +305,20 @@ func (a *app) printResult(r *result) error {
 		}
 	}
 	return nil
+}
+
+// indented is a text as a person reads it: an array or object of JSON on several
+// lines, any other text as it is.
+func indented(text string) string {
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" || trimmed[0] != '{' && trimmed[0] != '[' || strings.Contains(trimmed, "\n") {
+		return text
+	}
+	var out bytes.Buffer
+	if json.Indent(&out, []byte(trimmed), "", "  ") != nil {
+		return text
+	}
+	return out.String()
 }
 
 // completeToolIDs lists the ids that begin with a word, for shell completion.

@@ -38,7 +38,7 @@ func TestTablesGoToAComputer(t *testing.T) {
 	draw := s.tool("desk-chart:draw_chart")
 	for tool, c := range map[string]struct{ args, column, value string }{
 		"weather:get_alerts":      {`{"rows":3}`, "event", "wind_kmh"}, // at its own data plane
-		"inventory:list_products": {`{}`, "sku", "price"},             // in the gateway's store
+		"inventory:list_products": {`{}`, "sku", "price"},              // in the gateway's store
 		"desk-weather:get_alerts": {`{"rows":3}`, "event", "wind_kmh"}, // of the Computer
 	} {
 		got := weir(t, "call", "--url", s.url, s.tool(tool), "--columns", c.column, "--json", c.args).want(t, exitOK, "resource_url")

@@ -264,11 +264,15 @@ func (s *computerShell) call(ctx context.Context, args string) error {
 	if !json.Valid([]byte(params)) {
 		return errors.New("the arguments are no JSON")
 	}
-	result := s.c.Call(context.WithValue(ctx, ownerKey{}, true), smcp.ToolCall{
+	raw := s.c.Call(context.WithValue(ctx, ownerKey{}, true), smcp.ToolCall{
 		Call: smcp.Call{ReqID: "shell-" + strconv.FormatInt(time.Now().UnixNano(), 36)}, ToolName: name, Params: json.RawMessage(params),
 	})
-	fmt.Fprintln(s.a.stdout, s.a.stdout.clean(string(result)))
-	return nil
+	var r result
+	if err := json.Unmarshal(raw, &r); err != nil || len(r.Content) == 0 {
+		fmt.Fprintln(s.a.stdout, s.a.stdout.clean(indented(string(raw))))
+		return nil
+	}
+	return s.a.printResult(&r)
 }
 
 func (s *computerShell) history(_ context.Context, args string) error {

@@ -112,6 +112,23 @@ mcpServers:
 	if err != nil || !strings.HasPrefix(string(data), "_row_id,event,wind_kmh\n0,") || strings.Count(string(data), "\n") != 151 {
 		t.Errorf("%.200s, %v", data, err)
 	}
+	run("table", handle, "-o", file).want(t, exitUsage, "--force")
+	for _, name := range []string{"alerts.csv", "alerts.tsv", "alerts.json", "alerts.ndjson", "alerts.jsonl", "alerts.ARROW", "alerts"} {
+		file := filepath.Join(filepath.Dir(file), name)
+		run("table", handle, "-o", file, "--force", "--columns", "event,wind_kmh").want(t, exitOK, "150 rows written to "+file)
+	}
+	for name, begins := range map[string]string{"alerts.tsv": "_row_id\tevent\twind_kmh\n0\t", "alerts.json": `[{"_row_id":0,"event":`, "alerts.ndjson": `{"_row_id":0,"event":`, "alerts.ARROW": "\xff\xff\xff\xff", "alerts": "_row_id,event"} {
+		if data, err := os.ReadFile(filepath.Join(filepath.Dir(file), name)); err != nil || !strings.HasPrefix(string(data), begins) {
+			t.Errorf("%s: %.60q, %v", name, data, err)
+		}
+	}
+	for _, name := range []string{"alerts.parquet", "alerts.xlsx", "alerts.csv.gz"} {
+		run("table", handle, "-o", filepath.Join(filepath.Dir(file), name)).want(t, exitUsage, filepath.Ext(name), ".csv, .tsv, .json, .ndjson, .arrow")
+		if _, err := os.Lstat(filepath.Join(filepath.Dir(file), name)); err == nil {
+			t.Errorf("%s was made", name)
+		}
+	}
+	run("view", handle, "table", "event", "wind_kmh", "limit=1").want(t, exitOK, `{"_row_id":0,"event":"`, `"wind_kmh":`)
 	if out := run("table", handle, "--format", "json", "--rows", "7", "--columns", "language").want(t, exitOK).stdout; out != `[{"_row_id":7,"language":"en-US"}]`+"\n" {
 		t.Errorf("%s", out)
 	}
@@ -128,7 +145,7 @@ mcpServers:
 	run("table", resourceURL[strings.LastIndex(resourceURL, "/")+1:]).want(t, exitOK, "_row_id,id,event,")
 	run("table", resourceURL).want(t, exitRefused, "unknown or expired resource")
 	run("table", "art_nothing").want(t, exitRefused, "no artifact has the handle")
-	run("table", handle, "--format", "xls").want(t, exitUsage, "csv, json, ndjson or arrow")
+	run("table", handle, "--format", "xls").want(t, exitUsage, "csv, tsv, json, ndjson, arrow")
 	run("table", handle, "--rows", "x").want(t, exitUsage, "no _row_id")
 	run("table", "ddi://x").want(t, exitUsage, "ddi://")
 

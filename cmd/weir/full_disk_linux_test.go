@@ -29,14 +29,14 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestTableKeepsWhatIsThere: rows go into a device, through a link, and into a file
-// with the permissions it has.
+// TestTableKeepsWhatIsThere: a file is written over by force alone and keeps its
+// permissions, a link is not followed, and a device is written to.
 func TestTableKeepsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	a := &app{}
-	write := func(name, text string) error {
+	write := func(name, text string, force bool) error {
 		t.Helper()
-		out, finish, err := a.create(name)
+		out, finish, err := a.create(name, force)
 		if err != nil {
 			return err
 		}
@@ -44,32 +44,60 @@ func TestTableKeepsWhatIsThere(t *testing.T) {
 		return finish(err)
 	}
 	dir := t.TempDir()
-	device, link, file := filepath.Join(dir, "device"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
-	for name, target := range map[string]string{device: "/dev/full", link: "file"} {
-		if err := os.Symlink(target, name); err != nil {
-			t.Fatal(err)
-		}
+	link, file, fresh := filepath.Join(dir, "link"), filepath.Join(dir, "file"), filepath.Join(dir, "new")
+	if err := os.Symlink("file", link); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(file, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(device, "x"); err == nil || !strings.Contains(err.Error(), "no space left on device") {
+	if err := write("/dev/full", "x", false); err == nil || !strings.Contains(err.Error(), "no space left on device") {
 		t.Errorf("a full device: %v", err)
 	}
-	if err := write(link, "new"); err != nil {
-		t.Error(err)
-	}
-	for _, name := range []string{device, link} {
-		if info, err := os.Lstat(name); err != nil || info.Mode()&os.ModeSymlink == 0 {
-			t.Errorf("%s was replaced: %v, %v", name, info, err)
+	for _, force := range []bool{false, true} {
+		if err := write(link, "new", force); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+			t.Errorf("a link, by force %t: %v", force, err)
 		}
 	}
-	info, err := os.Stat(file)
-	if err != nil || info.Mode().Perm() != 0o600 {
+	if err := write(file, "new", false); err == nil || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("a file that is there: %v", err)
+	}
+	read := func(name string) string {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Error(err)
+		}
+		return string(data)
+	}
+	if got := read(file); got != "old" {
+		t.Errorf("it was written over: %s", got)
+	}
+	if err := write(file, "new", true); err != nil || read(file) != "new" {
+		t.Errorf("by force: %v, %s", err, read(file))
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if data, err := os.ReadFile(file); err != nil || string(data) != "new" {
-		t.Errorf("%q, %v", data, err)
+	if err := write(fresh, "new", false); err != nil || read(fresh) != "new" {
+		t.Errorf("a new file: %v", err)
+	}
+	// One that comes while the rows are on their way stays, too, and so does a link's.
+	for _, come := range []func(string) error{func(name string) error { return os.WriteFile(name, []byte("mine"), 0o600) }, func(name string) error { return os.Symlink(file, name) }} {
+		late := filepath.Join(dir, "late")
+		out, finish, err := a.create(late, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := come(late); err != nil {
+			t.Fatal(err)
+		}
+		_, err = out.Write([]byte("rows"))
+		if err := finish(err); err == nil || !strings.Contains(err.Error(), "meanwhile") || read(late) == "rows" {
+			t.Errorf("%v, %s", err, read(late))
+		}
+		if err := os.Remove(late); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -81,7 +109,7 @@ func TestTableHeedsTheUmask(t *testing.T) {
 	before := syscall.Umask(0o077)
 	defer syscall.Umask(before)
 	name := filepath.Join(t.TempDir(), "rows.csv")
-	_, finish, err := (&app{}).create(name)
+	_, finish, err := (&app{}).create(name, false)
 	if err != nil {
 		t.Fatal(err)
 	}

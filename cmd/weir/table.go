@@ -1,20 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
-	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,19 +23,12 @@ import (
 	"github.com/weir-mcp/weir/table"
 )
 
-// The formats of weir table.
-const (
-	formatCSV    = "csv"
-	formatJSON   = "json"
-	formatNDJSON = "ndjson"
-	formatArrow  = "arrow"
-)
-
 // tableRequest is what weir table asks for.
 type tableRequest struct {
 	what    string // token, handle or URL
 	format  string
 	out     string // file; empty is standard output
+	force   bool   // over what is there
 	columns string
 	rows    string
 }
@@ -57,8 +47,14 @@ func (a *app) tableCommand() *cobra.Command {
   TOKEN    the last part of one of the gateway's
   HANDLE   of a result that is a table; it works as often as you like
 
-CSV and JSON are made here, Arrow and NDJSON by the server. The column _row_id is
-the number of the row, by which --rows chooses and other tools are told of it.`,
+The format is what the file's name says (.csv, .tsv, .json, .ndjson, .arrow), or
+--format. CSV, TSV and JSON are made here, Arrow and NDJSON by the server. In CSV
+an empty field is null and "" an empty text. The column _row_id is the number of
+the row, by which --rows chooses and other tools are told of it.
+
+A file that is there stays as it is unless --force is given, and keeps its
+permissions then. What is written is there whole or not at all. A symbolic link
+is not followed.`,
 		Example: `  weir table art_… --format csv -o alerts.csv
   weir table http://127.0.0.1:8088/s2sp/data/… -o alerts.arrow
   weir table art_… --columns event,wind_kmh --rows 0,3,7`,
@@ -67,12 +63,13 @@ the number of the row, by which --rows chooses and other tools are told of it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.what = args[0]
 			if r.format == "" {
-				r.format = formatOfFile(r.out)
+				var err error
+				if r.format, err = formatOfFile(r.out); err != nil {
+					return err
+				}
 			}
-			switch r.format {
-			case formatCSV, formatJSON, formatNDJSON, formatArrow:
-			default:
-				return failf(exitUsage, "--format %q: it must be csv, json, ndjson or arrow", r.format)
+			if !slices.Contains(formats, r.format) {
+				return failf(exitUsage, "--format %q: it must be one of %s", r.format, strings.Join(formats, ", "))
 			}
 			if r.format == formatArrow && r.out == "" && a.stdout.screen() {
 				return failf(exitUsage, "Arrow is binary and this is a screen: name a file with -o")
@@ -81,25 +78,13 @@ the number of the row, by which --rows chooses and other tools are told of it.`,
 		},
 	}
 	t.runningFlags(cmd)
-	cmd.Flags().StringVar(&r.format, "format", "", "csv, json, ndjson or arrow; default: what the file's name says, else csv")
-	oneOf(cmd, "format", formatCSV, formatJSON, formatNDJSON, formatArrow)
+	cmd.Flags().StringVar(&r.format, "format", "", strings.Join(formats, ", ")+"; default: what the file's name says, else csv")
+	oneOf(cmd, "format", formats...)
 	cmd.Flags().StringVarP(&r.out, "output", "o", "", "file to write; default: standard output")
+	cmd.Flags().BoolVar(&r.force, "force", false, "write over a file that is there")
 	cmd.Flags().StringVar(&r.columns, "columns", "", "only these columns, with commas between them")
 	cmd.Flags().StringVar(&r.rows, "rows", "", "only the rows with these _row_ids, with commas between them")
 	return cmd
-}
-
-// formatOfFile is the format that a file's name stands for.
-func formatOfFile(name string) string {
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".json":
-		return formatJSON
-	case ".ndjson", ".jsonl":
-		return formatNDJSON
-	case ".arrow", ".arrows":
-		return formatArrow
-	}
-	return formatCSV
 }
 
 // body is the request for the rows and columns that are wanted.
@@ -129,7 +114,7 @@ func (a *app) table(ctx context.Context, t target, r tableRequest) error {
 	if err != nil {
 		return err
 	}
-	out, finish, err := a.create(r.out)
+	out, finish, err := a.create(r.out, r.force)
 	if err != nil {
 		return err
 	}
@@ -138,11 +123,7 @@ func (a *app) table(ctx context.Context, t target, r tableRequest) error {
 		return err
 	}
 	if r.out != "" {
-		count := "rows"
-		if rows >= 0 {
-			count = counted(rows, "row")
-		}
-		a.note("%s written to %s", count, r.out)
+		a.note("%s written to %s", counted(rows, "row"), r.out)
 	}
 	return nil
 }
@@ -239,133 +220,131 @@ func (a *app) post(ctx context.Context, to, token string, body []byte, accept st
 }
 
 // fetchTable writes the rows behind a resource_url and returns how many there
-// are, -1 where nobody has counted.
-func (a *app) fetchTable(ctx context.Context, from string, body []byte, columns []string, format string, out io.Writer) (int, error) {
+// are. Rows that are written one by one are held one by one.
+func (a *app) fetchTable(ctx context.Context, from string, body []byte, columns []string, format string, out io.Writer) (rows int, err error) {
 	accept := map[string]string{formatNDJSON: plane.TypeNDJSON, formatArrow: plane.TypeArrow}[format]
 	if accept == "" {
 		accept = plane.TypeJSON
 	}
-	rows := -1
-	_, err := a.post(ctx, from, "", body, accept, func(resp *http.Response) ([]byte, error) {
+	_, err = a.post(ctx, from, "", body, accept, func(resp *http.Response) ([]byte, error) {
 		bar := a.newBar(resp.ContentLength)
 		defer bar.end()
 		in := io.TeeReader(resp.Body, bar)
-		if got, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";"); accept != plane.TypeJSON && got == accept {
-			return nil, copied(io.Copy(out, in))
+		got, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+		switch {
+		case got == plane.TypeNDJSON && format == formatNDJSON:
+			lines := &lineCounter{w: out}
+			err := copied(io.Copy(lines, in))
+			rows = lines.lines
+			return nil, err
+		case got == plane.TypeArrow && format == formatArrow:
+			rows, err = table.CountArrow(io.TeeReader(in, out))
+			return nil, copied(0, err)
 		}
-		data, err := io.ReadAll(in)
-		if err != nil {
-			return nil, failf(exitUnavailable, "the rows broke off: %w", err)
+		answer := plane.ReadAnswer(ctx, io.NopCloser(in), resp.Request.URL.Host, table.Selection{})
+		defer func() { _ = answer.Close() }() // all that is wanted of it was read
+		if rows, err = writeTable(out, answer, format); err != nil {
+			return nil, err
 		}
 		bar.end()
-		list := rawjson.Get(data, "body")
-		t, err := table.Index(list, table.Options{KeepRowID: true})
-		if err != nil {
-			return nil, failf(exitUnavailable, "the answer is no table: %w", err)
-		}
-		rows = t.Len()
-		for _, name := range columns {
-			if rows > 0 && !t.Has(name) && name != table.RowID { // a server that left it out
-				a.note("the rows have no column %q", name)
-			}
-		}
-		switch format {
-		case formatCSV:
-			if rows == 0 { // the answer knows the columns all the same
-				return nil, writeHeader(out, rawjson.Get(data, "columns_returned"))
-			}
-			return nil, copied(t.View().WriteCSV(out))
-		case formatNDJSON: // of a server that knows JSON only
-			return nil, copied(t.View().WriteNDJSON(out))
-		case formatArrow:
-			return nil, copied(t.View().WriteArrow(out))
-		}
-		n, err := t.View().WriteJSON(out)
-		if err == nil {
-			_, err = io.WriteString(out, "\n")
-		}
-		return nil, copied(n, err)
+		a.noteOf(answer, columns, rows)
+		return nil, nil
 	})
 	return rows, err
 }
 
-// writeHeader writes the line of names of a table without rows.
-func writeHeader(out io.Writer, columns json.RawMessage) error {
-	names := []string{table.RowID} // all that is known of a server that says nothing of columns
-	if len(columns) > 0 {
-		if err := json.Unmarshal(columns, &names); err != nil {
-			return failf(exitUnavailable, "the answer is no table: columns_returned: %w", err)
+// noteOf tells what is particular about rows.
+func (a *app) noteOf(answer *plane.Answer, columns []string, rows int) {
+	there := answer.Columns()
+	for _, name := range columns {
+		if rows > 0 && !slices.Contains(there, name) { // a server that left it out
+			a.note("the rows have no column %q", name)
 		}
 	}
-	w := csv.NewWriter(out)
-	err := w.Write(names)
-	w.Flush()
-	return copied(0, errors.Join(err, w.Error()))
+	if n := answer.Nulled(); n > 0 {
+		a.note("%s", rawjson.FiniteNote(n))
+	}
+	if n := answer.Skipped(); n > 0 {
+		a.note("%s without %s left out", counted(n, "row"), table.RowID)
+	}
 }
 
-func copied(_ int64, err error) error {
-	if err != nil {
-		return fmt.Errorf("writing the rows: %w", pathCause(err))
+// writeTable writes rows in a format and returns how many there were.
+func writeTable(out io.Writer, answer *plane.Answer, format string) (rows int, err error) {
+	if format == formatJSON || format == formatNDJSON { // of a server that knows JSON only
+		return writeRows(out, answer, format == formatNDJSON)
 	}
-	return nil
+	t, err := answer.Table()
+	if err != nil {
+		return 0, failf(exitUnavailable, "the rows cannot be read: %w", err)
+	}
+	v := t.View()
+	switch {
+	case format == formatArrow:
+		return t.Len(), copied(v.WriteArrow(out))
+	case t.Len() == 0: // the answer may know the columns all the same
+		return 0, writeHeader(out, answer.Columns(), format)
+	case format == formatTSV:
+		return t.Len(), copied(v.WriteTSV(out))
+	}
+	return t.Len(), copied(v.WriteCSV(out))
 }
 
-// create opens what the rows are written to. finish takes the error of writing
-// and returns that of all: a file is there whole, or as it was before. A file that
-// is there already keeps its permissions, a new one gets those of the umask, a link
-// leads on to its file, and what is no file (/dev/stdout, a pipe) is written to, not
-// replaced.
-func (a *app) create(name string) (out io.Writer, finish func(error) error, err error) {
-	if name == "" {
-		return a.stdout.Writer, func(err error) error { return err }, nil
+// writeRows writes rows as they come, as an array or one a line.
+func writeRows(w io.Writer, answer *plane.Answer, lines bool) (rows int, err error) {
+	out := bufio.NewWriterSize(w, 64<<10)
+	between, end := ",", "]\n"
+	if lines {
+		between, end = "\n", "\n"
+	} else {
+		_ = out.WriteByte('[') // Flush tells
 	}
-	path, mode, keep := name, fs.FileMode(0o666), func(*os.File) error { return nil }
-	if info, err := os.Stat(name); err == nil {
-		switch {
-		case info.IsDir():
-			return nil, nil, failf(exitUsage, "cannot write %s: it is a folder; name a file in it", name)
-		case !info.Mode().IsRegular():
-			return openDevice(name)
-		}
-		mode = info.Mode().Perm()
-		keep = func(f *os.File) error { return f.Chmod(mode) }
-		if path, err = filepath.EvalSymlinks(name); err != nil {
-			return nil, nil, failf(exitUsage, "cannot write %s: %w", name, pathCause(err))
-		}
-	}
-	f, err := os.OpenFile(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()[:8]), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return nil, nil, failf(exitUsage, "cannot write %s: the folder %s: %w", name, filepath.Dir(path), pathCause(err))
-	}
-	return f, func(err error) error {
-		err = cmp.Or(err, keep(f), f.Close())
-		if err == nil {
-			err = os.Rename(f.Name(), path)
+	for {
+		row, err := answer.Next()
+		if errors.Is(err, io.EOF) {
+			break
 		}
 		if err != nil {
-			_ = os.Remove(f.Name()) // the first error is the one to report
+			return rows, failf(exitUnavailable, "the rows cannot be read: %w", err)
 		}
-		return err
-	}, nil
+		if rows > 0 {
+			_, _ = out.WriteString(between)
+		}
+		if lines {
+			row = rawjson.StripNewlines(nil, row)
+		}
+		if _, err := out.Write(row); err != nil {
+			return rows, copied(0, err)
+		}
+		rows++
+	}
+	if rows > 0 || !lines {
+		_, _ = out.WriteString(end)
+	}
+	return rows, copied(0, out.Flush())
 }
 
-// openDevice opens what is there and is no file.
-func openDevice(name string) (out io.Writer, finish func(error) error, err error) {
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		return nil, nil, failf(exitUsage, "cannot write %s: %w", name, pathCause(err))
-	}
-	return f, func(err error) error { return cmp.Or(err, f.Close()) }, nil
+// lineCounter counts the lines that are written through it.
+type lineCounter struct {
+	w     io.Writer
+	lines int
 }
 
-// pathCause is the reason in an error about a file, without the operation and the
-// path: a message names the file as its reader has given it.
-func pathCause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
+func (c *lineCounter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.lines += bytes.Count(p[:n], []byte{'\n'})
+	return n, err
+}
+
+// writeHeader writes the line of names of a table without rows.
+func writeHeader(out io.Writer, columns []string, format string) error {
+	w := csv.NewWriter(out)
+	if format == formatTSV {
+		w.Comma = '\t'
 	}
-	return err
+	err := w.Write(columns)
+	w.Flush()
+	return copied(0, errors.Join(err, w.Error()))
 }
 
 // A bar shows how much of a table has come, where a person looks.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/table"
 )
 
 const selectorHelp = `A selector says which part of a kept result to show. It is JSON, as an agent
@@ -20,12 +21,13 @@ writes it, or the same in a few words:
   json_keys [KEY ...]      {"type":"json_keys","keys":["a","b"]}
   json_path PATH           {"type":"json_path","path":"$.items[0:5].name"}
   search PATTERN           {"type":"search","pattern":"(?i)error","context":2,"limit":20}
-  table [COLUMNS]          {"type":"table","columns":["event","wind"],"limit":50,
+  table [COLUMN ...]       {"type":"table","columns":["event","wind"],"limit":50,
                             "where":[{"column":"wind","op":"gt","value":90}],
                             "order_by":["-wind"],"group_by":["event"],
                             "aggregate":[{"op":"max","column":"wind"}]}
 
-Further parameters follow as NAME=VALUE: search error context=2 limit=5.
+Further parameters follow as NAME=VALUE: search error context=2 limit=5. Columns
+are separated by blanks or commas: table event wind, or table event,wind.
 Counting starts at 0 and END is not included.`
 
 func (a *app) viewCommand() *cobra.Command {
@@ -43,6 +45,7 @@ that runs, with the token that made the call.
 ` + selectorHelp,
 		Example: `  weir view art_… rows 0 5
   weir view art_… search 'Tornado Warning' limit=3
+  weir view art_… table event wind_kmh order_by=-wind_kmh
   weir view art_… '{"type":"json_path","path":"$.result[0]"}'`,
 		Args: positional(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -106,7 +109,7 @@ var shortSelectors = []struct {
 	{"json_keys", nil, 0}, // any number of keys
 	{"json_path", []string{"path"}, 1},
 	{"search", []string{"pattern"}, 1},
-	{"table", []string{"columns"}, 0},
+	{"table", nil, 0}, // any number of columns
 }
 
 // parseSelector reads a selector from the words of a command line.
@@ -145,6 +148,9 @@ func parseSelector(words []string) (json.RawMessage, error) {
 		case kind.name == "json_keys":
 			keys, _ := out["keys"].([]string)
 			out["keys"] = append(keys, word)
+		case kind.name == "table":
+			columns, _ := out["columns"].([]string)
+			out["columns"] = append(columns, table.SplitNames(word)...)
 		case plain < len(kind.params):
 			out[kind.params[plain]] = wordValue(kind.params[plain], word)
 		default:

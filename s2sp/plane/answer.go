@@ -23,8 +23,8 @@ type Answer struct {
 	body   io.ReadCloser
 	server string // for errors
 	ctx    context.Context
-	end    func() // of the connection
-	idle   *time.Timer
+	end    func()      // of the connection
+	idle   *time.Timer // nil: waits are somebody else's to bound
 	stall  time.Duration
 	most   int64 // bytes of the whole; 0 is no bound
 	row    int   // bytes of one row
@@ -93,9 +93,17 @@ func (a *Answer) Skipped() int { return a.sieve.Skipped() }
 // Nulled is how many values so far were NaN or infinite, and are null.
 func (a *Answer) Nulled() int { return a.nulled }
 
+// ReadAnswer reads an answer that somebody else has asked for, from the body of its
+// HTTP response. server is its name in errors. Rows are bounded as a Fetcher's.
+func ReadAnswer(ctx context.Context, body io.ReadCloser, server string, sel table.Selection) *Answer {
+	return &Answer{body: body, server: server, ctx: ctx, end: func() {}, row: defaultMaxBytes, sieve: table.NewSieve(sel)}
+}
+
 // Close ends the reading. It may be called more than once.
 func (a *Answer) Close() error {
-	a.idle.Stop()
+	if a.idle != nil {
+		a.idle.Stop()
+	}
 	err := a.body.Close()
 	a.end()
 	return err
@@ -366,7 +374,9 @@ func (a *Answer) fill() error {
 	if size > cap(a.buf) {
 		a.buf = append(make([]byte, 0, size), a.buf...)
 	}
-	a.idle.Reset(a.stall)
+	if a.idle != nil {
+		a.idle.Reset(a.stall)
+	}
 	for {
 		n, err := a.body.Read(a.buf[len(a.buf):cap(a.buf)])
 		a.buf = a.buf[:len(a.buf)+n]

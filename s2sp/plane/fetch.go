@@ -35,6 +35,8 @@ var (
 	ErrAnswer = fmt.Errorf("%w: its answer cannot be used", ErrFetch)
 )
 
+const defaultMaxBytes = 256 << 20
+
 // FetchOptions bound what a Fetcher does. The zero value reaches nobody.
 type FetchOptions struct {
 	// Allow lists the servers that may be asked, as exact host:port pairs such as
@@ -95,7 +97,7 @@ func NewFetcher(opts FetchOptions) (*Fetcher, error) {
 		f.allow[name] = true
 	}
 	if f.opts.MaxBytes <= 0 {
-		f.opts.MaxBytes = 256 << 20
+		f.opts.MaxBytes = defaultMaxBytes
 	}
 	if f.opts.Timeout <= 0 {
 		f.opts.Timeout = time.Minute
@@ -217,11 +219,11 @@ func (f *Fetcher) Fetch(ctx context.Context, resourceURL string, rowIDs []int, c
 		return nil, err
 	}
 	defer func() { _ = a.Close() }() // what was wanted of it was read
-	return a.table()
+	return a.Table()
 }
 
-// table reads all rows.
-func (a *Answer) table() (*table.Table, error) {
+// Table reads all rows that are left into a table that has its _row_id column.
+func (a *Answer) Table() (*table.Table, error) {
 	b := table.NewBuilder(table.Options{KeepRowID: true}, nil)
 	for {
 		row, err := a.Next()
