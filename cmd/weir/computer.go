@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,8 +35,8 @@ import (
 type computerFlags struct {
 	config, hub, office, name, token, version, key, ca, skills, uploads string
 
-	inputs                                            []string
-	autoApply, showKey, interactive, batch, pollFirst bool
+	inputs                                                           []string
+	autoApply, showKey, interactive, batch, pollFirst, exitOnRefusal bool
 }
 
 // computerFiles are the configurations looked for in a folder.
@@ -93,6 +94,7 @@ until it is told to end.`,
 	fl.BoolVar(&f.autoApply, "auto-apply", false, "make every call without asking")
 	fl.BoolVar(&f.interactive, "interactive", false, "run the shell although this is no terminal")
 	fl.BoolVar(&f.batch, "batch", false, "run no shell although this is a terminal")
+	fl.BoolVar(&f.exitOnRefusal, "exit-on-refusal", false, "end with exit code "+strconv.Itoa(exitRefused)+" where the hub refuses this Computer for good (default: go on trying, and say why every five minutes)")
 	fl.BoolVar(&f.pollFirst, "polling", false, "connect with HTTP long-polling and then change to WebSocket, for proxies that need it")
 	return cmd
 }
@@ -154,6 +156,11 @@ func (a *app) runComputer(ctx context.Context, f computerFlags) error {
 	if err := a.setInputs(ctx, c, f.inputs); err != nil {
 		return err
 	}
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	if f.exitOnRefusal {
+		hub.OnRefused = func(reason error) { giveUp(failf(exitRefused, "%w", reason)) }
+	}
 	if err := c.Connect(ctx, hub); err != nil {
 		return failf(exitUsage, "%w", err)
 	}
@@ -166,10 +173,15 @@ func (a *app) runComputer(ctx context.Context, f computerFlags) error {
 	defer func() { stop(); <-watched }()
 	a.introduce(ctx, c, f)
 	if interactive {
-		return sh.run(ctx, c)
+		err = sh.run(ctx, c)
+	} else {
+		<-ctx.Done()
 	}
-	<-ctx.Done()
-	return nil
+	var refused *failure
+	if errors.As(context.Cause(ctx), &refused) {
+		return refused
+	}
+	return err
 }
 
 // onTerminal reports whether a person sits before it.

@@ -36,6 +36,9 @@ type Hub struct {
 	// Patient goes on trying where the first attempt fails; Connect then returns
 	// at once.
 	Patient bool
+	// OnRefused is told of a hub that keeps the Computer out for good; see
+	// member.Options.
+	OnRefused func(reason error)
 }
 
 // Connect joins an office and stays in it: after a lost connection the Computer
@@ -51,7 +54,7 @@ func (c *Computer) Connect(ctx context.Context, h Hub) error {
 	m, err := member.New(member.Options{
 		URL: h.URL, Role: smcp.RoleComputer, Name: c.o.Name, Office: h.Office, Token: h.Token, Version: h.Version, MCP: true, Key: c.o.Key,
 		Engine: h.Engine, Backoff: h.Backoff, MaxConcurrent: 2 * maxCalls, Logger: c.o.Logger,
-		OnLost: func(error) { c.alone("the connection to the hub was lost") },
+		OnLost: func(error) { c.alone("the connection to the hub was lost") }, OnRefused: h.OnRefused,
 	})
 	if err != nil {
 		return err

@@ -68,6 +68,10 @@ type Options struct {
 	// that comes after that. OnLost is called when it is not any more.
 	OnJoined func(ctx context.Context)
 	OnLost   func(err error)
+	// OnRefused is called each time that the hub, or its certificate, keeps the
+	// peer out for a reason that stays until somebody changes something: a token,
+	// a key, a name, an authority. The peer goes on trying. It must not block.
+	OnRefused func(reason error)
 
 	Logger *slog.Logger // nil discards
 }
@@ -96,6 +100,7 @@ type Member struct {
 	cancel context.CancelFunc
 	// instance tells a hub this process from another one with the same key.
 	instance string
+	refusals refusals
 	wg       sync.WaitGroup // joins that are tried again; Add under mu
 
 	joining sync.Mutex // held while a join or leave is on its way
@@ -143,7 +148,10 @@ func New(o Options) (*Member, error) {
 		OnDisconnect: func(reason socketio.Reason, err error) {
 			m.lost(fmt.Errorf("the connection to the hub was lost: %s", reason))
 		},
-		OnConnectError: func(err error) { m.lost(readable(err)) },
+		OnConnectError: func(err error) {
+			m.lost(readable(err))
+			m.refused(err, readable(err))
+		},
 	})
 	return m, nil
 }
@@ -287,8 +295,10 @@ func (m *Member) connected(s *socketio.Socket) {
 	if err == nil || !s.Connected() {
 		return
 	}
-	m.log.Warn("the hub does not let this peer into the office", "office", m.Office(), "err", err)
 	m.set(Joining, err)
+	if !m.refused(err, err) {
+		m.log.Warn("the hub does not let this peer into the office", "office", m.Office(), "err", err)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ctx.Err() != nil {
@@ -316,6 +326,7 @@ func (m *Member) insist(s *socketio.Socket) {
 			return
 		}
 		m.set(Joining, err)
+		m.refused(err, err)
 	}
 }
 
@@ -333,6 +344,7 @@ func (m *Member) enter(s *socketio.Socket) error {
 	if err := m.join(ctx, s, office); err != nil {
 		return err
 	}
+	m.refusals.end()
 	m.log.Info("joined", "office", office, "name", m.o.Name, "role", m.o.Role)
 	m.set(Joined, nil)
 	if m.o.OnJoined != nil {
@@ -357,7 +369,10 @@ func (m *Member) join(ctx context.Context, s *socketio.Socket, office string) er
 	if err != nil {
 		return fmt.Errorf("the hub did not answer the join: %w", err)
 	}
-	return readJoin(ack.Args)
+	if err := readJoin(ack.Args); err != nil {
+		return joinRefusal{err}
+	}
+	return nil
 }
 
 // challengeTime is how long a hub may take to hand out a nonce: one that does
