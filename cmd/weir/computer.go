@@ -33,10 +33,10 @@ import (
 
 // computerFlags are the flags of weir computer.
 type computerFlags struct {
-	config, hub, office, name, token, version, key, ca, skills, uploads string
+	config, hub, office, name, token, version, key, ca, skills, uploads, autoApply string
 
-	inputs                                                           []string
-	autoApply, showKey, interactive, batch, pollFirst, exitOnRefusal bool
+	inputs                                                []string
+	showKey, interactive, batch, pollFirst, exitOnRefusal bool
 }
 
 // computerFiles are the configurations looked for in a folder.
@@ -69,11 +69,13 @@ this folder.
 
 A tool that is not auto_apply needs your yes for each call: in the shell you are
 asked; without a terminal such calls are refused, unless --auto-apply is given.
+--auto-apply=read_only calls without asking what only reads.
 
 On a terminal this is a shell (type help); otherwise, and with --batch, it runs
 until it is told to end.`,
 		Example: `  weir computer --hub http://127.0.0.1:8088 --config mcp.json
   weir computer --hub https://hub.example --office lab --name desk --key desk.pem --auto-apply --batch
+  weir computer --hub https://hub.example --config mcp.json --auto-apply=read_only
   weir computer --key desk.pem --show-key`,
 		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runComputer(cmd.Context(), f) },
@@ -91,7 +93,8 @@ until it is told to end.`,
 	fl.StringVar(&f.skills, "skills", "", "folder of skills, each a folder with a SKILL.md")
 	fl.StringVar(&f.uploads, "uploads", "", "folder where agents may put files (default: they may not)")
 	fl.StringArrayVar(&f.inputs, "input", nil, "value of an input, id=value; may be repeated")
-	fl.BoolVar(&f.autoApply, "auto-apply", false, "make every call without asking")
+	fl.StringVar(&f.autoApply, "auto-apply", "", "make every call without asking; with --auto-apply=read_only those of tools whose server says that they only read, where the configuration says nothing")
+	fl.Lookup("auto-apply").NoOptDefVal = string(computer.ApplyAll)
 	fl.BoolVar(&f.interactive, "interactive", false, "run the shell although this is no terminal")
 	fl.BoolVar(&f.batch, "batch", false, "run no shell although this is a terminal")
 	fl.BoolVar(&f.exitOnRefusal, "exit-on-refusal", false, "end with exit code "+strconv.Itoa(exitRefused)+" where the hub refuses this Computer for good (default: go on trying, and say why every five minutes)")
@@ -134,8 +137,8 @@ func (a *app) runComputer(ctx context.Context, f computerFlags) error {
 	if interactive {
 		o.Ask, o.Confirm = sh.ask, sh.confirm
 	}
-	if f.autoApply {
-		o.Confirm = func(context.Context, computer.Confirmation) (bool, error) { return true, nil }
+	if err := f.consent(&o); err != nil {
+		return err
 	}
 	c, err := computer.New(o)
 	if err != nil {
@@ -182,6 +185,20 @@ func (a *app) runComputer(ctx context.Context, f computerFlags) error {
 		return refused
 	}
 	return err
+}
+
+// consent puts what --auto-apply says into the options of a Computer.
+func (f *computerFlags) consent(o *computer.Options) error {
+	switch f.autoApply {
+	case "":
+	case string(computer.ApplyAll), "true":
+		o.Confirm = func(context.Context, computer.Confirmation) (bool, error) { return true, nil }
+	case string(computer.ApplyReadOnly):
+		o.AutoApply = computer.ApplyReadOnly
+	default:
+		return failf(exitUsage, "--auto-apply=%s: it is all or read_only", f.autoApply)
+	}
+	return nil
 }
 
 // onTerminal reports whether a person sits before it.

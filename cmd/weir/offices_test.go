@@ -5,7 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -347,4 +350,76 @@ func TestHubHealth(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRefusedComputer: a Computer that can never join says why, and ends with
+// --exit-on-refusal.
+func TestRefusedComputer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(config, []byte(`{"mcpServers":{}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, dir, "", "hub", "--listen", "127.0.0.1:0", "--token", "sesame")
+	base := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(until(t, "URL ", p.out.String))
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secure.Close)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	for _, test := range []struct {
+		name, hub, token, want string
+	}{
+		{"wrong token", base, "wrong", "does not let this peer in"},
+		{"no token", base, "", "does not let this peer in"},
+		{"unknown authority", secure.URL, "", "certificate"},
+		{"https for http", strings.Replace(base, "http:", "https:", 1), "sesame", "cannot be reached"},
+		{"no hub", plain.URL, "", "is this the URL of a hub?"},
+	} {
+		args := []string{"computer", "--batch", "--exit-on-refusal", "--hub", test.hub, "--name", "desk", "--office", "lab", "--config", config}
+		weir(t, append([]string{"WEIR_HUB_TOKEN=" + test.token}, args...)...).want(t, exitRefused, test.want)
+	}
+	// Without the flag it stays, and has said why.
+	stays := startComputer(t, dir, "WEIR_HUB_TOKEN=wrong", "--batch", "--hub", base, "--name", "desk", "--config", config)
+	awaitText(t, stays.out.String, "the hub refuses this peer")
+	select {
+	case <-stays.exited:
+		t.Errorf("it has ended: %s", stays.out.String())
+	case <-time.After(time.Second):
+	}
+	weir(t, "computer", "--auto-apply=some", "--config", config).want(t, exitUsage, "all or read_only")
+}
+
+// TestCertificateOfDocs: what docs/computers.md tells to type makes a certificate
+// that a Computer takes with --ca.
+func TestCertificateOfDocs(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("no openssl here")
+	}
+	text, err := os.ReadFile("../../docs/computers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := regexp.MustCompile(`(?m)^openssl (req|x509) .*$`).FindAllString(string(text), -1)
+	if len(lines) != 2 {
+		t.Fatalf("the document has %q", lines)
+	}
+	dir := t.TempDir()
+	for _, line := range lines {
+		line = strings.ReplaceAll(line, "DNS:gateway.example", "IP:127.0.0.1")
+		command := exec.CommandContext(t.Context(), "sh", "-c", line)
+		command.Dir = dir
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "mcp.json"), []byte(`{"mcpServers":{}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, dir, "", "hub", "--listen", "127.0.0.1:0", "--tls-cert", "hub.pem", "--tls-key", "hub.key", "--token", "sesame")
+	base := regexp.MustCompile(`https://127\.0\.0\.1:\d+`).FindString(until(t, "URL ", p.out.String))
+	c := startComputer(t, dir, "WEIR_HUB_TOKEN=sesame", "--batch", "--hub", base, "--ca", "hub.pem", "--name", "desk", "--config", "mcp.json")
+	awaitText(t, c.out.String, "msg=joined")
 }

@@ -30,7 +30,6 @@ func BenchmarkToolCall(b *testing.B) {
 	defer server.Close()
 	defer func() { _ = h.Shutdown(context.Background()) }()
 	ws := engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}}
-	yes := true
 	c, err := New(Options{Name: "c"})
 	if err != nil {
 		b.Fatal(err)
@@ -38,7 +37,7 @@ func BenchmarkToolCall(b *testing.B) {
 	defer c.Close(context.Background())
 	cfg := &config.Server{Name: "mem", Namespace: "mem", Type: config.TransportStdio}
 	c.mu.Lock()
-	c.servers, c.applied["mem"] = []*Server{{Name: "mem", Default: &ToolMeta{AutoApply: &yes}}}, cfg
+	c.servers, c.applied["mem"] = []*Server{{Name: "mem", Default: &ToolMeta{AutoApply: ApplyAll}}}, cfg
 	c.mu.Unlock()
 	err = c.manager.Attach(cfg, func(context.Context) (mcp.Stream, error) { return newInstant(), nil })
 	if err != nil {

@@ -1,6 +1,7 @@
 package computer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -274,11 +275,11 @@ func (c *Computer) cancelAll() {
 
 // confirm asks a person about a tool that is not auto_apply.
 func (c *Computer) confirm(ctx context.Context, t *tool, agent, reqID string, args json.RawMessage) error {
-	if t.meta.AutoApply != nil && *t.meta.AutoApply {
+	if cmp.Or(t.meta.AutoApply.decide(t.raw), c.o.AutoApply.decide(t.raw)) == ApplyAll {
 		return nil
 	}
 	if c.o.Confirm == nil {
-		return faultf(smcp.CodeForbidden, "tool %q of MCP server %q needs a confirmation and nobody can be asked on this Computer: its owner can set servers.%s.default_tool_meta.auto_apply to true, or start it with --auto-apply",
+		return faultf(smcp.CodeForbidden, "tool %q of MCP server %q needs a confirmation and nobody can be asked on this Computer: its owner can set servers.%s.default_tool_meta.auto_apply to true, or to read_only for tools that say so of themselves, or start it with --auto-apply",
 			t.name, t.server.Name, t.server.Name)
 	}
 	asking, cancel := context.WithTimeout(ctx, confirmTime)

@@ -384,7 +384,9 @@ func (ch *channel) execute(ctx context.Context, r *mcp.Request, name, reqID stri
 		return nil, mcp.Errorf(mcp.KindOverloaded, "%v", err)
 	}
 	defer end()
-	t := &tool{server: ch.server, name: name, alias: name, meta: ch.server.meta(name)}
+	ch.c.mu.Lock()
+	t := ch.c.tools.exactly(ch.server, name)
+	ch.c.mu.Unlock()
 	if err := ch.c.confirm(ctx, t, ch.session.Principal(), reqID, rawjson.Get(r.Params, "arguments")); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

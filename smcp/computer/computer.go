@@ -59,6 +59,9 @@ type Confirmation struct {
 // refuses every call that needs a confirmation.
 type Options struct {
 	Name string // of the Computer, unique in its office
+	// AutoApply holds for tools of which the configuration says nothing; "" is
+	// ApplyAsk.
+	AutoApply Apply
 	// Confirm asks whether a call may be made whose tool is not auto_apply. It is
 	// called concurrently; ctx ends when nobody waits for the call any more. Nil
 	// refuses.

@@ -29,7 +29,7 @@ type File struct {
 // ToolMeta is what the configuration says about one tool, or about all of a
 // server.
 type ToolMeta struct {
-	AutoApply       *bool           `json:"auto_apply,omitempty"`
+	AutoApply       Apply           `json:"auto_apply,omitzero"`
 	Alias           string          `json:"alias,omitempty"`
 	Tags            []string        `json:"tags,omitempty"`
 	RetObjectMapper json.RawMessage `json:"ret_object_mapper,omitempty"`
@@ -85,7 +85,7 @@ func (s *Server) bundle() string {
 func (s *Server) meta(tool string) ToolMeta {
 	m := s.ToolMeta[tool]
 	if d := s.Default; d != nil {
-		if m.AutoApply == nil {
+		if m.AutoApply == "" {
 			m.AutoApply = d.AutoApply
 		}
 		if m.Tags == nil {
@@ -396,7 +396,7 @@ func (p *parser) defaultMeta(v any, where string) *ToolMeta {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong):
-		kinds := map[string]string{"auto_apply": "true or false", "alias": "a text", "tags": "a list of texts"}
+		kinds := map[string]string{"auto_apply": `true, false or "read_only"`, "alias": "a text", "tags": "a list of texts"}
 		p.fail("%s.%s must be %s", where, wrong.Field, kinds[wrong.Field])
 	case err != nil:
 		p.fail("%s: %v", where, err)

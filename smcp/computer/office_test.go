@@ -216,6 +216,69 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
+// With read_only, tools are called without asking whose server says that they only
+// read: over both ways, and as agents are told.
+func TestReadOnly(t *testing.T) {
+	server := mcpServer(t, `{"tools":{}}`, map[string]mcp.Handler{
+		"tools/list": fixed(`{"tools":[{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},
+			{"name":"never","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},
+			{"name":"write","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false}},{"name":"plain","inputSchema":{"type":"object"}},
+			{"name":"always","inputSchema":{"type":"object"}}]}`),
+		"tools/call": fixed(`{"content":[{"type":"text","text":"done"}]}`),
+	})
+	const tools = `"tool_meta":{"never":{"auto_apply":false},"always":{"auto_apply":true}}`
+	for name, test := range map[string]struct {
+		config string
+		apply  computer.Apply
+		told   string // of look
+	}{
+		"as the configuration says": {`"default_tool_meta":{"auto_apply":"read_only"},` + tools, "", `{"auto_apply":true}`},
+		"as the command says":       {tools, computer.ApplyReadOnly, ``},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, url := startHub(t, hub.Options{})
+			c := startComputer(t, computer.Options{Name: "desk", AutoApply: test.apply}, `{"mcpServers":{"made":{"url":"`+server+`",`+test.config+`}}}`)
+			_ = c.Ready(t.Context())
+			connect(t, c, computer.Hub{URL: url, Office: "o"})
+			a := startAgent(t, agent.Options{URL: url, Office: "o"})
+			stream, err := a.OpenMCP(t.Context(), "desk", "made")
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn := mcp.NewConn(stream, mcp.ConnOptions{Name: "desk", Drain: time.Millisecond})
+			defer conn.Close()
+			if _, err := conn.Call(t.Context(), "initialize", json.RawMessage(`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`), nil); err != nil {
+				t.Fatal(err)
+			}
+			for tool, free := range map[string]bool{"look": true, "never": false, "write": false, "plain": false, "always": true, "unlisted": false} {
+				over, err := conn.Call(t.Context(), "tools/call", json.RawMessage(`{"name":"`+tool+`","arguments":{}}`), nil)
+				if err != nil || isError(over) == free || !free && !strings.Contains(text(over), "read_only") {
+					t.Errorf("%s over a channel: %s, %v", tool, over, err)
+				}
+				if tool == "unlisted" {
+					continue
+				}
+				if by, err := a.CallTool(t.Context(), agent.ToolCall{Computer: "desk", Tool: tool}); err != nil || isError(by) == free {
+					t.Errorf("%s by its event: %s, %v", tool, by, err)
+				}
+			}
+			tools, err := a.GetTools(t.Context(), "desk")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tool := range tools {
+				if told := rawjson.Text(rawjson.Get(tool.Meta, smcp.MetaTool)); tool.Name == "look" && told != test.told {
+					t.Errorf("agents are told %q", told)
+				}
+			}
+			config, err := a.GetConfig(t.Context(), "desk")
+			if err != nil || strings.Contains(string(config.Servers["made"]), "read_only") {
+				t.Errorf("the configuration has what other programs cannot read: %s, %v", config.Servers["made"], err)
+			}
+		})
+	}
+}
+
 // Over the general channel everything of MCP goes, under the same rules.
 func TestChannel(t *testing.T) {
 	pub, key, err := ed25519.GenerateKey(nil)

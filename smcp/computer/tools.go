@@ -154,6 +154,15 @@ func (s *toolset) find(name string) (*tool, error) {
 	return nil, faultf(smcp.CodeNotFound, "there is no tool %q on this Computer; %s lists those it has", name, smcp.EventGetTools)
 }
 
+// exactly returns the tool of a server by the server's own name for it. One that
+// the server has not listed has no definition.
+func (s *toolset) exactly(server *Server, name string) *tool {
+	if t := s.byExact[server.Name+"\x00"+name]; t != nil {
+		return t
+	}
+	return &tool{server: server, name: name, alias: name, meta: server.meta(name)}
+}
+
 // Problems returns what keeps tools from being called by their names, sorted.
 func (c *Computer) Problems() []string {
 	c.mu.Lock()
@@ -208,7 +217,9 @@ func (t *tool) describe(d smcp.Dialect) smcp.Tool {
 			return true
 		})
 	}
-	if own, err := smcp.Encode(t.meta); err == nil && string(own) != "{}" {
+	said := t.meta
+	said.AutoApply = said.AutoApply.decide(t.raw)
+	if own, err := smcp.Encode(said); err == nil && string(own) != "{}" {
 		meta[smcp.MetaTool] = string(own)
 	}
 	if rawjson.IsObject(out[3]) {

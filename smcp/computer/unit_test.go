@@ -39,7 +39,7 @@ func TestParse(t *testing.T) {
 		{"two bundles alike", `[{"name":"a b","command":"x"},{"name":"a_b","command":"x"}]`, nil, 0, "bundle"},
 		{"two aliases alike", `{"a":{"command":"x","tool_meta":{"t":{"alias":"z"},"u":{"alias":"z"}}}}`, nil, 0, "alias"},
 		{"no name", `{"servers":{"":{"command":"x"}}}`, nil, 0, "has no name"},
-		{"a wrong flag of a tool", `{"a":{"command":"x","tool_meta":{"t":{"auto_apply":"yes"}}}}`, nil, 0, `f: server "a": tool_meta.t.auto_apply must be true or false`},
+		{"a wrong flag of a tool", `{"a":{"command":"x","tool_meta":{"t":{"auto_apply":"yes"}}}}`, nil, 0, `f: server "a": tool_meta.t.auto_apply must be true, false or "read_only"`},
 		{"wrong tags", `{"a":{"command":"x","default_tool_meta":{"tags":"t"}}}`, nil, 0, "default_tool_meta.tags must be a list of texts"},
 		{"more about a tool", `{"a":{"command":"x","tool_meta":{"t":{"colour":1}}}}`, []string{"a:stdio:x"}, 1, ""},
 		{"a bad bundle", `{"a":{"command":"x","bundle_id":"a__b"}}`, nil, 0, "bundle_id"},
