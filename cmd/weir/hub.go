@@ -166,6 +166,7 @@ func (a *app) runHub(ctx context.Context, f hubFlags) error {
 	watching, stop := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	defer func() { stop(); beside.Wait() }()
+	beside.Go(func() { a.trimMemory(watching) })
 	if f.config != "" {
 		beside.Go(func() { a.followHub(watching, f, c, &current, h, logger) })
 	}
