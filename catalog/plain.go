@@ -21,6 +21,8 @@ const plainDepth = 64
 type plainCheck struct {
 	root []byte
 	refs []string // found to exist
+
+	instructions int64 // of all patterns
 }
 
 func (p *plainCheck) schema(raw []byte, depth int) bool {
@@ -83,8 +85,9 @@ func (p *plainCheck) keyword(key, value []byte, depth int) bool {
 		if !ok {
 			return false
 		}
-		_, checked, err := compilePattern(s)
-		return err == nil && checked
+		n, err := patternSize(s)
+		p.instructions += n
+		return err == nil && p.instructions <= maxSchemaInstructions
 	case "$ref":
 		return depth > 0 && p.ref(value) // one of the root may lead back to it
 	case "$schema":

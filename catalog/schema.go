@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
-	"regexp/syntax"
 	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/weir-mcp/weir/work"
 )
 
 // schemaURL is the base of schemas, so that relative references stay inside.
@@ -34,7 +34,8 @@ type compiled struct {
 
 // compileSchema checks a schema against its meta-schema, 2020-12 unless $schema
 // names another draft that weir knows, and compiles it.
-func compileSchema(raw []byte) (c compiled, err error) {
+// Its patterns are put into it as enforce makes them of p's.
+func compileSchema(raw []byte, p *patterns, enforce func(*work.Pattern) jsonschema.Regexp) (c compiled, err error) {
 	// The schema is an upstream's. Whatever it does to the compiler is its own
 	// failure and no reason for the process to end.
 	defer func() {
@@ -55,12 +56,15 @@ func compileSchema(raw []byte) (c compiled, err error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(refuseLoader{})
-	compiler.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) {
-		re, checked, err := compilePattern(pattern)
-		if err == nil && !checked {
-			c.unchecked = append(c.unchecked, pattern)
+	compiler.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) {
+		pattern, err := p.get(text)
+		switch {
+		case err != nil:
+			return nil, err
+		case pattern == nil:
+			return anyText(text), nil
 		}
-		return re, err
+		return enforce(pattern), nil
 	})
 	if err := compiler.AddResource(schemaURL, doc); err != nil {
 		return compiled{}, err
@@ -72,8 +76,24 @@ func compileSchema(raw []byte) (c compiled, err error) {
 	if circular(schema) {
 		return compiled{}, errCircular
 	}
-	c.schema = schema
+	replaceRegexFormat(schema, map[*jsonschema.Schema]bool{})
+	c.schema, c.unchecked = schema, p.unchecked
 	return c, nil
+}
+
+// replaceRegexFormat puts regexFormat in the place of the validator's own.
+func replaceRegexFormat(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
+	if seen[s] {
+		return
+	}
+	seen[s] = true
+	if s.Format != nil && s.Format.Name == regexFormat.Name {
+		s.Format = regexFormat
+	}
+	eachEdge(s, func(_ edge, sub *jsonschema.Schema) *jsonschema.Schema {
+		replaceRegexFormat(sub, seen)
+		return sub
+	})
 }
 
 // dropDialects takes every $schema out of a schema that names a dialect weir does
@@ -148,37 +168,6 @@ func circular(schema *jsonschema.Schema) bool {
 	return walk(schema)
 }
 
-// anyText is a pattern that is accepted without a look.
-type anyText string
-
-func (anyText) MatchString(string) bool { return true }
-func (p anyText) String() string        { return string(p) }
-
-// compilePattern compiles a regular expression of a schema. Those are
-// ECMAScript's, of which Go's engine, which no pattern can stall, lacks a part:
-// look-around, back-references, large repeats. Such a pattern is not enforced
-// by weir (checked is false); the upstream still does.
-func compilePattern(pattern string) (re jsonschema.Regexp, checked bool, err error) {
-	translated := escapedUnicode.ReplaceAllString(pattern, `$1\x{$2}`)
-	compiled, err := regexp.Compile(translated)
-	if err == nil {
-		return compiled, true, nil
-	}
-	var se *syntax.Error
-	if errors.As(err, &se) {
-		switch se.Code {
-		case syntax.ErrInvalidPerlOp, syntax.ErrInvalidEscape, syntax.ErrInvalidCharRange,
-			syntax.ErrInvalidRepeatSize, syntax.ErrLarge, syntax.ErrInvalidNamedCapture:
-			return anyText(pattern), false, nil
-		}
-	}
-	return nil, false, err
-}
-
-// escapedUnicode finds \uXXXX, which Go writes \x{XXXX}, behind an even number
-// of backslashes.
-var escapedUnicode = regexp.MustCompile(`((?:^|[^\\])(?:\\\\)*)\\u([0-9A-Fa-f]{4})`)
-
 // checkSchema says whether a schema is fit to validate with, and what of it is
 // not enforced or read differently. Most schemas are seen to be valid by
 // plainSchema; only the rest are compiled, which costs a hundred times more.
@@ -186,7 +175,12 @@ func checkSchema(raw []byte) (compiled, error) {
 	if plainSchema(raw) {
 		return compiled{}, nil
 	}
-	return compileSchema(raw)
+	return compileFree(raw, new(patterns))
+}
+
+// compileFree compiles a schema for validation that is not counted.
+func compileFree(raw []byte, p *patterns) (compiled, error) {
+	return compileSchema(raw, p, func(p *work.Pattern) jsonschema.Regexp { return freePattern{p} })
 }
 
 // schemaProblem says in one line what is wrong with a schema.

@@ -15,6 +15,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/weir-mcp/weir/work"
 )
 
 // validator compiles a schema when it is first needed and keeps it. Entries
@@ -22,17 +24,38 @@ import (
 type validator struct {
 	schema  json.RawMessage // absent: any object is valid
 	once    sync.Once
-	program *jsonschema.Schema
-	effort  *effort // of program, nil if it needs no watching
+	program *jsonschema.Schema // for light arguments; shared by all validations
+	weight  weight             // of program
+	guarded programs           // for the others
 	err     error
 }
 
-// Validate checks the arguments of a call against the entry's input schema.
-// No arguments are an empty object; numbers are compared unrounded. The error
-// is an *Error: ArgsInvalid with the places that do not match, or SchemaInvalid
-// if the schema itself is broken, which no arguments can mend
-// (gateway-surface §4.4). args is not kept. It may be called concurrently.
-func (e *Entry) Validate(args json.RawMessage) error {
+func (v *validator) compile() {
+	var p patterns
+	c, err := compileFree(v.schema, &p)
+	if err != nil {
+		v.err = err
+		return
+	}
+	v.program, v.weight = c.schema, weigh(c.schema, map[*jsonschema.Schema]weight{})
+	v.guarded.patterns = &p
+}
+
+// Validate is ValidateWithin without a Meter: only the bounds of a single
+// validation hold.
+func (e *Entry) Validate(args json.RawMessage) error { return e.ValidateWithin(args, nil) }
+
+// ValidateWithin checks the arguments of a call against the entry's input schema.
+// No arguments are an empty object; numbers are compared unrounded. Where that may
+// cost more than a little, it is counted by the Meter that meter returns, which
+// the caller closes. meter may be nil.
+//
+// The error is an *Error: ArgsInvalid with the places that do not match, at most
+// 20, or SchemaInvalid if the schema itself is broken, which no arguments can mend
+// (gateway-surface §4.4). Where the Meter ended the validation it is the Meter's error,
+// and nothing is known of the arguments. args is not kept. It may be called
+// concurrently, each time with a Meter of its own.
+func (e *Entry) ValidateWithin(args json.RawMessage, meter func() *work.Meter) error {
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")
 	}
@@ -47,29 +70,33 @@ func (e *Entry) Validate(args json.RawMessage) error {
 	if v == nil || absent(v.schema) {
 		return nil
 	}
-	v.once.Do(func() {
-		c, err := compileSchema(v.schema)
-		if v.program, v.err = c.schema, err; err == nil {
-			v.effort = watch(c.schema)
-		}
-	})
+	v.once.Do(v.compile)
 	if v.err != nil {
 		return e.brokenSchema(v.err)
 	}
-	if err := v.run(value, len(args)); err != nil {
-		var ve *jsonschema.ValidationError
-		if errors.Is(err, errEffort) {
-			return e.brokenSchema(errEffort)
-		}
-		if !errors.As(err, &ve) {
-			return &Error{Code: SchemaInvalid, Message: fmt.Sprintf("the input schema of %s cannot be applied", e.ID), ID: e.ID, Err: err}
-		}
-		if inCircle(ve) {
-			return e.brokenSchema(errCircular)
-		}
-		return argsError(e.ID, flatten(ve))
+	if err := v.run(meter, value, len(args)); err != nil {
+		return e.invalid(err)
 	}
 	return nil
+}
+
+// invalid is the error of arguments that were not found to be valid.
+func (e *Entry) invalid(err error) error {
+	var ve *jsonschema.ValidationError
+	var costly *costlyPattern
+	switch {
+	case errors.Is(err, errEffort):
+		return e.brokenSchema(errEffort)
+	case errors.As(err, &costly):
+		return argsError(e.ID, []Problem{{Keyword: "pattern", Message: costly.Error()}})
+	case errors.As(err, &ve) && inCircle(ve):
+		return e.brokenSchema(errCircular)
+	case ve != nil:
+		return argsError(e.ID, flatten(ve))
+	case errors.Is(err, errNotApplied):
+		return &Error{Code: SchemaInvalid, Message: fmt.Sprintf("the input schema of %s cannot be applied", e.ID), ID: e.ID, Err: err}
+	}
+	return err
 }
 
 // brokenSchema is the error of arguments that cannot be checked.
@@ -92,19 +119,27 @@ func inCircle(ve *jsonschema.ValidationError) bool {
 	return slices.ContainsFunc(ve.Causes, inCircle)
 }
 
+// errNotApplied: the validator gave up in a way that it should not.
+var errNotApplied = errors.New("schema cannot be applied")
+
 // run validates a value that was written in so many bytes, and turns whatever a
 // hostile schema does to the validator into an error.
-func (v *validator) run(value any, size int) (err error) {
-	if v.effort != nil {
-		v.effort.mu.Lock()
-		defer v.effort.mu.Unlock()
-		v.effort.left = maxSteps + stepsPerByte*size
+func (v *validator) run(meter func() *work.Meter, value any, size int) (err error) {
+	if !v.weight.light(value, size) {
+		g, err := v.guarded.take(v.schema)
+		if err != nil { // it compiled before: cannot be
+			return fmt.Errorf("%w: %w", errNotApplied, err)
+		}
+		defer v.guarded.give(g)
+		var m *work.Meter
+		if meter != nil {
+			m = meter()
+		}
+		return g.validate(m, value, size)
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			if err, _ = p.(error); !errors.Is(err, errEffort) {
-				err = fmt.Errorf("schema cannot be applied: %v", p)
-			}
+			err = fmt.Errorf("%w: %v", errNotApplied, p)
 		}
 	}()
 	return v.program.Validate(value)

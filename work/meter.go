@@ -45,6 +45,8 @@ type Meter struct {
 	begun time.Time
 
 	spent int64
+	limit int64 // spent that is too much; 0 is no limit
+	last  int64 // spent when context and clock were looked at
 	next  int64 // spent at which there is something to look at
 	until int64 // spent at which the turn may go to another
 	held  bool  // a turn
@@ -54,14 +56,43 @@ type Meter struct {
 // NewMeter returns a Meter for one computation that ends with ctx. The caller
 // closes it at the end of the computation.
 func NewMeter(ctx context.Context, opts Options) *Meter {
-	m := &Meter{ctx: ctx, opts: opts, next: look}
-	if opts.Limit > 0 {
-		m.next = min(m.next, opts.Limit+1)
-	}
+	m := &Meter{ctx: ctx, opts: opts, limit: opts.Limit} // next is 0: the first Spend looks
 	if opts.Timeout > 0 {
 		m.begun = time.Now()
 	}
 	return m
+}
+
+// Limit sets how many units may be spent from now on; 0 is no limit. It does not
+// take back an error.
+func (m *Meter) Limit(units int64) {
+	if m == nil {
+		return
+	}
+	m.limit = 0
+	if units > 0 {
+		m.limit = m.spent + units
+	}
+	m.plan()
+}
+
+// plan sets when there is something to look at.
+func (m *Meter) plan() {
+	if m.err != nil {
+		return
+	}
+	m.next = m.last + look
+	if m.limit > 0 {
+		m.next = min(m.next, m.limit+1)
+	}
+}
+
+// Spent returns how many units have been spent.
+func (m *Meter) Spent() int64 {
+	if m == nil {
+		return 0
+	}
+	return m.spent
 }
 
 // Spend counts units of work that is done next, or was done last. Beyond Small it
@@ -102,7 +133,7 @@ func (m *Meter) Close() {
 
 // check looks at everything that may end the computation.
 func (m *Meter) check() error {
-	if m.opts.Limit > 0 && m.spent > m.opts.Limit {
+	if m.limit > 0 && m.spent > m.limit {
 		return ErrLimit
 	}
 	if err := m.ctx.Err(); err != nil {
@@ -114,10 +145,8 @@ func (m *Meter) check() error {
 			return ErrTime
 		}
 	}
-	m.next = m.spent + look
-	if m.opts.Limit > 0 {
-		m.next = min(m.next, m.opts.Limit+1)
-	}
+	m.last = m.spent
+	m.plan()
 	if m.opts.Turns == nil || m.spent <= Small {
 		return nil
 	}

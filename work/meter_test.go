@@ -30,14 +30,43 @@ func TestSpend(t *testing.T) {
 			t.Errorf("over the limit: %v", err)
 		}
 	}
+	m = NewMeter(t.Context(), Options{})
+	m.Limit(10)
+	if err := m.Spend(10); err != nil || m.Spent() != 10 {
+		t.Errorf("%v, %d spent", err, m.Spent())
+	}
+	m.Limit(0)
+	if err := m.Spend(5 * look); err != nil {
+		t.Error(err)
+	}
+	m.Limit(10)
+	if err := m.Spend(11); !errors.Is(err, ErrLimit) {
+		t.Errorf("over a limit that was set later: %v", err)
+	}
+	if m.Limit(0); !errors.Is(m.Spend(0), ErrLimit) {
+		t.Error("a limit that is lifted takes the error back")
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	m = NewMeter(ctx, Options{})
-	if err := m.Spend(10 * Small); err != nil {
+	if err := m.Spend(20 * look); err != nil {
 		t.Error(err)
 	}
 	cancel()
 	if err := m.Spend(2 * look); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of the context: %v", err)
+	}
+	if err := NewMeter(ctx, Options{}).Spend(1); !errors.Is(err, context.Canceled) {
+		t.Errorf("after it from the beginning: %v", err)
+	}
+	m = NewMeter(ctx, Options{})
+	for range 2 * look {
+		m.Limit(100)
+		if err := m.Spend(1); err != nil {
+			break
+		}
+	}
+	if m.Err() == nil {
+		t.Error("limits that are set often keep the context from being looked at")
 	}
 	if err := m.Spend(0); !errors.Is(err, context.Canceled) || !errors.Is(m.Err(), context.Canceled) {
 		t.Errorf("and again: %v", err)

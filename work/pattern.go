@@ -78,6 +78,9 @@ func (p *Pattern) Instructions() int64 { return p.instructions }
 // handed to the engine character by character, so that matching can end anywhere.
 const piece = Small
 
+// few is what any match costs.
+const few = 10
+
 // Find returns the byte at which the first match in s begins, or -1. It matches s
 // as a whole: ^, $ and \b mean what they do without a Meter. An error is the
 // Meter's, and there is no answer then.
@@ -85,7 +88,7 @@ func (p *Pattern) Find(m *Meter, s string) (int, error) {
 	without := 0 // bytes that hold no match
 	if p.prefix != "" {
 		// Looking for a literal costs a fraction of running the program.
-		if err := m.Spend(1 + int64(len(s))/16); err != nil {
+		if err := m.Spend(few + int64(len(s))/16); err != nil {
 			return -1, err
 		}
 		at := strings.Index(s, p.prefix)
@@ -94,7 +97,7 @@ func (p *Pattern) Find(m *Meter, s string) (int, error) {
 		}
 		without = at
 	}
-	if cost := p.instructions * int64(len(s)-without+1); cost <= piece {
+	if cost := few + p.instructions*int64(len(s)-without+1); cost <= piece {
 		if err := m.Spend(cost); err != nil {
 			return -1, err
 		}
