@@ -1,13 +1,13 @@
 package table
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/work"
 )
 
 // Bounds of an aggregation.
@@ -41,7 +41,7 @@ type cell struct {
 
 // aggregate returns a table with one row for each group, in order of first
 // appearance, and without grouping one row for all.
-func (v View) aggregate(ctx context.Context, by []string, aggregates []Aggregate) (View, error) {
+func (v View) aggregate(m *work.Meter, by []string, aggregates []Aggregate) (View, error) {
 	if len(aggregates) == 0 {
 		aggregates = []Aggregate{{Op: "count"}}
 	}
@@ -76,7 +76,7 @@ func (v View) aggregate(ctx context.Context, by []string, aggregates []Aggregate
 		}
 		outs, names = append(outs, o), append(names, name)
 	}
-	groups, err := v.gather(ctx, outs, len(by), aggregates)
+	groups, err := v.gather(m, outs, len(by), aggregates)
 	if err != nil {
 		return View{}, err
 	}
@@ -114,7 +114,7 @@ func appendValue(dst, v []byte) []byte {
 }
 
 // gather walks over the rows once.
-func (v View) gather(ctx context.Context, outs []out, by int, aggregates []Aggregate) ([]*group, error) {
+func (v View) gather(m *work.Meter, outs []out, by int, aggregates []Aggregate) ([]*group, error) {
 	groups := map[string]*group{}
 	var order []*group
 	if by == 0 {
@@ -128,8 +128,8 @@ func (v View) gather(ctx context.Context, outs []out, by int, aggregates []Aggre
 	var key []byte
 	r := v.reader(outs)
 	for i := range v.Len() {
-		if i%checkEvery == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+		if err := m.Spend(rowWork * 2); err != nil {
+			return nil, err
 		}
 		values := r.load(i)
 		key = key[:0]

@@ -206,7 +206,7 @@ func parseCondition(param string, raw []byte) (c Condition, err error) {
 		}
 	}
 	c.Value = m["value"]
-	_, err = c.compile(param)
+	_, err = c.compile(param, nil)
 	return c, err
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/work"
 )
 
 // DefaultLimit is how many rows a parsed query shows unless it says otherwise.
@@ -67,27 +69,43 @@ func badQuery(param, format string, args ...any) error {
 	return &QueryError{Param: param, Detail: fmt.Sprintf(format, args...)}
 }
 
-// checkEvery is after how many rows a query looks whether it is still wanted.
-const checkEvery = 4096
+// maxQueryWork bounds a query without a Meter of its own, in units of work: some
+// ten million rows with simple conditions.
+const maxQueryWork = 2_000_000_000
 
-// Query answers q. The error is a *QueryError, or ctx's.
+// What a query costs, in units of work.
+const (
+	rowWork     = 30 // to read the columns of a row that it needs
+	compareWork = 5  // to compare two rows
+)
+
+// Query is QueryWithin for ctx, with a bound that queries of millions of rows stay
+// within.
 func (v View) Query(ctx context.Context, q Query) (Answer, error) {
+	m := work.NewMeter(ctx, work.Options{Limit: maxQueryWork})
+	defer m.Close()
+	return v.QueryWithin(m, q)
+}
+
+// QueryWithin answers q. The error is a *QueryError, or m's: it counts what the
+// query costs.
+func (v View) QueryWithin(m *work.Meter, q Query) (Answer, error) {
 	if q.Offset < 0 {
 		return Answer{}, badQuery("offset", "must be 0 or more, not %d", q.Offset)
 	}
 	if q.Limit < 0 {
 		return Answer{}, badQuery("limit", "must be 0 or more, not %d", q.Limit)
 	}
-	v, err := v.filter(ctx, q.Where)
+	v, err := v.filter(m, q.Where)
 	if err != nil {
 		return Answer{}, err
 	}
 	if len(q.Aggregate) > 0 || len(q.GroupBy) > 0 {
-		if v, err = v.aggregate(ctx, q.GroupBy, q.Aggregate); err != nil {
+		if v, err = v.aggregate(m, q.GroupBy, q.Aggregate); err != nil {
 			return Answer{}, err
 		}
 	}
-	if v, err = v.order(ctx, q.OrderBy); err != nil {
+	if v, err = v.order(m, q.OrderBy); err != nil {
 		return Answer{}, err
 	}
 	a := Answer{Matched: v.Len()}
@@ -116,18 +134,18 @@ func (v View) noColumn(param, name string) error {
 }
 
 // filter returns v with the rows for which all conditions hold.
-func (v View) filter(ctx context.Context, where []Condition) (View, error) {
+func (v View) filter(m *work.Meter, where []Condition) (View, error) {
 	if len(where) == 0 || v.t == nil {
 		return v, nil
 	}
-	tests := make([]func([]byte) bool, len(where))
+	tests := make([]func([]byte) (bool, error), len(where))
 	outs := make([]out, len(where))
 	for i, c := range where {
 		o, ok := v.find(c.Column)
 		if !ok {
 			return View{}, v.noColumn(fmt.Sprintf("where[%d].column", i), c.Column)
 		}
-		test, err := c.compile(fmt.Sprintf("where[%d]", i))
+		test, err := c.compile(fmt.Sprintf("where[%d]", i), m)
 		if err != nil {
 			return View{}, err
 		}
@@ -136,13 +154,17 @@ func (v View) filter(ctx context.Context, where []Condition) (View, error) {
 	r := v.reader(outs)
 	rows := []uint32{}
 	for i := range v.Len() {
-		if i%checkEvery == 0 && ctx.Err() != nil {
-			return View{}, ctx.Err()
+		if err := m.Spend(rowWork); err != nil {
+			return View{}, err
 		}
 		values := r.load(i)
 		holds := true
 		for k, test := range tests {
-			if holds = test(values[k]); !holds {
+			var err error
+			if holds, err = test(values[k]); err != nil {
+				return View{}, err
+			}
+			if !holds {
 				break
 			}
 		}
@@ -155,7 +177,7 @@ func (v View) filter(ctx context.Context, where []Condition) (View, error) {
 }
 
 // order sorts the rows; those that are equal stay in their order.
-func (v View) order(ctx context.Context, by []Order) (View, error) {
+func (v View) order(m *work.Meter, by []Order) (View, error) {
 	if len(by) == 0 || v.t == nil {
 		return v, nil
 	}
@@ -189,8 +211,8 @@ func (v View) order(ctx context.Context, by []Order) (View, error) {
 	keys := make([][]byte, n*len(outs))
 	r := v.reader(outs)
 	for i := range n {
-		if i%checkEvery == 0 && ctx.Err() != nil {
-			return View{}, ctx.Err()
+		if err := m.Spend(rowWork); err != nil {
+			return View{}, err
 		}
 		at := keys[i*len(outs) : (i+1)*len(outs)]
 		copy(at, r.load(i))
@@ -202,6 +224,9 @@ func (v View) order(ctx context.Context, by []Order) (View, error) {
 		rows[i] = sortable{uint32(v.rowAt(i)), at}
 	}
 	slices.SortStableFunc(rows, func(a, b sortable) int {
+		if m.Spend(compareWork) != nil {
+			return 0 // the sorting ends soon
+		}
 		for k := range outs {
 			x, y := kindOf(a.keys[k]), kindOf(b.keys[k])
 			if x != y {
@@ -224,5 +249,5 @@ func (v View) order(ctx context.Context, by []Order) (View, error) {
 	for i := range rows {
 		v.rows[i] = rows[i].row
 	}
-	return v, ctx.Err()
+	return v, m.Err()
 }

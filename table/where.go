@@ -2,12 +2,13 @@ package table
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/work"
 )
 
 // Operators lists what a condition can ask. Values of different kinds are never
@@ -33,8 +34,20 @@ var symbols = map[string]string{"=": "eq", "==": "eq", "!=": "ne", "<>": "ne", "
 // maxPattern bounds a regular expression.
 const maxPattern = 1000
 
-// compile makes a test of a condition.
-func (c Condition) compile(param string) (func([]byte) bool, error) {
+// compile makes a test of a condition. Only that of a regular expression costs
+// more than looking at the value, and can fail: m counts it.
+func (c Condition) compile(param string, m *work.Meter) (func([]byte) (bool, error), error) {
+	if c.Op == "regex" {
+		return c.compileRegex(param, m)
+	}
+	test, err := c.compileSimple(param)
+	if err != nil {
+		return nil, err
+	}
+	return func(v []byte) (bool, error) { return test(v), nil }, nil
+}
+
+func (c Condition) compileSimple(param string) (func([]byte) bool, error) {
 	op := c.Op
 	if name, ok := symbols[op]; ok {
 		op = name
@@ -148,27 +161,50 @@ func compileText(param, op string, value []byte) (func([]byte) bool, error) {
 		return nil, badQuery(param+".value", "of %s is a string, not a %s", op, kindOf(value))
 	}
 	text := rawjson.Text(value)
-	switch op {
-	case "prefix":
+	if op == "prefix" {
 		return func(v []byte) bool { return kindOf(v) == kindString && strings.HasPrefix(rawjson.Text(v), text) }, nil
-	case "suffix":
-		return func(v []byte) bool { return kindOf(v) == kindString && strings.HasSuffix(rawjson.Text(v), text) }, nil
 	}
+	return func(v []byte) bool { return kindOf(v) == kindString && strings.HasSuffix(rawjson.Text(v), text) }, nil
+}
+
+// compileRegex makes the test of a regular expression.
+func (c Condition) compileRegex(param string, m *work.Meter) (func([]byte) (bool, error), error) {
+	value := bytes.TrimSpace(c.Value)
+	switch {
+	case len(value) == 0:
+		return nil, badQuery(param+".value", "is missing")
+	case rawjson.Valid(value) != nil:
+		return nil, badQuery(param+".value", "is no JSON")
+	case value[0] != '"':
+		return nil, badQuery(param+".value", "of regex is a string, not a %s", kindOf(value))
+	}
+	text := rawjson.Text(value)
 	if len(text) > maxPattern {
 		return nil, badQuery(param+".value", "is a pattern of %d bytes, and at most %d are taken", len(text), maxPattern)
 	}
-	re, err := regexp.Compile(text)
-	if err != nil {
+	pattern, err := work.Compile(text)
+	var large *work.TooLargeError
+	switch {
+	case errors.As(err, &large):
+		return nil, badQuery(param+".value", "is a pattern that %v: make it simpler", large)
+	case err != nil:
 		return nil, badQuery(param+".value", "is no RE2 pattern: %v", err)
 	}
-	return func(v []byte) bool {
+	return func(v []byte) (bool, error) {
+		var text string
 		switch kindOf(v) {
-		case kindString:
-			return re.MatchString(rawjson.Text(v))
 		case kindNull, kindAbsent:
-			return false
+			return false, nil
+		case kindString:
+			text = rawjson.Text(v)
+		default:
+			text = string(v)
 		}
-		return re.Match(v)
+		found, err := pattern.Match(m, text)
+		if errors.Is(err, work.ErrLimit) {
+			err = badQuery(param+".value", "is a pattern too expensive for so many rows: make it simpler, or put a condition before it that leaves fewer rows")
+		}
+		return found, err
 	}, nil
 }
 
