@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/taskqueue"
+	"github.com/weir-mcp/weir/work"
 )
 
 // maxNames bounds the names told to whoever mistyped one.
@@ -50,7 +51,7 @@ func (s *Server) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage,
 	if args == nil || string(args) == "null" {
 		args = []byte("{}")
 	}
-	if err := t.entry.Validate(args); err != nil {
+	if err := s.validate(ctx, t, args); err != nil {
 		return nil, invalidArguments(name, err)
 	}
 	metadata := s.metadata(r)
@@ -112,6 +113,22 @@ func (s *Server) unknownTool(r *mcp.Request, name string) error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message, Data: data}
 	}
 	return &mcp.Error{Kind: mcp.KindNotFound, Message: message, Data: data}
+}
+
+// validate checks the arguments of a call until ctx ends, or for as long as the
+// tool may take.
+func (s *Server) validate(ctx context.Context, t *offered, args json.RawMessage) error {
+	var m *work.Meter
+	timeout := t.timeout(s.o.Timeout)
+	err := t.entry.ValidateWithin(args, func() *work.Meter {
+		m = work.NewMeter(ctx, work.Options{Turns: s.turns, Timeout: timeout})
+		return m
+	})
+	m.Close()
+	if errors.Is(err, work.ErrTime) {
+		return mcp.Errorf(mcp.KindUpstreamTimeout, "the arguments could not be checked within %s", timeout)
+	}
+	return err
 }
 
 // invalidArguments tells what of the arguments does not fit the schema.

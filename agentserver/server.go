@@ -19,6 +19,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/taskqueue"
+	"github.com/weir-mcp/weir/work"
 )
 
 // Options configures a Server. The zero value is an agent without tools; zero
@@ -92,6 +93,7 @@ type Server struct {
 	http    *streamable.Server
 	started time.Time
 	closing atomic.Bool
+	turns   *work.Turns                         // of arguments that take long to check
 	router  atomic.Pointer[invocation.Verifier] // of the router it has registered with; may be nil
 	changes changes
 	reloads sync.Mutex // held while the configuration is read
@@ -112,7 +114,7 @@ func New(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, log: o.Logger, started: time.Now()}
+	s := &Server{o: o, log: o.Logger, started: time.Now(), turns: work.NewTurns(0)}
 	c, err := s.load()
 	if err != nil {
 		return nil, err

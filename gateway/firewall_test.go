@@ -222,7 +222,7 @@ func TestShapeHoldsTable(t *testing.T) {
 				t.Error("no views are offered")
 			}
 			for _, v := range s.env.Views {
-				view, err := Select(t.Context(), a, []byte(k[a.Handle]), v, 0)
+				view, err := Select(t.Context(), a, []byte(k[a.Handle]), v, ViewOptions{})
 				if err != nil || view.Text == "" {
 					t.Errorf("the offered view %s: %q, %v", v, view.Text, err)
 				}
@@ -244,7 +244,7 @@ func TestShapeHoldsJSON(t *testing.T) {
 		t.Errorf("%+v, %+v", s.env.Stats, a)
 	}
 	for _, v := range s.env.Views {
-		if _, err := Select(t.Context(), a, []byte(k[a.Handle]), v, 0); err != nil {
+		if _, err := Select(t.Context(), a, []byte(k[a.Handle]), v, ViewOptions{}); err != nil {
 			t.Errorf("the offered view %s: %v", v, err)
 		}
 	}

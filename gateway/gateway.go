@@ -44,6 +44,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/token"
+	"github.com/weir-mcp/weir/work"
 )
 
 // Upstreams is what a Gateway needs of the servers behind it. Both methods are
@@ -104,6 +105,12 @@ type Options struct {
 	// CacheStable has tool_browse answer what a session has seen before first
 	// and with the same bytes (gateway-surface §5).
 	CacheStable bool
+	// CallTimeout, if set, is how long a call of an upstream may take, 0 for no
+	// limit. Checking its arguments may take as long.
+	CallTimeout func(upstream string) time.Duration
+	// Turns is where validations and views that compute much wait for each other;
+	// nil is one of this gateway alone.
+	Turns *work.Turns
 	// State is what outlives this gateway; nil is one of its own.
 	State *State
 	// Dispatch are further links of the dispatch chain, outermost first. They
@@ -133,6 +140,7 @@ type Gateway struct {
 	opts     Options
 	state    *State
 	ctl      *controls
+	check    checker
 	lists    [4]json.RawMessage // the tools/list results in gateway mode; see toolList
 	meta     map[string]metaTool
 	dispatch Dispatcher
@@ -157,13 +165,16 @@ func New(opts Options) *Gateway {
 	if opts.Firewall.CountTokens == nil {
 		opts.Firewall.CountTokens = token.Count
 	}
+	if opts.Turns == nil {
+		opts.Turns = work.NewTurns(0)
+	}
 	if opts.State == nil {
 		opts.State = NewState()
 	}
 	if opts.Firewall.Redact == nil {
 		opts.Firewall.Redact = opts.Redactor.Text
 	}
-	g := &Gateway{opts: opts, state: opts.State, ctl: newControls(&opts, opts.State.started)}
+	g := &Gateway{opts: opts, state: opts.State, ctl: newControls(&opts, opts.State.started), check: checker{opts.Turns, opts.CallTimeout}}
 	g.dispatch = chain(DispatcherFunc(g.call), g.links()...)
 	reads := []Middleware{admission(g.ctl, g.snapshot)}
 	if g.opts.Retry.MaxAttempts > 1 {
@@ -214,7 +225,7 @@ func (g *Gateway) links() []Middleware {
 	if g.opts.TolerantArgs {
 		links = append(links, Normalise())
 	}
-	links = append(links, g.previewTables(), Validate(g.keepSchema), admission(g.ctl, g.snapshot), DryRun(), g.fillTables())
+	links = append(links, g.previewTables(), validateLink(&g.check, g.keepSchema), admission(g.ctl, g.snapshot), DryRun(), g.fillTables())
 	links = append(links, g.opts.Dispatch...)
 	if g.opts.Cache.ReadOnly {
 		k := newCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/work"
 )
 
 // JSONPath (RFC 9535) without filters, evaluated over raw bytes: matches are
@@ -257,16 +258,23 @@ func (p *pathParser) quoted(quote byte) (string, error) {
 // pathWalk is one evaluation. Work is bounded: several ".." in one path could
 // otherwise visit a document more often than it has bytes.
 type pathWalk struct {
+	meter  *work.Meter
 	budget int // bytes that may still be scanned
 	f      func(match []byte) bool
 }
 
-// each calls f for every match in document order until f returns false. It
-// reports whether the work stayed within bounds.
-func (p jsonPath) each(value []byte, f func(match []byte) bool) bool {
-	w := pathWalk{budget: 64*len(value) + 1<<20, f: f}
+// each calls f for every match in document order until f returns false, or until
+// m ends it. It reports whether the work stayed within bounds.
+func (p jsonPath) each(m *work.Meter, value []byte, f func(match []byte) bool) bool {
+	w := pathWalk{meter: m, budget: 64*len(value) + 1<<20, f: f}
 	w.match(value, p.segments)
 	return w.budget >= 0
+}
+
+// scan counts that a value is gone over.
+func (w *pathWalk) scan(value []byte) bool {
+	w.budget -= len(value)
+	return w.budget >= 0 && w.meter.Spend(4+int64(len(value))/8) == nil
 }
 
 func (w *pathWalk) match(value []byte, segments []pathSegment) bool {
@@ -275,7 +283,7 @@ func (w *pathWalk) match(value []byte, segments []pathSegment) bool {
 	}
 	s := segments[0]
 	for _, sel := range s.selectors {
-		if w.budget -= len(value); w.budget < 0 {
+		if !w.scan(value) {
 			return false
 		}
 		if !sel.each(value, func(v []byte) bool { return w.match(v, segments[1:]) }) {
@@ -285,7 +293,7 @@ func (w *pathWalk) match(value []byte, segments []pathSegment) bool {
 	if !s.descend {
 		return true
 	}
-	if w.budget -= len(value); w.budget < 0 {
+	if !w.scan(value) {
 		return false
 	}
 	return children(value, func(v []byte) bool { return w.match(v, segments) })

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/artifact"
 	"github.com/weir-mcp/weir/rawjson"
 	tables "github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/work"
 )
 
 // MaxViewChars is how many characters a view shows at most unless the gateway
@@ -47,23 +50,56 @@ var selectorTypes = []struct {
 	{"table", tableParams, (*viewing).table},
 }
 
+// Bounds of what one view computes.
+const (
+	maxViewWork = 500_000_000
+	maxViewTime = 20 * time.Second
+)
+
+// ViewOptions bound a view. The zero value uses the defaults.
+type ViewOptions struct {
+	// MaxChars is how many characters are shown at most, the notice included; 0 is
+	// MaxViewChars.
+	MaxChars int
+	// MaxWork is how many units of work it may compute; 0 is 500 million, which is
+	// 25 MB with a pattern of 20 instructions.
+	MaxWork int64
+	// Turns, if set, is where views that compute much wait for each other.
+	Turns *work.Turns
+}
+
 // Select applies a selector to an artifact's bytes (gateway-surface §4.2; the
-// selectors are those of tool_view). At most maxChars characters are shown
-// (0: MaxViewChars), the notice included. Every failure is an *Error of code
-// ViewFailed whose message names the parameter.
-func Select(ctx context.Context, a artifact.Artifact, data []byte, selector json.RawMessage, maxChars int) (View, error) {
+// selectors are those of tool_view). Every failure is an *Error of code ViewFailed
+// whose message names the parameter, or ctx's error.
+func Select(ctx context.Context, a artifact.Artifact, data []byte, selector json.RawMessage, opts ViewOptions) (View, error) {
 	read := func(opts tables.DetectOptions) (*tables.Table, error) { return tables.Detect(data, opts) }
-	return selectFrom(ctx, a, data, read, selector, maxChars)
+	return selectFrom(ctx, a, data, read, selector, opts)
 }
 
 // SelectLease is Select for an artifact that is open, as tool_view has it: what
 // is known of it as a table is used.
-func SelectLease(ctx context.Context, l *artifact.Lease, selector json.RawMessage, maxChars int) (View, error) {
-	return selectFrom(ctx, l.Artifact, l.Bytes(), l.Table, selector, maxChars)
+func SelectLease(ctx context.Context, l *artifact.Lease, selector json.RawMessage, opts ViewOptions) (View, error) {
+	return selectFrom(ctx, l.Artifact, l.Bytes(), l.Table, selector, opts)
 }
 
 // selectFrom is Select with a reader that gives the bytes as a table.
-func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, maxChars int) (View, error) {
+func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, opts ViewOptions) (View, error) {
+	if opts.MaxWork <= 0 {
+		opts.MaxWork = maxViewWork
+	}
+	m := work.NewMeter(ctx, work.Options{Turns: opts.Turns, Limit: opts.MaxWork, Timeout: maxViewTime})
+	defer m.Close()
+	view, err := viewFrom(m, ctx, a, data, read, selector, opts.MaxChars)
+	switch {
+	case errors.Is(err, work.ErrLimit):
+		return View{}, viewFailed("the view asks for too much; narrow it")
+	case errors.Is(err, work.ErrTime):
+		return View{}, viewFailed("the view took longer than %s; narrow it, or try again later", maxViewTime)
+	}
+	return view, err
+}
+
+func viewFrom(m *work.Meter, ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, maxChars int) (View, error) {
 	if maxChars <= 0 {
 		maxChars = MaxViewChars
 	}
@@ -71,7 +107,7 @@ func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func
 	if !rawjson.IsObject(selector) {
 		return View{}, viewFailed("selector must be an object such as {\"type\":\"head\",\"chars\":500}, not %s", describeParam(selector))
 	}
-	v := &viewing{ctx: ctx, artifact: a, data: data, read: read, selector: selector, params: map[string]json.RawMessage{}, max: maxChars}
+	v := &viewing{ctx: ctx, meter: m, artifact: a, data: data, read: read, selector: selector, params: map[string]json.RawMessage{}, max: maxChars}
 	var duplicates []string
 	err := rawjson.EachMember(selector, func(m rawjson.Member) bool {
 		key := string(m.Key)
@@ -104,6 +140,10 @@ func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func
 		if isBinary(a.MediaType, data) {
 			return View{}, viewFailed("type %q shows text; %s is %s, %d bytes of binary data", kind, a.Handle, oneLine(a.MediaType, 80), len(data))
 		}
+		// Whatever is shown of it, it is read.
+		if err := m.Spend(int64(len(data)) / 8); err != nil {
+			return View{}, err
+		}
 		return s.run(v)
 	}
 	return View{}, viewFailed("type %q is unknown; selectors are %s", cutChars(kind, 60), selectorNames())
@@ -132,6 +172,7 @@ func isBinary(mediaType string, data []byte) bool {
 // viewing is one Select.
 type viewing struct {
 	ctx      context.Context
+	meter    *work.Meter
 	artifact artifact.Artifact
 	data     []byte
 	read     func(tables.DetectOptions) (*tables.Table, error)

@@ -258,11 +258,12 @@ func (v *viewing) jsonPath() (View, error) {
 		return View{}, err
 	}
 	var matches [][]byte
-	if !path.each(body, func(m []byte) bool { matches = append(matches, m); return v.ctx.Err() == nil }) {
-		return View{}, viewFailed("path %s visits too many values; make it more exact", string(rawjson.Quote(cutChars(text, 80))))
-	}
-	if err := v.ctx.Err(); err != nil {
+	within := path.each(v.meter, body, func(m []byte) bool { matches = append(matches, m); return true })
+	if err := v.meter.Err(); err != nil {
 		return View{}, err
+	}
+	if !within {
+		return View{}, viewFailed("path %s visits too many values; make it more exact", string(rawjson.Quote(cutChars(text, 80))))
 	}
 	if path.definite() {
 		if len(matches) == 0 {

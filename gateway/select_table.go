@@ -38,10 +38,10 @@ func (v *viewing) table() (View, error) {
 	if !grouped && len(q.Columns) > 0 && t.Has(tables.RowID) && !slices.Contains(q.Columns, tables.RowID) {
 		q.Columns = append([]string{tables.RowID}, q.Columns...)
 	}
-	a, err := t.View().Query(v.ctx, q)
+	a, err := t.View().QueryWithin(v.meter, q)
 	if err != nil {
-		if v.ctx.Err() != nil {
-			return View{}, v.ctx.Err()
+		if ended := v.meter.Err(); errors.Is(err, ended) {
+			return View{}, ended
 		}
 		return View{}, tableFailed(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 func sel(t *testing.T, data, selector string) View {
 	t.Helper()
-	v, err := Select(t.Context(), artifact.Artifact{Handle: "art_x", MediaType: "text/plain"}, []byte(data), json.RawMessage(selector), 0)
+	v, err := Select(t.Context(), artifact.Artifact{Handle: "art_x", MediaType: "text/plain"}, []byte(data), json.RawMessage(selector), ViewOptions{})
 	if err != nil {
 		t.Fatalf("%s: %v", selector, err)
 	}
@@ -134,7 +134,7 @@ func TestSelectErrorsNameTheParameter(t *testing.T) {
 		{"\x00\x01", `{"type":"head"}`, `type "head" shows text; art_x is text/plain, 2 bytes of binary data`},
 	}
 	for _, tt := range tests {
-		_, err := Select(t.Context(), artifact.Artifact{Handle: "art_x", MediaType: "text/plain"}, []byte(tt.data), json.RawMessage(tt.selector), 0)
+		_, err := Select(t.Context(), artifact.Artifact{Handle: "art_x", MediaType: "text/plain"}, []byte(tt.data), json.RawMessage(tt.selector), ViewOptions{})
 		var e *Error
 		if !errors.As(err, &e) || e.Code != ViewFailed || e.Message != tt.want {
 			t.Errorf("%s:\n got %v\nwant %s", tt.selector, err, tt.want)
@@ -219,7 +219,7 @@ func TestSelectLongMembers(t *testing.T) {
 func TestSelectHonoursContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Select(ctx, artifact.Artifact{}, []byte(numbered("x", 1000, "\n")), json.RawMessage(`{"type":"search","pattern":"y"}`), 0)
+	_, err := Select(ctx, artifact.Artifact{}, []byte(numbered("x", 1000, "\n")), json.RawMessage(`{"type":"search","pattern":"y"}`), ViewOptions{})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
@@ -241,7 +241,7 @@ func TestJSONPath(t *testing.T) {
 			continue
 		}
 		var got []string
-		if !p.each([]byte(doc), func(m []byte) bool { got = append(got, string(m)); return true }) {
+		if !p.each(nil, []byte(doc), func(m []byte) bool { got = append(got, string(m)); return true }) {
 			t.Errorf("%s: out of budget", tt.path)
 		}
 		if s := strings.Join(got, " "); s != tt.want {
@@ -255,7 +255,7 @@ func TestJSONPath(t *testing.T) {
 	}
 	nested := strings.Repeat("[", 400) + strings.Repeat("]", 400)
 	p, _ := parseJSONPath("$" + strings.Repeat("..*", 20))
-	if p.each([]byte(nested), func([]byte) bool { return true }) {
+	if p.each(nil, []byte(nested), func([]byte) bool { return true }) {
 		t.Error("a path of many descents ends within the budget: make the test harder")
 	}
 }
@@ -269,7 +269,7 @@ func TestPathStepRoundTrips(t *testing.T) {
 			continue
 		}
 		got := ""
-		p.each(doc, func(m []byte) bool { got += string(m); return true })
+		p.each(nil, doc, func(m []byte) bool { got += string(m); return true })
 		if got != "7" {
 			t.Errorf("%s of %s selects %q", pathStep(key), doc, got)
 		}
@@ -282,7 +282,7 @@ func FuzzSelect(f *testing.F) {
 	f.Add(`[{"a":1},{"b":2}]`, `{"type":"rows","start":1}`)
 	f.Add(`{"a":{}}`, `{"type":"json_keys","keys":["a"]}`)
 	f.Fuzz(func(t *testing.T, data, selector string) {
-		v, err := Select(t.Context(), artifact.Artifact{}, []byte(data), json.RawMessage(selector), 1500)
+		v, err := Select(t.Context(), artifact.Artifact{}, []byte(data), json.RawMessage(selector), ViewOptions{MaxChars: 1500})
 		var e *Error
 		if err != nil && (!errors.As(err, &e) || e.Code != ViewFailed) {
 			t.Errorf("error %v", err)
@@ -303,12 +303,12 @@ func TestLinesThatEndWithCR(t *testing.T) {
 			`{"type":"rows","start":0,"end":1}`:              "one",
 			`{"type":"search","pattern":"four","context":1}`: "2-three\n3:four",
 		} {
-			v, err := Select(t.Context(), artifact.Artifact{MediaType: "text/plain"}, []byte(text), json.RawMessage(selector), 0)
+			v, err := Select(t.Context(), artifact.Artifact{MediaType: "text/plain"}, []byte(text), json.RawMessage(selector), ViewOptions{})
 			if err != nil || v.Text != want {
 				t.Errorf("%q, %s: %q, %v", breaks, selector, v.Text, err)
 			}
 		}
-		v, err := Select(t.Context(), artifact.Artifact{}, []byte(strings.ReplaceAll(`{"a":1}|{"a":2}|`, "|", breaks)), json.RawMessage(`{"type":"rows","start":1,"end":2}`), 0)
+		v, err := Select(t.Context(), artifact.Artifact{}, []byte(strings.ReplaceAll(`{"a":1}|{"a":2}|`, "|", breaks)), json.RawMessage(`{"type":"rows","start":1,"end":2}`), ViewOptions{})
 		if err != nil || !strings.Contains(v.Text, `{"a":2}`) || strings.Contains(v.Text, `{"a":1}`) {
 			t.Errorf("%q: %q, %v", breaks, v.Text, err)
 		}

@@ -2,13 +2,14 @@ package gateway
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/work"
 )
 
 // head shows chars characters from start on.
@@ -161,8 +162,7 @@ const (
 
 // searching is a search selector.
 type searching struct {
-	pattern              string
-	re                   *regexp.Regexp
+	pattern              *work.Pattern
 	around, limit, start int
 }
 
@@ -177,8 +177,11 @@ func (v *viewing) searching() (q searching, err error) {
 	case len(pattern) > maxPatternChars:
 		return q, viewFailed("pattern is longer than %d characters", maxPatternChars)
 	}
-	q.pattern = pattern
-	if q.re, err = regexp.Compile(pattern); err != nil {
+	var large *work.TooLargeError
+	switch q.pattern, err = work.Compile(pattern); {
+	case errors.As(err, &large):
+		return q, viewFailed("pattern %v: make it simpler", large)
+	case err != nil:
 		return q, viewFailed("pattern is not a regular expression (RE2): %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	for _, p := range []struct {
@@ -196,7 +199,7 @@ func (v *viewing) searching() (q searching, err error) {
 
 // again is the selector that goes on from unit next.
 func (q *searching) again(next int) []byte {
-	out := rawjson.AppendString([]byte(`{"type":"search","pattern":`), q.pattern)
+	out := rawjson.AppendString([]byte(`{"type":"search","pattern":`), q.pattern.String())
 	if q.around > 0 {
 		out = fmt.Appendf(out, `,"context":%d`, q.around)
 	}
@@ -204,8 +207,8 @@ func (q *searching) again(next int) []byte {
 }
 
 // group is unit n, which matches at byte at, with what stands around it and was
-// not shown before; last is the last unit in it.
-func (q *searching) group(units []string, n, at, shownTo int, first bool) (text string, last int) {
+// not shown before; last is the last unit in it. The error is m's.
+func (q *searching) group(m *work.Meter, units []string, n, at, shownTo int, first bool) (text string, last int, err error) {
 	var b strings.Builder
 	around := func(i int) { b.WriteString(strconv.Itoa(i) + "-" + window(units[i], 0) + "\n") }
 	from := max(n-q.around, shownTo+1, 0)
@@ -218,10 +221,17 @@ func (q *searching) group(units []string, n, at, shownTo int, first bool) (text 
 	b.WriteString(strconv.Itoa(n) + ":" + window(units[n], at) + "\n")
 	end := min(n+q.around, len(units)-1)
 	i := n + 1
-	for ; i <= end && q.re.FindStringIndex(units[i]) == nil; i++ {
+	for ; i <= end; i++ {
+		found, err := q.pattern.Match(m, units[i])
+		if err != nil {
+			return "", 0, err
+		}
+		if found {
+			break
+		}
 		around(i)
 	}
-	return b.String(), i - 1
+	return b.String(), i - 1, nil
 }
 
 // searched is the rows of a table, or the lines of a text.
@@ -238,57 +248,99 @@ func (v *viewing) searched() (units []string, unit string) {
 
 // search shows the lines that match an RE2 pattern, as grep -n does: "12:" is
 // a match, "11-" stands around one, "--" between groups. In a table the rows
-// are searched instead of lines.
+// are searched instead of lines. A search that costs more than one view may ends
+// between two of them, and says where it goes on.
 func (v *viewing) search() (View, error) {
 	q, err := v.searching()
 	if err != nil {
 		return View{}, err
 	}
 	units, unit := v.searched()
-	var b strings.Builder
-	room := v.max - noticeChars
-	matches, shown, last, full := 0, 0, q.start-1, false
-	next := -1 // the first match that is not shown
-	for n := q.start; n < len(units); n++ {
-		if n%256 == 0 && v.ctx.Err() != nil {
-			return View{}, v.ctx.Err()
+	f := hits{room: v.max - noticeChars, last: q.start - 1, next: -1}
+	end := q.start // units before it were searched
+	for ; end < len(units); end++ {
+		at, err := q.pattern.Find(v.meter, units[end])
+		if err == nil && at >= 0 {
+			err = f.add(&q, v.meter, units, end, at)
 		}
-		at := q.re.FindStringIndex(units[n])
-		if at == nil {
-			continue
+		if ended := v.meter.Err(); ended != nil && (v.ctx.Err() != nil || end == q.start) {
+			return View{}, v.tooCostly(ended, &q, units, unit)
 		}
-		if matches++; full || shown == q.limit {
-			if next < 0 {
-				next = n
-			}
-			continue
+		if err != nil {
+			break
 		}
-		text, to := q.group(units, n, at[0], last, shown == 0)
-		chars := utf8.RuneCountInString(text)
-		if chars > room && shown > 0 {
-			full, next = true, n
-			continue
-		}
-		if chars > room { // the first one, with much context
-			text = firstChars(text, room)
-		}
-		room -= chars
-		last = to
-		b.WriteString(text)
-		shown++
 	}
-	text := strings.TrimSuffix(b.String(), "\n")
+	text := strings.TrimSuffix(f.text.String(), "\n")
 	where := plural(len(units), unit)
 	if q.start > 0 {
 		where += fmt.Sprintf(" from %s %d on", unit, q.start)
 	}
-	switch {
-	case matches == 0:
-		return v.finish("", "no match in "+where, nil), nil
-	case shown == matches:
-		return v.finish(text, pluralMatches(matches)+" in "+where, nil), nil
+	whole := end >= len(units)
+	if !whole { // the work ended first
+		where = fmt.Sprintf("%ss %d to %d of %d; the pattern is too expensive to search more at a time", unit, q.start, end, len(units))
+		if f.next < 0 {
+			f.next = end
+		}
 	}
-	return v.finish(text, fmt.Sprintf("the first %d of %s in %s", shown, pluralMatches(matches), where), q.again(next)), nil
+	switch {
+	case f.matches == 0 && whole:
+		return v.finish("", "no match in "+where, nil), nil
+	case f.matches == 0:
+		return v.finish("", "no match in "+where, q.again(f.next)), nil
+	case f.shown == f.matches && whole:
+		return v.finish(text, pluralMatches(f.matches)+" in "+where, nil), nil
+	case f.shown == f.matches:
+		return v.finish(text, pluralMatches(f.matches)+" in "+where, q.again(f.next)), nil
+	}
+	return v.finish(text, fmt.Sprintf("the first %d of %s in %s", f.shown, pluralMatches(f.matches), where), q.again(f.next)), nil
+}
+
+// tooCostly is the error of a search whose first line or row alone is too much.
+func (v *viewing) tooCostly(ended error, q *searching, units []string, unit string) error {
+	if !errors.Is(ended, work.ErrLimit) {
+		return ended
+	}
+	return viewFailed("pattern is too expensive for %s %d of %d bytes (%d instructions for each): make it simpler, or go on behind it with \"start\":%d",
+		unit, q.start, len(units[q.start]), q.pattern.Instructions(), q.start+1)
+}
+
+// hits is what a search has found so far.
+type hits struct {
+	text    strings.Builder
+	room    int // characters left
+	matches int
+	shown   int  // matches in text
+	last    int  // the last unit in text
+	full    bool // nothing more fits
+	next    int  // the first match that is not shown, or -1
+}
+
+// add adds unit n, which matches at byte at. The error is m's.
+func (f *hits) add(q *searching, m *work.Meter, units []string, n, at int) error {
+	if f.full || f.shown == q.limit {
+		if f.matches++; f.next < 0 {
+			f.next = n
+		}
+		return nil
+	}
+	text, to, err := q.group(m, units, n, at, f.last, f.shown == 0)
+	if err != nil {
+		return err
+	}
+	f.matches++
+	chars := utf8.RuneCountInString(text)
+	if chars > f.room && f.shown > 0 {
+		f.full, f.next = true, n
+		return nil
+	}
+	if chars > f.room { // the first one, with much context
+		text = firstChars(text, f.room)
+	}
+	f.room -= chars
+	f.last = to
+	f.text.WriteString(text)
+	f.shown++
+	return nil
 }
 
 func pluralMatches(n int) string {

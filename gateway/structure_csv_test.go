@@ -21,7 +21,7 @@ func TestShapeHoldsCSV(t *testing.T) {
 	}
 	// Whatever is suggested works.
 	for _, view := range s.env.Views {
-		v, err := Select(t.Context(), s.env.Artifacts[0], []byte(text), view, 0)
+		v, err := Select(t.Context(), s.env.Artifacts[0], []byte(text), view, ViewOptions{})
 		if err != nil || !strings.Contains(v.Text, "Town, 19") {
 			t.Errorf("%s: %.100s, %v", view, v.Text, err)
 		}

@@ -137,7 +137,7 @@ func (g *Gateway) fill(ctx context.Context, c *Call) error {
 		if err != nil {
 			return err
 		}
-		if err := c.Entry.Validate(some); err != nil {
+		if err := g.check.validate(ctx, c.Entry, some); err != nil {
 			return argsError(ctx, c, err, g.keepSchema)
 		}
 	}

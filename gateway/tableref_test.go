@@ -294,16 +294,16 @@ func TestTableSelector(t *testing.T) {
 		{`{"type":"table","group_by":["event"],"aggregate":[{"op":"max","column":"wind","as":"most"},{"op":"count"}],"order_by":["event"]}`, "[\n{\"event\":\"Flood\",\"most\":199,\"count\":100},\n{\"event\":\"Wind\",\"most\":198,\"count\":100}\n]", "", ""},
 		{`{"type":"table","offset":500}`, "[]", "rows 200 to 200 of 200", ""},
 	} {
-		v, err := Select(t.Context(), a, []byte(data), json.RawMessage(tt.selector), 0)
+		v, err := Select(t.Context(), a, []byte(data), json.RawMessage(tt.selector), ViewOptions{})
 		if err != nil || v.Text != tt.want || !strings.Contains(v.Notice, tt.notice) || string(v.Next) != tt.next {
 			t.Errorf("%s:\n%s\n%s\n%s\n%v", tt.selector, v.Text, v.Notice, v.Next, err)
 		}
 	}
-	v, err := Select(t.Context(), a, []byte(data), json.RawMessage(`{"type":"table"}`), 0)
+	v, err := Select(t.Context(), a, []byte(data), json.RawMessage(`{"type":"table"}`), ViewOptions{})
 	if err != nil || strings.Count(v.Text, "\n{") != 50 {
 		t.Errorf("%d rows by default, %v", strings.Count(v.Text, "\n{"), err)
 	}
-	v, err = Select(t.Context(), a, []byte(data), json.RawMessage(`{"type":"table","limit":200}`), 3000)
+	v, err = Select(t.Context(), a, []byte(data), json.RawMessage(`{"type":"table","limit":200}`), ViewOptions{MaxChars: 3000})
 	if err != nil || len(v.Text)+len(v.Notice) > 3000 || len(v.Next) == 0 {
 		t.Errorf("%d characters, next %s, %v", len(v.Text), v.Next, err)
 	}
@@ -318,7 +318,7 @@ func TestTableSelector(t *testing.T) {
 		{data, `{"type":"table","rows":1}`, `"rows" is no parameter of table`},
 		{"plain text", `{"type":"table"}`, `type "table" needs rows`},
 	} {
-		_, err := Select(t.Context(), a, []byte(tt.data), json.RawMessage(tt.selector), 0)
+		_, err := Select(t.Context(), a, []byte(tt.data), json.RawMessage(tt.selector), ViewOptions{})
 		if e, ok := err.(*Error); !ok || e.Code != ViewFailed || !strings.Contains(e.Message, tt.want) {
 			t.Errorf("%s: %v", tt.selector, err)
 		}

@@ -14,13 +14,13 @@ import (
 // one is kept as an artifact and the error holds the handle.
 const maxDetailSchema = 20_000
 
-// Validate is the link that checks the arguments against the tool's schema
-// (gateway-surface §4.4): what does not fit never reaches the upstream. keep
-// stores a schema that is too large for an error.
-func Validate(keep func(ctx context.Context, c *Call, schema []byte) (artifact.Artifact, error)) Middleware {
+// validateLink checks the arguments against the tool's schema (gateway-surface
+// §4.4): what does not fit never reaches the upstream. keep stores a schema that is
+// too large for an error.
+func validateLink(check *checker, keep func(ctx context.Context, c *Call, schema []byte) (artifact.Artifact, error)) Middleware {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			if err := c.Entry.Validate(c.Args); err != nil && !c.tables.excuses(err) {
+			if err := check.validate(ctx, c.Entry, c.Args); err != nil && !c.tables.excuses(err) {
 				return nil, argsError(ctx, c, err, keep)
 			}
 			return next.Dispatch(ctx, c)

@@ -39,7 +39,7 @@ func (g *Gateway) view(ctx context.Context, c *metaCall) (json.RawMessage, error
 	}
 	defer lease.Close()
 	a := lease.Artifact
-	v, err := SelectLease(ctx, lease, out[1], g.opts.MaxViewChars)
+	v, err := SelectLease(ctx, lease, out[1], ViewOptions{MaxChars: g.opts.MaxViewChars, Turns: g.opts.Turns})
 	if err != nil {
 		return nil, err
 	}

@@ -375,6 +375,9 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 	return nil, err
 }
 
+// CallTimeout returns how long a call may take; 0 sets no limit.
+func (u *Upstream) CallTimeout() time.Duration { return u.cfg.Timeout }
+
 // timeoutOf is how long a call may take; 0 sets no limit.
 func (u *Upstream) timeoutOf(method string) time.Duration {
 	if method == methodListen {

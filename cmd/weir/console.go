@@ -165,6 +165,6 @@ func (s *shown) View(ctx context.Context, principal, handle string, selector jso
 		return "", "", err
 	}
 	defer lease.Close()
-	v, err := gateway.SelectLease(ctx, lease, selector, viewChars)
+	v, err := gateway.SelectLease(ctx, lease, selector, gateway.ViewOptions{MaxChars: viewChars, Turns: s.engine.turns})
 	return v.Text, v.Notice, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 	"github.com/weir-mcp/weir/telemetry"
 	"github.com/weir-mcp/weir/upstream"
+	"github.com/weir-mcp/weir/work"
 )
 
 // An engine is a gateway without a face: upstreams, what they offer, and the
@@ -40,6 +41,7 @@ type engine struct {
 	plane    *dataPlane
 	bodies   *bodies             // that wait at /mcps/NAME/mcp
 	state    *gateway.State      // quotas and what sessions have seen outlive a reload
+	turns    *work.Turns         // of what computes much, for agents and in the console
 	rounds   *bridge.Rounds      // calls during which modern agents are asked something
 	events   *telemetry.EventLog // nil: none are written
 	metrics  *telemetry.Metrics
@@ -75,7 +77,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 		}
 		return nil, err
 	}
-	e := &engine{app: a, log: log, store: store, started: time.Now(), instance: newInstance(), state: gateway.NewState(), rounds: bridge.NewRounds(bridge.Options{Logger: log}), first: make(chan struct{})}
+	e := &engine{app: a, log: log, store: store, started: time.Now(), instance: newInstance(), state: gateway.NewState(), turns: work.NewTurns(0), rounds: bridge.NewRounds(bridge.Options{Logger: log}), first: make(chan struct{})}
 	e.observe(events)
 	e.config.Store(c)
 	e.redact.Store(gateway.NewRedactor(c.Secrets()))
@@ -232,7 +234,7 @@ type frontOptions struct {
 // gateway behind it. Several fronts may share the engine.
 func (e *engine) newFront(c *config.Config, o frontOptions) mcp.Handler {
 	opts := gateway.Options{
-		Upstreams: e, Artifacts: e.store, Tables: e.tableOptions(c), State: e.state, Logger: e.log,
+		Upstreams: e, Artifacts: e.store, Tables: e.tableOptions(c), State: e.state, Turns: e.turns, CallTimeout: callTimeout(e.manager), Logger: e.log,
 		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.app.redact, OnEvent: e.tell,
 		Firewall:      gateway.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate,
@@ -249,6 +251,17 @@ func (e *engine) newFront(c *config.Config, o frontOptions) mcp.Handler {
 	return &patient{engine: e, proxy: opts.Mode == gateway.ModeProxy, next: &mcp.Lifecycle{
 		ServerInfo: e.app.identity(), Instructions: g.Instructions(), Capabilities: g.Capabilities, Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header),
 	}}
+}
+
+// callTimeout is how long a call of an upstream may take, by the upstream's name.
+func callTimeout(m *upstream.Manager) func(name string) time.Duration {
+	return func(name string) time.Duration {
+		u, ok := m.Upstream(name)
+		if !ok {
+			return 0
+		}
+		return u.CallTimeout()
+	}
 }
 
 // threshold is the configuration's firewall.threshold_chars. Zero holds every
