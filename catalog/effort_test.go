@@ -257,8 +257,8 @@ func TestErrorsAreBounded(t *testing.T) {
 // TestGuardedConcurrently: heavy calls of one tool do not wait for each other.
 func TestGuardedConcurrently(t *testing.T) {
 	e := entryWith(t, `{"properties":{"a":{"items":{"anyOf":[{"type":"string","pattern":"^x+$"},{"type":"array","items":{"type":"integer"}}]}}}}`)
-	good := json.RawMessage(`{"a":[` + strings.Repeat(`"xx",[1],`, 500) + `"x"]}`)
-	bad := json.RawMessage(`{"a":[` + strings.Repeat(`"xx",[1],`, 500) + `"y"]}`)
+	good := json.RawMessage(`{"a":[` + strings.Repeat(`"xx",[1],`, 2000) + `"x"]}`)
+	bad := json.RawMessage(`{"a":[` + strings.Repeat(`"xx",[1],`, 2000) + `"y"]}`)
 	var wg sync.WaitGroup
 	for range 6 {
 		wg.Go(func() {
@@ -267,7 +267,7 @@ func TestGuardedConcurrently(t *testing.T) {
 				if got := e.Validate(good); got != nil {
 					t.Error(got)
 				}
-				if got := e.Validate(bad); !errors.As(got, &err) || err.Code != ArgsInvalid || !strings.HasPrefix(err.Problems[0].Path, "/a/1000") {
+				if got := e.Validate(bad); !errors.As(got, &err) || err.Code != ArgsInvalid || !strings.HasPrefix(err.Problems[0].Path, "/a/4000") {
 					t.Error(got)
 				}
 			}
