@@ -76,11 +76,30 @@ func (a *Auth) token(principal string) *Token {
 	return nil
 }
 
-// Scoped reports whether a principal's token is for some agents only, so that
-// what reaches all of them at once is not for it.
+// Scoped reports whether a principal's token is for some agents only, or for
+// /metrics alone, so that what reaches all agents at once is not for it.
 func (a *Auth) Scoped(principal string) bool {
 	t := a.token(principal)
-	return t != nil && len(t.Agents) > 0 && !slices.Contains(t.Agents, "*")
+	return t != nil && (t.MetricsOnly() || len(t.Agents) > 0 && !slices.Contains(t.Agents, "*"))
+}
+
+// MetricsOnly reports whether the token opens /metrics and nothing else.
+func (t *Token) MetricsOnly() bool { return t.Metrics && len(t.Agents) == 0 }
+
+// MetricsOnly reports whether a principal's token opens /metrics and nothing else.
+func (a *Auth) MetricsOnly(principal string) bool {
+	t := a.token(principal)
+	return t != nil && t.MetricsOnly()
+}
+
+// SeesMetrics reports whether a principal may read /metrics: where its token says so,
+// or opens everything.
+func (a *Auth) SeesMetrics(principal string) bool {
+	t := a.token(principal)
+	if t == nil {
+		return len(a.Tokens) == 0
+	}
+	return t.Metrics || !a.Scoped(principal)
 }
 
 // Reaches reports whether a principal may call an agent. Who is nobody's token
@@ -90,7 +109,7 @@ func (a *Auth) Reaches(principal, agent string) bool {
 	if t == nil {
 		return len(a.Tokens) == 0
 	}
-	return len(t.Agents) == 0 || matchAny(t.Agents, agent)
+	return len(t.Agents) == 0 && !t.Metrics || matchAny(t.Agents, agent)
 }
 
 // Registers reports whether a principal may make an agent known under a name.

@@ -200,6 +200,7 @@ type Token struct {
 	SHA256 string `key:"sha256" doc:"SHA-256 of the token in hexadecimal: printf %s TOKEN | sha256sum"`
 
 	Agents   []string `key:"agents" doc:"Names of the agents (and other servers) that this token is for, at /mcps/NAME/mcp; * stands for any text, ? for one character. A token with this key, unless it is *, does not open the gateway, which reaches all. Default: everything."`
+	Metrics  bool     `key:"metrics" default:"false" doc:"This token opens /metrics. Without agents it opens nothing else: it is for Prometheus."`
 	Register []string `key:"register" doc:"Names under which an agent with this token may register itself; patterns as in agents. Default: none."`
 
 	RegisterHosts []string `key:"register_hosts" doc:"Where agents with this token may be, besides the address that they register from and agents.hosts; hosts or host:port."`

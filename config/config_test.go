@@ -93,6 +93,21 @@ func TestLookup(t *testing.T) {
 	}
 }
 
+func TestMetricsTokens(t *testing.T) {
+	auth := Auth{Tokens: []Token{{Name: "all"}, {Name: "prom", Metrics: true}, {Name: "both", Metrics: true, Agents: []string{"a"}}, {Name: "one", Agents: []string{"a"}}, {Name: "star", Metrics: true, Agents: []string{"*"}}}}
+	for _, c := range []struct {
+		name                          string
+		scoped, only, metrics, reachA bool
+	}{
+		{"all", false, false, true, true}, {"prom", true, true, true, false}, {"both", true, false, true, true}, {"one", true, false, false, true},
+		{"star", false, false, true, true}, {"nobody", false, false, false, false},
+	} {
+		if auth.Scoped(c.name) != c.scoped || auth.MetricsOnly(c.name) != c.only || auth.SeesMetrics(c.name) != c.metrics || auth.Reaches(c.name, "a") != c.reachA {
+			t.Errorf("%s: scoped %t, only %t, sees %t, reaches %t", c.name, auth.Scoped(c.name), auth.MetricsOnly(c.name), auth.SeesMetrics(c.name), auth.Reaches(c.name, "a"))
+		}
+	}
+}
+
 func TestOffers(t *testing.T) {
 	for _, tc := range []struct {
 		include, exclude []string

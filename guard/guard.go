@@ -45,6 +45,9 @@ type Options struct {
 	// called concurrently. Nil means no authentication: everybody is
 	// mcp.LocalPrincipal.
 	Authenticate func(bearer string) (principal string, ok bool)
+	// Admit returns why a principal that has authenticated may not pass; it is
+	// answered with 403. It is called concurrently. Nil lets all pass.
+	Admit func(principal string) error
 	// HostsKey and OriginsKey are what messages call Hosts and Origins, such as the
 	// key of a configuration; "the allowed hosts" and "the allowed origins" where
 	// empty.
@@ -61,6 +64,7 @@ type Guard struct {
 	origins      map[string]bool
 	anyOrigin    bool
 	authenticate func(string) (string, bool)
+	admit        func(string) error
 	realm        string
 	hostsKey     string
 	originsKey   string
@@ -69,7 +73,7 @@ type Guard struct {
 
 // New returns a Guard.
 func New(o Options) *Guard {
-	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, authenticate: o.Authenticate, realm: o.Realm, log: o.Logger,
+	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, authenticate: o.Authenticate, admit: o.Admit, realm: o.Realm, log: o.Logger,
 		hostsKey: cmp.Or(o.HostsKey, "the allowed hosts"), originsKey: cmp.Or(o.OriginsKey, "the allowed origins")}
 	for _, h := range o.Hosts {
 		g.hosts[strings.ToLower(strings.TrimSpace(h))] = true
@@ -129,6 +133,12 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		if !ok {
 			g.challenge(w, r, bearer != "")
 			return
+		}
+		if g.admit != nil {
+			if err := g.admit(principal); err != nil {
+				g.refuse(w, r, http.StatusForbidden, err)
+				return
+			}
 		}
 		next.ServeHTTP(w, r.WithContext(WithPrincipal(r.Context(), principal)))
 	})

@@ -36,7 +36,7 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	f := &face{rt: rt, name: name, up: up, via: []string{rt.o.Loops.of(name)}}
 	f.pass = newPassthrough(name, up, rt.log)
 	f.pass.apart = func() bool { return rt.o.Sign.knows(name) }
-	f.pass.judge = rt.o.Judge
+	f.pass.judge, f.pass.observer = rt.o.Judge, rt.o.Observer
 	f.server = streamable.NewServer(streamable.ServerOptions{
 		Handler: f.pass, Sessionless: true, ErrorStatus: status,
 		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,
@@ -78,6 +78,7 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 	}
 	if e.bounded > 0 {
 		if err := f.limiter.enter(f.name, limits, time.Now(), e.bounded); err != nil {
+			f.tellRefused(r, e, err)
 			e.writeError(w, err)
 			return
 		}
@@ -128,6 +129,7 @@ func (f *face) hand(w http.ResponseWriter, r *http.Request, t Target, e envelope
 
 // unready answers a request whose upstream is not there.
 func (f *face) unready(w http.ResponseWriter, r *http.Request, e envelope, err error) {
+	f.tellRefused(r, e, err)
 	if r.Context().Err() == nil {
 		writeError(w, e.id, failedToReach(err))
 	}

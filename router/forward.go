@@ -90,6 +90,9 @@ type exchange struct {
 	endless bool              // a stream or a subscription: it has no end of its own
 	peer    http.RoundTripper // of an upstream that has registered itself, or nil
 
+	err   error // that the agent was answered; nil where the upstream's answer was handed on
+	again bool  // nothing was answered: the caller tries again
+
 	ctx    context.Context // of the request to the upstream
 	cancel context.CancelCauseFunc
 }
@@ -126,6 +129,7 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 		return nil
 	}
 	defer fw.leave(x)
+	defer x.observe()()
 	if !x.endless && t.Timeout > 0 {
 		x.limit = t.Timeout
 		timer := time.AfterFunc(t.Timeout, func() { x.cancel(errTimeout) })
@@ -134,6 +138,7 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 	resp, err := x.roundTrip()
 	if err != nil {
 		if again && x.ctx.Err() == nil && errors.Is(err, syscall.ECONNREFUSED) {
+			x.again = true
 			return err
 		}
 		x.fail(err)
@@ -151,6 +156,7 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 		x.refuse(resp, err)
 		return nil
 	}
+	x.noteStatus(resp)
 	x.respond(resp)
 	return nil
 }
@@ -227,6 +233,7 @@ func (x *exchange) refusal(resp *http.Response) error {
 // refuse answers with err. Of a status that says what is wrong with the request
 // the agent learns as it is, but for 401.
 func (x *exchange) refuse(resp *http.Response, err error) {
+	x.err = err
 	code := status(err, x.w.Header())
 	if s := resp.StatusCode; s >= 400 && s < 500 && s != http.StatusUnauthorized && s != http.StatusProxyAuthRequired {
 		code = s
@@ -309,7 +316,9 @@ func (x *exchange) failure(err error) error {
 }
 
 func (x *exchange) fail(err error) {
+	x.err = err
 	if err = x.failure(err); err != nil {
+		x.err = err
 		writeError(x.w, x.e.id, err)
 	}
 }

@@ -27,6 +27,8 @@ type passthrough struct {
 	asking mcp.Handler // serve behind rounds
 	tasks  taskOwners
 	judge  Judge // may be nil
+	// observer may be nil.
+	observer Observer
 	// apart says that the upstream knows on whose behalf it is called, and keeps
 	// tasks apart itself; nil says that it does not.
 	apart func() bool
@@ -86,7 +88,7 @@ func (p *passthrough) serve(ctx context.Context, r *mcp.Request) (json.RawMessag
 	case r.IsNotification():
 		return nil, p.up.Notify(ctx, r.Method, r.Params)
 	}
-	return p.call(ctx, r)
+	return p.observed(ctx, r, p.call) // of what it refuses, the Judge tells itself
 }
 
 // hello returns what the upstream said of itself.

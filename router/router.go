@@ -61,6 +61,8 @@ type Options struct {
 	// Limits returns the bounds of an upstream, nil sets none. It is called for
 	// each request, concurrently, and must be fast.
 	Limits func(name string) Limits
+	// Observer is told of what passes; nil is told nothing.
+	Observer Observer
 	// Sign vouches for what is forwarded; nil signs nothing. What reaches an
 	// upstream through its Peer is signed by that; see Signed.
 	Sign Sign

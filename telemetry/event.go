@@ -23,6 +23,9 @@ const (
 	ExecuteFailed    = "execute.failed"
 	ExecuteDryRun    = "execute.dry_run"
 	ExecuteCacheHit  = "execute.cache_hit"
+	// Calls through /mcps/NAME/mcp, which pass no meta-tool.
+	PassthroughCompleted = "passthrough.completed"
+	PassthroughFailed    = "passthrough.failed"
 )
 
 // Event is one thing that happened. Fields that say nothing are left out of its
@@ -34,6 +37,7 @@ type Event struct {
 	Session   string // SessionTag of the session's id
 	Principal string
 	MetaTool  string // "tool_execute"
+	Method    string // of a call that passed no meta-tool: "tools/call"
 	ToolID    string
 	Upstream  string
 
@@ -43,6 +47,9 @@ type Event struct {
 	IsError  bool   // the tool itself answered an error
 	DryRun   bool
 	Scope    string // of the quota that was breached
+	// Unread says that the answer was handed on byte by byte, so that it is not
+	// known whether it was an error.
+	Unread bool
 
 	// TokensRead is what the agent reads of the answer, and TokensRaw what it
 	// would have read without the gateway, in cl100k_base tokens. Where Counted
@@ -81,9 +88,10 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	str("session", e.Session)
 	str("principal", e.Principal)
 	str("meta_tool", e.MetaTool)
+	str("method", e.Method)
 	str("tool_id", e.ToolID)
 	str("upstream", e.Upstream)
-	if e.MetaTool != "" {
+	if e.MetaTool != "" || e.Method != "" {
 		dst = append(dst, `,"duration_ms":`...)
 		dst = strconv.AppendFloat(dst, float64(e.Duration.Microseconds())/1000, 'f', -1, 64)
 	}
@@ -93,6 +101,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	str("code", e.Code)
 	flag("is_error", e.IsError)
 	flag("dry_run", e.DryRun)
+	flag("unread", e.Unread)
 	str("scope", e.Scope)
 	if e.Counted {
 		number("tokens_read", e.TokensRead)

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
 func scrape(t testing.TB, m *Metrics) string {
@@ -22,9 +24,11 @@ func scrape(t testing.TB, m *Metrics) string {
 }
 
 func TestMetrics(t *testing.T) {
-	m := NewMetrics(Totals{
+	m := NewMetrics(Totals{Version: "v1",
 		Tokens: func() (int64, int64) { return 10, 1000 }, Uncounted: func() int64 { return 1 }, Sessions: func() int { return 2 }, Tools: func() int { return 3 },
-		Artifacts: func() (int, int64) { return 4, 5000 }, Upstreams: func() map[string]string { return map[string]string{"a": "ready", "b": "failed"} },
+		Artifacts: func() (int, int64) { return 4, 5000 }, Upstreams: func() map[string]UpstreamFigures {
+			return map[string]UpstreamFigures{"a": {"ready", 2}, "b": {"failed", 0}}
+		},
 	})
 	execute := func(e Event) {
 		e.MetaTool = "tool_execute"
@@ -37,15 +41,30 @@ func TestMetrics(t *testing.T) {
 	execute(Event{Name: ExecuteFailed, ToolID: "a:x@1", Upstream: "a", Code: "RATE_LIMITED", Scope: "tool_execute/minute"})
 	execute(Event{Name: ExecuteFailed, ToolID: "a:x@1", Upstream: "a", Code: "RATE_LIMITED", Scope: "tool:a:x@1/session"})
 	execute(Event{Name: ExecuteFailed, Code: "HYDRATE_FAILED"})
+	passed := func(e Event) {
+		e.Name, e.Method, e.Upstream = PassthroughCompleted, "tools/call", "a"
+		m.Observe(e)
+	}
+	passed(Event{ToolID: "a:x#0badcafe"})
+	passed(Event{ToolID: "a:x@1#0badcafe", IsError: true})
+	passed(Event{ToolID: "a:x#0badcafe", Unread: true})
+	passed(Event{Code: "UPSTREAM_TIMEOUT"})
+	m.Observe(Event{Name: PassthroughCompleted, Method: "resources/read", Upstream: "a"})
+	m.RequestStarted("a")
+	m.RequestStarted("a")
+	m.RequestEnded("a", 3*time.Second)
 	m.Observe(Event{Name: "browse.failed", MetaTool: "tool_browse", Code: "PATH_INVALID"})
 	m.Observe(Event{Name: CatalogRefresh, Upstream: "a"})
 	m.Observe(Event{Name: CatalogLoaded})
 	m.Observe(Event{Name: "something.else"})
 	got := scrape(t, m)
 	for _, want := range []string{
-		`weir_calls_total{outcome="ok",tool="a:x@1",upstream="a"} 1`, `weir_calls_total{outcome="tool_error",tool="a:x@1",upstream="a"} 1`,
-		`weir_calls_total{outcome="cache_hit",tool="a:x@1",upstream="a"} 1`, `weir_calls_total{outcome="dry_run",tool="a:x@1",upstream="a"} 1`,
-		`weir_calls_total{outcome="RATE_LIMITED",tool="a:x@1",upstream="a"} 2`, `weir_calls_total{outcome="HYDRATE_FAILED",tool="",upstream=""} 1`,
+		`weir_calls_total{outcome="ok",tool="a:x",upstream="a"} 2`, `weir_calls_total{outcome="tool_error",tool="a:x",upstream="a"} 2`,
+		`weir_calls_total{outcome="unread",tool="a:x",upstream="a"} 1`, `weir_calls_total{outcome="UPSTREAM_TIMEOUT",tool="",upstream="a"} 1`,
+		`weir_upstream_requests_in_flight{upstream="a"} 1`, `weir_upstream_request_duration_seconds_bucket{upstream="a",le="2.5"} 0`, `weir_upstream_request_duration_seconds_bucket{upstream="a",le="5"} 1`,
+		`weir_upstream_restarts_total{upstream="a"} 2`, `weir_upstream_restarts_total{upstream="b"} 0`, `weir_build_info{goversion="` + runtime.Version() + `",version="v1"} 1`,
+		`weir_calls_total{outcome="cache_hit",tool="a:x",upstream="a"} 1`, `weir_calls_total{outcome="dry_run",tool="a:x",upstream="a"} 1`,
+		`weir_calls_total{outcome="RATE_LIMITED",tool="a:x",upstream="a"} 2`, `weir_calls_total{outcome="HYDRATE_FAILED",tool="",upstream=""} 1`,
 		`weir_upstream_attempts_total{upstream="a"} 4`, `weir_cache_hits_total 1`, `weir_dry_runs_total 1`,
 		`weir_quota_breaches_total{meta_tool="tool_execute",window="minute"} 1`, `weir_quota_breaches_total{meta_tool="tool_execute",window="session"} 1`,
 		`weir_errors_total{code="PATH_INVALID",meta_tool="tool_browse"} 1`, `weir_request_duration_seconds_count{meta_tool="tool_execute"} 7`,
@@ -62,11 +81,11 @@ func TestMetrics(t *testing.T) {
 // Tool ids and names of upstreams come from outside: what is too many of them
 // is one.
 func TestMetricsBoundLabels(t *testing.T) {
-	upstreams := map[string]string{}
+	upstreams := map[string]UpstreamFigures{}
 	for i := range 3 * maxLabels {
-		upstreams[fmt.Sprint("u", i)] = "ready"
+		upstreams[fmt.Sprint("u", i)] = UpstreamFigures{"ready", 1}
 	}
-	m := NewMetrics(Totals{Upstreams: func() map[string]string { return upstreams }})
+	m := NewMetrics(Totals{Version: "v1", Upstreams: func() map[string]UpstreamFigures { return upstreams }})
 	for i := range 3 * maxLabels {
 		m.Observe(Event{Name: ExecuteCompleted, MetaTool: "tool_execute", ToolID: fmt.Sprint("a:t", i), Upstream: fmt.Sprint("u", i)})
 	}
@@ -79,8 +98,41 @@ func TestMetricsBoundLabels(t *testing.T) {
 	}
 }
 
+// TestMetricsPassTheLint: names, units and help texts are those that Prometheus wants.
+func TestMetricsPassTheLint(t *testing.T) {
+	m := NewMetrics(Totals{Version: "v1",
+		Tokens: func() (int64, int64) { return 10, 1000 }, Uncounted: func() int64 { return 1 }, Sessions: func() int { return 2 }, Tools: func() int { return 3 },
+		Artifacts: func() (int, int64) { return 4, 5000 }, Upstreams: func() map[string]UpstreamFigures { return map[string]UpstreamFigures{"a": {"ready", 1}} },
+	})
+	m.Observe(Event{Name: ExecuteCacheHit, MetaTool: "tool_execute", ToolID: "a:x@1", Upstream: "a", Attempts: 1, Code: "RATE_LIMITED", Scope: "tool_execute/minute"})
+	m.Observe(Event{Name: CatalogRefresh, Upstream: "a"})
+	m.RequestStarted("a")
+	m.RequestEnded("a", time.Second)
+	problems, err := promlint.New(strings.NewReader(scrape(t, m))).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "weir_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+// TestToolLabelOutlivesItsSchema: the series of a tool goes on where the hash of its id
+// changes.
+func TestToolLabelOutlivesItsSchema(t *testing.T) {
+	m := NewMetrics(Totals{Version: "v1"})
+	for i := range 100 {
+		m.Observe(Event{Name: ExecuteCompleted, MetaTool: "tool_execute", ToolID: fmt.Sprintf("a:x#%08x", i), Upstream: "a"})
+	}
+	if got := scrape(t, m); !strings.Contains(got, `weir_calls_total{outcome="ok",tool="a:x",upstream="a"} 100`) || strings.Count(got, "weir_calls_total{") != 1 {
+		t.Error("each schema has a series of its own")
+	}
+}
+
 func TestMetricsWithoutTotals(t *testing.T) {
-	m := NewMetrics(Totals{})
+	m := NewMetrics(Totals{Version: "v1"})
 	scrape(t, m)
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "more"})
 	if err := m.Register(c); err != nil {
@@ -95,7 +147,7 @@ func TestMetricsWithoutTotals(t *testing.T) {
 }
 
 func BenchmarkObserve(b *testing.B) {
-	m := NewMetrics(Totals{})
+	m := NewMetrics(Totals{Version: "v1"})
 	e := Event{Name: ExecuteCompleted, MetaTool: "tool_execute", ToolID: "a:x@1", Upstream: "a", Attempts: 1}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -58,6 +58,8 @@ type Options struct {
 	// at a URL, such as what signs requests. session is the one whose own
 	// connection it is, nil for the shared one. Nil changes nothing.
 	Transport func(upstream string, session *mcp.Session, base http.RoundTripper) http.RoundTripper
+	// Observer is told of requests to upstreams; nil is told nothing.
+	Observer Observer
 	// StartTimeout bounds one attempt to start and greet a server.
 	StartTimeout time.Duration
 	// ReadyBudget is how long a call waits for an upstream that is starting.
@@ -72,6 +74,13 @@ type Options struct {
 	open func(*config.Server) (mcp.Stream, error)
 	// listBytes are smaller bounds of lists, for tests.
 	listBytes listBytes
+}
+
+// Observer is told of each request to an upstream but subscriptions, which last. Both
+// methods are called concurrently, once each for a request, and must be fast.
+type Observer interface {
+	RequestStarted(upstream string)
+	RequestEnded(upstream string, took time.Duration)
 }
 
 func (o Options) withDefaults() Options {

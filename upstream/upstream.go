@@ -342,6 +342,11 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 		defer u.inFlight.Add(-1)
 		u.work.enter()
 		defer u.work.leave()
+		if o := u.opts.Observer; o != nil {
+			began := time.Now()
+			o.RequestStarted(u.name)
+			defer func() { o.RequestEnded(u.name, time.Since(began)) }()
+		}
 	}
 	u.calls.Add(1)
 	var result json.RawMessage

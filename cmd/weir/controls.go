@@ -91,6 +91,7 @@ func (a *app) openEvents(c *config.Config, log *slog.Logger) (*telemetry.EventLo
 func (e *engine) observe(events *telemetry.EventLog) {
 	e.events = events
 	e.metrics = telemetry.NewMetrics(telemetry.Totals{
+		Version: e.app.version,
 		Tokens: func() (read, raw int64) {
 			u := e.state.Stats("").Total
 			return u.Tokens.Read, u.Tokens.Raw
@@ -98,12 +99,12 @@ func (e *engine) observe(events *telemetry.EventLog) {
 		Uncounted: func() int64 { return e.state.Stats("").Total.Uncounted },
 		Sessions:  e.state.Sessions,
 		Artifacts: e.kept,
-		Upstreams: func() map[string]string {
-			states := map[string]string{}
+		Upstreams: func() map[string]telemetry.UpstreamFigures {
+			figures := map[string]telemetry.UpstreamFigures{}
 			for _, s := range e.manager.Status() {
-				states[s.Name] = string(s.State)
+				figures[s.Name] = telemetry.UpstreamFigures{State: string(s.State), Restarts: s.Restarts}
 			}
-			return states
+			return figures
 		},
 		Tools: func() int { return kinds(e.Snapshot().Catalog)[catalog.KindTool] },
 	})

@@ -94,7 +94,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 	e.owners = newOwners(c, log)
 	e.agents = newAgents(e, c)
 	e.manager = upstream.New(upstream.Options{
-		Logger: log, Transport: e.agents.transport, BaseEnv: inherited(a.environ()), ClientInfo: a.identity(), Sink: e.live,
+		Logger: log, Transport: e.agents.transport, BaseEnv: inherited(a.environ()), ClientInfo: a.identity(), Sink: e.live, Observer: observer{engine: e},
 		Redact: func(s string) string { return e.redact.Load().Redact(s) }, StopGrace: stopGrace,
 	})
 	e.plane = newDataPlane(store, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)

@@ -81,7 +81,7 @@ func newHTTPFace(e *engine, c *config.Config, listener *gate, log *logging) *htt
 	f.sse = sse.NewServer(sse.ServerOptions{Handler: handler, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger})
 	find, names := e.offices.finding(e.manager)
 	f.router = router.New(router.Options{
-		Find: e.bodies.finding(find), Names: names, Allow: e.agents.reaches, Judge: judge{e}, Limits: e.agents.limits, Sign: e.agents.sign, Loops: e.agents.loops,
+		Find: e.bodies.finding(find), Names: names, Allow: e.agents.reaches, Judge: judge{e}, Limits: e.agents.limits, Sign: e.agents.sign, Loops: e.agents.loops, Observer: observer{e, &toolNames{}},
 		Registered: e.agents.registry.Transport, AgentHeaders: func() []string { return e.config.Load().Agents.Headers },
 		SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
 	})
@@ -145,9 +145,11 @@ func (f *httpFace) apply(old, c *config.Config) {
 		auth.Tokens = []config.Token{{Name: "nobody"}}
 	}
 	f.engine.plane.at(planeURL(c, f.base))
-	closed := guard.New(guardOptions(c, auth, f.log.Logger))
+	closed, metrics := guardOptions(c, auth, f.log.Logger), guardOptions(c, auth, f.log.Logger)
+	closed.Admit, metrics.Admit = admitToAll(auth), admitToMetrics(auth)
 	open := guard.New(guardOptions(c, config.Auth{}, f.log.Logger))
-	mux, quiet := f.mux(c, open, closed, len(auth.Tokens) > 0)
+	mux, quiet := f.mux(c, open, guard.New(closed), len(auth.Tokens) > 0)
+	mux.Handle("/metrics", guard.New(metrics).Wrap(f.engine.metrics.Handler()))
 	routes := http.Handler(mux)
 	f.routes.Store(&routes)
 	if before := f.quiet.Swap(&quiet); before != nil {
@@ -166,6 +168,26 @@ func guardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Op
 		o.Authenticate = auth.Lookup
 	}
 	return o
+}
+
+// admitToMetrics is guard.Options.Admit for /metrics.
+func admitToMetrics(auth config.Auth) func(principal string) error {
+	return func(principal string) error {
+		if !auth.SeesMetrics(principal) {
+			return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q is for single agents: /metrics tells of all of them; metrics: true beside auth.tokens[].agents opens it", principal)
+		}
+		return nil
+	}
+}
+
+// admitToAll is guard.Options.Admit for everything but /metrics.
+func admitToAll(auth config.Auth) func(principal string) error {
+	return func(principal string) error {
+		if auth.MetricsOnly(principal) {
+			return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q is for /metrics alone: auth.tokens[].agents says what else a token with metrics: true opens", principal)
+		}
+		return nil
+	}
 }
 
 // mux routes requests. Everything is behind the closed guard but pages and scripts,
@@ -196,7 +218,6 @@ func (f *httpFace) mux(c *config.Config, open, closed *guard.Guard, tokens bool)
 	mux.Handle("/healthz", withInstance(f.engine.instance, health))
 	quiet = f.mountConsole(mux, open, all, c, tokens)
 	mux.Handle("/catalog", all(http.HandlerFunc(f.serveCatalog)))
-	mux.Handle("/metrics", all(f.engine.metrics.Handler()))
 	mux.Handle("/stats", closed.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serveStats(w, r, tokens) })))
 	mux.Handle("/health", health)
 	mux.Handle("/", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePage(w, r, tokens) })))

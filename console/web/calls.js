@@ -74,11 +74,12 @@ const ended = (e) => {
   if (e.is_error) return el('span', { class: 'bad' }, 'error of the tool');
   if (e.event === 'execute.cache_hit') return el('span', { class: 'ok' }, 'from the cache');
   if (e.dry_run) return 'dry run';
-  return e.detail ?? (e.meta_tool ? el('span', { class: 'ok' }, 'ok') : '');
+  if (e.unread) return 'handed on unread';
+  return e.detail ?? (e.meta_tool || e.method ? el('span', { class: 'ok' }, 'ok') : '');
 };
 
 const row = (e) => el('tr', { class: failed(e) ? 'failure' : undefined }, [
-  [new Date(e.time).toLocaleTimeString()], [e.meta_tool ?? e.event], [e.tool_id, 'id'], [e.upstream], [e.duration_ms === undefined ? '' : `${numberText(e.duration_ms.toFixed(1))} ms`, 'number'],
+  [new Date(e.time).toLocaleTimeString()], [e.meta_tool ?? e.method ?? e.event], [e.tool_id, 'id'], [e.upstream], [e.duration_ms === undefined ? '' : `${numberText(e.duration_ms.toFixed(1))} ms`, 'number'],
   [e.attempts, 'number'], [e.tokens_read === undefined ? '' : numberText(e.tokens_read), 'number'], [e.tokens_raw === undefined ? '' : numberText(e.tokens_raw), 'number'],
   [[e.session, e.principal].filter(Boolean).join(' ')], [ended(e)],
 ].map(([value, kind]) => el('td', { class: kind }, value)));
@@ -97,7 +98,7 @@ function draw(now = false) {
     for (let i = calls.length - 1; i >= 0 && rows.length < shown; i--) {
       const e = calls[i];
       if (parts.errors.checked && !failed(e)) continue;
-      if (words && ![e.tool_id, e.upstream, e.meta_tool, e.session, e.event].some((text) => text?.toLowerCase().includes(words))) continue;
+      if (words && ![e.tool_id, e.upstream, e.meta_tool, e.method, e.session, e.event].some((text) => text?.toLowerCase().includes(words))) continue;
       rows.push(row(e));
     }
     parts.body.replaceChildren(...rows);
