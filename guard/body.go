@@ -23,7 +23,8 @@ const (
 
 // ReadBody reads a request's whole body into buf, which it grows as needed, and
 // returns the filled slice. A body of more than limit bytes is an error of
-// KindTooLarge, one that breaks off is of KindInvalidRequest; after either, the
+// KindTooLarge, with which the start of the body is returned, for the id that may
+// stand there. One that breaks off is of KindInvalidRequest. After either, the
 // connection is closed, so that nothing of the rest is read as a request.
 //
 // Bodies are read whole before anything is done with them: an answer that
@@ -32,8 +33,11 @@ const (
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) ([]byte, error) {
 	tooLarge := func() ([]byte, error) {
 		w.Header().Set("Connection", "close")
-		drain(w, r)
-		return buf[:0], mcp.Errorf(mcp.KindTooLarge, "the request body is over the bound of %d bytes", limit)
+		// A connection that knows no deadline still has the bound of bytes.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTimeout))
+		buf = startOf(r.Body, buf)
+		_, _ = io.CopyN(io.Discard, r.Body, drainBytes)
+		return buf, mcp.Errorf(mcp.KindTooLarge, "the request body is over the bound of %d bytes", limit)
 	}
 	buf = buf[:0]
 	if r.Body == nil || r.Body == http.NoBody {
@@ -90,9 +94,15 @@ func LeaveBody(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// drain reads what a client still sends of a body that nobody wants.
-func drain(w http.ResponseWriter, r *http.Request) {
-	// A connection that knows no deadline still has the bound of bytes.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTimeout))
-	_, _ = io.CopyN(io.Discard, r.Body, drainBytes)
+// bodyStart is how much is returned of a body that is too large.
+const bodyStart = 4 << 10
+
+// startOf returns the start of a body, of which buf is read.
+func startOf(body io.Reader, buf []byte) []byte {
+	if len(buf) < bodyStart {
+		room := append(make([]byte, 0, bodyStart), buf...)
+		n, _ := io.ReadFull(body, room[len(room):cap(room)]) // what is there is all there is
+		buf = room[:len(room)+n]
+	}
+	return buf[:min(len(buf), bodyStart)]
 }

@@ -15,40 +15,59 @@ import (
 // Without it the request would wait for its timeout, because nothing else tells
 // that its answer has come.
 func Salvage(data []byte) (id ID, answer bool) {
-	s := salvage{data: data}
-	named, rpc := false, false
-	if !s.next('{') {
+	e := scan(data)
+	if e.method {
 		return "", false
 	}
-	for {
+	return e.id, e.outcome || e.rpc && e.id != ""
+}
+
+// StartID returns the id of a message of which only the start is there, "" where
+// the start has none.
+func StartID(start []byte) ID { return scan(start).id }
+
+// envelope is what a text shows of a message.
+type envelope struct {
+	id      ID   // "" where there is none, or more than one
+	method  bool // it is a request or a notification
+	outcome bool // it has a result or an error object
+	rpc     bool // it has a member jsonrpc
+}
+
+// scan goes through the members of an object as far as they can be read.
+func scan(data []byte) (e envelope) {
+	s := salvage{data: data}
+	if !s.next('{') {
+		return e
+	}
+	for named := false; ; {
 		key, ok := s.text()
 		if !ok || !s.next(':') {
-			break
+			return e
 		}
 		s.space()
 		start := s.at
 		whole := s.value()
 		switch string(key) {
 		case "method":
-			return "", false
+			e.method = true
 		case "jsonrpc":
-			rpc = true
+			e.rpc = true
 		case "result":
-			answer = true
+			e.outcome = true
 		case "error": // programs log objects with an error that is a text
-			answer = answer || start < len(data) && data[start] == '{'
+			e.outcome = e.outcome || start < len(data) && data[start] == '{'
 		case "id":
 			if found := idOf(data[start:s.at]); whole && !named {
-				id, named = found, true
-			} else if found != id {
-				return "", answer // two ids: nobody can say whose it is
+				e.id, named = found, true
+			} else if found != e.id {
+				e.id = "" // nobody can say whose it is
 			}
 		}
 		if !whole || !s.next(',') {
-			break
+			return e
 		}
 	}
-	return id, answer || rpc && id != ""
 }
 
 // idOf is a value as an id, "" where it can be none.

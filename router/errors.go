@@ -161,13 +161,59 @@ func refuse(w http.ResponseWriter, r *http.Request, maxBody int64, err error) {
 	if r.Method == http.MethodPost {
 		b := getBody()
 		defer b.release()
-		if b.read(w, r, maxBody) == nil {
-			if m, parseErr := jsonrpc.Parse(b.buf); parseErr == nil && m.Kind() == jsonrpc.Request {
-				id = m.ID
-			}
+		if readErr := b.read(w, r, maxBody); readErr != nil {
+			id = startID(b, readErr)
+		} else if m, parseErr := jsonrpc.Parse(b.buf); parseErr == nil && m.Kind() == jsonrpc.Request {
+			id = m.ID
 		}
 	}
 	writeError(w, id, err)
+}
+
+// startID is the id in the start of a body that is too large, "" after any other
+// error.
+func startID(b *body, err error) jsonrpc.ID {
+	if k, _ := mcp.KindOf(err); k != mcp.KindTooLarge {
+		return ""
+	}
+	return jsonrpc.StartID(b.buf)
+}
+
+// refuseUnknown answers a request to an agent that is not there. A body that is no
+// message is told first: what is wrong with it would be wrong with any agent.
+func (rt *Router) refuseUnknown(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Method != http.MethodPost {
+		writeError(w, "", err)
+		return
+	}
+	b := getBody()
+	defer b.release()
+	if readErr := b.read(w, r, rt.o.MaxBody); readErr != nil {
+		writeError(w, startID(b, readErr), err)
+		return
+	}
+	id, malformed := checkFormat(r.Header, b.buf)
+	if malformed != nil {
+		writeMalformed(w, id, malformed)
+		return
+	}
+	writeError(w, id, err)
+}
+
+// checkFormat returns the id of a request, and what keeps a body from being a
+// message or a batch.
+func checkFormat(h http.Header, data []byte) (jsonrpc.ID, error) {
+	if err := jsonrpc.CheckText(data); err != nil {
+		return "", err
+	}
+	if rawjson.IsArray(data) {
+		return "", new(envelope).readBatch(h, data)
+	}
+	m, err := jsonrpc.Parse(data)
+	if err == nil && m.Kind() != jsonrpc.Request {
+		return "", nil
+	}
+	return m.ID, err
 }
 
 // transportFailure says why a request brought no response. The URL, which may

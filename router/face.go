@@ -68,7 +68,7 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 		most = min(most, limits.MaxBody)
 	}
 	if err := b.read(w, r, most); err != nil {
-		writeError(w, "", err)
+		writeError(w, startID(b, err), err)
 		return
 	}
 	e, err := readEnvelope(r.Header, b.buf, f.rt.o.Sign != nil)

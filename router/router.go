@@ -184,7 +184,7 @@ func (rt *Router) route(w http.ResponseWriter, r *http.Request) {
 	up, ok := rt.o.Find(name)
 	if !ok {
 		rt.forget(name)
-		rt.refuse(w, r, rt.unknown(principal, name))
+		rt.refuseUnknown(w, r, rt.unknown(principal, name))
 		return
 	}
 	if rt.o.Loops.seen(r.Header, name) {

@@ -101,7 +101,11 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request, closing bool)
 	// Handlers read the params, which are slices of the body, until they return.
 	defer s.putBuffer(buf)
 	if err != nil {
-		refuse(w, "", err)
+		var id jsonrpc.ID
+		if k, _ := mcp.KindOf(err); k == mcp.KindTooLarge {
+			id = jsonrpc.StartID(body)
+		}
+		refuse(w, id, err)
 		return
 	}
 	if err := jsonrpc.CheckText(body); err != nil {
