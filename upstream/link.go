@@ -41,11 +41,15 @@ func (l *link) call(ctx context.Context, timeout time.Duration, method string, p
 	default:
 	}
 	if timeout <= 0 {
-		return l.peer.Call(ctx, method, params, back)
+		return l.slot.owned(ctx, back, func(back mcp.Handler) (json.RawMessage, error) {
+			return l.peer.Call(ctx, method, params, back)
+		})
 	}
 	limited, back, end := limit(ctx, timeout, back)
 	defer end()
-	result, err := l.peer.Call(limited, method, params, back)
+	result, err := l.slot.owned(ctx, back, func(back mcp.Handler) (json.RawMessage, error) {
+		return l.peer.Call(limited, method, params, back)
+	})
 	if err != nil && limited.Err() != nil && ctx.Err() == nil && !isAnswer(err) {
 		u := l.slot.u
 		hint := ""
@@ -71,6 +75,9 @@ func (l *link) notify(ctx context.Context, method string, params json.RawMessage
 	case <-l.done:
 		return l.notSent()
 	default:
+	}
+	if l.slot.key.session == nil {
+		l.slot.owners.uses(mcp.Caller(ctx))
 	}
 	return l.peer.Notify(ctx, method, params)
 }

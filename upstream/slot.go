@@ -46,7 +46,10 @@ type slot struct {
 
 	program  *sharedProgram       // that the connection needs, or nil; only run uses it
 	greeting atomic.Pointer[junk] // of the server that is being greeted, or was last; may be nil
+	owners   owners               // of what the server says over a connection that sessions share
 
+	// telling is held while subscribers are told, who hear one thing at a time.
+	telling sync.Mutex
 	// subMu orders what the server is told about subscriptions and log levels.
 	subMu sync.Mutex
 

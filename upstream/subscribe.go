@@ -39,9 +39,9 @@ type subscriber struct {
 }
 
 // Subscribe has fn called for each notification that belongs to no call: lists
-// that changed, log messages, and what later versions add. They are those of the
-// connection that calls of the session go over which mcp.Caller(ctx) names; a
-// log message of a shared connection is for no session, but for the operator.
+// that changed, the state of tasks, and what later versions add. They are those of
+// the connection that calls of the session go over which mcp.Caller(ctx) names. Of
+// a shared connection the session hears what concerns its principal: see owners.
 // Updates of resources go to SubscribeResource. fn is called for one
 // notification at a time and connection, in order, and must not block; what it
 // keeps of params it clones. It may be called once more while stop runs.
@@ -60,6 +60,7 @@ func (u *Upstream) subscribe(sub *subscriber) (stop func(), err error) {
 	if len(u.subs) >= maxSubscribers {
 		return nil, mcp.Errorf(mcp.KindOverloaded, "%s has %d subscriptions, which is the bound; end some", u.who, maxSubscribers)
 	}
+	u.shared.owners.uses(sub.session)
 	u.subs[sub] = struct{}{}
 	return func() {
 		u.mu.Lock()
@@ -86,18 +87,21 @@ func (s *slot) notice(method string, params json.RawMessage) {
 			return
 		}
 	}
+	s.telling.Lock()
+	defer s.telling.Unlock()
 	heard := false
 	for _, sub := range u.listeners(s) {
-		if method == methodMessage && s.key.session == nil && sub.session != nil {
-			continue // of a connection that others share: it may be about one of them
-		}
-		if uri == "" && sub.uri == "" || uri != "" && sub.uri != "" && within(uri, sub.uri) {
+		if uri == "" && sub.uri == "" && s.meant(sub.session, method, params) || uri != "" && sub.uri != "" && within(uri, sub.uri) {
 			sub.fn(method, params)
 			heard = true
 		}
 	}
-	if method == methodMessage && !heard {
+	switch {
+	case heard:
+	case method == methodMessage:
 		u.operatorLog(params)
+	case method != methodUpdated && !isListChanged(method):
+		u.log.Debug("a notification of the server is for none of its agents", "method", method)
 	}
 }
 

@@ -67,7 +67,7 @@ type Upstream struct {
 	out                                 outlet
 	junkLogged                          atomic.Int64 // lines; see junk
 
-	// Lock order: slot.subMu, mu, slot.mu.
+	// Lock order: slot.subMu or slot.telling, mu, slot.mu.
 	mu        sync.Mutex // guards below
 	closed    bool
 	slots     map[slotKey]*slot // besides shared
