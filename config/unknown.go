@@ -83,7 +83,7 @@ func synonymOf(key string) string {
 }
 
 // nearSafety returns the name of a safety key that key was probably meant to be: the
-// same but for case, hyphens, underscores and a plural, or one mistake away where
+// same except for case, hyphens, underscores and a plural, or one mistake away where
 // the name is long enough for that to mean anything.
 func nearSafety(key string, rows []field) string {
 	const long = 4

@@ -18,7 +18,7 @@ type Missing struct {
 	Why string
 }
 
-// absences is what Upstreams may implement beside its methods.
+// absences is what Upstreams may implement in addition to its methods.
 type absences interface {
 	// Missing returns the upstreams of which nothing can be found now.
 	Missing() []Missing
@@ -109,7 +109,7 @@ func (m Missing) short() string {
 	return why
 }
 
-// browseOverhead is how many tokens an answer of a browse has beside its cards, which
+// browseOverhead is how many tokens an answer of a browse has in addition to its cards, which
 // have 80 each.
 const browseOverhead = 32
 

@@ -47,6 +47,9 @@ type Options struct {
 	// concurrently, and must be fast. Where it returns another upstream than
 	// before, the agents' sessions with the old one end.
 	Find func(name string) (Upstream, bool)
+	// Absent returns why an upstream that is configured is not there; nil for a name
+	// that is in no configuration. It may be nil.
+	Absent func(name string) error
 	// Names lists the upstreams there are, for people who mistyped one.
 	Names func() []string
 	// Guard checks Host, Origin and bearer token of each request. Nil means
@@ -184,6 +187,12 @@ func (rt *Router) route(w http.ResponseWriter, r *http.Request) {
 	up, ok := rt.o.Find(name)
 	if !ok {
 		rt.forget(name)
+		if rt.o.Absent != nil {
+			if err := rt.o.Absent(name); err != nil {
+				rt.refuse(w, r, err)
+				return
+			}
+		}
 		rt.refuseUnknown(w, r, rt.unknown(principal, name))
 		return
 	}

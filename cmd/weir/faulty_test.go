@@ -41,6 +41,9 @@ func TestFaultyServerFailsAlone(t *testing.T) {
 			t.Errorf("%q: stderr %q", args, f.stderr)
 		}
 	}
+	if code, body := exchange(t, "POST", s.base+"/mcps/needskey/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Content-Type", "application/json"); code < 500 || !strings.Contains(body, sentence) {
+		t.Errorf("/mcps/needskey/mcp: %d %s", code, body)
+	}
 	if _, body := get(t, s.base+"/status/data"); !strings.Contains(body, sentence) {
 		t.Errorf("/status/data has no reason: %s", body)
 	}

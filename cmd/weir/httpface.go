@@ -81,7 +81,7 @@ func newHTTPFace(e *engine, c *config.Config, listener *gate, log *logging) *htt
 	f.sse = sse.NewServer(sse.ServerOptions{Handler: handler, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger})
 	find, names := e.offices.finding(e.manager)
 	f.router = router.New(router.Options{
-		Find: e.bodies.finding(find), Names: names, Allow: e.agents.reaches, Judge: judge{e}, Limits: e.agents.limits, Sign: e.agents.sign, Loops: e.agents.loops, Observer: observer{e, &toolNames{}},
+		Find: e.bodies.finding(find), Absent: absent(e.manager), Names: names, Allow: e.agents.reaches, Judge: judge{e}, Limits: e.agents.limits, Sign: e.agents.sign, Loops: e.agents.loops, Observer: observer{e, &toolNames{}},
 		Registered: e.agents.registry.Transport, AgentHeaders: func() []string { return e.config.Load().Agents.Headers },
 		SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
 	})

@@ -1,11 +1,25 @@
 package main
 
 import (
+	"context"
+
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/upstream"
 )
+
+// absent is the router's Absent: why a server of the configuration cannot be started.
+func absent(m *upstream.Manager) func(name string) error {
+	return func(name string) error {
+		_, err := m.Peer(context.Background(), name) // it waits for nothing
+		if kind, _ := mcp.KindOf(err); err != nil && kind == mcp.KindUpstreamUnavailable {
+			return err
+		}
+		return nil
+	}
+}
 
 // reports is what a Live knows of upstreams.
 type reports interface {

@@ -50,7 +50,7 @@ func settingOf(key string, c *config.Config) (s setting, ok bool) {
 	case "hub":
 		late := c.Hub
 		late.Tokens, late.Computers = nil, nil
-		return setting{[]any{c.Hub.Tokens, c.Hub.Computers}, late, "hub, but for its tokens and computers"}, true
+		return setting{[]any{c.Hub.Tokens, c.Hub.Computers}, late, "hub, except its tokens and computers"}, true
 	case "artifacts":
 		late := c.Artifacts
 		late.TokenTTL, late.Redact = 0, false

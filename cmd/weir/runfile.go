@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// A running gateway tells the shell commands of the same user where it is, whatever
-// its port, by a file named after its configuration:
+// A running gateway tells the shell commands of the same user where it is, at any
+// port, by a file named after its configuration:
 //
 //	weir serve ─▶ $XDG_RUNTIME_DIR/weir/<hash of the configuration's path>.json
 //	                            │
