@@ -346,24 +346,24 @@ func TestProbe(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := setupInMemory(t, Config{})
 				near, _, far, farSide := p.dial(ClientConfig{Transports: transports})
-				probe := func() (error, time.Duration) {
+				probe := func() (time.Duration, error) {
 					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 					defer cancel()
 					began := time.Now()
 					err := far.Probe(ctx)
-					return err, time.Since(began)
+					return time.Since(began), err
 				}
 				for range 3 {
 					time.Sleep(5 * time.Second)
 					synctest.Wait()
-					if err, took := probe(); err != nil || took > time.Second {
+					if took, err := probe(); err != nil || took > time.Second {
 						t.Errorf("a peer that is there: %v after %s", err, took)
 					}
 				}
 				// Many ask at the same time.
 				answers := make(chan error, 8)
 				for range cap(answers) {
-					go func() { err, _ := probe(); answers <- err }()
+					go func() { _, err := probe(); answers <- err }()
 				}
 				for range cap(answers) {
 					if err := <-answers; err != nil {
@@ -372,7 +372,7 @@ func TestProbe(t *testing.T) {
 				}
 				synctest.Wait() // for the pongs that nobody needed
 				p.listener.Cut()
-				if err, took := probe(); !errors.Is(err, context.DeadlineExceeded) || took != 2*time.Second {
+				if took, err := probe(); !errors.Is(err, context.DeadlineExceeded) || took != 2*time.Second {
 					t.Errorf("a peer that is gone: %v after %s", err, took)
 				}
 				if far.Err() != nil {
@@ -381,7 +381,7 @@ func TestProbe(t *testing.T) {
 				if reason := farSide.reason(t); reason != ReasonPingTimeout {
 					t.Errorf("reason %q", reason)
 				}
-				if err, _ := probe(); !errors.Is(err, ErrClosed) {
+				if _, err := probe(); !errors.Is(err, ErrClosed) {
 					t.Errorf("a session that has ended: %v", err)
 				}
 				near.Close()

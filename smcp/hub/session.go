@@ -33,7 +33,6 @@ type session struct {
 	// instance is the process that the Computer with the key has said it is, and
 	// ousted the one whose connection it has replaced.
 	instance, ousted string
-	answered         time.Time          // a probe, last
 	calls            map[*call]struct{} // in flight, of an Agent
 	serving          int                // in flight, to a Computer
 	ended            bool
