@@ -20,7 +20,7 @@ func TestDocs(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?s)```([a-z]+)\n(.*?)```").FindAllStringSubmatch(string(doc), -1) {
 		blocks[m[1]] = append(blocks[m[1]], m[2])
 	}
-	if len(blocks["yaml"]) != 2 || len(blocks["sh"]) != 3 || len(blocks["go"]) != 2 || len(blocks["md"]) != 1 {
+	if len(blocks["yaml"]) != 3 || len(blocks["sh"]) != 3 || len(blocks["go"]) != 2 || len(blocks["md"]) != 1 {
 		t.Fatalf("the document has other blocks than before: %d kinds", len(blocks))
 	}
 	a := newAgent(t, "name: demo", Options{})
