@@ -188,7 +188,7 @@ func (s *Server) execute(ctx context.Context, job *taskqueue.Job) (json.RawMessa
 	if err := rawjson.Fields(job.Payload, []string{"input", "metadata"}, parts[:]); err != nil {
 		return nil, err
 	}
-	c := &Call{Tool: job.Name, Principal: job.Owner, TaskID: job.ID, Metadata: parts[1], Writer: job, input: parts[0]}
+	c := &Call{Tool: job.Name, Principal: job.Owner, TaskID: job.ID, Metadata: parts[1], Writer: job, input: parts[0], keeper: &s.children}
 	if w, ok := job.Value.(*waiting); ok && w != nil {
 		c.peer, c.token = w.peer, w.token
 	}

@@ -13,8 +13,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/weir-mcp/weir/child"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -87,23 +89,18 @@ func (c *command) find() (string, error) {
 				return full, nil
 			}
 		}
-		return "", fmt.Errorf("%q is not in PATH (%s), nor beside the configuration", c.path, path)
+		return "", fmt.Errorf("the command %q is not in PATH, nor beside the configuration; install it, or set command to its full path", c.path)
 	}
-	return "", fmt.Errorf("%q is not found: there is no PATH", c.path)
+	return "", fmt.Errorf("the command %q is not found: there is no PATH; set command to its full path", c.path)
 }
 
 // process is a command that runs.
 type process struct {
-	pid    int
+	group  *child.Group
 	mu     sync.Mutex // guards below
-	gone   bool       // waited for; its number may be somebody else's
+	gone   bool       // waited for
 	reason string     // why the server ended it
-	others []other    // its descendants, when it was told to end
 }
-
-// other is a process beside the one that was started. Its number may be taken
-// by another one when it has ended, so the time of its start belongs to it.
-type other struct{ pid, start int }
 
 // reasonContext is the reason of an end because the context has ended.
 const reasonContext = "context"
@@ -119,8 +116,7 @@ func (p *process) end(reason string, gently bool) {
 	if p.reason == "" {
 		p.reason = reason
 	}
-	p.others = append(p.others, descendants(p.pid)...)
-	signalGroup(p.pid, p.others, gently)
+	p.group.Signal(gently)
 }
 
 // why returns why the server ended the process, "" where it did not.
@@ -132,7 +128,12 @@ func (p *process) why() string {
 
 // run implements runner.
 func (c *command) run(ctx context.Context, call *Call) (output, error) {
-	out, err := c.exec(ctx, call.line, call)
+	keeper := call.keeper
+	if keeper == nil {
+		keeper = new(child.Keeper)
+		defer keeper.Close()
+	}
+	out, err := c.exec(ctx, keeper, call.line, call)
 	if err != nil {
 		return output{}, err
 	}
@@ -145,7 +146,7 @@ func (c *command) run(ctx context.Context, call *Call) (output, error) {
 
 // exec runs the program with a line on its stdin and returns its stdout. The
 // error is a *failure, or the context's.
-func (c *command) exec(ctx context.Context, stdin []byte, log io.Writer) ([]byte, error) {
+func (c *command) exec(ctx context.Context, keeper *child.Keeper, stdin []byte, log io.Writer) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -164,15 +165,22 @@ func (c *command) exec(ctx context.Context, stdin []byte, log io.Writer) ([]byte
 		_, _ = files.stdin.Write(stdin)
 		_ = files.stdin.Close()
 	}
-	proc, err := os.StartProcess(path, append([]string{c.path}, c.args...), &os.ProcAttr{
-		Dir: c.dir, Env: c.env, Files: files.child[:], Sys: newGroup(),
+	var proc *os.Process
+	group, err := keeper.Start(func(attr *syscall.SysProcAttr) (pid int, err error) {
+		proc, err = os.StartProcess(path, append([]string{c.path}, c.args...), &os.ProcAttr{
+			Dir: c.dir, Env: c.env, Files: files.child[:], Sys: attr,
+		})
+		if err != nil {
+			return 0, err
+		}
+		return proc.Pid, nil
 	})
 	files.closeChild()
 	if err != nil {
 		files.close()
 		return nil, &failure{message: fmt.Sprintf("the command cannot be started: %v", err), exit: 126}
 	}
-	p := &process{pid: proc.Pid}
+	p := &process{group: group}
 	if len(stdin) > pipeHolds {
 		writers.Go(func() {
 			_, _ = files.stdin.Write(stdin) // a command need not read it
@@ -199,11 +207,10 @@ func (c *command) exec(ctx context.Context, stdin []byte, log io.Writer) ([]byte
 		state, waitErr = proc.Wait()
 		p.mu.Lock()
 		p.gone = true
-		others := p.others
 		p.mu.Unlock()
 		// What it started and left behind must not survive it, nor hold the place
 		// of the next.
-		signalGroup(p.pid, others, false)
+		group.Reap()
 		deadline := time.Now().Add(drainGrace)
 		_, _ = files.stdout.SetReadDeadline(deadline), files.stderr.SetReadDeadline(deadline)
 		_ = files.stdin.SetWriteDeadline(deadline)
@@ -236,7 +243,7 @@ func (c *command) exec(ctx context.Context, stdin []byte, log io.Writer) ([]byte
 // outcome says how a command ended.
 func (c *command) outcome(p *process, state *os.ProcessState, out []byte, maxOutput int64, stderr string) ([]byte, error) {
 	reason := p.why()
-	f := &failure{exit: state.ExitCode(), signal: signalName(state), reason: reason, out: out}
+	f := &failure{exit: state.ExitCode(), signal: child.SignalName(state), reason: reason, out: out}
 	switch {
 	case reason == "output":
 		f.message = fmt.Sprintf("the command printed more than %d bytes, its limit, and was ended", maxOutput)
@@ -335,7 +342,7 @@ func (c *command) watchMemory(p *process) (stop func()) {
 	if c.maxMemory == 0 {
 		return func() {}
 	}
-	limitMemory(p.pid, c.maxMemory)
+	p.group.LimitMemory(c.maxMemory)
 	over := make(chan struct{})
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
@@ -347,7 +354,7 @@ func (c *command) watchMemory(p *process) (stop func()) {
 				return
 			case <-tick.C:
 			}
-			if memoryOf(p.pid) > c.maxMemory {
+			if p.group.Memory() > c.maxMemory {
 				p.end("memory", false)
 				return
 			}

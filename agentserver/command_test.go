@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/child"
 )
 
 // shell is a command that runs a script.
@@ -107,6 +109,11 @@ func TestCommandOutcomes(t *testing.T) {
 				f, ok := isFailure(err)
 				if !ok || !strings.Contains(f.message, c.fails) || f.exit != c.exit || f.signal != c.signal || f.reason != c.reason {
 					t.Errorf("got %+v (%v)", f, err)
+				}
+				for _, e := range cmd.env {
+					if path, ok := strings.CutPrefix(e, "PATH="); ok && strings.Contains(f.message, path) {
+						t.Errorf("the caller is told the PATH: %s", f.message)
+					}
 				}
 				if c.name == "fails" && string(f.out) != "partial\n" {
 					t.Errorf("what it printed before: %q", f.out)
@@ -228,7 +235,7 @@ func TestEscapedProcessDoesNotHoldThePlace(t *testing.T) {
 
 // Memory is counted over the whole group, where a limit is set.
 func TestMemoryLimit(t *testing.T) {
-	if !canLimitMemory {
+	if !child.CanLimitMemory {
 		t.Log("memory cannot be limited on this system, and a configuration that asks for it is refused")
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/child"
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/rawjson"
 	"go.yaml.in/yaml/v3"
@@ -442,7 +443,7 @@ func (c *commandFields) finish(n *node, path, who string) runner {
 		d.fail(c.at, path+".command", "%s: the command %q holds arguments; write command: %s, args: %s", who, clip(c.path), quoteWord(program), quoteWords(append(rest, c.args...)))
 		return nil
 	}
-	if c.mem > 0 && !canLimitMemory {
+	if c.mem > 0 && !child.CanLimitMemory {
 		d.fail(c.at, path+".maxMemoryBytes", "%s: memory cannot be limited on this system; remove maxMemoryBytes", who)
 		return nil
 	}

@@ -147,7 +147,7 @@ func (s *Server) read(ctx context.Context, r *mcp.Request, run runner, name stri
 	line := append(rawjson.StripNewlines(make([]byte, 0, len(input)+1), input), '\n')
 	var out output
 	_, err := s.reads.Do(ctx, taskqueue.Spec{Owner: r.Session.Principal(), Name: name, Timeout: timeout, Value: func(ctx context.Context, job *taskqueue.Job) error {
-		made, err := run.run(ctx, &Call{Tool: name, Principal: job.Owner, Writer: job, input: input, line: line})
+		made, err := run.run(ctx, &Call{Tool: name, Principal: job.Owner, Writer: job, input: input, line: line, keeper: &s.children})
 		if err == nil {
 			out = made
 		}

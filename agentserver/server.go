@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/child"
 	"github.com/weir-mcp/weir/invocation"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -82,22 +83,23 @@ type Options struct {
 // Server is an agent: an MCP server, and the HTTP routes beside it. It is safe
 // for concurrent use. Close ends it.
 type Server struct {
-	o       Options
-	log     *slog.Logger
-	name    string
-	info    json.RawMessage // serverInfo
-	offer   atomic.Pointer[offer]
-	queue   *taskqueue.Queue // of tool calls
-	reads   *taskqueue.Queue // of resources and prompts
-	life    *mcp.Lifecycle
-	http    *streamable.Server
-	started time.Time
-	closing atomic.Bool
-	turns   *work.Turns                         // of arguments that take long to check
-	router  atomic.Pointer[invocation.Verifier] // of the router it has registered with; may be nil
-	changes changes
-	reloads sync.Mutex // held while the configuration is read
-	watched []string   // folders of the configuration; guarded by reloads
+	o        Options
+	log      *slog.Logger
+	name     string
+	info     json.RawMessage // serverInfo
+	offer    atomic.Pointer[offer]
+	queue    *taskqueue.Queue // of tool calls
+	reads    *taskqueue.Queue // of resources and prompts
+	life     *mcp.Lifecycle
+	http     *streamable.Server
+	started  time.Time
+	closing  atomic.Bool
+	turns    *work.Turns                         // of arguments that take long to check
+	router   atomic.Pointer[invocation.Verifier] // of the router it has registered with; may be nil
+	changes  changes
+	reloads  sync.Mutex   // held while the configuration is read
+	children child.Keeper // of the commands
+	watched  []string     // folders of the configuration; guarded by reloads
 }
 
 // maxReads is how many resources and prompts are made at once, whatever
@@ -384,7 +386,9 @@ func (s *Server) queueError(q *taskqueue.Queue, name string, err error) error {
 func (s *Server) Close(ctx context.Context) error {
 	s.closing.Store(true)
 	err := s.http.Shutdown(ctx)
-	return errors.Join(err, s.queue.Close(ctx), s.reads.Close(ctx), s.changes.close())
+	err = errors.Join(err, s.queue.Close(ctx), s.reads.Close(ctx), s.changes.close())
+	s.children.Close()
+	return err
 }
 
 var _ mcp.Handler = (*Server)(nil)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/weir-mcp/weir/child"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -42,10 +43,11 @@ type Call struct {
 	Metadata json.RawMessage
 	io.Writer
 
-	input json.RawMessage // the arguments
-	line  []byte          // what a command reads
-	peer  mcp.Peer        // who waits for the result; nil for a task
-	token json.RawMessage // the caller's progress token; nil where it gave none
+	input  json.RawMessage // the arguments
+	line   []byte          // what a command reads
+	keeper *child.Keeper   // starts commands; nil for one of the command's own
+	peer   mcp.Peer        // who waits for the result; nil for a task
+	token  json.RawMessage // the caller's progress token; nil where it gave none
 }
 
 // Progress tells the caller how far the execution is, where it waits and wants

@@ -64,7 +64,7 @@ func (u *Upstream) command() stdio.Command {
 	}
 	return stdio.Command{
 		Name: u.who, Path: u.cfg.Command, Args: u.cfg.Args, Env: env, Dir: u.cfg.Cwd,
-		Grace: u.opts.StopGrace, Redact: u.opts.Redact, Logger: u.opts.Logger,
+		Keeper: u.opts.keeper, Grace: u.opts.StopGrace, Redact: u.opts.Redact, Logger: u.opts.Logger,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/child"
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -72,6 +73,8 @@ type Options struct {
 
 	// open replaces the start of a program, for tests without processes.
 	open func(*config.Server) (mcp.Stream, error)
+	// keeper starts programs; the Manager's own.
+	keeper *child.Keeper
 	// listBytes are smaller bounds of lists, for tests.
 	listBytes listBytes
 }
@@ -113,7 +116,8 @@ func (o Options) withDefaults() Options {
 // Manager holds the upstreams of one configuration. All methods are safe for
 // concurrent use.
 type Manager struct {
-	opts Options
+	opts     Options
+	children child.Keeper // of all programs
 
 	// Upstreams are looked up on every call, so the table is replaced whole.
 	table atomic.Pointer[table]
@@ -140,6 +144,7 @@ type table struct {
 // New returns a Manager without upstreams; see [Manager.Apply].
 func New(o Options) *Manager {
 	m := &Manager{opts: o.withDefaults(), last: &config.Config{}, ending: map[*Upstream]struct{}{}, ends: map[string]*departure{}}
+	m.opts.keeper = &m.children
 	m.closing, m.close = context.WithCancel(context.Background())
 	m.table.Store(&table{byName: map[string]*Upstream{}})
 	return m
@@ -248,6 +253,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	go func() { m.wg.Wait(); close(done) }()
 	select {
 	case <-done:
+		m.children.Close()
 		return nil
 	case <-ctx.Done():
 	}
@@ -255,6 +261,7 @@ func (m *Manager) Close(ctx context.Context) error {
 		u.kill()
 	}
 	<-done
+	m.children.Close()
 	return ctx.Err()
 }
 

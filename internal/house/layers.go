@@ -62,10 +62,11 @@ var places = []place{
 	{"config", middle, nil, "reads the configuration; imports nothing that it configures"},
 	{"telemetry", middle, nil, "logs, metrics and audit records"},
 
+	{"child", ground, nil, "starts programs that end with this one; knows nothing of what they say"},
 	{"address", ground, nil, "which network addresses there are and which of them a peer may name; every face asks it"},
 	{"mcp", ground, []string{"jsonrpc", "rawjson"}, "the contract of MCP over raw messages"},
 	{"mcp/sse", ground, []string{"mcp", "mcp/streamable", "guard", "jsonrpc", "rawjson"}, "the transport of 2024-11-05; its events are framed as in mcp/streamable"},
-	{"mcp/*", ground, []string{"mcp", "guard", "jsonrpc", "rawjson"}, "transports: bytes to calls of a Handler and back"},
+	{"mcp/*", ground, []string{"mcp", "guard", "child", "jsonrpc", "rawjson"}, "transports: bytes to calls of a Handler and back"},
 	{"guard", ground, []string{"address", "mcp", "jsonrpc"}, "decides who may talk to an HTTP server; refuses in the form of MCP errors"},
 	{"invocation", ground, nil, "tokens between a router and its agents: both faces need it, and neither may import the other"},
 	{"jsonrpc", ground, []string{"rawjson"}, "the envelope of a message, over raw JSON"},

@@ -10,8 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/weir-mcp/weir/child"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -33,6 +35,9 @@ type Command struct {
 	// NoInput says that the child does not speak on its stdin, and so does not
 	// notice its end either: SIGTERM comes at once.
 	NoInput bool
+	// Keeper starts the child, and keeps it from outliving this process. Nil stands
+	// for one of the child's own.
+	Keeper *child.Keeper
 	// MaxMessage bounds a line of its stdout; MaxFromUpstream when zero.
 	MaxMessage int
 	// Redact removes secrets from what is shown of its stderr; may be nil.
@@ -49,6 +54,7 @@ type Process struct {
 	*Stream
 	cmd    Command
 	c      *exec.Cmd
+	group  *child.Group
 	stdin  io.WriteCloser
 	stderr ring
 	exited chan struct{} // closed when the child has been waited for and its stderr read
@@ -82,12 +88,16 @@ func Start(cmd Command) (*Process, error) {
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: cannot start %q: %w", cmd.Name, cmd.Path, err)
 	}
+	keeper, closeKeeper := cmd.Keeper, func() {}
+	if keeper == nil {
+		keeper = new(child.Keeper)
+		closeKeeper = keeper.Close
+	}
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	p.c = &exec.Cmd{Path: path, Args: append([]string{cmd.Path}, cmd.Args...), Env: cmd.Env, Dir: cmd.Dir}
 	if p.c.Env == nil {
 		p.c.Env = []string{} // nil would inherit everything
 	}
-	setGroup(p.c)
 	stdout, childOut, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("stdio: %w", err)
@@ -106,8 +116,16 @@ func Start(cmd Command) (*Process, error) {
 		closeAll()
 		return nil, fmt.Errorf("stdio: %w", err)
 	}
-	if err := p.c.Start(); err != nil {
+	p.group, err = keeper.Start(func(attr *syscall.SysProcAttr) (int, error) {
+		p.c.SysProcAttr = attr
+		if err := p.c.Start(); err != nil {
+			return 0, err
+		}
+		return p.c.Process.Pid, nil
+	})
+	if err != nil {
 		closeAll()
+		closeKeeper()
 		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: cannot start %q: %w", cmd.Name, cmd.Path, whyNot(path, cmd.Dir, err))
 	}
 	_, _ = childOut.Close(), childErr.Close()
@@ -118,7 +136,8 @@ func Start(cmd Command) (*Process, error) {
 	p.readers.Go(func() {
 		p.exit = p.c.Wait()
 		// What the child started and left behind must not survive it.
-		killGroup(p.c)
+		p.group.Reap()
+		closeKeeper()
 		// A grandchild that moved to a group of its own may hold the pipes
 		// open; they are of no use without the child.
 		deadline := time.Now().Add(time.Second)
@@ -163,15 +182,16 @@ func (p *Process) Read() ([]byte, error) {
 // when the child is gone.
 func (p *Process) stop() {
 	p.stopOnce.Do(func() {
+		p.group.Look() // a child that ends leaves no word of what has left its group
 		_ = p.stdin.Close()
 		if !p.cmd.NoInput && p.wait(p.cmd.Grace) {
 			return
 		}
-		termGroup(p.c)
+		p.group.Signal(true)
 		if p.wait(p.cmd.Grace) {
 			return
 		}
-		killGroup(p.c)
+		p.group.Signal(false)
 	})
 	<-p.exited
 }
@@ -188,7 +208,7 @@ func (p *Process) wait(d time.Duration) bool {
 }
 
 // Kill ends the child at once.
-func (p *Process) Kill() { killGroup(p.c) }
+func (p *Process) Kill() { p.group.Signal(false) }
 
 func (p *Process) readStderr(r io.ReadCloser) {
 	defer r.Close()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -354,4 +355,26 @@ func TestProcessEndsWithinAnAnswer(t *testing.T) {
 			t.Errorf("%s: %q, %v", script, msg, err)
 		}
 	}
+}
+
+// What a child has started in a session of its own ends with it, where the system
+// tells of descendants.
+func TestProcessEndsWhatLeftItsGroup(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Log("descendants outside the group are known on Linux only")
+		return
+	}
+	p := start(t, `setsid sh -c 'echo $$; exec sleep 600' & cat`)
+	line, err := p.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(string(line))
+	if err != nil || !alive(pid) {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	waitGone(t, pid)
 }

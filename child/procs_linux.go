@@ -1,4 +1,4 @@
-package agentserver
+package child
 
 import (
 	"bytes"
@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const canLimitMemory = true
+// CanLimitMemory reports whether LimitMemory and Memory work on this system.
+const CanLimitMemory = true
 
 // maxProcs bounds the processes that are looked at.
 const maxProcs = 1 << 16
@@ -48,25 +49,34 @@ func readStat(pid int) (stat, bool) {
 }
 
 // alive reports whether the process is still the same.
-func (o other) alive() bool {
-	s, ok := readStat(o.pid)
-	return ok && s.start == o.start
+func (s stray) alive() bool {
+	now, ok := readStat(s.pid)
+	return ok && now.start == s.start
 }
 
-// descendants lists what a process has started, directly or not, and what is
-// still its descendant: also what has left its process group.
-func descendants(pid int) []other {
-	children := map[int][]other{}
-	eachProcess(func(s stat) { children[s.parent] = append(children[s.parent], other{s.pid, s.start}) })
-	var all []other
+// descendants lists what a process, or one of those noted before, has started,
+// directly or not, and what is still a descendant: also what has left its process
+// group. It leaves out those noted before.
+func descendants(pid int, before []stray) []stray {
+	children := map[int][]stray{}
+	eachProcess(func(s stat) { children[s.parent] = append(children[s.parent], stray{s.pid, s.start}) })
+	seen := map[stray]bool{}
 	queue := []int{pid}
-	for len(queue) > 0 && len(all) < maxProcs {
-		next := children[queue[0]]
-		queue = queue[1:]
-		for _, o := range next {
-			queue = append(queue, o.pid)
+	for _, s := range before {
+		if seen[s] = true; s.alive() {
+			queue = append(queue, s.pid)
 		}
-		all = append(all, next...)
+	}
+	var all []stray
+	for len(queue) > 0 && len(all) < maxProcs {
+		for _, s := range children[queue[0]] {
+			if !seen[s] {
+				seen[s] = true
+				all = append(all, s)
+				queue = append(queue, s.pid)
+			}
+		}
+		queue = queue[1:]
 	}
 	return all
 }
