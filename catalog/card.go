@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/token"
+	"github.com/weir-mcp/weir/visible"
 )
 
 // Budgets of one rendered card in cl100k_base tokens (gateway-surface §2.3).
@@ -160,8 +161,16 @@ func (c *Card) fit(description string) {
 }
 
 // collapse makes one line of a text: every run of white space and control
-// characters becomes one space, none at the ends.
+// characters becomes one space, none at the ends, and what is not seen is left out.
 func collapse(s string) string {
+	line := oneLine(s)
+	if seen := visible.Text(line); seen != line {
+		return oneLine(seen)
+	}
+	return line
+}
+
+func oneLine(s string) string {
 	clean := true
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == ' ' && (i == 0 || s[i-1] == ' ' || i == len(s)-1) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/uritemplate"
+	"github.com/weir-mcp/weir/visible"
 )
 
 // Entry is one tool, resource, resource template or prompt. It is shared by all
@@ -45,6 +46,10 @@ type Entry struct {
 	OpenWorld   bool
 
 	Card Card
+
+	// Hidden are the kinds of characters in the definition that are not seen. They
+	// are in Raw and its parts, and not in the card.
+	Hidden visible.Kinds
 
 	cost    float64
 	digest  [32]byte // of Raw
@@ -193,6 +198,10 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 		in.partial = true
 		found(FoundTextCut, key, "%d texts of %s %q of server %q are cut to %d bytes, the longest of %d; its owner has to shorten them",
 			cut, kind.surface(), clip(key, 140), l.Upstream, MaxText, longest)
+	}
+	if e.Hidden = hiddenIn(raw); e.Hidden != 0 {
+		found(FoundHidden, key, "the definition of %s %q of server %q holds %s: models read what nobody sees. They are left out of cards and descriptions, and under a strict pin it does not run; its owner has to take them out",
+			kind.surface(), clip(key, 140), l.Upstream, e.Hidden)
 	}
 	if !absent(d.annotations) {
 		e.Annotations = d.annotations

@@ -27,6 +27,7 @@ const (
 	FoundSchemaLimit FindingKind = "schema_limit"        // over a limit of Limits
 	FoundDialect     FindingKind = "dialect_unknown"     // a $schema that weir does not know: read as 2020-12
 	FoundPattern     FindingKind = "pattern_unchecked"   // a regular expression weir cannot evaluate: not enforced
+	FoundHidden      FindingKind = "hidden_text"         // characters that are not seen: left out of what models read
 	FoundTags        FindingKind = "tags_dropped"        // tags that cards may not carry
 	FoundOverBudget  FindingKind = "card_over_budget"    // over CardHardCap tokens
 	FoundNoText      FindingKind = "description_missing" // hard to find and to choose

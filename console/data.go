@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/visible"
 )
 
 // Bounds of what one request gets.
@@ -46,7 +47,9 @@ func refuse(w http.ResponseWriter, status int, err error) { guard.WriteError(w, 
 
 func write(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the reader may be gone
+	if raw, err := json.Marshal(v); err == nil { // of weir's own types: there is no error
+		_, _ = w.Write(append(visible.JSON(raw), '\n')) // the reader may be gone
+	}
 }
 
 // clip cuts a text to n bytes, whole characters.

@@ -92,6 +92,9 @@ func (c *controls) admit(ctx context.Context, a *act) (pass, error) {
 		if err := c.pin.check(a.catalog); err != nil {
 			return pass{}, err
 		}
+		if err := c.pin.checkSeen(a.about); err != nil {
+			return pass{}, err
+		}
 	}
 	s, v := c.policy.strictest(a.verb, a.about)
 	if c.policy != nil {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/visible"
 )
 
 // Code names a kind of failure that a gateway answers with
@@ -122,15 +123,23 @@ func (e *Error) AppendJSON(dst []byte, r *Redactor) []byte {
 	return append(dst, '}')
 }
 
-// oneLine makes s one line of at most limit characters: control, format and
-// line-separating characters become spaces, runs of white space one space, and
-// what is cut ends with "…".
+// oneLine makes s one line of at most limit characters: control and
+// line-separating characters become spaces, runs of white space one space, what is
+// not seen is left out, and what is cut ends with "…".
 func oneLine(s string, limit int) string {
+	line := joinLine(s, limit)
+	if seen := visible.Text(line); seen != line {
+		return joinLine(seen, limit)
+	}
+	return line
+}
+
+func joinLine(s string, limit int) string {
 	var b strings.Builder
 	b.Grow(min(len(s), 4*limit))
 	chars, space := 0, false
 	for _, r := range s {
-		if unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+		if unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
 			space = chars > 0
 			continue
 		}

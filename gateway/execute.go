@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
+	"github.com/weir-mcp/weir/visible"
 )
 
 // Call is one execution of a tool on its way through the dispatch chain.
@@ -263,6 +264,15 @@ func upstreamParams(c *Call) (json.RawMessage, error) {
 
 var hydrateKeys = []string{"tool_id"}
 
+// shownSchema is a part of a definition as a model reads it: as the upstream wrote
+// it, without what nobody sees.
+func shownSchema(e *catalog.Entry, raw []byte) []byte {
+	if e.Hidden == 0 {
+		return raw
+	}
+	return catalog.VisibleTexts(raw)
+}
+
 // hydrate answers tool_hydrate (gateway-surface §4.3) with the definition as
 // the upstream wrote it.
 func (g *Gateway) hydrate(ctx context.Context, c *metaCall) (json.RawMessage, error) {
@@ -291,16 +301,16 @@ func (g *Gateway) hydrate(ctx context.Context, c *metaCall) (json.RawMessage, er
 	}
 	member("name", rawjson.Quote(e.RawName))
 	if e.Title != "" {
-		member("title", rawjson.Quote(e.Title))
+		member("title", rawjson.Quote(visible.Text(e.Title)))
 	}
-	member("description", rawjson.Quote(e.Description))
+	member("description", rawjson.Quote(visible.Text(e.Description)))
 	schema := e.InputSchema
 	if schema == nil {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
-	member("inputSchema", schema)
-	member("outputSchema", e.OutputSchema)
-	member("annotations", e.Annotations)
+	member("inputSchema", shownSchema(e, schema))
+	member("outputSchema", shownSchema(e, e.OutputSchema))
+	member("annotations", shownSchema(e, e.Annotations))
 	doc = append(doc, '}')
 	if c.format == FormatJSON {
 		return textBlocks(doc, string(doc)), nil

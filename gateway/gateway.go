@@ -44,6 +44,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/token"
+	"github.com/weir-mcp/weir/visible"
 	"github.com/weir-mcp/weir/work"
 )
 
@@ -172,7 +173,8 @@ func New(opts Options) *Gateway {
 		opts.State = NewState()
 	}
 	if opts.Firewall.Redact == nil {
-		opts.Firewall.Redact = opts.Redactor.Text
+		redactor := opts.Redactor
+		opts.Firewall.Redact = func(text string) string { return visible.Text(redactor.Text(text)) }
 	}
 	g := &Gateway{opts: opts, state: opts.State, ctl: newControls(&opts, opts.State.started), check: checker{opts.Turns, opts.CallTimeout}}
 	g.dispatch = chain(DispatcherFunc(g.call), g.links()...)

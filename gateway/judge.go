@@ -163,10 +163,13 @@ func (g *Gateway) Refuses(places []Place, method, name string) bool {
 	if g.ctl.pin.check(d.snapshot.Catalog) != nil {
 		return true
 	}
+	verb, about := ToolExecute, []subject(nil)
 	if method == methodRead {
-		return g.ctl.refuses(ResourceRead, d.snapshot.readable(places, name))
+		verb, about = ResourceRead, d.snapshot.readable(places, name)
+	} else {
+		about = d.tool(name)
 	}
-	return g.ctl.refuses(ToolExecute, d.tool(name))
+	return g.ctl.pin.checkSeen(about) != nil || g.ctl.refuses(verb, about)
 }
 
 // direct finds out what direct calls are about.

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/visible"
 )
 
 // What a client, rather than a model, does with resources and prompts: a person
@@ -207,19 +208,19 @@ func (g *Gateway) nativeCall(ctx context.Context, call *Call, params func(*Call)
 	return result, nil
 }
 
-// redactError removes secrets from the error of an upstream that an agent gets
-// as an error of the protocol. Where there are none, err itself is returned.
+// redactError removes secrets, and what is not seen, from the error of an upstream
+// that an agent gets as an error of the protocol. Where there are none, err itself is returned.
 func (g *Gateway) redactError(err error) error {
 	var answered *jsonrpc.Error
 	var own *mcp.Error
 	switch {
 	case errors.As(err, &answered): // before what wraps it: it is what goes out
-		message, data := g.opts.Redactor.Redact(answered.Message), g.opts.Redactor.Results(answered.Data)
+		message, data := visible.Text(g.opts.Redactor.Redact(answered.Message)), g.opts.Redactor.Results(answered.Data)
 		if message != answered.Message || !bytes.Equal(data, answered.Data) {
 			return &jsonrpc.Error{Code: answered.Code, Message: message, Data: data}
 		}
 	case errors.As(err, &own):
-		message, data := g.opts.Redactor.Redact(own.Message), g.opts.Redactor.Results(own.Data)
+		message, data := visible.Text(g.opts.Redactor.Redact(own.Message)), g.opts.Redactor.Results(own.Data)
 		if message != own.Message || !bytes.Equal(data, own.Data) {
 			return &mcp.Error{Kind: own.Kind, Message: message, Data: data, Err: err}
 		}

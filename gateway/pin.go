@@ -1,6 +1,10 @@
 package gateway
 
-import "github.com/weir-mcp/weir/catalog"
+import (
+	"fmt"
+
+	"github.com/weir-mcp/weir/catalog"
+)
 
 // Pin names the catalog that an operator has looked at. The zero value pins
 // nothing.
@@ -24,4 +28,19 @@ func (p Pin) check(c *catalog.Catalog) error {
 	}
 	return failf(PermissionDenied, "nothing runs: the catalog is not the one that is pinned (a server is missing or offers something else). "+
 		"The operator finds out what with `weir ls --changes`, and then sets pin.expected_hash")
+}
+
+// checkSeen refuses an act about an entry whose definition holds what is not seen,
+// where the pin is strict: an operator cannot have looked at that.
+func (p Pin) checkSeen(about []subject) error {
+	if !p.Strict || p.Hash == "" {
+		return nil
+	}
+	for _, s := range about {
+		if e := s.entry; e != nil && e.Hidden != 0 {
+			return failf(PermissionDenied, fmt.Sprintf("%s does not run: its definition holds %s, which nobody sees, and the pin is strict; its owner, server %q, has to take them out",
+				e.ID, e.Hidden, e.Upstream))
+		}
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/search"
+	"github.com/weir-mcp/weir/visible"
 )
 
 // Snapshot is everything that can be called at one moment, and how it is found.
@@ -144,12 +145,12 @@ func (s *Snapshot) put(upstream string) {
 // docOf is what is searched of an entry. Of a resource, the URI says as much as
 // the name.
 func docOf(e *catalog.Entry) search.Doc {
-	d := search.Doc{ID: e.ID, Server: e.Namespace, Name: e.RawName, Title: e.Title, Description: e.Description, Tags: e.Tags}
+	d := search.Doc{ID: e.ID, Server: e.Namespace, Name: e.RawName, Title: visible.Text(e.Title), Description: visible.Text(e.Description), Tags: e.Tags}
 	if e.URI != "" {
 		d.Title = strings.TrimSpace(d.Title + " " + e.URI)
 	}
 	for _, p := range e.Params() {
-		d.Params = append(d.Params, search.Param{Name: p.Name, Description: p.Description})
+		d.Params = append(d.Params, search.Param{Name: p.Name, Description: visible.Text(p.Description)})
 	}
 	return d
 }

@@ -54,7 +54,7 @@ func argsError(ctx context.Context, c *Call, err error, keep func(context.Contex
 		}
 		details = append(details, ']')
 	}
-	schema := c.Entry.InputSchema
+	schema := shownSchema(c.Entry, c.Entry.InputSchema)
 	switch {
 	case e.Code != ArgsInvalid || len(schema) == 0:
 	case len(schema) <= maxDetailSchema:

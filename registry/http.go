@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/visible"
 )
 
 const (
@@ -154,5 +155,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	_ = json.NewEncoder(w).Encode(v) // the agent may be gone
+	if raw, err := json.Marshal(v); err == nil { // of weir's own types: there is no error
+		_, _ = w.Write(append(visible.JSON(raw), '\n')) // the agent may be gone
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/visible"
 )
 
 //go:embed web/status.html
@@ -155,7 +156,9 @@ func (s *Status) Data(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	_ = json.NewEncoder(w).Encode(out) // the reader may be gone
+	if raw, err := json.Marshal(out); err == nil { // of weir's own types: there is no error
+		_, _ = w.Write(append(visible.JSON(raw), '\n')) // the reader may be gone
+	}
 }
 
 func getOrHead(w http.ResponseWriter, r *http.Request) bool {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/visible"
 )
 
 // Names of events. What a meta-tool does is its name without "tool_" and how it
@@ -186,7 +187,7 @@ func (l *EventLog) Write(e Event) {
 		return
 	}
 	l.buf = append(e.AppendJSON(l.buf[:0]), '\n')
-	_, err := l.w.Write(l.buf)
+	_, err := l.w.Write(visible.JSON(l.buf))
 	if cap(l.buf) > maxKeptLine {
 		l.buf = nil
 	}

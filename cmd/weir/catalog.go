@@ -159,7 +159,7 @@ func (e *engine) catalogInfo() *catalogInfo {
 		info.Pin = &pinInfo{pin.ExpectedHash, string(pin.Mode), pinOf(pin).Holds(c)}
 	}
 	for _, f := range slices.Concat(c.Findings(), e.owners.findings(), e.offices.findings()) {
-		info.Findings = append(info.Findings, e.redact.Load().Redact(f.String()))
+		info.Findings = append(info.Findings, e.clean(f.String()))
 	}
 	return info
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 	"github.com/weir-mcp/weir/telemetry"
 	"github.com/weir-mcp/weir/upstream"
+	"github.com/weir-mcp/weir/visible"
 	"github.com/weir-mcp/weir/work"
 )
 
@@ -95,7 +96,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 	e.agents = newAgents(e, c)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: e.agents.transport, BaseEnv: inherited(a.environ()), ClientInfo: a.identity(), Sink: e.live, Observer: observer{engine: e},
-		Redact: func(s string) string { return e.redact.Load().Redact(s) }, StopGrace: stopGrace,
+		Redact: e.clean, StopGrace: stopGrace,
 	})
 	e.plane = newDataPlane(store, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
 	e.bodies = newBodies(e.config.Load)
@@ -111,6 +112,9 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 	}()
 	return e, nil
 }
+
+// clean removes secrets, and what is not seen, from what a server said.
+func (e *engine) clean(text string) string { return visible.Text(e.redact.Load().Redact(text)) }
 
 // stopGrace is how long a program may take to end by itself after its standard
 // input was closed, and again after SIGTERM: all of it fits into a shutdown.

@@ -20,6 +20,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/sse"
 	"github.com/weir-mcp/weir/mcp/streamable"
 	"github.com/weir-mcp/weir/router"
+	"github.com/weir-mcp/weir/visible"
 )
 
 // Bounds of the HTTP server. Responses have no bound in time, because streams
@@ -288,12 +289,19 @@ func (f *httpFace) serveStats(w http.ResponseWriter, r *http.Request, tokens boo
 	writeJSON(w, http.StatusOK, f.engine.usageOf(guard.Principal(r.Context()), tokens))
 }
 
+// writeJSON answers with a value. People read such answers in terminals: what they
+// would obey, or not show, is written as escapes.
 func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	raw, err := json.Marshal(v)
+	if err != nil { // weir's own types: cannot be
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(v) // the client may be gone
+	_, _ = w.Write(append(visible.JSON(raw), '\n')) // the client may be gone
 }
 
 // shutdown ends the face. The listener closes first, so that clients do not come

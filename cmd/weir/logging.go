@@ -8,6 +8,7 @@ import (
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/gateway"
 	"github.com/weir-mcp/weir/telemetry"
+	"github.com/weir-mcp/weir/visible"
 )
 
 // A logging is weir's log, and its level and the secrets it hides, which a
@@ -49,12 +50,12 @@ func (l *logging) hide(c *config.Config) {
 	l.redact.Store(gateway.NewRedactor(c.Secrets()))
 }
 
-// clean removes secrets from a text.
+// clean removes secrets from a text, and what is not seen.
 func (l *logging) clean(text string) string {
 	if r := l.redact.Load(); r != nil {
-		return r.Redact(text)
+		text = r.Redact(text)
 	}
-	return text
+	return visible.Text(text)
 }
 
 // set changes the level. The configuration holds no other than slog's names.

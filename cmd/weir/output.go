@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/visible"
 )
 
 // printJSON prints a value for programs: indented, without HTML escapes. Raw
@@ -28,7 +30,11 @@ func printJSON(w io.Writer, v any) error {
 		return fmt.Errorf("the answer is not JSON: %w", err)
 	}
 	out.WriteByte('\n')
-	_, err := w.Write(out.Bytes())
+	text := out.Bytes()
+	if t, ok := w.(terminal); ok && t.screen() {
+		text = visible.JSON(text) // it means the same, and the screen obeys nothing in it
+	}
+	_, err := w.Write(text)
 	return err
 }
 

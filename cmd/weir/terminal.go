@@ -3,9 +3,9 @@ package main
 import (
 	"io"
 	"os"
-	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/visible"
 )
 
 // A terminal is where output goes: a screen with a width and colours, or, with
@@ -29,7 +29,7 @@ func newTerminal(w io.Writer, lookupEnv func(string) (string, bool)) terminal {
 	}
 	no, _ := lookupEnv("NO_COLOR")
 	term, _ := lookupEnv("TERM")
-	return terminal{Writer: &statusLine{w: w}, width: width, colour: no == "" && term != "dumb"}
+	return terminal{Writer: &statusLine{w: &screen{w: w}}, width: width, colour: no == "" && term != "dumb"}
 }
 
 // screen reports whether a person is looking.
@@ -53,18 +53,14 @@ func (t terminal) paint(style, s string) string {
 	return "\x1b[" + style + "m" + s + "\x1b[0m"
 }
 
-// clean removes what would steer a terminal from text that came from elsewhere:
-// a result may hold escape sequences. Pipes and files get every byte.
+// clean removes what would steer a terminal, and what is not seen, from text that
+// came from elsewhere: a result may hold escape sequences. Pipes and files get
+// every byte.
 func (t terminal) clean(s string) string {
 	if !t.screen() {
 		return s
 	}
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, s)
+	return visible.Text(s)
 }
 
 // cut shortens s to n characters, the last of them "…" where something is

@@ -3,7 +3,8 @@ package stdio
 import (
 	"regexp"
 	"strings"
-	"unicode"
+
+	"github.com/weir-mcp/weir/visible"
 )
 
 // Bounds of an excerpt: how much is looked at, and how much of it is shown.
@@ -16,22 +17,15 @@ const (
 // cursor and name the window (ECMA-48).
 var escapes = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])`)
 
-// plain returns printed text as lines without terminal codes.
+// plain returns printed text as lines without terminal codes, and without what is
+// not seen.
 func plain(text string) string {
 	if strings.ContainsRune(text, '\x1b') {
 		text = escapes.ReplaceAllLiteralString(text, "")
 	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\r': // what a progress bar overwrites is a line of its own
-			return '\n'
-		case r == '\t':
-			return ' '
-		case unicode.IsControl(r) && r != '\n':
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
+	text = visible.Text(strings.ToValidUTF8(text, "?"))
+	// What a progress bar overwrites is a line of its own.
+	return strings.NewReplacer("\r", "\n", "\t", " ").Replace(text)
 }
 
 // Excerpt returns the first line of what a program printed, fit for a message: at

@@ -1,0 +1,134 @@
+package visible
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Kinds is a set of kinds of characters that are not seen.
+type Kinds uint8
+
+// The kinds.
+const (
+	Controls   Kinds = 1 << iota // C0, C1, DEL, noncharacters; not tabs and ends of lines
+	Tags                         // Unicode tags: ASCII that is not shown
+	Bidi                         // embeddings, overrides, isolates, and stray marks of direction
+	ZeroWidth                    // spaces and joiners of no width where no script needs them
+	Variations                   // variation selectors behind what has no variation
+	Fillers                      // characters without a shape: soft hyphens, fillers, annotations
+)
+
+var kindNames = [...]string{
+	"control characters", "Unicode tags", "bidirectional controls", "zero-width characters", "variation selectors", "invisible fillers",
+}
+
+// String names the kinds, for a sentence.
+func (k Kinds) String() string {
+	var names []string
+	for i, name := range kindNames {
+		if k&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
+	return strings.Join(names, "")
+}
+
+// Text returns s without the characters that are not seen. Ends of lines that are
+// written with control characters become "\n", but "\r\n" stays; bytes that are no
+// UTF-8 become U+FFFD. Where there is nothing to change, s itself is returned.
+func Text(s string) string {
+	at := suspicious(s, 0)
+	if at == len(s) {
+		return s
+	}
+	r := reader{s: s}
+	var b strings.Builder
+	changed := false
+	done := 0 // s up to here is in b, as far as it is seen
+	for at < len(s) {
+		c, size := utf8.DecodeRuneInString(s[at:])
+		verdict, with := r.judge(c, size, at)
+		if verdict != keep {
+			if !changed {
+				b.Grow(len(s))
+				changed = true
+			}
+			b.WriteString(s[done:at])
+			b.WriteString(with)
+			done = at + size
+		}
+		at = suspicious(s, at+size)
+	}
+	if !changed {
+		return s
+	}
+	b.WriteString(s[done:])
+	return b.String()
+}
+
+// Find returns the kinds of characters that Text takes out of s. Ends of lines, a
+// byte order mark at the begin and bytes that are no UTF-8 are nothing to be told of.
+func Find(s string) (kinds Kinds) {
+	r := reader{s: s}
+	for at := suspicious(s, 0); at < len(s); {
+		c, size := utf8.DecodeRuneInString(s[at:])
+		if verdict, with := r.judge(c, size, at); verdict != keep && with == "" && (c != '\ufeff' || at > 0) {
+			kinds |= verdict
+		}
+		at = suspicious(s, at+size)
+	}
+	return kinds
+}
+
+// keep is the verdict about a character that stays.
+const keep Kinds = 0
+
+// suspicious returns the index at or after i of the first character that may have
+// to go, or len(s).
+func suspicious(s string, i int) int {
+	for i < len(s) {
+		if plain[s[i]] {
+			i++
+			continue
+		}
+		if s[i] < utf8.RuneSelf {
+			return i
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if mayHide(r, size) {
+			return i
+		}
+		i += size
+	}
+	return i
+}
+
+// plain says of each byte whether it is a character that is always seen.
+var plain = func() (table [256]bool) {
+	for c := range 0x7f {
+		table[c] = c >= ' ' || c == '\n' || c == '\t'
+	}
+	return table
+}()
+
+// mayHide reports whether a character that is not ASCII is one that judge knows.
+// All others are seen.
+func mayHide(r rune, size int) bool {
+	switch {
+	case r < 0x34f:
+		return r <= 0x9f || r == 0xad
+	case r < 0x2000:
+		return r == 0x34f || r == 0x61c || r == 0x115f || r == 0x1160 || r == 0x17b4 || r == 0x17b5 || r >= 0x180b && r <= 0x180f
+	case r < 0x3000:
+		return r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2060 && r <= 0x206f || r == 0x2800
+	case r < 0xf900:
+		return r == 0x3164
+	case r < 0x10000:
+		return r >= 0xfdd0 && r <= 0xfdef || r >= 0xfe00 && r <= 0xfe0f || r == 0xfeff || r == 0xffa0 || r >= 0xfff0 && r <= 0xfffb ||
+			r == utf8.RuneError && size == 1 || r >= 0xfffe
+	}
+	return r >= 0x1bca0 && r <= 0x1bca3 || r >= 0x1d173 && r <= 0x1d17a || r >= 0xe0000 && r <= 0xe0fff || r&0xfffe == 0xfffe
+}
