@@ -14,7 +14,7 @@ import (
 )
 
 // Controls are what an operator has set about calls. They are applied here, once,
-// whatever the method and the URL that an agent uses:
+// for all methods and all URLs that an agent uses:
 //
 //	tools/call, resource_read, prompts/get,      ┌─ admit ───────────────────────────────┐
 //	resources/subscribe, completion/complete, ──▶│ one reading ▶ pin ▶ policy ▶ quota    │──▶ pass ──▶ upstream
@@ -79,8 +79,9 @@ type act struct {
 
 // admit decides about an act: a pass; or an *Error, which is PermissionDenied or
 // RateLimited; or an *mcp.Error for a message that two readers could read
-// differently; or the context's error. It may ask a person and wait for the answer. A dry
-// run asks nobody and counts nothing; what it would have come to is its status.
+// differently; or the context's error. It may ask a person and wait for the
+// answer. A dry run asks no person and counts nothing; its status says what would
+// have happened.
 func (c *controls) admit(ctx context.Context, a *act) (pass, error) {
 	if c.none() {
 		return pass{true}, nil

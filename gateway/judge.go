@@ -87,20 +87,19 @@ const (
 	tasksPrefix     = "tasks/"
 )
 
-// lookMethods run and read nothing, or nothing that is not judged elsewhere: an
+// freeMethods run and read nothing, or nothing that is not judged elsewhere: an
 // agent under `default: deny` still sees what it may ask for.
-var lookMethods = []string{
+var freeMethods = []string{
 	"initialize", "ping", "server/discover", "logging/setLevel", "resources/unsubscribe",
 	"tools/list", "resources/list", "resources/templates/list", "prompts/list",
 	"tasks/list", // of which the router shows the tasks that Refuses has nothing against
 	"notifications/initialized", "notifications/cancelled", "notifications/progress", "notifications/roots/list_changed",
 }
 
-// Judge decides about a direct call before it is made, whatever its method. It
-// returns the params to send, in weir's own encoding, or an *mcp.Error for the
-// agent. It is the same decision as the meta-tool's that does the same, with the
-// pin, the policy and the quota of the single tool; require_approval asks the
-// person through r.Peer.
+// Judge decides about a direct call, of any method, before it is made. It returns
+// the params to send, in weir's own encoding, or an *mcp.Error for the agent. It is
+// the same decision as the meta-tool's that does the same, with the pin, the policy
+// and the quota of the single tool; require_approval asks the person through r.Peer.
 //
 // A message that two readers could read differently is refused. What is about a
 // task is decided as a call of its tool, whose name the router passes in taskTool
@@ -110,8 +109,8 @@ var lookMethods = []string{
 //
 // There is one place, or several where a server shows the tools of several as
 // its own: then the strictest verdict counts. What is not in the catalog is
-// judged by its name and place, and rules that keep calls back match it whatever
-// they say of tags, hints and versions.
+// judged by its name and place, and rules that keep calls back match it even if
+// their tags, hints or versions do not.
 //
 // Quotas count by the session that mcp.Caller(ctx) names, r's own where there is
 // none. It is safe for concurrent use.
@@ -123,7 +122,7 @@ func (g *Gateway) Judge(ctx context.Context, places []Place, r *mcp.Request, tas
 	d := direct{snapshot: g.opts.Upstreams.Snapshot(), places: places, taskTool: taskTool}
 	a := act{request: r, verb: ToolExecute, direct: true, catalog: d.snapshot.Catalog}
 	switch {
-	case slices.Contains(lookMethods, r.Method):
+	case slices.Contains(freeMethods, r.Method):
 		err := a.rewrite()
 		return a.params, err
 	case r.Method == methodListen:

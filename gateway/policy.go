@@ -89,7 +89,7 @@ type subject struct {
 	uri   string // one way to write the URI that is read; "" where none is
 	// folds says that the entry has a folded name, for rules with folded ones.
 	folds bool
-	// odd says why the name is refused whatever the rules say; "" where it is not.
+	// odd says why the name is refused before any rule; "" where it is not.
 	odd string
 }
 

@@ -29,8 +29,8 @@ func spellings(uri string) []string {
 	return list
 }
 
-// matchSpelled reports whether a pattern that an operator wrote matches a URI, in
-// whichever way the pattern is written.
+// matchSpelled reports whether a pattern that an operator wrote matches a URI, as
+// it is written or in normal form.
 func matchSpelled(pattern, uri string) bool {
 	if matchPattern(pattern, uri) {
 		return true
@@ -127,8 +127,8 @@ func spelled(uri string, pattern bool) string {
 }
 
 // onDisk returns a file: URI by what a file system makes of its path: all escapes
-// read, backslashes and runs of slashes one slash each, no dot segments, whatever
-// the host and the query say. It is "" for other URIs.
+// read, backslashes and runs of slashes one slash each, no dot segments, and
+// without host and query. It is "" for other URIs.
 func onDisk(uri string, pattern bool) string {
 	u, ok := readURI(uri, pattern)
 	if !ok || u.scheme != "file" {

@@ -188,8 +188,8 @@ func (s *Snapshot) entryAt(upstream string, kind catalog.Kind, name string) *cat
 	return s.keys.of[catalog.Key{Upstream: upstream, Kind: kind, Name: name}]
 }
 
-// listed returns the resources that an upstream lists under a URI, in whichever
-// way it writes that.
+// listed returns the resources that an upstream lists under a URI, as it is written
+// there or in normal form.
 func (s *Snapshot) listed(key catalog.Key) []*catalog.Entry {
 	e := s.entryAt(key.Upstream, key.Kind, key.Name)
 	if e == nil {

@@ -21,7 +21,7 @@ import (
 //	resources/updated                    the sessions that have subscribed to the resource
 //	tasks/status, elicitation/complete   the principal that the task or the elicitation belongs to
 //	log messages                         the operator
-//	anything else                        the principal that alone uses the connection, else nobody
+//	anything else                        the principal that alone uses the connection
 
 const (
 	methodTaskStatus    = "notifications/tasks/status"
@@ -89,7 +89,7 @@ func (o *owners) uses(s *mcp.Session) {
 
 // of returns the principal that a notification is for. known is false where it
 // names nothing whose owner could be known; then it is for the principal that
-// alone uses the connection. ok is false where it is for nobody.
+// alone uses the connection. ok is false where it is for no principal.
 func (o *owners) of(method string, params json.RawMessage) (principal string, known, ok bool) {
 	switch method {
 	case methodTaskStatus:
