@@ -19,7 +19,7 @@ func finiteText(data []byte) (text []byte, replaced int) {
 		return data, 0
 	}
 	if rawjson.Valid(clean) != nil {
-		if _, lines := lineRows(clean); !lines {
+		if !eachLine(clean, func([]byte) {}) {
 			return data, 0
 		}
 	}

@@ -153,6 +153,7 @@ type shaper struct {
 	textChars  int      // characters in all of them
 	holdText   bool
 	structured []byte
+	whole      []byte // wholeText, once it has been asked for
 }
 
 var blockKeys = []string{"type", "text", "data", "annotations"}
@@ -323,6 +324,13 @@ func (s *shaper) joinTexts() string {
 // itself, or an array where each block is a JSON object, as servers write that
 // give a list one block a row.
 func (s *shaper) wholeText() []byte {
+	if s.whole == nil {
+		s.whole = s.readText()
+	}
+	return s.whole
+}
+
+func (s *shaper) readText() []byte {
 	if s.texts > 1 {
 		if rows := s.rowTexts(); rows != nil {
 			return rows

@@ -426,6 +426,13 @@ func (g *Gateway) errorResult(e *Error, format Format) json.RawMessage {
 	return append(out, `,"isError":true}`...)
 }
 
+// textBlock is a result of one text block, made in one allocation.
+func textBlock(text []byte) json.RawMessage {
+	const head, tail = `{"content":[{"type":"text","text":`, `}],"isError":false}`
+	out := append(make([]byte, 0, len(head)+rawjson.QuotedLen(text)+len(tail)), head...)
+	return append(rawjson.AppendText(out, text), tail...)
+}
+
 // textBlocks is a result of text blocks, empty ones left out beside others, and
 // of structuredContent where there is some.
 func textBlocks(structured []byte, texts ...string) json.RawMessage {

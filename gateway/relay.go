@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,27 +31,67 @@ const maxKnownColumns = 64 << 10
 
 // replace returns the result with other URLs.
 func (r *relays) replace(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
+	found := map[string]*relayed{} // by the server's URL
 	var failed error
-	known := map[string]string{} // by the server's URL
-	out := dispatch.EachDocument(result, plane.ParamURL, func(obj []byte) ([]byte, bool) {
+	dispatch.EachDocument(result, plane.ParamURL, func(obj []byte) ([]byte, bool) {
 		from, err := rawjson.String(rawjson.Get(obj, plane.ParamURL))
 		if err != nil || failed != nil {
 			return nil, false
 		}
-		if known[from] == "" {
+		u := found[from]
+		if u == nil {
 			source, at, err := loopbackSource(from)
 			if err != nil {
 				return nil, false // others may reach it, or nobody may fetch it
 			}
-			if known[from], failed = r.token(ctx, &plane.Relay{Fetcher: source, URL: at, Columns: columnsIn(obj)}); failed != nil {
-				return nil, false
-			}
+			u = &relayed{}
+			found[from] = u
+			u.to, failed = r.token(ctx, &plane.Relay{Fetcher: source, URL: at, Columns: columnsIn(obj)})
 		}
-		next, err := rawjson.Set(obj, plane.ParamURL, rawjson.Quote(known[from]))
+		u.docs++
+		return nil, false
+	})
+	if failed != nil || len(found) == 0 {
+		return result, failed
+	}
+	if out, ok := replaceText(result, found); ok {
+		return out, nil
+	}
+	out := dispatch.EachDocument(result, plane.ParamURL, func(obj []byte) ([]byte, bool) {
+		u := found[rawjson.Text(rawjson.Get(obj, plane.ParamURL))]
+		if u == nil {
+			return nil, false
+		}
+		next, err := rawjson.Set(obj, plane.ParamURL, rawjson.Quote(u.to))
 		failed = err
 		return next, err == nil
 	})
 	return out, failed
+}
+
+// relayed is a URL of a server and what takes its place.
+type relayed struct {
+	to   string
+	docs int // in which it stands
+}
+
+// replaceText replaces URLs where they stand in a result as they are, which a URL
+// does in every form that a document has, if nothing escapes its slashes. Where it
+// stands elsewhere, too, or values have to be put right, ok is false. A result of
+// many megabytes is copied once so, and not once for each level of a document.
+func replaceText(result []byte, found map[string]*relayed) (out []byte, ok bool) {
+	if bytes.Contains(result, []byte("NaN")) || bytes.Contains(result, []byte("Infinity")) {
+		return nil, false
+	}
+	for from, u := range found {
+		if bytes.Count(result, []byte(from)) != u.docs {
+			return nil, false
+		}
+	}
+	for from, u := range found {
+		result = bytes.ReplaceAll(result, []byte(from), []byte(u.to))
+	}
+	return result, true
 }
 
 // token makes a resource_url of the gateway for rows that are elsewhere.

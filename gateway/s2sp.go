@@ -233,7 +233,7 @@ func (g *Gateway) divide(ctx context.Context, c *Call, s selected, result json.R
 			return nil, g.keepError(ctx, c, err)
 		}
 	}
-	out := textBlocks(nil, string(plane.Response(t, s.domains, s.mode, resourceURL)))
+	out := textBlock(plane.Response(t, s.domains, s.mode, resourceURL))
 	if s.mode == plane.Sync {
 		return hideBodies(c, true, out)
 	}
@@ -317,7 +317,10 @@ func tableOf(result json.RawMessage, opts tables.DetectOptions) (*tables.Table, 
 			if text := rawjson.Get(block, "text"); rawjson.Text(rawjson.Get(block, "type")) == "text" && len(text) > 0 && text[0] == '"' {
 				var data []byte
 				data, bad = rawjson.Unquote(text)
-				texts = append(texts, bytes.TrimSpace(bytes.Clone(data))) // they outlive the result
+				if bytes.IndexByte(text, '\\') < 0 {
+					data = bytes.Clone(data) // of the result, which the rows outlive
+				}
+				texts = append(texts, bytes.TrimSpace(data))
 			}
 			return bad == nil
 		})

@@ -56,8 +56,9 @@ func describe(data []byte, clean func(string) string) doc {
 
 func (d *doc) look(data []byte) {
 	d.resourceURL = resourceURLOf(bytes.TrimSpace(data))
-	if t, ok := findTable(data); ok {
-		d.describeTable(t)
+	var columns columnSet
+	if at, ok := eachTableRow(data, columns.add); ok {
+		d.describeTable(at, &columns)
 		return
 	}
 	if body := bytes.TrimSpace(data); len(body) > 0 && (body[0] == '{' || body[0] == '[') && rawjson.Valid(body) == nil {
@@ -99,26 +100,36 @@ func mentionsErrors(text string) bool {
 
 // table is rows of one shape inside a document. rows are slices of it.
 type table struct {
+	tablePlace
 	rows [][]byte
+}
+
+// tablePlace is where in a document a table stands.
+type tablePlace struct {
 	path string // JSONPath of the array, or "$" where each line is a row
 	json bool   // whether the document as a whole is JSON (false: one row a line)
 }
 
 // findTable finds the table that data is: an array of objects, an object with
 // exactly one member that is one, or one object a line.
-func findTable(data []byte) (table, bool) {
+func findTable(data []byte) (t table, ok bool) {
+	t.tablePlace, ok = eachTableRow(data, func(row []byte) { t.rows = append(t.rows, row) })
+	return t, ok
+}
+
+// eachTableRow calls f for each row of the table that data is. Where it reports
+// that data is none, f may have been called for some rows before that showed.
+func eachTableRow(data []byte, f func(row []byte)) (at tablePlace, ok bool) {
 	body := bytes.TrimSpace(data)
 	if len(body) == 0 {
-		return table{}, false
+		return at, false
 	}
 	switch body[0] {
 	case '[':
-		rows, ok := objectRows(body)
-		return table{rows: rows, path: "$", json: true}, ok
+		return tablePlace{"$", true}, eachObject(body, f)
 	case '{':
 		if abstract := abstractOf(body); abstract != nil {
-			rows, ok := objectRows(abstract)
-			return table{rows: rows, path: "$.abstract", json: true}, ok
+			return tablePlace{"$.abstract", true}, eachObject(abstract, f)
 		}
 		var only rawjson.Member
 		members := 0
@@ -128,32 +139,35 @@ func findTable(data []byte) (table, bool) {
 			return members < 2
 		})
 		if members == 1 && err == nil && rawjson.IsArray(only.Value) {
-			rows, ok := objectRows(only.Value)
-			return table{rows: rows, path: "$" + pathStep(string(only.Key)), json: true}, ok
+			return tablePlace{"$" + pathStep(string(only.Key)), true}, eachObject(only.Value, f)
 		}
-		rows, ok := lineRows(body)
-		return table{rows: rows, path: "$"}, ok
+		return tablePlace{"$", false}, eachLine(body, f)
 	}
-	return table{}, false
+	return at, false
 }
 
-func objectRows(array []byte) ([][]byte, bool) {
-	var rows [][]byte
-	objects := true
+// eachObject calls f for each element of an array, and reports whether all are
+// objects and there is one.
+func eachObject(array []byte, f func(row []byte)) bool {
+	objects, some := true, false
 	err := rawjson.EachElement(array, func(v []byte) bool {
-		objects = v[0] == '{'
-		rows = append(rows, v)
+		if objects = v[0] == '{'; objects {
+			f(v)
+		}
+		some = true
 		return objects
 	})
-	return rows, err == nil && objects && len(rows) > 0
+	return err == nil && objects && some
 }
 
-func lineRows(body []byte) ([][]byte, bool) {
+// eachLine calls f for each line, and reports whether all are objects and there
+// are two.
+func eachLine(body []byte, f func(row []byte)) bool {
 	body = unifyBreaks(body)
 	if end := bytes.IndexByte(body, '\n'); end < 0 || rawjson.Valid(body[:end]) != nil {
-		return nil, false
+		return false
 	}
-	var rows [][]byte
+	rows := 0
 	for len(body) > 0 {
 		line := body
 		if end := bytes.IndexByte(body, '\n'); end >= 0 {
@@ -165,11 +179,18 @@ func lineRows(body []byte) ([][]byte, bool) {
 			continue
 		}
 		if line[0] != '{' || rawjson.Valid(line) != nil {
-			return nil, false
+			return false
 		}
-		rows = append(rows, line)
+		f(line)
+		rows++
 	}
-	return rows, len(rows) > 1
+	return rows > 1
+}
+
+// lineRows returns the objects that data has one a line.
+func lineRows(body []byte) (rows [][]byte, ok bool) {
+	ok = eachLine(body, func(row []byte) { rows = append(rows, row) })
+	return rows, ok
 }
 
 // Types of JSON values as a set: a column may hold several.
@@ -226,28 +247,40 @@ type column struct {
 // with a "+".
 const maxColumns = 512
 
-// columnsOf returns the union of the rows' keys in order of first appearance.
-func columnsOf(rows [][]byte) (columns []column, more bool) {
-	index := make(map[string]int)
-	for _, row := range rows {
-		// The rows have been checked: there is no error to see here.
-		_ = rawjson.EachMember(row, func(m rawjson.Member) bool {
-			i, ok := index[string(m.Key)]
-			if !ok {
-				if len(columns) == maxColumns {
-					more = true
-					return true
-				}
-				i = len(columns)
-				name := string(m.Key)
-				index[name] = i
-				columns = append(columns, column{name: name})
-			}
-			columns[i].types |= typeOf(m.Value)
-			return true
-		})
+// columnSet is the union of rows' keys in order of first appearance, with what a
+// description shows of the rows. The zero value has seen none.
+type columnSet struct {
+	list  []column
+	more  bool // there are others
+	rows  int
+	first [][]byte // rows
+	index map[string]int
+}
+
+// add looks at a row that was checked.
+func (c *columnSet) add(row []byte) {
+	if c.index == nil {
+		c.index = make(map[string]int)
 	}
-	return columns, more
+	if c.rows++; len(c.first) < sampleRows {
+		c.first = append(c.first, row)
+	}
+	// There is no error to see here.
+	_ = rawjson.EachMember(row, func(m rawjson.Member) bool {
+		i, ok := c.index[string(m.Key)]
+		if !ok {
+			if len(c.list) == maxColumns {
+				c.more = true
+				return true
+			}
+			i = len(c.list)
+			name := string(m.Key)
+			c.index[name] = i
+			c.list = append(c.list, column{name: name})
+		}
+		c.list[i].types |= typeOf(m.Value)
+		return true
+	})
 }
 
 const (
@@ -259,25 +292,24 @@ const (
 	maxStructure    = 30
 )
 
-func (d *doc) describeTable(t table) {
+func (d *doc) describeTable(at tablePlace, columns *columnSet) {
 	d.kind = docTable
 	d.mediaType = "application/json"
-	if !t.json {
+	if !at.json {
 		d.mediaType = "application/x-ndjson"
 	}
-	columns, more := columnsOf(t.rows)
-	d.describeColumns(len(t.rows), columns, more)
-	if t.path != "$" {
-		d.headline += " at " + t.path
+	d.describeColumns(columns.rows, columns.list, columns.more)
+	if at.path != "$" {
+		d.headline += " at " + at.path
 	}
-	for _, row := range t.rows[:min(sampleRows, len(t.rows))] {
+	for _, row := range columns.first {
 		d.samples = append(d.samples, d.sample(row))
 	}
-	d.views = append(d.views, appendRowsView(nil, 0, min(20, len(t.rows))))
-	path := t.path + "[0]"
+	d.views = append(d.views, appendRowsView(nil, 0, min(20, columns.rows)))
+	path := at.path + "[0]"
 	d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path), '}'))
-	if len(columns) > 0 {
-		d.views = append(d.views, appendTableView(nil, columns))
+	if len(columns.list) > 0 {
+		d.views = append(d.views, appendTableView(nil, columns.list))
 	}
 }
 

@@ -380,19 +380,7 @@ func AppendString(dst []byte, s string) []byte {
 			i += size
 			continue
 		}
-		dst = append(dst, s[start:i]...)
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
+		dst = appendEscape(append(dst, s[start:i]...), c)
 		i++
 		start = i
 	}
@@ -400,5 +388,56 @@ func AppendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
+// AppendText is AppendString for text that is there as bytes.
+func AppendText(dst, text []byte) []byte {
+	if !utf8.Valid(text) {
+		return AppendString(dst, string(text))
+	}
+	dst = append(dst, '"')
+	for {
+		stop := skipPlain(text, 0)
+		dst = append(dst, text[:stop]...)
+		if stop == len(text) {
+			return append(dst, '"')
+		}
+		dst = appendEscape(dst, text[stop])
+		text = text[stop+1:]
+	}
+}
+
+// appendEscape appends what stands for a quote, a backslash or a control
+// character.
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	}
+	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+}
+
+// QuotedLen returns how many bytes AppendText appends for text that is UTF-8.
+func QuotedLen(text []byte) int {
+	n := len(text) + 2
+	for _, c := range text {
+		if c >= 0x20 && c != '"' && c != '\\' {
+			continue
+		}
+		n++
+		if c < 0x20 && c != '\n' && c != '\r' && c != '\t' {
+			n += 4
+		}
+	}
+	return n
+}
+
 // Quote returns s as a JSON string.
 func Quote(s string) []byte { return AppendString(make([]byte, 0, len(s)+2), s) }
+
+// QuoteText returns text as a JSON string, in one allocation where it is UTF-8.
+func QuoteText(text []byte) []byte { return AppendText(make([]byte, 0, QuotedLen(text)), text) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 func TestValid(t *testing.T) {
@@ -268,4 +269,20 @@ func BenchmarkValid(b *testing.B) {
 			b.ReportMetric(float64(baseline)*float64(b.N)/float64(b.Elapsed()), "x_baseline")
 		})
 	}
+}
+
+// Bytes are quoted as a string is, and their length is known before.
+func FuzzAppendText(f *testing.F) {
+	for _, s := range []string{"", "plain", "\"\\\n\r\t\x00\x1f\x7f", "ä\xffö", strings.Repeat("long \" ", 300)} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		want := string(Quote(string(text)))
+		if got := string(AppendText([]byte("x"), text)); got != "x"+want {
+			t.Fatalf("AppendText(%q) = %s, want %s", text, got, want)
+		}
+		if got := QuoteText(text); string(got) != want || utf8.Valid(text) && QuotedLen(text) != len(want) {
+			t.Fatalf("QuoteText(%q) = %s of %d bytes, %d were told", text, got, len(want), QuotedLen(text))
+		}
+	})
 }

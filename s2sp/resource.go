@@ -85,8 +85,7 @@ func (s *Server) answer(ctx context.Context, name string, rows Rows, domains []s
 		return nil, err
 	}
 	if len(domains) == 0 {
-		text := plain(t)
-		structured := append(append([]byte(`{"result":`), text...), '}')
+		structured, text := plain(t)
 		if rows.single {
 			text = t.Row(0)
 		}
@@ -104,17 +103,22 @@ func (s *Server) answer(ctx context.Context, name string, rows Rows, domains []s
 	return result(text, text), nil
 }
 
-// plain writes the rows as the tool returned them: a _row_id of their own keeps
-// its name.
-func plain(t *table.Table) []byte {
-	out := []byte{'['}
+// plain writes the rows as the tool returned them, where a _row_id of their own
+// keeps its name: below the member result, and by themselves, which is a part of
+// the same bytes.
+func plain(t *table.Table) (structured, text []byte) {
+	const head = `{"result":`
+	data, _ := t.Size()
+	out := append(make([]byte, 0, len(head)+int(data)+t.Len()+3), head...)
+	out = append(out, '[')
 	for i, row := range t.Rows() {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		out = append(out, row...)
 	}
-	return append(out, ']')
+	out = append(out, ']', '}')
+	return out, out[len(head) : len(out)-1]
 }
 
 // load makes a table of a stream.

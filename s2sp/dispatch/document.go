@@ -99,7 +99,7 @@ func (w walk) text(quoted []byte) ([]byte, bool) {
 	if nulled > 0 && rawjson.IsObject(next) {
 		next = warn(next, rawjson.FiniteNote(nulled))
 	}
-	return rawjson.Quote(string(next)), true
+	return rawjson.QuoteText(next), true
 }
 
 // document looks at an object, and below its "result"; or at the objects in an

@@ -35,7 +35,7 @@ func (d *Dispatcher) OnSyncResult(result json.RawMessage) (json.RawMessage, erro
 }
 
 func (d *Dispatcher) onResult(result json.RawMessage, asked bool) (json.RawMessage, error) {
-	if !holds(result, "abstract", 'b') || !bytes.Contains(result, []byte("body")) {
+	if !holds(result, "abstract", 'b') || !holdsBody(result) {
 		return result, nil // the common case costs one search
 	}
 	s := sweep{d: d, asked: asked}
@@ -44,6 +44,21 @@ func (d *Dispatcher) onResult(result json.RawMessage, asked bool) (json.RawMessa
 		return nil, s.err
 	}
 	return out, nil
+}
+
+// holdsBody reports whether a result has the word body other than in body_domains
+// and body_data, which every answer of mode async has.
+func holdsBody(result []byte) bool {
+	for {
+		at := bytes.Index(result, []byte("body"))
+		if at < 0 {
+			return false
+		}
+		result = result[at+len("body"):]
+		if len(result) == 0 || result[0] != '_' {
+			return true
+		}
+	}
 }
 
 // sweep is one OnToolResult.
