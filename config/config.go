@@ -54,6 +54,7 @@ type Config struct {
 	// that acts on it, never before: a key that is accepted and does nothing
 	// misleads its reader.
 
+	omitted  map[string]string // servers that are left out, to why
 	path     string
 	sum      [sha256.Size]byte // of the file's contents
 	secrets  []string
@@ -302,11 +303,11 @@ func (c *Config) Server(name string) (*Server, bool) {
 }
 
 // Enabled returns the servers that can be started, in the file's order: those that
-// are not disabled and whose entries are sound.
+// are not disabled, whose entries are sound and that are not left out.
 func (c *Config) Enabled() []*Server {
 	var on []*Server
 	for _, s := range c.Servers {
-		if !s.Disabled && !s.Faulty() {
+		if !s.Disabled && !s.Faulty() && c.omitted[s.Name] == "" {
 			on = append(on, s)
 		}
 	}

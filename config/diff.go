@@ -16,6 +16,10 @@ type Change struct {
 	// in another way than before, sorted. One that ran before is in Removed as well.
 	Faulty []string
 
+	// Omitted are the names of servers that are left out now, for a reason that they
+	// were not left out for before, sorted.
+	Omitted []string
+
 	// Other are the top-level keys besides mcpServers and inputs whose values
 	// differ, in the table's order.
 	Other []string
@@ -23,7 +27,7 @@ type Change struct {
 
 // Empty reports whether nothing changed.
 func (c Change) Empty() bool {
-	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Faulty)+len(c.Other) == 0
+	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Faulty)+len(c.Omitted)+len(c.Other) == 0
 }
 
 // Diff compares two loaded configurations. A nil old one has no servers and the
@@ -61,6 +65,12 @@ func Diff(old, new *Config) Change {
 		}
 	}
 	slices.Sort(change.Faulty)
+	for name, why := range new.omitted {
+		if old.omitted[name] != why {
+			change.Omitted = append(change.Omitted, name)
+		}
+	}
+	slices.Sort(change.Omitted)
 	slices.Sort(change.Added)
 	slices.Sort(change.Removed)
 	slices.Sort(change.Changed)

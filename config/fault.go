@@ -126,3 +126,30 @@ func (c *Config) running(name string) *Server {
 	}
 	return nil
 }
+
+// Omitted says why a server is left out although nothing is wrong with its entry, ""
+// where it is not; see [Options.Omit].
+func (c *Config) Omitted(server string) string { return c.omitted[server] }
+
+// Kept returns the servers that are not left out, in the file's order: also those
+// that are disabled or faulty.
+func (c *Config) Kept() []*Server {
+	return slices.DeleteFunc(slices.Clone(c.Servers), func(s *Server) bool { return c.omitted[s.Name] != "" })
+}
+
+func (c *Config) omit(why func(*Config, *Server) string) {
+	if why == nil {
+		return
+	}
+	for _, s := range c.Servers {
+		if s.Disabled || s.Faulty() {
+			continue
+		}
+		if text := why(c, s); text != "" {
+			if c.omitted == nil {
+				c.omitted = map[string]string{}
+			}
+			c.omitted[s.Name] = text
+		}
+	}
+}

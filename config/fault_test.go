@@ -9,6 +9,39 @@ import (
 	"testing"
 )
 
+// TestOmit: a sound entry can be left out, with the reason, and comes and goes with a
+// reload like one that is disabled.
+func TestOmit(t *testing.T) {
+	out := map[string]bool{"b": true}
+	opts := Options{Omit: func(c *Config, s *Server) string {
+		if out[s.Name] && len(c.Servers) == 4 {
+			return s.Name + " is weir"
+		}
+		return ""
+	}}
+	read := func() *Config {
+		return parse(t, "mcpServers: {a: {command: a}, b: {command: b}, c: {command: c, disabled: true}, d: {}}", opts)
+	}
+	names := func(servers []*Server) (all string) {
+		for _, s := range servers {
+			all += s.Name
+		}
+		return all
+	}
+	one := read()
+	if names(one.Enabled()) != "a" || names(one.Kept()) != "acd" || one.Omitted("b") != "b is weir" || one.Omitted("a") != "" {
+		t.Errorf("enabled %s, kept %s, %q", names(one.Enabled()), names(one.Kept()), one.Omitted("b"))
+	}
+	out["b"], out["c"], out["d"] = false, true, true // what is disabled or faulty is not asked about
+	two := read()
+	if change := Diff(one, two); !slices.Equal(change.Added, []string{"b"}) || len(change.Removed) != 0 || two.Omitted("c") != "" || two.Omitted("d") != "" {
+		t.Errorf("%+v", change)
+	}
+	if change := Diff(two, one); !slices.Equal(change.Removed, []string{"b"}) || !slices.Equal(change.Omitted, []string{"b"}) {
+		t.Errorf("%+v", change)
+	}
+}
+
 // TestFaultyEntryKeepsItsServer: in a file that is read again, an entry that has
 // become wrong leaves its server as it was, secrets and port included, and says so;
 // one that is new fails alone.

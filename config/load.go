@@ -55,6 +55,11 @@ type Options struct {
 	// are as good as ever.
 	Strict bool
 
+	// Omit says why a sound entry of mcpServers is left out, such as one that would
+	// start weir itself; "" keeps it. It sees the configuration when
+	// everything in it has been checked, and must not change it. nil keeps all.
+	Omit func(c *Config, s *Server) string
+
 	before *Config // the last reading of the file; may be nil
 }
 
@@ -169,6 +174,7 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	}
 	d.check(c)
 	d.place(c, opts.before)
+	c.omit(opts.Omit)
 
 	warnings := make([]Warning, len(d.warnings))
 	slices.SortStableFunc(d.warnings, byPlace)

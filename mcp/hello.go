@@ -21,6 +21,10 @@ var ErrNotSent = errors.New("the message never reached the other side")
 // sent again.
 var ErrFinal = errors.New("the same message would fail again")
 
+// ErrLoop is the cause of an error that says: the other side is this process, or one
+// that would start this process again.
+var ErrLoop = errors.New("the other side is the one that asks")
+
 // ErrRefused is the cause of an error that says: the other side is there, but
 // does not take this message at all (an HTTP status such as 404 or 405 without
 // a JSON-RPC answer). Handshake then tries the other era, and whoever knows

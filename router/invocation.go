@@ -58,7 +58,8 @@ func (s Sign) set(h http.Header, upstream, principal, tool string) error {
 // Signed returns a transport whose requests bear tokens of sign on behalf of
 // one principal, and the mark of loops. It is for connections to upstreams that
 // do not lead through the Router; see upstream.Options.Transport. A request that
-// cannot be signed goes out without a token, and the upstream refuses it.
+// cannot be signed goes out without a token, and the upstream refuses it. One that
+// comes back to this process fails with mcp.ErrLoop.
 func Signed(base http.RoundTripper, sign Sign, loops *Loops, upstream, principal string, log *slog.Logger) http.RoundTripper {
 	return &signed{base: base, sign: sign, loops: loops, via: []string{loops.of(upstream)}, upstream: upstream, principal: principal, log: log}
 }
@@ -80,7 +81,12 @@ func (t *signed) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.sign.set(out.Header, t.upstream, t.principal, bodyTool(r)); err != nil {
 		t.log.Error("a request goes out without a token", "upstream", t.upstream, "err", err)
 	}
-	return t.base.RoundTrip(&out)
+	resp, err := t.base.RoundTrip(&out)
+	if err == nil && t.loops.told(resp.Header) {
+		_ = resp.Body.Close() // it says what is known
+		return nil, &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: "the URL of \"" + t.upstream + "\" leads back to this weir", Err: mcp.ErrLoop}
+	}
+	return resp, err
 }
 
 // CloseIdleConnections has http.Client reach the pool below.

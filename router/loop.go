@@ -35,6 +35,16 @@ func (l *Loops) set(h http.Header, mark []string) {
 	h[viaHeader] = mark
 }
 
+// loopHeader says in the response to a request that it came back: its value is the
+// mark of the process that answers.
+const loopHeader = "Weir-Loop"
+
+// tell marks a response as the one to a request that came back.
+func (l *Loops) tell(h http.Header) { h.Set(loopHeader, l.mark) }
+
+// told reports whether a response says that the request came back to this process.
+func (l *Loops) told(h http.Header) bool { return h.Get(loopHeader) == l.mark }
+
 // seen reports whether a request has been sent to an upstream from here, to any
 // where upstream is "".
 func (l *Loops) seen(h http.Header, upstream string) bool {
@@ -57,6 +67,7 @@ const maxLoopBody = 64 << 10
 func (l *Loops) Refuse(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l.seen(r.Header, "") {
+			l.tell(w.Header())
 			refuse(w, r, maxLoopBody, errLoop("this server"))
 			return
 		}

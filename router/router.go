@@ -197,6 +197,7 @@ func (rt *Router) route(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if rt.o.Loops.seen(r.Header, name) {
+		rt.o.Loops.tell(w.Header())
 		rt.refuse(w, r, errLoop(fmt.Sprintf("upstream %q", clip(name))))
 		return
 	}

@@ -34,6 +34,8 @@ func (s *slot) acquire(ctx context.Context) (*link, error) {
 			return s.take(), nil
 		case StateStopped:
 			return nil, errSlotEnded
+		case StateLeftOut:
+			return nil, s.unavailable()
 		case StateIdle:
 			nudge(s.wake)
 		case StateFailed:

@@ -45,6 +45,9 @@ func (u *Upstream) connect(s *slot, version string) (*link, error) {
 	default:
 		l, err = u.connectProgram(ctx, s, version)
 	}
+	if errors.Is(err, mcp.ErrLoop) && !errors.Is(err, mcp.ErrFinal) {
+		err = u.leadsBack()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +65,7 @@ func (u *Upstream) command() stdio.Command {
 	for _, name := range slices.Sorted(maps.Keys(u.cfg.Env)) {
 		env = append(env, name+"="+u.cfg.Env[name].Reveal())
 	}
+	env = append(env, u.opts.Marks...)
 	return stdio.Command{
 		Name: u.who, Path: u.cfg.Command, Args: u.cfg.Args, Env: env, Dir: u.cfg.Cwd,
 		Keeper: u.opts.keeper, Grace: u.opts.StopGrace, Redact: u.opts.Redact, Logger: u.opts.Logger,
@@ -104,7 +108,7 @@ func (u *Upstream) connectProgram(ctx context.Context, s *slot, version string) 
 	l, err := u.greet(ctx, s, p, version, p)
 	if err != nil {
 		untrack()
-		return nil, err
+		return nil, u.orItself(err, p)
 	}
 	l.pid = p.Pid()
 	end := l.close
@@ -263,7 +267,7 @@ func (u *Upstream) connectProgramAt(ctx context.Context, s *slot, version string
 	p := s.program.p
 	l, err := u.dialProgram(ctx, s, p, version)
 	if err != nil {
-		return nil, err
+		return nil, u.orItself(err, p)
 	}
 	// The link ends with whichever ends first.
 	lctx, cancel := context.WithCancel(context.Background())

@@ -48,6 +48,14 @@ type Options struct {
 	// BaseEnv is what a child process inherits, as "key=value": PATH, HOME and
 	// the like. The env of its configuration comes on top; nothing else does.
 	BaseEnv []string
+	// Marks are variables that child processes get whatever their configuration says,
+	// as "key=value".
+	Marks []string
+	// Instances are texts by which this process, and those that it comes from, are
+	// known. A program that writes one of them to stderr and cannot be greeted has found
+	// that it would start itself: its server is left out. So is a server whose
+	// connection fails with mcp.ErrLoop.
+	Instances []string
 	// ClientInfo is the raw object by which weir introduces itself.
 	ClientInfo json.RawMessage
 	// Redact removes secrets from what a server writes to stderr before it is
@@ -323,7 +331,7 @@ func (m *Manager) Ready(ctx context.Context) error {
 		case <-u.settled:
 		case <-ctx.Done():
 		}
-		if !s.Required || u.listed.Load() {
+		if !s.Required || u.listed.Load() || u.leftOut.Load() {
 			continue
 		}
 		err := u.shared.lastError()

@@ -199,6 +199,10 @@ func (s *slot) run() {
 			return
 		case err != nil:
 			s.leaveProgram(!errors.Is(err, errNotModern))
+			if errors.Is(err, mcp.ErrLoop) {
+				s.leaveOut(err)
+				return
+			}
 			s.fail(err)
 			if !s.pause() {
 				return

@@ -10,7 +10,8 @@ import (
 // State is what an upstream is doing.
 type State string
 
-// The states. A server that is idle starts with the next call.
+// The states. A server that is idle starts with the next call. One that is left out
+// is never started again, and is no failure.
 const (
 	StateStarting State = "starting"
 	StateReady    State = "ready"
@@ -18,6 +19,7 @@ const (
 	StateFailed   State = "failed"
 	StateStopped  State = "stopped"
 	StateDisabled State = "disabled"
+	StateLeftOut  State = "left_out" // it is weir itself
 )
 
 // Status is what an operator wants to know of one upstream.
@@ -48,7 +50,7 @@ type Status struct {
 
 	LastError string `json:"last_error,omitempty"`
 	// Note is what can be said of a server that has been starting for a while and
-	// has not failed yet.
+	// has not failed yet, and of one that is left out.
 	Note string `json:"note,omitempty"`
 	// NextTry is when a failed upstream is started again; zero where only a
 	// call does it.
@@ -62,6 +64,10 @@ const slowStart = 5 * time.Second
 func (s Status) Available() bool {
 	return s.State == StateReady || s.State == StateIdle || s.State == StateStarting
 }
+
+// Off reports whether the server is not meant to be there: it is disabled, or left
+// out.
+func (s Status) Off() bool { return s.State == StateDisabled || s.State == StateLeftOut }
 
 // Status returns the upstream's state now.
 func (u *Upstream) Status() Status {
@@ -78,7 +84,9 @@ func (u *Upstream) Status() Status {
 	if s.link != nil {
 		st.Pid = s.link.pid
 	}
-	if s.err != nil {
+	if s.state == StateLeftOut {
+		st.Note = s.err.Error()
+	} else if s.err != nil {
 		st.LastError = s.err.Error()
 	} else if d := time.Since(s.since); s.state == StateStarting && d >= slowStart {
 		st.Note = "has not answered for " + d.Round(time.Second).String()

@@ -51,6 +51,7 @@ type Upstream struct {
 	settleOnce     sync.Once
 
 	order     atomic.Int64
+	leftOut   atomic.Bool // it is weir itself
 	listed    atomic.Bool // its entries are with the Sink
 	asksRoots atomic.Bool // it has asked a shared connection for roots
 	noModern  atomic.Bool // this HTTP server does not speak the modern era
@@ -446,7 +447,7 @@ func (u *Upstream) pick(session *mcp.Session, modern bool) (*slot, error) {
 		key.modern = !u.hello.Modern // one connection is enough where all are modern
 		u.mu.Unlock()
 	}
-	if key == (slotKey{}) {
+	if key == (slotKey{}) || u.leftOut.Load() {
 		return u.shared, nil
 	}
 	return u.slot(key)

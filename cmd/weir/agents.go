@@ -28,7 +28,6 @@ import (
 	"github.com/weir-mcp/weir/registry"
 	"github.com/weir-mcp/weir/router"
 	"github.com/weir-mcp/weir/s2sp/plane"
-	"github.com/weir-mcp/weir/upstream"
 )
 
 // agents are the upstreams that come and go, and what is special about all that
@@ -167,7 +166,7 @@ func (a *agents) merge() {
 	a.merging.Lock()
 	defer a.merging.Unlock()
 	a.engine.owners.leaveOut(a.registry.Barred())
-	servers := a.engine.config.Load().Servers
+	servers := a.engine.config.Load().Kept()
 	var found []*config.Server
 	for _, agent := range a.registry.Agents() {
 		s, err := config.NewServer(agent.Name, agent.URL)
@@ -262,7 +261,7 @@ func (a *agents) status(principal string) []router.AgentStatus {
 	h := a.engine.health()
 	var list []router.AgentStatus
 	for _, s := range a.engine.manager.Status() {
-		if s.State == upstream.StateDisabled || !a.reaches(principal, s.Name) {
+		if s.Off() || !a.reaches(principal, s.Name) {
 			continue
 		}
 		up := h.Upstreams[s.Name]

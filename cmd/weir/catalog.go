@@ -11,7 +11,6 @@ import (
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/gateway"
 	"github.com/weir-mcp/weir/telemetry"
-	"github.com/weir-mcp/weir/upstream"
 )
 
 // maxLoggedChanges bounds what is logged of one refresh; /catalog has all.
@@ -90,7 +89,7 @@ func (e *engine) checkCatalog(c *catalog.Catalog, first bool) {
 func (e *engine) checkNames(c *catalog.Catalog, first bool) {
 	var absent []string
 	for _, s := range e.manager.Status() {
-		if !s.Listed && s.State != upstream.StateDisabled {
+		if !s.Listed && !s.Off() {
 			absent = append(absent, s.Name)
 		}
 	}

@@ -132,8 +132,13 @@ func (a *app) runComputer(ctx context.Context, f computerFlags) error {
 	sh := newComputerShell(a)
 	o := computer.Options{
 		Name: f.name, Key: key, LookupEnv: a.lookupEnv, BaseEnv: inherited(a.environ()), Dir: filepath.Dir(path), Skills: f.skills, Landing: f.uploads,
-		ClientInfo: a.identity(), Upstream: upstream.Options{StopGrace: stopGrace}, Logger: log.Logger, RunCommand: runInputCommand,
+		ClientInfo: a.identity(), Logger: log.Logger, RunCommand: runInputCommand,
 	}
+	lineage, err := a.descend(path)
+	if err != nil {
+		return err
+	}
+	o.Upstream = upstream.Options{StopGrace: stopGrace, Marks: lineage.variable(), Instances: lineage.instances()}
 	if interactive {
 		o.Ask, o.Confirm = sh.ask, sh.confirm
 	}

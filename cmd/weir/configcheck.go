@@ -74,7 +74,7 @@ func (a *app) checkConfig(ctx context.Context, path string, strict, asJSON bool)
 		return err
 	}
 	opts := a.configOptions(ctx)
-	opts.Strict, opts.Check = strict, a.startable
+	opts.Strict, opts.Check, opts.Omit = strict, a.startable, a.omit(true)
 	opts.Inputs = func(in config.Input) (string, bool, error) {
 		if in.Type == config.InputCommand {
 			return "unknown", true, nil // a check promises to start nothing
@@ -99,7 +99,11 @@ func (a *app) checkConfig(ctx context.Context, path string, strict, asJSON bool)
 			Problems []problemJSON `json:"problems"`
 			Warnings []problemJSON `json:"warnings"`
 			Faulty   []string      `json:"faulty"` // servers that would not be started
-		}{path, err == nil, []problemJSON{}, []problemJSON{}, orEmpty(faulty(c))}
+			LeftOut  []problemJSON `json:"left_out"`
+		}{path, err == nil, []problemJSON{}, []problemJSON{}, orEmpty(faulty(c)), []problemJSON{}}
+		for _, s := range leftOut(c) {
+			out.LeftOut = append(out.LeftOut, problemJSON{File: path, Key: "mcpServers." + s.Name, Message: c.Omitted(s.Name)})
+		}
 		if broken != nil {
 			for _, p := range broken.Problems {
 				out.Problems = append(out.Problems, asProblemJSON(p))
@@ -131,8 +135,26 @@ func (a *app) checkConfig(ctx context.Context, path string, strict, asJSON bool)
 	if wrong := faulty(c); len(wrong) > 0 {
 		text += fmt.Sprintf("; %d not started: %s", len(wrong), strings.Join(wrong, ", "))
 	}
-	_, err = fmt.Fprintln(a.stdout, text)
-	return err
+	if _, err = fmt.Fprintln(a.stdout, text); err != nil {
+		return err
+	}
+	for _, s := range leftOut(c) {
+		a.note("%s", c.Omitted(s.Name))
+	}
+	return nil
+}
+
+// leftOut are the servers of a configuration, which may be nil, that are weir itself.
+func leftOut(c *config.Config) (list []*config.Server) {
+	if c == nil {
+		return nil
+	}
+	for _, s := range c.Servers {
+		if c.Omitted(s.Name) != "" {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // faulty are the names of the servers of a configuration that is not nil whose

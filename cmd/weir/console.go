@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -61,7 +62,7 @@ func (s *shown) Overview(principal string) console.Overview {
 		out.Upstreams = append(out.Upstreams, console.Upstream{
 			Name: u.Name, State: u.State, Transport: u.Transport, Server: u.Server, Version: u.Version, Protocol: u.Protocol,
 			Tools: u.Tools, Resources: u.Resources, Prompts: u.Prompts, Calls: u.Calls, Errors: u.Errors, InFlight: u.InFlight, Restarts: u.Restarts,
-			Error: u.Error, Since: u.Since,
+			Error: cmp.Or(u.Error, u.Note), Since: u.Since,
 		})
 	}
 	return out

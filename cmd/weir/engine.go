@@ -96,10 +96,16 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 	e.agents = newAgents(e, c)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: e.agents.transport, BaseEnv: inherited(a.environ()), ClientInfo: a.identity(), Sink: e.live, Observer: observer{engine: e},
+		Marks: a.lineage.variable(), Instances: a.lineage.instances(),
 		Redact: e.clean, StopGrace: stopGrace,
 	})
 	e.plane = newDataPlane(store, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
 	e.bodies = newBodies(e.config.Load)
+	for _, s := range c.Servers {
+		if why := c.Omitted(s.Name); why != "" {
+			log.Info(why)
+		}
+	}
 	e.agents.start(c)
 	e.agents.merge()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -50,7 +50,7 @@ type upstreamHealth struct {
 	Restarts  int64  `json:"restarts"`
 	Pid       int    `json:"pid,omitempty"`
 	Error     string `json:"error,omitempty"`
-	Note      string `json:"note,omitempty"`  // of one that is starting
+	Note      string `json:"note,omitempty"`  // of one that is starting, or left out
 	Since     string `json:"since,omitempty"` // of State, RFC 3339
 }
 
@@ -69,6 +69,11 @@ func (e *engine) health() *health {
 		h.Upstreams[f.Name()] = upstreamHealth{
 			Name: f.Name(), State: string(upstream.StateIdle), Transport: "file", Server: "catalog file",
 			Tools: len(l.Tools), Resources: len(l.Resources) + len(l.ResourceTemplates), Prompts: len(l.Prompts),
+		}
+	}
+	for _, s := range c.Servers {
+		if why := c.Omitted(s.Name); why != "" {
+			h.Upstreams[s.Name] = upstreamHealth{Name: s.Name, State: string(upstream.StateLeftOut), Transport: string(s.Type), Namespace: s.Namespace, Note: why}
 		}
 	}
 	h.Hub = e.offices.health()

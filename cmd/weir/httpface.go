@@ -198,8 +198,9 @@ func admitToAll(auth config.Auth) func(principal string) error {
 func (f *httpFace) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (mux *http.ServeMux, quiet func()) {
 	mux = http.NewServeMux()
 	all := func(next http.Handler) http.Handler { return closed.Wrap(f.engine.agents.unscoped(next)) }
-	// What reaches all upstreams must not be one of them.
-	front := func(next http.Handler) http.Handler { return all(f.engine.agents.loops.Refuse(next)) }
+	// What reaches all upstreams must not be one of them. That is said before a token is
+	// asked for, which weir would not show itself.
+	front := func(next http.Handler) http.Handler { return f.engine.agents.loops.Refuse(all(next)) }
 	mux.Handle("/mcp", front(f.stream))
 	mux.Handle("/mcp/", closed.Wrap(f.router))
 	mux.Handle("/mcps/", closed.Wrap(f.router))

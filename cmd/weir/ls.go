@@ -139,7 +139,7 @@ func stateStyle(state string) string {
 		return green
 	case "starting", "restarting":
 		return yellow
-	case "disabled":
+	case "disabled", "left_out":
 		return dim
 	}
 	return red

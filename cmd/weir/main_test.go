@@ -142,6 +142,7 @@ type server struct {
 	url    string // of /mcp
 	base   string
 	config string
+	token  string // to show where one is wanted
 	stderr *lockedBuffer
 	ended  chan struct{}
 }
@@ -262,7 +263,11 @@ func (s *server) end(sig syscall.Signal) (time.Duration, int) {
 // health asks /healthz.
 func (s *server) health() health {
 	s.t.Helper()
-	_, body := get(s.t, s.base+"/healthz")
+	var header []string
+	if s.token != "" {
+		header = []string{"Authorization", "Bearer " + s.token}
+	}
+	_, body := get(s.t, s.base+"/healthz", header...)
 	return decode[health](s.t, body)
 }
 

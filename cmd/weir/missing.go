@@ -30,7 +30,7 @@ type reports interface {
 // that were never listed, or were taken out because they have been down for long.
 func missing(m *upstream.Manager, live reports) (all []gateway.Missing) {
 	m.Each(func(s *config.Server, u *upstream.Upstream) {
-		if s.Disabled {
+		if s.Disabled || u != nil && u.Status().Off() {
 			return
 		}
 		if _, there := live.Report(s.Name); there {

@@ -96,8 +96,11 @@ func (a *app) reload(c, next *config.Config, e *engine, f face, logger *logging)
 	e.apply(next)
 	f.apply(c, next)
 	e.offices.apply(next, e)
+	for _, name := range change.Omitted {
+		logger.Info(next.Omitted(name))
+	}
 	e.refreshed(e.Snapshot().Catalog, nil) // another mode lists other tools
-	if servers := len(change.Added) + len(change.Removed) + len(change.Changed) + len(change.Faulty); servers+len(applied) > 0 {
+	if servers := len(change.Added) + len(change.Removed) + len(change.Changed) + len(change.Faulty) + len(change.Omitted); servers+len(applied) > 0 {
 		logger.Info("the configuration has changed and is applied",
 			"added", change.Added, "removed", change.Removed, "changed", change.Changed, "faulty", change.Faulty, "settings", applied)
 	}

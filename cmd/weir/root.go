@@ -21,8 +21,9 @@ type app struct {
 	lookupEnv      func(string) (string, bool)
 	environ        func() []string
 	version        string
-	redact         bool // secrets are replaced in results, whatever the configuration says
-	running        bool // flags and arguments are read, the command itself runs
+	lineage        lineage // set once a configuration is served
+	redact         bool    // secrets are replaced in results, whatever the configuration says
+	running        bool    // flags and arguments are read, the command itself runs
 }
 
 // run is the whole program. It returns the exit code.

@@ -94,12 +94,16 @@ const (
 
 // serve runs until ctx ends, which the first signal does.
 func (a *app) serve(ctx context.Context, path, snapshot string, opts config.Options, stdio bool) error {
+	opts.Omit = a.omit(!stdio)
 	first := opts
 	if !stdio { // there, standard input is the client's
 		first.Inputs = a.asking(ctx)
 	}
 	path, c, err := a.load(path, snapshot, first)
 	if err != nil {
+		return err
+	}
+	if a.lineage, err = a.descend(path); err != nil {
 		return err
 	}
 	file, err := openSnapshot(snapshot, c)

@@ -247,8 +247,13 @@ func (a *app) identity() json.RawMessage {
 // openOwn starts a gateway of this command's own and connects to it through a
 // pipe. It waits until every upstream has been listed or has failed.
 func (a *app) openOwn(ctx context.Context, path string) (*client, error) {
-	c, warnings, err := config.Load(path, a.configOptions(ctx))
+	opts := a.configOptions(ctx)
+	opts.Omit = a.omit(false)
+	c, warnings, err := config.Load(path, opts)
 	a.warn(warnings)
+	if err == nil {
+		a.lineage, err = a.descend(path)
+	}
 	if err != nil {
 		return nil, err
 	}

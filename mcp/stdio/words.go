@@ -52,6 +52,9 @@ func clip(line string) string {
 // nothing.
 func (p *Process) LastWords() string { return lastWords(p.cmd.Redact(plain(p.stderr.String()))) }
 
+// Wrote reports whether a text is in what the child has written to stderr lately.
+func (p *Process) Wrote(text string) bool { return strings.Contains(p.stderr.String(), text) }
+
 func lastWords(text string) string {
 	text = strings.TrimSpace(text)
 	line := clip(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))

@@ -1,0 +1,47 @@
+package upstream
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/stdio"
+)
+
+// A server can turn out to be weir itself: its program is a weir that serves the same
+// configuration and would start this server again, and so on without end; or its URL
+// is weir's own. That is nobody's fault and nothing to try again: the clients of weir
+// read the same file, and need the entry.
+//
+//	start or connect ─▶ mcp.ErrLoop, or a known instance on stderr ─▶ StateLeftOut, for good
+
+// orItself returns why a server is left out where its program is weir itself, else
+// err.
+func (u *Upstream) orItself(err error, p *stdio.Process) error {
+	if slices.ContainsFunc(u.opts.Instances, p.Wrote) {
+		return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Err: errors.Join(mcp.ErrLoop, mcp.ErrFinal), Message: "mcpServers." + u.name +
+			" is left out: its program is weir with a configuration that is served already, so weir would start itself without end. " +
+			"The clients of weir may need the entry, weir does not: if the file is weir's alone, remove the entry"}
+	}
+	return err
+}
+
+// leadsBack is why a server is left out whose URL is weir's own.
+func (u *Upstream) leadsBack() error {
+	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Err: errors.Join(mcp.ErrLoop, mcp.ErrFinal), Message: "mcpServers." + u.name +
+		" is left out: its url leads back to this weir. The clients of weir may need the entry, weir does not: if the file is weir's alone, remove the entry"}
+}
+
+// leaveOut notes that the server is weir itself. Nothing is tried again.
+func (s *slot) leaveOut(err error) {
+	s.mu.Lock()
+	told := s.u.leftOut.Swap(true)
+	s.err = err
+	s.set(StateLeftOut)
+	s.mu.Unlock()
+	if !told {
+		s.u.log.Info(err.Error())
+	}
+	s.u.settle()
+	<-s.ctx.Done()
+}
