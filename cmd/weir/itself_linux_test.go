@@ -71,7 +71,9 @@ func entriesOfWeir(t *testing.T, dir string) map[string]any {
 	if err := os.Symlink(weirBin, link); err != nil {
 		t.Fatal(err)
 	}
-	entry := func(command string, args ...string) map[string]any { return map[string]any{"command": command, "args": args} }
+	entry := func(command string, args ...string) map[string]any {
+		return map[string]any{"command": command, "args": args}
+	}
 	onPath := entry("weir", "serve", "--stdio")
 	onPath["env"] = map[string]string{"PATH": bin}
 	return map[string]any{

@@ -147,7 +147,7 @@ func TestRelayFails(t *testing.T) {
 		"no answer":        {say(`<html>`), 502, "no S2SP body", true},
 		"a broken row":     {say(`{"body":[{"_row_id":0,"a":}]}`), 502, "no table", true},
 		"nothing":          {say(``), 502, "ends early", true},
-		"a redirect":       {http.RedirectHandler("http://127.0.0.1:1/", 307), 502, "redirect", true},
+		"a redirect":       {http.RedirectHandler("http://127.0.0.1:1/", http.StatusTemporaryRedirect), 502, "redirect", true},
 		"an unknown name":  {fail(400, `{"error":"there is no column \"x\""}`), 400, `there is no column \"x\"`, true},
 		"breaks off early": {http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), 503, "weather:list", true},
 	} {
