@@ -53,11 +53,11 @@ func TestOwnFrontAsUpstream(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := s.await("both are known as loops", func(h health) bool {
-		return strings.Contains(h.Upstreams["stream"].Error, "leads back to this weir") && strings.Contains(h.Upstreams["events"].Error, "leads back to this weir")
+		return strings.Contains(h.Upstreams["stream"].Note, "leads back to this weir") && strings.Contains(h.Upstreams["events"].Note, "leads back to this weir")
 	})
 	for name, u := range h.Upstreams {
-		if u.Tools != 0 || !strings.Contains(u.Error, `upstream "`+name+`"`) {
-			t.Errorf("%s: %d tools, %s", name, u.Tools, u.Error)
+		if u.State != "left_out" || u.Tools != 0 || u.Error != "" || !strings.Contains(u.Note, "mcpServers."+name) {
+			t.Errorf("%s: %+v", name, u)
 		}
 	}
 }
