@@ -13,6 +13,7 @@ const drivers = [
   ['./socketio.mjs', 'socketIO'],
   ['./smcp.mjs', 'offices'],
   ['./s2sp.mjs', 'tablesOfOthers'],
+  ['./tables.mjs', 'arrowReaders'],
   ['./work.mjs', 'oneAgentsWork'],
   ['./browser.mjs', 'inBrowser'],
   ['./console.mjs', 'consolePage'],

@@ -37,6 +37,7 @@ export async function setup() {
     once('Python a2c-smcp 0.1.2', join(work, 'pythona2c1', 'bin', 'python'), ['clients/requirements-a2c1.txt'], python('a2c1')),
     once('Python a2c-smcp, newest', join(work, 'pythona2c4', 'bin', 'python'), ['clients/requirements-a2c4.txt'], python('a2c4')),
     once('Python S2SP', join(work, 'pythons2sp', 'bin', 'python'), ['clients/requirements-s2sp.txt'], python('s2sp')),
+    once('Python readers of Arrow', join(work, 'pythontables', 'bin', 'python'), ['clients/requirements-tables.txt'], python('tables')),
     once('Go conformance client', conformanceClient, ['peers/go.mod', 'peers/go.sum'], () =>
       run('go-build-client', 'go', ['build', '-o', conformanceClient, 'github.com/modelcontextprotocol/go-sdk/conformance/everything-client'], { cwd: join(here, 'peers') })),
     once('Go conformance server', conformanceServer, ['peers/go.mod', 'peers/go.sum'], () =>

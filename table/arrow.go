@@ -2,15 +2,10 @@ package table
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
-
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/weir-mcp/weir/rawjson"
 )
@@ -51,53 +46,41 @@ func (v View) WriteArrow(w io.Writer) (int64, error) {
 		outs = v.shown()
 	}
 	types := v.arrowTypes(outs)
-	fields := make([]arrow.Field, len(outs))
+	fields := make([]arrowField, len(outs))
 	for k, o := range outs {
-		fields[k] = arrow.Field{Name: o.name, Nullable: true, Type: types[k].dataType()}
-		if types[k] == arrowJSON {
-			fields[k].Metadata = arrow.NewMetadata([]string{ArrowEncoding}, []string{"json"})
-		}
+		fields[k] = arrowField{name: o.name, typ: types[k]}
 	}
-	schema := arrow.NewSchema(fields, nil)
 	count := &counter{w: w}
-	stream := ipc.NewWriter(count, ipc.WithSchema(schema), ipc.WithAllocator(memory.DefaultAllocator))
-	err := v.writeBatches(stream, schema, outs, types)
-	// Close writes the end of the stream, and the schema of one without rows.
-	err = errors.Join(err, stream.Close())
+	stream, err := newArrowStream(count, fields)
+	if err == nil {
+		err = v.writeBatches(stream, outs)
+	}
 	return count.n, wrapWrite(err)
 }
 
-func (v View) writeBatches(stream *ipc.Writer, schema *arrow.Schema, outs []out, types []arrowType) error {
+// writeBatches writes the rows and the end of the stream.
+func (v View) writeBatches(stream *arrowStream, outs []out) error {
 	if v.Len() == 0 {
-		return nil
+		return stream.close()
 	}
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-	defer b.Release()
 	r := v.reader(outs)
-	rows, size := 0, 0
-	flush := func() error {
-		batch := b.NewRecordBatch()
-		defer batch.Release()
-		rows, size = 0, 0
-		return stream.Write(batch)
-	}
+	size := 0
 	for i := range v.Len() {
 		for k, value := range r.load(i) {
-			if err := appendArrow(b.Field(k), types[k], value); err != nil {
+			if err := stream.cols[k].append(value); err != nil {
 				return fmt.Errorf("column %q, row %d: %w", outs[k].name, v.rowAt(i), err)
 			}
 			size += len(value)
 		}
-		if rows++; rows >= batchRows || size >= batchBytes {
-			if err := flush(); err != nil {
+		stream.rows++
+		if stream.rows >= batchRows || size >= batchBytes {
+			if err := stream.flush(); err != nil {
 				return err
 			}
+			size = 0
 		}
 	}
-	if rows > 0 {
-		return flush()
-	}
-	return nil
+	return stream.close()
 }
 
 // arrowTypes looks at every value once.
@@ -180,71 +163,36 @@ func numberType(v []byte) arrowType {
 	return arrowFloat
 }
 
-func (t arrowType) dataType() arrow.DataType {
-	switch t {
-	case arrowNull:
-		return arrow.Null
-	case arrowBool:
-		return arrow.FixedWidthTypes.Boolean
-	case arrowInt:
-		return arrow.PrimitiveTypes.Int64
-	case arrowFloat:
-		return arrow.PrimitiveTypes.Float64
-	}
-	return arrow.BinaryTypes.String
-}
-
-func appendArrow(b array.Builder, t arrowType, v []byte) error {
+// append appends a value of JSON, which fits the column's type.
+func (c *arrowColumn) append(v []byte) error {
 	if kindOf(v) >= kindNull {
-		b.AppendNull()
+		c.null()
 		return nil
 	}
-	switch b := b.(type) {
-	case *array.BooleanBuilder:
-		b.Append(v[0] == 't')
-	case *array.Int64Builder:
+	switch c.typ {
+	case arrowBool:
+		c.bool(v[0] == 't')
+	case arrowInt:
 		n, err := strconv.ParseInt(string(v), 10, 64)
 		if err != nil {
 			return err
 		}
-		b.Append(n)
-	case *array.Float64Builder:
+		c.word(uint64(n))
+	case arrowFloat:
 		f, err := strconv.ParseFloat(string(v), 64)
 		if err != nil {
 			return err
 		}
-		b.Append(f)
-	case *array.StringBuilder:
-		switch {
-		case t == arrowJSON:
-			b.BinaryBuilder.Append(v)
-		case bytes.IndexByte(v, '\\') < 0:
-			b.BinaryBuilder.Append(bytes.ToValidUTF8(v[1:len(v)-1], []byte("\uFFFD")))
-		default:
-			b.Append(rawjson.Text(v))
+		c.word(math.Float64bits(f))
+	case arrowJSON:
+		return c.string(bytes.ToValidUTF8(v, []byte("\uFFFD")))
+	case arrowString:
+		if bytes.IndexByte(v, '\\') >= 0 {
+			return c.string([]byte(rawjson.Text(v)))
 		}
+		return c.string(bytes.ToValidUTF8(v[1:len(v)-1], []byte("\uFFFD")))
 	default:
-		return fmt.Errorf("no arrow builder %T", b)
+		return fmt.Errorf("a column of nulls has the value %.40s", v)
 	}
 	return nil
-}
-
-// CountArrow reads an Arrow IPC stream to its end and returns how many rows it
-// has. What is cut off is an error.
-func CountArrow(r io.Reader) (rows int, err error) {
-	stream, err := ipc.NewReader(r, ipc.WithAllocator(memory.DefaultAllocator))
-	if err != nil {
-		return 0, fmt.Errorf("reading an Arrow stream: %w", err)
-	}
-	defer stream.Release()
-	for stream.Next() {
-		rows += int(stream.RecordBatch().NumRows())
-	}
-	if err := stream.Err(); err != nil && !errors.Is(err, io.EOF) {
-		return rows, fmt.Errorf("reading an Arrow stream: %w", err)
-	}
-	if _, err := io.Copy(io.Discard, r); err != nil {
-		return rows, fmt.Errorf("reading an Arrow stream: %w", err)
-	}
-	return rows, nil
 }

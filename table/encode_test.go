@@ -265,3 +265,20 @@ func TestCountArrow(t *testing.T) {
 		}
 	}
 }
+
+// Whatever stands in a stream, it is counted or refused.
+func TestCountArrowOfGarbage(t *testing.T) {
+	var out bytes.Buffer
+	if _, err := index(t, `[{"a":1,"b":"x"},{"a":2,"b":null}]`).View().WriteArrow(&out); err != nil {
+		t.Fatal(err)
+	}
+	for at := range out.Bytes() {
+		for _, bits := range []byte{0x01, 0x80, 0xff} {
+			data := bytes.Clone(out.Bytes())
+			data[at] ^= bits
+			if n, err := table.CountArrow(bytes.NewReader(data)); n < 0 {
+				t.Errorf("byte %d ^ %#x: %d rows, %v", at, bits, n, err)
+			}
+		}
+	}
+}
