@@ -217,6 +217,7 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 		found(FoundVersion, key, "_meta.version of %s %q of server %q is %s, not a number or a string of [A-Za-z0-9._-]{1,32}, and is ignored: the id has a hash in its place",
 			kind.surface(), clip(key, 140), l.Upstream, clip(collapse(version), 60))
 	})
+	e.readCost(d.meta, d.annotations)
 	e.tag(l.Tags, d.annotations, d.meta, func(dropped int) {
 		found(FoundTags, key, "%d tags are left out: tags carry no addresses and no JSON, and an entry at most %d", dropped, maxTags)
 	})
@@ -290,8 +291,8 @@ func (e *Entry) readAnnotations(raw []byte) {
 	})
 }
 
-// readMeta reads the version and the cost hint. Either is a plain key or one
-// under the server's own prefix, "example.com/version".
+// readMeta reads the version: a plain key or one under the server's own prefix,
+// "example.com/version".
 func (e *Entry) readMeta(meta []byte, illegal func(version string)) {
 	version := metaField(meta, "version")
 	if !absent(version) {
@@ -305,9 +306,16 @@ func (e *Entry) readMeta(meta []byte, illegal func(version string)) {
 			illegal(string(version))
 		}
 	}
-	hint := metaField(meta, "cost_hint")
-	if cost, err := strconv.ParseFloat(string(hint), 64); err == nil && cost > 0 && cost < 1e9 {
-		e.cost = cost
+}
+
+// readCost reads what a call costs: cost_hint of _meta, plain or under the
+// server's own prefix, or else costHint of the annotations.
+func (e *Entry) readCost(meta, annotations []byte) {
+	for _, hint := range [][]byte{metaField(meta, "cost_hint"), member(annotations, "costHint")} {
+		if cost, err := strconv.ParseFloat(string(hint), 64); err == nil && cost > 0 && cost < 1e9 {
+			e.cost = cost
+			return
+		}
 	}
 }
 
