@@ -47,19 +47,28 @@ func (a *assigner) assign(namespace string, segments []*segment) []*Entry {
 	out := make([]*Entry, 0, n)
 	for _, seg := range segments {
 		for _, e := range seg.namespaces[namespace] {
-			if e.Kind == KindTool {
-				e = a.tool(e)
-			} else {
-				e = a.primitive(e)
+			listed := a.listed(e)
+			if listed == nil {
+				continue
 			}
-			if e != nil {
-				a.taken[e.ID] = e
-				out = append(out, e)
+			if listed.overBudget() && !e.overBudget() { // by its longer id
+				a.dispute(FoundOverBudget, listed, listed.ID, []string{e.Upstream}, "%s", listed.budgetFinding())
 			}
+			a.taken[listed.ID] = listed
+			out = append(out, listed)
 		}
 	}
 	a.report()
 	return out
+}
+
+// listed returns an entry under the id that it has from now on, or nil where it is
+// left out.
+func (a *assigner) listed(e *Entry) *Entry {
+	if e.Kind == KindTool {
+		return a.tool(e)
+	}
+	return a.primitive(e)
 }
 
 // findRivals finds the short ids that several tools want.

@@ -252,3 +252,38 @@ func TestPastIsBounded(t *testing.T) {
 		t.Errorf("%v", c.pasts["calm"].held)
 	}
 }
+
+// A hash behind the version may take a card over its bound, which is told as it is
+// of every other card. The card is shown with its whole id.
+func TestLongerIDsOverBudget(t *testing.T) {
+	name := "Zq9_Xw4"
+	tokens := func(defs ...string) (entries []*Entry, told int) {
+		c, _ := New(Limits{}).With(Listing{Upstream: "srv", Namespace: "x", Tools: raws(defs...)})
+		for _, f := range c.Findings() {
+			if f.Kind == FoundOverBudget {
+				told++
+			}
+		}
+		return c.Entries(), told
+	}
+	for ; ; name += "_Jk7" {
+		alone, _ := tokens(versioned(name + "_end"))
+		if n := alone[0].Card.Tokens; n > CardHardCap {
+			t.Fatalf("no name of nearly %d tokens: %d", CardHardCap, n)
+		} else if n > CardHardCap-5 {
+			break
+		}
+	}
+	if _, told := tokens(versioned(name + "_end")); told != 0 {
+		t.Errorf("%d findings of a card within its bound", told)
+	}
+	entries, told := tokens(versioned(name+"_end"), versioned(name+" end"))
+	if len(entries) != 2 || told != 2 {
+		t.Fatalf("%d entries, %d findings, want 2 of each", len(entries), told)
+	}
+	for _, e := range entries {
+		if e.Card.Tokens <= CardHardCap || !strings.HasPrefix(e.Card.Render(), e.ID+" ") {
+			t.Errorf("%d tokens: %s", e.Card.Tokens, e.Card.Render())
+		}
+	}
+}

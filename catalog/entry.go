@@ -257,8 +257,8 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 		found(FoundNoText, key, "%s %q of server %q has no description: agents cannot tell what it does", kind.surface(), key, l.Upstream)
 	}
 	e.buildCard()
-	if e.Card.Tokens > CardHardCap {
-		found(FoundOverBudget, key, "its card has %d tokens even without a description, at most %d are allowed", e.Card.Tokens, CardHardCap)
+	if e.overBudget() {
+		found(FoundOverBudget, key, "%s", e.budgetFinding())
 	}
 	for i := range in.findings {
 		in.findings[i].ID = e.ID
@@ -465,6 +465,15 @@ func (e *Entry) buildCard() {
 		description = e.Title
 	}
 	e.Card.fit(description)
+}
+
+// overBudget reports whether the card is over the bound with no description left
+// to cut. It is shown: its id is the one way to run the entry, and a bound that
+// hides would let a long name do so.
+func (e *Entry) overBudget() bool { return e.Card.Tokens > CardHardCap }
+
+func (e *Entry) budgetFinding() string {
+	return fmt.Sprintf("its card has %d tokens even without a description, at most %d are allowed", e.Card.Tokens, CardHardCap)
 }
 
 // renamed returns a copy of the entry under another id.

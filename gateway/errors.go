@@ -76,7 +76,7 @@ func (c Code) Retryable() bool {
 type Error struct {
 	Code    Code
 	Message string          // what a model reads; [AppendJSON] makes it one bounded line
-	Path    string          // the offending browse path, or empty
+	Path    string          // the browse path, id or handle that it is about, or empty
 	Details json.RawMessage // optional, one JSON object
 	Cause   error           // for the operator's log; never on the wire
 

@@ -370,7 +370,7 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 		if e.Cause != nil {
 			g.opts.Logger.WarnContext(ctx, "a call failed", "tool", name, "code", e.Code, "err", g.cause(e))
 		}
-		result = g.errorResult(e, c.format)
+		result = g.errorResult(c.placed(e), c.format)
 	}
 	g.conclude(&c, result, err)
 	if e != nil {
