@@ -176,40 +176,6 @@ func appendSorted(dst, value []byte, level int) []byte {
 	return append(dst, value...)
 }
 
-// rows shows rows of a table as a JSON array, one row a line, or lines of
-// anything else.
-func (v *viewing) rows() (View, error) {
-	start, end, err := v.span()
-	if err != nil {
-		return View{}, err
-	}
-	t, ok := findTable(v.data)
-	if !ok {
-		return v.lineRange("rows", start, end)
-	}
-	total := len(t.rows)
-	if end < 0 || end > total {
-		end = total
-	}
-	start = min(start, end)
-	out, shown := joinElements(t.rows[start:end], v.max-noticeChars)
-	at := start + shown
-	if start == 0 && at == total {
-		return v.finish(out, "", nil), nil
-	}
-	notice := fmt.Sprintf("rows %d to %d of %d", start, at, total)
-	var next []byte
-	switch {
-	case shown == 0 && start < end:
-		notice = fmt.Sprintf("row %d of %d alone is too long to show", start, total)
-		path := fmt.Sprintf("%s[%d]", t.path, start)
-		next = append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path), '}')
-	case at < total:
-		next = appendRowsView(nil, at, min(total, at+max(end-start, 1)))
-	}
-	return v.finish(out, notice, next), nil
-}
-
 // joinElements writes values as a JSON array, one a line, in at most limit
 // characters, and returns how many that is.
 func joinElements(values [][]byte, limit int) (string, int) {

@@ -62,6 +62,10 @@ func TestSelect(t *testing.T) {
 		{"rows, some", table, `{"type":"rows","start":1,"end":3}`, "[\n{\"id\":1,\"n\":12345678901234567890},\n{\"id\":2,\"n\":12345678901234567890}\n]", "rows 1 to 3 of 4", `{"type":"rows","start":3,"end":4}`},
 		{"rows of the only member", `{"result":` + table + `}`, `{"type":"rows","end":1}`, "[\n{\"id\":0,\"n\":12345678901234567890}\n]", "rows 0 to 1 of 4", `{"type":"rows","start":1,"end":2}`},
 		{"rows, one a line", "{\"a\":1}\n{\"a\":2}\n", `{"type":"rows","start":1}`, "[\n{\"a\":2}\n]", "rows 1 to 2 of 2", ""},
+		{"rows of CSV", "event,wind\nWind,88\nFlood,\nIce,3\nHail,4\n", `{"type":"rows","end":2}`, "[\n{\"event\":\"Wind\",\"wind\":88},\n{\"event\":\"Flood\",\"wind\":null}\n]", "rows 0 to 2 of 4", `{"type":"rows","start":2,"end":4}`},
+		{"rows of CSV with breaks in quotes", "a,b\r\n1,\"x\r\ny\"\r\n2,z\r\n3,z\r\n", `{"type":"rows","end":1}`, "[\n{\"a\":1,\"b\":\"x\\r\\ny\"}\n]", "rows 0 to 1 of 3", `{"type":"rows","start":1,"end":2}`},
+		{"rows of CSV, none", "a,b\n1,2\n3,4\n5,6\n", `{"type":"rows","start":9}`, "[]", "rows 3 to 3 of 3", ""},
+		{"rows of prose with commas are lines", "Dear Ann, hello\nall is well, you know\nbye, Bob\nPS, one more\n", `{"type":"rows","end":1}`, "Dear Ann, hello", "lines 0 to 1 of 4", `{"type":"rows","start":1,"end":2}`},
 		{"rows of text are lines", lines, `{"type":"rows","start":1,"end":2}`, "line 1", "lines 1 to 2 of 10", `{"type":"rows","start":2,"end":3}`},
 		{"rows, none", table, `{"type":"rows","start":2,"end":2}`, "[]", "rows 2 to 2 of 4", `{"type":"rows","start":2,"end":3}`},
 

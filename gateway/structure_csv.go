@@ -12,19 +12,15 @@ const (
 	minCSVRows  = 3
 )
 
+// mediaCSV is the media type of comma-separated values.
+const mediaCSV = "text/csv"
+
 // csvTable returns text as a table, nil where it is none that a description may
 // be sure of: lines of a log and of prose have commas, too, but do not begin
 // with a line of names. tool_view is less strict, as whoever asks it for a table
 // knows that it is one.
 func csvTable(data []byte) *tables.Table {
-	line := data
-	if end := bytes.IndexAny(data, "\r\n"); end >= 0 {
-		line = data[:end]
-	}
-	if len(data) > maxCSVBytes || len(line) > maxCSVBytes>>6 || bytes.IndexByte(line, ',') < 0 {
-		return nil
-	}
-	if !tables.BeginsAsCSV(data, minCSVRows, isColumnName) { // the rest is read twice, which costs
+	if len(data) > maxCSVBytes || !beginsAsCSV(data) { // the rest is read twice, which costs
 		return nil
 	}
 	t, err := tables.Detect(data, tables.DetectOptions{CSV: true})
@@ -32,6 +28,16 @@ func csvTable(data []byte) *tables.Table {
 		return nil
 	}
 	return t
+}
+
+// beginsAsCSV reports whether the first lines are names and values of as many
+// columns.
+func beginsAsCSV(data []byte) bool {
+	line := data
+	if end := bytes.IndexAny(data, "\r\n"); end >= 0 {
+		line = data[:end]
+	}
+	return len(line) <= maxCSVBytes>>6 && bytes.IndexByte(line, ',') >= 0 && tables.BeginsAsCSV(data, minCSVRows, isColumnName)
 }
 
 // isColumnName reports whether a field of the first line reads like a name.
@@ -52,7 +58,7 @@ func isColumnName(name string) bool {
 
 func (d *doc) describeCSV(t *tables.Table) {
 	d.kind = docTable
-	d.mediaType = "text/csv"
+	d.mediaType = mediaCSV
 	v := t.View()
 	names := v.Columns()
 	var columns []column
