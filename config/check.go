@@ -188,6 +188,7 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	if other := spaces[s.Namespace]; other != nil {
 		d.fail(at, path, "two servers have the namespace %q: %q and %q. Give one of them another: %s.namespace", s.Namespace, other.Name, s.Name, path)
 	}
+	d.expand.noteServer(s)
 	d.checkTransport(s, path, at)
 	d.checkCommand(s, path)
 	d.checkHeaders(s, path)
@@ -306,7 +307,6 @@ func (d *decoder) checkTransport(s *Server, path string, at *yaml.Node) {
 	}
 	if s.URL != "" {
 		d.checkURL(s.URL, join(path, "url"))
-		d.expand.notePassword(s.URL)
 	} else if d.set(join(path, "url")) && !d.bad[join(path, "url")] {
 		d.fail(d.at[join(path, "url")], join(path, "url"), "%s.url is empty", path)
 	}

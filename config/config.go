@@ -54,11 +54,12 @@ type Config struct {
 	// that acts on it, never before: a key that is accepted and does nothing
 	// misleads its reader.
 
-	omitted  map[string]string // servers that are left out, to why
-	path     string
-	sum      [sha256.Size]byte // of the file's contents
-	secrets  []string
-	resolved resolved
+	omitted     map[string]string // servers that are left out, to why
+	path        string
+	sum         [sha256.Size]byte // of the file's contents
+	secrets     []string
+	credentials []string
+	resolved    resolved
 }
 
 // Mode is what the gateway's endpoint offers.
@@ -313,11 +314,3 @@ func (c *Config) Enabled() []*Server {
 	}
 	return on
 }
-
-// Secrets returns every text of the configuration that must not be shown, longest
-// first, for redaction: values of headers and env, what was put into them from
-// variables and inputs, answers to password inputs, variables with a telling name
-// wherever they were used, and passwords in URLs. Texts under 6 bytes are left
-// out: replacing them everywhere would garble what is not secret.
-// The caller owns the slice.
-func (c *Config) Secrets() []string { return slices.Clone(c.secrets) }

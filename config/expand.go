@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -50,7 +49,7 @@ type expander struct {
 	old    resolved // of the reading before; may be zero
 	new    resolved
 
-	secrets map[string]bool
+	hidden hidden
 
 	server string // entry that is being read
 	path   string // its path
@@ -66,7 +65,7 @@ func (e *expander) active() bool              { return e.inside }
 func (e *expander) text(text string, secret bool) (string, error) {
 	out, err := e.run(text, secret, 0)
 	if err == nil && secret {
-		e.note(out)
+		e.hidden.note(out)
 	}
 	return out, err
 }
@@ -122,8 +121,11 @@ func closing(text string) int {
 func (e *expander) one(ref string, secret bool, depth int) (string, error) {
 	if id, ok := strings.CutPrefix(ref, "input:"); ok {
 		value, password, err := e.input(id)
-		if err == nil && (secret || password) {
-			e.note(value)
+		switch {
+		case err == nil && password:
+			e.hidden.certain(value)
+		case err == nil && secret:
+			e.hidden.note(value)
 		}
 		return value, err
 	}
@@ -147,8 +149,11 @@ func (e *expander) one(ref string, secret bool, depth int) (string, error) {
 	if !found {
 		return "", fmt.Errorf("the environment variable %s is not set; set it, or give a default with ${%s:-default}", name, name)
 	}
-	if secret || tellingName(name) {
-		e.note(value)
+	switch {
+	case tellingName(name):
+		e.hidden.certain(value)
+	case secret:
+		e.hidden.note(value)
 	}
 	return value, nil
 }
@@ -332,36 +337,6 @@ func plainName(name string) bool {
 		}
 	}
 	return false
-}
-
-// minSecret is the shortest text worth redacting: see Config.Secrets.
-const minSecret = 6
-
-// note remembers a secret. For "Bearer x" the x alone is remembered too, for that
-// is the part that turns up elsewhere.
-func (e *expander) note(secret string) {
-	if len(secret) >= minSecret {
-		e.secrets[secret] = true
-	}
-	e.notePassword(secret)
-	if scheme, rest, ok := strings.Cut(secret, " "); ok && authScheme(scheme) {
-		e.note(strings.TrimSpace(rest))
-	}
-}
-
-// notePassword remembers the password of a text that is a URL, in both spellings.
-func (e *expander) notePassword(text string) {
-	u, err := url.Parse(text)
-	if err != nil || u.User == nil {
-		return
-	}
-	if password, ok := u.User.Password(); ok {
-		for _, p := range []string{password, strings.TrimPrefix(url.UserPassword("", password).String(), ":")} {
-			if len(p) >= minSecret {
-				e.secrets[p] = true
-			}
-		}
-	}
 }
 
 func authScheme(word string) bool {

@@ -110,7 +110,7 @@ func (d *decoder) place(c, before *Config) {
 	}
 	if kept {
 		for _, secret := range before.secrets {
-			d.expand.secrets[secret] = true
+			d.expand.hidden.add(secret, slices.Contains(before.credentials, secret))
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -151,7 +150,7 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 		faults: make(map[string][]Problem), paths: make(map[*Server]string), flat: make(map[*Server]bool),
 	}
 	d.expand = &expander{
-		opts: opts, inputs: &c.Inputs, old: opts.before.kept(), dir: opts.Dir, secrets: make(map[string]bool),
+		opts: opts, inputs: &c.Inputs, old: opts.before.kept(), dir: opts.Dir, hidden: hidden{},
 		new: resolved{ports: make(map[string]int), answers: make(map[string]string)},
 	}
 	if root != nil && !isNull(root) {
@@ -186,12 +185,8 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 		return nil, warnings, &Error{d.problems}
 	}
 	c.resolved = d.expand.new
-	c.secrets = slices.SortedFunc(maps.Keys(d.expand.secrets), func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
+	d.expand.hidden.noteRest(c)
+	c.secrets, c.credentials = d.expand.hidden.sorted(false), d.expand.hidden.sorted(true)
 	return c, warnings, nil
 }
 

@@ -2,17 +2,15 @@ package gateway
 
 import (
 	"bytes"
-	"cmp"
-	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/redact"
 )
 
 // redacted stands where a secret stood.
-const redacted = "[redacted]"
+const redacted = redact.Mark
 
 // secretPattern finds secrets that no configuration lists.
 type secretPattern struct {
@@ -97,40 +95,11 @@ func containsFold(s, lower string) bool {
 // nil know no configured secrets and still remove what looks like one. It is
 // immutable and safe for concurrent use.
 type Redactor struct {
-	known   []string // what replace looks for
-	replace *strings.Replacer
+	known *redact.Set
 }
-
-// minSecret is the shortest configured value that is redacted: "1" or "on" in
-// an environment is no secret, and removing it would ruin every message.
-const minSecret = 6
 
 // NewRedactor returns a Redactor for the given secret values.
-func NewRedactor(secrets []string) *Redactor {
-	kept := make([]string, 0, len(secrets))
-	for _, s := range secrets {
-		if len(s) >= minSecret {
-			quoted := string(rawjson.Quote(s)) // as it stands in JSON inside a text
-			kept = append(kept, s, quoted[1:len(quoted)-1], url.QueryEscape(s), url.PathEscape(s))
-		}
-	}
-	if len(kept) == 0 {
-		return &Redactor{}
-	}
-	// The longest first: a secret that starts with another one goes whole.
-	slices.SortFunc(kept, func(a, b string) int {
-		if c := cmp.Compare(len(b), len(a)); c != 0 {
-			return c
-		}
-		return strings.Compare(a, b)
-	})
-	kept = slices.Clip(slices.Compact(kept))
-	pairs := make([]string, 0, 2*len(kept))
-	for _, s := range kept {
-		pairs = append(pairs, s, redacted)
-	}
-	return &Redactor{kept, strings.NewReplacer(pairs...)}
-}
+func NewRedactor(secrets []string) *Redactor { return &Redactor{known: redact.New(secrets)} }
 
 // maxRedacted bounds how much of a message is looked at; far less is shown.
 const maxRedacted = 64 << 10
@@ -149,10 +118,10 @@ func (r *Redactor) Redact(s string) string {
 // Known returns a text without the secrets that weir has been configured with, and
 // nothing else removed.
 func (r *Redactor) Known(s string) string {
-	if r.holds(s) {
-		return r.replace.Replace(s)
+	if r == nil {
+		return s
 	}
-	return s
+	return r.known.Replace(s)
 }
 
 // Text returns a piece of a result without the secrets it knows and without
@@ -164,12 +133,6 @@ func (r *Redactor) Text(s string) string {
 		s = secretShapes[i].replace(s)
 	}
 	return s
-}
-
-// holds reports whether s holds a configured secret. Nearly no text does, and
-// looking is a hundred times cheaper than replacing.
-func (r *Redactor) holds(s string) bool {
-	return r != nil && slices.ContainsFunc(r.known, func(secret string) bool { return strings.Contains(s, secret) })
 }
 
 // Results returns a raw JSON value in which no string holds a secret any more,

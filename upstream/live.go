@@ -32,6 +32,8 @@ type LiveOptions[S any] struct {
 	// with the upstreams that were listed anew or are gone. It must not block for
 	// long and must not call the Live's Update or Remove.
 	Changed func(next S, upstreams []string)
+	// Conceal, if set, returns a listing as it may be shown. Live keeps that one.
+	Conceal func(catalog.Listing) catalog.Listing
 	// Logger is told what is wrong with listings; nil discards it.
 	Logger *slog.Logger
 }
@@ -80,6 +82,9 @@ func (l *Live[S]) Snapshot() S { return *l.current.Load() }
 
 // Update implements Sink. The listing is in the snapshot when it returns.
 func (l *Live[S]) Update(listing catalog.Listing) {
+	if l.opts.Conceal != nil {
+		listing = l.opts.Conceal(listing)
+	}
 	l.change(change{listing.Upstream, &listing})
 }
 

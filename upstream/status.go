@@ -85,9 +85,9 @@ func (u *Upstream) Status() Status {
 		st.Pid = s.link.pid
 	}
 	if s.state == StateLeftOut {
-		st.Note = s.err.Error()
+		st.Note = u.opts.Redact(s.err.Error())
 	} else if s.err != nil {
-		st.LastError = s.err.Error()
+		st.LastError = u.opts.Redact(s.err.Error())
 	} else if d := time.Since(s.since); s.state == StateStarting && d >= slowStart {
 		st.Note = "has not answered for " + d.Round(time.Second).String()
 		if j := s.greeting.Load(); j != nil {
@@ -100,7 +100,7 @@ func (u *Upstream) Status() Status {
 	st.Version, st.Modern, st.ServerInfo = u.hello.Version, u.hello.Modern, u.hello.ServerInfo
 	st.Tools, st.Resources, st.Prompts = u.counts[0], u.counts[1], u.counts[2]
 	if st.LastError == "" && u.listErr != nil {
-		st.LastError = u.listErr.Error()
+		st.LastError = u.opts.Redact(u.listErr.Error())
 	}
 	for key := range u.slots {
 		if key.session != nil {

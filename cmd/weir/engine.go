@@ -36,6 +36,7 @@ type engine struct {
 	config   atomic.Pointer[config.Config]
 	looked   atomic.Pointer[config.Config] // the newest one whose names were looked for in the catalog
 	redact   atomic.Pointer[gateway.Redactor]
+	conceal  concealer
 	manager  *upstream.Manager
 	live     *upstream.Live[*gateway.Snapshot]
 	store    *artifact.Local
@@ -82,11 +83,12 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 	e.observe(events)
 	e.config.Store(c)
 	e.redact.Store(gateway.NewRedactor(c.Secrets()))
+	e.conceal.configure(c)
 	if e.meaning = m; m != nil {
 		m.redact = func(s string) string { return e.redact.Load().Redact(s) }
 	}
 	e.live = upstream.NewLive(gateway.NewSnapshotWith(limitsOf(c.SchemaLimits), m.ranking()), upstream.LiveOptions[*gateway.Snapshot]{
-		Prepare: (*gateway.Snapshot).Prepare, Logger: log,
+		Prepare: (*gateway.Snapshot).Prepare, Conceal: e.conceal.listing, Logger: log,
 		Changed: func(s *gateway.Snapshot, upstreams []string) {
 			e.refreshed(s.Catalog, upstreams)
 			m.changed()
@@ -120,7 +122,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 }
 
 // clean removes secrets, and what is not seen, from what a server said.
-func (e *engine) clean(text string) string { return visible.Text(e.redact.Load().Redact(text)) }
+func (e *engine) clean(text string) string { return e.redact.Load().Redact(visible.Text(text)) }
 
 // stopGrace is how long a program may take to end by itself after its standard
 // input was closed, and again after SIGTERM: all of it fits into a shutdown.
@@ -138,6 +140,7 @@ func limitsOf(l config.SchemaLimits) catalog.Limits {
 func (e *engine) apply(c *config.Config) {
 	e.config.Store(c)
 	e.redact.Store(gateway.NewRedactor(c.Secrets()))
+	e.conceal.configure(c)
 	e.owners.configure(c)
 	e.agents.apply(c)
 	e.agents.merge()

@@ -73,6 +73,7 @@ var places = []place{
 	{"rawjson", ground, nil, "JSON as slices of its own bytes"},
 	{"ownership", ground, nil, "whose the names of servers are: registry, Computers and the configuration ask one ledger, and none of them may import another"},
 	{"uritemplate", ground, nil, "RFC 6570; knows no MCP"},
+	{"redact", ground, []string{"rawjson"}, "takes secrets out of texts; the configuration, the gateway and Computers use it, and it knows none of them"},
 	{"visible", ground, nil, "keeps text to what is seen; knows not what it is for"},
 	{"work", ground, nil, "counts and bounds what others compute; knows none of it"},
 	{"socketio", ground, []string{"engineio", "rawjson"}, "Socket.IO runs over Engine.IO, its arguments stay raw JSON; neither knows MCP"},

@@ -389,7 +389,7 @@ type sink struct{ c *Computer }
 var _ upstream.Sink = sink{}
 
 // Update implements upstream.Sink.
-func (s sink) Update(l catalog.Listing) { s.c.listed(l) }
+func (s sink) Update(l catalog.Listing) { s.c.listed(s.c.inputs.concealed(l)) }
 
 // Remove implements upstream.Sink.
 func (s sink) Remove(name string) { s.c.unlisted(name) }

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/redact"
 	"github.com/weir-mcp/weir/smcp"
 )
 
@@ -74,7 +76,7 @@ type inputs struct {
 	mu      sync.Mutex // guards below
 	defs    []Input
 	values  map[string]any
-	secrets []string // longest first; see redact
+	secrets secrets
 }
 
 func newInputs(o *Options) *inputs { return &inputs{o: o, values: map[string]any{}} }
@@ -143,28 +145,34 @@ func (in *inputs) set(id string, raw json.RawMessage) error {
 		}
 	}
 	in.values[id] = v
-	in.hide(v)
+	in.hide(v, def.Password)
 	return nil
 }
 
 // hide has a value kept out of logs. It is called under mu.
-func (in *inputs) hide(v any) {
-	text, ok := v.(string)
-	if !ok || len(text) < 6 || slices.Contains(in.secrets, text) || len(in.secrets) >= 1024 {
-		return
+func (in *inputs) hide(v any, certain bool) {
+	if text, ok := v.(string); ok {
+		in.secrets.add(text, certain)
 	}
-	in.secrets = append(in.secrets, text)
-	slices.SortFunc(in.secrets, func(a, b string) int { return len(b) - len(a) })
 }
 
 // redact takes values of inputs, and secrets of servers, out of a text.
 func (in *inputs) redact(text string) string {
 	in.mu.Lock()
-	defer in.mu.Unlock()
-	for _, s := range in.secrets {
-		text = strings.ReplaceAll(text, s, "***")
+	hidden := in.secrets.all()
+	in.mu.Unlock()
+	return hidden.Replace(text)
+}
+
+// concealed returns a listing without the secrets in its descriptions.
+func (in *inputs) concealed(l catalog.Listing) catalog.Listing {
+	in.mu.Lock()
+	hidden := in.secrets.credentials()
+	in.mu.Unlock()
+	if hidden == nil {
+		return l
 	}
-	return text
+	return l.Concealed(hidden.Replace)
 }
 
 // variable returns the environment variable that answers an input, where it is
@@ -185,7 +193,7 @@ func (in *inputs) value(ctx context.Context, id string) (v any, ok bool, err err
 	in.mu.Unlock()
 	if name, text, set := in.variable(id); set {
 		in.mu.Lock()
-		in.hide(text)
+		in.hide(text, def.Password)
 		in.mu.Unlock()
 		if err := def.allows(text); err != nil {
 			return nil, false, fmt.Errorf("variable %s: %w", name, err)
@@ -203,7 +211,7 @@ func (in *inputs) value(ctx context.Context, id string) (v any, ok bool, err err
 	defer in.mu.Unlock()
 	in.values[id] = v
 	if def.Password || def.Type == InputCommand {
-		in.hide(v)
+		in.hide(v, def.Password)
 	}
 	return v, true, nil
 }
@@ -268,9 +276,7 @@ func (in *inputs) reference(ctx context.Context, m []string) (any, bool, error) 
 	}
 	v, ok := in.o.LookupEnv(m[3] + m[4])
 	if ok {
-		in.mu.Lock()
-		in.hide(v)
-		in.mu.Unlock()
+		in.hideAll([]string{v}, false)
 	}
 	return v, ok, nil
 }
@@ -351,7 +357,17 @@ func (c *Computer) render(ctx context.Context, s *Server) (*config.Server, error
 	if len(p.errs) > 0 {
 		return nil, p.errs[0]
 	}
+	c.inputs.hideAll(append(redact.InURL(cfg.URL), redact.InArgs(cfg.Args)...), true)
 	return cfg, nil
+}
+
+// hideAll has texts kept out of what is told.
+func (in *inputs) hideAll(texts []string, certain bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, text := range texts {
+		in.hide(text, certain)
+	}
 }
 
 // secret are values that are kept out of logs.
@@ -359,9 +375,8 @@ func (c *Computer) secret(m map[string]string) map[string]config.Secret {
 	out := make(map[string]config.Secret, len(m))
 	for key, text := range m {
 		out[key] = config.Secret(text)
-		c.inputs.mu.Lock()
-		c.inputs.hide(text)
-		c.inputs.mu.Unlock()
+		c.inputs.hideAll([]string{text}, redact.Telling(key))
+		c.inputs.hideAll(redact.InURL(text), true)
 	}
 	return out
 }

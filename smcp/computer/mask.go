@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/redact"
 )
 
 // What an Agent is shown of the configuration: where values come from, and not
@@ -57,8 +59,8 @@ const inURL = "x"
 // net/url.
 var userinfo = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://)((?:\$\{[^}]*\}|[^/?#])*)@`)
 
-// maskURL takes the credentials before the host and the values of the query out
-// of a URL.
+// maskURL takes the credentials before the host, random segments of the path and the
+// values of the query out of a URL.
 func maskURL(text string) string {
 	if _, err := url.Parse(placeholder.ReplaceAllString(text, "p")); err != nil {
 		return maskText(text)
@@ -68,6 +70,13 @@ func maskURL(text string) string {
 	if m := userinfo.FindStringSubmatch(base); m != nil {
 		base = m[1] + maskUser(m[2]) + "@" + base[len(m[0]):]
 	}
+	segments := strings.Split(base, "/")
+	for i, segment := range segments {
+		if i > 2 && redact.Random(segment) { // behind the host
+			segments[i] = inURL
+		}
+	}
+	base = strings.Join(segments, "/")
 	if hasQuery {
 		pairs := strings.Split(query, "&")
 		for i, pair := range pairs {
@@ -106,8 +115,8 @@ func maskUser(text string) string {
 }
 
 // maskArgs masks the values of options whose names say that they are secret, of
-// headers, and credentials in URLs. What is secret and looks like neither wants a
-// placeholder.
+// headers, what is random, and credentials in URLs. What is secret and looks like none
+// of these wants a placeholder.
 func maskArgs(args []string) []string {
 	out := make([]string, len(args))
 	var next func(string) string // masks what belongs to the option before
@@ -125,6 +134,8 @@ func maskArgs(args []string) []string {
 			out[i] = name + "=" + maskURL(value)
 		case !option && strings.Contains(arg, "://"):
 			out[i] = maskURL(arg)
+		case !option && redact.Random(arg):
+			out[i] = masked
 		default:
 			out[i] = arg
 		}

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/smcp"
 )
 
@@ -274,15 +275,17 @@ func TestMask(t *testing.T) {
 		"https://h:80/a@b?k=${input:k}#${input:frag}": "https://h:80/a@b?k=${input:k}#${input:frag}",
 		"${input:base}/mcp?key=lit":                   "${input:base}/mcp?key=x",
 		"https://u:p%zz@h":                            masked,
+		"https://h/s/Zk3x9QpL0vT7mN2b/mcp":            "https://h/s/x/mcp",
+		"https://h/s/${input:key}/my-awesome-server":  "https://h/s/${input:key}/my-awesome-server",
 	} {
 		if got := maskURL(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
 	in := []string{"run", "-y", "--api-key=lit", "--token", "lit", "--token", "--verbose", "--password", "${input:p}", "-e", "SOME_TOKEN=lit", "-e", "PLAIN=1",
-		"--header", "Authorization: Bearer lit", "--header=X-A:${input:a}", "https://u:p@h/x", "--url=https://h/?k=v", "--author", "me", "a=b"}
+		"--header", "Authorization: Bearer lit", "--header=X-A:${input:a}", "https://u:p@h/x", "--url=https://h/?k=v", "--author", "me", "a=b", "Zk3x9QpL0vT7mN2bQ8"}
 	want := []string{"run", "-y", "--api-key=" + masked, "--token", masked, "--token", "--verbose", "--password", "${input:p}", "-e", "SOME_TOKEN=" + masked, "-e", "PLAIN=1",
-		"--header", "Authorization: " + masked, "--header=X-A:${input:a}", "https://u:x@h/x", "--url=https://h/?k=x", "--author", masked, "a=b"}
+		"--header", "Authorization: " + masked, "--header=X-A:${input:a}", "https://u:x@h/x", "--url=https://h/?k=x", "--author", masked, "a=b", masked}
 	if got := maskArgs(in); !slices.Equal(got, want) {
 		t.Errorf("arguments:\n%q\nwant\n%q", got, want)
 	}
@@ -497,4 +500,33 @@ func TestCancelBeforeCall(t *testing.T) {
 			t.Errorf("%d are remembered", len(c.early))
 		}
 	})
+}
+
+// TestSecretsOfServers: what a server says of itself, and its errors, leave the
+// Computer without the secrets of its entry, wherever in the entry they stand.
+func TestSecretsOfServers(t *testing.T) {
+	c, err := New(Options{Name: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	f, err := Parse("f", []byte(`{"mcpServers":{
+		"a":{"command":"x","args":["--token","from-args"],"env":{"PROJECT":"production","API_KEY":"from-env"}},
+		"b":{"url":"https://h/s/Zk3x9QpL0vT7mN2bQ8/mcp?apiKey=from-query","headers":{"X":"from-header-1"}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range f.Servers {
+		if _, err := c.render(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const said = "from-args from-env Zk3x9QpL0vT7mN2bQ8 from-query from-header-1 production"
+	if got := c.inputs.redact(said + " ZnJvbS1hcmdz"); strings.Contains(got, "from-") || strings.Contains(got, "Zk3") || strings.Contains(got, "production") || strings.Contains(got, "ZnJvb") {
+		t.Errorf("an error tells %q", got)
+	}
+	l := c.inputs.concealed(catalog.Listing{Tools: []json.RawMessage{json.RawMessage(`{"name":"t","description":"` + said + `"}`)}})
+	if got := string(l.Tools[0]); strings.Contains(got, "from-") || strings.Contains(got, "Zk3") || !strings.Contains(got, "production") {
+		t.Errorf("a description tells %s", got)
+	}
 }
