@@ -108,9 +108,9 @@ func (e *Error) AppendJSON(dst []byte, r *Redactor) []byte {
 	dst = append(dst, `{"error":`...)
 	dst = rawjson.AppendString(dst, string(e.Code))
 	dst = append(dst, `,"message":`...)
-	dst = rawjson.AppendString(dst, oneLine(r.Redact(e.Message), MaxMessageChars))
+	dst = rawjson.AppendString(dst, told(e.Message, r))
 	dst = append(dst, `,"path":`...)
-	dst = rawjson.AppendString(dst, oneLine(r.Redact(e.Path), MaxMessageChars))
+	dst = rawjson.AppendString(dst, told(e.Path, r))
 	dst = append(dst, `,"retryable":`...)
 	if e.Code.Retryable() {
 		dst = append(dst, "true"...)
@@ -121,6 +121,16 @@ func (e *Error) AppendJSON(dst []byte, r *Redactor) []byte {
 		dst = append(append(dst, `,"details":`...), e.Details...)
 	}
 	return append(dst, '}')
+}
+
+// told is a text of an error as a model reads it. It is redacted before it is cut, and
+// again where something that nobody sees stood in a secret.
+func told(text string, r *Redactor) string {
+	line := oneLine(r.Redact(text), MaxMessageChars)
+	if clean := r.Redact(line); clean != line {
+		return oneLine(clean, MaxMessageChars)
+	}
+	return line
 }
 
 // oneLine makes s one line of at most limit characters: control and

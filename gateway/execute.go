@@ -264,7 +264,7 @@ func upstreamParams(c *Call) (json.RawMessage, error) {
 
 var hydrateKeys = []string{"tool_id"}
 
-// shownSchema is a part of a definition as a model reads it: as the upstream wrote
+// shownSchema is a definition, or a part of one, as a model reads it: as the upstream wrote
 // it, without what nobody sees.
 func shownSchema(e *catalog.Entry, raw []byte) []byte {
 	if e.Hidden == 0 {

@@ -174,7 +174,7 @@ func New(opts Options) *Gateway {
 	}
 	if opts.Firewall.Redact == nil {
 		redactor := opts.Redactor
-		opts.Firewall.Redact = func(text string) string { return visible.Text(redactor.Text(text)) }
+		opts.Firewall.Redact = func(text string) string { return redactor.Text(visible.Text(text)) }
 	}
 	g := &Gateway{opts: opts, state: opts.State, ctl: newControls(&opts, opts.State.started), check: checker{opts.Turns, opts.CallTimeout}}
 	g.dispatch = chain(DispatcherFunc(g.call), g.links()...)

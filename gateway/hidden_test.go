@@ -113,3 +113,47 @@ func TestStrictPinRefusesHiddenText(t *testing.T) {
 		t.Errorf("%v", c.Findings())
 	}
 }
+
+// TestHiddenTextInLists: the lists of MCP hold what is seen of the texts, and the
+// names and URIs that the upstream knows.
+func TestHiddenTextInLists(t *testing.T) {
+	h := newHarness(t, Options{})
+	h.mu.Lock()
+	h.snapshot, _ = h.snapshot.With(catalog.Listing{
+		Upstream: "odd", Namespace: "odd",
+		Prompts:           []json.RawMessage{json.RawMessage(`{"name":"talk","description":"Talks.\udb40\udc49\u200b","arguments":[{"name":"a","description":"\u202ex"}]}`)},
+		Resources:         []json.RawMessage{json.RawMessage(`{"uri":"x://a","name":"a","title":"A\u200b","description":"Reads.\u202e"}`)},
+		ResourceTemplates: []json.RawMessage{json.RawMessage(`{"uriTemplate":"x://{b}","name":"b","description":"Reads.\u00ad"}`)},
+	})
+	h.mu.Unlock()
+	for method, want := range map[string]string{"prompts/list": `"name":"talk"`, "resources/list": `"uri":"x://a"`, "resources/templates/list": `"uriTemplate":"x://{b}"`} {
+		raw, err := h.ask(t, method, `{}`)
+		if err != nil || !strings.Contains(string(raw), want) {
+			t.Fatalf("%s: %s, %v", method, raw, err)
+		}
+		var doc any
+		if err := json.Unmarshal(raw, &doc); err != nil {
+			t.Fatal(err)
+		}
+		eachText(doc, func(text string) {
+			if kinds := visible.Find(text); kinds != 0 {
+				t.Errorf("%s: %s in %+q", method, kinds, text)
+			}
+		})
+	}
+}
+
+// TestHiddenCharactersHideNoSecret: a secret with characters in it that nobody sees
+// is one still.
+func TestHiddenCharactersHideNoSecret(t *testing.T) {
+	h := newHarness(t, Options{Redactor: NewRedactor([]string{configured})})
+	split := configured[:4] + "\u200b" + configured[4:8] + "\u202e" + configured[8:]
+	h.add("failing", fail(&jsonrpc.Error{Code: -32000, Message: split}), readTool)
+	h.add("talking", say(textResult(strings.Repeat("fact: "+split+"\n", 200))), readTool)
+	for _, server := range []string{"failing", "talking"} {
+		s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, server, "read_file")+`","args":{"path":"a"}}`)
+		if told := s.Content[0].Text + s.env.Summary; strings.Contains(told, configured) || !strings.Contains(told, redacted) {
+			t.Errorf("%s tells %s", server, told)
+		}
+	}
+}

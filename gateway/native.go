@@ -64,7 +64,8 @@ func (g *Gateway) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 	return g.nativeCall(ctx, call, upstreamParams)
 }
 
-// listEntries answers a list with definitions as their upstreams wrote them. Of
+// listEntries answers a list with definitions as their upstreams wrote them, without
+// what nobody sees in their texts. Of
 // resources or templates with one URI only the one that it reaches is listed. A prompt
 // whose name reaches another one, or none, is listed by its id, and so is a resource
 // whose URI reaches no resource.
@@ -95,13 +96,13 @@ func (g *Gateway) listEntries(r *mcp.Request, kind catalog.Kind, key string) (js
 		if more = n > from+resourcePage; more {
 			break
 		}
-		definition := []byte(e.Raw)
+		definition := shownSchema(e, e.Raw)
 		if kind != catalog.KindTemplate && !s.reached(e) {
 			member := "uri"
 			if kind == catalog.KindPrompt {
 				member = "name"
 			}
-			if byID, err := rawjson.Set(e.Raw, member, rawjson.Quote(e.ID)); err == nil {
+			if byID, err := rawjson.Set(definition, member, rawjson.Quote(e.ID)); err == nil {
 				definition = byID
 			}
 		}
@@ -215,12 +216,12 @@ func (g *Gateway) redactError(err error) error {
 	var own *mcp.Error
 	switch {
 	case errors.As(err, &answered): // before what wraps it: it is what goes out
-		message, data := visible.Text(g.opts.Redactor.Redact(answered.Message)), g.opts.Redactor.Results(answered.Data)
+		message, data := g.opts.Redactor.Redact(visible.Text(answered.Message)), g.opts.Redactor.Results(answered.Data)
 		if message != answered.Message || !bytes.Equal(data, answered.Data) {
 			return &jsonrpc.Error{Code: answered.Code, Message: message, Data: data}
 		}
 	case errors.As(err, &own):
-		message, data := visible.Text(g.opts.Redactor.Redact(own.Message)), g.opts.Redactor.Results(own.Data)
+		message, data := g.opts.Redactor.Redact(visible.Text(own.Message)), g.opts.Redactor.Results(own.Data)
 		if message != own.Message || !bytes.Equal(data, own.Data) {
 			return &mcp.Error{Kind: own.Kind, Message: message, Data: data, Err: err}
 		}

@@ -52,10 +52,11 @@ func (l *logging) hide(c *config.Config) {
 
 // clean removes secrets from a text, and what is not seen.
 func (l *logging) clean(text string) string {
+	text = visible.Text(text) // first, so that a secret is found with such characters in it, too
 	if r := l.redact.Load(); r != nil {
 		text = r.Redact(text)
 	}
-	return visible.Text(text)
+	return text
 }
 
 // set changes the level. The configuration holds no other than slog's names.
