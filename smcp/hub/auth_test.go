@@ -289,3 +289,23 @@ func TestTrusts(t *testing.T) {
 		}
 	}
 }
+
+// TestCallsTellNothingOfClosedOffices: who calls a Computer of an office that its
+// token does not open reads what it would read if there were none of that name.
+func TestCallsTellNothingOfClosedOffices(t *testing.T) {
+	_, url := start(t, hub.Options{Auth: hub.Static{Tokens: []hub.Token{
+		{Name: "all", SHA256: hashed("t-all")}, {Name: "lab", SHA256: hashed("t-lab"), Offices: []string{"lab*"}},
+	}}})
+	join(t, url, peerOptions{token: "t-all"}, "computer", "vault", "bank")
+	join(t, url, peerOptions{token: "t-all"}, "computer", "bench", "lab2")
+	agent := join(t, url, peerOptions{token: "t-lab"}, "agent", "a", "lab")
+	call := func(computer string) string {
+		return agent.call("client:tool_call", `{"agent":"a","req_id":"1","computer":"`+computer+`","tool_name":"t","params":{},"timeout":1}`)
+	}
+	if got, want := call("vault"), strings.ReplaceAll(call("nobody"), "nobody", "vault"); got != want {
+		t.Errorf("a Computer of another's office: %s, want %s", got, want)
+	}
+	if got := call("bench"); !strings.Contains(got, "4104") {
+		t.Errorf("a Computer of an office that the token opens: %s", got)
+	}
+}

@@ -148,7 +148,7 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 	}
 	computer := s.office.computers[name]
 	switch {
-	case computer == nil && h.named[name] > 0:
+	case computer == nil && h.named[name] > 0 && named(h.offices, name, s.grant.Offices):
 		return smcp.ErrCrossRoom
 	case computer == nil:
 		return smcp.NoComputer(name)
@@ -168,6 +168,18 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 	s.office.calls++
 	computer.serving++
 	return nil
+}
+
+// named reports whether a Computer with this name is in an office that the patterns
+// of a grant open. Of other offices a session must not learn who is there. The
+// caller holds the Hub's mu.
+func named(offices map[string]*office, name string, patterns []string) bool {
+	for id, o := range offices {
+		if o.computers[name] != nil && officeIn(patterns, id) {
+			return true
+		}
+	}
+	return false
 }
 
 // request is the payload in the words of the Computer's dialect. It names the
