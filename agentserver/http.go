@@ -80,7 +80,7 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request, v *invocation.Ve
 	claims, err := v.Verify(r.Header.Get(invocation.Header))
 	if err != nil {
 		s.log.Warn("a request did not come through the router", "remote", r.RemoteAddr, "err", err)
-		guard.WriteError(w, http.StatusUnauthorized, "", mcp.Errorf(mcp.KindUnauthorized, "%v", err))
+		guard.Refuse(w, r, http.StatusUnauthorized, mcp.Errorf(mcp.KindUnauthorized, "%v", err))
 		return
 	}
 	ctx := context.WithValue(guard.WithPrincipal(r.Context(), claims.Principal), claimsKey{}, claims)

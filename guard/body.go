@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -23,8 +24,8 @@ const (
 
 // ReadBody reads a request's whole body into buf, which it grows as needed, and
 // returns the filled slice. A body of more than limit bytes is an error of
-// KindTooLarge, with which the start of the body is returned, for the id that may
-// stand there. One that breaks off is of KindInvalidRequest. After either, the
+// KindTooLarge, of which RequestID knows the id. One that breaks off is of
+// KindInvalidRequest. After either, the
 // connection is closed, so that nothing of the rest is read as a request.
 //
 // Bodies are read whole before anything is done with them: an answer that
@@ -35,9 +36,10 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) (
 		w.Header().Set("Connection", "close")
 		// A connection that knows no deadline still has the bound of bytes.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTimeout))
-		buf = startOf(r.Body, buf)
-		_, _ = io.CopyN(io.Discard, r.Body, drainBytes)
-		return buf, mcp.Errorf(mcp.KindTooLarge, "the request body is over the bound of %d bytes", limit)
+		var finder jsonrpc.IDFinder
+		_, _ = finder.Write(buf)
+		_, _ = io.CopyN(&finder, r.Body, drainBytes)
+		return buf[:0], tooLargeError(limit, &finder)
 	}
 	buf = buf[:0]
 	if r.Body == nil || r.Body == http.NoBody {
@@ -76,11 +78,35 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) (
 			w.Header().Set("Connection", "close")
 			var over *http.MaxBytesError
 			if errors.As(err, &over) {
-				return buf[:0], mcp.Errorf(mcp.KindTooLarge, "the request body is over the bound of %d bytes", over.Limit)
+				var finder jsonrpc.IDFinder
+				_, _ = finder.Write(buf)
+				return buf[:0], tooLargeError(over.Limit, &finder)
 			}
 			return buf[:0], &mcp.Error{Kind: mcp.KindInvalidRequest, Message: "the request body broke off", Err: err}
 		}
 	}
+}
+
+// identified is an error about a request whose body was not kept.
+type identified struct {
+	error
+	id jsonrpc.ID
+}
+
+func (e *identified) Unwrap() error { return e.error }
+
+func tooLargeError(limit int64, finder *jsonrpc.IDFinder) error {
+	return &identified{mcp.Errorf(mcp.KindTooLarge, "the request body is over the bound of %d bytes", limit), finder.ID()}
+}
+
+// RequestID returns the id of the request that was too large for ReadBody, "" where
+// it had none or err is another error.
+func RequestID(err error) jsonrpc.ID {
+	var e *identified
+	if errors.As(err, &e) {
+		return e.id
+	}
+	return ""
 }
 
 // LeaveBody has the answer of a request go out before its body is there, and the
@@ -92,17 +118,4 @@ func LeaveBody(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength < 0 || r.ContentLength > short {
 		w.Header().Set("Connection", "close")
 	}
-}
-
-// bodyStart is how much is returned of a body that is too large.
-const bodyStart = 4 << 10
-
-// startOf returns the start of a body, of which buf is read.
-func startOf(body io.Reader, buf []byte) []byte {
-	if len(buf) < bodyStart {
-		room := append(make([]byte, 0, bodyStart), buf...)
-		n, _ := io.ReadFull(body, room[len(room):cap(room)]) // what is there is all there is
-		buf = room[:len(room)+n]
-	}
-	return buf[:min(len(buf), bodyStart)]
 }

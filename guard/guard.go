@@ -247,9 +247,8 @@ func quotable(c rune) rune {
 }
 
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
-	LeaveBody(w, r)
 	g.log.Debug("request refused", "status", status, "reason", err.Error(), "remote", r.RemoteAddr)
-	WriteError(w, status, "", err)
+	Refuse(w, r, status, err)
 }
 
 // WriteError answers with err as a JSON-RPC error response, the form in which

@@ -355,6 +355,92 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	}
 }
 
+// A refusal has the id of its request, wherever it stands, and the connection can
+// be used again. It does not wait for an id that does not come.
+func TestRefusalsHaveTheirID(t *testing.T) {
+	g := guard.New(guard.Options{Authenticate: func(string) (string, bool) { return "", false }})
+	server := httptest.NewServer(g.Wrap(http.NotFoundHandler()))
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	answers := bufio.NewReader(conn)
+	ask := func(method, header, body string) (status int, answer string, last bool) {
+		t.Helper()
+		if _, err := fmt.Fprintf(conn, "%s /mcp HTTP/1.1\r\nHost: localhost\r\n%s\r\n%s", method, header, body); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text), resp.Close
+	}
+	call := func(id string) string {
+		return `{"method":"tools/call","params":{"id":3},"jsonrpc":"2.0","id":` + id + `}`
+	}
+	length := func(n int) string { return fmt.Sprintf("Content-Length: %d\r\n", n) }
+	for _, test := range []struct{ method, header, body, want string }{
+		{"POST", length(len(call("7"))), call("7"), `"id":7,`},
+		{"POST", "Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(call(`"a"`)), call(`"a"`)), `"id":"a",`},
+		{"POST", length(len(call("8"))) + "Origin: https://evil.example\r\n", call("8"), `"id":8,`},
+		{"POST", length(0), "", `"id":null,`},
+		{"GET", "", "", `"id":null,`},
+		{"POST", length(12), `{"result":7}`, `"id":null,`},
+		// The last one on this connection: half a body.
+		{"POST", length(100), `{"id":9,"method":"x","a":`, `"id":9,`},
+	} {
+		status, answer, last := ask(test.method, test.header, test.body)
+		if status != 401 && status != 403 || !strings.Contains(answer, test.want) {
+			t.Errorf("%s %q %q: %d %s, want %s", test.method, test.header, test.body, status, answer, test.want)
+		}
+		if last != strings.Contains(test.header, "100") && !strings.Contains(test.header, "chunked") {
+			t.Errorf("%s %q: the connection ends: %v", test.method, test.header, last)
+		}
+		if last && strings.Contains(test.header, "chunked") {
+			conn.Close()
+			if conn, err = net.Dial("tcp", server.Listener.Addr().String()); err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			answers.Reset(conn)
+		}
+	}
+}
+
+// The id of a body that is too large may stand anywhere in it.
+func TestTooLargeHasItsID(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for body, want := range map[string]string{
+		`{"id":1,"method":"m","params":"` + long + `"}`: "1",
+		`{"method":"m","params":"` + long + `","id":2}`: "2",
+		`{"method":"m","params":"` + long + `"}`:        "",
+		long:                                            "",
+	} {
+		for _, announced := range []bool{true, false} {
+			r := httptest.NewRequest("POST", "/", strings.NewReader(body))
+			if !announced {
+				r.ContentLength = -1
+			}
+			_, err := guard.ReadBody(httptest.NewRecorder(), r, 50_000, nil)
+			if k, _ := mcp.KindOf(err); k != mcp.KindTooLarge || string(guard.RequestID(err)) != want {
+				t.Errorf("%.40s, announced %v: %v with the id %q, want %q", body, announced, err, guard.RequestID(err), want)
+			}
+		}
+	}
+	if id := guard.RequestID(mcp.Errorf(mcp.KindParse, "x")); id != "" {
+		t.Errorf("another error has the id %q", id)
+	}
+}
+
 func ExampleGuard() {
 	g := guard.New(guard.Options{
 		Origins:      []string{"https://app.example.com"},

@@ -22,10 +22,6 @@ func Salvage(data []byte) (id ID, answer bool) {
 	return e.id, e.outcome || e.rpc && e.id != ""
 }
 
-// StartID returns the id of a message of which only the start is there, "" where
-// the start has none.
-func StartID(start []byte) ID { return scan(start).id }
-
 // envelope is what a text shows of a message.
 type envelope struct {
 	id      ID   // "" where there is none, or more than one

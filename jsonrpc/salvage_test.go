@@ -46,19 +46,6 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
-func TestStartID(t *testing.T) {
-	for start, want := range map[string]ID{
-		`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"a":"xxxx`: "5",
-		`{"id":"a","method":"tools/call"`:                                   `"a"`,
-		`{"method":"tools/call","params":{"id":5,"a":"`:                     "",
-		`{"id":5`: "", `{"id":5,"id":6,"method":`: "", `[{"id":5,`: "", ``: "", `x`: "",
-	} {
-		if got := StartID([]byte(start)); got != want {
-			t.Errorf("%s: %q, want %q", start, got, want)
-		}
-	}
-}
-
 // Of a message that can be read, Salvage finds the same id as Parse, and of any
 // start of it that id or none.
 func FuzzSalvage(f *testing.F) {

@@ -162,21 +162,12 @@ func refuse(w http.ResponseWriter, r *http.Request, maxBody int64, err error) {
 		b := getBody()
 		defer b.release()
 		if readErr := b.read(w, r, maxBody); readErr != nil {
-			id = startID(b, readErr)
+			id = guard.RequestID(readErr)
 		} else if m, parseErr := jsonrpc.Parse(b.buf); parseErr == nil && m.Kind() == jsonrpc.Request {
 			id = m.ID
 		}
 	}
 	writeError(w, id, err)
-}
-
-// startID is the id in the start of a body that is too large, "" after any other
-// error.
-func startID(b *body, err error) jsonrpc.ID {
-	if k, _ := mcp.KindOf(err); k != mcp.KindTooLarge {
-		return ""
-	}
-	return jsonrpc.StartID(b.buf)
 }
 
 // refuseUnknown answers a request to an agent that is not there. A body that is no
@@ -189,7 +180,7 @@ func (rt *Router) refuseUnknown(w http.ResponseWriter, r *http.Request, err erro
 	b := getBody()
 	defer b.release()
 	if readErr := b.read(w, r, rt.o.MaxBody); readErr != nil {
-		writeError(w, startID(b, readErr), err)
+		writeError(w, guard.RequestID(readErr), err)
 		return
 	}
 	id, malformed := checkFormat(r.Header, b.buf)

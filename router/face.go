@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
@@ -68,7 +69,7 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 		most = min(most, limits.MaxBody)
 	}
 	if err := b.read(w, r, most); err != nil {
-		writeError(w, startID(b, err), err)
+		writeError(w, guard.RequestID(err), err)
 		return
 	}
 	e, err := readEnvelope(r.Header, b.buf, f.rt.o.Sign != nil)

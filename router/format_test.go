@@ -33,7 +33,7 @@ func TestFormatComesBeforeTheAgent(t *testing.T) {
 	}
 }
 
-// A body over the bound is answered with the id that stands at its start.
+// A body over the bound is answered with the id that stands in it.
 func TestTooLargeHasItsID(t *testing.T) {
 	for name, agent := range map[string]string{"forwarded": mcpPath, "unknown": "/mcps/none/mcp"} {
 		e := inFront(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was forwarded") }, func(_ *router.Target, o *router.Options) { o.MaxBody = 1000 })
@@ -44,7 +44,7 @@ func TestTooLargeHasItsID(t *testing.T) {
 		rest := `,"method":"tools/call","params":{"a":"` + strings.Repeat("x", 100_000) + `"}}`
 		for body, id := range map[string]string{
 			`{"jsonrpc":"2.0","id":"big"` + rest:                            `"big"`,
-			`{"jsonrpc":"2.0"` + strings.TrimSuffix(rest, "}") + `,"id":7}`: "null",
+			`{"jsonrpc":"2.0"` + strings.TrimSuffix(rest, "}") + `,"id":7}`: "7",
 		} {
 			for _, announced := range []bool{true, false} {
 				req := e.request(t.Context(), "POST", agent, body)
@@ -59,13 +59,13 @@ func TestTooLargeHasItsID(t *testing.T) {
 	}
 }
 
-// A request without a token is refused before its body is read, so that it costs
-// nothing: its id is not known.
-func TestUnauthorizedHasNoID(t *testing.T) {
+// A request without a token is refused before its body is read, but for the id.
+func TestUnauthorizedHasItsID(t *testing.T) {
 	e := inFront(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was forwarded") }, func(_ *router.Target, o *router.Options) {
 		o.Guard = guard.New(guard.Options{Authenticate: func(string) (string, bool) { return "", false }})
 	})
-	if res := e.post(mcpPath, initRequest); res.status != 401 || !strings.Contains(res.body, `"id":null`) {
+	body := `{"method":"tools/call","params":{"name":"x"},"jsonrpc":"2.0","id":"last"}`
+	if res := e.post(mcpPath, body); res.status != 401 || !strings.Contains(res.body, `"id":"last"`) {
 		t.Errorf("%d %s", res.status, res.body)
 	}
 }

@@ -262,7 +262,7 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := guard.ReadBody(w, r, s.o.MaxBody, nil)
 	if err != nil {
-		refuse(w, "", err)
+		refuse(w, guard.RequestID(err), err)
 		return
 	}
 	if err := jsonrpc.CheckText(body); err != nil {

@@ -101,11 +101,7 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request, closing bool)
 	// Handlers read the params, which are slices of the body, until they return.
 	defer s.putBuffer(buf)
 	if err != nil {
-		var id jsonrpc.ID
-		if k, _ := mcp.KindOf(err); k == mcp.KindTooLarge {
-			id = jsonrpc.StartID(body)
-		}
-		refuse(w, id, err)
+		refuse(w, guard.RequestID(err), err)
 		return
 	}
 	if err := jsonrpc.CheckText(body); err != nil {

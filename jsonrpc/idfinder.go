@@ -1,0 +1,110 @@
+package jsonrpc
+
+import "bytes"
+
+// IDFinder finds the id of a request in text that passes through it. It keeps
+// nothing of the text but the id, so that a message that is refused for its size
+// can still be answered by its id, wherever that stands:
+//
+//	{"method":"tools/call","params":{ … },"id":7}
+//	                       depth > 1: passed over
+//
+// What it finds is as good as the text: it checks no grammar.
+type IDFinder struct {
+	depth   int
+	quoted  bool // in a string
+	escaped bool // behind a backslash
+	ended   bool // behind the message, or in what is none
+
+	token  []byte // the key, or the value of a key that matters; at depth 1
+	key    string // of the value that is being read, "" elsewhere
+	id     ID
+	named  bool // an id was there
+	method bool
+}
+
+// maxToken is how much of a key or an id is kept: the longest id and one more byte.
+const maxToken = MaxIDBytes + 1
+
+// Write takes the next part of the text. It never fails.
+func (f *IDFinder) Write(p []byte) (int, error) {
+	for at := 0; at < len(p) && !f.ended; at++ {
+		if f.quoted && !f.escaped && !f.keeps() {
+			n := bytes.IndexAny(p[at:], `"\`) // most of a large message is in strings
+			if n < 0 {
+				break
+			}
+			at += n
+		}
+		f.step(p[at])
+	}
+	return len(p), nil
+}
+
+// ID returns the id of the request, "" where none has been found, or two, or where
+// the text has ended as a message that is no request.
+func (f *IDFinder) ID() ID {
+	if f.ended && !f.method {
+		return ""
+	}
+	return f.id
+}
+
+func (f *IDFinder) step(c byte) {
+	switch {
+	case f.quoted:
+		switch {
+		case f.escaped:
+			f.escaped = false
+		case c == '\\':
+			f.escaped = true
+		case c == '"':
+			f.quoted = false
+		}
+	case c == '"':
+		f.quoted = true
+	case c == '{', c == '[':
+		f.depth++
+		if f.depth == 1 {
+			f.ended = c == '[' // a batch has no id of its own
+			return
+		}
+	case c == '}', c == ']':
+		f.depth--
+		if f.depth <= 0 {
+			f.member()
+			f.ended = true
+			return
+		}
+	case f.depth == 1 && c == ':':
+		f.key = string(bytes.TrimSpace(f.token))
+		f.token = f.token[:0]
+		return
+	case f.depth == 1 && c == ',':
+		f.member()
+		return
+	}
+	if f.keeps() {
+		f.token = append(f.token, c)
+	}
+}
+
+// keeps reports whether the text is a key of the message, or the value of its id.
+func (f *IDFinder) keeps() bool {
+	return (f.depth == 1 && f.key == "" || f.key == `"id"`) && len(f.token) < maxToken
+}
+
+// member ends a member of the message.
+func (f *IDFinder) member() {
+	switch f.key {
+	case `"method"`:
+		f.method = true
+	case `"id"`:
+		if found := idOf(bytes.Clone(f.token)); !f.named {
+			f.id, f.named = found, true
+		} else if found != f.id {
+			f.id = "" // which of them it is cannot be told
+		}
+	}
+	f.key, f.token = "", f.token[:0]
+}
