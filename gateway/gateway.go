@@ -120,7 +120,8 @@ type Options struct {
 	// Redactor removes secrets from errors, from what is told of results and
 	// from the log; nil knows none by value.
 	Redactor *Redactor
-	// RedactResults has the Redactor's secrets replaced in results, too.
+	// RedactResults has the Redactor's secrets replaced in results, too, and in
+	// what the meta-tools tell of definitions.
 	RedactResults bool
 	// Logger gets what operators need to know; nil discards.
 	Logger *slog.Logger
@@ -371,6 +372,9 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 			g.opts.Logger.WarnContext(ctx, "a call failed", "tool", name, "code", e.Code, "err", g.cause(e))
 		}
 		result = g.errorResult(c.placed(e), c.format)
+	}
+	if g.opts.RedactResults { // definitions, too: cards, schemas, arguments' errors
+		result = g.opts.Redactor.Results(result)
 	}
 	g.conclude(&c, result, err)
 	if e != nil {

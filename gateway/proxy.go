@@ -88,7 +88,11 @@ func (g *Gateway) proxyTools() *proxyList {
 		out = rawjson.AppendString(out, e.Card.Description)
 		out = append(out, `,"inputSchema":{"type":"object"}}`...)
 	}
-	list.result = slices.Clip(append(out, `]}`...))
+	out = append(out, `]}`...)
+	if g.opts.RedactResults {
+		out = g.opts.Redactor.Results(out)
+	}
+	list.result = slices.Clip(out)
 	g.proxied.Store(list)
 	return list
 }

@@ -150,6 +150,39 @@ func TestResultsAreCleanOnRequest(t *testing.T) {
 	wantClean(t, "the artifact", string(data))
 }
 
+// With RedactResults no definition tells a secret: cards, schemas and what proxy
+// mode lists. The id stays what it is.
+func TestDefinitionsAreCleanOnRequest(t *testing.T) {
+	quoted := strings.ReplaceAll(leaking(everySecret), `"`, `\"`)
+	tool := `{"name":"t","description":"` + leaking("uses %0 of the team") + `","inputSchema":{"type":"object","properties":{"a":{"type":"string","description":"` + quoted + `"}},"required":["a"]}}`
+	for _, mode := range []Mode{ModeGateway, ModeProxy} {
+		h := newHarness(t, Options{Mode: mode, ExposeHydrate: true, Redactor: NewRedactor([]string{configured}), RedactResults: true})
+		h.add("x", echo, tool)
+		id := h.id(t, "x", "t")
+		answers := map[string]string{
+			"the definition": h.tool(t, ToolHydrate, `{"tool_id":"`+id+`"}`).Content[0].Text,
+			"the schema":     h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{}}`).Content[0].Text,
+		}
+		if mode == ModeGateway {
+			answers["a card"] = h.tool(t, ToolBrowse, `{"path":"/x/t"}`).Content[0].Text
+			form := h.raw(t, `{"name":"tool_browse","arguments":{"query":"team"},"_meta":{"weir/format":"json"}}`)
+			answers["a card in JSON"] = string(form.StructuredContent)
+		} else {
+			list, err := h.ask(t, "tools/list", `{}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers["the list"] = string(list)
+		}
+		for where, text := range answers {
+			wantClean(t, where, text)
+			if !strings.Contains(text, id) {
+				t.Errorf("%s: no %s in %s", where, id, text)
+			}
+		}
+	}
+}
+
 func TestContainsFold(t *testing.T) {
 	for _, tt := range []struct {
 		s, lower string
