@@ -3,6 +3,8 @@ package artifact_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -224,5 +226,27 @@ func TestSettingsInErrors(t *testing.T) {
 	defer s.Close()
 	if _, err := s.Put(t.Context(), "ann", "", "", make([]byte, 11)); err == nil || !strings.Contains(err.Error(), "Options<max_bytes>") || strings.Contains(err.Error(), "artifacts.") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What a disk refuses is told without its folders: an agent reads it.
+func TestDiskErrorsHaveNoPath(t *testing.T) {
+	dir := t.TempDir()
+	s := openLocal(t, artifact.Options{Dir: dir, MemoryBytes: 1})
+	defer func() { _ = s.Close() }() // there is nothing left to remove
+	own, err := filepath.Glob(filepath.Join(dir, "weir-spill-*"))
+	if err != nil || len(own) != 1 {
+		t.Fatal(own, err)
+	}
+	if err := os.RemoveAll(own[0]); err != nil {
+		t.Fatal(err)
+	}
+	for what, put := range map[string]func() error{
+		"a result": func() error { _, err := s.Put(t.Context(), "ann", "", "", make([]byte, 100)); return err },
+		"a table":  func() error { _, err := s.Deposit(t.Context(), "ann", "", ofSize(t, 100), 0); return err },
+	} {
+		if err := put(); err == nil || strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "no such file") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
