@@ -148,6 +148,9 @@ func (d *decoder) checkHTTP(c *Config) {
 			d.fail(d.at["http.allowed_origins"], "http.allowed_origins", "http.allowed_origins[%d] must be an origin such as https://app.example.com (no path), not %q", i, clip(origin))
 		}
 	}
+	if slices.Contains(c.HTTP.AllowedOrigins, "*") && len(c.Auth.Tokens) == 0 {
+		d.warn(d.at["http.allowed_origins"], "http.allowed_origins", "http.allowed_origins has \"*\" and no auth.tokens are configured: every web page that is opened on this machine can call every tool and register agents; name the origins, or set auth.tokens")
+	}
 	for i, host := range c.HTTP.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, "/ \t@?#") {
 			d.fail(d.at["http.allowed_hosts"], "http.allowed_hosts", "http.allowed_hosts[%d] must be a host name such as weir.example.com, with a port or without, not %q", i, clip(host))

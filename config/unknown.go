@@ -16,7 +16,11 @@ import (
 func (d *decoder) unknown(p pair, path string, t reflect.Type) {
 	key := p.key.Value
 	here := join(path, key)
-	if near := nearSafety(key, fieldsOf(t)); near != "" && d.foreign {
+	near := nearSafety(key, fieldsOf(t))
+	if near == "" && path == "" {
+		near = shortSafety(p, fieldsOf(t))
+	}
+	if near != "" && d.foreign {
 		d.fail(p.key, here, "unknown key %q%s; did you mean %q? Without it weir would run less safely than this file may ask for, so it is an error; write %s, or remove the key", clip(key), in(path), near, near)
 		return
 	}
@@ -92,6 +96,24 @@ func nearSafety(key string, rows []field) string {
 		name := singular(flatten(f.key))
 		if f.safety && (flat == name || len(name) >= long && len(flat) >= long && len(flat) <= len(name)+1 && distance(flat, name) == 1) {
 			return f.key
+		}
+	}
+	return ""
+}
+
+// shortSafety returns the name of a safety section that is too short for nearSafety
+// and that the pair was probably meant to be: its key is one mistake away, and its
+// value is a mapping with a key that the section has.
+func shortSafety(p pair, rows []field) string {
+	flat := flatten(p.key.Value)
+	for _, f := range rows {
+		if !f.safety || kindOf(f) != kindObject || len(f.key) > 3 || len(flat) > len(f.key)+1 || distance(flat, f.key) != 1 {
+			continue
+		}
+		for _, key := range keysOf(f.typ) {
+			if valueAt(p.value, key) != nil {
+				return f.key
+			}
 		}
 	}
 	return ""
