@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-mcp/weir/child"
 	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/redact"
 )
 
 const (
@@ -49,7 +50,8 @@ type command struct {
 	home      string // where a name that is not in PATH is looked for
 	env       []string
 	maxOutput int64
-	maxMemory int64 // of the whole group, in bytes; 0 sets no limit
+	maxMemory int64       // of the whole group, in bytes; 0 sets no limit
+	secrets   *redact.Set // of args and env: not for callers
 }
 
 var _ runner = (*command)(nil)
@@ -201,7 +203,9 @@ func (c *command) exec(ctx context.Context, keeper *child.Keeper, stdin []byte, 
 	var errTail tailBuffer
 	var readers sync.WaitGroup
 	readers.Go(func() {
-		_, _ = io.Copy(io.MultiWriter(&errTail, log), files.stderr)
+		words := concealed(io.MultiWriter(&errTail, log), c.secrets)
+		_, _ = io.Copy(words, files.stderr)
+		words.flush()
 	})
 	readers.Go(func() {
 		state, waitErr = proc.Wait()

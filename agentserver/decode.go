@@ -434,6 +434,7 @@ func (c *commandFields) finish(n *node, path, who string) runner {
 		cmd.dir = d.absolute(c.cwd)
 	}
 	cmd.env = cleanEnv(d.o, c.env)
+	cmd.secrets = secretsOf(c.args, c.env)
 	if strings.ContainsRune(c.path, filepath.Separator) {
 		cmd.path = d.absolute(c.path)
 	}

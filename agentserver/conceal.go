@@ -1,0 +1,64 @@
+package agentserver
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/weir-mcp/weir/redact"
+)
+
+// secretsOf returns the secrets in the arguments and variables of a command: what is
+// one by its name, its place or its look.
+func secretsOf(args []string, env map[string]string) *redact.Set {
+	all := redact.InArgs(args)
+	for name, value := range env {
+		if redact.Telling(name) || !redact.Plain(value) {
+			all = append(all, value)
+		}
+		all = append(all, redact.InURL(value)...)
+	}
+	return redact.New(all)
+}
+
+// maxLine bounds how much of a line waits for its end.
+const maxLine = 64 << 10
+
+// concealer hands what is written to it on to w, line by line and without secrets.
+// Without secrets it keeps nothing back. It is for one goroutine.
+type concealer struct {
+	w       io.Writer
+	secrets *redact.Set
+	line    []byte
+}
+
+func concealed(w io.Writer, secrets *redact.Set) *concealer {
+	return &concealer{w: w, secrets: secrets}
+}
+
+// Write implements io.Writer.
+func (c *concealer) Write(p []byte) (int, error) {
+	if c.secrets == nil {
+		return c.w.Write(p)
+	}
+	c.line = append(c.line, p...)
+	if end := bytes.LastIndexByte(c.line, '\n') + 1; end > 0 {
+		c.hand(end)
+	}
+	if len(c.line) > maxLine {
+		c.hand(len(c.line))
+	}
+	return len(p), nil
+}
+
+// flush hands on what there is of the last line.
+func (c *concealer) flush() {
+	if len(c.line) > 0 {
+		c.hand(len(c.line))
+	}
+}
+
+// hand hands on the first n bytes of what is kept back.
+func (c *concealer) hand(n int) {
+	_, _ = io.WriteString(c.w, c.secrets.Replace(string(c.line[:n]))) // the log and the tail take everything
+	c.line = append(c.line[:0], c.line[n:]...)
+}
