@@ -225,7 +225,7 @@ type Artifacts struct {
 	DiskBytes   Bytes         `key:"disk_bytes" default:"8GB" min:"1" doc:"How much room they take in dir."`
 	TokenTTL    time.Duration `key:"token_ttl" default:"10m" min:"1s" doc:"How long a resource_url works, once (S2SP)."`
 
-	Redact bool `key:"redact" safety:"true" default:"false" doc:"Replace secrets in results too: those of this configuration, and what looks like a token or a password in a URL."`
+	Redact bool `key:"redact" safety:"true" default:"false" doc:"Replace secrets in results, cards and definitions too: those of this configuration, and what looks like a token or a password in a URL."`
 }
 
 // SchemaLimits bounds tool schemas when they are taken in (gateway-surface §4.4).
