@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/visible"
 )
 
 // TestPage: the files of the page, with the headers that keep others out.
@@ -186,7 +188,7 @@ func TestCatalog(t *testing.T) {
 	_, hits = ask(t, c, "ann", "catalog?query=hostile")
 	id := hits["cards"].([]any)[0].(map[string]any)["id"].(string)
 	status, e := ask(t, c, "ann", "entry?id="+strings.ReplaceAll(id, "#", "%23"))
-	if status != 200 || e["id"] != id || e["description"] != hostile || e["raw_name"] != "hostile" || e["upstream"] != "many" || !strings.HasPrefix(e["path"].(string), "/many/") {
+	if status != 200 || e["id"] != id || e["description"] != visible.Text(hostile) || e["raw_name"] != "hostile" || e["upstream"] != "many" || !strings.HasPrefix(e["path"].(string), "/many/") {
 		t.Errorf("the entry is %v", e)
 	}
 	schema := e["input_schema"].(map[string]any)["text"].(string)
@@ -313,5 +315,22 @@ func TestOffices(t *testing.T) {
 	computers := out["computers"].([]any)
 	if len(out["members"].([]any)) != 1 || len(computers) != 1 || len(computers[0].(map[string]any)["servers"].([]any)) != maxLimit || out["page"].(map[string]any)["total"] != 700.0 {
 		t.Errorf("a page of offices: %d members, %v", len(out["members"].([]any)), out["page"])
+	}
+}
+
+// TestHiddenTextOfEntries: an operator sees the texts of a definition as they are
+// seen, and in its schema an escape for each character that is not.
+func TestHiddenTextOfEntries(t *testing.T) {
+	w := newWorld(t)
+	w.catalog, _ = w.catalog.With(catalog.Listing{Upstream: "odd", Namespace: "odd", Tools: []json.RawMessage{json.RawMessage(
+		`{"name":"t","title":"T\u200b","description":"Reads.\u202e\udb40\udc49","inputSchema":{"type":"object","properties":{"a":{"description":"x\u00ad"}}}}`)}})
+	c := New(w.options(&Feed{}))
+	defer c.Close()
+	_, e := ask(t, c, "ann", "entry?id="+strings.ReplaceAll(w.catalog.Of("odd")[0].ID, "#", "%23"))
+	if e["title"] != "T" || e["description"] != "Reads." {
+		t.Errorf("%+q", e)
+	}
+	if schema := e["input_schema"].(map[string]any)["text"].(string); !strings.Contains(schema, `"x\u00ad"`) {
+		t.Errorf("the schema is shown as %+q", schema)
 	}
 }

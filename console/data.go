@@ -217,11 +217,12 @@ type document struct {
 }
 
 // show lays JSON out without reading its numbers. What is large or deep stays as
-// it is, as layout would multiply it.
+// it is, as layout would multiply it. What nobody sees is written as escapes.
 func show(raw json.RawMessage) *document {
 	if raw == nil {
 		return nil
 	}
+	raw = visible.JSON(raw)
 	if len(raw) <= maxDefinition && !deep(raw) {
 		var out bytes.Buffer
 		if json.Indent(&out, raw, "", "  ") == nil && out.Len() <= 4*maxDefinition {
@@ -274,8 +275,8 @@ func (c *Console) entry(w http.ResponseWriter, r *http.Request) {
 		InputSchema  *document `json:"input_schema"`
 		OutputSchema *document `json:"output_schema"`
 	}{
-		e.ID, path, string(e.Kind), e.Upstream, e.Namespace, e.RawName, clip(e.Title, maxQuery), clip(e.URI, maxQuery), e.Version,
-		clip(e.Description, maxDescription), len(e.Description) > maxDescription, e.Tags, e.Card.Render(), e.Card.Tokens, "",
+		e.ID, path, string(e.Kind), e.Upstream, e.Namespace, e.RawName, clip(visible.Text(e.Title), maxQuery), clip(e.URI, maxQuery), e.Version,
+		clip(visible.Text(e.Description), maxDescription), len(e.Description) > maxDescription, e.Tags, e.Card.Render(), e.Card.Tokens, "",
 		show(e.Annotations), show(e.InputSchema), show(e.OutputSchema),
 	}
 	if err := e.SchemaError(); err != nil {
