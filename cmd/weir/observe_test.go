@@ -90,8 +90,12 @@ func TestMetricsToken(t *testing.T) {
 			t.Errorf("%s with the token for /metrics: %d", path, got)
 		}
 	}
-	if got := s2("/healthz", "both"); got != http.StatusOK {
-		t.Errorf("/healthz with both: %d", got)
+	// Where the configuration is, and who is in which office, is for whole tokens.
+	for token, whole := range map[string]bool{"both": false, "one": false, "all": true} {
+		code, body := get(t, s.base+"/healthz", "Authorization", "Bearer "+token)
+		if code != http.StatusOK || strings.Contains(body, s.config) != whole || strings.Contains(body, `"hub"`) != whole {
+			t.Errorf("/healthz with %s: %d %s", token, code, body)
+		}
 	}
 	// The hub of this machine takes a token of auth.tokens that opens everything.
 	if code, body := get(t, s.base+"/smcp/?EIO=4&transport=polling", "Authorization", "Bearer prom"); code == http.StatusOK && strings.Contains(body, "connected") {
