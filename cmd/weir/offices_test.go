@@ -363,9 +363,10 @@ func TestRefusedComputer(t *testing.T) {
 	}
 	p := startProcess(t, dir, "", "hub", "--listen", "127.0.0.1:0", "--token", "sesame")
 	base := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(until(t, "URL ", p.out.String))
-	secure := httptest.NewTLSServer(http.NotFoundHandler())
-	t.Cleanup(secure.Close)
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
 	for _, test := range []struct {
