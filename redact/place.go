@@ -134,7 +134,7 @@ func Telling(name string) bool {
 	words := wordsOf(name)
 	if len(words) == 0 || slices.ContainsFunc(words, func(w string) bool {
 		switch w {
-		case "max", "min", "num", "count", "limit", "total", "public", "budget":
+		case "max", "min", "num", "count", "limit", "total", "budget", "public", "primary", "foreign", "sort", "partition", "cache":
 			return true
 		}
 		return false
