@@ -128,8 +128,8 @@ func modeWord(word string) bool {
 }
 
 // Telling reports whether a parameter, an option, a header or a variable with this
-// name holds a secret: its last word says so, and no word says that it is a number
-// or is public.
+// name holds a secret: its last word says so, and no word says that it is a
+// number, is public, or is a key of rows.
 func Telling(name string) bool {
 	words := wordsOf(name)
 	if len(words) == 0 || slices.ContainsFunc(words, func(w string) bool {

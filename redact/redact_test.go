@@ -79,16 +79,16 @@ func TestReplace(t *testing.T) {
 
 func TestInURL(t *testing.T) {
 	for in, want := range map[string][]string{
-		"https://mcp.tavily.com/mcp/?tavilyApiKey=letmein":                               {"letmein"},
-		"https://ann:p%40ssword@h/mcp":                                                   {"p%40ssword", "p@ssword"},
-		"https://ghx0123456789abcdefABCDEF@h/mcp":                                        {"ghx0123456789abcdefABCDEF"},
-		"https://h/s/Zk3x9QpL0vT7mN2b/mcp":                                               {"Zk3x9QpL0vT7mN2b"},
-		"https://h/u/123e4567-e89b-12d3-a456-426614174000/sse":                           {"123e4567-e89b-12d3-a456-426614174000"},
-		"https://h/mcp?x=a1b2c3d4e5&mode=read-only,write&version=2025-06-18&page=12345":  {"a1b2c3d4e5"},
-		"https://h/mcp?auth=Bearer%20abcdef1":                                            {"Bearer abcdef1", "Bearer%20abcdef1", "abcdef1"},
-		"https://api.githubcopilot.com/mcp/x/pull_requests/readonly":                     nil,
-		"https://h/modelcontextprotocol/MyVeryLongServerNameForMcp/my-awesome-server-v2": nil,
-		"https://h/mcp?toolsets=repositories,issues&max_tokens=1000000":                  nil,
+		"https://mcp.tavily.com/mcp/?tavilyApiKey=letmein":                                     {"letmein"},
+		"https://ann:p%40ssword@h/mcp":                                                         {"p%40ssword", "p@ssword"},
+		"https://ghx0123456789abcdefABCDEF@h/mcp":                                              {"ghx0123456789abcdefABCDEF"},
+		"https://h/s/Zk3x9QpL0vT7mN2b/mcp":                                                     {"Zk3x9QpL0vT7mN2b"},
+		"https://h/u/123e4567-e89b-12d3-a456-426614174000/sse":                                 {"123e4567-e89b-12d3-a456-426614174000"},
+		"https://h/mcp?x=a1b2c3d4e5&mode=read-only,write&version=2025-06-18&page=12345":        {"a1b2c3d4e5"},
+		"https://h/mcp?auth=Bearer%20abcdef1":                                                  {"Bearer abcdef1", "Bearer%20abcdef1", "abcdef1"},
+		"https://api.githubcopilot.com/mcp/x/pull_requests/readonly":                           nil,
+		"https://h/modelcontextprotocol/MyVeryLongServerNameForMcp/my-awesome-server-v2":       nil,
+		"https://h/mcp?toolsets=repositories,issues&max_tokens=1000000&primaryKey=customer_id": nil,
 		"not a URL": nil,
 	} {
 		if got := InURL(in); !slices.Equal(got, want) {
