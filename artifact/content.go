@@ -223,7 +223,7 @@ func (l *Lease) Close() {
 func (s *Local) reserve(n int64) bool {
 	s.room.Lock()
 	defer s.room.Unlock()
-	if s.opts.MemoryBytes > 0 && s.memory+n > s.opts.MemoryBytes {
+	if s.opts.MemoryBytes > 0 && s.memory+n > s.opts.MemoryBytes || !s.opts.Room.Keep(n) {
 		return false
 	}
 	s.memory += n
@@ -234,7 +234,11 @@ func (s *Local) reserve(n int64) bool {
 func (s *Local) reserveDisk(n int64) error {
 	s.room.Lock()
 	defer s.room.Unlock()
-	if s.opts.Dir == "" {
+	if s.spill == nil && s.opts.MemoryBytes <= 0 {
+		return s.full("a result of %d bytes: limits.memory is taken, %d bytes of it by results; raise it, or set %s so that results can go to disk",
+			n, s.memory, s.opts.Setting("dir"))
+	}
+	if s.spill == nil {
 		return s.full("a result of %d bytes: %d of %d bytes of memory are taken; raise %s, or set %s so that results can go to disk",
 			n, s.memory, s.opts.MemoryBytes, s.opts.Setting("memory_bytes"), s.opts.Setting("dir"))
 	}
@@ -255,6 +259,7 @@ func (s *Local) free(memory, disk int64) {
 	s.memory -= memory
 	s.disk -= disk
 	s.room.Unlock()
+	s.opts.Room.Drop(memory)
 }
 
 // store takes a copy of data where there is room. The caller holds the content.

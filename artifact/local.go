@@ -20,7 +20,7 @@ import (
 // where there is no room.
 type Local struct {
 	opts  Options
-	spill *spillDir     // nil: nowhere
+	spill *folder       // nil: nowhere
 	wake  chan struct{} // tells the janitor that the next due time is nearer than it thinks
 	stop  chan struct{}
 	done  chan struct{} // closed when the janitor has ended
@@ -111,27 +111,40 @@ func (h *dueHeap) Pop() any {
 	return d
 }
 
-// NewMemory opens a store that keeps everything in memory: opts.Dir is not
-// looked at. The caller must Close it.
+// NewMemory opens a store that keeps everything in memory: opts.Dir and
+// opts.DefaultDir are not looked at. The caller must Close it.
 func NewMemory(opts Options) *Local {
-	opts.Dir = ""
+	opts.Dir, opts.DefaultDir = "", nil
 	return newLocal(opts, nil)
 }
 
-// Open opens a store that spills to opts.Dir. What a process that died left
-// there is removed. An empty Dir is NewMemory. The caller must Close it.
+// Open opens a store that spills to opts.Dir, or to opts.DefaultDir when it comes
+// to that. What a process that died left there is removed. Without either it is
+// NewMemory. The caller must Close it.
 func Open(opts Options) (*Local, error) {
-	if opts.Dir == "" {
-		return newLocal(opts, nil), nil
+	switch {
+	case opts.Dir != "":
+		spill, err := openSpill(opts.Dir)
+		if err != nil {
+			return nil, err
+		}
+		return newLocal(opts, &folder{dir: spill}), nil
+	case opts.DefaultDir != nil:
+		return newLocal(opts, &folder{parent: opts.DefaultDir}), nil
 	}
-	spill, err := openSpill(opts.Dir)
-	if err != nil {
-		return nil, err
-	}
-	return newLocal(opts, spill), nil
+	return newLocal(opts, nil), nil
 }
 
-func newLocal(opts Options, spill *spillDir) *Local {
+// Folder returns the private directory of this store, which other files of this
+// process may be put into: Close removes it.
+func (s *Local) Folder() (string, error) {
+	if s.spill == nil {
+		return "", errNoFolder
+	}
+	return s.spill.path()
+}
+
+func newLocal(opts Options, spill *folder) *Local {
 	s := &Local{
 		opts:   opts.withDefaults(),
 		spill:  spill,

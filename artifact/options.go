@@ -3,6 +3,8 @@ package artifact
 import (
 	"crypto/rand"
 	"time"
+
+	"github.com/weir-mcp/weir/memory"
 )
 
 // Defaults of Options.
@@ -30,12 +32,20 @@ type Options struct {
 	MaxBytes int64         // bytes a principal may hold, of both kinds; 0 is DefaultMaxBytes
 	MaxCount int           // artifacts with a handle that a principal may hold; 0 is DefaultMaxCount
 
-	// Dir is where artifacts go that find no room in memory; a private directory
-	// of this process is made in it. Empty is nowhere: all is in memory.
+	// Dir is where artifacts go that find no room in memory, and tables that their
+	// principal has no room for; a private directory of this process is made in it.
 	Dir string
+	// DefaultDir returns the Dir of a store that was given none, for what finds no
+	// room in memory alone. It is called when the first of it is written. Nil is
+	// nowhere: all is in memory.
+	DefaultDir func() (string, error)
 	// MemoryBytes bounds the bytes in memory, of all principals together. 0 is
-	// DefaultMemoryBytes where there is a Dir, and no bound where there is none.
+	// DefaultMemoryBytes where there are files, and no bound where there are none.
 	MemoryBytes int64
+	// Room is where bytes in memory are counted as well as by MemoryBytes, together with
+	// what else the process holds; what finds none there goes to Dir. Nil bounds
+	// nothing.
+	Room *memory.Account
 	// DiskBytes bounds the bytes in files; 0 is DefaultDiskBytes.
 	DiskBytes int64
 
@@ -61,7 +71,7 @@ func (o Options) withDefaults() Options {
 	if o.MaxCount <= 0 {
 		o.MaxCount = DefaultMaxCount
 	}
-	if o.MemoryBytes <= 0 && o.Dir != "" {
+	if o.MemoryBytes <= 0 && (o.Dir != "" || o.DefaultDir != nil) {
 		o.MemoryBytes = DefaultMemoryBytes
 	}
 	if o.DiskBytes <= 0 {

@@ -73,7 +73,7 @@ func (s *Local) place(principal string, size int64) (inFile bool, err error) {
 	if err := s.tokenRoom(sp); err != nil {
 		return false, err
 	}
-	if sp.bytes+size > s.opts.MaxBytes && s.spill != nil {
+	if sp.bytes+size > s.opts.MaxBytes && s.opts.Dir != "" {
 		return true, nil
 	}
 	return false, s.depositRoom(sp, size)
@@ -107,7 +107,7 @@ func (s *Local) depositRoom(sp *space, size int64) error {
 // settle makes room for a deposit whose content is there, or says that there is
 // none. Callers hold mu.
 func (s *Local) settle(sp *space, it *item, now time.Time) error {
-	if sp.bytes+it.SizeBytes > s.opts.MaxBytes && it.content.file != "" {
+	if sp.bytes+it.SizeBytes > s.opts.MaxBytes && it.content.file != "" && s.opts.Dir != "" {
 		it.beyond = true
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // dirPrefix begins the name of a process's directory of spilled artifacts.
@@ -72,11 +73,55 @@ func (d *spillDir) close() error {
 	return nil
 }
 
+// folder is the spillDir of a store, which may be made when it is needed.
+type folder struct {
+	parent func() (string, error) // where it is to be made
+
+	mu     sync.Mutex // guards below
+	dir    *spillDir  // nil: not made yet
+	closed bool
+}
+
+var errNoFolder = errors.New("there is no folder for results")
+
+// path returns the directory's, and makes it if need be.
+func (f *folder) path() (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return "", ErrClosed
+	}
+	if f.dir == nil {
+		parent, err := f.parent()
+		if err != nil {
+			return "", err
+		}
+		if f.dir, err = openSpill(parent); err != nil {
+			return "", err
+		}
+	}
+	return f.dir.path, nil
+}
+
+func (f *folder) close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	if f.dir == nil {
+		return nil
+	}
+	return f.dir.close()
+}
+
 // createFile makes an empty file that only this user can read.
 func (s *Local) createFile(kind string) (*os.File, error) {
+	dir, err := s.spill.path()
+	if err != nil {
+		return nil, err
+	}
 	var name [16]byte
 	rand.Read(name[:])
-	return os.OpenFile(filepath.Join(s.spill.path, kind+"-"+hex.EncodeToString(name[:])), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	return os.OpenFile(filepath.Join(dir, kind+"-"+hex.EncodeToString(name[:])), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 // removeFile removes a file that nobody can find any more. If that fails, the

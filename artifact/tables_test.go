@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/table"
 )
 
@@ -581,6 +582,35 @@ func TestFilesOfTheDead(t *testing.T) {
 	}
 	if _, err := artifact.Open(artifact.Options{Dir: file}); err == nil || !strings.Contains(err.Error(), "artifacts.dir") {
 		t.Errorf("a file as directory: %v", err)
+	}
+}
+
+// What a process holds otherwise takes room from results: they go to files, or are
+// refused where there are none.
+func TestRoomIsShared(t *testing.T) {
+	pool := memory.NewPool(memory.Options{Limit: 1000})
+	other := pool.Account("other")
+	s := openLocal(t, artifact.Options{Dir: t.TempDir(), Room: pool.Account("results")})
+	put := func(s *artifact.Local, fill string) error {
+		_, err := s.Put(t.Context(), "ann", "text/plain", "x", []byte(strings.Repeat(fill, 300)))
+		return err
+	}
+	if err := put(s, "a"); err != nil || pool.Usage().Kept != 300 {
+		t.Errorf("%v, %+v", err, pool.Usage())
+	}
+	if !other.Keep(200) {
+		t.Fatal("there is no room")
+	}
+	if err := put(s, "b"); err != nil || s.Totals().DiskBytes != 300 || pool.Usage().Kept != 500 {
+		t.Errorf("%v, %+v, %+v", err, s.Totals(), pool.Usage())
+	}
+	bare := artifact.NewMemory(artifact.Options{Room: pool.Account("results")})
+	defer bare.Close()
+	if err := put(bare, "c"); !errors.Is(err, artifact.ErrFull) || !strings.Contains(err.Error(), "limits.memory") {
+		t.Errorf("%v", err)
+	}
+	if err := s.Close(); err != nil || pool.Usage().Kept != 200 {
+		t.Errorf("in the end there is %+v, %v", pool.Usage(), err)
 	}
 }
 

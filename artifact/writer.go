@@ -55,7 +55,7 @@ func (w *TableWriter) Append(row []byte) error {
 	if w.ended {
 		return errEnded
 	}
-	if w.size += int64(len(row)) + 1; w.size > w.s.opts.MaxBytes && w.s.spill == nil {
+	if w.size += int64(len(row)) + 1; w.size > w.s.opts.MaxBytes && w.s.opts.Dir == "" {
 		return w.s.tooLarge(w.size)
 	}
 	return w.b.Append(row)

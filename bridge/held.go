@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -23,6 +24,7 @@ type held struct {
 	size         int64 // of what it keeps, questions excepted
 	capabilities json.RawMessage
 	refused      refusals
+	serving      memory.Scoped           // what the Handler's context comes from
 	cancel       context.CancelCauseFunc // ends the Handler's context
 	asked        chan struct{}           // capacity 1: there are questions to look at
 
@@ -45,6 +47,32 @@ type held struct {
 	order     []string // keys of questions, the oldest first
 	next      int
 	weight    int64 // bytes of questions
+	over      bool  // the Handler has returned
+	abandoned bool  // nobody takes the result any more
+}
+
+// abandon ends a call whose result nobody takes any more.
+func (h *held) abandon(why error) {
+	h.cancel(why)
+	h.mu.Lock()
+	h.abandoned = true
+	over := h.over
+	h.mu.Unlock()
+	if over {
+		h.serving.Scope.End()
+	}
+}
+
+// returned notes that the Handler has.
+func (h *held) returned() {
+	h.mu.Lock()
+	h.over = true
+	abandoned := h.abandoned
+	h.mu.Unlock()
+	if abandoned {
+		h.serving.Scope.End()
+	}
+	close(h.done)
 }
 
 // asking is a question that waits for its answer.
@@ -178,7 +206,7 @@ func (h *held) wait(ctx context.Context, r *mcp.Request) (json.RawMessage, error
 	for {
 		select {
 		case <-h.done:
-			return h.result, h.err
+			return h.serving.Scope.Hand(ctx, h.result), h.err
 		default:
 		}
 		select {
@@ -188,7 +216,7 @@ func (h *held) wait(ctx context.Context, r *mcp.Request) (json.RawMessage, error
 				return h.leave(r, requests)
 			}
 		case <-ctx.Done():
-			h.cancel(ctx.Err())
+			h.abandon(ctx.Err())
 			<-h.done
 			return nil, ctx.Err()
 		}
@@ -221,7 +249,7 @@ func (h *held) leave(r *mcp.Request, requests []byte) (json.RawMessage, error) {
 	h.detach() // before anybody can resume it
 	state, err := h.rounds.park(h, r)
 	if err != nil {
-		h.cancel(err)
+		h.abandon(err)
 		<-h.done
 		return nil, err
 	}

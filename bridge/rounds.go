@@ -99,7 +99,7 @@ func (x *Rounds) Drain() {
 	x.mu.Unlock()
 	for _, h := range parked {
 		h.timer.Stop()
-		h.cancel(errShuttingDown())
+		h.abandon(errShuttingDown())
 	}
 	for _, h := range parked {
 		<-h.done
@@ -165,7 +165,8 @@ func (x *Rounds) begin(ctx context.Context, r *mcp.Request, next mcp.Handler, ca
 	}
 	q.Peer = h
 	// Values of the request's context stay: whose call it is, and its headers.
-	serving, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	h.serving.Context = context.WithoutCancel(ctx)
+	serving, cancel := context.WithCancelCause(&h.serving)
 	h.cancel = cancel
 	x.mu.Lock()
 	if x.closed {
@@ -182,7 +183,7 @@ func (x *Rounds) begin(ctx context.Context, r *mcp.Request, next mcp.Handler, ca
 			h.err = errShuttingDown()
 		}
 		cancel(nil)
-		close(h.done)
+		h.returned()
 	})
 	x.mu.Unlock()
 	return h.wait(ctx, r)
@@ -302,5 +303,5 @@ func (x *Rounds) expire(id parkID, h *held) {
 	x.unparkLocked(id, h)
 	x.mu.Unlock()
 	x.o.Logger.Info("a call is cancelled: its agent did not answer what the server asked", "principal", h.principal, "after", x.o.MaxAge)
-	h.cancel(mcp.Errorf(mcp.KindUpstreamTimeout, "the agent did not answer within %s", x.o.MaxAge))
+	h.abandon(mcp.Errorf(mcp.KindUpstreamTimeout, "the agent did not answer within %s", x.o.MaxAge))
 }

@@ -31,6 +31,7 @@ type Config struct {
 	Hub           Hub          `key:"hub" safety:"true" flag:"enabled" doc:"The A2C-SMCP hub, at which Computers and agents meet. It is off unless this key is there: hub: {} or hub: true switches it on."`
 	Hubs          []*RemoteHub `key:"hubs" safety:"true" name:"Name" doc:"Hubs elsewhere whose Computers' MCP servers become upstreams, by a name of your own."`
 	Firewall      Firewall     `key:"firewall" doc:"Which results are held back from the model."`
+	Limits        Limits       `key:"limits" doc:"Bounds of the whole process."`
 	Artifacts     Artifacts    `key:"artifacts" doc:"The store of results that were held back. Bounds are per principal."`
 	S2SP          S2SP         `key:"s2sp" safety:"true" doc:"Tables that go from server to server."`
 	SchemaLimits  SchemaLimits `key:"schema_limits" safety:"true" doc:"Bounds on the schemas that servers declare for their tools."`
@@ -145,6 +146,7 @@ type Server struct {
 	Start        StartMode         `key:"start" default:"boot" enum:"boot,lazy" doc:"boot: started with weir. lazy: listed once at boot, then started by the first call."`
 	Tables       Tables            `key:"tables" doc:"Which of this server's results are tables."`
 	Drain        time.Duration     `key:"drain" default:"10s" doc:"How long calls in flight may go on after a reload has changed or removed this server. New calls go to the changed server at once. 0 cuts them off."`
+	MaxResponse  Bytes             `key:"max_response" default:"64MB" min:"65536" doc:"Largest message of this server. Large ones are received into files; see limits.memory."`
 	IdleTimeout  time.Duration     `key:"idle_timeout" default:"15m" doc:"A started program that was not called for so long is stopped, and started by the next call; 0 never stops it."`
 }
 
@@ -214,15 +216,20 @@ type Firewall struct {
 	MaxViewChars   int `key:"max_view_chars" default:"20000" min:"1400" doc:"How many characters one tool_view shows at most, whatever its selector asks for."`
 }
 
+// Limits bound the process.
+type Limits struct {
+	Memory Bytes `key:"memory" min:"8388608" doc:"Bytes of messages in reception and of results that are kept, together. What has no room waits a little or goes to a file; messages of up to 64 KB are not counted. Default: 256MB, or half of the memory limit of weir's control group (container) where that is less."`
+}
+
 // Artifacts bounds the store of results, for each principal.
 type Artifacts struct {
 	TTL      time.Duration `key:"ttl" default:"1h" min:"1s" doc:"How long a result is kept."`
 	MaxBytes Bytes         `key:"max_bytes" default:"64MB" min:"1" doc:"How many bytes are kept: of results with a handle, and of tables behind unspent resource_urls, which are never dropped for newer ones."`
 	MaxCount int           `key:"max_count" default:"1000" min:"1" doc:"How many results with a handle are kept."`
 
-	Dir         string        `key:"dir" doc:"Folder for results that find no room in memory; a relative one is relative to this file. Files are removed when their result is, and when weir starts. Default: all stay in memory."`
-	MemoryBytes Bytes         `key:"memory_bytes" default:"256MB" min:"1" doc:"How much memory the results of all principals take before they go to dir; without a dir there is no such bound."`
-	DiskBytes   Bytes         `key:"disk_bytes" default:"8GB" min:"1" doc:"How much room they take in dir."`
+	Dir         string        `key:"dir" doc:"Folder for results that find no room in memory, and for large messages while they are read; a relative one is relative to this file. Files can be read by this user alone and are removed when their result is, and when weir starts. Default: weir/spill in the user's folder for caches, or the system's one for temporary files, made when it is needed, for what finds no room in memory alone."`
+	MemoryBytes Bytes         `key:"memory_bytes" default:"256MB" min:"1" doc:"How much memory the results of all principals take before they go to dir; half of limits.memory where that is less."`
+	DiskBytes   Bytes         `key:"disk_bytes" default:"8GB" min:"0" doc:"How much room they take in dir, and large messages as much again; 0 writes no files."`
 	TokenTTL    time.Duration `key:"token_ttl" default:"10m" min:"1s" doc:"How long a resource_url works, once (S2SP)."`
 
 	Redact bool `key:"redact" safety:"true" default:"false" doc:"Replace secrets in results, cards and definitions too: those of this configuration, and what looks like a token or a password in a URL."`

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/weir-mcp/weir/memory"
 )
 
 // Defaults of Config.
@@ -62,6 +64,9 @@ type Config struct {
 
 	NoUpgrade bool // offer no WebSocket to sessions that began with polling
 
+	// Memory is where messages are counted while they come; a session whose message finds no room ends. nil: nowhere.
+	Memory *memory.Account
+
 	Logger *slog.Logger // nil: none
 }
 
@@ -104,6 +109,9 @@ type ClientConfig struct {
 	MaxMessage       int           // bytes of one message, or one poll, from the server; 0: 64 MiB
 	MaxQueueBytes    int           // bytes queued before the server counts as a slow consumer; 0: 16 MiB
 	MaxQueueFrames   int           // the same in messages; 0: 8192
+
+	// Memory is where messages are counted while they come; the session ends where one finds no room. nil: nowhere.
+	Memory *memory.Account
 
 	Logger *slog.Logger // nil: none
 }

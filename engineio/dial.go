@@ -130,6 +130,7 @@ func (c *client) session(data []byte) (*Session, []Transport, error) {
 			maxFrame:    o.MaxPayload,
 			queueBytes:  c.config.MaxQueueBytes,
 			queueFrames: c.config.MaxQueueFrames,
+			memory:      c.config.Memory,
 			logger:      c.config.Logger,
 			tasks:       tasks{idle: make(chan struct{}, 1)},
 			forget:      func(*Session) { c.close() },

@@ -85,7 +85,9 @@ func (c *client) do(request *http.Request, limit int64) ([]byte, error) {
 		body, _ := io.ReadAll(io.LimitReader(response.Body, errorBody)) // The status is the news.
 		return nil, &HandshakeError{Status: response.StatusCode, Header: response.Header, Body: body}
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	room := c.config.Memory.Hold()
+	defer room.Release()
+	body, err := readAll(io.LimitReader(response.Body, limit+1), nil, &room)
 	if err == nil && int64(len(body)) > limit {
 		err = fmt.Errorf("the response is larger than %d bytes", limit)
 	}

@@ -3,10 +3,11 @@ package engineio
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/weir-mcp/weir/memory"
 )
 
 const (
@@ -259,7 +260,9 @@ func (s *Session) servePost(w http.ResponseWriter, r *http.Request) {
 		s.mu.Unlock()
 	}()
 
-	body, err := s.readBody(w, r, limit)
+	room := s.env.memory.Hold()
+	defer room.Release()
+	body, err := s.readBody(w, r, limit, &room)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -286,9 +289,9 @@ func (s *Session) servePost(w http.ResponseWriter, r *http.Request) {
 }
 
 // readBody reads a POST. A client that sends slower than its session's heartbeat allows has lost its session anyway.
-func (s *Session) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
+func (s *Session) readBody(w http.ResponseWriter, r *http.Request, limit int, room *memory.Hold) ([]byte, error) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.env.interval + s.env.timeout))
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
+	return readAll(http.MaxBytesReader(w, r.Body, int64(limit)), nil, room)
 }
 
 // deliver hands packets to the session. It reports false if one of them was against the rules.

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/memory"
 )
 
 // A server reads in one of two ways, so that a session that says nothing costs little:
@@ -28,11 +29,12 @@ const lingerTime = 50 * time.Millisecond
 type reading struct {
 	session  *Session
 	conn     *wsConn
-	message  []byte     // what has come of a message
-	busy     bool       // something has come since the deadline was set
-	lingers  bool       // the deadline is lingerTime's
-	from, to int        // of what is in buf and not used
-	buf      [4000]byte // so that the whole fits a size class of the allocator
+	message  []byte       // what has come of a message
+	hold     *memory.Hold // of message; nil: it is small
+	busy     bool         // something has come since the deadline was set
+	lingers  bool         // the deadline is lingerTime's
+	from, to int          // of what is in buf and not used
+	buf      [4000]byte   // so that the whole fits a size class of the allocator
 }
 
 var readings = sync.Pool{New: func() any { return new(reading) }}
@@ -49,6 +51,10 @@ func takeReading(s *Session, w *wsConn) *reading {
 func (r *reading) giveBack() {
 	if cap(r.message) > keptScratch {
 		r.message = nil
+	}
+	if r.hold != nil {
+		r.hold.Release()
+		r.hold = nil
 	}
 	r.session, r.conn, r.busy, r.lingers = nil, nil, false, false
 	readings.Put(r)
@@ -78,6 +84,7 @@ const (
 	closeNormal   = 1000
 	closeProtocol = 1002
 	closeTooBig   = 1009
+	closeTryAgain = 1013
 )
 
 func frameErrorf(format string, args ...any) error {
@@ -195,6 +202,9 @@ func (r *reading) payload(h frameHeader) error {
 	for left > 0 {
 		if r.from < r.to {
 			n := min(left, r.to-r.from)
+			if err := r.room(n, len(r.message)); err != nil {
+				return err
+			}
 			r.message = append(r.message, r.buf[r.from:r.from+n]...)
 			r.from += n
 			left -= n
@@ -207,7 +217,9 @@ func (r *reading) payload(h frameHeader) error {
 			continue
 		}
 		if len(r.message) == cap(r.message) {
-			r.message = slices.Grow(r.message, min(left, max(len(r.message), len(r.buf))))
+			if err := r.room(min(left, max(len(r.message), len(r.buf))), 0); err != nil {
+				return err
+			}
 		}
 		room := r.message[len(r.message):cap(r.message)]
 		n, err := r.read(room[:min(left, len(room))], true)
@@ -218,6 +230,26 @@ func (r *reading) payload(h frameHeader) error {
 		}
 	}
 	maskBytes(h.key, r.message[start:])
+	return nil
+}
+
+// room makes room for n bytes more of the message, or for ahead where that is more, and counts it where the message is large.
+// It does not wait: a session that does holds what has come of its message meanwhile.
+func (r *reading) room(n, ahead int) error {
+	if len(r.message)+n <= cap(r.message) {
+		return nil
+	}
+	size := len(r.message) + max(n, ahead)
+	if size > memory.Free {
+		if r.hold == nil {
+			hold := r.session.env.memory.Hold()
+			r.hold = &hold
+		}
+		if !r.hold.TryGrow(int64(size)) {
+			return &frameError{closeTryAgain, "there is no room for the message now"}
+		}
+	}
+	r.message = append(make([]byte, 0, size), r.message...)
 	return nil
 }
 

@@ -54,6 +54,7 @@ func NewServer(config Config) *Server {
 		maxPayload:  config.MaxPayload,
 		queueBytes:  config.MaxQueueBytes,
 		queueFrames: config.MaxQueueFrames,
+		memory:      config.Memory,
 		logger:      config.Logger,
 		tasks:       tasks{idle: make(chan struct{}, 1)},
 		forget:      s.forget,

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-mcp/weir/memory"
 )
 
 // A Session is one Engine.IO session, of a server or of a client. Its methods may be called by any goroutine.
@@ -72,6 +74,7 @@ type environment struct {
 	maxFrame          int // bytes of a message that the peer takes; 0: any
 	queueBytes        int
 	queueFrames       int
+	memory            *memory.Account // nil: nothing is counted
 	logger            *slog.Logger
 	tasks             tasks
 	forget            func(*Session) // the session's id is no longer needed

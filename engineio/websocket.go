@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"github.com/weir-mcp/weir/memory"
 )
 
 const (
@@ -110,29 +111,47 @@ func (w *wsConn) next(scratch *[]byte) (packet, error) {
 	if err != nil {
 		return packet{}, err
 	}
-	return readPacket(kind, r, scratch)
+	return readPacket(kind, r, scratch, nil)
 }
 
-func readPacket(kind int, r io.Reader, scratch *[]byte) (packet, error) {
-	buf := (*scratch)[:0]
-	for {
-		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
-		}
-		n, err := r.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		*scratch = buf
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return packet{}, err
-		}
+// readPacket reads a message into scratch, and counts it in room where it is large.
+func readPacket(kind int, r io.Reader, scratch *[]byte, room *memory.Hold) (packet, error) {
+	buf, err := readAll(r, (*scratch)[:0], room)
+	*scratch = buf
+	if err != nil {
+		return packet{}, err
 	}
 	if kind == websocket.BinaryMessage {
 		return packet{kind: packetMessage, binary: true, data: buf}, nil
 	}
 	return parsePacket(buf)
+}
+
+// errNoRoom says that a message has been given up.
+var errNoRoom = errors.New("engineio: there is no room for the message now: the bytes of limits.memory are taken")
+
+// readAll reads all of r behind what is in buf. Above memory.Free it is counted in room, which nil does not.
+func readAll(r io.Reader, buf []byte, room *memory.Hold) ([]byte, error) {
+	for {
+		if len(buf) == cap(buf) {
+			size := max(2*cap(buf), 512)
+			if cap(buf) > 1<<20 {
+				size = cap(buf) / 4 * 5
+			}
+			if !room.TryGrow(int64(size)) {
+				return buf, errNoRoom
+			}
+			buf = append(make([]byte, 0, size), buf...)
+		}
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if errors.Is(err, io.EOF) {
+			return buf, nil
+		}
+		if err != nil {
+			return buf, err
+		}
+	}
 }
 
 // clientLoop reads until the connection or the session ends, and then sees to it that both do.
@@ -162,7 +181,9 @@ func (s *Session) readMessage(kind int, r io.Reader) error {
 			readScratch.Put(scratch)
 		}
 	}()
-	p, err := readPacket(kind, r, scratch)
+	room := s.env.memory.Hold()
+	defer room.Release()
+	p, err := readPacket(kind, r, scratch, &room)
 	if err != nil {
 		return err
 	}

@@ -138,6 +138,10 @@ func (g *Gateway) count(c *metaCall, result json.RawMessage, err error, tell fun
 	}
 	tokens, answered, passed := g.opts.Firewall.CountTokens, c.raw, c.passed
 	size := len(result) + len(answered)
+	if c.scope.Ends(answered) || c.scope.Ends(result) {
+		g.uncounted(c.state, tell) // it would have to be copied to be there later
+		return
+	}
 	if passed < 0 && size > maxCountedBytes {
 		// The result is the receiver's as soon as this returns.
 		same := len(answered) > 0 && &answered[0] == &result[0]
@@ -186,10 +190,15 @@ func (g *Gateway) tally(st *sessionState, p part, size int, cheap bool, work fun
 	if g.state.counter.push(int64(size), later) {
 		return
 	}
-	for _, u := range []*usage{&g.state.total, &st.usage} {
-		u.pending.Add(-1)
-		u.uncounted.Add(1)
-	}
+	g.state.total.pending.Add(-1)
+	st.usage.pending.Add(-1)
+	g.uncounted(st, tell)
+}
+
+// uncounted notes an answer whose tokens stay unknown.
+func (g *Gateway) uncounted(st *sessionState, tell func(read, raw int, counted bool)) {
+	g.state.total.uncounted.Add(1)
+	st.usage.uncounted.Add(1)
 	if tell != nil {
 		tell(0, 0, false)
 	}

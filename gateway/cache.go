@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
@@ -43,6 +44,9 @@ type CacheOptions struct {
 	// DefaultCacheBytes. The least recently used goes first.
 	MaxEntries int
 	MaxBytes   int64
+	// Room is where what is kept is counted as well; what finds none there is not
+	// kept. Nil bounds nothing.
+	Room *memory.Account
 }
 
 // cache keeps raw results of read-only tools by principal, tool_id and
@@ -57,6 +61,7 @@ type cache struct {
 	entries map[cacheKey]*list.Element // of *cached
 	recent  list.List                  // the most recently used in front
 	bytes   int64
+	closed  bool
 
 	flights flights
 }
@@ -194,11 +199,24 @@ func (k *cache) followLocked(of *catalog.Catalog) bool {
 	now := k.current()
 	if k.of != now {
 		k.of = now
-		clear(k.entries)
-		k.recent.Init()
-		k.bytes = 0
+		k.emptyLocked()
 	}
-	return of == now
+	return of == now && !k.closed
+}
+
+func (k *cache) emptyLocked() {
+	clear(k.entries)
+	k.recent.Init()
+	k.opts.Room.Drop(k.bytes)
+	k.bytes = 0
+}
+
+// close forgets everything. Nothing is kept after it.
+func (k *cache) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	k.emptyLocked()
 }
 
 // get returns the result of a key, nil where there is none. It is shared and
@@ -224,7 +242,8 @@ func (k *cache) get(key cacheKey, of *catalog.Catalog) json.RawMessage {
 
 // put keeps a copy of result and returns it, nil where it is not kept.
 func (k *cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) json.RawMessage {
-	if int64(len(result))+cacheOverhead > k.opts.MaxBytes {
+	size := int64(len(result)) + cacheOverhead
+	if size > k.opts.MaxBytes {
 		return nil
 	}
 	result = slices.Clip(slices.Clone(result))
@@ -236,8 +255,11 @@ func (k *cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) j
 	if el := k.entries[key]; el != nil {
 		k.dropLocked(el)
 	}
+	if !k.opts.Room.Keep(size) {
+		return result // for those who wait for it now
+	}
 	k.entries[key] = k.recent.PushFront(&cached{key, result, time.Now().Add(k.opts.TTL)})
-	k.bytes += int64(len(result)) + cacheOverhead
+	k.bytes += size
 	for k.recent.Len() > k.opts.MaxEntries || k.bytes > k.opts.MaxBytes {
 		k.dropLocked(k.recent.Back())
 	}
@@ -248,5 +270,7 @@ func (k *cache) dropLocked(el *list.Element) {
 	e := el.Value.(*cached)
 	k.recent.Remove(el)
 	delete(k.entries, e.key)
-	k.bytes -= int64(len(e.result)) + cacheOverhead
+	size := int64(len(e.result)) + cacheOverhead
+	k.bytes -= size
+	k.opts.Room.Drop(size)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/telemetry"
 )
@@ -161,6 +162,35 @@ func TestCacheIsBounded(t *testing.T) {
 	k.put(cacheKey{toolID: "large"}, of, make(json.RawMessage, 10_000))
 	if k.recent.Len() != 3 || len(k.entries) != 3 || k.bytes > k.opts.MaxBytes || k.get(cacheKey{toolID: "large"}, of) != nil {
 		t.Errorf("%d entries, %d bytes", k.recent.Len(), k.bytes)
+	}
+}
+
+// What the cache keeps is counted with what the process holds otherwise, until the
+// next gateway of the State takes over.
+func TestCacheIsCounted(t *testing.T) {
+	pool := memory.NewPool(memory.Options{Limit: 8 << 10})
+	state := NewState()
+	defer state.Close()
+	opts := Options{State: state, Cache: CacheOptions{ReadOnly: true, Room: pool.Account("cache")}}
+	h := newCacheHarness(t, opts)
+	h.get(t, `{"a":1}`)
+	one := pool.Usage().Kept
+	if one < cacheOverhead {
+		t.Fatalf("kept are %d bytes", one)
+	}
+	if !pool.Account("other").Keep(4<<10 - one - 10) { // all but little of what may be kept
+		t.Fatal("there is no room")
+	}
+	if s := h.get(t, `{"a":2}`); s.Content[0].Text != "answer 2" {
+		t.Errorf("%+v", s)
+	}
+	if s := h.get(t, `{"a":2}`); s.Content[0].Text != "answer 3" {
+		t.Errorf("there was room: %+v", s)
+	}
+	opts.Upstreams, opts.Artifacts = h.fleet, h.g.opts.Artifacts
+	New(opts)
+	if got, want := pool.Usage().Kept, int64(4<<10)-one-10; got != want {
+		t.Errorf("kept are %d bytes, want %d", got, want)
 	}
 }
 

@@ -42,6 +42,7 @@ import (
 
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/token"
 	"github.com/weir-mcp/weir/visible"
@@ -230,9 +231,13 @@ func (g *Gateway) links() []Middleware {
 	}
 	links = append(links, g.previewTables(), validateLink(&g.check, g.keepSchema), admission(g.ctl, g.snapshot), DryRun(), g.fillTables())
 	links = append(links, g.opts.Dispatch...)
+	var k *cache
 	if g.opts.Cache.ReadOnly {
-		k := newCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })
+		k = newCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })
 		links = append(links, k.link())
+	}
+	if before := g.state.cache.Swap(k); before != nil {
+		before.close() // calls that are on their way to it find it empty
 	}
 	if g.opts.Retry.MaxAttempts > 1 {
 		links = append(links, Retry(g.opts.Retry))
@@ -338,6 +343,7 @@ type metaCall struct {
 	dryRun   bool
 	cacheHit bool
 	isError  bool            // the tool itself answered an error
+	scope    *memory.Scope   // of the request: what of raw is in a file ends with it
 	raw      json.RawMessage // what the upstream answered, nil where it was not asked
 	passed   int             // tokens of raw where it passed whole and they are known, else -1
 }
@@ -376,6 +382,7 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if g.opts.RedactResults { // definitions, too: cards, schemas, arguments' errors
 		result = g.opts.Redactor.Results(result)
 	}
+	c.scope = memory.FromContext(ctx)
 	g.conclude(&c, result, err)
 	if e != nil {
 		err = nil

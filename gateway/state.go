@@ -34,6 +34,7 @@ type State struct {
 	counter counter
 	native  nativeTokens
 	front   atomic.Pointer[Gateway] // the newest that was made with this State
+	cache   atomic.Pointer[cache]   // of front; nil: it has none
 	fan     bridge.Fan              // delivers notifications to sessions
 	leveled sync.Map                // upstream → *bridge.Levels
 	drift   drift

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/weir-mcp/weir/rawjson"
 	tables "github.com/weir-mcp/weir/table"
@@ -69,7 +70,7 @@ func (d *doc) look(data []byte) {
 		d.describeCSV(t)
 		return
 	}
-	text := string(data)
+	text := unsafe.String(unsafe.SliceData(data), len(data)) // which nobody changes: a copy may be hundreds of megabytes
 	d.summary = summarize(text, d.clean)
 	d.facts = factsOf(text)
 	lines := countLines(unifyBreaks(data))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 )
 
 // firstRead is what is allocated for a body before any of it is there. A
@@ -25,22 +26,27 @@ const (
 // ReadBody reads a request's whole body into buf, which it grows as needed, and
 // returns the filled slice. A body of more than limit bytes is an error of
 // KindTooLarge, of which RequestID knows the id. One that breaks off is of
-// KindInvalidRequest. After either, the
-// connection is closed, so that nothing of the rest is read as a request.
+// KindInvalidRequest. After either, the connection is closed, so that nothing of
+// the rest is read as a request.
+//
+// What it takes is counted in room, which the caller releases when it needs the
+// body no more; nil counts nothing. Where there is no room, it waits, and the
+// error is of KindMemory, of which RequestID knows the id, too.
 //
 // Bodies are read whole before anything is done with them: an answer that
 // starts while its request still arrives deadlocks with clients that do not
 // read before they have written.
-func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) ([]byte, error) {
-	tooLarge := func() ([]byte, error) {
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte, room *memory.Hold) ([]byte, error) {
+	drain := func() *jsonrpc.IDFinder {
 		w.Header().Set("Connection", "close")
 		// A connection that knows no deadline still has the bound of bytes.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTimeout))
 		var finder jsonrpc.IDFinder
 		_, _ = finder.Write(buf)
 		_, _ = io.CopyN(&finder, r.Body, drainBytes)
-		return buf[:0], tooLargeError(limit, &finder)
+		return &finder
 	}
+	tooLarge := func() ([]byte, error) { return buf[:0], tooLargeError(limit, drain()) }
 	buf = buf[:0]
 	if r.Body == nil || r.Body == http.NoBody {
 		return buf, nil
@@ -52,7 +58,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) (
 		return tooLarge()
 	}
 	if want := min(r.ContentLength, firstRead); int64(cap(buf)) < want {
-		buf = make([]byte, 0, want)
+		if room.TryGrow(want) {
+			buf = make([]byte, 0, want)
+		}
 	}
 	for {
 		if len(buf) == cap(buf) {
@@ -63,6 +71,10 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) (
 			grown := max(2*cap(buf), 512)
 			if r.ContentLength > 0 {
 				grown = min(grown, int(r.ContentLength))
+			}
+			if err := room.Grow(r.Context(), int64(grown)); err != nil {
+				finder := drain()
+				return buf[:0], &identified{mcp.NoRoom("the request's body", err), finder.ID()}
 			}
 			buf = append(make([]byte, 0, grown), buf...)
 		}
@@ -99,7 +111,7 @@ func tooLargeError(limit int64, finder *jsonrpc.IDFinder) error {
 	return &identified{mcp.Errorf(mcp.KindTooLarge, "the request body is over the bound of %d bytes", limit), finder.ID()}
 }
 
-// RequestID returns the id of the request that was too large for ReadBody, "" where
+// RequestID returns the id of the request that ReadBody had no room for, "" where
 // it had none or err is another error.
 func RequestID(err error) jsonrpc.ID {
 	var e *identified

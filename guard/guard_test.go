@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -265,7 +266,7 @@ func TestReadBody(t *testing.T) {
 			r := httptest.NewRequest("POST", "/", test.body)
 			r.ContentLength = test.length
 			w := httptest.NewRecorder()
-			got, err := guard.ReadBody(w, r, test.limit, nil)
+			got, err := guard.ReadBody(w, r, test.limit, nil, nil)
 			if test.wantErr == 0 {
 				if err != nil || string(got) != test.want {
 					t.Fatalf("got %d bytes, %v; want %d bytes", len(got), err, len(test.want))
@@ -281,7 +282,7 @@ func TestReadBody(t *testing.T) {
 			}
 		})
 	}
-	if got, err := guard.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil), 5, nil); err != nil || len(got) != 0 {
+	if got, err := guard.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil), 5, nil, nil); err != nil || len(got) != 0 {
 		t.Errorf("no body: %q, %v", got, err)
 	}
 }
@@ -291,7 +292,7 @@ func TestReadBody(t *testing.T) {
 func TestReadBodyTooLargeIsAnswered(t *testing.T) {
 	const limit = 1 << 20
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := guard.ReadBody(w, r, limit, nil); err != nil {
+		if _, err := guard.ReadBody(w, r, limit, nil, nil); err != nil {
 			guard.WriteError(w, http.StatusRequestEntityTooLarge, "", err)
 		}
 	}))
@@ -323,7 +324,7 @@ func TestReadBodyTooLargeIsNotAskedFor(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", iotest.ErrReader(errors.New("the body was read")))
 	r.ContentLength = 6
 	r.Header.Set("Expect", "100-continue")
-	_, err := guard.ReadBody(httptest.NewRecorder(), r, 5, nil)
+	_, err := guard.ReadBody(httptest.NewRecorder(), r, 5, nil, nil)
 	if k, _ := mcp.KindOf(err); k != mcp.KindTooLarge {
 		t.Errorf("err = %v, want kind %v", err, mcp.KindTooLarge)
 	}
@@ -430,7 +431,7 @@ func TestTooLargeHasItsID(t *testing.T) {
 			if !announced {
 				r.ContentLength = -1
 			}
-			_, err := guard.ReadBody(httptest.NewRecorder(), r, 50_000, nil)
+			_, err := guard.ReadBody(httptest.NewRecorder(), r, 50_000, nil, nil)
 			if k, _ := mcp.KindOf(err); k != mcp.KindTooLarge || string(guard.RequestID(err)) != want {
 				t.Errorf("%.40s, announced %v: %v with the id %q, want %q", body, announced, err, guard.RequestID(err), want)
 			}
@@ -466,4 +467,31 @@ func ExampleGuard() {
 	body, _ := io.ReadAll(resp.Body)
 	fmt.Printf("%s\n", body)
 	// Output: hello ann
+}
+
+// Bodies are counted. What finds no room is refused with the id of its request.
+func TestReadBodyCounts(t *testing.T) {
+	pool := memory.NewPool(memory.Options{Limit: 4 << 20, Wait: time.Millisecond})
+	body := `{"jsonrpc":"2.0","id":7,"method":"x","params":"` + strings.Repeat("x", 1<<20) + `"}`
+	read := func() (*memory.Hold, error) {
+		hold := pool.Hold("principal ", "ann")
+		got, err := guard.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 2<<20, nil, &hold)
+		if err == nil && string(got) != body {
+			t.Errorf("%d bytes came", len(got))
+		}
+		return &hold, err
+	}
+	first, err := read()
+	if u := pool.Usage(); err != nil || u.Memory < 1<<20 {
+		t.Fatalf("%v, held is %+v", err, u)
+	}
+	second, err := read() // over the half of the limit that one principal has
+	if k, _ := mcp.KindOf(err); k != mcp.KindMemory || guard.RequestID(err) != "7" {
+		t.Errorf("%v of request %q", err, guard.RequestID(err))
+	}
+	second.Release()
+	first.Release()
+	if u := pool.Usage(); u.Memory != 0 {
+		t.Errorf("in the end there is %+v", u)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -20,6 +21,8 @@ type event struct {
 	final  bool // the response; nothing comes after it
 	result json.RawMessage
 	err    error
+	block  *memory.Block // that result is of; nil: nobody counts it
+	unread bool          // the response is what is in block
 }
 
 // call is one request in flight. The connection's reader pushes events and
@@ -39,6 +42,7 @@ type call struct {
 	mu      sync.Mutex // guards below
 	events  []event
 	dropped int
+	over    bool // nobody takes events any more
 }
 
 // push queues an event. When the caller is slow, progress is coalesced into
@@ -46,6 +50,11 @@ type call struct {
 // response always fits.
 func (cl *call) push(ev event) {
 	cl.mu.Lock()
+	if cl.over {
+		cl.mu.Unlock()
+		ev.block.Release()
+		return
+	}
 	if len(cl.events) >= maxCallQueue && !ev.final {
 		last := len(cl.events) - 1
 		if ev.progress && cl.events[last].progress {
@@ -72,11 +81,27 @@ func (cl *call) take() []event {
 	return evs
 }
 
+// finish drops what nobody takes any more.
+func (cl *call) finish() {
+	cl.mu.Lock()
+	cl.over = true
+	cl.mu.Unlock()
+	for _, ev := range cl.take() {
+		ev.block.Release()
+	}
+}
+
 // deliver hands events to back in order and reports whether the response was
 // among them.
 func (cl *call) deliver(c *Conn, evs []event) (result json.RawMessage, done bool, err error) {
 	for _, ev := range evs {
-		if ev.final {
+		switch {
+		case ev.final && ev.unread:
+			result, err = cl.read(c, ev.block)
+			return result, true, err
+		case ev.final && ev.block != nil:
+			return ev.block.Deliver(cl.ctx, ev.result), true, ev.err
+		case ev.final:
 			return ev.result, true, ev.err
 		}
 		if cl.back == nil {
@@ -146,6 +171,7 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, 
 		c.mu.Unlock()
 		cancel()
 		cl.held.Wait()
+		cl.finish()
 	}()
 	if err := c.send(ctx, msg); err != nil {
 		return nil, err

@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/memory"
 )
 
 // Stream carries whole JSON-RPC messages in both directions: a child's stdin
 // and stdout, a pair of pipes, an SSE stream with its POSTs.
 type Stream interface {
 	// Read returns the next message. The slice belongs to the caller. io.EOF
-	// means that the other side ended. An error of KindTooLarge stands for one
-	// message, any other is final. One goroutine reads.
+	// means that the other side ended. An error of KindTooLarge, or one that wraps
+	// a *LostMessage, stands for one message, any other is final. One goroutine reads.
 	Read() ([]byte, error)
 	// Write sends one message and does not keep msg. One goroutine writes.
 	Write(msg []byte) error
@@ -83,6 +84,8 @@ type Conn struct {
 	flush   chan chan struct{}
 	busy    atomic.Int64 // requests whose response is not queued yet
 	late    atomic.Int64 // answers that wait in goroutines of their own, see offer
+
+	incoming *memory.Block // what is being received; the reader's
 
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc

@@ -15,9 +15,12 @@ func (c *Conn) readLoop() {
 	defer c.wg.Done()
 	defer close(c.notices)
 	for {
-		data, err := c.stream.Read()
+		block, err := c.next()
 		if err == nil {
-			c.receive(data)
+			c.take(block)
+			continue
+		}
+		if lost := (*LostMessage)(nil); c.opts.Client && errors.As(err, &lost) && c.lose(lost, c.lost(err)) {
 			continue
 		}
 		if k, _ := KindOf(err); k == KindTooLarge && !c.opts.Client {
@@ -179,20 +182,17 @@ func (c *Conn) dispatch(data []byte, now, reply func([]byte), skip func()) {
 
 func (c *Conn) response(m *jsonrpc.Message) {
 	n, ok := m.ID.Int()
-	c.mu.Lock()
-	cl := c.calls[n]
-	delete(c.calls, n)
-	c.mu.Unlock()
-	if !ok || cl == nil {
-		// A response to a call that was cancelled, or nonsense.
-		c.opts.Logger.Debug("a response to no call in flight", "peer", c.opts.Name)
-		return
-	}
 	ev := event{final: true, result: m.Result}
 	if m.Err != nil {
 		ev.err = jsonrpc.ParseError(m.Err)
+	} else {
+		ev.block = c.claim()
 	}
-	cl.push(ev)
+	if !ok || !c.settle(n, ev) {
+		// A response to a call that was cancelled, or nonsense.
+		c.opts.Logger.Debug("a response to no call in flight", "peer", c.opts.Name)
+		ev.block.Release()
+	}
 }
 
 func (c *Conn) notification(m *jsonrpc.Message) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/memory"
 )
 
 // errCancelledByPeer is the cause of a context that notifications/cancelled
@@ -24,6 +25,7 @@ type inbound struct {
 	handler Handler
 	owner   *call // that it is served within, or nil; it does not return before letGo
 	ctx     context.Context
+	scoped  memory.Scoped // ctx for the handler; what its result is made of ends with the response
 	cancel  context.CancelCauseFunc
 	reply   func(resp []byte)
 	skip    func()        // says that there will be no response
@@ -121,7 +123,9 @@ func (in *inbound) serve() {
 	}
 	defer c.busy.Add(-1)
 	defer in.letGo()
-	result, err := in.handler.Serve(in.ctx, r)
+	in.scoped.Context = in.ctx
+	defer in.scoped.Scope.End() // when the response has a copy of the result
+	result, err := in.handler.Serve(&in.scoped, r)
 	if errors.Is(context.Cause(in.ctx), errCancelledByPeer) {
 		in.end()
 		in.skip()

@@ -43,6 +43,7 @@ const (
 	KindToolExecution
 	KindQueueFull
 	KindTimeout
+	KindMemory
 )
 
 // KindInfo is one row of the error table.
@@ -91,6 +92,7 @@ var Kinds = []KindInfo{
 	{KindToolExecution, "tool_execution", -32000, http.StatusInternalServerError, "UPSTREAM_ERROR", false, "A command or function of an agent server failed; a tool that fails says so in its result instead, with this code in _meta."},
 	{KindQueueFull, "queue_full", -32002, http.StatusServiceUnavailable, "RATE_LIMITED", true, "The task queue is full; data has the limit and the queue's status."},
 	{KindTimeout, "timeout", -32003, http.StatusGatewayTimeout, "UPSTREAM_TIMEOUT", true, "The execution took longer than its limit, counted from its start."},
+	{KindMemory, "out_of_memory", -32005, http.StatusServiceUnavailable, "UPSTREAM_ERROR", true, "There is no room for the message: limits.memory is taken, and what goes to files finds none there either. What an upstream answered is lost, so another call runs the tool again."},
 }
 
 // Sessionless are the JSON-RPC codes told to a caller that posts to an agent

@@ -65,7 +65,7 @@ func (r *Registry) servePost(w http.ResponseWriter, req *http.Request) {
 		guard.WriteError(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.KindInvalidRequest, "a registration needs Content-Type: application/json, not %.80q", t))
 		return
 	}
-	data, err := guard.ReadBody(w, req, maxBody, nil)
+	data, err := guard.ReadBody(w, req, maxBody, nil, nil)
 	var a Agent
 	if err == nil {
 		a, err = r.read(req, data)

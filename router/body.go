@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/memory"
 )
 
 // maxPooled is the size up to which buffers are used again. Larger ones are
@@ -18,6 +19,7 @@ const maxPooled = 1 << 20
 // after the response has come, so it counts who does.
 type body struct {
 	buf  []byte
+	room memory.Hold // of buf
 	refs atomic.Int32
 }
 
@@ -32,14 +34,20 @@ func getBody() *body {
 
 // release gives the buffer back when the last holder lets go.
 func (b *body) release() {
-	if b.refs.Add(-1) == 0 && cap(b.buf) <= maxPooled {
+	if b.refs.Add(-1) > 0 {
+		return
+	}
+	b.room.Release()
+	if cap(b.buf) <= maxPooled {
 		bodies.Put(b)
 	}
 }
 
-// read reads the whole body of r.
-func (b *body) read(w http.ResponseWriter, r *http.Request, limit int64) (err error) {
-	b.buf, err = guard.ReadBody(w, r, limit, b.buf)
+// read reads the whole body of r, which is counted in pool on behalf of who sent
+// it.
+func (b *body) read(w http.ResponseWriter, r *http.Request, limit int64, pool *memory.Pool) (err error) {
+	b.room = pool.Hold("principal ", guard.Principal(r.Context()))
+	b.buf, err = guard.ReadBody(w, r, limit, b.buf, &b.room)
 	return err
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -153,15 +154,15 @@ func writeMalformed(w http.ResponseWriter, id jsonrpc.ID, err error) {
 
 // refuse answers a request that goes nowhere. Its body is read for the id only.
 func (rt *Router) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	refuse(w, r, rt.o.MaxBody, err)
+	refuse(w, r, rt.o.MaxBody, rt.o.Memory, err)
 }
 
-func refuse(w http.ResponseWriter, r *http.Request, maxBody int64, err error) {
+func refuse(w http.ResponseWriter, r *http.Request, maxBody int64, pool *memory.Pool, err error) {
 	var id jsonrpc.ID
 	if r.Method == http.MethodPost {
 		b := getBody()
 		defer b.release()
-		if readErr := b.read(w, r, maxBody); readErr != nil {
+		if readErr := b.read(w, r, maxBody, pool); readErr != nil {
 			id = guard.RequestID(readErr)
 		} else if m, parseErr := jsonrpc.Parse(b.buf); parseErr == nil && m.Kind() == jsonrpc.Request {
 			id = m.ID
@@ -179,7 +180,7 @@ func (rt *Router) refuseUnknown(w http.ResponseWriter, r *http.Request, err erro
 	}
 	b := getBody()
 	defer b.release()
-	if readErr := b.read(w, r, rt.o.MaxBody); readErr != nil {
+	if readErr := b.read(w, r, rt.o.MaxBody, rt.o.Memory); readErr != nil {
 		writeError(w, guard.RequestID(readErr), err)
 		return
 	}

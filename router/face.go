@@ -41,7 +41,7 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	f.server = streamable.NewServer(streamable.ServerOptions{
 		Handler: f.pass, Sessionless: true, ErrorStatus: status,
 		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,
-		MaxBody: rt.o.MaxBody, MaxPrincipalCalls: maxCalls, MaxSessions: rt.o.MaxSessions, MaxPrincipalSessions: rt.o.MaxPrincipalSessions,
+		MaxBody: rt.o.MaxBody, Memory: rt.o.Memory, MaxPrincipalCalls: maxCalls, MaxSessions: rt.o.MaxSessions, MaxPrincipalSessions: rt.o.MaxPrincipalSessions,
 		Logger: rt.log,
 	})
 	return f
@@ -68,7 +68,7 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 	if limits.MaxBody > 0 {
 		most = min(most, limits.MaxBody)
 	}
-	if err := b.read(w, r, most); err != nil {
+	if err := b.read(w, r, most, f.rt.o.Memory); err != nil {
 		writeError(w, guard.RequestID(err), err)
 		return
 	}

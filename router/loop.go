@@ -68,7 +68,7 @@ func (l *Loops) Refuse(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l.seen(r.Header, "") {
 			l.tell(w.Header())
-			refuse(w, r, maxLoopBody, errLoop("this server"))
+			refuse(w, r, maxLoopBody, nil, errLoop("this server"))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -38,6 +38,7 @@ import (
 
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 )
 
 // Options configures a Router. Find and Names must be set; zero durations and
@@ -83,6 +84,8 @@ type Options struct {
 	WriteTimeout time.Duration
 	// MaxBody bounds a request body: 10 MB.
 	MaxBody int64
+	// Memory is where request bodies are counted; nil bounds nothing.
+	Memory *memory.Pool
 	// MaxResponse bounds one JSON response of an upstream: 256 MB. It goes
 	// through without being held.
 	MaxResponse int64

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/sse"
 	"github.com/weir-mcp/weir/mcp/stdio"
 	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/memory"
 )
 
 // sharedCapabilities is what weir declares on a connection that sessions share:
@@ -69,6 +70,7 @@ func (u *Upstream) command() stdio.Command {
 	return stdio.Command{
 		Name: u.who, Path: u.cfg.Command, Args: u.cfg.Args, Env: env, Dir: u.cfg.Cwd,
 		Keeper: u.opts.keeper, Grace: u.opts.StopGrace, Redact: u.opts.Redact, Logger: u.opts.Logger,
+		MaxMessage: int(u.maxResponse()), MaxKey: u.maxResponseKey(), Room: u.room(),
 	}
 }
 
@@ -218,6 +220,7 @@ func (u *Upstream) connectHTTP(ctx context.Context, s *slot, version string) (*l
 		URL: u.cfg.URL, Name: u.who, Header: u.header, ClientInfo: u.opts.ClientInfo, Capabilities: s.capabilities(),
 		ProtocolVersion: version, Handler: handler{s}, ParamHeaders: u.setParamHeaders, Logger: u.log,
 		Timeouts: streamable.ClientTimeouts{Handshake: u.opts.StartTimeout}, Wrap: u.wrap(s),
+		MaxResponse: u.maxResponse(), MaxResponseKey: u.maxResponseKey(), Room: u.room(),
 	})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -241,7 +244,9 @@ func (u *Upstream) wrap(s *slot) func(http.RoundTripper) http.RoundTripper {
 }
 
 func (u *Upstream) connectSSE(ctx context.Context, s *slot) (*link, error) {
-	stream, err := sse.Dial(ctx, sse.ClientOptions{URL: u.cfg.URL, Name: u.who, Header: u.header, Wrap: u.wrap(s), Logger: u.log})
+	stream, err := sse.Dial(ctx, sse.ClientOptions{
+		URL: u.cfg.URL, Name: u.who, Header: u.header, Wrap: u.wrap(s), Logger: u.log, MaxMessage: u.maxResponse(), MaxKey: u.maxResponseKey(), Room: u.room(),
+	})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not open its event stream within %s", u.who, u.opts.StartTimeout)
@@ -357,7 +362,8 @@ var rootsRequest = []byte(`"roots/list"`)
 // roots. A connection that sessions share may refuse such a request without
 // handing it to anybody, so it is looked for in the stream itself.
 func watchRoots(stream mcp.Stream, found func()) mcp.Stream {
-	w := rootsWatch{stream, found}
+	w := rootsWatch{Stream: stream, found: found}
+	w.blocks, _ = stream.(blockStream)
 	if b, ok := stream.(interface{ WriteAll([][]byte) error }); ok {
 		return struct {
 			rootsWatch
@@ -369,18 +375,49 @@ func watchRoots(stream mcp.Stream, found func()) mcp.Stream {
 
 type batch interface{ WriteAll(msgs [][]byte) error }
 
+type blockStream interface {
+	ReadBlock() (*memory.Block, error)
+}
+
 type rootsWatch struct {
 	mcp.Stream
-	found func()
+	blocks blockStream // Stream, where it has them
+	found  func()
 }
 
 // Read implements mcp.Stream.
 func (w rootsWatch) Read() ([]byte, error) {
 	msg, err := w.Stream.Read()
-	if err == nil && bytes.Contains(msg, rootsRequest) {
-		if m, err := jsonrpc.Parse(msg); err == nil && m.Method == "roots/list" && m.ID != "" {
-			w.found()
-		}
+	if err == nil {
+		w.look(msg)
 	}
 	return msg, err
+}
+
+// ReadBlock is Read of a Stream whose messages may be in files. What is in a file
+// is no question for roots.
+func (w rootsWatch) ReadBlock() (*memory.Block, error) {
+	if w.blocks == nil {
+		msg, err := w.Read()
+		if err != nil {
+			return nil, err
+		}
+		return memory.Of(msg), nil
+	}
+	block, err := w.blocks.ReadBlock()
+	if err == nil && !block.InFile() {
+		if msg, err := block.Open(context.Background()); err == nil { // of what is in memory, at once
+			w.look(msg)
+		}
+	}
+	return block, err
+}
+
+func (w rootsWatch) look(msg []byte) {
+	if !bytes.Contains(msg, rootsRequest) {
+		return
+	}
+	if m, err := jsonrpc.Parse(msg); err == nil && m.Method == "roots/list" && m.ID != "" {
+		w.found()
+	}
 }

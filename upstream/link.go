@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -31,6 +32,9 @@ type link struct {
 // call asks the server. A connection that has ended already has certainly not
 // taken the message.
 func (l *link) call(ctx context.Context, timeout time.Duration, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	if !mayBeLarge(method) {
+		ctx = memory.WithoutScope(ctx)
+	}
 	params, err := l.adapt(ctx, params)
 	if err != nil {
 		return nil, err

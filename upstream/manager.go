@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/child"
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 )
 
 // Defaults of Options.
@@ -63,6 +64,8 @@ type Options struct {
 	Redact func(string) string
 	// Sink takes the listings; nil drops them.
 	Sink Sink
+	// Memory is where messages of servers are counted; nil bounds nothing.
+	Memory *memory.Pool
 	// Transport puts something around the transport of a connection to a server
 	// at a URL, such as what signs requests. session is the one whose own
 	// connection it is, nil for the shared one. Nil changes nothing.

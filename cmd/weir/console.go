@@ -154,14 +154,16 @@ func (s *shown) Entry(id string) (e *catalog.Entry, path string, ok bool) {
 }
 
 // List implements console.Artifacts.
-func (s *shown) List(principal string) []artifact.Held { return s.engine.store.List(principal) }
+func (s *shown) List(principal string) []artifact.Held {
+	return s.engine.holdings.store.List(principal)
+}
 
 // viewChars bounds what one look shows, as the notice has to fit, too.
 const viewChars = 20_000
 
 // View implements console.Artifacts.
 func (s *shown) View(ctx context.Context, principal, handle string, selector json.RawMessage) (text, notice string, err error) {
-	lease, err := s.engine.store.Open(ctx, principal, handle)
+	lease, err := s.engine.holdings.store.Open(ctx, principal, handle)
 	if err != nil {
 		return "", "", err
 	}

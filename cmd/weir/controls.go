@@ -119,7 +119,7 @@ func (e *engine) observe(events *telemetry.EventLog) {
 // configuration.
 func (e *engine) kept() (count int, bytes int64) {
 	add := func(principal string) {
-		u := e.store.Usage(principal)
+		u := e.holdings.store.Usage(principal)
 		count += u.Count
 		bytes += u.Bytes
 	}

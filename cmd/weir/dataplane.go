@@ -44,8 +44,8 @@ type dataPlane struct {
 }
 
 // newDataPlane is reached by nobody yet.
-func newDataPlane(store *artifact.Local, ttl func() time.Duration, log *slog.Logger) *dataPlane {
-	return &dataPlane{store: store, ttl: ttl, log: log, handler: plane.Handler(store, plane.HandlerOptions{Logger: log})}
+func newDataPlane(h *holdings, ttl func() time.Duration, log *slog.Logger) *dataPlane {
+	return &dataPlane{store: h.store, ttl: ttl, log: log, handler: plane.Handler(h.store, plane.HandlerOptions{Memory: h.pool.Account("s2sp"), Logger: log})}
 }
 
 // at says under which URL the plane is reached.
@@ -147,23 +147,6 @@ func (p *dataPlane) serveOffer(w http.ResponseWriter, r *http.Request) {
 }
 
 const offerPath = "/s2sp/offer/"
-
-// openStore opens the store of results that a configuration describes. The
-// caller closes it.
-func openStore(c *config.Config) (*artifact.Local, error) {
-	o := artifact.Options{
-		TTL: c.Artifacts.TTL, MaxBytes: int64(c.Artifacts.MaxBytes), MaxCount: c.Artifacts.MaxCount, TokenTTL: c.Artifacts.TokenTTL,
-		Dir: c.Artifacts.Dir, DiskBytes: int64(c.Artifacts.DiskBytes),
-	}
-	if o.Dir != "" {
-		o.MemoryBytes = int64(c.Artifacts.MemoryBytes)
-	}
-	store, err := artifact.Open(o)
-	if err != nil {
-		return nil, failf(exitUsage, "%w", err)
-	}
-	return store, nil
-}
 
 // tableOptions are S2SP under a configuration.
 func (e *engine) tableOptions(c *config.Config) gateway.TableOptions {

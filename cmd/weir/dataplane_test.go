@@ -280,7 +280,7 @@ func TestOffersLastAsTheConfigurationSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newDataPlane(store, func() time.Duration { return time.Minute }, slog.New(slog.DiscardHandler))
+	p := newDataPlane(&holdings{store: store}, func() time.Duration { return time.Minute }, slog.New(slog.DiscardHandler))
 	p.at("http://127.0.0.1:1")
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodPost, offerPath+held.Handle, nil)

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/artifact"
 	"github.com/weir-mcp/weir/bridge"
 	"github.com/weir-mcp/weir/catalog"
 	"github.com/weir-mcp/weir/config"
@@ -39,7 +38,7 @@ type engine struct {
 	conceal  concealer
 	manager  *upstream.Manager
 	live     *upstream.Live[*gateway.Snapshot]
-	store    *artifact.Local
+	holdings *holdings
 	plane    *dataPlane
 	bodies   *bodies             // that wait at /mcps/NAME/mcp
 	state    *gateway.State      // quotas and what sessions have seen outlive a reload
@@ -66,11 +65,11 @@ type engine struct {
 // The caller closes the engine, which closes events; they may be nil.
 // It fails where there is no store for results.
 func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.EventLog) (*engine, error) {
-	store, err := openStore(c)
+	held, err := openHoldings(c, log)
 	var m *meaning
 	if err == nil {
 		if m, err = newMeaning(c, log); err != nil {
-			err = errors.Join(err, store.Close())
+			err = errors.Join(err, held.close())
 		}
 	}
 	if err != nil {
@@ -79,7 +78,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 		}
 		return nil, err
 	}
-	e := &engine{app: a, log: log, store: store, started: time.Now(), instance: newInstance(), state: gateway.NewState(), turns: work.NewTurns(0), rounds: bridge.NewRounds(bridge.Options{Logger: log}), first: make(chan struct{})}
+	e := &engine{app: a, log: log, holdings: held, started: time.Now(), instance: newInstance(), state: gateway.NewState(), turns: work.NewTurns(0), rounds: bridge.NewRounds(bridge.Options{Logger: log}), first: make(chan struct{})}
 	e.observe(events)
 	e.config.Store(c)
 	e.redact.Store(gateway.NewRedactor(c.Secrets()))
@@ -99,9 +98,9 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: e.agents.transport, BaseEnv: inherited(a.environ()), ClientInfo: a.identity(), Sink: e.live, Observer: observer{engine: e},
 		Marks: a.lineage.variable(), Instances: a.lineage.instances(),
-		Redact: e.clean, StopGrace: stopGrace,
+		Redact: e.clean, StopGrace: stopGrace, Memory: held.pool,
 	})
-	e.plane = newDataPlane(store, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
+	e.plane = newDataPlane(held, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
 	e.bodies = newBodies(e.config.Load)
 	for _, s := range c.Servers {
 		if why := c.Omitted(s.Name); why != "" {
@@ -218,7 +217,7 @@ func (e *engine) close(within time.Duration) {
 			e.log.Warn("closing the log of events", "err", err)
 		}
 	}
-	if err := e.store.Close(); err != nil {
+	if err := e.holdings.close(); err != nil {
 		e.log.Warn("closing the store of results", "err", err)
 	}
 }
@@ -247,12 +246,13 @@ type frontOptions struct {
 // gateway behind it. Several fronts may share the engine.
 func (e *engine) newFront(c *config.Config, o frontOptions) mcp.Handler {
 	opts := gateway.Options{
-		Upstreams: e, Artifacts: e.store, Tables: e.tableOptions(c), State: e.state, Turns: e.turns, CallTimeout: callTimeout(e.manager), Logger: e.log,
+		Upstreams: e, Artifacts: e.holdings.store, Tables: e.tableOptions(c), State: e.state, Turns: e.turns, CallTimeout: callTimeout(e.manager), Logger: e.log,
 		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.app.redact, OnEvent: e.tell,
 		Firewall:      gateway.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate,
 	}
 	controls(c, &opts)
+	opts.Cache.Room = e.holdings.pool.Account("cache")
 	if c.Browse.Format == config.BrowseJSON {
 		opts.Format = gateway.FormatJSON
 	}

@@ -77,14 +77,14 @@ func newHTTPFace(e *engine, c *config.Config, listener *gate, log *logging) *htt
 	})
 	body := int64(c.HTTP.MaxBodyBytes)
 	f.stream = streamable.NewServer(streamable.ServerOptions{
-		Handler: handler, SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
+		Handler: handler, SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.holdings.pool, Logger: log.Logger,
 	})
-	f.sse = sse.NewServer(sse.ServerOptions{Handler: handler, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger})
+	f.sse = sse.NewServer(sse.ServerOptions{Handler: handler, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.holdings.pool, Logger: log.Logger})
 	find, names := e.offices.finding(e.manager)
 	f.router = router.New(router.Options{
 		Find: e.bodies.finding(find), Absent: absent(e.manager), Names: names, Allow: e.agents.reaches, Judge: judge{e}, Limits: e.agents.limits, Sign: e.agents.sign, Loops: e.agents.loops, Observer: observer{e, &toolNames{}},
 		Registered: e.agents.registry.Transport, AgentHeaders: func() []string { return e.config.Load().Agents.Headers },
-		SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Logger: log.Logger,
+		SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.holdings.pool, Logger: log.Logger,
 	})
 	f.http = &http.Server{
 		Handler:           http.HandlerFunc(f.serve),

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/config"
 	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/smcp/hub"
 )
 
@@ -140,7 +141,9 @@ func (a *app) runHub(ctx context.Context, f hubFlags) error {
 	logger := newLogger(a.stderr.Writer, c)
 	var current atomic.Pointer[config.Config]
 	current.Store(c)
-	opts, err := hubOptions(c, func() *config.Auth { return &current.Load().Auth }, logger.Logger)
+	// What a hub passes on it holds for moments, so that nothing of it goes to files.
+	pool := memory.NewPool(memory.Options{Limit: memoryLimit(int64(c.Limits.Memory), groupLimit()), Logger: logger.Logger})
+	opts, err := hubOptions(c, func() *config.Auth { return &current.Load().Auth }, pool, logger.Logger)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/ownership"
 	"github.com/weir-mcp/weir/router"
 	"github.com/weir-mcp/weir/smcp"
@@ -77,8 +78,8 @@ func (a *app) openOffices(ctx context.Context, c *config.Config, e *engine) (*of
 }
 
 // hubOptions are what a configuration says about the hub. gateway returns the
-// tokens of the gateway as they are at the time.
-func hubOptions(c *config.Config, gateway func() *config.Auth, log *slog.Logger) (hub.Options, error) {
+// tokens of the gateway as they are at the time, and messages are counted in pool.
+func hubOptions(c *config.Config, gateway func() *config.Auth, pool *memory.Pool, log *slog.Logger) (hub.Options, error) {
 	auth, err := hubAccess(c, gateway)
 	if err != nil {
 		return hub.Options{}, err
@@ -89,7 +90,7 @@ func hubOptions(c *config.Config, gateway func() *config.Auth, log *slog.Logger)
 	}
 	return hub.Options{
 		Auth: auth, Devices: auth.Devices, StrictVersion: c.Hub.StrictVersion, CORS: cors, MaxPayload: int(c.Hub.MaxPayload),
-		MaxConnections: c.Hub.MaxPeers, MaxComputers: c.Hub.MaxComputers, MaxCalls: c.Hub.MaxCalls, MaxOfficeCalls: max(hub.DefaultMaxOfficeCalls, c.Hub.MaxCalls), Logger: log,
+		MaxConnections: c.Hub.MaxPeers, MaxComputers: c.Hub.MaxComputers, MaxCalls: c.Hub.MaxCalls, MaxOfficeCalls: max(hub.DefaultMaxOfficeCalls, c.Hub.MaxCalls), Memory: pool.Account("hub"), Logger: log,
 	}, nil
 }
 
@@ -135,7 +136,7 @@ func localPeer(gateway *config.Auth, tokens []string) (principal string, err err
 }
 
 func (o *offices) openHub(ctx context.Context, c *config.Config, e *engine) error {
-	opts, err := hubOptions(c, func() *config.Auth { return &e.config.Load().Auth }, o.log)
+	opts, err := hubOptions(c, func() *config.Auth { return &e.config.Load().Auth }, e.holdings.pool, o.log)
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (o *offices) openHub(ctx context.Context, c *config.Config, e *engine) erro
 	o.serve(o.inner, o.local)
 	err = o.join(agent.Options{
 		URL: "http://hub.local/socket.io/", Office: c.Hub.Office, Keys: keysOf(opts.Devices),
-		Engine: engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}, DialContext: o.local.dial},
+		Engine: engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}, DialContext: o.local.dial, Memory: e.holdings.pool.Account("office")},
 		// Nobody else comes back at the same time.
 		Backoff: socketio.Backoff{Min: 50 * time.Millisecond, Max: time.Second},
 	}, e.owners.ledger.ComputerOf, e)
@@ -205,7 +206,7 @@ func (o *offices) joinRemote(r *config.RemoteHub, e *engine) error {
 		}
 		keys[name] = key
 	}
-	engine := engineio.ClientConfig{Proxy: http.ProxyFromEnvironment}
+	engine := engineio.ClientConfig{Proxy: http.ProxyFromEnvironment, Memory: e.holdings.pool.Account("hub " + r.Name)}
 	if r.CA != "" {
 		pool, err := authority(r.CA)
 		if err != nil {

@@ -45,7 +45,7 @@ type setting struct {
 // false where all of it is in force at once.
 func settingOf(key string, c *config.Config) (s setting, ok bool) {
 	switch key {
-	case "listen", "schema_limits", "search", "hubs", "events":
+	case "listen", "limits", "schema_limits", "search", "hubs", "events":
 		return setting{late: true, name: key}, true
 	case "hub":
 		late := c.Hub

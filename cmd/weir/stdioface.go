@@ -98,7 +98,7 @@ func (i *interruptible) Serve(ctx context.Context, r *mcp.Request) (json.RawMess
 // stoppable is a stream whose end can be declared from outside: a read of
 // standard input cannot be interrupted otherwise.
 type stoppable struct {
-	*stdio.Stream
+	stream  *stdio.Stream // not embedded: all that it reads with comes through lines
 	lines   chan stdinLine
 	ended   chan struct{} // by stop: no more input
 	closed  chan struct{}
@@ -114,7 +114,7 @@ type stdinLine struct {
 // newStoppable reads from s in a goroutine that lives until s ends: nobody can
 // take a blocked read of standard input back, so it ends with the process.
 func newStoppable(s *stdio.Stream) *stoppable {
-	st := &stoppable{Stream: s, lines: make(chan stdinLine), ended: make(chan struct{}), closed: make(chan struct{})}
+	st := &stoppable{stream: s, lines: make(chan stdinLine), ended: make(chan struct{}), closed: make(chan struct{})}
 	go func() {
 		for {
 			data, err := s.Read()
@@ -148,11 +148,17 @@ func (s *stoppable) Read() ([]byte, error) {
 	}
 }
 
+// Write implements mcp.Stream.
+func (s *stoppable) Write(msg []byte) error { return s.stream.Write(msg) }
+
+// WriteAll sends several messages at once.
+func (s *stoppable) WriteAll(msgs [][]byte) error { return s.stream.WriteAll(msgs) }
+
 // stop ends the input.
 func (s *stoppable) stop() { s.onEnd.Do(func() { close(s.ended) }) }
 
 // Close implements mcp.Stream.
 func (s *stoppable) Close() error {
 	s.onClose.Do(func() { close(s.closed) })
-	return s.Stream.Close()
+	return s.stream.Close()
 }

@@ -22,6 +22,7 @@ const (
 
 // trimMemory keeps this process small until ctx ends.
 func (a *app) trimMemory(ctx context.Context) {
+	a.boundHeap(groupLimit())
 	busy := func(bool) {}
 	if _, set := a.lookupEnv("GOGC"); !set { // who sets it wants it
 		heap := newHeapKeeper()

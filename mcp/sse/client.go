@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -46,8 +47,12 @@ type ClientOptions struct {
 	// 30 s; Send a POST, 30 s. Zero values stand for these.
 	Connect, Open, Send time.Duration
 	// MaxMessage bounds one message of the server, in bytes;
-	// streamable.DefaultMaxResponse where zero.
+	// streamable.DefaultMaxResponse where zero. MaxKey is what errors call the
+	// setting of it, "" where there is none.
 	MaxMessage int64
+	MaxKey     string
+	// Room is where messages are counted; nil bounds nothing.
+	Room *memory.Account
 	// Logger takes what goes wrong; nil discards it.
 	Logger *slog.Logger
 }
@@ -73,9 +78,9 @@ type ClientStream struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // the reader and the POSTs; Add under mu
-	in     chan []byte    // messages for Read
-	posts  chan struct{}  // a slot for each POST
+	wg     sync.WaitGroup     // the reader and the POSTs; Add under mu
+	in     chan *memory.Block // messages for Read
+	posts  chan struct{}      // a slot for each POST
 
 	mu     sync.Mutex // guards below
 	err    error      // why the stream ended
@@ -107,7 +112,7 @@ func Dial(ctx context.Context, opts ClientOptions) (*ClientStream, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	opts.Header = streamable.OwnHeader(opts.Header)
-	s := &ClientStream{opts: opts, who: who, in: make(chan []byte), posts: make(chan struct{}, maxPosts)}
+	s := &ClientStream{opts: opts, who: who, in: make(chan *memory.Block), posts: make(chan struct{}, maxPosts)}
 	s.http, s.pool = streamable.NewHTTPClient(opts.HTTPClient, opts.Connect)
 	streamable.WrapTransport(s.http, opts.Wrap)
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -162,6 +167,9 @@ func (s *ClientStream) open(u *url.URL) (*http.Response, *streamable.EventReader
 		return fail(mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered the GET of its event stream with the content type %.80q: %w", s.who, t, mcp.ErrRefused))
 	}
 	events := streamable.NewEventReader(resp.Body, int(s.opts.MaxMessage))
+	if s.opts.Room != nil {
+		events.Count(s.ctx, s.opts.Room)
+	}
 	for {
 		ev, err := events.Next()
 		if err != nil {
@@ -211,7 +219,13 @@ func origin(u *url.URL) string {
 func (s *ClientStream) lost(err error) error {
 	switch {
 	case errors.Is(err, streamable.ErrEventTooLarge):
-		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s sent a message of more than %d bytes", s.who, s.opts.MaxMessage)
+		text := ""
+		if s.opts.MaxKey != "" {
+			text = "; raise " + s.opts.MaxKey
+		}
+		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s sent a message of more than %d bytes%s", s.who, s.opts.MaxMessage, text)
+	case errors.As(err, new(*memory.Error)):
+		return mcp.NoRoom(s.who, err)
 	case errors.Is(err, io.EOF):
 		return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended its event stream", s.who)
 	}
@@ -232,15 +246,27 @@ func (s *ClientStream) receive(body io.ReadCloser, events *streamable.EventReade
 			}
 			return
 		}
-		if len(ev.Data) == 0 || (ev.Name != "" && ev.Name != "message") || (ev.Truncated && rawjson.Valid(ev.Data) != nil) {
+		block := ev.Block
+		if block == nil {
+			block = memory.Of(ev.Data)
+		}
+		if block.Size() == 0 || (ev.Name != "" && ev.Name != "message") || ev.Truncated && s.half(block) {
+			block.Release()
 			continue
 		}
 		select {
-		case s.in <- ev.Data:
+		case s.in <- block:
 		case <-s.ctx.Done():
+			block.Release()
 			return
 		}
 	}
+}
+
+// half reports whether a message at the end of the stream breaks off.
+func (s *ClientStream) half(block *memory.Block) bool {
+	data, err := block.Open(s.ctx)
+	return err != nil || rawjson.Valid(data) != nil
 }
 
 // end notes why the stream ended; the first reason counts.
@@ -265,9 +291,23 @@ func (s *ClientStream) reason() error {
 // Read implements mcp.Stream. After Close it returns io.EOF, else a typed
 // error that says how the connection ended.
 func (s *ClientStream) Read() ([]byte, error) {
+	block, err := s.ReadBlock()
+	if err != nil {
+		return nil, err
+	}
+	data, err := block.Open(s.ctx)
+	if err != nil {
+		block.Release()
+		return nil, mcp.NoRoom(s.who, err)
+	}
+	return block.Deliver(s.ctx, data), nil
+}
+
+// ReadBlock is Read, and leaves a large message in its file.
+func (s *ClientStream) ReadBlock() (*memory.Block, error) {
 	select {
-	case msg := <-s.in:
-		return msg, nil
+	case block := <-s.in:
+		return block, nil
 	case <-s.ctx.Done():
 		return nil, s.reason()
 	}
@@ -362,7 +402,7 @@ func (s *ClientStream) refused(msg []byte, err error) {
 		return
 	}
 	select {
-	case s.in <- jsonrpc.AppendError(nil, m.ID, mcp.WireError(err, mcp.V20241105)):
+	case s.in <- memory.Of(jsonrpc.AppendError(nil, m.ID, mcp.WireError(err, mcp.V20241105))):
 	case <-s.ctx.Done():
 	}
 }

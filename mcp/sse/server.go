@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -36,6 +37,8 @@ type ServerOptions struct {
 	WriteTimeout time.Duration
 	// MaxBody bounds a posted message: 10 MB.
 	MaxBody int64
+	// Memory is where posted messages are counted; nil bounds nothing.
+	Memory *memory.Pool
 	// MaxConns bounds the open connections (1,000) and MaxPrincipalConns those
 	// of one principal (100).
 	MaxConns, MaxPrincipalConns int
@@ -260,7 +263,9 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 		refuse(w, "", mcp.Errorf(mcp.KindSessionNotFound, "no such session: its event stream has ended or never was"))
 		return
 	}
-	body, err := guard.ReadBody(w, r, s.o.MaxBody, nil)
+	room := s.o.Memory.Hold("principal ", c.principal)
+	defer room.Release()
+	body, err := guard.ReadBody(w, r, s.o.MaxBody, nil, &room)
 	if err != nil {
 		refuse(w, guard.RequestID(err), err)
 		return

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-mcp/weir/child"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 )
 
 // Command says how to start a child process.
@@ -38,8 +39,12 @@ type Command struct {
 	// Keeper starts the child, and keeps it from outliving this process. Nil stands
 	// for one of the child's own.
 	Keeper *child.Keeper
-	// MaxMessage bounds a line of its stdout; MaxFromUpstream when zero.
+	// MaxMessage bounds a line of its stdout; MaxFromUpstream when zero. MaxKey is
+	// what errors call the setting of it, "" where there is none.
 	MaxMessage int
+	MaxKey     string
+	// Room is where messages on its stdout are counted; nil bounds nothing.
+	Room *memory.Account
 	// Redact removes secrets from what is shown of its stderr; may be nil.
 	Redact func(string) string
 	// Logger gets each line of stderr at debug level; nil discards.
@@ -130,7 +135,8 @@ func Start(cmd Command) (*Process, error) {
 	}
 	_, _ = childOut.Close(), childErr.Close()
 	p.Stream = NewStream(stdout, p.stdin, cmd.MaxMessage, nil)
-	p.whole = true // how a child ended tells more than what it had begun to say
+	p.Count(cmd.Room)
+	p.child = true // how a child ended tells more than what it had begun to say
 	stderrRead := make(chan struct{})
 	p.readers.Go(func() { defer close(stderrRead); p.readStderr(stderr) })
 	p.readers.Go(func() {
@@ -158,12 +164,28 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 // Read implements mcp.Stream. When the child has ended, the error says how and
 // bears the last line of its stderr.
 func (p *Process) Read() ([]byte, error) {
-	msg, err := p.Stream.Read()
-	if err == nil {
-		return msg, nil
+	block, err := p.ReadBlock()
+	if err != nil {
+		return nil, err
 	}
-	if k, ok := mcp.KindOf(err); ok && k == mcp.KindTooLarge {
-		return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s: %w", p.cmd.Name, err)
+	return open(block)
+}
+
+// ReadBlock is Read, and leaves a large message in its file.
+func (p *Process) ReadBlock() (*memory.Block, error) {
+	block, err := p.Stream.ReadBlock()
+	if err == nil {
+		return block, nil
+	}
+	switch k, _ := mcp.KindOf(err); {
+	case k == mcp.KindTooLarge:
+		text := ""
+		if p.cmd.MaxKey != "" {
+			text = "; raise " + p.cmd.MaxKey
+		}
+		return nil, &mcp.Error{Kind: mcp.KindUpstreamProtocol, Message: p.cmd.Name + ": " + err.Error() + text, Err: err}
+	case k == mcp.KindMemory:
+		return nil, &mcp.Error{Kind: k, Message: p.cmd.Name + ": " + err.Error(), Err: err}
 	}
 	select {
 	case <-p.exited:

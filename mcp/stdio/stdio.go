@@ -11,6 +11,7 @@ package stdio
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -35,9 +37,11 @@ type Stream struct {
 	r     *bufio.Reader
 	w     io.Writer
 	max   int
-	skip  bool   // what is left of a line over the bound is still to be read
-	whole bool   // half a response at the end does not count
-	buf   []byte // of the writer
+	room  *memory.Account // what is read is counted; may be nil
+	skip  bool            // what is left of a line over the bound is still to be read
+	lost  *lostLine       // the same of a line that somebody waits for; nil: nobody
+	child bool            // what is read is a child's: half a response at its end does not count
+	buf   []byte          // of the writer
 	close func() error
 	once  sync.Once
 }
@@ -50,28 +54,78 @@ func NewStream(r io.Reader, w io.Writer, max int, closeFn func() error) *Stream 
 	return &Stream{r: bufio.NewReaderSize(r, bufSize), w: w, max: max, close: closeFn}
 }
 
+// Count has what is read counted, and large messages received into files. It is
+// called before the first Read.
+func (s *Stream) Count(room *memory.Account) { s.room = room }
+
 // Read implements mcp.Stream. Empty lines are skipped. A line over the bound
 // is an error of KindTooLarge; the next Read goes on behind it.
 func (s *Stream) Read() ([]byte, error) {
+	block, err := s.ReadBlock()
+	if err != nil {
+		return nil, err
+	}
+	return open(block)
+}
+
+// open returns the bytes of a message as the caller's own.
+func open(block *memory.Block) ([]byte, error) {
+	ctx := context.Background() // a Pool bounds the time by itself
+	data, err := block.Open(ctx)
+	if err != nil {
+		block.Release()
+		return nil, mcp.NoRoom("a message on a stdio stream", err)
+	}
+	return block.Deliver(ctx, data), nil
+}
+
+// ReadBlock is Read, and leaves a large message in its file.
+func (s *Stream) ReadBlock() (*memory.Block, error) {
 	for s.skip {
-		_, err := s.r.ReadSlice('\n')
+		part, err := s.r.ReadSlice('\n')
+		if s.lost != nil {
+			s.lost.skim.Feed(part)
+		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return nil, err
 		}
 		s.skip = err != nil
 	}
+	if lost := s.lost; lost != nil {
+		s.lost = nil
+		return nil, lost.error()
+	}
 	for {
-		line, err := s.readLine()
-		if err != nil && s.whole && half(line) {
+		block, err := s.readLine()
+		switch {
+		case block == nil:
 			return nil, err
+		case err != nil && s.child && halfBlock(block):
+			block.Release()
+			return nil, err
+		case !blank(block):
+			return block, nil // an error comes again with the next read
 		}
-		if len(bytes.TrimSpace(line)) > 0 {
-			return line, nil // an error comes again with the next read
-		}
+		block.Release()
 		if err != nil {
 			return nil, err
 		}
 	}
+}
+
+// blank reports whether a line is empty, or white space.
+func blank(block *memory.Block) bool {
+	if block.InFile() {
+		return false
+	}
+	line, _ := block.Open(context.Background()) // of what is in memory, at once
+	return len(bytes.TrimSpace(line)) == 0
+}
+
+// halfBlock is half of a message that may be in a file.
+func halfBlock(block *memory.Block) bool {
+	line, err := block.Open(context.Background())
+	return err == nil && half(line)
 }
 
 // half reports whether a text begins a response and breaks off.
@@ -80,23 +134,70 @@ func half(line []byte) bool {
 	return answer && rawjson.Valid(line) != nil
 }
 
-// readLine returns the next line without its end as a slice of its own.
-func (s *Stream) readLine() ([]byte, error) {
-	var long []byte
+// readLine returns the next line without its end, which may come together with
+// an error.
+func (s *Stream) readLine() (*memory.Block, error) {
+	var long *memory.Buffer
 	for {
 		part, err := s.r.ReadSlice('\n')
-		if len(long)+len(part) > s.max {
-			s.skip = err != nil // else the whole line has been read
-			return nil, mcp.Errorf(mcp.KindTooLarge, "a message of more than %d bytes on a stdio stream", s.max)
+		if long == nil && err == nil && len(part) <= s.max {
+			return memory.Of(bytes.Clone(bytes.TrimRight(part, "\r\n"))), nil
 		}
-		if err == nil && long == nil {
-			return bytes.Clone(bytes.TrimRight(part, "\r\n")), nil
+		if long == nil {
+			long = s.room.NewBuffer(context.Background(), int64(s.max))
 		}
-		long = append(long, part...)
+		line := part
+		if err == nil {
+			line = bytes.TrimRight(part, "\r\n")
+		}
+		werr := error(memory.ErrTooLarge)
+		if long.Len()+int64(len(part)) <= int64(s.max) {
+			_, werr = long.Write(line)
+		}
+		if werr != nil {
+			return nil, s.lose(long, part, werr, err != nil)
+		}
 		if err == nil || !errors.Is(err, bufio.ErrBufferFull) {
-			return bytes.TrimRight(long, "\r\n"), err
+			block, berr := long.Block()
+			if berr != nil {
+				return nil, s.lose(long, nil, berr, false)
+			}
+			return block, err
 		}
 	}
+}
+
+// lostLine is a line that is read to its end to know whose it is.
+type lostLine struct {
+	skim jsonrpc.Skimmer
+	why  error
+}
+
+func (l *lostLine) error() error {
+	k, _ := mcp.KindOf(l.why)
+	return &mcp.Error{Kind: k, Message: l.why.Error(), Err: &mcp.LostMessage{Head: l.skim.Head, Err: l.why}}
+}
+
+// lose returns the error for a line that has no room, of which part came last and
+// more may follow.
+func (s *Stream) lose(long *memory.Buffer, part []byte, why error, more bool) error {
+	s.skip = more
+	if errors.Is(why, memory.ErrTooLarge) {
+		why = mcp.Errorf(mcp.KindTooLarge, "a message of more than %d bytes on a stdio stream", s.max)
+	} else {
+		why = mcp.NoRoom("a message on a stdio stream", why)
+	}
+	if !s.child { // nobody here waits for it
+		long.Drop()
+		return why
+	}
+	s.lost = &lostLine{why: why}
+	// What cannot be read of it tells nothing, and the connection ends then.
+	_ = long.Each(s.lost.skim.Feed)
+	s.lost.skim.Feed(part)
+	long.Drop()
+	_, err := s.ReadBlock()
+	return err
 }
 
 // Write implements mcp.Stream. Line breaks between the tokens of msg are

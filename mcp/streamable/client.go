@@ -13,12 +13,14 @@ import (
 
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 )
 
 // Defaults and bounds of a Client.
 const (
 	DefaultMaxResponse = 256 << 20
 
+	maxHalf         = 4 << 10 // bytes that are kept of half a message
 	maxCallMessages = 256     // undelivered messages of one call
 	maxCallBytes    = 8 << 20 // and their bytes; a single larger one fits an empty queue
 	maxCallServing  = 16      // requests of the server served at once within one call
@@ -90,8 +92,12 @@ type ClientOptions struct {
 	// Timeouts of the client's own doings.
 	Timeouts ClientTimeouts
 	// MaxResponse bounds one response, and one message of a stream, in bytes;
-	// DefaultMaxResponse where zero.
-	MaxResponse int64
+	// DefaultMaxResponse where zero. MaxResponseKey is what errors call the setting
+	// of it, "" where there is none.
+	MaxResponse    int64
+	MaxResponseKey string
+	// Room is where responses are counted; nil bounds nothing.
+	Room *memory.Account
 	// Logger takes what goes wrong beside calls; nil discards it.
 	Logger *slog.Logger
 }

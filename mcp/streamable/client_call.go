@@ -1,6 +1,7 @@
 package streamable
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -31,6 +33,7 @@ type clientCall struct {
 	cancel  context.CancelCauseFunc
 	wg      sync.WaitGroup // the delivering goroutine and requests being served
 	space   chan struct{}  // capacity 1: the queue has become shorter
+	block   *memory.Block  // that the result is of; nil: nobody counts it
 
 	mu      sync.Mutex         // guards below
 	ctx     context.Context    // what handlers get: ends with the call; nil before the first message
@@ -94,6 +97,11 @@ func (c *Client) Call(ctx context.Context, method string, params json.RawMessage
 
 	var wire *jsonrpc.Error
 	answered := err == nil || errors.As(err, &wire)
+	if cl.block != nil && err == nil && delivered {
+		result = cl.block.Deliver(ctx, result)
+	} else {
+		cl.block.Release()
+	}
 	switch {
 	case answered && delivered:
 		return result, err
@@ -140,12 +148,12 @@ func (cl *clientCall) run(out outgoing) (json.RawMessage, *http.Response, error)
 	case ContentSSE:
 		return cl.stream(resp, out)
 	case ContentJSON, "":
-		data, err := c.readBody(resp, c.opts.MaxResponse)
+		data, block, err := c.readBody(cl.httpCtx, resp)
 		resp.Body.Close()
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, mcp.NoRoom(c.who+" answered "+out.method, err)
 		}
-		result, done, err := cl.receive(data)
+		result, done, err := cl.receive(data, block)
 		if !done {
 			err = mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with something that is no response to it", c.who, out.method)
 		}
@@ -156,48 +164,64 @@ func (cl *clientCall) run(out outgoing) (json.RawMessage, *http.Response, error)
 	}
 }
 
-// readBody reads a whole body of at most limit bytes.
-func (c *Client) readBody(resp *http.Response, limit int64) ([]byte, error) {
-	tooLarge := func() error {
-		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered with more than %d bytes", c.who, limit)
+// tooLarge is the error for a message over the bound.
+func (c *Client) tooLarge(verb string) error {
+	text := ""
+	if c.opts.MaxResponseKey != "" {
+		text = "; raise " + c.opts.MaxResponseKey
 	}
-	// A server may announce what it never sends, so memory follows what comes.
-	const ahead = 1 << 20
+	return mcp.Errorf(mcp.KindUpstreamProtocol, "%s %s more than %d bytes%s", c.who, verb, c.opts.MaxResponse, text)
+}
+
+// readBody reads a whole body. The Block that it is of is the caller's to release;
+// nil is one that nobody counts.
+func (c *Client) readBody(ctx context.Context, resp *http.Response) ([]byte, *memory.Block, error) {
 	n := resp.ContentLength
-	if n > limit {
-		return nil, tooLarge()
+	if n > c.opts.MaxResponse {
+		return nil, nil, c.tooLarge("answered with")
 	}
-	if n >= 0 && n <= ahead {
+	if n >= 0 && n <= memory.Free {
 		buf := make([]byte, n)
 		if _, err := io.ReadFull(resp.Body, buf); err != nil {
-			return nil, c.transportError(err)
+			return nil, nil, c.transportError(err)
 		}
-		return buf, nil
+		return buf, nil, nil
 	}
-	buf := make([]byte, 0, 16<<10)
-	if n > 0 {
-		buf = make([]byte, 0, ahead)
+	b := c.opts.Room.NewBuffer(ctx, c.opts.MaxResponse)
+	err := b.Fill(resp.Body, n)
+	switch full := (*memory.Error)(nil); {
+	case errors.Is(err, memory.ErrTooLarge):
+		err = c.tooLarge("answered with")
+	case err != nil && !errors.As(err, &full):
+		err = c.transportError(err)
 	}
-	for {
-		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
-		}
-		got, err := resp.Body.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+got]
-		switch {
-		case int64(len(buf)) > limit:
-			return nil, tooLarge()
-		case err == io.EOF:
-			return buf, nil
-		case err != nil:
-			return nil, c.transportError(err)
-		}
+	if err != nil {
+		b.Drop()
+		return nil, nil, err
 	}
+	block, err := b.Block()
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := block.Open(ctx)
+	if err != nil {
+		block.Release()
+		return nil, nil, err
+	}
+	return data, block, nil
 }
 
 // receive takes a body or an event of the call's own stream. done says that
-// the response was in it.
-func (cl *clientCall) receive(data []byte) (result json.RawMessage, done bool, err error) {
+// the response was in it: then the Block that it is of, if there is one, is kept
+// until the call returns.
+func (cl *clientCall) receive(data []byte, block *memory.Block) (result json.RawMessage, done bool, err error) {
+	defer func() {
+		if done {
+			cl.block = block
+		} else {
+			block.Release()
+		}
+	}()
 	spoiled := func(text []byte, why error) bool {
 		if !cl.halved(text) {
 			return false
@@ -209,6 +233,9 @@ func (cl *clientCall) receive(data []byte) (result json.RawMessage, done bool, e
 	cl.c.each(data, spoiled, func(m jsonrpc.Message) bool {
 		switch {
 		case m.Method != "":
+			if block != nil && block.InFile() {
+				m.Params = bytes.Clone(m.Params) // the Block may be gone before it is delivered
+			}
 			cl.c.message(cl, m)
 		case m.Err == nil && m.ID == cl.idRaw:
 			result, done = m.Result, true

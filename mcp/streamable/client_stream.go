@@ -1,6 +1,7 @@
 package streamable
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -40,26 +42,38 @@ func (p *position) delay() time.Duration {
 }
 
 // read hands the messages of one connection's stream to take until take says
-// that it is done or the stream ends.
-func (c *Client) read(body io.Reader, pos *position, take func(data []byte) (done bool)) (done bool, err error) {
+// that it is done or the stream ends. A block that take gets with the message is
+// take's to release; it is nil where nobody counts the message.
+func (c *Client) read(ctx context.Context, body io.Reader, pos *position, take func(data []byte, block *memory.Block) (done bool)) (done bool, err error) {
 	began := time.Now()
 	pos.attempts++
 	pos.half = nil
 	r := NewEventReader(body, int(c.opts.MaxResponse))
+	if c.opts.Room != nil {
+		r.Count(ctx, c.opts.Room)
+	}
 	for {
 		ev, err := r.Next()
+		data := ev.Data
+		if err == nil && ev.Block != nil {
+			if data, err = ev.Block.Open(ctx); err != nil {
+				ev.Block.Release()
+			}
+		}
 		if err != nil {
 			if time.Since(began) >= minConnected {
 				pos.attempts = min(pos.attempts, 1)
 			}
 			return false, err
 		}
-		if ev.Truncated && rawjson.Valid(ev.Data) != nil {
-			pos.half = ev.Data // resumption asks for it again
+		if ev.Truncated && rawjson.Valid(data) != nil {
+			pos.half = bytes.Clone(data[:min(len(data), maxHalf)]) // resumption asks for it again
+			ev.Block.Release()
 			continue
 		}
 		if ev.ID != "" {
 			if len(ev.ID) > 4<<10 {
+				ev.Block.Release()
 				return false, errEventID
 			}
 			pos.lastID = ev.ID
@@ -67,11 +81,12 @@ func (c *Client) read(body io.Reader, pos *position, take func(data []byte) (don
 		if ev.HasRetry {
 			pos.retry, pos.hasRetry = ev.Retry, true
 		}
-		if len(ev.Data) == 0 || (ev.Name != "" && ev.Name != "message") {
+		if len(data) == 0 || (ev.Name != "" && ev.Name != "message") {
+			ev.Block.Release()
 			continue
 		}
 		pos.attempts = 0
-		if take(ev.Data) {
+		if take(data, ev.Block) {
 			return true, nil
 		}
 		pos.attempts = 1
@@ -94,12 +109,12 @@ var errEventID = errors.New("an event id of more than 4096 bytes")
 func (cl *clientCall) stream(resp *http.Response, out outgoing) (result json.RawMessage, _ *http.Response, err error) {
 	c := cl.c
 	var pos position
-	take := func(data []byte) (done bool) {
-		result, done, err = cl.receive(data)
+	take := func(data []byte, block *memory.Block) (done bool) {
+		result, done, err = cl.receive(data, block)
 		return done
 	}
 	for {
-		done, broken := c.read(resp.Body, &pos, take)
+		done, broken := c.read(cl.httpCtx, resp.Body, &pos, take)
 		if done {
 			return result, resp, err
 		}
@@ -108,7 +123,9 @@ func (cl *clientCall) stream(resp *http.Response, out outgoing) (result json.Raw
 		case cl.httpCtx.Err() != nil:
 			return nil, nil, c.transportError(broken)
 		case errors.Is(broken, ErrEventTooLarge):
-			return nil, nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s sent a message of more than %d bytes", c.who, c.opts.MaxResponse)
+			return nil, nil, c.tooLarge("sent a message of")
+		case errors.As(broken, new(*memory.Error)):
+			return nil, nil, mcp.NoRoom(c.who+" answered "+out.method, broken)
 		case errors.Is(broken, io.EOF) && (out.modern || pos.lastID == "") && cl.halved(pos.half):
 			return nil, nil, c.unreadable(out.method, errHalf)
 		case out.modern || pos.lastID == "" || errors.Is(broken, errEventID):
@@ -225,12 +242,16 @@ func (c *Client) listen() {
 			return
 		case err == nil:
 			offered = true
-			_, err = c.read(resp.Body, &pos, func(data []byte) bool {
+			_, err = c.read(c.ctx, resp.Body, &pos, func(data []byte, block *memory.Block) bool {
+				if block != nil && block.InFile() {
+					data = bytes.Clone(data) // nobody says how long it is used
+				}
+				block.Release()
 				c.receiveUnowned(data)
 				return false
 			})
 			resp.Body.Close()
-			if errors.Is(err, ErrEventTooLarge) || errors.Is(err, errEventID) {
+			if errors.Is(err, ErrEventTooLarge) || errors.As(err, new(*memory.Error)) || errors.Is(err, errEventID) {
 				pos.lastID = "" // it would come again
 			}
 		case offered && notFound(err) && c.wire.Load().session != "":

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/guard"
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 )
 
 // ServerOptions configures a Server. Zero durations and bounds stand for the
@@ -43,6 +44,8 @@ type ServerOptions struct {
 
 	// MaxBody bounds a request body: 10 MB.
 	MaxBody int64
+	// Memory is where request bodies are counted; nil bounds nothing.
+	Memory *memory.Pool
 	// MaxSessions bounds the sessions there are (10,000) and
 	// MaxPrincipalSessions those of one principal (1,000). At a bound, a new
 	// session takes the place of the one idle for longest.

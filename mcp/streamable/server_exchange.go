@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 )
 
@@ -54,6 +55,7 @@ type serverCall struct {
 	req    mcp.Request
 	ctx    callContext
 	cancel context.CancelCauseFunc
+	scope  memory.Scope // of what the result is made of; ends when it is written
 
 	refused bool // no handler was asked
 	over    bool // answered; guarded by x.mu
@@ -62,13 +64,17 @@ type serverCall struct {
 // callContext ends with the call and has the values of its HTTP request.
 type callContext struct {
 	context.Context
-	r *http.Request
+	r     *http.Request
+	scope *memory.Scope // nil where there is no result
 }
 
 // Value implements context.Context.
 func (c *callContext) Value(key any) any {
 	if key == (headerKey{}) {
 		return c.r.Header
+	}
+	if key == memory.Key {
+		return c.scope
 	}
 	if v := c.Context.Value(key); v != nil {
 		return v
@@ -85,7 +91,7 @@ func (c *serverCall) start(x *exchange) {
 	}
 	c.x = x
 	c.ctx.Context, c.cancel = context.WithCancelCause(parent)
-	c.ctx.r = x.r
+	c.ctx.r, c.ctx.scope = x.r, &c.scope
 	c.req.Version, c.req.Session, c.req.Peer = x.version, x.sess.mcp, c
 }
 
@@ -141,6 +147,7 @@ func (c *serverCall) serve() {
 		x.answer(c, nil, err)
 		return
 	}
+	defer c.scope.End()
 	result, err := x.srv.handle(&c.ctx, &c.req)
 	if err != nil {
 		// Why the context ended says more than that it did.

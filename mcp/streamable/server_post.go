@@ -96,7 +96,9 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request, closing bool)
 		return
 	}
 	buf := s.getBuffer()
-	body, err := guard.ReadBody(w, r, s.o.MaxBody, *buf)
+	room := s.o.Memory.Hold("principal ", p.principal)
+	defer room.Release()
+	body, err := guard.ReadBody(w, r, s.o.MaxBody, *buf, &room)
 	*buf = body
 	// Handlers read the params, which are slices of the body, until they return.
 	defer s.putBuffer(buf)

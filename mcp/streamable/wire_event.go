@@ -2,11 +2,14 @@ package streamable
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weir-mcp/weir/memory"
 )
 
 // Event is one server-sent event.
@@ -18,6 +21,9 @@ type Event struct {
 	// Data is the payload. Nil means that the event has no data line; an empty
 	// one is the priming event of 2025-11-25, which only tells an id.
 	Data []byte
+	// Block is the payload in place of Data where it is large and the reader
+	// counts. Whoever gets it releases it.
+	Block *memory.Block
 	// Retry is how long the client should wait before it connects again; it
 	// counts only when HasRetry is set, because zero is a value.
 	Retry    time.Duration
@@ -114,7 +120,18 @@ type EventReader struct {
 
 	ev   Event
 	some bool // ev has a field
+
+	// Of a reader that counts:
+	room  *memory.Account
+	ctx   context.Context
+	large *memory.Buffer // the data of ev, where it is large
+	into  bool           // the line that is being read is data for large
+	skip  int            // bytes of a long line that is no data, and dropped; 0: there is none
 }
+
+// Count has large events counted in room, and received into files. ctx bounds the
+// wait for room. It is called before the first Next.
+func (r *EventReader) Count(ctx context.Context, room *memory.Account) { r.ctx, r.room = ctx, room }
 
 // NewEventReader returns a reader of the events in r. An event, and a line, of
 // more than maxEvent bytes is ErrEventTooLarge.
@@ -153,16 +170,19 @@ func (r *EventReader) Next() (Event, error) {
 		}
 		if n < 0 {
 			r.pos = r.end
-			if len(r.line)+len(chunk)+len(r.ev.Data) > r.max {
-				r.err = ErrEventTooLarge
-				continue
-			}
-			r.line = append(r.line, chunk...)
+			r.more(chunk)
 			continue
 		}
 		r.pos += n + 1
-		if len(r.line)+n+len(r.ev.Data) > r.max {
+		if r.size()+n > r.max {
 			r.err = ErrEventTooLarge
+			continue
+		}
+		if r.into || r.skip > 0 {
+			if r.into {
+				r.write(chunk[:n])
+			}
+			r.endLarge()
 			continue
 		}
 		if len(r.line) == 0 {
@@ -183,9 +203,81 @@ func (r *EventReader) Next() (Event, error) {
 	}
 }
 
+// size is how much of an event has come.
+func (r *EventReader) size() int {
+	n := len(r.line) + len(r.ev.Data) + r.skip
+	if r.large != nil {
+		n += int(r.large.Len())
+	}
+	return n
+}
+
+// more takes a piece of a line whose end is still to come.
+func (r *EventReader) more(piece []byte) {
+	switch {
+	case r.size()+len(piece) > r.max:
+		r.err = ErrEventTooLarge
+	case r.into:
+		r.write(piece)
+	case r.skip > 0:
+		r.skip += len(piece)
+	default:
+		if r.line = append(r.line, piece...); r.room != nil && len(r.line) > memory.Free {
+			r.beginLarge()
+		}
+	}
+}
+
+// beginLarge has the rest of a long line go where there is room for it.
+func (r *EventReader) beginLarge() {
+	line := r.line
+	r.line = nil
+	value, isData := bytes.CutPrefix(line, []byte("data:"))
+	if !isData { // a comment, or a field that is not as long
+		r.skip = len(line)
+		return
+	}
+	r.into = true
+	r.join()
+	r.write(bytes.TrimPrefix(value, []byte{' '}))
+}
+
+// join makes large what data follows in: behind that of the lines before.
+func (r *EventReader) join() {
+	if r.large == nil {
+		r.large = r.room.NewBuffer(r.ctx, int64(r.max))
+		if r.ev.Data == nil {
+			return
+		}
+		r.write(r.ev.Data)
+		r.ev.Data = nil
+	}
+	r.write([]byte{'\n'})
+}
+
+func (r *EventReader) write(p []byte) {
+	if r.err != nil {
+		return
+	}
+	if _, err := r.large.Write(p); errors.Is(err, memory.ErrTooLarge) {
+		r.err = ErrEventTooLarge
+	} else if err != nil {
+		r.err = err
+	}
+}
+
+// endLarge ends a long line.
+func (r *EventReader) endLarge() {
+	r.some = r.some || r.into
+	r.into, r.skip = false, 0
+}
+
 // ended tells how the stream ended, after an event that lacks only its blank
 // line.
 func (r *EventReader) ended() (Event, error) {
+	if r.err == io.EOF && (r.into || r.skip > 0) {
+		r.endLarge()
+	}
 	if r.err == io.EOF && len(r.line) == 0 && r.some {
 		if ev, ok := r.take(); ok {
 			ev.Truncated = true
@@ -199,12 +291,24 @@ func (r *EventReader) ended() (Event, error) {
 		return r.ended()
 	}
 	r.line, r.ev, r.some = nil, Event{}, false
+	if r.large != nil {
+		r.large.Drop()
+		r.large = nil
+	}
 	return Event{}, r.err
 }
 
 func (r *EventReader) take() (Event, bool) {
 	ev, some := r.ev, r.some
 	r.ev, r.some = Event{}, false
+	if r.large != nil {
+		var err error
+		ev.Block, err = r.large.Block()
+		if r.large = nil; err != nil {
+			r.err = err
+			return Event{}, false
+		}
+	}
 	return ev, some
 }
 
@@ -254,6 +358,9 @@ func (r *EventReader) field(line []byte, owned bool) {
 	switch string(name) {
 	case "data":
 		switch {
+		case r.large != nil:
+			r.join()
+			r.write(value)
 		case r.ev.Data != nil:
 			r.ev.Data = append(append(r.ev.Data, '\n'), value...)
 		case owned:

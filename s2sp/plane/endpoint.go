@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"math"
 	"mime"
 	"net/http"
 	"strconv"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/table"
 )
@@ -32,6 +33,8 @@ type HandlerOptions struct {
 	Detect table.DetectOptions
 	// MaxRequest bounds the bytes of a request; 0 is 10 MB.
 	MaxRequest int64
+	// Memory is where requests are counted; nil bounds nothing.
+	Memory *memory.Account
 	// Stall is how long one write to a reader may take before the connection is
 	// given up, and how long the request may take to come in; 0 is a minute.
 	Stall time.Duration
@@ -215,6 +218,24 @@ func strict(h http.Header) bool {
 	return false
 }
 
+// read reads the body of a request, and counts it until room is released.
+func (e *endpoint) read(w http.ResponseWriter, r *http.Request) (data []byte, room *memory.Block, err error) {
+	body := http.MaxBytesReader(w, r.Body, e.opts.MaxRequest)
+	buf := e.opts.Memory.NewBuffer(r.Context(), math.MaxInt64) // body has the bound
+	if err = buf.Fill(body, r.ContentLength); err != nil {
+		buf.Drop()
+		return nil, nil, err
+	}
+	if room, err = buf.Block(); err != nil {
+		return nil, nil, err
+	}
+	if data, err = room.Open(r.Context()); err != nil {
+		room.Release()
+		return nil, nil, err
+	}
+	return data, room, nil
+}
+
 func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	token := r.PathValue("token")
@@ -228,8 +249,14 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 	}
 	// Not every ResponseWriter has deadlines; the server's own has.
 	_ = control.SetReadDeadline(time.Now().Add(e.opts.Stall))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.opts.MaxRequest))
+	body, room, err := e.read(w, r)
+	defer room.Release()
 	if err != nil {
+		if full := (*memory.Error)(nil); errors.As(err, &full) {
+			w.Header().Set("Connection", "close")
+			refuse(w, http.StatusServiceUnavailable, full.Error())
+			return
+		}
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has more than %d bytes", tooLarge.Limit))
 			return

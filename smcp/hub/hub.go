@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/memory"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
 )
@@ -80,6 +81,8 @@ type Options struct {
 	MaxConnections int           // of peers that are let in: 20,000. Others count in a small pool, see engineio.Probation
 
 	PingInterval, PingTimeout time.Duration // as in engineio
+
+	Memory *memory.Account // where messages are counted while they come; nil: nowhere
 
 	Logger *slog.Logger // nil discards
 }
@@ -137,7 +140,7 @@ func New(o Options) *Hub {
 	h.server = socketio.NewServer(socketio.Config{
 		Engine: engineio.Config{
 			Authenticate: h.checkHandshake, CORS: o.CORS, MaxPayload: o.MaxPayload, MaxSessions: o.MaxConnections, MaxQueueBytes: maxQueueBytes,
-			PingInterval: o.PingInterval, PingTimeout: o.PingTimeout, Probation: &engineio.Probation{Address: addressOf, Exempt: known},
+			PingInterval: o.PingInterval, PingTimeout: o.PingTimeout, Memory: o.Memory, Probation: &engineio.Probation{Address: addressOf, Exempt: known},
 		},
 		ConnectTimeout: DefaultConnectTimeout, MaxPending: maxMessagesPerSession, MaxAcks: 2 * o.MaxOfficeCalls, Logger: o.Logger,
 	})

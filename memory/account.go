@@ -1,0 +1,153 @@
+package memory
+
+import (
+	"context"
+	"time"
+)
+
+// Account is a Pool on behalf of one owner. It is safe for concurrent use.
+type Account struct {
+	p    *Pool
+	name string
+}
+
+// Account returns the account of an owner, such as `upstream "files"`. Owners
+// with one name share their part of the Pool. Of a nil Pool it is nil.
+func (p *Pool) Account(name string) *Account {
+	if p == nil {
+		return nil
+	}
+	return &Account{p, name}
+}
+
+// try takes n bytes for a message in reception of an owner if they are there.
+func (p *Pool) try(name string, n int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.used+n > p.o.Limit || p.waiting > 0 && p.arriving()+n > p.mostInQueue() {
+		return false
+	}
+	o := p.enter(name)
+	if o.used+n > p.mostOwned() {
+		p.leave(o)
+		return false
+	}
+	if o.used > 0 {
+		p.leave(o) // what is held has one reference together
+	}
+	o.used += n
+	p.used += n
+	return true
+}
+
+func (p *Pool) give(name string, n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.owners[name]
+	p.used -= n
+	if o.used -= n; o.used == 0 {
+		p.leave(o)
+	}
+	p.serve()
+}
+
+// Hold is room for bytes that arrive on the heap, such as a request's body. The
+// zero value bounds nothing. It is for one goroutine at a time.
+type Hold struct {
+	p          *Pool
+	kind, name string // of the owner
+	n          int64
+}
+
+// Hold returns a Hold of nothing for an owner of some kind, such as "principal ",
+// "ann". It allocates nothing.
+func (p *Pool) Hold(kind, name string) Hold { return Hold{p: p, kind: kind, name: name} }
+
+// Hold returns a Hold of nothing.
+func (a *Account) Hold() Hold {
+	if a == nil {
+		return Hold{}
+	}
+	return a.p.Hold("", a.name)
+}
+
+func (h *Hold) owner() string { return h.kind + h.name }
+
+// retryEvery is how often a Hold that waits looks for room. It waits with what it
+// has, so it must not be in anybody's way.
+const retryEvery = 20 * time.Millisecond
+
+// Grow makes the Hold one of n bytes in all. Up to Free it costs nothing. Where
+// there is no room it waits, at most Options.Wait, and returns an *Error or the
+// error of ctx.
+func (h *Hold) Grow(ctx context.Context, n int64) error {
+	if h.TryGrow(n) {
+		return nil
+	}
+	timer := time.NewTimer(h.p.o.Wait)
+	defer timer.Stop()
+	tick := time.NewTicker(retryEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if h.TryGrow(n) {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+			return &Error{Size: n, Limit: h.p.o.Limit}
+		}
+	}
+}
+
+// TryGrow is Grow without waiting.
+func (h *Hold) TryGrow(n int64) bool {
+	if h == nil || h.p == nil || n <= Free || n <= h.n {
+		return true
+	}
+	if !h.p.try(h.owner(), n-h.n) {
+		return false
+	}
+	h.n = n
+	return true
+}
+
+// Release gives everything back. It may be called more than once.
+func (h *Hold) Release() {
+	if h.n > 0 {
+		h.p.give(h.owner(), h.n)
+		h.n = 0
+	}
+}
+
+// Keep takes n bytes for something that is kept, if they are there. The caller
+// gives them back with Drop. Of a nil Account there is always room.
+func (a *Account) Keep(n int64) bool {
+	if a == nil {
+		return true
+	}
+	p := a.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.used+n > p.o.Limit || p.kept+n > p.mostKept() {
+		return false
+	}
+	p.used += n
+	p.kept += n
+	return true
+}
+
+// Drop gives back what Keep took.
+func (a *Account) Drop(n int64) {
+	if a == nil {
+		return
+	}
+	p := a.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used -= n
+	p.kept -= n
+	p.serve()
+}

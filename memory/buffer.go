@@ -1,0 +1,306 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrTooLarge is returned by a Buffer for more bytes than it may take.
+var ErrTooLarge = errors.New("over the bound on one message")
+
+const (
+	firstBytes = 16 << 10  // of a Buffer whose length is not known
+	aheadBytes = 1 << 20   // that are made ready at once for one whose length is announced
+	fileBytes  = 256 << 10 // written to a file at once
+)
+
+// Buffer takes one message in, whose length may not be known. It is for one
+// goroutine. Its owner ends it with Block or Drop.
+type Buffer struct {
+	a     *Account
+	ctx   context.Context
+	limit int64
+
+	mem  []byte // all that has come, or what is not in the file yet
+	hold Hold
+	file *spill // nil: all is in mem
+	size int64
+	err  error
+}
+
+// NewBuffer returns an empty Buffer for at most limit bytes; ctx bounds its
+// waiting for room.
+func (a *Account) NewBuffer(ctx context.Context, limit int64) *Buffer {
+	return &Buffer{a: a, ctx: ctx, limit: limit, hold: a.Hold()}
+}
+
+// Len is the number of bytes that have come.
+func (b *Buffer) Len() int64 { return b.size }
+
+// Write appends p. After an error, which is ErrTooLarge, an *Error or that of the
+// context, the Buffer takes no more.
+func (b *Buffer) Write(p []byte) (int, error) {
+	if b.err == nil && b.size+int64(len(p)) > b.limit {
+		b.err = ErrTooLarge
+	}
+	if b.err == nil {
+		b.err = b.room(len(p), -1)
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	b.mem = append(b.mem, p...)
+	b.size += int64(len(p))
+	return len(p), b.flush()
+}
+
+// Fill reads all of r, of which expect bytes are announced; -1 is unknown. Memory
+// follows what comes, not what is announced. Errors are those of r and of Write.
+func (b *Buffer) Fill(r io.Reader, expect int64) error {
+	for b.err == nil {
+		if len(b.mem) == cap(b.mem) {
+			// One more than is announced, so that the end is seen.
+			if b.err = b.room(1, expect+1); b.err != nil {
+				break
+			}
+		}
+		n, err := r.Read(b.mem[len(b.mem):cap(b.mem)])
+		b.mem = b.mem[:len(b.mem)+n]
+		if b.size += int64(n); b.size > b.limit {
+			b.err = ErrTooLarge
+			break
+		}
+		if ferr := b.flush(); ferr != nil || err != nil {
+			if ferr == nil && !errors.Is(err, io.EOF) {
+				ferr = err
+			}
+			return ferr
+		}
+	}
+	return b.err
+}
+
+// room gives mem room for n bytes more. total is how many bytes are expected in
+// all; 0 or less is unknown.
+func (b *Buffer) room(n int, total int64) error {
+	need := int64(len(b.mem) + n)
+	if need <= int64(cap(b.mem)) {
+		return nil
+	}
+	if b.file != nil {
+		if err := b.write(); err != nil {
+			return err
+		}
+		if n > cap(b.mem) {
+			b.mem = make([]byte, 0, n)
+		}
+		return nil
+	}
+	size := max(2*int64(cap(b.mem)), need, firstBytes)
+	if total >= need {
+		size = min(total, max(size, aheadBytes))
+	}
+	// A message of Free bytes has room for one more, so that its end is seen.
+	if b.a == nil || size <= 2*Free {
+		b.mem = append(make([]byte, 0, size), b.mem...)
+		return nil
+	}
+	spillAt := b.a.p.o.SpillAt
+	size = max(min(size, spillAt+1), need)
+	if need > spillAt+1 || !b.hold.TryGrow(size) {
+		return b.spill(n, total)
+	}
+	b.mem = append(make([]byte, 0, size), b.mem...)
+	return nil
+}
+
+// spill has what has come, and all that comes, in a file. Where there is none, it
+// waits for memory.
+func (b *Buffer) spill(n int, total int64) error {
+	f, err := b.a.p.files.create()
+	if err == nil {
+		b.file = f
+		if err = b.write(); err == nil {
+			b.mem = make([]byte, 0, max(fileBytes, n))
+			b.hold.Release()
+			return nil
+		}
+		b.file.drop()
+		b.file = nil
+	}
+	need := int64(len(b.mem) + n)
+	size := max(2*int64(cap(b.mem)), need)
+	if total >= need {
+		size = min(size, total)
+	}
+	if !b.hold.TryGrow(size) {
+		size = min(size, need+aheadBytes)
+	}
+	if herr := b.hold.Grow(b.ctx, size); herr != nil {
+		if full := (*Error)(nil); errors.As(herr, &full) {
+			full.Disk = err
+		}
+		return herr
+	}
+	b.mem = append(make([]byte, 0, size), b.mem...)
+	return nil
+}
+
+// flush writes to the file what is enough for one write.
+func (b *Buffer) flush() error {
+	if b.file != nil && len(b.mem) >= fileBytes {
+		b.err = b.write()
+	}
+	return b.err
+}
+
+func (b *Buffer) write() error {
+	if len(b.mem) == 0 {
+		return nil
+	}
+	if _, err := b.file.Write(b.mem); err != nil {
+		return &Error{Size: b.size, Limit: b.a.p.o.Limit, Disk: err}
+	}
+	b.mem = b.mem[:0]
+	return nil
+}
+
+// Each calls f with what has come so far, in pieces that are valid only during the
+// call, until it returns true.
+func (b *Buffer) Each(f func(piece []byte) (done bool)) error {
+	if b.file != nil {
+		r := io.NewSectionReader(b.file.f, 0, b.file.size)
+		buf := make([]byte, fileBytes)
+		for {
+			n, err := r.Read(buf)
+			if f(buf[:n]) {
+				return nil
+			}
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	f(b.mem)
+	return nil
+}
+
+// Block ends the Buffer and returns what has come. The caller releases it.
+func (b *Buffer) Block() (*Block, error) {
+	if b.err != nil {
+		b.Drop()
+		return nil, b.err
+	}
+	if b.file == nil {
+		block := &Block{data: b.mem, size: b.size, hold: b.hold}
+		b.mem, b.hold = nil, Hold{}
+		return block, nil
+	}
+	if err := b.write(); err != nil {
+		b.Drop()
+		return nil, err
+	}
+	block := &Block{a: b.a, file: b.file, size: b.size}
+	b.mem, b.file = nil, nil
+	return block, nil
+}
+
+// Drop ends the Buffer and forgets what has come. After Block it does nothing.
+func (b *Buffer) Drop() {
+	b.mem = nil
+	b.hold.Release()
+	if b.file != nil {
+		b.file.drop()
+		b.file = nil
+	}
+}
+
+// Block is one message that has come. It is for one goroutine at a time. Its
+// owner releases it, or delivers it.
+type Block struct {
+	size int64
+	data []byte // in memory, or once it is open
+	hold Hold   // of data on the heap
+
+	a      *Account
+	file   *spill
+	opened bool
+}
+
+// Of returns a Block of bytes on the heap that nobody counts.
+func Of(data []byte) *Block { return &Block{size: int64(len(data)), data: data} }
+
+// Size is the number of its bytes.
+func (b *Block) Size() int64 { return b.size }
+
+// InFile reports whether its bytes are those of a file.
+func (b *Block) InFile() bool { return b.file != nil }
+
+// Reader returns a reader of its bytes, which neither waits nor takes room. It is
+// valid until Open or Release.
+func (b *Block) Reader() io.Reader {
+	if b.file == nil {
+		return bytes.NewReader(b.data)
+	}
+	return io.NewSectionReader(b.file.f, 0, b.size)
+}
+
+// Open returns the bytes. They must not be changed, and are valid until Release
+// or, after Deliver, until the Scope's end. Of a file it waits for room in
+// memory: at most Options.Turn, unless ctx has a Scope that holds a file already.
+// It returns an *Error or the error of ctx.
+func (b *Block) Open(ctx context.Context) ([]byte, error) {
+	if b.file == nil || b.opened {
+		return b.data, nil
+	}
+	if err := b.a.p.wait(ctx, b.a.name, b.size, FromContext(ctx).holdsFile()); err != nil {
+		return nil, err
+	}
+	data, err := b.file.open(b.size)
+	if err != nil {
+		b.a.p.giveOpen(b.size)
+		return nil, fmt.Errorf("reading a message from its file: %w", err)
+	}
+	b.data, b.opened = data, true
+	return data, nil
+}
+
+// Release gives up the Block. Its bytes are not valid any more. It may be called
+// more than once.
+func (b *Block) Release() {
+	if b == nil {
+		return
+	}
+	b.data = nil
+	b.hold.Release()
+	if b.file != nil {
+		b.file.drop()
+		b.file = nil
+		if b.opened {
+			b.a.p.giveOpen(b.size)
+		}
+	}
+}
+
+// Deliver hands the Block on to the Scope of ctx and returns part, some of its
+// bytes. Where there is no Scope, the Block is released and part is returned as a
+// copy where it is of a file.
+func (b *Block) Deliver(ctx context.Context, part []byte) []byte {
+	if b.file == nil && b.hold.n == 0 {
+		return part // nobody counts it
+	}
+	if FromContext(ctx).add(b) {
+		return part
+	}
+	if b.file != nil {
+		part = append(make([]byte, 0, len(part)), part...)
+	}
+	b.Release()
+	return part
+}

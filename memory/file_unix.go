@@ -1,0 +1,35 @@
+//go:build unix
+
+package memory
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// unname takes the file's name away: it is gone with the process, however that
+// ends.
+func unname(f *os.File) error { return os.Remove(f.Name()) }
+
+func closeFile(f *os.File) { _ = f.Close() } // what is in it is not needed any more
+
+// mapFile maps a file into memory, to be read only.
+func mapFile(f *os.File, size int64) ([]byte, error) {
+	if size == 0 {
+		return []byte{}, nil
+	}
+	if int64(int(size)) != size {
+		return nil, fmt.Errorf("%d bytes cannot be addressed here", size)
+	}
+	return syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_SHARED)
+}
+
+func unmapFile(data []byte) {
+	if len(data) > 0 {
+		_ = syscall.Munmap(data) // fails for what was not mapped only
+	}
+}
+
+// mapsFiles says that what mapFile returns is no memory of the heap.
+const mapsFiles = true

@@ -1,0 +1,322 @@
+// Package memory bounds the bytes that a process holds at one time: messages in
+// reception, and results that are kept. It knows bytes, owners and files, and
+// nothing of what the bytes mean.
+//
+//	network ─▶ Buffer ─┬─ up to 64 KB ─────────────── free
+//	                   ├─ up to 8 MB, where there is room ─ counted
+//	                   └─ else ─────────────────────── a file
+//	                            │
+//	                          Block ─▶ Open: counted, mapped; waits for room ─▶ bytes ─▶ Deliver ─▶ Scope ─▶ End
+//
+// All of it is taken from one [Pool], so that many messages at once cannot take
+// more than one limit. Of the limit, half at most is for what is kept, three
+// eighths for files that are open, and the rest is left for messages in
+// reception. What has no room in memory while it arrives goes to a file at once,
+// so a reader does not wait while it holds anything. Only opening a large message
+// waits, in turns between owners: one upstream with many large results does not
+// shut out another with one.
+//
+// A file has no name by the time the first byte is in it, or is removed with its
+// Block where the system cannot do that. It is mapped into memory to be read:
+// its pages are the system's to take back, and no garbage collector looks at
+// them. The bytes are valid as long as the [Scope] that the Block was delivered
+// to: whatever outlives a call is cloned, as everywhere in weir.
+//
+// A nil *Pool, *Account or *Block bounds nothing and holds everything on the heap.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Free is the size up to which a message costs nothing and never waits.
+const Free = 64 << 10
+
+// Defaults of Options.
+const (
+	DefaultLimit     = 256 << 20
+	DefaultSpillAt   = 8 << 20
+	DefaultDiskBytes = 8 << 30
+	DefaultWait      = 30 * time.Second
+	DefaultLinger    = 30 * time.Second
+)
+
+// Options configure a Pool. The zero value of each field is ready for use.
+type Options struct {
+	// Limit bounds the bytes in memory; 0 is DefaultLimit.
+	Limit int64
+	// SpillAt is the size from which a message is received into a file; 0 is
+	// DefaultSpillAt.
+	SpillAt int64
+	// Dir is where files go. They are of mode 0600. Empty is nowhere: then large
+	// messages wait for room in memory. MakeDir returns it where it is made when the
+	// first file is.
+	Dir     string
+	MakeDir func() (string, error)
+	// DiskBytes bounds the bytes in files; 0 is DefaultDiskBytes.
+	DiskBytes int64
+	// Wait is how long a message waits for room while it arrives; 0 is DefaultWait.
+	Wait time.Duration
+	// Turn is how long one that is in a file, where it is in nobody's way, waits for
+	// room to be read; 0 is four times Wait.
+	Turn time.Duration
+	// Linger is how long a mapping stays readable after its Scope has ended, so
+	// that a goroutine that is late reads its own bytes. Its pages are given back
+	// at once. 0 is DefaultLinger, and less is not at all.
+	Linger time.Duration
+	// Logger takes what goes wrong with files; nil discards it.
+	Logger *slog.Logger
+}
+
+// Usage is what a Pool holds at a moment, in bytes.
+type Usage struct {
+	Limit   int64
+	Memory  int64 // counted, Kept included
+	Kept    int64
+	Disk    int64
+	Waiting int // messages that wait for room
+}
+
+// Pool is one limit for many readers. All methods are safe for concurrent use.
+type Pool struct {
+	o     Options
+	files *files // nil: none
+
+	mu      sync.Mutex // guards below
+	used    int64
+	kept    int64
+	open    int64 // of large blocks
+	owners  map[string]*owner
+	turns   []*owner // with waiters; the first one's turn is next
+	waiting int
+}
+
+// owner is whose bytes are counted together.
+type owner struct {
+	name    string
+	used    int64 // in reception
+	waiters []*waiter
+	refs    int // accounts with something held, and waiters
+}
+
+type waiter struct {
+	n     int64
+	ready chan struct{} // closed when n is granted
+}
+
+// NewPool returns a Pool. The caller closes it.
+func NewPool(o Options) *Pool {
+	if o.Limit <= 0 {
+		o.Limit = DefaultLimit
+	}
+	if o.SpillAt <= 0 {
+		o.SpillAt = DefaultSpillAt
+	}
+	o.SpillAt = max(o.SpillAt, Free)
+	if o.DiskBytes <= 0 {
+		o.DiskBytes = DefaultDiskBytes
+	}
+	if o.Wait <= 0 {
+		o.Wait = DefaultWait
+	}
+	if o.Turn <= 0 {
+		o.Turn = 4 * o.Wait
+	}
+	if o.Linger == 0 {
+		o.Linger = DefaultLinger
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Pool{o: o, owners: map[string]*owner{}}
+	if o.MakeDir == nil && o.Dir != "" {
+		o.MakeDir = func() (string, error) { return o.Dir, nil }
+	}
+	if o.MakeDir != nil {
+		p.files = &files{dir: o.MakeDir, limit: o.DiskBytes, linger: o.Linger, log: o.Logger}
+	}
+	return p
+}
+
+// Limit returns Options.Limit, 0 of a nil Pool.
+func (p *Pool) Limit() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.o.Limit
+}
+
+// Usage returns what is held now.
+func (p *Pool) Usage() Usage {
+	if p == nil {
+		return Usage{}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := Usage{Limit: p.o.Limit, Memory: p.used, Kept: p.kept, Waiting: p.waiting}
+	if p.files != nil {
+		u.Disk = p.files.size()
+	}
+	return u
+}
+
+// Close removes what is left of files. Nothing that the Pool gave out may be used
+// after it.
+func (p *Pool) Close() {
+	if p != nil && p.files != nil {
+		p.files.close()
+	}
+}
+
+// Bounds, as parts of the limit; see the package comment.
+func (p *Pool) mostKept() int64     { return p.o.Limit / 2 }
+func (p *Pool) mostOpen() int64     { return p.o.Limit / 8 * 3 }
+func (p *Pool) mostOwned() int64    { return p.o.Limit / 2 }
+func (p *Pool) mostInQueue() int64  { return p.o.Limit / 8 }
+func (p *Pool) arriving() int64     { return p.used - p.kept - p.open }
+func (p *Pool) share(n int64) int64 { return min(n, p.mostOpen()) }
+
+// Error says that there is no room for a message.
+type Error struct {
+	Size  int64 // of what has no room; 0 where it is not known
+	Limit int64 // of memory
+	Disk  error // why it is not in a file; nil where it is, and cannot be opened
+}
+
+// Error implements error. It names the keys of weir's configuration.
+func (e *Error) Error() string {
+	what := "a message"
+	if e.Size > 0 {
+		what = fmt.Sprintf("%d bytes", e.Size)
+	}
+	text := fmt.Sprintf("there is no room for %s: the %d bytes of limits.memory are taken; try again, or raise limits.memory", what, e.Limit)
+	if e.Disk != nil {
+		text += fmt.Sprintf(" (it cannot go to a file: %v)", e.Disk)
+	}
+	return text
+}
+
+// Unwrap returns why there is no file.
+func (e *Error) Unwrap() error { return e.Disk }
+
+// wait takes n bytes for a large block of an owner as soon as they are there.
+// Owners have turns, and who is next is not passed by another. own says that the
+// caller holds another large block, which it cannot give back before it has this
+// one: then nobody is waited for.
+func (p *Pool) wait(ctx context.Context, name string, size int64, own bool) error {
+	n := p.share(size)
+	p.mu.Lock()
+	if own || p.waiting == 0 && p.fits(n) {
+		p.take(n)
+		p.mu.Unlock()
+		return nil
+	}
+	o := p.enter(name)
+	w := &waiter{n: n, ready: make(chan struct{})}
+	if len(o.waiters) == 0 {
+		p.turns = append(p.turns, o)
+	}
+	o.waiters = append(o.waiters, w)
+	p.waiting++
+	p.mu.Unlock()
+
+	timer := time.NewTimer(p.o.Turn)
+	defer timer.Stop()
+	var err error
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-timer.C:
+		err = &Error{Size: size, Limit: p.o.Limit}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-w.ready: // just before
+		return nil
+	default:
+	}
+	p.forget(o, w)
+	p.serve() // it may have been in the way
+	return err
+}
+
+func (p *Pool) fits(n int64) bool { return p.open+n <= p.mostOpen() && p.used+n <= p.o.Limit }
+
+func (p *Pool) take(n int64) {
+	p.used += n
+	p.open += n
+}
+
+// giveOpen returns what wait took for size bytes.
+func (p *Pool) giveOpen(size int64) {
+	n := p.share(size)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used -= n
+	p.open -= n
+	p.serve()
+}
+
+// serve grants what fits to those who wait, in turns. It is called under mu.
+func (p *Pool) serve() {
+	for len(p.turns) > 0 {
+		o := p.turns[0]
+		w := o.waiters[0]
+		if !p.fits(w.n) {
+			return
+		}
+		p.take(w.n)
+		close(w.ready)
+		p.turns = p.turns[1:]
+		if o.waiters = o.waiters[1:]; len(o.waiters) > 0 {
+			p.turns = append(p.turns, o)
+		}
+		p.waiting--
+		p.leave(o)
+	}
+}
+
+// forget takes a waiter out that waits no longer. It is called under mu.
+func (p *Pool) forget(o *owner, w *waiter) {
+	for i := range o.waiters {
+		if o.waiters[i] == w {
+			o.waiters = append(o.waiters[:i:i], o.waiters[i+1:]...)
+			break
+		}
+	}
+	if len(o.waiters) == 0 {
+		for i := range p.turns {
+			if p.turns[i] == o {
+				p.turns = append(p.turns[:i:i], p.turns[i+1:]...)
+				break
+			}
+		}
+	}
+	p.waiting--
+	p.leave(o)
+}
+
+// enter returns the owner of a name with one reference more. It is called under mu.
+func (p *Pool) enter(name string) *owner {
+	o := p.owners[name]
+	if o == nil {
+		o = &owner{name: name}
+		p.owners[name] = o
+	}
+	o.refs++
+	return o
+}
+
+// leave gives a reference back. It is called under mu.
+func (p *Pool) leave(o *owner) {
+	if o.refs--; o.refs == 0 {
+		delete(p.owners, o.name)
+	}
+}

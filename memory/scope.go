@@ -1,0 +1,155 @@
+package memory
+
+import (
+	"context"
+	"sync"
+	"unsafe"
+)
+
+// Scope holds the Blocks whose bytes one call uses, and releases them at its end.
+// The zero value is ready for use. It is safe for concurrent use.
+type Scope struct {
+	mu     sync.Mutex // guards below
+	ended  bool
+	blocks []*Block
+}
+
+type scopeKey struct{}
+
+// Key is the key of a *Scope among the values of a context, for contexts of a type
+// of their own.
+var Key any = scopeKey{}
+
+// WithScope returns a context for a call whose results may be used until the
+// Scope ends. The caller ends it, when nothing of them is needed any more. The
+// context of a call within it keeps the Scope.
+func WithScope(ctx context.Context) (context.Context, *Scope) {
+	c := &Scoped{Context: ctx}
+	return c, &c.Scope
+}
+
+// Scoped is a context with a Scope of its own, for who has a place for both.
+type Scoped struct {
+	context.Context
+	Scope Scope
+}
+
+// Value implements context.Context.
+func (c *Scoped) Value(key any) any {
+	if key == Key {
+		return &c.Scope
+	}
+	return c.Context.Value(key)
+}
+
+// WithoutScope returns a context for a call that outlives the Scope of ctx, such as
+// one whose result another request fetches: what comes to it is on the heap.
+func WithoutScope(ctx context.Context) context.Context {
+	if FromContext(ctx) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, scopeKey{}, (*Scope)(nil))
+}
+
+// FromContext returns the Scope of a context, nil where there is none.
+func FromContext(ctx context.Context) *Scope {
+	s, _ := ctx.Value(scopeKey{}).(*Scope)
+	return s
+}
+
+// add takes a Block over. It is false where there is no Scope or it has ended.
+func (s *Scope) add(b *Block) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
+	}
+	s.blocks = append(s.blocks, b)
+	return true
+}
+
+func (s *Scope) holdsFile() bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.blocks {
+		if b.file != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Ends reports whether data ends with the Scope: it is of a file that the Scope
+// holds.
+func (s *Scope) Ends(data []byte) bool {
+	if s == nil || len(data) == 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return within(s.blocks, data)
+}
+
+// Hand moves what the Scope holds to that of ctx, which data is valid as long as,
+// and ends. Where there is none, data is returned as a copy if it is of a file.
+func (s *Scope) Hand(ctx context.Context, data []byte) []byte {
+	s.mu.Lock()
+	blocks := s.blocks
+	s.ended, s.blocks = true, nil
+	s.mu.Unlock()
+	if len(blocks) == 0 {
+		return data
+	}
+	if to := FromContext(ctx); to != nil {
+		to.mu.Lock()
+		taken := !to.ended
+		if taken {
+			to.blocks = append(to.blocks, blocks...)
+		}
+		to.mu.Unlock()
+		if taken {
+			return data
+		}
+	}
+	if within(blocks, data) {
+		data = append(make([]byte, 0, len(data)), data...)
+	}
+	for _, b := range blocks {
+		b.Release()
+	}
+	return data
+}
+
+// within reports whether data is of the file of one of the blocks.
+func within(blocks []*Block, data []byte) bool {
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	for _, b := range blocks {
+		if b.file == nil || len(b.data) == 0 {
+			continue
+		}
+		if start := uintptr(unsafe.Pointer(unsafe.SliceData(b.data))); at >= start && at < start+uintptr(len(b.data)) {
+			return true
+		}
+	}
+	return false
+}
+
+// End releases everything. It may be called more than once.
+func (s *Scope) End() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	blocks := s.blocks
+	s.ended, s.blocks = true, nil
+	s.mu.Unlock()
+	for _, b := range blocks {
+		b.Release()
+	}
+}
