@@ -15,6 +15,7 @@ const drivers = [
   ['./s2sp.mjs', 'tablesOfOthers'],
   ['./tables.mjs', 'arrowReaders'],
   ['./work.mjs', 'oneAgentsWork'],
+  ['./memory.mjs', 'bytesOfOthers'],
   ['./browser.mjs', 'inBrowser'],
   ['./console.mjs', 'consolePage'],
 ];

@@ -11,11 +11,11 @@ import { worst } from './costly.mjs';
 const seconds = (began) => (performance.now() - began) / 1000;
 
 // An Agent speaks MCP of 2025-06-18 over streamable HTTP, in a session of its own.
-class Agent {
-  static async connect(url) {
+export class Agent {
+  static async connect(url, headers = {}) {
     const agent = new Agent();
     agent.url = url;
-    agent.headers = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' };
+    agent.headers = { ...headers, 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' };
     agent.next = 1;
     const response = await agent.#post('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'work', version: '1' } });
     await response.text();
