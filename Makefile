@@ -4,10 +4,10 @@
 #   make test      format, vet, staticcheck, tests with -race, fuzz seeds, each benchmark once
 #   make interop   foreign MCP clients, servers and the official conformance suite (Node 20+, Python 3.11+)
 #   make bench     all numbers: bench-go and then bench-load
-#   make bench-go  the packages' benchmarks                   BENCH=regexp PKG=./gateway/... COUNT=5 BENCHTIME=1s
+#   make bench-go  the packages' benchmarks                   BENCH=regexp PKG=./internal/gateway/... COUNT=5 BENCHTIME=1s
 #   make bench-load   weir under load, beside httputil.ReverseProxy, with the targets  LOAD='-rounds 3 -strict'
 #   make bench-context   what tools cost a model in tokens       CONTEXT='-data DIR'
-#   make fuzz      every fuzz target, FUZZTIME each           FUZZTIME=30s PKG=./jsonrpc/...
+#   make fuzz      every fuzz target, FUZZTIME each           FUZZTIME=30s PKG=./mcp/jsonrpc/...
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c

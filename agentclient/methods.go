@@ -8,10 +8,10 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/mcp/streamable"
-	"github.com/weir-mcp/weir/rawjson"
 )
 
 // Tool is a tool of an agent.

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/taskqueue"
+	"github.com/weir-mcp/weir/internal/work"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/mcp/streamable"
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/taskqueue"
-	"github.com/weir-mcp/weir/work"
 )
 
 // maxNames bounds the names told to whoever mistyped one.

@@ -16,9 +16,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-mcp/weir/child"
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/redact"
+	"github.com/weir-mcp/weir/internal/child"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/redact"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/child"
+	"github.com/weir-mcp/weir/internal/child"
 )
 
 // shell is a command that runs a script.

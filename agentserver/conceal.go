@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"io"
 
-	"github.com/weir-mcp/weir/redact"
+	"github.com/weir-mcp/weir/internal/redact"
 )
 
 // secretsOf returns the secrets in the arguments and variables of a command: what is

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/internal/config"
 )
 
 // Config is what an agent's configuration file says. docs/agents.md has the

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/child"
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/child"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"go.yaml.in/yaml/v3"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
 // The public implementation describes a tool's input as a map of fields:

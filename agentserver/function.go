@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"github.com/google/jsonschema-go/jsonschema"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
 // Func makes a tool of a function. Its input schema is that of In, which must

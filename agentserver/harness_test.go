@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

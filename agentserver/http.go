@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weir-mcp/weir/guard"
-	"github.com/weir-mcp/weir/invocation"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/invocation"
+	"github.com/weir-mcp/weir/internal/taskqueue"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/taskqueue"
 )
 
 // Handler returns the agent's HTTP face: /mcp, the tasks, and its health.

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
 )
 
 // Prompt is one prompt of an agent: messages with placeholders ${name} or

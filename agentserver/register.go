@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/invocation"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/invocation"
+	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
 const (

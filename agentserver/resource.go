@@ -11,10 +11,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/taskqueue"
+	"github.com/weir-mcp/weir/internal/uritemplate"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/taskqueue"
-	"github.com/weir-mcp/weir/uritemplate"
 )
 
 // Resource is one resource of an agent, or, with a Template in place of a URI, a

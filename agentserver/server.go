@@ -14,13 +14,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/child"
-	"github.com/weir-mcp/weir/invocation"
+	"github.com/weir-mcp/weir/internal/child"
+	"github.com/weir-mcp/weir/internal/invocation"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/taskqueue"
+	"github.com/weir-mcp/weir/internal/work"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/taskqueue"
-	"github.com/weir-mcp/weir/work"
 )
 
 // Options configures a Server. The zero value is an agent without tools; zero

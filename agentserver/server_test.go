@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
 )
 
 const basic = `

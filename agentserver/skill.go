@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"go.yaml.in/yaml/v3"
 )
 

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/taskqueue"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/taskqueue"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // One task, told in three ways:

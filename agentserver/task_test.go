@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
 )
 
 // jobs are async tools. The gate is a file that lets "gated" go on.

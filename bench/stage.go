@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/internal/catalog"
 )
 
 // openThreshold is a firewall's threshold that lets every result of the

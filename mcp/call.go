@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/weir-mcp/weir/jsonrpc"
-	"github.com/weir-mcp/weir/memory"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // event is something that belongs to a call: a notification, or the response.

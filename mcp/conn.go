@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
-	"github.com/weir-mcp/weir/memory"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // Stream carries whole JSON-RPC messages in both directions: a child's stdin

@@ -1,8 +1,8 @@
 package mcp
 
 import (
-	"github.com/weir-mcp/weir/jsonrpc"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // subscriber finds the subscriptions/listen call that a modern notification

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 func (c *Conn) readLoop() {

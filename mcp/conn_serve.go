@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/weir-mcp/weir/jsonrpc"
-	"github.com/weir-mcp/weir/memory"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // errCancelledByPeer is the cause of a context that notifications/cancelled

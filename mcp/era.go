@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
 // Protocol versions, oldest first. Those before V20260728 are the legacy era:

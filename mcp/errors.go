@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // Kind says what went wrong, independent of the protocol that tells it. One

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // ErrNotSent is the cause of an error of Call or Notify whose message certainly

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/jsonrpc"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 func testLifecycle() *Lifecycle {

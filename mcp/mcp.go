@@ -31,7 +31,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // Handler answers MCP requests and takes notifications.

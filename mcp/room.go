@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/weir-mcp/weir/jsonrpc"
-	"github.com/weir-mcp/weir/memory"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // NoRoom returns the error of KindMemory for a message that found no room: what

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // An answer that cannot be read fails the call that it is for, at once: the call

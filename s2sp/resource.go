@@ -12,10 +12,10 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/artifact"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // Tool describes a tool to a model.

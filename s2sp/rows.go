@@ -8,8 +8,8 @@ import (
 	"iter"
 	"strconv"
 
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // Rows is a table: what a resource tool returns and a consumer tool is given.

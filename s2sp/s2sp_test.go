@@ -18,7 +18,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/s2sp"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 	"github.com/weir-mcp/weir/s2sp/plane"

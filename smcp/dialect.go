@@ -3,7 +3,7 @@ package smcp
 import (
 	"encoding/json"
 
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
 // Dialect is how a peer speaks: the minor number of its 0.x version, or Draft.

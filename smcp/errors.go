@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
 // Codes of errors.

@@ -9,7 +9,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
 // Proof shows the Server that a Computer holds the private half of a key: its

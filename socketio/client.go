@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // A Backoff is how long a client waits before it tries to connect again. The n-th wait is Min doubled n times, at most Max, and

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/internal/memnet"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 func TestBackoff(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // A host is whose connection it is: a Server's or a Client's.

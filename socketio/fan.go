@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 const (

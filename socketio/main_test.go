@@ -12,9 +12,9 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/internal/memnet"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

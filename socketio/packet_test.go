@@ -6,7 +6,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 func TestParsePacket(t *testing.T) {

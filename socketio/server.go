@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // Defaults of Config.

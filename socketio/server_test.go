@@ -16,7 +16,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // TestTranscripts holds the server against packets, frame by frame.

@@ -26,7 +26,7 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // A Reason says in a few words why a socket was disconnected. Those of engineio occur, too.

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/artifact"
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/token"
 )
 
 // step is one tool that a task needs.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/fakemcp"
 	"github.com/weir-mcp/weir/internal/leak"
-	"github.com/weir-mcp/weir/token"
+	"github.com/weir-mcp/weir/internal/token"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

@@ -16,10 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/address"
 	"github.com/weir-mcp/weir/agentserver"
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/invocation"
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/invocation"
 )
 
 // agentFlags are the flags of weir agent.

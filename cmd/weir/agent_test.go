@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/router"
+	"github.com/weir-mcp/weir/internal/router"
 )
 
 // agentConfig has a quick tool, one that fails, an async one, and a resource.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/agentclient"
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // taskPoll is how often a task is asked for.

@@ -20,13 +20,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/address"
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/guard"
-	"github.com/weir-mcp/weir/invocation"
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/invocation"
+	"github.com/weir-mcp/weir/internal/registry"
+	"github.com/weir-mcp/weir/internal/router"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/registry"
-	"github.com/weir-mcp/weir/router"
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/internal/config"
 )
 
 // maxAnswer bounds what a person may answer, in bytes.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/search/eval"
+	"github.com/weir-mcp/weir/internal/search/eval"
 )
 
 func (a *app) benchCommand() *cobra.Command {

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"sync"
 
-	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/router"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/router"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 )
 

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/gateway"
-	"github.com/weir-mcp/weir/telemetry"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
 // maxLoggedChanges bounds what is logged of one refresh; /catalog has all.

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/gateway"
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // A client asks a gateway what an agent would ask it. See target.go for where

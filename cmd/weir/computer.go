@@ -24,11 +24,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/computer"
-	"github.com/weir-mcp/weir/upstream"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // computerFlags are the flags of weir computer.

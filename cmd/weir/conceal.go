@@ -3,9 +3,9 @@ package main
 import (
 	"sync/atomic"
 
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/redact"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/redact"
 )
 
 // A concealer takes the configuration's credentials out of what servers say of

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/mcp/stdio"
 )
 

@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/weir-mcp/weir/artifact"
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/console"
-	"github.com/weir-mcp/weir/gateway"
-	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/console"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/guard"
 )
 
 // mountConsole serves /console, unless the configuration switches it off. What it

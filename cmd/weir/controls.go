@@ -3,11 +3,11 @@ package main
 import (
 	"log/slog"
 
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/telemetry"
 )
 
 // controls puts what a configuration says about calls into a gateway's options.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/gateway"
-	"github.com/weir-mcp/weir/selection"
-	"github.com/weir-mcp/weir/telemetry"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/selection"
+	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
 // TestControls puts every control of a configuration into a gateway's options.

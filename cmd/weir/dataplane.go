@@ -13,13 +13,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/address"
-	"github.com/weir-mcp/weir/artifact"
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/gateway"
-	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/s2sp/plane"
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // A dataPlane is where tables go from server to server (docs/s2sp.md): part of

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/artifact"
-	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/guard"
 )
 
 // freeAddress is an address that nothing listens on now.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/demo"
+	"github.com/weir-mcp/weir/internal/demo"
 )
 
 func (a *app) demoCommand() *cobra.Command {

@@ -9,17 +9,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/bridge"
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/console"
-	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/internal/bridge"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/console"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/work"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
-	"github.com/weir-mcp/weir/telemetry"
-	"github.com/weir-mcp/weir/upstream"
-	"github.com/weir-mcp/weir/visible"
-	"github.com/weir-mcp/weir/work"
 )
 
 // An engine is a gateway without a face: upstreams, what they offer, and the

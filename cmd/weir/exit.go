@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/gateway"
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // How a command ends. exitCodes documents each.

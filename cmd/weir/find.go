@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 func (a *app) searchCommand() *cobra.Command {

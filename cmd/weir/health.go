@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/upstream"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/upstream"
 )
 
 // serverName is what weir calls itself in MCP and in /healthz.

@@ -13,14 +13,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/address"
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/sse"
 	"github.com/weir-mcp/weir/mcp/streamable"
-	"github.com/weir-mcp/weir/router"
-	"github.com/weir-mcp/weir/visible"
 )
 
 // Bounds of the HTTP server. Responses have no bound in time, because streams

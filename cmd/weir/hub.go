@@ -14,11 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/engineio"
-	"github.com/weir-mcp/weir/guard"
-	"github.com/weir-mcp/weir/memory"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/smcp/hub"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // defaultHubListen is where a hub listens that runs alone.

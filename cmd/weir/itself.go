@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/address"
-	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/config"
 )
 
 // itself finds the entries of a configuration that are weir itself with this very

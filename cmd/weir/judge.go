@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/upstream"
 )
 
 // judge is the router.Judge: what the gateway's policy, the quotas of single

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 
-	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/internal/config"
 )
 
 // runningURL returns where the gateway runs that a command is to ask, and the token

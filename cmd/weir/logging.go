@@ -5,10 +5,10 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/gateway"
-	"github.com/weir-mcp/weir/telemetry"
-	"github.com/weir-mcp/weir/visible"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/visible"
 )
 
 // A logging is weir's log, and its level and the secrets it hides, which a

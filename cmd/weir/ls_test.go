@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/upstream"
+	"github.com/weir-mcp/weir/internal/upstream"
 )
 
 // TestWhyAnUpstreamHasNoTools: weir ls shows the error of a server for as long as it

@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/gateway"
-	"github.com/weir-mcp/weir/search"
-	"github.com/weir-mcp/weir/search/embedding"
-	"github.com/weir-mcp/weir/upstream"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/search"
+	"github.com/weir-mcp/weir/internal/search/embedding"
+	"github.com/weir-mcp/weir/internal/upstream"
 )
 
 // How the vectors of entries are fetched.

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"runtime/debug"
 
-	"github.com/weir-mcp/weir/artifact"
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/memory"
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/memory"
 )
 
 // holdings are where this process keeps the bytes of others: messages in reception

@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/gateway"
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/router"
-	"github.com/weir-mcp/weir/telemetry"
-	"github.com/weir-mcp/weir/upstream"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // observer tells operators of what passes the router and reaches upstreams, as the

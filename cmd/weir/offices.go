@@ -15,19 +15,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/engineio"
-	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/ownership"
+	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/memory"
-	"github.com/weir-mcp/weir/ownership"
-	"github.com/weir-mcp/weir/router"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/agent"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
-	"github.com/weir-mcp/weir/upstream"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // offices are the Computers that a gateway reaches: weir's own hub, and one agent

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/smcp/agent"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // computerProcess is weir computer, or another command, with a pipe to its standard input.

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/visible"
+	"github.com/weir-mcp/weir/internal/visible"
 )
 
 // printJSON prints a value for programs: indented, without HTML escapes. Raw

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/internal/member"
 	"github.com/weir-mcp/weir/smcp"
-	"github.com/weir-mcp/weir/smcp/member"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // A desk is a Computer "desk" with one server "excel", whose name may be bound to its

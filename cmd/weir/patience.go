@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
 )
 
 // patience is how long a request waits, counted from the start of the engine, for

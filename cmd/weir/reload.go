@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/internal/config"
 )
 
 // watch applies changes of the configuration until ctx ends.

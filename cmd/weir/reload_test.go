@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/internal/config"
 )
 
 // TestDivided: a reload says "applied" of what is in force, and of nothing else.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/internal/config"
 )
 
 // An app is what every subcommand is given of the world.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/visible"
+	"github.com/weir-mcp/weir/internal/visible"
 )
 
 // A screen is the last thing before a terminal. Of what would steer it only what

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/visible"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/visible"
 )
 
 // foul steers a terminal, and shows another order than there is.

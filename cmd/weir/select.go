@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/gateway"
-	"github.com/weir-mcp/weir/selection"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/selection"
 )
 
 // Bounds on ids from standard input.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // load reads the configuration that serve was told to use. With a snapshot file

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/gateway"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 func (a *app) statsCommand() *cobra.Command {

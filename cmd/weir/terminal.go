@@ -5,7 +5,7 @@ import (
 	"os"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/visible"
+	"github.com/weir-mcp/weir/internal/visible"
 )
 
 // A terminal is where output goes: a screen with a width and colours, or, with

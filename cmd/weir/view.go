@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/gateway"
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 const selectorHelp = `A selector says which part of a kept result to show. It is JSON, as an agent

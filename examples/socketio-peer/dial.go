@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/socketio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // patience bounds each step of the conversation.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/socketio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // TestSuite looks at what suites rely on; interop/socketio-protocol.mjs does the rest.

@@ -33,40 +33,40 @@ func TestRules(t *testing.T) {
 		files      map[string]string
 		want       []string // what findings begin with, all of them in order; none: the rule is kept
 	}{
-		{"known package", "every package has a place", map[string]string{"gateway/a.go": "package gateway"}, nil},
+		{"known package", "every package has a place", map[string]string{"internal/gateway/a.go": "package gateway"}, nil},
 		{"below a pattern", "every package has a place", map[string]string{"mcp/stdio/a.go": "package stdio"}, nil},
 		{"unknown package", "every package has a place", map[string]string{"nowhere/a.go": "package nowhere"}, []string{`nowhere/a.go: package "nowhere" is in no layer: add a line for it to places in internal/house/layers.go`}},
 		{"module of its own", "every package has a place", map[string]string{"nowhere/go.mod": "module other", "nowhere/a.go": "package nowhere"}, nil},
 		{"program beside a package", "every package has a comment", map[string]string{"mcp/a.go": "// Package mcp speaks.\npackage mcp", "mcp/gen.go": "//go:build ignore\n\n// Gen generates.\npackage main"}, nil},
 		{"ignored folders", "every package has a place", map[string]string{"node_modules/a.go": "package a", ".cache/a.go": "package a", "mcp/testdata/a.go": "not Go"}, nil},
 
-		{"down", "imports point down", map[string]string{"gateway/a.go": "package gateway\n" + imports + "catalog\""}, nil},
-		{"up", "imports point down", map[string]string{"catalog/a.go": "package catalog\n" + imports + "gateway\""}, []string{"catalog/a.go:2: catalog (middle) imports gateway (faces)"}},
-		{"up in a test", "imports point down", map[string]string{"catalog/a_test.go": "package catalog\n" + imports + "demo\""}, nil},
-		{"beside, named", "imports point down", map[string]string{"search/eval/a.go": "package eval\n" + imports + "search\""}, nil},
-		{"beside, not named", "imports point down", map[string]string{"search/a.go": "package search\n" + imports + "catalog\""}, []string{"search/a.go:2: search imports catalog beside it (both middle)"}},
+		{"down", "imports point down", map[string]string{"internal/gateway/a.go": "package gateway\n" + imports + "internal/catalog\""}, nil},
+		{"up", "imports point down", map[string]string{"internal/catalog/a.go": "package catalog\n" + imports + "internal/gateway\""}, []string{"internal/catalog/a.go:2: internal/catalog (middle) imports internal/gateway (faces)"}},
+		{"up in a test", "imports point down", map[string]string{"internal/catalog/a_test.go": "package catalog\n" + imports + "internal/demo\""}, nil},
+		{"beside, named", "imports point down", map[string]string{"internal/search/eval/a.go": "package eval\n" + imports + "internal/search\""}, nil},
+		{"beside, not named", "imports point down", map[string]string{"internal/search/a.go": "package search\n" + imports + "internal/catalog\""}, []string{"internal/search/a.go:2: internal/search imports internal/catalog beside it (both middle)"}},
 
-		{"beside, imported", "every arrow beside is drawn", map[string]string{"search/eval/a.go": "package eval\n" + imports + "search\""}, nil},
-		{"beside, imported in a test", "every arrow beside is drawn", map[string]string{"search/eval/a_test.go": "package eval\n" + imports + "search\""}, []string{`internal/house/layers.go: the line of search/eval allows "search"`}},
+		{"beside, imported", "every arrow beside is drawn", map[string]string{"internal/search/eval/a.go": "package eval\n" + imports + "internal/search\""}, nil},
+		{"beside, imported in a test", "every arrow beside is drawn", map[string]string{"internal/search/eval/a_test.go": "package eval\n" + imports + "internal/search\""}, []string{`internal/house/layers.go: the line of internal/search/eval allows "internal/search"`}},
 
-		{"cmd imported", "nothing imports cmd", map[string]string{"demo/a_test.go": "package demo\n" + imports + "cmd/weir\""}, []string{"demo/a_test.go:2: demo imports cmd/weir"}},
+		{"cmd imported", "nothing imports cmd", map[string]string{"internal/demo/a_test.go": "package demo\n" + imports + "cmd/weir\""}, []string{"internal/demo/a_test.go:2: internal/demo imports cmd/weir"}},
 		{"helper in product", "test helpers stay in tests", map[string]string{"mcp/a.go": "package mcp\n" + imports + "internal/leak\""}, []string{"mcp/a.go:2: mcp imports internal/leak"}},
 		{"helper in test", "test helpers stay in tests", map[string]string{"mcp/a_test.go": "package mcp\n" + imports + "internal/leak\""}, nil},
 
 		{
 			"banned by a detour", "some packages never meet",
-			map[string]string{"gateway/a.go": "package gateway\n" + imports + "upstream\"", "upstream/a.go": "package upstream\n" + imports + "socketio\""},
-			[]string{"gateway/a.go:2: gateway ▶ upstream ▶ socketio: the gateway asks Peers"},
+			map[string]string{"internal/gateway/a.go": "package gateway\n" + imports + "internal/upstream\"", "internal/upstream/a.go": "package upstream\n" + imports + "socketio\""},
+			[]string{"internal/gateway/a.go:2: internal/gateway ▶ internal/upstream ▶ socketio: the gateway asks Peers"},
 		},
 		{"banned in a test", "some packages never meet", map[string]string{"socketio/a_test.go": "package socketio\n" + imports + "mcp/stdio\""}, []string{"socketio/a_test.go:2: socketio ▶ mcp/stdio"}},
 		{
 			"another's test is no detour", "some packages never meet",
-			map[string]string{"gateway/a.go": "package gateway\n" + imports + "upstream\"", "upstream/a_test.go": "package upstream\n" + imports + "socketio\""}, nil,
+			map[string]string{"internal/gateway/a.go": "package gateway\n" + imports + "internal/upstream\"", "internal/upstream/a_test.go": "package upstream\n" + imports + "socketio\""}, nil,
 		},
-		{"allowed meeting", "some packages never meet", map[string]string{"gateway/a.go": "package gateway\n" + imports + "mcp\""}, nil},
+		{"allowed meeting", "some packages never meet", map[string]string{"internal/gateway/a.go": "package gateway\n" + imports + "mcp\""}, nil},
 
-		{"SDK in product", "the Go SDK is not in the forwarding path", map[string]string{"upstream/a.go": "package upstream\nimport _ \"" + sdk + "/mcp\""}, []string{"upstream/a.go:2: upstream imports " + sdk}},
-		{"SDK in demo and tests", "the Go SDK is not in the forwarding path", map[string]string{"demo/a.go": "package demo\nimport _ \"" + sdk + "/mcp\"", "mcp/a_test.go": "package mcp\nimport _ \"" + sdk + "/mcp\""}, nil},
+		{"SDK in product", "the Go SDK is not in the forwarding path", map[string]string{"internal/upstream/a.go": "package upstream\nimport _ \"" + sdk + "/mcp\""}, []string{"internal/upstream/a.go:2: internal/upstream imports " + sdk}},
+		{"SDK in demo and tests", "the Go SDK is not in the forwarding path", map[string]string{"internal/demo/a.go": "package demo\nimport _ \"" + sdk + "/mcp\"", "mcp/a_test.go": "package mcp\nimport _ \"" + sdk + "/mcp\""}, nil},
 
 		{"no comment", "every package has a comment", map[string]string{"mcp/a.go": "package mcp", "mcp/b.go": "package mcp"}, []string{"mcp/a.go: package mcp has no comment"}},
 		{"one comment", "every package has a comment", map[string]string{"mcp/a.go": "// Package mcp speaks.\npackage mcp", "mcp/b.go": "package mcp"}, nil},
@@ -77,7 +77,7 @@ func TestRules(t *testing.T) {
 
 		{"environment in product", "the environment is read in cmd and config only", map[string]string{"mcp/a.go": "package mcp\nimport \"os\"\nvar a = os.Getenv(\"A\")\nvar b = os.Args"}, []string{"mcp/a.go:3: os.Getenv: take the value"}},
 		{"environment under another name", "the environment is read in cmd and config only", map[string]string{"mcp/a.go": "package mcp\nimport sys \"os\"\nvar a = sys.Environ"}, []string{"mcp/a.go:3: sys.Environ"}},
-		{"environment where it belongs", "the environment is read in cmd and config only", map[string]string{"cmd/weir/a.go": "package main\nimport \"os\"\nvar a = os.Getenv(\"A\")", "config/a.go": "package config\nimport \"os\"\nvar a = os.LookupEnv", "mcp/a_test.go": "package mcp\nimport \"os\"\nvar a = os.Environ()"}, nil},
+		{"environment where it belongs", "the environment is read in cmd and config only", map[string]string{"cmd/weir/a.go": "package main\nimport \"os\"\nvar a = os.Getenv(\"A\")", "internal/config/a.go": "package config\nimport \"os\"\nvar a = os.LookupEnv", "mcp/a_test.go": "package mcp\nimport \"os\"\nvar a = os.Environ()"}, nil},
 
 		{"global logger", "loggers are injected", map[string]string{"mcp/a.go": "package mcp\nimport (\"log\"; \"log/slog\")\nfunc f() { slog.Info(\"a\"); log.Println(\"a\") }"}, []string{"mcp/a.go:3: slog.Info", "mcp/a.go:3: log.Println"}},
 		{"injected logger", "loggers are injected", map[string]string{"mcp/a.go": "package mcp\nimport \"log/slog\"\nfunc f(log *slog.Logger) { log.Info(\"a\") }"}, nil},

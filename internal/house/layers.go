@@ -36,50 +36,52 @@ var places = []place{
 	{"bench/*", top, nil, "the same for one package each, beside a reference of others"},
 	{"examples/*", top, nil, "shows the packages from outside, as a newcomer uses them"},
 
-	{"console", faces, nil, "the web page: asks the others through interfaces of its own"},
-	{"demo", faces, []string{"s2sp"}, "example MCP servers for the quickstart, as their authors would write them, with s2sp where they return or take tables"},
-	{"gateway", faces, nil, "meta-tools over the catalog; knows no transport"},
-	{"router", faces, nil, "routes to handlers; is given them"},
-	{"registry", faces, nil, "agents that come and go; tells others, asks nobody"},
+	{"internal/console", faces, nil, "the web page: asks the others through interfaces of its own"},
+	{"internal/demo", faces, []string{"s2sp"}, "example MCP servers for the quickstart, as their authors would write them, with s2sp where they return or take tables"},
+	{"internal/gateway", faces, nil, "meta-tools over the catalog; knows no transport"},
+	{"internal/router", faces, nil, "routes to handlers; is given them"},
+	{"internal/registry", faces, nil, "agents that come and go; tells others, asks nobody"},
 	{"agentserver", faces, nil, "an MCP server made of commands, skills and functions"},
 	{"s2sp", faces, nil, "tools of server authors that return or take tables"},
 	{"smcp", faces, nil, "the A2C-SMCP protocol: types only"},
-	{"smcp/*", faces, []string{"smcp", "smcp/member"}, "hub, computer and agent speak one protocol; the latter two are members of an office"},
+	{"smcp/*", faces, []string{"smcp", "internal/member"}, "hub, computer and agent speak one protocol; the latter two are members of an office"},
 
-	{"upstream", middle, []string{"catalog", "config"}, "connects what the configuration names and feeds the catalog"},
-	{"bridge", middle, nil, "questions and notices of servers to agents, across the eras; both gateway and router use it"},
-	{"catalog", middle, nil, "what can be called; is given lists, fetches nothing"},
-	{"search", middle, nil, "ranks documents; knows neither MCP nor the catalog"},
-	{"search/embedding", middle, []string{"search"}, "asks an embeddings endpoint where one is configured"},
-	{"search/eval", middle, []string{"search"}, "scores a ranking"},
-	{"selection", middle, nil, "bounds a choice among ids; knows no tools"},
-	{"s2sp/plane", middle, []string{"artifact", "table"}, "the data plane and the forms of S2SP, without MCP: it serves tables that artifact keeps behind tokens; the gateway stands on it"},
+	{"internal/member", faces, []string{"smcp"}, "what Computers and agents share: a member of an office"},
+
+	{"internal/upstream", middle, []string{"internal/catalog", "internal/config"}, "connects what the configuration names and feeds the catalog"},
+	{"internal/bridge", middle, nil, "questions and notices of servers to agents, across the eras; both gateway and router use it"},
+	{"internal/catalog", middle, nil, "what can be called; is given lists, fetches nothing"},
+	{"internal/search", middle, nil, "ranks documents; knows neither MCP nor the catalog"},
+	{"internal/search/embedding", middle, []string{"internal/search"}, "asks an embeddings endpoint where one is configured"},
+	{"internal/search/eval", middle, []string{"internal/search"}, "scores a ranking"},
+	{"internal/selection", middle, nil, "bounds a choice among ids; knows no tools"},
+	{"s2sp/plane", middle, []string{"internal/artifact", "s2sp/table"}, "the data plane and the forms of S2SP, without MCP: it serves tables that artifact keeps behind tokens; the gateway stands on it"},
 	{"s2sp/dispatch", middle, nil, "takes bodies out of results; knows no session and no store"},
-	{"artifact", middle, []string{"table"}, "keeps results; a held table is asked by rows and columns"},
-	{"table", middle, nil, "rows and columns over raw JSON; knows not where the bytes are kept"},
-	{"agentclient", middle, []string{"config"}, "calls agents through a router; for agents' own programs, so it knows nothing of weir's faces. The environment, where config reads it, says which router"},
-	{"taskqueue", middle, nil, "a bounded queue; knows no protocol"},
-	{"config", middle, nil, "reads the configuration; imports nothing that it configures"},
-	{"telemetry", middle, nil, "logs, metrics and audit records"},
+	{"internal/artifact", middle, []string{"s2sp/table"}, "keeps results; a held table is asked by rows and columns"},
+	{"s2sp/table", middle, nil, "rows and columns over raw JSON; knows not where the bytes are kept"},
+	{"agentclient", middle, []string{"internal/config"}, "calls agents through a router; for agents' own programs, so it knows nothing of weir's faces. The environment, where config reads it, says which router"},
+	{"internal/taskqueue", middle, nil, "a bounded queue; knows no protocol"},
+	{"internal/config", middle, nil, "reads the configuration; imports nothing that it configures"},
+	{"internal/telemetry", middle, nil, "logs, metrics and audit records"},
 
-	{"child", ground, nil, "starts programs that end with this one; knows nothing of what they say"},
-	{"address", ground, nil, "which network addresses there are and which of them a peer may name; every face asks it"},
-	{"mcp", ground, []string{"jsonrpc", "rawjson", "memory"}, "the contract of MCP over raw messages"},
-	{"mcp/sse", ground, []string{"mcp", "mcp/streamable", "guard", "jsonrpc", "rawjson", "memory"}, "the transport of 2024-11-05; its events are framed as in mcp/streamable"},
-	{"mcp/*", ground, []string{"mcp", "guard", "child", "jsonrpc", "rawjson", "visible", "memory"}, "transports: bytes to calls of a Handler and back"},
-	{"guard", ground, []string{"address", "mcp", "jsonrpc", "memory"}, "decides who may talk to an HTTP server; refuses in the form of MCP errors"},
-	{"invocation", ground, nil, "tokens between a router and its agents: both faces need it, and neither may import the other"},
-	{"jsonrpc", ground, []string{"rawjson"}, "the envelope of a message, over raw JSON"},
-	{"rawjson", ground, nil, "JSON as slices of its own bytes"},
-	{"ownership", ground, nil, "whose the names of servers are: registry, Computers and the configuration ask one ledger, and none of them may import another"},
-	{"uritemplate", ground, nil, "RFC 6570; knows no MCP"},
-	{"redact", ground, []string{"rawjson"}, "takes secrets out of texts; the configuration, the gateway and Computers use it, and it knows none of them"},
-	{"visible", ground, nil, "keeps text to what is seen; knows not what it is for"},
-	{"memory", ground, nil, "bounds the bytes that are held at one time; knows none of them, so that every reader can stand on it"},
-	{"work", ground, nil, "counts and bounds what others compute; knows none of it"},
-	{"socketio", ground, []string{"engineio", "rawjson"}, "Socket.IO runs over Engine.IO, its arguments stay raw JSON; neither knows MCP"},
-	{"engineio", ground, []string{"memory"}, "frames and polling; what arrives is counted"},
-	{"token", ground, nil, "counts tokens, offline"},
+	{"internal/child", ground, nil, "starts programs that end with this one; knows nothing of what they say"},
+	{"internal/address", ground, nil, "which network addresses there are and which of them a peer may name; every face asks it"},
+	{"mcp", ground, []string{"mcp/jsonrpc", "internal/rawjson", "internal/memory"}, "the contract of MCP over raw messages"},
+	{"mcp/sse", ground, []string{"mcp", "mcp/streamable", "internal/guard", "mcp/jsonrpc", "internal/rawjson", "internal/memory"}, "the transport of 2024-11-05; its events are framed as in mcp/streamable"},
+	{"mcp/*", ground, []string{"mcp", "internal/guard", "internal/child", "mcp/jsonrpc", "internal/rawjson", "internal/visible", "internal/memory"}, "transports: bytes to calls of a Handler and back"},
+	{"internal/guard", ground, []string{"internal/address", "mcp", "mcp/jsonrpc", "internal/memory"}, "decides who may talk to an HTTP server; refuses in the form of MCP errors"},
+	{"internal/invocation", ground, nil, "tokens between a router and its agents: both faces need it, and neither may import the other"},
+	{"mcp/jsonrpc", ground, []string{"internal/rawjson"}, "the envelope of a message, over raw JSON"},
+	{"internal/rawjson", ground, nil, "JSON as slices of its own bytes"},
+	{"internal/ownership", ground, nil, "whose the names of servers are: registry, Computers and the configuration ask one ledger, and none of them may import another"},
+	{"internal/uritemplate", ground, nil, "RFC 6570; knows no MCP"},
+	{"internal/redact", ground, []string{"internal/rawjson"}, "takes secrets out of texts; the configuration, the gateway and Computers use it, and it knows none of them"},
+	{"internal/visible", ground, nil, "keeps text to what is seen; knows not what it is for"},
+	{"internal/memory", ground, nil, "bounds the bytes that are held at one time; knows none of them, so that every reader can stand on it"},
+	{"internal/work", ground, nil, "counts and bounds what others compute; knows none of it"},
+	{"socketio", ground, []string{"socketio/engineio", "internal/rawjson"}, "Socket.IO runs over Engine.IO, its arguments stay raw JSON; neither knows MCP"},
+	{"socketio/engineio", ground, []string{"internal/memory"}, "frames and polling; what arrives is counted"},
+	{"internal/token", ground, nil, "counts tokens, offline"},
 
 	{"internal/house", ground, nil, "reads source, imports nothing of the module"},
 	{"internal/leak", ground, nil, "for tests only"},
@@ -92,24 +94,29 @@ var places = []place{
 // testOnly are packages that no product code imports.
 var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/wsbench", "internal/fakemcp"}
 
+// isTestOnly reports whether a package is, or is below, one of testOnly.
+func isTestOnly(path string) bool {
+	return slices.ContainsFunc(testOnly, func(helper string) bool { return within(path, helper) })
+}
+
 // A ban is an import that must not happen, not even through others.
 type ban struct{ from, to, reason string }
 
 var bans = []ban{
-	{"gateway", "socketio", "the gateway asks Peers; which transport is below them must not matter, or every new transport would change it"},
-	{"gateway", "engineio", "see gateway and socketio"},
+	{"internal/gateway", "socketio", "the gateway asks Peers; which transport is below them must not matter, or every new transport would change it"},
+	{"internal/gateway", "socketio/engineio", "see gateway and socketio"},
 	{"socketio", "mcp", "Socket.IO is usable and testable alone; offices put MCP into it, not the other way round"},
-	{"engineio", "mcp", "see socketio and mcp"},
-	{"search", "catalog", "ranking is scored on plain documents; it must run on sets that were never a catalog"},
+	{"socketio/engineio", "mcp", "see socketio and mcp"},
+	{"internal/search", "internal/catalog", "ranking is scored on plain documents; it must run on sets that were never a catalog"},
 	{"s2sp/plane", "mcp", "the data plane is HTTP and tables; servers of any kind can have one"},
-	{"table", "artifact", "a table is bytes and an index; where they are kept is for others to say"},
-	{"catalog", "mcp", "a catalog is made of raw definitions, so that one can be loaded from a file"},
+	{"s2sp/table", "internal/artifact", "a table is bytes and an index; where they are kept is for others to say"},
+	{"internal/catalog", "mcp", "a catalog is made of raw definitions, so that one can be loaded from a file"},
 }
 
 // sdk is the official Go SDK, and sdkUsers are the packages that may import it outside tests.
 const sdk = "github.com/modelcontextprotocol/go-sdk"
 
-var sdkUsers = []string{"demo", "examples", "s2sp"}
+var sdkUsers = []string{"internal/demo", "examples", "s2sp"}
 
 func layerRules() []Rule {
 	return []Rule{
@@ -139,10 +146,8 @@ func layerRules() []Rule {
 			Name:   "test helpers stay in tests",
 			Reason: "a helper may panic, sleep and leak; the product may not",
 			Find: func(t *Tree) []string {
-				isHelper := func(e edge) bool {
-					return slices.ContainsFunc(testOnly, func(helper string) bool { return within(e.To, helper) })
-				}
-				return t.edgesTo(isHelper, func(p *Package, e edge) bool { return e.Test || within(p.Path, "internal") })
+				isHelper := func(e edge) bool { return isTestOnly(e.To) }
+				return t.edgesTo(isHelper, func(p *Package, e edge) bool { return e.Test || isTestOnly(p.Path) })
 			},
 		},
 		{

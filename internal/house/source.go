@@ -23,7 +23,7 @@ func sourceRules() []Rule {
 			Name:   "the environment is read in cmd and config only",
 			Reason: "what a program does must follow from its flags and its configuration; a variable read elsewhere is a setting nobody can find or test",
 			Find: func(t *Tree) []string {
-				return t.findCalls("os", []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, []string{"cmd", "config"},
+				return t.findCalls("os", []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, []string{"cmd", "internal/config"},
 					"take the value, or a lookup function, as an option")
 			},
 		},

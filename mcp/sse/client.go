@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/mcp/streamable"
-	"github.com/weir-mcp/weir/memory"
-	"github.com/weir-mcp/weir/rawjson"
 )
 
 // Bounds of a ClientStream.

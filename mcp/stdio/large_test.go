@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/memory"
 )
 
 // answering starts a child that answers requests by their order with what script

@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-mcp/weir/child"
+	"github.com/weir-mcp/weir/internal/child"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/memory"
 )
 
 // Command says how to start a child process.

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/weir-mcp/weir/visible"
+	"github.com/weir-mcp/weir/internal/visible"
 )
 
 // Bounds of an excerpt: how much is looked at, and how much of it is shown.

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/memory"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // Defaults and bounds of a Client.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // BenchmarkClientCall compares a call with a plain net/http POST to the same

@@ -15,9 +15,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // maxErrorBody bounds what is read of a response that is no success.

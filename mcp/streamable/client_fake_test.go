@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // fake is a hand-written MCP server. Its zero value makes a legacy handshake

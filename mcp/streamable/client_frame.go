@@ -8,9 +8,9 @@ import (
 	"maps"
 	"net/http"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // wireState is what every request bears. It is not changed once stored, so the

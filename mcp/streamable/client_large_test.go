@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/memory"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // largeServer answers tools/call with a text of size bytes, as a body or as an event.

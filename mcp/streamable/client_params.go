@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
 )
 
 // maxParamHeaders bounds the headers of one tool.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // errCancelledByServer is the cause of a context that the server's

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // An answer that cannot be read ends its call at once, with an error that no retry

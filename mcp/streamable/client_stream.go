@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/memory"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // position is how far a resumable stream has been read, and how its next

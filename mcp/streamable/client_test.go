@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 func TestClientLegacyLifecycle(t *testing.T) {

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/guard"
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/memory"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // ServerOptions configures a Server. Zero durations and bounds stand for the

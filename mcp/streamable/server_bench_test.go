@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
-	"github.com/weir-mcp/weir/rawjson"
 )
 
 // BenchmarkServer compares a Server whose handler is as fast as can be with a

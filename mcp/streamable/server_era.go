@@ -3,8 +3,8 @@ package streamable
 import (
 	"net/http"
 
-	"github.com/weir-mcp/weir/jsonrpc"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // EraOf decides the era of a POSTed message as a Server does: modern without a

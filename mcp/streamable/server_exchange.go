@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/memory"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // exchange is one POST with requests and the response to it:

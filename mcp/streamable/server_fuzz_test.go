@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
-	"github.com/weir-mcp/weir/rawjson"
 )
 
 // FuzzServerPost sends whatever it likes: the answer is one of the statuses

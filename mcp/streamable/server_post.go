@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/guard"
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // noticeTimeout bounds how long a handler may take for a notification, whose

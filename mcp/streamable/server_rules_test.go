@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/mcp/streamable"
-	"github.com/weir-mcp/weir/rawjson"
 )
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`

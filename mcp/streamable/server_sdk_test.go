@@ -16,10 +16,10 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
-	"github.com/weir-mcp/weir/rawjson"
 )
 
 // serverHandler is a small MCP server: the lifecycle and four tools.

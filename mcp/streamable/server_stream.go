@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weir-mcp/weir/guard"
+	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/mcp"
 )
 

@@ -28,7 +28,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
 // Scheme begins every handle.

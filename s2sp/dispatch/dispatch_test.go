@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/leak"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"regexp"
 
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
 // OnToolResult takes the bodies out of the result of a tools/call: wherever an

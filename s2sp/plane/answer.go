@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // Answer is what a data plane sends, read as it comes: the rows of its body, each

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // pieces gives data in pieces of random sizes.

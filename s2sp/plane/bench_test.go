@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/s2sp/plane"
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // A full fetch of 100,000 rows × 30 columns over a connection, next to

@@ -19,9 +19,9 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
-	"github.com/weir-mcp/weir/artifact"
+	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/s2sp/plane"
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 func serve(t testing.TB, tokens artifact.Tokens) (*httptest.Server, *http.Client) {

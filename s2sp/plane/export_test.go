@@ -4,7 +4,7 @@ import (
 	"context"
 	"io"
 
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // NewAnswer reads an answer from body, with rows of up to most bytes.

@@ -17,9 +17,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/weir-mcp/weir/address"
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // Errors of a fetch.

@@ -22,8 +22,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // Names of the parameters that S2SP adds to tools.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 func index(t testing.TB, data string, opts table.Options) *table.Table {

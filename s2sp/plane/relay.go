@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-mcp/weir/artifact"
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // Relay is the resource_url of another server as the source of a token here, for

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/weir-mcp/weir/rawjson"
-	"github.com/weir-mcp/weir/table"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // ErrInput: a parameter of a consumer tool is not what it has to be.

@@ -20,15 +20,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/member"
 	"github.com/weir-mcp/weir/internal/memnet"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
-	"github.com/weir-mcp/weir/smcp/member"
 	"github.com/weir-mcp/weir/socketio"
-	"github.com/weir-mcp/weir/upstream"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/ownership"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/ownership"
 	"github.com/weir-mcp/weir/smcp"
 )
 

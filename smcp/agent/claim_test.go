@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/ownership"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/member"
+	"github.com/weir-mcp/weir/internal/ownership"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
-	"github.com/weir-mcp/weir/smcp/member"
 	"github.com/weir-mcp/weir/socketio"
-	"github.com/weir-mcp/weir/upstream"
 )
 
 // census are Upstreams that remember which Computers have had which names.

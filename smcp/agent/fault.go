@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"github.com/weir-mcp/weir/internal/member"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/smcp"
-	"github.com/weir-mcp/weir/smcp/member"
 )
 
 // told is why a call of a Computer's tool failed, in the words of a gateway's

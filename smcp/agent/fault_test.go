@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/member"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
-	"github.com/weir-mcp/weir/smcp/member"
 	"github.com/weir-mcp/weir/socketio"
-	"github.com/weir-mcp/weir/upstream"
 )
 
 // opened are Upstreams that hand on how to reach what is attached.

@@ -12,13 +12,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/ownership"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/ownership"
-	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/smcp"
-	"github.com/weir-mcp/weir/upstream"
 )
 
 // Bounds of a Fleet.

@@ -13,12 +13,12 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/engineio"
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/smcp/agent"
 	"github.com/weir-mcp/weir/smcp/hub"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // BenchmarkToolCall is the round trip of a tool call from an agent through hub

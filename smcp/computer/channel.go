@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/engineio"
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/smcp"
-	"github.com/weir-mcp/weir/upstream"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // Bounds of channels.

@@ -30,11 +30,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/config"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/member"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/smcp"
-	"github.com/weir-mcp/weir/smcp/member"
-	"github.com/weir-mcp/weir/upstream"
 )
 
 // Defaults and bounds.

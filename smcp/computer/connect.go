@@ -8,14 +8,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-mcp/weir/engineio"
-	"github.com/weir-mcp/weir/jsonrpc"
+	"github.com/weir-mcp/weir/internal/member"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/smcp"
-	"github.com/weir-mcp/weir/smcp/member"
 	"github.com/weir-mcp/weir/socketio"
-	"github.com/weir-mcp/weir/upstream"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // How long an answer waits for servers that are starting for the first time, and

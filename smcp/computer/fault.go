@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 )
 

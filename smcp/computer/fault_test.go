@@ -15,15 +15,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/engineio"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/agent"
 	"github.com/weir-mcp/weir/smcp/computer"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
-	"github.com/weir-mcp/weir/upstream"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // One server that cannot be started, and one that dies, leave the others alone.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/config"
-	"github.com/weir-mcp/weir/redact"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/smcp"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/weir-mcp/weir/internal/fakemcp"
 	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
-	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/smcp/agent"
 	"github.com/weir-mcp/weir/smcp/computer"
 	"github.com/weir-mcp/weir/smcp/hub"

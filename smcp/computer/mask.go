@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/redact"
+	"github.com/weir-mcp/weir/internal/redact"
 )
 
 // What an Agent is shown of the configuration: where values come from, and not

@@ -13,15 +13,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/member"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/agent"
 	"github.com/weir-mcp/weir/smcp/computer"
 	"github.com/weir-mcp/weir/smcp/hub"
-	"github.com/weir-mcp/weir/smcp/member"
-	"github.com/weir-mcp/weir/upstream"
 )
 
 func names(tools []smcp.Tool) []string {

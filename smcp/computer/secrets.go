@@ -1,6 +1,6 @@
 package computer
 
-import "github.com/weir-mcp/weir/redact"
+import "github.com/weir-mcp/weir/internal/redact"
 
 // maxSecrets bounds how many secrets are looked for.
 const maxSecrets = 1024

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/weir-mcp/weir/catalog"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 )
 

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/catalog"
+	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/smcp"
 )
 

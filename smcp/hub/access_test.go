@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/engineio"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // Who is not let in any more is put out, and nobody else.

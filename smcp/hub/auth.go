@@ -13,10 +13,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/address"
-	"github.com/weir-mcp/weir/engineio"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // Credentials are what a peer shows when it connects.

@@ -27,10 +27,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/engineio"
-	"github.com/weir-mcp/weir/memory"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // Defaults of Options.

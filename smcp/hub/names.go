@@ -3,7 +3,7 @@ package hub
 import (
 	"crypto/ed25519"
 
-	"github.com/weir-mcp/weir/ownership"
+	"github.com/weir-mcp/weir/internal/ownership"
 	"github.com/weir-mcp/weir/smcp"
 )
 

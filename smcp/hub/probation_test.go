@@ -13,11 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/internal/memnet"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // inMemory serves a hub for a synctest bubble and returns what connects to it.

@@ -10,12 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/engineio"
 	"github.com/weir-mcp/weir/internal/memnet"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // A quietHub is a hub on networks of its own, for a synctest bubble. Peers on the

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
 )

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/weir-mcp/weir/engineio"
-	"github.com/weir-mcp/weir/rawjson"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // known reports whether a connection needs no probation.

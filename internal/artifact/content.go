@@ -1,0 +1,297 @@
+package artifact
+
+import (
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/weir-mcp/weir/s2sp/table"
+)
+
+// content is the bytes of an artifact, in memory or in files. It lives as long
+// as somebody holds it: the store, and every lease.
+type content struct {
+	store *Local
+	size  int64 // of the bytes
+	index int64 // of the table's index, where it is stored beside them
+
+	// Elsewhere: who has the rows.
+	source Source
+
+	// In memory: data, or a table that has the rows itself.
+	data []byte
+	rows *table.Table
+
+	// In files: their names, and the table without its bytes where the artifact
+	// was written as one. parts are the sizes of its segments.
+	file, indexFile string
+	skeleton        *table.Table
+	parts           []part
+
+	mu       sync.Mutex // guards below
+	holders  int
+	mapped   []byte // the file, while somebody reads
+	mappedIx []byte
+	maps     int // leases that read
+	detected *table.Table
+	how      string // with which options it was detected
+	extra    int64  // bytes of the index of detected, in memory
+}
+
+type part struct{ data, index int }
+
+// hold is called by whoever has a reference already.
+func (c *content) hold() {
+	c.mu.Lock()
+	c.holders++
+	c.mu.Unlock()
+}
+
+// drop gives a reference up. The last one frees memory; files go before, with
+// the store's own reference, because nobody can open them any more.
+func (c *content) drop() {
+	c.mu.Lock()
+	c.holders--
+	last := c.holders == 0
+	extra := c.extra
+	if last {
+		c.extra, c.detected = 0, nil
+	}
+	c.mu.Unlock()
+	if !last {
+		return
+	}
+	if c.file == "" {
+		c.store.free(c.size+c.index+extra, 0)
+		return
+	}
+	c.store.free(extra, c.size+c.index)
+}
+
+// unlink removes the files. Mappings of them stay valid.
+func (c *content) unlink() {
+	for _, name := range []string{c.file, c.indexFile} {
+		if name != "" {
+			c.store.removeFile(name)
+		}
+	}
+}
+
+// attach makes the bytes readable until detach.
+func (c *content) attach() error {
+	if c.file == "" {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.maps == 0 {
+		data, err := mapFile(c.file)
+		if err != nil {
+			return fmt.Errorf("reading a spilled artifact: %w", withoutPath(err))
+		}
+		var index []byte
+		if c.indexFile != "" {
+			if index, err = mapFile(c.indexFile); err != nil {
+				unmapFile(data)
+				return fmt.Errorf("reading a spilled table: %w", withoutPath(err))
+			}
+		}
+		c.mapped, c.mappedIx = data, index
+	}
+	c.maps++
+	return nil
+}
+
+func (c *content) detach() {
+	if c.file == "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.maps--; c.maps > 0 {
+		return
+	}
+	extra := c.extra
+	c.detected, c.extra = nil, 0 // its rows are slices of the mapping
+	unmapFile(c.mapped)
+	unmapFile(c.mappedIx)
+	c.mapped, c.mappedIx = nil, nil
+	if extra > 0 {
+		c.store.free(extra, 0)
+	}
+}
+
+// bytes is the artifact, readable while it is attached.
+func (c *content) bytes() []byte {
+	switch {
+	case c.file != "":
+		return c.mapped
+	case c.rows != nil:
+		segs := c.rows.Segments()
+		if len(segs) == 1 {
+			return segs[0].Data
+		}
+		all := make([]byte, 0, c.size)
+		for _, s := range segs {
+			all = append(all, s.Data...)
+		}
+		return all
+	}
+	return c.data
+}
+
+// table is the artifact as rows, readable while it is attached.
+func (c *content) table(opts table.DetectOptions) (*table.Table, error) {
+	switch {
+	case c.source != nil:
+		return nil, errElsewhere
+	case c.rows != nil:
+		return c.rows, nil
+	}
+	if c.skeleton != nil {
+		segs := make([]table.Segment, len(c.parts))
+		data, index := c.mapped, c.mappedIx
+		for i, p := range c.parts {
+			segs[i] = table.Segment{Data: data[:p.data:p.data], Index: index[:p.index:p.index]}
+			data, index = data[p.data:], index[p.index:]
+		}
+		return c.skeleton.WithSegments(segs), nil
+	}
+	how := fmt.Sprintf("%+v", opts)
+	c.mu.Lock()
+	if t := c.detected; t != nil && c.how == how {
+		c.mu.Unlock()
+		return t, nil
+	}
+	c.mu.Unlock()
+	t, err := table.Detect(c.bytes(), opts)
+	if err != nil {
+		return nil, fmt.Errorf("reading an artifact as a table: %w", err)
+	}
+	// The index is kept for the next reader if there is room for it.
+	_, size := t.Size()
+	if c.store.reserve(size) {
+		c.mu.Lock()
+		if c.detected == nil {
+			c.detected, c.how, c.extra = t, how, size
+			size = 0
+		}
+		c.mu.Unlock()
+		if size > 0 {
+			c.store.free(size, 0)
+		}
+	}
+	return t, nil
+}
+
+// Lease is access to an artifact's bytes. They stay readable until Close,
+// whatever becomes of the artifact. It is for one goroutine.
+type Lease struct {
+	Artifact
+	c      *content
+	closed bool
+}
+
+func newLease(a Artifact, c *content) (*Lease, error) {
+	if err := c.attach(); err != nil {
+		c.drop()
+		return nil, err
+	}
+	return &Lease{Artifact: a, c: c}, nil
+}
+
+// Bytes returns the artifact: shared, not to be changed, and invalid after
+// Close. For an artifact made by NewTable that is its rows as NDJSON.
+func (l *Lease) Bytes() []byte { return l.c.bytes() }
+
+// Table returns the artifact as a table. One that was not written as a table is
+// read as opts say, and the index is kept for the next time. The table is
+// invalid after Close. The error wraps table.ErrNotTable if it is none.
+func (l *Lease) Table(opts table.DetectOptions) (*table.Table, error) { return l.c.table(opts) }
+
+// Close ends the access. It may be called more than once.
+func (l *Lease) Close() {
+	if l.closed {
+		return
+	}
+	l.closed = true
+	l.c.detach()
+	l.c.drop()
+}
+
+// reserve takes n bytes of memory if there are so many.
+func (s *Local) reserve(n int64) bool {
+	s.room.Lock()
+	defer s.room.Unlock()
+	if s.opts.MemoryBytes > 0 && s.memory+n > s.opts.MemoryBytes || !s.opts.Room.Keep(n) {
+		return false
+	}
+	s.memory += n
+	return true
+}
+
+// reserveDisk takes n bytes of disk, or says why not.
+func (s *Local) reserveDisk(n int64) error {
+	s.room.Lock()
+	defer s.room.Unlock()
+	if s.spill == nil && s.opts.MemoryBytes <= 0 {
+		return s.full("a result of %d bytes: limits.memory is taken, %d bytes of it by results; raise it, or set %s so that results can go to disk",
+			n, s.memory, s.opts.Setting("dir"))
+	}
+	if s.spill == nil {
+		return s.full("a result of %d bytes: %d of %d bytes of memory are taken; raise %s, or set %s so that results can go to disk",
+			n, s.memory, s.opts.MemoryBytes, s.opts.Setting("memory_bytes"), s.opts.Setting("dir"))
+	}
+	if s.disk+n > s.opts.DiskBytes {
+		return s.full("a result of %d bytes: %d of %d bytes on disk are taken; raise %s", n, s.disk, s.opts.DiskBytes, s.opts.Setting("disk_bytes"))
+	}
+	s.disk += n
+	return nil
+}
+
+// full is an ErrFull that says for what there is no room, and why.
+func (s *Local) full(format string, args ...any) error {
+	return &Error{Kind: ErrFull, Detail: "no room for " + fmt.Sprintf(format, args...)}
+}
+
+func (s *Local) free(memory, disk int64) {
+	s.room.Lock()
+	s.memory -= memory
+	s.disk -= disk
+	s.room.Unlock()
+	s.opts.Room.Drop(memory)
+}
+
+// store takes a copy of data where there is room. The caller holds the content.
+func (s *Local) newContent(data []byte) (*content, error) {
+	c := &content{store: s, size: int64(len(data)), holders: 1}
+	if s.reserve(c.size) {
+		c.data = append(make([]byte, 0, len(data)), data...)
+		return c, nil
+	}
+	if err := s.reserveDisk(c.size); err != nil {
+		return nil, err
+	}
+	f, err := s.createFile("data")
+	if err == nil {
+		_, err = f.Write(data)
+		err = closeWritten(f, err)
+	}
+	if err != nil {
+		s.free(0, c.size)
+		return nil, fmt.Errorf("spilling a result of %d bytes: %w", len(data), withoutPath(err))
+	}
+	c.file = f.Name()
+	return c, nil
+}
+
+// closeWritten closes a file and removes it if it could not be written.
+func closeWritten(f *os.File, err error) error {
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error is the one to report
+	}
+	return err
+}

@@ -1,0 +1,97 @@
+package artifact
+
+import (
+	"crypto/rand"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/memory"
+)
+
+// Defaults of Options.
+const (
+	DefaultTTL         = time.Hour
+	DefaultMaxBytes    = 64 << 20
+	DefaultMaxCount    = 256
+	DefaultMemoryBytes = 256 << 20
+	DefaultDiskBytes   = 8 << 30
+	DefaultTokenTTL    = 10 * time.Minute // s2sp-protocol, Token Expiry
+	DefaultMaxTokens   = 8192
+
+	// maxGone bounds how many handles of gone artifacts a principal's space
+	// remembers, and goneFor for how long, so that "expired" and "unknown" can
+	// be told apart.
+	maxGone = 1024
+	goneFor = 24 * time.Hour
+
+	maxLabel = 200 // bytes of a label or a media type
+)
+
+// Options bounds a store. The zero value takes the defaults.
+type Options struct {
+	TTL      time.Duration // age at which an artifact goes; 0 is DefaultTTL
+	MaxBytes int64         // bytes a principal may hold, of both kinds; 0 is DefaultMaxBytes
+	MaxCount int           // artifacts with a handle that a principal may hold; 0 is DefaultMaxCount
+
+	// Dir is where artifacts go that find no room in memory, and tables that their
+	// principal has no room for; a private directory of this process is made in it.
+	Dir string
+	// DefaultDir returns the Dir of a store that was given none, for what finds no
+	// room in memory alone. It is called when the first of it is written. Nil is
+	// nowhere: all is in memory.
+	DefaultDir func() (string, error)
+	// MemoryBytes bounds the bytes in memory, of all principals together. 0 is
+	// DefaultMemoryBytes where there are files, and no bound where there are none.
+	MemoryBytes int64
+	// Room is where bytes in memory are counted as well as by MemoryBytes, together with
+	// what else the process holds; what finds none there goes to Dir. Nil bounds
+	// nothing.
+	Room *memory.Account
+	// DiskBytes bounds the bytes in files; 0 is DefaultDiskBytes.
+	DiskBytes int64
+
+	TokenTTL  time.Duration // age at which a token goes; 0 is DefaultTokenTTL
+	MaxTokens int           // unspent tokens of one principal, beyond which none is made; 0 is DefaultMaxTokens
+
+	// Setting writes the name of a bound in errors as those know it who set it.
+	// Its argument is a key of artifacts in weir.yaml, such as "max_bytes"; nil
+	// writes artifacts.max_bytes.
+	Setting func(key string) string
+
+	Secret []byte           // from which each principal's secret is derived; empty is a random one for this store
+	Now    func() time.Time // the clock; nil is time.Now
+}
+
+func (o Options) withDefaults() Options {
+	if o.TTL <= 0 {
+		o.TTL = DefaultTTL
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.MaxCount <= 0 {
+		o.MaxCount = DefaultMaxCount
+	}
+	if o.MemoryBytes <= 0 && (o.Dir != "" || o.DefaultDir != nil) {
+		o.MemoryBytes = DefaultMemoryBytes
+	}
+	if o.DiskBytes <= 0 {
+		o.DiskBytes = DefaultDiskBytes
+	}
+	if o.TokenTTL <= 0 {
+		o.TokenTTL = DefaultTokenTTL
+	}
+	if o.MaxTokens <= 0 {
+		o.MaxTokens = DefaultMaxTokens
+	}
+	if o.Setting == nil {
+		o.Setting = func(key string) string { return "artifacts." + key }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if len(o.Secret) == 0 {
+		o.Secret = make([]byte, 32)
+		rand.Read(o.Secret) // never fails: crypto/rand ends the program instead
+	}
+	return o
+}

@@ -1,0 +1,172 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/weir-mcp/weir/s2sp/table"
+)
+
+// Source has the rows of a deposit elsewhere and gives them out once, for whoever
+// asks first. Open may be called concurrently with the Open of other sources.
+//
+//	DepositSource ─▶ token ─▶ Claim ─▶ Open ─▶ Rows ─┬─ Spend ─▶ read on, gone
+//	                            ▲                    └─ Keep  ─▶ in the store ─┐
+//	                            └──────────────────────────────────────────────┘
+type Source interface {
+	// Open asks for rows and columns; strict asks it to refuse a column that does
+	// not exist. It returns once the first byte of the answer has come: from then
+	// on the source has given its rows out. The caller must Close the rows.
+	//
+	// An error that wraps ErrToken says that the source has no rows any more.
+	// After any other error it may be asked again.
+	Open(ctx context.Context, sel table.Selection, strict bool) (Rows, error)
+}
+
+// Rows come one after the other, each a JSON object that bears its _row_id. They
+// are for one goroutine.
+type Rows interface {
+	// Next returns the next row, which is the caller's until the call after, or
+	// io.EOF behind the last.
+	Next() ([]byte, error)
+	// Columns lists the columns of the rows so far, _row_id first.
+	Columns() []string
+	// Close ends the reading.
+	Close() error
+}
+
+// Sources is what a store that takes sources adds to Tokens.
+type Sources interface {
+	// DepositSource makes a token for rows that are elsewhere until it is claimed.
+	// They take no room until then. A ttl of 0 is Options.TokenTTL. It fails with
+	// ErrFull where the principal has too many tokens.
+	DepositSource(ctx context.Context, principal, label string, from Source, ttl time.Duration) (Token, error)
+}
+
+var _ Sources = (*Local)(nil)
+
+// errElsewhere: the rows of a claim are at their source.
+var errElsewhere = errors.New("the rows of this artifact are not here")
+
+// DepositSource implements Sources.
+func (s *Local) DepositSource(ctx context.Context, principal, label string, from Source, ttl time.Duration) (Token, error) {
+	if err := ctx.Err(); err != nil {
+		return Token{}, err
+	}
+	return s.deposit(principal, label, &content{store: s, source: from, holders: 1}, ttl)
+}
+
+// Elsewhere reports whether the rows of a claim have to be asked for with Open.
+func (c *Claim) Elsewhere() bool { return c.c.source != nil }
+
+// Open asks the source for rows. If it has none any more, the claim is spent, and
+// the error wraps ErrToken.
+//
+// Rows that were opened are nowhere else. The caller reads them and calls Spend,
+// or gives them back with Keep.
+func (c *Claim) Open(ctx context.Context, sel table.Selection, strict bool) (Rows, error) {
+	if c.c.source == nil {
+		return nil, errors.New("the rows of this claim are here: use Table")
+	}
+	rows, err := c.c.source.Open(ctx, sel, strict)
+	if errors.Is(err, ErrToken) {
+		c.Spend()
+	}
+	return rows, err
+}
+
+// Keep reads rows of the source to their end and leaves them in the store, for
+// the next claim of the token, which is limited to sel. It closes the rows. Where
+// that cannot be done, the rows are lost, and the claim is spent.
+func (c *Claim) Keep(ctx context.Context, rows Rows, sel table.Selection) error {
+	err := c.keep(ctx, rows, sel)
+	if cerr := rows.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		c.Spend()
+		return fmt.Errorf("keeping the rows of %s, which its server gives out once: %w", c.Label, err)
+	}
+	return nil
+}
+
+func (c *Claim) keep(ctx context.Context, rows Rows, sel table.Selection) error {
+	w := c.store.NewTable(c.token.item.space.principal, c.Label, table.Options{KeepRowID: true})
+	defer w.Abort()
+	for {
+		row, err := rows.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = w.Append(row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := w.place(); err != nil {
+		return err
+	}
+	kept, err := w.finish()
+	if err != nil {
+		return err
+	}
+	return c.store.replace(c.token, kept, sel)
+}
+
+// replace puts rows in the place of a token's source. It takes the caller's
+// reference to kept over.
+func (s *Local) replace(t *token, kept *content, sel table.Selection) error {
+	s.mu.Lock()
+	defer s.unlock()
+	it := t.item
+	if s.closed || s.tokens[t.hash] != t {
+		s.dead = append(s.dead, kept)
+		return ErrToken // it expired meanwhile
+	}
+	now := s.opts.Now()
+	next := &item{Artifact: it.Artifact, content: kept, single: true, limited: &sel}
+	next.SizeBytes = kept.size
+	if err := s.settle(it.space, next, now); err != nil {
+		s.dead = append(s.dead, kept)
+		return err
+	}
+	s.dead = append(s.dead, it.content)
+	it.content, it.limited, it.SizeBytes, it.beyond = kept, next.limited, next.SizeBytes, next.beyond
+	if !it.beyond {
+		it.space.bytes += it.SizeBytes
+	}
+	return nil
+}
+
+// RowsOf reads a table, which bears its own _row_id, as rows.
+func RowsOf(t *table.Table) Rows {
+	v := table.Selection{}.Select(t)
+	return &tableRows{v: v, next: v.Appender()}
+}
+
+type tableRows struct {
+	v    table.View
+	next func(dst []byte, i int) []byte
+	at   int
+	b    []byte
+}
+
+func (r *tableRows) Next() ([]byte, error) {
+	if r.at >= r.v.Len() {
+		return nil, io.EOF
+	}
+	r.b = r.next(r.b[:0], r.at)
+	r.at++
+	return r.b, nil
+}
+
+func (r *tableRows) Columns() []string { return r.v.Columns() }
+func (r *tableRows) Close() error      { return nil }

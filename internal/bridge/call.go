@@ -1,0 +1,211 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// Bounds of the rounds of one call. A call takes as many as it needs; these end
+// one whose server never has enough.
+const (
+	maxRounds    = 256
+	maxQuestions = 64 // in one round
+	maxPauses    = 10 // rounds without a question, one after the other
+	firstPause   = 50 * time.Millisecond
+	longestPause = 2 * time.Second
+)
+
+// Call makes a call on behalf of b.Request, whose agent may be of another era
+// than the server. Where a modern server answers with questions, a legacy agent
+// is asked them, all of a round at once, and the call is made again with the
+// answers until there is a result. A modern agent gets the questions as they
+// are, unless this call has asked it something itself already (see Rounds): then
+// the agent is in the middle of rounds that are weir's own.
+//
+// The errors are those of p.Call, that of a missing resource with the code of the
+// agent's era. What the agent answers with an error ends the call with that error.
+func Call(ctx context.Context, p mcp.Peer, method string, params json.RawMessage, b *Back) (json.RawMessage, error) {
+	pauses, pause := 0, firstPause
+	for range maxRounds {
+		result, err := p.Call(ctx, method, params, b)
+		if err != nil {
+			return nil, b.inEra(method, err)
+		}
+		if !MayAsk(method) || !IsInputRequired(result) {
+			return result, nil
+		}
+		if b.Request.Modern() && !isHeld(b.Request.Peer) {
+			return result, nil
+		}
+		b.noteAsked()
+		var out [2][]byte
+		if err := rawjson.Fields(result, []string{"inputRequests", "requestState"}, out[:]); err != nil {
+			return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s asks for input in a way that cannot be read: %v", b.Server, err)
+		}
+		answers, n, err := b.answer(ctx, out[0])
+		if err != nil {
+			return nil, err
+		}
+		if params, err = withAnswers(params, answers, out[1]); err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			pauses, pause = 0, firstPause
+			continue
+		}
+		// A state without questions asks to come back later (load shedding).
+		if pauses++; pauses > maxPauses {
+			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s is too busy: it has put off one %s %d times; try again later", b.Server, method, maxPauses)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
+		pause = min(2*pause, longestPause)
+	}
+	return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s has asked for input %d times during one %s and has no result; its owner should look into that", b.Server, maxRounds, method)
+}
+
+// inEra returns a server's error with the code that the agent's era has for it:
+// 2026-07-28 has none of its own for a resource that is not there.
+func (b *Back) inEra(method string, err error) error {
+	var wire *jsonrpc.Error
+	if method != "resources/read" || !b.Request.Modern() || !errors.As(err, &wire) || wire.Code != mcp.KindResourceNotFound.Info().JSONRPC {
+		return err
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: wire.Message, Data: wire.Data}
+}
+
+// isHeld reports whether the agent at the other end of p is in rounds of weir's
+// own.
+func isHeld(p mcp.Peer) bool {
+	h, ok := p.(*held)
+	return ok && h.hasAsked()
+}
+
+// question is one of a round.
+type question struct {
+	key, method string
+	params      json.RawMessage
+	answer      json.RawMessage
+}
+
+// answer asks the agent all questions of a round at once and returns the
+// inputResponses.
+func (b *Back) answer(ctx context.Context, requests json.RawMessage) (json.RawMessage, int, error) {
+	questions, err := b.questions(requests)
+	if err != nil {
+		return nil, 0, err
+	}
+	asking, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for i := range questions {
+		q := &questions[i]
+		all.Go(func() {
+			var err error
+			if q.answer, err = b.ask(asking, q.method, q.params, nil); err != nil {
+				cancel(b.refused(q.method, err)) // the others are not needed any more
+			}
+		})
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return nil, 0, ctx.Err()
+	}
+	if err := context.Cause(asking); err != nil {
+		return nil, 0, err
+	}
+	out := []byte{'{'}
+	for i, q := range questions {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(rawjson.AppendString(out, q.key), ':')
+		if len(q.answer) == 0 {
+			q.answer = json.RawMessage("{}")
+		}
+		out = append(out, q.answer...)
+	}
+	return append(out, '}'), len(questions), nil
+}
+
+// refused is the error of a call whose question the agent did not answer.
+// 2026-07-28 has no way to tell a server of that.
+func (b *Back) refused(method string, err error) error {
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) {
+		return err
+	}
+	return &jsonrpc.Error{Code: wire.Code, Data: wire.Data,
+		Message: fmt.Sprintf("%s asked for %s, and the client answered with an error: %s", b.Server, method, wire.Message)}
+}
+
+func (b *Back) questions(requests json.RawMessage) ([]question, error) {
+	bad := func(format string, args ...any) error {
+		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s asks for input in a way that cannot be read: %s", b.Server, fmt.Sprintf(format, args...))
+	}
+	if len(requests) == 0 || string(requests) == "null" {
+		return nil, nil
+	}
+	if !rawjson.IsObject(requests) {
+		return nil, bad("inputRequests is no object")
+	}
+	var list []question
+	var problem error
+	err := rawjson.EachMember(requests, func(m rawjson.Member) bool {
+		var out [2][]byte
+		if err := rawjson.Fields(m.Value, []string{"method", "params"}, out[:]); err != nil {
+			problem = bad("%v", err)
+			return false
+		}
+		q := question{key: string(m.Key), method: rawjson.Text(out[0]), params: out[1]}
+		if _, known := capabilityOf(q.method); !known {
+			problem = bad("%q is no question of MCP", clip(q.method))
+			return false
+		}
+		if len(list) == maxQuestions {
+			problem = bad("more than %d questions at once", maxQuestions)
+			return false
+		}
+		list = append(list, q)
+		return true
+	})
+	switch {
+	case problem != nil:
+		return nil, problem
+	case err != nil:
+		return nil, bad("%v", err)
+	}
+	return list, nil
+}
+
+// withAnswers returns params for the next round.
+func withAnswers(params, answers, state json.RawMessage) (json.RawMessage, error) {
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	out, err := rawjson.Set(params, "inputResponses", answers)
+	if err == nil {
+		if len(state) > 0 && string(state) != "null" {
+			out, err = rawjson.Set(out, "requestState", state)
+		} else {
+			out, err = rawjson.Delete(out, "requestState")
+		}
+	}
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
+	}
+	return out, nil
+}

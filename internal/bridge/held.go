@@ -1,0 +1,259 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// heldSize is what a held call is counted beside its params and questions.
+const heldSize = 2 << 10
+
+// held is a call whose Handler may ask a modern agent. It is the Peer of that
+// Handler's Request.
+type held struct {
+	rounds       *Rounds
+	principal    string
+	size         int64 // of what it keeps, questions excepted
+	capabilities json.RawMessage
+	refused      refusals
+	serving      memory.Scoped           // what the Handler's context comes from
+	cancel       context.CancelCauseFunc // ends the Handler's context
+	asked        chan struct{}           // capacity 1: there are questions to look at
+
+	done   chan struct{} // closed when the Handler has returned
+	result json.RawMessage
+	err    error
+
+	// Guarded by rounds.mu.
+	counted int64 // bytes, while parked
+	timer   *time.Timer
+
+	// The agent's request that waits now; held for reading while its Peer is used,
+	// so that it is not used any more once the request is answered.
+	attached sync.RWMutex // guards peer and token
+	peer     mcp.Peer     // nil while parked
+	token    json.RawMessage
+
+	mu        sync.Mutex // guards below
+	questions map[string]*asking
+	order     []string // keys of questions, the oldest first
+	next      int
+	weight    int64 // bytes of questions
+	over      bool  // the Handler has returned
+	abandoned bool  // nobody takes the result any more
+}
+
+// abandon ends a call whose result nobody takes any more.
+func (h *held) abandon(why error) {
+	h.cancel(why)
+	h.mu.Lock()
+	h.abandoned = true
+	over := h.over
+	h.mu.Unlock()
+	if over {
+		h.serving.Scope.End()
+	}
+}
+
+// returned notes that the Handler has.
+func (h *held) returned() {
+	h.mu.Lock()
+	h.over = true
+	abandoned := h.abandoned
+	h.mu.Unlock()
+	if abandoned {
+		h.serving.Scope.End()
+	}
+	close(h.done)
+}
+
+// asking is a question that waits for its answer.
+type asking struct {
+	method string
+	params json.RawMessage
+	answer chan json.RawMessage // capacity 1
+}
+
+var _ mcp.Peer = (*held)(nil)
+
+// hasAsked reports whether the agent has been asked something.
+func (h *held) hasAsked() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.next > 0
+}
+
+// kept is how many bytes the call keeps.
+func (h *held) kept() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.size + h.weight
+}
+
+// Call implements mcp.Peer: the question goes out with the next answer to the
+// agent's request, and Call returns when the agent has come back with an answer.
+func (h *held) Call(ctx context.Context, method string, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
+	if err := h.refused.check(h.capabilities, method, params); err != nil {
+		return nil, err
+	}
+	q := &asking{method: method, params: bytes.Clone(params), answer: make(chan json.RawMessage, 1)}
+	h.mu.Lock()
+	if len(h.questions) >= maxQuestions {
+		h.mu.Unlock()
+		return nil, mcp.Errorf(mcp.KindOverloaded, "%d questions of this call wait for answers already", maxQuestions)
+	}
+	h.next++
+	key := "ask-" + strconv.Itoa(h.next)
+	h.questions[key] = q
+	h.order = append(h.order, key)
+	h.weight += int64(len(q.params))
+	h.mu.Unlock()
+	h.signal()
+	select {
+	case answer := <-q.answer:
+		return answer, nil
+	case <-ctx.Done():
+		h.forget(key)
+		return nil, ctx.Err()
+	}
+}
+
+// Notify implements mcp.Peer. While no request of the agent waits, nobody can be
+// told. Progress goes out under the token of the request that waits now.
+func (h *held) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	h.attached.RLock()
+	defer h.attached.RUnlock()
+	if h.peer == nil {
+		return nil
+	}
+	if method == progressMade {
+		if h.token == nil {
+			return nil
+		}
+		out, err := rawjson.Set(params, "progressToken", h.token)
+		if err != nil {
+			return mcp.Errorf(mcp.KindUpstreamProtocol, "progress: %v", err)
+		}
+		params = out
+	}
+	return h.peer.Notify(ctx, method, params)
+}
+
+func (h *held) attach(peer mcp.Peer, token json.RawMessage) {
+	h.attached.Lock()
+	defer h.attached.Unlock()
+	h.peer, h.token = peer, bytes.Clone(token)
+}
+
+// detach waits until nobody uses the request's Peer any more.
+func (h *held) detach() { h.attach(nil, nil) }
+
+func (h *held) signal() {
+	select {
+	case h.asked <- struct{}{}:
+	default:
+	}
+}
+
+// forget takes a question back: its asker does not wait any more.
+func (h *held) forget(key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dropLocked(key)
+}
+
+func (h *held) dropLocked(key string) *asking {
+	q := h.questions[key]
+	if q == nil {
+		return nil
+	}
+	delete(h.questions, key)
+	h.weight -= int64(len(q.params))
+	for i, k := range h.order {
+		if k == key {
+			h.order = append(h.order[:i], h.order[i+1:]...)
+			break
+		}
+	}
+	return q
+}
+
+// deliver hands answers to those who asked. What was not answered is asked again.
+func (h *held) deliver(given map[string]json.RawMessage) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key, answer := range given {
+		if q := h.dropLocked(key); q != nil {
+			q.answer <- answer
+		}
+	}
+	if len(h.questions) > 0 {
+		h.signal()
+	}
+}
+
+// wait waits with the agent's request r for the result, or for questions.
+func (h *held) wait(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	defer h.detach()
+	for {
+		select {
+		case <-h.done:
+			return h.serving.Scope.Hand(ctx, h.result), h.err
+		default:
+		}
+		select {
+		case <-h.done:
+		case <-h.asked:
+			if requests := h.round(); requests != nil {
+				return h.leave(r, requests)
+			}
+		case <-ctx.Done():
+			h.abandon(ctx.Err())
+			<-h.done
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// round is the object of the questions that wait, nil where there are none.
+func (h *held) round() []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.order) == 0 {
+		return nil
+	}
+	out := make([]byte, 0, int(h.weight)+64*len(h.order))
+	for i, key := range h.order {
+		out = append(out, "{,"[min(i, 1)])
+		out = append(rawjson.AppendString(out, key), `:{"method":`...)
+		q := h.questions[key]
+		out = rawjson.AppendString(out, q.method)
+		if len(q.params) > 0 {
+			out = append(append(out, `,"params":`...), q.params...)
+		}
+		out = append(out, '}')
+	}
+	return append(out, '}')
+}
+
+// leave parks the call and returns the result with which the agent goes to ask.
+func (h *held) leave(r *mcp.Request, requests []byte) (json.RawMessage, error) {
+	h.detach() // before anybody can resume it
+	state, err := h.rounds.park(h, r)
+	if err != nil {
+		h.abandon(err)
+		<-h.done
+		return nil, err
+	}
+	out := append([]byte(`{"resultType":"input_required","inputRequests":`), requests...)
+	out = rawjson.AppendString(append(out, `,"requestState":`...), state)
+	return append(out, '}'), nil
+}

@@ -1,0 +1,108 @@
+package bridge
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// MaxResources bounds the resources that one session, or one subscription, wants
+// to hear of.
+const MaxResources = 1024
+
+// changes are the lists that subscriptions/listen (2026-07-28) may be about.
+var changes = []struct{ key, capability, method string }{
+	{"toolsListChanged", "tools", ToolsChanged},
+	{"promptsListChanged", "prompts", PromptsChanged},
+	{"resourcesListChanged", "resources", ResourcesChanged},
+}
+
+// Wish is what a subscription is about, as far as the server offers it.
+type Wish struct {
+	Methods   []string        // of notifications
+	Resources []string        // URIs
+	Granted   json.RawMessage // params of notifications/subscriptions/acknowledged
+}
+
+// Empty reports whether nothing will ever be told.
+func (w *Wish) Empty() bool { return len(w.Methods)+len(w.Resources) == 0 }
+
+// Wants reports whether a notification of a list is wished for.
+func (w *Wish) Wants(method string) bool { return slices.Contains(w.Methods, method) }
+
+// ReadWish reads the params of subscriptions/listen and keeps of them what the
+// capabilities of a server offer. The error is of mcp.KindInvalidParams.
+func ReadWish(params, capabilities json.RawMessage) (w Wish, err error) {
+	wanted := rawjson.Get(params, "notifications")
+	if !rawjson.IsObject(wanted) {
+		return w, mcp.Errorf(mcp.KindInvalidParams, "subscriptions/listen needs notifications, an object that says of what")
+	}
+	has := func(capability, key string) bool {
+		return string(rawjson.GetPath(capabilities, capability, key)) == "true"
+	}
+	for _, c := range changes {
+		if string(rawjson.Get(wanted, c.key)) == "true" && has(c.capability, "listChanged") {
+			w.Methods = append(w.Methods, c.method)
+		}
+	}
+	if uris := rawjson.Get(wanted, "resourceSubscriptions"); rawjson.IsArray(uris) && has("resources", "subscribe") {
+		err = rawjson.EachElement(uris, func(v []byte) bool {
+			if uri := rawjson.Text(v); uri != "" && !slices.Contains(w.Resources, uri) {
+				w.Resources = append(w.Resources, uri)
+			}
+			return len(w.Resources) <= MaxResources
+		})
+		switch {
+		case err != nil:
+			return w, mcp.Errorf(mcp.KindInvalidParams, "resourceSubscriptions: %v", err)
+		case len(w.Resources) > MaxResources:
+			return w, mcp.Errorf(mcp.KindInvalidParams, "resourceSubscriptions has more than %d resources, which is the bound", MaxResources)
+		}
+	}
+	w.grant()
+	return w, nil
+}
+
+// Drop takes a resource out of what is granted.
+func (w *Wish) Drop(uri string) {
+	w.Resources = slices.DeleteFunc(w.Resources, func(u string) bool { return u == uri })
+	w.grant()
+}
+
+func (w *Wish) grant() {
+	out := []byte(`{"notifications":{`)
+	for _, c := range changes {
+		if w.Wants(c.method) {
+			out = append(rawjson.AppendString(out, c.key), `:true,`...)
+		}
+	}
+	if len(w.Resources) > 0 {
+		out = append(out, `"resourceSubscriptions":[`...)
+		for _, uri := range w.Resources {
+			out = append(rawjson.AppendString(out, uri), ',')
+		}
+		out = append(out[:len(out)-1], `],`...)
+	}
+	if out[len(out)-1] == ',' {
+		out = out[:len(out)-1]
+	}
+	w.Granted = append(out, `}}`...)
+}
+
+// WithSubscription returns params or a result with the id of the subscription
+// they belong to.
+func WithSubscription(params json.RawMessage, id jsonrpc.ID) (json.RawMessage, error) {
+	return rawjson.SetPath(params, []byte(id), "_meta", mcp.MetaSubscriptionID)
+}
+
+// clip bounds what a stranger sent before it goes into a message.
+func clip(s string) string {
+	if len(s) > 100 {
+		return strings.ToValidUTF8(s[:100], "") + "…"
+	}
+	return s
+}

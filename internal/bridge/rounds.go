@@ -1,0 +1,307 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Options bound a Rounds. Zero values stand for the defaults named.
+type Options struct {
+	// MaxParked bounds the calls that wait for answers of agents: 1,000.
+	// MaxPrincipal bounds those of one principal: 64.
+	MaxParked, MaxPrincipal int
+	// MaxBytes bounds the params and questions of all parked calls: 64 MB.
+	MaxBytes int64
+	// MaxAge is how long an agent may take to answer: 5 minutes.
+	MaxAge time.Duration
+	// Logger takes what is given up; nil discards it.
+	Logger *slog.Logger
+}
+
+// Rounds lets Handlers ask modern agents, who cannot be asked during a call. To
+// the Handler a question is a Call of its Request's Peer like any other; the
+// agent gets it as the result of its request, and answers by making the request
+// again (2026-07-28, "multi round-trip requests"). In between the Handler's call
+// is parked: it goes on to run, and its context goes on to live.
+//
+//	request ──▶ held ──▶ Handler.Serve ──▶ Peer.Call (a question)
+//	   ◀── input_required, requestState ── parked ── at most MaxAge ──▶ cancelled
+//	request with inputResponses, requestState ──▶ resumed: Peer.Call returns
+//	   ◀── result, or the next questions
+//
+// The state that the agent brings back is sealed: it names this process, the
+// parked call, its principal, its request and its expiry, works once, and is
+// useless with any other request or principal. What is parked is bounded in
+// number, age and bytes; beyond, the Handler's context ends.
+//
+// It is safe for concurrent use. Close it to end what is parked.
+type Rounds struct {
+	o    Options
+	seal sealer
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
+	wg   sync.WaitGroup // Handlers of held calls; Add under mu
+
+	mu     sync.Mutex // guards below
+	closed bool
+	parked map[parkID]*held
+	count  map[string]int // parked calls by principal
+	bytes  int64
+}
+
+// NewRounds returns a Rounds that holds nothing yet.
+func NewRounds(o Options) *Rounds {
+	if o.MaxParked <= 0 {
+		o.MaxParked = 1000
+	}
+	if o.MaxPrincipal <= 0 {
+		o.MaxPrincipal = 64
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = 64 << 20
+	}
+	if o.MaxAge <= 0 {
+		o.MaxAge = 5 * time.Minute
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	x := &Rounds{o: o, seal: newSealer(), parked: map[parkID]*held{}, count: map[string]int{}}
+	x.ctx, x.stop = context.WithCancel(context.Background())
+	return x
+}
+
+// Parked returns how many calls wait for answers of agents, and the bytes that
+// are kept for them.
+func (x *Rounds) Parked() (calls int, size int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.parked), x.bytes
+}
+
+// Drain cancels the calls that are parked, waits until their Handlers have
+// returned, and has no other parked. Calls for which an agent waits run on: they
+// end with its request.
+func (x *Rounds) Drain() {
+	x.mu.Lock()
+	x.closed = true
+	parked := x.parked
+	x.parked, x.count, x.bytes = map[parkID]*held{}, map[string]int{}, 0
+	x.mu.Unlock()
+	for _, h := range parked {
+		h.timer.Stop()
+		h.abandon(errShuttingDown())
+	}
+	for _, h := range parked {
+		<-h.done
+	}
+}
+
+// Close is Drain that cancels every other call, too, with an error of
+// mcp.KindShuttingDown for the agent, and waits until all Handlers have returned.
+func (x *Rounds) Close() {
+	x.Drain()
+	x.stop()
+	x.wg.Wait()
+}
+
+// Wrap returns next with agents of both eras that can be asked. Requests that
+// cannot be answered with questions pass as they are, and so do those of legacy
+// agents, whose transports ask them.
+func (x *Rounds) Wrap(next mcp.Handler) mcp.Handler {
+	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		if !r.Modern() || r.IsNotification() || !MayAsk(r.Method) {
+			return next.Serve(ctx, r)
+		}
+		var top [2][]byte
+		var meta [2][]byte
+		if rawjson.Fields(r.Params, []string{"requestState", "_meta"}, top[:]) != nil ||
+			rawjson.Fields(top[1], []string{mcp.MetaClientCapabilities, "progressToken"}, meta[:]) != nil {
+			return next.Serve(ctx, r) // who looks into them says what is wrong
+		}
+		if state := rawjson.Text(top[0]); x.seal.owns(state) {
+			return x.resume(ctx, r, state, meta[1])
+		}
+		if !canBeAsked(meta[0]) {
+			q := *r
+			peer := &unaskable{Peer: r.Peer}
+			q.Peer = peer
+			result, err := next.Serve(ctx, &q)
+			return result, peer.refused.complete(err)
+		}
+		return x.begin(ctx, r, next, meta[0], meta[1])
+	})
+}
+
+// unaskable is the Peer of a modern client that declares no capability to answer
+// questions.
+type unaskable struct {
+	mcp.Peer
+	refused refusals
+}
+
+// Call implements mcp.Peer.
+func (u *unaskable) Call(_ context.Context, method string, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
+	return nil, u.refused.check(nil, method, params)
+}
+
+// begin serves a request in a goroutine that outlives it where it asks.
+func (x *Rounds) begin(ctx context.Context, r *mcp.Request, next mcp.Handler, capabilities, token json.RawMessage) (json.RawMessage, error) {
+	q := *r
+	q.Params = bytes.Clone(r.Params)
+	h := &held{
+		rounds: x, principal: strings.Clone(r.Session.Principal()), size: int64(len(q.Params)) + heldSize,
+		capabilities: bytes.Clone(capabilities), asked: make(chan struct{}, 1), done: make(chan struct{}),
+		questions: map[string]*asking{},
+	}
+	q.Peer = h
+	// Values of the request's context stay: whose call it is, and its headers.
+	h.serving.Context = context.WithoutCancel(ctx)
+	serving, cancel := context.WithCancelCause(&h.serving)
+	h.cancel = cancel
+	x.mu.Lock()
+	if x.closed {
+		x.mu.Unlock()
+		cancel(nil)
+		return nil, errShuttingDown()
+	}
+	h.attach(r.Peer, token)
+	x.wg.Go(func() {
+		defer context.AfterFunc(x.ctx, func() { cancel(errShuttingDown()) })()
+		h.result, h.err = next.Serve(serving, &q)
+		h.err = h.refused.complete(h.err)
+		if h.err != nil && x.ctx.Err() != nil {
+			h.err = errShuttingDown()
+		}
+		cancel(nil)
+		h.returned()
+	})
+	x.mu.Unlock()
+	return h.wait(ctx, r)
+}
+
+func errShuttingDown() error {
+	return mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; make the call again when it is back")
+}
+
+// resume hands the answers that r brings to the call that its state names.
+func (x *Rounds) resume(ctx context.Context, r *mcp.Request, state string, token json.RawMessage) (json.RawMessage, error) {
+	id, err := x.seal.open(state, r, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	var answers [1][]byte
+	if err := rawjson.Fields(r.Params, []string{"inputResponses"}, answers[:]); err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
+	}
+	given, err := readAnswers(answers[0])
+	if err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	h := x.parked[id]
+	switch {
+	case x.closed:
+		x.mu.Unlock()
+		return nil, errShuttingDown()
+	case h == nil:
+		x.mu.Unlock()
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "nothing waits for these answers any more: they were given before, or came after %s; make the call again without requestState", x.o.MaxAge)
+	}
+	x.unparkLocked(id, h)
+	h.timer.Stop()
+	x.mu.Unlock()
+	h.attach(r.Peer, token)
+	h.deliver(given)
+	return h.wait(ctx, r)
+}
+
+// readAnswers reads inputResponses: one object for each question.
+func readAnswers(raw json.RawMessage) (map[string]json.RawMessage, error) {
+	given := map[string]json.RawMessage{}
+	if len(raw) == 0 || string(raw) == "null" {
+		return given, nil
+	}
+	if !rawjson.IsObject(raw) {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "inputResponses must be an object")
+	}
+	bad, refused := "", false
+	err := rawjson.EachMember(raw, func(m rawjson.Member) bool {
+		key := string(m.Key)
+		if _, twice := given[key]; twice || !rawjson.IsObject(m.Value) || len(given) == maxQuestions {
+			bad, refused = key, true
+			return false
+		}
+		given[key] = bytes.Clone(m.Value)
+		return true
+	})
+	switch {
+	case refused:
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "inputResponses[%q] must be there once and be the result that answers the question, an object; at most %d are taken", clip(bad), maxQuestions)
+	case err != nil:
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "inputResponses: %v", err)
+	}
+	return given, nil
+}
+
+// park keeps a call until the answers come and returns the state that names it.
+// Where there is no room, it returns an error of mcp.KindOverloaded.
+func (x *Rounds) park(h *held, r *mcp.Request) (string, error) {
+	var id parkID
+	_, _ = rand.Read(id[:]) // never fails
+	expires := time.Now().Add(x.o.MaxAge)
+	state := x.seal.close(id, r, expires)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	full := ""
+	switch {
+	case x.closed:
+		return "", errShuttingDown()
+	case len(x.parked) >= x.o.MaxParked:
+		full = "too many calls"
+	case x.count[h.principal] >= x.o.MaxPrincipal:
+		full = "too many calls of this principal"
+	case x.bytes+h.kept() > x.o.MaxBytes:
+		full = "too many bytes of calls"
+	}
+	if full != "" {
+		return "", mcp.Errorf(mcp.KindOverloaded, "the server asks for input, but %s wait for answers already; answer or give up some, and make the call again", full)
+	}
+	h.counted = h.kept()
+	x.parked[id] = h
+	x.count[h.principal]++
+	x.bytes += h.counted
+	h.timer = time.AfterFunc(x.o.MaxAge, func() { x.expire(id, h) })
+	return state, nil
+}
+
+// unparkLocked takes a call out of the table.
+func (x *Rounds) unparkLocked(id parkID, h *held) {
+	delete(x.parked, id)
+	x.bytes -= h.counted
+	if x.count[h.principal]--; x.count[h.principal] <= 0 {
+		delete(x.count, h.principal)
+	}
+}
+
+// expire gives up a call whose agent has not come back.
+func (x *Rounds) expire(id parkID, h *held) {
+	x.mu.Lock()
+	if x.parked[id] != h {
+		x.mu.Unlock()
+		return
+	}
+	x.unparkLocked(id, h)
+	x.mu.Unlock()
+	x.o.Logger.Info("a call is cancelled: its agent did not answer what the server asked", "principal", h.principal, "after", x.o.MaxAge)
+	h.abandon(mcp.Errorf(mcp.KindUpstreamTimeout, "the agent did not answer within %s", x.o.MaxAge))
+}

@@ -1,0 +1,111 @@
+package bridge
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// parkID names a parked call.
+type parkID [16]byte
+
+// sealer writes and reads the states that agents carry:
+//
+//	weir1.NODE.PAYLOAD.MAC    PAYLOAD: parkID, expiry in Unix seconds
+//
+// MAC is an HMAC-SHA256 under a key of this process over everything before it,
+// the principal and the request. The node says whose state it is: one of another
+// weir is for that one, further along the way.
+type sealer struct {
+	prefix string // "weir1.NODE."
+	key    [32]byte
+}
+
+const payloadLen = len(parkID{}) + 8
+
+func newSealer() sealer {
+	var s sealer
+	var node [8]byte
+	_, _ = rand.Read(node[:]) // never fails
+	_, _ = rand.Read(s.key[:])
+	s.prefix = "weir1." + hex.EncodeToString(node[:]) + "."
+	return s
+}
+
+// owns reports whether a state was written by this process, forged or not.
+func (s *sealer) owns(state string) bool { return strings.HasPrefix(state, s.prefix) }
+
+// close writes the state of a parked call of r.
+func (s *sealer) close(id parkID, r *mcp.Request, expires time.Time) string {
+	payload := binary.BigEndian.AppendUint64(append(make([]byte, 0, payloadLen), id[:]...), uint64(expires.Unix()))
+	body := s.prefix + base64.RawURLEncoding.EncodeToString(payload)
+	mac, _ := s.mac(body, r) // the request has been read by others
+	return body + "." + base64.RawURLEncoding.EncodeToString(mac)
+}
+
+// open returns the call that a state names. The error is of
+// mcp.KindInvalidParams: the state was changed, has expired, or belongs to
+// another request or principal.
+func (s *sealer) open(state string, r *mcp.Request, now time.Time) (id parkID, err error) {
+	wrong := mcp.Errorf(mcp.KindInvalidParams, "requestState is not for this request: it was changed, or came with another request or for somebody else; make the call again without it")
+	at := strings.LastIndexByte(state, '.')
+	if at < len(s.prefix) {
+		return id, wrong
+	}
+	given, err := base64.RawURLEncoding.DecodeString(state[at+1:])
+	mac, ok := s.mac(state[:at], r)
+	if err != nil || !ok || !hmac.Equal(given, mac) {
+		return id, wrong
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(state[len(s.prefix):at])
+	if err != nil || len(payload) != payloadLen {
+		return id, wrong
+	}
+	copy(id[:], payload)
+	if expires := int64(binary.BigEndian.Uint64(payload[len(id):])); now.Unix() > expires {
+		return id, mcp.Errorf(mcp.KindInvalidParams, "requestState has expired: the answers came too late; make the call again without it")
+	}
+	return id, nil
+}
+
+// mac is the MAC of a state under a request; ok is false for params that cannot
+// be read.
+func (s *sealer) mac(body string, r *mcp.Request) (sum []byte, ok bool) {
+	h := hmac.New(sha256.New, s.key[:])
+	part(h, []byte(body))
+	part(h, []byte(r.Session.Principal()))
+	part(h, []byte(r.Method))
+	// The request without what differs from round to round: the answers, the
+	// state and _meta. Arguments may be written anew, so their meaning counts.
+	var out [3][]byte
+	if rawjson.Fields(r.Params, []string{"name", "uri", "arguments"}, out[:]) != nil {
+		return nil, false
+	}
+	for _, raw := range out {
+		if raw == nil {
+			part(h, nil)
+			continue
+		}
+		canonical, ok := rawjson.AppendCanonical(nil, raw)
+		if !ok {
+			canonical = raw
+		}
+		part(h, canonical)
+	}
+	return h.Sum(nil), true
+}
+
+// part adds a text so that no two lists of texts give the same sum.
+func part(h hash.Hash, text []byte) {
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text)))) // hashes do not fail
+	_, _ = h.Write(text)
+}

@@ -1,0 +1,262 @@
+package catalog
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/token"
+	"github.com/weir-mcp/weir/internal/visible"
+)
+
+// Budgets of one rendered card in cl100k_base tokens (gateway-surface §2.3).
+const (
+	CardTarget  = 60 // descriptions are cut so that a card fits this
+	CardHardCap = 80 // a card over this is in the refresh report
+)
+
+const (
+	maxCardName = 64 // characters
+	maxCardTags = 5
+	maxTagLen   = 24 // characters
+	maxTags     = 64 // tags kept on an entry beside its card
+)
+
+// Tags that say how safe a tool is. They are never pushed off a card by other
+// tags (gateway-surface §2.1).
+const (
+	TagReadOnly    = "read-only"
+	TagDestructive = "destructive"
+)
+
+// Values of Card.Safety.
+const (
+	SafetyReadOnly    = "read_only"
+	SafetyDestructive = "destructive"
+)
+
+// Card is what an agent chooses an entry by. It never carries a schema, an
+// example or where a server is (gateway-surface §2.2). A card is built and
+// counted once, when its definition arrives; Tags is shared and must not be
+// changed.
+type Card struct {
+	ID          string
+	Name        string
+	Description string // one line, cut to the budget
+	Tags        []string
+	Kind        Kind
+	Namespace   string
+	HasSchema   bool
+	CostHint    float64
+	SideEffects bool
+	Safety      string
+	Score       float64 // set by whoever ranked; in the JSON only
+
+	// Tokens is the exact number of cl100k_base tokens of Render().
+	Tokens int
+}
+
+// Render returns the card as the model reads it, in one line:
+//
+//	id (kind) — description [tag1, tag2] cost=0.30 side-effects
+//
+// The score is not part of it, so that equal cards have equal bytes.
+func (c *Card) Render() string {
+	return string(c.AppendRender(nil))
+}
+
+// AppendRender appends Render() to dst.
+func (c *Card) AppendRender(dst []byte) []byte {
+	dst = append(dst, c.ID...)
+	dst = append(dst, " ("...)
+	dst = append(dst, c.Kind...)
+	dst = append(dst, ')')
+	if c.Description != "" {
+		dst = append(dst, " — "...)
+		dst = append(dst, c.Description...)
+	}
+	if len(c.Tags) > 0 {
+		dst = append(dst, " ["...)
+		for i, tag := range c.Tags {
+			if i > 0 {
+				dst = append(dst, ", "...)
+			}
+			dst = append(dst, tag...)
+		}
+		dst = append(dst, ']')
+	}
+	if c.CostHint > 0 {
+		dst = append(dst, " cost="...)
+		dst = strconv.AppendFloat(dst, c.CostHint, 'f', 2, 64)
+	}
+	if c.SideEffects {
+		dst = append(dst, " side-effects"...)
+	}
+	return dst
+}
+
+// AppendJSON appends the card as a JSON object to dst, its keys in the order of
+// the card's fields, the score only where asked.
+func (c *Card) AppendJSON(dst []byte, withScore bool) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = rawjson.AppendString(dst, c.ID)
+	dst = append(dst, `,"name":`...)
+	dst = rawjson.AppendString(dst, c.Name)
+	dst = append(dst, `,"description":`...)
+	dst = rawjson.AppendString(dst, c.Description)
+	dst = append(dst, `,"tags":[`...)
+	for i, tag := range c.Tags {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = rawjson.AppendString(dst, tag)
+	}
+	dst = append(dst, `],"kind":`...)
+	dst = rawjson.AppendString(dst, string(c.Kind))
+	dst = append(dst, `,"namespace":`...)
+	dst = rawjson.AppendString(dst, c.Namespace)
+	dst = append(dst, `,"has_schema":`...)
+	dst = strconv.AppendBool(dst, c.HasSchema)
+	dst = append(dst, `,"cost_hint":`...)
+	dst = strconv.AppendFloat(dst, c.CostHint, 'g', -1, 64)
+	dst = append(dst, `,"side_effects":`...)
+	dst = strconv.AppendBool(dst, c.SideEffects)
+	dst = append(dst, `,"safety":`...)
+	dst = rawjson.AppendString(dst, c.Safety)
+	if withScore {
+		dst = append(dst, `,"score":`...)
+		// Exact, so that cards in their order are seen to be in it: scores are float32.
+		dst = strconv.AppendFloat(dst, c.Score, 'g', -1, 32)
+	}
+	return append(dst, '}')
+}
+
+// fit sets the description, cut so that the card fits CardTarget, and counts
+// the card. Nothing but the description is ever cut (gateway-surface §2.3).
+func (c *Card) fit(description string) {
+	c.Description = collapse(description)
+	buf := make([]byte, 0, 512)
+	count := func() int { return token.CountBytes(c.AppendRender(buf)) }
+
+	if c.Tokens = count(); c.Tokens <= CardTarget || c.Description == "" {
+		return
+	}
+	whole := c.Description
+	c.Description = ""
+	// The joint of two texts may take a token more or less than its parts, so
+	// the budget is lowered until the whole card fits.
+	for budget := CardTarget - count(); budget > 0; budget-- {
+		c.Description = token.Truncate(whole, budget)
+		if c.Tokens = count(); c.Tokens <= CardTarget {
+			// The cut is a slice of a text that may be far longer.
+			c.Description = strings.Clone(c.Description)
+			return
+		}
+	}
+	c.Description = ""
+	c.Tokens = count()
+}
+
+// collapse makes one line of a text: every run of white space and control
+// characters becomes one space, none at the ends, and what is not seen is left out.
+func collapse(s string) string {
+	line := oneLine(s)
+	if seen := visible.Text(line); seen != line {
+		return oneLine(seen)
+	}
+	return line
+}
+
+func oneLine(s string) string {
+	clean := true
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == ' ' && (i == 0 || s[i-1] == ' ' || i == len(s)-1) {
+			clean = false
+			break
+		}
+	}
+	if clean {
+		return s
+	}
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}), " ")
+}
+
+// cleanTags returns tags as entries carry them: one line each, without
+// brackets and commas (they separate tags on a card), sorted, each once. A tag
+// that hides an address or a JSON text is left out (gateway-surface §2.2).
+func cleanTags(tags []string) (clean []string, dropped int) {
+	for _, tag := range tags {
+		tag = strings.Map(func(r rune) rune {
+			if r == ',' || r == '[' || r == ']' {
+				return ' '
+			}
+			return r
+		}, tag)
+		tag = collapse(tag)
+		switch {
+		case tag == "":
+		case strings.Contains(tag, "://"), strings.ContainsAny(tag, "{}"):
+			dropped++
+		default:
+			clean = append(clean, tag)
+		}
+	}
+	slices.Sort(clean)
+	clean = slices.Compact(clean)
+	if len(clean) > maxTags {
+		dropped += len(clean) - maxTags
+		clean = clean[:maxTags]
+	}
+	return clean, dropped
+}
+
+// cardTags returns the tags of a card from an entry's: each cut to maxTagLen,
+// at most maxCardTags, the safety tags first of all.
+func cardTags(tags []string) []string {
+	var kept []string
+	for _, tag := range tags {
+		if tag == TagReadOnly || tag == TagDestructive {
+			kept = append(kept, tag)
+		}
+	}
+	for _, tag := range tags {
+		if len(kept) >= maxCardTags {
+			break
+		}
+		if tag = strings.TrimSpace(firstRunes(tag, maxTagLen)); !slices.Contains(kept, tag) {
+			kept = append(kept, tag)
+		}
+	}
+	slices.Sort(kept)
+	return kept
+}
+
+// firstRunes returns the first n characters of s.
+func firstRunes(s string, n int) string {
+	if len(s) <= n || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}
+
+// safetyOf returns the safety class that tags say; destructive wins.
+func safetyOf(tags []string) string {
+	switch {
+	case slices.Contains(tags, TagDestructive):
+		return SafetyDestructive
+	case slices.Contains(tags, TagReadOnly):
+		return SafetyReadOnly
+	}
+	return ""
+}

@@ -1,0 +1,558 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/uritemplate"
+	"github.com/weir-mcp/weir/internal/visible"
+)
+
+// Entry is one tool, resource, resource template or prompt. It is shared by all
+// catalogs that hold it and must not be changed.
+type Entry struct {
+	ID        string // the sole key of the entry; opaque
+	Short     string // ID without what tells the entry from others with the same id
+	Kind      Kind
+	Upstream  string // who offers it
+	Namespace string
+	Name      string // the name part of the id
+	RawName   string // what the upstream calls it
+	URI       string // of a resource, or the URI template of a resource template
+	Version   string // "" if none is declared
+	Hash8     string // of its shape, whether or not it is part of the id
+
+	// Lossless bytes: the definition, and parts of it. A prompt's InputSchema
+	// is made from its arguments, that of a resource template from its variables.
+	// What is absent is nil.
+	Raw          json.RawMessage
+	InputSchema  json.RawMessage
+	OutputSchema json.RawMessage
+	Annotations  json.RawMessage
+
+	Title       string
+	Description string   // whole, as the upstream wrote it
+	Tags        []string // sorted, more and longer than a card's
+
+	// Hints of the upstream about itself: information, no access control.
+	ReadOnly    bool
+	Destructive bool
+	Idempotent  bool
+	OpenWorld   bool
+
+	Card Card
+
+	// Hidden are the kinds of characters in the definition that are not seen. They
+	// are in Raw and its parts, and not in the card.
+	Hidden visible.Kinds
+
+	cost    float64
+	digest  [32]byte // of Raw
+	check   *validator
+	problem error // why InputSchema is invalid
+}
+
+// Listing is what one upstream's lists returned: the raw bytes of every
+// definition, in order. With copies what it keeps.
+type Listing struct {
+	// Upstream is the configured name of the server.
+	Upstream string
+	// Namespace is the namespace of its entries, mapped to the grammar. If it
+	// is empty the catalog is anonymous and namespaces are inferred from names.
+	Namespace string
+	// Order says which upstream keeps an id that two offer: the lower one.
+	// Among equals it is the one that was added first.
+	Order int
+	// Found says that no configuration names the upstream: it was found while weir
+	// runs. A name that it shares with others stands for theirs; see Named.
+	Found bool
+	// Tags are put on every entry.
+	Tags []string
+
+	Tools             []json.RawMessage
+	Resources         []json.RawMessage
+	ResourceTemplates []json.RawMessage
+	Prompts           []json.RawMessage
+
+	// Cut says of each list that the upstream has more of than is here what was
+	// left out, and why. It becomes a finding.
+	Cut []string
+}
+
+// Param is one top-level parameter of an entry's input schema.
+type Param struct {
+	Name        string
+	Description string
+	Required    bool
+}
+
+// Params returns the parameters of the entry in the order of its schema.
+func (e *Entry) Params() []Param {
+	_, required := shape(e.InputSchema)
+	var params []Param
+	members(member(e.InputSchema, "properties"), func(key, value []byte) bool {
+		name := strings.ToValidUTF8(string(key), "\uFFFD")
+		description, _ := text(member(value, "description"))
+		_, isRequired := slices.BinarySearch(required, name)
+		params = append(params, Param{name, description, isRequired})
+		return true
+	})
+	return params
+}
+
+// definition is what a raw definition says, before it has an id.
+type definition struct {
+	name, title, description, uri string
+	hasName                       bool
+	inputSchema, outputSchema     []byte
+	annotations, meta, arguments  []byte
+}
+
+// readDefinition reads the fields weir knows, by their exact names.
+func readDefinition(raw []byte, kind Kind) (d definition, ok bool) {
+	uriKey := "uri"
+	if kind == KindTemplate {
+		uriKey = "uriTemplate"
+	}
+	ok = members(raw, func(key, value []byte) bool {
+		switch string(key) {
+		case "name":
+			d.name, d.hasName = text(value)
+		case "title":
+			d.title, _ = text(value)
+		case "description":
+			d.description, _ = text(value)
+		case "inputSchema":
+			d.inputSchema = value
+		case "outputSchema":
+			d.outputSchema = value
+		case "annotations":
+			d.annotations = value
+		case "_meta":
+			d.meta = value
+		case "arguments":
+			d.arguments = value
+		case uriKey:
+			d.uri, _ = text(value)
+		}
+		return true
+	})
+	return d, ok
+}
+
+// ingest is the outcome of reading one definition.
+type ingest struct {
+	entry    *Entry // nil if there is none
+	findings []Finding
+	partial  bool // something of the definition was left out
+}
+
+// readEntry makes an entry of a definition. Whatever is wrong with it is a
+// finding; only what cannot be called is no entry.
+func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in ingest) {
+	found := func(kind FindingKind, name, format string, args ...any) {
+		in.findings = append(in.findings, Finding{Kind: kind, Upstream: l.Upstream, Name: name, Message: fmt.Sprintf(format, args...)})
+	}
+	if !json.Valid(raw) {
+		found(FoundInvalid, "", "server %q lists a %s that is not valid JSON", l.Upstream, kind.surface())
+		return in
+	}
+	whole, cut, longest, err := boundTexts(bytes.TrimSpace(raw))
+	if err != nil {
+		in.partial = true
+		found(FoundInvalid, "", "server %q lists a %s that is left out: %v, and %d are allowed; its owner has to shorten it", l.Upstream, kind.surface(), err, MaxText)
+		return in
+	}
+	if cut == 0 {
+		whole = bytes.Clone(whole)
+	}
+	raw = whole
+	d, ok := readDefinition(raw, kind)
+	if n := max(len(d.name), len(d.uri)); n > maxIdentifier {
+		in.partial = true
+		found(FoundInvalid, clip(d.name, 140), "server %q lists a %s with a name or URI of %d bytes, which is left out: %d are allowed", l.Upstream, kind.surface(), n, maxIdentifier)
+		return in
+	}
+	switch {
+	case !ok:
+		found(FoundInvalid, "", "server %q lists a %s that is %s, not an object", l.Upstream, kind.surface(), kindOf(raw))
+		return in
+	case (kind == KindTool || kind == KindPrompt) && !d.hasName:
+		found(FoundInvalid, "", "server %q lists a %s without a name: it cannot be called", l.Upstream, kind)
+		return in
+	case (kind == KindResource || kind == KindTemplate) && d.uri == "":
+		found(FoundInvalid, d.name, "server %q lists a resource without a URI: it cannot be read", l.Upstream)
+		return in
+	}
+	e := &Entry{
+		Kind: kind, Upstream: l.Upstream, RawName: d.name, URI: d.uri, Raw: raw,
+		Title: d.title, Description: d.description, digest: digest(raw),
+	}
+	key := e.key()
+	if cut > 0 {
+		in.partial = true
+		found(FoundTextCut, key, "%d texts of %s %q of server %q are cut to %d bytes, the longest of %d; its owner has to shorten them",
+			cut, kind.surface(), clip(key, 140), l.Upstream, MaxText, longest)
+	}
+	if e.Hidden = hiddenIn(raw); e.Hidden != 0 {
+		found(FoundHidden, key, "the definition of %s %q of server %q holds %s: models read what nobody sees. They are left out of cards and descriptions, and under a strict pin it does not run; its owner has to take them out",
+			kind.surface(), clip(key, 140), l.Upstream, e.Hidden)
+	}
+	if !absent(d.annotations) {
+		e.Annotations = d.annotations
+	}
+	if !absent(d.outputSchema) {
+		e.OutputSchema = d.outputSchema
+	}
+	e.readAnnotations(d.annotations)
+	if e.Title == "" {
+		e.Title, _ = text(member(d.annotations, "title"))
+	}
+	e.readMeta(d.meta, func(version string) {
+		found(FoundVersion, key, "_meta.version of %s %q of server %q is %s, not a number or a string of [A-Za-z0-9._-]{1,32}, and is ignored: the id has a hash in its place",
+			kind.surface(), clip(key, 140), l.Upstream, clip(collapse(version), 60))
+	})
+	e.readCost(d.meta, d.annotations)
+	e.tag(l.Tags, d.annotations, d.meta, func(dropped int) {
+		found(FoundTags, key, "%d tags are left out: tags carry no addresses and no JSON, and an entry at most %d", dropped, maxTags)
+	})
+
+	switch kind {
+	case KindTool:
+		if absent(d.inputSchema) {
+			found(FoundNoSchema, key, "tool %q of server %q has no inputSchema: any object is accepted as its arguments", d.name, l.Upstream)
+		} else {
+			e.InputSchema = d.inputSchema
+		}
+		e.Hash8 = Hash8(d.name, e.InputSchema)
+	case KindPrompt:
+		var names []string
+		e.InputSchema, names = promptSchema(d.arguments)
+		e.Hash8 = HashPrompt(d.name, names)
+	default:
+		e.Hash8 = HashResource(d.uri)
+		if kind == KindTemplate {
+			if e.InputSchema, err = templateSchema(d.uri); err != nil {
+				e.problem = err
+				found(FoundSchema, key, "the URI template %q of server %q cannot be read (%v): reading it fails with SCHEMA_INVALID until its owner mends it", clip(d.uri, 120), l.Upstream, err)
+			}
+		}
+	}
+	if reject := e.checkSchemas(limits, found); reject && limits.OnInvalid == Reject {
+		found(FoundRejected, key, "%s %q of server %q is left out: schema_limits.on_invalid is reject", kind.surface(), key, l.Upstream)
+		return in
+	}
+	e.check = &validator{schema: e.InputSchema}
+
+	mapped := e.identify(l.Namespace)
+	if mapped != "" {
+		found(FoundMapped, key, "%s", mapped)
+	}
+	if collapse(e.Description) == "" {
+		found(FoundNoText, key, "%s %q of server %q has no description: agents cannot tell what it does", kind.surface(), key, l.Upstream)
+	}
+	e.buildCard()
+	if e.overBudget() {
+		found(FoundOverBudget, key, "%s", e.budgetFinding())
+	}
+	for i := range in.findings {
+		in.findings[i].ID = e.ID
+	}
+	in.entry = e
+	return in
+}
+
+// key is what tells an entry from others of its kind and upstream.
+func (e *Entry) key() string {
+	if e.URI != "" {
+		return e.URI
+	}
+	return e.RawName
+}
+
+func (e *Entry) readAnnotations(raw []byte) {
+	members(raw, func(key, value []byte) bool {
+		switch string(key) {
+		case "readOnlyHint":
+			e.ReadOnly = isTrue(value)
+		case "destructiveHint":
+			e.Destructive = isTrue(value)
+		case "idempotentHint":
+			e.Idempotent = isTrue(value)
+		case "openWorldHint":
+			e.OpenWorld = isTrue(value)
+		}
+		return true
+	})
+}
+
+// readMeta reads the version: a plain key or one under the server's own prefix,
+// "example.com/version".
+func (e *Entry) readMeta(meta []byte, illegal func(version string)) {
+	version := metaField(meta, "version")
+	if !absent(version) {
+		s, ok := text(version)
+		if !ok && kindOf(version) == "number" {
+			s, ok = string(bytes.TrimSpace(version)), true // as it is written: 1.10 is not 1.1
+		}
+		if ok && legalVersion(s) {
+			e.Version = s
+		} else {
+			illegal(string(version))
+		}
+	}
+}
+
+// readCost reads what a call costs: cost_hint of _meta, plain or under the
+// server's own prefix, or else costHint of the annotations.
+func (e *Entry) readCost(meta, annotations []byte) {
+	for _, hint := range [][]byte{metaField(meta, "cost_hint"), member(annotations, "costHint")} {
+		if cost, err := strconv.ParseFloat(string(hint), 64); err == nil && cost > 0 && cost < 1e9 {
+			e.cost = cost
+			return
+		}
+	}
+}
+
+// metaField returns the value of a key of _meta, or, if there is none, of the
+// first key that ends with "/" and that name.
+func metaField(meta []byte, name string) []byte {
+	var plain, prefixed []byte
+	members(meta, func(key, value []byte) bool {
+		switch {
+		case string(key) == name:
+			plain = value
+		case prefixed == nil && strings.HasSuffix(string(key), "/"+name):
+			prefixed = value
+		}
+		return true
+	})
+	if plain != nil {
+		return plain
+	}
+	return prefixed
+}
+
+// tag collects the tags of the upstream, of the configuration and of the hints.
+func (e *Entry) tag(configured []string, annotations, meta []byte, onDropped func(int)) {
+	tags := slices.Clone(configured)
+	read := func(raw []byte) {
+		elements(raw, func(value []byte) bool {
+			if s, ok := text(value); ok {
+				tags = append(tags, s)
+			}
+			return len(tags) < 16*maxTags
+		})
+	}
+	read(metaField(meta, "tags"))
+	for _, nested := range []string{"fastmcp", "_fastmcp"} { // where FastMCP servers put them
+		read(member(member(meta, nested), "tags"))
+	}
+	read(member(annotations, "tags"))
+	if e.ReadOnly {
+		tags = append(tags, TagReadOnly)
+	}
+	if e.Destructive {
+		tags = append(tags, TagDestructive)
+	}
+	var dropped int
+	if e.Tags, dropped = cleanTags(tags); dropped > 0 {
+		onDropped(dropped)
+	}
+}
+
+// checkSchemas looks at both schemas of a tool and reports whether one of them
+// is invalid or over a limit.
+func (e *Entry) checkSchemas(limits Limits, found func(FindingKind, string, string, ...any)) (bad bool) {
+	if e.Kind != KindTool {
+		return false
+	}
+	for _, s := range []struct {
+		field string
+		raw   []byte
+	}{{"inputSchema", e.InputSchema}, {"outputSchema", e.OutputSchema}} {
+		if s.raw == nil {
+			continue
+		}
+		if excess := limits.excess(s.raw); excess != "" {
+			bad = true
+			found(FoundSchemaLimit, e.RawName, "%s of tool %q of server %q is %s", s.field, e.RawName, e.Upstream, excess)
+		}
+		c, err := checkSchema(s.raw)
+		if c.dialect != nil {
+			found(FoundDialect, e.RawName, "%s of tool %q of server %q names the dialect %q in $schema, which is none of JSON Schema: it is read as 2020-12",
+				s.field, e.RawName, e.Upstream, clip(*c.dialect, 100))
+		}
+		switch {
+		case err != nil && s.field == "inputSchema":
+			bad = true
+			e.problem = err
+			found(FoundSchema, e.RawName, "%s of tool %q of server %q is invalid (%s): calls fail with SCHEMA_INVALID until its owner mends it",
+				s.field, e.RawName, e.Upstream, schemaProblem(err))
+		case err != nil:
+			bad = true
+			found(FoundSchema, e.RawName, "%s of tool %q of server %q is invalid (%s)", s.field, e.RawName, e.Upstream, schemaProblem(err))
+		case len(c.unchecked) > 0:
+			found(FoundPattern, e.RawName, "%s of tool %q of server %q has the pattern %s, which is left to the server to check",
+				s.field, e.RawName, e.Upstream, clip(c.unchecked[0], 100))
+		}
+	}
+	return bad
+}
+
+// SchemaError returns why the input schema is invalid, as found when the
+// definition arrived, or nil.
+func (e *Entry) SchemaError() error { return e.problem }
+
+// identify gives the entry its namespace, name and id. It returns what had to
+// be mapped to the grammar, or "".
+func (e *Entry) identify(configured string) (mapped string) {
+	var namespace, name string
+	if e.Kind == KindResource || e.Kind == KindTemplate {
+		namespace, name = resourceName(e.URI, e.RawName, configured)
+	} else {
+		namespace, name = infer(e.RawName)
+		if configured != "" {
+			namespace, name = configured, stripPrefix(e.RawName, MapNamespace(configured))
+		}
+	}
+	e.Namespace, e.Name = MapNamespace(namespace), mapName(name)
+	// Resources and prompts are known by their shape alone: two documents may
+	// well be the same version of different things.
+	if e.Kind == KindTool && e.Version != "" {
+		e.setID(e.Version, "")
+	} else {
+		e.setID("", e.Hash8)
+	}
+	switch {
+	case e.Name != name:
+		return fmt.Sprintf("the name %q is not legal in an id and becomes %q", clip(name, 140), e.Name)
+	case e.Namespace != namespace && configured == "":
+		return fmt.Sprintf("the namespace %q is not legal in an id and becomes %q", clip(namespace, 80), e.Namespace)
+	}
+	return ""
+}
+
+func (e *Entry) setID(version, hash8 string) {
+	e.ID = e.Kind.prefix() + ToolID{e.Namespace, e.Name, version, hash8}.join()
+	e.Short = e.ID
+}
+
+func (e *Entry) buildCard() {
+	name := e.Name
+	if len(name) > maxCardName {
+		name = clip(name, maxCardName)
+	}
+	schema := string(bytes.TrimSpace(e.InputSchema))
+	e.Card = Card{
+		ID:          e.ID,
+		Name:        name,
+		Tags:        cardTags(e.Tags),
+		Kind:        e.Kind.surface(),
+		Namespace:   e.Namespace,
+		HasSchema:   schema != "" && schema != "{}",
+		CostHint:    e.cost,
+		SideEffects: e.Kind == KindTool && !e.ReadOnly,
+		Safety:      safetyOf(e.Tags),
+	}
+	description := e.Description
+	if collapse(description) == "" {
+		description = e.Title
+	}
+	e.Card.fit(description)
+}
+
+// overBudget reports whether the card is over the bound with no description left
+// to cut. It is shown: its id is the one way to run the entry, and a bound that
+// hides would let a long name do so.
+func (e *Entry) overBudget() bool { return e.Card.Tokens > CardHardCap }
+
+func (e *Entry) budgetFinding() string {
+	return fmt.Sprintf("its card has %d tokens even without a description, at most %d are allowed", e.Card.Tokens, CardHardCap)
+}
+
+// renamed returns a copy of the entry under another id.
+func (e *Entry) renamed(id string) *Entry {
+	c := *e
+	c.ID = id
+	c.buildCard()
+	return &c
+}
+
+// templateSchema makes an input schema of a URI template's variables. A value
+// becomes part of a URI, so numbers are as good as texts. A variable with the
+// modifier * takes a list or an associative array as well (RFC 6570 §2.4.2).
+func templateSchema(raw string) (json.RawMessage, error) {
+	t, err := uritemplate.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	b, required := []byte(`{"type":"object","properties":{`), []byte(`[`)
+	for i, v := range t.Vars() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(rawjson.AppendString(b, v.Name), `:{"type":["string","number","boolean"`...)
+		if v.Several {
+			const some = `{"type":["string","number","boolean"]}`
+			b = append(b, `,"array","object"],"items":`+some+`,"additionalProperties":`+some...)
+			if !v.Optional {
+				b = append(b, `,"minItems":1,"minProperties":1`...)
+			}
+			b = append(b, '}')
+		} else {
+			b = append(b, `]}`...)
+		}
+		if !v.Optional {
+			if len(required) > 1 {
+				required = append(required, ',')
+			}
+			required = rawjson.AppendString(required, v.Name)
+		}
+	}
+	return append(append(append(b, `},"required":`...), required...), `],"additionalProperties":false}`...), nil
+}
+
+// promptSchema makes an input schema of a prompt's arguments, which are all
+// strings, and returns their names.
+func promptSchema(arguments []byte) (schema json.RawMessage, names []string) {
+	b := []byte(`{"type":"object","properties":{`)
+	required := []byte(`[`)
+	seen := map[string]bool{}
+	elements(arguments, func(value []byte) bool {
+		name, ok := text(member(value, "name"))
+		if !ok || seen[name] {
+			return true
+		}
+		seen[name] = true
+		if len(names) > 0 {
+			b = append(b, ',')
+		}
+		names = append(names, name)
+		b = rawjson.AppendString(b, name)
+		b = append(b, `:{"type":"string"`...)
+		if description, ok := text(member(value, "description")); ok {
+			b = append(b, `,"description":`...)
+			b = rawjson.AppendString(b, description)
+		}
+		b = append(b, '}')
+		if isTrue(member(value, "required")) {
+			if len(required) > 1 {
+				required = append(required, ',')
+			}
+			required = rawjson.AppendString(required, name)
+		}
+		return true
+	})
+	if len(names) == 0 {
+		return nil, nil
+	}
+	b = append(b, `},"required":`...)
+	b = append(b, required...)
+	return append(b, `]}`...), names
+}

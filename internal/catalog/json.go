@@ -1,0 +1,259 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// The functions here walk JSON. Keys are compared case by case, unlike
+// encoding/json's: a "Name" is not a "name".
+
+// members calls yield with each key (unescaped) and value of an object, until
+// yield returns false. It reports whether raw is an object.
+func members(raw []byte, yield func(key, value []byte) bool) bool {
+	err := rawjson.EachMember(raw, func(m rawjson.Member) bool { return yield(m.Key, m.Value) })
+	return err == nil
+}
+
+// elements calls yield with each value of an array, until yield returns false.
+// It reports whether raw is an array.
+func elements(raw []byte, yield func(value []byte) bool) bool {
+	return rawjson.EachElement(raw, yield) == nil
+}
+
+// member returns the value of a key of an object, the last one if there are
+// several, or nil.
+func member(raw []byte, name string) json.RawMessage {
+	var found []byte
+	members(raw, func(key, value []byte) bool {
+		if string(key) == name {
+			found = value
+		}
+		return true
+	})
+	return found
+}
+
+// text returns the string that raw is, as valid UTF-8.
+func text(raw []byte) (string, bool) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) < 2 || raw[0] != '"' {
+		return "", false
+	}
+	body := raw[1 : len(raw)-1]
+	if bytes.IndexByte(body, '\\') < 0 {
+		return validText(body), true
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return "", false
+	}
+	return s, true
+}
+
+// validText is strings.ToValidUTF8 of b, which nearly always is valid: looking
+// whether it is costs a tenth.
+func validText(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return strings.ToValidUTF8(string(b), "\uFFFD")
+}
+
+// isTrue reports whether raw is the literal true.
+func isTrue(raw []byte) bool { return string(bytes.TrimSpace(raw)) == "true" }
+
+// absent reports whether raw is missing or null.
+func absent(raw []byte) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) == 0 || string(raw) == "null"
+}
+
+// kindOf names the JSON type of a value, for messages.
+func kindOf(raw []byte) string {
+	i := rawjson.SkipSpace(raw, 0)
+	if i == len(raw) {
+		return "nothing"
+	}
+	switch raw[i] {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case 't', 'f':
+		return "boolean"
+	case 'n':
+		return "null"
+	}
+	return "number"
+}
+
+const (
+	maxValueDepth  = 128  // nesting of decoded values
+	maxNumberBytes = 1000 // length of a number literal
+	maxExponent    = 1000 // of a number literal, either way
+)
+
+// duplicates says what decode makes of a key that comes twice in an object.
+type duplicates bool
+
+const (
+	uniqueKeys  duplicates = false // an error: two readers might believe different ones
+	lastKeyWins duplicates = true
+)
+
+// decode turns a value into map[string]any, []any, string, json.Number, bool
+// and nil, numbers unrounded. It refuses numbers and nesting that would cost
+// whoever computes with them far more than their bytes.
+func decode(raw []byte, keys duplicates) (any, error) {
+	raw = raw[rawjson.SkipSpace(raw, 0):]
+	if !rawjson.IsObject(raw) && !rawjson.IsArray(raw) { // which are checked as they are taken apart
+		if err := malformed(rawjson.Valid(raw)); err != nil {
+			return nil, err
+		}
+		raw = bytes.TrimSpace(raw)
+	}
+	return decodeValue(raw, keys, 0)
+}
+
+// malformed says what is wrong with the bytes, nil where nothing is.
+func malformed(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, rawjson.ErrDepth):
+		return fmt.Errorf("nested deeper than %d levels", maxValueDepth)
+	}
+	return fmt.Errorf("not valid JSON")
+}
+
+func decodeValue(raw []byte, keys duplicates, depth int) (any, error) {
+	if depth > maxValueDepth {
+		return nil, fmt.Errorf("nested deeper than %d levels", maxValueDepth)
+	}
+	switch raw[0] {
+	case '{':
+		object := map[string]any{}
+		var err error
+		if e := rawjson.EachMember(raw, func(m rawjson.Member) bool {
+			name := validText(m.Key)
+			if _, ok := object[name]; ok && keys == uniqueKeys {
+				err = fmt.Errorf("key %q comes twice", clip(name, 80))
+				return false
+			}
+			object[name], err = decodeValue(m.Value, keys, depth+1)
+			return err == nil
+		}); err == nil {
+			err = malformed(e)
+		}
+		return object, err
+	case '[':
+		array := []any{}
+		var err error
+		if e := rawjson.EachElement(raw, func(value []byte) bool {
+			var v any
+			v, err = decodeValue(value, keys, depth+1)
+			array = append(array, v)
+			return err == nil
+		}); err == nil {
+			err = malformed(e)
+		}
+		return array, err
+	case '"':
+		s, _ := text(raw)
+		return s, nil
+	case 't':
+		return true, nil
+	case 'f':
+		return false, nil
+	case 'n':
+		return nil, nil
+	}
+	if err := checkNumber(raw); err != nil {
+		return nil, err
+	}
+	return json.Number(raw), nil
+}
+
+// checkNumber refuses a literal whose exact value would be huge.
+func checkNumber(raw []byte) error {
+	if len(raw) > maxNumberBytes {
+		return fmt.Errorf("number of %d digits is too long", len(raw))
+	}
+	e := bytes.IndexAny(raw, "eE")
+	if e < 0 {
+		return nil
+	}
+	exponent := 0
+	for _, c := range raw[e+1:] {
+		if c == '+' || c == '-' {
+			continue
+		}
+		if exponent = exponent*10 + int(c-'0'); exponent > maxExponent {
+			return fmt.Errorf("number %s is out of range", clip(string(raw), 40))
+		}
+	}
+	return nil
+}
+
+// clip cuts s to at most n characters, the last being … where it was cut.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	count := 0
+	for i := range s {
+		if count == n-1 && utf8.RuneCountInString(s[i:]) > 1 {
+			return s[:i] + "…"
+		}
+		count++
+	}
+	return s
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendASCII appends s as a JSON string of ASCII characters only, as Python's
+// json.dumps writes it: the canonical form under hashes (gateway-surface §1.3).
+func appendASCII(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case r >= ' ' && r <= '~':
+			dst = append(dst, byte(r))
+		case r > 0xFFFF:
+			r -= 0x10000
+			dst = appendEscaped(dst, 0xD800+r>>10)
+			dst = appendEscaped(dst, 0xDC00+r&0x3FF)
+		default:
+			dst = appendEscaped(dst, r)
+		}
+	}
+	return append(dst, '"')
+}
+
+func appendEscaped(dst []byte, r rune) []byte {
+	switch r {
+	case '\b':
+		return append(dst, `\b`...)
+	case '\t':
+		return append(dst, `\t`...)
+	case '\n':
+		return append(dst, `\n`...)
+	case '\f':
+		return append(dst, `\f`...)
+	case '\r':
+		return append(dst, `\r`...)
+	}
+	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}

@@ -1,0 +1,111 @@
+package catalog
+
+import (
+	"fmt"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// OnInvalid says what becomes of an entry whose schema is invalid or over a
+// limit.
+type OnInvalid string
+
+const (
+	// Flag keeps the entry and puts a finding in the report. It is the default.
+	Flag OnInvalid = "flag"
+	// Reject leaves the entry out, and no other.
+	Reject OnInvalid = "reject"
+)
+
+// Limits bound the schemas of upstreams, which nobody has to trust
+// (gateway-surface §4.4). A zero field has its default.
+type Limits struct {
+	SchemaBytes      int       // serialized size; default 65,536
+	SchemaDepth      int       // nesting; default 32
+	SchemaProperties int       // properties of all objects together; default 512
+	OnInvalid        OnInvalid // default Flag
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.SchemaBytes <= 0 {
+		l.SchemaBytes = 65536
+	}
+	if l.SchemaDepth <= 0 {
+		l.SchemaDepth = 32
+	}
+	if l.SchemaProperties <= 0 {
+		l.SchemaProperties = 512
+	}
+	if l.OnInvalid == "" {
+		l.OnInvalid = Flag
+	}
+	return l
+}
+
+// excess says which limit a schema is over, or "".
+func (l Limits) excess(schema []byte) string {
+	if len(schema) > l.SchemaBytes {
+		return fmt.Sprintf("%d bytes, schema_limits.bytes is %d", len(schema), l.SchemaBytes)
+	}
+	depth, properties := measure(schema)
+	switch {
+	case depth > l.SchemaDepth:
+		return fmt.Sprintf("%d levels deep, schema_limits.depth is %d", depth, l.SchemaDepth)
+	case properties > l.SchemaProperties:
+		return fmt.Sprintf("%d properties, schema_limits.properties is %d", properties, l.SchemaProperties)
+	}
+	return ""
+}
+
+// measure returns how deep a schema is nested and how many properties its
+// objects have together. It reads the text once and calls nothing for a level,
+// so depth costs it nothing.
+func measure(schema []byte) (depth, properties int) {
+	// levels holds, for each open object or array, whether its members are
+	// properties.
+	const (
+		array = iota
+		object
+		propertyMap
+	)
+	var levels []byte
+	afterProperties := false // the value of a "properties" key is next
+	for i := 0; i < len(schema); i++ {
+		switch schema[i] {
+		case '{', '[':
+			level := byte(array)
+			if schema[i] == '{' {
+				level = object
+				if afterProperties {
+					level = propertyMap
+				}
+			}
+			levels = append(levels, level)
+			depth = max(depth, len(levels))
+			afterProperties = false
+		case '}', ']':
+			if len(levels) > 0 {
+				levels = levels[:len(levels)-1]
+			}
+		case ',':
+			afterProperties = false
+		case '"':
+			end, err := rawjson.Skip(schema, i)
+			if err != nil {
+				return depth, properties // checked before; there is no such string
+			}
+			colon := rawjson.SkipSpace(schema, end)
+			if colon < len(schema) && schema[colon] == ':' && len(levels) > 0 {
+				switch levels[len(levels)-1] {
+				case propertyMap:
+					properties++
+					afterProperties = false
+				case object:
+					afterProperties = string(schema[i:end]) == `"properties"`
+				}
+			}
+			i = end - 1
+		}
+	}
+	return depth, properties
+}

@@ -1,0 +1,224 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/address"
+)
+
+// Agents is what weir does as a router of agent servers.
+type Agents struct {
+	Routing    string          `key:"routing" doc:"A routing.json: {port, routes: {NAME: {hostPort}}}. Its agents are served at /mcps/NAME/mcp and read again when the file changes; its port is the one to listen on where listen is left out. A relative path is relative to this file."`
+	Lease      time.Duration   `key:"lease" default:"30s" min:"1s" doc:"An agent that has registered itself is forgotten when it was not heard of for so long."`
+	Hosts      []string        `key:"hosts" safety:"true" doc:"Where agents that register themselves may be, besides the address that they register from: hosts such as agents.example.com or 10.0.0.7, or host:port. Link-local addresses are refused even here."`
+	Headers    []string        `key:"headers" safety:"true" doc:"Request headers of callers that agents which registered themselves get, besides those of MCP and of trace context. Default: none."`
+	Invocation Invocation      `key:"invocation" safety:"true" doc:"How weir vouches for what it sends to agents: each request bears a signed token that is good once, for this agent, principal and tool."`
+	Limits     AgentLimits     `key:"limits" safety:"true" doc:"Bounds of what each agent is sent."`
+	PerAgent   []*AgentLimited `key:"per_agent" safety:"true" name:"Name" doc:"Other bounds for single agents, by name. What is left out is as in limits."`
+}
+
+// Invocation is the key that tokens are signed with; without one, none are sent.
+type Invocation struct {
+	Secret     Secret `key:"secret" doc:"A secret of 32 characters or more that weir shares with its agents (HS256), best as ${VAR}; they are given it as AGENT_INVOCATION_SECRET."`
+	PrivateKey string `key:"private_key" doc:"A PEM file with an Ed25519 private key (EdDSA), such as openssl genpkey -algorithm ed25519 makes. Agents need the public key only."`
+}
+
+// AgentLimits bound what one agent is sent.
+type AgentLimits struct {
+	InFlight     int   `key:"in_flight" default:"2048" min:"0" doc:"Most requests that wait for an answer at a time; 0 sets no bound."`
+	PerMinute    int   `key:"per_minute" default:"0" min:"0" doc:"Most requests a minute; 0 sets no bound."`
+	MaxBodyBytes Bytes `key:"max_body_bytes" default:"0" min:"0" doc:"Largest request body, where http.max_body_bytes is not smaller; 0 sets no other bound."`
+}
+
+// AgentLimited are the AgentLimits of one agent; zero stands for the value that
+// holds for all.
+type AgentLimited struct {
+	// Name is the key in per_agent.
+	Name         string
+	InFlight     int   `key:"in_flight" min:"1" doc:"Most requests that wait for an answer at a time."`
+	PerMinute    int   `key:"per_minute" min:"1" doc:"Most requests a minute."`
+	MaxBodyBytes Bytes `key:"max_body_bytes" min:"1" doc:"Largest request body."`
+}
+
+// LimitsOf returns the bounds of an agent.
+func (a *Agents) LimitsOf(name string) AgentLimits {
+	l := a.Limits
+	for _, own := range a.PerAgent {
+		if own.Name != name {
+			continue
+		}
+		if own.InFlight > 0 {
+			l.InFlight = own.InFlight
+		}
+		if own.PerMinute > 0 {
+			l.PerMinute = own.PerMinute
+		}
+		if own.MaxBodyBytes > 0 {
+			l.MaxBodyBytes = own.MaxBodyBytes
+		}
+	}
+	return l
+}
+
+// token returns the token of a principal, nil where there is none.
+func (a *Auth) token(principal string) *Token {
+	for i := range a.Tokens {
+		if a.Tokens[i].Name == principal {
+			return &a.Tokens[i]
+		}
+	}
+	return nil
+}
+
+// Scoped reports whether a principal's token is for some agents only, or for
+// /metrics alone, so that what reaches all agents at once is not for it.
+func (a *Auth) Scoped(principal string) bool {
+	t := a.token(principal)
+	return t != nil && (t.MetricsOnly() || len(t.Agents) > 0 && !slices.Contains(t.Agents, "*"))
+}
+
+// MetricsOnly reports whether the token opens /metrics and nothing else.
+func (t *Token) MetricsOnly() bool { return t.Metrics && len(t.Agents) == 0 }
+
+// MetricsOnly reports whether a principal's token opens /metrics and nothing else.
+func (a *Auth) MetricsOnly(principal string) bool {
+	t := a.token(principal)
+	return t != nil && t.MetricsOnly()
+}
+
+// SeesMetrics reports whether a principal may read /metrics: where its token says so,
+// or opens everything.
+func (a *Auth) SeesMetrics(principal string) bool {
+	t := a.token(principal)
+	if t == nil {
+		return len(a.Tokens) == 0
+	}
+	return t.Metrics || !a.Scoped(principal)
+}
+
+// Reaches reports whether a principal may call an agent. Who is nobody's token
+// may where there are no tokens at all.
+func (a *Auth) Reaches(principal, agent string) bool {
+	t := a.token(principal)
+	if t == nil {
+		return len(a.Tokens) == 0
+	}
+	return len(t.Agents) == 0 && !t.Metrics || matchAny(t.Agents, agent)
+}
+
+// Registers reports whether a principal may make an agent known under a name.
+func (a *Auth) Registers(principal, agent string) bool {
+	t := a.token(principal)
+	if t == nil {
+		return len(a.Tokens) == 0
+	}
+	return matchAny(t.Register, agent)
+}
+
+// AgentHosts lists the servers at which agents that a principal registers may be,
+// besides the address that they register from.
+func (c *Config) AgentHosts(principal string) address.List {
+	hosts := slices.Clone(c.Agents.Hosts)
+	if t := c.Auth.token(principal); t != nil {
+		hosts = append(hosts, t.RegisterHosts...)
+	}
+	list, err := address.NewList(hosts)
+	if err != nil {
+		return address.List{} // the configuration was checked
+	}
+	return list
+}
+
+func matchAny(patterns []string, text string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matchGlob(p, text) })
+}
+
+// NewServer returns the entry that a file with nothing but a url would give: for
+// servers that are found while weir runs. The server keeps state for each
+// session, as an agent server does. The error says what is wrong with the name
+// or the url.
+func NewServer(name, rawURL string) (*Server, error) {
+	if !legalName(name) {
+		return nil, fmt.Errorf("%q cannot be a server's name: it must be 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first", clip(name))
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("the url of %q must be http://HOST… or https://HOST…", name)
+	}
+	if u.User != nil || u.Fragment != "" {
+		return nil, fmt.Errorf("the url of %q must have no user, password or fragment", name)
+	}
+	s := &Server{}
+	setDefaults(reflect.ValueOf(s).Elem())
+	s.Name, s.Namespace, s.URL, s.Type, s.PerSession = name, namespaceOf(name), rawURL, TransportHTTP, true
+	s.Agent = true
+	return s, nil
+}
+
+// NamespaceFor returns a namespace for a name that is none of those taken.
+func NamespaceFor(name string, taken func(string) bool) string {
+	space := namespaceOf(name)
+	for i := 2; taken(space); i++ {
+		suffix := "_" + strconv.Itoa(i)
+		base := namespaceOf(name)
+		space = base[:min(len(base), 64-len(suffix))] + suffix
+	}
+	return space
+}
+
+func (d *decoder) checkAgents(c *Config) {
+	a := &c.Agents
+	for _, s := range c.Servers {
+		if s.Agent && !s.Disabled && (s.URL == "" || s.Type == TransportSSE) {
+			path := join(d.paths[s], "agent")
+			d.within(d.paths[s], func() {
+				d.fail(d.at[path], path, "%s: an agent server is at an http url; this one has none", path)
+			})
+		}
+		s.PerSession = s.PerSession || s.Agent
+	}
+	if a.Routing != "" && !filepath.IsAbs(a.Routing) && d.dir != "" {
+		a.Routing = filepath.Join(d.dir, a.Routing)
+	}
+	if a.Invocation.PrivateKey != "" && !filepath.IsAbs(a.Invocation.PrivateKey) && d.dir != "" {
+		a.Invocation.PrivateKey = filepath.Join(d.dir, a.Invocation.PrivateKey)
+	}
+	const secret = "agents.invocation.secret"
+	switch given := a.Invocation.Secret.Reveal(); {
+	case given == "":
+	case a.Invocation.PrivateKey != "":
+		d.warn(d.at[secret], secret, "agents.invocation has both a secret and a private_key: the private_key is used")
+	case len(given) < 32:
+		d.fail(d.at[secret], secret, "%s needs 32 characters or more; make one with: openssl rand -hex 32", secret)
+	}
+	d.checkHosts("agents.hosts", a.Hosts)
+	for i, name := range a.Headers {
+		if !headerName(name) {
+			d.fail(d.at["agents.headers"], "agents.headers", "agents.headers[%d] must be the name of a header such as X-Tenant, not %q", i, clip(name))
+		}
+	}
+	for i, t := range c.Auth.Tokens {
+		d.checkHosts("auth.tokens["+strconv.Itoa(i)+"].register_hosts", t.RegisterHosts)
+		for key, patterns := range map[string][]string{"agents": t.Agents, "register": t.Register} {
+			path := "auth.tokens[" + strconv.Itoa(i) + "]." + key
+			if slices.Contains(patterns, "") {
+				d.fail(d.at[path], path, "%s: an empty pattern matches nothing; * stands for any text", path)
+			}
+		}
+	}
+}
+
+// checkHosts checks a list of hosts and host:port.
+func (d *decoder) checkHosts(path string, hosts []string) {
+	for i, host := range hosts {
+		if _, err := address.NewList([]string{host}); err != nil {
+			d.fail(d.at[path], path, "%s[%d]: %v", path, i, err)
+		}
+	}
+}

@@ -1,0 +1,409 @@
+package config
+
+import (
+	"encoding/hex"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-mcp/weir/internal/address"
+)
+
+// check applies the rules that one value alone cannot break, and fills in what
+// follows from others.
+func (d *decoder) check(c *Config) {
+	d.checkListen(c)
+	d.checkAuth(c)
+	d.checkInputs(c)
+	d.checkHTTP(c)
+	d.checkControls(c)
+	d.checkPin(c)
+	if c.Mode != ModeProxy && d.set("proxy") && c.Proxy != (Proxy{Names: NamesToolID}) {
+		d.warn(d.at["proxy"], "proxy", "proxy has no effect without mode: proxy")
+	}
+	d.checkAgents(c)
+	d.checkHubs(c)
+	d.checkTables(c)
+	d.checkServers(c)
+	d.checkSearch(c)
+	if c.PublicURL != "" {
+		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && len(c.Auth.Tokens) == 0 && !address.Loopback(u.Hostname()) {
+			d.warn(d.at["public_url"], "public_url", "public_url is not a loopback address and no auth.tokens are configured: whoever reaches it can call every tool")
+		}
+	}
+	if d.set("expose_hydrate") && d.set("browse.expose_hydrate") && c.ExposeHydrate != c.Browse.ExposeHydrate {
+		d.fail(d.at["browse.expose_hydrate"], "browse.expose_hydrate", "expose_hydrate is %t but browse.expose_hydrate is %t; keep one of them", c.ExposeHydrate, c.Browse.ExposeHydrate)
+	}
+	c.ExposeHydrate = c.ExposeHydrate || c.Browse.ExposeHydrate
+	c.Browse.ExposeHydrate = c.ExposeHydrate
+}
+
+func (d *decoder) checkListen(c *Config) {
+	const key = "listen"
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		hint := ""
+		if _, err := strconv.ParseUint(c.Listen, 10, 16); err == nil {
+			hint = "; write 127.0.0.1:" + c.Listen
+		}
+		d.fail(d.at[key], key, "listen must be an address and a port such as 127.0.0.1:8088, not %q%s", clip(c.Listen), hint)
+		return
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		d.fail(d.at[key], key, "listen: the port must be a number from 0 to 65535, not %q", clip(port))
+		return
+	}
+	if !address.Loopback(host) && len(c.Auth.Tokens) == 0 && !d.set("auth.tokens[0]") {
+		d.fail(d.at[key], key, "listen %s can be reached from other machines and no auth.tokens are configured, so anybody there could call every tool; listen on 127.0.0.1:%s, or add auth.tokens: [{name: NAME, sha256: HASH}]", clip(c.Listen), port)
+	}
+}
+
+func (d *decoder) checkAuth(c *Config) {
+	names, hashes := map[string]int{}, map[string]int{}
+	for i := range c.Auth.Tokens {
+		t := &c.Auth.Tokens[i]
+		path := "auth.tokens[" + strconv.Itoa(i) + "]"
+		switch {
+		case t.Name == "":
+			d.fail(d.at[path], path, "%s has no name; a token's name is its principal", path)
+		case len(t.Name) > 64 || strings.ContainsFunc(t.Name, control):
+			d.fail(d.at[path], path, "%s.name must be 1 to 64 characters without control characters", path)
+		}
+		if j, ok := names[t.Name]; ok && t.Name != "" {
+			d.fail(d.at[path], path, "%s and auth.tokens[%d] have the same name %q; a name stands for one principal", path, j, clip(t.Name))
+		}
+		names[t.Name] = i
+		// The value is never shown: somebody may have put the token itself here.
+		t.SHA256 = strings.ToLower(t.SHA256)
+		sum, err := hex.DecodeString(t.SHA256)
+		switch {
+		case t.SHA256 == "":
+			d.fail(d.at[path], path, "%s has no sha256; print it with: printf %%s TOKEN | sha256sum", path)
+			continue
+		case err != nil || len(sum) != 32:
+			d.fail(d.at[join(path, "sha256")], join(path, "sha256"), "%s.sha256 must be the 64 hexadecimal digits of the token's SHA-256, not the token; print it with: printf %%s TOKEN | sha256sum", path)
+			continue
+		case [32]byte(sum) == emptySum():
+			d.fail(d.at[join(path, "sha256")], join(path, "sha256"), "%s.sha256 is the hash of an empty token", path)
+		}
+		if j, ok := hashes[t.SHA256]; ok {
+			d.fail(d.at[path], path, "%s and auth.tokens[%d] have the same sha256; give each principal a token of its own", path, j)
+		}
+		hashes[t.SHA256] = i
+	}
+}
+
+func (d *decoder) checkSearch(c *Config) {
+	const key = "search.embedding"
+	e := &c.Search.Embedding
+	switch {
+	case !d.set(key):
+		return
+	case e.URL == "":
+		d.fail(d.at[key], key, "%s has no url; write it like http://127.0.0.1:11434/v1", key)
+	case e.Model == "":
+		d.fail(d.at[key], key, "%s has no model; name one that the endpoint offers", key)
+	}
+	if e.URL == "" {
+		return
+	}
+	if u := d.checkURL(e.URL, key+".url"); u != nil && u.Scheme == "http" && e.Key != "" && !address.Loopback(u.Hostname()) {
+		d.warn(d.at[key+".url"], key+".url", "%s.key goes to %s without TLS; use https", key, u.Host)
+	}
+}
+
+func (d *decoder) checkInputs(c *Config) {
+	seen := map[string]int{}
+	for i, in := range c.Inputs {
+		path := "inputs[" + strconv.Itoa(i) + "]"
+		if in.ID == "" {
+			d.fail(d.at[path], path, "%s has no id; ${input:id} needs one", path)
+			continue
+		}
+		if j, ok := seen[in.ID]; ok {
+			d.fail(d.at[path], path, "%s and inputs[%d] have the same id %q", path, j, clip(in.ID))
+		}
+		seen[in.ID] = i
+		switch {
+		case in.Type == InputPick && len(in.Options) == 0:
+			d.fail(d.at[path], path, "%s is a pickString and has no options", path)
+		case in.Type == InputCommand && in.Command == "":
+			d.strict(d.at[path], path, "%s is of type command and has no command", path)
+		}
+		if in.Type == InputPick && in.Default != nil && len(in.Options) > 0 && !slices.Contains(in.Options, *in.Default) {
+			d.fail(d.at[path], path, "%s.default must be one of its options: %s", path, oneOf(in.Options))
+		}
+	}
+}
+
+func (d *decoder) checkHTTP(c *Config) {
+	for i, origin := range c.HTTP.AllowedOrigins {
+		u, err := url.Parse(origin)
+		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "") {
+			d.fail(d.at["http.allowed_origins"], "http.allowed_origins", "http.allowed_origins[%d] must be an origin such as https://app.example.com (no path), not %q", i, clip(origin))
+		}
+	}
+	if slices.Contains(c.HTTP.AllowedOrigins, "*") && len(c.Auth.Tokens) == 0 {
+		d.warn(d.at["http.allowed_origins"], "http.allowed_origins", "http.allowed_origins has \"*\" and no auth.tokens are configured: every web page that is opened on this machine can call every tool and register agents; name the origins, or set auth.tokens")
+	}
+	for i, host := range c.HTTP.AllowedHosts {
+		if host == "" || strings.ContainsAny(host, "/ \t@?#") {
+			d.fail(d.at["http.allowed_hosts"], "http.allowed_hosts", "http.allowed_hosts[%d] must be a host name such as weir.example.com, with a port or without, not %q", i, clip(host))
+		}
+	}
+}
+
+func (d *decoder) checkServers(c *Config) {
+	names, spaces := map[string]*Server{}, map[string]*Server{}
+	for _, s := range c.Servers {
+		if legalName(s.Name) {
+			names[s.Name] = s // before those that have to be renamed
+		}
+	}
+	for _, s := range c.Servers {
+		d.within(d.paths[s], func() { d.checkServer(s, names, spaces) })
+	}
+	if !d.set("mcpServers") && d.foreign {
+		d.fail(nil, "mcpServers", "there are no mcpServers in this file; name weir's own file weir.yaml or weir.json")
+	} else if len(c.Servers) == 0 && len(d.problems) == 0 && !d.set("agents") && !c.Hub.Enabled && !d.set("hubs") {
+		d.warn(nil, "mcpServers", "mcpServers is empty: there is nothing to offer")
+	}
+}
+
+// checkServer checks one entry against itself and those before it.
+func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
+	path := d.paths[s]
+	at := d.at[path]
+	d.checkName(s, path, at, names)
+	d.checkNamespace(s, path)
+	if s.Disabled {
+		s.Type = effectiveType(s)
+		return
+	}
+	if d.flat[s] {
+		return
+	}
+	if other := spaces[s.Namespace]; other != nil {
+		d.fail(at, path, "two servers have the namespace %q: %q and %q. Give one of them another: %s.namespace", s.Namespace, other.Name, s.Name, path)
+	}
+	d.expand.noteServer(s)
+	d.checkTransport(s, path, at)
+	d.checkCommand(s, path)
+	d.checkHeaders(s, path)
+	d.checkPatterns(s, path)
+	if d.startable != nil && s.Command != "" && len(d.faults[path]) == 0 {
+		if err := d.startable(s); err != nil {
+			key := join(path, "command")
+			d.warn(d.at[key], key, "%s: %q cannot be started: %v", key, clip(s.Command), err)
+		}
+	}
+	// A faulty server does not keep another one from its namespace.
+	if spaces[s.Namespace] == nil && legalName(s.Name) && (d.whole || len(d.faults[path]) == 0) {
+		spaces[s.Namespace] = s
+	}
+}
+
+// checkName refuses names that cannot stand in a URL path. Other clients allow
+// any text, so in a foreign file the name is changed instead, unless another of
+// names has the new one.
+func (d *decoder) checkName(s *Server, path string, at *yaml.Node, names map[string]*Server) {
+	if legalName(s.Name) {
+		return
+	}
+	fixed := strings.TrimLeft(mapRunes(s.Name, func(r rune) bool { return nameRune(r) }), "._-")
+	fixed = fixed[:min(len(fixed), 64)]
+	switch {
+	case fixed == "":
+		d.fail(at, path, "%q cannot be a server's name; use letters, digits, '.', '_' and '-', a letter or digit first", clip(s.Name))
+	case d.foreign && names[fixed] != nil:
+		d.fail(at, path, "two servers would be called %q; rename one of them", fixed)
+	case d.foreign:
+		d.warn(at, path, "the server name %q cannot stand in a URL; it is served as %q", clip(s.Name), fixed)
+		s.Name, names[fixed] = fixed, s
+	default:
+		d.fail(at, path, "%q cannot be a server's name: it must be 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first; write %s", clip(s.Name), fixed)
+	}
+}
+
+func nameRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
+}
+
+func legalName(name string) bool {
+	return len(name) >= 1 && len(name) <= 64 && !strings.ContainsAny(name[:1], "._-") &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !nameRune(r) })
+}
+
+// mapRunes replaces what is not legal with '_'.
+func mapRunes(text string, legal func(rune) bool) string {
+	return strings.Map(func(r rune) rune {
+		if legal(r) {
+			return r
+		}
+		return '_'
+	}, text)
+}
+
+// checkNamespace checks a configured namespace, or makes one from the name
+// (gateway-surface §1.1: [a-z][a-z0-9_-]{0,63}).
+func (d *decoder) checkNamespace(s *Server, path string) {
+	if s.Namespace == "" {
+		s.Namespace = namespaceOf(s.Name)
+		return
+	}
+	if fixed := namespaceOf(s.Namespace); fixed != s.Namespace {
+		key := join(path, "namespace")
+		d.fail(d.at[key], key, "%s must begin with a lower-case letter and hold 1 to 64 lower-case letters, digits, '_' and '-', not %q; write %s", key, clip(s.Namespace), fixed)
+	}
+}
+
+// namespaceOf maps a text to the grammar of namespaces; one that is legal stays.
+func namespaceOf(name string) string {
+	space := mapRunes(strings.ToLower(name), func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' || r == '-'
+	})
+	if space == "" || space[0] < 'a' || space[0] > 'z' {
+		space = "mcp_" + strings.TrimLeft(space, "_-")
+	}
+	return space[:min(len(space), 64)]
+}
+
+func effectiveType(s *Server) Transport {
+	switch {
+	case s.Type == "streamable-http":
+		return TransportHTTP
+	case s.Type != "":
+		return s.Type
+	case s.URL != "":
+		return TransportHTTP
+	}
+	return TransportStdio
+}
+
+func (d *decoder) checkTransport(s *Server, path string, at *yaml.Node) {
+	typeKey := join(path, "type")
+	asked := s.Type
+	s.Type = effectiveType(s)
+	// A key whose value was wrong has been reported; it is not missing too.
+	hasCommand := s.Command != "" || d.set(join(path, "command"))
+	hasURL := s.URL != "" || d.set(join(path, "url"))
+	switch {
+	case !hasCommand && !hasURL:
+		d.fail(at, path, "%s has neither command nor url; give the program to start or the URL to call", path)
+	case asked == TransportStdio && hasURL:
+		d.fail(d.at[typeKey], typeKey, "%s is stdio, but %s.url is set; remove one of them", typeKey, path)
+	case asked != "" && asked != TransportStdio && !hasURL:
+		d.fail(d.at[typeKey], typeKey, "%s is %s, which needs %s.url", typeKey, asked, path)
+	}
+	for _, k := range []string{"args", "env", "cwd"} {
+		if key := join(path, k); d.set(key) && !hasCommand && hasURL {
+			d.strict(d.at[key], key, "%s has no effect without %s.command", key, path)
+		}
+	}
+	if key := join(path, "headers"); d.set(key) && !hasURL && hasCommand {
+		d.strict(d.at[key], key, "%s has no effect without %s.url", key, path)
+	}
+	if s.URL != "" {
+		d.checkURL(s.URL, join(path, "url"))
+	} else if d.set(join(path, "url")) && !d.bad[join(path, "url")] {
+		d.fail(d.at[join(path, "url")], join(path, "url"), "%s.url is empty", path)
+	}
+}
+
+// checkURL reports what is not an http or https URL and returns the parsed form.
+// The value is not shown: it may hold a password.
+func (d *decoder) checkURL(text, key string) *url.URL {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Hostname() == "":
+		d.fail(d.at[key], key, "%s must be a whole URL such as https://mcp.example.com/mcp", key)
+	case u.Scheme != "http" && u.Scheme != "https":
+		d.fail(d.at[key], key, "%s must begin with http:// or https://, not %q", key, clip(u.Scheme+"://"))
+	default:
+		if port := u.Port(); port != "" {
+			if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+				d.fail(d.at[key], key, "%s: the port must be a number up to 65535, not %q", key, clip(port))
+				return nil
+			}
+		}
+		return u
+	}
+	return nil
+}
+
+func (d *decoder) checkCommand(s *Server, path string) {
+	commandKey := join(path, "command")
+	if s.Command == "" {
+		if d.set(commandKey) && !d.bad[commandKey] {
+			d.fail(d.at[commandKey], commandKey, "%s is empty", commandKey)
+		}
+		return
+	}
+	if first, _, ok := strings.Cut(s.Command, " "); ok && len(s.Args) == 0 && !strings.ContainsAny(first, `/\`) {
+		d.warn(d.at[commandKey], commandKey, "%s holds a space: it is the name of one program; if %q is the program, put the rest into %s.args", commandKey, clip(first), path)
+	}
+	for i, text := range append([]string{s.Command, s.Cwd}, s.Args...) {
+		if strings.Contains(text, "\x00") {
+			key := []string{commandKey, join(path, "cwd"), join(path, "args")}[min(i, 2)]
+			d.fail(d.at[key], key, "%s holds a NUL character, which no program can be given", key)
+		}
+	}
+	for name, value := range s.Env {
+		key := join(join(path, "env"), name)
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value.Reveal(), "\x00") {
+			d.fail(d.at[key], key, "%s.env: %q cannot be a variable: its name must not be empty or hold '=', and neither part may hold NUL", path, clip(name))
+		}
+	}
+	if s.Cwd != "" && !filepath.IsAbs(s.Cwd) && d.dir != "" {
+		s.Cwd = filepath.Join(d.dir, s.Cwd)
+	}
+	if strings.ContainsRune(s.Command, filepath.Separator) && !filepath.IsAbs(s.Command) {
+		if base := firstOf(s.Cwd, d.dir); base != "" {
+			s.Command = filepath.Join(base, s.Command)
+		}
+	}
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func (d *decoder) checkHeaders(s *Server, path string) {
+	for name, value := range s.Headers {
+		key := join(join(path, "headers"), name)
+		switch {
+		case !headerName(name):
+			d.fail(d.at[key], key, "%s.headers: %q cannot be a header's name", path, clip(name))
+		case strings.ContainsFunc(value.Reveal(), func(r rune) bool { return control(r) && r != '\t' }):
+			d.fail(d.at[key], key, "%s.headers.%s holds a line break or another control character", path, name)
+		}
+	}
+}
+
+func headerName(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
+
+func control(r rune) bool { return r < ' ' || r == 0x7f }
+
+func (d *decoder) checkPatterns(s *Server, path string) {
+	for _, list := range []struct {
+		key   string
+		texts []string
+	}{{"include_tools", s.IncludeTools}, {"exclude_tools", s.ExcludeTools}, {"tags", s.Tags}} {
+		key := join(path, list.key)
+		if i := slices.Index(list.texts, ""); i >= 0 {
+			d.fail(d.at[key], key, "%s[%d] is empty", key, i)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/ownership"
+)
+
+// Hub is the A2C-SMCP server that runs with weir: Computers and Agents meet at
+// it in offices.
+type Hub struct {
+	Enabled       bool           `key:"enabled" doc:"Serve /socket.io/ and /smcp/. Default: true where hub is there."`
+	Office        string         `key:"office" default:"weir" doc:"The office in which the gateway itself is the agent: the MCP servers of its Computers become upstreams. An empty text: none."`
+	Listen        string         `key:"listen" doc:"An address and port of the hub's own, beside weir's listener. Needed for tls."`
+	StrictVersion bool           `key:"strict_version" default:"false" doc:"Refuse peers that say no a2c_version."`
+	Tokens        []HubToken     `key:"tokens" doc:"Who may connect. None: anybody on this machine (where auth.tokens are set: who shows one of them that has no agents), and Computers with a known key."`
+	Computers     []*HubComputer `key:"computers" name:"Name" doc:"Computers whose names are bound to a key: nobody else may use the name."`
+	TLS           HubTLS         `key:"tls" doc:"Certificate of hub.listen, and of weir hub."`
+	MaxPayload    Bytes          `key:"max_payload_bytes" default:"16MB" min:"65536" doc:"Largest message."`
+	MaxPeers      int            `key:"max_peers" default:"20000" min:"1" doc:"Most peers that are let in. Connections that have not shown who they are count in a small pool of their own."`
+	MaxComputers  int            `key:"max_computers" default:"256" min:"1" doc:"Most Computers in one office."`
+	MaxCalls      int            `key:"max_calls" default:"256" min:"1" doc:"Most calls of one agent that wait for an answer."`
+}
+
+// HubToken is one secret of the hub; the secret itself is not in the
+// configuration.
+type HubToken struct {
+	Name    string   `key:"name" doc:"Who it belongs to, for the log."`
+	SHA256  string   `key:"sha256" doc:"SHA-256 of the token in hexadecimal: printf %s TOKEN | sha256sum"`
+	Role    string   `key:"role" enum:"agent,computer" doc:"The only role that it allows. Default: both."`
+	Offices []string `key:"offices" doc:"Patterns of the offices that it opens; * stands for any text without a slash. Default: all."`
+}
+
+// HubComputer binds a Computer's name to a key.
+type HubComputer struct {
+	// Name is the key in computers.
+	Name    string
+	Key     string   `key:"key" doc:"The public key: what weir computer --show-key prints. Results of this Computer must be signed with it."`
+	Offices []string `key:"offices" doc:"Patterns of the offices that it may join. Default: all."`
+}
+
+// HubTLS is a certificate.
+type HubTLS struct {
+	Cert string `key:"cert" doc:"PEM file with the certificate and those between it and its authority."`
+	Key  string `key:"key" doc:"PEM file with the private key."`
+}
+
+// RemoteHub is a hub elsewhere, in an office of which the gateway is the agent.
+type RemoteHub struct {
+	// Name is the key in hubs.
+	Name   string
+	URL    string            `key:"url" doc:"The hub's URL, such as https://hub.example."`
+	Office string            `key:"office" doc:"The office to join."`
+	Token  Secret            `key:"token" doc:"The token to show, best as ${VAR}."`
+	CA     string            `key:"ca" doc:"PEM file with the authority of the hub's certificate, where the system does not know it."`
+	Keys   map[string]string `key:"keys" doc:"Public keys of Computers by name: their results must be signed."`
+}
+
+// publicKey reads a public key in its text form.
+func publicKey(text string) error {
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(raw) != 32 {
+		return fmt.Errorf("a public key is 32 bytes in base64: what weir computer --show-key prints")
+	}
+	return nil
+}
+
+func (d *decoder) checkHubs(c *Config) {
+	h := &c.Hub
+	h.Enabled = d.set("hub") && (h.Enabled || !d.set("hub.enabled"))
+	seen := map[string]bool{}
+	for i, t := range h.Tokens {
+		at := fmt.Sprintf("hub.tokens[%d]", i)
+		raw, err := hex.DecodeString(t.SHA256)
+		switch {
+		case t.Name == "":
+			d.fail(d.at[at], at, "%s has no name", at)
+		case seen[t.Name]:
+			d.fail(d.at[at], at, "there are two hub.tokens with the name %q", clip(t.Name))
+		case err != nil || len(raw) != sha256.Size:
+			d.fail(d.at[at], at+".sha256", "%s.sha256 must be 64 hexadecimal digits: printf %%s TOKEN | sha256sum", at)
+		case string(raw) == string(sum(nil)):
+			d.fail(d.at[at], at+".sha256", "%s.sha256 is the hash of no token at all", at)
+		}
+		seen[t.Name] = true
+		d.checkOffices(t.Offices, at)
+	}
+	folded := map[string]string{}
+	for _, comp := range h.Computers {
+		at := "hub.computers." + comp.Name
+		if other, twice := folded[ownership.Fold(comp.Name)]; twice {
+			d.fail(d.at[at], at, "%s: the names %q and %q count as one; give one of the Computers another", at, clip(other), clip(comp.Name))
+		}
+		folded[ownership.Fold(comp.Name)] = comp.Name
+		d.checkNamesOf(c, comp.Name)
+		if err := publicKey(comp.Key); err != nil {
+			d.fail(d.at[at], at+".key", "%s.key: %v", at, err)
+		}
+		d.checkOffices(comp.Offices, at)
+	}
+	if (h.TLS.Cert == "") != (h.TLS.Key == "") {
+		d.fail(d.at["hub.tls"], "hub.tls", "hub.tls needs both cert and key")
+	}
+	for _, file := range []*string{&h.TLS.Cert, &h.TLS.Key} {
+		*file = d.beside(*file)
+	}
+	for _, r := range c.Hubs {
+		at := "hubs." + r.Name
+		if r.URL == "" {
+			d.fail(d.at[at], at, "%s has no url", at)
+		} else {
+			d.checkURL(r.URL, at+".url")
+		}
+		if r.Office == "" {
+			d.fail(d.at[at], at, "%s has no office", at)
+		}
+		for name, key := range r.Keys {
+			if err := publicKey(key); err != nil {
+				d.fail(d.at[at+".keys."+name], at+".keys."+name, "%s.keys.%s: %v", at, name, err)
+			}
+		}
+		r.CA = d.beside(r.CA)
+	}
+}
+
+// checkNamesOf warns of servers with names that the servers of a Computer would have:
+// the configuration goes first, and then those are left out.
+func (d *decoder) checkNamesOf(c *Config, computer string) {
+	own := ownership.Fold(computer)
+	for _, s := range c.Servers {
+		name := ownership.Fold(s.Name)
+		if name == own || strings.HasPrefix(name, own+"-") || strings.HasPrefix(name, own+".") {
+			at := join("mcpServers", s.Name)
+			d.warn(d.at[at], at, "%s has a name of the Computer %q (hub.computers), whose server of that name is left out", at, clip(computer))
+		}
+	}
+}
+
+func sum(data []byte) []byte {
+	s := sha256.Sum256(data)
+	return s[:]
+}
+
+// beside makes a relative path relative to the configuration's folder.
+func (d *decoder) beside(file string) string {
+	if file == "" || filepath.IsAbs(file) || d.dir == "" {
+		return file
+	}
+	return filepath.Join(d.dir, file)
+}
+
+func (d *decoder) checkOffices(patterns []string, at string) {
+	for i, p := range patterns {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			key := fmt.Sprintf("%s.offices[%d]", at, i)
+			d.fail(d.at[key], key, "%s: %q is no pattern", key, clip(p))
+		}
+	}
+}

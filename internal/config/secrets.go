@@ -1,0 +1,115 @@
+package config
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/redact"
+)
+
+// Secrets returns every text of the configuration that must not be shown, longest
+// first, for redaction: values of headers and env, what was put into them from
+// variables and inputs, answers to password inputs, variables with a telling name
+// wherever they were used, and what is secret by its place in a URL or in args (see
+// package redact). Texts under 6 bytes are left out: replacing them everywhere would
+// garble what is not secret. The caller owns the slice.
+func (c *Config) Secrets() []string { return slices.Clone(c.secrets) }
+
+// Credentials returns those of Secrets that are secret by their name, their place or
+// their look, longest first. A value of env that is words or a number, under a name
+// that tells nothing, is left out: in an error it is hidden, but descriptions of tools
+// may well say the same word. The caller owns the slice.
+func (c *Config) Credentials() []string { return slices.Clone(c.credentials) }
+
+// hidden are the secrets of a configuration that is being read. True is a credential:
+// see [Config.Credentials].
+type hidden map[string]bool
+
+// note remembers a secret. For "Bearer x" the x alone is remembered too, for that
+// is the part that turns up elsewhere.
+func (h hidden) note(secret string) {
+	h.add(secret, !redact.Plain(secret))
+	h.password(secret)
+	if scheme, rest, ok := strings.Cut(secret, " "); ok && authScheme(scheme) {
+		h.note(strings.TrimSpace(rest))
+	}
+}
+
+// certain remembers a secret that is one by its name or its place.
+func (h hidden) certain(secret string) {
+	h.add(secret, true)
+	h.password(secret)
+	if scheme, rest, ok := strings.Cut(secret, " "); ok && authScheme(scheme) {
+		h.certain(strings.TrimSpace(rest))
+	}
+}
+
+func (h hidden) add(secret string, credential bool) {
+	if len(secret) >= redact.MinSecret {
+		h[secret] = h[secret] || credential
+	}
+}
+
+// password remembers the password of a text that is a URL, in both spellings.
+func (h hidden) password(text string) {
+	u, err := url.Parse(text)
+	if err != nil || u.User == nil {
+		return
+	}
+	if password, ok := u.User.Password(); ok {
+		h.add(password, true)
+		h.add(strings.TrimPrefix(url.UserPassword("", password).String(), ":"), true)
+	}
+}
+
+// url remembers the secrets that stand in a URL.
+func (h hidden) url(text string) {
+	for _, secret := range redact.InURL(text) {
+		h.add(secret, true)
+	}
+}
+
+// noteServer remembers what is secret in an entry by its name or its place.
+func (e *expander) noteServer(s *Server) {
+	e.hidden.url(s.URL)
+	for _, secret := range redact.InArgs(s.Args) {
+		e.hidden.add(secret, true)
+	}
+	for name, value := range s.Headers {
+		if !plainName(name) {
+			e.hidden.certain(value.Reveal())
+		}
+		e.hidden.url(value.Reveal())
+	}
+	for name, value := range s.Env {
+		if tellingName(name) {
+			e.hidden.certain(value.Reveal())
+		}
+		e.hidden.url(value.Reveal())
+	}
+}
+
+// sorted returns the secrets, or the credentials among them, longest first.
+func (h hidden) sorted(credentials bool) []string {
+	kept := slices.DeleteFunc(slices.Collect(maps.Keys(h)), func(s string) bool { return credentials && !h[s] })
+	slices.SortFunc(kept, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	return kept
+}
+
+// noteRest remembers what is secret outside of mcpServers.
+func (h hidden) noteRest(c *Config) {
+	h.url(c.Search.Embedding.URL)
+	h.certain(c.Search.Embedding.Key.Reveal())
+	h.certain(c.Agents.Invocation.Secret.Reveal())
+	for _, r := range c.Hubs {
+		h.url(r.URL)
+		h.certain(r.Token.Reveal())
+	}
+}

@@ -1,0 +1,144 @@
+package console
+
+import (
+	"crypto/rand"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/telemetry"
+)
+
+// Bounds of a Feed.
+const (
+	// Kept is how many events are kept for whoever comes or is slow.
+	Kept = 500
+	// maxWatchers bounds the streams at a time.
+	maxWatchers = 16
+	// keptFor is how long events are collected after the last watcher has left,
+	// so that a page that is loaded again misses nothing.
+	keptFor = 5 * time.Minute
+	// maxDetail bounds the one text of an event that grows with what happened.
+	maxDetail = 500
+)
+
+// errTooMany says that no more can watch.
+var errTooMany = errors.New("as many as may watch are watching: close another console")
+
+// Feed keeps the last events while somebody watches. The zero value is ready and
+// holds nothing. It is safe for concurrent use and has no goroutine.
+//
+//	Observe ──▶ nobody watches: one atomic load
+//	        └─▶ ring of the last 500 ◀── each watcher reads at its own place
+//
+// A watcher that is slower than the events finds that some are gone, and how
+// many; it never makes a call wait.
+type Feed struct {
+	ring atomic.Pointer[ring]
+
+	mu sync.Mutex // guards making a ring and letting it go
+}
+
+// ring is the events since the first watcher came.
+type ring struct {
+	id string // of this ring, as numbers of events begin anew in each
+
+	mu       sync.Mutex // guards below
+	events   [Kept]telemetry.Event
+	next     uint64 // the number of the next event; the first is 0
+	watchers map[*watcher]struct{}
+	left     time.Time // when the last watcher left
+}
+
+// watcher is somebody who reads.
+type watcher struct {
+	feed *Feed
+	ring *ring
+	wake chan struct{} // capacity 1: there is more
+}
+
+// Observe takes an event in. It never waits for a watcher.
+func (f *Feed) Observe(e telemetry.Event) {
+	if r := f.ring.Load(); r != nil && !r.add(&e) {
+		f.retire(r)
+	}
+}
+
+// add returns false where nobody has watched for long.
+func (r *ring) add(e *telemetry.Event) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.watchers) == 0 && e.Time.Sub(r.left) > keptFor {
+		return false
+	}
+	slot := &r.events[r.next%Kept]
+	*slot = *e
+	if len(slot.Detail) > maxDetail {
+		slot.Detail = clip(slot.Detail, maxDetail)
+	}
+	r.next++
+	for w := range r.watchers {
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// retire lets a ring go, unless somebody has just begun to watch it.
+func (f *Feed) retire(r *ring) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.watchers) == 0 {
+		f.ring.CompareAndSwap(r, nil)
+	}
+}
+
+// watch begins to watch. The caller must call leave.
+func (f *Feed) watch() (*watcher, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.ring.Load()
+	if r == nil {
+		r = &ring{id: rand.Text()[:8], watchers: map[*watcher]struct{}{}}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.watchers) >= maxWatchers {
+		return nil, errTooMany
+	}
+	w := &watcher{feed: f, ring: r, wake: make(chan struct{}, 1)}
+	r.watchers[w] = struct{}{}
+	f.ring.Store(r)
+	return w, nil
+}
+
+// leave ends watching. Events are collected for keptFor more after now.
+func (w *watcher) leave(now time.Time) {
+	w.ring.mu.Lock()
+	defer w.ring.mu.Unlock()
+	delete(w.ring.watchers, w)
+	w.ring.left = now
+}
+
+// read copies the events from number from on into buf and returns how many these
+// are, the number of the first, and how many before it are gone.
+func (w *watcher) read(from uint64, buf []telemetry.Event) (n int, first, missed uint64) {
+	r := w.ring
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first = min(from, r.next)
+	if r.next > Kept && first < r.next-Kept {
+		missed = r.next - Kept - first
+		first = r.next - Kept
+	}
+	for n < len(buf) && first+uint64(n) < r.next {
+		buf[n] = r.events[(first+uint64(n))%Kept]
+		n++
+	}
+	return n, first, missed
+}

@@ -1,0 +1,125 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/telemetry"
+)
+
+const hostile = `</script><script>alert(1)</script><img src=x onerror=alert(2)>` + "\u202e\u2028"
+
+// world is a gateway with many servers, a catalog and a store.
+type world struct {
+	catalog   *catalog.Catalog
+	store     *artifact.Local
+	upstreams int
+	offices   *Offices
+	asked     []string // principals
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	var tools []json.RawMessage
+	for i := range 30 {
+		tools = append(tools, json.RawMessage(fmt.Sprintf(`{"name":"tool_%02d","description":"Number %d","inputSchema":{"type":"object"}}`, i, i)))
+	}
+	text, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools = append(tools, json.RawMessage(`{"name":"hostile","title":`+string(text)+`,"description":`+string(text)+
+		`,"inputSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":12345678901234567890}}},"annotations":{"readOnlyHint":true}}`))
+	c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: "many", Namespace: "many", Tools: tools})
+	w := &world{catalog: c, store: artifact.NewMemory(artifact.Options{}), upstreams: 3}
+	t.Cleanup(func() {
+		if err := w.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func (w *world) Overview(principal string) Overview {
+	w.asked = append(w.asked, principal)
+	o := Overview{Name: "weir", Version: "1", Status: "ok", Mode: "gateway", Tools: 31, Usage: Usage{Own: true, Calls: 7, Read: 10, Raw: 100}}
+	for i := range w.upstreams {
+		o.Upstreams = append(o.Upstreams, Upstream{Name: fmt.Sprintf("up%04d", i), State: "failed", Error: hostile + strings.Repeat("é", 4000)})
+	}
+	return o
+}
+
+func (w *world) Offices() *Offices { return w.offices }
+
+func (w *world) Search(_ context.Context, kind catalog.Kind, query string, n int) []catalog.Card {
+	var cards []catalog.Card
+	for _, e := range w.catalog.Entries() {
+		if e.Kind == kind && strings.Contains(e.ID, query) && len(cards) < n {
+			card := e.Card
+			card.Score = 1 / float64(len(cards)+1)
+			cards = append(cards, card)
+		}
+	}
+	return cards
+}
+
+func (w *world) Children(kind catalog.Kind, path string) ([]catalog.Card, error) {
+	return w.catalog.ChildrenOf(kind, path)
+}
+
+func (w *world) Entry(id string) (*catalog.Entry, string, bool) {
+	e, ok := w.catalog.Lookup(id)
+	path, _ := w.catalog.Path(id)
+	return e, path, ok
+}
+
+func (w *world) List(principal string) []artifact.Held { return w.store.List(principal) }
+
+// View shows rows of what begins as an array, as tool_view does, and the text of everything else.
+func (w *world) View(ctx context.Context, principal, handle string, selector json.RawMessage) (string, string, error) {
+	a, data, err := w.store.Get(ctx, principal, handle)
+	if err != nil {
+		return "", "", err
+	}
+	if strings.Contains(string(selector), `"table"`) && data[0] != '[' {
+		return "", "", errors.New("no rows")
+	}
+	return string(data), a.Label, nil
+}
+
+func (w *world) options(feed *Feed) Options {
+	return Options{Gateway: w, Catalog: w, Artifacts: w, Feed: feed}
+}
+
+// ask asks as a principal and reads the JSON of the answer, whatever its status.
+func ask(t testing.TB, c *Console, principal, target string) (status int, out map[string]any) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, DataPath+target, nil)
+	w := httptest.NewRecorder()
+	c.Data(w, r.WithContext(guard.WithPrincipal(r.Context(), principal)))
+	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil {
+		t.Fatalf("%s: %v in %.200q", target, err, w.Body)
+	}
+	h := w.Header()
+	if h.Get("Content-Type") != "application/json" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Cache-Control") != "no-store" {
+		t.Errorf("%s: headers are %v", target, h)
+	}
+	return w.Code, out
+}
+
+func call(principal, tool string) telemetry.Event {
+	return telemetry.Event{
+		Time: time.Now(), Name: telemetry.ExecuteCompleted, Session: "0123456789ab", Principal: principal, MetaTool: "tool_execute", ToolID: tool, Upstream: "many",
+		Duration: 1500 * time.Microsecond, Attempts: 1, TokensRead: 2, TokensRaw: 20, Counted: true,
+	}
+}

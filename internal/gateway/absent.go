@@ -1,0 +1,141 @@
+package gateway
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+)
+
+// A Missing is an upstream that is configured and of which nothing can be found now:
+// it has not been listed, or was taken out after it had been down for long.
+type Missing struct {
+	Upstream, Namespace string
+	// Why is its last error, or what is wrong with its entry; "" while it still
+	// starts. It is for agents: it holds no secret.
+	Why string
+}
+
+// absences is what Upstreams may implement in addition to its methods.
+type absences interface {
+	// Missing returns the upstreams of which nothing can be found now.
+	Missing() []Missing
+}
+
+// missing returns the upstreams of which nothing can be found, by name.
+func (g *Gateway) missing() []Missing {
+	known, ok := g.opts.Upstreams.(absences)
+	if !ok {
+		return nil
+	}
+	all := known.Missing()
+	for i := range all {
+		all[i].Why = g.opts.Redactor.Redact(all[i].Why)
+	}
+	slices.SortFunc(all, func(a, b Missing) int { return strings.Compare(a.Upstream, b.Upstream) })
+	return all
+}
+
+// absent is the failure for an id whose upstream has not come up: such an id
+// may be right (it survives a restart of weir), and to offer the ids of other
+// upstreams instead would be misleading. It is nil for every other id.
+func (g *Gateway) absent(id string) *Error {
+	parts, err := catalog.ParseToolID(id)
+	if err != nil {
+		return nil
+	}
+	return g.absentSpace(parts.Namespace)
+}
+
+// absentSpace is the failure for what is in the namespace of an upstream that has
+// not come up, nil for any other namespace.
+func (g *Gateway) absentSpace(namespace string) *Error {
+	all := g.missing()
+	i := slices.IndexFunc(all, func(m Missing) bool { return m.Namespace == namespace })
+	if i < 0 {
+		return nil
+	}
+	m := all[i]
+	message := fmt.Sprintf("server %q", m.Upstream)
+	if m.Namespace != m.Upstream {
+		message += fmt.Sprintf(", which has the tools of %q,", m.Namespace)
+	}
+	message += " has not come up yet"
+	if why := m.reason(); why != "" {
+		message += ": " + why
+	}
+	return &Error{Code: UpstreamUnavailable, Message: message}
+}
+
+// reason is Why without the upstream's name, with which what the manager says of one
+// begins.
+func (m Missing) reason() string {
+	why := m.Why
+	if rest, named := strings.CutPrefix(why, fmt.Sprintf("upstream %q", m.Upstream)); named {
+		why = strings.TrimPrefix(rest, ": ")
+		if why != "" && why[0] == ' ' {
+			why = "it" + why
+		}
+	}
+	return why
+}
+
+// maxReason bounds the characters of a reason in the line of a browse answer.
+const maxReason = 60
+
+// short is the reason in a few words: up to its first semicolon, behind which are the
+// fix and a server's own last words, for which weir ls has the room.
+func (m Missing) short() string {
+	why, _, _ := strings.Cut(m.reason(), ";")
+	if strings.HasPrefix(why, "mcpServers.") { // the key helps who edits the file
+		if _, rest, found := strings.Cut(why, ": "); found {
+			why = rest
+		}
+	}
+	why = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || !unicode.IsPrint(r) && r != ' ' {
+			return ' '
+		}
+		return r
+	}, strings.TrimSpace(strings.TrimPrefix(why, "it ")))
+	if why == "" {
+		return "still starting"
+	}
+	if runes := []rune(why); len(runes) > maxReason {
+		return strings.TrimSpace(string(runes[:maxReason-1])) + "…"
+	}
+	return why
+}
+
+// browseOverhead is how many tokens an answer of a browse has in addition to its cards, which
+// have 80 each.
+const browseOverhead = 32
+
+// notSearched is the last line of a browse answer: which upstreams were not searched,
+// and why, in at most room tokens. It is "" where all were.
+//
+//	not searched: github (its host name has no address), web (still starting)
+//	not searched: github (its host name has no address), 7 more (weir ls)
+//	not searched: 8 servers (weir ls)
+func (g *Gateway) notSearched(room int) string {
+	all := g.missing()
+	if len(all) == 0 {
+		return ""
+	}
+	parts := make([]string, min(len(all), 4))
+	for i := range parts {
+		parts[i] = all[i].Upstream + " (" + all[i].short() + ")"
+	}
+	for n := len(parts); n > 0; n-- {
+		line := "not searched: " + strings.Join(parts[:n], ", ")
+		if more := len(all) - n; more > 0 {
+			line += fmt.Sprintf(", %d more (weir ls)", more)
+		}
+		if g.opts.Firewall.CountTokens(line) <= room {
+			return line
+		}
+	}
+	return fmt.Sprintf("not searched: %d servers (weir ls)", len(all))
+}

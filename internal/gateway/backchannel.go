@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/weir-mcp/weir/internal/bridge"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Methods of upstreams other than tools/call.
+const (
+	methodRead = "resources/read"
+	methodGet  = "prompts/get"
+)
+
+// call is the end of the dispatch chain: it asks the upstream. What that asks
+// and tells meanwhile reaches the agent that made the call:
+//
+//	upstream ── progress, log messages of the session's level ──▶ agent
+//	         ── sampling, elicitation, roots ──▶ agent's request (legacy), or its next
+//	            round (modern: see bridge.Rounds, which stands before the gateway)
+//	agent ── cancellation: the end of ctx ──▶ upstream
+func (g *Gateway) call(ctx context.Context, c *Call) (json.RawMessage, error) {
+	params, err := upstreamParams(c)
+	if err != nil {
+		return nil, err
+	}
+	c.Attempts++
+	result, err := g.callUpstream(ctx, c, c.method, params)
+	if err != nil {
+		return nil, classify(ctx, c.Entry.Upstream, err)
+	}
+	if g.opts.RedactResults {
+		result = g.opts.Redactor.Results(result)
+	}
+	return result, nil
+}
+
+// callUpstream makes one call on behalf of the agent, which the controls have
+// admitted. An empty method is tools/call. The error is as it came.
+func (g *Gateway) callUpstream(ctx context.Context, c *Call, method string, params json.RawMessage) (json.RawMessage, error) {
+	if method == "" {
+		method = "tools/call"
+	}
+	if err := c.pass.check(method); err != nil {
+		return nil, err
+	}
+	ctx = mcp.WithCaller(ctx, c.Request.Session)
+	peer, err := g.opts.Upstreams.Peer(ctx, c.Entry.Upstream)
+	if err != nil {
+		return nil, err
+	}
+	back := bridge.Back{Request: c.Request, Server: `server "` + c.Entry.Upstream + `"`, OnAsk: c.onAsk}
+	if back.Level, err = g.levelOf(ctx, c, peer); err != nil {
+		return nil, err
+	}
+	result, err := bridge.Call(ctx, peer, method, params, &back)
+	c.Asked = c.Asked || back.Asked()
+	return withoutOwnMeta(result), err
+}
+
+// levelOf is which log messages of an upstream the agent gets during a call. The
+// upstream is told of it where it can be; a failure of that is no failure of the
+// call.
+func (g *Gateway) levelOf(ctx context.Context, c *Call, peer mcp.Peer) (string, error) {
+	levels := g.state.levels(c.Entry.Upstream)
+	server, _ := peer.(bridge.Leveler)
+	failed := func(err error) {
+		g.opts.Logger.DebugContext(ctx, "an upstream's log level could not be set", "upstream", c.Entry.Upstream, "err", err)
+	}
+	if level := c.Request.Session.LogLevel(); level != "" && server != nil && !c.Request.Modern() && c.state.tells(c.Entry.Upstream, level) {
+		if err := levels.Set(ctx, server, level); err != nil {
+			failed(err)
+		}
+	}
+	return levels.OfCall(ctx, c.Request, server, failed)
+}
+
+// levels returns what is known of the log level of an upstream.
+func (s *State) levels(upstream string) *bridge.Levels {
+	if l, ok := s.leveled.Load(upstream); ok {
+		return l.(*bridge.Levels)
+	}
+	l, _ := s.leveled.LoadOrStore(upstream, new(bridge.Levels))
+	return l.(*bridge.Levels)
+}
+
+// tells reports whether an upstream has still to be told the session's log
+// level, and notes that it is.
+func (st *sessionState) tells(upstream, level string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.told[upstream] == level {
+		return false
+	}
+	if st.told == nil {
+		st.told = map[string]string{}
+	}
+	st.told[upstream] = level
+	return true
+}

@@ -1,0 +1,187 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+var browseKeys = []string{"query", "path", "top_k"}
+
+// browsed is the kind of entry that a meta-tool finds.
+func browsed(metaTool string) catalog.Kind {
+	switch metaTool {
+	case ResourceBrowse:
+		return catalog.KindResource
+	case PromptBrowse:
+		return catalog.KindPrompt
+	}
+	return catalog.KindTool
+}
+
+// browse answers tool_browse (gateway-surface §3), resource_browse and
+// prompt_browse (§9.4): cards for a query, by descending score and then by id, or
+// the cards at a path.
+func (g *Gateway) browse(ctx context.Context, c *metaCall) (json.RawMessage, error) {
+	var out [3][]byte
+	if err := c.read(c.name, browseKeys, out[:]); err != nil {
+		return nil, err
+	}
+	topK := 0
+	if out[2] != nil {
+		n, ok := rawjson.Int(out[2])
+		if !ok || n < 1 || n > MaxTopK {
+			return nil, metaArgs(c.name, "top_k must be a whole number from 1 to %d, not %s", MaxTopK, describeParam(out[2]))
+		}
+		topK = n
+	}
+	switch {
+	case out[0] != nil && out[1] != nil:
+		return nil, metaArgs(c.name, "pass either query or path, not both")
+	case out[0] != nil:
+		query, err := rawjson.String(out[0])
+		if err != nil {
+			return nil, metaArgs(c.name, "query must be a string, not %s", describeParam(out[0]))
+		}
+		if query = strings.TrimSpace(query); query == "" {
+			return nil, metaArgs(c.name, "query is empty; say what you look for, or pass path \"/\" to see what there is")
+		}
+		return g.browseQuery(ctx, c, query, topK), nil
+	case out[1] != nil:
+		path, err := rawjson.String(out[1])
+		if err != nil {
+			return nil, metaArgs(c.name, "path must be a string, not %s", describeParam(out[1]))
+		}
+		return g.browsePath(c, path, topK)
+	}
+	return nil, metaArgs(c.name, "pass query or path")
+}
+
+func (g *Gateway) browseQuery(ctx context.Context, c *metaCall, query string, topK int) json.RawMessage {
+	if topK == 0 {
+		topK = DefaultTopK
+	}
+	s := g.opts.Upstreams.Snapshot()
+	cards, err := s.Search(ctx, browsed(c.name), query, topK)
+	if err != nil {
+		g.opts.Logger.DebugContext(ctx, "ranked by words alone", "session", c.state.tag, "err", g.opts.Redactor.Redact(err.Error()))
+	}
+	none := "No " + string(browsed(c.name)) + " matches. Try other words, or path \"/\" to see what there is."
+	return g.cardsResult(c, cardsAnswer{from: s.Catalog, cards: cards, scored: true, none: none, whole: true})
+}
+
+// Search returns the cards of the entries of a kind that match a query, with
+// their scores: at most n, by descending score and then by id. It is what the
+// browsing meta-tools answer. Templates are among the resources. An error says
+// that the ranking is one by words alone because an Embedder failed.
+func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, n int) ([]catalog.Card, error) {
+	hits, err := s.index(kind).SearchContext(ctx, query, n)
+	cards := make([]catalog.Card, 0, len(hits))
+	for _, hit := range hits {
+		if e, ok := s.Catalog.Lookup(hit.ID); ok {
+			card := e.Card
+			card.Score = hit.Score
+			cards = append(cards, card)
+		}
+	}
+	return cards, err
+}
+
+func (g *Gateway) browsePath(c *metaCall, path string, topK int) (json.RawMessage, error) {
+	from := g.opts.Upstreams.Snapshot().Catalog
+	cards, err := from.ChildrenOf(browsed(c.name), path)
+	if err != nil {
+		namespace, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		if e := g.absentSpace(namespace); e != nil {
+			e.Path = path
+			return nil, e
+		}
+		return nil, catalogError(err)
+	}
+	if topK > 0 {
+		cards = cards[:min(topK, len(cards))]
+	}
+	answer := cardsAnswer{from: from, cards: cards, none: "There is nothing here yet.", whole: path == "/" || path == "/*"}
+	return g.cardsResult(c, answer), nil
+}
+
+// cardsAnswer is what a browse has found.
+type cardsAnswer struct {
+	from   *catalog.Catalog
+	cards  []catalog.Card
+	scored bool
+	none   string // what to say where there are no cards
+	whole  bool   // all upstreams were looked at, so that those that are missing are told
+}
+
+// cardsResult writes cards, one a line, or as a JSON array, and notes that the
+// session was offered their tools. The last line tells of upstreams that were not
+// searched: it comes after the cards, which a cache may keep.
+func (g *Gateway) cardsResult(c *metaCall, a cardsAnswer) json.RawMessage {
+	cards := a.cards
+	c.state.offerCards(cards)
+	hasScore := func(int) bool { return a.scored }
+	room := browseOverhead - 1 // a line break
+	if g.opts.CacheStable {
+		stable := c.state.arrange(a.from, cards, a.scored)
+		if len(stable.cards) > len(cards) {
+			room -= markerTokens
+		}
+		cards, hasScore = stable.cards, func(i int) bool { return stable.scored[i] }
+	}
+	rest := ""
+	if a.whole {
+		if rest = g.notSearched(room); rest != "" && len(cards) == 0 {
+			a.none, _, _ = strings.Cut(a.none, ". ") // for the room of both
+			rest = g.notSearched(room - g.opts.Firewall.CountTokens(a.none))
+		}
+	}
+	if c.format == FormatJSON {
+		doc := []byte{'['}
+		for i := range cards {
+			if i > 0 {
+				doc = append(doc, ',')
+			}
+			doc = cards[i].AppendJSON(doc, hasScore(i))
+		}
+		doc = append(doc, ']')
+		// structuredContent has to be an object before 2026-07-28.
+		structured := append([]byte(`{"cards":`), doc...)
+		if rest == "" {
+			return textBlocks(append(structured, '}'), string(doc))
+		}
+		structured = rawjson.AppendString(append(structured, `,"not_searched":`...), rest)
+		return textBlocks(append(structured, '}'), string(doc), rest)
+	}
+	if len(cards) == 0 {
+		if rest != "" {
+			a.none += "\n" + rest
+		}
+		return textBlocks(nil, a.none)
+	}
+	text := make([]byte, 0, 256*len(cards))
+	for i := range cards {
+		if i > 0 {
+			text = append(text, '\n')
+		}
+		text = cards[i].AppendRender(text)
+	}
+	if rest != "" {
+		text = append(append(text, '\n'), rest...)
+	}
+	return textBlocks(nil, string(text))
+}
+
+// catalogError turns an error of the catalog into the gateway's. The codes are
+// the same words.
+func catalogError(err error) error {
+	var e *catalog.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return &Error{Code: Code(e.Code), Message: e.Message, Path: e.Path, Cause: e.Err}
+}

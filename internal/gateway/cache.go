@@ -1,0 +1,276 @@
+package gateway
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/plane"
+)
+
+// Defaults of CacheOptions.
+const (
+	DefaultCacheTTL     = time.Minute
+	DefaultCacheEntries = 256
+	DefaultCacheBytes   = 64 << 20
+
+	// maxCachedArgs is the largest arguments that are looked up: larger ones are
+	// hardly ever the same twice, and comparing them costs.
+	maxCachedArgs = 64 << 10
+	// cacheOverhead is what an entry is counted beside its result.
+	cacheOverhead = 256
+)
+
+// CacheOptions switch on and bound the cache of results (gateway-surface §4.5).
+// The zero value caches nothing.
+type CacheOptions struct {
+	// ReadOnly caches results of tools that declare themselves read-only. That
+	// is an unverified hint of the upstream: a tool that lies about it has its
+	// first result kept and is not run again. Name the tools in Allow where
+	// that matters.
+	ReadOnly bool
+	// Allow, if not empty, are the only tool_ids whose results are kept.
+	Allow []string
+	// TTL is how long a result is kept; 0 is DefaultCacheTTL.
+	TTL time.Duration
+	// MaxEntries and MaxBytes bound what is kept; 0 is DefaultCacheEntries and
+	// DefaultCacheBytes. The least recently used goes first.
+	MaxEntries int
+	MaxBytes   int64
+	// Room is where what is kept is counted as well; what finds none there is not
+	// kept. Nil bounds nothing.
+	Room *memory.Account
+}
+
+// cache keeps raw results of read-only tools by principal, tool_id and
+// canonical arguments. It belongs to one catalog and is empty under the next.
+type cache struct {
+	opts    CacheOptions
+	allow   map[string]struct{}
+	current func() *catalog.Catalog
+
+	mu      sync.Mutex // guards below
+	of      *catalog.Catalog
+	entries map[cacheKey]*list.Element // of *cached
+	recent  list.List                  // the most recently used in front
+	bytes   int64
+	closed  bool
+
+	flights flights
+}
+
+type cacheKey struct {
+	principal, toolID string
+	args              [sha256.Size]byte // of the canonical arguments
+}
+
+type cached struct {
+	key     cacheKey
+	result  json.RawMessage
+	expires time.Time
+}
+
+func newCache(opts CacheOptions, current func() *catalog.Catalog) *cache {
+	if opts.TTL <= 0 {
+		opts.TTL = DefaultCacheTTL
+	}
+	if opts.MaxEntries <= 0 {
+		opts.MaxEntries = DefaultCacheEntries
+	}
+	if opts.MaxBytes <= 0 {
+		opts.MaxBytes = DefaultCacheBytes
+	}
+	c := &cache{opts: opts, current: current, entries: map[cacheKey]*list.Element{}}
+	if len(opts.Allow) > 0 {
+		c.allow = make(map[string]struct{}, len(opts.Allow))
+		for _, id := range opts.Allow {
+			c.allow[id] = struct{}{}
+		}
+	}
+	return c
+}
+
+// keyOf returns the key of a call, or false where its result may not be kept:
+// the tool may change something, is not allowed, or the call carries more than
+// its arguments, such as the answer to a question.
+func (k *cache) keyOf(c *Call) (cacheKey, bool) {
+	args := c.Args
+	if c.key != nil {
+		args = c.key
+	}
+	if !c.Entry.ReadOnly || c.Entry.Destructive || len(args) > maxCachedArgs {
+		return cacheKey{}, false
+	}
+	if isNative(c.Entry) && rawjson.Get(args, plane.ParamDomains) != nil {
+		return cacheKey{}, false // its resource_url works once
+	}
+	if _, ok := k.allow[c.Entry.ID]; k.allow != nil && !ok {
+		return cacheKey{}, false
+	}
+	plain := true
+	if rawjson.EachMember(c.Request.Params, func(m rawjson.Member) bool {
+		switch string(m.Key) {
+		case "name", "arguments", "_meta":
+		default:
+			plain = false
+		}
+		return plain
+	}) != nil || !plain {
+		return cacheKey{}, false
+	}
+	canonical, ok := rawjson.AppendCanonical(make([]byte, 0, len(args)), args)
+	if !ok {
+		return cacheKey{}, false
+	}
+	return cacheKey{c.Request.Session.Principal(), c.Entry.ID, sha256.Sum256(canonical)}, true
+}
+
+// link answers calls from the cache, and keeps the results of others. Of equal
+// calls at the same time, one is made (see flights).
+func (k *cache) link() Middleware {
+	return func(next Dispatcher) Dispatcher {
+		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
+			key, ok := k.keyOf(c)
+			if !ok {
+				return next.Dispatch(ctx, c)
+			}
+			for {
+				if result := k.get(key, c.catalog); result != nil {
+					c.Provenance.CacheHit = true
+					return result, nil
+				}
+				f, mine := k.flights.join(flightKey{key, c.catalog})
+				if mine {
+					if result := k.get(key, c.catalog); result != nil { // it landed just before
+						k.flights.land(flightKey{key, c.catalog}, f, result, false)
+						c.Provenance.CacheHit = true
+						return result, nil
+					}
+					return k.fly(ctx, c, key, f, next)
+				}
+				result, again, err := f.wait(ctx, c)
+				if result != nil || err != nil {
+					c.Provenance.CacheHit = err == nil
+					return result, err
+				}
+				if !again {
+					return next.Dispatch(ctx, c)
+				}
+			}
+		})
+	}
+}
+
+// fly makes the call that others may wait for.
+func (k *cache) fly(ctx context.Context, c *Call, key cacheKey, f *flight, next Dispatcher) (result json.RawMessage, err error) {
+	at := flightKey{key, c.catalog}
+	var shared json.RawMessage
+	defer func() { k.flights.land(at, f, shared, ctx.Err() != nil) }()
+	c.onAsk = func() { k.flights.land(at, f, nil, false) }
+	result, err = next.Dispatch(ctx, c)
+	if err == nil && !c.Asked && cacheable(result) {
+		if shared = k.put(key, c.catalog, result); shared == nil && k.flights.awaited(f) {
+			shared = slices.Clone(result)
+		}
+	}
+	return result, err
+}
+
+// cacheable reports whether a result is a complete one without an error.
+func cacheable(result json.RawMessage) bool {
+	var fields [2][]byte
+	if len(result) == 0 || rawjson.Fields(result, []string{"isError", "resultType"}, fields[:]) != nil {
+		return false
+	}
+	isError, kind := string(fields[0]), string(fields[1])
+	return (isError == "" || isError == "false" || isError == "null") && (kind == "" || kind == `"complete"`)
+}
+
+// followLocked empties the cache where the catalog is another than the one it
+// belongs to, and reports whether a call that began with of may use it.
+func (k *cache) followLocked(of *catalog.Catalog) bool {
+	now := k.current()
+	if k.of != now {
+		k.of = now
+		k.emptyLocked()
+	}
+	return of == now && !k.closed
+}
+
+func (k *cache) emptyLocked() {
+	clear(k.entries)
+	k.recent.Init()
+	k.opts.Room.Drop(k.bytes)
+	k.bytes = 0
+}
+
+// close forgets everything. Nothing is kept after it.
+func (k *cache) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	k.emptyLocked()
+}
+
+// get returns the result of a key, nil where there is none. It is shared and
+// must not be changed.
+func (k *cache) get(key cacheKey, of *catalog.Catalog) json.RawMessage {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.followLocked(of) {
+		return nil
+	}
+	el := k.entries[key]
+	if el == nil {
+		return nil
+	}
+	e := el.Value.(*cached)
+	if !time.Now().Before(e.expires) {
+		k.dropLocked(el)
+		return nil
+	}
+	k.recent.MoveToFront(el)
+	return e.result
+}
+
+// put keeps a copy of result and returns it, nil where it is not kept.
+func (k *cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) json.RawMessage {
+	size := int64(len(result)) + cacheOverhead
+	if size > k.opts.MaxBytes {
+		return nil
+	}
+	result = slices.Clip(slices.Clone(result))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.followLocked(of) {
+		return nil
+	}
+	if el := k.entries[key]; el != nil {
+		k.dropLocked(el)
+	}
+	if !k.opts.Room.Keep(size) {
+		return result // for those who wait for it now
+	}
+	k.entries[key] = k.recent.PushFront(&cached{key, result, time.Now().Add(k.opts.TTL)})
+	k.bytes += size
+	for k.recent.Len() > k.opts.MaxEntries || k.bytes > k.opts.MaxBytes {
+		k.dropLocked(k.recent.Back())
+	}
+	return result
+}
+
+func (k *cache) dropLocked(el *list.Element) {
+	e := el.Value.(*cached)
+	k.recent.Remove(el)
+	delete(k.entries, e.key)
+	size := int64(len(e.result)) + cacheOverhead
+	k.bytes -= size
+	k.opts.Room.Drop(size)
+}

@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// classify puts the failure of a call to an upstream into the taxonomy
+// (gateway-surface §3.4). A result with isError is no failure of the call and
+// does not come here. Where the agent itself went away, its context's error is
+// returned.
+func classify(ctx context.Context, upstream string, err error) error {
+	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	var own *mcp.Error
+	if errors.As(err, &own) {
+		code := Code(own.Kind.Info().Gateway)
+		switch own.Kind {
+		case mcp.KindParse, mcp.KindInvalidRequest, mcp.KindHeaderMismatch, mcp.KindUnsupportedVersion:
+			code = UpstreamError // about our message, not about the agent's
+		}
+		return &Error{Code: code, Message: own.Message, Details: retryDetails(err), Cause: err}
+	}
+	var answered *jsonrpc.Error
+	if errors.As(err, &answered) {
+		said := answered.Message
+		if strings.TrimSpace(said) == "" {
+			said = "(it gave no message)"
+		}
+		return &Error{Code: answeredCode(answered), Details: retryDetails(err), Cause: err,
+			Message: fmt.Sprintf("server %q answered with error %d: %s", upstream, answered.Code, said)}
+	}
+	var network net.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return &Error{Code: UpstreamTimeout, Message: fmt.Sprintf("server %q did not answer in time", upstream), Cause: err}
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed):
+		return &Error{Code: UpstreamUnavailable, Message: fmt.Sprintf("server %q closed the connection before it answered", upstream), Cause: err}
+	}
+	// There was no answer (mcp.Peer): the connection failed.
+	return &Error{Code: UpstreamUnavailable, Message: fmt.Sprintf("server %q cannot be reached", upstream), Cause: err}
+}
+
+// retryDetails tells how many seconds an upstream asks to wait, nil where it does
+// not ask.
+func retryDetails(err error) json.RawMessage {
+	wait := mcp.RetryAfter(err)
+	if wait == 0 {
+		return nil
+	}
+	return fmt.Appendf(nil, `{"retry_after":%g}`, math.Ceil(wait.Seconds()))
+}
+
+// answeredCode classifies an error that an upstream answered: by what another
+// weir says of it, else by a status of HTTP or by words that servers use. Codes
+// of JSON-RPC say little here, as servers invent their own.
+func answeredCode(e *jsonrpc.Error) Code {
+	if name := rawjson.Text(rawjson.Get(e.Data, "kind")); name != "" {
+		for _, k := range mcp.Kinds {
+			if k.Name == name {
+				if code := Code(k.Gateway); code != ArgsInvalid && code != HydrateFailed {
+					return code
+				}
+				return UpstreamError // about our message, not about the agent's
+			}
+		}
+	}
+	status := string(rawjson.Get(e.Data, "status"))
+	if status == "" {
+		status = string(rawjson.Get(e.Data, "statusCode"))
+	}
+	if status == "" && e.Code > 0 { // JSON-RPC's are negative: it is HTTP's
+		status = strconv.Itoa(e.Code)
+	}
+	message := strings.ToLower(e.Message)
+	for _, c := range answeredCodes {
+		if strings.Contains(c.statuses, " "+status+" ") && status != "" || c.words.MatchString(message) {
+			return c.code
+		}
+	}
+	return UpstreamError
+}
+
+var answeredCodes = []struct {
+	code     Code
+	statuses string
+	words    *regexp.Regexp
+}{
+	{RateLimited, " 429 ", regexp.MustCompile(`rate.?limit|too many requests|quota exceeded|throttl|\b429\b`)},
+	{AuthFailed, " 401 ", regexp.MustCompile(`unauthori[sz]ed|unauthenticated|authentication (?:failed|required|error)|not authenticated|not logged in|(?:invalid|expired|missing|bad) (?:api.?key|(?:access |bearer |auth )?token|credentials?)|\b401\b`)},
+	{PermissionDenied, " 403 ", regexp.MustCompile(`permission denied|access denied|forbidden|not (?:allowed|permitted|authori[sz]ed)|insufficient (?:permission|scope|privilege)|\b403\b`)},
+	{UpstreamTimeout, " 408 504 ", regexp.MustCompile(`timed? ?out\b|deadline exceeded|\b504\b`)},
+	{UpstreamUnavailable, " 502 503 ", regexp.MustCompile(`\bunavailable\b|connection (?:refused|reset|closed)|econnrefused|econnreset|no such host|\b50[23]\b`)},
+}

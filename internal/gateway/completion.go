@@ -1,0 +1,46 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+const methodComplete = "completion/complete"
+
+// complete answers completion/complete: it goes to the server that owns the
+// prompt or resource template, under that server's own name. A reference names it
+// by its id, or by what its server calls it. The controls take it for rendering
+// that prompt, or for reading that template: what it answers are values that they
+// are made with.
+func (g *Gateway) complete(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	ref := rawjson.Get(r.Params, "ref")
+	s := g.opts.Upstreams.Snapshot()
+	find, key := s.prompt, "name"
+	switch rawjson.Text(rawjson.Get(ref, "type")) {
+	case "ref/prompt":
+	case "ref/resource":
+		find, key = s.template, "uri"
+	default:
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "completion/complete: ref.type must be ref/prompt or ref/resource")
+	}
+	e, err := find(rawjson.Text(rawjson.Get(ref, key)))
+	if err != nil {
+		return nil, err
+	}
+	call := newRead(&metaCall{request: r, state: g.state.session(r.Session)}, s.Catalog, e, methodComplete, nil)
+	call.uri = e.URI
+	return g.nativeCall(ctx, call, func(c *Call) (json.RawMessage, error) {
+		params := r.Params
+		if c.params != nil {
+			params = c.params
+		}
+		params, err := rawjson.SetPath(params, rawjson.Quote(e.Key().Name), "ref", key)
+		if err != nil {
+			return nil, mcp.Errorf(mcp.KindInvalidParams, "completion/complete: %v", err)
+		}
+		return params, nil
+	})
+}

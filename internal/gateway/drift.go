@@ -1,0 +1,89 @@
+package gateway
+
+import (
+	"sync"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+)
+
+// maxDrift bounds the upstreams whose first definitions are remembered.
+const maxDrift = 1024
+
+// drift remembers what each upstream said of its entries first and last. An
+// upstream that is gone for a while is compared with what it was: to go and come
+// back with other descriptions is the oldest trick.
+type drift struct {
+	mu   sync.Mutex // guards below
+	of   *catalog.Catalog
+	seen map[string]*drifting // by upstream
+}
+
+type drifting struct {
+	first, last map[catalog.Key]*catalog.Entry
+}
+
+// observe compares a catalog with the one before.
+func (d *drift) observe(c *catalog.Catalog) []catalog.Change {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of == c {
+		return nil
+	}
+	d.of = c
+	if d.seen == nil {
+		d.seen = map[string]*drifting{}
+	}
+	now := map[string]map[catalog.Key]*catalog.Entry{}
+	for _, upstream := range c.Upstreams() {
+		now[upstream] = map[catalog.Key]*catalog.Entry{}
+	}
+	for _, e := range c.Entries() {
+		// Of two entries that the upstream does not tell apart, the first counts.
+		if key := e.Key(); now[e.Upstream][key] == nil {
+			now[e.Upstream][key] = e
+		}
+	}
+	var changes []catalog.Change
+	for upstream, entries := range now {
+		u := d.seen[upstream]
+		switch {
+		case u != nil:
+			changes = append(changes, differences(u.last, entries)...)
+			u.last = entries
+		case len(d.seen) < maxDrift:
+			d.seen[upstream] = &drifting{entries, entries}
+		}
+	}
+	catalog.SortChanges(changes)
+	return changes
+}
+
+// changes compares the first definitions with the last.
+func (d *drift) changes() []catalog.Change {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changes := []catalog.Change{}
+	for _, u := range d.seen {
+		changes = append(changes, differences(u.first, u.last)...)
+	}
+	catalog.SortChanges(changes)
+	return changes
+}
+
+func differences(before, after map[catalog.Key]*catalog.Entry) []catalog.Change {
+	var changes []catalog.Change
+	add := func(before, after *catalog.Entry) {
+		if c, ok := catalog.Compare(before, after); ok {
+			changes = append(changes, c)
+		}
+	}
+	for key, e := range after {
+		add(before[key], e)
+	}
+	for key, e := range before {
+		if after[key] == nil {
+			add(e, nil)
+		}
+	}
+	return changes
+}

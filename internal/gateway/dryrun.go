@@ -1,0 +1,55 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// DryRun is the link that ends a call with dry_run: what came before it has
+// found nothing wrong, and nothing behind it runs (gateway-surface §4.5).
+func DryRun() Middleware {
+	return func(next Dispatcher) Dispatcher {
+		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
+			if !c.DryRun {
+				return next.Dispatch(ctx, c)
+			}
+			c.report = dryRunReport(c)
+			return nil, nil
+		})
+	}
+}
+
+// dryRunReport says what a call would have done. Hints of the upstream about
+// the tool are repeated and marked as unverified, whatever the upstream says of
+// them.
+func dryRunReport(c *Call) json.RawMessage {
+	annotations, err := rawjson.Delete(c.Entry.Annotations, "verified")
+	if err != nil || !rawjson.IsObject(annotations) {
+		annotations = nil
+	}
+	if annotations, err = rawjson.Set(annotations, "verified", []byte("false")); err != nil {
+		annotations = []byte(`{"verified":false}`)
+	}
+	doc := []byte(`{"dry_run":true,"tool_id":`)
+	doc = rawjson.AppendString(doc, c.Entry.ID)
+	doc = append(doc, `,"upstream_name":`...)
+	doc = rawjson.AppendString(doc, c.Entry.RawName)
+	doc = append(doc, `,"args_valid":true,"annotations":`...)
+	doc = append(doc, annotations...)
+	doc = append(doc, `,"checks":[{"name":"schema_validation","status":"pass"},{"name":"rate_limit","status":"pass"}`...)
+	if c.policy != "" {
+		doc = append(append(append(doc, `,{"name":"policy","status":"`...), c.policy...), `"}`...)
+	}
+	doc = append(doc, ']')
+	if len(c.Provenance.ArgRepairs) > 0 {
+		doc = append(doc, `,"arg_repairs":`...)
+		doc = appendRepairs(doc, c.Provenance.ArgRepairs)
+	}
+	if c.Provenance.Selection != nil {
+		doc = append(doc, `,"selection":`...)
+		doc = c.Provenance.Selection.appendJSON(doc)
+	}
+	return append(doc, '}')
+}

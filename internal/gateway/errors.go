@@ -1,0 +1,190 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/visible"
+)
+
+// Code names a kind of failure that a gateway answers with
+// (gateway-surface §3.4). Agents branch on it, so its spelling is a contract.
+type Code string
+
+// The codes of gateway-surface §3.4 and §9.4. [Codes] tells what each means.
+const (
+	PathInvalid         Code = "PATH_INVALID"
+	PathNotFound        Code = "PATH_NOT_FOUND"
+	ArgsInvalid         Code = "ARGS_INVALID"
+	SchemaInvalid       Code = "SCHEMA_INVALID"
+	UpstreamError       Code = "UPSTREAM_ERROR"
+	UpstreamTimeout     Code = "UPSTREAM_TIMEOUT"
+	UpstreamUnavailable Code = "UPSTREAM_UNAVAILABLE"
+	AuthFailed          Code = "AUTH_FAILED"
+	PermissionDenied    Code = "PERMISSION_DENIED"
+	RateLimited         Code = "RATE_LIMITED"
+	HydrateFailed       Code = "HYDRATE_FAILED"
+	ViewFailed          Code = "VIEW_FAILED"
+	ResourceNotFound    Code = "RESOURCE_NOT_FOUND"
+	PromptNotFound      Code = "PROMPT_NOT_FOUND"
+)
+
+// CodeInfo describes one Code.
+type CodeInfo struct {
+	Code      Code
+	Retryable bool   // whether the same call may succeed when it is made again
+	Meaning   string // one sentence for documentation
+}
+
+// codes is the one table of error codes.
+var codes = [...]CodeInfo{
+	{PathInvalid, false, "the browse path breaks the path grammar"},
+	{PathNotFound, false, "the browse path is well formed and leads nowhere in the current catalog"},
+	{ArgsInvalid, false, "the caller's arguments do not fit; nothing was called, unless the message says that the tool has run"},
+	{SchemaInvalid, false, "the tool's own schema is broken, so its arguments cannot be checked; nothing was called"},
+	{UpstreamError, false, "the upstream answered with an error that fits no other code, or what it answered cannot be used"},
+	{UpstreamTimeout, true, "the upstream did not answer in time"},
+	{UpstreamUnavailable, true, "the upstream cannot be reached, or its connection broke during the call"},
+	{AuthFailed, false, "the upstream refused the gateway's credentials"},
+	{PermissionDenied, false, "the credentials are good and this call is not allowed"},
+	{RateLimited, true, "too many calls; wait before the next"},
+	{HydrateFailed, false, "no tool has exactly this tool_id"},
+	{ViewFailed, false, "the handle or the selector of a view cannot be used"},
+	{ResourceNotFound, false, "no resource has this id"},
+	{PromptNotFound, false, "no prompt has this id"},
+}
+
+// Codes returns the table of all codes in a fixed order.
+func Codes() []CodeInfo { return append([]CodeInfo(nil), codes[:]...) }
+
+// Retryable reports whether the same call may succeed when it is made again.
+func (c Code) Retryable() bool {
+	for i := range codes {
+		if codes[i].Code == c {
+			return codes[i].Retryable
+		}
+	}
+	return false
+}
+
+// Error is a failure that the gateway answers as a tool result with isError
+// (gateway-surface §3.4).
+type Error struct {
+	Code    Code
+	Message string          // what a model reads; [AppendJSON] makes it one bounded line
+	Path    string          // the browse path, id or handle that it is about, or empty
+	Details json.RawMessage // optional, one JSON object
+	Cause   error           // for the operator's log; never on the wire
+
+	scope string // the quota that was breached, for events
+}
+
+func failf(code Code, message string) *Error { return &Error{Code: code, Message: message} }
+
+// Error returns the code and the message.
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Is reports whether target is an *Error of the same code, so that errors.Is
+// works with &Error{Code: ViewFailed}.
+func (e *Error) Is(target error) bool {
+	var t *Error
+	return errors.As(target, &t) && t.Code == e.Code
+}
+
+// MaxMessageChars bounds an error's message as it reaches a model.
+const MaxMessageChars = 300
+
+// AppendJSON appends the error's wire form (gateway-surface §3.4) to dst. The
+// message is redacted with r, one line, without control characters and at most
+// MaxMessageChars long.
+func (e *Error) AppendJSON(dst []byte, r *Redactor) []byte {
+	dst = append(dst, `{"error":`...)
+	dst = rawjson.AppendString(dst, string(e.Code))
+	dst = append(dst, `,"message":`...)
+	dst = rawjson.AppendString(dst, told(e.Message, r))
+	dst = append(dst, `,"path":`...)
+	dst = rawjson.AppendString(dst, told(e.Path, r))
+	dst = append(dst, `,"retryable":`...)
+	if e.Code.Retryable() {
+		dst = append(dst, "true"...)
+	} else {
+		dst = append(dst, "false"...)
+	}
+	if len(e.Details) > 0 {
+		dst = append(append(dst, `,"details":`...), e.Details...)
+	}
+	return append(dst, '}')
+}
+
+// told is a text of an error as a model reads it. It is redacted before it is cut, and
+// again where something that nobody sees stood in a secret.
+func told(text string, r *Redactor) string {
+	line := oneLine(r.Redact(text), MaxMessageChars)
+	if clean := r.Redact(line); clean != line {
+		return oneLine(clean, MaxMessageChars)
+	}
+	return line
+}
+
+// oneLine makes s one line of at most limit characters: control and
+// line-separating characters become spaces, runs of white space one space, what is
+// not seen is left out, and what is cut ends with "…".
+func oneLine(s string, limit int) string {
+	line := joinLine(s, limit)
+	if seen := visible.Text(line); seen != line {
+		return joinLine(seen, limit)
+	}
+	return line
+}
+
+func joinLine(s string, limit int) string {
+	var b strings.Builder
+	b.Grow(min(len(s), 4*limit))
+	chars, space := 0, false
+	for _, r := range s {
+		if unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
+			space = chars > 0
+			continue
+		}
+		if space {
+			b.WriteByte(' ')
+			chars++
+			space = false
+		}
+		b.WriteRune(r)
+		if chars++; chars > limit {
+			return strings.TrimRight(firstChars(b.String(), limit-1), " ") + "…"
+		}
+	}
+	return b.String()
+}
+
+// firstChars returns the first n characters of s.
+func firstChars(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}
+
+// cutChars returns s in at most n characters, the last being "…" where
+// something was cut.
+func cutChars(s string, n int) string {
+	if len(s) <= n || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return firstChars(s, n-1) + "…"
+}

@@ -1,0 +1,432 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// Format is how a meta-tool answers.
+type Format uint8
+
+// The formats. FormatDefault stands for what the gateway is configured to use.
+const (
+	FormatDefault Format = iota
+	FormatText           // text for a model, the envelope in _meta
+	FormatJSON           // the envelope as text and as structuredContent, for programs
+)
+
+// Defaults of Firewall.
+const (
+	DefaultThresholdChars = 2000
+	DefaultMaxMediaBytes  = 1 << 20
+
+	maxCounted = 8000 // characters whose tokens are counted while the agent waits
+)
+
+// Firewall decides what of a result a model gets to read. It is a pure
+// function over the raw result: what passes is not decoded and encoded again.
+// The zero value uses the defaults.
+type Firewall struct {
+	// ThresholdChars is how many characters of text pass whole; 0 is
+	// DefaultThresholdChars, and less holds all text back.
+	ThresholdChars int
+	// MaxMediaBytes is how large an image or a sound may be to pass; 0 is
+	// DefaultMaxMediaBytes.
+	MaxMediaBytes int
+	// CountTokens, if set, gives the exact number of tokens of what is shown.
+	// The original's are counted only where it is shown whole and has at most
+	// 8,000 characters: counting a large one is nothing for the request's path.
+	CountTokens func(text string) int
+	// Redact, if set, removes secrets from what is told of a result: summary,
+	// facts, structure and samples. The content itself is data and passes.
+	Redact func(text string) string
+}
+
+// Keeper stores bytes that are held back; artifact.Store.Put bound to a
+// principal.
+type Keeper func(mediaType, label string, data []byte) (artifact.Artifact, error)
+
+// ErrBadResult: an upstream's result is not a tool result at all.
+var ErrBadResult = errors.New("malformed tool result")
+
+// resultKeys are the members of a result that the firewall reads.
+var resultKeys = []string{"content", "structuredContent", "_meta", "isError", "resultType"}
+
+// Shape returns result as the agent gets it. Up to the threshold the content
+// blocks stay byte for byte and the envelope is spliced into _meta. Text over
+// the threshold, binary parts, embedded resources and structuredContent that
+// are too large are given to keep, and a short description stands in their
+// place. A result that is not complete (input_required) is returned as it is.
+// The error is ErrBadResult with the reason.
+func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Keeper) ([]byte, error) {
+	out, _, err := f.shape(result, from, format, keep)
+	return out, err
+}
+
+// finding is what shape found out about a result beside its new form.
+type finding struct {
+	tokens  int  // of a result that passed whole and was counted, else -1
+	isError bool // the tool itself says that it failed
+}
+
+// shape is Shape that also returns what it found out.
+func (f Firewall) shape(result []byte, from *Provenance, format Format, keep Keeper) ([]byte, finding, error) {
+	about := finding{tokens: -1}
+	var fields [5][]byte
+	if err := rawjson.Fields(result, resultKeys, fields[:]); err != nil || len(result) == 0 {
+		return nil, about, fmt.Errorf("%w: %v", ErrBadResult, err)
+	}
+	about.isError = string(fields[3]) == "true"
+	content, structured, meta := fields[0], fields[1], fields[2]
+	if t := fields[4]; t != nil && string(t) != `"complete"` {
+		return result, about, nil
+	}
+	if from == nil {
+		from = new(Provenance)
+	}
+	from.annotations = nil
+	s := shaper{Firewall: f.withDefaults(), keep: keep, from: from, format: format}
+	if content != nil {
+		if err := s.read(content); err != nil {
+			return nil, about, err
+		}
+	}
+	status := StatusOK
+	if about.isError {
+		status = StatusError
+	}
+	if structured != nil && string(structured) != "null" {
+		s.structured = structured
+	}
+	if s.passes() && format != FormatJSON {
+		env := s.passEnvelope(status)
+		buf := env.appendJSON(make([]byte, 0, 512+len(env.summary)))
+		out, err := spliceMeta(result, meta, buf)
+		if s.texts == len(s.blocks) && s.texts > 0 {
+			about.tokens = env.stats.originalTokens
+		}
+		return out, about, err
+	}
+	out, err := s.rebuild(result, content, status)
+	return out, about, err
+}
+
+func (f Firewall) withDefaults() Firewall {
+	switch {
+	case f.ThresholdChars == 0:
+		f.ThresholdChars = DefaultThresholdChars
+	case f.ThresholdChars < 0:
+		f.ThresholdChars = 0
+	}
+	if f.MaxMediaBytes <= 0 {
+		f.MaxMediaBytes = DefaultMaxMediaBytes
+	}
+	return f
+}
+
+// block is one content block, as slices of the result.
+type block struct {
+	raw  []byte
+	kind string // its type
+	text []byte // of a text block: the raw JSON string
+	data []byte // of an image or audio block: the raw JSON string in base64
+	size int    // characters it costs to show; decoded bytes for media
+	hold bool
+}
+
+// shaper is the state of one Shape.
+type shaper struct {
+	Firewall
+	keep       Keeper
+	from       *Provenance
+	format     Format
+	blocks     []block
+	first      [4]block // room for the usual few
+	texts      int      // text blocks
+	textChars  int      // characters in all of them
+	holdText   bool
+	structured []byte
+	whole      []byte // wholeText, once it has been asked for
+}
+
+var blockKeys = []string{"type", "text", "data", "annotations"}
+
+// read takes the content array apart and decides about each block.
+func (s *shaper) read(content []byte) error {
+	s.blocks = s.first[:0]
+	var bad error
+	err := rawjson.EachElement(content, func(v []byte) bool {
+		var fields [4][]byte
+		if err := rawjson.Fields(v, blockKeys, fields[:]); err != nil {
+			bad = fmt.Errorf("%w: content block %d: %v", ErrBadResult, len(s.blocks), err)
+			return false
+		}
+		b := block{raw: v, kind: kindOf(fields[0]), size: len(v)}
+		switch {
+		case b.kind == "text" && len(fields[1]) > 0 && fields[1][0] == '"':
+			b.text = fields[1]
+			b.size = stringChars(b.text)
+			s.texts++
+			s.textChars += b.size
+		case (b.kind == "image" || b.kind == "audio") && len(fields[2]) > 0 && fields[2][0] == '"':
+			b.data = fields[2]
+			b.size = (len(b.data) - 2) / 4 * 3
+		}
+		if a := fields[3]; a != nil {
+			s.from.annotations = append(s.from.annotations, partAnnotations{len(s.blocks), a})
+		}
+		s.blocks = append(s.blocks, b)
+		return true
+	})
+	if bad != nil {
+		return bad
+	}
+	if err != nil {
+		return fmt.Errorf("%w: content: %v", ErrBadResult, err)
+	}
+	s.holdText = s.textChars > s.ThresholdChars
+	room := s.ThresholdChars
+	if !s.holdText {
+		room -= s.textChars
+	}
+	for i := range s.blocks {
+		b := &s.blocks[i]
+		switch {
+		case b.text != nil:
+			b.hold = s.holdText
+		case b.data != nil:
+			b.hold = b.size > s.MaxMediaBytes
+		case b.kind == "resource" && s.from.Primitive != "" && rawjson.GetPath(b.raw, "resource", "blob") != nil:
+			b.hold = true // nobody reads base64
+		case b.size > room || s.holdText && b.kind == "resource" || s.format == FormatJSON:
+			b.hold = true
+		default:
+			room -= b.size
+		}
+	}
+	return nil
+}
+
+// kindOf gives the usual types without an allocation.
+func kindOf(raw []byte) string {
+	switch string(raw) {
+	case `"text"`:
+		return "text"
+	case `"image"`:
+		return "image"
+	case `"audio"`:
+		return "audio"
+	case `"resource"`:
+		return "resource"
+	case `"resource_link"`:
+		return "resource_link"
+	}
+	return rawjson.Text(raw)
+}
+
+// holdsStructured reports whether structuredContent is held back. Beside text
+// that passes it says mostly the same once more, in more characters.
+func (s *shaper) holdsStructured() bool {
+	limit := s.ThresholdChars
+	if s.texts > 0 {
+		limit *= 2
+	}
+	return s.structured != nil && (s.holdText || s.format == FormatJSON || len(s.structured) > limit)
+}
+
+// passes reports whether nothing is held back.
+func (s *shaper) passes() bool {
+	if s.holdText || s.holdsStructured() {
+		return false
+	}
+	for i := range s.blocks {
+		if s.blocks[i].hold {
+			return false
+		}
+	}
+	return true
+}
+
+// passEnvelope is the envelope of a result that passes whole. Its summary is
+// the text itself.
+func (s *shaper) passEnvelope(status string) envelope {
+	e := envelope{status: status, summary: []byte(`""`), provenance: s.from, stats: stats{
+		strategy: StrategyPassthrough, thresholdChars: s.ThresholdChars,
+		originalChars: s.joinedChars(), summaryChars: s.joinedChars(), originalTokens: -1, summaryTokens: -1}}
+	var text string
+	decoded := false
+	switch {
+	case s.texts == 0 && s.CountTokens != nil:
+		e.stats.originalTokens, e.stats.summaryTokens = 0, 0
+	case s.texts == 1:
+		for i := range s.blocks {
+			if t := s.blocks[i].text; t != nil {
+				e.summary = t
+				if s.CountTokens != nil && s.textChars <= maxCounted || s.Redact != nil || bytes.IndexByte(t, ':') >= 0 {
+					text, decoded = rawjson.Text(t), true
+				}
+			}
+		}
+	case s.texts > 1:
+		text, decoded = s.joinTexts(), true
+		e.summary = rawjson.Quote(text)
+	}
+	if decoded {
+		clean := text
+		if s.Redact != nil {
+			if clean = s.Redact(text); clean != text {
+				e.summary = rawjson.Quote(clean)
+			}
+		}
+		e.facts = factsOf(clean)
+		if s.CountTokens != nil && s.textChars <= maxCounted {
+			e.stats.originalTokens = s.CountTokens(text)
+			e.stats.summaryTokens = e.stats.originalTokens
+		}
+	}
+	return e
+}
+
+// joinedChars is how many characters joinTexts has.
+func (s *shaper) joinedChars() int { return s.textChars + max(s.texts-1, 0) }
+
+// joinTexts is the text of all text blocks, one below the other.
+func (s *shaper) joinTexts() string {
+	if s.texts == 1 {
+		for i := range s.blocks {
+			if t := s.blocks[i].text; t != nil {
+				return rawjson.Text(t)
+			}
+		}
+	}
+	var b strings.Builder
+	first := true
+	for i := range s.blocks {
+		if t := s.blocks[i].text; t != nil {
+			if !first {
+				b.WriteByte('\n')
+			}
+			first = false
+			b.WriteString(rawjson.Text(t))
+		}
+	}
+	return b.String()
+}
+
+// wholeText is what becomes one artifact where text is held back: the text
+// itself, or an array where each block is a JSON object, as servers write that
+// give a list one block a row.
+func (s *shaper) wholeText() []byte {
+	if s.whole == nil {
+		s.whole = s.readText()
+	}
+	return s.whole
+}
+
+func (s *shaper) readText() []byte {
+	if s.texts > 1 {
+		if rows := s.rowTexts(); rows != nil {
+			return rows
+		}
+	}
+	if s.texts == 1 {
+		for i := range s.blocks {
+			if t := s.blocks[i].text; t != nil {
+				if data, err := rawjson.Unquote(t); err == nil {
+					return data
+				}
+			}
+		}
+	}
+	return []byte(s.joinTexts())
+}
+
+func (s *shaper) rowTexts() []byte {
+	out := []byte{'['}
+	for i := range s.blocks {
+		t := s.blocks[i].text
+		if t == nil {
+			continue
+		}
+		row := trimSpace(rawjson.Text(t))
+		if len(row) == 0 || row[0] != '{' {
+			return nil
+		}
+		if clean, _ := finiteText([]byte(row)); rawjson.Valid(clean) != nil {
+			return nil
+		}
+		if len(out) > 1 {
+			out = append(out, ",\n"...)
+		}
+		out = append(out, row...)
+	}
+	return append(out, ']')
+}
+
+// stringChars counts the characters of a raw JSON string without decoding it.
+func stringChars(raw []byte) int {
+	body := raw[1 : len(raw)-1]
+	n := 0
+	for {
+		i := bytes.IndexByte(body, '\\')
+		if i < 0 {
+			return n + runeCount(body)
+		}
+		n += runeCount(body[:i]) + 1
+		body = body[i:]
+		if body[1] != 'u' {
+			body = body[2:]
+			continue
+		}
+		// A surrogate pair is one character.
+		if high := hex16(body[2:6]); high >= 0xD800 && high < 0xDC00 && len(body) >= 12 && body[6] == '\\' && body[7] == 'u' {
+			if low := hex16(body[8:12]); low >= 0xDC00 && low < 0xE000 {
+				body = body[6:]
+			}
+		}
+		body = body[6:]
+	}
+}
+
+// runeCount is utf8.RuneCount, eight bytes at a time where they are ASCII.
+func runeCount(b []byte) int {
+	n := 0
+	for len(b) >= 8 {
+		if binary.LittleEndian.Uint64(b)&0x8080808080808080 == 0 {
+			n += 8
+			b = b[8:]
+			continue
+		}
+		// A character may begin in these bytes and end behind them.
+		for range 8 {
+			_, size := utf8.DecodeRune(b)
+			if size == 0 {
+				break
+			}
+			n++
+			b = b[size:]
+		}
+	}
+	return n + utf8.RuneCount(b)
+}
+
+// hex16 reads four hexadecimal digits, which have been checked.
+func hex16(digits []byte) (v int) {
+	for _, c := range digits {
+		v <<= 4
+		switch {
+		case c <= '9':
+			v |= int(c - '0')
+		default:
+			v |= int(c|0x20-'a') + 10
+		}
+	}
+	return v
+}

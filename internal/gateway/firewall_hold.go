@@ -1,0 +1,472 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/base64"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// Bounds on what is told about parts that are held back.
+const (
+	maxDescribed = 8    // parts that are stored and described each on its own; the rest is one more
+	maxTextChars = 1800 // of a description
+	minTextChars = 700
+)
+
+// rebuild writes a result of which something is held back, or one in JSON.
+func (s *shaper) rebuild(result, content []byte, status string) ([]byte, error) {
+	e := envelope{status: status, summary: []byte(`""`), provenance: s.from, stats: stats{
+		strategy: StrategyPassthrough, thresholdChars: s.ThresholdChars,
+		originalChars: s.joinedChars(), originalTokens: -1, summaryTokens: -1}}
+	h := holder{shaper: s, env: &e}
+	if !s.holdText {
+		e = s.passEnvelope(status)
+		h.shown = e.stats.summaryChars
+	}
+	out := h.content()
+	if s.holdsStructured() {
+		if note := h.describeStructured(); note != "" {
+			out = appendTextBlock(out, note)
+		}
+	}
+	h.finish()
+	doc := e.appendJSON(make([]byte, 0, 1024+len(e.summary)))
+	if s.format == FormatJSON {
+		out = append(appendTextBlock(nil, string(doc)), s.media()...)
+	}
+	out = append(append([]byte{'['}, out...), ']')
+
+	next, err := rawjson.Set(result, "content", out)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.format == FormatJSON:
+		return rawjson.Set(next, "structuredContent", doc)
+	case s.holdsStructured():
+		if next, err = rawjson.Delete(next, "structuredContent"); err != nil {
+			return nil, err
+		}
+	}
+	return spliceMeta(next, rawjson.Get(next, "_meta"), doc)
+}
+
+// isCopy reports whether structuredContent says what the text says already, as
+// servers do for clients that know only one of the two.
+func (s *shaper) isCopy() bool {
+	if s.texts == 0 {
+		return false
+	}
+	text, _ := finiteText(s.wholeText()) // of one row a block: an array
+	same := func(v []byte) bool {
+		if len(v) > 0 && v[0] == '"' {
+			return rawjson.Text(v) == string(text)
+		}
+		return sameJSON(v, text)
+	}
+	if same(s.structured) {
+		return true
+	}
+	// {"result": …}, {"content": …}: what frameworks make of a plain return value.
+	var only []byte
+	members := 0
+	if s.structured[0] != '{' || rawjson.EachMember(s.structured, func(m rawjson.Member) bool {
+		members++
+		only = m.Value
+		return members < 2
+	}) != nil {
+		return false
+	}
+	return members == 1 && same(only)
+}
+
+// sameJSON reports whether two texts are one JSON value, whatever white space,
+// escapes and orders of keys they are written with.
+func sameJSON(a, b []byte) bool {
+	if a, b = bytes.TrimSpace(a), bytes.TrimSpace(b); len(a) == 0 || len(b) == 0 || a[0] != b[0] {
+		return false
+	}
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if a, b = compact(nil, a), compact(nil, b); bytes.Equal(a, b) {
+		return true
+	}
+	if len(a) > maxCompared || len(b) > maxCompared || len(a) > 6*len(b) || len(b) > 6*len(a) {
+		return false
+	}
+	x, ok := rawjson.AppendCanonical(make([]byte, 0, len(a)), a)
+	if !ok {
+		return false
+	}
+	y, ok := rawjson.AppendCanonical(make([]byte, 0, len(b)), b)
+	return ok && bytes.Equal(x, y)
+}
+
+// maxCompared is how large values may be that are written differently and looked
+// at all the same.
+const maxCompared = 8 << 20
+
+// clean removes secrets from what is told of the result.
+func (s *shaper) clean(text string) string {
+	if s.Redact == nil {
+		return text
+	}
+	return s.Redact(text)
+}
+
+// label names an artifact after the tool that made it, and the part.
+func (s *shaper) label(part string) string {
+	name := ""
+	if s.from != nil {
+		name = s.from.ToolID
+		if name == "" {
+			name = s.from.ResourceID + s.from.PromptID
+		}
+	}
+	if part == "" {
+		return name
+	}
+	return strings.TrimPrefix(name+" "+part, " ")
+}
+
+// media is the media blocks that pass, each with a comma before it.
+func (s *shaper) media() []byte {
+	var out []byte
+	for i := range s.blocks {
+		if b := &s.blocks[i]; b.data != nil && !b.hold {
+			out = append(append(out, ','), b.raw...)
+		}
+	}
+	return out
+}
+
+// holder stores what is held back and writes what stands in its place.
+type holder struct {
+	*shaper
+	env    *envelope
+	shown  int // characters of text shown
+	parts  int // described so far
+	notes  []string
+	losses []string
+
+	ref   string // the first part that can be viewed
+	views [][]byte
+}
+
+// content writes the content blocks without the brackets around them.
+func (h *holder) content() []byte {
+	var out, rest, links []byte
+	textDone, together := false, 0
+	for i := range h.blocks {
+		if h.blocks[i].hold && h.blocks[i].kind == "resource_link" {
+			together++
+		}
+	}
+	for i := range h.blocks {
+		b := &h.blocks[i]
+		switch {
+		case !b.hold:
+			out = appendBlock(out, b.raw)
+		case b.text != nil && textDone:
+		case b.text != nil:
+			textDone = true
+			out = appendTextBlock(out, h.describeText())
+		case b.kind == "resource_link" && together > 1:
+			// A list: its links are rows of one table.
+			if links == nil {
+				links = []byte{'['}
+			} else {
+				links = append(links, ",\n"...)
+			}
+			links = append(links, b.raw...)
+		case h.parts >= maxDescribed:
+			if rest == nil {
+				rest = []byte{'['}
+			} else {
+				rest = append(rest, ',')
+			}
+			rest = append(rest, b.raw...)
+		default:
+			out = appendTextBlock(out, h.describeBlock(b))
+		}
+	}
+	if links != nil {
+		name := strconv.Itoa(together) + " resource links"
+		if together < h.linksAll() {
+			name = strconv.Itoa(together) + " more resource links"
+		}
+		out = appendTextBlock(out, h.describePart(name, "application/json", h.label("resource links"), append(links, ']'), h.texts == 0))
+	}
+	if rest != nil {
+		out = appendTextBlock(out, h.describePart("the other content blocks", "application/json", h.label("other blocks"), append(rest, ']'), false))
+	}
+	return out
+}
+
+// linksAll counts the resource links, those that pass included.
+func (h *holder) linksAll() (n int) {
+	for i := range h.blocks {
+		if h.blocks[i].kind == "resource_link" {
+			n++
+		}
+	}
+	return n
+}
+
+// describeText stores the text and returns what stands in its place.
+func (h *holder) describeText() string {
+	return h.describePart("", "", h.label(""), h.wholeText(), true)
+}
+
+// describeBlock stores a block that is no text and returns what stands in its
+// place.
+func (h *holder) describeBlock(b *block) string {
+	if b.data != nil {
+		return h.describeBinary(b.kind, rawjson.Text(rawjson.Get(b.raw, "mimeType")), h.label(b.kind), b.data, b.raw)
+	}
+	if b.kind == "resource" {
+		resource := rawjson.Get(b.raw, "resource")
+		uri, mime := rawjson.Text(rawjson.Get(resource, "uri")), rawjson.Text(rawjson.Get(resource, "mimeType"))
+		name := "resource " + oneLine(h.clean(uri), 200)
+		if blob := rawjson.Get(resource, "blob"); len(blob) > 0 && blob[0] == '"' {
+			return h.describeBinary(name, mime, cutChars(h.clean(uri), 200), blob, b.raw)
+		}
+		if text := rawjson.Get(resource, "text"); len(text) > 0 && text[0] == '"' {
+			return h.describePart(name, mime, cutChars(h.clean(uri), 200), []byte(rawjson.Text(text)), h.texts == 0)
+		}
+	}
+	return h.describePart("a content block of type "+oneLine(b.kind, 60), "application/json", h.label(b.kind), b.raw, h.texts == 0)
+}
+
+// describeBinary stores what base64 holds, or the block as it is where that is
+// not base64.
+func (h *holder) describeBinary(name, mime, label string, base64Text, raw []byte) string {
+	data, err := base64.StdEncoding.DecodeString(rawjson.Text(base64Text))
+	if err != nil {
+		if data, err = base64.RawStdEncoding.DecodeString(rawjson.Text(base64Text)); err != nil {
+			return h.describePart(name, "application/json", label, raw, false)
+		}
+	}
+	if mime == "" {
+		mime = "application/octet-stream"
+	}
+	if utf8.Valid(data) && (strings.HasPrefix(mime, "text/") || strings.HasSuffix(mime, "json")) {
+		return h.describePart(name, mime, label, data, h.texts == 0)
+	}
+	h.parts++
+	a, err := h.keep(mime, label, data)
+	if err != nil {
+		return h.note(h.lost(name, err))
+	}
+	h.env.artifacts = append(h.env.artifacts, a)
+	return h.note(name + ": " + oneLine(mime, 80) + ", " + strconv.Itoa(len(data)) + " bytes, held back as " + a.Handle + " (binary: it cannot be shown as text)")
+}
+
+// note counts what stands for a part.
+func (h *holder) note(text string) string {
+	h.shown += utf8.RuneCountInString(text)
+	h.notes = append(h.notes, text)
+	return text
+}
+
+// lost is what stands for a part that could not be stored.
+func (h *holder) lost(name string, err error) string {
+	if h.env.status == StatusOK {
+		h.env.status = StatusPartial
+	}
+	if name == "" {
+		name = "the rest of the text"
+	}
+	h.losses = append(h.losses, name+" could not be kept: "+oneLine(err.Error(), MaxMessageChars))
+	return h.losses[len(h.losses)-1]
+}
+
+// describePart stores data, which is text of some kind, and returns a short
+// description of it with the ways to read more. main says that this part is
+// what the envelope's summary is about.
+func (h *holder) describePart(name, mime, label string, data []byte, main bool) string {
+	h.parts++
+	data, nulled := finiteText(data)
+	d := describe(data, h.clean)
+	if nulled > 0 {
+		d.facts = append(d.facts, rawjson.FiniteNote(nulled))
+		d.structure = append([]string{rawjson.FiniteNote(nulled)}, d.structure...)
+	}
+	if mime == "" || d.kind != docText {
+		mime = d.mediaType
+	}
+	a, err := h.keep(mime, label, data)
+	main = main && h.env.stats.artifactRef == ""
+	limit := min(maxTextChars, max(minTextChars, h.ThresholdChars))
+	if !main {
+		limit /= 3
+	}
+	var text string
+	if err != nil {
+		text = d.text(name, "", limit) + "\n" + h.lost(name, err)
+	} else {
+		h.env.artifacts = append(h.env.artifacts, a)
+		text = d.text(name, a.Handle, limit)
+		if h.ref == "" {
+			h.ref, h.views = a.Handle, d.views
+		}
+	}
+	if name != "" { // the text itself is counted already
+		h.env.stats.originalChars += d.chars
+		h.env.stats.originalTokens = -1
+	}
+	if main {
+		h.env.stats.strategy = map[docKind]string{docText: StrategySummary, docJSON: StrategyProjection, docTable: StrategyTable}[d.kind]
+		h.env.stats.artifactRef = a.Handle
+		h.env.summary = rawjson.Quote(d.summaryText())
+		h.env.facts = d.facts
+		h.env.views = d.views
+		if err != nil {
+			h.env.views = nil
+		}
+	} else if h.env.stats.strategy == StrategyPassthrough {
+		h.env.stats.strategy = StrategyProjection
+	}
+	return h.note(text)
+}
+
+// describeStructured stores structuredContent and returns what tells of it,
+// nothing where the text does already.
+func (h *holder) describeStructured() string {
+	const name = "structuredContent"
+	if h.isCopy() {
+		return "" // and one handle is enough
+	}
+	return h.describePart(name, "application/json", h.label(name), h.structured, h.texts == 0)
+}
+
+// finish settles the envelope's figures once everything has been described.
+func (h *holder) finish() {
+	e := h.env
+	e.facts = append(e.facts, h.losses...)
+	if len(e.artifacts) > 0 && e.stats.strategy == StrategyPassthrough {
+		e.stats.strategy = StrategyProjection
+	}
+	switch {
+	case e.stats.artifactRef != "":
+	case h.ref != "":
+		e.stats.artifactRef, e.views = h.ref, h.views
+	case len(e.artifacts) > 0:
+		e.stats.artifactRef = e.artifacts[0].Handle
+	}
+	e.stats.summaryChars = h.shown
+	if h.CountTokens == nil || len(h.notes) == 0 || !h.holdText && h.texts > 0 && e.stats.summaryTokens < 0 {
+		return // or the text that passes was too long to count
+	}
+	e.stats.summaryTokens = max(e.stats.summaryTokens, 0) + h.CountTokens(strings.Join(h.notes, "\n"))
+}
+
+// summaryText is the envelope's summary of a held-back part.
+func (d *doc) summaryText() string {
+	switch d.kind {
+	case docTable:
+		if d.resourceURL != "" {
+			return "resource_url: " + d.resourceURL + "\n" + cutChars(d.headline+"; columns: "+d.columns, MaxSummaryChars)
+		}
+		return cutChars(d.headline+"; columns: "+d.columns, MaxSummaryChars)
+	case docJSON:
+		if d.resourceURL != "" {
+			return "resource_url: " + d.resourceURL + "\n" + cutChars(strings.Join(append([]string{d.headline}, d.structure...), "\n"), MaxSummaryChars)
+		}
+		return cutChars(strings.Join(append([]string{d.headline}, d.structure...), "\n"), MaxSummaryChars)
+	}
+	return d.summary
+}
+
+// text is what a model reads in place of the part: what it is, its summary or
+// structure, the handle, and what to ask for. It has at most about limit
+// characters; the summary, the handle and the views are never cut.
+func (d *doc) text(name, handle string, limit int) string {
+	var head, tail strings.Builder
+	if d.kind == docText && d.summary != "" {
+		head.WriteString(d.summary)
+		head.WriteString("\n\n")
+	}
+	if name != "" {
+		head.WriteString(name + ": ")
+	}
+	head.WriteString(d.headline)
+	if d.resourceURL != "" {
+		tail.WriteString("\nresource_url: " + d.resourceURL)
+	}
+	if handle != "" {
+		tail.WriteString("\nHeld back as " + handle + "; read more with tool_view, handle \"" + handle + "\" and a selector such as")
+		for i, v := range d.views {
+			if i > 0 {
+				tail.WriteString(" or")
+			}
+			tail.WriteByte(' ')
+			tail.Write(v)
+		}
+		if d.kind == docTable {
+			tail.WriteString("\nAs an argument of another tool: {\"$table\":\"" + handle + "\"}, with row_ids and columns if not all")
+		}
+	}
+	room := limit - utf8.RuneCountInString(head.String()) - utf8.RuneCountInString(tail.String())
+	add := func(line string) bool {
+		n := utf8.RuneCountInString(line) + 1
+		if n > room {
+			return false
+		}
+		room -= n
+		head.WriteString("\n" + line)
+		return true
+	}
+	if d.columns != "" && !add("columns: "+d.columns) {
+		add("columns: " + cutChars(d.columns, max(room-10, 40)))
+	}
+	for _, line := range d.structure {
+		if !add("- " + line) {
+			add("- …")
+			break
+		}
+	}
+	if d.kind == docText {
+		for i, fact := range d.facts {
+			if strings.Contains(d.summary, fact) {
+				continue
+			}
+			if i == maxFacts || !add("- "+fact) {
+				break
+			}
+		}
+	}
+	for i, row := range d.samples {
+		label := "first rows:\n"
+		if d.kind != docTable {
+			label = "first items:\n"
+		}
+		if i > 0 {
+			label = ""
+		}
+		if !add(label + row) {
+			break
+		}
+	}
+	return head.String() + tail.String()
+}
+
+func appendBlock(dst, raw []byte) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	return append(dst, raw...)
+}
+
+func appendTextBlock(dst []byte, text string) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `{"type":"text","text":`...)
+	return append(rawjson.AppendString(dst, text), '}')
+}

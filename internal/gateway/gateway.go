@@ -1,0 +1,462 @@
+// Package gateway shows thousands of tools at the price of three: an agent
+// browses cards, executes a tool by its id, and views the parts it wants of a
+// result that was too large to read.
+//
+// It is a Handler over any number of upstreams, which it knows only as Peers and
+// as a snapshot of what they offer. It knows nothing of transports, of how
+// upstreams are started or of configuration files.
+//
+//	tools/call tool_browse  ─▶ search.Index (query) or catalog.Catalog (path) ─▶ cards
+//	tools/call tool_execute ─▶ catalog: exact tool_id ─▶ validate ─▶ … ─▶ dispatch ─▶ Peer of the upstream
+//	                                                                          │ raw result
+//	                           agent ◀── content blocks as they came, or ◀── firewall ─▶ artifact.Store
+//	                                     a description, a handle, views                        │
+//	tools/call tool_view    ─▶ handle, selector ───────────────────────────────────────────────┘
+//
+// The dispatch path is a chain of [Middleware], each in a file of its own and
+// there only where it is configured:
+//
+//	hydrate ▶ normalise ▶ $table (a look) ▶ validate ▶ controls ▶ dryrun ▶ $table ▶ [Options].Dispatch ▶ cache ▶ retry ▶ Peer
+//
+// The controls (controls.go) are pin, policy and quota. Everything that reaches an
+// upstream passes them, by whichever method and URL.
+//
+// Failures that the gateway finds are tool results with isError and the error's
+// JSON as text (errors.go); what the tool itself answers, its errors included,
+// passes. What is kept for a session (state.go: quotas, what it has seen) is
+// kept for no other; every answer is counted in tokens (account.go) and told to
+// operators as an event (events.go), without arguments and without secrets.
+//
+// In proxy mode (proxy.go) every tool is listed by itself, stripped of its
+// schema, and executed through tool_execute all the same.
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/token"
+	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/work"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Upstreams is what a Gateway needs of the servers behind it. Both methods are
+// called concurrently.
+type Upstreams interface {
+	// Peer returns the connection to an upstream by its configured name,
+	// waking it if need be, for calls on behalf of the session that
+	// mcp.Caller(ctx) names. The error is best an *mcp.Error, whose kind
+	// decides the code that the agent sees.
+	Peer(ctx context.Context, upstream string) (mcp.Peer, error)
+	// Snapshot returns what there is now. It never returns nil, and what it
+	// returned does not change.
+	Snapshot() *Snapshot
+}
+
+// Mode is how tools are exposed.
+type Mode uint8
+
+// The modes (gateway-surface §4).
+const (
+	ModeGateway Mode = iota // three meta-tools
+	ModeProxy               // every tool, stripped, and the meta-tools to use them
+)
+
+// Options of a Gateway. Upstreams and Artifacts must be set.
+type Options struct {
+	Upstreams Upstreams
+	Artifacts Store
+	// Tables are the results that are tables, and who fetches them.
+	Tables TableOptions
+
+	Mode Mode
+	// ProxyFirewall has results pass the firewall in proxy mode, too, and
+	// lists tool_view there.
+	ProxyFirewall bool
+	// Names is how proxy mode writes tool ids in tools/list.
+	Names NameForm
+	// ExposeHydrate lists tool_hydrate in gateway mode.
+	ExposeHydrate bool
+
+	Firewall Firewall
+	// Format is used where a request does not ask for one; FormatDefault is
+	// FormatText.
+	Format Format
+	// MaxViewChars bounds what one tool_view shows; 0 is MaxViewChars.
+	MaxViewChars int
+
+	// TolerantArgs repairs arguments before they are validated; see Normalise.
+	TolerantArgs bool
+	// Policy decides which calls are made; nil allows all.
+	Policy *Policy
+	// RateLimits are the quotas of each session.
+	RateLimits RateLimits
+	// Cache keeps results of read-only tools.
+	Cache CacheOptions
+	// Retry makes calls again that failed on their way.
+	Retry RetryPolicy
+	// CacheStable has tool_browse answer what a session has seen before first
+	// and with the same bytes (gateway-surface §5).
+	CacheStable bool
+	// CallTimeout, if set, is how long a call of an upstream may take, 0 for no
+	// limit. Checking its arguments may take as long.
+	CallTimeout func(upstream string) time.Duration
+	// Turns is where validations and views that compute much wait for each other;
+	// nil is one of this gateway alone.
+	Turns *work.Turns
+	// State is what outlives this gateway; nil is one of its own.
+	State *State
+	// Dispatch are further links of the dispatch chain, outermost first. They
+	// stand behind validation, policy and quota, and before cache and retry.
+	Dispatch []Middleware
+	// Redactor removes secrets from errors, from what is told of results and
+	// from the log; nil knows none by value.
+	Redactor *Redactor
+	// RedactResults has the Redactor's secrets replaced in results, too, and in
+	// what the meta-tools tell of definitions.
+	RedactResults bool
+	// Logger gets what operators need to know; nil discards.
+	Logger *slog.Logger
+	// LogUnredacted has the log hold the causes of errors in full, secrets
+	// included.
+	LogUnredacted bool
+	// Pin is the catalog that the operator has looked at; the zero value is none.
+	Pin Pin
+	// OnEvent, if set, is told what happens. It may be called concurrently, and
+	// from the goroutine that serves a request: it must not block.
+	OnEvent func(Event)
+}
+
+// Gateway serves tools/list and tools/call of /mcp. Put it behind an
+// mcp.Lifecycle. It is safe for concurrent use and starts no goroutines but its
+// State's.
+type Gateway struct {
+	opts     Options
+	state    *State
+	ctl      *controls
+	check    checker
+	lists    [4]json.RawMessage // the tools/list results in gateway mode; see toolList
+	meta     map[string]metaTool
+	dispatch Dispatcher
+	reads    Dispatcher                // the dispatch chain of resources and prompts
+	proxied  atomic.Pointer[proxyList] // of the newest snapshot seen
+	tagged   atomic.Pointer[listTags]  // the same
+}
+
+var _ mcp.Handler = (*Gateway)(nil)
+
+// metaTool answers one meta-tool.
+type metaTool func(ctx context.Context, c *metaCall) (json.RawMessage, error)
+
+// New returns a Gateway.
+func New(opts Options) *Gateway {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Format == FormatDefault {
+		opts.Format = FormatText
+	}
+	if opts.Firewall.CountTokens == nil {
+		opts.Firewall.CountTokens = token.Count
+	}
+	if opts.Turns == nil {
+		opts.Turns = work.NewTurns(0)
+	}
+	if opts.State == nil {
+		opts.State = NewState()
+	}
+	if opts.Firewall.Redact == nil {
+		redactor := opts.Redactor
+		opts.Firewall.Redact = func(text string) string { return redactor.Text(visible.Text(text)) }
+	}
+	g := &Gateway{opts: opts, state: opts.State, ctl: newControls(&opts, opts.State.started), check: checker{opts.Turns, opts.CallTimeout}}
+	g.dispatch = chain(DispatcherFunc(g.call), g.links()...)
+	reads := []Middleware{admission(g.ctl, g.snapshot)}
+	if g.opts.Retry.MaxAttempts > 1 {
+		reads = append(reads, Retry(g.opts.Retry))
+	}
+	g.reads = chain(DispatcherFunc(g.call), reads...)
+	g.meta = map[string]metaTool{ToolExecute: g.execute}
+	if opts.Mode == ModeGateway {
+		g.meta[ToolBrowse] = g.browse
+		g.meta[ResourceBrowse], g.meta[ResourceRead] = g.browse, g.readResource
+		g.meta[PromptBrowse], g.meta[PromptGet] = g.browse, g.getPrompt
+	}
+	if g.holdsBack() {
+		g.meta[ToolView] = g.view
+	}
+	if opts.Mode == ModeProxy || opts.ExposeHydrate {
+		g.meta[ToolHydrate] = g.hydrate
+	}
+	for i := range g.lists {
+		g.lists[i] = slices.Clip(append(append([]byte(`{"tools":[`), g.definitions(i&1 != 0, i&2 != 0)...), `]}`...))
+	}
+	g.state.front.Store(g)
+	return g
+}
+
+func (g *Gateway) snapshot() *Snapshot { return g.opts.Upstreams.Snapshot() }
+
+// toolList is the tools/list result in gateway mode: it depends on which
+// primitives upstreams offer, and on nothing else of them.
+func (g *Gateway) toolList(s *Snapshot) json.RawMessage {
+	i := 0
+	if s.hasResources() {
+		i |= 1
+	}
+	if s.hasPrompts() {
+		i |= 2
+	}
+	return g.lists[i]
+}
+
+// holdsBack reports whether results pass the firewall.
+func (g *Gateway) holdsBack() bool { return g.opts.Mode == ModeGateway || g.opts.ProxyFirewall }
+
+// links are the links of the dispatch chain that are configured, in the order
+// of gateway-surface §4.4 and §4.5.
+func (g *Gateway) links() []Middleware {
+	var links []Middleware
+	if g.opts.TolerantArgs {
+		links = append(links, Normalise())
+	}
+	links = append(links, g.previewTables(), validateLink(&g.check, g.keepSchema), admission(g.ctl, g.snapshot), DryRun(), g.fillTables())
+	links = append(links, g.opts.Dispatch...)
+	var k *cache
+	if g.opts.Cache.ReadOnly {
+		k = newCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })
+		links = append(links, k.link())
+	}
+	if before := g.state.cache.Swap(k); before != nil {
+		before.close() // calls that are on their way to it find it empty
+	}
+	if g.opts.Retry.MaxAttempts > 1 {
+		links = append(links, Retry(g.opts.Retry))
+	}
+	return links
+}
+
+// Capabilities is the value for mcp.Lifecycle. Prompts, resources and
+// completions are declared while an upstream offers what they are about.
+func (g *Gateway) Capabilities(*mcp.Request) json.RawMessage {
+	s := g.opts.Upstreams.Snapshot()
+	out := []byte(`{`)
+	if s.hasPrompts() || s.hasResources() {
+		out = append(out, `"completions":{},`...)
+	}
+	out = append(out, `"logging":{},`...)
+	if s.hasPrompts() {
+		out = append(out, `"prompts":{"listChanged":true},`...)
+	}
+	if s.hasResources() {
+		out = append(out, `"resources":{"subscribe":true,"listChanged":true},`...)
+	}
+	return append(out, `"tools":{"listChanged":true}}`...)
+}
+
+// Instructions tell a model in a few words how to use the gateway; the value
+// for mcp.Lifecycle.
+func (g *Gateway) Instructions() string {
+	if g.opts.Mode == ModeProxy {
+		return "The tools listed here are cards without schemas. Run one with tool_execute(tool_id, args); tool_hydrate(tool_id) shows its schema first."
+	}
+	return "Many tools of many servers are behind these: find one with tool_browse, run it with tool_execute, read more of a long result with tool_view."
+}
+
+// Serve implements mcp.Handler for everything that an mcp.Lifecycle leaves.
+func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	switch r.Method {
+	case "tools/call":
+		return g.callTool(ctx, r)
+	case "tools/list":
+		return g.listTools(r)
+	case "subscriptions/listen":
+		return g.listen(ctx, r)
+	}
+	if r.IsNotification() {
+		return nil, nil
+	}
+	s := g.opts.Upstreams.Snapshot()
+	switch {
+	case r.Method == "completion/complete" && (s.hasResources() || s.hasPrompts()):
+		return g.complete(ctx, r)
+	case s.hasPrompts() && (r.Method == "prompts/list" || r.Method == methodGet):
+		return g.servePrompts(ctx, r)
+	case s.hasResources():
+		return g.serveResources(ctx, r)
+	}
+	return nil, mcp.MethodNotFound(r.Method)
+}
+
+// metaTTL is how long a client may keep the list of meta-tools: it changes only
+// with the configuration.
+const metaTTL = 300_000 // milliseconds
+
+func (g *Gateway) listTools(r *mcp.Request) (json.RawMessage, error) {
+	if cursor := rawjson.Get(r.Params, "cursor"); cursor != nil && string(cursor) != "null" {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/list: unknown cursor: the list has one page")
+	}
+	st := g.state.session(r.Session)
+	g.follow(r, st)
+	s := g.opts.Upstreams.Snapshot()
+	if g.opts.Mode == ModeProxy {
+		list := g.proxyTools()
+		st.mu.Lock()
+		st.listed = true
+		st.mu.Unlock()
+		g.countList(r, st, list.of, list.result)
+		if r.Modern() {
+			return mcp.Cacheable(list.result, 0, "private"), nil
+		}
+		return list.result, nil
+	}
+	list := g.toolList(s)
+	g.countList(r, st, s.Catalog, list)
+	if r.Modern() {
+		return mcp.Cacheable(list, metaTTL, "public"), nil
+	}
+	return list, nil
+}
+
+// metaCall is a tools/call of a meta-tool, taken apart once. All bytes are
+// slices of the request's params.
+type metaCall struct {
+	name      string
+	request   *mcp.Request
+	arguments json.RawMessage // nil where there are none
+	format    Format
+	state     *sessionState
+	start     time.Time
+
+	// What became of it, for events and accounting.
+	entry    *catalog.Entry
+	attempts int
+	dryRun   bool
+	cacheHit bool
+	isError  bool            // the tool itself answered an error
+	scope    *memory.Scope   // of the request: what of raw is in a file ends with it
+	raw      json.RawMessage // what the upstream answered, nil where it was not asked
+	passed   int             // tokens of raw where it passed whole and they are known, else -1
+}
+
+var callKeys = []string{"name", "arguments", "_meta"}
+
+func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	var fields [3][]byte
+	if err := rawjson.Fields(r.Params, callKeys, fields[:]); err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: %v", err)
+	}
+	name, err := rawjson.String(fields[0])
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: name must be a string")
+	}
+	tool := g.serves(name, g.opts.Upstreams.Snapshot())
+	if tool == nil {
+		return nil, g.notMeta(name)
+	}
+	c := metaCall{name: name, request: r, arguments: fields[1], format: g.opts.Format, state: g.state.session(r.Session), start: time.Now(), passed: -1}
+	if fields[2] != nil {
+		if c.format, err = formatOf(fields[2], g.opts.Format); err != nil {
+			return nil, err
+		}
+	}
+	result, err := g.serveMeta(ctx, tool, &c)
+	var e *Error
+	switch {
+	case err == nil:
+	case errors.As(err, &e):
+		if e.Cause != nil {
+			g.opts.Logger.WarnContext(ctx, "a call failed", "tool", name, "code", e.Code, "err", g.cause(e))
+		}
+		result = g.errorResult(c.placed(e), c.format)
+	}
+	if g.opts.RedactResults { // definitions, too: cards, schemas, arguments' errors
+		result = g.opts.Redactor.Results(result)
+	}
+	c.scope = memory.FromContext(ctx)
+	g.conclude(&c, result, err)
+	if e != nil {
+		err = nil
+	}
+	return result, err
+}
+
+// serveMeta runs a meta-tool where the controls let it. Those that are about an
+// entry ask the controls themselves, when they know it.
+func (g *Gateway) serveMeta(ctx context.Context, tool metaTool, c *metaCall) (json.RawMessage, error) {
+	switch c.name {
+	case ToolExecute, ToolHydrate, ResourceRead, PromptGet:
+	default:
+		if _, err := g.ctl.admit(ctx, &act{request: c.request, verb: c.name, count: c.name, ledger: &c.state.ledger}); err != nil {
+			return nil, err
+		}
+	}
+	return tool(ctx, c)
+}
+
+// cause is why a call failed, as the operator's log gets it.
+func (g *Gateway) cause(e *Error) string {
+	if g.opts.LogUnredacted {
+		return e.Cause.Error()
+	}
+	return g.opts.Redactor.Redact(e.Cause.Error())
+}
+
+// formatOf reads the format that a request asks for.
+func formatOf(meta []byte, otherwise Format) (Format, error) {
+	raw := rawjson.Get(meta, MetaFormat)
+	switch string(raw) {
+	case "", "null":
+		return otherwise, nil
+	case `"json"`:
+		return FormatJSON, nil
+	case `"text"`:
+		return FormatText, nil
+	}
+	return 0, mcp.Errorf(mcp.KindInvalidParams, `_meta[%q] must be "text" or "json"`, MetaFormat)
+}
+
+// errorResult is a failure of the gateway as a tool result (gateway-surface
+// §3.4).
+func (g *Gateway) errorResult(e *Error, format Format) json.RawMessage {
+	doc := e.AppendJSON(nil, g.opts.Redactor)
+	out := append([]byte(`{"content":[`), appendTextBlock(nil, string(doc))...)
+	out = append(out, ']')
+	if format == FormatJSON {
+		out = append(append(out, `,"structuredContent":`...), doc...)
+	}
+	return append(out, `,"isError":true}`...)
+}
+
+// textBlock is a result of one text block, made in one allocation.
+func textBlock(text []byte) json.RawMessage {
+	const head, tail = `{"content":[{"type":"text","text":`, `}],"isError":false}`
+	out := append(make([]byte, 0, len(head)+rawjson.QuotedLen(text)+len(tail)), head...)
+	return append(rawjson.AppendText(out, text), tail...)
+}
+
+// textBlocks is a result of text blocks, empty ones left out beside others, and
+// of structuredContent where there is some.
+func textBlocks(structured []byte, texts ...string) json.RawMessage {
+	var blocks []byte
+	for _, text := range texts {
+		if text != "" || len(texts) == 1 {
+			blocks = appendTextBlock(blocks, text)
+		}
+	}
+	out := append([]byte(`{"content":[`), blocks...)
+	out = append(out, ']')
+	if structured != nil {
+		out = append(append(out, `,"structuredContent":`...), structured...)
+	}
+	return append(out, `,"isError":false}`...)
+}

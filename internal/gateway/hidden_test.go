@@ -1,0 +1,159 @@
+package gateway
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// hiddenTool hides something in every text of its definition.
+const hiddenTool = `{"name":"leak","title":"L\u200b","description":"Reads a file.\udb40\udc49\udb40\udc67 Quickly.","inputSchema":{"type":"object","properties":{"path":{"type":"string","description":"a \u202epath\u202c"}},"required":["path"]}}`
+
+// TestHiddenTextReachesNobody: not a model by way of cards, definitions, errors and
+// summaries.
+func TestHiddenTextReachesNobody(t *testing.T) {
+	const said = "fact: one\u200b\U000E0049\U000E0067 \u202eowt\u202c\u009b31m"
+	h := newHarness(t, Options{ExposeHydrate: true})
+	h.add("odd", say(textResult(strings.Repeat(said+"\n", 200))), hiddenTool)
+	h.add("failing", fail(&jsonrpc.Error{Code: -32000, Message: said}), readTool)
+	h.add("broken", fail(mcp.Errorf(mcp.KindUpstreamUnavailable, "%s", said)), readTool)
+	leak := h.id(t, "odd", "leak")
+	for name, result := range map[string]shaped{
+		"browse":       h.tool(t, ToolBrowse, `{"query":"read a file quickly"}`),
+		"browse path":  h.tool(t, ToolBrowse, `{"path":"/odd"}`),
+		"hydrate":      h.tool(t, ToolHydrate, `{"tool_id":"`+leak+`"}`),
+		"invalid":      h.tool(t, ToolExecute, `{"tool_id":"`+leak+`","args":{}}`),
+		"summary":      h.tool(t, ToolExecute, `{"tool_id":"`+leak+`","args":{"path":"a"}}`),
+		"answered":     h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "failing", "read_file")+`","args":{"path":"a"}}`),
+		"out of reach": h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "broken", "read_file")+`","args":{"path":"a"}}`),
+		"not there":    h.tool(t, ToolExecute, `{"tool_id":"a\u200b:b\u202ec","args":{"path":"a"}}`),
+	} {
+		for _, block := range result.Content {
+			var doc any
+			if err := json.Unmarshal([]byte(block.Text), &doc); err != nil {
+				doc = block.Text
+			}
+			eachText(doc, func(text string) {
+				if kinds := visible.Find(text); kinds != 0 {
+					t.Errorf("%s: %s in %+q", name, kinds, text)
+				}
+			})
+		}
+		if kinds := visible.Find(result.env.Summary + strings.Join(result.env.Facts, "")); kinds != 0 {
+			t.Errorf("%s: %s in the envelope", name, kinds)
+		}
+	}
+	l, up := library(t, Options{})
+	up.mu.Lock()
+	up.err = &jsonrpc.Error{Code: -32000, Message: said}
+	up.mu.Unlock()
+	if _, err := l.ask(t, "resources/read", `{"uri":"file:///docs/readme.md"}`); err == nil || visible.Find(err.Error()) != 0 {
+		t.Errorf("an error of the protocol: %+q", err)
+	}
+}
+
+// eachText calls f for every string in a decoded JSON value.
+func eachText(v any, f func(string)) {
+	switch v := v.(type) {
+	case string:
+		f(v)
+	case []any:
+		for _, e := range v {
+			eachText(e, f)
+		}
+	case map[string]any:
+		for key, e := range v {
+			f(key)
+			eachText(e, f)
+		}
+	}
+}
+
+// TestStrictPinRefusesHiddenText: an operator has not looked at what nobody sees.
+func TestStrictPinRefusesHiddenText(t *testing.T) {
+	h := newHarness(t, Options{})
+	h.add("odd", echo, hiddenTool)
+	for name, c := range map[string]struct {
+		pin  Pin
+		runs bool
+	}{
+		"none": {Pin{}, true}, "warn": {Pin{Hash: h.Snapshot().Catalog.Hash()}, true}, "strict": {Pin{Hash: h.Snapshot().Catalog.Hash(), Strict: true}, false},
+	} {
+		h.g = New(Options{Upstreams: h.fleet, Artifacts: h.g.opts.Artifacts, Pin: c.pin})
+		if s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "web", "search")+`","args":{}}`); s.IsError {
+			t.Errorf("%s: another tool: %+v", name, s)
+		}
+		before := len(h.called())
+		s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "odd", "leak")+`","args":{"path":"a"}}`)
+		if s.IsError == c.runs || (len(h.called()) > before) != c.runs {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if !c.runs {
+			if e := failure(t, s); e.Error != "PERMISSION_DENIED" || !strings.Contains(e.Message, "Unicode tags") || !strings.Contains(e.Message, `"odd"`) {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+		places := []Place{{Upstream: "odd", Namespace: "odd"}}
+		request := &mcp.Request{Session: h.session, Method: "tools/call", Params: json.RawMessage(`{"name":"leak","arguments":{"path":"a"}}`)}
+		if h.g.HasControls() {
+			if _, err := h.g.Judge(t.Context(), places, request, ""); (err == nil) != c.runs {
+				t.Errorf("%s, directly: %v", name, err)
+			}
+			if h.g.Refuses(places, "tools/call", "leak") == c.runs {
+				t.Errorf("%s: what is refused is not known before", name)
+			}
+		}
+	}
+	if c := h.Snapshot().Catalog; len(c.Findings()) == 0 || !strings.Contains(c.Findings()[0].String(), string(catalog.FoundHidden)) {
+		t.Errorf("%v", c.Findings())
+	}
+}
+
+// TestHiddenTextInLists: the lists of MCP hold what is seen of the texts, and the
+// names and URIs that the upstream knows.
+func TestHiddenTextInLists(t *testing.T) {
+	h := newHarness(t, Options{})
+	h.mu.Lock()
+	h.snapshot, _ = h.snapshot.With(catalog.Listing{
+		Upstream: "odd", Namespace: "odd",
+		Prompts:           []json.RawMessage{json.RawMessage(`{"name":"talk","description":"Talks.\udb40\udc49\u200b","arguments":[{"name":"a","description":"\u202ex"}]}`)},
+		Resources:         []json.RawMessage{json.RawMessage(`{"uri":"x://a","name":"a","title":"A\u200b","description":"Reads.\u202e"}`)},
+		ResourceTemplates: []json.RawMessage{json.RawMessage(`{"uriTemplate":"x://{b}","name":"b","description":"Reads.\u00ad"}`)},
+	})
+	h.mu.Unlock()
+	for method, want := range map[string]string{"prompts/list": `"name":"talk"`, "resources/list": `"uri":"x://a"`, "resources/templates/list": `"uriTemplate":"x://{b}"`} {
+		raw, err := h.ask(t, method, `{}`)
+		if err != nil || !strings.Contains(string(raw), want) {
+			t.Fatalf("%s: %s, %v", method, raw, err)
+		}
+		var doc any
+		if err := json.Unmarshal(raw, &doc); err != nil {
+			t.Fatal(err)
+		}
+		eachText(doc, func(text string) {
+			if kinds := visible.Find(text); kinds != 0 {
+				t.Errorf("%s: %s in %+q", method, kinds, text)
+			}
+		})
+	}
+}
+
+// TestHiddenCharactersHideNoSecret: a secret with characters in it that nobody sees
+// is one still.
+func TestHiddenCharactersHideNoSecret(t *testing.T) {
+	h := newHarness(t, Options{Redactor: NewRedactor([]string{configured})})
+	split := configured[:4] + "\u200b" + configured[4:8] + "\u202e" + configured[8:]
+	h.add("failing", fail(&jsonrpc.Error{Code: -32000, Message: split}), readTool)
+	h.add("talking", say(textResult(strings.Repeat("fact: "+split+"\n", 200))), readTool)
+	for _, server := range []string{"failing", "talking"} {
+		s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, server, "read_file")+`","args":{"path":"a"}}`)
+		if told := s.Content[0].Text + s.env.Summary; strings.Contains(told, configured) || !strings.Contains(told, redacted) {
+			t.Errorf("%s tells %s", server, told)
+		}
+	}
+}

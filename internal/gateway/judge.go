@@ -1,0 +1,334 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/bridge"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// A server can be reached past the meta-tools, where a router shows it as it is.
+// What an operator has said about calls holds there, too: a policy that a
+// client gets around by another URL is none.
+//
+//	/mcp               tool_execute ─▶ … ▶ controls ▶ … ─▶ server
+//	/mcps/NAME/mcp     any method   ─▶ Judge: what is it about? ▶ controls ─▶ server
+
+// Place is where a direct call leads.
+type Place struct {
+	Upstream  string // its configured name
+	Namespace string // the namespace of its entries
+	// Prefix is what the names of its tools may begin with there, if they are
+	// shown together with those of others.
+	Prefix string
+	// Renamed says that they may have other names there than in the catalog: one
+	// that is in none is judged by its place alone.
+	Renamed bool
+}
+
+// Judges reports whether something is configured that could keep direct calls
+// back at any of the places. Where it is false, Judge has nothing to say about
+// them and need not be asked. It is fast and safe for concurrent use.
+func (g *Gateway) Judges(places []Place) bool {
+	if g.opts.Pin.Strict {
+		return true
+	}
+	for i := range places {
+		namespace := catalog.MapNamespace(places[i].Namespace)
+		for id := range g.opts.RateLimits.Tools {
+			if _, body, ok := strings.Cut(id, "::"); ok {
+				id = body // of a resource or a prompt
+			}
+			if strings.HasPrefix(id, namespace+":") {
+				return true
+			}
+		}
+		if g.opts.Policy.concerns(namespace) {
+			return true
+		}
+	}
+	return false
+}
+
+// HasControls reports whether anything is configured for which Judges could be
+// true at all.
+func (g *Gateway) HasControls() bool {
+	return g.opts.Pin.Strict || len(g.opts.RateLimits.Tools) > 0 || g.opts.Policy != nil
+}
+
+// concerns reports whether a policy may keep back what runs or reads something
+// in a namespace.
+func (p *Policy) concerns(namespace string) bool {
+	if p == nil {
+		return false
+	}
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		if r.Action != Allow && (r.Namespace == "" || r.Namespace == namespace) && (r.MetaTool == "" || actsOnUpstream(r.MetaTool)) {
+			return true
+		}
+	}
+	return p.Default != "" && p.Default != Allow
+}
+
+// Methods of direct calls.
+const (
+	methodCall      = "tools/call"
+	methodSubscribe = "resources/subscribe"
+	methodListen    = "subscriptions/listen"
+	tasksPrefix     = "tasks/"
+)
+
+// freeMethods run and read nothing, or nothing that is not judged elsewhere: an
+// agent under `default: deny` still sees what it may ask for.
+var freeMethods = []string{
+	"initialize", "ping", "server/discover", "logging/setLevel", "resources/unsubscribe",
+	"tools/list", "resources/list", "resources/templates/list", "prompts/list",
+	"tasks/list", // of which the router shows the tasks that Refuses has nothing against
+	"notifications/initialized", "notifications/cancelled", "notifications/progress", "notifications/roots/list_changed",
+}
+
+// Judge decides about a direct call, of any method, before it is made. It returns
+// the params to send, in weir's own encoding, or an *mcp.Error for the agent. It is
+// the same decision as the meta-tool's that does the same, with the pin, the policy
+// and the quota of the single tool; require_approval asks the person through r.Peer.
+//
+// A message that two readers could read differently is refused. What is about a
+// task is decided as a call of its tool, whose name the router passes in taskTool
+// where it knows it, and is not counted again. A method that weir does not know is
+// judged like an unlisted tool of that name. Of the resources of
+// subscriptions/listen those stay in the params that may be read.
+//
+// There is one place, or several where a server shows the tools of several as
+// its own: then the strictest verdict counts. What is not in the catalog is
+// judged by its name and place, and rules that keep calls back match it even if
+// their tags, hints or versions do not.
+//
+// Quotas count by the session that mcp.Caller(ctx) names, r's own where there is
+// none. It is safe for concurrent use.
+func (g *Gateway) Judge(ctx context.Context, places []Place, r *mcp.Request, taskTool string) (json.RawMessage, error) {
+	if len(places) == 0 || g.ctl.none() {
+		return r.Params, nil
+	}
+	start := time.Now()
+	d := direct{snapshot: g.opts.Upstreams.Snapshot(), places: places, taskTool: taskTool}
+	a := act{request: r, verb: ToolExecute, direct: true, catalog: d.snapshot.Catalog}
+	switch {
+	case slices.Contains(freeMethods, r.Method):
+		err := a.rewrite()
+		return a.params, err
+	case r.Method == methodListen:
+		return a.listenable(func(one *mcp.Request) error {
+			_, err := g.Judge(ctx, places, one, "")
+			return err
+		})
+	}
+	if err := d.read(&a); err != nil {
+		return nil, err
+	}
+	session := mcp.Caller(ctx)
+	if session == nil {
+		session = r.Session
+	}
+	st := g.state.direct(session)
+	a.ledger = &st.ledger
+	if _, err := g.ctl.admit(ctx, &a); err != nil {
+		if g.opts.OnEvent != nil {
+			s, _ := g.ctl.policy.strictest(a.verb, a.about)
+			g.opts.OnEvent(g.event(&metaCall{name: a.verb, request: r, state: st, entry: s.entry}, err, time.Since(start)))
+		}
+		return nil, asProtocol(err)
+	}
+	return a.params, nil
+}
+
+// Refuses reports, without asking or counting, whether Judge refuses a call for
+// certain: of methodRead for a URI, or of methodCall for a tool; "" is a tool of
+// which only the place is known. It is for what is told of things that an agent
+// may not read or run.
+func (g *Gateway) Refuses(places []Place, method, name string) bool {
+	if len(places) == 0 || g.ctl.none() {
+		return false
+	}
+	d := direct{snapshot: g.opts.Upstreams.Snapshot(), places: places}
+	if g.ctl.pin.check(d.snapshot.Catalog) != nil {
+		return true
+	}
+	verb, about := ToolExecute, []subject(nil)
+	if method == methodRead {
+		verb, about = ResourceRead, d.snapshot.readable(places, name)
+	} else {
+		about = d.tool(name)
+	}
+	return g.ctl.pin.checkSeen(about) != nil || g.ctl.refuses(verb, about)
+}
+
+// direct finds out what direct calls are about.
+type direct struct {
+	snapshot *Snapshot
+	places   []Place
+	taskTool string
+}
+
+// read reads what an act's request is about.
+func (d *direct) read(a *act) error {
+	r, named := a.request, true
+	var name string
+	var err error
+	switch r.Method {
+	case methodCall:
+		if name, err = soleString(r.Params, "name"); err == nil {
+			a.about, a.argsKey = d.snapshot.called(d.places, catalog.KindTool, name), "arguments"
+		}
+	case methodGet:
+		if name, err = soleString(r.Params, "name"); err == nil {
+			a.verb, a.about, a.argsKey = PromptGet, d.snapshot.called(d.places, catalog.KindPrompt, name), "arguments"
+		}
+	case methodRead, methodSubscribe:
+		if name, err = soleString(r.Params, "uri"); err == nil {
+			a.verb, a.about, a.argsKey = ResourceRead, d.snapshot.readable(d.places, name), "uri"
+		}
+	case methodComplete:
+		name, err = d.completed(a)
+	default:
+		named = false
+		d.other(a)
+	}
+	switch {
+	case err != nil:
+		return mcp.Errorf(mcp.KindInvalidParams, "%s: %v", r.Method, err)
+	case named:
+		a.what = fmt.Sprintf("%s of %q", r.Method, cutChars(name, shownName))
+	}
+	return nil
+}
+
+// completed reads completion/complete: it is about the prompt, or the resource or
+// template, that its ref names.
+func (d *direct) completed(a *act) (name string, err error) {
+	ref, err := rawjson.Sole(a.request.Params, "ref")
+	if err != nil {
+		return "", err
+	}
+	kind, err := soleString(ref, "type")
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("ref: %w", err)
+	case kind == "ref/prompt":
+		if name, err = soleString(ref, "name"); err == nil {
+			a.verb, a.about = PromptGet, d.snapshot.called(d.places, catalog.KindPrompt, name)
+		}
+	case kind == "ref/resource":
+		if name, err = soleString(ref, "uri"); err == nil {
+			a.verb, a.about = ResourceRead, d.snapshot.completable(d.places, name)
+		}
+	default:
+		return "", fmt.Errorf("ref.type must be ref/prompt or ref/resource")
+	}
+	if err != nil {
+		return "", fmt.Errorf("ref: %w", err)
+	}
+	return name, nil
+}
+
+// other reads what is about a task, and methods that weir does not know.
+func (d *direct) other(a *act) {
+	method := a.request.Method
+	a.what = oneLine(method, shownName)
+	if !strings.HasPrefix(method, tasksPrefix) {
+		for _, p := range d.places {
+			a.about = append(a.about, p.unlisted(catalog.KindTool, method))
+		}
+		return
+	}
+	a.about, a.free = d.tool(d.taskTool), d.taskTool != ""
+	if a.free {
+		a.what += fmt.Sprintf(" of a task of %q", cutChars(d.taskTool, shownName))
+	}
+}
+
+// tool returns what a tool may be, "" being one of which only the place is known.
+func (d *direct) tool(name string) []subject {
+	if name != "" {
+		return d.snapshot.called(d.places, catalog.KindTool, name)
+	}
+	list := make([]subject, 0, len(d.places))
+	for _, p := range d.places {
+		p.Renamed = true
+		list = append(list, p.unlisted(catalog.KindTool, ""))
+	}
+	return list
+}
+
+// listenable returns the params of subscriptions/listen with the resources that
+// may be read.
+func (a *act) listenable(judge func(*mcp.Request) error) (json.RawMessage, error) {
+	if err := a.rewrite(); err != nil {
+		return nil, err
+	}
+	wanted := rawjson.Get(a.params, "notifications")
+	if err := rawjson.CheckCase(wanted, "resourceSubscriptions"); len(wanted) > 0 && err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "%s: notifications: %v", methodListen, err)
+	}
+	uris := rawjson.Get(wanted, "resourceSubscriptions")
+	if uris == nil {
+		return a.params, nil
+	}
+	out, seen := []byte{'['}, 0
+	err := rawjson.EachElement(uris, func(v []byte) bool {
+		one := *a.request
+		one.Method, one.Params = methodSubscribe, append(append([]byte(`{"uri":`), v...), '}')
+		if judge(&one) == nil {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(out, v...)
+		}
+		seen++
+		return seen <= bridge.MaxResources
+	})
+	if err == nil && seen > bridge.MaxResources {
+		err = fmt.Errorf("more than %d resources, which is the bound", bridge.MaxResources)
+	}
+	var params json.RawMessage
+	if err == nil {
+		params, err = rawjson.SetPath(a.params, append(out, ']'), "notifications", "resourceSubscriptions")
+	}
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "%s: resourceSubscriptions: %v", methodListen, err)
+	}
+	return params, nil
+}
+
+// direct is what is kept of direct calls for a session: their quotas. Such a
+// session is the router's and is not in the list of those that use the gateway.
+func (s *State) direct(of *mcp.Session) *sessionState {
+	return of.Value(directKey{s}, func() any {
+		return &sessionState{tag: telemetry.SessionTag(of.ID()), principal: of.Principal()}
+	}).(*sessionState)
+}
+
+type directKey struct{ of *State }
+
+// soleString returns a string member of params that no reader can find elsewhere.
+func soleString(params []byte, key string) (value string, err error) {
+	raw, err := rawjson.Sole(params, key)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("params cannot be read: %w", err)
+	case raw == nil:
+		return "", fmt.Errorf("params need %q", key)
+	}
+	if value, err = rawjson.String(raw); err != nil {
+		return "", fmt.Errorf("%q must be a string", key)
+	}
+	return value, nil
+}

@@ -1,0 +1,208 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// Names of the meta-tools (gateway-surface §4.2).
+const (
+	ToolBrowse  = "tool_browse"
+	ToolExecute = "tool_execute"
+	ToolView    = "tool_view"
+	ToolHydrate = "tool_hydrate"
+
+	// Of the other primitives (gateway-surface §9.4), in gateway mode and only
+	// while an upstream offers them. In proxy mode, as in gateway mode, clients
+	// have the methods of MCP for them.
+	ResourceBrowse = "resource_browse"
+	ResourceRead   = "resource_read"
+	PromptBrowse   = "prompt_browse"
+	PromptGet      = "prompt_get"
+)
+
+// Bounds of top_k.
+const (
+	DefaultTopK = 10
+	MaxTopK     = 50
+)
+
+// The definitions of the meta-tools as compact JSON. Every agent pays for them
+// in every conversation: together, three have at most 900 tokens.
+const (
+	browseSchema = `{"type":"object","properties":{` +
+		`"query":{"type":"string","description":"what the tool should do, in plain words"},` +
+		`"path":{"type":"string","description":"/ lists all servers; /server or /server/group lists what is below"},` +
+		`"top_k":{"type":"integer","minimum":1,"maximum":50,"description":"most cards to return; default 10 for a query"}},` +
+		`"additionalProperties":false}`
+	executeSchema = `{"type":"object","properties":{` +
+		`"tool_id":{"type":"string","description":"exact id from a card"},` +
+		`"args":{"type":"object","description":"the tool's arguments; {\"$table\":\"<handle or resource_url>\",\"row_ids\":[],\"columns\":[]} in there stands for rows of a table"},` +
+		`"abstract_domains":{"type":["string","array"],"items":{"type":"string"},"description":"of a table: columns to read, as few as possible; others wait behind a resource_url for the next tool"},` +
+		`"mode":{"type":"string","enum":["async","sync"],"description":"of abstract_domains; sync: one consumer, no fetch"},` +
+		`"dry_run":{"type":"boolean","description":"check the call, run nothing"}},` +
+		`"required":["tool_id","args"],"additionalProperties":false}`
+	viewSchema = `{"type":"object","properties":{` +
+		`"handle":{"type":"string"},` +
+		`"selector":{"type":"object","properties":{` +
+		`"type":{"type":"string","enum":["head","lines","rows","json_keys","json_path","search","table"]},` +
+		`"chars":{"type":"integer"},"start":{"type":"integer"},"end":{"type":"integer"},` +
+		`"keys":{"type":"array","items":{"type":"string"}},` +
+		`"path":{"type":"string","description":"JSONPath, such as $.items[0:5].name"},` +
+		`"pattern":{"type":"string","description":"RE2"},"context":{"type":"integer"},"limit":{"type":"integer"},` +
+		`"columns":{"type":"array","items":{"type":"string"}},` +
+		`"where":{"type":"array","items":{"type":"object"},"description":"[{column, op, value}]; op: eq ne gt ge lt le contains regex in"},` +
+		`"order_by":{"type":"array","items":{"type":"string"},"description":"columns; -column descends"},"offset":{"type":"integer"},` +
+		`"group_by":{"type":"array","items":{"type":"string"}},"aggregate":{"type":"array","items":{"type":"object"},"description":"[{op, column}]; op: count sum avg min max"}},` +
+		`"required":["type"]}},` +
+		`"required":["handle","selector"],"additionalProperties":false}`
+	hydrateSchema = `{"type":"object","properties":{"tool_id":{"type":"string"}},"required":["tool_id"],"additionalProperties":false}`
+
+	resourceBrowseSchema = `{"type":"object","properties":{` +
+		`"query":{"type":"string"},"path":{"type":"string"},` +
+		`"top_k":{"type":"integer","minimum":1,"maximum":50}},"additionalProperties":false}`
+	promptBrowseSchema = resourceBrowseSchema
+	resourceReadSchema = `{"type":"object","properties":{"resource_id":{"type":"string","description":"exact id from a card"},` +
+		`"args":{"type":"object","description":"of a template: its variables"}},"required":["resource_id"],"additionalProperties":false}`
+	promptGetSchema = `{"type":"object","properties":{"prompt_id":{"type":"string","description":"exact id from a card"},` +
+		`"args":{"type":"object"}},"required":["prompt_id"],"additionalProperties":false}`
+
+	resourceBrowseTool = `{"name":"resource_browse","description":"Find resources (documents, records), as tool_browse finds tools.","inputSchema":` +
+		resourceBrowseSchema + `,"annotations":{"readOnlyHint":true}}`
+	resourceReadTool = `{"name":"resource_read","description":"Read a resource. A long one comes back as a summary and a handle for tool_view.","inputSchema":` +
+		resourceReadSchema + `,"annotations":{"readOnlyHint":true}}`
+	promptBrowseTool = `{"name":"prompt_browse","description":"Find prompts, as tool_browse finds tools.","inputSchema":` +
+		promptBrowseSchema + `,"annotations":{"readOnlyHint":true}}`
+	promptGetTool = `{"name":"prompt_get","description":"Render a prompt. If args do not fit, the error holds their schema.","inputSchema":` +
+		promptGetSchema + `,"annotations":{"readOnlyHint":true}}`
+
+	browseTool = `{"name":"tool_browse","description":"Find tools. Pass either query (free text, best matches first) or path (walk the catalog from /). ` +
+		`Returns one card a line: tool_id (kind) — what it does [tags].","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
+	executeText = `{"name":"tool_execute","description":"Run a tool by its tool_id. Arguments are checked first; if they do not fit, the error holds the tool's schema.`
+	executeTool = executeText + ` A long result comes back as a summary and a handle for tool_view.","inputSchema":` + executeSchema + `}`
+	// Where nothing is held back there is no tool_view to send anybody to.
+	executeRawTool = executeText + `","inputSchema":` + executeSchema + `}`
+	viewTool       = `{"name":"tool_view","description":"Read part of a long result by its handle. Selectors: head (chars, start), lines (start, end), ` +
+		`rows of a table (start, end), table (columns, where, order_by, offset, limit, group_by, aggregate), json_keys (keys), json_path (path), search (pattern, context, limit). Counting starts at 0, end is not included.","inputSchema":` +
+		viewSchema + `,"annotations":{"readOnlyHint":true}}`
+	hydrateTool = `{"name":"tool_hydrate","description":"Show a tool's full definition with its input schema.","inputSchema":` + hydrateSchema + `,"annotations":{"readOnlyHint":true}}`
+)
+
+var metaTools = []struct{ name, definition, schema string }{
+	{ToolBrowse, browseTool, browseSchema},
+	{ToolExecute, executeTool, executeSchema},
+	{ToolView, viewTool, viewSchema},
+	{ToolHydrate, hydrateTool, hydrateSchema},
+	{ResourceBrowse, resourceBrowseTool, resourceBrowseSchema},
+	{ResourceRead, resourceReadTool, resourceReadSchema},
+	{PromptBrowse, promptBrowseTool, promptBrowseSchema},
+	{PromptGet, promptGetTool, promptGetSchema},
+}
+
+// serves returns the meta-tool of a name, nil where this gateway does not serve
+// it or where no upstream offers the primitive that it is about.
+func (g *Gateway) serves(name string, s *Snapshot) metaTool {
+	if !g.shows(name, s.hasResources(), s.hasPrompts()) {
+		return nil
+	}
+	return g.meta[name]
+}
+
+// shows reports whether a meta-tool is served where upstreams offer resources or
+// prompts.
+func (g *Gateway) shows(name string, resources, prompts bool) bool {
+	switch name {
+	case ResourceBrowse, ResourceRead:
+		return resources && g.meta[name] != nil
+	case PromptBrowse, PromptGet:
+		return prompts && g.meta[name] != nil
+	}
+	return g.meta[name] != nil
+}
+
+// definitions are the meta-tools that are served where upstreams offer resources
+// or prompts, separated by commas, always in the same order.
+func (g *Gateway) definitions(resources, prompts bool) []byte {
+	var out []byte
+	for _, t := range metaTools {
+		if !g.shows(t.name, resources, prompts) {
+			continue
+		}
+		definition := t.definition
+		if t.name == ToolExecute && !g.holdsBack() {
+			definition = executeRawTool
+		}
+		out = appendBlock(out, []byte(definition))
+	}
+	return out
+}
+
+// metaNames lists the meta-tools that are served over a snapshot.
+func (g *Gateway) metaNames(s *Snapshot) string {
+	var names []string
+	for _, t := range metaTools {
+		if g.serves(t.name, s) != nil {
+			names = append(names, t.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// arguments finds the named members of a meta-tool's arguments: out[n] becomes
+// the value of keys[n], nil where it is absent or null. Anything else in there
+// is ArgsInvalid.
+func (c *metaCall) read(tool string, keys []string, out [][]byte) error {
+	if c.arguments == nil || string(c.arguments) == "null" {
+		return nil
+	}
+	if c.arguments[0] != '{' {
+		return metaArgs(tool, "arguments must be an object, not %s", describeParam(c.arguments))
+	}
+	problem := ""
+	err := rawjson.EachMember(c.arguments, func(m rawjson.Member) bool {
+		n := -1
+		for i, key := range keys {
+			if string(m.Key) == key {
+				n = i
+				break
+			}
+		}
+		switch {
+		case n < 0:
+			problem = "unknown argument " + strconv.Quote(cutChars(string(m.Key), 60)) + "; known are " + strings.Join(keys, ", ")
+		case out[n] != nil:
+			problem = keys[n] + " stands twice"
+		default:
+			out[n] = m.Value
+		}
+		return problem == ""
+	})
+	switch {
+	case problem != "":
+		return metaArgs(tool, "%s", problem)
+	case err != nil:
+		return metaArgs(tool, "arguments: %v", err)
+	}
+	for n := range out {
+		if string(out[n]) == "null" {
+			out[n] = nil
+		}
+	}
+	return nil
+}
+
+// metaArgs is the error for arguments that a meta-tool cannot use. It carries
+// that tool's schema, so that the next call can be right.
+func metaArgs(tool, format string, args ...any) *Error {
+	e := failf(ArgsInvalid, tool+": "+fmt.Sprintf(format, args...))
+	for _, t := range metaTools {
+		if t.name == tool {
+			e.Details = json.RawMessage(`{"schema":` + t.schema + `}`)
+		}
+	}
+	return e
+}

@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// The rules of tolerant argument normalisation (gateway-surface §4.4). There
+// are no others: no key is renamed or dropped, nothing is guessed.
+const (
+	RuleStringifiedObject = "parse_stringified_object"
+	RuleStrToInteger      = "str_to_integer"
+	RuleStrToNumber       = "str_to_number"
+	RuleStrToBoolean      = "str_to_boolean"
+	RuleStrToNull         = "str_to_null"
+)
+
+// Normalise is the link that repairs arguments before they are validated: an
+// object that was written as a string, and strings where the schema of a
+// top-level field demands another scalar. Every repair is in the provenance.
+// Without the link nothing is repaired and nothing copied.
+func Normalise() Middleware {
+	return func(next Dispatcher) Dispatcher {
+		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
+			c.Args, c.Provenance.ArgRepairs = normalise(c.Args, c.Entry.InputSchema)
+			return next.Dispatch(ctx, c)
+		})
+	}
+}
+
+// normalise returns args with the repairs that were possible. What cannot be
+// repaired stays for validation to refuse; arguments without a repair are
+// returned as they are.
+func normalise(args, schema json.RawMessage) (json.RawMessage, []ArgRepair) {
+	var repairs []ArgRepair
+	if len(args) > 0 && args[0] == '"' {
+		text := strings.TrimPrefix(rawjson.Text(args), "\ufeff")
+		object := []byte(strings.TrimSpace(text))
+		if len(object) == 0 || object[0] != '{' || rawjson.Valid(object) != nil {
+			return args, nil
+		}
+		args = object
+		repairs = append(repairs, ArgRepair{"$", RuleStringifiedObject})
+	}
+	if len(args) == 0 || args[0] != '{' {
+		return args, repairs
+	}
+	var fields map[string]typeSet // nil until one is asked for
+	var out []byte
+	done := 0 // args up to here is in out
+	err := rawjson.EachMember(args, func(m rawjson.Member) bool {
+		if m.Value[0] != '"' {
+			return true
+		}
+		if fields == nil {
+			fields = fieldTypes(schema)
+		}
+		value, rule := coerce(rawjson.Text(m.Value), fields[string(m.Key)])
+		if rule == "" {
+			return true
+		}
+		out = append(append(out, args[done:m.End-len(m.Value)]...), value...)
+		done = m.End
+		repairs = append(repairs, ArgRepair{"$." + string(m.Key), rule})
+		return true
+	})
+	if err != nil || done == 0 {
+		return args, repairs
+	}
+	return append(out, args[done:]...), repairs
+}
+
+// fieldTypes are the types of the top-level fields that a schema knows.
+func fieldTypes(schema json.RawMessage) map[string]typeSet {
+	of, fields := schemas{schema}, map[string]typeSet{}
+	of.each(schema, func(one []byte) bool {
+		if properties := rawjson.Get(one, "properties"); rawjson.IsObject(properties) {
+			// A schema that ends early has been told to the operator: what was read counts.
+			_ = rawjson.EachMember(properties, func(m rawjson.Member) bool {
+				fields[string(m.Key)] |= of.types(m.Value)
+				return true
+			})
+		}
+		return true
+	})
+	return fields
+}
+
+// coerce returns the JSON that a string stands for where its field must have
+// one of types, and the rule, "" if none applies. A field that may be a string,
+// or of which nothing is known, is never coerced. Digits stay as they were written, so nothing is rounded.
+func coerce(value string, types typeSet) (raw, rule string) {
+	if types&schemaString != 0 {
+		return "", ""
+	}
+	for _, r := range [...]struct {
+		target typeSet
+		rule   string
+		fits   func(string) bool
+	}{
+		{schemaInteger, RuleStrToInteger, integerLiteral},
+		{schemaNumber, RuleStrToNumber, finiteNumber},
+		{schemaBoolean, RuleStrToBoolean, func(s string) bool { return s == "true" || s == "false" }},
+		{schemaNull, RuleStrToNull, func(s string) bool { return s == "null" }},
+	} {
+		if types&r.target != 0 && r.fits(value) {
+			return value, r.rule
+		}
+	}
+	return "", ""
+}
+
+// integerLiteral reports whether s is an integer as JSON writes one.
+func integerLiteral(s string) bool {
+	digits := strings.TrimPrefix(s, "-")
+	if digits == "" || len(digits) > 1 && digits[0] == '0' {
+		return false
+	}
+	return strings.Trim(digits, "0123456789") == ""
+}
+
+// finiteNumber reports whether s is a number as JSON writes one that a float
+// can hold.
+func finiteNumber(s string) bool {
+	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') || rawjson.Valid([]byte(s)) != nil || strings.TrimSpace(s) != s {
+		return false
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return err == nil && !math.IsInf(f, 0)
+}

@@ -1,0 +1,46 @@
+package gateway
+
+import (
+	"fmt"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+)
+
+// Pin names the catalog that an operator has looked at. The zero value pins
+// nothing.
+type Pin struct {
+	// Hash is the catalog.Catalog.Hash that is expected.
+	Hash string
+	// Strict refuses to execute, read or render anything while the catalog is
+	// another. Browsing stays possible, so that one can see what is there.
+	Strict bool
+}
+
+// Holds reports whether a catalog is the one that is pinned, or none is.
+func (p Pin) Holds(c *catalog.Catalog) bool { return p.Hash == "" || p.Hash == c.Hash() }
+
+// check refuses an act under a catalog that is not the pinned one, where the pin
+// is strict. The hash to pin is for the operator, whom the log tells at each
+// change of the catalog: an agent that knew it could ask to have it set.
+func (p Pin) check(c *catalog.Catalog) error {
+	if !p.Strict || p.Holds(c) {
+		return nil
+	}
+	return failf(PermissionDenied, "nothing runs: the catalog is not the one that is pinned (a server is missing or offers something else). "+
+		"The operator finds out what with `weir ls --changes`, and then sets pin.expected_hash")
+}
+
+// checkSeen refuses an act about an entry whose definition holds what is not seen,
+// where the pin is strict: an operator cannot have looked at that.
+func (p Pin) checkSeen(about []subject) error {
+	if !p.Strict || p.Hash == "" {
+		return nil
+	}
+	for _, s := range about {
+		if e := s.entry; e != nil && e.Hidden != 0 {
+			return failf(PermissionDenied, fmt.Sprintf("%s does not run: its definition holds %s, which nobody sees, and the pin is strict; its owner, server %q, has to take them out",
+				e.ID, e.Hidden, e.Upstream))
+		}
+	}
+	return nil
+}

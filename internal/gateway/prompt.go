@@ -1,0 +1,128 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+var promptKeys = []string{"prompt_id", "args"}
+
+// getPrompt answers prompt_get (gateway-surface §9.4): the rendered prompt, its
+// description first, through the firewall.
+func (g *Gateway) getPrompt(ctx context.Context, c *metaCall) (json.RawMessage, error) {
+	var out [2][]byte
+	if err := c.read(PromptGet, promptKeys, out[:]); err != nil {
+		return nil, err
+	}
+	from := g.opts.Upstreams.Snapshot().Catalog
+	e, err := lookupPrimitive(c, from, out[0])
+	if err != nil {
+		return nil, err
+	}
+	args := json.RawMessage(out[1])
+	if args == nil {
+		args = json.RawMessage("{}")
+	}
+	call := newRead(c, from, e, methodGet, args)
+	call.Provenance.PromptID, call.Provenance.Primitive = e.ID, "prompt"
+	if err := e.Validate(args); err != nil {
+		return nil, argsError(ctx, call, err, g.keepSchema)
+	}
+	if err := knownArgs(e, args); err != nil {
+		return nil, argsError(ctx, call, err, g.keepSchema)
+	}
+	return g.finishRead(ctx, c, call, promptResult)
+}
+
+// knownArgs refuses arguments that the prompt does not declare: a misspelt one
+// would be ignored by its server, and nobody would know.
+func knownArgs(e *catalog.Entry, args json.RawMessage) error {
+	known := map[string]bool{}
+	for _, p := range e.Params() {
+		known[p.Name] = true
+	}
+	var unknown *catalog.Error
+	err := rawjson.EachMember(args, func(m rawjson.Member) bool {
+		name := string(m.Key)
+		if known[name] {
+			return true
+		}
+		message := fmt.Sprintf("%q is no argument of this prompt", cutChars(name, 60))
+		unknown = &catalog.Error{Code: catalog.ArgsInvalid, ID: e.ID, Message: fmt.Sprintf("arguments of %s are invalid: %s", e.ID, message),
+			Problems: []catalog.Problem{{Keyword: "additionalProperties", Message: message}}}
+		return false
+	})
+	if err != nil {
+		return &catalog.Error{Code: catalog.ArgsInvalid, ID: e.ID, Message: fmt.Sprintf("arguments of %s are invalid: %v", e.ID, err)}
+	}
+	if unknown != nil {
+		return unknown
+	}
+	return nil
+}
+
+// promptResult turns the result of prompts/get into a tool result: the
+// description, then each message behind its role. What is no text stays a block
+// of its own.
+func promptResult(result json.RawMessage) (json.RawMessage, error) {
+	var fields [2][]byte
+	if err := rawjson.Fields(result, []string{"description", "messages"}, fields[:]); err != nil {
+		return nil, err
+	}
+	var out []byte
+	if description := rawjson.Text(fields[0]); description != "" {
+		out = appendTextBlock(out, description)
+	}
+	var bad error
+	if fields[1] != nil {
+		err := rawjson.EachElement(fields[1], func(v []byte) bool {
+			var message [2][]byte
+			if bad = rawjson.Fields(v, []string{"role", "content"}, message[:]); bad != nil {
+				return false
+			}
+			role := rawjson.Text(message[0])
+			if role == "" {
+				role = "user"
+			}
+			blocks := [][]byte{message[1]}
+			if rawjson.IsArray(message[1]) {
+				blocks = nil
+				bad = rawjson.EachElement(message[1], func(b []byte) bool {
+					blocks = append(blocks, b)
+					return true
+				})
+			}
+			for _, b := range blocks {
+				var fields [3][]byte
+				if bad = rawjson.Fields(b, []string{"type", "text", "annotations"}, fields[:]); bad != nil {
+					return false
+				}
+				if kindOf(fields[0]) != "text" {
+					out = appendBlock(appendTextBlock(out, "["+role+"]"), b)
+					continue
+				}
+				if len(out) > 0 {
+					out = append(out, ',')
+				}
+				out = append(out, `{"type":"text","text":`...)
+				out = rawjson.AppendString(out, "["+role+"] "+rawjson.Text(fields[1]))
+				if fields[2] != nil {
+					out = append(append(out, `,"annotations":`...), fields[2]...)
+				}
+				out = append(out, '}')
+			}
+			return bad == nil
+		})
+		if bad == nil {
+			bad = err
+		}
+	}
+	if bad != nil {
+		return nil, bad
+	}
+	return withMeta(result, out), nil
+}

@@ -1,0 +1,171 @@
+package gateway
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// RateLimit bounds calls of one kind in one session. Zero sets no bound.
+type RateLimit struct {
+	PerMinute  int // in any 60 seconds
+	PerSession int // ever
+}
+
+// RateLimits are the quotas of each session (gateway-surface §4.5). In the
+// modern era, which has no sessions, they count by principal.
+type RateLimits struct {
+	MetaTools map[string]RateLimit // by name of the meta-tool
+	Tools     map[string]RateLimit // by tool_id, in addition to the one of tool_execute
+}
+
+func (l *RateLimits) empty() bool { return len(l.MetaTools) == 0 && len(l.Tools) == 0 }
+
+// quotaWindow is the span of a sliding window.
+const quotaWindow = time.Minute
+
+// bucket counts the calls of one scope in one session. Its memory is bounded by
+// the limit: no more calls are remembered than are allowed in a minute.
+type bucket struct {
+	recent []time.Duration // when they were, since the State's start: a ring
+	head   int             // index of the oldest
+	n      int
+	total  int
+}
+
+// expire forgets calls that have left the window.
+func (b *bucket) expire(now time.Duration) {
+	for b.n > 0 && now-b.recent[b.head] >= quotaWindow {
+		b.head = (b.head + 1) % len(b.recent)
+		b.n--
+	}
+}
+
+func (b *bucket) add(now time.Duration, limit RateLimit) {
+	if limit.PerSession > 0 {
+		b.total++
+	}
+	if limit.PerMinute == 0 {
+		return
+	}
+	if b.n == len(b.recent) {
+		grown := make([]time.Duration, min(max(8, 2*b.n), limit.PerMinute))
+		for i := range b.n {
+			grown[i] = b.recent[(b.head+i)%b.n]
+		}
+		b.recent, b.head = grown, 0
+	}
+	b.recent[(b.head+b.n)%len(b.recent)] = now
+	b.n++
+}
+
+// scope is one quota that a call is counted under.
+type scope struct {
+	name  string
+	limit RateLimit
+}
+
+// breach is a quota that is used up.
+type breach struct {
+	scope      string
+	limit      int
+	retryAfter time.Duration // negative: never in this session
+}
+
+// ledger counts the calls of one session. The zero value is empty. It is safe for
+// concurrent use.
+type ledger struct {
+	mu      sync.Mutex // guards below
+	buckets map[string]*bucket
+}
+
+// take counts a call under all scopes, or, where one of them is used up, under
+// none of them and returns that one. With record false it only looks.
+func (l *ledger) take(now time.Duration, record bool, scopes []scope) *breach {
+	if len(scopes) == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range scopes {
+		b := l.buckets[s.name]
+		if b == nil {
+			continue
+		}
+		b.expire(now)
+		if s.limit.PerSession > 0 && b.total >= s.limit.PerSession {
+			return &breach{s.name + "/session", s.limit.PerSession, -1}
+		}
+		if s.limit.PerMinute > 0 && b.n >= s.limit.PerMinute {
+			// After a reload there may be more in the window than are allowed now.
+			last := b.recent[(b.head+b.n-s.limit.PerMinute)%len(b.recent)]
+			return &breach{s.name + "/minute", s.limit.PerMinute, quotaWindow - (now - last)}
+		}
+	}
+	if !record {
+		return nil
+	}
+	for _, s := range scopes {
+		b := l.buckets[s.name]
+		if b == nil {
+			if l.buckets == nil {
+				l.buckets = make(map[string]*bucket)
+			}
+			b = new(bucket)
+			l.buckets[s.name] = b
+		}
+		b.add(now, s.limit)
+	}
+	return nil
+}
+
+// scopes returns the quotas for an act that counts under the name of a meta-tool,
+// "" for none, and under what it may be about. A limit under a short id holds for
+// all tools that share it, or a server would shed the limit by listing a second
+// one. Tools without a limit have none, so the memory of a session is bounded by
+// the configuration.
+func (l *RateLimits) scopes(metaTool string, about []subject) []scope {
+	var list []scope
+	if limit, ok := l.MetaTools[metaTool]; ok {
+		list = append(list, scope{metaTool, limit})
+	}
+	add := func(id string) {
+		name := "tool:" + id
+		if limit, ok := l.Tools[id]; ok && !slices.ContainsFunc(list, func(s scope) bool { return s.name == name }) {
+			list = append(list, scope{name, limit})
+		}
+	}
+	for _, s := range about {
+		if s.entry == nil {
+			continue
+		}
+		add(s.entry.ID)
+		if s.entry.Short != "" && s.entry.Short != s.entry.ID {
+			add(s.entry.Short)
+		}
+	}
+	return list
+}
+
+// error is the breach as an agent sees it. retry_after is in seconds, rounded
+// up to a millisecond so that waiting that long is enough; it is null where no
+// waiting helps.
+func (b *breach) error() error {
+	details := append(rawjson.AppendString([]byte(`{"scope":`), b.scope), `,"retry_after":`...)
+	e := &Error{Code: RateLimited, scope: b.scope}
+	if b.retryAfter < 0 {
+		details = append(details, "null"...)
+		e.Message = fmt.Sprintf("quota %s: this session has made all calls that it may make (%d); no later call of this session will be let through", b.scope, b.limit)
+	} else {
+		seconds := math.Ceil(b.retryAfter.Seconds()*1000) / 1000
+		details = strconv.AppendFloat(details, seconds, 'f', -1, 64)
+		e.Message = fmt.Sprintf("quota %s: calls allowed a minute: %d; wait %s seconds", b.scope, b.limit, strconv.FormatFloat(seconds, 'f', -1, 64))
+	}
+	e.Details = append(details, '}')
+	return e
+}

@@ -1,0 +1,166 @@
+package gateway
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/redact"
+)
+
+// redacted stands where a secret stood.
+const redacted = redact.Mark
+
+// secretPattern finds secrets that no configuration lists.
+type secretPattern struct {
+	pattern *regexp.Regexp
+	with    string
+	// hints are texts of which one must be there for the pattern to match;
+	// looking for them costs a hundredth of the pattern. With fold they are
+	// lower-case and found in any case.
+	hints []string
+	fold  bool
+}
+
+// secretShapes are secrets by their own look, wherever they stand.
+var secretShapes = []secretPattern{
+	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`), "$1 " + redacted, []string{"bearer", "basic"}, true},
+	{regexp.MustCompile(`://[^/\s:@"]*:[^/\s@"]+@`), "://" + redacted + "@", []string{"://"}, false},
+	{regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|ya29\.[\w-]{20,}|[srp]k_(?:live|test)_\w{16,}|npm_\w{30,}|hf_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}|SG\.[\w-]{16,}\.[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`), redacted,
+		[]string{"sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA", "ASIA", "AIza", "ya29.", "k_live_", "k_test_", "npm_", "hf_", "pypi-", "SG.", "eyJ"}, false},
+	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted, []string{"PRIVATE KEY"}, false},
+}
+
+// secretAssignments are values under a telling name. They are looked for in
+// messages only: in a result, next_token=17 is what the next call needs. After a
+// colon, and without quotes, only what holds a digit is taken for a value:
+// "token: missing" is what an error says.
+var secretAssignments = []secretPattern{
+	{regexp.MustCompile(`(?i)(authorization["']?\s*[=:]\s*["']?[a-z]+\s+)[^\s"',;&]{6,}`), "$1" + redacted, []string{"authorization"}, true},
+	{regexp.MustCompile(`(?i)((?:api|access|private|secret|auth|client)[_-]?(?:key|token|secret)|passwd|password|token|secret)(=["']?|["']\s*:\s*["'])[^\s"',;&]{6,}`), "$1$2" + redacted,
+		[]string{"key", "token", "secret", "passwd", "password"}, true},
+	{regexp.MustCompile(`(?i)((?:api|access|private|secret|auth|client)[_-]?(?:key|token|secret)|authorization|cookie|passwd|password|token|secret)(["']?\s*[=:]\s*["']?)[^\s"',;&]*[0-9][^\s"',;&]*`), "$1$2" + redacted,
+		[]string{"key", "token", "secret", "authorization", "cookie", "passwd", "password"}, true},
+}
+
+func (p *secretPattern) replace(s string) string {
+	if !p.hinted(s) {
+		return s
+	}
+	return p.pattern.ReplaceAllString(s, p.with)
+}
+
+// hinted reports whether s holds one of the hints.
+func (p *secretPattern) hinted(s string) bool {
+	for _, hint := range p.hints {
+		if p.fold && containsFold(s, hint) || !p.fold && strings.Contains(s, hint) {
+			return true
+		}
+	}
+	return false
+}
+
+// containsFold is strings.Contains for a lower-case ASCII text, in any case.
+func containsFold(s, lower string) bool {
+	first, upper := lower[0], lower[0]
+	if 'a' <= first && first <= 'z' {
+		upper -= 'a' - 'A'
+	}
+	for from := 0; from+len(lower) <= len(s); {
+		rest := s[from : len(s)-len(lower)+1]
+		at := strings.IndexByte(rest, first)
+		if upper != first {
+			limit := rest
+			if at >= 0 {
+				limit = rest[:at]
+			}
+			if other := strings.IndexByte(limit, upper); other >= 0 {
+				at = other
+			}
+		}
+		if at < 0 {
+			return false
+		}
+		from += at
+		if strings.EqualFold(s[from:from+len(lower)], lower) {
+			return true
+		}
+		from++
+	}
+	return false
+}
+
+// Redactor removes secrets from what a model gets to read. The zero value and
+// nil know no configured secrets and still remove what looks like one. It is
+// immutable and safe for concurrent use.
+type Redactor struct {
+	known *redact.Set
+}
+
+// NewRedactor returns a Redactor for the given secret values.
+func NewRedactor(secrets []string) *Redactor { return &Redactor{known: redact.New(secrets)} }
+
+// maxRedacted bounds how much of a message is looked at; far less is shown.
+const maxRedacted = 64 << 10
+
+// Redact returns a message without the secrets it knows, without what looks
+// like one and without values under a telling name. Only the first 64 KiB of s
+// are kept.
+func (r *Redactor) Redact(s string) string {
+	s = r.Text(s[:min(len(s), maxRedacted)])
+	for i := range secretAssignments {
+		s = secretAssignments[i].replace(s)
+	}
+	return s
+}
+
+// Known returns a text without the secrets that weir has been configured with, and
+// nothing else removed.
+func (r *Redactor) Known(s string) string {
+	if r == nil {
+		return s
+	}
+	return r.known.Replace(s)
+}
+
+// Text returns a piece of a result without the secrets it knows and without
+// what looks like one by itself. Where there is nothing to remove, s itself is
+// returned.
+func (r *Redactor) Text(s string) string {
+	s = r.Known(s)
+	for i := range secretShapes {
+		s = secretShapes[i].replace(s)
+	}
+	return s
+}
+
+// Results returns a raw JSON value in which no string holds a secret any more,
+// keys included: neither a configured one nor what looks like one by itself.
+// Everything but the strings concerned keeps its bytes; where there is nothing
+// to replace, raw itself is returned.
+func (r *Redactor) Results(raw []byte) []byte {
+	var out []byte
+	done := 0 // raw up to here is in out
+	for i := 0; i < len(raw); {
+		n := bytes.IndexByte(raw[i:], '"')
+		if n < 0 {
+			break
+		}
+		start := i + n
+		end, err := rawjson.Skip(raw, start)
+		if err != nil {
+			return raw // no JSON: whoever reads it says so
+		}
+		i = end
+		text := rawjson.Text(raw[start:end])
+		if clean := r.Text(text); clean != text {
+			out = rawjson.AppendString(append(out, raw[done:start]...), clean)
+			done = end
+		}
+	}
+	if done == 0 {
+		return raw
+	}
+	return append(out, raw[done:]...)
+}

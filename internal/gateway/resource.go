@@ -1,0 +1,305 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/uritemplate"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+var resourceKeys = []string{"resource_id", "args"}
+
+// idKey is what the id of an entry is called in arguments and details.
+func idKey(kind catalog.Kind) string {
+	switch kind {
+	case catalog.KindTool:
+		return "tool_id"
+	case catalog.KindPrompt:
+		return "prompt_id"
+	}
+	return "resource_id"
+}
+
+// lookupPrimitive finds the resource or prompt that an id names. Only the exact
+// id does.
+func lookupPrimitive(c *metaCall, from *catalog.Catalog, raw []byte) (*catalog.Entry, error) {
+	kind, code, browse := catalog.KindResource, ResourceNotFound, ResourceBrowse
+	if c.name == PromptGet {
+		kind, code, browse = catalog.KindPrompt, PromptNotFound, PromptBrowse
+	}
+	if raw == nil {
+		return nil, metaArgs(c.name, "%s is missing", idKey(kind))
+	}
+	id, err := rawjson.String(raw)
+	if err != nil {
+		return nil, metaArgs(c.name, "%s must be a string, not %s", idKey(kind), describeParam(raw))
+	}
+	e, ok := from.Lookup(id)
+	switch {
+	case !ok:
+		return nil, failf(code, fmt.Sprintf("no %s has the id %q; find one with %s", kind, cutChars(id, 120), browse))
+	case e.Kind == kind || kind == catalog.KindResource && e.Kind == catalog.KindTemplate:
+		c.entry = e
+		return e, nil
+	}
+	return nil, failf(code, notTheKind(e, false))
+}
+
+// notTheKind says what an id is for that was given to a verb of another kind.
+// In proxy mode resources and prompts are read by the methods of MCP.
+func notTheKind(e *catalog.Entry, proxy bool) string {
+	read, get := ResourceRead, PromptGet
+	if proxy {
+		read, get = methodRead, methodGet
+	}
+	use := "tool: run it with " + ToolExecute
+	switch e.Kind {
+	case catalog.KindResource, catalog.KindTemplate:
+		use = "resource: read it with " + read
+	case catalog.KindPrompt:
+		use = "prompt: render it with " + get
+	}
+	return fmt.Sprintf("%s is a %s", cutChars(e.ID, maxIDChars), use)
+}
+
+// newRead is a Call of a resource or prompt.
+func newRead(c *metaCall, from *catalog.Catalog, e *catalog.Entry, method string, args json.RawMessage) *Call {
+	return &Call{Request: c.request, Entry: e, Args: args, method: method, catalog: from, state: c.state, Provenance: Provenance{Protocol: "mcp"}}
+}
+
+// readResource answers resource_read (gateway-surface §9.4). A resource template
+// is read with the values of its variables as args.
+func (g *Gateway) readResource(ctx context.Context, c *metaCall) (json.RawMessage, error) {
+	var out [2][]byte
+	if err := c.read(ResourceRead, resourceKeys, out[:]); err != nil {
+		return nil, err
+	}
+	from := g.opts.Upstreams.Snapshot().Catalog
+	e, err := lookupPrimitive(c, from, out[0])
+	if err != nil {
+		return nil, err
+	}
+	call := newRead(c, from, e, methodRead, nil)
+	call.Provenance.ResourceID, call.Provenance.Primitive = e.ID, "resource"
+	uri := e.URI
+	switch {
+	case e.Kind == catalog.KindTemplate:
+		if uri, err = g.expand(ctx, call, out[1]); err != nil {
+			return nil, err
+		}
+	case out[1] != nil && !isEmptyObject(out[1]):
+		return nil, metaArgs(ResourceRead, "%s is no template, so it takes no args", cutChars(e.ID, 120))
+	}
+	call.Args, call.uri = rawjson.Quote(uri), uri
+	result, err := g.finishRead(ctx, c, call, resourceResult)
+	if err == nil {
+		c.state.readURI(uri, e.Upstream)
+	}
+	return result, err
+}
+
+func isEmptyObject(raw []byte) bool {
+	return rawjson.IsObject(raw) && len(strings.TrimSpace(strings.Trim(strings.TrimSpace(string(raw)), "{}"))) == 0
+}
+
+// expand fills a template with the values that an agent gave.
+func (g *Gateway) expand(ctx context.Context, call *Call, args json.RawMessage) (string, error) {
+	e := call.Entry
+	if args == nil {
+		args = json.RawMessage("{}")
+	}
+	if problem := e.SchemaError(); problem != nil {
+		return "", &Error{Code: SchemaInvalid, Cause: problem,
+			Message: fmt.Sprintf("the URI template of %s cannot be read (%v): its owner, server %q, has to mend it", e.ID, problem, e.Upstream)}
+	}
+	if err := e.Validate(args); err != nil {
+		return "", argsError(ctx, call, err, g.keepSchema)
+	}
+	t, err := uritemplate.Parse(e.URI)
+	if err != nil {
+		return "", &Error{Code: SchemaInvalid, Message: fmt.Sprintf("the URI template of %s cannot be read", e.ID), Cause: err}
+	}
+	values := map[string]uritemplate.Value{}
+	err = rawjson.EachMember(args, func(m rawjson.Member) bool {
+		values[string(m.Key)] = templateValue(m.Value)
+		return true
+	})
+	if err != nil { // validated: cannot be
+		return "", metaArgs(ResourceRead, "args: %v", err)
+	}
+	return t.Expand(values), nil
+}
+
+// templateValue is a validated argument as the value of a template's variable.
+func templateValue(raw []byte) uritemplate.Value {
+	text := func(v []byte) string {
+		if v[0] == '"' {
+			return rawjson.Text(v)
+		}
+		return string(v)
+	}
+	var items []string
+	switch raw[0] {
+	case '[':
+		_ = rawjson.EachElement(raw, func(e []byte) bool { items = append(items, text(e)); return true })
+		return uritemplate.List(items...)
+	case '{':
+		_ = rawjson.EachMember(raw, func(m rawjson.Member) bool { items = append(items, string(m.Key), text(m.Value)); return true })
+		return uritemplate.Pairs(items...)
+	}
+	return uritemplate.Text(text(raw))
+}
+
+// finishRead makes the call of a resource or prompt and hands its result, as a
+// tool result, to the firewall.
+func (g *Gateway) finishRead(ctx context.Context, c *metaCall, call *Call, convert func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
+	e := call.Entry
+	raw, err := g.reads.Dispatch(ctx, call)
+	c.attempts = call.Attempts
+	if err != nil {
+		return nil, notThere(call, err)
+	}
+	bad := func(err error) error {
+		return &Error{Code: UpstreamError, Cause: err,
+			Message: fmt.Sprintf("server %q answered %s of %s with something that is no result of it", e.Upstream, call.method, e.ID)}
+	}
+	if kind := rawjson.Text(rawjson.Get(raw, "resultType")); kind != "" && kind != "complete" {
+		c.raw = raw
+		return raw, nil // questions to the agent; see bridge
+	}
+	result, err := convert(raw)
+	if err != nil {
+		return nil, bad(err)
+	}
+	c.raw = result
+	principal := c.request.Session.Principal()
+	answer, about, err := g.opts.Firewall.shape(result, &call.Provenance, c.format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
+		return g.opts.Artifacts.Put(ctx, principal, mediaType, label, data)
+	})
+	if err != nil {
+		return nil, bad(err)
+	}
+	c.passed = about.tokens
+	return answer, nil
+}
+
+var notFoundWords = regexp.MustCompile(`(?i)not found|no such|unknown (?:resource|prompt)|does not exist`)
+
+// notThere gives the answer of a server that has no such resource or prompt the
+// code that agents know (-32002, and -32602 from 2026-07-28 on).
+func notThere(call *Call, err error) error {
+	var e *Error
+	var answered *jsonrpc.Error
+	if !errors.As(err, &e) || !errors.As(err, &answered) || e.Code != UpstreamError && e.Code != ResourceNotFound {
+		return err
+	}
+	if answered.Code != mcpResourceNotFound && !(answered.Code == jsonrpc.CodeInvalidParams && notFoundWords.MatchString(answered.Message)) {
+		return err
+	}
+	code := ResourceNotFound
+	if call.method == methodGet {
+		code = PromptNotFound
+	}
+	return &Error{Code: code, Message: e.Message, Cause: err}
+}
+
+// mcpResourceNotFound is the legacy code for a resource that is not there.
+const mcpResourceNotFound = -32002
+
+// resourceResult turns the result of resources/read into a tool result: a text
+// block for each text, an image or audio block for what is one, and an embedded
+// resource for other bytes, which the firewall keeps.
+func resourceResult(result json.RawMessage) (json.RawMessage, error) {
+	contents := rawjson.Get(result, "contents")
+	var out []byte
+	var bad error
+	if !rawjson.IsArray(contents) {
+		return nil, errors.New("contents is no array")
+	}
+	err := rawjson.EachElement(contents, func(v []byte) bool {
+		var part [3][]byte
+		if bad = rawjson.Fields(v, []string{"text", "blob", "mimeType"}, part[:]); bad != nil {
+			return false
+		}
+		mime := rawjson.Text(part[2])
+		major, _, _ := strings.Cut(mime, "/")
+		switch {
+		case len(part[0]) > 0 && part[0][0] == '"':
+			out = appendBlock(out, append(append([]byte(`{"type":"text","text":`), part[0]...), '}'))
+		case len(part[1]) > 0 && part[1][0] == '"' && (major == "image" || major == "audio"):
+			block := append(append([]byte(`{"type":"`+major+`","data":`), part[1]...), `,"mimeType":`...)
+			out = appendBlock(out, append(append(block, part[2]...), '}'))
+		default:
+			out = appendBlock(out, append(append([]byte(`{"type":"resource","resource":`), v...), '}'))
+		}
+		return true
+	})
+	if bad == nil {
+		bad = err
+	}
+	if bad != nil {
+		return nil, bad
+	}
+	return withMeta(result, out), nil
+}
+
+// withMeta is a tool result of blocks that keeps the _meta of another result.
+func withMeta(result json.RawMessage, blocks []byte) json.RawMessage {
+	out := append(append([]byte(`{"content":[`), blocks...), ']')
+	if meta := rawjson.Get(result, "_meta"); rawjson.IsObject(meta) {
+		out = append(append(out, `,"_meta":`...), meta...)
+	}
+	return append(out, '}')
+}
+
+// templates are the parsed URI templates of a snapshot.
+type templates struct {
+	once sync.Once
+	list []parsedTemplate
+}
+
+type parsedTemplate struct {
+	entry    *catalog.Entry
+	template *uritemplate.Template
+	spelt    *uritemplate.Template // in normal form; nil where template is
+}
+
+// makes reports whether a URI may have been made from the template, in whichever
+// way that is written.
+func (t *parsedTemplate) makes(uri string) bool {
+	_, ok := t.template.Match(uri)
+	if !ok && t.spelt != nil {
+		_, ok = t.spelt.Match(uri)
+	}
+	return ok
+}
+
+// parsedTemplates returns the templates in the order of their ids, parsed once.
+func (s *Snapshot) parsedTemplates() []parsedTemplate {
+	s.templates.once.Do(func() {
+		for _, e := range s.Catalog.Entries() {
+			if e.Kind != catalog.KindTemplate {
+				continue
+			}
+			t, err := uritemplate.Parse(e.URI)
+			if err != nil {
+				continue
+			}
+			one := parsedTemplate{entry: e, template: t}
+			if normal := spelled(e.URI, true); normal != "" && normal != e.URI {
+				one.spelt, _ = uritemplate.Parse(normal) // what cannot be read is not matched
+			}
+			s.templates.list = append(s.templates.list, one)
+		}
+	})
+	return s.templates.list
+}

@@ -1,0 +1,170 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// flaky fails n times and then answers.
+func flaky(n int, err error) peerFunc {
+	return func(context.Context, json.RawMessage, mcp.Handler) (json.RawMessage, error) {
+		if n--; n >= 0 {
+			return nil, err
+		}
+		return json.RawMessage(textResult("done")), nil
+	}
+}
+
+// waiting is an error that asks for time.
+func waiting(k mcp.Kind, seconds int) *mcp.Error {
+	e := mcp.Errorf(k, "busy")
+	e.SetRetryAfter(time.Duration(seconds) * time.Second)
+	return e
+}
+
+// A server that says when to come back is asked again then and not before, and the
+// agent is told where that is too late for the gateway.
+func TestRetryAfter(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		err     error
+		took    time.Duration
+		code    Code
+		details string
+	}{
+		{"within the bound", waiting(mcp.KindUpstreamUnavailable, 30), 30 * time.Second, UpstreamUnavailable, `{"retry_after":30}`},
+		{"sooner than the policy", waiting(mcp.KindUpstreamUnavailable, 1), 10 * time.Second, UpstreamUnavailable, `{"retry_after":1}`},
+		{"beyond the bound", waiting(mcp.KindUpstreamUnavailable, 61), 0, UpstreamUnavailable, `{"retry_after":61}`},
+		{"of a rate", waiting(mcp.KindRateLimited, 7), 0, RateLimited, `{"retry_after":7}`},
+		{"answered", &jsonrpc.Error{Code: -32000, Message: "too many requests", Data: json.RawMessage(`{"retry_after":2.5}`)}, 0, RateLimited, `{"retry_after":3}`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHarness(t, Options{Retry: RetryPolicy{MaxAttempts: 2, BaseDelay: 10 * time.Second, MaxDelay: time.Minute}})
+			h.add("files", flaky(9, tt.err), readTool)
+			began := time.Now()
+			s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{"path":"a"}}`)
+			if took := time.Since(began); took != tt.took {
+				t.Errorf("%s: took %s, want %s", tt.name, took, tt.took)
+			}
+			var told struct {
+				Error   Code            `json:"error"`
+				Details json.RawMessage `json:"details"`
+			}
+			if err := json.Unmarshal([]byte(s.Content[0].Text), &told); err != nil || told.Error != tt.code || string(told.Details) != tt.details {
+				t.Errorf("%s: %s, want %s with %s", tt.name, s.Content[0].Text, tt.code, tt.details)
+			}
+		})
+	}
+}
+
+func TestRetry(t *testing.T) {
+	gone := mcp.Errorf(mcp.KindUpstreamUnavailable, "gone")
+	late := mcp.Errorf(mcp.KindUpstreamTimeout, "late")
+	for _, tt := range []struct {
+		name     string
+		policy   RetryPolicy
+		peer     func() peerFunc
+		attempts int
+		ok       bool
+	}{
+		{"one attempt by default", RetryPolicy{}, func() peerFunc { return flaky(1, gone) }, 1, false},
+		{"unavailable", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(2, gone) }, 3, true},
+		{"timeout", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(1, late) }, 2, true},
+		{"a broken connection", RetryPolicy{MaxAttempts: 2}, func() peerFunc { return flaky(1, io.ErrUnexpectedEOF) }, 2, true},
+		{"exhausted", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(9, gone) }, 3, false},
+		{"not a retryable code", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(1, mcp.Errorf(mcp.KindUnauthorized, "no")) }, 1, false},
+		{"only the codes that are named", RetryPolicy{MaxAttempts: 3, Codes: []Code{UpstreamTimeout}}, func() peerFunc { return flaky(1, gone) }, 1, false},
+		{"a code that is named", RetryPolicy{MaxAttempts: 3, Codes: []Code{RateLimited}}, func() peerFunc { return flaky(1, mcp.Errorf(mcp.KindRateLimited, "slow down")) }, 2, true},
+		{"what the server answered", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(1, &jsonrpc.Error{Code: -32000, Message: "service unavailable"}) }, 1, false},
+		{"what another attempt would not change", RetryPolicy{MaxAttempts: 3, Codes: []Code{UpstreamError, UpstreamUnavailable}},
+			func() peerFunc {
+				return flaky(1, &mcp.Error{Kind: mcp.KindUpstreamProtocol, Message: "202", Err: mcp.ErrFinal})
+			}, 1, false},
+		{"a wait within the bound", RetryPolicy{MaxAttempts: 3, MaxDelay: time.Minute}, func() peerFunc { return flaky(1, waiting(mcp.KindUpstreamUnavailable, 30)) }, 2, true},
+		{"a wait beyond the bound", RetryPolicy{MaxAttempts: 3, MaxDelay: time.Minute}, func() peerFunc { return flaky(1, waiting(mcp.KindUpstreamUnavailable, 90)) }, 1, false},
+		{"a tool's own error", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return say(`{"content":[{"type":"text","text":"timed out"}],"isError":true}`) }, 1, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var events []Event
+			h := newHarness(t, Options{Retry: tt.policy, OnEvent: func(e Event) { events = append(events, e) }})
+			h.add("files", tt.peer(), readTool)
+			s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{"path":"a"}}`)
+			if got := len(h.called()); got != tt.attempts || s.IsError == tt.ok {
+				t.Errorf("%s: %d attempts, %+v", tt.name, got, s)
+			}
+			if len(events) != 1 || events[0].Attempts != tt.attempts {
+				t.Errorf("%s: events %+v", tt.name, events)
+			}
+		})
+	}
+}
+
+func TestRetryDelays(t *testing.T) {
+	p := RetryPolicy{BaseDelay: 100 * time.Millisecond, MaxDelay: time.Second}.withDefaults()
+	for n, want := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
+		if got := p.delay(n + 1); got != want*time.Millisecond {
+			t.Errorf("before attempt %d: %s", n+2, got)
+		}
+	}
+	if got := p.delay(1000); got != time.Second {
+		t.Errorf("after many: %s", got)
+	}
+	p.Jitter, p.Random = .5, func() float64 { return .5 }
+	if got := p.delay(1); got != 75*time.Millisecond {
+		t.Errorf("with jitter: %s", got)
+	}
+	if p = (RetryPolicy{Jitter: 7}).withDefaults(); p.Jitter != 1 || p.BaseDelay != DefaultRetryBase || p.MaxDelay != DefaultRetryMax {
+		t.Errorf("%+v", p)
+	}
+	if got := (RetryPolicy{BaseDelay: time.Minute, MaxDelay: time.Second, Random: func() float64 { return 0 }}).delay(1); got != time.Second {
+		t.Errorf("a base over the bound: %s", got)
+	}
+}
+
+func TestRetryWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, Options{Retry: RetryPolicy{MaxAttempts: 4, BaseDelay: time.Second, MaxDelay: 3 * time.Second}})
+		h.add("files", flaky(3, mcp.Errorf(mcp.KindUpstreamUnavailable, "gone")), readTool)
+		start := time.Now()
+		s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{"path":"a"}}`)
+		if took := time.Since(start); took != 6*time.Second || s.IsError {
+			t.Errorf("%s, %+v", took, s)
+		}
+	})
+}
+
+// An agent that goes away is not waited for.
+func TestRetryEndsWithTheAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		d := Retry(RetryPolicy{MaxAttempts: 5, BaseDelay: time.Hour, MaxDelay: time.Hour})(DispatcherFunc(func(context.Context, *Call) (json.RawMessage, error) {
+			calls++
+			return nil, &Error{Code: UpstreamTimeout, Message: "late"}
+		}))
+		time.AfterFunc(time.Second, cancel)
+		start := time.Now()
+		_, err := d.Dispatch(ctx, &Call{})
+		if time.Since(start) != time.Second || calls != 1 || !errors.Is(err, &Error{Code: UpstreamTimeout}) {
+			t.Errorf("%s, %d calls, %v", time.Since(start), calls, err)
+		}
+	})
+}
+
+// With one attempt the link is not there at all.
+func TestRetryOffByDefault(t *testing.T) {
+	for attempts, want := range map[int]int{0: 5, 1: 5, 2: 6} { // two of $table, validate, controls, dry run and perhaps retry
+		g := New(Options{Retry: RetryPolicy{MaxAttempts: attempts}})
+		if got := len(g.links()); got != want {
+			t.Errorf("%d attempts: %d links, want %d", attempts, got, want)
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/work"
+	tables "github.com/weir-mcp/weir/s2sp/table"
+)
+
+// MaxViewChars is how many characters a view shows at most unless the gateway
+// is configured otherwise.
+const MaxViewChars = 20000
+
+// noticeChars is kept free for saying what was cut.
+const noticeChars = 700
+
+// View is what a selector shows of an artifact.
+type View struct {
+	// Text is what was selected.
+	Text string
+	// Notice says which part of the whole Text is and how to get the rest;
+	// empty where Text is everything there is.
+	Notice string
+	// Next is the selector that goes on where this view ends, nil at the end.
+	Next json.RawMessage
+}
+
+// selectorTypes are the types of selectors in the order in which they are
+// listed to a caller.
+var selectorTypes = []struct {
+	name   string
+	params []string
+	run    func(v *viewing) (View, error)
+}{
+	{"head", []string{"chars", "start"}, (*viewing).head},
+	{"lines", []string{"start", "end"}, (*viewing).lines},
+	{"json_keys", []string{"keys"}, (*viewing).jsonKeys},
+	{"rows", []string{"start", "end"}, (*viewing).rows},
+	{"json_path", []string{"path", "start"}, (*viewing).jsonPath},
+	{"search", []string{"pattern", "context", "limit", "start"}, (*viewing).search},
+	{"table", tableParams, (*viewing).table},
+}
+
+// Bounds of what one view computes.
+const (
+	maxViewWork = 500_000_000
+	maxViewTime = 20 * time.Second
+)
+
+// ViewOptions bound a view. The zero value uses the defaults.
+type ViewOptions struct {
+	// MaxChars is how many characters are shown at most, the notice included; 0 is
+	// MaxViewChars.
+	MaxChars int
+	// MaxWork is how many units of work it may compute; 0 is 500 million, which is
+	// 25 MB with a pattern of 20 instructions.
+	MaxWork int64
+	// Turns, if set, is where views that compute much wait for each other.
+	Turns *work.Turns
+}
+
+// Select applies a selector to an artifact's bytes (gateway-surface §4.2; the
+// selectors are those of tool_view). Every failure is an *Error of code ViewFailed
+// whose message names the parameter, or ctx's error.
+func Select(ctx context.Context, a artifact.Artifact, data []byte, selector json.RawMessage, opts ViewOptions) (View, error) {
+	read := func(opts tables.DetectOptions) (*tables.Table, error) { return tables.Detect(data, opts) }
+	return selectFrom(ctx, a, data, read, selector, opts)
+}
+
+// SelectLease is Select for an artifact that is open, as tool_view has it: what
+// is known of it as a table is used.
+func SelectLease(ctx context.Context, l *artifact.Lease, selector json.RawMessage, opts ViewOptions) (View, error) {
+	return selectFrom(ctx, l.Artifact, l.Bytes(), l.Table, selector, opts)
+}
+
+// selectFrom is Select with a reader that gives the bytes as a table.
+func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, opts ViewOptions) (View, error) {
+	if opts.MaxWork <= 0 {
+		opts.MaxWork = maxViewWork
+	}
+	m := work.NewMeter(ctx, work.Options{Turns: opts.Turns, Limit: opts.MaxWork, Timeout: maxViewTime})
+	defer m.Close()
+	view, err := viewFrom(m, ctx, a, data, read, selector, opts.MaxChars)
+	switch {
+	case errors.Is(err, work.ErrLimit):
+		return View{}, viewFailed("the view asks for too much; narrow it")
+	case errors.Is(err, work.ErrTime):
+		return View{}, viewFailed("the view took longer than %s; narrow it, or try again later", maxViewTime)
+	}
+	return view, err
+}
+
+func viewFrom(m *work.Meter, ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, maxChars int) (View, error) {
+	if maxChars <= 0 {
+		maxChars = MaxViewChars
+	}
+	maxChars = max(maxChars, 2*noticeChars)
+	if !rawjson.IsObject(selector) {
+		return View{}, viewFailed("selector must be an object such as {\"type\":\"head\",\"chars\":500}, not %s", describeParam(selector))
+	}
+	v := &viewing{ctx: ctx, meter: m, artifact: a, data: data, read: read, selector: selector, params: map[string]json.RawMessage{}, max: maxChars}
+	var duplicates []string
+	err := rawjson.EachMember(selector, func(m rawjson.Member) bool {
+		key := string(m.Key)
+		if _, twice := v.params[key]; twice {
+			duplicates = append(duplicates, key)
+			return false
+		}
+		v.params[key] = m.Value
+		return true
+	})
+	if err != nil {
+		return View{}, viewFailed("selector: %v", err)
+	}
+	if len(duplicates) > 0 {
+		return View{}, viewFailed("selector has %q twice", duplicates[0])
+	}
+	kind := "head"
+	if raw, ok := v.params["type"]; ok {
+		if kind, err = rawjson.String(raw); err != nil {
+			return View{}, viewFailed("type must be a string, one of %s, not %s", selectorNames(), describeParam(raw))
+		}
+	}
+	for _, s := range selectorTypes {
+		if s.name != kind {
+			continue
+		}
+		if err := v.checkParams(s.name, s.params); err != nil {
+			return View{}, err
+		}
+		if isBinary(a.MediaType, data) {
+			return View{}, viewFailed("type %q shows text; %s is %s, %d bytes of binary data", kind, a.Handle, oneLine(a.MediaType, 80), len(data))
+		}
+		// Whatever is shown of it, it is read.
+		if err := m.Spend(int64(len(data)) / 8); err != nil {
+			return View{}, err
+		}
+		return s.run(v)
+	}
+	return View{}, viewFailed("type %q is unknown; selectors are %s", cutChars(kind, 60), selectorNames())
+}
+
+func selectorNames() string {
+	names := make([]string, len(selectorTypes))
+	for i, s := range selectorTypes {
+		names[i] = s.name
+	}
+	return strings.Join(names, ", ")
+}
+
+func viewFailed(format string, args ...any) *Error {
+	return failf(ViewFailed, fmt.Sprintf(format, args...))
+}
+
+// isBinary reports whether no text selector makes sense on data.
+func isBinary(mediaType string, data []byte) bool {
+	if bytes.IndexByte(data[:min(len(data), 8192)], 0) >= 0 {
+		return true
+	}
+	return !strings.HasPrefix(mediaType, "text/") && !utf8.Valid(data)
+}
+
+// viewing is one Select.
+type viewing struct {
+	ctx      context.Context
+	meter    *work.Meter
+	artifact artifact.Artifact
+	data     []byte
+	read     func(tables.DetectOptions) (*tables.Table, error)
+	selector json.RawMessage
+	params   map[string]json.RawMessage
+	max      int
+}
+
+func (v *viewing) checkParams(kind string, known []string) error {
+next:
+	for key := range v.params {
+		if key == "type" {
+			continue
+		}
+		for _, k := range known {
+			if k == key {
+				continue next
+			}
+		}
+		return viewFailed("%q is no parameter of %s, whose parameters are %s", cutChars(key, 60), kind, strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// integer reads a parameter that must be a whole number ≥ 0.
+func (v *viewing) integer(name string, otherwise int) (int, error) {
+	raw, ok := v.params[name]
+	if !ok || string(raw) == "null" {
+		return otherwise, nil
+	}
+	n, ok := rawjson.Int(raw)
+	switch {
+	case !ok:
+		return 0, viewFailed("%s must be a whole number, not %s", name, describeParam(raw))
+	case n < 0:
+		return 0, viewFailed("%s must be 0 or more, not %d", name, n)
+	}
+	return n, nil
+}
+
+func (v *viewing) str(name string) (string, bool, error) {
+	raw, ok := v.params[name]
+	if !ok || string(raw) == "null" {
+		return "", false, nil
+	}
+	s, err := rawjson.String(raw)
+	if err != nil {
+		return "", false, viewFailed("%s must be a string, not %s", name, describeParam(raw))
+	}
+	return s, true, nil
+}
+
+// span reads start and end; end is absent (-1) unless given.
+func (v *viewing) span() (start, end int, err error) {
+	if start, err = v.integer("start", 0); err != nil {
+		return 0, 0, err
+	}
+	if end, err = v.integer("end", -1); err != nil {
+		return 0, 0, err
+	}
+	if end >= 0 && end < start {
+		return 0, 0, viewFailed("end must not be less than start, but is %d and start is %d", end, start)
+	}
+	return start, end, nil
+}
+
+// describeParam says what a caller sent where something else was asked for.
+func describeParam(raw []byte) string {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return "nothing"
+	}
+	switch typeOf(raw) {
+	case typeString:
+		return "the string " + string(rawjson.Quote(cutChars(rawjson.Text(raw), 40)))
+	case typeObject:
+		return "an object"
+	case typeArray:
+		return "an array"
+	}
+	return cutChars(string(raw), 40)
+}
+
+// text is the artifact as text: bytes that are no UTF-8 become U+FFFD.
+func (v *viewing) text() string {
+	if utf8.Valid(v.data) {
+		return string(v.data)
+	}
+	return strings.ToValidUTF8(string(v.data), "\uFFFD")
+}
+
+// finish puts a view together. The notice has at most noticeChars characters.
+func (v *viewing) finish(text, notice string, next []byte) View {
+	if next != nil {
+		more := "; go on with " + string(next)
+		if len(more) > noticeChars/2 { // a long path or pattern: the caller has it
+			more = "; go on with the same selector, \"start\":" + string(rawjson.Get(next, "start"))
+		}
+		notice = cutChars(notice, max(noticeChars-2-utf8.RuneCountInString(more), 40)) + more
+	}
+	if notice != "" {
+		notice = "[" + cutChars(notice, noticeChars-2) + "]"
+	}
+	return View{Text: text, Notice: notice, Next: next}
+}

@@ -1,0 +1,353 @@
+package gateway
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	tables "github.com/weir-mcp/weir/s2sp/table"
+)
+
+// jsonDocument returns the artifact as one JSON value; one object a line
+// counts as an array of them.
+func (v *viewing) jsonDocument(kind string) ([]byte, error) {
+	body := bytes.TrimSpace(v.data)
+	if rawjson.Valid(body) == nil {
+		return body, nil
+	}
+	if rows, ok := lineRows(body); ok {
+		return append(append([]byte{'['}, bytes.Join(rows, []byte(","))...), ']'), nil
+	}
+	return nil, viewFailed("type %q needs JSON and %s is none (%s); use head, lines or search", kind, v.artifact.Handle, oneLine(v.artifact.MediaType, 80))
+}
+
+// jsonKeys shows some top-level members, sorted and indented.
+func (v *viewing) jsonKeys() (View, error) {
+	var keys []string
+	if raw, ok := v.params["keys"]; ok && string(raw) != "null" {
+		bad := ""
+		err := rawjson.EachElement(raw, func(e []byte) bool {
+			key, err := rawjson.String(e)
+			if err != nil {
+				bad = describeParam(e)
+				return false
+			}
+			keys = append(keys, key)
+			return true
+		})
+		if err != nil {
+			return View{}, viewFailed("keys must be an array of strings, not %s", describeParam(raw))
+		}
+		if bad != "" {
+			return View{}, viewFailed("keys must be an array of strings, but holds %s", bad)
+		}
+	}
+	body, err := v.jsonDocument("json_keys")
+	if err != nil {
+		return View{}, err
+	}
+	if body[0] != '{' {
+		return View{}, viewFailed("type \"json_keys\" needs a JSON object and %s is %s; use rows or json_path", v.artifact.Handle, describeParam(body))
+	}
+	values := map[string][]byte{}
+	var all []string
+	// body is valid: there is no error to see here.
+	_ = rawjson.EachMember(body, func(m rawjson.Member) bool {
+		key := string(m.Key)
+		if values[key] == nil {
+			all = append(all, key)
+		}
+		values[key] = m.Value
+		return true
+	})
+	var missing []string
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	found := keys[:0:0]
+	for _, key := range keys {
+		if values[key] == nil {
+			missing = append(missing, key)
+		} else {
+			found = append(found, key)
+		}
+	}
+	limit := v.max - noticeChars
+	out := []byte("{")
+	var left []string
+	for _, key := range found {
+		member := []byte("\n  ")
+		if len(out) > 1 {
+			member = []byte(",\n  ")
+		}
+		member = append(rawjson.AppendString(member, key), ':', ' ')
+		member = appendSorted(member, values[key], 1)
+		if utf8.RuneCount(out)+utf8.RuneCount(member)+2 > limit {
+			left = append(left, key)
+			continue
+		}
+		out = append(out, member...)
+	}
+	if len(out) > 1 {
+		out = append(out, '\n')
+	}
+	out = append(out, '}')
+	var notice []string
+	var next []byte
+	if len(left) > 0 {
+		notice = append(notice, "too long to show: "+joinNames(left, 200))
+		next = append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), "$"+pathStep(left[0])), '}')
+	}
+	if len(missing) > 0 {
+		notice = append(notice, "no such key: "+joinNames(missing, 150))
+	}
+	if len(missing) > 0 || len(keys) == 0 {
+		notice = append(notice, plural(len(all), "key")+": "+joinNames(all, 300))
+	}
+	return v.finish(string(out), strings.Join(notice, "; "), next), nil
+}
+
+// joinNames lists names in about limit characters.
+func joinNames(names []string, limit int) string {
+	var b strings.Builder
+	for i, name := range names {
+		name = tables.NameText(oneLine(cutChars(name, maxNameChars), maxNameChars))
+		if i > 0 {
+			if b.Len()+len(name) > limit {
+				return b.String() + ", … and " + strconv.Itoa(len(names)-i) + " more"
+			}
+			b.WriteString(", ")
+		}
+		b.WriteString(name)
+	}
+	return b.String()
+}
+
+// appendSorted appends value indented by two spaces a level, the keys of every
+// object sorted. Strings and numbers stay as they are written.
+func appendSorted(dst, value []byte, level int) []byte {
+	indent := func(level int) {
+		dst = append(dst, '\n')
+		for range level {
+			dst = append(dst, ' ', ' ')
+		}
+	}
+	switch value[0] {
+	case '{':
+		var members []rawjson.Member
+		_ = rawjson.EachMember(value, func(m rawjson.Member) bool { members = append(members, m); return true })
+		if len(members) == 0 {
+			return append(dst, '{', '}')
+		}
+		slices.SortStableFunc(members, func(a, b rawjson.Member) int { return cmp.Compare(string(a.Key), string(b.Key)) })
+		dst = append(dst, '{')
+		for i, m := range members {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			indent(level + 1)
+			dst = append(rawjson.AppendString(dst, string(m.Key)), ':', ' ')
+			dst = appendSorted(dst, m.Value, level+1)
+		}
+		indent(level)
+		return append(dst, '}')
+	case '[':
+		n := 0
+		dst = append(dst, '[')
+		_ = rawjson.EachElement(value, func(e []byte) bool {
+			if n > 0 {
+				dst = append(dst, ',')
+			}
+			n++
+			indent(level + 1)
+			dst = appendSorted(dst, e, level+1)
+			return true
+		})
+		if n > 0 {
+			indent(level)
+		}
+		return append(dst, ']')
+	}
+	return append(dst, value...)
+}
+
+// joinElements writes values as a JSON array, one a line, in at most limit
+// characters, and returns how many that is.
+func joinElements(values [][]byte, limit int) (string, int) {
+	out := []byte("[")
+	room := limit - 3
+	for i, value := range values {
+		start := len(out)
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = compact(append(out, '\n'), value)
+		if room -= utf8.RuneCount(out[start:]); room < 0 {
+			out = out[:start]
+			if i > 0 {
+				out = append(out, '\n')
+			}
+			return string(append(out, ']')), i
+		}
+	}
+	if len(values) > 0 {
+		out = append(out, '\n')
+	}
+	return string(append(out, ']')), len(values)
+}
+
+// jsonPath shows what a path selects: the value itself where the path can
+// select only one, else an array of all that match.
+func (v *viewing) jsonPath() (View, error) {
+	text, ok, err := v.str("path")
+	if err != nil {
+		return View{}, err
+	}
+	if !ok {
+		return View{}, viewFailed("path is missing: json_path needs a path such as $.items[0].name")
+	}
+	start, err := v.integer("start", 0)
+	if err != nil {
+		return View{}, err
+	}
+	path, err := parseJSONPath(text)
+	if err != nil {
+		return View{}, viewFailed("path %s: %v", string(rawjson.Quote(cutChars(text, 80))), err)
+	}
+	body, err := v.jsonDocument("json_path")
+	if err != nil {
+		return View{}, err
+	}
+	var matches [][]byte
+	within := path.each(v.meter, body, func(m []byte) bool { matches = append(matches, m); return true })
+	if err := v.meter.Err(); err != nil {
+		return View{}, err
+	}
+	if !within {
+		return View{}, viewFailed("path %s visits too many values; make it more exact", string(rawjson.Quote(cutChars(text, 80))))
+	}
+	if path.definite() {
+		if len(matches) == 0 {
+			return View{}, v.pathMiss(body, text, path)
+		}
+		return v.value(matches[0], path.text, start), nil
+	}
+	start = min(start, len(matches))
+	out, shown := joinElements(matches[start:], v.max-noticeChars)
+	at := start + shown
+	if start == 0 && at == len(matches) {
+		return v.finish(out, "", nil), nil
+	}
+	notice := fmt.Sprintf("%d of %d values, from number %d on", shown, len(matches), start)
+	var next []byte
+	if at < len(matches) {
+		if shown == 0 {
+			notice = fmt.Sprintf("value %d of %d alone is too long to show (%d characters): ask for it by a path of its own",
+				start, len(matches), utf8.RuneCount(matches[start]))
+			at++
+		}
+		if at < len(matches) {
+			next = fmt.Appendf(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path.text), `,"start":%d}`, at)
+		}
+	}
+	return v.finish(out, notice, next), nil
+}
+
+// value shows one value. What does not fit is cut between elements or members,
+// a string between characters.
+func (v *viewing) value(value []byte, path string, start int) View {
+	limit := v.max - noticeChars
+	quoted := func(p string) []byte {
+		return rawjson.AppendString([]byte(`{"type":"json_path","path":`), p)
+	}
+	chars := utf8.RuneCount(value)
+	if start == 0 && chars <= limit {
+		return v.finish(string(value), "", nil)
+	}
+	switch value[0] {
+	case '[':
+		var elements [][]byte
+		_ = rawjson.EachElement(value, func(e []byte) bool { elements = append(elements, e); return true })
+		start = min(start, len(elements))
+		out, shown := joinElements(elements[start:], limit)
+		at := start + shown
+		notice := fmt.Sprintf("elements %d to %d of %d", start, at, len(elements))
+		var next []byte
+		switch {
+		case shown == 0 && start < len(elements):
+			notice = fmt.Sprintf("element %d of %d alone is too long to show", start, len(elements))
+			next = append(quoted(fmt.Sprintf("%s[%d]", path, start)), '}')
+		case at < len(elements):
+			next = fmt.Appendf(quoted(path), `,"start":%d}`, at)
+		}
+		return v.finish(out, notice, next)
+	case '{':
+		out := []byte{'{'}
+		var left []string
+		total := 0
+		room := limit - 2
+		_ = rawjson.EachMember(value, func(m rawjson.Member) bool {
+			if total++; total <= start {
+				return true
+			}
+			member := append(append(rawjson.Quote(string(m.Key)), ':'), m.Value...)
+			n := utf8.RuneCount(member) + 1
+			if n > room {
+				left = append(left, string(m.Key))
+				return true
+			}
+			room -= n
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(out, member...)
+			return true
+		})
+		var next []byte
+		notice := fmt.Sprintf("%d of %d members", total-min(start, total)-len(left), total)
+		if len(left) > 0 {
+			notice += "; not shown: " + joinNames(left, 200)
+			next = append(quoted(path+pathStep(left[0])), '}')
+		}
+		return v.finish(string(append(out, '}')), notice, next)
+	case '"':
+		// The string's own characters, so that parts of it read on.
+		s := rawjson.Text(value)
+		total := utf8.RuneCountInString(s)
+		start = min(start, total)
+		part := firstChars(s[len(firstChars(s, start)):], limit)
+		end := start + utf8.RuneCountInString(part)
+		var next []byte
+		if end < total {
+			next = fmt.Appendf(quoted(path), `,"start":%d}`, end)
+		}
+		return v.finish(part, fmt.Sprintf("characters %d to %d of a string of %d, unquoted", start, end, total), next)
+	}
+	return v.finish(firstChars(string(value), limit), fmt.Sprintf("the first %d of %d characters", min(chars, limit), chars), nil)
+}
+
+// pathMiss says where a definite path stops leading anywhere, and what is
+// there instead.
+func (v *viewing) pathMiss(body []byte, text string, path jsonPath) error {
+	at := json.RawMessage(body)
+	here := "$"
+	for _, s := range path.segments {
+		var next []byte
+		s.selectors[0].each(at, func(m []byte) bool { next = m; return false })
+		if next == nil {
+			break
+		}
+		at = next
+		if sel := s.selectors[0]; sel.kind == selectName {
+			here += pathStep(sel.name)
+		} else {
+			here += "[" + strconv.Itoa(sel.index) + "]"
+		}
+	}
+	return viewFailed("path %s selects nothing; %s is %s", string(rawjson.Quote(cutChars(text, 80))), cutChars(here, 80), oneLine(describeValue(at), 120))
+}

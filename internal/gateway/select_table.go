@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	tables "github.com/weir-mcp/weir/s2sp/table"
+)
+
+var tableParams = []string{"columns", "where", "order_by", "offset", "limit", "aggregate", "group_by"}
+
+// rowsOf reads the artifact as a table.
+func (v *viewing) rowsOf() (*tables.Table, error) {
+	return v.read(viewOptions(v.artifact.MediaType, func() []byte { return v.data }))
+}
+
+// table shows rows and columns by what they hold. Rows come with their _row_id,
+// by which a $table reference and a fetch select.
+func (v *viewing) table() (View, error) {
+	q, err := tables.ParseQuery(v.selector)
+	if err != nil {
+		return View{}, tableFailed(err)
+	}
+	t, err := v.rowsOf()
+	if err != nil {
+		if errors.Is(err, tables.ErrNotTable) {
+			return View{}, viewFailed("type \"table\" needs rows and %s has none: %s; use head, lines, json_path or search", v.artifact.Handle, oneLine(err.Error(), MaxMessageChars))
+		}
+		return View{}, viewFailed("%s cannot be read as a table: %s", v.artifact.Handle, oneLine(err.Error(), MaxMessageChars))
+	}
+	grouped := len(q.Aggregate) > 0 || len(q.GroupBy) > 0
+	if !grouped && len(q.Columns) > 0 && t.Has(tables.RowID) && !slices.Contains(q.Columns, tables.RowID) {
+		q.Columns = append([]string{tables.RowID}, q.Columns...)
+	}
+	a, err := t.View().QueryWithin(v.meter, q)
+	if err != nil {
+		if ended := v.meter.Err(); errors.Is(err, ended) {
+			return View{}, ended
+		}
+		return View{}, tableFailed(err)
+	}
+	rows := a.View
+	if !grouped && !t.Has(tables.RowID) {
+		rows = rows.WithRowID()
+	}
+	text, shown := writeRows(rows, v.max-noticeChars)
+	start := min(q.Offset, a.Matched)
+	at := start + shown
+	noun := "rows"
+	if grouped {
+		noun = "groups"
+	}
+	if start == 0 && at == a.Matched {
+		notice := ""
+		if len(q.Where) > 0 {
+			notice = fmt.Sprintf("all %d %s that match, of %d", a.Matched, noun, t.Len())
+		}
+		return v.finish(text, notice, nil), nil
+	}
+	notice := fmt.Sprintf("%s %d to %d of %d", noun, start, at, a.Matched)
+	if len(q.Where) > 0 {
+		notice += fmt.Sprintf(" that match, of %d", t.Len())
+	}
+	switch {
+	case shown == 0 && rows.Len() > 0:
+		return v.finish(text, fmt.Sprintf("row %d of %d alone is too long to show: name fewer columns", start, a.Matched), nil), nil
+	case at < a.Matched:
+		next, err := rawjson.Set(v.selector, "offset", strconv.AppendInt(nil, int64(at), 10))
+		if err != nil {
+			return View{}, viewFailed("selector: %v", err)
+		}
+		return v.finish(text, notice, compact(nil, next)), nil
+	}
+	return v.finish(text, notice, nil), nil
+}
+
+// writeRows writes rows as joinElements writes values.
+func writeRows(rows tables.View, limit int) (string, int) {
+	out := []byte{'['}
+	room := limit - 3
+	for i := range rows.Len() {
+		start := len(out)
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = compactRow(append(out, '\n'), rows, i)
+		if room -= utf8.RuneCount(out[start:]); room < 0 {
+			out = out[:start]
+			if i > 0 {
+				out = append(out, '\n')
+			}
+			return string(append(out, ']')), i
+		}
+	}
+	if rows.Len() > 0 {
+		out = append(out, '\n')
+	}
+	return string(append(out, ']')), rows.Len()
+}
+
+func compactRow(dst []byte, rows tables.View, i int) []byte {
+	start := len(dst)
+	dst = rows.AppendRow(dst, i)
+	if bytes.ContainsAny(dst[start:], "\n\t ") {
+		row := bytes.Clone(dst[start:])
+		dst = compact(dst[:start], row)
+	}
+	return dst
+}
+
+// tableFailed names the parameter of a query that is wrong.
+func tableFailed(err error) *Error {
+	var q *tables.QueryError
+	if !errors.As(err, &q) {
+		return &Error{Code: ViewFailed, Message: "table: " + oneLine(err.Error(), MaxMessageChars), Cause: err}
+	}
+	e := viewFailed("%s %s", q.Param, q.Detail)
+	e.Details = append(rawjson.AppendString(json.RawMessage(`{"param":`), q.Param), '}')
+	return e
+}

@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+)
+
+// CacheBreakpointID is the id of the card between what a session has seen and
+// what is new to it (gateway-surface §5.1). No tool_id begins with "_".
+const CacheBreakpointID = "__cache_breakpoint__"
+
+// markerTokens is at least how many tokens the line of that card has.
+const markerTokens = 12
+
+// stablePrefix is what cache-stable browsing keeps for a session: the cards it
+// has seen, as it saw them first. It belongs to one catalog.
+type stablePrefix struct {
+	of   *catalog.Catalog
+	seen map[string]*frozenCard // nil values: hydrated, and in no answer yet
+}
+
+type frozenCard struct {
+	card   catalog.Card
+	scored bool
+}
+
+// shown are cards in the order in which they are answered, and which of them
+// bear a score in JSON: those that a query found when they were first seen.
+type shown struct {
+	cards  []catalog.Card
+	scored []bool
+}
+
+// follow starts anew where the catalog has changed (gateway-surface §4.6).
+func (p *stablePrefix) follow(of *catalog.Catalog) {
+	if p.of != of {
+		*p = stablePrefix{of: of}
+	}
+}
+
+// hydrated notes that a tool's definition was given out.
+func (st *sessionState) hydrated(of *catalog.Catalog, id string, stable bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.offerLocked(id)
+	if !stable {
+		return
+	}
+	st.stable.follow(of)
+	if _, known := st.stable.seen[id]; !known && len(st.stable.seen) < maxOffered {
+		st.stable.put(id, nil)
+	}
+}
+
+func (p *stablePrefix) put(id string, f *frozenCard) {
+	if p.seen == nil {
+		p.seen = make(map[string]*frozenCard)
+	}
+	p.seen[id] = f
+}
+
+// arrange puts cards into the cache-stable order (gateway-surface §5.1): those
+// that the session has seen, with the bytes it saw first, then the marker, then
+// the new ones; both parts by ascending id. No card is left out, and the marker
+// is there only between two parts that are not empty.
+func (st *sessionState) arrange(of *catalog.Catalog, cards []catalog.Card, scored bool) shown {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	p := &st.stable
+	p.follow(of)
+	var old, fresh []*frozenCard
+	for i := range cards {
+		id := cards[i].ID
+		frozen, seen := p.seen[id]
+		if frozen != nil {
+			old = append(old, frozen)
+			continue
+		}
+		now := &frozenCard{cards[i], scored}
+		if seen {
+			old = append(old, now) // hydrated, and shown for the first time
+		} else {
+			fresh = append(fresh, now)
+		}
+		if seen || len(p.seen) < maxOffered { // without room it stays new
+			p.put(id, now)
+		}
+	}
+	byID := func(a, b *frozenCard) int { return strings.Compare(a.card.ID, b.card.ID) }
+	slices.SortFunc(old, byID)
+	slices.SortFunc(fresh, byID)
+	out := shown{make([]catalog.Card, 0, len(cards)+1), make([]bool, 0, len(cards)+1)}
+	add := func(list []*frozenCard) {
+		for i := range list {
+			out.cards, out.scored = append(out.cards, list[i].card), append(out.scored, list[i].scored)
+		}
+	}
+	add(old)
+	if len(old) > 0 && len(fresh) > 0 {
+		out.cards = append(out.cards, catalog.Card{ID: CacheBreakpointID, Name: CacheBreakpointID, Kind: catalog.KindInternal})
+		out.scored = append(out.scored, false)
+	}
+	add(fresh)
+	return out
+}

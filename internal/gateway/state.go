@@ -1,0 +1,214 @@
+package gateway
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/bridge"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/s2sp/dispatch"
+)
+
+// maxOffered bounds the ids that are remembered as offered to one session, and
+// the cards that are frozen for it. What comes after stays new to it.
+const maxOffered = 4096
+
+// State is what gateways keep beside their configuration: the sessions with
+// their quotas and what they have seen, and the usage. A gateway that replaces
+// another under a new configuration is given the other's State, so that a
+// reload resets no quota. It is safe for concurrent use.
+//
+// Its goroutines are there only while there is something for them: one counts the
+// tokens of large results, and one for each session that is told something
+// delivers that. Close waits for them.
+type State struct {
+	started time.Time
+	key     *sessionKey
+	total   usage
+	counter counter
+	native  nativeTokens
+	front   atomic.Pointer[Gateway] // the newest that was made with this State
+	cache   atomic.Pointer[cache]   // of front; nil: it has none
+	fan     bridge.Fan              // delivers notifications to sessions
+	leveled sync.Map                // upstream → *bridge.Levels
+	drift   drift
+
+	mu       sync.Mutex // guards below
+	follow   map[*follower]struct{}
+	closed   bool
+	sessions map[*sessionState]func() // open ones, and how to stop waiting for their end
+}
+
+// NewState returns an empty State.
+func NewState() *State {
+	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, follow: map[*follower]struct{}{}}
+}
+
+// Close forgets the sessions and waits for what its goroutines are doing.
+// It may be called more than once.
+func (s *State) Close() {
+	s.mu.Lock()
+	stops := s.sessions
+	s.closed, s.sessions = true, nil
+	s.mu.Unlock()
+	for st, stop := range stops {
+		if stop != nil {
+			stop()
+		}
+		st.end()
+	}
+	s.fan.Close()
+	s.counter.close()
+}
+
+// sessionKey is the key of a State's part in a session. Each State has its own,
+// so that one session may use several gateways.
+type sessionKey struct{ _ byte }
+
+// sessionState is what a gateway keeps for one session. In the modern era,
+// which has no sessions, there is one for each principal.
+type sessionState struct {
+	tag       string // for events and statistics; the id is a secret
+	principal string
+	once      sync.Once // registers it
+
+	usage  usage
+	ledger ledger
+
+	mu      sync.Mutex          // guards below
+	offered map[string]struct{} // ids of tools that were browsed or hydrated
+	listed  bool                // proxy mode: tools/list showed them all
+	defined bool                // tools/list was counted
+	ahead   bool                // what a list costs without the gateway was, and no list yet
+	stable  stablePrefix
+	told    map[string]string // log level by upstream, as far as they were told
+	read    map[string]string // URIs of resources that were read, and of which upstream
+	follows *follower         // nil until the session has asked for a list
+	subs    map[string]func() // resources subscribed to, by the uri that the client gave; nil once it has ended
+	ended   bool
+	sync    *dispatch.Dispatcher // of bodies that wait for the next call
+}
+
+// bodies keeps the bodies of sync results from the session's model.
+func (st *sessionState) bodies() *dispatch.Dispatcher {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.sync == nil {
+		st.sync = dispatch.New(dispatch.Options{})
+		if st.ended {
+			st.sync.Close()
+		}
+	}
+	return st.sync
+}
+
+// end drops what waits for the session's next call, and its subscriptions.
+func (st *sessionState) end() {
+	st.mu.Lock()
+	st.ended = true
+	subs := st.subs
+	st.subs = nil
+	if st.sync != nil {
+		st.sync.Close()
+	}
+	st.mu.Unlock()
+	for _, stop := range subs {
+		stop()
+	}
+}
+
+// session returns what is kept for a session.
+func (s *State) session(of *mcp.Session) *sessionState {
+	st := of.Value(s.key, func() any {
+		return &sessionState{tag: telemetry.SessionTag(of.ID()), principal: of.Principal()}
+	}).(*sessionState)
+	st.once.Do(func() { s.register(of, st) })
+	return st
+}
+
+// register keeps a session in the list of sessions until it ends.
+func (s *State) register(of *mcp.Session, st *sessionState) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		st.end()
+		return
+	}
+	s.sessions[st] = nil
+	s.mu.Unlock()
+	stop := of.OnClose(func() {
+		st.end()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.sessions, st)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, open := s.sessions[st]; open {
+		s.sessions[st] = stop
+	}
+}
+
+// Sessions returns how many sessions that used a gateway are open.
+func (s *State) Sessions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
+}
+
+// openSessions returns the open sessions in the order of their principals and
+// tags.
+func (s *State) openSessions() []*sessionState {
+	s.mu.Lock()
+	list := slices.Collect(maps.Keys(s.sessions))
+	s.mu.Unlock()
+	slices.SortFunc(list, func(a, b *sessionState) int {
+		return strings.Compare(a.principal+"\x00"+a.tag, b.principal+"\x00"+b.tag)
+	})
+	return list
+}
+
+// offerCards notes that tools were shown to the session.
+func (st *sessionState) offerCards(cards []catalog.Card) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for i := range cards {
+		if cards[i].Kind == catalog.KindTool {
+			st.offerLocked(cards[i].ID)
+		}
+	}
+}
+
+func (st *sessionState) offerLocked(id string) {
+	if _, known := st.offered[id]; known || len(st.offered) >= maxOffered {
+		return
+	}
+	if st.offered == nil {
+		st.offered = make(map[string]struct{})
+	}
+	st.offered[id] = struct{}{}
+}
+
+// offeredIDs returns the ids of tools that the session was shown. In proxy
+// mode, which lists every tool, those are all of c once it has asked for them.
+func (st *sessionState) offeredIDs(c *catalog.Catalog) []string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.listed {
+		entries := c.Entries()
+		ids := make([]string, 0, len(entries))
+		for _, e := range entries {
+			if e.Kind == catalog.KindTool {
+				ids = append(ids, e.ID)
+			}
+		}
+		return ids
+	}
+	return slices.Collect(maps.Keys(st.offered))
+}

@@ -1,0 +1,591 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	tables "github.com/weir-mcp/weir/s2sp/table"
+)
+
+// docKind is what the bytes of a held-back part turn out to be.
+type docKind uint8
+
+const (
+	docText docKind = iota
+	docJSON
+	docTable
+)
+
+// doc describes a part that is held back, for a model that decides what to
+// read of it.
+type doc struct {
+	kind      docKind
+	mediaType string
+	chars     int
+	headline  string   // one line: what it is and how large
+	structure []string // lines "name: type …"
+	columns   string   // of a table: "id string, count integer, …"
+	samples   []string // of a table: the first rows, values shortened
+	summary   string   // of text: its first paragraph
+	facts     []string
+	views     [][]byte
+	// resourceURL is the top-level member of that name: a model needs it to
+	// hand the data on, so it is never held back.
+	resourceURL string
+
+	clean func(string) string // removes secrets; never nil
+}
+
+// describe looks at data, which is text of some kind. clean removes secrets
+// from what is told of it, before anything is cut.
+func describe(data []byte, clean func(string) string) doc {
+	d := doc{mediaType: "text/plain", chars: runeCount(data), clean: clean}
+	d.look(data)
+	d.columns = clean(d.columns)
+	for _, lines := range [][]string{d.structure, d.samples, d.facts} {
+		for i := range lines {
+			lines[i] = clean(lines[i])
+		}
+	}
+	return d
+}
+
+func (d *doc) look(data []byte) {
+	d.resourceURL = resourceURLOf(bytes.TrimSpace(data))
+	var columns columnSet
+	if at, ok := eachTableRow(data, columns.add); ok {
+		d.describeTable(at, &columns)
+		return
+	}
+	if body := bytes.TrimSpace(data); len(body) > 0 && (body[0] == '{' || body[0] == '[') && rawjson.Valid(body) == nil {
+		d.describeJSON(body)
+		return
+	}
+	if t := csvTable(data); t != nil {
+		d.describeCSV(t)
+		return
+	}
+	text := unsafe.String(unsafe.SliceData(data), len(data)) // which nobody changes: a copy may be hundreds of megabytes
+	d.summary = summarize(text, d.clean)
+	d.facts = factsOf(text)
+	lines := countLines(unifyBreaks(data))
+	d.headline = "text: " + plural(d.chars, "character") + ", " + plural(lines, "line")
+	if lines >= 10 {
+		d.views = append(d.views, []byte(`{"type":"lines","start":0,"end":40}`))
+	}
+	d.views = append(d.views, []byte(`{"type":"head","chars":2000}`))
+	if mentionsErrors(text) {
+		d.views = append(d.views, []byte(`{"type":"search","pattern":"(?i)error","context":1}`))
+	}
+}
+
+// mentionsErrors reports whether text has the word as people and programs write
+// it: error, Error or ERROR. What is looked for is rare in other words.
+func mentionsErrors(text string) bool {
+	for rest := text; ; {
+		at := strings.Index(rest, "rror")
+		if at < 0 {
+			return strings.Contains(text, "ERROR")
+		}
+		if at > 0 && rest[at-1]|0x20 == 'e' {
+			return true
+		}
+		rest = rest[at+1:] // where no "rror" begins at once: the letter before it is an r
+	}
+}
+
+// table is rows of one shape inside a document. rows are slices of it.
+type table struct {
+	tablePlace
+	rows [][]byte
+}
+
+// tablePlace is where in a document a table stands.
+type tablePlace struct {
+	path string // JSONPath of the array, or "$" where each line is a row
+	json bool   // whether the document as a whole is JSON (false: one row a line)
+}
+
+// findTable finds the table that data is: an array of objects, an object with
+// exactly one member that is one, or one object a line.
+func findTable(data []byte) (t table, ok bool) {
+	t.tablePlace, ok = eachTableRow(data, func(row []byte) { t.rows = append(t.rows, row) })
+	return t, ok
+}
+
+// eachTableRow calls f for each row of the table that data is. Where it reports
+// that data is none, f may have been called for some rows before that showed.
+func eachTableRow(data []byte, f func(row []byte)) (at tablePlace, ok bool) {
+	body := bytes.TrimSpace(data)
+	if len(body) == 0 {
+		return at, false
+	}
+	switch body[0] {
+	case '[':
+		return tablePlace{"$", true}, eachObject(body, f)
+	case '{':
+		if abstract := abstractOf(body); abstract != nil {
+			return tablePlace{"$.abstract", true}, eachObject(abstract, f)
+		}
+		var only rawjson.Member
+		members := 0
+		err := rawjson.EachMember(body, func(m rawjson.Member) bool {
+			members++
+			only = m
+			return members < 2
+		})
+		if members == 1 && err == nil && rawjson.IsArray(only.Value) {
+			return tablePlace{"$" + pathStep(string(only.Key)), true}, eachObject(only.Value, f)
+		}
+		return tablePlace{"$", false}, eachLine(body, f)
+	}
+	return at, false
+}
+
+// eachObject calls f for each element of an array, and reports whether all are
+// objects and there is one.
+func eachObject(array []byte, f func(row []byte)) bool {
+	objects, some := true, false
+	err := rawjson.EachElement(array, func(v []byte) bool {
+		if objects = v[0] == '{'; objects {
+			f(v)
+		}
+		some = true
+		return objects
+	})
+	return err == nil && objects && some
+}
+
+// eachLine calls f for each line, and reports whether all are objects and there
+// are two.
+func eachLine(body []byte, f func(row []byte)) bool {
+	body = unifyBreaks(body)
+	if end := bytes.IndexByte(body, '\n'); end < 0 || rawjson.Valid(body[:end]) != nil {
+		return false
+	}
+	rows := 0
+	for len(body) > 0 {
+		line := body
+		if end := bytes.IndexByte(body, '\n'); end >= 0 {
+			line, body = body[:end], body[end+1:]
+		} else {
+			body = nil
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if line[0] != '{' || rawjson.Valid(line) != nil {
+			return false
+		}
+		f(line)
+		rows++
+	}
+	return rows > 1
+}
+
+// lineRows returns the objects that data has one a line.
+func lineRows(body []byte) (rows [][]byte, ok bool) {
+	ok = eachLine(body, func(row []byte) { rows = append(rows, row) })
+	return rows, ok
+}
+
+// Types of JSON values as a set: a column may hold several.
+const (
+	typeString = 1 << iota
+	typeInteger
+	typeNumber
+	typeBoolean
+	typeObject
+	typeArray
+	typeNull
+)
+
+var typeNames = [...]string{"string", "integer", "number", "boolean", "object", "array", "null"}
+
+func typeOf(v []byte) int {
+	switch v[0] {
+	case '"':
+		return typeString
+	case '{':
+		return typeObject
+	case '[':
+		return typeArray
+	case 't', 'f':
+		return typeBoolean
+	case 'n':
+		return typeNull
+	}
+	if bytes.ContainsAny(v, ".eE") {
+		return typeNumber
+	}
+	return typeInteger
+}
+
+func typeNamesOf(set int) string {
+	if set&typeNumber != 0 {
+		set &^= typeInteger
+	}
+	var names []string
+	for i, name := range typeNames {
+		if set&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "|")
+}
+
+type column struct {
+	name  string
+	types int
+}
+
+// maxColumns bounds how many columns are looked at; a table with more is told
+// with a "+".
+const maxColumns = 512
+
+// columnSet is the union of rows' keys in order of first appearance, with what a
+// description shows of the rows. The zero value has seen none.
+type columnSet struct {
+	list  []column
+	more  bool // there are others
+	rows  int
+	first [][]byte // rows
+	index map[string]int
+}
+
+// add looks at a row that was checked.
+func (c *columnSet) add(row []byte) {
+	if c.index == nil {
+		c.index = make(map[string]int)
+	}
+	if c.rows++; len(c.first) < sampleRows {
+		c.first = append(c.first, row)
+	}
+	// There is no error to see here.
+	_ = rawjson.EachMember(row, func(m rawjson.Member) bool {
+		i, ok := c.index[string(m.Key)]
+		if !ok {
+			if len(c.list) == maxColumns {
+				c.more = true
+				return true
+			}
+			i = len(c.list)
+			name := string(m.Key)
+			c.index[name] = i
+			c.list = append(c.list, column{name: name})
+		}
+		c.list[i].types |= typeOf(m.Value)
+		return true
+	})
+}
+
+const (
+	maxColumnsChars = 600
+	maxSampleChars  = 220
+	maxValueChars   = 32
+	sampleRows      = 3
+	maxNameChars    = 60
+	maxStructure    = 30
+)
+
+func (d *doc) describeTable(at tablePlace, columns *columnSet) {
+	d.kind = docTable
+	d.mediaType = "application/json"
+	if !at.json {
+		d.mediaType = "application/x-ndjson"
+	}
+	d.describeColumns(columns.rows, columns.list, columns.more)
+	if at.path != "$" {
+		d.headline += " at " + at.path
+	}
+	for _, row := range columns.first {
+		d.samples = append(d.samples, d.sample(row))
+	}
+	d.views = append(d.views, appendRowsView(nil, 0, min(20, columns.rows)))
+	path := at.path + "[0]"
+	d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path), '}'))
+	if len(columns.list) > 0 {
+		d.views = append(d.views, appendTableView(nil, columns.list))
+	}
+}
+
+// describeColumns tells how large a table is and what its columns are. more says
+// that there are others.
+func (d *doc) describeColumns(rows int, columns []column, more bool) {
+	plus := ""
+	if more {
+		plus = "+"
+	}
+	d.headline = "table: " + plural(rows, "row") + " × " + strconv.Itoa(len(columns)) + plus + " column"
+	if len(columns) != 1 {
+		d.headline += "s"
+	}
+	d.facts = append(d.facts, "rows: "+strconv.Itoa(rows), "columns: "+strconv.Itoa(len(columns))+plus)
+	var list strings.Builder
+	chars := 0
+	for i, c := range columns {
+		name, types := tables.NameText(oneLine(cutChars(c.name, maxNameChars), maxNameChars)), typeNamesOf(c.types)
+		if len(d.facts) < maxFacts {
+			d.facts = append(d.facts, name+": "+types)
+		}
+		entry := name + " " + types
+		if chars += utf8.RuneCountInString(entry) + 2; chars > maxColumnsChars {
+			list.WriteString(", … and " + strconv.Itoa(len(columns)-i) + plus + " more")
+			break
+		}
+		if i > 0 {
+			list.WriteString(", ")
+		}
+		list.WriteString(entry)
+	}
+	d.columns = list.String()
+}
+
+// viewColumns is how many columns the suggested view of a table has.
+const viewColumns = 3
+
+// appendTableView appends a selector of a table's first columns.
+func appendTableView(dst []byte, columns []column) []byte {
+	dst = append(dst, `{"type":"table"`...)
+	n := 0
+	for _, c := range columns {
+		if len(c.name) > maxNameChars || c.name == tables.RowID {
+			continue
+		}
+		if n == 0 {
+			dst = append(dst, `,"columns":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = rawjson.AppendString(dst, c.name)
+		if n++; n == viewColumns {
+			break
+		}
+	}
+	if n > 0 {
+		dst = append(dst, ']')
+	}
+	return append(dst, `,"limit":20}`...)
+}
+
+// resourceURLOf is the resource_url of a document, also below "result", "" where
+// there is none.
+func resourceURLOf(body []byte) string {
+	if len(body) == 0 || body[0] != '{' || !bytes.Contains(body, []byte("resource_url")) {
+		return ""
+	}
+	var f [2][]byte
+	if rawjson.Fields(body, []string{"resource_url", "result"}, f[:]) != nil {
+		return ""
+	}
+	if len(f[0]) > 0 && f[0][0] == '"' {
+		return cutChars(rawjson.Text(f[0]), maxURLChars)
+	}
+	switch {
+	case rawjson.IsObject(f[1]):
+		return cutChars(rawjson.Text(rawjson.Get(f[1], "resource_url")), maxURLChars)
+	case len(f[1]) > 0 && f[1][0] == '"':
+		inner := bytes.TrimSpace([]byte(rawjson.Text(f[1])))
+		if rawjson.IsObject(inner) {
+			return cutChars(rawjson.Text(rawjson.Get(inner, "resource_url")), maxURLChars)
+		}
+	}
+	return ""
+}
+
+// maxURLChars bounds a resource_url that is shown.
+const maxURLChars = 500
+
+// sample renders a row in at most about maxSampleChars characters: long values
+// are shortened, what finds no room is "…".
+func (d *doc) sample(row []byte) string {
+	b := []byte{'{'}
+	chars := 2
+	// The row has been checked: there is no error to see here.
+	_ = rawjson.EachMember(row, func(m rawjson.Member) bool {
+		key, value := rawjson.Quote(cutChars(string(m.Key), maxNameChars)), d.shorten(m.Value, maxValueChars)
+		more := len(b) > 1
+		if chars += utf8.RuneCount(key) + utf8.RuneCountInString(value) + 2; chars > maxSampleChars {
+			if more {
+				b = append(b, ',')
+			}
+			b = append(b, "…"...)
+			return false
+		}
+		if more {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, key...), ':'), value...)
+		return true
+	})
+	return string(append(b, '}'))
+}
+
+// shorten renders a value in at most limit characters or a little more.
+func (d *doc) shorten(v []byte, limit int) string {
+	if len(v) <= limit {
+		return string(compact(nil, v))
+	}
+	switch v[0] {
+	case '"':
+		return string(rawjson.Quote(oneLine(d.clean(rawjson.Text(v)), limit)))
+	case '{':
+		return "{…}"
+	case '[':
+		return "[…]"
+	}
+	return firstChars(string(v), limit) + "…"
+}
+
+func (d *doc) describeJSON(body []byte) {
+	d.kind = docJSON
+	d.mediaType = "application/json"
+	if body[0] == '[' {
+		d.describeArray(body)
+		return
+	}
+	keys := 0
+	var small, large []string
+	// body is valid: there is no error to see here.
+	_ = rawjson.EachMember(body, func(m rawjson.Member) bool {
+		keys++
+		key := string(m.Key)
+		if keys <= maxStructure {
+			d.structure = append(d.structure, oneLine(cutChars(key, maxNameChars), maxNameChars)+": "+describeValue(m.Value))
+		}
+		if len(key) <= maxNameChars {
+			if len(m.Value) <= 500 {
+				small = append(small, key)
+			} else {
+				large = append(large, key)
+			}
+		}
+		return true
+	})
+	d.headline = "JSON object with " + plural(keys, "key") + ", " + plural(d.chars, "character")
+	for _, line := range d.structure[:min(len(d.structure), maxFacts)] {
+		if utf8.RuneCountInString(line) < maxFactChars {
+			d.facts = append(d.facts, line)
+		}
+	}
+	if keys > maxStructure {
+		d.structure = append(d.structure, "… and "+strconv.Itoa(keys-maxStructure)+" more keys")
+	}
+	for _, key := range large[:min(2, len(large))] {
+		path := "$" + pathStep(key)
+		if v := rawjson.Get(body, key); len(v) > 0 && v[0] == '[' {
+			path += "[0:5]"
+		}
+		d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path), '}'))
+	}
+	if len(small) > 0 {
+		view := []byte(`{"type":"json_keys","keys":[`)
+		for i, key := range small[:min(5, len(small))] {
+			if i > 0 {
+				view = append(view, ',')
+			}
+			view = rawjson.AppendString(view, key)
+		}
+		d.views = append(d.views, append(view, ']', '}'))
+	}
+	if len(d.views) == 0 {
+		d.views = append(d.views, []byte(`{"type":"head","chars":2000}`))
+	}
+}
+
+func (d *doc) describeArray(body []byte) {
+	n, types := 0, 0
+	_ = rawjson.EachElement(body, func(v []byte) bool {
+		if n < sampleRows {
+			d.samples = append(d.samples, cutChars(describeValue(v), maxSampleChars))
+		}
+		n++
+		types |= typeOf(v)
+		return true
+	})
+	d.headline = "JSON array of " + strconv.Itoa(n) + " (" + typeNamesOf(types) + "), " + plural(d.chars, "character")
+	d.facts = []string{"items: " + strconv.Itoa(n), "types: " + typeNamesOf(types)}
+	d.views = append(d.views, []byte(`{"type":"json_path","path":"$[0:10]"}`), []byte(`{"type":"head","chars":2000}`))
+}
+
+// describeValue says in a few words what a value is: its type, its length, and
+// the value itself where it is short.
+func describeValue(v []byte) string {
+	switch v[0] {
+	case '"':
+		s := rawjson.Text(v)
+		if n := utf8.RuneCountInString(s); n > maxNameChars {
+			return "string of " + strconv.Itoa(n) + " characters"
+		}
+		return "string " + string(rawjson.Quote(s))
+	case '{':
+		n := 0
+		var keys []string
+		_ = rawjson.EachMember(v, func(m rawjson.Member) bool {
+			if n++; n <= 8 {
+				keys = append(keys, oneLine(cutChars(string(m.Key), maxValueChars), maxValueChars))
+			} else if n == 9 {
+				keys = append(keys, "…")
+			}
+			return true
+		})
+		return "object with " + plural(n, "key") + " {" + strings.Join(keys, ", ") + "}"
+	case '[':
+		n, types := 0, 0
+		var first []byte
+		_ = rawjson.EachElement(v, func(e []byte) bool {
+			if n++; n == 1 {
+				first = e
+			}
+			types |= typeOf(e)
+			return true
+		})
+		text := "array of " + strconv.Itoa(n)
+		if n > 0 {
+			text += " (" + typeNamesOf(types) + ")"
+			if types == typeObject {
+				text += ", first: " + describeValue(first)
+			}
+		}
+		return cutChars(text, 160)
+	}
+	return typeNamesOf(typeOf(v)) + " " + firstChars(string(v), maxNameChars)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// countLines counts lines; a line break at the very end begins no new one.
+func countLines(data []byte) int {
+	n := bytes.Count(data, []byte{'\n'})
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+func appendRowsView(dst []byte, start, end int) []byte {
+	dst = append(dst, `{"type":"rows","start":`...)
+	dst = strconv.AppendInt(dst, int64(start), 10)
+	dst = append(dst, `,"end":`...)
+	dst = strconv.AppendInt(dst, int64(end), 10)
+	return append(dst, '}')
+}
+
+// compact appends v without white space between its tokens.
+func compact(dst, v []byte) []byte {
+	buf := bytes.NewBuffer(dst)
+	if json.Compact(buf, v) != nil {
+		return append(dst, v...)
+	}
+	return buf.Bytes()
+}

@@ -1,0 +1,199 @@
+package gateway
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+)
+
+// What an act may be about is found here: by what an upstream calls it, and by
+// everything else that the upstream may take for that.
+
+// about returns what a call of an entry may be about: the entry, and for a URI
+// that is read what that stands for at the same upstream.
+func (s *Snapshot) about(e *catalog.Entry, uri string) []subject {
+	list := []subject{{entry: e, uri: uri}}
+	if uri == "" || e.Kind == catalog.KindTemplate && uri == e.URI { // the template itself, to complete it
+		return list
+	}
+	return append(list, s.readable([]Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, uri)...)
+}
+
+// readable returns what reading a URI at any of the places may be about.
+func (s *Snapshot) readable(places []Place, uri string) []subject {
+	list := s.addReadable(nil, places, uri)
+	for _, spelling := range spellings(uri) {
+		list = s.addReadable(list, places, spelling)
+	}
+	return list
+}
+
+// addReadable adds what a URI stands for as it is written: what is listed under it
+// or under another way to write it, else the templates that may have made it,
+// else what no list has shown.
+func (s *Snapshot) addReadable(list []subject, places []Place, uri string) []subject {
+	before := len(list)
+	for _, p := range places {
+		found := len(list)
+		for _, e := range s.listed(catalog.Key{Upstream: p.Upstream, Kind: catalog.KindResource, Name: uri}) {
+			list = append(list, subject{entry: e, uri: uri})
+		}
+		if len(list) > found {
+			continue
+		}
+		for i := range s.parsedTemplates() {
+			if t := &s.templates.list[i]; t.entry.Upstream == p.Upstream && t.makes(uri) {
+				list = append(list, subject{entry: t.entry, uri: uri})
+			}
+		}
+	}
+	if len(list) > before {
+		return list
+	}
+	for _, p := range places {
+		list = append(list, p.unlisted(catalog.KindResource, uri))
+	}
+	return list
+}
+
+// completable returns what completing a reference to a resource may be about:
+// the template that is listed under it, or what reading it would be about.
+func (s *Snapshot) completable(places []Place, uri string) []subject {
+	var list []subject
+	for _, p := range places {
+		if e := s.entryAt(p.Upstream, catalog.KindTemplate, uri); e != nil {
+			list = append(list, subject{entry: e, uri: uri})
+		}
+	}
+	if len(list) > 0 {
+		return list
+	}
+	return s.readable(places, uri)
+}
+
+// called returns what a name at any of the places may be about: tools or prompts.
+func (s *Snapshot) called(places []Place, kind catalog.Kind, name string) []subject {
+	var list []subject
+	for _, p := range places {
+		for _, name := range p.names(name) {
+			if e := s.entryAt(p.Upstream, kind, name); e != nil {
+				list = append(list, subject{entry: e})
+			}
+		}
+	}
+	if len(list) > 0 {
+		return list
+	}
+	for _, p := range places {
+		one := p.unlisted(kind, name)
+		if e := s.readsLike(p, kind, name); e != nil {
+			one.odd = fmt.Sprintf("no %s is listed under this name, and it reads like %q: call that one", kind, cutChars(e.RawName, 80))
+		} else if strings.ContainsFunc(name, unicode.IsControl) {
+			one.odd = fmt.Sprintf("no %s is listed under this name, and it has control characters", kind)
+		}
+		list = append(list, one)
+		if like := folded(name); like != name && one.odd == "" {
+			plain := p.unlisted(kind, like)
+			plain.folds = true
+			list = append(list, plain)
+		}
+	}
+	return list
+}
+
+// readsLike returns the listed entry that a name at a place reads like, nil where
+// there is none.
+func (s *Snapshot) readsLike(p Place, kind catalog.Kind, name string) *catalog.Entry {
+	s.keys.foldOnce.Do(func() {
+		s.keys.folded = map[catalog.Key]*catalog.Entry{}
+		for _, e := range s.Catalog.Entries() {
+			if key := e.Key(); e.Kind == catalog.KindTool || e.Kind == catalog.KindPrompt {
+				key.Name = folded(key.Name)
+				s.keys.folded[key] = e
+			}
+		}
+	})
+	like, prefix := folded(name), folded(p.Prefix)
+	names := []string{like}
+	if rest, ok := strings.CutPrefix(like, prefix); ok && prefix != "" {
+		names = append(names, rest)
+	}
+	for _, like := range names {
+		if e := s.keys.folded[catalog.Key{Upstream: p.Upstream, Kind: kind, Name: like}]; e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// names are what a name at a place may stand for in the catalog.
+func (p Place) names(name string) []string {
+	if rest, ok := strings.CutPrefix(name, p.Prefix); ok && p.Prefix != "" {
+		return []string{name, rest}
+	}
+	return []string{name}
+}
+
+// unlisted is what no list has shown.
+func (p Place) unlisted(kind catalog.Kind, name string) subject {
+	e := &catalog.Entry{Kind: kind, Upstream: p.Upstream, Namespace: catalog.MapNamespace(p.Namespace), Name: name, RawName: name}
+	e.ID = e.Namespace + ":" + name
+	if kind != catalog.KindTool {
+		e.ID = string(kind) + "::" + e.ID
+	}
+	s := subject{entry: e, known: knownName}
+	if p.Renamed {
+		s.known = knownPlace
+	}
+	if kind == catalog.KindResource {
+		e.URI, s.uri = name, name
+	}
+	return s
+}
+
+// keys finds entries of a snapshot by what their upstreams call them.
+type keys struct {
+	once sync.Once
+	of   map[catalog.Key]*catalog.Entry
+	// spelt finds resources whose URIs are not in normal form, by normal forms.
+	spelt map[catalog.Key][]*catalog.Entry
+
+	foldOnce sync.Once
+	folded   map[catalog.Key]*catalog.Entry // tools and prompts by folded names
+}
+
+// entryAt returns what an upstream calls name, nil where it lists no such thing.
+func (s *Snapshot) entryAt(upstream string, kind catalog.Kind, name string) *catalog.Entry {
+	s.keys.once.Do(func() {
+		entries := s.Catalog.Entries()
+		s.keys.of = make(map[catalog.Key]*catalog.Entry, len(entries))
+		s.keys.spelt = map[catalog.Key][]*catalog.Entry{}
+		for _, e := range entries {
+			// Of two that the upstream does not tell apart, the first counts.
+			key := e.Key()
+			if s.keys.of[key] == nil {
+				s.keys.of[key] = e
+			}
+			if e.Kind != catalog.KindResource {
+				continue
+			}
+			for _, key.Name = range spellings(e.URI) {
+				s.keys.spelt[key] = append(s.keys.spelt[key], e)
+			}
+		}
+	})
+	return s.keys.of[catalog.Key{Upstream: upstream, Kind: kind, Name: name}]
+}
+
+// listed returns the resources that an upstream lists under a URI, as it is written
+// there or in normal form.
+func (s *Snapshot) listed(key catalog.Key) []*catalog.Entry {
+	e := s.entryAt(key.Upstream, key.Kind, key.Name)
+	if e == nil {
+		return s.keys.spelt[key]
+	}
+	return append([]*catalog.Entry{e}, s.keys.spelt[key]...)
+}

@@ -1,0 +1,345 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/plane"
+	tables "github.com/weir-mcp/weir/s2sp/table"
+)
+
+// tableKey makes an object in arguments a reference to rows:
+//
+//	{"$table": "<handle or resource_url>", "row_ids": [0, 3], "columns": ["event"]}
+//
+//	args ─▶ [previewTables] ─▶ a few rows in its place ─▶ validate ▶ policy ▶ quota ▶ dry run ─▶ [fillTables] ─▶ all rows ─▶ cache ▶ retry ─▶ upstream
+//	            nothing spent                                                                   a URL is spent, a handle is not
+const tableKey = "$table"
+
+const (
+	previewRows   = 5
+	maxTableDepth = 64
+	maxTableBytes = 64 << 20 // of the rows of all references of a call
+)
+
+// reference is one reference, as it stands in the arguments.
+type reference struct {
+	place   *place // where it stands
+	source  string
+	rowIDs  []int
+	columns []string
+	schema  []byte // of the place, nil where it is not known
+	text    bool   // the place takes a string: the rows as the text of a JSON array
+}
+
+func (ref *reference) selection() tables.Selection {
+	return tables.Selection{RowIDs: ref.rowIDs, Columns: ref.columns}
+}
+
+// tableArgs are the arguments of a call that hold references.
+type tableArgs struct {
+	original json.RawMessage
+	remote   []*place                    // references whose rows cannot be looked at without spending them
+	wanted   map[string]tables.Selection // by source: what all references to it ask for
+}
+
+// excuses reports whether all that is wrong with arguments are rows that were
+// not there to be looked at.
+func (t *tableArgs) excuses(err error) bool {
+	var ce *catalog.Error
+	if t == nil || len(t.remote) == 0 || !errors.As(err, &ce) || len(ce.Problems) == 0 {
+		return false
+	}
+	for _, p := range ce.Problems {
+		if !slices.ContainsFunc(t.remote, func(at *place) bool { return at.holds(p.Path) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func refError(c *Call, path, format string, args ...any) *Error {
+	e := failf(ArgsInvalid, fmt.Sprintf("%s: %s: %s", c.Entry.ID, path, fmt.Sprintf(format, args...)))
+	e.Details = rawjson.AppendString([]byte(`{"tool_id":`), c.Entry.ID)
+	e.Details = append(rawjson.AppendString(append(e.Details, `,"path":`...), path), '}')
+	return e
+}
+
+// previewTables is the link that puts a few rows in the place of each reference,
+// so that they are validated like other arguments. It spends nothing.
+func (g *Gateway) previewTables() Middleware {
+	return func(next Dispatcher) Dispatcher {
+		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
+			if !mayRefer(c.Args) || rawjson.Valid(c.Args) != nil {
+				return next.Dispatch(ctx, c)
+			}
+			r := &resolver{g: g, ctx: ctx, call: c, preview: true}
+			args, err := r.resolve(c.Args)
+			r.close(false)
+			if err != nil {
+				return nil, err
+			}
+			if r.found {
+				c.tables = &tableArgs{original: c.Args, remote: r.remote, wanted: r.wanted}
+				c.Args = args
+			}
+			return next.Dispatch(ctx, c)
+		})
+	}
+}
+
+// fillTables is the link that puts rows in the place of references, and bodies in
+// the place of a ddi:// handle and of a resource_url that the tool's server does
+// not reach, once for all attempts of the call.
+func (g *Gateway) fillTables() Middleware {
+	return func(next Dispatcher) Dispatcher {
+		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
+			if c.tables != nil {
+				if err := g.fill(ctx, c); err != nil {
+					return nil, err
+				}
+			}
+			args, err := c.state.bodies().OnToolCall(c.Args)
+			if err != nil {
+				return nil, &Error{Code: ArgsInvalid, Message: err.Error(), Cause: err}
+			}
+			c.Args = args
+			if c.Args, err = (carrier{g.opts.Artifacts, g.base, g.opts.Tables.Fetches}).carry(ctx, c); err != nil {
+				return nil, err
+			}
+			return next.Dispatch(ctx, c)
+		})
+	}
+}
+
+func (g *Gateway) fill(ctx context.Context, c *Call) error {
+	r := &resolver{g: g, ctx: ctx, call: c, wanted: c.tables.wanted}
+	fits := false
+	defer func() { r.close(fits) }()
+	args, err := r.resolve(c.tables.original)
+	if err != nil {
+		return err
+	}
+	if len(c.tables.remote) > 0 { // what was fetched is looked at now
+		preview := &resolver{g: g, ctx: ctx, call: c, preview: true, known: r.known, wanted: r.wanted}
+		some, err := preview.resolve(c.tables.original)
+		if err != nil {
+			return err
+		}
+		if err := g.check.validate(ctx, c.Entry, some); err != nil {
+			return argsError(ctx, c, err, g.keepSchema)
+		}
+	}
+	c.Args, c.key = args, r.key
+	fits = true
+	return nil
+}
+
+// resolver replaces the references of one call.
+type resolver struct {
+	g       *Gateway
+	ctx     context.Context
+	call    *Call
+	preview bool // a few rows, and nothing is spent
+
+	known  map[string]*tables.Table    // by source
+	wanted map[string]tables.Selection // by source
+	ends   []func(spend bool)
+	found  bool
+	remote []*place
+	size   int64
+	key    []byte // the arguments with hashes for rows, for the cache
+}
+
+func (r *resolver) schemas() schemas { return schemas{r.call.Entry.InputSchema} }
+
+// close lets the sources go, and spends those that work once if the call is made.
+func (r *resolver) close(spend bool) {
+	for _, end := range r.ends {
+		end(spend)
+	}
+	r.ends = nil
+}
+
+// resolve returns args with rows in the place of references.
+func (r *resolver) resolve(args []byte) ([]byte, error) {
+	if r.known == nil {
+		r.known = map[string]*tables.Table{}
+	}
+	refs, tooDeep, err := findTables(args, r.schemas())
+	switch {
+	case err != nil:
+		return nil, err
+	case tooDeep != nil:
+		return nil, refError(r.call, tooDeep.path(), "a %s reference stands more than %d levels deep", tableKey, maxTableDepth)
+	case len(refs) > maxTableRefs:
+		return nil, refError(r.call, refs[maxTableRefs].path(), "it is one of %d %s references, and a call may have %d", len(refs), tableKey, maxTableRefs)
+	case len(refs) == 0:
+		r.key = args
+		return args, nil
+	}
+	r.found = true
+	out, key := make([]byte, 0, len(args)), make([]byte, 0, len(args))
+	rest := 0 // args up to here are in out
+	for _, ref := range refs {
+		rows, name, err := r.reference(args[ref.start:ref.end], ref.place)
+		if err != nil {
+			return nil, err
+		}
+		between := args[rest:ref.start]
+		out, key = append(append(out, between...), rows...), append(append(key, between...), name...)
+		rest = ref.end
+	}
+	r.key = append(key, args[rest:]...)
+	return append(out, args[rest:]...), nil
+}
+
+// reference returns the rows that one reference stands for, and what the cache
+// knows them by.
+func (r *resolver) reference(v []byte, at *place) (out, key []byte, err error) {
+	ref, err := r.parse(v, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.want(ref)
+	t := r.known[ref.source]
+	if t == nil {
+		if t, err = r.open(ref); err != nil {
+			return nil, nil, r.failed(ref, err)
+		}
+		if t == nil { // not here, and a look would spend it
+			r.remote = append(r.remote, at)
+			if ref.text {
+				return []byte(`"[]"`), nil, nil
+			}
+			return []byte("[]"), nil, nil
+		}
+		r.known[ref.source] = t
+	}
+	view, err := r.choose(ref, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.preview {
+		view = view.Slice(0, r.previewed(ref, view.Len()))
+	} else if r.size += view.JSONSize(); r.size > maxTableBytes {
+		return nil, nil, refError(r.call, at.path(), "its rows have %d bytes, and a call may have %d; choose rows with row_ids or columns", view.JSONSize(), maxTableBytes)
+	}
+	out = view.AppendJSON(nil)
+	if !r.preview {
+		sum := sha256.Sum256(out)
+		key = append(rawjson.AppendString([]byte(`{"`+tableKey+`":`), hex.EncodeToString(sum[:])), '}')
+	}
+	if ref.text {
+		out = rawjson.Quote(string(out))
+	}
+	return out, key, nil
+}
+
+// want notes what a reference asks for. A source is opened once, for all of them.
+func (r *resolver) want(ref *reference) {
+	if !r.preview || r.known[ref.source] != nil {
+		return
+	}
+	if r.wanted == nil {
+		r.wanted = map[string]tables.Selection{}
+	}
+	sel, more := r.wanted[ref.source]
+	if more {
+		sel = sel.Union(ref.selection())
+	} else {
+		sel = ref.selection()
+	}
+	r.wanted[ref.source] = sel
+}
+
+// previewed is how many of n rows are looked at: a few, and as many as it takes
+// to see that there are enough and not too many.
+func (r *resolver) previewed(ref *reference, n int) int {
+	some := previewRows
+	for _, bound := range []string{"minItems", "maxItems"} {
+		if limit, err := strconv.Atoi(string(r.schemas().at(ref.schema, bound))); err == nil && limit < 10_000 {
+			some = max(some, limit+1)
+		}
+	}
+	return min(some, n)
+}
+
+func (r *resolver) parse(v []byte, at *place) (*reference, error) {
+	ref := &reference{place: at, schema: at.lookup(r.schemas())}
+	ref.text = r.schemas().wantsText(ref.schema)
+	seen := map[string]bool{}
+	var rest []byte
+	var failed error
+	err := rawjson.EachMember(v, func(m rawjson.Member) bool {
+		key := string(m.Key)
+		if seen[key] {
+			failed = refError(r.call, at.path(), "key %q comes twice", cutChars(key, maxNameChars))
+			return false
+		}
+		seen[key] = true
+		switch key {
+		case tableKey:
+			ref.source, failed = rawjson.String(m.Value)
+			if ref.source = strings.TrimSpace(ref.source); failed != nil || ref.source == "" {
+				failed = refError(r.call, at.path(), "%s must be a handle or a resource_url, not %s", tableKey, describeParam(m.Value))
+			}
+		case "row_ids", "columns":
+			rest = append(append(append(append(rest, ',', '"'), key...), `":`...), m.Value...)
+		default:
+			failed = refError(r.call, at.path(), "%q is no member of a %s reference, whose members are %s, row_ids, columns", cutChars(key, maxNameChars), tableKey, tableKey)
+		}
+		return failed == nil
+	})
+	if err = errors.Join(failed, err); err != nil {
+		return nil, err
+	}
+	if len(rest) > 0 {
+		req, err := plane.ParseRequest(append(append([]byte{'{'}, rest[1:]...), '}'))
+		if err != nil {
+			return nil, refError(r.call, at.path(), "%s", strings.TrimPrefix(err.Error(), plane.ErrRequest.Error()+": "))
+		}
+		ref.rowIDs, ref.columns = req.RowIDs, req.Columns
+	}
+	return ref, nil
+}
+
+// leaseTable reads an artifact as a table: also one that is the answer of a
+// resource tool, whose rows are its abstract.
+func leaseTable(l *artifact.Lease) (*tables.Table, error) {
+	return l.Table(viewOptions(l.MediaType, l.Bytes))
+}
+
+// viewOptions say how held-back bytes are read as a table.
+func viewOptions(mediaType string, data func() []byte) tables.DetectOptions {
+	if mediaType == "application/x-ndjson" {
+		return tables.DetectOptions{}
+	}
+	if abstractOf(bytes.TrimSpace(data())) != nil {
+		return tables.DetectOptions{Options: tables.Options{KeepRowID: true}, Paths: []string{"abstract"}}
+	}
+	return tables.DetectOptions{CSV: true}
+}
+
+// abstractOf returns the rows of a resource tool's answer, nil where data is none.
+func abstractOf(data []byte) []byte {
+	if len(data) == 0 || data[0] != '{' || !bytes.Contains(data, []byte(plane.ParamDomains)) {
+		return nil // most are none, and a search is cheaper than a look at all members
+	}
+	var f [3][]byte
+	if rawjson.Fields(data, []string{"abstract", "abstract_domains", "total_rows"}, f[:]) != nil || !rawjson.IsArray(f[0]) || f[1] == nil || f[2] == nil {
+		return nil
+	}
+	return f[0]
+}

@@ -1,0 +1,197 @@
+package gateway
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// maxSchemaSteps bounds how many $ref, anyOf, oneOf and allOf are gone through to
+// the schema of one place: schemas are an upstream's, and may lead in circles.
+const maxSchemaSteps = 64
+
+// schemas looks up what a tool's schema says of the places in its arguments.
+type schemas struct{ root []byte }
+
+// each calls f with every schema that holds for a place: that which stands there,
+// what it refers to, and the members of its anyOf, oneOf and allOf. f returns
+// whether to go on.
+func (s schemas) each(schema []byte, f func([]byte) bool) {
+	steps := 0
+	var visit func([]byte) bool
+	visit = func(schema []byte) bool {
+		if steps++; steps > maxSchemaSteps || !rawjson.IsObject(schema) {
+			return true
+		}
+		if !f(schema) {
+			return false
+		}
+		if ref := rawjson.Text(rawjson.Get(schema, "$ref")); ref != "" && !visit(s.refer(ref)) {
+			return false
+		}
+		for _, word := range []string{"anyOf", "oneOf", "allOf"} {
+			list := rawjson.Get(schema, word)
+			if !rawjson.IsArray(list) {
+				continue
+			}
+			on := true
+			if rawjson.EachElement(list, func(member []byte) bool { on = visit(member); return on }) != nil || !on {
+				return on
+			}
+		}
+		return true
+	}
+	visit(schema)
+}
+
+// refer follows a JSON pointer into the tool's own schema; nil is nowhere.
+func (s schemas) refer(ref string) []byte {
+	pointer, own := strings.CutPrefix(ref, "#")
+	if pointer, err := url.PathUnescape(pointer); own && err == nil {
+		if pointer == "" {
+			return s.root
+		}
+		if path, ok := strings.CutPrefix(pointer, "/"); ok {
+			keys := strings.Split(path, "/")
+			for i, key := range keys {
+				keys[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
+			}
+			return rawjson.GetPath(s.root, keys...)
+		}
+	}
+	return nil
+}
+
+// at is the schema that stands below one of a place's, nil where none says anything.
+func (s schemas) at(schema []byte, path ...string) (found []byte) {
+	s.each(schema, func(one []byte) bool {
+		found = rawjson.GetPath(one, path...)
+		return found == nil
+	})
+	return found
+}
+
+// wantsText reports whether a place takes a string and no array.
+func (s schemas) wantsText(schema []byte) bool {
+	types := s.types(schema)
+	return types&schemaString != 0 && types&schemaArray == 0
+}
+
+// typeSet is a set of the types that a value may have.
+type typeSet uint8
+
+const (
+	schemaString typeSet = 1 << iota
+	schemaInteger
+	schemaNumber // whole numbers, too
+	schemaBoolean
+	schemaNull
+	schemaObject
+	schemaArray
+
+	schemaAny = 1<<iota - 1
+)
+
+// schemaType is the type that a schema calls name; what nobody knows may be anything.
+func schemaType(name string) typeSet {
+	switch name {
+	case "string":
+		return schemaString
+	case "integer":
+		return schemaInteger
+	case "number":
+		return schemaNumber
+	case "boolean":
+		return schemaBoolean
+	case "null":
+		return schemaNull
+	case "object":
+		return schemaObject
+	case "array":
+		return schemaArray
+	}
+	return schemaAny
+}
+
+// and is the types that are in both sets.
+func (t typeSet) and(u typeSet) typeSet {
+	both := t & u
+	if t&schemaNumber != 0 && u&schemaInteger != 0 || u&schemaNumber != 0 && t&schemaInteger != 0 {
+		both |= schemaInteger
+	}
+	return both
+}
+
+// types returns which types the values of a place may have, as far as its schema
+// says that with type, $ref, anyOf, oneOf and allOf: what it does not say, or says
+// in more than maxSchemaSteps steps, may be anything.
+func (s schemas) types(schema []byte) typeSet {
+	var f composed
+	if !f.read(schema) {
+		return schemaAny
+	}
+	if f.simple() { // as most are
+		return f.declared()
+	}
+	steps := 0
+	var visit func([]byte) typeSet
+	visit = func(schema []byte) typeSet {
+		var f composed
+		if steps++; steps > maxSchemaSteps || !f.read(schema) {
+			return schemaAny
+		}
+		types := f.declared()
+		if ref := rawjson.Text(f[1]); ref != "" {
+			types = types.and(visit(s.refer(ref)))
+		}
+		for _, one := range f[2:4] {
+			if rawjson.IsArray(one) {
+				types = types.and(eachType(one, visit))
+			}
+		}
+		if rawjson.IsArray(f[4]) {
+			// The first error, of a list that is none, ends it with what is known.
+			_ = rawjson.EachElement(f[4], func(all []byte) bool {
+				types = types.and(visit(all))
+				return true
+			})
+		}
+		return types
+	}
+	return visit(schema)
+}
+
+// composed are the members of a schema that say what a value's type is: type, $ref,
+// anyOf, oneOf, allOf.
+type composed [5][]byte
+
+// read returns false for what is no schema, or one of a single word.
+func (c *composed) read(schema []byte) bool {
+	return rawjson.IsObject(schema) && rawjson.Fields(schema, []string{"type", "$ref", "anyOf", "oneOf", "allOf"}, c[:]) == nil
+}
+
+// simple reports whether there is nothing but type.
+func (c *composed) simple() bool { return c[1] == nil && c[2] == nil && c[3] == nil && c[4] == nil }
+
+// declared is what type says.
+func (c *composed) declared() typeSet {
+	switch {
+	case c[0] == nil:
+		return schemaAny
+	case rawjson.IsArray(c[0]):
+		return eachType(c[0], func(name []byte) typeSet { return schemaType(rawjson.Text(name)) })
+	}
+	return schemaType(rawjson.Text(c[0]))
+}
+
+// eachType is the union of what f says of the elements of a list.
+func eachType(list []byte, f func([]byte) typeSet) (types typeSet) {
+	if rawjson.EachElement(list, func(v []byte) bool {
+		types |= f(v)
+		return true
+	}) != nil {
+		return schemaAny
+	}
+	return types
+}

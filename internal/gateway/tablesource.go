@@ -1,0 +1,284 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/s2sp/dispatch"
+	"github.com/weir-mcp/weir/s2sp/plane"
+	tables "github.com/weir-mcp/weir/s2sp/table"
+)
+
+// open finds the table of a reference; nil is one that a preview cannot look at.
+// Of a table that is elsewhere, only what is wanted is fetched.
+func (r *resolver) open(ref *reference) (*tables.Table, error) {
+	store := r.g.opts.Artifacts
+	switch {
+	case strings.HasPrefix(ref.source, dispatch.Scheme):
+		return nil, errors.New("a ddi:// handle stands for a body: give it as resource_url to a tool that has this parameter")
+	case !strings.Contains(ref.source, "://"):
+		lease, err := store.Open(r.ctx, r.call.Request.Session.Principal(), ref.source)
+		if err != nil {
+			return nil, err
+		}
+		r.ends = append(r.ends, func(bool) { lease.Close() })
+		return leaseTable(lease)
+	}
+	if token, own := ownToken(r.g.base, ref.source); own {
+		c, err := claimRows(r.ctx, store, token, r.wanted[ref.source], !r.preview)
+		if err != nil {
+			return nil, err
+		}
+		if c.rows == nil {
+			c.end(false) // another reference may ask for it
+			return nil, nil
+		}
+		r.ends = append(r.ends, c.end)
+		return c.rows, nil
+	}
+	fetch := r.g.opts.Tables.Fetch
+	if fetch == nil {
+		return nil, fmt.Errorf("%w: this gateway fetches from no other servers", plane.ErrRefused)
+	}
+	f, known := fetch.(*plane.Fetcher)
+	sel := r.wanted[ref.source]
+	switch {
+	case r.preview && known:
+		return nil, f.Check(ref.source)
+	case r.preview:
+		return nil, nil
+	case known:
+		return fetchRows(r.ctx, f, ref.source, sel)
+	}
+	return fetch.Fetch(r.ctx, ref.source, sel.RowIDs, sel.Columns)
+}
+
+// fetchRows gets the rows of another server, which spends its URL.
+func fetchRows(ctx context.Context, f *plane.Fetcher, from string, sel tables.Selection) (*tables.Table, error) {
+	rows, err := f.Open(ctx, from, sel, true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // what was wanted of it was read
+	t, whole, err := collect(rows)
+	if err == nil && !whole {
+		err = errTooManyRows
+	}
+	return t, err
+}
+
+// ownToken is the token of a resource_url of this gateway.
+func ownToken(base func() (string, error), resourceURL string) (token string, own bool) {
+	at, err := base()
+	if err != nil {
+		return "", false
+	}
+	return strings.CutPrefix(resourceURL, strings.TrimSuffix(at, "/")+plane.Path)
+}
+
+// claimed are the rows behind a resource_url of this gateway, for one call.
+type claimed struct {
+	rows *tables.Table // nil: they are elsewhere, and were not asked for
+	end  func(spend bool)
+}
+
+// claimRows claims a token. What is elsewhere is fetched if fetch says so, and
+// then only what sel names. The caller calls end, which spends the token or leaves
+// it as it was, with the rows in the store.
+func claimRows(ctx context.Context, store Store, token string, sel tables.Selection, fetch bool) (c claimed, err error) {
+	claim, err := store.Claim(ctx, token)
+	if err != nil {
+		return c, err
+	}
+	defer func() {
+		if err != nil {
+			claim.Close()
+		}
+	}()
+	if limit, limited := claim.Limited(); limited && !sel.Within(limit) {
+		return c, fmt.Errorf("%w: an earlier reader went away, and what it had asked for is all that is left: %s", plane.ErrRequest, limitText(limit))
+	}
+	c.end = func(spend bool) {
+		if spend {
+			claim.Spend()
+		}
+		claim.Close()
+	}
+	if !claim.Elsewhere() {
+		c.rows, err = claim.Table(tables.DetectOptions{})
+		return c, err
+	}
+	if !fetch {
+		return c, nil
+	}
+	// Its server spends the rows with the first byte: a caller who goes away now
+	// must not take them along. The source has deadlines of its own.
+	ctx = context.WithoutCancel(ctx)
+	rows, err := claim.Open(ctx, sel, true)
+	if err != nil {
+		return c, err
+	}
+	t, whole, err := collect(rows)
+	switch {
+	case err != nil:
+		_ = rows.Close() // the first error is the one to report
+		return c, err
+	case !whole:
+		if kept := claim.Keep(ctx, &joined{artifact.RowsOf(t), rows}, sel); kept != nil {
+			return c, fmt.Errorf("%w; the URL is spent: %w", errTooManyRows, kept)
+		}
+		return c, errTooManyRows
+	}
+	_ = rows.Close() // all of it was read
+	c.rows = t
+	c.end = func(spend bool) {
+		if spend {
+			claim.Spend()
+		} else {
+			// The claim is spent where this fails, and says so to the next one who asks.
+			_ = claim.Keep(ctx, artifact.RowsOf(t), sel)
+		}
+		claim.Close()
+	}
+	return c, nil
+}
+
+func limitText(limit tables.Selection) string {
+	text := "all rows"
+	if n := len(limit.RowIDs); n > 0 {
+		text = fmt.Sprint("row_ids ", limit.RowIDs[:min(n, 20)])
+		if n > 20 {
+			text += fmt.Sprintf(" and %d more", n-20)
+		}
+	}
+	if len(limit.Columns) > 0 {
+		text += ", columns " + tables.NamesText(limit.Columns, 20)
+	}
+	return text
+}
+
+// errTooManyRows: the rows of one reference are more than a call may have.
+var errTooManyRows = fmt.Errorf("its rows have more than the %d bytes that a call may have; choose fewer with row_ids or columns", maxTableBytes)
+
+// errSpent: a server has given its rows out, and they did not come whole.
+var errSpent = errors.New("the rows did not come whole, and the URL is spent")
+
+// collect reads rows into a table, up to the bytes that a call may have; whole
+// says whether those were all.
+func collect(rows artifact.Rows) (t *tables.Table, whole bool, err error) {
+	b := tables.NewBuilder(tables.Options{KeepRowID: true}, nil)
+	for size := 0; size <= maxTableBytes; {
+		row, err := rows.Next()
+		if errors.Is(err, io.EOF) {
+			if s, ok := rows.(interface{ Skipped() int }); ok && b.Len() == 0 && s.Skipped() > 0 {
+				return nil, false, fmt.Errorf("%w: no row of its answer has a %s", plane.ErrAnswer, tables.RowID)
+			}
+			t, err := b.Table()
+			return t, true, err
+		}
+		if err == nil {
+			err = b.Append(row)
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("%w: %w", errSpent, err)
+		}
+		size += len(row)
+	}
+	t, err = b.Table()
+	return t, false, err
+}
+
+// joined is rows that were read, and those behind them.
+type joined struct{ before, rest artifact.Rows }
+
+// Next implements artifact.Rows.
+func (j *joined) Next() ([]byte, error) {
+	row, err := j.before.Next()
+	if errors.Is(err, io.EOF) {
+		return j.rest.Next()
+	}
+	return row, err
+}
+
+// Columns implements artifact.Rows.
+func (j *joined) Columns() []string { return j.rest.Columns() }
+
+// Close implements artifact.Rows.
+func (j *joined) Close() error { return j.rest.Close() }
+
+// choose applies row_ids and columns. Those that do not exist are a mistake
+// here: what is missing would not be seen by anybody.
+func (r *resolver) choose(ref *reference, t *tables.Table) (tables.View, error) {
+	numbered := t.Has(tables.RowID)
+	there := func(id int) bool { return id >= 0 && id < t.Len() }
+	if numbered && len(ref.rowIDs) > 0 {
+		ids := plane.RowIDs(t.View())
+		slices.Sort(ids)
+		there = func(id int) bool { _, ok := slices.BinarySearch(ids, id); return ok }
+	}
+	for _, id := range ref.rowIDs {
+		switch {
+		case there(id):
+		case numbered:
+			return tables.View{}, refError(r.call, ref.place.path(), "row_ids has %d, and no row of the table has this %s", id, tables.RowID)
+		default:
+			return tables.View{}, refError(r.call, ref.place.path(), "row_ids has %d, and the table has %s, numbered from 0", id, plural(t.Len(), "row"))
+		}
+	}
+	for _, name := range ref.columns {
+		if !t.View().Has(name) {
+			return tables.View{}, refError(r.call, ref.place.path(), "columns has %q, which is no column; there are %s", cutChars(name, maxNameChars), tables.NamesText(t.Columns(), 20))
+		}
+	}
+	if numbered || ref.text { // abstract_data and body_data are merged by the number
+		v := ref.selection().Select(t)
+		if !ref.text && !slices.Contains(ref.columns, tables.RowID) {
+			v = v.Without([]string{tables.RowID}) // it is of S2SP, not of the rows
+		}
+		return v, nil
+	}
+	v := t.View()
+	if len(ref.rowIDs) > 0 {
+		v = v.SelectRows(ref.rowIDs)
+	}
+	if len(ref.columns) > 0 {
+		v = v.Project(ref.columns)
+	}
+	return v, nil
+}
+
+// failed says why a reference leads to no rows.
+func (r *resolver) failed(ref *reference, err error) error {
+	return sourceError(r.ctx, r.call, ref.place.path(), err)
+}
+
+// sourceError says why what stands at a path of the arguments leads to no rows.
+func sourceError(ctx context.Context, c *Call, path string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var ae *artifact.Error
+	code := ArgsInvalid
+	switch {
+	case errors.Is(err, artifact.ErrToken), errors.Is(err, plane.ErrGone):
+		return refError(c, path, "unknown or expired resource: a resource_url works once, and not for long; call the tool that gave it again")
+	case errors.Is(err, plane.ErrRequest):
+		return refError(c, path, "%s", strings.TrimPrefix(err.Error(), plane.ErrRequest.Error()+": "))
+	case errors.Is(err, errTooManyRows):
+		return refError(c, path, "%v", err)
+	case errors.As(err, &ae):
+		return refError(c, path, "%s", ae.Error())
+	case errors.Is(err, errSpent), errors.Is(err, plane.ErrAnswer):
+		code = UpstreamError // another try finds nothing, or the same
+	case errors.Is(err, plane.ErrFetch):
+		code = UpstreamUnavailable
+	}
+	e := refError(c, path, "%v", err)
+	e.Code, e.Cause = code, err
+	return e
+}

@@ -1,0 +1,180 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/s2sp/plane"
+	tables "github.com/weir-mcp/weir/s2sp/table"
+)
+
+// elsewhere is a harness whose tool native.alerts keeps its rows at a data plane
+// of its own, on loopback.
+type elsewhere struct {
+	*served
+	there *artifact.Local
+	asked []string // of the data plane
+	fail  http.HandlerFunc
+}
+
+func newElsewhere(t *testing.T, rows string) *elsewhere {
+	t.Helper()
+	h := &elsewhere{served: newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return ReachRelay }}}), there: artifact.NewMemory(artifact.Options{MaxBytes: 1 << 30})}
+	t.Cleanup(func() { h.there.Close() })
+	handler := plane.Handler(h.there, plane.HandlerOptions{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		h.asked = append(h.asked, string(body))
+		if h.fail != nil {
+			h.fail(w, r)
+			return
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	h.add("native", func(ctx context.Context, _ json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
+		t, err := tables.Index([]byte(rows), tables.Options{})
+		if err != nil {
+			return nil, err
+		}
+		token, err := h.there.Deposit(ctx, "x", "x", t, 0)
+		if err != nil {
+			return nil, err
+		}
+		return json.RawMessage(textResult(`{"total_rows":3,"columns":["event","wind"],"abstract_domains":["event"],"body_domains":["wind"],"resource_url":"` + plane.URL(server.URL, token.Value) + `","abstract":[]}`)), nil
+	}, nativeTool)
+	h.add("math", echo, sumTool)
+	return h
+}
+
+// url is a resource_url of the gateway for the rows.
+func (h *elsewhere) url(t *testing.T) string {
+	t.Helper()
+	s := h.execute(t, "native", "alerts", "{}", `,"abstract_domains":"event"`)
+	url := rawjson.Text(rawjson.Get([]byte(s.Content[0].Text), "resource_url"))
+	if !strings.HasPrefix(url, h.served.url) {
+		t.Fatalf("%s", s.Content[0].Text)
+	}
+	return url
+}
+
+const threeStorms = `[{"event":"Wind","wind":1},{"event":"Flood","wind":2},{"event":"Wind","wind":3}]`
+
+// Of a table that is elsewhere, $table asks for what it needs, once, and only
+// when the call is made.
+func TestTableReferenceAsksForWhatItNeeds(t *testing.T) {
+	for args, want := range map[string]struct{ args, asked string }{
+		`{"rows":{"$table":"U","row_ids":[2,0]}}`:                     {`{"rows":[{"event":"Wind","wind":1},{"event":"Wind","wind":3}]}`, `{"row_ids":[2,0]}`},
+		`{"rows":{"$table":"U","row_ids":[2,0],"columns":["event"]}}`: {`{"rows":[{"event":"Wind"},{"event":"Wind"}]}`, `{"row_ids":[2,0],"columns":["event"]}`},
+		`{"rows":{"$table":"U","row_ids":[0,1],"columns":["event"]},"nested":{"$table":"U","row_ids":[2],"columns":["_row_id","wind"]}}`: {
+			`{"rows":[{"event":"Wind"},{"event":"Flood"}],"nested":[{"_row_id":2,"wind":3}]}`, `{"row_ids":[0,1,2],"columns":["event","_row_id","wind"]}`},
+		`{"rows":{"$table":"U","row_ids":[0,1]},"nested":{"$table":"U","columns":["wind"]}}`: {
+			`{"rows":[{"event":"Wind","wind":1},{"event":"Flood","wind":2}],"nested":[{"wind":1},{"wind":2},{"wind":3}]}`, `{}`},
+	} {
+		h := newElsewhere(t, threeStorms)
+		args = strings.ReplaceAll(args, "U", h.url(t))
+		h.execute(t, "math", "sum", args, `,"dry_run":true`)
+		if len(h.asked) != 0 {
+			t.Errorf("%s: a dry run asks for %s", args, h.asked)
+		}
+		if s := h.execute(t, "math", "sum", args, ""); s.IsError || string(lastArgs(t, h.harness)) != want.args {
+			t.Errorf("%s: %+v\n got %s\nwant %s", args, s.Content, lastArgs(t, h.harness), want.args)
+		}
+		if len(h.asked) != 1 || h.asked[0] != want.asked {
+			t.Errorf("%s: asked for %s, want %s", args, h.asked, want.asked)
+		}
+		if e := failure(t, h.execute(t, "math", "sum", args, "")); !strings.Contains(e.Message, "works once") || len(h.asked) != 1 {
+			t.Errorf("twice: %+v, asked %d times", e, len(h.asked))
+		}
+	}
+}
+
+// A call that is not made leaves the URL as it was, although the rows have come.
+func TestTableReferenceThatDoesNotFitSpendsNothing(t *testing.T) {
+	h := newElsewhere(t, `[{"event":"Wind","wind":1},{"event":7,"wind":2},{"event":"Wind","wind":3}]`)
+	url := h.url(t)
+	args := `{"rows":{"$table":"` + url + `"}}`
+	for range 2 { // the second time from the store
+		if e := failure(t, h.execute(t, "math", "sum", args, "")); e.Error != "ARGS_INVALID" || len(h.asked) != 1 {
+			t.Errorf("%+v, asked %d times", e, len(h.asked))
+		}
+	}
+	for _, bad := range []string{`"row_ids":[0,9]`, `"columns":["event","nope"]`} {
+		if e := failure(t, h.execute(t, "math", "sum", strings.Replace(args, `"}`, `",`+bad+`}`, 1), "")); e.Error != "ARGS_INVALID" {
+			t.Errorf("%s: %+v", bad, e)
+		}
+	}
+	h.execute(t, "math", "sum", strings.Replace(args, `"}`, `","row_ids":[0,2]}`, 1), "")
+	if got := string(lastArgs(t, h.harness)); got != `{"rows":[{"event":"Wind","wind":1},{"event":"Wind","wind":3}]}` || len(h.asked) != 1 {
+		t.Errorf("%s, asked %d times", got, len(h.asked))
+	}
+	if code, _ := post(t, url, "{}"); code != 404 {
+		t.Errorf("it is not spent: %d", code)
+	}
+	// A column that does not exist is refused before anything is asked for.
+	url = h.url(t)
+	if e := failure(t, h.execute(t, "math", "sum", `{"rows":{"$table":"`+url+`","columns":["nope"]}}`, "")); e.Error != "ARGS_INVALID" || !strings.Contains(e.Message, "nope") || !strings.Contains(e.Message, "event, wind") || len(h.asked) != 1 {
+		t.Errorf("%+v, asked %d times", e, len(h.asked))
+	}
+	// What was kept for one call is not all of the table.
+	failure(t, h.execute(t, "math", "sum", `{"rows":{"$table":"`+url+`","row_ids":[0,1]}}`, ""))
+	if e := failure(t, h.execute(t, "math", "sum", `{"rows":{"$table":"`+url+`"}}`, "")); !strings.Contains(e.Message, "row_ids [0 1]") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// An error says whether another try may help.
+func TestTableReferenceFailures(t *testing.T) {
+	status := func(code int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(code)
+			io.WriteString(w, body)
+		}
+	}
+	for name, c := range map[string]struct {
+		fail      http.HandlerFunc
+		code      string
+		retryable bool
+		says      string
+	}{
+		"busy":       {status(503, `{"error":"reading the disk"}`), "UPSTREAM_UNAVAILABLE", true, "reading the disk"},
+		"no answer":  {status(200, `{"rows":[]}`), "UPSTREAM_ERROR", false, "no body"},
+		"no numbers": {status(200, `{"body":[{"event":"Wind"},{"event":"Flood"}]}`), "UPSTREAM_ERROR", false, "_row_id"},
+		"gone":       {status(404, ``), "ARGS_INVALID", false, "works once"},
+		"broken off": {func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"body":[{"_row_id":0,"event":"Wind"},`)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}, "UPSTREAM_ERROR", false, "did not come whole"},
+	} {
+		h := newElsewhere(t, threeStorms)
+		h.fail = c.fail
+		e := failure(t, h.execute(t, "math", "sum", `{"rows":{"$table":"`+h.url(t)+`"}}`, ""))
+		if e.Error != c.code || *e.Retryable != c.retryable || !strings.Contains(e.Message, c.says) {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	// More than a call may have: choosing fewer helps, trying again does not.
+	large := fmt.Sprintf(`{"event":"%s"}`, strings.Repeat("x", 1<<20))
+	h := newElsewhere(t, "["+strings.Repeat(large+",", 70)+large+"]")
+	big := artifact.NewMemory(artifact.Options{MaxBytes: 1 << 30})
+	defer big.Close()
+	h.g.opts.Artifacts = big
+	url := h.url(t)
+	if e := failure(t, h.execute(t, "math", "sum", `{"nested":{"$table":"`+url+`"}}`, "")); e.Error != "ARGS_INVALID" || *e.Retryable || !strings.Contains(e.Message, "choose fewer") {
+		t.Errorf("%+v", e)
+	}
+	if s := h.execute(t, "math", "sum", `{"nested":{"$table":"`+url+`","row_ids":[70]}}`, ""); s.IsError || len(h.asked) != 1 {
+		t.Errorf("fewer: %.200s, asked %d times", s.Content[0].Text, len(h.asked))
+	}
+}

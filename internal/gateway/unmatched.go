@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+)
+
+// Unmatched returns what a gateway's controls are about and a catalog does not
+// have, one sentence each, for operators: most likely it is misspelled. Rules that
+// are about everything, and the bounds of meta-tools, match always.
+func Unmatched(c *catalog.Catalog, p *Policy, limits RateLimits, cached []string) []string {
+	var list []string
+	if p != nil {
+		for i := range p.Rules {
+			if r := &p.Rules[i]; !r.matchesAny(c) {
+				list = append(list, fmt.Sprintf("policy.rules[%d] (%s) matches nothing that there is", i, r.about()))
+			}
+		}
+	}
+	ids := make([]string, 0, len(limits.Tools))
+	for id := range limits.Tools {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	missing := func(key, id string) {
+		if _, ok := c.Lookup(id); ok {
+			return
+		}
+		message := fmt.Sprintf("%s: there is no %q", key, id)
+		if near := c.Nearest(id, 1); len(near) > 0 {
+			message += fmt.Sprintf("; close to it: %s", near[0])
+		}
+		list = append(list, message)
+	}
+	for _, id := range ids {
+		missing("rate_limits.per_tool", id)
+	}
+	for _, id := range cached {
+		missing("cache.allow", id)
+	}
+	return list
+}
+
+// matchesAny reports whether a rule matches an entry of a catalog, or is about no
+// entry in particular: a URI need not be listed.
+func (r *PolicyRule) matchesAny(c *catalog.Catalog) bool {
+	if r.Namespace == "" && r.Tool == "" && len(r.Tags) == 0 && r.ReadOnly == nil || strings.Contains(r.Tool, "://") {
+		return true
+	}
+	return slices.ContainsFunc(c.Entries(), func(e *catalog.Entry) bool {
+		s := subject{entry: e, uri: e.URI}
+		return r.matches(verbOf(e.Kind), s) || e.Kind == catalog.KindTool && r.matches(ToolHydrate, s)
+	})
+}
+
+// about is what a rule names, as the configuration has it.
+func (r *PolicyRule) about() string {
+	var parts []string
+	for _, p := range []struct{ key, value string }{{"meta_tool", r.MetaTool}, {"namespace", r.Namespace}, {"tool", r.Tool}, {"tags", strings.Join(r.Tags, " ")}} {
+		if p.value != "" {
+			parts = append(parts, fmt.Sprintf("%s: %q", p.key, p.value))
+		}
+	}
+	if r.ReadOnly != nil {
+		parts = append(parts, fmt.Sprintf("read_only: %t", *r.ReadOnly))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,66 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+var viewKeys = []string{"handle", "selector"}
+
+// view answers tool_view (gateway-surface §4.2): the part that a selector names
+// in one text block and, where that is not everything, what was cut and how to
+// get the rest in another.
+func (g *Gateway) view(ctx context.Context, c *metaCall) (json.RawMessage, error) {
+	var out [2][]byte
+	if err := c.read(ToolView, viewKeys, out[:]); err != nil {
+		return nil, err
+	}
+	if out[0] == nil || out[1] == nil {
+		return nil, metaArgs(ToolView, "handle and selector are needed")
+	}
+	handle, err := rawjson.String(out[0])
+	if err != nil {
+		return nil, metaArgs(ToolView, "handle must be a string, not %s", describeParam(out[0]))
+	}
+	lease, err := g.opts.Artifacts.Open(ctx, c.request.Session.Principal(), handle)
+	if err != nil {
+		var ae *artifact.Error
+		if !errors.As(err, &ae) {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, &Error{Code: ViewFailed, Message: "the artifact store cannot be read now", Cause: err}
+		}
+		return nil, &Error{Code: ViewFailed, Message: "handle: " + ae.Error()}
+	}
+	defer lease.Close()
+	a := lease.Artifact
+	v, err := SelectLease(ctx, lease, out[1], ViewOptions{MaxChars: g.opts.MaxViewChars, Turns: g.opts.Turns})
+	if err != nil {
+		return nil, err
+	}
+	if c.format != FormatJSON {
+		if v.Notice == "" {
+			return textBlocks(nil, v.Text), nil
+		}
+		return textBlocks(nil, v.Text, v.Notice), nil
+	}
+	doc := []byte(`{"artifact":`)
+	doc = appendArtifact(doc, &a)
+	doc = append(doc, `,"text":`...)
+	doc = rawjson.AppendString(doc, v.Text)
+	doc = append(doc, `,"notice":`...)
+	doc = rawjson.AppendString(doc, v.Notice)
+	doc = append(doc, `,"next":`...)
+	if v.Next == nil {
+		doc = append(doc, "null"...)
+	} else {
+		doc = append(doc, v.Next...)
+	}
+	doc = append(doc, '}')
+	return textBlocks(doc, string(doc)), nil
+}

@@ -1,0 +1,306 @@
+// Package guard decides who may talk to an HTTP server, before anything of a
+// request but its headers is read:
+//
+//	request ─▶ Host? ─▶ Origin? ─▶ preflight? ─▶ bearer token? ─▶ next handler, with Principal(ctx)
+//	             │         │           │              │
+//	            403       403         204            401 + WWW-Authenticate
+//
+// A request with two Origin or two Authorization headers is refused before that (400).
+//
+// The Host check stops DNS rebinding: a name that an attacker lets point to
+// 127.0.0.1 reaches a local server, but with the attacker's name in the Host
+// header. The Origin check stops pages of other sites from using the reader's
+// browser to call the server. Programs send no Origin and pass it.
+//
+// The package knows how errors look in MCP and nothing else of it: no method,
+// no session.
+package guard
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// Options configures a Guard. The zero value lets programs and pages on this
+// machine in, as the one local principal.
+type Options struct {
+	// Hosts are names that a Host header may have besides the loopback names,
+	// with or without a port: "weir.example.com", "10.0.0.7:8088". On a
+	// listener that is not loopback, no Hosts means that every name is allowed.
+	Hosts []string
+	// Origins are the web origins besides the server's own and those of this
+	// machine whose pages may call: "https://app.example.com". "*" allows all,
+	// without credentials.
+	Origins []string
+	// Authenticate returns the principal that a bearer token belongs to. It is
+	// called concurrently. Nil means no authentication: everybody is
+	// mcp.LocalPrincipal.
+	Authenticate func(bearer string) (principal string, ok bool)
+	// Admit returns why a principal that has authenticated may not pass; it is
+	// answered with 403. It is called concurrently. Nil lets all pass.
+	Admit func(principal string) error
+	// HostsKey and OriginsKey are what messages call Hosts and Origins, such as the
+	// key of a configuration; "the allowed hosts" and "the allowed origins" where
+	// empty.
+	HostsKey, OriginsKey string
+	// Realm is what WWW-Authenticate names; "weir" where empty.
+	Realm string
+	// Logger takes refusals, at debug level; nil discards them.
+	Logger *slog.Logger
+}
+
+// Guard checks requests. It is safe for concurrent use.
+type Guard struct {
+	hosts        map[string]bool
+	origins      map[string]bool
+	anyOrigin    bool
+	authenticate func(string) (string, bool)
+	admit        func(string) error
+	realm        string
+	hostsKey     string
+	originsKey   string
+	log          *slog.Logger
+}
+
+// New returns a Guard.
+func New(o Options) *Guard {
+	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, authenticate: o.Authenticate, admit: o.Admit, realm: o.Realm, log: o.Logger,
+		hostsKey: cmp.Or(o.HostsKey, "the allowed hosts"), originsKey: cmp.Or(o.OriginsKey, "the allowed origins")}
+	for _, h := range o.Hosts {
+		g.hosts[strings.ToLower(strings.TrimSpace(h))] = true
+	}
+	for _, origin := range o.Origins {
+		if origin = strings.TrimSpace(origin); origin == "*" {
+			g.anyOrigin = true
+			continue
+		}
+		g.origins[strings.ToLower(strings.TrimSuffix(origin, "/"))] = true
+	}
+	if g.realm == "" {
+		g.realm = "weir"
+	}
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	return g
+}
+
+// Wrap returns a handler that calls next for what may pass. next finds the
+// principal with [Principal].
+func (g *Guard) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{"Authorization", "Origin"} {
+			// What is in front may see the other one of the two.
+			if len(r.Header[name]) > 1 {
+				g.refuse(w, r, http.StatusBadRequest, mcp.Errorf(mcp.KindInvalidRequest, "the request has %d %s headers; send one", len(r.Header[name]), name))
+				return
+			}
+		}
+		if err := g.CheckHost(r); err != nil {
+			g.refuse(w, r, http.StatusForbidden, err)
+			return
+		}
+		origin := r.Header.Get("Origin")
+		if err := g.CheckOrigin(r); err != nil {
+			g.refuse(w, r, http.StatusForbidden, err)
+			return
+		}
+		if origin != "" {
+			g.allowOrigin(w.Header(), origin)
+			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+				preflight(w, r)
+				return
+			}
+		}
+		if g.authenticate == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		bearer := Bearer(r.Header)
+		principal, ok := "", false
+		if bearer != "" {
+			principal, ok = g.authenticate(bearer)
+		}
+		if !ok {
+			g.challenge(w, r, bearer != "")
+			return
+		}
+		if g.admit != nil {
+			if err := g.admit(principal); err != nil {
+				g.refuse(w, r, http.StatusForbidden, err)
+				return
+			}
+		}
+		next.ServeHTTP(w, r.WithContext(WithPrincipal(r.Context(), principal)))
+	})
+}
+
+// CheckHost returns an error of KindPermissionDenied for a Host header that
+// the server does not answer to. A connection to a loopback address needs a
+// loopback name or one of Options.Hosts; so does one whose local address is
+// unknown.
+func (g *Guard) CheckHost(r *http.Request) error {
+	host := strings.ToLower(r.Host)
+	name := hostname(host)
+	if g.hosts[host] || g.hosts[name] {
+		return nil
+	}
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if local == nil || address.Loopback(hostname(local.String())) {
+		if address.Loopback(name) {
+			return nil
+		}
+		return mcp.Errorf(mcp.KindPermissionDenied, "the Host header %q is not a name of this machine; add it to %s if it is meant to reach this server", clip(r.Host), g.hostsKey)
+	}
+	if len(g.hosts) == 0 || name == hostname(local.String()) {
+		return nil
+	}
+	return mcp.Errorf(mcp.KindPermissionDenied, "the Host header %q does not lead to this server; add it to %s if it should", clip(r.Host), g.hostsKey)
+}
+
+// CheckOrigin returns an error of KindPermissionDenied for a request that the
+// page of a foreign site had a browser send. Call CheckHost first: a page of
+// the server's own host is let in.
+func (g *Guard) CheckOrigin(r *http.Request) error {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		// Browsers leave Origin out of some requests that they do not let the
+		// page read, such as those of an <img>, but say that they are foreign.
+		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
+			return mcp.Errorf(mcp.KindPermissionDenied, "a browser sent this request for a page of another site")
+		}
+		return nil
+	}
+	if g.anyOrigin || g.origins[strings.ToLower(origin)] {
+		return nil
+	}
+	u, err := url.Parse(origin)
+	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+		if strings.EqualFold(u.Host, r.Host) || address.Loopback(u.Hostname()) {
+			return nil
+		}
+	}
+	return mcp.Errorf(mcp.KindPermissionDenied, "pages of the origin %q may not call this server; add it to %s if they should", clip(origin), g.originsKey)
+}
+
+// Headers of cross-origin answers.
+const (
+	exposed = "Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, Retry-After"
+	methods = "GET, POST, DELETE, OPTIONS"
+	allowed = "Content-Type, Accept, Authorization, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
+)
+
+func (g *Guard) allowOrigin(h http.Header, origin string) {
+	// The origin itself, never "*": that would not be valid with credentials.
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Expose-Headers", exposed)
+	if !g.anyOrigin || g.origins[strings.ToLower(origin)] {
+		h.Set("Access-Control-Allow-Credentials", "true")
+	}
+}
+
+// preflight answers a browser's question whether it may send a request. The
+// origin has been checked, so any header may be sent: 2026-07-28 has a header
+// for every annotated argument of a tool, and their names are not known here.
+func preflight(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Methods", methods)
+	want := r.Header.Get("Access-Control-Request-Headers")
+	if want == "" || len(want) > 4096 {
+		want = allowed
+	}
+	h.Set("Access-Control-Allow-Headers", want)
+	h.Add("Vary", "Access-Control-Request-Headers")
+	if r.Header.Get("Access-Control-Request-Private-Network") == "true" {
+		h.Set("Access-Control-Allow-Private-Network", "true")
+	}
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (g *Guard) challenge(w http.ResponseWriter, r *http.Request, invalid bool) {
+	value := `Bearer realm="` + strings.Map(quotable, g.realm) + `"`
+	err := mcp.Errorf(mcp.KindUnauthorized, "this server needs a bearer token: send the header Authorization: Bearer <token>")
+	if invalid {
+		value += `, error="invalid_token"`
+		err = mcp.Errorf(mcp.KindUnauthorized, "the bearer token is not known here")
+	}
+	w.Header().Set("WWW-Authenticate", value)
+	g.refuse(w, r, http.StatusUnauthorized, err)
+}
+
+func quotable(c rune) rune {
+	if c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
+		return -1
+	}
+	return c
+}
+
+func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
+	g.log.Debug("request refused", "status", status, "reason", err.Error(), "remote", r.RemoteAddr)
+	Refuse(w, r, status, err)
+}
+
+// WriteError answers with err as a JSON-RPC error response, the form in which
+// MCP clients read the reason of a refusal. The zero id is written as null.
+func WriteError(w http.ResponseWriter, status int, id jsonrpc.ID, err error) {
+	body := jsonrpc.AppendError(make([]byte, 0, 256), id, mcp.WireError(err, ""))
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// Bearer returns the token of an Authorization header, or "" where there is
+// none or it has another scheme.
+func Bearer(h http.Header) string {
+	scheme, token, ok := strings.Cut(h.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+type principalKey struct{}
+
+// WithPrincipal returns a context that says who is asking.
+func WithPrincipal(ctx context.Context, principal string) context.Context {
+	return context.WithValue(ctx, principalKey{}, principal)
+}
+
+// Principal returns who is asking: what Authenticate said, and
+// mcp.LocalPrincipal where nobody was asked.
+func Principal(ctx context.Context) string {
+	if p, ok := ctx.Value(principalKey{}).(string); ok {
+		return p
+	}
+	return mcp.LocalPrincipal
+}
+
+// hostname returns a host without its port and without the brackets of an IPv6
+// address.
+func hostname(hostport string) string {
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		return h
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
+}
+
+// clip bounds what a stranger sent before it goes into a message.
+func clip(s string) string {
+	if len(s) > 100 {
+		return s[:100] + "…"
+	}
+	return s
+}

@@ -1,0 +1,560 @@
+// Package member keeps a peer connected to a hub and in its office: what an
+// Agent and a Computer have in common. It knows the join and nothing of calls.
+//
+//	New ─▶ On … ─▶ Start ─▶ connect ─▶ (prove key) ─▶ join ─▶ Options.OnJoined
+//	                 ▲                                             │
+//	                 └── back-off with jitter ◀── lost, refused ◀──┘
+//
+// A hub forgets a peer with its connection, so each new connection joins again.
+// A hub that is not weir's may take the old connection for alive for a while,
+// and the name is taken: the join is tried again until it is free.
+package member
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/socketio"
+	"github.com/weir-mcp/weir/socketio/engineio"
+)
+
+// Defaults of Options.
+const (
+	DefaultJoinTimeout = 15 * time.Second
+	minJoinRetry       = 500 * time.Millisecond
+	maxJoinRetry       = 30 * time.Second
+)
+
+// Options say who the peer is and where it goes.
+type Options struct {
+	// URL of the hub: "https://hub.example", or with the path of its Socket.IO
+	// server where that is not /socket.io/.
+	URL    string
+	Role   smcp.Role
+	Name   string
+	Office string // "" joins none; see Member.Join
+	// Token is shown as x-api-key and in the CONNECT auth; "" for none.
+	Token string
+	// Version is the a2c_version said when connecting; "" says none.
+	Version string
+	// MCP says that the peer knows the general channel.
+	MCP bool
+	// Key proves a Computer's name to a hub that binds it; nil for none.
+	Key ed25519.PrivateKey
+	// Engine configures the connection: transports, TLS, dialing.
+	Engine engineio.ClientConfig
+	// Backoff is how long to wait before connecting again; see socketio.
+	Backoff socketio.Backoff
+	// JoinTimeout bounds one join: 15 s.
+	JoinTimeout time.Duration
+	// MaxConcurrent bounds handlers of OnConcurrent that run at once; see
+	// socketio.ClientConfig.
+	MaxConcurrent int
+
+	// OnJoined is called each time the peer is in its office, before any event
+	// that comes after that. OnLost is called when it is not any more.
+	OnJoined func(ctx context.Context)
+	OnLost   func(err error)
+	// OnRefused is called each time that the hub, or its certificate, keeps the
+	// peer out for a reason that stays until somebody changes something: a token,
+	// a key, a name, an authority. The peer goes on trying. It must not block.
+	OnRefused func(reason error)
+
+	Logger *slog.Logger // nil discards
+}
+
+// State is what a Member is doing.
+type State string
+
+// The states.
+const (
+	Connecting State = "connecting"
+	Joining    State = "joining"
+	Joined     State = "joined"
+	Outside    State = "connected" // in no office, because none is wanted
+	Closed     State = "closed"
+)
+
+// ErrNotConnected is returned where there is no connection to the hub.
+var ErrNotConnected = errors.New("not connected to the hub")
+
+// Member is one peer. All methods are safe for concurrent use.
+type Member struct {
+	o      Options
+	log    *slog.Logger
+	client *socketio.Client
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	// instance tells a hub this process from another one with the same key.
+	instance string
+	refusals refusals
+	wg       sync.WaitGroup // joins that are tried again; Add under mu
+
+	joining sync.Mutex // held while a join or leave is on its way
+
+	mu      sync.Mutex // guards below
+	state   State
+	office  string // wanted
+	err     error  // why it is not joined
+	since   time.Time
+	changed chan struct{} // closed, and replaced, with each change of state
+}
+
+// New returns a Member that does nothing before Start. Its handlers are set in
+// between.
+func New(o Options) (*Member, error) {
+	target, err := address(o.URL, o.Version)
+	if err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.JoinTimeout <= 0 {
+		o.JoinTimeout = DefaultJoinTimeout
+	}
+	m := &Member{o: o, log: o.Logger, instance: rand.Text(), state: Connecting, office: o.Office, since: time.Now(), changed: make(chan struct{})}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	engine := o.Engine
+	engine.Header = engine.Header.Clone()
+	if engine.Header == nil {
+		engine.Header = map[string][]string{}
+	}
+	if o.Token != "" {
+		engine.Header.Set("X-Api-Key", o.Token)
+	}
+	if o.Key != nil {
+		engine.Header.Set(smcp.HeaderKey, smcp.EncodeKey(o.Key.Public().(ed25519.PublicKey)))
+	}
+	m.client = socketio.NewClient(target, socketio.ClientConfig{
+		Namespace: smcp.Namespace, Engine: engine, Backoff: o.Backoff, Logger: o.Logger, MaxConcurrent: o.MaxConcurrent,
+		Auth: func(context.Context) (json.RawMessage, error) { return m.auth() },
+		OnConnect: func(s *socketio.Socket) {
+			m.connected(s)
+		},
+		OnDisconnect: func(reason socketio.Reason, err error) {
+			m.lost(fmt.Errorf("the connection to the hub was lost: %s", reason))
+		},
+		OnConnectError: func(err error) {
+			m.lost(readable(err))
+			m.refused(err, readable(err))
+		},
+	})
+	return m, nil
+}
+
+// address is the URL of a hub with its path and the version in the query.
+func address(raw, version string) (string, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return "", fmt.Errorf("the hub's URL must be a whole one such as https://hub.example, not %q", raw)
+	}
+	switch u.Scheme {
+	case "http", "https", "ws", "wss":
+	default:
+		return "", fmt.Errorf("the hub's URL must begin with https:// or http://, not %s://", u.Scheme)
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/socket.io/"
+	}
+	if !strings.HasSuffix(u.Path, "/") {
+		u.Path += "/"
+	}
+	if version != "" {
+		if _, err := smcp.ParseVersion(version); err != nil {
+			return "", fmt.Errorf("a2c_version: %w", err)
+		}
+		q := u.Query()
+		q.Set(smcp.QueryVersion, version)
+		u.RawQuery = q.Encode()
+	}
+	return u.String(), nil
+}
+
+func (m *Member) auth() (json.RawMessage, error) {
+	auth := map[string]string{"role": string(m.o.Role)}
+	if m.o.Token != "" {
+		auth["token"] = m.o.Token
+	}
+	if m.o.Key != nil {
+		auth["key"] = smcp.EncodeKey(m.o.Key.Public().(ed25519.PublicKey))
+	}
+	return json.Marshal(auth)
+}
+
+// readable puts a refusal of the hub into words.
+func readable(err error) error {
+	var refused *engineio.HandshakeError
+	var denied *socketio.ConnectError
+	switch {
+	case errors.As(err, &refused):
+		if refused.Header.Get(smcp.HeaderErrorCode) == strconv.Itoa(smcp.CodeVersion) {
+			said := func(key string) string { return rawjson.Text(rawjson.Get(refused.Body, key)) }
+			return fmt.Errorf("the hub speaks a2c_version %s to %s, and this peer says %s: say another one, or none", said("min_supported"), said("max_supported"), said("client_version"))
+		}
+		text := rawjson.Text(rawjson.Get(refused.Body, "message"))
+		if text == "" {
+			text = rawjson.Text(rawjson.GetPath(refused.Body, "error", "message")) // weir's own, before it is a hub
+		}
+		if refused.Status == http.StatusUnauthorized && text != "" {
+			return notLetIn(text)
+		}
+		if text != "" {
+			return fmt.Errorf("the hub refused the connection: %s (HTTP %d)", text, refused.Status)
+		}
+		return fmt.Errorf("the hub refused the connection with HTTP %d; is this the URL of a hub?", refused.Status)
+	case errors.As(err, &denied):
+		return notLetIn(denied.Message)
+	}
+	return fmt.Errorf("the hub cannot be reached: %w", err)
+}
+
+func notLetIn(why string) error {
+	return fmt.Errorf("the hub does not let this peer in (%s): pass the token that its operator gave you", why)
+}
+
+// On sets the handler of an event; see socketio.Client.
+func (m *Member) On(event string, h socketio.Handler) { m.client.On(event, h) }
+
+// OnConcurrent sets the handler of an event that is not waited for.
+func (m *Member) OnConcurrent(event string, h socketio.Handler) { m.client.OnConcurrent(event, h) }
+
+// OnOther sets the handler of events that have none.
+func (m *Member) OnOther(h socketio.Handler) { m.client.OnOther(h) }
+
+// Start connects and joins, and returns when that is done or has failed; then
+// the Member is of no use any more but for Close.
+func (m *Member) Start(ctx context.Context) error {
+	if err := m.client.Connect(ctx); err != nil {
+		return readable(err)
+	}
+	return m.wait(ctx, true)
+}
+
+// StartPatient is Start for peers that go on trying: it returns at once.
+func (m *Member) StartPatient() error { return m.client.Start() }
+
+// Wait waits until the peer is where it wants to be.
+func (m *Member) Wait(ctx context.Context) error { return m.wait(ctx, false) }
+
+func (m *Member) wait(ctx context.Context, once bool) error {
+	for {
+		m.mu.Lock()
+		state, err, changed := m.state, m.err, m.changed
+		m.mu.Unlock()
+		switch {
+		case state == Joined || state == Outside:
+			return nil
+		case state == Closed:
+			return ErrNotConnected
+		case once && err != nil:
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if err != nil {
+				return err
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+func (m *Member) set(state State, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state == Closed {
+		return
+	}
+	if m.state != state {
+		m.since = time.Now()
+	}
+	m.state, m.err = state, err
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// connected joins the office on a new connection.
+func (m *Member) connected(s *socketio.Socket) {
+	m.set(Joining, nil)
+	err := m.enter(s)
+	if err == nil || !s.Connected() {
+		return
+	}
+	m.set(Joining, err)
+	if !m.refused(err, err) {
+		m.log.Warn("the hub does not let this peer into the office", "office", m.Office(), "err", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ctx.Err() != nil {
+		return
+	}
+	m.wg.Go(func() { m.insist(s) })
+}
+
+// insist tries to join until it works or the connection is another.
+func (m *Member) insist(s *socketio.Socket) {
+	backoff := socketio.Backoff{Min: minJoinRetry, Max: maxJoinRetry}
+	for attempt := 0; ; attempt++ {
+		timer := time.NewTimer(backoff.Wait(attempt))
+		select {
+		case <-timer.C:
+		case <-m.ctx.Done():
+			timer.Stop()
+			return
+		case <-s.Context().Done():
+			timer.Stop()
+			return
+		}
+		err := m.enter(s)
+		if err == nil {
+			return
+		}
+		m.set(Joining, err)
+		m.refused(err, err)
+	}
+}
+
+// enter joins the office that is wanted.
+func (m *Member) enter(s *socketio.Socket) error {
+	m.joining.Lock()
+	defer m.joining.Unlock()
+	office := m.Office()
+	if office == "" {
+		m.set(Outside, nil)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(m.ctx, m.o.JoinTimeout)
+	defer cancel()
+	if err := m.join(ctx, s, office); err != nil {
+		return err
+	}
+	m.refusals.end()
+	m.log.Info("joined", "office", office, "name", m.o.Name, "role", m.o.Role)
+	m.set(Joined, nil)
+	if m.o.OnJoined != nil {
+		m.o.OnJoined(m.ctx)
+	}
+	return nil
+}
+
+func (m *Member) join(ctx context.Context, s *socketio.Socket, office string) error {
+	req := smcp.Join{Role: m.o.Role, Name: m.o.Name, OfficeID: office, MCP: m.o.MCP}
+	if m.o.Key != nil {
+		if nonce := m.challenge(ctx, s); nonce != "" {
+			req.Instance = m.instance
+			req.Proof = smcp.Prove(m.o.Key, nonce, s.ID(), m.o.Name, office)
+		}
+	}
+	raw, err := json.Marshal(req)
+	if err != nil {
+		return err
+	}
+	ack, err := s.EmitWithAck(ctx, smcp.EventJoin, raw)
+	if err != nil {
+		return fmt.Errorf("the hub did not answer the join: %w", err)
+	}
+	if err := readJoin(ack.Args); err != nil {
+		return joinRefusal{err}
+	}
+	return nil
+}
+
+// challengeTime is how long a hub may take to hand out a nonce: one that does
+// not know keys does not answer at all.
+const challengeTime = 3 * time.Second
+
+func (m *Member) challenge(ctx context.Context, s *socketio.Socket) string {
+	ctx, cancel := context.WithTimeout(ctx, challengeTime)
+	defer cancel()
+	ack, err := s.EmitWithAck(ctx, smcp.EventChallenge, json.RawMessage("{}"))
+	if err != nil {
+		m.log.Debug("the hub asks for no proof of the key", "err", err)
+		return ""
+	}
+	return rawjson.Text(rawjson.Get(ack.Arg(0), "nonce"))
+}
+
+// readJoin reads the ack of a join or leave in every dialect.
+func readJoin(args []json.RawMessage) error {
+	if len(args) == 0 {
+		return nil
+	}
+	first := smcp.Unwrap(args[0])
+	switch {
+	case string(first) == "true" || string(first) == "null":
+		return nil
+	case string(first) == "false":
+		if len(args) > 1 && string(args[1]) != "null" {
+			return errors.New(rawjson.Text(args[1]))
+		}
+		return errors.New("the hub refused without a reason")
+	case rawjson.IsArray(first):
+		var inner []json.RawMessage
+		if err := json.Unmarshal(first, &inner); err != nil {
+			return err
+		}
+		return readJoin(inner)
+	}
+	if e := smcp.ReadError(first); e != nil {
+		return e
+	}
+	return fmt.Errorf("the hub answered what is no answer to a join: %.100s", first)
+}
+
+func (m *Member) lost(err error) {
+	m.mu.Lock()
+	again := m.err != nil && err != nil && m.err.Error() == err.Error()
+	m.mu.Unlock()
+	m.set(Connecting, err)
+	level := slog.LevelInfo
+	if again {
+		level = slog.LevelDebug // one line is enough for a hub that is away
+	}
+	m.log.Log(m.ctx, level, "not in the office", "office", m.Office(), "err", err)
+	if m.o.OnLost != nil {
+		m.o.OnLost(err)
+	}
+}
+
+// Name is the peer's name.
+func (m *Member) Name() string { return m.o.Name }
+
+// Office is the office that the peer is in, or wants to be in.
+func (m *Member) Office() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.office
+}
+
+// Status returns what the Member is doing, since when, and what went wrong last.
+func (m *Member) Status() (State, time.Time, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state, m.since, m.err
+}
+
+// SID is the peer's id of the present connection, "" where there is none.
+func (m *Member) SID() string {
+	if s := m.client.Socket(); s != nil {
+		return s.ID()
+	}
+	return ""
+}
+
+// Join changes the office. An Agent leaves the one before first.
+func (m *Member) Join(ctx context.Context, office string) error {
+	m.joining.Lock()
+	defer m.joining.Unlock()
+	s := m.client.Socket()
+	if s == nil {
+		return ErrNotConnected
+	}
+	if err := m.join(ctx, s, office); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.office = office
+	m.mu.Unlock()
+	m.set(Joined, nil)
+	if m.o.OnJoined != nil {
+		m.o.OnJoined(m.ctx)
+	}
+	return nil
+}
+
+// Leave leaves the office.
+func (m *Member) Leave(ctx context.Context) error {
+	m.joining.Lock()
+	defer m.joining.Unlock()
+	s := m.client.Socket()
+	if s == nil {
+		return ErrNotConnected
+	}
+	office := m.Office()
+	if office == "" {
+		return nil
+	}
+	raw, err := json.Marshal(smcp.Leave{OfficeID: office})
+	if err != nil {
+		return err
+	}
+	ack, err := s.EmitWithAck(ctx, smcp.EventLeave, raw)
+	if err == nil {
+		err = readJoin(ack.Args)
+	}
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.office = ""
+	m.mu.Unlock()
+	m.set(Outside, nil)
+	return nil
+}
+
+// Call emits an event and returns the first value of its ack. An ack that is an
+// error of the protocol is returned as an *smcp.Error.
+func (m *Member) Call(ctx context.Context, event string, payload any) (json.RawMessage, error) {
+	raw, err := smcp.Encode(payload)
+	if err != nil {
+		return nil, err
+	}
+	s := m.client.Socket()
+	if s == nil {
+		return nil, ErrNotConnected
+	}
+	ack, err := s.EmitWithAck(ctx, event, raw)
+	switch {
+	case errors.Is(err, socketio.ErrDisconnected):
+		return nil, ErrNotConnected
+	case err != nil:
+		return nil, err
+	}
+	out := smcp.Unwrap(ack.Arg(0))
+	if e := smcp.ReadError(out); e != nil {
+		return nil, e
+	}
+	return out, nil
+}
+
+// Emit sends an event for whose answer nobody waits.
+func (m *Member) Emit(event string, payload any) error {
+	raw, err := smcp.Encode(payload)
+	if err != nil {
+		return err
+	}
+	if err := m.client.Emit(event, raw); errors.Is(err, socketio.ErrDisconnected) {
+		return ErrNotConnected
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// Close disconnects and waits until everything that belongs to the Member has
+// ended. It must not be called by a handler.
+func (m *Member) Close() error {
+	m.set(Closed, nil)
+	m.mu.Lock()
+	m.cancel()
+	m.mu.Unlock()
+	err := m.client.Close()
+	m.wg.Wait()
+	return err
+}

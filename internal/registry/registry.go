@@ -1,0 +1,360 @@
+// Package registry knows the agent servers that are not in the configuration:
+// those of a routing.json, and those that have registered themselves.
+//
+//	routing.json ── WatchRouting ──▶ SetRoutes ┐
+//	                                           ├─▶ Agents ─▶ Options.Changed: upstreams are started and ended
+//	agent ── POST /agents, again within the lease ──▶ lease ┘
+//	      ── DELETE /agents/{name} ──▶ gone         └ runs out ──▶ gone
+//
+// Names are unique: what the configuration has goes first, then the first owner of a
+// name, which has it for good. An agent belongs to the principal that registered it.
+// If it restarts at its old place it has its name again at once; elsewhere it has to
+// wait until the lease of the old one has run out, which is what keeps a second agent
+// from taking the calls of the first.
+//
+// The protocol of registration is told in package agentserver, whose other end
+// this is. The package knows what an agent is called and where it is, and
+// nothing of MCP but how errors look.
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/ownership"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Source is where an agent is known from.
+type Source string
+
+// The sources.
+const (
+	FromRouting      Source = "routing.json"
+	FromRegistration Source = "registered"
+)
+
+const (
+	defaultLease = 30 * time.Second
+	defaultMax   = 1000
+	// sweep is how often leases are looked at.
+	sweep = time.Second
+)
+
+// Agent is one agent server.
+type Agent struct {
+	Name   string
+	URL    string // of its MCP endpoint
+	Source Source
+
+	// Of an agent that has registered itself.
+	Principal string          // whose token it was
+	Server    json.RawMessage // what it says of itself, an object; may be nil
+	Since     time.Time       // of its first registration
+	Until     time.Time       // end of its lease
+	Instance  string          // the same until it starts again
+	From      netip.Addr      // where it came from; zero where a proxy sent it on
+}
+
+// Options configures a Registry. Zero values stand for the defaults named.
+type Options struct {
+	// Lease is how long an agent is known that is not heard of any more: 30
+	// seconds. Agents come back three times within.
+	Lease time.Duration
+	// Max bounds the agents that have registered themselves: 1,000.
+	Max int
+	// Owner says which part of the configuration has a name already, such as
+	// "mcpServers.files"; "" for none. Nil knows none.
+	Owner func(name string) string
+	// Claim takes the name of an agent for it, or says whose the name is. It is asked
+	// again about agents that have their names, must be quick and must not call the
+	// Registry. With nil, a name belongs to the first agent that has it.
+	Claim func(a Agent) error
+	// May says whether a principal may register an agent under a name; nil lets
+	// everybody.
+	May func(principal, name string) bool
+	// Hosts lists the servers at which agents of a principal may be, besides the
+	// address that they come from. It is called concurrently. Nil lists none.
+	Hosts func(principal string) address.List
+	// Lookup resolves the host of a registration; nil is the system's resolver.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Secret is what requests to an agent are signed with, told to it alone; ""
+	// for none. Nil tells none.
+	Secret func(name, instance string) string
+	// Changed is called after agents have come, gone or moved, without locks,
+	// from whichever goroutine made the change; calls may overlap. May be nil.
+	Changed func()
+	// Logger takes what comes and goes; nil discards it.
+	Logger *slog.Logger
+}
+
+// Registry is the set of agents. It is an http.Handler of the registration. It
+// is safe for concurrent use.
+type Registry struct {
+	o    Options
+	log  *slog.Logger
+	ways transports
+
+	mu     sync.Mutex // guards below
+	routes []Route
+	leases map[string]Agent
+	lost   map[string]bool // leases whose names are not their agents' any more
+	unused map[string]bool // routes whose names are another owner's
+}
+
+// New returns a Registry without agents. Run has leases run out.
+func New(o Options) *Registry {
+	o.Lease = cmp.Or(o.Lease, defaultLease)
+	o.Max = cmp.Or(o.Max, defaultMax)
+	if o.Owner == nil {
+		o.Owner = func(string) string { return "" }
+	}
+	if o.Claim == nil {
+		o.Claim = claimIn(new(ownership.Ledger))
+	}
+	if o.May == nil {
+		o.May = func(string, string) bool { return true }
+	}
+	if o.Hosts == nil {
+		o.Hosts = func(string) address.List { return address.List{} }
+	}
+	if o.Secret == nil {
+		o.Secret = func(string, string) string { return "" }
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &Registry{o: o, log: o.Logger, leases: map[string]Agent{}, lost: map[string]bool{}, unused: map[string]bool{}}
+	r.ways = transports{r: r, byName: map[string]*http.Transport{}}
+	return r
+}
+
+// Agents returns all agents, sorted by name. Those whose names belong to other owners
+// are not among them.
+func (r *Registry) Agents() []Agent {
+	agents, _ := r.sort()
+	return agents
+}
+
+// Barred is an agent that is left out, because its name is another owner's.
+type Barred struct {
+	Agent Agent
+	Err   error
+}
+
+// Barred returns the agents that are left out, sorted by name.
+func (r *Registry) Barred() []Barred {
+	_, barred := r.sort()
+	return barred
+}
+
+// sort tells the agents that have their names from the others.
+func (r *Registry) sort() (agents []Agent, barred []Barred) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sortLocked()
+}
+
+func (r *Registry) sortLocked() (agents []Agent, barred []Barred) {
+	all := slices.Collect(maps.Values(r.leases))
+	for _, route := range r.routes {
+		all = append(all, Agent{Name: route.Name, URL: route.URL, Source: FromRouting})
+	}
+	slices.SortFunc(all, func(a, b Agent) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Source, b.Source)) })
+	clear(r.lost)
+	clear(r.unused)
+	for _, a := range all {
+		err := r.mayHave(a)
+		if err == nil {
+			agents = append(agents, a)
+			continue
+		}
+		barred = append(barred, Barred{a, err})
+		if a.Source == FromRegistration {
+			r.lost[a.Name] = true
+		} else {
+			r.unused[a.Name] = true
+		}
+	}
+	return agents, barred
+}
+
+// mayHave takes its name for an agent, or says whose it is.
+func (r *Registry) mayHave(a Agent) error {
+	if owner := r.o.Owner(a.Name); owner != "" {
+		return fmt.Errorf("the name %q belongs to %s", a.Name, owner)
+	}
+	return r.o.Claim(a)
+}
+
+// Instance returns the instance of an agent that has registered itself, "" of any
+// other. It is cheap.
+func (r *Registry) Instance(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lost[name] || r.routed(name) {
+		return ""
+	}
+	return r.leases[name].Instance
+}
+
+// Run has leases run out until ctx ends. The caller owns it.
+func (r *Registry) Run(ctx context.Context) {
+	tick := time.NewTicker(sweep)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			r.expire(now)
+		}
+	}
+}
+
+// expire forgets the agents whose lease has run out.
+func (r *Registry) expire(now time.Time) {
+	var gone []Agent
+	r.mu.Lock()
+	for name, l := range r.leases {
+		if now.After(l.Until) {
+			delete(r.leases, name)
+			gone = append(gone, l)
+		}
+	}
+	r.mu.Unlock()
+	for _, l := range gone {
+		r.ways.forget(l.Name)
+		r.log.Warn("an agent was not heard of any more and is forgotten", "agent", l.Name, "url", l.URL)
+	}
+	if len(gone) > 0 {
+		r.o.Changed()
+	}
+}
+
+// SetRoutes replaces the agents of routing.json. Those whose names belong to other
+// owners are left out; see Barred.
+func (r *Registry) SetRoutes(routes []Route) {
+	r.mu.Lock()
+	same := slices.Equal(r.routes, routes)
+	r.routes = slices.Clone(routes)
+	r.sortLocked() // takes their names
+	r.mu.Unlock()
+	if !same {
+		r.o.Changed()
+	}
+}
+
+// routed reports whether an agent of routing.json has a name. It is called under mu.
+func (r *Registry) routed(name string) bool {
+	return !r.unused[name] && slices.ContainsFunc(r.routes, func(route Route) bool { return route.Name == name })
+}
+
+// register takes an agent up, or hears of it again.
+func (r *Registry) register(ctx context.Context, a Agent) error {
+	if !r.o.May(a.Principal, a.Name) {
+		return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q may not register an agent as %q: auth.tokens[].register says which names it may", a.Principal, a.Name)
+	}
+	if owner := r.o.Owner(a.Name); owner != "" {
+		return taken(fmt.Errorf("the name %q belongs to %s", a.Name, owner))
+	}
+	if err := r.checkPlace(ctx, a); err != nil {
+		return err
+	}
+	now := time.Now()
+	a.Source, a.Since, a.Until = FromRegistration, now, now.Add(r.o.Lease)
+	r.mu.Lock()
+	old, live := r.leases[a.Name]
+	live = live && !now.After(old.Until)
+	var err error
+	switch {
+	case r.routed(a.Name):
+		err = taken(fmt.Errorf("the name %q belongs to routing.json", a.Name))
+	case !live && len(r.leases) >= r.o.Max:
+		err = mcp.Errorf(mcp.KindOverloaded, "%d agents are registered, which is the bound", len(r.leases))
+	case !live:
+	case old.Principal != a.Principal, old.Instance != a.Instance && old.URL != a.URL:
+		err = taken(fmt.Errorf("the name %q is taken by an agent that is registered", a.Name))
+	}
+	if err == nil { // last: a name that is claimed is not given back
+		err = taken(r.o.Claim(a))
+	}
+	changed := false
+	if err == nil {
+		if live && old.Instance == a.Instance {
+			a.Since = old.Since
+		}
+		changed = !live || old.URL != a.URL || old.From != a.From
+		r.leases[a.Name] = a
+	}
+	r.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if !live || old.Instance != a.Instance {
+		r.log.Info("an agent has registered", "agent", a.Name, "url", a.URL, "principal", a.Principal)
+	}
+	if changed {
+		r.ways.forget(a.Name)
+		r.o.Changed()
+	}
+	return nil
+}
+
+// taken is the error for an agent that cannot have its name, nil for nil.
+func taken(why error) error {
+	if why == nil {
+		return nil
+	}
+	if errors.As(why, new(*ownership.Full)) {
+		return mcp.Errorf(mcp.KindOverloaded, "%w", why)
+	}
+	e := mcp.Errorf(mcp.KindInvalidRequest, "%v: give the agent another name", why)
+	e.Err = errTaken
+	return e
+}
+
+// OwnerOf is who an agent is to a ownership.Ledger.
+func OwnerOf(a Agent) ownership.Owner {
+	if a.Source == FromRouting {
+		return ownership.Owner{Kind: ownership.Route, Name: a.Name}
+	}
+	return ownership.Owner{Kind: ownership.Agent, ID: a.Principal, Name: a.Name}
+}
+
+// claimIn claims the names of agents, alone, in a ledger.
+func claimIn(l *ownership.Ledger) func(Agent) error {
+	return func(a Agent) error { return l.Claim(OwnerOf(a), ownership.Want{Names: []string{a.Name}}) }
+}
+
+var errTaken = fmt.Errorf("registry: the name is taken")
+
+// leave forgets an agent. One that has another instance by now stays.
+func (r *Registry) leave(principal, name, instance string) {
+	r.mu.Lock()
+	l, ok := r.leases[name]
+	mine := ok && l.Principal == principal && l.Instance == instance
+	if mine {
+		delete(r.leases, name)
+	}
+	r.mu.Unlock()
+	if mine {
+		r.ways.forget(name)
+		r.log.Info("an agent has left", "agent", name, "url", l.URL)
+		r.o.Changed()
+	}
+}

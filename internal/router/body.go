@@ -1,0 +1,100 @@
+package router
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/memory"
+)
+
+// maxPooled is the size up to which buffers are used again. Larger ones are
+// left to the garbage collector.
+const maxPooled = 1 << 20
+
+// body is a request body in a pooled buffer. A transport may still read it
+// after the response has come, so it counts who does.
+type body struct {
+	buf  []byte
+	room memory.Hold // of buf
+	refs atomic.Int32
+}
+
+var bodies = sync.Pool{New: func() any { return new(body) }}
+
+// getBody returns an empty body with one holder.
+func getBody() *body {
+	b := bodies.Get().(*body)
+	b.refs.Store(1)
+	return b
+}
+
+// release gives the buffer back when the last holder lets go.
+func (b *body) release() {
+	if b.refs.Add(-1) > 0 {
+		return
+	}
+	b.room.Release()
+	if cap(b.buf) <= maxPooled {
+		bodies.Put(b)
+	}
+}
+
+// read reads the whole body of r, which is counted in pool on behalf of who sent
+// it.
+func (b *body) read(w http.ResponseWriter, r *http.Request, limit int64, pool *memory.Pool) (err error) {
+	b.room = pool.Hold("principal ", guard.Principal(r.Context()))
+	b.buf, err = guard.ReadBody(w, r, limit, b.buf, &b.room)
+	return err
+}
+
+// smallBody is the size up to which an outgoing request has a copy of its own.
+const smallBody = 8 << 10
+
+// reader returns the bytes as the body of an outgoing request. Of a large one it
+// holds the buffer until it is closed. A small one is a copy in a reader that
+// net/http knows to be in memory: only then does it send headers and body in one
+// packet, which saves both sides a system call.
+func (b *body) reader() io.ReadCloser {
+	if len(b.buf) <= smallBody {
+		return io.NopCloser(bytes.NewReader(bytes.Clone(b.buf)))
+	}
+	b.refs.Add(1)
+	out := &bodyReader{b: b}
+	out.Reset(b.buf)
+	return out
+}
+
+type bodyReader struct {
+	bytes.Reader
+	b      *body
+	closed atomic.Bool
+}
+
+// Close implements io.Closer. A reader that was closed has nothing left: the
+// buffer may be somebody else's by then.
+func (r *bodyReader) Close() error {
+	if r.closed.CompareAndSwap(false, true) {
+		r.b.release()
+	}
+	return nil
+}
+
+// Read implements io.Reader.
+func (r *bodyReader) Read(p []byte) (int, error) {
+	if r.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return r.Reader.Read(p)
+}
+
+// WriteTo implements io.WriterTo.
+func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
+	if r.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return r.Reader.WriteTo(w)
+}

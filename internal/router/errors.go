@@ -1,0 +1,260 @@
+package router
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+// retryAfter is what an agent is told to wait, in seconds, for an upstream that
+// is starting.
+const retryAfter = "1"
+
+// maxNames bounds the names told to whoever mistyped one.
+const maxNames = 100
+
+func errShuttingDown() error {
+	return mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; try again when it is back")
+}
+
+// unknown is the answer to a name that is not there. It lists what the caller
+// may reach.
+func (rt *Router) unknown(principal, name string) error {
+	names := slices.DeleteFunc(slices.Clone(rt.o.Names()), func(name string) bool { return !rt.allowed(principal, name) })
+	slices.Sort(names)
+	if len(names) > maxNames {
+		names = names[:maxNames]
+	}
+	if names == nil {
+		names = []string{}
+	}
+	e := mcp.Errorf(mcp.KindNotFound, "Agent '%s' not found", clip(name))
+	e.Data, _ = json.Marshal(map[string]any{"kind": mcp.KindNotFound.String(), "agents": names})
+	return e
+}
+
+// failedToReach says in the words that agents know why an upstream gave no
+// answer. Other errors stay as they are.
+func failedToReach(err error) error {
+	var e *mcp.Error
+	if !errors.As(err, &e) || strings.HasPrefix(e.Message, reachPrefix) {
+		return err
+	}
+	out := &mcp.Error{Kind: e.Kind, Message: reachPrefix + e.Message, Err: err}
+	switch {
+	case e.Kind == mcp.KindUpstreamUnavailable:
+	case e.Kind == mcp.KindUnauthorized:
+		// It is weir's own credentials that the upstream does not accept. A 401 would
+		// tell the agent that weir does not accept its token.
+		out.Kind = mcp.KindUpstreamProtocol
+	case e.Kind == mcp.KindUpstreamProtocol && errors.Is(err, mcp.ErrFinal):
+	default:
+		return err
+	}
+	out.SetRetryAfter(mcp.RetryAfter(err))
+	return out
+}
+
+const reachPrefix = "Failed to reach agent: "
+
+// plainCode gives an error of an agent server the code that a caller knows who
+// posts without session and version, as the first clients of agent servers do.
+// The agent cannot: it is called in a session of the router.
+func plainCode(ctx context.Context, r *mcp.Request, err error) error {
+	var wire *jsonrpc.Error
+	if r.Modern() || agentOf(r.Session) != nil || !errors.As(err, &wire) {
+		return err
+	}
+	if h := streamable.Header(ctx); h == nil || h.Get(streamable.HeaderVersion) != "" {
+		return err
+	}
+	kind := rawjson.Text(rawjson.Get(wire.Data, "kind"))
+	for k, code := range mcp.Sessionless {
+		if kind == k.String() {
+			return &jsonrpc.Error{Code: code, Message: wire.Message, Data: wire.Data}
+		}
+	}
+	return err
+}
+
+// status is the HTTP status of a response that bears nothing but err, and sets
+// the headers that go with it. Zero stands for what the transport would say.
+func status(err error, h http.Header) int {
+	k, ours := mcp.KindOf(err)
+	if !ours {
+		return 0
+	}
+	switch k {
+	case mcp.KindUpstreamStarting:
+		h["Retry-After"] = []string{retryAfter}
+	case mcp.KindOverloaded, mcp.KindRateLimited:
+		h["Retry-After"] = []string{waitOf(err)}
+	case mcp.KindUpstreamUnavailable:
+		if mcp.RetryAfter(err) > 0 {
+			h["Retry-After"] = []string{waitOf(err)}
+		}
+	case mcp.KindUpstreamProtocol, mcp.KindUpstreamTimeout, mcp.KindShuttingDown, mcp.KindNotFound:
+	default:
+		return 0
+	}
+	return k.Info().HTTP
+}
+
+// waitOf is how many seconds the data of an error says to wait.
+func waitOf(err error) string {
+	if wait := mcp.RetryAfter(err); wait > 0 {
+		return strconv.FormatFloat(math.Ceil(wait.Seconds()), 'f', 0, 64)
+	}
+	return retryAfter
+}
+
+// statusOf is status with the table's word where the transport has none.
+func statusOf(err error, h http.Header) int {
+	if code := status(err, h); code != 0 {
+		return code
+	}
+	k, _ := mcp.KindOf(err)
+	return k.Info().HTTP
+}
+
+// writeError answers with err.
+func writeError(w http.ResponseWriter, id jsonrpc.ID, err error) {
+	guard.WriteError(w, statusOf(err, w.Header()), id, err)
+}
+
+// writeMalformed answers a body that is no message, or one that says something
+// else than its headers.
+func writeMalformed(w http.ResponseWriter, id jsonrpc.ID, err error) {
+	var e *mcp.Error
+	if !errors.As(err, &e) {
+		guard.WriteError(w, http.StatusBadRequest, id, mcp.ParseFailure(err))
+		return
+	}
+	writeError(w, id, err)
+}
+
+// refuse answers a request that goes nowhere. Its body is read for the id only.
+func (rt *Router) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	refuse(w, r, rt.o.MaxBody, rt.o.Memory, err)
+}
+
+func refuse(w http.ResponseWriter, r *http.Request, maxBody int64, pool *memory.Pool, err error) {
+	var id jsonrpc.ID
+	if r.Method == http.MethodPost {
+		b := getBody()
+		defer b.release()
+		if readErr := b.read(w, r, maxBody, pool); readErr != nil {
+			id = guard.RequestID(readErr)
+		} else if m, parseErr := jsonrpc.Parse(b.buf); parseErr == nil && m.Kind() == jsonrpc.Request {
+			id = m.ID
+		}
+	}
+	writeError(w, id, err)
+}
+
+// refuseUnknown answers a request to an agent that is not there. A body that is no
+// message is told first: what is wrong with it would be wrong with any agent.
+func (rt *Router) refuseUnknown(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Method != http.MethodPost {
+		writeError(w, "", err)
+		return
+	}
+	b := getBody()
+	defer b.release()
+	if readErr := b.read(w, r, rt.o.MaxBody, rt.o.Memory); readErr != nil {
+		writeError(w, guard.RequestID(readErr), err)
+		return
+	}
+	id, malformed := checkFormat(r.Header, b.buf)
+	if malformed != nil {
+		writeMalformed(w, id, malformed)
+		return
+	}
+	writeError(w, id, err)
+}
+
+// checkFormat returns the id of a request, and what keeps a body from being a
+// message or a batch.
+func checkFormat(h http.Header, data []byte) (jsonrpc.ID, error) {
+	if err := jsonrpc.CheckText(data); err != nil {
+		return "", err
+	}
+	if rawjson.IsArray(data) {
+		return "", new(envelope).readBatch(h, data)
+	}
+	m, err := jsonrpc.Parse(data)
+	if err == nil && m.Kind() != jsonrpc.Request {
+		return "", nil
+	}
+	return m.ID, err
+}
+
+// transportFailure says why a request brought no response. The URL, which may
+// hold a key, is not shown.
+func transportFailure(name string, err error) *mcp.Error {
+	for u := (*url.Error)(nil); errors.As(err, &u); {
+		err = u.Err
+	}
+	var (
+		op      *net.OpError
+		dns     *net.DNSError
+		cert    *tls.CertificateVerificationError
+		unknown x509.UnknownAuthorityError
+		record  tls.RecordHeaderError
+		timeout net.Error
+	)
+	what := "closed the connection before it had answered"
+	switch {
+	case errors.As(err, &dns):
+		what = "cannot be found: the host name of its url has no address"
+	case errors.As(err, &cert), errors.As(err, &unknown):
+		what = "has a TLS certificate that is not trusted"
+	case errors.As(err, &record):
+		what = "does not speak TLS: its url should begin with http:"
+	case errors.As(err, &op) && op.Op == "dial" && errors.Is(err, syscall.ECONNREFUSED):
+		what = "refused the connection: is it running?"
+	case errors.As(err, &op) && op.Op == "dial" && errors.As(err, &timeout) && timeout.Timeout():
+		what = "did not take the connection in time"
+	case errors.As(err, &op) && op.Op == "dial":
+		what = "cannot be reached"
+	}
+	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: fmt.Sprintf("%supstream %q %s", reachPrefix, name, what), Err: err}
+}
+
+// tooSlow is the error for a call that took longer than it may.
+func tooSlow(name, method string, limit time.Duration) *mcp.Error {
+	if method == "" {
+		method = "the request"
+	}
+	return &mcp.Error{
+		Kind: mcp.KindUpstreamTimeout, Err: context.DeadlineExceeded,
+		Message: fmt.Sprintf("upstream %q did not answer %s within %v; its limit is mcpServers.%s.timeout", name, clip(method), limit, name),
+	}
+}
+
+// clip bounds what a stranger sent before it goes into a message.
+func clip(s string) string {
+	if len(s) > 100 {
+		return strings.ToValidUTF8(s[:100], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,174 @@
+package router
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+// face is one upstream as agents see it. It decides, for each request, which of
+// the two ways leads to the upstream.
+type face struct {
+	rt     *Router
+	name   string
+	up     Upstream
+	server *streamable.Server // serves pass
+	pass   *passthrough
+	modern modernEra
+	// sessionless says that the upstream, over HTTP, gives out no session ids.
+	// Then what comes without one is complete and can be forwarded.
+	sessionless atomic.Bool
+	limiter     limiter
+	via         []string // the mark of what is forwarded
+}
+
+// maxCalls bounds the requests of one principal to one upstream in flight. It is
+// above the queue of an agent server, which says more of itself; Limits bound
+// them closer.
+const maxCalls = 4096
+
+func newFace(rt *Router, name string, up Upstream) *face {
+	f := &face{rt: rt, name: name, up: up, via: []string{rt.o.Loops.of(name)}}
+	f.pass = newPassthrough(name, up, rt.log)
+	f.pass.apart = func() bool { return rt.o.Sign.knows(name) }
+	f.pass.judge, f.pass.observer = rt.o.Judge, rt.o.Observer
+	f.server = streamable.NewServer(streamable.ServerOptions{
+		Handler: f.pass, Sessionless: true, ErrorStatus: status,
+		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,
+		MaxBody: rt.o.MaxBody, Memory: rt.o.Memory, MaxPrincipalCalls: maxCalls, MaxSessions: rt.o.MaxSessions, MaxPrincipalSessions: rt.o.MaxPrincipalSessions,
+		Logger: rt.log,
+	})
+	return f
+}
+
+// close ends what runs beside requests.
+func (f *face) close() { f.pass.close() }
+
+// target is where messages can be forwarded as they come. ok is false where they
+// cannot, or where somebody has to look into them first.
+func (f *face) target() (t Target, ok bool) {
+	if t, ok = f.up.Target(); !ok || f.rt.o.Judge != nil && f.rt.o.Judge.Judges(f.name) {
+		return Target{}, false
+	}
+	return t, true
+}
+
+// servePost serves messages of an agent.
+func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
+	b := getBody()
+	defer b.release()
+	limits := f.rt.limits(f.name)
+	most := f.rt.o.MaxBody
+	if limits.MaxBody > 0 {
+		most = min(most, limits.MaxBody)
+	}
+	if err := b.read(w, r, most, f.rt.o.Memory); err != nil {
+		writeError(w, guard.RequestID(err), err)
+		return
+	}
+	e, err := readEnvelope(r.Header, b.buf, f.rt.o.Sign != nil)
+	if err != nil {
+		writeMalformed(w, e.id, err)
+		return
+	}
+	if e.bounded > 0 {
+		if err := f.limiter.enter(f.name, limits, time.Now(), e.bounded); err != nil {
+			f.tellRefused(r, e, err)
+			e.writeError(w, err)
+			return
+		}
+		defer f.limiter.leave(e.bounded)
+	}
+	if target, overHTTP := f.target(); overHTTP {
+		handled, lost := f.hand(w, r, target, e, b, target.Process)
+		if lost != nil {
+			handled, _ = f.hand(w, r, target, e, b, false)
+		}
+		if handled {
+			return
+		}
+	}
+	// What can be answered without the upstream does not wait for it: a ping of a
+	// session. One without asks whether there is somebody to answer.
+	if e.id != "" && (e.method != "ping" || r.Header.Get(streamable.HeaderSession) == "") {
+		if _, err := f.up.Ready(r.Context()); err != nil {
+			f.unready(w, r, e, err)
+			return
+		}
+	}
+	again := b.reader()
+	defer again.Close()
+	r2 := r.WithContext(r.Context())
+	r2.Body, r2.ContentLength = io.NopCloser(again), int64(len(b.buf))
+	f.server.ServeHTTP(w, r2)
+}
+
+// hand hands messages on to an HTTP upstream as they are, and keeps its program
+// running meanwhile. handled is false where they have to go the other way. lost
+// is why they did not reach the program, which has just ended; nothing has been
+// answered then. It is for who may try again.
+func (f *face) hand(w http.ResponseWriter, r *http.Request, t Target, e envelope, b *body, again bool) (handled bool, lost error) {
+	if t.Process {
+		release, err := f.up.Hold(r.Context(), e.method == "subscriptions/listen")
+		if err != nil {
+			f.unready(w, r, e, err)
+			return true, nil
+		}
+		defer func() { release(lost) }()
+	}
+	if !f.forwards(r.Context(), t, r.Header, e) {
+		return false, nil
+	}
+	return true, f.rt.forward.serve(w, r, f, t, e, b, again)
+}
+
+// unready answers a request whose upstream is not there.
+func (f *face) unready(w http.ResponseWriter, r *http.Request, e envelope, err error) {
+	f.tellRefused(r, e, err)
+	if r.Context().Err() == nil {
+		writeError(w, e.id, failedToReach(err))
+	}
+}
+
+// serveOther serves what agents do beside sending messages: GET and DELETE.
+func (f *face) serveOther(w http.ResponseWriter, r *http.Request) {
+	target, overHTTP := f.target()
+	if overHTTP {
+		if target.Process {
+			release, err := f.up.Hold(r.Context(), r.Method == http.MethodGet)
+			if err != nil {
+				f.unready(w, r, envelope{}, err)
+				return
+			}
+			defer release(nil)
+		}
+		modern := r.Header.Get(streamable.HeaderSession) == "" && mcp.IsModern(r.Header.Get(streamable.HeaderVersion))
+		if f.takes(r.Context(), target, modern) {
+			_ = f.rt.forward.serve(w, r, f, target, envelope{modern: modern}, nil, false)
+			return
+		}
+	}
+	f.server.ServeHTTP(w, r)
+}
+
+// forwards decides whether a message goes to an HTTP upstream as it is: when the
+// upstream speaks its era, and has given the agent a session or needs none.
+func (f *face) forwards(ctx context.Context, t Target, h http.Header, e envelope) bool {
+	switch {
+	case e.modern:
+		return f.takes(ctx, t, true)
+	case h.Get(streamable.HeaderSession) != "", e.method == "initialize" && e.id != "":
+		return f.takes(ctx, t, false)
+	case f.sessionless.Load() && streamable.AcceptsBoth(h):
+		// A server may refuse what takes only one form of a response, and
+		// answer in the form that a caller without session cannot read.
+		return f.takes(ctx, t, false)
+	}
+	return false
+}

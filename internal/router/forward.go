@@ -1,0 +1,477 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+const (
+	// maxRedirects bounds the redirects followed within an upstream's origin.
+	maxRedirects = 4
+	// cancelTimeout bounds how long an upstream may take to accept that a call
+	// is cancelled.
+	cancelTimeout = 5 * time.Second
+	// shutdownGrace is how long requests get to end once they were cancelled.
+	shutdownGrace = 250 * time.Millisecond
+)
+
+// forwarder sends HTTP requests on to HTTP upstreams of the same era. Of a
+// message it knows the envelope; of a response, its headers.
+type forwarder struct {
+	o         *Options
+	transport http.RoundTripper
+	pool      *http.Transport // transport, where it is the forwarder's own
+	sessions  *bindings
+
+	background sync.WaitGroup // cancellations on their way; Add under mu
+	ctx        context.Context
+	stop       context.CancelFunc // ends ctx and thereby background
+
+	mu       sync.Mutex // guards below
+	inFlight map[*exchange]struct{}
+	ids      map[callKey]chan struct{} // of the requests in flight; closed when they have left
+	closing  bool
+	settled  chan struct{} // closed at the end of each exchange during shutdown
+}
+
+// callKey is a request in flight in a session of an upstream. Ids without a
+// session, or in one that the upstream gave to several, may be those of several
+// clients.
+type callKey struct {
+	upstream, session string
+	id                jsonrpc.ID
+}
+
+func newForwarder(o *Options) *forwarder {
+	fw := &forwarder{o: o, transport: o.Transport, inFlight: map[*exchange]struct{}{}, ids: map[callKey]chan struct{}{}}
+	fw.sessions = newBindings(o.MaxSessions, o.MaxPrincipalSessions)
+	fw.ctx, fw.stop = context.WithCancel(context.Background())
+	if fw.transport == nil {
+		fw.pool = &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 10 * time.Second,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConns:        1024,
+			MaxIdleConnsPerHost: 256,
+			IdleConnTimeout:     90 * time.Second,
+			DisableCompression:  true,
+			WriteBufferSize:     16 << 10,
+			ReadBufferSize:      16 << 10,
+		}
+		fw.transport = fw.pool
+	}
+	return fw
+}
+
+// exchange is one request on its way to an upstream and its response.
+type exchange struct {
+	fw      *forwarder
+	f       *face
+	w       http.ResponseWriter
+	r       *http.Request
+	t       Target
+	e       envelope
+	call    callKey // zero where no id may be there twice
+	b       *body   // nil where the request has none
+	limit   time.Duration
+	endless bool              // a stream or a subscription: it has no end of its own
+	peer    http.RoundTripper // of an upstream that has registered itself, or nil
+
+	err   error // that the agent was answered; nil where the upstream's answer was handed on
+	again bool  // nothing was answered: the caller tries again
+
+	ctx    context.Context // of the request to the upstream
+	cancel context.CancelCauseFunc
+}
+
+// Why a request to an upstream is given up.
+var (
+	errTimeout = errors.New("the call took too long")
+	errStopped = errors.New("weir is shutting down")
+)
+
+// serve forwards one request. b is nil for GET and DELETE. It answers whatever
+// happens, unless the caller tries again where nobody takes the connection: then
+// that is returned.
+func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Target, e envelope, b *body, again bool) (lost error) {
+	session := r.Header.Get(streamable.HeaderSession)
+	key := bindingKey{f.name, guard.Principal(r.Context()), session}
+	shared := true
+	if session != "" {
+		var owned bool
+		if owned, shared = fw.sessions.owns(key); !owned {
+			writeError(w, e.id, mcp.Errorf(mcp.KindSessionNotFound, "no such session: it ended or never was; send initialize to start a new one"))
+			return nil
+		}
+	}
+	x := &exchange{fw: fw, f: f, w: w, r: r, t: t, e: e, b: b, peer: fw.o.peer(f.name)}
+	if !shared && e.id != "" {
+		x.call = callKey{f.name, session, e.id}
+	}
+	x.endless = r.Method == http.MethodGet || e.method == "subscriptions/listen"
+	x.ctx, x.cancel = context.WithCancelCause(r.Context())
+	defer x.cancel(nil)
+	if err := fw.enter(x); err != nil {
+		writeError(w, e.id, err)
+		return nil
+	}
+	defer fw.leave(x)
+	defer x.observe()()
+	if !x.endless && t.Timeout > 0 {
+		x.limit = t.Timeout
+		timer := time.AfterFunc(t.Timeout, func() { x.cancel(errTimeout) })
+		defer timer.Stop()
+	}
+	resp, err := x.roundTrip()
+	if err != nil {
+		if again && x.ctx.Err() == nil && errors.Is(err, syscall.ECONNREFUSED) {
+			x.again = true
+			return err
+		}
+		x.fail(err)
+		return nil
+	}
+	defer resp.Body.Close()
+	if x.peer != nil {
+		if err := x.vet(resp); err != nil {
+			x.refuseOrFail(resp, err)
+			return nil
+		}
+	}
+	x.learn(resp, key)
+	if err := x.refusal(resp); err != nil {
+		x.refuse(resp, err)
+		return nil
+	}
+	x.noteStatus(resp)
+	x.respond(resp)
+	return nil
+}
+
+// roundTrip sends the request and follows redirects within the upstream's
+// origin: the configured headers may hold a key that no other host may see.
+func (x *exchange) roundTrip() (*http.Response, error) {
+	to := x.t.URL
+	for hops := 0; ; hops++ {
+		h, err := x.header(x.e.tool)
+		if err != nil {
+			return nil, err
+		}
+		req := (&http.Request{
+			Method: x.r.Method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h,
+		}).WithContext(x.ctx)
+		if b := x.b; b != nil {
+			req.Body, req.ContentLength = b.reader(), int64(len(b.buf))
+			req.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
+		}
+		resp, err := x.transport().RoundTrip(req)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode != http.StatusTemporaryRedirect && resp.StatusCode != http.StatusPermanentRedirect || hops == maxRedirects {
+			return resp, nil
+		}
+		next, err := resp.Location()
+		if err != nil || next.Scheme != to.Scheme || next.Host != to.Host {
+			return resp, nil
+		}
+		resp.Body.Close()
+		to = next
+	}
+}
+
+// transport carries the requests of the exchange.
+func (x *exchange) transport() http.RoundTripper {
+	if x.peer != nil {
+		return x.peer
+	}
+	return x.fw.transport
+}
+
+// header returns the headers of a request to the upstream, with a token of their
+// own: one is good for one request.
+func (x *exchange) header(tool string) (http.Header, error) {
+	var h http.Header
+	if x.peer != nil {
+		h = peerHeader(x.r, x.e.modern, x.fw.o.AgentHeaders())
+	} else {
+		h = requestHeader(x.r, x.e.modern, x.t.Header)
+	}
+	x.fw.o.Loops.set(h, x.f.via)
+	return h, x.fw.o.Sign.set(h, x.f.name, guard.Principal(x.r.Context()), tool)
+}
+
+// refusal is the error for a response that an agent could only misunderstand.
+func (x *exchange) refusal(resp *http.Response) error {
+	kind := mediaType(resp.Header)
+	switch code := resp.StatusCode; {
+	case code == http.StatusUnauthorized, code == http.StatusProxyAuthRequired:
+		// 401 would tell the agent that weir does not accept its own token.
+		return &mcp.Error{Kind: mcp.KindUpstreamProtocol, Err: mcp.ErrFinal,
+			Message: fmt.Sprintf("%supstream %q does not accept the credentials (%d): check mcpServers.%s.headers", reachPrefix, x.f.name, code, x.f.name)}
+	case code >= 300 && code < 400 && code != http.StatusNotModified, code >= 500 && kind != streamable.ContentJSON:
+		return failedToReach(streamable.StatusFailure(x.who(), clip(x.method()), resp))
+	case x.e.id != "" && kind != streamable.ContentJSON && (kind != streamable.ContentSSE || code != http.StatusOK):
+		return x.noAnswer(resp)
+	}
+	return nil
+}
+
+// refuse answers with err. Of a status that says what is wrong with the request
+// the agent learns as it is, but for 401.
+func (x *exchange) refuse(resp *http.Response, err error) {
+	x.err = err
+	code := status(err, x.w.Header())
+	if s := resp.StatusCode; s >= 400 && s < 500 && s != http.StatusUnauthorized && s != http.StatusProxyAuthRequired {
+		code = s
+	}
+	if code == 0 {
+		k, _ := mcp.KindOf(err)
+		code = k.Info().HTTP
+	}
+	guard.WriteError(x.w, code, x.e.id, err)
+}
+
+// refuseOrFail answers with what is wrong with a response, or with why it broke
+// off.
+func (x *exchange) refuseOrFail(resp *http.Response, err error) {
+	var own *mcp.Error
+	if !errors.As(err, &own) {
+		x.fail(err)
+		return
+	}
+	x.refuse(resp, err)
+}
+
+// noAnswer is the error for a response that is none of MCP's, such as a page,
+// to a request that has to have one. What the status says is told as the other
+// way to an upstream tells it.
+func (x *exchange) noAnswer(resp *http.Response) error {
+	who, method := x.who(), clip(x.e.method)
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK:
+		if mediaType(resp.Header) == streamable.ContentJSON {
+			return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with an empty body", who, method)
+		}
+		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with the content type %.80q; MCP servers answer with application/json or text/event-stream", who, method, mediaType(resp.Header))
+	case code == http.StatusNotFound && x.r.Header.Get(streamable.HeaderSession) != "":
+		return mcp.Errorf(mcp.KindSessionNotFound, "%s no longer knows the session: it was restarted, or the session has expired; send initialize to start a new one", who)
+	}
+	return failedToReach(streamable.StatusFailure(who, method, resp))
+}
+
+// learn notes what the response says about sessions.
+func (x *exchange) learn(resp *http.Response, key bindingKey) {
+	given := resp.Header.Get(streamable.HeaderSession)
+	ok := resp.StatusCode < 300
+	switch {
+	case given != "" && given != key.session:
+		if !streamable.ValidSessionID(given) {
+			resp.Header.Del(streamable.HeaderSession)
+			break
+		}
+		x.fw.sessions.add(bindingKey{key.upstream, key.principal, given})
+		x.f.sessionless.Store(false)
+	case x.r.Method == http.MethodDelete && ok && key.session != "":
+		x.fw.sessions.remove(key)
+	case x.r.Method != http.MethodPost || x.e.modern || key.session != "":
+	case ok && x.e.method == "initialize":
+		x.f.sessionless.Store(true)
+	case resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusNotFound:
+		x.f.sessionless.Store(false)
+	}
+}
+
+// failure is the error for a request or a response that broke off; nil where
+// the agent is gone and needs none.
+func (x *exchange) failure(err error) error {
+	switch cause := context.Cause(x.ctx); {
+	case cause == errTimeout:
+		x.tellCancelled()
+		return tooSlow(x.f.name, x.e.method, x.limit)
+	case cause == errStopped:
+		return errShuttingDown()
+	case x.r.Context().Err() != nil:
+		return nil
+	}
+	var own *mcp.Error
+	if errors.As(err, &own) {
+		return own
+	}
+	x.f.modern.forget()
+	return transportFailure(x.f.name, err)
+}
+
+func (x *exchange) fail(err error) {
+	x.err = err
+	if err = x.failure(err); err != nil {
+		x.err = err
+		writeError(x.w, x.e.id, err)
+	}
+}
+
+// tellCancelled tells a legacy upstream that nobody waits for a call any more:
+// in its era, a closed response does not say so.
+func (x *exchange) tellCancelled() {
+	session := x.r.Header.Get(streamable.HeaderSession)
+	if x.e.modern || x.e.id == "" || session == "" || x.e.method == "initialize" {
+		return
+	}
+	h, err := x.header("")
+	if err != nil {
+		x.fw.o.Logger.Error("an upstream was not told that a call is cancelled", "upstream", x.f.name, "err", err)
+		return
+	}
+	b := getBody()
+	params := append(append([]byte(`{"requestId":`), x.e.id...), `,"reason":"timed out"}`...)
+	b.buf = jsonrpc.AppendNotification(b.buf[:0], "notifications/cancelled", params)
+	fw, to, name, transport := x.fw, x.t.URL, x.f.name, x.transport()
+	fw.mu.Lock()
+	defer fw.mu.Unlock()
+	if fw.closing {
+		b.release()
+		return
+	}
+	fw.background.Go(func() {
+		defer b.release()
+		ctx, cancel := context.WithTimeout(fw.ctx, cancelTimeout)
+		defer cancel()
+		req := (&http.Request{
+			Method: http.MethodPost, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: h, Body: b.reader(), ContentLength: int64(len(b.buf)),
+		}).WithContext(ctx)
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			fw.o.Logger.Debug("an upstream was not told that a call is cancelled", "upstream", name, "err", err)
+			return
+		}
+		_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
+		resp.Body.Close()
+	})
+}
+
+// leavePatience is how long a request waits for the one before it with the same
+// id: a client may have read the whole response a moment before the exchange
+// that brought it is over.
+const leavePatience = 250 * time.Millisecond
+
+// enter takes an exchange into the books, unless its id is in use (core-rules:
+// a duplicate id in flight is refused), or during shutdown.
+func (fw *forwarder) enter(x *exchange) error {
+	var patience <-chan time.Time
+	for {
+		fw.mu.Lock()
+		if fw.closing {
+			fw.mu.Unlock()
+			return errShuttingDown()
+		}
+		left := fw.ids[x.call]
+		if left == nil {
+			if x.call.id != "" {
+				fw.ids[x.call] = make(chan struct{})
+			}
+			fw.inFlight[x] = struct{}{}
+			fw.mu.Unlock()
+			return nil
+		}
+		fw.mu.Unlock()
+		if patience == nil {
+			timer := time.NewTimer(leavePatience)
+			defer timer.Stop()
+			patience = timer.C
+		}
+		select {
+		case <-left:
+		case <-patience:
+			return mcp.Errorf(mcp.KindInvalidRequest, "request id %s is in use by a request in flight", x.call.id)
+		case <-x.ctx.Done():
+			return x.ctx.Err()
+		}
+	}
+}
+
+func (fw *forwarder) leave(x *exchange) {
+	fw.mu.Lock()
+	defer fw.mu.Unlock()
+	delete(fw.inFlight, x)
+	if x.call.id != "" {
+		close(fw.ids[x.call])
+		delete(fw.ids, x.call)
+	}
+	if fw.settled != nil {
+		close(fw.settled)
+		fw.settled = nil
+	}
+}
+
+// shutdown ends the forwarder; see Router.Shutdown.
+func (fw *forwarder) shutdown(ctx context.Context) error {
+	fw.mu.Lock()
+	fw.closing = true
+	for x := range fw.inFlight {
+		if x.endless {
+			x.cancel(errStopped)
+		}
+	}
+	fw.mu.Unlock()
+	left := fw.await(ctx.Done())
+	if left > 0 {
+		fw.mu.Lock()
+		for x := range fw.inFlight {
+			_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(shutdownGrace))
+			x.cancel(errStopped)
+		}
+		fw.mu.Unlock()
+		over := make(chan struct{})
+		grace := time.AfterFunc(2*shutdownGrace, func() { close(over) })
+		left = fw.await(over)
+		grace.Stop()
+	}
+	fw.stop()
+	fw.background.Wait()
+	if fw.pool != nil {
+		fw.pool.CloseIdleConnections()
+	}
+	if left > 0 {
+		return mcp.Errorf(mcp.KindShuttingDown, "%d forwarded requests have not ended although they were cancelled", left)
+	}
+	return nil
+}
+
+// await waits until nothing is in flight and returns how much still is when
+// over comes first.
+func (fw *forwarder) await(over <-chan struct{}) int {
+	for {
+		fw.mu.Lock()
+		n := len(fw.inFlight)
+		if n == 0 {
+			fw.mu.Unlock()
+			return 0
+		}
+		if fw.settled == nil {
+			fw.settled = make(chan struct{})
+		}
+		settled := fw.settled
+		fw.mu.Unlock()
+		select {
+		case <-settled:
+		case <-over:
+			fw.mu.Lock()
+			defer fw.mu.Unlock()
+			return len(fw.inFlight)
+		}
+	}
+}

@@ -1,0 +1,334 @@
+package router
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+const (
+	// wholeResponse is the size up to which a response is read before any of it
+	// is sent: should it break off, the agent can still be told why.
+	wholeResponse = 256 << 10
+	// copyBuffer is the size of the pieces in which longer ones are copied.
+	copyBuffer = 64 << 10
+	// slowWrite is the size from which writing gets a deadline: what is smaller
+	// fits the socket's buffer.
+	slowWrite = 64 << 10
+)
+
+// resultHead is how much of a response is searched for the content of a result.
+const resultHead = 1 << 10
+
+var errTooLong = errors.New("the response is over the bound")
+
+// respond gives the agent the upstream's response.
+func (x *exchange) respond(resp *http.Response) {
+	if mediaType(resp.Header) == streamable.ContentSSE && resp.StatusCode == http.StatusOK {
+		x.respondStream(resp)
+		return
+	}
+	if resp.ContentLength > x.fw.o.MaxResponse {
+		writeError(x.w, x.e.id, mcp.Errorf(mcp.KindUpstreamProtocol, "the response of upstream %q has %d bytes, more than the bound of %d", x.f.name, resp.ContentLength, x.fw.o.MaxResponse))
+		return
+	}
+	buf := getBody()
+	defer buf.release()
+	asText(resp)
+	whole, err := readStart(resp, buf)
+	if err != nil {
+		x.fail(err)
+		return
+	}
+	if whole && x.e.id != "" {
+		if len(buf.buf) == 0 {
+			x.refuse(resp, x.noAnswer(resp))
+			return
+		}
+		if err := x.mend(resp, buf); err != nil {
+			x.refuse(resp, err)
+			return
+		}
+	}
+	h := x.w.Header()
+	copyResponseHeader(h, resp.Header)
+	switch {
+	case !whole: // what follows may be longer once it is UTF-8
+		delete(h, "Content-Length")
+	case resp.ContentLength != int64(len(buf.buf)) && len(buf.buf) > 0:
+		h["Content-Length"] = []string{strconv.Itoa(len(buf.buf))}
+	}
+	rc := http.NewResponseController(x.w)
+	if !whole || len(buf.buf) >= slowWrite {
+		_ = rc.SetWriteDeadline(time.Now().Add(x.fw.o.WriteTimeout))
+		defer func() { _ = rc.SetWriteDeadline(time.Time{}) }()
+	}
+	if resp.StatusCode != http.StatusOK || len(buf.buf) == 0 {
+		x.w.WriteHeader(resp.StatusCode)
+	}
+	if len(buf.buf) > 0 {
+		if _, err := x.w.Write(buf.buf); err != nil {
+			return // the agent is gone
+		}
+	}
+	if !whole {
+		x.copyRest(resp, buf, rc)
+	}
+}
+
+// asText has a response read as UTF-8: a byte of an upstream that is none would end
+// many a client. What is compressed, which weir does not ask for, passes as it is.
+func asText(resp *http.Response) {
+	if resp.Header.Get("Content-Encoding") != "" {
+		return
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{streamable.NewTextReader(resp.Body), resp.Body}
+}
+
+// mend looks at a whole response as far as that takes no time worth mentioning.
+// Half a message is an error. The result of a tool that does not begin with its
+// content is parsed, and gets an empty one where it has none: clients depend on it.
+func (x *exchange) mend(resp *http.Response, b *body) error {
+	if resp.Header.Get("Content-Encoding") != "" {
+		return nil
+	}
+	text := bytes.TrimSpace(b.buf)
+	if n := len(text); n < 2 || text[0] != '{' && text[0] != '[' || text[n-1] != text[0]+2 { // } and ] in ASCII
+		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with a message that cannot be read: it breaks off, or is no JSON object", x.who(), clip(x.method()))
+	}
+	head := text[:min(len(text), resultHead)]
+	if x.e.method != "tools/call" || bytes.Contains(head, []byte(`"content"`)) || !bytes.Contains(head, []byte(`"result"`)) {
+		return nil
+	}
+	m, err := jsonrpc.Parse(text)
+	if err != nil || m.Result == nil {
+		return nil
+	}
+	if result := mcp.WithContent(m.Result); len(result) != len(m.Result) {
+		if mended, err := rawjson.Set(text, "result", result); err == nil {
+			b.buf = append(b.buf[:0], mended...)
+		}
+	}
+	return nil
+}
+
+// readStart reads a response to its end, or its start where it is long.
+func readStart(resp *http.Response, b *body) (whole bool, err error) {
+	want := 2 << 10
+	if n := resp.ContentLength; n >= 0 {
+		want = int(min(n, wholeResponse)) + 1 // one more, so that the end is seen
+	}
+	b.buf = b.buf[:0]
+	if cap(b.buf) < want {
+		b.buf = make([]byte, 0, want)
+	}
+	for len(b.buf) < wholeResponse {
+		if len(b.buf) == cap(b.buf) {
+			b.buf = append(make([]byte, 0, 2*cap(b.buf)), b.buf...)
+		}
+		n, err := resp.Body.Read(b.buf[len(b.buf):cap(b.buf)])
+		b.buf = b.buf[:len(b.buf)+n]
+		if err == io.EOF {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// copyRest copies what follows the start of a long response. When it breaks off,
+// the connection to the agent does too: there is no other way to say so.
+func (x *exchange) copyRest(resp *http.Response, b *body, rc *http.ResponseController) {
+	sent := int64(len(b.buf))
+	buf := b.buf[:min(cap(b.buf), copyBuffer)]
+	for {
+		n, err := resp.Body.Read(buf)
+		if sent += int64(n); sent > x.fw.o.MaxResponse {
+			err = errTooLong
+		}
+		if n > 0 && err != errTooLong {
+			_ = rc.SetWriteDeadline(time.Now().Add(x.fw.o.WriteTimeout))
+			if _, err := x.w.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			x.fw.o.Logger.Warn("a response broke off", "upstream", x.f.name, "method", x.e.method, "bytes", sent, "err", err)
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// respondStream copies server-sent events as they come. What it adds are
+// comments while nothing comes, and, to a stream that broke and cannot be
+// resumed, an error in place of the response.
+func (x *exchange) respondStream(resp *http.Response) {
+	asText(resp)
+	h := x.w.Header()
+	copyResponseHeader(h, resp.Header)
+	delete(h, "Content-Length")
+	h["X-Accel-Buffering"] = []string{"no"}
+	if len(h["Cache-Control"]) == 0 {
+		h["Cache-Control"] = []string{"no-cache, no-transform"}
+	}
+	out := &eventCopier{w: x.w, rc: http.NewResponseController(x.w), timeout: x.fw.o.WriteTimeout, boundary: true}
+	// A stream lasts longer than any timeout of the HTTP server for requests.
+	_ = out.rc.SetReadDeadline(time.Time{})
+	x.w.WriteHeader(resp.StatusCode)
+	if !out.write(nil) {
+		return
+	}
+	if resp.Header.Get("Content-Encoding") == "" {
+		out.keepAlive(x.fw.o.KeepAlive)
+	}
+	defer out.end()
+	b := getBody()
+	defer b.release()
+	if cap(b.buf) < copyBuffer/2 {
+		b.buf = make([]byte, copyBuffer/2)
+	}
+	buf := b.buf[:cap(b.buf)]
+	for {
+		n, err := resp.Body.Read(buf)
+		if n > 0 && !out.write(buf[:n]) {
+			return
+		}
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			x.broke(out, err)
+			return
+		}
+	}
+}
+
+// broke ends a stream that ended without its end. A client that was given event
+// ids can come back for the rest (2025-11-25 and before), so it must not be
+// told that there is none.
+func (x *exchange) broke(out *eventCopier, err error) {
+	reason := x.failure(err)
+	if reason == nil {
+		return // the agent is gone
+	}
+	timedOut := mcp.KindUpstreamTimeout
+	k, _ := mcp.KindOf(reason)
+	if x.endless && k == mcp.KindShuttingDown && x.r.Method == http.MethodGet {
+		return
+	}
+	if x.e.id == "" || out.ids() && k != timedOut && k != mcp.KindShuttingDown || !out.say(x.e.id, reason) {
+		out.end()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// eventCopier writes a stream of events to an agent.
+type eventCopier struct {
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	timeout time.Duration
+	silence time.Duration
+
+	mu       sync.Mutex // guards below
+	timer    *time.Timer
+	lines    lineScanner
+	boundary bool // the last byte sent ended an event
+	over     bool
+}
+
+// write sends a piece of the stream at once and reports whether the agent is
+// still there.
+func (c *eventCopier) write(p []byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(p) > 0 {
+		c.lines.scan(p)
+		c.boundary = c.lines.blank
+	}
+	if c.timer != nil {
+		c.timer.Reset(c.silence)
+	}
+	return c.send(p)
+}
+
+// send is called under mu.
+func (c *eventCopier) send(p []byte) bool {
+	if c.over {
+		return false
+	}
+	_ = c.rc.SetWriteDeadline(time.Now().Add(c.timeout))
+	if len(p) > 0 {
+		if _, err := c.w.Write(p); err != nil {
+			return false
+		}
+	}
+	return c.rc.Flush() == nil
+}
+
+// keepAlive has a comment sent after each silence, between two events only.
+func (c *eventCopier) keepAlive(silence time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.silence = silence
+	c.timer = time.AfterFunc(silence, c.breathe)
+}
+
+func (c *eventCopier) breathe() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return
+	}
+	if c.boundary {
+		// An agent that is gone is noticed by whoever copies.
+		_ = c.send(streamable.AppendComment(nil, "keep-alive"))
+	}
+	c.timer.Reset(c.silence)
+}
+
+// end stops the comments. Nothing is written after it.
+func (c *eventCopier) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return
+	}
+	c.over = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	_ = c.rc.SetWriteDeadline(time.Time{})
+}
+
+// ids reports whether an event so far had an id.
+func (c *eventCopier) ids() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lines.ids
+}
+
+// say sends an error response as an event. It is false where the stream broke
+// off within an event, or the agent is gone.
+func (c *eventCopier) say(id jsonrpc.ID, err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	msg := jsonrpc.AppendError(nil, id, mcp.WireError(err, ""))
+	return c.boundary && c.send(streamable.AppendEvent(nil, streamable.Event{Name: "message", Data: msg}))
+}

@@ -1,0 +1,99 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/bridge"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+// Observer is told of what passes a Router. Its methods are called concurrently and
+// must be fast.
+type Observer interface {
+	// RequestStarted and RequestEnded are called once each for a request that is
+	// forwarded as it is. What reaches an upstream as a Peer is not among them.
+	RequestStarted(upstream string)
+	RequestEnded(upstream string, took time.Duration)
+	// Called is told of a call after it was answered: of a tool, a prompt or a
+	// resource.
+	Called(c Call)
+}
+
+// Call is one call of an agent.
+type Call struct {
+	Upstream           string // its name in the URL
+	Method             string
+	Tool               string // of tools/call, as the agent wrote it
+	Principal, Session string // the latter may be ""
+	Began              time.Time
+	Took               time.Duration
+	// Err is the error that the agent was answered, or a *jsonrpc.Error of the
+	// upstream. Unread says that the answer was handed on byte by byte, so that Err
+	// is nil also where that was an error. IsError is the tool's own word.
+	Err     error
+	Unread  bool
+	IsError bool
+}
+
+// maxLook is the longest result that is looked into for isError.
+const maxLook = 64 << 10
+
+// observed calls next and tells the Observer, which may be nil.
+func (p *passthrough) observed(ctx context.Context, r *mcp.Request, next func(context.Context, *mcp.Request) (json.RawMessage, error)) (json.RawMessage, error) {
+	if p.observer == nil || !bridge.MayAsk(r.Method) {
+		return next(ctx, r)
+	}
+	c := Call{Upstream: p.name, Method: r.Method, Principal: r.Session.Principal(), Session: r.Session.ID(), Began: time.Now()}
+	if r.Method == "tools/call" {
+		c.Tool = rawjson.Text(rawjson.Get(r.Params, "name"))
+	}
+	result, err := next(ctx, r)
+	c.Took, c.Err = time.Since(c.Began), err
+	c.IsError = err == nil && len(result) <= maxLook && string(rawjson.Get(result, "isError")) == "true"
+	p.observer.Called(c)
+	return result, err
+}
+
+// observe tells the Observer of an exchange when the returned function is called.
+func (x *exchange) observe() (ended func()) {
+	o := x.fw.o.Observer
+	if o == nil || x.endless || x.e.id == "" {
+		return func() {}
+	}
+	began := time.Now()
+	o.RequestStarted(x.f.name)
+	return func() {
+		took := time.Since(began)
+		o.RequestEnded(x.f.name, took)
+		if !bridge.MayAsk(x.e.method) || x.again {
+			return
+		}
+		o.Called(Call{
+			Upstream: x.f.name, Method: x.e.method, Tool: x.e.tool, Principal: guard.Principal(x.r.Context()), Session: x.r.Header.Get(streamable.HeaderSession),
+			Began: began, Took: took, Err: x.err, Unread: x.err == nil,
+		})
+	}
+}
+
+// tellRefused tells the Observer of a call that reached no upstream.
+func (f *face) tellRefused(r *http.Request, e envelope, err error) {
+	if o := f.rt.o.Observer; o != nil && e.id != "" && bridge.MayAsk(e.method) {
+		o.Called(Call{
+			Upstream: f.name, Method: e.method, Tool: e.tool, Principal: guard.Principal(r.Context()), Session: r.Header.Get(streamable.HeaderSession),
+			Began: time.Now(), Err: err,
+		})
+	}
+}
+
+// noteStatus notes an answer of the upstream whose status says that it refused.
+func (x *exchange) noteStatus(resp *http.Response) {
+	if resp.StatusCode >= http.StatusBadRequest {
+		x.err = streamable.StatusFailure(x.who(), clip(x.method()), resp)
+	}
+}

@@ -1,0 +1,318 @@
+// Package router puts upstreams on the web as they are: whatever the MCP server
+// "files" offers is at /mcps/files/mcp (and /mcp/files/mcp), unchanged, in any
+// version that agent and server speak.
+//
+//	POST, GET, DELETE /mcps/{name}/mcp
+//	        │
+//	        ├─ no such name ──────────────────────────▶ 404, -32601, the names there are
+//	        ├─ over the agent's limits ───────────────▶ 503 or 429 with Retry-After, 413
+//	        │
+//	        ├─ HTTP upstream of the agent's era,
+//	        │  no Judge with a say about it ──────────▶ forward: bytes through, headers checked
+//	        │     POST body read whole ▶ envelope ▶ upstream ▶ JSON copied, SSE flushed event by event
+//	        │
+//	        └─ stdio, SSE, another era, no session,
+//	           or judged ─────────────────────────────▶ passthrough: streamable.Server ▶ Handler ▶ Judge ▶ Peer
+//	              handshake and ping answered here, calls handed on raw, changes fanned out
+//
+// Both ways mean the same to an agent: the same transcripts are tested over
+// both. What fails on the way to an upstream is told with the request's id:
+// unreachable 502 -32603, starting 503 with Retry-After, too slow 504 -32003.
+//
+// Beside it, /mcps/{name}/task?taskId=… tells of a task of an agent server, and
+// MCPBrowserClient.js is the client for web pages. What goes to an agent server
+// may bear a signed token (package invocation) that says on whose behalf it is.
+//
+// The package knows no process, no configuration and no catalog. It is given
+// upstreams through an interface of its own and does not decide who may call:
+// that is package guard. What may be called is for a Judge to say.
+package router
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Options configures a Router. Find and Names must be set; zero durations and
+// bounds stand for the defaults named.
+type Options struct {
+	// Find returns the upstream with a name. It is called for each request,
+	// concurrently, and must be fast. Where it returns another upstream than
+	// before, the agents' sessions with the old one end.
+	Find func(name string) (Upstream, bool)
+	// Absent returns why an upstream that is configured is not there; nil for a name
+	// that is in no configuration. It may be nil.
+	Absent func(name string) error
+	// Names lists the upstreams there are, for people who mistyped one.
+	Names func() []string
+	// Guard checks Host, Origin and bearer token of each request. Nil means
+	// that whoever mounts the Router has wrapped it in one: without any, web
+	// pages of strangers can call every upstream (DNS rebinding).
+	Guard *guard.Guard
+	// Allow says whether a principal may reach an upstream; nil lets everybody
+	// reach all. It is called for each request, concurrently, and must be fast.
+	Allow func(principal, name string) bool
+	// Judge decides about single calls; nil lets all through.
+	Judge Judge
+	// Limits returns the bounds of an upstream, nil sets none. It is called for
+	// each request, concurrently, and must be fast.
+	Limits func(name string) Limits
+	// Observer is told of what passes; nil is told nothing.
+	Observer Observer
+	// Sign vouches for what is forwarded; nil signs nothing. What reaches an
+	// upstream through its Peer is signed by that; see Signed.
+	Sign Sign
+	// Loops marks what is sent to upstreams. One of the Router's own where nil,
+	// which does not know of connections that do not lead through it.
+	Loops *Loops
+	// SessionIdle is how long a session that is kept here lives without a
+	// request or an open stream: 30 minutes.
+	SessionIdle time.Duration
+	// KeepAlive is the silence after which a comment is sent on a stream: 15
+	// seconds.
+	KeepAlive time.Duration
+	// WriteTimeout is how long an agent may take to read what is sent at once
+	// before its connection counts as lost: 30 seconds.
+	WriteTimeout time.Duration
+	// MaxBody bounds a request body: 10 MB.
+	MaxBody int64
+	// Memory is where request bodies are counted; nil bounds nothing.
+	Memory *memory.Pool
+	// MaxResponse bounds one JSON response of an upstream: 256 MB. It goes
+	// through without being held.
+	MaxResponse int64
+	// MaxSessions bounds the sessions that agents have with HTTP upstreams
+	// (10,000), MaxPrincipalSessions those of one principal (1,000). At a bound
+	// the one unused for longest is forgotten: its agent has to start another.
+	MaxSessions, MaxPrincipalSessions int
+	// Transport carries what is forwarded; one with a connection pool of the
+	// Router's own where nil.
+	Transport http.RoundTripper
+	// Registered returns what requests to an upstream that has registered itself
+	// must go through, nil for one that an operator has named; see registered.go for
+	// what else such an upstream is held to. It is called for each request,
+	// concurrently, and must be fast. Nil says that there are none.
+	Registered func(name string) http.RoundTripper
+	// AgentHeaders names further request headers that upstreams get which have
+	// registered themselves. It is called concurrently; nil names none.
+	AgentHeaders func() []string
+	// Logger takes what goes wrong; nil discards it.
+	Logger *slog.Logger
+}
+
+// peer is what Registered says of an upstream.
+func (o *Options) peer(name string) http.RoundTripper {
+	if o.Registered == nil {
+		return nil
+	}
+	return o.Registered(name)
+}
+
+func orDefault[T int | int64 | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// Router is the http.Handler of /mcps/{name}/mcp and /mcp/{name}/mcp. Call
+// Shutdown to end it. It is safe for concurrent use.
+type Router struct {
+	o       Options
+	log     *slog.Logger
+	forward *forwarder
+	guarded http.Handler
+
+	mu      sync.Mutex // guards below
+	faces   map[string]*face
+	closing bool
+	leaving sync.WaitGroup // Shutdowns of faces whose upstream is gone; Add under mu
+
+	// hurry ends when Shutdown has no more time for those.
+	hurry  context.Context
+	cutOff context.CancelFunc
+}
+
+// New returns a Router. It starts nothing before the first request.
+func New(o Options) *Router {
+	orDefault(&o.SessionIdle, 30*time.Minute)
+	orDefault(&o.KeepAlive, 15*time.Second)
+	orDefault(&o.WriteTimeout, 30*time.Second)
+	orDefault(&o.MaxBody, 10<<20)
+	orDefault(&o.MaxResponse, 256<<20)
+	orDefault(&o.MaxSessions, 10_000)
+	orDefault(&o.MaxPrincipalSessions, 1_000)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.AgentHeaders == nil {
+		o.AgentHeaders = func() []string { return nil }
+	}
+	if o.Loops == nil {
+		o.Loops = NewLoops()
+	}
+	rt := &Router{o: o, log: o.Logger, faces: map[string]*face{}}
+	rt.hurry, rt.cutOff = context.WithCancel(context.Background())
+	rt.forward = newForwarder(&rt.o)
+	rt.guarded = http.HandlerFunc(rt.route)
+	if o.Guard != nil {
+		rt.guarded = o.Guard.Wrap(rt.guarded)
+	}
+	return rt
+}
+
+// ServeHTTP implements http.Handler.
+func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.guarded.ServeHTTP(w, r) }
+
+// route finds the upstream that a path names.
+func (rt *Router) route(w http.ResponseWriter, r *http.Request) {
+	name, what, ok := nameOf(r.URL)
+	if !ok && r.URL.Path == TaskStatusPath {
+		rt.refuse(w, r, mcp.Errorf(mcp.KindInvalidParams, "whose task? %s needs agent=… beside taskId=…, or ask for /mcps/{name}/task?taskId=…", TaskStatusPath))
+		return
+	}
+	if !ok {
+		rt.refuse(w, r, mcp.Errorf(mcp.KindNotFound, "no such page: an agent's MCP endpoint is /mcps/{name}/mcp, its tasks are at /mcps/{name}/task?taskId=…"))
+		return
+	}
+	principal := guard.Principal(r.Context())
+	if !rt.allowed(principal, name) {
+		rt.refuse(w, r, mcp.Errorf(mcp.KindPermissionDenied, "the token of %q is not for agent '%s': auth.tokens[].agents says which it is for", principal, clip(name)))
+		return
+	}
+	up, ok := rt.o.Find(name)
+	if !ok {
+		rt.forget(name)
+		if rt.o.Absent != nil {
+			if err := rt.o.Absent(name); err != nil {
+				rt.refuse(w, r, err)
+				return
+			}
+		}
+		rt.refuseUnknown(w, r, rt.unknown(principal, name))
+		return
+	}
+	if rt.o.Loops.seen(r.Header, name) {
+		rt.o.Loops.tell(w.Header())
+		rt.refuse(w, r, errLoop(fmt.Sprintf("upstream %q", clip(name))))
+		return
+	}
+	f := rt.face(name, up)
+	if f == nil {
+		rt.refuse(w, r, errShuttingDown())
+		return
+	}
+	if what == taskPath {
+		f.serveTask(w, r)
+		return
+	}
+	switch r.Method {
+	case http.MethodPost:
+		f.servePost(w, r)
+	case http.MethodGet, http.MethodDelete:
+		f.serveOther(w, r)
+	default:
+		w.Header().Set("Allow", "GET, POST, DELETE")
+		guard.WriteError(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.KindInvalidRequest, "%s is not used here; allowed: GET, POST, DELETE", r.Method))
+	}
+}
+
+// allowed reports whether a principal may reach an upstream.
+func (rt *Router) allowed(principal, name string) bool {
+	return rt.o.Allow == nil || rt.o.Allow(principal, name)
+}
+
+// limits returns the bounds of an upstream.
+func (rt *Router) limits(name string) Limits {
+	if rt.o.Limits == nil {
+		return Limits{}
+	}
+	return rt.o.Limits(name)
+}
+
+// face returns what is kept for an upstream, nil during Shutdown.
+func (rt *Router) face(name string, up Upstream) *face {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	f := rt.faces[name]
+	if f != nil && f.up == up {
+		return f
+	}
+	if rt.closing {
+		return nil
+	}
+	if f != nil {
+		rt.leave(f)
+	}
+	f = newFace(rt, name, up)
+	rt.faces[name] = f
+	return f
+}
+
+// forget lets go of a face whose upstream is gone.
+func (rt *Router) forget(name string) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if f := rt.faces[name]; f != nil && !rt.closing {
+		delete(rt.faces, name)
+		rt.leave(f)
+	}
+}
+
+// leaveTimeout bounds how long the requests of an upstream that is gone may take to
+// finish. The upstream itself ends its calls, usually long before.
+const leaveTimeout = 5 * time.Minute
+
+// leave ends the sessions of a face in the background. It is called under mu.
+func (rt *Router) leave(f *face) {
+	rt.leaving.Go(func() {
+		ctx, cancel := context.WithTimeout(rt.hurry, leaveTimeout)
+		defer cancel()
+		f.close()
+		if err := f.server.Shutdown(ctx); err != nil {
+			rt.log.Warn("an upstream's sessions did not end", "upstream", f.name, "err", err)
+		}
+	})
+}
+
+// Shutdown ends the Router. New requests are refused at once, streams and
+// subscriptions, which never end by themselves, are closed; other requests run
+// until they are done or ctx ends, and what is left is answered with an error of
+// mcp.KindShuttingDown. Every goroutine of the Router has ended when Shutdown
+// returns nil.
+func (rt *Router) Shutdown(ctx context.Context) error {
+	rt.mu.Lock()
+	rt.closing = true
+	faces := make([]*face, 0, len(rt.faces))
+	for _, f := range rt.faces {
+		faces = append(faces, f)
+	}
+	rt.mu.Unlock()
+	errs := make(chan error, len(faces)+1)
+	var all sync.WaitGroup
+	all.Go(func() { errs <- rt.forward.shutdown(ctx) })
+	for _, f := range faces {
+		all.Go(func() {
+			f.close()
+			errs <- f.server.Shutdown(ctx)
+		})
+	}
+	all.Wait()
+	stop := context.AfterFunc(ctx, rt.cutOff)
+	rt.leaving.Wait()
+	stop()
+	rt.cutOff()
+	for range cap(errs) {
+		if err := <-errs; err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+const (
+	// taskTimeout bounds a question about a task: the answer is known.
+	taskTimeout = 30 * time.Second
+	// maxTask bounds the answer. An agent server bounds results by itself.
+	maxTask = 32 << 20
+	// maxTaskID bounds a task's id.
+	maxTaskID = 256
+)
+
+// serveTask tells of a task that an async tool was answered with:
+//
+//	GET /mcps/{name}/task?taskId=…  ─▶ agent server: GET /getTaskStatus?taskId=… ─▶ as it answers
+//	                                └▶ any other:    tasks/get, tasks/result     ─▶ in the same form
+//
+// DELETE cancels the task.
+func (f *face) serveTask(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodDelete {
+		w.Header().Set("Allow", "GET, DELETE")
+		guard.WriteError(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.KindInvalidRequest, "%s is not used here; allowed: GET, DELETE", r.Method))
+		return
+	}
+	id := r.URL.Query().Get("taskId")
+	if id == "" || len(id) > maxTaskID {
+		writeError(w, "", mcp.Errorf(mcp.KindInvalidParams, "which task? Its id, which the tool was answered with, is the parameter taskId"))
+		return
+	}
+	if err := f.limiter.enter(f.name, f.rt.limits(f.name), time.Now(), 1); err != nil {
+		writeError(w, "", err)
+		return
+	}
+	defer f.limiter.leave(1)
+	ctx, cancel := context.WithTimeout(r.Context(), taskTimeout)
+	defer cancel()
+	if err := f.pass.admitTask(ctx, guard.Principal(r.Context()), id, r.Method == http.MethodDelete); err != nil {
+		writeError(w, "", err)
+		return
+	}
+	if t, ok := f.up.Target(); ok {
+		if t.Process {
+			release, err := f.up.Hold(ctx, false)
+			if err != nil {
+				f.unready(w, r, envelope{}, err)
+				return
+			}
+			defer release(nil)
+		}
+		if f.agentTask(ctx, w, r, t, id) {
+			return
+		}
+	}
+	answer, err := f.peerTask(ctx, guard.Principal(r.Context()), id, r.Method == http.MethodDelete)
+	if err != nil {
+		if r.Context().Err() == nil {
+			writeError(w, "", taskFailure(err))
+		}
+		return
+	}
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = []string{streamable.ContentJSON}, []string{"no-store"}
+	_, _ = w.Write(answer)
+}
+
+// admitTask is admit for a task that is asked for without a message. There is no
+// session in which a person could be asked.
+func (p *passthrough) admitTask(ctx context.Context, principal, id string, cancel bool) error {
+	if !p.judged() {
+		return nil
+	}
+	r := &mcp.Request{ID: "1", Method: "tasks/result", Params: taskParams(id), Session: p.lone.of(principal), Peer: mcp.NoPeer}
+	if cancel {
+		r.Method = "tasks/cancel"
+	}
+	_, err := p.admit(mcp.WithCaller(ctx, r.Session), r)
+	return err
+}
+
+func taskParams(id string) json.RawMessage {
+	return append(rawjson.AppendString([]byte(`{"taskId":`), id), '}')
+}
+
+// taskURL is where an agent server with this MCP endpoint tells of a task.
+func taskURL(endpoint *url.URL, id string) *url.URL {
+	return endpoint.ResolveReference(&url.URL{Path: "getTaskStatus", RawQuery: url.Values{"taskId": {id}}.Encode()})
+}
+
+// agentTask asks an agent server. It is false, with nothing written, where the
+// upstream turns out to be none.
+func (f *face) agentTask(ctx context.Context, w http.ResponseWriter, r *http.Request, t Target, id string) bool {
+	to := taskURL(t.URL, id)
+	var h http.Header
+	transport := f.rt.o.peer(f.name)
+	if transport != nil {
+		h = peerHeader(r, true, f.rt.o.AgentHeaders())
+	} else {
+		h, transport = requestHeader(r, true, t.Header), f.rt.forward.transport
+	}
+	f.rt.o.Loops.set(h, f.via)
+	if err := f.rt.o.Sign.set(h, f.name, guard.Principal(r.Context()), ""); err != nil {
+		writeError(w, "", err)
+		return true
+	}
+	req := (&http.Request{
+		Method: r.Method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h,
+	}).WithContext(ctx)
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		switch {
+		case r.Context().Err() != nil:
+		case ctx.Err() != nil:
+			writeError(w, "", tooSlow(f.name, "getTaskStatus", taskTimeout))
+		default:
+			writeError(w, "", transportFailure(f.name, err))
+		}
+		return true
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTask+1))
+	switch {
+	case err != nil && r.Context().Err() == nil:
+		writeError(w, "", transportFailure(f.name, err))
+		return true
+	case len(body) > maxTask:
+		writeError(w, "", mcp.Errorf(mcp.KindUpstreamProtocol, "agent %q told more than %d bytes of a task", f.name, maxTask))
+		return true
+	}
+	body = rawjson.RepairText(body)
+	if !rawjson.IsObject(body) || !json.Valid(body) || !aboutTask(body) {
+		return false // something else is there, or nothing
+	}
+	out := w.Header()
+	out["Content-Type"], out["Cache-Control"] = []string{streamable.ContentJSON}, []string{"no-store"}
+	w.WriteHeader(resp.StatusCode)
+	_, _ = w.Write(body)
+	return true
+}
+
+// aboutTask tells an agent server's answer from that of a server that has no
+// such page: it is a task or an error with a code or a text.
+func aboutTask(body []byte) bool {
+	return rawjson.IsObject(rawjson.Get(body, "task")) || rawjson.Get(body, "jsonrpc") != nil
+}
+
+// statuses are the words of agent servers for those of MCP.
+var statuses = map[string]string{
+	"submitted": "pending", "working": "running", "input_required": "running",
+	"completed": "completed", "failed": "failed", "cancelled": "cancelled",
+}
+
+// peerTask asks a server that has tasks as MCP defines them, on behalf of the
+// principal's own session.
+func (f *face) peerTask(ctx context.Context, principal, id string, cancel bool) (json.RawMessage, error) {
+	ctx = mcp.WithCaller(ctx, f.pass.lone.of(principal))
+	params := taskParams(id)
+	method := "tasks/get"
+	if cancel {
+		method = "tasks/cancel"
+	}
+	if f.pass.checkTask(principal, method, params) != nil {
+		return nil, mcp.Errorf(mcp.KindNotFound, "task not found: %s", clip(id))
+	}
+	back := &mcp.Mux{}
+	got, err := f.up.Call(ctx, method, params, back)
+	if err != nil {
+		return nil, err
+	}
+	status := rawjson.Text(rawjson.Get(got, "status"))
+	task := struct {
+		ID        string          `json:"id"`
+		Status    string          `json:"status"`
+		CreatedAt string          `json:"createdAt,omitempty"`
+		UpdatedAt string          `json:"updatedAt,omitempty"`
+		Error     *string         `json:"error"`
+		Result    json.RawMessage `json:"result"`
+	}{ID: id, Status: statuses[status], CreatedAt: rawjson.Text(rawjson.Get(got, "createdAt")), UpdatedAt: rawjson.Text(rawjson.Get(got, "lastUpdatedAt")), Result: json.RawMessage("null")}
+	if task.Status == "" {
+		task.Status = "running"
+	}
+	switch result := rawjson.Get(got, "result"); {
+	case result != nil: // 2026-07-28 has it here
+		task.Result = result
+	case task.Status == "completed" && !cancel:
+		if task.Result, err = f.up.Call(ctx, "tasks/result", params, back); err != nil {
+			return nil, err
+		}
+	case task.Status == "failed":
+		why := rawjson.Text(rawjson.Get(got, "statusMessage"))
+		task.Error = &why
+	}
+	return json.Marshal(map[string]any{"task": task})
+}
+
+// taskFailure is the error of a task that could not be asked for. What the
+// upstream answered keeps its code.
+func taskFailure(err error) error {
+	err = failedToReach(err)
+	if _, ours := mcp.KindOf(err); ours {
+		return err
+	}
+	if wire := mcp.WireError(err, ""); wire.Code == jsonrpc.CodeMethodNotFound {
+		return mcp.Errorf(mcp.KindMethodNotFound, "this agent has no tasks")
+	}
+	return err
+}

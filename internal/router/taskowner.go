@@ -1,0 +1,175 @@
+package router
+
+import (
+	"container/list"
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// maxTasks bounds the tasks whose owner is known for one upstream. The one not
+// asked for the longest is forgotten first, and is nobody's then.
+const maxTasks = 10_000
+
+// taskOwners says which principal has made which task of an upstream, and with
+// which tool. Principals share the connection that leads there, so the upstream
+// itself takes them for one client, which may read all tasks.
+type taskOwners struct {
+	mu   sync.Mutex // guards below
+	byID map[string]*list.Element
+	used list.List // of taskOwner, the latest in front
+}
+
+type taskOwner struct{ id, principal, tool string }
+
+// maxTaskTool bounds the name of a task's tool. A longer one is forgotten.
+const maxTaskTool = 512
+
+// madeTask is the id of the task that a call was answered with, "" for none.
+func madeTask(result json.RawMessage) string {
+	id := rawjson.Text(rawjson.GetPath(result, "task", "taskId")) // 2025-11-25
+	if id == "" && rawjson.Text(rawjson.Get(result, "resultType")) == "task" {
+		id = rawjson.Text(rawjson.Get(result, "taskId")) // 2026-07-28
+	}
+	return id
+}
+
+// made notes a task.
+func (o *taskOwners) made(id, principal, tool string) {
+	if id == "" || len(id) > maxTaskID {
+		return
+	}
+	if len(tool) > maxTaskTool {
+		tool = ""
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.byID == nil {
+		o.byID = map[string]*list.Element{}
+	}
+	if o.byID[id] != nil {
+		return // whoever was first
+	}
+	if o.used.Len() >= maxTasks {
+		oldest := o.used.Back()
+		delete(o.byID, oldest.Value.(taskOwner).id)
+		o.used.Remove(oldest)
+	}
+	id = strings.Clone(id)
+	o.byID[id] = o.used.PushFront(taskOwner{id, strings.Clone(principal), strings.Clone(tool)})
+}
+
+// tool is the tool that has made a principal's task, "" where it is not known.
+func (o *taskOwners) tool(principal, id string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	e := o.byID[id]
+	if e == nil || e.Value.(taskOwner).principal != principal {
+		return ""
+	}
+	return e.Value.(taskOwner).tool
+}
+
+// owns reports whether a task is a principal's.
+func (o *taskOwners) owns(principal, id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	e := o.byID[id]
+	if e == nil || e.Value.(taskOwner).principal != principal {
+		return false
+	}
+	o.used.MoveToFront(e)
+	return true
+}
+
+// isTaskMethod reports whether a method is about one task.
+func isTaskMethod(method string) bool {
+	return strings.HasPrefix(method, "tasks/") && method != "tasks/list"
+}
+
+// checkTask refuses to tell one principal of another's task, where the upstream
+// would.
+func (p *passthrough) checkTask(principal, method string, params json.RawMessage) error {
+	if !isTaskMethod(method) || p.apart != nil && p.apart() {
+		return nil
+	}
+	return p.tasks.check(principal, method, params)
+}
+
+// ownTasks notes the task that a call was answered with, and leaves out of a list
+// others' tasks, and those of tools that the agent must not run.
+func (p *passthrough) ownTasks(principal string, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
+	switch r.Method {
+	case "tools/call":
+		id := madeTask(result)
+		if id == "" { // as agent servers tell callers that know no tasks
+			id = rawjson.Text(rawjson.GetPath(result, "_meta", "taskId"))
+			if id == "" || p.apart == nil || !p.apart() {
+				break
+			}
+		}
+		p.tasks.made(id, principal, rawjson.Text(rawjson.Get(r.Params, "name")))
+	case "tasks/list":
+		owned := principal != mcp.LocalPrincipal && (p.apart == nil || !p.apart())
+		judged := p.judged()
+		if !owned && !judged {
+			break
+		}
+		return keepTasks(result, func(id string) bool {
+			return (!owned || p.tasks.owns(principal, id)) && (!judged || !p.judge.Refuses(p.name, "tools/call", p.tasks.tool(principal, id)))
+		})
+	}
+	return result, nil
+}
+
+// check refuses to tell one principal of another's task. Where there is no other
+// principal it checks nothing.
+func (o *taskOwners) check(principal, method string, params json.RawMessage) error {
+	if principal == mcp.LocalPrincipal || !isTaskMethod(method) {
+		return nil
+	}
+	id := taskID(params)
+	switch {
+	case id == "":
+		return mcp.Errorf(mcp.KindInvalidParams, "%s needs one taskId, a text", clip(method))
+	case o.owns(principal, id):
+		return nil
+	}
+	e := mcp.Errorf(mcp.KindInvalidParams, "no such task: %s", clip(id))
+	e.Data, _ = json.Marshal(map[string]string{"kind": mcp.KindNotFound.String(), "taskId": clip(id)})
+	return e
+}
+
+// taskID is the task that params name, "" where an upstream might read another one.
+func taskID(params json.RawMessage) string {
+	id, err := rawjson.Sole(params, "taskId")
+	if err != nil {
+		return ""
+	}
+	return rawjson.Text(id)
+}
+
+// keepTasks leaves some of the tasks in the result of tasks/list.
+func keepTasks(result json.RawMessage, keep func(id string) bool) (json.RawMessage, error) {
+	raw := rawjson.Get(result, "tasks")
+	if !rawjson.IsArray(raw) {
+		return result, nil
+	}
+	out := []byte{'['}
+	err := rawjson.EachElement(raw, func(task []byte) bool {
+		if keep(rawjson.Text(rawjson.Get(task, "taskId"))) {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(out, task...)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rawjson.Set(result, "tasks", append(out, ']'))
+}

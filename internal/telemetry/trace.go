@@ -1,0 +1,63 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// traceparent is the form of the W3C trace context's header of that name.
+var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// Bounds of what goes on, as the W3C texts have them.
+const (
+	maxTracestate = 512
+	maxBaggage    = 8192
+)
+
+// TraceContext puts the trace context and the baggage of a request's HTTP headers
+// into its _meta, where they travel on to the MCP server over every transport: a
+// trace that began at the agent goes on there. What the _meta has already stays,
+// and a header that is none is ignored. header returns the headers of the request
+// that ctx belongs to, nil where there are none.
+func TraceContext(next mcp.Handler, header func(ctx context.Context) http.Header) mcp.Handler {
+	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		h := header(ctx)
+		if r.IsNotification() || h.Get("Traceparent") == "" && h.Get("Baggage") == "" {
+			return next.Serve(ctx, r)
+		}
+		params, err := traced(r.Params, h)
+		if err != nil {
+			return next.Serve(ctx, r) // whoever reads the params says what is wrong with them
+		}
+		out := *r
+		out.Params = params
+		return next.Serve(ctx, &out)
+	})
+}
+
+// traced is params with what the headers add to their _meta.
+func traced(params json.RawMessage, h http.Header) (out json.RawMessage, err error) {
+	out = params
+	add := func(key, value string) {
+		if err == nil {
+			out, err = rawjson.SetPath(out, rawjson.Quote(value), "_meta", key)
+		}
+	}
+	if parent := h.Get("Traceparent"); traceparent.MatchString(parent) && rawjson.GetPath(params, "_meta", "traceparent") == nil {
+		add("traceparent", parent)
+		if state := h.Get("Tracestate"); state != "" && len(state) <= maxTracestate {
+			add("tracestate", state)
+		}
+	}
+	// Several headers are one list (RFC 9110 §5.3).
+	if baggage := strings.Join(h.Values("Baggage"), ","); baggage != "" && len(baggage) <= maxBaggage && rawjson.GetPath(params, "_meta", "baggage") == nil {
+		add("baggage", baggage)
+	}
+	return out, err
+}

@@ -1,0 +1,59 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Open makes a connection to a server that is not reached by a program or a URL
+// of the configuration. It is called for each attempt to connect, and must
+// return soon after ctx ends.
+type Open func(ctx context.Context) (mcp.Stream, error)
+
+// Attach adds an upstream that no configuration names: a server that was found
+// and may vanish again. It is supervised, listed and called like the others and
+// stays, whatever Apply says, until Detach. A name that is in use is an error; a
+// configured server that wants it later takes its place.
+func (m *Manager) Attach(s *config.Server, open Open) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("upstream %q: weir is shutting down", s.Name)
+	}
+	t := m.table.Load()
+	if t.byName[s.Name] != nil || slices.ContainsFunc(t.order, func(o *config.Server) bool { return o.Name == s.Name }) {
+		return fmt.Errorf("there is an upstream %q already", s.Name)
+	}
+	byName := maps.Clone(t.byName)
+	byName[s.Name] = newUpstream(m.opts, s, place{len(t.order) + len(t.attached), true}, m.freeOf(s.Name), open)
+	m.table.Store(&table{byName: byName, order: t.order, attached: append(slices.Clone(t.attached), s)})
+	return nil
+}
+
+// Attached reports whether an attached upstream of that name is there.
+func (m *Manager) Attached(name string) bool {
+	return slices.ContainsFunc(m.table.Load().attached, func(s *config.Server) bool { return s.Name == name })
+}
+
+// Detach takes an attached upstream out, with its entries, and reports whether
+// it was there. It waits for nothing.
+func (m *Manager) Detach(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.table.Load()
+	i := slices.IndexFunc(t.attached, func(s *config.Server) bool { return s.Name == name })
+	if i < 0 || m.closed {
+		return false
+	}
+	byName := maps.Clone(t.byName)
+	u := byName[name]
+	delete(byName, name)
+	m.table.Store(&table{byName: byName, order: t.order, attached: slices.Delete(slices.Clone(t.attached), i, i+1)})
+	m.end(u, true, 0)
+	return true
+}

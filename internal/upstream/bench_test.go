@@ -1,0 +1,43 @@
+package upstream
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// BenchmarkCall compares a call over an Upstream with one over the same kind of
+// connection without it.
+func BenchmarkCall(b *testing.B) {
+	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
+	m := New(Options{open: f.open})
+	defer m.Close(b.Context())
+	m.Apply([]*config.Server{{Name: "fake", Command: "fake", Timeout: time.Minute}})
+	if err := m.Ready(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	u, _ := m.Upstream("fake")
+	u.shared.mu.Lock()
+	direct := u.shared.link.peer
+	u.shared.mu.Unlock()
+	ctx := mcp.WithCaller(b.Context(), mcp.NewSession("", "a"))
+	params := json.RawMessage(`{"name":"a","arguments":{"text":"hello"}}`)
+	measure := func(p mcp.Peer) time.Duration {
+		began := time.Now()
+		for range b.N {
+			if _, err := p.Call(ctx, "tools/call", params, nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+		return time.Since(began)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	over := measure(u)
+	b.StopTimer()
+	baseline := measure(direct)
+	b.ReportMetric(float64(over)/float64(max(baseline, 1)), "x_baseline")
+}

@@ -1,0 +1,315 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// link is one live connection.
+type link struct {
+	slot  *slot
+	peer  mcp.Peer
+	hello mcp.Hello
+	http  bool // streamable HTTP
+	pid   int  // of the program, or 0
+	done  <-chan struct{}
+	err   func() error // why it is done
+	close func()       // waits for the end of everything it started
+
+	users   int           // calls over it; guarded by slot.mu
+	retired chan struct{} // closed when users becomes 0; nil while in use; guarded by slot.mu
+}
+
+// call asks the server. A connection that has ended already has certainly not
+// taken the message.
+func (l *link) call(ctx context.Context, timeout time.Duration, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	if !mayBeLarge(method) {
+		ctx = memory.WithoutScope(ctx)
+	}
+	params, err := l.adapt(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-l.done:
+		return nil, l.notSent()
+	default:
+	}
+	if timeout <= 0 {
+		return l.slot.owned(ctx, back, func(back mcp.Handler) (json.RawMessage, error) {
+			return l.peer.Call(ctx, method, params, back)
+		})
+	}
+	limited, back, end := limit(ctx, timeout, back)
+	defer end()
+	result, err := l.slot.owned(ctx, back, func(back mcp.Handler) (json.RawMessage, error) {
+		return l.peer.Call(limited, method, params, back)
+	})
+	if err != nil && limited.Err() != nil && ctx.Err() == nil && !isAnswer(err) {
+		u := l.slot.u
+		hint := ""
+		if timeout == u.cfg.Timeout {
+			hint = "; mcpServers." + u.name + ".timeout allows more"
+		}
+		return nil, mcp.Errorf(mcp.KindUpstreamTimeout, "%s did not answer %s within %s%s", u.who, method, timeout, hint)
+	}
+	return result, err
+}
+
+func (l *link) notSent() error {
+	err := l.err()
+	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: err.Error(), Err: errors.Join(mcp.ErrNotSent, err)}
+}
+
+func (l *link) notify(ctx context.Context, method string, params json.RawMessage) error {
+	params, err := l.adapt(ctx, params)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-l.done:
+		return l.notSent()
+	default:
+	}
+	if l.slot.key.session == nil {
+		l.slot.owners.uses(mcp.Caller(ctx))
+	}
+	return l.peer.Notify(ctx, method, params)
+}
+
+// isAnswer reports whether the server answered err.
+func isAnswer(err error) bool {
+	var wire *jsonrpc.Error
+	return errors.As(err, &wire)
+}
+
+// metaKey is the member of params that holds the keys of the modern era.
+var metaKey = []byte("_meta")
+
+// mayHoldMeta is a quick look for it: it is there as it is, or with an escape.
+func mayHoldMeta(params []byte) bool {
+	return bytes.Contains(params, metaKey) || bytes.Contains(params, []byte(`\u`))
+}
+
+// saysModern reports whether params are those of a request of the modern era.
+func saysModern(params json.RawMessage) bool {
+	if !mayHoldMeta(params) {
+		return false
+	}
+	return mcp.IsModern(rawjson.Text(rawjson.GetPath(params, "_meta", mcp.MetaVersion)))
+}
+
+// adapt makes the params those of the connection's era.
+func (l *link) adapt(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
+	if !l.hello.Modern {
+		return stripModern(params)
+	}
+	if mayHoldMeta(params) && rawjson.GetPath(params, "_meta", mcp.MetaVersion) != nil {
+		return params, nil
+	}
+	info, level := l.slot.u.opts.ClientInfo, ""
+	capabilities := json.RawMessage("{}")
+	if caller := mcp.Caller(ctx); caller != nil {
+		level = caller.LogLevel()
+		own, can := caller.Client()
+		if rawjson.IsObject(own) {
+			info = own
+		}
+		capabilities = askable(can)
+	}
+	return addModern(params, l.hello.Version, info, capabilities, level)
+}
+
+// legacyForeign are the keys that a legacy server must not see: it might take
+// the request for a modern one.
+var legacyForeign = []string{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel}
+
+// stripModern takes the marks of the modern era off. All other bytes stay.
+func stripModern(params json.RawMessage) (json.RawMessage, error) {
+	if !mayHoldMeta(params) {
+		return params, nil
+	}
+	meta := rawjson.Get(params, "_meta")
+	if !rawjson.IsObject(meta) {
+		return params, nil
+	}
+	var found [4][]byte
+	stripped, err := meta, rawjson.Fields(meta, legacyForeign, found[:])
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "params._meta: %v", err)
+	}
+	for i, key := range legacyForeign {
+		if found[i] == nil {
+			continue
+		}
+		if stripped, err = rawjson.Delete(stripped, key); err != nil {
+			return nil, mcp.Errorf(mcp.KindInvalidParams, "params._meta: %v", err)
+		}
+	}
+	switch {
+	case len(stripped) == len(meta):
+		return params, nil
+	case isEmptyObject(stripped):
+		params, err = rawjson.Delete(params, "_meta")
+	default:
+		params, err = rawjson.Set(params, "_meta", stripped)
+	}
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
+	}
+	return params, nil
+}
+
+// askable are the capabilities with which a modern server may be told of a legacy
+// client: what it declared of those that answer questions, which whoever calls on
+// its behalf puts to it.
+func askable(declared json.RawMessage) json.RawMessage {
+	keys := []string{"sampling", "elicitation", "roots"}
+	var found [3][]byte
+	out := []byte{'{'}
+	if rawjson.Fields(declared, keys, found[:]) == nil {
+		for i, v := range found {
+			if rawjson.IsObject(v) {
+				if len(out) > 1 {
+					out = append(out, ',')
+				}
+				out = append(append(rawjson.AppendString(out, keys[i]), ':'), v...)
+			}
+		}
+	}
+	return append(out, '}')
+}
+
+// addModern puts the marks of the modern era on, for a legacy client or weir
+// itself.
+func addModern(params json.RawMessage, version string, info, capabilities json.RawMessage, level string) (json.RawMessage, error) {
+	meta := rawjson.Get(params, "_meta")
+	if !rawjson.IsObject(meta) {
+		meta = []byte("{}")
+	}
+	add := []struct {
+		key   string
+		value []byte
+	}{
+		{mcp.MetaVersion, rawjson.Quote(version)}, {mcp.MetaClientInfo, info}, {mcp.MetaClientCapabilities, capabilities}, {mcp.MetaLogLevel, nil},
+	}
+	if level != "" {
+		add[3].value = rawjson.Quote(level)
+	}
+	var err error
+	for _, m := range add {
+		if m.value == nil {
+			continue
+		}
+		if meta, err = rawjson.Set(meta, m.key, m.value); err != nil {
+			return nil, mcp.Errorf(mcp.KindInvalidParams, "params._meta: %v", err)
+		}
+	}
+	if params, err = rawjson.Set(params, "_meta", meta); err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
+	}
+	return params, nil
+}
+
+func isEmptyObject(obj []byte) bool {
+	i := rawjson.SkipSpace(obj, 0) + 1
+	i = rawjson.SkipSpace(obj, i)
+	return i < len(obj) && obj[i] == '}'
+}
+
+// capabilities is what weir declares to the server: for a session of its own
+// what its client declared, else what clients may have.
+func (s *slot) capabilities() json.RawMessage {
+	if s.key.session == nil {
+		return sharedCapabilities
+	}
+	if _, caps := s.key.session.Client(); rawjson.IsObject(caps) {
+		return caps
+	}
+	if s.key.session.Version() == "" {
+		return sharedCapabilities // of a modern principal, whose clients each say what they can
+	}
+	return json.RawMessage("{}")
+}
+
+func declaresRoots(session *mcp.Session) bool {
+	_, caps := session.Client()
+	return rawjson.IsObject(rawjson.Get(caps, "roots"))
+}
+
+// greeted notes what the server said of itself.
+func (u *Upstream) greeted(s *slot, l *link) {
+	if !s.isShared() {
+		return
+	}
+	u.noModern.Store(false)
+	u.mu.Lock()
+	u.hello, u.modernOnly = l.hello, l.hello.Modern
+	u.mu.Unlock()
+	u.log.Info("connected", "version", l.hello.Version, "transport", u.transport(), "pid", l.pid)
+}
+
+// handler takes what the server sends and no call owns.
+type handler struct{ s *slot }
+
+// Serve implements mcp.Handler.
+func (h handler) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	s := h.s
+	if r.IsNotification() {
+		s.notice(r.Method, r.Params)
+		return nil, nil
+	}
+	if session := s.key.session; session != nil && session.Version() != "" {
+		return session.Peer().Call(ctx, r.Method, r.Params, nil)
+	}
+	switch r.Method {
+	case "roots/list":
+		s.u.foundRoots()
+		return json.RawMessage(`{"roots":[]}`), nil // nobody's, so none
+	case "sampling/createMessage", "elicitation/create":
+		return nil, mcp.Errorf(mcp.KindNoBackChannel, "%s asked for %s outside any call; sessions share its connection, so nobody can be asked; set per_session: true for it", s.u.who, r.Method)
+	}
+	return nil, mcp.MethodNotFound(r.Method)
+}
+
+// maxLogged bounds what is logged of one message of a server.
+const maxLogged = 500
+
+// operatorLog logs a log message of the server that nobody owns (core-rules:
+// unowned log messages go to the operator).
+func (u *Upstream) operatorLog(params json.RawMessage) {
+	var out [3][]byte
+	if rawjson.Fields(params, []string{"level", "logger", "data"}, out[:]) != nil {
+		return
+	}
+	level := slog.LevelInfo
+	switch n := mcp.LogSeverity(rawjson.Text(out[0])); {
+	case n < mcp.LogSeverity("info"):
+		level = slog.LevelDebug
+	case n >= mcp.LogSeverity("error"):
+		level = slog.LevelError
+	case n >= mcp.LogSeverity("warning"):
+		level = slog.LevelWarn
+	}
+	if !u.log.Enabled(context.Background(), level) {
+		return
+	}
+	data := rawjson.Text(out[2])
+	if data == "" {
+		data = string(out[2])
+	}
+	data = u.opts.Redact(data)
+	if len(data) > maxLogged {
+		data = data[:maxLogged] + "…"
+	}
+	u.log.Log(context.Background(), level, "the server says: "+data, "logger", rawjson.Text(out[1]))
+}

@@ -1,0 +1,282 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+// Bounds of one list of one server, and how it is read.
+const (
+	maxPages    = 1000
+	maxEntries  = 20_000
+	maxListKept = 32 << 20 // bytes of the definitions in the catalog
+	maxListRead = 64 << 20 // bytes of the pages
+	pageTimeout = 30 * time.Second
+	// debounce is how long after list_changed the lists are read: a server that
+	// changes ten tools says so ten times.
+	debounce      = 250 * time.Millisecond
+	firstRelist   = time.Second // after lists that could not be read
+	longestRelist = time.Minute
+)
+
+// listBytes bounds the bytes of one list.
+type listBytes struct {
+	kept int // of the definitions in the catalog
+	read int // of the pages
+}
+
+// list reads the lists and hands them to the Sink, once for the connection and
+// again whenever the server says that they have changed. listed is closed after
+// the first time, whatever came of it.
+func (s *slot) list(ctx context.Context, l *link, listed chan<- struct{}) {
+	u := s.u
+	select {
+	case <-s.relist: // said before the lists are read
+	default:
+	}
+	retry := firstRelist
+	for first := true; ; first = false {
+		err := u.readLists(ctx, l)
+		if ctx.Err() != nil {
+			return
+		}
+		u.mu.Lock()
+		u.listErr = err
+		u.mu.Unlock()
+		again := make(<-chan time.Time)
+		var timer *time.Timer
+		if err != nil {
+			u.log.Warn("the lists cannot be read", "err", err, "retry_in", retry)
+			timer = time.NewTimer(retry)
+			again = timer.C
+			retry = min(2*retry, longestRelist)
+		} else {
+			retry = firstRelist
+		}
+		if first {
+			u.settle()
+			close(listed)
+		}
+		select {
+		case <-ctx.Done():
+		case <-again:
+		case <-s.relist:
+			if !sleep(ctx, debounce) {
+				return
+			}
+			select {
+			case <-s.relist: // what was said meanwhile is in the lists
+			default:
+			}
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// sleep waits for d and reports false where ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// readLists reads all lists that the server has and hands them on. Tools that
+// cannot be listed are an error; what cannot be listed besides is logged and
+// left out.
+func (u *Upstream) readLists(ctx context.Context, l *link) error {
+	out := catalog.Listing{Upstream: u.name, Namespace: u.cfg.Namespace, Order: int(u.order.Load()), Found: u.found, Tags: u.cfg.Tags}
+	caps := l.hello.Capabilities
+	has := func(name string) bool { return rawjson.Get(caps, name) != nil }
+	silent := !has("tools") && !has("resources") && !has("prompts")
+	for _, list := range []struct {
+		capability, method, key string
+		into                    *[]json.RawMessage
+	}{
+		{"tools", "tools/list", "tools", &out.Tools},
+		{"resources", "resources/list", "resources", &out.Resources},
+		{"resources", "resources/templates/list", "resourceTemplates", &out.ResourceTemplates},
+		{"prompts", "prompts/list", "prompts", &out.Prompts},
+	} {
+		// A server that declares nothing at all may have forgotten to.
+		if !has(list.capability) && !(silent && list.capability == "tools") {
+			continue
+		}
+		entries, cut, err := u.readList(ctx, l, list.method, list.key)
+		var wire *jsonrpc.Error
+		switch {
+		case err == nil:
+			*list.into = entries
+			if cut != "" {
+				out.Cut = append(out.Cut, cut)
+			}
+		case errors.As(err, &wire) && wire.Code == jsonrpc.CodeMethodNotFound && (silent || list.capability != "tools"):
+		case list.capability == "tools":
+			return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: %s: %w", u.who, list.method, err)
+		default:
+			u.log.Warn("a list cannot be read and is left out", "method", list.method, "err", err)
+		}
+	}
+	out.Tools = u.offered(l, out.Tools)
+	u.deliver(out)
+	return nil
+}
+
+// readList reads all pages of one list. Of a list that does not end, or is larger
+// than a catalog can be, the beginning is returned, and cut says why.
+func (u *Upstream) readList(ctx context.Context, l *link, method, key string) (entries []json.RawMessage, cut string, err error) {
+	var params json.RawMessage
+	seen := map[string]bool{}
+	limit := u.opts.listBytes
+	read, kept := 0, 0
+	for page := 1; ; page++ {
+		result, err := l.call(ctx, pageTimeout, method, params, nil)
+		if err != nil {
+			return nil, "", err
+		}
+		var out [2][]byte
+		if err := rawjson.Fields(result, []string{key, "nextCursor"}, out[:]); err != nil {
+			return nil, "", mcp.Errorf(mcp.KindUpstreamUnavailable, "the answer cannot be read: %w", err)
+		}
+		read += len(result)
+		why := ""
+		if out[0] != nil && string(out[0]) != "null" {
+			err := rawjson.EachElement(out[0], func(value []byte) bool {
+				if len(entries) == maxEntries {
+					why = fmt.Sprintf("it has more than %d entries", maxEntries)
+					return false
+				}
+				if kept += catalog.KeptSize(value); kept > limit.kept {
+					why = fmt.Sprintf("its definitions have more than %d bytes", limit.kept)
+					return false
+				}
+				entries = append(entries, value)
+				return true
+			})
+			if err != nil {
+				return nil, "", mcp.Errorf(mcp.KindUpstreamUnavailable, "the answer cannot be read: %w", err)
+			}
+		}
+		cursor := string(out[1])
+		switch {
+		case why != "":
+		case cursor == "" || cursor == "null" || cursor == `""`:
+			return entries, "", nil
+		case seen[cursor]:
+			why = "the server gives the same cursor twice"
+		case page == maxPages:
+			why = fmt.Sprintf("it has more than %d pages", maxPages)
+		case read > limit.read:
+			why = fmt.Sprintf("its pages have more than %d bytes", limit.read)
+		}
+		if why != "" {
+			return entries, fmt.Sprintf("%s is cut after %d entries: %s", method, len(entries), why), nil
+		}
+		seen[cursor] = true
+		params = append(append(json.RawMessage(`{"cursor":`), cursor...), '}')
+	}
+}
+
+// offered are the tools that the configuration lets through. Over modern HTTP a
+// tool whose schema asks for impossible headers cannot be called and is left
+// out, too (2026-07-28).
+func (u *Upstream) offered(l *link, tools []json.RawMessage) []json.RawMessage {
+	headers, barred := toolHeaders{}, map[string]error{}
+	kept := tools[:0]
+	for _, tool := range tools {
+		var out [2][]byte
+		if rawjson.Fields(tool, []string{"name", "inputSchema"}, out[:]) != nil {
+			kept = append(kept, tool) // the catalog reports what is wrong with it
+			continue
+		}
+		name := rawjson.Text(out[0])
+		if !u.cfg.Offers(name) {
+			continue
+		}
+		h, err := streamable.ParseParamHeaders(out[1])
+		if err != nil && l.http && l.hello.Modern {
+			u.log.Warn("a tool is left out", "tool", name, "err", err)
+			barred[name] = err
+			continue
+		}
+		if err == nil && len(h) > 0 {
+			headers[name] = h
+		}
+		kept = append(kept, tool)
+	}
+	u.headers.Store(&headers)
+	u.barred.Store(&barred)
+	return kept
+}
+
+// listingSeed makes hashes of listings comparable within this process.
+var listingSeed = maphash.MakeSeed()
+
+func hashListing(l *catalog.Listing) uint64 {
+	var h maphash.Hash
+	h.SetSeed(listingSeed)
+	_ = h.WriteByte(byte(l.Order))
+	_ = h.WriteByte(byte(l.Order >> 8))
+	for _, cut := range l.Cut {
+		_, _ = h.WriteString(cut)
+		_ = h.WriteByte(2)
+	}
+	for _, list := range [][]json.RawMessage{l.Tools, l.Resources, l.ResourceTemplates, l.Prompts} {
+		for _, entry := range list {
+			_, _ = h.Write(entry)
+			_ = h.WriteByte(0)
+		}
+		_ = h.WriteByte(1)
+	}
+	return h.Sum64()
+}
+
+// deliver hands a listing to the Sink unless it has the same already.
+func (u *Upstream) deliver(l catalog.Listing) {
+	hash := hashListing(&l)
+	u.mu.Lock()
+	same := u.listed.Load() && u.hash == hash
+	u.hash = hash
+	u.counts = [3]int{len(l.Tools), len(l.Resources) + len(l.ResourceTemplates), len(l.Prompts)}
+	u.mu.Unlock()
+	if same {
+		return
+	}
+	if u.opts.Sink != nil {
+		u.out.tell(func() { u.opts.Sink.Update(l) })
+	}
+	u.listed.Store(true)
+	u.log.Info("listed", "tools", len(l.Tools), "resources", len(l.Resources)+len(l.ResourceTemplates), "prompts", len(l.Prompts))
+}
+
+// removeListing takes the entries out of the Sink: the upstream was down for too
+// long.
+func (u *Upstream) removeListing() {
+	u.listed.Store(false)
+	u.mu.Lock()
+	u.counts = [3]int{}
+	u.mu.Unlock()
+	if u.opts.Sink != nil {
+		u.out.tell(func() { u.opts.Sink.Remove(u.name) })
+	}
+	u.log.Warn("its entries are removed: it was unavailable for too long", "grace", u.opts.Grace)
+}

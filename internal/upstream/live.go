@@ -1,0 +1,211 @@
+package upstream
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+)
+
+// Snapshot is what Live keeps: everything that can be called, at one moment. It
+// never changes; both methods return another one. It may be a *catalog.Catalog,
+// or a catalog together with what is derived from it.
+type Snapshot[S any] interface {
+	// With returns a snapshot in which a listing is all that its upstream
+	// offers, and a report of what is wrong with it.
+	With(l catalog.Listing) (S, catalog.Report)
+	// Without returns a snapshot without an upstream.
+	Without(upstream string) S
+}
+
+// LiveOptions configure a Live. The zero value works.
+type LiveOptions[S any] struct {
+	// Prepare, if set, is called with each snapshot before anybody sees it, for
+	// what would otherwise be computed by the first who uses it.
+	Prepare func(S)
+	// Changed, if set, is called after each new snapshot, one call at a time,
+	// with the upstreams that were listed anew or are gone. It must not block for
+	// long and must not call the Live's Update or Remove.
+	Changed func(next S, upstreams []string)
+	// Conceal, if set, returns a listing as it may be shown. Live keeps that one.
+	Conceal func(catalog.Listing) catalog.Listing
+	// Logger is told what is wrong with listings; nil discards it.
+	Logger *slog.Logger
+}
+
+// Live is the current snapshot of what all upstreams offer. It is a Sink:
+//
+//	Update, Remove ─▶ waiting changes ─▶ With, Without ─▶ Prepare ─▶ swap ─▶ Changed
+//	  (concurrent)                       (one at a time)
+//
+// Changes that come while one is being built are built together next. A call
+// sees either the old snapshot or the new one whole (gateway-surface §4.6), and
+// never waits: building happens on the goroutines of upstreams. Safe for
+// concurrent use.
+type Live[S Snapshot[S]] struct {
+	opts    LiveOptions[S]
+	current atomic.Pointer[S]
+
+	mu      sync.Mutex // guards below
+	pending []change   // at most one for each upstream
+	reports map[string]catalog.Report
+
+	building sync.Mutex // held while snapshots are built; taken before mu; guards told
+	told     map[catalog.Finding]bool
+}
+
+// change is a listing, or that there is none any more.
+type change struct {
+	upstream string
+	listing  *catalog.Listing // nil: gone
+}
+
+var _ Sink = (*Live[*catalog.Catalog])(nil)
+
+// NewLive returns a Live that begins with a snapshot.
+func NewLive[S Snapshot[S]](start S, o LiveOptions[S]) *Live[S] {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	l := &Live[S]{opts: o, reports: map[string]catalog.Report{}, told: map[catalog.Finding]bool{}}
+	l.current.Store(&start)
+	return l
+}
+
+// Snapshot returns what there is now.
+func (l *Live[S]) Snapshot() S { return *l.current.Load() }
+
+// Update implements Sink. The listing is in the snapshot when it returns.
+func (l *Live[S]) Update(listing catalog.Listing) {
+	if l.opts.Conceal != nil {
+		listing = l.opts.Conceal(listing)
+	}
+	l.change(change{listing.Upstream, &listing})
+}
+
+// Remove implements Sink. The upstream is out of the snapshot when it returns.
+func (l *Live[S]) Remove(upstream string) { l.change(change{upstream, nil}) }
+
+// Reports returns what came of the newest listing of each upstream, sorted by
+// upstream.
+func (l *Live[S]) Reports() []catalog.Report {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.SortedFunc(maps.Values(l.reports), func(a, b catalog.Report) int { return strings.Compare(a.Upstream, b.Upstream) })
+}
+
+// Report returns what came of the newest listing of one upstream.
+func (l *Live[S]) Report(upstream string) (catalog.Report, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, ok := l.reports[upstream]
+	return r, ok
+}
+
+func (l *Live[S]) change(c change) {
+	l.mu.Lock()
+	l.pending = slices.DeleteFunc(l.pending, func(old change) bool { return old.upstream == c.upstream })
+	l.pending = append(l.pending, c)
+	l.mu.Unlock()
+
+	l.building.Lock()
+	defer l.building.Unlock()
+	l.mu.Lock()
+	changes := l.pending
+	l.pending = nil
+	l.mu.Unlock()
+	if len(changes) == 0 {
+		return // whoever built last built this, too
+	}
+	next := l.Snapshot()
+	for _, c := range changes {
+		if c.listing == nil {
+			next = next.Without(c.upstream)
+			l.mu.Lock()
+			delete(l.reports, c.upstream)
+			l.mu.Unlock()
+			continue
+		}
+		var report catalog.Report
+		next, report = next.With(*c.listing)
+		l.mu.Lock()
+		before := l.reports[c.upstream]
+		l.reports[c.upstream] = report
+		l.mu.Unlock()
+		l.log(before, report)
+	}
+	if l.opts.Prepare != nil {
+		l.opts.Prepare(next)
+	}
+	l.current.Store(&next)
+	if l.opts.Changed != nil {
+		upstreams := make([]string, len(changes))
+		for i, c := range changes {
+			upstreams[i] = c.upstream
+		}
+		l.opts.Changed(next, upstreams)
+	}
+}
+
+// Refine replaces the snapshot by what f makes of it: the same entries, better
+// prepared. f is called between changes and must not take long, so that what it
+// puts in has been made before. Changed is not called.
+func (l *Live[S]) Refine(f func(S) S) {
+	l.building.Lock()
+	defer l.building.Unlock()
+	next := f(l.Snapshot())
+	if l.opts.Prepare != nil {
+		l.opts.Prepare(next)
+	}
+	l.current.Store(&next)
+}
+
+// maxLoggedFindings bounds what is logged of one report; all of it is kept.
+const maxLoggedFindings = 10
+
+// maxTold bounds the findings that are remembered as told. Beyond it they are told
+// again.
+const maxTold = 4096
+
+// log tells the operator what keeps entries out of the catalog or calls from
+// working, once for as long as it lasts. before is the report of the listing before.
+// It is called while a snapshot is built.
+func (l *Live[S]) log(before, r catalog.Report) {
+	now := make(map[catalog.Finding]bool, len(r.Findings))
+	for _, f := range r.Findings {
+		now[f] = true
+	}
+	for _, f := range before.Findings {
+		if !now[f] {
+			delete(l.told, f)
+		}
+	}
+	logged := 0
+	for _, f := range r.Findings {
+		if l.told[f] {
+			continue
+		}
+		if len(l.told) >= maxTold {
+			clear(l.told)
+		}
+		l.told[f] = true
+		level := slog.LevelDebug
+		switch f.Kind {
+		case catalog.FoundInvalid, catalog.FoundDuplicate, catalog.FoundConflict, catalog.FoundCollision, catalog.FoundRival, catalog.FoundRejected, catalog.FoundSchema, catalog.FoundSchemaLimit,
+			catalog.FoundTextCut, catalog.FoundListCut:
+			if logged < maxLoggedFindings {
+				level = slog.LevelWarn
+			}
+			logged++
+		}
+		l.opts.Logger.Log(context.Background(), level, f.Message, "upstream", f.Upstream, "finding", string(f.Kind))
+	}
+	if logged > maxLoggedFindings {
+		l.opts.Logger.Warn("more is wrong with the listing", "upstream", r.Upstream, "findings", len(r.Findings)+r.Omitted)
+	}
+}

@@ -1,0 +1,382 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/child"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Defaults of Options.
+const (
+	DefaultStartTimeout = 60 * time.Second
+	DefaultReadyBudget  = 10 * time.Second
+	DefaultGrace        = 5 * time.Minute
+	DefaultStopGrace    = 2 * time.Second
+)
+
+// Sink takes what upstreams offer. Both methods are called from goroutines of
+// the upstreams, never from a call's, and concurrently for different upstreams.
+// [Live] is one.
+type Sink interface {
+	// Update takes the whole listing of one upstream, in place of the one
+	// before. The definitions are slices of larger buffers: what is kept is
+	// cloned.
+	Update(l catalog.Listing)
+	// Remove says that an upstream is gone: taken out of the configuration, or
+	// unavailable for longer than the grace period.
+	Remove(upstream string)
+}
+
+// Options configure a Manager. The zero value works; it inherits nothing into
+// child processes, not even PATH.
+type Options struct {
+	// Logger takes what goes wrong; nil discards it.
+	Logger *slog.Logger
+	// BaseEnv is what a child process inherits, as "key=value": PATH, HOME and
+	// the like. The env of its configuration comes on top; nothing else does.
+	BaseEnv []string
+	// Marks are variables that child processes get whatever their configuration says,
+	// as "key=value".
+	Marks []string
+	// Instances are texts by which this process, and those that it comes from, are
+	// known. A program that writes one of them to stderr and cannot be greeted has found
+	// that it would start itself: its server is left out. So is a server whose
+	// connection fails with mcp.ErrLoop.
+	Instances []string
+	// ClientInfo is the raw object by which weir introduces itself.
+	ClientInfo json.RawMessage
+	// Redact removes secrets from what a server writes to stderr before it is
+	// shown; nil removes nothing.
+	Redact func(string) string
+	// Sink takes the listings; nil drops them.
+	Sink Sink
+	// Memory is where messages of servers are counted; nil bounds nothing.
+	Memory *memory.Pool
+	// Transport puts something around the transport of a connection to a server
+	// at a URL, such as what signs requests. session is the one whose own
+	// connection it is, nil for the shared one. Nil changes nothing.
+	Transport func(upstream string, session *mcp.Session, base http.RoundTripper) http.RoundTripper
+	// Observer is told of requests to upstreams; nil is told nothing.
+	Observer Observer
+	// StartTimeout bounds one attempt to start and greet a server.
+	StartTimeout time.Duration
+	// ReadyBudget is how long a call waits for an upstream that is starting.
+	ReadyBudget time.Duration
+	// Grace is how long the entries of an upstream that is down stay listed.
+	Grace time.Duration
+	// StopGrace is how long a process may take to end by itself after its stdin
+	// was closed, and again after SIGTERM.
+	StopGrace time.Duration
+
+	// open replaces the start of a program, for tests without processes.
+	open func(*config.Server) (mcp.Stream, error)
+	// keeper starts programs; the Manager's own.
+	keeper *child.Keeper
+	// listBytes are smaller bounds of lists, for tests.
+	listBytes listBytes
+}
+
+// Observer is told of each request to an upstream but subscriptions, which last. Both
+// methods are called concurrently, once each for a request, and must be fast.
+type Observer interface {
+	RequestStarted(upstream string)
+	RequestEnded(upstream string, took time.Duration)
+}
+
+func (o Options) withDefaults() Options {
+	if o.listBytes == (listBytes{}) {
+		o.listBytes = listBytes{kept: maxListKept, read: maxListRead}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
+	}
+	if len(o.ClientInfo) == 0 {
+		o.ClientInfo = json.RawMessage(`{"name":"weir","version":"0"}`)
+	}
+	for _, d := range []struct {
+		v *time.Duration
+		d time.Duration
+	}{
+		{&o.StartTimeout, DefaultStartTimeout}, {&o.ReadyBudget, DefaultReadyBudget},
+		{&o.Grace, DefaultGrace}, {&o.StopGrace, DefaultStopGrace},
+	} {
+		if *d.v <= 0 {
+			*d.v = d.d
+		}
+	}
+	return o
+}
+
+// Manager holds the upstreams of one configuration. All methods are safe for
+// concurrent use.
+type Manager struct {
+	opts     Options
+	children child.Keeper // of all programs
+
+	// Upstreams are looked up on every call, so the table is replaced whole.
+	table atomic.Pointer[table]
+	wg    sync.WaitGroup // upstreams that are ending
+
+	mu     sync.Mutex // guards below, and replacing table
+	closed bool
+	ending map[*Upstream]struct{} // taken out of the table, not ended yet
+	ends   map[string]*departure  // the last one of each name that has not ended
+	last   *config.Config         // what Apply was given last
+
+	// closing ends when Close begins: nothing is drained any more.
+	closing context.Context
+	close   context.CancelFunc
+}
+
+// table is what the configuration says now. It never changes.
+type table struct {
+	byName   map[string]*Upstream
+	order    []*config.Server // all of the configuration, disabled ones included
+	attached []*config.Server // see Attach
+}
+
+// New returns a Manager without upstreams; see [Manager.Apply].
+func New(o Options) *Manager {
+	m := &Manager{opts: o.withDefaults(), last: &config.Config{}, ending: map[*Upstream]struct{}{}, ends: map[string]*departure{}}
+	m.opts.keeper = &m.children
+	m.closing, m.close = context.WithCancel(context.Background())
+	m.table.Store(&table{byName: map[string]*Upstream{}})
+	return m
+}
+
+// Apply makes the upstreams those of a configuration, and those that were found while
+// weir runs: it starts what is new, ends what is gone or disabled, starts again what
+// was changed, and leaves the rest alone. Calls in flight at what ends go on for the
+// time that its entry gives them (drain), while new calls go to what takes its place.
+// One whose entry is faulty is not started; its Status says why. A found server whose
+// name an attached one has is left out. Apply waits for nothing. The servers must not
+// be changed afterwards. After Close it does nothing.
+func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	attached := m.table.Load().attached
+	found = slices.DeleteFunc(slices.Clone(found), func(s *config.Server) bool { // only the configuration displaces
+		return slices.ContainsFunc(attached, func(a *config.Server) bool { return a.Name == s.Name })
+	})
+	next := &config.Config{Servers: slices.Concat(servers, found)}
+	change := config.Diff(m.last, next)
+	m.last = next
+	byName := maps.Clone(m.table.Load().byName)
+	for i, s := range next.Servers { // the same server, but of another origin
+		if u := byName[s.Name]; u != nil && !s.Disabled && u.open == nil && u.found != (i >= len(servers)) && !slices.Contains(change.Changed, s.Name) {
+			change.Changed = append(change.Changed, s.Name)
+		}
+	}
+	for _, name := range change.Added { // the configuration comes first
+		if i := slices.IndexFunc(attached, func(s *config.Server) bool { return s.Name == name }); i >= 0 {
+			attached = slices.Delete(slices.Clone(attached), i, i+1)
+			m.end(byName[name], true, 0)
+			delete(byName, name)
+		}
+	}
+	for _, name := range slices.Concat(change.Removed, change.Changed) {
+		u := byName[name]
+		delete(byName, name)
+		m.end(u, slices.Contains(change.Removed, name), u.cfg.Drain)
+	}
+	for i, s := range next.Servers {
+		if s.Disabled || s.Faulty() {
+			continue
+		}
+		u := byName[s.Name]
+		if u == nil {
+			byName[s.Name] = newUpstream(m.opts, s, place{i, i >= len(servers)}, m.freeOf(s.Name), nil)
+			continue
+		}
+		u.setOrder(i)
+	}
+	m.table.Store(&table{byName: byName, order: next.Servers, attached: attached})
+}
+
+// end drains and closes u in the background and, where it is gone for good, takes its
+// entries away. It is called under mu.
+func (m *Manager) end(u *Upstream, gone bool, drain time.Duration) {
+	d := &departure{u: u, limit: drain, free: make(chan struct{}), done: make(chan struct{}), before: m.ends[u.name], hurry: m.closing}
+	m.ends[u.name], m.ending[u] = d, struct{}{}
+	var remove func()
+	if gone {
+		remove = func() {
+			if m.opts.Sink != nil {
+				m.opts.Sink.Remove(u.name)
+			}
+		}
+	}
+	m.wg.Go(func() {
+		d.leave(remove)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		d.before = nil
+		delete(m.ending, u)
+		if m.ends[u.name] == d {
+			delete(m.ends, u.name)
+		}
+	})
+}
+
+// freeOf is closed when another upstream of a name may start, nil where it may at
+// once. It is called under mu.
+func (m *Manager) freeOf(name string) <-chan struct{} {
+	if d := m.ends[name]; d != nil {
+		return d.free
+	}
+	return nil
+}
+
+// Close ends all upstreams and waits until everything that they started has
+// ended. Programs get the time that ctx leaves to end by themselves and are
+// killed then. The error is that of ctx where it ended first.
+func (m *Manager) Close(ctx context.Context) error {
+	m.close()
+	m.mu.Lock()
+	m.closed = true
+	all := slices.Collect(maps.Values(m.table.Load().byName))
+	for _, u := range all {
+		m.wg.Go(u.close)
+	}
+	all = slices.AppendSeq(all, maps.Keys(m.ending))
+	m.mu.Unlock()
+	done := make(chan struct{})
+	go func() { m.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+		m.children.Close()
+		return nil
+	case <-ctx.Done():
+	}
+	for _, u := range all {
+		u.kill()
+	}
+	<-done
+	m.children.Close()
+	return ctx.Err()
+}
+
+// Upstream returns an upstream by its configured name.
+func (m *Manager) Upstream(name string) (*Upstream, bool) {
+	u, ok := m.table.Load().byName[name]
+	return u, ok
+}
+
+// Names returns the names of all upstreams, sorted. Disabled ones are not among
+// them.
+func (m *Manager) Names() []string {
+	return slices.Sorted(maps.Keys(m.table.Load().byName))
+}
+
+// Peer returns an upstream as the Peer it is, for calls on behalf of the
+// session that mcp.Caller(ctx) names. It waits for nothing: the call does. A
+// name that is not there is an *mcp.Error of KindNotFound.
+func (m *Manager) Peer(_ context.Context, name string) (mcp.Peer, error) {
+	if u, ok := m.Upstream(name); ok {
+		return u, nil
+	}
+	return nil, m.unknown(name)
+}
+
+func (m *Manager) unknown(name string) error {
+	for _, s := range m.table.Load().order {
+		switch {
+		case s.Name != name:
+		case s.Disabled:
+			return mcp.Errorf(mcp.KindNotFound, "upstream %q is disabled: remove mcpServers.%s.disabled to use it", name, name)
+		default:
+			return mcp.Errorf(mcp.KindUpstreamUnavailable, "upstream %q is not started: %s", name, s.Fault())
+		}
+	}
+	names := m.Names()
+	if len(names) > 20 {
+		names = append(names[:20], "…")
+	}
+	return mcp.Errorf(mcp.KindNotFound, "there is no upstream %q; there are: %s", name, strings.Join(names, ", "))
+}
+
+// Ready waits until every upstream has been listed or has failed to start once.
+// Then it returns an error for each server that the configuration calls
+// required and that is faulty or not there, joined; nil where there is none. When ctx
+// ends first, a required server that is still starting counts as not there.
+func (m *Manager) Ready(ctx context.Context) error {
+	var errs []error
+	t := m.table.Load()
+	for _, s := range t.order {
+		u := t.byName[s.Name]
+		if u == nil {
+			if s.Required && !s.Disabled {
+				errs = append(errs, mcp.Errorf(mcp.KindUpstreamUnavailable, "upstream %q is required and cannot be started: %s", s.Name, s.Fault()))
+			}
+			continue
+		}
+		select {
+		case <-u.settled:
+		case <-ctx.Done():
+		}
+		if !s.Required || u.listed.Load() || u.leftOut.Load() {
+			continue
+		}
+		err := u.shared.lastError()
+		if err == nil {
+			err = mcp.Errorf(mcp.KindUpstreamStarting, "it has not answered yet")
+		}
+		errs = append(errs, mcp.Errorf(mcp.KindUpstreamUnavailable, "upstream %q is required and not available: %w", s.Name, err))
+	}
+	return errors.Join(errs...)
+}
+
+// Each calls fn for every server of the configuration, in its order, and then for
+// those that are attached. The Upstream is nil for a server that is disabled or
+// faulty.
+func (m *Manager) Each(fn func(*config.Server, *Upstream)) {
+	t := m.table.Load()
+	for _, s := range t.order {
+		fn(s, t.byName[s.Name])
+	}
+	for _, s := range t.attached {
+		fn(s, t.byName[s.Name])
+	}
+}
+
+// Status returns the state of every server of the configuration, in its order,
+// and then of those that are attached.
+func (m *Manager) Status() []Status {
+	t := m.table.Load()
+	out := make([]Status, 0, len(t.order))
+	for _, s := range t.order {
+		if u := t.byName[s.Name]; u != nil {
+			out = append(out, u.Status())
+			continue
+		}
+		st := Status{Name: s.Name, Namespace: s.Namespace, Transport: transportOf(s), State: StateDisabled}
+		if !s.Disabled {
+			st.State, st.LastError = StateFailed, s.Fault()
+		}
+		out = append(out, st)
+	}
+	for _, s := range t.attached {
+		out = append(out, t.byName[s.Name].Status())
+	}
+	return out
+}

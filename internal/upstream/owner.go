@@ -1,0 +1,218 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// Principals share the connection to a server, which takes them for one client. What
+// the server says outside of a call is told to those whom it concerns:
+//
+//	lists that changed                   all sessions
+//	resources/updated                    the sessions that have subscribed to the resource
+//	tasks/status, elicitation/complete   the principal that the task or the elicitation belongs to
+//	log messages                         the operator
+//	anything else                        the principal that alone uses the connection
+
+const (
+	methodTaskStatus    = "notifications/tasks/status"
+	methodElicited      = "notifications/elicitation/complete"
+	methodElicit        = "elicitation/create"
+	codeElicitFirst     = -32042 // URLElicitationRequired
+	maxOwned            = 4096   // tasks, and elicitations, whose principals are known
+	maxOwnedID          = 512
+	maxElicitationsOnce = 64
+)
+
+// owners says which principals use a shared connection, and whose its tasks and
+// elicitations are. The zero value knows none. It is safe for concurrent use.
+type owners struct {
+	sole    atomic.Pointer[string] // the first principal that used the connection
+	several atomic.Bool            // another one has used it, too
+
+	mu                  sync.Mutex // guards below
+	tasks, elicitations owned
+}
+
+// owned maps ids to principals, and forgets the oldest at its bound.
+type owned struct {
+	of   map[string]string
+	ring []string
+	next int
+}
+
+// add notes whose an id is. The first principal keeps it.
+func (o *owned) add(id, principal string) {
+	if _, known := o.of[id]; known || id == "" || len(id) > maxOwnedID {
+		return
+	}
+	id = strings.Clone(id)
+	if o.of == nil {
+		o.of = map[string]string{}
+	}
+	if len(o.ring) < maxOwned {
+		o.ring = append(o.ring, id)
+	} else {
+		delete(o.of, o.ring[o.next])
+		o.ring[o.next] = id
+		o.next = (o.next + 1) % maxOwned
+	}
+	o.of[id] = principal
+}
+
+// uses notes that a session uses the connection.
+func (o *owners) uses(s *mcp.Session) {
+	if s == nil || o.several.Load() {
+		return
+	}
+	principal := s.Principal()
+	first := o.sole.Load()
+	if first == nil {
+		if o.sole.CompareAndSwap(nil, &principal) {
+			return
+		}
+		first = o.sole.Load()
+	}
+	if *first != principal {
+		o.several.Store(true)
+	}
+}
+
+// of returns the principal that a notification is for. known is false where it
+// names nothing whose owner could be known; then it is for the principal that
+// alone uses the connection. ok is false where it is for no principal.
+func (o *owners) of(method string, params json.RawMessage) (principal string, known, ok bool) {
+	switch method {
+	case methodTaskStatus:
+		principal, ok = o.lookup(&o.tasks, rawjson.Text(rawjson.Get(params, "taskId")))
+		known = true
+	case methodElicited:
+		principal, ok = o.lookup(&o.elicitations, rawjson.Text(rawjson.Get(params, "elicitationId")))
+		known = true
+	}
+	if ok {
+		return principal, known, true
+	}
+	if first := o.sole.Load(); first != nil && !o.several.Load() {
+		return *first, known, true
+	}
+	return "", known, false
+}
+
+func (o *owners) lookup(in *owned, id string) (principal string, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	principal, ok = in.of[id]
+	return principal, ok
+}
+
+// asking is the back of a call over a connection that sessions share. It notes what
+// the caller is asked to do elsewhere, and hands on what is about another
+// principal's task or elicitation: a server that takes all for one client may tell
+// of it during any call.
+type asking struct {
+	back      mcp.Handler
+	slot      *slot
+	principal string
+}
+
+// Serve implements mcp.Handler.
+func (a *asking) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	o := &a.slot.owners
+	if r.Method == methodElicit {
+		o.elicited(rawjson.Text(rawjson.Get(r.Params, "elicitationId")), a.principal)
+	}
+	if r.IsNotification() {
+		if principal, known, ok := o.of(r.Method, r.Params); known && (!ok || principal != a.principal) {
+			a.slot.notice(r.Method, r.Params)
+			return nil, nil
+		}
+	}
+	return a.back.Serve(ctx, r)
+}
+
+func (o *owners) elicited(id, principal string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.elicitations.add(id, principal)
+}
+
+// learn notes the task that a call was answered with, and the elicitations that its
+// caller is sent to.
+func (o *owners) learn(principal string, result json.RawMessage, err error) {
+	var wire *jsonrpc.Error
+	switch {
+	case errors.As(err, &wire) && wire.Code == codeElicitFirst:
+		n := 0
+		_ = rawjson.EachElement(rawjson.Get(wire.Data, "elicitations"), func(e []byte) bool {
+			o.elicited(rawjson.Text(rawjson.Get(e, "elicitationId")), principal)
+			n++
+			return n < maxElicitationsOnce
+		})
+	case err != nil:
+	case bytes.Contains(result, []byte("taskId")):
+		id := rawjson.Text(rawjson.GetPath(result, "task", "taskId")) // 2025-11-25
+		if id == "" && rawjson.Text(rawjson.Get(result, "resultType")) == "task" {
+			id = rawjson.Text(rawjson.Get(result, "taskId")) // 2026-07-28
+		}
+		o.mu.Lock()
+		o.tasks.add(id, principal)
+		o.mu.Unlock()
+	case bytes.Contains(result, []byte("elicitationId")) && rawjson.Text(rawjson.Get(result, "resultType")) == "input_required":
+		n := 0
+		_ = rawjson.EachMember(rawjson.Get(result, "inputRequests"), func(m rawjson.Member) bool {
+			o.elicited(rawjson.Text(rawjson.GetPath(m.Value, "params", "elicitationId")), principal)
+			n++
+			return n < maxElicitationsOnce
+		})
+	}
+}
+
+// owned makes a call whose caller owns what the server makes for it. A session's own
+// connection needs no books: all that comes over it is the session's.
+func (s *slot) owned(ctx context.Context, back mcp.Handler, call func(back mcp.Handler) (json.RawMessage, error)) (json.RawMessage, error) {
+	caller := mcp.Caller(ctx)
+	if s.key.session != nil || caller == nil {
+		return call(back)
+	}
+	s.owners.uses(caller)
+	principal := caller.Principal()
+	if back != nil {
+		back = &asking{back, s, principal}
+	}
+	result, err := call(back)
+	s.owners.learn(principal, result, err)
+	return result, err
+}
+
+// meant reports whether a session is told of a notification that belongs to no
+// call. A function without a session is no agent's.
+func (s *slot) meant(session *mcp.Session, method string, params json.RawMessage) bool {
+	switch {
+	case session == nil, s.key.session != nil, isListChanged(method):
+		return true
+	case method == methodMessage:
+		return false // it may be about one of those who share the connection
+	}
+	principal, _, ok := s.owners.of(method, params)
+	return ok && principal == session.Principal()
+}
+
+// isListChanged reports whether a notification says that a list of the server has
+// changed, which is the same for all.
+func isListChanged(method string) bool {
+	switch method {
+	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
+		return true
+	}
+	return false
+}

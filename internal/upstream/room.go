@@ -1,0 +1,38 @@
+package upstream
+
+import "github.com/weir-mcp/weir/internal/memory"
+
+// DefaultMaxResponse bounds one message of a server whose configuration says
+// nothing of it, such as one that a Computer offers.
+const DefaultMaxResponse = 64 << 20
+
+// maxResponse bounds one message of the server, in bytes.
+func (u *Upstream) maxResponse() int64 {
+	if u.cfg.MaxResponse > 0 {
+		return int64(u.cfg.MaxResponse)
+	}
+	return DefaultMaxResponse
+}
+
+// maxResponseKey is what errors call the setting of maxResponse: nothing where it
+// has none.
+func (u *Upstream) maxResponseKey() string {
+	if u.cfg.MaxResponse > 0 {
+		return "mcpServers." + u.name + ".max_response"
+	}
+	return ""
+}
+
+// room is where messages of the server are counted.
+func (u *Upstream) room() *memory.Account { return u.opts.Memory.Account(u.who) }
+
+// mayBeLarge reports whether results of a method are left in their files, as long
+// as whoever called needs them. All others, such as lists, may be kept by anybody
+// who sees them.
+func mayBeLarge(method string) bool {
+	switch method {
+	case "tools/call", "resources/read", "prompts/get", "tasks/result":
+		return true
+	}
+	return false
+}

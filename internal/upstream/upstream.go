@@ -1,0 +1,533 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// Bounds of one upstream.
+const (
+	maxInFlight     = 2048 // calls; more than the queue of an agent server, which says more of itself
+	maxSessionSlots = 64   // sessions with a process of their own
+	maxSessionLinks = 1024 // sessions with a connection of their own to a server that runs elsewhere
+)
+
+// Upstream is one MCP server: a Peer that is there whether or not the server
+// runs. All methods are safe for concurrent use.
+//
+// A call is made on behalf of the session that mcp.Caller(ctx) names. Where the
+// server keeps state for each client (per_session), that session has a
+// connection of its own; else all share one. Besides the errors of the
+// connection a call returns *mcp.Error of KindUpstreamStarting,
+// KindUpstreamUnavailable, KindUpstreamTimeout and KindOverloaded.
+type Upstream struct {
+	name  string
+	who   string // for messages
+	cfg   *config.Server
+	opts  Options
+	open  Open // nil: cfg says how to connect
+	found bool // no configuration names it
+	log   *slog.Logger
+
+	shared         *slot
+	legacy, modern eraPeer
+	after          <-chan struct{} // closed when the first start may begin; nil: at once
+	ctx            context.Context // ends with close
+	cancel         context.CancelFunc
+	wg             sync.WaitGroup // slots, and what has to be told to servers in the background; Add under mu
+	ended          chan struct{}  // closed when close has returned
+	settled        chan struct{}  // closed when it was listed, or has failed, once
+	settleOnce     sync.Once
+
+	order     atomic.Int64
+	leftOut   atomic.Bool // it is weir itself
+	listed    atomic.Bool // its entries are with the Sink
+	asksRoots atomic.Bool // it has asked a shared connection for roots
+	noModern  atomic.Bool // this HTTP server does not speak the modern era
+	viaSSE    atomic.Bool // the URL turned out to be that of an HTTP+SSE server
+	endpoint  *url.URL    // of the configuration, or nil
+	header    http.Header // of the configuration, canonical
+	headers   atomic.Pointer[toolHeaders]
+	barred    atomic.Pointer[map[string]error] // tools that offered has left out, and why
+	learning  chan struct{}                    // holds who lists the tools for their headers
+	learned   time.Time                        // when that was last done; guarded by learning
+
+	calls, failures, inFlight, restarts atomic.Int64
+	work                                busy // calls, and requests that Hold was called for
+	out                                 outlet
+	junkLogged                          atomic.Int64 // lines; see junk
+
+	// Lock order: slot.subMu or slot.telling, mu, slot.mu.
+	mu        sync.Mutex // guards below
+	closed    bool
+	slots     map[slotKey]*slot // besides shared
+	processes map[process]struct{}
+	running   *sharedProgram // where it serves a url; nil while none runs
+	hello     mcp.Hello      // of the shared connection, kept while it is down
+	// modernOnly says that the shared connection last worked in the modern era,
+	// with which the handshake then begins.
+	modernOnly bool
+	counts     [3]int // tools, resources, prompts
+	hash       uint64 // of the listing that the Sink has
+	listErr    error
+	subs       map[*subscriber]struct{}
+	levels     map[*mcp.Session]*wantedLevel
+}
+
+var _ mcp.Peer = (*Upstream)(nil)
+
+// place is where an upstream stands among others.
+type place struct {
+	order int  // in the configuration
+	found bool // no configuration names it; see catalog.Listing
+}
+
+func newUpstream(o Options, cfg *config.Server, at place, after <-chan struct{}, open Open) *Upstream {
+	u := &Upstream{
+		name: cfg.Name, who: `upstream "` + cfg.Name + `"`, cfg: cfg, opts: o, found: at.found,
+		log: o.Logger.With("upstream", cfg.Name), after: after, open: open,
+		ended: make(chan struct{}), settled: make(chan struct{}),
+		learning: make(chan struct{}, 1), work: newBusy(),
+		slots: map[slotKey]*slot{}, processes: map[process]struct{}{},
+		subs: map[*subscriber]struct{}{}, levels: map[*mcp.Session]*wantedLevel{},
+	}
+	u.legacy, u.modern = eraPeer{u, false}, eraPeer{u, true}
+	if cfg.URL != "" {
+		u.header = headerOf(cfg)
+		if target, err := url.Parse(cfg.URL); err == nil {
+			target.Fragment = ""
+			u.endpoint = target
+		}
+	}
+	u.order.Store(int64(at.order))
+	u.ctx, u.cancel = context.WithCancel(context.Background())
+	u.shared = newSlot(u, slotKey{})
+	u.wg.Go(u.shared.run)
+	return u
+}
+
+// transportOf is how a server is spoken to, where its type is not set too.
+func transportOf(s *config.Server) config.Transport {
+	switch {
+	case s.Type != "":
+		return s.Type
+	case s.URL != "":
+		return config.TransportHTTP
+	}
+	return config.TransportStdio
+}
+
+// Name returns the configured name.
+func (u *Upstream) Name() string { return u.name }
+
+// Config returns the configuration, which must not be changed.
+func (u *Upstream) Config() *config.Server { return u.cfg }
+
+// close ends everything and waits for it.
+func (u *Upstream) close() {
+	u.mu.Lock()
+	first := !u.closed
+	u.closed = true
+	levels := u.levels
+	u.levels = map[*mcp.Session]*wantedLevel{}
+	u.mu.Unlock()
+	if !first {
+		<-u.ended
+		return
+	}
+	for _, l := range levels {
+		l.stop()
+	}
+	u.cancel()
+	u.wg.Wait()
+	u.settle()
+	close(u.ended)
+}
+
+// kill ends all programs at once. What waits for their end goes on.
+func (u *Upstream) kill() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for p := range u.processes {
+		p.Kill()
+	}
+}
+
+// spawn runs f in a goroutine that close waits for; not on a closed upstream.
+func (u *Upstream) spawn(f func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.closed {
+		u.wg.Go(f)
+	}
+}
+
+func (u *Upstream) settle() { u.settleOnce.Do(func() { close(u.settled) }) }
+
+// setOrder notes the upstream's place in the configuration, which decides who
+// keeps an id that two offer. A new place is told with a new listing.
+func (u *Upstream) setOrder(i int) {
+	if u.order.Swap(int64(i)) != int64(i) {
+		u.shared.refresh()
+	}
+}
+
+// onDemand reports whether the shared connection is only there while somebody
+// needs it.
+func (u *Upstream) onDemand() bool { return u.cfg.Start == config.StartLazy || u.cfg.PerSession }
+
+// program reports whether weir starts the server.
+func (u *Upstream) program() bool { return u.cfg.Command != "" }
+
+func (u *Upstream) http() bool {
+	return transportOf(u.cfg) == config.TransportHTTP && !u.viaSSE.Load()
+}
+
+// Target is the endpoint of a streamable HTTP server, for whoever forwards whole
+// HTTP exchanges.
+type Target struct {
+	URL *url.URL // of the endpoint; must not be changed
+	// Header is what the server is configured to get with each request. Its keys
+	// are canonical; it must not be changed.
+	Header  http.Header
+	Timeout time.Duration // of one call; zero sets no bound
+	// Process says that weir runs the server, so that it must be held while
+	// something is sent to it: see Hold and Ready.
+	Process bool
+	Version string // negotiated in the handshake, "" before it
+}
+
+// Target returns where a streamable HTTP server is. ok is false for servers that
+// are spoken to otherwise. It is cheap.
+func (u *Upstream) Target() (t Target, ok bool) {
+	if u.endpoint == nil || !u.http() {
+		return Target{}, false
+	}
+	t = Target{URL: u.endpoint, Header: u.header, Timeout: u.cfg.Timeout, Process: u.program()}
+	u.mu.Lock()
+	t.Version = u.hello.Version
+	u.mu.Unlock()
+	return t, true
+}
+
+// Hold wakes the upstream if need be, waits until it is ready and keeps it from
+// being stopped for idleness until release is called. A release with an error says
+// that the server takes nothing any more: the next Hold waits for another start.
+// For an HTTP server that weir does not start Hold returns at once: nothing is
+// there to wait for. A reload waits for the release as for a call, unless stream is
+// set: a stream lasts as long as the client wants.
+func (u *Upstream) Hold(ctx context.Context, stream bool) (release func(lost error), err error) {
+	if !u.program() {
+		return func(error) {}, nil
+	}
+	l, err := u.shared.acquire(ctx)
+	if err != nil {
+		return nil, u.public(err)
+	}
+	if !stream {
+		u.work.enter()
+	}
+	var once sync.Once
+	return func(lost error) {
+		once.Do(func() {
+			if !stream {
+				u.work.leave()
+			}
+			u.shared.release(l)
+			if lost != nil {
+				u.shared.drop(l, lost)
+			}
+		})
+	}, nil
+}
+
+// Ready waits until the upstream can be called and returns what the server said
+// of itself. One that is idle is not woken, as a call does that, unless it
+// serves a URL: what is sent there does not wake it.
+func (u *Upstream) Ready(ctx context.Context) (mcp.Hello, error) {
+	if !u.program() || u.cfg.URL == "" {
+		u.shared.mu.Lock()
+		idle := u.shared.state == StateIdle
+		u.shared.mu.Unlock()
+		u.mu.Lock()
+		hello := u.hello
+		u.mu.Unlock()
+		if idle && hello.Version != "" {
+			return hello, nil
+		}
+	}
+	l, err := u.shared.acquire(ctx)
+	if err != nil {
+		return mcp.Hello{}, u.public(err)
+	}
+	defer u.shared.release(l)
+	return l.hello, nil
+}
+
+// public turns what only this package knows into an error for others.
+func (u *Upstream) public(err error) error {
+	if errors.Is(err, errSlotEnded) {
+		return u.stopped()
+	}
+	return err
+}
+
+// Hello is Ready for one era: an HTTP server that speaks both is greeted in that
+// one, too, and the session's own connection is asked where it has one. Whether
+// the server speaks the era is in the Hello.
+func (u *Upstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
+	var hello mcp.Hello
+	err := u.with(ctx, modern, func(l *link) error {
+		hello = l.hello
+		return nil
+	})
+	return hello, err
+}
+
+// Era returns the upstream as a Peer that prefers one era. The preference
+// matters for HTTP servers that speak both; others have one connection, of the
+// era that the handshake found. The Upstream itself prefers the era that the
+// params of a call say.
+func (u *Upstream) Era(modern bool) mcp.Peer {
+	if modern {
+		return &u.modern
+	}
+	return &u.legacy
+}
+
+type eraPeer struct {
+	u      *Upstream
+	modern bool
+}
+
+// Call implements mcp.Peer.
+func (p *eraPeer) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	return p.u.call(ctx, p.modern, method, params, back)
+}
+
+// Notify implements mcp.Peer.
+func (p *eraPeer) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	return p.u.notify(ctx, p.modern, method, params)
+}
+
+// Call implements mcp.Peer.
+func (u *Upstream) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	return u.call(ctx, u.http() && saysModern(params), method, params, back)
+}
+
+// Notify implements mcp.Peer.
+func (u *Upstream) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	return u.notify(ctx, u.http() && saysModern(params), method, params)
+}
+
+func (u *Upstream) call(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	if err := u.callable(method, params); err != nil {
+		return nil, err
+	}
+	if method != methodListen { // a subscription is bounded by who makes it
+		if u.inFlight.Add(1) > maxInFlight {
+			u.inFlight.Add(-1)
+			return nil, mcp.Errorf(mcp.KindOverloaded, "%s has %d calls in flight; wait for some to finish", u.who, maxInFlight)
+		}
+		defer u.inFlight.Add(-1)
+		u.work.enter()
+		defer u.work.leave()
+		if o := u.opts.Observer; o != nil {
+			began := time.Now()
+			o.RequestStarted(u.name)
+			defer func() { o.RequestEnded(u.name, time.Since(began)) }()
+		}
+	}
+	u.calls.Add(1)
+	var result json.RawMessage
+	err := u.with(ctx, modern, func(l *link) (err error) {
+		sent := u.headers.Load()
+		result, err = l.call(ctx, u.timeoutOf(method), method, params, back)
+		if refusedHeaders(l, method, err) && u.relearn(ctx, l, params, sent) {
+			if err = u.callable(method, params); err == nil {
+				result, err = l.call(ctx, u.timeoutOf(method), method, params, back)
+			}
+		}
+		return err
+	})
+	if err == nil && method == "tools/call" {
+		result = mcp.WithContent(result)
+	}
+	if err == nil {
+		return result, nil
+	}
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) {
+		return nil, err
+	}
+	if ctx.Err() == nil {
+		u.failures.Add(1)
+	}
+	if k, _ := mcp.KindOf(err); k == mcp.KindSessionNotFound {
+		// The session that is lost is weir's own: the agent's is not concerned.
+		err = &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: err.Error(), Err: err}
+	}
+	return nil, err
+}
+
+// CallTimeout returns how long a call may take; 0 sets no limit.
+func (u *Upstream) CallTimeout() time.Duration { return u.cfg.Timeout }
+
+// timeoutOf is how long a call may take; 0 sets no limit.
+func (u *Upstream) timeoutOf(method string) time.Duration {
+	if method == methodListen {
+		return 0 // it lasts as long as somebody listens
+	}
+	return u.cfg.Timeout
+}
+
+func (u *Upstream) notify(ctx context.Context, modern bool, method string, params json.RawMessage) error {
+	return u.with(ctx, modern, func(l *link) error {
+		if method == "notifications/roots/list_changed" && l.slot.key.session == nil {
+			return nil // a shared connection has no roots
+		}
+		return l.notify(ctx, method, params)
+	})
+}
+
+// with runs f over a connection that is ready, and once more over another where
+// f failed because its message certainly never reached the server.
+func (u *Upstream) with(ctx context.Context, modern bool, f func(*link) error) error {
+	retried := false
+	for ended := 0; ; {
+		s, err := u.pick(mcp.Caller(ctx), modern)
+		if err != nil {
+			return err
+		}
+		l, err := s.acquire(ctx)
+		switch {
+		case errors.Is(err, errNotModern):
+			modern = false
+			continue
+		case errors.Is(err, errSlotEnded) && ended < 3:
+			ended++ // it was idle, or its session ends; the next pick knows
+			continue
+		case errors.Is(err, errSlotEnded):
+			return u.public(err)
+		case err != nil:
+			return err
+		}
+		err = f(l)
+		s.release(l)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, mcp.ErrNotSent) {
+			return err
+		}
+		s.drop(l, err)
+		if retried {
+			return err
+		}
+		retried = true
+	}
+}
+
+// pick returns the slot for a call of a session, which may be nil, in an era.
+func (u *Upstream) pick(session *mcp.Session, modern bool) (*slot, error) {
+	key := slotKey{}
+	if session != nil && u.ownFor(session) {
+		key.session = session
+	}
+	if modern && u.http() && !u.noModern.Load() {
+		u.mu.Lock()
+		key.modern = !u.hello.Modern // one connection is enough where all are modern
+		u.mu.Unlock()
+	}
+	if key == (slotKey{}) || u.leftOut.Load() {
+		return u.shared, nil
+	}
+	return u.slot(key)
+}
+
+// slot returns a slot besides the shared one and makes it where there is none.
+func (u *Upstream) slot(key slotKey) (*slot, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if s := u.slots[key]; s != nil {
+		return s, nil
+	}
+	if u.closed {
+		return nil, u.stopped()
+	}
+	if key.session != nil && len(u.slots) >= u.maxSlots() {
+		if !u.evict() {
+			return nil, mcp.Errorf(mcp.KindOverloaded, "%s has a connection of its own for each of %d sessions, which is the bound; end a session", u.who, u.maxSlots())
+		}
+	}
+	s := newSlot(u, key)
+	u.slots[key] = s
+	u.wg.Go(s.run)
+	return s, nil
+}
+
+// maxSlots is how many sessions may have a connection of their own: to a server
+// at a URL, that costs less than a process.
+func (u *Upstream) maxSlots() int {
+	if u.program() || u.opts.open != nil {
+		return maxSessionSlots
+	}
+	return maxSessionLinks
+}
+
+// evict ends the session slot that has been unused longest and reports whether
+// there was one without calls. It is called under mu.
+func (u *Upstream) evict() bool {
+	var oldest *slot
+	var since time.Time
+	for key, s := range u.slots {
+		if key.session == nil {
+			continue
+		}
+		if used, quiet := s.quiet(); quiet && (oldest == nil || used.Before(since)) {
+			oldest, since = s, used
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(u.slots, oldest.key)
+	oldest.cancel()
+	return true
+}
+
+// forget takes an ended slot out of the table.
+func (u *Upstream) forget(s *slot) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.slots[s.key] == s {
+		delete(u.slots, s.key)
+	}
+}
+
+// ownFor reports whether a session gets a connection of its own: the
+// configuration says so, or the server asks its client for roots, and this
+// session's client has some (core-rules: a server that asks for roots is
+// per_session by itself).
+func (u *Upstream) ownFor(session *mcp.Session) bool {
+	return u.cfg.PerSession || u.asksRoots.Load() && declaresRoots(session)
+}
+
+func (u *Upstream) stopped() error {
+	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s was stopped: the configuration changed, or weir is shutting down", u.who)
+}
+
+// foundRoots notes that the server asked a shared connection for roots.
+func (u *Upstream) foundRoots() {
+	if !u.asksRoots.Swap(true) && !u.cfg.PerSession {
+		u.log.Info("the server asks for roots: sessions whose clients have some get connections of their own from now on, as with per_session: true")
+	}
+}

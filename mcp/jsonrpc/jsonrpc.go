@@ -1,0 +1,283 @@
+// Package jsonrpc is the raw JSON-RPC 2.0 envelope: it says what a message is
+// and which bytes of it are the id, the params and the result, without decoding
+// any of them.
+//
+//	{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":{…}}
+//	                      └─ ID  "1.5"                     └─ Params, a slice of the input
+//
+// Keys are case-sensitive. A key that stands twice is refused, and so is one of a
+// request that differs from a key of the envelope in case only: readers that
+// ignore case would read another request. Ids keep their bytes:
+// 9007199254740993, 1.5 and "1" come back as they went. Parsed
+// parts are slices of the input and live as long as it does; whoever keeps one
+// longer than the message clones it. The package knows nothing of MCP and does
+// no I/O.
+package jsonrpc
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// Standard error codes of JSON-RPC 2.0.
+const (
+	CodeParseError     = -32700
+	CodeInvalidRequest = -32600
+	CodeMethodNotFound = -32601
+	CodeInvalidParams  = -32602
+	CodeInternalError  = -32603
+)
+
+// Bounds of one message.
+const (
+	// MaxIDBytes bounds an id. Longer ones are invalid requests: an id is
+	// copied and kept while its request runs.
+	MaxIDBytes = 1024
+	// MaxMethodBytes bounds a method name.
+	MaxMethodBytes = 512
+	// MaxBatch bounds the messages of one batch (2025-03-26).
+	MaxBatch = 256
+)
+
+// Sentinels for what Parse refuses. ErrParse asks for code -32700, ErrInvalid
+// for -32600.
+var (
+	ErrParse   = errors.New("parse error")
+	ErrInvalid = errors.New("invalid request")
+)
+
+// ID is the raw JSON text of a request id: `1`, `"a"`, `1.5`. The zero ID means
+// that there is none, so the message is a notification. Two ids are the same
+// when their bytes are.
+type ID string
+
+// IntID returns the id n.
+func IntID(n int64) ID { return ID(strconv.FormatInt(n, 10)) }
+
+// StringID returns s as an id.
+func StringID(s string) ID { return ID(rawjson.Quote(s)) }
+
+// Int returns the value of an integer id and whether it is one in canonical
+// form.
+func (id ID) Int() (int64, bool) {
+	if id == "" || len(id) > 20 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(id), 10, 64)
+	return n, err == nil
+}
+
+// Kind says what a message is.
+type Kind uint8
+
+// The four kinds of message.
+const (
+	Request Kind = iota + 1
+	Notification
+	Response
+	ErrorResponse
+)
+
+// Message is a parsed envelope. Params, Result and Err are slices of the
+// input.
+type Message struct {
+	ID     ID     // zero for a notification, and for an error response with id null
+	Method string // requests and notifications
+	Params []byte // may be nil
+	Result []byte // responses
+	Err    []byte // error responses: the raw error object
+}
+
+// Kind returns what the message is.
+func (m *Message) Kind() Kind {
+	switch {
+	case m.Method != "" && m.ID != "":
+		return Request
+	case m.Method != "":
+		return Notification
+	case m.Err != nil:
+		return ErrorResponse
+	}
+	return Response
+}
+
+// internedMethods spares the copy of the method name for those that are seen
+// all the time.
+var internedMethods = func() map[string]string {
+	m := map[string]string{}
+	for _, s := range []string{
+		"initialize", "notifications/initialized", "ping", "server/discover", "subscriptions/listen",
+		"tools/list", "tools/call", "resources/list", "resources/read", "resources/templates/list",
+		"resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get", "completion/complete",
+		"logging/setLevel", "notifications/progress", "notifications/cancelled", "notifications/message",
+		"notifications/tools/list_changed", "notifications/resources/list_changed",
+		"notifications/prompts/list_changed", "notifications/resources/updated",
+		"sampling/createMessage", "elicitation/create", "roots/list",
+	} {
+		m[s] = s
+	}
+	return m
+}()
+
+// envelopeKeys are the keys that a reader looks for in a message.
+var envelopeKeys = [...]string{"jsonrpc", "id", "method", "params", "result", "error"}
+
+// envelopeKey returns the envelope's key that found differs from in case only,
+// "" where there is none.
+func envelopeKey(found []byte) string {
+	if len(found) > 2*len("jsonrpc") { // no letter that folds to ASCII has more than three bytes, and few have more than one
+		return ""
+	}
+	for _, key := range envelopeKeys {
+		if strings.EqualFold(string(found), key) {
+			return key
+		}
+	}
+	return ""
+}
+
+// Parse reads one message. It checks the whole input's syntax, refuses a
+// duplicate envelope key, one of a request in another case, a missing or wrong
+// "jsonrpc", an id that is no string or number, and params that are neither
+// object nor array (MCP: an object).
+// The error wraps ErrParse or ErrInvalid; with ErrInvalid the message holds
+// what could be read, so the answer can bear the id.
+func Parse(data []byte) (Message, error) {
+	var m Message
+	var version, id, method, dup, odd []byte
+	var sawResult, called bool
+	err := rawjson.EachMember(data, func(f rawjson.Member) bool {
+		var slot *[]byte
+		switch string(f.Key) {
+		case "jsonrpc":
+			slot = &version
+		case "id":
+			slot = &id
+		case "method":
+			slot = &method
+		case "params":
+			slot = &m.Params
+		case "result":
+			slot, sawResult = &m.Result, true
+		case "error":
+			slot = &m.Err
+		default:
+			if key := envelopeKey(f.Key); key != "" {
+				odd, called = f.Key, called || key == "method"
+			}
+			return true
+		}
+		if *slot != nil && dup == nil {
+			dup = f.Key
+		}
+		*slot = f.Value
+		return true
+	})
+	if err != nil {
+		if errors.Is(err, rawjson.ErrType) && rawjson.Valid(data) == nil {
+			return Message{}, fmt.Errorf("%w: a message is a JSON object", ErrInvalid)
+		}
+		return Message{}, fmt.Errorf("%w: %v", ErrParse, err)
+	}
+	invalid := func(format string, args ...any) (Message, error) {
+		return m, fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+	}
+	nullID := false
+	if id != nil {
+		switch c := id[0]; {
+		case len(id) > MaxIDBytes:
+			return invalid("an id of more than %d bytes", MaxIDBytes)
+		case c == '"' || c == '-' || '0' <= c && c <= '9':
+			m.ID = ID(id)
+		case c == 'n':
+			nullID = true
+		default:
+			return invalid("an id must be a string or a number")
+		}
+	}
+	if dup != nil {
+		m.ID = ""
+		return invalid("duplicate key %q", dup)
+	}
+	if odd != nil && (method != nil || called) {
+		if envelopeKey(odd) == "id" {
+			m.ID = ""
+		}
+		return invalid("a key %q, which some readers take for %q: leave it out", odd, envelopeKey(odd))
+	}
+	if string(version) != `"2.0"` {
+		return invalid(`"jsonrpc" must be "2.0"`)
+	}
+	if method != nil {
+		if m.Err != nil || sawResult {
+			return invalid("a message has either a method or a result")
+		}
+		if nullID {
+			return invalid("a request id must not be null")
+		}
+		if len(method) > MaxMethodBytes || len(method) < 3 || method[0] != '"' {
+			return invalid("method must be a string of 1 to %d bytes", MaxMethodBytes)
+		}
+		name := method[1 : len(method)-1]
+		if s, ok := internedMethods[string(name)]; ok {
+			m.Method = s
+		} else if m.Method, err = rawjson.String(method); err != nil {
+			return invalid("method: %v", err)
+		}
+		if m.Params != nil && m.Params[0] != '{' && m.Params[0] != '[' {
+			if string(m.Params) != "null" {
+				return invalid("params must be an object")
+			}
+			m.Params = nil
+		}
+		return m, nil
+	}
+	switch {
+	case m.Err != nil && sawResult:
+		return invalid("a response has either a result or an error")
+	case m.Err == nil && !sawResult:
+		return invalid("a message needs a method, a result or an error")
+	case m.Err != nil && m.Err[0] != '{':
+		return invalid("error must be an object")
+	case m.ID == "" && m.Err == nil:
+		return invalid("a response needs an id")
+	}
+	return m, nil
+}
+
+// CheckText refuses with ErrParse what is not UTF-8, as JSON has to be. Parse
+// does not look at what strings hold. A server checks what strangers send: one
+// wrong byte ends many a program that reads lines of text.
+func CheckText(data []byte) error {
+	if !utf8.Valid(data) {
+		return fmt.Errorf("%w: the text is not UTF-8", ErrParse)
+	}
+	return nil
+}
+
+// Split returns the messages of a batch as slices of data, or data itself as
+// the only one. Batches exist in MCP 2025-03-26 alone. An empty batch is
+// ErrInvalid, as JSON-RPC asks, and so is one over MaxBatch.
+func Split(data []byte) (msgs [][]byte, batch bool, err error) {
+	if !rawjson.IsArray(data) {
+		return [][]byte{data}, false, nil
+	}
+	err = rawjson.EachElement(data, func(v []byte) bool {
+		msgs = append(msgs, v)
+		return len(msgs) <= MaxBatch
+	})
+	switch {
+	case err != nil:
+		return nil, true, fmt.Errorf("%w: %v", ErrParse, err)
+	case len(msgs) == 0:
+		return nil, true, fmt.Errorf("%w: an empty batch", ErrInvalid)
+	case len(msgs) > MaxBatch:
+		return nil, true, fmt.Errorf("%w: a batch of more than %d messages", ErrInvalid, MaxBatch)
+	}
+	return msgs, true, nil
+}

@@ -1,0 +1,152 @@
+package jsonrpc
+
+import (
+	"bytes"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// Salvage looks at a message that Parse has refused, as far as its text can be
+// read: it may be cut off, nested too deeply, or wrong within. answer reports
+// whether it has what responses have (a result, an error object, or an id in an
+// envelope) and no method. id is the response's, "" where the text breaks off
+// before it or has none.
+//
+// Without it the request would wait for its timeout, because nothing else tells
+// that its answer has come.
+func Salvage(data []byte) (id ID, answer bool) {
+	e := scan(data)
+	if e.method {
+		return "", false
+	}
+	return e.id, e.outcome || e.rpc && e.id != ""
+}
+
+// envelope is what a text shows of a message.
+type envelope struct {
+	id      ID   // "" where there is none, or more than one
+	method  bool // it is a request or a notification
+	outcome bool // it has a result or an error object
+	rpc     bool // it has a member jsonrpc
+}
+
+// scan goes through the members of an object as far as they can be read.
+func scan(data []byte) (e envelope) {
+	s := salvage{data: data}
+	if !s.next('{') {
+		return e
+	}
+	for named := false; ; {
+		key, ok := s.text()
+		if !ok || !s.next(':') {
+			return e
+		}
+		s.space()
+		start := s.at
+		whole := s.value()
+		switch string(key) {
+		case "method":
+			e.method = true
+		case "jsonrpc":
+			e.rpc = true
+		case "result":
+			e.outcome = true
+		case "error": // programs log objects with an error that is a text
+			e.outcome = e.outcome || start < len(data) && data[start] == '{'
+		case "id":
+			if found := idOf(data[start:s.at]); whole && !named {
+				e.id, named = found, true
+			} else if found != e.id {
+				e.id = "" // nobody can say whose it is
+			}
+		}
+		if !whole || !s.next(',') {
+			return e
+		}
+	}
+}
+
+// idOf is a value as an id, "" where it can be none.
+func idOf(value []byte) ID {
+	value = bytes.TrimSpace(value)
+	if len(value) == 0 || len(value) > MaxIDBytes || rawjson.Valid(value) != nil {
+		return ""
+	}
+	if c := value[0]; c != '"' && c != '-' && (c < '0' || c > '9') {
+		return ""
+	}
+	return ID(value)
+}
+
+// salvage scans JSON that is not whole. It knows strings and brackets, and no
+// depth.
+type salvage struct {
+	data []byte
+	at   int
+}
+
+func (s *salvage) space() { s.at = rawjson.SkipSpace(s.data, s.at) }
+
+// next skips white space and one byte, where that is c.
+func (s *salvage) next(c byte) bool {
+	s.space()
+	if s.at >= len(s.data) || s.data[s.at] != c {
+		return false
+	}
+	s.at++
+	return true
+}
+
+// text reads a string and returns what is between its quotes, as it stands.
+func (s *salvage) text() ([]byte, bool) {
+	if !s.next('"') {
+		return nil, false
+	}
+	for start := s.at; ; s.at++ {
+		n := bytes.IndexAny(s.data[s.at:], `"\`)
+		if n < 0 {
+			s.at = len(s.data)
+			return nil, false
+		}
+		if s.at += n; s.data[s.at] == '"' {
+			s.at++
+			return s.data[start : s.at-1], true
+		}
+		s.at++ // the escaped byte
+		if s.at >= len(s.data) {
+			return nil, false
+		}
+	}
+}
+
+// value skips a value and reports whether its end is there.
+func (s *salvage) value() bool {
+	for depth := 0; s.at < len(s.data); {
+		switch s.data[s.at] {
+		case '"':
+			if _, ok := s.text(); !ok {
+				return false
+			}
+			if depth == 0 {
+				return true
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return true // of the object around a number or a word
+			}
+			if depth == 0 {
+				s.at++
+				return true
+			}
+		case ',':
+			if depth == 0 {
+				return true
+			}
+		}
+		s.at++
+	}
+	return false
+}

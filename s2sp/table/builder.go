@@ -1,0 +1,159 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// Builder makes a table of rows that come one after the other, for sources that
+// are not one document. It is for one goroutine.
+//
+//	Append(row) ─▶ open segment (4 MB) ─▶ full ─▶ keep(segment) ─▶ forgotten here
+//	                                                  │
+//	Table() ──────────────────────────────────────────┴─▶ Table.WithSegments
+//
+// The bytes of all segments one after the other are the rows as NDJSON.
+type Builder struct {
+	x    *indexer
+	buf  []byte
+	keep func(Segment) error
+	err  error // of keep, or that Table was called: there is no going on
+
+	nulled int // see Table.Nulled
+}
+
+var errBuilt = errors.New("the table is complete")
+
+// NewBuilder returns an empty builder. With a nil keep the table holds its rows
+// itself. Otherwise keep is called with each full segment and with the last one
+// in Table, and must not hold on to their bytes: the table that Table returns is
+// then without bytes, and [Table.WithSegments] gives it those that were kept. An
+// error of keep ends the building and is returned by every later call.
+func NewBuilder(opts Options, keep func(Segment) error) *Builder {
+	return &Builder{x: newIndexer(opts), keep: keep}
+}
+
+// Len is the number of rows so far.
+func (b *Builder) Len() int { return b.x.t.rows }
+
+// Append adds a row, which must be one JSON object; row stays the caller's. Line
+// breaks between tokens are left out, and values NaN, Infinity and -Infinity are
+// read as null. A row that is refused changes nothing.
+func (b *Builder) Append(row []byte) error {
+	err := b.append(row)
+	if err == nil || b.err != nil {
+		return err
+	}
+	if clean, n := rawjson.Finite(row); n > 0 {
+		if again := b.append(clean); again == nil || b.err != nil {
+			b.nulled += n
+			return again
+		}
+	}
+	return err
+}
+
+func (b *Builder) append(row []byte) error {
+	if b.err != nil {
+		return b.err
+	}
+	row = bytes.TrimSpace(row)
+	if len(row) > MaxRowBytes {
+		return fmt.Errorf("row %d: %w: a row of %d bytes, and at most %d are read", b.Len(), ErrTooLarge, len(row), MaxRowBytes)
+	}
+	start := len(b.buf)
+	if bytes.IndexByte(row, '\n') >= 0 || bytes.IndexByte(row, '\r') >= 0 {
+		b.buf = rawjson.StripNewlines(b.buf, row)
+	} else {
+		b.buf = append(b.buf, row...)
+	}
+	if b.x.data = b.buf; start == 0 {
+		b.x.base = 0
+	}
+	before := b.x.mark()
+	end, err := b.x.row(b.buf, start)
+	if err == nil && end != len(b.buf) {
+		err = fmt.Errorf("row %d: %w at byte %d: text after the value", before.rows, rawjson.ErrSyntax, end-start)
+	}
+	if err != nil {
+		b.x.back(before)
+		b.buf = b.buf[:start]
+		return err
+	}
+	b.buf = append(b.buf, '\n')
+	if b.x.data, b.x.end = b.buf, len(b.buf); len(b.buf) >= segmentBytes {
+		return b.flush()
+	}
+	return nil
+}
+
+// mark is a point in reading to which back returns.
+type mark struct {
+	rows, pos, words, columns, shapes, shapeBytes int
+	last                                          uint32
+}
+
+func (x *indexer) mark() mark {
+	return mark{x.t.rows, len(x.pos), len(x.words), len(x.t.columns), len(x.t.shapes), x.shapeBytes, x.last}
+}
+
+// back takes at most one row back, and what it brought.
+func (x *indexer) back(m mark) {
+	x.t.rows, x.pos, x.words = m.rows, x.pos[:m.pos], x.words[:m.words]
+	for _, name := range x.t.columns[m.columns:] {
+		delete(x.t.byName, name)
+	}
+	x.t.columns = x.t.columns[:m.columns]
+	if len(x.t.shapes) > m.shapes {
+		delete(x.byText, string(x.text))
+		x.t.shapes = x.t.shapes[:m.shapes]
+	}
+	x.shapeBytes, x.last = m.shapeBytes, m.last
+	if m.last != noShape && int(x.t.shapes[m.last].next) >= m.shapes {
+		x.t.shapes[m.last].next = m.last
+	}
+}
+
+// flush closes the open segment.
+func (b *Builder) flush() error {
+	if len(b.buf) == 0 {
+		return nil
+	}
+	if b.keep == nil {
+		b.buf = append(make([]byte, 0, len(b.buf)), b.buf...)
+		b.x.data = b.buf
+		b.x.seal()
+		b.buf = nil
+		return nil
+	}
+	b.x.data = b.buf
+	b.x.seal()
+	last := &b.x.t.segs[len(b.x.t.segs)-1]
+	if err := b.keep(last.Segment); err != nil {
+		b.err = fmt.Errorf("keeping %d rows: %w", last.rows, err)
+		return b.err
+	}
+	last.Segment = Segment{}
+	b.buf = b.buf[:0]
+	if cap(b.buf) > 4*segmentBytes { // one row was long
+		b.buf = nil
+	}
+	return nil
+}
+
+// Table ends the building and returns the table.
+func (b *Builder) Table() (*Table, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	if err := b.flush(); err != nil {
+		return nil, err
+	}
+	b.err = errBuilt
+	t := b.x.finish()
+	t.nulled = b.nulled
+	return t, nil
+}

@@ -1,0 +1,89 @@
+package table
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// kind is what a value is, in the order in which kinds sort.
+type kind uint8
+
+const (
+	kindNumber kind = iota
+	kindString
+	kindBoolean
+	kindNested // arrays and objects
+	kindNull
+	kindAbsent
+)
+
+func kindOf(v []byte) kind {
+	if len(v) == 0 {
+		return kindAbsent
+	}
+	switch v[0] {
+	case '"':
+		return kindString
+	case 't', 'f':
+		return kindBoolean
+	case 'n':
+		return kindNull
+	case '{', '[':
+		return kindNested
+	}
+	return kindNumber
+}
+
+func (k kind) String() string {
+	return [...]string{"number", "string", "boolean", "nested value", "null", "nothing"}[k]
+}
+
+// compare orders two values of one kind: numbers by value, strings by their
+// Unicode text, false before true, nested values by their bytes.
+func compare(k kind, a, b []byte) int {
+	switch k {
+	case kindNumber:
+		return CompareNumbers(a, b)
+	case kindString:
+		return compareStrings(a, b)
+	case kindBoolean, kindNested:
+		// "false" < "true" in bytes as well.
+		return bytes.Compare(a, b)
+	}
+	return 0
+}
+
+func compareStrings(a, b []byte) int {
+	if bytes.IndexByte(a, '\\') < 0 && bytes.IndexByte(b, '\\') < 0 {
+		return bytes.Compare(a[1:len(a)-1], b[1:len(b)-1])
+	}
+	return strings.Compare(rawjson.Text(a), rawjson.Text(b))
+}
+
+// equal reports whether two values are the same: of one kind and equal in it.
+func equal(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	k := kindOf(a)
+	return k == kindOf(b) && compare(k, a, b) == 0
+}
+
+// identity appends a text that equal values share and others do not.
+func identity(dst, v []byte) []byte {
+	switch kindOf(v) {
+	case kindNumber:
+		d := parseDecimal(v)
+		return d.canonical(append(dst, '#'))
+	case kindString:
+		if bytes.IndexByte(v, '\\') < 0 {
+			return append(append(dst, '"'), v[1:len(v)-1]...)
+		}
+		return append(append(dst, '"'), rawjson.Text(v)...)
+	case kindAbsent, kindNull:
+		return append(dst, 'n')
+	}
+	return append(dst, v...)
+}

@@ -1,0 +1,156 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// DetectOptions say what counts as a table besides an array of objects, an
+// object whose only member is one, and NDJSON. The zero value adds nothing.
+type DetectOptions struct {
+	Options
+
+	// Paths name where else in an object the rows stand, tried in order:
+	// "features" is the array of objects that is the member features, whatever
+	// other members there are, and "features[].properties" is the object that is
+	// the member properties of each element of that array. Both name the rows of
+	// GeoJSON. Members are named by dots: "data.items".
+	Paths []string
+	// CSV takes text whose lines are comma-separated values for a table: at least
+	// two columns, whose names are the first line, and at least one row.
+	CSV bool
+	// One takes an object that is no table otherwise for a table of one row.
+	One bool
+}
+
+// Detect reads data as a table, or fails with ErrNotTable. The table's rows are
+// slices of data where data has them one after the other, so data must not
+// change any more. Text in front of or behind a table makes it none. Values NaN,
+// Infinity and -Infinity are read as null; see [Table.Nulled].
+func Detect(data []byte, opts DetectOptions) (*Table, error) {
+	return finite(data, func(data []byte) (*Table, error) { return detect(data, opts) })
+}
+
+func detect(data []byte, opts DetectOptions) (*Table, error) {
+	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
+	if len(data) == 0 {
+		return nil, fmt.Errorf("%w: there is nothing", ErrNotTable)
+	}
+	switch data[0] {
+	case '[':
+		return notTable(index(data, opts.Options))
+	case '{':
+		return notTable(detectObject(data, opts))
+	}
+	if opts.CSV {
+		return notTable(fromCSV(data, opts.Options))
+	}
+	return nil, fmt.Errorf("%w: neither an array nor an object", ErrNotTable)
+}
+
+// notTable makes what is wrong with the JSON a reason why it is no table; that a
+// table is too large or too wide stays what it is.
+func notTable(t *Table, err error) (*Table, error) {
+	if err == nil || errors.Is(err, ErrNotTable) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrTooWide) {
+		return t, err
+	}
+	return nil, fmt.Errorf("%w: %w", ErrNotTable, err)
+}
+
+func detectObject(data []byte, opts DetectOptions) (*Table, error) {
+	var only []byte
+	members := 0
+	err := rawjson.EachMember(data, func(m rawjson.Member) bool {
+		members++
+		only = m.Value
+		return members < 2
+	})
+	if err == nil && members == 1 && only[0] == '[' {
+		if t, err := index(only, opts.Options); !errors.Is(err, ErrNotTable) {
+			return t, err
+		}
+	}
+	for _, path := range opts.Paths {
+		if t, err := atPath(data, path, opts.Options); !errors.Is(err, ErrNotTable) {
+			return t, err
+		}
+	}
+	t, err := ndjson(data, opts.Options)
+	if err == nil && t.Len() < 2 && !opts.One {
+		return nil, fmt.Errorf("%w: one object", ErrNotTable)
+	}
+	if err != nil && opts.One && rawjson.Valid(data) == nil {
+		return Blocks([][]byte{data}, opts.Options)
+	}
+	return t, err
+}
+
+// atPath reads the rows that path names.
+func atPath(data []byte, path string, opts Options) (*Table, error) {
+	array, inner, nested := strings.Cut(path, "[]")
+	rows := rawjson.GetPath(data, strings.Split(array, ".")...)
+	if !rawjson.IsArray(rows) {
+		return nil, fmt.Errorf("%w: no array at %q", ErrNotTable, path)
+	}
+	if !nested || inner == "" {
+		return index(rows, opts)
+	}
+	steps := strings.Split(strings.TrimPrefix(inner, "."), ".")
+	b := NewBuilder(opts, nil)
+	var failed error
+	err := rawjson.EachElement(rows, func(element []byte) bool {
+		row := rawjson.GetPath(element, steps...)
+		if !rawjson.IsObject(row) {
+			failed = fmt.Errorf("%w: no object at %q in element %d", ErrNotTable, path, b.Len())
+			return false
+		}
+		failed = b.Append(row)
+		return failed == nil
+	})
+	if err = errors.Join(failed, err); err != nil {
+		return nil, err
+	}
+	return b.Table()
+}
+
+// NDJSON reads one JSON object a line; empty lines are passed over. A line ends
+// with LF, CR LF or CR. Values NaN, Infinity and -Infinity are read as null; see
+// [Table.Nulled].
+func NDJSON(data []byte, opts Options) (*Table, error) {
+	return finite(data, func(data []byte) (*Table, error) { return ndjson(data, opts) })
+}
+
+func ndjson(data []byte, opts Options) (*Table, error) {
+	x := newIndexer(opts)
+	x.expect(len(data))
+	for i := rawjson.SkipSpace(data, 0); i < len(data); {
+		if x.t.rows > 0 && !bytes.ContainsAny(data[x.end:i], "\r\n") {
+			return nil, fmt.Errorf("%w: row %d begins on the line of the one before", ErrNotTable, x.t.rows)
+		}
+		end, err := x.row(data, i)
+		if err != nil {
+			return nil, err
+		}
+		i = rawjson.SkipSpace(data, end)
+	}
+	return x.finish(), nil
+}
+
+// Blocks reads one JSON object from each block, as servers write lists that put
+// every element into a text block of its own.
+func Blocks(blocks [][]byte, opts Options) (*Table, error) {
+	b := NewBuilder(opts, nil)
+	for _, block := range blocks {
+		if !rawjson.IsObject(block) {
+			return nil, fmt.Errorf("%w: row %d is not an object", ErrNotTable, b.Len())
+		}
+		if err := b.Append(block); err != nil {
+			return nil, err
+		}
+	}
+	return b.Table()
+}

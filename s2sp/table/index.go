@@ -1,0 +1,425 @@
+package table
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// Bounds of the index that keep hostile input from making it larger than the
+// rows: rows beyond them are found again by reading them.
+const (
+	maxShapes     = 4096
+	maxShapeBytes = 4 << 20
+)
+
+// segmentBytes is how much of the rows one segment covers at least, but for the
+// last. Rows are addressed with 32 bits inside a segment.
+const segmentBytes = 4 << 20
+
+// Options change how rows are read. The zero value is ready to use.
+type Options struct {
+	// KeepRowID leaves a column _row_id of the data under its own name. It is
+	// for rows that were given their _row_id before, such as the abstract rows
+	// that a consumer tool gets.
+	KeepRowID bool
+}
+
+// Index reads a JSON array of objects. The table's rows are slices of data,
+// which must not change any more. Values NaN, Infinity and -Infinity are read as
+// null; see [Table.Nulled].
+func Index(data []byte, opts Options) (*Table, error) {
+	return finite(data, func(data []byte) (*Table, error) { return index(data, opts) })
+}
+
+// finite reads data, and reads it once more if all that may be wrong with it are
+// words that stand for numbers that JSON lacks.
+func finite(data []byte, read func([]byte) (*Table, error)) (*Table, error) {
+	t, err := read(data)
+	if err == nil {
+		return t, nil
+	}
+	clean, n := rawjson.Finite(data)
+	if n == 0 {
+		return nil, err
+	}
+	t, again := read(clean)
+	if again != nil {
+		return nil, err // the first error has the place in data
+	}
+	t.nulled += n
+	return t, nil
+}
+
+func index(data []byte, opts Options) (*Table, error) {
+	x := newIndexer(opts)
+	i := rawjson.SkipSpace(data, 0)
+	if i >= len(data) {
+		return nil, fmt.Errorf("%w: there is nothing", ErrNotTable)
+	}
+	if data[i] != '[' {
+		return nil, fmt.Errorf("%w: not an array", ErrNotTable)
+	}
+	x.expect(len(data) - i)
+	i = rawjson.SkipSpace(data, i+1)
+	if i < len(data) && data[i] == ']' {
+		i++
+	} else {
+		for {
+			end, err := x.row(data, i)
+			if err != nil {
+				return nil, err
+			}
+			i = end
+			// What mostly stands between two rows is looked at without a call.
+			if i < len(data) && data[i] != ',' && data[i] != ']' {
+				i = rawjson.SkipSpace(data, i)
+			}
+			if i >= len(data) {
+				return nil, fmt.Errorf("%w at byte %d: the array is not closed", rawjson.ErrSyntax, i)
+			}
+			if data[i] == ']' {
+				i++
+				break
+			}
+			if data[i] != ',' {
+				return nil, fmt.Errorf("%w at byte %d: a comma is missing", rawjson.ErrSyntax, i)
+			}
+			if i++; i < len(data) && data[i] != '{' {
+				i = rawjson.SkipSpace(data, i)
+			}
+		}
+	}
+	if i = rawjson.SkipSpace(data, i); i != len(data) {
+		return nil, fmt.Errorf("%w at byte %d: text after the value", rawjson.ErrSyntax, i)
+	}
+	return x.finish(), nil
+}
+
+// indexer makes a table out of rows given in order.
+type indexer struct {
+	t    *Table
+	opts Options
+
+	data  []byte // of the rows of the open segment
+	base  int    // where in data the segment begins
+	end   int    // where in data its last row ends
+	first int    // number of its first row
+	pos   []uint32
+	words []uint32
+
+	byText     map[string]uint32 // shapes by all of their literals
+	last       uint32            // shape of the row before, or noShape
+	shapeBytes int
+	text       []byte // scratch: the literals of the row that is read
+	fields     []field
+}
+
+type field struct{ sep, key, value int } // begin of the literal, the key and the value
+
+func newIndexer(opts Options) *indexer {
+	return &indexer{
+		t:      &Table{byName: map[string]int{}},
+		opts:   opts,
+		byText: map[string]uint32{},
+		last:   noShape,
+	}
+}
+
+// expect makes room for the index of about n bytes of rows.
+func (x *indexer) expect(n int) {
+	n = min(n, segmentBytes)
+	x.words = slices.Grow(x.words, n/24)
+	x.pos = slices.Grow(x.pos, n/256)
+}
+
+// row reads the row that begins at data[i], which is an object, and returns the
+// index just behind it. Rows of one data must be given one after the other; a
+// new data begins a new segment.
+func (x *indexer) row(data []byte, i int) (end int, err error) {
+	if x.t.rows >= MaxRows {
+		return i, fmt.Errorf("row %d: %w: more than %d rows", x.t.rows, ErrTooLarge, MaxRows)
+	}
+	if len(x.pos) == 0 {
+		x.data, x.base = data, i
+	} else if x.end-x.base >= segmentBytes || len(data) != len(x.data) || &data[0] != &x.data[0] {
+		x.seal()
+		x.data, x.base = data, i
+	}
+	start := len(x.words)
+	if x.last != noShape {
+		s := x.t.shapes[x.last]
+		if end, ok := x.match(x.last, s, i); ok {
+			return x.done(start, end), nil
+		}
+		x.words = x.words[:start]
+		if next := s.next; next != x.last {
+			if end, ok := x.match(next, x.t.shapes[next], i); ok {
+				x.last = next
+				return x.done(start, end), nil
+			}
+			x.words = x.words[:start]
+		}
+	}
+	if i >= len(data) || data[i] != '{' {
+		if _, err := rawjson.Skip(data, i); err != nil {
+			return i, fmt.Errorf("row %d: %w", x.t.rows, err)
+		}
+		return i, fmt.Errorf("%w: row %d is not an object", ErrNotTable, x.t.rows)
+	}
+	end, err = x.learn(i)
+	if err != nil {
+		return i, fmt.Errorf("row %d: %w", x.t.rows, err)
+	}
+	return x.done(start, end), nil
+}
+
+func (x *indexer) done(start, end int) int {
+	x.pos = append(x.pos, uint32(start))
+	x.end = end
+	x.t.rows++
+	return end
+}
+
+// match reads a row as one of shape s. If it is not, words has got some more
+// entries, which the caller drops.
+func (x *indexer) match(n uint32, s *shape, i int) (end int, ok bool) {
+	data, base := x.data, x.base
+	words := append(x.words, n, 0)
+	at := len(words) - 1
+	for _, sep := range s.seps {
+		if len(data)-i <= len(sep) || string(data[i:i+len(sep)]) != sep {
+			return 0, false
+		}
+		i += len(sep)
+		words = append(words, uint32(i-base))
+		switch c := data[i]; {
+		case c == '"':
+			// Short strings of plain characters are passed over here, eight bytes at a time.
+			p := i + 1
+			for p+8 <= len(data) {
+				stop := special(binary.LittleEndian.Uint64(data[p:]))
+				if stop != 0 {
+					p += bits.TrailingZeros64(stop) / 8
+					break
+				}
+				if p += 8; p-i > 64 {
+					break
+				}
+			}
+			if p < len(data) && data[p] == '"' {
+				i = p + 1
+				continue
+			}
+		case c >= '1' && c <= '9':
+			p := i + 1
+			for p < len(data) && data[p]-'0' <= 9 {
+				p++
+			}
+			if p+1 < len(data) && data[p] == '.' && data[p+1]-'0' <= 9 {
+				for p++; p < len(data) && data[p]-'0' <= 9; {
+					p++
+				}
+			}
+			if p < len(data) && (data[p] == ',' || data[p] == '}') {
+				i = p
+				continue
+			}
+		}
+		var err error
+		if i, err = rawjson.Skip(data, i); err != nil {
+			return 0, false // learn comes to the same error and says where
+		}
+	}
+	end = i + len(s.suffix)
+	if end > len(data) || string(data[i:end]) != s.suffix || end-base > MaxRowBytes+segmentBytes {
+		return 0, false
+	}
+	words[at] = uint32(end - base)
+	x.words = words
+	return end, true
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// special has the high bit of a byte set where w has a quote, a backslash or a
+// control character; above the lowest such byte, others may be set as well.
+func special(w uint64) uint64 {
+	slash := w ^ '\\'*ones
+	quote := w ^ '"'*ones
+	return ((quote-ones)&^quote | (slash-ones)&^slash | (w-0x20*ones)&^w) & highs
+}
+
+// learn reads a row field by field and gives it a shape: one that is known, or
+// a new one, or none if there are too many.
+func (x *indexer) learn(i int) (end int, err error) {
+	// The same checks as everywhere else in one pass over the row; the second one only looks for the fields.
+	if end, err = rawjson.Skip(x.data, i); err != nil {
+		return i, err
+	}
+	if end-i > MaxRowBytes {
+		return i, fmt.Errorf("%w: a row of %d bytes, and at most %d are read", ErrTooLarge, end-i, MaxRowBytes)
+	}
+	row := x.data[i:end]
+	x.text, x.fields = x.text[:0], x.fields[:0]
+	sep := 0
+	if err := rawjson.EachMember(row, func(m rawjson.Member) bool {
+		value := m.End - len(m.Value)
+		x.text = append(x.text, row[sep:value]...)
+		x.text = append(x.text, 0) // stands in no literal: ends this one
+		x.fields = append(x.fields, field{sep, m.Start, value})
+		sep = m.End
+		return true
+	}); err != nil {
+		return i, err
+	}
+	x.text = append(x.text, row[sep:]...)
+	n, known := x.byText[string(x.text)]
+	if !known {
+		if n, err = x.newShape(row, sep); err != nil {
+			return i, err
+		}
+	}
+	if n == noShape {
+		x.words = append(x.words, noShape, uint32(end-x.base), uint32(i-x.base))
+		return end, nil
+	}
+	x.words = append(x.words, n, uint32(end-x.base))
+	for _, f := range x.fields {
+		x.words = append(x.words, uint32(i+f.value-x.base))
+	}
+	if x.last != noShape {
+		x.t.shapes[x.last].next = n
+	}
+	x.last = n
+	return end, nil
+}
+
+func (x *indexer) newShape(row []byte, suffix int) (uint32, error) {
+	s := &shape{suffix: string(row[suffix:]), next: uint32(len(x.t.shapes))}
+	seen := make(map[int32]bool, len(x.fields))
+	keep := len(x.fields) > 0 && len(x.t.shapes) < maxShapes && x.shapeBytes+2*len(x.text) <= maxShapeBytes
+	for _, f := range x.fields {
+		key := row[f.key:]
+		end, err := rawjson.Skip(key, 0)
+		if err != nil {
+			return 0, err
+		}
+		key = key[:end]
+		col, err := x.column(key)
+		if err != nil {
+			return 0, err
+		}
+		if !keep {
+			continue
+		}
+		s.twice = s.twice || seen[int32(col)]
+		seen[int32(col)] = true
+		s.seps = append(s.seps, string(row[f.sep:f.value]))
+		s.keys = append(s.keys, string(key))
+		s.cols = append(s.cols, int32(col))
+	}
+	if !keep {
+		return noShape, nil
+	}
+	x.shapeBytes += 2 * len(x.text)
+	n := uint32(len(x.t.shapes))
+	x.t.shapes = append(x.t.shapes, s)
+	x.byText[string(x.text)] = n
+	return n, nil
+}
+
+// column finds or adds the column of a quoted key.
+func (x *indexer) column(key []byte) (int, error) {
+	name, err := columnName(key)
+	if err != nil {
+		return 0, err
+	}
+	t := x.t
+	if col, ok := t.byName[name]; ok {
+		return col, nil
+	}
+	if len(t.columns) >= MaxColumns {
+		return 0, fmt.Errorf("%w: more than %d different keys", ErrTooWide, MaxColumns)
+	}
+	name = strings.Clone(name)
+	t.byName[name] = len(t.columns)
+	t.columns = append(t.columns, name)
+	return len(t.columns) - 1, nil
+}
+
+// columnName unquotes a key as encoding/json does: what is no valid Unicode
+// becomes U+FFFD.
+func columnName(key []byte) (string, error) {
+	if body := key[1 : len(key)-1]; bytes.IndexByte(body, '\\') < 0 && utf8.Valid(body) {
+		return string(body), nil
+	}
+	var name string
+	if err := json.Unmarshal(key, &name); err != nil {
+		return "", fmt.Errorf("%w: %w", rawjson.ErrSyntax, err)
+	}
+	return name, nil
+}
+
+// seal closes the open segment.
+func (x *indexer) seal() {
+	if len(x.pos) == 0 {
+		return
+	}
+	x.t.segs = append(x.t.segs, segment{
+		Segment: Segment{Data: x.data[x.base:x.end:x.end], Index: packIndex(x.pos, x.words)},
+		first:   x.first,
+		rows:    len(x.pos),
+	})
+	x.first = x.t.rows
+	x.pos, x.words = x.pos[:0], x.words[:0]
+}
+
+func packIndex(pos, words []uint32) []byte {
+	index := make([]byte, (len(pos)+len(words))*word)
+	for i, p := range pos {
+		binary.LittleEndian.PutUint32(index[i*word:], p+uint32(len(pos)))
+	}
+	rest := index[len(pos)*word:]
+	for i, w := range words {
+		binary.LittleEndian.PutUint32(rest[i*word:], w)
+	}
+	return index
+}
+
+// finish closes the last segment and names the columns.
+func (x *indexer) finish() *Table {
+	x.seal()
+	t := x.t
+	if col, ok := t.byName[RowID]; ok && !x.opts.KeepRowID {
+		name := OwnRowID
+		for t.Has(name) {
+			name += "_"
+		}
+		t.rename(col, name)
+	}
+	t.columns = slices.Clip(t.columns)
+	return t
+}
+
+// rename gives a column another name. Callers own t.
+func (t *Table) rename(col int, name string) {
+	delete(t.byName, t.columns[col])
+	t.columns[col] = name
+	t.byName[name] = col
+	if t.keys == nil {
+		t.keys = make([][]byte, len(t.columns))
+	}
+	t.keys[col] = rawjson.Quote(name)
+	t.renamed = true
+}

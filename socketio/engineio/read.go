@@ -1,0 +1,409 @@
+package engineio
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/memory"
+)
+
+// A server reads in one of two ways, so that a session that says nothing costs little:
+//
+//	       what has come                          nothing for lingerTime
+//	rest ────────────────▶ readLoop ─▶ messages ─────────────────────────▶ rest
+//
+// readLoop has a buffer, and a stack that has grown with what receivers do. rest has the smallest stack there is and room for
+// some bytes: it waits for them and hands them to a new readLoop.
+
+// lingerTime is how long a readLoop waits for more before it gives up its buffer and its stack. A peer that sends more often
+// finds them warm.
+const lingerTime = 50 * time.Millisecond
+
+// A reading is what a session's readLoop reads with. It belongs to one goroutine, and to no session at rest.
+type reading struct {
+	session  *Session
+	conn     *wsConn
+	message  []byte       // what has come of a message
+	hold     *memory.Hold // of message; nil: it is small
+	busy     bool         // something has come since the deadline was set
+	lingers  bool         // the deadline is lingerTime's
+	from, to int          // of what is in buf and not used
+	buf      [4000]byte   // so that the whole fits a size class of the allocator
+}
+
+var readings = sync.Pool{New: func() any { return new(reading) }}
+
+// takeReading begins to read, with what rest has read.
+func takeReading(s *Session, w *wsConn) *reading {
+	r := readings.Get().(*reading)
+	r.session, r.conn = s, w
+	r.from, r.to = 0, copy(r.buf[:], w.ahead[:w.aheadLen])
+	w.aheadLen = 0
+	return r
+}
+
+func (r *reading) giveBack() {
+	if cap(r.message) > keptScratch {
+		r.message = nil
+	}
+	if r.hold != nil {
+		r.hold.Release()
+		r.hold = nil
+	}
+	r.session, r.conn, r.busy, r.lingers = nil, nil, false, false
+	readings.Put(r)
+}
+
+// errRest says that nothing has come for a while, and that nothing is half read.
+var errRest = errors.New("engineio: the peer is silent")
+
+// A frameError is what a peer did against RFC 6455. Its code is that of our close frame.
+type frameError struct {
+	code uint16
+	text string
+}
+
+func (e *frameError) Error() string { return "websocket: " + e.text }
+
+// goodbye is the close frame with the code and the reason.
+func (e *frameError) goodbye() Frame {
+	text := e.text[:min(len(e.text), 123)] // RFC 6455 §5.5: 125 with the code
+	wire, head := newWire(opClose, 2+len(text))
+	wire = binary.BigEndian.AppendUint16(wire, e.code)
+	return Frame{wire: append(wire, text...), head: head, opcode: opClose}
+}
+
+// Codes of close frames (RFC 6455 §7.4.1).
+const (
+	closeNormal   = 1000
+	closeProtocol = 1002
+	closeTooBig   = 1009
+	closeTryAgain = 1013
+)
+
+func frameErrorf(format string, args ...any) error {
+	return &frameError{closeProtocol, fmt.Sprintf(format, args...)}
+}
+
+// errClosed says that the peer has sent a close frame.
+var errClosed = errors.New("websocket: the peer sent a close frame")
+
+// next reads a packet, and answers or skips the control frames before it. The packet is valid until the following call.
+func (r *reading) next() (packet, error) {
+	opcode, err := r.nextMessage()
+	if err != nil {
+		return packet{}, err
+	}
+	if opcode == opBinary {
+		return packet{kind: packetMessage, binary: true, data: r.message}, nil
+	}
+	return parsePacket(r.message)
+}
+
+// nextMessage reads a message, which may come in fragments, into r.message.
+func (r *reading) nextMessage() (opcode byte, err error) {
+	r.message = r.message[:0]
+	for {
+		h, err := r.header(opcode != 0)
+		if err != nil {
+			return 0, err
+		}
+		switch {
+		case h.opcode >= opClose:
+			if err := r.control(h); err != nil {
+				return 0, err
+			}
+			continue
+		case h.opcode == opContinuation && opcode == 0:
+			return 0, frameErrorf("a continuation of nothing")
+		case h.opcode != opContinuation && opcode != 0:
+			return 0, frameErrorf("a new message before the end of the last")
+		}
+		// A session may be admitted while a message of it is on its way.
+		if limit := r.session.maxMessage(r.conn.limit); h.size > uint64(max(limit-len(r.message), 0)) {
+			return 0, &frameError{closeTooBig, r.session.tooLong(limit)}
+		}
+		if opcode == 0 {
+			opcode = h.opcode
+		}
+		if err := r.payload(h); err != nil {
+			return 0, err
+		}
+		if h.final {
+			return opcode, nil
+		}
+	}
+}
+
+// A frameHeader is what a client's frame begins with (RFC 6455 §5.2).
+type frameHeader struct {
+	opcode byte
+	final  bool
+	size   uint64
+	key    [4]byte
+}
+
+// maxEmptyReads is how often in a row a connection may return neither bytes nor an error.
+const maxEmptyReads = 100
+
+// header reads a frame's header. Before the first frame of a message the peer may be silent for long.
+func (r *reading) header(within bool) (h frameHeader, err error) {
+	if err := r.have(2, within); err != nil {
+		return h, err
+	}
+	first, second := r.buf[r.from], r.buf[r.from+1]
+	h.opcode, h.final = first&0xf, first&finBit != 0
+	switch {
+	case first&0x70 != 0:
+		return h, frameErrorf("reserved bits are set")
+	case h.opcode > opBinary && h.opcode < opClose || h.opcode > opPong:
+		return h, frameErrorf("unknown opcode %d", h.opcode)
+	case second&maskBit == 0:
+		return h, frameErrorf("a client's frame without a mask")
+	case h.opcode >= opClose && (!h.final || second&^maskBit > 125):
+		return h, frameErrorf("a control frame that is long or in fragments")
+	}
+	size := 0 // bytes of the length behind the second
+	switch second &^ maskBit {
+	case 126:
+		size = 2
+	case 127:
+		size = 8
+	}
+	n := 2 + size + len(h.key)
+	if err := r.have(n, true); err != nil {
+		return h, err
+	}
+	rest := r.buf[r.from+2 : r.from+n]
+	switch size {
+	case 0:
+		h.size = uint64(second &^ maskBit)
+	case 2:
+		h.size = uint64(binary.BigEndian.Uint16(rest))
+	case 8:
+		if h.size = binary.BigEndian.Uint64(rest); h.size > 1<<63-1 {
+			return h, frameErrorf("a length of more than 63 bits")
+		}
+	}
+	copy(h.key[:], rest[size:])
+	r.from += n
+	return h, nil
+}
+
+// payload appends a frame's payload to the message. Room is made as the bytes come, whatever the header promises.
+func (r *reading) payload(h frameHeader) error {
+	start, left := len(r.message), int(h.size)
+	for left > 0 {
+		if r.from < r.to {
+			n := min(left, r.to-r.from)
+			if err := r.room(n, len(r.message)); err != nil {
+				return err
+			}
+			r.message = append(r.message, r.buf[r.from:r.from+n]...)
+			r.from += n
+			left -= n
+			continue
+		}
+		if left < len(r.buf) {
+			if err := r.fill(true); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(r.message) == cap(r.message) {
+			if err := r.room(min(left, max(len(r.message), len(r.buf))), 0); err != nil {
+				return err
+			}
+		}
+		room := r.message[len(r.message):cap(r.message)]
+		n, err := r.read(room[:min(left, len(room))], true)
+		r.message = r.message[:len(r.message)+n]
+		left -= n
+		if err != nil {
+			return err
+		}
+	}
+	maskBytes(h.key, r.message[start:])
+	return nil
+}
+
+// room makes room for n bytes more of the message, or for ahead where that is more, and counts it where the message is large.
+// It does not wait: a session that does holds what has come of its message meanwhile.
+func (r *reading) room(n, ahead int) error {
+	if len(r.message)+n <= cap(r.message) {
+		return nil
+	}
+	size := len(r.message) + max(n, ahead)
+	if size > memory.Free {
+		if r.hold == nil {
+			hold := r.session.env.memory.Hold()
+			r.hold = &hold
+		}
+		if !r.hold.TryGrow(int64(size)) {
+			return &frameError{closeTryAgain, "there is no room for the message now"}
+		}
+	}
+	r.message = append(make([]byte, 0, size), r.message...)
+	return nil
+}
+
+// control handles a frame that belongs to WebSocket itself.
+func (r *reading) control(h frameHeader) error {
+	n := int(h.size)
+	if err := r.have(n, true); err != nil {
+		return err
+	}
+	data := r.buf[r.from : r.from+n]
+	r.from += n
+	maskBytes(h.key, data)
+	switch h.opcode {
+	case opClose:
+		if n == 1 {
+			return frameErrorf("a close frame with half a code")
+		}
+		if n > 1 && !(validCode(binary.BigEndian.Uint16(data)) && utf8.Valid(data[2:])) {
+			return frameErrorf("a close frame with a code or a reason that is none")
+		}
+		return errClosed
+	case opPing: // Some proxies and clients do.
+		if r.lingers {
+			return r.session.pongTo(data)
+		}
+	}
+	return nil
+}
+
+// validCode reports whether a peer may send a code in a close frame (RFC 6455 §7.4).
+func validCode(code uint16) bool {
+	return code >= 1000 && code <= 1014 && code != 1004 && code != 1005 && code != 1006 || code >= 3000 && code <= 4999
+}
+
+// pongTo answers a ping of WebSocket's own level, in the queue: a control frame must not cut into a frame that is half written.
+func (s *Session) pongTo(data []byte) error {
+	wire, head := newWire(opPong, len(data))
+	return s.Send(Frame{wire: append(wire, data...), head: head, opcode: opPong})
+}
+
+// have waits until n bytes are in the buffer, at most what a control frame holds. within says that a message or a
+// frame has begun.
+func (r *reading) have(n int, within bool) error {
+	for r.to-r.from < n {
+		if err := r.fill(within || r.to > r.from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill reads something into the buffer.
+func (r *reading) fill(within bool) error {
+	if r.from > 0 {
+		r.to = copy(r.buf[:], r.buf[r.from:r.to])
+		r.from = 0
+	}
+	n, err := r.read(r.buf[r.to:], within)
+	r.to += n
+	return err
+}
+
+// read asks the network. It returns something, or an error.
+func (r *reading) read(into []byte, within bool) (int, error) {
+	for empty := 0; ; {
+		if r.lingers {
+			r.session.pause()
+		}
+		n, err := r.conn.conn.Read(into)
+		if n > 0 {
+			r.busy = true
+			r.session.hear()
+			return n, nil
+		}
+		switch {
+		case err == nil:
+			if empty++; empty == maxEmptyReads {
+				return 0, io.ErrNoProgress
+			}
+			continue
+		case !r.lingers || !errors.Is(err, os.ErrDeadlineExceeded):
+			return 0, err
+		case !r.session.isOpen():
+			return 0, err
+		case !within && !r.busy:
+			return 0, errRest
+		}
+		r.linger()
+	}
+}
+
+// linger has the following reads end after lingerTime.
+func (r *reading) linger() {
+	r.busy, r.lingers = false, true
+	r.session.readUntil(r.conn, time.Now().Add(lingerTime))
+}
+
+// readUntil sets the deadline of reads. A session that ends has another, which stays.
+func (s *Session) readUntil(w *wsConn, deadline time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == open {
+		_ = w.conn.SetReadDeadline(deadline) // An error shows in the next read.
+	}
+}
+
+// readLoop reads until the connection or the session ends, and then sees to it that both do; or until nothing comes for a
+// while.
+func (s *Session) readLoop(r *reading) {
+	defer r.giveBack()
+	r.linger()
+	for {
+		p, err := r.next()
+		if err == nil {
+			err = s.handOver(p)
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, errRest):
+			s.goToRest(r.conn)
+			return
+		default:
+			s.readFailed(err)
+			s.partWS(r.conn)
+			return
+		}
+	}
+}
+
+// goToRest waits for the peer in a goroutine of its own.
+func (s *Session) goToRest(w *wsConn) {
+	s.readUntil(w, time.Time{})
+	s.env.tasks.running.Add(1)
+	go s.rest(w)
+}
+
+// rest waits for what the peer sends next. It calls nothing that needs more than the stack a goroutine begins with, because
+// that stack is most of what an idle session costs.
+func (s *Session) rest(w *wsConn) {
+	n, err := w.conn.Read(w.ahead[:])
+	w.aheadLen = uint8(n)
+	s.env.tasks.running.Add(1)
+	go s.wake(w, err)
+	s.env.tasks.finish()
+}
+
+// wake goes on with what rest has read.
+func (s *Session) wake(w *wsConn, err error) {
+	defer s.env.tasks.finish()
+	if w.aheadLen == 0 && err != nil {
+		s.readFailed(err)
+		s.partWS(w)
+		return
+	}
+	s.hear()
+	s.readLoop(takeReading(s, w))
+}
