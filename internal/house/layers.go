@@ -31,7 +31,8 @@ type place struct {
 // places is the table of packages, from the top down. Within a layer a package may import only what its line names, so that a
 // new arrow is a decision somebody wrote down. "x/*" stands for every package below x.
 var places = []place{
-	{"cmd/*", top, nil, "wires everything together; nothing imports it"},
+	{"cmd/*", top, []string{"internal/cli"}, "the programs: main alone; nothing imports them"},
+	{"internal/cli", top, nil, "the commands of weir; only cmd imports it"},
 	{"bench", top, nil, "shows speed from outside: real processes under load"},
 	{"bench/*", top, nil, "the same for one package each, beside a reference of others"},
 	{"examples/*", top, nil, "shows the packages from outside, as a newcomer uses them"},

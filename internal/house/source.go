@@ -20,10 +20,10 @@ func sourceRules() []Rule {
 			Find:   findUncommented,
 		},
 		{
-			Name:   "the environment is read in cmd and config only",
+			Name:   "the environment is read in cmd, cli and config only",
 			Reason: "what a program does must follow from its flags and its configuration; a variable read elsewhere is a setting nobody can find or test",
 			Find: func(t *Tree) []string {
-				return t.findCalls("os", []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, []string{"cmd", "internal/config"},
+				return t.findCalls("os", []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, []string{"cmd", "internal/cli", "internal/config"},
 					"take the value, or a lookup function, as an option")
 			},
 		},
@@ -32,7 +32,7 @@ func sourceRules() []Rule {
 			Reason: "two gateways in one process, and every test, need logs of their own",
 			Find: func(t *Tree) []string {
 				return append(
-					t.findCalls("log/slog", []string{"Default", "SetDefault", "Debug", "Info", "Warn", "Error", "Log", "LogAttrs", "DebugContext", "InfoContext", "WarnContext", "ErrorContext"}, []string{"cmd", "examples"},
+					t.findCalls("log/slog", []string{"Default", "SetDefault", "Debug", "Info", "Warn", "Error", "Log", "LogAttrs", "DebugContext", "InfoContext", "WarnContext", "ErrorContext"}, []string{"cmd", "internal/cli", "examples"},
 						"take a *slog.Logger as an option, slog.New(slog.DiscardHandler) when it is nil"),
 					t.findCalls("log", []string{"Print", "Printf", "Println", "Fatal", "Fatalf", "Fatalln", "Panic", "Panicf", "Panicln", "Default"}, []string{"examples"},
 						"take a *slog.Logger as an option")...)

@@ -62,7 +62,7 @@ func TestObserver(t *testing.T) {
 			o := &recorder{}
 			e := w.start(t, fakemcp.Config{}, func(_ *config.Server, opts *router.Options) {
 				opts.Observer = o
-				opts.Sign = func(string, string, string) (string, error) { return "", nil } // as cmd/weir has one
+				opts.Sign = func(string, string, string) (string, error) { return "", nil } // as weir serve has one
 			})
 			session := e.initialize("2025-11-25")
 			for i, tool := range []string{"echo", "refuse", "fail"} {

@@ -1,8 +1,0 @@
-//go:build !unix
-
-package main
-
-import "os"
-
-// screenWidth returns 0: output is plain where weir does not know the terminal.
-func screenWidth(*os.File) int { return 0 }

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/agentclient"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// taskPoll is how often a task is asked for.
+const taskPoll = 500 * time.Millisecond
+
+// callAgent runs a tool of one agent through the router, as an agent calls
+// another one. The result is the tool's own: nothing is held back.
+func (a *app) callAgent(ctx context.Context, t target, agent, tool string, given toolArgs, output string) error {
+	base, token, err := a.routerOf(t)
+	if err != nil {
+		return err
+	}
+	// What variables say is in base and token already.
+	c, err := agentclient.New(base, token, agentclient.WithEnv(func(string) string { return "" }))
+	if err != nil {
+		return failf(exitUsage, "--url: %w", err)
+	}
+	defer c.Close()
+	stop := a.spin("running " + tool + " of " + agent)
+	defer stop()
+	args, err := a.agentArgs(ctx, c, agent, tool, given)
+	if err != nil {
+		return agentFailure(err)
+	}
+	var options []agentclient.CallOption
+	if a.stderr.screen() {
+		options = append(options, agentclient.OnProgress(func(p agentclient.Progress) {
+			stop()
+			a.tellProgress(progress{Progress: p.Progress, Total: p.Total, Message: p.Message})
+		}))
+	}
+	raw, err := c.Request(ctx, agent, "tools/call", map[string]any{"name": tool, "arguments": args}, options...)
+	if err != nil {
+		return agentFailure(err)
+	}
+	if id := taskOf(raw); id != "" {
+		if raw, err = a.awaitTask(ctx, c, agent, id); err != nil {
+			return agentFailure(err)
+		}
+	}
+	stop()
+	var r result
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return failf(exitUnavailable, "agent %q answered something that is no result of a tool: %w", agent, err)
+	}
+	if output == "json" {
+		err = printJSON(a.stdout, raw)
+	} else {
+		err = a.printResult(&r)
+	}
+	if err == nil && r.IsError {
+		err = errQuiet(exitTool)
+	}
+	return err
+}
+
+// routerOf is the router's URL without a path, and the token for it.
+func (a *app) routerOf(t target) (base, token string, err error) {
+	token = t.token
+	for _, name := range []string{"WEIR_TOKEN", "AGENT_TOKEN"} {
+		if token == "" {
+			token, _ = a.lookupEnv(name)
+		}
+	}
+	at := t.url
+	if at == "" {
+		at, _ = a.lookupEnv("WEIR_URL")
+	}
+	if at == "" {
+		return a.routerURL(), token, nil
+	}
+	u, err := url.Parse(at)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", "", failf(exitUsage, "--url %q is no http or https URL; it looks like %s", at, defaultURL)
+	}
+	u.Path, u.RawQuery, u.Fragment = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/mcp"), "", ""
+	return u.String(), token, nil
+}
+
+// agentArgs turns arguments into JSON by the tool's schema, where that decides.
+func (a *app) agentArgs(ctx context.Context, c *agentclient.Client, agent, tool string, given toolArgs) (json.RawMessage, error) {
+	if given.whole != nil || len(given.each) == 0 {
+		return given.json(nil)
+	}
+	tools, err := c.ListTools(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tools {
+		if t.Name == tool {
+			return given.json(t.InputSchema)
+		}
+	}
+	return given.json(nil)
+}
+
+// taskOf is the id of the task that an async tool is answered with.
+func taskOf(raw json.RawMessage) string {
+	var r struct {
+		TaskID string `json:"taskId"`
+		Meta   struct {
+			TaskID string `json:"taskId"`
+		} `json:"_meta"`
+	}
+	if json.Unmarshal(raw, &r) != nil {
+		return ""
+	}
+	if r.TaskID != "" {
+		return r.TaskID
+	}
+	return r.Meta.TaskID
+}
+
+// awaitTask waits for a task and returns its result.
+func (a *app) awaitTask(ctx context.Context, c *agentclient.Client, agent, id string) (json.RawMessage, error) {
+	task, err := c.WaitTask(ctx, agent, id, taskPoll)
+	if err != nil {
+		return nil, err
+	}
+	if len(task.Result) > 0 && string(task.Result) != "null" {
+		return task.Result, nil
+	}
+	return nil, failf(exitTool, "task %s of agent %q was %s: %s", id, agent, task.Status, task.Error)
+}
+
+// agentFailure gives an error of an agent its exit code.
+func agentFailure(err error) error {
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) {
+		return err
+	}
+	code := exitUnavailable
+	switch wire.Code {
+	case jsonrpc.CodeInvalidParams, jsonrpc.CodeMethodNotFound:
+		code = exitUsage
+	case -32000:
+		code = exitTool
+	case -32001:
+		code = exitRefused
+	}
+	return failf(code, "%s%s (error %d)", wire.Message, namesIn(wire.Data), wire.Code)
+}
+
+// maxTold bounds the names told to whoever mistyped one.
+const maxTold = 20
+
+// namesIn tells the agents or tools there are, where an error lists them.
+func namesIn(data json.RawMessage) string {
+	var there struct{ Agents, Tools []string }
+	if json.Unmarshal(data, &there) != nil {
+		return ""
+	}
+	names := append(there.Agents, there.Tools...)
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if len(names) > maxTold {
+		names, more = names[:maxTold], ", …"
+	}
+	return "; there are: " + strings.Join(names, ", ") + more
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/config"
+)
+
+// maxAnswer bounds what a person may answer, in bytes.
+const maxAnswer = 64 << 10
+
+// asking is Options.Inputs for a command that a person has started: where a
+// terminal is on both sides, what no command answers is asked there, a password
+// without echo. Otherwise nobody is asked.
+func (a *app) asking(ctx context.Context) func(config.Input) (string, bool, error) {
+	keyboard, ok := a.stdin.(*os.File)
+	if !ok || screenWidth(keyboard) == 0 || !a.stderr.screen() {
+		return func(in config.Input) (string, bool, error) { return a.answer(ctx, in) }
+	}
+	q := &questions{a: a, keyboard: keyboard, lines: bufio.NewReaderSize(keyboard, maxAnswer)}
+	return func(in config.Input) (string, bool, error) {
+		if in.Type == config.InputCommand {
+			return a.answer(ctx, in)
+		}
+		return q.ask(ctx, in)
+	}
+}
+
+// questions asks a person one after the other.
+type questions struct {
+	a        *app
+	keyboard *os.File
+	lines    *bufio.Reader
+}
+
+// ask asks for an input until the answer may be one. No answer is ok false: the
+// default is taken then.
+func (q *questions) ask(ctx context.Context, in config.Input) (answer string, ok bool, err error) {
+	what := in.Description
+	if what == "" {
+		what = in.ID
+	}
+	if in.Default != nil && !in.Password {
+		what += " [" + *in.Default + "]"
+	}
+	screen := q.a.stderr
+	for {
+		for i, option := range in.Options {
+			fmt.Fprintf(screen, "  %d  %s\n", i+1, screen.clean(option))
+		}
+		answer, err = q.line(ctx, screen.paint(bold, screen.clean(what)+":"), in.Password)
+		if err != nil || answer == "" {
+			return "", false, err
+		}
+		if len(in.Options) == 0 || slices.Contains(in.Options, answer) {
+			return answer, true, nil
+		}
+		if n, err := strconv.Atoi(answer); err == nil && n >= 1 && n <= len(in.Options) {
+			return in.Options[n-1], true, nil
+		}
+		fmt.Fprintln(screen, "That is none of the options.")
+	}
+}
+
+// line shows a prompt and reads one line, without showing it if it is secret:
+// what is typed as soon as the prompt is there is not shown either. At the end of input
+// it is empty. When ctx ends, the goroutine that reads is left behind: nobody
+// can take a blocked read of a terminal back, so it ends with the process.
+func (q *questions) line(ctx context.Context, prompt string, secret bool) (string, error) {
+	if secret {
+		restore, err := hideInput(q.keyboard)
+		if err != nil {
+			return "", fmt.Errorf("the terminal would show the answer: %w", err)
+		}
+		defer func() {
+			restore()
+			fmt.Fprintln(q.a.stderr) // the line break was not shown either
+		}()
+	}
+	fmt.Fprintf(q.a.stderr, "%s ", prompt)
+	type read struct {
+		text []byte
+		err  error
+	}
+	done := make(chan read, 1)
+	go func() {
+		text, err := q.lines.ReadSlice('\n')
+		done <- read{text, err}
+	}()
+	select {
+	case r := <-done:
+		switch {
+		case errors.Is(r.err, bufio.ErrBufferFull):
+			return "", fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+		case r.err != nil && !errors.Is(r.err, io.EOF):
+			return "", fmt.Errorf("reading the answer: %w", r.err)
+		}
+		return strings.TrimRight(string(r.text), "\r\n"), nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weir-mcp/weir/internal/config"
+)
+
+// pty returns a terminal and the end from which a person sees and types.
+func pty(t *testing.T) (terminal, person *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { person.Close() })
+	fd := int(person.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { terminal.Close() })
+	return terminal, person
+}
+
+// seen is what the person sees; it may be read while it grows.
+type seen struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *seen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(b)
+}
+
+func (s *seen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
+}
+
+// From a terminal, inputs are asked for: a password without echo, an option by its number.
+func TestInputsAreAsked(t *testing.T) {
+	tty, person := pty(t)
+	screen := &seen{}
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		buf := make([]byte, 1024)
+		for {
+			n, err := person.Read(buf) // fails once the terminal is closed
+			_, _ = screen.Write(buf[:n])
+			if err != nil {
+				return
+			}
+		}
+	}()
+	a := &app{stdin: tty, stderr: newTerminal(tty, func(string) (string, bool) { return "", false })}
+	ask := a.asking(t.Context())
+	def := "eu"
+	for _, c := range []struct {
+		in      config.Input
+		prompts string
+		typed   string
+		want    string
+		ok      bool
+	}{
+		{config.Input{ID: "user", Type: config.InputPrompt}, "user:", "ann\n", "ann", true},
+		{config.Input{ID: "key", Type: config.InputPrompt, Description: "API key", Password: true}, "API key:", "s3cret-typed\n", "s3cret-typed", true},
+		{config.Input{ID: "region", Type: config.InputPrompt, Default: &def}, "region [eu]:", "\n", "", false},
+		{config.Input{ID: "tier", Type: config.InputPick, Options: []string{"free", "paid"}}, "2  paid", "gold\n2\n", "paid", true},
+		{config.Input{ID: "made", Type: config.InputCommand, Command: "echo", Args: []string{"out"}}, "", "", "out", true},
+	} {
+		typed := make(chan struct{})
+		go func() {
+			defer close(typed)
+			for deadline := time.Now().Add(5 * time.Second); !strings.Contains(screen.String(), c.prompts) && time.Now().Before(deadline); {
+				time.Sleep(time.Millisecond)
+			}
+			_, _ = person.WriteString(c.typed)
+		}()
+		got, ok, err := ask(c.in)
+		<-typed
+		if err != nil || got != c.want || ok != c.ok {
+			t.Fatalf("%s: %q, %v, %v; want %q, %v; the screen shows %q", c.in.ID, got, ok, err, c.want, c.ok, screen)
+		}
+	}
+	// What is on its way to the screen when the terminal closes is lost.
+	for deadline := time.Now().Add(5 * time.Second); !strings.Contains(screen.String(), "none of the options") && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	tty.Close()
+	person.Close()
+	<-copied
+	if shown := screen.String(); strings.Contains(shown, "s3cret") || !strings.Contains(shown, "ann") || !strings.Contains(shown, "none of the options") {
+		t.Errorf("the screen shows %q", shown)
+	}
+}
+
+// Without a terminal nobody is asked, and a signal ends a question.
+func TestInputsAreNotAsked(t *testing.T) {
+	in := config.Input{ID: "user", Type: config.InputPrompt}
+	a := &app{stdin: strings.NewReader("ann\n"), stderr: terminal{Writer: &bytes.Buffer{}}}
+	if got, ok, err := a.asking(t.Context())(in); ok || err != nil {
+		t.Errorf("a pipe was asked: %q, %v", got, err)
+	}
+	tty, person := pty(t)
+	a = &app{stdin: tty, stderr: newTerminal(tty, func(string) (string, bool) { return "", false })}
+	ctx, cancel := context.WithCancel(t.Context())
+	ask := a.asking(ctx)
+	cancel()
+	in.Password = true
+	if got, ok, err := ask(in); ok || err == nil {
+		t.Errorf("after the signal: %q, %v", got, err)
+	}
+	state, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+	if err != nil || state.Lflag&unix.ECHO == 0 {
+		t.Errorf("the terminal is left without echo (%v)", err)
+	}
+	if _, err := person.WriteString("\n"); err != nil { // lets the reader go
+		t.Error(err)
+	}
+}

@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// A client asks a gateway what an agent would ask it. See target.go for where
+// it comes from.
+type client struct {
+	peer  mcp.Peer
+	where string // names the gateway in messages
+	own   bool   // the gateway lives in this process and ends with it
+	// health returns what the gateway says of its upstreams.
+	health func(context.Context) (*health, error)
+	// catalog returns what it says of its catalog.
+	catalog func(context.Context) (*catalogInfo, error)
+	close   func()
+}
+
+// A part is one content block of a result.
+type part struct {
+	Type     string          `json:"type"`
+	Text     string          `json:"text"`
+	MimeType string          `json:"mimeType"`
+	Data     string          `json:"data"`
+	URI      string          `json:"uri"`
+	Name     string          `json:"name"`
+	Resource json.RawMessage `json:"resource"`
+}
+
+// A result is what a tool answered.
+type result struct {
+	Content    []part                     `json:"content"`
+	Structured json.RawMessage            `json:"structuredContent"`
+	IsError    bool                       `json:"isError"`
+	Meta       map[string]json.RawMessage `json:"_meta"`
+
+	raw json.RawMessage
+}
+
+// A gatewayError is an error that the gateway itself answered
+// (gateway-surface §3.4).
+type gatewayError struct {
+	Code      gateway.Code    `json:"error"`
+	Message   string          `json:"message"`
+	Path      *string         `json:"path"`
+	Retryable bool            `json:"retryable"`
+	Details   json.RawMessage `json:"details,omitempty"`
+
+	raw json.RawMessage
+}
+
+func (e *gatewayError) Error() string {
+	text := fmt.Sprintf("%s (%s)", e.Message, e.Code)
+	if e.Retryable {
+		text += "; trying again may help"
+	}
+	return text
+}
+
+func (e *gatewayError) exitCode() int {
+	switch e.Code {
+	case gateway.UpstreamUnavailable, gateway.UpstreamTimeout:
+		return exitUnavailable
+	case gateway.ArgsInvalid, gateway.PathInvalid:
+		return exitUsage
+	case gateway.UpstreamError:
+		return exitTool
+	}
+	return exitRefused
+}
+
+// gatewayErrorOf returns the gateway's own error in a result, nil where there
+// is none: what a tool answers bears an envelope, or no code of the gateway's.
+func gatewayErrorOf(r *result) *gatewayError {
+	if !r.IsError || len(r.Content) != 1 || r.Meta[gateway.MetaEnvelope] != nil {
+		return nil
+	}
+	e := &gatewayError{raw: json.RawMessage(r.Content[0].Text)}
+	if json.Unmarshal(e.raw, e) != nil || e.Message == "" {
+		return nil
+	}
+	if !slices.ContainsFunc(gateway.Codes(), func(c gateway.CodeInfo) bool { return c.Code == e.Code }) {
+		return nil
+	}
+	return e
+}
+
+// A progress is one notifications/progress.
+type progress struct {
+	Progress float64 `json:"progress"`
+	Total    float64 `json:"total"`
+	Message  string  `json:"message"`
+}
+
+// ask calls a meta-tool. With a tell, it is called with the progress of the
+// call, one at a time. The error is a *gatewayError where the gateway refused;
+// an error of the tool itself is a result.
+func (c *client) ask(ctx context.Context, tool string, args any, format string, tell func(progress)) (*result, error) {
+	arguments, err := json.Marshal(args)
+	if err != nil {
+		return nil, fmt.Errorf("arguments of %s: %w", tool, err)
+	}
+	meta := map[string]any{gateway.MetaFormat: format}
+	if tell != nil {
+		meta["progressToken"] = 1
+	}
+	params, err := json.Marshal(struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+		Meta      map[string]any  `json:"_meta"`
+	}{tool, arguments, meta})
+	if err != nil {
+		return nil, fmt.Errorf("arguments of %s: %w", tool, err)
+	}
+	var back mcp.Handler
+	if tell != nil {
+		back = mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+			var p progress
+			if r.Method == "notifications/progress" && json.Unmarshal(r.Params, &p) == nil {
+				tell(p)
+			}
+			if r.IsNotification() {
+				return nil, nil
+			}
+			return nil, mcp.MethodNotFound(r.Method)
+		})
+	}
+	raw, err := c.peer.Call(ctx, "tools/call", params, back)
+	if err != nil {
+		return nil, c.explain(err, tool)
+	}
+	r := &result{raw: raw}
+	if err := json.Unmarshal(raw, r); err != nil {
+		return nil, fmt.Errorf("%s answered %s with something that is no tool result: %w", c.where, tool, err)
+	}
+	if e := gatewayErrorOf(r); e != nil {
+		return nil, e
+	}
+	return r, nil
+}
+
+// explain says what an error of the protocol means for somebody at a shell.
+func (c *client) explain(err error, tool string) error {
+	var answered *jsonrpc.Error
+	if !errors.As(err, &answered) {
+		return err
+	}
+	if answered.Code == jsonrpc.CodeInvalidParams && strings.Contains(answered.Message, "unknown tool") {
+		return failf(exitRefused, "%s has no %s: it is no weir gateway, or one in proxy mode (mode: gateway offers it)", c.where, tool)
+	}
+	return failf(exitRefused, "%s: %s (code %d)", c.where, answered.Message, answered.Code)
+}
+
+// A card is one line of a browse answer.
+type card struct {
+	ID          string   `json:"id"`
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Tags        []string `json:"tags"`
+	Kind        string   `json:"kind"`
+	Namespace   string   `json:"namespace"`
+	CostHint    float64  `json:"cost_hint"`
+	SideEffects bool     `json:"side_effects"`
+}
+
+// render is the card as an agent reads it.
+func (c card) render() string {
+	full := catalog.Card{ID: c.ID, Name: c.Name, Description: c.Description, Tags: c.Tags, Kind: catalog.Kind(c.Kind), Namespace: c.Namespace, CostHint: c.CostHint, SideEffects: c.SideEffects}
+	return full.Render()
+}
+
+// browseArgs are the arguments of tool_browse.
+type browseArgs struct {
+	Query string `json:"query,omitempty"`
+	Path  string `json:"path,omitempty"`
+	TopK  int    `json:"top_k,omitempty"`
+}
+
+// browsed is what a gateway has found.
+type browsed struct {
+	cards []card
+	raw   json.RawMessage // the cards as they came
+	// missed is which servers were not searched, and why; "" for none.
+	missed string
+}
+
+// browse calls tool_browse.
+func (c *client) browse(ctx context.Context, args browseArgs) (*browsed, error) {
+	r, err := c.ask(ctx, gateway.ToolBrowse, args, "json", nil)
+	if err != nil {
+		return nil, err
+	}
+	var found struct {
+		Cards       json.RawMessage
+		NotSearched string `json:"not_searched"`
+	}
+	if err := json.Unmarshal(r.Structured, &found); err != nil || found.Cards == nil {
+		return nil, fmt.Errorf("%s answered %s without cards: is it a weir gateway?", c.where, gateway.ToolBrowse)
+	}
+	b := &browsed{raw: found.Cards, missed: found.NotSearched}
+	if err := json.Unmarshal(found.Cards, &b.cards); err != nil {
+		return nil, fmt.Errorf("cards of %s: %w", c.where, err)
+	}
+	return b, nil
+}
+
+// maxPaths bounds a walk through the tree of tools.
+const maxPaths = 20_000
+
+// allCards walks the tree of tools from the root and returns the cards of its
+// leaves. A cluster or a namespace is an internal card whose id is its path.
+func (c *client) allCards(ctx context.Context) (*browsed, error) {
+	all := &browsed{}
+	asked := 0
+	for paths := []string{"/"}; len(paths) > 0; asked++ {
+		if asked == maxPaths {
+			return nil, failf(exitRefused, "%s has more than %d paths: list a part of it with weir browse", c.where, maxPaths)
+		}
+		path := paths[0]
+		paths = paths[1:]
+		below, err := c.browse(ctx, browseArgs{Path: path})
+		if err != nil {
+			return nil, err
+		}
+		if path == "/" {
+			all.missed = below.missed
+		}
+		for _, found := range below.cards {
+			switch {
+			case found.Kind != string(catalog.KindInternal):
+				all.cards = append(all.cards, found)
+			case len(found.ID) > len(path):
+				paths = append(paths, found.ID)
+			}
+		}
+	}
+	slices.SortFunc(all.cards, func(a, b card) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+// printCards prints cards: a table on a screen, else what an agent reads.
+func (a *app) printCards(cards []card) error {
+	if !a.stdout.screen() {
+		for _, c := range cards {
+			if _, err := fmt.Fprintln(a.stdout, c.render()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	rows := make([][]cell, len(cards))
+	for i, c := range cards {
+		text := c.Description
+		if len(c.Tags) > 0 {
+			text += " [" + strings.Join(c.Tags, ", ") + "]"
+		}
+		rows[i] = []cell{{cyan, c.ID}, {"", text}}
+	}
+	return printTable(a.stdout, []string{"ID", "DESCRIPTION"}, rows)
+}

@@ -1,0 +1,289 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/mcp/stdio"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check a configuration, or print its JSON Schema",
+		Args:  positional(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.configCheckCommand(), a.configSchemaCommand())
+	return cmd
+}
+
+func (a *app) configCheckCommand() *cobra.Command {
+	var asJSON, strict bool
+	var path string
+	cmd := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "List everything that is wrong with a configuration",
+		Long: `Read a configuration as "weir serve" would and list everything that is wrong with
+it, each problem with its file, line and column. Without FILE it is the one that
+"weir serve" would find here. Nothing is started. The exit code is 2 if there is
+a problem; warnings do not count. What is wrong within one entry of mcpServers is
+a warning, as weir serve starts the other servers; with --strict it is a problem.`,
+		Args: positional(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if path != "" {
+					return failf(exitUsage, "FILE and --config are the same thing: give one of them")
+				}
+				path = args[0]
+			}
+			return a.checkConfig(cmd.Context(), path, strict, asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&path, "config", "", "FILE, as the other commands have it")
+	cmd.Flags().BoolVar(&strict, "strict", false, "what is wrong with one server is a problem of the whole file")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// problemJSON is a config.Problem or Warning for programs.
+type problemJSON struct {
+	File    string `json:"file"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Key     string `json:"key,omitempty"`
+	Message string `json:"message"`
+}
+
+func asProblemJSON(p config.Problem) problemJSON {
+	return problemJSON{p.File, p.Line, p.Column, p.Key, p.Message}
+}
+
+func (a *app) checkConfig(ctx context.Context, path string, strict, asJSON bool) error {
+	path, err := findConfig(path)
+	if err != nil {
+		return err
+	}
+	opts := a.configOptions(ctx)
+	opts.Strict, opts.Check, opts.Omit = strict, a.startable, a.omit(true)
+	opts.Inputs = func(in config.Input) (string, bool, error) {
+		if in.Type == config.InputCommand {
+			return "unknown", true, nil // a check promises to start nothing
+		}
+		return a.answer(ctx, in)
+	}
+	c, warnings, err := config.Load(path, opts)
+	if of := ofAgent(path, err); of != nil {
+		warnings, err = nil, of
+	}
+	if err == nil {
+		warnings = append(warnings, strangers(path, c)...)
+	}
+	var broken *config.Error
+	if err != nil && !errors.As(err, &broken) {
+		return err
+	}
+	if asJSON {
+		out := struct {
+			File     string        `json:"file"`
+			OK       bool          `json:"ok"`
+			Problems []problemJSON `json:"problems"`
+			Warnings []problemJSON `json:"warnings"`
+			Faulty   []string      `json:"faulty"` // servers that would not be started
+			LeftOut  []problemJSON `json:"left_out"`
+		}{path, err == nil, []problemJSON{}, []problemJSON{}, orEmpty(faulty(c)), []problemJSON{}}
+		for _, s := range leftOut(c) {
+			out.LeftOut = append(out.LeftOut, problemJSON{File: path, Key: "mcpServers." + s.Name, Message: c.Omitted(s.Name)})
+		}
+		if broken != nil {
+			for _, p := range broken.Problems {
+				out.Problems = append(out.Problems, asProblemJSON(p))
+			}
+		}
+		for _, w := range warnings {
+			out.Warnings = append(out.Warnings, asProblemJSON(config.Problem(w)))
+		}
+		if err := printJSON(a.stdout, out); err != nil {
+			return err
+		}
+		if broken != nil {
+			return errQuiet(exitUsage)
+		}
+		return nil
+	}
+	a.warn(warnings)
+	if err != nil {
+		return err
+	}
+	names := make([]string, 0, len(c.Servers))
+	for _, s := range c.Enabled() {
+		names = append(names, s.Name)
+	}
+	text := path + ": ok, " + counted(len(names), "server")
+	if len(names) > 0 {
+		text += ": " + strings.Join(names, ", ")
+	}
+	if wrong := faulty(c); len(wrong) > 0 {
+		text += fmt.Sprintf("; %d not started: %s", len(wrong), strings.Join(wrong, ", "))
+	}
+	if _, err = fmt.Fprintln(a.stdout, text); err != nil {
+		return err
+	}
+	for _, s := range leftOut(c) {
+		a.note("%s", c.Omitted(s.Name))
+	}
+	return nil
+}
+
+// leftOut are the servers of a configuration, which may be nil, that are weir itself.
+func leftOut(c *config.Config) (list []*config.Server) {
+	if c == nil {
+		return nil
+	}
+	for _, s := range c.Servers {
+		if c.Omitted(s.Name) != "" {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// faulty are the names of the servers of a configuration that is not nil whose
+// entries are wrong, so that they would not be started.
+func faulty(c *config.Config) (names []string) {
+	if c == nil {
+		return nil
+	}
+	for _, s := range c.Servers {
+		if s.Faulty() && !s.Disabled {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// startable is config.Options.Check: it looks for a server's program as the start
+// of the server would.
+func (a *app) startable(s *config.Server) error {
+	env := inherited(a.environ())
+	for name, value := range s.Env {
+		env = append(env, name+"="+value.Reveal())
+	}
+	return stdio.Check(stdio.Command{Path: s.Command, Env: env, Dir: s.Cwd})
+}
+
+// strangers are warnings of controls whose namespace is none of a server of the
+// file. Which tools there are is known only when the servers run: weir serve logs
+// what matches nothing then.
+func strangers(path string, c *config.Config) (warnings []config.Warning) {
+	spaces := map[string]bool{}
+	for _, s := range c.Servers {
+		spaces[s.Namespace] = true
+	}
+	look := func(key, namespace string) {
+		if namespace != "" && !spaces[namespace] {
+			warnings = append(warnings, config.Warning{File: path, Key: key, Message: fmt.Sprintf(
+				"%s: no server of this file has the namespace %q; it is of use only if an agent or a Computer comes with it", key, namespace)})
+		}
+	}
+	for i, r := range c.Policy.Rules {
+		look(fmt.Sprintf("policy.rules[%d].namespace", i), r.Namespace)
+	}
+	for _, t := range c.RateLimits.PerTool {
+		namespace, _, _ := strings.Cut(t.ToolID, ":")
+		look("rate_limits.per_tool."+t.ToolID, namespace)
+	}
+	for _, id := range c.Cache.Allow {
+		namespace, _, _ := strings.Cut(id, ":")
+		look("cache.allow", namespace)
+	}
+	return warnings
+}
+
+// ofAgent is the one problem of a file that is no configuration of a gateway, as
+// err says, because it is one of an agent server; nil where it is something else.
+func ofAgent(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	data, readErr := os.ReadFile(path)
+	var keys map[string]any
+	if readErr != nil || yaml.Unmarshal(data, &keys) != nil || keys["mcpServers"] != nil {
+		return nil
+	}
+	for _, key := range []string{"tools", "resources", "prompts", "skills"} {
+		if _, is := keys[key].([]any); is {
+			return &config.Error{Problems: []config.Problem{{File: path, Message: fmt.Sprintf(
+				"this is the configuration of an agent server, not of a gateway; it runs with: weir agent --config %s", path)}}}
+		}
+	}
+	return nil
+}
+
+// warn prints warnings of a configuration.
+func (a *app) warn(warnings []config.Warning) {
+	for _, w := range warnings {
+		fmt.Fprintln(a.stderr, a.stderr.paint(yellow, "warning: ")+a.stderr.clean(w.String()))
+	}
+}
+
+func (a *app) configSchemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of weir.yaml",
+		Long: `Print the JSON Schema of weir.yaml, for editors that complete and check what is
+written. With the YAML language server, put this in the file's first line:
+
+  # yaml-language-server: $schema=./weir.schema.json`,
+		Example: "  weir config schema > weir.schema.json",
+		Args:    positional(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := a.stdout.Write(config.Schema())
+			return err
+		},
+	}
+}
+
+// findConfig returns path, or the configuration of this folder where it is
+// empty.
+func findConfig(path string) (string, error) {
+	if path != "" {
+		return path, nil
+	}
+	return config.Find(".")
+}
+
+// configOptions is what a configuration may know of this process.
+func (a *app) configOptions(ctx context.Context) config.Options {
+	opts := config.System()
+	opts.FreePort = freePort
+	opts.Inputs = func(in config.Input) (string, bool, error) { return a.answer(ctx, in) }
+	return opts
+}
+
+// inputTimeout bounds the command of an input.
+const inputTimeout = 30 * time.Second
+
+// answer runs the command of an input. It asks nobody: weir may run where there
+// is no terminal, and its standard input may be MCP. See asking.
+func (a *app) answer(ctx context.Context, in config.Input) (string, bool, error) {
+	if in.Type != config.InputCommand || in.Command == "" {
+		return "", false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, inputTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, in.Command, in.Args...).Output()
+	if err != nil {
+		return "", false, fmt.Errorf("the command %s of input %q failed: %w", in.Command, in.ID, err)
+	}
+	return strings.TrimRight(string(out), "\r\n"), true, nil
+}

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"log/slog"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// controls puts what a configuration says about calls into a gateway's options.
+func controls(c *config.Config, opts *gateway.Options) {
+	opts.TolerantArgs = c.TolerantArgs
+	opts.CacheStable = c.CacheStable
+	opts.Pin = pinOf(c.Pin)
+	opts.LogUnredacted = c.Log.Unredacted
+	opts.ProxyFirewall = c.Proxy.Firewall
+	opts.MaxViewChars = c.Firewall.MaxViewChars
+	opts.Names = namesOf(c.Proxy.Names)
+	opts.Policy = policyOf(c.Policy)
+	opts.RateLimits = limitsOfCalls(&c.RateLimits)
+	opts.Cache = gateway.CacheOptions{
+		ReadOnly: c.Cache.ReadOnly, Allow: c.Cache.Allow, TTL: c.Cache.TTL, MaxEntries: c.Cache.MaxEntries, MaxBytes: int64(c.Cache.MaxBytes),
+	}
+	opts.Retry = gateway.RetryPolicy{
+		MaxAttempts: c.Retry.MaxAttempts, BaseDelay: c.Retry.BaseDelay, MaxDelay: c.Retry.MaxDelay, Jitter: c.Retry.Jitter,
+	}
+	for _, code := range c.Retry.RetryableCodes {
+		opts.Retry.Codes = append(opts.Retry.Codes, gateway.Code(code))
+	}
+}
+
+// namesOf is how mode proxy writes tool ids.
+func namesOf(n config.ProxyNames) gateway.NameForm {
+	switch n {
+	case config.NamesURLEncoded:
+		return gateway.NameURLEncoded
+	case config.NamesAlias:
+		return gateway.NameAlias
+	}
+	return gateway.NameCanonical
+}
+
+// policyOf returns nil where the configuration allows everything, so that no
+// call is asked about.
+func policyOf(p config.Policy) *gateway.Policy {
+	if len(p.Rules) == 0 && (p.Default == config.ActionAllow || p.Default == "") {
+		return nil
+	}
+	policy := &gateway.Policy{Default: gateway.Action(p.Default)}
+	for _, r := range p.Rules {
+		policy.Rules = append(policy.Rules, gateway.PolicyRule{
+			Action: gateway.Action(r.Action), MetaTool: r.MetaTool, Namespace: r.Namespace, Tool: r.Tool, Tags: r.Tags, ReadOnly: r.ReadOnly, Reason: r.Reason,
+		})
+	}
+	return policy
+}
+
+func limitsOfCalls(l *config.RateLimits) gateway.RateLimits {
+	limits := gateway.RateLimits{MetaTools: map[string]gateway.RateLimit{}, Tools: map[string]gateway.RateLimit{}}
+	for name, limit := range l.MetaTools() {
+		limits.MetaTools[name] = gateway.RateLimit{PerMinute: limit.MaxCallsPerMinute, PerSession: limit.MaxCallsPerSession}
+	}
+	for _, t := range l.PerTool {
+		limits.Tools[t.ToolID] = gateway.RateLimit{PerMinute: t.MaxCallsPerMinute, PerSession: t.MaxCallsPerSession}
+	}
+	return limits
+}
+
+// openEvents opens the log of events that a configuration asks for, nil where
+// it asks for none. The caller closes it.
+func (a *app) openEvents(c *config.Config, log *slog.Logger) (*telemetry.EventLog, error) {
+	failed := func(err error) { log.Error("events cannot be written and are lost", "file", c.Events.File, "err", err) }
+	switch c.Events.File {
+	case "":
+		return nil, nil
+	case config.EventsStderr:
+		return telemetry.NewEventLog(a.stderr.Writer, failed), nil
+	}
+	events, err := telemetry.OpenEventLog(c.Events.File, failed)
+	if err != nil {
+		return nil, failf(exitUsage, "events.file: %w", err)
+	}
+	return events, nil
+}
+
+// observe makes what tells operators of the engine: its metrics, and where
+// events go.
+func (e *engine) observe(events *telemetry.EventLog) {
+	e.events = events
+	e.metrics = telemetry.NewMetrics(telemetry.Totals{
+		Version: e.app.version,
+		Tokens: func() (read, raw int64) {
+			u := e.state.Stats("").Total
+			return u.Tokens.Read, u.Tokens.Raw
+		},
+		Uncounted: func() int64 { return e.state.Stats("").Total.Uncounted },
+		Sessions:  e.state.Sessions,
+		Artifacts: e.kept,
+		Upstreams: func() map[string]telemetry.UpstreamFigures {
+			figures := map[string]telemetry.UpstreamFigures{}
+			for _, s := range e.manager.Status() {
+				figures[s.Name] = telemetry.UpstreamFigures{State: string(s.State), Restarts: s.Restarts}
+			}
+			return figures
+		},
+		Tools: func() int { return kinds(e.Snapshot().Catalog)[catalog.KindTool] },
+	})
+	var write func(telemetry.Event)
+	if events != nil {
+		write = events.Write
+	}
+	e.tell = telemetry.Fan(write, e.metrics.Observe, e.feed.Observe)
+}
+
+// kept is what the store holds for everybody who may call: the principals of the
+// configuration.
+func (e *engine) kept() (count int, bytes int64) {
+	add := func(principal string) {
+		u := e.holdings.store.Usage(principal)
+		count += u.Count
+		bytes += u.Bytes
+	}
+	add(mcp.LocalPrincipal)
+	for _, t := range e.config.Load().Auth.Tokens {
+		if t.Name != mcp.LocalPrincipal {
+			add(t.Name)
+		}
+	}
+	return count, bytes
+}
+
+// kinds counts the entries of a catalog by kind.
+func kinds(c *catalog.Catalog) map[catalog.Kind]int {
+	n := map[catalog.Kind]int{}
+	for _, e := range c.Entries() {
+		n[e.Kind]++
+	}
+	return n
+}
+
+// usageOf is what /stats answers: everything where there is one principal, else
+// the caller's own sessions.
+func (e *engine) usageOf(principal string, tokens bool) gateway.Stats {
+	if !tokens {
+		principal = ""
+	}
+	return e.state.Stats(principal)
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// How a command ends. exitCodes documents each.
+const (
+	exitOK          = 0
+	exitTool        = 1
+	exitUsage       = 2
+	exitUnavailable = 3
+	exitRefused     = 4
+	exitInternal    = 5
+	exitInterrupted = 130
+)
+
+// exitCodes is the table behind "weir help exit-codes" and docs/cli.md.
+var exitCodes = []struct {
+	code    int
+	name    string
+	meaning string
+}{
+	{exitOK, "ok", "Done."},
+	{exitTool, "tool error", "The tool ran and answered an error of its own."},
+	{exitUsage, "usage", "The command line, the configuration or the arguments for a tool are wrong."},
+	{exitUnavailable, "unavailable", "The gateway or the upstream cannot be reached, is starting or did not answer in time. Trying again may help."},
+	{exitRefused, "refused", "The gateway answered an error: no such tool, path or handle, no permission, a bad selector, a rate limit; or the hub refused this Computer (`weir computer --exit-on-refusal`)."},
+	{exitInternal, "internal", "Something failed in weir or on this machine."},
+	{exitInterrupted, "interrupted", "The command was interrupted (Ctrl-C)."},
+}
+
+// exitCodeText is the table for people.
+func exitCodeText() string {
+	name := 0
+	for _, e := range exitCodes {
+		name = max(name, len(e.name))
+	}
+	var b strings.Builder
+	for _, e := range exitCodes {
+		fmt.Fprintf(&b, "  %3d  %-*s  %s\n", e.code, name, e.name, e.meaning)
+	}
+	return b.String()
+}
+
+// exitCodeTable is the table as Markdown, for docs/cli.md.
+func exitCodeTable() string {
+	var b strings.Builder
+	b.WriteString("| code | name | meaning |\n| --- | --- | --- |\n")
+	for _, e := range exitCodes {
+		fmt.Fprintf(&b, "| %d | %s | %s |\n", e.code, e.name, e.meaning)
+	}
+	return b.String()
+}
+
+// A failure is an error that knows how the command ends.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// failf is an error with an exit code.
+func failf(code int, format string, args ...any) error {
+	return &failure{code, fmt.Errorf(format, args...)}
+}
+
+// errQuiet ends a command with a code when everything has been said.
+type errQuiet int
+
+func (e errQuiet) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// exitCode says how a command that failed with err ends.
+func exitCode(err error) int {
+	var (
+		quiet    errQuiet
+		failed   *failure
+		refused  *gatewayError
+		broken   *config.Error
+		mcpError *mcp.Error
+		answered *jsonrpc.Error
+	)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &quiet):
+		return int(quiet)
+	case errors.As(err, &failed):
+		return failed.code
+	case errors.As(err, &refused):
+		return refused.exitCode()
+	case errors.As(err, &broken), errors.Is(err, config.ErrNotFound):
+		return exitUsage
+	case errors.As(err, &mcpError):
+		return kindExit(mcpError.Kind)
+	case errors.As(err, &answered):
+		return exitRefused
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.Is(err, context.DeadlineExceeded):
+		return exitUnavailable
+	}
+	return exitInternal
+}
+
+func kindExit(k mcp.Kind) int {
+	switch k.Info().Gateway {
+	case string(gateway.UpstreamUnavailable), string(gateway.UpstreamTimeout):
+		return exitUnavailable
+	case string(gateway.ArgsInvalid):
+		return exitUsage
+	}
+	switch k {
+	case mcp.KindInternal:
+		return exitInternal
+	case mcp.KindCancelled:
+		return exitInterrupted
+	}
+	return exitRefused
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/gateway"
+)
+
+func (a *app) searchCommand() *cobra.Command {
+	var (
+		t      target
+		k      int
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:     "search QUERY",
+		Short:   "Find tools by what they should do",
+		Long:    `Find tools by what they should do, best first: what an agent gets from tool_browse with a query.`,
+		Example: `  weir search "storm warnings for an area" -k 5`,
+		Args:    positional(cobra.MinimumNArgs(1)),
+
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if k < 1 || k > gateway.MaxTopK {
+				return failf(exitUsage, "-k %d: it must be from 1 to %d", k, gateway.MaxTopK)
+			}
+			return a.find(cmd, t, browseArgs{Query: strings.Join(args, " "), TopK: k}, asJSON)
+		},
+	}
+	t.flags(cmd)
+	cmd.Flags().IntVarP(&k, "top-k", "k", gateway.DefaultTopK, fmt.Sprintf("most tools to show, up to %d", gateway.MaxTopK))
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with scores")
+	return cmd
+}
+
+func (a *app) browseCommand() *cobra.Command {
+	var (
+		t      target
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:     "browse [PATH]",
+		Short:   "Walk the tree of tools",
+		Long:    `Walk the tree of tools, from / (the namespaces) down: what an agent gets from tool_browse with a path.`,
+		Example: "  weir browse /\n  weir browse /inventory",
+		Args:    positional(cobra.MaximumNArgs(1)),
+
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := "/"
+			if len(args) == 1 {
+				path = args[0]
+			}
+			return a.find(cmd, t, browseArgs{Path: path}, asJSON)
+		},
+	}
+	t.flags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// find prints the cards of one tool_browse.
+func (a *app) find(cmd *cobra.Command, t target, args browseArgs, asJSON bool) error {
+	c, err := a.open(cmd.Context(), t)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if args.Query == "" && args.Path == "" {
+		return failf(exitUsage, "the query is empty: say what the tool should do")
+	}
+	found, err := c.browse(cmd.Context(), args)
+	if err != nil {
+		return a.refusal(err, asJSON)
+	}
+	switch {
+	case asJSON:
+		err = printJSON(a.stdout, found.raw)
+	case len(found.cards) == 0 && args.Query != "":
+		a.note("No tool matches. Try other words, or weir browse / to see what there is.")
+	case len(found.cards) == 0:
+		a.note("There is nothing here.")
+	default:
+		err = a.printCards(found.cards)
+	}
+	a.noteMissed(found)
+	return err
+}
+
+// noteMissed says which servers were not searched.
+func (a *app) noteMissed(b *browsed) {
+	if b.missed != "" {
+		a.note("%s", b.missed)
+	}
+}

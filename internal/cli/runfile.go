@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+// A running gateway tells the shell commands of the same user where it is, at any
+// port, by a file named after its configuration:
+//
+//	weir serve ─▶ $XDG_RUNTIME_DIR/weir/<hash of the configuration's path>.json
+//	                            │
+//	weir ls, search, … ◀────────┴──▶ URL/healthz: the same instance? ─▶ use it, else stale
+//
+// The folder is $XDG_STATE_HOME/weir or ~/.local/state/weir where the first is not
+// set. weir serve removes its file when it ends; that of one that was killed is
+// recognised by its instance and removed by the command that finds it.
+
+// runFile is what such a file says.
+type runFile struct {
+	Instance string    `json:"instance"` // what /healthz of the gateway says in its header, too
+	PID      int       `json:"pid"`
+	URL      string    `json:"url"` // of /mcp
+	Started  time.Time `json:"started"`
+	Config   string    `json:"config"` // absolute path
+
+	path string
+}
+
+// maxRunFile bounds such a file.
+const maxRunFile = 64 << 10
+
+// newInstance returns an id that no other gateway has.
+func newInstance() string { return rand.Text() }
+
+// runFolder is the folder of the files; it need not exist.
+func runFolder(lookupEnv func(string) (string, bool)) (string, error) {
+	for _, v := range []struct{ name, below string }{{"XDG_RUNTIME_DIR", ""}, {"XDG_STATE_HOME", ""}, {"HOME", ".local/state"}, {"LOCALAPPDATA", ""}} {
+		if dir, ok := lookupEnv(v.name); ok && filepath.IsAbs(dir) {
+			return filepath.Join(dir, filepath.FromSlash(v.below), serverName), nil
+		}
+	}
+	return "", errors.New("none of XDG_RUNTIME_DIR, XDG_STATE_HOME and HOME is set")
+}
+
+// runPath is the file for a configuration, whose absolute path it also returns.
+// Symbolic links on the way to it do not count.
+func runPath(lookupEnv func(string) (string, bool), config string) (path, absolute string, err error) {
+	if absolute, err = filepath.Abs(config); err != nil {
+		return "", "", err
+	}
+	name := absolute
+	if real, err := filepath.EvalSymlinks(absolute); err == nil {
+		name = real
+	}
+	dir, err := runFolder(lookupEnv)
+	if err != nil {
+		return "", "", err
+	}
+	sum := sha256.Sum256([]byte(name))
+	return filepath.Join(dir, hex.EncodeToString(sum[:16])+".json"), absolute, nil
+}
+
+// writeRunFile tells where the gateway of a configuration is. remove takes that back,
+// unless another gateway has said so since.
+func writeRunFile(lookupEnv func(string) (string, bool), config, url, instance string) (remove func() error, err error) {
+	path, absolute, err := runPath(lookupEnv, config)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(runFile{Instance: instance, PID: os.Getpid(), URL: url, Started: time.Now().UTC(), Config: absolute})
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := ownFolder(dir); err != nil {
+		return nil, err
+	}
+	temp, err := os.CreateTemp(dir, "new-*") // 0600
+	if err != nil {
+		return nil, err
+	}
+	_, err = temp.Write(append(data, '\n'))
+	if err = errors.Join(err, temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(temp.Name()))
+	}
+	return func() error { return (&runFile{Instance: instance, path: path}).remove() }, nil
+}
+
+// announce tells shell commands where the gateway of a configuration is, until the
+// returned function is called. Without it they look at the configuration's address.
+func (a *app) announce(config string, addr net.Addr, e *engine, log *slog.Logger) (end func()) {
+	if config == "" {
+		return func() {}
+	}
+	remove, err := writeRunFile(a.lookupEnv, config, "http://"+dialable(addr.String())+"/mcp", e.instance)
+	if err != nil {
+		log.Info("shell commands look for this gateway at the configuration's address only", "err", err)
+		return func() {}
+	}
+	return func() {
+		if err := remove(); err != nil {
+			log.Warn("the file that tells where this gateway is cannot be removed", "err", err)
+		}
+	}
+}
+
+// ownFolder refuses a folder in which other users may write: they could send this
+// user's commands, and tokens, to a gateway of theirs.
+func ownFolder(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return err
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("other users may write in %s; take that right away with: chmod 700 %s", dir, dir)
+	}
+	return nil
+}
+
+// readRunFile returns what the file for a configuration says, nil where there is
+// none that can be used.
+func readRunFile(lookupEnv func(string) (string, bool), config string) *runFile {
+	path, _, err := runPath(lookupEnv, config)
+	if err != nil || ownFolder(filepath.Dir(path)) != nil {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxRunFile {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	f := &runFile{path: path}
+	if err != nil || json.Unmarshal(data, f) != nil || f.URL == "" || f.Instance == "" {
+		return nil
+	}
+	return f
+}
+
+// remove removes the file if it is still the one of this instance.
+func (f *runFile) remove() error {
+	data, err := os.ReadFile(f.path)
+	var now runFile
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case json.Unmarshal(data, &now) == nil && now.Instance != f.Instance:
+		return nil
+	}
+	return os.Remove(f.path)
+}
+
+// instanceTimeout bounds the question whether a gateway still runs. A busy one that
+// does not answer in time runs.
+const instanceTimeout = 2 * time.Second
+
+// runs reports whether the gateway that wrote the file still runs.
+func (f *runFile) runs(ctx context.Context) bool {
+	asking, cancel := context.WithTimeout(ctx, instanceTimeout)
+	defer cancel()
+	at, err := beside(f.URL, "healthz")
+	if err != nil {
+		return false
+	}
+	req, err := http.NewRequestWithContext(asking, http.MethodHead, at, nil)
+	if err != nil {
+		return false
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return asking.Err() != nil && ctx.Err() == nil
+	}
+	_ = resp.Body.Close() // of HEAD there is none
+	return resp.Header.Get(instanceHeader) == f.Instance
+}
+
+// instanceHeader is the header of /healthz that says which run of a gateway answers.
+// It is no secret: strangers are told, too.
+const instanceHeader = "Weir-Instance"
+
+// withInstance adds the header to the answers of next.
+func withInstance(instance string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(instanceHeader, instance)
+		next.ServeHTTP(w, r)
+	})
+}

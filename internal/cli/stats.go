@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/gateway"
+)
+
+func (a *app) statsCommand() *cobra.Command {
+	var (
+		t      target
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "stats",
+		Short: "Show what calls cost, in tokens",
+		Long: `Show what calls cost: the tokens (cl100k_base) that agents read, and those
+that they would have read without the gateway: the definitions of all tools, once
+for a session that lists or browses them, and results whole. For each open session
+and in all. SAVED is below zero where the gateway cost more than it saved, as with
+a few small tools.
+With auth.tokens in the configuration it is the caller's own sessions.`,
+		Example: "  weir stats --url http://127.0.0.1:8088/mcp",
+		Args:    positional(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at, token, err := a.runningURL(cmd.Context(), t)
+			if err == nil && at == "" {
+				err = failf(exitUnavailable, "no gateway runs with this folder's configuration, so there are no calls to tell of: start one with weir serve, or name another one with --url")
+			}
+			if err != nil {
+				return err
+			}
+			s := &gateway.Stats{}
+			if err := fetchBeside(cmd.Context(), at, token, "stats", s); err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(a.stdout, s)
+			}
+			return a.printStats(s)
+		},
+	}
+	t.runningFlags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) printStats(s *gateway.Stats) error {
+	row := func(session, principal string, u gateway.Usage) []cell {
+		number := func(n int64) cell { return cell{"", strconv.FormatInt(n, 10)} }
+		return []cell{{cyan, session}, {"", principal}, number(u.Calls), number(u.Failed), number(u.Tokens.Read), number(u.Tokens.Raw), {"", saved(u.Tokens)}}
+	}
+	var rows [][]cell
+	for _, one := range s.Sessions {
+		rows = append(rows, row(one.Session, one.Principal, one.Usage))
+	}
+	rows = append(rows, row("total", "", s.Total))
+	if err := printTable(a.stdout, []string{"SESSION", "PRINCIPAL", "CALLS", "FAILED", "READ", "RAW", "SAVED"}, rows); err != nil {
+		return err
+	}
+	a.note("tokens of %s since %s", s.Encoding, s.Since.Local().Format(time.DateTime))
+	if n := s.Total.Pending; n > 0 {
+		a.note("%d results are still being counted", n)
+	}
+	if n := s.Total.Uncounted; n > 0 {
+		a.note("%d results were too many to be counted", n)
+	}
+	return nil
+}
+
+// saved says how much of what would have been read was not.
+func saved(t gateway.Tokens) string {
+	if t.Raw == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", 100*(1-float64(t.Read)/float64(t.Raw)))
+}

@@ -1,0 +1,396 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/plane"
+	"github.com/weir-mcp/weir/s2sp/table"
+)
+
+// tableRequest is what weir table asks for.
+type tableRequest struct {
+	what    string // token, handle or URL
+	format  string
+	out     string // file; empty is standard output
+	force   bool   // over what is there
+	columns string
+	rows    string
+}
+
+func (a *app) tableCommand() *cobra.Command {
+	var (
+		t target
+		r tableRequest
+	)
+	cmd := &cobra.Command{
+		Use:   "table TOKEN|HANDLE|URL",
+		Short: "Save a table to a file",
+		Long: `Save the rows that a resource_url stands for, or a result that weir call kept.
+
+  URL      a resource_url, of any server that speaks S2SP; it works once
+  TOKEN    the last part of one of the gateway's
+  HANDLE   of a result that is a table; it works as often as you like
+
+The format is what the file's name says (.csv, .tsv, .json, .ndjson, .arrow), or
+--format. CSV, TSV and JSON are made here, Arrow and NDJSON by the server. In CSV
+an empty field is null and "" an empty text. The column _row_id is the number of
+the row, by which --rows chooses and other tools are told of it.
+
+A file that is there stays as it is unless --force is given, and keeps its
+permissions then. What is written is there whole or not at all. A symbolic link
+is not followed.`,
+		Example: `  weir table art_… --format csv -o alerts.csv
+  weir table http://127.0.0.1:8088/s2sp/data/… -o alerts.arrow
+  weir table art_… --columns event,wind_kmh --rows 0,3,7`,
+		Args:              positional(cobra.ExactArgs(1)),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.what = args[0]
+			if r.format == "" {
+				var err error
+				if r.format, err = formatOfFile(r.out); err != nil {
+					return err
+				}
+			}
+			if !slices.Contains(formats, r.format) {
+				return failf(exitUsage, "--format %q: it must be one of %s", r.format, strings.Join(formats, ", "))
+			}
+			if r.format == formatArrow && r.out == "" && a.stdout.screen() {
+				return failf(exitUsage, "Arrow is binary and this is a screen: name a file with -o")
+			}
+			return a.table(cmd.Context(), t, r)
+		},
+	}
+	t.runningFlags(cmd)
+	cmd.Flags().StringVar(&r.format, "format", "", strings.Join(formats, ", ")+"; default: what the file's name says, else csv")
+	oneOf(cmd, "format", formats...)
+	cmd.Flags().StringVarP(&r.out, "output", "o", "", "file to write; default: standard output")
+	cmd.Flags().BoolVar(&r.force, "force", false, "write over a file that is there")
+	cmd.Flags().StringVar(&r.columns, "columns", "", "only these columns, with commas between them")
+	cmd.Flags().StringVar(&r.rows, "rows", "", "only the rows with these _row_ids, with commas between them")
+	return cmd
+}
+
+// body is the request for the rows and columns that are wanted.
+func (r *tableRequest) body() ([]byte, error) {
+	var b struct {
+		RowIDs  []int    `json:"row_ids,omitempty"`
+		Columns []string `json:"columns,omitempty"`
+	}
+	b.Columns = plane.ParseDomains(r.columns)
+	for _, word := range plane.ParseDomains(r.rows) {
+		id, err := strconv.Atoi(word)
+		if err != nil || id < 0 {
+			return nil, failf(exitUsage, "--rows %q: %q is no _row_id", r.rows, word)
+		}
+		b.RowIDs = append(b.RowIDs, id)
+	}
+	return json.Marshal(b)
+}
+
+// table fetches and writes.
+func (a *app) table(ctx context.Context, t target, r tableRequest) error {
+	body, err := r.body()
+	if err != nil {
+		return err
+	}
+	from, err := a.resourceURL(ctx, t, r.what)
+	if err != nil {
+		return err
+	}
+	out, finish, err := a.create(r.out, r.force)
+	if err != nil {
+		return err
+	}
+	rows, err := a.fetchTable(ctx, from, body, plane.ParseDomains(r.columns), r.format, out)
+	if err = finish(err); err != nil {
+		return err
+	}
+	if r.out != "" {
+		a.note("%s written to %s", counted(rows, "row"), r.out)
+	}
+	return nil
+}
+
+// resourceURL is what to fetch from.
+func (a *app) resourceURL(ctx context.Context, t target, what string) (string, error) {
+	if strings.Contains(what, "://") {
+		u, err := url.Parse(what)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return "", failf(exitUsage, "%q is no http or https URL; a ddi:// handle is for the next call of a tool only", what)
+		}
+		return what, nil
+	}
+	at, token, err := a.runningURL(ctx, t)
+	if err != nil {
+		return "", err
+	}
+	if at == "" {
+		at = defaultURL
+	}
+	if !strings.HasPrefix(what, "art_") {
+		u, err := beside(at, strings.TrimPrefix(plane.Path, "/")+url.PathEscape(what))
+		return u, err
+	}
+	u, err := beside(at, strings.TrimPrefix(offerPath, "/")+url.PathEscape(what))
+	if err != nil {
+		return "", err
+	}
+	data, err := a.post(ctx, u, token, nil, "", func(resp *http.Response) ([]byte, error) {
+		return io.ReadAll(io.LimitReader(resp.Body, maxHealth))
+	})
+	if err != nil {
+		return "", err
+	}
+	offered := rawjson.Text(rawjson.Get(data, "resource_url"))
+	if offered == "" {
+		return "", failf(exitUnavailable, "%s answered something else than a weir gateway does", withoutPassword(at))
+	}
+	// The gateway says where others reach it; this command has reached it here.
+	return beside(at, strings.TrimPrefix(plane.Path, "/")+offered[strings.LastIndexByte(offered, '/')+1:])
+}
+
+// beside is a URL of the gateway beside its MCP URL.
+func beside(mcpURL, name string) (string, error) {
+	u, err := url.Parse(mcpURL)
+	if err != nil || u.Host == "" {
+		return "", failf(exitUsage, "--url %q is no http or https URL; it looks like %s", mcpURL, defaultURL)
+	}
+	u.RawQuery, u.Fragment = "", ""
+	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/mcp") + "/" + name
+	return u.String(), nil
+}
+
+// post asks and hands the answer to read where it is one.
+func (a *app) post(ctx context.Context, to, token string, body []byte, accept string, read func(*http.Response) ([]byte, error)) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, failf(exitUsage, "%q is no URL", to)
+	}
+	req.Close = true
+	req.Header.Set("Content-Type", plane.TypeJSON)
+	if accept != "" {
+		req.Header.Set("Accept", accept)
+	}
+	req.Header.Set("Prefer", "handling=strict") // what does not exist is a mistake, and told by a weir
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, failf(exitUnavailable, "cannot reach %s: %w", req.URL.Host, urlCause(err))
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK {
+		return read(resp)
+	}
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // what it says is only told
+	why := rawjson.Text(rawjson.Get(said, "error"))
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized:
+		return nil, errToken(req.URL.Scheme+"://"+req.URL.Host, token) // the rest may hold secrets
+	case resp.StatusCode == http.StatusNotFound && strings.Contains(req.URL.Path, plane.Path):
+		return nil, failf(exitRefused, "unknown or expired resource: a resource_url works once, and not for long; call the tool again for a new one")
+	case why != "" && resp.StatusCode == http.StatusBadRequest:
+		return nil, failf(exitUsage, "%s", why)
+	case why != "":
+		return nil, failf(exitRefused, "%s", why)
+	}
+	return nil, failf(exitUnavailable, "%s answered %s", req.URL.Host, resp.Status)
+}
+
+// fetchTable writes the rows behind a resource_url and returns how many there
+// are. Rows that are written one by one are held one by one.
+func (a *app) fetchTable(ctx context.Context, from string, body []byte, columns []string, format string, out io.Writer) (rows int, err error) {
+	accept := map[string]string{formatNDJSON: plane.TypeNDJSON, formatArrow: plane.TypeArrow}[format]
+	if accept == "" {
+		accept = plane.TypeJSON
+	}
+	_, err = a.post(ctx, from, "", body, accept, func(resp *http.Response) ([]byte, error) {
+		bar := a.newBar(resp.ContentLength)
+		defer bar.end()
+		in := io.TeeReader(resp.Body, bar)
+		got, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+		switch {
+		case got == plane.TypeNDJSON && format == formatNDJSON:
+			lines := &lineCounter{w: out}
+			err := copied(io.Copy(lines, in))
+			rows = lines.lines
+			return nil, err
+		case got == plane.TypeArrow && format == formatArrow:
+			rows, err = table.CountArrow(io.TeeReader(in, out))
+			return nil, copied(0, err)
+		}
+		answer := plane.ReadAnswer(ctx, io.NopCloser(in), resp.Request.URL.Host, table.Selection{})
+		defer func() { _ = answer.Close() }() // all that is wanted of it was read
+		if rows, err = writeTable(out, answer, format); err != nil {
+			return nil, err
+		}
+		bar.end()
+		a.noteOf(answer, columns, rows)
+		return nil, nil
+	})
+	return rows, err
+}
+
+// noteOf tells what is particular about rows.
+func (a *app) noteOf(answer *plane.Answer, columns []string, rows int) {
+	there := answer.Columns()
+	for _, name := range columns {
+		if rows > 0 && !slices.Contains(there, name) { // a server that left it out
+			a.note("the rows have no column %q", name)
+		}
+	}
+	if n := answer.Nulled(); n > 0 {
+		a.note("%s", rawjson.FiniteNote(n))
+	}
+	if n := answer.Skipped(); n > 0 {
+		a.note("%s without %s left out", counted(n, "row"), table.RowID)
+	}
+}
+
+// writeTable writes rows in a format and returns how many there were.
+func writeTable(out io.Writer, answer *plane.Answer, format string) (rows int, err error) {
+	if format == formatJSON || format == formatNDJSON { // of a server that knows JSON only
+		return writeRows(out, answer, format == formatNDJSON)
+	}
+	t, err := answer.Table()
+	if err != nil {
+		return 0, failf(exitUnavailable, "the rows cannot be read: %w", err)
+	}
+	v := t.View()
+	switch {
+	case format == formatArrow:
+		return t.Len(), copied(v.WriteArrow(out))
+	case t.Len() == 0: // the answer may know the columns all the same
+		return 0, writeHeader(out, answer.Columns(), format)
+	case format == formatTSV:
+		return t.Len(), copied(v.WriteTSV(out))
+	}
+	return t.Len(), copied(v.WriteCSV(out))
+}
+
+// writeRows writes rows as they come, as an array or one a line.
+func writeRows(w io.Writer, answer *plane.Answer, lines bool) (rows int, err error) {
+	out := bufio.NewWriterSize(w, 64<<10)
+	between, end := ",", "]\n"
+	if lines {
+		between, end = "\n", "\n"
+	} else {
+		_ = out.WriteByte('[') // Flush tells
+	}
+	for {
+		row, err := answer.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return rows, failf(exitUnavailable, "the rows cannot be read: %w", err)
+		}
+		if rows > 0 {
+			_, _ = out.WriteString(between)
+		}
+		if lines {
+			row = rawjson.StripNewlines(nil, row)
+		}
+		if _, err := out.Write(row); err != nil {
+			return rows, copied(0, err)
+		}
+		rows++
+	}
+	if rows > 0 || !lines {
+		_, _ = out.WriteString(end)
+	}
+	return rows, copied(0, out.Flush())
+}
+
+// lineCounter counts the lines that are written through it.
+type lineCounter struct {
+	w     io.Writer
+	lines int
+}
+
+func (c *lineCounter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.lines += bytes.Count(p[:n], []byte{'\n'})
+	return n, err
+}
+
+// writeHeader writes the line of names of a table without rows.
+func writeHeader(out io.Writer, columns []string, format string) error {
+	w := csv.NewWriter(out)
+	if format == formatTSV {
+		w.Comma = '\t'
+	}
+	err := w.Write(columns)
+	w.Flush()
+	return copied(0, errors.Join(err, w.Error()))
+}
+
+// A bar shows how much of a table has come, where a person looks.
+type bar struct {
+	a     *app
+	total int64 // -1: nobody knows
+	have  int64
+	began time.Time
+	shown time.Time
+	drawn bool
+}
+
+func (a *app) newBar(total int64) *bar {
+	now := time.Now()
+	return &bar{a: a, total: total, began: now, shown: now}
+}
+
+// barEvery is how often a bar is drawn.
+const barEvery = 100 * time.Millisecond
+
+// Write counts what has come.
+func (b *bar) Write(p []byte) (int, error) {
+	b.have += int64(len(p))
+	if now := time.Now(); b.a.stderr.screen() && now.Sub(b.shown) >= barEvery {
+		b.shown, b.drawn = now, true
+		fmt.Fprintf(b.a.stderr, "\r%s\x1b[K", cut(b.text(b.a.stderr.width, now.Sub(b.began)), b.a.stderr.width-1))
+	}
+	return len(p), nil
+}
+
+// text is the bar for a screen of a width.
+func (b *bar) text(width int, after time.Duration) string {
+	speed := fmt.Sprintf("%s/s", sizeText(int(float64(b.have)/max(after.Seconds(), 0.001))))
+	if b.total <= 0 {
+		return fmt.Sprintf("%s  %s", sizeText(int(b.have)), speed)
+	}
+	tail := fmt.Sprintf(" %3d%%  %s of %s  %s", b.have*100/b.total, sizeText(int(b.have)), sizeText(int(b.total)), speed)
+	room := min(max(width-len(tail)-3, 10), 40)
+	full := int(int64(room) * min(b.have, b.total) / b.total)
+	return strings.Repeat("█", full) + strings.Repeat("░", room-full) + tail
+}
+
+// end leaves a clean line.
+func (b *bar) end() {
+	if b.drawn {
+		fmt.Fprint(b.a.stderr, "\r\x1b[K")
+		b.drawn = false
+	}
+}

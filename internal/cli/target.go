@@ -1,0 +1,314 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+const (
+	// defaultURL is where a gateway is looked for when nothing else is said.
+	defaultURL = "http://127.0.0.1:8088/mcp"
+	// probeTimeout bounds the question whether a gateway runs there.
+	probeTimeout = 500 * time.Millisecond
+	// dialTimeout bounds the way to a gateway that was asked for.
+	dialTimeout = 20 * time.Second
+	// maxHealth bounds the answer of /healthz.
+	maxHealth = 16 << 20
+)
+
+// A target says which gateway a shell command asks: flags, and variables where
+// a flag is absent.
+type target struct {
+	url, token, config string
+}
+
+const targetHelp = `
+Which gateway is asked:
+  --url URL       the one that runs there (or $WEIR_URL)
+  --config FILE   one of its own, made of this file for the time of the command
+  neither         the one that "weir serve" runs with this folder's weir.yaml,
+                  weir.yml, weir.json or .mcp.json, whatever its port; if it does
+                  not run, one of its own made of that file, which is said; without
+                  such a file, the one at
+                  ` + defaultURL
+
+// flags adds the flags of a target to a command.
+func (t *target) flags(cmd *cobra.Command) {
+	t.serverFlags(cmd)
+	cmd.Flags().StringVar(&t.config, "config", "", "ask a gateway of this command's own, made of this configuration")
+	cmd.Long = strings.TrimSpace(cmd.Long) + "\n" + targetHelp
+}
+
+// runningFlags adds the flags of a target that runs already.
+func (t *target) runningFlags(cmd *cobra.Command) {
+	t.serverFlags(cmd)
+	cmd.Long = strings.TrimSpace(cmd.Long) + "\n" + runningHelp
+}
+
+const runningHelp = `
+Which gateway is asked:
+  --url URL       the one that runs there (or $WEIR_URL)
+  without it      the one that "weir serve" runs with this folder's weir.yaml,
+                  weir.yml, weir.json or .mcp.json, whatever its port; if there
+                  is no such file, or for weir table if it does not run, the one at
+                  ` + defaultURL + `
+`
+
+func (t *target) serverFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.url, "url", "", "MCP URL of a running gateway, such as "+defaultURL+" (or $WEIR_URL)")
+	cmd.Flags().StringVar(&t.token, "token", "", "bearer token for the gateway at --url (better $WEIR_TOKEN: other users see command lines)")
+}
+
+// open connects to the gateway. The caller closes the client.
+func (a *app) open(ctx context.Context, t target) (*client, error) {
+	if t.url != "" && t.config != "" {
+		return nil, failf(exitUsage, "--url asks a gateway that runs, --config one of this command's own: keep one of them")
+	}
+	if t.token == "" {
+		t.token, _ = a.lookupEnv("WEIR_TOKEN")
+	}
+	if t.url == "" && t.config == "" {
+		t.url, _ = a.lookupEnv("WEIR_URL")
+	}
+	switch {
+	case t.config != "":
+		return a.openOwn(ctx, t.config)
+	case t.url != "":
+		return a.dial(ctx, t.url, t.token)
+	}
+	path, err := config.Find(".")
+	if err != nil && !errors.Is(err, config.ErrNotFound) {
+		return nil, err
+	}
+	if err != nil {
+		if probeGateway(ctx, defaultURL, t.token) == nil {
+			return nil, failf(exitUsage, "which gateway? None runs at %s, and there is no weir.yaml, weir.yml, weir.json or .mcp.json here: pass --url or --config, or start one with weir serve", defaultURL)
+		}
+		return a.dial(ctx, defaultURL, t.token)
+	}
+	at, err := a.locate(ctx, path, t.token)
+	switch {
+	case err != nil:
+		return nil, err
+	case at != "":
+		return a.dial(ctx, at, t.token)
+	}
+	return a.openOwn(ctx, path)
+}
+
+// probeGateway asks whether a weir answers at an MCP URL, nil where none does
+// or where it does not know the token.
+func probeGateway(ctx context.Context, mcpURL, token string) *health {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	h, err := fetchHealth(ctx, mcpURL, token)
+	if err != nil || h.Name != serverName {
+		return nil
+	}
+	return h
+}
+
+// fetchHealth reads /healthz beside an MCP URL.
+func fetchHealth(ctx context.Context, mcpURL, token string) (*health, error) {
+	h := &health{}
+	if err := fetchBeside(ctx, mcpURL, token, "healthz", h); err != nil {
+		return nil, err
+	}
+	if token == "" && h.Name == "" && h.Status != "" {
+		return nil, errToken(withoutPassword(mcpURL), token) // it lives, and says no more to strangers
+	}
+	return h, nil
+}
+
+// fetchBeside reads a JSON document of the gateway that stands beside its MCP
+// URL.
+func fetchBeside(ctx context.Context, mcpURL, token, name string, into any) error {
+	at, err := beside(mcpURL, name)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return err
+	}
+	u, shown := req.URL.Redacted(), withoutPassword(mcpURL) // messages end up in logs
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	req.Close = true // one request, and no connection kept by anybody
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return failf(exitUnavailable, "cannot reach the gateway at %s: %w", shown, urlCause(err))
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxHealth))
+	if err != nil {
+		return failf(exitUnavailable, "reading %s: %w", u, err)
+	}
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusServiceUnavailable:
+	case http.StatusUnauthorized:
+		return errToken(shown, token)
+	default:
+		return failf(exitUnavailable, "%s answered %s: is %s a weir gateway?", u, resp.Status, shown)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return failf(exitUnavailable, "%s answered something else than a weir gateway does: %w", u, err)
+	}
+	return nil
+}
+
+func errToken(mcpURL, token string) error {
+	if token == "" {
+		return failf(exitRefused, "the gateway at %s wants a bearer token: set WEIR_TOKEN to one whose hash is in its auth.tokens", mcpURL)
+	}
+	return failf(exitRefused, "the gateway at %s does not know this token: it must be one whose hash is in its auth.tokens", mcpURL)
+}
+
+// urlCause is an error of net/http without the method and URL in front.
+func urlCause(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// dial connects to a running gateway.
+func (a *app) dial(ctx context.Context, mcpURL, token string) (*client, error) {
+	u, err := url.Parse(mcpURL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, failf(exitUsage, "--url %q is no http or https URL; it looks like %s", mcpURL, defaultURL)
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/mcp"
+	}
+	mcpURL = u.String()
+	shown := u.Redacted() // messages end up in logs
+	header := http.Header{}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	stop := a.spin("connecting to " + u.Host)
+	defer stop()
+	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := streamable.Dial(dialing, streamable.ClientOptions{
+		URL: mcpURL, Name: "the gateway at " + shown, Header: header,
+		ClientInfo: a.identity(), Capabilities: json.RawMessage("{}"), ProtocolVersion: mcp.V20260728,
+	})
+	if err != nil {
+		var status *streamable.StatusError
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.As(err, &status) && status.Status == http.StatusUnauthorized:
+			return nil, errToken(shown, token)
+		case errors.As(err, &status) && status.Status == http.StatusNotFound:
+			return nil, failf(exitUnavailable, "there is no MCP server at %s (404): a weir gateway is at /mcp", shown)
+		}
+		return nil, failf(exitUnavailable, "%w (weir serve runs a gateway, and prints its URL)", err)
+	}
+	return &client{
+		peer:   conn,
+		where:  shown,
+		health: func(ctx context.Context) (*health, error) { return fetchHealth(ctx, mcpURL, token) },
+		catalog: func(ctx context.Context) (*catalogInfo, error) {
+			info := &catalogInfo{}
+			return info, fetchBeside(ctx, mcpURL, token, "catalog", info)
+		},
+		close: func() { _ = conn.Close() },
+	}, nil
+}
+
+// identity introduces weir to whatever it talks to.
+func (a *app) identity() json.RawMessage {
+	info, err := json.Marshal(map[string]string{"name": serverName, "title": "weir", "version": a.version})
+	if err != nil {
+		panic(err) // three strings
+	}
+	return info
+}
+
+// openOwn starts a gateway of this command's own and connects to it through a
+// pipe. It waits until every upstream has been listed or has failed.
+func (a *app) openOwn(ctx context.Context, path string) (*client, error) {
+	opts := a.configOptions(ctx)
+	opts.Omit = a.omit(false)
+	c, warnings, err := config.Load(path, opts)
+	a.warn(warnings)
+	if err == nil {
+		a.lineage, err = a.descend(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	logger := newLogger(a.stderr.Writer, c)
+	logger.set(ownLog(c.Log))
+	a.note("starting %s of %s for this command alone; weir serve keeps a gateway running", counted(len(c.Enabled()), "server"), path)
+	// events.file is the running gateway's.
+	e, err := newEngine(c, a, logger.Logger, nil)
+	if err != nil {
+		return nil, err
+	}
+	stop := a.spin(fmt.Sprintf("starting %d servers of %s", len(c.Enabled()), path))
+	defer stop()
+	if err := e.settled(ctx); err != nil {
+		e.close(closeTimeout)
+		return nil, err
+	}
+	front := e.newFront(c, frontOptions{shell: true})
+	here, there := mcp.Pipe()
+	server := mcp.NewConn(there, mcp.ConnOptions{Name: "the shell", Handler: front, Logger: logger.Logger, Session: mcp.NewSession("", guard.Principal(ctx))})
+	conn := mcp.NewConn(here, mcp.ConnOptions{Name: "the gateway of " + path, Client: true, Logger: logger.Logger})
+	closeAll := func() {
+		_ = conn.Close()
+		_ = server.Close()
+		e.close(closeTimeout)
+	}
+	if _, err := mcp.Handshake(ctx, conn, a.identity(), nil, ""); err != nil {
+		closeAll()
+		return nil, err
+	}
+	return &client{
+		peer:    conn,
+		where:   path,
+		own:     true,
+		health:  func(context.Context) (*health, error) { return e.health(), nil },
+		catalog: func(context.Context) (*catalogInfo, error) { return e.catalogInfo(), nil },
+		close:   closeAll,
+	}, nil
+}
+
+// ownLog is the log of a gateway of a command's own: what keeps the command
+// from its work is its error, so only warnings are worth a line.
+func ownLog(l config.Log) config.Log {
+	if l.Level == "info" {
+		l.Level = "warn"
+	}
+	return l
+}
+
+// dialable turns a listen address into one that can be connected to.
+func dialable(listen string) string {
+	for _, any := range []string{"0.0.0.0:", "[::]:", ":"} {
+		if port, ok := strings.CutPrefix(listen, any); ok {
+			return "127.0.0.1:" + port
+		}
+	}
+	return listen
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/visible"
+)
+
+// A terminal is where output goes: a screen with a width and colours, or, with
+// width 0, a pipe or a file that gets plain text.
+type terminal struct {
+	io.Writer
+	width  int
+	colour bool
+}
+
+// newTerminal looks at w. NO_COLOR (see no-color.org) and TERM=dumb switch
+// colours off; a pipe has none.
+func newTerminal(w io.Writer, lookupEnv func(string) (string, bool)) terminal {
+	f, ok := w.(*os.File)
+	if !ok {
+		return terminal{Writer: w}
+	}
+	width := screenWidth(f)
+	if width == 0 {
+		return terminal{Writer: w}
+	}
+	no, _ := lookupEnv("NO_COLOR")
+	term, _ := lookupEnv("TERM")
+	return terminal{Writer: &statusLine{w: &screen{w: w}}, width: width, colour: no == "" && term != "dumb"}
+}
+
+// screen reports whether a person is looking.
+func (t terminal) screen() bool { return t.width > 0 }
+
+// Styles, as the parameters of ANSI's "select graphic rendition".
+const (
+	bold   = "1"
+	dim    = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+)
+
+// paint returns s in a style where there are colours.
+func (t terminal) paint(style, s string) string {
+	if !t.colour || s == "" || style == "" {
+		return s
+	}
+	return "\x1b[" + style + "m" + s + "\x1b[0m"
+}
+
+// clean removes what would steer a terminal, and what is not seen, from text that
+// came from elsewhere: a result may hold escape sequences. Pipes and files get
+// every byte.
+func (t terminal) clean(s string) string {
+	if !t.screen() {
+		return s
+	}
+	return visible.Text(s)
+}
+
+// cut shortens s to n characters, the last of them "…" where something is
+// missing.
+func cut(s string, n int) string {
+	if n < 1 || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	count := 0
+	for i := range s {
+		if count == n-1 {
+			return s[:i] + "…"
+		}
+		count++
+	}
+	return s
+}
