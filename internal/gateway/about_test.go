@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // An error names what it is about in path (gateway-surface §3.4): the browse
@@ -40,7 +41,7 @@ func TestErrorsNameWhatTheyAreAbout(t *testing.T) {
 
 	// It is one bounded line, as a message is.
 	long := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+strings.Repeat("x\\n", 1000)+`"}`))
-	if n := len([]rune(long.Path)); n > MaxMessageChars || strings.Contains(long.Path, "\n") {
+	if n := len([]rune(long.Path)); n > text.MaxMessageChars || strings.Contains(long.Path, "\n") {
 		t.Errorf("a path of %d characters: %q", n, long.Path)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -111,7 +112,7 @@ func newQuestion(a *act, s subject, v verdict, mask func(string) string) questio
 		}
 	}
 	if v.reason != "" {
-		b.WriteString("\nReason: " + oneLine(v.reason, MaxMessageChars))
+		b.WriteString("\nReason: " + text.Line(v.reason, text.MaxMessageChars))
 	}
 	if len(args) == 0 {
 		b.WriteString("\nNo arguments.")
@@ -323,7 +324,7 @@ func shownKey(name string) string {
 	if n <= shownName {
 		return `"` + escapeShown(name, true) + `"`
 	}
-	return `"` + escapeShown(firstChars(name, shownName), true) + `" … ` + amount(n-shownName, "character") + ` of the name not shown`
+	return `"` + escapeShown(text.Cut(name, shownName), true) + `" … ` + amount(n-shownName, "character") + ` of the name not shown`
 }
 
 // amount is a number of things, with a comma before each three digits.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 var browseKeys = []string{"query", "path", "top_k"}
@@ -35,7 +36,7 @@ func (g *Gateway) browse(ctx context.Context, c *metaCall) (json.RawMessage, err
 	if out[2] != nil {
 		n, ok := rawjson.Int(out[2])
 		if !ok || n < 1 || n > MaxTopK {
-			return nil, metaArgs(c.name, "top_k must be a whole number from 1 to %d, not %s", MaxTopK, describeParam(out[2]))
+			return nil, metaArgs(c.name, "top_k must be a whole number from 1 to %d, not %s", MaxTopK, text.Value(out[2]))
 		}
 		topK = n
 	}
@@ -45,7 +46,7 @@ func (g *Gateway) browse(ctx context.Context, c *metaCall) (json.RawMessage, err
 	case out[0] != nil:
 		query, err := rawjson.String(out[0])
 		if err != nil {
-			return nil, metaArgs(c.name, "query must be a string, not %s", describeParam(out[0]))
+			return nil, metaArgs(c.name, "query must be a string, not %s", text.Value(out[0]))
 		}
 		if query = strings.TrimSpace(query); query == "" {
 			return nil, metaArgs(c.name, "query is empty; say what you look for, or pass path \"/\" to see what there is")
@@ -54,7 +55,7 @@ func (g *Gateway) browse(ctx context.Context, c *metaCall) (json.RawMessage, err
 	case out[1] != nil:
 		path, err := rawjson.String(out[1])
 		if err != nil {
-			return nil, metaArgs(c.name, "path must be a string, not %s", describeParam(out[1]))
+			return nil, metaArgs(c.name, "path must be a string, not %s", text.Value(out[1]))
 		}
 		return g.browsePath(c, path, topK)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 )
@@ -168,7 +169,7 @@ func (a *act) rewrite() error {
 }
 
 // clipMethod is a method as a message shows it.
-func clipMethod(method string) string { return oneLine(method, 80) }
+func clipMethod(method string) string { return text.Line(method, 80) }
 
 // name is what an act is called where people read of it.
 func (a *act) name(s subject) string {
@@ -201,7 +202,7 @@ func (v verdict) refusal(a *act, s subject, why string) *Error {
 	}
 	if v.reason != "" {
 		message += " (" + v.reason + ")"
-		details = rawjson.AppendString(append(details, `,"reason":`...), oneLine(v.reason, MaxMessageChars))
+		details = rawjson.AppendString(append(details, `,"reason":`...), text.Line(v.reason, text.MaxMessageChars))
 	}
 	return &Error{Code: PermissionDenied, Message: message, Details: append(details, '}')}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // Keys under which weir reads and writes _meta.
@@ -262,9 +263,9 @@ const MaxSummaryChars = 500
 // summarize returns the first paragraph of text in at most MaxSummaryChars
 // characters, cut behind a sentence where one ends in time; "…" marks a cut.
 // Secrets are removed before it is cut: half a secret is not recognised.
-func summarize(text string, clean func(string) string) string {
-	p := firstParagraph(text)
-	head := firstChars(p, 8*MaxSummaryChars)
+func summarize(content string, clean func(string) string) string {
+	p := firstParagraph(content)
+	head := text.Cut(p, 8*MaxSummaryChars)
 	whole := len(head) == len(p)
 	p = clean(head)
 	if utf8.RuneCountInString(p) <= MaxSummaryChars {
@@ -273,7 +274,7 @@ func summarize(text string, clean func(string) string) string {
 		}
 		return p
 	}
-	p = firstChars(p, MaxSummaryChars-1)
+	p = text.Cut(p, MaxSummaryChars-1)
 	for i := len(p) - 1; i > 0; i-- {
 		if p[i] != ' ' && p[i] != '\n' && p[i] != '\t' {
 			continue

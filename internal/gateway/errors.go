@@ -3,12 +3,9 @@ package gateway
 import (
 	"encoding/json"
 	"errors"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // Code names a kind of failure that a gateway answers with
@@ -98,9 +95,6 @@ func (e *Error) Is(target error) bool {
 	return errors.As(target, &t) && t.Code == e.Code
 }
 
-// MaxMessageChars bounds an error's message as it reaches a model.
-const MaxMessageChars = 300
-
 // AppendJSON appends the error's wire form (gateway-surface §3.4) to dst. The
 // message is redacted with r, one line, without control characters and at most
 // MaxMessageChars long.
@@ -125,66 +119,10 @@ func (e *Error) AppendJSON(dst []byte, r *Redactor) []byte {
 
 // told is a text of an error as a model reads it. It is redacted before it is cut, and
 // again where something that nobody sees stood in a secret.
-func told(text string, r *Redactor) string {
-	line := oneLine(r.Redact(text), MaxMessageChars)
+func told(content string, r *Redactor) string {
+	line := text.Line(r.Redact(content), text.MaxMessageChars)
 	if clean := r.Redact(line); clean != line {
-		return oneLine(clean, MaxMessageChars)
+		return text.Line(clean, text.MaxMessageChars)
 	}
 	return line
-}
-
-// oneLine makes s one line of at most limit characters: control and
-// line-separating characters become spaces, runs of white space one space, what is
-// not seen is left out, and what is cut ends with "…".
-func oneLine(s string, limit int) string {
-	line := joinLine(s, limit)
-	if seen := visible.Text(line); seen != line {
-		return joinLine(seen, limit)
-	}
-	return line
-}
-
-func joinLine(s string, limit int) string {
-	var b strings.Builder
-	b.Grow(min(len(s), 4*limit))
-	chars, space := 0, false
-	for _, r := range s {
-		if unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
-			space = chars > 0
-			continue
-		}
-		if space {
-			b.WriteByte(' ')
-			chars++
-			space = false
-		}
-		b.WriteRune(r)
-		if chars++; chars > limit {
-			return strings.TrimRight(firstChars(b.String(), limit-1), " ") + "…"
-		}
-	}
-	return b.String()
-}
-
-// firstChars returns the first n characters of s.
-func firstChars(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for i := range s {
-		if n == 0 {
-			return s[:i]
-		}
-		n--
-	}
-	return s
-}
-
-// cutChars returns s in at most n characters, the last being "…" where
-// something was cut.
-func cutChars(s string, n int) string {
-	if len(s) <= n || utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return firstChars(s, n-1) + "…"
 }

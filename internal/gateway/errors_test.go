@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -79,10 +80,10 @@ func TestErrorMessageIsBounded(t *testing.T) {
 			t.Errorf("control characters in %q", out.Message)
 		}
 	}
-	if got := oneLine(strings.Repeat("x", 301), 300); got != strings.Repeat("x", 299)+"…" {
+	if got := text.Line(strings.Repeat("x", 301), 300); got != strings.Repeat("x", 299)+"…" {
 		t.Errorf("301 characters become %d ending %q", utf8.RuneCountInString(got), got[len(got)-5:])
 	}
-	if got := oneLine(strings.Repeat("x", 300), 300); got != strings.Repeat("x", 300) {
+	if got := text.Line(strings.Repeat("x", 300), 300); got != strings.Repeat("x", 300) {
 		t.Errorf("300 characters are cut to %q", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -89,7 +90,7 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 	case "true":
 		c.dryRun = true
 	default:
-		return nil, metaArgs(ToolExecute, "dry_run must be true or false, not %s", describeParam(out[2]))
+		return nil, metaArgs(ToolExecute, "dry_run must be true or false, not %s", text.Value(out[2]))
 	}
 	from := g.opts.Upstreams.Snapshot().Catalog
 	entry, repaired, err := g.lookup(c, from, out[0])
@@ -158,7 +159,7 @@ func (g *Gateway) lookup(c *metaCall, from *catalog.Catalog, raw []byte) (*catal
 	}
 	id, err := rawjson.String(raw)
 	if err != nil {
-		return nil, nil, metaArgs(c.name, "tool_id must be a string, not %s", describeParam(raw))
+		return nil, nil, metaArgs(c.name, "tool_id must be a string, not %s", text.Value(raw))
 	}
 	e, ok := from.Lookup(id)
 	if !ok && g.opts.Mode == ModeProxy {
@@ -190,7 +191,7 @@ func (g *Gateway) lookup(c *metaCall, from *catalog.Catalog, raw []byte) (*catal
 			body = after
 		}
 		nearest = from.Nearest(body, 5)
-		fail.Message = fmt.Sprintf("no tool has the id %q", cutChars(id, 120))
+		fail.Message = fmt.Sprintf("no tool has the id %q", text.Fit(id, 120))
 		if len(nearest) > 0 {
 			fail.Message += "; close to it: " + strings.Join(nearest[:min(3, len(nearest))], ", ")
 		} else {

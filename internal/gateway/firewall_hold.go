@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // Bounds on what is told about parts that are held back.
@@ -232,15 +233,15 @@ func (h *holder) describeBlock(b *block) string {
 	if b.kind == "resource" {
 		resource := rawjson.Get(b.raw, "resource")
 		uri, mime := rawjson.Text(rawjson.Get(resource, "uri")), rawjson.Text(rawjson.Get(resource, "mimeType"))
-		name := "resource " + oneLine(h.clean(uri), 200)
+		name := "resource " + text.Line(h.clean(uri), 200)
 		if blob := rawjson.Get(resource, "blob"); len(blob) > 0 && blob[0] == '"' {
-			return h.describeBinary(name, mime, cutChars(h.clean(uri), 200), blob, b.raw)
+			return h.describeBinary(name, mime, text.Fit(h.clean(uri), 200), blob, b.raw)
 		}
-		if text := rawjson.Get(resource, "text"); len(text) > 0 && text[0] == '"' {
-			return h.describePart(name, mime, cutChars(h.clean(uri), 200), []byte(rawjson.Text(text)), h.texts == 0)
+		if content := rawjson.Get(resource, "text"); len(content) > 0 && content[0] == '"' {
+			return h.describePart(name, mime, text.Fit(h.clean(uri), 200), []byte(rawjson.Text(content)), h.texts == 0)
 		}
 	}
-	return h.describePart("a content block of type "+oneLine(b.kind, 60), "application/json", h.label(b.kind), b.raw, h.texts == 0)
+	return h.describePart("a content block of type "+text.Line(b.kind, 60), "application/json", h.label(b.kind), b.raw, h.texts == 0)
 }
 
 // describeBinary stores what base64 holds, or the block as it is where that is
@@ -264,7 +265,7 @@ func (h *holder) describeBinary(name, mime, label string, base64Text, raw []byte
 		return h.note(h.lost(name, err))
 	}
 	h.env.artifacts = append(h.env.artifacts, a)
-	return h.note(name + ": " + oneLine(mime, 80) + ", " + strconv.Itoa(len(data)) + " bytes, held back as " + a.Handle + " (binary: it cannot be shown as text)")
+	return h.note(name + ": " + text.Line(mime, 80) + ", " + strconv.Itoa(len(data)) + " bytes, held back as " + a.Handle + " (binary: it cannot be shown as text)")
 }
 
 // note counts what stands for a part.
@@ -282,7 +283,7 @@ func (h *holder) lost(name string, err error) string {
 	if name == "" {
 		name = "the rest of the text"
 	}
-	h.losses = append(h.losses, name+" could not be kept: "+oneLine(err.Error(), MaxMessageChars))
+	h.losses = append(h.losses, name+" could not be kept: "+text.Line(err.Error(), text.MaxMessageChars))
 	return h.losses[len(h.losses)-1]
 }
 
@@ -371,14 +372,14 @@ func (d *doc) summaryText() string {
 	switch d.kind {
 	case docTable:
 		if d.resourceURL != "" {
-			return "resource_url: " + d.resourceURL + "\n" + cutChars(d.headline+"; columns: "+d.columns, MaxSummaryChars)
+			return "resource_url: " + d.resourceURL + "\n" + text.Fit(d.headline+"; columns: "+d.columns, MaxSummaryChars)
 		}
-		return cutChars(d.headline+"; columns: "+d.columns, MaxSummaryChars)
+		return text.Fit(d.headline+"; columns: "+d.columns, MaxSummaryChars)
 	case docJSON:
 		if d.resourceURL != "" {
-			return "resource_url: " + d.resourceURL + "\n" + cutChars(strings.Join(append([]string{d.headline}, d.structure...), "\n"), MaxSummaryChars)
+			return "resource_url: " + d.resourceURL + "\n" + text.Fit(strings.Join(append([]string{d.headline}, d.structure...), "\n"), MaxSummaryChars)
 		}
-		return cutChars(strings.Join(append([]string{d.headline}, d.structure...), "\n"), MaxSummaryChars)
+		return text.Fit(strings.Join(append([]string{d.headline}, d.structure...), "\n"), MaxSummaryChars)
 	}
 	return d.summary
 }
@@ -423,7 +424,7 @@ func (d *doc) text(name, handle string, limit int) string {
 		return true
 	}
 	if d.columns != "" && !add("columns: "+d.columns) {
-		add("columns: " + cutChars(d.columns, max(room-10, 40)))
+		add("columns: " + text.Fit(d.columns, max(room-10, 40)))
 	}
 	for _, line := range d.structure {
 		if !add("- " + line) {

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -206,7 +207,7 @@ func (d *direct) read(a *act) error {
 	case err != nil:
 		return mcp.Errorf(mcp.KindInvalidParams, "%s: %v", r.Method, err)
 	case named:
-		a.what = fmt.Sprintf("%s of %q", r.Method, cutChars(name, shownName))
+		a.what = fmt.Sprintf("%s of %q", r.Method, text.Fit(name, shownName))
 	}
 	return nil
 }
@@ -242,7 +243,7 @@ func (d *direct) completed(a *act) (name string, err error) {
 // other reads what is about a task, and methods that weir does not know.
 func (d *direct) other(a *act) {
 	method := a.request.Method
-	a.what = oneLine(method, shownName)
+	a.what = text.Line(method, shownName)
 	if !strings.HasPrefix(method, tasksPrefix) {
 		for _, p := range d.places {
 			a.about = append(a.about, p.unlisted(catalog.KindTool, method))
@@ -251,7 +252,7 @@ func (d *direct) other(a *act) {
 	}
 	a.about, a.free = d.tool(d.taskTool), d.taskTool != ""
 	if a.free {
-		a.what += fmt.Sprintf(" of a task of %q", cutChars(d.taskTool, shownName))
+		a.what += fmt.Sprintf(" of a task of %q", text.Fit(d.taskTool, shownName))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // Names of the meta-tools (gateway-surface §4.2).
@@ -160,7 +161,7 @@ func (c *metaCall) read(tool string, keys []string, out [][]byte) error {
 		return nil
 	}
 	if c.arguments[0] != '{' {
-		return metaArgs(tool, "arguments must be an object, not %s", describeParam(c.arguments))
+		return metaArgs(tool, "arguments must be an object, not %s", text.Value(c.arguments))
 	}
 	problem := ""
 	err := rawjson.EachMember(c.arguments, func(m rawjson.Member) bool {
@@ -173,7 +174,7 @@ func (c *metaCall) read(tool string, keys []string, out [][]byte) error {
 		}
 		switch {
 		case n < 0:
-			problem = "unknown argument " + strconv.Quote(cutChars(string(m.Key), 60)) + "; known are " + strings.Join(keys, ", ")
+			problem = "unknown argument " + strconv.Quote(text.Fit(string(m.Key), 60)) + "; known are " + strings.Join(keys, ", ")
 		case out[n] != nil:
 			problem = keys[n] + " stands twice"
 		default:

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -41,7 +42,7 @@ func (s *Snapshot) exact(kind catalog.Kind, name, hint string) (*catalog.Entry, 
 		named = s.Catalog.Named(kind, name)
 	}
 	if len(named) == 0 {
-		return nil, mcp.Errorf(mcp.KindInvalidParams, "no %s is called %q; %s", wordFor(kind), cutChars(name, 120), hint)
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "no %s is called %q; %s", wordFor(kind), text.Fit(name, 120), hint)
 	}
 	if e := s.Catalog.Choose(named); e != nil {
 		return e, nil
@@ -137,7 +138,7 @@ func filter(entries []*catalog.Entry, keep func(*catalog.Entry) bool) []*catalog
 func wordFor(kind catalog.Kind) string { return strings.ReplaceAll(string(kind), "_", " ") }
 
 func noResource(uri string) error {
-	return mcp.Errorf(mcp.KindResourceNotFound, "no resource has the uri %q; resources/list lists what there is", cutChars(uri, 200))
+	return mcp.Errorf(mcp.KindResourceNotFound, "no resource has the uri %q; resources/list lists what there is", text.Fit(uri, 200))
 }
 
 // ambiguous is the error for a name of several servers of which none is in the
@@ -151,5 +152,5 @@ func ambiguous(word, name string, entries []*catalog.Entry) error {
 		}
 	}
 	return mcp.Errorf(mcp.KindInvalidParams, "the %s %q is of several servers, %s, and none of them is in mcpServers, which would settle it; name it by its id: %s",
-		word, cutChars(name, 120), strings.Join(servers, " and "), strings.Join(ids, " or "))
+		word, text.Fit(name, 120), strings.Join(servers, " and "), strings.Join(ids, " or "))
 }

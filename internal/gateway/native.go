@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -243,7 +244,7 @@ func asProtocol(err error) error {
 	case RateLimited:
 		kind = mcp.KindRateLimited
 	}
-	out := &mcp.Error{Kind: kind, Message: oneLine(e.Message, MaxMessageChars), Err: err}
+	out := &mcp.Error{Kind: kind, Message: text.Line(e.Message, text.MaxMessageChars), Err: err}
 	if data, err := rawjson.Set(e.Details, "kind", rawjson.Quote(kind.String())); err == nil {
 		out.Data = data
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/selection"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // Selection says how a tool_id that was not exact was understood
@@ -37,7 +38,7 @@ func (st *sessionState) repair(from *catalog.Catalog, id string) (*catalog.Entry
 	if !ok || e.Kind != catalog.KindTool {
 		return nil, nil
 	}
-	return e, &Selection{s.Status, s.Rule, oneLine(id, maxIDChars)}
+	return e, &Selection{s.Status, s.Rule, text.Line(id, maxIDChars)}
 }
 
 // maxIDChars is the length of the longest tool_id (gateway-surface §1.1).

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 var promptKeys = []string{"prompt_id", "args"}
@@ -51,7 +52,7 @@ func knownArgs(e *catalog.Entry, args json.RawMessage) error {
 		if known[name] {
 			return true
 		}
-		message := fmt.Sprintf("%q is no argument of this prompt", cutChars(name, 60))
+		message := fmt.Sprintf("%q is no argument of this prompt", text.Fit(name, 60))
 		unknown = &catalog.Error{Code: catalog.ArgsInvalid, ID: e.ID, Message: fmt.Sprintf("arguments of %s are invalid: %s", e.ID, message),
 			Problems: []catalog.Problem{{Keyword: "additionalProperties", Message: message}}}
 		return false

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -106,7 +107,7 @@ func (g *Gateway) notMeta(name string) error {
 	if !known && g.opts.Mode == ModeProxy {
 		known = g.proxyTools().ids[name] != ""
 	}
-	short := oneLine(name, 240)
+	short := text.Line(name, 240)
 	if known {
 		return mcp.Errorf(mcp.KindInvalidParams, `tool %q is not called directly: call %s with {"tool_id":%s,"args":{…}} instead`, short, ToolExecute, rawjson.Quote(short))
 	}

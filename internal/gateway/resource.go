@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/uritemplate"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -41,12 +42,12 @@ func lookupPrimitive(c *metaCall, from *catalog.Catalog, raw []byte) (*catalog.E
 	}
 	id, err := rawjson.String(raw)
 	if err != nil {
-		return nil, metaArgs(c.name, "%s must be a string, not %s", idKey(kind), describeParam(raw))
+		return nil, metaArgs(c.name, "%s must be a string, not %s", idKey(kind), text.Value(raw))
 	}
 	e, ok := from.Lookup(id)
 	switch {
 	case !ok:
-		return nil, failf(code, fmt.Sprintf("no %s has the id %q; find one with %s", kind, cutChars(id, 120), browse))
+		return nil, failf(code, fmt.Sprintf("no %s has the id %q; find one with %s", kind, text.Fit(id, 120), browse))
 	case e.Kind == kind || kind == catalog.KindResource && e.Kind == catalog.KindTemplate:
 		c.entry = e
 		return e, nil
@@ -68,7 +69,7 @@ func notTheKind(e *catalog.Entry, proxy bool) string {
 	case catalog.KindPrompt:
 		use = "prompt: render it with " + get
 	}
-	return fmt.Sprintf("%s is a %s", cutChars(e.ID, maxIDChars), use)
+	return fmt.Sprintf("%s is a %s", text.Fit(e.ID, maxIDChars), use)
 }
 
 // newRead is a Call of a resource or prompt.
@@ -97,7 +98,7 @@ func (g *Gateway) readResource(ctx context.Context, c *metaCall) (json.RawMessag
 			return nil, err
 		}
 	case out[1] != nil && !isEmptyObject(out[1]):
-		return nil, metaArgs(ResourceRead, "%s is no template, so it takes no args", cutChars(e.ID, 120))
+		return nil, metaArgs(ResourceRead, "%s is no template, so it takes no args", text.Fit(e.ID, 120))
 	}
 	call.Args, call.uri = rawjson.Quote(uri), uri
 	result, err := g.finishRead(ctx, c, call, resourceResult)

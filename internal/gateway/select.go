@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/work"
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
@@ -105,7 +106,7 @@ func viewFrom(m *work.Meter, ctx context.Context, a artifact.Artifact, data []by
 	}
 	maxChars = max(maxChars, 2*noticeChars)
 	if !rawjson.IsObject(selector) {
-		return View{}, viewFailed("selector must be an object such as {\"type\":\"head\",\"chars\":500}, not %s", describeParam(selector))
+		return View{}, viewFailed("selector must be an object such as {\"type\":\"head\",\"chars\":500}, not %s", text.Value(selector))
 	}
 	v := &viewing{ctx: ctx, meter: m, artifact: a, data: data, read: read, selector: selector, params: map[string]json.RawMessage{}, max: maxChars}
 	var duplicates []string
@@ -127,7 +128,7 @@ func viewFrom(m *work.Meter, ctx context.Context, a artifact.Artifact, data []by
 	kind := "head"
 	if raw, ok := v.params["type"]; ok {
 		if kind, err = rawjson.String(raw); err != nil {
-			return View{}, viewFailed("type must be a string, one of %s, not %s", selectorNames(), describeParam(raw))
+			return View{}, viewFailed("type must be a string, one of %s, not %s", selectorNames(), text.Value(raw))
 		}
 	}
 	for _, s := range selectorTypes {
@@ -138,7 +139,7 @@ func viewFrom(m *work.Meter, ctx context.Context, a artifact.Artifact, data []by
 			return View{}, err
 		}
 		if isBinary(a.MediaType, data) {
-			return View{}, viewFailed("type %q shows text; %s is %s, %d bytes of binary data", kind, a.Handle, oneLine(a.MediaType, 80), len(data))
+			return View{}, viewFailed("type %q shows text; %s is %s, %d bytes of binary data", kind, a.Handle, text.Line(a.MediaType, 80), len(data))
 		}
 		// Whatever is shown of it, it is read.
 		if err := m.Spend(int64(len(data)) / 8); err != nil {
@@ -146,7 +147,7 @@ func viewFrom(m *work.Meter, ctx context.Context, a artifact.Artifact, data []by
 		}
 		return s.run(v)
 	}
-	return View{}, viewFailed("type %q is unknown; selectors are %s", cutChars(kind, 60), selectorNames())
+	return View{}, viewFailed("type %q is unknown; selectors are %s", text.Fit(kind, 60), selectorNames())
 }
 
 func selectorNames() string {
@@ -192,7 +193,7 @@ next:
 				continue next
 			}
 		}
-		return viewFailed("%q is no parameter of %s, whose parameters are %s", cutChars(key, 60), kind, strings.Join(known, ", "))
+		return viewFailed("%q is no parameter of %s, whose parameters are %s", text.Fit(key, 60), kind, strings.Join(known, ", "))
 	}
 	return nil
 }
@@ -206,7 +207,7 @@ func (v *viewing) integer(name string, otherwise int) (int, error) {
 	n, ok := rawjson.Int(raw)
 	switch {
 	case !ok:
-		return 0, viewFailed("%s must be a whole number, not %s", name, describeParam(raw))
+		return 0, viewFailed("%s must be a whole number, not %s", name, text.Value(raw))
 	case n < 0:
 		return 0, viewFailed("%s must be 0 or more, not %d", name, n)
 	}
@@ -220,7 +221,7 @@ func (v *viewing) str(name string) (string, bool, error) {
 	}
 	s, err := rawjson.String(raw)
 	if err != nil {
-		return "", false, viewFailed("%s must be a string, not %s", name, describeParam(raw))
+		return "", false, viewFailed("%s must be a string, not %s", name, text.Value(raw))
 	}
 	return s, true, nil
 }
@@ -239,23 +240,6 @@ func (v *viewing) span() (start, end int, err error) {
 	return start, end, nil
 }
 
-// describeParam says what a caller sent where something else was asked for.
-func describeParam(raw []byte) string {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 {
-		return "nothing"
-	}
-	switch typeOf(raw) {
-	case typeString:
-		return "the string " + string(rawjson.Quote(cutChars(rawjson.Text(raw), 40)))
-	case typeObject:
-		return "an object"
-	case typeArray:
-		return "an array"
-	}
-	return cutChars(string(raw), 40)
-}
-
 // text is the artifact as text: bytes that are no UTF-8 become U+FFFD.
 func (v *viewing) text() string {
 	if utf8.Valid(v.data) {
@@ -265,16 +249,16 @@ func (v *viewing) text() string {
 }
 
 // finish puts a view together. The notice has at most noticeChars characters.
-func (v *viewing) finish(text, notice string, next []byte) View {
+func (v *viewing) finish(content, notice string, next []byte) View {
 	if next != nil {
 		more := "; go on with " + string(next)
 		if len(more) > noticeChars/2 { // a long path or pattern: the caller has it
 			more = "; go on with the same selector, \"start\":" + string(rawjson.Get(next, "start"))
 		}
-		notice = cutChars(notice, max(noticeChars-2-utf8.RuneCountInString(more), 40)) + more
+		notice = text.Fit(notice, max(noticeChars-2-utf8.RuneCountInString(more), 40)) + more
 	}
 	if notice != "" {
-		notice = "[" + cutChars(notice, noticeChars-2) + "]"
+		notice = "[" + text.Fit(notice, noticeChars-2) + "]"
 	}
-	return View{Text: text, Notice: notice, Next: next}
+	return View{Text: content, Notice: notice, Next: next}
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
 
@@ -24,7 +25,7 @@ func (v *viewing) jsonDocument(kind string) ([]byte, error) {
 	if rows, ok := lineRows(body); ok {
 		return append(append([]byte{'['}, bytes.Join(rows, []byte(","))...), ']'), nil
 	}
-	return nil, viewFailed("type %q needs JSON and %s is none (%s); use head, lines or search", kind, v.artifact.Handle, oneLine(v.artifact.MediaType, 80))
+	return nil, viewFailed("type %q needs JSON and %s is none (%s); use head, lines or search", kind, v.artifact.Handle, text.Line(v.artifact.MediaType, 80))
 }
 
 // jsonKeys shows some top-level members, sorted and indented.
@@ -35,14 +36,14 @@ func (v *viewing) jsonKeys() (View, error) {
 		err := rawjson.EachElement(raw, func(e []byte) bool {
 			key, err := rawjson.String(e)
 			if err != nil {
-				bad = describeParam(e)
+				bad = text.Value(e)
 				return false
 			}
 			keys = append(keys, key)
 			return true
 		})
 		if err != nil {
-			return View{}, viewFailed("keys must be an array of strings, not %s", describeParam(raw))
+			return View{}, viewFailed("keys must be an array of strings, not %s", text.Value(raw))
 		}
 		if bad != "" {
 			return View{}, viewFailed("keys must be an array of strings, but holds %s", bad)
@@ -53,7 +54,7 @@ func (v *viewing) jsonKeys() (View, error) {
 		return View{}, err
 	}
 	if body[0] != '{' {
-		return View{}, viewFailed("type \"json_keys\" needs a JSON object and %s is %s; use rows or json_path", v.artifact.Handle, describeParam(body))
+		return View{}, viewFailed("type \"json_keys\" needs a JSON object and %s is %s; use rows or json_path", v.artifact.Handle, text.Value(body))
 	}
 	values := map[string][]byte{}
 	var all []string
@@ -107,7 +108,7 @@ func (v *viewing) jsonKeys() (View, error) {
 		notice = append(notice, "no such key: "+joinNames(missing, 150))
 	}
 	if len(missing) > 0 || len(keys) == 0 {
-		notice = append(notice, plural(len(all), "key")+": "+joinNames(all, 300))
+		notice = append(notice, text.Plural(len(all), "key")+": "+joinNames(all, 300))
 	}
 	return v.finish(string(out), strings.Join(notice, "; "), next), nil
 }
@@ -116,7 +117,7 @@ func (v *viewing) jsonKeys() (View, error) {
 func joinNames(names []string, limit int) string {
 	var b strings.Builder
 	for i, name := range names {
-		name = tables.NameText(oneLine(cutChars(name, maxNameChars), maxNameChars))
+		name = tables.NameText(text.Line(text.Fit(name, maxNameChars), maxNameChars))
 		if i > 0 {
 			if b.Len()+len(name) > limit {
 				return b.String() + ", … and " + strconv.Itoa(len(names)-i) + " more"
@@ -204,7 +205,7 @@ func joinElements(values [][]byte, limit int) (string, int) {
 // jsonPath shows what a path selects: the value itself where the path can
 // select only one, else an array of all that match.
 func (v *viewing) jsonPath() (View, error) {
-	text, ok, err := v.str("path")
+	content, ok, err := v.str("path")
 	if err != nil {
 		return View{}, err
 	}
@@ -215,9 +216,9 @@ func (v *viewing) jsonPath() (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	path, err := parseJSONPath(text)
+	path, err := parseJSONPath(content)
 	if err != nil {
-		return View{}, viewFailed("path %s: %v", string(rawjson.Quote(cutChars(text, 80))), err)
+		return View{}, viewFailed("path %s: %v", string(rawjson.Quote(text.Fit(content, 80))), err)
 	}
 	body, err := v.jsonDocument("json_path")
 	if err != nil {
@@ -229,11 +230,11 @@ func (v *viewing) jsonPath() (View, error) {
 		return View{}, err
 	}
 	if !within {
-		return View{}, viewFailed("path %s visits too many values; make it more exact", string(rawjson.Quote(cutChars(text, 80))))
+		return View{}, viewFailed("path %s visits too many values; make it more exact", string(rawjson.Quote(text.Fit(content, 80))))
 	}
 	if path.definite() {
 		if len(matches) == 0 {
-			return View{}, v.pathMiss(body, text, path)
+			return View{}, v.pathMiss(body, content, path)
 		}
 		return v.value(matches[0], path.text, start), nil
 	}
@@ -320,7 +321,7 @@ func (v *viewing) value(value []byte, path string, start int) View {
 		s := rawjson.Text(value)
 		total := utf8.RuneCountInString(s)
 		start = min(start, total)
-		part := firstChars(s[len(firstChars(s, start)):], limit)
+		part := text.Cut(s[len(text.Cut(s, start)):], limit)
 		end := start + utf8.RuneCountInString(part)
 		var next []byte
 		if end < total {
@@ -328,12 +329,12 @@ func (v *viewing) value(value []byte, path string, start int) View {
 		}
 		return v.finish(part, fmt.Sprintf("characters %d to %d of a string of %d, unquoted", start, end, total), next)
 	}
-	return v.finish(firstChars(string(value), limit), fmt.Sprintf("the first %d of %d characters", min(chars, limit), chars), nil)
+	return v.finish(text.Cut(string(value), limit), fmt.Sprintf("the first %d of %d characters", min(chars, limit), chars), nil)
 }
 
 // pathMiss says where a definite path stops leading anywhere, and what is
 // there instead.
-func (v *viewing) pathMiss(body []byte, text string, path jsonPath) error {
+func (v *viewing) pathMiss(body []byte, content string, path jsonPath) error {
 	at := json.RawMessage(body)
 	here := "$"
 	for _, s := range path.segments {
@@ -349,5 +350,5 @@ func (v *viewing) pathMiss(body []byte, text string, path jsonPath) error {
 			here += "[" + strconv.Itoa(sel.index) + "]"
 		}
 	}
-	return viewFailed("path %s selects nothing; %s is %s", string(rawjson.Quote(cutChars(text, 80))), cutChars(here, 80), oneLine(describeValue(at), 120))
+	return viewFailed("path %s selects nothing; %s is %s", string(rawjson.Quote(text.Fit(content, 80))), text.Fit(here, 80), text.Line(describeValue(at), 120))
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
 
@@ -30,9 +31,9 @@ func (v *viewing) table() (View, error) {
 	t, err := v.rowsOf()
 	if err != nil {
 		if errors.Is(err, tables.ErrNotTable) {
-			return View{}, viewFailed("type \"table\" needs rows and %s has none: %s; use head, lines, json_path or search", v.artifact.Handle, oneLine(err.Error(), MaxMessageChars))
+			return View{}, viewFailed("type \"table\" needs rows and %s has none: %s; use head, lines, json_path or search", v.artifact.Handle, text.Line(err.Error(), text.MaxMessageChars))
 		}
-		return View{}, viewFailed("%s cannot be read as a table: %s", v.artifact.Handle, oneLine(err.Error(), MaxMessageChars))
+		return View{}, viewFailed("%s cannot be read as a table: %s", v.artifact.Handle, text.Line(err.Error(), text.MaxMessageChars))
 	}
 	grouped := len(q.Aggregate) > 0 || len(q.GroupBy) > 0
 	if !grouped && len(q.Columns) > 0 && t.Has(tables.RowID) && !slices.Contains(q.Columns, tables.RowID) {
@@ -118,7 +119,7 @@ func compactRow(dst []byte, rows tables.View, i int) []byte {
 func tableFailed(err error) *Error {
 	var q *tables.QueryError
 	if !errors.As(err, &q) {
-		return &Error{Code: ViewFailed, Message: "table: " + oneLine(err.Error(), MaxMessageChars), Cause: err}
+		return &Error{Code: ViewFailed, Message: "table: " + text.Line(err.Error(), text.MaxMessageChars), Cause: err}
 	}
 	e := viewFailed("%s %s", q.Param, q.Detail)
 	e.Details = append(rawjson.AppendString(json.RawMessage(`{"param":`), q.Param), '}')

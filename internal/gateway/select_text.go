@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/work"
 )
 
@@ -22,20 +23,20 @@ func (v *viewing) head() (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	text := v.text()
-	total := utf8.RuneCountInString(text)
+	content := v.text()
+	total := utf8.RuneCountInString(content)
 	if start == 0 && chars >= total && total <= v.max {
-		return v.finish(text, "", nil), nil
+		return v.finish(content, "", nil), nil
 	}
 	start = min(start, total)
 	end := start + min(chars, total-start, v.max-noticeChars)
-	text = text[len(firstChars(text, start)):]
-	text = firstChars(text, end-start)
+	content = content[len(text.Cut(content, start)):]
+	content = text.Cut(content, end-start)
 	var next []byte
 	if end < total {
 		next = fmt.Appendf(nil, `{"type":"head","start":%d,"chars":%d}`, end, min(max(chars, 1), total-end))
 	}
-	return v.finish(text, fmt.Sprintf("characters %d to %d of %d", start, end, total), next), nil
+	return v.finish(content, fmt.Sprintf("characters %d to %d of %d", start, end, total), next), nil
 }
 
 // lines shows lines start to end, the end not included, counted from 0.
@@ -111,10 +112,10 @@ func unifyBreaks(data []byte) []byte {
 // joinLines returns lines start to end in at most limit characters and how
 // many lines that is. Where not even one fits, the beginning of it is shown
 // and cut is true.
-func joinLines(text string, start, end, limit int) (out string, shown int, cut bool) {
+func joinLines(content string, start, end, limit int) (out string, shown int, cut bool) {
 	var b strings.Builder
 	room := limit
-	rest := text[lineOffset(text, start):]
+	rest := content[lineOffset(content, start):]
 	for n := start; n < end; n++ {
 		var line string
 		line, rest, _ = strings.Cut(rest, "\n")
@@ -125,7 +126,7 @@ func joinLines(text string, start, end, limit int) (out string, shown int, cut b
 		}
 		if chars > room {
 			if n == start {
-				return firstChars(line, limit), 0, true
+				return text.Cut(line, limit), 0, true
 			}
 			break
 		}
@@ -270,8 +271,8 @@ func (v *viewing) search() (View, error) {
 			break
 		}
 	}
-	text := strings.TrimSuffix(f.text.String(), "\n")
-	where := plural(len(units), unit)
+	content := strings.TrimSuffix(f.text.String(), "\n")
+	where := text.Plural(len(units), unit)
 	if q.start > 0 {
 		where += fmt.Sprintf(" from %s %d on", unit, q.start)
 	}
@@ -288,11 +289,11 @@ func (v *viewing) search() (View, error) {
 	case f.matches == 0:
 		return v.finish("", "no match in "+where, q.again(f.next)), nil
 	case f.shown == f.matches && whole:
-		return v.finish(text, pluralMatches(f.matches)+" in "+where, nil), nil
+		return v.finish(content, pluralMatches(f.matches)+" in "+where, nil), nil
 	case f.shown == f.matches:
-		return v.finish(text, pluralMatches(f.matches)+" in "+where, q.again(f.next)), nil
+		return v.finish(content, pluralMatches(f.matches)+" in "+where, q.again(f.next)), nil
 	}
-	return v.finish(text, fmt.Sprintf("the first %d of %s in %s", f.shown, pluralMatches(f.matches), where), q.again(f.next)), nil
+	return v.finish(content, fmt.Sprintf("the first %d of %s in %s", f.shown, pluralMatches(f.matches), where), q.again(f.next)), nil
 }
 
 // tooCostly is the error of a search whose first line or row alone is too much.
@@ -323,22 +324,22 @@ func (f *hits) add(q *searching, m *work.Meter, units []string, n, at int) error
 		}
 		return nil
 	}
-	text, to, err := q.group(m, units, n, at, f.last, f.shown == 0)
+	content, to, err := q.group(m, units, n, at, f.last, f.shown == 0)
 	if err != nil {
 		return err
 	}
 	f.matches++
-	chars := utf8.RuneCountInString(text)
+	chars := utf8.RuneCountInString(content)
 	if chars > f.room && f.shown > 0 {
 		f.full, f.next = true, n
 		return nil
 	}
 	if chars > f.room { // the first one, with much context
-		text = firstChars(text, f.room)
+		content = text.Cut(content, f.room)
 	}
 	f.room -= chars
 	f.last = to
-	f.text.WriteString(text)
+	f.text.WriteString(content)
 	f.shown++
 	return nil
 }
@@ -360,7 +361,7 @@ func window(s string, from int) string {
 	for start > 0 && !utf8.RuneStart(s[start]) {
 		start--
 	}
-	part := firstChars(s[start:], maxUnitChars)
+	part := text.Cut(s[start:], maxUnitChars)
 	if start > 0 {
 		part = "…" + part
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -120,7 +121,7 @@ func foundKeys(data []byte) string {
 	const most = 5
 	var names []string
 	if rawjson.EachMember(data, func(m rawjson.Member) bool {
-		names = append(names, strconv.Quote(cutChars(string(m.Key), maxNameChars)))
+		names = append(names, strconv.Quote(text.Fit(string(m.Key), maxNameChars)))
 		return len(names) < most
 	}) != nil || len(names) == 0 {
 		return ""
@@ -148,17 +149,17 @@ func (f *SnapshotFile) canRead(uri, mimeType string, value json.RawMessage) erro
 	switch {
 	case rawjson.IsObject(value):
 		if value = rawjson.Get(value, "contents"); !rawjson.IsArray(value) {
-			return fmt.Errorf("%q has no contents", cutChars(uri, 100))
+			return fmt.Errorf("%q has no contents", text.Fit(uri, 100))
 		}
 		f.reads[uri] = bytes.Clone(value)
 	case rawjson.IsArray(value):
 		f.reads[uri] = bytes.Clone(value)
 	default:
-		text, err := rawjson.String(value)
+		content, err := rawjson.String(value)
 		if err != nil {
-			return fmt.Errorf("%q must be a text, or a list of contents", cutChars(uri, 100))
+			return fmt.Errorf("%q must be a text, or a list of contents", text.Fit(uri, 100))
 		}
-		f.reads[uri] = canned(uri, mimeType, "text", rawjson.Quote(text))
+		f.reads[uri] = canned(uri, mimeType, "text", rawjson.Quote(content))
 	}
 	return nil
 }
@@ -232,16 +233,16 @@ func (f *SnapshotFile) Call(_ context.Context, method string, params json.RawMes
 	const configure = "Put its server under mcpServers of weir.yaml"
 	switch method {
 	case "tools/call":
-		return nil, missing(fmt.Sprintf("tool %q", cutChars(name, 100)), "execute", configure)
+		return nil, missing(fmt.Sprintf("tool %q", text.Fit(name, 100)), "execute", configure)
 	case methodRead:
 		if contents := f.reads[uri]; contents != nil {
 			return append(append(json.RawMessage(`{"contents":`), contents...), '}'), nil
 		}
-		return nil, missing(fmt.Sprintf("resource %q", cutChars(uri, 100)), "read", configure+", or its text into the file")
+		return nil, missing(fmt.Sprintf("resource %q", text.Fit(uri, 100)), "read", configure+", or its text into the file")
 	case methodGet:
 		messages := f.prompts[name]
 		if messages == nil {
-			return nil, missing(fmt.Sprintf("prompt %q", cutChars(name, 100)), "render", configure+", or its messages into the file")
+			return nil, missing(fmt.Sprintf("prompt %q", text.Fit(name, 100)), "render", configure+", or its messages into the file")
 		}
 		out := []byte(`{`)
 		if about := f.about[name]; about != "" {

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
 
@@ -70,16 +71,16 @@ func (d *doc) look(data []byte) {
 		d.describeCSV(t)
 		return
 	}
-	text := unsafe.String(unsafe.SliceData(data), len(data)) // which nobody changes: a copy may be hundreds of megabytes
-	d.summary = summarize(text, d.clean)
-	d.facts = factsOf(text)
+	content := unsafe.String(unsafe.SliceData(data), len(data)) // which nobody changes: a copy may be hundreds of megabytes
+	d.summary = summarize(content, d.clean)
+	d.facts = factsOf(content)
 	lines := countLines(unifyBreaks(data))
-	d.headline = "text: " + plural(d.chars, "character") + ", " + plural(lines, "line")
+	d.headline = "text: " + text.Plural(d.chars, "character") + ", " + text.Plural(lines, "line")
 	if lines >= 10 {
 		d.views = append(d.views, []byte(`{"type":"lines","start":0,"end":40}`))
 	}
 	d.views = append(d.views, []byte(`{"type":"head","chars":2000}`))
-	if mentionsErrors(text) {
+	if mentionsErrors(content) {
 		d.views = append(d.views, []byte(`{"type":"search","pattern":"(?i)error","context":1}`))
 	}
 }
@@ -321,7 +322,7 @@ func (d *doc) describeColumns(rows int, columns []column, more bool) {
 	if more {
 		plus = "+"
 	}
-	d.headline = "table: " + plural(rows, "row") + " × " + strconv.Itoa(len(columns)) + plus + " column"
+	d.headline = "table: " + text.Plural(rows, "row") + " × " + strconv.Itoa(len(columns)) + plus + " column"
 	if len(columns) != 1 {
 		d.headline += "s"
 	}
@@ -329,7 +330,7 @@ func (d *doc) describeColumns(rows int, columns []column, more bool) {
 	var list strings.Builder
 	chars := 0
 	for i, c := range columns {
-		name, types := tables.NameText(oneLine(cutChars(c.name, maxNameChars), maxNameChars)), typeNamesOf(c.types)
+		name, types := tables.NameText(text.Line(text.Fit(c.name, maxNameChars), maxNameChars)), typeNamesOf(c.types)
 		if len(d.facts) < maxFacts {
 			d.facts = append(d.facts, name+": "+types)
 		}
@@ -384,15 +385,15 @@ func resourceURLOf(body []byte) string {
 		return ""
 	}
 	if len(f[0]) > 0 && f[0][0] == '"' {
-		return cutChars(rawjson.Text(f[0]), maxURLChars)
+		return text.Fit(rawjson.Text(f[0]), maxURLChars)
 	}
 	switch {
 	case rawjson.IsObject(f[1]):
-		return cutChars(rawjson.Text(rawjson.Get(f[1], "resource_url")), maxURLChars)
+		return text.Fit(rawjson.Text(rawjson.Get(f[1], "resource_url")), maxURLChars)
 	case len(f[1]) > 0 && f[1][0] == '"':
 		inner := bytes.TrimSpace([]byte(rawjson.Text(f[1])))
 		if rawjson.IsObject(inner) {
-			return cutChars(rawjson.Text(rawjson.Get(inner, "resource_url")), maxURLChars)
+			return text.Fit(rawjson.Text(rawjson.Get(inner, "resource_url")), maxURLChars)
 		}
 	}
 	return ""
@@ -408,7 +409,7 @@ func (d *doc) sample(row []byte) string {
 	chars := 2
 	// The row has been checked: there is no error to see here.
 	_ = rawjson.EachMember(row, func(m rawjson.Member) bool {
-		key, value := rawjson.Quote(cutChars(string(m.Key), maxNameChars)), d.shorten(m.Value, maxValueChars)
+		key, value := rawjson.Quote(text.Fit(string(m.Key), maxNameChars)), d.shorten(m.Value, maxValueChars)
 		more := len(b) > 1
 		if chars += utf8.RuneCount(key) + utf8.RuneCountInString(value) + 2; chars > maxSampleChars {
 			if more {
@@ -433,13 +434,13 @@ func (d *doc) shorten(v []byte, limit int) string {
 	}
 	switch v[0] {
 	case '"':
-		return string(rawjson.Quote(oneLine(d.clean(rawjson.Text(v)), limit)))
+		return string(rawjson.Quote(text.Line(d.clean(rawjson.Text(v)), limit)))
 	case '{':
 		return "{…}"
 	case '[':
 		return "[…]"
 	}
-	return firstChars(string(v), limit) + "…"
+	return text.Cut(string(v), limit) + "…"
 }
 
 func (d *doc) describeJSON(body []byte) {
@@ -456,7 +457,7 @@ func (d *doc) describeJSON(body []byte) {
 		keys++
 		key := string(m.Key)
 		if keys <= maxStructure {
-			d.structure = append(d.structure, oneLine(cutChars(key, maxNameChars), maxNameChars)+": "+describeValue(m.Value))
+			d.structure = append(d.structure, text.Line(text.Fit(key, maxNameChars), maxNameChars)+": "+describeValue(m.Value))
 		}
 		if len(key) <= maxNameChars {
 			if len(m.Value) <= 500 {
@@ -467,7 +468,7 @@ func (d *doc) describeJSON(body []byte) {
 		}
 		return true
 	})
-	d.headline = "JSON object with " + plural(keys, "key") + ", " + plural(d.chars, "character")
+	d.headline = "JSON object with " + text.Plural(keys, "key") + ", " + text.Plural(d.chars, "character")
 	for _, line := range d.structure[:min(len(d.structure), maxFacts)] {
 		if utf8.RuneCountInString(line) < maxFactChars {
 			d.facts = append(d.facts, line)
@@ -502,13 +503,13 @@ func (d *doc) describeArray(body []byte) {
 	n, types := 0, 0
 	_ = rawjson.EachElement(body, func(v []byte) bool {
 		if n < sampleRows {
-			d.samples = append(d.samples, cutChars(describeValue(v), maxSampleChars))
+			d.samples = append(d.samples, text.Fit(describeValue(v), maxSampleChars))
 		}
 		n++
 		types |= typeOf(v)
 		return true
 	})
-	d.headline = "JSON array of " + strconv.Itoa(n) + " (" + typeNamesOf(types) + "), " + plural(d.chars, "character")
+	d.headline = "JSON array of " + strconv.Itoa(n) + " (" + typeNamesOf(types) + "), " + text.Plural(d.chars, "character")
 	d.facts = []string{"items: " + strconv.Itoa(n), "types: " + typeNamesOf(types)}
 	d.views = append(d.views, []byte(`{"type":"json_path","path":"$[0:10]"}`), []byte(`{"type":"head","chars":2000}`))
 }
@@ -528,13 +529,13 @@ func describeValue(v []byte) string {
 		var keys []string
 		_ = rawjson.EachMember(v, func(m rawjson.Member) bool {
 			if n++; n <= 8 {
-				keys = append(keys, oneLine(cutChars(string(m.Key), maxValueChars), maxValueChars))
+				keys = append(keys, text.Line(text.Fit(string(m.Key), maxValueChars), maxValueChars))
 			} else if n == 9 {
 				keys = append(keys, "…")
 			}
 			return true
 		})
-		return "object with " + plural(n, "key") + " {" + strings.Join(keys, ", ") + "}"
+		return "object with " + text.Plural(n, "key") + " {" + strings.Join(keys, ", ") + "}"
 	case '[':
 		n, types := 0, 0
 		var first []byte
@@ -545,23 +546,16 @@ func describeValue(v []byte) string {
 			types |= typeOf(e)
 			return true
 		})
-		text := "array of " + strconv.Itoa(n)
+		content := "array of " + strconv.Itoa(n)
 		if n > 0 {
-			text += " (" + typeNamesOf(types) + ")"
+			content += " (" + typeNamesOf(types) + ")"
 			if types == typeObject {
-				text += ", first: " + describeValue(first)
+				content += ", first: " + describeValue(first)
 			}
 		}
-		return cutChars(text, 160)
+		return text.Fit(content, 160)
 	}
-	return typeNamesOf(typeOf(v)) + " " + firstChars(string(v), maxNameChars)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
+	return typeNamesOf(typeOf(v)) + " " + text.Cut(string(v), maxNameChars)
 }
 
 // countLines counts lines; a line break at the very end begins no new one.

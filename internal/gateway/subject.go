@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // What an act may be about is found here: by what an upstream calls it, and by
@@ -90,7 +91,7 @@ func (s *Snapshot) called(places []Place, kind catalog.Kind, name string) []subj
 	for _, p := range places {
 		one := p.unlisted(kind, name)
 		if e := s.readsLike(p, kind, name); e != nil {
-			one.odd = fmt.Sprintf("no %s is listed under this name, and it reads like %q: call that one", kind, cutChars(e.RawName, 80))
+			one.odd = fmt.Sprintf("no %s is listed under this name, and it reads like %q: call that one", kind, text.Fit(e.RawName, 80))
 		} else if strings.ContainsFunc(name, unicode.IsControl) {
 			one.odd = fmt.Sprintf("no %s is listed under this name, and it has control characters", kind)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
@@ -285,7 +286,7 @@ func (r *resolver) parse(v []byte, at *place) (*reference, error) {
 	err := rawjson.EachMember(v, func(m rawjson.Member) bool {
 		key := string(m.Key)
 		if seen[key] {
-			failed = refError(r.call, at.path(), "key %q comes twice", cutChars(key, maxNameChars))
+			failed = refError(r.call, at.path(), "key %q comes twice", text.Fit(key, maxNameChars))
 			return false
 		}
 		seen[key] = true
@@ -293,12 +294,12 @@ func (r *resolver) parse(v []byte, at *place) (*reference, error) {
 		case tableKey:
 			ref.source, failed = rawjson.String(m.Value)
 			if ref.source = strings.TrimSpace(ref.source); failed != nil || ref.source == "" {
-				failed = refError(r.call, at.path(), "%s must be a handle or a resource_url, not %s", tableKey, describeParam(m.Value))
+				failed = refError(r.call, at.path(), "%s must be a handle or a resource_url, not %s", tableKey, text.Value(m.Value))
 			}
 		case "row_ids", "columns":
 			rest = append(append(append(append(rest, ',', '"'), key...), `":`...), m.Value...)
 		default:
-			failed = refError(r.call, at.path(), "%q is no member of a %s reference, whose members are %s, row_ids, columns", cutChars(key, maxNameChars), tableKey, tableKey)
+			failed = refError(r.call, at.path(), "%q is no member of a %s reference, whose members are %s, row_ids, columns", text.Fit(key, maxNameChars), tableKey, tableKey)
 		}
 		return failed == nil
 	})

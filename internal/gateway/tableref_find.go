@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // maxTableRefs bounds the references of one call.
@@ -159,7 +160,7 @@ func (p *place) path() string {
 		case at.parent.array:
 			b.WriteString("[" + strconv.Itoa(at.index) + "]")
 		default:
-			b.WriteString("." + cutChars(rawjson.Text(at.key), maxNameChars))
+			b.WriteString("." + text.Fit(rawjson.Text(at.key), maxNameChars))
 		}
 	}
 	return b.String()

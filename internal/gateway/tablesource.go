@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	tables "github.com/weir-mcp/weir/s2sp/table"
@@ -227,12 +228,12 @@ func (r *resolver) choose(ref *reference, t *tables.Table) (tables.View, error) 
 		case numbered:
 			return tables.View{}, refError(r.call, ref.place.path(), "row_ids has %d, and no row of the table has this %s", id, tables.RowID)
 		default:
-			return tables.View{}, refError(r.call, ref.place.path(), "row_ids has %d, and the table has %s, numbered from 0", id, plural(t.Len(), "row"))
+			return tables.View{}, refError(r.call, ref.place.path(), "row_ids has %d, and the table has %s, numbered from 0", id, text.Plural(t.Len(), "row"))
 		}
 	}
 	for _, name := range ref.columns {
 		if !t.View().Has(name) {
-			return tables.View{}, refError(r.call, ref.place.path(), "columns has %q, which is no column; there are %s", cutChars(name, maxNameChars), tables.NamesText(t.Columns(), 20))
+			return tables.View{}, refError(r.call, ref.place.path(), "columns has %q, which is no column; there are %s", text.Fit(name, maxNameChars), tables.NamesText(t.Columns(), 20))
 		}
 	}
 	if numbered || ref.text { // abstract_data and body_data are merged by the number

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // maxDetailSchema bounds the schema that an error carries, in bytes. A larger
@@ -45,11 +46,11 @@ func argsError(ctx context.Context, c *Call, err error, keep func(context.Contex
 				details = append(details, ',')
 			}
 			details = append(details, `{"path":`...)
-			details = rawjson.AppendString(details, oneLine(p.Path, MaxMessageChars))
+			details = rawjson.AppendString(details, text.Line(p.Path, text.MaxMessageChars))
 			details = append(details, `,"keyword":`...)
 			details = rawjson.AppendString(details, p.Keyword)
 			details = append(details, `,"message":`...)
-			details = rawjson.AppendString(details, oneLine(p.Message, MaxMessageChars))
+			details = rawjson.AppendString(details, text.Line(p.Message, text.MaxMessageChars))
 			details = append(details, '}')
 		}
 		details = append(details, ']')

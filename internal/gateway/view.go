@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 var viewKeys = []string{"handle", "selector"}
@@ -24,7 +25,7 @@ func (g *Gateway) view(ctx context.Context, c *metaCall) (json.RawMessage, error
 	}
 	handle, err := rawjson.String(out[0])
 	if err != nil {
-		return nil, metaArgs(ToolView, "handle must be a string, not %s", describeParam(out[0]))
+		return nil, metaArgs(ToolView, "handle must be a string, not %s", text.Value(out[0]))
 	}
 	lease, err := g.opts.Artifacts.Open(ctx, c.request.Session.Principal(), handle)
 	if err != nil {

@@ -77,6 +77,7 @@ var places = []place{
 	{"internal/ownership", ground, nil, "whose the names of servers are: registry, Computers and the configuration ask one ledger, and none of them may import another"},
 	{"internal/uritemplate", ground, nil, "RFC 6570; knows no MCP"},
 	{"internal/redact", ground, []string{"internal/rawjson"}, "takes secrets out of texts; the configuration, the gateway and Computers use it, and it knows none of them"},
+	{"internal/text", ground, []string{"internal/rawjson", "internal/visible"}, "one line, one bound, for the texts of every package"},
 	{"internal/visible", ground, nil, "keeps text to what is seen; knows not what it is for"},
 	{"internal/memory", ground, nil, "bounds the bytes that are held at one time; knows none of them, so that every reader can stand on it"},
 	{"internal/work", ground, nil, "counts and bounds what others compute; knows none of it"},

@@ -1,0 +1,68 @@
+package text
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestLine(t *testing.T) {
+	for _, tt := range []struct {
+		in    string
+		limit int
+		want  string
+	}{
+		{"plain", 10, "plain"},
+		{"  a\r\n\tb  ", 10, "a b"},
+		{"a\u2028b\u0000c", 10, "a b c"},
+		{"a\u200bb", 10, "ab"},
+		{"0123456789", 10, "0123456789"},
+		{"0123456789x", 10, "012345678…"},
+		{"0123456 89x", 9, "0123456…"},
+		{"éééé", 3, "éé…"},
+	} {
+		if got := Line(tt.in, tt.limit); got != tt.want {
+			t.Errorf("Line(%q, %d) = %q, want %q", tt.in, tt.limit, got, tt.want)
+		}
+	}
+}
+
+func TestFit(t *testing.T) {
+	for in, want := range map[string]string{"": "", "ééé": "ééé", "abc": "abc", "abcd": "ab…", "éééé": "éé…"} {
+		if got := Fit(in, 3); got != want {
+			t.Errorf("Fit(%q, 3) = %q, want %q", in, got, want)
+		}
+	}
+	if got := Cut("éab", 2); got != "éa" {
+		t.Errorf("Cut = %q", got)
+	}
+}
+
+func TestPlural(t *testing.T) {
+	for n, want := range map[int]string{0: "0 rows", 1: "1 row", 2: "2 rows"} {
+		if got := Plural(n, "row"); got != want {
+			t.Errorf("Plural(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestValue(t *testing.T) {
+	long := strings.Repeat("1", 100)
+	for in, want := range map[string]string{
+		"": "nothing", " 12 ": "12", `"a\"b"`: `the string "a\"b"`, "{}": "an object", "[1]": "an array", long: long[:39] + "…",
+	} {
+		if got := Value([]byte(in)); got != want {
+			t.Errorf("Value(%s) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func FuzzLine(f *testing.F) {
+	f.Add("a\u200b\u200bb\nc", 3)
+	f.Fuzz(func(t *testing.T, s string, limit int) {
+		limit = max(limit%100, 1)
+		if line := Line(s, limit); utf8.ValidString(s) && utf8.RuneCountInString(line) > limit || strings.ContainsAny(line, "\n\r\t") {
+			t.Fatalf("Line(%q, %d) = %q", s, limit, line)
+		}
+	})
+}
