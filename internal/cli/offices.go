@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/fleet"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/ownership"
@@ -33,15 +34,15 @@ import (
 // offices are the Computers that a gateway reaches: weir's own hub, and one agent
 // for each hub that it is a member of.
 //
-//	/socket.io/, /smcp/, hub.listen ─▶ hub.Hub ◀─ in memory ─ agent.Fleet ─▶ upstream.Manager: <computer>-<server>
-//	                                   hubs.NAME ◀─ network ─ agent.Fleet ─▶            "
+//	/socket.io/, /smcp/, hub.listen ─▶ hub.Hub ◀─ in memory ─ fleet.Fleet ─▶ upstream.Manager: <computer>-<server>
+//	                                   hubs.NAME ◀─ network ─ fleet.Fleet ─▶            "
 //
 // A nil *offices has none.
 type offices struct {
 	log    *slog.Logger
 	hub    *hub.Hub // nil: switched off
-	fleets []*agent.Fleet
-	own    *agent.Fleet      // the one in weir's own hub; nil: none
+	fleets []*fleet.Fleet
+	own    *fleet.Fleet      // the one in weir's own hub; nil: none
 	whole  *upstream.Manager // each Computer as one server; not in the catalog
 	local  *memoryListener
 	inner  *http.Server // serves local
@@ -180,7 +181,7 @@ func (o *offices) apply(c *config.Config, e *engine) {
 	}
 	defer func() {
 		for _, f := range o.fleets {
-			f.Look() // the configuration has other names now
+			f.Refresh() // the configuration has other names now
 		}
 	}()
 	if o.hub == nil {
@@ -236,7 +237,7 @@ func authority(file string) (*x509.CertPool, error) {
 // join makes the Computers of an office upstreams. owner is what the hub knows of
 // them, nil where it is another's.
 func (o *offices) join(opts agent.Options, owner func(string) (ownership.Owner, bool), e *engine) error {
-	f, err := agent.NewFleet(agent.FleetOptions{Agent: opts, Each: e.manager, Whole: o.whole, Names: &e.owners.ledger, Owner: owner, Logger: o.log})
+	f, err := fleet.New(fleet.Options{Agent: opts, Each: e.manager, Whole: o.whole, Names: &e.owners.ledger, Owner: owner, Logger: o.log})
 	if err != nil {
 		return failf(exitUsage, "%w", err)
 	}

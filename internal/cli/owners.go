@@ -8,11 +8,11 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/fleet"
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/ownership"
 	"github.com/weir-mcp/weir/internal/registry"
 	"github.com/weir-mcp/weir/smcp"
-	"github.com/weir-mcp/weir/smcp/agent"
 	"github.com/weir-mcp/weir/smcp/hub"
 )
 
@@ -21,7 +21,7 @@ import (
 //	configuration, --catalog ─▶ configure ┐
 //	POST /agents, routing.json ─▶ agent ──┼─▶ ownership.Ledger
 //	hub: a Computer joins ─▶ computer ────┤
-//	agent.Fleet: its servers ─────────────┘
+//	fleet.Fleet: its servers ─────────────┘
 type owners struct {
 	log    *slog.Logger
 	office string // of weir's own hub, whose Computers are upstreams; "" for none
@@ -85,7 +85,7 @@ func (o *owners) take() {
 				decoded[name] = key
 			}
 		}
-		bindings = append(bindings, agent.Bindings(decoded)...)
+		bindings = append(bindings, fleet.Bindings(decoded)...)
 	}
 	if o.config.Hub.Enabled {
 		keys := map[string]string{}
@@ -115,7 +115,7 @@ func (o *owners) computer(c hub.Claimant) error {
 	if c.Office != o.office {
 		return nil
 	}
-	return o.ledger.Claim(agent.OwnerOf(c.Name, "hub\x00"+c.Office, c.Principal, c.Key), agent.WantedBy(c.Name))
+	return o.ledger.Claim(fleet.OwnerOf(c.Name, "hub\x00"+c.Office, c.Principal, c.Key), fleet.WantedBy(c.Name))
 }
 
 // leaveOut notes which agents are left out, and tells of each once.

@@ -47,6 +47,7 @@ var places = []place{
 	{"smcp", faces, nil, "the A2C-SMCP protocol: types only"},
 	{"smcp/*", faces, []string{"smcp", "internal/member"}, "hub, computer and agent speak one protocol; the latter two are members of an office"},
 
+	{"internal/fleet", faces, []string{"smcp", "smcp/agent"}, "attaches the Computers of an office as upstreams; joins the protocol and the supervision, which do not know each other"},
 	{"internal/member", faces, []string{"smcp"}, "what Computers and agents share: a member of an office"},
 
 	{"internal/upstream", middle, []string{"internal/catalog", "internal/config"}, "connects what the configuration names and feeds the catalog"},
@@ -110,6 +111,11 @@ var bans = []ban{
 	{"socketio", "mcp", "Socket.IO is usable and testable alone; offices put MCP into it, not the other way round"},
 	{"socketio/engineio", "mcp", "see socketio and mcp"},
 	{"internal/search", "internal/catalog", "ranking is scored on plain documents; it must run on sets that were never a catalog"},
+	{"smcp/agent", "internal/config", "an agent's protocol is for programs that have no weir.yaml"},
+	{"smcp/agent", "internal/upstream", "Computers become upstreams in internal/fleet; a library for agents supervises nothing"},
+	{"smcp/agent", "internal/catalog", "see smcp/agent and internal/config"},
+	{"smcp/hub", "internal/config", "see smcp/agent and internal/config"},
+	{"smcp/hub", "internal/upstream", "a hub carries messages and connects to no MCP server"},
 	{"s2sp/plane", "mcp", "the data plane is HTTP and tables; servers of any kind can have one"},
 	{"s2sp/table", "internal/artifact", "a table is bytes and an index; where they are kept is for others to say"},
 	{"internal/catalog", "mcp", "a catalog is made of raw definitions, so that one can be loaded from a file"},

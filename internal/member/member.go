@@ -244,8 +244,9 @@ func (m *Member) Start(ctx context.Context) error {
 	return m.wait(ctx, true)
 }
 
-// StartPatient is Start for peers that go on trying: it returns at once.
-func (m *Member) StartPatient() error { return m.client.Start() }
+// StartInBackground returns at once. The Member connects and joins in the background, and tries
+// again while the hub is away.
+func (m *Member) StartInBackground() error { return m.client.Start() }
 
 // Wait waits until the peer is where it wants to be.
 func (m *Member) Wait(ctx context.Context) error { return m.wait(ctx, false) }
@@ -304,11 +305,11 @@ func (m *Member) connected(s *socketio.Socket) {
 	if m.ctx.Err() != nil {
 		return
 	}
-	m.wg.Go(func() { m.insist(s) })
+	m.wg.Go(func() { m.retryJoin(s) })
 }
 
-// insist tries to join until it works or the connection is another.
-func (m *Member) insist(s *socketio.Socket) {
+// retryJoin tries to join until the hub agrees or the connection ends.
+func (m *Member) retryJoin(s *socketio.Socket) {
 	backoff := socketio.Backoff{Min: minJoinRetry, Max: maxJoinRetry}
 	for attempt := 0; ; attempt++ {
 		timer := time.NewTimer(backoff.Wait(attempt))

@@ -114,7 +114,7 @@ func TestRefusalIsTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = m.Close() })
-			if err := m.StartPatient(); err != nil {
+			if err := m.StartInBackground(); err != nil {
 				t.Fatal(err)
 			}
 			return m, log

@@ -10,8 +10,7 @@
 //	   └─ ctx ends, time is over ─▶ server:tool_call_cancel
 //	OpenMCP  ─▶ client:mcp ─▶ mcp.Stream to one MCP server (Computers of weir)
 //
-// Fleet makes an office's Computers upstreams of a gateway. The package knows
-// nothing of what a tool's result means.
+// The package does not interpret the results of tools.
 package agent
 
 import (
@@ -187,9 +186,9 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 // Start connects and joins. After that the Client comes back by itself.
 func (c *Client) Start(ctx context.Context) error { return c.member.Start(ctx) }
 
-// StartPatient is Start for Clients that also try again when the hub is not
-// there yet. It returns at once; see Wait.
-func (c *Client) StartPatient() error { return c.member.StartPatient() }
+// StartInBackground returns at once. The Client connects and joins in the background, and tries
+// again while the hub is away; see Wait.
+func (c *Client) StartInBackground() error { return c.member.StartInBackground() }
 
 // Wait waits until the Client is in its office.
 func (c *Client) Wait(ctx context.Context) error { return c.member.Wait(ctx) }
@@ -255,15 +254,6 @@ func (c *Client) later(f func()) {
 		if !c.dropped.Swap(true) {
 			c.log.Warn("notifications were dropped, and the office will be listed again: the callbacks are too slow", "waiting", maxNotices)
 		}
-	}
-}
-
-// inTurn has f called in turn with the callbacks. Unlike later, it waits for a
-// place.
-func (c *Client) inTurn(f func()) {
-	select {
-	case c.notices <- f:
-	case <-c.ctx.Done():
 	}
 }
 

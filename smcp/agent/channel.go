@@ -223,7 +223,7 @@ func (ch *channel) checked(msg []byte) []byte {
 		return msg
 	}
 	if err := smcp.VerifyResult(ch.key, ch.computer, tool, smcp.ChannelReqID(ch.id, string(m.ID)), m.Result); err != nil {
-		return jsonrpc.AppendError(nil, m.ID, mcp.WireError(told(ch.computer, err), ""))
+		return jsonrpc.AppendError(nil, m.ID, mcp.WireError(CallError(ch.computer, err), ""))
 	}
 	return msg
 }

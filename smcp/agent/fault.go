@@ -9,10 +9,9 @@ import (
 	"github.com/weir-mcp/weir/smcp"
 )
 
-// told is why a call of a Computer's tool failed, in the words of a gateway's
-// errors: they name the Computer and what its owner can do. An error that is not
-// among these stays as it is.
-func told(computer string, err error) error {
+// CallError returns the error of a call of a Computer's tool as an *mcp.Error that names the
+// Computer and what its owner can do. It returns an error that is not one of this protocol as it is.
+func CallError(computer string, err error) error {
 	var refused *smcp.Error
 	switch {
 	case errors.Is(err, smcp.ErrUnsigned):
@@ -29,14 +28,14 @@ func told(computer string, err error) error {
 	return err
 }
 
-// hidden is the cause of an error that says all there is to say.
+// hidden adds a cause to an error without adding to its text.
 type hidden struct{ error }
 
 func (hidden) Error() string { return "" }
 
 func (h hidden) Unwrap() error { return h.error }
 
-// kindOf is the kind of an error of the protocol.
+// kindOf returns the kind of MCP error for an error of the protocol.
 func kindOf(e *smcp.Error) mcp.Kind {
 	switch e.Code {
 	case smcp.CodeInvalid:

@@ -69,7 +69,7 @@ func (c *Computer) Connect(ctx context.Context, h Hub) error {
 	c.mu.Unlock()
 	c.handle(m)
 	if h.Patient {
-		return m.StartPatient()
+		return m.StartInBackground()
 	}
 	if err := m.Start(ctx); err != nil {
 		c.mu.Lock()

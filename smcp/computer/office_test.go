@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/fleet"
 	"github.com/weir-mcp/weir/internal/member"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -393,7 +394,7 @@ func TestFleet(t *testing.T) {
 	each := upstream.New(upstream.Options{Sink: s, Logger: logger(t, "each")})
 	whole := upstream.New(upstream.Options{Logger: logger(t, "whole")})
 	t.Cleanup(func() { _, _ = each.Close(context.Background()), whole.Close(context.Background()) })
-	f, err := agent.NewFleet(agent.FleetOptions{Agent: agent.Options{URL: url, Office: "o"}, Each: each, Whole: whole, Logger: logger(t, "fleet")})
+	f, err := fleet.New(fleet.Options{Agent: agent.Options{URL: url, Office: "o"}, Each: each, Whole: whole, Logger: logger(t, "fleet")})
 	if err != nil {
 		t.Fatal(err)
 	}

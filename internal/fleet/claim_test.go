@@ -1,4 +1,4 @@
-package agent
+package fleet
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/ownership"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/smcp/agent"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
 )
@@ -76,7 +77,7 @@ func TestNamesHaveOneOwner(t *testing.T) {
 	defer func() { _ = h.Shutdown(context.Background()) }()
 	c := &census{now: map[string]string{}, ever: map[string]map[string]bool{}}
 	ledger := new(ownership.Ledger)
-	f, err := NewFleet(FleetOptions{Agent: Options{URL: server.URL, Office: "o"}, Each: c, Whole: &census{now: map[string]string{}, ever: map[string]map[string]bool{}}, Names: ledger})
+	f, err := New(Options{Agent: agent.Options{URL: server.URL, Office: "o"}, Each: c, Whole: &census{now: map[string]string{}, ever: map[string]map[string]bool{}}, Names: ledger})
 	if err != nil {
 		t.Fatal(err)
 	}
