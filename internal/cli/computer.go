@@ -25,7 +25,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/computer"
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -138,7 +137,7 @@ func (a *app) runComputer(ctx context.Context, f computerFlags) error {
 	if err != nil {
 		return err
 	}
-	o.Upstream = upstream.Options{StopGrace: stopGrace, Marks: lineage.variable(), Instances: lineage.instances()}
+	o.StopGrace, o.Marks, o.Instances = stopGrace, lineage.variable(), lineage.instances()
 	if interactive {
 		o.Ask, o.Confirm = sh.ask, sh.confirm
 	}

@@ -91,8 +91,14 @@ type Options struct {
 	Landing string
 	// ClientInfo is how the Computer introduces itself to MCP servers.
 	ClientInfo json.RawMessage
-	// Upstream are further options of the supervision, such as its timeouts.
-	Upstream upstream.Options
+	// StopGrace is the time a program gets to end after its stdin was closed, and again after
+	// SIGTERM: 2 s.
+	StopGrace time.Duration
+	// Marks are variables, as "key=value", that programs get in addition to their configuration.
+	Marks []string
+	// Instances are texts that identify this process and its ancestors. A program that writes one
+	// of them to stderr would start this process again, and is left out.
+	Instances []string
 
 	Logger *slog.Logger // nil discards
 }
@@ -161,12 +167,10 @@ func New(o Options) (*Computer, error) {
 	c.inputs = newInputs(&c.o)
 	c.blobs = newBlobs()
 	c.uploads = newUploads(o.Landing)
-	uo := o.Upstream
-	uo.Logger, uo.BaseEnv, uo.Sink, uo.Redact = o.Logger, o.BaseEnv, sink{c}, c.inputs.redact
-	if len(o.ClientInfo) > 0 {
-		uo.ClientInfo = o.ClientInfo
-	}
-	c.manager = upstream.New(uo)
+	c.manager = upstream.New(upstream.Options{
+		Logger: o.Logger, BaseEnv: o.BaseEnv, Sink: sink{c}, Redact: c.inputs.redact, ClientInfo: o.ClientInfo,
+		StopGrace: o.StopGrace, Marks: o.Marks, Instances: o.Instances,
+	})
 	return c, nil
 }
 
@@ -317,12 +321,13 @@ func (c *Computer) InputVariable(id string) (name string, ok bool) {
 // Ready waits until every server has been listed or has failed once.
 func (c *Computer) Ready(ctx context.Context) error { return c.manager.Ready(ctx) }
 
-// Health is the state of one MCP server.
+// Health is the state of one MCP server. State is starting, ready, idle, failed, left_out, stopped
+// or disabled.
 type Health struct {
 	Name     string          `json:"name"`
 	BundleID string          `json:"bundle_id"`
 	Type     string          `json:"type"`
-	State    upstream.State  `json:"state"`
+	State    string          `json:"state"`
 	Tools    int             `json:"tools"`
 	Calls    int64           `json:"calls"`
 	Errors   int64           `json:"errors"`
@@ -343,13 +348,13 @@ func (c *Computer) Health() []Health {
 	defer c.mu.Unlock()
 	out := make([]Health, 0, len(c.servers))
 	for _, s := range c.servers {
-		h := Health{Name: s.Name, BundleID: s.bundle(), Type: s.Type, State: upstream.StateDisabled}
+		h := Health{Name: s.Name, BundleID: s.bundle(), Type: s.Type, State: string(upstream.StateDisabled)}
 		st, ok := states[s.Name]
 		switch {
 		case c.failed[s.Name] != "":
-			h.State, h.Error = upstream.StateFailed, c.failed[s.Name]
+			h.State, h.Error = string(upstream.StateFailed), c.failed[s.Name]
 		case ok && !s.Disabled:
-			h.State, h.Tools, h.Calls, h.Errors, h.Restarts, h.Pid, h.Since, h.Version = st.State, st.Tools, st.Calls, st.Errors, st.Restarts, st.Pid, st.Since, st.ServerInfo
+			h.State, h.Tools, h.Calls, h.Errors, h.Restarts, h.Pid, h.Since, h.Version = string(st.State), st.Tools, st.Calls, st.Errors, st.Restarts, st.Pid, st.Since, st.ServerInfo
 			if st.State != upstream.StateReady && st.State != upstream.StateIdle {
 				h.Error = st.LastError
 			}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/agent"
@@ -45,11 +44,11 @@ func TestCrashLoop(t *testing.T) {
 	for _, h := range c.Health() {
 		switch h.Name {
 		case "broken":
-			if h.State == upstream.StateReady || h.Error == "" {
+			if h.State == "ready" || h.Error == "" {
 				t.Errorf("broken: %+v", h)
 			}
 		case "dying":
-			if h.State != upstream.StateReady || h.Restarts == 0 {
+			if h.State != "ready" || h.Restarts == 0 {
 				t.Errorf("dying: %+v", h)
 			}
 		}

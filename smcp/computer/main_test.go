@@ -79,7 +79,7 @@ func startComputer(t testing.TB, o computer.Options, text string) *computer.Comp
 		o.Logger = logger(t, o.Name)
 	}
 	o.BaseEnv = append(o.BaseEnv, "PATH="+os.Getenv("PATH"))
-	o.Upstream.StopGrace = 300 * time.Millisecond
+	o.StopGrace = 300 * time.Millisecond
 	c, err := computer.New(o)
 	if err != nil {
 		t.Fatal(err)
