@@ -20,11 +20,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -69,7 +69,7 @@ func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h
 // ROUTER_PORT, and localhost:8088 where they are not set; an empty token is
 // AGENT_TOKEN, or none.
 func New(router, token string, options ...Option) (*Client, error) {
-	c := &Client{token: token, env: getenv}
+	c := &Client{token: token, env: os.Getenv}
 	for _, o := range options {
 		o(c)
 	}
@@ -89,12 +89,6 @@ func New(router, token string, options ...Option) (*Client, error) {
 	c.base = strings.TrimSuffix(u.Scheme+"://"+u.Host+u.EscapedPath(), "/")
 	c.http, _ = streamable.NewHTTPClient(c.http, connectTimeout)
 	return c, nil
-}
-
-// getenv reads a variable of the process.
-func getenv(name string) string {
-	value, _ := config.System().LookupEnv(name)
-	return value
 }
 
 func first(values ...string) string {

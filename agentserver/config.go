@@ -1,6 +1,7 @@
 package agentserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 // Config is what an agent's configuration file says. docs/agents.md has the
@@ -63,7 +64,7 @@ func (o *ConfigOptions) lookup(name string) (string, bool) {
 }
 
 // LoadConfig reads a configuration file, and the skills it names. The error is
-// a *config.Error with every problem of the file and its place.
+// has a line for every problem of the file, with its place.
 func LoadConfig(path string, o ConfigOptions) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -82,7 +83,7 @@ func LoadConfig(path string, o ConfigOptions) (*Config, error) {
 // ParseConfig reads the text of a configuration file. Relative paths are
 // relative to the folder of path. Skills are not read.
 func ParseConfig(path string, data []byte, o ConfigOptions) (*Config, error) {
-	root, err := config.Tree(path, data)
+	root, err := strict.Read(path, data)
 	if err != nil {
 		return nil, err
 	}
@@ -90,113 +91,84 @@ func ParseConfig(path string, data []byte, o ConfigOptions) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
 	}
-	d := &decoder{file: path, dir: dir, o: &o, names: map[string]int{}}
+	d := newDecoder(path, dir, &o, false)
 	c := &Config{}
 	if root != nil {
 		d.config(root, c)
 	}
-	if len(d.problems) > 0 {
-		slices.SortStableFunc(d.problems, func(a, b config.Problem) int { return a.Line - b.Line })
-		return nil, &config.Error{Problems: d.problems}
+	if problems := d.Problems(); len(problems) > 0 {
+		slices.SortStableFunc(problems, func(a, b strict.Problem) int { return a.Line - b.Line })
+		return nil, &strict.Error{Problems: problems[:min(len(problems), maxProblems)]}
 	}
 	return c, nil
 }
 
-// config decodes the top level.
-func (d *decoder) config(n *node, c *Config) {
-	var max, count, tail int
-	var store, retain string
-	var bytes int64
-	d.object(n, "", fields{
-		"$schema":          func(*node, string) {},
-		"name":             d.text(&c.Name),
-		"version":          d.text(&c.Version),
-		"instructions":     d.text(&c.Instructions),
-		"port":             d.count(&c.Port),
-		"concurrency":      d.count(&c.Concurrency),
-		"maxParallelTasks": d.count(&c.Concurrency), // the public implementation's name for it
-		"taskLogTailBytes": d.count(&tail),          // likewise
-		"timeoutMs":        d.millis(&c.Timeout),
-		"timeout":          d.millis(&c.Timeout), // as in the default configuration of agent servers
-		"maxRequestSize":   d.bytes(&c.MaxBody),
-		"queue": d.fields(fields{
-			"max":          d.count(&max),
-			"store":        d.text(&store),
-			"results":      d.count(&count),
-			"resultBytes":  d.bytes(&bytes),
-			"retain":       d.text(&retain),
-			"logTailBytes": d.count(&tail),
-		}),
-		"skills":    d.folders(&c.Skills),
-		"tools":     d.each(func(n *node, path string) { d.tool(n, path, c) }),
-		"resources": d.each(func(n *node, path string) { d.resource(n, path, c) }),
-		"prompts":   d.each(func(n *node, path string) { d.prompt(n, path, c) }),
-	})
+// maxProblems bounds what is said of one file.
+const maxProblems = 50
+
+// config reads the file.
+func (d *decoder) config(root *strict.Node, c *Config) {
+	var f fileConfig
+	if !d.Decode(root, "", &f) {
+		return
+	}
+	*c = Config{
+		Name: f.Name, Version: f.Version, Instructions: f.Instructions, Port: f.Port, Concurrency: cmp.Or(f.Concurrency, f.MaxParallel),
+		Timeout: time.Duration(cmp.Or(f.TimeoutMs, f.Timeout)), MaxBody: int64(f.MaxBody),
+		Queue: QueueConfig{Max: f.Queue.Max, RetainCount: f.Queue.Results, RetainBytes: int64(f.Queue.ResultBytes), LogBytes: cmp.Or(f.Queue.LogTail, f.TaskLogTail)},
+	}
+	for _, dir := range f.Skills {
+		c.Skills = append(c.Skills, d.absolute(dir))
+	}
 	if c.Port > 65535 {
-		d.fail(n, "port", "port must be from 1 to 65535, not %d", c.Port)
+		d.Fail(d.At("port"), "port", "port must be from 1 to 65535, not %d", c.Port)
 	}
 	if c.Name != "" && !validName(c.Name) {
-		d.fail(n, "name", "name %q must be 1 to 128 letters, digits, - _ or .: it stands in the URL /mcps/{name}/mcp", clip(c.Name))
+		d.Fail(d.At("name"), "name", "name %q must be 1 to 128 letters, digits, - _ or .: it stands in the URL /mcps/{name}/mcp", clip(c.Name))
 	}
-	c.Queue = QueueConfig{Max: max, RetainCount: count, RetainBytes: bytes, LogBytes: tail}
-	if retain != "" {
+	if retain := f.Queue.Retain; retain != "" {
 		age, err := time.ParseDuration(retain)
 		if err != nil || age <= 0 {
-			d.fail(n, "queue.retain", "queue.retain must be a time such as 1h or 30m, not %q", clip(retain))
+			d.Fail(d.At("queue.retain"), "queue.retain", "queue.retain must be a time such as 1h or 30m, not %q", clip(retain))
 		}
 		c.Queue.RetainAge = age
 	}
-	switch folder, ok := strings.CutPrefix(store, "file:"); {
-	case store == "" || store == "memory":
-		c.Queue.Store = store
+	switch folder, ok := strings.CutPrefix(f.Queue.Store, "file:"); {
+	case f.Queue.Store == "" || f.Queue.Store == "memory":
+		c.Queue.Store = f.Queue.Store
 	case ok && folder != "":
 		c.Queue.Store = "file:" + d.absolute(folder)
 	default:
-		d.fail(n, "queue.store", `queue.store must be "memory" or "file:FOLDER", not %q`, clip(store))
+		d.Fail(d.At("queue.store"), "queue.store", `queue.store must be "memory" or "file:FOLDER", not %q`, clip(f.Queue.Store))
+	}
+	for i := range f.Tools {
+		d.tool(&f.Tools[i], c)
+	}
+	for i := range f.Resources {
+		d.resource(&f.Resources[i], c)
+	}
+	for i := range f.Prompts {
+		d.prompt(&f.Prompts[i], c)
 	}
 }
 
-// tool decodes an entry of tools.
-func (d *decoder) tool(n *node, path string, c *Config) {
-	var t Tool
-	cmd := d.newCommand()
-	var input, schema, output, annotations *node
-	asyncTimeout := time.Duration(0)
-	f := fields{
-		"name":         d.text(&t.Name),
-		"title":        d.text(&t.Title),
-		"description":  d.text(&t.Description),
-		"async":        d.flag(&t.Async),
-		"priority":     d.number(&t.Priority),
-		"timeoutMs":    d.millis(&t.Timeout),
-		"timeout":      d.millis(&asyncTimeout), // the public implementation's, for async tools
-		"inputSchema":  d.keep(&schema),
-		"input":        d.keep(&input), // the public implementation's older name
-		"outputSchema": d.keep(&output),
-		"annotations":  d.keep(&annotations),
-	}
-	cmd.fields(f)
-	if !d.object(n, path, f) {
+// tool makes a Tool of an entry of tools.
+func (d *decoder) tool(f *fileTool, c *Config) {
+	if !d.named("tool", &f.fileEntry) {
 		return
 	}
+	t := Tool{Name: f.Name, Title: f.Title, Description: f.Description, Async: f.Async, Priority: f.Priority, Timeout: time.Duration(f.TimeoutMs), source: d.source(&f.fileEntry)}
 	if t.Timeout == 0 && t.Async {
-		t.Timeout = asyncTimeout
-	}
-	if !d.named("tool", n, path, t.Name) {
-		return
+		t.Timeout = time.Duration(f.AsyncTimeout)
 	}
 	who := fmt.Sprintf("tool %q", t.Name)
-	t.source = fmt.Sprintf("%s:%d", d.file, n.Line)
-	t.run = cmd.finish(n, path, who)
-	if schema == nil {
-		schema = input
+	t.run = d.command(&f.fileEntry, who)
+	t.InputSchema = d.inputSchema(cmp.Or(f.InputSchema, f.Input), f.Path+".inputSchema", who, c)
+	if f.OutputSchema != nil {
+		t.OutputSchema = d.json(f.OutputSchema, f.Path+".outputSchema")
 	}
-	t.InputSchema = d.inputSchema(schema, path+".inputSchema", who, c)
-	if output != nil {
-		t.OutputSchema = d.json(output, path+".outputSchema")
-	}
-	if annotations != nil {
-		t.Annotations = d.json(annotations, path+".annotations")
+	if f.Annotations != nil {
+		t.Annotations = d.json(f.Annotations, f.Path+".annotations")
 	}
 	if t.run != nil {
 		c.Tools = append(c.Tools, t)
@@ -205,7 +177,7 @@ func (d *decoder) tool(n *node, path string, c *Config) {
 
 // inputSchema reads a schema as JSON Schema, or as the public implementation's
 // map of fields.
-func (d *decoder) inputSchema(n *node, path, who string, c *Config) json.RawMessage {
+func (d *decoder) inputSchema(n *strict.Node, path, who string, c *Config) json.RawMessage {
 	if n == nil {
 		return json.RawMessage(`{"type":"object"}`)
 	}
@@ -219,120 +191,83 @@ func (d *decoder) inputSchema(n *node, path, who string, c *Config) json.RawMess
 	}
 	schema, err := translateFields(raw)
 	if err != nil {
-		d.fail(n, path, "%s: %v", path, err)
+		d.Fail(n, path, "%s: %v", path, err)
 		return nil
 	}
 	c.Notes = append(c.Notes, who+": inputSchema read as a map of fields, and translated to JSON Schema")
 	return schema
 }
 
-// resource decodes an entry of resources.
-func (d *decoder) resource(n *node, path string, c *Config) {
-	var r Resource
-	cmd := d.newCommand()
-	f := fields{
-		"name":        d.text(&r.Name),
-		"title":       d.text(&r.Title),
-		"description": d.text(&r.Description),
-		"uri":         d.text(&r.URI),
-		"template":    d.text(&r.Template),
-		"uriTemplate": d.text(&r.Template),
-		"mimeType":    d.text(&r.MIMEType),
-		"timeoutMs":   d.millis(&r.Timeout),
-	}
-	cmd.fields(f)
-	if !d.object(n, path, f) || !d.named("resource", n, path, r.Name) {
+// resource makes a Resource of an entry of resources.
+func (d *decoder) resource(f *fileResource, c *Config) {
+	if !d.named("resource", &f.fileEntry) {
 		return
+	}
+	r := Resource{
+		Name: f.Name, Title: f.Title, Description: f.Description, URI: f.URI, Template: cmp.Or(f.Template, f.URITemplate), MIMEType: f.MIMEType,
+		Timeout: time.Duration(f.TimeoutMs), source: d.source(&f.fileEntry),
 	}
 	who := fmt.Sprintf("resource %q", r.Name)
 	if (r.URI == "") == (r.Template == "") {
-		d.fail(n, path, "%s needs either uri or template: uri for one resource, template (such as doc://{id}) for many", who)
+		d.Fail(f.Node, f.Path, "%s needs either uri or template: uri for one resource, template (such as doc://{id}) for many", who)
 		return
 	}
-	r.source = fmt.Sprintf("%s:%d", d.file, n.Line)
 	if err := r.check(); err != nil {
-		d.fail(n, path, "%v", err)
+		d.Fail(f.Node, f.Path, "%v", err)
 		return
 	}
-	if r.run = cmd.finish(n, path, who); r.run != nil {
+	if r.run = d.command(&f.fileEntry, who); r.run != nil {
 		c.Resources = append(c.Resources, r)
 	}
 }
 
-// prompt decodes an entry of prompts.
-func (d *decoder) prompt(n *node, path string, c *Config) {
-	var p Prompt
-	cmd := d.newCommand()
-	declared := false
-	f := fields{
-		"name":        d.text(&p.Name),
-		"title":       d.text(&p.Title),
-		"description": d.text(&p.Description),
-		"timeoutMs":   d.millis(&p.Timeout),
-		"arguments": func(n *node, path string) {
-			declared = true
-			d.each(func(n *node, path string) {
-				var a PromptArgument
-				d.object(n, path, fields{"name": d.text(&a.Name), "title": d.text(&a.Title), "description": d.text(&a.Description), "required": d.flag(&a.Required)})
-				if a.Name == "" {
-					d.fail(n, path, "%s needs a name", path)
-				}
-				p.Arguments = append(p.Arguments, a)
-			})(n, path)
-		},
-		"messages": d.each(func(n *node, path string) { d.message(n, path, &p, c) }),
-	}
-	cmd.fields(f)
-	if !d.object(n, path, f) || !d.named("prompt", n, path, p.Name) {
+// prompt makes a Prompt of an entry of prompts.
+func (d *decoder) prompt(f *filePrompt, c *Config) {
+	if !d.named("prompt", &f.fileEntry) {
 		return
+	}
+	p := Prompt{Name: f.Name, Title: f.Title, Description: f.Description, Timeout: time.Duration(f.TimeoutMs), source: d.source(&f.fileEntry)}
+	for _, a := range f.Arguments {
+		if a.Name == "" {
+			d.Fail(a.Node, a.Path, "%s needs a name", a.Path)
+		}
+		p.Arguments = append(p.Arguments, PromptArgument{Name: a.Name, Title: a.Title, Description: a.Description, Required: a.Required})
+	}
+	for _, m := range f.Messages {
+		message := PromptMessage{Role: m.Role}
+		if m.Content != nil {
+			message.Content = textContent(d.json(m.Content, m.Path+".content"))
+		} else {
+			d.Fail(m.Node, m.Path, "%s needs content: a text, or a content block such as {type: text, text: …}", m.Path)
+		}
+		switch m.Role {
+		case "user", "assistant":
+		case "system":
+			message.Role = "user"
+			c.Notes = append(c.Notes, fmt.Sprintf("%s:%d: %s has the role system, which MCP does not know; it is sent as user", d.file, m.Node.Line, m.Path))
+		default:
+			d.Fail(m.Node, m.Path+".role", `%s.role must be "user" or "assistant", not %q`, m.Path, clip(m.Role))
+		}
+		p.Messages = append(p.Messages, message)
 	}
 	who := fmt.Sprintf("prompt %q", p.Name)
-	p.source = fmt.Sprintf("%s:%d", d.file, n.Line)
 	switch {
-	case len(p.Messages) > 0 && cmd.path != "":
-		d.fail(n, path, "%s has both messages and a command: keep one of them", who)
+	case len(f.Messages) > 0 && f.Command.path != "":
+		d.Fail(f.Node, f.Path, "%s has both messages and a command: keep one of them", who)
 		return
-	case len(p.Messages) > 0:
-	case cmd.path == "":
-		d.fail(n, path, "%s needs messages, or a command that prints them", who)
+	case len(f.Messages) > 0:
+	case f.Command.path == "":
+		d.Fail(f.Node, f.Path, "%s needs messages, or a command that prints them", who)
 		return
 	default:
-		if p.run = cmd.finish(n, path, who); p.run == nil {
+		if p.run = d.command(&f.fileEntry, who); p.run == nil {
 			return
 		}
 	}
-	if !declared {
+	if !d.Set(f.Path + ".arguments") {
 		p.inferArguments()
 	}
 	c.Prompts = append(c.Prompts, p)
-}
-
-// message decodes a message of a prompt. Its content is a text, or an MCP
-// content block.
-func (d *decoder) message(n *node, path string, p *Prompt, c *Config) {
-	var m PromptMessage
-	if !d.object(n, path, fields{
-		"role": d.text(&m.Role),
-		"content": func(n *node, path string) {
-			if raw := d.json(n, path); raw != nil {
-				m.Content = textContent(raw)
-			}
-		},
-	}) {
-		return
-	}
-	switch m.Role {
-	case "user", "assistant":
-	case "system":
-		m.Role = "user"
-		c.Notes = append(c.Notes, fmt.Sprintf("%s:%d: %s has the role system, which MCP does not know; it is sent as user", d.file, n.Line, path))
-	default:
-		d.fail(n, path+".role", `%s.role must be "user" or "assistant", not %q`, path, clip(m.Role))
-	}
-	if m.Content == nil {
-		d.fail(n, path, "%s needs content: a text, or a content block such as {type: text, text: …}", path)
-	}
-	p.Messages = append(p.Messages, m)
 }
 
 // validName reports whether a name may be an agent's, a tool's or the like.

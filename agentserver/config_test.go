@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 func parse(t *testing.T, name, text string) (*Config, error) {
@@ -140,15 +140,15 @@ func TestConfigMistakes(t *testing.T) {
 		{"no name", "tools:\n  - {command: 'true'}", 2, "tools[0] needs a name"},
 		{"bad name", "tools:\n  - {name: a b, command: 'true'}", 2, "letters, digits"},
 		{"twice", "tools:\n  - {name: a, command: 'true'}\n  - {name: a, command: 'true'}", 3, `tool "a" is there already, at line 2`},
-		{"key twice", "name: a\nversion: 1\nname: b", 3, "name stands twice"},
-		{"not a list", "tools: {a: 1}", 1, "tools must be a list, not a mapping"},
-		{"not a number", "concurrency: many", 1, `concurrency must be a whole number from 1 on, not "many"`},
+		{"key twice", "name: a\nversion: 1\nname: b", 3, `duplicate key "name"; it is set on line 1 already`},
+		{"not a list", "tools: {a: 1}", 1, "tools must be a list of mappings, not a mapping"},
+		{"not a number", "concurrency: many", 1, `concurrency must be a whole number, not the text "many"`},
 		{"no port", "port: 70000", 1, "port must be from 1 to 65535, not 70000"},
-		{"no size", "maxRequestSize: much", 1, "a size such as 64MB"},
-		{"not from 1 on", "concurrency: 0", 1, "from 1 on"},
+		{"no size", "maxRequestSize: much", 1, `a size such as "10MB"`},
+		{"not from 1 on", "concurrency: 0", 1, "concurrency must be at least 1"},
 		{"not a flag", "tools:\n  - {name: a, command: 'true', async: maybe}", 2, "must be true or false"},
 		{"not a time", "timeoutMs: 30s", 1, "a number of milliseconds"},
-		{"not a size", "queue: {resultBytes: big}", 1, "a size such as 64MB"},
+		{"not a size", "queue: {resultBytes: big}", 1, `a size such as "10MB"`},
 		{"bad retain", "queue: {retain: long}", 1, "a time such as 1h"},
 		{"bad store", "queue: {store: redis}", 1, `must be "memory" or "file:FOLDER"`},
 		{"bad agent name", "name: a/b", 1, "it stands in the URL"},
@@ -173,7 +173,7 @@ func TestConfigMistakes(t *testing.T) {
 				name = "mcp-config.json"
 			}
 			_, err := parse(t, name, c.text)
-			var e *config.Error
+			var e *strict.Error
 			if !errors.As(err, &e) {
 				t.Fatalf("got %v", err)
 			}

@@ -11,10 +11,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/rawjson"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 // A skill is a Markdown file whose name ends with "skill.md". It becomes the
@@ -87,7 +89,7 @@ func walkSkills(root string, f func(path string, d fs.DirEntry)) error {
 
 // readSkills adds the skills of the configuration's folders to its tools.
 func (c *Config) readSkills(o *ConfigOptions) error {
-	var problems []config.Problem
+	var problems []strict.Problem
 	for _, root := range c.Skills {
 		var paths []string
 		err := walkSkills(root, func(path string, d fs.DirEntry) {
@@ -97,10 +99,10 @@ func (c *Config) readSkills(o *ConfigOptions) error {
 		})
 		switch {
 		case err != nil:
-			problems = append(problems, config.Problem{File: root, Key: "skills", Message: fmt.Sprintf("the folder of skills cannot be read: %v", err)})
+			problems = append(problems, strict.Problem{File: root, Key: "skills", Message: fmt.Sprintf("the folder of skills cannot be read: %v", err)})
 			continue
 		case len(paths) > maxSkills:
-			problems = append(problems, config.Problem{File: root, Key: "skills", Message: fmt.Sprintf("there are %d skills; %d is the bound", len(paths), maxSkills)})
+			problems = append(problems, strict.Problem{File: root, Key: "skills", Message: fmt.Sprintf("there are %d skills; %d is the bound", len(paths), maxSkills)})
 			continue
 		}
 		slices.Sort(paths)
@@ -110,7 +112,7 @@ func (c *Config) readSkills(o *ConfigOptions) error {
 				err = fmt.Errorf("it has %d bytes; %d is the bound", len(data), maxSkillBytes)
 			}
 			if err != nil {
-				problems = append(problems, config.Problem{File: path, Message: err.Error()})
+				problems = append(problems, strict.Problem{File: path, Message: err.Error()})
 				continue
 			}
 			t, found := parseSkill(path, data, o)
@@ -119,7 +121,7 @@ func (c *Config) readSkills(o *ConfigOptions) error {
 		}
 	}
 	if problems != nil {
-		return &config.Error{Problems: problems}
+		return &strict.Error{Problems: problems}
 	}
 	return nil
 }
@@ -131,17 +133,18 @@ var (
 )
 
 // parseSkill reads a skill file.
-func parseSkill(path string, data []byte, o *ConfigOptions) (Tool, []config.Problem) {
+func parseSkill(path string, data []byte, o *ConfigOptions) (Tool, []strict.Problem) {
 	dir := filepath.Dir(path)
-	d := &decoder{file: path, dir: dir, o: o, names: map[string]int{}}
+	d := newDecoder(path, dir, o, true)
 	t := Tool{Name: skillName(path), source: path}
 	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n")
 	line := 1
-	cmd := d.newCommand()
+	var keys frontMatter
 	if front, rest, ok := cutFront(text); ok {
 		line += strings.Count(front, "\n") + 2
 		text = rest
-		d.frontMatter(front, &t, cmd)
+		d.frontMatter(front, &keys)
+		t.Description, t.Title, t.Async, t.Priority, t.Timeout = keys.Description, keys.Title, keys.Async, keys.Priority, time.Duration(keys.TimeoutMs)
 	}
 	var params []skillParam
 	var instructions []string
@@ -182,14 +185,14 @@ func parseSkill(path string, data []byte, o *ConfigOptions) (Tool, []config.Prob
 				continue
 			}
 		}
-		at := &node{Line: line + i, Column: 1}
+		at := &strict.Node{Line: line + i, Column: 1}
 		switch {
 		case err != nil:
-			d.fail(at, "parameters", "%v", err)
+			d.Fail(at, "parameters", "%v", err)
 		case !ok && !blank:
-			d.fail(at, "parameters", "this is no parameter: %q; write - name (type, required): description", clip(words))
+			d.Fail(at, "parameters", "this is no parameter: %q; write - name (type, required): description", clip(words))
 		case ok && slices.ContainsFunc(params, func(o skillParam) bool { return o.name == p.name }):
-			d.fail(at, "parameters", "the parameter %q stands twice", p.name)
+			d.Fail(at, "parameters", "the parameter %q stands twice", p.name)
 		case ok:
 			params = append(params, p)
 		}
@@ -206,12 +209,12 @@ func parseSkill(path string, data []byte, o *ConfigOptions) (Tool, []config.Prob
 	}
 	t.InputSchema = skillSchema(params)
 	t.run = &skill{text: body, params: params}
-	if cmd.isSet {
-		if run := cmd.finish(&node{Line: 1, Column: 1}, "", fmt.Sprintf("skill %q", t.Name)); run != nil {
+	if keys.Command.at != nil {
+		if run := d.command(&keys.fileEntry, fmt.Sprintf("skill %q", t.Name)); run != nil {
 			t.run = run
 		}
 	}
-	return t, d.problems
+	return t, d.Problems()
 }
 
 // cutFront cuts off front matter between two lines of ---.
@@ -227,35 +230,24 @@ func cutFront(text string) (front, rest string, ok bool) {
 	return front, rest, ok
 }
 
-// frontMatter reads the keys of a skill's front matter. Other programs put keys
-// of their own there, which are left alone.
-func (d *decoder) frontMatter(front string, t *Tool, cmd *commandFields) {
+// frontMatter are the keys of a skill's front matter. Other programs put keys of their own there, which are left alone.
+type frontMatter struct {
+	fileEntry
+	Async    bool `key:"async"`
+	Priority int  `key:"priority"`
+}
+
+// frontMatter reads the text between the two lines of ---.
+func (d *decoder) frontMatter(front string, keys *frontMatter) {
 	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(front), &doc); err != nil {
-		d.fail(&node{Line: 1, Column: 1}, "", "the front matter is no YAML: %v", err)
+	if err := yaml.Unmarshal([]byte("\n"+front), &doc); err != nil { // the line of --- counts
+		d.Fail(&strict.Node{Line: 1, Column: 1}, "", "the front matter is no YAML: %v", err)
 		return
 	}
-	if len(doc.Content) == 0 {
+	if len(doc.Content) == 0 || strict.IsNull(doc.Content[0]) {
 		return
 	}
-	root := resolve(doc.Content[0])
-	if root.Kind != yaml.MappingNode {
-		d.wrong(root, "the front matter", "a mapping")
-		return
-	}
-	known := fields{
-		"description": d.text(&t.Description), "title": d.text(&t.Title),
-		"async": d.flag(&t.Async), "timeoutMs": d.millis(&t.Timeout), "priority": d.number(&t.Priority),
-	}
-	cmd.fields(known)
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		key, value := root.Content[i], resolve(root.Content[i+1])
-		key.Line++ // the line of ---
-		value.Line++
-		if f, ok := known[key.Value]; ok && !isNull(value) {
-			f(value, key.Value)
-		}
-	}
+	d.Decode(doc.Content[0], "", keys)
 }
 
 // skillParam is one line of ## Parameters.

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/address"
+
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 // Agents is what weir does as a router of agent servers.
@@ -145,7 +146,7 @@ func matchAny(patterns []string, text string) bool {
 // or the url.
 func NewServer(name, rawURL string) (*Server, error) {
 	if !legalName(name) {
-		return nil, fmt.Errorf("%q cannot be a server's name: it must be 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first", clip(name))
+		return nil, fmt.Errorf("%q cannot be a server's name: it must be 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first", strict.Clip(name))
 	}
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -155,7 +156,7 @@ func NewServer(name, rawURL string) (*Server, error) {
 		return nil, fmt.Errorf("the url of %q must have no user, password or fragment", name)
 	}
 	s := &Server{}
-	setDefaults(reflect.ValueOf(s).Elem())
+	strict.SetDefaults(s)
 	s.Name, s.Namespace, s.URL, s.Type, s.PerSession = name, namespaceOf(name), rawURL, TransportHTTP, true
 	s.Agent = true
 	return s, nil
@@ -176,9 +177,9 @@ func (d *decoder) checkAgents(c *Config) {
 	a := &c.Agents
 	for _, s := range c.Servers {
 		if s.Agent && !s.Disabled && (s.URL == "" || s.Type == TransportSSE) {
-			path := join(d.paths[s], "agent")
-			d.within(d.paths[s], func() {
-				d.fail(d.at[path], path, "%s: an agent server is at an http url; this one has none", path)
+			path := strict.Join(d.paths[s], "agent")
+			d.Within(d.paths[s], func() {
+				d.Fail(d.At(path), path, "%s: an agent server is at an http url; this one has none", path)
 			})
 		}
 		s.PerSession = s.PerSession || s.Agent
@@ -193,14 +194,14 @@ func (d *decoder) checkAgents(c *Config) {
 	switch given := a.Invocation.Secret.Reveal(); {
 	case given == "":
 	case a.Invocation.PrivateKey != "":
-		d.warn(d.at[secret], secret, "agents.invocation has both a secret and a private_key: the private_key is used")
+		d.Warn(d.At(secret), secret, "agents.invocation has both a secret and a private_key: the private_key is used")
 	case len(given) < 32:
-		d.fail(d.at[secret], secret, "%s needs 32 characters or more; make one with: openssl rand -hex 32", secret)
+		d.Fail(d.At(secret), secret, "%s needs 32 characters or more; make one with: openssl rand -hex 32", secret)
 	}
 	d.checkHosts("agents.hosts", a.Hosts)
 	for i, name := range a.Headers {
 		if !headerName(name) {
-			d.fail(d.at["agents.headers"], "agents.headers", "agents.headers[%d] must be the name of a header such as X-Tenant, not %q", i, clip(name))
+			d.Fail(d.At("agents.headers"), "agents.headers", "agents.headers[%d] must be the name of a header such as X-Tenant, not %q", i, strict.Clip(name))
 		}
 	}
 	for i, t := range c.Auth.Tokens {
@@ -208,7 +209,7 @@ func (d *decoder) checkAgents(c *Config) {
 		for key, patterns := range map[string][]string{"agents": t.Agents, "register": t.Register} {
 			path := "auth.tokens[" + strconv.Itoa(i) + "]." + key
 			if slices.Contains(patterns, "") {
-				d.fail(d.at[path], path, "%s: an empty pattern matches nothing; * stands for any text", path)
+				d.Fail(d.At(path), path, "%s: an empty pattern matches nothing; * stands for any text", path)
 			}
 		}
 	}
@@ -218,7 +219,7 @@ func (d *decoder) checkAgents(c *Config) {
 func (d *decoder) checkHosts(path string, hosts []string) {
 	for i, host := range hosts {
 		if _, err := address.NewList([]string{host}); err != nil {
-			d.fail(d.at[path], path, "%s[%d]: %v", path, i, err)
+			d.Fail(d.At(path), path, "%s[%d]: %v", path, i, err)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weir-mcp/weir/internal/address"
+
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 // check applies the rules that one value alone cannot break, and fills in what
@@ -23,8 +25,8 @@ func (d *decoder) check(c *Config) {
 	d.checkHTTP(c)
 	d.checkControls(c)
 	d.checkPin(c)
-	if c.Mode != ModeProxy && d.set("proxy") && c.Proxy != (Proxy{Names: NamesToolID}) {
-		d.warn(d.at["proxy"], "proxy", "proxy has no effect without mode: proxy")
+	if c.Mode != ModeProxy && d.Set("proxy") && c.Proxy != (Proxy{Names: NamesToolID}) {
+		d.Warn(d.At("proxy"), "proxy", "proxy has no effect without mode: proxy")
 	}
 	d.checkAgents(c)
 	d.checkHubs(c)
@@ -33,11 +35,11 @@ func (d *decoder) check(c *Config) {
 	d.checkSearch(c)
 	if c.PublicURL != "" {
 		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && len(c.Auth.Tokens) == 0 && !address.Loopback(u.Hostname()) {
-			d.warn(d.at["public_url"], "public_url", "public_url is not a loopback address and no auth.tokens are configured: whoever reaches it can call every tool")
+			d.Warn(d.At("public_url"), "public_url", "public_url is not a loopback address and no auth.tokens are configured: whoever reaches it can call every tool")
 		}
 	}
-	if d.set("expose_hydrate") && d.set("browse.expose_hydrate") && c.ExposeHydrate != c.Browse.ExposeHydrate {
-		d.fail(d.at["browse.expose_hydrate"], "browse.expose_hydrate", "expose_hydrate is %t but browse.expose_hydrate is %t; keep one of them", c.ExposeHydrate, c.Browse.ExposeHydrate)
+	if d.Set("expose_hydrate") && d.Set("browse.expose_hydrate") && c.ExposeHydrate != c.Browse.ExposeHydrate {
+		d.Fail(d.At("browse.expose_hydrate"), "browse.expose_hydrate", "expose_hydrate is %t but browse.expose_hydrate is %t; keep one of them", c.ExposeHydrate, c.Browse.ExposeHydrate)
 	}
 	c.ExposeHydrate = c.ExposeHydrate || c.Browse.ExposeHydrate
 	c.Browse.ExposeHydrate = c.ExposeHydrate
@@ -51,15 +53,15 @@ func (d *decoder) checkListen(c *Config) {
 		if _, err := strconv.ParseUint(c.Listen, 10, 16); err == nil {
 			hint = "; write 127.0.0.1:" + c.Listen
 		}
-		d.fail(d.at[key], key, "listen must be an address and a port such as 127.0.0.1:8088, not %q%s", clip(c.Listen), hint)
+		d.Fail(d.At(key), key, "listen must be an address and a port such as 127.0.0.1:8088, not %q%s", strict.Clip(c.Listen), hint)
 		return
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		d.fail(d.at[key], key, "listen: the port must be a number from 0 to 65535, not %q", clip(port))
+		d.Fail(d.At(key), key, "listen: the port must be a number from 0 to 65535, not %q", strict.Clip(port))
 		return
 	}
-	if !address.Loopback(host) && len(c.Auth.Tokens) == 0 && !d.set("auth.tokens[0]") {
-		d.fail(d.at[key], key, "listen %s can be reached from other machines and no auth.tokens are configured, so anybody there could call every tool; listen on 127.0.0.1:%s, or add auth.tokens: [{name: NAME, sha256: HASH}]", clip(c.Listen), port)
+	if !address.Loopback(host) && len(c.Auth.Tokens) == 0 && !d.Set("auth.tokens[0]") {
+		d.Fail(d.At(key), key, "listen %s can be reached from other machines and no auth.tokens are configured, so anybody there could call every tool; listen on 127.0.0.1:%s, or add auth.tokens: [{name: NAME, sha256: HASH}]", strict.Clip(c.Listen), port)
 	}
 }
 
@@ -70,12 +72,12 @@ func (d *decoder) checkAuth(c *Config) {
 		path := "auth.tokens[" + strconv.Itoa(i) + "]"
 		switch {
 		case t.Name == "":
-			d.fail(d.at[path], path, "%s has no name; a token's name is its principal", path)
+			d.Fail(d.At(path), path, "%s has no name; a token's name is its principal", path)
 		case len(t.Name) > 64 || strings.ContainsFunc(t.Name, control):
-			d.fail(d.at[path], path, "%s.name must be 1 to 64 characters without control characters", path)
+			d.Fail(d.At(path), path, "%s.name must be 1 to 64 characters without control characters", path)
 		}
 		if j, ok := names[t.Name]; ok && t.Name != "" {
-			d.fail(d.at[path], path, "%s and auth.tokens[%d] have the same name %q; a name stands for one principal", path, j, clip(t.Name))
+			d.Fail(d.At(path), path, "%s and auth.tokens[%d] have the same name %q; a name stands for one principal", path, j, strict.Clip(t.Name))
 		}
 		names[t.Name] = i
 		// The value is never shown: somebody may have put the token itself here.
@@ -83,16 +85,16 @@ func (d *decoder) checkAuth(c *Config) {
 		sum, err := hex.DecodeString(t.SHA256)
 		switch {
 		case t.SHA256 == "":
-			d.fail(d.at[path], path, "%s has no sha256; print it with: printf %%s TOKEN | sha256sum", path)
+			d.Fail(d.At(path), path, "%s has no sha256; print it with: printf %%s TOKEN | sha256sum", path)
 			continue
 		case err != nil || len(sum) != 32:
-			d.fail(d.at[join(path, "sha256")], join(path, "sha256"), "%s.sha256 must be the 64 hexadecimal digits of the token's SHA-256, not the token; print it with: printf %%s TOKEN | sha256sum", path)
+			d.Fail(d.At(strict.Join(path, "sha256")), strict.Join(path, "sha256"), "%s.sha256 must be the 64 hexadecimal digits of the token's SHA-256, not the token; print it with: printf %%s TOKEN | sha256sum", path)
 			continue
 		case [32]byte(sum) == emptySum():
-			d.fail(d.at[join(path, "sha256")], join(path, "sha256"), "%s.sha256 is the hash of an empty token", path)
+			d.Fail(d.At(strict.Join(path, "sha256")), strict.Join(path, "sha256"), "%s.sha256 is the hash of an empty token", path)
 		}
 		if j, ok := hashes[t.SHA256]; ok {
-			d.fail(d.at[path], path, "%s and auth.tokens[%d] have the same sha256; give each principal a token of its own", path, j)
+			d.Fail(d.At(path), path, "%s and auth.tokens[%d] have the same sha256; give each principal a token of its own", path, j)
 		}
 		hashes[t.SHA256] = i
 	}
@@ -102,18 +104,18 @@ func (d *decoder) checkSearch(c *Config) {
 	const key = "search.embedding"
 	e := &c.Search.Embedding
 	switch {
-	case !d.set(key):
+	case !d.Set(key):
 		return
 	case e.URL == "":
-		d.fail(d.at[key], key, "%s has no url; write it like http://127.0.0.1:11434/v1", key)
+		d.Fail(d.At(key), key, "%s has no url; write it like http://127.0.0.1:11434/v1", key)
 	case e.Model == "":
-		d.fail(d.at[key], key, "%s has no model; name one that the endpoint offers", key)
+		d.Fail(d.At(key), key, "%s has no model; name one that the endpoint offers", key)
 	}
 	if e.URL == "" {
 		return
 	}
 	if u := d.checkURL(e.URL, key+".url"); u != nil && u.Scheme == "http" && e.Key != "" && !address.Loopback(u.Hostname()) {
-		d.warn(d.at[key+".url"], key+".url", "%s.key goes to %s without TLS; use https", key, u.Host)
+		d.Warn(d.At(key+".url"), key+".url", "%s.key goes to %s without TLS; use https", key, u.Host)
 	}
 }
 
@@ -122,21 +124,21 @@ func (d *decoder) checkInputs(c *Config) {
 	for i, in := range c.Inputs {
 		path := "inputs[" + strconv.Itoa(i) + "]"
 		if in.ID == "" {
-			d.fail(d.at[path], path, "%s has no id; ${input:id} needs one", path)
+			d.Fail(d.At(path), path, "%s has no id; ${input:id} needs one", path)
 			continue
 		}
 		if j, ok := seen[in.ID]; ok {
-			d.fail(d.at[path], path, "%s and inputs[%d] have the same id %q", path, j, clip(in.ID))
+			d.Fail(d.At(path), path, "%s and inputs[%d] have the same id %q", path, j, strict.Clip(in.ID))
 		}
 		seen[in.ID] = i
 		switch {
 		case in.Type == InputPick && len(in.Options) == 0:
-			d.fail(d.at[path], path, "%s is a pickString and has no options", path)
+			d.Fail(d.At(path), path, "%s is a pickString and has no options", path)
 		case in.Type == InputCommand && in.Command == "":
-			d.strict(d.at[path], path, "%s is of type command and has no command", path)
+			d.Strict(d.At(path), path, "%s is of type command and has no command", path)
 		}
 		if in.Type == InputPick && in.Default != nil && len(in.Options) > 0 && !slices.Contains(in.Options, *in.Default) {
-			d.fail(d.at[path], path, "%s.default must be one of its options: %s", path, oneOf(in.Options))
+			d.Fail(d.At(path), path, "%s.default must be one of its options: %s", path, strict.OneOf(in.Options))
 		}
 	}
 }
@@ -145,15 +147,15 @@ func (d *decoder) checkHTTP(c *Config) {
 	for i, origin := range c.HTTP.AllowedOrigins {
 		u, err := url.Parse(origin)
 		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "") {
-			d.fail(d.at["http.allowed_origins"], "http.allowed_origins", "http.allowed_origins[%d] must be an origin such as https://app.example.com (no path), not %q", i, clip(origin))
+			d.Fail(d.At("http.allowed_origins"), "http.allowed_origins", "http.allowed_origins[%d] must be an origin such as https://app.example.com (no path), not %q", i, strict.Clip(origin))
 		}
 	}
 	if slices.Contains(c.HTTP.AllowedOrigins, "*") && len(c.Auth.Tokens) == 0 {
-		d.warn(d.at["http.allowed_origins"], "http.allowed_origins", "http.allowed_origins has \"*\" and no auth.tokens are configured: every web page that is opened on this machine can call every tool and register agents; name the origins, or set auth.tokens")
+		d.Warn(d.At("http.allowed_origins"), "http.allowed_origins", "http.allowed_origins has \"*\" and no auth.tokens are configured: every web page that is opened on this machine can call every tool and register agents; name the origins, or set auth.tokens")
 	}
 	for i, host := range c.HTTP.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, "/ \t@?#") {
-			d.fail(d.at["http.allowed_hosts"], "http.allowed_hosts", "http.allowed_hosts[%d] must be a host name such as weir.example.com, with a port or without, not %q", i, clip(host))
+			d.Fail(d.At("http.allowed_hosts"), "http.allowed_hosts", "http.allowed_hosts[%d] must be a host name such as weir.example.com, with a port or without, not %q", i, strict.Clip(host))
 		}
 	}
 }
@@ -166,19 +168,19 @@ func (d *decoder) checkServers(c *Config) {
 		}
 	}
 	for _, s := range c.Servers {
-		d.within(d.paths[s], func() { d.checkServer(s, names, spaces) })
+		d.Within(d.paths[s], func() { d.checkServer(s, names, spaces) })
 	}
-	if !d.set("mcpServers") && d.foreign {
-		d.fail(nil, "mcpServers", "there are no mcpServers in this file; name weir's own file weir.yaml or weir.json")
-	} else if len(c.Servers) == 0 && len(d.problems) == 0 && !d.set("agents") && !c.Hub.Enabled && !d.set("hubs") {
-		d.warn(nil, "mcpServers", "mcpServers is empty: there is nothing to offer")
+	if !d.Set("mcpServers") && d.foreign {
+		d.Fail(nil, "mcpServers", "there are no mcpServers in this file; name weir's own file weir.yaml or weir.json")
+	} else if len(c.Servers) == 0 && len(d.Problems()) == 0 && !d.Set("agents") && !c.Hub.Enabled && !d.Set("hubs") {
+		d.Warn(nil, "mcpServers", "mcpServers is empty: there is nothing to offer")
 	}
 }
 
 // checkServer checks one entry against itself and those before it.
 func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	path := d.paths[s]
-	at := d.at[path]
+	at := d.At(path)
 	d.checkName(s, path, at, names)
 	d.checkNamespace(s, path)
 	if s.Disabled {
@@ -189,21 +191,21 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 		return
 	}
 	if other := spaces[s.Namespace]; other != nil {
-		d.fail(at, path, "two servers have the namespace %q: %q and %q. Give one of them another: %s.namespace", s.Namespace, other.Name, s.Name, path)
+		d.Fail(at, path, "two servers have the namespace %q: %q and %q. Give one of them another: %s.namespace", s.Namespace, other.Name, s.Name, path)
 	}
 	d.expand.noteServer(s)
 	d.checkTransport(s, path, at)
 	d.checkCommand(s, path)
 	d.checkHeaders(s, path)
 	d.checkPatterns(s, path)
-	if d.startable != nil && s.Command != "" && len(d.faults[path]) == 0 {
+	if d.startable != nil && s.Command != "" && len(d.Faults(path)) == 0 {
 		if err := d.startable(s); err != nil {
-			key := join(path, "command")
-			d.warn(d.at[key], key, "%s: %q cannot be started: %v", key, clip(s.Command), err)
+			key := strict.Join(path, "command")
+			d.Warn(d.At(key), key, "%s: %q cannot be started: %v", key, strict.Clip(s.Command), err)
 		}
 	}
 	// A faulty server does not keep another one from its namespace.
-	if spaces[s.Namespace] == nil && legalName(s.Name) && (d.whole || len(d.faults[path]) == 0) {
+	if spaces[s.Namespace] == nil && legalName(s.Name) && (d.whole || len(d.Faults(path)) == 0) {
 		spaces[s.Namespace] = s
 	}
 }
@@ -219,14 +221,14 @@ func (d *decoder) checkName(s *Server, path string, at *yaml.Node, names map[str
 	fixed = fixed[:min(len(fixed), 64)]
 	switch {
 	case fixed == "":
-		d.fail(at, path, "%q cannot be a server's name; use letters, digits, '.', '_' and '-', a letter or digit first", clip(s.Name))
+		d.Fail(at, path, "%q cannot be a server's name; use letters, digits, '.', '_' and '-', a letter or digit first", strict.Clip(s.Name))
 	case d.foreign && names[fixed] != nil:
-		d.fail(at, path, "two servers would be called %q; rename one of them", fixed)
+		d.Fail(at, path, "two servers would be called %q; rename one of them", fixed)
 	case d.foreign:
-		d.warn(at, path, "the server name %q cannot stand in a URL; it is served as %q", clip(s.Name), fixed)
+		d.Warn(at, path, "the server name %q cannot stand in a URL; it is served as %q", strict.Clip(s.Name), fixed)
 		s.Name, names[fixed] = fixed, s
 	default:
-		d.fail(at, path, "%q cannot be a server's name: it must be 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first; write %s", clip(s.Name), fixed)
+		d.Fail(at, path, "%q cannot be a server's name: it must be 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first; write %s", strict.Clip(s.Name), fixed)
 	}
 }
 
@@ -257,8 +259,8 @@ func (d *decoder) checkNamespace(s *Server, path string) {
 		return
 	}
 	if fixed := namespaceOf(s.Namespace); fixed != s.Namespace {
-		key := join(path, "namespace")
-		d.fail(d.at[key], key, "%s must begin with a lower-case letter and hold 1 to 64 lower-case letters, digits, '_' and '-', not %q; write %s", key, clip(s.Namespace), fixed)
+		key := strict.Join(path, "namespace")
+		d.Fail(d.At(key), key, "%s must begin with a lower-case letter and hold 1 to 64 lower-case letters, digits, '_' and '-', not %q; write %s", key, strict.Clip(s.Namespace), fixed)
 	}
 }
 
@@ -286,32 +288,32 @@ func effectiveType(s *Server) Transport {
 }
 
 func (d *decoder) checkTransport(s *Server, path string, at *yaml.Node) {
-	typeKey := join(path, "type")
+	typeKey := strict.Join(path, "type")
 	asked := s.Type
 	s.Type = effectiveType(s)
 	// A key whose value was wrong has been reported; it is not missing too.
-	hasCommand := s.Command != "" || d.set(join(path, "command"))
-	hasURL := s.URL != "" || d.set(join(path, "url"))
+	hasCommand := s.Command != "" || d.Set(strict.Join(path, "command"))
+	hasURL := s.URL != "" || d.Set(strict.Join(path, "url"))
 	switch {
 	case !hasCommand && !hasURL:
-		d.fail(at, path, "%s has neither command nor url; give the program to start or the URL to call", path)
+		d.Fail(at, path, "%s has neither command nor url; give the program to start or the URL to call", path)
 	case asked == TransportStdio && hasURL:
-		d.fail(d.at[typeKey], typeKey, "%s is stdio, but %s.url is set; remove one of them", typeKey, path)
+		d.Fail(d.At(typeKey), typeKey, "%s is stdio, but %s.url is set; remove one of them", typeKey, path)
 	case asked != "" && asked != TransportStdio && !hasURL:
-		d.fail(d.at[typeKey], typeKey, "%s is %s, which needs %s.url", typeKey, asked, path)
+		d.Fail(d.At(typeKey), typeKey, "%s is %s, which needs %s.url", typeKey, asked, path)
 	}
 	for _, k := range []string{"args", "env", "cwd"} {
-		if key := join(path, k); d.set(key) && !hasCommand && hasURL {
-			d.strict(d.at[key], key, "%s has no effect without %s.command", key, path)
+		if key := strict.Join(path, k); d.Set(key) && !hasCommand && hasURL {
+			d.Strict(d.At(key), key, "%s has no effect without %s.command", key, path)
 		}
 	}
-	if key := join(path, "headers"); d.set(key) && !hasURL && hasCommand {
-		d.strict(d.at[key], key, "%s has no effect without %s.url", key, path)
+	if key := strict.Join(path, "headers"); d.Set(key) && !hasURL && hasCommand {
+		d.Strict(d.At(key), key, "%s has no effect without %s.url", key, path)
 	}
 	if s.URL != "" {
-		d.checkURL(s.URL, join(path, "url"))
-	} else if d.set(join(path, "url")) && !d.bad[join(path, "url")] {
-		d.fail(d.at[join(path, "url")], join(path, "url"), "%s.url is empty", path)
+		d.checkURL(s.URL, strict.Join(path, "url"))
+	} else if d.Set(strict.Join(path, "url")) && !d.Bad(strict.Join(path, "url")) {
+		d.Fail(d.At(strict.Join(path, "url")), strict.Join(path, "url"), "%s.url is empty", path)
 	}
 }
 
@@ -321,13 +323,13 @@ func (d *decoder) checkURL(text, key string) *url.URL {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Hostname() == "":
-		d.fail(d.at[key], key, "%s must be a whole URL such as https://mcp.example.com/mcp", key)
+		d.Fail(d.At(key), key, "%s must be a whole URL such as https://mcp.example.com/mcp", key)
 	case u.Scheme != "http" && u.Scheme != "https":
-		d.fail(d.at[key], key, "%s must begin with http:// or https://, not %q", key, clip(u.Scheme+"://"))
+		d.Fail(d.At(key), key, "%s must begin with http:// or https://, not %q", key, strict.Clip(u.Scheme+"://"))
 	default:
 		if port := u.Port(); port != "" {
 			if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-				d.fail(d.at[key], key, "%s: the port must be a number up to 65535, not %q", key, clip(port))
+				d.Fail(d.At(key), key, "%s: the port must be a number up to 65535, not %q", key, strict.Clip(port))
 				return nil
 			}
 		}
@@ -337,26 +339,26 @@ func (d *decoder) checkURL(text, key string) *url.URL {
 }
 
 func (d *decoder) checkCommand(s *Server, path string) {
-	commandKey := join(path, "command")
+	commandKey := strict.Join(path, "command")
 	if s.Command == "" {
-		if d.set(commandKey) && !d.bad[commandKey] {
-			d.fail(d.at[commandKey], commandKey, "%s is empty", commandKey)
+		if d.Set(commandKey) && !d.Bad(commandKey) {
+			d.Fail(d.At(commandKey), commandKey, "%s is empty", commandKey)
 		}
 		return
 	}
 	if first, _, ok := strings.Cut(s.Command, " "); ok && len(s.Args) == 0 && !strings.ContainsAny(first, `/\`) {
-		d.warn(d.at[commandKey], commandKey, "%s holds a space: it is the name of one program; if %q is the program, put the rest into %s.args", commandKey, clip(first), path)
+		d.Warn(d.At(commandKey), commandKey, "%s holds a space: it is the name of one program; if %q is the program, put the rest into %s.args", commandKey, strict.Clip(first), path)
 	}
 	for i, text := range append([]string{s.Command, s.Cwd}, s.Args...) {
 		if strings.Contains(text, "\x00") {
-			key := []string{commandKey, join(path, "cwd"), join(path, "args")}[min(i, 2)]
-			d.fail(d.at[key], key, "%s holds a NUL character, which no program can be given", key)
+			key := []string{commandKey, strict.Join(path, "cwd"), strict.Join(path, "args")}[min(i, 2)]
+			d.Fail(d.At(key), key, "%s holds a NUL character, which no program can be given", key)
 		}
 	}
 	for name, value := range s.Env {
-		key := join(join(path, "env"), name)
+		key := strict.Join(strict.Join(path, "env"), name)
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value.Reveal(), "\x00") {
-			d.fail(d.at[key], key, "%s.env: %q cannot be a variable: its name must not be empty or hold '=', and neither part may hold NUL", path, clip(name))
+			d.Fail(d.At(key), key, "%s.env: %q cannot be a variable: its name must not be empty or hold '=', and neither part may hold NUL", path, strict.Clip(name))
 		}
 	}
 	if s.Cwd != "" && !filepath.IsAbs(s.Cwd) && d.dir != "" {
@@ -378,12 +380,12 @@ func firstOf(a, b string) string {
 
 func (d *decoder) checkHeaders(s *Server, path string) {
 	for name, value := range s.Headers {
-		key := join(join(path, "headers"), name)
+		key := strict.Join(strict.Join(path, "headers"), name)
 		switch {
 		case !headerName(name):
-			d.fail(d.at[key], key, "%s.headers: %q cannot be a header's name", path, clip(name))
+			d.Fail(d.At(key), key, "%s.headers: %q cannot be a header's name", path, strict.Clip(name))
 		case strings.ContainsFunc(value.Reveal(), func(r rune) bool { return control(r) && r != '\t' }):
-			d.fail(d.at[key], key, "%s.headers.%s holds a line break or another control character", path, name)
+			d.Fail(d.At(key), key, "%s.headers.%s holds a line break or another control character", path, name)
 		}
 	}
 }
@@ -401,9 +403,9 @@ func (d *decoder) checkPatterns(s *Server, path string) {
 		key   string
 		texts []string
 	}{{"include_tools", s.IncludeTools}, {"exclude_tools", s.ExcludeTools}, {"tags", s.Tags}} {
-		key := join(path, list.key)
+		key := strict.Join(path, list.key)
 		if i := slices.Index(list.texts, ""); i >= 0 {
-			d.fail(d.at[key], key, "%s[%d] is empty", key, i)
+			d.Fail(d.At(key), key, "%s[%d] is empty", key, i)
 		}
 	}
 }

@@ -25,7 +25,7 @@ type Config struct {
 	Mode          Mode         `key:"mode" default:"gateway" enum:"gateway,proxy" doc:"What /mcp offers: gateway (three meta-tools over the whole catalog) or proxy (every tool, with its schema stripped)."`
 	PublicURL     string       `key:"public_url" doc:"The http or https URL under which clients reach weir, when that is not the listen address (behind a reverse proxy)."`
 	Inputs        []Input      `key:"inputs" doc:"Values asked for, or taken from the environment, where a server's text says ${input:id}."`
-	Servers       []*Server    `key:"mcpServers" name:"Name" doc:"The MCP servers behind weir, by name."`
+	Servers       []*Server    `key:"mcpServers" name:"Name" entries:"true" doc:"The MCP servers behind weir, by name."`
 	Auth          Auth         `key:"auth" safety:"true" doc:"Who may call weir."`
 	Agents        Agents       `key:"agents" doc:"Agent servers that come and go, and how weir speaks to them."`
 	Hub           Hub          `key:"hub" safety:"true" flag:"enabled" doc:"The A2C-SMCP hub, at which Computers and agents meet. It is off unless this key is there: hub: {} or hub: true switches it on."`

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 // Retry is when a call that failed on its way is made again (gateway-surface
@@ -123,47 +125,47 @@ func (d *decoder) checkControls(c *Config) {
 
 func (d *decoder) checkRetry(r *Retry) {
 	if r.MaxAttempts > maxAttempts {
-		d.fail(d.at["retry.max_attempts"], "retry.max_attempts", "retry.max_attempts must be at most %d, not %d", maxAttempts, r.MaxAttempts)
+		d.Fail(d.At("retry.max_attempts"), "retry.max_attempts", "retry.max_attempts must be at most %d, not %d", maxAttempts, r.MaxAttempts)
 	}
 	if r.BaseDelay > r.MaxDelay {
 		key := "retry.max_delay"
-		if !d.set(key) {
+		if !d.Set(key) {
 			key = "retry.base_delay"
 		}
-		d.fail(d.at[key], key, "retry.base_delay (%s) is longer than retry.max_delay (%s)", r.BaseDelay, r.MaxDelay)
+		d.Fail(d.At(key), key, "retry.base_delay (%s) is longer than retry.max_delay (%s)", r.BaseDelay, r.MaxDelay)
 	}
 	if r.Jitter < 0 || r.Jitter > 1 || r.Jitter != r.Jitter {
-		d.fail(d.at["retry.jitter"], "retry.jitter", "retry.jitter must be from 0 to 1, not %v", r.Jitter)
+		d.Fail(d.At("retry.jitter"), "retry.jitter", "retry.jitter must be from 0 to 1, not %v", r.Jitter)
 	}
 	for i, code := range r.RetryableCodes {
 		if !slices.Contains(retryable, code) {
 			hint := ""
-			if near := nearest(code, retryable); near != "" {
+			if near := strict.Nearest(code, retryable); near != "" {
 				hint = "; did you mean " + strconv.Quote(near) + "?"
 			}
-			d.fail(d.at["retry.retryable_codes"], "retry.retryable_codes", "retry.retryable_codes[%d] must be %s, not %q%s", i, oneOf(retryable), clip(code), hint)
+			d.Fail(d.At("retry.retryable_codes"), "retry.retryable_codes", "retry.retryable_codes[%d] must be %s, not %q%s", i, strict.OneOf(retryable), strict.Clip(code), hint)
 		}
 	}
-	if len(r.RetryableCodes) > 0 && r.MaxAttempts == 1 && !d.set("retry.max_attempts") {
-		d.warn(d.at["retry"], "retry", "retry has no effect while retry.max_attempts is 1, which is the default")
+	if len(r.RetryableCodes) > 0 && r.MaxAttempts == 1 && !d.Set("retry.max_attempts") {
+		d.Warn(d.At("retry"), "retry", "retry has no effect while retry.max_attempts is 1, which is the default")
 	}
 }
 
 func (d *decoder) checkLimits(l *RateLimits) {
 	bound := func(path string, perMinute int) {
-		if key := join(path, "max_calls_per_minute"); perMinute > maxPerMinute {
-			d.fail(d.at[key], key, "%s must be at most %d; leave it out for no limit", key, maxPerMinute)
+		if key := strict.Join(path, "max_calls_per_minute"); perMinute > maxPerMinute {
+			d.Fail(d.At(key), key, "%s must be at most %d; leave it out for no limit", key, maxPerMinute)
 		}
 	}
 	for name, limit := range l.MetaTools() {
-		bound(join("rate_limits", name), limit.MaxCallsPerMinute)
+		bound(strict.Join("rate_limits", name), limit.MaxCallsPerMinute)
 	}
 	for _, t := range l.PerTool {
-		path := join("rate_limits.per_tool", t.ToolID)
+		path := strict.Join("rate_limits.per_tool", t.ToolID)
 		d.checkToolID(t.ToolID, path)
 		bound(path, t.MaxCallsPerMinute)
-		if t.MaxCallsPerMinute == 0 && t.MaxCallsPerSession == 0 && !d.set(join(path, "max_calls_per_minute")) && !d.set(join(path, "max_calls_per_session")) {
-			d.fail(d.at[path], path, "%s sets no limit; give max_calls_per_minute or max_calls_per_session", path)
+		if t.MaxCallsPerMinute == 0 && t.MaxCallsPerSession == 0 && !d.Set(strict.Join(path, "max_calls_per_minute")) && !d.Set(strict.Join(path, "max_calls_per_session")) {
+			d.Fail(d.At(path), path, "%s sets no limit; give max_calls_per_minute or max_calls_per_session", path)
 		}
 	}
 }
@@ -172,7 +174,7 @@ func (d *decoder) checkLimits(l *RateLimits) {
 func (d *decoder) checkToolID(id, path string) {
 	namespace, name, ok := strings.Cut(id, ":")
 	if !ok || namespace == "" || name == "" || len(id) > 240 {
-		d.fail(d.at[path], path, "%s: %q is no tool_id; one looks like files:read_file@1 or files:read_file#85b56782 (weir ls prints them)", path, clip(id))
+		d.Fail(d.At(path), path, "%s: %q is no tool_id; one looks like files:read_file@1 or files:read_file#85b56782 (weir ls prints them)", path, strict.Clip(id))
 	}
 }
 
@@ -181,7 +183,7 @@ func (d *decoder) checkCache(c *Cache) {
 		d.checkToolID(id, "cache.allow")
 	}
 	if len(c.Allow) > 0 && !c.ReadOnly {
-		d.warn(d.at["cache.allow"], "cache.allow", "cache.allow has no effect without cache.read_only: true")
+		d.Warn(d.At("cache.allow"), "cache.allow", "cache.allow has no effect without cache.read_only: true")
 	}
 }
 
@@ -189,24 +191,24 @@ func (d *decoder) checkPolicy(p *Policy) {
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		path := "policy.rules[" + strconv.Itoa(i) + "]"
-		if r.Action == "" && !d.set(join(path, "action")) {
-			d.fail(d.at[path], path, "%s has no action; give allow, deny or require_approval", path)
+		if r.Action == "" && !d.Set(strict.Join(path, "action")) {
+			d.Fail(d.At(path), path, "%s has no action; give allow, deny or require_approval", path)
 		}
 		about := r.Namespace != "" || r.Tool != "" || len(r.Tags) > 0 || r.ReadOnly != nil
 		switch r.MetaTool {
 		case "tool_browse", "tool_view", "resource_browse", "prompt_browse":
 			if about {
-				d.fail(d.at[path], path, "%s would never match: %s is about no tool, so it has no namespace, name, tags or read_only", path, r.MetaTool)
+				d.Fail(d.At(path), path, "%s would never match: %s is about no tool, so it has no namespace, name, tags or read_only", path, r.MetaTool)
 			}
 		}
 		r.Reason = strings.Join(strings.Fields(r.Reason), " ") // YAML's block texts end with a line end
 		for key, texts := range map[string][]string{"namespace": {r.Namespace}, "tool": {r.Tool}, "reason": {r.Reason}, "tags": r.Tags} {
-			if key = join(path, key); slices.ContainsFunc(texts, func(s string) bool { return strings.ContainsFunc(s, control) }) {
-				d.fail(d.at[key], key, "%s holds a control character", key)
+			if key = strict.Join(path, key); slices.ContainsFunc(texts, func(s string) bool { return strings.ContainsFunc(s, control) }) {
+				d.Fail(d.At(key), key, "%s holds a control character", key)
 			}
 		}
 		if slices.Contains(r.Tags, "") {
-			d.fail(d.at[join(path, "tags")], join(path, "tags"), "%s.tags holds an empty tag", path)
+			d.Fail(d.At(strict.Join(path, "tags")), strict.Join(path, "tags"), "%s.tags holds an empty tag", path)
 		}
 	}
 }

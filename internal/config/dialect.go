@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 // Files of other MCP clients differ in a few keys from the common form. This file
@@ -94,7 +96,7 @@ func (d *decoder) wrapped(root *yaml.Node) *yaml.Node {
 	if !d.foreign || len(all) == 0 || slices.ContainsFunc(all, func(n *yaml.Node) bool { return !looksLikeServer(keysIn(n)) }) {
 		return root
 	}
-	d.warn(root, "mcpServers", "there is no mcpServers in this file; its keys (%s) are read as servers", clip(strings.Join(keysIn(root), ", ")))
+	d.Warn(root, "mcpServers", "there is no mcpServers in this file; its keys (%s) are read as servers", strict.Clip(strings.Join(keysIn(root), ", ")))
 	key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "mcpServers", Line: root.Line, Column: root.Column}
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: root.Line, Column: root.Column, Content: []*yaml.Node{key, root}}
 }
@@ -122,21 +124,21 @@ func aliasOf(key string) string {
 
 // otherClients returns a key of the entry n of a foreign file as weir would write
 // it.
-func (d *decoder) otherClients(p pair, n *yaml.Node, path string) pair {
+func (d *decoder) otherClients(p strict.Pair, n *yaml.Node, path string) strict.Pair {
 	if !d.foreign {
 		return p
 	}
-	if name := aliasOf(p.key.Value); name != "" && valueAt(n, p.key.Value) != nil { // not from a merge key
+	if name := aliasOf(p.Key.Value); name != "" && valueAt(n, p.Key.Value) != nil { // not from a merge key
 		same := func(key string) bool { return key == name || aliasOf(key) == name }
-		if valueAt(n, name) != nil || keysIn(n)[slices.IndexFunc(keysIn(n), same)] != p.key.Value {
+		if valueAt(n, name) != nil || keysIn(n)[slices.IndexFunc(keysIn(n), same)] != p.Key.Value {
 			return p // the unknown-key message says that this one is not read
 		}
-		renamed := *p.key
+		renamed := *p.Key
 		renamed.Value = name
-		p.key = &renamed
+		p.Key = &renamed
 	}
-	if p.key.Value == "timeout" {
-		p.value = d.foreignTimeout(p.value, join(path, "timeout"))
+	if p.Key.Value == "timeout" {
+		p.Value = d.foreignTimeout(p.Value, strict.Join(path, "timeout"))
 	}
 	return p
 }
@@ -158,7 +160,7 @@ func (d *decoder) foreignTimeout(n *yaml.Node, path string) *yaml.Node {
 		return &inUnits
 	}
 	if number >= longTimeout {
-		d.warn(n, path, "%s: %s is read as seconds; write \"%sms\" if milliseconds are meant", path, clip(n.Value), clip(n.Value))
+		d.Warn(n, path, "%s: %s is read as seconds; write \"%sms\" if milliseconds are meant", path, strict.Clip(n.Value), strict.Clip(n.Value))
 	}
 	return n
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"reflect"
 	"slices"
+
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 // Change is the difference between two configurations, as a reload needs it.
@@ -35,7 +37,7 @@ func (c Change) Empty() bool {
 func Diff(old, new *Config) Change {
 	if old == nil {
 		old = &Config{}
-		setDefaults(reflect.ValueOf(old).Elem())
+		strict.SetDefaults(old)
 	}
 	var change Change
 	before := make(map[string]*Server)
@@ -76,12 +78,12 @@ func Diff(old, new *Config) Change {
 	slices.Sort(change.Changed)
 
 	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem()
-	for _, f := range fieldsOf(a.Type()) {
-		switch f.key {
+	for _, f := range strict.Fields(a.Type()) {
+		switch f.Key {
 		case "mcpServers", "inputs", "$schema": // servers are above, and answers are in them
 		default:
-			if !same(a.Field(f.at), b.Field(f.at)) {
-				change.Other = append(change.Other, f.key)
+			if !same(a.FieldByIndex(f.Index), b.FieldByIndex(f.Index)) {
+				change.Other = append(change.Other, f.Key)
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 // maxNested bounds ${A:-${B:-…}}.
@@ -137,7 +139,7 @@ func (e *expander) one(ref string, secret bool, depth int) (string, error) {
 	}
 	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(ref, "env:"), ":-")
 	if !variableName(name) {
-		return "", fmt.Errorf("%q is not a variable: known are ${VAR}, ${VAR:-default}, ${env:VAR}, ${input:id}, ${weir:exe} and ${weir:port}; write $${ for the characters themselves", clip("${"+ref+"}"))
+		return "", fmt.Errorf("%q is not a variable: known are ${VAR}, ${VAR:-default}, ${env:VAR}, ${input:id}, ${weir:exe} and ${weir:port}; write $${ for the characters themselves", strict.Clip("${"+ref+"}"))
 	}
 	value, found := "", false
 	if e.opts.LookupEnv != nil {
@@ -204,7 +206,7 @@ func (e *expander) own(what string) (string, error) {
 		}
 		return strconv.Itoa(port), nil
 	}
-	return "", fmt.Errorf("%q is not known; there are ${weir:exe} and ${weir:port}", clip("${weir:"+what+"}"))
+	return "", fmt.Errorf("%q is not known; there are ${weir:exe} and ${weir:port}", strict.Clip("${weir:"+what+"}"))
 }
 
 // port returns the entry's port: the one it had before, or a new one that no other
@@ -246,11 +248,11 @@ func (e *expander) input(id string) (value string, password bool, err error) {
 		for _, in := range *e.inputs {
 			ids = append(ids, in.ID)
 		}
-		hint := fmt.Sprintf("add {id: %s} to inputs", clip(id))
-		if near := nearest(id, ids); near != "" {
+		hint := fmt.Sprintf("add {id: %s} to inputs", strict.Clip(id))
+		if near := strict.Nearest(id, ids); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		return "", false, fmt.Errorf("there is no input %q; %s", clip(id), hint)
+		return "", false, fmt.Errorf("there is no input %q; %s", strict.Clip(id), hint)
 	}
 	in := (*e.inputs)[i]
 	env := inputVariable(id)
@@ -279,7 +281,7 @@ func (e *expander) input(id string) (value string, password bool, err error) {
 	}
 	if in.Type == InputPick && len(in.Options) > 0 && !slices.Contains(in.Options, value) {
 		delete(e.new.answers, id)
-		return "", in.Password, fmt.Errorf("the value of input %q must be one of its options: %s", id, oneOf(in.Options))
+		return "", in.Password, fmt.Errorf("the value of input %q must be one of its options: %s", id, strict.OneOf(in.Options))
 	}
 	return value, in.Password, nil
 }

@@ -3,10 +3,9 @@ package config
 import (
 	"fmt"
 	"path/filepath"
-	"reflect"
 	"slices"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 // Faulty reports whether something is wrong within the server's entry, so that
@@ -36,49 +35,25 @@ func (c *Config) Faults() []Problem {
 	for _, s := range c.Servers {
 		all = append(all, s.Problems...)
 	}
-	slices.SortStableFunc(all, byPlace)
+	slices.SortStableFunc(all, strict.ByPlace)
 	return all
 }
 
-// within calls fn. What it reports counts as wrong in the entry at this path of
-// mcpServers alone.
-func (d *decoder) within(entry string, fn func()) {
-	before := d.entry
-	d.entry = entry
-	fn()
-	d.entry = before
-}
-
-// server decodes an entry of mcpServers. What is wrong within it is wrong with this
-// server alone.
-func (d *decoder) server(n *yaml.Node, path string, s *Server) {
-	d.paths[s] = path
-	d.within(path, func() {
-		if d.flat[s] = !d.expect(n, yaml.MappingNode, path, kindObject); d.flat[s] {
-			return
-		}
-		if !switchedOff(n) {
-			d.expand.enter(s.Name, path)
-			defer d.expand.leave()
-		}
-		d.object(n, path, reflect.ValueOf(s).Elem())
-	})
-}
-
-// place puts the problems of entries where they belong: to the file where it is
-// read strictly, or wrong elsewhere, else to their servers, with a warning for each. An entry whose server
-// runs already keeps it as it was in the configuration before.
-func (d *decoder) place(c, before *Config) {
-	if d.whole || len(d.problems) > 0 { // no server starts, for its own reason or another
+// place puts the problems of entries where they belong and returns those of the file and the warnings. They belong to
+// the file if it is read strictly or is wrong elsewhere, else to their servers, with a warning for each. An entry whose
+// server runs already keeps it as it was in the configuration before.
+func (d *decoder) place(c, before *Config) (problems, warnings []Problem) {
+	problems, warnings = d.Problems(), d.Warnings()
+	if d.whole || len(problems) > 0 { // no server starts, for its own reason or another
 		for _, s := range c.Servers {
-			d.problems = append(d.problems, d.faults[d.paths[s]]...)
+			problems = append(problems, d.Faults(d.paths[s])...)
 		}
-		return
+		return problems, warnings
 	}
 	taken := map[string]bool{}
 	for _, s := range c.Servers {
-		if s.Problems = d.faults[d.paths[s]]; s.Faulty() {
-			slices.SortStableFunc(s.Problems, byPlace)
+		if s.Problems = d.Faults(d.paths[s]); s.Faulty() {
+			slices.SortStableFunc(s.Problems, strict.ByPlace)
 		} else if !s.Disabled {
 			taken[s.Namespace] = true
 		}
@@ -86,8 +61,8 @@ func (d *decoder) place(c, before *Config) {
 	kept := false
 	tell := func(s *Server, outcome string) {
 		for _, p := range s.Problems {
-			p.Message += fmt.Sprintf("; the server %q %s", clip(s.Name), outcome)
-			d.warnings = append(d.warnings, p)
+			p.Message += fmt.Sprintf("; the server %q %s", strict.Clip(s.Name), outcome)
+			warnings = append(warnings, p)
 		}
 	}
 	for i, s := range c.Servers {
@@ -113,6 +88,7 @@ func (d *decoder) place(c, before *Config) {
 			d.expand.hidden.add(secret, slices.Contains(before.credentials, secret))
 		}
 	}
+	return problems, warnings
 }
 
 // running returns the server of this name that the configuration runs, nil where

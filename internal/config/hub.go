@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/ownership"
+
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 // Hub is the A2C-SMCP server that runs with weir: Computers and Agents meet at
@@ -73,20 +75,20 @@ func publicKey(text string) error {
 
 func (d *decoder) checkHubs(c *Config) {
 	h := &c.Hub
-	h.Enabled = d.set("hub") && (h.Enabled || !d.set("hub.enabled"))
+	h.Enabled = d.Set("hub") && (h.Enabled || !d.Set("hub.enabled"))
 	seen := map[string]bool{}
 	for i, t := range h.Tokens {
 		at := fmt.Sprintf("hub.tokens[%d]", i)
 		raw, err := hex.DecodeString(t.SHA256)
 		switch {
 		case t.Name == "":
-			d.fail(d.at[at], at, "%s has no name", at)
+			d.Fail(d.At(at), at, "%s has no name", at)
 		case seen[t.Name]:
-			d.fail(d.at[at], at, "there are two hub.tokens with the name %q", clip(t.Name))
+			d.Fail(d.At(at), at, "there are two hub.tokens with the name %q", strict.Clip(t.Name))
 		case err != nil || len(raw) != sha256.Size:
-			d.fail(d.at[at], at+".sha256", "%s.sha256 must be 64 hexadecimal digits: printf %%s TOKEN | sha256sum", at)
+			d.Fail(d.At(at), at+".sha256", "%s.sha256 must be 64 hexadecimal digits: printf %%s TOKEN | sha256sum", at)
 		case string(raw) == string(sum(nil)):
-			d.fail(d.at[at], at+".sha256", "%s.sha256 is the hash of no token at all", at)
+			d.Fail(d.At(at), at+".sha256", "%s.sha256 is the hash of no token at all", at)
 		}
 		seen[t.Name] = true
 		d.checkOffices(t.Offices, at)
@@ -95,17 +97,17 @@ func (d *decoder) checkHubs(c *Config) {
 	for _, comp := range h.Computers {
 		at := "hub.computers." + comp.Name
 		if other, twice := folded[ownership.Fold(comp.Name)]; twice {
-			d.fail(d.at[at], at, "%s: the names %q and %q count as one; give one of the Computers another", at, clip(other), clip(comp.Name))
+			d.Fail(d.At(at), at, "%s: the names %q and %q count as one; give one of the Computers another", at, strict.Clip(other), strict.Clip(comp.Name))
 		}
 		folded[ownership.Fold(comp.Name)] = comp.Name
 		d.checkNamesOf(c, comp.Name)
 		if err := publicKey(comp.Key); err != nil {
-			d.fail(d.at[at], at+".key", "%s.key: %v", at, err)
+			d.Fail(d.At(at), at+".key", "%s.key: %v", at, err)
 		}
 		d.checkOffices(comp.Offices, at)
 	}
 	if (h.TLS.Cert == "") != (h.TLS.Key == "") {
-		d.fail(d.at["hub.tls"], "hub.tls", "hub.tls needs both cert and key")
+		d.Fail(d.At("hub.tls"), "hub.tls", "hub.tls needs both cert and key")
 	}
 	for _, file := range []*string{&h.TLS.Cert, &h.TLS.Key} {
 		*file = d.beside(*file)
@@ -113,16 +115,16 @@ func (d *decoder) checkHubs(c *Config) {
 	for _, r := range c.Hubs {
 		at := "hubs." + r.Name
 		if r.URL == "" {
-			d.fail(d.at[at], at, "%s has no url", at)
+			d.Fail(d.At(at), at, "%s has no url", at)
 		} else {
 			d.checkURL(r.URL, at+".url")
 		}
 		if r.Office == "" {
-			d.fail(d.at[at], at, "%s has no office", at)
+			d.Fail(d.At(at), at, "%s has no office", at)
 		}
 		for name, key := range r.Keys {
 			if err := publicKey(key); err != nil {
-				d.fail(d.at[at+".keys."+name], at+".keys."+name, "%s.keys.%s: %v", at, name, err)
+				d.Fail(d.At(at+".keys."+name), at+".keys."+name, "%s.keys.%s: %v", at, name, err)
 			}
 		}
 		r.CA = d.beside(r.CA)
@@ -136,8 +138,8 @@ func (d *decoder) checkNamesOf(c *Config, computer string) {
 	for _, s := range c.Servers {
 		name := ownership.Fold(s.Name)
 		if name == own || strings.HasPrefix(name, own+"-") || strings.HasPrefix(name, own+".") {
-			at := join("mcpServers", s.Name)
-			d.warn(d.at[at], at, "%s has a name of the Computer %q (hub.computers), whose server of that name is left out", at, clip(computer))
+			at := strict.Join("mcpServers", s.Name)
+			d.Warn(d.At(at), at, "%s has a name of the Computer %q (hub.computers), whose server of that name is left out", at, strict.Clip(computer))
 		}
 	}
 }
@@ -159,7 +161,7 @@ func (d *decoder) checkOffices(patterns []string, at string) {
 	for i, p := range patterns {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
 			key := fmt.Sprintf("%s.offices[%d]", at, i)
-			d.fail(d.at[key], key, "%s: %q is no pattern", key, clip(p))
+			d.Fail(d.At(key), key, "%s: %q is no pattern", key, strict.Clip(p))
 		}
 	}
 }

@@ -9,11 +9,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 // Options is what a configuration needs from the world. The zero value knows
@@ -84,7 +85,7 @@ func (o Options) freePort() (int, error) {
 func Load(path string, opts Options) (*Config, []Warning, error) {
 	data, err := readFile(path)
 	if err != nil {
-		return nil, nil, &Error{[]Problem{{File: path, Message: readMessage(err), err: err}}}
+		return nil, nil, &Error{Problems: []Problem{{File: path, Message: readMessage(err), Cause: err}}}
 	}
 	return parseFile(path, data, opts)
 }
@@ -95,7 +96,7 @@ func parseFile(path string, data []byte, opts Options) (*Config, []Warning, erro
 	if opts.Dir == "" {
 		abs, err := filepath.Abs(path)
 		if err != nil {
-			return nil, nil, &Error{[]Problem{{File: path, Message: readMessage(err), err: err}}}
+			return nil, nil, &Error{Problems: []Problem{{File: path, Message: readMessage(err), Cause: err}}}
 		}
 		opts.Dir = filepath.Dir(abs)
 	}
@@ -118,9 +119,9 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		return nil, fmt.Errorf("the file is larger than %d MB", maxFile>>20)
+	data, err := io.ReadAll(io.LimitReader(f, strict.MaxFile+1))
+	if err == nil && len(data) > strict.MaxFile {
+		return nil, fmt.Errorf("the file is larger than %d MB", strict.MaxFile>>20)
 	}
 	return data, err
 }
@@ -128,39 +129,25 @@ func readFile(path string) ([]byte, error) {
 // Parse reads a configuration from memory. The name stands in messages and says
 // what kind of file it is: see the package comment. Errors are those of [Load].
 func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
-	isJSON, foreign := sourceKind(name, data)
-	read := readYAML
-	if isJSON {
-		read = readJSON
-	}
-	root, err := read(data)
+	_, foreign := strict.KindOfFile(name, data)
+	root, err := strict.Read(name, data)
 	if err != nil {
-		p := Problem{File: name, Message: oneLine(err.Error())}
-		if syntax := (*syntaxError)(nil); errors.As(err, &syntax) {
-			p.Line, p.Column = syntax.line, syntax.column
-		}
-		return nil, nil, &Error{[]Problem{p}}
+		return nil, nil, err
 	}
-
 	c := &Config{path: name, sum: sha256.Sum256(data)}
-	setDefaults(reflect.ValueOf(c).Elem())
-	d := &decoder{
-		file: name, foreign: foreign, dir: opts.Dir, whole: opts.Strict,
-		bad: make(map[string]bool), at: make(map[string]*yaml.Node), merging: make(map[*yaml.Node]bool), startable: opts.Check,
-		faults: make(map[string][]Problem), paths: make(map[*Server]string), flat: make(map[*Server]bool),
-	}
-	d.expand = &expander{
+	strict.SetDefaults(c)
+	d := newDecoder(name, foreign, opts, &expander{
 		opts: opts, inputs: &c.Inputs, old: opts.before.kept(), dir: opts.Dir, hidden: hidden{},
 		new: resolved{ports: make(map[string]int), answers: make(map[string]string)},
-	}
-	if root != nil && !isNull(root) {
-		if d.expect(root, yaml.MappingNode, "", kindObject) {
+	})
+	if root != nil && !strict.IsNull(root) {
+		if root.Kind == yaml.MappingNode {
 			root = d.wrapped(root)
 			if foreign {
 				d.gemini = dialectOf(name, opts.Dir, root)
 			}
-			d.object(root, "", reflect.ValueOf(c).Elem())
 		}
+		d.Decode(root, "", c)
 	}
 	if opts.Listen != "" {
 		c.Listen = opts.Listen
@@ -168,21 +155,21 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	if opts.Mode != "" {
 		c.Mode = opts.Mode
 		if opts.Mode != ModeGateway && opts.Mode != ModeProxy {
-			d.fail(nil, "mode", "the mode must be gateway or proxy, not %q", clip(string(opts.Mode)))
+			d.Fail(nil, "mode", "the mode must be gateway or proxy, not %q", strict.Clip(string(opts.Mode)))
 		}
 	}
 	d.check(c)
-	d.place(c, opts.before)
+	problems, said := d.place(c, opts.before)
 	c.omit(opts.Omit)
 
-	warnings := make([]Warning, len(d.warnings))
-	slices.SortStableFunc(d.warnings, byPlace)
-	for i, p := range d.warnings {
+	warnings := make([]Warning, len(said))
+	slices.SortStableFunc(said, strict.ByPlace)
+	for i, p := range said {
 		warnings[i] = Warning(p)
 	}
-	if len(d.problems) > 0 {
-		slices.SortStableFunc(d.problems, byPlace)
-		return nil, warnings, &Error{d.problems}
+	if len(problems) > 0 {
+		slices.SortStableFunc(problems, strict.ByPlace)
+		return nil, warnings, &Error{Problems: problems}
 	}
 	c.resolved = d.expand.new
 	d.expand.hidden.noteRest(c)
@@ -205,11 +192,11 @@ func Find(dir string) (string, error) {
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		switch _, foreign := sourceKind(name, nil); {
+		switch _, foreign := strict.KindOfFile(name, nil); {
 		case found == "":
 			found = path
 		case !foreign:
-			return "", &Error{[]Problem{{File: path, Message: fmt.Sprintf("%s is a configuration of this folder, too: keep one of them, or name one with --config FILE", found)}}}
+			return "", &Error{Problems: []Problem{{File: path, Message: fmt.Sprintf("%s is a configuration of this folder, too: keep one of them, or name one with --config FILE", found)}}}
 		}
 	}
 	if found != "" {

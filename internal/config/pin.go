@@ -1,6 +1,10 @@
 package config
 
-import "encoding/hex"
+import (
+	"encoding/hex"
+
+	"github.com/weir-mcp/weir/internal/strict"
+)
 
 // Pin names the catalog that is expected: every definition of every server, byte
 // for byte.
@@ -22,9 +26,9 @@ func (d *decoder) checkPin(c *Config) {
 	const key = "pin.expected_hash"
 	sum, err := hex.DecodeString(c.Pin.ExpectedHash)
 	switch {
-	case c.Pin.ExpectedHash == "" && d.set("pin.mode"):
-		d.warn(d.at["pin.mode"], "pin.mode", "pin.mode has no effect without pin.expected_hash; weir ls --hash prints it")
+	case c.Pin.ExpectedHash == "" && d.Set("pin.mode"):
+		d.Warn(d.At("pin.mode"), "pin.mode", "pin.mode has no effect without pin.expected_hash; weir ls --hash prints it")
 	case c.Pin.ExpectedHash != "" && (err != nil || len(sum) != 32):
-		d.fail(d.at[key], key, "pin.expected_hash must be the 64 hexadecimal digits that weir ls --hash prints, not %q", clip(c.Pin.ExpectedHash))
+		d.Fail(d.At(key), key, "pin.expected_hash must be the 64 hexadecimal digits that weir ls --hash prints, not %q", strict.Clip(c.Pin.ExpectedHash))
 	}
 }

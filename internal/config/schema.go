@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"strconv"
+
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 // schemaURI names the dialect of [Schema].
@@ -77,8 +79,8 @@ func Schema() []byte {
 // may hold ${…} instead of what they stand for.
 func objectSchema(t reflect.Type, variables bool) ordered {
 	var properties ordered
-	for _, f := range fieldsOf(t) {
-		properties = append(properties, member{f.key, fieldSchema(f, variables)})
+	for _, f := range strict.Fields(t) {
+		properties = append(properties, member{f.Key, fieldSchema(f, variables)})
 	}
 	s := ordered{
 		{"type", "object"},
@@ -109,34 +111,34 @@ func namePattern(t reflect.Type) string {
 	return `^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`
 }
 
-func fieldSchema(f field, variables bool) ordered {
-	doc := ordered{{"description", f.doc}}
+func fieldSchema(f strict.Field, variables bool) ordered {
+	doc := ordered{{"description", f.Doc}}
 	var form ordered
-	switch k := kindOf(f); k {
-	case kindObject:
-		form = objectSchema(f.typ, variables)
-		if f.flag != "" {
+	switch k := f.Kind(); k {
+	case strict.KindObject:
+		form = objectSchema(f.Type, variables)
+		if f.Flag != "" {
 			form[0] = member{"type", []string{"object", "boolean"}}
 		}
-	case kindObjects:
-		form = ordered{{"type", "array"}, {"items", objectSchema(objectOf(f), variables)}}
-	case kindNamed:
+	case strict.KindObjects:
+		form = ordered{{"type", "array"}, {"items", objectSchema(f.Object(), variables)}}
+	case strict.KindNamed:
 		form = ordered{
 			{"type", "object"},
-			{"propertyNames", ordered{{"pattern", namePattern(objectOf(f))}}},
-			{"additionalProperties", objectSchema(objectOf(f), objectOf(f) == reflect.TypeFor[Server]())},
+			{"propertyNames", ordered{{"pattern", namePattern(f.Object())}}},
+			{"additionalProperties", objectSchema(f.Object(), f.Object() == reflect.TypeFor[Server]())},
 		}
-	case kindTexts:
+	case strict.KindTexts:
 		form = ordered{{"type", "array"}, {"items", ordered{{"type", scalarTypes()}}}}
-	case kindMap:
+	case strict.KindMap:
 		form = ordered{{"type", "object"}, {"additionalProperties", ordered{{"type", scalarTypes()}}}}
 	default:
 		form = scalarSchema(f, k)
-		if variables && (k != kindText || f.enum != nil) {
+		if variables && (k != strict.KindText || f.Enum != nil) {
 			form = ordered{{"anyOf", []ordered{form, {{"type", "string"}, {"pattern", `\$\{.+\}`}}}}}
 		}
 	}
-	if f.def != "" {
+	if f.Default != "" {
 		form = append(form, member{"default", defaultOf(f)})
 	}
 	return append(doc, form...)
@@ -145,29 +147,29 @@ func fieldSchema(f field, variables bool) ordered {
 // scalarTypes are the types of a text: YAML turns 8080 and true into others.
 func scalarTypes() []string { return []string{"string", "number", "boolean"} }
 
-func scalarSchema(f field, k kind) ordered {
+func scalarSchema(f strict.Field, k strict.Kind) ordered {
 	switch k {
-	case kindBool:
+	case strict.KindBool:
 		return ordered{{"type", "boolean"}}
-	case kindInt:
-		return ordered{{"type", "integer"}, {"minimum", json.Number(orZero(f.min))}}
-	case kindNumber:
-		return ordered{{"type", "number"}, {"minimum", json.Number(orZero(f.min))}}
-	case kindDuration:
+	case strict.KindInt:
+		return ordered{{"type", "integer"}, {"minimum", json.Number(orZero(f.Min))}}
+	case strict.KindNumber:
+		return ordered{{"type", "number"}, {"minimum", json.Number(orZero(f.Min))}}
+	case strict.KindDuration:
 		return ordered{{"anyOf", []ordered{
 			{{"type", "string"}, {"pattern", `^\s*([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+\s*$|^0$`}},
-			{{"type", "number"}, {"minimum", secondsOf(f.min)}},
+			{{"type", "number"}, {"minimum", secondsOf(f.Min)}},
 		}}}
-	case kindBytes:
+	case strict.KindBytes:
 		return ordered{{"anyOf", []ordered{
 			{{"type", "string"}, {"pattern", `^\s*[0-9]+(\.[0-9]+)?\s*([kKmMgG][iI]?[bB]|[kKmMgG]|[bB])?\s*$`}},
-			{{"type", "integer"}, {"minimum", json.Number(orZero(f.min))}},
+			{{"type", "integer"}, {"minimum", json.Number(orZero(f.Min))}},
 		}}}
 	}
-	if f.enum != nil {
-		return ordered{{"enum", f.enum}}
+	if f.Enum != nil {
+		return ordered{{"enum", f.Enum}}
 	}
-	if f.key == "sha256" {
+	if f.Key == "sha256" {
 		return ordered{{"type", "string"}, {"pattern", "^[0-9a-fA-F]{64}$"}}
 	}
 	return ordered{{"type", scalarTypes()}}
@@ -181,21 +183,21 @@ func orZero(min string) string {
 }
 
 func secondsOf(min string) json.Number {
-	d, _ := parseDuration(orZero(min))
+	d, _ := strict.ParseDuration(orZero(min))
 	return json.Number(strconv.FormatFloat(d.Seconds(), 'g', -1, 64))
 }
 
 // defaultOf is the default with the type it has in a file.
-func defaultOf(f field) any {
-	switch kindOf(f) {
-	case kindBool:
-		return f.def == "true"
-	case kindInt, kindNumber:
-		return json.Number(f.def)
-	case kindBytes:
-		if _, err := strconv.Atoi(f.def); err == nil {
-			return json.Number(f.def)
+func defaultOf(f strict.Field) any {
+	switch f.Kind() {
+	case strict.KindBool:
+		return f.Default == "true"
+	case strict.KindInt, strict.KindNumber:
+		return json.Number(f.Default)
+	case strict.KindBytes:
+		if _, err := strconv.Atoi(f.Default); err == nil {
+			return json.Number(f.Default)
 		}
 	}
-	return f.def
+	return f.Default
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 func compiled(t *testing.T) *jsonschema.Schema {
@@ -146,23 +148,23 @@ func TestSchemaHasEveryKey(t *testing.T) {
 func TestDefaultsAndBounds(t *testing.T) {
 	var walk func(typ reflect.Type)
 	walk = func(typ reflect.Type) {
-		for _, f := range fieldsOf(typ) {
-			k := kindOf(f)
+		for _, f := range strict.Fields(typ) {
+			k := f.Kind()
 			switch k {
-			case kindObject, kindObjects, kindNamed:
-				walk(objectOf(f))
+			case strict.KindObject, strict.KindObjects, strict.KindNamed:
+				walk(f.Object())
 				continue
 			}
-			for what, text := range map[string]string{"default": f.def, "min": f.min} {
+			for what, text := range map[string]string{"default": f.Default, "min": f.Min} {
 				if text == "" {
 					continue
 				}
-				if assign(reflect.New(f.typ).Elem(), k, text, "") != assigned {
-					t.Errorf("%s.%s: the %s %q does not read", typ.Name(), f.key, what, text)
+				if !f.Reads(text) {
+					t.Errorf("%s.%s: the %s %q does not read", typ.Name(), f.Key, what, text)
 				}
 			}
-			if f.enum != nil && f.def != "" && !strings.Contains(","+strings.Join(f.enum, ",")+",", ","+f.def+",") {
-				t.Errorf("%s.%s: the default %q is not legal", typ.Name(), f.key, f.def)
+			if f.Enum != nil && f.Default != "" && !strings.Contains(","+strings.Join(f.Enum, ",")+",", ","+f.Default+",") {
+				t.Errorf("%s.%s: the default %q is not legal", typ.Name(), f.Key, f.Default)
 			}
 		}
 	}
@@ -182,18 +184,18 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	fresh := &Config{}
-	setDefaults(reflect.ValueOf(fresh).Elem())
+	strict.SetDefaults(fresh)
 	var walk func(got, def reflect.Value, path string)
 	walk = func(got, def reflect.Value, path string) {
-		for _, f := range fieldsOf(got.Type()) {
-			a, b, here := got.Field(f.at), def.Field(f.at), path+"."+f.key
-			switch kindOf(f) {
-			case kindObject:
+		for _, f := range strict.Fields(got.Type()) {
+			a, b, here := got.FieldByIndex(f.Index), def.FieldByIndex(f.Index), path+"."+f.Key
+			switch f.Kind() {
+			case strict.KindObject:
 				walk(a, b, here)
-			case kindObjects, kindNamed:
-				element := reflect.New(objectOf(f)).Elem()
-				setDefaults(element)
-				walk(reflect.Indirect(a.Index(a.Len()-1)), element, here)
+			case strict.KindObjects, strict.KindNamed:
+				element := reflect.New(f.Object())
+				strict.SetDefaults(element.Interface())
+				walk(reflect.Indirect(a.Index(a.Len()-1)), element.Elem(), here)
 			default:
 				switch here {
 				case ".mcpServers.disabled", ".inputs.options":

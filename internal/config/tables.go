@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/strict"
 )
 
 // Tables is what of a server's results counts as a table besides an array of
@@ -29,12 +31,12 @@ func (d *decoder) checkTables(c *Config) {
 	for i, server := range c.S2SP.Allow {
 		host, port, err := net.SplitHostPort(server)
 		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" || strings.ContainsAny(host, "/@ \t") {
-			d.fail(d.at["s2sp.allow"], "s2sp.allow", "s2sp.allow[%d] must be a server such as weather.example.com:443, not %q", i, clip(server))
+			d.Fail(d.At("s2sp.allow"), "s2sp.allow", "s2sp.allow[%d] must be a server such as weather.example.com:443, not %q", i, strict.Clip(server))
 		}
 	}
 	for i, network := range c.S2SP.Private {
 		if _, err := netip.ParsePrefix(network); err != nil {
-			d.fail(d.at["s2sp.private"], "s2sp.private", "s2sp.private[%d] must be a network such as 10.0.0.0/8, not %q", i, clip(network))
+			d.Fail(d.At("s2sp.private"), "s2sp.private", "s2sp.private[%d] must be a network such as 10.0.0.0/8, not %q", i, strict.Clip(network))
 		}
 	}
 }

@@ -7,40 +7,43 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // unknown reports a key that is none of weir's. In a foreign file it is another
 // client's and a warning, unless it would leave out what keeps strangers or calls
 // away: within a safety section, or where the name of one was probably meant, it is
 // an error in every file.
-func (d *decoder) unknown(p pair, path string, t reflect.Type) {
-	key := p.key.Value
-	here := join(path, key)
-	near := nearSafety(key, fieldsOf(t))
+func (d *decoder) unknown(p strict.Pair, path string, t reflect.Type) {
+	key := p.Key.Value
+	here := strict.Join(path, key)
+	near := nearSafety(key, strict.Fields(t))
 	if near == "" && path == "" {
-		near = shortSafety(p, fieldsOf(t))
+		near = shortSafety(p, strict.Fields(t))
 	}
 	if near != "" && d.foreign {
-		d.fail(p.key, here, "unknown key %q%s; did you mean %q? Without it weir would run less safely than this file may ask for, so it is an error; write %s, or remove the key", clip(key), in(path), near, near)
+		d.Fail(p.Key, here, "unknown key %q%s; did you mean %q? Without it weir would run less safely than this file may ask for, so it is an error; write %s, or remove the key", strict.Clip(key), strict.In(path), near, near)
 		return
 	}
-	if d.closed > 0 {
-		d.fail(p.key, here, "unknown key %q%s%s", clip(key), in(path), d.suggestStrict(key, t))
+	if d.InSafety() {
+		d.Fail(p.Key, here, "unknown key %q%s%s", strict.Clip(key), strict.In(path), d.suggestStrict(key, t))
 		return
 	}
 	hint := d.suggest(key, t)
-	if path == "" && p.value.Kind == yaml.MappingNode && !d.foreign && looksLikeServer(keysIn(p.value)) {
+	if path == "" && p.Value.Kind == yaml.MappingNode && !d.foreign && looksLikeServer(keysIn(p.Value)) {
 		hint = "; it looks like a server: put it under mcpServers"
 	}
-	d.strict(p.key, here, "unknown key %q%s%s", clip(key), in(path), hint)
+	d.Strict(p.Key, here, "unknown key %q%s%s", strict.Clip(key), strict.In(path), hint)
 }
 
 // suggest names the key that was probably meant.
 func (d *decoder) suggest(key string, t reflect.Type) string {
-	if near := nearest(key, keysOf(t)); near != "" {
+	if near := strict.Nearest(key, strict.Keys(t)); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
-	if synonym := synonymOf(key); synonym != "" && slices.Contains(keysOf(t), synonym) {
+	if synonym := synonymOf(key); synonym != "" && slices.Contains(strict.Keys(t), synonym) {
 		return fmt.Sprintf("; did you mean %q?", synonym)
 	}
 	if d.foreign {
@@ -51,13 +54,13 @@ func (d *decoder) suggest(key string, t reflect.Type) string {
 
 // suggestStrict is suggest where the key is an error in a foreign file, too.
 func (d *decoder) suggestStrict(key string, t reflect.Type) string {
-	if near := nearest(key, keysOf(t)); near != "" {
+	if near := strict.Nearest(key, strict.Keys(t)); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	if where := whereIs(key); where != "" {
 		return fmt.Sprintf("; it belongs at %s", where)
 	}
-	known := slices.DeleteFunc(keysOf(t), func(k string) bool { return k == "$schema" })
+	known := slices.DeleteFunc(strict.Keys(t), func(k string) bool { return k == "$schema" })
 	return fmt.Sprintf("; known keys: %s", strings.Join(known, ", "))
 }
 
@@ -89,13 +92,13 @@ func synonymOf(key string) string {
 // nearSafety returns the name of a safety key that key was probably meant to be: the
 // same except for case, hyphens, underscores and a plural, or one mistake away where
 // the name is long enough for that to mean anything.
-func nearSafety(key string, rows []field) string {
+func nearSafety(key string, rows []strict.Field) string {
 	const long = 4
-	flat := singular(flatten(key))
+	flat := singular(strict.Flatten(key))
 	for _, f := range rows {
-		name := singular(flatten(f.key))
-		if f.safety && (flat == name || len(name) >= long && len(flat) >= long && len(flat) <= len(name)+1 && distance(flat, name) == 1) {
-			return f.key
+		name := singular(strict.Flatten(f.Key))
+		if f.Safety && (flat == name || len(name) >= long && len(flat) >= long && len(flat) <= len(name)+1 && text.Distance(flat, name) == 1) {
+			return f.Key
 		}
 	}
 	return ""
@@ -104,15 +107,15 @@ func nearSafety(key string, rows []field) string {
 // shortSafety returns the name of a safety section that is too short for nearSafety
 // and that the pair was probably meant to be: its key is one mistake away, and its
 // value is a mapping with a key that the section has.
-func shortSafety(p pair, rows []field) string {
-	flat := flatten(p.key.Value)
+func shortSafety(p strict.Pair, rows []strict.Field) string {
+	flat := strict.Flatten(p.Key.Value)
 	for _, f := range rows {
-		if !f.safety || kindOf(f) != kindObject || len(f.key) > 3 || len(flat) > len(f.key)+1 || distance(flat, f.key) != 1 {
+		if !f.Safety || f.Kind() != strict.KindObject || len(f.Key) > 3 || len(flat) > len(f.Key)+1 || text.Distance(flat, f.Key) != 1 {
 			continue
 		}
-		for _, key := range keysOf(f.typ) {
-			if valueAt(p.value, key) != nil {
-				return f.key
+		for _, key := range strict.Keys(f.Type) {
+			if valueAt(p.Value, key) != nil {
+				return f.Key
 			}
 		}
 	}
@@ -124,4 +127,38 @@ func singular(word string) string {
 		return strings.TrimSuffix(word, "ies") + "y"
 	}
 	return strings.TrimSuffix(word, "s")
+}
+
+// whereIs returns the path of the key with this name elsewhere in the table, so
+// that a key at the wrong place can be sent to the right one; "" if there is none
+// or more than one.
+func whereIs(key string) string {
+	var found []string
+	var walk func(t reflect.Type, path string)
+	walk = func(t reflect.Type, path string) {
+		for _, f := range strict.Fields(t) {
+			here := strict.Join(path, f.Key)
+			if f.Key == key {
+				found = append(found, here)
+			}
+			switch f.Kind() {
+			case strict.KindObject:
+				walk(f.Type, here)
+			case strict.KindObjects:
+				walk(f.Object(), here+"[]")
+			case strict.KindNamed:
+				walk(f.Object(), here+".NAME")
+			}
+		}
+	}
+	walk(reflect.TypeFor[Config](), "")
+	// A top-level key is the plainest answer; otherwise guess only where there
+	// is nothing to choose from.
+	if slices.Contains(found, key) {
+		return key
+	}
+	if len(found) == 1 {
+		return found[0]
+	}
+	return ""
 }

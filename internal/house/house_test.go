@@ -75,9 +75,9 @@ func TestRules(t *testing.T) {
 		{"comment in a test only", "every package has a comment", map[string]string{"mcp/a.go": "package mcp", "mcp/a_test.go": "// Package mcp speaks.\npackage mcp"}, []string{"mcp/a.go: package mcp has no comment"}},
 		{"command", "every package has a comment", map[string]string{"cmd/weir/main.go": "// Weir is a gateway.\npackage main"}, nil},
 
-		{"environment in product", "the environment is read in cmd, cli and config only", map[string]string{"mcp/a.go": "package mcp\nimport \"os\"\nvar a = os.Getenv(\"A\")\nvar b = os.Args"}, []string{"mcp/a.go:3: os.Getenv: take the value"}},
-		{"environment under another name", "the environment is read in cmd, cli and config only", map[string]string{"mcp/a.go": "package mcp\nimport sys \"os\"\nvar a = sys.Environ"}, []string{"mcp/a.go:3: sys.Environ"}},
-		{"environment where it belongs", "the environment is read in cmd, cli and config only", map[string]string{"cmd/weir/a.go": "package main\nimport \"os\"\nvar a = os.Getenv(\"A\")", "internal/config/a.go": "package config\nimport \"os\"\nvar a = os.LookupEnv", "mcp/a_test.go": "package mcp\nimport \"os\"\nvar a = os.Environ()"}, nil},
+		{"environment in product", "the environment is read in cmd, cli, config and agentclient only", map[string]string{"mcp/a.go": "package mcp\nimport \"os\"\nvar a = os.Getenv(\"A\")\nvar b = os.Args"}, []string{"mcp/a.go:3: os.Getenv: take the value"}},
+		{"environment under another name", "the environment is read in cmd, cli, config and agentclient only", map[string]string{"mcp/a.go": "package mcp\nimport sys \"os\"\nvar a = sys.Environ"}, []string{"mcp/a.go:3: sys.Environ"}},
+		{"environment where it belongs", "the environment is read in cmd, cli, config and agentclient only", map[string]string{"cmd/weir/a.go": "package main\nimport \"os\"\nvar a = os.Getenv(\"A\")", "internal/config/a.go": "package config\nimport \"os\"\nvar a = os.LookupEnv", "mcp/a_test.go": "package mcp\nimport \"os\"\nvar a = os.Environ()"}, nil},
 
 		{"global logger", "loggers are injected", map[string]string{"mcp/a.go": "package mcp\nimport (\"log\"; \"log/slog\")\nfunc f() { slog.Info(\"a\"); log.Println(\"a\") }"}, []string{"mcp/a.go:3: slog.Info", "mcp/a.go:3: log.Println"}},
 		{"injected logger", "loggers are injected", map[string]string{"mcp/a.go": "package mcp\nimport \"log/slog\"\nfunc f(log *slog.Logger) { log.Info(\"a\") }"}, nil},

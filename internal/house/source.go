@@ -20,10 +20,10 @@ func sourceRules() []Rule {
 			Find:   findUncommented,
 		},
 		{
-			Name:   "the environment is read in cmd, cli and config only",
-			Reason: "what a program does must follow from its flags and its configuration; a variable read elsewhere is a setting nobody can find or test",
+			Name:   "the environment is read in cmd, cli, config and agentclient only",
+			Reason: "what a program does must follow from its flags and its configuration; a variable read elsewhere is a setting that cannot be found or tested. agentclient is for programs that a router starts with its address in the environment",
 			Find: func(t *Tree) []string {
-				return t.findCalls("os", []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, []string{"cmd", "internal/cli", "internal/config"},
+				return t.findCalls("os", []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, []string{"cmd", "internal/cli", "internal/config", "agentclient"},
 					"take the value, or a lookup function, as an option")
 			},
 		},

@@ -66,3 +66,11 @@ func FuzzLine(f *testing.F) {
 		}
 	})
 }
+
+func TestDistance(t *testing.T) {
+	for pair, want := range map[[2]string]int{{"", ""}: 0, {"abc", ""}: 3, {"abc", "acb"}: 1, {"abc", "xbc"}: 1, {"kitten", "sitting"}: 3} {
+		if got := Distance(pair[0], pair[1]); got != want {
+			t.Errorf("Distance(%q, %q) = %d, want %d", pair[0], pair[1], got, want)
+		}
+	}
+}

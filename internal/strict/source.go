@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"bytes"
@@ -16,15 +16,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFile bounds a configuration file. Clients keep state beside mcpServers in
-// the same JSON file, so it is generous.
-const maxFile = 8 << 20
+// MaxFile bounds a file, in bytes. MCP clients keep state in the file that has their mcpServers, so it is generous.
+const MaxFile = 8 << 20
 
 // maxDepth bounds nesting in JSON. The YAML reader has a bound of its own.
 const maxDepth = 100
 
-// sourceKind is what a file's name and first character say about it.
-func sourceKind(name string, data []byte) (isJSON, foreign bool) {
+// KindOfFile returns what a file's name and first character say of it: isJSON tells JSON from YAML, and foreign is set for a
+// JSON file that is not weir's own, such as .mcp.json. data may be nil.
+func KindOfFile(name string, data []byte) (isJSON, foreign bool) {
 	base := strings.ToLower(filepath.Base(name))
 	switch filepath.Ext(base) {
 	case ".yaml", ".yml":

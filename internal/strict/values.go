@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"fmt"
@@ -83,9 +83,9 @@ func parseBytes(text string) (Bytes, bool) {
 	return Bytes(f * float64(unit)), true
 }
 
-// parseDuration reads a Go duration. A bare number is seconds only where the file
+// ParseDuration reads a Go duration. A bare number is seconds only where the file
 // has a number; as a text it is "0" or nothing.
-func parseDuration(text string) (time.Duration, bool) {
+func ParseDuration(text string) (time.Duration, bool) {
 	d, err := time.ParseDuration(strings.TrimSpace(text))
 	return d, err == nil && d >= 0
 }
@@ -97,31 +97,4 @@ func parseSeconds(text string) (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Duration(math.Round(f * float64(time.Second))), true
-}
-
-// matchGlob reports whether the whole name matches the pattern, in which * stands
-// for any text and ? for one character. It goes back no further than to the last
-// star, so a hostile pattern costs at most the product of the two lengths.
-func matchGlob(pattern, name string) bool {
-	pat, text := []rune(pattern), []rune(name)
-	p, n, star, mark := 0, 0, -1, 0
-	for n < len(text) {
-		switch {
-		case p < len(pat) && pat[p] == '*':
-			star, mark = p, n
-			p++
-		case p < len(pat) && (pat[p] == '?' || pat[p] == text[n]):
-			p++
-			n++
-		case star >= 0:
-			mark++
-			p, n = star+1, mark
-		default:
-			return false
-		}
-	}
-	for p < len(pat) && pat[p] == '*' {
-		p++
-	}
-	return p == len(pat)
 }
