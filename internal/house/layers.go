@@ -50,7 +50,8 @@ var places = []place{
 	{"internal/fleet", faces, []string{"smcp", "smcp/agent"}, "attaches the Computers of an office as upstreams; joins the protocol and the supervision, which do not know each other"},
 	{"internal/member", faces, []string{"smcp"}, "what Computers and agents share: a member of an office"},
 
-	{"internal/upstream", middle, []string{"internal/catalog", "internal/config"}, "connects what the configuration names and feeds the catalog"},
+	{"internal/upstream", middle, []string{"internal/catalog", "internal/config", "internal/upstream/subscription"}, "connects what the configuration names and feeds the catalog"},
+	{"internal/upstream/subscription", middle, nil, "what sessions hear of a server; is given connections and makes none"},
 	{"internal/bridge", middle, nil, "questions and notices of servers to agents, across the eras; both gateway and router use it"},
 	{"internal/catalog", middle, nil, "what can be called; is given lists, fetches nothing"},
 	{"internal/search", middle, nil, "ranks documents; knows neither MCP nor the catalog"},

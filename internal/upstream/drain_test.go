@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -166,6 +167,7 @@ func TestDrainOfOnePort(t *testing.T) {
 		note := func(what string) { order = append(order, what) }
 		u := &Upstream{cfg: &config.Server{Command: "a", URL: "http://127.0.0.1:1/"}, work: newBusy(), log: slog.New(slog.DiscardHandler), ended: make(chan struct{}), settled: make(chan struct{})}
 		u.opts = Options{ReadyBudget: 10 * time.Second}
+		u.subs = subscription.NewRegistry(listeningServer{u}, "", u.log)
 		u.ctx, u.cancel = context.WithCancel(t.Context())
 		u.work.enter()
 		d := &departure{u: u, limit: time.Minute, free: make(chan struct{}), done: make(chan struct{}), hurry: t.Context()}

@@ -29,9 +29,11 @@ type link struct {
 	retired chan struct{} // closed when users becomes 0; nil while in use; guarded by slot.mu
 }
 
-// call asks the server. A connection that has ended already has certainly not
-// taken the message.
-func (l *link) call(ctx context.Context, timeout time.Duration, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+// Hello implements subscription.Conn.
+func (l *link) Hello() mcp.Hello { return l.hello }
+
+// Call implements subscription.Conn. The error is mcp.ErrNotSent if the connection had ended before.
+func (l *link) Call(ctx context.Context, timeout time.Duration, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 	if !mayBeLarge(method) {
 		ctx = memory.WithoutScope(ctx)
 	}
@@ -45,13 +47,13 @@ func (l *link) call(ctx context.Context, timeout time.Duration, method string, p
 	default:
 	}
 	if timeout <= 0 {
-		return l.slot.owned(ctx, back, func(back mcp.Handler) (json.RawMessage, error) {
+		return l.slot.line.Own(mcp.Caller(ctx), back, func(back mcp.Handler) (json.RawMessage, error) {
 			return l.peer.Call(ctx, method, params, back)
 		})
 	}
 	limited, back, end := limit(ctx, timeout, back)
 	defer end()
-	result, err := l.slot.owned(ctx, back, func(back mcp.Handler) (json.RawMessage, error) {
+	result, err := l.slot.line.Own(mcp.Caller(ctx), back, func(back mcp.Handler) (json.RawMessage, error) {
 		return l.peer.Call(limited, method, params, back)
 	})
 	if err != nil && limited.Err() != nil && ctx.Err() == nil && !isAnswer(err) {
@@ -80,9 +82,7 @@ func (l *link) notify(ctx context.Context, method string, params json.RawMessage
 		return l.notSent()
 	default:
 	}
-	if l.slot.key.session == nil {
-		l.slot.owners.uses(mcp.Caller(ctx))
-	}
+	l.slot.line.Uses(mcp.Caller(ctx))
 	return l.peer.Notify(ctx, method, params)
 }
 
@@ -265,7 +265,7 @@ type handler struct{ s *slot }
 func (h handler) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	s := h.s
 	if r.IsNotification() {
-		s.notice(r.Method, r.Params)
+		s.line.Notice(r.Method, r.Params)
 		return nil, nil
 	}
 	if session := s.key.session; session != nil && session.Version() != "" {

@@ -149,7 +149,7 @@ func (u *Upstream) readList(ctx context.Context, l *link, method, key string) (e
 	limit := u.opts.listBytes
 	read, kept := 0, 0
 	for page := 1; ; page++ {
-		result, err := l.call(ctx, pageTimeout, method, params, nil)
+		result, err := l.Call(ctx, pageTimeout, method, params, nil)
 		if err != nil {
 			return nil, "", err
 		}

@@ -29,7 +29,7 @@ func (s *slot) ping(ctx context.Context, l *link) {
 		if used, quiet := s.quiet(); !quiet || time.Since(used) < pingEvery && missed == 0 {
 			continue
 		}
-		_, err := l.call(ctx, pingTimeout, method, nil, nil)
+		_, err := l.Call(ctx, pingTimeout, method, nil, nil)
 		switch {
 		case err == nil, isAnswer(err):
 			missed = 0

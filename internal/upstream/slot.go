@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -42,16 +43,10 @@ type slot struct {
 	wake   chan struct{}   // capacity 1: a call wants a connection now
 	lost   chan brokenLink // capacity 1: a call has found it broken
 	relist chan struct{}   // capacity 1: the lists have changed
-	resub  chan struct{}   // capacity 1: the resources subscribed to have changed
 
 	program  *sharedProgram       // that the connection needs, or nil; only run uses it
 	greeting atomic.Pointer[junk] // of the server that is being greeted, or was last; may be nil
-	owners   owners               // of what the server says over a connection that sessions share
-
-	// telling is held while subscribers are told, who hear one thing at a time.
-	telling sync.Mutex
-	// subMu orders what the server is told about subscriptions and log levels.
-	subMu sync.Mutex
+	line     *subscription.Line   // what sessions want to hear over the connection
 
 	mu       sync.Mutex // guards below
 	state    State
@@ -59,7 +54,6 @@ type slot struct {
 	changed  chan struct{} // closed, and replaced, when state changes
 	link     *link         // while ready
 	calls    int           // users of link
-	holds    int           // subscriptions that need it to stay
 	waiting  int           // calls that wait for a link
 	called   bool          // link was used by a call
 	used     time.Time
@@ -72,8 +66,6 @@ type slot struct {
 	down     time.Time // since when it cannot be had; zero where it can
 	otherEra bool      // begin with the other era next time
 	lostOne  bool      // the next connection replaces one that was lost
-	uris     map[string]int
-	level    string // last sent to link
 }
 
 // brokenLink is what a call reports.
@@ -84,11 +76,22 @@ type brokenLink struct {
 
 func newSlot(u *Upstream, key slotKey) *slot {
 	s := &slot{
-		u: u, key: key, state: StateStarting, since: time.Now(), changed: make(chan struct{}), uris: map[string]int{},
-		wake: make(chan struct{}, 1), lost: make(chan brokenLink, 1), relist: make(chan struct{}, 1), resub: make(chan struct{}, 1),
+		u: u, key: key, state: StateStarting, since: time.Now(), changed: make(chan struct{}),
+		wake: make(chan struct{}, 1), lost: make(chan brokenLink, 1), relist: make(chan struct{}, 1),
 	}
+	s.line = u.subs.NewLine(subscription.LineOptions{Shared: s.isShared(), Session: key.session, Modern: key.modern, Current: s.current})
 	s.ctx, s.cancel = context.WithCancel(u.ctx)
 	return s
+}
+
+// current returns the connection while the slot is ready, else nil.
+func (s *slot) current() subscription.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link == nil {
+		return nil
+	}
+	return s.link
 }
 
 // isShared reports whether it is the slot that lists, and serves all sessions.
@@ -104,6 +107,13 @@ func nudge(c chan<- struct{}) {
 
 // refresh asks for new lists.
 func (s *slot) refresh() { nudge(s.relist) }
+
+// missedNotices is called after a time in which the server could not tell of changes.
+func (s *slot) missedNotices() {
+	if s.isShared() {
+		s.refresh()
+	}
+}
 
 // set changes the state and wakes who waits for that. It is called under mu.
 func (s *slot) set(state State) {
@@ -125,7 +135,7 @@ func (s *slot) lastError() error {
 func (s *slot) quiet() (used time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.used, s.calls == 0 && s.holds == 0 && s.state != StateStarting
+	return s.used, s.calls == 0 && !s.line.Held() && s.state != StateStarting
 }
 
 // drop reports that a connection is of no use any more. The next acquire waits
@@ -163,9 +173,9 @@ func (s *slot) lose(err error) {
 // It is called under mu.
 func (s *slot) auto() bool {
 	if !s.isShared() {
-		return s.holds > 0
+		return s.line.Held()
 	}
-	return !s.u.onDemand() || !s.u.listed.Load() || s.holds > 0 || !s.down.IsZero()
+	return !s.u.onDemand() || !s.u.listed.Load() || s.line.Held() || !s.down.IsZero()
 }
 
 // run supervises the connection until the slot ends.
@@ -311,11 +321,12 @@ func (s *slot) serve(l *link) bool {
 	case <-s.lost: // of a link before
 	default:
 	}
-	s.link, s.err, s.down, s.otherEra, s.called, s.used, s.level = l, nil, time.Time{}, false, false, time.Now(), ""
+	s.link, s.err, s.down, s.otherEra, s.called, s.used = l, nil, time.Time{}, false, false, time.Now()
 	if s.lostOne {
 		s.lostOne = false
 		s.u.restarts.Add(1)
 	}
+	s.line.Reset()
 	s.set(StateReady)
 	s.mu.Unlock()
 	s.u.greeted(s, l)
@@ -326,9 +337,9 @@ func (s *slot) serve(l *link) bool {
 	if s.isShared() {
 		tasks.Go(func() { s.list(ctx, l, listed) })
 	}
-	tasks.Go(func() { s.renew(ctx, l) })
+	tasks.Go(func() { s.line.Renew(ctx, l) })
 	if l.hello.Modern && !s.key.modern {
-		tasks.Go(func() { s.listen(ctx, l) })
+		tasks.Go(func() { s.line.Listen(ctx, l, s.missedNotices) })
 	}
 	if l.http {
 		tasks.Go(func() { s.ping(ctx, l) })
@@ -422,7 +433,7 @@ func (s *slot) stopIfIdle(listed bool) (left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit := s.idleTime(listed && !s.called)
-	if s.calls > 0 || s.holds > 0 || s.waiting > 0 {
+	if s.calls > 0 || s.line.Held() || s.waiting > 0 {
 		return max(limit, time.Second)
 	}
 	if left := limit - time.Since(s.used); left > 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -65,9 +66,9 @@ func TestResourceSubscriptionsAreCountedAndRenewed(t *testing.T) {
 						mu.Lock()
 						p, id := stream, subscription
 						mu.Unlock()
-						err = p.Notify(t.Context(), methodUpdated, fmt.Appendf(nil, `{"uri":%q,"_meta":{%q:%s}}`, uri, mcp.MetaSubscriptionID, id))
+						err = p.Notify(t.Context(), "notifications/resources/updated", fmt.Appendf(nil, `{"uri":%q,"_meta":{%q:%s}}`, uri, mcp.MetaSubscriptionID, id))
 					} else {
-						err = f.last().Notify(t.Context(), methodUpdated, fmt.Appendf(nil, `{"uri":%q}`, uri))
+						err = f.last().Notify(t.Context(), "notifications/resources/updated", fmt.Appendf(nil, `{"uri":%q}`, uri))
 					}
 					if err != nil {
 						t.Fatal(err)
@@ -191,7 +192,7 @@ func TestListeningHasNoGaps(t *testing.T) {
 		stops = append(stops, subscribe("z:3"))
 		time.Sleep(1100 * time.Millisecond)
 		is(`["z:1","z:2"]`, `["z:1","z:2","z:3"]`)
-		time.Sleep(ackPatience)
+		time.Sleep(subscription.AckTime)
 		is(`["z:1","z:2","z:3"]`)
 		for _, stop := range stops {
 			stop()

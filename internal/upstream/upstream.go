@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -41,6 +42,7 @@ type Upstream struct {
 	log   *slog.Logger
 
 	shared         *slot
+	subs           *subscription.Registry
 	legacy, modern eraPeer
 	after          <-chan struct{} // closed when the first start may begin; nil: at once
 	ctx            context.Context // ends with close
@@ -68,7 +70,7 @@ type Upstream struct {
 	out                                 outlet
 	junkLogged                          atomic.Int64 // lines; see junk
 
-	// Lock order: slot.subMu or slot.telling, mu, slot.mu.
+	// Lock order: a lock of subscription that is held during calls, mu, slot.mu, a Line's own.
 	mu        sync.Mutex // guards below
 	closed    bool
 	slots     map[slotKey]*slot // besides shared
@@ -81,8 +83,6 @@ type Upstream struct {
 	counts     [3]int // tools, resources, prompts
 	hash       uint64 // of the listing that the Sink has
 	listErr    error
-	subs       map[*subscriber]struct{}
-	levels     map[*mcp.Session]*wantedLevel
 }
 
 var _ mcp.Peer = (*Upstream)(nil)
@@ -100,8 +100,8 @@ func newUpstream(o Options, cfg *config.Server, at place, after <-chan struct{},
 		ended: make(chan struct{}), settled: make(chan struct{}),
 		learning: make(chan struct{}, 1), work: newBusy(),
 		slots: map[slotKey]*slot{}, processes: map[process]struct{}{},
-		subs: map[*subscriber]struct{}{}, levels: map[*mcp.Session]*wantedLevel{},
 	}
+	u.subs = subscription.NewRegistry(listeningServer{u}, u.who, u.log)
 	u.legacy, u.modern = eraPeer{u, false}, eraPeer{u, true}
 	if cfg.URL != "" {
 		u.header = headerOf(cfg)
@@ -139,16 +139,12 @@ func (u *Upstream) close() {
 	u.mu.Lock()
 	first := !u.closed
 	u.closed = true
-	levels := u.levels
-	u.levels = map[*mcp.Session]*wantedLevel{}
 	u.mu.Unlock()
 	if !first {
 		<-u.ended
 		return
 	}
-	for _, l := range levels {
-		l.stop()
-	}
+	u.subs.Close()
 	u.cancel()
 	u.wg.Wait()
 	u.settle()
@@ -335,7 +331,7 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 	if err := u.callable(method, params); err != nil {
 		return nil, err
 	}
-	if method != methodListen { // a subscription is bounded by who makes it
+	if method != "subscriptions/listen" { // a subscription is bounded by who makes it
 		if u.inFlight.Add(1) > maxInFlight {
 			u.inFlight.Add(-1)
 			return nil, mcp.Errorf(mcp.KindOverloaded, "%s has %d calls in flight; wait for some to finish", u.who, maxInFlight)
@@ -353,10 +349,10 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 	var result json.RawMessage
 	err := u.with(ctx, modern, func(l *link) (err error) {
 		sent := u.headers.Load()
-		result, err = l.call(ctx, u.timeoutOf(method), method, params, back)
+		result, err = l.Call(ctx, u.timeoutOf(method), method, params, back)
 		if refusedHeaders(l, method, err) && u.relearn(ctx, l, params, sent) {
 			if err = u.callable(method, params); err == nil {
-				result, err = l.call(ctx, u.timeoutOf(method), method, params, back)
+				result, err = l.Call(ctx, u.timeoutOf(method), method, params, back)
 			}
 		}
 		return err
@@ -386,7 +382,7 @@ func (u *Upstream) CallTimeout() time.Duration { return u.cfg.Timeout }
 
 // timeoutOf is how long a call may take; 0 sets no limit.
 func (u *Upstream) timeoutOf(method string) time.Duration {
-	if method == methodListen {
+	if method == "subscriptions/listen" {
 		return 0 // it lasts as long as somebody listens
 	}
 	return u.cfg.Timeout

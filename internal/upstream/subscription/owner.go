@@ -1,4 +1,4 @@
-package upstream
+package subscription
 
 import (
 	"bytes"
@@ -115,29 +115,28 @@ func (o *owners) lookup(in *owned, id string) (principal string, ok bool) {
 	return principal, ok
 }
 
-// asking is the back of a call over a connection that sessions share. It notes what
-// the caller is asked to do elsewhere, and hands on what is about another
-// principal's task or elicitation: a server that takes all for one client may tell
-// of it during any call.
-type asking struct {
+// ownedBack is the back of a call over a shared Line. It notes the elicitations that the caller gets,
+// and hands notifications of another principal's task or elicitation to the Line: a server that sees
+// one client may send them during any call.
+type ownedBack struct {
 	back      mcp.Handler
-	slot      *slot
+	line      *Line
 	principal string
 }
 
 // Serve implements mcp.Handler.
-func (a *asking) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	o := &a.slot.owners
+func (b *ownedBack) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	o := &b.line.owners
 	if r.Method == methodElicit {
-		o.elicited(rawjson.Text(rawjson.Get(r.Params, "elicitationId")), a.principal)
+		o.elicited(rawjson.Text(rawjson.Get(r.Params, "elicitationId")), b.principal)
 	}
 	if r.IsNotification() {
-		if principal, known, ok := o.of(r.Method, r.Params); known && (!ok || principal != a.principal) {
-			a.slot.notice(r.Method, r.Params)
+		if principal, known, ok := o.of(r.Method, r.Params); known && (!ok || principal != b.principal) {
+			b.line.Notice(r.Method, r.Params)
 			return nil, nil
 		}
 	}
-	return a.back.Serve(ctx, r)
+	return b.back.Serve(ctx, r)
 }
 
 func (o *owners) elicited(id, principal string) {
@@ -177,33 +176,39 @@ func (o *owners) learn(principal string, result json.RawMessage, err error) {
 	}
 }
 
-// owned makes a call whose caller owns what the server makes for it. A session's own
-// connection needs no books: all that comes over it is the session's.
-func (s *slot) owned(ctx context.Context, back mcp.Handler, call func(back mcp.Handler) (json.RawMessage, error)) (json.RawMessage, error) {
-	caller := mcp.Caller(ctx)
-	if s.key.session != nil || caller == nil {
+// Own makes a call for a session and notes that the session's principal owns the tasks and
+// elicitations that the server makes for it. The Line of a single session needs no such notes.
+func (l *Line) Own(session *mcp.Session, back mcp.Handler, call func(back mcp.Handler) (json.RawMessage, error)) (json.RawMessage, error) {
+	if l.session != nil || session == nil {
 		return call(back)
 	}
-	s.owners.uses(caller)
-	principal := caller.Principal()
+	l.owners.uses(session)
+	principal := session.Principal()
 	if back != nil {
-		back = &asking{back, s, principal}
+		back = &ownedBack{back, l, principal}
 	}
 	result, err := call(back)
-	s.owners.learn(principal, result, err)
+	l.owners.learn(principal, result, err)
 	return result, err
 }
 
-// meant reports whether a session is told of a notification that belongs to no
-// call. A function without a session is no agent's.
-func (s *slot) meant(session *mcp.Session, method string, params json.RawMessage) bool {
+// Uses notes that a session uses the Line.
+func (l *Line) Uses(session *mcp.Session) {
+	if l.session == nil {
+		l.owners.uses(session)
+	}
+}
+
+// concerns reports whether a session gets a notification that belongs to no call. A subscriber
+// without a session gets all of them.
+func (l *Line) concerns(session *mcp.Session, method string, params json.RawMessage) bool {
 	switch {
-	case session == nil, s.key.session != nil, isListChanged(method):
+	case session == nil, l.session != nil, isListChanged(method):
 		return true
 	case method == methodMessage:
-		return false // it may be about one of those who share the connection
+		return false // it may be about another session of the Line
 	}
-	principal, _, ok := s.owners.of(method, params)
+	principal, _, ok := l.owners.of(method, params)
 	return ok && principal == session.Principal()
 }
 

@@ -1,0 +1,255 @@
+package subscription
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Bounds of one server's subscriptions.
+const (
+	maxSubscribers = 10_000 // functions
+	tellTimeout    = 10 * time.Second
+)
+
+const (
+	methodUpdated      = "notifications/resources/updated"
+	methodMessage      = "notifications/message"
+	suffixListChanged  = "/list_changed"
+	methodAcknowledged = "notifications/subscriptions/acknowledged"
+	methodListen       = "subscriptions/listen"
+)
+
+// Server is what a Registry needs of the server that it belongs to. All methods may be called
+// concurrently.
+type Server interface {
+	// Line returns the Line that the calls of a session go over. It makes none.
+	Line(session *mcp.Session) *Line
+	// ListChanged is called when the server says that a list has changed.
+	ListChanged(from *Line)
+	// OperatorLog takes a log message that belongs to no session.
+	OperatorLog(params json.RawMessage)
+	// Go runs f in a goroutine unless the server is closed; ctx ends when it is.
+	Go(f func(ctx context.Context))
+	// Stopped returns the error of a server that is closed.
+	Stopped() error
+}
+
+// Registry holds the subscriptions and log levels of all sessions at one server. All methods are
+// safe for concurrent use.
+type Registry struct {
+	server Server
+	who    string // for messages
+	log    *slog.Logger
+
+	mu     sync.Mutex // guards below
+	closed bool
+	subs   map[*subscriber]struct{}
+	levels map[*mcp.Session]*wantedLevel
+}
+
+// NewRegistry returns a Registry. who names the server in errors, such as `upstream "files"`.
+func NewRegistry(server Server, who string, log *slog.Logger) *Registry {
+	return &Registry{server: server, who: who, log: log, subs: map[*subscriber]struct{}{}, levels: map[*mcp.Session]*wantedLevel{}}
+}
+
+// subscriber is a function that gets notifications that belong to no call.
+type subscriber struct {
+	session *mcp.Session // whose Line; nil is the shared one
+	uri     string       // of the resource whose updates it gets; "" is everything but updates
+	line    *Line        // that the resource was subscribed to on; set under mu
+	fn      func(method string, params json.RawMessage)
+}
+
+// Close makes SetLogLevel fail from now on and forgets the levels of all sessions.
+func (r *Registry) Close() {
+	r.mu.Lock()
+	r.closed = true
+	levels := r.levels
+	r.levels = map[*mcp.Session]*wantedLevel{}
+	r.mu.Unlock()
+	for _, l := range levels {
+		l.stop()
+	}
+}
+
+// Subscribe calls fn for each notification that belongs to no call and is not an update of a
+// resource. A session hears those of the Line that its calls go over; on a shared Line, those that
+// concern its principal. fn is called for one notification at a time for each Line, in order. It
+// must not block, and must clone the params that it keeps. It may be called once more while stop
+// runs. With too many subscriptions Subscribe logs that and fn is never called.
+func (r *Registry) Subscribe(session *mcp.Session, fn func(method string, params json.RawMessage)) (stop func()) {
+	stop, err := r.add(&subscriber{session: session, fn: fn})
+	if err != nil {
+		r.log.Warn("a session will not hear of changes", "err", err)
+		return func() {}
+	}
+	return stop
+}
+
+func (r *Registry) add(sub *subscriber) (stop func(), err error) {
+	r.server.Line(nil).owners.uses(sub.session)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.subs) >= maxSubscribers {
+		return nil, mcp.Errorf(mcp.KindOverloaded, "%s has %d subscriptions, which is the bound; end some", r.who, maxSubscribers)
+	}
+	r.subs[sub] = struct{}{}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.subs, sub)
+	}, nil
+}
+
+// A Resource is the subscription of one function to one resource.
+type Resource struct {
+	r      *Registry
+	sub    *subscriber
+	remove func()
+	once   sync.Once
+}
+
+// Resource returns a subscription to a resource, which Begin begins. fn is as with Subscribe.
+func (r *Registry) Resource(uri string, fn func(params json.RawMessage)) (*Resource, error) {
+	if uri == "" {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "resources/subscribe needs a uri")
+	}
+	sub := &subscriber{uri: uri, fn: func(_ string, params json.RawMessage) { fn(params) }}
+	remove, err := r.add(sub)
+	return &Resource{r: r, sub: sub, remove: remove}, err
+}
+
+// Begin subscribes over a Line, whose present connection is conn. The server is asked for the first
+// subscription to a resource. A lost connection is replaced and asked again.
+func (s *Resource) Begin(ctx context.Context, line *Line, conn Conn) error {
+	s.r.mu.Lock()
+	s.sub.line = line
+	s.r.mu.Unlock()
+	return line.watch(ctx, conn, s.sub.uri)
+}
+
+// Abandon ends a subscription that did not begin.
+func (s *Resource) Abandon() { s.remove() }
+
+// Stop ends the subscription. The server is told in the background, after the last one to the
+// resource. Further calls do nothing.
+func (s *Resource) Stop() {
+	s.once.Do(func() {
+		s.remove()
+		s.r.mu.Lock()
+		line := s.sub.line
+		s.r.mu.Unlock()
+		s.r.server.Go(func(ctx context.Context) { line.unwatch(ctx, s.sub.uri) })
+	})
+}
+
+// hearers returns the subscribers that a notification of a Line may be for.
+func (r *Registry) hearers(l *Line) []*subscriber {
+	r.mu.Lock()
+	var out, own []*subscriber
+	for sub := range r.subs {
+		switch {
+		case sub.uri != "":
+			if sub.line == l {
+				out = append(out, sub)
+			}
+		case l.shared && sub.session != nil:
+			own = append(own, sub)
+		case l.shared, sub.session != nil && sub.session == l.session && !l.modern:
+			out = append(out, sub)
+		}
+	}
+	r.mu.Unlock()
+	for _, sub := range own { // without the lock: Line has one of its own
+		if r.server.Line(sub.session) == l {
+			out = append(out, sub)
+		}
+	}
+	return out
+}
+
+// wantedLevel is the log level of one session.
+type wantedLevel struct {
+	level string
+	stop  func() // of the session's OnClose
+}
+
+// SetLogLevel notes the log level of a session, until the session ends; "" wants no messages. The
+// server is asked for the most verbose level that a session of the Line wants: the caller filters
+// messages for its session. A server that is down or idle is told when it is back, a modern one
+// with each call. The error is that of the server.
+func (r *Registry) SetLogLevel(ctx context.Context, session *mcp.Session, level string) error {
+	if level != "" && mcp.LogSeverity(level) < 0 {
+		return mcp.Errorf(mcp.KindInvalidParams, "%q is no log level", level)
+	}
+	r.mu.Lock()
+	wanted := r.levels[session]
+	switch {
+	case r.closed:
+		r.mu.Unlock()
+		return r.server.Stopped()
+	case level == "":
+		delete(r.levels, session)
+	case wanted != nil:
+		wanted.level = level
+	default:
+		r.levels[session] = &wantedLevel{level: level, stop: func() {}}
+	}
+	r.mu.Unlock()
+	switch {
+	case level == "" && wanted != nil:
+		wanted.stop()
+	case level != "" && wanted == nil && session != nil:
+		// Registered without the lock: a session that has ended calls at once.
+		stop := session.OnClose(func() { r.forgetLevel(session) })
+		r.mu.Lock()
+		w := r.levels[session]
+		if w != nil {
+			w.stop = stop
+		}
+		r.mu.Unlock()
+		if w == nil {
+			stop()
+		}
+	}
+	return r.server.Line(session).tellLevel(ctx)
+}
+
+func (r *Registry) forgetLevel(session *mcp.Session) {
+	r.mu.Lock()
+	delete(r.levels, session)
+	r.mu.Unlock()
+	r.server.Go(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+		defer cancel()
+		if err := r.server.Line(nil).tellLevel(ctx); err != nil && ctx.Err() == nil {
+			r.log.Debug("the log level could not be set", "err", err)
+		}
+	})
+}
+
+// mostVerbose returns the level wanted of one session's Line, or of the Line that all share.
+func (r *Registry) mostVerbose(session *mcp.Session) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	most := ""
+	for s, w := range r.levels {
+		if session != nil && s != session {
+			continue
+		}
+		if most == "" || mcp.LogSeverity(w.level) < mcp.LogSeverity(most) {
+			most = w.level
+		}
+	}
+	return most
+}
+
+func uriParams(uri string) json.RawMessage {
+	return rawjson.NewWriter(nil).Object().Key("uri").String(uri).EndObject().Bytes()
+}
