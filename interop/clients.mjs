@@ -4,6 +4,7 @@
 //   node interop/clients.mjs --weir bin/weir
 //   node interop/clients.mjs                     the clients directly against server-everything: is the harness itself sound?
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fixtures } from './fixtures.mjs';
 import {
   Client, everythingServer, everythingStdio, expect, expectEqual, filesStdio, here, main, memoryStdio, Report, startWeir, textOf, work, writeConfig,
@@ -73,7 +74,9 @@ async function gatewayFlow(client, check, combination, files, direct) {
     if (!combination.mode) expect(client.session.server?.name, 'the server has no name', client.session);
   });
   await check('lists three tools, and four verbs for the resources and prompts that there are', async () => {
-    const result = await client.get('listTools');
+    let result = await client.get('listTools');
+    // A gateway that starts with its client tells of the verbs as its servers come up.
+    for (const until = Date.now() + 20_000; names(result).length < 7 && Date.now() < until; await sleep(100)) result = await client.get('listTools');
     expectEqual(names(result).sort(), ['tool_browse', 'tool_execute', 'tool_view', ...primitiveVerbs].sort(), 'tools');
     for (const tool of result.tools) expect(tool.description && tool.inputSchema.type === 'object', `${tool.name} is not described`, tool);
   });

@@ -283,6 +283,7 @@ func (b *Block) Release() {
 		b.file.drop()
 		b.file = nil
 		if b.opened {
+			b.a.p.collect(b.size)
 			b.a.p.giveOpen(b.size)
 		}
 	}

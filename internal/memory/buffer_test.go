@@ -362,3 +362,25 @@ func TestHand(t *testing.T) {
 	}
 	want(t, p, Usage{})
 }
+
+// What a call has made of a block that takes a turn of its own is collected before
+// the next one's turn.
+func TestTurnsCollect(t *testing.T) {
+	p := NewPool(Options{Limit: 8 * mb, SpillAt: mb, Dir: t.TempDir(), Linger: -1})
+	defer p.Close()
+	forced := func(size int) uint32 {
+		data := pattern(size)
+		block := take(t, p.Account("a"), data, int64(size), bytes.NewReader(data))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		block.Release()
+		runtime.ReadMemStats(&after)
+		return after.NumForcedGC - before.NumForcedGC
+	}
+	if n := forced(2 * mb); n != 0 {
+		t.Errorf("%d collections after a block among others", n)
+	}
+	if n := forced(3 * mb); n == 0 {
+		t.Error("no collection after a block that had a turn of its own")
+	}
+}

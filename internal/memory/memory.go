@@ -29,6 +29,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -252,6 +253,15 @@ func (p *Pool) fits(n int64) bool { return p.open+n <= p.mostOpen() && p.used+n 
 func (p *Pool) take(n int64) {
 	p.used += n
 	p.open += n
+}
+
+// collect frees what a call has made of a block of size bytes, if the block had a
+// turn of its own. Without it, the copy of the block before is still on the heap
+// while the next one is made: the collector sees one large allocation too late.
+func (p *Pool) collect(size int64) {
+	if size >= p.mostOpen() {
+		debug.FreeOSMemory()
+	}
 }
 
 // giveOpen returns what wait took for size bytes.
