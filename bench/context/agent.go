@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/mcp"
@@ -232,11 +233,11 @@ func runGateway(ctx context.Context, s *stage, stumble bool) (cost, error) {
 				return c, err
 			}
 		}
-		result, err := a.executed(ctx, id, st.Args)
+		raw, err := a.executed(ctx, id, st.Args)
 		if err != nil {
 			return c, err
 		}
-		envelope := rawjson.GetPath(result, "_meta", gateway.MetaEnvelope)
+		envelope := rawjson.GetPath(raw, "_meta", result.MetaEnvelope)
 		handle := rawjson.Text(rawjson.GetPath(envelope, "firewall_stats", "artifact_ref"))
 		if handle == "" {
 			continue

@@ -51,7 +51,7 @@ func (a *app) callAgent(ctx context.Context, t target, agent, tool string, given
 		}
 	}
 	stop()
-	var r result
+	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return failf(exitUnavailable, "agent %q answered something that is no result of a tool: %w", agent, err)
 	}

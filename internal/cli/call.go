@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 )
 
 func (a *app) callCommand() *cobra.Command {
@@ -179,7 +180,7 @@ func (a *app) refusal(err error, asJSON bool) error {
 // withParameters adds what the tool takes to an error about its arguments.
 func (c *client) withParameters(ctx context.Context, err error) error {
 	var refused *gatewayError
-	if !errors.As(err, &refused) || refused.Code != gateway.ArgsInvalid {
+	if !errors.As(err, &refused) || refused.Code != result.ArgsInvalid {
 		return err
 	}
 	if text := parametersText(c.schemaIn(ctx, refused)); text != "" {
@@ -190,7 +191,7 @@ func (c *client) withParameters(ctx context.Context, err error) error {
 
 // execute runs a tool. Arguments that were given one by one are guessed first,
 // and read by the schema where the guess does not fit; see toolArgs.
-func (c *client) execute(ctx context.Context, what executeArgs, given toolArgs, format string, tell func(progress)) (*result, error) {
+func (c *client) execute(ctx context.Context, what executeArgs, given toolArgs, format string, tell func(progress)) (*toolResult, error) {
 	guess, err := given.json(nil)
 	if err != nil {
 		return nil, err
@@ -198,7 +199,7 @@ func (c *client) execute(ctx context.Context, what executeArgs, given toolArgs, 
 	what.Args = guess
 	r, err := c.ask(ctx, gateway.ToolExecute, what, format, tell)
 	var refused *gatewayError
-	if given.whole != nil || !errors.As(err, &refused) || refused.Code != gateway.ArgsInvalid {
+	if given.whole != nil || !errors.As(err, &refused) || refused.Code != result.ArgsInvalid {
 		return r, err
 	}
 	schema := c.schemaIn(ctx, refused)
@@ -248,7 +249,7 @@ func (a *app) tellProgress(p progress) {
 
 // forPrograms is the result's JSON: the envelope, or the whole result of a
 // gateway that gives none.
-func (r *result) forPrograms() json.RawMessage {
+func (r *toolResult) forPrograms() json.RawMessage {
 	if len(r.Structured) > 0 {
 		return r.Structured
 	}
@@ -256,11 +257,11 @@ func (r *result) forPrograms() json.RawMessage {
 }
 
 // handles lists what was held back.
-func (r *result) handles() []string {
+func (r *toolResult) handles() []string {
 	var envelope struct {
 		Artifacts []struct{ Handle string }
 	}
-	raw := r.Meta[gateway.MetaEnvelope]
+	raw := r.Meta[result.MetaEnvelope]
 	if raw == nil {
 		raw = r.Structured
 	}
@@ -277,7 +278,7 @@ func (r *result) handles() []string {
 // printResult prints the content of a result: texts as they are, and a line for
 // each part that is none. On a screen, JSON is indented. What a tool says of its
 // own failure goes to stderr.
-func (a *app) printResult(r *result) error {
+func (a *app) printResult(r *toolResult) error {
 	out := a.stdout
 	if r.IsError {
 		out = a.stderr

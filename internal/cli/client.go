@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -39,7 +40,7 @@ type part struct {
 }
 
 // A result is what a tool answered.
-type result struct {
+type toolResult struct {
 	Content    []part                     `json:"content"`
 	Structured json.RawMessage            `json:"structuredContent"`
 	IsError    bool                       `json:"isError"`
@@ -51,7 +52,7 @@ type result struct {
 // A gatewayError is an error that the gateway itself answered
 // (gateway-surface §3.4).
 type gatewayError struct {
-	Code      gateway.Code    `json:"error"`
+	Code      result.Code     `json:"error"`
 	Message   string          `json:"message"`
 	Path      *string         `json:"path"`
 	Retryable bool            `json:"retryable"`
@@ -70,11 +71,11 @@ func (e *gatewayError) Error() string {
 
 func (e *gatewayError) exitCode() int {
 	switch e.Code {
-	case gateway.UpstreamUnavailable, gateway.UpstreamTimeout:
+	case result.UpstreamUnavailable, result.UpstreamTimeout:
 		return exitUnavailable
-	case gateway.ArgsInvalid, gateway.PathInvalid:
+	case result.ArgsInvalid, result.PathInvalid:
 		return exitUsage
-	case gateway.UpstreamError:
+	case result.UpstreamError:
 		return exitTool
 	}
 	return exitRefused
@@ -82,15 +83,15 @@ func (e *gatewayError) exitCode() int {
 
 // gatewayErrorOf returns the gateway's own error in a result, nil where there
 // is none: what a tool answers bears an envelope, or no code of the gateway's.
-func gatewayErrorOf(r *result) *gatewayError {
-	if !r.IsError || len(r.Content) != 1 || r.Meta[gateway.MetaEnvelope] != nil {
+func gatewayErrorOf(r *toolResult) *gatewayError {
+	if !r.IsError || len(r.Content) != 1 || r.Meta[result.MetaEnvelope] != nil {
 		return nil
 	}
 	e := &gatewayError{raw: json.RawMessage(r.Content[0].Text)}
 	if json.Unmarshal(e.raw, e) != nil || e.Message == "" {
 		return nil
 	}
-	if !slices.ContainsFunc(gateway.Codes(), func(c gateway.CodeInfo) bool { return c.Code == e.Code }) {
+	if !slices.ContainsFunc(result.Codes(), func(c result.CodeInfo) bool { return c.Code == e.Code }) {
 		return nil
 	}
 	return e
@@ -106,12 +107,12 @@ type progress struct {
 // ask calls a meta-tool. With a tell, it is called with the progress of the
 // call, one at a time. The error is a *gatewayError where the gateway refused;
 // an error of the tool itself is a result.
-func (c *client) ask(ctx context.Context, tool string, args any, format string, tell func(progress)) (*result, error) {
+func (c *client) ask(ctx context.Context, tool string, args any, format string, tell func(progress)) (*toolResult, error) {
 	arguments, err := json.Marshal(args)
 	if err != nil {
 		return nil, fmt.Errorf("arguments of %s: %w", tool, err)
 	}
-	meta := map[string]any{gateway.MetaFormat: format}
+	meta := map[string]any{result.MetaFormat: format}
 	if tell != nil {
 		meta["progressToken"] = 1
 	}
@@ -140,7 +141,7 @@ func (c *client) ask(ctx context.Context, tool string, args any, format string, 
 	if err != nil {
 		return nil, c.explain(err, tool)
 	}
-	r := &result{raw: raw}
+	r := &toolResult{raw: raw}
 	if err := json.Unmarshal(raw, r); err != nil {
 		return nil, fmt.Errorf("%s answered %s with something that is no tool result: %w", c.where, tool, err)
 	}

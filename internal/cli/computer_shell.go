@@ -267,7 +267,7 @@ func (s *computerShell) call(ctx context.Context, args string) error {
 	raw := s.c.Call(context.WithValue(ctx, ownerKey{}, true), smcp.ToolCall{
 		Call: smcp.Call{ReqID: "shell-" + strconv.FormatInt(time.Now().UnixNano(), 36)}, ToolName: name, Params: json.RawMessage(params),
 	})
-	var r result
+	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil || len(r.Content) == 0 {
 		fmt.Fprintln(s.a.stdout, s.a.stdout.clean(indented(string(raw))))
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/console"
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/guard"
 )
 
@@ -168,6 +168,6 @@ func (s *shown) View(ctx context.Context, principal, handle string, selector jso
 		return "", "", err
 	}
 	defer lease.Close()
-	v, err := gateway.SelectLease(ctx, lease, selector, gateway.ViewOptions{MaxChars: viewChars, Turns: s.engine.turns})
+	v, err := result.Select(ctx, lease, selector, result.ViewOptions{MaxChars: viewChars, Turns: s.engine.turns})
 	return v.Text, v.Notice, err
 }

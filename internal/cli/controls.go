@@ -6,6 +6,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -28,7 +29,7 @@ func controls(c *config.Config, opts *gateway.Options) {
 		MaxAttempts: c.Retry.MaxAttempts, BaseDelay: c.Retry.BaseDelay, MaxDelay: c.Retry.MaxDelay, Jitter: c.Retry.Jitter,
 	}
 	for _, code := range c.Retry.RetryableCodes {
-		opts.Retry.Codes = append(opts.Retry.Codes, gateway.Code(code))
+		opts.Retry.Codes = append(opts.Retry.Codes, result.Code(code))
 	}
 }
 

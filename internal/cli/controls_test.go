@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/selection"
 	"github.com/weir-mcp/weir/internal/telemetry"
 )
@@ -52,7 +53,7 @@ retry: {max_attempts: 3, base_delay: 1s, max_delay: 2s, jitter: 0.5, retryable_c
 	if k := o.Cache; !k.ReadOnly || k.Allow[0] != "a:b@1" || k.TTL.Seconds() != 2 || k.MaxEntries != 3 || k.MaxBytes != 4 {
 		t.Errorf("%+v", k)
 	}
-	if r := o.Retry; r.MaxAttempts != 3 || r.BaseDelay.Seconds() != 1 || r.MaxDelay.Seconds() != 2 || r.Jitter != .5 || r.Codes[0] != gateway.UpstreamTimeout {
+	if r := o.Retry; r.MaxAttempts != 3 || r.BaseDelay.Seconds() != 1 || r.MaxDelay.Seconds() != 2 || r.Jitter != .5 || r.Codes[0] != result.UpstreamTimeout {
 		t.Errorf("%+v", r)
 	}
 	if c, _, err = config.Parse("weir.yaml", []byte("mcpServers: {a: {command: a}}"), config.Options{}); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/console"
 	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/internal/visible"
@@ -34,7 +35,7 @@ type engine struct {
 	instance string // see runFile
 	config   atomic.Pointer[config.Config]
 	looked   atomic.Pointer[config.Config] // the newest one whose names were looked for in the catalog
-	redact   atomic.Pointer[gateway.Redactor]
+	redact   atomic.Pointer[result.Redactor]
 	conceal  concealer
 	manager  *upstream.Manager
 	live     *upstream.Live[*gateway.Snapshot]
@@ -81,7 +82,7 @@ func newEngine(c *config.Config, a *app, log *slog.Logger, events *telemetry.Eve
 	e := &engine{app: a, log: log, holdings: held, started: time.Now(), instance: newInstance(), state: gateway.NewState(), turns: work.NewTurns(0), rounds: bridge.NewRounds(bridge.Options{Logger: log}), first: make(chan struct{})}
 	e.observe(events)
 	e.config.Store(c)
-	e.redact.Store(gateway.NewRedactor(c.Secrets()))
+	e.redact.Store(result.NewRedactor(c.Secrets()))
 	e.conceal.configure(c)
 	if e.meaning = m; m != nil {
 		m.redact = func(s string) string { return e.redact.Load().Redact(s) }
@@ -138,7 +139,7 @@ func limitsOf(l config.SchemaLimits) catalog.Limits {
 // again, the others do not notice.
 func (e *engine) apply(c *config.Config) {
 	e.config.Store(c)
-	e.redact.Store(gateway.NewRedactor(c.Secrets()))
+	e.redact.Store(result.NewRedactor(c.Secrets()))
 	e.conceal.configure(c)
 	e.owners.configure(c)
 	e.agents.apply(c)
@@ -248,13 +249,13 @@ func (e *engine) newFront(c *config.Config, o frontOptions) mcp.Handler {
 	opts := gateway.Options{
 		Upstreams: e, Artifacts: e.holdings.store, Tables: e.tableOptions(c), State: e.state, Turns: e.turns, CallTimeout: callTimeout(e.manager), Logger: e.log,
 		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.app.redact, OnEvent: e.tell,
-		Firewall:      gateway.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
+		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate,
 	}
 	controls(c, &opts)
 	opts.Cache.Room = e.holdings.pool.Account("cache")
 	if c.Browse.Format == config.BrowseJSON {
-		opts.Format = gateway.FormatJSON
+		opts.Format = result.FormatJSON
 	}
 	if c.Mode == config.ModeProxy && !o.shell {
 		opts.Mode = gateway.ModeProxy

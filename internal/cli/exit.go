@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -115,9 +115,9 @@ func exitCode(err error) int {
 
 func kindExit(k mcp.Kind) int {
 	switch k.Info().Gateway {
-	case string(gateway.UpstreamUnavailable), string(gateway.UpstreamTimeout):
+	case string(result.UpstreamUnavailable), string(result.UpstreamTimeout):
 		return exitUnavailable
-	case string(gateway.ArgsInvalid):
+	case string(result.ArgsInvalid):
 		return exitUsage
 	}
 	switch k {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/visible"
 )
@@ -17,7 +17,7 @@ type logging struct {
 	*slog.Logger
 	level  slog.LevelVar
 	format string
-	redact atomic.Pointer[gateway.Redactor] // nil hides nothing
+	redact atomic.Pointer[result.Redactor] // nil hides nothing
 }
 
 // newLogger writes a log to w in the form that the configuration asks for,
@@ -47,7 +47,7 @@ func (l *logging) hide(c *config.Config) {
 		l.redact.Store(nil)
 		return
 	}
-	l.redact.Store(gateway.NewRedactor(c.Secrets()))
+	l.redact.Store(result.NewRedactor(c.Secrets()))
 }
 
 // clean removes secrets from a text, and what is not seen.

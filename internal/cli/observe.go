@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/router"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -96,9 +96,9 @@ func (o observer) upstream(name string) string {
 func codeOf(err error) string {
 	var wire *jsonrpc.Error
 	if errors.As(err, &wire) {
-		return string(gateway.UpstreamError)
+		return string(result.UpstreamError)
 	}
-	var own *gateway.Error
+	var own *result.Error
 	if errors.As(err, &own) {
 		return string(own.Code)
 	}

@@ -1,6 +1,10 @@
 package gateway
 
-import "github.com/weir-mcp/weir/internal/rawjson"
+import (
+	"github.com/weir-mcp/weir/internal/rawjson"
+
+	"github.com/weir-mcp/weir/internal/gateway/result"
+)
 
 // aboutKeys are the arguments in which meta-tools are told what they are about.
 var aboutKeys = map[string]string{
@@ -23,7 +27,7 @@ func (c *metaCall) about() string {
 
 // placed returns e with the path of a call's error (gateway-surface §3.4): what
 // the call was about, where the error names no browse path of its own.
-func (c *metaCall) placed(e *Error) *Error {
+func (c *metaCall) placed(e *result.Error) *result.Error {
 	if e.Path != "" {
 		return e
 	}

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 )
 
 // A Missing is an upstream that is configured and of which nothing can be found now:
@@ -41,7 +42,7 @@ func (g *Gateway) missing() []Missing {
 // absent is the failure for an id whose upstream has not come up: such an id
 // may be right (it survives a restart of weir), and to offer the ids of other
 // upstreams instead would be misleading. It is nil for every other id.
-func (g *Gateway) absent(id string) *Error {
+func (g *Gateway) absent(id string) *result.Error {
 	parts, err := catalog.ParseToolID(id)
 	if err != nil {
 		return nil
@@ -51,7 +52,7 @@ func (g *Gateway) absent(id string) *Error {
 
 // absentSpace is the failure for what is in the namespace of an upstream that has
 // not come up, nil for any other namespace.
-func (g *Gateway) absentSpace(namespace string) *Error {
+func (g *Gateway) absentSpace(namespace string) *result.Error {
 	all := g.missing()
 	i := slices.IndexFunc(all, func(m Missing) bool { return m.Namespace == namespace })
 	if i < 0 {
@@ -66,7 +67,7 @@ func (g *Gateway) absentSpace(namespace string) *Error {
 	if why := m.reason(); why != "" {
 		message += ": " + why
 	}
-	return &Error{Code: UpstreamUnavailable, Message: message}
+	return &result.Error{Code: result.UpstreamUnavailable, Message: message}
 }
 
 // reason is Why without the upstream's name, with which what the manager says of one

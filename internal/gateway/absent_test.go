@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
 )
@@ -23,7 +24,7 @@ const secretInReason = "s3cr3t-value"
 // TestBrowseTellsWhatWasNotSearched: an answer of a browse ends with one line of the
 // servers that were not searched and why, in a few words and without secrets.
 func TestBrowseTellsWhatWasNotSearched(t *testing.T) {
-	h := newHarness(t, Options{Redactor: NewRedactor([]string{secretInReason})})
+	h := newHarness(t, Options{Redactor: result.NewRedactor([]string{secretInReason})})
 	h.add("files", echo, `{"name":"read","description":"Read a file."}`)
 	h.g.opts.Upstreams = lossyFleet{h.fleet, []Missing{
 		{"maps", "maps", ""},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -298,9 +299,9 @@ func (n *nativeTokens) count(tokens func(string) int, of *catalog.Catalog, list 
 // modelTokens counts what a model reads of a result: the text of its content
 // blocks, and other blocks as their JSON, pictures and sounds excepted, which
 // are not read as text. Where there is no content, it is structuredContent.
-func modelTokens(tokens func(string) int, result json.RawMessage) int {
+func modelTokens(tokens func(string) int, raw json.RawMessage) int {
 	var fields [2][]byte
-	if rawjson.Fields(result, []string{"content", "structuredContent"}, fields[:]) != nil {
+	if rawjson.Fields(raw, []string{"content", "structuredContent"}, fields[:]) != nil {
 		return 0
 	}
 	n, blocks := 0, 0
@@ -312,7 +313,7 @@ func modelTokens(tokens func(string) int, result json.RawMessage) int {
 			if rawjson.Fields(v, []string{"type", "text"}, member[:]) != nil {
 				return true
 			}
-			switch kindOf(member[0]) {
+			switch result.KindOf(member[0]) {
 			case "text":
 				n += tokens(rawjson.Text(member[1]))
 			case "image", "audio":

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/mcp"
@@ -149,7 +150,7 @@ func TestCountingIsBounded(t *testing.T) {
 	defer once.Do(func() { close(release) })
 	var mu sync.Mutex
 	uncounted := 0
-	h := newHarness(t, Options{Firewall: Firewall{CountTokens: slow}, OnEvent: func(e Event) {
+	h := newHarness(t, Options{Firewall: result.Firewall{CountTokens: slow}, OnEvent: func(e Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !e.Counted {
@@ -272,7 +273,7 @@ func TestArtifactHammer(t *testing.T) {
 		if err != nil || json.Unmarshal(out, &got) != nil {
 			t.Errorf("%s, %v", out, err)
 		}
-		_ = json.Unmarshal(got.Meta[MetaEnvelope], &got.env)
+		_ = json.Unmarshal(got.Meta[result.MetaEnvelope], &got.env)
 		return got
 	}
 	const n = 1000

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -53,7 +54,7 @@ func TestTheQuestionIsAViewOfWhatRuns(t *testing.T) {
 		{"an unlisted name", `{"name":"hid\u202eden"}`, `Allow tools/call of "hid\u202eden" at server`},
 		{"a long name", `{"name":"` + strings.Repeat("n", 100) + `"}`, `params.name (100 characters): "` + strings.Repeat("n", 100) + `"`},
 	} {
-		message, schema, err := askPerson(t, Options{Redactor: NewRedactor([]string{"hunter22"})}, c.params, `{"action":"accept"}`)
+		message, schema, err := askPerson(t, Options{Redactor: result.NewRedactor([]string{"hunter22"})}, c.params, `{"action":"accept"}`)
 		if err != nil || !strings.Contains(message, c.want) || strings.Contains(message, "hunter22") || string(schema) != `{"type":"object","properties":{}}` {
 			t.Errorf("%s: %v\n%s\n%s", c.name, err, message, schema)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -141,7 +142,7 @@ func (g *Gateway) cardsResult(c *metaCall, a cardsAnswer) json.RawMessage {
 			rest = g.notSearched(room - g.opts.Firewall.CountTokens(a.none))
 		}
 	}
-	if c.format == FormatJSON {
+	if c.format == result.FormatJSON {
 		doc := []byte{'['}
 		for i := range cards {
 			if i > 0 {
@@ -153,16 +154,16 @@ func (g *Gateway) cardsResult(c *metaCall, a cardsAnswer) json.RawMessage {
 		// structuredContent has to be an object before 2026-07-28.
 		structured := append([]byte(`{"cards":`), doc...)
 		if rest == "" {
-			return textBlocks(append(structured, '}'), string(doc))
+			return result.Texts(append(structured, '}'), string(doc))
 		}
 		structured = rawjson.AppendString(append(structured, `,"not_searched":`...), rest)
-		return textBlocks(append(structured, '}'), string(doc), rest)
+		return result.Texts(append(structured, '}'), string(doc), rest)
 	}
 	if len(cards) == 0 {
 		if rest != "" {
 			a.none += "\n" + rest
 		}
-		return textBlocks(nil, a.none)
+		return result.Texts(nil, a.none)
 	}
 	text := make([]byte, 0, 256*len(cards))
 	for i := range cards {
@@ -174,7 +175,7 @@ func (g *Gateway) cardsResult(c *metaCall, a cardsAnswer) json.RawMessage {
 	if rest != "" {
 		text = append(append(text, '\n'), rest...)
 	}
-	return textBlocks(nil, string(text))
+	return result.Texts(nil, string(text))
 }
 
 // catalogError turns an error of the catalog into the gateway's. The codes are
@@ -184,5 +185,5 @@ func catalogError(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	return &Error{Code: Code(e.Code), Message: e.Message, Path: e.Path, Cause: e.Err}
+	return &result.Error{Code: result.Code(e.Code), Message: e.Message, Path: e.Path, Cause: e.Err}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/token"
 )
 
@@ -38,7 +39,7 @@ func TestBrowse(t *testing.T) {
 }
 
 func TestBrowseJSON(t *testing.T) {
-	h := newHarness(t, Options{Format: FormatJSON})
+	h := newHarness(t, Options{Format: result.FormatJSON})
 	s := h.tool(t, ToolBrowse, `{"query":"file"}`)
 	var cards []struct {
 		ID    string

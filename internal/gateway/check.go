@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/work"
 )
 
@@ -36,7 +37,7 @@ func (k *checker) validate(ctx context.Context, e *catalog.Entry, args json.RawM
 	})
 	m.Close()
 	if errors.Is(err, work.ErrTime) {
-		return &Error{Code: UpstreamTimeout, Cause: err, Message: fmt.Sprintf(
+		return &result.Error{Code: result.UpstreamTimeout, Cause: err, Message: fmt.Sprintf(
 			"the arguments of %s, %d bytes, could not be checked against its schema within %s, the timeout of server %q; nothing was called", e.ID, len(args), timeout, e.Upstream)}
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -27,12 +28,12 @@ func classify(ctx context.Context, upstream string, err error) error {
 	}
 	var own *mcp.Error
 	if errors.As(err, &own) {
-		code := Code(own.Kind.Info().Gateway)
+		code := result.Code(own.Kind.Info().Gateway)
 		switch own.Kind {
 		case mcp.KindParse, mcp.KindInvalidRequest, mcp.KindHeaderMismatch, mcp.KindUnsupportedVersion:
-			code = UpstreamError // about our message, not about the agent's
+			code = result.UpstreamError // about our message, not about the agent's
 		}
-		return &Error{Code: code, Message: own.Message, Details: retryDetails(err), Cause: err}
+		return &result.Error{Code: code, Message: own.Message, Details: retryDetails(err), Cause: err}
 	}
 	var answered *jsonrpc.Error
 	if errors.As(err, &answered) {
@@ -40,18 +41,18 @@ func classify(ctx context.Context, upstream string, err error) error {
 		if strings.TrimSpace(said) == "" {
 			said = "(it gave no message)"
 		}
-		return &Error{Code: answeredCode(answered), Details: retryDetails(err), Cause: err,
+		return &result.Error{Code: answeredCode(answered), Details: retryDetails(err), Cause: err,
 			Message: fmt.Sprintf("server %q answered with error %d: %s", upstream, answered.Code, said)}
 	}
 	var network net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return &Error{Code: UpstreamTimeout, Message: fmt.Sprintf("server %q did not answer in time", upstream), Cause: err}
+		return &result.Error{Code: result.UpstreamTimeout, Message: fmt.Sprintf("server %q did not answer in time", upstream), Cause: err}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed):
-		return &Error{Code: UpstreamUnavailable, Message: fmt.Sprintf("server %q closed the connection before it answered", upstream), Cause: err}
+		return &result.Error{Code: result.UpstreamUnavailable, Message: fmt.Sprintf("server %q closed the connection before it answered", upstream), Cause: err}
 	}
 	// There was no answer (mcp.Peer): the connection failed.
-	return &Error{Code: UpstreamUnavailable, Message: fmt.Sprintf("server %q cannot be reached", upstream), Cause: err}
+	return &result.Error{Code: result.UpstreamUnavailable, Message: fmt.Sprintf("server %q cannot be reached", upstream), Cause: err}
 }
 
 // retryDetails tells how many seconds an upstream asks to wait, nil where it does
@@ -67,14 +68,14 @@ func retryDetails(err error) json.RawMessage {
 // answeredCode classifies an error that an upstream answered: by what another
 // weir says of it, else by a status of HTTP or by words that servers use. Codes
 // of JSON-RPC say little here, as servers invent their own.
-func answeredCode(e *jsonrpc.Error) Code {
+func answeredCode(e *jsonrpc.Error) result.Code {
 	if name := rawjson.Text(rawjson.Get(e.Data, "kind")); name != "" {
 		for _, k := range mcp.Kinds {
 			if k.Name == name {
-				if code := Code(k.Gateway); code != ArgsInvalid && code != HydrateFailed {
+				if code := result.Code(k.Gateway); code != result.ArgsInvalid && code != result.HydrateFailed {
 					return code
 				}
-				return UpstreamError // about our message, not about the agent's
+				return result.UpstreamError // about our message, not about the agent's
 			}
 		}
 	}
@@ -91,17 +92,17 @@ func answeredCode(e *jsonrpc.Error) Code {
 			return c.code
 		}
 	}
-	return UpstreamError
+	return result.UpstreamError
 }
 
 var answeredCodes = []struct {
-	code     Code
+	code     result.Code
 	statuses string
 	words    *regexp.Regexp
 }{
-	{RateLimited, " 429 ", regexp.MustCompile(`rate.?limit|too many requests|quota exceeded|throttl|\b429\b`)},
-	{AuthFailed, " 401 ", regexp.MustCompile(`unauthori[sz]ed|unauthenticated|authentication (?:failed|required|error)|not authenticated|not logged in|(?:invalid|expired|missing|bad) (?:api.?key|(?:access |bearer |auth )?token|credentials?)|\b401\b`)},
-	{PermissionDenied, " 403 ", regexp.MustCompile(`permission denied|access denied|forbidden|not (?:allowed|permitted|authori[sz]ed)|insufficient (?:permission|scope|privilege)|\b403\b`)},
-	{UpstreamTimeout, " 408 504 ", regexp.MustCompile(`timed? ?out\b|deadline exceeded|\b504\b`)},
-	{UpstreamUnavailable, " 502 503 ", regexp.MustCompile(`\bunavailable\b|connection (?:refused|reset|closed)|econnrefused|econnreset|no such host|\b50[23]\b`)},
+	{result.RateLimited, " 429 ", regexp.MustCompile(`rate.?limit|too many requests|quota exceeded|throttl|\b429\b`)},
+	{result.AuthFailed, " 401 ", regexp.MustCompile(`unauthori[sz]ed|unauthenticated|authentication (?:failed|required|error)|not authenticated|not logged in|(?:invalid|expired|missing|bad) (?:api.?key|(?:access |bearer |auth )?token|credentials?)|\b401\b`)},
+	{result.PermissionDenied, " 403 ", regexp.MustCompile(`permission denied|access denied|forbidden|not (?:allowed|permitted|authori[sz]ed)|insufficient (?:permission|scope|privilege)|\b403\b`)},
+	{result.UpstreamTimeout, " 408 504 ", regexp.MustCompile(`timed? ?out\b|deadline exceeded|\b504\b`)},
+	{result.UpstreamUnavailable, " 502 503 ", regexp.MustCompile(`\bunavailable\b|connection (?:refused|reset|closed)|econnrefused|econnreset|no such host|\b50[23]\b`)},
 }

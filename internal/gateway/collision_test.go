@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/gateway/result"
 )
 
 func versionedTool(name string) string {
@@ -31,7 +33,7 @@ func TestIDOfAnotherToolFails(t *testing.T) {
 		}
 		h.add("x", echo, tools...)
 		e := failure(t, run("x:a_b@1"))
-		if e.Error != string(HydrateFailed) || len(e.Details.Nearest) < len(listed) || !strings.HasPrefix(e.Details.Nearest[0], "x:a_b@1#") {
+		if e.Error != string(result.HydrateFailed) || len(e.Details.Nearest) < len(listed) || !strings.HasPrefix(e.Details.Nearest[0], "x:a_b@1#") {
 			t.Errorf("%q: %+v", listed, e)
 		}
 		if s := run(h.id(t, "x", "a_b")); s.IsError {
@@ -91,7 +93,7 @@ func TestAliasOfTwoTools(t *testing.T) {
 		if got := list.ids[alias]; got != "" || !strings.Contains(string(list.result), `"name":"`+id+`"`) || strings.Contains(string(list.result), alias) {
 			t.Errorf("the alias %s of %s stands for %q", alias, id, got)
 		}
-		if s := h.tool(t, ToolExecute, `{"tool_id":"`+alias+`","args":{}}`); failure(t, s).Error != string(HydrateFailed) {
+		if s := h.tool(t, ToolExecute, `{"tool_id":"`+alias+`","args":{}}`); failure(t, s).Error != string(result.HydrateFailed) {
 			t.Errorf("%s runs something: %+v", alias, s)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -27,7 +28,7 @@ type controls struct {
 	pin      Pin
 	policy   *Policy
 	limits   RateLimits
-	redactor *Redactor
+	redactor *result.Redactor
 	started  time.Time // quotas count from here
 }
 
@@ -185,7 +186,7 @@ func (a *act) name(s subject) string {
 }
 
 // refusal is the error for an act.
-func (v verdict) refusal(a *act, s subject, why string) *Error {
+func (v verdict) refusal(a *act, s subject, why string) *result.Error {
 	if v.rule == oddName {
 		why = v.reason
 		v.reason = ""
@@ -204,7 +205,7 @@ func (v verdict) refusal(a *act, s subject, why string) *Error {
 		message += " (" + v.reason + ")"
 		details = rawjson.AppendString(append(details, `,"reason":`...), text.Line(v.reason, text.MaxMessageChars))
 	}
-	return &Error{Code: PermissionDenied, Message: message, Details: append(details, '}')}
+	return &result.Error{Code: result.PermissionDenied, Message: message, Details: append(details, '}')}
 }
 
 // admission is the link of the dispatch chains that asks for the pass.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -434,7 +435,7 @@ func (p notifyPeer) Notify(_ context.Context, method string, params json.RawMess
 
 // TestCompletionIsRedacted: what completes an argument is a result like others.
 func TestCompletionIsRedacted(t *testing.T) {
-	h, up := library(t, Options{RedactResults: true, Redactor: NewRedactor([]string{"hunter22"})})
+	h, up := library(t, Options{RedactResults: true, Redactor: result.NewRedactor([]string{"hunter22"})})
 	up.answers["completion/complete "] = `{"completion":{"values":["hunter22","x"]}}`
 	out, err := h.ask(t, "completion/complete", `{"ref":{"type":"ref/prompt","name":"hello"},"argument":{"name":"a","value":""}}`)
 	if err != nil || strings.Contains(string(out), "hunter22") || !strings.Contains(string(out), `"x"`) {

@@ -30,9 +30,13 @@ func TestClausesHaveTests(t *testing.T) {
 			return known[pkg]
 		}
 		known[pkg] = map[string]bool{}
-		files, err := filepath.Glob(filepath.Join("..", pkg, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
+		var files []string
+		for _, pattern := range []string{"*_test.go", filepath.Join("*", "*_test.go")} { // of the package and of the rooms below it
+			some, err := filepath.Glob(filepath.Join("..", pkg, pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, some...)
 		}
 		for _, file := range files {
 			source, err := os.ReadFile(file)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
@@ -45,11 +46,11 @@ func dryRunReport(c *Call) json.RawMessage {
 	doc = append(doc, ']')
 	if len(c.Provenance.ArgRepairs) > 0 {
 		doc = append(doc, `,"arg_repairs":`...)
-		doc = appendRepairs(doc, c.Provenance.ArgRepairs)
+		doc = result.AppendRepairs(doc, c.Provenance.ArgRepairs)
 	}
 	if c.Provenance.Selection != nil {
 		doc = append(doc, `,"selection":`...)
-		doc = c.Provenance.Selection.appendJSON(doc)
+		doc = c.Provenance.Selection.AppendJSON(doc)
 	}
 	return append(doc, '}')
 }

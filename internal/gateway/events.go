@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -45,10 +46,10 @@ func (g *Gateway) event(c *metaCall, err error, took time.Duration) Event {
 	if c.entry != nil {
 		e.ToolID, e.Upstream = c.entry.ID, c.entry.Upstream
 	}
-	var own *Error
+	var own *result.Error
 	switch {
 	case errors.As(err, &own):
-		e.Code, e.Scope = string(own.Code), own.scope
+		e.Code, e.Scope = string(own.Code), own.Scope
 	case err != nil:
 		kind, _ := mcp.KindOf(err)
 		e.Code = strings.ToUpper(kind.String())

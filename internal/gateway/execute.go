@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/visible"
@@ -27,7 +28,7 @@ type Call struct {
 	// others.
 	Args json.RawMessage
 	// Provenance ends up in the result's envelope.
-	Provenance Provenance
+	Provenance result.Provenance
 	// DryRun asks for a report instead of a result: what stands behind the
 	// DryRun link is not run.
 	DryRun bool
@@ -114,38 +115,38 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 		return nil, err
 	}
 	call := &Call{Request: c.request, Entry: entry, Args: args, DryRun: c.dryRun, catalog: from, state: c.state,
-		Provenance: Provenance{Tool: entry.RawName, Protocol: "mcp", ToolID: entry.ID, Selection: repaired}}
-	result, err := g.dispatch.Dispatch(ctx, call)
+		Provenance: result.Provenance{Tool: entry.RawName, Protocol: "mcp", ToolID: entry.ID, Selection: repaired}}
+	raw, err := g.dispatch.Dispatch(ctx, call)
 	c.attempts, c.cacheHit = call.Attempts, call.Provenance.CacheHit
 	switch {
 	case err != nil:
 		return nil, err
-	case call.report != nil && c.format == FormatJSON:
-		return textBlocks(call.report, string(call.report)), nil
+	case call.report != nil && c.format == result.FormatJSON:
+		return result.Texts(call.report, string(call.report)), nil
 	case call.report != nil:
-		return textBlocks(nil, string(call.report)), nil
+		return result.Texts(nil, string(call.report)), nil
 	}
-	c.raw = result
-	if result, err = g.split(ctx, call, choice, result); err != nil {
+	c.raw = raw
+	if raw, err = g.split(ctx, call, choice, raw); err != nil {
 		return nil, err
 	}
 	firewall := g.opts.Firewall
 	if !g.holdsBack() {
 		firewall.ThresholdChars = math.MaxInt32 // there is no tool_view to read the rest with
 	}
-	if !g.holdsBack() && c.format != FormatJSON {
-		c.isError = string(rawjson.Get(result, "isError")) == "true"
-		return result, nil
+	if !g.holdsBack() && c.format != result.FormatJSON {
+		c.isError = string(rawjson.Get(raw, "isError")) == "true"
+		return raw, nil
 	}
 	principal := c.request.Session.Principal()
-	answer, about, err := firewall.shape(result, &call.Provenance, c.format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
+	answer, about, err := firewall.Shape(raw, &call.Provenance, c.format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
 		return g.opts.Artifacts.Put(ctx, principal, mediaType, label, data)
 	})
 	if err != nil {
-		return nil, &Error{Code: UpstreamError, Cause: err,
+		return nil, &result.Error{Code: result.UpstreamError, Cause: err,
 			Message: fmt.Sprintf("server %q answered %s with something that is no tool result", entry.Upstream, entry.ID)}
 	}
-	c.passed, c.isError = about.tokens, about.isError
+	c.passed, c.isError = about.Tokens, about.IsError
 	return answer, nil
 }
 
@@ -153,7 +154,7 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 // does: a prefix or a guess could run another tool than the one that was meant.
 // For tool_execute, an id that differs only in case from exactly one that the
 // session was offered is repaired, and the repair is returned.
-func (g *Gateway) lookup(c *metaCall, from *catalog.Catalog, raw []byte) (*catalog.Entry, *Selection, error) {
+func (g *Gateway) lookup(c *metaCall, from *catalog.Catalog, raw []byte) (*catalog.Entry, *result.Selection, error) {
 	if raw == nil {
 		return nil, nil, metaArgs(c.name, "tool_id is missing")
 	}
@@ -180,7 +181,7 @@ func (g *Gateway) lookup(c *metaCall, from *catalog.Catalog, raw []byte) (*catal
 			return nil, nil, e
 		}
 	}
-	fail := &Error{Code: HydrateFailed}
+	fail := &result.Error{Code: result.HydrateFailed}
 	var nearest []string
 	if ok {
 		fail.Message = notTheKind(e, g.opts.Mode == ModeProxy)
@@ -248,7 +249,7 @@ func upstreamParams(c *Call) (json.RawMessage, error) {
 			if !rawjson.IsObject(value) {
 				break
 			}
-			if value, failed = rawjson.Delete(value, MetaFormat); failed != nil || string(value) == "{}" {
+			if value, failed = rawjson.Delete(value, result.MetaFormat); failed != nil || string(value) == "{}" {
 				return failed == nil
 			}
 		}
@@ -313,8 +314,8 @@ func (g *Gateway) hydrate(ctx context.Context, c *metaCall) (json.RawMessage, er
 	member("outputSchema", shownSchema(e, e.OutputSchema))
 	member("annotations", shownSchema(e, e.Annotations))
 	doc = append(doc, '}')
-	if c.format == FormatJSON {
-		return textBlocks(doc, string(doc)), nil
+	if c.format == result.FormatJSON {
+		return result.Texts(doc, string(doc)), nil
 	}
-	return textBlocks(nil, string(doc)), nil
+	return result.Texts(nil, string(doc)), nil
 }

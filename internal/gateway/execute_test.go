@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/mcp"
@@ -142,35 +143,35 @@ func TestExecuteClassifiesFailures(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		err  error
-		code Code
+		code result.Code
 	}{
-		{"weir: unavailable", mcp.Errorf(mcp.KindUpstreamUnavailable, `server "x" ended`), UpstreamUnavailable},
-		{"weir: timeout", mcp.Errorf(mcp.KindUpstreamTimeout, "x"), UpstreamTimeout},
-		{"weir: session", mcp.Errorf(mcp.KindSessionNotFound, "x"), UpstreamUnavailable},
-		{"weir: unauthorized", mcp.Errorf(mcp.KindUnauthorized, "x"), AuthFailed},
-		{"weir: forbidden", mcp.Errorf(mcp.KindPermissionDenied, "x"), PermissionDenied},
-		{"weir: limited", fmt.Errorf("wrapped: %w", mcp.Errorf(mcp.KindRateLimited, "x")), RateLimited},
-		{"deadline", context.DeadlineExceeded, UpstreamTimeout},
-		{"network timeout", &net.OpError{Op: "read", Err: timeout{}}, UpstreamTimeout},
-		{"closed", fmt.Errorf("reading: %w", io.EOF), UpstreamUnavailable},
-		{"anything without an answer", errors.New("dial tcp 10.1.2.3:80: no route"), UpstreamUnavailable},
-		{"answered", answered(-32603, "boom", ""), UpstreamError},
-		{"answered invalid params", answered(-32602, "Unknown tool", ""), UpstreamError},
-		{"answered: another weir", answered(-32003, "x", `{"kind":"upstream_timeout"}`), UpstreamTimeout},
-		{"answered: another weir about a message", answered(-32602, "x", `{"kind":"invalid_params"}`), UpstreamError},
-		{"answered: status", answered(-32000, "x", `{"status":403}`), PermissionDenied},
-		{"answered: a status for a code", answered(401, "x", ""), AuthFailed},
-		{"answered: a code that is no status", answered(7, "x", ""), UpstreamError},
-		{"weir: refused by HTTP 400", mcp.Errorf(mcp.KindInvalidRequest, `upstream "x" does not take this tools/call`), UpstreamError},
-		{"weir: an argument that fits no header", mcp.Errorf(mcp.KindInvalidParams, "x"), ArgsInvalid},
-		{"answered: rate", answered(-32000, "Rate limit exceeded", ""), RateLimited},
-		{"answered: auth", answered(-32000, "Invalid API key provided", ""), AuthFailed},
-		{"answered: forbidden", answered(-32000, "403 Forbidden", ""), PermissionDenied},
-		{"answered: timeout", answered(-32001, "Request timed out", ""), UpstreamTimeout},
-		{"answered: down", answered(-32000, "connect ECONNREFUSED 127.0.0.1:1", ""), UpstreamUnavailable},
-		{"answered: a number that only looks like a status", answered(-32000, "row 4033 is bad", ""), UpstreamError},
+		{"weir: unavailable", mcp.Errorf(mcp.KindUpstreamUnavailable, `server "x" ended`), result.UpstreamUnavailable},
+		{"weir: timeout", mcp.Errorf(mcp.KindUpstreamTimeout, "x"), result.UpstreamTimeout},
+		{"weir: session", mcp.Errorf(mcp.KindSessionNotFound, "x"), result.UpstreamUnavailable},
+		{"weir: unauthorized", mcp.Errorf(mcp.KindUnauthorized, "x"), result.AuthFailed},
+		{"weir: forbidden", mcp.Errorf(mcp.KindPermissionDenied, "x"), result.PermissionDenied},
+		{"weir: limited", fmt.Errorf("wrapped: %w", mcp.Errorf(mcp.KindRateLimited, "x")), result.RateLimited},
+		{"deadline", context.DeadlineExceeded, result.UpstreamTimeout},
+		{"network timeout", &net.OpError{Op: "read", Err: timeout{}}, result.UpstreamTimeout},
+		{"closed", fmt.Errorf("reading: %w", io.EOF), result.UpstreamUnavailable},
+		{"anything without an answer", errors.New("dial tcp 10.1.2.3:80: no route"), result.UpstreamUnavailable},
+		{"answered", answered(-32603, "boom", ""), result.UpstreamError},
+		{"answered invalid params", answered(-32602, "Unknown tool", ""), result.UpstreamError},
+		{"answered: another weir", answered(-32003, "x", `{"kind":"upstream_timeout"}`), result.UpstreamTimeout},
+		{"answered: another weir about a message", answered(-32602, "x", `{"kind":"invalid_params"}`), result.UpstreamError},
+		{"answered: status", answered(-32000, "x", `{"status":403}`), result.PermissionDenied},
+		{"answered: a status for a code", answered(401, "x", ""), result.AuthFailed},
+		{"answered: a code that is no status", answered(7, "x", ""), result.UpstreamError},
+		{"weir: refused by HTTP 400", mcp.Errorf(mcp.KindInvalidRequest, `upstream "x" does not take this tools/call`), result.UpstreamError},
+		{"weir: an argument that fits no header", mcp.Errorf(mcp.KindInvalidParams, "x"), result.ArgsInvalid},
+		{"answered: rate", answered(-32000, "Rate limit exceeded", ""), result.RateLimited},
+		{"answered: auth", answered(-32000, "Invalid API key provided", ""), result.AuthFailed},
+		{"answered: forbidden", answered(-32000, "403 Forbidden", ""), result.PermissionDenied},
+		{"answered: timeout", answered(-32001, "Request timed out", ""), result.UpstreamTimeout},
+		{"answered: down", answered(-32000, "connect ECONNREFUSED 127.0.0.1:1", ""), result.UpstreamUnavailable},
+		{"answered: a number that only looks like a status", answered(-32000, "row 4033 is bad", ""), result.UpstreamError},
 	} {
-		h := newHarness(t, Options{Redactor: NewRedactor(nil)})
+		h := newHarness(t, Options{Redactor: result.NewRedactor(nil)})
 		h.add("x", fail(tt.err), `{"name":"t","description":"d"}`)
 		e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`))
 		if e.Error != string(tt.code) || *e.Retryable != tt.code.Retryable() {
@@ -192,7 +193,7 @@ func TestExecuteUpstreamDown(t *testing.T) {
 }
 
 func TestExecuteRedactsMessages(t *testing.T) {
-	h := newHarness(t, Options{Redactor: NewRedactor([]string{"s3cr3t-value"})})
+	h := newHarness(t, Options{Redactor: result.NewRedactor([]string{"s3cr3t-value"})})
 	h.add("x", fail(&jsonrpc.Error{Code: -1, Message: "no\nwith s3cr3t-value " + strings.Repeat("z", 1000)}), `{"name":"t","description":"d"}`)
 	e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`))
 	if strings.Contains(e.Message, "s3cr3t") || !strings.HasPrefix(e.Message, `server "x" answered with error -1: no with [redacted] zzz`) || len([]rune(e.Message)) > 300 {
@@ -323,7 +324,7 @@ func TestOverTheWire(t *testing.T) {
 
 func TestExecuteRedactsResultsOnRequest(t *testing.T) {
 	for _, on := range []bool{false, true} {
-		h := newHarness(t, Options{Redactor: NewRedactor([]string{"s3cr3t-value"}), RedactResults: on})
+		h := newHarness(t, Options{Redactor: result.NewRedactor([]string{"s3cr3t-value"}), RedactResults: on})
 		h.add("x", say(textResult("the key is s3cr3t-value")), `{"name":"t","description":"d"}`)
 		s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
 		want := "the key is s3cr3t-value"

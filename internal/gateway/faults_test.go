@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memnet"
 	"github.com/weir-mcp/weir/mcp"
@@ -128,7 +129,7 @@ func (v *visitor) tool(ctx context.Context, name, arguments string) (text, handl
 	var env struct {
 		Artifacts []struct{ Handle string }
 	}
-	if raw := reply.Result.Meta[MetaEnvelope]; raw != nil {
+	if raw := reply.Result.Meta[result.MetaEnvelope]; raw != nil {
 		if err := json.Unmarshal(raw, &env); err != nil {
 			return "", "", err
 		}
@@ -208,7 +209,7 @@ func TestManySessionsShareNothing(t *testing.T) {
 				return err
 			case strings.Contains(text, "limited of "+mine):
 				passed++
-			case !strings.Contains(text, string(RateLimited)):
+			case !strings.Contains(text, string(result.RateLimited)):
 				return fmt.Errorf("the limited tool answered %s", text)
 			}
 			// Five arguments for everybody: the cache is hit all the time.
@@ -223,7 +224,7 @@ func TestManySessionsShareNothing(t *testing.T) {
 			switch text, _, err = execute(fmt.Sprintf("churn:run@%d", old), `{}`); {
 			case err != nil:
 				return err
-			case old >= 0 && !strings.Contains(text, string(HydrateFailed)):
+			case old >= 0 && !strings.Contains(text, string(result.HydrateFailed)):
 				return fmt.Errorf("version %d was run when it was gone: %s", old, text)
 			}
 		}
@@ -251,7 +252,7 @@ func TestManySessionsShareNothing(t *testing.T) {
 			return fmt.Errorf("its own artifact is %q, %w", text, err)
 		}
 		if foreign != "" {
-			if text, err := view(foreign); err != nil || !strings.Contains(text, string(ViewFailed)) || strings.Contains(text, "large of") {
+			if text, err := view(foreign); err != nil || !strings.Contains(text, string(result.ViewFailed)) || strings.Contains(text, "large of") {
 				return fmt.Errorf("another's artifact is %q, %w", text, err)
 			}
 		}

@@ -41,6 +41,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
@@ -87,10 +88,10 @@ type Options struct {
 	// ExposeHydrate lists tool_hydrate in gateway mode.
 	ExposeHydrate bool
 
-	Firewall Firewall
+	Firewall result.Firewall
 	// Format is used where a request does not ask for one; FormatDefault is
 	// FormatText.
-	Format Format
+	Format result.Format
 	// MaxViewChars bounds what one tool_view shows; 0 is MaxViewChars.
 	MaxViewChars int
 
@@ -120,7 +121,7 @@ type Options struct {
 	Dispatch []Middleware
 	// Redactor removes secrets from errors, from what is told of results and
 	// from the log; nil knows none by value.
-	Redactor *Redactor
+	Redactor *result.Redactor
 	// RedactResults has the Redactor's secrets replaced in results, too, and in
 	// what the meta-tools tell of definitions.
 	RedactResults bool
@@ -162,8 +163,8 @@ func New(opts Options) *Gateway {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if opts.Format == FormatDefault {
-		opts.Format = FormatText
+	if opts.Format == result.FormatDefault {
+		opts.Format = result.FormatText
 	}
 	if opts.Firewall.CountTokens == nil {
 		opts.Firewall.CountTokens = token.Count
@@ -333,7 +334,7 @@ type metaCall struct {
 	name      string
 	request   *mcp.Request
 	arguments json.RawMessage // nil where there are none
-	format    Format
+	format    result.Format
 	state     *sessionState
 	start     time.Time
 
@@ -369,25 +370,25 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 			return nil, err
 		}
 	}
-	result, err := g.serveMeta(ctx, tool, &c)
-	var e *Error
+	raw, err := g.serveMeta(ctx, tool, &c)
+	var e *result.Error
 	switch {
 	case err == nil:
 	case errors.As(err, &e):
 		if e.Cause != nil {
 			g.opts.Logger.WarnContext(ctx, "a call failed", "tool", name, "code", e.Code, "err", g.cause(e))
 		}
-		result = g.errorResult(c.placed(e), c.format)
+		raw = c.placed(e).Result(g.opts.Redactor, c.format)
 	}
 	if g.opts.RedactResults { // definitions, too: cards, schemas, arguments' errors
-		result = g.opts.Redactor.Results(result)
+		raw = g.opts.Redactor.Results(raw)
 	}
 	c.scope = memory.FromContext(ctx)
-	g.conclude(&c, result, err)
+	g.conclude(&c, raw, err)
 	if e != nil {
 		err = nil
 	}
-	return result, err
+	return raw, err
 }
 
 // serveMeta runs a meta-tool where the controls let it. Those that are about an
@@ -404,7 +405,7 @@ func (g *Gateway) serveMeta(ctx context.Context, tool metaTool, c *metaCall) (js
 }
 
 // cause is why a call failed, as the operator's log gets it.
-func (g *Gateway) cause(e *Error) string {
+func (g *Gateway) cause(e *result.Error) string {
 	if g.opts.LogUnredacted {
 		return e.Cause.Error()
 	}
@@ -412,51 +413,15 @@ func (g *Gateway) cause(e *Error) string {
 }
 
 // formatOf reads the format that a request asks for.
-func formatOf(meta []byte, otherwise Format) (Format, error) {
-	raw := rawjson.Get(meta, MetaFormat)
+func formatOf(meta []byte, otherwise result.Format) (result.Format, error) {
+	raw := rawjson.Get(meta, result.MetaFormat)
 	switch string(raw) {
 	case "", "null":
 		return otherwise, nil
 	case `"json"`:
-		return FormatJSON, nil
+		return result.FormatJSON, nil
 	case `"text"`:
-		return FormatText, nil
+		return result.FormatText, nil
 	}
-	return 0, mcp.Errorf(mcp.KindInvalidParams, `_meta[%q] must be "text" or "json"`, MetaFormat)
-}
-
-// errorResult is a failure of the gateway as a tool result (gateway-surface
-// §3.4).
-func (g *Gateway) errorResult(e *Error, format Format) json.RawMessage {
-	doc := e.AppendJSON(nil, g.opts.Redactor)
-	out := append([]byte(`{"content":[`), appendTextBlock(nil, string(doc))...)
-	out = append(out, ']')
-	if format == FormatJSON {
-		out = append(append(out, `,"structuredContent":`...), doc...)
-	}
-	return append(out, `,"isError":true}`...)
-}
-
-// textBlock is a result of one text block, made in one allocation.
-func textBlock(text []byte) json.RawMessage {
-	const head, tail = `{"content":[{"type":"text","text":`, `}],"isError":false}`
-	out := append(make([]byte, 0, len(head)+rawjson.QuotedLen(text)+len(tail)), head...)
-	return append(rawjson.AppendText(out, text), tail...)
-}
-
-// textBlocks is a result of text blocks, empty ones left out beside others, and
-// of structuredContent where there is some.
-func textBlocks(structured []byte, texts ...string) json.RawMessage {
-	var blocks []byte
-	for _, text := range texts {
-		if text != "" || len(texts) == 1 {
-			blocks = appendTextBlock(blocks, text)
-		}
-	}
-	out := append([]byte(`{"content":[`), blocks...)
-	out = append(out, ']')
-	if structured != nil {
-		out = append(append(out, `,"structuredContent":`...), structured...)
-	}
-	return append(out, `,"isError":false}`...)
+	return 0, mcp.Errorf(mcp.KindInvalidParams, `_meta[%q] must be "text" or "json"`, result.MetaFormat)
 }

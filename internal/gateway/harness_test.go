@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -151,7 +153,7 @@ func (h *harness) raw(t testing.TB, params string) shaped {
 	if err := json.Unmarshal(out, &s); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if raw := s.Meta[MetaEnvelope]; raw != nil {
+	if raw := s.Meta[result.MetaEnvelope]; raw != nil {
 		if err := json.Unmarshal(raw, &s.env); err != nil {
 			t.Fatal(err)
 		}
@@ -182,4 +184,41 @@ func failure(t testing.TB, s shaped) wireError {
 		t.Fatalf("%v in %s", err, s.Content[0].Text)
 	}
 	return e
+}
+
+type shaped struct {
+	Content []struct {
+		Type, Text string
+	}
+	StructuredContent json.RawMessage
+	IsError           bool
+	Meta              map[string]json.RawMessage `json:"_meta"`
+	env               testEnvelope
+}
+
+func textResult(texts ...string) string {
+	var blocks []string
+	for _, text := range texts {
+		blocks = append(blocks, `{"type":"text","text":`+string(rawjson.Quote(text))+`}`)
+	}
+	return `{"content":[` + strings.Join(blocks, ",") + `]}`
+}
+
+type testEnvelope struct {
+	Status     string
+	Summary    string
+	Facts      []string
+	Artifacts  []artifact.Artifact
+	Views      []json.RawMessage
+	Provenance map[string]any
+	Stats      struct {
+		Triggered      bool
+		Strategy       string
+		ThresholdChars int     `json:"threshold_chars"`
+		OriginalChars  int     `json:"original_chars"`
+		OriginalTokens *int    `json:"original_tokens"`
+		SummaryChars   int     `json:"summary_chars"`
+		SummaryTokens  *int    `json:"summary_tokens"`
+		ArtifactRef    *string `json:"artifact_ref"`
+	} `json:"firewall_stats"`
 }

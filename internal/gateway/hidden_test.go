@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -146,13 +148,13 @@ func TestHiddenTextInLists(t *testing.T) {
 // TestHiddenCharactersHideNoSecret: a secret with characters in it that nobody sees
 // is one still.
 func TestHiddenCharactersHideNoSecret(t *testing.T) {
-	h := newHarness(t, Options{Redactor: NewRedactor([]string{configured})})
+	h := newHarness(t, Options{Redactor: result.NewRedactor([]string{configured})})
 	split := configured[:4] + "\u200b" + configured[4:8] + "\u202e" + configured[8:]
 	h.add("failing", fail(&jsonrpc.Error{Code: -32000, Message: split}), readTool)
 	h.add("talking", say(textResult(strings.Repeat("fact: "+split+"\n", 200))), readTool)
 	for _, server := range []string{"failing", "talking"} {
 		s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, server, "read_file")+`","args":{"path":"a"}}`)
-		if told := s.Content[0].Text + s.env.Summary; strings.Contains(told, configured) || !strings.Contains(told, redacted) {
+		if told := s.Content[0].Text + s.env.Summary; strings.Contains(told, configured) || !strings.Contains(told, redact.Mark) {
 			t.Errorf("%s tells %s", server, told)
 		}
 	}

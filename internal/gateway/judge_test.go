@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -123,7 +124,7 @@ func TestJudgeAsksAPerson(t *testing.T) {
 		{`{"elicitation":{}}`, `{"action":"decline"}`, true, "did not approve"},
 		{``, `{"action":"accept"}`, false, "here or at /mcp"},
 	} {
-		h := newHarness(t, Options{Redactor: NewRedactor([]string{"hunter22"}), Policy: &Policy{Rules: []PolicyRule{{Action: RequireApproval, Tool: "drop", Reason: "it deletes"}}}})
+		h := newHarness(t, Options{Redactor: result.NewRedactor([]string{"hunter22"}), Policy: &Policy{Rules: []PolicyRule{{Action: RequireApproval, Tool: "drop", Reason: "it deletes"}}}})
 		h.session.SetClient(nil, json.RawMessage(tt.capabilities))
 		p := &person{answer: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(tt.answer), nil

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -137,7 +138,7 @@ func (g *Gateway) definitions(resources, prompts bool) []byte {
 		if t.name == ToolExecute && !g.holdsBack() {
 			definition = executeRawTool
 		}
-		out = appendBlock(out, []byte(definition))
+		out = result.AppendBlock(out, []byte(definition))
 	}
 	return out
 }
@@ -198,8 +199,8 @@ func (c *metaCall) read(tool string, keys []string, out [][]byte) error {
 
 // metaArgs is the error for arguments that a meta-tool cannot use. It carries
 // that tool's schema, so that the next call can be right.
-func metaArgs(tool, format string, args ...any) *Error {
-	e := failf(ArgsInvalid, tool+": "+fmt.Sprintf(format, args...))
+func metaArgs(tool, format string, args ...any) *result.Error {
+	e := result.NewError(result.ArgsInvalid, tool+": "+fmt.Sprintf(format, args...))
 	for _, t := range metaTools {
 		if t.name == tool {
 			e.Details = json.RawMessage(`{"schema":` + t.schema + `}`)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/visible"
@@ -233,15 +234,15 @@ func (g *Gateway) redactError(err error) error {
 // asProtocol turns an error of a meta-tool into one of the protocol, for methods
 // whose results have no isError.
 func asProtocol(err error) error {
-	e, ok := err.(*Error) //nolint:errorlint // made here, not wrapped
+	e, ok := err.(*result.Error) //nolint:errorlint // made here, not wrapped
 	if !ok {
 		return err
 	}
 	kind := mcp.KindInternal
 	switch e.Code {
-	case PermissionDenied:
+	case result.PermissionDenied:
 		kind = mcp.KindPermissionDenied
-	case RateLimited:
+	case result.RateLimited:
 		kind = mcp.KindRateLimited
 	}
 	out := &mcp.Error{Kind: kind, Message: text.Line(e.Message, text.MaxMessageChars), Err: err}

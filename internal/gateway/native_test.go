@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -16,7 +18,7 @@ import (
 // verbs, and errors tell no secrets there either.
 func TestNativeCallsAreEvents(t *testing.T) {
 	var events []Event
-	h, up := library(t, Options{Redactor: NewRedactor([]string{configured}), OnEvent: func(e Event) { events = append(events, e) },
+	h, up := library(t, Options{Redactor: result.NewRedactor([]string{configured}), OnEvent: func(e Event) { events = append(events, e) },
 		RateLimits: RateLimits{MetaTools: map[string]RateLimit{ResourceRead: {PerSession: 2}}}})
 	read := func() error {
 		_, err := h.ask(t, "resources/read", `{"uri":"file:///docs/readme.md"}`)
@@ -34,7 +36,7 @@ func TestNativeCallsAreEvents(t *testing.T) {
 		up.mu.Unlock()
 		_, err := h.ask(t, "prompts/get", `{"name":"summarize_pr","arguments":{"repo":"r"}}`)
 		wire := mcp.WireError(err, mcp.V20251125)
-		if text := wire.Message + string(wire.Data); strings.Contains(text, configured) || strings.Contains(text, "passw0rd") || !strings.Contains(text, redacted) {
+		if text := wire.Message + string(wire.Data); strings.Contains(text, configured) || strings.Contains(text, "passw0rd") || !strings.Contains(text, redact.Mark) {
 			t.Errorf("%v became %s", cause, text)
 		}
 		if _, err = h.ask(t, "completion/complete", `{"ref":{"type":"ref/prompt","name":"summarize_pr"},"argument":{"name":"repo","value":""}}`); err == nil || strings.Contains(err.Error(), configured) {
@@ -62,7 +64,7 @@ func TestNativeCallsAreEvents(t *testing.T) {
 
 // Secrets are kept from both parts of an error, whoever has made it.
 func TestErrorsOfTheProtocolAreRedacted(t *testing.T) {
-	h := newHarness(t, Options{Redactor: NewRedactor([]string{"s3cr3t-value"})})
+	h := newHarness(t, Options{Redactor: result.NewRedactor([]string{"s3cr3t-value"})})
 	for _, err := range []error{
 		&mcp.Error{Kind: mcp.KindInternal, Message: "plain", Data: json.RawMessage(`{"at":"s3cr3t-value"}`)}, &mcp.Error{Kind: mcp.KindInternal, Message: "with s3cr3t-value"},
 		&jsonrpc.Error{Code: -1, Message: "plain", Data: json.RawMessage(`{"at":"s3cr3t-value"}`)}, &jsonrpc.Error{Code: -1, Message: "with s3cr3t-value"},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
@@ -36,8 +37,8 @@ func Normalise() Middleware {
 // normalise returns args with the repairs that were possible. What cannot be
 // repaired stays for validation to refuse; arguments without a repair are
 // returned as they are.
-func normalise(args, schema json.RawMessage) (json.RawMessage, []ArgRepair) {
-	var repairs []ArgRepair
+func normalise(args, schema json.RawMessage) (json.RawMessage, []result.ArgRepair) {
+	var repairs []result.ArgRepair
 	if len(args) > 0 && args[0] == '"' {
 		text := strings.TrimPrefix(rawjson.Text(args), "\ufeff")
 		object := []byte(strings.TrimSpace(text))
@@ -45,7 +46,7 @@ func normalise(args, schema json.RawMessage) (json.RawMessage, []ArgRepair) {
 			return args, nil
 		}
 		args = object
-		repairs = append(repairs, ArgRepair{"$", RuleStringifiedObject})
+		repairs = append(repairs, result.ArgRepair{Path: "$", Rule: RuleStringifiedObject})
 	}
 	if len(args) == 0 || args[0] != '{' {
 		return args, repairs
@@ -66,7 +67,7 @@ func normalise(args, schema json.RawMessage) (json.RawMessage, []ArgRepair) {
 		}
 		out = append(append(out, args[done:m.End-len(m.Value)]...), value...)
 		done = m.End
-		repairs = append(repairs, ArgRepair{"$." + string(m.Key), rule})
+		repairs = append(repairs, result.ArgRepair{Path: "$." + string(m.Key), Rule: rule})
 		return true
 	})
 	if err != nil || done == 0 {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/gateway/result"
 )
 
 const typedSchema = `{"type":"object","properties":{
@@ -17,14 +19,14 @@ const typedSchema = `{"type":"object","properties":{
 	"$defs":{"Count":{"type":"integer"},"Loop":{"anyOf":[{"$ref":"#/$defs/Loop"}]}}}`
 
 func TestNormaliseRules(t *testing.T) {
-	repair := func(path, rule string) []ArgRepair { return []ArgRepair{{path, rule}} }
+	repair := func(path, rule string) []result.ArgRepair { return []result.ArgRepair{{Path: path, Rule: rule}} }
 	for _, tt := range []struct {
 		name, in, out string
-		repairs       []ArgRepair
+		repairs       []result.ArgRepair
 	}{
 		{"object", `"{\"i\":1}"`, `{"i":1}`, repair("$", RuleStringifiedObject)},
 		{"object with mark and space", `"\ufeff \n{\"i\": 1 }\t "`, `{"i": 1 }`, repair("$", RuleStringifiedObject)},
-		{"object and field", `"{\"i\":\"1\"}"`, `{"i":1}`, []ArgRepair{{"$", RuleStringifiedObject}, {"$.i", RuleStrToInteger}}},
+		{"object and field", `"{\"i\":\"1\"}"`, `{"i":1}`, []result.ArgRepair{{Path: "$", Rule: RuleStringifiedObject}, {Path: "$.i", Rule: RuleStrToInteger}}},
 		{"array in a string", `"[1]"`, `"[1]"`, nil},
 		{"broken object", `"{\"i\":"`, `"{\"i\":"`, nil},
 		{"twice stringified", `"\"{}\""`, `"\"{}\""`, nil},
@@ -66,7 +68,7 @@ func TestNormaliseRules(t *testing.T) {
 		{"unknown key stays", `{"q":"42","i":"1"}`, `{"q":"42","i":1}`, repair("$.i", RuleStrToInteger)},
 		{"nested fields stay", `{"o":{"i":"1"}}`, `{"o":{"i":"1"}}`, nil},
 		{"what is right stays", `{ "i" : 1, "b":true }`, `{ "i" : 1, "b":true }`, nil},
-		{"spacing and order stay", `{ "b" : "true" , "i":"2", "s":"x" }`, `{ "b" : true , "i":2, "s":"x" }`, []ArgRepair{{"$.b", RuleStrToBoolean}, {"$.i", RuleStrToInteger}}},
+		{"spacing and order stay", `{ "b" : "true" , "i":"2", "s":"x" }`, `{ "b" : true , "i":2, "s":"x" }`, []result.ArgRepair{{Path: "$.b", Rule: RuleStrToBoolean}, {Path: "$.i", Rule: RuleStrToInteger}}},
 		{"optional integer", `{"opt":"5"}`, `{"opt":5}`, repair("$.opt", RuleStrToInteger)},
 		{"null of an optional integer", `{"opt":"null"}`, `{"opt":null}`, repair("$.opt", RuleStrToNull)},
 		{"a word for an optional integer", `{"opt":"five"}`, `{"opt":"five"}`, nil},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 )
 
 // Pin names the catalog that an operator has looked at. The zero value pins
@@ -26,7 +27,7 @@ func (p Pin) check(c *catalog.Catalog) error {
 	if !p.Strict || p.Holds(c) {
 		return nil
 	}
-	return failf(PermissionDenied, "nothing runs: the catalog is not the one that is pinned (a server is missing or offers something else). "+
+	return result.NewError(result.PermissionDenied, "nothing runs: the catalog is not the one that is pinned (a server is missing or offers something else). "+
 		"The operator finds out what with `weir ls --changes`, and then sets pin.expected_hash")
 }
 
@@ -38,7 +39,7 @@ func (p Pin) checkSeen(about []subject) error {
 	}
 	for _, s := range about {
 		if e := s.entry; e != nil && e.Hidden != 0 {
-			return failf(PermissionDenied, fmt.Sprintf("%s does not run: its definition holds %s, which nobody sees, and the pin is strict; its owner, server %q, has to take them out",
+			return result.NewError(result.PermissionDenied, fmt.Sprintf("%s does not run: its definition holds %s, which nobody sees, and the pin is strict; its owner, server %q, has to take them out",
 				e.ID, e.Hidden, e.Upstream))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -126,7 +127,7 @@ func TestPolicyAsksAPerson(t *testing.T) {
 		{"no capability", `{}`, `{"action":"accept"}`, false, false},
 		{"URLs only", `{"elicitation":{"url":{}}}`, `{"action":"accept"}`, false, false},
 	} {
-		h := newHarness(t, Options{Redactor: NewRedactor([]string{"hunter22"}), Policy: &Policy{Rules: []PolicyRule{{Action: RequireApproval, Tool: "drop", Reason: "it deletes"}}}})
+		h := newHarness(t, Options{Redactor: result.NewRedactor([]string{"hunter22"}), Policy: &Policy{Rules: []PolicyRule{{Action: RequireApproval, Tool: "drop", Reason: "it deletes"}}}})
 		h.session.SetClient(nil, json.RawMessage(tt.capabilities))
 		p := &person{answer: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(tt.answer), nil

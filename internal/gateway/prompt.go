@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -69,14 +70,14 @@ func knownArgs(e *catalog.Entry, args json.RawMessage) error {
 // promptResult turns the result of prompts/get into a tool result: the
 // description, then each message behind its role. What is no text stays a block
 // of its own.
-func promptResult(result json.RawMessage) (json.RawMessage, error) {
+func promptResult(raw json.RawMessage) (json.RawMessage, error) {
 	var fields [2][]byte
-	if err := rawjson.Fields(result, []string{"description", "messages"}, fields[:]); err != nil {
+	if err := rawjson.Fields(raw, []string{"description", "messages"}, fields[:]); err != nil {
 		return nil, err
 	}
 	var out []byte
 	if description := rawjson.Text(fields[0]); description != "" {
-		out = appendTextBlock(out, description)
+		out = result.AppendText(out, description)
 	}
 	var bad error
 	if fields[1] != nil {
@@ -102,8 +103,8 @@ func promptResult(result json.RawMessage) (json.RawMessage, error) {
 				if bad = rawjson.Fields(b, []string{"type", "text", "annotations"}, fields[:]); bad != nil {
 					return false
 				}
-				if kindOf(fields[0]) != "text" {
-					out = appendBlock(appendTextBlock(out, "["+role+"]"), b)
+				if result.KindOf(fields[0]) != "text" {
+					out = result.AppendBlock(result.AppendText(out, "["+role+"]"), b)
 					continue
 				}
 				if len(out) > 0 {
@@ -125,5 +126,5 @@ func promptResult(result json.RawMessage) (json.RawMessage, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	return withMeta(result, out), nil
+	return withMeta(raw, out), nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
@@ -157,7 +158,7 @@ func (l *RateLimits) scopes(metaTool string, about []subject) []scope {
 // waiting helps.
 func (b *breach) error() error {
 	details := append(rawjson.AppendString([]byte(`{"scope":`), b.scope), `,"retry_after":`...)
-	e := &Error{Code: RateLimited, scope: b.scope}
+	e := &result.Error{Code: result.RateLimited, Scope: b.scope}
 	if b.retryAfter < 0 {
 		details = append(details, "null"...)
 		e.Message = fmt.Sprintf("quota %s: this session has made all calls that it may make (%d); no later call of this session will be let through", b.scope, b.limit)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -28,7 +30,7 @@ func wantClean(t *testing.T, where, text string) {
 			t.Errorf("%s tells %s: %s", where, secret, text)
 		}
 	}
-	if !strings.Contains(text, redacted[:7]) { // the rest may have been cut
+	if !strings.Contains(text, redact.Mark[:7]) { // the rest may have been cut
 		t.Errorf("%s: nothing was removed from %s", where, text)
 	}
 }
@@ -37,7 +39,7 @@ const everySecret = "%0 %1 %2 %3 %4 %5 %6"
 
 func TestErrorsTellNoSecrets(t *testing.T) {
 	var log bytes.Buffer
-	h := newHarness(t, Options{Redactor: NewRedactor([]string{configured}), Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+	h := newHarness(t, Options{Redactor: result.NewRedactor([]string{configured}), Logger: slog.New(slog.NewJSONHandler(&log, nil))})
 	text := leaking("could not log in with " + everySecret)
 	h.add("x", fail(mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: %w", text, errors.New(text))), `{"name":"t","description":"d"}`)
 	e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`))
@@ -49,38 +51,11 @@ func TestErrorsTellNoSecrets(t *testing.T) {
 
 func TestLogTellsAllOnRequest(t *testing.T) {
 	var log bytes.Buffer
-	h := newHarness(t, Options{LogUnredacted: true, Redactor: NewRedactor([]string{configured}), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	h := newHarness(t, Options{LogUnredacted: true, Redactor: result.NewRedactor([]string{configured}), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	h.add("x", fail(mcp.Errorf(mcp.KindUpstreamUnavailable, "with %s", configured)), `{"name":"t","description":"d"}`)
 	s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
 	if !strings.Contains(log.String(), configured) || strings.Contains(s.Content[0].Text, configured) {
 		t.Errorf("%s\n%+v", log.String(), s)
-	}
-}
-
-func TestRedact(t *testing.T) {
-	for in, want := range map[string]string{
-		"password=correcthorse in the DSN":                                  "password=[redacted] in the DSN",
-		`{"client_secret": "letmein-please", "user":"ann"}`:                 `{"client_secret": "[redacted]", "user":"ann"}`,
-		"GET /x?api_key=abcdefgh&page=2":                                    "GET /x?api_key=[redacted]&page=2",
-		"Authorization: Token abcdefghij":                                   "Authorization: Token [redacted]",
-		"authorization: bearer abcdefghij":                                  "authorization: bearer [redacted]",
-		"key sk_live_0123456789abcdefgh was revoked":                        "key [redacted] was revoked",
-		"ASIAABCDEFGHIJKLMNOP and npm_0123456789abcdefghijABCDEFGHIJ012345": "[redacted] and [redacted]",
-		"token: missing":                         "token: missing",
-		"the token is expired":                   "the token is expired",
-		"authorization: required":                "authorization: required",
-		"password must have 8 characters":        "password must have 8 characters",
-		"api-key: 12345678":                      "api-key: [redacted]",
-		"https://ann:letmein@db.internal:5432/x": "https://[redacted]@db.internal:5432/x",
-	} {
-		for _, r := range []*Redactor{nil, NewRedactor([]string{configured})} {
-			if got := r.Redact(in); got != want {
-				t.Errorf("%q became %q, want %q", in, got, want)
-			}
-			if got := r.Redact(want); got != want {
-				t.Errorf("%q became %q the second time", want, got)
-			}
-		}
 	}
 }
 
@@ -93,14 +68,14 @@ func TestSummariesTellNoSecrets(t *testing.T) {
 		{"JSON", `{"a":"` + leaking("%1") + `","b":"` + leaking("%0") + `","c":"` + leaking("%4") + `","d":"` + long + `"}`},
 		{"table", `[{"a":"` + leaking(everySecret) + `","b":"` + leaking("%4") + `"},{"a":"` + leaking("%3") + `","b":"` + long + `"}]`},
 		{"array", `["` + leaking("%1") + `","` + leaking("%5") + `","` + long + `"]`},
-		{"a secret at the cut", strings.Repeat("x", MaxSummaryChars-10) + " " + leaking("%0 %1") + long},
+		{"a secret at the cut", strings.Repeat("x", result.MaxSummaryChars-10) + " " + leaking("%0 %1") + long},
 		{"a secret at the cut of a cell", `[{"a":"` + strings.Repeat("y", 20) + leaking(" %0") + `"},{"a":"` + long + `"}]`},
 	} {
-		for _, format := range []Format{FormatText, FormatJSON} {
-			h := newHarness(t, Options{Format: format, Redactor: NewRedactor([]string{configured})})
+		for _, format := range []result.Format{result.FormatText, result.FormatJSON} {
+			h := newHarness(t, Options{Format: format, Redactor: result.NewRedactor([]string{configured})})
 			h.add("x", say(textResult(tt.text)), `{"name":"t","description":"d"}`)
 			s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
-			if format == FormatJSON {
+			if format == result.FormatJSON {
 				if err := json.Unmarshal(s.StructuredContent, &s.env); err != nil {
 					t.Fatal(err)
 				}
@@ -109,8 +84,8 @@ func TestSummariesTellNoSecrets(t *testing.T) {
 				t.Fatalf("%s: %+v", tt.name, s)
 			}
 			told := s.Content[0].Text + string(s.StructuredContent) + s.env.Summary + strings.Join(s.env.Facts, "\n")
-			if format == FormatJSON {
-				told += redacted // samples, which had them, are in the text form only
+			if format == result.FormatJSON {
+				told += redact.Mark // samples, which had them, are in the text form only
 			}
 			wantClean(t, tt.name, told)
 			for _, half := range []string{configured[:12], leaks[1][:12]} {
@@ -127,7 +102,7 @@ func TestSummariesTellNoSecrets(t *testing.T) {
 }
 
 func TestSmallResultsPassAndTheirEnvelopeIsClean(t *testing.T) {
-	h := newHarness(t, Options{Redactor: NewRedactor([]string{configured})})
+	h := newHarness(t, Options{Redactor: result.NewRedactor([]string{configured})})
 	text := leaking("first: " + everySecret)
 	h.add("x", say(textResult(text)), `{"name":"t","description":"d"}`)
 	s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
@@ -139,7 +114,7 @@ func TestSmallResultsPassAndTheirEnvelopeIsClean(t *testing.T) {
 }
 
 func TestResultsAreCleanOnRequest(t *testing.T) {
-	h := newHarness(t, Options{Redactor: NewRedactor([]string{configured}), RedactResults: true})
+	h := newHarness(t, Options{Redactor: result.NewRedactor([]string{configured}), RedactResults: true})
 	long := strings.Repeat("And so on and so forth. ", 200)
 	h.add("x", say(textResult(leaking(everySecret)+long)), `{"name":"t","description":"d"}`)
 	s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
@@ -156,7 +131,7 @@ func TestDefinitionsAreCleanOnRequest(t *testing.T) {
 	quoted := strings.ReplaceAll(leaking(everySecret), `"`, `\"`)
 	tool := `{"name":"t","description":"` + leaking("uses %0 of the team") + `","inputSchema":{"type":"object","properties":{"a":{"type":"string","description":"` + quoted + `"}},"required":["a"]}}`
 	for _, mode := range []Mode{ModeGateway, ModeProxy} {
-		h := newHarness(t, Options{Mode: mode, ExposeHydrate: true, Redactor: NewRedactor([]string{configured}), RedactResults: true})
+		h := newHarness(t, Options{Mode: mode, ExposeHydrate: true, Redactor: result.NewRedactor([]string{configured}), RedactResults: true})
 		h.add("x", echo, tool)
 		id := h.id(t, "x", "t")
 		answers := map[string]string{
@@ -180,30 +155,5 @@ func TestDefinitionsAreCleanOnRequest(t *testing.T) {
 				t.Errorf("%s: no %s in %s", where, id, text)
 			}
 		}
-	}
-}
-
-func TestContainsFold(t *testing.T) {
-	for _, tt := range []struct {
-		s, lower string
-		want     bool
-	}{
-		{"", "a", false}, {"a", "a", true}, {"xBEARER", "bearer", true}, {"bbbearer", "bearer", true}, {"beare", "bearer", false}, {"Bb bEaReR", "bearer", true}, {"x-y", "-y", true}, {"beaber", "bearer", false},
-	} {
-		if got := containsFold(tt.s, tt.lower); got != tt.want {
-			t.Errorf("%q in %q: %v", tt.lower, tt.s, got)
-		}
-	}
-}
-
-// Looking for secrets where there are none must cost little: it is done for
-// every result.
-func BenchmarkRedactText(b *testing.B) {
-	r := NewRedactor([]string{configured, "another-secret", "a-third-one"})
-	text := strings.Repeat("Some words of a usual result, with a name: value here and there.\n", 30)
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		r.Text(text)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/uritemplate"
@@ -33,9 +34,9 @@ func idKey(kind catalog.Kind) string {
 // lookupPrimitive finds the resource or prompt that an id names. Only the exact
 // id does.
 func lookupPrimitive(c *metaCall, from *catalog.Catalog, raw []byte) (*catalog.Entry, error) {
-	kind, code, browse := catalog.KindResource, ResourceNotFound, ResourceBrowse
+	kind, code, browse := catalog.KindResource, result.ResourceNotFound, ResourceBrowse
 	if c.name == PromptGet {
-		kind, code, browse = catalog.KindPrompt, PromptNotFound, PromptBrowse
+		kind, code, browse = catalog.KindPrompt, result.PromptNotFound, PromptBrowse
 	}
 	if raw == nil {
 		return nil, metaArgs(c.name, "%s is missing", idKey(kind))
@@ -47,12 +48,12 @@ func lookupPrimitive(c *metaCall, from *catalog.Catalog, raw []byte) (*catalog.E
 	e, ok := from.Lookup(id)
 	switch {
 	case !ok:
-		return nil, failf(code, fmt.Sprintf("no %s has the id %q; find one with %s", kind, text.Fit(id, 120), browse))
+		return nil, result.NewError(code, fmt.Sprintf("no %s has the id %q; find one with %s", kind, text.Fit(id, 120), browse))
 	case e.Kind == kind || kind == catalog.KindResource && e.Kind == catalog.KindTemplate:
 		c.entry = e
 		return e, nil
 	}
-	return nil, failf(code, notTheKind(e, false))
+	return nil, result.NewError(code, notTheKind(e, false))
 }
 
 // notTheKind says what an id is for that was given to a verb of another kind.
@@ -74,7 +75,7 @@ func notTheKind(e *catalog.Entry, proxy bool) string {
 
 // newRead is a Call of a resource or prompt.
 func newRead(c *metaCall, from *catalog.Catalog, e *catalog.Entry, method string, args json.RawMessage) *Call {
-	return &Call{Request: c.request, Entry: e, Args: args, method: method, catalog: from, state: c.state, Provenance: Provenance{Protocol: "mcp"}}
+	return &Call{Request: c.request, Entry: e, Args: args, method: method, catalog: from, state: c.state, Provenance: result.Provenance{Protocol: "mcp"}}
 }
 
 // readResource answers resource_read (gateway-surface §9.4). A resource template
@@ -119,7 +120,7 @@ func (g *Gateway) expand(ctx context.Context, call *Call, args json.RawMessage) 
 		args = json.RawMessage("{}")
 	}
 	if problem := e.SchemaError(); problem != nil {
-		return "", &Error{Code: SchemaInvalid, Cause: problem,
+		return "", &result.Error{Code: result.SchemaInvalid, Cause: problem,
 			Message: fmt.Sprintf("the URI template of %s cannot be read (%v): its owner, server %q, has to mend it", e.ID, problem, e.Upstream)}
 	}
 	if err := e.Validate(args); err != nil {
@@ -127,7 +128,7 @@ func (g *Gateway) expand(ctx context.Context, call *Call, args json.RawMessage) 
 	}
 	t, err := uritemplate.Parse(e.URI)
 	if err != nil {
-		return "", &Error{Code: SchemaInvalid, Message: fmt.Sprintf("the URI template of %s cannot be read", e.ID), Cause: err}
+		return "", &result.Error{Code: result.SchemaInvalid, Message: fmt.Sprintf("the URI template of %s cannot be read", e.ID), Cause: err}
 	}
 	values := map[string]uritemplate.Value{}
 	err = rawjson.EachMember(args, func(m rawjson.Member) bool {
@@ -170,7 +171,7 @@ func (g *Gateway) finishRead(ctx context.Context, c *metaCall, call *Call, conve
 		return nil, notThere(call, err)
 	}
 	bad := func(err error) error {
-		return &Error{Code: UpstreamError, Cause: err,
+		return &result.Error{Code: result.UpstreamError, Cause: err,
 			Message: fmt.Sprintf("server %q answered %s of %s with something that is no result of it", e.Upstream, call.method, e.ID)}
 	}
 	if kind := rawjson.Text(rawjson.Get(raw, "resultType")); kind != "" && kind != "complete" {
@@ -183,13 +184,13 @@ func (g *Gateway) finishRead(ctx context.Context, c *metaCall, call *Call, conve
 	}
 	c.raw = result
 	principal := c.request.Session.Principal()
-	answer, about, err := g.opts.Firewall.shape(result, &call.Provenance, c.format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
+	answer, about, err := g.opts.Firewall.Shape(result, &call.Provenance, c.format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
 		return g.opts.Artifacts.Put(ctx, principal, mediaType, label, data)
 	})
 	if err != nil {
 		return nil, bad(err)
 	}
-	c.passed = about.tokens
+	c.passed = about.Tokens
 	return answer, nil
 }
 
@@ -198,19 +199,19 @@ var notFoundWords = regexp.MustCompile(`(?i)not found|no such|unknown (?:resourc
 // notThere gives the answer of a server that has no such resource or prompt the
 // code that agents know (-32002, and -32602 from 2026-07-28 on).
 func notThere(call *Call, err error) error {
-	var e *Error
+	var e *result.Error
 	var answered *jsonrpc.Error
-	if !errors.As(err, &e) || !errors.As(err, &answered) || e.Code != UpstreamError && e.Code != ResourceNotFound {
+	if !errors.As(err, &e) || !errors.As(err, &answered) || e.Code != result.UpstreamError && e.Code != result.ResourceNotFound {
 		return err
 	}
 	if answered.Code != mcpResourceNotFound && !(answered.Code == jsonrpc.CodeInvalidParams && notFoundWords.MatchString(answered.Message)) {
 		return err
 	}
-	code := ResourceNotFound
+	code := result.ResourceNotFound
 	if call.method == methodGet {
-		code = PromptNotFound
+		code = result.PromptNotFound
 	}
-	return &Error{Code: code, Message: e.Message, Cause: err}
+	return &result.Error{Code: code, Message: e.Message, Cause: err}
 }
 
 // mcpResourceNotFound is the legacy code for a resource that is not there.
@@ -219,8 +220,8 @@ const mcpResourceNotFound = -32002
 // resourceResult turns the result of resources/read into a tool result: a text
 // block for each text, an image or audio block for what is one, and an embedded
 // resource for other bytes, which the firewall keeps.
-func resourceResult(result json.RawMessage) (json.RawMessage, error) {
-	contents := rawjson.Get(result, "contents")
+func resourceResult(raw json.RawMessage) (json.RawMessage, error) {
+	contents := rawjson.Get(raw, "contents")
 	var out []byte
 	var bad error
 	if !rawjson.IsArray(contents) {
@@ -235,12 +236,12 @@ func resourceResult(result json.RawMessage) (json.RawMessage, error) {
 		major, _, _ := strings.Cut(mime, "/")
 		switch {
 		case len(part[0]) > 0 && part[0][0] == '"':
-			out = appendBlock(out, append(append([]byte(`{"type":"text","text":`), part[0]...), '}'))
+			out = result.AppendBlock(out, append(append([]byte(`{"type":"text","text":`), part[0]...), '}'))
 		case len(part[1]) > 0 && part[1][0] == '"' && (major == "image" || major == "audio"):
 			block := append(append([]byte(`{"type":"`+major+`","data":`), part[1]...), `,"mimeType":`...)
-			out = appendBlock(out, append(append(block, part[2]...), '}'))
+			out = result.AppendBlock(out, append(append(block, part[2]...), '}'))
 		default:
-			out = appendBlock(out, append(append([]byte(`{"type":"resource","resource":`), v...), '}'))
+			out = result.AppendBlock(out, append(append([]byte(`{"type":"resource","resource":`), v...), '}'))
 		}
 		return true
 	})
@@ -250,7 +251,7 @@ func resourceResult(result json.RawMessage) (json.RawMessage, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	return withMeta(result, out), nil
+	return withMeta(raw, out), nil
 }
 
 // withMeta is a tool result of blocks that keeps the _meta of another result.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -36,7 +37,7 @@ type RetryPolicy struct {
 	Jitter float64
 	// Codes are the codes that are retried; nil is UpstreamTimeout and
 	// UpstreamUnavailable.
-	Codes []Code
+	Codes []result.Code
 	// Random returns a number in [0, 1); nil is a random one.
 	Random func() float64
 }
@@ -49,7 +50,7 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 		p.MaxDelay = DefaultRetryMax
 	}
 	if p.Codes == nil {
-		p.Codes = []Code{UpstreamTimeout, UpstreamUnavailable}
+		p.Codes = []result.Code{result.UpstreamTimeout, result.UpstreamUnavailable}
 	}
 	if p.Random == nil {
 		p.Random = rand.Float64
@@ -71,7 +72,7 @@ func (p RetryPolicy) delay(n int) time.Duration {
 // policy retries. What the upstream answered is no such failure, whatever it
 // says: it has seen the call. Nor is what another attempt would not change.
 func (p RetryPolicy) retries(err error) bool {
-	var e *Error
+	var e *result.Error
 	var answered *jsonrpc.Error
 	return errors.As(err, &e) && slices.Contains(p.Codes, e.Code) && !errors.As(err, &answered) && !errors.Is(err, mcp.ErrFinal)
 }

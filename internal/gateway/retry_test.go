@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -37,14 +38,14 @@ func TestRetryAfter(t *testing.T) {
 		name    string
 		err     error
 		took    time.Duration
-		code    Code
+		code    result.Code
 		details string
 	}{
-		{"within the bound", waiting(mcp.KindUpstreamUnavailable, 30), 30 * time.Second, UpstreamUnavailable, `{"retry_after":30}`},
-		{"sooner than the policy", waiting(mcp.KindUpstreamUnavailable, 1), 10 * time.Second, UpstreamUnavailable, `{"retry_after":1}`},
-		{"beyond the bound", waiting(mcp.KindUpstreamUnavailable, 61), 0, UpstreamUnavailable, `{"retry_after":61}`},
-		{"of a rate", waiting(mcp.KindRateLimited, 7), 0, RateLimited, `{"retry_after":7}`},
-		{"answered", &jsonrpc.Error{Code: -32000, Message: "too many requests", Data: json.RawMessage(`{"retry_after":2.5}`)}, 0, RateLimited, `{"retry_after":3}`},
+		{"within the bound", waiting(mcp.KindUpstreamUnavailable, 30), 30 * time.Second, result.UpstreamUnavailable, `{"retry_after":30}`},
+		{"sooner than the policy", waiting(mcp.KindUpstreamUnavailable, 1), 10 * time.Second, result.UpstreamUnavailable, `{"retry_after":1}`},
+		{"beyond the bound", waiting(mcp.KindUpstreamUnavailable, 61), 0, result.UpstreamUnavailable, `{"retry_after":61}`},
+		{"of a rate", waiting(mcp.KindRateLimited, 7), 0, result.RateLimited, `{"retry_after":7}`},
+		{"answered", &jsonrpc.Error{Code: -32000, Message: "too many requests", Data: json.RawMessage(`{"retry_after":2.5}`)}, 0, result.RateLimited, `{"retry_after":3}`},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness(t, Options{Retry: RetryPolicy{MaxAttempts: 2, BaseDelay: 10 * time.Second, MaxDelay: time.Minute}})
@@ -55,7 +56,7 @@ func TestRetryAfter(t *testing.T) {
 				t.Errorf("%s: took %s, want %s", tt.name, took, tt.took)
 			}
 			var told struct {
-				Error   Code            `json:"error"`
+				Error   result.Code     `json:"error"`
 				Details json.RawMessage `json:"details"`
 			}
 			if err := json.Unmarshal([]byte(s.Content[0].Text), &told); err != nil || told.Error != tt.code || string(told.Details) != tt.details {
@@ -81,10 +82,10 @@ func TestRetry(t *testing.T) {
 		{"a broken connection", RetryPolicy{MaxAttempts: 2}, func() peerFunc { return flaky(1, io.ErrUnexpectedEOF) }, 2, true},
 		{"exhausted", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(9, gone) }, 3, false},
 		{"not a retryable code", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(1, mcp.Errorf(mcp.KindUnauthorized, "no")) }, 1, false},
-		{"only the codes that are named", RetryPolicy{MaxAttempts: 3, Codes: []Code{UpstreamTimeout}}, func() peerFunc { return flaky(1, gone) }, 1, false},
-		{"a code that is named", RetryPolicy{MaxAttempts: 3, Codes: []Code{RateLimited}}, func() peerFunc { return flaky(1, mcp.Errorf(mcp.KindRateLimited, "slow down")) }, 2, true},
+		{"only the codes that are named", RetryPolicy{MaxAttempts: 3, Codes: []result.Code{result.UpstreamTimeout}}, func() peerFunc { return flaky(1, gone) }, 1, false},
+		{"a code that is named", RetryPolicy{MaxAttempts: 3, Codes: []result.Code{result.RateLimited}}, func() peerFunc { return flaky(1, mcp.Errorf(mcp.KindRateLimited, "slow down")) }, 2, true},
 		{"what the server answered", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(1, &jsonrpc.Error{Code: -32000, Message: "service unavailable"}) }, 1, false},
-		{"what another attempt would not change", RetryPolicy{MaxAttempts: 3, Codes: []Code{UpstreamError, UpstreamUnavailable}},
+		{"what another attempt would not change", RetryPolicy{MaxAttempts: 3, Codes: []result.Code{result.UpstreamError, result.UpstreamUnavailable}},
 			func() peerFunc {
 				return flaky(1, &mcp.Error{Kind: mcp.KindUpstreamProtocol, Message: "202", Err: mcp.ErrFinal})
 			}, 1, false},
@@ -148,12 +149,12 @@ func TestRetryEndsWithTheAgent(t *testing.T) {
 		calls := 0
 		d := Retry(RetryPolicy{MaxAttempts: 5, BaseDelay: time.Hour, MaxDelay: time.Hour})(DispatcherFunc(func(context.Context, *Call) (json.RawMessage, error) {
 			calls++
-			return nil, &Error{Code: UpstreamTimeout, Message: "late"}
+			return nil, &result.Error{Code: result.UpstreamTimeout, Message: "late"}
 		}))
 		time.AfterFunc(time.Second, cancel)
 		start := time.Now()
 		_, err := d.Dispatch(ctx, &Call{})
-		if time.Since(start) != time.Second || calls != 1 || !errors.Is(err, &Error{Code: UpstreamTimeout}) {
+		if time.Since(start) != time.Second || calls != 1 || !errors.Is(err, &result.Error{Code: result.UpstreamTimeout}) {
 			t.Errorf("%s, %d calls, %v", time.Since(start), calls, err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -200,14 +201,14 @@ func (g *Gateway) split(ctx context.Context, c *Call, s selected, result json.Ra
 
 // hideBodies takes the bodies out of a result, or withholds it where that cannot
 // be done. asked says that the call was one of mode sync.
-func hideBodies(c *Call, asked bool, result json.RawMessage) (json.RawMessage, error) {
+func hideBodies(c *Call, asked bool, raw json.RawMessage) (json.RawMessage, error) {
 	hide := c.state.bodies().OnToolResult
 	if asked {
 		hide = c.state.bodies().OnSyncResult
 	}
-	out, err := hide(result)
+	out, err := hide(raw)
 	if err != nil {
-		return nil, &Error{Code: UpstreamError, Cause: err, Details: executed(c),
+		return nil, &result.Error{Code: result.UpstreamError, Cause: err, Details: executed(c),
 			Message: fmt.Sprintf("%s HAS run, but its answer is withheld, because it may hold %v. Ask with mode async, or have its server write JSON; another call runs it again", c.Entry.ID, err)}
 	}
 	return out, nil
@@ -219,13 +220,13 @@ func executed(c *Call) json.RawMessage {
 }
 
 // divide answers for a tool that knows nothing of S2SP.
-func (g *Gateway) divide(ctx context.Context, c *Call, s selected, result json.RawMessage) (json.RawMessage, error) {
-	t, err := tableOf(result, g.detect(c.Entry.Upstream))
+func (g *Gateway) divide(ctx context.Context, c *Call, s selected, raw json.RawMessage) (json.RawMessage, error) {
+	t, err := tableOf(raw, g.detect(c.Entry.Upstream))
 	switch {
 	case err != nil && !g.holdsBack():
-		return result, nil // there is no tool_view to read with what would be kept
+		return raw, nil // there is no tool_view to read with what would be kept
 	case err != nil:
-		return nil, g.notTable(ctx, c, result, err)
+		return nil, g.notTable(ctx, c, raw, err)
 	}
 	resourceURL := ""
 	if s.mode == plane.Async {
@@ -233,7 +234,7 @@ func (g *Gateway) divide(ctx context.Context, c *Call, s selected, result json.R
 			return nil, g.keepError(ctx, c, err)
 		}
 	}
-	out := textBlock(plane.Response(t, s.domains, s.mode, resourceURL))
+	out := result.Text(plane.Response(t, s.domains, s.mode, resourceURL))
 	if s.mode == plane.Sync {
 		return hideBodies(c, true, out)
 	}
@@ -268,24 +269,24 @@ func (g *Gateway) mayKeep(s selected) error {
 // keepError is why rows could not be kept. The tool has run, so this is no
 // mistake in the arguments, and trying again has its price.
 func (g *Gateway) keepError(ctx context.Context, c *Call, err error) error {
-	var e *Error
+	var e *result.Error
 	if errors.As(err, &e) {
 		return err
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &Error{Code: UpstreamError, Cause: err, Details: executed(c),
+	return &result.Error{Code: result.UpstreamError, Cause: err, Details: executed(c),
 		Message: fmt.Sprintf("%s HAS run, but its rows could not be kept for other servers: %v. Another call runs it again; mode sync needs no room", c.Entry.ID, err)}
 }
 
 // notTable is why a result has no columns to choose from. The tool has run, so
 // what it answered is kept.
-func (g *Gateway) notTable(ctx context.Context, c *Call, result json.RawMessage, why error) error {
-	e := &Error{Code: ArgsInvalid, Cause: why, Message: fmt.Sprintf(
+func (g *Gateway) notTable(ctx context.Context, c *Call, raw json.RawMessage, why error) error {
+	e := &result.Error{Code: result.ArgsInvalid, Cause: why, Message: fmt.Sprintf(
 		"abstract_domains: what %s answered is no table (%s), so it has no columns to choose; call it without abstract_domains", c.Entry.ID, strings.TrimPrefix(why.Error(), tables.ErrNotTable.Error()+": "))}
 	e.Details = rawjson.AppendString([]byte(`{"tool_id":`), c.Entry.ID)
-	if a, err := g.opts.Artifacts.Put(ctx, c.Request.Session.Principal(), "application/json", c.Entry.ID, result); err == nil {
+	if a, err := g.opts.Artifacts.Put(ctx, c.Request.Session.Principal(), "application/json", c.Entry.ID, raw); err == nil {
 		e.Message += "; it has run, and its answer is kept as " + a.Handle
 		e.Details = rawjson.AppendString(append(e.Details, `,"handle":`...), a.Handle)
 	}

@@ -367,21 +367,6 @@ func TestServersOutOfReachAreAskedForSync(t *testing.T) {
 	}
 }
 
-func TestSuggestedViewOfATable(t *testing.T) {
-	for _, tt := range []struct {
-		columns []column
-		want    string
-	}{
-		{nil, `{"type":"table","limit":20}`},
-		{[]column{{name: tables.RowID}}, `{"type":"table","limit":20}`},
-		{[]column{{name: tables.RowID}, {name: "a"}, {name: "b"}}, `{"type":"table","columns":["a","b"],"limit":20}`},
-	} {
-		if got := string(appendTableView(nil, tt.columns)); got != tt.want {
-			t.Errorf("%v: %s, want %s", tt.columns, got, tt.want)
-		}
-	}
-}
-
 // A resource_url is never held back, in whatever form an answer comes.
 func TestResourceURLIsNeverHidden(t *testing.T) {
 	var rows []string

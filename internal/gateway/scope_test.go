@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
@@ -42,7 +43,7 @@ func TestNothingOutlivesItsFile(t *testing.T) {
 	}
 	rows.WriteByte(']')
 	const tool = `{"name":"large","description":"d","annotations":{"readOnlyHint":true}}`
-	for name, result := range map[string]string{
+	for name, raw := range map[string]string{
 		"text":       textResult("fact: one\n\n" + strings.Repeat("a line\n", 100_000)),
 		"no escapes": `{"content":[{"type":"text","text":"fact: one` + strings.Repeat(" and more", 100_000) + `"}]}`,
 		"table":      textResult(rows.String()),
@@ -50,12 +51,12 @@ func TestNothingOutlivesItsFile(t *testing.T) {
 	} {
 		for _, whole := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, passes: %t", name, whole), func(t *testing.T) {
-				opts := Options{Firewall: Firewall{CountTokens: token.Count}, Cache: CacheOptions{ReadOnly: true}}
+				opts := Options{Firewall: result.Firewall{CountTokens: token.Count}, Cache: CacheOptions{ReadOnly: true}}
 				if whole {
 					opts.Firewall.ThresholdChars = 1 << 30
 				}
 				h := newHarness(t, opts)
-				h.add("y", inFile(result), tool)
+				h.add("y", inFile(raw), tool)
 				call := func(more string) (answer string) {
 					ctx, scope := memory.WithScope(t.Context())
 					defer scope.End()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -95,7 +96,7 @@ func TestCacheStableMarkerTakesNoPlace(t *testing.T) {
 
 // A card's content is frozen when it is first seen, its score included.
 func TestCacheStableFreezesScores(t *testing.T) {
-	h := newStableHarness(t, Options{Format: FormatJSON})
+	h := newStableHarness(t, Options{Format: result.FormatJSON})
 	cards := func(arguments string) map[string]string {
 		s := h.tool(t, ToolBrowse, arguments)
 		var list []json.RawMessage

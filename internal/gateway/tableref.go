@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -32,6 +32,7 @@ const (
 	previewRows   = 5
 	maxTableDepth = 64
 	maxTableBytes = 64 << 20 // of the rows of all references of a call
+	maxKeyChars   = 60       // of a key or a column in a message
 )
 
 // reference is one reference, as it stands in the arguments.
@@ -70,8 +71,8 @@ func (t *tableArgs) excuses(err error) bool {
 	return true
 }
 
-func refError(c *Call, path, format string, args ...any) *Error {
-	e := failf(ArgsInvalid, fmt.Sprintf("%s: %s: %s", c.Entry.ID, path, fmt.Sprintf(format, args...)))
+func refError(c *Call, path, format string, args ...any) *result.Error {
+	e := result.NewError(result.ArgsInvalid, fmt.Sprintf("%s: %s: %s", c.Entry.ID, path, fmt.Sprintf(format, args...)))
 	e.Details = rawjson.AppendString([]byte(`{"tool_id":`), c.Entry.ID)
 	e.Details = append(rawjson.AppendString(append(e.Details, `,"path":`...), path), '}')
 	return e
@@ -113,7 +114,7 @@ func (g *Gateway) fillTables() Middleware {
 			}
 			args, err := c.state.bodies().OnToolCall(c.Args)
 			if err != nil {
-				return nil, &Error{Code: ArgsInvalid, Message: err.Error(), Cause: err}
+				return nil, &result.Error{Code: result.ArgsInvalid, Message: err.Error(), Cause: err}
 			}
 			c.Args = args
 			if c.Args, err = (carrier{g.opts.Artifacts, g.base, g.opts.Tables.Fetches}).carry(ctx, c); err != nil {
@@ -286,7 +287,7 @@ func (r *resolver) parse(v []byte, at *place) (*reference, error) {
 	err := rawjson.EachMember(v, func(m rawjson.Member) bool {
 		key := string(m.Key)
 		if seen[key] {
-			failed = refError(r.call, at.path(), "key %q comes twice", text.Fit(key, maxNameChars))
+			failed = refError(r.call, at.path(), "key %q comes twice", text.Fit(key, maxKeyChars))
 			return false
 		}
 		seen[key] = true
@@ -299,7 +300,7 @@ func (r *resolver) parse(v []byte, at *place) (*reference, error) {
 		case "row_ids", "columns":
 			rest = append(append(append(append(rest, ',', '"'), key...), `":`...), m.Value...)
 		default:
-			failed = refError(r.call, at.path(), "%q is no member of a %s reference, whose members are %s, row_ids, columns", text.Fit(key, maxNameChars), tableKey, tableKey)
+			failed = refError(r.call, at.path(), "%q is no member of a %s reference, whose members are %s, row_ids, columns", text.Fit(key, maxKeyChars), tableKey, tableKey)
 		}
 		return failed == nil
 	})
@@ -319,28 +320,5 @@ func (r *resolver) parse(v []byte, at *place) (*reference, error) {
 // leaseTable reads an artifact as a table: also one that is the answer of a
 // resource tool, whose rows are its abstract.
 func leaseTable(l *artifact.Lease) (*tables.Table, error) {
-	return l.Table(viewOptions(l.MediaType, l.Bytes))
-}
-
-// viewOptions say how held-back bytes are read as a table.
-func viewOptions(mediaType string, data func() []byte) tables.DetectOptions {
-	if mediaType == "application/x-ndjson" {
-		return tables.DetectOptions{}
-	}
-	if abstractOf(bytes.TrimSpace(data())) != nil {
-		return tables.DetectOptions{Options: tables.Options{KeepRowID: true}, Paths: []string{"abstract"}}
-	}
-	return tables.DetectOptions{CSV: true}
-}
-
-// abstractOf returns the rows of a resource tool's answer, nil where data is none.
-func abstractOf(data []byte) []byte {
-	if len(data) == 0 || data[0] != '{' || !bytes.Contains(data, []byte(plane.ParamDomains)) {
-		return nil // most are none, and a search is cheaper than a look at all members
-	}
-	var f [3][]byte
-	if rawjson.Fields(data, []string{"abstract", "abstract_domains", "total_rows"}, f[:]) != nil || !rawjson.IsArray(f[0]) || f[1] == nil || f[2] == nil {
-		return nil
-	}
-	return f[0]
+	return l.Table(result.TableOptions(l.MediaType, l.Bytes))
 }

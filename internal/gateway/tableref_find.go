@@ -160,7 +160,7 @@ func (p *place) path() string {
 		case at.parent.array:
 			b.WriteString("[" + strconv.Itoa(at.index) + "]")
 		default:
-			b.WriteString("." + text.Fit(rawjson.Text(at.key), maxNameChars))
+			b.WriteString("." + text.Fit(rawjson.Text(at.key), maxKeyChars))
 		}
 	}
 	return b.String()

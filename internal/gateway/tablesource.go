@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -233,7 +234,7 @@ func (r *resolver) choose(ref *reference, t *tables.Table) (tables.View, error) 
 	}
 	for _, name := range ref.columns {
 		if !t.View().Has(name) {
-			return tables.View{}, refError(r.call, ref.place.path(), "columns has %q, which is no column; there are %s", text.Fit(name, maxNameChars), tables.NamesText(t.Columns(), 20))
+			return tables.View{}, refError(r.call, ref.place.path(), "columns has %q, which is no column; there are %s", text.Fit(name, maxKeyChars), tables.NamesText(t.Columns(), 20))
 		}
 	}
 	if numbered || ref.text { // abstract_data and body_data are merged by the number
@@ -264,7 +265,7 @@ func sourceError(ctx context.Context, c *Call, path string, err error) error {
 		return ctx.Err()
 	}
 	var ae *artifact.Error
-	code := ArgsInvalid
+	code := result.ArgsInvalid
 	switch {
 	case errors.Is(err, artifact.ErrToken), errors.Is(err, plane.ErrGone):
 		return refError(c, path, "unknown or expired resource: a resource_url works once, and not for long; call the tool that gave it again")
@@ -275,9 +276,9 @@ func sourceError(ctx context.Context, c *Call, path string, err error) error {
 	case errors.As(err, &ae):
 		return refError(c, path, "%s", ae.Error())
 	case errors.Is(err, errSpent), errors.Is(err, plane.ErrAnswer):
-		code = UpstreamError // another try finds nothing, or the same
+		code = result.UpstreamError // another try finds nothing, or the same
 	case errors.Is(err, plane.ErrFetch):
-		code = UpstreamUnavailable
+		code = result.UpstreamUnavailable
 	}
 	e := refError(c, path, "%v", err)
 	e.Code, e.Cause = code, err

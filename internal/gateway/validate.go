@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -36,7 +37,7 @@ func argsError(ctx context.Context, c *Call, err error, keep func(context.Contex
 	if !errors.As(err, &ce) {
 		return err
 	}
-	e := &Error{Code: Code(ce.Code), Message: ce.Message, Cause: ce.Err}
+	e := &result.Error{Code: result.Code(ce.Code), Message: ce.Message, Cause: ce.Err}
 	details := []byte(`{"` + idKey(c.Entry.Kind) + `":`)
 	details = rawjson.AppendString(details, c.Entry.ID)
 	if len(ce.Problems) > 0 {
@@ -57,7 +58,7 @@ func argsError(ctx context.Context, c *Call, err error, keep func(context.Contex
 	}
 	schema := shownSchema(c.Entry, c.Entry.InputSchema)
 	switch {
-	case e.Code != ArgsInvalid || len(schema) == 0:
+	case e.Code != result.ArgsInvalid || len(schema) == 0:
 	case len(schema) <= maxDetailSchema:
 		details = append(append(details, `,"schema":`...), schema...)
 	default:

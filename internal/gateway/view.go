@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -34,24 +35,24 @@ func (g *Gateway) view(ctx context.Context, c *metaCall) (json.RawMessage, error
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return nil, &Error{Code: ViewFailed, Message: "the artifact store cannot be read now", Cause: err}
+			return nil, &result.Error{Code: result.ViewFailed, Message: "the artifact store cannot be read now", Cause: err}
 		}
-		return nil, &Error{Code: ViewFailed, Message: "handle: " + ae.Error()}
+		return nil, &result.Error{Code: result.ViewFailed, Message: "handle: " + ae.Error()}
 	}
 	defer lease.Close()
 	a := lease.Artifact
-	v, err := SelectLease(ctx, lease, out[1], ViewOptions{MaxChars: g.opts.MaxViewChars, Turns: g.opts.Turns})
+	v, err := result.Select(ctx, lease, out[1], result.ViewOptions{MaxChars: g.opts.MaxViewChars, Turns: g.opts.Turns})
 	if err != nil {
 		return nil, err
 	}
-	if c.format != FormatJSON {
+	if c.format != result.FormatJSON {
 		if v.Notice == "" {
-			return textBlocks(nil, v.Text), nil
+			return result.Texts(nil, v.Text), nil
 		}
-		return textBlocks(nil, v.Text, v.Notice), nil
+		return result.Texts(nil, v.Text, v.Notice), nil
 	}
 	doc := []byte(`{"artifact":`)
-	doc = appendArtifact(doc, &a)
+	doc = result.AppendArtifact(doc, &a)
 	doc = append(doc, `,"text":`...)
 	doc = rawjson.AppendString(doc, v.Text)
 	doc = append(doc, `,"notice":`...)
@@ -63,5 +64,5 @@ func (g *Gateway) view(ctx context.Context, c *metaCall) (json.RawMessage, error
 		doc = append(doc, v.Next...)
 	}
 	doc = append(doc, '}')
-	return textBlocks(doc, string(doc)), nil
+	return result.Texts(doc, string(doc)), nil
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,7 +12,11 @@ import (
 
 func TestExecuteThenView(t *testing.T) {
 	h := newHarness(t, Options{})
-	text := numbered("line # of a long text.", 1000, "\n")
+	var lines []string
+	for i := range 1000 {
+		lines = append(lines, fmt.Sprintf("line %d of a long text.", i))
+	}
+	text := strings.Join(lines, "\n")
 	h.add("x", say(textResult(text)), `{"name":"t","description":"d"}`)
 	s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
 	if len(s.env.Artifacts) != 1 || s.env.Artifacts[0].Label != h.id(t, "x", "t") {

@@ -39,7 +39,8 @@ var places = []place{
 
 	{"internal/console", faces, nil, "the web page: asks the others through interfaces of its own"},
 	{"internal/demo", faces, []string{"s2sp"}, "example MCP servers for the quickstart, as their authors would write them, with s2sp where they return or take tables"},
-	{"internal/gateway", faces, nil, "meta-tools over the catalog; knows no transport"},
+	{"internal/gateway", faces, []string{"internal/gateway/result"}, "meta-tools over the catalog; knows no transport"},
+	{"internal/gateway/result", faces, nil, "raw results to what an agent reads; bytes to bytes"},
 	{"internal/router", faces, nil, "routes to handlers; is given them"},
 	{"internal/registry", faces, nil, "agents that come and go; tells others, asks nobody"},
 	{"agentserver", faces, nil, "an MCP server made of commands, skills and functions"},

@@ -1,4 +1,4 @@
-package gateway
+package result
 
 import (
 	"bytes"
@@ -59,31 +59,25 @@ var ErrBadResult = errors.New("malformed tool result")
 // resultKeys are the members of a result that the firewall reads.
 var resultKeys = []string{"content", "structuredContent", "_meta", "isError", "resultType"}
 
+// finding is what Shape learned about a result.
+type finding struct {
+	Tokens  int  // of a result that passed whole and was counted, else -1
+	IsError bool // the tool itself says that it failed
+}
+
 // Shape returns result as the agent gets it. Up to the threshold the content
 // blocks stay byte for byte and the envelope is spliced into _meta. Text over
 // the threshold, binary parts, embedded resources and structuredContent that
 // are too large are given to keep, and a short description stands in their
 // place. A result that is not complete (input_required) is returned as it is.
 // The error is ErrBadResult with the reason.
-func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Keeper) ([]byte, error) {
-	out, _, err := f.shape(result, from, format, keep)
-	return out, err
-}
-
-// finding is what shape found out about a result beside its new form.
-type finding struct {
-	tokens  int  // of a result that passed whole and was counted, else -1
-	isError bool // the tool itself says that it failed
-}
-
-// shape is Shape that also returns what it found out.
-func (f Firewall) shape(result []byte, from *Provenance, format Format, keep Keeper) ([]byte, finding, error) {
-	about := finding{tokens: -1}
+func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Keeper) ([]byte, finding, error) {
+	about := finding{Tokens: -1}
 	var fields [5][]byte
 	if err := rawjson.Fields(result, resultKeys, fields[:]); err != nil || len(result) == 0 {
 		return nil, about, fmt.Errorf("%w: %v", ErrBadResult, err)
 	}
-	about.isError = string(fields[3]) == "true"
+	about.IsError = string(fields[3]) == "true"
 	content, structured, meta := fields[0], fields[1], fields[2]
 	if t := fields[4]; t != nil && string(t) != `"complete"` {
 		return result, about, nil
@@ -99,7 +93,7 @@ func (f Firewall) shape(result []byte, from *Provenance, format Format, keep Kee
 		}
 	}
 	status := StatusOK
-	if about.isError {
+	if about.IsError {
 		status = StatusError
 	}
 	if structured != nil && string(structured) != "null" {
@@ -110,7 +104,7 @@ func (f Firewall) shape(result []byte, from *Provenance, format Format, keep Kee
 		buf := env.appendJSON(make([]byte, 0, 512+len(env.summary)))
 		out, err := spliceMeta(result, meta, buf)
 		if s.texts == len(s.blocks) && s.texts > 0 {
-			about.tokens = env.stats.originalTokens
+			about.Tokens = env.stats.originalTokens
 		}
 		return out, about, err
 	}
@@ -168,7 +162,7 @@ func (s *shaper) read(content []byte) error {
 			bad = fmt.Errorf("%w: content block %d: %v", ErrBadResult, len(s.blocks), err)
 			return false
 		}
-		b := block{raw: v, kind: kindOf(fields[0]), size: len(v)}
+		b := block{raw: v, kind: KindOf(fields[0]), size: len(v)}
 		switch {
 		case b.kind == "text" && len(fields[1]) > 0 && fields[1][0] == '"':
 			b.text = fields[1]
@@ -214,8 +208,8 @@ func (s *shaper) read(content []byte) error {
 	return nil
 }
 
-// kindOf gives the usual types without an allocation.
-func kindOf(raw []byte) string {
+// KindOf gives the usual types without an allocation.
+func KindOf(raw []byte) string {
 	switch string(raw) {
 	case `"text"`:
 		return "text"

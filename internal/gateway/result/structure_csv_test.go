@@ -1,9 +1,11 @@
-package gateway
+package result
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+
+	tables "github.com/weir-mcp/weir/s2sp/table"
 )
 
 func TestShapeHoldsCSV(t *testing.T) {
@@ -21,7 +23,7 @@ func TestShapeHoldsCSV(t *testing.T) {
 	}
 	// Whatever is suggested works.
 	for _, view := range s.env.Views {
-		v, err := Select(t.Context(), s.env.Artifacts[0], []byte(text), view, ViewOptions{})
+		v, err := selectBytes(t.Context(), s.env.Artifacts[0], []byte(text), view, ViewOptions{})
 		if err != nil || !strings.Contains(v.Text, "Town, 19") {
 			t.Errorf("%s: %.100s, %v", view, v.Text, err)
 		}
@@ -41,6 +43,21 @@ func TestShapeTakesNoProseForCSV(t *testing.T) {
 		s, _, _ := shape(t, Firewall{}, textResult(strings.Repeat(line, 400)), FormatText)
 		if s.env.Stats.Strategy != StrategySummary || s.env.Artifacts[0].MediaType != "text/plain" {
 			t.Errorf("%s: %s, %s", name, s.env.Stats.Strategy, s.Content[0].Text)
+		}
+	}
+}
+
+func TestSuggestedViewOfATable(t *testing.T) {
+	for _, tt := range []struct {
+		columns []column
+		want    string
+	}{
+		{nil, `{"type":"table","limit":20}`},
+		{[]column{{name: tables.RowID}}, `{"type":"table","limit":20}`},
+		{[]column{{name: tables.RowID}, {name: "a"}, {name: "b"}}, `{"type":"table","columns":["a","b"],"limit":20}`},
+	} {
+		if got := string(appendTableView(nil, tt.columns)); got != tt.want {
+			t.Errorf("%v: %s, want %s", tt.columns, got, tt.want)
 		}
 	}
 }

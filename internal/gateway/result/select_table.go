@@ -1,4 +1,4 @@
-package gateway
+package result
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ var tableParams = []string{"columns", "where", "order_by", "offset", "limit", "a
 
 // rowsOf reads the artifact as a table.
 func (v *viewing) rowsOf() (*tables.Table, error) {
-	return v.read(viewOptions(v.artifact.MediaType, func() []byte { return v.data }))
+	return v.read(TableOptions(v.artifact.MediaType, func() []byte { return v.data }))
 }
 
 // table shows rows and columns by what they hold. Rows come with their _row_id,

@@ -1,4 +1,4 @@
-package gateway
+package result
 
 import (
 	"bytes"
@@ -108,7 +108,7 @@ func (e *envelope) appendJSON(dst []byte) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendArtifact(dst, &e.artifacts[i])
+		dst = AppendArtifact(dst, &e.artifacts[i])
 	}
 	dst = append(dst, `],"views":[`...)
 	for i, v := range e.views {
@@ -124,7 +124,7 @@ func (e *envelope) appendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-func appendArtifact(dst []byte, a *artifact.Artifact) []byte {
+func AppendArtifact(dst []byte, a *artifact.Artifact) []byte {
 	dst = append(dst, `{"handle":`...)
 	dst = rawjson.AppendString(dst, a.Handle)
 	dst = append(dst, `,"media_type":`...)
@@ -174,11 +174,11 @@ func (p *Provenance) appendJSON(dst []byte) []byte {
 	}
 	if len(p.ArgRepairs) > 0 {
 		key("arg_repairs")
-		dst = appendRepairs(dst, p.ArgRepairs)
+		dst = AppendRepairs(dst, p.ArgRepairs)
 	}
 	if p.Selection != nil {
 		key("selection")
-		dst = p.Selection.appendJSON(dst)
+		dst = p.Selection.AppendJSON(dst)
 	}
 	if p.CacheHit {
 		key("cache_hit")
@@ -187,7 +187,7 @@ func (p *Provenance) appendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-func appendRepairs(dst []byte, repairs []ArgRepair) []byte {
+func AppendRepairs(dst []byte, repairs []ArgRepair) []byte {
 	for i, r := range repairs {
 		dst = append(dst, "[,"[min(i, 1)])
 		dst = append(dst, `{"path":`...)

@@ -1,4 +1,4 @@
-package gateway
+package result
 
 import (
 	"crypto/sha256"
@@ -25,39 +25,10 @@ func (k kept) keep(mediaType, label string, data []byte) (artifact.Artifact, err
 	return a, nil
 }
 
-type shaped struct {
-	Content []struct {
-		Type, Text string
-	}
-	StructuredContent json.RawMessage
-	IsError           bool
-	Meta              map[string]json.RawMessage `json:"_meta"`
-	env               testEnvelope
-}
-
-type testEnvelope struct {
-	Status     string
-	Summary    string
-	Facts      []string
-	Artifacts  []artifact.Artifact
-	Views      []json.RawMessage
-	Provenance map[string]any
-	Stats      struct {
-		Triggered      bool
-		Strategy       string
-		ThresholdChars int     `json:"threshold_chars"`
-		OriginalChars  int     `json:"original_chars"`
-		OriginalTokens *int    `json:"original_tokens"`
-		SummaryChars   int     `json:"summary_chars"`
-		SummaryTokens  *int    `json:"summary_tokens"`
-		ArtifactRef    *string `json:"artifact_ref"`
-	} `json:"firewall_stats"`
-}
-
 func shape(t *testing.T, f Firewall, result string, format Format) (shaped, kept, string) {
 	t.Helper()
 	k := kept{}
-	out, err := f.Shape([]byte(result), &Provenance{Tool: "read", Protocol: "mcp", ToolID: "disk:read#12345678"}, format, k.keep)
+	out, _, err := f.Shape([]byte(result), &Provenance{Tool: "read", Protocol: "mcp", ToolID: "disk:read#12345678"}, format, k.keep)
 	if err != nil {
 		t.Fatalf("Shape: %v", err)
 	}
@@ -73,14 +44,6 @@ func shape(t *testing.T, f Firewall, result string, format Format) (shaped, kept
 		t.Fatalf("envelope %s: %v", raw, err)
 	}
 	return s, k, string(out)
-}
-
-func textResult(texts ...string) string {
-	var blocks []string
-	for _, text := range texts {
-		blocks = append(blocks, `{"type":"text","text":`+string(rawjson.Quote(text))+`}`)
-	}
-	return `{"content":[` + strings.Join(blocks, ",") + `]}`
 }
 
 func TestShapePassesByteForByte(t *testing.T) {
@@ -102,7 +65,7 @@ func TestShapePassesByteForByte(t *testing.T) {
 			`{"_meta":{` + env + `,"x":1},"content":[{"type":"text","text":"hé\u00e9\n"}]}`},
 	}
 	for _, tt := range tests {
-		out, err := Firewall{}.Shape([]byte(tt.in), &Provenance{Tool: "read", Protocol: "mcp", ToolID: "disk:read#12345678"}, FormatText, nil)
+		out, _, err := Firewall{}.Shape([]byte(tt.in), &Provenance{Tool: "read", Protocol: "mcp", ToolID: "disk:read#12345678"}, FormatText, nil)
 		if err != nil || string(out) != tt.want {
 			t.Errorf("%s: %v\n got %s\nwant %s", tt.name, err, out, tt.want)
 		}
@@ -222,7 +185,7 @@ func TestShapeHoldsTable(t *testing.T) {
 				t.Error("no views are offered")
 			}
 			for _, v := range s.env.Views {
-				view, err := Select(t.Context(), a, []byte(k[a.Handle]), v, ViewOptions{})
+				view, err := selectBytes(t.Context(), a, []byte(k[a.Handle]), v, ViewOptions{})
 				if err != nil || view.Text == "" {
 					t.Errorf("the offered view %s: %q, %v", v, view.Text, err)
 				}
@@ -244,7 +207,7 @@ func TestShapeHoldsJSON(t *testing.T) {
 		t.Errorf("%+v, %+v", s.env.Stats, a)
 	}
 	for _, v := range s.env.Views {
-		if _, err := Select(t.Context(), a, []byte(k[a.Handle]), v, ViewOptions{}); err != nil {
+		if _, err := selectBytes(t.Context(), a, []byte(k[a.Handle]), v, ViewOptions{}); err != nil {
 			t.Errorf("the offered view %s: %v", v, err)
 		}
 	}
@@ -341,7 +304,7 @@ func TestShapeKeepFails(t *testing.T) {
 	fail := func(string, string, []byte) (artifact.Artifact, error) {
 		return artifact.Artifact{}, errors.New("no room")
 	}
-	out, err := Firewall{}.Shape([]byte(textResult(strings.Repeat("x. ", 2000))), nil, FormatText, fail)
+	out, _, err := Firewall{}.Shape([]byte(textResult(strings.Repeat("x. ", 2000))), nil, FormatText, fail)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +315,7 @@ func TestShapeKeepFails(t *testing.T) {
 
 func TestShapeLeavesUnfinishedAlone(t *testing.T) {
 	in := `{"resultType":"input_required","inputRequests":{"a":{}},"requestState":"s"}`
-	out, err := Firewall{}.Shape([]byte(in), nil, FormatText, nil)
+	out, _, err := Firewall{}.Shape([]byte(in), nil, FormatText, nil)
 	if err != nil || string(out) != in {
 		t.Errorf("%s, %v", out, err)
 	}
@@ -360,7 +323,7 @@ func TestShapeLeavesUnfinishedAlone(t *testing.T) {
 
 func TestShapeRefusesMalformed(t *testing.T) {
 	for _, in := range []string{"", "null", "[]", `{"content":{}}`, `{"content":[1]}`, `{"content":[{"type":"text","text":"a","text":"b"}]}`, `{"content":[],"content":[]}`, `{"content":[{"type":"text"`} {
-		if out, err := (Firewall{}).Shape([]byte(in), nil, FormatText, kept{}.keep); !errors.Is(err, ErrBadResult) {
+		if out, _, err := (Firewall{}).Shape([]byte(in), nil, FormatText, kept{}.keep); !errors.Is(err, ErrBadResult) {
 			t.Errorf("%s: %s, %v", in, out, err)
 		}
 	}
@@ -439,7 +402,7 @@ func FuzzShape(f *testing.F) {
 	f.Add([]byte(`{"content":[{"type":"text","text":"{\"a\":[{\"b\":1}]}"}],"_meta":null}`), 3)
 	f.Fuzz(func(t *testing.T, in []byte, threshold int) {
 		for _, format := range []Format{FormatText, FormatJSON} {
-			out, err := Firewall{ThresholdChars: threshold}.Shape(in, nil, format, kept{}.keep)
+			out, _, err := Firewall{ThresholdChars: threshold}.Shape(in, nil, format, kept{}.keep)
 			if err == nil && !json.Valid(out) {
 				t.Errorf("%s becomes %s", in, out)
 			}

@@ -1,4 +1,4 @@
-package gateway
+package result
 
 import (
 	"context"
@@ -9,13 +9,15 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	tables "github.com/weir-mcp/weir/s2sp/table"
+
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
 func sel(t *testing.T, data, selector string) View {
 	t.Helper()
-	v, err := Select(t.Context(), artifact.Artifact{Handle: "art_x", MediaType: "text/plain"}, []byte(data), json.RawMessage(selector), ViewOptions{})
+	v, err := selectBytes(t.Context(), artifact.Artifact{Handle: "art_x", MediaType: "text/plain"}, []byte(data), json.RawMessage(selector), ViewOptions{})
 	if err != nil {
 		t.Fatalf("%s: %v", selector, err)
 	}
@@ -138,7 +140,7 @@ func TestSelectErrorsNameTheParameter(t *testing.T) {
 		{"\x00\x01", `{"type":"head"}`, `type "head" shows text; art_x is text/plain, 2 bytes of binary data`},
 	}
 	for _, tt := range tests {
-		_, err := Select(t.Context(), artifact.Artifact{Handle: "art_x", MediaType: "text/plain"}, []byte(tt.data), json.RawMessage(tt.selector), ViewOptions{})
+		_, err := selectBytes(t.Context(), artifact.Artifact{Handle: "art_x", MediaType: "text/plain"}, []byte(tt.data), json.RawMessage(tt.selector), ViewOptions{})
 		var e *Error
 		if !errors.As(err, &e) || e.Code != ViewFailed || e.Message != tt.want {
 			t.Errorf("%s:\n got %v\nwant %s", tt.selector, err, tt.want)
@@ -223,7 +225,7 @@ func TestSelectLongMembers(t *testing.T) {
 func TestSelectHonoursContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Select(ctx, artifact.Artifact{}, []byte(numbered("x", 1000, "\n")), json.RawMessage(`{"type":"search","pattern":"y"}`), ViewOptions{})
+	_, err := selectBytes(ctx, artifact.Artifact{}, []byte(numbered("x", 1000, "\n")), json.RawMessage(`{"type":"search","pattern":"y"}`), ViewOptions{})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
@@ -286,7 +288,7 @@ func FuzzSelect(f *testing.F) {
 	f.Add(`[{"a":1},{"b":2}]`, `{"type":"rows","start":1}`)
 	f.Add(`{"a":{}}`, `{"type":"json_keys","keys":["a"]}`)
 	f.Fuzz(func(t *testing.T, data, selector string) {
-		v, err := Select(t.Context(), artifact.Artifact{}, []byte(data), json.RawMessage(selector), ViewOptions{MaxChars: 1500})
+		v, err := selectBytes(t.Context(), artifact.Artifact{}, []byte(data), json.RawMessage(selector), ViewOptions{MaxChars: 1500})
 		var e *Error
 		if err != nil && (!errors.As(err, &e) || e.Code != ViewFailed) {
 			t.Errorf("error %v", err)
@@ -307,12 +309,12 @@ func TestLinesThatEndWithCR(t *testing.T) {
 			`{"type":"rows","start":0,"end":1}`:              "one",
 			`{"type":"search","pattern":"four","context":1}`: "2-three\n3:four",
 		} {
-			v, err := Select(t.Context(), artifact.Artifact{MediaType: "text/plain"}, []byte(text), json.RawMessage(selector), ViewOptions{})
+			v, err := selectBytes(t.Context(), artifact.Artifact{MediaType: "text/plain"}, []byte(text), json.RawMessage(selector), ViewOptions{})
 			if err != nil || v.Text != want {
 				t.Errorf("%q, %s: %q, %v", breaks, selector, v.Text, err)
 			}
 		}
-		v, err := Select(t.Context(), artifact.Artifact{}, []byte(strings.ReplaceAll(`{"a":1}|{"a":2}|`, "|", breaks)), json.RawMessage(`{"type":"rows","start":1,"end":2}`), ViewOptions{})
+		v, err := selectBytes(t.Context(), artifact.Artifact{}, []byte(strings.ReplaceAll(`{"a":1}|{"a":2}|`, "|", breaks)), json.RawMessage(`{"type":"rows","start":1,"end":2}`), ViewOptions{})
 		if err != nil || !strings.Contains(v.Text, `{"a":2}`) || strings.Contains(v.Text, `{"a":1}`) {
 			t.Errorf("%q: %q, %v", breaks, v.Text, err)
 		}
@@ -320,4 +322,10 @@ func TestLinesThatEndWithCR(t *testing.T) {
 	if got := string(unifyBreaks([]byte("\ra\r\nb\r\r\n\r"))); got != "\na\r\nb\n\r\n\n" {
 		t.Errorf("%q", got)
 	}
+}
+
+// selectBytes is Select for bytes that no store keeps.
+func selectBytes(ctx context.Context, a artifact.Artifact, data []byte, selector json.RawMessage, opts ViewOptions) (View, error) {
+	read := func(opts tables.DetectOptions) (*tables.Table, error) { return tables.Detect(data, opts) }
+	return selectFrom(ctx, a, data, read, selector, opts)
 }

@@ -1,4 +1,4 @@
-package gateway
+package result
 
 import (
 	"bytes"
@@ -72,14 +72,7 @@ type ViewOptions struct {
 // Select applies a selector to an artifact's bytes (gateway-surface §4.2; the
 // selectors are those of tool_view). Every failure is an *Error of code ViewFailed
 // whose message names the parameter, or ctx's error.
-func Select(ctx context.Context, a artifact.Artifact, data []byte, selector json.RawMessage, opts ViewOptions) (View, error) {
-	read := func(opts tables.DetectOptions) (*tables.Table, error) { return tables.Detect(data, opts) }
-	return selectFrom(ctx, a, data, read, selector, opts)
-}
-
-// SelectLease is Select for an artifact that is open, as tool_view has it: what
-// is known of it as a table is used.
-func SelectLease(ctx context.Context, l *artifact.Lease, selector json.RawMessage, opts ViewOptions) (View, error) {
+func Select(ctx context.Context, l *artifact.Lease, selector json.RawMessage, opts ViewOptions) (View, error) {
 	return selectFrom(ctx, l.Artifact, l.Bytes(), l.Table, selector, opts)
 }
 
@@ -159,7 +152,7 @@ func selectorNames() string {
 }
 
 func viewFailed(format string, args ...any) *Error {
-	return failf(ViewFailed, fmt.Sprintf(format, args...))
+	return NewError(ViewFailed, fmt.Sprintf(format, args...))
 }
 
 // isBinary reports whether no text selector makes sense on data.

@@ -1,4 +1,4 @@
-package gateway
+package result
 
 import (
 	"bytes"
@@ -31,13 +31,13 @@ func (s *shaper) rebuild(result, content []byte, status string) ([]byte, error) 
 	out := h.content()
 	if s.holdsStructured() {
 		if note := h.describeStructured(); note != "" {
-			out = appendTextBlock(out, note)
+			out = AppendText(out, note)
 		}
 	}
 	h.finish()
 	doc := e.appendJSON(make([]byte, 0, 1024+len(e.summary)))
 	if s.format == FormatJSON {
-		out = append(appendTextBlock(nil, string(doc)), s.media()...)
+		out = append(AppendText(nil, string(doc)), s.media()...)
 	}
 	out = append(append([]byte{'['}, out...), ']')
 
@@ -172,11 +172,11 @@ func (h *holder) content() []byte {
 		b := &h.blocks[i]
 		switch {
 		case !b.hold:
-			out = appendBlock(out, b.raw)
+			out = AppendBlock(out, b.raw)
 		case b.text != nil && textDone:
 		case b.text != nil:
 			textDone = true
-			out = appendTextBlock(out, h.describeText())
+			out = AppendText(out, h.describeText())
 		case b.kind == "resource_link" && together > 1:
 			// A list: its links are rows of one table.
 			if links == nil {
@@ -193,7 +193,7 @@ func (h *holder) content() []byte {
 			}
 			rest = append(rest, b.raw...)
 		default:
-			out = appendTextBlock(out, h.describeBlock(b))
+			out = AppendText(out, h.describeBlock(b))
 		}
 	}
 	if links != nil {
@@ -201,10 +201,10 @@ func (h *holder) content() []byte {
 		if together < h.linksAll() {
 			name = strconv.Itoa(together) + " more resource links"
 		}
-		out = appendTextBlock(out, h.describePart(name, "application/json", h.label("resource links"), append(links, ']'), h.texts == 0))
+		out = AppendText(out, h.describePart(name, "application/json", h.label("resource links"), append(links, ']'), h.texts == 0))
 	}
 	if rest != nil {
-		out = appendTextBlock(out, h.describePart("the other content blocks", "application/json", h.label("other blocks"), append(rest, ']'), false))
+		out = AppendText(out, h.describePart("the other content blocks", "application/json", h.label("other blocks"), append(rest, ']'), false))
 	}
 	return out
 }
@@ -455,19 +455,4 @@ func (d *doc) text(name, handle string, limit int) string {
 		}
 	}
 	return head.String() + tail.String()
-}
-
-func appendBlock(dst, raw []byte) []byte {
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	return append(dst, raw...)
-}
-
-func appendTextBlock(dst []byte, text string) []byte {
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	dst = append(dst, `{"type":"text","text":`...)
-	return append(rawjson.AppendString(dst, text), '}')
 }

@@ -1,4 +1,4 @@
-package gateway
+package result
 
 import (
 	"encoding/json"
@@ -77,10 +77,8 @@ type Error struct {
 	Details json.RawMessage // optional, one JSON object
 	Cause   error           // for the operator's log; never on the wire
 
-	scope string // the quota that was breached, for events
+	Scope string // the quota that was breached, for events
 }
-
-func failf(code Code, message string) *Error { return &Error{Code: code, Message: message} }
 
 // Error returns the code and the message.
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
