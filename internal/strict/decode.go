@@ -350,6 +350,7 @@ func (d *Decoder) value(n *Node, path string, v reflect.Value, f Field) {
 		if !d.expect(n, yaml.SequenceNode, path, k) {
 			return
 		}
+		v.Set(reflect.MakeSlice(v.Type(), 0, len(n.Content))) // an empty list is not none
 		d.Each(n, path, k.String(), func(item *Node, here string) {
 			if text, ok := d.text(item, here, KindText); ok {
 				v.Set(reflect.Append(v, reflect.ValueOf(text)))

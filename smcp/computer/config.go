@@ -1,7 +1,7 @@
 package computer
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weir-mcp/weir/internal/strict"
 	"github.com/weir-mcp/weir/smcp"
 )
 
@@ -57,7 +58,7 @@ type Server struct {
 	// PerSession gives each channel a process of its own.
 	PerSession bool
 
-	raw map[string]any // typed values that may hold whole placeholders
+	timeout string // as the file has it, for one that has a placeholder
 }
 
 // bundle is the id by which 0.3 and later know the server.
@@ -104,309 +105,250 @@ func (s *Server) meta(tool string) ToolMeta {
 //	{"servers": {NAME: {"type": …, "server_parameters": {…}}}}     A2C-SMCP; a list of servers, too
 //	{NAME: {"type": "http", "url": …}}                             the first draft of A2C-SMCP
 //
-// Keys without effect are warnings; everything else that is wrong is an error,
-// all of it at once.
+// Keys without effect are warnings; everything else that is wrong is an error, all of it at once and each with its
+// line. The name stands in messages.
 func Parse(name string, data []byte) (*File, error) {
-	var node any
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	if err := dec.Decode(&node); err != nil {
-		if yamlErr := yaml.Unmarshal(data, &node); yamlErr != nil {
-			return nil, fmt.Errorf("%s is neither JSON nor YAML: %w", name, yamlErr)
-		}
+	root, err := strict.Read(name, data)
+	if err != nil {
+		return nil, err
 	}
-	p := &parser{file: name}
-	f := p.parse(node)
-	if len(p.errs) > 0 {
-		return nil, errors.Join(p.errs...)
+	p := &parser{Decoder: strict.NewDecoder(strict.Options{File: name, Lenient: true, Quoted: true})}
+	f := p.parse(root)
+	if problems := p.Problems(); len(problems) > 0 {
+		slices.SortStableFunc(problems, strict.ByPlace)
+		return nil, &strict.Error{Problems: problems}
 	}
-	f.Warnings = p.warnings
+	for _, w := range p.Warnings() {
+		f.Warnings = append(f.Warnings, w.String())
+	}
 	if err := checkServers(f.Servers); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return f, nil
 }
 
-type parser struct {
-	file     string
-	errs     []error
-	warnings []string
+// fileServer is a server as a file has it. Its parameters stand in server_parameters, or beside type.
+type fileServer struct {
+	strict.Place
+	Name       string      `key:"name"`
+	BundleID   string      `key:"bundle_id"`
+	Disabled   bool        `key:"disabled"`
+	Forbidden  []string    `key:"forbidden_tools"`
+	Excluded   []string    `key:"exclude_tools"`
+	ToolMeta   []*fileMeta `key:"tool_meta" name:"Tool"`
+	Default    metaKeys    `key:"default_tool_meta"`
+	Type       string      `key:"type"`
+	PerSession bool        `key:"per_session"`
+	Parameters fileParams  `key:"server_parameters"`
+	fileParams
 }
 
-func (p *parser) fail(format string, args ...any) {
-	p.errs = append(p.errs, fmt.Errorf(p.file+": "+format, args...))
+type fileParams struct {
+	Command string            `key:"command"`
+	Args    []string          `key:"args"`
+	Env     map[string]string `key:"env"`
+	Cwd     string            `key:"cwd"`
+	URL     string            `key:"url"`
+	Headers map[string]string `key:"headers"`
+	Timeout string            `key:"timeout"`
+
+	// Other programs write these; they change nothing here.
+	ReadTimeout  *strict.Node `key:"sse_read_timeout"`
+	Terminate    *strict.Node `key:"terminate_on_close"`
+	Encoding     *strict.Node `key:"encoding"`
+	ErrorHandler *strict.Node `key:"encoding_error_handler"`
 }
 
-func (p *parser) warn(format string, args ...any) {
-	p.warnings = append(p.warnings, fmt.Sprintf(p.file+": "+format, args...))
+// fileMeta is what a file says about one tool.
+type fileMeta struct {
+	Tool string // the key
+	metaKeys
 }
 
-func (p *parser) parse(node any) *File {
+type metaKeys struct {
+	AutoApply Apply        `key:"auto_apply"`
+	Alias     string       `key:"alias"`
+	Tags      []string     `key:"tags"`
+	Mapper    *strict.Node `key:"ret_object_mapper"`
+}
+
+// DecodeStrict reads true, false or "read_only".
+func (a *Apply) DecodeStrict(d *strict.Decoder, n *strict.Node, path string) {
+	raw, err := strict.JSON(n)
+	if err != nil || a.UnmarshalJSON(raw) != nil {
+		d.Wrong(n, path, `true, false or "read_only"`)
+	}
+}
+
+// parser makes servers and inputs of what was read.
+type parser struct{ *strict.Decoder }
+
+func (p *parser) parse(root *strict.Node) *File {
 	f := &File{}
-	switch v := node.(type) {
-	case []any:
-		f.Servers = p.servers("", v)
-	case map[string]any:
-		var found any
-		where := ""
-		for _, key := range []string{"mcpServers", "servers"} {
-			if s, ok := v[key]; ok {
-				found, where = s, key
-				break
-			}
+	switch {
+	case root != nil && root.Kind == yaml.SequenceNode:
+		f.Servers = p.list("", root)
+		return f
+	case root == nil || root.Kind != yaml.MappingNode:
+		p.Fail(root, "", "a configuration is a mapping or a list of servers")
+		return f
+	}
+	keys := map[string]*strict.Node{}
+	var rest []strict.Pair
+	for _, pair := range p.Pairs(root, "") {
+		keys[pair.Key.Value] = pair.Value
+		if key := pair.Key.Value; key != "inputs" && key != "$schema" {
+			rest = append(rest, pair)
 		}
-		if in, ok := v["inputs"]; ok {
-			f.Inputs = p.inputs(in)
+	}
+	if in := keys["inputs"]; in != nil && !strict.IsNull(in) {
+		p.Each(in, "inputs", "a list", func(n *strict.Node, path string) { p.input(n, path, f) })
+	}
+	where := "mcpServers"
+	if keys[where] == nil {
+		where = "servers"
+	}
+	switch servers := keys[where]; {
+	case servers != nil:
+		for _, pair := range rest {
+			if pair.Key.Value != where {
+				p.Warn(pair.Key, pair.Key.Value, "key %q is not read here", pair.Key.Value)
+			}
 		}
 		switch {
-		case where != "":
-			f.Servers = p.servers(where, found)
-			for _, key := range slices.Sorted(maps.Keys(v)) {
-				if key != where && key != "inputs" && key != "$schema" {
-					p.warn("key %q is not read here", key)
-				}
-			}
-		case looksLikeServer(v):
-			f.Servers = p.servers("", []any{v})
-		default:
-			rest := maps.Clone(v)
-			delete(rest, "inputs")
-			delete(rest, "$schema")
-			f.Servers = p.servers("", rest)
+		case servers.Kind == yaml.SequenceNode:
+			f.Servers = p.list(where, servers)
+		case servers.Kind == yaml.MappingNode:
+			f.Servers = p.mapping(where, p.Pairs(servers, where))
+		case !strict.IsNull(servers):
+			p.Wrong(servers, where, "a mapping or a list of servers")
 		}
+	case looksLikeServer(keys):
+		f.Servers = []*Server{p.server("", "", root)}
 	default:
-		p.fail("a configuration is a mapping or a list of servers")
+		f.Servers = p.mapping("", rest)
 	}
 	return f
 }
 
 // looksLikeServer tells one server from a mapping of them.
-func looksLikeServer(v map[string]any) bool {
-	_, name := v["name"].(string)
-	for _, key := range []string{"type", "command", "url"} {
-		if _, ok := v[key].(string); ok && name {
-			return true
-		}
-	}
-	return false
+func looksLikeServer(keys map[string]*strict.Node) bool {
+	text := func(key string) bool { return keys[key] != nil && keys[key].ShortTag() == "!!str" }
+	return text("name") && (text("type") || text("command") || text("url"))
 }
 
-func (p *parser) servers(where string, node any) []*Server {
-	var out []*Server
-	switch v := node.(type) {
-	case nil:
-	case []any:
-		for i, entry := range v {
-			m, ok := entry.(map[string]any)
-			if !ok {
-				p.fail("%s[%d] must be a mapping", where, i)
-				continue
-			}
-			name, _ := m["name"].(string)
-			if name == "" {
-				p.fail("%s[%d] has no name", where, i)
-				continue
-			}
-			out = append(out, p.server(name, m))
+// list reads the servers of a list.
+func (p *parser) list(path string, n *strict.Node) (servers []*Server) {
+	p.Each(n, path, "a list of servers", func(item *strict.Node, here string) {
+		s := p.server("", here, item)
+		if s.Name == "" && item.Kind == yaml.MappingNode {
+			p.Fail(item, here, "%s has no name", here)
 		}
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			m, ok := v[key].(map[string]any)
-			if !ok {
-				p.fail("server %q must be a mapping", key)
-				continue
-			}
-			name := key
-			if own, ok := m["name"].(string); ok && own != "" {
-				name = own
-			}
-			out = append(out, p.server(name, m))
-		}
-	default:
-		p.fail("%s must be a mapping or a list of servers", where)
-	}
-	return out
+		servers = append(servers, s)
+	})
+	return servers
 }
 
-// serverKeys are the keys of a server beside its parameters; paramKeys those of
-// server_parameters, which may stand beside type as well; metaKeys those of what
-// is said about a tool.
-var (
-	serverKeys = []string{"name", "bundle_id", "disabled", "forbidden_tools", "tool_meta", "default_tool_meta", "type", "server_parameters", "per_session", "exclude_tools"}
-	paramKeys  = []string{"command", "args", "env", "cwd", "url", "headers", "timeout", "sse_read_timeout", "terminate_on_close", "encoding", "encoding_error_handler"}
-	metaKeys   = []string{"auto_apply", "alias", "tags", "ret_object_mapper"}
-)
+// mapping reads the servers of a mapping of names, in the order of the names.
+func (p *parser) mapping(path string, pairs []strict.Pair) (servers []*Server) {
+	slices.SortFunc(pairs, func(a, b strict.Pair) int { return strings.Compare(a.Key.Value, b.Key.Value) })
+	for _, pair := range pairs {
+		servers = append(servers, p.server(pair.Key.Value, strict.Join(path, pair.Key.Value), pair.Value))
+	}
+	return servers
+}
 
-func (p *parser) server(name string, m map[string]any) *Server {
-	s := &Server{Name: name, raw: map[string]any{}}
-	at := func(key string) string { return "server " + strconv.Quote(name) + ": " + key }
-	params, _ := m["server_parameters"].(map[string]any)
-	if m["server_parameters"] != nil && params == nil {
-		p.fail("%s must be a mapping", at("server_parameters"))
+// server reads one server. Its name is its own, or else the one that is given.
+func (p *parser) server(name, path string, n *strict.Node) *Server {
+	var f fileServer
+	if !p.Decode(n, path, &f) {
+		return &Server{Name: name}
 	}
-	for _, key := range paramKeys {
-		if v, ok := m[key]; ok && v != nil {
-			s.raw[key] = v
-		}
-		if v, ok := params[key]; ok && v != nil {
-			s.raw[key] = v
-		}
+	in := &f.Parameters
+	s := &Server{
+		Name: cmp.Or(f.Name, name), BundleID: f.BundleID, Disabled: f.Disabled, PerSession: f.PerSession, Forbidden: append(f.Forbidden, f.Excluded...),
+		ToolMeta: map[string]ToolMeta{}, Command: cmp.Or(in.Command, f.Command), Cwd: cmp.Or(in.Cwd, f.Cwd), URL: cmp.Or(in.URL, f.URL),
+		Args: in.Args, Env: in.Env, Headers: in.Headers, timeout: cmp.Or(in.Timeout, f.Timeout),
 	}
-	for _, group := range []struct {
-		m     map[string]any
-		known []string
-	}{{m, slices.Concat(serverKeys, paramKeys)}, {params, paramKeys}} {
-		for _, key := range slices.Sorted(maps.Keys(group.m)) {
-			if !slices.Contains(group.known, key) {
-				p.warn("%s has no effect", at(key))
-			}
-		}
+	if s.Args == nil {
+		s.Args = f.Args
 	}
-	s.BundleID = p.text(m["bundle_id"], at("bundle_id"))
+	if s.Env == nil {
+		s.Env = f.Env
+	}
+	if s.Headers == nil {
+		s.Headers = f.Headers
+	}
+	who := "server " + strconv.Quote(s.Name)
 	if s.BundleID != "" && (strings.Contains(s.BundleID, "__") || (&Server{Name: s.BundleID}).bundle() != s.BundleID) {
-		p.fail("%s must be letters, digits, '-' and single '_', not %q", at("bundle_id"), s.BundleID)
+		p.Fail(p.At(strict.Join(path, "bundle_id")), path, "%s: bundle_id must be letters, digits, '-' and single '_', not %q", who, s.BundleID)
 	}
-	s.Disabled = p.flag(m["disabled"], at("disabled"))
-	s.PerSession = p.flag(m["per_session"], at("per_session"))
-	s.Forbidden = append(p.texts(m["forbidden_tools"], at("forbidden_tools")), p.texts(m["exclude_tools"], at("exclude_tools"))...)
-	s.Default = p.defaultMeta(m["default_tool_meta"], at("default_tool_meta"))
-	s.ToolMeta = map[string]ToolMeta{}
-	metas, ok := m["tool_meta"].(map[string]any)
-	if m["tool_meta"] != nil && !ok {
-		p.fail("%s must be a mapping of names of tools", at("tool_meta"))
+	if p.Set(strict.Join(path, "default_tool_meta")) {
+		meta := p.meta(f.Default)
+		s.Default = &meta
 	}
-	for tool, v := range metas {
-		if meta := p.defaultMeta(v, at("tool_meta."+tool)); meta != nil {
-			s.ToolMeta[tool] = *meta
-		}
+	for _, m := range f.ToolMeta {
+		s.ToolMeta[m.Tool] = p.meta(m.metaKeys)
 	}
-	s.Type = p.kind(m["type"], s.raw, at)
-	s.Command, s.Cwd, s.URL = p.text(s.raw["command"], at("command")), p.text(s.raw["cwd"], at("cwd")), p.text(s.raw["url"], at("url"))
-	s.Args = p.texts(s.raw["args"], at("args"))
-	s.Env, s.Headers = p.textMap(s.raw["env"], at("env")), p.textMap(s.raw["headers"], at("headers"))
-	if v, ok := s.raw["timeout"]; ok && !placeholder.MatchString(fmt.Sprint(v)) {
-		d, err := duration(v)
+	s.Type = p.kind(&f, who)
+	if s.timeout != "" && !placeholder.MatchString(s.timeout) {
+		d, err := duration(s.timeout)
 		if err != nil {
-			p.fail("%s: %v", at("timeout"), err)
+			p.Fail(f.Node, path, "%s: timeout: %v", who, err)
 		}
 		s.Timeout = d
 	}
 	return s
 }
 
+// meta reads the keys about a tool.
+func (p *parser) meta(keys metaKeys) ToolMeta {
+	m := ToolMeta{AutoApply: keys.AutoApply, Alias: keys.Alias, Tags: keys.Tags}
+	if keys.Mapper != nil {
+		var err error
+		if m.RetObjectMapper, err = strict.JSON(keys.Mapper); err != nil {
+			p.Fail(keys.Mapper, "ret_object_mapper", "ret_object_mapper: %v", err)
+		}
+	}
+	return m
+}
+
 // kind is the transport: stdio, sse or streamable, also called http.
-func (p *parser) kind(v any, params map[string]any, at func(string) string) string {
-	text, _ := v.(string)
-	switch text {
+func (p *parser) kind(f *fileServer, who string) string {
+	has := func(key string) bool {
+		return p.Set(strict.Join(f.Path, key)) || p.Set(strict.Join(strict.Join(f.Path, "server_parameters"), key))
+	}
+	kind := f.Type
+	switch kind {
 	case "":
 		switch {
-		case v != nil:
-			p.fail("%s must be stdio, sse or streamable", at("type"))
-		case params["url"] != nil:
-			text = "streamable"
-		case params["command"] != nil:
-			text = "stdio"
+		case has("url"):
+			kind = "streamable"
+		case has("command"):
+			kind = "stdio"
 		default:
-			p.fail("%s", at("neither command nor url is there; give the program to start or the URL to call"))
+			p.Fail(f.Node, f.Path, "%s: neither command nor url is there; give the program to start or the URL to call", who)
 			return "stdio"
 		}
 	case "http", "streamable-http", "streamableHttp", "streamable_http", "streamable":
-		text = "streamable"
+		kind = "streamable"
 	case "stdio", "sse":
 	default:
-		p.fail("%s must be stdio, sse, streamable or http, not %q", at("type"), text)
-		return text
+		p.Fail(p.At(strict.Join(f.Path, "type")), f.Path, "%s: type must be stdio, sse, streamable or http, not %q", who, kind)
+		return kind
 	}
 	switch {
-	case text == "stdio" && params["command"] == nil:
-		p.fail("%s", at("type stdio needs command"))
-	case text != "stdio" && params["url"] == nil:
-		p.fail("%s", at("type "+text+" needs url"))
+	case kind == "stdio" && !has("command"):
+		p.Fail(f.Node, f.Path, "%s: type stdio needs command", who)
+	case kind != "stdio" && !has("url"):
+		p.Fail(f.Node, f.Path, "%s: type %s needs url", who, kind)
 	}
-	return text
-}
-
-func (p *parser) text(v any, where string) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	case json.Number, bool, int, float64:
-		return fmt.Sprint(v)
-	}
-	p.fail("%s must be a text", where)
-	return ""
-}
-
-func (p *parser) flag(v any, where string) bool {
-	b, ok := v.(bool)
-	if v != nil && !ok {
-		p.fail("%s must be true or false", where)
-	}
-	return b
-}
-
-func (p *parser) texts(v any, where string) []string {
-	list, ok := v.([]any)
-	if v != nil && !ok {
-		p.fail("%s must be a list of texts", where)
-	}
-	var out []string
-	for _, item := range list {
-		out = append(out, p.text(item, where))
-	}
-	return out
-}
-
-func (p *parser) textMap(v any, where string) map[string]string {
-	m, ok := v.(map[string]any)
-	if v != nil && !ok {
-		p.fail("%s must be a mapping of texts", where)
-	}
-	if len(m) == 0 {
-		return nil
-	}
-	out := make(map[string]string, len(m))
-	for key, item := range m {
-		out[key] = p.text(item, where+"."+key)
-	}
-	return out
-}
-
-func (p *parser) defaultMeta(v any, where string) *ToolMeta {
-	if v == nil {
-		return nil
-	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		p.fail("%s must be a mapping", where)
-		return nil
-	}
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		if !slices.Contains(metaKeys, key) {
-			p.warn("%s.%s has no effect", where, key)
-		}
-	}
-	raw, err := json.Marshal(m)
-	var meta ToolMeta
-	if err == nil {
-		err = json.Unmarshal(raw, &meta)
-	}
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &wrong):
-		kinds := map[string]string{"auto_apply": `true, false or "read_only"`, "alias": "a text", "tags": "a list of texts"}
-		p.fail("%s.%s must be %s", where, wrong.Field, kinds[wrong.Field])
-	case err != nil:
-		p.fail("%s: %v", where, err)
-	}
-	return &meta
+	return kind
 }
 
 // duration reads seconds, a Go duration or an ISO 8601 one such as PT30S.
-func duration(v any) (time.Duration, error) {
-	text := fmt.Sprint(v)
+func duration(text string) (time.Duration, error) {
+	given := text
 	if f, err := strconv.ParseFloat(text, 64); err == nil && f >= 0 && f < math.MaxInt32 {
 		return time.Duration(f * float64(time.Second)), nil
 	}
@@ -415,43 +357,34 @@ func duration(v any) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is no number of seconds and no duration such as 30s or PT30S", fmt.Sprint(v))
+		return 0, fmt.Errorf("%q is no number of seconds and no duration such as 30s or PT30S", given)
 	}
 	return d, nil
 }
 
-func (p *parser) inputs(v any) []Input {
-	list, ok := v.([]any)
-	if v != nil && !ok {
-		p.fail("inputs must be a list")
+// input reads one element of inputs.
+func (p *parser) input(n *strict.Node, path string, f *File) {
+	var in Input
+	raw, err := strict.JSON(n)
+	if err == nil {
+		err = json.Unmarshal(raw, &in)
 	}
-	var out []Input
-	seen := map[string]bool{}
-	for i, item := range list {
-		raw, err := json.Marshal(item)
-		var in Input
-		if err == nil {
-			err = json.Unmarshal(raw, &in)
-		}
-		switch {
-		case err != nil:
-			p.fail("inputs[%d]: %v", i, err)
-		case in.ID == "":
-			p.fail("inputs[%d] has no id", i)
-		case seen[in.ID]:
-			p.fail("inputs[%d]: there is another input %q", i, in.ID)
-		case in.Type != InputPrompt && in.Type != InputPick && in.Type != InputCommand:
-			p.fail("inputs[%d] %q: type must be promptString, pickString or command, not %q", i, in.ID, in.Type)
-		case in.Type == InputCommand && in.Command == "":
-			p.fail("inputs[%d] %q: type command needs command", i, in.ID)
-		case in.Type == InputPick && len(in.Options) == 0:
-			p.fail("inputs[%d] %q: type pickString needs options", i, in.ID)
-		default:
-			seen[in.ID] = true
-			out = append(out, in)
-		}
+	switch {
+	case err != nil:
+		p.Fail(n, path, "%s: %v", path, err)
+	case in.ID == "":
+		p.Fail(n, path, "%s has no id", path)
+	case slices.ContainsFunc(f.Inputs, func(other Input) bool { return other.ID == in.ID }):
+		p.Fail(n, path, "%s: there is another input %q", path, in.ID)
+	case in.Type != InputPrompt && in.Type != InputPick && in.Type != InputCommand:
+		p.Fail(n, path, "%s %q: type must be promptString, pickString or command, not %q", path, in.ID, in.Type)
+	case in.Type == InputCommand && in.Command == "":
+		p.Fail(n, path, "%s %q: type command needs command", path, in.ID)
+	case in.Type == InputPick && len(in.Options) == 0:
+		p.Fail(n, path, "%s %q: type pickString needs options", path, in.ID)
+	default:
+		f.Inputs = append(f.Inputs, in)
 	}
-	return out
 }
 
 // checkServers checks what several servers have to agree about.

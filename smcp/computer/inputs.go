@@ -295,47 +295,50 @@ func asText(v any) string {
 	return string(raw)
 }
 
-// walk replaces placeholders in a value of any form.
-func (in *inputs) walk(ctx context.Context, v any) (any, error) {
-	switch v := v.(type) {
-	case string:
-		return in.text(ctx, v)
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			var err error
-			if out[i], err = in.walk(ctx, v[i]); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key := range v {
-			var err error
-			if out[key], err = in.walk(ctx, v[key]); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
+// rendering replaces the placeholders of a server's texts and keeps the first error.
+type rendering struct {
+	ctx context.Context
+	in  *inputs
+	err error
+}
+
+// text replaces the placeholders of what stands at the key.
+func (r *rendering) text(key, text string) string {
+	v, err := r.in.text(r.ctx, text)
+	switch v.(type) {
+	case []any, map[string]any:
+		err = fmt.Errorf("after its inputs were put in: %s must be a text", key)
 	}
-	return v, nil
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	return asText(v)
+}
+
+func (r *rendering) texts(key string, list []string) []string {
+	var out []string
+	for _, text := range list {
+		out = append(out, r.text(key, text))
+	}
+	return out
+}
+
+func (r *rendering) named(key string, texts map[string]string) map[string]string {
+	out := make(map[string]string, len(texts))
+	for name, text := range texts {
+		out[name] = r.text(key+"."+name, text)
+	}
+	return out
 }
 
 // render makes the supervision's configuration of a server, with the values of
 // its inputs.
 func (c *Computer) render(ctx context.Context, s *Server) (*config.Server, error) {
-	v, err := c.inputs.walk(ctx, map[string]any(s.raw))
-	if err != nil {
-		return nil, err
-	}
-	p := &parser{file: "after its inputs were put in"}
-	params := v.(map[string]any)
-	timeout := s.Timeout
+	r := &rendering{ctx: ctx, in: c.inputs}
 	cfg := &config.Server{
-		Name: s.Name, Namespace: "mcp", PerSession: s.PerSession, Start: config.StartBoot, Timeout: 0, IdleTimeout: max(c.o.IdleTimeout, 0),
-		Command: p.text(params["command"], "command"), Args: p.texts(params["args"], "args"), Cwd: absolute(c.o.Dir, p.text(params["cwd"], "cwd")),
-		URL: p.text(params["url"], "url"), Env: c.secret(p.textMap(params["env"], "env")), Headers: c.secret(p.textMap(params["headers"], "headers")),
+		Name: s.Name, Namespace: "mcp", PerSession: s.PerSession, Start: config.StartBoot, Timeout: s.Timeout, IdleTimeout: max(c.o.IdleTimeout, 0),
+		Command: r.text("command", s.Command), Args: r.texts("args", s.Args), Cwd: absolute(c.o.Dir, r.text("cwd", s.Cwd)),
+		URL: r.text("url", s.URL), Env: c.secret(r.named("env", s.Env)), Headers: c.secret(r.named("headers", s.Headers)),
 	}
 	switch s.Type {
 	case "stdio":
@@ -348,14 +351,15 @@ func (c *Computer) render(ctx context.Context, s *Server) (*config.Server, error
 	default:
 		cfg.Type, cfg.Command = config.TransportHTTP, ""
 	}
-	if v, ok := params["timeout"]; ok && timeout == 0 {
-		if timeout, err = duration(v); err != nil {
-			return nil, err
+	if cfg.Timeout == 0 && s.timeout != "" {
+		timeout, err := duration(r.text("timeout", s.timeout))
+		if err != nil && r.err == nil {
+			r.err = err
 		}
+		cfg.Timeout = timeout
 	}
-	cfg.Timeout = timeout
-	if len(p.errs) > 0 {
-		return nil, p.errs[0]
+	if r.err != nil {
+		return nil, r.err
 	}
 	c.inputs.hideAll(append(redact.InURL(cfg.URL), redact.InArgs(cfg.Args)...), true)
 	return cfg, nil
