@@ -148,7 +148,7 @@ func TestRefusedHeaders(t *testing.T) {
 		t.Errorf("20 refused calls listed the tools %d times", n)
 	}
 
-	u.learned = u.learned.Add(-firstRelist) // some time later, the tool cannot be called at all
+	u.lists.learned = u.lists.learned.Add(-firstRelist) // some time later, the tool cannot be called at all
 	wants.Store(&never)
 	if err := call(`{"a":"x"}`); err == nil || !strings.Contains(err.Error(), `"t" cannot be called`) {
 		t.Errorf("called: %v", err)

@@ -32,28 +32,28 @@ func (e greetingError) Unwrap() error { return e.error }
 // process is what is left of a program besides its streams.
 type process interface{ Kill() }
 
-// connect makes one attempt to get a connection. It ends when the slot does.
-func (u *Upstream) connect(s *slot, version string) (*link, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, u.opts.StartTimeout)
+// connect makes one attempt to get a connection for a slot. It ends when the slot does.
+func (srv *server) connect(s *slot, version string) (*link, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, srv.opts.StartTimeout)
 	defer cancel()
 	var l *link
 	var err error
 	switch {
-	case u.cfg.URL != "" && u.program():
-		l, err = u.connectProgramAt(ctx, s, version)
-	case u.cfg.URL != "":
-		l, err = u.connectURL(ctx, s, version)
+	case srv.cfg.URL != "" && srv.program():
+		l, err = srv.connectProgramAt(ctx, s, version)
+	case srv.cfg.URL != "":
+		l, err = srv.connectURL(ctx, s, version)
 	default:
-		l, err = u.connectProgram(ctx, s, version)
+		l, err = srv.connectProgram(ctx, s, version)
 	}
 	if errors.Is(err, mcp.ErrLoop) && !errors.Is(err, mcp.ErrFinal) {
-		err = u.leadsBack()
+		err = srv.leadsBack()
 	}
 	if err != nil {
 		return nil, err
 	}
 	if s.key.modern && !l.hello.Modern {
-		u.noModern.Store(true)
+		srv.noModern.Store(true)
 		l.close()
 		return nil, errNotModern
 	}
@@ -61,56 +61,56 @@ func (u *Upstream) connect(s *slot, version string) (*link, error) {
 }
 
 // command is how the program of the configuration is started.
-func (u *Upstream) command() stdio.Command {
-	env := slices.Clone(u.opts.BaseEnv)
-	for _, name := range slices.Sorted(maps.Keys(u.cfg.Env)) {
-		env = append(env, name+"="+u.cfg.Env[name].Reveal())
+func (srv *server) command() stdio.Command {
+	env := slices.Clone(srv.opts.BaseEnv)
+	for _, name := range slices.Sorted(maps.Keys(srv.cfg.Env)) {
+		env = append(env, name+"="+srv.cfg.Env[name].Reveal())
 	}
-	env = append(env, u.opts.Marks...)
+	env = append(env, srv.opts.Marks...)
 	return stdio.Command{
-		Name: u.who, Path: u.cfg.Command, Args: u.cfg.Args, Env: env, Dir: u.cfg.Cwd,
-		Keeper: u.opts.keeper, Grace: u.opts.StopGrace, Redact: u.opts.Redact, Logger: u.opts.Logger,
-		MaxMessage: int(u.maxResponse()), MaxKey: u.maxResponseKey(), Room: u.room(),
+		Name: srv.who, Path: srv.cfg.Command, Args: srv.cfg.Args, Env: env, Dir: srv.cfg.Cwd,
+		Keeper: srv.opts.keeper, Grace: srv.opts.StopGrace, Redact: srv.opts.Redact, Logger: srv.opts.Logger,
+		MaxMessage: int(srv.maxResponse()), MaxKey: srv.maxResponseKey(), Room: srv.room(),
 	}
 }
 
 // track has kill reach p until untrack is called.
-func (u *Upstream) track(p process) (untrack func()) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.processes[p] = struct{}{}
+func (srv *server) track(p process) (untrack func()) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	srv.processes[p] = struct{}{}
 	return func() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		delete(u.processes, p)
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		delete(srv.processes, p)
 	}
 }
 
 // connectProgram starts a program and speaks to it over its streams.
-func (u *Upstream) connectProgram(ctx context.Context, s *slot, version string) (*link, error) {
-	if u.open != nil {
-		stream, err := u.open(ctx)
+func (srv *server) connectProgram(ctx context.Context, s *slot, version string) (*link, error) {
+	if srv.open != nil {
+		stream, err := srv.open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return u.greet(ctx, s, stream, version, nil)
+		return srv.greet(ctx, s, stream, version, nil)
 	}
-	if u.opts.open != nil {
-		stream, err := u.opts.open(u.cfg)
+	if srv.opts.open != nil {
+		stream, err := srv.opts.open(srv.cfg)
 		if err != nil {
 			return nil, err
 		}
-		return u.greet(ctx, s, stream, version, nil)
+		return srv.greet(ctx, s, stream, version, nil)
 	}
-	p, err := stdio.Start(u.command())
+	p, err := stdio.Start(srv.command())
 	if err != nil {
 		return nil, err
 	}
-	untrack := u.track(p)
-	l, err := u.greet(ctx, s, p, version, p)
+	untrack := srv.track(p)
+	l, err := srv.greet(ctx, s, p, version, p)
 	if err != nil {
 		untrack()
-		return nil, u.orItself(err, p)
+		return nil, srv.orItself(err, p)
 	}
 	l.pid = p.Pid()
 	end := l.close
@@ -120,16 +120,16 @@ func (u *Upstream) connectProgram(ctx context.Context, s *slot, version string) 
 
 // greet speaks to the server at the other end of a stream, which it closes where
 // that fails. p is the program that the stream is of, or nil.
-func (u *Upstream) greet(ctx context.Context, s *slot, stream mcp.Stream, version string, p *stdio.Process) (*link, error) {
+func (srv *server) greet(ctx context.Context, s *slot, stream mcp.Stream, version string, p *stdio.Process) (*link, error) {
 	if s.isShared() {
-		stream = watchRoots(stream, u.foundRoots)
+		stream = watchRoots(stream, s.u.foundRoots)
 	}
-	junk := &junk{u: u, printed: p != nil}
+	junk := &junk{srv: srv, printed: p != nil}
 	s.greeting.Store(junk)
-	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: u.who, Handler: handler{s}, Client: true, Junk: junk.take, Logger: u.log})
-	hello, err := mcp.Handshake(ctx, conn, u.opts.ClientInfo, s.capabilities(), version)
+	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: srv.who, Handler: handler{s}, Client: true, Junk: junk.take, Logger: srv.log})
+	hello, err := mcp.Handshake(ctx, conn, srv.opts.ClientInfo, s.capabilities(), version)
 	if err != nil {
-		err = u.handshakeError(ctx, err, p, junk)
+		err = srv.handshakeError(ctx, err, p, junk)
 		_ = conn.Close()
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (u *Upstream) greet(ctx context.Context, s *slot, stream mcp.Stream, versio
 }
 
 // handshakeError says what was wrong with the greeting of a server.
-func (u *Upstream) handshakeError(ctx context.Context, err error, p *stdio.Process, junk *junk) error {
+func (srv *server) handshakeError(ctx context.Context, err error, p *stdio.Process, junk *junk) error {
 	words := ""
 	if p != nil {
 		words = p.LastWords()
@@ -146,13 +146,13 @@ func (u *Upstream) handshakeError(ctx context.Context, err error, p *stdio.Proce
 	var wire *jsonrpc.Error
 	switch {
 	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.Canceled):
-		err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not answer initialize within %s%s%s", u.who, u.opts.StartTimeout, hint, words)
+		err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not answer initialize within %s%s%s", srv.who, srv.opts.StartTimeout, hint, words)
 	case errors.As(err, &wire):
-		err = u.refused(wire, hint+words)
+		err = srv.refused(wire, hint+words)
 	default:
 		message := err.Error() // which bears the last words where the program has ended
 		if k, _ := mcp.KindOf(err); k != mcp.KindUpstreamUnavailable {
-			message = u.who + ": " + message + words
+			message = srv.who + ": " + message + words
 		} else if hint == "" {
 			break
 		}
@@ -163,17 +163,17 @@ func (u *Upstream) handshakeError(ctx context.Context, err error, p *stdio.Proce
 
 // refused is the error of a server that answered the greeting with an error, which
 // is no answer to the call that waits for the connection.
-func (u *Upstream) refused(wire *jsonrpc.Error, words string) error {
-	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s refused initialize with error %d: %.300s%s", u.who, wire.Code, u.opts.Redact(wire.Message), words)
+func (srv *server) refused(wire *jsonrpc.Error, words string) error {
+	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s refused initialize with error %d: %.300s%s", srv.who, wire.Code, srv.opts.Redact(wire.Message), words)
 }
 
 // shown is an error that may repeat what a server said, without secrets.
-func (u *Upstream) shown(err error) error {
+func (srv *server) shown(err error) error {
 	e := (*mcp.Error)(nil)
 	if !errors.As(err, &e) {
 		return err
 	}
-	message := u.opts.Redact(e.Message)
+	message := srv.opts.Redact(e.Message)
 	if message == e.Message {
 		return err
 	}
@@ -183,28 +183,21 @@ func (u *Upstream) shown(err error) error {
 }
 
 // connectURL connects to a server that runs elsewhere.
-func (u *Upstream) connectURL(ctx context.Context, s *slot, version string) (*link, error) {
-	if u.transport() == config.TransportSSE {
-		return u.connectSSE(ctx, s)
+func (srv *server) connectURL(ctx context.Context, s *slot, version string) (*link, error) {
+	if srv.transport() == config.TransportSSE {
+		return srv.connectSSE(ctx, s)
 	}
-	l, err := u.connectHTTP(ctx, s, version)
+	l, err := srv.connectHTTP(ctx, s, version)
 	if err == nil || !errors.Is(err, mcp.ErrRefused) || ctx.Err() != nil {
 		return l, err
 	}
 	// Servers of 2024-11-05 refuse a POST at the URL of their event stream.
-	if l, sseErr := u.connectSSE(ctx, s); sseErr == nil {
-		u.log.Info("the server speaks HTTP+SSE only; set its type to sse")
-		u.viaSSE.Store(true)
+	if l, sseErr := srv.connectSSE(ctx, s); sseErr == nil {
+		srv.log.Info("the server speaks HTTP+SSE only; set its type to sse")
+		srv.viaSSE.Store(true)
 		return l, nil
 	}
 	return nil, err
-}
-
-func (u *Upstream) transport() config.Transport {
-	if u.viaSSE.Load() {
-		return config.TransportSSE
-	}
-	return transportOf(u.cfg)
 }
 
 func headerOf(cfg *config.Server) http.Header {
@@ -215,64 +208,66 @@ func headerOf(cfg *config.Server) http.Header {
 	return h
 }
 
-func (u *Upstream) connectHTTP(ctx context.Context, s *slot, version string) (*link, error) {
+func (srv *server) connectHTTP(ctx context.Context, s *slot, version string) (*link, error) {
 	c, err := streamable.Dial(ctx, streamable.ClientOptions{
-		URL: u.cfg.URL, Name: u.who, Header: u.header, ClientInfo: u.opts.ClientInfo, Capabilities: s.capabilities(),
-		ProtocolVersion: version, Handler: handler{s}, ParamHeaders: u.setParamHeaders, Logger: u.log,
-		Timeouts: streamable.ClientTimeouts{Handshake: u.opts.StartTimeout}, Wrap: u.wrap(s),
-		MaxResponse: u.maxResponse(), MaxResponseKey: u.maxResponseKey(), Room: u.room(),
+		URL: srv.cfg.URL, Name: srv.who, Header: srv.header, ClientInfo: srv.opts.ClientInfo, Capabilities: s.capabilities(),
+		ProtocolVersion: version, Handler: handler{s}, ParamHeaders: s.u.lists.setParamHeaders, Logger: srv.log,
+		Timeouts: streamable.ClientTimeouts{Handshake: srv.opts.StartTimeout}, Wrap: srv.wrap(s),
+		MaxResponse: srv.maxResponse(), MaxResponseKey: srv.maxResponseKey(), Room: srv.room(),
 	})
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not answer the handshake within %s", u.who, u.opts.StartTimeout)
+			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not answer the handshake within %s", srv.who, srv.opts.StartTimeout)
 		}
 		if wire := (*jsonrpc.Error)(nil); errors.As(err, &wire) {
-			return nil, u.refused(wire, "")
+			return nil, srv.refused(wire, "")
 		}
-		return nil, u.shown(err)
+		return nil, srv.shown(err)
 	}
 	return &link{slot: s, peer: c, hello: c.Hello(), http: true, done: c.Done(), err: c.Err, close: func() { _ = c.Close() }}, nil
 }
 
 // wrap is what Options.Transport puts around the transport of a slot's
 // connection, nil where it is not set.
-func (u *Upstream) wrap(s *slot) func(http.RoundTripper) http.RoundTripper {
-	if u.opts.Transport == nil {
+func (srv *server) wrap(s *slot) func(http.RoundTripper) http.RoundTripper {
+	if srv.opts.Transport == nil {
 		return nil
 	}
-	return func(base http.RoundTripper) http.RoundTripper { return u.opts.Transport(u.name, s.key.session, base) }
+	return func(base http.RoundTripper) http.RoundTripper {
+		return srv.opts.Transport(srv.name, s.key.session, base)
+	}
 }
 
-func (u *Upstream) connectSSE(ctx context.Context, s *slot) (*link, error) {
+func (srv *server) connectSSE(ctx context.Context, s *slot) (*link, error) {
 	stream, err := sse.Dial(ctx, sse.ClientOptions{
-		URL: u.cfg.URL, Name: u.who, Header: u.header, Wrap: u.wrap(s), Logger: u.log, MaxMessage: u.maxResponse(), MaxKey: u.maxResponseKey(), Room: u.room(),
+		URL: srv.cfg.URL, Name: srv.who, Header: srv.header, Wrap: srv.wrap(s), Logger: srv.log, MaxMessage: srv.maxResponse(), MaxKey: srv.maxResponseKey(), Room: srv.room(),
 	})
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not open its event stream within %s", u.who, u.opts.StartTimeout)
+			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s did not open its event stream within %s", srv.who, srv.opts.StartTimeout)
 		}
-		return nil, u.shown(err)
+		return nil, srv.shown(err)
 	}
-	return u.greet(ctx, s, stream, "", nil)
+	return srv.greet(ctx, s, stream, "", nil)
 }
 
 // connectProgramAt connects to the URL at which the upstream's program serves, as
 // soon as it does, and starts the program where it does not run.
-func (u *Upstream) connectProgramAt(ctx context.Context, s *slot, version string) (*link, error) {
+func (srv *server) connectProgramAt(ctx context.Context, s *slot, version string) (*link, error) {
 	if s.program != nil && s.program.exited() {
 		s.leaveProgram(false)
 	}
 	if s.program == nil {
-		g, err := u.useProgram(ctx)
+		g, err := srv.useProgram(ctx)
 		if err != nil {
 			return nil, err
 		}
 		s.program = g
 	}
 	p := s.program.p
-	l, err := u.dialProgram(ctx, s, p, version)
+	l, err := srv.dialProgram(ctx, s, p, version)
 	if err != nil {
-		return nil, u.orItself(err, p)
+		return nil, srv.orItself(err, p)
 	}
 	// The link ends with whichever ends first.
 	lctx, cancel := context.WithCancel(context.Background())
@@ -292,7 +287,7 @@ func (u *Upstream) connectProgramAt(ctx context.Context, s *slot, version string
 	l.err = func() error {
 		select {
 		case <-p.Exited():
-			return u.exited(p)
+			return srv.exited(p)
 		default:
 			return peerErr()
 		}
@@ -305,12 +300,12 @@ func (u *Upstream) connectProgramAt(ctx context.Context, s *slot, version string
 	return l, nil
 }
 
-func (u *Upstream) exited(p *stdio.Process) error {
-	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: its program ended%s", u.who, p.LastWords())
+func (srv *server) exited(p *stdio.Process) error {
+	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: its program ended%s", srv.who, p.LastWords())
 }
 
 // dialProgram tries to connect until the program answers, ends, or ctx does.
-func (u *Upstream) dialProgram(ctx context.Context, s *slot, p *stdio.Process, version string) (*link, error) {
+func (srv *server) dialProgram(ctx context.Context, s *slot, p *stdio.Process, version string) (*link, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := make(chan struct{})
@@ -325,14 +320,14 @@ func (u *Upstream) dialProgram(ctx context.Context, s *slot, p *stdio.Process, v
 	}()
 	defer func() { close(stop); <-watched }()
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
-		l, err := u.connectURL(ctx, s, version)
+		l, err := srv.connectURL(ctx, s, version)
 		select {
 		case <-p.Exited():
 			// Whatever answered at the URL, it was not this program.
 			if err == nil {
 				l.close()
 			}
-			return nil, u.exited(p)
+			return nil, srv.exited(p)
 		default:
 		}
 		if err == nil {
@@ -347,11 +342,11 @@ func (u *Upstream) dialProgram(ctx context.Context, s *slot, p *stdio.Process, v
 		}
 		select {
 		case <-p.Exited():
-			return nil, u.exited(p)
+			return nil, srv.exited(p)
 		default:
 		}
 		return nil, &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Err: err,
-			Message: u.who + " does not answer at its url although its program runs: " + err.Error() + p.LastWords()}
+			Message: srv.who + " does not answer at its url although its program runs: " + err.Error() + p.LastWords()}
 	}
 }
 

@@ -88,7 +88,7 @@ type departure struct {
 // does.
 func (d *departure) leave(gone func()) {
 	u := d.u
-	u.out.retire()
+	u.lists.out.retire()
 	if gone != nil {
 		gone()
 	}

@@ -165,7 +165,7 @@ func TestDrainOfOnePort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
 		note := func(what string) { order = append(order, what) }
-		u := &Upstream{cfg: &config.Server{Command: "a", URL: "http://127.0.0.1:1/"}, work: newBusy(), log: slog.New(slog.DiscardHandler), ended: make(chan struct{}), settled: make(chan struct{})}
+		u := &Upstream{server: server{cfg: &config.Server{Command: "a", URL: "http://127.0.0.1:1/"}, log: slog.New(slog.DiscardHandler)}, work: newBusy(), ended: make(chan struct{}), settled: make(chan struct{})}
 		u.opts = Options{ReadyBudget: 10 * time.Second}
 		u.subs = subscription.NewRegistry(listeningServer{u}, "", u.log)
 		u.ctx, u.cancel = context.WithCancel(t.Context())

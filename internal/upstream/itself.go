@@ -17,9 +17,9 @@ import (
 
 // orItself returns why a server is left out where its program is weir itself, else
 // err.
-func (u *Upstream) orItself(err error, p *stdio.Process) error {
-	if slices.ContainsFunc(u.opts.Instances, p.Wrote) {
-		return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Err: errors.Join(mcp.ErrLoop, mcp.ErrFinal), Message: "mcpServers." + u.name +
+func (srv *server) orItself(err error, p *stdio.Process) error {
+	if slices.ContainsFunc(srv.opts.Instances, p.Wrote) {
+		return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Err: errors.Join(mcp.ErrLoop, mcp.ErrFinal), Message: "mcpServers." + srv.name +
 			" is left out: its program is weir with a configuration that is served already, so weir would start itself without end. " +
 			"The clients of weir may need the entry, weir does not: if the file is weir's alone, remove the entry"}
 	}
@@ -27,8 +27,8 @@ func (u *Upstream) orItself(err error, p *stdio.Process) error {
 }
 
 // leadsBack is why a server is left out whose URL is weir's own.
-func (u *Upstream) leadsBack() error {
-	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Err: errors.Join(mcp.ErrLoop, mcp.ErrFinal), Message: "mcpServers." + u.name +
+func (srv *server) leadsBack() error {
+	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Err: errors.Join(mcp.ErrLoop, mcp.ErrFinal), Message: "mcpServers." + srv.name +
 		" is left out: its url leads back to this weir. The clients of weir may need the entry, weir does not: if the file is weir's alone, remove the entry"}
 }
 

@@ -13,7 +13,7 @@ const maxJunkLogged = 20
 // junk is what a server sends over one connection that is no MCP message. The
 // usual case is a program that prints to stdout what belongs on stderr.
 type junk struct {
-	u       *Upstream
+	srv     *server
 	printed bool // by a program, to stdout
 
 	mu    sync.Mutex // guards below
@@ -22,14 +22,14 @@ type junk struct {
 
 // take notes a line and logs it.
 func (j *junk) take(data []byte, err error) {
-	logged := j.u.junkLogged.Add(1)
+	logged := j.srv.junkLogged.Add(1)
 	j.mu.Lock()
 	known := j.first != ""
 	j.mu.Unlock()
 	if known && logged > maxJunkLogged {
 		return
 	}
-	line := stdio.Excerpt(string(data[:min(len(data), 8<<10)]), j.u.opts.Redact)
+	line := stdio.Excerpt(string(data[:min(len(data), 8<<10)]), j.srv.opts.Redact)
 	j.mu.Lock()
 	if j.first == "" {
 		j.first = line
@@ -42,9 +42,9 @@ func (j *junk) take(data []byte, err error) {
 	if j.printed {
 		where = "skipped a line of stdout, which is for MCP messages only; the server should print it to stderr"
 	}
-	j.u.log.Warn(where, "line", line, "bytes", len(data), "err", err)
+	j.srv.log.Warn(where, "line", line, "bytes", len(data), "err", err)
 	if logged == maxJunkLogged {
-		j.u.log.Warn("further lines that are no MCP message are skipped and not logged", "logged", logged)
+		j.srv.log.Warn("further lines that are no MCP message are skipped and not logged", "logged", logged)
 	}
 }
 

@@ -81,9 +81,9 @@ func TestNoteOfASlowStart(t *testing.T) {
 // What is logged of a server that prints without end is bounded.
 func TestJunkIsLoggedInBounds(t *testing.T) {
 	var log lockedBuffer
-	u := &Upstream{opts: Options{}.withDefaults(), log: slog.New(slog.NewTextHandler(&log, nil))}
+	u := &Upstream{server: server{opts: Options{}.withDefaults(), log: slog.New(slog.NewTextHandler(&log, nil))}}
 	for range 3 { // connections
-		j := &junk{u: u}
+		j := &junk{srv: &u.server}
 		for range 10 * maxJunkLogged {
 			j.take([]byte(strings.Repeat("x", 1<<16)), errors.New("no JSON"))
 		}

@@ -246,18 +246,6 @@ func declaresRoots(session *mcp.Session) bool {
 	return rawjson.IsObject(rawjson.Get(caps, "roots"))
 }
 
-// greeted notes what the server said of itself.
-func (u *Upstream) greeted(s *slot, l *link) {
-	if !s.isShared() {
-		return
-	}
-	u.noModern.Store(false)
-	u.mu.Lock()
-	u.hello, u.modernOnly = l.hello, l.hello.Modern
-	u.mu.Unlock()
-	u.log.Info("connected", "version", l.hello.Version, "transport", u.transport(), "pid", l.pid)
-}
-
 // handler takes what the server sends and no call owns.
 type handler struct{ s *slot }
 

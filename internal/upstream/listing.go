@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
@@ -29,6 +31,50 @@ const (
 	longestRelist = time.Minute
 )
 
+// lists are the tools, resources and prompts of one server as they were listed last. They go to the
+// Sink, which is told nothing any more once they are retired.
+type lists struct {
+	srv     *server
+	found   bool   // no configuration names the server
+	refresh func() // has the lists read again
+
+	order   atomic.Int64
+	listed  atomic.Bool // the entries are with the Sink
+	headers atomic.Pointer[toolHeaders]
+	barred  atomic.Pointer[map[string]error] // tools that offered has left out, and why
+	out     outlet
+
+	learning chan struct{} // holds the one goroutine that lists the tools for their headers
+	learned  time.Time     // when that was last done; guarded by learning
+
+	mu      sync.Mutex // guards below
+	counts  [3]int     // tools, resources, prompts
+	hash    uint64     // of the listing that the Sink has
+	listErr error
+}
+
+// setOrder notes the place in the configuration, which decides between two servers that offer one
+// id. A new place is told with a new listing.
+func (ls *lists) setOrder(i int) {
+	if ls.order.Swap(int64(i)) != int64(i) {
+		ls.refresh()
+	}
+}
+
+// failed notes why the lists could not be read last, nil if they could.
+func (ls *lists) failed(err error) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.listErr = err
+}
+
+// state returns the counts of tools, resources and prompts, and why the lists could not be read.
+func (ls *lists) state() (counts [3]int, err error) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.counts, ls.listErr
+}
+
 // listBytes bounds the bytes of one list.
 type listBytes struct {
 	kept int // of the definitions in the catalog
@@ -46,13 +92,11 @@ func (s *slot) list(ctx context.Context, l *link, listed chan<- struct{}) {
 	}
 	retry := firstRelist
 	for first := true; ; first = false {
-		err := u.readLists(ctx, l)
+		err := u.lists.read(ctx, l)
 		if ctx.Err() != nil {
 			return
 		}
-		u.mu.Lock()
-		u.listErr = err
-		u.mu.Unlock()
+		u.lists.failed(err)
 		again := make(<-chan time.Time)
 		var timer *time.Timer
 		if err != nil {
@@ -100,11 +144,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// readLists reads all lists that the server has and hands them on. Tools that
+// read reads all lists that the server has and hands them on. Tools that
 // cannot be listed are an error; what cannot be listed besides is logged and
 // left out.
-func (u *Upstream) readLists(ctx context.Context, l *link) error {
-	out := catalog.Listing{Upstream: u.name, Namespace: u.cfg.Namespace, Order: int(u.order.Load()), Found: u.found, Tags: u.cfg.Tags}
+func (ls *lists) read(ctx context.Context, l *link) error {
+	out := catalog.Listing{Upstream: ls.srv.name, Namespace: ls.srv.cfg.Namespace, Order: int(ls.order.Load()), Found: ls.found, Tags: ls.srv.cfg.Tags}
 	caps := l.hello.Capabilities
 	has := func(name string) bool { return rawjson.Get(caps, name) != nil }
 	silent := !has("tools") && !has("resources") && !has("prompts")
@@ -121,7 +165,7 @@ func (u *Upstream) readLists(ctx context.Context, l *link) error {
 		if !has(list.capability) && !(silent && list.capability == "tools") {
 			continue
 		}
-		entries, cut, err := u.readList(ctx, l, list.method, list.key)
+		entries, cut, err := ls.readList(ctx, l, list.method, list.key)
 		var wire *jsonrpc.Error
 		switch {
 		case err == nil:
@@ -131,22 +175,22 @@ func (u *Upstream) readLists(ctx context.Context, l *link) error {
 			}
 		case errors.As(err, &wire) && wire.Code == jsonrpc.CodeMethodNotFound && (silent || list.capability != "tools"):
 		case list.capability == "tools":
-			return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: %s: %w", u.who, list.method, err)
+			return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: %s: %w", ls.srv.who, list.method, err)
 		default:
-			u.log.Warn("a list cannot be read and is left out", "method", list.method, "err", err)
+			ls.srv.log.Warn("a list cannot be read and is left out", "method", list.method, "err", err)
 		}
 	}
-	out.Tools = u.offered(l, out.Tools)
-	u.deliver(out)
+	out.Tools = ls.offered(l, out.Tools)
+	ls.deliver(out)
 	return nil
 }
 
 // readList reads all pages of one list. Of a list that does not end, or is larger
 // than a catalog can be, the beginning is returned, and cut says why.
-func (u *Upstream) readList(ctx context.Context, l *link, method, key string) (entries []json.RawMessage, cut string, err error) {
+func (ls *lists) readList(ctx context.Context, l *link, method, key string) (entries []json.RawMessage, cut string, err error) {
 	var params json.RawMessage
 	seen := map[string]bool{}
-	limit := u.opts.listBytes
+	limit := ls.srv.opts.listBytes
 	read, kept := 0, 0
 	for page := 1; ; page++ {
 		result, err := l.Call(ctx, pageTimeout, method, params, nil)
@@ -199,7 +243,7 @@ func (u *Upstream) readList(ctx context.Context, l *link, method, key string) (e
 // offered are the tools that the configuration lets through. Over modern HTTP a
 // tool whose schema asks for impossible headers cannot be called and is left
 // out, too (2026-07-28).
-func (u *Upstream) offered(l *link, tools []json.RawMessage) []json.RawMessage {
+func (ls *lists) offered(l *link, tools []json.RawMessage) []json.RawMessage {
 	headers, barred := toolHeaders{}, map[string]error{}
 	kept := tools[:0]
 	for _, tool := range tools {
@@ -209,12 +253,12 @@ func (u *Upstream) offered(l *link, tools []json.RawMessage) []json.RawMessage {
 			continue
 		}
 		name := rawjson.Text(out[0])
-		if !u.cfg.Offers(name) {
+		if !ls.srv.cfg.Offers(name) {
 			continue
 		}
 		h, err := streamable.ParseParamHeaders(out[1])
 		if err != nil && l.http && l.hello.Modern {
-			u.log.Warn("a tool is left out", "tool", name, "err", err)
+			ls.srv.log.Warn("a tool is left out", "tool", name, "err", err)
 			barred[name] = err
 			continue
 		}
@@ -223,8 +267,8 @@ func (u *Upstream) offered(l *link, tools []json.RawMessage) []json.RawMessage {
 		}
 		kept = append(kept, tool)
 	}
-	u.headers.Store(&headers)
-	u.barred.Store(&barred)
+	ls.headers.Store(&headers)
+	ls.barred.Store(&barred)
 	return kept
 }
 
@@ -251,32 +295,32 @@ func hashListing(l *catalog.Listing) uint64 {
 }
 
 // deliver hands a listing to the Sink unless it has the same already.
-func (u *Upstream) deliver(l catalog.Listing) {
+func (ls *lists) deliver(l catalog.Listing) {
 	hash := hashListing(&l)
-	u.mu.Lock()
-	same := u.listed.Load() && u.hash == hash
-	u.hash = hash
-	u.counts = [3]int{len(l.Tools), len(l.Resources) + len(l.ResourceTemplates), len(l.Prompts)}
-	u.mu.Unlock()
+	ls.mu.Lock()
+	same := ls.listed.Load() && ls.hash == hash
+	ls.hash = hash
+	ls.counts = [3]int{len(l.Tools), len(l.Resources) + len(l.ResourceTemplates), len(l.Prompts)}
+	ls.mu.Unlock()
 	if same {
 		return
 	}
-	if u.opts.Sink != nil {
-		u.out.tell(func() { u.opts.Sink.Update(l) })
+	if ls.srv.opts.Sink != nil {
+		ls.out.tell(func() { ls.srv.opts.Sink.Update(l) })
 	}
-	u.listed.Store(true)
-	u.log.Info("listed", "tools", len(l.Tools), "resources", len(l.Resources)+len(l.ResourceTemplates), "prompts", len(l.Prompts))
+	ls.listed.Store(true)
+	ls.srv.log.Info("listed", "tools", len(l.Tools), "resources", len(l.Resources)+len(l.ResourceTemplates), "prompts", len(l.Prompts))
 }
 
-// removeListing takes the entries out of the Sink: the upstream was down for too
+// remove takes the entries out of the Sink: the upstream was down for too
 // long.
-func (u *Upstream) removeListing() {
-	u.listed.Store(false)
-	u.mu.Lock()
-	u.counts = [3]int{}
-	u.mu.Unlock()
-	if u.opts.Sink != nil {
-		u.out.tell(func() { u.opts.Sink.Remove(u.name) })
+func (ls *lists) remove() {
+	ls.listed.Store(false)
+	ls.mu.Lock()
+	ls.counts = [3]int{}
+	ls.mu.Unlock()
+	if ls.srv.opts.Sink != nil {
+		ls.out.tell(func() { ls.srv.opts.Sink.Remove(ls.srv.name) })
 	}
-	u.log.Warn("its entries are removed: it was unavailable for too long", "grace", u.opts.Grace)
+	ls.srv.log.Warn("its entries are removed: it was unavailable for too long", "grace", ls.srv.opts.Grace)
 }

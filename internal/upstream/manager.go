@@ -183,7 +183,7 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 	m.last = next
 	byName := maps.Clone(m.table.Load().byName)
 	for i, s := range next.Servers { // the same server, but of another origin
-		if u := byName[s.Name]; u != nil && !s.Disabled && u.open == nil && u.found != (i >= len(servers)) && !slices.Contains(change.Changed, s.Name) {
+		if u := byName[s.Name]; u != nil && !s.Disabled && u.open == nil && u.lists.found != (i >= len(servers)) && !slices.Contains(change.Changed, s.Name) {
 			change.Changed = append(change.Changed, s.Name)
 		}
 	}
@@ -208,7 +208,7 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 			byName[s.Name] = newUpstream(m.opts, s, place{i, i >= len(servers)}, m.freeOf(s.Name), nil)
 			continue
 		}
-		u.setOrder(i)
+		u.lists.setOrder(i)
 	}
 	m.table.Store(&table{byName: byName, order: next.Servers, attached: attached})
 }
@@ -334,7 +334,7 @@ func (m *Manager) Ready(ctx context.Context) error {
 		case <-u.settled:
 		case <-ctx.Done():
 		}
-		if !s.Required || u.listed.Load() || u.leftOut.Load() {
+		if !s.Required || u.lists.listed.Load() || u.leftOut.Load() {
 			continue
 		}
 		err := u.shared.lastError()

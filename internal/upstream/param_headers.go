@@ -15,29 +15,28 @@ import (
 
 // callable refuses a call of a tool whose schema asks for impossible headers: over
 // modern HTTP, no client may call it (2026-07-28).
-func (u *Upstream) callable(method string, params json.RawMessage) error {
-	barred := u.barred.Load()
+func (ls *lists) callable(method string, params json.RawMessage) error {
+	barred := ls.barred.Load()
 	if method != "tools/call" || barred == nil || len(*barred) == 0 {
 		return nil
 	}
 	tool := rawjson.Text(rawjson.Get(params, "name"))
 	if err := (*barred)[tool]; err != nil {
-		return mcp.Errorf(mcp.KindInvalidParams, "%s: the tool %q cannot be called: %v", u.who, tool, err)
+		return mcp.Errorf(mcp.KindInvalidParams, "%s: the tool %q cannot be called: %v", ls.srv.who, tool, err)
 	}
 	return nil
 }
 
-// CheckParamHeaders compares the Mcp-Param-* headers that a modern agent sent
-// with a tools/call to what its params say. A mismatch is an error of
-// mcp.KindHeaderMismatch (2026-07-28). A tool that has not been listed has no
-// such headers.
+// CheckParamHeaders compares the Mcp-Param-* headers that a modern agent sent with a tools/call to
+// its params. A mismatch is an error of mcp.KindHeaderMismatch (2026-07-28). A tool that has not been
+// listed has no such headers.
 func (u *Upstream) CheckParamHeaders(tool string, params json.RawMessage, h http.Header) error {
-	return u.headers.Load().of(tool).Check(h, params)
+	return u.lists.headers.Load().of(tool).Check(h, params)
 }
 
 // setParamHeaders adds the Mcp-Param-* headers of a modern tools/call.
-func (u *Upstream) setParamHeaders(tool string, params json.RawMessage, h http.Header) {
-	u.headers.Load().of(tool).Set(h, params)
+func (ls *lists) setParamHeaders(tool string, params json.RawMessage, h http.Header) {
+	ls.headers.Load().of(tool).Set(h, params)
 }
 
 // toolHeaders are the headers of the tools that have some, by name.
@@ -64,39 +63,39 @@ func refusedHeaders(l *link, method string, err error) bool {
 // they have not been listed yet, or have changed without a word (2026-07-28). It
 // reports whether the tool has other headers than sent, with which the call was
 // made, says.
-func (u *Upstream) relearn(ctx context.Context, l *link, params json.RawMessage, sent *toolHeaders) bool {
+func (ls *lists) relearn(ctx context.Context, l *link, params json.RawMessage, sent *toolHeaders) bool {
 	tool := rawjson.Text(rawjson.Get(params, "name"))
 	select {
-	case u.learning <- struct{}{}:
-		defer func() { <-u.learning }()
+	case ls.learning <- struct{}{}:
+		defer func() { <-ls.learning }()
 	case <-ctx.Done():
 		return false
 	}
-	if u.differs(tool, sent) {
+	if ls.differs(tool, sent) {
 		return true // somebody else has just listed them
 	}
-	if time.Since(u.learned) < firstRelist {
+	if time.Since(ls.learned) < firstRelist {
 		return false // a server that refuses every call is not asked for its tools each time
 	}
-	u.learned = time.Now()
-	tools, _, err := u.readList(ctx, l, "tools/list", "tools")
+	ls.learned = time.Now()
+	tools, _, err := ls.readList(ctx, l, "tools/list", "tools")
 	if err != nil {
-		u.log.Warn("the tools cannot be listed after a call was refused for its headers", "tool", tool, "err", err)
+		ls.srv.log.Warn("the tools cannot be listed after a call was refused for its headers", "tool", tool, "err", err)
 		return false
 	}
-	u.offered(l, tools)
-	if !u.differs(tool, sent) {
+	ls.offered(l, tools)
+	if !ls.differs(tool, sent) {
 		return false
 	}
-	u.shared.refresh() // the catalog is to know, too
+	ls.refresh() // the catalog is to know, too
 	return true
 }
 
 // differs reports whether a tool has other headers now, or turns out to be one
 // that cannot be called.
-func (u *Upstream) differs(tool string, sent *toolHeaders) bool {
-	if barred := u.barred.Load(); barred != nil && (*barred)[tool] != nil {
+func (ls *lists) differs(tool string, sent *toolHeaders) bool {
+	if barred := ls.barred.Load(); barred != nil && (*barred)[tool] != nil {
 		return true
 	}
-	return !u.headers.Load().of(tool).Equal(sent.of(tool))
+	return !ls.headers.Load().of(tool).Equal(sent.of(tool))
 }

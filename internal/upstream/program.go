@@ -18,7 +18,7 @@ import (
 // A slot keeps its place as a user over connections that are made again because
 // the server has forgotten a session: it has not forgotten the rest.
 type sharedProgram struct {
-	u *Upstream
+	srv *server
 
 	started chan struct{} // closed when p or err is set
 	p       *stdio.Process
@@ -26,20 +26,20 @@ type sharedProgram struct {
 	read    sync.WaitGroup
 	ended   chan struct{} // closed when its end has been waited for
 
-	users     int  // guarded by Upstream.mu
-	condemned bool // nobody joins any more; guarded by Upstream.mu
+	users     int  // guarded by server.mu
+	condemned bool // nobody joins any more; guarded by server.mu
 }
 
 // useProgram starts the program where it does not run, and counts a user of it.
 // Where one is just ending, its end is waited for.
-func (u *Upstream) useProgram(ctx context.Context) (*sharedProgram, error) {
+func (srv *server) useProgram(ctx context.Context) (*sharedProgram, error) {
 	for {
-		u.mu.Lock()
-		g := u.running
+		srv.mu.Lock()
+		g := srv.running
 		if g == nil {
-			g = &sharedProgram{u: u, started: make(chan struct{}), ended: make(chan struct{}), users: 1}
-			u.running = g
-			u.mu.Unlock()
+			g = &sharedProgram{srv: srv, started: make(chan struct{}), ended: make(chan struct{}), users: 1}
+			srv.running = g
+			srv.mu.Unlock()
 			g.start()
 			if g.err != nil {
 				g.leave()
@@ -51,7 +51,7 @@ func (u *Upstream) useProgram(ctx context.Context) (*sharedProgram, error) {
 		if joined {
 			g.users++
 		}
-		u.mu.Unlock()
+		srv.mu.Unlock()
 		if !joined {
 			select {
 			case <-g.ended:
@@ -72,12 +72,12 @@ func (u *Upstream) useProgram(ctx context.Context) (*sharedProgram, error) {
 // start starts the process and reads its stdout, where it has nothing to say.
 func (g *sharedProgram) start() {
 	defer close(g.started)
-	cmd := g.u.command()
+	cmd := g.srv.command()
 	cmd.NoInput = true
 	if g.p, g.err = stdio.Start(cmd); g.err != nil {
 		return
 	}
-	untrack := g.u.track(g.p)
+	untrack := g.srv.track(g.p)
 	g.read.Go(func() {
 		defer untrack()
 		for {
@@ -86,7 +86,7 @@ func (g *sharedProgram) start() {
 				<-g.p.Exited()
 				return
 			}
-			g.u.log.Debug("stdout", "line", g.u.opts.Redact(string(line[:min(len(line), 1024)])))
+			g.srv.log.Debug("stdout", "line", g.srv.opts.Redact(string(line[:min(len(line), 1024)])))
 		}
 	})
 }
@@ -111,29 +111,29 @@ func (g *sharedProgram) exited() bool {
 
 // leave takes a user off. The last one ends the process and waits for that.
 func (g *sharedProgram) leave() {
-	g.u.mu.Lock()
+	g.srv.mu.Lock()
 	g.users--
 	last := g.users == 0
 	g.condemned = g.condemned || last
-	g.u.mu.Unlock()
+	g.srv.mu.Unlock()
 	if !last {
 		return
 	}
 	g.end()
-	g.u.mu.Lock()
-	if g.u.running == g {
-		g.u.running = nil
+	g.srv.mu.Lock()
+	if g.srv.running == g {
+		g.srv.running = nil
 	}
-	g.u.mu.Unlock()
+	g.srv.mu.Unlock()
 	close(g.ended)
 }
 
 // condemn ends the process although others use it, whose connections end with
 // it, and takes a user off.
 func (g *sharedProgram) condemn() {
-	g.u.mu.Lock()
+	g.srv.mu.Lock()
 	g.condemned = true
-	g.u.mu.Unlock()
+	g.srv.mu.Unlock()
 	g.end()
 	g.leave()
 }

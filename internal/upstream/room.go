@@ -7,24 +7,24 @@ import "github.com/weir-mcp/weir/internal/memory"
 const DefaultMaxResponse = 64 << 20
 
 // maxResponse bounds one message of the server, in bytes.
-func (u *Upstream) maxResponse() int64 {
-	if u.cfg.MaxResponse > 0 {
-		return int64(u.cfg.MaxResponse)
+func (srv *server) maxResponse() int64 {
+	if srv.cfg.MaxResponse > 0 {
+		return int64(srv.cfg.MaxResponse)
 	}
 	return DefaultMaxResponse
 }
 
 // maxResponseKey is what errors call the setting of maxResponse: nothing where it
 // has none.
-func (u *Upstream) maxResponseKey() string {
-	if u.cfg.MaxResponse > 0 {
-		return "mcpServers." + u.name + ".max_response"
+func (srv *server) maxResponseKey() string {
+	if srv.cfg.MaxResponse > 0 {
+		return "mcpServers." + srv.name + ".max_response"
 	}
 	return ""
 }
 
 // room is where messages of the server are counted.
-func (u *Upstream) room() *memory.Account { return u.opts.Memory.Account(u.who) }
+func (srv *server) room() *memory.Account { return srv.opts.Memory.Account(srv.who) }
 
 // mayBeLarge reports whether results of a method are left in their files, as long
 // as whoever called needs them. All others, such as lists, may be kept by anybody

@@ -175,7 +175,7 @@ func (s *slot) auto() bool {
 	if !s.isShared() {
 		return s.line.Held()
 	}
-	return !s.u.onDemand() || !s.u.listed.Load() || s.line.Held() || !s.down.IsZero()
+	return !s.u.onDemand() || !s.u.lists.listed.Load() || s.line.Held() || !s.down.IsZero()
 }
 
 // run supervises the connection until the slot ends.
@@ -288,7 +288,7 @@ func (s *slot) pause() bool {
 			defer t.Stop()
 			due = t.C
 		}
-		if !s.down.IsZero() && s.u.listed.Load() {
+		if !s.down.IsZero() && s.u.lists.listed.Load() {
 			t := time.NewTimer(time.Until(s.down.Add(s.u.opts.Grace)))
 			defer t.Stop()
 			gone = t.C
@@ -302,7 +302,7 @@ func (s *slot) pause() bool {
 		case <-due:
 			return true
 		case <-gone:
-			s.u.removeListing()
+			s.u.lists.remove()
 		case <-forget.C:
 			if !s.isShared() {
 				if _, quiet := s.quiet(); quiet {

@@ -73,7 +73,7 @@ func (s Status) Off() bool { return s.State == StateDisabled || s.State == State
 func (u *Upstream) Status() Status {
 	st := Status{
 		Name: u.name, Namespace: u.cfg.Namespace, Transport: u.transport(),
-		Listed: u.listed.Load(), Calls: u.calls.Load(), Errors: u.failures.Load(), InFlight: u.inFlight.Load(), Restarts: u.restarts.Load(),
+		Listed: u.lists.listed.Load(), Calls: u.calls.Load(), Errors: u.failures.Load(), InFlight: u.inFlight.Load(), Restarts: u.restarts.Load(),
 	}
 	s := u.shared
 	s.mu.Lock()
@@ -95,13 +95,15 @@ func (u *Upstream) Status() Status {
 		}
 	}
 	s.mu.Unlock()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	st.Version, st.Modern, st.ServerInfo = u.hello.Version, u.hello.Modern, u.hello.ServerInfo
-	st.Tools, st.Resources, st.Prompts = u.counts[0], u.counts[1], u.counts[2]
-	if st.LastError == "" && u.listErr != nil {
-		st.LastError = u.opts.Redact(u.listErr.Error())
+	hello := u.lastHello()
+	counts, listErr := u.lists.state()
+	st.Version, st.Modern, st.ServerInfo = hello.Version, hello.Modern, hello.ServerInfo
+	st.Tools, st.Resources, st.Prompts = counts[0], counts[1], counts[2]
+	if st.LastError == "" && listErr != nil {
+		st.LastError = u.opts.Redact(listErr.Error())
 	}
+	u.slotsMu.Lock()
+	defer u.slotsMu.Unlock()
 	for key := range u.slots {
 		if key.session != nil {
 			st.Sessions++

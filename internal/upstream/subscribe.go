@@ -52,8 +52,8 @@ var _ subscription.Server = listeningServer{}
 // Line implements subscription.Server.
 func (s listeningServer) Line(session *mcp.Session) *subscription.Line {
 	u := s.u
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.slotsMu.Lock()
+	defer u.slotsMu.Unlock()
 	if own := u.slots[slotKey{session: session}]; session != nil && own != nil {
 		return own.line
 	}
@@ -82,8 +82,8 @@ func (s listeningServer) ListChanged(from *subscription.Line) {
 
 // isYoung reports whether the connection of a Line was made less than a second ago, or is gone.
 func (u *Upstream) isYoung(line *subscription.Line) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.slotsMu.Lock()
+	defer u.slotsMu.Unlock()
 	for _, s := range u.slots {
 		if s.line == line {
 			s.mu.Lock()

@@ -4,9 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
-	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +21,7 @@ const (
 	maxSessionLinks = 1024 // sessions with a connection of their own to a server that runs elsewhere
 )
 
-// Upstream is one MCP server: a Peer that is there whether or not the server
+// Upstream calls one MCP server. It is a Peer that exists whether or not the server
 // runs. All methods are safe for concurrent use.
 //
 // A call is made on behalf of the session that mcp.Caller(ctx) names. Where the
@@ -33,56 +30,30 @@ const (
 // connection a call returns *mcp.Error of KindUpstreamStarting,
 // KindUpstreamUnavailable, KindUpstreamTimeout and KindOverloaded.
 type Upstream struct {
-	name  string
-	who   string // for messages
-	cfg   *config.Server
-	opts  Options
-	open  Open // nil: cfg says how to connect
-	found bool // no configuration names it
-	log   *slog.Logger
+	server
+	lists lists
+	subs  *subscription.Registry
 
 	shared         *slot
-	subs           *subscription.Registry
 	legacy, modern eraPeer
 	after          <-chan struct{} // closed when the first start may begin; nil: at once
 	ctx            context.Context // ends with close
 	cancel         context.CancelFunc
-	wg             sync.WaitGroup // slots, and what has to be told to servers in the background; Add under mu
+	wg             sync.WaitGroup // slots, and what is told to servers in the background; Add under slotsMu
 	ended          chan struct{}  // closed when close has returned
-	settled        chan struct{}  // closed when it was listed, or has failed, once
+	settled        chan struct{}  // closed after the first listing attempt, successful or not
 	settleOnce     sync.Once
 
-	order     atomic.Int64
 	leftOut   atomic.Bool // it is weir itself
-	listed    atomic.Bool // its entries are with the Sink
 	asksRoots atomic.Bool // it has asked a shared connection for roots
-	noModern  atomic.Bool // this HTTP server does not speak the modern era
-	viaSSE    atomic.Bool // the URL turned out to be that of an HTTP+SSE server
-	endpoint  *url.URL    // of the configuration, or nil
-	header    http.Header // of the configuration, canonical
-	headers   atomic.Pointer[toolHeaders]
-	barred    atomic.Pointer[map[string]error] // tools that offered has left out, and why
-	learning  chan struct{}                    // holds who lists the tools for their headers
-	learned   time.Time                        // when that was last done; guarded by learning
 
 	calls, failures, inFlight, restarts atomic.Int64
 	work                                busy // calls, and requests that Hold was called for
-	out                                 outlet
-	junkLogged                          atomic.Int64 // lines; see junk
 
-	// Lock order: a lock of subscription that is held during calls, mu, slot.mu, a Line's own.
-	mu        sync.Mutex // guards below
-	closed    bool
-	slots     map[slotKey]*slot // besides shared
-	processes map[process]struct{}
-	running   *sharedProgram // where it serves a url; nil while none runs
-	hello     mcp.Hello      // of the shared connection, kept while it is down
-	// modernOnly says that the shared connection last worked in the modern era,
-	// with which the handshake then begins.
-	modernOnly bool
-	counts     [3]int // tools, resources, prompts
-	hash       uint64 // of the listing that the Sink has
-	listErr    error
+	// Lock order: a lock of subscription that is held during calls, slotsMu, slot.mu, all others.
+	slotsMu sync.Mutex // guards below
+	closed  bool
+	slots   map[slotKey]*slot // in addition to shared
 }
 
 var _ mcp.Peer = (*Upstream)(nil)
@@ -95,51 +66,26 @@ type place struct {
 
 func newUpstream(o Options, cfg *config.Server, at place, after <-chan struct{}, open Open) *Upstream {
 	u := &Upstream{
-		name: cfg.Name, who: `upstream "` + cfg.Name + `"`, cfg: cfg, opts: o, found: at.found,
-		log: o.Logger.With("upstream", cfg.Name), after: after, open: open,
-		ended: make(chan struct{}), settled: make(chan struct{}),
-		learning: make(chan struct{}, 1), work: newBusy(),
-		slots: map[slotKey]*slot{}, processes: map[process]struct{}{},
+		after: after, ended: make(chan struct{}), settled: make(chan struct{}), work: newBusy(), slots: map[slotKey]*slot{},
 	}
+	u.server.init(o, cfg, open)
+	u.lists.srv, u.lists.found, u.lists.learning = &u.server, at.found, make(chan struct{}, 1)
+	u.lists.refresh = func() { u.shared.refresh() }
+	u.lists.order.Store(int64(at.order))
 	u.subs = subscription.NewRegistry(listeningServer{u}, u.who, u.log)
 	u.legacy, u.modern = eraPeer{u, false}, eraPeer{u, true}
-	if cfg.URL != "" {
-		u.header = headerOf(cfg)
-		if target, err := url.Parse(cfg.URL); err == nil {
-			target.Fragment = ""
-			u.endpoint = target
-		}
-	}
-	u.order.Store(int64(at.order))
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	u.shared = newSlot(u, slotKey{})
 	u.wg.Go(u.shared.run)
 	return u
 }
 
-// transportOf is how a server is spoken to, where its type is not set too.
-func transportOf(s *config.Server) config.Transport {
-	switch {
-	case s.Type != "":
-		return s.Type
-	case s.URL != "":
-		return config.TransportHTTP
-	}
-	return config.TransportStdio
-}
-
-// Name returns the configured name.
-func (u *Upstream) Name() string { return u.name }
-
-// Config returns the configuration, which must not be changed.
-func (u *Upstream) Config() *config.Server { return u.cfg }
-
 // close ends everything and waits for it.
 func (u *Upstream) close() {
-	u.mu.Lock()
+	u.slotsMu.Lock()
 	first := !u.closed
 	u.closed = true
-	u.mu.Unlock()
+	u.slotsMu.Unlock()
 	if !first {
 		<-u.ended
 		return
@@ -151,71 +97,16 @@ func (u *Upstream) close() {
 	close(u.ended)
 }
 
-// kill ends all programs at once. What waits for their end goes on.
-func (u *Upstream) kill() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for p := range u.processes {
-		p.Kill()
-	}
-}
-
 // spawn runs f in a goroutine that close waits for; not on a closed upstream.
 func (u *Upstream) spawn(f func()) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.slotsMu.Lock()
+	defer u.slotsMu.Unlock()
 	if !u.closed {
 		u.wg.Go(f)
 	}
 }
 
 func (u *Upstream) settle() { u.settleOnce.Do(func() { close(u.settled) }) }
-
-// setOrder notes the upstream's place in the configuration, which decides who
-// keeps an id that two offer. A new place is told with a new listing.
-func (u *Upstream) setOrder(i int) {
-	if u.order.Swap(int64(i)) != int64(i) {
-		u.shared.refresh()
-	}
-}
-
-// onDemand reports whether the shared connection is only there while somebody
-// needs it.
-func (u *Upstream) onDemand() bool { return u.cfg.Start == config.StartLazy || u.cfg.PerSession }
-
-// program reports whether weir starts the server.
-func (u *Upstream) program() bool { return u.cfg.Command != "" }
-
-func (u *Upstream) http() bool {
-	return transportOf(u.cfg) == config.TransportHTTP && !u.viaSSE.Load()
-}
-
-// Target is the endpoint of a streamable HTTP server, for whoever forwards whole
-// HTTP exchanges.
-type Target struct {
-	URL *url.URL // of the endpoint; must not be changed
-	// Header is what the server is configured to get with each request. Its keys
-	// are canonical; it must not be changed.
-	Header  http.Header
-	Timeout time.Duration // of one call; zero sets no bound
-	// Process says that weir runs the server, so that it must be held while
-	// something is sent to it: see Hold and Ready.
-	Process bool
-	Version string // negotiated in the handshake, "" before it
-}
-
-// Target returns where a streamable HTTP server is. ok is false for servers that
-// are spoken to otherwise. It is cheap.
-func (u *Upstream) Target() (t Target, ok bool) {
-	if u.endpoint == nil || !u.http() {
-		return Target{}, false
-	}
-	t = Target{URL: u.endpoint, Header: u.header, Timeout: u.cfg.Timeout, Process: u.program()}
-	u.mu.Lock()
-	t.Version = u.hello.Version
-	u.mu.Unlock()
-	return t, true
-}
 
 // Hold wakes the upstream if need be, waits until it is ready and keeps it from
 // being stopped for idleness until release is called. A release with an error says
@@ -256,9 +147,7 @@ func (u *Upstream) Ready(ctx context.Context) (mcp.Hello, error) {
 		u.shared.mu.Lock()
 		idle := u.shared.state == StateIdle
 		u.shared.mu.Unlock()
-		u.mu.Lock()
-		hello := u.hello
-		u.mu.Unlock()
+		hello := u.lastHello()
 		if idle && hello.Version != "" {
 			return hello, nil
 		}
@@ -328,7 +217,7 @@ func (u *Upstream) Notify(ctx context.Context, method string, params json.RawMes
 }
 
 func (u *Upstream) call(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
-	if err := u.callable(method, params); err != nil {
+	if err := u.lists.callable(method, params); err != nil {
 		return nil, err
 	}
 	if method != "subscriptions/listen" { // a subscription is bounded by who makes it
@@ -348,10 +237,10 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 	u.calls.Add(1)
 	var result json.RawMessage
 	err := u.with(ctx, modern, func(l *link) (err error) {
-		sent := u.headers.Load()
+		sent := u.lists.headers.Load()
 		result, err = l.Call(ctx, u.timeoutOf(method), method, params, back)
-		if refusedHeaders(l, method, err) && u.relearn(ctx, l, params, sent) {
-			if err = u.callable(method, params); err == nil {
+		if refusedHeaders(l, method, err) && u.lists.relearn(ctx, l, params, sent) {
+			if err = u.lists.callable(method, params); err == nil {
 				result, err = l.Call(ctx, u.timeoutOf(method), method, params, back)
 			}
 		}
@@ -376,9 +265,6 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 	}
 	return nil, err
 }
-
-// CallTimeout returns how long a call may take; 0 sets no limit.
-func (u *Upstream) CallTimeout() time.Duration { return u.cfg.Timeout }
 
 // timeoutOf is how long a call may take; 0 sets no limit.
 func (u *Upstream) timeoutOf(method string) time.Duration {
@@ -439,9 +325,7 @@ func (u *Upstream) pick(session *mcp.Session, modern bool) (*slot, error) {
 		key.session = session
 	}
 	if modern && u.http() && !u.noModern.Load() {
-		u.mu.Lock()
-		key.modern = !u.hello.Modern // one connection is enough where all are modern
-		u.mu.Unlock()
+		key.modern = !u.lastHello().Modern // one connection is enough if all are modern
 	}
 	if key == (slotKey{}) || u.leftOut.Load() {
 		return u.shared, nil
@@ -451,8 +335,8 @@ func (u *Upstream) pick(session *mcp.Session, modern bool) (*slot, error) {
 
 // slot returns a slot besides the shared one and makes it where there is none.
 func (u *Upstream) slot(key slotKey) (*slot, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.slotsMu.Lock()
+	defer u.slotsMu.Unlock()
 	if s := u.slots[key]; s != nil {
 		return s, nil
 	}
@@ -480,7 +364,7 @@ func (u *Upstream) maxSlots() int {
 }
 
 // evict ends the session slot that has been unused longest and reports whether
-// there was one without calls. It is called under mu.
+// there was one without calls. It is called under slotsMu.
 func (u *Upstream) evict() bool {
 	var oldest *slot
 	var since time.Time
@@ -502,8 +386,8 @@ func (u *Upstream) evict() bool {
 
 // forget takes an ended slot out of the table.
 func (u *Upstream) forget(s *slot) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.slotsMu.Lock()
+	defer u.slotsMu.Unlock()
 	if u.slots[s.key] == s {
 		delete(u.slots, s.key)
 	}

@@ -1,0 +1,140 @@
+package upstream
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// server is one MCP server as it is configured, and the means to reach it: programs, URLs and
+// greetings. It makes connections; slots keep them. All methods are safe for concurrent use.
+type server struct {
+	name string
+	who  string // for messages
+	cfg  *config.Server
+	opts Options
+	open Open // nil: cfg says how to connect
+	log  *slog.Logger
+
+	endpoint   *url.URL     // of the configuration, or nil
+	header     http.Header  // of the configuration, canonical
+	noModern   atomic.Bool  // this HTTP server does not speak the modern era
+	viaSSE     atomic.Bool  // the URL turned out to be that of an HTTP+SSE server
+	junkLogged atomic.Int64 // lines; see junk
+
+	mu        sync.Mutex // guards below
+	processes map[process]struct{}
+	running   *sharedProgram // a program that serves a url; nil while none runs
+	hello     mcp.Hello      // of the shared connection, kept while it is down
+	// modernOnly says that the shared connection last worked in the modern era. The next
+	// handshake begins with that era.
+	modernOnly bool
+}
+
+func (srv *server) init(opts Options, cfg *config.Server, open Open) {
+	srv.name, srv.who, srv.cfg, srv.opts, srv.open = cfg.Name, `upstream "`+cfg.Name+`"`, cfg, opts, open
+	srv.log = opts.Logger.With("upstream", cfg.Name)
+	srv.processes = map[process]struct{}{}
+	if cfg.URL == "" {
+		return
+	}
+	srv.header = headerOf(cfg)
+	if target, err := url.Parse(cfg.URL); err == nil {
+		target.Fragment = ""
+		srv.endpoint = target
+	}
+}
+
+// Name returns the configured name.
+func (srv *server) Name() string { return srv.name }
+
+// Config returns the configuration, which must not be changed.
+func (srv *server) Config() *config.Server { return srv.cfg }
+
+// CallTimeout returns the time that a call may take; 0 sets no limit.
+func (srv *server) CallTimeout() time.Duration { return srv.cfg.Timeout }
+
+// transportOf returns the transport of a server, whether its type is set or not.
+func transportOf(s *config.Server) config.Transport {
+	switch {
+	case s.Type != "":
+		return s.Type
+	case s.URL != "":
+		return config.TransportHTTP
+	}
+	return config.TransportStdio
+}
+
+func (srv *server) transport() config.Transport {
+	if srv.viaSSE.Load() {
+		return config.TransportSSE
+	}
+	return transportOf(srv.cfg)
+}
+
+// program reports whether weir starts the server.
+func (srv *server) program() bool { return srv.cfg.Command != "" }
+
+// http reports whether the server speaks streamable HTTP.
+func (srv *server) http() bool { return srv.transport() == config.TransportHTTP }
+
+// onDemand reports whether the shared connection exists only while it is needed.
+func (srv *server) onDemand() bool { return srv.cfg.Start == config.StartLazy || srv.cfg.PerSession }
+
+// Target is the endpoint of a streamable HTTP server, for callers that forward whole HTTP exchanges.
+type Target struct {
+	URL *url.URL // of the endpoint; must not be changed
+	// Header is what the server is configured to get with each request. Its keys are canonical; it
+	// must not be changed.
+	Header  http.Header
+	Timeout time.Duration // of one call; zero sets no bound
+	// Process says that weir runs the server. It must be held while something is sent to it: see
+	// Hold and Ready.
+	Process bool
+	Version string // negotiated in the handshake, "" before it
+}
+
+// Target returns the endpoint of a streamable HTTP server. ok is false for other servers. It is
+// cheap.
+func (srv *server) Target() (t Target, ok bool) {
+	if srv.endpoint == nil || !srv.http() {
+		return Target{}, false
+	}
+	t = Target{URL: srv.endpoint, Header: srv.header, Timeout: srv.cfg.Timeout, Process: srv.program()}
+	t.Version = srv.lastHello().Version
+	return t, true
+}
+
+// lastHello returns the greeting of the shared connection, which stays known while it is down.
+func (srv *server) lastHello() mcp.Hello {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	return srv.hello
+}
+
+// kill ends all programs at once. Those that wait for their end go on waiting.
+func (srv *server) kill() {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	for p := range srv.processes {
+		p.Kill()
+	}
+}
+
+// greeted notes the greeting of a slot's new connection.
+func (srv *server) greeted(s *slot, l *link) {
+	if !s.isShared() {
+		return
+	}
+	srv.noModern.Store(false)
+	srv.mu.Lock()
+	srv.hello, srv.modernOnly = l.hello, l.hello.Modern
+	srv.mu.Unlock()
+	srv.log.Info("connected", "version", l.hello.Version, "transport", srv.transport(), "pid", l.pid)
+}
