@@ -15,9 +15,9 @@ func (c *Conn) readLoop() {
 	defer c.wg.Done()
 	defer close(c.notices)
 	for {
-		block, err := c.next()
+		data, block, err := c.next()
 		if err == nil {
-			c.take(block)
+			c.take(data, block)
 			continue
 		}
 		if lost := (*LostMessage)(nil); c.opts.Client && errors.As(err, &lost) && c.lose(lost, c.lost(err)) {

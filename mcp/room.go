@@ -31,35 +31,30 @@ func (e *LostMessage) Error() string { return e.Err.Error() }
 // Unwrap returns why the message is lost.
 func (e *LostMessage) Unwrap() error { return e.Err }
 
-// blockStream is a Stream whose messages may be in files. ReadBlock is Read, and
-// the caller releases the Block.
+// blockStream is a Stream whose messages may be in files. ReadBlock is Read with
+// the Block that the message is of, which the caller releases: nil where nobody
+// counts it. Of a message in a file there is no data.
 type blockStream interface {
-	ReadBlock() (*memory.Block, error)
+	ReadBlock() (data []byte, block *memory.Block, err error)
 }
 
 // next reads the next message.
-func (c *Conn) next() (*memory.Block, error) {
+func (c *Conn) next() (data []byte, block *memory.Block, err error) {
 	if s, ok := c.stream.(blockStream); ok {
 		return s.ReadBlock()
 	}
-	data, err := c.stream.Read()
-	if err != nil {
-		return nil, err
-	}
-	return memory.Of(data), nil
+	data, err = c.stream.Read()
+	return data, nil, err
 }
 
 // take handles what next has read.
-func (c *Conn) take(block *memory.Block) {
-	if block.InFile() {
+func (c *Conn) take(data []byte, block *memory.Block) {
+	if block != nil && block.InFile() {
 		c.takeFile(block)
 		return
 	}
-	data, err := block.Open(c.ctx) // which is at once, of bytes on the heap
-	if err == nil {
-		c.incoming = block
-		c.receive(data)
-	}
+	c.incoming = block
+	c.receive(data)
 	c.claim().Release()
 }
 

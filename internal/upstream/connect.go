@@ -371,7 +371,7 @@ func watchRoots(stream mcp.Stream, found func()) mcp.Stream {
 type batch interface{ WriteAll(msgs [][]byte) error }
 
 type blockStream interface {
-	ReadBlock() (*memory.Block, error)
+	ReadBlock() (data []byte, block *memory.Block, err error)
 }
 
 type rootsWatch struct {
@@ -391,21 +391,16 @@ func (w rootsWatch) Read() ([]byte, error) {
 
 // ReadBlock is Read of a Stream whose messages may be in files. What is in a file
 // is no question for roots.
-func (w rootsWatch) ReadBlock() (*memory.Block, error) {
+func (w rootsWatch) ReadBlock() ([]byte, *memory.Block, error) {
 	if w.blocks == nil {
 		msg, err := w.Read()
-		if err != nil {
-			return nil, err
-		}
-		return memory.Of(msg), nil
+		return msg, nil, err
 	}
-	block, err := w.blocks.ReadBlock()
-	if err == nil && !block.InFile() {
-		if msg, err := block.Open(context.Background()); err == nil { // of what is in memory, at once
-			w.look(msg)
-		}
+	msg, block, err := w.blocks.ReadBlock()
+	if err == nil {
+		w.look(msg)
 	}
-	return block, err
+	return msg, block, err
 }
 
 func (w rootsWatch) look(msg []byte) {

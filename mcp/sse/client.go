@@ -291,7 +291,7 @@ func (s *ClientStream) reason() error {
 // Read implements mcp.Stream. After Close it returns io.EOF, else a typed
 // error that says how the connection ended.
 func (s *ClientStream) Read() ([]byte, error) {
-	block, err := s.ReadBlock()
+	block, err := s.next()
 	if err != nil {
 		return nil, err
 	}
@@ -303,8 +303,16 @@ func (s *ClientStream) Read() ([]byte, error) {
 	return block.Deliver(s.ctx, data), nil
 }
 
-// ReadBlock is Read, and leaves a large message in its file.
-func (s *ClientStream) ReadBlock() (*memory.Block, error) {
+// ReadBlock is Read with the Block that the message is of, which the caller
+// releases. Of one in a file there is no data.
+func (s *ClientStream) ReadBlock() (data []byte, block *memory.Block, err error) {
+	if block, err = s.next(); err == nil && !block.InFile() {
+		data, err = block.Open(s.ctx) // of what is in memory, at once
+	}
+	return data, block, err
+}
+
+func (s *ClientStream) next() (*memory.Block, error) {
 	select {
 	case block := <-s.in:
 		return block, nil

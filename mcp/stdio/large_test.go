@@ -122,9 +122,9 @@ func TestCountedResponse(t *testing.T) {
 	line := `{"jsonrpc":"2.0","id":1,"result":{"text":"` + strings.Repeat("x", 1<<20) + `"}}` + "\n"
 	stream := NewStream(strings.NewReader(line), io.Discard, 32<<20, nil)
 	stream.Count(pool.Account("big"))
-	block, err := stream.ReadBlock()
-	if err != nil {
-		t.Fatal(err)
+	data, block, err := stream.ReadBlock()
+	if err != nil || string(data) != strings.TrimSpace(line) {
+		t.Fatalf("%d bytes, %v", len(data), err)
 	}
 	if u := pool.Usage(); u.Memory < 1<<20 {
 		t.Errorf("held is %+v", u)

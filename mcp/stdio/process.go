@@ -164,39 +164,44 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 // Read implements mcp.Stream. When the child has ended, the error says how and
 // bears the last line of its stderr.
 func (p *Process) Read() ([]byte, error) {
-	block, err := p.ReadBlock()
-	if err != nil {
-		return nil, err
+	line, block, err := p.ReadBlock()
+	if err != nil || block == nil {
+		return line, err
 	}
 	return open(block)
 }
 
-// ReadBlock is Read, and leaves a large message in its file.
-func (p *Process) ReadBlock() (*memory.Block, error) {
-	block, err := p.Stream.ReadBlock()
-	if err == nil {
-		return block, nil
+// ReadBlock is Read with the Block of a large message; see Stream.
+func (p *Process) ReadBlock() ([]byte, *memory.Block, error) {
+	line, block, err := p.Stream.ReadBlock()
+	if err != nil {
+		err = p.readError(err)
 	}
+	return line, block, err
+}
+
+// readError says why nothing was read.
+func (p *Process) readError(err error) error {
 	switch k, _ := mcp.KindOf(err); {
 	case k == mcp.KindTooLarge:
 		text := ""
 		if p.cmd.MaxKey != "" {
 			text = "; raise " + p.cmd.MaxKey
 		}
-		return nil, &mcp.Error{Kind: mcp.KindUpstreamProtocol, Message: p.cmd.Name + ": " + err.Error() + text, Err: err}
+		return &mcp.Error{Kind: mcp.KindUpstreamProtocol, Message: p.cmd.Name + ": " + err.Error() + text, Err: err}
 	case k == mcp.KindMemory:
-		return nil, &mcp.Error{Kind: k, Message: p.cmd.Name + ": " + err.Error(), Err: err}
+		return &mcp.Error{Kind: k, Message: p.cmd.Name + ": " + err.Error(), Err: err}
 	}
 	select {
 	case <-p.exited:
 	case <-time.After(2 * time.Second):
-		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s closed its stdout%s", p.cmd.Name, p.LastWords())
+		return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s closed its stdout%s", p.cmd.Name, p.LastWords())
 	}
 	how := "exit status 0"
 	if p.exit != nil {
 		how = p.exit.Error()
 	}
-	return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended (%s)%s", p.cmd.Name, how, p.LastWords())
+	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended (%s)%s", p.cmd.Name, how, p.LastWords())
 }
 
 // stop ends the child and everything in its group: stdin is closed, then

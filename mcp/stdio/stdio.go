@@ -61,9 +61,9 @@ func (s *Stream) Count(room *memory.Account) { s.room = room }
 // Read implements mcp.Stream. Empty lines are skipped. A line over the bound
 // is an error of KindTooLarge; the next Read goes on behind it.
 func (s *Stream) Read() ([]byte, error) {
-	block, err := s.ReadBlock()
-	if err != nil {
-		return nil, err
+	line, block, err := s.ReadBlock()
+	if err != nil || block == nil {
+		return line, err
 	}
 	return open(block)
 }
@@ -79,51 +79,44 @@ func open(block *memory.Block) ([]byte, error) {
 	return block.Deliver(ctx, data), nil
 }
 
-// ReadBlock is Read, and leaves a large message in its file.
-func (s *Stream) ReadBlock() (*memory.Block, error) {
+// ReadBlock is Read with the Block of a large message, which the caller releases.
+// Of one in a file there is no line.
+func (s *Stream) ReadBlock() (line []byte, block *memory.Block, err error) {
 	for s.skip {
 		part, err := s.r.ReadSlice('\n')
 		if s.lost != nil {
 			s.lost.skim.Feed(part)
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return nil, err
+			return nil, nil, err
 		}
 		s.skip = err != nil
 	}
 	if lost := s.lost; lost != nil {
 		s.lost = nil
-		return nil, lost.error()
+		return nil, nil, lost.error()
 	}
 	for {
-		block, err := s.readLine()
+		line, block, err := s.readLine()
+		inFile := block != nil && block.InFile()
 		switch {
-		case block == nil:
-			return nil, err
-		case err != nil && s.child && halfBlock(block):
+		case line == nil && !inFile:
+			return nil, nil, err
+		case err != nil && s.child && (inFile && halfFile(block) || !inFile && half(line)):
 			block.Release()
-			return nil, err
-		case !blank(block):
-			return block, nil // an error comes again with the next read
+			return nil, nil, err
+		case inFile || len(bytes.TrimSpace(line)) > 0:
+			return line, block, nil // an error comes again with the next read
 		}
 		block.Release()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 }
 
-// blank reports whether a line is empty, or white space.
-func blank(block *memory.Block) bool {
-	if block.InFile() {
-		return false
-	}
-	line, _ := block.Open(context.Background()) // of what is in memory, at once
-	return len(bytes.TrimSpace(line)) == 0
-}
-
-// halfBlock is half of a message that may be in a file.
-func halfBlock(block *memory.Block) bool {
+// halfFile is half of a message in a file.
+func halfFile(block *memory.Block) bool {
 	line, err := block.Open(context.Background())
 	return err == nil && half(line)
 }
@@ -134,14 +127,14 @@ func half(line []byte) bool {
 	return answer && rawjson.Valid(line) != nil
 }
 
-// readLine returns the next line without its end, which may come together with
-// an error.
-func (s *Stream) readLine() (*memory.Block, error) {
+// readLine returns the next line without its end, or the Block of a large one, as
+// ReadBlock does. It may come together with an error, and is nil where there is none.
+func (s *Stream) readLine() (_ []byte, _ *memory.Block, err error) {
 	var long *memory.Buffer
 	for {
 		part, err := s.r.ReadSlice('\n')
 		if long == nil && err == nil && len(part) <= s.max {
-			return memory.Of(bytes.Clone(bytes.TrimRight(part, "\r\n"))), nil
+			return append(make([]byte, 0, len(part)), bytes.TrimRight(part, "\r\n")...), nil, nil
 		}
 		if long == nil {
 			long = s.room.NewBuffer(context.Background(), int64(s.max))
@@ -155,14 +148,18 @@ func (s *Stream) readLine() (*memory.Block, error) {
 			_, werr = long.Write(line)
 		}
 		if werr != nil {
-			return nil, s.lose(long, part, werr, err != nil)
+			return nil, nil, s.lose(long, part, werr, err != nil)
 		}
 		if err == nil || !errors.Is(err, bufio.ErrBufferFull) {
 			block, berr := long.Block()
 			if berr != nil {
-				return nil, s.lose(long, nil, berr, false)
+				return nil, nil, s.lose(long, nil, berr, false)
 			}
-			return block, err
+			if block.InFile() {
+				return nil, block, err
+			}
+			data, _ := block.Open(context.Background()) // of what is in memory, at once
+			return data, block, err
 		}
 	}
 }
@@ -196,7 +193,7 @@ func (s *Stream) lose(long *memory.Buffer, part []byte, why error, more bool) er
 	_ = long.Each(s.lost.skim.Feed)
 	s.lost.skim.Feed(part)
 	long.Drop()
-	_, err := s.ReadBlock()
+	_, _, err := s.ReadBlock()
 	return err
 }
 
