@@ -21,7 +21,7 @@ type event struct {
 	final  bool // the response; nothing comes after it
 	result json.RawMessage
 	err    error
-	block  *memory.Block // that result is of; nil: nobody counts it
+	block  *memory.Block // that result is of; nil: it is not counted
 	unread bool          // the response is what is in block
 }
 
@@ -42,7 +42,7 @@ type call struct {
 	mu      sync.Mutex // guards below
 	events  []event
 	dropped int
-	over    bool // nobody takes events any more
+	over    bool // events are not taken any more
 }
 
 // push queues an event. When the caller is slow, progress is coalesced into
@@ -81,7 +81,7 @@ func (cl *call) take() []event {
 	return evs
 }
 
-// finish drops what nobody takes any more.
+// finish drops what is not taken any more.
 func (cl *call) finish() {
 	cl.mu.Lock()
 	cl.over = true

@@ -32,8 +32,8 @@ func (e *LostMessage) Error() string { return e.Err.Error() }
 func (e *LostMessage) Unwrap() error { return e.Err }
 
 // blockStream is a Stream whose messages may be in files. ReadBlock is Read with
-// the Block that the message is of, which the caller releases: nil where nobody
-// counts it. Of a message in a file there is no data.
+// the Block that the message is of, which the caller releases: nil where it is
+// not counted. Of a message in a file there is no data.
 type blockStream interface {
 	ReadBlock() (data []byte, block *memory.Block, err error)
 }
@@ -88,13 +88,13 @@ func (c *Conn) takeFile(block *memory.Block) {
 		block.Release()
 		return
 	}
-	data = append(make([]byte, 0, len(data)), data...) // nobody says how long it is used
+	data = append(make([]byte, 0, len(data)), data...) // how long it is used is not known
 	block.Release()
 	c.receive(data)
 }
 
 // lose tells the call whose response is lost, and reports whether the connection
-// goes on: a response of which nobody knows whose it is ends it.
+// goes on: a response that tells no call ends it.
 func (c *Conn) lose(lost *LostMessage, err error) bool {
 	if lost.Head.Request || !lost.Head.Response {
 		c.opts.Logger.Warn("dropped a message", "peer", c.opts.Name, "err", err)

@@ -48,10 +48,10 @@ type held struct {
 	next      int
 	weight    int64 // bytes of questions
 	over      bool  // the Handler has returned
-	abandoned bool  // nobody takes the result any more
+	abandoned bool  // the result is not taken any more
 }
 
-// abandon ends a call whose result nobody takes any more.
+// abandon ends a call whose result is not taken any more.
 func (h *held) abandon(why error) {
 	h.cancel(why)
 	h.mu.Lock()

@@ -39,7 +39,7 @@ func TestRoundsOfLargeResults(t *testing.T) {
 	a := newAgent(t, x, func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		defer func() { returned <- struct{}{} }()
 		if _, err := r.Peer.Call(ctx, methodElicit, json.RawMessage(`{"message":"name?"}`), nil); err != nil {
-			return large(context.WithoutCancel(ctx)) // it does not notice that nobody waits
+			return large(context.WithoutCancel(ctx)) // it does not notice that its agent has left
 		}
 		return large(ctx)
 	})

@@ -101,7 +101,7 @@ func spillFolder() (string, error) {
 			return dir, nil
 		}
 	}
-	// Its name is nobody else's, so what a process that was killed leaves in it stays
+	// No other process knows its name, so what a process that was killed leaves in it stays
 	// until the system removes it.
 	dir, err := os.MkdirTemp("", "weir-*") // 0700
 	if err != nil {

@@ -74,7 +74,7 @@ func (a *Account) Hold() Hold {
 func (h *Hold) owner() string { return h.kind + h.name }
 
 // retryEvery is how often a Hold that waits looks for room. It waits with what it
-// has, so it must not be in anybody's way.
+// has, so it must not be in another's way.
 const retryEvery = 20 * time.Millisecond
 
 // Grow makes the Hold one of n bytes in all. Up to Free it costs nothing. Where

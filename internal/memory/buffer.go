@@ -233,7 +233,7 @@ type Block struct {
 	opened bool
 }
 
-// Of returns a Block of bytes on the heap that nobody counts.
+// Of returns a Block of bytes on the heap that are not counted.
 func Of(data []byte) *Block { return &Block{size: int64(len(data)), data: data} }
 
 // Size is the number of its bytes.
@@ -294,7 +294,7 @@ func (b *Block) Release() {
 // copy where it is of a file.
 func (b *Block) Deliver(ctx context.Context, part []byte) []byte {
 	if b.file == nil && b.hold.n == 0 {
-		return part // nobody counts it
+		return part // it is not counted
 	}
 	if FromContext(ctx).add(b) {
 		return part

@@ -255,7 +255,7 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// Nobody finds a message by its name, or reads it.
+// No name leads to a message, and no other user reads it.
 func TestFileIsPrivate(t *testing.T) {
 	if !mapsFiles {
 		t.Skip("an open file cannot be removed on " + runtime.GOOS)

@@ -62,7 +62,7 @@ type Options struct {
 	DiskBytes int64
 	// Wait is how long a message waits for room while it arrives; 0 is DefaultWait.
 	Wait time.Duration
-	// Turn is how long one that is in a file, where it is in nobody's way, waits for
+	// Turn is how long one that is in a file, where it is in no other's way, waits for
 	// room to be read; 0 is four times Wait.
 	Turn time.Duration
 	// Linger is how long a mapping stays readable after its Scope has ended, so
@@ -207,7 +207,7 @@ func (e *Error) Unwrap() error { return e.Disk }
 // wait takes n bytes for a large block of an owner as soon as they are there.
 // Owners have turns, and who is next is not passed by another. own says that the
 // caller holds another large block, which it cannot give back before it has this
-// one: then nobody is waited for.
+// one: then it does not wait.
 func (p *Pool) wait(ctx context.Context, name string, size int64, own bool) error {
 	n := p.share(size)
 	p.mu.Lock()

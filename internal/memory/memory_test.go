@@ -160,7 +160,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// Who gives up is in nobody's way.
+// Who gives up is in no other's way.
 func TestGivingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPool(Options{Limit: 80, Wait: time.Hour})

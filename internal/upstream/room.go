@@ -27,8 +27,7 @@ func (srv *server) maxResponseKey() string {
 func (srv *server) room() *memory.Account { return srv.opts.Memory.Account(srv.who) }
 
 // mayBeLarge reports whether results of a method are left in their files, as long
-// as whoever called needs them. All others, such as lists, may be kept by anybody
-// who sees them.
+// as the caller needs them. All others, such as lists, are the caller's to keep.
 func mayBeLarge(method string) bool {
 	switch method {
 	case "tools/call", "resources/read", "prompts/get", "tasks/result":

@@ -39,7 +39,7 @@ type Stream struct {
 	max   int
 	room  *memory.Account // what is read is counted; may be nil
 	skip  bool            // what is left of a line over the bound is still to be read
-	lost  *lostLine       // the same of a line that somebody waits for; nil: nobody
+	lost  *lostLine       // the same of a line that a call may wait for; nil: none does
 	child bool            // what is read is a child's: half a response at its end does not count
 	buf   []byte          // of the writer
 	close func() error
@@ -184,7 +184,7 @@ func (s *Stream) lose(long *memory.Buffer, part []byte, why error, more bool) er
 	} else {
 		why = mcp.NoRoom("a message on a stdio stream", why)
 	}
-	if !s.child { // nobody here waits for it
+	if !s.child { // no call waits for it
 		long.Drop()
 		return why
 	}

@@ -33,7 +33,7 @@ type clientCall struct {
 	cancel  context.CancelCauseFunc
 	wg      sync.WaitGroup // the delivering goroutine and requests being served
 	space   chan struct{}  // capacity 1: the queue has become shorter
-	block   *memory.Block  // that the result is of; nil: nobody counts it
+	block   *memory.Block  // that the result is of; nil: it is not counted
 
 	mu      sync.Mutex         // guards below
 	ctx     context.Context    // what handlers get: ends with the call; nil before the first message
@@ -174,7 +174,7 @@ func (c *Client) tooLarge(verb string) error {
 }
 
 // readBody reads a whole body. The Block that it is of is the caller's to release;
-// nil is one that nobody counts.
+// nil is one that is not counted.
 func (c *Client) readBody(ctx context.Context, resp *http.Response) ([]byte, *memory.Block, error) {
 	n := resp.ContentLength
 	if n > c.opts.MaxResponse {

@@ -43,7 +43,7 @@ func (p *position) delay() time.Duration {
 
 // read hands the messages of one connection's stream to take until take says
 // that it is done or the stream ends. A block that take gets with the message is
-// take's to release; it is nil where nobody counts the message.
+// take's to release; it is nil where the message is not counted.
 func (c *Client) read(ctx context.Context, body io.Reader, pos *position, take func(data []byte, block *memory.Block) (done bool)) (done bool, err error) {
 	began := time.Now()
 	pos.attempts++
@@ -244,7 +244,7 @@ func (c *Client) listen() {
 			offered = true
 			_, err = c.read(c.ctx, resp.Body, &pos, func(data []byte, block *memory.Block) bool {
 				if block != nil && block.InFile() {
-					data = bytes.Clone(data) // nobody says how long it is used
+					data = bytes.Clone(data) // how long it is used is not known
 				}
 				block.Release()
 				c.receiveUnowned(data)

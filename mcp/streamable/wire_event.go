@@ -22,7 +22,7 @@ type Event struct {
 	// one is the priming event of 2025-11-25, which only tells an id.
 	Data []byte
 	// Block is the payload in place of Data where it is large and the reader
-	// counts. Whoever gets it releases it.
+	// counts. The caller of Next releases it.
 	Block *memory.Block
 	// Retry is how long the client should wait before it connects again; it
 	// counts only when HasRetry is set, because zero is a value.

@@ -71,7 +71,7 @@ func (d *doc) look(data []byte) {
 		d.describeCSV(t)
 		return
 	}
-	content := unsafe.String(unsafe.SliceData(data), len(data)) // which nobody changes: a copy may be hundreds of megabytes
+	content := unsafe.String(unsafe.SliceData(data), len(data)) // not a copy, which may be hundreds of megabytes; data does not change
 	d.summary = summarize(content, d.clean)
 	d.facts = factsOf(content)
 	lines := countLines(unifyBreaks(data))
