@@ -64,7 +64,7 @@ func TestLargeResponses(t *testing.T) {
 					if err != nil || string(result) != `{"text":"`+strings.Repeat("x", size)+`"}` {
 						t.Errorf("%d bytes, %v", len(result), err)
 					}
-					if u := pool.Usage(); !scope.Ends(result) || u.Memory < size || u.Memory > 6<<20 {
+					if u := pool.Usage(); !scope.Ends(result) || u.Memory < size || u.Memory >= 2*size { // up to 1 MB of each other one is on its way to a file
 						t.Errorf("held is %+v", u)
 					}
 				})
