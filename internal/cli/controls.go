@@ -7,6 +7,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -144,7 +145,7 @@ func kinds(c *catalog.Catalog) map[catalog.Kind]int {
 
 // usageOf is what /stats answers: everything where there is one principal, else
 // the caller's own sessions.
-func (e *engine) usageOf(principal string, tokens bool) gateway.Stats {
+func (e *engine) usageOf(principal string, tokens bool) usage.Stats {
 	if !tokens {
 		principal = ""
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/selection"
 	"github.com/weir-mcp/weir/internal/telemetry"
 )
@@ -89,7 +90,7 @@ events: {file: `+events+`}
 	}
 	run("call", echo, "--arg", "text=x").want(t, exitRefused, "RATE_LIMITED", "tool_execute/session")
 
-	stats := decode[gateway.Stats](t, run("stats", "--json").want(t, exitOK).stdout)
+	stats := decode[usage.Stats](t, run("stats", "--json").want(t, exitOK).stdout)
 	if stats.Total.Calls < 5 || stats.Total.Tokens.Read == 0 || len(stats.Sessions) == 0 {
 		t.Errorf("%+v", stats)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/usage"
 )
 
 func (a *app) statsCommand() *cobra.Command {
@@ -34,7 +34,7 @@ With auth.tokens in the configuration it is the caller's own sessions.`,
 			if err != nil {
 				return err
 			}
-			s := &gateway.Stats{}
+			s := &usage.Stats{}
 			if err := fetchBeside(cmd.Context(), at, token, "stats", s); err != nil {
 				return err
 			}
@@ -49,8 +49,8 @@ With auth.tokens in the configuration it is the caller's own sessions.`,
 	return cmd
 }
 
-func (a *app) printStats(s *gateway.Stats) error {
-	row := func(session, principal string, u gateway.Usage) []cell {
+func (a *app) printStats(s *usage.Stats) error {
+	row := func(session, principal string, u usage.Usage) []cell {
 		number := func(n int64) cell { return cell{"", strconv.FormatInt(n, 10)} }
 		return []cell{{cyan, session}, {"", principal}, number(u.Calls), number(u.Failed), number(u.Tokens.Read), number(u.Tokens.Raw), {"", saved(u.Tokens)}}
 	}
@@ -73,7 +73,7 @@ func (a *app) printStats(s *gateway.Stats) error {
 }
 
 // saved says how much of what would have been read was not.
-func saved(t gateway.Tokens) string {
+func saved(t usage.Tokens) string {
 	if t.Raw == 0 {
 		return "-"
 	}

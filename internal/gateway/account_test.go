@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,12 +11,13 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/mcp"
 )
 
-func (h *harness) usage() Usage { return h.g.state.Stats("ann").Total }
+func (h *harness) usage() usage.Usage { return h.g.state.Stats("ann").Total }
 
 func TestUsageCountsExactly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -47,14 +47,14 @@ func TestUsageCountsExactly(t *testing.T) {
 		for _, c := range view.Content {
 			viewed += token.Count(c.Text)
 		}
-		want := Usage{Calls: 5, Failed: 1,
-			Definitions: Tokens{int64(token.Count(string(list))), int64(token.Count(`{"tools":[` + strings.Join(native, ",") + `]}`))},
-			Discovery:   Tokens{Read: int64(token.Count(browsed))},
-			Results: Tokens{int64(token.Count(small) + token.Count(held.Content[0].Text) + token.Count(refused)),
-				int64(token.Count(small) + token.Count(large) + token.Count(refused))},
-			Views: Tokens{Read: int64(viewed)},
+		want := usage.Usage{Calls: 5, Failed: 1,
+			Definitions: usage.Tokens{Read: int64(token.Count(string(list))), Raw: int64(token.Count(`{"tools":[` + strings.Join(native, ",") + `]}`))},
+			Discovery:   usage.Tokens{Read: int64(token.Count(browsed))},
+			Results: usage.Tokens{Read: int64(token.Count(small) + token.Count(held.Content[0].Text) + token.Count(refused)),
+				Raw: int64(token.Count(small) + token.Count(large) + token.Count(refused))},
+			Views: usage.Tokens{Read: int64(viewed)},
 		}
-		for _, p := range []Tokens{want.Definitions, want.Discovery, want.Results, want.Views} {
+		for _, p := range []usage.Tokens{want.Definitions, want.Discovery, want.Results, want.Views} {
 			want.Tokens.Read += p.Read
 			want.Tokens.Raw += p.Raw
 		}
@@ -90,17 +90,17 @@ func TestUsageOfDiscoveryWithoutAList(t *testing.T) {
 			native = append(native, string(e.Raw))
 		}
 		all := int64(token.Count(`{"tools":[` + strings.Join(native, ",") + `]}`))
-		definitions := func() Tokens {
+		definitions := func() usage.Tokens {
 			synctest.Wait()
 			return h.usage().Definitions
 		}
 		h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "drop")+`","args":{}}`)
-		if got := definitions(); got != (Tokens{}) {
+		if got := definitions(); got != (usage.Tokens{}) {
 			t.Errorf("nothing was looked for: %+v", got)
 		}
 		for range 2 {
 			h.tool(t, ToolBrowse, `{"path":"/"}`)
-			if got := definitions(); got != (Tokens{Raw: all}) {
+			if got := definitions(); got != (usage.Tokens{Raw: all}) {
 				t.Errorf("browsed: %+v, want %d raw", got, all)
 			}
 		}
@@ -108,7 +108,7 @@ func TestUsageOfDiscoveryWithoutAList(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := Tokens{int64(token.Count(string(list))), all}
+		want := usage.Tokens{Read: int64(token.Count(string(list))), Raw: all}
 		if got := definitions(); got != want {
 			t.Errorf("listed then: %+v, want %+v", got, want)
 		}
@@ -131,7 +131,7 @@ func TestModelTokens(t *testing.T) {
 		{`{"structuredContent":{"a":1}}`, token.Count(`{"a":1}`)},
 		{`{}`, 0}, {`7`, 0}, {`{"content":7}`, 0},
 	} {
-		if got := modelTokens(token.Count, json.RawMessage(tt.result)); got != tt.want {
+		if got := usage.OfResult(token.Count, json.RawMessage(tt.result)); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.result, got, tt.want)
 		}
 	}
@@ -158,12 +158,12 @@ func TestCountingIsBounded(t *testing.T) {
 		}
 	}})
 	h.add("y", say(textResult(strings.Repeat("x", 10_000))), `{"name":"large","description":"d"}`)
-	const calls = maxCounting + 50
+	const calls = 256 + 50
 	for range calls {
 		h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "y", "large")+`","args":{}}`)
 	}
 	u := h.usage()
-	if u.Pending > maxCounting+1 || u.Uncounted < 49 || u.Pending+u.Uncounted != calls {
+	if u.Pending > 257 || u.Uncounted < 49 || u.Pending+u.Uncounted != calls {
 		t.Errorf("%+v", u)
 	}
 	once.Do(func() { close(release) })
@@ -173,7 +173,7 @@ func TestCountingIsBounded(t *testing.T) {
 	if int64(uncounted) != u.Uncounted {
 		t.Errorf("%d events without tokens, %d results uncounted", uncounted, u.Uncounted)
 	}
-	if h.g.state.total.pending.Load() != 0 {
+	if h.g.state.Stats("").Total.Pending != 0 {
 		t.Error("Close did not wait")
 	}
 }
@@ -300,32 +300,4 @@ func TestArtifactHammer(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-// Counting leaves most of a processor to calls, and whoever closes it waits for
-// no rest.
-func TestCountingRests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var k counter
-		start := time.Now()
-		var ends []time.Duration
-		job := func() {
-			time.Sleep(time.Second)
-			ends = append(ends, time.Since(start))
-		}
-		for range 4 {
-			if !k.push(1, job) {
-				t.Fatal("refused")
-			}
-		}
-		time.Sleep(15 * time.Second) // the second has been counted at 11 s
-		k.close()
-		want := []time.Duration{1 * time.Second, 11 * time.Second, 16 * time.Second, 17 * time.Second}
-		if !slices.Equal(ends, want) {
-			t.Errorf("counted at %v, want %v", ends, want)
-		}
-		if k.push(1, job) {
-			t.Error("work was taken after the end")
-		}
-	})
 }

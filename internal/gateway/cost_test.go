@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
 )
@@ -37,7 +38,7 @@ func TestSmallResultsCostWhatTheyCostRaw(t *testing.T) {
 				t.Errorf("%s: %s is %s, want %s", name, key, got, want)
 			}
 		}
-		if got, want := modelTokens(token.Count, raw), modelTokens(token.Count, json.RawMessage(result)); got != want {
+		if got, want := usage.OfResult(token.Count, raw), usage.OfResult(token.Count, json.RawMessage(result)); got != want {
 			t.Errorf("%s: %d tokens, raw %d", name, got, want)
 		}
 	}

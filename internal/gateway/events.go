@@ -20,12 +20,7 @@ type Event = telemetry.Event
 // an *Error where result is its text, or an error of the protocol.
 func (g *Gateway) conclude(c *metaCall, result json.RawMessage, err error) {
 	took := time.Since(c.start)
-	g.state.total.calls.Add(1)
-	c.state.usage.calls.Add(1)
-	if err != nil {
-		g.state.total.failed.Add(1)
-		c.state.usage.failed.Add(1)
-	}
+	g.state.account.Call(&c.state.usage, err != nil)
 	var tell func(read, raw int, counted bool)
 	if g.opts.OnEvent != nil {
 		e := g.event(c, err, took)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
@@ -30,9 +31,7 @@ const maxOffered = 4096
 type State struct {
 	started time.Time
 	key     *sessionKey
-	total   usage
-	counter counter
-	native  nativeTokens
+	account usage.Account
 	front   atomic.Pointer[Gateway] // the newest that was made with this State
 	cache   atomic.Pointer[cache]   // of front; nil: it has none
 	fan     bridge.Fan              // delivers notifications to sessions
@@ -64,7 +63,7 @@ func (s *State) Close() {
 		st.end()
 	}
 	s.fan.Close()
-	s.counter.close()
+	s.account.Close()
 }
 
 // sessionKey is the key of a State's part in a session. Each State has its own,
@@ -78,7 +77,7 @@ type sessionState struct {
 	principal string
 	once      sync.Once // registers it
 
-	usage  usage
+	usage  usage.Counters
 	ledger ledger
 
 	mu      sync.Mutex          // guards below

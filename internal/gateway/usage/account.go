@@ -1,0 +1,87 @@
+package usage
+
+import "github.com/weir-mcp/weir/internal/catalog"
+
+// Account counts what all sessions cost. Its zero value is empty. It is safe for concurrent use.
+type Account struct {
+	total   Counters
+	counter counter
+	native  nativeTokens
+}
+
+// Total returns the usage of all sessions.
+func (a *Account) Total() Usage { return a.total.Read() }
+
+// Call counts one call of a session.
+func (a *Account) Call(session *Counters, failed bool) {
+	for _, c := range []*Counters{&a.total, session} {
+		c.calls.Add(1)
+		if failed {
+			c.failed.Add(1)
+		}
+	}
+}
+
+// Close waits until everything that Tally put off has been counted. It takes no more work.
+func (a *Account) Close() { a.counter.close() }
+
+// MaxInline is how much is counted while the agent waits.
+const MaxInline = 8 << 10
+
+// Tally adds the tokens that work counts to a session and to the total. It runs work at once where that is
+// cheap or size is small, and later otherwise. tell, if set, is called once, with counted false where the
+// tokens stay unknown.
+func (a *Account) Tally(session *Counters, p Part, size int, cheap bool, work func() (read, raw int), tell func(read, raw int, counted bool)) {
+	run := func() {
+		read, raw := work()
+		a.total.add(p, read, raw)
+		session.add(p, read, raw)
+		if tell != nil {
+			tell(read, raw, true)
+		}
+	}
+	if cheap || size <= MaxInline {
+		run()
+		return
+	}
+	a.total.pending.Add(1)
+	session.pending.Add(1)
+	later := func() {
+		run()
+		a.total.pending.Add(-1)
+		session.pending.Add(-1)
+	}
+	if a.counter.push(int64(size), later) {
+		return
+	}
+	a.total.pending.Add(-1)
+	session.pending.Add(-1)
+	a.Uncounted(session, tell)
+}
+
+// Uncounted notes an answer whose tokens stay unknown.
+func (a *Account) Uncounted(session *Counters, tell func(read, raw int, counted bool)) {
+	a.total.uncounted.Add(1)
+	session.uncounted.Add(1)
+	if tell != nil {
+		tell(0, 0, false)
+	}
+}
+
+// Definitions adds the tokens of a list that is read, and of what is read in
+// its place without a gateway.
+func (a *Account) Definitions(session *Counters, tokens func(string) int, of *catalog.Catalog, list []byte, isRead, isRaw bool) {
+	n, known := a.native.get(of, list)
+	a.Tally(session, Definitions, MaxInline+1, known, func() (read, raw int) {
+		if !known {
+			n = a.native.count(tokens, of, list)
+		}
+		if isRead {
+			read = n.list
+		}
+		if isRaw {
+			raw = n.raw
+		}
+		return read, raw
+	}, nil)
+}

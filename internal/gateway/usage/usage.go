@@ -1,0 +1,166 @@
+package usage
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// Tokens are numbers of cl100k_base tokens: what agents read of the gateway,
+// and what they would have read of the servers without it.
+type Tokens struct {
+	Read int64 `json:"read"`
+	Raw  int64 `json:"raw"`
+}
+
+// Usage is what a session, or all of them together, cost. Token counts are
+// exact; those of results that are still being counted come in shortly after.
+type Usage struct {
+	Calls  int64 `json:"calls"`
+	Failed int64 `json:"failed"` // answered with an error of the gateway
+
+	Tokens      Tokens `json:"tokens"`      // the sum of the following
+	Definitions Tokens `json:"definitions"` // tools/list; raw: the definitions of all tools, also of who browses without a list
+	Discovery   Tokens `json:"discovery"`   // browsing, tool_hydrate and dry runs; raw: nothing, it is in the definitions
+	Results     Tokens `json:"results"`     // tool_execute, resource_read, prompt_get; raw: what the servers answered
+	Views       Tokens `json:"views"`       // tool_view; raw: nothing, it is in the results
+
+	Pending   int64 `json:"pending"`   // results that are being counted
+	Uncounted int64 `json:"uncounted"` // results that were too many to be counted, and are not in here
+}
+
+// SessionUsage is the usage of one open session.
+type SessionUsage struct {
+	Session   string `json:"session"` // a short hash of its id
+	Principal string `json:"principal"`
+	Usage
+}
+
+// Stats are the usage since the State's start and that of each open session.
+type Stats struct {
+	Since    time.Time      `json:"since"`
+	Encoding string         `json:"encoding"` // of the tokens
+	Total    Usage          `json:"total"`
+	Sessions []SessionUsage `json:"sessions"`
+}
+
+func (u *Usage) Add(o Usage) {
+	u.Calls += o.Calls
+	u.Failed += o.Failed
+	u.Pending += o.Pending
+	u.Uncounted += o.Uncounted
+	for _, t := range []struct{ to, from *Tokens }{
+		{&u.Tokens, &o.Tokens}, {&u.Definitions, &o.Definitions}, {&u.Discovery, &o.Discovery}, {&u.Results, &o.Results}, {&u.Views, &o.Views},
+	} {
+		t.to.Read += t.from.Read
+		t.to.Raw += t.from.Raw
+	}
+}
+
+// Part is what tokens were spent on.
+type Part int
+
+const (
+	Definitions Part = iota
+	Discovery
+	Results
+	Views
+	parts
+)
+
+// Counters is a Usage that is being counted. It is safe for concurrent use.
+type Counters struct {
+	calls, failed, pending, uncounted atomic.Int64
+	tokens                            [parts]struct{ read, raw atomic.Int64 }
+}
+
+func (u *Counters) add(p Part, read, raw int) {
+	u.tokens[p].read.Add(int64(read))
+	u.tokens[p].raw.Add(int64(raw))
+}
+
+func (u *Counters) Read() Usage {
+	out := Usage{Calls: u.calls.Load(), Failed: u.failed.Load(), Pending: u.pending.Load(), Uncounted: u.uncounted.Load()}
+	for p, t := range []*Tokens{Definitions: &out.Definitions, Discovery: &out.Discovery, Results: &out.Results, Views: &out.Views} {
+		t.Read, t.Raw = u.tokens[p].read.Load(), u.tokens[p].raw.Load()
+		out.Tokens.Read += t.Read
+		out.Tokens.Raw += t.Raw
+	}
+	return out
+}
+
+// nativeTokens remembers what the newest catalog's definitions cost.
+type nativeTokens struct {
+	mu   sync.Mutex // guards below
+	of   *catalog.Catalog
+	list *byte // of which list the first number is
+	n    listTokens
+}
+
+// listTokens are the tokens of a list that the gateway gives, and of the
+// definitions of all tools as their servers give them.
+type listTokens struct{ list, raw int }
+
+func (n *nativeTokens) get(of *catalog.Catalog, list []byte) (listTokens, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.n, n.of == of && n.list == &list[0]
+}
+
+func (n *nativeTokens) count(tokens func(string) int, of *catalog.Catalog, list []byte) listTokens {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.of == of && n.list == &list[0] {
+		return n.n
+	}
+	all := []byte(`{"tools":[`)
+	for i, e := range slices.DeleteFunc(slices.Clone(of.Entries()), func(e *catalog.Entry) bool { return e.Kind != catalog.KindTool }) {
+		if i > 0 {
+			all = append(all, ',')
+		}
+		all = append(all, e.Raw...)
+	}
+	all = append(all, `]}`...)
+	n.of, n.list = of, &list[0]
+	n.n = listTokens{tokens(string(list)), tokens(string(all))}
+	return n.n
+}
+
+// OfResult counts what a model reads of a result: the text of its content
+// blocks, and other blocks as their JSON, pictures and sounds excepted, which
+// are not read as text. Where there is no content, it is structuredContent.
+func OfResult(tokens func(string) int, raw json.RawMessage) int {
+	var fields [2][]byte
+	if rawjson.Fields(raw, []string{"content", "structuredContent"}, fields[:]) != nil {
+		return 0
+	}
+	n, blocks := 0, 0
+	if rawjson.IsArray(fields[0]) {
+		// What was read so far counts, whatever is wrong behind it.
+		_ = rawjson.EachElement(fields[0], func(v []byte) bool {
+			blocks++
+			var member [2][]byte
+			if rawjson.Fields(v, []string{"type", "text"}, member[:]) != nil {
+				return true
+			}
+			switch result.KindOf(member[0]) {
+			case "text":
+				n += tokens(rawjson.Text(member[1]))
+			case "image", "audio":
+			default:
+				n += tokens(string(v))
+			}
+			return true
+		})
+	}
+	if blocks == 0 && fields[1] != nil {
+		n = tokens(string(fields[1]))
+	}
+	return n
+}
