@@ -4,24 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 )
-
-// running is one call in flight.
-type running struct {
-	agent  string
-	cancel context.CancelCauseFunc
-}
-
-// errAgentCancelled is the cause of a call's end that its Agent asked for.
-var errAgentCancelled = errors.New("the agent cancelled the call")
 
 // Record is one call that was made, for the history.
 type Record struct {
@@ -37,35 +26,11 @@ type Record struct {
 }
 
 // History returns the latest calls, the oldest first.
-func (c *Computer) History() []Record {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := 0
-	if len(c.history) == maxHistory {
-		at = c.oldest
-	}
-	return append(slices.Clone(c.history[at:]), c.history[:at]...)
-}
+func (c *Computer) History() []Record { return c.ledger.list() }
 
-func (c *Computer) record(r Record) {
-	if len(r.Arguments) > maxHistoryArgs {
-		r.Arguments = nil
-	}
-	r.Arguments = slices.Clone(r.Arguments)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.history) < maxHistory {
-		c.history = append(c.history, r)
-	} else {
-		c.history[c.oldest] = r
-		c.oldest = (c.oldest + 1) % maxHistory
-	}
-	if r.Server != "" && (len(c.recent) == 0 || c.recent[0] != r.Server) {
-		c.recent = slices.DeleteFunc(c.recent, func(name string) bool { return name == r.Server })
-		c.recent = slices.Insert(c.recent, 0, r.Server)
-		c.recent = c.recent[:min(len(c.recent), maxServers)]
-	}
-}
+// Cancel ends a call in flight and reports whether there was one. A cancellation that overtakes its
+// call also ends a call that begins a moment later.
+func (c *Computer) Cancel(reqID string) bool { return c.ledger.cancel(reqID) }
 
 // Call calls a tool by its name in any dialect and returns a CallToolResult.
 // What goes wrong is a result that says isError, because that is what an Agent
@@ -84,7 +49,7 @@ func (c *Computer) perform(ctx context.Context, call smcp.ToolCall) (json.RawMes
 	start := time.Now()
 	rec := Record{Time: start, ReqID: call.ReqID, Agent: smcpAgent(call.Call), Tool: call.ToolName, Arguments: call.Params}
 	result, end, err := c.execute(ctx, call, &rec)
-	defer end() // who cancels it until it is in the history comes too late
+	defer end() // after record, so that a late cancellation is recognised as late
 	rec.Duration = time.Since(start)
 	switch {
 	case err != nil:
@@ -94,7 +59,7 @@ func (c *Computer) perform(ctx context.Context, call smcp.ToolCall) (json.RawMes
 	default:
 		rec.Success = true
 	}
-	c.record(rec)
+	c.ledger.record(rec)
 	return result, err
 }
 
@@ -103,7 +68,7 @@ func (c *Computer) perform(ctx context.Context, call smcp.ToolCall) (json.RawMes
 func (c *Computer) tool(ctx context.Context, name string) (*tool, error) {
 	find := func() (*tool, error) {
 		c.mu.Lock()
-		set := c.tools
+		set := c.book.tools
 		c.mu.Unlock()
 		return set.find(name)
 	}
@@ -138,7 +103,7 @@ func (c *Computer) signed(tool, reqID string, result json.RawMessage) json.RawMe
 // execute runs a call, with its time and its cancellation from the beginning on.
 // The caller calls end.
 func (c *Computer) execute(ctx context.Context, call smcp.ToolCall, rec *Record) (_ json.RawMessage, end func(), _ error) {
-	ctx, end, err := c.begin(ctx, call.ReqID, smcpAgent(call.Call))
+	ctx, end, err := c.ledger.begin(ctx, call.ReqID)
 	if err != nil {
 		return nil, func() {}, err
 	}
@@ -185,92 +150,6 @@ func (c *Computer) run(ctx context.Context, t *tool, call smcp.ToolCall) (json.R
 		params = append(append(params, `,"_meta":`...), meta...)
 	}
 	return up.Call(ctx, "tools/call", append(params, '}'), nil)
-}
-
-// begin enters a call under its req_id, by which it can be cancelled until end.
-func (c *Computer) begin(ctx context.Context, reqID, agent string) (_ context.Context, end func(), _ error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case len(c.calls) >= maxCalls:
-		cancel(nil)
-		return nil, nil, faultf(smcp.CodeBusy, "%d calls are in flight, which is the bound; wait for some to finish", len(c.calls))
-	case reqID != "" && c.calls[reqID] != nil:
-		cancel(nil)
-		return nil, nil, faultf(smcp.CodeInvalid, "req_id %q belongs to a call in flight", reqID)
-	}
-	r := &running{agent, cancel}
-	if reqID != "" {
-		c.calls[reqID] = r
-		if c.overtook(reqID) {
-			cancel(errAgentCancelled)
-		}
-	}
-	return ctx, func() {
-		cancel(nil)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if reqID != "" {
-			delete(c.calls, reqID)
-		}
-	}, nil
-}
-
-// Cancel ends a call in flight and reports whether there was one. Calls begin in
-// goroutines of their own, so a cancellation may overtake the call that was sent
-// just before: it holds for a call that begins a moment later, too.
-func (c *Computer) Cancel(reqID string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r := c.calls[reqID]; r != nil {
-		r.cancel(errAgentCancelled)
-		return true
-	}
-	if reqID == "" || len(reqID) > maxReqID || slices.ContainsFunc(c.history, func(r Record) bool { return r.ReqID == reqID }) {
-		return false
-	}
-	now := time.Now()
-	c.early = slices.DeleteFunc(c.early, func(e cancellation) bool { return now.Sub(e.at) > overtaking })
-	if len(c.early) == maxEarly {
-		c.early = slices.Delete(c.early, 0, 1)
-	}
-	c.early = append(c.early, cancellation{reqID, now})
-	return false
-}
-
-// cancellation is one for a call that is not in flight: it has begun to arrive,
-// or belongs to another Computer of the office.
-type cancellation struct {
-	reqID string
-	at    time.Time
-}
-
-const (
-	overtaking = time.Second // how long a cancellation may be ahead of its call
-	maxEarly   = 64
-	maxReqID   = 256 // bytes
-)
-
-// overtook reports whether a call was cancelled before it began. It is called
-// under mu.
-func (c *Computer) overtook(reqID string) bool {
-	i := slices.IndexFunc(c.early, func(e cancellation) bool { return e.reqID == reqID })
-	if i < 0 {
-		return false
-	}
-	at := c.early[i].at
-	c.early = slices.Delete(c.early, i, i+1)
-	return time.Since(at) <= overtaking
-}
-
-// cancelAll ends all calls in flight: nobody can be answered any more.
-func (c *Computer) cancelAll() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range c.calls {
-		r.cancel(errAgentCancelled)
-	}
 }
 
 // confirm asks a person about a tool that is not auto_apply.

@@ -61,11 +61,11 @@ var (
 )
 
 // open begins a channel.
-func (c *Computer) open(req smcp.MCPRequest) error {
-	s := c.server(req.Server)
+func (o *office) open(req smcp.MCPRequest) error {
+	s := o.c.server(req.Server)
 	var up *upstream.Upstream
 	if s != nil && !s.Disabled {
-		up, _ = c.manager.Upstream(s.Name)
+		up, _ = o.c.manager.Upstream(s.Name)
 	}
 	if up == nil {
 		e := smcp.Errorf(smcp.CodeNoServer, "MCP server '%s' not found", clipName(req.Server))
@@ -73,21 +73,21 @@ func (c *Computer) open(req smcp.MCPRequest) error {
 		return e
 	}
 	ch := &channel{
-		c: c, id: req.Channel, agentSID: req.AgentSID, server: s, up: up, session: mcp.NewSession(req.Channel, smcpAgent(req.Call)),
+		c: o.c, id: req.Channel, agentSID: req.AgentSID, server: s, up: up, session: mcp.NewSession(req.Channel, smcpAgent(req.Call)),
 		notices: make(chan notice, maxNotices), ready: make(chan struct{}, 1), over: make(chan struct{}), stops: map[string]func(){},
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	switch {
-	case c.closed:
+	case o.closed:
 		return smcp.ErrInternal
-	case c.channels[ch.id] != nil:
+	case o.channels[ch.id] != nil:
 		return smcp.Errorf(smcp.CodeInvalid, "This channel is open already")
-	case len(c.channels) >= maxChannels:
-		return smcp.Errorf(smcp.CodeBusy, "%d channels are open, which is the bound", len(c.channels))
+	case len(o.channels) >= maxChannels:
+		return smcp.Errorf(smcp.CodeBusy, "%d channels are open, which is the bound", len(o.channels))
 	}
-	c.channels[ch.id] = ch
-	c.wg.Go(ch.run)
+	o.channels[ch.id] = ch
+	o.c.wg.Go(ch.run)
 	return nil
 }
 
@@ -122,13 +122,14 @@ func (ch *channel) run() {
 	for _, stop := range stops {
 		stop()
 	}
-	ch.c.mu.Lock()
-	if ch.c.channels[ch.id] == ch {
-		delete(ch.c.channels, ch.id)
+	o := &ch.c.office
+	o.mu.Lock()
+	if o.channels[ch.id] == ch {
+		delete(o.channels, ch.id)
 	}
-	ch.c.mu.Unlock()
+	o.mu.Unlock()
 	if reason != "" {
-		ch.c.sendMCP(smcp.MCPMessage{Channel: ch.id, AgentSID: ch.agentSID, Closed: reason})
+		ch.c.office.sendMCP(smcp.MCPMessage{Channel: ch.id, AgentSID: ch.agentSID, Closed: reason})
 	}
 }
 
@@ -183,7 +184,7 @@ func (ch *channel) Read() ([]byte, error) {
 // Write implements mcp.Stream. An answer that is too large for the hub is
 // replaced by an error, so that the session goes on.
 func (ch *channel) Write(msg []byte) error {
-	err := ch.c.sendMCP(smcp.MCPMessage{Channel: ch.id, AgentSID: ch.agentSID, Message: msg})
+	err := ch.c.office.sendMCP(smcp.MCPMessage{Channel: ch.id, AgentSID: ch.agentSID, Message: msg})
 	if !errors.Is(err, engineio.ErrTooLarge) {
 		return err
 	}
@@ -193,7 +194,7 @@ func (ch *channel) Write(msg []byte) error {
 		return nil
 	}
 	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the result is larger than the hub takes; ask for less, or have its operator allow more"}
-	return ch.c.sendMCP(smcp.MCPMessage{Channel: ch.id, AgentSID: ch.agentSID, Message: jsonrpc.AppendError(nil, m.ID, e)})
+	return ch.c.office.sendMCP(smcp.MCPMessage{Channel: ch.id, AgentSID: ch.agentSID, Message: jsonrpc.AppendError(nil, m.ID, e)})
 }
 
 // Close implements mcp.Stream.
@@ -370,22 +371,22 @@ func (ch *channel) call(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 	rec.Duration = time.Since(rec.Time)
 	if err != nil {
 		rec.Error = c.inputs.redact(err.Error())
-		c.record(rec)
+		c.ledger.record(rec)
 		return nil, err
 	}
 	rec.Success = string(rawjson.Get(result, "isError")) != "true"
-	c.record(rec)
+	c.ledger.record(rec)
 	return c.signed(name, reqID, result), nil
 }
 
 func (ch *channel) execute(ctx context.Context, r *mcp.Request, name, reqID string) (json.RawMessage, error) {
-	ctx, end, err := ch.c.begin(ctx, reqID, ch.session.Principal())
+	ctx, end, err := ch.c.ledger.begin(ctx, reqID)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindOverloaded, "%v", err)
 	}
 	defer end()
 	ch.c.mu.Lock()
-	t := ch.c.tools.exactly(ch.server, name)
+	t := ch.c.book.tools.exactly(ch.server, name)
 	ch.c.mu.Unlock()
 	if err := ch.c.confirm(ctx, t, ch.session.Principal(), reqID, rawjson.Get(r.Params, "arguments")); err != nil {
 		if ctx.Err() != nil {

@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -32,7 +31,6 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/member"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/smcp"
 )
@@ -111,30 +109,22 @@ type Computer struct {
 	inputs  *inputs
 	blobs   *blobs
 	uploads *uploads
+	skills  skillFolder
+	office  office
+	ledger  ledger
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // Add under mu
+	wg     sync.WaitGroup // Add under mu or office.mu, unless closed
 
 	changes sync.Mutex // held while servers change; before mu
 
-	mu       sync.Mutex // guards below
-	closed   bool
-	servers  []*Server // in order
-	applied  map[string]*config.Server
-	failed   map[string]string // servers that could not be configured, and why
-	listings map[string]*listing
-	tools    *toolset
-	calls    map[string]*running // by req_id
-	early    []cancellation      // that came before their call, the oldest first
-	history  []Record            // a ring once it is full
-	oldest   int                 // of history then
-	recent   []string            // servers by last use, the latest first
-	channels map[string]*channel
-	member   *member.Member
-	version  smcp.Version // said to the hub
-	dirty    map[string]bool
-	notify   *time.Timer
+	mu      sync.Mutex // guards below
+	closed  bool
+	servers []*Server // in order
+	applied map[string]*config.Server
+	failed  map[string]string // servers that could not be configured, and why
+	book    toolBook
 }
 
 // New returns a Computer without servers. Close ends it.
@@ -160,13 +150,15 @@ func New(o Options) (*Computer, error) {
 		}
 	}
 	c := &Computer{
-		o: o, log: o.Logger, applied: map[string]*config.Server{}, failed: map[string]string{}, listings: map[string]*listing{}, tools: &toolset{},
-		calls: map[string]*running{}, channels: map[string]*channel{}, dirty: map[string]bool{},
+		o: o, log: o.Logger, applied: map[string]*config.Server{}, failed: map[string]string{},
 	}
+	c.book = toolBook{c: c, listings: map[string]*listing{}, tools: &toolset{}}
+	c.office = office{c: c, channels: map[string]*channel{}, changes: map[string]bool{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.inputs = newInputs(&c.o)
 	c.blobs = newBlobs()
 	c.uploads = newUploads(o.Landing)
+	c.skills = skillFolder{path: o.Skills, blobs: c.blobs, log: o.Logger}
 	c.manager = upstream.New(upstream.Options{
 		Logger: o.Logger, BaseEnv: o.BaseEnv, Sink: sink{c}, Redact: c.inputs.redact, ClientInfo: o.ClientInfo,
 		StopGrace: o.StopGrace, Marks: o.Marks, Instances: o.Instances,
@@ -280,24 +272,18 @@ func (c *Computer) replace(ctx context.Context, servers []*Server) error {
 		return errors.New("the Computer was closed")
 	}
 	c.servers, c.applied, c.failed = servers, applied, failed
-	var stale []*channel // to servers that are gone or changed
-	for _, ch := range c.channels {
-		if !slices.ContainsFunc(servers, func(s *Server) bool { return reflect.DeepEqual(s, ch.server) && !s.Disabled }) {
-			stale = append(stale, ch)
-		}
-	}
-	for name := range c.listings {
+	for name := range c.book.listings {
 		if applied[name] == nil {
-			delete(c.listings, name)
+			delete(c.book.listings, name)
 		}
 	}
-	c.rebuild()
+	c.book.rebuild()
 	c.mu.Unlock()
-	for _, ch := range stale {
-		ch.end("the MCP server was changed or taken out")
-	}
+	c.office.endChannels(func(of *Server) bool {
+		return slices.ContainsFunc(servers, func(s *Server) bool { return reflect.DeepEqual(s, of) && !s.Disabled })
+	}, "the MCP server was changed or taken out")
 	c.manager.Apply(order)
-	c.changed(smcp.EventUpdateConfig, smcp.EventUpdateTools)
+	c.office.changed(smcp.EventUpdateConfig, smcp.EventUpdateTools)
 	return errors.Join(errs...)
 }
 
@@ -369,19 +355,9 @@ func (c *Computer) Health() []Health {
 func (c *Computer) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
-	m := c.member
-	if c.notify != nil {
-		c.notify.Stop()
-	}
-	channels := slices.Collect(maps.Values(c.channels))
 	c.cancel()
 	c.mu.Unlock()
-	if m != nil {
-		_ = m.Close() // only says that it was not connected
-	}
-	for _, ch := range channels {
-		ch.end("the Computer was closed")
-	}
+	c.office.close()
 	err := c.manager.Close(ctx)
 	c.wg.Wait()
 	c.uploads.close()
@@ -394,42 +370,7 @@ type sink struct{ c *Computer }
 var _ upstream.Sink = sink{}
 
 // Update implements upstream.Sink.
-func (s sink) Update(l catalog.Listing) { s.c.listed(s.c.inputs.concealed(l)) }
+func (s sink) Update(l catalog.Listing) { s.c.book.listed(s.c.inputs.concealed(l)) }
 
 // Remove implements upstream.Sink.
-func (s sink) Remove(name string) { s.c.unlisted(name) }
-
-// changed tells the office what has changed, a moment later and once for many
-// changes.
-func (c *Computer) changed(events ...string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return
-	}
-	for _, e := range events {
-		c.dirty[e] = true
-	}
-	if c.notify == nil {
-		c.notify = time.AfterFunc(debounce, c.flush)
-	} else {
-		c.notify.Reset(debounce)
-	}
-}
-
-// flush sends what changed has gathered. It does not block.
-func (c *Computer) flush() {
-	c.mu.Lock()
-	events := slices.Sorted(maps.Keys(c.dirty))
-	clear(c.dirty)
-	m := c.member
-	c.mu.Unlock()
-	if m == nil {
-		return
-	}
-	for _, event := range events {
-		if err := m.Emit(event, map[string]string{"computer": c.o.Name}); err != nil {
-			c.log.Debug("the office was not told of a change", "event", event, "err", err)
-		}
-	}
-}
+func (s sink) Remove(name string) { s.c.book.unlisted(name) }

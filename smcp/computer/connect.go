@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/member"
@@ -51,30 +52,31 @@ func (c *Computer) Connect(ctx context.Context, h Hub) error {
 			return err
 		}
 	}
+	o := &c.office
 	m, err := member.New(member.Options{
 		URL: h.URL, Role: smcp.RoleComputer, Name: c.o.Name, Office: h.Office, Token: h.Token, Version: h.Version, MCP: true, Key: c.o.Key,
 		Engine: h.Engine, Backoff: h.Backoff, MaxConcurrent: 2 * maxCalls, Logger: c.o.Logger,
-		OnLost: func(error) { c.alone("the connection to the hub was lost") }, OnRefused: h.OnRefused,
+		OnLost: func(error) { o.abandon("the connection to the hub was lost") }, OnRefused: h.OnRefused,
 	})
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	if c.closed || c.member != nil {
-		c.mu.Unlock()
+	o.mu.Lock()
+	if o.closed || o.member != nil {
+		o.mu.Unlock()
 		_ = m.Close() // was never started
 		return errors.New("the Computer has a hub already, or was closed")
 	}
-	c.member, c.version = m, version
-	c.mu.Unlock()
-	c.handle(m)
+	o.member, o.version = m, version
+	o.mu.Unlock()
+	o.handle(m)
 	if h.Patient {
 		return m.StartInBackground()
 	}
 	if err := m.Start(ctx); err != nil {
-		c.mu.Lock()
-		c.member = nil
-		c.mu.Unlock()
+		o.mu.Lock()
+		o.member = nil
+		o.mu.Unlock()
 		_ = m.Close() // the first error says more
 		return err
 	}
@@ -83,17 +85,64 @@ func (c *Computer) Connect(ctx context.Context, h Hub) error {
 
 // Joined waits until the Computer is in its office.
 func (c *Computer) Joined(ctx context.Context) error {
-	m := c.hub()
+	m := c.office.hub()
 	if m == nil {
 		return member.ErrNotConnected
 	}
 	return m.Wait(ctx)
 }
 
-func (c *Computer) hub() *member.Member {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.member
+// office is the Computer's side of the hub: the membership, and the channels of Agents. It is safe
+// for concurrent use.
+type office struct {
+	c *Computer
+
+	mu       sync.Mutex // guards below; never held together with Computer.mu
+	closed   bool
+	member   *member.Member // nil before Connect
+	version  smcp.Version   // said to the hub
+	channels map[string]*channel
+	changes  map[string]bool // events that the office has yet to be told
+	notify   *time.Timer
+}
+
+// close leaves the hub and ends all channels.
+func (o *office) close() {
+	o.mu.Lock()
+	o.closed = true
+	m := o.member
+	if o.notify != nil {
+		o.notify.Stop()
+	}
+	channels := slices.Collect(maps.Values(o.channels))
+	o.mu.Unlock()
+	if m != nil {
+		_ = m.Close() // its only error is that it was not connected
+	}
+	for _, ch := range channels {
+		ch.end("the Computer was closed")
+	}
+}
+
+// endChannels ends the channels to servers that keep does not keep.
+func (o *office) endChannels(keep func(*Server) bool, reason string) {
+	o.mu.Lock()
+	var stale []*channel
+	for _, ch := range o.channels {
+		if !keep(ch.server) {
+			stale = append(stale, ch)
+		}
+	}
+	o.mu.Unlock()
+	for _, ch := range stale {
+		ch.end(reason)
+	}
+}
+
+func (o *office) hub() *member.Member {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.member
 }
 
 // Link is how the Computer stands with its hub.
@@ -106,7 +155,7 @@ type Link struct {
 
 // Link returns how the Computer stands with its hub.
 func (c *Computer) Link() Link {
-	m := c.hub()
+	m := c.office.hub()
 	if m == nil {
 		return Link{State: member.Closed}
 	}
@@ -120,7 +169,7 @@ func (c *Computer) Link() Link {
 
 // Join changes the office.
 func (c *Computer) Join(ctx context.Context, office string) error {
-	m := c.hub()
+	m := c.office.hub()
 	if m == nil {
 		return member.ErrNotConnected
 	}
@@ -129,111 +178,111 @@ func (c *Computer) Join(ctx context.Context, office string) error {
 
 // Leave leaves the office and stays connected.
 func (c *Computer) Leave(ctx context.Context) error {
-	m := c.hub()
+	m := c.office.hub()
 	if m == nil {
 		return member.ErrNotConnected
 	}
-	c.alone("the Computer left the office")
+	c.office.abandon("the Computer left the office")
 	return m.Leave(ctx)
 }
 
-// alone ends what was done for an Agent that cannot be answered any more.
-func (c *Computer) alone(reason string) {
-	c.cancelAll()
-	c.mu.Lock()
-	channels := slices.Collect(maps.Values(c.channels))
-	c.mu.Unlock()
+// abandon ends all calls and channels: their Agent cannot be answered any more.
+func (o *office) abandon(reason string) {
+	o.c.ledger.cancelAll()
+	o.mu.Lock()
+	channels := slices.Collect(maps.Values(o.channels))
+	o.mu.Unlock()
 	for _, ch := range channels {
 		ch.end(reason)
 	}
 }
 
 // handle sets the handlers of events.
-func (c *Computer) handle(m *member.Member) {
+func (o *office) handle(m *member.Member) {
 	m.OnConcurrent(smcp.EventToolCall, func(e *socketio.Event) {
 		req, err := readToolCall(e.Arg(0))
 		if err != nil {
-			c.answer(e, smcp.Call{}, nil, err)
+			o.answer(e, smcp.Call{}, nil, err)
 			return
 		}
-		if err := c.meant(req.Call); err != nil {
-			c.answer(e, req.Call, nil, err)
+		if err := o.addressed(req.Call); err != nil {
+			o.answer(e, req.Call, nil, err)
 			return
 		}
-		result, err := c.perform(c.ctx, req)
+		result, err := o.c.perform(o.c.ctx, req)
 		if err != nil {
-			if pe := draftError(c.inputs, req.ToolName, err); pe != nil && c.dialect(req.Call) == smcp.Draft {
-				c.answer(e, req.Call, nil, pe)
+			if pe := draftError(o.c.inputs, req.ToolName, err); pe != nil && o.dialect(req.Call) == smcp.Draft {
+				o.answer(e, req.Call, nil, pe)
 				return
 			}
-			result = c.failure(err)
+			result = o.c.failure(err)
 		}
-		result = c.signed(req.ToolName, req.ReqID, result)
+		result = o.c.signed(req.ToolName, req.ReqID, result)
 		if err := e.Ack(result); errors.Is(err, engineio.ErrTooLarge) {
-			result = c.failure(errors.New("the result is larger than the hub takes; ask for less, or have its operator allow more"))
-			_ = e.Ack(c.signed(req.ToolName, req.ReqID, result)) // who asked may be gone
+			result = o.c.failure(errors.New("the result is larger than the hub takes; ask for less, or have its operator allow more"))
+			_ = e.Ack(o.c.signed(req.ToolName, req.ReqID, result)) // who asked may be gone
 		} else if err != nil {
-			c.log.Debug("a result was not delivered", "tool", req.ToolName, "err", err)
+			o.c.log.Debug("a result was not delivered", "tool", req.ToolName, "err", err)
 		}
 	})
-	m.OnConcurrent(smcp.EventGetTools, serve(c, func(ctx context.Context, req smcp.Call) (any, error) {
-		return smcp.Tools{Tools: c.Tools(c.dialect(req)), ReqID: req.ReqID}, nil
+	m.OnConcurrent(smcp.EventGetTools, serve(o, func(ctx context.Context, req smcp.Call) (any, error) {
+		return smcp.Tools{Tools: o.c.Tools(o.dialect(req)), ReqID: req.ReqID}, nil
 	}))
 	for _, event := range []string{smcp.EventGetConfig, smcp.EventGetMCPConfig} {
-		m.OnConcurrent(event, serve(c, func(_ context.Context, req smcp.Call) (any, error) {
-			return c.config(c.dialect(req), event == smcp.EventGetMCPConfig)
+		m.OnConcurrent(event, serve(o, func(_ context.Context, req smcp.Call) (any, error) {
+			return o.c.config(o.dialect(req), event == smcp.EventGetMCPConfig)
 		}))
 	}
-	m.OnConcurrent(smcp.EventGetDesktop, serve(c, func(ctx context.Context, req smcp.GetDesktop) (any, error) {
+	m.OnConcurrent(smcp.EventGetDesktop, serve(o, func(ctx context.Context, req smcp.GetDesktop) (any, error) {
 		size := -1
 		if req.Size != nil {
 			size = max(*req.Size, 0)
 		}
-		return smcp.Desktop{Desktops: c.Desktop(ctx, size, req.Window), ReqID: req.ReqID}, nil
+		return smcp.Desktop{Desktops: o.c.Desktop(ctx, size, req.Window), ReqID: req.ReqID}, nil
 	}))
-	m.OnConcurrent(smcp.EventGetResources, serve(c, func(ctx context.Context, req smcp.GetResources) (any, error) { return c.resources(ctx, req) }))
-	m.OnConcurrent(smcp.EventGetSkills, serve(c, func(_ context.Context, req smcp.Call) (any, error) {
-		return smcp.Skills{Skills: c.skills(), ReqID: req.ReqID}, nil
+	m.OnConcurrent(smcp.EventGetResources, serve(o, func(ctx context.Context, req smcp.GetResources) (any, error) { return o.c.resources(ctx, req) }))
+	m.OnConcurrent(smcp.EventGetSkills, serve(o, func(_ context.Context, req smcp.Call) (any, error) {
+		return smcp.Skills{Skills: o.c.skills.list(), ReqID: req.ReqID}, nil
 	}))
-	m.OnConcurrent(smcp.EventGetSkill, serve(c, func(_ context.Context, req smcp.GetSkill) (any, error) { return c.skill(req) }))
-	m.OnConcurrent(smcp.EventGetBlob, serve(c, func(_ context.Context, req smcp.GetBlob) (any, error) { return c.blobs.get(req) }))
-	m.OnConcurrent(smcp.EventPutBlob, serve(c, func(_ context.Context, req smcp.PutBlob) (any, error) { return c.uploads.put(req) }))
+	m.OnConcurrent(smcp.EventGetSkill, serve(o, func(_ context.Context, req smcp.GetSkill) (any, error) { return o.c.skills.get(req) }))
+	m.OnConcurrent(smcp.EventGetBlob, serve(o, func(_ context.Context, req smcp.GetBlob) (any, error) { return o.c.blobs.get(req) }))
+	m.OnConcurrent(smcp.EventPutBlob, serve(o, func(_ context.Context, req smcp.PutBlob) (any, error) { return o.c.uploads.put(req) }))
 	m.On(smcp.NotifyCancel, func(e *socketio.Event) {
-		if c.Cancel(rawjson.Text(rawjson.Get(e.Arg(0), "req_id"))) {
-			c.log.Info("a call was cancelled by its agent")
+		if o.c.Cancel(rawjson.Text(rawjson.Get(e.Arg(0), "req_id"))) {
+			o.c.log.Info("a call was cancelled by its agent")
 		}
 	})
 	m.On(smcp.NotifyLeave, func(e *socketio.Event) {
 		if smcp.AgentOf(e.Arg(0)) != "" {
-			c.alone("the agent left the office")
+			o.abandon("the agent left the office")
 		}
 	})
-	m.On(smcp.EventMCP, c.onMCP)
+	m.On(smcp.EventMCP, o.onMCP)
 	// Nobody shall wait for the answer to an event of a protocol to come.
 	m.OnOther(func(e *socketio.Event) {
 		var req smcp.Call
 		_ = e.Decode(0, &req) // all that matters of it is the dialect
-		c.answer(e, req, nil, smcp.ErrPayload.With("event", e.Name))
+		o.answer(e, req, nil, smcp.ErrPayload.With("event", e.Name))
 	})
 }
 
 // dialect is the one in which an Agent is answered: its own where the hub tells
 // it, else that in which the Computer has introduced itself.
-func (c *Computer) dialect(call smcp.Call) smcp.Dialect {
+func (o *office) dialect(call smcp.Call) smcp.Dialect {
 	switch {
 	case call.Version != nil:
 		return smcp.ToldDialect(*call.Version)
 	case call.Agent == "" && call.RobotID != "":
 		return smcp.Draft
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.version.Dialect()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.version.Dialect()
 }
 
-// meant checks that a request is for this Computer.
-func (c *Computer) meant(call smcp.Call) error {
-	if call.Computer != c.o.Name {
+// addressed checks that a request is for this Computer.
+func (o *office) addressed(call smcp.Call) error {
+	if call.Computer != o.c.o.Name {
 		return smcp.NoComputer(call.Computer)
 	}
 	return nil
@@ -245,25 +294,25 @@ type based interface{ Base() smcp.Call }
 // serve makes the handler of a request that is answered from what the Computer
 // knows. Where it is made of what servers offer, those that are starting for the
 // first time are waited for.
-func serve[T based](c *Computer, f func(ctx context.Context, req T) (any, error)) socketio.Handler {
+func serve[T based](o *office, f func(ctx context.Context, req T) (any, error)) socketio.Handler {
 	return func(e *socketio.Event) {
 		var req T
 		if err := e.Decode(0, &req); err != nil {
-			c.answer(e, smcp.Call{}, nil, smcp.ErrPayload)
+			o.answer(e, smcp.Call{}, nil, smcp.ErrPayload)
 			return
 		}
 		base := req.Base()
-		if err := c.meant(base); err != nil {
-			c.answer(e, base, nil, err)
+		if err := o.addressed(base); err != nil {
+			o.answer(e, base, nil, err)
 			return
 		}
-		ctx, cancel := context.WithTimeout(c.ctx, answerTime)
+		ctx, cancel := context.WithTimeout(o.c.ctx, answerTime)
 		defer cancel()
 		if e.Name == smcp.EventGetTools || e.Name == smcp.EventGetDesktop {
-			c.settle(ctx)
+			o.c.settle(ctx)
 		}
 		out, err := f(ctx, req)
-		c.answer(e, base, out, err)
+		o.answer(e, base, out, err)
 	}
 }
 
@@ -275,7 +324,7 @@ func (c *Computer) settle(ctx context.Context) {
 }
 
 // answer acks a request with a value or an error.
-func (c *Computer) answer(e *socketio.Event, call smcp.Call, out any, err error) {
+func (o *office) answer(e *socketio.Event, call smcp.Call, out any, err error) {
 	if !e.WantsAck() {
 		return
 	}
@@ -286,43 +335,43 @@ func (c *Computer) answer(e *socketio.Event, call smcp.Call, out any, err error)
 	if err != nil {
 		pe := smcp.AsError(err)
 		if pe == smcp.ErrInternal || pe.Code == smcp.CodeInternal {
-			c.log.Warn("a request could not be answered", "event", e.Name, "err", err)
+			o.c.log.Warn("a request could not be answered", "event", e.Name, "err", err)
 		}
-		raw = c.dialect(call).Failed(pe)
+		raw = o.dialect(call).Failed(pe)
 	}
 	if err := e.Ack(raw); err != nil {
-		c.log.Debug("an answer was not delivered", "event", e.Name, "err", err)
+		o.c.log.Debug("an answer was not delivered", "event", e.Name, "err", err)
 	}
 }
 
 // onMCP is client:mcp. It does not block: messages of a channel keep their order.
-func (c *Computer) onMCP(e *socketio.Event) {
+func (o *office) onMCP(e *socketio.Event) {
 	var req smcp.MCPRequest
 	if err := e.Decode(0, &req); err != nil || len(req.Channel) > 128 {
-		c.answer(e, smcp.Call{}, nil, smcp.ErrPayload)
+		o.answer(e, smcp.Call{}, nil, smcp.ErrPayload)
 		return
 	}
-	if err := c.meant(req.Call); err != nil {
-		c.answer(e, req.Call, nil, err)
+	if err := o.addressed(req.Call); err != nil {
+		o.answer(e, req.Call, nil, err)
 		return
 	}
 	if req.Channel == "" {
-		c.single(e, req)
+		o.single(e, req)
 		return
 	}
-	c.answer(e, req.Call, struct{}{}, c.channelOp(req))
+	o.answer(e, req.Call, struct{}{}, o.channelOp(req))
 }
 
-func (c *Computer) channelOp(req smcp.MCPRequest) error {
+func (o *office) channelOp(req smcp.MCPRequest) error {
 	if req.Op == smcp.OpOpen {
-		return c.open(req)
+		return o.open(req)
 	}
-	c.mu.Lock()
-	ch := c.channels[req.Channel]
-	c.mu.Unlock()
+	o.mu.Lock()
+	ch := o.channels[req.Channel]
+	o.mu.Unlock()
 	if ch == nil || ch.agentSID != req.AgentSID {
 		if req.Op == smcp.OpSend {
-			_ = c.sendMCP(smcp.MCPMessage{Channel: req.Channel, AgentSID: req.AgentSID, Closed: "there is no such channel; open it again"}) // who asked may be gone
+			_ = o.sendMCP(smcp.MCPMessage{Channel: req.Channel, AgentSID: req.AgentSID, Closed: "there is no such channel; open it again"}) // who asked may be gone
 		}
 		return smcp.Errorf(smcp.CodeNotFound, "There is no such channel")
 	}
@@ -341,34 +390,34 @@ func (c *Computer) channelOp(req smcp.MCPRequest) error {
 }
 
 // single answers one request without a channel.
-func (c *Computer) single(e *socketio.Event, req smcp.MCPRequest) {
+func (o *office) single(e *socketio.Event, req smcp.MCPRequest) {
 	m, err := jsonrpc.Parse(req.Message)
-	s := c.server(req.Server)
+	s := o.c.server(req.Server)
 	if err != nil || m.Kind() != jsonrpc.Request || s == nil || s.Disabled {
-		c.answer(e, req.Call, nil, smcp.ErrPayload)
+		o.answer(e, req.Call, nil, smcp.ErrPayload)
 		return
 	}
-	up, ok := c.manager.Upstream(s.Name)
+	up, ok := o.c.manager.Upstream(s.Name)
 	if !ok {
-		c.answer(e, req.Call, nil, smcp.ErrInternal)
+		o.answer(e, req.Call, nil, smcp.ErrInternal)
 		return
 	}
-	c.mu.Lock()
-	busy := c.closed || len(c.calls) >= maxCalls
+	o.mu.Lock()
+	busy := o.closed || o.c.ledger.full()
 	if !busy {
-		c.wg.Go(func() { c.lone(e, req, m, s, up) })
+		o.c.wg.Go(func() { o.callOnce(e, req, m, s, up) })
 	}
-	c.mu.Unlock()
+	o.mu.Unlock()
 	if busy {
-		c.answer(e, req.Call, nil, smcp.Errorf(smcp.CodeBusy, "Too many calls in flight"))
+		o.answer(e, req.Call, nil, smcp.Errorf(smcp.CodeBusy, "Too many calls in flight"))
 	}
 }
 
-// lone makes a request that belongs to no channel.
-func (c *Computer) lone(e *socketio.Event, req smcp.MCPRequest, m jsonrpc.Message, s *Server, up *upstream.Upstream) {
-	ch := &channel{c: c, id: req.ReqID, server: s, up: up, session: mcp.NewSession("", smcpAgent(req.Call)), notices: make(chan notice, 1), stops: map[string]func(){}}
+// callOnce makes a request that belongs to no channel.
+func (o *office) callOnce(e *socketio.Event, req smcp.MCPRequest, m jsonrpc.Message, s *Server, up *upstream.Upstream) {
+	ch := &channel{c: o.c, id: req.ReqID, server: s, up: up, session: mcp.NewSession("", smcpAgent(req.Call)), notices: make(chan notice, 1), stops: map[string]func(){}}
 	defer ch.session.Close()
-	ctx, cancel := context.WithTimeout(c.ctx, c.o.CallTimeout)
+	ctx, cancel := context.WithTimeout(o.c.ctx, o.c.o.CallTimeout)
 	defer cancel()
 	var response json.RawMessage
 	switch m.Method {
@@ -382,14 +431,48 @@ func (c *Computer) lone(e *socketio.Event, req smcp.MCPRequest, m jsonrpc.Messag
 			response = jsonrpc.AppendResult(nil, m.ID, result)
 		}
 	}
-	c.answer(e, req.Call, map[string]json.RawMessage{"message": response}, nil)
+	o.answer(e, req.Call, map[string]json.RawMessage{"message": response}, nil)
 }
 
 // sendMCP sends a message of a channel to the Agent.
-func (c *Computer) sendMCP(m smcp.MCPMessage) error {
-	hub := c.hub()
+func (o *office) sendMCP(m smcp.MCPMessage) error {
+	hub := o.hub()
 	if hub == nil {
 		return member.ErrNotConnected
 	}
 	return hub.Emit(smcp.EventServerMCP, m)
+}
+
+// changed tells the office of events, a moment later and once for many changes.
+func (o *office) changed(events ...string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	for _, e := range events {
+		o.changes[e] = true
+	}
+	if o.notify == nil {
+		o.notify = time.AfterFunc(debounce, o.flush)
+	} else {
+		o.notify.Reset(debounce)
+	}
+}
+
+// flush sends the events that changed has gathered. It does not block.
+func (o *office) flush() {
+	o.mu.Lock()
+	events := slices.Sorted(maps.Keys(o.changes))
+	clear(o.changes)
+	m := o.member
+	o.mu.Unlock()
+	if m == nil {
+		return
+	}
+	for _, event := range events {
+		if err := m.Emit(event, map[string]string{"computer": o.c.o.Name}); err != nil {
+			o.c.log.Debug("the office was not told of a change", "event", event, "err", err)
+		}
+	}
 }

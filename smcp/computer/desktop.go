@@ -99,7 +99,7 @@ func (c *Computer) Desktop(ctx context.Context, size int, uri string) []string {
 	c.mu.Lock()
 	var windows []window
 	for _, s := range c.servers {
-		if l := c.listings[s.Name]; l != nil {
+		if l := c.book.listings[s.Name]; l != nil {
 			for _, raw := range l.windows[:min(len(l.windows), maxWindows)] {
 				if w := windowOf(s.Name, raw); uri == "" || w.uri == uri {
 					windows = append(windows, w)
@@ -107,7 +107,7 @@ func (c *Computer) Desktop(ctx context.Context, size int, uri string) []string {
 			}
 		}
 	}
-	recent := slices.Clone(c.recent)
+	recent := c.ledger.servers()
 	c.mu.Unlock()
 	out := []string{}
 	bytes := 0
@@ -115,7 +115,7 @@ func (c *Computer) Desktop(ctx context.Context, size int, uri string) []string {
 		if size >= 0 && len(out) >= size || bytes >= maxDesktop {
 			break
 		}
-		text, ok := c.readWindow(ctx, w)
+		text, ok := c.book.readWindow(ctx, w)
 		if !ok {
 			continue
 		}
@@ -126,17 +126,17 @@ func (c *Computer) Desktop(ctx context.Context, size int, uri string) []string {
 }
 
 // readWindow returns a window's entry; ok is false for one without content.
-func (c *Computer) readWindow(ctx context.Context, w window) (string, bool) {
+func (b *toolBook) readWindow(ctx context.Context, w window) (string, bool) {
 	ctx, cancel := context.WithTimeout(ctx, windowTime)
 	defer cancel()
-	up, ok := c.manager.Upstream(w.server)
+	up, ok := b.c.manager.Upstream(w.server)
 	if !ok {
 		return "", false
 	}
 	params := append(append(json.RawMessage(`{"uri":`), rawjson.Quote(w.uri)...), '}')
 	result, err := up.Call(ctx, "resources/read", params, nil)
 	if err != nil {
-		c.log.Warn("a window cannot be read and is left out", "server", w.server, "uri", w.uri, "err", err)
+		b.c.log.Warn("a window cannot be read and is left out", "server", w.server, "uri", w.uri, "err", err)
 		return "", false
 	}
 	var parts []string
@@ -162,26 +162,26 @@ func (c *Computer) readWindow(ctx context.Context, w window) (string, bool) {
 }
 
 // watchWindows has the office told when a window of a server changes.
-func (c *Computer) watchWindows(server string, l *listing) {
-	up, ok := c.manager.Upstream(server)
+func (b *toolBook) watchWindows(server string, l *listing) {
+	up, ok := b.c.manager.Upstream(server)
 	if !ok || len(l.windows) == 0 {
 		return
 	}
-	ctx, cancel := context.WithCancel(c.ctx)
+	ctx, cancel := context.WithCancel(b.c.ctx)
 	var once sync.Once
-	c.mu.Lock()
-	if c.closed || c.listings[server] != l {
-		c.mu.Unlock()
+	b.c.mu.Lock()
+	if b.c.closed || b.listings[server] != l {
+		b.c.mu.Unlock()
 		cancel()
 		return
 	}
 	l.stop = func() { once.Do(cancel) }
-	c.wg.Go(func() {
+	b.c.wg.Go(func() {
 		var stops []func()
 		for _, raw := range l.windows[:min(len(l.windows), maxWindows)] {
-			stop, err := up.SubscribeResource(ctx, rawjson.Text(rawjson.Get(raw, "uri")), func(json.RawMessage) { c.changed(smcp.EventUpdateDesktop) })
+			stop, err := up.SubscribeResource(ctx, rawjson.Text(rawjson.Get(raw, "uri")), func(json.RawMessage) { b.c.office.changed(smcp.EventUpdateDesktop) })
 			if err != nil {
-				c.log.Debug("a window cannot be watched", "server", server, "err", err)
+				b.c.log.Debug("a window cannot be watched", "server", server, "err", err)
 				break // the server does not offer it
 			}
 			stops = append(stops, stop)
@@ -191,5 +191,5 @@ func (c *Computer) watchWindows(server string, l *listing) {
 			stop()
 		}
 	})
-	c.mu.Unlock()
+	b.c.mu.Unlock()
 }

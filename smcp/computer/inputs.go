@@ -338,7 +338,7 @@ func (c *Computer) render(ctx context.Context, s *Server) (*config.Server, error
 	cfg := &config.Server{
 		Name: s.Name, Namespace: "mcp", PerSession: s.PerSession, Start: config.StartBoot, Timeout: s.Timeout, IdleTimeout: max(c.o.IdleTimeout, 0),
 		Command: r.text("command", s.Command), Args: r.texts("args", s.Args), Cwd: absolute(c.o.Dir, r.text("cwd", s.Cwd)),
-		URL: r.text("url", s.URL), Env: c.secret(r.named("env", s.Env)), Headers: c.secret(r.named("headers", s.Headers)),
+		URL: r.text("url", s.URL), Env: r.secrets(r.named("env", s.Env)), Headers: r.secrets(r.named("headers", s.Headers)),
 	}
 	switch s.Type {
 	case "stdio":
@@ -374,13 +374,13 @@ func (in *inputs) hideAll(texts []string, certain bool) {
 	}
 }
 
-// secret are values that are kept out of logs.
-func (c *Computer) secret(m map[string]string) map[string]config.Secret {
+// secrets returns values that logs never show.
+func (r *rendering) secrets(m map[string]string) map[string]config.Secret {
 	out := make(map[string]config.Secret, len(m))
 	for key, text := range m {
 		out[key] = config.Secret(text)
-		c.inputs.hideAll([]string{text}, redact.Telling(key))
-		c.inputs.hideAll(redact.InURL(text), true)
+		r.in.hideAll([]string{text}, redact.Telling(key))
+		r.in.hideAll(redact.InURL(text), true)
 	}
 	return out
 }

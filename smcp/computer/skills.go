@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"mime"
 	"net/http"
 	"os"
@@ -28,28 +29,35 @@ const (
 	maxFrontmatter = 64 << 10
 )
 
-// skills lists the folders that have a SKILL.md with a name and a description.
-func (c *Computer) skills() []smcp.SkillRef {
+// skillFolder hands out the skills of a folder; path "" has none.
+type skillFolder struct {
+	path  string
+	blobs *blobs
+	log   *slog.Logger
+}
+
+// list returns the folders that have a SKILL.md with a name and a description.
+func (f *skillFolder) list() []smcp.SkillRef {
 	out := []smcp.SkillRef{}
-	if c.o.Skills == "" {
+	if f.path == "" {
 		return out
 	}
-	entries, err := os.ReadDir(c.o.Skills)
+	entries, err := os.ReadDir(f.path)
 	if err != nil {
-		c.log.Warn("the folder of skills cannot be read", "err", err)
+		f.log.Warn("the folder of skills cannot be read", "err", err)
 		return out
 	}
 	for _, e := range entries {
 		if !e.IsDir() || !legalSkill(e.Name()) || len(out) >= maxSkills {
 			continue
 		}
-		folder, err := filepath.Abs(filepath.Join(c.o.Skills, e.Name()))
+		folder, err := filepath.Abs(filepath.Join(f.path, e.Name()))
 		if err != nil {
 			continue
 		}
 		head, err := readHead(folder)
 		if err != nil {
-			c.log.Debug("a folder is no skill", "folder", folder, "err", err)
+			f.log.Debug("a folder is no skill", "folder", folder, "err", err)
 			continue
 		}
 		out = append(out, smcp.SkillRef{Name: e.Name(), Source: "user", Path: folder, Description: head.Description})
@@ -108,14 +116,13 @@ func splitFrontmatter(data []byte) (front, body []byte, ok bool) {
 	return []byte(head), []byte(strings.TrimLeft(tail, "\r\n")), true
 }
 
-// skill is one file of a skill: in place where it is a short text, else as a
-// blob.
-func (c *Computer) skill(req smcp.GetSkill) (smcp.Skill, error) {
+// get returns one file of a skill: in place if it is a short text, else as a blob.
+func (f *skillFolder) get(req smcp.GetSkill) (smcp.Skill, error) {
 	rel := req.RelPath
 	if rel == "" {
 		rel = skillEntry
 	}
-	data, mimeType, err := c.skillFile(req.Name, rel)
+	data, mimeType, err := f.file(req.Name, rel)
 	if err != nil {
 		return smcp.Skill{}, err
 	}
@@ -126,7 +133,7 @@ func (c *Computer) skill(req smcp.GetSkill) (smcp.Skill, error) {
 		out.Body = &text
 		return out, nil
 	}
-	handle, err := c.blobs.put(data, mimeType)
+	handle, err := f.blobs.put(data, mimeType)
 	if err != nil {
 		return smcp.Skill{}, smcp.Errorf(smcp.CodeSkillPath, "%v", err).With("reason", "too_large", "rel_path", rel)
 	}
@@ -139,14 +146,14 @@ func isText(mimeType string) bool {
 	return strings.HasPrefix(base, "text/") || slices.Contains([]string{"application/json", "application/yaml", "application/x-sh", "application/javascript", "application/xml"}, base)
 }
 
-// skillFile reads a file that lies inside a skill's folder, whatever its path
-// and its links say.
-func (c *Computer) skillFile(name, rel string) ([]byte, string, error) {
+// file reads a file that lies inside a skill's folder. Paths and links that lead out of it are
+// refused.
+func (s *skillFolder) file(name, rel string) ([]byte, string, error) {
 	if !legalSkill(name) {
 		return nil, "", smcp.Errorf(smcp.CodeSkillName, "'%s' is no name of a skill", clipName(name)).With("name", clipName(name))
 	}
 	unknown := smcp.Errorf(smcp.CodeNoServer, "Skill '%s' not found", name)
-	if c.o.Skills == "" {
+	if s.path == "" {
 		return nil, "", unknown
 	}
 	refuse := func(reason, text string) error {
@@ -158,7 +165,7 @@ func (c *Computer) skillFile(name, rel string) ([]byte, string, error) {
 	if slices.Contains(strings.Split(rel, "/"), ".skillenv") {
 		return nil, "", refuse("forbidden", "this file is not handed out")
 	}
-	folder := filepath.Join(c.o.Skills, name)
+	folder := filepath.Join(s.path, name)
 	if _, err := readHead(folder); err != nil {
 		return nil, "", unknown
 	}

@@ -36,8 +36,16 @@ type toolset struct {
 	forbidden map[string]string // name, with and without the bundle id, to the server that may not offer it
 }
 
+// toolBook is what the MCP servers offer: the tools that can be called, and the windows. Its fields
+// are guarded by Computer.mu.
+type toolBook struct {
+	c        *Computer
+	listings map[string]*listing // by server
+	tools    *toolset
+}
+
 // listed takes the listing of a server.
-func (c *Computer) listed(l catalog.Listing) {
+func (b *toolBook) listed(l catalog.Listing) {
 	n := &listing{}
 	for _, raw := range l.Tools {
 		n.tools = append(n.tools, slices.Clone(raw))
@@ -49,49 +57,49 @@ func (c *Computer) listed(l catalog.Listing) {
 			n.windows = append(n.windows, slices.Clone(raw))
 		}
 	}
-	c.mu.Lock()
-	old := c.listings[l.Upstream]
-	known := c.applied[l.Upstream] != nil && !c.closed
+	b.c.mu.Lock()
+	old := b.listings[l.Upstream]
+	known := b.c.applied[l.Upstream] != nil && !b.c.closed
 	if known {
-		c.listings[l.Upstream] = n
-		c.rebuild()
+		b.listings[l.Upstream] = n
+		b.rebuild()
 	}
-	c.mu.Unlock()
+	b.c.mu.Unlock()
 	if old != nil && old.stop != nil {
 		old.stop()
 	}
 	if !known {
 		return
 	}
-	c.watchWindows(l.Upstream, n)
+	b.watchWindows(l.Upstream, n)
 	events := []string{smcp.EventUpdateTools}
 	if len(n.windows) > 0 || old != nil && len(old.windows) > 0 {
 		events = append(events, smcp.EventUpdateDesktop)
 	}
-	c.changed(events...)
+	b.c.office.changed(events...)
 }
 
 // unlisted takes away what a server has offered that is gone.
-func (c *Computer) unlisted(name string) {
-	c.mu.Lock()
-	old := c.listings[name]
-	delete(c.listings, name)
-	c.rebuild()
-	c.mu.Unlock()
+func (b *toolBook) unlisted(name string) {
+	b.c.mu.Lock()
+	old := b.listings[name]
+	delete(b.listings, name)
+	b.rebuild()
+	b.c.mu.Unlock()
 	if old == nil {
 		return
 	}
 	if old.stop != nil {
 		old.stop()
 	}
-	c.changed(smcp.EventUpdateTools, smcp.EventUpdateDesktop)
+	b.c.office.changed(smcp.EventUpdateTools, smcp.EventUpdateDesktop)
 }
 
-// rebuild makes the toolset anew. It is called under mu.
-func (c *Computer) rebuild() {
+// rebuild makes the toolset anew. Callers hold Computer.mu.
+func (b *toolBook) rebuild() {
 	set := &toolset{byName: map[string][]*tool{}, byFull: map[string]*tool{}, byExact: map[string]*tool{}, forbidden: map[string]string{}}
-	for _, s := range c.servers {
-		l := c.listings[s.Name]
+	for _, s := range b.c.servers {
+		l := b.listings[s.Name]
 		if l == nil || s.Disabled {
 			continue
 		}
@@ -114,8 +122,8 @@ func (c *Computer) rebuild() {
 			set.byExact[s.Name+"\x00"+name] = t
 		}
 	}
-	old := c.tools
-	c.tools = set
+	old := b.tools
+	b.tools = set
 	var example error
 	n := 0
 	for name, tools := range set.byName {
@@ -125,7 +133,7 @@ func (c *Computer) rebuild() {
 		}
 	}
 	if example != nil {
-		c.log.Error("tools of the same name cannot be called by it", "tools", n, "for_example", example)
+		b.c.log.Error("tools of the same name cannot be called by it", "tools", n, "for_example", example)
 	}
 }
 
@@ -168,7 +176,7 @@ func (c *Computer) Problems() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []string
-	for name, tools := range c.tools.byName {
+	for name, tools := range c.book.tools.byName {
 		if len(tools) > 1 {
 			out = append(out, ambiguous(name, tools).Error())
 		}
@@ -184,7 +192,7 @@ func (c *Computer) Problems() []string {
 // that two servers use is left out where nothing tells them apart.
 func (c *Computer) Tools(d smcp.Dialect) []smcp.Tool {
 	c.mu.Lock()
-	set := c.tools
+	set := c.book.tools
 	c.mu.Unlock()
 	out := make([]smcp.Tool, 0, len(set.all))
 	for _, t := range set.all {

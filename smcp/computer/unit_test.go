@@ -339,7 +339,7 @@ func TestSkills(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close(context.Background())
-	list := c.skills()
+	list := c.skills.list()
 	if len(list) != 1 || list[0].Name != "good" || list[0].Description != "does it" || !filepath.IsAbs(list[0].Path) {
 		t.Errorf("skills: %+v", list)
 	}
@@ -364,7 +364,7 @@ func TestSkills(t *testing.T) {
 		{"no such", "", "", false, smcp.CodeSkillName, ""},
 		{"..", "", "", false, smcp.CodeSkillName, ""},
 	} {
-		s, err := c.skill(smcp.GetSkill{Name: test.name, RelPath: test.path})
+		s, err := c.skills.get(smcp.GetSkill{Name: test.name, RelPath: test.path})
 		if test.code != 0 {
 			if e := smcp.AsError(err); err == nil || e.Code != test.code || !strings.Contains(string(e.Details), test.reason) {
 				t.Errorf("%s %s: %v", test.name, test.path, err)
@@ -430,21 +430,21 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 	defer c.Close(context.Background())
 	for i := range maxHistory + 50 {
-		c.record(Record{Time: time.Now(), ReqID: strconv.Itoa(i), Tool: "t", Server: "s", Arguments: make(json.RawMessage, maxHistoryArgs+1)})
+		c.ledger.record(Record{Time: time.Now(), ReqID: strconv.Itoa(i), Tool: "t", Server: "s", Arguments: make(json.RawMessage, maxHistoryArgs+1)})
 	}
 	if h := c.History(); len(h) != maxHistory || h[0].Arguments != nil || h[0].ReqID != "50" || h[maxHistory-1].ReqID != strconv.Itoa(maxHistory+49) {
 		t.Errorf("%d records, from %s to %s", len(h), h[0].ReqID, h[len(h)-1].ReqID)
 	}
 	// The same name for a call in flight is refused.
-	_, end, err := c.begin(t.Context(), "r", "a")
+	_, end, err := c.ledger.begin(t.Context(), "r")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.begin(t.Context(), "r", "a"); err == nil {
+	if _, _, err := c.ledger.begin(t.Context(), "r"); err == nil {
 		t.Error("a req_id in flight was taken twice")
 	}
 	end()
-	if _, end, err = c.begin(t.Context(), "r", "a"); err != nil {
+	if _, end, err = c.ledger.begin(t.Context(), "r"); err != nil {
 		t.Error(err)
 	} else {
 		end()
@@ -492,15 +492,15 @@ func TestCancelBeforeCall(t *testing.T) {
 			t.Errorf("the id of a call that is over, again: %s", r)
 		}
 		c.Cancel("2")
-		time.Sleep(overtaking + time.Millisecond)
+		time.Sleep(cancelLead + time.Millisecond)
 		if r := call("2"); cancelled(r) {
 			t.Errorf("long after: %s", r)
 		}
 		for i := range 10 * maxEarly {
 			c.Cancel("of another " + strconv.Itoa(i))
 		}
-		if len(c.early) > maxEarly {
-			t.Errorf("%d are remembered", len(c.early))
+		if len(c.ledger.early) > maxEarly {
+			t.Errorf("%d are remembered", len(c.ledger.early))
 		}
 	})
 }
