@@ -82,8 +82,10 @@ type Conn struct {
 	out     chan []byte
 	notices chan *Request // notifications for opts.Handler, in order
 	flush   chan chan struct{}
-	busy    atomic.Int64 // requests whose response is not queued yet
-	late    atomic.Int64 // answers that wait in goroutines of their own, see offer
+	busy    atomic.Int64  // requests whose response is not queued yet
+	ending  atomic.Bool   // the reader waits in drain for busy to become 0
+	idle    chan struct{} // capacity 1: busy has become 0 while ending
+	late    atomic.Int64  // answers that wait in goroutines of their own, see offer
 
 	incoming *memory.Block // what is being received; the reader's
 
@@ -122,7 +124,7 @@ func NewConn(s Stream, opts ConnOptions) *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Conn{
 		stream: s, opts: opts, ctx: ctx, cancel: cancel,
-		out: make(chan []byte, writeQueueLen), notices: make(chan *Request, maxNotifyLen), flush: make(chan chan struct{}),
+		out: make(chan []byte, writeQueueLen), notices: make(chan *Request, maxNotifyLen), flush: make(chan chan struct{}), idle: make(chan struct{}, 1),
 		calls: map[int64]*call{}, serving: map[jsonrpc.ID]context.CancelCauseFunc{},
 	}
 	c.reply = func(resp []byte) { _ = c.send(c.ctx, resp) }

@@ -43,14 +43,10 @@ func (c *Conn) readLoop() {
 func (c *Conn) drain() {
 	deadline := time.NewTimer(c.opts.Drain)
 	defer deadline.Stop()
-	idle := time.NewTicker(5 * time.Millisecond)
-	defer idle.Stop()
-	for {
-		if c.busy.Load() == 0 {
-			break
-		}
+	c.ending.Store(true)
+	for c.busy.Load() > 0 {
 		select {
-		case <-idle.C:
+		case <-c.idle:
 		case <-deadline.C:
 			return
 		case <-c.ctx.Done():

@@ -114,6 +114,17 @@ func (in *inbound) begin() error {
 	return nil
 }
 
+// leave counts one request less, and wakes drain after the last.
+func (c *Conn) leave() {
+	if c.busy.Add(-1) > 0 || !c.ending.Load() {
+		return
+	}
+	select {
+	case c.idle <- struct{}{}:
+	default:
+	}
+}
+
 // serve has the request answered and sends the response.
 func (in *inbound) serve() {
 	c, r := in.c, in.r
@@ -121,7 +132,7 @@ func (in *inbound) serve() {
 	if in.greeted != nil {
 		defer close(in.greeted)
 	}
-	defer c.busy.Add(-1)
+	defer c.leave()
 	defer in.letGo()
 	in.scoped.Context = in.ctx
 	defer in.scoped.Scope.End() // when the response has a copy of the result
