@@ -10,16 +10,11 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// agent is what a legacy session gets from an upstream beside answers.
+// agent is a legacy session as a listener: what it gets from an upstream in addition to answers.
 type agent struct {
-	session *mcp.Session
-	post    *bridge.Post
-
-	order sync.Mutex // held while something is subscribed or unsubscribed; before mu
-
-	mu    sync.Mutex // guards below
-	ended bool
-	stops map[string]func() // of resources, by URI
+	session   *mcp.Session
+	post      *bridge.Post
+	resources bridge.Resources
 }
 
 type agentKey struct{}
@@ -33,7 +28,7 @@ func agentOf(s *mcp.Session) *agent {
 
 // attach has an initialized session told what changes in the upstream.
 func (p *passthrough) attach(ctx context.Context, s *mcp.Session) {
-	a := &agent{session: s, stops: map[string]func(){}}
+	a := &agent{session: s}
 	a.post = bridge.NewPost(&p.fan, func(ctx context.Context, n bridge.Notice) {
 		if err := s.Peer().Notify(ctx, n.Method, n.Params); err != nil {
 			p.log.Debug("an agent was not told of a change", "upstream", p.name, "method", n.Method, "err", err)
@@ -48,19 +43,8 @@ func (p *passthrough) attach(ctx context.Context, s *mcp.Session) {
 	s.OnClose(func() {
 		unsubscribe()
 		a.post.End()
-		a.end()
+		a.resources.End()
 	})
-}
-
-// end takes back all subscriptions.
-func (a *agent) end() {
-	a.mu.Lock()
-	stops := a.stops
-	a.ended, a.stops = true, nil
-	a.mu.Unlock()
-	for _, stop := range stops {
-		stop()
-	}
 }
 
 func resourceOf(r *mcp.Request) (string, error) {
@@ -82,34 +66,13 @@ func (p *passthrough) subscribe(ctx context.Context, r *mcp.Request) (json.RawMe
 	if a == nil {
 		return nil, mcp.Errorf(mcp.KindInvalidRequest, "%s needs a session, or nobody could be told of an update; send initialize first", r.Method)
 	}
-	a.order.Lock()
-	defer a.order.Unlock()
-	a.mu.Lock()
-	_, double := a.stops[uri]
-	n := len(a.stops)
-	a.mu.Unlock()
-	switch {
-	case double:
-		return json.RawMessage("{}"), nil
-	case n >= bridge.MaxResources:
-		return nil, mcp.Errorf(mcp.KindOverloaded, "this session is subscribed to %d resources, which is the bound; unsubscribe from some", n)
-	}
-	stop, err := p.up.SubscribeResource(ctx, uri, func(params json.RawMessage) {
+	err = a.resources.Subscribe(ctx, p.up, uri, func(params json.RawMessage) {
 		if p.tellsOf(params) {
 			a.post.Put(bridge.ResourceUpdated, params)
 		}
 	})
 	if err != nil {
 		return nil, failedToReach(err)
-	}
-	a.mu.Lock()
-	ended := a.ended
-	if !ended {
-		a.stops[uri] = stop
-	}
-	a.mu.Unlock()
-	if ended {
-		stop()
 	}
 	return json.RawMessage("{}"), nil
 }
@@ -121,17 +84,8 @@ func (p *passthrough) unsubscribe(r *mcp.Request) (json.RawMessage, error) {
 		return nil, err
 	}
 	a := agentOf(r.Session)
-	if a == nil {
-		return json.RawMessage("{}"), nil
-	}
-	a.order.Lock()
-	defer a.order.Unlock()
-	a.mu.Lock()
-	stop := a.stops[uri]
-	delete(a.stops, uri)
-	a.mu.Unlock()
-	if stop != nil {
-		stop()
+	if a != nil {
+		a.resources.Unsubscribe(uri)
 	}
 	return json.RawMessage("{}"), nil
 }

@@ -61,7 +61,7 @@ func (p *passthrough) listen(ctx context.Context, r *mcp.Request) (json.RawMessa
 		})
 	}
 	result, err := bridge.WithSubscription(json.RawMessage("{}"), r.ID)
-	return mcp.Complete(result, serverInfo(hello, p.name)), err
+	return mcp.Complete(result, bridge.ServerInfo(hello, p.name)), err
 }
 
 // listenModern hands the subscription on. The upstream saw another id than the

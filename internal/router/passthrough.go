@@ -97,36 +97,16 @@ func (p *passthrough) hello(ctx context.Context) (mcp.Hello, error) {
 	return hello, failedToReach(err)
 }
 
-// initialize answers the handshake of an agent with what the upstream answered
-// to weir's. The version is the one that the agent asks for, or the upstream's
-// own where that is older.
+// initialize answers the handshake of an agent with what the upstream answered to weir's.
 func (p *passthrough) initialize(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if r.IsNotification() {
 		return nil, nil
 	}
-	if r.Version != "" {
-		return nil, mcp.Errorf(mcp.KindInvalidRequest, "this session is initialized already")
+	result, err := bridge.Initialize(ctx, r, p.name, p.hello)
+	if err == nil {
+		p.attach(ctx, r.Session)
 	}
-	hello, err := p.hello(ctx)
-	if err != nil {
-		return nil, err
-	}
-	version, err := mcp.Handshaken(r)
-	if err != nil {
-		return nil, err
-	}
-	if !hello.Modern && hello.Version < version {
-		version = hello.Version
-		r.Session.SetVersion(version)
-	}
-	p.attach(ctx, r.Session)
-	if !hello.Modern && rawjson.IsObject(hello.Raw) {
-		return rawjson.Set(hello.Raw, "protocolVersion", rawjson.Quote(version))
-	}
-	out := append([]byte(`{"protocolVersion":`), rawjson.Quote(version)...)
-	out = append(append(out, `,"capabilities":`...), object(hello.Capabilities)...)
-	out = append(append(out, `,"serverInfo":`...), serverInfo(hello, p.name)...)
-	return append(appendInstructions(out, hello), '}'), nil
+	return result, err
 }
 
 // discover answers a modern agent with what the upstream said of itself.
@@ -146,23 +126,9 @@ func (p *passthrough) discover(ctx context.Context, r *mcp.Request) (json.RawMes
 		return nil, err
 	}
 	out := append([]byte(`{"supportedVersions":`), versions...)
-	out = append(append(out, `,"capabilities":`...), object(hello.Capabilities)...)
+	out = append(append(out, `,"capabilities":`...), bridge.Capabilities(hello)...)
 	out = append(appendInstructions(out, hello), '}')
-	return mcp.Complete(mcp.Cacheable(out, 0, "private"), serverInfo(hello, p.name)), nil
-}
-
-func object(raw json.RawMessage) json.RawMessage {
-	if !rawjson.IsObject(raw) {
-		return json.RawMessage("{}")
-	}
-	return raw
-}
-
-func serverInfo(hello mcp.Hello, name string) json.RawMessage {
-	if rawjson.IsObject(hello.ServerInfo) {
-		return hello.ServerInfo
-	}
-	return append(append([]byte(`{"name":`), rawjson.Quote(name)...), `,"version":""}`...)
+	return mcp.Complete(mcp.Cacheable(out, 0, "private"), bridge.ServerInfo(hello, p.name)), nil
 }
 
 func appendInstructions(out []byte, hello mcp.Hello) []byte {
@@ -227,5 +193,5 @@ func (p *passthrough) complete(ctx context.Context, method string, result json.R
 	case "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read":
 		result = mcp.Cacheable(result, 0, "private")
 	}
-	return mcp.Complete(result, serverInfo(hello, p.name)), nil
+	return mcp.Complete(result, bridge.ServerInfo(hello, p.name)), nil
 }

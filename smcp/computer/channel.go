@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
@@ -21,8 +22,7 @@ const (
 	maxChannels        = 256
 	maxChannelMessages = 4096
 	maxChannelBytes    = 64 << 20
-	maxNotices         = 256  // of an MCP server that wait to be sent
-	maxSubscriptions   = 1024 // to resources, of one channel
+	maxNotices         = 256 // of an MCP server that wait to be sent
 )
 
 // channel is one client:mcp session with an MCP server: the other end of an
@@ -39,6 +39,7 @@ type channel struct {
 	session  *mcp.Session
 	conn     *mcp.Conn
 	notices  chan notice
+	follows  bridge.Resources
 	ready    chan struct{} // capacity 1
 	over     chan struct{} // closed by Close
 
@@ -47,7 +48,6 @@ type channel struct {
 	size   int
 	closed bool
 	reason string // told to the Agent; "" where it closed the channel itself
-	stops  map[string]func()
 }
 
 type notice struct {
@@ -74,7 +74,7 @@ func (o *office) open(req smcp.MCPRequest) error {
 	}
 	ch := &channel{
 		c: o.c, id: req.Channel, agentSID: req.AgentSID, server: s, up: up, session: mcp.NewSession(req.Channel, smcpAgent(req.Call)),
-		notices: make(chan notice, maxNotices), ready: make(chan struct{}, 1), over: make(chan struct{}), stops: map[string]func(){},
+		notices: make(chan notice, maxNotices), ready: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,13 +115,9 @@ func (ch *channel) run() {
 	stop()
 	_ = ch.conn.Close() // says nothing new
 	ch.mu.Lock()
-	stops := ch.stops
-	ch.stops = nil
 	reason := ch.reason
 	ch.mu.Unlock()
-	for _, stop := range stops {
-		stop()
-	}
+	ch.follows.End()
 	o := &ch.c.office
 	o.mu.Lock()
 	if o.channels[ch.id] == ch {
@@ -221,7 +217,7 @@ func (ch *channel) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 	}
 	switch r.Method {
 	case "initialize":
-		return ch.initialize(ctx, r)
+		return bridge.Initialize(ctx, r, ch.server.Name, ch.up.Ready)
 	case "ping":
 		return json.RawMessage("{}"), nil
 	case "logging/setLevel":
@@ -234,14 +230,7 @@ func (ch *channel) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 	case "resources/subscribe":
 		return ch.subscribe(ctx, r)
 	case "resources/unsubscribe":
-		ch.mu.Lock()
-		uri := rawjson.Text(rawjson.Get(r.Params, "uri"))
-		stop := ch.stops[uri]
-		delete(ch.stops, uri)
-		ch.mu.Unlock()
-		if stop != nil {
-			stop()
-		}
+		ch.follows.Unsubscribe(rawjson.Text(rawjson.Get(r.Params, "uri")))
 		return json.RawMessage("{}"), nil
 	case "tools/list":
 		result, err := ch.up.Call(ctx, r.Method, r.Params, mcp.Back(r))
@@ -255,73 +244,20 @@ func (ch *channel) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 	return ch.up.Call(ctx, r.Method, r.Params, mcp.Back(r))
 }
 
-// initialize answers the Agent's handshake.
-func (ch *channel) initialize(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	if r.Version != "" {
-		return nil, mcp.Errorf(mcp.KindInvalidRequest, "this session is initialized already")
-	}
-	hello, err := ch.up.Ready(ctx)
-	if err != nil {
-		return nil, err
-	}
-	version, err := mcp.Handshaken(r)
-	if err != nil {
-		return nil, err
-	}
-	if !hello.Modern && hello.Version != "" && hello.Version < version {
-		version = hello.Version
-		r.Session.SetVersion(version)
-	}
-	if !hello.Modern && rawjson.IsObject(hello.Raw) {
-		return rawjson.Set(hello.Raw, "protocolVersion", rawjson.Quote(version))
-	}
-	capabilities, info := hello.Capabilities, hello.ServerInfo
-	if !rawjson.IsObject(capabilities) {
-		capabilities = json.RawMessage("{}")
-	}
-	if !rawjson.IsObject(info) {
-		info = append(append(json.RawMessage(`{"name":`), rawjson.Quote(ch.server.Name)...), `,"version":""}`...)
-	}
-	out := append(json.RawMessage(`{"protocolVersion":`), rawjson.Quote(version)...)
-	out = append(append(out, `,"capabilities":`...), capabilities...)
-	out = append(append(out, `,"serverInfo":`...), info...)
-	if hello.Instructions != "" {
-		out = rawjson.AppendString(append(out, `,"instructions":`...), hello.Instructions)
-	}
-	return append(out, '}'), nil
-}
-
 func (ch *channel) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	uri := rawjson.Text(rawjson.Get(r.Params, "uri"))
 	if uri == "" {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "%s needs a uri", r.Method)
 	}
-	ch.mu.Lock()
-	_, double := ch.stops[uri]
-	n := len(ch.stops)
-	ch.mu.Unlock()
-	switch {
-	case double:
-		return json.RawMessage("{}"), nil
-	case n >= maxSubscriptions:
-		return nil, mcp.Errorf(mcp.KindOverloaded, "this session is subscribed to %d resources, which is the bound", n)
-	}
-	stop, err := ch.up.SubscribeResource(ctx, uri, func(params json.RawMessage) {
+	err := ch.follows.Subscribe(ctx, ch.up, uri, func(params json.RawMessage) {
 		select {
-		case ch.notices <- notice{"notifications/resources/updated", append(json.RawMessage(nil), params...)}:
+		case ch.notices <- notice{bridge.ResourceUpdated, append(json.RawMessage(nil), params...)}:
 		default: // the agent reads the resource anew after one that is still waiting
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	if other := ch.stops[uri]; ch.stops == nil || other != nil {
-		stop()
-		return json.RawMessage("{}"), nil
-	}
-	ch.stops[uri] = stop
 	return json.RawMessage("{}"), nil
 }
 

@@ -415,7 +415,7 @@ func (o *office) single(e *socketio.Event, req smcp.MCPRequest) {
 
 // callOnce makes a request that belongs to no channel.
 func (o *office) callOnce(e *socketio.Event, req smcp.MCPRequest, m jsonrpc.Message, s *Server, up *upstream.Upstream) {
-	ch := &channel{c: o.c, id: req.ReqID, server: s, up: up, session: mcp.NewSession("", smcpAgent(req.Call)), notices: make(chan notice, 1), stops: map[string]func(){}}
+	ch := &channel{c: o.c, id: req.ReqID, server: s, up: up, session: mcp.NewSession("", smcpAgent(req.Call)), notices: make(chan notice, 1)}
 	defer ch.session.Close()
 	ctx, cancel := context.WithTimeout(o.c.ctx, o.c.o.CallTimeout)
 	defer cancel()
