@@ -1,16 +1,11 @@
 package telemetry
 
 import (
-	"errors"
 	"net/http"
 	"runtime"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // maxLabels bounds the different values of a label that comes from outside
@@ -46,20 +41,20 @@ type UpstreamFigures struct {
 	Restarts int64 // after a connection was lost
 }
 
-// Metrics counts events for Prometheus. It has a registry of its own, so
-// several can live in one process. All methods are safe for concurrent use.
+// Metrics counts events for Prometheus. Several can live in one process. All methods are safe for concurrent use.
 type Metrics struct {
-	registry *prometheus.Registry
-	calls    *prometheus.CounterVec
-	errors   *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-	attempts *prometheus.CounterVec
-	hits     prometheus.Counter
-	dryRuns  prometheus.Counter
-	breaches *prometheus.CounterVec
-	refresh  *prometheus.CounterVec
-	inFlight *prometheus.GaugeVec
-	took     *prometheus.HistogramVec
+	totals   Totals
+	families []*family
+	calls    *family
+	errors   *family
+	duration *family
+	attempts *family
+	hits     *family
+	dryRuns  *family
+	breaches *family
+	refresh  *family
+	inFlight *family
+	took     *family
 
 	tools, upstreams labels
 }
@@ -67,28 +62,28 @@ type Metrics struct {
 // NewMetrics returns a Metrics that also tells totals, the version of the program, and
 // the Go runtime's and the process's figures.
 func NewMetrics(totals Totals) *Metrics {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "weir", Name: name, Help: help}, labels)
+	m := &Metrics{totals: totals}
+	add := func(k kind, name, help string, labels ...string) *family {
+		f := &family{name: "weir_" + name, help: help, kind: k, labels: labels}
+		m.families = append(m.families, f)
+		if len(labels) == 0 {
+			f.add(0) // it is told from the start
+		}
+		return f
 	}
-	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		calls:    counter("calls_total", "Calls of tools, through tool_execute and /mcps/NAME/mcp, by tool without its version or hash, upstream and how they ended (ok, tool_error, cache_hit, dry_run, unread for an answer that was handed on byte by byte, or the error's code).", "tool", "upstream", "outcome"),
-		errors:   counter("errors_total", "Errors that the gateway answered, by meta-tool and code.", "meta_tool", "code"),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "weir", Name: "request_duration_seconds",
-			Help: "Time from a request of a meta-tool to its answer.", Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}}, []string{"meta_tool"}),
-		attempts: counter("upstream_attempts_total", "How often upstreams were asked to run a tool, retries included.", "upstream"),
-		hits:     prometheus.NewCounter(prometheus.CounterOpts{Namespace: "weir", Name: "cache_hits_total", Help: "Calls answered from the response cache."}),
-		dryRuns:  prometheus.NewCounter(prometheus.CounterOpts{Namespace: "weir", Name: "dry_runs_total", Help: "Calls that were checked and not run."}),
-		breaches: counter("quota_breaches_total", "Calls refused for a quota, by meta-tool and window.", "meta_tool", "window"),
-		refresh:  counter("catalog_refreshes_total", "Changes of the catalog, by upstream where it is one.", "upstream"),
-		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "weir", Name: "upstream_requests_in_flight", Help: "Requests that an upstream has not answered yet."}, []string{"upstream"}),
-		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "weir", Name: "upstream_request_duration_seconds",
-			Help: "Time from a request to an upstream to its answer, time to start it included.", Buckets: []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}}, []string{"upstream"}),
-	}
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "weir", Name: "build_info", Help: "1, with the versions of weir and of Go."}, []string{"version", "goversion"})
-	build.WithLabelValues(totals.Version, runtime.Version()).Set(1)
-	m.registry.MustRegister(build, m.inFlight, m.took, m.calls, m.errors, m.duration, m.attempts, m.hits, m.dryRuns, m.breaches, m.refresh,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &totalsCollector{totals: totals, upstreams: &m.upstreams})
+	m.calls = add(counter, "calls_total", "Calls of tools, through tool_execute and /mcps/NAME/mcp, by tool without its version or hash, upstream and how they ended (ok, tool_error, cache_hit, dry_run, unread for an answer that was handed on byte by byte, or the error's code).", "outcome", "tool", "upstream")
+	m.errors = add(counter, "errors_total", "Errors that the gateway answered, by meta-tool and code.", "code", "meta_tool")
+	m.duration = add(histogram, "request_duration_seconds", "Time from a request of a meta-tool to its answer.", "meta_tool")
+	m.duration.buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	m.attempts = add(counter, "upstream_attempts_total", "How often upstreams were asked to run a tool, retries included.", "upstream")
+	m.hits = add(counter, "cache_hits_total", "Calls answered from the response cache.")
+	m.dryRuns = add(counter, "dry_runs_total", "Calls that were checked and not run.")
+	m.breaches = add(counter, "quota_breaches_total", "Calls refused for a quota, by meta-tool and window.", "meta_tool", "window")
+	m.refresh = add(counter, "catalog_refreshes_total", "Changes of the catalog, by upstream where it is one.", "upstream")
+	m.inFlight = add(gauge, "upstream_requests_in_flight", "Requests that an upstream has not answered yet.", "upstream")
+	m.took = add(histogram, "upstream_request_duration_seconds", "Time from a request to an upstream to its answer, time to start it included.", "upstream")
+	m.took.buckets = []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	add(gauge, "build_info", "1, with the versions of weir and of Go.", "goversion", "version").set(1, runtime.Version(), totals.Version)
 	return m
 }
 
@@ -99,7 +94,7 @@ func (m *Metrics) Observe(e Event) {
 		if e.Upstream != "" {
 			upstream = m.upstreams.bound(e.Upstream)
 		}
-		m.refresh.WithLabelValues(upstream).Inc()
+		m.refresh.add(1, upstream)
 		return
 	}
 	if e.Name == PassthroughCompleted || e.Name == PassthroughFailed {
@@ -109,16 +104,16 @@ func (m *Metrics) Observe(e Event) {
 	if e.MetaTool == "" {
 		return
 	}
-	m.duration.WithLabelValues(e.MetaTool).Observe(e.Duration.Seconds())
+	m.duration.observe(e.Duration.Seconds(), e.MetaTool)
 	if e.Code != "" {
-		m.errors.WithLabelValues(e.MetaTool, e.Code).Inc()
+		m.errors.add(1, e.Code, e.MetaTool)
 	}
 	if e.Scope != "" {
 		window := "minute"
 		if strings.HasSuffix(e.Scope, "/session") {
 			window = "session"
 		}
-		m.breaches.WithLabelValues(e.MetaTool, window).Inc()
+		m.breaches.add(1, e.MetaTool, window)
 	}
 	if !strings.HasPrefix(e.Name, "execute.") {
 		return
@@ -129,10 +124,10 @@ func (m *Metrics) Observe(e Event) {
 		outcome = e.Code
 	case e.Name == ExecuteCacheHit:
 		outcome = "cache_hit"
-		m.hits.Inc()
+		m.hits.add(1)
 	case e.Name == ExecuteDryRun:
 		outcome = "dry_run"
-		m.dryRuns.Inc()
+		m.dryRuns.add(1)
 	case e.IsError:
 		outcome = "tool_error"
 	}
@@ -140,9 +135,9 @@ func (m *Metrics) Observe(e Event) {
 	if e.ToolID != "" { // a tool of the catalog, not any text that an agent sent
 		tool, upstream = m.tools.bound(withoutHash(e.ToolID)), m.upstreams.bound(e.Upstream)
 	}
-	m.calls.WithLabelValues(tool, upstream, outcome).Inc()
+	m.calls.add(1, outcome, tool, upstream)
 	if e.Attempts > 0 {
-		m.attempts.WithLabelValues(upstream).Add(float64(e.Attempts))
+		m.attempts.add(float64(e.Attempts), upstream)
 	}
 }
 
@@ -164,7 +159,7 @@ func (m *Metrics) passed(e *Event) {
 	if e.ToolID != "" {
 		tool = m.tools.bound(withoutHash(e.ToolID))
 	}
-	m.calls.WithLabelValues(tool, m.upstreams.bound(e.Upstream), outcome).Inc()
+	m.calls.add(1, outcome, tool, m.upstreams.bound(e.Upstream))
 }
 
 // withoutHash is a tool_id without its version and hash, so that the series of a tool
@@ -178,34 +173,44 @@ func withoutHash(id string) string {
 
 // RequestStarted counts a request that is on its way to an upstream.
 func (m *Metrics) RequestStarted(upstream string) {
-	m.inFlight.WithLabelValues(m.upstreams.bound(upstream)).Inc()
+	m.inFlight.add(1, m.upstreams.bound(upstream))
 }
 
 // RequestEnded counts a request for which RequestStarted was called.
 func (m *Metrics) RequestEnded(upstream string, took time.Duration) {
 	label := m.upstreams.bound(upstream)
-	m.inFlight.WithLabelValues(label).Dec()
-	m.took.WithLabelValues(label).Observe(took.Seconds())
+	m.inFlight.add(-1, label)
+	m.took.observe(took.Seconds(), label)
 }
 
-// Handler serves the metrics in the formats of Prometheus.
+// maxScrapes is how many pages are made at the same time.
+const maxScrapes = 4
+
+// Handler serves the metrics in the text format of Prometheus.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Timeout: 10 * time.Second, MaxRequestsInFlight: 4})
+	free := make(chan struct{}, maxScrapes)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case free <- struct{}{}:
+			defer func() { <-free }()
+			serve(w, r, m.page())
+		default:
+			http.Error(w, "four others read the metrics now; try again later", http.StatusServiceUnavailable)
+		}
+	})
 }
 
-// ErrTaken is what Register wraps where a collector of that name is there.
-var ErrTaken = errors.New("the metric is registered already")
-
-// Register adds a collector of somebody else's.
-func (m *Metrics) Register(c prometheus.Collector) error {
-	if err := m.registry.Register(c); err != nil {
-		var taken prometheus.AlreadyRegisteredError
-		if errors.As(err, &taken) {
-			return errors.Join(ErrTaken, err)
-		}
-		return err
+// page returns all metrics, those of the runtime and the process first.
+func (m *Metrics) page() []byte {
+	e := &exposition{}
+	writeRuntime(e)
+	writeProcess(e)
+	families := append(m.totals.families(&m.upstreams), m.families...)
+	sortFamilies(families)
+	for _, f := range families {
+		f.write(e)
 	}
-	return nil
+	return e.out
 }
 
 // labels is a bounded set of label values.
@@ -238,62 +243,41 @@ func (l *labels) bound(value string) string {
 	return value
 }
 
-// totalsCollector reads Totals when it is asked.
-type totalsCollector struct {
-	totals    Totals
-	upstreams *labels
-}
-
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("weir_"+name, help, labels, nil)
-}
-
-// Describe implements prometheus.Collector. It describes nothing: what there is
-// is asked for when somebody asks, not when the registry is made.
-func (c *totalsCollector) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements prometheus.Collector.
-func (c *totalsCollector) Collect(out chan<- prometheus.Metric) {
-	count := func(name, help string, n float64) {
-		out <- prometheus.MustNewConstMetric(desc(name, help), prometheus.CounterValue, n)
+// families reads the totals.
+func (t *Totals) families(upstreams *labels) (all []*family) {
+	add := func(k kind, name, help string, n float64) {
+		f := &family{name: "weir_" + name, help: help, kind: k}
+		f.set(n)
+		all = append(all, f)
 	}
-	gauge := func(name, help string, n float64) {
-		out <- prometheus.MustNewConstMetric(desc(name, help), prometheus.GaugeValue, n)
+	if t.Tokens != nil {
+		read, raw := t.Tokens()
+		add(counter, "tokens_read_total", "Tokens (cl100k_base) that agents read.", float64(read))
+		add(counter, "tokens_raw_total", "Tokens (cl100k_base) that agents would have read without the gateway.", float64(raw))
 	}
-	if c.totals.Tokens != nil {
-		read, raw := c.totals.Tokens()
-		count("tokens_read_total", "Tokens (cl100k_base) that agents read.", float64(read))
-		count("tokens_raw_total", "Tokens (cl100k_base) that agents would have read without the gateway.", float64(raw))
+	if t.Uncounted != nil {
+		add(counter, "tokens_uncounted_results_total", "Results whose tokens were not counted, as too many were waiting.", float64(t.Uncounted()))
 	}
-	if c.totals.Uncounted != nil {
-		count("tokens_uncounted_results_total", "Results whose tokens were not counted, as too many were waiting.", float64(c.totals.Uncounted()))
+	if t.Artifacts != nil {
+		n, bytes := t.Artifacts()
+		add(gauge, "artifacts", "Results that are kept.", float64(n))
+		add(gauge, "artifacts_bytes", "Bytes of the results that are kept.", float64(bytes))
 	}
-	if c.totals.Artifacts != nil {
-		n, bytes := c.totals.Artifacts()
-		gauge("artifacts", "Results that are kept.", float64(n))
-		gauge("artifacts_bytes", "Bytes of the results that are kept.", float64(bytes))
+	if t.Sessions != nil {
+		add(gauge, "sessions", "Sessions that used the gateway and are open.", float64(t.Sessions()))
 	}
-	if c.totals.Sessions != nil {
-		gauge("sessions", "Sessions that used the gateway and are open.", float64(c.totals.Sessions()))
+	if t.Tools != nil {
+		add(gauge, "tools", "Tools that can be called.", float64(t.Tools()))
 	}
-	if c.totals.Tools != nil {
-		gauge("tools", "Tools that can be called.", float64(c.totals.Tools()))
+	if t.Upstreams == nil {
+		return all
 	}
-	if c.totals.Upstreams == nil {
-		return
+	state := &family{name: "weir_upstream_state", help: "1 for the state an upstream is in.", kind: gauge, labels: []string{"state", "upstream"}}
+	restarts := &family{name: "weir_upstream_restarts_total", help: "How often an upstream was started again after its connection was lost.", kind: counter, labels: []string{"upstream"}}
+	for name, f := range t.Upstreams() {
+		label := upstreams.bound(name)
+		state.add(1, f.State, label)
+		restarts.add(float64(f.Restarts), label)
 	}
-	state := desc("upstream_state", "1 for the state an upstream is in.", "upstream", "state")
-	sum, restarts := map[[2]string]float64{}, map[string]float64{}
-	for name, f := range c.totals.Upstreams() {
-		label := c.upstreams.bound(name)
-		sum[[2]string{label, f.State}]++
-		restarts[label] += float64(f.Restarts)
-	}
-	restarted := desc("upstream_restarts_total", "How often an upstream was started again after its connection was lost.", "upstream")
-	for label, n := range restarts {
-		out <- prometheus.MustNewConstMetric(restarted, prometheus.CounterValue, n, label)
-	}
-	for key, n := range sum {
-		out <- prometheus.MustNewConstMetric(state, prometheus.GaugeValue, n, key[0], key[1])
-	}
+	return append(all, state, restarts)
 }

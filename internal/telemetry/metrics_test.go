@@ -1,8 +1,10 @@
 package telemetry
 
 import (
-	"errors"
+	"compress/gzip"
 	"fmt"
+	"io"
+	"math"
 	"net/http/httptest"
 	"runtime"
 	"strings"
@@ -10,7 +12,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 func scrape(t testing.TB, m *Metrics) string {
@@ -134,15 +140,68 @@ func TestToolLabelOutlivesItsSchema(t *testing.T) {
 func TestMetricsWithoutTotals(t *testing.T) {
 	m := NewMetrics(Totals{Version: "v1"})
 	scrape(t, m)
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "more"})
-	if err := m.Register(c); err != nil {
+}
+
+// TestRuntimeMetricsAreThoseOfPrometheus: dashboards for Go programs find every metric and every label that Prometheus' own client
+// has, with the same type.
+func TestRuntimeMetricsAreThoseOfPrometheus(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	families, err := registry.Gather()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Register(c); !errors.Is(err, ErrTaken) {
-		t.Errorf("%v", err)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	ours, err := parser.TextToMetricFamilies(strings.NewReader(scrape(t, NewMetrics(Totals{Version: "v1"}))))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !strings.Contains(scrape(t, m), "more 0") {
-		t.Error("what was registered is not told")
+	for _, want := range families {
+		got := ours[want.GetName()]
+		switch {
+		case got == nil && runtime.GOOS != "linux" && strings.HasPrefix(want.GetName(), "process_"):
+		case got == nil || got.GetType() != want.GetType() || len(got.GetMetric()) != len(want.GetMetric()):
+			t.Errorf("%v, want %v", got, want)
+		case strings.HasPrefix(want.GetName(), "process_") && want.GetType() == dto.MetricType_GAUGE:
+			a, b := got.GetMetric()[0].GetGauge().GetValue(), want.GetMetric()[0].GetGauge().GetValue()
+			if math.Abs(a-b) > b/2 {
+				t.Errorf("%s: %v, want about %v", want.GetName(), a, b)
+			}
+		}
+	}
+}
+
+// TestMetricsEscape: a label's value comes from outside, and the page stays one that Prometheus reads.
+func TestMetricsEscape(t *testing.T) {
+	m := NewMetrics(Totals{Version: "v1"})
+	const name = "a\"b\\c\nd\xff"
+	m.RequestStarted(name)
+	m.RequestEnded(name, time.Second)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(scrape(t, m)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := families["weir_upstream_request_duration_seconds"].GetMetric()
+	if len(took) != 1 || took[0].GetLabel()[0].GetValue() != "a\"b\\c\nd\uFFFD" || took[0].GetHistogram().GetSampleCount() != 1 || took[0].GetHistogram().GetSampleSum() != 1 {
+		t.Errorf("%v", took)
+	}
+}
+
+// TestMetricsCompressed: a scraper that takes gzip gets it.
+func TestMetricsCompressed(t *testing.T) {
+	m := NewMetrics(Totals{Version: "v1"})
+	r := httptest.NewRequest("GET", "/metrics", nil)
+	r.Header.Set("Accept-Encoding", "gzip")
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, r)
+	z, err := gzip.NewReader(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := io.ReadAll(z)
+	if err != nil || !strings.Contains(string(page), "weir_cache_hits_total 0") || w.Header().Get("Content-Encoding") != "gzip" {
+		t.Errorf("%v, %s", err, page)
 	}
 }
 
