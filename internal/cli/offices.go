@@ -44,9 +44,8 @@ type offices struct {
 	fleets []*fleet.Fleet
 	own    *fleet.Fleet      // the one in weir's own hub; nil: none
 	whole  *upstream.Manager // each Computer as one server; not in the catalog
-	local  *memoryListener
-	inner  *http.Server // serves local
-	outer  *http.Server // serves hub.listen; nil where there is none
+	local  *hub.Attachment   // the way of own into hub; nil: none
+	outer  *http.Server      // serves hub.listen; nil where there is none
 	ends   sync.WaitGroup
 }
 
@@ -158,12 +157,11 @@ func (o *offices) openHub(ctx context.Context, c *config.Config, e *engine) erro
 	if c.Hub.Office == "" {
 		return nil
 	}
-	o.local = newMemoryListener()
-	o.inner = hubServer(hub.Trust(o.hub), o.log)
-	o.serve(o.inner, o.local)
+	o.local = o.hub.Attach()
+	link := o.local.Engine()
+	link.Memory = e.holdings.pool.Account("office")
 	err = o.join(agent.Options{
-		URL: "http://hub.local/socket.io/", Office: c.Hub.Office, Keys: keysOf(opts.Devices),
-		Engine: engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}, DialContext: o.local.dial, Memory: e.holdings.pool.Account("office")},
+		URL: o.local.URL(), Engine: link, Office: c.Hub.Office, Keys: keysOf(opts.Devices),
 		// Nobody else comes back at the same time.
 		Backoff: socketio.Backoff{Min: 50 * time.Millisecond, Max: time.Second},
 	}, e.owners.ledger.ComputerOf, e)
@@ -391,86 +389,14 @@ func (o *offices) close(ctx context.Context) {
 	if err := o.shutdown(ctx); err != nil && !errors.Is(err, engineio.ErrServerClosed) {
 		o.log.Warn("the hub did not end in time", "err", err)
 	}
-	for _, s := range []*http.Server{o.outer, o.inner} {
-		if s != nil {
-			_ = s.Close() // what is left has been told
-		}
+	if o.outer != nil {
+		_ = o.outer.Close() // its peers have been told
+	}
+	if o.local != nil {
+		o.local.Close()
 	}
 	o.ends.Wait()
 	if err := o.whole.Close(ctx); err != nil {
 		o.log.Warn("connections to Computers did not end by themselves", "err", err)
 	}
 }
-
-// memoryListener takes connections of this process: nobody else can make one.
-type memoryListener struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func newMemoryListener() *memoryListener {
-	return &memoryListener{conns: make(chan net.Conn), done: make(chan struct{})}
-}
-
-// dial has the shape of a dialer's DialContext.
-func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far, err := connPair(ctx)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case l.conns <- far:
-		return near, nil
-	case <-l.done:
-		err = net.ErrClosed
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	_, _ = near.Close(), far.Close() // nothing has been written
-	return nil, err
-}
-
-// connPair returns the two ends of a connection of the loopback interface. The
-// kernel's buffers are what net.Pipe lacks: both ends may write before either
-// reads. Who else connects in the moment that the port is open is turned away.
-func connPair(ctx context.Context) (near, far net.Conn, err error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer l.Close()
-	// The kernel takes the connection before it is accepted.
-	if near, err = (&net.Dialer{}).DialContext(ctx, "tcp", l.Addr().String()); err != nil {
-		return nil, nil, err
-	}
-	for {
-		if far, err = l.Accept(); err != nil {
-			_ = near.Close() // nothing has been written
-			return nil, nil, err
-		}
-		if far.RemoteAddr().String() == near.LocalAddr().String() {
-			return near, far, nil
-		}
-		_ = far.Close() // a stranger
-	}
-}
-
-// Accept implements net.Listener.
-func (l *memoryListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (l *memoryListener) Close() error {
-	l.once.Do(func() { close(l.done) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (l *memoryListener) Addr() net.Addr { return &net.UnixAddr{Name: "weir", Net: "memory"} }
