@@ -10,6 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
@@ -72,8 +73,8 @@ func summary(changes []catalog.Change) string {
 }
 
 // pinOf is the pin of a configuration.
-func pinOf(p config.Pin) gateway.Pin {
-	return gateway.Pin{Hash: strings.ToLower(p.ExpectedHash), Strict: p.Mode == config.PinStrict}
+func pinOf(p config.Pin) dispatch.Pin {
+	return dispatch.Pin{Hash: strings.ToLower(p.ExpectedHash), Strict: p.Mode == config.PinStrict}
 }
 
 // checkCatalog tells the operator where the catalog is not what the configuration

@@ -6,6 +6,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/telemetry"
@@ -23,10 +24,10 @@ func controls(c *config.Config, opts *gateway.Options) {
 	opts.Names = namesOf(c.Proxy.Names)
 	opts.Policy = policyOf(c.Policy)
 	opts.RateLimits = limitsOfCalls(&c.RateLimits)
-	opts.Cache = gateway.CacheOptions{
+	opts.Cache = dispatch.CacheOptions{
 		ReadOnly: c.Cache.ReadOnly, Allow: c.Cache.Allow, TTL: c.Cache.TTL, MaxEntries: c.Cache.MaxEntries, MaxBytes: int64(c.Cache.MaxBytes),
 	}
-	opts.Retry = gateway.RetryPolicy{
+	opts.Retry = dispatch.RetryPolicy{
 		MaxAttempts: c.Retry.MaxAttempts, BaseDelay: c.Retry.BaseDelay, MaxDelay: c.Retry.MaxDelay, Jitter: c.Retry.Jitter,
 	}
 	for _, code := range c.Retry.RetryableCodes {
@@ -47,26 +48,26 @@ func namesOf(n config.ProxyNames) gateway.NameForm {
 
 // policyOf returns nil where the configuration allows everything, so that no
 // call is asked about.
-func policyOf(p config.Policy) *gateway.Policy {
+func policyOf(p config.Policy) *dispatch.Policy {
 	if len(p.Rules) == 0 && (p.Default == config.ActionAllow || p.Default == "") {
 		return nil
 	}
-	policy := &gateway.Policy{Default: gateway.Action(p.Default)}
+	policy := &dispatch.Policy{Default: dispatch.Action(p.Default)}
 	for _, r := range p.Rules {
-		policy.Rules = append(policy.Rules, gateway.PolicyRule{
-			Action: gateway.Action(r.Action), MetaTool: r.MetaTool, Namespace: r.Namespace, Tool: r.Tool, Tags: r.Tags, ReadOnly: r.ReadOnly, Reason: r.Reason,
+		policy.Rules = append(policy.Rules, dispatch.PolicyRule{
+			Action: dispatch.Action(r.Action), MetaTool: r.MetaTool, Namespace: r.Namespace, Tool: r.Tool, Tags: r.Tags, ReadOnly: r.ReadOnly, Reason: r.Reason,
 		})
 	}
 	return policy
 }
 
-func limitsOfCalls(l *config.RateLimits) gateway.RateLimits {
-	limits := gateway.RateLimits{MetaTools: map[string]gateway.RateLimit{}, Tools: map[string]gateway.RateLimit{}}
+func limitsOfCalls(l *config.RateLimits) dispatch.RateLimits {
+	limits := dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{}, Tools: map[string]dispatch.RateLimit{}}
 	for name, limit := range l.MetaTools() {
-		limits.MetaTools[name] = gateway.RateLimit{PerMinute: limit.MaxCallsPerMinute, PerSession: limit.MaxCallsPerSession}
+		limits.MetaTools[name] = dispatch.RateLimit{PerMinute: limit.MaxCallsPerMinute, PerSession: limit.MaxCallsPerSession}
 	}
 	for _, t := range l.PerTool {
-		limits.Tools[t.ToolID] = gateway.RateLimit{PerMinute: t.MaxCallsPerMinute, PerSession: t.MaxCallsPerSession}
+		limits.Tools[t.ToolID] = dispatch.RateLimit{PerMinute: t.MaxCallsPerMinute, PerSession: t.MaxCallsPerSession}
 	}
 	return limits
 }

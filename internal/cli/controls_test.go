@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/selection"
@@ -38,7 +39,7 @@ retry: {max_attempts: 3, base_delay: 1s, max_delay: 2s, jitter: 0.5, retryable_c
 	var o gateway.Options
 	controls(c, &o)
 	rule := o.Policy.Rules[0]
-	if !o.TolerantArgs || !o.CacheStable || !o.LogUnredacted || o.Policy.Default != gateway.Deny || rule.Action != gateway.RequireApproval || rule.MetaTool != "tool_execute" ||
+	if !o.TolerantArgs || !o.CacheStable || !o.LogUnredacted || o.Policy.Default != dispatch.Deny || rule.Action != dispatch.RequireApproval || rule.MetaTool != "tool_execute" ||
 		rule.Namespace != "a" || rule.Tool != "x*" || rule.Tags[0] != "t" || !*rule.ReadOnly || rule.Reason != "r" {
 		t.Errorf("%+v, %+v", o, rule)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -44,7 +45,7 @@ func (g *Gateway) count(c *metaCall, result json.RawMessage, err error, tell fun
 	switch {
 	case c.name == ToolView:
 		p = usage.Views
-	case actsOnUpstream(c.name) && !c.dryRun:
+	case dispatch.ActsOnUpstream(c.name) && !c.dryRun:
 		p = usage.Results
 	}
 	tokens, answered, passed := g.opts.Firewall.CountTokens, c.raw, c.passed

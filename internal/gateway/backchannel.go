@@ -5,13 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/weir-mcp/weir/internal/bridge"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/mcp"
-)
-
-// Methods of upstreams other than tools/call.
-const (
-	methodRead = "resources/read"
-	methodGet  = "prompts/get"
 )
 
 // call is the end of the dispatch chain: it asks the upstream. What that asks
@@ -21,15 +16,15 @@ const (
 //	         ── sampling, elicitation, roots ──▶ agent's request (legacy), or its next
 //	            round (modern: see bridge.Rounds, which stands before the gateway)
 //	agent ── cancellation: the end of ctx ──▶ upstream
-func (g *Gateway) call(ctx context.Context, c *Call) (json.RawMessage, error) {
-	params, err := upstreamParams(c)
+func (g *Gateway) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+	params, err := dispatch.UpstreamParams(c)
 	if err != nil {
 		return nil, err
 	}
 	c.Attempts++
-	result, err := g.callUpstream(ctx, c, c.method, params)
+	result, err := g.callUpstream(ctx, c, c.Method, params)
 	if err != nil {
-		return nil, classify(ctx, c.Entry.Upstream, err)
+		return nil, dispatch.Classify(ctx, c.Entry.Upstream, err)
 	}
 	if g.opts.RedactResults {
 		result = g.opts.Redactor.Results(result)
@@ -39,11 +34,11 @@ func (g *Gateway) call(ctx context.Context, c *Call) (json.RawMessage, error) {
 
 // callUpstream makes one call on behalf of the agent, which the controls have
 // admitted. An empty method is tools/call. The error is as it came.
-func (g *Gateway) callUpstream(ctx context.Context, c *Call, method string, params json.RawMessage) (json.RawMessage, error) {
+func (g *Gateway) callUpstream(ctx context.Context, c *dispatch.Call, method string, params json.RawMessage) (json.RawMessage, error) {
 	if method == "" {
 		method = "tools/call"
 	}
-	if err := c.pass.check(method); err != nil {
+	if err := c.Pass.Check(method); err != nil {
 		return nil, err
 	}
 	ctx = mcp.WithCaller(ctx, c.Request.Session)
@@ -51,7 +46,7 @@ func (g *Gateway) callUpstream(ctx context.Context, c *Call, method string, para
 	if err != nil {
 		return nil, err
 	}
-	back := bridge.Back{Request: c.Request, Server: `server "` + c.Entry.Upstream + `"`, OnAsk: c.onAsk}
+	back := bridge.Back{Request: c.Request, Server: `server "` + c.Entry.Upstream + `"`, OnAsk: c.OnAsk}
 	if back.Level, err = g.levelOf(ctx, c, peer); err != nil {
 		return nil, err
 	}
@@ -63,13 +58,13 @@ func (g *Gateway) callUpstream(ctx context.Context, c *Call, method string, para
 // levelOf is which log messages of an upstream the agent gets during a call. The
 // upstream is told of it where it can be; a failure of that is no failure of the
 // call.
-func (g *Gateway) levelOf(ctx context.Context, c *Call, peer mcp.Peer) (string, error) {
+func (g *Gateway) levelOf(ctx context.Context, c *dispatch.Call, peer mcp.Peer) (string, error) {
 	levels := g.state.levels(c.Entry.Upstream)
 	server, _ := peer.(bridge.Leveler)
 	failed := func(err error) {
 		g.opts.Logger.DebugContext(ctx, "an upstream's log level could not be set", "upstream", c.Entry.Upstream, "err", err)
 	}
-	if level := c.Request.Session.LogLevel(); level != "" && server != nil && !c.Request.Modern() && c.state.tells(c.Entry.Upstream, level) {
+	if level := c.Request.Session.LogLevel(); level != "" && server != nil && !c.Request.Modern() && g.state.session(c.Request.Session).tells(c.Entry.Upstream, level) {
 		if err := levels.Set(ctx, server, level); err != nil {
 			failed(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	tables "github.com/weir-mcp/weir/s2sp/table"
@@ -32,7 +33,7 @@ type carrier struct {
 
 // carry returns the arguments of a call as its server gets them. What it puts in
 // is spent.
-func (r carrier) carry(ctx context.Context, c *Call) (json.RawMessage, error) {
+func (r carrier) carry(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	if r.fetches == nil || !bytes.Contains(c.Args, []byte(plane.ParamURL)) {
 		return c.Args, nil
 	}

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/work"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -65,30 +64,6 @@ func TestChecksEndWithTheCall(t *testing.T) {
 		}
 		if n := len(h.called()); n != 1 {
 			t.Errorf("%d calls reached a server", n)
-		}
-	})
-}
-
-// Checking small arguments costs what it costs without turns and timeouts.
-func BenchmarkCheck(b *testing.B) {
-	c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: "files", Namespace: "files", Tools: []json.RawMessage{json.RawMessage(readTool)}})
-	e := c.Entries()[0]
-	args := json.RawMessage(`{"path":"/some/where","limit":30}`)
-	b.Run("checker", func(b *testing.B) {
-		k := checker{work.NewTurns(0), func(string) time.Duration { return time.Minute }}
-		b.ReportAllocs()
-		for b.Loop() {
-			if err := k.validate(b.Context(), e, args); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("baseline", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if err := e.Validate(args); err != nil {
-				b.Fatal(err)
-			}
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 )
 
@@ -49,8 +50,8 @@ func TestIDOfAnotherToolFails(t *testing.T) {
 // second tool that maps to the id.
 func TestControlsOutlastCollisions(t *testing.T) {
 	h := newHarness(t, Options{
-		Policy:     &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "x:dr_op@1"}}},
-		RateLimits: RateLimits{Tools: map[string]RateLimit{"x:a_b@1": {PerSession: 1}}},
+		Policy:     &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "x:dr_op@1"}}},
+		RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{"x:a_b@1": {PerSession: 1}}},
 	})
 	h.add("x", echo, versionedTool("dr_op"), versionedTool("dr op"), versionedTool("a_b"), versionedTool("a b"))
 	run := func(name string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -31,11 +32,11 @@ func (g *Gateway) complete(ctx context.Context, r *mcp.Request) (json.RawMessage
 		return nil, err
 	}
 	call := newRead(&metaCall{request: r, state: g.state.session(r.Session)}, s.Catalog, e, methodComplete, nil)
-	call.uri = e.URI
-	return g.nativeCall(ctx, call, func(c *Call) (json.RawMessage, error) {
+	call.URI = e.URI
+	return g.nativeCall(ctx, call, func(c *dispatch.Call) (json.RawMessage, error) {
 		params := r.Params
-		if c.params != nil {
-			params = c.params
+		if c.Params != nil {
+			params = c.Params
 		}
 		params, err := rawjson.SetPath(params, rawjson.Quote(e.Key().Name), "ref", key)
 		if err != nil {

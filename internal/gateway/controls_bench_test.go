@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -61,17 +62,17 @@ func BenchmarkControls(b *testing.B) {
 	id := snapshot.Catalog.Entries()[7].ID
 	params := `{"name":"tool_execute","arguments":{"tool_id":"` + id + `","args":{"id":"12345","project":"the quick brown fox"}}}`
 	no := false
-	policy := &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "*:drop_*"}, {Action: RequireApproval, Tags: []string{"destructive"}}, {Action: Deny, Namespace: "prod", ReadOnly: &no}}}
-	limits := RateLimits{MetaTools: map[string]RateLimit{ToolExecute: {PerSession: 1 << 40}}, Tools: map[string]RateLimit{id: {PerSession: 1 << 40}}}
+	policy := &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "*:drop_*"}, {Action: dispatch.RequireApproval, Tags: []string{"destructive"}}, {Action: dispatch.Deny, Namespace: "prod", ReadOnly: &no}}}
+	limits := dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ToolExecute: {PerSession: 1 << 40}}, Tools: map[string]dispatch.RateLimit{id: {PerSession: 1 << 40}}}
 	for _, bb := range []struct {
 		name string
 		opts Options
 	}{
 		{"policy", Options{Policy: policy}},
 		{"quota", Options{RateLimits: limits}},
-		{"retry", Options{Retry: RetryPolicy{MaxAttempts: 3}}},
+		{"retry", Options{Retry: dispatch.RetryPolicy{MaxAttempts: 3}}},
 		{"tolerant", Options{TolerantArgs: true}},
-		{"all", Options{Policy: policy, RateLimits: limits, Retry: RetryPolicy{MaxAttempts: 3}, TolerantArgs: true, Cache: CacheOptions{ReadOnly: true}, OnEvent: func(Event) {}}},
+		{"all", Options{Policy: policy, RateLimits: limits, Retry: dispatch.RetryPolicy{MaxAttempts: 3}, TolerantArgs: true, Cache: dispatch.CacheOptions{ReadOnly: true}, OnEvent: func(Event) {}}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			perCall(b, server(b, u, bb.opts)(params), server(b, u, Options{})(params))
@@ -87,11 +88,11 @@ func BenchmarkCache(b *testing.B) {
 	const params = `{"name":"tool_execute","arguments":{"tool_id":"db:get@1","args":{"n":1}}}`
 	off := server(b, u, Options{})(params)
 	b.Run("hit", func(b *testing.B) {
-		perCall(b, server(b, u, Options{Cache: CacheOptions{ReadOnly: true}})(params), off)
+		perCall(b, server(b, u, Options{Cache: dispatch.CacheOptions{ReadOnly: true}})(params), off)
 	})
 	b.Run("miss", func(b *testing.B) {
 		// What was kept is over its time at once.
-		perCall(b, server(b, u, Options{Cache: CacheOptions{ReadOnly: true, TTL: 1}})(params), off)
+		perCall(b, server(b, u, Options{Cache: dispatch.CacheOptions{ReadOnly: true, TTL: 1}})(params), off)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
@@ -77,10 +78,10 @@ func door(t *testing.T, o Options) (h *harness, send func(i int) error, reached 
 // back by a policy that denies, by a strict pin, by a quota that is used up and by
 // a person who cannot be asked, and passes without them.
 func TestNothingReachesAnUpstreamPastTheControls(t *testing.T) {
-	nothing := func(names ...string) RateLimits {
-		l := RateLimits{MetaTools: map[string]RateLimit{}}
+	nothing := func(names ...string) dispatch.RateLimits {
+		l := dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{}}
 		for _, name := range names {
-			l.MetaTools[name] = RateLimit{PerSession: 1}
+			l.MetaTools[name] = dispatch.RateLimit{PerSession: 1}
 		}
 		return l
 	}
@@ -91,11 +92,11 @@ func TestNothingReachesAnUpstreamPastTheControls(t *testing.T) {
 		skip    func(i int) bool
 	}{
 		{"none", Options{}, "", nil},
-		{"allow", Options{Policy: &Policy{Rules: []PolicyRule{{Action: Allow}}, Default: Deny}}, "", nil},
-		{"default: deny", Options{Policy: &Policy{Default: Deny}}, "the policy of this gateway refuses it", nil},
-		{"a rule about all", Options{Policy: &Policy{Rules: []PolicyRule{{Action: Deny}}}}, "the policy of this gateway refuses it", nil},
-		{"require_approval", Options{Policy: &Policy{Default: RequireApproval}}, "a person has to approve it", nil},
-		{"a strict pin", Options{Pin: Pin{Hash: "other", Strict: true}}, "the catalog is not the one that is pinned", nil},
+		{"allow", Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Allow}}, Default: dispatch.Deny}}, "", nil},
+		{"default: deny", Options{Policy: &dispatch.Policy{Default: dispatch.Deny}}, "the policy of this gateway refuses it", nil},
+		{"a rule about all", Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny}}}}, "the policy of this gateway refuses it", nil},
+		{"require_approval", Options{Policy: &dispatch.Policy{Default: dispatch.RequireApproval}}, "a person has to approve it", nil},
+		{"a strict pin", Options{Pin: dispatch.Pin{Hash: "other", Strict: true}}, "the catalog is not the one that is pinned", nil},
 		{"quotas", Options{RateLimits: nothing(ToolExecute, ResourceRead, PromptGet)}, "quota", func(i int) bool { return reaching[i].direct }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -107,7 +108,9 @@ func TestNothingReachesAnUpstreamPastTheControls(t *testing.T) {
 				if c.name == "quotas" { // the one call that they leave
 					l := &h.g.state.session(h.session).ledger
 					for name := range c.o.RateLimits.MetaTools {
-						l.take(0, true, c.o.RateLimits.scopes(name, nil))
+						if _, err := h.g.ctl.Admit(t.Context(), &dispatch.Act{Verb: ToolBrowse, Count: name, Ledger: l}); err != nil {
+							t.Fatal(err)
+						}
 					}
 				}
 				err := send(i)
@@ -126,15 +129,15 @@ func TestNothingReachesAnUpstreamPastTheControls(t *testing.T) {
 func TestNothingIsSentWithoutAPass(t *testing.T) {
 	h, up := library(t, Options{})
 	e := h.Snapshot().Catalog.Of("docs")[0]
-	c := newRead(&metaCall{request: &mcp.Request{Session: h.session, Peer: mcp.NoPeer}, state: h.g.state.session(h.session)}, nil, e, methodRead, nil)
-	if _, err := h.g.callUpstream(t.Context(), c, methodRead, nil); err == nil || !strings.Contains(err.Error(), "not admitted") || up.last() != "" {
+	c := newRead(&metaCall{request: &mcp.Request{Session: h.session, Peer: mcp.NoPeer}, state: h.g.state.session(h.session)}, nil, e, dispatch.MethodRead, nil)
+	if _, err := h.g.callUpstream(t.Context(), c, dispatch.MethodRead, nil); err == nil || !strings.Contains(err.Error(), "not admitted") || up.last() != "" {
 		t.Errorf("%v, %s", err, up.last())
 	}
 }
 
 // TestLookingIsFree: what runs and reads nothing passes under `default: deny`.
 func TestLookingIsFree(t *testing.T) {
-	h, _ := library(t, Options{Policy: &Policy{Default: Deny}})
+	h, _ := library(t, Options{Policy: &dispatch.Policy{Default: dispatch.Deny}})
 	for _, method := range []string{"tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list", "ping", "logging/setLevel", "resources/unsubscribe", "notifications/cancelled", "notifications/roots/list_changed"} {
 		if err := h.directly(t, mcp.NoPeer, method, `{}`); err != nil {
 			t.Errorf("%s: %v", method, err)
@@ -149,18 +152,18 @@ func TestTasksAreJudgedByTheirTools(t *testing.T) {
 	id := h.id(t, "files", "drop")
 	for _, c := range []struct {
 		name, tool string
-		policy     *Policy
-		limits     RateLimits
+		policy     *dispatch.Policy
+		limits     dispatch.RateLimits
 		want       string
 	}{
-		{"a tool that is denied", "drop", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, RateLimits{}, `tasks/result of a task of "drop" at server "files": the policy of this gateway refuses it, by policy.rules[0]`},
-		{"another tool", "read_file", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, RateLimits{}, ""},
-		{"a tool that a person has approved", "drop", &Policy{Rules: []PolicyRule{{Action: RequireApproval, Tool: "drop"}}}, RateLimits{}, ""},
-		{"a tool whose quota is used up", "drop", nil, RateLimits{Tools: map[string]RateLimit{id: {PerSession: 1}}}, ""},
-		{"an unknown tool", "", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, RateLimits{}, "policy.rules[0]"},
-		{"an unknown tool elsewhere", "", &Policy{Rules: []PolicyRule{{Action: Deny, Namespace: "web"}}}, RateLimits{}, ""},
-		{"an unknown tool to approve", "", &Policy{Rules: []PolicyRule{{Action: RequireApproval, Tool: "drop"}}}, RateLimits{}, "a person has to approve it"},
-		{"an unlisted tool", "hidden", &Policy{Default: Deny, Rules: []PolicyRule{{Action: Allow, Tool: "hidden"}}}, RateLimits{}, ""},
+		{"a tool that is denied", "drop", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}}, dispatch.RateLimits{}, `tasks/result of a task of "drop" at server "files": the policy of this gateway refuses it, by policy.rules[0]`},
+		{"another tool", "read_file", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}}, dispatch.RateLimits{}, ""},
+		{"a tool that a person has approved", "drop", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.RequireApproval, Tool: "drop"}}}, dispatch.RateLimits{}, ""},
+		{"a tool whose quota is used up", "drop", nil, dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{id: {PerSession: 1}}}, ""},
+		{"an unknown tool", "", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}}, dispatch.RateLimits{}, "policy.rules[0]"},
+		{"an unknown tool elsewhere", "", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Namespace: "web"}}}, dispatch.RateLimits{}, ""},
+		{"an unknown tool to approve", "", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.RequireApproval, Tool: "drop"}}}, dispatch.RateLimits{}, "a person has to approve it"},
+		{"an unlisted tool", "hidden", &dispatch.Policy{Default: dispatch.Deny, Rules: []dispatch.PolicyRule{{Action: dispatch.Allow, Tool: "hidden"}}}, dispatch.RateLimits{}, ""},
 	} {
 		h := newHarness(t, Options{Policy: c.policy, RateLimits: c.limits})
 		for range 3 {
@@ -177,7 +180,7 @@ func TestTasksAreJudgedByTheirTools(t *testing.T) {
 // is refused, and what passes has one reading.
 func TestWhatIsJudgedIsWhatRuns(t *testing.T) {
 	for _, o := range []Options{
-		{Policy: &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "other"}}}}, {RateLimits: RateLimits{Tools: map[string]RateLimit{"files:x#1": {PerMinute: 1}}}},
+		{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "other"}}}}, {RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{"files:x#1": {PerMinute: 1}}}},
 	} {
 		h, up := library(t, o)
 		id := h.id(t, "files", "drop")
@@ -268,24 +271,24 @@ func TestSpellingsOfURIs(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		rules   []PolicyRule
-		deny    Action
+		rules   []dispatch.PolicyRule
+		deny    dispatch.Action
 		uris    []string
 		allowed bool
 	}{
-		{"by URI", []PolicyRule{{Action: Deny, Tool: "file:///secret/*"}}, "", same("secret/b.txt"), false},
-		{"by URI, listed", []PolicyRule{{Action: Deny, Tool: "file:///secret/*"}}, "", same("secret/a.txt"), false},
-		{"by an odd URI", []PolicyRule{{Action: Deny, Tool: "FILE://localhost/%73ecret/*"}}, "", same("secret/b.txt"), false},
-		{"by name", []PolicyRule{{Action: Deny, Tool: "listed"}}, "", same("secret/a.txt"), false},
-		{"by name, another", []PolicyRule{{Action: Deny, Tool: "listed"}}, "", same("secret/b.txt"), true},
-		{"allowed by URI", []PolicyRule{{Action: Allow, Tool: "file:///public/*"}}, Deny, []string{"file:///public/ok.txt", "file:///public/new/x.txt"}, true},
-		{"allowed by URI, out of there", []PolicyRule{{Action: Allow, Tool: "file:///public/*"}}, Deny, same("secret/b.txt"), false},
-		{"allowed by name", []PolicyRule{{Action: Allow, Tool: "odd"}}, Deny, []string{"FILE:///Odd/%7eb.txt"}, true},
-		{"an odd one by its normal form", []PolicyRule{{Action: Deny, Tool: "odd"}}, "", []string{"file:///Odd/~b.txt", "FILE:///Odd/%7eb.txt", "file:///Odd/./~b.txt"}, false},
-		{"a template in capitals", []PolicyRule{{Action: Allow, Tool: "rows"}}, Deny, []string{"DB://users/7"}, true},
-		{"a template by its normal form", []PolicyRule{{Action: Deny, Tool: "rows"}}, "", []string{"db://users/7", "DB://users/7"}, false},
+		{"by URI", []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "file:///secret/*"}}, "", same("secret/b.txt"), false},
+		{"by URI, listed", []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "file:///secret/*"}}, "", same("secret/a.txt"), false},
+		{"by an odd URI", []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "FILE://localhost/%73ecret/*"}}, "", same("secret/b.txt"), false},
+		{"by name", []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "listed"}}, "", same("secret/a.txt"), false},
+		{"by name, another", []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "listed"}}, "", same("secret/b.txt"), true},
+		{"allowed by URI", []dispatch.PolicyRule{{Action: dispatch.Allow, Tool: "file:///public/*"}}, dispatch.Deny, []string{"file:///public/ok.txt", "file:///public/new/x.txt"}, true},
+		{"allowed by URI, out of there", []dispatch.PolicyRule{{Action: dispatch.Allow, Tool: "file:///public/*"}}, dispatch.Deny, same("secret/b.txt"), false},
+		{"allowed by name", []dispatch.PolicyRule{{Action: dispatch.Allow, Tool: "odd"}}, dispatch.Deny, []string{"FILE:///Odd/%7eb.txt"}, true},
+		{"an odd one by its normal form", []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "odd"}}, "", []string{"file:///Odd/~b.txt", "FILE:///Odd/%7eb.txt", "file:///Odd/./~b.txt"}, false},
+		{"a template in capitals", []dispatch.PolicyRule{{Action: dispatch.Allow, Tool: "rows"}}, dispatch.Deny, []string{"DB://users/7"}, true},
+		{"a template by its normal form", []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "rows"}}, "", []string{"db://users/7", "DB://users/7"}, false},
 	} {
-		h := newHarness(t, Options{Policy: &Policy{Rules: c.rules, Default: c.deny}})
+		h := newHarness(t, Options{Policy: &dispatch.Policy{Rules: c.rules, Default: c.deny}})
 		h.mu.Lock()
 		h.others = map[string]mcp.Peer{"disk": &shelf{watched: map[string]func(json.RawMessage){}, answers: map[string]string{}}}
 		h.snapshot, _ = h.snapshot.With(listing)
@@ -323,23 +326,23 @@ func TestSpellingsOfURIs(t *testing.T) {
 func TestNamesThatReadLikeOthers(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		policy  *Policy
+		policy  *dispatch.Policy
 		tool    string
 		refused string
 	}{
-		{"listed", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "x"}}}, "drop", ""},
-		{"listed, in capitals", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "x"}}}, "Twin", ""},
-		{"like a listed one", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "x"}}}, "drop ", `it reads like "drop": call that one`},
-		{"like one that is denied", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "DROP", `"drop"`},
-		{"with a zero width space", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "dr\u200bop", `"drop"`},
-		{"in full width", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "ｄｒｏｐ", `"drop"`},
-		{"under a prefix", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "F__Drop", `"drop"`},
-		{"like a rule's, unlisted", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "hidden"}}}, "Hidden\u00a0", "policy.rules[0]"},
-		{"like a rule's in capitals", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "HID*"}}}, "hidden", ""},
-		{"like a rule's with a pattern", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "hid*"}}}, "HIDDEN", "policy.rules[0]"},
-		{"allowed as it reads", &Policy{Default: Deny, Rules: []PolicyRule{{Action: Allow, Tool: "hidden"}}}, "HIDDEN", "policy.default"},
-		{"with a control character", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "x"}}}, "hidden\x00", "control characters"},
-		{"like nothing", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "dr op", ""},
+		{"listed", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "x"}}}, "drop", ""},
+		{"listed, in capitals", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "x"}}}, "Twin", ""},
+		{"like a listed one", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "x"}}}, "drop ", `it reads like "drop": call that one`},
+		{"like one that is denied", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}}, "DROP", `"drop"`},
+		{"with a zero width space", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}}, "dr\u200bop", `"drop"`},
+		{"in full width", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}}, "ｄｒｏｐ", `"drop"`},
+		{"under a prefix", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}}, "F__Drop", `"drop"`},
+		{"like a rule's, unlisted", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "hidden"}}}, "Hidden\u00a0", "policy.rules[0]"},
+		{"like a rule's in capitals", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "HID*"}}}, "hidden", ""},
+		{"like a rule's with a pattern", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "hid*"}}}, "HIDDEN", "policy.rules[0]"},
+		{"allowed as it reads", &dispatch.Policy{Default: dispatch.Deny, Rules: []dispatch.PolicyRule{{Action: dispatch.Allow, Tool: "hidden"}}}, "HIDDEN", "policy.default"},
+		{"with a control character", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "x"}}}, "hidden\x00", "control characters"},
+		{"like nothing", &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}}, "dr op", ""},
 	} {
 		h := newHarness(t, Options{Policy: c.policy})
 		h.add("files", echo, readTool, `{"name":"drop","description":"d"}`, `{"name":"Twin","description":"d"}`, `{"name":"twin","description":"d"}`)
@@ -359,7 +362,7 @@ func TestNamesThatReadLikeOthers(t *testing.T) {
 func TestQuotasCountEverySpelling(t *testing.T) {
 	h, _ := library(t, Options{})
 	id := h.id(t, "docs", "README")
-	h, _ = library(t, Options{RateLimits: RateLimits{Tools: map[string]RateLimit{id: {PerSession: 2}}}})
+	h, _ = library(t, Options{RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{id: {PerSession: 2}}}})
 	if !h.g.Judges([]Place{{Upstream: "docs", Namespace: "docs"}}) {
 		t.Fatal("direct reads are not judged")
 	}
@@ -375,7 +378,7 @@ func TestQuotasCountEverySpelling(t *testing.T) {
 // eras, and what changes below an allowed resource is told of only where that may
 // be read.
 func TestSubscriptionsAreReads(t *testing.T) {
-	h, up := library(t, Options{Policy: &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "logo"}, {Action: Deny, Tool: "file:///docs/readme.md/secret*"}}}})
+	h, up := library(t, Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "logo"}, {Action: dispatch.Deny, Tool: "file:///docs/readme.md/secret*"}}}})
 	if _, err := h.ask(t, "resources/subscribe", `{"uri":"file:///docs/logo.png"}`); protocolKind(err) != mcp.KindPermissionDenied {
 		t.Errorf("%v", err)
 	}
@@ -447,7 +450,7 @@ func TestCompletionIsRedacted(t *testing.T) {
 func TestRefusalsAreEvents(t *testing.T) {
 	for i, r := range reaching {
 		var events []Event
-		_, send, _ := door(t, Options{Policy: &Policy{Default: Deny}, OnEvent: func(e Event) { events = append(events, e) }})
+		_, send, _ := door(t, Options{Policy: &dispatch.Policy{Default: dispatch.Deny}, OnEvent: func(e Event) { events = append(events, e) }})
 		if err := send(i); err == nil {
 			t.Errorf("%s passes", r.name)
 		}

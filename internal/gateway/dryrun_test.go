@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -68,7 +69,7 @@ func TestDryRunRefusesWhatACallWouldRefuse(t *testing.T) {
 }
 
 func TestDryRunConsumesNoQuota(t *testing.T) {
-	h := newHarness(t, Options{RateLimits: RateLimits{MetaTools: map[string]RateLimit{ToolExecute: {PerSession: 1}}}})
+	h := newHarness(t, Options{RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ToolExecute: {PerSession: 1}}}})
 	id := h.id(t, "files", "drop")
 	dry := `{"tool_id":"` + id + `","args":{},"dry_run":true}`
 	for range 5 {
@@ -85,7 +86,7 @@ func TestDryRunConsumesNoQuota(t *testing.T) {
 }
 
 func TestDryRunTellsRepairs(t *testing.T) {
-	h := newHarness(t, Options{TolerantArgs: true, Policy: &Policy{}})
+	h := newHarness(t, Options{TolerantArgs: true, Policy: &dispatch.Policy{}})
 	s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{"path":"a","limit":"3"},"dry_run":true}`)
 	var report struct {
 		Repairs []map[string]string `json:"arg_repairs"`

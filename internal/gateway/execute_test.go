@@ -237,25 +237,6 @@ func TestExecuteMalformedResult(t *testing.T) {
 	}
 }
 
-func TestDispatchChainOrder(t *testing.T) {
-	var order []string
-	link := func(name string) Middleware {
-		return func(next Dispatcher) Dispatcher {
-			return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-				order = append(order, name)
-				return next.Dispatch(ctx, c)
-			})
-		}
-	}
-	h := newHarness(t, Options{Dispatch: []Middleware{link("first"), link("second")}})
-	id := h.id(t, "files", "read_file")
-	h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{"path":"a"}}`)
-	h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{}}`) // stopped by validation before either
-	if got := strings.Join(order, " "); got != "first second" {
-		t.Errorf("order %s", got)
-	}
-}
-
 func TestBackChannel(t *testing.T) {
 	h := newHarness(t, Options{})
 	h.add("x", func(ctx context.Context, _ json.RawMessage, back mcp.Handler) (json.RawMessage, error) {

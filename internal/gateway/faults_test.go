@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memnet"
@@ -148,9 +149,9 @@ func TestManySessionsShareNothing(t *testing.T) {
 	const sessions, principals, allowed, tries = 1000, 20, 2, 3
 	const limited = "db:limited@1"
 	c := newCrowd(t, Options{
-		RateLimits: RateLimits{Tools: map[string]RateLimit{limited: {PerSession: allowed}}},
-		Cache:      CacheOptions{ReadOnly: true, MaxEntries: 64},
-		Retry:      RetryPolicy{MaxAttempts: 2},
+		RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{limited: {PerSession: allowed}}},
+		Cache:      dispatch.CacheOptions{ReadOnly: true, MaxEntries: 64},
+		Retry:      dispatch.RetryPolicy{MaxAttempts: 2},
 	})
 	tool := func(name, version string, readOnly bool) string {
 		return fmt.Sprintf(`{"name":%q,"description":"A tool.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":%v},"_meta":{"version":%q}}`, name, readOnly, version)

@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -29,7 +27,7 @@ func (h *harness) asking(ctx context.Context, principal string) <-chan json.RawM
 }
 
 func TestEqualCallsAtOnceAreMadeOnce(t *testing.T) {
-	for name, cache := range map[string]CacheOptions{
+	for name, cache := range map[string]dispatch.CacheOptions{
 		"kept":              {ReadOnly: true},
 		"too large to keep": {ReadOnly: true, MaxBytes: 1},
 	} {
@@ -67,7 +65,7 @@ func TestEqualCallsAtOnceAreMadeOnce(t *testing.T) {
 // Where the agent of the first call goes away, one of the others is the first.
 func TestWaitingOutlivesTheFirstCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, Options{Cache: CacheOptions{ReadOnly: true}})
+		h := newHarness(t, Options{Cache: dispatch.CacheOptions{ReadOnly: true}})
 		h.add("db", func(ctx context.Context, _ json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
 			select {
 			case <-time.After(time.Second):
@@ -113,7 +111,7 @@ func TestCallsThatShareNothingAreMadeEach(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, Options{Cache: CacheOptions{ReadOnly: true}})
+			h := newHarness(t, Options{Cache: dispatch.CacheOptions{ReadOnly: true}})
 			h.add("db", func(ctx context.Context, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 				time.Sleep(time.Second)
 				return answer(ctx, params, back)
@@ -132,38 +130,5 @@ func TestCallsThatShareNothingAreMadeEach(t *testing.T) {
 				t.Errorf("%s: %d calls reached the upstream, in %s", name, n, took)
 			}
 		})
-	}
-}
-
-// Many principals at once, some of whom go away: everybody gets his own result
-// or none, and no flight is left.
-func TestFlightsLand(t *testing.T) {
-	h := newHarness(t, Options{})
-	k := newCache(CacheOptions{ReadOnly: true, TTL: time.Nanosecond}, func() *catalog.Catalog { return h.Snapshot().Catalog })
-	var calls atomic.Int64
-	link := k.link()(DispatcherFunc(func(_ context.Context, c *Call) (json.RawMessage, error) {
-		calls.Add(1)
-		return json.RawMessage(textResult("for " + c.Request.Session.Principal())), nil
-	}))
-	entry, _ := h.Snapshot().Catalog.Lookup(h.id(t, "files", "read_file"))
-	var all sync.WaitGroup
-	for n := range 400 {
-		all.Go(func() {
-			session := mcp.NewSession("", string(rune('a'+n%5)))
-			defer session.Close()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if n%7 == 0 {
-				cancel()
-			}
-			c := &Call{Request: &mcp.Request{Session: session, Params: json.RawMessage(`{}`)}, Entry: entry, Args: json.RawMessage(`{}`), catalog: h.Snapshot().Catalog}
-			if out, err := link.Dispatch(ctx, c); err == nil && !strings.Contains(string(out), `"for `+session.Principal()+`"`) {
-				t.Errorf("%s got %s", session.Principal(), out)
-			}
-		})
-	}
-	all.Wait()
-	if left := len(k.flights.flying); left != 0 || calls.Load() == 0 {
-		t.Errorf("%d flights are left after %d calls", left, calls.Load())
 	}
 }

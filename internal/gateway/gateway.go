@@ -13,16 +13,11 @@
 //	                                     a description, a handle, views                        │
 //	tools/call tool_view    ─▶ handle, selector ───────────────────────────────────────────────┘
 //
-// The dispatch path is a chain of [Middleware], each in a file of its own and
-// there only where it is configured:
-//
-//	hydrate ▶ normalise ▶ $table (a look) ▶ validate ▶ controls ▶ dryrun ▶ $table ▶ [Options].Dispatch ▶ cache ▶ retry ▶ Peer
-//
-// The controls (controls.go) are pin, policy and quota. Everything that reaches an
-// upstream passes them, by whichever method and URL.
+// Its rooms: dispatch takes one call through checks, controls, cache and retries to the upstream; result
+// makes of what came back what an agent reads; usage counts tokens.
 //
 // Failures that the gateway finds are tool results with isError and the error's
-// JSON as text (errors.go); what the tool itself answers, its errors included,
+// JSON as text; what the tool itself answers, its errors included,
 // passes. What is kept for a session (state.go: quotas, what it has seen) is
 // kept for no other; every answer is counted in tokens (account.go) and told to
 // operators as an event (events.go), without arguments and without secrets.
@@ -41,6 +36,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -98,13 +94,13 @@ type Options struct {
 	// TolerantArgs repairs arguments before they are validated; see Normalise.
 	TolerantArgs bool
 	// Policy decides which calls are made; nil allows all.
-	Policy *Policy
+	Policy *dispatch.Policy
 	// RateLimits are the quotas of each session.
-	RateLimits RateLimits
+	RateLimits dispatch.RateLimits
 	// Cache keeps results of read-only tools.
-	Cache CacheOptions
+	Cache dispatch.CacheOptions
 	// Retry makes calls again that failed on their way.
-	Retry RetryPolicy
+	Retry dispatch.RetryPolicy
 	// CacheStable has tool_browse answer what a session has seen before first
 	// and with the same bytes (gateway-surface §5).
 	CacheStable bool
@@ -116,9 +112,6 @@ type Options struct {
 	Turns *work.Turns
 	// State is what outlives this gateway; nil is one of its own.
 	State *State
-	// Dispatch are further links of the dispatch chain, outermost first. They
-	// stand behind validation, policy and quota, and before cache and retry.
-	Dispatch []Middleware
 	// Redactor removes secrets from errors, from what is told of results and
 	// from the log; nil knows none by value.
 	Redactor *result.Redactor
@@ -131,7 +124,7 @@ type Options struct {
 	// included.
 	LogUnredacted bool
 	// Pin is the catalog that the operator has looked at; the zero value is none.
-	Pin Pin
+	Pin dispatch.Pin
 	// OnEvent, if set, is told what happens. It may be called concurrently, and
 	// from the goroutine that serves a request: it must not block.
 	OnEvent func(Event)
@@ -143,12 +136,12 @@ type Options struct {
 type Gateway struct {
 	opts     Options
 	state    *State
-	ctl      *controls
-	check    checker
+	ctl      *dispatch.Controls
+	check    dispatch.Checker
 	lists    [4]json.RawMessage // the tools/list results in gateway mode; see toolList
 	meta     map[string]metaTool
-	dispatch Dispatcher
-	reads    Dispatcher                // the dispatch chain of resources and prompts
+	dispatch dispatch.Dispatcher
+	reads    dispatch.Dispatcher       // the dispatch chain of resources and prompts
 	proxied  atomic.Pointer[proxyList] // of the newest snapshot seen
 	tagged   atomic.Pointer[listTags]  // the same
 }
@@ -179,13 +172,13 @@ func New(opts Options) *Gateway {
 		redactor := opts.Redactor
 		opts.Firewall.Redact = func(text string) string { return redactor.Text(visible.Text(text)) }
 	}
-	g := &Gateway{opts: opts, state: opts.State, ctl: newControls(&opts, opts.State.started), check: checker{opts.Turns, opts.CallTimeout}}
-	g.dispatch = chain(DispatcherFunc(g.call), g.links()...)
-	reads := []Middleware{admission(g.ctl, g.snapshot)}
+	g := &Gateway{opts: opts, state: opts.State, ctl: dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started), check: dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout}}
+	g.dispatch = dispatch.Chain(dispatch.DispatcherFunc(g.call), g.links()...)
+	reads := []dispatch.Link{dispatch.Admission(g.ctl, g.about)}
 	if g.opts.Retry.MaxAttempts > 1 {
-		reads = append(reads, Retry(g.opts.Retry))
+		reads = append(reads, dispatch.Retry(g.opts.Retry))
 	}
-	g.reads = chain(DispatcherFunc(g.call), reads...)
+	g.reads = dispatch.Chain(dispatch.DispatcherFunc(g.call), reads...)
 	g.meta = map[string]metaTool{ToolExecute: g.execute}
 	if opts.Mode == ModeGateway {
 		g.meta[ToolBrowse] = g.browse
@@ -205,7 +198,11 @@ func New(opts Options) *Gateway {
 	return g
 }
 
-func (g *Gateway) snapshot() *Snapshot { return g.opts.Upstreams.Snapshot() }
+// about returns the newest catalog, and what a call of an entry may be about there.
+func (g *Gateway) about(e *catalog.Entry, uri string) (*catalog.Catalog, []dispatch.Subject) {
+	s := g.opts.Upstreams.Snapshot()
+	return s.Catalog, s.about(e, uri)
+}
 
 // toolList is the tools/list result in gateway mode: it depends on which
 // primitives upstreams offer, and on nothing else of them.
@@ -225,23 +222,22 @@ func (g *Gateway) holdsBack() bool { return g.opts.Mode == ModeGateway || g.opts
 
 // links are the links of the dispatch chain that are configured, in the order
 // of gateway-surface §4.4 and §4.5.
-func (g *Gateway) links() []Middleware {
-	var links []Middleware
+func (g *Gateway) links() []dispatch.Link {
+	var links []dispatch.Link
 	if g.opts.TolerantArgs {
-		links = append(links, Normalise())
+		links = append(links, dispatch.Normalise())
 	}
-	links = append(links, g.previewTables(), validateLink(&g.check, g.keepSchema), admission(g.ctl, g.snapshot), DryRun(), g.fillTables())
-	links = append(links, g.opts.Dispatch...)
-	var k *cache
+	links = append(links, g.previewTables(), dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, g.about), dispatch.DryRun(), g.fillTables())
+	var k *dispatch.Cache
 	if g.opts.Cache.ReadOnly {
-		k = newCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })
-		links = append(links, k.link())
+		k = dispatch.NewCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })
+		links = append(links, k.Link())
 	}
 	if before := g.state.cache.Swap(k); before != nil {
-		before.close() // calls that are on their way to it find it empty
+		before.Close() // calls that are on their way to it find it empty
 	}
 	if g.opts.Retry.MaxAttempts > 1 {
-		links = append(links, Retry(g.opts.Retry))
+		links = append(links, dispatch.Retry(g.opts.Retry))
 	}
 	return links
 }
@@ -290,7 +286,7 @@ func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 	switch {
 	case r.Method == "completion/complete" && (s.hasResources() || s.hasPrompts()):
 		return g.complete(ctx, r)
-	case s.hasPrompts() && (r.Method == "prompts/list" || r.Method == methodGet):
+	case s.hasPrompts() && (r.Method == "prompts/list" || r.Method == dispatch.MethodGet):
 		return g.servePrompts(ctx, r)
 	case s.hasResources():
 		return g.serveResources(ctx, r)
@@ -397,7 +393,7 @@ func (g *Gateway) serveMeta(ctx context.Context, tool metaTool, c *metaCall) (js
 	switch c.name {
 	case ToolExecute, ToolHydrate, ResourceRead, PromptGet:
 	default:
-		if _, err := g.ctl.admit(ctx, &act{request: c.request, verb: c.name, count: c.name, ledger: &c.state.ledger}); err != nil {
+		if _, err := g.ctl.Admit(ctx, &dispatch.Act{Request: c.request, Verb: c.name, Count: c.name, Ledger: &c.state.ledger}); err != nil {
 			return nil, err
 		}
 	}

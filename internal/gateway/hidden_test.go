@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/internal/visible"
@@ -81,10 +82,10 @@ func TestStrictPinRefusesHiddenText(t *testing.T) {
 	h := newHarness(t, Options{})
 	h.add("odd", echo, hiddenTool)
 	for name, c := range map[string]struct {
-		pin  Pin
+		pin  dispatch.Pin
 		runs bool
 	}{
-		"none": {Pin{}, true}, "warn": {Pin{Hash: h.Snapshot().Catalog.Hash()}, true}, "strict": {Pin{Hash: h.Snapshot().Catalog.Hash(), Strict: true}, false},
+		"none": {dispatch.Pin{}, true}, "warn": {dispatch.Pin{Hash: h.Snapshot().Catalog.Hash()}, true}, "strict": {dispatch.Pin{Hash: h.Snapshot().Catalog.Hash(), Strict: true}, false},
 	} {
 		h.g = New(Options{Upstreams: h.fleet, Artifacts: h.g.opts.Artifacts, Pin: c.pin})
 		if s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "web", "search")+`","args":{}}`); s.IsError {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/text"
@@ -52,7 +53,7 @@ func (g *Gateway) Judges(places []Place) bool {
 				return true
 			}
 		}
-		if g.opts.Policy.concerns(namespace) {
+		if concerns(g.opts.Policy, namespace) {
 			return true
 		}
 	}
@@ -67,17 +68,17 @@ func (g *Gateway) HasControls() bool {
 
 // concerns reports whether a policy may keep back what runs or reads something
 // in a namespace.
-func (p *Policy) concerns(namespace string) bool {
+func concerns(p *dispatch.Policy, namespace string) bool {
 	if p == nil {
 		return false
 	}
 	for i := range p.Rules {
 		r := &p.Rules[i]
-		if r.Action != Allow && (r.Namespace == "" || r.Namespace == namespace) && (r.MetaTool == "" || actsOnUpstream(r.MetaTool)) {
+		if r.Action != dispatch.Allow && (r.Namespace == "" || r.Namespace == namespace) && (r.MetaTool == "" || dispatch.ActsOnUpstream(r.MetaTool)) {
 			return true
 		}
 	}
-	return p.Default != "" && p.Default != Allow
+	return p.Default != "" && p.Default != dispatch.Allow
 }
 
 // Methods of direct calls.
@@ -116,18 +117,18 @@ var freeMethods = []string{
 // Quotas count by the session that mcp.Caller(ctx) names, r's own where there is
 // none. It is safe for concurrent use.
 func (g *Gateway) Judge(ctx context.Context, places []Place, r *mcp.Request, taskTool string) (json.RawMessage, error) {
-	if len(places) == 0 || g.ctl.none() {
+	if len(places) == 0 || g.ctl.None() {
 		return r.Params, nil
 	}
 	start := time.Now()
 	d := direct{snapshot: g.opts.Upstreams.Snapshot(), places: places, taskTool: taskTool}
-	a := act{request: r, verb: ToolExecute, direct: true, catalog: d.snapshot.Catalog}
+	a := dispatch.Act{Request: r, Verb: ToolExecute, Direct: true, Catalog: d.snapshot.Catalog}
 	switch {
 	case slices.Contains(freeMethods, r.Method):
-		err := a.rewrite()
-		return a.params, err
+		err := a.Rewrite()
+		return a.Params, err
 	case r.Method == methodListen:
-		return a.listenable(func(one *mcp.Request) error {
+		return listenable(&a, func(one *mcp.Request) error {
 			_, err := g.Judge(ctx, places, one, "")
 			return err
 		})
@@ -140,15 +141,15 @@ func (g *Gateway) Judge(ctx context.Context, places []Place, r *mcp.Request, tas
 		session = r.Session
 	}
 	st := g.state.direct(session)
-	a.ledger = &st.ledger
-	if _, err := g.ctl.admit(ctx, &a); err != nil {
+	a.Ledger = &st.ledger
+	if _, err := g.ctl.Admit(ctx, &a); err != nil {
 		if g.opts.OnEvent != nil {
-			s, _ := g.ctl.policy.strictest(a.verb, a.about)
-			g.opts.OnEvent(g.event(&metaCall{name: a.verb, request: r, state: st, entry: s.entry}, err, time.Since(start)))
+			s, _ := g.ctl.Policy.Strictest(a.Verb, a.About)
+			g.opts.OnEvent(g.event(&metaCall{name: a.Verb, request: r, state: st, entry: s.Entry}, err, time.Since(start)))
 		}
 		return nil, asProtocol(err)
 	}
-	return a.params, nil
+	return a.Params, nil
 }
 
 // Refuses reports, without asking or counting, whether Judge refuses a call for
@@ -156,20 +157,20 @@ func (g *Gateway) Judge(ctx context.Context, places []Place, r *mcp.Request, tas
 // which only the place is known. It is for what is told of things that an agent
 // may not read or run.
 func (g *Gateway) Refuses(places []Place, method, name string) bool {
-	if len(places) == 0 || g.ctl.none() {
+	if len(places) == 0 || g.ctl.None() {
 		return false
 	}
 	d := direct{snapshot: g.opts.Upstreams.Snapshot(), places: places}
-	if g.ctl.pin.check(d.snapshot.Catalog) != nil {
+	if g.ctl.Pin.Check(d.snapshot.Catalog) != nil {
 		return true
 	}
-	verb, about := ToolExecute, []subject(nil)
-	if method == methodRead {
+	verb, about := ToolExecute, []dispatch.Subject(nil)
+	if method == dispatch.MethodRead {
 		verb, about = ResourceRead, d.snapshot.readable(places, name)
 	} else {
 		about = d.tool(name)
 	}
-	return g.ctl.pin.checkSeen(about) != nil || g.ctl.refuses(verb, about)
+	return g.ctl.Pin.CheckSeen(about) != nil || g.ctl.Refuses(verb, about)
 }
 
 // direct finds out what direct calls are about.
@@ -180,22 +181,22 @@ type direct struct {
 }
 
 // read reads what an act's request is about.
-func (d *direct) read(a *act) error {
-	r, named := a.request, true
+func (d *direct) read(a *dispatch.Act) error {
+	r, named := a.Request, true
 	var name string
 	var err error
 	switch r.Method {
 	case methodCall:
 		if name, err = soleString(r.Params, "name"); err == nil {
-			a.about, a.argsKey = d.snapshot.called(d.places, catalog.KindTool, name), "arguments"
+			a.About, a.ArgsKey = d.snapshot.called(d.places, catalog.KindTool, name), "arguments"
 		}
-	case methodGet:
+	case dispatch.MethodGet:
 		if name, err = soleString(r.Params, "name"); err == nil {
-			a.verb, a.about, a.argsKey = PromptGet, d.snapshot.called(d.places, catalog.KindPrompt, name), "arguments"
+			a.Verb, a.About, a.ArgsKey = PromptGet, d.snapshot.called(d.places, catalog.KindPrompt, name), "arguments"
 		}
-	case methodRead, methodSubscribe:
+	case dispatch.MethodRead, methodSubscribe:
 		if name, err = soleString(r.Params, "uri"); err == nil {
-			a.verb, a.about, a.argsKey = ResourceRead, d.snapshot.readable(d.places, name), "uri"
+			a.Verb, a.About, a.ArgsKey = ResourceRead, d.snapshot.readable(d.places, name), "uri"
 		}
 	case methodComplete:
 		name, err = d.completed(a)
@@ -207,15 +208,15 @@ func (d *direct) read(a *act) error {
 	case err != nil:
 		return mcp.Errorf(mcp.KindInvalidParams, "%s: %v", r.Method, err)
 	case named:
-		a.what = fmt.Sprintf("%s of %q", r.Method, text.Fit(name, shownName))
+		a.What = fmt.Sprintf("%s of %q", r.Method, text.Fit(name, dispatch.ShownName))
 	}
 	return nil
 }
 
 // completed reads completion/complete: it is about the prompt, or the resource or
 // template, that its ref names.
-func (d *direct) completed(a *act) (name string, err error) {
-	ref, err := rawjson.Sole(a.request.Params, "ref")
+func (d *direct) completed(a *dispatch.Act) (name string, err error) {
+	ref, err := rawjson.Sole(a.Request.Params, "ref")
 	if err != nil {
 		return "", err
 	}
@@ -225,11 +226,11 @@ func (d *direct) completed(a *act) (name string, err error) {
 		return "", fmt.Errorf("ref: %w", err)
 	case kind == "ref/prompt":
 		if name, err = soleString(ref, "name"); err == nil {
-			a.verb, a.about = PromptGet, d.snapshot.called(d.places, catalog.KindPrompt, name)
+			a.Verb, a.About = PromptGet, d.snapshot.called(d.places, catalog.KindPrompt, name)
 		}
 	case kind == "ref/resource":
 		if name, err = soleString(ref, "uri"); err == nil {
-			a.verb, a.about = ResourceRead, d.snapshot.completable(d.places, name)
+			a.Verb, a.About = ResourceRead, d.snapshot.completable(d.places, name)
 		}
 	default:
 		return "", fmt.Errorf("ref.type must be ref/prompt or ref/resource")
@@ -241,27 +242,27 @@ func (d *direct) completed(a *act) (name string, err error) {
 }
 
 // other reads what is about a task, and methods that weir does not know.
-func (d *direct) other(a *act) {
-	method := a.request.Method
-	a.what = text.Line(method, shownName)
+func (d *direct) other(a *dispatch.Act) {
+	method := a.Request.Method
+	a.What = text.Line(method, dispatch.ShownName)
 	if !strings.HasPrefix(method, tasksPrefix) {
 		for _, p := range d.places {
-			a.about = append(a.about, p.unlisted(catalog.KindTool, method))
+			a.About = append(a.About, p.unlisted(catalog.KindTool, method))
 		}
 		return
 	}
-	a.about, a.free = d.tool(d.taskTool), d.taskTool != ""
-	if a.free {
-		a.what += fmt.Sprintf(" of a task of %q", text.Fit(d.taskTool, shownName))
+	a.About, a.Free = d.tool(d.taskTool), d.taskTool != ""
+	if a.Free {
+		a.What += fmt.Sprintf(" of a task of %q", text.Fit(d.taskTool, dispatch.ShownName))
 	}
 }
 
 // tool returns what a tool may be, "" being one of which only the place is known.
-func (d *direct) tool(name string) []subject {
+func (d *direct) tool(name string) []dispatch.Subject {
 	if name != "" {
 		return d.snapshot.called(d.places, catalog.KindTool, name)
 	}
-	list := make([]subject, 0, len(d.places))
+	list := make([]dispatch.Subject, 0, len(d.places))
 	for _, p := range d.places {
 		p.Renamed = true
 		list = append(list, p.unlisted(catalog.KindTool, ""))
@@ -271,21 +272,21 @@ func (d *direct) tool(name string) []subject {
 
 // listenable returns the params of subscriptions/listen with the resources that
 // may be read.
-func (a *act) listenable(judge func(*mcp.Request) error) (json.RawMessage, error) {
-	if err := a.rewrite(); err != nil {
+func listenable(a *dispatch.Act, judge func(*mcp.Request) error) (json.RawMessage, error) {
+	if err := a.Rewrite(); err != nil {
 		return nil, err
 	}
-	wanted := rawjson.Get(a.params, "notifications")
+	wanted := rawjson.Get(a.Params, "notifications")
 	if err := rawjson.CheckCase(wanted, "resourceSubscriptions"); len(wanted) > 0 && err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "%s: notifications: %v", methodListen, err)
 	}
 	uris := rawjson.Get(wanted, "resourceSubscriptions")
 	if uris == nil {
-		return a.params, nil
+		return a.Params, nil
 	}
 	out, seen := []byte{'['}, 0
 	err := rawjson.EachElement(uris, func(v []byte) bool {
-		one := *a.request
+		one := *a.Request
 		one.Method, one.Params = methodSubscribe, append(append([]byte(`{"uri":`), v...), '}')
 		if judge(&one) == nil {
 			if len(out) > 1 {
@@ -301,7 +302,7 @@ func (a *act) listenable(judge func(*mcp.Request) error) (json.RawMessage, error
 	}
 	var params json.RawMessage
 	if err == nil {
-		params, err = rawjson.SetPath(a.params, append(out, ']'), "notifications", "resourceSubscriptions")
+		params, err = rawjson.SetPath(a.Params, append(out, ']'), "notifications", "resourceSubscriptions")
 	}
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "%s: resourceSubscriptions: %v", methodListen, err)

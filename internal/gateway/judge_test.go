@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
@@ -32,50 +33,50 @@ func TestJudge(t *testing.T) {
 	const allowed = ""
 	for _, tt := range []struct {
 		name           string
-		policy         Policy
+		policy         dispatch.Policy
 		method, params string
 		want           string // in the message; "" is allowed
 	}{
-		{"default", Policy{Default: Deny}, "tools/call", `{"name":"drop"}`, `tools/call of "drop" at server "files": the policy of this gateway refuses it, by policy.default`},
-		{"rule", Policy{Rules: []PolicyRule{{Action: Allow, Tool: "x"}, {Action: Deny, Tool: "drop", Reason: "not here"}}}, "tools/call", `{"name":"drop"}`, "by policy.rules[1] (not here)"},
-		{"an escaped name", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "tools/call", `{"n\u0061me":"dr\u006fp"}`, "rules[0]"},
-		{"another tool", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "tools/call", `{"name":"read_file"}`, allowed},
-		{"tool_id", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "files:drop#*"}}}, "tools/call", `{"name":"drop"}`, "rules[0]"},
-		{"another namespace", Policy{Rules: []PolicyRule{{Action: Deny, Namespace: "web"}}}, "tools/call", `{"name":"drop"}`, allowed},
-		{"tags", Policy{Rules: []PolicyRule{{Action: Deny, Tags: []string{"destructive"}}}}, "tools/call", `{"name":"drop"}`, "rules[0]"},
-		{"other tags", Policy{Rules: []PolicyRule{{Action: Deny, Tags: []string{"destructive"}}}}, "tools/call", `{"name":"read_file"}`, allowed},
-		{"read-only", Policy{Default: Deny, Rules: []PolicyRule{{Action: Allow, ReadOnly: &readOnly}}}, "tools/call", `{"name":"read_file"}`, allowed},
-		{"writes", Policy{Rules: []PolicyRule{{Action: Deny, ReadOnly: &writes}}}, "tools/call", `{"name":"drop"}`, "rules[0]"},
-		{"meta-tool", Policy{Rules: []PolicyRule{{Action: Deny, MetaTool: ToolExecute}}}, "tools/call", `{"name":"drop"}`, "rules[0]"},
-		{"another meta-tool", Policy{Rules: []PolicyRule{{Action: Deny, MetaTool: ToolBrowse}}}, "tools/call", `{"name":"drop"}`, allowed},
-		{"another verb", Policy{Rules: []PolicyRule{{Action: Deny, MetaTool: PromptGet}}}, "tools/call", `{"name":"drop"}`, allowed},
-		{"a list", Policy{Default: Deny}, "tools/list", `{}`, allowed},
-		{"a task", Policy{Default: Deny}, "tasks/get", `{"taskId":"1"}`, `tasks/get at server "files"`},
+		{"default", dispatch.Policy{Default: dispatch.Deny}, "tools/call", `{"name":"drop"}`, `tools/call of "drop" at server "files": the policy of this gateway refuses it, by policy.default`},
+		{"rule", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Allow, Tool: "x"}, {Action: dispatch.Deny, Tool: "drop", Reason: "not here"}}}, "tools/call", `{"name":"drop"}`, "by policy.rules[1] (not here)"},
+		{"an escaped name", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}}, "tools/call", `{"n\u0061me":"dr\u006fp"}`, "rules[0]"},
+		{"another tool", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}}, "tools/call", `{"name":"read_file"}`, allowed},
+		{"tool_id", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "files:drop#*"}}}, "tools/call", `{"name":"drop"}`, "rules[0]"},
+		{"another namespace", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Namespace: "web"}}}, "tools/call", `{"name":"drop"}`, allowed},
+		{"tags", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tags: []string{"destructive"}}}}, "tools/call", `{"name":"drop"}`, "rules[0]"},
+		{"other tags", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tags: []string{"destructive"}}}}, "tools/call", `{"name":"read_file"}`, allowed},
+		{"read-only", dispatch.Policy{Default: dispatch.Deny, Rules: []dispatch.PolicyRule{{Action: dispatch.Allow, ReadOnly: &readOnly}}}, "tools/call", `{"name":"read_file"}`, allowed},
+		{"writes", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, ReadOnly: &writes}}}, "tools/call", `{"name":"drop"}`, "rules[0]"},
+		{"meta-tool", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: ToolExecute}}}, "tools/call", `{"name":"drop"}`, "rules[0]"},
+		{"another meta-tool", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: ToolBrowse}}}, "tools/call", `{"name":"drop"}`, allowed},
+		{"another verb", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: PromptGet}}}, "tools/call", `{"name":"drop"}`, allowed},
+		{"a list", dispatch.Policy{Default: dispatch.Deny}, "tools/list", `{}`, allowed},
+		{"a task", dispatch.Policy{Default: dispatch.Deny}, "tasks/get", `{"taskId":"1"}`, `tasks/get at server "files"`},
 
-		{"unlisted, by name", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "hid*"}}}, "tools/call", `{"name":"hidden"}`, `"hidden"`},
-		{"unlisted, by id", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "files:hidden@*"}}}, "tools/call", `{"name":"hidden"}`, "rules[0]"},
-		{"unlisted, by exact id", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "files:hidden#85b56782"}}}, "tools/call", `{"name":"hidden"}`, "rules[0]"},
-		{"unlisted, by namespace", Policy{Rules: []PolicyRule{{Action: Deny, Namespace: "files"}}}, "tools/call", `{"name":"hidden"}`, "rules[0]"},
-		{"unlisted, another name", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "tools/call", `{"name":"hidden"}`, allowed},
-		{"unlisted, tags speak against it", Policy{Rules: []PolicyRule{{Action: Deny, Tags: []string{"destructive"}}}}, "tools/call", `{"name":"hidden"}`, "rules[0]"},
-		{"unlisted, tags do not speak for it", Policy{Default: Deny, Rules: []PolicyRule{{Action: Allow, Tags: []string{"safe"}}}}, "tools/call", `{"name":"hidden"}`, "policy.default"},
-		{"unlisted, hints do not speak for it", Policy{Default: Deny, Rules: []PolicyRule{{Action: Allow, ReadOnly: &readOnly}}}, "tools/call", `{"name":"hidden"}`, "policy.default"},
-		{"unlisted, allowed by name", Policy{Default: Deny, Rules: []PolicyRule{{Action: Allow, Tool: "hidden"}}}, "tools/call", `{"name":"hidden"}`, allowed},
+		{"unlisted, by name", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "hid*"}}}, "tools/call", `{"name":"hidden"}`, `"hidden"`},
+		{"unlisted, by id", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "files:hidden@*"}}}, "tools/call", `{"name":"hidden"}`, "rules[0]"},
+		{"unlisted, by exact id", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "files:hidden#85b56782"}}}, "tools/call", `{"name":"hidden"}`, "rules[0]"},
+		{"unlisted, by namespace", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Namespace: "files"}}}, "tools/call", `{"name":"hidden"}`, "rules[0]"},
+		{"unlisted, another name", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}}, "tools/call", `{"name":"hidden"}`, allowed},
+		{"unlisted, tags speak against it", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tags: []string{"destructive"}}}}, "tools/call", `{"name":"hidden"}`, "rules[0]"},
+		{"unlisted, tags do not speak for it", dispatch.Policy{Default: dispatch.Deny, Rules: []dispatch.PolicyRule{{Action: dispatch.Allow, Tags: []string{"safe"}}}}, "tools/call", `{"name":"hidden"}`, "policy.default"},
+		{"unlisted, hints do not speak for it", dispatch.Policy{Default: dispatch.Deny, Rules: []dispatch.PolicyRule{{Action: dispatch.Allow, ReadOnly: &readOnly}}}, "tools/call", `{"name":"hidden"}`, "policy.default"},
+		{"unlisted, allowed by name", dispatch.Policy{Default: dispatch.Deny, Rules: []dispatch.PolicyRule{{Action: dispatch.Allow, Tool: "hidden"}}}, "tools/call", `{"name":"hidden"}`, allowed},
 
-		{"resource", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "secrets"}}}, "resources/read", `{"uri":"file:///secrets"}`, `resources/read of "file:///secrets" at server "files"`},
-		{"another resource", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "secrets"}}}, "resources/read", `{"uri":"file:///other"}`, allowed},
-		{"template", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "rows"}}}, "resources/read", `{"uri":"db://t/1"}`, "rules[0]"},
-		{"unlisted resource", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "file:///hid*"}}}, "resources/read", `{"uri":"file:///hidden"}`, "rules[0]"},
-		{"prompt", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "greet"}}}, "prompts/get", `{"name":"greet"}`, `prompts/get of "greet"`},
-		{"a prompt is no tool", Policy{Rules: []PolicyRule{{Action: Deny, MetaTool: ToolExecute}}}, "prompts/get", `{"name":"greet"}`, allowed},
+		{"resource", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "secrets"}}}, "resources/read", `{"uri":"file:///secrets"}`, `resources/read of "file:///secrets" at server "files"`},
+		{"another resource", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "secrets"}}}, "resources/read", `{"uri":"file:///other"}`, allowed},
+		{"template", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "rows"}}}, "resources/read", `{"uri":"db://t/1"}`, "rules[0]"},
+		{"unlisted resource", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "file:///hid*"}}}, "resources/read", `{"uri":"file:///hidden"}`, "rules[0]"},
+		{"prompt", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "greet"}}}, "prompts/get", `{"name":"greet"}`, `prompts/get of "greet"`},
+		{"a prompt is no tool", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: ToolExecute}}}, "prompts/get", `{"name":"greet"}`, allowed},
 
-		{"no name", Policy{Default: Deny}, "tools/call", `{}`, `params need "name"`},
-		{"no params", Policy{Default: Deny}, "tools/call", ``, `"name"`},
-		{"no object", Policy{Default: Deny}, "tools/call", `["drop"]`, "cannot be read"},
-		{"no string", Policy{Default: Deny}, "tools/call", `{"name":["drop"]}`, "must be a string"},
-		{"two names", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "tools/call", `{"name":"read_file","name":"drop"}`, "duplicate key \"name\""},
-		{"a name in another case", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop"}}}, "tools/call", `{"name":"read_file","Name":"drop"}`, `"Name", which some readers take`},
-		{"a uri in another case", Policy{Rules: []PolicyRule{{Action: Deny, Tool: "secrets"}}}, "resources/read", `{"URI":"file:///secrets","uri":"file:///other"}`, `"URI"`},
+		{"no name", dispatch.Policy{Default: dispatch.Deny}, "tools/call", `{}`, `params need "name"`},
+		{"no params", dispatch.Policy{Default: dispatch.Deny}, "tools/call", ``, `"name"`},
+		{"no object", dispatch.Policy{Default: dispatch.Deny}, "tools/call", `["drop"]`, "cannot be read"},
+		{"no string", dispatch.Policy{Default: dispatch.Deny}, "tools/call", `{"name":["drop"]}`, "must be a string"},
+		{"two names", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}}, "tools/call", `{"name":"read_file","name":"drop"}`, "duplicate key \"name\""},
+		{"a name in another case", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}}, "tools/call", `{"name":"read_file","Name":"drop"}`, `"Name", which some readers take`},
+		{"a uri in another case", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "secrets"}}}, "resources/read", `{"URI":"file:///secrets","uri":"file:///other"}`, `"URI"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHarness(t, Options{Policy: &tt.policy})
@@ -124,7 +125,7 @@ func TestJudgeAsksAPerson(t *testing.T) {
 		{`{"elicitation":{}}`, `{"action":"decline"}`, true, "did not approve"},
 		{``, `{"action":"accept"}`, false, "here or at /mcp"},
 	} {
-		h := newHarness(t, Options{Redactor: result.NewRedactor([]string{"hunter22"}), Policy: &Policy{Rules: []PolicyRule{{Action: RequireApproval, Tool: "drop", Reason: "it deletes"}}}})
+		h := newHarness(t, Options{Redactor: result.NewRedactor([]string{"hunter22"}), Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.RequireApproval, Tool: "drop", Reason: "it deletes"}}}})
 		h.session.SetClient(nil, json.RawMessage(tt.capabilities))
 		p := &person{answer: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(tt.answer), nil
@@ -150,7 +151,7 @@ func TestJudgeAsksAPerson(t *testing.T) {
 // TestJudgeOfSeveralPlaces: where a server shows the tools of several as its own,
 // the strictest verdict counts, and another name is no way around.
 func TestJudgeOfSeveralPlaces(t *testing.T) {
-	h := newHarness(t, Options{Policy: &Policy{Rules: []PolicyRule{{Action: RequireApproval, Tool: "read_file"}, {Action: Deny, Namespace: "web", Tool: "search"}}}})
+	h := newHarness(t, Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.RequireApproval, Tool: "read_file"}, {Action: dispatch.Deny, Namespace: "web", Tool: "search"}}}})
 	h.add("web", echo, `{"name":"search"}`, `{"name":"read_file"}`)
 	places := []Place{{"files", "files", "f__", true}, {"web", "web", "w__", true}}
 	for name, want := range map[string]string{
@@ -171,18 +172,18 @@ func TestJudges(t *testing.T) {
 		want bool
 	}{
 		{"nothing", Options{}, false},
-		{"an empty policy", Options{Policy: &Policy{}}, false},
-		{"allow", Options{Policy: &Policy{Default: Allow, Rules: []PolicyRule{{Action: Allow}}}}, false},
-		{"a default", Options{Policy: &Policy{Default: Deny}}, true},
-		{"a rule", Options{Policy: &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "x"}}}}, true},
-		{"a rule for its namespace", Options{Policy: &Policy{Rules: []PolicyRule{{Action: RequireApproval, Namespace: "files"}}}}, true},
-		{"a rule for another", Options{Policy: &Policy{Rules: []PolicyRule{{Action: Deny, Namespace: "web"}}}}, false},
-		{"a rule about browsing", Options{Policy: &Policy{Rules: []PolicyRule{{Action: Deny, MetaTool: ToolBrowse}}}}, false},
-		{"a quota of a meta-tool", Options{RateLimits: RateLimits{MetaTools: map[string]RateLimit{ToolExecute: {PerMinute: 1}}}}, false},
-		{"a quota of its tool", Options{RateLimits: RateLimits{Tools: map[string]RateLimit{"files:drop#1": {PerMinute: 1}}}}, true},
-		{"a quota of another's", Options{RateLimits: RateLimits{Tools: map[string]RateLimit{"web:drop#1": {PerMinute: 1}}}}, false},
-		{"a pin", Options{Pin: Pin{Hash: "x"}}, false},
-		{"a strict pin", Options{Pin: Pin{Hash: "x", Strict: true}}, true},
+		{"an empty policy", Options{Policy: &dispatch.Policy{}}, false},
+		{"allow", Options{Policy: &dispatch.Policy{Default: dispatch.Allow, Rules: []dispatch.PolicyRule{{Action: dispatch.Allow}}}}, false},
+		{"a default", Options{Policy: &dispatch.Policy{Default: dispatch.Deny}}, true},
+		{"a rule", Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "x"}}}}, true},
+		{"a rule for its namespace", Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.RequireApproval, Namespace: "files"}}}}, true},
+		{"a rule for another", Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Namespace: "web"}}}}, false},
+		{"a rule about browsing", Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: ToolBrowse}}}}, false},
+		{"a quota of a meta-tool", Options{RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ToolExecute: {PerMinute: 1}}}}, false},
+		{"a quota of its tool", Options{RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{"files:drop#1": {PerMinute: 1}}}}, true},
+		{"a quota of another's", Options{RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{"web:drop#1": {PerMinute: 1}}}}, false},
+		{"a pin", Options{Pin: dispatch.Pin{Hash: "x"}}, false},
+		{"a strict pin", Options{Pin: dispatch.Pin{Hash: "x", Strict: true}}, true},
 	} {
 		h := newHarness(t, tt.o)
 		if got := h.g.Judges([]Place{{Upstream: "files", Namespace: "files"}}); got != tt.want || got && !h.g.HasControls() {
@@ -199,7 +200,7 @@ func TestJudgeCounts(t *testing.T) {
 		o := Options{OnEvent: func(e Event) { events = append(events, e) }}
 		h := newHarness(t, o)
 		id := h.id(t, "files", "drop")
-		o.RateLimits = RateLimits{Tools: map[string]RateLimit{id: {PerMinute: 2}}, MetaTools: map[string]RateLimit{ToolExecute: {PerSession: 1}}}
+		o.RateLimits = dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{id: {PerMinute: 2}}, MetaTools: map[string]dispatch.RateLimit{ToolExecute: {PerSession: 1}}}
 		h = newHarness(t, o)
 		call := func() error { return h.directly(t, mcp.NoPeer, "tools/call", `{"name":"drop"}`) }
 		for range 2 {
@@ -230,7 +231,7 @@ func TestJudgeCounts(t *testing.T) {
 			t.Errorf("%d sessions of the router count as the gateway's", n)
 		}
 	})
-	h := newHarness(t, Options{Pin: Pin{Hash: "other", Strict: true}})
+	h := newHarness(t, Options{Pin: dispatch.Pin{Hash: "other", Strict: true}})
 	if err := h.directly(t, mcp.NoPeer, "tools/call", `{"name":"drop"}`); err == nil || !strings.Contains(err.Error(), "not the one that is pinned") {
 		t.Errorf("under another catalog than the pinned one: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
@@ -14,7 +15,7 @@ import (
 // Names of the meta-tools (gateway-surface §4.2).
 const (
 	ToolBrowse  = "tool_browse"
-	ToolExecute = "tool_execute"
+	ToolExecute = dispatch.VerbExecute
 	ToolView    = "tool_view"
 	ToolHydrate = "tool_hydrate"
 
@@ -22,9 +23,9 @@ const (
 	// while an upstream offers them. In proxy mode, as in gateway mode, clients
 	// have the methods of MCP for them.
 	ResourceBrowse = "resource_browse"
-	ResourceRead   = "resource_read"
+	ResourceRead   = dispatch.VerbRead
 	PromptBrowse   = "prompt_browse"
-	PromptGet      = "prompt_get"
+	PromptGet      = dispatch.VerbGet
 )
 
 // Bounds of top_k.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -186,7 +187,7 @@ func TestNameThatIsAnID(t *testing.T) {
 func TestPolicyOfSharedNames(t *testing.T) {
 	listings := []catalog.Listing{runbook("aide", 0, true), runbook("prod", 7, false)}
 	for namespace, allowed := range map[string]bool{"aide": true, "prod": false} {
-		h, shelves := contenders(t, Options{Policy: &Policy{Rules: []PolicyRule{{Action: Deny, Namespace: namespace}}}}, listings...)
+		h, shelves := contenders(t, Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Namespace: namespace}}}}, listings...)
 		for _, use := range uses {
 			if !strings.HasSuffix(use.method, "/read") && !strings.HasSuffix(use.method, "/get") {
 				continue

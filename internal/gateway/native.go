@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
@@ -34,7 +35,7 @@ func (g *Gateway) serveResources(ctx context.Context, r *mcp.Request) (json.RawM
 		return g.listEntries(r, catalog.KindResource, "resources")
 	case "resources/templates/list":
 		return g.listEntries(r, catalog.KindTemplate, "resourceTemplates")
-	case methodRead:
+	case dispatch.MethodRead:
 		return g.readNative(ctx, r)
 	case "resources/subscribe":
 		return g.subscribe(ctx, r)
@@ -62,8 +63,8 @@ func (g *Gateway) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 	if args == nil {
 		args = json.RawMessage("{}")
 	}
-	call := newRead(&metaCall{request: r, state: g.state.session(r.Session)}, s.Catalog, e, methodGet, args)
-	return g.nativeCall(ctx, call, upstreamParams)
+	call := newRead(&metaCall{request: r, state: g.state.session(r.Session)}, s.Catalog, e, dispatch.MethodGet, args)
+	return g.nativeCall(ctx, call, dispatch.UpstreamParams)
 }
 
 // listEntries answers a list with definitions as their upstreams wrote them, without
@@ -98,7 +99,7 @@ func (g *Gateway) listEntries(r *mcp.Request, kind catalog.Kind, key string) (js
 		if more = n > from+resourcePage; more {
 			break
 		}
-		definition := shownSchema(e, e.Raw)
+		definition := dispatch.ShownSchema(e, e.Raw)
 		if kind != catalog.KindTemplate && !s.reached(e) {
 			member := "uri"
 			if kind == catalog.KindPrompt {
@@ -148,9 +149,9 @@ func (g *Gateway) readNative(ctx context.Context, r *mcp.Request) (json.RawMessa
 	if err != nil {
 		return nil, err
 	}
-	call := newRead(&metaCall{request: r, state: st}, nil, e, methodRead, rawjson.Quote(uri))
-	call.uri = uri
-	result, err := g.nativeCall(ctx, call, upstreamParams)
+	call := newRead(&metaCall{request: r, state: st}, nil, e, dispatch.MethodRead, rawjson.Quote(uri))
+	call.URI = uri
+	result, err := g.nativeCall(ctx, call, dispatch.UpstreamParams)
 	if err != nil {
 		return nil, err
 	}
@@ -163,9 +164,9 @@ func (g *Gateway) readNative(ctx context.Context, r *mcp.Request) (json.RawMessa
 
 // admitNative is admitCall for the methods of MCP: a refusal is an error of the
 // protocol, and an event of the meta-tool that does the same.
-func (g *Gateway) admitNative(ctx context.Context, call *Call) error {
+func (g *Gateway) admitNative(ctx context.Context, call *dispatch.Call) error {
 	start := time.Now()
-	err := g.ctl.admitCall(ctx, call, g.snapshot)
+	err := g.ctl.AdmitCall(ctx, call, g.about)
 	if err != nil {
 		g.nativeEvent(call, err, start)
 		return asProtocol(err)
@@ -173,9 +174,9 @@ func (g *Gateway) admitNative(ctx context.Context, call *Call) error {
 	return nil
 }
 
-func (g *Gateway) nativeEvent(call *Call, failure error, start time.Time) {
+func (g *Gateway) nativeEvent(call *dispatch.Call, failure error, start time.Time) {
 	if g.opts.OnEvent != nil {
-		c := metaCall{name: verbOf(call.Entry.Kind), request: call.Request, state: call.state, entry: call.Entry, attempts: call.Attempts}
+		c := metaCall{name: dispatch.VerbOf(call.Entry.Kind), request: call.Request, state: g.state.session(call.Request.Session), entry: call.Entry, attempts: call.Attempts}
 		g.opts.OnEvent(g.event(&c, failure, time.Since(start)))
 	}
 }
@@ -183,14 +184,14 @@ func (g *Gateway) nativeEvent(call *Call, failure error, start time.Time) {
 // nativeCall answers with what the upstream answers to params. Controls are those
 // of the meta-tool that does the same, and so is the event. A completion, which a
 // client asks for with each key that is pressed, is an event only if it is refused.
-func (g *Gateway) nativeCall(ctx context.Context, call *Call, params func(*Call) (json.RawMessage, error)) (result json.RawMessage, err error) {
+func (g *Gateway) nativeCall(ctx context.Context, call *dispatch.Call, params func(*dispatch.Call) (json.RawMessage, error)) (result json.RawMessage, err error) {
 	start := time.Now()
 	if err := g.admitNative(ctx, call); err != nil {
 		return nil, err
 	}
 	failure := error(nil) // as it is classified
 	defer func() {
-		if call.method != methodComplete {
+		if call.Method != methodComplete {
 			g.nativeEvent(call, failure, start)
 		}
 	}()
@@ -200,9 +201,9 @@ func (g *Gateway) nativeCall(ctx context.Context, call *Call, params func(*Call)
 		return nil, err
 	}
 	call.Attempts++
-	result, err = g.callUpstream(ctx, call, call.method, sent)
+	result, err = g.callUpstream(ctx, call, call.Method, sent)
 	if err != nil {
-		failure = classify(ctx, call.Entry.Upstream, err)
+		failure = dispatch.Classify(ctx, call.Entry.Upstream, err)
 		return nil, g.redactError(err)
 	}
 	if g.opts.RedactResults {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/mcp"
@@ -19,7 +20,7 @@ import (
 func TestNativeCallsAreEvents(t *testing.T) {
 	var events []Event
 	h, up := library(t, Options{Redactor: result.NewRedactor([]string{configured}), OnEvent: func(e Event) { events = append(events, e) },
-		RateLimits: RateLimits{MetaTools: map[string]RateLimit{ResourceRead: {PerSession: 2}}}})
+		RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ResourceRead: {PerSession: 2}}}})
 	read := func() error {
 		_, err := h.ask(t, "resources/read", `{"uri":"file:///docs/readme.md"}`)
 		return err

@@ -3,6 +3,8 @@ package gateway
 import (
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 )
 
 // Each control stands where the contract puts it (gateway-surface §4.5): what
@@ -12,10 +14,10 @@ func TestOrderOfControls(t *testing.T) {
 	var events []Event
 	h := newHarness(t, Options{
 		TolerantArgs: true,
-		Policy:       &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "denied"}}},
-		RateLimits:   RateLimits{MetaTools: map[string]RateLimit{ToolExecute: {PerSession: 3}}},
-		Cache:        CacheOptions{ReadOnly: true},
-		Retry:        RetryPolicy{MaxAttempts: 2},
+		Policy:       &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "denied"}}},
+		RateLimits:   dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ToolExecute: {PerSession: 3}}},
+		Cache:        dispatch.CacheOptions{ReadOnly: true},
+		Retry:        dispatch.RetryPolicy{MaxAttempts: 2},
 		OnEvent:      func(e Event) { events = append(events, e) },
 	})
 	const schema = `"description":"d","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}}},"annotations":{"readOnlyHint":true},"_meta":{"version":"1"}}`

@@ -8,65 +8,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
 
-func TestPolicyDecides(t *testing.T) {
-	yes, no := true, false
-	h := newHarness(t, Options{})
-	h.add("bank", echo, `{"name":"delete_all","description":"d","_meta":{"version":"1","tags":["money","admin"]},"annotations":{"destructiveHint":true}}`)
-	for _, tt := range []struct {
-		name   string
-		policy *Policy
-		want   map[string]Action // by upstream/tool
-	}{
-		{"none", nil, map[string]Action{"files/read_file": Allow}},
-		{"empty", &Policy{}, map[string]Action{"files/read_file": Allow}},
-		{"default", &Policy{Default: Deny}, map[string]Action{"files/read_file": Deny}},
-		{"the first that matches", &Policy{Rules: []PolicyRule{{Action: Allow, Namespace: "files"}, {Action: Deny}}}, map[string]Action{"files/drop": Allow, "web/search": Deny}},
-		{"namespace is exact", &Policy{Rules: []PolicyRule{{Action: Deny, Namespace: "file"}}}, map[string]Action{"files/drop": Allow}},
-		{"tool by raw name", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "read_*"}}}, map[string]Action{"files/read_file": Deny, "files/drop": Allow}},
-		{"tool by id", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "files:*"}}}, map[string]Action{"files/read_file": Deny, "web/search": Allow}},
-		{"tool with ?", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "dro?"}}}, map[string]Action{"files/drop": Deny, "files/read_file": Allow}},
-		{"case counts", &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "DROP"}}}, map[string]Action{"files/drop": Allow}},
-		{"read-only", &Policy{Rules: []PolicyRule{{Action: Deny, ReadOnly: &no}}}, map[string]Action{"files/read_file": Allow, "files/drop": Deny}},
-		{"not read-only", &Policy{Rules: []PolicyRule{{Action: Deny, ReadOnly: &yes}}}, map[string]Action{"files/read_file": Deny, "files/drop": Allow}},
-		{"all tags", &Policy{Rules: []PolicyRule{{Action: RequireApproval, Tags: []string{"money", "admin"}}}}, map[string]Action{"bank/delete_all": RequireApproval}},
-		{"one tag is missing", &Policy{Rules: []PolicyRule{{Action: Deny, Tags: []string{"money", "public"}}}}, map[string]Action{"bank/delete_all": Allow}},
-		{"a safety tag", &Policy{Rules: []PolicyRule{{Action: Deny, Tags: []string{"destructive"}}}}, map[string]Action{"bank/delete_all": Deny, "files/read_file": Allow}},
-		{"everything must match", &Policy{Rules: []PolicyRule{{Action: Deny, Namespace: "files", Tool: "search"}}}, map[string]Action{"files/drop": Allow, "web/search": Allow}},
-		{"another meta-tool", &Policy{Rules: []PolicyRule{{Action: Deny, MetaTool: ToolView}}}, map[string]Action{"files/drop": Allow}},
-		{"this meta-tool", &Policy{Rules: []PolicyRule{{Action: Deny, MetaTool: ToolExecute}}}, map[string]Action{"files/drop": Deny}},
-	} {
-		for tool, want := range tt.want {
-			upstream, name, _ := strings.Cut(tool, "/")
-			e, _ := h.Snapshot().Catalog.Lookup(h.id(t, upstream, name))
-			if got := tt.policy.decide(ToolExecute, subject{entry: e}).action; got != want {
-				t.Errorf("%s: %s: %s, want %s", tt.name, tool, got, want)
-			}
-		}
-	}
-}
-
-func TestMatchPattern(t *testing.T) {
-	for _, tt := range []struct {
-		pattern, s string
-		want       bool
-	}{
-		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "a:b/c", true}, {"a*c", "abc", true}, {"a*c", "abd", false}, {"*b*", "abc", true},
-		{"?", "é", true}, {"??", "é", false}, {"[a]", "a", false}, {"a**b", "ab", true}, {"*a*b*c*", strings.Repeat("ab", 500), false},
-	} {
-		if got := matchPattern(tt.pattern, tt.s); got != tt.want {
-			t.Errorf("%q, %.20q: %v", tt.pattern, tt.s, got)
-		}
-	}
-}
-
 func TestPolicyRefuses(t *testing.T) {
-	h := newHarness(t, Options{Policy: &Policy{Rules: []PolicyRule{{Action: Deny, Tool: "drop", Reason: "nothing is dropped here"}}},
-		RateLimits: RateLimits{MetaTools: map[string]RateLimit{ToolExecute: {PerSession: 1}}}})
+	h := newHarness(t, Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop", Reason: "nothing is dropped here"}}},
+		RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ToolExecute: {PerSession: 1}}}})
 	id := h.id(t, "files", "drop")
 	for _, dry := range []string{"", `,"dry_run":true`} {
 		e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{}`+dry+`}`))
@@ -86,7 +36,7 @@ func TestPolicyRefuses(t *testing.T) {
 // Under a default of deny an agent still sees what it may ask for; a rule that
 // names a meta-tool refuses that, too.
 func TestPolicyOfOtherMetaTools(t *testing.T) {
-	h := newHarness(t, Options{ExposeHydrate: true, Policy: &Policy{Default: Deny, Rules: []PolicyRule{{Action: Deny, MetaTool: ToolView, Reason: "no"}, {Action: Deny, MetaTool: ToolHydrate, Tool: "drop"}}}})
+	h := newHarness(t, Options{ExposeHydrate: true, Policy: &dispatch.Policy{Default: dispatch.Deny, Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: ToolView, Reason: "no"}, {Action: dispatch.Deny, MetaTool: ToolHydrate, Tool: "drop"}}}})
 	if s := h.tool(t, ToolBrowse, `{"path":"/"}`); s.IsError {
 		t.Errorf("%+v", s)
 	}
@@ -127,7 +77,7 @@ func TestPolicyAsksAPerson(t *testing.T) {
 		{"no capability", `{}`, `{"action":"accept"}`, false, false},
 		{"URLs only", `{"elicitation":{"url":{}}}`, `{"action":"accept"}`, false, false},
 	} {
-		h := newHarness(t, Options{Redactor: result.NewRedactor([]string{"hunter22"}), Policy: &Policy{Rules: []PolicyRule{{Action: RequireApproval, Tool: "drop", Reason: "it deletes"}}}})
+		h := newHarness(t, Options{Redactor: result.NewRedactor([]string{"hunter22"}), Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.RequireApproval, Tool: "drop", Reason: "it deletes"}}}})
 		h.session.SetClient(nil, json.RawMessage(tt.capabilities))
 		p := &person{answer: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(tt.answer), nil
@@ -160,7 +110,7 @@ func TestPolicyAsksAPerson(t *testing.T) {
 }
 
 func TestPolicyAskingFails(t *testing.T) {
-	h := newHarness(t, Options{Policy: &Policy{Default: RequireApproval}})
+	h := newHarness(t, Options{Policy: &dispatch.Policy{Default: dispatch.RequireApproval}})
 	h.session.SetClient(nil, json.RawMessage(`{"elicitation":{}}`))
 	e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "drop")+`","args":{}}`)) // over mcp.NoPeer
 	if e.Error != "PERMISSION_DENIED" || !strings.Contains(e.Message, "no way to ask") || len(h.called()) != 0 {
@@ -174,7 +124,7 @@ func TestPolicyAskingFails(t *testing.T) {
 }
 
 func TestPolicyInTheModernEra(t *testing.T) {
-	h := newHarness(t, Options{Policy: &Policy{Default: RequireApproval}})
+	h := newHarness(t, Options{Policy: &dispatch.Policy{Default: dispatch.RequireApproval}})
 	out, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Version: mcp.V20260728, Session: h.session, Peer: mcp.NoPeer,
 		Params: json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + h.id(t, "files", "drop") + `","args":{}},"_meta":{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}`)})
 	if err != nil || !strings.Contains(string(out), "PERMISSION_DENIED") || !strings.Contains(string(out), "no way to ask") {
@@ -185,7 +135,7 @@ func TestPolicyInTheModernEra(t *testing.T) {
 // Who goes away while a person is asked gets no call.
 func TestPolicyEndsWithTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, Options{Policy: &Policy{Default: RequireApproval}})
+		h := newHarness(t, Options{Policy: &dispatch.Policy{Default: dispatch.RequireApproval}})
 		h.session.SetClient(nil, json.RawMessage(`{"elicitation":{}}`))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, cancel)

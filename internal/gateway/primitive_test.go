@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
@@ -390,7 +391,7 @@ func TestPrimitivesOfOneName(t *testing.T) {
 	for _, e := range h.Snapshot().Catalog.Of("web") {
 		ids[e.ID] = true
 		verb := map[catalog.Kind]string{catalog.KindTool: ToolExecute, catalog.KindPrompt: PromptGet, catalog.KindResource: ResourceRead}[e.Kind]
-		args := `{"` + idKey(e.Kind) + `":"` + e.ID + `"`
+		args := `{"` + dispatch.IdKey(e.Kind) + `":"` + e.ID + `"`
 		if e.Kind == catalog.KindTool {
 			args += `,"args":{}`
 		}
@@ -406,9 +407,9 @@ func TestPrimitivesOfOneName(t *testing.T) {
 // Policy, quotas and retries hold for reads, too; what is refused is not counted.
 func TestPrimitiveControls(t *testing.T) {
 	h, up := library(t, Options{
-		Policy:     &Policy{Rules: []PolicyRule{{Action: Deny, MetaTool: PromptGet, Tool: "hello", Reason: "rude"}}},
-		RateLimits: RateLimits{MetaTools: map[string]RateLimit{ResourceRead: {PerSession: 2}}},
-		Retry:      RetryPolicy{MaxAttempts: 3, BaseDelay: 1, MaxDelay: 1},
+		Policy:     &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: PromptGet, Tool: "hello", Reason: "rude"}}},
+		RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ResourceRead: {PerSession: 2}}},
+		Retry:      dispatch.RetryPolicy{MaxAttempts: 3, BaseDelay: 1, MaxDelay: 1},
 	})
 	if e := failure(t, h.tool(t, PromptGet, `{"prompt_id":"`+h.id(t, "docs", "hello")+`"}`)); e.Error != "PERMISSION_DENIED" || !strings.Contains(e.Message, "rude") {
 		t.Errorf("%+v", e)
@@ -585,11 +586,11 @@ func TestPin(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		pin  Pin
+		pin  dispatch.Pin
 		runs bool
 	}{
-		{"none", Pin{}, true}, {"the same", Pin{Hash: hash, Strict: true}, true},
-		{"another, warn", Pin{Hash: strings.Repeat("0", 64)}, true}, {"another, strict", Pin{Hash: strings.Repeat("0", 64), Strict: true}, false},
+		{"none", dispatch.Pin{}, true}, {"the same", dispatch.Pin{Hash: hash, Strict: true}, true},
+		{"another, warn", dispatch.Pin{Hash: strings.Repeat("0", 64)}, true}, {"another, strict", dispatch.Pin{Hash: strings.Repeat("0", 64), Strict: true}, false},
 	} {
 		h.g = New(Options{Upstreams: h.fleet, Artifacts: h.g.opts.Artifacts, Pin: c.pin})
 		for i, call := range calls {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
@@ -29,13 +30,13 @@ func (g *Gateway) getPrompt(ctx context.Context, c *metaCall) (json.RawMessage, 
 	if args == nil {
 		args = json.RawMessage("{}")
 	}
-	call := newRead(c, from, e, methodGet, args)
+	call := newRead(c, from, e, dispatch.MethodGet, args)
 	call.Provenance.PromptID, call.Provenance.Primitive = e.ID, "prompt"
 	if err := e.Validate(args); err != nil {
-		return nil, argsError(ctx, call, err, g.keepSchema)
+		return nil, dispatch.ArgsError(ctx, call, err, g.opts.Artifacts)
 	}
 	if err := knownArgs(e, args); err != nil {
-		return nil, argsError(ctx, call, err, g.keepSchema)
+		return nil, dispatch.ArgsError(ctx, call, err, g.opts.Artifacts)
 	}
 	return g.finishRead(ctx, c, call, promptResult)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -180,11 +181,11 @@ type feed interface {
 // refuse of the updates, such as those of other resources below it, is not told.
 func (g *Gateway) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, uri, asked string, put func(method string, params json.RawMessage)) (stop func(), err error) {
 	call := newRead(&metaCall{request: r, state: g.state.session(r.Session)}, nil, e, methodSubscribe, rawjson.Quote(uri))
-	call.uri = uri
+	call.URI = uri
 	if err := g.admitNative(ctx, call); err != nil {
 		return nil, err
 	}
-	if err := call.pass.check(call.method); err != nil {
+	if err := call.Pass.Check(call.Method); err != nil {
 		return nil, err
 	}
 	ctx = mcp.WithCaller(ctx, r.Session)
@@ -198,7 +199,7 @@ func (g *Gateway) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, u
 	}
 	return server.SubscribeResource(ctx, uri, func(params json.RawMessage) {
 		about := rawjson.Text(rawjson.Get(params, "uri"))
-		if g.state.front.Load().Refuses([]Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, methodRead, about) {
+		if g.state.front.Load().Refuses([]Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, dispatch.MethodRead, about) {
 			return
 		}
 		if asked != uri && about == uri {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -254,7 +255,7 @@ func TestDrift(t *testing.T) {
 // TestRefreshAndExecute hammers both at once: a call runs on the tool it named, or
 // fails closed; never on another (§4.6).
 func TestRefreshAndExecute(t *testing.T) {
-	h, _ := library(t, Options{CacheStable: true, Cache: CacheOptions{ReadOnly: true}})
+	h, _ := library(t, Options{CacheStable: true, Cache: dispatch.CacheOptions{ReadOnly: true}})
 	defer h.g.state.Close()
 	// Each generation, the upstream knows its tool under another name.
 	var generation atomic.Int64

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
@@ -20,17 +21,6 @@ import (
 
 var resourceKeys = []string{"resource_id", "args"}
 
-// idKey is what the id of an entry is called in arguments and details.
-func idKey(kind catalog.Kind) string {
-	switch kind {
-	case catalog.KindTool:
-		return "tool_id"
-	case catalog.KindPrompt:
-		return "prompt_id"
-	}
-	return "resource_id"
-}
-
 // lookupPrimitive finds the resource or prompt that an id names. Only the exact
 // id does.
 func lookupPrimitive(c *metaCall, from *catalog.Catalog, raw []byte) (*catalog.Entry, error) {
@@ -39,11 +29,11 @@ func lookupPrimitive(c *metaCall, from *catalog.Catalog, raw []byte) (*catalog.E
 		kind, code, browse = catalog.KindPrompt, result.PromptNotFound, PromptBrowse
 	}
 	if raw == nil {
-		return nil, metaArgs(c.name, "%s is missing", idKey(kind))
+		return nil, metaArgs(c.name, "%s is missing", dispatch.IdKey(kind))
 	}
 	id, err := rawjson.String(raw)
 	if err != nil {
-		return nil, metaArgs(c.name, "%s must be a string, not %s", idKey(kind), text.Value(raw))
+		return nil, metaArgs(c.name, "%s must be a string, not %s", dispatch.IdKey(kind), text.Value(raw))
 	}
 	e, ok := from.Lookup(id)
 	switch {
@@ -61,7 +51,7 @@ func lookupPrimitive(c *metaCall, from *catalog.Catalog, raw []byte) (*catalog.E
 func notTheKind(e *catalog.Entry, proxy bool) string {
 	read, get := ResourceRead, PromptGet
 	if proxy {
-		read, get = methodRead, methodGet
+		read, get = dispatch.MethodRead, dispatch.MethodGet
 	}
 	use := "tool: run it with " + ToolExecute
 	switch e.Kind {
@@ -74,8 +64,8 @@ func notTheKind(e *catalog.Entry, proxy bool) string {
 }
 
 // newRead is a Call of a resource or prompt.
-func newRead(c *metaCall, from *catalog.Catalog, e *catalog.Entry, method string, args json.RawMessage) *Call {
-	return &Call{Request: c.request, Entry: e, Args: args, method: method, catalog: from, state: c.state, Provenance: result.Provenance{Protocol: "mcp"}}
+func newRead(c *metaCall, from *catalog.Catalog, e *catalog.Entry, method string, args json.RawMessage) *dispatch.Call {
+	return &dispatch.Call{Request: c.request, Entry: e, Args: args, Method: method, Catalog: from, Ledger: &c.state.ledger, Bodies: c.state.bodies, Provenance: result.Provenance{Protocol: "mcp"}}
 }
 
 // readResource answers resource_read (gateway-surface §9.4). A resource template
@@ -90,7 +80,7 @@ func (g *Gateway) readResource(ctx context.Context, c *metaCall) (json.RawMessag
 	if err != nil {
 		return nil, err
 	}
-	call := newRead(c, from, e, methodRead, nil)
+	call := newRead(c, from, e, dispatch.MethodRead, nil)
 	call.Provenance.ResourceID, call.Provenance.Primitive = e.ID, "resource"
 	uri := e.URI
 	switch {
@@ -101,7 +91,7 @@ func (g *Gateway) readResource(ctx context.Context, c *metaCall) (json.RawMessag
 	case out[1] != nil && !isEmptyObject(out[1]):
 		return nil, metaArgs(ResourceRead, "%s is no template, so it takes no args", text.Fit(e.ID, 120))
 	}
-	call.Args, call.uri = rawjson.Quote(uri), uri
+	call.Args, call.URI = rawjson.Quote(uri), uri
 	result, err := g.finishRead(ctx, c, call, resourceResult)
 	if err == nil {
 		c.state.readURI(uri, e.Upstream)
@@ -114,7 +104,7 @@ func isEmptyObject(raw []byte) bool {
 }
 
 // expand fills a template with the values that an agent gave.
-func (g *Gateway) expand(ctx context.Context, call *Call, args json.RawMessage) (string, error) {
+func (g *Gateway) expand(ctx context.Context, call *dispatch.Call, args json.RawMessage) (string, error) {
 	e := call.Entry
 	if args == nil {
 		args = json.RawMessage("{}")
@@ -124,7 +114,7 @@ func (g *Gateway) expand(ctx context.Context, call *Call, args json.RawMessage) 
 			Message: fmt.Sprintf("the URI template of %s cannot be read (%v): its owner, server %q, has to mend it", e.ID, problem, e.Upstream)}
 	}
 	if err := e.Validate(args); err != nil {
-		return "", argsError(ctx, call, err, g.keepSchema)
+		return "", dispatch.ArgsError(ctx, call, err, g.opts.Artifacts)
 	}
 	t, err := uritemplate.Parse(e.URI)
 	if err != nil {
@@ -163,7 +153,7 @@ func templateValue(raw []byte) uritemplate.Value {
 
 // finishRead makes the call of a resource or prompt and hands its result, as a
 // tool result, to the firewall.
-func (g *Gateway) finishRead(ctx context.Context, c *metaCall, call *Call, convert func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
+func (g *Gateway) finishRead(ctx context.Context, c *metaCall, call *dispatch.Call, convert func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
 	e := call.Entry
 	raw, err := g.reads.Dispatch(ctx, call)
 	c.attempts = call.Attempts
@@ -172,7 +162,7 @@ func (g *Gateway) finishRead(ctx context.Context, c *metaCall, call *Call, conve
 	}
 	bad := func(err error) error {
 		return &result.Error{Code: result.UpstreamError, Cause: err,
-			Message: fmt.Sprintf("server %q answered %s of %s with something that is no result of it", e.Upstream, call.method, e.ID)}
+			Message: fmt.Sprintf("server %q answered %s of %s with something that is no result of it", e.Upstream, call.Method, e.ID)}
 	}
 	if kind := rawjson.Text(rawjson.Get(raw, "resultType")); kind != "" && kind != "complete" {
 		c.raw = raw
@@ -198,7 +188,7 @@ var notFoundWords = regexp.MustCompile(`(?i)not found|no such|unknown (?:resourc
 
 // notThere gives the answer of a server that has no such resource or prompt the
 // code that agents know (-32002, and -32602 from 2026-07-28 on).
-func notThere(call *Call, err error) error {
+func notThere(call *dispatch.Call, err error) error {
 	var e *result.Error
 	var answered *jsonrpc.Error
 	if !errors.As(err, &e) || !errors.As(err, &answered) || e.Code != result.UpstreamError && e.Code != result.ResourceNotFound {
@@ -208,7 +198,7 @@ func notThere(call *Call, err error) error {
 		return err
 	}
 	code := result.ResourceNotFound
-	if call.method == methodGet {
+	if call.Method == dispatch.MethodGet {
 		code = result.PromptNotFound
 	}
 	return &result.Error{Code: code, Message: e.Message, Cause: err}
@@ -297,7 +287,7 @@ func (s *Snapshot) parsedTemplates() []parsedTemplate {
 				continue
 			}
 			one := parsedTemplate{entry: e, template: t}
-			if normal := spelled(e.URI, true); normal != "" && normal != e.URI {
+			if normal := dispatch.Spelled(e.URI, true); normal != "" && normal != e.URI {
 				one.spelt, _ = uritemplate.Parse(normal) // what cannot be read is not matched
 			}
 			s.templates.list = append(s.templates.list, one)

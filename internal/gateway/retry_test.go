@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -48,7 +49,7 @@ func TestRetryAfter(t *testing.T) {
 		{"answered", &jsonrpc.Error{Code: -32000, Message: "too many requests", Data: json.RawMessage(`{"retry_after":2.5}`)}, 0, result.RateLimited, `{"retry_after":3}`},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, Options{Retry: RetryPolicy{MaxAttempts: 2, BaseDelay: 10 * time.Second, MaxDelay: time.Minute}})
+			h := newHarness(t, Options{Retry: dispatch.RetryPolicy{MaxAttempts: 2, BaseDelay: 10 * time.Second, MaxDelay: time.Minute}})
 			h.add("files", flaky(9, tt.err), readTool)
 			began := time.Now()
 			s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{"path":"a"}}`)
@@ -71,27 +72,27 @@ func TestRetry(t *testing.T) {
 	late := mcp.Errorf(mcp.KindUpstreamTimeout, "late")
 	for _, tt := range []struct {
 		name     string
-		policy   RetryPolicy
+		policy   dispatch.RetryPolicy
 		peer     func() peerFunc
 		attempts int
 		ok       bool
 	}{
-		{"one attempt by default", RetryPolicy{}, func() peerFunc { return flaky(1, gone) }, 1, false},
-		{"unavailable", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(2, gone) }, 3, true},
-		{"timeout", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(1, late) }, 2, true},
-		{"a broken connection", RetryPolicy{MaxAttempts: 2}, func() peerFunc { return flaky(1, io.ErrUnexpectedEOF) }, 2, true},
-		{"exhausted", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(9, gone) }, 3, false},
-		{"not a retryable code", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(1, mcp.Errorf(mcp.KindUnauthorized, "no")) }, 1, false},
-		{"only the codes that are named", RetryPolicy{MaxAttempts: 3, Codes: []result.Code{result.UpstreamTimeout}}, func() peerFunc { return flaky(1, gone) }, 1, false},
-		{"a code that is named", RetryPolicy{MaxAttempts: 3, Codes: []result.Code{result.RateLimited}}, func() peerFunc { return flaky(1, mcp.Errorf(mcp.KindRateLimited, "slow down")) }, 2, true},
-		{"what the server answered", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(1, &jsonrpc.Error{Code: -32000, Message: "service unavailable"}) }, 1, false},
-		{"what another attempt would not change", RetryPolicy{MaxAttempts: 3, Codes: []result.Code{result.UpstreamError, result.UpstreamUnavailable}},
+		{"one attempt by default", dispatch.RetryPolicy{}, func() peerFunc { return flaky(1, gone) }, 1, false},
+		{"unavailable", dispatch.RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(2, gone) }, 3, true},
+		{"timeout", dispatch.RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(1, late) }, 2, true},
+		{"a broken connection", dispatch.RetryPolicy{MaxAttempts: 2}, func() peerFunc { return flaky(1, io.ErrUnexpectedEOF) }, 2, true},
+		{"exhausted", dispatch.RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(9, gone) }, 3, false},
+		{"not a retryable code", dispatch.RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(1, mcp.Errorf(mcp.KindUnauthorized, "no")) }, 1, false},
+		{"only the codes that are named", dispatch.RetryPolicy{MaxAttempts: 3, Codes: []result.Code{result.UpstreamTimeout}}, func() peerFunc { return flaky(1, gone) }, 1, false},
+		{"a code that is named", dispatch.RetryPolicy{MaxAttempts: 3, Codes: []result.Code{result.RateLimited}}, func() peerFunc { return flaky(1, mcp.Errorf(mcp.KindRateLimited, "slow down")) }, 2, true},
+		{"what the server answered", dispatch.RetryPolicy{MaxAttempts: 3}, func() peerFunc { return flaky(1, &jsonrpc.Error{Code: -32000, Message: "service unavailable"}) }, 1, false},
+		{"what another attempt would not change", dispatch.RetryPolicy{MaxAttempts: 3, Codes: []result.Code{result.UpstreamError, result.UpstreamUnavailable}},
 			func() peerFunc {
 				return flaky(1, &mcp.Error{Kind: mcp.KindUpstreamProtocol, Message: "202", Err: mcp.ErrFinal})
 			}, 1, false},
-		{"a wait within the bound", RetryPolicy{MaxAttempts: 3, MaxDelay: time.Minute}, func() peerFunc { return flaky(1, waiting(mcp.KindUpstreamUnavailable, 30)) }, 2, true},
-		{"a wait beyond the bound", RetryPolicy{MaxAttempts: 3, MaxDelay: time.Minute}, func() peerFunc { return flaky(1, waiting(mcp.KindUpstreamUnavailable, 90)) }, 1, false},
-		{"a tool's own error", RetryPolicy{MaxAttempts: 3}, func() peerFunc { return say(`{"content":[{"type":"text","text":"timed out"}],"isError":true}`) }, 1, false},
+		{"a wait within the bound", dispatch.RetryPolicy{MaxAttempts: 3, MaxDelay: time.Minute}, func() peerFunc { return flaky(1, waiting(mcp.KindUpstreamUnavailable, 30)) }, 2, true},
+		{"a wait beyond the bound", dispatch.RetryPolicy{MaxAttempts: 3, MaxDelay: time.Minute}, func() peerFunc { return flaky(1, waiting(mcp.KindUpstreamUnavailable, 90)) }, 1, false},
+		{"a tool's own error", dispatch.RetryPolicy{MaxAttempts: 3}, func() peerFunc { return say(`{"content":[{"type":"text","text":"timed out"}],"isError":true}`) }, 1, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var events []Event
@@ -108,31 +109,9 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-func TestRetryDelays(t *testing.T) {
-	p := RetryPolicy{BaseDelay: 100 * time.Millisecond, MaxDelay: time.Second}.withDefaults()
-	for n, want := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
-		if got := p.delay(n + 1); got != want*time.Millisecond {
-			t.Errorf("before attempt %d: %s", n+2, got)
-		}
-	}
-	if got := p.delay(1000); got != time.Second {
-		t.Errorf("after many: %s", got)
-	}
-	p.Jitter, p.Random = .5, func() float64 { return .5 }
-	if got := p.delay(1); got != 75*time.Millisecond {
-		t.Errorf("with jitter: %s", got)
-	}
-	if p = (RetryPolicy{Jitter: 7}).withDefaults(); p.Jitter != 1 || p.BaseDelay != DefaultRetryBase || p.MaxDelay != DefaultRetryMax {
-		t.Errorf("%+v", p)
-	}
-	if got := (RetryPolicy{BaseDelay: time.Minute, MaxDelay: time.Second, Random: func() float64 { return 0 }}).delay(1); got != time.Second {
-		t.Errorf("a base over the bound: %s", got)
-	}
-}
-
 func TestRetryWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, Options{Retry: RetryPolicy{MaxAttempts: 4, BaseDelay: time.Second, MaxDelay: 3 * time.Second}})
+		h := newHarness(t, Options{Retry: dispatch.RetryPolicy{MaxAttempts: 4, BaseDelay: time.Second, MaxDelay: 3 * time.Second}})
 		h.add("files", flaky(3, mcp.Errorf(mcp.KindUpstreamUnavailable, "gone")), readTool)
 		start := time.Now()
 		s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{"path":"a"}}`)
@@ -147,13 +126,13 @@ func TestRetryEndsWithTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		calls := 0
-		d := Retry(RetryPolicy{MaxAttempts: 5, BaseDelay: time.Hour, MaxDelay: time.Hour})(DispatcherFunc(func(context.Context, *Call) (json.RawMessage, error) {
+		d := dispatch.Retry(dispatch.RetryPolicy{MaxAttempts: 5, BaseDelay: time.Hour, MaxDelay: time.Hour})(dispatch.DispatcherFunc(func(context.Context, *dispatch.Call) (json.RawMessage, error) {
 			calls++
 			return nil, &result.Error{Code: result.UpstreamTimeout, Message: "late"}
 		}))
 		time.AfterFunc(time.Second, cancel)
 		start := time.Now()
-		_, err := d.Dispatch(ctx, &Call{})
+		_, err := d.Dispatch(ctx, &dispatch.Call{})
 		if time.Since(start) != time.Second || calls != 1 || !errors.Is(err, &result.Error{Code: result.UpstreamTimeout}) {
 			t.Errorf("%s, %d calls, %v", time.Since(start), calls, err)
 		}
@@ -163,7 +142,7 @@ func TestRetryEndsWithTheAgent(t *testing.T) {
 // With one attempt the link is not there at all.
 func TestRetryOffByDefault(t *testing.T) {
 	for attempts, want := range map[int]int{0: 5, 1: 5, 2: 6} { // two of $table, validate, controls, dry run and perhaps retry
-		g := New(Options{Retry: RetryPolicy{MaxAttempts: attempts}})
+		g := New(Options{Retry: dispatch.RetryPolicy{MaxAttempts: attempts}})
 		if got := len(g.links()); got != want {
 			t.Errorf("%d attempts: %d links, want %d", attempts, got, want)
 		}

@@ -11,9 +11,10 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/s2sp/dispatch"
+	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
@@ -95,17 +96,10 @@ func readSelected(domains, mode []byte) (s selected, err error) {
 	return s, nil
 }
 
-// isNative reports whether a tool is a resource tool of S2SP: it takes
-// abstract_domains itself.
-func isNative(e *catalog.Entry) bool {
-	return bytes.Contains(e.InputSchema, []byte(`"`+plane.ParamDomains+`"`)) &&
-		rawjson.GetPath(e.InputSchema, "properties", plane.ParamDomains) != nil
-}
-
 // selecting prepares a call for the columns that are wanted: a tool that splits
 // its results itself gets the parameters, and the others are not told.
 func (g *Gateway) selecting(s selected, e *catalog.Entry, args json.RawMessage) (selected, json.RawMessage, error) {
-	if s.native = isNative(e); !s.native || !rawjson.IsObject(args) {
+	if s.native = dispatch.IsNative(e); !s.native || !rawjson.IsObject(args) {
 		return s, args, nil
 	}
 	var err error
@@ -174,9 +168,9 @@ var errNoPlane = errors.New("this gateway has no address under which other serve
 // split makes of a result what the agent gets of it: the columns it asked for,
 // where the tool has not done so itself, and no bodies. The result may be shared
 // and is not changed.
-func (g *Gateway) split(ctx context.Context, c *Call, s selected, result json.RawMessage) (json.RawMessage, error) {
+func (g *Gateway) split(ctx context.Context, c *dispatch.Call, s selected, result json.RawMessage) (json.RawMessage, error) {
 	asked := s.native && len(s.domains) > 0 && (s.mode == plane.Sync || s.keep)
-	if !cacheable(result) { // an error, or a question
+	if !dispatch.Cacheable(result) { // an error, or a question
 		return hideBodies(c, asked, result)
 	}
 	switch {
@@ -201,10 +195,10 @@ func (g *Gateway) split(ctx context.Context, c *Call, s selected, result json.Ra
 
 // hideBodies takes the bodies out of a result, or withholds it where that cannot
 // be done. asked says that the call was one of mode sync.
-func hideBodies(c *Call, asked bool, raw json.RawMessage) (json.RawMessage, error) {
-	hide := c.state.bodies().OnToolResult
+func hideBodies(c *dispatch.Call, asked bool, raw json.RawMessage) (json.RawMessage, error) {
+	hide := c.Bodies().OnToolResult
 	if asked {
-		hide = c.state.bodies().OnSyncResult
+		hide = c.Bodies().OnSyncResult
 	}
 	out, err := hide(raw)
 	if err != nil {
@@ -215,12 +209,12 @@ func hideBodies(c *Call, asked bool, raw json.RawMessage) (json.RawMessage, erro
 }
 
 // executed are the details of an error after which the tool has run.
-func executed(c *Call) json.RawMessage {
+func executed(c *dispatch.Call) json.RawMessage {
 	return append(rawjson.AppendString([]byte(`{"tool_id":`), c.Entry.ID), `,"executed":true}`...)
 }
 
 // divide answers for a tool that knows nothing of S2SP.
-func (g *Gateway) divide(ctx context.Context, c *Call, s selected, raw json.RawMessage) (json.RawMessage, error) {
+func (g *Gateway) divide(ctx context.Context, c *dispatch.Call, s selected, raw json.RawMessage) (json.RawMessage, error) {
 	t, err := tableOf(raw, g.detect(c.Entry.Upstream))
 	switch {
 	case err != nil && !g.holdsBack():
@@ -242,7 +236,7 @@ func (g *Gateway) divide(ctx context.Context, c *Call, s selected, raw json.RawM
 }
 
 // deposit keeps rows for one fetch and returns where they are fetched.
-func (g *Gateway) deposit(ctx context.Context, c *Call, t *tables.Table) (string, error) {
+func (g *Gateway) deposit(ctx context.Context, c *dispatch.Call, t *tables.Table) (string, error) {
 	base, err := g.base()
 	if err != nil {
 		return "", err
@@ -268,7 +262,7 @@ func (g *Gateway) mayKeep(s selected) error {
 
 // keepError is why rows could not be kept. The tool has run, so this is no
 // mistake in the arguments, and trying again has its price.
-func (g *Gateway) keepError(ctx context.Context, c *Call, err error) error {
+func (g *Gateway) keepError(ctx context.Context, c *dispatch.Call, err error) error {
 	var e *result.Error
 	if errors.As(err, &e) {
 		return err
@@ -282,7 +276,7 @@ func (g *Gateway) keepError(ctx context.Context, c *Call, err error) error {
 
 // notTable is why a result has no columns to choose from. The tool has run, so
 // what it answered is kept.
-func (g *Gateway) notTable(ctx context.Context, c *Call, raw json.RawMessage, why error) error {
+func (g *Gateway) notTable(ctx context.Context, c *dispatch.Call, raw json.RawMessage, why error) error {
 	e := &result.Error{Code: result.ArgsInvalid, Cause: why, Message: fmt.Sprintf(
 		"abstract_domains: what %s answered is no table (%s), so it has no columns to choose; call it without abstract_domains", c.Entry.ID, strings.TrimPrefix(why.Error(), tables.ErrNotTable.Error()+": "))}
 	e.Details = rawjson.AppendString([]byte(`{"tool_id":`), c.Entry.ID)
@@ -349,10 +343,10 @@ func tableOf(result json.RawMessage, opts tables.DetectOptions) (*tables.Table, 
 
 // keepBodies takes the rows over of a tool that was asked for mode sync because
 // nobody reaches its data plane, so that the answer is one of mode async.
-func (g *Gateway) keepBodies(ctx context.Context, c *Call, result json.RawMessage) (json.RawMessage, error) {
+func (g *Gateway) keepBodies(ctx context.Context, c *dispatch.Call, result json.RawMessage) (json.RawMessage, error) {
 	var failed error
 	kept := ""
-	out := dispatch.EachDocument(result, "abstract", func(obj []byte) ([]byte, bool) {
+	out := syncbody.EachDocument(result, "abstract", func(obj []byte) ([]byte, bool) {
 		var f [2][]byte
 		if failed != nil || rawjson.Fields(obj, []string{"abstract", "body"}, f[:]) != nil || f[0] == nil || f[1] == nil || string(f[1]) == "null" {
 			return nil, false

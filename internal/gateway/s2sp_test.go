@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -239,7 +240,7 @@ func TestRelay(t *testing.T) {
 	own := upstream.URL + "/s2sp/data/abc"
 	answer := `{"total_rows":2,"columns":["event","n"],"abstract_domains":["event"],"body_domains":["n"],"resource_url":"` + own + `","abstract":[{"_row_id":0,"event":"Wind"},{"_row_id":1,"event":"Flood"}]}`
 	result := `{"content":[{"type":"text","text":` + string(rawjson.Quote(answer)) + `}],"structuredContent":{"result":` + string(rawjson.Quote(answer)) + `}}`
-	h := newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return reach }}, Cache: CacheOptions{ReadOnly: true}})
+	h := newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return reach }}, Cache: dispatch.CacheOptions{ReadOnly: true}})
 	h.add("weather", say(result), nativeTool)
 	s := h.execute(t, "weather", "alerts", `{"abstract_domains":"event"}`, "")
 	if out, _ := json.Marshal(s); strings.Contains(string(out), upstream.URL) {

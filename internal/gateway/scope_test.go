@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -51,7 +52,7 @@ func TestNothingOutlivesItsFile(t *testing.T) {
 	} {
 		for _, whole := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, passes: %t", name, whole), func(t *testing.T) {
-				opts := Options{Firewall: result.Firewall{CountTokens: token.Count}, Cache: CacheOptions{ReadOnly: true}}
+				opts := Options{Firewall: result.Firewall{CountTokens: token.Count}, Cache: dispatch.CacheOptions{ReadOnly: true}}
 				if whole {
 					opts.Firewall.ThresholdChars = 1 << 30
 				}

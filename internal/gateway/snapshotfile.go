@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -234,12 +235,12 @@ func (f *SnapshotFile) Call(_ context.Context, method string, params json.RawMes
 	switch method {
 	case "tools/call":
 		return nil, missing(fmt.Sprintf("tool %q", text.Fit(name, 100)), "execute", configure)
-	case methodRead:
+	case dispatch.MethodRead:
 		if contents := f.reads[uri]; contents != nil {
 			return append(append(json.RawMessage(`{"contents":`), contents...), '}'), nil
 		}
 		return nil, missing(fmt.Sprintf("resource %q", text.Fit(uri, 100)), "read", configure+", or its text into the file")
-	case methodGet:
+	case dispatch.MethodGet:
 		messages := f.prompts[name]
 		if messages == nil {
 			return nil, missing(fmt.Sprintf("prompt %q", text.Fit(name, 100)), "render", configure+", or its messages into the file")

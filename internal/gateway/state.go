@@ -10,10 +10,11 @@ import (
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/s2sp/dispatch"
+	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
 )
 
 // maxOffered bounds the ids that are remembered as offered to one session, and
@@ -32,10 +33,10 @@ type State struct {
 	started time.Time
 	key     *sessionKey
 	account usage.Account
-	front   atomic.Pointer[Gateway] // the newest that was made with this State
-	cache   atomic.Pointer[cache]   // of front; nil: it has none
-	fan     bridge.Fan              // delivers notifications to sessions
-	leveled sync.Map                // upstream → *bridge.Levels
+	front   atomic.Pointer[Gateway]        // the newest that was made with this State
+	cache   atomic.Pointer[dispatch.Cache] // of front; nil: it has none
+	fan     bridge.Fan                     // delivers notifications to sessions
+	leveled sync.Map                       // upstream → *bridge.Levels
 	drift   drift
 
 	mu       sync.Mutex // guards below
@@ -78,7 +79,7 @@ type sessionState struct {
 	once      sync.Once // registers it
 
 	usage  usage.Counters
-	ledger ledger
+	ledger dispatch.Ledger
 
 	mu      sync.Mutex          // guards below
 	offered map[string]struct{} // ids of tools that were browsed or hydrated
@@ -91,15 +92,15 @@ type sessionState struct {
 	follows *follower         // nil until the session has asked for a list
 	subs    map[string]func() // resources subscribed to, by the uri that the client gave; nil once it has ended
 	ended   bool
-	sync    *dispatch.Dispatcher // of bodies that wait for the next call
+	sync    *syncbody.Dispatcher // of bodies that wait for the next call
 }
 
 // bodies keeps the bodies of sync results from the session's model.
-func (st *sessionState) bodies() *dispatch.Dispatcher {
+func (st *sessionState) bodies() *syncbody.Dispatcher {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.sync == nil {
-		st.sync = dispatch.New(dispatch.Options{})
+		st.sync = syncbody.New(syncbody.Options{})
 		if st.ended {
 			st.sync.Close()
 		}

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -15,8 +16,8 @@ import (
 
 // about returns what a call of an entry may be about: the entry, and for a URI
 // that is read what that stands for at the same upstream.
-func (s *Snapshot) about(e *catalog.Entry, uri string) []subject {
-	list := []subject{{entry: e, uri: uri}}
+func (s *Snapshot) about(e *catalog.Entry, uri string) []dispatch.Subject {
+	list := []dispatch.Subject{{Entry: e, URI: uri}}
 	if uri == "" || e.Kind == catalog.KindTemplate && uri == e.URI { // the template itself, to complete it
 		return list
 	}
@@ -24,9 +25,9 @@ func (s *Snapshot) about(e *catalog.Entry, uri string) []subject {
 }
 
 // readable returns what reading a URI at any of the places may be about.
-func (s *Snapshot) readable(places []Place, uri string) []subject {
+func (s *Snapshot) readable(places []Place, uri string) []dispatch.Subject {
 	list := s.addReadable(nil, places, uri)
-	for _, spelling := range spellings(uri) {
+	for _, spelling := range dispatch.Spellings(uri) {
 		list = s.addReadable(list, places, spelling)
 	}
 	return list
@@ -35,19 +36,19 @@ func (s *Snapshot) readable(places []Place, uri string) []subject {
 // addReadable adds what a URI stands for as it is written: what is listed under it
 // or under another way to write it, else the templates that may have made it,
 // else what no list has shown.
-func (s *Snapshot) addReadable(list []subject, places []Place, uri string) []subject {
+func (s *Snapshot) addReadable(list []dispatch.Subject, places []Place, uri string) []dispatch.Subject {
 	before := len(list)
 	for _, p := range places {
 		found := len(list)
 		for _, e := range s.listed(catalog.Key{Upstream: p.Upstream, Kind: catalog.KindResource, Name: uri}) {
-			list = append(list, subject{entry: e, uri: uri})
+			list = append(list, dispatch.Subject{Entry: e, URI: uri})
 		}
 		if len(list) > found {
 			continue
 		}
 		for i := range s.parsedTemplates() {
 			if t := &s.templates.list[i]; t.entry.Upstream == p.Upstream && t.makes(uri) {
-				list = append(list, subject{entry: t.entry, uri: uri})
+				list = append(list, dispatch.Subject{Entry: t.entry, URI: uri})
 			}
 		}
 	}
@@ -62,11 +63,11 @@ func (s *Snapshot) addReadable(list []subject, places []Place, uri string) []sub
 
 // completable returns what completing a reference to a resource may be about:
 // the template that is listed under it, or what reading it would be about.
-func (s *Snapshot) completable(places []Place, uri string) []subject {
-	var list []subject
+func (s *Snapshot) completable(places []Place, uri string) []dispatch.Subject {
+	var list []dispatch.Subject
 	for _, p := range places {
 		if e := s.entryAt(p.Upstream, catalog.KindTemplate, uri); e != nil {
-			list = append(list, subject{entry: e, uri: uri})
+			list = append(list, dispatch.Subject{Entry: e, URI: uri})
 		}
 	}
 	if len(list) > 0 {
@@ -76,12 +77,12 @@ func (s *Snapshot) completable(places []Place, uri string) []subject {
 }
 
 // called returns what a name at any of the places may be about: tools or prompts.
-func (s *Snapshot) called(places []Place, kind catalog.Kind, name string) []subject {
-	var list []subject
+func (s *Snapshot) called(places []Place, kind catalog.Kind, name string) []dispatch.Subject {
+	var list []dispatch.Subject
 	for _, p := range places {
 		for _, name := range p.names(name) {
 			if e := s.entryAt(p.Upstream, kind, name); e != nil {
-				list = append(list, subject{entry: e})
+				list = append(list, dispatch.Subject{Entry: e})
 			}
 		}
 	}
@@ -91,14 +92,14 @@ func (s *Snapshot) called(places []Place, kind catalog.Kind, name string) []subj
 	for _, p := range places {
 		one := p.unlisted(kind, name)
 		if e := s.readsLike(p, kind, name); e != nil {
-			one.odd = fmt.Sprintf("no %s is listed under this name, and it reads like %q: call that one", kind, text.Fit(e.RawName, 80))
+			one.Odd = fmt.Sprintf("no %s is listed under this name, and it reads like %q: call that one", kind, text.Fit(e.RawName, 80))
 		} else if strings.ContainsFunc(name, unicode.IsControl) {
-			one.odd = fmt.Sprintf("no %s is listed under this name, and it has control characters", kind)
+			one.Odd = fmt.Sprintf("no %s is listed under this name, and it has control characters", kind)
 		}
 		list = append(list, one)
-		if like := folded(name); like != name && one.odd == "" {
+		if like := dispatch.Folded(name); like != name && one.Odd == "" {
 			plain := p.unlisted(kind, like)
-			plain.folds = true
+			plain.Folds = true
 			list = append(list, plain)
 		}
 	}
@@ -112,12 +113,12 @@ func (s *Snapshot) readsLike(p Place, kind catalog.Kind, name string) *catalog.E
 		s.keys.folded = map[catalog.Key]*catalog.Entry{}
 		for _, e := range s.Catalog.Entries() {
 			if key := e.Key(); e.Kind == catalog.KindTool || e.Kind == catalog.KindPrompt {
-				key.Name = folded(key.Name)
+				key.Name = dispatch.Folded(key.Name)
 				s.keys.folded[key] = e
 			}
 		}
 	})
-	like, prefix := folded(name), folded(p.Prefix)
+	like, prefix := dispatch.Folded(name), dispatch.Folded(p.Prefix)
 	names := []string{like}
 	if rest, ok := strings.CutPrefix(like, prefix); ok && prefix != "" {
 		names = append(names, rest)
@@ -139,18 +140,18 @@ func (p Place) names(name string) []string {
 }
 
 // unlisted is what no list has shown.
-func (p Place) unlisted(kind catalog.Kind, name string) subject {
+func (p Place) unlisted(kind catalog.Kind, name string) dispatch.Subject {
 	e := &catalog.Entry{Kind: kind, Upstream: p.Upstream, Namespace: catalog.MapNamespace(p.Namespace), Name: name, RawName: name}
 	e.ID = e.Namespace + ":" + name
 	if kind != catalog.KindTool {
 		e.ID = string(kind) + "::" + e.ID
 	}
-	s := subject{entry: e, known: knownName}
+	s := dispatch.Subject{Entry: e, Known: dispatch.KnownName}
 	if p.Renamed {
-		s.known = knownPlace
+		s.Known = dispatch.KnownPlace
 	}
 	if kind == catalog.KindResource {
-		e.URI, s.uri = name, name
+		e.URI, s.URI = name, name
 	}
 	return s
 }
@@ -181,7 +182,7 @@ func (s *Snapshot) entryAt(upstream string, kind catalog.Kind, name string) *cat
 			if e.Kind != catalog.KindResource {
 				continue
 			}
-			for _, key.Name = range spellings(e.URI) {
+			for _, key.Name = range dispatch.Spellings(e.URI) {
 				s.keys.spelt[key] = append(s.keys.spelt[key], e)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
@@ -56,11 +57,17 @@ type tableArgs struct {
 	wanted   map[string]tables.Selection // by source: what all references to it ask for
 }
 
-// excuses reports whether all that is wrong with arguments are rows that were
+// Arguments returns the arguments with the references in them.
+func (t *tableArgs) Arguments() json.RawMessage { return t.original }
+
+// SetArguments replaces them.
+func (t *tableArgs) SetArguments(args json.RawMessage) { t.original = args }
+
+// Excuses reports whether all that is wrong with arguments are rows that were
 // not there to be looked at.
-func (t *tableArgs) excuses(err error) bool {
+func (t *tableArgs) Excuses(err error) bool {
 	var ce *catalog.Error
-	if t == nil || len(t.remote) == 0 || !errors.As(err, &ce) || len(ce.Problems) == 0 {
+	if len(t.remote) == 0 || !errors.As(err, &ce) || len(ce.Problems) == 0 {
 		return false
 	}
 	for _, p := range ce.Problems {
@@ -71,7 +78,7 @@ func (t *tableArgs) excuses(err error) bool {
 	return true
 }
 
-func refError(c *Call, path, format string, args ...any) *result.Error {
+func refError(c *dispatch.Call, path, format string, args ...any) *result.Error {
 	e := result.NewError(result.ArgsInvalid, fmt.Sprintf("%s: %s: %s", c.Entry.ID, path, fmt.Sprintf(format, args...)))
 	e.Details = rawjson.AppendString([]byte(`{"tool_id":`), c.Entry.ID)
 	e.Details = append(rawjson.AppendString(append(e.Details, `,"path":`...), path), '}')
@@ -80,9 +87,9 @@ func refError(c *Call, path, format string, args ...any) *result.Error {
 
 // previewTables is the link that puts a few rows in the place of each reference,
 // so that they are validated like other arguments. It spends nothing.
-func (g *Gateway) previewTables() Middleware {
-	return func(next Dispatcher) Dispatcher {
-		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
+func (g *Gateway) previewTables() dispatch.Link {
+	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
+		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 			if !mayRefer(c.Args) || rawjson.Valid(c.Args) != nil {
 				return next.Dispatch(ctx, c)
 			}
@@ -93,7 +100,7 @@ func (g *Gateway) previewTables() Middleware {
 				return nil, err
 			}
 			if r.found {
-				c.tables = &tableArgs{original: c.Args, remote: r.remote, wanted: r.wanted}
+				c.Refs = &tableArgs{original: c.Args, remote: r.remote, wanted: r.wanted}
 				c.Args = args
 			}
 			return next.Dispatch(ctx, c)
@@ -104,15 +111,15 @@ func (g *Gateway) previewTables() Middleware {
 // fillTables is the link that puts rows in the place of references, and bodies in
 // the place of a ddi:// handle and of a resource_url that the tool's server does
 // not reach, once for all attempts of the call.
-func (g *Gateway) fillTables() Middleware {
-	return func(next Dispatcher) Dispatcher {
-		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			if c.tables != nil {
-				if err := g.fill(ctx, c); err != nil {
+func (g *Gateway) fillTables() dispatch.Link {
+	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
+		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+			if refs, ok := c.Refs.(*tableArgs); ok {
+				if err := g.fill(ctx, c, refs); err != nil {
 					return nil, err
 				}
 			}
-			args, err := c.state.bodies().OnToolCall(c.Args)
+			args, err := c.Bodies().OnToolCall(c.Args)
 			if err != nil {
 				return nil, &result.Error{Code: result.ArgsInvalid, Message: err.Error(), Cause: err}
 			}
@@ -125,25 +132,25 @@ func (g *Gateway) fillTables() Middleware {
 	}
 }
 
-func (g *Gateway) fill(ctx context.Context, c *Call) error {
-	r := &resolver{g: g, ctx: ctx, call: c, wanted: c.tables.wanted}
+func (g *Gateway) fill(ctx context.Context, c *dispatch.Call, refs *tableArgs) error {
+	r := &resolver{g: g, ctx: ctx, call: c, wanted: refs.wanted}
 	fits := false
 	defer func() { r.close(fits) }()
-	args, err := r.resolve(c.tables.original)
+	args, err := r.resolve(refs.original)
 	if err != nil {
 		return err
 	}
-	if len(c.tables.remote) > 0 { // what was fetched is looked at now
+	if len(refs.remote) > 0 { // what was fetched is looked at now
 		preview := &resolver{g: g, ctx: ctx, call: c, preview: true, known: r.known, wanted: r.wanted}
-		some, err := preview.resolve(c.tables.original)
+		some, err := preview.resolve(refs.original)
 		if err != nil {
 			return err
 		}
-		if err := g.check.validate(ctx, c.Entry, some); err != nil {
-			return argsError(ctx, c, err, g.keepSchema)
+		if err := g.check.Validate(ctx, c.Entry, some); err != nil {
+			return dispatch.ArgsError(ctx, c, err, g.opts.Artifacts)
 		}
 	}
-	c.Args, c.key = args, r.key
+	c.Args, c.Key = args, r.key
 	fits = true
 	return nil
 }
@@ -152,7 +159,7 @@ func (g *Gateway) fill(ctx context.Context, c *Call) error {
 type resolver struct {
 	g       *Gateway
 	ctx     context.Context
-	call    *Call
+	call    *dispatch.Call
 	preview bool // a few rows, and nothing is spent
 
 	known  map[string]*tables.Table    // by source
@@ -164,7 +171,7 @@ type resolver struct {
 	key    []byte // the arguments with hashes for rows, for the cache
 }
 
-func (r *resolver) schemas() schemas { return schemas{r.call.Entry.InputSchema} }
+func (r *resolver) schemas() dispatch.Schemas { return dispatch.Schemas{Root: r.call.Entry.InputSchema} }
 
 // close lets the sources go, and spends those that work once if the call is made.
 func (r *resolver) close(spend bool) {
@@ -271,7 +278,7 @@ func (r *resolver) want(ref *reference) {
 func (r *resolver) previewed(ref *reference, n int) int {
 	some := previewRows
 	for _, bound := range []string{"minItems", "maxItems"} {
-		if limit, err := strconv.Atoi(string(r.schemas().at(ref.schema, bound))); err == nil && limit < 10_000 {
+		if limit, err := strconv.Atoi(string(r.schemas().At(ref.schema, bound))); err == nil && limit < 10_000 {
 			some = max(some, limit+1)
 		}
 	}
@@ -280,7 +287,7 @@ func (r *resolver) previewed(ref *reference, n int) int {
 
 func (r *resolver) parse(v []byte, at *place) (*reference, error) {
 	ref := &reference{place: at, schema: at.lookup(r.schemas())}
-	ref.text = r.schemas().wantsText(ref.schema)
+	ref.text = r.schemas().WantsText(ref.schema)
 	seen := map[string]bool{}
 	var rest []byte
 	var failed error

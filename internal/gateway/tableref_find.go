@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -46,7 +47,7 @@ type found struct {
 
 // findTables returns the outermost references in args, which must be valid JSON,
 // in their order. It reads each byte at most twice, however deep it stands.
-func findTables(args []byte, s schemas) (refs []found, tooDeep *place, err error) {
+func findTables(args []byte, s dispatch.Schemas) (refs []found, tooDeep *place, err error) {
 	if !mayRefer(args) {
 		return nil, nil, nil
 	}
@@ -93,7 +94,7 @@ func findTables(args []byte, s schemas) (refs []found, tooDeep *place, err error
 				continue
 			}
 			top.member = args[i:end]
-			if !isTableKey(top.member) || s.at(top.lookup(s), "properties", tableKey) != nil {
+			if !isTableKey(top.member) || s.At(top.lookup(s), "properties", tableKey) != nil {
 				i = end - 1
 				continue
 			}
@@ -124,18 +125,18 @@ func isTableKey(raw []byte) bool {
 }
 
 // lookup returns the schema of the place, nil where none says anything.
-func (p *place) lookup(s schemas) []byte {
+func (p *place) lookup(s dispatch.Schemas) []byte {
 	if p.known {
 		return p.schema
 	}
 	p.known = true
 	switch {
 	case p.parent == nil:
-		p.schema = s.root
+		p.schema = s.Root
 	case p.parent.array:
-		p.schema = s.at(p.parent.lookup(s), "items")
+		p.schema = s.At(p.parent.lookup(s), "items")
 	default:
-		p.schema = s.at(p.parent.lookup(s), "properties", rawjson.Text(p.key))
+		p.schema = s.At(p.parent.lookup(s), "properties", rawjson.Text(p.key))
 	}
 	return p.schema
 }

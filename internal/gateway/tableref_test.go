@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -30,7 +31,7 @@ func (h *harness) keep(t testing.TB, data string) string {
 }
 
 func TestTableReferences(t *testing.T) {
-	h := newServed(t, Options{Retry: RetryPolicy{MaxAttempts: 2}})
+	h := newServed(t, Options{Retry: dispatch.RetryPolicy{MaxAttempts: 2}})
 	h.add("math", echo, sumTool)
 	h.add("chart", echo, chartTool)
 	handle := h.keep(t, `[{"event":"Wind","wind":88.0},{"event":"Flood"},{"event":"Wind","wind":1e2,"_row_id":"own"}]`)
@@ -88,7 +89,7 @@ func TestDeepTableReferencesCostOnce(t *testing.T) {
 		"reference": `"` + strings.Repeat("x", 1<<20) + `",{"$table":"` + handle + `"}`,
 	} {
 		args := []byte(`{"nested":` + strings.Repeat("[", depth) + inner + strings.Repeat("]", depth) + `}`)
-		r := &resolver{g: h.g, ctx: t.Context(), call: &Call{Entry: entry, Request: &mcp.Request{Session: mcp.NewSession("", "ann")}}}
+		r := &resolver{g: h.g, ctx: t.Context(), call: &dispatch.Call{Entry: entry, Request: &mcp.Request{Session: mcp.NewSession("", "ann")}}}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		out, err := r.resolve(args)
@@ -249,7 +250,7 @@ func TestTableReferenceFromAnotherServer(t *testing.T) {
 
 // Rows are put in once, outside retries, and the cache knows them by their hash.
 func TestTableReferencesAndTheCache(t *testing.T) {
-	h := newServed(t, Options{Cache: CacheOptions{ReadOnly: true}, Retry: RetryPolicy{MaxAttempts: 3, BaseDelay: 1}})
+	h := newServed(t, Options{Cache: dispatch.CacheOptions{ReadOnly: true}, Retry: dispatch.RetryPolicy{MaxAttempts: 3, BaseDelay: 1}})
 	tries := 0
 	h.add("math", func(ctx context.Context, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 		if tries++; tries < 3 {

@@ -9,9 +9,10 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/text"
-	"github.com/weir-mcp/weir/s2sp/dispatch"
+	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
@@ -21,7 +22,7 @@ import (
 func (r *resolver) open(ref *reference) (*tables.Table, error) {
 	store := r.g.opts.Artifacts
 	switch {
-	case strings.HasPrefix(ref.source, dispatch.Scheme):
+	case strings.HasPrefix(ref.source, syncbody.Scheme):
 		return nil, errors.New("a ddi:// handle stands for a body: give it as resource_url to a tool that has this parameter")
 	case !strings.Contains(ref.source, "://"):
 		lease, err := store.Open(r.ctx, r.call.Request.Session.Principal(), ref.source)
@@ -260,7 +261,7 @@ func (r *resolver) failed(ref *reference, err error) error {
 }
 
 // sourceError says why what stands at a path of the arguments leads to no rows.
-func sourceError(ctx context.Context, c *Call, path string, err error) error {
+func sourceError(ctx context.Context, c *dispatch.Call, path string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

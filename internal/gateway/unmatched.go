@@ -6,17 +6,18 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 )
 
 // Unmatched returns what a gateway's controls are about and a catalog does not
 // have, one sentence each, for operators: most likely it is misspelled. Rules that
 // are about everything, and the bounds of meta-tools, match always.
-func Unmatched(c *catalog.Catalog, p *Policy, limits RateLimits, cached []string) []string {
+func Unmatched(c *catalog.Catalog, p *dispatch.Policy, limits dispatch.RateLimits, cached []string) []string {
 	var list []string
 	if p != nil {
 		for i := range p.Rules {
-			if r := &p.Rules[i]; !r.matchesAny(c) {
-				list = append(list, fmt.Sprintf("policy.rules[%d] (%s) matches nothing that there is", i, r.about()))
+			if r := &p.Rules[i]; !matchesAny(r, c) {
+				list = append(list, fmt.Sprintf("policy.rules[%d] (%s) matches nothing that there is", i, ruleText(r)))
 			}
 		}
 	}
@@ -46,18 +47,18 @@ func Unmatched(c *catalog.Catalog, p *Policy, limits RateLimits, cached []string
 
 // matchesAny reports whether a rule matches an entry of a catalog, or is about no
 // entry in particular: a URI need not be listed.
-func (r *PolicyRule) matchesAny(c *catalog.Catalog) bool {
+func matchesAny(r *dispatch.PolicyRule, c *catalog.Catalog) bool {
 	if r.Namespace == "" && r.Tool == "" && len(r.Tags) == 0 && r.ReadOnly == nil || strings.Contains(r.Tool, "://") {
 		return true
 	}
 	return slices.ContainsFunc(c.Entries(), func(e *catalog.Entry) bool {
-		s := subject{entry: e, uri: e.URI}
-		return r.matches(verbOf(e.Kind), s) || e.Kind == catalog.KindTool && r.matches(ToolHydrate, s)
+		s := dispatch.Subject{Entry: e, URI: e.URI}
+		return r.Matches(dispatch.VerbOf(e.Kind), s) || e.Kind == catalog.KindTool && r.Matches(ToolHydrate, s)
 	})
 }
 
-// about is what a rule names, as the configuration has it.
-func (r *PolicyRule) about() string {
+// ruleText says what a rule names, as the configuration has it.
+func ruleText(r *dispatch.PolicyRule) string {
 	var parts []string
 	for _, p := range []struct{ key, value string }{{"meta_tool", r.MetaTool}, {"namespace", r.Namespace}, {"tool", r.Tool}, {"tags", strings.Join(r.Tags, " ")}} {
 		if p.value != "" {

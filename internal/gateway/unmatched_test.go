@@ -3,6 +3,8 @@ package gateway
 import (
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 )
 
 // What controls name and nobody has is told; what matches, and what is about
@@ -11,13 +13,13 @@ func TestUnmatched(t *testing.T) {
 	h := newHarness(t, Options{})
 	yes := true
 	read := h.id(t, "files", "read_file")
-	policy := &Policy{Rules: []PolicyRule{
-		{Action: Deny, Tool: "files:*"}, {Action: Deny, Tool: "drop"}, {Action: Deny, Namespace: "web"}, {Action: Deny, ReadOnly: &yes}, {Action: Deny},
-		{Action: Deny, MetaTool: ToolView}, {Action: Deny, MetaTool: ToolHydrate, Tool: "search"},
-		{Action: Deny, Tool: "file:*"}, {Action: Deny, Namespace: "files", Tool: "search"}, {Action: Deny, Tags: []string{"red"}}, {Action: Deny, MetaTool: ResourceRead, Tool: "drop"},
+	policy := &dispatch.Policy{Rules: []dispatch.PolicyRule{
+		{Action: dispatch.Deny, Tool: "files:*"}, {Action: dispatch.Deny, Tool: "drop"}, {Action: dispatch.Deny, Namespace: "web"}, {Action: dispatch.Deny, ReadOnly: &yes}, {Action: dispatch.Deny},
+		{Action: dispatch.Deny, MetaTool: ToolView}, {Action: dispatch.Deny, MetaTool: ToolHydrate, Tool: "search"},
+		{Action: dispatch.Deny, Tool: "file:*"}, {Action: dispatch.Deny, Namespace: "files", Tool: "search"}, {Action: dispatch.Deny, Tags: []string{"red"}}, {Action: dispatch.Deny, MetaTool: ResourceRead, Tool: "drop"},
 	}}
-	got := Unmatched(h.Snapshot().Catalog, policy, RateLimits{
-		MetaTools: map[string]RateLimit{ToolView: {PerMinute: 1}}, Tools: map[string]RateLimit{read: {PerMinute: 1}, "files:read_file#00000000": {PerMinute: 1}},
+	got := Unmatched(h.Snapshot().Catalog, policy, dispatch.RateLimits{
+		MetaTools: map[string]dispatch.RateLimit{ToolView: {PerMinute: 1}}, Tools: map[string]dispatch.RateLimit{read: {PerMinute: 1}, "files:read_file#00000000": {PerMinute: 1}},
 	}, []string{read, "web:serch#00000000"})
 	want := []string{
 		`policy.rules[7] (tool: "file:*") matches nothing`, `policy.rules[8] (namespace: "files", tool: "search")`, `policy.rules[9] (tags: "red")`,
@@ -31,7 +33,7 @@ func TestUnmatched(t *testing.T) {
 			t.Errorf("%q, want %q", got[i], text)
 		}
 	}
-	if got := Unmatched(h.Snapshot().Catalog, nil, RateLimits{}, nil); got != nil {
+	if got := Unmatched(h.Snapshot().Catalog, nil, dispatch.RateLimits{}, nil); got != nil {
 		t.Errorf("without controls: %q", got)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/fakemcp"
 	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -423,7 +424,7 @@ func useVerbs(t *testing.T, w *world, a *agent) {
 // agent, too, and what the server asks then goes the same way.
 func TestApprovalInRounds(t *testing.T) {
 	for _, server := range [][]string{legacyVersions, {fakemcp.Modern}} {
-		w := newWorld(t, gateway.Options{Policy: &gateway.Policy{Default: gateway.RequireApproval}, RateLimits: gateway.RateLimits{MetaTools: map[string]gateway.RateLimit{gateway.ToolExecute: {PerSession: 1}}}},
+		w := newWorld(t, gateway.Options{Policy: &dispatch.Policy{Default: dispatch.RequireApproval}, RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{gateway.ToolExecute: {PerSession: 1}}}},
 			fakeServer(t, "fake", server...))
 		a := w.connect(mcp.V20260728)
 		if got := a.call(t, gateway.ToolExecute, map[string]any{"tool_id": w.id("sample"), "args": map[string]any{"rounds": 2}}); !strings.Contains(got, "weir") {

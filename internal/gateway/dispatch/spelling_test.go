@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"strings"
@@ -39,7 +39,7 @@ func TestSpelled(t *testing.T) {
 		{"urn:isbn:1", "urn:isbn:1", ""},
 		{"no uri", "", ""}, {"/a/../b", "", ""}, {"1a:b", "", ""}, {":", "", ""}, {"", "", ""},
 	} {
-		if got := spelled(tt.uri, false); got != tt.spelled {
+		if got := Spelled(tt.uri, false); got != tt.spelled {
 			t.Errorf("spelled(%q) = %q, want %q", tt.uri, got, tt.spelled)
 		}
 		if got := onDisk(tt.uri, false); got != tt.onDisk {
@@ -69,12 +69,12 @@ func TestMatchSpelled(t *testing.T) {
 
 func TestFolded(t *testing.T) {
 	for _, name := range []string{"danger", "DANGER", "danger ", "\tdanger", "dan\u200bger", "dan\u00adger", "\ufeffdanger", "ＤＡＮＧＥＲ", "𝐝𝐚𝐧𝐠𝐞𝐫", "danger\u3164", "dan\ufe0fger", "dan\U000e0067ger", "\u202edanger", "danger\x00", "danger\u00a0"} {
-		if got := folded(name); got != "danger" {
+		if got := Folded(name); got != "danger" {
 			t.Errorf("%q: %q", name, got)
 		}
 	}
-	for name, want := range map[string]string{"Straße": "strasse", "STRASSE": "strasse", "Σίσυφος": folded("ΣΊΣΥΦΟΣ"), "\u212aelvin": "kelvin", "e\u0301": "é", "dan ger": "dan ger", "": "", "дanger": "дanger"} {
-		if got := folded(name); got != want {
+	for name, want := range map[string]string{"Straße": "strasse", "STRASSE": "strasse", "Σίσυφος": Folded("ΣΊΣΥΦΟΣ"), "\u212aelvin": "kelvin", "e\u0301": "é", "dan ger": "dan ger", "": "", "дanger": "дanger"} {
+		if got := Folded(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
@@ -86,14 +86,14 @@ func FuzzSpelling(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if once := spelled(s, false); spelled(once, false) != once {
-			t.Errorf("%q: %q, then %q", s, once, spelled(once, false))
+		if once := Spelled(s, false); Spelled(once, false) != once {
+			t.Errorf("%q: %q, then %q", s, once, Spelled(once, false))
 		}
 		if once := onDisk(s, false); onDisk(once, false) != once && !strings.Contains(once, "%25") && !strings.Contains(once, "%5C") {
 			t.Errorf("%q on disk: %q, then %q", s, once, onDisk(once, false))
 		}
-		if utf8.ValidString(s) && isPlain(s) && folded(s) != s {
-			t.Errorf("%q: %q", s, folded(s))
+		if utf8.ValidString(s) && isPlain(s) && Folded(s) != s {
+			t.Errorf("%q: %q", s, Folded(s))
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"context"
@@ -10,13 +10,13 @@ import (
 
 // DryRun is the link that ends a call with dry_run: what came before it has
 // found nothing wrong, and nothing behind it runs (gateway-surface §4.5).
-func DryRun() Middleware {
+func DryRun() Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
 			if !c.DryRun {
 				return next.Dispatch(ctx, c)
 			}
-			c.report = dryRunReport(c)
+			c.Report = dryRunReport(c)
 			return nil, nil
 		})
 	}

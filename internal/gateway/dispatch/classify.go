@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"context"
@@ -18,11 +18,11 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// classify puts the failure of a call to an upstream into the taxonomy
+// Classify puts the failure of a call to an upstream into the taxonomy
 // (gateway-surface §3.4). A result with isError is no failure of the call and
 // does not come here. Where the agent itself went away, its context's error is
 // returned.
-func classify(ctx context.Context, upstream string, err error) error {
+func Classify(ctx context.Context, upstream string, err error) error {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}

@@ -1,6 +1,7 @@
-package gateway
+package dispatch
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"crypto/sha256"
@@ -49,9 +50,9 @@ type CacheOptions struct {
 	Room *memory.Account
 }
 
-// cache keeps raw results of read-only tools by principal, tool_id and
+// Cache keeps raw results of read-only tools by principal, tool_id and
 // canonical arguments. It belongs to one catalog and is empty under the next.
-type cache struct {
+type Cache struct {
 	opts    CacheOptions
 	allow   map[string]struct{}
 	current func() *catalog.Catalog
@@ -77,7 +78,7 @@ type cached struct {
 	expires time.Time
 }
 
-func newCache(opts CacheOptions, current func() *catalog.Catalog) *cache {
+func NewCache(opts CacheOptions, current func() *catalog.Catalog) *Cache {
 	if opts.TTL <= 0 {
 		opts.TTL = DefaultCacheTTL
 	}
@@ -87,7 +88,7 @@ func newCache(opts CacheOptions, current func() *catalog.Catalog) *cache {
 	if opts.MaxBytes <= 0 {
 		opts.MaxBytes = DefaultCacheBytes
 	}
-	c := &cache{opts: opts, current: current, entries: map[cacheKey]*list.Element{}}
+	c := &Cache{opts: opts, current: current, entries: map[cacheKey]*list.Element{}}
 	if len(opts.Allow) > 0 {
 		c.allow = make(map[string]struct{}, len(opts.Allow))
 		for _, id := range opts.Allow {
@@ -100,15 +101,15 @@ func newCache(opts CacheOptions, current func() *catalog.Catalog) *cache {
 // keyOf returns the key of a call, or false where its result may not be kept:
 // the tool may change something, is not allowed, or the call carries more than
 // its arguments, such as the answer to a question.
-func (k *cache) keyOf(c *Call) (cacheKey, bool) {
+func (k *Cache) keyOf(c *Call) (cacheKey, bool) {
 	args := c.Args
-	if c.key != nil {
-		args = c.key
+	if c.Key != nil {
+		args = c.Key
 	}
 	if !c.Entry.ReadOnly || c.Entry.Destructive || len(args) > maxCachedArgs {
 		return cacheKey{}, false
 	}
-	if isNative(c.Entry) && rawjson.Get(args, plane.ParamDomains) != nil {
+	if IsNative(c.Entry) && rawjson.Get(args, plane.ParamDomains) != nil {
 		return cacheKey{}, false // its resource_url works once
 	}
 	if _, ok := k.allow[c.Entry.ID]; k.allow != nil && !ok {
@@ -132,9 +133,9 @@ func (k *cache) keyOf(c *Call) (cacheKey, bool) {
 	return cacheKey{c.Request.Session.Principal(), c.Entry.ID, sha256.Sum256(canonical)}, true
 }
 
-// link answers calls from the cache, and keeps the results of others. Of equal
+// Link answers calls from the cache, and keeps the results of others. Of equal
 // calls at the same time, one is made (see flights).
-func (k *cache) link() Middleware {
+func (k *Cache) Link() Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
 			key, ok := k.keyOf(c)
@@ -142,14 +143,14 @@ func (k *cache) link() Middleware {
 				return next.Dispatch(ctx, c)
 			}
 			for {
-				if result := k.get(key, c.catalog); result != nil {
+				if result := k.get(key, c.Catalog); result != nil {
 					c.Provenance.CacheHit = true
 					return result, nil
 				}
-				f, mine := k.flights.join(flightKey{key, c.catalog})
+				f, mine := k.flights.join(flightKey{key, c.Catalog})
 				if mine {
-					if result := k.get(key, c.catalog); result != nil { // it landed just before
-						k.flights.land(flightKey{key, c.catalog}, f, result, false)
+					if result := k.get(key, c.Catalog); result != nil { // it landed just before
+						k.flights.land(flightKey{key, c.Catalog}, f, result, false)
 						c.Provenance.CacheHit = true
 						return result, nil
 					}
@@ -169,22 +170,22 @@ func (k *cache) link() Middleware {
 }
 
 // fly makes the call that others may wait for.
-func (k *cache) fly(ctx context.Context, c *Call, key cacheKey, f *flight, next Dispatcher) (result json.RawMessage, err error) {
-	at := flightKey{key, c.catalog}
+func (k *Cache) fly(ctx context.Context, c *Call, key cacheKey, f *flight, next Dispatcher) (result json.RawMessage, err error) {
+	at := flightKey{key, c.Catalog}
 	var shared json.RawMessage
 	defer func() { k.flights.land(at, f, shared, ctx.Err() != nil) }()
-	c.onAsk = func() { k.flights.land(at, f, nil, false) }
+	c.OnAsk = func() { k.flights.land(at, f, nil, false) }
 	result, err = next.Dispatch(ctx, c)
-	if err == nil && !c.Asked && cacheable(result) {
-		if shared = k.put(key, c.catalog, result); shared == nil && k.flights.awaited(f) {
+	if err == nil && !c.Asked && Cacheable(result) {
+		if shared = k.put(key, c.Catalog, result); shared == nil && k.flights.awaited(f) {
 			shared = slices.Clone(result)
 		}
 	}
 	return result, err
 }
 
-// cacheable reports whether a result is a complete one without an error.
-func cacheable(result json.RawMessage) bool {
+// Cacheable reports whether a result is a complete one without an error.
+func Cacheable(result json.RawMessage) bool {
 	var fields [2][]byte
 	if len(result) == 0 || rawjson.Fields(result, []string{"isError", "resultType"}, fields[:]) != nil {
 		return false
@@ -195,7 +196,7 @@ func cacheable(result json.RawMessage) bool {
 
 // followLocked empties the cache where the catalog is another than the one it
 // belongs to, and reports whether a call that began with of may use it.
-func (k *cache) followLocked(of *catalog.Catalog) bool {
+func (k *Cache) followLocked(of *catalog.Catalog) bool {
 	now := k.current()
 	if k.of != now {
 		k.of = now
@@ -204,15 +205,15 @@ func (k *cache) followLocked(of *catalog.Catalog) bool {
 	return of == now && !k.closed
 }
 
-func (k *cache) emptyLocked() {
+func (k *Cache) emptyLocked() {
 	clear(k.entries)
 	k.recent.Init()
 	k.opts.Room.Drop(k.bytes)
 	k.bytes = 0
 }
 
-// close forgets everything. Nothing is kept after it.
-func (k *cache) close() {
+// Close forgets everything. Nothing is kept after it.
+func (k *Cache) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closed = true
@@ -221,7 +222,7 @@ func (k *cache) close() {
 
 // get returns the result of a key, nil where there is none. It is shared and
 // must not be changed.
-func (k *cache) get(key cacheKey, of *catalog.Catalog) json.RawMessage {
+func (k *Cache) get(key cacheKey, of *catalog.Catalog) json.RawMessage {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.followLocked(of) {
@@ -241,7 +242,7 @@ func (k *cache) get(key cacheKey, of *catalog.Catalog) json.RawMessage {
 }
 
 // put keeps a copy of result and returns it, nil where it is not kept.
-func (k *cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) json.RawMessage {
+func (k *Cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) json.RawMessage {
 	size := int64(len(result)) + cacheOverhead
 	if size > k.opts.MaxBytes {
 		return nil
@@ -266,11 +267,18 @@ func (k *cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) j
 	return result
 }
 
-func (k *cache) dropLocked(el *list.Element) {
+func (k *Cache) dropLocked(el *list.Element) {
 	e := el.Value.(*cached)
 	k.recent.Remove(el)
 	delete(k.entries, e.key)
 	size := int64(len(e.result)) + cacheOverhead
 	k.bytes -= size
 	k.opts.Room.Drop(size)
+}
+
+// IsNative reports whether a tool is a resource tool of S2SP: it takes
+// abstract_domains itself.
+func IsNative(e *catalog.Entry) bool {
+	return bytes.Contains(e.InputSchema, []byte(`"`+plane.ParamDomains+`"`)) &&
+		rawjson.GetPath(e.InputSchema, "properties", plane.ParamDomains) != nil
 }

@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"context"
@@ -25,7 +25,7 @@ const (
 // object that was written as a string, and strings where the schema of a
 // top-level field demands another scalar. Every repair is in the provenance.
 // Without the link nothing is repaired and nothing copied.
-func Normalise() Middleware {
+func Normalise() Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
 			c.Args, c.Provenance.ArgRepairs = normalise(c.Args, c.Entry.InputSchema)
@@ -78,7 +78,7 @@ func normalise(args, schema json.RawMessage) (json.RawMessage, []result.ArgRepai
 
 // fieldTypes are the types of the top-level fields that a schema knows.
 func fieldTypes(schema json.RawMessage) map[string]typeSet {
-	of, fields := schemas{schema}, map[string]typeSet{}
+	of, fields := Schemas{schema}, map[string]typeSet{}
 	of.each(schema, func(one []byte) bool {
 		if properties := rawjson.Get(one, "properties"); rawjson.IsObject(properties) {
 			// A schema that ends early has been told to the operator: what was read counts.

@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"net/url"
@@ -11,13 +11,13 @@ import (
 // the schema of one place: schemas are an upstream's, and may lead in circles.
 const maxSchemaSteps = 64
 
-// schemas looks up what a tool's schema says of the places in its arguments.
-type schemas struct{ root []byte }
+// Schemas looks up what a tool's schema says of the places in its arguments.
+type Schemas struct{ Root []byte }
 
 // each calls f with every schema that holds for a place: that which stands there,
 // what it refers to, and the members of its anyOf, oneOf and allOf. f returns
 // whether to go on.
-func (s schemas) each(schema []byte, f func([]byte) bool) {
+func (s Schemas) each(schema []byte, f func([]byte) bool) {
 	steps := 0
 	var visit func([]byte) bool
 	visit = func(schema []byte) bool {
@@ -46,25 +46,25 @@ func (s schemas) each(schema []byte, f func([]byte) bool) {
 }
 
 // refer follows a JSON pointer into the tool's own schema; nil is nowhere.
-func (s schemas) refer(ref string) []byte {
+func (s Schemas) refer(ref string) []byte {
 	pointer, own := strings.CutPrefix(ref, "#")
 	if pointer, err := url.PathUnescape(pointer); own && err == nil {
 		if pointer == "" {
-			return s.root
+			return s.Root
 		}
 		if path, ok := strings.CutPrefix(pointer, "/"); ok {
 			keys := strings.Split(path, "/")
 			for i, key := range keys {
 				keys[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
 			}
-			return rawjson.GetPath(s.root, keys...)
+			return rawjson.GetPath(s.Root, keys...)
 		}
 	}
 	return nil
 }
 
-// at is the schema that stands below one of a place's, nil where none says anything.
-func (s schemas) at(schema []byte, path ...string) (found []byte) {
+// At is the schema that stands below one of a place's, nil where none says anything.
+func (s Schemas) At(schema []byte, path ...string) (found []byte) {
 	s.each(schema, func(one []byte) bool {
 		found = rawjson.GetPath(one, path...)
 		return found == nil
@@ -72,8 +72,8 @@ func (s schemas) at(schema []byte, path ...string) (found []byte) {
 	return found
 }
 
-// wantsText reports whether a place takes a string and no array.
-func (s schemas) wantsText(schema []byte) bool {
+// WantsText reports whether a place takes a string and no array.
+func (s Schemas) WantsText(schema []byte) bool {
 	types := s.types(schema)
 	return types&schemaString != 0 && types&schemaArray == 0
 }
@@ -126,7 +126,7 @@ func (t typeSet) and(u typeSet) typeSet {
 // types returns which types the values of a place may have, as far as its schema
 // says that with type, $ref, anyOf, oneOf and allOf: what it does not say, or says
 // in more than maxSchemaSteps steps, may be anything.
-func (s schemas) types(schema []byte) typeSet {
+func (s Schemas) types(schema []byte) typeSet {
 	var f composed
 	if !f.read(schema) {
 		return schemaAny

@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"context"
@@ -12,27 +12,27 @@ import (
 	"github.com/weir-mcp/weir/internal/work"
 )
 
-// checker validates arguments. A schema is an upstream's and arguments are an
+// Checker validates arguments. A schema is an upstream's and arguments are an
 // agent's: together they can ask for hours of computing. It ends with the call, and
 // with the time that the upstream has for one; only so many large ones run at a
 // time, and small ones cost what they cost without all this.
-type checker struct {
-	turns *work.Turns
-	// timeout is how long a call of an upstream may take, 0 for no limit; it may
+type Checker struct {
+	Turns *work.Turns
+	// Timeout is how long a call of an upstream may take, 0 for no limit; it may
 	// be nil.
-	timeout func(upstream string) time.Duration
+	Timeout func(upstream string) time.Duration
 }
 
-// validate returns the error of catalog.Entry.ValidateWithin, an *Error where it
+// Validate returns the error of catalog.Entry.ValidateWithin, an *Error where it
 // took too long, or that of ctx.
-func (k *checker) validate(ctx context.Context, e *catalog.Entry, args json.RawMessage) error {
+func (k *Checker) Validate(ctx context.Context, e *catalog.Entry, args json.RawMessage) error {
 	var m *work.Meter
 	var timeout time.Duration
 	err := e.ValidateWithin(args, func() *work.Meter {
-		if k.timeout != nil {
-			timeout = k.timeout(e.Upstream)
+		if k.Timeout != nil {
+			timeout = k.Timeout(e.Upstream)
 		}
-		m = work.NewMeter(ctx, work.Options{Turns: k.turns, Timeout: timeout})
+		m = work.NewMeter(ctx, work.Options{Turns: k.Turns, Timeout: timeout})
 		return m
 	})
 	m.Close()

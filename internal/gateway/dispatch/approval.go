@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"context"
@@ -23,17 +23,17 @@ const (
 	shownHead  = 280 // of a value in larger arguments
 	shownTail  = 120
 	shownLines = 40 // arguments with a line of their own
-	shownName  = 80
+	ShownName  = 80
 )
 
 // approve asks the person at the agent's client, by elicitation. Everything but
 // a clear yes is a no.
-func (c *controls) approve(ctx context.Context, a *act, s subject, v verdict) error {
-	r := a.request
+func (c *Controls) approve(ctx context.Context, a *Act, s Subject, v verdict) error {
+	r := a.Request
 	switch {
 	case r.IsNotification():
 		return v.refusal(a, s, "a person has to approve it, and a message without an id has no answer to wait for")
-	case !canElicit(r) && a.direct:
+	case !canElicit(r) && a.Direct:
 		return v.refusal(a, s, "a person has to approve it: a client is asked that declares the elicitation capability in a session, here or at /mcp, and this one has not")
 	case !canElicit(r):
 		return v.refusal(a, s, "a person has to approve it, and this client cannot be asked (it does not declare the elicitation capability); ask the operator to allow it in the policy")
@@ -95,7 +95,7 @@ type question struct {
 }
 
 // newQuestion makes the question about an act. mask takes secrets out of a text.
-func newQuestion(a *act, s subject, v verdict, mask func(string) string) question {
+func newQuestion(a *Act, s Subject, v verdict, mask func(string) string) question {
 	args, size := shownArgs(a)
 	view := view{mask: mask, whole: size <= allShown}
 	view.list(args)
@@ -105,9 +105,9 @@ func newQuestion(a *act, s subject, v verdict, mask func(string) string) questio
 	if hesitant {
 		fmt.Fprintf(&b, "\nNot everything fits here: the answer is no unless you set %q.", approveField)
 	}
-	if s.entry != nil {
-		b.WriteString("\nServer: " + shownText(s.entry.Upstream))
-		if s.entry.Destructive {
+	if s.Entry != nil {
+		b.WriteString("\nServer: " + shownText(s.Entry.Upstream))
+		if s.Entry.Destructive {
 			b.WriteString("\nThe server says that this tool may destroy something.")
 		}
 	}
@@ -153,7 +153,7 @@ type shownArg struct {
 
 // shownArgs are what runs: the arguments, and the params of the request that go
 // along with them. size is how many bytes they have.
-func shownArgs(a *act) (args []shownArg, size int) {
+func shownArgs(a *Act) (args []shownArg, size int) {
 	add := func(name string, value []byte) {
 		args = append(args, shownArg{name, value})
 		size += len(name) + len(value)
@@ -164,15 +164,15 @@ func shownArgs(a *act) (args []shownArg, size int) {
 			add(string(m.Key), m.Value)
 			return true
 		})
-	case len(a.args) > 0 && a.verb == ResourceRead:
+	case len(a.args) > 0 && a.Verb == VerbRead:
 		add("uri", a.args)
 	case len(a.args) > 0:
 		add("arguments", a.args)
 	}
-	_ = rawjson.EachMember(a.params, func(m rawjson.Member) bool {
+	_ = rawjson.EachMember(a.Params, func(m rawjson.Member) bool {
 		switch key := string(m.Key); key {
 		case "name":
-			if a.direct && len(m.Value) > shownName { // of which the first line has the beginning
+			if a.Direct && len(m.Value) > ShownName { // of which the first line has the beginning
 				add("params.name", m.Value)
 			}
 		case "arguments", "uri":
@@ -313,7 +313,7 @@ func shownText(text string) string { return escapeShown(text, false) }
 // shownKey is the name of an argument: in quotes where it is not made of letters,
 // digits and the like, so that it cannot look like a line of the question.
 func shownKey(name string) string {
-	plain := name != "" && len(name) <= shownName
+	plain := name != "" && len(name) <= ShownName
 	for _, r := range name {
 		plain = plain && (r < utf8.RuneSelf && (unreserved(byte(r)) || r == '$'))
 	}
@@ -321,10 +321,10 @@ func shownKey(name string) string {
 		return name
 	}
 	n := utf8.RuneCountInString(name)
-	if n <= shownName {
+	if n <= ShownName {
 		return `"` + escapeShown(name, true) + `"`
 	}
-	return `"` + escapeShown(text.Cut(name, shownName), true) + `" … ` + amount(n-shownName, "character") + ` of the name not shown`
+	return `"` + escapeShown(text.Cut(name, ShownName), true) + `" … ` + amount(n-ShownName, "character") + ` of the name not shown`
 }
 
 // amount is a number of things, with a comma before each three digits.

@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"context"
@@ -16,29 +16,34 @@ import (
 // one is kept as an artifact and the error holds the handle.
 const maxDetailSchema = 20_000
 
-// validateLink checks the arguments against the tool's schema (gateway-surface
-// §4.4): what does not fit never reaches the upstream. keep stores a schema that is
+// schemaStore keeps bytes for a principal.
+type schemaStore interface {
+	Put(ctx context.Context, principal, mediaType, label string, data []byte) (artifact.Artifact, error)
+}
+
+// Validate checks the arguments against the tool's schema (gateway-surface
+// §4.4): what does not fit never reaches the upstream. store keeps a schema that is
 // too large for an error.
-func validateLink(check *checker, keep func(ctx context.Context, c *Call, schema []byte) (artifact.Artifact, error)) Middleware {
+func Validate(check *Checker, store schemaStore) Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			if err := check.validate(ctx, c.Entry, c.Args); err != nil && !c.tables.excuses(err) {
-				return nil, argsError(ctx, c, err, keep)
+			if err := check.Validate(ctx, c.Entry, c.Args); err != nil && (c.Refs == nil || !c.Refs.Excuses(err)) {
+				return nil, ArgsError(ctx, c, err, store)
 			}
 			return next.Dispatch(ctx, c)
 		})
 	}
 }
 
-// argsError carries everything that the next call needs to be right: what is
+// ArgsError carries everything that the next call needs to be right: what is
 // wrong where, and the schema.
-func argsError(ctx context.Context, c *Call, err error, keep func(context.Context, *Call, []byte) (artifact.Artifact, error)) error {
+func ArgsError(ctx context.Context, c *Call, err error, store schemaStore) error {
 	var ce *catalog.Error
 	if !errors.As(err, &ce) {
 		return err
 	}
 	e := &result.Error{Code: result.Code(ce.Code), Message: ce.Message, Cause: ce.Err}
-	details := []byte(`{"` + idKey(c.Entry.Kind) + `":`)
+	details := []byte(`{"` + IdKey(c.Entry.Kind) + `":`)
 	details = rawjson.AppendString(details, c.Entry.ID)
 	if len(ce.Problems) > 0 {
 		details = append(details, `,"problems":[`...)
@@ -56,13 +61,13 @@ func argsError(ctx context.Context, c *Call, err error, keep func(context.Contex
 		}
 		details = append(details, ']')
 	}
-	schema := shownSchema(c.Entry, c.Entry.InputSchema)
+	schema := ShownSchema(c.Entry, c.Entry.InputSchema)
 	switch {
 	case e.Code != result.ArgsInvalid || len(schema) == 0:
 	case len(schema) <= maxDetailSchema:
 		details = append(append(details, `,"schema":`...), schema...)
 	default:
-		if a, err := keep(ctx, c, schema); err == nil {
+		if a, err := keepSchema(ctx, store, c, schema); err == nil {
 			details = append(details, `,"schema_handle":`...)
 			details = rawjson.AppendString(details, a.Handle)
 		}
@@ -71,6 +76,26 @@ func argsError(ctx context.Context, c *Call, err error, keep func(context.Contex
 	return e
 }
 
-func (g *Gateway) keepSchema(ctx context.Context, c *Call, schema []byte) (artifact.Artifact, error) {
-	return g.opts.Artifacts.Put(ctx, c.Request.Session.Principal(), "application/schema+json", "input schema of "+c.Entry.ID, schema)
+func keepSchema(ctx context.Context, store schemaStore, c *Call, schema []byte) (artifact.Artifact, error) {
+	return store.Put(ctx, c.Request.Session.Principal(), "application/schema+json", "input schema of "+c.Entry.ID, schema)
+}
+
+// IdKey is what the id of an entry is called in arguments and details.
+func IdKey(kind catalog.Kind) string {
+	switch kind {
+	case catalog.KindTool:
+		return "tool_id"
+	case catalog.KindPrompt:
+		return "prompt_id"
+	}
+	return "resource_id"
+}
+
+// ShownSchema is a definition, or a part of one, as a model reads it: as the upstream wrote
+// it, without what nobody sees.
+func ShownSchema(e *catalog.Entry, raw []byte) []byte {
+	if e.Hidden == 0 {
+		return raw
+	}
+	return catalog.VisibleTexts(raw)
 }

@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"context"
@@ -80,6 +80,6 @@ func (f *flight) wait(ctx context.Context, c *Call) (result json.RawMessage, aga
 	case <-f.done:
 		return f.result, f.left, nil
 	case <-ctx.Done():
-		return nil, false, classify(ctx, c.Entry.Upstream, ctx.Err())
+		return nil, false, Classify(ctx, c.Entry.Upstream, ctx.Err())
 	}
 }

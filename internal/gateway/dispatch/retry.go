@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"context"
@@ -87,7 +87,7 @@ func (p RetryPolicy) wait(n int, err error) (d time.Duration, ok bool) {
 
 // Retry is the link that makes a call again which failed on its way. Results
 // with isError are results and pass.
-func Retry(p RetryPolicy) Middleware {
+func Retry(p RetryPolicy) Link {
 	p = p.withDefaults()
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {

@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"fmt"
@@ -20,10 +20,10 @@ type Pin struct {
 // Holds reports whether a catalog is the one that is pinned, or none is.
 func (p Pin) Holds(c *catalog.Catalog) bool { return p.Hash == "" || p.Hash == c.Hash() }
 
-// check refuses an act under a catalog that is not the pinned one, where the pin
+// Check refuses an act under a catalog that is not the pinned one, where the pin
 // is strict. The hash to pin is for the operator, whom the log tells at each
 // change of the catalog: an agent that knew it could ask to have it set.
-func (p Pin) check(c *catalog.Catalog) error {
+func (p Pin) Check(c *catalog.Catalog) error {
 	if !p.Strict || p.Holds(c) {
 		return nil
 	}
@@ -31,14 +31,14 @@ func (p Pin) check(c *catalog.Catalog) error {
 		"The operator finds out what with `weir ls --changes`, and then sets pin.expected_hash")
 }
 
-// checkSeen refuses an act about an entry whose definition holds what is not seen,
+// CheckSeen refuses an act about an entry whose definition holds what is not seen,
 // where the pin is strict: an operator cannot have looked at that.
-func (p Pin) checkSeen(about []subject) error {
+func (p Pin) CheckSeen(about []Subject) error {
 	if !p.Strict || p.Hash == "" {
 		return nil
 	}
 	for _, s := range about {
-		if e := s.entry; e != nil && e.Hidden != 0 {
+		if e := s.Entry; e != nil && e.Hidden != 0 {
 			return result.NewError(result.PermissionDenied, fmt.Sprintf("%s does not run: its definition holds %s, which nobody sees, and the pin is strict; its owner, server %q, has to take them out",
 				e.ID, e.Hidden, e.Upstream))
 		}

@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"fmt"
@@ -78,26 +78,26 @@ type known uint8
 
 const (
 	knownWhole known = iota // it is in the catalog
-	knownName               // what its upstream calls it, and where it is
-	knownPlace              // where it is; it may go by another name
+	KnownName               // what its upstream calls it, and where it is
+	KnownPlace              // where it is; it may go by another name
 )
 
-// subject is one thing that an act may be about.
-type subject struct {
-	entry *catalog.Entry // nil: about no entry
-	known known
-	uri   string // one way to write the URI that is read; "" where none is
-	// folds says that the entry has a folded name, for rules with folded ones.
-	folds bool
-	// odd says why the name is refused before any rule; "" where it is not.
-	odd string
+// Subject is one thing that an act may be about.
+type Subject struct {
+	Entry *catalog.Entry // nil: about no entry
+	Known known
+	URI   string // one way to write the URI that is read; "" where none is
+	// Folds says that the entry has a folded name, for rules with folded ones.
+	Folds bool
+	// Odd says why the name is refused before any rule; "" where it is not.
+	Odd string
 }
 
 // decide returns the verdict on an act of a verb. Of the rules that may match a
 // subject that is not in the catalog, up to the first that does, the strictest
 // counts: what is unknown speaks against a call, or leaving a tool out of the
 // catalog would take it out of the policy.
-func (p *Policy) decide(verb string, s subject) verdict {
+func (p *Policy) decide(verb string, s Subject) verdict {
 	if p == nil {
 		return verdict{Allow, "", -1}
 	}
@@ -106,29 +106,29 @@ func (p *Policy) decide(verb string, s subject) verdict {
 		r := &p.Rules[i]
 		v := verdict{r.Action, r.Reason, i}
 		switch {
-		case s.known == knownPlace && r.Action == Allow && r.Tool != "": // it may be another tool's name
-		case r.matches(verb, s):
+		case s.Known == KnownPlace && r.Action == Allow && r.Tool != "": // it may be another tool's name
+		case r.Matches(verb, s):
 			return perhaps.orStricter(v)
-		case s.known != knownWhole && r.mayMatch(verb, s):
+		case s.Known != knownWhole && r.mayMatch(verb, s):
 			perhaps = perhaps.orStricter(v)
 		}
 	}
-	if p.Default == "" || !actsOnUpstream(verb) {
+	if p.Default == "" || !ActsOnUpstream(verb) {
 		return perhaps
 	}
 	return perhaps.orStricter(verdict{p.Default, "", -1})
 }
 
-// strictest returns the strictest verdict on what an act may be about, and the
+// Strictest returns the strictest verdict on what an act may be about, and the
 // subject that it is on.
-func (p *Policy) strictest(verb string, about []subject) (s subject, v verdict) {
+func (p *Policy) Strictest(verb string, about []Subject) (s Subject, v verdict) {
 	if len(about) == 0 {
 		return s, p.decide(verb, s)
 	}
 	for i, one := range about {
 		decided := p.decide(verb, one)
-		if one.odd != "" {
-			decided = verdict{Deny, one.odd, oddName}
+		if one.Odd != "" {
+			decided = verdict{Deny, one.Odd, oddName}
 		}
 		if i == 0 || decided.action.severity() > v.action.severity() {
 			s, v = one, decided
@@ -157,34 +157,34 @@ func (a Action) severity() int {
 	return 2
 }
 
-// actsOnUpstream reports whether a meta-tool runs or reads something of an
+// ActsOnUpstream reports whether a meta-tool runs or reads something of an
 // upstream, rather than showing what the gateway has.
-func actsOnUpstream(metaTool string) bool {
-	return metaTool == ToolExecute || metaTool == ResourceRead || metaTool == PromptGet
+func ActsOnUpstream(metaTool string) bool {
+	return metaTool == VerbExecute || metaTool == VerbRead || metaTool == VerbGet
 }
 
 // mayMatch reports whether a rule that keeps calls back could match an entry of
 // which not all is known.
-func (r *PolicyRule) mayMatch(verb string, s subject) bool {
+func (r *PolicyRule) mayMatch(verb string, s Subject) bool {
 	if r.Action == Allow {
 		return false
 	}
 	byName := *r
 	byName.Tags, byName.ReadOnly = nil, nil
-	if i := strings.IndexAny(r.Tool, "@#"); i > 0 && !byName.matches(verb, s) {
+	if i := strings.IndexAny(r.Tool, "@#"); i > 0 && !byName.Matches(verb, s) {
 		byName.Tool = r.Tool[:i] // an id without version and hash
 	}
-	if s.known == knownPlace {
+	if s.Known == KnownPlace {
 		byName.Tool = ""
 	}
-	return byName.matches(verb, s)
+	return byName.Matches(verb, s)
 }
 
-func (r *PolicyRule) matches(verb string, s subject) bool {
-	if r.MetaTool != verb && (r.MetaTool != "" || !actsOnUpstream(verb)) {
+func (r *PolicyRule) Matches(verb string, s Subject) bool {
+	if r.MetaTool != verb && (r.MetaTool != "" || !ActsOnUpstream(verb)) {
 		return false
 	}
-	e := s.entry
+	e := s.Entry
 	if e == nil {
 		return r.Namespace == "" && r.Tool == "" && len(r.Tags) == 0 && r.ReadOnly == nil
 	}
@@ -202,13 +202,13 @@ func (r *PolicyRule) matches(verb string, s subject) bool {
 // names reports whether the rule's pattern matches what a subject is called: its
 // id, its short id, its raw name or its URI. The short id counts too, or a server
 // would leave a rule by listing a second tool with it.
-func (r *PolicyRule) names(s subject) bool {
-	pattern, e := r.Tool, s.entry
-	if s.folds {
-		pattern = folded(pattern)
+func (r *PolicyRule) names(s Subject) bool {
+	pattern, e := r.Tool, s.Entry
+	if s.Folds {
+		pattern = Folded(pattern)
 	}
 	return matchPattern(pattern, e.ID) || matchPattern(pattern, e.RawName) || e.Short != e.ID && e.Short != "" && matchPattern(pattern, e.Short) ||
-		s.uri != "" && matchSpelled(pattern, s.uri)
+		s.URI != "" && matchSpelled(pattern, s.URI)
 }
 
 // matchPattern reports whether a pattern matches all of s. The time is bounded

@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"slices"
@@ -17,11 +17,11 @@ import (
 //	                                     └ onDisk ──▶ file:///a/b         (as a file system sees it)
 //	" Ｄrop\u200b"                       ─ folded ──▶ drop
 
-// spellings returns the other ways to write a URI: none where it is in normal
+// Spellings returns the other ways to write a URI: none where it is in normal
 // form already, or no URI.
-func spellings(uri string) []string {
+func Spellings(uri string) []string {
 	var list []string
-	for _, s := range []string{spelled(uri, false), onDisk(uri, false)} {
+	for _, s := range []string{Spelled(uri, false), onDisk(uri, false)} {
 		if s != "" && s != uri && !slices.Contains(list, s) {
 			list = append(list, s)
 		}
@@ -35,7 +35,7 @@ func matchSpelled(pattern, uri string) bool {
 	if matchPattern(pattern, uri) {
 		return true
 	}
-	for _, p := range []string{spelled(pattern, true), onDisk(pattern, true)} {
+	for _, p := range []string{Spelled(pattern, true), onDisk(pattern, true)} {
 		if p != "" && p != pattern && matchPattern(p, uri) {
 			return true
 		}
@@ -98,11 +98,11 @@ func isScheme(s string) bool {
 // defaultPorts are those of the schemes for which browsers' parsers have rules.
 var defaultPorts = map[string]string{"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}
 
-// spelled returns a URI in normal form: scheme and host in lower case, no escapes
+// Spelled returns a URI in normal form: scheme and host in lower case, no escapes
 // of characters that need none and the others in upper case, no dot segments, no
 // default port, no localhost in a file: URI, no fragment. It is "" for what has no
 // scheme. In a pattern * and ? stay what they are.
-func spelled(uri string, pattern bool) string {
+func Spelled(uri string, pattern bool) string {
 	u, ok := readURI(uri, pattern)
 	if !ok {
 		return ""
@@ -295,10 +295,10 @@ func withoutDots(path string) string {
 	return joined
 }
 
-// folded is what a name becomes for a reader that minds neither case nor width
+// Folded is what a name becomes for a reader that minds neither case nor width
 // nor what cannot be seen: Unicode's NFKC, case folded, without invisible
 // characters and white space at its ends.
-func folded(name string) string {
+func Folded(name string) string {
 	if isPlain(name) {
 		return name
 	}

@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"fmt"
@@ -78,16 +78,16 @@ type breach struct {
 	retryAfter time.Duration // negative: never in this session
 }
 
-// ledger counts the calls of one session. The zero value is empty. It is safe for
+// Ledger counts the calls of one session. The zero value is empty. It is safe for
 // concurrent use.
-type ledger struct {
+type Ledger struct {
 	mu      sync.Mutex // guards below
 	buckets map[string]*bucket
 }
 
 // take counts a call under all scopes, or, where one of them is used up, under
 // none of them and returns that one. With record false it only looks.
-func (l *ledger) take(now time.Duration, record bool, scopes []scope) *breach {
+func (l *Ledger) take(now time.Duration, record bool, scopes []scope) *breach {
 	if len(scopes) == 0 {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (l *ledger) take(now time.Duration, record bool, scopes []scope) *breach {
 // all tools that share it, or a server would shed the limit by listing a second
 // one. Tools without a limit have none, so the memory of a session is bounded by
 // the configuration.
-func (l *RateLimits) scopes(metaTool string, about []subject) []scope {
+func (l *RateLimits) scopes(metaTool string, about []Subject) []scope {
 	var list []scope
 	if limit, ok := l.MetaTools[metaTool]; ok {
 		list = append(list, scope{metaTool, limit})
@@ -142,12 +142,12 @@ func (l *RateLimits) scopes(metaTool string, about []subject) []scope {
 		}
 	}
 	for _, s := range about {
-		if s.entry == nil {
+		if s.Entry == nil {
 			continue
 		}
-		add(s.entry.ID)
-		if s.entry.Short != "" && s.entry.Short != s.entry.ID {
-			add(s.entry.Short)
+		add(s.Entry.ID)
+		if s.Entry.Short != "" && s.Entry.Short != s.Entry.ID {
+			add(s.Entry.Short)
 		}
 	}
 	return list

@@ -1,4 +1,4 @@
-package gateway
+package dispatch
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/s2sp/dispatch"
+	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
 )
 
 // Controls are what an operator has set about calls. They are applied here, once,
@@ -24,87 +24,87 @@ import (
 //	                                             └───────────────────────────────────────┘
 //
 // What leads to an upstream asks for a pass, and only admit makes one.
-type controls struct {
-	pin      Pin
-	policy   *Policy
+type Controls struct {
+	Pin      Pin
+	Policy   *Policy
 	limits   RateLimits
 	redactor *result.Redactor
 	started  time.Time // quotas count from here
 }
 
-func newControls(o *Options, started time.Time) *controls {
-	return &controls{pin: o.Pin, policy: o.Policy, limits: o.RateLimits, redactor: o.Redactor, started: started}
+func NewControls(pin Pin, policy *Policy, limits RateLimits, redactor *result.Redactor, started time.Time) *Controls {
+	return &Controls{Pin: pin, Policy: policy, limits: limits, redactor: redactor, started: started}
 }
 
-// none reports whether nothing is set, so that everything passes as it is.
-func (c *controls) none() bool { return c.policy == nil && c.limits.empty() && !c.pin.Strict }
+// None reports whether nothing is set, so that everything passes as it is.
+func (c *Controls) None() bool { return c.Policy == nil && c.limits.empty() && !c.Pin.Strict }
 
 // pass says that an act was admitted.
 type pass struct{ granted bool }
 
-// check is the error for what was sent on its way without being admitted.
-func (p pass) check(method string) error {
+// Check is the error for what was sent on its way without being admitted.
+func (p pass) Check(method string) error {
 	if p.granted {
 		return nil
 	}
 	return mcp.Errorf(mcp.KindInternal, "%s was not admitted", method)
 }
 
-// act is what an agent asks for. Several subjects are those that it may be about:
+// Act is what an agent asks for. Several subjects are those that it may be about:
 // the strictest verdict on one of them counts.
-type act struct {
-	request *mcp.Request // whose Peer is asked where a person decides
-	verb    string       // the meta-tool that does the same
-	what    string       // for people; "" is the verb and what it is about
-	about   []subject    // none: about no entry
-	catalog *catalog.Catalog
+type Act struct {
+	Request *mcp.Request // whose Peer is asked where a person decides
+	Verb    string       // the meta-tool that does the same
+	What    string       // for people; "" is the verb and what it is about
+	About   []Subject    // none: about no entry
+	Catalog *catalog.Catalog
 	// args are what a server gets to work with, a JSON value, and nil where there
 	// are none. admit puts them into weir's own encoding.
 	args json.RawMessage
-	// argsKey is the member of the request's params that holds args, where they are
+	// ArgsKey is the member of the request's params that holds args, where they are
 	// not set before.
-	argsKey string
-	// params are set by admit: those of the request in weir's own encoding.
-	params json.RawMessage
+	ArgsKey string
+	// Params are set by admit: those of the request in weir's own encoding.
+	Params json.RawMessage
 	// filled says that references in args stand for more, which is put in later.
 	filled bool
-	direct bool // it did not come through the gateway's own methods; see Judge
+	Direct bool // it did not come through the gateway's own methods; see Judge
 
-	ledger *ledger
-	count  string // the meta-tool that it counts as; "" is none
-	// free says that it is part of an act that was admitted, and counted, before.
-	free   bool
+	Ledger *Ledger
+	Count  string // the meta-tool that it counts as; "" is none
+	// Free says that it is part of an act that was admitted, and counted, before.
+	Free   bool
 	dryRun bool
 
 	status string // set by admit: what the policy says, "" where there is none
 }
 
-// admit decides about an act: a pass; or an *Error, which is PermissionDenied or
+// Admit decides about an act: a pass; or an *Error, which is PermissionDenied or
 // RateLimited; or an *mcp.Error for a message that two readers could read
 // differently; or the context's error. It may ask a person and wait for the
 // answer. A dry run asks no person and counts nothing; its status says what would
 // have happened.
-func (c *controls) admit(ctx context.Context, a *act) (pass, error) {
-	if c.none() {
+func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
+	if c.None() {
 		return pass{true}, nil
 	}
-	if actsOnUpstream(a.verb) {
-		if err := a.rewrite(); err != nil {
+	if ActsOnUpstream(a.Verb) {
+		if err := a.Rewrite(); err != nil {
 			return pass{}, err
 		}
-		if err := c.pin.check(a.catalog); err != nil {
+		if err := c.Pin.Check(a.Catalog); err != nil {
 			return pass{}, err
 		}
-		if err := c.pin.checkSeen(a.about); err != nil {
+		if err := c.Pin.CheckSeen(a.About); err != nil {
 			return pass{}, err
 		}
 	}
-	s, v := c.policy.strictest(a.verb, a.about)
-	if c.policy != nil {
+	s, v := c.Policy.Strictest(a.Verb, a.About)
+	if c.Policy != nil {
 		a.status = "pass"
 	}
 	switch {
-	case v.action == Allow, v.action == RequireApproval && a.free:
+	case v.action == Allow, v.action == RequireApproval && a.Free:
 	case v.action == RequireApproval && a.dryRun:
 		a.status = "approval_required"
 	case v.action == RequireApproval:
@@ -114,18 +114,18 @@ func (c *controls) admit(ctx context.Context, a *act) (pass, error) {
 	default:
 		return pass{}, v.refusal(a, s, "the policy of this gateway refuses it")
 	}
-	if a.free {
+	if a.Free {
 		return pass{true}, nil
 	}
-	if b := a.ledger.take(time.Since(c.started), !a.dryRun, c.limits.scopes(a.count, a.about)); b != nil {
+	if b := a.Ledger.take(time.Since(c.started), !a.dryRun, c.limits.scopes(a.Count, a.About)); b != nil {
 		return pass{}, b.error()
 	}
 	return pass{true}, nil
 }
 
-// refuses reports whether an act is refused for certain, without asking anybody.
-func (c *controls) refuses(verb string, about []subject) bool {
-	_, v := c.policy.strictest(verb, about)
+// Refuses reports whether an act is refused for certain, without asking anybody.
+func (c *Controls) Refuses(verb string, about []Subject) bool {
+	_, v := c.Policy.Strictest(verb, about)
 	return v.action != Allow && v.action != RequireApproval
 }
 
@@ -138,10 +138,10 @@ var paramNames = []string{
 // refNames are those of completion/complete's ref.
 var refNames = []string{"type", "name", "uri"}
 
-// rewrite puts the message into weir's own encoding and refuses what two readers
+// Rewrite puts the message into weir's own encoding and refuses what two readers
 // could read differently: what is judged is what runs.
-func (a *act) rewrite() error {
-	r := a.request
+func (a *Act) Rewrite() error {
+	r := a.Request
 	refused := func(what string, err error) error {
 		return mcp.Errorf(mcp.KindInvalidParams, "%s: %s: %v; a message that is judged has to mean the same to all who read it", clipMethod(r.Method), what, err)
 	}
@@ -151,14 +151,14 @@ func (a *act) rewrite() error {
 			err = rawjson.CheckCase(ref, refNames...)
 		}
 		if err == nil {
-			a.params, err = rawjson.AppendRewritten(make([]byte, 0, len(r.Params)), r.Params)
+			a.Params, err = rawjson.AppendRewritten(make([]byte, 0, len(r.Params)), r.Params)
 		}
 		if err != nil {
 			return refused("params", err)
 		}
 	}
-	if a.argsKey != "" {
-		a.args = rawjson.Get(a.params, a.argsKey)
+	if a.ArgsKey != "" {
+		a.args = rawjson.Get(a.Params, a.ArgsKey)
 	} else if len(a.args) > 0 {
 		args, err := rawjson.AppendRewritten(make([]byte, 0, len(a.args)), a.args)
 		if err != nil {
@@ -173,33 +173,33 @@ func (a *act) rewrite() error {
 func clipMethod(method string) string { return text.Line(method, 80) }
 
 // name is what an act is called where people read of it.
-func (a *act) name(s subject) string {
+func (a *Act) name(s Subject) string {
 	switch {
-	case a.direct:
-		return fmt.Sprintf("%s at server %q", a.what, s.entry.Upstream)
-	case a.what != "":
-		return a.what
-	case s.entry == nil:
-		return a.verb
+	case a.Direct:
+		return fmt.Sprintf("%s at server %q", a.What, s.Entry.Upstream)
+	case a.What != "":
+		return a.What
+	case s.Entry == nil:
+		return a.Verb
 	}
-	return a.verb + " of " + s.entry.ID
+	return a.Verb + " of " + s.Entry.ID
 }
 
 // refusal is the error for an act.
-func (v verdict) refusal(a *act, s subject, why string) *result.Error {
+func (v verdict) refusal(a *Act, s Subject, why string) *result.Error {
 	if v.rule == oddName {
 		why = v.reason
 		v.reason = ""
 	}
 	message := a.name(s) + ": " + why
-	if a.direct && v.rule != oddName {
+	if a.Direct && v.rule != oddName {
 		message += ", by " + v.decidedBy()
 	}
-	details := append(rawjson.AppendString([]byte(`{"meta_tool":`), a.verb), `,"action":`...)
+	details := append(rawjson.AppendString([]byte(`{"meta_tool":`), a.Verb), `,"action":`...)
 	details = rawjson.AppendString(details, string(v.action))
 	details = rawjson.AppendString(append(details, `,"rule":`...), v.decidedBy())
-	if s.entry != nil {
-		details = rawjson.AppendString(append(details, `,"tool_id":`...), s.entry.ID)
+	if s.Entry != nil {
+		details = rawjson.AppendString(append(details, `,"tool_id":`...), s.Entry.ID)
 	}
 	if v.reason != "" {
 		message += " (" + v.reason + ")"
@@ -208,11 +208,14 @@ func (v verdict) refusal(a *act, s subject, why string) *result.Error {
 	return &result.Error{Code: result.PermissionDenied, Message: message, Details: append(details, '}')}
 }
 
-// admission is the link of the dispatch chains that asks for the pass.
-func admission(ctl *controls, snapshot func() *Snapshot) Middleware {
+// places returns the newest catalog, and what a call of an entry may be about there.
+type places func(e *catalog.Entry, uri string) (*catalog.Catalog, []Subject)
+
+// Admission is the link of the dispatch chains that asks for the pass.
+func Admission(ctl *Controls, from places) Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			if err := ctl.admitCall(ctx, c, snapshot); err != nil {
+			if err := ctl.AdmitCall(ctx, c, from); err != nil {
 				return nil, err
 			}
 			return next.Dispatch(ctx, c)
@@ -220,45 +223,45 @@ func admission(ctl *controls, snapshot func() *Snapshot) Middleware {
 	}
 }
 
-// admitCall admits a call of the gateway's own methods and notes in it what runs.
-func (c *controls) admitCall(ctx context.Context, call *Call, snapshot func() *Snapshot) (err error) {
-	if c.none() {
-		call.pass = pass{true}
+// AdmitCall admits a call of the gateway's own methods and notes in it what runs.
+func (c *Controls) AdmitCall(ctx context.Context, call *Call, from places) (err error) {
+	if c.None() {
+		call.Pass = pass{true}
 		return nil
 	}
-	verb := verbOf(call.Entry.Kind)
-	a := act{request: call.Request, verb: verb, count: verb, catalog: call.catalog, args: call.Args, ledger: &call.state.ledger, dryRun: call.DryRun}
-	if call.method != "" && call.method != methodRead && call.method != methodGet {
-		a.what = call.method + " of " + call.Entry.ID
+	verb := VerbOf(call.Entry.Kind)
+	a := Act{Request: call.Request, Verb: verb, Count: verb, Catalog: call.Catalog, args: call.Args, Ledger: call.Ledger, dryRun: call.DryRun}
+	if call.Method != "" && call.Method != MethodRead && call.Method != MethodGet {
+		a.What = call.Method + " of " + call.Entry.ID
 	}
-	if call.tables != nil { // the references, not the few rows that were put in to validate them
-		a.args = call.tables.original
+	if call.Refs != nil { // the references, not the few rows that were put in to validate them
+		a.args = call.Refs.Arguments()
 	}
-	a.filled = call.tables != nil || verb == ToolExecute && bytes.Contains(a.args, []byte(dispatch.Scheme))
-	s := snapshot()
-	if a.catalog == nil {
-		a.catalog = s.Catalog
+	a.filled = call.Refs != nil || verb == VerbExecute && bytes.Contains(a.args, []byte(syncbody.Scheme))
+	now, about := from(call.Entry, call.URI)
+	if a.Catalog == nil {
+		a.Catalog = now
 	}
-	a.about = s.about(call.Entry, call.uri)
-	if call.pass, err = c.admit(ctx, &a); err != nil {
+	a.About = about
+	if call.Pass, err = c.Admit(ctx, &a); err != nil {
 		return err
 	}
-	if call.tables != nil {
-		call.tables.original = a.args
+	if call.Refs != nil {
+		call.Refs.SetArguments(a.args)
 	} else {
 		call.Args = a.args
 	}
-	call.params, call.policy = a.params, a.status
+	call.Params, call.policy = a.Params, a.status
 	return nil
 }
 
-// verbOf is the meta-tool that runs or reads entries of a kind.
-func verbOf(kind catalog.Kind) string {
+// VerbOf is the meta-tool that runs or reads entries of a kind.
+func VerbOf(kind catalog.Kind) string {
 	switch kind {
 	case catalog.KindTool:
-		return ToolExecute
+		return VerbExecute
 	case catalog.KindPrompt:
-		return PromptGet
+		return VerbGet
 	}
-	return ResourceRead
+	return VerbRead
 }

@@ -1,0 +1,62 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+)
+
+const sampleTool = `{"name":"read_file","title":"Read","description":"Read a file from disk.","inputSchema":{"type":"object","properties":{"path":{"type":"string"},"limit":{"type":"integer"}},"required":["path"]},"annotations":{"readOnlyHint":true}}`
+
+// sampleCatalog returns a catalog of two servers, and of more listings.
+func sampleCatalog(t testing.TB, more ...catalog.Listing) *catalog.Catalog {
+	t.Helper()
+	c := catalog.New(catalog.Limits{})
+	for _, l := range append([]catalog.Listing{
+		{Upstream: "files", Namespace: "files", Tools: []json.RawMessage{json.RawMessage(sampleTool),
+			json.RawMessage(`{"name":"drop","description":"Delete a file.","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}`)}},
+		{Upstream: "web", Namespace: "web", Tools: []json.RawMessage{json.RawMessage(`{"name":"search","description":"Search the web for pages."}`)}},
+	}, more...) {
+		c, _ = c.With(l)
+	}
+	return c
+}
+
+// entryNamed returns the entry of a raw name.
+func entryNamed(t testing.TB, c *catalog.Catalog, upstream, name string) *catalog.Entry {
+	t.Helper()
+	for _, e := range c.Of(upstream) {
+		if e.RawName == name {
+			return e
+		}
+	}
+	t.Fatalf("no tool %s of %s", name, upstream)
+	return nil
+}
+
+func TestChainOrder(t *testing.T) {
+	var order []string
+	link := func(name string, last bool) Link {
+		return func(next Dispatcher) Dispatcher {
+			return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
+				order = append(order, name)
+				if last {
+					return nil, errors.New("stopped")
+				}
+				return next.Dispatch(ctx, c)
+			})
+		}
+	}
+	end := DispatcherFunc(func(context.Context, *Call) (json.RawMessage, error) { order = append(order, "end"); return nil, nil })
+	if _, err := Chain(end, link("first", false), link("second", false)).Dispatch(t.Context(), &Call{}); err != nil || strings.Join(order, " ") != "first second end" {
+		t.Errorf("order %s, %v", order, err)
+	}
+	order = nil
+	if _, err := Chain(end, link("first", true), link("second", false)).Dispatch(t.Context(), &Call{}); err == nil || strings.Join(order, " ") != "first" {
+		t.Errorf("order %s, %v", order, err)
+	}
+}
