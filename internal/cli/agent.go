@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-mcp/weir/agentserver"
 	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/invocation"
 )
@@ -43,7 +44,7 @@ const defaultAgentName = "agent"
 // agentFiles are the configurations looked for in a folder.
 var agentFiles = []string{"mcp-config.json", "agent.yaml", "agent.yml"}
 
-func (a *app) agentCommand() *cobra.Command {
+func agentCommand(a *process) *cobra.Command {
 	var f agentFlags
 	cmd := &cobra.Command{
 		Use:   "agent",
@@ -83,7 +84,7 @@ Variables, where a flag is absent:
 			case len(args) == 1:
 				return failf(exitUsage, "weir agent takes flags only, and %q is none. Usage: %s", args[0], cmd.UseLine())
 			}
-			return a.agent(cmd.Context(), f)
+			return runAgent(a, cmd.Context(), f)
 		},
 	}
 	flags := cmd.Flags()
@@ -102,8 +103,8 @@ Variables, where a flag is absent:
 }
 
 // agent runs an agent server until ctx ends.
-func (a *app) agent(ctx context.Context, f agentFlags) error {
-	o, err := a.agentOptions(f)
+func runAgent(a *process, ctx context.Context, f agentFlags) error {
+	o, err := agentOptions(a, f)
 	if err != nil {
 		return err
 	}
@@ -111,11 +112,11 @@ func (a *app) agent(ctx context.Context, f agentFlags) error {
 	if f.quiet {
 		level = "warn"
 	}
-	o.Logger = newLogger(a.stderr.Writer, &config.Config{Log: config.Log{Level: level, Format: "text"}}).Logger
+	o.Logger = app.NewLog(a.stderr.Writer, &config.Config{Log: config.Log{Level: level, Format: "text"}}).Logger
 	ready := false
 	o.Ready = func(at net.Addr) {
 		ready = true
-		server := "http://" + dialable(at.String())
+		server := "http://" + app.Dialable(at.String())
 		line := func(label, text string) { fmt.Fprintf(a.stdout, "  %-10s %s\n", label, text) }
 		fmt.Fprintf(a.stdout, "\n%s\n\n", a.stdout.paint(bold, "the agent is running"))
 		line("URL", a.stdout.paint(cyan, server+"/mcp"))
@@ -132,7 +133,7 @@ func (a *app) agent(ctx context.Context, f agentFlags) error {
 	case errors.As(err, &broken):
 		return broken
 	case errors.As(err, &taken) && taken.Op == "listen":
-		return cannotListen(o.Addr, taken, "pass another port with --port or $AGENT_PORT, or 0 for a free one")
+		return app.CannotListen(o.Addr, taken, "pass another port with --port or $AGENT_PORT, or 0 for a free one")
 	case err != nil && !ready: // what it was told to do it could not begin
 		return failf(exitUsage, "%w", err)
 	}
@@ -148,7 +149,7 @@ func withoutPassword(text string) string {
 }
 
 // agentOptions are the options of flags, and of variables where a flag is absent.
-func (a *app) agentOptions(f agentFlags) (agentserver.Options, error) {
+func agentOptions(a *process, f agentFlags) (agentserver.Options, error) {
 	o := agentserver.Options{
 		Name: f.name, Version: a.version, Config: f.config, Store: f.store, Advertise: f.advertise, Concurrency: f.concurrency,
 		ConfigOptions: agentserver.ConfigOptions{LookupEnv: a.lookupEnv},
@@ -168,17 +169,17 @@ func (a *app) agentOptions(f agentFlags) (agentserver.Options, error) {
 	}
 	var err error
 	if o.Concurrency == 0 {
-		if o.Concurrency, err = a.number("AGENT_CONCURRENCY", 1, 10_000, 0); err != nil {
+		if o.Concurrency, err = numberVariable(a, "AGENT_CONCURRENCY", 1, 10_000, 0); err != nil {
 			return o, err
 		}
 	}
-	if o.Addr, err = a.agentAddr(f, &o); err != nil {
+	if o.Addr, err = agentAddr(a, f, &o); err != nil {
 		return o, err
 	}
 	o.RouterToken, _ = a.lookupEnv("AGENT_TOKEN")
 	switch {
 	case f.router == noValue:
-		o.Router = a.routerURL()
+		o.Router = routerURL(a)
 	case f.router != "":
 		u, err := url.Parse(f.router)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -186,7 +187,7 @@ func (a *app) agentOptions(f agentFlags) (agentserver.Options, error) {
 		}
 		o.Router = strings.TrimSuffix(strings.TrimSuffix(f.router, "/"), "/mcp")
 	}
-	if o.Invocation, err = a.verifierOf(f, &o); err != nil {
+	if o.Invocation, err = verifierOf(a, f, &o); err != nil {
 		return o, err
 	}
 	host, _, err := net.SplitHostPort(o.Addr)
@@ -200,7 +201,7 @@ func (a *app) agentOptions(f agentFlags) (agentserver.Options, error) {
 }
 
 // agentAddr is where the agent listens.
-func (a *app) agentAddr(f agentFlags, o *agentserver.Options) (string, error) {
+func agentAddr(a *process, f agentFlags, o *agentserver.Options) (string, error) {
 	if f.listen != "" {
 		if f.port != noPort {
 			return "", failf(exitUsage, "--listen and --port: keep one of them")
@@ -210,7 +211,7 @@ func (a *app) agentAddr(f agentFlags, o *agentserver.Options) (string, error) {
 	port := f.port
 	if port == noPort {
 		var err error
-		if port, err = a.number("AGENT_PORT", 0, 65535, portOf(o)); err != nil {
+		if port, err = numberVariable(a, "AGENT_PORT", 0, 65535, portOf(o)); err != nil {
 			return "", err
 		}
 	}
@@ -228,7 +229,7 @@ func portOf(o *agentserver.Options) int {
 }
 
 // number reads a variable that holds a number.
-func (a *app) number(name string, least, most, absent int) (int, error) {
+func numberVariable(a *process, name string, least, most, absent int) (int, error) {
 	text, ok := a.lookupEnv(name)
 	if !ok || strings.TrimSpace(text) == "" {
 		return absent, nil
@@ -241,7 +242,7 @@ func (a *app) number(name string, least, most, absent int) (int, error) {
 }
 
 // routerURL is the router of ROUTER_HOST and ROUTER_PORT.
-func (a *app) routerURL() string {
+func routerURL(a *process) string {
 	host, _ := a.lookupEnv("ROUTER_HOST")
 	port, _ := a.lookupEnv("ROUTER_PORT")
 	if host == "" {
@@ -255,12 +256,12 @@ func (a *app) routerURL() string {
 
 // verifierOf reads the router's key, nil where none is given. Tokens name the
 // agent, so its name has to be known before it runs.
-func (a *app) verifierOf(f agentFlags, o *agentserver.Options) (*invocation.Verifier, error) {
+func verifierOf(a *process, f agentFlags, o *agentserver.Options) (*invocation.Verifier, error) {
 	secret, _ := a.lookupEnv("AGENT_INVOCATION_SECRET")
 	var key any = []byte(secret)
 	switch {
 	case f.key != "":
-		public, err := readKey(f.key, x509.ParsePKIXPublicKey)
+		public, err := app.ReadKey(f.key, x509.ParsePKIXPublicKey)
 		if err != nil {
 			return nil, failf(exitUsage, "--invocation-key: %w", err)
 		}

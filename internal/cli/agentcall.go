@@ -17,8 +17,8 @@ const taskPoll = 500 * time.Millisecond
 
 // callAgent runs a tool of one agent through the router, as an agent calls
 // another one. The result is the tool's own: nothing is held back.
-func (a *app) callAgent(ctx context.Context, t target, agent, tool string, given toolArgs, output string) error {
-	base, token, err := a.routerOf(t)
+func callAgent(a *process, ctx context.Context, t target, agent, tool string, given toolArgs, output string) error {
+	base, token, err := routerOf(a, t)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (a *app) callAgent(ctx context.Context, t target, agent, tool string, given
 	defer c.Close()
 	stop := a.spin("running " + tool + " of " + agent)
 	defer stop()
-	args, err := a.agentArgs(ctx, c, agent, tool, given)
+	args, err := agentArgs(a, ctx, c, agent, tool, given)
 	if err != nil {
 		return agentFailure(err)
 	}
@@ -38,7 +38,7 @@ func (a *app) callAgent(ctx context.Context, t target, agent, tool string, given
 	if a.stderr.screen() {
 		options = append(options, agentclient.OnProgress(func(p agentclient.Progress) {
 			stop()
-			a.tellProgress(progress{Progress: p.Progress, Total: p.Total, Message: p.Message})
+			tellProgress(a, progress{Progress: p.Progress, Total: p.Total, Message: p.Message})
 		}))
 	}
 	raw, err := c.Request(ctx, agent, "tools/call", map[string]any{"name": tool, "arguments": args}, options...)
@@ -46,7 +46,7 @@ func (a *app) callAgent(ctx context.Context, t target, agent, tool string, given
 		return agentFailure(err)
 	}
 	if id := taskOf(raw); id != "" {
-		if raw, err = a.awaitTask(ctx, c, agent, id); err != nil {
+		if raw, err = awaitTask(a, ctx, c, agent, id); err != nil {
 			return agentFailure(err)
 		}
 	}
@@ -58,7 +58,7 @@ func (a *app) callAgent(ctx context.Context, t target, agent, tool string, given
 	if output == "json" {
 		err = printJSON(a.stdout, raw)
 	} else {
-		err = a.printResult(&r)
+		err = printResult(a, &r)
 	}
 	if err == nil && r.IsError {
 		err = errQuiet(exitTool)
@@ -67,7 +67,7 @@ func (a *app) callAgent(ctx context.Context, t target, agent, tool string, given
 }
 
 // routerOf is the router's URL without a path, and the token for it.
-func (a *app) routerOf(t target) (base, token string, err error) {
+func routerOf(a *process, t target) (base, token string, err error) {
 	token = t.token
 	for _, name := range []string{"WEIR_TOKEN", "AGENT_TOKEN"} {
 		if token == "" {
@@ -79,7 +79,7 @@ func (a *app) routerOf(t target) (base, token string, err error) {
 		at, _ = a.lookupEnv("WEIR_URL")
 	}
 	if at == "" {
-		return a.routerURL(), token, nil
+		return routerURL(a), token, nil
 	}
 	u, err := url.Parse(at)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -90,7 +90,7 @@ func (a *app) routerOf(t target) (base, token string, err error) {
 }
 
 // agentArgs turns arguments into JSON by the tool's schema, where that decides.
-func (a *app) agentArgs(ctx context.Context, c *agentclient.Client, agent, tool string, given toolArgs) (json.RawMessage, error) {
+func agentArgs(a *process, ctx context.Context, c *agentclient.Client, agent, tool string, given toolArgs) (json.RawMessage, error) {
 	if given.whole != nil || len(given.each) == 0 {
 		return given.json(nil)
 	}
@@ -124,7 +124,7 @@ func taskOf(raw json.RawMessage) string {
 }
 
 // awaitTask waits for a task and returns its result.
-func (a *app) awaitTask(ctx context.Context, c *agentclient.Client, agent, id string) (json.RawMessage, error) {
+func awaitTask(a *process, ctx context.Context, c *agentclient.Client, agent, id string) (json.RawMessage, error) {
 	task, err := c.WaitTask(ctx, agent, id, taskPoll)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/app"
 )
 
 // TestToolArgs reads arguments as a shell gives them, without a schema (the
@@ -192,8 +194,8 @@ func TestResultsAreReadable(t *testing.T) {
 		80: "{\n  \"n\": 12345678901234567890,\n  \"list\": [\n    1,\n    {\n      \"a\": \"<b>\"\n    }\n  ]\n}\n{no JSON}\nplain\n",
 	} {
 		var out strings.Builder
-		a := &app{stdout: terminal{Writer: &out, width: width}}
-		if err := a.printResult(r); err != nil || out.String() != want {
+		a := &process{stdout: terminal{Writer: &out, width: width}}
+		if err := printResult(a, r); err != nil || out.String() != want {
 			t.Errorf("width %d: %v\n%s\nwant\n%s", width, err, out.String(), want)
 		}
 	}
@@ -250,7 +252,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestInherited(t *testing.T) {
-	got := inherited([]string{"PATH=/bin", "HOME=/root", "AWS_SECRET_ACCESS_KEY=x", "GITHUB_TOKEN=y", "LC_ALL=C", "XDG_CACHE_HOME=/c", "PATHS=z", "HTTPS_PROXY=p"})
+	got := app.Inherited([]string{"PATH=/bin", "HOME=/root", "AWS_SECRET_ACCESS_KEY=x", "GITHUB_TOKEN=y", "LC_ALL=C", "XDG_CACHE_HOME=/c", "PATHS=z", "HTTPS_PROXY=p"})
 	if want := "PATH=/bin HOME=/root LC_ALL=C XDG_CACHE_HOME=/c HTTPS_PROXY=p"; strings.Join(got, " ") != want {
 		t.Errorf("inherited %q, want %q", got, want)
 	}

@@ -20,15 +20,15 @@ const maxAnswer = 64 << 10
 // asking is Options.Inputs for a command that a person has started: where a
 // terminal is on both sides, what no command answers is asked there, a password
 // without echo. Otherwise nobody is asked.
-func (a *app) asking(ctx context.Context) func(config.Input) (string, bool, error) {
+func askInputs(a *process, ctx context.Context) func(config.Input) (string, bool, error) {
 	keyboard, ok := a.stdin.(*os.File)
 	if !ok || screenWidth(keyboard) == 0 || !a.stderr.screen() {
-		return func(in config.Input) (string, bool, error) { return a.answer(ctx, in) }
+		return func(in config.Input) (string, bool, error) { return answerInput(a, ctx, in) }
 	}
 	q := &questions{a: a, keyboard: keyboard, lines: bufio.NewReaderSize(keyboard, maxAnswer)}
 	return func(in config.Input) (string, bool, error) {
 		if in.Type == config.InputCommand {
-			return a.answer(ctx, in)
+			return answerInput(a, ctx, in)
 		}
 		return q.ask(ctx, in)
 	}
@@ -36,7 +36,7 @@ func (a *app) asking(ctx context.Context) func(config.Input) (string, bool, erro
 
 // questions asks a person one after the other.
 type questions struct {
-	a        *app
+	a        *process
 	keyboard *os.File
 	lines    *bufio.Reader
 }

@@ -73,8 +73,8 @@ func TestInputsAreAsked(t *testing.T) {
 			}
 		}
 	}()
-	a := &app{stdin: tty, stderr: newTerminal(tty, func(string) (string, bool) { return "", false })}
-	ask := a.asking(t.Context())
+	a := &process{stdin: tty, stderr: newTerminal(tty, func(string) (string, bool) { return "", false })}
+	ask := askInputs(a, t.Context())
 	def := "eu"
 	for _, c := range []struct {
 		in      config.Input
@@ -118,14 +118,14 @@ func TestInputsAreAsked(t *testing.T) {
 // Without a terminal nobody is asked, and a signal ends a question.
 func TestInputsAreNotAsked(t *testing.T) {
 	in := config.Input{ID: "user", Type: config.InputPrompt}
-	a := &app{stdin: strings.NewReader("ann\n"), stderr: terminal{Writer: &bytes.Buffer{}}}
-	if got, ok, err := a.asking(t.Context())(in); ok || err != nil {
+	a := &process{stdin: strings.NewReader("ann\n"), stderr: terminal{Writer: &bytes.Buffer{}}}
+	if got, ok, err := askInputs(a, t.Context())(in); ok || err != nil {
 		t.Errorf("a pipe was asked: %q, %v", got, err)
 	}
 	tty, person := pty(t)
-	a = &app{stdin: tty, stderr: newTerminal(tty, func(string) (string, bool) { return "", false })}
+	a = &process{stdin: tty, stderr: newTerminal(tty, func(string) (string, bool) { return "", false })}
 	ctx, cancel := context.WithCancel(t.Context())
-	ask := a.asking(ctx)
+	ask := askInputs(a, ctx)
 	cancel()
 	in.Password = true
 	if got, ok, err := ask(in); ok || err == nil {

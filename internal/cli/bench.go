@@ -9,18 +9,18 @@ import (
 	"github.com/weir-mcp/weir/internal/search/eval"
 )
 
-func (a *app) benchCommand() *cobra.Command {
+func benchCommand(a *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure weir",
 		Args:  positional(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.benchSearchCommand())
+	cmd.AddCommand(benchSearchCommand(a))
 	return cmd
 }
 
-func (a *app) benchSearchCommand() *cobra.Command {
+func benchSearchCommand(a *process) *cobra.Command {
 	var (
 		dir    string
 		sets   []string

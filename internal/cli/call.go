@@ -14,7 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 )
 
-func (a *app) callCommand() *cobra.Command {
+func callCommand(a *process) *cobra.Command {
 	var (
 		t       target
 		pairs   []string
@@ -53,7 +53,7 @@ $ROUTER_PORT; $AGENT_TOKEN takes the place of $WEIR_TOKEN.`,
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return a.completeToolIDs(cmd.Context(), t, word), cobra.ShellCompDirectiveNoFileComp
+			return completeToolIDs(a, cmd.Context(), t, word), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, rest := splitCall(args)
@@ -78,10 +78,10 @@ $ROUTER_PORT; $AGENT_TOKEN takes the place of $WEIR_TOKEN.`,
 				if t.config != "" {
 					return failf(exitUsage, "--agent and --config: an agent is behind a weir that runs, at --url")
 				}
-				return a.callAgent(cmd.Context(), t, agent, id, given, output)
+				return callAgent(a, cmd.Context(), t, agent, id, given, output)
 			}
 			what := executeArgs{ToolID: id, Domains: columns, Mode: mode}
-			return a.call(cmd.Context(), t, what, given, output)
+			return callTool(a, cmd.Context(), t, what, given, output)
 		},
 	}
 	t.flags(cmd)
@@ -121,8 +121,8 @@ type executeArgs struct {
 	Mode    string `json:"mode,omitempty"`
 }
 
-func (a *app) call(ctx context.Context, t target, what executeArgs, given toolArgs, output string) error {
-	c, err := a.open(ctx, t)
+func callTool(a *process, ctx context.Context, t target, what executeArgs, given toolArgs, output string) error {
+	c, err := openTarget(a, ctx, t)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (a *app) call(ctx context.Context, t target, what executeArgs, given toolAr
 	if a.stderr.screen() {
 		tell = func(p progress) {
 			stop()
-			a.tellProgress(p)
+			tellProgress(a, p)
 		}
 	}
 	r, err := c.execute(ctx, what, given, output, tell)
@@ -142,12 +142,12 @@ func (a *app) call(ctx context.Context, t target, what executeArgs, given toolAr
 		if output == "text" {
 			return c.withParameters(ctx, err)
 		}
-		return a.refusal(err, true)
+		return refuse(a, err, true)
 	}
 	if output == "json" {
 		err = printJSON(a.stdout, r.forPrograms())
 	} else {
-		err = a.printResult(r)
+		err = printResult(a, r)
 	}
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (a *app) call(ctx context.Context, t target, what executeArgs, given toolAr
 
 // refusal returns err, after the gateway's own error in it has been printed for
 // programs where they are what is printed for.
-func (a *app) refusal(err error, asJSON bool) error {
+func refuse(a *process, err error, asJSON bool) error {
 	var refused *gatewayError
 	if asJSON && errors.As(err, &refused) {
 		if printed := printJSON(a.stdout, refused.raw); printed != nil {
@@ -236,7 +236,7 @@ func (c *client) schemaIn(ctx context.Context, e *gatewayError) json.RawMessage 
 }
 
 // tellProgress shows one progress notification.
-func (a *app) tellProgress(p progress) {
+func tellProgress(a *process, p progress) {
 	text := fmt.Sprintf("%g", p.Progress)
 	if p.Total > 0 {
 		text = fmt.Sprintf("%g/%g", p.Progress, p.Total)
@@ -278,7 +278,7 @@ func (r *toolResult) handles() []string {
 // printResult prints the content of a result: texts as they are, and a line for
 // each part that is none. On a screen, JSON is indented. What a tool says of its
 // own failure goes to stderr.
-func (a *app) printResult(r *toolResult) error {
+func printResult(a *process, r *toolResult) error {
 	out := a.stdout
 	if r.IsError {
 		out = a.stderr
@@ -324,15 +324,15 @@ func indented(text string) string {
 
 // completeToolIDs lists the ids that begin with a word, for shell completion.
 // It asks a running gateway only: nobody wants servers started by the Tab key.
-func (a *app) completeToolIDs(ctx context.Context, t target, word string) []cobra.Completion {
+func completeToolIDs(a *process, ctx context.Context, t target, word string) []cobra.Completion {
 	if t.config != "" {
 		return nil
 	}
 	var err error
-	if t.url, t.token, err = a.runningURL(ctx, t); err != nil || t.url == "" || probeGateway(ctx, t.url, t.token) == nil {
+	if t.url, t.token, err = runningURL(a, ctx, t); err != nil || t.url == "" || probeGateway(ctx, t.url, t.token) == nil {
 		return nil
 	}
-	c, err := a.open(ctx, t)
+	c, err := openTarget(a, ctx, t)
 	if err != nil {
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/weir-mcp/weir/internal/app"
 )
 
 // TestServeCatalog: a snapshot file is served alone, or beside servers.
@@ -31,14 +33,14 @@ func TestServeCatalog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer session.Close()
-	found := text(t, session, "resource_browse", map[string]any{"query": "who is called when"})
+	found := textOf(t, session, "resource_browse", map[string]any{"query": "who is called when"})
 	id, _, _ := strings.Cut(found, " ")
-	if got := text(t, session, "resource_read", map[string]any{"resource_id": id}); !strings.Contains(got, "First line: the person on duty.") {
+	if got := textOf(t, session, "resource_read", map[string]any{"resource_id": id}); !strings.Contains(got, "First line: the person on duty.") {
 		t.Errorf("%s: %s", found, got)
 	}
-	found = text(t, session, "prompt_browse", map[string]any{"query": "urgent"})
+	found = textOf(t, session, "prompt_browse", map[string]any{"query": "urgent"})
 	id, _, _ = strings.Cut(found, " ")
-	if got := text(t, session, "prompt_get", map[string]any{"prompt_id": id, "args": map[string]any{"ticket": "Fire!"}}); !strings.Contains(got, "and why?\n\nFire!") {
+	if got := textOf(t, session, "prompt_get", map[string]any{"prompt_id": id, "args": map[string]any{"ticket": "Fire!"}}); !strings.Contains(got, "and why?\n\nFire!") {
 		t.Errorf("%s: %s", found, got)
 	}
 
@@ -56,7 +58,7 @@ func TestPartialCatalog(t *testing.T) {
 	weir(t, "call", s.tool("fake:set_tools"), "--arg", "n=20500", "--url", s.url).want(t, exitOK, "done")
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		_, body := get(t, s.base+"/catalog")
-		info := decode[catalogInfo](t, body)
+		info := decode[app.CatalogInfo](t, body)
 		if len(info.Partial) == 0 && time.Now().Before(end) {
 			continue
 		}
@@ -99,7 +101,7 @@ func TestPinnedCatalog(t *testing.T) {
 	}
 	refused := weir(t, "call", echo, "--arg", "text=hi", "--url", pinned.url).want(t, exitRefused, "pinned", "pin.expected_hash")
 	_, body := get(t, pinned.base+"/catalog")
-	info := decode[catalogInfo](t, body)
+	info := decode[app.CatalogInfo](t, body)
 	if info.Pin == nil || info.Pin.Holds || !info.Complete || len(info.Changes) != 2 || strings.Contains(refused.stdout+refused.stderr, info.Hash) {
 		t.Errorf("%s\n%s", body, refused.stderr)
 	}

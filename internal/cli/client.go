@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/gateway/result"
@@ -22,9 +23,9 @@ type client struct {
 	where string // names the gateway in messages
 	own   bool   // the gateway lives in this process and ends with it
 	// health returns what the gateway says of its upstreams.
-	health func(context.Context) (*health, error)
+	health func(context.Context) (*app.Health, error)
 	// catalog returns what it says of its catalog.
-	catalog func(context.Context) (*catalogInfo, error)
+	catalog func(context.Context) (*app.CatalogInfo, error)
 	close   func()
 }
 
@@ -251,7 +252,7 @@ func (c *client) allCards(ctx context.Context) (*browsed, error) {
 }
 
 // printCards prints cards: a table on a screen, else what an agent reads.
-func (a *app) printCards(cards []card) error {
+func printCards(a *process, cards []card) error {
 	if !a.stdout.screen() {
 		for _, c := range cards {
 			if _, err := fmt.Fprintln(a.stdout, c.render()); err != nil {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/computer"
@@ -52,7 +53,7 @@ const (
 	watchEvery    = time.Second
 )
 
-func (a *app) computerCommand() *cobra.Command {
+func computerCommand(a *process) *cobra.Command {
 	var f computerFlags
 	cmd := &cobra.Command{
 		Use:   "computer",
@@ -77,7 +78,7 @@ until it is told to end.`,
   weir computer --hub https://hub.example --config mcp.json --auto-apply=read_only
   weir computer --key desk.pem --show-key`,
 		Args: positional(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runComputer(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runComputer(a, cmd.Context(), f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.config, "config", "", "configuration of the MCP servers")
@@ -101,8 +102,8 @@ until it is told to end.`,
 	return cmd
 }
 
-func (a *app) runComputer(ctx context.Context, f computerFlags) error {
-	key, err := a.computerKey(f)
+func runComputer(a *process, ctx context.Context, f computerFlags) error {
+	key, err := computerKey(a, f)
 	if err != nil || f.showKey {
 		return err
 	}
@@ -110,11 +111,11 @@ func (a *app) runComputer(ctx context.Context, f computerFlags) error {
 	if err != nil {
 		return err
 	}
-	file, err := a.readComputerConfig(path)
+	file, err := readComputerConfig(a, path)
 	if err != nil {
 		return err
 	}
-	hub, err := a.computerHub(f)
+	hub, err := computerHub(a, f)
 	if err != nil {
 		return err
 	}
@@ -123,21 +124,21 @@ func (a *app) runComputer(ctx context.Context, f computerFlags) error {
 			return failf(exitUsage, "this machine has no name (%w); pass one with --name", err)
 		}
 	}
-	log := newLogger(a.stderr.Writer, &config.Config{Log: config.Log{Level: "info", Format: "text"}})
-	interactive := !f.batch && (f.interactive || a.onTerminal())
+	log := app.NewLog(a.stderr.Writer, &config.Config{Log: config.Log{Level: "info", Format: "text"}})
+	interactive := !f.batch && (f.interactive || onTerminal(a))
 	if interactive {
-		log.level.Set(slog.LevelWarn)
+		log.Level.Set(slog.LevelWarn)
 	}
 	sh := newComputerShell(a)
 	o := computer.Options{
-		Name: f.name, Key: key, LookupEnv: a.lookupEnv, BaseEnv: inherited(a.environ()), Dir: filepath.Dir(path), Skills: f.skills, Landing: f.uploads,
-		ClientInfo: a.identity(), Logger: log.Logger, RunCommand: runInputCommand,
+		Name: f.name, Key: key, LookupEnv: a.lookupEnv, BaseEnv: app.Inherited(a.environ()), Dir: filepath.Dir(path), Skills: f.skills, Landing: f.uploads,
+		ClientInfo: app.Identity(a.version), Logger: log.Logger, RunCommand: runInputCommand,
 	}
-	lineage, err := a.descend(path)
+	lineage, err := descend(a, path)
 	if err != nil {
 		return err
 	}
-	o.StopGrace, o.Marks, o.Instances = stopGrace, lineage.variable(), lineage.instances()
+	o.StopGrace, o.Marks, o.Instances = app.StopGrace, lineage.Variable(), lineage.Instances()
 	if interactive {
 		o.Ask, o.Confirm = sh.ask, sh.confirm
 	}
@@ -149,7 +150,7 @@ func (a *app) runComputer(ctx context.Context, f computerFlags) error {
 		return failf(exitUsage, "%w", err)
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), app.CloseTimeout)
 		defer cancel()
 		if err := c.Close(closing); err != nil {
 			log.Warn("MCP servers did not end by themselves and were killed", "err", err)
@@ -160,7 +161,7 @@ func (a *app) runComputer(ctx context.Context, f computerFlags) error {
 			a.note("%s", line)
 		}
 	}
-	if err := a.setInputs(ctx, c, f.inputs); err != nil {
+	if err := setInputs(a, ctx, c, f.inputs); err != nil {
 		return err
 	}
 	ctx, giveUp := context.WithCancelCause(ctx)
@@ -175,10 +176,10 @@ func (a *app) runComputer(ctx context.Context, f computerFlags) error {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		a.watchComputer(watching, c, path, log.Logger)
+		watchComputer(a, watching, c, path, log.Logger)
 	}()
 	defer func() { stop(); <-watched }()
-	a.introduce(ctx, c, f)
+	introduceComputer(a, ctx, c, f)
 	if interactive {
 		err = sh.run(ctx, c)
 	} else {
@@ -206,13 +207,13 @@ func (f *computerFlags) consent(o *computer.Options) error {
 }
 
 // onTerminal reports whether a person sits before it.
-func (a *app) onTerminal() bool {
+func onTerminal(a *process) bool {
 	keyboard, ok := a.stdin.(*os.File)
 	return ok && screenWidth(keyboard) > 0 && a.stdout.screen()
 }
 
 // introduce says what runs here, and waits a while for the hub.
-func (a *app) introduce(ctx context.Context, c *computer.Computer, f computerFlags) {
+func introduceComputer(a *process, ctx context.Context, c *computer.Computer, f computerFlags) {
 	waiting, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
 	err := c.Joined(waiting)
@@ -229,7 +230,7 @@ func (a *app) introduce(ctx context.Context, c *computer.Computer, f computerFla
 }
 
 // computerHub is where to go.
-func (a *app) computerHub(f computerFlags) (computer.Hub, error) {
+func computerHub(a *process, f computerFlags) (computer.Hub, error) {
 	token := f.token
 	if token == "" {
 		token, _ = a.lookupEnv(tokenVariable)
@@ -245,7 +246,7 @@ func (a *app) computerHub(f computerFlags) (computer.Hub, error) {
 		}
 	}
 	if f.ca != "" {
-		pool, err := authority(f.ca)
+		pool, err := app.CertPool(f.ca)
 		if err != nil {
 			return h, failf(exitUsage, "--ca: %w", err)
 		}
@@ -255,7 +256,7 @@ func (a *app) computerHub(f computerFlags) (computer.Hub, error) {
 }
 
 // computerKey reads the private key, and makes one where the file is not there.
-func (a *app) computerKey(f computerFlags) (ed25519.PrivateKey, error) {
+func computerKey(a *process, f computerFlags) (ed25519.PrivateKey, error) {
 	if f.key == "" {
 		if f.showKey {
 			return nil, failf(exitUsage, "--show-key needs --key FILE")
@@ -314,7 +315,7 @@ func findComputerConfig(path string) (string, error) {
 	return "", failf(exitUsage, "this folder has none of %s; pass the configuration of your MCP client with --config FILE", strings.Join(computerFiles, ", "))
 }
 
-func (a *app) readComputerConfig(path string) (*computer.File, error) {
+func readComputerConfig(a *process, path string) (*computer.File, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, failf(exitUsage, "%w", err)
@@ -330,7 +331,7 @@ func (a *app) readComputerConfig(path string) (*computer.File, error) {
 }
 
 // setInputs gives inputs the values of the command line.
-func (a *app) setInputs(ctx context.Context, c *computer.Computer, pairs []string) error {
+func setInputs(a *process, ctx context.Context, c *computer.Computer, pairs []string) error {
 	for _, pair := range pairs {
 		id, value, ok := strings.Cut(pair, "=")
 		if !ok {
@@ -351,7 +352,7 @@ func (a *app) setInputs(ctx context.Context, c *computer.Computer, pairs []strin
 }
 
 // watchComputer applies changes of the configuration until ctx ends.
-func (a *app) watchComputer(ctx context.Context, c *computer.Computer, path string, log *slog.Logger) {
+func watchComputer(a *process, ctx context.Context, c *computer.Computer, path string, log *slog.Logger) {
 	last := fileSum(path)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()

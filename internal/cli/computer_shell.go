@@ -22,7 +22,7 @@ import (
 // computerShell is the shell of weir computer: one line is one command, unless
 // somebody has to be asked something, which takes the next line.
 type computerShell struct {
-	a         *app
+	a         *process
 	c         *computer.Computer
 	questions chan question
 	begun     chan struct{} // closed when the shell reads the keyboard
@@ -45,7 +45,7 @@ type shellCommand struct {
 	run              func(ctx context.Context, args string) error
 }
 
-func newComputerShell(a *app) *computerShell {
+func newComputerShell(a *process) *computerShell {
 	s := &computerShell{a: a, questions: make(chan question), begun: make(chan struct{})}
 	s.commands = []shellCommand{
 		{"status", "", "the hub, and what is wrong", s.status},
@@ -195,7 +195,7 @@ func (s *computerShell) ask(ctx context.Context, in computer.Input) (string, boo
 	default:
 	}
 	if s.before == nil {
-		s.before = s.a.asking(ctx)
+		s.before = askInputs(s.a, ctx)
 	}
 	def := config.Input{ID: in.ID, Type: config.InputType(in.Type), Description: in.Description, Password: in.Password}
 	for _, o := range in.Options {
@@ -272,7 +272,7 @@ func (s *computerShell) call(ctx context.Context, args string) error {
 		fmt.Fprintln(s.a.stdout, s.a.stdout.clean(indented(string(raw))))
 		return nil
 	}
-	return s.a.printResult(&r)
+	return printResult(s.a, &r)
 }
 
 func (s *computerShell) history(_ context.Context, args string) error {

@@ -12,22 +12,23 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/mcp/stdio"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func configCommand(a *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check a configuration, or print its JSON Schema",
 		Args:  positional(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.configCheckCommand(), a.configSchemaCommand())
+	cmd.AddCommand(configCheckCommand(a), configSchemaCommand(a))
 	return cmd
 }
 
-func (a *app) configCheckCommand() *cobra.Command {
+func configCheckCommand(a *process) *cobra.Command {
 	var asJSON, strict bool
 	var path string
 	cmd := &cobra.Command{
@@ -46,7 +47,7 @@ a warning, as weir serve starts the other servers; with --strict it is a problem
 				}
 				path = args[0]
 			}
-			return a.checkConfig(cmd.Context(), path, strict, asJSON)
+			return checkConfig(a, cmd.Context(), path, strict, asJSON)
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "FILE, as the other commands have it")
@@ -68,18 +69,18 @@ func asProblemJSON(p config.Problem) problemJSON {
 	return problemJSON{p.File, p.Line, p.Column, p.Key, p.Message}
 }
 
-func (a *app) checkConfig(ctx context.Context, path string, strict, asJSON bool) error {
+func checkConfig(a *process, ctx context.Context, path string, strict, asJSON bool) error {
 	path, err := findConfig(path)
 	if err != nil {
 		return err
 	}
-	opts := a.configOptions(ctx)
-	opts.Strict, opts.Check, opts.Omit = strict, a.startable, a.omit(true)
+	opts := configOptions(a, ctx)
+	opts.Strict, opts.Check, opts.Omit = strict, func(s *config.Server) error { return checkStart(a, s) }, app.OmitItself(a.environ(), true)
 	opts.Inputs = func(in config.Input) (string, bool, error) {
 		if in.Type == config.InputCommand {
 			return "unknown", true, nil // a check promises to start nothing
 		}
-		return a.answer(ctx, in)
+		return answerInput(a, ctx, in)
 	}
 	c, warnings, err := config.Load(path, opts)
 	if of := ofAgent(path, err); of != nil {
@@ -173,8 +174,8 @@ func faulty(c *config.Config) (names []string) {
 
 // startable is config.Options.Check: it looks for a server's program as the start
 // of the server would.
-func (a *app) startable(s *config.Server) error {
-	env := inherited(a.environ())
+func checkStart(a *process, s *config.Server) error {
+	env := app.Inherited(a.environ())
 	for name, value := range s.Env {
 		env = append(env, name+"="+value.Reveal())
 	}
@@ -230,13 +231,13 @@ func ofAgent(path string, err error) error {
 }
 
 // warn prints warnings of a configuration.
-func (a *app) warn(warnings []config.Warning) {
+func (a *process) warn(warnings []config.Warning) {
 	for _, w := range warnings {
 		fmt.Fprintln(a.stderr, a.stderr.paint(yellow, "warning: ")+a.stderr.clean(w.String()))
 	}
 }
 
-func (a *app) configSchemaCommand() *cobra.Command {
+func configSchemaCommand(a *process) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of weir.yaml",
@@ -263,10 +264,10 @@ func findConfig(path string) (string, error) {
 }
 
 // configOptions is what a configuration may know of this process.
-func (a *app) configOptions(ctx context.Context) config.Options {
+func configOptions(a *process, ctx context.Context) config.Options {
 	opts := config.System()
 	opts.FreePort = freePort
-	opts.Inputs = func(in config.Input) (string, bool, error) { return a.answer(ctx, in) }
+	opts.Inputs = func(in config.Input) (string, bool, error) { return answerInput(a, ctx, in) }
 	return opts
 }
 
@@ -275,7 +276,7 @@ const inputTimeout = 30 * time.Second
 
 // answer runs the command of an input. It asks nobody: weir may run where there
 // is no terminal, and its standard input may be MCP. See asking.
-func (a *app) answer(ctx context.Context, in config.Input) (string, bool, error) {
+func answerInput(a *process, ctx context.Context, in config.Input) (string, bool, error) {
 	if in.Type != config.InputCommand || in.Command == "" {
 		return "", false, nil
 	}
@@ -286,4 +287,10 @@ func (a *app) answer(ctx context.Context, in config.Input) (string, bool, error)
 		return "", false, fmt.Errorf("the command %s of input %q failed: %w", in.Command, in.ID, err)
 	}
 	return strings.TrimRight(string(out), "\r\n"), true, nil
+}
+
+// descend returns the lineage of this process when it serves the configuration at a path.
+func descend(a *process, path string) (app.Lineage, error) {
+	text, _ := a.lookupEnv(app.ParentVariable)
+	return app.Descend(text, path)
 }

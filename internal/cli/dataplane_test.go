@@ -7,10 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,9 +16,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weir-mcp/weir/internal/artifact"
-	"github.com/weir-mcp/weir/internal/guard"
 )
 
 // freeAddress is an address that nothing listens on now.
@@ -266,31 +261,6 @@ mcpServers:
 	}
 	if _, err := net.DialTimeout("tcp", strings.TrimPrefix(strings.SplitN(url, "/s2sp", 2)[0], "http://"), time.Second); err == nil {
 		t.Error("it still listens")
-	}
-}
-
-// TestOffersLastAsTheConfigurationSays: as it does now, not as it did at the start.
-func TestOffersLastAsTheConfigurationSays(t *testing.T) {
-	store, err := artifact.Open(artifact.Options{TokenTTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	held, err := store.Put(t.Context(), "ann", "application/json", "", []byte(`[{"a":1},{"a":2}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newDataPlane(&holdings{store: store}, func() time.Duration { return time.Minute }, slog.New(slog.DiscardHandler))
-	p.at("http://127.0.0.1:1")
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodPost, offerPath+held.Handle, nil)
-	p.serveOffer(w, r.WithContext(guard.WithPrincipal(r.Context(), "ann")))
-	var offered struct{ Expires time.Time }
-	if err := json.Unmarshal(w.Body.Bytes(), &offered); err != nil || w.Code != http.StatusOK {
-		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
-	}
-	if left := time.Until(offered.Expires); left <= 0 || left > time.Minute {
-		t.Errorf("it lasts %v, want a minute", left)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/demo"
 )
 
-func (a *app) demoCommand() *cobra.Command {
+func demoCommand(a *process) *cobra.Command {
 	var opts demo.Options
 	cmd := &cobra.Command{
 		Use:   "demo NAME",

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 )
 
@@ -31,7 +32,7 @@ func TestDocs(t *testing.T) {
 	generated := map[string]string{
 		"exit-codes": exitCodeTable(),
 		"commands":   commandReference(),
-		"inherited":  "`" + strings.Join(inheritedNames, "`, `") + "`\n",
+		"inherited":  "`" + strings.Join(app.InheritedNames(), "`, `") + "`\n",
 		"keys":       keyTable(t),
 	}
 	section := regexp.MustCompile(`(?s)<!-- generated: ([a-z-]+) -->\n.*?<!-- end -->`)
@@ -69,7 +70,7 @@ func TestDocs(t *testing.T) {
 // commandReference describes every command with its flags.
 func commandReference() string {
 	var b strings.Builder
-	a := &app{lookupEnv: os.LookupEnv, version: "devel"}
+	a := &process{lookupEnv: os.LookupEnv, version: "devel"}
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		if cmd.Runnable() && cmd.HasParent() && len(cmd.Commands()) == 0 && cmd.Name() != "help" {
@@ -98,7 +99,7 @@ func commandReference() string {
 			walk(sub)
 		}
 	}
-	walk(a.root())
+	walk(rootCommand(a))
 	return b.String()
 }
 
@@ -357,7 +358,7 @@ func (r *reader) computer(where string, args []string) {
 		t.Fatalf("%s: the test starts a Computer behind a weir serve", where)
 	}
 	startComputer(t, "../..", "PATH="+filepath.Dir(weirBin)+":"+os.Getenv("PATH"), args...)
-	r.server.await("the Computer's servers", func(h health) bool {
+	r.server.await("the Computer's servers", func(h app.Health) bool {
 		for _, u := range h.Upstreams {
 			if u.Tools > 0 {
 				return true

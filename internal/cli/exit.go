@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/mcp"
@@ -87,6 +88,7 @@ func exitCode(err error) int {
 		failed   *failure
 		refused  *gatewayError
 		broken   *config.Error
+		setup    *app.SetupError
 		mcpError *mcp.Error
 		answered *jsonrpc.Error
 	)
@@ -99,7 +101,7 @@ func exitCode(err error) int {
 		return failed.code
 	case errors.As(err, &refused):
 		return refused.exitCode()
-	case errors.As(err, &broken), errors.Is(err, config.ErrNotFound):
+	case errors.As(err, &setup), errors.As(err, &broken), errors.Is(err, config.ErrNotFound):
 		return exitUsage
 	case errors.As(err, &mcpError):
 		return kindExit(mcpError.Kind)

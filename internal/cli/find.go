@@ -9,7 +9,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway"
 )
 
-func (a *app) searchCommand() *cobra.Command {
+func searchCommand(a *process) *cobra.Command {
 	var (
 		t      target
 		k      int
@@ -27,7 +27,7 @@ func (a *app) searchCommand() *cobra.Command {
 			if k < 1 || k > gateway.MaxTopK {
 				return failf(exitUsage, "-k %d: it must be from 1 to %d", k, gateway.MaxTopK)
 			}
-			return a.find(cmd, t, browseArgs{Query: strings.Join(args, " "), TopK: k}, asJSON)
+			return findTools(a, cmd, t, browseArgs{Query: strings.Join(args, " "), TopK: k}, asJSON)
 		},
 	}
 	t.flags(cmd)
@@ -36,7 +36,7 @@ func (a *app) searchCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) browseCommand() *cobra.Command {
+func browseCommand(a *process) *cobra.Command {
 	var (
 		t      target
 		asJSON bool
@@ -54,7 +54,7 @@ func (a *app) browseCommand() *cobra.Command {
 			if len(args) == 1 {
 				path = args[0]
 			}
-			return a.find(cmd, t, browseArgs{Path: path}, asJSON)
+			return findTools(a, cmd, t, browseArgs{Path: path}, asJSON)
 		},
 	}
 	t.flags(cmd)
@@ -63,8 +63,8 @@ func (a *app) browseCommand() *cobra.Command {
 }
 
 // find prints the cards of one tool_browse.
-func (a *app) find(cmd *cobra.Command, t target, args browseArgs, asJSON bool) error {
-	c, err := a.open(cmd.Context(), t)
+func findTools(a *process, cmd *cobra.Command, t target, args browseArgs, asJSON bool) error {
+	c, err := openTarget(a, cmd.Context(), t)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (a *app) find(cmd *cobra.Command, t target, args browseArgs, asJSON bool) e
 	}
 	found, err := c.browse(cmd.Context(), args)
 	if err != nil {
-		return a.refusal(err, asJSON)
+		return refuse(a, err, asJSON)
 	}
 	switch {
 	case asJSON:
@@ -84,14 +84,14 @@ func (a *app) find(cmd *cobra.Command, t target, args browseArgs, asJSON bool) e
 	case len(found.cards) == 0:
 		a.note("There is nothing here.")
 	default:
-		err = a.printCards(found.cards)
+		err = printCards(a, found.cards)
 	}
-	a.noteMissed(found)
+	noteMissed(a, found)
 	return err
 }
 
 // noteMissed says which servers were not searched.
-func (a *app) noteMissed(b *browsed) {
+func noteMissed(a *process, b *browsed) {
 	if b.missed != "" {
 		a.note("%s", b.missed)
 	}

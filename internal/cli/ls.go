@@ -3,14 +3,15 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/app"
 )
 
-func (a *app) lsCommand() *cobra.Command {
+func lsCommand(a *process) *cobra.Command {
 	var (
 		t                            target
 		tools, hash, changes, asJSON bool
@@ -26,7 +27,7 @@ configuration: any other definition of any server gives another hash. With
 first, and what it was before.`,
 		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.open(cmd.Context(), t)
+			c, err := openTarget(a, cmd.Context(), t)
 			if err != nil {
 				return err
 			}
@@ -39,7 +40,7 @@ first, and what it was before.`,
 				case asJSON:
 					return printJSON(a.stdout, info)
 				case changes:
-					return a.printChanges(info)
+					return printChanges(a, info)
 				}
 				switch {
 				case len(info.Partial) > 0:
@@ -55,20 +56,20 @@ first, and what it was before.`,
 				if err != nil {
 					return err
 				}
-				defer a.noteMissed(all)
+				defer noteMissed(a, all)
 				if asJSON {
 					return printJSON(a.stdout, orEmpty(all.cards))
 				}
-				return a.printCards(all.cards)
+				return printCards(a, all.cards)
 			}
 			h, err := c.health(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(a.stdout, h.list())
+				return printJSON(a.stdout, h.List())
 			}
-			return a.printUpstreams(h)
+			return printUpstreams(a, h)
 		},
 	}
 	t.flags(cmd)
@@ -87,19 +88,8 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// list is the upstreams by name.
-func (h *health) list() []upstreamHealth {
-	list := make([]upstreamHealth, 0, len(h.Upstreams))
-	for name, u := range h.Upstreams {
-		u.Name = name
-		list = append(list, u)
-	}
-	slices.SortFunc(list, func(a, b upstreamHealth) int { return cmp.Compare(a.Name, b.Name) })
-	return list
-}
-
-func (a *app) printUpstreams(h *health) error {
-	list := h.list()
+func printUpstreams(a *process, h *app.Health) error {
+	list := h.List()
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(a.stdout, "No upstreams are configured. Add one to mcpServers.")
 		return err
@@ -143,4 +133,28 @@ func stateStyle(state string) string {
 		return dim
 	}
 	return red
+}
+
+// printChanges prints what the servers say differently than first, for people.
+func printChanges(a *process, info *app.CatalogInfo) error {
+	if len(info.Changes) == 0 {
+		_, err := fmt.Fprintln(a.stdout, "Nothing has changed since the servers were listed first.")
+		return err
+	}
+	for _, c := range info.Changes {
+		if _, err := fmt.Fprintln(a.stdout, c.String()); err != nil {
+			return err
+		}
+		for _, field := range c.Fields {
+			for _, side := range []struct{ sign, value string }{{"-", field.Before}, {"+", field.After}} {
+				if side.value == "" {
+					continue
+				}
+				if _, err := fmt.Fprintf(a.stdout, "  %s %s: %s\n", side.sign, field.Field, side.value); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }

@@ -7,38 +7,18 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/internal/app"
 )
 
-// TestWhyAnUpstreamHasNoTools: weir ls shows the error of a server for as long as it
-// is not there, also while it is started again.
+// TestWhyAnUpstreamHasNoTools: weir ls shows why a server has no tools.
 func TestWhyAnUpstreamHasNoTools(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		status upstream.Status
-		shown  string
-		whole  string
-	}{
-		{upstream.Status{State: upstream.StateStarting, Note: "has not answered for 6s"}, "has not answered for 6s", statusStarting},
-		{upstream.Status{State: upstream.StateStarting}, "", statusStarting},
-		{upstream.Status{State: upstream.StateStarting, LastError: "it ended"}, "it ended", statusDegraded},
-		{upstream.Status{State: upstream.StateStarting, LastError: "it ended", Listed: true}, "it ended", statusOK},
-		{upstream.Status{State: upstream.StateFailed, LastError: "it ended"}, "it ended", statusDegraded},
-		{upstream.Status{State: upstream.StateReady, LastError: "no lists"}, "no lists", statusDegraded},
-		{upstream.Status{State: upstream.StateReady, LastError: "a late list", Listed: true}, "", statusOK},
-		{upstream.Status{State: upstream.StateIdle, Listed: true}, "", statusOK},
-		{upstream.Status{State: upstream.StateDisabled}, "", statusOK},
-	} {
-		c.status.Name = "files"
-		h := &health{Status: statusOK, Upstreams: map[string]upstreamHealth{}}
-		h.add(c.status)
-		if got := h.Upstreams["files"]; got.Error+got.Note != c.shown || h.Status != c.whole {
-			t.Errorf("%+v: shown %q, whole %q; want %q, %q", c.status, got.Error+got.Note, h.Status, c.shown, c.whole)
-		}
+	for _, u := range []app.UpstreamHealth{{Name: "files", Error: "it ended"}, {Name: "files", Note: "has not answered for 6s"}} {
 		var out bytes.Buffer
-		a := &app{stdout: terminal{Writer: &out}}
-		if err := a.printUpstreams(h); err != nil || !strings.Contains(out.String(), c.shown) {
-			t.Errorf("%+v: %v, %s", c.status, err, out.String())
+		a := &process{stdout: terminal{Writer: &out}}
+		h := &app.Health{Upstreams: map[string]app.UpstreamHealth{"files": u}}
+		if err := printUpstreams(a, h); err != nil || !strings.Contains(out.String(), u.Error+u.Note) {
+			t.Errorf("%+v: %v, %s", u, err, out.String())
 		}
 	}
 }
@@ -52,7 +32,7 @@ func TestOwnFrontAsUpstream(t *testing.T) {
 	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := s.await("both are known as loops", func(h health) bool {
+	h := s.await("both are known as loops", func(h app.Health) bool {
 		return strings.Contains(h.Upstreams["stream"].Note, "leads back to this weir") && strings.Contains(h.Upstreams["events"].Note, "leads back to this weir")
 	})
 	for name, u := range h.Upstreams {
@@ -68,14 +48,14 @@ func TestReasonIsNeverCut(t *testing.T) {
 	t.Parallel()
 	const why = `upstream "needskey" ended (exit status 1); its last words: FATAL: DATABASE_URL is not set, see https://example.com/a/rather/long/path/of/the/documentation/of/this/server`
 	name := strings.Repeat("long-", 10) + "name"
-	h := &health{Upstreams: map[string]upstreamHealth{
+	h := &app.Health{Upstreams: map[string]app.UpstreamHealth{
 		"fine": {State: "ready", Transport: "stdio", Tools: 3, Server: "fake", Version: "1"},
 		name:   {State: "failed", Transport: "stdio", Error: why},
 	}}
 	for _, width := range []int{40, 60, 80, 100, 200} {
 		var out bytes.Buffer
-		a := &app{stdout: terminal{Writer: &out, width: width}}
-		if err := a.printUpstreams(h); err != nil {
+		a := &process{stdout: terminal{Writer: &out, width: width}}
+		if err := printUpstreams(a, h); err != nil {
 			t.Fatal(err)
 		}
 		joined := strings.NewReplacer("\n", "", " ", "").Replace(out.String())

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/leak"
 )
 
@@ -261,18 +262,18 @@ func (s *server) end(sig syscall.Signal) (time.Duration, int) {
 }
 
 // health asks /healthz.
-func (s *server) health() health {
+func (s *server) health() app.Health {
 	s.t.Helper()
 	var header []string
 	if s.token != "" {
 		header = []string{"Authorization", "Bearer " + s.token}
 	}
 	_, body := get(s.t, s.base+"/healthz", header...)
-	return decode[health](s.t, body)
+	return decode[app.Health](s.t, body)
 }
 
 // await waits until a condition on the health holds.
-func (s *server) await(what string, cond func(health) bool) health {
+func (s *server) await(what string, cond func(app.Health) bool) app.Health {
 	s.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		h := s.health()

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/app"
 )
 
 // TestMeaning: an endpoint for embeddings finds what no word of the query names,
@@ -51,7 +53,7 @@ func TestMeaning(t *testing.T) {
 	}))
 	defer endpoint.Close()
 	s := startWith(t, []string{"EMBEDDING_KEY=sesame-open"}, writeConfig(t, "weir.yaml", "search: {embedding: {url: "+endpoint.URL+"/v1, model: small, key: \"${env:EMBEDDING_KEY}\"}}\nlisten: 127.0.0.1:0\n"+oneFake), "serve")
-	s.await("the entries are embedded", func(health) bool { return strings.Contains(s.stderr.String(), "ranked by meaning") })
+	s.await("the entries are embedded", func(app.Health) bool { return strings.Contains(s.stderr.String(), "ranked by meaning") })
 	echo := s.tool("fake:echo")
 	browse := func(query string) string {
 		t.Helper()

@@ -120,7 +120,7 @@ func TestIDsInTextsAreTrue(t *testing.T) {
 		there[c.ID] = true
 	}
 	texts := map[string]string{}
-	a := &app{lookupEnv: os.LookupEnv, version: "devel"}
+	a := &process{lookupEnv: os.LookupEnv, version: "devel"}
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		texts[c.CommandPath()] = c.Long + c.Example
@@ -128,7 +128,7 @@ func TestIDsInTextsAreTrue(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(a.root())
+	walk(rootCommand(a))
 	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../examples/*/*.md"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {

@@ -16,16 +16,16 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 )
 
-// An app is what every subcommand is given of the world.
-type app struct {
+// A process is what a command is given of the process that it runs in: its standard streams, its
+// environment and its version.
+type process struct {
 	stdin          io.Reader
 	stdout, stderr terminal
 	lookupEnv      func(string) (string, bool)
 	environ        func() []string
 	version        string
-	lineage        lineage // set once a configuration is served
-	redact         bool    // secrets are replaced in results, whatever the configuration says
-	running        bool    // flags and arguments are read, the command itself runs
+	redact         bool // secrets are replaced in results, whatever the configuration says
+	running        bool // flags and arguments are read, the command itself runs
 }
 
 // Main runs the program with the arguments, the environment and the standard streams of this
@@ -39,11 +39,11 @@ func Main(version string) int {
 
 // run is the whole program. It returns the exit code.
 func run(ctx context.Context, version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{
+	a := &process{
 		stdin: stdin, stdout: newTerminal(stdout, os.LookupEnv), stderr: newTerminal(stderr, os.LookupEnv),
 		lookupEnv: os.LookupEnv, environ: os.Environ, version: version,
 	}
-	root := a.root()
+	root := rootCommand(a)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -70,7 +70,7 @@ func run(ctx context.Context, version string, args []string, stdin io.Reader, st
 }
 
 // complain prints an error, each of its lines with the program's name.
-func (a *app) complain(err error) {
+func (a *process) complain(err error) {
 	var broken *config.Error
 	if errors.As(err, &broken) {
 		for _, p := range broken.Problems {
@@ -82,11 +82,11 @@ func (a *app) complain(err error) {
 }
 
 // note tells a person something beside the command's output.
-func (a *app) note(format string, args ...any) {
+func (a *process) note(format string, args ...any) {
 	fmt.Fprintln(a.stderr, a.stderr.paint(dim, a.stderr.clean(fmt.Sprintf(format, args...))))
 }
 
-func (a *app) root() *cobra.Command {
+func rootCommand(a *process) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weir",
 		Short: "A gateway between AI agents and MCP servers",
@@ -111,12 +111,12 @@ the parts it wants of a result that is too long to read.`,
 			root.AddCommand(c)
 		}
 	}
-	in("gateway", a.serveCommand(), a.agentCommand(), a.hubCommand(), a.computerCommand(), a.configCommand())
-	in("shell", a.lsCommand(), a.searchCommand(), a.browseCommand(), a.callCommand(), a.viewCommand(), a.tableCommand(), a.selectCommand(), a.statsCommand())
-	in("other", a.demoCommand(), a.benchCommand(), a.versionCommand())
+	in("gateway", serveCommand(a), agentCommand(a), hubCommand(a), computerCommand(a), configCommand(a))
+	in("shell", lsCommand(a), searchCommand(a), browseCommand(a), callCommand(a), viewCommand(a), tableCommand(a), selectCommand(a), statsCommand(a))
+	in("other", demoCommand(a), benchCommand(a), versionCommand(a))
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
-	root.AddCommand(a.topics()...)
+	root.AddCommand(helpTopics(a)...)
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" { // what is asked about must be there
@@ -126,7 +126,7 @@ the parts it wants of a result that is too long to read.`,
 			}
 		}
 	}
-	a.noteRunning(root)
+	noteRunning(a, root)
 	return root
 }
 
@@ -157,7 +157,7 @@ func (t *optionalText) Type() string       { return "bool" }
 
 // noteRunning has every command say that it runs: what fails before is the
 // command line's fault.
-func (a *app) noteRunning(cmd *cobra.Command) {
+func noteRunning(a *process, cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			a.running = true
@@ -165,12 +165,12 @@ func (a *app) noteRunning(cmd *cobra.Command) {
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		a.noteRunning(sub)
+		noteRunning(a, sub)
 	}
 }
 
 // topics are help texts without a command: weir help exit-codes.
-func (a *app) topics() []*cobra.Command {
+func helpTopics(a *process) []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "How commands end", Long: "How commands end:\n\n" + exitCodeText()},
 		{Use: "selectors", Short: "How weir view is told what to show", Long: selectorHelp},

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,6 +15,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/app/web"
 )
 
 // A running gateway tells the shell commands of the same user where it is, at any
@@ -43,14 +45,11 @@ type runFile struct {
 // maxRunFile bounds such a file.
 const maxRunFile = 64 << 10
 
-// newInstance returns an id that no other gateway has.
-func newInstance() string { return rand.Text() }
-
 // runFolder is the folder of the files; it need not exist.
 func runFolder(lookupEnv func(string) (string, bool)) (string, error) {
 	for _, v := range []struct{ name, below string }{{"XDG_RUNTIME_DIR", ""}, {"XDG_STATE_HOME", ""}, {"HOME", ".local/state"}, {"LOCALAPPDATA", ""}} {
 		if dir, ok := lookupEnv(v.name); ok && filepath.IsAbs(dir) {
-			return filepath.Join(dir, filepath.FromSlash(v.below), serverName), nil
+			return filepath.Join(dir, filepath.FromSlash(v.below), app.ServerName), nil
 		}
 	}
 	return "", errors.New("none of XDG_RUNTIME_DIR, XDG_STATE_HOME and HOME is set")
@@ -108,11 +107,11 @@ func writeRunFile(lookupEnv func(string) (string, bool), config, url, instance s
 
 // announce tells shell commands where the gateway of a configuration is, until the
 // returned function is called. Without it they look at the configuration's address.
-func (a *app) announce(config string, addr net.Addr, e *engine, log *slog.Logger) (end func()) {
+func announceGateway(a *process, config string, addr net.Addr, instance string, log *slog.Logger) (end func()) {
 	if config == "" {
 		return func() {}
 	}
-	remove, err := writeRunFile(a.lookupEnv, config, "http://"+dialable(addr.String())+"/mcp", e.instance)
+	remove, err := writeRunFile(a.lookupEnv, config, "http://"+app.Dialable(addr.String())+"/mcp", instance)
 	if err != nil {
 		log.Info("shell commands look for this gateway at the configuration's address only", "err", err)
 		return func() {}
@@ -193,17 +192,5 @@ func (f *runFile) runs(ctx context.Context) bool {
 		return asking.Err() != nil && ctx.Err() == nil
 	}
 	_ = resp.Body.Close() // of HEAD there is none
-	return resp.Header.Get(instanceHeader) == f.Instance
-}
-
-// instanceHeader is the header of /healthz that says which run of a gateway answers.
-// It is no secret: strangers are told, too.
-const instanceHeader = "Weir-Instance"
-
-// withInstance adds the header to the answers of next.
-func withInstance(instance string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(instanceHeader, instance)
-		next.ServeHTTP(w, r)
-	})
+	return resp.Header.Get(web.InstanceHeader) == f.Instance
 }

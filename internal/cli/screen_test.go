@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/visible"
 )
@@ -49,7 +50,7 @@ func TestScreen(t *testing.T) {
 // nobody and show everything.
 func TestAnswersForOperators(t *testing.T) {
 	w := httptest.NewRecorder()
-	writeJSON(w, 200, map[string]string{"error": foul})
+	app.WriteJSON(w, 200, map[string]string{"error": foul})
 	var back map[string]string
 	if err := json.Unmarshal(w.Body.Bytes(), &back); err != nil || back["error"] != foul {
 		t.Errorf("%s, %v", w.Body, err)
@@ -67,7 +68,7 @@ func TestAnswersForOperators(t *testing.T) {
 	}
 	for _, format := range []string{"text", "json"} {
 		out.Reset()
-		newLogger(&out, &config.Config{Log: config.Log{Level: "info", Format: format}}).Info(foul, "err", foul)
+		app.NewLog(&out, &config.Config{Log: config.Log{Level: "info", Format: format}}).Info(foul, "err", foul)
 		if visible.Find(strings.TrimSpace(out.String())) != 0 || !strings.Contains(out.String(), "b") {
 			t.Errorf("%s: %q", format, out.String())
 		}

@@ -19,7 +19,7 @@ const (
 	maxSelectLine = 4 << 10 // bytes
 )
 
-func (a *app) selectCommand() *cobra.Command {
+func selectCommand(a *process) *cobra.Command {
 	var (
 		t              target
 		query, path    string
@@ -41,7 +41,7 @@ else rejected (exit code 4). What is ambiguous is rejected.`,
   weir select --query "read a file" --top-k 5 --variant anthropic
   weir select a:b@1 a:c@1 --check A:B@1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := a.selectIDs(cmd, t, args, browseArgs{Query: query, Path: path}, k)
+			ids, err := selectIDs(a, cmd, t, args, browseArgs{Query: query, Path: path}, k)
 			if err != nil {
 				return err
 			}
@@ -78,7 +78,7 @@ else rejected (exit code 4). What is ambiguous is rejected.`,
 }
 
 // selectIDs are the ids to choose among.
-func (a *app) selectIDs(cmd *cobra.Command, t target, args []string, find browseArgs, k int) ([]string, error) {
+func selectIDs(a *process, cmd *cobra.Command, t target, args []string, find browseArgs, k int) ([]string, error) {
 	asked := find.Query != "" || find.Path != ""
 	switch {
 	case asked && len(args) > 0:
@@ -90,7 +90,7 @@ func (a *app) selectIDs(cmd *cobra.Command, t target, args []string, find browse
 			}
 			find.TopK = k
 		}
-		c, err := a.open(cmd.Context(), t)
+		c, err := openTarget(a, cmd.Context(), t)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (a *app) selectIDs(cmd *cobra.Command, t target, args []string, find browse
 			return nil, err
 		}
 		var ids []string
-		a.noteMissed(offered)
+		noteMissed(a, offered)
 		for _, found := range offered.cards {
 			if found.Kind != string(catalog.KindInternal) {
 				ids = append(ids, found.ID)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,10 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/app/web"
 	"github.com/weir-mcp/weir/internal/config"
 )
 
-func (a *app) serveCommand() *cobra.Command {
+func serveCommand(a *process) *cobra.Command {
 	var path, listen, mode, snapshot string
 	var stdio, strict bool
 	cmd := &cobra.Command{
@@ -62,7 +63,7 @@ second ends weir at once.`,
   claude mcp add weir -- weir serve --stdio --config ~/weir.yaml`,
 		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts := a.configOptions(cmd.Context())
+			opts := configOptions(a, cmd.Context())
 			opts.Listen, opts.Mode, opts.Strict = listen, config.Mode(mode), strict
 			if mode != "" && opts.Mode != config.ModeGateway && opts.Mode != config.ModeProxy {
 				return failf(exitUsage, "--mode %q: it must be gateway or proxy", mode)
@@ -70,7 +71,7 @@ second ends weir at once.`,
 			if stdio && cmd.Flags().Changed("listen") {
 				return failf(exitUsage, "--stdio and --listen: a gateway on standard input and output has no address")
 			}
-			return a.serve(cmd.Context(), path, snapshot, opts, stdio)
+			return runServe(a, cmd.Context(), path, snapshot, opts, stdio)
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "configuration (default: weir.yaml, weir.yml, weir.json or .mcp.json of this folder)")
@@ -92,120 +93,136 @@ const (
 	endTimeout   = 4750 * time.Millisecond
 )
 
+// load reads the configuration that serve was told to use. With a snapshot file
+// and no --config there is none: the file is all there is.
+func loadConfig(a *process, path, snapshot string, opts config.Options) (string, *config.Config, error) {
+	if snapshot != "" && path == "" {
+		c, warnings, err := config.Parse("", []byte("mcpServers: {}\n"), opts)
+		if err == nil {
+			return "", c, nil
+		}
+		a.warn(warnings)
+		return "", nil, err
+	}
+	path, err := findConfig(path)
+	if err != nil {
+		return "", nil, err
+	}
+	c, warnings, err := config.Load(path, opts)
+	if of := ofAgent(path, err); of != nil {
+		return path, nil, of
+	}
+	a.warn(warnings)
+	return path, c, err
+}
+
 // serve runs until ctx ends, which the first signal does.
-func (a *app) serve(ctx context.Context, path, snapshot string, opts config.Options, stdio bool) error {
-	opts.Omit = a.omit(!stdio)
+func runServe(a *process, ctx context.Context, path, snapshot string, opts config.Options, stdio bool) error {
+	opts.Omit = app.OmitItself(a.environ(), !stdio)
 	first := opts
 	if !stdio { // there, standard input is the client's
-		first.Inputs = a.asking(ctx)
+		first.Inputs = askInputs(a, ctx)
 	}
-	path, c, err := a.load(path, snapshot, first)
+	path, c, err := loadConfig(a, path, snapshot, first)
 	if err != nil {
 		return err
 	}
-	if a.lineage, err = a.descend(path); err != nil {
-		return err
-	}
-	file, err := openSnapshot(snapshot, c)
+	lineage, err := descend(a, path)
 	if err != nil {
 		return err
 	}
-	if _, err := signerOf(c); err != nil {
-		return &failure{exitUsage, err}
+	file, err := app.OpenSnapshot(snapshot, c)
+	if err != nil {
+		return err
 	}
-	logger := newLogger(a.stderr.Writer, c)
-	var listener *gate
+	logger := app.NewLog(a.stderr.Writer, c)
+	var listener *web.Listener
 	if !stdio {
 		// Before upstreams are started: an address in use is known at once.
-		if listener, err = openGate(ctx, listenOf(c)); err != nil {
+		if listener, err = web.Listen(ctx, app.ListenAddress(c)); err != nil {
 			return err
 		}
 		defer listener.Close()
 	}
-	events, err := a.openEvents(c, logger.Logger)
+	events, err := app.OpenEvents(c, a.stderr.Writer, logger.Logger)
 	if err != nil {
 		return err
 	}
-	e, err := newEngine(c, a, logger.Logger, events)
+	e, err := app.New(ctx, c, app.Options{
+		Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Events: events, File: file,
+	})
 	if err != nil {
 		return err
 	}
-	e.serveFile(file)
-	e.meaning.start(e.live)
-	var end ending
-	defer func() { e.close(end.left()) }()
-	if e.offices, err = a.openOffices(ctx, c, e); err != nil {
-		return err
-	}
+	var end shutdownTimer
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), end.left())
 		defer cancel()
-		e.offices.close(closing)
+		e.Close(closing)
 	}()
-	if err := e.requiredReady(ctx); err != nil {
+	if err := e.Ready(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil // ended by a signal before it began
 		}
 		return &failure{exitUnavailable, err}
 	}
-	var face face
+	var f face
 	if stdio {
-		face = newStdioFace(e, c, a, logger)
+		f = newStdioFace(e, c, a, logger)
 	} else {
-		face = newHTTPFace(e, c, listener, logger)
+		f = web.New(e, c, listener, logger.Logger)
 	}
-	if err := face.start(); err != nil {
-		return err
-	}
+	f.Start()
 	watching, stopWatching := context.WithCancel(ctx)
-	var beside sync.WaitGroup
-	defer func() { stopWatching(); beside.Wait() }()
-	beside.Go(func() { a.followConfig(watching, c, path, opts, e, face, logger) })
-	beside.Go(func() { a.trimMemory(watching) })
+	var background sync.WaitGroup
+	defer func() { stopWatching(); background.Wait() }()
+	if path != "" {
+		background.Go(func() { e.Follow(watching, opts, f, logger) })
+	}
+	background.Go(func() { keepMemory(a, watching) })
 	if !stdio {
-		defer a.announce(path, listener.Addr(), e, logger.Logger)()
-		a.welcome(c, listener.Addr(), path, snapshot)
+		defer announceGateway(a, path, listener.Addr(), e.Instance, logger.Logger)()
+		welcome(a, c, listener.Addr(), path, snapshot)
 	}
 	select {
 	case <-ctx.Done():
-	case <-face.done():
+	case <-f.Done():
 	}
 	stopWatching()
-	logger.Info("shutting down", "upstreams", len(e.manager.Names()))
-	return end.drain(ctx, face)
+	logger.Info("shutting down", "upstreams", len(e.Upstreams()))
+	return end.drain(ctx, f)
 }
 
-// openGate listens on an address for the HTTP face.
-func openGate(ctx context.Context, addr string) (*gate, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, cannotListen(addr, err, "pass another address with --listen (127.0.0.1:0 takes a free port, and shell commands find it), or set listen in the configuration")
+// keepMemory keeps this process small until ctx ends.
+func keepMemory(a *process, ctx context.Context) {
+	if _, set := a.lookupEnv("GOMEMLIMIT"); !set {
+		app.BoundHeap()
 	}
-	return &gate{TCPListener: l.(*net.TCPListener)}, nil
+	app.ReturnMemory(ctx)
 }
 
-// An ending is the time in which a gateway ends. Until the first signal it is
-// open, and what ends for another reason has closeTimeout for each part.
-type ending struct{ deadline time.Time }
+// A shutdownTimer is the time in which a gateway ends. It runs from the first signal on; before, there
+// is app.CloseTimeout.
+type shutdownTimer struct{ deadline time.Time }
 
 // left is how long a part may take now.
-func (e *ending) left() time.Duration {
+func (e *shutdownTimer) left() time.Duration {
 	if e.deadline.IsZero() {
-		return closeTimeout
+		return app.CloseTimeout
 	}
 	return max(time.Until(e.deadline), 0)
 }
 
 // drain begins the end: it lets the calls of a face finish. A second signal cuts
 // it short, and leaves no time for anything else.
-func (e *ending) drain(ctx context.Context, f face) error {
+func (e *shutdownTimer) drain(ctx context.Context, f face) error {
 	began := time.Now()
 	e.deadline = began.Add(endTimeout)
 	hurry, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	draining, cancel := context.WithDeadline(hurry, began.Add(drainTimeout))
 	defer cancel()
-	err := f.shutdown(draining)
+	err := f.Shutdown(draining)
 	if hurry.Err() != nil {
 		e.deadline = time.Now()
 	}
@@ -214,39 +231,20 @@ func (e *ending) drain(ctx context.Context, f face) error {
 
 // A face is how a running gateway is reached.
 type face interface {
-	start() error
-	// done is closed when the face has ended by itself.
-	done() <-chan struct{}
-	// apply takes over a reloaded configuration, after the engine has.
-	apply(old, new *config.Config)
-	// shutdown lets running calls finish until ctx ends and answers the rest
-	// with an error. Everything of the face has ended when it returns.
-	shutdown(ctx context.Context) error
-}
-
-// cannotListen says why an address cannot be listened on, and what to do.
-func cannotListen(addr string, err error, instead string) error {
-	why := "the system refuses it"
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		why = "a program listens there already, perhaps another weir"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		why = "it is no address of this machine"
-	case errors.Is(err, syscall.EACCES):
-		why = "ports below 1024 need the right to them"
-	}
-	var op *net.OpError
-	if errors.As(err, &op) {
-		err = op.Err
-	}
-	return failf(exitUsage, "cannot listen on %s: %s (%w); %s", addr, why, err, instead)
+	app.Face
+	Start()
+	// Done is closed when the face has ended by itself.
+	Done() <-chan struct{}
+	// Shutdown lets running calls finish until ctx ends and answers the rest with an error. All of
+	// the face has ended when it returns.
+	Shutdown(ctx context.Context) error
 }
 
 // welcome tells a person what to do now. Programs look for the line with the
 // URL.
-func (a *app) welcome(c *config.Config, addr net.Addr, path, snapshot string) {
+func welcome(a *process, c *config.Config, addr net.Addr, path, snapshot string) {
 	out := a.stdout
-	base := "http://" + dialable(addr.String())
+	base := "http://" + app.Dialable(addr.String())
 	line := func(label, text string) { fmt.Fprintf(out, "  %-10s %s\n", label, text) }
 	fmt.Fprintf(out, "\n%s\n\n", out.paint(bold, "weir is running, "+counted(len(c.Enabled()), "server")+" behind it"))
 	line("URL", out.paint(cyan, base+"/mcp"))

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/weir-mcp/weir/internal/app"
 )
 
 // gone reports whether a process has ended.
@@ -94,7 +96,7 @@ func TestTermPastDeadline(t *testing.T) {
 			code, text, err := post(t.Context(), httpClient(t), s.url, "tool_execute", body)
 			answer <- fmt.Sprint(code, text, err)
 		}()
-		s.await("the call runs", func(h health) bool { return h.Upstreams["fake"].InFlight == 1 })
+		s.await("the call runs", func(h app.Health) bool { return h.Upstreams["fake"].InFlight == 1 })
 		took, code := s.end(syscall.SIGTERM)
 		if code != 0 || took < 4*time.Second || took > 5*time.Second {
 			t.Errorf("exit code %d after %v, want 0 after 4.5 to 5 s", code, took)
@@ -141,7 +143,7 @@ func TestSecondSignal(t *testing.T) {
 		body := modernCall(7, "tool_execute", map[string]any{"tool_id": sleep, "args": map[string]int{"sleep_ms": 60_000}})
 		_, _, _ = post(t.Context(), httpClient(t), s.url, "tool_execute", body) // answered or cut off, either will do
 	}()
-	s.await("the call runs", func(h health) bool { return h.Upstreams["fake"].InFlight == 1 })
+	s.await("the call runs", func(h app.Health) bool { return h.Upstreams["fake"].InFlight == 1 })
 	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +180,7 @@ func stdioSession(t *testing.T, config string, args ...string) (*sdk.ClientSessi
 }
 
 // text calls a tool and returns its text.
-func text(t *testing.T, session *sdk.ClientSession, tool string, args map[string]any) string {
+func textOf(t *testing.T, session *sdk.ClientSession, tool string, args map[string]any) string {
 	t.Helper()
 	r, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: args})
 	if err != nil {
@@ -197,7 +199,7 @@ func text(t *testing.T, session *sdk.ClientSession, tool string, args map[string
 func idOf(t *testing.T, session *sdk.ClientSession, name string) string {
 	t.Helper()
 	namespace, _, _ := strings.Cut(name, ":")
-	level := text(t, session, "tool_browse", map[string]any{"path": "/" + namespace})
+	level := textOf(t, session, "tool_browse", map[string]any{"path": "/" + namespace})
 	for line := range strings.Lines(level) {
 		if id, _, _ := strings.Cut(line, " "); strings.HasPrefix(id, name+"#") {
 			return id
@@ -218,11 +220,11 @@ func TestClients(t *testing.T) {
 		if err != nil || len(tools.Tools) != 3 {
 			t.Fatalf("%d tools, want 3 (%v)", len(tools.Tools), err)
 		}
-		if got := text(t, session, "tool_execute", map[string]any{"tool_id": echo, "args": map[string]any{"text": "hello"}}); got != "hello" {
+		if got := textOf(t, session, "tool_execute", map[string]any{"tool_id": echo, "args": map[string]any{"text": "hello"}}); got != "hello" {
 			t.Errorf("tool_execute: %q", got)
 		}
-		handle := handlePattern.FindString(text(t, session, "tool_execute", map[string]any{"tool_id": echo, "args": map[string]any{"size": 5000}}))
-		if got := text(t, session, "tool_view", map[string]any{"handle": handle, "selector": map[string]any{"type": "head", "chars": 5}}); !strings.HasPrefix(got, "xxxxx") {
+		handle := handlePattern.FindString(textOf(t, session, "tool_execute", map[string]any{"tool_id": echo, "args": map[string]any{"size": 5000}}))
+		if got := textOf(t, session, "tool_view", map[string]any{"handle": handle, "selector": map[string]any{"type": "head", "chars": 5}}); !strings.HasPrefix(got, "xxxxx") {
 			t.Errorf("tool_view: %q", got)
 		}
 	}
@@ -248,7 +250,7 @@ func TestClients(t *testing.T) {
 	for _, path := range []string{"/mcps/fake/mcp", "/mcp/fake/mcp"} {
 		t.Run("passthrough "+path, func(t *testing.T) {
 			session := dial(t, &sdk.StreamableClientTransport{Endpoint: s.base + path, HTTPClient: httpClient(t)})
-			if got := text(t, session, "echo", map[string]any{"text": "as it is"}); got != "as it is" {
+			if got := textOf(t, session, "echo", map[string]any{"text": "as it is"}); got != "as it is" {
 				t.Errorf("echo: %q", got)
 			}
 			if name := session.InitializeResult().ServerInfo.Name; name != "fakemcp" {
@@ -270,8 +272,8 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	const head = "mcpServers:\n  stays: {command: %FAKE%}\n"
 	s := serve(t, head+"  changes: {command: %FAKE%}\n  goes: {command: %FAKE%}\n")
-	ready := func(names ...string) func(health) bool {
-		return func(h health) bool {
+	ready := func(names ...string) func(app.Health) bool {
+		return func(h app.Health) bool {
 			for _, name := range names {
 				if u := h.Upstreams[name]; u.State != "ready" || u.Tools == 0 {
 					return false
@@ -288,7 +290,7 @@ func TestReload(t *testing.T) {
 	}
 	before := s.await("all are ready", ready("stays", "changes", "goes"))
 	write(head + "  changes: {command: %FAKE%, args: [-tools, \"5\"]}\n  comes: {command: %FAKE%}\n")
-	after := s.await("the change is applied", func(h health) bool {
+	after := s.await("the change is applied", func(h app.Health) bool {
 		return ready("stays", "changes", "comes")(h) && h.Upstreams["changes"].Tools == before.Upstreams["changes"].Tools+5
 	})
 	if before.Upstreams["stays"].Pid != after.Upstreams["stays"].Pid || after.Upstreams["stays"].Restarts != 0 {
@@ -318,7 +320,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 	code, body := get(t, s.base+"/healthz", "Authorization", "Bearer sesame")
-	if h := decode[health](t, body); code != http.StatusOK || h.Mode != "proxy" {
+	if h := decode[app.Health](t, body); code != http.StatusOK || h.Mode != "proxy" {
 		t.Errorf("health with a token: %d %s", code, body)
 	}
 	weir(t, "WEIR_TOKEN=sesame", "search", "echo", "--url", s.url).want(t, exitRefused, "proxy mode")
@@ -391,7 +393,7 @@ func TestAccess(t *testing.T) {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	s := serve(t, oneFake)
-	s.await("ready", func(h health) bool { return h.Upstreams["fake"].State == "ready" })
+	s.await("ready", func(h app.Health) bool { return h.Upstreams["fake"].State == "ready" })
 	code, page := get(t, s.base+"/", "Accept", "text/html,*/*")
 	for _, text := range []string{s.url, "claude mcp add", ".vscode/mcp.json", "mcpServers", "/mcps/fake/mcp", "ready", s.config} {
 		if code != http.StatusOK || !strings.Contains(page, text) {
@@ -402,7 +404,7 @@ func TestPage(t *testing.T) {
 		t.Error("the page needs another server")
 	}
 	proxy := serve(t, oneFake, "--mode", "proxy")
-	proxy.await("ready", func(h health) bool { return h.Upstreams["fake"].State == "ready" })
+	proxy.await("ready", func(h app.Health) bool { return h.Upstreams["fake"].State == "ready" })
 	_, other := get(t, proxy.base+"/", "Accept", "text/html,*/*")
 	const three = "A client sees three instead"
 	if !strings.Contains(page, three) || strings.Contains(other, three) || !strings.Contains(other, "tool_hydrate") {
@@ -418,7 +420,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("an unknown upstream: %d %s", code, body)
 	}
 	h := s.health()
-	if h.Status != statusOK || h.Name != serverName || h.Version == "" || h.Uptime <= 0 || h.Config != s.config {
+	if h.Status != app.StatusOK || h.Name != app.ServerName || h.Version == "" || h.Uptime <= 0 || h.Config != s.config {
 		t.Errorf("health: %+v", h)
 	}
 }
@@ -459,8 +461,8 @@ func TestDisconnect(t *testing.T) {
 		body := modernCall(7, "tool_execute", map[string]any{"tool_id": sleep, "args": map[string]int{"sleep_ms": 60_000}})
 		_, _, _ = post(ctx, httpClient(t), s.url, "tool_execute", body) // it is given up
 	}()
-	s.await("the call runs", func(h health) bool { return h.Upstreams["fake"].InFlight == 1 })
+	s.await("the call runs", func(h app.Health) bool { return h.Upstreams["fake"].InFlight == 1 })
 	cancel()
 	<-over
-	s.await("the call has ended", func(h health) bool { return h.Upstreams["fake"].InFlight == 0 })
+	s.await("the call has ended", func(h app.Health) bool { return h.Upstreams["fake"].InFlight == 0 })
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // spinnerDelay is how long work may take before a person is told about it.
@@ -12,7 +14,7 @@ const spinnerDelay = 300 * time.Millisecond
 
 // spin shows on stderr that something is going on, where a person looks. The
 // returned function ends it and leaves a clean line; it may be called twice.
-func (a *app) spin(what string) (stop func()) {
+func (a *process) spin(what string) (stop func()) {
 	line, ok := a.stderr.Writer.(*statusLine)
 	if !ok {
 		return func() {}
@@ -31,11 +33,11 @@ func (a *app) spin(what string) (stop func()) {
 				return
 			case <-timer.C:
 			}
-			text := fmt.Sprintf("%c %s", frames[n%len(frames)], what)
+			shown := fmt.Sprintf("%c %s", frames[n%len(frames)], what)
 			if t := time.Since(began); t > 2*time.Second {
-				text += " " + sinceText(t)
+				shown += " " + text.Since(t)
 			}
-			line.show(a.stderr.paint(dim, cut(text, a.stderr.width-1)))
+			line.show(a.stderr.paint(dim, cut(shown, a.stderr.width-1)))
 			timer.Reset(100 * time.Millisecond)
 		}
 	})

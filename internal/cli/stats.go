@@ -10,7 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/usage"
 )
 
-func (a *app) statsCommand() *cobra.Command {
+func statsCommand(a *process) *cobra.Command {
 	var (
 		t      target
 		asJSON bool
@@ -27,7 +27,7 @@ With auth.tokens in the configuration it is the caller's own sessions.`,
 		Example: "  weir stats --url http://127.0.0.1:8088/mcp",
 		Args:    positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, token, err := a.runningURL(cmd.Context(), t)
+			at, token, err := runningURL(a, cmd.Context(), t)
 			if err == nil && at == "" {
 				err = failf(exitUnavailable, "no gateway runs with this folder's configuration, so there are no calls to tell of: start one with weir serve, or name another one with --url")
 			}
@@ -41,7 +41,7 @@ With auth.tokens in the configuration it is the caller's own sessions.`,
 			if asJSON {
 				return printJSON(a.stdout, s)
 			}
-			return a.printStats(s)
+			return printStats(a, s)
 		},
 	}
 	t.runningFlags(cmd)
@@ -49,7 +49,7 @@ With auth.tokens in the configuration it is the caller's own sessions.`,
 	return cmd
 }
 
-func (a *app) printStats(s *usage.Stats) error {
+func printStats(a *process, s *usage.Stats) error {
 	row := func(session, principal string, u usage.Usage) []cell {
 		number := func(n int64) cell { return cell{"", strconv.FormatInt(n, 10)} }
 		return []cell{{cyan, session}, {"", principal}, number(u.Calls), number(u.Failed), number(u.Tokens.Read), number(u.Tokens.Raw), {"", saved(u.Tokens)}}

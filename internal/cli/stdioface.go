@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/stdio"
@@ -19,18 +20,18 @@ import (
 //	            │ shutdown: end of input                  │ past the deadline: answered with an error
 //	            └────────────────▶ drains ◀───────────────┘
 type stdioFace struct {
-	engine *engine
-	log    *logging
+	engine *app.Engine
+	log    *app.Log
 	front  atomic.Pointer[mcp.Handler]
 	calls  *interruptible
 	input  *stoppable
 	conn   *mcp.Conn
 }
 
-func newStdioFace(e *engine, c *config.Config, a *app, log *logging) *stdioFace {
+func newStdioFace(e *app.Engine, c *config.Config, a *process, log *app.Log) *stdioFace {
 	f := &stdioFace{engine: e, log: log}
-	e.plane.standAlone()
-	f.apply(nil, c)
+	e.Plane.StandAlone()
+	f.Apply(nil, c)
 	f.calls = newInterruptible(mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		return (*f.front.Load()).Serve(ctx, r)
 	}))
@@ -38,23 +39,22 @@ func newStdioFace(e *engine, c *config.Config, a *app, log *logging) *stdioFace 
 	return f
 }
 
-func (f *stdioFace) start() error {
+func (f *stdioFace) Start() {
 	f.conn = mcp.NewConn(f.input, mcp.ConnOptions{
 		Name: "the client", Handler: f.calls, Logger: f.log.Logger,
 		// Longer than the calls may take, so that even the last answers go out.
 		Drain: drainTimeout + 200*time.Millisecond,
 	})
-	return nil
 }
 
-func (f *stdioFace) done() <-chan struct{} { return f.conn.Done() }
+func (f *stdioFace) Done() <-chan struct{} { return f.conn.Done() }
 
-func (f *stdioFace) apply(_, c *config.Config) {
-	front := f.engine.newFront(c, frontOptions{})
+func (f *stdioFace) Apply(_, c *config.Config) {
+	front := f.engine.Front(c)
 	f.front.Store(&front)
 }
 
-func (f *stdioFace) shutdown(ctx context.Context) error {
+func (f *stdioFace) Shutdown(ctx context.Context) error {
 	f.input.stop()
 	select {
 	case <-f.conn.Done():

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-mcp/weir/internal/app/web"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -33,7 +34,7 @@ type tableRequest struct {
 	rows    string
 }
 
-func (a *app) tableCommand() *cobra.Command {
+func tableCommand(a *process) *cobra.Command {
 	var (
 		t target
 		r tableRequest
@@ -74,7 +75,7 @@ is not followed.`,
 			if r.format == formatArrow && r.out == "" && a.stdout.screen() {
 				return failf(exitUsage, "Arrow is binary and this is a screen: name a file with -o")
 			}
-			return a.table(cmd.Context(), t, r)
+			return runTable(a, cmd.Context(), t, r)
 		},
 	}
 	t.runningFlags(cmd)
@@ -105,20 +106,20 @@ func (r *tableRequest) body() ([]byte, error) {
 }
 
 // table fetches and writes.
-func (a *app) table(ctx context.Context, t target, r tableRequest) error {
+func runTable(a *process, ctx context.Context, t target, r tableRequest) error {
 	body, err := r.body()
 	if err != nil {
 		return err
 	}
-	from, err := a.resourceURL(ctx, t, r.what)
+	from, err := resourceURL(a, ctx, t, r.what)
 	if err != nil {
 		return err
 	}
-	out, finish, err := a.create(r.out, r.force)
+	out, finish, err := createFile(a, r.out, r.force)
 	if err != nil {
 		return err
 	}
-	rows, err := a.fetchTable(ctx, from, body, plane.ParseDomains(r.columns), r.format, out)
+	rows, err := fetchTable(a, ctx, from, body, plane.ParseDomains(r.columns), r.format, out)
 	if err = finish(err); err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func (a *app) table(ctx context.Context, t target, r tableRequest) error {
 }
 
 // resourceURL is what to fetch from.
-func (a *app) resourceURL(ctx context.Context, t target, what string) (string, error) {
+func resourceURL(a *process, ctx context.Context, t target, what string) (string, error) {
 	if strings.Contains(what, "://") {
 		u, err := url.Parse(what)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -137,7 +138,7 @@ func (a *app) resourceURL(ctx context.Context, t target, what string) (string, e
 		}
 		return what, nil
 	}
-	at, token, err := a.runningURL(ctx, t)
+	at, token, err := runningURL(a, ctx, t)
 	if err != nil {
 		return "", err
 	}
@@ -148,11 +149,11 @@ func (a *app) resourceURL(ctx context.Context, t target, what string) (string, e
 		u, err := beside(at, strings.TrimPrefix(plane.Path, "/")+url.PathEscape(what))
 		return u, err
 	}
-	u, err := beside(at, strings.TrimPrefix(offerPath, "/")+url.PathEscape(what))
+	u, err := beside(at, strings.TrimPrefix(web.OfferPath, "/")+url.PathEscape(what))
 	if err != nil {
 		return "", err
 	}
-	data, err := a.post(ctx, u, token, nil, "", func(resp *http.Response) ([]byte, error) {
+	data, err := postJSON(a, ctx, u, token, nil, "", func(resp *http.Response) ([]byte, error) {
 		return io.ReadAll(io.LimitReader(resp.Body, maxHealth))
 	})
 	if err != nil {
@@ -178,7 +179,7 @@ func beside(mcpURL, name string) (string, error) {
 }
 
 // post asks and hands the answer to read where it is one.
-func (a *app) post(ctx context.Context, to, token string, body []byte, accept string, read func(*http.Response) ([]byte, error)) ([]byte, error) {
+func postJSON(a *process, ctx context.Context, to, token string, body []byte, accept string, read func(*http.Response) ([]byte, error)) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
 		return nil, failf(exitUsage, "%q is no URL", to)
@@ -221,13 +222,13 @@ func (a *app) post(ctx context.Context, to, token string, body []byte, accept st
 
 // fetchTable writes the rows behind a resource_url and returns how many there
 // are. Rows that are written one by one are held one by one.
-func (a *app) fetchTable(ctx context.Context, from string, body []byte, columns []string, format string, out io.Writer) (rows int, err error) {
+func fetchTable(a *process, ctx context.Context, from string, body []byte, columns []string, format string, out io.Writer) (rows int, err error) {
 	accept := map[string]string{formatNDJSON: plane.TypeNDJSON, formatArrow: plane.TypeArrow}[format]
 	if accept == "" {
 		accept = plane.TypeJSON
 	}
-	_, err = a.post(ctx, from, "", body, accept, func(resp *http.Response) ([]byte, error) {
-		bar := a.newBar(resp.ContentLength)
+	_, err = postJSON(a, ctx, from, "", body, accept, func(resp *http.Response) ([]byte, error) {
+		bar := newBar(a, resp.ContentLength)
 		defer bar.end()
 		in := io.TeeReader(resp.Body, bar)
 		got, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
@@ -247,14 +248,14 @@ func (a *app) fetchTable(ctx context.Context, from string, body []byte, columns 
 			return nil, err
 		}
 		bar.end()
-		a.noteOf(answer, columns, rows)
+		noteAnswer(a, answer, columns, rows)
 		return nil, nil
 	})
 	return rows, err
 }
 
 // noteOf tells what is particular about rows.
-func (a *app) noteOf(answer *plane.Answer, columns []string, rows int) {
+func noteAnswer(a *process, answer *plane.Answer, columns []string, rows int) {
 	there := answer.Columns()
 	for _, name := range columns {
 		if rows > 0 && !slices.Contains(there, name) { // a server that left it out
@@ -349,7 +350,7 @@ func writeHeader(out io.Writer, columns []string, format string) error {
 
 // A bar shows how much of a table has come, where a person looks.
 type bar struct {
-	a     *app
+	a     *process
 	total int64 // -1: nobody knows
 	have  int64
 	began time.Time
@@ -357,7 +358,7 @@ type bar struct {
 	drawn bool
 }
 
-func (a *app) newBar(total int64) *bar {
+func newBar(a *process, total int64) *bar {
 	now := time.Now()
 	return &bar{a: a, total: total, began: now, shown: now}
 }

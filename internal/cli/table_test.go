@@ -16,7 +16,7 @@ func TestTableErrorsTellNoSecrets(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
 	defer server.Close()
 	base := strings.Replace(server.URL, "://", "://ann:secret@", 1)
-	a := &app{lookupEnv: func(string) (string, bool) { return "", false }, stdout: terminal{Writer: &bytes.Buffer{}}}
+	a := &process{lookupEnv: func(string) (string, bool) { return "", false }, stdout: terminal{Writer: &bytes.Buffer{}}}
 	for _, tt := range []struct {
 		code       int
 		what, want string
@@ -26,7 +26,7 @@ func TestTableErrorsTellNoSecrets(t *testing.T) {
 		{http.StatusOK, "art_1", "something else than a weir gateway"},
 	} {
 		code = tt.code
-		err := a.table(t.Context(), target{url: base + "/mcp"}, tableRequest{what: tt.what, format: formatCSV})
+		err := runTable(a, t.Context(), target{url: base + "/mcp"}, tableRequest{what: tt.what, format: formatCSV})
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%d for %s: %v", tt.code, tt.what, err)
 		}
@@ -93,8 +93,8 @@ func TestTableOfAnotherServer(t *testing.T) {
 	} {
 		name, format, _ := strings.Cut(what, " ")
 		var out, notes bytes.Buffer
-		a := &app{lookupEnv: func(string) (string, bool) { return "", false }, stdout: terminal{Writer: &out}, stderr: terminal{Writer: &notes}}
-		err := a.table(t.Context(), target{}, tableRequest{what: server.URL + "/s2sp/data/" + name, format: format, columns: "a,b,c"})
+		a := &process{lookupEnv: func(string) (string, bool) { return "", false }, stdout: terminal{Writer: &out}, stderr: terminal{Writer: &notes}}
+		err := runTable(a, t.Context(), target{}, tableRequest{what: server.URL + "/s2sp/data/" + name, format: format, columns: "a,b,c"})
 		if c.wrong != "" {
 			if err == nil || !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%s: %v, want %q", what, err, c.wrong)

@@ -47,7 +47,7 @@ func formatOfFile(name string) (string, error) {
 // gets the permissions of the umask. One that is there is replaced only by force
 // and keeps its permissions. Devices and pipes (/dev/stdout) are written to, and
 // other symbolic links are refused: whoever made one decides what is overwritten.
-func (a *app) create(name string, force bool) (out io.Writer, finish func(error) error, err error) {
+func createFile(a *process, name string, force bool) (out io.Writer, finish func(error) error, err error) {
 	if name == "" {
 		return a.stdout.Writer, func(err error) error { return err }, nil
 	}

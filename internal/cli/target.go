@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/mcp"
@@ -74,7 +75,7 @@ func (t *target) serverFlags(cmd *cobra.Command) {
 }
 
 // open connects to the gateway. The caller closes the client.
-func (a *app) open(ctx context.Context, t target) (*client, error) {
+func openTarget(a *process, ctx context.Context, t target) (*client, error) {
 	if t.url != "" && t.config != "" {
 		return nil, failf(exitUsage, "--url asks a gateway that runs, --config one of this command's own: keep one of them")
 	}
@@ -86,9 +87,9 @@ func (a *app) open(ctx context.Context, t target) (*client, error) {
 	}
 	switch {
 	case t.config != "":
-		return a.openOwn(ctx, t.config)
+		return openOwn(a, ctx, t.config)
 	case t.url != "":
-		return a.dial(ctx, t.url, t.token)
+		return dialGateway(a, ctx, t.url, t.token)
 	}
 	path, err := config.Find(".")
 	if err != nil && !errors.Is(err, config.ErrNotFound) {
@@ -98,33 +99,33 @@ func (a *app) open(ctx context.Context, t target) (*client, error) {
 		if probeGateway(ctx, defaultURL, t.token) == nil {
 			return nil, failf(exitUsage, "which gateway? None runs at %s, and there is no weir.yaml, weir.yml, weir.json or .mcp.json here: pass --url or --config, or start one with weir serve", defaultURL)
 		}
-		return a.dial(ctx, defaultURL, t.token)
+		return dialGateway(a, ctx, defaultURL, t.token)
 	}
-	at, err := a.locate(ctx, path, t.token)
+	at, err := locate(a, ctx, path, t.token)
 	switch {
 	case err != nil:
 		return nil, err
 	case at != "":
-		return a.dial(ctx, at, t.token)
+		return dialGateway(a, ctx, at, t.token)
 	}
-	return a.openOwn(ctx, path)
+	return openOwn(a, ctx, path)
 }
 
 // probeGateway asks whether a weir answers at an MCP URL, nil where none does
 // or where it does not know the token.
-func probeGateway(ctx context.Context, mcpURL, token string) *health {
+func probeGateway(ctx context.Context, mcpURL, token string) *app.Health {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	h, err := fetchHealth(ctx, mcpURL, token)
-	if err != nil || h.Name != serverName {
+	if err != nil || h.Name != app.ServerName {
 		return nil
 	}
 	return h
 }
 
 // fetchHealth reads /healthz beside an MCP URL.
-func fetchHealth(ctx context.Context, mcpURL, token string) (*health, error) {
-	h := &health{}
+func fetchHealth(ctx context.Context, mcpURL, token string) (*app.Health, error) {
+	h := &app.Health{}
 	if err := fetchBeside(ctx, mcpURL, token, "healthz", h); err != nil {
 		return nil, err
 	}
@@ -189,7 +190,7 @@ func urlCause(err error) error {
 }
 
 // dial connects to a running gateway.
-func (a *app) dial(ctx context.Context, mcpURL, token string) (*client, error) {
+func dialGateway(a *process, ctx context.Context, mcpURL, token string) (*client, error) {
 	u, err := url.Parse(mcpURL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return nil, failf(exitUsage, "--url %q is no http or https URL; it looks like %s", mcpURL, defaultURL)
@@ -209,7 +210,7 @@ func (a *app) dial(ctx context.Context, mcpURL, token string) (*client, error) {
 	defer cancel()
 	conn, err := streamable.Dial(dialing, streamable.ClientOptions{
 		URL: mcpURL, Name: "the gateway at " + shown, Header: header,
-		ClientInfo: a.identity(), Capabilities: json.RawMessage("{}"), ProtocolVersion: mcp.V20260728,
+		ClientInfo: app.Identity(a.version), Capabilities: json.RawMessage("{}"), ProtocolVersion: mcp.V20260728,
 	})
 	if err != nil {
 		var status *streamable.StatusError
@@ -226,61 +227,55 @@ func (a *app) dial(ctx context.Context, mcpURL, token string) (*client, error) {
 	return &client{
 		peer:   conn,
 		where:  shown,
-		health: func(ctx context.Context) (*health, error) { return fetchHealth(ctx, mcpURL, token) },
-		catalog: func(ctx context.Context) (*catalogInfo, error) {
-			info := &catalogInfo{}
+		health: func(ctx context.Context) (*app.Health, error) { return fetchHealth(ctx, mcpURL, token) },
+		catalog: func(ctx context.Context) (*app.CatalogInfo, error) {
+			info := &app.CatalogInfo{}
 			return info, fetchBeside(ctx, mcpURL, token, "catalog", info)
 		},
 		close: func() { _ = conn.Close() },
 	}, nil
 }
 
-// identity introduces weir to whatever it talks to.
-func (a *app) identity() json.RawMessage {
-	info, err := json.Marshal(map[string]string{"name": serverName, "title": "weir", "version": a.version})
-	if err != nil {
-		panic(err) // three strings
-	}
-	return info
-}
-
 // openOwn starts a gateway of this command's own and connects to it through a
 // pipe. It waits until every upstream has been listed or has failed.
-func (a *app) openOwn(ctx context.Context, path string) (*client, error) {
-	opts := a.configOptions(ctx)
-	opts.Omit = a.omit(false)
+func openOwn(a *process, ctx context.Context, path string) (*client, error) {
+	opts := configOptions(a, ctx)
+	opts.Omit = app.OmitItself(a.environ(), false)
 	c, warnings, err := config.Load(path, opts)
 	a.warn(warnings)
+	var lineage app.Lineage
 	if err == nil {
-		a.lineage, err = a.descend(path)
+		lineage, err = descend(a, path)
 	}
 	if err != nil {
 		return nil, err
 	}
-	logger := newLogger(a.stderr.Writer, c)
-	logger.set(ownLog(c.Log))
+	logger := app.NewLog(a.stderr.Writer, c)
+	logger.Set(ownLog(c.Log))
 	a.note("starting %s of %s for this command alone; weir serve keeps a gateway running", counted(len(c.Enabled()), "server"), path)
 	// events.file is the running gateway's.
-	e, err := newEngine(c, a, logger.Logger, nil)
+	e, err := app.New(ctx, c, app.Options{
+		Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Shell: true,
+	})
 	if err != nil {
 		return nil, err
 	}
 	stop := a.spin(fmt.Sprintf("starting %d servers of %s", len(c.Enabled()), path))
 	defer stop()
-	if err := e.settled(ctx); err != nil {
-		e.close(closeTimeout)
+	if err := e.Settled(ctx); err != nil {
+		closeEngine(e)
 		return nil, err
 	}
-	front := e.newFront(c, frontOptions{shell: true})
+	front := e.ShellFront(c)
 	here, there := mcp.Pipe()
 	server := mcp.NewConn(there, mcp.ConnOptions{Name: "the shell", Handler: front, Logger: logger.Logger, Session: mcp.NewSession("", guard.Principal(ctx))})
 	conn := mcp.NewConn(here, mcp.ConnOptions{Name: "the gateway of " + path, Client: true, Logger: logger.Logger})
 	closeAll := func() {
 		_ = conn.Close()
 		_ = server.Close()
-		e.close(closeTimeout)
+		closeEngine(e)
 	}
-	if _, err := mcp.Handshake(ctx, conn, a.identity(), nil, ""); err != nil {
+	if _, err := mcp.Handshake(ctx, conn, app.Identity(a.version), nil, ""); err != nil {
 		closeAll()
 		return nil, err
 	}
@@ -288,8 +283,8 @@ func (a *app) openOwn(ctx context.Context, path string) (*client, error) {
 		peer:    conn,
 		where:   path,
 		own:     true,
-		health:  func(context.Context) (*health, error) { return e.health(), nil },
-		catalog: func(context.Context) (*catalogInfo, error) { return e.catalogInfo(), nil },
+		health:  func(context.Context) (*app.Health, error) { return e.Health(), nil },
+		catalog: func(context.Context) (*app.CatalogInfo, error) { return e.CatalogInfo(), nil },
 		close:   closeAll,
 	}, nil
 }
@@ -303,12 +298,9 @@ func ownLog(l config.Log) config.Log {
 	return l
 }
 
-// dialable turns a listen address into one that can be connected to.
-func dialable(listen string) string {
-	for _, any := range []string{"0.0.0.0:", "[::]:", ":"} {
-		if port, ok := strings.CutPrefix(listen, any); ok {
-			return "127.0.0.1:" + port
-		}
-	}
-	return listen
+// closeEngine ends the gateway of a command.
+func closeEngine(e *app.Engine) {
+	ctx, cancel := context.WithTimeout(context.Background(), app.CloseTimeout)
+	defer cancel()
+	e.Close(ctx)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(a *process) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",

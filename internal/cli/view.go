@@ -30,7 +30,7 @@ Further parameters follow as NAME=VALUE: search error context=2 limit=5. Columns
 are separated by blanks or commas: table event wind, or table event,wind.
 Counting starts at 0 and END is not included.`
 
-func (a *app) viewCommand() *cobra.Command {
+func viewCommand(a *process) *cobra.Command {
 	var (
 		t      target
 		asJSON bool
@@ -63,7 +63,7 @@ that runs, with the token that made the call.
 			if err != nil {
 				return err
 			}
-			c, err := a.open(cmd.Context(), t)
+			c, err := openTarget(a, cmd.Context(), t)
 			if err != nil {
 				return err
 			}
@@ -78,11 +78,11 @@ that runs, with the token that made the call.
 			r, err := c.ask(cmd.Context(), gateway.ToolView, viewArgs{args[0], selector}, format, nil)
 			switch {
 			case err != nil:
-				return a.refusal(err, asJSON)
+				return refuse(a, err, asJSON)
 			case asJSON:
 				return printJSON(a.stdout, r.forPrograms())
 			}
-			return a.printResult(r)
+			return printResult(a, r)
 		},
 	}
 	t.flags(cmd)

@@ -32,7 +32,9 @@ type place struct {
 // new arrow is a decision somebody wrote down. "x/*" stands for every package below x.
 var places = []place{
 	{"cmd/*", top, []string{"internal/cli"}, "the programs: main alone; nothing imports them"},
-	{"internal/cli", top, nil, "the commands of weir; only cmd imports it"},
+	{"internal/cli", top, []string{"internal/app", "internal/app/web"}, "the commands of weir; only cmd imports it"},
+	{"internal/app/web", top, []string{"internal/app"}, "the HTTP face of a gateway; the gateway does not know it"},
+	{"internal/app", top, nil, "puts a gateway together; knows no flags, no terminal and no exit codes"},
 	{"bench", top, nil, "shows speed from outside: real processes under load"},
 	{"bench/*", top, nil, "the same for one package each, beside a reference of others"},
 	{"examples/*", top, nil, "shows the packages from outside, as a newcomer uses them"},

@@ -346,6 +346,9 @@ func (m *Manager) Ready(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Settled returns a channel that is closed after the first listing attempt, successful or not.
+func (u *Upstream) Settled() <-chan struct{} { return u.settled }
+
 // Each calls fn for every server of the configuration, in its order, and then for
 // those that are attached. The Upstream is nil for a server that is disabled or
 // faulty.

@@ -1,0 +1,315 @@
+package app
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/invocation"
+	"github.com/weir-mcp/weir/internal/registry"
+	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/s2sp/plane"
+)
+
+// agents are the upstreams that come and go, and what is special about all that
+// are agent servers: their requests are signed.
+//
+//	routing.json, POST /agents ─▶ registry ─▶ agents.merge ─▶ upstream.Manager
+type agents struct {
+	engine   *Engine
+	registry *registry.Registry
+	loops    *router.Loops
+	signer   atomic.Pointer[invocation.Signer] // of the configuration; nil where it has no key
+	master   [32]byte                          // agents that register get a secret made of it
+
+	merging sync.Mutex // held while the manager is given its servers
+
+	running sync.WaitGroup
+	end     context.CancelFunc
+}
+
+// newAgents knows no agents before start.
+func newAgents(e *Engine, c *config.Config) *agents {
+	a := &agents{engine: e, loops: router.NewLoops(), end: func() {}}
+	_, _ = rand.Read(a.master[:]) // never fails
+	a.registry = registry.New(registry.Options{
+		Lease: c.Agents.Lease, Logger: e.log, Changed: a.merge,
+		Owner: func(name string) string {
+			if _, ok := e.config.Load().Server(name); ok {
+				return "mcpServers." + name
+			}
+			return ""
+		},
+		Claim: e.owners.agent,
+		Secret: func(name, instance string) string {
+			if a.signer.Load() != nil {
+				return "" // agents have that key from their operator, or do without
+			}
+			return a.secret(name, instance)
+		},
+		May:   func(principal, name string) bool { return e.config.Load().Auth.Registers(principal, name) },
+		Hosts: func(principal string) address.List { return e.config.Load().AgentHosts(principal) },
+	})
+	a.apply(c)
+	return a
+}
+
+// start follows routing.json, and has leases run out.
+func (a *agents) start(c *config.Config) {
+	ctx, cancel := context.WithCancel(context.Background())
+	a.end = cancel
+	a.running.Go(func() { a.registry.Run(ctx) })
+	path := c.Agents.Routing
+	if path == "" {
+		return
+	}
+	// What is there at the start is there with the first request.
+	if r, err := registry.ReadRouting(path); err == nil {
+		a.routing(path, r, nil)
+	}
+	a.running.Go(func() {
+		registry.WatchRouting(ctx, path, func(r registry.Routing, err error) { a.routing(path, r, err) })
+	})
+}
+
+func (a *agents) routing(path string, r registry.Routing, err error) {
+	if err != nil {
+		a.engine.log.Error("the agents of routing.json cannot be read; those of before stay", "file", path, "err", err)
+		return
+	}
+	for _, p := range r.Problems {
+		a.engine.log.Error("an agent of routing.json cannot be used", "file", path, "problem", p)
+	}
+	a.registry.SetRoutes(r.Routes)
+}
+
+// close ends what start began.
+func (a *agents) close() {
+	a.end()
+	a.running.Wait()
+}
+
+// disconnect closes what is left of connections to agents. Nothing may be sent to
+// them any more.
+func (a *agents) disconnect() { a.registry.CloseIdleConnections() }
+
+// apply takes over a configuration.
+func (a *agents) apply(c *config.Config) {
+	signer, err := signerOf(c)
+	if err != nil {
+		a.engine.log.Error("the key for invocation tokens cannot be used; the old one stays", "err", err)
+		return
+	}
+	a.signer.Store(signer)
+	a.registry.CloseIdleConnections() // agents.hosts may have changed
+}
+
+// signerOf reads the key that tokens are signed with, nil where none is
+// configured.
+func signerOf(c *config.Config) (*invocation.Signer, error) {
+	switch in := c.Agents.Invocation; {
+	case in.PrivateKey != "":
+		key, err := ReadKey(in.PrivateKey, x509.ParsePKCS8PrivateKey)
+		if err != nil {
+			return nil, fmt.Errorf("agents.invocation.private_key: %w", err)
+		}
+		private, ok := key.(ed25519.PrivateKey)
+		if !ok {
+			return nil, fmt.Errorf("agents.invocation.private_key: %s holds another kind of key than Ed25519; make one with: openssl genpkey -algorithm ed25519", in.PrivateKey)
+		}
+		return invocation.NewSigner(ServerName, private)
+	case in.Secret != "":
+		return invocation.NewSigner(ServerName, []byte(in.Secret.Reveal()))
+	}
+	return nil, nil
+}
+
+// ReadKey reads a key out of a PEM file.
+func ReadKey(path string, parse func([]byte) (any, error)) (any, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, fmt.Errorf("%s is no PEM file", path)
+	}
+	key, err := parse(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return key, nil
+}
+
+// merge gives the manager the servers of the configuration and the agents beside
+// them. The names of an agent are its own, or it is left out.
+func (a *agents) merge() {
+	a.merging.Lock()
+	defer a.merging.Unlock()
+	a.engine.owners.leaveOut(a.registry.Barred())
+	servers := a.engine.config.Load().Kept()
+	var found []*config.Server
+	for _, agent := range a.registry.Agents() {
+		s, err := config.NewServer(agent.Name, agent.URL)
+		if err != nil {
+			a.engine.log.Error("an agent cannot be used", "agent", agent.Name, "err", err) // the registry has checked it
+			continue
+		}
+		found = append(found, s)
+	}
+	a.engine.manager.Apply(servers, found...)
+}
+
+// servers are where the agents that are there now are reached, and the addresses
+// that they may have: those of routing.json are the operator's word.
+func (a *agents) servers() []plane.Peer {
+	var list []plane.Peer
+	for _, agent := range a.registry.Agents() {
+		u, err := url.Parse(agent.URL)
+		if err != nil || u.Host == "" {
+			continue
+		}
+		peer := plane.Peer{Server: address.Server(u)}
+		var registered bool
+		if peer.Rule, registered = a.registry.Rule(agent.Name); !registered {
+			if peer.Rule.Allow, err = address.NewList([]string{peer.Server}); err != nil {
+				continue
+			}
+			peer.Rule.Private = privateNetworks(a.engine.config.Load())
+		}
+		list = append(list, peer)
+	}
+	return list
+}
+
+// sign is the router.Sign of agent servers.
+func (a *agents) sign(name, principal, tool string) (string, error) {
+	if u, ok := a.engine.manager.Upstream(name); !ok || !u.Config().Agent {
+		return "", nil
+	}
+	signer := a.signer.Load()
+	if signer == nil {
+		instance := a.registry.Instance(name)
+		if instance == "" {
+			return "", nil
+		}
+		var err error
+		if signer, err = invocation.NewSigner(ServerName, []byte(a.secret(name, instance))); err != nil {
+			return "", err
+		}
+	}
+	return signer.Sign(principal, name, tool)
+}
+
+// secret is what requests to a registered agent are signed with: each has one of
+// its own, so that none can speak for the router to another.
+func (a *agents) secret(name, instance string) string {
+	h := hmac.New(sha256.New, a.master[:])
+	fmt.Fprintf(h, "%d:%s:%s", len(name), name, instance)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// transport signs what goes to an agent server on a connection of weir's own.
+func (a *agents) transport(name string, s *mcp.Session, base http.RoundTripper) http.RoundTripper {
+	if guarded := a.registry.Transport(name); guarded != nil {
+		base = guarded
+	}
+	principal := ServerName // of the connection that lists, and belongs to nobody
+	if s != nil {
+		principal = s.Principal()
+	}
+	return router.Signed(base, a.sign, a.loops, name, principal, a.engine.log)
+}
+
+// limits are the bounds of an upstream.
+func (a *agents) limits(name string) router.Limits {
+	c := a.engine.config.Load()
+	l := c.Agents.LimitsOf(name)
+	return router.Limits{InFlight: l.InFlight, PerMinute: l.PerMinute, MaxBody: int64(l.MaxBodyBytes)}
+}
+
+// status lists what a principal may reach, as far as it is known without asking.
+func (a *agents) status(principal string) []router.AgentStatus {
+	sources := map[string]registry.Source{}
+	for _, agent := range a.registry.Agents() {
+		sources[agent.Name] = agent.Source
+	}
+	h := a.engine.Health()
+	var list []router.AgentStatus
+	for _, s := range a.engine.manager.Status() {
+		if s.Off() || !a.engine.Config().Auth.Reaches(principal, s.Name) {
+			continue
+		}
+		up := h.Upstreams[s.Name]
+		one := router.AgentStatus{
+			Name: s.Name, State: up.State, Source: "config", Transport: up.Transport, Endpoint: "/mcps/" + url.PathEscape(s.Name) + "/mcp",
+			Tools: up.Tools, Calls: up.Calls, Errors: up.Errors, InFlight: up.InFlight, Restarts: up.Restarts, Error: up.Error,
+		}
+		if source, ok := sources[s.Name]; ok {
+			one.Source = string(source)
+		}
+		if !s.Since.IsZero() {
+			one.Uptime = math.Round(time.Since(s.Since).Seconds()*1000) / 1000
+		}
+		if u, ok := a.engine.manager.Upstream(s.Name); ok {
+			one.Probe, one.ProbeHeader, one.ProbeTransport = probeURL(u.Config()), probeHeader(u.Config()), a.registry.Transport(s.Name)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// probeURL is where a server tells how it is: an agent server does, and one on
+// this machine may be asked.
+func probeURL(s *config.Server) string {
+	u, err := url.Parse(s.URL)
+	if s.URL == "" || err != nil || s.Type == config.TransportSSE || !s.Agent && !address.Loopback(u.Hostname()) {
+		return ""
+	}
+	return u.ResolveReference(&url.URL{Path: "healthz"}).String()
+}
+
+// probeHeader is the token that a server is called with, if it wants one: without
+// it, some tell no more than that they live.
+func probeHeader(s *config.Server) http.Header {
+	h := http.Header{}
+	for name, value := range s.Headers {
+		if http.CanonicalHeaderKey(name) == "Authorization" {
+			h.Set(name, value.Reveal())
+		}
+	}
+	return h
+}
+
+// defaultListen is the configuration's where it does not say.
+const defaultListen = "127.0.0.1:8088"
+
+// ListenAddress returns the address to listen on: the configuration's, or the port of
+// routing.json where the configuration leaves it open.
+func ListenAddress(c *config.Config) string {
+	if c.Agents.Routing == "" || c.Listen != defaultListen {
+		return c.Listen
+	}
+	if r, err := registry.ReadRouting(c.Agents.Routing); err == nil && r.Port > 0 {
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port))
+	}
+	return c.Listen
+}

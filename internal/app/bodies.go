@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/s2sp/dispatch"
+)
+
+// bodies keeps the bodies of sync results from agents at /mcps/NAME/mcp, where
+// mcpServers.NAME.tables.dispatch asks for it. An agent has a session of its own
+// with each server there, so bodies wait by principal, not by session.
+//
+//	tool of one server ─▶ OnToolResult ─▶ agent ─▶ OnToolCall ─▶ tool of the same or another
+type bodies struct {
+	config func() *config.Config
+
+	mu     sync.Mutex // guards below
+	closed bool
+	of     map[string]*dispatch.Dispatcher // by principal
+}
+
+func newBodies(current func() *config.Config) *bodies {
+	return &bodies{config: current, of: map[string]*dispatch.Dispatcher{}}
+}
+
+// finding wraps a Router's Find.
+func (b *bodies) finding(find func(string) (router.Upstream, bool)) func(string) (router.Upstream, bool) {
+	return func(name string) (router.Upstream, bool) {
+		up, ok := find(name)
+		if s, configured := b.config().Server(name); ok && configured && s.Tables.Dispatch {
+			return dispatched{up, b}, true
+		}
+		return up, ok
+	}
+}
+
+// waiting is what waits for a principal's next call.
+func (b *bodies) waiting(principal string) *dispatch.Dispatcher {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d := b.of[principal]
+	if d == nil {
+		d = dispatch.New(dispatch.Options{})
+		if b.closed {
+			d.Close()
+		}
+		b.of[principal] = d
+	}
+	return d
+}
+
+// close drops all bodies.
+func (b *bodies) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for _, d := range b.of {
+		d.Close()
+	}
+}
+
+// dispatched is an upstream whose sync results reach agents without their
+// bodies. Its calls cannot be forwarded as they come, so it has no Target.
+type dispatched struct {
+	router.Upstream
+	bodies *bodies
+}
+
+// Target implements router.Endpoint.
+func (d dispatched) Target() (router.Target, bool) { return router.Target{}, false }
+
+// Call implements mcp.Peer.
+func (d dispatched) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	caller := mcp.Caller(ctx)
+	if method != "tools/call" || caller == nil {
+		return d.Upstream.Call(ctx, method, params, back)
+	}
+	waiting := d.bodies.waiting(caller.Principal())
+	if arguments := rawjson.Get(params, "arguments"); rawjson.IsObject(arguments) {
+		filled, err := waiting.OnToolCall(arguments)
+		if err != nil {
+			return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: %v", err)
+		}
+		if params, err = rawjson.Set(params, "arguments", filled); err != nil {
+			return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: %v", err)
+		}
+	}
+	result, err := d.Upstream.Call(ctx, method, params, back)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := waiting.OnToolResult(result)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "tools/call: the tool has run, but its answer is withheld, because it may hold %w", err)
+	}
+	return shown, nil
+}

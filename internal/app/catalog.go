@@ -1,0 +1,164 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/telemetry"
+)
+
+// maxLoggedChanges bounds what is logged of one refresh; /catalog has all.
+const maxLoggedChanges = 20
+
+// refreshed follows up a new catalog: agents and operators are told what is
+// different, and the pin is looked at. upstreams are those whose entries are
+// new; there are none where only the configuration is another.
+func (e *Engine) refreshed(c *catalog.Catalog, upstreams []string) {
+	changes := e.state.Refresh(c)
+	for i, change := range changes {
+		if i == maxLoggedChanges {
+			e.log.Warn("more has changed", "changes", len(changes))
+			break
+		}
+		log := e.log.Info
+		if change.Change == catalog.EntryChanged {
+			log = e.log.Warn // what was looked at once says something else now
+		}
+		log("the catalog has changed: "+change.String(), "upstream", change.Upstream, "id", change.ID)
+	}
+	for _, upstream := range upstreams {
+		e.tellCatalog(telemetry.CatalogRefresh, c, upstream, changes)
+	}
+	if len(upstreams) == 0 {
+		e.tellCatalog(telemetry.CatalogRefresh, c, "", changes)
+	}
+	select {
+	case <-e.first:
+		e.checkCatalog(c, false)
+	default: // not complete yet
+	}
+}
+
+// tellCatalog tells the event of a catalog: of one upstream's entries, with what
+// is different about them, or with upstream "" of all.
+func (e *Engine) tellCatalog(name string, c *catalog.Catalog, upstream string, changes []catalog.Change) {
+	if upstream != "" {
+		changes = slices.DeleteFunc(slices.Clone(changes), func(c catalog.Change) bool { return c.Upstream != upstream })
+	}
+	n := Kinds(c)
+	e.tell(telemetry.Event{
+		Time: time.Now(), Name: name, Upstream: upstream, Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
+		Findings: len(c.Findings()), Hash: c.Hash(), Detail: summary(changes),
+	})
+}
+
+// summary is one line about changes, "" where there are none.
+func summary(changes []catalog.Change) string {
+	const most = 10
+	var lines []string
+	for _, c := range changes[:min(most, len(changes))] {
+		lines = append(lines, c.String())
+	}
+	if len(changes) > most {
+		lines = append(lines, fmt.Sprintf("and %d more", len(changes)-most))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// pinOf is the pin of a configuration.
+func pinOf(p config.Pin) dispatch.Pin {
+	return dispatch.Pin{Hash: strings.ToLower(p.ExpectedHash), Strict: p.Mode == config.PinStrict}
+}
+
+// checkCatalog tells the operator where the catalog is not what the configuration
+// takes it for; first is the first that is complete.
+func (e *Engine) checkCatalog(c *catalog.Catalog, first bool) {
+	e.checkPin(c)
+	e.checkNames(c, first)
+}
+
+// checkNames tells the operator what a configuration names and no server has, once
+// and when all servers have been listed. A server that has failed by the time the
+// others are there is not waited for, and told.
+func (e *Engine) checkNames(c *catalog.Catalog, first bool) {
+	var absent []string
+	for _, s := range e.manager.Status() {
+		if !s.Listed && !s.Off() {
+			absent = append(absent, s.Name)
+		}
+	}
+	conf := e.config.Load()
+	if len(absent) > 0 && !first || e.looked.Swap(conf) == conf {
+		return
+	}
+	var o gateway.Options
+	controls(conf, &o)
+	for _, message := range gateway.Unmatched(c, o.Policy, o.RateLimits, o.Cache.Allow) {
+		if len(absent) > 0 {
+			e.log.Warn(message+"; it may be of a server that has not come up", "servers", absent)
+			continue
+		}
+		e.log.Warn(message + "; weir ls shows what there is")
+	}
+}
+
+// checkPin tells the operator where the catalog is not the one that is pinned.
+func (e *Engine) checkPin(c *catalog.Catalog) {
+	p := pinOf(e.config.Load().Pin)
+	if p.Holds(c) {
+		return
+	}
+	message := "the catalog is not the one that is pinned"
+	if p.Strict {
+		message += ": nothing is executed"
+	}
+	e.log.Warn(message+"; look at weir ls --changes, then set pin.expected_hash", "hash", c.Hash(), "expected_hash", p.Hash)
+}
+
+// CatalogInfo is the answer of /catalog: what is served, by its hash, and what is
+// different from what the servers said first.
+type CatalogInfo struct {
+	Hash      string           `json:"hash"`
+	Complete  bool             `json:"complete"`          // every server has been listed, or has failed, once, and nothing of it was left out
+	Partial   []string         `json:"partial,omitempty"` // the servers of which something was left out; findings say what
+	Tools     int              `json:"tools"`
+	Resources int              `json:"resources"`
+	Prompts   int              `json:"prompts"`
+	Pin       *pinInfo         `json:"pin,omitempty"`
+	Changes   []catalog.Change `json:"changes"`
+	Findings  []string         `json:"findings"`
+}
+
+type pinInfo struct {
+	ExpectedHash string `json:"expected_hash"`
+	Mode         string `json:"mode"`
+	Holds        bool   `json:"holds"`
+}
+
+// CatalogInfo describes the catalog that is served now.
+func (e *Engine) CatalogInfo() *CatalogInfo {
+	c := e.Snapshot().Catalog
+	n := Kinds(c)
+	info := &CatalogInfo{
+		Hash: c.Hash(), Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
+		Changes: e.state.Changes(), Findings: []string{}, Partial: c.Partial(),
+	}
+	select {
+	case <-e.first:
+		info.Complete = len(info.Partial) == 0
+	default:
+	}
+	if pin := e.config.Load().Pin; pin.ExpectedHash != "" {
+		info.Pin = &pinInfo{pin.ExpectedHash, string(pin.Mode), pinOf(pin).Holds(c)}
+	}
+	for _, f := range slices.Concat(c.Findings(), e.owners.findings(), e.Offices.findings()) {
+		info.Findings = append(info.Findings, e.clean(f.String()))
+	}
+	return info
+}

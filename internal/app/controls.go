@@ -1,0 +1,154 @@
+package app
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/gateway/usage"
+	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// controls puts what a configuration says about calls into a gateway's options.
+func controls(c *config.Config, opts *gateway.Options) {
+	opts.TolerantArgs = c.TolerantArgs
+	opts.CacheStable = c.CacheStable
+	opts.Pin = pinOf(c.Pin)
+	opts.LogUnredacted = c.Log.Unredacted
+	opts.ProxyFirewall = c.Proxy.Firewall
+	opts.MaxViewChars = c.Firewall.MaxViewChars
+	opts.Names = namesOf(c.Proxy.Names)
+	opts.Policy = policyOf(c.Policy)
+	opts.RateLimits = limitsOfCalls(&c.RateLimits)
+	opts.Cache = dispatch.CacheOptions{
+		ReadOnly: c.Cache.ReadOnly, Allow: c.Cache.Allow, TTL: c.Cache.TTL, MaxEntries: c.Cache.MaxEntries, MaxBytes: int64(c.Cache.MaxBytes),
+	}
+	opts.Retry = dispatch.RetryPolicy{
+		MaxAttempts: c.Retry.MaxAttempts, BaseDelay: c.Retry.BaseDelay, MaxDelay: c.Retry.MaxDelay, Jitter: c.Retry.Jitter,
+	}
+	for _, code := range c.Retry.RetryableCodes {
+		opts.Retry.Codes = append(opts.Retry.Codes, result.Code(code))
+	}
+}
+
+// namesOf is how mode proxy writes tool ids.
+func namesOf(n config.ProxyNames) gateway.NameForm {
+	switch n {
+	case config.NamesURLEncoded:
+		return gateway.NameURLEncoded
+	case config.NamesAlias:
+		return gateway.NameAlias
+	}
+	return gateway.NameCanonical
+}
+
+// policyOf returns nil where the configuration allows everything, so that no
+// call is asked about.
+func policyOf(p config.Policy) *dispatch.Policy {
+	if len(p.Rules) == 0 && (p.Default == config.ActionAllow || p.Default == "") {
+		return nil
+	}
+	policy := &dispatch.Policy{Default: dispatch.Action(p.Default)}
+	for _, r := range p.Rules {
+		policy.Rules = append(policy.Rules, dispatch.PolicyRule{
+			Action: dispatch.Action(r.Action), MetaTool: r.MetaTool, Namespace: r.Namespace, Tool: r.Tool, Tags: r.Tags, ReadOnly: r.ReadOnly, Reason: r.Reason,
+		})
+	}
+	return policy
+}
+
+func limitsOfCalls(l *config.RateLimits) dispatch.RateLimits {
+	limits := dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{}, Tools: map[string]dispatch.RateLimit{}}
+	for name, limit := range l.MetaTools() {
+		limits.MetaTools[name] = dispatch.RateLimit{PerMinute: limit.MaxCallsPerMinute, PerSession: limit.MaxCallsPerSession}
+	}
+	for _, t := range l.PerTool {
+		limits.Tools[t.ToolID] = dispatch.RateLimit{PerMinute: t.MaxCallsPerMinute, PerSession: t.MaxCallsPerSession}
+	}
+	return limits
+}
+
+// OpenEvents opens the log of events that a configuration asks for, nil where it asks for none.
+// Events of EventsStderr go to stderr. The caller closes the log, or hands it to New.
+func OpenEvents(c *config.Config, stderr io.Writer, log *slog.Logger) (*telemetry.EventLog, error) {
+	failed := func(err error) { log.Error("events cannot be written and are lost", "file", c.Events.File, "err", err) }
+	switch c.Events.File {
+	case "":
+		return nil, nil
+	case config.EventsStderr:
+		return telemetry.NewEventLog(stderr, failed), nil
+	}
+	events, err := telemetry.OpenEventLog(c.Events.File, failed)
+	if err != nil {
+		return nil, setupf("events.file: %w", err)
+	}
+	return events, nil
+}
+
+// observe makes what tells operators of the engine: its metrics, and where
+// events go.
+func (e *Engine) observe(events *telemetry.EventLog) {
+	e.Metrics = telemetry.NewMetrics(telemetry.Totals{
+		Version: e.Version,
+		Tokens: func() (read, raw int64) {
+			u := e.state.Stats("").Total
+			return u.Tokens.Read, u.Tokens.Raw
+		},
+		Uncounted: func() int64 { return e.state.Stats("").Total.Uncounted },
+		Sessions:  e.state.Sessions,
+		Artifacts: e.kept,
+		Upstreams: func() map[string]telemetry.UpstreamFigures {
+			figures := map[string]telemetry.UpstreamFigures{}
+			for _, s := range e.manager.Status() {
+				figures[s.Name] = telemetry.UpstreamFigures{State: string(s.State), Restarts: s.Restarts}
+			}
+			return figures
+		},
+		Tools: func() int { return Kinds(e.Snapshot().Catalog)[catalog.KindTool] },
+	})
+	var write func(telemetry.Event)
+	if events != nil {
+		write = events.Write
+	}
+	e.tell = telemetry.Fan(write, e.Metrics.Observe, e.Feed.Observe)
+}
+
+// kept is what the store holds for everybody who may call: the principals of the
+// configuration.
+func (e *Engine) kept() (count int, bytes int64) {
+	add := func(principal string) {
+		u := e.Results.Usage(principal)
+		count += u.Count
+		bytes += u.Bytes
+	}
+	add(mcp.LocalPrincipal)
+	for _, t := range e.config.Load().Auth.Tokens {
+		if t.Name != mcp.LocalPrincipal {
+			add(t.Name)
+		}
+	}
+	return count, bytes
+}
+
+// Kinds counts the entries of a catalog by kind.
+func Kinds(c *catalog.Catalog) map[catalog.Kind]int {
+	n := map[catalog.Kind]int{}
+	for _, e := range c.Entries() {
+		n[e.Kind]++
+	}
+	return n
+}
+
+// Stats returns what /stats answers: all calls where there is one principal, otherwise those of
+// the principal's own sessions.
+func (e *Engine) Stats(principal string, tokens bool) usage.Stats {
+	if !tokens {
+		principal = ""
+	}
+	return e.state.Stats(principal)
+}

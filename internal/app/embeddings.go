@@ -1,0 +1,147 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/search"
+	"github.com/weir-mcp/weir/internal/search/embedding"
+	"github.com/weir-mcp/weir/internal/upstream"
+)
+
+// How the vectors of entries are fetched.
+const (
+	embedTimeout = time.Minute            // one call with texts of entries, which nobody waits for
+	embedQuiet   = 500 * time.Millisecond // servers that are listed one after the other are embedded together
+	embedRetry   = 30 * time.Second       // after a failure; twice as long after each that follows
+	longestRetry = 10 * time.Minute
+)
+
+// embeddings fetches vectors for the entries of the catalog where search.embedding
+// names an endpoint. Until all of them are there, and whenever the endpoint
+// fails, entries are ranked by words alone. A nil *embeddings does nothing.
+type embeddings struct {
+	options search.Options
+	http    *http.Client
+	log     *slog.Logger
+	redact  func(string) string
+	wake    chan struct{} // capacity 1: the catalog has changed
+	end     context.CancelFunc
+	run     sync.WaitGroup
+}
+
+// newEmbeddings makes no call yet. It returns nil where there is no endpoint.
+func newEmbeddings(c *config.Config, log *slog.Logger) (*embeddings, error) {
+	e := c.Search.Embedding
+	if e.URL == "" {
+		return nil, nil
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	b := &embeddings{log: log, wake: make(chan struct{}, 1), end: func() {}, http: &http.Client{
+		Transport: transport,
+		// What is sent was meant for this endpoint and for no other.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	client, err := embedding.New(embedding.Config{
+		URL: e.URL, Model: e.Model, Key: string(e.Key), Dimensions: e.Dimensions, Timeout: embedTimeout, HTTP: b.http,
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.options = search.Options{Embedder: client, Queries: embedding.NewSteady(client, e.Timeout)}
+	return b, nil
+}
+
+// ranking is how a snapshot ranks.
+func (b *embeddings) ranking() search.Options {
+	if b == nil {
+		return search.Options{}
+	}
+	return b.options
+}
+
+// changed notes that the catalog has changed.
+func (b *embeddings) changed() {
+	if b == nil {
+		return
+	}
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// start fetches vectors in the background, until close.
+func (b *embeddings) start(live *upstream.Live[*gateway.Snapshot]) {
+	if b == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b.end = cancel
+	b.run.Go(func() { b.follow(ctx, live) })
+}
+
+func (b *embeddings) close() {
+	if b == nil {
+		return
+	}
+	b.end()
+	b.run.Wait()
+	b.http.CloseIdleConnections()
+}
+
+func (b *embeddings) follow(ctx context.Context, live *upstream.Live[*gateway.Snapshot]) {
+	retry := embedRetry
+	for b.quiet(ctx) {
+		began := time.Now()
+		for {
+			s := live.Snapshot()
+			next, err := s.Embed(ctx)
+			if next != s {
+				live.Refine(func(now *gateway.Snapshot) *gateway.Snapshot { return now.Adopt(next) })
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				b.log.Warn("entries are ranked by words alone: their texts could not be embedded", "err", b.redact(err.Error()), "retry_in", retry)
+				select {
+				case <-time.After(retry):
+				case <-ctx.Done():
+					return
+				}
+				retry = min(2*retry, longestRetry)
+				continue
+			}
+			retry = embedRetry
+			if next == s {
+				break // nothing has changed meanwhile
+			}
+		}
+		b.log.Info("entries are ranked by meaning, too", "entries", live.Snapshot().Catalog.Len(), "took", time.Since(began).Round(time.Millisecond))
+	}
+}
+
+// quiet waits for a change, and until no more come. It is false when ctx has
+// ended.
+func (b *embeddings) quiet(ctx context.Context) bool {
+	select {
+	case <-b.wake:
+	case <-ctx.Done():
+		return false
+	}
+	for {
+		select {
+		case <-b.wake:
+		case <-ctx.Done():
+			return false
+		case <-time.After(embedQuiet):
+			return true
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package app
+
+import (
+	"cmp"
+	"math"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/upstream"
+)
+
+// ServerName is what weir calls itself in MCP and in /healthz.
+const ServerName = "weir"
+
+// States of a gateway as a whole.
+const (
+	StatusOK       = "ok"       // every upstream can be called
+	StatusStarting = "starting" // some upstreams have not answered for the first time
+	StatusDegraded = "degraded" // some upstreams cannot be called
+	StatusStopping = "stopping" // running calls are being finished
+)
+
+// Health is the answer of /healthz, and what weir ls shows.
+type Health struct {
+	Status    string                    `json:"status"`
+	Uptime    float64                   `json:"uptime"` // seconds
+	Name      string                    `json:"name"`
+	Version   string                    `json:"version"`
+	Mode      string                    `json:"mode"`
+	Config    string                    `json:"config,omitempty"`
+	Upstreams map[string]UpstreamHealth `json:"upstreams"`
+	Hub       *HubHealth                `json:"hub,omitempty"`
+}
+
+// UpstreamHealth is the state of one upstream.
+type UpstreamHealth struct {
+	Name      string `json:"name"`
+	State     string `json:"state"`
+	Transport string `json:"transport"`
+	Namespace string `json:"namespace,omitempty"`
+	Server    string `json:"server,omitempty"`
+	Version   string `json:"version,omitempty"` // of the server
+	Protocol  string `json:"protocol,omitempty"`
+	Tools     int    `json:"tools"`
+	Resources int    `json:"resources"`
+	Prompts   int    `json:"prompts"`
+	Calls     int64  `json:"calls"`
+	Errors    int64  `json:"errors"`
+	InFlight  int64  `json:"in_flight"`
+	Restarts  int64  `json:"restarts"`
+	Pid       int    `json:"pid,omitempty"`
+	Error     string `json:"error,omitempty"`
+	Note      string `json:"note,omitempty"`  // of one that is starting, or left out
+	Since     string `json:"since,omitempty"` // of State, RFC 3339
+}
+
+// Health says how the gateway and its upstreams are.
+func (e *Engine) Health() *Health {
+	c := e.config.Load()
+	h := &Health{
+		Status: StatusOK, Uptime: math.Round(time.Since(e.Started).Seconds()*1000) / 1000,
+		Name: ServerName, Version: e.Version, Mode: string(c.Mode), Upstreams: map[string]UpstreamHealth{},
+	}
+	if path, err := filepath.Abs(c.Path()); err == nil && c.Path() != "" {
+		h.Config = path
+	}
+	if f := e.file.Load(); f != nil {
+		l := f.Listing()
+		h.Upstreams[f.Name()] = UpstreamHealth{
+			Name: f.Name(), State: string(upstream.StateIdle), Transport: "file", Server: "catalog file",
+			Tools: len(l.Tools), Resources: len(l.Resources) + len(l.ResourceTemplates), Prompts: len(l.Prompts),
+		}
+	}
+	for _, s := range c.Servers {
+		if why := c.Omitted(s.Name); why != "" {
+			h.Upstreams[s.Name] = UpstreamHealth{Name: s.Name, State: string(upstream.StateLeftOut), Transport: string(s.Type), Namespace: s.Namespace, Note: why}
+		}
+	}
+	h.Hub = e.Offices.Health()
+	for _, s := range e.manager.Status() {
+		h.add(s)
+	}
+	return h
+}
+
+// add enters an upstream. One that is started again after a failure still says why
+// it failed, because the next attempt may take as long as the last one; and one
+// whose lists cannot be read says why it has no tools.
+func (h *Health) add(s upstream.Status) {
+	u := UpstreamHealth{
+		Name: s.Name, State: string(s.State), Transport: string(s.Transport), Namespace: s.Namespace, Protocol: s.Version,
+		Server: rawjson.Text(rawjson.Get(s.ServerInfo, "name")), Version: rawjson.Text(rawjson.Get(s.ServerInfo, "version")),
+		Tools: s.Tools, Resources: s.Resources, Prompts: s.Prompts,
+		Calls: s.Calls, Errors: s.Errors, InFlight: s.InFlight, Restarts: s.Restarts, Pid: s.Pid, Note: s.Note,
+	}
+	if !s.Since.IsZero() {
+		u.Since = s.Since.UTC().Format(time.RFC3339)
+	}
+	if s.State == upstream.StateFailed || s.State == upstream.StateStarting || !s.Listed {
+		u.Error = s.LastError
+	}
+	switch {
+	case s.State == upstream.StateFailed, !s.Listed && u.Error != "":
+		h.Status = StatusDegraded
+	case !s.Listed && s.State == upstream.StateStarting && h.Status == StatusOK:
+		h.Status = StatusStarting
+	}
+	h.Upstreams[s.Name] = u
+}
+
+// List returns the upstreams by name.
+func (h *Health) List() []UpstreamHealth {
+	list := make([]UpstreamHealth, 0, len(h.Upstreams))
+	for name, u := range h.Upstreams {
+		u.Name = name
+		list = append(list, u)
+	}
+	slices.SortFunc(list, func(a, b UpstreamHealth) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}

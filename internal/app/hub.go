@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/smcp/hub"
+	"github.com/weir-mcp/weir/socketio/engineio"
+)
+
+// A Hub is an A2C-SMCP hub without a gateway, on an address of its own.
+type Hub struct {
+	log      *slog.Logger
+	config   atomic.Pointer[config.Config]
+	hub      *hub.Hub
+	listener net.Listener
+	server   *http.Server
+	ended    chan struct{}
+	failed   error // read after ended
+}
+
+// OpenHub listens at hub.listen of a configuration and serves there until Shutdown.
+func OpenHub(ctx context.Context, c *config.Config, log *slog.Logger) (*Hub, error) {
+	h := &Hub{log: log, ended: make(chan struct{})}
+	h.config.Store(c)
+	// A hub keeps what it passes on for moments, so that nothing of it goes to files.
+	pool := memory.NewPool(memory.Options{Limit: memoryLimit(int64(c.Limits.Memory), groupLimit()), Logger: log})
+	opts, err := hubOptions(c, h.auth, pool, log)
+	if err != nil {
+		return nil, err
+	}
+	if h.listener, err = hubListener(ctx, c.Hub.Listen, c.Hub.TLS); err != nil {
+		return nil, err
+	}
+	h.hub = hub.New(opts)
+	h.server = NewHTTPServer(hubMux(h.hub, c, log), log)
+	go func() {
+		defer close(h.ended)
+		h.failed = h.server.Serve(h.listener)
+	}()
+	return h, nil
+}
+
+// auth returns the tokens of the gateway, as they are at the time.
+func (h *Hub) auth() *config.Auth { return &h.config.Load().Auth }
+
+// Addr returns the address that the hub listens on.
+func (h *Hub) Addr() net.Addr { return h.listener.Addr() }
+
+// Done returns a channel that is closed when the hub serves no more.
+func (h *Hub) Done() <-chan struct{} { return h.ended }
+
+// Apply takes over who may connect from a changed configuration, and logs that the rest of hub waits
+// for a restart. If Apply fails, nothing has changed.
+func (h *Hub) Apply(next *config.Config) error {
+	auth, err := hubAccess(next, h.auth)
+	if err != nil {
+		return err
+	}
+	if _, waits := divided([]string{"hub"}, h.config.Load(), next); len(waits) > 0 {
+		h.log.Warn("of hub, only tokens and computers are applied; the rest keeps its old values until weir is restarted")
+	}
+	h.config.Store(next)
+	h.hub.SetAccess(auth, auth.Devices)
+	h.log.Info("the configuration has changed and is applied", "tokens", len(auth.Tokens), "computers", len(auth.Devices))
+	return nil
+}
+
+// Shutdown tells all peers that the hub ends and waits until ctx ends at most. The error is that of a
+// listener that had failed before.
+func (h *Hub) Shutdown(ctx context.Context) error {
+	if err := h.hub.Shutdown(ctx); err != nil && !errors.Is(err, engineio.ErrServerClosed) {
+		h.log.Warn("some peers did not end", "err", err)
+	}
+	_ = h.server.Close() // all peers have been told
+	<-h.ended
+	if !errors.Is(h.failed, http.ErrServerClosed) {
+		return fmt.Errorf("the hub's listener failed: %w", h.failed)
+	}
+	return nil
+}
+
+// hubMux routes the paths of a hub on an address of its own.
+func hubMux(h *hub.Hub, c *config.Config, log *slog.Logger) http.Handler {
+	open := guard.New(GuardOptions(c, config.Auth{}, log))
+	mux := http.NewServeMux()
+	mux.Handle("/socket.io/", open.Wrap(h))
+	mux.Handle("/smcp/", open.Wrap(h))
+	mux.Handle("/healthz", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		health := map[string]any{"status": StatusOK}
+		if h.Trusts(r) {
+			health["connections"], health["members"] = h.Connections(), append([]hub.Member{}, h.Members()...)
+		}
+		WriteJSON(w, http.StatusOK, health)
+	})))
+	return mux
+}

@@ -1,0 +1,184 @@
+package app
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/config"
+)
+
+// itself finds the entries of a configuration that are weir itself with this very
+// configuration, before anything is started. What it cannot see in an entry, such as
+// a script that starts weir, is found when it runs: see lineage and router.Loops.
+type itself struct {
+	exe    string // of this process
+	env    []string
+	listen bool // weir serves at the address of the configuration
+}
+
+// OmitItself returns a config.Options.Omit that leaves out the entries that would have weir start or
+// call itself. The environment is that of this process; listen says that weir serves at the address
+// of the configuration.
+func OmitItself(environ []string, listen bool) func(*config.Config, *config.Server) string {
+	exe, _ := os.Executable() // without it, no program is taken for it
+	i := &itself{exe: exe, env: Inherited(environ), listen: listen}
+	return i.omit
+}
+
+func (i *itself) omit(c *config.Config, s *config.Server) string {
+	const fix = ". The clients of weir may need the entry, weir does not: if the file is weir's alone, remove the entry"
+	switch {
+	case s.Command != "" && i.starts(s, c.Path()):
+		return fmt.Sprintf("mcpServers.%s is left out: it starts weir with this configuration, and so weir would start itself without end%s", s.Name, fix)
+	case s.Command == "" && i.listen && leadsTo(s.URL, c.Listen, c.PublicURL):
+		return fmt.Sprintf("mcpServers.%s is left out: its url is this weir's own%s", s.Name, fix)
+	}
+	return ""
+}
+
+// starts reports whether a server's program is weir serve with the configuration at a
+// path.
+func (i *itself) starts(s *config.Server, path string) bool {
+	args, ok := i.weirArgs(s)
+	if !ok || path == "" || len(args) == 0 || args[0] != "serve" {
+		return false
+	}
+	dir := s.Cwd
+	if dir == "" {
+		dir = "."
+	}
+	named, alone := "", false
+	for n := 1; n < len(args); n++ {
+		flag, value, joined := strings.Cut(args[n], "=")
+		if !joined && n+1 < len(args) {
+			value = args[n+1]
+		}
+		switch flag {
+		case "--config":
+			named = value
+		case "--catalog":
+			alone = true
+		}
+	}
+	if named == "" {
+		found, err := config.Find(dir)
+		if alone || err != nil {
+			return false
+		}
+		named = found
+	} else if !filepath.IsAbs(named) {
+		named = filepath.Join(dir, named)
+	}
+	return realPath(named) == realPath(path)
+}
+
+// weirArgs returns the arguments that weir gets, where a server's program is weir.
+func (i *itself) weirArgs(s *config.Server) (args []string, ok bool) {
+	if i.isExe(s) {
+		return s.Args, true
+	}
+	runner := strings.TrimSuffix(filepath.Base(s.Command), ".exe")
+	rest := slices.Clone(s.Args)
+	switch {
+	case runner == "go" && len(rest) > 0 && rest[0] == "run":
+		rest = rest[1:]
+	case slices.Contains([]string{"npx", "bunx", "pnpx"}, runner):
+	case slices.Contains([]string{"npm", "pnpm", "yarn"}, runner) && len(rest) > 0 && slices.Contains([]string{"exec", "x", "dlx"}, rest[0]):
+		rest = rest[1:]
+	default:
+		return nil, false
+	}
+	for n, arg := range rest {
+		if isWeirPackage(runner, arg) {
+			return slices.DeleteFunc(rest[n+1:], func(s string) bool { return s == "--" }), true
+		}
+	}
+	return nil, false
+}
+
+// isExe reports whether a server's command is the program of this process.
+func (i *itself) isExe(s *config.Server) bool {
+	own, err := os.Stat(i.exe)
+	if i.exe == "" || err != nil {
+		return false
+	}
+	command := s.Command
+	if !strings.ContainsAny(command, `/\`) {
+		path, set := s.Env["PATH"]
+		if !set {
+			for _, pair := range i.env {
+				if value, ok := strings.CutPrefix(pair, "PATH="); ok {
+					path = config.Secret(value)
+				}
+			}
+		}
+		command = lookIn(path.Reveal(), command)
+	}
+	other, err := os.Stat(command)
+	return err == nil && os.SameFile(own, other)
+}
+
+// lookIn finds a program on a PATH.
+func lookIn(path, name string) string {
+	for _, dir := range filepath.SplitList(path) {
+		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return found
+		}
+	}
+	return name
+}
+
+// isWeirPackage reports whether an argument names weir's package for a runner.
+func isWeirPackage(runner, arg string) bool {
+	name := arg
+	if at := strings.LastIndexByte(arg, '@'); at > 0 {
+		name = arg[:at] // without a version
+	}
+	if runner == "go" {
+		name = strings.TrimSuffix(filepath.ToSlash(name), "/main.go")
+		return name == "cmd/weir" || strings.HasSuffix(name, "/cmd/weir")
+	}
+	return name == "weir-mcp" || strings.HasPrefix(name, "@") && strings.HasSuffix(name, "/weir-mcp")
+}
+
+// leadsTo reports whether a URL is that of a gateway that listens at an address, or
+// that is reached under a public URL.
+func leadsTo(text, listen, public string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	isFront := func(path string) bool {
+		return slices.Contains([]string{"/mcp", "/sse"}, strings.TrimSuffix(path, "/"))
+	}
+	if p, err := url.Parse(public); err == nil && p.Host != "" && strings.EqualFold(p.Host, u.Host) {
+		rest, ok := strings.CutPrefix(u.Path, strings.TrimSuffix(p.Path, "/"))
+		return ok && isFront(rest)
+	}
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || port == "0" || port != portIn(u) || !isFront(u.Path) {
+		return false
+	}
+	any, err := netip.ParseAddr(host)
+	all := host == "" || err == nil && any.IsUnspecified()
+	return strings.EqualFold(host, u.Hostname()) || address.Loopback(u.Hostname()) && (all || address.Loopback(host))
+}
+
+// portIn is the port that a URL leads to.
+func portIn(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	}
+	return "80"
+}

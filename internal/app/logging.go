@@ -1,0 +1,73 @@
+package app
+
+import (
+	"io"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/visible"
+)
+
+// A Log is weir's log. A reload may change its level and the secrets that it hides.
+type Log struct {
+	*slog.Logger
+	Level  slog.LevelVar                   // of a Log of NewLog
+	redact atomic.Pointer[result.Redactor] // nil hides nothing
+}
+
+// NewLog returns a Log that writes to w in the form that the configuration asks for, without secrets
+// unless the configuration says so.
+func NewLog(w io.Writer, c *config.Config) *Log {
+	l := &Log{}
+	l.Set(c.Log)
+	opts := &slog.HandlerOptions{Level: &l.Level}
+	if c.Log.Format == "json" {
+		return l.over(slog.NewJSONHandler(w, opts), c)
+	}
+	opts.ReplaceAttr = func(groups []string, attr slog.Attr) slog.Attr {
+		if len(groups) == 0 && attr.Key == slog.TimeKey {
+			return slog.String(slog.TimeKey, attr.Value.Time().Format("15:04:05.000"))
+		}
+		return attr
+	}
+	return l.over(slog.NewTextHandler(w, opts), c)
+}
+
+// WrapLog returns a Log that hands its records to a handler, without secrets unless the configuration
+// says so. The handler decides on levels.
+func WrapLog(h slog.Handler, c *config.Config) *Log { return (&Log{}).over(h, c) }
+
+func (l *Log) over(h slog.Handler, c *config.Config) *Log {
+	l.hide(c)
+	l.Logger = slog.New(telemetry.RedactLog(h, l.clean))
+	return l
+}
+
+// hide takes over the secrets of a configuration.
+func (l *Log) hide(c *config.Config) {
+	if c.Log.Unredacted {
+		l.redact.Store(nil)
+		return
+	}
+	l.redact.Store(result.NewRedactor(c.Secrets()))
+}
+
+// clean removes secrets from a text, and what is not seen.
+func (l *Log) clean(text string) string {
+	text = visible.Text(text) // first, so that a secret is found with such characters in it, too
+	if r := l.redact.Load(); r != nil {
+		text = r.Redact(text)
+	}
+	return text
+}
+
+// Set changes the level. The configuration holds no other than slog's names.
+func (l *Log) Set(c config.Log) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err == nil {
+		l.Level.Set(level)
+	}
+}

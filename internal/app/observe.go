@@ -1,0 +1,107 @@
+package app
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// observer tells operators of what passes the router and reaches upstreams, as the
+// gateway tells them of its own calls.
+type observer struct {
+	engine *Engine
+	tools  *toolNames
+}
+
+// toolNames finds the ids of tools by what their servers call them. It is made anew
+// for each catalog, by the first call that needs it.
+type toolNames struct{ newest atomic.Pointer[namedTools] }
+
+type namedTools struct {
+	of  *catalog.Catalog
+	ids map[[2]string]string // by upstream and name
+}
+
+// id returns the tool_id of a server's tool, "" where it is not in the catalog.
+func (t *toolNames) id(c *catalog.Catalog, upstream, name string) string {
+	now := t.newest.Load()
+	if now == nil || now.of != c {
+		now = &namedTools{c, map[[2]string]string{}}
+		for _, e := range c.Entries() {
+			if e.Kind == catalog.KindTool {
+				now.ids[[2]string{e.Upstream, e.RawName}] = e.ID
+			}
+		}
+		t.newest.Store(now)
+	}
+	return now.ids[[2]string{upstream, name}]
+}
+
+var (
+	_ router.Observer   = observer{}
+	_ upstream.Observer = observer{}
+)
+
+// RequestStarted implements router.Observer and upstream.Observer.
+func (o observer) RequestStarted(upstream string) { o.engine.Metrics.RequestStarted(upstream) }
+
+// RequestEnded implements router.Observer and upstream.Observer.
+func (o observer) RequestEnded(upstream string, took time.Duration) {
+	o.engine.Metrics.RequestEnded(upstream, took)
+}
+
+// Called implements router.Observer.
+func (o observer) Called(c router.Call) {
+	e := telemetry.Event{
+		Time: c.Began.Add(c.Took), Name: telemetry.PassthroughCompleted, Principal: c.Principal, Method: c.Method, Upstream: o.upstream(c.Upstream),
+		Duration: c.Took, Unread: c.Unread, IsError: c.IsError,
+	}
+	if c.Session != "" {
+		e.Session = telemetry.SessionTag(c.Session)
+	}
+	if c.Err != nil {
+		e.Name, e.Code = telemetry.PassthroughFailed, codeOf(c.Err)
+	}
+	if c.Tool != "" {
+		// What is not in the catalog has no id: an agent may write anything, and a
+		// label is kept for good.
+		e.ToolID = o.tools.id(o.engine.Snapshot().Catalog, e.Upstream, c.Tool)
+	}
+	o.engine.tell(e)
+}
+
+// upstream is the configured name of what the router serves under a name: a server of
+// a Computer has another one there. A Computer as a whole keeps its own.
+func (o observer) upstream(name string) string {
+	if _, ok := o.engine.manager.Upstream(name); ok || o.engine.Offices == nil {
+		return name
+	}
+	if places := o.engine.Offices.places(o.engine.manager, name); len(places) == 1 && places[0].Prefix == "" {
+		return places[0].Upstream
+	}
+	return name
+}
+
+// codeOf is the code by which the gateway would answer an error.
+func codeOf(err error) string {
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) {
+		return string(result.UpstreamError)
+	}
+	var own *result.Error
+	if errors.As(err, &own) {
+		return string(own.Code)
+	}
+	kind, _ := mcp.KindOf(err)
+	return cmp.Or(kind.Info().Gateway, strings.ToUpper(kind.String()))
+}

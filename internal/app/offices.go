@@ -1,0 +1,398 @@
+package app
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/fleet"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/ownership"
+	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/smcp/agent"
+	"github.com/weir-mcp/weir/smcp/hub"
+	"github.com/weir-mcp/weir/socketio"
+	"github.com/weir-mcp/weir/socketio/engineio"
+)
+
+// offices are the Computers that a gateway reaches: weir's own hub, and one agent
+// for each hub that it is a member of.
+//
+//	/socket.io/, /smcp/, hub.listen ─▶ hub.Hub ◀─ in memory ─ fleet.Fleet ─▶ upstream.Manager: <computer>-<server>
+//	                                   hubs.NAME ◀─ network ─ fleet.Fleet ─▶            "
+//
+// A nil *Offices has none.
+type Offices struct {
+	log    *slog.Logger
+	hub    *hub.Hub // nil: switched off
+	fleets []*fleet.Fleet
+	own    *fleet.Fleet      // the one in weir's own hub; nil: none
+	whole  *upstream.Manager // each Computer as one server; not in the catalog
+	local  *hub.Attachment   // the way of own into hub; nil: none
+	outer  *http.Server      // serves hub.listen; nil where there is none
+	ends   sync.WaitGroup
+}
+
+// openOffices starts what a configuration says about hubs. The caller closes it.
+func openOffices(ctx context.Context, c *config.Config, e *Engine) (*Offices, error) {
+	if !c.Hub.Enabled && len(c.Hubs) == 0 {
+		return nil, nil
+	}
+	o := &Offices{log: e.log, whole: upstream.New(upstream.Options{Logger: e.log, ClientInfo: Identity(e.Version)})}
+	err := func() error {
+		if c.Hub.Enabled {
+			if err := o.openHub(ctx, c, e); err != nil {
+				return err
+			}
+		}
+		for _, r := range c.Hubs {
+			if err := o.joinRemote(r, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}()
+	if err != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTimeout)
+		defer cancel()
+		o.close(closing)
+		return nil, err
+	}
+	return o, nil
+}
+
+// hubOptions are what a configuration says about the hub. gateway returns the
+// tokens of the gateway as they are at the time, and messages are counted in pool.
+func hubOptions(c *config.Config, gateway func() *config.Auth, pool *memory.Pool, log *slog.Logger) (hub.Options, error) {
+	auth, err := hubAccess(c, gateway)
+	if err != nil {
+		return hub.Options{}, err
+	}
+	var cors *engineio.CORS
+	if len(c.HTTP.AllowedOrigins) > 0 {
+		cors = &engineio.CORS{Origins: c.HTTP.AllowedOrigins, Credentials: !slices.Contains(c.HTTP.AllowedOrigins, "*")}
+	}
+	return hub.Options{
+		Auth: auth, Devices: auth.Devices, StrictVersion: c.Hub.StrictVersion, CORS: cors, MaxPayload: int(c.Hub.MaxPayload),
+		MaxConnections: c.Hub.MaxPeers, MaxComputers: c.Hub.MaxComputers, MaxCalls: c.Hub.MaxCalls, MaxOfficeCalls: max(hub.DefaultMaxOfficeCalls, c.Hub.MaxCalls), Memory: pool.Account("hub"), Logger: log,
+	}, nil
+}
+
+// hubAccess is who a configuration lets into the hub.
+func hubAccess(c *config.Config, gateway func() *config.Auth) (hub.Static, error) {
+	auth := hub.Static{Local: func(tokens []string) (string, error) { return localPeer(gateway(), tokens) }}
+	for _, t := range c.Hub.Tokens {
+		auth.Tokens = append(auth.Tokens, hub.Token{Name: t.Name, SHA256: t.SHA256, Role: smcp.Role(t.Role), Offices: t.Offices})
+	}
+	for _, comp := range c.Hub.Computers {
+		key, err := smcp.DecodeKey(comp.Key)
+		if err != nil {
+			return hub.Static{}, setupf("hub.computers.%s.key: %w", comp.Name, err)
+		}
+		auth.Devices = append(auth.Devices, hub.Device{Name: comp.Name, Key: key, Offices: comp.Offices})
+	}
+	return auth, nil
+}
+
+// keysOf are the keys of Computers by name.
+func keysOf(devices []hub.Device) map[string]ed25519.PublicKey {
+	keys := map[string]ed25519.PublicKey{}
+	for _, d := range devices {
+		keys[d.Name] = d.Key
+	}
+	return keys
+}
+
+// localPeer decides about a peer on this machine where hub.tokens has none: what
+// it may do in the office of the gateway, it may do to everybody who uses the
+// gateway. So where the gateway asks for a token, the hub asks for one that opens
+// the whole gateway.
+func localPeer(gateway *config.Auth, tokens []string) (principal string, err error) {
+	if len(gateway.Tokens) == 0 {
+		return "local", nil
+	}
+	for _, token := range tokens {
+		if name, known := gateway.Lookup(token); known && !gateway.Scoped(name) {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("%w: auth.tokens are set and hub.tokens are not, so peers on this machine show a token of auth.tokens that has no agents:, or the operator gives them one in hub.tokens", hub.ErrRefused)
+}
+
+func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) error {
+	opts, err := hubOptions(c, func() *config.Auth { return &e.config.Load().Auth }, e.Memory, o.log)
+	if err != nil {
+		return err
+	}
+	if c.Hub.TLS.Cert != "" && c.Hub.Listen == "" {
+		return setupf("hub.tls needs hub.listen: an address of the hub's own, such as 0.0.0.0:8443")
+	}
+	opts.Claim = e.owners.computer
+	o.hub = hub.New(opts)
+	if c.Hub.Listen != "" {
+		l, err := hubListener(ctx, c.Hub.Listen, c.Hub.TLS)
+		if err != nil {
+			return err
+		}
+		o.outer = NewHTTPServer(hubMux(o.hub, c, o.log), o.log)
+		o.serve(o.outer, l)
+		o.log.Info("the hub listens", "address", l.Addr().String(), "tls", c.Hub.TLS.Cert != "")
+	}
+	if c.Hub.Office == "" {
+		return nil
+	}
+	o.local = o.hub.Attach()
+	link := o.local.Engine()
+	link.Memory = e.Memory.Account("office")
+	err = o.join(agent.Options{
+		URL: o.local.URL(), Engine: link, Office: c.Hub.Office, Keys: keysOf(opts.Devices),
+		// Nobody else comes back at the same time.
+		Backoff: socketio.Backoff{Min: 50 * time.Millisecond, Max: time.Second},
+	}, e.owners.ledger.ComputerOf, e)
+	if err == nil {
+		o.own = o.fleets[len(o.fleets)-1]
+	}
+	return err
+}
+
+// apply takes over who may connect from a reloaded configuration. Whose token or
+// key is gone is put out; everybody else stays.
+func (o *Offices) apply(c *config.Config, e *Engine) {
+	if o == nil {
+		return
+	}
+	defer func() {
+		for _, f := range o.fleets {
+			f.Refresh() // the configuration has other names now
+		}
+	}()
+	if o.hub == nil {
+		return
+	}
+	auth, err := hubAccess(c, func() *config.Auth { return &e.config.Load().Auth })
+	if err != nil {
+		o.log.Error("hub.computers is not applied; the old ones stay", "err", err)
+		return
+	}
+	if o.own != nil {
+		o.own.SetKeys(keysOf(auth.Devices)) // before who has a new one is there
+	}
+	o.hub.SetAccess(auth, auth.Devices)
+}
+
+func (o *Offices) joinRemote(r *config.RemoteHub, e *Engine) error {
+	keys := map[string]ed25519.PublicKey{}
+	for name, text := range r.Keys {
+		key, err := smcp.DecodeKey(text)
+		if err != nil {
+			return setupf("hubs.%s.keys.%s: %w", r.Name, name, err)
+		}
+		keys[name] = key
+	}
+	engine := engineio.ClientConfig{Proxy: http.ProxyFromEnvironment, Memory: e.Memory.Account("hub " + r.Name)}
+	if r.CA != "" {
+		pool, err := CertPool(r.CA)
+		if err != nil {
+			return setupf("hubs.%s.ca: %w", r.Name, err)
+		}
+		engine.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return o.join(agent.Options{URL: r.URL, Office: r.Office, Token: r.Token.Reveal(), Keys: keys, Engine: engine}, nil, e)
+}
+
+// CertPool reads a certificate CertPool beside those of the system.
+func CertPool(file string) (*x509.CertPool, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no certificate in PEM form", file)
+	}
+	return pool, nil
+}
+
+// join makes the Computers of an office upstreams. owner is what the hub knows of
+// them, nil where it is another's.
+func (o *Offices) join(opts agent.Options, owner func(string) (ownership.Owner, bool), e *Engine) error {
+	f, err := fleet.New(fleet.Options{Agent: opts, Each: e.manager, Whole: o.whole, Names: &e.owners.ledger, Owner: owner, Logger: o.log})
+	if err != nil {
+		return setupf("%w", err)
+	}
+	o.fleets = append(o.fleets, f)
+	return f.Start()
+}
+
+// serve runs an HTTP server until it is shut down.
+func (o *Offices) serve(s *http.Server, l net.Listener) {
+	o.ends.Go(func() {
+		if err := s.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			o.log.Error("the hub's listener failed", "err", err)
+		}
+	})
+}
+
+// Fleets returns the Computers of each hub that the gateway is a member of.
+func (o *Offices) Fleets() []*fleet.Fleet { return o.fleets }
+
+// hubListener listens on an address, with a certificate where there is one. The
+// certificate is read again for each connection, so that it can be renewed.
+func hubListener(ctx context.Context, address string, t config.HubTLS) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, CannotListen(address, err, "give the hub another one with hub.listen, or weir hub --listen")
+	}
+	if t.Cert == "" {
+		return l, nil
+	}
+	if _, err := tls.LoadX509KeyPair(t.Cert, t.Key); err != nil {
+		_ = l.Close() // nothing has come yet
+		return nil, setupf("hub.tls: %w", err)
+	}
+	return tls.NewListener(l, &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, // a WebSocket needs HTTP/1.1
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+			return &cert, err
+		},
+	}), nil
+}
+
+// Handler serves the hub, or says how to switch it on.
+func (o *Offices) Handler() http.Handler {
+	if o == nil || o.hub == nil {
+		return http.HandlerFunc(noHub)
+	}
+	return o.hub
+}
+
+// Hides reports whether a request without a token of the gateway comes from
+// somewhere else than this machine, by the hub's own rule for peers: what it
+// would read of Computers, and of where they are, is not for it.
+func (o *Offices) Hides(r *http.Request) bool {
+	return o != nil && o.hub != nil && !hub.Credentials{Header: r.Header, RemoteAddr: r.RemoteAddr}.Loopback()
+}
+
+// noHub answers Computers and agents that look for a hub where it is off.
+func noHub(w http.ResponseWriter, _ *http.Request) {
+	guard.WriteError(w, http.StatusNotFound, "", mcp.Errorf(mcp.KindNotFound,
+		"the A2C-SMCP hub of this weir is off: add hub: {} to its weir.yaml and restart it, or run weir hub"))
+}
+
+// router returns a Router's Find and Names, with the Computers in addition to the upstreams of the
+// manager: "desk" is a Computer as a whole, "desk.excel" one of its servers.
+func (o *Offices) router(m *upstream.Manager) (find func(string) (router.Upstream, bool), names func() []string) {
+	find, names = router.FromManager(m)
+	if o == nil {
+		return find, names
+	}
+	each, all := find, names
+	whole, _ := router.FromManager(o.whole)
+	find = func(name string) (router.Upstream, bool) {
+		if up, ok := each(name); ok {
+			return up, true
+		}
+		for _, f := range o.fleets {
+			if target, isWhole, ok := f.Resolve(name); ok && isWhole {
+				return whole(target)
+			} else if ok {
+				return each(target)
+			}
+		}
+		return each(name)
+	}
+	names = func() []string {
+		out := all()
+		for _, f := range o.fleets {
+			out = append(out, f.Names()...)
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	return find, names
+}
+
+// findings says which Computers and servers of theirs are left out.
+func (o *Offices) findings() []catalog.Finding {
+	if o == nil {
+		return nil
+	}
+	var all []catalog.Finding
+	for _, f := range o.fleets {
+		all = append(all, f.Findings()...)
+	}
+	return all
+}
+
+// HubHealth is the hub in /healthz.
+type HubHealth struct {
+	Connections int          `json:"connections"`
+	Members     []hub.Member `json:"members"`
+}
+
+// Health returns the state of the hub, nil without one.
+func (o *Offices) Health() *HubHealth {
+	if o == nil || o.hub == nil {
+		return nil
+	}
+	h := &HubHealth{Connections: o.hub.Connections(), Members: o.hub.Members()}
+	if h.Members == nil {
+		h.Members = []hub.Member{}
+	}
+	return h
+}
+
+// Shutdown leaves the offices and ends the hub: its peers are told to go. What
+// else there is of the offices ends with close.
+func (o *Offices) Shutdown(ctx context.Context) error {
+	if o == nil {
+		return nil
+	}
+	for _, f := range o.fleets { // or they would come back to a hub that ends
+		_ = f.Close() // only says that it was not connected
+	}
+	if o.hub == nil {
+		return nil
+	}
+	return o.hub.Shutdown(ctx)
+}
+
+// close ends everything and waits for it.
+func (o *Offices) close(ctx context.Context) {
+	if o == nil {
+		return
+	}
+	if err := o.Shutdown(ctx); err != nil && !errors.Is(err, engineio.ErrServerClosed) {
+		o.log.Warn("the hub did not end in time", "err", err)
+	}
+	if o.outer != nil {
+		_ = o.outer.Close() // its peers have been told
+	}
+	if o.local != nil {
+		o.local.Close()
+	}
+	o.ends.Wait()
+	if err := o.whole.Close(ctx); err != nil {
+		o.log.Warn("connections to Computers did not end by themselves", "err", err)
+	}
+}

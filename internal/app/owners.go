@@ -1,0 +1,148 @@
+package app
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/fleet"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/ownership"
+	"github.com/weir-mcp/weir/internal/registry"
+	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/smcp/hub"
+)
+
+// owners know whose the names of servers are: all that gives weir a server asks them.
+//
+//	configuration, --catalog ─▶ configure ┐
+//	POST /agents, routing.json ─▶ agent ──┼─▶ ownership.Ledger
+//	hub: a Computer joins ─▶ computer ────┤
+//	fleet.Fleet: its servers ─────────────┘
+type owners struct {
+	log    *slog.Logger
+	office string // of weir's own hub, whose Computers are upstreams; "" for none
+	ledger ownership.Ledger
+
+	mu     sync.Mutex // guards below
+	config *config.Config
+	file   map[string]string // namespaces of --catalog, to what names it
+	name   string            // of --catalog, "" for none
+	barred map[string]string // agents that are left out, to why
+}
+
+func newOwners(c *config.Config, log *slog.Logger) *owners {
+	o := &owners{log: log, office: c.Hub.Office, barred: map[string]string{}}
+	o.configure(c)
+	return o
+}
+
+// configure takes over what a configuration names and binds.
+func (o *owners) configure(c *config.Config) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.config = c
+	o.take()
+}
+
+// serves notes that a snapshot file is served, as f and with the namespaces that its
+// entries have in a catalog.
+func (o *owners) serves(f *gateway.SnapshotFile, in *catalog.Catalog) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.name, o.file = f.Name(), map[string]string{}
+	for _, e := range in.Of(f.Name()) {
+		o.file[e.Namespace] = "--catalog"
+	}
+	o.take()
+}
+
+// take tells the ledger. It is called under mu.
+func (o *owners) take() {
+	names, namespaces := map[string]string{}, map[string]string{}
+	for space, by := range o.file {
+		namespaces[space] = by
+	}
+	if o.name != "" {
+		names[o.name] = "--catalog"
+	}
+	for _, s := range o.config.Servers {
+		names[s.Name] = "mcpServers." + s.Name
+		if s.Namespace != "" {
+			namespaces[s.Namespace] = "mcpServers." + s.Name
+		}
+	}
+	o.ledger.Configure(names, namespaces)
+
+	bindings := []ownership.Binding{}
+	bind := func(keys map[string]string) {
+		decoded := map[string]ed25519.PublicKey{}
+		for name, text := range keys {
+			if key, err := smcp.DecodeKey(text); err == nil { // else the hub says so
+				decoded[name] = key
+			}
+		}
+		bindings = append(bindings, fleet.Bindings(decoded)...)
+	}
+	if o.config.Hub.Enabled {
+		keys := map[string]string{}
+		for _, comp := range o.config.Hub.Computers {
+			keys[comp.Name] = comp.Key
+		}
+		bind(keys)
+	}
+	for _, h := range o.config.Hubs {
+		bind(h.Keys)
+	}
+	o.ledger.Bind(bindings)
+}
+
+// agent claims the name and the namespace of an agent.
+func (o *owners) agent(a registry.Agent) error {
+	s, err := config.NewServer(a.Name, a.URL)
+	if err != nil {
+		return err
+	}
+	return o.ledger.Claim(registry.OwnerOf(a), ownership.Want{Names: []string{s.Name}, Namespaces: []string{s.Namespace}})
+}
+
+// computer claims the name of a Computer that joins an office of weir's own hub. The
+// names in offices without a gateway are the offices' own.
+func (o *owners) computer(c hub.Claimant) error {
+	if c.Office != o.office {
+		return nil
+	}
+	return o.ledger.Claim(fleet.OwnerOf(c.Name, "hub\x00"+c.Office, c.Principal, c.Key), fleet.WantedBy(c.Name))
+}
+
+// leaveOut notes which agents are left out, and tells of each once.
+func (o *owners) leaveOut(list []registry.Barred) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := map[string]string{}
+	for _, b := range list {
+		key, fix := "the agent "+b.Agent.Name, "give it another name where it is started"
+		if b.Agent.Source == registry.FromRouting {
+			key, fix = "routes."+b.Agent.Name+" of routing.json", "give it another name there"
+		}
+		now[key] = fmt.Sprintf("%s is left out: %v; %s", key, b.Err, fix)
+		if o.barred[key] != now[key] {
+			o.log.Warn(now[key], "agent", b.Agent.Name, "finding", string(catalog.FoundTaken))
+		}
+	}
+	o.barred = now
+}
+
+// findings says which agents are left out.
+func (o *owners) findings() []catalog.Finding {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var all []catalog.Finding
+	for key, why := range o.barred {
+		all = append(all, catalog.Finding{Kind: catalog.FoundTaken, Upstream: "agents", Name: key, Message: why})
+	}
+	return all
+}

@@ -1,0 +1,222 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/s2sp/plane"
+	"github.com/weir-mcp/weir/s2sp/table"
+)
+
+// A Plane is where tables go from server to server (docs/s2sp.md): part of
+// the HTTP listener where there is one, and else, for a gateway on standard input
+// and output, a listener of its own on loopback that is opened for the first
+// table.
+//
+//	POST /s2sp/data/{token}     rows; the token is all it takes, and it is spent
+//	GET  /s2sp/health
+//	POST /s2sp/offer/{handle}   a resource_url for a handle of the caller's; behind the bearer token
+type Plane struct {
+	store   *artifact.Local
+	ttl     func() time.Duration // how long a resource_url works
+	handler http.Handler         // of /s2sp/data and /s2sp/health
+	log     *slog.Logger
+
+	mu    sync.Mutex // guards below
+	url   string     // under which it is reached; "" is not yet, or nowhere
+	alone bool       // nobody else listens: open a listener when it is needed
+	http  *http.Server
+	ended chan struct{}
+}
+
+// newPlane makes a plane that has no URL yet.
+func newPlane(h *holdings, ttl func() time.Duration, log *slog.Logger) *Plane {
+	return &Plane{store: h.store, ttl: ttl, log: log, handler: plane.Handler(h.store, plane.HandlerOptions{Memory: h.pool.Account("s2sp"), Logger: log})}
+}
+
+// Handler serves /s2sp/data and /s2sp/health.
+func (p *Plane) Handler() http.Handler { return p.handler }
+
+// SetBase says under which URL the plane is reached.
+func (p *Plane) SetBase(base string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.url = base
+}
+
+// StandAlone has the plane listen itself, on loopback, as soon as there is a table to serve.
+func (p *Plane) StandAlone() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.alone = true
+}
+
+var errNoPlane = errors.New("no other server can fetch from a command that ends; use mode sync, or call a running weir serve with --url")
+
+// Base returns the URL of the plane, and opens a listener if the plane has to have its own.
+func (p *Plane) Base() (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.url != "" {
+		return p.url, nil
+	}
+	if !p.alone {
+		return "", errNoPlane
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("opening the data plane: %w", err)
+	}
+	open := guard.New(guard.Options{Logger: p.log})
+	p.http = NewHTTPServer(open.Wrap(p.handler), p.log)
+	p.ended = make(chan struct{})
+	go func() {
+		defer close(p.ended)
+		if err := p.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			p.log.Error("the data plane failed", "err", err)
+		}
+	}()
+	p.url = "http://" + l.Addr().String()
+	p.log.Info("data plane", "url", p.url)
+	return p.url, nil
+}
+
+// close ends a listener of its own.
+func (p *Plane) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.alone, p.url = false, ""
+	if p.http != nil {
+		_ = p.http.Close() // nobody is told more by an error
+		<-p.ended
+		p.http = nil
+	}
+}
+
+// ErrUnreadable says that a table cannot be read now; the log has the reason.
+var ErrUnreadable = errors.New("the table cannot be read now")
+
+// Offer makes a resource_url for an artifact of a principal's. The error is table.ErrNotTable,
+// an *artifact.Error where the principal has no such artifact, or ErrUnreadable.
+func (p *Plane) Offer(ctx context.Context, principal, handle string) (resourceURL string, expires time.Time, err error) {
+	base, err := p.Base()
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	lease, err := p.store.Open(ctx, principal, handle)
+	if err == nil {
+		_, err = lease.Table(table.DetectOptions{})
+		lease.Close()
+	}
+	var token artifact.Token
+	if err == nil {
+		token, err = p.store.Offer(ctx, principal, handle, p.ttl())
+	}
+	var unknown *artifact.Error
+	switch {
+	case errors.Is(err, table.ErrNotTable), errors.As(err, &unknown):
+		return "", time.Time{}, err
+	case err != nil:
+		p.log.Warn("a table cannot be offered", "err", err)
+		return "", time.Time{}, ErrUnreadable
+	}
+	return plane.URL(base, token.Value), token.Expires, nil
+}
+
+// tableOptions are S2SP under a configuration.
+func (e *Engine) tableOptions(c *config.Config) gateway.TableOptions {
+	o := gateway.TableOptions{
+		BaseURL: e.Plane.Base, TTL: c.Artifacts.TokenTTL, Reach: e.reach, Fetches: e.fetches,
+		Detect: func(upstream string) table.DetectOptions {
+			s, ok := c.Server(upstream)
+			if !ok {
+				return table.DetectOptions{}
+			}
+			return table.DetectOptions{Paths: s.Tables.Paths, CSV: s.Tables.CSV}
+		},
+	}
+	fetch := plane.FetchOptions{Allow: slices.Clone(c.S2SP.Allow), Timeout: time.Minute}
+	fetch.Private = privateNetworks(c)
+	for _, s := range c.Enabled() {
+		if u, err := url.Parse(s.URL); err == nil && u.Host != "" {
+			fetch.Allow = append(fetch.Allow, address.Server(u))
+		}
+	}
+	fetch.Peers = e.agents.servers
+	fetcher, err := plane.NewFetcher(fetch)
+	if err != nil {
+		e.log.Error("tables of other servers are not fetched", "err", err)
+		return o
+	}
+	o.Fetch = fetcher
+	return o
+}
+
+// privateNetworks are those into which names of servers may lead.
+func privateNetworks(c *config.Config) []netip.Prefix {
+	var list []netip.Prefix
+	for _, network := range c.S2SP.Private {
+		if p, err := netip.ParsePrefix(network); err == nil { // the configuration was checked
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// reach is how other servers reach the data plane of an upstream: a program of
+// this machine listens on loopback, and a Computer's server on a loopback that
+// is not even this machine's.
+func (e *Engine) reach(name string) gateway.Reach {
+	at := ""
+	if s, ok := e.config.Load().Server(name); ok {
+		if s.Type == config.TransportStdio {
+			return gateway.ReachRelay
+		}
+		at = s.URL
+	} else {
+		for _, a := range e.agents.registry.Agents() {
+			if a.Name == name {
+				at = a.URL
+			}
+		}
+		if at == "" {
+			return gateway.ReachNever
+		}
+	}
+	u, err := url.Parse(at)
+	if err != nil {
+		return gateway.ReachDirect
+	}
+	if address.Loopback(u.Hostname()) {
+		return gateway.ReachRelay
+	}
+	return gateway.ReachDirect
+}
+
+// fetches reports whether an upstream reaches the data plane of this gateway: from
+// this machine, or at an address that others reach.
+func (e *Engine) fetches(name string) bool {
+	if e.reach(name) == gateway.ReachRelay {
+		return true
+	}
+	base, err := e.Plane.Base()
+	if err != nil {
+		return false
+	}
+	u, err := url.Parse(base)
+	return err == nil && !address.Loopback(u.Hostname())
+}

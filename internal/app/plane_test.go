@@ -1,0 +1,31 @@
+package app
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/artifact"
+)
+
+// TestOffersLastAsTheConfigurationSays: as it does now, not as it did at the start.
+func TestOffersLastAsTheConfigurationSays(t *testing.T) {
+	store, err := artifact.Open(artifact.Options{TokenTTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	held, err := store.Put(t.Context(), "ann", "application/json", "", []byte(`[{"a":1},{"a":2}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlane(&holdings{store: store}, func() time.Duration { return time.Minute }, slog.New(slog.DiscardHandler))
+	p.SetBase("http://127.0.0.1:1")
+	_, expires, err := p.Offer(t.Context(), "ann", held.Handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := time.Until(expires); left <= 0 || left > time.Minute {
+		t.Errorf("it lasts %v, want a minute", left)
+	}
+}

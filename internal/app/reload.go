@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/config"
+)
+
+// A Face is how a running gateway is reached, as Reload sees it.
+type Face interface {
+	// Apply takes over a reloaded configuration, after the Engine has.
+	Apply(old, next *config.Config)
+}
+
+// Follow applies changes of the configuration's file until ctx ends.
+func (e *Engine) Follow(ctx context.Context, opts config.Options, face Face, log *Log) {
+	err := config.Watch(ctx, e.Config(), opts, func(next *config.Config, warnings []config.Warning, err error) {
+		for _, w := range warnings {
+			log.Warn("configuration", "at", w.String())
+		}
+		if err != nil {
+			var broken *config.Error
+			if !errors.As(err, &broken) {
+				log.Error("the configuration cannot be read; the old one stays", "err", err)
+				return
+			}
+			for _, p := range broken.Problems {
+				log.Error("the new configuration is not used; the old one stays", "problem", p.String())
+			}
+			return
+		}
+		e.Reload(next, face, log)
+	})
+	if err != nil {
+		log.Warn("changes of the configuration are not seen any more; restart weir to apply them", "err", err)
+	}
+}
+
+// A setting is a top-level key of the configuration as a reload divides it.
+type setting struct {
+	live any    // what is in force at once; nil for a key that waits as a whole
+	late any    // what waits for a restart: it configures what is made when weir starts
+	name string // what messages call late
+}
+
+// settingOf returns what of a key's value is in force at once and what waits; ok is
+// false where all of it is in force at once.
+func settingOf(key string, c *config.Config) (s setting, ok bool) {
+	switch key {
+	case "listen", "limits", "schema_limits", "search", "hubs", "events":
+		return setting{late: true, name: key}, true
+	case "hub":
+		late := c.Hub
+		late.Tokens, late.Computers = nil, nil
+		return setting{[]any{c.Hub.Tokens, c.Hub.Computers}, late, "hub, except its tokens and computers"}, true
+	case "artifacts":
+		late := c.Artifacts
+		late.TokenTTL, late.Redact = 0, false
+		return setting{[]any{c.Artifacts.TokenTTL, c.Artifacts.Redact}, late, "artifacts.dir, ttl, max_bytes, max_count, memory_bytes and disk_bytes"}, true
+	case "http":
+		late := c.HTTP
+		late.AllowedHosts, late.AllowedOrigins = nil, nil
+		return setting{[]any{c.HTTP.AllowedHosts, c.HTTP.AllowedOrigins}, late, "http.max_body_bytes, session_idle and keep_alive"}, true
+	case "agents":
+		a := c.Agents
+		return setting{[]any{a.Invocation, a.Limits, a.PerAgent}, []any{a.Routing, a.Lease}, "agents.routing and agents.lease"}, true
+	case "log":
+		return setting{[]any{c.Log.Level, c.Log.Unredacted}, c.Log.Format, "log.format"}, true
+	}
+	return setting{}, false
+}
+
+// divided tells what of the changed keys is in force at once and what waits for a
+// restart.
+func divided(changed []string, old, next *config.Config) (applied, waits []string) {
+	for _, key := range changed {
+		before, split := settingOf(key, old)
+		after, _ := settingOf(key, next)
+		if !split || !reflect.DeepEqual(before.live, after.live) {
+			applied = append(applied, key)
+		}
+		if split && (before.live == nil || !reflect.DeepEqual(before.late, after.late)) {
+			waits = append(waits, before.name)
+		}
+	}
+	return applied, waits
+}
+
+// Reload applies what is different in next, and logs which settings wait for a restart. Servers whose
+// entries changed are started again; the others do not notice. Only one Reload may run at a time.
+func (e *Engine) Reload(next *config.Config, face Face, logger *Log) {
+	c := e.Config()
+	change := config.Diff(c, next)
+	if change.Empty() {
+		return
+	}
+	applied, waits := divided(change.Other, c, next)
+	logger.Set(next.Log)
+	logger.hide(next)
+	e.apply(next)
+	face.Apply(c, next)
+	e.Offices.apply(next, e)
+	for _, name := range change.Omitted {
+		logger.Info(next.Omitted(name))
+	}
+	e.refreshed(e.Snapshot().Catalog, nil) // another mode lists other tools
+	if servers := len(change.Added) + len(change.Removed) + len(change.Changed) + len(change.Faulty) + len(change.Omitted); servers+len(applied) > 0 {
+		logger.Info("the configuration has changed and is applied",
+			"added", change.Added, "removed", change.Removed, "changed", change.Changed, "faulty", change.Faulty, "settings", applied)
+	}
+	if len(waits) > 0 {
+		logger.Warn("the configuration has changed, and some settings keep their old values until weir is restarted", "settings", strings.Join(waits, ", "))
+	}
+}

@@ -1,0 +1,35 @@
+package app
+
+import (
+	"net/http"
+
+	"github.com/weir-mcp/weir/internal/router"
+)
+
+// RouterOptions are what a router of /mcps/NAME/mcp needs to know of the Engine. What remains is for
+// the HTTP server to say: bounds, and how often streams are kept alive.
+func (e *Engine) RouterOptions() router.Options {
+	find, names := e.Offices.router(e.manager)
+	return router.Options{
+		Find: e.bodies.finding(find), Absent: absent(e.manager), Names: names, Allow: e.reaches, Judge: judge{e}, Limits: e.agents.limits,
+		Sign: e.agents.sign, Loops: e.agents.loops, Observer: observer{e, &toolNames{}}, Registered: e.agents.registry.Transport,
+		AgentHeaders: func() []string { return e.Config().Agents.Headers }, Memory: e.Memory, Logger: e.log,
+	}
+}
+
+// reaches reports whether a principal may call an upstream.
+func (e *Engine) reaches(principal, name string) bool {
+	return e.Config().Auth.Reaches(principal, name)
+}
+
+// Loops finds requests of this gateway that come back to it.
+func (e *Engine) Loops() *router.Loops { return e.agents.loops }
+
+// Registry serves the registration of agents.
+func (e *Engine) Registry() http.Handler { return e.agents.registry }
+
+// AgentStatus lists the servers that a principal may call, as far as they are known without asking
+// them.
+func (e *Engine) AgentStatus(principal string) []router.AgentStatus {
+	return e.agents.status(principal)
+}

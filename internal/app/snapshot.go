@@ -1,0 +1,43 @@
+package app
+
+import (
+	"errors"
+	"os"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+)
+
+// OpenSnapshot reads a catalog snapshot, nil where there is no path.
+func OpenSnapshot(path string, c *config.Config) (*gateway.SnapshotFile, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		var cause *os.PathError
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return nil, setupf("--catalog %s cannot be read: %w", path, err)
+	}
+	f, err := gateway.ReadSnapshotFile(path, data)
+	if err != nil {
+		return nil, setupf("--catalog: %w", err)
+	}
+	if _, taken := c.Server(f.Name()); taken {
+		return nil, setupf("--catalog %s is named as mcpServers.%s is: rename the file, or the server", path, f.Name())
+	}
+	return f, nil
+}
+
+// serveFile serves the entries of a snapshot file beside those of the upstreams;
+// nil is none.
+func (e *Engine) serveFile(f *gateway.SnapshotFile) {
+	if f == nil {
+		return
+	}
+	e.file.Store(f)
+	e.live.Update(f.Listing())
+	e.owners.serves(f, e.Snapshot().Catalog)
+}

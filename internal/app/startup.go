@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// startupLimit is how long a request waits, counted from the start of the Engine, for upstreams that
+// are starting: a client that connects at once must not see an empty catalog, and one slow server
+// must not keep it from all others.
+type startupLimit struct {
+	empty time.Duration // while nothing at all is listed
+	some  time.Duration // when something is
+}
+
+var (
+	// forCatalog is for answers that show the catalog.
+	forCatalog = startupLimit{10 * time.Second, 4 * time.Second}
+	// forShape is for answers that only show which primitives there are: the
+	// meta-tools, and the capabilities.
+	forShape = startupLimit{1500 * time.Millisecond, 1500 * time.Millisecond}
+	noWait   = startupLimit{}
+)
+
+// A startupWait holds requests that read the catalog back until it is filled.
+type startupWait struct {
+	engine *Engine
+	proxy  bool
+	next   mcp.Handler
+}
+
+// Serve implements mcp.Handler.
+func (p *startupWait) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	select {
+	case <-p.engine.first:
+	default:
+		if limit := p.looks(r); limit != noWait {
+			p.engine.filled(ctx, limit)
+		}
+	}
+	return p.next.Serve(ctx, r)
+}
+
+// looks returns how long r waits: its answer depends on what is not listed yet.
+func (p *startupWait) looks(r *mcp.Request) startupLimit {
+	switch r.Method {
+	case "initialize", "server/discover":
+		return forShape
+	case "tools/list":
+		if p.proxy {
+			return forCatalog
+		}
+		return forShape
+	case "resources/list", "resources/templates/list", "prompts/list":
+		return forCatalog
+	case "tools/call":
+	default:
+		return noWait
+	}
+	arguments := rawjson.Get(r.Params, "arguments")
+	id := ""
+	switch rawjson.Text(rawjson.Get(r.Params, "name")) {
+	case gateway.ToolBrowse, gateway.ResourceBrowse, gateway.PromptBrowse:
+		return forCatalog
+	case gateway.ToolExecute, gateway.ToolHydrate:
+		id = rawjson.Text(rawjson.Get(arguments, "tool_id"))
+	case gateway.ResourceRead:
+		id = rawjson.Text(rawjson.Get(arguments, "resource_id"))
+	case gateway.PromptGet:
+		id = rawjson.Text(rawjson.Get(arguments, "prompt_id"))
+	default:
+		return noWait
+	}
+	if _, there := p.engine.Snapshot().Catalog.Lookup(id); there {
+		return noWait
+	}
+	return forCatalog
+}
+
+// filled waits for the first start of the upstreams, within the limit.
+func (e *Engine) filled(ctx context.Context, limit startupLimit) {
+	empty := time.NewTimer(limit.empty - time.Since(e.Started))
+	defer empty.Stop()
+	select {
+	case <-e.nonEmpty:
+	case <-e.first:
+		return
+	case <-ctx.Done():
+		return
+	case <-empty.C:
+		return
+	}
+	some := time.NewTimer(limit.some - time.Since(e.Started))
+	defer some.Stop()
+	select {
+	case <-e.first:
+	case <-ctx.Done():
+	case <-some.C:
+	}
+}

@@ -1,0 +1,174 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/console"
+	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/guard"
+)
+
+// mountConsole serves /console, unless the configuration switches it off. What it
+// returns ends the streams that browsers read; they come back to the routes that
+// are in force then, with the tokens that are known then.
+func (f *Server) mountConsole(mux *http.ServeMux, open *guard.Guard, all func(http.Handler) http.Handler, c *config.Config, tokens bool) (end func()) {
+	if !c.Console {
+		return func() {}
+	}
+	view := &consoleView{f.engine, tokens}
+	page := console.New(console.Options{
+		Gateway: view, Catalog: view, Artifacts: view, Feed: &f.engine.Feed, Everybody: !tokens, Logger: f.log,
+	})
+	mux.Handle(console.Path, open.Wrap(http.HandlerFunc(page.Page)))
+	mux.Handle(console.Path+"/", open.Wrap(http.HandlerFunc(page.Page)))
+	mux.Handle(console.DataPath, all(http.HandlerFunc(page.Data)))
+	return page.Close
+}
+
+// A consoleView is an Engine as the console asks it.
+type consoleView struct {
+	engine *app.Engine
+	tokens bool // principals are told apart
+}
+
+var (
+	_ console.Gateway   = (*consoleView)(nil)
+	_ console.Catalog   = (*consoleView)(nil)
+	_ console.Artifacts = (*consoleView)(nil)
+)
+
+// Overview implements console.Gateway.
+func (s *consoleView) Overview(principal string) console.Overview {
+	h := s.engine.Health()
+	n := app.Kinds(s.engine.Snapshot().Catalog)
+	stats := s.engine.Stats(principal, s.tokens)
+	out := console.Overview{
+		Name: h.Name, Version: h.Version, Status: h.Status, Mode: h.Mode, Uptime: h.Uptime,
+		Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
+		Usage: console.Usage{
+			Own: s.tokens, Sessions: len(stats.Sessions), Calls: stats.Total.Calls, Failed: stats.Total.Failed,
+			Read: stats.Total.Tokens.Read, Raw: stats.Total.Tokens.Raw, Pending: stats.Total.Pending,
+		},
+	}
+	for _, u := range h.List() {
+		out.Upstreams = append(out.Upstreams, console.Upstream{
+			Name: u.Name, State: u.State, Transport: u.Transport, Server: u.Server, Version: u.Version, Protocol: u.Protocol,
+			Tools: u.Tools, Resources: u.Resources, Prompts: u.Prompts, Calls: u.Calls, Errors: u.Errors, InFlight: u.InFlight, Restarts: u.Restarts,
+			Error: cmp.Or(u.Error, u.Note), Since: u.Since,
+		})
+	}
+	return out
+}
+
+// Offices implements console.Gateway.
+func (s *consoleView) Offices() *console.Offices {
+	o := s.engine.Offices
+	if o == nil {
+		return nil
+	}
+	out := &console.Offices{}
+	if h := o.Health(); h != nil {
+		out.Hub, out.Connections = true, h.Connections
+		for _, m := range h.Members {
+			out.Members = append(out.Members, console.Member{
+				Office: m.Office, Name: m.Name, Role: string(m.Role), Dialect: m.Dialect, Principal: m.Principal,
+				Transport: m.Transport, Since: m.Since, InFlight: m.InFlight, Proven: m.Proven,
+			})
+		}
+	}
+	upstreams := s.engine.Health().Upstreams
+	for _, f := range o.Fleets() {
+		out.Computers = append(out.Computers, computers(f, upstreams)...)
+	}
+	return out
+}
+
+// routes are the names of a Fleet: "desk" is a Computer, "desk.excel" one of its
+// servers.
+type routes interface {
+	Names() []string
+	Resolve(name string) (upstreamName string, whole, ok bool)
+}
+
+func computers(f routes, upstreams map[string]app.UpstreamHealth) []console.Computer {
+	byName := map[string]*console.Computer{}
+	for _, name := range f.Names() { // sorted: a Computer is before its servers
+		target, whole, ok := f.Resolve(name)
+		if !ok {
+			continue // it has just left
+		}
+		host, server, known := hostOf(name, byName)
+		if !known {
+			byName[name] = &console.Computer{Name: name}
+			if whole {
+				continue // its servers are listed each
+			}
+			host, server = name, name
+		}
+		u := upstreams[target]
+		byName[host].Servers = append(byName[host].Servers, console.Server{Name: server, Upstream: target, State: u.State, Tools: u.Tools})
+	}
+	out := make([]console.Computer, 0, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		out = append(out, *byName[name])
+	}
+	return out
+}
+
+// hostOf splits the name of a server of a Computer that is known.
+func hostOf(name string, known map[string]*console.Computer) (host, server string, ok bool) {
+	for i := range name {
+		if name[i] == '.' && known[name[:i]] != nil {
+			host, server, ok = name[:i], name[i+1:], true
+		}
+	}
+	return host, server, ok
+}
+
+// Search implements console.Catalog.
+func (s *consoleView) Search(ctx context.Context, kind catalog.Kind, query string, n int) []catalog.Card {
+	cards, _ := s.engine.Snapshot().Search(ctx, kind, query, n) // an error is told where agents ask
+	return cards
+}
+
+// Children implements console.Catalog.
+func (s *consoleView) Children(kind catalog.Kind, path string) ([]catalog.Card, error) {
+	return s.engine.Snapshot().Catalog.ChildrenOf(kind, path)
+}
+
+// Entry implements console.Catalog.
+func (s *consoleView) Entry(id string) (e *catalog.Entry, path string, ok bool) {
+	c := s.engine.Snapshot().Catalog
+	if e, ok = c.Lookup(id); ok {
+		path, _ = c.Path(id)
+	}
+	return e, path, ok
+}
+
+// List implements console.Artifacts.
+func (s *consoleView) List(principal string) []artifact.Held {
+	return s.engine.Results.List(principal)
+}
+
+// viewChars bounds what one look shows, as the notice has to fit, too.
+const viewChars = 20_000
+
+// View implements console.Artifacts.
+func (s *consoleView) View(ctx context.Context, principal, handle string, selector json.RawMessage) (text, notice string, err error) {
+	lease, err := s.engine.Results.Open(ctx, principal, handle)
+	if err != nil {
+		return "", "", err
+	}
+	defer lease.Close()
+	v, err := result.Select(ctx, lease, selector, result.ViewOptions{MaxChars: viewChars, Turns: s.engine.Turns})
+	return v.Text, v.Notice, err
+}

@@ -1,0 +1,59 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/s2sp/table"
+)
+
+// OfferPath is followed by a handle.
+const OfferPath = "/s2sp/offer/"
+
+// mountPlane routes the data plane. A token is a capability: its bearer needs no other. Offers are
+// for the principal that the handle belongs to.
+//
+//	POST /s2sp/data/{token}     rows; the token is spent
+//	GET  /s2sp/health
+//	POST /s2sp/offer/{handle}   a resource_url for a handle of the caller's; behind the bearer token
+func (f *Server) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
+	mux.Handle("/s2sp/", open.Wrap(f.engine.Plane.Handler()))
+	offers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveOffer(f.engine.Plane, w, r) })
+	mux.Handle(OfferPath, closed.Wrap(f.unscoped(offers)))
+}
+
+// serveOffer makes a resource_url for an artifact of the caller's.
+func serveOffer(p *app.Plane, w http.ResponseWriter, r *http.Request) {
+	refuse := func(code int, message string) { app.WriteJSON(w, code, map[string]string{"error": message}) }
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		refuse(http.StatusMethodNotAllowed, "method not allowed")
+		return
+	}
+	handle := strings.TrimPrefix(r.URL.Path, OfferPath)
+	url, expires, err := p.Offer(r.Context(), guard.Principal(r.Context()), handle)
+	var unknown *artifact.Error
+	switch {
+	case errors.Is(err, table.ErrNotTable):
+		refuse(http.StatusUnprocessableEntity, handle+" is no table")
+	case errors.As(err, &unknown):
+		refuse(http.StatusNotFound, unknown.Error())
+	case err != nil:
+		refuse(http.StatusServiceUnavailable, err.Error())
+	default:
+		app.WriteJSON(w, http.StatusOK, map[string]any{"resource_url": url, "expires": expires})
+	}
+}
+
+// planeURL is under which other servers reach the gateway.
+func planeURL(c *config.Config, base string) string {
+	if c.PublicURL != "" {
+		return c.PublicURL
+	}
+	return base
+}
