@@ -68,6 +68,9 @@ func System() Options {
 	return Options{LookupEnv: os.LookupEnv, Executable: os.Executable}
 }
 
+// Environ returns the environment of this process, as NAME=VALUE.
+func Environ() []string { return os.Environ() }
+
 func (o Options) freePort() (int, error) {
 	if o.FreePort != nil {
 		return o.FreePort()

@@ -32,6 +32,7 @@ type place struct {
 // new arrow is a decision somebody wrote down. "x/*" stands for every package below x.
 var places = []place{
 	{"cmd/*", top, []string{"internal/cli"}, "the programs: main alone; nothing imports them"},
+	{".", top, []string{"internal/app", "internal/app/web"}, "what programs import that serve a gateway of their own"},
 	{"internal/cli", top, []string{"internal/app", "internal/app/web"}, "the commands of weir; only cmd imports it"},
 	{"internal/app/web", top, []string{"internal/app"}, "the HTTP face of a gateway; the gateway does not know it"},
 	{"internal/app", top, nil, "puts a gateway together; knows no flags, no terminal and no exit codes"},

@@ -60,13 +60,19 @@ type Server struct {
 	ended    chan struct{} // closed when the listener takes no more
 }
 
-// New returns a Server of an engine under a configuration. It listens at l after Start; without l,
-// the caller serves its ServeHTTP.
+// New returns a Server of an engine under a configuration. It serves at l after Start.
 func New(e *app.Engine, c *config.Config, l *Listener, log *slog.Logger) *Server {
-	f := &Server{engine: e, log: log, listener: l, base: "http://" + c.Listen, page: template.Must(template.New("page").Parse(pageSource)), ended: make(chan struct{})}
-	if l != nil {
-		f.base = "http://" + app.Dialable(l.Addr().String())
-	}
+	return build(e, c, l, "http://"+app.Dialable(l.Addr().String()), log)
+}
+
+// NewHandler returns a Server without a Listener: the caller serves its ServeHTTP, and base is the URL
+// under which it does, without a path. Start must not be called.
+func NewHandler(e *app.Engine, c *config.Config, base string, log *slog.Logger) *Server {
+	return build(e, c, nil, base, log)
+}
+
+func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.Logger) *Server {
+	f := &Server{engine: e, log: log, listener: l, base: base, page: template.Must(template.New("page").Parse(pageSource)), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
 	f.stream = streamable.NewServer(streamable.ServerOptions{
 		Handler: f.MCP(), SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
