@@ -3,9 +3,9 @@ package bridge
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -100,9 +100,4 @@ func WithSubscription(params json.RawMessage, id jsonrpc.ID) (json.RawMessage, e
 }
 
 // clip bounds what a stranger sent before it goes into a message.
-func clip(s string) string {
-	if len(s) > 100 {
-		return strings.ToValidUTF8(s[:100], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return text.Fit(s, 101) }

@@ -26,6 +26,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -298,9 +299,4 @@ func hostname(hostport string) string {
 }
 
 // clip bounds what a stranger sent before it goes into a message.
-func clip(s string) string {
-	if len(s) > 100 {
-		return s[:100] + "…"
-	}
-	return s
-}
+func clip(s string) string { return text.Fit(s, 101) }

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/visible"
 )
 
@@ -40,12 +41,7 @@ func Excerpt(text string, redact func(string) string) string {
 	return clip(strings.TrimSpace(line))
 }
 
-func clip(line string) string {
-	if r := []rune(line); len(r) > maxExcerpt {
-		return string(r[:maxExcerpt]) + "…"
-	}
-	return line
-}
+func clip(line string) string { return text.Fit(line, maxExcerpt+1) }
 
 // LastWords returns the end of an error message, which bears the last line that
 // the child wrote to stderr, secrets and terminal codes removed; "" where it wrote

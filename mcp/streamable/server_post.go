@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -276,12 +277,7 @@ func textEquals(raw []byte, s string) bool {
 }
 
 // clip bounds what a stranger sent before it goes into a message.
-func clip(s string) string {
-	if len(s) > 200 {
-		return strings.ToValidUTF8(s[:200], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return text.Fit(s, 201) }
 
 // legacySession finds or makes the session of a POST of the legacy era.
 func (p *post) legacySession(initialize bool) (*serverSession, error) {
