@@ -2,7 +2,7 @@
 //
 // Everything that answers MCP is a [Handler]; everything that can be asked is a
 // [Peer]. Transports (mcp/stdio, mcp/streamable, mcp/sse) turn bytes into calls
-// of a Handler and back. Features are Handlers and [Middleware], and know no
+// of a Handler and back. Features are Handlers, also around others, and know no
 // transport:
 //
 //	agent ──transport──▶ Handler ──▶ middleware … ──▶ Peer ──transport──▶ MCP server
@@ -98,17 +98,6 @@ type HandlerFunc func(ctx context.Context, r *Request) (json.RawMessage, error)
 // Serve calls f.
 func (f HandlerFunc) Serve(ctx context.Context, r *Request) (json.RawMessage, error) {
 	return f(ctx, r)
-}
-
-// Middleware wraps a Handler in another.
-type Middleware func(Handler) Handler
-
-// Chain wraps h so that the first middleware is the outermost.
-func Chain(h Handler, mw ...Middleware) Handler {
-	for i := len(mw) - 1; i >= 0; i-- {
-		h = mw[i](h)
-	}
-	return h
 }
 
 // Mux calls the Handler of a message's method.

@@ -171,7 +171,9 @@ type resolver struct {
 	key    []byte // the arguments with hashes for rows, for the cache
 }
 
-func (r *resolver) schemas() dispatch.Schemas { return dispatch.Schemas{Root: r.call.Entry.InputSchema} }
+func (r *resolver) schemas() dispatch.Schemas {
+	return dispatch.Schemas{Root: r.call.Entry.InputSchema}
+}
 
 // close lets the sources go, and spends those that work once if the call is made.
 func (r *resolver) close(spend bool) {
