@@ -34,15 +34,15 @@ const (
 
 // The targets.
 const (
-	large          = 10_000 // bytes; the payloads from here on count as large
-	passSmall      = 0.9    // of the throughput of the reverse proxy
-	passLarge      = 0.8
-	executeSmall   = 0.6
-	executeLarge   = 0.25                   // held back: hashed, described and counted
-	missSmall      = 0.5                    // tool_execute with every control on, nothing answered from the cache
-	hitSmall       = 1.5                    // an answer from the cache
-	maxAddedP50    = 150 * time.Microsecond // over the reverse proxy, one caller
-	maxResidentKiB = 40 << 10
+	large         = 10_000 // bytes; the payloads from here on count as large
+	passSmall     = 0.9    // of the throughput of the reverse proxy
+	passLarge     = 0.8
+	executeSmall  = 0.6
+	executeLarge  = 0.25                   // held back: hashed, described and counted
+	missSmall     = 0.5                    // tool_execute with every control on, nothing answered from the cache
+	hitSmall      = 1.5                    // an answer from the cache
+	maxAddedP50   = 150 * time.Microsecond // over the reverse proxy, one caller
+	maxPrivateKiB = 40 << 10
 )
 
 // firewallThreshold is how much weir lets pass by default: an answer with more

@@ -19,28 +19,35 @@ const memoryUpstreams = 10
 // through the passthrough of each server over HTTP.
 const memoryCallers = 16
 
-// memory is what a process has resident.
-type memory struct{ rss, anon, file int } // KiB
+// memory is what a process has resident. The private part is what its end gives back; pages of
+// program files that others may have, too, are not in it.
+type memory struct{ rss, private int } // KiB
 
 // readMemory asks the kernel for the process alone, without its children.
 func readMemory(pid int) (memory, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
 		return memory{}, err
 	}
 	var m memory
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(line, ":")
-		into := map[string]*int{"VmRSS": &m.rss, "RssAnon": &m.anon, "RssFile": &m.file}[name]
-		if into == nil {
+		isPrivate := strings.HasPrefix(name, "Private_")
+		if name != "Rss" && !isPrivate {
 			continue
 		}
-		if *into, err = strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB")); err != nil {
-			return memory{}, fmt.Errorf("/proc/%d/status: %q", pid, line)
+		kib, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+		if err != nil {
+			return memory{}, fmt.Errorf("/proc/%d/smaps_rollup: %q", pid, line)
+		}
+		if isPrivate {
+			m.private += kib
+		} else {
+			m.rss = kib
 		}
 	}
-	if m.rss == 0 {
-		return memory{}, fmt.Errorf("/proc/%d/status has no VmRSS", pid)
+	if m.rss == 0 || m.private == 0 {
+		return memory{}, fmt.Errorf("/proc/%d/smaps_rollup has no Rss, or no Private_*", pid)
 	}
 	return m, nil
 }

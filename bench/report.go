@@ -112,10 +112,11 @@ func (r *report) table(list []*contender, callers, size int) {
 
 func (r *report) memory(set settings, before, loaded, after memory) {
 	mb := func(kib int) float64 { return float64(kib) / 1024 }
-	fmt.Fprintf(r.w, "\nmemory of weir with %d upstreams and %d tools, its children apart\n", memoryUpstreams, memoryUpstreams*toolsPerUpstream)
-	fmt.Fprintf(r.w, "  at the start %.1f MB; after %d calls of 100 B %.1f MB; %v later %.1f MB (anonymous %.1f, files %.1f)  %s\n",
-		mb(before.rss), set.calls, mb(loaded.rss), set.idle, mb(after.rss), mb(after.anon), mb(after.file),
-		r.verdict(after.rss <= maxResidentKiB, fmt.Sprintf("≤ %.0f MB", mb(maxResidentKiB))))
+	both := func(m memory) string { return fmt.Sprintf("%.1f MB (resident %.1f)", mb(m.private), mb(m.rss)) }
+	fmt.Fprintf(r.w, "\nprivate memory of weir with %d upstreams and %d tools, its children apart\n", memoryUpstreams, memoryUpstreams*toolsPerUpstream)
+	fmt.Fprintf(r.w, "  at the start %s; after %d calls of 100 B %s; %v later %s  %s\n",
+		both(before), set.calls, both(loaded), set.idle, both(after),
+		r.verdict(after.private <= maxPrivateKiB, fmt.Sprintf("≤ %.0f MB", mb(maxPrivateKiB))))
 }
 
 func (r *report) browse(h, stable *histogram, listed time.Duration) {
