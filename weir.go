@@ -28,8 +28,7 @@ func Load(path string) (*Config, error) {
 	return read(c, warnings, err)
 }
 
-// Parse reads a configuration as Load does. Messages call it by its name, and paths in it are relative
-// to the folder of that name.
+// Parse reads a configuration as Load does. Messages call it by its name.
 func Parse(name string, data []byte) (*Config, error) {
 	c, warnings, err := config.Parse(name, data, configOptions())
 	return read(c, warnings, err)
@@ -141,8 +140,8 @@ func (g *Gateway) Reload(c *Config) error {
 }
 
 // Shutdown lets running calls finish until ctx ends and answers the rest with an error. Then it ends
-// the servers and forgets all results. Close listeners first, with [http.Server.Shutdown] after
-// Shutdown: streams of clients end only by it.
+// the servers and forgets all results. Call [http.Server.Shutdown] after it, not before: open streams
+// of clients end only with the Gateway, and the http.Server waits for them.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
