@@ -52,7 +52,7 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 	if err != nil {
 		return nil, err
 	}
-	call := &dispatch.Call{Request: c.request, Entry: entry, Args: args, DryRun: c.dryRun, Catalog: from, Ledger: &c.state.ledger, Bodies: c.state.bodies,
+	call := &dispatch.Call{Request: c.request, Entry: entry, Args: args, DryRun: c.dryRun, Catalog: from, Ledger: &c.state.ledger, Waiting: c.state,
 		Provenance: result.Provenance{Tool: entry.RawName, Protocol: "mcp", ToolID: entry.ID, Selection: repaired}}
 	raw, err := g.dispatch.Dispatch(ctx, call)
 	c.attempts, c.cacheHit = call.Attempts, call.Provenance.CacheHit

@@ -65,7 +65,7 @@ func notTheKind(e *catalog.Entry, proxy bool) string {
 
 // newRead is a Call of a resource or prompt.
 func newRead(c *metaCall, from *catalog.Catalog, e *catalog.Entry, method string, args json.RawMessage) *dispatch.Call {
-	return &dispatch.Call{Request: c.request, Entry: e, Args: args, Method: method, Catalog: from, Ledger: &c.state.ledger, Bodies: c.state.bodies, Provenance: result.Provenance{Protocol: "mcp"}}
+	return &dispatch.Call{Request: c.request, Entry: e, Args: args, Method: method, Catalog: from, Ledger: &c.state.ledger, Waiting: c.state, Provenance: result.Provenance{Protocol: "mcp"}}
 }
 
 // readResource answers resource_read (gateway-surface §9.4). A resource template

@@ -196,9 +196,9 @@ func (g *Gateway) split(ctx context.Context, c *dispatch.Call, s selected, resul
 // hideBodies takes the bodies out of a result, or withholds it where that cannot
 // be done. asked says that the call was one of mode sync.
 func hideBodies(c *dispatch.Call, asked bool, raw json.RawMessage) (json.RawMessage, error) {
-	hide := c.Bodies().OnToolResult
+	hide := c.Waiting.Bodies().OnToolResult
 	if asked {
-		hide = c.Bodies().OnSyncResult
+		hide = c.Waiting.Bodies().OnSyncResult
 	}
 	out, err := hide(raw)
 	if err != nil {

@@ -95,8 +95,8 @@ type sessionState struct {
 	sync    *syncbody.Dispatcher // of bodies that wait for the next call
 }
 
-// bodies keeps the bodies of sync results from the session's model.
-func (st *sessionState) bodies() *syncbody.Dispatcher {
+// Bodies keeps the bodies of sync results from the session's model.
+func (st *sessionState) Bodies() *syncbody.Dispatcher {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.sync == nil {

@@ -119,7 +119,7 @@ func (g *Gateway) fillTables() dispatch.Link {
 					return nil, err
 				}
 			}
-			args, err := c.Bodies().OnToolCall(c.Args)
+			args, err := c.Waiting.Bodies().OnToolCall(c.Args)
 			if err != nil {
 				return nil, &result.Error{Code: result.ArgsInvalid, Message: err.Error(), Cause: err}
 			}

@@ -44,9 +44,14 @@ type Call struct {
 	Key     json.RawMessage  // what the cache takes for Args, nil: Args
 	Catalog *catalog.Catalog // the one that Entry was found in
 	Ledger  *Ledger
-	Bodies  func() *syncbody.Dispatcher // of sync results that wait for this session's next call
-	policy  string                      // status of the policy, "" where there is none
-	Report  json.RawMessage             // of a dry run: the answer, which is no tool result
+	Waiting Waiting         // of the session
+	policy  string          // status of the policy, "" where there is none
+	Report  json.RawMessage // of a dry run: the answer, which is no tool result
+}
+
+// Waiting keeps the bodies of sync results until the session's next call.
+type Waiting interface {
+	Bodies() *syncbody.Dispatcher
 }
 
 // References are the $table references that a call's arguments hold. While they are checked, a few
