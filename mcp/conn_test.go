@@ -79,7 +79,7 @@ func TestCallEcho(t *testing.T) {
 	}
 }
 
-// core-rules: a call's notifications, then its response, always.
+// spec/calls §2: a call's notifications, then its response, always.
 func TestNotificationsBeforeResponse(t *testing.T) {
 	c, _ := pair(t, legacy(HandlerFunc(func(ctx context.Context, r *Request) (json.RawMessage, error) {
 		token := rawjson.GetPath(r.Params, "_meta", "progressToken")
@@ -111,7 +111,7 @@ func TestNotificationsBeforeResponse(t *testing.T) {
 	wg.Wait()
 }
 
-// core-rules: weir's own integers upstream, the agent's bytes restored.
+// spec/calls §1: weir's own integers upstream, the agent's bytes restored.
 func TestIDsAreOwnUpstreamAndRestored(t *testing.T) {
 	s, _ := raw(t, ConnOptions{Handler: legacy(HandlerFunc(func(_ context.Context, r *Request) (json.RawMessage, error) {
 		return json.RawMessage(`{}`), nil
@@ -194,7 +194,7 @@ func TestDuplicateIDInFlightIsRefused(t *testing.T) {
 	}
 }
 
-// core-rules: late progress is dropped.
+// spec/calls §1: late progress is dropped.
 func TestLateProgressIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stray atomic.Int32
@@ -255,7 +255,7 @@ func TestCancelledRequestGetsNoResponse(t *testing.T) {
 	}
 }
 
-// core-rules: on a shared process a server's request goes to the one caller
+// spec/calls §3: on a shared process a server's request goes to the one caller
 // with calls in flight; with several it is answered with an error that names
 // per_session: true.
 func TestBackRequestOwnership(t *testing.T) {
@@ -308,7 +308,7 @@ func TestBackRequestOwnership(t *testing.T) {
 	calls.Wait()
 }
 
-// core-rules: unowned log messages go to the operator.
+// spec/calls §3: unowned log messages go to the operator.
 func TestUnownedNotificationsGoToTheHandler(t *testing.T) {
 	got := make(chan string, 1)
 	_, server := pair(t, nil, ConnOptions{Handler: HandlerFunc(func(_ context.Context, r *Request) (json.RawMessage, error) {
@@ -371,7 +371,7 @@ func TestAnswersBehindManyCalls(t *testing.T) {
 	}
 }
 
-// core-rules: bounded queue per call, progress is coalesced, a shared reader
+// spec/calls §5: bounded queue per call, progress is coalesced, a shared reader
 // never blocks on one slow agent.
 func TestSlowCallerDoesNotBlockOthers(t *testing.T) {
 	const burst = 10 * maxCallQueue

@@ -56,7 +56,7 @@ type KindInfo struct {
 	// HTTP is the status of a response that bears nothing but this error.
 	HTTP int
 	// Gateway is the code that a meta-tool's error result carries
-	// (gateway-surface §3.4).
+	// (spec/gateway §3.4).
 	Gateway string
 	// Retryable says that the same call may succeed later.
 	Retryable bool

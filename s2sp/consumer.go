@@ -15,8 +15,7 @@ import (
 const consumerHint = "Takes rows of a table that another tool returned: give the rows you chose from its abstract, with their _row_id, as abstract_data, and its resource_url; or, if it returned body, the body of these rows as body_data. " +
 	"The other columns are fetched and merged here."
 
-// AddConsumerTool adds a tool that is given a table (s2sp-protocol, Consumer
-// Tool). It has four string parameters: abstract_data, resource_url, body_data
+// AddConsumerTool adds a tool that is given a table (spec/tables §6). It has four string parameters: abstract_data, resource_url, body_data
 // and column_mapping. f is called with the merged rows and returns the text of
 // the answer. It may be called concurrently; its error becomes the text of a
 // result with isError.

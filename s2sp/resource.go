@@ -33,8 +33,7 @@ const resourceHint = "Returns a table. Set abstract_domains to the columns you n
 	"you get those with a _row_id, and a resource_url through which another tool gets the rest (give that tool the rows you chose as abstract_data, and the resource_url). " +
 	"Without abstract_domains all columns of all rows come back."
 
-// AddResourceTool adds a tool that returns a table (s2sp-protocol, Resource
-// Tool). It has the arguments of In and, added to them, the optional strings
+// AddResourceTool adds a tool that returns a table (spec/tables §5). It has the arguments of In and, added to them, the optional strings
 // abstract_domains and mode. Without abstract_domains it is an ordinary tool: all
 // rows, no _row_id, nothing kept. With it the answer has the columns asked for,
 // and the body is kept behind a resource_url (mode async) or comes along (sync).

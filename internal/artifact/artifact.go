@@ -18,7 +18,7 @@
 // as one that never was. It works as often as its principal likes.
 //
 // A token is the other way to bytes: it works for whoever has it, once, and not
-// long (s2sp-protocol, Security Model).
+// long (spec/tables §4).
 //
 //	Offer(principal, handle) ──────────┐                    ┌─ Spend ─▶ gone
 //	Deposit(principal, table) ─────────┼▶ token ─▶ Claim ───┤

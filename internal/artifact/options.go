@@ -14,7 +14,7 @@ const (
 	DefaultMaxCount    = 256
 	DefaultMemoryBytes = 256 << 20
 	DefaultDiskBytes   = 8 << 30
-	DefaultTokenTTL    = 10 * time.Minute // s2sp-protocol, Token Expiry
+	DefaultTokenTTL    = 10 * time.Minute // spec/tables §4
 	DefaultMaxTokens   = 8192
 
 	// maxGone bounds how many handles of gone artifacts a principal's space

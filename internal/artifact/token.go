@@ -27,8 +27,7 @@ type token struct {
 func (t *token) expiry() time.Time { return t.expires }
 func (t *token) place() *int       { return &t.at }
 
-// tokenBytes is the randomness of a token: 256 bits (s2sp-protocol, Security
-// Model).
+// tokenBytes is the randomness of a token: 256 bits (spec/tables §4).
 const tokenBytes = 32
 
 // Deposit implements Tokens.

@@ -135,7 +135,7 @@ func (a *assigner) mayBeShort(e *Entry) bool {
 }
 
 // primitive returns a resource or prompt under its id, or under the first of id~2,
-// id~3, … that is free or its own (gateway-surface §9.3).
+// id~3, … that is free or its own (spec/gateway §6.3).
 func (a *assigner) primitive(e *Entry) *Entry {
 	for n, id := 2, e.ID; ; n++ {
 		if a.taken[id] == nil && a.free(id, e) {

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/visible"
 )
 
-// Budgets of one rendered card in cl100k_base tokens (gateway-surface §2.3).
+// Budgets of one rendered card in cl100k_base tokens (spec/gateway §2.3).
 const (
 	CardTarget  = 60 // descriptions are cut so that a card fits this
 	CardHardCap = 80 // a card over this is in the refresh report
@@ -26,7 +26,7 @@ const (
 )
 
 // Tags that say how safe a tool is. They are never pushed off a card by other
-// tags (gateway-surface §2.1).
+// tags (spec/gateway §2.1).
 const (
 	TagReadOnly    = "read-only"
 	TagDestructive = "destructive"
@@ -39,7 +39,7 @@ const (
 )
 
 // Card is what an agent chooses an entry by. It never carries a schema, an
-// example or where a server is (gateway-surface §2.2). A card is built and
+// example or where a server is (spec/gateway §2.2). A card is built and
 // counted once, when its definition arrives; Tags is shared and must not be
 // changed.
 type Card struct {
@@ -135,7 +135,7 @@ func (c *Card) AppendJSON(dst []byte, withScore bool) []byte {
 }
 
 // fit sets the description, cut so that the card fits CardTarget, and counts
-// the card. Nothing but the description is ever cut (gateway-surface §2.3).
+// the card. Nothing but the description is ever cut (spec/gateway §2.3).
 func (c *Card) fit(description string) {
 	c.Description = collapse(description)
 	buf := make([]byte, 0, 512)
@@ -188,7 +188,7 @@ func oneLine(s string) string {
 
 // cleanTags returns tags as entries carry them: one line each, without
 // brackets and commas (they separate tags on a card), sorted, each once. A tag
-// that hides an address or a JSON text is left out (gateway-surface §2.2).
+// that hides an address or a JSON text is left out (spec/gateway §2.2).
 func cleanTags(tags []string) (clean []string, dropped int) {
 	for _, tag := range tags {
 		tag = strings.Map(func(r rune) rune {

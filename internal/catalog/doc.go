@@ -19,7 +19,7 @@
 // A Catalog never changes. With and Without return a new one that shares all
 // entries of the other upstreams, so a caller keeps the current one in an
 // atomic pointer and every call sees either the old or the new catalog whole
-// (gateway-surface §4.6). Entries are shared too and must not be changed.
+// (spec/gateway §4.6). Entries are shared too and must not be changed.
 //
 // Definitions keep their bytes: unknown fields, key order and 20-digit integers
 // reach whoever reads Entry.Raw as the upstream sent them.

@@ -6,7 +6,7 @@ import (
 )
 
 // Code is what went wrong, in the words of the gateway's error taxonomy
-// (gateway-surface §3.4).
+// (spec/gateway §3.4).
 type Code string
 
 // The codes of this package's errors.

@@ -10,7 +10,7 @@ import (
 // FormatID.
 var ErrToolID = errors.New("illegal id")
 
-// Lengths of the parts of an id in characters (gateway-surface §1.1).
+// Lengths of the parts of an id in characters (spec/gateway §1.1).
 const (
 	maxIDLen        = 240
 	maxNamespaceLen = 64
@@ -32,7 +32,7 @@ type ToolID struct {
 }
 
 // ParseToolID splits a tool id into its parts. Together with FormatToolID it is
-// the only reader of ids: everywhere else they are opaque (gateway-surface
+// the only reader of ids: everywhere else they are opaque (spec/gateway
 // §1.6).
 func ParseToolID(s string) (ToolID, error) {
 	if len(s) > maxIDLen {
@@ -109,7 +109,7 @@ const (
 )
 
 // prefix is what comes before the canonical id of an entry of this kind
-// (gateway-surface §9.1). A tool has none, so the three id spaces are disjoint:
+// (spec/gateway §6.1). A tool has none, so the three id spaces are disjoint:
 // no tool id contains "::".
 func (k Kind) prefix() string {
 	switch k {
@@ -131,7 +131,7 @@ func (k Kind) surface() Kind {
 }
 
 // ParseID splits the id of a tool, a resource or a prompt. A key with a "~N"
-// suffix is no canonical id and is refused (gateway-surface §9.1).
+// suffix is no canonical id and is refused (spec/gateway §6.1).
 func ParseID(s string) (Kind, ToolID, error) {
 	kind, body := splitKind(s)
 	id, err := ParseToolID(body)

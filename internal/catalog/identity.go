@@ -25,7 +25,7 @@ func InferNamespace(rawName string) string {
 // DeriveName returns the name part of the id of a tool or prompt. A prefix that
 // ends with "." or "/" is left out if it equals the namespace; with namespace
 // "" the namespace is inferred. What the grammar does not allow is mapped to
-// it (gateway-surface §1.4).
+// it (spec/gateway §1.4).
 func DeriveName(rawName, namespace string) string {
 	return mapName(stripPrefix(rawName, namespace))
 }
@@ -138,7 +138,7 @@ func shorten(mapped, raw string, limit int) string {
 
 // Hash8 returns the hash of a tool's shape: its raw name as the upstream
 // reports it and its input schema's property names and required names, no
-// types and no prose (gateway-surface §1.3). A schema that is absent or no
+// types and no prose (spec/gateway §1.3). A schema that is absent or no
 // object has no properties.
 func Hash8(upstreamName string, schema json.RawMessage) string {
 	properties, required := shape(schema)
@@ -153,13 +153,13 @@ func Hash8(upstreamName string, schema json.RawMessage) string {
 }
 
 // HashResource returns the hash of a resource, which is that of its URI, or of
-// a resource template's URI template (gateway-surface §9.2).
+// a resource template's URI template (spec/gateway §6.2).
 func HashResource(uri string) string {
 	return hash8([]byte("resource\n" + uri))
 }
 
 // HashPrompt returns the hash of a prompt: its raw name and its arguments'
-// names, in any order (gateway-surface §9.2).
+// names, in any order (spec/gateway §6.2).
 func HashPrompt(name string, arguments []string) string {
 	arguments = slices.Sorted(slices.Values(arguments))
 	return hash8(appendNames([]byte("prompt\n"+name+"\n"), arguments))

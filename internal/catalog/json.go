@@ -222,7 +222,7 @@ func clip(s string, n int) string {
 const hexDigits = "0123456789abcdef"
 
 // appendASCII appends s as a JSON string of ASCII characters only, as Python's
-// json.dumps writes it: the canonical form under hashes (gateway-surface §1.3).
+// json.dumps writes it: the canonical form under hashes (spec/gateway §1.3).
 func appendASCII(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {

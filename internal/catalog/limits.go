@@ -18,7 +18,7 @@ const (
 )
 
 // Limits bound the schemas of upstreams, which nobody has to trust
-// (gateway-surface §4.4). A zero field has its default.
+// (spec/gateway §4.4). A zero field has its default.
 type Limits struct {
 	SchemaBytes      int       // serialized size; default 65,536
 	SchemaDepth      int       // nesting; default 32

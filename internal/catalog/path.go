@@ -7,7 +7,7 @@ import (
 )
 
 // Children returns the cards at a path of tools, sorted by id
-// (gateway-surface §3): "/" has a card for each namespace, a namespace or a
+// (spec/gateway §3): "/" has a card for each namespace, a namespace or a
 // cluster has those below it, a tool has its own. A last segment "*" is the
 // same as none. The id of a namespace's or a cluster's card is its path. The
 // error is an *Error: PathInvalid or PathNotFound.
@@ -92,7 +92,7 @@ func (c *Catalog) Path(id string) (string, bool) {
 }
 
 // splitPath checks a path against its grammar and returns its segments
-// (gateway-surface §3.2).
+// (spec/gateway §3.2).
 func splitPath(path string) ([]string, error) {
 	invalid := func(format string, args ...any) error {
 		return &Error{

@@ -25,7 +25,7 @@ type node struct {
 	leaves   int
 }
 
-// tree is the paths of one kind in one namespace (gateway-surface §3):
+// tree is the paths of one kind in one namespace (spec/gateway §3):
 //
 //	/github                         a namespace
 //	/github/issue                   a cluster, where a level has over 20 children

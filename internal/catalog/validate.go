@@ -52,7 +52,7 @@ func (e *Entry) Validate(args json.RawMessage) error { return e.ValidateWithin(a
 //
 // The error is an *Error: ArgsInvalid with the places that do not match, at most
 // 20, or SchemaInvalid if the schema itself is broken, which no arguments can mend
-// (gateway-surface §4.4). Where the Meter ended the validation it is the Meter's error,
+// (spec/gateway §4.4). Where the Meter ended the validation it is the Meter's error,
 // and nothing is known of the arguments. args is not kept. It may be called
 // concurrently, each time with a Meter of its own.
 func (e *Entry) ValidateWithin(args json.RawMessage, meter func() *work.Meter) error {

@@ -51,7 +51,7 @@ type toolResult struct {
 }
 
 // A gatewayError is an error that the gateway itself answered
-// (gateway-surface §3.4).
+// (spec/gateway §3.4).
 type gatewayError struct {
 	Code      result.Code     `json:"error"`
 	Message   string          `json:"message"`

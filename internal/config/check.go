@@ -252,7 +252,7 @@ func mapRunes(text string, legal func(rune) bool) string {
 }
 
 // checkNamespace checks a configured namespace, or makes one from the name
-// (gateway-surface §1.1: [a-z][a-z0-9_-]{0,63}).
+// (spec/gateway §1.1: [a-z][a-z0-9_-]{0,63}).
 func (d *decoder) checkNamespace(s *Server, path string) {
 	if s.Namespace == "" {
 		s.Namespace = namespaceOf(s.Name)

@@ -66,7 +66,7 @@ type Config struct {
 // Mode is what the gateway's endpoint offers.
 type Mode string
 
-// The modes (gateway-surface §4.1 and §4.2).
+// The modes (spec/gateway §4.1 and §4.2).
 const (
 	ModeGateway Mode = "gateway"
 	ModeProxy   Mode = "proxy"
@@ -95,7 +95,7 @@ const (
 // OnInvalid is what happens to a tool whose schema is invalid or too large.
 type OnInvalid string
 
-// What happens to such a tool (gateway-surface §4.4, schema trust).
+// What happens to such a tool (spec/gateway §4.4, schema trust).
 const (
 	OnInvalidFlag   OnInvalid = "flag"
 	OnInvalidReject OnInvalid = "reject"
@@ -235,7 +235,7 @@ type Artifacts struct {
 	Redact bool `key:"redact" safety:"true" default:"false" doc:"Replace secrets in results, cards and definitions too: those of this configuration, and what looks like a token or a password in a URL."`
 }
 
-// SchemaLimits bounds tool schemas when they are taken in (gateway-surface §4.4).
+// SchemaLimits bounds tool schemas when they are taken in (spec/gateway §4.4).
 type SchemaLimits struct {
 	Bytes      Bytes     `key:"bytes" default:"65536" min:"1" doc:"Largest schema, as JSON."`
 	Depth      int       `key:"depth" default:"32" min:"1" doc:"Deepest nesting."`
@@ -263,7 +263,7 @@ type Embedding struct {
 	Timeout    time.Duration `key:"timeout" default:"2s" min:"1ms" doc:"How long a query waits for its vector; after that it is ranked by words alone, and the endpoint is left alone for 30 seconds."`
 }
 
-// Proxy is how mode proxy answers (gateway-surface §4.1).
+// Proxy is how mode proxy answers (spec/gateway §4.1).
 type Proxy struct {
 	Names    ProxyNames `key:"names" default:"tool_id" enum:"tool_id,url_encoded,alias" doc:"How tools/list writes a tool_id: as it is, with : and # escaped (%3A, %23), or as a short alias of letters, digits, _ and -, for clients that refuse other names. tool_execute takes what is listed, and the tool_id itself."`
 	Firewall bool       `key:"firewall" default:"false" doc:"Results pass the firewall in mode proxy, too, and tool_view is listed. Otherwise they reach the agent as the server wrote them."`

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
-// Retry is when a call that failed on its way is made again (gateway-surface
+// Retry is when a call that failed on its way is made again (spec/gateway
 // §4.5).
 type Retry struct {
 	MaxAttempts    int           `key:"max_attempts" default:"1" min:"1" doc:"How often a call is tried, the first time included. With more than 1, a tool may run twice: a call that timed out may have run."`
@@ -34,7 +34,7 @@ type ToolLimit struct {
 	MaxCallsPerSession int `key:"max_calls_per_session" min:"1" doc:"Most calls of this tool in a session. Default: no limit."`
 }
 
-// RateLimits are the quotas of each session (gateway-surface §4.5).
+// RateLimits are the quotas of each session (spec/gateway §4.5).
 type RateLimits struct {
 	ToolBrowse     RateLimit    `key:"tool_browse" doc:"Calls of tool_browse."`
 	ToolExecute    RateLimit    `key:"tool_execute" doc:"Calls of tool_execute, of all tools together."`
@@ -61,7 +61,7 @@ func (l *RateLimits) MetaTools() map[string]RateLimit {
 	return set
 }
 
-// Cache is which results are kept and answered again (gateway-surface §4.5).
+// Cache is which results are kept and answered again (spec/gateway §4.5).
 type Cache struct {
 	ReadOnly   bool          `key:"read_only" default:"false" doc:"Keep results of tools that declare themselves read-only. The declaration is the server's and is not verified: name the tools in allow where it matters."`
 	Allow      []string      `key:"allow" doc:"The only tool_ids whose results are kept. Default: every tool that declares itself read-only."`
@@ -170,7 +170,7 @@ func (d *decoder) checkLimits(l *RateLimits) {
 	}
 }
 
-// checkToolID refuses what cannot be a tool_id (gateway-surface §1.1).
+// checkToolID refuses what cannot be a tool_id (spec/gateway §1.1).
 func (d *decoder) checkToolID(id, path string) {
 	namespace, name, ok := strings.Cut(id, ":")
 	if !ok || namespace == "" || name == "" || len(id) > 240 {

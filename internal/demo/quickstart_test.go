@@ -15,7 +15,7 @@ import (
 )
 
 // TestQuickstartIDs keeps the tool ids written in the quickstart's README true: each names
-// a tool there is and ends in the hash of its arguments (gateway-surface §1.3).
+// a tool there is and ends in the hash of its arguments (spec/gateway §1.3).
 func TestQuickstartIDs(t *testing.T) {
 	want := map[string]bool{}
 	for _, name := range Names() {

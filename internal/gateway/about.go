@@ -25,7 +25,7 @@ func (c *metaCall) about() string {
 	return rawjson.Text(rawjson.Get(c.arguments, key))
 }
 
-// placed returns e with the path of a call's error (gateway-surface §3.4): what
+// placed returns e with the path of a call's error (spec/gateway §3.4): what
 // the call was about, where the error names no browse path of its own.
 func (c *metaCall) placed(e *result.Error) *result.Error {
 	if e.Path != "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// An error names what it is about in path (gateway-surface §3.4): the browse
+// An error names what it is about in path (spec/gateway §3.4): the browse
 // path, the id, or the handle, as the caller wrote it.
 func TestErrorsNameWhatTheyAreAbout(t *testing.T) {
 	h := newHarness(t, Options{ExposeHydrate: true})

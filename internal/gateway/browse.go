@@ -25,8 +25,8 @@ func browsed(metaTool string) catalog.Kind {
 	return catalog.KindTool
 }
 
-// browse answers tool_browse (gateway-surface §3), resource_browse and
-// prompt_browse (§9.4): cards for a query, by descending score and then by id, or
+// browse answers tool_browse (spec/gateway §3), resource_browse and
+// prompt_browse (§6.4): cards for a query, by descending score and then by id, or
 // the cards at a path.
 func (g *Gateway) browse(ctx context.Context, c *metaCall) (json.RawMessage, error) {
 	var out [3][]byte

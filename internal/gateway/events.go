@@ -13,7 +13,7 @@ import (
 
 // Event is what operators are told of a call: what was called, by whom, how
 // long it took and how it ended. It never holds argument values, query text or
-// results, and no session id (gateway-surface §3.4).
+// results, and no session id (spec/gateway §3.4).
 type Event = telemetry.Event
 
 // conclude counts an answer in tokens and tells the event of the call. err is

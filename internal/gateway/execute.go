@@ -18,7 +18,7 @@ import (
 
 var executeKeys = []string{"tool_id", "args", "dry_run", plane.ParamDomains, plane.ParamMode}
 
-// execute answers tool_execute (gateway-surface §4.2).
+// execute answers tool_execute (spec/gateway §4.2).
 func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, error) {
 	var out [5][]byte
 	if err := c.read(ToolExecute, executeKeys, out[:]); err != nil {

@@ -62,7 +62,7 @@ type Upstreams interface {
 // Mode is how tools are exposed.
 type Mode uint8
 
-// The modes (gateway-surface §4).
+// The modes (spec/gateway §4).
 const (
 	ModeGateway Mode = iota // three meta-tools
 	ModeProxy               // every tool, stripped, and the meta-tools to use them
@@ -102,7 +102,7 @@ type Options struct {
 	// Retry makes calls again that failed on their way.
 	Retry dispatch.RetryPolicy
 	// CacheStable has tool_browse answer what a session has seen before first
-	// and with the same bytes (gateway-surface §5).
+	// and with the same bytes (spec/gateway §5).
 	CacheStable bool
 	// CallTimeout, if set, is how long a call of an upstream may take, 0 for no
 	// limit. Checking its arguments may take as long.
@@ -221,7 +221,7 @@ func (g *Gateway) toolList(s *Snapshot) json.RawMessage {
 func (g *Gateway) holdsBack() bool { return g.opts.Mode == ModeGateway || g.opts.ProxyFirewall }
 
 // links are the links of the dispatch chain that are configured, in the order
-// of gateway-surface §4.4 and §4.5.
+// of spec/gateway §4.4 and §4.5.
 func (g *Gateway) links() []dispatch.Link {
 	var links []dispatch.Link
 	if g.opts.TolerantArgs {

@@ -12,7 +12,7 @@ import (
 
 var hydrateKeys = []string{"tool_id"}
 
-// hydrate answers tool_hydrate (gateway-surface §4.3) with the definition as
+// hydrate answers tool_hydrate (spec/gateway §4.3) with the definition as
 // the upstream wrote it.
 func (g *Gateway) hydrate(ctx context.Context, c *metaCall) (json.RawMessage, error) {
 	var out [1][]byte

@@ -12,14 +12,14 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// Names of the meta-tools (gateway-surface §4.2).
+// Names of the meta-tools (spec/gateway §4.2).
 const (
 	ToolBrowse  = "tool_browse"
 	ToolExecute = dispatch.VerbExecute
 	ToolView    = "tool_view"
 	ToolHydrate = "tool_hydrate"
 
-	// Of the other primitives (gateway-surface §9.4), in gateway mode and only
+	// Of the other primitives (spec/gateway §6.4), in gateway mode and only
 	// while an upstream offers them. In proxy mode, as in gateway mode, clients
 	// have the methods of MCP for them.
 	ResourceBrowse = "resource_browse"

@@ -12,7 +12,7 @@ import (
 )
 
 // mixed is a small catalog of tools, resources and prompts together, with queries
-// of which each has one right answer (gateway-surface §9.5).
+// of which each has one right answer (spec/gateway §6.5).
 type mixed struct {
 	snapshot *Snapshot
 	queries  []struct{ Kind, Query, Want string }

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 )
 
-// Each control stands where the contract puts it (gateway-surface §4.5): what
+// Each control stands where the contract puts it (spec/gateway §4.5): what
 // one of two neighbours does is seen where the other would have done something
 // else.
 func TestOrderOfControls(t *testing.T) {

@@ -26,5 +26,5 @@ func (st *sessionState) repair(from *catalog.Catalog, id string) (*catalog.Entry
 	return e, &result.Selection{Status: s.Status, Rule: s.Rule, From: text.Line(id, maxIDChars)}
 }
 
-// maxIDChars is the length of the longest tool_id (gateway-surface §1.1).
+// maxIDChars is the length of the longest tool_id (spec/gateway §1.1).
 const maxIDChars = 240

@@ -137,7 +137,7 @@ func library(t testing.TB, opts Options) (*harness, *shelf) {
 }
 
 // TestPrimitiveVerbs: the four verbs are there exactly while an upstream offers
-// the primitive (§9.4).
+// the primitive (spec/gateway §6.4).
 func TestPrimitiveVerbs(t *testing.T) {
 	const three = "tool_browse tool_execute tool_view"
 	h := newHarness(t, Options{})
@@ -264,7 +264,7 @@ func TestResourceRead(t *testing.T) {
 	if s := read("logo", ""); s.Content[0].Type != "image" {
 		t.Errorf("a picture: %+v", s)
 	}
-	// Other bytes are kept and addressable (§9.4: every part on the shared store).
+	// Other bytes are kept and addressable (spec/gateway §6.4: every part on the shared store).
 	s = read("archive", "")
 	if !strings.Contains(s.Content[0].Text, "application/octet-stream") || len(s.env.Artifacts) != 1 || s.env.Artifacts[0].SizeBytes != 9 {
 		t.Errorf("a blob: %+v", s)
@@ -379,7 +379,7 @@ func TestPromptGet(t *testing.T) {
 	}
 }
 
-// Same names in three kinds are three things (§9.1).
+// Same names in three kinds are three things (spec/gateway §6.1).
 func TestPrimitivesOfOneName(t *testing.T) {
 	h := newHarness(t, Options{})
 	up := &shelf{answers: map[string]string{"prompts/get search": `{"messages":[]}`, "resources/read x:search": `{"contents":[]}`, "tools/call search": textResult("tool")}}

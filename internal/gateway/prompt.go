@@ -14,7 +14,7 @@ import (
 
 var promptKeys = []string{"prompt_id", "args"}
 
-// getPrompt answers prompt_get (gateway-surface §9.4): the rendered prompt, its
+// getPrompt answers prompt_get (spec/gateway §6.4): the rendered prompt, its
 // description first, through the firewall.
 func (g *Gateway) getPrompt(ctx context.Context, c *metaCall) (json.RawMessage, error) {
 	var out [2][]byte

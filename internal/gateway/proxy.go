@@ -99,7 +99,7 @@ func (g *Gateway) proxyTools() *proxyList {
 }
 
 // notMeta is the error for a tools/call of something that is no meta-tool here
-// (gateway-surface §4.1): tools of upstreams are called through tool_execute.
+// (spec/gateway §4.1): tools of upstreams are called through tool_execute.
 func (g *Gateway) notMeta(name string) error {
 	s := g.opts.Upstreams.Snapshot()
 	e, known := s.Catalog.Lookup(name)

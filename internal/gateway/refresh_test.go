@@ -253,7 +253,7 @@ func TestDrift(t *testing.T) {
 }
 
 // TestRefreshAndExecute hammers both at once: a call runs on the tool it named, or
-// fails closed; never on another (§4.6).
+// fails closed; never on another (spec/gateway §4.6).
 func TestRefreshAndExecute(t *testing.T) {
 	h, _ := library(t, Options{CacheStable: true, Cache: dispatch.CacheOptions{ReadOnly: true}})
 	defer h.g.state.Close()
@@ -323,7 +323,7 @@ func TestRefreshAndExecute(t *testing.T) {
 }
 
 // A call that is under way when its tool goes finishes on the snapshot it began
-// with; the next fails closed (§4.6).
+// with; the next fails closed (spec/gateway §4.6).
 func TestCallInFlightOutlivesItsTool(t *testing.T) {
 	h := newHarness(t, Options{})
 	defer h.g.state.Close()

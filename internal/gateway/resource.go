@@ -68,7 +68,7 @@ func newRead(c *metaCall, from *catalog.Catalog, e *catalog.Entry, method string
 	return &dispatch.Call{Request: c.request, Entry: e, Args: args, Method: method, Catalog: from, Ledger: &c.state.ledger, Waiting: c.state, Provenance: result.Provenance{Protocol: "mcp"}}
 }
 
-// readResource answers resource_read (gateway-surface §9.4). A resource template
+// readResource answers resource_read (spec/gateway §6.4). A resource template
 // is read with the values of its variables as args.
 func (g *Gateway) readResource(ctx context.Context, c *metaCall) (json.RawMessage, error) {
 	var out [2][]byte

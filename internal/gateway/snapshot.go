@@ -13,12 +13,12 @@ import (
 // Snapshot is everything that can be called at one moment, and how it is found.
 // It never changes: a refresh makes another one, and whoever holds the current
 // one swaps a pointer, so a call sees either the old or the new one whole
-// (gateway-surface §4.6).
+// (spec/gateway §4.6).
 type Snapshot struct {
 	Catalog *catalog.Catalog
 	Index   *search.Index // of the catalog's tools
 	// Resources and Prompts are indexes of their own, so that cards of two kinds
-	// never mix (gateway-surface §9.4). Templates are among the resources.
+	// never mix (spec/gateway §6.4). Templates are among the resources.
 	Resources, Prompts *search.Index
 
 	templates *templates

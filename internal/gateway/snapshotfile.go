@@ -25,7 +25,7 @@ var ErrSnapshotFile = errors.New("not a catalog snapshot")
 const maxSnapshotFile = 256 << 20
 
 // SnapshotFile is a catalog that is served without its servers
-// (gateway-surface §9.5): to look at one, to test an agent, to run without a
+// (spec/gateway §6.5): to look at one, to test an agent, to run without a
 // network. It is a bare list of tools, or an object:
 //
 //	{"tools":     [{"name":"…","inputSchema":{…}}],

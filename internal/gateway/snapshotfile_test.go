@@ -37,7 +37,7 @@ func fileHarness(t *testing.T, data string) (*harness, *SnapshotFile) {
 	return h, f
 }
 
-// TestSnapshotFile serves listings and canned reads (§9.5); a tool says that it
+// TestSnapshotFile serves listings and canned reads (spec/gateway §6.5); a tool says that it
 // needs an upstream.
 func TestSnapshotFile(t *testing.T) {
 	h, f := fileHarness(t, mixedFile)
@@ -83,7 +83,7 @@ func TestSnapshotFile(t *testing.T) {
 	}
 }
 
-// A bare list is tools only, and so is an object without the other keys (§9.5).
+// A bare list is tools only, and so is an object without the other keys (spec/gateway §6.5).
 func TestSnapshotFileOfTools(t *testing.T) {
 	for _, data := range []string{`[{"name":"a"},{"name":"b"}]`, "\ufeff" + `{"tools":[{"name":"a"},{"name":"b"}]}`, `{"tools":[{"name":"a"},{"name":"b"}],"resources":[],"prompts":null}`} {
 		h, f := fileHarness(t, data)

@@ -8,7 +8,7 @@ import (
 )
 
 // CacheBreakpointID is the id of the card between what a session has seen and
-// what is new to it (gateway-surface §5.1). No tool_id begins with "_".
+// what is new to it (spec/gateway §5.1). No tool_id begins with "_".
 const CacheBreakpointID = "__cache_breakpoint__"
 
 // markerTokens is at least how many tokens the line of that card has.
@@ -33,7 +33,7 @@ type shown struct {
 	scored []bool
 }
 
-// follow starts anew where the catalog has changed (gateway-surface §4.6).
+// follow starts anew where the catalog has changed (spec/gateway §4.6).
 func (p *stablePrefix) follow(of *catalog.Catalog) {
 	if p.of != of {
 		*p = stablePrefix{of: of}
@@ -61,7 +61,7 @@ func (p *stablePrefix) put(id string, f *frozenCard) {
 	p.seen[id] = f
 }
 
-// arrange puts cards into the cache-stable order (gateway-surface §5.1): those
+// arrange puts cards into the cache-stable order (spec/gateway §5.1): those
 // that the session has seen, with the bytes it saw first, then the marker, then
 // the new ones; both parts by ascending id. No card is left out, and the marker
 // is there only between two parts that are not empty.

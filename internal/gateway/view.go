@@ -13,7 +13,7 @@ import (
 
 var viewKeys = []string{"handle", "selector"}
 
-// view answers tool_view (gateway-surface §4.2): the part that a selector names
+// view answers tool_view (spec/gateway §4.2): the part that a selector names
 // in one text block and, where that is not everything, what was cut and how to
 // get the rest in another.
 func (g *Gateway) view(ctx context.Context, c *metaCall) (json.RawMessage, error) {

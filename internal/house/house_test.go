@@ -102,6 +102,15 @@ func TestRules(t *testing.T) {
 			map[string]string{"docs/a.md": "See `mcp/` and `gone/`.\n[here](b.md#x) [there](../mcp) [web](https://example.com/x)\n`mcp/x.go` `/mcps/{name}/mcp` `a/b`\n\n    mcp/      the contract\n    gone2/    nothing\n    `code/`\n", "mcp/a.go": "package mcp", "docs/b.md": ""},
 			[]string{`docs/a.md:1: "gone/" does not exist`, `docs/a.md:3: "mcp/x.go" does not exist`, `docs/a.md:6: "gone2/" does not exist`},
 		},
+		{
+			"cited", "cited clauses exist",
+			map[string]string{"docs/spec/gateway.md": "# Gateway\n\n## 4. Execution\n\n### 4.5 Controls\n", "mcp/a.go": "// Package mcp speaks (spec/gateway\n// §4 and §4.5, RFC 6570 §2.3).\npackage mcp"}, nil,
+		},
+		{
+			"cited in vain", "cited clauses exist",
+			map[string]string{"docs/spec/gateway.md": "## 4. Execution\n", "mcp/a.go": "// Package mcp speaks (spec/gateway §4 and §5).\npackage mcp\n\n// F is of gateway-surface §4.\nfunc F() {}"},
+			[]string{"mcp/a.go:1: spec/gateway §5 is no heading", "mcp/a.go:4: §4 has no source"},
+		},
 		{"dangling link", "documents name what exists", map[string]string{"README.md": "[x](docs/none.md)\n```\n[y](z.md)\n```\n", "CHANGELOG.md": "`gone/`"}, []string{`README.md:1: "docs/none.md" does not exist`}},
 	}
 	for _, test := range tests {

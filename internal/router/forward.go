@@ -368,7 +368,7 @@ func (x *exchange) tellCancelled() {
 // that brought it is over.
 const leavePatience = 250 * time.Millisecond
 
-// enter takes an exchange into the books, unless its id is in use (core-rules:
+// enter takes an exchange into the books, unless its id is in use (spec/calls §1:
 // a duplicate id in flight is refused), or during shutdown.
 func (fw *forwarder) enter(x *exchange) error {
 	var patience <-chan time.Time

@@ -20,7 +20,7 @@
 // # Ranking
 //
 // The ranking is flat: every document is scored, no tree is descended and no server is cut. The order is by descending
-// score, then ascending ID (gateway-surface §2.5). Fields are weighted apart, and a field's length is discounted against
+// score, then ascending ID (spec/gateway §2.5). Fields are weighted apart, and a field's length is discounted against
 // a fixed length, so that a posting is final once its segment is built. Names are split at _ - . / and in camelCase, and the
 // unsplit word is kept beside its parts. Scripts without spaces are indexed by pairs of characters. A document that
 // shares no word with the query and no word similar to one of the query's is not returned, however many are asked for.

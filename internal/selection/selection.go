@@ -1,6 +1,6 @@
 // Package selection bounds the one moment at which a model's output decides
 // what is called: the choice of an id among those it was offered
-// (gateway-surface §2.6). It knows nothing of tools, catalogs or models; it
+// (spec/gateway §2.6). It knows nothing of tools, catalogs or models; it
 // knows lists of ids.
 //
 //	before   ids ─▶ Schema(ids, OpenAI) ─▶ the provider's constrained output: only these can be said

@@ -2,7 +2,7 @@
 // offline.
 //
 // It knows nothing of tools, cards or MCP. Budgets of what a model reads are
-// stated in tokens of this encoding (gateway-surface §2.3), so every place
+// stated in tokens of this encoding (spec/gateway §2.3), so every place
 // that keeps a budget asks this package.
 //
 //	text ──split──▶ pieces ──vocabulary hit? one token──▶ count
@@ -20,7 +20,7 @@ import (
 	"unsafe"
 )
 
-// ellipsis marks a hard cut (gateway-surface §2.4).
+// ellipsis marks a hard cut (spec/gateway §2.4).
 const ellipsis = "…"
 
 // Count returns the number of cl100k_base tokens of s. Markers of special
@@ -61,7 +61,7 @@ func Fits(s string, budget int) bool {
 	return n <= budget
 }
 
-// Truncate returns s cut to at most budget tokens (gateway-surface §2.4):
+// Truncate returns s cut to at most budget tokens (spec/gateway §2.4):
 // verbatim if it fits; else the longest prefix that ends a sentence and fits,
 // a sentence ending with `.`, `!` or `?` before white space or the end of the
 // text; else the prefix of budget-1 tokens and "…". A cut never falls inside a

@@ -204,7 +204,7 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
-// An independent statement of §2.4 over all budgets of all samples.
+// An independent statement of spec/gateway §2.4 over all budgets of all samples.
 func TestTruncateKeepsItsPromise(t *testing.T) {
 	terminator := regexp.MustCompile(`[.!?](?:[\s\x{85}\p{Z}]|$)`)
 	texts := append([]string{"Go. Stop! Who? " + strings.Repeat("word ", 40) + "end. More text, x.y z"}, samples...)

@@ -28,7 +28,7 @@
 // the server (mcp.ErrNotSent).
 //
 // Connections are keyed by upstream, era and, where the server keeps state for
-// each client, session (core-rules, "Connections are keyed"). Nothing that one
+// each client, session (spec/calls §4). Nothing that one
 // upstream does delays another: each has its own goroutines, and all of them
 // have ended when [Manager.Close] returns.
 package upstream

@@ -272,7 +272,7 @@ func (h handler) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 // maxLogged bounds what is logged of one message of a server.
 const maxLogged = 500
 
-// operatorLog logs a log message of the server that nobody owns (core-rules:
+// operatorLog logs a log message of the server that nobody owns (spec/calls §3:
 // unowned log messages go to the operator).
 func (u *Upstream) operatorLog(params json.RawMessage) {
 	var out [3][]byte

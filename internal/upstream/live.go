@@ -44,7 +44,7 @@ type LiveOptions[S any] struct {
 //	  (concurrent)                       (one at a time)
 //
 // Changes that come while one is being built are built together next. A call
-// sees either the old snapshot or the new one whole (gateway-surface §4.6), and
+// sees either the old snapshot or the new one whole (spec/gateway §4.6), and
 // never waits: building happens on the goroutines of upstreams. Safe for
 // concurrent use.
 type Live[S Snapshot[S]] struct {

@@ -89,7 +89,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// core-rules: a server that asks for roots is per_session by itself, for
+// spec/calls §4: a server that asks for roots is per_session by itself, for
 // clients that have some.
 func TestRoots(t *testing.T) {
 	t.Parallel()

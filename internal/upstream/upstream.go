@@ -395,7 +395,7 @@ func (u *Upstream) forget(s *slot) {
 
 // ownFor reports whether a session gets a connection of its own: the
 // configuration says so, or the server asks its client for roots, and this
-// session's client has some (core-rules: a server that asks for roots is
+// session's client has some (spec/calls §4: a server that asks for roots is
 // per_session by itself).
 func (u *Upstream) ownFor(session *mcp.Session) bool {
 	return u.cfg.PerSession || u.asksRoots.Load() && declaresRoots(session)

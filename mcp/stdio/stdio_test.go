@@ -72,7 +72,7 @@ func TestTooLongIsSkipped(t *testing.T) {
 	}
 }
 
-// core-rules: raw CR and LF inside a message are removed before stdio.
+// spec/calls §7: raw CR and LF inside a message are removed before stdio.
 func TestStreamWrite(t *testing.T) {
 	var out bytes.Buffer
 	s := NewStream(strings.NewReader(""), &out, 100, nil)

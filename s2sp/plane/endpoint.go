@@ -43,7 +43,7 @@ type HandlerOptions struct {
 	Logger *slog.Logger
 }
 
-// Handler serves the data plane of a server (s2sp-protocol, Data Plane Endpoint):
+// Handler serves the data plane of a server (spec/tables §3):
 //
 //	POST /s2sp/data/{token}   {"row_ids": [0, 2], "columns": ["description"]}   both optional, empty is all
 //	  200  {"body": [{"_row_id": 0, "description": …}, …], "total_rows": 2, "columns_returned": ["_row_id", "description"]}

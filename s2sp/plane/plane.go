@@ -39,7 +39,7 @@ const (
 // Mode says where the body of a result goes.
 type Mode string
 
-// The modes (s2sp-protocol, Two Planes).
+// The modes (spec/tables §2).
 const (
 	Async Mode = "async" // kept at the server, to be fetched from resource_url
 	Sync  Mode = "sync"  // inline, for the agent's program to take out
@@ -126,7 +126,7 @@ func DomainsOf(raw json.RawMessage) ([]string, error) {
 }
 
 // Response writes the answer of a resource tool that was asked for domains
-// (s2sp-protocol, Data Model): in async mode with resourceURL, in sync mode with
+// (spec/tables §1): in async mode with resourceURL, in sync mode with
 // the body. Unknown domains are listed back, project nothing, and are named in
 // warnings.
 func Response(t *table.Table, domains []string, mode Mode, resourceURL string) []byte {

@@ -30,8 +30,7 @@ type Input struct {
 	ColumnMapping string `json:"column_mapping,omitempty"`
 }
 
-// Resolve makes rows of a consumer tool's parameters (s2sp-protocol, Consumer
-// Tool): the rows of abstract_data, each with the fields of the body that has the
+// Resolve makes rows of a consumer tool's parameters (spec/tables §6): the rows of abstract_data, each with the fields of the body that has the
 // same _row_id, which comes from resource_url if there is one and from body_data
 // if not. column_mapping renames columns on both sides before they meet. Where
 // both have a field, abstract's counts; rows come in abstract's order; rows

@@ -24,7 +24,7 @@
 // last value counts, at the place of the first, as encoding/json, Python and
 // JavaScript have it. A column that the data itself calls _row_id is kept under
 // the name [OwnRowID], because _row_id is the number of the row in its table
-// (s2sp-protocol, Data Model); [Options.KeepRowID] switches that off for rows
+// (spec/tables §1); [Options.KeepRowID] switches that off for rows
 // that come out of another table.
 //
 // The package knows nothing of MCP, HTTP or where the bytes are kept.

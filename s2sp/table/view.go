@@ -246,7 +246,7 @@ func (v View) Rename(names map[string]string) View {
 }
 
 // WithRowID returns v with each row's number as its first field, _row_id
-// (s2sp-protocol, Data Model). The number is the one in the table, whatever rows
+// (spec/tables §1). The number is the one in the table, whatever rows
 // v has.
 func (v View) WithRowID() View {
 	if v.t == nil {

@@ -29,7 +29,7 @@ const (
 	cacheOverhead = 256
 )
 
-// CacheOptions switch on and bound the cache of results (gateway-surface §4.5).
+// CacheOptions switch on and bound the cache of results (spec/gateway §4.5).
 // The zero value caches nothing.
 type CacheOptions struct {
 	// ReadOnly caches results of tools that declare themselves read-only. That

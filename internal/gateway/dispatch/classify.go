@@ -19,7 +19,7 @@ import (
 )
 
 // Classify puts the failure of a call to an upstream into the taxonomy
-// (gateway-surface §3.4). A result with isError is no failure of the call and
+// (spec/gateway §3.4). A result with isError is no failure of the call and
 // does not come here. Where the agent itself went away, its context's error is
 // returned.
 func Classify(ctx context.Context, upstream string, err error) error {

@@ -9,7 +9,7 @@ import (
 )
 
 // DryRun is the link that ends a call with dry_run: what came before it has
-// found nothing wrong, and nothing behind it runs (gateway-surface §4.5).
+// found nothing wrong, and nothing behind it runs (spec/gateway §4.5).
 func DryRun() Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// The rules of tolerant argument normalisation (gateway-surface §4.4). There
+// The rules of tolerant argument normalisation (spec/gateway §4.4). There
 // are no others: no key is renamed or dropped, nothing is guessed.
 const (
 	RuleStringifiedObject = "parse_stringified_object"

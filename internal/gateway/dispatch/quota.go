@@ -18,7 +18,7 @@ type RateLimit struct {
 	PerSession int // ever
 }
 
-// RateLimits are the quotas of each session (gateway-surface §4.5). In the
+// RateLimits are the quotas of each session (spec/gateway §4.5). In the
 // modern era, which has no sessions, they count by principal.
 type RateLimits struct {
 	MetaTools map[string]RateLimit // by name of the meta-tool

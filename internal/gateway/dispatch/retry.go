@@ -20,7 +20,7 @@ const (
 )
 
 // RetryPolicy says when a call that failed on its way is made again
-// (gateway-surface §4.5). The zero value makes every call once.
+// (spec/gateway §4.5). The zero value makes every call once.
 //
 // A call that timed out, or whose connection broke, may have run. An operator
 // who allows more than one attempt accepts that a tool runs twice.

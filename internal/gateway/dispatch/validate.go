@@ -21,7 +21,7 @@ type schemaStore interface {
 	Put(ctx context.Context, principal, mediaType, label string, data []byte) (artifact.Artifact, error)
 }
 
-// Validate checks the arguments against the tool's schema (gateway-surface
+// Validate checks the arguments against the tool's schema (spec/gateway
 // §4.4): what does not fit never reaches the upstream. store keeps a schema that is
 // too large for an error.
 func Validate(check *Checker, store schemaStore) Link {

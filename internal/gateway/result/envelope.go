@@ -56,7 +56,7 @@ type Provenance struct {
 }
 
 // ArgRepair is one repair of tolerant argument normalisation
-// (gateway-surface §4.4).
+// (spec/gateway §4.4).
 type ArgRepair struct {
 	Path string // where in the arguments: "$" is all of them, "$.limit" one field
 	Rule string // which rule
@@ -79,7 +79,7 @@ type stats struct {
 	artifactRef    string
 }
 
-// envelope is the ResultEnvelope of gateway-surface §4.2 before it is written.
+// envelope is the ResultEnvelope of spec/gateway §4.2 before it is written.
 type envelope struct {
 	status     string
 	summary    []byte // a JSON string

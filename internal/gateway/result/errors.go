@@ -9,10 +9,10 @@ import (
 )
 
 // Code names a kind of failure that a gateway answers with
-// (gateway-surface §3.4). Agents branch on it, so its spelling is a contract.
+// (spec/gateway §3.4). Agents branch on it, so its spelling is a contract.
 type Code string
 
-// The codes of gateway-surface §3.4 and §9.4. [Codes] tells what each means.
+// The codes of spec/gateway §3.4 and §6.4. [Codes] tells what each means.
 const (
 	PathInvalid         Code = "PATH_INVALID"
 	PathNotFound        Code = "PATH_NOT_FOUND"
@@ -69,7 +69,7 @@ func (c Code) Retryable() bool {
 }
 
 // Error is a failure that the gateway answers as a tool result with isError
-// (gateway-surface §3.4).
+// (spec/gateway §3.4).
 type Error struct {
 	Code    Code
 	Message string          // what a model reads; [AppendJSON] makes it one bounded line
@@ -93,7 +93,7 @@ func (e *Error) Is(target error) bool {
 	return errors.As(target, &t) && t.Code == e.Code
 }
 
-// AppendJSON appends the error's wire form (gateway-surface §3.4) to dst. The
+// AppendJSON appends the error's wire form (spec/gateway §3.4) to dst. The
 // message is redacted with r, one line, without control characters and at most
 // MaxMessageChars long.
 func (e *Error) AppendJSON(dst []byte, r *Redactor) []byte {

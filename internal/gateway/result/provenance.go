@@ -6,7 +6,7 @@ import (
 )
 
 // Selection says how a tool_id that was not exact was understood
-// (gateway-surface §2.6). It is in the result's provenance.
+// (spec/gateway §2.6). It is in the result's provenance.
 type Selection struct {
 	Status selection.Status
 	Rule   selection.Rule

@@ -69,7 +69,7 @@ type ViewOptions struct {
 	Turns *work.Turns
 }
 
-// Select applies a selector to an artifact's bytes (gateway-surface §4.2; the
+// Select applies a selector to an artifact's bytes (spec/gateway §4.2; the
 // selectors are those of tool_view). Every failure is an *Error of code ViewFailed
 // whose message names the parameter, or ctx's error.
 func Select(ctx context.Context, l *artifact.Lease, selector json.RawMessage, opts ViewOptions) (View, error) {
