@@ -5,7 +5,7 @@
 // of a Handler and back. Features are Handlers, also around others, and know no
 // transport:
 //
-//	agent ──transport──▶ Handler ──▶ middleware … ──▶ Peer ──transport──▶ MCP server
+//	agent ──transport──▶ Handler ──▶ Handler … ──▶ Peer ──transport──▶ MCP server
 //	                 ◀── Request.Peer (what is asked and told during a call) ◀── back
 //
 // Params and results are raw JSON from end to end; whoever needs a field reads
