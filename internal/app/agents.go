@@ -232,7 +232,7 @@ func (a *agents) transport(name string, s *mcp.Session, base http.RoundTripper) 
 	if guarded := a.registry.Transport(name); guarded != nil {
 		base = guarded
 	}
-	principal := ServerName // of the connection that lists, and belongs to nobody
+	principal := ServerName // owns the connection that lists the servers of all principals
 	if s != nil {
 		principal = s.Principal()
 	}

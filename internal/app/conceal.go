@@ -9,7 +9,7 @@ import (
 )
 
 // A concealer takes the configuration's credentials out of what servers say of
-// themselves: their definitions reach agents, the console and whoever lists tools. A
+// themselves: their definitions reach agents, the console and the callers of `weir ls`. A
 // reload changes the credentials; the servers whose entries it changes are listed anew.
 // Safe for concurrent use.
 type concealer struct{ credentials atomic.Pointer[redact.Set] }

@@ -288,7 +288,7 @@ func open(channels map[string]<-chan struct{}) (names []string) {
 	return names
 }
 
-// CloseTimeout is how long upstreams get to end when nobody is in a hurry.
+// CloseTimeout is how long Close waits for upstreams to end.
 const CloseTimeout = 4 * time.Second
 
 // Close leaves the offices, ends the upstreams, by force when ctx ends, and forgets all results.

@@ -216,7 +216,7 @@ func (o *Offices) joinRemote(r *config.RemoteHub, e *Engine) error {
 	return o.join(agent.Options{URL: r.URL, Office: r.Office, Token: r.Token.Reveal(), Keys: keys, Engine: engine}, nil, e)
 }
 
-// CertPool reads a certificate CertPool beside those of the system.
+// CertPool reads a file of certificates and adds them to those of the system.
 func CertPool(file string) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {

@@ -31,7 +31,7 @@ func OpenSnapshot(path string, c *config.Config) (*gateway.SnapshotFile, error) 
 	return f, nil
 }
 
-// serveFile serves the entries of a snapshot file beside those of the upstreams;
+// serveFile serves the entries of a snapshot file in addition to those of the upstreams;
 // nil is none.
 func (e *Engine) serveFile(f *gateway.SnapshotFile) {
 	if f == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 )
 
-// How a Listener closes: it goes on to accept until nobody has come for closeQuiet,
+// How a Listener closes: it accepts until no connection has come for closeQuiet,
 // and for closeLimit at most.
 const (
 	closeQuiet = 5 * time.Millisecond
