@@ -14,7 +14,8 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// A program listens, serves a gateway there, and ends in order. Its servers would stand in mcpServers.
+// This program listens, serves a gateway and shuts down in order. Its servers would be listed in
+// mcpServers.
 func Example() {
 	ctx := context.Background()
 	c, err := weir.Parse(".mcp.json", []byte(`{"mcpServers": {}}`))

@@ -14,21 +14,22 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// A Config is a configuration that has been read and checked. It never changes.
+// A Config is a checked, immutable configuration.
 type Config struct {
 	config   *config.Config
 	warnings []string
 }
 
-// Load reads the configuration of a file: weir.yaml, or the .mcp.json of an MCP client. The error
-// lists every problem, each with its file, line and column. A server whose own entry is wrong is no
-// error: it is listed as failed, Warnings names it, and the others run.
+// Load reads a configuration file: weir.yaml, or the .mcp.json of an MCP client. The error lists
+// every problem with its file, line and column. A mistake in one server's entry is not an error:
+// Warnings names that server, the Gateway lists it as failed, and the other servers run.
 func Load(path string) (*Config, error) {
 	c, warnings, err := config.Load(path, configOptions())
 	return read(c, warnings, err)
 }
 
-// Parse reads a configuration as Load does. Messages call it by its name.
+// Parse reads a configuration from data, as Load does from a file. Errors and warnings use name as
+// the file name.
 func Parse(name string, data []byte) (*Config, error) {
 	c, warnings, err := config.Parse(name, data, configOptions())
 	return read(c, warnings, err)
@@ -51,39 +52,42 @@ func read(c *config.Config, warnings []config.Warning, err error) (*Config, erro
 	return out, nil
 }
 
-// Warnings returns what is questionable in the configuration, a line for each.
+// Warnings returns the doubtful parts of the configuration, one line each.
 func (c *Config) Warnings() []string { return append([]string(nil), c.warnings...) }
 
-// Listen returns the address that the configuration has a gateway listen on, 127.0.0.1:8088 where it
-// names none. A Gateway does not listen by itself.
+// Listen returns the configured listen address, by default 127.0.0.1:8088. A Gateway does not
+// listen by itself.
 func (c *Config) Listen() string { return app.ListenAddress(c.config) }
 
-// Options are what a Gateway is given in addition to its Config. The zero value serves.
+// Options are the settings of a Gateway that are not in its Config. The zero value is ready to use.
 type Options struct {
-	// URL is where clients and other servers reach the Gateway, without a path. The default is http:// and
-	// the address of Config.Listen; public_url of the configuration comes before both.
+	// URL is the address at which clients and other servers reach the Gateway, without a path. The
+	// default is http:// and the address of Config.Listen. The configuration key public_url
+	// overrides both.
 	URL string
-	// Logger receives what operators need to know, without secrets. The default writes nothing.
+	// Logger receives messages for operators, without secrets. The default discards them.
 	Logger *slog.Logger
-	// Version is what the Gateway tells servers and clients of its version. The default is "devel".
+	// Version is the version that the Gateway reports to servers and clients. The default is
+	// "devel".
 	Version string
 }
 
-// A Gateway is a running gateway: an [http.Handler] of all paths that docs/gateway.md names, with MCP
-// at /mcp. All methods may be called at the same time.
+// A Gateway is a running gateway: an [http.Handler] for all paths of docs/gateway.md, with MCP at
+// /mcp. Its methods are safe for concurrent use.
 type Gateway struct {
 	engine *app.Engine
 	server *web.Server
 	log    *app.Log
 
-	mu     sync.Mutex // held during Reload and Shutdown; guards below
+	mu     sync.Mutex // held during Reload and Shutdown; guards the fields below
 	closed bool
 }
 
 var _ http.Handler = (*Gateway)(nil)
 
-// New starts the servers of a configuration and returns at once; Ready waits for the required ones.
-// ctx bounds the start alone. The caller must call Shutdown, or the programs of servers go on running.
+// New starts the servers of a configuration and returns without waiting for them; use Ready to wait
+// for the required ones. ctx bounds the start only. The caller must call Shutdown, or the server
+// programs keep running.
 func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
 	parent, _ := config.System().LookupEnv(app.ParentVariable)
 	lineage, err := app.Descend(parent, c.config.Path())
@@ -112,23 +116,23 @@ func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
 	return &Gateway{engine: engine, server: web.NewHandler(engine, c.config, o.URL, log.Logger), log: log}, nil
 }
 
-// ServeHTTP implements http.Handler. Requests from web pages and for other host names than those of
-// this machine are refused unless http.allowed_origins and http.allowed_hosts of the configuration
-// name them. A Gateway that other machines reach needs auth.tokens.
+// ServeHTTP implements http.Handler. It refuses requests from web pages, and requests for host
+// names that are not this machine's, unless http.allowed_origins and http.allowed_hosts permit
+// them. Set auth.tokens if other machines can reach the Gateway.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.server.ServeHTTP(w, r) }
 
-// MCP returns the Handler of /mcp, for transports of the caller's own. It asks for no token.
+// MCP returns the Handler of /mcp for a transport of the caller's own. It does not check tokens.
 func (g *Gateway) MCP() mcp.Handler { return g.server.MCP() }
 
-// Ready waits until the servers that are marked required can be called. If one of them cannot, the
-// error names it and says why.
+// Ready waits until all servers marked required can be called. If one of them fails, the error
+// names it and gives the reason.
 func (g *Gateway) Ready(ctx context.Context) error { return g.engine.Ready(ctx) }
 
 // ErrClosed is returned by Reload after Shutdown.
 var ErrClosed = errors.New("the gateway has been shut down")
 
-// Reload applies a changed configuration. Servers whose entries changed are started again; calls of
-// the others do not notice. Settings that wait for a restart, such as limits, are logged.
+// Reload applies a changed configuration. It restarts the servers whose entries changed; calls of
+// other servers continue. Settings that need a restart of the program, such as limits, are logged.
 func (g *Gateway) Reload(c *Config) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -139,9 +143,9 @@ func (g *Gateway) Reload(c *Config) error {
 	return nil
 }
 
-// Shutdown lets running calls finish until ctx ends and answers the rest with an error. Then it ends
-// the servers and forgets all results. Call [http.Server.Shutdown] after it, not before: open streams
-// of clients end only with the Gateway, and the http.Server waits for them.
+// Shutdown waits for running calls until ctx ends, then answers the rest with an error, stops the
+// servers and discards all results. Call [http.Server.Shutdown] after it, not before: the
+// http.Server waits for open client streams, and only the Gateway ends these.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -29,24 +29,24 @@ import (
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
-// agents are the upstreams that come and go, and what is special about all that
-// are agent servers: their requests are signed.
+// agents manages the agent servers: upstreams that register and leave at run time, and whose
+// requests are signed.
 //
 //	routing.json, POST /agents ─▶ registry ─▶ agents.merge ─▶ upstream.Manager
 type agents struct {
 	engine   *Engine
 	registry *registry.Registry
 	loops    *router.Loops
-	signer   atomic.Pointer[invocation.Signer] // of the configuration; nil where it has no key
-	master   [32]byte                          // agents that register get a secret made of it
+	signer   atomic.Pointer[invocation.Signer] // nil if the configuration has no signing key
+	master   [32]byte                          // secrets of registered agents are derived from it
 
-	merging sync.Mutex // held while the manager is given its servers
+	merging sync.Mutex // serializes updates of the manager's servers
 
 	running sync.WaitGroup
 	end     context.CancelFunc
 }
 
-// newAgents knows no agents before start.
+// newAgents returns an agents that knows none until start is called.
 func newAgents(e *Engine, c *config.Config) *agents {
 	a := &agents{engine: e, loops: router.NewLoops(), end: func() {}}
 	_, _ = rand.Read(a.master[:]) // never fails
@@ -61,7 +61,7 @@ func newAgents(e *Engine, c *config.Config) *agents {
 		Claim: e.owners.agent,
 		Secret: func(name, instance string) string {
 			if a.signer.Load() != nil {
-				return "" // agents have that key from their operator, or do without
+				return "" // these agents have the key from their operator, or use none
 			}
 			return a.secret(name, instance)
 		},
@@ -72,7 +72,7 @@ func newAgents(e *Engine, c *config.Config) *agents {
 	return a
 }
 
-// start follows routing.json, and has leases run out.
+// start watches routing.json and lets leases expire.
 func (a *agents) start(c *config.Config) {
 	ctx, cancel := context.WithCancel(context.Background())
 	a.end = cancel
@@ -81,7 +81,7 @@ func (a *agents) start(c *config.Config) {
 	if path == "" {
 		return
 	}
-	// What is there at the start is there with the first request.
+	// Agents that routing.json lists at the start are available to the first request.
 	if r, err := registry.ReadRouting(path); err == nil {
 		a.routing(path, r, nil)
 	}
@@ -101,17 +101,16 @@ func (a *agents) routing(path string, r registry.Routing, err error) {
 	a.registry.SetRoutes(r.Routes)
 }
 
-// close ends what start began.
+// close stops the work that start began.
 func (a *agents) close() {
 	a.end()
 	a.running.Wait()
 }
 
-// disconnect closes what is left of connections to agents. Nothing may be sent to
-// them any more.
+// disconnect closes idle connections to agents. No request may be sent to an agent after it.
 func (a *agents) disconnect() { a.registry.CloseIdleConnections() }
 
-// apply takes over a configuration.
+// apply applies a configuration.
 func (a *agents) apply(c *config.Config) {
 	signer, err := signerOf(c)
 	if err != nil {
@@ -122,8 +121,7 @@ func (a *agents) apply(c *config.Config) {
 	a.registry.CloseIdleConnections() // agents.hosts may have changed
 }
 
-// signerOf reads the key that tokens are signed with, nil where none is
-// configured.
+// signerOf returns the signer with the configured key, nil if none is configured.
 func signerOf(c *config.Config) (*invocation.Signer, error) {
 	switch in := c.Agents.Invocation; {
 	case in.PrivateKey != "":
@@ -142,7 +140,7 @@ func signerOf(c *config.Config) (*invocation.Signer, error) {
 	return nil, nil
 }
 
-// ReadKey reads a key out of a PEM file.
+// ReadKey reads a key from a PEM file.
 func ReadKey(path string, parse func([]byte) (any, error)) (any, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -159,8 +157,8 @@ func ReadKey(path string, parse func([]byte) (any, error)) (any, error) {
 	return key, nil
 }
 
-// merge gives the manager the servers of the configuration and the agents beside
-// them. The names of an agent are its own, or it is left out.
+// merge gives the manager the configured servers and the registered agents. It leaves out an agent
+// whose name or namespace belongs to another owner.
 func (a *agents) merge() {
 	a.merging.Lock()
 	defer a.merging.Unlock()
@@ -170,7 +168,8 @@ func (a *agents) merge() {
 	for _, agent := range a.registry.Agents() {
 		s, err := config.NewServer(agent.Name, agent.URL)
 		if err != nil {
-			a.engine.log.Error("an agent cannot be used", "agent", agent.Name, "err", err) // the registry has checked it
+			// the registry has validated it already
+			a.engine.log.Error("an agent cannot be used", "agent", agent.Name, "err", err)
 			continue
 		}
 		found = append(found, s)
@@ -178,8 +177,8 @@ func (a *agents) merge() {
 	a.engine.manager.Apply(servers, found...)
 }
 
-// servers are where the agents that are there now are reached, and the addresses
-// that they may have: those of routing.json are the operator's word.
+// servers returns the addresses of the agents that are registered now. Addresses from routing.json
+// are trusted, because the operator wrote them.
 func (a *agents) servers() []plane.Peer {
 	var list []plane.Peer
 	for _, agent := range a.registry.Agents() {
@@ -200,7 +199,7 @@ func (a *agents) servers() []plane.Peer {
 	return list
 }
 
-// sign is the router.Sign of agent servers.
+// sign implements router.Options.Sign for agent servers.
 func (a *agents) sign(name, principal, tool string) (string, error) {
 	if u, ok := a.engine.manager.Upstream(name); !ok || !u.Config().Agent {
 		return "", nil
@@ -219,34 +218,35 @@ func (a *agents) sign(name, principal, tool string) (string, error) {
 	return signer.Sign(principal, name, tool)
 }
 
-// secret is what requests to a registered agent are signed with: each has one of
-// its own, so that none can speak for the router to another.
+// secret returns the key that signs requests to a registered agent. Each instance has its own key,
+// so that no agent can impersonate the router to another.
 func (a *agents) secret(name, instance string) string {
 	h := hmac.New(sha256.New, a.master[:])
 	fmt.Fprintf(h, "%d:%s:%s", len(name), name, instance)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// transport signs what goes to an agent server on a connection of weir's own.
+// transport signs requests that weir sends to an agent server on its own connection.
 func (a *agents) transport(name string, s *mcp.Session, base http.RoundTripper) http.RoundTripper {
 	if guarded := a.registry.Transport(name); guarded != nil {
 		base = guarded
 	}
-	principal := ServerName // owns the connection that lists the servers of all principals
+	principal := ServerName // principal of the connection that lists servers for everyone
 	if s != nil {
 		principal = s.Principal()
 	}
 	return router.Signed(base, a.sign, a.loops, name, principal, a.engine.log)
 }
 
-// limits are the bounds of an upstream.
+// limits returns the router limits of an upstream.
 func (a *agents) limits(name string) router.Limits {
 	c := a.engine.config.Load()
 	l := c.Agents.LimitsOf(name)
 	return router.Limits{InFlight: l.InFlight, PerMinute: l.PerMinute, MaxBody: int64(l.MaxBodyBytes)}
 }
 
-// status lists what a principal may reach, as far as it is known without asking.
+// status lists the servers that a principal may call, with the state that is known without
+// contacting them.
 func (a *agents) status(principal string) []router.AgentStatus {
 	sources := map[string]registry.Source{}
 	for _, agent := range a.registry.Agents() {
@@ -277,8 +277,7 @@ func (a *agents) status(principal string) []router.AgentStatus {
 	return list
 }
 
-// probeURL is where a server tells how it is: an agent server does, and one on
-// this machine may be asked.
+// probeURL returns the status URL of a server: the one of an agent server, or one on this machine.
 func probeURL(s *config.Server) string {
 	u, err := url.Parse(s.URL)
 	if s.URL == "" || err != nil || s.Type == config.TransportSSE || !s.Agent && !address.Loopback(u.Hostname()) {
@@ -287,8 +286,8 @@ func probeURL(s *config.Server) string {
 	return u.ResolveReference(&url.URL{Path: "healthz"}).String()
 }
 
-// probeHeader is the token that a server is called with, if it wants one: without
-// it, some tell no more than that they live.
+// probeHeader returns the header with the server's configured token, if any. Without it, some
+// servers report only that they are alive.
 func probeHeader(s *config.Server) http.Header {
 	h := http.Header{}
 	for name, value := range s.Headers {
@@ -299,11 +298,11 @@ func probeHeader(s *config.Server) http.Header {
 	return h
 }
 
-// defaultListen is the configuration's where it does not say.
+// defaultListen is the listen address if the configuration has none.
 const defaultListen = "127.0.0.1:8088"
 
-// ListenAddress returns the address to listen on: the configuration's, or the port of
-// routing.json where the configuration leaves it open.
+// ListenAddress returns the address to listen on: the configured one, or else the default address
+// with the port of routing.json.
 func ListenAddress(c *config.Config) string {
 	if c.Agents.Routing == "" || c.Listen != defaultListen {
 		return c.Listen

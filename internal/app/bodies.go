@@ -12,9 +12,9 @@ import (
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 )
 
-// bodies keeps the bodies of sync results from agents at /mcps/NAME/mcp, where
-// mcpServers.NAME.tables.dispatch asks for it. An agent has a session of its own
-// with each server there, so bodies wait by principal, not by session.
+// bodies holds the bodies of sync results from agents at /mcps/NAME/mcp, if
+// mcpServers.NAME.tables.dispatch is set. Bodies are held per principal, not per session, because
+// an agent has a separate session with each server there.
 //
 //	tool of one server ─▶ OnToolResult ─▶ agent ─▶ OnToolCall ─▶ tool of the same or another
 type bodies struct {
@@ -29,7 +29,7 @@ func newBodies(current func() *config.Config) *bodies {
 	return &bodies{config: current, of: map[string]*dispatch.Dispatcher{}}
 }
 
-// finding wraps a Router's Find.
+// finding wraps Router.Find so that the upstreams it finds hold back bodies.
 func (b *bodies) finding(find func(string) (router.Upstream, bool)) func(string) (router.Upstream, bool) {
 	return func(name string) (router.Upstream, bool) {
 		up, ok := find(name)
@@ -40,7 +40,7 @@ func (b *bodies) finding(find func(string) (router.Upstream, bool)) func(string)
 	}
 }
 
-// waiting is what waits for a principal's next call.
+// waiting returns the bodies that wait for a principal's next call.
 func (b *bodies) waiting(principal string) *dispatch.Dispatcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,7 +55,7 @@ func (b *bodies) waiting(principal string) *dispatch.Dispatcher {
 	return d
 }
 
-// close drops all bodies.
+// close discards all bodies.
 func (b *bodies) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,8 +65,8 @@ func (b *bodies) close() {
 	}
 }
 
-// dispatched is an upstream whose sync results reach agents without their
-// bodies. Its calls cannot be forwarded as they come, so it has no Target.
+// dispatched is an upstream whose sync results reach agents without their bodies. weir must parse
+// its calls, so it has no Target for byte-by-byte forwarding.
 type dispatched struct {
 	router.Upstream
 	bodies *bodies

@@ -13,12 +13,12 @@ import (
 	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
-// maxLoggedChanges bounds what is logged of one refresh; /catalog has all.
+// maxLoggedChanges bounds the changes that are logged per refresh; /catalog has all of them.
 const maxLoggedChanges = 20
 
-// refreshed follows up a new catalog: agents and operators are told what is
-// different, and the pin is looked at. upstreams are those whose entries are
-// new; there are none where only the configuration is another.
+// refreshed handles a new catalog: it tells agents and operators about the changes and checks the
+// pin. upstreams names the servers whose entries changed; it is empty if only the configuration
+// changed.
 func (e *Engine) refreshed(c *catalog.Catalog, upstreams []string) {
 	changes := e.state.Refresh(c)
 	for i, change := range changes {
@@ -28,7 +28,7 @@ func (e *Engine) refreshed(c *catalog.Catalog, upstreams []string) {
 		}
 		log := e.log.Info
 		if change.Change == catalog.EntryChanged {
-			log = e.log.Warn // what was looked at once says something else now
+			log = e.log.Warn // a tool that was already approved has changed
 		}
 		log("the catalog has changed: "+change.String(), "upstream", change.Upstream, "id", change.ID)
 	}
@@ -41,12 +41,12 @@ func (e *Engine) refreshed(c *catalog.Catalog, upstreams []string) {
 	select {
 	case <-e.first:
 		e.checkCatalog(c, false)
-	default: // not complete yet
+	default: // not all servers are listed yet
 	}
 }
 
-// tellCatalog tells the event of a catalog: of one upstream's entries, with what
-// is different about them, or with upstream "" of all.
+// tellCatalog emits a catalog event: about one upstream's entries and their changes, or, with
+// upstream "", about all entries.
 func (e *Engine) tellCatalog(name string, c *catalog.Catalog, upstream string, changes []catalog.Change) {
 	if upstream != "" {
 		changes = slices.DeleteFunc(slices.Clone(changes), func(c catalog.Change) bool { return c.Upstream != upstream })
@@ -58,7 +58,7 @@ func (e *Engine) tellCatalog(name string, c *catalog.Catalog, upstream string, c
 	})
 }
 
-// summary is one line about changes, "" where there are none.
+// summary describes changes in one line; it returns "" if there are none.
 func summary(changes []catalog.Change) string {
 	const most = 10
 	var lines []string
@@ -71,21 +71,21 @@ func summary(changes []catalog.Change) string {
 	return strings.Join(lines, "; ")
 }
 
-// pinOf is the pin of a configuration.
+// pinOf converts a configuration's pin.
 func pinOf(p config.Pin) dispatch.Pin {
 	return dispatch.Pin{Hash: strings.ToLower(p.ExpectedHash), Strict: p.Mode == config.PinStrict}
 }
 
-// checkCatalog tells the operator where the catalog is not what the configuration
-// takes it for; first is the first that is complete.
+// checkCatalog warns the operator if the catalog contradicts the configuration. first marks the
+// first complete catalog.
 func (e *Engine) checkCatalog(c *catalog.Catalog, first bool) {
 	e.checkPin(c)
 	e.checkNames(c, first)
 }
 
-// checkNames tells the operator what a configuration names and no server has, once
-// and when all servers have been listed. A server that has failed by the time the
-// others are there is not waited for, and told.
+// checkNames warns the operator about configured names that no server offers. It runs once, after
+// all servers have been listed. It does not wait for a server that has failed by then; the warning
+// names that server.
 func (e *Engine) checkNames(c *catalog.Catalog, first bool) {
 	var absent []string
 	for _, s := range e.manager.Status() {
@@ -108,7 +108,7 @@ func (e *Engine) checkNames(c *catalog.Catalog, first bool) {
 	}
 }
 
-// checkPin tells the operator where the catalog is not the one that is pinned.
+// checkPin warns the operator if the catalog differs from the pinned one.
 func (e *Engine) checkPin(c *catalog.Catalog) {
 	p := pinOf(e.config.Load().Pin)
 	if p.Holds(c) {
@@ -121,12 +121,14 @@ func (e *Engine) checkPin(c *catalog.Catalog) {
 	e.log.Warn(message+"; look at weir ls --changes, then set pin.expected_hash", "hash", c.Hash(), "expected_hash", p.Hash)
 }
 
-// CatalogInfo is the answer of /catalog: what is served, by its hash, and what is
-// different from what the servers said first.
+// CatalogInfo is the response of /catalog: the hash of the current catalog, and its changes since
+// the servers were first listed.
 type CatalogInfo struct {
-	Hash      string           `json:"hash"`
-	Complete  bool             `json:"complete"`          // every server has been listed, or has failed, once, and nothing of it was left out
-	Partial   []string         `json:"partial,omitempty"` // the servers of which something was left out; findings say what
+	Hash string `json:"hash"`
+	// every server was listed or failed at least once, and no entries were left out
+	Complete bool `json:"complete"`
+	// servers with entries that were left out; findings gives the reasons
+	Partial   []string         `json:"partial,omitempty"`
 	Tools     int              `json:"tools"`
 	Resources int              `json:"resources"`
 	Prompts   int              `json:"prompts"`
@@ -141,7 +143,7 @@ type pinInfo struct {
 	Holds        bool   `json:"holds"`
 }
 
-// CatalogInfo describes the catalog that is served now.
+// CatalogInfo describes the current catalog.
 func (e *Engine) CatalogInfo() *CatalogInfo {
 	c := e.Snapshot().Catalog
 	n := Kinds(c)

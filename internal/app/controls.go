@@ -14,7 +14,8 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// controls puts what a configuration says about calls into a gateway's options.
+// controls copies the configured call controls (policy, quotas, cache, ...) into a gateway's
+// options.
 func controls(c *config.Config, opts *gateway.Options) {
 	opts.TolerantArgs = c.TolerantArgs
 	opts.CacheStable = c.CacheStable
@@ -36,7 +37,7 @@ func controls(c *config.Config, opts *gateway.Options) {
 	}
 }
 
-// namesOf is how mode proxy writes tool ids.
+// namesOf converts the configured form of tool names in mode proxy.
 func namesOf(n config.ProxyNames) gateway.NameForm {
 	switch n {
 	case config.NamesURLEncoded:
@@ -47,8 +48,7 @@ func namesOf(n config.ProxyNames) gateway.NameForm {
 	return gateway.NameCanonical
 }
 
-// policyOf returns nil where the configuration allows everything, so that no
-// call is asked about.
+// policyOf returns nil if the configuration allows everything, so that calls skip the check.
 func policyOf(p config.Policy) *dispatch.Policy {
 	if len(p.Rules) == 0 && (p.Default == config.ActionAllow || p.Default == "") {
 		return nil
@@ -73,8 +73,9 @@ func limitsOfCalls(l *config.RateLimits) dispatch.RateLimits {
 	return limits
 }
 
-// OpenEvents opens the log of events that a configuration asks for, nil where it asks for none.
-// Events of EventsStderr go to stderr. The caller closes the log, or hands it to New.
+// OpenEvents opens the configured event log; it returns nil if none is configured. If the
+// configuration names EventsStderr, events go to stderr. The caller closes the log, or passes it to
+// New.
 func OpenEvents(c *config.Config, stderr io.Writer, log *slog.Logger) (*telemetry.EventLog, error) {
 	failed := func(err error) { log.Error("events cannot be written and are lost", "file", c.Events.File, "err", err) }
 	switch c.Events.File {
@@ -90,8 +91,7 @@ func OpenEvents(c *config.Config, stderr io.Writer, log *slog.Logger) (*telemetr
 	return events, nil
 }
 
-// observe makes what tells operators of the engine: its metrics, and where
-// events go.
+// observe creates the engine's metrics and connects its events.
 func (e *Engine) observe(events *telemetry.EventLog) {
 	e.Metrics = telemetry.NewMetrics(telemetry.Totals{
 		Version: e.Version,
@@ -118,8 +118,7 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 	e.tell = telemetry.Fan(write, e.Metrics.Observe, e.Feed.Observe)
 }
 
-// kept is what the store holds for everybody who may call: the principals of the
-// configuration.
+// kept returns the number and size of the stored results of all configured principals.
 func (e *Engine) kept() (count int, bytes int64) {
 	add := func(principal string) {
 		u := e.Results.Usage(principal)
@@ -135,7 +134,7 @@ func (e *Engine) kept() (count int, bytes int64) {
 	return count, bytes
 }
 
-// Kinds counts the entries of a catalog by kind.
+// Kinds counts a catalog's entries by kind.
 func Kinds(c *catalog.Catalog) map[catalog.Kind]int {
 	n := map[catalog.Kind]int{}
 	for _, e := range c.Entries() {
@@ -144,8 +143,8 @@ func Kinds(c *catalog.Catalog) map[catalog.Kind]int {
 	return n
 }
 
-// Stats returns what /stats answers: all calls where there is one principal, otherwise those of
-// the principal's own sessions.
+// Stats returns the response of /stats: all calls if there is only one principal, otherwise the
+// principal's own.
 func (e *Engine) Stats(principal string, tokens bool) usage.Stats {
 	if !tokens {
 		principal = ""

@@ -1,6 +1,6 @@
-// Package app is a gateway put together: upstreams, the store of results, the surface for agents,
-// the router, the hub and the agents that register. It knows nothing of flags, terminals and exit
-// codes, which are internal/cli's, and listens on nothing for clients, which is app/web's.
+// Package app assembles a gateway: upstreams, the result store, the surface for agents, the router,
+// the hub and agent registration. It does not know flags, terminals or exit codes (see
+// internal/cli), and it opens no listener for clients (see app/web).
 //
 //	Config ─▶ New ─▶ Engine ─┬─ Front ──────────▶ /mcp, standard input, a shell command's pipe
 //	                         ├─ RouterOptions ──▶ /mcps/NAME/mcp
@@ -10,8 +10,9 @@
 //
 //	config file changes ─▶ Follow ─▶ Reload ─▶ upstreams, agents, offices, then the Face
 //
-// A gateway ends in this order: the face lets running calls finish, the offices are left, upstreams
-// end, and the store forgets all results. Engine.Close does all but the first.
+// A gateway shuts down in this order: app/web waits for running calls, the gateway leaves its
+// offices, upstreams stop, and the store discards all results. Engine.Close does all of this except
+// the first step.
 //
-// OpenHub is the second thing that weir runs: a hub without a gateway.
+// OpenHub runs weir's other service: a hub without a gateway.
 package app

@@ -14,28 +14,30 @@ import (
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
-// How the vectors of entries are fetched.
+// Timing of embedding requests.
 const (
-	embedTimeout = time.Minute            // one call with texts of entries, which nobody waits for
-	embedQuiet   = 500 * time.Millisecond // servers that are listed one after the other are embedded together
-	embedRetry   = 30 * time.Second       // after a failure; twice as long after each that follows
+	embedTimeout = time.Minute // timeout of one background request
+	// wait this long after the last catalog change, so that several servers are embedded in one
+	// request
+	embedQuiet   = 500 * time.Millisecond
+	embedRetry   = 30 * time.Second // wait after a failure; doubled after each further one
 	longestRetry = 10 * time.Minute
 )
 
-// embeddings fetches vectors for the entries of the catalog where search.embedding
-// names an endpoint. Until all of them are there, and whenever the endpoint
-// fails, entries are ranked by words alone. A nil *embeddings does nothing.
+// embeddings fetches vectors for the catalog's entries from the endpoint that search.embedding
+// names. While vectors are missing or the endpoint fails, entries are ranked by words alone. A nil
+// *embeddings does nothing.
 type embeddings struct {
 	options search.Options
 	http    *http.Client
 	log     *slog.Logger
 	redact  func(string) string
-	wake    chan struct{} // capacity 1: the catalog has changed
+	wake    chan struct{} // capacity 1; signals that the catalog changed
 	end     context.CancelFunc
 	run     sync.WaitGroup
 }
 
-// newEmbeddings makes no call yet. It returns nil where there is no endpoint.
+// newEmbeddings returns nil if no endpoint is configured. It makes no request.
 func newEmbeddings(c *config.Config, log *slog.Logger) (*embeddings, error) {
 	e := c.Search.Embedding
 	if e.URL == "" {
@@ -44,7 +46,7 @@ func newEmbeddings(c *config.Config, log *slog.Logger) (*embeddings, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	b := &embeddings{log: log, wake: make(chan struct{}, 1), end: func() {}, http: &http.Client{
 		Transport: transport,
-		// What is sent was meant for this endpoint and for no other.
+		// Never follow a redirect: the texts and the key are meant for this endpoint only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	client, err := embedding.New(embedding.Config{
@@ -57,7 +59,7 @@ func newEmbeddings(c *config.Config, log *slog.Logger) (*embeddings, error) {
 	return b, nil
 }
 
-// ranking is how a snapshot ranks.
+// ranking returns the search options of a new snapshot.
 func (b *embeddings) ranking() search.Options {
 	if b == nil {
 		return search.Options{}
@@ -65,7 +67,7 @@ func (b *embeddings) ranking() search.Options {
 	return b.options
 }
 
-// changed notes that the catalog has changed.
+// changed signals that the catalog has changed.
 func (b *embeddings) changed() {
 	if b == nil {
 		return
@@ -76,7 +78,7 @@ func (b *embeddings) changed() {
 	}
 }
 
-// start fetches vectors in the background, until close.
+// start fetches vectors in the background until close is called.
 func (b *embeddings) start(live *upstream.Live[*gateway.Snapshot]) {
 	if b == nil {
 		return
@@ -120,15 +122,14 @@ func (b *embeddings) follow(ctx context.Context, live *upstream.Live[*gateway.Sn
 			}
 			retry = embedRetry
 			if next == s {
-				break // nothing has changed meanwhile
+				break // no change in the meantime
 			}
 		}
 		b.log.Info("entries are ranked by meaning, too", "entries", live.Snapshot().Catalog.Len(), "took", time.Since(began).Round(time.Millisecond))
 	}
 }
 
-// quiet waits for a change, and until no more come. It is false when ctx has
-// ended.
+// quiet waits for a change and then until changes stop. It returns false if ctx ends.
 func (b *embeddings) quiet(ctx context.Context) bool {
 	select {
 	case <-b.wake:

@@ -29,8 +29,9 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// An Engine is a gateway without a transport: upstreams, what they offer, and the store of results.
-// weir serve and the package weir put HTTP or standard input before it, shell commands a pipe.
+// An Engine is a gateway without a transport: the upstreams, their catalog and the result store.
+// weir serve and package weir serve it over HTTP or standard input, shell commands over an
+// in-process pipe.
 //
 //	config ─▶ upstream.Manager ─▶ upstream.Live (snapshot) ─▶ gateway.Gateway ─▶ mcp.Lifecycle
 //	              ▲ Reload                                          └─▶ artifact.Local ◀─ Plane
@@ -38,63 +39,65 @@ import (
 // The exported fields are set by New and never change.
 type Engine struct {
 	Version  string
-	Instance string // names this run of a gateway
+	Instance string // identifies this run of the gateway
 	Started  time.Time
-	Memory   *memory.Pool       // counts the bytes of messages
-	Results  *artifact.Local    // keeps the results that are held back
-	Turns    *work.Turns        // of computations for agents and for the console
-	Feed     console.Feed       // the newest events
-	Metrics  *telemetry.Metrics // counts
-	Plane    *Plane             // serves tables to other servers
-	Offices  *Offices           // nil in a shell command, and where no hub is configured
+	Memory   *memory.Pool    // accounts for the bytes of messages
+	Results  *artifact.Local // stores results that were held back
+	Turns    *work.Turns     // limits computations for agents and the console
+	Feed     console.Feed    // the most recent events
+	Metrics  *telemetry.Metrics
+	Plane    *Plane   // serves tables to other servers
+	Offices  *Offices // nil in a shell command, or if no hub is configured
 
-	opts        Options
-	log         *slog.Logger
-	config      atomic.Pointer[config.Config]
-	looked      atomic.Pointer[config.Config] // the newest one whose names were looked for in the catalog
-	redact      atomic.Pointer[result.Redactor]
-	conceal     concealer
-	manager     *upstream.Manager
-	live        *upstream.Live[*gateway.Snapshot]
-	holdings    *holdings
-	bodies      *bodies                              // wait at /mcps/NAME/mcp
-	state       *gateway.State                       // quotas and what sessions have seen outlive a reload
-	rounds      *bridge.Rounds                       // calls during which modern agents are asked something
-	file        atomic.Pointer[gateway.SnapshotFile] // served in addition to the upstreams; may be nil
-	direct      atomic.Pointer[gateway.Gateway]      // of the newest front: it judges calls that do not pass it
+	opts   Options
+	log    *slog.Logger
+	config atomic.Pointer[config.Config]
+	// the last configuration whose names were checked against the catalog
+	looked   atomic.Pointer[config.Config]
+	redact   atomic.Pointer[result.Redactor]
+	conceal  concealer
+	manager  *upstream.Manager
+	live     *upstream.Live[*gateway.Snapshot]
+	holdings *holdings
+	bodies   *bodies        // sync result bodies that wait at /mcps/NAME/mcp
+	state    *gateway.State // quotas and session history; survives a reload
+	rounds   *bridge.Rounds // calls that wait while a modern agent is asked something
+	// entries served in addition to the upstreams'; may be nil
+	file        atomic.Pointer[gateway.SnapshotFile]
+	direct      atomic.Pointer[gateway.Gateway] // the current gateway; judges calls that bypass /mcp
 	owners      *owners
 	agents      *agents
-	embeddings  *embeddings // nil where entries are ranked by words alone; a shell command never starts it
+	embeddings  *embeddings // nil if entries are ranked by words alone; never started in a shell command
 	tell        func(telemetry.Event)
-	nonEmpty    chan struct{} // closed when the catalog has its first entry
+	nonEmpty    chan struct{} // closed when the catalog gets its first entry
 	nonEmptySet sync.Once
 
-	// first is closed after the first listing attempt of every upstream of the start, successful or
-	// not; firstEnd stops waiting for that.
+	// first is closed after the first listing attempt of every upstream, successful or not.
+	// firstEnd ends the goroutine that waits for it.
 	first    chan struct{}
 	firstEnd context.CancelFunc
 }
 
-// Options are what an Engine is given in addition to a configuration.
+// Options are the settings of an Engine that are not in its configuration.
 type Options struct {
 	Version string
 	Logger  *slog.Logger
-	// Environ is the environment of this process. Programs of servers get the part of it that they
-	// need to run at all.
+	// Environ is the environment of this process. Server programs inherit only a small part of it:
+	// see InheritedNames.
 	Environ []string
-	// Lineage tells the programs of servers which weirs they come from.
+	// Lineage tells server programs which weir processes started them.
 	Lineage Lineage
-	// RedactResults replaces secrets in results, whatever the configuration says.
+	// RedactResults removes secrets from results even if the configuration does not ask for it.
 	RedactResults bool
-	// Events receives a line for each event; nil writes none. The Engine closes it.
+	// Events receives one line per event; nil discards events. The Engine closes it.
 	Events *telemetry.EventLog
-	// File is served in addition to the upstreams; nil is none.
+	// File holds entries that are served in addition to the upstreams'; may be nil.
 	File *gateway.SnapshotFile
-	// Shell makes the engine of a single command: it has neither offices nor embeddings.
+	// Shell is set for the engine of a single shell command: it has no offices and no embeddings.
 	Shell bool
 }
 
-// New starts the upstreams of a configuration and waits for none of them. The caller closes the
+// New starts the upstreams of a configuration without waiting for them. The caller must close the
 // Engine. An error of type *SetupError says what the operator must change.
 func New(ctx context.Context, c *config.Config, o Options) (*Engine, error) {
 	e, err := build(c, o)
@@ -119,7 +122,7 @@ func New(ctx context.Context, c *config.Config, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// build makes an engine that has started nothing.
+// build returns an engine without starting anything.
 func build(c *config.Config, o Options) (*Engine, error) {
 	if !o.Shell {
 		if _, err := signerOf(c); err != nil {
@@ -169,7 +172,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// start starts the upstreams.
+// start starts the upstreams and the background work.
 func (e *Engine) start(c *config.Config) {
 	for _, s := range c.Servers {
 		if why := c.Omitted(s.Name); why != "" {
@@ -182,43 +185,43 @@ func (e *Engine) start(c *config.Config) {
 	e.firstEnd = cancel
 	go func() {
 		defer close(e.first)
-		_ = e.manager.Ready(ctx) // Ready of the Engine returns the error of required servers
+		_ = e.manager.Ready(ctx) // Engine.Ready reports the error of required servers
 		e.tellCatalog(telemetry.CatalogLoaded, e.Snapshot().Catalog, "", nil)
 		e.checkCatalog(e.Snapshot().Catalog, true)
 	}()
 }
 
-// Identity is how weir introduces itself to servers and to clients.
+// Identity returns the implementation info that weir sends in MCP handshakes.
 func Identity(version string) json.RawMessage {
 	info, err := json.Marshal(map[string]string{"name": ServerName, "title": "weir", "version": version})
 	if err != nil {
-		panic(err) // three strings
+		panic(err) // cannot happen: three strings
 	}
 	return info
 }
 
-// Config returns the configuration that is in force.
+// Config returns the current configuration.
 func (e *Engine) Config() *config.Config { return e.config.Load() }
 
 // Upstreams returns the names of the servers.
 func (e *Engine) Upstreams() []string { return e.manager.Names() }
 
-// clean removes secrets, and what is not seen, from what a server said.
+// clean removes secrets and invisible characters from a server's text.
 func (e *Engine) clean(text string) string { return e.redact.Load().Redact(visible.Text(text)) }
 
-// StopGrace is how long a program may take to end by itself after its standard
-// input was closed, and again after SIGTERM: all of it fits into a shutdown.
+// StopGrace is how long a program may take to exit after its standard input is closed, and again
+// after SIGTERM. Both fit into CloseTimeout.
 const StopGrace = time.Second
 
-// limitsOf turns the configuration's limits into the catalog's.
+// limitsOf converts the configured schema limits.
 func limitsOf(l config.SchemaLimits) catalog.Limits {
 	return catalog.Limits{
 		SchemaBytes: int(l.Bytes), SchemaDepth: l.Depth, SchemaProperties: l.Properties, OnInvalid: catalog.OnInvalid(l.OnInvalid),
 	}
 }
 
-// apply takes over a reloaded configuration: servers that changed are started
-// again, the others do not notice.
+// apply applies a reloaded configuration. It restarts changed servers; calls of the others
+// continue.
 func (e *Engine) apply(c *config.Config) {
 	e.config.Store(c)
 	e.redact.Store(result.NewRedactor(c.Secrets()))
@@ -228,11 +231,11 @@ func (e *Engine) apply(c *config.Config) {
 	e.agents.merge()
 }
 
-// settleTimeout is how long a shell command waits for its own upstreams.
+// settleTimeout is how long a shell command waits for the upstreams that it started.
 const settleTimeout = 30 * time.Second
 
-// Settled waits until every upstream has been listed or has failed to start. It returns an error
-// where a required one is not there.
+// Settled waits until every upstream has been listed or has failed. It returns an error if a
+// required upstream failed.
 func (e *Engine) Settled(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -242,13 +245,12 @@ func (e *Engine) Settled(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// longWait is after which time Ready logs the servers that it waits for: until then nothing else
-// tells that weir starts.
+// longWait is the time after which Ready logs the servers that it waits for. Without that line, a
+// slow start would look like a hang.
 const longWait = time.Second
 
-// Ready waits until the servers that are marked required have been listed, or one of them has
-// failed. It does not wait for others. If a required server is not available, it returns an error
-// that names the server.
+// Ready waits until all servers marked required have been listed, or one of them has failed. It
+// does not wait for others. If a required server is not available, the error names it.
 func (e *Engine) Ready(ctx context.Context) error {
 	waiting := map[string]<-chan struct{}{}
 	e.manager.Each(func(s *config.Server, u *upstream.Upstream) {
@@ -291,8 +293,8 @@ func open(channels map[string]<-chan struct{}) (names []string) {
 // CloseTimeout is how long Close waits for upstreams to end.
 const CloseTimeout = 4 * time.Second
 
-// Close leaves the offices, ends the upstreams, by force when ctx ends, and forgets all results.
-// No calls may be in flight.
+// Close leaves the offices, stops the upstreams, killing them when ctx ends, and discards all
+// results. No calls may be in flight.
 func (e *Engine) Close(ctx context.Context) {
 	e.Offices.close(ctx)
 	e.firstEnd()
@@ -324,14 +326,14 @@ func (e *Engine) Peer(ctx context.Context, name string) (mcp.Peer, error) {
 	return e.manager.Peer(ctx, name)
 }
 
-// Missing tells the gateway of servers of which nothing is in the catalog.
+// Missing returns the servers without catalog entries.
 func (e *Engine) Missing() []gateway.Missing { return missing(e.manager, e.live) }
 
 // Snapshot implements gateway.Upstreams.
 func (e *Engine) Snapshot() *gateway.Snapshot { return e.live.Snapshot() }
 
-// Front returns the Handler of /mcp under a configuration: the handshake and the gateway behind it.
-// Several fronts may share the Engine.
+// Front returns the Handler of /mcp for a configuration: the handshake and the gateway behind it.
+// Several fronts may share one Engine.
 func (e *Engine) Front(c *config.Config) mcp.Handler {
 	mode := gateway.ModeGateway
 	if c.Mode == config.ModeProxy {
@@ -340,7 +342,7 @@ func (e *Engine) Front(c *config.Config) mcp.Handler {
 	return e.front(c, mode)
 }
 
-// ShellFront is Front for a command of this process: its mode is always that of a gateway.
+// ShellFront returns a front for a shell command; it always uses mode gateway.
 func (e *Engine) ShellFront(c *config.Config) mcp.Handler { return e.front(c, gateway.ModeGateway) }
 
 func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
@@ -362,7 +364,7 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	}}
 }
 
-// callTimeout is how long a call of an upstream may take, by the upstream's name.
+// callTimeout returns a function from an upstream's name to its call timeout.
 func callTimeout(m *upstream.Manager) func(name string) time.Duration {
 	return func(name string) time.Duration {
 		u, ok := m.Upstream(name)
@@ -373,8 +375,8 @@ func callTimeout(m *upstream.Manager) func(name string) time.Duration {
 	}
 }
 
-// threshold is the configuration's firewall.threshold_chars. Zero holds every
-// result back there, and stands for the default in gateway.Firewall.
+// threshold converts firewall.threshold_chars. In the configuration zero holds every result back;
+// in gateway.Firewall zero means the default.
 func threshold(chars int) int {
 	if chars == 0 {
 		return -1
@@ -382,10 +384,9 @@ func threshold(chars int) int {
 	return chars
 }
 
-// inheritedNames are the variables that upstreams' programs get from weir's own
-// environment: what finding programs, files, proxies and certificates needs.
-// Everything else, tokens above all, is named in the configuration or stays
-// here. A name that ends with * stands for all that begin so.
+// inheritedNames are the environment variables that server programs inherit: what they need to find
+// programs, files, proxies and certificates. All other variables, tokens above all, reach a server
+// only if its configuration names them. A trailing * matches any suffix.
 var inheritedNames = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_*", "TZ", "TMPDIR", "TMP", "TEMP", "XDG_*",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
@@ -393,10 +394,10 @@ var inheritedNames = []string{
 	"SystemRoot", "SYSTEMROOT", "SystemDrive", "COMSPEC", "PATHEXT", "APPDATA", "LOCALAPPDATA", "USERPROFILE", "ProgramFiles", "PROGRAMDATA",
 }
 
-// InheritedNames returns the names, for documents.
+// InheritedNames returns a copy of the list, for documents.
 func InheritedNames() []string { return slices.Clone(inheritedNames) }
 
-// Inherited returns the part of an environment that programs get.
+// Inherited returns the variables of environ that server programs inherit.
 func Inherited(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(pair string) bool {
 		name, _, _ := strings.Cut(pair, "=")

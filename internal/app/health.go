@@ -11,18 +11,18 @@ import (
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
-// ServerName is what weir calls itself in MCP and in /healthz.
+// ServerName is the server name that weir reports in MCP and in /healthz.
 const ServerName = "weir"
 
-// States of a gateway as a whole.
+// Values of Health.Status.
 const (
 	StatusOK       = "ok"       // every upstream can be called
-	StatusStarting = "starting" // some upstreams have not answered for the first time
+	StatusStarting = "starting" // some upstreams have not answered yet
 	StatusDegraded = "degraded" // some upstreams cannot be called
-	StatusStopping = "stopping" // running calls are being finished
+	StatusStopping = "stopping" // the gateway shuts down and finishes running calls
 )
 
-// Health is the answer of /healthz, and what weir ls shows.
+// Health is the response of /healthz; weir ls shows it.
 type Health struct {
 	Status    string                    `json:"status"`
 	Uptime    float64                   `json:"uptime"` // seconds
@@ -41,7 +41,7 @@ type UpstreamHealth struct {
 	Transport string `json:"transport"`
 	Namespace string `json:"namespace,omitempty"`
 	Server    string `json:"server,omitempty"`
-	Version   string `json:"version,omitempty"` // of the server
+	Version   string `json:"version,omitempty"` // the server's version
 	Protocol  string `json:"protocol,omitempty"`
 	Tools     int    `json:"tools"`
 	Resources int    `json:"resources"`
@@ -52,11 +52,11 @@ type UpstreamHealth struct {
 	Restarts  int64  `json:"restarts"`
 	Pid       int    `json:"pid,omitempty"`
 	Error     string `json:"error,omitempty"`
-	Note      string `json:"note,omitempty"`  // of one that is starting, or left out
-	Since     string `json:"since,omitempty"` // of State, RFC 3339
+	Note      string `json:"note,omitempty"`  // why it is starting or left out
+	Since     string `json:"since,omitempty"` // time of the last change of State, RFC 3339
 }
 
-// Health says how the gateway and its upstreams are.
+// Health returns the state of the gateway and its upstreams.
 func (e *Engine) Health() *Health {
 	c := e.config.Load()
 	h := &Health{
@@ -85,9 +85,9 @@ func (e *Engine) Health() *Health {
 	return h
 }
 
-// add enters an upstream. One that is started again after a failure still says why
-// it failed, because the next attempt may take as long as the last one; and one
-// whose lists cannot be read says why it has no tools.
+// add adds an upstream. An upstream that restarts after a failure keeps the reason of that failure,
+// because the next attempt may take just as long. An upstream whose lists cannot be read gives that
+// as the reason why it has no tools.
 func (h *Health) add(s upstream.Status) {
 	u := UpstreamHealth{
 		Name: s.Name, State: string(s.State), Transport: string(s.Transport), Namespace: s.Namespace, Protocol: s.Version,
@@ -110,7 +110,7 @@ func (h *Health) add(s upstream.Status) {
 	h.Upstreams[s.Name] = u
 }
 
-// List returns the upstreams by name.
+// List returns the upstreams sorted by name.
 func (h *Health) List() []UpstreamHealth {
 	list := make([]UpstreamHealth, 0, len(h.Upstreams))
 	for name, u := range h.Upstreams {

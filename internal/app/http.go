@@ -16,16 +16,17 @@ import (
 	"github.com/weir-mcp/weir/internal/visible"
 )
 
-// Bounds of the HTTP server. Responses have no bound in time, because streams
-// last; what writes them notices a client that does not read.
+// Limits of the HTTP server. Writing a response has no time limit, because streams stay open; the
+// writer detects clients that do not read.
 const (
 	readHeaderTimeout = 10 * time.Second
-	readTimeout       = 60 * time.Second // a request with its body; streams lift it
+	readTimeout       = 60 * time.Second // for a request with its body; streams disable it
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
 )
 
-// NewHTTPServer returns an HTTP server with these bounds. Its own messages are logged at debug.
+// NewHTTPServer returns an HTTP server with these limits. It logs the server's own messages at
+// level debug.
 func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
@@ -33,22 +34,22 @@ func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// WriteJSON answers with a value. People read such answers in terminals: what they
-// would obey, or not show, is written as escapes.
+// WriteJSON writes a value as the response. Control and invisible characters are escaped, because
+// people read these responses in terminals.
 func WriteJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	raw, err := json.Marshal(v)
-	if err != nil { // weir's own types: cannot be
+	if err != nil { // cannot happen: weir's own types
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
 	w.WriteHeader(code)
-	_, _ = w.Write(append(visible.JSON(raw), '\n')) // the client may be gone
+	_, _ = w.Write(append(visible.JSON(raw), '\n')) // the client may have disconnected
 }
 
-// GuardOptions returns the checks of a configuration, with the tokens of auth.
+// GuardOptions returns the request checks of a configuration, with the tokens of auth.
 func GuardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Options {
 	o := guard.Options{Hosts: c.HTTP.AllowedHosts, Origins: c.HTTP.AllowedOrigins, HostsKey: "http.allowed_hosts", OriginsKey: "http.allowed_origins", Logger: log}
 	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
@@ -61,7 +62,8 @@ func GuardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Op
 	return o
 }
 
-// CannotListen says why an address cannot be listened on, and what to do instead. It is a *SetupError.
+// CannotListen returns a *SetupError that says why an address cannot be listened on and what to do
+// instead.
 func CannotListen(addr string, err error, instead string) error {
 	why := "the system refuses it"
 	switch {
@@ -79,7 +81,7 @@ func CannotListen(addr string, err error, instead string) error {
 	return setupf("cannot listen on %s: %s (%w); %s", addr, why, err, instead)
 }
 
-// Dialable turns an address that is listened on into one that can be connected to.
+// Dialable turns a listen address into an address that clients can connect to.
 func Dialable(listen string) string {
 	for _, any := range []string{"0.0.0.0:", "[::]:", ":"} {
 		if port, ok := strings.CutPrefix(listen, any); ok {

@@ -24,14 +24,14 @@ type Hub struct {
 	listener net.Listener
 	server   *http.Server
 	ended    chan struct{}
-	failed   error // read after ended
+	failed   error // may be read after ended is closed
 }
 
-// OpenHub listens at hub.listen of a configuration and serves there until Shutdown.
+// OpenHub listens at hub.listen and serves until Shutdown.
 func OpenHub(ctx context.Context, c *config.Config, log *slog.Logger) (*Hub, error) {
 	h := &Hub{log: log, ended: make(chan struct{})}
 	h.config.Store(c)
-	// A hub keeps what it passes on for moments, so that nothing of it goes to files.
+	// A hub holds messages only while it forwards them, so none are written to files.
 	pool := memory.NewPool(memory.Options{Limit: memoryLimit(int64(c.Limits.Memory), groupLimit()), Logger: log})
 	opts, err := hubOptions(c, h.auth, pool, log)
 	if err != nil {
@@ -49,17 +49,17 @@ func OpenHub(ctx context.Context, c *config.Config, log *slog.Logger) (*Hub, err
 	return h, nil
 }
 
-// auth returns the tokens of the gateway, as they are at the time.
+// auth returns the gateway's current tokens.
 func (h *Hub) auth() *config.Auth { return &h.config.Load().Auth }
 
-// Addr returns the address that the hub listens on.
+// Addr returns the listener's address.
 func (h *Hub) Addr() net.Addr { return h.listener.Addr() }
 
-// Done returns a channel that is closed when the hub serves no more.
+// Done returns a channel that is closed when the hub has stopped serving.
 func (h *Hub) Done() <-chan struct{} { return h.ended }
 
-// Apply takes over who may connect from a changed configuration, and logs that the rest of hub waits
-// for a restart. If Apply fails, nothing has changed.
+// Apply applies changed hub tokens and keys, and logs that other hub settings need a restart. If
+// Apply returns an error, nothing has changed.
 func (h *Hub) Apply(next *config.Config) error {
 	auth, err := hubAccess(next, h.auth)
 	if err != nil {
@@ -74,13 +74,13 @@ func (h *Hub) Apply(next *config.Config) error {
 	return nil
 }
 
-// Shutdown tells all peers that the hub ends and waits until ctx ends at most. The error is that of a
-// listener that had failed before.
+// Shutdown tells all peers that the hub is ending and waits for them until ctx ends. It returns the
+// error of the listener, if that failed earlier.
 func (h *Hub) Shutdown(ctx context.Context) error {
 	if err := h.hub.Shutdown(ctx); err != nil && !errors.Is(err, engineio.ErrServerClosed) {
 		h.log.Warn("some peers did not end", "err", err)
 	}
-	_ = h.server.Close() // all peers have been told
+	_ = h.server.Close() // all peers were told
 	<-h.ended
 	if !errors.Is(h.failed, http.ErrServerClosed) {
 		return fmt.Errorf("the hub's listener failed: %w", h.failed)
@@ -88,7 +88,7 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// hubMux routes the paths of a hub on an address of its own.
+// hubMux routes the paths of a hub that has its own listener.
 func hubMux(h *hub.Hub, c *config.Config, log *slog.Logger) http.Handler {
 	open := guard.New(GuardOptions(c, config.Auth{}, log))
 	mux := http.NewServeMux()

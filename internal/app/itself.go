@@ -15,20 +15,20 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 )
 
-// itself finds the entries of a configuration that are weir itself with this very
-// configuration, before anything is started. What it cannot see in an entry, such as
-// a script that starts weir, is found when it runs: see lineage and router.Loops.
+// itself finds the configuration entries that would start or call this very weir, before any server
+// is started. It cannot see through scripts that start weir; lineage and router.Loops find these at
+// run time.
 type itself struct {
-	exe    string // of this process
+	exe    string // path of this process's executable
 	env    []string
-	listen bool // weir serves at the address of the configuration
+	listen bool // this process serves at the configured address
 }
 
-// OmitItself returns a config.Options.Omit that leaves out the entries that would have weir start or
-// call itself. The environment is that of this process; listen says that weir serves at the address
-// of the configuration.
+// OmitItself returns a config.Options.Omit that leaves out entries that would make weir start or
+// call itself. environ is the environment of this process; listen says that this process serves at
+// the configured address.
 func OmitItself(environ []string, listen bool) func(*config.Config, *config.Server) string {
-	exe, _ := os.Executable() // without it, no program is taken for it
+	exe, _ := os.Executable() // if unknown, no command is recognized by its path
 	i := &itself{exe: exe, env: Inherited(environ), listen: listen}
 	return i.omit
 }
@@ -44,8 +44,7 @@ func (i *itself) omit(c *config.Config, s *config.Server) string {
 	return ""
 }
 
-// starts reports whether a server's program is weir serve with the configuration at a
-// path.
+// starts reports whether a server's command runs weir serve with the configuration at path.
 func (i *itself) starts(s *config.Server, path string) bool {
 	args, ok := i.weirArgs(s)
 	if !ok || path == "" || len(args) == 0 || args[0] != "serve" {
@@ -80,7 +79,7 @@ func (i *itself) starts(s *config.Server, path string) bool {
 	return realPath(named) == realPath(path)
 }
 
-// weirArgs returns the arguments that weir gets, where a server's program is weir.
+// weirArgs returns the arguments for weir if a server's command runs weir.
 func (i *itself) weirArgs(s *config.Server) (args []string, ok bool) {
 	if i.isExe(s) {
 		return s.Args, true
@@ -104,7 +103,7 @@ func (i *itself) weirArgs(s *config.Server) (args []string, ok bool) {
 	return nil, false
 }
 
-// isExe reports whether a server's command is the program of this process.
+// isExe reports whether a server's command is this process's executable.
 func (i *itself) isExe(s *config.Server) bool {
 	own, err := os.Stat(i.exe)
 	if i.exe == "" || err != nil {
@@ -126,7 +125,7 @@ func (i *itself) isExe(s *config.Server) bool {
 	return err == nil && os.SameFile(own, other)
 }
 
-// lookIn finds a program on a PATH.
+// lookIn finds a program in a PATH.
 func lookIn(path, name string) string {
 	for _, dir := range filepath.SplitList(path) {
 		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
@@ -136,7 +135,7 @@ func lookIn(path, name string) string {
 	return name
 }
 
-// isWeirPackage reports whether an argument names weir's package for a runner.
+// isWeirPackage reports whether an argument of a package runner names weir's package.
 func isWeirPackage(runner, arg string) bool {
 	name := arg
 	if at := strings.LastIndexByte(arg, '@'); at > 0 {
@@ -149,8 +148,8 @@ func isWeirPackage(runner, arg string) bool {
 	return name == "weir-mcp" || strings.HasPrefix(name, "@") && strings.HasSuffix(name, "/weir-mcp")
 }
 
-// leadsTo reports whether a URL is that of a gateway that listens at an address, or
-// that is reached under a public URL.
+// leadsTo reports whether a URL addresses a gateway that listens at listen or has the public URL
+// public.
 func leadsTo(text, listen, public string) bool {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -172,7 +171,7 @@ func leadsTo(text, listen, public string) bool {
 	return strings.EqualFold(host, u.Hostname()) || address.Loopback(u.Hostname()) && (all || address.Loopback(host))
 }
 
-// portIn is the port that a URL leads to.
+// portIn returns the port of a URL, explicit or default.
 func portIn(u *url.URL) string {
 	switch {
 	case u.Port() != "":

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// judge is the router.Judge: what the gateway's policy, the quotas of single
-// tools and a strict pin say holds at /mcps/NAME/mcp, too.
+// judge implements router.Judge: the gateway's policy, per-tool quotas and strict pin also apply at
+// /mcps/NAME/mcp.
 type judge struct{ engine *Engine }
 
 // Judges implements router.Judge.
@@ -35,8 +35,8 @@ func (j judge) Refuses(upstream, method, name string) bool {
 	return g != nil && g.Refuses(j.places(upstream), method, name)
 }
 
-// places are the servers of the catalog that a name of the router stands for. A
-// Computer as a whole ("desk") is all of its servers ("desk.excel").
+// places returns the catalog servers that a router name stands for. The name of a Computer ("desk")
+// stands for all of its servers ("desk.excel").
 func (j judge) places(name string) []gateway.Place {
 	if u, ok := j.engine.manager.Upstream(name); ok {
 		return []gateway.Place{placeOf(u.Config())}
@@ -46,7 +46,7 @@ func (j judge) places(name string) []gateway.Place {
 			return places
 		}
 	}
-	// Nobody knows it in the catalog: by its name, then.
+	// The catalog does not know it: judge it by its name.
 	return []gateway.Place{{Upstream: name, Namespace: name, Renamed: true}}
 }
 
@@ -54,7 +54,7 @@ func placeOf(s *config.Server) gateway.Place {
 	return gateway.Place{Upstream: s.Name, Namespace: s.Namespace}
 }
 
-// places are those of a Computer or of one of its servers, as finding finds them.
+// places returns the servers of a Computer, or one of them, as finding finds them.
 func (o *Offices) places(m *upstream.Manager, name string) []gateway.Place {
 	for _, f := range o.fleets {
 		target, whole, ok := f.Resolve(name)

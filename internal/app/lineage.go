@@ -8,31 +8,32 @@ import (
 	"strings"
 )
 
-// A weir that starts itself starts itself again, and so on until the machine is full:
-// the entry {"command": "weir", "args": ["serve", "--stdio"]} stands in the very file
-// that both the client and weir read. So each weir tells the programs that it starts
-// who they come from:
+// A weir whose configuration starts weir again would repeat that until the machine is full. It
+// happens easily: a client and weir read the same file, and the client's entry {"command": "weir",
+// "args": ["serve", "--stdio"]} is in it. Therefore each weir tells the programs that it starts
+// which weir processes they descend from:
 //
 //	weir serve (X) ── WEIR_PARENT=a.X ──▶ … ──▶ weir serve (Y) ── WEIR_PARENT=a.X,b.Y ──▶ weir serve (X): refused
 //
-// A weir behind a weir with another configuration is fine.
+// A weir below a weir with a different configuration is allowed.
 
-// ParentVariable names the variable with the lineage of a process, the nearest ancestor last.
+// ParentVariable names the environment variable with the lineage of a process, nearest ancestor
+// last.
 const ParentVariable = "WEIR_PARENT"
 
-// maxAncestors bounds how many weirs may be behind one another.
+// maxAncestors bounds the depth of nested weirs.
 const maxAncestors = 8
 
-// ancestor is one weir that others come from.
+// ancestor is one weir process above another.
 type ancestor struct {
-	instance string // tells processes apart
-	config   string // tells configurations apart
+	instance string // identifies the process
+	config   string // identifies its configuration
 }
 
-// A Lineage is this weir and those that it comes from.
+// A Lineage is this weir followed by its ancestors.
 type Lineage []ancestor
 
-// readLineage reads the variable. What it cannot read is left out.
+// readLineage parses the variable. It ignores malformed parts.
 func readLineage(text string) Lineage {
 	var l Lineage
 	for part := range strings.SplitSeq(text, ",") {
@@ -44,15 +45,15 @@ func readLineage(text string) Lineage {
 	return l
 }
 
-// Descend returns the lineage of this process when it serves the configuration at a path, which is
-// "" where there is none. The text is the value of ParentVariable. Descend fails with a *SetupError
-// if an ancestor serves the same configuration.
+// Descend returns the lineage of this process when it serves the configuration at path ("" for
+// none). text is the value of ParentVariable. Descend returns a *SetupError if an ancestor serves
+// the same configuration.
 func Descend(text, path string) (Lineage, error) {
 	l := readLineage(text)
 	own := ancestor{rand.Text()[:16], configID(path)}
 	for _, one := range l {
 		if path != "" && one.config == own.config {
-			// The first word of what the ancestor looks for in it is the instance.
+			// The instance must be the first word: the ancestor searches its child's output for it.
 			return nil, setupf("%s: weir with %s has started this process, which would start everything of it again: the entry that starts weir is left out there, and can be removed from mcpServers", one.instance, path)
 		}
 	}
@@ -62,7 +63,7 @@ func Descend(text, path string) (Lineage, error) {
 	return append(l, own), nil
 }
 
-// Variable returns the variable that programs are given, as NAME=VALUE.
+// Variable returns the variable for child programs as NAME=VALUE.
 func (l Lineage) Variable() []string {
 	if len(l) == 0 {
 		return nil
@@ -74,7 +75,8 @@ func (l Lineage) Variable() []string {
 	return []string{ParentVariable + "=" + strings.Join(parts, ",")}
 }
 
-// Instances returns what a program writes that finds itself in the Lineage.
+// Instances returns the instance ids that a descendant prints if it finds its own configuration in
+// the Lineage.
 func (l Lineage) Instances() []string {
 	all := make([]string, len(l))
 	for i, one := range l {
@@ -83,7 +85,7 @@ func (l Lineage) Instances() []string {
 	return all
 }
 
-// configID tells configurations apart by where they are.
+// configID identifies a configuration by its path.
 func configID(path string) string {
 	if path == "" {
 		return "none"
@@ -92,7 +94,7 @@ func configID(path string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// realPath is a path without links, as far as it can be followed.
+// realPath resolves symbolic links as far as possible.
 func realPath(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs

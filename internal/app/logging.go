@@ -11,15 +11,15 @@ import (
 	"github.com/weir-mcp/weir/internal/visible"
 )
 
-// A Log is weir's log. A reload may change its level and the secrets that it hides.
+// A Log is weir's log. A reload may change its level and the secrets that it removes.
 type Log struct {
 	*slog.Logger
-	Level  slog.LevelVar                   // of a Log of NewLog
-	redact atomic.Pointer[result.Redactor] // nil hides nothing
+	Level  slog.LevelVar                   // effective only if NewLog made the Log
+	redact atomic.Pointer[result.Redactor] // nil removes nothing
 }
 
-// NewLog returns a Log that writes to w in the form that the configuration asks for, without secrets
-// unless the configuration says so.
+// NewLog returns a Log that writes to w in the configured form. It removes secrets unless the
+// configuration disables that.
 func NewLog(w io.Writer, c *config.Config) *Log {
 	l := &Log{}
 	l.Set(c.Log)
@@ -36,8 +36,8 @@ func NewLog(w io.Writer, c *config.Config) *Log {
 	return l.over(slog.NewTextHandler(w, opts), c)
 }
 
-// WrapLog returns a Log that hands its records to a handler, without secrets unless the configuration
-// says so. The handler decides on levels.
+// WrapLog returns a Log that passes its records to a handler, which decides on levels. It removes
+// secrets unless the configuration disables that.
 func WrapLog(h slog.Handler, c *config.Config) *Log { return (&Log{}).over(h, c) }
 
 func (l *Log) over(h slog.Handler, c *config.Config) *Log {
@@ -46,7 +46,7 @@ func (l *Log) over(h slog.Handler, c *config.Config) *Log {
 	return l
 }
 
-// hide takes over the secrets of a configuration.
+// hide replaces the secrets with those of a configuration.
 func (l *Log) hide(c *config.Config) {
 	if c.Log.Unredacted {
 		l.redact.Store(nil)
@@ -55,16 +55,16 @@ func (l *Log) hide(c *config.Config) {
 	l.redact.Store(result.NewRedactor(c.Secrets()))
 }
 
-// clean removes secrets from a text, and what is not seen.
+// clean removes secrets and invisible characters from a text.
 func (l *Log) clean(text string) string {
-	text = visible.Text(text) // first, so that a secret is found with such characters in it, too
+	text = visible.Text(text) // first, because invisible characters could split a secret
 	if r := l.redact.Load(); r != nil {
 		text = r.Redact(text)
 	}
 	return text
 }
 
-// Set changes the level. The configuration holds no other than slog's names.
+// Set changes the level. The configuration allows only slog's names.
 func (l *Log) Set(c config.Log) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.Level)); err == nil {

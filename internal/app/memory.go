@@ -14,9 +14,8 @@ import (
 	"github.com/weir-mcp/weir/internal/memory"
 )
 
-// holdings are where this process keeps the bytes of others: messages in reception
-// and results count against one limit, and what has no room there goes to files of
-// one folder.
+// holdings is the storage of this process for message and result bytes. Messages being received and
+// stored results count against one limit; the overflow goes to files in one folder.
 //
 //	limits.memory ─▶ memory.Pool ─┬─ bodies of requests, messages of servers and peers
 //	                              └─ artifact.Local ─▶ artifacts.dir, or a folder of weir's
@@ -25,7 +24,7 @@ type holdings struct {
 	store *artifact.Local
 }
 
-// openHoldings opens what a configuration describes. The caller closes it.
+// openHoldings opens the configured storage. The caller closes it.
 func openHoldings(c *config.Config, log *slog.Logger) (*holdings, error) {
 	h := &holdings{}
 	limit := memoryLimit(int64(c.Limits.Memory), groupLimit())
@@ -48,14 +47,14 @@ func openHoldings(c *config.Config, log *slog.Logger) (*holdings, error) {
 	return h, nil
 }
 
-// close forgets everything.
+// close discards everything.
 func (h *holdings) close() error {
 	h.pool.Close()
 	return h.store.Close()
 }
 
-// memoryLimit is the limit of a Pool: what is configured, or the default, of which
-// a control group's limit leaves half for everything else.
+// memoryLimit returns the limit of a Pool: the configured one, or the default. The default is at
+// most half of the control group's limit, so that the other half is left for everything else.
 func memoryLimit(configured, group int64) int64 {
 	switch {
 	case configured > 0:
@@ -66,23 +65,22 @@ func memoryLimit(configured, group int64) int64 {
 	return memory.DefaultLimit
 }
 
-// leastMemory is below what no control group brings the limit.
+// leastMemory is the smallest default limit, however small the control group is.
 const leastMemory = 8 << 20
 
 func groupLimit() int64 { return memory.GroupLimit(os.DirFS("/")) }
 
-// BoundHeap has the collector work harder as the heap comes near to the limit of the control group,
-// where there is one. A quarter of that limit is left for what is not the heap: pages of files that
-// are being read, and the programs of servers. A process whose environment sets GOMEMLIMIT does not
-// call it.
+// BoundHeap sets the garbage collector's memory limit to three quarters of the control group's, if
+// there is one. The rest is for mapped files and server programs. Do not call it if GOMEMLIMIT is
+// set.
 func BoundHeap() {
 	if group := groupLimit(); group > 0 {
 		debug.SetMemoryLimit(heapLimit(group, debug.SetMemoryLimit(-1)))
 	}
 }
 
-// heapLimit is the limit for the heap in a control group, never above the one that
-// is in force.
+// heapLimit returns the heap limit for a control group's limit. It never exceeds the current limit
+// now.
 func heapLimit(group, now int64) int64 {
 	if now <= 0 {
 		now = math.MaxInt64
@@ -90,9 +88,9 @@ func heapLimit(group, now int64) int64 {
 	return min(now, group/4*3)
 }
 
-// spillFolder is where files go without artifacts.dir: in the user's folder for
-// what can be made again, which is on a disk where the one for temporary files is
-// often memory. It is that one where there is no home.
+// spillFolder returns the folder for files if artifacts.dir is not set: the user's cache folder,
+// because the system's temporary folder is often in memory. Without a home directory it uses the
+// temporary folder.
 func spillFolder() (string, error) {
 	var why error
 	if cache, err := os.UserCacheDir(); err == nil {
@@ -101,8 +99,8 @@ func spillFolder() (string, error) {
 			return dir, nil
 		}
 	}
-	// No other process knows its name, so what a process that was killed leaves in it stays
-	// until the system removes it.
+	// No other process knows the folder's name. Files of a killed process stay until the system
+	// cleans up.
 	dir, err := os.MkdirTemp("", "weir-*") // 0700
 	if err != nil {
 		return "", fmt.Errorf("there is no folder for files; set artifacts.dir: %w", errors.Join(why, err))

@@ -10,10 +10,11 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// absent is the router's Absent: why a server of the configuration cannot be started.
+// absent implements router.Options.Absent: it returns the reason why a configured server cannot be
+// started.
 func absent(m *upstream.Manager) func(name string) error {
 	return func(name string) error {
-		_, err := m.Peer(context.Background(), name) // it waits for nothing
+		_, err := m.Peer(context.Background(), name) // Peer does not wait here
 		if kind, _ := mcp.KindOf(err); err != nil && kind == mcp.KindUpstreamUnavailable {
 			return err
 		}
@@ -21,13 +22,13 @@ func absent(m *upstream.Manager) func(name string) error {
 	}
 }
 
-// reports is what a Live knows of upstreams.
+// reports is the part of upstream.Live that missing reads.
 type reports interface {
 	Report(upstream string) (catalog.Report, bool)
 }
 
-// missing returns the upstreams of a manager of which nothing is in the catalog: those
-// that were never listed, or were taken out because they have been down for long.
+// missing returns the upstreams without catalog entries: those that were never listed, and those
+// that were removed because they have been down for a long time.
 func missing(m *upstream.Manager, live reports) (all []gateway.Missing) {
 	m.Each(func(s *config.Server, u *upstream.Upstream) {
 		if s.Disabled || u != nil && u.Status().Off() {
@@ -41,7 +42,7 @@ func missing(m *upstream.Manager, live reports) (all []gateway.Missing) {
 		case u != nil:
 			one.Why = u.Status().LastError
 		case s.Faulty():
-			one.Why = s.Problems[0].Message // the place in the file is for who edits it
+			one.Why = s.Problems[0].Message // agents do not need the place in the file
 		}
 		all = append(all, one)
 	})

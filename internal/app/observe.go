@@ -16,23 +16,23 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// observer tells operators of what passes the router and reaches upstreams, as the
-// gateway tells them of its own calls.
+// observer reports router traffic and upstream requests to metrics and events, as the gateway does
+// for its own calls.
 type observer struct {
 	engine *Engine
 	tools  *toolNames
 }
 
-// toolNames finds the ids of tools by what their servers call them. It is made anew
-// for each catalog, by the first call that needs it.
+// toolNames maps the tool names of servers to tool ids. The map is rebuilt for each catalog by the
+// first call that needs it.
 type toolNames struct{ newest atomic.Pointer[namedTools] }
 
 type namedTools struct {
 	of  *catalog.Catalog
-	ids map[[2]string]string // by upstream and name
+	ids map[[2]string]string // key: upstream and name
 }
 
-// id returns the tool_id of a server's tool, "" where it is not in the catalog.
+// id returns the tool_id of a server's tool, "" if the catalog does not have it.
 func (t *toolNames) id(c *catalog.Catalog, upstream, name string) string {
 	now := t.newest.Load()
 	if now == nil || now.of != c {
@@ -73,15 +73,15 @@ func (o observer) Called(c router.Call) {
 		e.Name, e.Code = telemetry.PassthroughFailed, codeOf(c.Err)
 	}
 	if c.Tool != "" {
-		// What is not in the catalog has no id: an agent may write anything, and a
-		// label is kept for good.
+		// A tool outside the catalog gets no id. Agents can send any name, and a metric label lasts
+		// for the life of the process.
 		e.ToolID = o.tools.id(o.engine.Snapshot().Catalog, e.Upstream, c.Tool)
 	}
 	o.engine.tell(e)
 }
 
-// upstream is the configured name of what the router serves under a name: a server of
-// a Computer has another one there. A Computer as a whole keeps its own.
+// upstream returns the configured name for a router name: the two differ for servers of a Computer.
+// The name of a whole Computer stays as it is.
 func (o observer) upstream(name string) string {
 	if _, ok := o.engine.manager.Upstream(name); ok || o.engine.Offices == nil {
 		return name
@@ -92,7 +92,7 @@ func (o observer) upstream(name string) string {
 	return name
 }
 
-// codeOf is the code by which the gateway would answer an error.
+// codeOf returns the code with which the gateway would answer an error.
 func codeOf(err error) string {
 	var wire *jsonrpc.Error
 	if errors.As(err, &wire) {

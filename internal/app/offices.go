@@ -31,25 +31,25 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// offices are the Computers that a gateway reaches: weir's own hub, and one agent
-// for each hub that it is a member of.
+// Offices connect a gateway to Computers: through weir's own hub, and through one agent connection
+// to each hub in hubs.
 //
 //	/socket.io/, /smcp/, hub.listen ─▶ hub.Hub ◀─ in memory ─ fleet.Fleet ─▶ upstream.Manager: <computer>-<server>
 //	                                   hubs.NAME ◀─ network ─ fleet.Fleet ─▶            "
 //
-// A nil *Offices has none.
+// A nil *Offices is valid and empty.
 type Offices struct {
 	log    *slog.Logger
-	hub    *hub.Hub // nil: switched off
+	hub    *hub.Hub // nil if switched off
 	fleets []*fleet.Fleet
-	own    *fleet.Fleet      // the one in weir's own hub; nil: none
+	own    *fleet.Fleet      // the fleet of weir's own hub, may be nil
 	whole  *upstream.Manager // each Computer as one server; not in the catalog
-	local  *hub.Attachment   // the way of own into hub; nil: none
-	outer  *http.Server      // serves hub.listen; nil where there is none
+	local  *hub.Attachment   // connects own to hub in this process; may be nil
+	outer  *http.Server      // serves hub.listen; may be nil
 	ends   sync.WaitGroup
 }
 
-// openOffices starts what a configuration says about hubs. The caller closes it.
+// openOffices starts the configured hub and hub connections. The caller closes it.
 func openOffices(ctx context.Context, c *config.Config, e *Engine) (*Offices, error) {
 	if !c.Hub.Enabled && len(c.Hubs) == 0 {
 		return nil, nil
@@ -77,8 +77,8 @@ func openOffices(ctx context.Context, c *config.Config, e *Engine) (*Offices, er
 	return o, nil
 }
 
-// hubOptions are what a configuration says about the hub. gateway returns the
-// tokens of the gateway as they are at the time, and messages are counted in pool.
+// hubOptions converts the hub configuration. gateway returns the gateway's current tokens; pool
+// accounts for messages.
 func hubOptions(c *config.Config, gateway func() *config.Auth, pool *memory.Pool, log *slog.Logger) (hub.Options, error) {
 	auth, err := hubAccess(c, gateway)
 	if err != nil {
@@ -94,7 +94,7 @@ func hubOptions(c *config.Config, gateway func() *config.Auth, pool *memory.Pool
 	}, nil
 }
 
-// hubAccess is who a configuration lets into the hub.
+// hubAccess returns the tokens and keys that the hub accepts.
 func hubAccess(c *config.Config, gateway func() *config.Auth) (hub.Static, error) {
 	auth := hub.Static{Local: func(tokens []string) (string, error) { return localPeer(gateway(), tokens) }}
 	for _, t := range c.Hub.Tokens {
@@ -110,7 +110,7 @@ func hubAccess(c *config.Config, gateway func() *config.Auth) (hub.Static, error
 	return auth, nil
 }
 
-// keysOf are the keys of Computers by name.
+// keysOf returns Computers' public keys by name.
 func keysOf(devices []hub.Device) map[string]ed25519.PublicKey {
 	keys := map[string]ed25519.PublicKey{}
 	for _, d := range devices {
@@ -119,10 +119,9 @@ func keysOf(devices []hub.Device) map[string]ed25519.PublicKey {
 	return keys
 }
 
-// localPeer decides about a peer on this machine where hub.tokens has none: what
-// it may do in the office of the gateway, it may do to everybody who uses the
-// gateway. So where the gateway asks for a token, the hub asks for one that opens
-// the whole gateway.
+// localPeer decides about a peer on this machine if hub.tokens is empty. A Computer in the
+// gateway's office can offer tools to every user of the gateway. So if the gateway requires tokens,
+// the hub requires one that is valid for the whole gateway.
 func localPeer(gateway *config.Auth, tokens []string) (principal string, err error) {
 	if len(gateway.Tokens) == 0 {
 		return "local", nil
@@ -162,7 +161,7 @@ func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) erro
 	link.Memory = e.Memory.Account("office")
 	err = o.join(agent.Options{
 		URL: o.local.URL(), Engine: link, Office: c.Hub.Office, Keys: keysOf(opts.Devices),
-		// Nobody else comes back at the same time.
+		// The only client that reconnects is local, so it may retry quickly.
 		Backoff: socketio.Backoff{Min: 50 * time.Millisecond, Max: time.Second},
 	}, e.owners.ledger.ComputerOf, e)
 	if err == nil {
@@ -171,15 +170,15 @@ func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) erro
 	return err
 }
 
-// apply takes over who may connect from a reloaded configuration. Whose token or
-// key is gone is put out; everybody else stays.
+// apply applies changed tokens and keys. It disconnects peers whose token or key was removed; the
+// others stay connected.
 func (o *Offices) apply(c *config.Config, e *Engine) {
 	if o == nil {
 		return
 	}
 	defer func() {
 		for _, f := range o.fleets {
-			f.Refresh() // the configuration has other names now
+			f.Refresh() // names in the configuration may have changed
 		}
 	}()
 	if o.hub == nil {
@@ -191,7 +190,7 @@ func (o *Offices) apply(c *config.Config, e *Engine) {
 		return
 	}
 	if o.own != nil {
-		o.own.SetKeys(keysOf(auth.Devices)) // before who has a new one is there
+		o.own.SetKeys(keysOf(auth.Devices)) // before a Computer with a new key can join
 	}
 	o.hub.SetAccess(auth, auth.Devices)
 }
@@ -216,7 +215,7 @@ func (o *Offices) joinRemote(r *config.RemoteHub, e *Engine) error {
 	return o.join(agent.Options{URL: r.URL, Office: r.Office, Token: r.Token.Reveal(), Keys: keys, Engine: engine}, nil, e)
 }
 
-// CertPool reads a file of certificates and adds them to those of the system.
+// CertPool reads a file of certificates and adds them to the system's.
 func CertPool(file string) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -232,8 +231,8 @@ func CertPool(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// join makes the Computers of an office upstreams. owner is what the hub knows of
-// them, nil where it is another's.
+// join makes the Computers of an office upstreams. owner looks up a Computer's owner in weir's own
+// hub; it is nil for other hubs.
 func (o *Offices) join(opts agent.Options, owner func(string) (ownership.Owner, bool), e *Engine) error {
 	f, err := fleet.New(fleet.Options{Agent: opts, Each: e.manager, Whole: o.whole, Names: &e.owners.ledger, Owner: owner, Logger: o.log})
 	if err != nil {
@@ -243,7 +242,7 @@ func (o *Offices) join(opts agent.Options, owner func(string) (ownership.Owner, 
 	return f.Start()
 }
 
-// serve runs an HTTP server until it is shut down.
+// serve runs an HTTP server until it shuts down.
 func (o *Offices) serve(s *http.Server, l net.Listener) {
 	o.ends.Go(func() {
 		if err := s.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
@@ -252,11 +251,11 @@ func (o *Offices) serve(s *http.Server, l net.Listener) {
 	})
 }
 
-// Fleets returns the Computers of each hub that the gateway is a member of.
+// Fleets returns one Fleet for each hub that the gateway is a member of.
 func (o *Offices) Fleets() []*fleet.Fleet { return o.fleets }
 
-// hubListener listens on an address, with a certificate where there is one. The
-// certificate is read again for each connection, so that it can be renewed.
+// hubListener listens on an address, with TLS if configured. It reads the certificate again for
+// each connection, so that it can be renewed without a restart.
 func hubListener(ctx context.Context, address string, t config.HubTLS) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -266,11 +265,11 @@ func hubListener(ctx context.Context, address string, t config.HubTLS) (net.List
 		return l, nil
 	}
 	if _, err := tls.LoadX509KeyPair(t.Cert, t.Key); err != nil {
-		_ = l.Close() // nothing has come yet
+		_ = l.Close() // no connection has been accepted yet
 		return nil, setupf("hub.tls: %w", err)
 	}
 	return tls.NewListener(l, &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, // a WebSocket needs HTTP/1.1
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, // WebSocket needs HTTP/1.1
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 			return &cert, err
@@ -278,7 +277,7 @@ func hubListener(ctx context.Context, address string, t config.HubTLS) (net.List
 	}), nil
 }
 
-// Handler serves the hub, or says how to switch it on.
+// Handler serves the hub. If the hub is off, it explains how to switch it on.
 func (o *Offices) Handler() http.Handler {
 	if o == nil || o.hub == nil {
 		return http.HandlerFunc(noHub)
@@ -286,21 +285,20 @@ func (o *Offices) Handler() http.Handler {
 	return o.hub
 }
 
-// Hides reports whether a request without a token of the gateway comes from
-// somewhere else than this machine, by the hub's own rule for peers: what it
-// would read of Computers, and of where they are, is not for it.
+// Hides reports whether the states of Computers and offices must be hidden from a request: it has
+// no gateway token and does not come from this machine, by the same rule as for hub peers.
 func (o *Offices) Hides(r *http.Request) bool {
 	return o != nil && o.hub != nil && !hub.Credentials{Header: r.Header, RemoteAddr: r.RemoteAddr}.Loopback()
 }
 
-// noHub answers Computers and agents that look for a hub where it is off.
+// noHub answers Computers and agents that look for a hub that is off.
 func noHub(w http.ResponseWriter, _ *http.Request) {
 	guard.WriteError(w, http.StatusNotFound, "", mcp.Errorf(mcp.KindNotFound,
 		"the A2C-SMCP hub of this weir is off: add hub: {} to its weir.yaml and restart it, or run weir hub"))
 }
 
-// router returns a Router's Find and Names, with the Computers in addition to the upstreams of the
-// manager: "desk" is a Computer as a whole, "desk.excel" one of its servers.
+// router returns the Find and Names functions of a Router: the manager's upstreams and the
+// Computers. "desk" is a whole Computer, "desk.excel" one of its servers.
 func (o *Offices) router(m *upstream.Manager) (find func(string) (router.Upstream, bool), names func() []string) {
 	find, names = router.FromManager(m)
 	if o == nil {
@@ -332,7 +330,7 @@ func (o *Offices) router(m *upstream.Manager) (find func(string) (router.Upstrea
 	return find, names
 }
 
-// findings says which Computers and servers of theirs are left out.
+// findings describes the Computers and Computer servers that were left out.
 func (o *Offices) findings() []catalog.Finding {
 	if o == nil {
 		return nil
@@ -344,13 +342,13 @@ func (o *Offices) findings() []catalog.Finding {
 	return all
 }
 
-// HubHealth is the hub in /healthz.
+// HubHealth is the hub's part of /healthz.
 type HubHealth struct {
 	Connections int          `json:"connections"`
 	Members     []hub.Member `json:"members"`
 }
 
-// Health returns the state of the hub, nil without one.
+// Health returns the state of the hub, nil if there is no hub.
 func (o *Offices) Health() *HubHealth {
 	if o == nil || o.hub == nil {
 		return nil
@@ -362,14 +360,13 @@ func (o *Offices) Health() *HubHealth {
 	return h
 }
 
-// Shutdown leaves the offices and ends the hub: its peers are told to go. What
-// else there is of the offices ends with close.
+// Shutdown leaves the offices and stops the hub, which tells its peers. close releases the rest.
 func (o *Offices) Shutdown(ctx context.Context) error {
 	if o == nil {
 		return nil
 	}
-	for _, f := range o.fleets { // or they would come back to a hub that ends
-		_ = f.Close() // only says that it was not connected
+	for _, f := range o.fleets { // first, or the fleets would reconnect to the ending hub
+		_ = f.Close() // the error only says that it was not connected
 	}
 	if o.hub == nil {
 		return nil
@@ -377,7 +374,7 @@ func (o *Offices) Shutdown(ctx context.Context) error {
 	return o.hub.Shutdown(ctx)
 }
 
-// close ends everything and waits for it.
+// close stops everything and waits for it.
 func (o *Offices) close(ctx context.Context) {
 	if o == nil {
 		return
@@ -386,7 +383,7 @@ func (o *Offices) close(ctx context.Context) {
 		o.log.Warn("the hub did not end in time", "err", err)
 	}
 	if o.outer != nil {
-		_ = o.outer.Close() // its peers have been told
+		_ = o.outer.Close() // its peers were told
 	}
 	if o.local != nil {
 		o.local.Close()

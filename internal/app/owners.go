@@ -16,7 +16,7 @@ import (
 	"github.com/weir-mcp/weir/smcp/hub"
 )
 
-// owners know whose the names of servers are: all that gives weir a server asks them.
+// owners decides who owns the name and namespace of a server. Every source of servers asks it.
 //
 //	configuration, --catalog ─▶ configure ┐
 //	POST /agents, routing.json ─▶ agent ──┼─▶ ownership.Ledger
@@ -24,14 +24,14 @@ import (
 //	fleet.Fleet: its servers ─────────────┘
 type owners struct {
 	log    *slog.Logger
-	office string // of weir's own hub, whose Computers are upstreams; "" for none
+	office string // office of weir's own hub, whose Computers are upstreams; "" for none
 	ledger ownership.Ledger
 
 	mu     sync.Mutex // guards below
 	config *config.Config
-	file   map[string]string // namespaces of --catalog, to what names it
-	name   string            // of --catalog, "" for none
-	barred map[string]string // agents that are left out, to why
+	file   map[string]string // namespace in --catalog -> entry that uses it
+	name   string            // path of --catalog, "" for none
+	barred map[string]string // agents that were left out -> reason
 }
 
 func newOwners(c *config.Config, log *slog.Logger) *owners {
@@ -40,7 +40,7 @@ func newOwners(c *config.Config, log *slog.Logger) *owners {
 	return o
 }
 
-// configure takes over what a configuration names and binds.
+// configure replaces the names that a configuration defines and binds.
 func (o *owners) configure(c *config.Config) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -48,8 +48,8 @@ func (o *owners) configure(c *config.Config) {
 	o.take()
 }
 
-// serves notes that a snapshot file is served, as f and with the namespaces that its
-// entries have in a catalog.
+// serves records that a snapshot file is served: f, with the namespaces of its entries in a
+// catalog.
 func (o *owners) serves(f *gateway.SnapshotFile, in *catalog.Catalog) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -60,7 +60,7 @@ func (o *owners) serves(f *gateway.SnapshotFile, in *catalog.Catalog) {
 	o.take()
 }
 
-// take tells the ledger. It is called under mu.
+// take updates the ledger. The caller holds mu.
 func (o *owners) take() {
 	names, namespaces := map[string]string{}, map[string]string{}
 	for space, by := range o.file {
@@ -81,7 +81,7 @@ func (o *owners) take() {
 	bind := func(keys map[string]string) {
 		decoded := map[string]ed25519.PublicKey{}
 		for name, text := range keys {
-			if key, err := smcp.DecodeKey(text); err == nil { // else the hub says so
+			if key, err := smcp.DecodeKey(text); err == nil { // the hub reports an invalid key
 				decoded[name] = key
 			}
 		}
@@ -100,7 +100,7 @@ func (o *owners) take() {
 	o.ledger.Bind(bindings)
 }
 
-// agent claims the name and the namespace of an agent.
+// agent claims an agent's name and namespace.
 func (o *owners) agent(a registry.Agent) error {
 	s, err := config.NewServer(a.Name, a.URL)
 	if err != nil {
@@ -109,8 +109,8 @@ func (o *owners) agent(a registry.Agent) error {
 	return o.ledger.Claim(registry.OwnerOf(a), ownership.Want{Names: []string{s.Name}, Namespaces: []string{s.Namespace}})
 }
 
-// computer claims the name of a Computer that joins an office of weir's own hub. The
-// names in offices without a gateway are the offices' own.
+// computer claims the name of a Computer that joins an office of weir's own hub. Offices that no
+// gateway uses manage their names themselves.
 func (o *owners) computer(c hub.Claimant) error {
 	if c.Office != o.office {
 		return nil
@@ -118,7 +118,7 @@ func (o *owners) computer(c hub.Claimant) error {
 	return o.ledger.Claim(fleet.OwnerOf(c.Name, "hub\x00"+c.Office, c.Principal, c.Key), fleet.WantedBy(c.Name))
 }
 
-// leaveOut notes which agents are left out, and tells of each once.
+// leaveOut records which agents are left out, and logs each of them once.
 func (o *owners) leaveOut(list []registry.Barred) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,7 +136,7 @@ func (o *owners) leaveOut(list []registry.Barred) {
 	o.barred = now
 }
 
-// findings says which agents are left out.
+// findings describes the agents that are left out.
 func (o *owners) findings() []catalog.Finding {
 	o.mu.Lock()
 	defer o.mu.Unlock()

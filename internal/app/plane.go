@@ -22,28 +22,27 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// A Plane is where tables go from server to server (docs/s2sp.md): part of
-// the HTTP listener where there is one, and else, for a gateway on standard input
-// and output, a listener of its own on loopback that is opened for the first
-// table.
+// A Plane serves tables to other servers (docs/s2sp.md). It is part of the HTTP listener. A gateway
+// on standard input and output has no such listener, so its Plane opens its own on loopback for the
+// first table.
 //
 //	POST /s2sp/data/{token}     rows; the token is all it takes, and it is spent
 //	GET  /s2sp/health
 //	POST /s2sp/offer/{handle}   a resource_url for a handle of the caller's; behind the bearer token
 type Plane struct {
 	store   *artifact.Local
-	ttl     func() time.Duration // how long a resource_url works
-	handler http.Handler         // of /s2sp/data and /s2sp/health
+	ttl     func() time.Duration // returns the lifetime of a resource_url
+	handler http.Handler         // serves /s2sp/data and /s2sp/health
 	log     *slog.Logger
 
 	mu    sync.Mutex // guards below
-	url   string     // under which it is reached; "" is not yet, or nowhere
-	alone bool       // nobody else listens: open a listener when it is needed
+	url   string     // base URL; "" if not known yet, or never
+	alone bool       // no other listener exists: open one when needed
 	http  *http.Server
 	ended chan struct{}
 }
 
-// newPlane makes a plane that has no URL yet.
+// newPlane returns a plane without a URL.
 func newPlane(h *holdings, ttl func() time.Duration, log *slog.Logger) *Plane {
 	return &Plane{store: h.store, ttl: ttl, log: log, handler: plane.Handler(h.store, plane.HandlerOptions{Memory: h.pool.Account("s2sp"), Logger: log})}
 }
@@ -51,14 +50,14 @@ func newPlane(h *holdings, ttl func() time.Duration, log *slog.Logger) *Plane {
 // Handler serves /s2sp/data and /s2sp/health.
 func (p *Plane) Handler() http.Handler { return p.handler }
 
-// SetBase says under which URL the plane is reached.
+// SetBase sets the URL at which other servers reach the plane.
 func (p *Plane) SetBase(base string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.url = base
 }
 
-// StandAlone has the plane listen itself, on loopback, as soon as there is a table to serve.
+// StandAlone makes the plane open its own loopback listener when it serves the first table.
 func (p *Plane) StandAlone() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +66,7 @@ func (p *Plane) StandAlone() {
 
 var errNoPlane = errors.New("no other server can fetch from a command that ends; use mode sync, or call a running weir serve with --url")
 
-// Base returns the URL of the plane, and opens a listener if the plane has to have its own.
+// Base returns the URL of the plane. It opens the plane's own listener if that is needed.
 func (p *Plane) Base() (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,23 +94,23 @@ func (p *Plane) Base() (string, error) {
 	return p.url, nil
 }
 
-// close ends a listener of its own.
+// close closes the plane's own listener.
 func (p *Plane) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.alone, p.url = false, ""
 	if p.http != nil {
-		_ = p.http.Close() // nobody is told more by an error
+		_ = p.http.Close() // no caller can act on the error
 		<-p.ended
 		p.http = nil
 	}
 }
 
-// ErrUnreadable says that a table cannot be read now; the log has the reason.
+// ErrUnreadable reports that a table cannot be read now; the log has the reason.
 var ErrUnreadable = errors.New("the table cannot be read now")
 
-// Offer makes a resource_url for an artifact of a principal's. The error is table.ErrNotTable,
-// an *artifact.Error where the principal has no such artifact, or ErrUnreadable.
+// Offer returns a resource_url for a principal's artifact. The error is table.ErrNotTable,
+// ErrUnreadable, or an *artifact.Error if the principal has no such artifact.
 func (p *Plane) Offer(ctx context.Context, principal, handle string) (resourceURL string, expires time.Time, err error) {
 	base, err := p.Base()
 	if err != nil {
@@ -137,7 +136,7 @@ func (p *Plane) Offer(ctx context.Context, principal, handle string) (resourceUR
 	return plane.URL(base, token.Value), token.Expires, nil
 }
 
-// tableOptions are S2SP under a configuration.
+// tableOptions returns the S2SP options for a configuration.
 func (e *Engine) tableOptions(c *config.Config) gateway.TableOptions {
 	o := gateway.TableOptions{
 		BaseURL: e.Plane.Base, TTL: c.Artifacts.TokenTTL, Reach: e.reach, Fetches: e.fetches,
@@ -166,20 +165,19 @@ func (e *Engine) tableOptions(c *config.Config) gateway.TableOptions {
 	return o
 }
 
-// privateNetworks are those into which names of servers may lead.
+// privateNetworks returns the private networks that host names of servers may resolve to.
 func privateNetworks(c *config.Config) []netip.Prefix {
 	var list []netip.Prefix
 	for _, network := range c.S2SP.Private {
-		if p, err := netip.ParsePrefix(network); err == nil { // the configuration was checked
+		if p, err := netip.ParsePrefix(network); err == nil { // Load has validated it
 			list = append(list, p)
 		}
 	}
 	return list
 }
 
-// reach is how other servers reach the data plane of an upstream: a program of
-// this machine listens on loopback, and a Computer's server on a loopback that
-// is not even this machine's.
+// reach says how an upstream reaches data planes. A program on this machine reaches its loopback; a
+// server on a Computer has a loopback of another machine.
 func (e *Engine) reach(name string) gateway.Reach {
 	at := ""
 	if s, ok := e.config.Load().Server(name); ok {
@@ -207,8 +205,8 @@ func (e *Engine) reach(name string) gateway.Reach {
 	return gateway.ReachDirect
 }
 
-// fetches reports whether an upstream reaches the data plane of this gateway: from
-// this machine, or at an address that others reach.
+// fetches reports whether an upstream can reach this gateway's data plane: it is on this machine,
+// or the plane has a public address.
 func (e *Engine) fetches(name string) bool {
 	if e.reach(name) == gateway.ReachRelay {
 		return true

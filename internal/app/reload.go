@@ -9,13 +9,13 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 )
 
-// A Face is how a running gateway is reached, as Reload sees it.
+// A Face serves a gateway to clients. Reload updates it.
 type Face interface {
-	// Apply takes over a reloaded configuration, after the Engine has.
+	// Apply applies a configuration that the Engine has applied already.
 	Apply(old, next *config.Config)
 }
 
-// Follow applies changes of the configuration's file until ctx ends.
+// Follow applies changes of the configuration file until ctx ends.
 func (e *Engine) Follow(ctx context.Context, opts config.Options, face Face, log *Log) {
 	err := config.Watch(ctx, e.Config(), opts, func(next *config.Config, warnings []config.Warning, err error) {
 		for _, w := range warnings {
@@ -39,15 +39,15 @@ func (e *Engine) Follow(ctx context.Context, opts config.Options, face Face, log
 	}
 }
 
-// A setting is a top-level key of the configuration as a reload divides it.
+// A setting divides the value of a top-level key for a reload.
 type setting struct {
-	live any    // what is in force at once; nil for a key that waits as a whole
-	late any    // what waits for a restart: it configures what is made when weir starts
-	name string // what messages call late
+	live any    // the part that applies at once; nil if the whole key needs a restart
+	late any    // the part that needs a restart, because it configures objects made at the start
+	name string // name of the late part in messages
 }
 
-// settingOf returns what of a key's value is in force at once and what waits; ok is
-// false where all of it is in force at once.
+// settingOf divides a key's value into the part that applies at once and the part that needs a
+// restart. ok is false if everything applies at once.
 func settingOf(key string, c *config.Config) (s setting, ok bool) {
 	switch key {
 	case "listen", "limits", "schema_limits", "search", "hubs", "events":
@@ -73,8 +73,7 @@ func settingOf(key string, c *config.Config) (s setting, ok bool) {
 	return setting{}, false
 }
 
-// divided tells what of the changed keys is in force at once and what waits for a
-// restart.
+// divided splits the changed keys into those that apply at once and those that need a restart.
 func divided(changed []string, old, next *config.Config) (applied, waits []string) {
 	for _, key := range changed {
 		before, split := settingOf(key, old)
@@ -89,8 +88,8 @@ func divided(changed []string, old, next *config.Config) (applied, waits []strin
 	return applied, waits
 }
 
-// Reload applies what is different in next, and logs which settings wait for a restart. Servers whose
-// entries changed are started again; the others do not notice. Only one Reload may run at a time.
+// Reload applies the changes in next and logs which settings need a restart. It restarts the
+// servers whose entries changed; the others continue. Do not run two Reloads at the same time.
 func (e *Engine) Reload(next *config.Config, face Face, logger *Log) {
 	c := e.Config()
 	change := config.Diff(c, next)

@@ -6,8 +6,8 @@ import (
 	"github.com/weir-mcp/weir/internal/router"
 )
 
-// RouterOptions are what a router of /mcps/NAME/mcp needs to know of the Engine. What remains is for
-// the HTTP server to say: bounds, and how often streams are kept alive.
+// RouterOptions returns the Engine's part of the options of the router at /mcps/NAME/mcp. The HTTP
+// server adds limits and keep-alives.
 func (e *Engine) RouterOptions() router.Options {
 	find, names := e.Offices.router(e.manager)
 	return router.Options{
@@ -22,14 +22,14 @@ func (e *Engine) reaches(principal, name string) bool {
 	return e.Config().Auth.Reaches(principal, name)
 }
 
-// Loops finds requests of this gateway that come back to it.
+// Loops detects requests of this gateway that come back to it.
 func (e *Engine) Loops() *router.Loops { return e.agents.loops }
 
-// Registry serves the registration of agents.
+// Registry serves agent registration.
 func (e *Engine) Registry() http.Handler { return e.agents.registry }
 
-// AgentStatus lists the servers that a principal may call, as far as they are known without asking
-// them.
+// AgentStatus lists the servers that a principal may call, with the state that is known without
+// contacting them.
 func (e *Engine) AgentStatus(principal string) []router.AgentStatus {
 	return e.agents.status(principal)
 }

@@ -2,8 +2,8 @@ package app
 
 import "fmt"
 
-// A SetupError says why a gateway cannot begin and what the operator must change: the configuration,
-// a flag or a file that they name. Trying again does not help.
+// A SetupError says why a gateway cannot start, and which configuration, flag or file the operator
+// must change. Retrying does not help.
 type SetupError struct{ Err error }
 
 func (e *SetupError) Error() string { return e.Err.Error() }

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway"
 )
 
-// OpenSnapshot reads a catalog snapshot, nil where there is no path.
+// OpenSnapshot reads a catalog snapshot. It returns nil for an empty path.
 func OpenSnapshot(path string, c *config.Config) (*gateway.SnapshotFile, error) {
 	if path == "" {
 		return nil, nil
@@ -31,8 +31,7 @@ func OpenSnapshot(path string, c *config.Config) (*gateway.SnapshotFile, error) 
 	return f, nil
 }
 
-// serveFile serves the entries of a snapshot file in addition to those of the upstreams;
-// nil is none.
+// serveFile serves the entries of a snapshot file in addition to the upstreams'. f may be nil.
 func (e *Engine) serveFile(f *gateway.SnapshotFile) {
 	if f == nil {
 		return

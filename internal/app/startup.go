@@ -10,24 +10,24 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// startupLimit is how long a request waits, counted from the start of the Engine, for upstreams that
-// are starting: a client that connects at once must not see an empty catalog, and one slow server
-// must not keep it from all others.
+// startupLimit bounds how long a request waits for starting upstreams, counted from the start of
+// the Engine. Without the wait, a client that connects at once would see an empty catalog; without
+// the limit, one slow server would block it.
 type startupLimit struct {
-	empty time.Duration // while nothing at all is listed
-	some  time.Duration // when something is
+	empty time.Duration // while no server is listed
+	some  time.Duration // once some server is listed
 }
 
 var (
-	// forCatalog is for answers that show the catalog.
+	// forCatalog applies to requests that show catalog entries.
 	forCatalog = startupLimit{10 * time.Second, 4 * time.Second}
-	// forShape is for answers that only show which primitives there are: the
-	// meta-tools, and the capabilities.
+	// forShape applies to requests that only show which primitives exist: meta-tools and
+	// capabilities.
 	forShape = startupLimit{1500 * time.Millisecond, 1500 * time.Millisecond}
 	noWait   = startupLimit{}
 )
 
-// A startupWait holds requests that read the catalog back until it is filled.
+// A startupWait delays requests that read the catalog until the catalog is filled.
 type startupWait struct {
 	engine *Engine
 	proxy  bool
@@ -46,7 +46,7 @@ func (p *startupWait) Serve(ctx context.Context, r *mcp.Request) (json.RawMessag
 	return p.next.Serve(ctx, r)
 }
 
-// looks returns how long r waits: its answer depends on what is not listed yet.
+// looks returns how long r may wait. The limit depends on the servers that are not listed yet.
 func (p *startupWait) looks(r *mcp.Request) startupLimit {
 	switch r.Method {
 	case "initialize", "server/discover":
@@ -82,7 +82,7 @@ func (p *startupWait) looks(r *mcp.Request) startupLimit {
 	return forCatalog
 }
 
-// filled waits for the first start of the upstreams, within the limit.
+// filled waits for the first start of the upstreams, within limit.
 func (e *Engine) filled(ctx context.Context, limit startupLimit) {
 	empty := time.NewTimer(limit.empty - time.Since(e.Started))
 	defer empty.Stop()

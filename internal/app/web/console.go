@@ -17,9 +17,8 @@ import (
 	"github.com/weir-mcp/weir/internal/guard"
 )
 
-// mountConsole serves /console, unless the configuration switches it off. What it
-// returns ends the streams that browsers read; they come back to the routes that
-// are in force then, with the tokens that are known then.
+// mountConsole serves /console unless the configuration disables it. The returned function ends the
+// browsers' streams. Browsers reconnect to the current routes, which use the current tokens.
 func (f *Server) mountConsole(mux *http.ServeMux, open *guard.Guard, all func(http.Handler) http.Handler, c *config.Config, tokens bool) (end func()) {
 	if !c.Console {
 		return func() {}
@@ -34,10 +33,10 @@ func (f *Server) mountConsole(mux *http.ServeMux, open *guard.Guard, all func(ht
 	return page.Close
 }
 
-// A consoleView is an Engine as the console asks it.
+// A consoleView implements the console's interfaces on an Engine.
 type consoleView struct {
 	engine *app.Engine
-	tokens bool // principals are told apart
+	tokens bool // auth.tokens is set, so principals are distinct
 }
 
 var (
@@ -92,7 +91,7 @@ func (s *consoleView) Offices() *console.Offices {
 	return out
 }
 
-// routes are the names of a Fleet: "desk" is a Computer, "desk.excel" one of its
+// routes is the part of a Fleet that lists names: "desk" is a Computer, "desk.excel" one of its
 // servers.
 type routes interface {
 	Names() []string
@@ -101,16 +100,16 @@ type routes interface {
 
 func computers(f routes, upstreams map[string]app.UpstreamHealth) []console.Computer {
 	byName := map[string]*console.Computer{}
-	for _, name := range f.Names() { // sorted: a Computer is before its servers
+	for _, name := range f.Names() { // sorted, so a Computer comes before its servers
 		target, whole, ok := f.Resolve(name)
 		if !ok {
-			continue // it has just left
+			continue // it left in the meantime
 		}
 		host, server, known := hostOf(name, byName)
 		if !known {
 			byName[name] = &console.Computer{Name: name}
 			if whole {
-				continue // its servers are listed each
+				continue // its servers are listed one by one
 			}
 			host, server = name, name
 		}
@@ -124,7 +123,7 @@ func computers(f routes, upstreams map[string]app.UpstreamHealth) []console.Comp
 	return out
 }
 
-// hostOf splits the name of a server of a Computer that is known.
+// hostOf splits the name of a server of a known Computer.
 func hostOf(name string, known map[string]*console.Computer) (host, server string, ok bool) {
 	for i := range name {
 		if name[i] == '.' && known[name[:i]] != nil {
@@ -136,7 +135,8 @@ func hostOf(name string, known map[string]*console.Computer) (host, server strin
 
 // Search implements console.Catalog.
 func (s *consoleView) Search(ctx context.Context, kind catalog.Kind, query string, n int) []catalog.Card {
-	cards, _ := s.engine.Snapshot().Search(ctx, kind, query, n) // an error is told where agents ask
+	// agents see the error; the console shows what was found
+	cards, _ := s.engine.Snapshot().Search(ctx, kind, query, n)
 	return cards
 }
 
@@ -159,7 +159,7 @@ func (s *consoleView) List(principal string) []artifact.Held {
 	return s.engine.Results.List(principal)
 }
 
-// viewChars bounds what one look shows, as the notice has to fit, too.
+// viewChars bounds one view; it leaves room for the notice.
 const viewChars = 20_000
 
 // View implements console.Artifacts.

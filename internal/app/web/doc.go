@@ -1,6 +1,6 @@
-// Package web serves an app.Engine over HTTP: it routes paths, asks guards for Host, Origin and
-// token, and adds the page, the console and the data plane's offers. What the answers say is the
-// Engine's.
+// Package web serves an app.Engine over HTTP. It routes paths, checks Host, Origin and tokens, and
+// adds the start page, the console and offers of the data plane. The Engine provides the content of
+// responses.
 //
 //	Listen ─▶ Listener ─▶ Server ─▶ guard ─▶ mux ─▶ transports, router, hub, console, /healthz …
 //

@@ -11,22 +11,22 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 )
 
-// How a Listener closes: it accepts until no connection has come for closeQuiet,
-// and for closeLimit at most.
+// A closing Listener accepts connections until none has come for closeQuiet, and for closeLimit at
+// most.
 const (
 	closeQuiet = 5 * time.Millisecond
 	closeLimit = 100 * time.Millisecond
 )
 
-// A Listener loses no connection when a Server closes it: Close of a plain listener cuts off the
-// connections that the system has made and that were not accepted yet, with a request in them
-// perhaps. A Listener accepts these first.
+// A Listener closes without dropping connections. Closing a plain listener resets connections that
+// the system has established but the program has not accepted, some with a request in them. A
+// Listener accepts these first.
 type Listener struct {
 	*net.TCPListener
-	closing atomic.Pointer[time.Time] // since when
+	closing atomic.Pointer[time.Time] // when shut was called
 }
 
-// Listen listens on an address. The error is an *app.SetupError.
+// Listen listens on an address. Its error is an *app.SetupError.
 func Listen(ctx context.Context, addr string) (*Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -35,14 +35,14 @@ func Listen(ctx context.Context, addr string) (*Listener, error) {
 	return &Listener{TCPListener: l.(*net.TCPListener)}, nil
 }
 
-// shut begins to close. Accept does the rest.
+// shut starts closing; Accept completes it.
 func (g *Listener) shut() {
 	now := time.Now()
 	g.closing.Store(&now)
-	_ = g.SetDeadline(now) // wakes Accept; a closed listener needs no waking
+	_ = g.SetDeadline(now) // wakes Accept; fails only if closed already
 }
 
-// Accept implements net.Listener. Its last error is net.ErrClosed.
+// Accept implements net.Listener. It ends with net.ErrClosed.
 func (g *Listener) Accept() (net.Conn, error) {
 	for {
 		since := g.closing.Load()
@@ -58,13 +58,13 @@ func (g *Listener) Accept() (net.Conn, error) {
 		switch {
 		case err == nil || !errors.Is(err, os.ErrDeadlineExceeded):
 			return conn, err
-		case since != nil: // it was quiet
+		case since != nil: // no connection for closeQuiet
 			return nil, g.closed()
 		}
 	}
 }
 
 func (g *Listener) closed() error {
-	_ = g.Close() // nothing to do about it
+	_ = g.Close() // nothing can be done about it
 	return net.ErrClosed
 }

@@ -17,22 +17,22 @@ import (
 //go:embed page.html
 var pageSource string
 
-// A snippet is something to copy into a client.
+// A snippet is a text to copy into a client's configuration.
 type snippet struct{ Name, Where, Text string }
 
-// pageData is what page.html shows.
+// pageData is the data of page.html.
 type pageData struct {
 	Nonce, Version, URL, Mode, Config string
 	Uptime                            string
 	Tokens                            bool
-	Upstreams                         []app.UpstreamHealth // none where tokens are asked for
+	Upstreams                         []app.UpstreamHealth // empty if tokens are required
 	Snippets                          []snippet
 	Tools                             int
 	Console                           bool
 }
 
-// servePage answers / : a page for a browser, a few facts as JSON for a program.
-// Other paths are not found.
+// servePage answers / with a page for browsers and a few facts as JSON for programs. It answers 404
+// for other paths.
 func (f *Server) servePage(w http.ResponseWriter, r *http.Request, tokens bool) {
 	if r.URL.Path != "/" {
 		app.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "not found", "mcp": f.publicURL(), "page": "/"})
@@ -70,7 +70,7 @@ func (f *Server) servePage(w http.ResponseWriter, r *http.Request, tokens bool) 
 	}
 }
 
-// publicURL is the URL that clients use.
+// publicURL returns the URL that clients use.
 func (f *Server) publicURL() string {
 	if public := f.engine.Config().PublicURL; public != "" {
 		return strings.TrimSuffix(strings.TrimSuffix(public, "/"), "/mcp") + "/mcp"
@@ -78,7 +78,7 @@ func (f *Server) publicURL() string {
 	return f.base + "/mcp"
 }
 
-// snippets are what to paste into common clients.
+// snippets returns the texts to paste into common clients.
 func snippets(url string, tokens bool) []snippet {
 	remote := map[string]any{"type": "http", "url": url}
 	code := "claude mcp add --transport http weir " + url

@@ -12,11 +12,11 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// OfferPath is followed by a handle.
+// OfferPath is the path of offers; a handle follows it.
 const OfferPath = "/s2sp/offer/"
 
-// mountPlane routes the data plane. A token is a capability: its bearer needs no other. Offers are
-// for the principal that the handle belongs to.
+// mountPlane routes the data plane. A data URL contains its own token, so it needs no bearer token.
+// An offer can be made only by the principal that owns the handle.
 //
 //	POST /s2sp/data/{token}     rows; the token is spent
 //	GET  /s2sp/health
@@ -27,7 +27,7 @@ func (f *Server) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
 	mux.Handle(OfferPath, closed.Wrap(f.unscoped(offers)))
 }
 
-// serveOffer makes a resource_url for an artifact of the caller's.
+// serveOffer creates a resource_url for one of the caller's artifacts.
 func serveOffer(p *app.Plane, w http.ResponseWriter, r *http.Request) {
 	refuse := func(code int, message string) { app.WriteJSON(w, code, map[string]string{"error": message}) }
 	if r.Method != http.MethodPost {
@@ -50,7 +50,7 @@ func serveOffer(p *app.Plane, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// planeURL is under which other servers reach the gateway.
+// planeURL returns the URL at which other servers reach the gateway.
 func planeURL(c *config.Config, base string) string {
 	if c.PublicURL != "" {
 		return c.PublicURL

@@ -23,12 +23,11 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// linger is how long the HTTP server still answers, with "shutting down", after
-// the last call has been answered: clients that are quick to call again learn on
-// their own connection that it is over.
+// linger is how long the HTTP server answers "shutting down" after the last call has ended, so that
+// clients that call again at once get that answer on their open connection.
 const linger = 100 * time.Millisecond
 
-// A Server is a gateway on the web.
+// A Server serves a gateway over HTTP.
 //
 //	request ─▶ draining? ─▶ guard: Host, Origin, token ─┬─▶ /mcp             streamable.Server ─┐
 //	                                                    ├─▶ /sse, /messages  sse.Server ────────┴─▶ front
@@ -38,17 +37,17 @@ const linger = 100 * time.Millisecond
 //	                                                    ├─▶ /console         console ─▶ Engine
 //	                                                    └─▶ /status, /healthz, /catalog, /stats, /metrics, /
 //
-// front and guard are made anew when the configuration changes. What has state (servers, router)
-// stays. A Server is an http.Handler, which may also serve on listeners of others.
+// Apply replaces the routes and guards when the configuration changes. Servers and the router keep
+// their state. A Server is an http.Handler, so other listeners may serve it, too.
 type Server struct {
 	engine   *app.Engine
 	log      *slog.Logger
-	listener *Listener // nil where others listen
+	listener *Listener // nil if the caller listens
 	base     string    // URL without a path
 
 	front  atomic.Pointer[mcp.Handler]
-	routes atomic.Pointer[http.Handler] // guarded
-	quiet  atomic.Pointer[func()]       // ends the streams of the console
+	routes atomic.Pointer[http.Handler] // behind the guards
+	quiet  atomic.Pointer[func()]       // ends the console's streams
 
 	stream *streamable.Server
 	sse    *sse.Server
@@ -57,16 +56,16 @@ type Server struct {
 	http   *http.Server
 
 	draining atomic.Bool
-	ended    chan struct{} // closed when the listener takes no more
+	ended    chan struct{} // closed when the listener has stopped accepting
 }
 
-// New returns a Server of an engine under a configuration. It serves at l after Start.
+// New returns a Server for an engine and a configuration. Start makes it serve at l.
 func New(e *app.Engine, c *config.Config, l *Listener, log *slog.Logger) *Server {
 	return build(e, c, l, "http://"+app.Dialable(l.Addr().String()), log)
 }
 
-// NewHandler returns a Server without a Listener: the caller serves its ServeHTTP, and base is the URL
-// under which it does, without a path. Start must not be called.
+// NewHandler returns a Server without a Listener. The caller serves its ServeHTTP at base, a URL
+// without a path, and must not call Start.
 func NewHandler(e *app.Engine, c *config.Config, base string, log *slog.Logger) *Server {
 	return build(e, c, nil, base, log)
 }
@@ -86,15 +85,15 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 	return f
 }
 
-// MCP returns the Handler of /mcp under the configuration that is in force at each request.
+// MCP returns the Handler of /mcp; each request uses the current configuration.
 func (f *Server) MCP() mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		return (*f.front.Load()).Serve(ctx, r)
 	})
 }
 
-// keepAlive is the configuration's time between comments on a stream. Zero
-// sends none, which the transports take for their default.
+// keepAlive converts the configured interval of stream comments. In the configuration zero disables
+// them; in the transports zero means the default.
 func keepAlive(c *config.Config) time.Duration {
 	if c.HTTP.KeepAlive <= 0 {
 		return 365 * 24 * time.Hour
@@ -102,7 +101,7 @@ func keepAlive(c *config.Config) time.Duration {
 	return c.HTTP.KeepAlive
 }
 
-// Start serves at the Listener.
+// Start serves at the Listener in the background.
 func (f *Server) Start() {
 	go func() {
 		defer close(f.ended)
@@ -112,15 +111,14 @@ func (f *Server) Start() {
 	}()
 }
 
-// Done returns a channel that is closed when the Listener has ended.
+// Done returns a channel that is closed when the Listener has stopped.
 func (f *Server) Done() <-chan struct{} { return f.ended }
 
 // ServeHTTP implements http.Handler.
 func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.draining.Load() {
-		// The answer is the last on its connection, and it waits until the
-		// listener is closed: who is told to go away must not come back in
-		// between and be cut off.
+		// This response is the last one on its connection. It waits until the listener is closed:
+		// otherwise the client could reconnect first and be cut off.
 		select {
 		case <-f.ended:
 		case <-r.Context().Done():
@@ -130,14 +128,14 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*f.routes.Load()).ServeHTTP(w, r)
 }
 
-// Apply makes what depends on the configuration: it is an app.Face.
+// Apply implements app.Face: it rebuilds everything that depends on the configuration.
 func (f *Server) Apply(old, c *config.Config) {
 	front := f.engine.Front(c)
 	f.front.Store(&front)
 	auth := c.Auth
 	if old != nil && len(auth.Tokens) == 0 && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {
-		// The new configuration was checked with its own listen address; the
-		// listener in use is still the old one.
+		// The new configuration was validated with its own listen address, but the old listener is
+		// still in use.
 		f.log.Error("auth.tokens are gone, but weir still listens for other machines: nobody is let in until it is restarted", "listen", f.listener.Addr().String())
 		auth.Tokens = []config.Token{{Name: "nobody"}}
 	}
@@ -154,7 +152,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	}
 }
 
-// admitToMetrics is guard.Options.Admit for /metrics.
+// admitToMetrics returns the guard.Options.Admit of /metrics.
 func admitToMetrics(auth config.Auth) func(principal string) error {
 	return func(principal string) error {
 		if !auth.SeesMetrics(principal) {
@@ -164,7 +162,7 @@ func admitToMetrics(auth config.Auth) func(principal string) error {
 	}
 }
 
-// admitToAll is guard.Options.Admit for everything but /metrics.
+// admitToAll returns the guard.Options.Admit of all paths except /metrics.
 func admitToAll(auth config.Auth) func(principal string) error {
 	return func(principal string) error {
 		if auth.MetricsOnly(principal) {
@@ -174,15 +172,14 @@ func admitToAll(auth config.Auth) func(principal string) error {
 	}
 }
 
-// mux routes requests. Everything is behind the closed guard but pages and scripts,
-// which tell strangers no more than what runs here, the word that weir lives, and
-// what asks for credentials of its own: the hub, and tables behind tokens.
-// quiet ends the streams of the console.
+// mux routes requests. All paths are behind the closed guard except: the page and scripts, which
+// show strangers only what runs here; the liveness answer; and the hub and table URLs, which check
+// credentials of their own. quiet ends the console's streams.
 func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (mux *http.ServeMux, quiet func()) {
 	mux = http.NewServeMux()
 	all := func(next http.Handler) http.Handler { return closed.Wrap(f.unscoped(next)) }
-	// What reaches all upstreams must not be one of them. That is said before a token is
-	// asked for, which weir would not show itself.
+	// An endpoint that reaches all upstreams must not be one of them. Check for the loop before the
+	// token, because weir would not have a token for itself.
 	front := func(next http.Handler) http.Handler { return f.engine.Loops().Refuse(all(next)) }
 	mux.Handle("/mcp", front(f.stream))
 	mux.Handle("/mcp/", closed.Wrap(f.router))
@@ -191,7 +188,7 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (
 	mux.Handle("/messages", front(f.sse))
 	f.mountAgents(mux, open, closed)
 	f.mountPlane(mux, open, closed)
-	hub := f.engine.Offices.Handler() // it asks for credentials itself
+	hub := f.engine.Offices.Handler() // it checks credentials itself
 	mux.Handle("/socket.io/", open.Wrap(hub))
 	mux.Handle("/smcp/", open.Wrap(hub))
 	health := aliveOr(open.Wrap(http.HandlerFunc(f.serveAlive)), closed.Wrap(http.HandlerFunc(f.serveHealth)), func(r *http.Request) bool {
@@ -209,9 +206,8 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (
 	return mux, quiet
 }
 
-// aliveOr serves alive to strangers: to requests without a token where tokens are
-// configured, and to those that the hub knows nothing of. What watches over
-// processes needs to know no more than that one lives.
+// aliveOr serves alive to strangers: requests without a token if tokens are configured, and
+// requests that the hub would not trust. Process supervisors need to know only that weir is alive.
 func aliveOr(alive, health http.Handler, stranger func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if stranger(r) {
@@ -222,7 +218,7 @@ func aliveOr(alive, health http.Handler, stranger func(*http.Request) bool) http
 	})
 }
 
-// serveAlive says that this process answers, and nothing else.
+// serveAlive reports that this process answers, and nothing else.
 func (f *Server) serveAlive(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {
 		return
@@ -234,7 +230,7 @@ func (f *Server) serveAlive(w http.ResponseWriter, r *http.Request) {
 	app.WriteJSON(w, code, map[string]string{"status": status})
 }
 
-// getOrHead refuses other methods.
+// getOrHead refuses all other methods.
 func getOrHead(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return true
@@ -250,7 +246,7 @@ func (f *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	}
 	h := f.engine.Health()
 	if f.engine.Config().Auth.Scoped(guard.Principal(r.Context())) {
-		h.Hub, h.Config = nil, "" // who is in which office, and where files are, is not for it
+		h.Hub, h.Config = nil, "" // the caller may not see offices or file paths
 	}
 	for name := range h.Upstreams {
 		if !f.engine.Config().Auth.Reaches(guard.Principal(r.Context()), name) {
@@ -264,8 +260,8 @@ func (f *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	app.WriteJSON(w, code, h)
 }
 
-// serveStats tells what calls cost: everybody's where there is one principal,
-// else the caller's own.
+// serveStats reports the cost of calls: everyone's if there is one principal, otherwise the
+// caller's own.
 func (f *Server) serveStats(w http.ResponseWriter, r *http.Request, tokens bool) {
 	if !getOrHead(w, r) {
 		return
@@ -273,16 +269,15 @@ func (f *Server) serveStats(w http.ResponseWriter, r *http.Request, tokens bool)
 	app.WriteJSON(w, http.StatusOK, f.engine.Stats(guard.Principal(r.Context()), tokens))
 }
 
-// Shutdown lets running calls finish until ctx ends and answers the rest with an error. All of the
-// Server has ended when it returns. The listener closes first, so that clients do not come
-// back; what still comes on connections that are open is answered with "shutting
-// down", and then the connection closes.
+// Shutdown waits for running calls until ctx ends and answers the rest with an error. It closes the
+// listener first, so that clients do not reconnect. Later requests on open connections get
+// "shutting down", and their connections close. When it returns, the whole Server has stopped.
 func (f *Server) Shutdown(ctx context.Context) error {
 	f.draining.Store(true)
 	if f.listener != nil {
 		f.listener.shut()
 	} else {
-		close(f.ended) // requests of others' listeners have nothing to wait for
+		close(f.ended) // there is no listener to wait for
 	}
 	(*f.quiet.Load())()
 	var all sync.WaitGroup
@@ -299,7 +294,7 @@ func (f *Server) Shutdown(ctx context.Context) error {
 		all.Go(func() { try(end) })
 	}
 	all.Wait()
-	try(f.engine.Offices.Shutdown) // what is in flight may be at a Computer
+	try(f.engine.Offices.Shutdown) // calls in flight may be at a Computer
 	if failed != nil {
 		f.log.Warn("some requests did not end", "err", failed)
 	}
@@ -313,13 +308,13 @@ func (f *Server) Shutdown(ctx context.Context) error {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), linger)
 	defer cancel()
 	if err := f.http.Shutdown(closing); err != nil {
-		_ = f.http.Close() // what is left has its answer
+		_ = f.http.Close() // all remaining requests have been answered
 	}
 	<-f.ended
 	return nil
 }
 
-// mountAgents adds the paths of agents and of their callers.
+// mountAgents adds the paths for agents and for programs that call agents.
 func (f *Server) mountAgents(mux *http.ServeMux, open, closed *guard.Guard) {
 	status := router.NewStatus(router.StatusOptions{
 		Agents: f.engine.AgentStatus, Name: app.ServerName, Version: f.engine.Version, Started: f.engine.Started, Logger: f.log,
@@ -332,7 +327,7 @@ func (f *Server) mountAgents(mux *http.ServeMux, open, closed *guard.Guard) {
 	mux.Handle(registry.Path+"/", closed.Wrap(f.engine.Registry()))
 }
 
-// unscoped keeps tokens that are for some agents from what reaches all of them.
+// unscoped refuses tokens that are limited to some agents on paths that reach all of them.
 func (f *Server) unscoped(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if principal := guard.Principal(r.Context()); f.engine.Config().Auth.Scoped(principal) {
@@ -352,11 +347,11 @@ func (f *Server) serveCatalog(w http.ResponseWriter, r *http.Request) {
 	app.WriteJSON(w, http.StatusOK, f.engine.CatalogInfo())
 }
 
-// InstanceHeader is the header of /healthz that says which run of a gateway answers. It is no secret:
-// strangers are told, too.
+// InstanceHeader is the header of /healthz with the id of this run of the gateway. It is not
+// secret: strangers get it, too.
 const InstanceHeader = "Weir-Instance"
 
-// withInstance adds the header to the answers of next.
+// withInstance adds InstanceHeader to the responses of next.
 func withInstance(instance string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(InstanceHeader, instance)
