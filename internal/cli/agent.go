@@ -31,17 +31,17 @@ type agentFlags struct {
 	noAuth, quiet     bool
 }
 
-// defaultAgentPort is where an agent listens where nothing else is said, and
-// noPort is that of flags without one.
+// defaultAgentPort is the port of an agent if nothing else is configured; noPort marks an unset
+// port flag.
 const (
 	defaultAgentPort = 7000
 	noPort           = -1
 )
 
-// defaultAgentName is an agent's where nothing else is said.
+// defaultAgentName is the name of an agent if nothing else is configured.
 const defaultAgentName = "agent"
 
-// agentFiles are the configurations looked for in a folder.
+// agentFiles are the configuration files that weir agent looks for in the current folder.
 var agentFiles = []string{"mcp-config.json", "agent.yaml", "agent.yml"}
 
 func agentCommand(a *process) *cobra.Command {
@@ -72,7 +72,7 @@ Variables, where a flag is absent:
   weir agent --config stock.yaml --port 7001 --router http://127.0.0.1:8088`,
 		Args: positional(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// The URL behind --router is not joined to it with "=".
+			// A value after --router without "=" arrives as a positional argument.
 			if !cmd.Flags().Changed("port") {
 				f.port = noPort
 			} else if f.port < 0 || f.port > 65535 {
@@ -102,7 +102,7 @@ Variables, where a flag is absent:
 	return cmd
 }
 
-// agent runs an agent server until ctx ends.
+// runAgent runs an agent server until ctx ends.
 func runAgent(a *process, ctx context.Context, f agentFlags) error {
 	o, err := agentOptions(a, f)
 	if err != nil {
@@ -134,13 +134,13 @@ func runAgent(a *process, ctx context.Context, f agentFlags) error {
 		return broken
 	case errors.As(err, &taken) && taken.Op == "listen":
 		return app.CannotListen(o.Addr, taken, "pass another port with --port or $AGENT_PORT, or 0 for a free one")
-	case err != nil && !ready: // what it was told to do it could not begin
+	case err != nil && !ready: // the agent could not start its work
 		return failf(exitUsage, "%w", err)
 	}
 	return err
 }
 
-// withoutPassword is a URL for a screen or a log.
+// withoutPassword returns a URL that is safe to show or log.
 func withoutPassword(text string) string {
 	if u, err := url.Parse(text); err == nil {
 		return u.Redacted()
@@ -148,7 +148,7 @@ func withoutPassword(text string) string {
 	return text
 }
 
-// agentOptions are the options of flags, and of variables where a flag is absent.
+// agentOptions returns the options from flags, or from variables if a flag is absent.
 func agentOptions(a *process, f agentFlags) (agentserver.Options, error) {
 	o := agentserver.Options{
 		Name: f.name, Version: a.version, Config: f.config, Store: f.store, Advertise: f.advertise, Concurrency: f.concurrency,
@@ -200,7 +200,7 @@ func agentOptions(a *process, f agentFlags) (agentserver.Options, error) {
 	return o, nil
 }
 
-// agentAddr is where the agent listens.
+// agentAddr returns the address that the agent listens on.
 func agentAddr(a *process, f agentFlags, o *agentserver.Options) (string, error) {
 	if f.listen != "" {
 		if f.port != noPort {
@@ -218,8 +218,7 @@ func agentAddr(a *process, f agentFlags, o *agentserver.Options) (string, error)
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), nil
 }
 
-// portOf is the port that a configuration names. What is wrong with it is told
-// when the agent starts.
+// portOf returns the port in a configuration. Errors in it are reported when the agent starts.
 func portOf(o *agentserver.Options) int {
 	c, err := agentserver.LoadConfig(o.Config, o.ConfigOptions)
 	if err != nil || c.Port == 0 {
@@ -228,7 +227,7 @@ func portOf(o *agentserver.Options) int {
 	return c.Port
 }
 
-// number reads a variable that holds a number.
+// numberVariable reads an environment variable that holds a number.
 func numberVariable(a *process, name string, least, most, absent int) (int, error) {
 	text, ok := a.lookupEnv(name)
 	if !ok || strings.TrimSpace(text) == "" {
@@ -241,7 +240,7 @@ func numberVariable(a *process, name string, least, most, absent int) (int, erro
 	return n, nil
 }
 
-// routerURL is the router of ROUTER_HOST and ROUTER_PORT.
+// routerURL returns the router that ROUTER_HOST and ROUTER_PORT name.
 func routerURL(a *process) string {
 	host, _ := a.lookupEnv("ROUTER_HOST")
 	port, _ := a.lookupEnv("ROUTER_PORT")
@@ -254,8 +253,8 @@ func routerURL(a *process) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// verifierOf reads the router's key, nil where none is given. Tokens name the
-// agent, so its name has to be known before it runs.
+// verifierOf reads the router's public key; it returns nil if none is given. Tokens contain the
+// agent's name, so the name must be known before the agent runs.
 func verifierOf(a *process, f agentFlags, o *agentserver.Options) (*invocation.Verifier, error) {
 	secret, _ := a.lookupEnv("AGENT_INVOCATION_SECRET")
 	var key any = []byte(secret)

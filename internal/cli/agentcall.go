@@ -12,17 +12,17 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// taskPoll is how often a task is asked for.
+// taskPoll is the interval between requests for a task's state.
 const taskPoll = 500 * time.Millisecond
 
-// callAgent runs a tool of one agent through the router, as an agent calls
-// another one. The result is the tool's own: nothing is held back.
+// callAgent runs a tool of one agent through the router, as another agent would. It returns the
+// tool's own result: nothing is held back.
 func callAgent(a *process, ctx context.Context, t target, agent, tool string, given toolArgs, output string) error {
 	base, token, err := routerOf(a, t)
 	if err != nil {
 		return err
 	}
-	// What variables say is in base and token already.
+	// base and token take the environment into account already.
 	c, err := agentclient.New(base, token, agentclient.WithEnv(func(string) string { return "" }))
 	if err != nil {
 		return failf(exitUsage, "--url: %w", err)
@@ -66,7 +66,7 @@ func callAgent(a *process, ctx context.Context, t target, agent, tool string, gi
 	return err
 }
 
-// routerOf is the router's URL without a path, and the token for it.
+// routerOf returns the router's URL without a path, and its token.
 func routerOf(a *process, t target) (base, token string, err error) {
 	token = t.token
 	for _, name := range []string{"WEIR_TOKEN", "AGENT_TOKEN"} {
@@ -89,7 +89,8 @@ func routerOf(a *process, t target) (base, token string, err error) {
 	return u.String(), token, nil
 }
 
-// agentArgs turns arguments into JSON by the tool's schema, where that decides.
+// agentArgs converts arguments to JSON. If their types are ambiguous, it asks for the tool's
+// schema.
 func agentArgs(a *process, ctx context.Context, c *agentclient.Client, agent, tool string, given toolArgs) (json.RawMessage, error) {
 	if given.whole != nil || len(given.each) == 0 {
 		return given.json(nil)
@@ -106,7 +107,7 @@ func agentArgs(a *process, ctx context.Context, c *agentclient.Client, agent, to
 	return given.json(nil)
 }
 
-// taskOf is the id of the task that an async tool is answered with.
+// taskOf returns the id of the task that an async tool started.
 func taskOf(raw json.RawMessage) string {
 	var r struct {
 		TaskID string `json:"taskId"`
@@ -135,7 +136,7 @@ func awaitTask(a *process, ctx context.Context, c *agentclient.Client, agent, id
 	return nil, failf(exitTool, "task %s of agent %q was %s: %s", id, agent, task.Status, task.Error)
 }
 
-// agentFailure gives an error of an agent its exit code.
+// agentFailure adds the exit code to an agent's error.
 func agentFailure(err error) error {
 	var wire *jsonrpc.Error
 	if !errors.As(err, &wire) {
@@ -153,10 +154,10 @@ func agentFailure(err error) error {
 	return failf(code, "%s%s (error %d)", wire.Message, namesIn(wire.Data), wire.Code)
 }
 
-// maxTold bounds the names told to whoever mistyped one.
+// maxTold bounds the names that an error message suggests.
 const maxTold = 20
 
-// namesIn tells the agents or tools there are, where an error lists them.
+// namesIn returns the agents or tools that an error offers.
 func namesIn(data json.RawMessage) string {
 	var there struct{ Agents, Tools []string }
 	if json.Unmarshal(data, &there) != nil {

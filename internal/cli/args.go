@@ -11,24 +11,24 @@ import (
 	"strings"
 )
 
-// toolArgs are the arguments of one call as a shell gave them. --arg has no
-// types, so its values are read twice:
+// toolArgs are the arguments of one call as given in a shell. --arg has no types, so its values are
+// interpreted twice:
 //
 //	--arg n=5 ─▶ guess: 5 ─▶ call ─▶ fits ─▶ done
 //	                           │
 //	                           └─ ARGS_INVALID with the schema (nothing was run) ─▶ read again by the schema: "5" ─▶ call
 //
-// The gateway checks arguments before it runs anything, so the first try of a
-// call that does not fit reaches no tool.
+// The gateway checks arguments before it runs a tool, so a first attempt with wrong types has no
+// effect.
 type toolArgs struct {
-	whole json.RawMessage // all arguments as one JSON object; nil where given one by one
+	whole json.RawMessage // all arguments as one JSON object; nil if they were given one by one
 	each  []oneArg
 }
 
 // oneArg is --arg name=text, or --arg name:=json.
 type oneArg struct {
 	name, text string
-	exact      bool // text is JSON and stays as it is
+	exact      bool // text is JSON: do not interpret it
 }
 
 // parseToolArgs reads --arg flags and the JSON of --json.
@@ -59,8 +59,8 @@ func parseToolArgs(flags []string, whole string, stdin io.Reader) (toolArgs, err
 	return args, nil
 }
 
-// readJSONArg reads an object from the text itself, from @FILE, or from
-// standard input for "-".
+// readJSONArg reads an object from the argument itself, from the file in @FILE, or from standard
+// input for "-".
 func readJSONArg(text string, stdin io.Reader) (json.RawMessage, error) {
 	data, from := []byte(text), "the arguments"
 	var err error
@@ -84,7 +84,7 @@ func readJSONArg(text string, stdin io.Reader) (json.RawMessage, error) {
 	return data, nil
 }
 
-// maxArgs bounds arguments: a gateway takes no request of more than 10 MB.
+// maxArgs bounds the size of arguments: a gateway accepts requests up to 10 MB.
 const maxArgs = 10 << 20
 
 func readBounded(name string) ([]byte, error) {
@@ -96,9 +96,9 @@ func readBounded(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxArgs+1))
 }
 
-// json returns the arguments as an object. Without a schema, what looks like a
-// number, a boolean or null is one; with it, each value is what the schema asks
-// for where that can be.
+// json returns the arguments as an object. Without a schema, a value that looks like a number, a
+// boolean or null becomes one. With a schema, each value gets the type that the schema asks for, if
+// possible.
 func (a toolArgs) json(schema json.RawMessage) (json.RawMessage, error) {
 	if a.whole != nil {
 		return a.whole, nil
@@ -136,7 +136,7 @@ func (a toolArgs) json(schema json.RawMessage) (json.RawMessage, error) {
 	return append(out, '}'), nil
 }
 
-// schemaPart is what typing needs of a JSON Schema.
+// schemaPart is the part of a JSON Schema that determines the types of values.
 type schemaPart struct {
 	Type       schemaTypes           `json:"type"`
 	Items      *schemaPart           `json:"items"`
@@ -147,10 +147,10 @@ type schemaPart struct {
 	Const      json.RawMessage       `json:"const"`
 }
 
-// schemaTypes is a type, or a list of them.
+// schemaTypes is the value of "type": one type, or a list.
 type schemaTypes []string
 
-// UnmarshalJSON reads both forms; anything else is no type.
+// UnmarshalJSON accepts both forms and ignores anything else.
 func (t *schemaTypes) UnmarshalJSON(data []byte) error {
 	var one string
 	if json.Unmarshal(data, &one) == nil {
@@ -164,16 +164,15 @@ func (t *schemaTypes) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// UnmarshalJSON lets "true" and "false", which are schemas too, stand for a
-// part that asks for nothing.
+// UnmarshalJSON also accepts the schemas true and false; they restrict no type.
 func (p *schemaPart) UnmarshalJSON(data []byte) error {
 	if len(data) == 0 || data[0] != '{' {
 		*p = schemaPart{}
 		return nil
 	}
 	type plain schemaPart
-	// A member of a shape that typing does not know is left out, not an error:
-	// the gateway checks the arguments, this only reads them.
+	// Ignore members of an unexpected shape: the gateway checks the arguments, this code only reads
+	// them.
 	var out plain
 	if err := json.Unmarshal(data, &out); err != nil {
 		*p = schemaPart{}
@@ -183,7 +182,7 @@ func (p *schemaPart) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// types collects what a part allows, alternatives included.
+// types returns the types that a schema allows, alternatives included.
 func (p schemaPart) types() []string {
 	types := slices.Clone(p.Type)
 	for _, alternatives := range [][]schemaPart{p.AnyOf, p.OneOf} {
@@ -201,7 +200,7 @@ func (p schemaPart) types() []string {
 	return types
 }
 
-// item is the schema of an array's elements.
+// item returns the schema of an array's elements.
 func (p schemaPart) item() (schemaPart, bool) {
 	if p.Items != nil {
 		return *p.Items, true
@@ -216,7 +215,7 @@ func (p schemaPart) item() (schemaPart, bool) {
 	return schemaPart{}, false
 }
 
-// valueOf is the JSON of everything that one name was given.
+// valueOf returns the JSON of all values given for one name.
 func valueOf(values []oneArg, part schemaPart, typed bool) []byte {
 	types := part.types()
 	list := len(values) > 1
@@ -241,7 +240,7 @@ func valueOf(values []oneArg, part schemaPart, typed bool) []byte {
 	return append(out, ']')
 }
 
-// allows reports whether a text is a value of one of the types besides arrays.
+// allows reports whether a text is a valid value of one of the types, arrays excepted.
 func allows(types []string, text string) bool {
 	for _, t := range types {
 		switch t {
@@ -260,8 +259,8 @@ func allows(types []string, text string) bool {
 	return false
 }
 
-// scalar is the JSON of one text. What does not fit the schema goes out as the
-// guess it looks like, so that the gateway can say what is wrong with it.
+// scalar returns the JSON of one text. A text that does not fit the schema is sent as its best
+// guess, so that the gateway reports the mistake.
 func scalar(one oneArg, types []string, typed bool) []byte {
 	text := one.text
 	if one.exact {
@@ -287,14 +286,14 @@ func scalar(one oneArg, types []string, typed bool) []byte {
 	return quote(text)
 }
 
-// looksLikeOther reports whether a text reads as a type besides string that is
-// allowed as well: 5 for [string, integer] is the number.
+// looksLikeOther reports whether a text looks like another allowed type than string: for [string,
+// integer], 5 is a number.
 func looksLikeOther(text string, types []string) bool {
 	others := slices.DeleteFunc(slices.Clone(types), func(t string) bool { return t == "string" })
 	return allows(others, text) || (text == "null" && slices.Contains(types, "null"))
 }
 
-// isNumber reports whether text is a number of JSON, as it stands.
+// isNumber reports whether text is a JSON number.
 func isNumber(text string) bool {
 	if text == "" || (text[0] != '-' && (text[0] < '0' || text[0] > '9')) {
 		return false
@@ -305,7 +304,7 @@ func isNumber(text string) bool {
 func quote(text string) []byte {
 	out, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // a string
+		panic(err) // cannot happen: a string
 	}
 	return out
 }

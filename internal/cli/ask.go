@@ -14,12 +14,11 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 )
 
-// maxAnswer bounds what a person may answer, in bytes.
+// maxAnswer bounds a person's answer, in bytes.
 const maxAnswer = 64 << 10
 
-// asking is Options.Inputs for a command that a person has started: where a
-// terminal is on both sides, what no command answers is asked there, a password
-// without echo. Otherwise nobody is asked.
+// askInputs returns an Options.Inputs that asks a person for inputs without a command; passwords
+// are not echoed. It asks only if standard input and output are terminals.
 func askInputs(a *process, ctx context.Context) func(config.Input) (string, bool, error) {
 	keyboard, ok := a.stdin.(*os.File)
 	if !ok || screenWidth(keyboard) == 0 || !a.stderr.screen() {
@@ -34,15 +33,15 @@ func askInputs(a *process, ctx context.Context) func(config.Input) (string, bool
 	}
 }
 
-// questions asks a person one after the other.
+// questions asks a person one question at a time.
 type questions struct {
 	a        *process
 	keyboard *os.File
 	lines    *bufio.Reader
 }
 
-// ask asks for an input until the answer may be one. No answer is ok false: the
-// default is taken then.
+// ask asks for an input until the answer is valid. ok is false if there is no answer; the default
+// applies then.
 func (q *questions) ask(ctx context.Context, in config.Input) (answer string, ok bool, err error) {
 	what := in.Description
 	if what == "" {
@@ -70,10 +69,10 @@ func (q *questions) ask(ctx context.Context, in config.Input) (answer string, ok
 	}
 }
 
-// line shows a prompt and reads one line, without showing it if it is secret:
-// what is typed as soon as the prompt is there is not shown either. At the end of input
-// it is empty. When ctx ends, the goroutine that reads is left behind: nobody
-// can take a blocked read of a terminal back, so it ends with the process.
+// line shows a prompt and reads one line. A secret is not echoed, including characters that were
+// typed right after the prompt. It returns "" at the end of input. If ctx ends, the reading
+// goroutine stays until the process exits, because a blocked read of a terminal cannot be
+// interrupted.
 func (q *questions) line(ctx context.Context, prompt string, secret bool) (string, error) {
 	if secret {
 		restore, err := hideInput(q.keyboard)
@@ -82,7 +81,7 @@ func (q *questions) line(ctx context.Context, prompt string, secret bool) (strin
 		}
 		defer func() {
 			restore()
-			fmt.Fprintln(q.a.stderr) // the line break was not shown either
+			fmt.Fprintln(q.a.stderr) // the line break was not echoed
 		}()
 	}
 	fmt.Fprintf(q.a.stderr, "%s ", prompt)

@@ -55,7 +55,7 @@ A set without tools.jsonl searches the tools of the set whose name begins its ow
 	cmd.Flags().StringSliceVar(&sets, "set", nil, "score only these sets, separated by commas")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	if err := cmd.MarkFlagRequired("data"); err != nil {
-		panic(err) // the flag is defined above
+		panic(err) // cannot happen: the flag is defined above
 	}
 	return cmd
 }

@@ -96,9 +96,8 @@ $ROUTER_PORT; $AGENT_TOKEN takes the place of $WEIR_TOKEN.`,
 	return cmd
 }
 
-// splitCall tells the tool's id from JSON arguments, which are a positional
-// argument where they are not joined to --json: an id begins with a letter, JSON
-// does not.
+// splitCall separates the tool id from JSON arguments. JSON that is not joined to --json with "="
+// is a positional argument. An id begins with a letter, JSON does not.
 func splitCall(args []string) (id, rest string) {
 	for _, arg := range args {
 		isID := arg != "" && arg != "-" && arg[0] != '{' && arg[0] != '@'
@@ -165,8 +164,7 @@ func callTool(a *process, ctx context.Context, t target, what executeArgs, given
 	return nil
 }
 
-// refusal returns err, after the gateway's own error in it has been printed for
-// programs where they are what is printed for.
+// refuse returns err. If output is JSON, it first prints the gateway's error.
 func refuse(a *process, err error, asJSON bool) error {
 	var refused *gatewayError
 	if asJSON && errors.As(err, &refused) {
@@ -177,7 +175,7 @@ func refuse(a *process, err error, asJSON bool) error {
 	return err
 }
 
-// withParameters adds what the tool takes to an error about its arguments.
+// withParameters adds the tool's parameters to an error about arguments.
 func (c *client) withParameters(ctx context.Context, err error) error {
 	var refused *gatewayError
 	if !errors.As(err, &refused) || refused.Code != result.ArgsInvalid {
@@ -189,8 +187,8 @@ func (c *client) withParameters(ctx context.Context, err error) error {
 	return err
 }
 
-// execute runs a tool. Arguments that were given one by one are guessed first,
-// and read by the schema where the guess does not fit; see toolArgs.
+// execute runs a tool. It guesses the types of arguments given one by one, and reads them by the
+// schema if the guess does not fit; see toolArgs.
 func (c *client) execute(ctx context.Context, what executeArgs, given toolArgs, format string, tell func(progress)) (*toolResult, error) {
 	guess, err := given.json(nil)
 	if err != nil {
@@ -214,8 +212,8 @@ func (c *client) execute(ctx context.Context, what executeArgs, given toolArgs, 
 	return c.ask(ctx, gateway.ToolExecute, what, format, tell)
 }
 
-// schemaIn returns the schema that an ARGS_INVALID error carries, nil where it
-// carries none. A schema that was too large for the error is viewed.
+// schemaIn returns the schema in an ARGS_INVALID error, nil if there is none. It fetches a schema
+// that was too large for the error with tool_view.
 func (c *client) schemaIn(ctx context.Context, e *gatewayError) json.RawMessage {
 	var details struct {
 		Schema json.RawMessage `json:"schema"`
@@ -247,8 +245,8 @@ func tellProgress(a *process, p progress) {
 	a.note("… %s", cut(text, a.stderr.width-3))
 }
 
-// forPrograms is the result's JSON: the envelope, or the whole result of a
-// gateway that gives none.
+// forPrograms returns the JSON for programs: the envelope, or the whole result if it has no
+// envelope.
 func (r *toolResult) forPrograms() json.RawMessage {
 	if len(r.Structured) > 0 {
 		return r.Structured
@@ -256,7 +254,7 @@ func (r *toolResult) forPrograms() json.RawMessage {
 	return r.raw
 }
 
-// handles lists what was held back.
+// handles returns the handles of the parts that were held back.
 func (r *toolResult) handles() []string {
 	var envelope struct {
 		Artifacts []struct{ Handle string }
@@ -275,9 +273,8 @@ func (r *toolResult) handles() []string {
 	return handles
 }
 
-// printResult prints the content of a result: texts as they are, and a line for
-// each part that is none. On a screen, JSON is indented. What a tool says of its
-// own failure goes to stderr.
+// printResult prints a result: texts unchanged, and one line for each other part. On a screen it
+// indents JSON. A tool's error text goes to stderr.
 func printResult(a *process, r *toolResult) error {
 	out := a.stdout
 	if r.IsError {
@@ -308,8 +305,8 @@ func printResult(a *process, r *toolResult) error {
 	return nil
 }
 
-// indented is a text as a person reads it: an array or object of JSON on several
-// lines, any other text as it is.
+// indented returns a text for people: JSON arrays and objects are indented, other texts are
+// unchanged.
 func indented(text string) string {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" || trimmed[0] != '{' && trimmed[0] != '[' || strings.Contains(trimmed, "\n") {
@@ -322,8 +319,8 @@ func indented(text string) string {
 	return out.String()
 }
 
-// completeToolIDs lists the ids that begin with a word, for shell completion.
-// It asks a running gateway only: nobody wants servers started by the Tab key.
+// completeToolIDs lists the ids with a prefix, for shell completion. It asks a running gateway
+// only, because the Tab key must not start servers.
 func completeToolIDs(a *process, ctx context.Context, t target, word string) []cobra.Completion {
 	if t.config != "" {
 		return nil

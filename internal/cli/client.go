@@ -16,15 +16,14 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// A client asks a gateway what an agent would ask it. See target.go for where
-// it comes from.
+// A client asks a gateway as an agent would. target.go opens clients.
 type client struct {
 	peer  mcp.Peer
-	where string // names the gateway in messages
-	own   bool   // the gateway lives in this process and ends with it
-	// health returns what the gateway says of its upstreams.
+	where string // name of the gateway in messages
+	own   bool   // the gateway runs in this process and stops with it
+	// health returns the state of the gateway and its upstreams.
 	health func(context.Context) (*app.Health, error)
-	// catalog returns what it says of its catalog.
+	// catalog returns the state of the gateway's catalog.
 	catalog func(context.Context) (*app.CatalogInfo, error)
 	close   func()
 }
@@ -40,7 +39,7 @@ type part struct {
 	Resource json.RawMessage `json:"resource"`
 }
 
-// A result is what a tool answered.
+// A toolResult is the result of a tool call.
 type toolResult struct {
 	Content    []part                     `json:"content"`
 	Structured json.RawMessage            `json:"structuredContent"`
@@ -50,8 +49,7 @@ type toolResult struct {
 	raw json.RawMessage
 }
 
-// A gatewayError is an error that the gateway itself answered
-// (spec/gateway §3.4).
+// A gatewayError is an error of the gateway itself (spec/gateway §3.4).
 type gatewayError struct {
 	Code      result.Code     `json:"error"`
 	Message   string          `json:"message"`
@@ -82,8 +80,8 @@ func (e *gatewayError) exitCode() int {
 	return exitRefused
 }
 
-// gatewayErrorOf returns the gateway's own error in a result, nil where there
-// is none: what a tool answers bears an envelope, or no code of the gateway's.
+// gatewayErrorOf returns the gateway's own error in a result, or nil. A tool's own result has an
+// envelope, or no code of the gateway.
 func gatewayErrorOf(r *toolResult) *gatewayError {
 	if !r.IsError || len(r.Content) != 1 || r.Meta[result.MetaEnvelope] != nil {
 		return nil
@@ -98,16 +96,16 @@ func gatewayErrorOf(r *toolResult) *gatewayError {
 	return e
 }
 
-// A progress is one notifications/progress.
+// A progress is the content of a notifications/progress.
 type progress struct {
 	Progress float64 `json:"progress"`
 	Total    float64 `json:"total"`
 	Message  string  `json:"message"`
 }
 
-// ask calls a meta-tool. With a tell, it is called with the progress of the
-// call, one at a time. The error is a *gatewayError where the gateway refused;
-// an error of the tool itself is a result.
+// ask calls a meta-tool. If tell is set, it gets the progress notifications of the call, one at a
+// time. The error is a *gatewayError if the gateway refused the call. A failure of the tool itself
+// is a result, not an error.
 func (c *client) ask(ctx context.Context, tool string, args any, format string, tell func(progress)) (*toolResult, error) {
 	arguments, err := json.Marshal(args)
 	if err != nil {
@@ -152,7 +150,7 @@ func (c *client) ask(ctx context.Context, tool string, args any, format string, 
 	return r, nil
 }
 
-// explain says what an error of the protocol means for somebody at a shell.
+// explain rewrites a protocol error for a person at a shell.
 func (c *client) explain(err error, tool string) error {
 	var answered *jsonrpc.Error
 	if !errors.As(err, &answered) {
@@ -164,7 +162,7 @@ func (c *client) explain(err error, tool string) error {
 	return failf(exitRefused, "%s: %s (code %d)", c.where, answered.Message, answered.Code)
 }
 
-// A card is one line of a browse answer.
+// A card is one line of a tool_browse result.
 type card struct {
 	ID          string   `json:"id"`
 	Name        string   `json:"name"`
@@ -176,7 +174,7 @@ type card struct {
 	SideEffects bool     `json:"side_effects"`
 }
 
-// render is the card as an agent reads it.
+// render returns the card in the form that agents read.
 func (c card) render() string {
 	full := catalog.Card{ID: c.ID, Name: c.Name, Description: c.Description, Tags: c.Tags, Kind: catalog.Kind(c.Kind), Namespace: c.Namespace, CostHint: c.CostHint, SideEffects: c.SideEffects}
 	return full.Render()
@@ -189,11 +187,11 @@ type browseArgs struct {
 	TopK  int    `json:"top_k,omitempty"`
 }
 
-// browsed is what a gateway has found.
+// browsed is the result of tool_browse.
 type browsed struct {
 	cards []card
-	raw   json.RawMessage // the cards as they came
-	// missed is which servers were not searched, and why; "" for none.
+	raw   json.RawMessage // the cards as received
+	// missed names the servers that were not searched, with the reasons; "" for none.
 	missed string
 }
 
@@ -217,11 +215,11 @@ func (c *client) browse(ctx context.Context, args browseArgs) (*browsed, error) 
 	return b, nil
 }
 
-// maxPaths bounds a walk through the tree of tools.
+// maxPaths bounds the traversal of the tool tree.
 const maxPaths = 20_000
 
-// allCards walks the tree of tools from the root and returns the cards of its
-// leaves. A cluster or a namespace is an internal card whose id is its path.
+// allCards walks the tool tree from the root and returns its leaves. Clusters and namespaces are
+// internal nodes; their id is their path.
 func (c *client) allCards(ctx context.Context) (*browsed, error) {
 	all := &browsed{}
 	asked := 0
@@ -251,7 +249,7 @@ func (c *client) allCards(ctx context.Context) (*browsed, error) {
 	return all, nil
 }
 
-// printCards prints cards: a table on a screen, else what an agent reads.
+// printCards prints cards: as a table on a screen, otherwise in the form that agents read.
 func printCards(a *process, cards []card) error {
 	if !a.stdout.screen() {
 		for _, c := range cards {

@@ -39,17 +39,17 @@ type computerFlags struct {
 	showKey, interactive, batch, pollFirst, exitOnRefusal bool
 }
 
-// computerFiles are the configurations looked for in a folder.
+// computerFiles are the configuration files that weir computer looks for in the current folder.
 var computerFiles = []string{"computer.json", "computer.yaml", "computer.yml", "mcp.json", ".mcp.json"}
 
-// tokenVariable is where the token is taken from when no flag gives it.
+// tokenVariable names the variable with the token if no flag gives one.
 const tokenVariable = "WEIR_HUB_TOKEN"
 
 // Defaults of flags.
 const (
 	defaultOffice = "weir"
 	defaultHub    = "http://127.0.0.1:8088"
-	joinPatience  = 10 * time.Second // before the shell begins although the hub is not there
+	joinPatience  = 10 * time.Second // wait this long for the hub before the shell starts
 	watchEvery    = time.Second
 )
 
@@ -192,7 +192,7 @@ func runComputer(a *process, ctx context.Context, f computerFlags) error {
 	return err
 }
 
-// consent puts what --auto-apply says into the options of a Computer.
+// consent puts the rules of --auto-apply into the options of a Computer.
 func (f *computerFlags) consent(o *computer.Options) error {
 	switch f.autoApply {
 	case "":
@@ -206,13 +206,13 @@ func (f *computerFlags) consent(o *computer.Options) error {
 	return nil
 }
 
-// onTerminal reports whether a person sits before it.
+// onTerminal reports whether a person uses this process at a terminal.
 func onTerminal(a *process) bool {
 	keyboard, ok := a.stdin.(*os.File)
 	return ok && screenWidth(keyboard) > 0 && a.stdout.screen()
 }
 
-// introduce says what runs here, and waits a while for the hub.
+// introduceComputer prints what runs here and waits a while for the hub.
 func introduceComputer(a *process, ctx context.Context, c *computer.Computer, f computerFlags) {
 	waiting, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
@@ -229,7 +229,7 @@ func introduceComputer(a *process, ctx context.Context, c *computer.Computer, f 
 	fmt.Fprintln(out)
 }
 
-// computerHub is where to go.
+// computerHub returns the hub to join.
 func computerHub(a *process, f computerFlags) (computer.Hub, error) {
 	token := f.token
 	if token == "" {
@@ -255,7 +255,7 @@ func computerHub(a *process, f computerFlags) (computer.Hub, error) {
 	return h, nil
 }
 
-// computerKey reads the private key, and makes one where the file is not there.
+// computerKey reads the private key. If the file does not exist, it generates a key.
 func computerKey(a *process, f computerFlags) (ed25519.PrivateKey, error) {
 	if f.key == "" {
 		if f.showKey {
@@ -330,7 +330,7 @@ func readComputerConfig(a *process, path string) (*computer.File, error) {
 	return file, nil
 }
 
-// setInputs gives inputs the values of the command line.
+// setInputs sets inputs to the values of the command line.
 func setInputs(a *process, ctx context.Context, c *computer.Computer, pairs []string) error {
 	for _, pair := range pairs {
 		id, value, ok := strings.Cut(pair, "=")
@@ -383,7 +383,7 @@ func watchComputer(a *process, ctx context.Context, c *computer.Computer, path s
 	}
 }
 
-// fileSum is the hash of a file, zero where it cannot be read.
+// fileSum returns the hash of a file, zero if it cannot be read.
 func fileSum(path string) [sha256.Size]byte {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -392,8 +392,8 @@ func fileSum(path string) [sha256.Size]byte {
 	return sha256.Sum256(data)
 }
 
-// runInputCommand runs the command of an input: with arguments as a program,
-// without as a line for the shell.
+// runInputCommand runs the command of an input: directly if it has arguments, otherwise as a shell
+// command line.
 func runInputCommand(ctx context.Context, in computer.Input) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, inputTimeout)
 	defer cancel()
@@ -412,7 +412,7 @@ func runInputCommand(ctx context.Context, in computer.Input) (string, error) {
 	return string(out), nil
 }
 
-// commandArgs reads a list of arguments, or a mapping whose keys become options.
+// commandArgs reads arguments: a list, or a mapping whose keys become options.
 func commandArgs(raw json.RawMessage) ([]string, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil

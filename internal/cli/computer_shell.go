@@ -19,25 +19,25 @@ import (
 	"github.com/weir-mcp/weir/smcp/computer"
 )
 
-// computerShell is the shell of weir computer: one line is one command, unless
-// somebody has to be asked something, which takes the next line.
+// computerShell is the interactive shell of weir computer. Each line is a command, unless a
+// question is pending: then the next line is the answer.
 type computerShell struct {
 	a         *process
 	c         *computer.Computer
 	questions chan question
-	begun     chan struct{} // closed when the shell reads the keyboard
+	begun     chan struct{} // closed when the shell starts reading the keyboard
 	before    func(config.Input) (string, bool, error)
 	commands  []shellCommand
 }
 
-// question is something that a person is asked.
+// question is a question to the person at the terminal.
 type question struct {
 	text   string
 	answer chan string // capacity 1
 	ctx    context.Context
 }
 
-// ownerKey marks calls that the owner of the Computer makes here.
+// ownerKey marks the context of calls that the Computer's owner makes in this shell.
 type ownerKey struct{}
 
 type shellCommand struct {
@@ -70,9 +70,8 @@ func newComputerShell(a *process) *computerShell {
 // errQuit ends the shell.
 var errQuit = errors.New("quit")
 
-// run reads commands until the input or ctx ends. The goroutine that reads is
-// left behind in the second case: nobody can take a blocked read of a terminal
-// back, so it ends with the process.
+// run reads commands until the input or ctx ends. If ctx ends, the reading goroutine stays until
+// the process exits, because a blocked read of a terminal cannot be interrupted.
 func (s *computerShell) run(ctx context.Context, c *computer.Computer) error {
 	s.c = c
 	lines := make(chan string)
@@ -157,7 +156,7 @@ func (s *computerShell) do(ctx context.Context, line string) error {
 	return c.run(ctx, args)
 }
 
-// question asks a person through the shell.
+// question asks the person through the shell.
 func (s *computerShell) question(ctx context.Context, text string) (string, error) {
 	q := question{text: text, answer: make(chan string, 1), ctx: ctx}
 	select {
@@ -173,7 +172,8 @@ func (s *computerShell) question(ctx context.Context, text string) (string, erro
 	}
 }
 
-// confirm is computer.Options.Confirm. Who calls here himself is not asked.
+// confirm implements computer.Options.Confirm. Calls of the owner in this shell need no
+// confirmation.
 func (s *computerShell) confirm(ctx context.Context, c computer.Confirmation) (bool, error) {
 	if owner, _ := ctx.Value(ownerKey{}).(bool); owner {
 		return true, nil
@@ -186,8 +186,8 @@ func (s *computerShell) confirm(ctx context.Context, c computer.Confirmation) (b
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes"), nil
 }
 
-// ask is computer.Options.Ask: before the shell reads the keyboard it is asked
-// for directly, and later through the shell, where a command waits for it.
+// ask implements computer.Options.Ask. Before the shell reads the keyboard, it asks directly; later
+// it asks through the shell.
 func (s *computerShell) ask(ctx context.Context, in computer.Input) (string, bool, error) {
 	select {
 	case <-s.begun:

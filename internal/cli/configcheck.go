@@ -56,7 +56,7 @@ a warning, as weir serve starts the other servers; with --strict it is a problem
 	return cmd
 }
 
-// problemJSON is a config.Problem or Warning for programs.
+// problemJSON is the JSON form of a config.Problem or Warning.
 type problemJSON struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`
@@ -78,7 +78,7 @@ func checkConfig(a *process, ctx context.Context, path string, strict, asJSON bo
 	opts.Strict, opts.Check, opts.Omit = strict, func(s *config.Server) error { return checkStart(a, s) }, app.OmitItself(a.environ(), true)
 	opts.Inputs = func(in config.Input) (string, bool, error) {
 		if in.Type == config.InputCommand {
-			return "unknown", true, nil // a check promises to start nothing
+			return "unknown", true, nil // a check must not run programs
 		}
 		return answerInput(a, ctx, in)
 	}
@@ -145,7 +145,7 @@ func checkConfig(a *process, ctx context.Context, path string, strict, asJSON bo
 	return nil
 }
 
-// leftOut are the servers of a configuration, which may be nil, that are weir itself.
+// leftOut returns the servers of a configuration, which may be nil, that are weir itself.
 func leftOut(c *config.Config) (list []*config.Server) {
 	if c == nil {
 		return nil
@@ -158,8 +158,8 @@ func leftOut(c *config.Config) (list []*config.Server) {
 	return list
 }
 
-// faulty are the names of the servers of a configuration that is not nil whose
-// entries are wrong, so that they would not be started.
+// faulty returns the names of the servers with wrong entries, which would not be started. c must
+// not be nil.
 func faulty(c *config.Config) (names []string) {
 	if c == nil {
 		return nil
@@ -172,8 +172,8 @@ func faulty(c *config.Config) (names []string) {
 	return names
 }
 
-// startable is config.Options.Check: it looks for a server's program as the start
-// of the server would.
+// checkStart implements config.Options.Check: it looks for a server's program in the same way as
+// starting it would.
 func checkStart(a *process, s *config.Server) error {
 	env := app.Inherited(a.environ())
 	for name, value := range s.Env {
@@ -182,9 +182,8 @@ func checkStart(a *process, s *config.Server) error {
 	return stdio.Check(stdio.Command{Path: s.Command, Env: env, Dir: s.Cwd})
 }
 
-// strangers are warnings of controls whose namespace is none of a server of the
-// file. Which tools there are is known only when the servers run: weir serve logs
-// what matches nothing then.
+// strangers warns about controls that name a namespace of no server in the file. Tool names can be
+// checked only while the servers run: weir serve logs those that match nothing.
 func strangers(path string, c *config.Config) (warnings []config.Warning) {
 	spaces := map[string]bool{}
 	for _, s := range c.Servers {
@@ -210,8 +209,8 @@ func strangers(path string, c *config.Config) (warnings []config.Warning) {
 	return warnings
 }
 
-// ofAgent is the one problem of a file that is no configuration of a gateway, as
-// err says, because it is one of an agent server; nil where it is something else.
+// ofAgent returns a single problem if err arose because the file is an agent server's
+// configuration, otherwise nil.
 func ofAgent(path string, err error) error {
 	if err == nil {
 		return nil
@@ -230,7 +229,7 @@ func ofAgent(path string, err error) error {
 	return nil
 }
 
-// warn prints warnings of a configuration.
+// warn prints the warnings of a configuration.
 func (a *process) warn(warnings []config.Warning) {
 	for _, w := range warnings {
 		fmt.Fprintln(a.stderr, a.stderr.paint(yellow, "warning: ")+a.stderr.clean(w.String()))
@@ -254,8 +253,7 @@ written. With the YAML language server, put this in the file's first line:
 	}
 }
 
-// findConfig returns path, or the configuration of this folder where it is
-// empty.
+// findConfig returns path, or, if it is empty, the configuration in the current folder.
 func findConfig(path string) (string, error) {
 	if path != "" {
 		return path, nil
@@ -263,7 +261,7 @@ func findConfig(path string) (string, error) {
 	return config.Find(".")
 }
 
-// configOptions is what a configuration may know of this process.
+// configOptions returns the parts of this process that a configuration may use.
 func configOptions(a *process, ctx context.Context) config.Options {
 	opts := config.System()
 	opts.FreePort = freePort
@@ -271,11 +269,11 @@ func configOptions(a *process, ctx context.Context) config.Options {
 	return opts
 }
 
-// inputTimeout bounds the command of an input.
+// inputTimeout bounds the run time of an input's command.
 const inputTimeout = 30 * time.Second
 
-// answer runs the command of an input. It asks nobody: weir may run where there
-// is no terminal, and its standard input may be MCP. See asking.
+// answerInput runs the command of an input. It never asks a person: weir may run without a
+// terminal, and its standard input may carry MCP. askInputs asks people.
 func answerInput(a *process, ctx context.Context, in config.Input) (string, bool, error) {
 	if in.Type != config.InputCommand || in.Command == "" {
 		return "", false, nil
@@ -289,7 +287,7 @@ func answerInput(a *process, ctx context.Context, in config.Input) (string, bool
 	return strings.TrimRight(string(out), "\r\n"), true, nil
 }
 
-// descend returns the lineage of this process when it serves the configuration at a path.
+// descend returns the lineage of this process when it serves the configuration at path.
 func descend(a *process, path string) (app.Lineage, error) {
 	text, _ := a.lookupEnv(app.ParentVariable)
 	return app.Descend(text, path)

@@ -1,6 +1,6 @@
-// Package cli is the command weir: it reads flags and the environment, puts the other packages
-// together and talks to people. It knows nothing of JSON-RPC framing, ranking, connections or what
-// a result means; each of these is a package.
+// Package cli implements the command weir. It reads flags and the environment, combines the other
+// packages and talks to people. It does not know JSON-RPC framing, ranking, connections or the
+// meaning of results; other packages do.
 //
 //	Main ─▶ run ─▶ cobra ─┬─▶ serve ─────────────────────────▶ engine ─▶ HTTP, or stdin and stdout
 //	                      ├─▶ ls search browse call view ─┬──▶ a running gateway over HTTP (--url)
@@ -10,6 +10,6 @@
 //
 //	engine = config ─▶ upstream.Manager ─▶ snapshot ─▶ gateway.Gateway
 //
-// Each subcommand is a file. They share target.go (which gateway is asked), client.go (how),
-// output.go and terminal.go (how the answer looks), and exit.go (how a command ends).
+// Each subcommand has its own file. They share target.go (which gateway to ask), client.go (how to
+// ask it), output.go and terminal.go (how to print the answer) and exit.go (the exit code).
 package cli

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// hideInput fails: a password is better not typed where all can see it.
+// hideInput fails, because a password must not be typed visibly.
 func hideInput(*os.File) (restore func(), err error) {
 	return nil, errors.New("weir cannot switch its echo off on this system")
 }

@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hideInput has the terminal behind f not show what is typed, until restore is
-// called.
+// hideInput switches off the echo of terminal f until restore is called.
 func hideInput(f *os.File) (restore func(), err error) {
 	fd := int(f.Fd())
 	old, err := unix.IoctlGetTermios(fd, getTermios)

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// How a command ends. exitCodes documents each.
+// Exit codes; exitCodes documents them.
 const (
 	exitOK          = 0
 	exitTool        = 1
@@ -24,7 +24,7 @@ const (
 	exitInterrupted = 130
 )
 
-// exitCodes is the table behind "weir help exit-codes" and docs/cli.md.
+// exitCodes is the source of "weir help exit-codes" and of the table in docs/cli.md.
 var exitCodes = []struct {
 	code    int
 	name    string
@@ -39,7 +39,7 @@ var exitCodes = []struct {
 	{exitInterrupted, "interrupted", "The command was interrupted (Ctrl-C)."},
 }
 
-// exitCodeText is the table for people.
+// exitCodeText returns the table for people.
 func exitCodeText() string {
 	name := 0
 	for _, e := range exitCodes {
@@ -52,7 +52,7 @@ func exitCodeText() string {
 	return b.String()
 }
 
-// exitCodeTable is the table as Markdown, for docs/cli.md.
+// exitCodeTable returns the table as Markdown for docs/cli.md.
 func exitCodeTable() string {
 	var b strings.Builder
 	b.WriteString("| code | name | meaning |\n| --- | --- | --- |\n")
@@ -62,7 +62,7 @@ func exitCodeTable() string {
 	return b.String()
 }
 
-// A failure is an error that knows how the command ends.
+// A failure is an error with an exit code.
 type failure struct {
 	code int
 	err  error
@@ -71,17 +71,17 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// failf is an error with an exit code.
+// failf returns an error with an exit code.
 func failf(code int, format string, args ...any) error {
 	return &failure{code, fmt.Errorf(format, args...)}
 }
 
-// errQuiet ends a command with a code when everything has been said.
+// errQuiet is an exit code without a message: everything has been printed already.
 type errQuiet int
 
 func (e errQuiet) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// exitCode says how a command that failed with err ends.
+// exitCode returns the exit code of a command that returned err.
 func exitCode(err error) int {
 	var (
 		quiet    errQuiet

@@ -62,7 +62,7 @@ func browseCommand(a *process) *cobra.Command {
 	return cmd
 }
 
-// find prints the cards of one tool_browse.
+// findTools prints the cards of one tool_browse.
 func findTools(a *process, cmd *cobra.Command, t target, args browseArgs, asJSON bool) error {
 	c, err := openTarget(a, cmd.Context(), t)
 	if err != nil {
@@ -90,7 +90,7 @@ func findTools(a *process, cmd *cobra.Command, t target, args browseArgs, asJSON
 	return err
 }
 
-// noteMissed says which servers were not searched.
+// noteMissed prints which servers were not searched.
 func noteMissed(a *process, b *browsed) {
 	if b.missed != "" {
 		a.note("%s", b.missed)

@@ -6,9 +6,8 @@ import (
 	"strconv"
 )
 
-// Ports for ${weir:port}. Systems give ports from above this range to whoever
-// asks for any, and to outgoing connections: one of those could be taken again
-// before the program it is meant for listens there.
+// Range of ports for ${weir:port}. Systems assign ephemeral ports from above this range, also to
+// outgoing connections. An ephemeral port could be taken again before the server listens on it.
 const (
 	firstPort = 20_000
 	lastPort  = 32_000

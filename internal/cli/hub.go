@@ -14,7 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 )
 
-// defaultHubListen is where a hub listens that runs alone.
+// defaultHubListen is the listen address of a hub without a gateway.
 const defaultHubListen = "127.0.0.1:8089"
 
 // hubFlags are the flags of weir hub.
@@ -53,7 +53,7 @@ machines reach: --tls-cert and --tls-key, or a proxy.
 	return cmd
 }
 
-// hubConfig is the configuration of a hub that runs alone.
+// hubConfig returns the configuration of a hub without a gateway.
 func hubConfig(a *process, ctx context.Context, f hubFlags) (*config.Config, error) {
 	opts := configOptions(a, ctx)
 	var c *config.Config
@@ -74,7 +74,7 @@ func hubConfig(a *process, ctx context.Context, f hubFlags) (*config.Config, err
 	return c, nil
 }
 
-// override puts what the flags say into a configuration.
+// override replaces settings of a configuration with those of flags.
 func (f *hubFlags) override(c *config.Config) error {
 	if f.cert != "" || f.key != "" {
 		c.Hub.TLS = config.HubTLS{Cert: f.cert, Key: f.key}
@@ -96,8 +96,7 @@ func (f *hubFlags) override(c *config.Config) error {
 	return nil
 }
 
-// followHub applies who may connect from changes of the configuration until ctx
-// ends.
+// followHub applies changed hub tokens and keys until ctx ends.
 func followHub(a *process, ctx context.Context, f hubFlags, c *config.Config, h *app.Hub, logger *app.Log) {
 	err := config.Watch(ctx, c, configOptions(a, ctx), func(next *config.Config, warnings []config.Warning, err error) {
 		for _, w := range warnings {

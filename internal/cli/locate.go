@@ -9,8 +9,8 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 )
 
-// runningURL returns where the gateway runs that a command is to ask, and the token
-// for it. It is "" where the gateway of this folder's configuration does not run.
+// runningURL returns the URL of the gateway that a command should ask, and its token. The URL is ""
+// if no gateway runs for this folder's configuration.
 func runningURL(a *process, ctx context.Context, t target) (at, token string, err error) {
 	if token = t.token; token == "" {
 		token, _ = a.lookupEnv("WEIR_TOKEN")
@@ -32,9 +32,9 @@ func runningURL(a *process, ctx context.Context, t target) (at, token string, er
 	return at, token, err
 }
 
-// locate returns the URL of the gateway that runs with a configuration, "" where
-// none does. The error says that it runs and does not take the token: a command must
-// not start the servers a second time because of that.
+// locate returns the URL of the gateway that serves a configuration, "" if none runs. It returns an
+// error if the gateway runs but refuses the token: the command must not start the servers a second
+// time then.
 func locate(a *process, ctx context.Context, path, token string) (at string, err error) {
 	if f := readRunFile(a.lookupEnv, path); f != nil {
 		if f.runs(ctx) {
@@ -47,14 +47,15 @@ func locate(a *process, ctx context.Context, path, token string) (at string, err
 	return locateByAddress(a, ctx, path, token)
 }
 
-// locateByAddress looks for the gateway where the configuration has it listen: it
-// may be another user's, or its file may be gone.
+// locateByAddress looks for the gateway at the configured listen address. It finds gateways of
+// other users, and those whose run file is missing.
 func locateByAddress(a *process, ctx context.Context, path, token string) (string, error) {
 	opts := configOptions(a, ctx)
-	opts.Inputs = func(config.Input) (string, bool, error) { return "unknown", true, nil } // only listen is looked at
+	// only listen is used
+	opts.Inputs = func(config.Input) (string, bool, error) { return "unknown", true, nil }
 	c, _, err := config.Load(path, opts)
 	if err != nil {
-		return "", nil // reading the file for real says what is wrong
+		return "", nil // the command reports errors when it reads the file again
 	}
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -73,14 +74,14 @@ func locateByAddress(a *process, ctx context.Context, path, token string) (strin
 	return "", nil
 }
 
-// admitted returns an error where the gateway at an MCP URL does not take the token.
+// checkToken returns an error if the gateway at an MCP URL refuses the token.
 func checkToken(a *process, ctx context.Context, at, token string) error {
 	asking, cancel := context.WithTimeout(ctx, instanceTimeout)
 	defer cancel()
 	if _, err := fetchHealth(asking, at, token); refusedToken(err) {
 		return refusal(at, err)
 	}
-	return nil // what else is wrong shows when it is called
+	return nil // other problems show at the first call
 }
 
 func refusedToken(err error) bool {
@@ -88,7 +89,7 @@ func refusedToken(err error) bool {
 	return errors.As(err, &failed) && failed.code == exitRefused
 }
 
-// refusal is the error of a command whose gateway runs and refuses its token.
+// refusal returns the error of a command whose token a running gateway refuses.
 func refusal(at string, err error) error {
 	return failf(exitRefused, "%w (the gateway of this folder's configuration runs at %s, so its servers are not started a second time)", err, at)
 }

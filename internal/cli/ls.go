@@ -100,7 +100,7 @@ func printUpstreams(a *process, h *app.Health) error {
 		server := strings.TrimSpace(u.Server + " " + u.Version)
 		if why := cmp.Or(u.Error, u.Note); why != "" {
 			if whys[i] = why; !a.stdout.screen() {
-				server = why // a line each, for grep
+				server = why // one line per server, for grep
 			}
 		}
 		tools := strconv.Itoa(u.Tools)
@@ -112,8 +112,8 @@ func printUpstreams(a *process, h *app.Health) error {
 	return printNotedTable(a.stdout, []string{"NAME", "STATE", "TRANSPORT", "TOOLS", "PROTOCOL", "SERVER"}, rows, whys)
 }
 
-// shortenNames cuts names of servers that are longer than a third of the screen in
-// their middle: the ends tell more of them apart.
+// shortenNames shortens server names that are longer than a third of the screen. It cuts the
+// middle, because similar names differ at their ends.
 func shortenNames(rows [][]cell, width int) {
 	most := max(width/3, 12)
 	for _, row := range rows {
@@ -135,7 +135,7 @@ func stateStyle(state string) string {
 	return red
 }
 
-// printChanges prints what the servers say differently than first, for people.
+// printChanges prints how definitions changed since servers were first listed.
 func printChanges(a *process, info *app.CatalogInfo) error {
 	if len(info.Changes) == 0 {
 		_, err := fmt.Fprintln(a.stdout, "Nothing has changed since the servers were listed first.")

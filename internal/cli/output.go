@@ -11,8 +11,8 @@ import (
 	"github.com/weir-mcp/weir/internal/visible"
 )
 
-// printJSON prints a value for programs: indented, without HTML escapes. Raw
-// JSON keeps its numbers and its key order.
+// printJSON prints an indented value for programs, without HTML escapes. Raw JSON keeps its numbers
+// and key order.
 func printJSON(w io.Writer, v any) error {
 	raw, ok := v.(json.RawMessage)
 	if !ok {
@@ -31,7 +31,7 @@ func printJSON(w io.Writer, v any) error {
 	out.WriteByte('\n')
 	text := out.Bytes()
 	if t, ok := w.(terminal); ok && t.screen() {
-		text = visible.JSON(text) // it means the same, and the screen obeys nothing in it
+		text = visible.JSON(text) // escapes control characters; the value stays the same
 	}
 	_, err := w.Write(text)
 	return err
@@ -40,14 +40,14 @@ func printJSON(w io.Writer, v any) error {
 // A cell is a piece of text in a style.
 type cell struct{ style, text string }
 
-// printTable prints rows in columns. On a screen the last column is cut at the
-// edge and the header is bold; elsewhere nothing is cut and nothing coloured.
+// printTable prints rows in columns. On a screen it cuts the last column at the edge and prints the
+// header in bold; elsewhere it cuts and colours nothing.
 func printTable(t terminal, header []string, rows [][]cell) error {
 	return printNotedTable(t, header, rows, nil)
 }
 
-// printNotedTable is printTable with a note below some of the rows, on lines of its
-// own, which no width cuts. nil is none for all; a pipe gets no notes.
+// printNotedTable prints a table as printTable does, with a note below some rows. Notes are
+// wrapped, never cut. Pipes get no notes. notes may be nil.
 func printNotedTable(t terminal, header []string, rows [][]cell, notes []string) error {
 	widths := make([]int, len(header))
 	for i, h := range header {
@@ -102,11 +102,10 @@ func printNotedTable(t terminal, header []string, rows [][]cell, notes []string)
 	return nil
 }
 
-// noteIndent is how far a note stands to the right.
+// noteIndent is the indentation of notes.
 const noteIndent = 2
 
-// wrap breaks a text into lines of at most width characters, between words where
-// there are any.
+// wrap breaks a text into lines of at most width characters, between words if possible.
 func wrap(text string, width int) (lines []string) {
 	width = max(width, 10)
 	line, used := "", 0
@@ -116,7 +115,7 @@ func wrap(text string, width int) (lines []string) {
 			lines = append(lines, line)
 			line, used = "", 0
 		}
-		for ; used == 0 && n > width; n -= width { // longer than a line
+		for ; used == 0 && n > width; n -= width { // a word longer than a line
 			cut := len(string([]rune(word)[:width]))
 			lines, word = append(lines, word[:cut]), word[cut:]
 		}
@@ -131,7 +130,7 @@ func wrap(text string, width int) (lines []string) {
 	return lines
 }
 
-// counted is a number with its noun: 1 server, 2 servers.
+// counted returns a number with its noun: 1 server, 2 servers.
 func counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -139,7 +138,7 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// sizeText writes a number of bytes for people.
+// sizeText returns a number of bytes for people.
 func sizeText(n int) string {
 	switch {
 	case n < 1<<10:

@@ -12,20 +12,20 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Bounds of what a person is told about a tool's parameters.
+// Limits on the description of a tool's parameters.
 const (
 	maxParameters     = 40
-	maxParameterWords = 100 // characters of a description
+	maxParameterWords = 100 // characters per description
 )
 
-// parametersText lists the parameters of a tool for somebody whose arguments did
-// not fit, the required ones first:
+// parametersText lists the parameters of a tool, required ones first. It is shown to people whose
+// arguments were refused:
 //
 //	It takes:
 //	  sku        string, required          article number, such as BIK-001
 //	  warehouse  "berlin", "lyon", "porto" only this warehouse; each one if left out
 //
-// It is empty where the schema has no properties.
+// It returns "" if the schema has no properties.
 func parametersText(schema json.RawMessage) string {
 	var top struct {
 		Properties map[string]schemaPart `json:"properties"`
@@ -69,7 +69,7 @@ func parametersText(schema json.RawMessage) string {
 	return b.String() + more
 }
 
-// describe says in a few words what a part of a schema allows.
+// describe summarizes the values that a part of a schema allows.
 func (p schemaPart) describe() string {
 	if len(p.Enum) > 0 {
 		values := make([]string, len(p.Enum))

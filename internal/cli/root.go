@@ -16,28 +16,28 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 )
 
-// A process is what a command is given of the process that it runs in: its standard streams, its
-// environment and its version.
+// A process is the part of the operating system's process that commands may use: standard streams,
+// environment and version.
 type process struct {
 	stdin          io.Reader
 	stdout, stderr terminal
 	lookupEnv      func(string) (string, bool)
 	environ        func() []string
 	version        string
-	redact         bool // secrets are replaced in results, whatever the configuration says
-	running        bool // flags and arguments are read, the command itself runs
+	redact         bool // replace secrets in results even if the configuration does not ask for it
+	running        bool // the command line was accepted and the command has started
 }
 
-// Main runs the program with the arguments, the environment and the standard streams of this
-// process until it ends or a signal ends it, and returns the exit code. The version is the
-// linker's, or "devel".
+// Main runs the program with this process's arguments, environment and standard streams until it
+// ends or is ended by a signal. It returns the exit code. version comes from the linker; "" means
+// the version that the Go toolchain recorded, or "devel".
 func Main(version string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return run(ctx, buildVersion(version), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
-// run is the whole program. It returns the exit code.
+// run runs the program and returns the exit code.
 func run(ctx context.Context, version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &process{
 		stdin: stdin, stdout: newTerminal(stdout, os.LookupEnv), stderr: newTerminal(stderr, os.LookupEnv),
@@ -54,7 +54,7 @@ func run(ctx context.Context, version string, args []string, stdin io.Reader, st
 	}
 	code := exitCode(err)
 	if !a.running && code == exitInternal {
-		code = exitUsage // cobra could not make sense of the command line
+		code = exitUsage // cobra refused the command line
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return exitInterrupted
@@ -69,7 +69,7 @@ func run(ctx context.Context, version string, args []string, stdin io.Reader, st
 	return code
 }
 
-// complain prints an error, each of its lines with the program's name.
+// complain prints an error with the program's name before each line.
 func (a *process) complain(err error) {
 	var broken *config.Error
 	if errors.As(err, &broken) {
@@ -81,7 +81,7 @@ func (a *process) complain(err error) {
 	fmt.Fprintln(a.stderr, a.stderr.paint(red, "weir: ")+a.stderr.clean(err.Error()))
 }
 
-// note tells a person something beside the command's output.
+// note prints a message for people on stderr.
 func (a *process) note(format string, args ...any) {
 	fmt.Fprintln(a.stderr, a.stderr.paint(dim, a.stderr.clean(fmt.Sprintf(format, args...))))
 }
@@ -119,7 +119,7 @@ the parts it wants of a result that is too long to read.`,
 	root.AddCommand(helpTopics(a)...)
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
-		if c.Name() == "help" { // what is asked about must be there
+		if c.Name() == "help" { // weir help NAME fails for unknown names
 			c.Args = func(_ *cobra.Command, args []string) error {
 				_, _, err := root.Find(args)
 				return err
@@ -130,33 +130,33 @@ the parts it wants of a result that is too long to read.`,
 	return root
 }
 
-// noValue is what a flag of optional has that is given without a value.
+// noValue is the value of an optional flag that was given without one.
 const noValue = "true"
 
-// optional adds a flag for a text that may be left out. A value that is not joined
-// to the flag with "=" is a positional argument, which the command looks for.
+// optional adds a text flag whose value may be omitted. A value that is not joined with "=" arrives
+// as a positional argument, which the command must handle.
 func optional(cmd *cobra.Command, into *string, name, usage string) {
 	cmd.Flags().Var((*optionalText)(into), name, usage)
 	cmd.Flags().Lookup(name).NoOptDefVal = noValue
 }
 
-// oneOf tells the shell which values a flag has.
+// oneOf tells shell completion the values of a flag.
 func oneOf(cmd *cobra.Command, flag string, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is not there, or has been told already
+		panic(err) // cannot happen: the flag exists and has no completion yet
 	}
 }
 
-// optionalText is the value of such a flag. Its type is that of a switch, so that
-// help texts show no default.
+// optionalText is the value of an optional flag. Its type is that of a switch, so that help texts
+// show no default.
 type optionalText string
 
 func (t *optionalText) String() string     { return string(*t) }
 func (t *optionalText) Set(s string) error { *t = optionalText(s); return nil }
 func (t *optionalText) Type() string       { return "bool" }
 
-// noteRunning has every command say that it runs: what fails before is the
-// command line's fault.
+// noteRunning makes every command record that it has started: an error before that is a usage
+// error.
 func noteRunning(a *process, cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -169,7 +169,7 @@ func noteRunning(a *process, cmd *cobra.Command) {
 	}
 }
 
-// topics are help texts without a command: weir help exit-codes.
+// helpTopics returns help texts that are not commands: weir help exit-codes.
 func helpTopics(a *process) []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "How commands end", Long: "How commands end:\n\n" + exitCodeText()},
@@ -177,8 +177,7 @@ func helpTopics(a *process) []*cobra.Command {
 	}
 }
 
-// positional wraps a check of positional arguments so that its error says how the
-// command is used.
+// positional wraps a check of positional arguments so that its error shows the command's usage.
 func positional(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch err := check(cmd, args); {
@@ -192,7 +191,7 @@ func positional(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// buildVersion returns the linker's version, or what the Go toolchain knows.
+// buildVersion returns the linker's version, or the one that the Go toolchain recorded.
 func buildVersion(version string) string {
 	if version != "devel" {
 		return version

@@ -20,32 +20,32 @@ import (
 	"github.com/weir-mcp/weir/internal/app/web"
 )
 
-// A running gateway tells the shell commands of the same user where it is, at any
-// port, by a file named after its configuration:
+// A running gateway announces its address, whatever its port, to shell commands of the same user in
+// a file named after its configuration:
 //
 //	weir serve ─▶ $XDG_RUNTIME_DIR/weir/<hash of the configuration's path>.json
 //	                            │
 //	weir ls, search, … ◀────────┴──▶ URL/healthz: the same instance? ─▶ use it, else stale
 //
-// The folder is $XDG_STATE_HOME/weir or ~/.local/state/weir where the first is not
-// set. weir serve removes its file when it ends; that of one that was killed is
-// recognised by its instance and removed by the command that finds it.
+// The folder is $XDG_STATE_HOME/weir, or ~/.local/state/weir. weir serve removes its file when it
+// ends. A file left by a killed gateway has an instance that no longer answers; the command that
+// finds it removes it.
 
-// runFile is what such a file says.
+// runFile is the content of such a file.
 type runFile struct {
-	Instance string    `json:"instance"` // what /healthz of the gateway says in its header, too
+	Instance string    `json:"instance"` // also in the header of /healthz
 	PID      int       `json:"pid"`
-	URL      string    `json:"url"` // of /mcp
+	URL      string    `json:"url"` // URL of /mcp
 	Started  time.Time `json:"started"`
 	Config   string    `json:"config"` // absolute path
 
 	path string
 }
 
-// maxRunFile bounds such a file.
+// maxRunFile bounds the size of a run file.
 const maxRunFile = 64 << 10
 
-// runFolder is the folder of the files; it need not exist.
+// runFolder returns the folder of run files, which may not exist yet.
 func runFolder(lookupEnv func(string) (string, bool)) (string, error) {
 	for _, v := range []struct{ name, below string }{{"XDG_RUNTIME_DIR", ""}, {"XDG_STATE_HOME", ""}, {"HOME", ".local/state"}, {"LOCALAPPDATA", ""}} {
 		if dir, ok := lookupEnv(v.name); ok && filepath.IsAbs(dir) {
@@ -55,8 +55,8 @@ func runFolder(lookupEnv func(string) (string, bool)) (string, error) {
 	return "", errors.New("none of XDG_RUNTIME_DIR, XDG_STATE_HOME and HOME is set")
 }
 
-// runPath is the file for a configuration, whose absolute path it also returns.
-// Symbolic links on the way to it do not count.
+// runPath returns the run file of a configuration and the configuration's absolute path, with
+// symbolic links resolved.
 func runPath(lookupEnv func(string) (string, bool), config string) (path, absolute string, err error) {
 	if absolute, err = filepath.Abs(config); err != nil {
 		return "", "", err
@@ -73,8 +73,8 @@ func runPath(lookupEnv func(string) (string, bool), config string) (path, absolu
 	return filepath.Join(dir, hex.EncodeToString(sum[:16])+".json"), absolute, nil
 }
 
-// writeRunFile tells where the gateway of a configuration is. remove takes that back,
-// unless another gateway has said so since.
+// writeRunFile announces the gateway of a configuration. remove deletes the file, unless another
+// gateway has replaced it.
 func writeRunFile(lookupEnv func(string) (string, bool), config, url, instance string) (remove func() error, err error) {
 	path, absolute, err := runPath(lookupEnv, config)
 	if err != nil {
@@ -105,8 +105,8 @@ func writeRunFile(lookupEnv func(string) (string, bool), config, url, instance s
 	return func() error { return (&runFile{Instance: instance, path: path}).remove() }, nil
 }
 
-// announce tells shell commands where the gateway of a configuration is, until the
-// returned function is called. Without it they look at the configuration's address.
+// announceGateway announces the gateway of a configuration to shell commands until the returned
+// function is called. If that fails, commands use the configured address.
 func announceGateway(a *process, config string, addr net.Addr, instance string, log *slog.Logger) (end func()) {
 	if config == "" {
 		return func() {}
@@ -123,8 +123,8 @@ func announceGateway(a *process, config string, addr net.Addr, instance string, 
 	}
 }
 
-// ownFolder refuses a folder in which other users may write: they could send this
-// user's commands, and tokens, to a gateway of theirs.
+// ownFolder refuses a folder in which other users may write. They could redirect this user's
+// commands, and tokens, to their own gateway.
 func ownFolder(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -136,8 +136,7 @@ func ownFolder(dir string) error {
 	return nil
 }
 
-// readRunFile returns what the file for a configuration says, nil where there is
-// none that can be used.
+// readRunFile reads the run file of a configuration. It returns nil if there is no usable one.
 func readRunFile(lookupEnv func(string) (string, bool), config string) *runFile {
 	path, _, err := runPath(lookupEnv, config)
 	if err != nil || ownFolder(filepath.Dir(path)) != nil {
@@ -155,7 +154,7 @@ func readRunFile(lookupEnv func(string) (string, bool), config string) *runFile 
 	return f
 }
 
-// remove removes the file if it is still the one of this instance.
+// remove removes the file if it still belongs to this instance.
 func (f *runFile) remove() error {
 	data, err := os.ReadFile(f.path)
 	var now runFile
@@ -170,8 +169,8 @@ func (f *runFile) remove() error {
 	return os.Remove(f.path)
 }
 
-// instanceTimeout bounds the question whether a gateway still runs. A busy one that
-// does not answer in time runs.
+// instanceTimeout bounds the check whether a gateway still runs. A busy gateway that does not
+// answer in time counts as running.
 const instanceTimeout = 2 * time.Second
 
 // runs reports whether the gateway that wrote the file still runs.
@@ -191,6 +190,6 @@ func (f *runFile) runs(ctx context.Context) bool {
 	if err != nil {
 		return asking.Err() != nil && ctx.Err() == nil
 	}
-	_ = resp.Body.Close() // of HEAD there is none
+	_ = resp.Body.Close() // a HEAD response has no body
 	return resp.Header.Get(web.InstanceHeader) == f.Instance
 }

@@ -11,19 +11,18 @@ import (
 	"github.com/weir-mcp/weir/internal/visible"
 )
 
-// A screen is the last thing before a terminal. Of what would steer it only what
-// weir itself writes passes: styles, and going back to the begin of a line and
-// clearing it. Whatever else reaches it unseen, such as an escape sequence in the name
-// of a tool, is left out, so that forgetting to clean a text shows nothing false.
-// It is safe for concurrent use.
+// A screen is the last filter before a terminal. It passes only the control sequences that weir
+// itself writes: styles, carriage return and clear line. It removes all others, such as escape
+// sequences in a tool's name, so that a text that was not cleaned cannot deceive the reader. It is safe
+// for concurrent use.
 type screen struct {
 	w io.Writer
 
-	mu   sync.Mutex // guards below, and the order of what is written
-	rest []byte     // the begin of a character whose end has not been written yet
+	mu   sync.Mutex // guards the fields below and the order of writes
+	rest []byte     // an incomplete character from the last Write
 }
 
-// ownControl is what weir writes to steer a terminal.
+// ownControl matches the control sequences that weir writes.
 var ownControl = regexp.MustCompile(`\x1b\[[0-9;]*[mK]|\r`)
 
 // Write implements io.Writer.
@@ -58,7 +57,7 @@ func steered(text string) string {
 	return b.String()
 }
 
-// incomplete is how many bytes at the end of text are the begin of a character.
+// incomplete returns the number of bytes of an incomplete character at the end of text.
 func incomplete(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if c := text[len(text)-n]; utf8.RuneStart(c) {

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/selection"
 )
 
-// Bounds on ids from standard input.
+// Limits on ids from standard input.
 const (
 	maxSelectIDs  = 10_000
 	maxSelectLine = 4 << 10 // bytes
@@ -77,7 +77,7 @@ else rejected (exit code 4). What is ambiguous is rejected.`,
 	return cmd
 }
 
-// selectIDs are the ids to choose among.
+// selectIDs returns the ids to choose from.
 func selectIDs(a *process, cmd *cobra.Command, t target, args []string, find browseArgs, k int) ([]string, error) {
 	asked := find.Query != "" || find.Path != ""
 	switch {

@@ -85,16 +85,15 @@ second ends weir at once.`,
 	return cmd
 }
 
-// How much time there is from the first signal on. Running calls are answered
-// before drainTimeout has passed, by an error if need be, and the process has
-// ended before endTimeout has.
+// Time limits that start with the first signal. Running calls are answered within drainTimeout,
+// with an error if necessary. The process ends within endTimeout.
 const (
 	drainTimeout = 4500 * time.Millisecond
 	endTimeout   = 4750 * time.Millisecond
 )
 
-// load reads the configuration that serve was told to use. With a snapshot file
-// and no --config there is none: the file is all there is.
+// loadConfig reads the configuration for serve. With a snapshot file and without --config there is
+// no configuration: only the snapshot is served.
 func loadConfig(a *process, path, snapshot string, opts config.Options) (string, *config.Config, error) {
 	if snapshot != "" && path == "" {
 		c, warnings, err := config.Parse("", []byte("mcpServers: {}\n"), opts)
@@ -116,11 +115,11 @@ func loadConfig(a *process, path, snapshot string, opts config.Options) (string,
 	return path, c, err
 }
 
-// serve runs until ctx ends, which the first signal does.
+// runServe serves until ctx ends; the first signal ends it.
 func runServe(a *process, ctx context.Context, path, snapshot string, opts config.Options, stdio bool) error {
 	opts.Omit = app.OmitItself(a.environ(), !stdio)
 	first := opts
-	if !stdio { // there, standard input is the client's
+	if !stdio { // with --stdio, standard input belongs to the client
 		first.Inputs = askInputs(a, ctx)
 	}
 	path, c, err := loadConfig(a, path, snapshot, first)
@@ -138,7 +137,7 @@ func runServe(a *process, ctx context.Context, path, snapshot string, opts confi
 	logger := app.NewLog(a.stderr.Writer, c)
 	var listener *web.Listener
 	if !stdio {
-		// Before upstreams are started: an address in use is known at once.
+		// Listen before upstreams start, so that an address in use is reported at once.
 		if listener, err = web.Listen(ctx, app.ListenAddress(c)); err != nil {
 			return err
 		}
@@ -162,7 +161,7 @@ func runServe(a *process, ctx context.Context, path, snapshot string, opts confi
 	}()
 	if err := e.Ready(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil // ended by a signal before it began
+			return nil // a signal came during the start
 		}
 		return &failure{exitUnavailable, err}
 	}
@@ -193,7 +192,7 @@ func runServe(a *process, ctx context.Context, path, snapshot string, opts confi
 	return end.drain(ctx, f)
 }
 
-// keepMemory keeps this process small until ctx ends.
+// keepMemory limits the memory of this process until ctx ends.
 func keepMemory(a *process, ctx context.Context) {
 	if _, set := a.lookupEnv("GOMEMLIMIT"); !set {
 		app.BoundHeap()
@@ -201,11 +200,11 @@ func keepMemory(a *process, ctx context.Context) {
 	app.ReturnMemory(ctx)
 }
 
-// A shutdownTimer is the time in which a gateway ends. It runs from the first signal on; before, there
-// is app.CloseTimeout.
+// A shutdownTimer is the remaining time of a shutdown. It starts with the first signal; without a
+// signal the limit is app.CloseTimeout.
 type shutdownTimer struct{ deadline time.Time }
 
-// left is how long a part may take now.
+// left returns the time that the next step may take.
 func (e *shutdownTimer) left() time.Duration {
 	if e.deadline.IsZero() {
 		return app.CloseTimeout
@@ -213,8 +212,8 @@ func (e *shutdownTimer) left() time.Duration {
 	return max(time.Until(e.deadline), 0)
 }
 
-// drain begins the end: it lets the calls of a face finish. A second signal cuts
-// it short, and leaves no time for anything else.
+// drain starts the shutdown: it waits for the running calls of a face. A second signal ends the
+// wait and all later ones.
 func (e *shutdownTimer) drain(ctx context.Context, f face) error {
 	began := time.Now()
 	e.deadline = began.Add(endTimeout)
@@ -229,18 +228,18 @@ func (e *shutdownTimer) drain(ctx context.Context, f face) error {
 	return err
 }
 
-// A face is how a running gateway is reached.
+// A face serves a gateway to clients, over HTTP or standard input and output.
 type face interface {
 	app.Face
 	Start()
-	// Done is closed when the face has ended by itself.
+	// Done is closed when the face has stopped by itself.
 	Done() <-chan struct{}
-	// Shutdown lets running calls finish until ctx ends and answers the rest with an error. All of
-	// the face has ended when it returns.
+	// Shutdown waits for running calls until ctx ends and answers the rest with an error. When it
+	// returns, the face has stopped.
 	Shutdown(ctx context.Context) error
 }
 
-// welcome tells a person what to do now. Programs look for the line with the
+// welcome tells a person how to use the gateway. Programs search its output for the line with the
 // URL.
 func welcome(a *process, c *config.Config, addr net.Addr, path, snapshot string) {
 	out := a.stdout

@@ -9,11 +9,11 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// spinnerDelay is how long work may take before a person is told about it.
+// spinnerDelay is the time before a person sees that work is in progress.
 const spinnerDelay = 300 * time.Millisecond
 
-// spin shows on stderr that something is going on, where a person looks. The
-// returned function ends it and leaves a clean line; it may be called twice.
+// spin shows on stderr that work is in progress, if that is a terminal. The returned function
+// removes the line; it may be called twice.
 func (a *process) spin(what string) (stop func()) {
 	line, ok := a.stderr.Writer.(*statusLine)
 	if !ok {
@@ -47,18 +47,17 @@ func (a *process) spin(what string) (stop func()) {
 	})
 }
 
-// A statusLine is a screen whose last line may be one that is drawn again and again.
-// What is written meanwhile, such as a line of the log, takes the place of that line,
-// which is drawn anew below it. It is safe for concurrent use.
+// A statusLine is a screen with a last line that is redrawn in place. Other output, such as a log
+// line, replaces that line and the line is drawn again below. It is safe for concurrent use.
 type statusLine struct {
 	w io.Writer
 
-	mu   sync.Mutex // guards below, and the order of what is written
-	text string     // that is shown now; "" for none
-	mid  bool       // what was written last did not end its line
+	mu   sync.Mutex // guards the fields below and the order of writes
+	text string     // the line shown now; "" for none
+	mid  bool       // the last write did not end its line
 }
 
-// clearLine goes to the begin of the line and clears it.
+// clearLine moves to the start of the line and clears it.
 const clearLine = "\r\x1b[K"
 
 // Write implements io.Writer.
@@ -76,15 +75,15 @@ func (l *statusLine) Write(p []byte) (int, error) {
 	}
 	switch {
 	case l.mid:
-		l.text = "" // what has been begun is not to be cleared away
+		l.text = "" // do not clear an unfinished line
 	case l.text != "" && err == nil:
 		_, err = io.WriteString(l.w, l.text)
 	}
 	return n, err
 }
 
-// show draws the line, or takes it away where text is empty. It draws nothing while
-// something else has begun a line.
+// show draws the line, or removes it if text is empty. It draws nothing while other output has an
+// unfinished line.
 func (l *statusLine) show(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +91,7 @@ func (l *statusLine) show(text string) {
 	case l.mid:
 		text = ""
 	case l.text != "" || text != "":
-		_, _ = io.WriteString(l.w, clearLine+text) // a screen that is gone shows nothing
+		_, _ = io.WriteString(l.w, clearLine+text) // a closed terminal shows nothing
 	}
 	l.text = text
 }

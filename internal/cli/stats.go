@@ -72,7 +72,7 @@ func printStats(a *process, s *usage.Stats) error {
 	return nil
 }
 
-// saved says how much of what would have been read was not.
+// saved describes how many tokens the gateway saved.
 func saved(t usage.Tokens) string {
 	if t.Raw == 0 {
 		return "-"

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/stdio"
 )
 
-// A stdioFace is a gateway on standard input and output.
+// A stdioFace serves a gateway on standard input and output.
 //
 //	stdin ─▶ stoppable ─▶ mcp.Conn ─▶ interruptible ─▶ front
 //	            │ shutdown: end of input                  │ past the deadline: answered with an error
@@ -42,7 +42,7 @@ func newStdioFace(e *app.Engine, c *config.Config, a *process, log *app.Log) *st
 func (f *stdioFace) Start() {
 	f.conn = mcp.NewConn(f.input, mcp.ConnOptions{
 		Name: "the client", Handler: f.calls, Logger: f.log.Logger,
-		// Longer than the calls may take, so that even the last answers go out.
+		// Longer than calls may take, so that the last responses are still sent.
 		Drain: drainTimeout + 200*time.Millisecond,
 	})
 }
@@ -68,10 +68,10 @@ func (f *stdioFace) Shutdown(ctx context.Context) error {
 	return f.conn.Close()
 }
 
-// interruptible ends calls that take too long with an error.
+// interruptible answers calls that run too long with an error.
 type interruptible struct {
 	next mcp.Handler
-	ctx  context.Context // ends with interrupt
+	ctx  context.Context // ended by interrupt
 	stop context.CancelFunc
 }
 
@@ -95,12 +95,12 @@ func (i *interruptible) Serve(ctx context.Context, r *mcp.Request) (json.RawMess
 	return result, err
 }
 
-// stoppable is a stream whose end can be declared from outside: a read of
-// standard input cannot be interrupted otherwise.
+// stoppable is a stream that can be ended from outside. A blocked read of standard input cannot be
+// interrupted.
 type stoppable struct {
-	stream  *stdio.Stream // not embedded: all that it reads with comes through lines
+	stream  *stdio.Stream // not embedded: all reads go through lines
 	lines   chan stdinLine
-	ended   chan struct{} // by stop: no more input
+	ended   chan struct{} // closed by stop: no more input
 	closed  chan struct{}
 	onEnd   sync.Once
 	onClose sync.Once
@@ -111,8 +111,8 @@ type stdinLine struct {
 	err  error
 }
 
-// newStoppable reads from s in a goroutine that lives until s ends: nobody can
-// take a blocked read of standard input back, so it ends with the process.
+// newStoppable reads from s in a goroutine that lives until s ends. A blocked read of standard
+// input cannot be interrupted, so that goroutine may live until the process exits.
 func newStoppable(s *stdio.Stream) *stoppable {
 	st := &stoppable{stream: s, lines: make(chan stdinLine), ended: make(chan struct{}), closed: make(chan struct{})}
 	go func() {

@@ -24,12 +24,12 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// tableRequest is what weir table asks for.
+// tableRequest is a request of weir table.
 type tableRequest struct {
 	what    string // token, handle or URL
 	format  string
-	out     string // file; empty is standard output
-	force   bool   // over what is there
+	out     string // file; empty means standard output
+	force   bool   // overwrite an existing file
 	columns string
 	rows    string
 }
@@ -88,7 +88,7 @@ is not followed.`,
 	return cmd
 }
 
-// body is the request for the rows and columns that are wanted.
+// body returns the request body with the wanted rows and columns.
 func (r *tableRequest) body() ([]byte, error) {
 	var b struct {
 		RowIDs  []int    `json:"row_ids,omitempty"`
@@ -105,7 +105,7 @@ func (r *tableRequest) body() ([]byte, error) {
 	return json.Marshal(b)
 }
 
-// table fetches and writes.
+// runTable fetches and writes a table.
 func runTable(a *process, ctx context.Context, t target, r tableRequest) error {
 	body, err := r.body()
 	if err != nil {
@@ -129,7 +129,7 @@ func runTable(a *process, ctx context.Context, t target, r tableRequest) error {
 	return nil
 }
 
-// resourceURL is what to fetch from.
+// resourceURL returns the URL to fetch from.
 func resourceURL(a *process, ctx context.Context, t target, what string) (string, error) {
 	if strings.Contains(what, "://") {
 		u, err := url.Parse(what)
@@ -163,11 +163,12 @@ func resourceURL(a *process, ctx context.Context, t target, what string) (string
 	if offered == "" {
 		return "", failf(exitUnavailable, "%s answered something else than a weir gateway does", withoutPassword(at))
 	}
-	// The gateway says where others reach it; this command has reached it here.
+	// The offered URL is the one for other servers. This command uses the address at which it
+	// reached the gateway.
 	return beside(at, strings.TrimPrefix(plane.Path, "/")+offered[strings.LastIndexByte(offered, '/')+1:])
 }
 
-// beside is a URL of the gateway beside its MCP URL.
+// beside returns a sibling of the gateway's MCP URL.
 func beside(mcpURL, name string) (string, error) {
 	u, err := url.Parse(mcpURL)
 	if err != nil || u.Host == "" {
@@ -178,7 +179,7 @@ func beside(mcpURL, name string) (string, error) {
 	return u.String(), nil
 }
 
-// post asks and hands the answer to read where it is one.
+// postJSON sends a request and passes a successful response to read.
 func postJSON(a *process, ctx context.Context, to, token string, body []byte, accept string, read func(*http.Response) ([]byte, error)) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
@@ -189,7 +190,7 @@ func postJSON(a *process, ctx context.Context, to, token string, body []byte, ac
 	if accept != "" {
 		req.Header.Set("Accept", accept)
 	}
-	req.Header.Set("Prefer", "handling=strict") // what does not exist is a mistake, and told by a weir
+	req.Header.Set("Prefer", "handling=strict") // asks weir to treat unknown columns as errors
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -205,11 +206,11 @@ func postJSON(a *process, ctx context.Context, to, token string, body []byte, ac
 	if resp.StatusCode == http.StatusOK {
 		return read(resp)
 	}
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // what it says is only told
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // only shown to the user
 	why := rawjson.Text(rawjson.Get(said, "error"))
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized:
-		return nil, errToken(req.URL.Scheme+"://"+req.URL.Host, token) // the rest may hold secrets
+		return nil, errToken(req.URL.Scheme+"://"+req.URL.Host, token) // the rest may contain secrets
 	case resp.StatusCode == http.StatusNotFound && strings.Contains(req.URL.Path, plane.Path):
 		return nil, failf(exitRefused, "unknown or expired resource: a resource_url works once, and not for long; call the tool again for a new one")
 	case why != "" && resp.StatusCode == http.StatusBadRequest:
@@ -220,8 +221,8 @@ func postJSON(a *process, ctx context.Context, to, token string, body []byte, ac
 	return nil, failf(exitUnavailable, "%s answered %s", req.URL.Host, resp.Status)
 }
 
-// fetchTable writes the rows behind a resource_url and returns how many there
-// are. Rows that are written one by one are held one by one.
+// fetchTable writes the rows of a resource_url and returns their number. Formats that are written
+// row by row are also held row by row.
 func fetchTable(a *process, ctx context.Context, from string, body []byte, columns []string, format string, out io.Writer) (rows int, err error) {
 	accept := map[string]string{formatNDJSON: plane.TypeNDJSON, formatArrow: plane.TypeArrow}[format]
 	if accept == "" {
@@ -243,7 +244,7 @@ func fetchTable(a *process, ctx context.Context, from string, body []byte, colum
 			return nil, copied(0, err)
 		}
 		answer := plane.ReadAnswer(ctx, io.NopCloser(in), resp.Request.URL.Host, table.Selection{})
-		defer func() { _ = answer.Close() }() // all that is wanted of it was read
+		defer func() { _ = answer.Close() }() // everything needed has been read
 		if rows, err = writeTable(out, answer, format); err != nil {
 			return nil, err
 		}
@@ -254,11 +255,11 @@ func fetchTable(a *process, ctx context.Context, from string, body []byte, colum
 	return rows, err
 }
 
-// noteOf tells what is particular about rows.
+// noteAnswer prints notes about unusual rows.
 func noteAnswer(a *process, answer *plane.Answer, columns []string, rows int) {
 	there := answer.Columns()
 	for _, name := range columns {
-		if rows > 0 && !slices.Contains(there, name) { // a server that left it out
+		if rows > 0 && !slices.Contains(there, name) { // the server left the column out
 			a.note("the rows have no column %q", name)
 		}
 	}
@@ -270,9 +271,9 @@ func noteAnswer(a *process, answer *plane.Answer, columns []string, rows int) {
 	}
 }
 
-// writeTable writes rows in a format and returns how many there were.
+// writeTable writes rows in a format and returns their number.
 func writeTable(out io.Writer, answer *plane.Answer, format string) (rows int, err error) {
-	if format == formatJSON || format == formatNDJSON { // of a server that knows JSON only
+	if format == formatJSON || format == formatNDJSON { // the server supports JSON only
 		return writeRows(out, answer, format == formatNDJSON)
 	}
 	t, err := answer.Table()
@@ -283,7 +284,7 @@ func writeTable(out io.Writer, answer *plane.Answer, format string) (rows int, e
 	switch {
 	case format == formatArrow:
 		return t.Len(), copied(v.WriteArrow(out))
-	case t.Len() == 0: // the answer may know the columns all the same
+	case t.Len() == 0: // the response may still name the columns
 		return 0, writeHeader(out, answer.Columns(), format)
 	case format == formatTSV:
 		return t.Len(), copied(v.WriteTSV(out))
@@ -291,14 +292,14 @@ func writeTable(out io.Writer, answer *plane.Answer, format string) (rows int, e
 	return t.Len(), copied(v.WriteCSV(out))
 }
 
-// writeRows writes rows as they come, as an array or one a line.
+// writeRows writes rows as they arrive, as an array or one per line.
 func writeRows(w io.Writer, answer *plane.Answer, lines bool) (rows int, err error) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	between, end := ",", "]\n"
 	if lines {
 		between, end = "\n", "\n"
 	} else {
-		_ = out.WriteByte('[') // Flush tells
+		_ = out.WriteByte('[') // Flush reports errors
 	}
 	for {
 		row, err := answer.Next()
@@ -325,7 +326,7 @@ func writeRows(w io.Writer, answer *plane.Answer, lines bool) (rows int, err err
 	return rows, copied(0, out.Flush())
 }
 
-// lineCounter counts the lines that are written through it.
+// lineCounter counts the lines written through it.
 type lineCounter struct {
 	w     io.Writer
 	lines int
@@ -337,7 +338,7 @@ func (c *lineCounter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// writeHeader writes the line of names of a table without rows.
+// writeHeader writes the header of a table without rows.
 func writeHeader(out io.Writer, columns []string, format string) error {
 	w := csv.NewWriter(out)
 	if format == formatTSV {
@@ -348,10 +349,10 @@ func writeHeader(out io.Writer, columns []string, format string) error {
 	return copied(0, errors.Join(err, w.Error()))
 }
 
-// A bar shows how much of a table has come, where a person looks.
+// A bar shows the progress of a table download on a terminal.
 type bar struct {
 	a     *process
-	total int64 // -1: nobody knows
+	total int64 // -1 if unknown
 	have  int64
 	began time.Time
 	shown time.Time
@@ -363,10 +364,10 @@ func newBar(a *process, total int64) *bar {
 	return &bar{a: a, total: total, began: now, shown: now}
 }
 
-// barEvery is how often a bar is drawn.
+// barEvery is the interval between redraws.
 const barEvery = 100 * time.Millisecond
 
-// Write counts what has come.
+// Write counts received bytes.
 func (b *bar) Write(p []byte) (int, error) {
 	b.have += int64(len(p))
 	if now := time.Now(); b.a.stderr.screen() && now.Sub(b.shown) >= barEvery {
@@ -376,7 +377,7 @@ func (b *bar) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text is the bar for a screen of a width.
+// text returns the bar for a screen width.
 func (b *bar) text(width int, after time.Duration) string {
 	speed := fmt.Sprintf("%s/s", sizeText(int(float64(b.have)/max(after.Seconds(), 0.001))))
 	if b.total <= 0 {
@@ -388,7 +389,7 @@ func (b *bar) text(width int, after time.Duration) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", room-full) + tail
 }
 
-// end leaves a clean line.
+// end clears the line.
 func (b *bar) end() {
 	if b.drawn {
 		fmt.Fprint(b.a.stderr, "\r\x1b[K")

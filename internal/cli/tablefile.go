@@ -23,8 +23,8 @@ const (
 
 var formats = []string{formatCSV, formatTSV, formatJSON, formatNDJSON, formatArrow}
 
-// formatOfFile is the format that a file's name stands for. A name without an
-// extension, and standard output, are CSV.
+// formatOfFile returns the format for a file name. Standard output and names without an extension
+// mean CSV.
 func formatOfFile(name string) (string, error) {
 	switch ext := strings.ToLower(filepath.Ext(name)); ext {
 	case "", ".csv":
@@ -42,11 +42,11 @@ func formatOfFile(name string) (string, error) {
 	}
 }
 
-// create opens what the rows are written to. finish takes the error of writing
-// and returns that of all: a file is there whole, or as it was before. A new file
-// gets the permissions of the umask. One that is there is replaced only by force
-// and keeps its permissions. Devices and pipes (/dev/stdout) are written to, and
-// other symbolic links are refused: whoever made one decides what is overwritten.
+// createFile opens the output file. finish gets the error of writing and returns the combined one.
+// The file is replaced as a whole or not at all. A new file gets the permissions of the umask; an
+// existing one is replaced only with force and keeps its permissions. Devices and pipes
+// (/dev/stdout) are written directly. Other symbolic links are refused: otherwise the author of a
+// link could choose the file to overwrite.
 func createFile(a *process, name string, force bool) (out io.Writer, finish func(error) error, err error) {
 	if name == "" {
 		return a.stdout.Writer, func(err error) error { return err }, nil
@@ -57,7 +57,7 @@ func createFile(a *process, name string, force bool) (out io.Writer, finish func
 	mode, keep := fs.FileMode(0o666), func(*os.File) error { return nil }
 	info, err := os.Lstat(name)
 	switch {
-	case err != nil: // a folder that is not there shows when the file is made
+	case err != nil: // a missing folder shows when the file is created
 	case info.IsDir():
 		return nil, nil, failf(exitUsage, "cannot write %s: it is a folder; name a file in it", name)
 	case info.Mode()&fs.ModeSymlink != 0:
@@ -82,16 +82,16 @@ func createFile(a *process, name string, force bool) (out io.Writer, finish func
 			}
 		}
 		if err == nil {
-			err = os.Rename(f.Name(), name) // over a link, not through it
+			err = os.Rename(f.Name(), name) // replaces a link instead of writing through it
 		}
 		if err != nil {
-			_ = os.Remove(f.Name()) // the first error is the one to report
+			_ = os.Remove(f.Name()) // report the first error only
 		}
 		return err
 	}, nil
 }
 
-// openDevice opens what is there and is no file.
+// openDevice opens an existing device or pipe.
 func openDevice(name string) (out io.Writer, finish func(error) error, err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
@@ -100,8 +100,8 @@ func openDevice(name string) (out io.Writer, finish func(error) error, err error
 	return f, func(err error) error { return cmp.Or(err, f.Close()) }, nil
 }
 
-// pathCause is the reason in an error about a file, without the operation and the
-// path: a message names the file as its reader has given it.
+// pathCause returns the reason in a file error, without operation and path. Messages name the file
+// as the user gave it.
 func pathCause(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// defaultURL is where a gateway is looked for when nothing else is said.
+	// defaultURL is the URL of the gateway if nothing else is given.
 	defaultURL = "http://127.0.0.1:8088/mcp"
-	// probeTimeout bounds the question whether a gateway runs there.
+	// probeTimeout bounds the check whether a gateway runs at a URL.
 	probeTimeout = 500 * time.Millisecond
-	// dialTimeout bounds the way to a gateway that was asked for.
+	// dialTimeout bounds connecting to a gateway that the user named.
 	dialTimeout = 20 * time.Second
-	// maxHealth bounds the answer of /healthz.
+	// maxHealth bounds the size of a /healthz response.
 	maxHealth = 16 << 20
 )
 
-// A target says which gateway a shell command asks: flags, and variables where
-// a flag is absent.
+// A target selects the gateway for a shell command, from flags, or from variables if a flag is
+// absent.
 type target struct {
 	url, token, config string
 }
@@ -54,7 +54,7 @@ func (t *target) flags(cmd *cobra.Command) {
 	cmd.Long = strings.TrimSpace(cmd.Long) + "\n" + targetHelp
 }
 
-// runningFlags adds the flags of a target that runs already.
+// runningFlags adds the flags of a target that must run already.
 func (t *target) runningFlags(cmd *cobra.Command) {
 	t.serverFlags(cmd)
 	cmd.Long = strings.TrimSpace(cmd.Long) + "\n" + runningHelp
@@ -74,7 +74,7 @@ func (t *target) serverFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.token, "token", "", "bearer token for the gateway at --url (better $WEIR_TOKEN: other users see command lines)")
 }
 
-// open connects to the gateway. The caller closes the client.
+// openTarget connects to the gateway. The caller closes the client.
 func openTarget(a *process, ctx context.Context, t target) (*client, error) {
 	if t.url != "" && t.config != "" {
 		return nil, failf(exitUsage, "--url asks a gateway that runs, --config one of this command's own: keep one of them")
@@ -111,8 +111,8 @@ func openTarget(a *process, ctx context.Context, t target) (*client, error) {
 	return openOwn(a, ctx, path)
 }
 
-// probeGateway asks whether a weir answers at an MCP URL, nil where none does
-// or where it does not know the token.
+// probeGateway returns the health of the weir at an MCP URL. It returns nil if none answers or if
+// it refuses the token.
 func probeGateway(ctx context.Context, mcpURL, token string) *app.Health {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -123,20 +123,19 @@ func probeGateway(ctx context.Context, mcpURL, token string) *app.Health {
 	return h
 }
 
-// fetchHealth reads /healthz beside an MCP URL.
+// fetchHealth reads /healthz of the gateway with an MCP URL.
 func fetchHealth(ctx context.Context, mcpURL, token string) (*app.Health, error) {
 	h := &app.Health{}
 	if err := fetchBeside(ctx, mcpURL, token, "healthz", h); err != nil {
 		return nil, err
 	}
 	if token == "" && h.Name == "" && h.Status != "" {
-		return nil, errToken(withoutPassword(mcpURL), token) // it lives, and says no more to strangers
+		return nil, errToken(withoutPassword(mcpURL), token) // strangers get no details
 	}
 	return h, nil
 }
 
-// fetchBeside reads a JSON document of the gateway that stands beside its MCP
-// URL.
+// fetchBeside reads a JSON document of the gateway with an MCP URL.
 func fetchBeside(ctx context.Context, mcpURL, token, name string, into any) error {
 	at, err := beside(mcpURL, name)
 	if err != nil {
@@ -146,11 +145,11 @@ func fetchBeside(ctx context.Context, mcpURL, token, name string, into any) erro
 	if err != nil {
 		return err
 	}
-	u, shown := req.URL.Redacted(), withoutPassword(mcpURL) // messages end up in logs
+	u, shown := req.URL.Redacted(), withoutPassword(mcpURL) // messages may be logged
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	req.Close = true // one request, and no connection kept by anybody
+	req.Close = true // one request: do not keep the connection
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return failf(exitUnavailable, "cannot reach the gateway at %s: %w", shown, urlCause(err))
@@ -180,7 +179,7 @@ func errToken(mcpURL, token string) error {
 	return failf(exitRefused, "the gateway at %s does not know this token: it must be one whose hash is in its auth.tokens", mcpURL)
 }
 
-// urlCause is an error of net/http without the method and URL in front.
+// urlCause returns the cause of a net/http error, without method and URL.
 func urlCause(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -189,7 +188,7 @@ func urlCause(err error) error {
 	return err
 }
 
-// dial connects to a running gateway.
+// dialGateway connects to a running gateway.
 func dialGateway(a *process, ctx context.Context, mcpURL, token string) (*client, error) {
 	u, err := url.Parse(mcpURL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -199,7 +198,7 @@ func dialGateway(a *process, ctx context.Context, mcpURL, token string) (*client
 		u.Path = "/mcp"
 	}
 	mcpURL = u.String()
-	shown := u.Redacted() // messages end up in logs
+	shown := u.Redacted() // messages may be logged
 	header := http.Header{}
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
@@ -236,8 +235,8 @@ func dialGateway(a *process, ctx context.Context, mcpURL, token string) (*client
 	}, nil
 }
 
-// openOwn starts a gateway of this command's own and connects to it through a
-// pipe. It waits until every upstream has been listed or has failed.
+// openOwn starts a gateway in this process and connects to it through a pipe. It waits until every
+// upstream has been listed or has failed.
 func openOwn(a *process, ctx context.Context, path string) (*client, error) {
 	opts := configOptions(a, ctx)
 	opts.Omit = app.OmitItself(a.environ(), false)
@@ -253,7 +252,7 @@ func openOwn(a *process, ctx context.Context, path string) (*client, error) {
 	logger := app.NewLog(a.stderr.Writer, c)
 	logger.Set(ownLog(c.Log))
 	a.note("starting %s of %s for this command alone; weir serve keeps a gateway running", counted(len(c.Enabled()), "server"), path)
-	// events.file is the running gateway's.
+	// events.file belongs to the running gateway.
 	e, err := app.New(ctx, c, app.Options{
 		Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Shell: true,
 	})
@@ -289,8 +288,8 @@ func openOwn(a *process, ctx context.Context, path string) (*client, error) {
 	}, nil
 }
 
-// ownLog is the log of a gateway of a command's own: what keeps the command
-// from its work is its error, so only warnings are worth a line.
+// ownLog returns the log settings of a gateway in this process. The command itself reports errors,
+// so only warnings are logged.
 func ownLog(l config.Log) config.Log {
 	if l.Level == "info" {
 		l.Level = "warn"
@@ -298,7 +297,7 @@ func ownLog(l config.Log) config.Log {
 	return l
 }
 
-// closeEngine ends the gateway of a command.
+// closeEngine stops the gateway of a command.
 func closeEngine(e *app.Engine) {
 	ctx, cancel := context.WithTimeout(context.Background(), app.CloseTimeout)
 	defer cancel()

@@ -8,16 +8,16 @@ import (
 	"github.com/weir-mcp/weir/internal/visible"
 )
 
-// A terminal is where output goes: a screen with a width and colours, or, with
-// width 0, a pipe or a file that gets plain text.
+// A terminal is an output: a screen with a width and colours, or a pipe or file (width 0) that gets
+// plain text.
 type terminal struct {
 	io.Writer
 	width  int
 	colour bool
 }
 
-// newTerminal looks at w. NO_COLOR (see no-color.org) and TERM=dumb switch
-// colours off; a pipe has none.
+// newTerminal examines w. NO_COLOR (see no-color.org) and TERM=dumb switch colours off; a pipe has
+// none.
 func newTerminal(w io.Writer, lookupEnv func(string) (string, bool)) terminal {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -32,7 +32,7 @@ func newTerminal(w io.Writer, lookupEnv func(string) (string, bool)) terminal {
 	return terminal{Writer: &statusLine{w: &screen{w: w}}, width: width, colour: no == "" && term != "dumb"}
 }
 
-// screen reports whether a person is looking.
+// screen reports whether a person reads the output.
 func (t terminal) screen() bool { return t.width > 0 }
 
 // Styles, as the parameters of ANSI's "select graphic rendition".
@@ -45,7 +45,7 @@ const (
 	cyan   = "36"
 )
 
-// paint returns s in a style where there are colours.
+// paint returns s in a style, if the terminal has colours.
 func (t terminal) paint(style, s string) string {
 	if !t.colour || s == "" || style == "" {
 		return s
@@ -53,9 +53,8 @@ func (t terminal) paint(style, s string) string {
 	return "\x1b[" + style + "m" + s + "\x1b[0m"
 }
 
-// clean removes what would steer a terminal, and what is not seen, from text that
-// came from elsewhere: a result may hold escape sequences. Pipes and files get
-// every byte.
+// clean removes control sequences and invisible characters from foreign text, such as results.
+// Pipes and files get every byte.
 func (t terminal) clean(s string) string {
 	if !t.screen() {
 		return s
@@ -63,8 +62,7 @@ func (t terminal) clean(s string) string {
 	return visible.Text(s)
 }
 
-// cut shortens s to n characters, the last of them "…" where something is
-// missing.
+// cut shortens s to n characters. If it removes any, the last character is "…".
 func cut(s string, n int) string {
 	if n < 1 || utf8.RuneCountInString(s) <= n {
 		return s

@@ -4,5 +4,5 @@ package cli
 
 import "os"
 
-// screenWidth returns 0: output is plain where weir does not know the terminal.
+// screenWidth returns 0, so output is plain: weir cannot query terminals on this system.
 func screenWidth(*os.File) int { return 0 }

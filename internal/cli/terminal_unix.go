@@ -14,7 +14,7 @@ func screenWidth(f *os.File) int {
 	switch {
 	case err != nil:
 		return 0
-	case size.Col == 0: // a terminal that does not say, such as a serial line
+	case size.Col == 0: // a terminal without a size, such as a serial line
 		return 80
 	}
 	return int(size.Col)

@@ -96,8 +96,8 @@ type viewArgs struct {
 	Selector json.RawMessage `json:"selector"`
 }
 
-// shortSelectors are the types that can be written in words, with the
-// parameters that the words after the type stand for.
+// shortSelectors are the selector types that can be written in words, with the parameters for the
+// words after the type.
 var shortSelectors = []struct {
 	name   string
 	params []string
@@ -112,7 +112,7 @@ var shortSelectors = []struct {
 	{"table", nil, 0}, // any number of columns
 }
 
-// parseSelector reads a selector from the words of a command line.
+// parseSelector parses a selector from the words of a command line.
 func parseSelector(words []string) (json.RawMessage, error) {
 	if len(words) == 1 {
 		words = strings.Fields(words[0]) // also: weir view HANDLE 'lines 0 20'
@@ -179,8 +179,8 @@ func selectorParam(name string) bool {
 	return slices.Contains([]string{"chars", "start", "end", "context", "limit", "path", "pattern", "columns", "offset", "order_by", "group_by"}, name)
 }
 
-// wordValue is a number where a number is meant. A word that is none goes out as
-// it is, and the gateway says which parameter it was.
+// wordValue returns a number if the parameter is numeric. A word that is not a number is sent
+// unchanged; the gateway's error names the parameter.
 func wordValue(name, word string) any {
 	switch name {
 	case "path", "pattern", "columns":
