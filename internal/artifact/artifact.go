@@ -1,48 +1,3 @@
-// Package artifact keeps the bytes that a gateway holds back from a model: a
-// long result, a decoded picture, a table. Whoever holds the handle and is the
-// principal it was made for can read them until they expire.
-//
-// The package knows nothing of MCP, of tools or of what the bytes mean; it
-// knows principals, bytes, rows and time.
-//
-//	Put(principal, bytes) ─▶ handle = "art_" + base32(HMAC-SHA256(secret of the principal, SHA-256(bytes)))
-//	NewTable … Commit        │ same bytes, same principal: the same handle, its age starts anew
-//	                         ▼
-//	     per principal: handles ≤ MaxCount, bytes ≤ MaxBytes (the least recently used goes first)
-//	     every artifact: age ≤ TTL                           (a janitor removes it, asked or not)
-//	     all of them:    memory ≤ MemoryBytes, then files ≤ DiskBytes
-//	                         │
-//	Get, Open(principal, handle) ─▶ bytes, table | ErrExpired | ErrEvicted | ErrUnknown
-//
-// A handle tells nobody else anything: another principal's handle is as unknown
-// as one that never was. It works as often as its principal likes.
-//
-// A token is the other way to bytes: it works for whoever has it, once, and not
-// long (spec/tables §4).
-//
-//	Offer(principal, handle) ──────────┐                    ┌─ Spend ─▶ gone
-//	Deposit(principal, table) ─────────┼▶ token ─▶ Claim ───┤
-//	DepositSource(principal, source) ──┘             ▲      └─ Close without Spend ─┐
-//	                                                 └──────────────────────────────┘
-//
-// While a token is claimed nobody else can claim it. What was deposited for a
-// token goes with it. Whoever has a lease or a claim open reads on, whatever
-// expires meanwhile.
-//
-// A handle can be made again by running the tool again; a token cannot, because
-// it has been handed on. So a token that was given out is good until it is spent
-// or expires: what waits behind it is never evicted. Both kinds share the bytes
-// of a principal. A deposit takes the room of handles that have no token. If
-// tokens alone leave no room, it goes to a file, beyond MaxBytes, where there is
-// a Dir, and is refused with ErrFull where there is none. Handles have what
-// tokens leave them.
-//
-// The rows of a [Source] are elsewhere until somebody claims the token.
-//
-// Bytes that do not fit in memory are written to files of mode 0600 in a
-// directory of this process, which are mapped into memory while somebody reads.
-// They are removed when their artifact goes, and those of a process that died
-// when the next one starts.
 package artifact
 
 import (
@@ -71,41 +26,6 @@ type Artifact struct {
 type Usage struct {
 	Count int
 	Bytes int64
-}
-
-// Store keeps artifacts. All methods may be called concurrently.
-type Store interface {
-	// Put stores a copy of data for principal and returns its description. The
-	// caller keeps data. Putting bytes that are there already gives the same
-	// handle, takes over the media type and the label, and starts the age
-	// anew. It fails with ErrTooLarge where data alone is over the principal's
-	// bound, with ErrFull where unspent tokens leave no room for it, and with
-	// ErrClosed after Close.
-	Put(ctx context.Context, principal, mediaType, label string, data []byte) (Artifact, error)
-
-	// Get returns what principal stored under handle. The bytes are shared and
-	// must not be changed. The error is an *Error of kind ErrExpired,
-	// ErrEvicted or ErrUnknown, or ErrClosed after Close.
-	Get(ctx context.Context, principal, handle string) (Artifact, []byte, error)
-
-	// Usage says what principal holds now, expired artifacts not counted.
-	Usage(principal string) Usage
-
-	// Close drops everything and waits until the store's own goroutine has
-	// ended. It may be called more than once.
-	Close() error
-}
-
-// Tables is what a store that holds tables adds to Store. All methods may be
-// called concurrently.
-type Tables interface {
-	// Open gives access to an artifact without copying it. The caller must Close
-	// the lease. Errors are those of Get.
-	Open(ctx context.Context, principal, handle string) (*Lease, error)
-
-	// NewTable begins an artifact of rows that come one after the other. The
-	// caller must end it with Commit, Deposit or Abort.
-	NewTable(principal, label string, opts table.Options) *TableWriter
 }
 
 // Tokens gives bytes to whoever has a token. All methods may be called

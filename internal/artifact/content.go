@@ -11,9 +11,9 @@ import (
 // content is the bytes of an artifact, in memory or in files. It lives as long
 // as somebody holds it: the store, and every lease.
 type content struct {
-	store *Local
-	size  int64 // of the bytes
-	index int64 // of the table's index, where it is stored beside them
+	budget *budget
+	size   int64 // of the bytes
+	index  int64 // of the table's index, where it is stored beside them
 
 	// Elsewhere: who has the rows.
 	source Source
@@ -62,17 +62,17 @@ func (c *content) drop() {
 		return
 	}
 	if c.file == "" {
-		c.store.free(c.size+c.index+extra, 0)
+		c.budget.free(c.size+c.index+extra, 0)
 		return
 	}
-	c.store.free(extra, c.size+c.index)
+	c.budget.free(extra, c.size+c.index)
 }
 
 // unlink removes the files. Mappings of them stay valid.
 func (c *content) unlink() {
 	for _, name := range []string{c.file, c.indexFile} {
 		if name != "" {
-			c.store.removeFile(name)
+			removeFile(name)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func (c *content) detach() {
 	unmapFile(c.mappedIx)
 	c.mapped, c.mappedIx = nil, nil
 	if extra > 0 {
-		c.store.free(extra, 0)
+		c.budget.free(extra, 0)
 	}
 }
 
@@ -170,7 +170,7 @@ func (c *content) table(opts table.DetectOptions) (*table.Table, error) {
 	}
 	// The index is kept for the next reader if there is room for it.
 	_, size := t.Size()
-	if c.store.reserve(size) {
+	if c.budget.reserve(size) {
 		c.mu.Lock()
 		if c.detected == nil {
 			c.detected, c.how, c.extra = t, how, size
@@ -178,7 +178,7 @@ func (c *content) table(opts table.DetectOptions) (*table.Table, error) {
 		}
 		c.mu.Unlock()
 		if size > 0 {
-			c.store.free(size, 0)
+			c.budget.free(size, 0)
 		}
 	}
 	return t, nil
@@ -217,72 +217,6 @@ func (l *Lease) Close() {
 	l.closed = true
 	l.c.detach()
 	l.c.drop()
-}
-
-// reserve takes n bytes of memory if there are so many.
-func (s *Local) reserve(n int64) bool {
-	s.room.Lock()
-	defer s.room.Unlock()
-	if s.opts.MemoryBytes > 0 && s.memory+n > s.opts.MemoryBytes || !s.opts.Room.Keep(n) {
-		return false
-	}
-	s.memory += n
-	return true
-}
-
-// reserveDisk takes n bytes of disk, or says why not.
-func (s *Local) reserveDisk(n int64) error {
-	s.room.Lock()
-	defer s.room.Unlock()
-	if s.spill == nil && s.opts.MemoryBytes <= 0 {
-		return s.full("a result of %d bytes: limits.memory is taken, %d bytes of it by results; raise it, or set %s so that results can go to disk",
-			n, s.memory, s.opts.Setting("dir"))
-	}
-	if s.spill == nil {
-		return s.full("a result of %d bytes: %d of %d bytes of memory are taken; raise %s, or set %s so that results can go to disk",
-			n, s.memory, s.opts.MemoryBytes, s.opts.Setting("memory_bytes"), s.opts.Setting("dir"))
-	}
-	if s.disk+n > s.opts.DiskBytes {
-		return s.full("a result of %d bytes: %d of %d bytes on disk are taken; raise %s", n, s.disk, s.opts.DiskBytes, s.opts.Setting("disk_bytes"))
-	}
-	s.disk += n
-	return nil
-}
-
-// full is an ErrFull that says for what there is no room, and why.
-func (s *Local) full(format string, args ...any) error {
-	return &Error{Kind: ErrFull, Detail: "no room for " + fmt.Sprintf(format, args...)}
-}
-
-func (s *Local) free(memory, disk int64) {
-	s.room.Lock()
-	s.memory -= memory
-	s.disk -= disk
-	s.room.Unlock()
-	s.opts.Room.Drop(memory)
-}
-
-// store takes a copy of data where there is room. The caller holds the content.
-func (s *Local) newContent(data []byte) (*content, error) {
-	c := &content{store: s, size: int64(len(data)), holders: 1}
-	if s.reserve(c.size) {
-		c.data = append(make([]byte, 0, len(data)), data...)
-		return c, nil
-	}
-	if err := s.reserveDisk(c.size); err != nil {
-		return nil, err
-	}
-	f, err := s.createFile("data")
-	if err == nil {
-		_, err = f.Write(data)
-		err = closeWritten(f, err)
-	}
-	if err != nil {
-		s.free(0, c.size)
-		return nil, fmt.Errorf("spilling a result of %d bytes: %w", len(data), withoutPath(err))
-	}
-	c.file = f.Name()
-	return c, nil
 }
 
 // closeWritten closes a file and removes it if it could not be written.

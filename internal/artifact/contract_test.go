@@ -15,11 +15,11 @@ import (
 	"github.com/weir-mcp/weir/internal/artifact"
 )
 
-// testStore is the contract of Store. Every implementation passes it; open
+// testStore is the contract of a store, in memory or with files; open
 // makes one with the given bounds, whose clock is time.Now of the test's
 // bubble.
-func testStore(t *testing.T, open func(t *testing.T, opts artifact.Options) artifact.Store) {
-	bubble := func(name string, opts artifact.Options, f func(t *testing.T, s artifact.Store)) {
+func testStore(t *testing.T, open func(t *testing.T, opts artifact.Options) *artifact.Local) {
+	bubble := func(name string, opts artifact.Options, f func(t *testing.T, s *artifact.Local)) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := open(t, opts)
@@ -32,7 +32,7 @@ func testStore(t *testing.T, open func(t *testing.T, opts artifact.Options) arti
 			})
 		})
 	}
-	put := func(t *testing.T, s artifact.Store, principal, data string) artifact.Artifact {
+	put := func(t *testing.T, s *artifact.Local, principal, data string) artifact.Artifact {
 		t.Helper()
 		a, err := s.Put(t.Context(), principal, "text/plain", "label", []byte(data))
 		if err != nil {
@@ -40,19 +40,19 @@ func testStore(t *testing.T, open func(t *testing.T, opts artifact.Options) arti
 		}
 		return a
 	}
-	get := func(t *testing.T, s artifact.Store, principal, handle string) (string, error) {
+	get := func(t *testing.T, s *artifact.Local, principal, handle string) (string, error) {
 		t.Helper()
 		_, data, err := s.Get(t.Context(), principal, handle)
 		return string(data), err
 	}
-	usage := func(t *testing.T, s artifact.Store, principal string, want artifact.Usage) {
+	usage := func(t *testing.T, s *artifact.Local, principal string, want artifact.Usage) {
 		t.Helper()
 		if got := s.Usage(principal); got != want {
 			t.Errorf("Usage(%s) = %+v, want %+v", principal, got, want)
 		}
 	}
 
-	bubble("what was put is got", artifact.Options{TTL: time.Minute}, func(t *testing.T, s artifact.Store) {
+	bubble("what was put is got", artifact.Options{TTL: time.Minute}, func(t *testing.T, s *artifact.Local) {
 		data := []byte("a\x00b\xff")
 		a, err := s.Put(t.Context(), "ann", "application/octet-stream", "disk:read#1", data)
 		if err != nil {
@@ -71,7 +71,7 @@ func testStore(t *testing.T, open func(t *testing.T, opts artifact.Options) arti
 		}
 	})
 
-	bubble("a handle is a keyed hash", artifact.Options{}, func(t *testing.T, s artifact.Store) {
+	bubble("a handle is a keyed hash", artifact.Options{}, func(t *testing.T, s *artifact.Local) {
 		a := put(t, s, "ann", "same")
 		if b := put(t, s, "ann", "same"); b.Handle != a.Handle {
 			t.Errorf("same bytes, same principal: %s and %s", a.Handle, b.Handle)
@@ -89,7 +89,7 @@ func testStore(t *testing.T, open func(t *testing.T, opts artifact.Options) arti
 		usage(t, s, "bob", artifact.Usage{Count: 1, Bytes: 4})
 	})
 
-	bubble("a handle is useless to others", artifact.Options{}, func(t *testing.T, s artifact.Store) {
+	bubble("a handle is useless to others", artifact.Options{}, func(t *testing.T, s *artifact.Local) {
 		a := put(t, s, "ann", "private")
 		_, err := get(t, s, "bob", a.Handle)
 		_, never := get(t, s, "bob", "art_never")
@@ -101,7 +101,7 @@ func testStore(t *testing.T, open func(t *testing.T, opts artifact.Options) arti
 		}
 	})
 
-	bubble("age", artifact.Options{TTL: time.Minute}, func(t *testing.T, s artifact.Store) {
+	bubble("age", artifact.Options{TTL: time.Minute}, func(t *testing.T, s *artifact.Local) {
 		old := put(t, s, "ann", "old")
 		time.Sleep(30 * time.Second)
 		young := put(t, s, "ann", "young")
@@ -132,7 +132,7 @@ func testStore(t *testing.T, open func(t *testing.T, opts artifact.Options) arti
 		}
 	})
 
-	bubble("a principal's count", artifact.Options{MaxCount: 3}, func(t *testing.T, s artifact.Store) {
+	bubble("a principal's count", artifact.Options{MaxCount: 3}, func(t *testing.T, s *artifact.Local) {
 		var h []string
 		for i := range 3 {
 			h = append(h, put(t, s, "ann", fmt.Sprint("data", i)).Handle)
@@ -156,7 +156,7 @@ func testStore(t *testing.T, open func(t *testing.T, opts artifact.Options) arti
 		usage(t, s, "ann", artifact.Usage{Count: 3, Bytes: 15})
 	})
 
-	bubble("a principal's bytes", artifact.Options{MaxBytes: 10}, func(t *testing.T, s artifact.Store) {
+	bubble("a principal's bytes", artifact.Options{MaxBytes: 10}, func(t *testing.T, s *artifact.Local) {
 		put(t, s, "ann", "1234")
 		put(t, s, "ann", "5678")
 		put(t, s, "ann", "1234") // there already: costs nothing
@@ -176,7 +176,7 @@ func testStore(t *testing.T, open func(t *testing.T, opts artifact.Options) arti
 		}
 	})
 
-	bubble("many at once", artifact.Options{MaxCount: 8, MaxBytes: 100, TTL: time.Second}, func(t *testing.T, s artifact.Store) {
+	bubble("many at once", artifact.Options{MaxCount: 8, MaxBytes: 100, TTL: time.Second}, func(t *testing.T, s *artifact.Local) {
 		var wg sync.WaitGroup
 		for g := range 8 {
 			wg.Go(func() {
@@ -206,7 +206,7 @@ func testStore(t *testing.T, open func(t *testing.T, opts artifact.Options) arti
 		}
 	})
 
-	bubble("closed", artifact.Options{}, func(t *testing.T, s artifact.Store) {
+	bubble("closed", artifact.Options{}, func(t *testing.T, s *artifact.Local) {
 		a := put(t, s, "ann", "x")
 		for range 2 {
 			if err := s.Close(); err != nil {

@@ -10,18 +10,18 @@ import (
 )
 
 func TestMemory(t *testing.T) {
-	testStore(t, func(t *testing.T, opts artifact.Options) artifact.Store { return artifact.NewMemory(opts) })
+	testStore(t, func(t *testing.T, opts artifact.Options) *artifact.Local { return artifact.NewMemory(opts) })
 }
 
 func TestSpilling(t *testing.T) {
-	testStore(t, func(t *testing.T, opts artifact.Options) artifact.Store {
+	testStore(t, func(t *testing.T, opts artifact.Options) *artifact.Local {
 		opts.Dir, opts.MemoryBytes = t.TempDir(), 1
 		return openLocal(t, opts)
 	})
 }
 
 func TestHalfSpilling(t *testing.T) {
-	testStore(t, func(t *testing.T, opts artifact.Options) artifact.Store {
+	testStore(t, func(t *testing.T, opts artifact.Options) *artifact.Local {
 		opts.Dir, opts.MemoryBytes = t.TempDir(), 8
 		return openLocal(t, opts)
 	})

@@ -19,17 +19,12 @@ type Held struct {
 // token alone is not in it, as no handle leads there. A look at the list counts
 // as no use. There are Options.MaxCount of them at most.
 func (s *Local) List(principal string) []Held {
-	s.mu.Lock()
-	if s.closed {
-		s.unlock()
-		return nil
-	}
-	s.expire(s.opts.Now())
+	_, _ = s.ledger.lock() // a closed store holds nothing
 	var (
 		out  []Held
 		kept []*content
 	)
-	if sp := s.spaces[principal]; sp != nil {
+	if sp := s.ledger.spaces[principal]; sp != nil {
 		for _, it := range sp.items {
 			if it.single {
 				continue
@@ -39,7 +34,7 @@ func (s *Local) List(principal string) []Held {
 			kept = append(kept, it.content)
 		}
 	}
-	s.unlock()
+	s.ledger.unlock()
 	for i, c := range kept {
 		c.describe(&out[i])
 		c.drop()

@@ -21,9 +21,9 @@ func TestJanitorNeedsNoTraffic(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		held := func() (items, gone, spaces int) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			return m.byAge.Len(), m.gone.Len(), len(m.spaces)
+			m.ledger.mu.Lock()
+			defer m.ledger.mu.Unlock()
+			return m.ledger.byAge.Len(), m.ledger.gone.Len(), len(m.ledger.spaces)
 		}
 		time.Sleep(54*time.Second + time.Millisecond)
 		synctest.Wait()
@@ -55,8 +55,8 @@ func TestTombstonesAreBounded(t *testing.T) {
 			}
 			handles = append(handles, a.Handle)
 		}
-		if m.gone.Len() != maxGone {
-			t.Errorf("%d tombstones, want %d", m.gone.Len(), maxGone)
+		if m.ledger.gone.Len() != maxGone {
+			t.Errorf("%d tombstones, want %d", m.ledger.gone.Len(), maxGone)
 		}
 		if _, _, err := m.Get(t.Context(), "ann", handles[0]); !errors.Is(err, ErrUnknown) {
 			t.Errorf("oldest: %v, want unknown", err)

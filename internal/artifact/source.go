@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -38,26 +37,8 @@ type Rows interface {
 	Close() error
 }
 
-// Sources is what a store that takes sources adds to Tokens.
-type Sources interface {
-	// DepositSource makes a token for rows that are elsewhere until it is claimed.
-	// They take no room until then. A ttl of 0 is Options.TokenTTL. It fails with
-	// ErrFull where the principal has too many tokens.
-	DepositSource(ctx context.Context, principal, label string, from Source, ttl time.Duration) (Token, error)
-}
-
-var _ Sources = (*Local)(nil)
-
 // errElsewhere: the rows of a claim are at their source.
 var errElsewhere = errors.New("the rows of this artifact are not here")
-
-// DepositSource implements Sources.
-func (s *Local) DepositSource(ctx context.Context, principal, label string, from Source, ttl time.Duration) (Token, error) {
-	if err := ctx.Err(); err != nil {
-		return Token{}, err
-	}
-	return s.deposit(principal, label, &content{store: s, source: from, holders: 1}, ttl)
-}
 
 // Elsewhere reports whether the rows of a claim have to be asked for with Open.
 func (c *Claim) Elsewhere() bool { return c.c.source != nil }
@@ -119,31 +100,6 @@ func (c *Claim) keep(ctx context.Context, rows Rows, sel table.Selection) error 
 		return err
 	}
 	return c.store.replace(c.token, kept, sel)
-}
-
-// replace puts rows in the place of a token's source. It takes the caller's
-// reference to kept over.
-func (s *Local) replace(t *token, kept *content, sel table.Selection) error {
-	s.mu.Lock()
-	defer s.unlock()
-	it := t.item
-	if s.closed || s.tokens[t.hash] != t {
-		s.dead = append(s.dead, kept)
-		return ErrToken // it expired meanwhile
-	}
-	now := s.opts.Now()
-	next := &item{Artifact: it.Artifact, content: kept, single: true, limited: &sel}
-	next.SizeBytes = kept.size
-	if err := s.settle(it.space, next, now); err != nil {
-		s.dead = append(s.dead, kept)
-		return err
-	}
-	s.dead = append(s.dead, it.content)
-	it.content, it.limited, it.SizeBytes, it.beyond = kept, next.limited, next.SizeBytes, next.beyond
-	if !it.beyond {
-		it.space.bytes += it.SizeBytes
-	}
-	return nil
 }
 
 // RowsOf reads a table, which bears its own _row_id, as rows.

@@ -1,8 +1,6 @@
 package artifact
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -112,21 +110,6 @@ func (f *folder) close() error {
 	}
 	return f.dir.close()
 }
-
-// createFile makes an empty file that only this user can read.
-func (s *Local) createFile(kind string) (*os.File, error) {
-	dir, err := s.spill.path()
-	if err != nil {
-		return nil, err
-	}
-	var name [16]byte
-	rand.Read(name[:])
-	return os.OpenFile(filepath.Join(dir, kind+"-"+hex.EncodeToString(name[:])), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-}
-
-// removeFile removes a file that nobody can find any more. If that fails, the
-// directory's removal takes it along.
-func (s *Local) removeFile(name string) { _ = os.Remove(name) }
 
 // withoutPath is err without the names of files in it: what reads it may be an
 // agent, to whom the folders of this machine are nothing.

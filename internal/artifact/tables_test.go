@@ -18,14 +18,8 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// store is all that Local offers; every implementation passes testTables.
-type store interface {
-	artifact.Store
-	artifact.Tables
-	artifact.Tokens
-	artifact.Sources
-	Totals() artifact.Totals
-}
+// store is the store under test.
+type store = *artifact.Local
 
 func TestTables(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {

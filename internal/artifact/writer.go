@@ -2,7 +2,6 @@ package artifact
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -38,13 +37,6 @@ type TableWriter struct {
 
 var errEnded = errors.New("the table writer has ended")
 
-// NewTable implements Tables.
-func (s *Local) NewTable(principal, label string, opts table.Options) *TableWriter {
-	w := &TableWriter{s: s, principal: principal, label: bounded(label), sum: sha256.New()}
-	w.b = table.NewBuilder(opts, w.keep)
-	return w
-}
-
 // Len is the number of rows so far.
 func (w *TableWriter) Len() int { return w.b.Len() }
 
@@ -56,7 +48,7 @@ func (w *TableWriter) Append(row []byte) error {
 		return errEnded
 	}
 	if w.size += int64(len(row)) + 1; w.size > w.s.opts.MaxBytes && w.s.opts.Dir == "" {
-		return w.s.tooLarge(w.size)
+		return w.s.opts.tooLarge(w.size)
 	}
 	return w.b.Append(row)
 }
@@ -69,7 +61,7 @@ func (w *TableWriter) keep(seg table.Segment) error {
 	w.idxSz += int64(len(seg.Index))
 	w.parts = append(w.parts, part{len(seg.Data), len(seg.Index)})
 	if w.data == nil {
-		if !w.toFile && w.s.reserve(n) {
+		if !w.toFile && w.s.budget.reserve(n) {
 			w.memory += n
 			w.kept = append(w.kept, table.Segment{Data: append([]byte(nil), seg.Data...), Index: append([]byte(nil), seg.Index...)})
 			return nil
@@ -83,14 +75,14 @@ func (w *TableWriter) keep(seg table.Segment) error {
 
 // spill moves what is in memory to files.
 func (w *TableWriter) spill() error {
-	if w.s.spill == nil {
-		return w.s.reserveDisk(w.dataSz + w.idxSz) // says that there is no disk
+	if w.s.budget.spill == nil {
+		return w.s.budget.reserveDisk(w.dataSz + w.idxSz) // says that there is no disk
 	}
 	var err error
-	if w.data, err = w.s.createFile("data"); err != nil {
+	if w.data, err = w.s.budget.createFile("data"); err != nil {
 		return fmt.Errorf("spilling a table: %w", withoutPath(err))
 	}
-	if w.index, err = w.s.createFile("index"); err != nil {
+	if w.index, err = w.s.budget.createFile("index"); err != nil {
 		return fmt.Errorf("spilling a table: %w", withoutPath(err))
 	}
 	for _, seg := range w.kept {
@@ -98,14 +90,14 @@ func (w *TableWriter) spill() error {
 			return err
 		}
 	}
-	w.s.free(w.memory, 0)
+	w.s.budget.free(w.memory, 0)
 	w.kept, w.memory = nil, 0
 	return nil
 }
 
 func (w *TableWriter) write(seg table.Segment) error {
 	n := int64(len(seg.Data) + len(seg.Index))
-	if err := w.s.reserveDisk(n); err != nil {
+	if err := w.s.budget.reserveDisk(n); err != nil {
 		return err
 	}
 	w.disk += n
@@ -132,7 +124,7 @@ func (w *TableWriter) finish() (*content, error) {
 		return nil, err
 	}
 	w.ended = true
-	c := &content{store: w.s, size: w.dataSz, index: w.idxSz, holders: 1}
+	c := &content{budget: w.s.budget, size: w.dataSz, index: w.idxSz, holders: 1}
 	if w.data == nil {
 		c.rows = t.WithSegments(w.kept)
 		return c, nil
@@ -153,7 +145,7 @@ func (w *TableWriter) Commit(ctx context.Context) (Artifact, error) {
 		return Artifact{}, err
 	}
 	sum := w.sum.Sum(nil)
-	a := Artifact{Handle: w.s.handleOf(w.principal, sum), MediaType: "application/x-ndjson", Label: w.label, SizeBytes: c.size, ContentHash: hex.EncodeToString(sum)}
+	a := Artifact{Handle: w.s.opts.handleOf(w.principal, sum), MediaType: "application/x-ndjson", Label: w.label, SizeBytes: c.size, ContentHash: hex.EncodeToString(sum)}
 	return w.s.insert(w.principal, a, c)
 }
 
@@ -176,7 +168,7 @@ func (w *TableWriter) place() error {
 	if w.ended {
 		return errEnded
 	}
-	inFile, err := w.s.place(w.principal, w.size)
+	inFile, err := w.s.placeDeposit(w.principal, w.size)
 	if err != nil || !inFile {
 		return err
 	}
@@ -196,9 +188,9 @@ func (w *TableWriter) Abort() {
 	for _, f := range []*os.File{w.data, w.index} {
 		if f != nil {
 			_ = f.Close() // what could not be written is removed anyway
-			w.s.removeFile(f.Name())
+			removeFile(f.Name())
 		}
 	}
-	w.s.free(w.memory, w.disk)
+	w.s.budget.free(w.memory, w.disk)
 	w.kept, w.memory, w.disk = nil, 0, 0
 }

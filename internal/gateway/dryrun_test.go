@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
@@ -29,7 +30,7 @@ func TestDryRunReport(t *testing.T) {
 	if s.IsError || s.Content[0].Text != want || string(s.StructuredContent) != want {
 		t.Errorf("as JSON: %+v", s)
 	}
-	if n := h.g.opts.Artifacts.Usage("ann").Count; n != 0 {
+	if n := h.g.opts.Artifacts.(*artifact.Local).Usage("ann").Count; n != 0 {
 		t.Errorf("a dry run wrote %d artifacts", n)
 	}
 	if len(events) != 2 || events[0].Name != telemetry.ExecuteDryRun || events[0].Attempts != 0 || events[0].ToolID != id || !events[0].DryRun {

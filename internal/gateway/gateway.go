@@ -9,7 +9,7 @@
 //	tools/call tool_browse  ─▶ search.Index (query) or catalog.Catalog (path) ─▶ cards
 //	tools/call tool_execute ─▶ catalog: exact tool_id ─▶ validate ─▶ … ─▶ dispatch ─▶ Peer of the upstream
 //	                                                                          │ raw result
-//	                           agent ◀── content blocks as they came, or ◀── firewall ─▶ artifact.Store
+//	                           agent ◀── content blocks as they came, or ◀── firewall ─▶ artifact.Local
 //	                                     a description, a handle, views                        │
 //	tools/call tool_view    ─▶ handle, selector ───────────────────────────────────────────────┘
 //

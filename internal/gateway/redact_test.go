@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/mcp"
@@ -93,7 +94,7 @@ func TestSummariesTellNoSecrets(t *testing.T) {
 					t.Errorf("%s: half a secret is left: %s", tt.name, all)
 				}
 			}
-			_, data, err := h.g.opts.Artifacts.Get(t.Context(), "ann", s.env.Artifacts[0].Handle)
+			_, data, err := h.g.opts.Artifacts.(*artifact.Local).Get(t.Context(), "ann", s.env.Artifacts[0].Handle)
 			if err != nil || string(data) != tt.text {
 				t.Errorf("%s: the artifact is not what the server said: %v", tt.name, err)
 			}
@@ -118,7 +119,7 @@ func TestResultsAreCleanOnRequest(t *testing.T) {
 	long := strings.Repeat("And so on and so forth. ", 200)
 	h.add("x", say(textResult(leaking(everySecret)+long)), `{"name":"t","description":"d"}`)
 	s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
-	_, data, err := h.g.opts.Artifacts.Get(t.Context(), "ann", s.env.Artifacts[0].Handle)
+	_, data, err := h.g.opts.Artifacts.(*artifact.Local).Get(t.Context(), "ann", s.env.Artifacts[0].Handle)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,10 +22,10 @@ import (
 // Store keeps what is held back: bytes, tables, and the tokens under which
 // tables are fetched once. *artifact.Local is one.
 type Store interface {
-	artifact.Store
-	artifact.Tables
 	artifact.Tokens
-	artifact.Sources
+	Put(ctx context.Context, principal, mediaType, label string, data []byte) (artifact.Artifact, error)
+	Open(ctx context.Context, principal, handle string) (*artifact.Lease, error)
+	DepositSource(ctx context.Context, principal, label string, from artifact.Source, ttl time.Duration) (artifact.Token, error)
 }
 
 var _ Store = (*artifact.Local)(nil)

@@ -49,7 +49,7 @@ type Firewall struct {
 	Redact func(text string) string
 }
 
-// Keeper stores bytes that are held back; artifact.Store.Put bound to a
+// Keeper stores bytes that are held back; artifact.Local.Put bound to a
 // principal.
 type Keeper func(mediaType, label string, data []byte) (artifact.Artifact, error)
 
