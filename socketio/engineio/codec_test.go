@@ -145,16 +145,17 @@ func FuzzMask(f *testing.F) {
 }
 
 func TestTakePayloadKeepsUnitsTogether(t *testing.T) {
-	s := &Session{env: &environment{maxPayload: 100}}
+	var q queue
 	put := func(n int, size int) {
-		s.makeQueueLocked()
-		for i := range n {
-			s.queue = append(s.queue, item{Frame: Text(repeat("x", size)), more: i < n-1})
-			s.frames++
-			s.bytes += s.queue[len(s.queue)-1].size()
+		var unit []Frame
+		bytes := 0
+		for range n {
+			unit = append(unit, Text(repeat("x", size)))
+			bytes += unit[len(unit)-1].size()
 		}
+		q.add(unit, bytes)
 	}
-	packets := func() int { return bytes.Count(s.takePayloadLocked(), []byte{separator}) + 1 }
+	packets := func() int { return bytes.Count(q.takePayload(100), []byte{separator}) + 1 }
 	put(10, 1)
 	put(5, 1)
 	put(2, 1)
@@ -168,7 +169,7 @@ func TestTakePayloadKeepsUnitsTogether(t *testing.T) {
 			t.Errorf("poll %d has %d packets, want %d", i, got, want)
 		}
 	}
-	if s.frames != 0 || s.bytes != 0 || s.queue != nil {
-		t.Errorf("left: %d frames, %d bytes, %v", s.frames, s.bytes, s.queue)
+	if q.frames != 0 || q.bytes != 0 || q.items != nil {
+		t.Errorf("left: %d frames, %d bytes, %v", q.frames, q.bytes, q.items)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// A client is what a session has in addition on the client's side.
+// A client makes the requests and connections of one session.
 type client struct {
 	config    ClientConfig
 	base      *url.URL // without transport and sid
@@ -24,11 +24,6 @@ type client struct {
 	transport *http.Transport
 	ctx       context.Context // ends with the session
 	cancel    context.CancelFunc
-
-	post   chan struct{} // capacity 1: the queue has something
-	resign chan struct{} // closed when polling should come to rest, for an upgrade
-	posted chan struct{} // closed when nothing is posted any more
-	rested chan struct{} // gets one value from each of the two polling loops when it has
 }
 
 // Dial opens a session with the Engine.IO server at rawURL, such as "https://hub.example/engine.io/" (ws and wss are the same
@@ -96,11 +91,7 @@ func newClient(config ClientConfig, base *url.URL) *client {
 	}
 	c := &client{
 		config: config, base: base, transport: transport,
-		http:   &http.Client{Transport: transport},
-		post:   make(chan struct{}, 1),
-		resign: make(chan struct{}),
-		posted: make(chan struct{}),
-		rested: make(chan struct{}, 2),
+		http: &http.Client{Transport: transport},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -120,9 +111,9 @@ func (c *client) session(data []byte) (*Session, []Transport, error) {
 		payload = DefaultMaxPayload
 	}
 	s := &Session{
-		id:     o.SID,
-		client: c,
+		id: o.SID,
 		env: &environment{
+			client:      true,
 			interval:    time.Duration(o.PingInterval) * time.Millisecond,
 			timeout:     time.Duration(o.PingTimeout) * time.Millisecond,
 			maxMessage:  c.config.MaxMessage,
@@ -136,9 +127,16 @@ func (c *client) session(data []byte) (*Session, []Transport, error) {
 			forget:      func(*Session) { c.close() },
 		},
 	}
-	s.pingAt = time.Now().Add(s.env.interval)
-	s.timer = time.AfterFunc(s.env.interval+s.env.timeout, s.missed)
 	return s, o.Upgrades, nil
+}
+
+// start begins a session: it sets the carrier, starts the heartbeat and gets the receiver.
+func (c *client) start(s *Session, by carrier, accept func(*Session) Receiver) {
+	s.mu.Lock()
+	s.carrier = by
+	s.heart.start(s.env.interval, s.env.interval+s.env.timeout, s.beat)
+	s.mu.Unlock()
+	s.begin(accept)
 }
 
 // close gives back what the client holds.
@@ -157,44 +155,6 @@ func (c *client) url(transport Transport, sid string) *url.URL {
 	}
 	u.RawQuery = query.Encode()
 	return &u
-}
-
-// --- heartbeat of a client ---
-
-// heard answers a ping.
-func (s *Session) heard(data []byte) {
-	s.mu.Lock()
-	if s.state != open {
-		s.mu.Unlock()
-		return
-	}
-	s.pingAt = time.Now().Add(s.env.interval)
-	s.timer.Reset(s.env.interval + s.env.timeout)
-	s.enqueueControlLocked(controlFrame(packetPong, string(data)))
-	s.mu.Unlock()
-	s.Flush()
-}
-
-// missed ends a session whose server has not pinged in time.
-func (s *Session) missed() {
-	s.mu.Lock()
-	if s.state != open {
-		s.mu.Unlock()
-		return
-	}
-	now, deadline := time.Now(), s.pingAt.Add(s.env.timeout)
-	switch {
-	case now.Before(deadline):
-		s.timer.Reset(deadline.Sub(now))
-		s.mu.Unlock()
-	case s.delivering.Load(): // Our own receiver keeps us from reading the ping.
-		s.pingAt = now
-		s.timer.Reset(s.env.timeout)
-		s.mu.Unlock()
-	default:
-		s.mu.Unlock()
-		s.end(ReasonPingTimeout, nil, aborted)
-	}
 }
 
 // --- WebSocket ---
@@ -241,11 +201,9 @@ func (c *client) dialWebSocket(ctx context.Context, accept func(*Session) Receiv
 		c.close()
 		return nil, err
 	}
-	s.mu.Lock()
-	s.ws = conn
-	s.mu.Unlock()
-	s.begin(accept)
-	s.env.tasks.Go(func() { s.clientLoop(conn) })
+	conn.session = s
+	c.start(s, conn, accept)
+	s.env.tasks.Go(conn.clientLoop)
 	return s, nil
 }
 
@@ -265,53 +223,6 @@ func (c *client) firstPacket(ctx context.Context, conn *wsConn) (*Session, error
 	}
 	s, _, err := c.session(p.data)
 	return s, err
-}
-
-// --- upgrade ---
-
-// upgradeToWebSocket moves a polling session to WebSocket, where the server lets it.
-func (s *Session) upgradeToWebSocket() {
-	c := s.client
-	ctx, cancel := context.WithTimeout(c.ctx, c.config.HandshakeTimeout)
-	defer cancel()
-	conn, err := c.openWS(ctx, s.id)
-	if err != nil {
-		s.env.logger.Debug("engineio: no upgrade", "error", err)
-		return
-	}
-	stop := context.AfterFunc(ctx, conn.abort)
-	if err := conn.probe(); err != nil {
-		stop()
-		conn.abort()
-		s.env.logger.Debug("engineio: no upgrade", "error", err)
-		return
-	}
-	// From here on there is no way back: polling comes to rest first, so that nothing overtakes.
-	close(c.resign)
-	for range 2 {
-		select {
-		case <-c.rested:
-		case <-s.Done():
-			stop()
-			conn.abort()
-			s.farewell() // Polling loops that have come to rest cannot.
-			return
-		case <-ctx.Done():
-			conn.abort()
-			s.end(ReasonTransportError, fmt.Errorf("upgrade: %w", ctx.Err()), aborted)
-			return
-		}
-	}
-	err = conn.writeDirect(controlFrame(packetUpgrade, ""), c.config.HandshakeTimeout)
-	if !stop() || err != nil {
-		conn.abort()
-		s.end(ReasonTransportError, err, aborted)
-		return
-	}
-	s.env.tasks.Go(func() { s.clientLoop(conn) })
-	s.mu.Lock()
-	s.ws = conn
-	s.writeLocked() // What is queued, and if the session has ended meanwhile, the close frame. It unlocks.
 }
 
 // probe asks whether messages get through.

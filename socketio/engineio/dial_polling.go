@@ -28,30 +28,69 @@ func (c *client) dialPolling(ctx context.Context, accept func(*Session) Receiver
 		c.close()
 		return nil, err
 	}
-	s.begin(accept)
-	s.env.tasks.Go(func() { s.pollLoops(packets[1:], c.mayUpgrade(upgrades)) })
+	p := &clientPolling{
+		client: c, session: s,
+		post: make(chan struct{}, 1), resign: make(chan struct{}), posted: make(chan struct{}), rested: make(chan struct{}, 2),
+	}
+	c.start(s, p, accept)
+	s.env.tasks.Go(func() { p.run(packets[1:], c.mayUpgrade(upgrades)) })
 	return s, nil
 }
 
-// pollLoops runs the session as long as it polls.
-func (s *Session) pollLoops(first []packet, upgrade bool) {
+// clientPolling carries a session of a client by GETs and POSTs, until an upgrade replaces it with
+// a wsConn.
+type clientPolling struct {
+	client  *client
+	session *Session
+
+	post   chan struct{} // capacity 1: the queue has something
+	resign chan struct{} // closed when polling must come to rest, for an upgrade
+	posted chan struct{} // closed when postLoop has ended
+	rested chan struct{} // gets one value from each of the two loops when it has come to rest
+}
+
+var _ carrier = (*clientPolling)(nil)
+
+func (p *clientPolling) transport() Transport { return Polling }
+
+func (p *clientPolling) flushLocked() {
+	p.session.mu.Unlock()
+	p.wakePost()
+}
+
+// endLocked lets postLoop send the queue and the close packet, or ends all requests.
+func (p *clientPolling) endLocked(how manner) {
+	s := p.session
+	if how != graceful {
+		s.mu.Unlock()
+		p.client.cancel()
+		return
+	}
+	s.heart.timer = time.AfterFunc(closeTimeout, p.client.cancel)
+	s.mu.Unlock()
+	p.wakePost()
+}
+
+// run runs the session as long as it polls.
+func (p *clientPolling) run(first []packet, upgrade bool) {
+	s := p.session
 	s.deliver(first)
 	both := make(chan struct{}, 2)
 	s.env.tasks.Go(func() {
-		s.getLoop()
+		p.getLoop()
 		both <- struct{}{}
 	})
 	s.env.tasks.Go(func() {
-		s.postLoop()
+		p.postLoop()
 		both <- struct{}{}
 	})
 	if upgrade {
-		s.upgradeToWebSocket()
+		p.upgrade()
 	}
 	<-both
 	<-both
 	if s.Transport() == Polling {
-		s.client.close()
+		p.client.close()
 	}
 }
 
@@ -95,8 +134,8 @@ func (c *client) do(request *http.Request, limit int64) ([]byte, error) {
 }
 
 // getLoop polls until the session ends or an upgrade wants polling to rest.
-func (s *Session) getLoop() {
-	c := s.client
+func (p *clientPolling) getLoop() {
+	s, c := p.session, p.client
 	for s.isOpen() {
 		packets, err := c.get(c.ctx, s.id)
 		switch {
@@ -109,8 +148,8 @@ func (s *Session) getLoop() {
 		}
 		s.deliver(packets)
 		select {
-		case <-c.resign:
-			c.rested <- struct{}{}
+		case <-p.resign:
+			p.rested <- struct{}{}
 			return
 		default:
 		}
@@ -118,51 +157,51 @@ func (s *Session) getLoop() {
 }
 
 // postLoop sends what is queued.
-func (s *Session) postLoop() {
-	c := s.client
-	defer close(c.posted)
+func (p *clientPolling) postLoop() {
+	c := p.client
+	defer close(p.posted)
 	for {
 		select {
-		case <-c.post:
-		case <-c.resign:
-			c.rested <- struct{}{}
+		case <-p.post:
+		case <-p.resign:
+			p.rested <- struct{}{}
 			return
 		case <-c.ctx.Done():
 			return
 		}
-		if over := s.postQueue(); over {
+		if over := p.postQueue(); over {
 			return
 		}
 	}
 }
 
 // farewell sends what is queued by an ended session, and the close packet.
-func (s *Session) farewell() {
-	<-s.client.posted // It has come to rest, or is about to.
-	s.postQueue()
-	s.client.cancel()
+func (p *clientPolling) farewell() {
+	<-p.posted // It has come to rest, or is about to.
+	p.postQueue()
+	p.client.cancel()
 }
 
 // postQueue sends what is queued. It reports whether the session is over.
-func (s *Session) postQueue() (over bool) {
-	c := s.client
+func (p *clientPolling) postQueue() (over bool) {
+	s, c := p.session, p.client
 	for {
 		s.mu.Lock()
 		over := s.state != open
 		var body []byte
-		if len(s.queue) > 0 {
-			body = s.takePayloadLocked()
+		if len(s.queue.items) > 0 {
+			body = s.queue.takePayload(s.env.maxPayload)
 		}
 		s.mu.Unlock()
 		if body == nil && over {
-			_ = s.postPayload([]byte{packetClose}) // The server finds out by itself if this does not reach it.
+			_ = p.postPayload([]byte{packetClose}) // The server finds out by itself if this does not reach it.
 			c.cancel()
 			return true
 		}
 		if body == nil {
 			return false
 		}
-		if err := s.postPayload(body); err != nil {
+		if err := p.postPayload(body); err != nil {
 			s.end(ReasonTransportError, err, aborted)
 			c.cancel()
 			return true
@@ -170,38 +209,67 @@ func (s *Session) postQueue() (over bool) {
 	}
 }
 
-func (s *Session) postPayload(body []byte) error {
-	request, err := http.NewRequestWithContext(s.client.ctx, http.MethodPost, s.client.url(Polling, s.id).String(), bytes.NewReader(body))
+func (p *clientPolling) postPayload(body []byte) error {
+	request, err := http.NewRequestWithContext(p.client.ctx, http.MethodPost, p.client.url(Polling, p.session.id).String(), bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	request.Header.Set("Content-Type", "text/plain; charset=UTF-8")
-	_, err = s.client.do(request, errorBody)
+	_, err = p.client.do(request, errorBody)
 	return err
 }
 
-func (c *client) wakePost() {
+func (p *clientPolling) wakePost() {
 	select {
-	case c.post <- struct{}{}:
+	case p.post <- struct{}{}:
 	default:
 	}
 }
 
-// endLocked says goodbye to the server. It unlocks s.mu.
-func (c *client) endLocked(s *Session, how manner) {
-	switch {
-	case s.ws != nil && how == aborted:
-		s.mu.Unlock()
-		s.ws.abort()
-	case s.ws != nil:
-		s.ws.setWriteLimit(closeTimeout)
-		s.writeLocked() // unlocks
-	case how == graceful:
-		s.timer = time.AfterFunc(closeTimeout, c.cancel)
-		s.mu.Unlock()
-		c.wakePost()
-	default:
-		s.mu.Unlock()
-		c.cancel()
+// --- upgrade ---
+
+// upgrade moves a polling session to WebSocket, where the server lets it.
+func (p *clientPolling) upgrade() {
+	s, c := p.session, p.client
+	ctx, cancel := context.WithTimeout(c.ctx, c.config.HandshakeTimeout)
+	defer cancel()
+	conn, err := c.openWS(ctx, s.id)
+	if err != nil {
+		s.env.logger.Debug("engineio: no upgrade", "error", err)
+		return
 	}
+	stop := context.AfterFunc(ctx, conn.abort)
+	if err := conn.probe(); err != nil {
+		stop()
+		conn.abort()
+		s.env.logger.Debug("engineio: no upgrade", "error", err)
+		return
+	}
+	// From here on there is no way back: polling comes to rest first, so that nothing overtakes.
+	close(p.resign)
+	for range 2 {
+		select {
+		case <-p.rested:
+		case <-s.Done():
+			stop()
+			conn.abort()
+			p.farewell() // Polling loops that have come to rest cannot.
+			return
+		case <-ctx.Done():
+			conn.abort()
+			s.end(ReasonTransportError, fmt.Errorf("upgrade: %w", ctx.Err()), aborted)
+			return
+		}
+	}
+	err = conn.writeDirect(controlFrame(packetUpgrade, ""), c.config.HandshakeTimeout)
+	if !stop() || err != nil {
+		conn.abort()
+		s.end(ReasonTransportError, err, aborted)
+		return
+	}
+	conn.session = s
+	s.env.tasks.Go(conn.clientLoop)
+	s.mu.Lock()
+	s.carrier = conn
+	conn.flushLocked() // What is queued, and if the session has ended meanwhile, the close frame. It unlocks.
 }

@@ -23,11 +23,33 @@ const (
 	maxPosts = 4
 )
 
-// A poll is a GET that is held.
+// polling carries a session of a server by GETs and POSTs, until an upgrade replaces it with a
+// wsConn. Session.mu guards its fields.
+type polling struct {
+	session *Session
+
+	poll      *poll         // the held GET; nil: none
+	posts     int           // POSTs being read
+	parting   byte          // the answer to the last GET: packetClose, packetNoop or 0
+	told      chan struct{} // closed when a GET has taken the parting packet of a client that closed
+	upgrading bool          // a WebSocket has come and has not sent its 5 yet
+	probed    bool          // it has sent its probe, so polling comes to rest
+}
+
+var _ carrier = (*polling)(nil)
+
+func (p *polling) transport() Transport { return Polling }
+
+func (p *polling) flushLocked() {
+	p.poll.wake()
+	p.session.mu.Unlock()
+}
+
+// A poll is a held GET.
 type poll struct {
 	signal chan struct{} // capacity 1: look again
 	since  time.Time
-	final  []byte // the answer, where somebody else has decided it
+	final  []byte // the answer, if another request has decided it
 }
 
 func (p *poll) wake() {
@@ -48,21 +70,25 @@ func (s *Server) servePolling(w http.ResponseWriter, r *http.Request, sid string
 		return
 	}
 	session.hear()
-	switch r.Method {
-	case http.MethodGet:
-		session.serveGet(w, r)
-	case http.MethodPost:
-		session.servePost(w, r)
+	session.mu.Lock()
+	p, polls := session.carrier.(*polling)
+	session.mu.Unlock()
+	switch {
+	case polls && r.Method == http.MethodGet:
+		p.serveGet(w, r)
+	case polls && r.Method == http.MethodPost:
+		p.servePost(w, r)
 	default:
 		refuse(w, codeBadRequest)
 	}
 }
 
 // serveGet holds the request until there is something to say.
-func (s *Session) serveGet(w http.ResponseWriter, r *http.Request) {
-	p := &poll{signal: make(chan struct{}, 1), since: time.Now()}
+func (p *polling) serveGet(w http.ResponseWriter, r *http.Request) {
+	s := p.session
+	held := &poll{signal: make(chan struct{}, 1), since: time.Now()}
 	s.mu.Lock()
-	switch expired, first := s.expiredLocked(), s.poll; {
+	switch expired, first := p.overdueLocked(), p.poll; {
 	case expired:
 		s.mu.Unlock()
 		s.end(ReasonPingTimeout, nil, aborted)
@@ -76,16 +102,16 @@ func (s *Session) serveGet(w http.ResponseWriter, r *http.Request) {
 		refuse(w, codeBadRequest)
 		return
 	}
-	s.poll = p
+	p.poll = held
 	s.mu.Unlock()
 
 	extendDeadlines(w, s.env.interval+s.env.timeout)
 	defer clearDeadline(w)
-	body, last := s.awaitPoll(r.Context(), p)
+	body, last := p.awaitPoll(r.Context(), held)
 
 	s.mu.Lock()
-	if s.poll == p {
-		s.poll = nil
+	if p.poll == held {
+		p.poll = nil
 	}
 	s.mu.Unlock()
 	switch {
@@ -97,7 +123,7 @@ func (s *Session) serveGet(w http.ResponseWriter, r *http.Request) {
 		writePayload(w, body)
 	}
 	if last {
-		s.retire()
+		p.retire()
 	}
 }
 
@@ -108,45 +134,46 @@ var (
 )
 
 // awaitPoll returns the answer to a GET, or nil where there is none. last says that the session has nothing more to say.
-func (s *Session) awaitPoll(ctx context.Context, p *poll) (body []byte, last bool) {
+func (p *polling) awaitPoll(ctx context.Context, held *poll) (body []byte, last bool) {
+	s := p.session
 	for {
 		var hold <-chan time.Time
 		var timer *time.Timer
 		s.mu.Lock()
 		switch {
-		case p.final != nil:
+		case held.final != nil:
 			s.mu.Unlock()
-			return p.final, true
-		case s.ws != nil:
+			return held.final, true
+		case s.carrier != carrier(p):
 			s.mu.Unlock()
 			return nil, false // An upgrade has come to its end.
-		case len(s.queue) > 0:
-			body = s.takePayloadLocked()
+		case len(s.queue.items) > 0:
+			body = s.queue.takePayload(s.env.maxPayload)
 			s.mu.Unlock()
 			return body, false
-		case s.state == ending && s.parting != 0:
-			body, s.parting = []byte{s.parting}, 0
-			if s.told != nil {
-				close(s.told)
-				s.told = nil
+		case s.state == ending && p.parting != 0:
+			body, p.parting = []byte{p.parting}, 0
+			if p.told != nil {
+				close(p.told)
+				p.told = nil
 			}
 			s.mu.Unlock()
 			return body, true
 		case s.state != open:
 			s.mu.Unlock()
 			return nil, true
-		case s.probed:
-			held := time.Since(p.since)
-			if held >= upgradeHold {
+		case p.probed:
+			waited := time.Since(held.since)
+			if waited >= upgradeHold {
 				s.mu.Unlock()
 				return noopFrame.packet(), false
 			}
-			timer = time.NewTimer(upgradeHold - held)
+			timer = time.NewTimer(upgradeHold - waited)
 			hold = timer.C
 		}
 		s.mu.Unlock()
 		select {
-		case <-p.signal:
+		case <-held.signal:
 		case <-hold:
 		case <-ctx.Done():
 			return nil, false
@@ -157,92 +184,65 @@ func (s *Session) awaitPoll(ctx context.Context, p *poll) (body []byte, last boo
 	}
 }
 
-// takePayloadLocked takes whole units from the queue as long as they fit into one poll. A unit that fits into none is split.
-func (s *Session) takePayloadLocked() []byte {
-	n, bytes := 0, 0
-	for n < len(s.queue) {
-		end, size := n, bytes
-		for more := true; more && end < len(s.queue); end++ {
-			size += payloadSize(s.queue[end].Frame)
-			more = s.queue[end].more
-		}
-		if end > maxPollPackets || size > s.env.maxPayload {
-			if n == 0 {
-				n = min(end, maxPollPackets)
-			}
-			break
-		}
-		n, bytes = end, size
-	}
-	body := make([]byte, 0, bytes)
-	size := 0
-	for _, it := range s.queue[:n] {
-		body = appendPacket(body, it.Frame)
-		size += it.size()
-	}
-	rest := len(s.queue) - n
-	copy(s.queue, s.queue[n:])
-	clear(s.queue[rest:])
-	s.queue = s.queue[:rest]
-	if rest == 0 {
-		spare(s.queue)
-		s.queue = nil
-	}
-	s.frames -= n
-	s.bytes -= size
-	return body
-}
-
-// endPollLocked says goodbye to a polling client: the held GET, or the next one within closeTimeout, gets what is queued and
-// then the parting packet. It unlocks s.mu.
-func (s *Session) endPollLocked(how manner) {
-	s.parting = packetClose
+// endLocked answers the held GET, or the next one within closeTimeout, with the queue and then with
+// the parting packet.
+func (p *polling) endLocked(how manner) {
+	s := p.session
+	p.parting = packetClose
 	if how == byPeer {
-		s.parting, s.told = packetNoop, make(chan struct{})
+		p.parting, p.told = packetNoop, make(chan struct{})
 	}
-	held := s.poll != nil
-	s.poll.wake()
+	held := p.poll != nil
+	p.poll.wake()
 	if held || how == byPeer || how == graceful && s.reason != ReasonShutdown {
 		// serveGet and servePost retire the session. A client that does not come any more is not waited for.
 		hold := closeTimeout + s.env.timeout
 		if s.probation.Load() {
 			hold = closeTimeout // its place in the pool is wanted
 		}
-		s.timer = time.AfterFunc(hold, s.retire)
+		s.heart.timer = time.AfterFunc(hold, p.retire)
 		s.mu.Unlock()
 		return
 	}
 	s.mu.Unlock()
-	s.retire()
+	p.retire()
+}
+
+// overdueLocked reports whether the pong is late, for requests that come before the timer fires.
+func (p *polling) overdueLocked() bool {
+	s := p.session
+	return s.state == open && !s.delivering.Load() && s.heart.overdue(s.env.timeout)
 }
 
 // retire forgets an ended session.
-func (s *Session) retire() {
+func (p *polling) retire() {
+	s := p.session
 	s.mu.Lock()
 	if s.state == open { // Whoever ends it does so in a moment, and retires it.
 		s.mu.Unlock()
 		return
 	}
-	s.state, s.parting = ended, 0
-	s.timer.Stop()
-	s.dropQueueLocked()
-	s.poll.wake()
+	s.state, p.parting = ended, 0
+	s.heart.timer.Stop()
+	s.queue.drop()
+	p.poll.wake()
 	s.mu.Unlock()
 	s.env.forget(s)
 }
 
 // servePost takes packets from the client.
-func (s *Session) servePost(w http.ResponseWriter, r *http.Request) {
+func (p *polling) servePost(w http.ResponseWriter, r *http.Request) {
+	s := p.session
 	limit := s.maxMessage(s.env.maxMessage)
 	if r.ContentLength > int64(limit) {
-		s.refuseLong(w, limit)
+		p.refuseLong(w, limit)
 		return
 	}
 	s.mu.Lock()
-	busy := s.posts >= s.maxPosts()
-	refused := s.state != open || s.ws != nil || s.expiredLocked()
+	busy := p.posts >= p.maxPosts()
+	refused := s.state != open || s.carrier != carrier(p) || p.overdueLocked()
 	if !busy && !refused {
-		s.posts++
+		p.posts++
 	}
 	s.mu.Unlock()
 	switch {
@@ -256,17 +256,17 @@ func (s *Session) servePost(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() {
 		s.mu.Lock()
-		s.posts--
+		p.posts--
 		s.mu.Unlock()
 	}()
 
 	room := s.env.memory.Hold()
 	defer room.Release()
-	body, err := s.readBody(w, r, limit, &room)
+	body, err := p.readBody(w, r, limit, &room)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		s.refuseLong(w, limit)
+		p.refuseLong(w, limit)
 		return
 	case err != nil:
 		s.end(ReasonTransportClose, err, aborted)
@@ -283,34 +283,22 @@ func (s *Session) servePost(w http.ResponseWriter, r *http.Request) {
 		refuse(w, codeBadRequest)
 		return
 	}
-	s.awaitParting(r.Context())
+	p.awaitParting(r.Context())
 	w.Header().Set("Content-Type", "text/html")
 	write(w, http.StatusOK, []byte("ok"))
 }
 
 // readBody reads a POST. A client that sends slower than its session's heartbeat allows has lost its session anyway.
-func (s *Session) readBody(w http.ResponseWriter, r *http.Request, limit int, room *memory.Hold) ([]byte, error) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.env.interval + s.env.timeout))
+func (p *polling) readBody(w http.ResponseWriter, r *http.Request, limit int, room *memory.Hold) ([]byte, error) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.session.env.interval + p.session.env.timeout))
 	return readAll(http.MaxBytesReader(w, r.Body, int64(limit)), nil, room)
 }
 
-// deliver hands packets to the session. It reports false if one of them was against the rules.
-func (s *Session) deliver(packets []packet) bool {
-	s.receiving.Lock()
-	defer s.receiving.Unlock()
-	defer s.pause()
-	for _, p := range packets {
-		if !s.receive(p) {
-			return p.kind == packetClose || p.kind == packetMessage
-		}
-	}
-	return true
-}
-
 // awaitParting lets the POST that closed the session wait for a GET sent together with it, and retires the session.
-func (s *Session) awaitParting(ctx context.Context) {
+func (p *polling) awaitParting(ctx context.Context) {
+	s := p.session
 	s.mu.Lock()
-	closed, told := s.reason == ReasonTransportClose && s.state == ending, s.told
+	closed, told := s.reason == ReasonTransportClose && s.state == ending, p.told
 	s.mu.Unlock()
 	if !closed {
 		return
@@ -324,7 +312,7 @@ func (s *Session) awaitParting(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	s.retire()
+	p.retire()
 }
 
 // --- HTTP ---

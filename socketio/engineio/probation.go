@@ -160,18 +160,19 @@ func (s *Session) queueFull(frames, size int) bool {
 	if s.probation.Load() {
 		mostBytes, mostFrames = min(mostBytes, probationQueueBytes), min(mostFrames, probationQueueFrames)
 	}
-	return s.bytes+size > mostBytes || s.frames+frames > mostFrames
+	return s.queue.bytes+size > mostBytes || s.queue.frames+frames > mostFrames
 }
 
-func (s *Session) maxPosts() int {
-	if s.probation.Load() {
+// maxPosts is how many POSTs are read at the same time.
+func (p *polling) maxPosts() int {
+	if p.session.probation.Load() {
 		return probationPosts
 	}
 	return maxPosts
 }
 
 // refuseLong answers a POST that is over the bound.
-func (s *Session) refuseLong(w http.ResponseWriter, limit int) {
+func (p *polling) refuseLong(w http.ResponseWriter, limit int) {
 	w.Header().Set("Connection", "close") // The rest of the body is not worth reading.
-	writeJSON(w, http.StatusRequestEntityTooLarge, refusalBody(codeBadRequest, s.tooLong(limit)))
+	writeJSON(w, http.StatusRequestEntityTooLarge, refusalBody(codeBadRequest, p.session.tooLong(limit)))
 }

@@ -16,16 +16,16 @@ import (
 // A server reads in one of two ways, so that a session that says nothing costs little:
 //
 //	       what has come                          nothing for lingerTime
-//	rest ────────────────▶ readLoop ─▶ messages ─────────────────────────▶ rest
+//	rest ────────────────▶ loop ─▶ messages ─────────────────────────▶ rest
 //
-// readLoop has a buffer, and a stack that has grown with what receivers do. rest has the smallest stack there is and room for
-// some bytes: it waits for them and hands them to a new readLoop.
+// loop has a buffer, and a stack that has grown with what receivers do. rest has the smallest stack there is and room for
+// some bytes: it waits for them and hands them to a new loop.
 
 // lingerTime is how long a readLoop waits for more before it gives up its buffer and its stack. A peer that sends more often
 // finds them warm.
 const lingerTime = 50 * time.Millisecond
 
-// A reading is what a session's readLoop reads with. It belongs to one goroutine, and to no session at rest.
+// A reading is what a loop reads with. It belongs to one goroutine, and to no session at rest.
 type reading struct {
 	session  *Session
 	conn     *wsConn
@@ -273,7 +273,7 @@ func (r *reading) control(h frameHeader) error {
 		return errClosed
 	case opPing: // Some proxies and clients do.
 		if r.lingers {
-			return r.session.pongTo(data)
+			return r.conn.pong(data)
 		}
 	}
 	return nil
@@ -284,10 +284,11 @@ func validCode(code uint16) bool {
 	return code >= 1000 && code <= 1014 && code != 1004 && code != 1005 && code != 1006 || code >= 3000 && code <= 4999
 }
 
-// pongTo answers a ping of WebSocket's own level, in the queue: a control frame must not cut into a frame that is half written.
-func (s *Session) pongTo(data []byte) error {
+// pong answers a ping of WebSocket's own level through the queue: a control frame must not cut into
+// a frame that is half written.
+func (w *wsConn) pong(data []byte) error {
 	wire, head := newWire(opPong, len(data))
-	return s.Send(Frame{wire: append(wire, data...), head: head, opcode: opPong})
+	return w.session.Send(Frame{wire: append(wire, data...), head: head, opcode: opPong})
 }
 
 // have waits until n bytes are in the buffer, at most what a control frame holds. within says that a message or a
@@ -344,11 +345,12 @@ func (r *reading) read(into []byte, within bool) (int, error) {
 // linger has the following reads end after lingerTime.
 func (r *reading) linger() {
 	r.busy, r.lingers = false, true
-	r.session.readUntil(r.conn, time.Now().Add(lingerTime))
+	r.conn.readUntil(time.Now().Add(lingerTime))
 }
 
-// readUntil sets the deadline of reads. A session that ends has another, which stays.
-func (s *Session) readUntil(w *wsConn, deadline time.Time) {
+// readUntil sets the deadline of reads, unless the session has ended: then it has another one.
+func (w *wsConn) readUntil(deadline time.Time) {
+	s := w.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == open {
@@ -356,54 +358,56 @@ func (s *Session) readUntil(w *wsConn, deadline time.Time) {
 	}
 }
 
-// readLoop reads until the connection or the session ends, and then sees to it that both do; or until nothing comes for a
-// while.
-func (s *Session) readLoop(r *reading) {
+// loop reads until the connection or the session ends, and then sees to it that both do; or until
+// nothing comes for a while. It gives the reading back.
+func (r *reading) loop() {
+	w := r.conn
 	defer r.giveBack()
 	r.linger()
 	for {
 		p, err := r.next()
 		if err == nil {
-			err = s.handOver(p)
+			err = r.session.handOver(p)
 		}
 		switch {
 		case err == nil:
 		case errors.Is(err, errRest):
-			s.goToRest(r.conn)
+			w.goToRest()
 			return
 		default:
-			s.readFailed(err)
-			s.partWS(r.conn)
+			w.readFailed(err)
+			w.part()
 			return
 		}
 	}
 }
 
 // goToRest waits for the peer in a goroutine of its own.
-func (s *Session) goToRest(w *wsConn) {
-	s.readUntil(w, time.Time{})
-	s.env.tasks.running.Add(1)
-	go s.rest(w)
+func (w *wsConn) goToRest() {
+	w.readUntil(time.Time{})
+	w.session.env.tasks.running.Add(1)
+	go w.rest()
 }
 
-// rest waits for what the peer sends next. It calls nothing that needs more than the stack a goroutine begins with, because
-// that stack is most of what an idle session costs.
-func (s *Session) rest(w *wsConn) {
+// rest waits for the next bytes of the peer. It calls nothing that needs more than the stack a
+// goroutine begins with, because that stack is most of what an idle session costs.
+func (w *wsConn) rest() {
 	n, err := w.conn.Read(w.ahead[:])
 	w.aheadLen = uint8(n)
-	s.env.tasks.running.Add(1)
-	go s.wake(w, err)
-	s.env.tasks.finish()
+	w.session.env.tasks.running.Add(1)
+	go w.wake(err)
+	w.session.env.tasks.finish()
 }
 
-// wake goes on with what rest has read.
-func (s *Session) wake(w *wsConn, err error) {
+// wake goes on with the bytes that rest has read.
+func (w *wsConn) wake(err error) {
+	s := w.session
 	defer s.env.tasks.finish()
 	if w.aheadLen == 0 && err != nil {
-		s.readFailed(err)
-		s.partWS(w)
+		w.readFailed(err)
+		w.part()
 		return
 	}
 	s.hear()
-	s.readLoop(takeReading(s, w))
+	takeReading(s, w).loop()
 }

@@ -101,19 +101,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	for _, session := range all {
-		session.cut()
+		session.mu.Lock()
+		conn, ok := session.carrier.(*wsConn)
+		session.mu.Unlock()
+		if ok {
+			conn.abort()
+		}
 	}
 	return ctx.Err()
-}
-
-// cut closes the session's connection, if it has one.
-func (s *Session) cut() {
-	s.mu.Lock()
-	w := s.ws
-	s.mu.Unlock()
-	if w != nil {
-		w.abort()
-	}
 }
 
 // ServeHTTP answers handshakes, polls, POSTs and WebSocket upgrades.
@@ -190,7 +185,7 @@ func (s *Server) handshake(w http.ResponseWriter, r *http.Request, query url.Val
 		s.openWebSocket(w, r, session)
 		return
 	}
-	opening := session.opening(!s.config.NoUpgrade)
+	opening := s.env.opening(session.id, !s.config.NoUpgrade)
 	session.begin(s.config.Accept)
 	writePayload(w, append([]byte{packetOpen}, opening...))
 }
@@ -205,6 +200,7 @@ func (s *Server) newSession(r *http.Request, value any) (_ *Session, refusal str
 		id:        newID(),
 		handshake: newHandshake(r, value),
 	}
+	session.carrier = &polling{session: session} // also until a WebSocket is there
 	probation := s.config.Probation
 	if probation != nil && (probation.Exempt == nil || !probation.Exempt(session.handshake)) {
 		session.address = probation.Address(session.handshake)
@@ -225,21 +221,9 @@ func (s *Server) newSession(r *http.Request, value any) (_ *Session, refusal str
 	s.sessions[session.id] = session
 	s.env.tasks.running.Add(1) // Until the handshake is through: Shutdown waits for it.
 	session.mu.Lock()
-	session.startHeartbeat()
+	session.heart.start(s.env.interval, s.env.interval, session.beat)
 	session.mu.Unlock()
 	return session, ""
-}
-
-// begin gives the session its receiver, which learns of an end that has come meanwhile.
-func (s *Session) begin(accept func(*Session) Receiver) {
-	receiver := accept(s)
-	s.mu.Lock()
-	s.receiver = receiver
-	over, reason, err := s.state != open, s.reason, s.err
-	s.mu.Unlock()
-	if over {
-		s.env.tasks.Go(func() { receiver.Closed(reason, err) })
-	}
 }
 
 // newID returns 120 random bits: the id is all that a request needs to speak for the session.
@@ -268,14 +252,14 @@ func (s *Server) forget(session *Session) {
 }
 
 // opening is the data of the open packet: exactly these five members.
-func (s *Session) opening(upgrade bool) []byte {
+func (e *environment) opening(sid string, upgrade bool) []byte {
 	upgrades := []Transport{}
 	if upgrade {
 		upgrades = append(upgrades, WebSocket)
 	}
 	data, err := json.Marshal(opening{
-		SID: s.id, Upgrades: upgrades,
-		PingInterval: s.env.interval.Milliseconds(), PingTimeout: s.env.timeout.Milliseconds(), MaxPayload: s.env.maxMessage,
+		SID: sid, Upgrades: upgrades,
+		PingInterval: e.interval.Milliseconds(), PingTimeout: e.timeout.Milliseconds(), MaxPayload: e.maxMessage,
 	})
 	if err != nil {
 		panic("engineio: " + err.Error()) // Strings and integers always encode.
@@ -301,12 +285,13 @@ func (s *Server) openWebSocket(w http.ResponseWriter, r *http.Request, session *
 		return
 	}
 	conn := serverConn(g.NetConn(), s.config.MaxPayload)
+	conn.session = session
 	session.mu.Lock()
-	session.ws = conn
+	session.carrier = conn
 	session.mu.Unlock()
-	_ = session.Send(controlFrame(packetOpen, string(session.opening(false))))
+	_ = session.Send(controlFrame(packetOpen, string(s.env.opening(session.id, false))))
 	session.begin(s.config.Accept)
-	s.env.tasks.Go(func() { session.readLoop(takeReading(session, conn)) })
+	s.env.tasks.Go(func() { takeReading(session, conn).loop() })
 }
 
 // upgradeHeader carries what a wrapping handler has set, and the CORS headers, over to the response of an upgrade, which

@@ -243,7 +243,11 @@ func TestOverlap(t *testing.T) {
 		_, text := get(t, url)
 		first <- text
 	}()
-	waitFor(t, func() bool { session.mu.Lock(); defer session.mu.Unlock(); return session.poll != nil })
+	waitFor(t, func() bool {
+		session.mu.Lock()
+		defer session.mu.Unlock()
+		return session.carrier.(*polling).poll != nil
+	})
 	if response, _ := get(t, url); response.StatusCode != 400 {
 		t.Errorf("the second: %d", response.StatusCode)
 	}
@@ -293,7 +297,11 @@ func TestCloseTogether(t *testing.T) {
 		}
 		if getFirst {
 			go poll()
-			waitFor(t, func() bool { session.mu.Lock(); defer session.mu.Unlock(); return session.poll != nil })
+			waitFor(t, func() bool {
+				session.mu.Lock()
+				defer session.mu.Unlock()
+				return session.carrier.(*polling).poll != nil
+			})
 			go post()
 		} else {
 			go post()

@@ -1,6 +1,7 @@
 package engineio
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -10,67 +11,60 @@ import (
 	"github.com/weir-mcp/weir/internal/memory"
 )
 
-// A Session is one Engine.IO session, of a server or of a client. Its methods may be called by any goroutine.
+// A Session is one Engine.IO session, of a server or of a client. Its methods may be called by any
+// goroutine.
 type Session struct {
 	env       *environment
 	id        string
 	handshake *Handshake // nil in a client
 	receiver  Receiver
-	client    *client // nil in a server
 
 	receiving  sync.Mutex  // held while packets are handed to the receiver: around an upgrade, a POST and the WebSocket may overlap
-	delivering atomic.Bool // the receiver is at work: silence of the peer is our own doing
+	delivering atomic.Bool // the receiver is at work, so this side keeps the session from reading
 	over       atomic.Bool // the session has ended: state is no longer open
-	listening  atomic.Bool // somebody waits for sign
+	listening  atomic.Bool // a Probe waits for sign
 
 	probation atomic.Bool // server: waits for Admit; written under Server.mu
-	address   string      // what it counts against while it does
+	address   string      // what it counts against on probation
 
 	mu sync.Mutex // guards below; never held while a Receiver is called or the network may block
 
-	state   state
-	reason  Reason
-	err     error
-	done    chan struct{} // closed when the session has ended; nil: nobody has asked for it
-	parting byte          // what a last GET is answered with: packetClose, packetNoop or 0
+	state  state
+	reason Reason
+	err    error
+	done   chan struct{} // closed when the session has ended; nil: no caller has asked for it
 
-	queue   []item // nil or from spareItems
-	frames  int    // in the queue and in the hands of the writer
-	bytes   int    // the same in bytes
-	writing bool   // somebody is writing to the WebSocket
-
-	ws        *wsConn       // nil while the session polls
-	upgrading bool          // a WebSocket has come and has not sent its 5 yet
-	probed    bool          // server: it has sent its probe, so that polling should come to rest
-	told      chan struct{} // server: closed when a GET has taken the parting packet of a client that closed
-	poll      *poll         // server: the GET that is held
-	posts     int           // server: POSTs being read
-
-	sign   chan struct{} // closed when something comes; nil: nobody waits for it
-	timer  *time.Timer
-	pingAt time.Time // when the next ping is due; the session dies pingTimeout after it
-	pinged bool      // server: waiting for the pong
+	queue   queue
+	heart   heartbeat
+	carrier carrier
+	sign    chan struct{} // closed when something comes; nil: no Probe waits
 }
 
 type state uint8
 
 const (
 	open   state = iota
-	ending       // Closed has been announced; what is queued may still be written
+	ending       // Closed has been announced; queued frames may still be written
 	ended
 )
 
-// An item is a queued frame. more says that the next one belongs to the same unit.
-type item struct {
-	Frame
-	more bool
+// A carrier moves the packets of a session. An upgrade replaces it.
+type carrier interface {
+	transport() Transport
+	// flushLocked starts to send the queue and does not block. The caller holds Session.mu;
+	// flushLocked unlocks it.
+	flushLocked()
+	// endLocked says goodbye to the peer after the session has ended. The caller holds
+	// Session.mu; endLocked unlocks it.
+	endLocked(how manner)
 }
 
-// An environment is what the sessions of a server share, or a client's session has for itself.
+// An environment is what the sessions of a server share. A client's session has its own.
 type environment struct {
+	client            bool // it is a client's
 	interval, timeout time.Duration
-	maxMessage        int // bytes of what is read at once
-	maxPayload        int // bytes of what is sent at once by polling
+	maxMessage        int // bytes read at once
+	maxPayload        int // bytes sent in one poll or POST
 	maxFrame          int // bytes of a message that the peer takes; 0: any
 	queueBytes        int
 	queueFrames       int
@@ -82,24 +76,26 @@ type environment struct {
 	admit             func(*Session) error
 }
 
-// closeTimeout bounds how long an ended session may take to write what is queued and to see its peer leave.
+// closeTimeout bounds how long an ended session may take to write its queue and to see its peer leave.
 const closeTimeout = 2 * time.Second
 
-// ID is the session's id. It is a secret between the two sides: who knows it can speak for the client.
+// ID returns the session's id. It is a secret between the two sides: a process that knows it can
+// speak for the client.
 func (s *Session) ID() string { return s.id }
 
-// Handshake is the request that the session began with; nil in a client. It must not be changed.
+// Handshake returns the request that the session began with; nil in a client. It must not be
+// changed.
 func (s *Session) Handshake() *Handshake { return s.handshake }
 
-// Wait returns when the session has ended and, in a client, everything that belonged to it has.
+// Wait returns when the session has ended and, in a client, all its goroutines have.
 func (s *Session) Wait() {
 	<-s.Done()
-	if s.client != nil {
+	if s.env.client {
 		s.env.tasks.wait(nil)
 	}
 }
 
-// Done is closed when the session has ended.
+// Done returns a channel that is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +108,7 @@ func (s *Session) Done() <-chan struct{} {
 	return s.done
 }
 
-// Err is why the session has ended, a *CloseError, or nil while it is open.
+// Err returns why the session has ended, a *CloseError, or nil while it is open.
 func (s *Session) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,18 +118,15 @@ func (s *Session) Err() error {
 	return &CloseError{Reason: s.reason, Err: s.err}
 }
 
-// Transport is what carries the session at the moment.
+// Transport returns the transport that carries the session now.
 func (s *Session) Transport() Transport {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ws != nil {
-		return WebSocket
-	}
-	return Polling
+	return s.carrier.transport()
 }
 
-// Send queues frames as one unit: nothing else comes between them. It does not block. A session whose queue is full is closed
-// with ReasonSlowConsumer, and Send returns ErrSlowConsumer.
+// Send queues frames as one unit: no other frame comes between them. It does not block. If the queue
+// is full, Send closes the session with ReasonSlowConsumer and returns ErrSlowConsumer.
 func (s *Session) Send(frames ...Frame) error {
 	if err := s.enqueue(frames); err != nil {
 		return err
@@ -142,8 +135,8 @@ func (s *Session) Send(frames ...Frame) error {
 	return nil
 }
 
-// SendLater is Send, but leaves it to a Flush, or the next Send, to wake the writer: for callers who know that more is about
-// to come. They must not forget to Flush.
+// SendLater queues like Send and does not wake the writer: the next Flush or Send does. It is for
+// callers that are about to send more. They must call Flush in the end.
 func (s *Session) SendLater(frames ...Frame) error { return s.enqueue(frames) }
 
 func (s *Session) enqueue(frames []Frame) error {
@@ -160,75 +153,38 @@ func (s *Session) enqueue(frames []Frame) error {
 		return ErrClosed
 	}
 	// One unit may be larger than the bound; two of them may not wait together.
-	if s.frames > 0 && s.queueFull(len(frames), size) {
+	if s.queue.frames > 0 && s.queueFull(len(frames), size) {
 		s.mu.Unlock()
 		s.end(ReasonSlowConsumer, nil, aborted)
 		return ErrSlowConsumer
 	}
-	s.makeQueueLocked()
-	for i, f := range frames {
-		s.queue = append(s.queue, item{Frame: f, more: i < len(frames)-1})
-	}
-	s.frames += len(frames)
-	s.bytes += size
+	s.queue.add(frames, size)
 	s.mu.Unlock()
 	return nil
 }
 
-// spareItems are queues that nobody uses, so that an idle session needs none of its own.
-var spareItems = sync.Pool{New: func() any { return new([16]item) }}
-
-func (s *Session) makeQueueLocked() {
-	if s.queue == nil {
-		s.queue = spareItems.Get().(*[16]item)[:0]
-	}
-}
-
-// spare takes a queue back. One that has grown is left to the garbage collector.
-func spare(items []item) {
-	if cap(items) == len([16]item{}) {
-		items = items[:cap(items)]
-		clear(items)
-		spareItems.Put((*[16]item)(items))
-	}
-}
-
-// enqueueControlLocked puts a packet into the queue that nobody counts: there is at most one of each kind.
-func (s *Session) enqueueControlLocked(f Frame) {
-	s.makeQueueLocked()
-	s.queue = append(s.queue, item{Frame: f})
-	s.frames++
-	s.bytes += f.size()
-}
-
-// Flush sees to it that what is queued gets on its way. It does not block.
+// Flush starts to send the queue. It does not block.
 func (s *Session) Flush() {
 	s.mu.Lock()
-	switch {
-	case len(s.queue) == 0 && s.state == open:
+	if len(s.queue.items) == 0 && s.state == open {
 		s.mu.Unlock()
-	case s.ws != nil:
-		s.writeLocked()
-	case s.client != nil:
-		s.mu.Unlock()
-		s.client.wakePost()
-	default:
-		s.poll.wake()
-		s.mu.Unlock()
+		return
 	}
+	s.carrier.flushLocked()
 }
 
-// Close ends the session with ReasonForcedClose. What is queued is still sent, in the background and for a bounded time.
+// Close ends the session with ReasonForcedClose. The queue is still sent, in the background and for
+// a bounded time.
 func (s *Session) Close() { s.end(ReasonForcedClose, nil, graceful) }
 
-// CloseWith is Close with a reason of the caller's, which may be none of this package's.
+// CloseWith is Close with a reason of the caller's own.
 func (s *Session) CloseWith(reason Reason) { s.end(reason, nil, graceful) }
 
-// how a session ends.
+// A manner says how a session ends.
 type manner uint8
 
 const (
-	graceful manner = iota // what is queued is still sent
+	graceful manner = iota // the queue is still sent
 	aborted                // nothing more is sent
 	byPeer                 // the peer said goodbye
 )
@@ -241,9 +197,9 @@ func (s *Session) end(reason Reason, err error, how manner) {
 		return
 	}
 	s.state, s.reason, s.err = ending, reason, err
-	s.timer.Stop()
+	s.heart.timer.Stop()
 	if how != graceful {
-		s.dropQueueLocked()
+		s.queue.drop()
 	}
 	s.over.Store(true)
 	if s.done != nil {
@@ -253,28 +209,58 @@ func (s *Session) end(reason Reason, err error, how manner) {
 		s.env.tasks.Go(func() { receiver.Closed(reason, err) })
 	}
 	s.env.logger.Debug("engineio: session ended", "reason", string(reason), "error", err)
-	switch {
-	case s.client != nil:
-		s.client.endLocked(s, how) // unlocks
-	case s.ws != nil && how == aborted:
-		s.state = ended
-		s.mu.Unlock()
-		s.ws.abort()
-		s.env.forget(s)
-	case s.ws != nil:
-		s.env.forget(s)
-		s.ws.setWriteLimit(closeTimeout)
-		s.writeLocked() // what is queued, then the close frame
-	default:
-		s.endPollLocked(how) // unlocks
+	s.carrier.endLocked(how)
+}
+
+// begin gives the session its receiver. If the session has ended meanwhile, it tells the receiver.
+func (s *Session) begin(accept func(*Session) Receiver) {
+	receiver := accept(s)
+	s.mu.Lock()
+	s.receiver = receiver
+	over, reason, err := s.state != open, s.reason, s.err
+	s.mu.Unlock()
+	if over {
+		s.env.tasks.Go(func() { receiver.Closed(reason, err) })
 	}
 }
 
-func (s *Session) dropQueueLocked() {
-	s.queue, s.frames, s.bytes = nil, 0, 0
+func (s *Session) isOpen() bool { return !s.over.Load() }
+
+// --- receiving ---
+
+// deliver hands the packets of one poll or POST to the receiver. It reports false if one of them was
+// against the rules.
+func (s *Session) deliver(packets []packet) bool {
+	s.receiving.Lock()
+	defer s.receiving.Unlock()
+	defer s.pause()
+	for _, p := range packets {
+		if !s.receive(p) {
+			return p.kind == packetClose || p.kind == packetMessage
+		}
+	}
+	return true
 }
 
-// receive handles one packet of the peer. It reports whether the session goes on. The caller holds s.receiving.
+// handOver hands one packet of a WebSocket to the receiver.
+func (s *Session) handOver(p packet) error {
+	s.receiving.Lock()
+	defer s.receiving.Unlock()
+	if !s.receive(p) {
+		return ErrClosed
+	}
+	return nil
+}
+
+// pause tells the receiver that the session is about to wait for more.
+func (s *Session) pause() {
+	s.delivering.Store(true)
+	s.receiver.Pause()
+	s.delivering.Store(false)
+}
+
+// receive handles one packet of the peer. It reports whether the session goes on. The caller holds
+// s.receiving.
 func (s *Session) receive(p packet) bool {
 	switch p.kind {
 	case packetMessage:
@@ -283,14 +269,18 @@ func (s *Session) receive(p packet) bool {
 		s.delivering.Store(false)
 		return s.isOpen()
 	case packetPong:
-		s.pong()
+		s.mu.Lock()
+		if s.state == open {
+			s.heart.gotPong(s.env.interval)
+		}
+		s.mu.Unlock()
 		return true
 	case packetClose:
 		s.end(ReasonTransportClose, nil, byPeer)
 		return false
 	case packetPing:
-		if s.client != nil {
-			s.heard(p.data)
+		if s.env.client {
+			s.pong(p.data)
 			return true
 		}
 		s.end(ReasonParseError, errHeartbeatDirection, graceful)
@@ -303,101 +293,86 @@ func (s *Session) receive(p packet) bool {
 	}
 }
 
-func (s *Session) isOpen() bool { return !s.over.Load() }
+// --- heartbeat ---
 
-// --- heartbeat of a server ---
-
-// startHeartbeat sets the first ping. Deadlines are absolute: they follow from when a ping was due, never from when a timer
-// happened to fire or a GET happened to come.
-func (s *Session) startHeartbeat() {
-	s.pingAt = time.Now().Add(s.env.interval)
-	s.timer = time.AfterFunc(s.env.interval, s.beat)
+// pong answers a server's ping.
+func (s *Session) pong(data []byte) {
+	s.mu.Lock()
+	if s.state != open {
+		s.mu.Unlock()
+		return
+	}
+	s.heart.gotPing(s.env.interval, s.env.timeout)
+	s.queue.addControl(controlFrame(packetPong, string(data)))
+	s.mu.Unlock()
+	s.Flush()
 }
 
+// beat runs when the timer of the heartbeat fires.
 func (s *Session) beat() {
 	s.mu.Lock()
 	if s.state != open {
 		s.mu.Unlock()
 		return
 	}
-	now := time.Now()
-	deadline := s.pingAt.Add(s.env.timeout)
-	switch {
-	case now.Before(s.pingAt):
-		s.timer.Reset(s.pingAt.Sub(now))
-		s.mu.Unlock()
-	case !s.pinged:
-		s.pinged = true
-		s.timer.Reset(deadline.Sub(now))
-		s.enqueueControlLocked(pingFrame)
+	what := s.heart.server
+	if s.env.client {
+		what = s.heart.client
+	}
+	switch what(s.env.timeout, s.delivering.Load()) {
+	case pulsePing:
+		s.queue.addControl(pingFrame)
 		s.mu.Unlock()
 		s.Flush()
-	case now.Before(deadline):
-		s.timer.Reset(deadline.Sub(now))
-		s.mu.Unlock()
-	case s.delivering.Load():
-		// Our own receiver keeps us from reading the pong. The client must hear from us all the same.
-		s.pingAt = now
-		s.timer.Reset(s.env.timeout)
-		s.enqueueControlLocked(pingFrame)
-		s.mu.Unlock()
-		s.Flush()
-	default:
+	case pulseDead:
 		s.mu.Unlock()
 		s.end(ReasonPingTimeout, nil, aborted)
+	default:
+		s.mu.Unlock()
 	}
 }
 
-// pong takes the answer to a ping. One that nobody asked for counts for nothing (some clients begin with one).
-func (s *Session) pong() {
+// Probe asks the peer for a sign of life and returns nil as soon as anything comes from it. It
+// returns ctx's error if nothing has come by then, and ErrClosed if the session has ended. Neither
+// result changes the session: a peer that has not answered still has the time of PingTimeout.
+func (s *Session) Probe(ctx context.Context) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state != open || !s.pinged {
+	if s.state != open {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	if s.sign == nil {
+		s.sign = make(chan struct{})
+		s.listening.Store(true)
+	}
+	sign := s.sign
+	// The heartbeat ignores a pong that it does not wait for, so its next ping stays due as it was.
+	s.queue.addControl(pingFrame)
+	s.mu.Unlock()
+	s.Flush()
+	if s.delivering.Load() {
+		return nil // The receiver of this side keeps the session from reading: the peer is not silent.
+	}
+	select {
+	case <-sign:
+		return nil
+	case <-s.Done():
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// hear notes that something has come from the peer.
+func (s *Session) hear() {
+	if !s.listening.Load() {
 		return
 	}
-	s.pinged = false
-	s.pingAt = time.Now().Add(s.env.interval)
-	s.timer.Reset(s.env.interval)
-}
-
-// expiredLocked reports whether the pong is overdue, for requests that come before the timer does.
-func (s *Session) expiredLocked() bool {
-	return s.state == open && !s.delivering.Load() && !time.Now().Before(s.pingAt.Add(s.env.timeout))
-}
-
-// --- goroutines ---
-
-// tasks counts goroutines, so that somebody can wait for their end.
-type tasks struct {
-	running atomic.Int64
-	idle    chan struct{} // capacity 1
-}
-
-func (t *tasks) Go(f func()) {
-	t.running.Add(1)
-	go func() {
-		defer t.finish()
-		f()
-	}()
-}
-
-func (t *tasks) finish() {
-	if t.running.Add(-1) == 0 {
-		select {
-		case t.idle <- struct{}{}:
-		default:
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sign != nil {
+		close(s.sign)
+		s.sign = nil
+		s.listening.Store(false)
 	}
-}
-
-// wait returns true when nothing runs, or false when stop is closed.
-func (t *tasks) wait(stop <-chan struct{}) bool {
-	for t.running.Load() != 0 {
-		select {
-		case <-t.idle:
-		case <-stop:
-			return false
-		}
-	}
-	return true
 }

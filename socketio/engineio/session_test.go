@@ -246,16 +246,17 @@ func TestPingTimeoutIsAbsolute(t *testing.T) {
 			logger: Config{}.withDefaults().Logger, tasks: tasks{idle: make(chan struct{}, 1)}, forget: func(*Session) {},
 		}}
 		r := newRecorder()
+		s.carrier = &polling{session: s}
 		s.begin(func(*Session) Receiver { return r })
 		s.mu.Lock()
-		s.startHeartbeat()
+		s.heart.start(s.env.interval, s.env.interval, s.beat)
 		s.mu.Unlock()
 		began := time.Now()
 		time.Sleep(24 * time.Second)
-		s.pong() // Nobody asked: it counts for nothing.
+		s.receive(packet{kind: packetPong}) // Nobody asked: it counts for nothing.
 		time.Sleep(20 * time.Second)
 		s.mu.Lock()
-		body := s.takePayloadLocked()
+		body := s.queue.takePayload(100)
 		s.mu.Unlock()
 		if string(body) != "2" {
 			t.Errorf("poll %q", body)
@@ -401,7 +402,7 @@ func TestMalformed(t *testing.T) {
 			response.Body.Close()
 		}
 		session.Close()
-		session.retire()
+		session.carrier.(*polling).retire()
 	}
 	waitFor(t, func() bool { return p.server.Len() == 0 })
 }

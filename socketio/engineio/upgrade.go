@@ -19,38 +19,43 @@ func (s *Server) serveUpgrade(w http.ResponseWriter, r *http.Request, sid string
 		return
 	}
 	conn := serverConn(g.NetConn(), s.config.MaxPayload)
-	if s.config.NoUpgrade || !session.beginUpgrade() {
+	conn.session = session
+	p := session.beginUpgrade()
+	if s.config.NoUpgrade || p == nil {
 		_ = conn.writeDirect(closeFrame(closeNormal), closeTimeout) // It is upgraded already, or about to be.
 		conn.abort()
 		return
 	}
 	s.env.tasks.Go(func() {
 		in := takeReading(session, conn)
-		if err := session.upgrade(in, s.config); err != nil {
+		if err := p.upgrade(in, s.config); err != nil {
 			in.giveBack()
-			session.failUpgrade(conn, err)
+			p.failUpgrade(conn, err)
 			return
 		}
-		session.readLoop(in)
+		in.loop()
 	})
 }
 
-func (s *Session) beginUpgrade() bool {
+// beginUpgrade returns what carries the session until its upgrade is through, or nil if it cannot
+// be upgraded now.
+func (s *Session) beginUpgrade() *polling {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state != open || s.ws != nil || s.upgrading {
-		return false
+	p, polls := s.carrier.(*polling)
+	if s.state != open || !polls || p.upgrading {
+		return nil
 	}
-	s.upgrading = true
-	return true
+	p.upgrading = true
+	return p
 }
 
 var errUpgrade = errors.New("unexpected packet during an upgrade")
 
-// upgrade waits for the probe and for the packet that ends the upgrade. Until then nothing but the answer to the probe is
-// written to the WebSocket; messages go on by polling.
-func (s *Session) upgrade(in *reading, config Config) error {
-	conn := in.conn
+// upgrade waits for the probe and for the packet that ends the upgrade. Until then only the answer
+// to the probe is written to the WebSocket; messages go on by polling.
+func (p *polling) upgrade(in *reading, config Config) error {
+	s, conn := p.session, in.conn
 	conn.setReadLimit(config.UpgradeTimeout)
 	stop := make(chan struct{})
 	defer close(stop)
@@ -69,49 +74,53 @@ func (s *Session) upgrade(in *reading, config Config) error {
 		return errUpgrade
 	}
 	s.mu.Lock()
-	s.probed = true
-	s.poll.wake()
+	p.probed = true
+	p.poll.wake()
 	s.mu.Unlock()
 	if err := conn.writeDirect(probeFrame, config.UpgradeTimeout); err != nil {
 		return err
 	}
 	for {
-		p, err := in.next()
+		next, err := in.next()
 		switch {
 		case err != nil:
 			return err
-		case p.kind == packetNoop:
-		case p.kind == packetUpgrade:
-			return s.endUpgrade(conn)
+		case next.kind == packetNoop:
+		case next.kind == packetUpgrade:
+			return p.endUpgrade(conn)
 		default:
 			return errUpgrade
 		}
 	}
 }
 
-func (s *Session) endUpgrade(conn *wsConn) error {
+// endUpgrade gives the session to the WebSocket.
+func (p *polling) endUpgrade(conn *wsConn) error {
+	s := p.session
 	conn.clearReadLimit()
 	s.mu.Lock()
 	if s.state != open {
 		s.mu.Unlock()
 		return ErrClosed
 	}
-	s.ws, s.upgrading, s.probed = conn, false, false
-	s.poll.wake()
-	s.writeLocked() // unlocks
+	s.carrier = conn
+	p.upgrading, p.probed = false, false
+	p.poll.wake()
+	conn.flushLocked() // unlocks
 	return nil
 }
 
 // failUpgrade lets the session go on polling.
-func (s *Session) failUpgrade(conn *wsConn, err error) {
+func (p *polling) failUpgrade(conn *wsConn, err error) {
+	s := p.session
 	conn.abort()
 	s.env.logger.Debug("engineio: upgrade failed", "error", err)
 	s.mu.Lock()
-	s.upgrading, s.probed = false, false
-	s.poll.wake()
+	p.upgrading, p.probed = false, false
+	p.poll.wake()
 	if s.state == ending { // The client may have stopped to poll already.
-		s.timer.Stop()
-		s.timer = time.AfterFunc(closeTimeout, s.retire)
+		s.heart.timer.Stop()
+		s.heart.timer = time.AfterFunc(closeTimeout, p.retire)
 	}
 	s.mu.Unlock()
 }

@@ -22,22 +22,43 @@ const (
 	inlineRounds = 4         // how often a sender writes for others before a goroutine takes over
 )
 
-// A wsConn is a WebSocket connection. gorilla/websocket shakes hands, and reads on a client's side; frames are written here,
-// many at a time, with the session's writing flag as the lock.
+// A wsConn carries a session by a WebSocket. gorilla/websocket shakes hands, and reads in a client;
+// wsConn writes frames, many at a time, with writing as the lock.
 type wsConn struct {
-	conn net.Conn        // what frames are written to
-	raw  syscall.RawConn // nil where a write cannot be tried without blocking (TLS)
-	left []byte          // what a tried write left over; belongs to the writer
-	once sync.Once
+	session *Session        // set before anything is queued
+	conn    net.Conn        // frames are written to it
+	raw     syscall.RawConn // nil if a write cannot be tried without blocking (TLS)
+	writing bool            // a goroutine is the writer; guarded by Session.mu
+	left    []byte          // the rest of a tried write; belongs to the writer
+	once    sync.Once
 
 	// Of a client: what reads, and what its bytes come from; TLS may lie between.
 	gorilla *websocket.Conn
 	below   *pauseConn
 
-	// Of a server; see readLoop.
+	// Of a server; see reading.loop.
 	limit    int // bytes of a message
 	ahead    [8]byte
 	aheadLen uint8 // of what rest has read
+}
+
+var _ carrier = (*wsConn)(nil)
+
+func (w *wsConn) transport() Transport { return WebSocket }
+
+// endLocked writes the queue and then the close frame, or closes the connection at once.
+func (w *wsConn) endLocked(how manner) {
+	s := w.session
+	if how != aborted {
+		s.env.forget(s)
+		w.setWriteLimit(closeTimeout)
+		w.flushLocked() // unlocks
+		return
+	}
+	s.state = ended
+	s.mu.Unlock()
+	w.abort()
+	s.env.forget(s)
 }
 
 // masked reports whether frames are written with a mask, as a client must.
@@ -155,18 +176,18 @@ func readAll(r io.Reader, buf []byte, room *memory.Hold) ([]byte, error) {
 }
 
 // clientLoop reads until the connection or the session ends, and then sees to it that both do.
-func (s *Session) clientLoop(w *wsConn) {
-	defer s.partWS(w)
-	w.below.pause = s.pause
+func (w *wsConn) clientLoop() {
+	defer w.part()
+	w.below.pause = w.session.pause
 	// Some proxies ping on the WebSocket's own level.
-	w.gorilla.SetPingHandler(func(data string) error { return s.pongTo([]byte(data)) })
+	w.gorilla.SetPingHandler(func(data string) error { return w.pong([]byte(data)) })
 	for {
 		kind, r, err := w.gorilla.NextReader()
 		if err == nil {
-			err = s.readMessage(kind, r)
+			err = w.readMessage(kind, r)
 		}
 		if err != nil {
-			s.readFailed(err)
+			w.readFailed(err)
 			return
 		}
 	}
@@ -174,7 +195,8 @@ func (s *Session) clientLoop(w *wsConn) {
 
 // readMessage reads what has begun to come and hands it on. The buffer is held only for that time: a session that waits has
 // none.
-func (s *Session) readMessage(kind int, r io.Reader) error {
+func (w *wsConn) readMessage(kind int, r io.Reader) error {
+	s := w.session
 	scratch := readScratch.Get().(*[]byte)
 	defer func() {
 		if cap(*scratch) <= keptScratch {
@@ -190,25 +212,11 @@ func (s *Session) readMessage(kind int, r io.Reader) error {
 	return s.handOver(p)
 }
 
-// handOver gives a packet to the receiver.
-func (s *Session) handOver(p packet) error {
-	s.receiving.Lock()
-	defer s.receiving.Unlock()
-	if !s.receive(p) {
-		return ErrClosed
-	}
-	return nil
-}
-
 // --- reading, on both sides ---
 
-func (s *Session) pause() {
-	s.delivering.Store(true)
-	s.receiver.Pause()
-	s.delivering.Store(false)
-}
-
-func (s *Session) readFailed(err error) {
+// readFailed ends the session with the reason that a read error stands for.
+func (w *wsConn) readFailed(err error) {
+	s := w.session
 	var closed *websocket.CloseError
 	switch {
 	case errors.Is(err, ErrClosed):
@@ -221,9 +229,11 @@ func (s *Session) readFailed(err error) {
 	}
 }
 
-// partWS reads on for a moment, until the peer has seen our close frame and left, and closes the connection. A connection
-// that is closed with data unread would be reset, and the peer might lose what was sent to it.
-func (s *Session) partWS(w *wsConn) {
+// part reads on for a moment, until the peer has seen the close frame and left, and closes the
+// connection. A connection that is closed with unread data is reset, and the peer may lose what was
+// sent to it.
+func (w *wsConn) part() {
+	s := w.session
 	w.setReadLimit(closeTimeout)
 	if w.below != nil {
 		w.below.pause = nil
@@ -252,92 +262,81 @@ func (w *writing) giveBack() {
 	}
 }
 
-// writeLocked writes what is queued, in this goroutine as long as the network takes it at once, else in one of its own. It
-// unlocks s.mu.
-func (s *Session) writeLocked() {
-	if s.writing {
+// flushLocked writes the queue: in this goroutine as long as the network takes it at once, else in
+// another one.
+func (w *wsConn) flushLocked() {
+	s := w.session
+	if w.writing {
 		s.mu.Unlock()
 		return
 	}
-	s.writing = true
-	if s.ws.raw == nil {
+	w.writing = true
+	if w.raw == nil {
 		s.mu.Unlock()
-		s.env.tasks.Go(func() { s.writeLoop(nil) })
+		s.env.tasks.Go(func() { w.writeLoop(nil) })
 		return
 	}
 	scratch := writeScratch.Get().(*writing)
 	defer scratch.giveBack()
 	for round := 0; ; round++ {
-		batch := s.takeLocked()
+		batch := s.queue.take()
 		if len(batch) == 0 {
-			s.stopWritingLocked() // unlocks
+			w.stopWritingLocked() // unlocks
 			break
 		}
 		s.mu.Unlock()
 		if round == inlineRounds {
-			s.env.tasks.Go(func() { s.writeLoop(batch) })
+			s.env.tasks.Go(func() { w.writeLoop(batch) })
 			break
 		}
-		rest, left, err := s.ws.try(batch, scratch)
+		rest, left, err := w.try(batch, scratch)
 		if err != nil {
-			s.writeFailed(err)
+			w.writeFailed(err)
 			break
 		}
 		if len(rest) > 0 || len(left) > 0 {
-			s.ws.left = append([]byte(nil), rest...)
+			w.left = append([]byte(nil), rest...)
 			done := batch[:len(batch)-len(left)]
-			s.written(done, nil)
-			s.env.tasks.Go(func() { s.writeLoop(left) })
+			w.written(done, nil)
+			s.env.tasks.Go(func() { w.writeLoop(left) })
 			break
 		}
-		s.written(batch, batch)
+		w.written(batch, batch)
 		s.mu.Lock()
 	}
 }
 
-// takeLocked takes the whole queue.
-func (s *Session) takeLocked() []item {
-	if len(s.queue) == 0 {
-		return nil
-	}
-	batch := s.queue
-	s.queue = nil
-	return batch
-}
-
-// written counts items as gone; queue is one that is no longer needed, or nil.
-func (s *Session) written(items, queue []item) {
+// written removes items from the counts of the queue and takes back an array that is no longer
+// needed, or nil.
+func (w *wsConn) written(items, array []item) {
 	size := 0
 	for i := range items {
 		size += items[i].size()
 	}
-	spare(queue)
-	s.mu.Lock()
-	s.frames -= len(items)
-	s.bytes -= size
-	if s.frames < 0 { // The queue was dropped meanwhile.
-		s.frames, s.bytes = 0, 0
-	}
-	s.mu.Unlock()
+	spare(array)
+	w.session.mu.Lock()
+	w.session.queue.sent(len(items), size)
+	w.session.mu.Unlock()
 }
 
 // stopWritingLocked gives the writer's role back, after the close frame if the session has ended. It unlocks s.mu.
-func (s *Session) stopWritingLocked() {
+func (w *wsConn) stopWritingLocked() {
+	s := w.session
 	if s.state == open {
-		s.writing = false
+		w.writing = false
 		s.mu.Unlock()
 		return
 	}
 	why := s.err
-	s.mu.Unlock() // Nobody else will ever write.
+	s.mu.Unlock() // writing stays true: this is the last write.
 	s.env.tasks.Go(func() {
-		if err := s.ws.sayGoodbye(why); err != nil {
-			s.ws.abort()
+		if err := w.sayGoodbye(why); err != nil {
+			w.abort()
 			return
 		}
 		// The server may not wait for the client to hang up: clients wait for the server (RFC 6455 §7.1.1).
-		s.ws.setReadLimit(closeTimeout)
-		if half, ok := s.ws.conn.(interface{ CloseWrite() error }); ok {
+		w.setReadLimit(closeTimeout)
+		if half, ok := w.conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
 	})
@@ -361,40 +360,42 @@ func answeredByGorilla(err error) bool {
 	return err != nil && strings.HasPrefix(err.Error(), "websocket: ") && !errors.As(err, new(*websocket.CloseError))
 }
 
-func (s *Session) writeFailed(err error) {
+func (w *wsConn) writeFailed(err error) {
+	s := w.session
 	s.end(ReasonTransportError, err, aborted)
-	s.ws.abort()
+	w.abort()
 }
 
-// writeLoop writes until the queue is empty. It owns s.writing.
-func (s *Session) writeLoop(batch []item) {
+// writeLoop writes until the queue is empty. It owns w.writing.
+func (w *wsConn) writeLoop(batch []item) {
+	s := w.session
 	scratch := writeScratch.Get().(*writing)
 	defer scratch.giveBack()
-	if rest := s.ws.left; len(rest) > 0 {
-		s.ws.left = nil
-		if _, err := s.ws.conn.Write(rest); err != nil {
-			s.writeFailed(err)
+	if rest := w.left; len(rest) > 0 {
+		w.left = nil
+		if _, err := w.conn.Write(rest); err != nil {
+			w.writeFailed(err)
 			return
 		}
 	}
 	for {
 		for whole := batch; len(batch) > 0; {
-			data, n := s.ws.chunk(batch, scratch)
-			if _, err := s.ws.conn.Write(data); err != nil {
-				s.writeFailed(err)
+			data, n := w.chunk(batch, scratch)
+			if _, err := w.conn.Write(data); err != nil {
+				w.writeFailed(err)
 				return
 			}
 			if len(batch) == n {
-				s.written(batch, whole)
+				w.written(batch, whole)
 				break
 			}
-			s.written(batch[:n], nil)
+			w.written(batch[:n], nil)
 			batch = batch[n:]
 		}
 		s.mu.Lock()
-		batch = s.takeLocked()
+		batch = s.queue.take()
 		if len(batch) == 0 {
-			s.stopWritingLocked() // unlocks
+			w.stopWritingLocked() // unlocks
 			return
 		}
 		s.mu.Unlock()

@@ -1,0 +1,110 @@
+package engineio
+
+import "sync"
+
+// An item is a frame in a queue. more says that the next item belongs to the same unit.
+type item struct {
+	Frame
+	more bool
+}
+
+// A queue holds the frames that wait to be sent. Session.mu guards it.
+type queue struct {
+	items  []item // nil or from spareItems
+	frames int    // in items and in the hands of the writer
+	bytes  int    // of these frames
+}
+
+// spareItems holds unused arrays, so that an idle session needs none of its own.
+var spareItems = sync.Pool{New: func() any { return new([16]item) }}
+
+// spare takes an array back. The garbage collector gets those that have grown.
+func spare(items []item) {
+	if cap(items) == len([16]item{}) {
+		items = items[:cap(items)]
+		clear(items)
+		spareItems.Put((*[16]item)(items))
+	}
+}
+
+// add appends frames of size bytes as one unit.
+func (q *queue) add(frames []Frame, size int) {
+	q.makeRoom()
+	for i, f := range frames {
+		q.items = append(q.items, item{Frame: f, more: i < len(frames)-1})
+	}
+	q.frames += len(frames)
+	q.bytes += size
+}
+
+// addControl appends a packet that no bound applies to: at most one of each kind is queued.
+func (q *queue) addControl(f Frame) {
+	q.makeRoom()
+	q.items = append(q.items, item{Frame: f})
+	q.frames++
+	q.bytes += f.size()
+}
+
+func (q *queue) makeRoom() {
+	if q.items == nil {
+		q.items = spareItems.Get().(*[16]item)[:0]
+	}
+}
+
+// take hands the items to a writer. They still count until the writer calls sent.
+func (q *queue) take() []item {
+	if len(q.items) == 0 {
+		return nil
+	}
+	batch := q.items
+	q.items = nil
+	return batch
+}
+
+// sent removes written frames from the counts.
+func (q *queue) sent(frames, size int) {
+	q.frames -= frames
+	q.bytes -= size
+	if q.frames < 0 { // The queue was dropped meanwhile.
+		q.frames, q.bytes = 0, 0
+	}
+}
+
+func (q *queue) drop() { *q = queue{} }
+
+// takePayload encodes whole units as one poll of at most limit bytes. It splits a unit that no poll
+// can hold.
+func (q *queue) takePayload(limit int) []byte {
+	n, bytes := 0, 0
+	for n < len(q.items) {
+		end, size := n, bytes
+		for more := true; more && end < len(q.items); end++ {
+			size += payloadSize(q.items[end].Frame)
+			more = q.items[end].more
+		}
+		if end > maxPollPackets || size > limit {
+			if n == 0 {
+				n = min(end, maxPollPackets)
+			}
+			break
+		}
+		n, bytes = end, size
+	}
+	body := make([]byte, 0, bytes)
+	size := 0
+	for _, it := range q.items[:n] {
+		body = appendPacket(body, it.Frame)
+		size += it.size()
+	}
+	rest := len(q.items) - n
+	copy(q.items, q.items[n:])
+	clear(q.items[rest:])
+	q.items = q.items[:rest]
+	if rest == 0 {
+		spare(q.items)
+		q.items = nil
+	}
+	q.frames -= n
+	q.bytes -= size
+	return body
+}
