@@ -27,11 +27,16 @@ const maxNames = 100
 //
 //	name ▶ token ▶ headers ▶ arguments against the schema ▶ queue ▶ result, or the id of a task
 func (s *Server) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	var params [3][]byte
-	if err := rawjson.Fields(r.Params, []string{"name", "arguments", "task"}, params[:]); err != nil {
+	p := r.Fields()
+	var task []byte
+	err := p.Unique("name", "arguments")
+	if err == nil && !p.Plain() {
+		err = rawjson.Scan(r.Params, rawjson.Key("task", &task))
+	}
+	if err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
 	}
-	name := rawjson.Text(params[0])
+	name := rawjson.Text(p.Name)
 	if name == "" {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call needs params.name, the name of a tool")
 	}
@@ -47,7 +52,7 @@ func (s *Server) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage,
 			return nil, err
 		}
 	}
-	args := params[1]
+	args := p.Arguments
 	if args == nil || string(args) == "null" {
 		args = []byte("{}")
 	}
@@ -60,10 +65,10 @@ func (s *Server) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage,
 	payload = append(append(payload, `,"metadata":`...), metadata...)
 	payload = append(payload, '}')
 	spec := taskqueue.Spec{Owner: r.Session.Principal(), Name: name, Payload: payload, Priority: t.Priority, Timeout: t.timeout(s.o.Timeout)}
-	if answer, ok, err := s.callAsTask(r, t, params[2], spec); ok {
+	if answer, ok, err := s.callAsTask(r, t, task, spec); ok {
 		return answer, err
 	}
-	meta, err := mcp.ParseMeta(r.Params)
+	meta, err := p.Meta()
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +166,7 @@ func invalidArguments(name string, err error) error {
 func (s *Server) metadata(r *mcp.Request) json.RawMessage {
 	out := rawjson.AppendString([]byte(`{"agent":`), s.name)
 	out = rawjson.AppendString(append(out, `,"principal":`...), r.Session.Principal())
-	if meta := rawjson.Get(r.Params, "_meta"); rawjson.IsObject(meta) {
+	if meta := r.Fields().RawMeta; rawjson.IsObject(meta) {
 		own := []byte{}
 		_ = rawjson.EachMember(meta, func(m rawjson.Member) bool {
 			// What the protocol itself puts there is not the caller's.

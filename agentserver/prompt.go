@@ -75,7 +75,7 @@ func textContent(raw json.RawMessage) json.RawMessage {
 
 // getPrompt serves prompts/get.
 func (s *Server) getPrompt(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	name := rawjson.Text(rawjson.Get(r.Params, "name"))
+	name := rawjson.Text(r.Fields().Name)
 	p, ok := s.offer.Load().prompts[name]
 	if !ok {
 		e := mcp.Errorf(mcp.KindInvalidParams, "no such prompt: %s", clip(name))
@@ -83,7 +83,7 @@ func (s *Server) getPrompt(ctx context.Context, r *mcp.Request) (json.RawMessage
 		return nil, e
 	}
 	args := map[string]string{}
-	if raw := rawjson.Get(r.Params, "arguments"); raw != nil && string(raw) != "null" {
+	if raw := r.Fields().Arguments; raw != nil && string(raw) != "null" {
 		if err := json.Unmarshal(raw, &args); err != nil {
 			return nil, mcp.Errorf(mcp.KindInvalidParams, "prompt %q: arguments must be an object of texts", name)
 		}

@@ -96,7 +96,7 @@ func (o *offer) match(uri string) (*Resource, map[string]string) {
 
 // readResource serves resources/read.
 func (s *Server) readResource(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	uri := rawjson.Text(rawjson.Get(r.Params, "uri"))
+	uri := rawjson.Text(r.Fields().URI)
 	if uri == "" {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "resources/read needs a uri")
 	}

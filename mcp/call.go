@@ -224,7 +224,7 @@ func (c *Conn) abandon(cl *call, method string, ctx context.Context) {
 // token.
 func SwapProgressToken(params json.RawMessage, n int64) (out, token json.RawMessage, err error) {
 	var top [1][]byte
-	if !rawjson.IsObject(params) {
+	if !rawjson.MayHold(params, "_meta") || !rawjson.IsObject(params) {
 		return params, nil, nil
 	}
 	if err := rawjson.Fields(params, []string{"_meta"}, top[:]); err != nil {

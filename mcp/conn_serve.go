@@ -85,7 +85,7 @@ func (in *inbound) place() error {
 	if r.Version != "" {
 		return nil
 	}
-	meta, err := ParseMeta(r.Params)
+	meta, err := r.Fields().Meta()
 	if err == nil && meta.Version != "" {
 		r.Version = meta.Version
 		err = CheckModern(meta, "")

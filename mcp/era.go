@@ -3,8 +3,6 @@ package mcp
 import (
 	"encoding/json"
 	"slices"
-
-	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
 // Protocol versions, oldest first. Those before V20260728 are the legacy era:
@@ -60,30 +58,10 @@ type Meta struct {
 	ProgressToken      json.RawMessage
 }
 
-var metaKeys = []string{MetaVersion, MetaClientInfo, MetaClientCapabilities, MetaLogLevel, "progressToken"}
-
-// ParseMeta reads the _meta of params. Absent parts stay zero; a _meta or one
-// of its known keys that stands twice is an error of KindInvalidParams.
+// ParseMeta reads the _meta of params, as [Params.Meta] does.
 func ParseMeta(params json.RawMessage) (Meta, error) {
-	var m Meta
-	var top [1][]byte
-	if !rawjson.IsObject(params) {
-		return m, nil
-	}
-	if err := rawjson.Fields(params, []string{"_meta"}, top[:]); err != nil {
-		return m, Errorf(KindInvalidParams, "params: %v", err)
-	}
-	if top[0] == nil || string(top[0]) == "null" {
-		return m, nil
-	}
-	var out [5][]byte
-	if err := rawjson.Fields(top[0], metaKeys, out[:]); err != nil {
-		return m, Errorf(KindInvalidParams, "params._meta: %v", err)
-	}
-	return Meta{
-		Version: rawjson.Text(out[0]), ClientInfo: out[1], ClientCapabilities: out[2],
-		LogLevel: rawjson.Text(out[3]), ProgressToken: out[4],
-	}, nil
+	p := ReadParams(params)
+	return p.Meta()
 }
 
 // CheckModern says whether a modern request may be served: its _meta must carry

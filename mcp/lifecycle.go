@@ -242,7 +242,7 @@ func LogSeverity(level string) int {
 // declared nothing.
 func (r *Request) ClientCapabilities() json.RawMessage {
 	if r.Modern() {
-		m, err := ParseMeta(r.Params)
+		m, err := r.Fields().Meta()
 		if err != nil {
 			return nil
 		}

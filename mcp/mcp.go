@@ -83,6 +83,8 @@ type Request struct {
 	// sends goes out on this request's own stream, before the response. It is
 	// never nil and must not be used after Serve has returned.
 	Peer Peer
+
+	fields Params // what Fields has read
 }
 
 // IsNotification reports whether nobody waits for an answer.

@@ -62,9 +62,9 @@ func (p *startupWait) looks(r *mcp.Request) startupLimit {
 	default:
 		return noWait
 	}
-	arguments := rawjson.Get(r.Params, "arguments")
+	arguments := r.Fields().Arguments
 	id := ""
-	switch rawjson.Text(rawjson.Get(r.Params, "name")) {
+	switch rawjson.Text(r.Fields().Name) {
 	case gateway.ToolBrowse, gateway.ResourceBrowse, gateway.PromptBrowse:
 		return forCatalog
 	case gateway.ToolExecute, gateway.ToolHydrate:

@@ -90,7 +90,7 @@ func (l *Levels) OfCall(ctx context.Context, r *mcp.Request, server Leveler, tol
 	if !r.Modern() {
 		return l.Of(r.Session), nil
 	}
-	meta, err := mcp.ParseMeta(r.Params)
+	meta, err := r.Fields().Meta()
 	switch {
 	case err != nil:
 		return "", err

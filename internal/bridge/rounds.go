@@ -122,23 +122,22 @@ func (x *Rounds) Wrap(next mcp.Handler) mcp.Handler {
 		if !r.Modern() || r.IsNotification() || !MayAsk(r.Method) {
 			return next.Serve(ctx, r)
 		}
-		var top [2][]byte
-		var meta [2][]byte
-		if rawjson.Fields(r.Params, []string{"requestState", "_meta"}, top[:]) != nil ||
-			rawjson.Fields(top[1], []string{mcp.MetaClientCapabilities, "progressToken"}, meta[:]) != nil {
-			return next.Serve(ctx, r) // who looks into them says what is wrong
+		p := r.Fields()
+		meta, err := p.Meta()
+		if err != nil || p.Unique("requestState") != nil {
+			return next.Serve(ctx, r) // its readers say what is wrong
 		}
-		if state := rawjson.Text(top[0]); x.seal.owns(state) {
-			return x.resume(ctx, r, state, meta[1])
+		if state := rawjson.Text(p.RequestState); x.seal.owns(state) {
+			return x.resume(ctx, r, state, meta.ProgressToken)
 		}
-		if !canBeAsked(meta[0]) {
+		if !canBeAsked(meta.ClientCapabilities) {
 			q := *r
 			peer := &unaskable{Peer: r.Peer}
 			q.Peer = peer
 			result, err := next.Serve(ctx, &q)
 			return result, peer.refused.complete(err)
 		}
-		return x.begin(ctx, r, next, meta[0], meta[1])
+		return x.begin(ctx, r, next, meta.ClientCapabilities, meta.ProgressToken)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"hash"
 	"strings"
 	"time"
@@ -86,11 +87,11 @@ func (s *sealer) mac(body string, r *mcp.Request) (sum []byte, ok bool) {
 	part(h, []byte(r.Method))
 	// The request without what differs from round to round: the answers, the
 	// state and _meta. Arguments may be written anew, so their meaning counts.
-	var out [3][]byte
-	if rawjson.Fields(r.Params, []string{"name", "uri", "arguments"}, out[:]) != nil {
+	p := r.Fields()
+	if p.Unique("name", "uri", "arguments") != nil {
 		return nil, false
 	}
-	for _, raw := range out {
+	for _, raw := range []json.RawMessage{p.Name, p.URI, p.Arguments} {
 		if raw == nil {
 			part(h, nil)
 			continue

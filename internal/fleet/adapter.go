@@ -74,14 +74,14 @@ func (a *adapter) list(context.Context, *mcp.Request) (json.RawMessage, error) {
 }
 
 func (a *adapter) call(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	var name, arguments, meta []byte
-	if err := rawjson.Scan(r.Params, rawjson.Key("name", &name), rawjson.Key("arguments", &arguments), rawjson.Key("_meta", &meta)); err != nil {
+	p := r.Fields()
+	if err := p.Unique("name", "arguments", "_meta"); err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
 	}
 	call := agent.ToolCall{
-		Computer: a.computer.name, Tool: rawjson.Text(name), Arguments: arguments, Timeout: a.computer.fleet.opts.Timeout,
-		Traceparent: rawjson.Text(rawjson.Get(meta, "traceparent")), Tracestate: rawjson.Text(rawjson.Get(meta, "tracestate")),
-		Baggage: rawjson.Text(rawjson.Get(meta, "baggage")),
+		Computer: a.computer.name, Tool: rawjson.Text(p.Name), Arguments: p.Arguments, Timeout: a.computer.fleet.opts.Timeout,
+		Traceparent: rawjson.Text(rawjson.Get(p.RawMeta, "traceparent")), Tracestate: rawjson.Text(rawjson.Get(p.RawMeta, "tracestate")),
+		Baggage: rawjson.Text(rawjson.Get(p.RawMeta, "baggage")),
 	}
 	result, err := a.computer.fleet.client.CallTool(ctx, call)
 	if err != nil {

@@ -345,14 +345,12 @@ type metaCall struct {
 	passed   int             // tokens of raw where it passed whole and they are known, else -1
 }
 
-var callKeys = []string{"name", "arguments", "_meta"}
-
 func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	var fields [3][]byte
-	if err := rawjson.Fields(r.Params, callKeys, fields[:]); err != nil {
+	p := r.Fields()
+	if err := p.Unique("name", "arguments", "_meta"); err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: %v", err)
 	}
-	name, err := rawjson.String(fields[0])
+	name, err := rawjson.String(p.Name)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: name must be a string")
 	}
@@ -360,9 +358,9 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if tool == nil {
 		return nil, g.notMeta(name)
 	}
-	c := metaCall{name: name, request: r, arguments: fields[1], format: g.opts.Format, state: g.state.session(r.Session), start: time.Now(), passed: -1}
-	if fields[2] != nil {
-		if c.format, err = formatOf(fields[2], g.opts.Format); err != nil {
+	c := metaCall{name: name, request: r, arguments: p.Arguments, format: g.opts.Format, state: g.state.session(r.Session), start: time.Now(), passed: -1}
+	if p.RawMeta != nil {
+		if c.format, err = formatOf(p.RawMeta, g.opts.Format); err != nil {
 			return nil, err
 		}
 	}

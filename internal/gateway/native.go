@@ -50,7 +50,7 @@ func (g *Gateway) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 	if r.Method == "prompts/list" {
 		return g.listEntries(r, catalog.KindPrompt, "prompts")
 	}
-	name, err := rawjson.String(rawjson.Get(r.Params, "name"))
+	name, err := rawjson.String(r.Fields().Name)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "prompts/get needs a name")
 	}
@@ -59,7 +59,7 @@ func (g *Gateway) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	args := json.RawMessage(rawjson.Get(r.Params, "arguments"))
+	args := r.Fields().Arguments
 	if args == nil {
 		args = json.RawMessage("{}")
 	}
@@ -129,7 +129,7 @@ func (g *Gateway) listEntries(r *mcp.Request, kind catalog.Kind, key string) (js
 // its upstream. It may be the URI of a resource, the id of one, a URI that a
 // template makes, or one that the session has read.
 func (g *Gateway) wantedResource(r *mcp.Request, st *sessionState) (uri string, e *catalog.Entry, err error) {
-	uri, err = rawjson.String(rawjson.Get(r.Params, "uri"))
+	uri, err = rawjson.String(r.Fields().URI)
 	if err != nil || uri == "" {
 		return "", nil, mcp.Errorf(mcp.KindInvalidParams, "%s needs a uri", r.Method)
 	}

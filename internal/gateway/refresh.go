@@ -219,7 +219,7 @@ func (g *Gateway) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessag
 	if err != nil {
 		return nil, err
 	}
-	asked := rawjson.Text(rawjson.Get(r.Params, "uri"))
+	asked := rawjson.Text(r.Fields().URI)
 	g.follow(r, st)
 	st.mu.Lock()
 	if st.ended { // while this was on its way
@@ -262,7 +262,7 @@ func (g *Gateway) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessag
 
 // unsubscribe is the inverse of subscribe.
 func (g *Gateway) unsubscribe(r *mcp.Request) (json.RawMessage, error) {
-	uri := rawjson.Text(rawjson.Get(r.Params, "uri"))
+	uri := rawjson.Text(r.Fields().URI)
 	if uri == "" {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "%s needs a uri", r.Method)
 	}

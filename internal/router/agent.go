@@ -48,7 +48,7 @@ func (p *passthrough) attach(ctx context.Context, s *mcp.Session) {
 }
 
 func resourceOf(r *mcp.Request) (string, error) {
-	uri := rawjson.Text(rawjson.Get(r.Params, "uri"))
+	uri := rawjson.Text(r.Fields().URI)
 	if uri == "" {
 		return "", mcp.Errorf(mcp.KindInvalidParams, "%s needs a uri", r.Method)
 	}

@@ -51,7 +51,7 @@ func (p *passthrough) observed(ctx context.Context, r *mcp.Request, next func(co
 	}
 	c := Call{Upstream: p.name, Method: r.Method, Principal: r.Session.Principal(), Session: r.Session.ID(), Began: time.Now()}
 	if r.Method == "tools/call" {
-		c.Tool = rawjson.Text(rawjson.Get(r.Params, "name"))
+		c.Tool = rawjson.Text(r.Fields().Name)
 	}
 	result, err := next(ctx, r)
 	c.Took, c.Err = time.Since(c.Began), err

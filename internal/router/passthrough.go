@@ -179,7 +179,7 @@ func (p *passthrough) checkParamHeaders(ctx context.Context, r *mcp.Request) err
 	if r.Method != "tools/call" || h == nil {
 		return nil
 	}
-	return p.up.CheckParamHeaders(rawjson.Text(rawjson.Get(r.Params, "name")), r.Params, h)
+	return p.up.CheckParamHeaders(rawjson.Text(r.Fields().Name), r.Params, h)
 }
 
 // complete adds to the result of a legacy upstream what a modern agent expects

@@ -111,7 +111,7 @@ func (p *passthrough) ownTasks(principal string, r *mcp.Request, result json.Raw
 				break
 			}
 		}
-		p.tasks.made(id, principal, rawjson.Text(rawjson.Get(r.Params, "name")))
+		p.tasks.made(id, principal, rawjson.Text(r.Fields().Name))
 	case "tasks/list":
 		owned := principal != mcp.LocalPrincipal && (p.apart == nil || !p.apart())
 		judged := p.judged()

@@ -31,7 +31,7 @@ func TraceContext(next mcp.Handler, header func(ctx context.Context) http.Header
 		if r.IsNotification() || h.Get("Traceparent") == "" && h.Get("Baggage") == "" {
 			return next.Serve(ctx, r)
 		}
-		params, err := traced(r.Params, h)
+		params, err := traced(r.Params, r.Fields().RawMeta, h)
 		if err != nil {
 			return next.Serve(ctx, r) // whoever reads the params says what is wrong with them
 		}
@@ -41,22 +41,22 @@ func TraceContext(next mcp.Handler, header func(ctx context.Context) http.Header
 	})
 }
 
-// traced is params with what the headers add to their _meta.
-func traced(params json.RawMessage, h http.Header) (out json.RawMessage, err error) {
+// traced returns params with the members that the headers add to their meta.
+func traced(params, meta json.RawMessage, h http.Header) (out json.RawMessage, err error) {
 	out = params
 	add := func(key, value string) {
 		if err == nil {
 			out, err = rawjson.SetPath(out, rawjson.Quote(value), "_meta", key)
 		}
 	}
-	if parent := h.Get("Traceparent"); traceparent.MatchString(parent) && rawjson.GetPath(params, "_meta", "traceparent") == nil {
+	if parent := h.Get("Traceparent"); traceparent.MatchString(parent) && rawjson.Get(meta, "traceparent") == nil {
 		add("traceparent", parent)
 		if state := h.Get("Tracestate"); state != "" && len(state) <= maxTracestate {
 			add("tracestate", state)
 		}
 	}
 	// Several headers are one list (RFC 9110 §5.3).
-	if baggage := strings.Join(h.Values("Baggage"), ","); baggage != "" && len(baggage) <= maxBaggage && rawjson.GetPath(params, "_meta", "baggage") == nil {
+	if baggage := strings.Join(h.Values("Baggage"), ","); baggage != "" && len(baggage) <= maxBaggage && rawjson.Get(meta, "baggage") == nil {
 		add("baggage", baggage)
 	}
 	return out, err

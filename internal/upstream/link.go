@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -92,17 +91,9 @@ func isAnswer(err error) bool {
 	return errors.As(err, &wire)
 }
 
-// metaKey is the member of params that holds the keys of the modern era.
-var metaKey = []byte("_meta")
-
-// mayHoldMeta is a quick look for it: it is there as it is, or with an escape.
-func mayHoldMeta(params []byte) bool {
-	return bytes.Contains(params, metaKey) || bytes.Contains(params, []byte(`\u`))
-}
-
 // saysModern reports whether params are those of a request of the modern era.
 func saysModern(params json.RawMessage) bool {
-	if !mayHoldMeta(params) {
+	if !rawjson.MayHold(params, "_meta") {
 		return false
 	}
 	return mcp.IsModern(rawjson.Text(rawjson.GetPath(params, "_meta", mcp.MetaVersion)))
@@ -113,7 +104,7 @@ func (l *link) adapt(ctx context.Context, params json.RawMessage) (json.RawMessa
 	if !l.hello.Modern {
 		return stripModern(params)
 	}
-	if mayHoldMeta(params) && rawjson.GetPath(params, "_meta", mcp.MetaVersion) != nil {
+	if rawjson.MayHold(params, "_meta") && rawjson.GetPath(params, "_meta", mcp.MetaVersion) != nil {
 		return params, nil
 	}
 	info, level := l.slot.u.opts.ClientInfo, ""
@@ -135,7 +126,7 @@ var legacyForeign = []string{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClient
 
 // stripModern takes the marks of the modern era off. All other bytes stay.
 func stripModern(params json.RawMessage) (json.RawMessage, error) {
-	if !mayHoldMeta(params) {
+	if !rawjson.MayHold(params, "_meta") {
 		return params, nil
 	}
 	meta := rawjson.Get(params, "_meta")

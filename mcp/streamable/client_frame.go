@@ -89,7 +89,7 @@ func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (ou
 		out.header = st.again
 	}
 	var p located
-	if st.modern || st.version == "" || mayHold(params, "_meta") {
+	if st.modern || st.version == "" || rawjson.MayHold(params, "_meta") {
 		var err error
 		if p, err = locate(params, NameParam(method)); err != nil {
 			return out, mcp.Errorf(mcp.KindInvalidParams, "%s params: %v", method, err)
@@ -161,13 +161,6 @@ func idempotent(method string) bool {
 func (c *Client) answer(body []byte) outgoing {
 	st := c.wire.Load()
 	return outgoing{method: "a response", body: body, header: maps.Clone(st.post), session: st.session != ""}
-}
-
-// mayHold reports whether raw could have a member of this name. It is a quick
-// look without parsing: a key that is not there as it is can only be there with
-// an escape.
-func mayHold(raw []byte, key string) bool {
-	return bytes.Contains(raw, []byte(key)) || bytes.Contains(raw, []byte(`\u`))
 }
 
 // located says where in params the parts are that the wire needs.

@@ -31,7 +31,7 @@ type paramHeader struct {
 // property that is no string, integer or boolean, with a value that is no
 // header name, or twice with the same name. Such a tool should not be offered.
 func ParseParamHeaders(inputSchema json.RawMessage) (ParamHeaders, error) {
-	if !mayHold(inputSchema, "x-mcp-header") {
+	if !rawjson.MayHold(inputSchema, "x-mcp-header") {
 		return nil, nil
 	}
 	var out ParamHeaders

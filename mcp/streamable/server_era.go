@@ -23,7 +23,7 @@ func EraOf(h http.Header, m *jsonrpc.Message) (modern bool, err error) {
 	if m.Method == "" {
 		return mcp.IsModern(version), nil
 	}
-	meta, name, err := metaOf(m)
+	meta, name, err := metaOf(&mcp.Request{Method: m.Method, Params: m.Params})
 	if err != nil {
 		return mcp.IsModern(version), err
 	}

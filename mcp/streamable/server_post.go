@@ -130,44 +130,44 @@ func (p *post) refuseParse(id jsonrpc.ID, err error) {
 // serve decides the era of one message: modern without a session id and with a
 // version of 2026-07-28 or later in the header or the body.
 func (p *post) serve(m *jsonrpc.Message) {
+	r := mcp.Request{ID: m.ID, Method: m.Method, Params: m.Params}
 	var meta mcp.Meta
 	var name []byte
 	if p.session == "" && m.Method != "" {
 		var err error
-		if meta, name, err = metaOf(m); err != nil {
+		if meta, name, err = metaOf(&r); err != nil {
 			refuse(p.w, m.ID, err)
 			return
 		}
 	}
 	if p.session == "" && (mcp.IsModern(p.version) || mcp.IsModern(meta.Version)) {
-		p.serveModern(m, meta, name)
+		p.serveModern(m, &r, meta, name)
 		return
 	}
-	p.serveLegacy(m, meta)
+	p.serveLegacy(m, &r, meta)
 }
 
-// metaOf reads the parts of params that the transport needs in one pass: _meta
-// and what Mcp-Name repeats.
-func metaOf(m *jsonrpc.Message) (meta mcp.Meta, name []byte, err error) {
-	if len(m.Params) == 0 || m.Params[0] != '{' {
+// metaOf reads the parts of params that the transport needs: _meta and what Mcp-Name repeats.
+func metaOf(r *mcp.Request) (meta mcp.Meta, name []byte, err error) {
+	if !rawjson.IsObject(r.Params) {
 		return meta, nil, nil
 	}
-	var out [2][]byte
-	keys := [2]string{"_meta", NameParam(m.Method)}
-	n := 2
-	if keys[1] == "" {
-		n = 1
+	p, key := r.Fields(), NameParam(r.Method)
+	if err = p.Unique("_meta", key); err == nil {
+		switch key {
+		case "name":
+			name = p.Name
+		case "uri":
+			name = p.URI
+		case "taskId":
+			err = rawjson.Scan(r.Params, rawjson.Key(key, &name))
+		}
 	}
-	if err := rawjson.Fields(m.Params, keys[:n], out[:n]); err != nil {
+	if err != nil {
 		return meta, nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
 	}
-	if out[0] == nil {
-		return meta, out[1], nil
-	}
-	small := make([]byte, 0, len(out[0])+len(`{"_meta":}`))
-	small = append(append(append(small, `{"_meta":`...), out[0]...), '}')
-	meta, err = mcp.ParseMeta(small)
-	return meta, out[1], err
+	meta, err = p.Meta()
+	return meta, name, err
 }
 
 // removed are the requests that 2026-07-28 took out of the protocol.
@@ -180,7 +180,7 @@ func removed(method string) bool {
 }
 
 // serveModern serves a message of the era without sessions.
-func (p *post) serveModern(m *jsonrpc.Message, meta mcp.Meta, name []byte) {
+func (p *post) serveModern(m *jsonrpc.Message, r *mcp.Request, meta mcp.Meta, name []byte) {
 	kind := m.Kind()
 	var err error
 	switch {
@@ -223,7 +223,7 @@ func (p *post) serveModern(m *jsonrpc.Message, meta mcp.Meta, name []byte) {
 		p.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	p.exchange(sess, m, meta.Version).run()
+	p.exchange(sess, r, meta.Version).run()
 }
 
 // checkHeaders checks that the headers repeat what the body says (2026-07-28):
@@ -310,7 +310,7 @@ func (p *post) legacySession(initialize bool) (*serverSession, error) {
 }
 
 // serveLegacy serves a message of the era with sessions.
-func (p *post) serveLegacy(m *jsonrpc.Message, meta mcp.Meta) {
+func (p *post) serveLegacy(m *jsonrpc.Message, r *mcp.Request, meta mcp.Meta) {
 	kind := m.Kind()
 	initialize := kind == jsonrpc.Request && m.Method == "initialize"
 	var err error
@@ -331,7 +331,7 @@ func (p *post) serveLegacy(m *jsonrpc.Message, meta mcp.Meta) {
 	defer sess.release()
 	switch kind {
 	case jsonrpc.Request:
-		x := p.exchange(sess, m, sess.mcp.Version())
+		x := p.exchange(sess, r, sess.mcp.Version())
 		x.hello = initialize && p.session == ""
 		x.run()
 	case jsonrpc.Notification:
@@ -344,10 +344,10 @@ func (p *post) serveLegacy(m *jsonrpc.Message, meta mcp.Meta) {
 }
 
 // exchange prepares the answer to one request.
-func (p *post) exchange(sess *serverSession, m *jsonrpc.Message, version string) *exchange {
+func (p *post) exchange(sess *serverSession, r *mcp.Request, version string) *exchange {
 	x := &exchange{srv: p.s, sess: sess, w: p.w, r: p.r, version: version, json: p.json, sse: p.sse}
 	x.calls = x.first[:]
-	x.calls[0].req = mcp.Request{ID: m.ID, Method: m.Method, Params: m.Params}
+	x.calls[0].req = *r
 	x.calls[0].start(x)
 	return x
 }

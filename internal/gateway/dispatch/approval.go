@@ -62,7 +62,7 @@ func (c *Controls) approve(ctx context.Context, a *Act, s Subject, v verdict) er
 func canElicit(r *mcp.Request) bool {
 	_, capabilities := r.Session.Client()
 	if r.Modern() {
-		meta, err := mcp.ParseMeta(r.Params)
+		meta, err := r.Fields().Meta()
 		if err != nil {
 			return false
 		}

@@ -115,15 +115,7 @@ func (k *Cache) keyOf(c *Call) (cacheKey, bool) {
 	if _, ok := k.allow[c.Entry.ID]; k.allow != nil && !ok {
 		return cacheKey{}, false
 	}
-	plain := true
-	if rawjson.EachMember(c.Request.Params, func(m rawjson.Member) bool {
-		switch string(m.Key) {
-		case "name", "arguments", "_meta":
-		default:
-			plain = false
-		}
-		return plain
-	}) != nil || !plain {
+	if !c.Request.Fields().Plain() {
 		return cacheKey{}, false
 	}
 	canonical, ok := rawjson.AppendCanonical(make([]byte, 0, len(args)), args)

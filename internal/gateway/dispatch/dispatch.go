@@ -91,6 +91,9 @@ func Chain(d Dispatcher, links ...Link) Dispatcher {
 	return d
 }
 
+// metaKey is the member of params that is not the tool's.
+var metaKey = []byte("_meta")
+
 // UpstreamParams are the agent's params with the upstream's own name and the
 // arguments put in, or the URI of a resource. Everything else stays: the progress token, the
 // answers of a round of input and what later versions add.
@@ -112,7 +115,7 @@ func UpstreamParams(c *Call) (json.RawMessage, error) {
 		out = append(out, c.Args...)
 	}
 	var failed error
-	err := rawjson.EachMember(params, func(m rawjson.Member) bool {
+	add := func(m rawjson.Member) bool {
 		value := m.Value
 		// Servers that do not mind case would take a "Name" for the name.
 		switch key := string(m.Key); {
@@ -130,7 +133,13 @@ func UpstreamParams(c *Call) (json.RawMessage, error) {
 		out = rawjson.AppendString(out, string(m.Key))
 		out = append(append(out, ':'), value...)
 		return true
-	})
+	}
+	var err error
+	if f := c.Request.Fields(); c.Params != nil || !f.Plain() {
+		err = rawjson.EachMember(params, add)
+	} else if f.RawMeta != nil {
+		add(rawjson.Member{Key: metaKey, Value: f.RawMeta})
+	}
 	if err := errors.Join(err, failed); err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: %v", err)
 	}
