@@ -15,10 +15,10 @@ import (
 const consumerHint = "Takes rows of a table that another tool returned: give the rows you chose from its abstract, with their _row_id, as abstract_data, and its resource_url; or, if it returned body, the body of these rows as body_data. " +
 	"The other columns are fetched and merged here."
 
-// AddConsumerTool adds a tool that is given a table (spec/tables §6). It has four string parameters: abstract_data, resource_url, body_data
-// and column_mapping. f is called with the merged rows and returns the text of
-// the answer. It may be called concurrently; its error becomes the text of a
-// result with isError.
+// AddConsumerTool adds a tool that takes a table (spec/tables §6). The tool has four string
+// parameters: abstract_data, resource_url, body_data and column_mapping. f is called with the
+// merged rows and returns the text of the result. f may be called concurrently. Its error becomes
+// the text of a result with isError.
 func AddConsumerTool(s *Server, tool Tool, f func(ctx context.Context, rows Rows) (string, error)) {
 	AddConsumerResultTool(s, tool, func(ctx context.Context, rows Rows) (*mcp.CallToolResult, error) {
 		text, err := f(ctx, rows)
@@ -32,9 +32,8 @@ func AddConsumerTool(s *Server, tool Tool, f func(ctx context.Context, rows Rows
 	})
 }
 
-// AddConsumerResultTool is AddConsumerTool for tools that return more than text,
-// such as a picture. Where f sets no StructuredContent, an object with the number
-// of rows is set.
+// AddConsumerResultTool adds a consumer tool that returns more than text, such as a picture. If f
+// sets no StructuredContent, it is set to an object with the number of rows.
 func AddConsumerResultTool(s *Server, tool Tool, f func(ctx context.Context, rows Rows) (*mcp.CallToolResult, error)) {
 	if tool.InputSchema != nil {
 		panic(fmt.Sprintf("s2sp: consumer tool %q has arguments of its own: all that it takes are rows", tool.Name))

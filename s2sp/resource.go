@@ -33,15 +33,15 @@ const resourceHint = "Returns a table. Set abstract_domains to the columns you n
 	"you get those with a _row_id, and a resource_url through which another tool gets the rest (give that tool the rows you chose as abstract_data, and the resource_url). " +
 	"Without abstract_domains all columns of all rows come back."
 
-// AddResourceTool adds a tool that returns a table (spec/tables §5). It has the arguments of In and, added to them, the optional strings
-// abstract_domains and mode. Without abstract_domains it is an ordinary tool: all
-// rows, no _row_id, nothing kept. With it the answer has the columns asked for,
-// and the body is kept behind a resource_url (mode async) or comes along (sync).
+// AddResourceTool adds a tool that returns a table (spec/tables §5). It takes the arguments of In
+// and the optional strings abstract_domains and mode. Without abstract_domains it is an ordinary
+// tool: it returns all rows without _row_id and stores nothing. With abstract_domains the result
+// has only those columns. The body waits behind a resource_url (mode async) or is part of the
+// result (mode sync).
 //
-// f may be called concurrently. Its error becomes the text of a result with
-// isError, so it should say what to do. AddResourceTool panics on a mistake in
-// the tool itself: a type without a schema, or an argument that has the name of
-// one of S2SP's.
+// f may be called concurrently. Its error becomes the text of a result with isError, so it should
+// say how to correct the call. AddResourceTool panics on a mistake in the tool itself: a type
+// without a schema, or an argument with the name of an S2SP parameter.
 func AddResourceTool[In any](s *Server, tool Tool, f func(ctx context.Context, in In) (Rows, error)) {
 	schema := inputSchema[In](tool)
 	addParam(tool, schema, plane.ParamDomains, "Names of the columns to read, with commas between them or as a JSON array, such as \"event,severity\". Pick as few as possible: the others stay out of your context and go to other tools through resource_url.", "", nil)
@@ -74,7 +74,7 @@ func AddResourceTool[In any](s *Server, tool Tool, f func(ctx context.Context, i
 	})
 }
 
-// answer writes what a resource tool returns.
+// answer writes the result of a resource tool.
 func (s *Server) answer(ctx context.Context, name string, rows Rows, domains []string, mode plane.Mode) (*mcp.CallToolResult, error) {
 	if rows.stream != nil && len(domains) > 0 && mode == plane.Async {
 		return s.answerStream(ctx, name, rows, domains)
@@ -102,9 +102,9 @@ func (s *Server) answer(ctx context.Context, name string, rows Rows, domains []s
 	return result(text, text), nil
 }
 
-// plain writes the rows as the tool returned them, where a _row_id of their own
-// keeps its name: below the member result, and by themselves, which is a part of
-// the same bytes.
+// plain writes the rows as the tool returned them, twice: as an object with the member result, and
+// as the array alone, which is a subslice of the same bytes. A _row_id column of the tool's own
+// keeps its name.
 func plain(t *table.Table) (structured, text []byte) {
 	const head = `{"result":`
 	data, _ := t.Size()
@@ -120,7 +120,7 @@ func plain(t *table.Table) (structured, text []byte) {
 	return out, out[len(head) : len(out)-1]
 }
 
-// load makes a table of a stream.
+// load reads a stream into a table.
 func (r Rows) load() (*table.Table, error) {
 	switch {
 	case r.stream != nil:
@@ -135,8 +135,8 @@ func (r Rows) load() (*table.Table, error) {
 	return r.t, nil
 }
 
-// answerStream writes the rows to the store as they come, and reads the answer's
-// columns from there.
+// answerStream writes the rows to the store as they arrive, then reads the answer's columns from
+// there.
 func (s *Server) answerStream(ctx context.Context, name string, rows Rows, domains []string) (*mcp.CallToolResult, error) {
 	w := s.store.NewTable(principal, name, table.Options{})
 	if err := rows.stream(func(row json.RawMessage) error { return errors.Join(ctx.Err(), w.Append(row)) }); err != nil {
@@ -151,7 +151,7 @@ func (s *Server) answerStream(ctx context.Context, name string, rows Rows, domai
 	if err != nil {
 		return nil, fmt.Errorf("reading back %d rows: %w", w.Len(), err)
 	}
-	defer claim.Close() // not spent: the token is the consumer's
+	defer claim.Close() // not spent: the token belongs to the consumer
 	t, err := claim.Table(table.DetectOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading back %d rows: %w", w.Len(), err)
@@ -173,7 +173,7 @@ func failed(err error) *mcp.CallToolResult {
 	return &r
 }
 
-// inputSchema is the schema of a tool's own arguments, the caller's to change.
+// inputSchema returns the schema of a tool's own arguments. The caller may change it.
 func inputSchema[In any](tool Tool) *jsonschema.Schema {
 	schema := tool.InputSchema
 	if schema == nil {
@@ -219,7 +219,7 @@ func describe(tool Tool, hint string, input, output *jsonschema.Schema) *mcp.Too
 	}
 }
 
-// decode checks arguments against the schema and decodes those of the tool.
+// decode checks arguments against the schema and decodes the tool's own.
 func decode[In any](schema *jsonschema.Resolved, arguments json.RawMessage) (In, error) {
 	var in In
 	var checked map[string]any
@@ -228,11 +228,12 @@ func decode[In any](schema *jsonschema.Resolved, arguments json.RawMessage) (In,
 			return in, fmt.Errorf("arguments: %w", err)
 		}
 	}
-	if checked == nil { // null, as some clients write no arguments
+	if checked == nil { // null: some clients send it for no arguments
 		checked, arguments = map[string]any{}, nil
 	}
-	// These are read by themselves, and in more forms than a schema should offer:
-	// some clients fill in "" for what is left out, or write a list as one.
+	// S2SP parameters are parsed separately, because they are accepted in more forms than the
+	// schema should offer: some clients send "" for an omitted parameter, or a list in place of a
+	// string.
 	without := func(args map[string]any) {
 		delete(args, plane.ParamDomains)
 		delete(args, plane.ParamMode)
@@ -245,7 +246,7 @@ func decode[In any](schema *jsonschema.Resolved, arguments json.RawMessage) (In,
 		return in, fmt.Errorf("arguments: %w", err)
 	}
 	without(checked)
-	// Defaults first, then the bytes as they came: numbers are not rounded on the way.
+	// Decode the defaults first, then the original bytes, so that numbers are not rounded.
 	defaults, err := json.Marshal(checked)
 	if err != nil {
 		return in, fmt.Errorf("arguments: %w", err)
@@ -260,7 +261,7 @@ func decode[In any](schema *jsonschema.Resolved, arguments json.RawMessage) (In,
 	return in, nil
 }
 
-// resourceOutput describes both forms of answer in one schema.
+// resourceOutput returns a schema that describes both forms of answer.
 func resourceOutput() *jsonschema.Schema {
 	rows := func(description string) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "array", Description: description, Items: &jsonschema.Schema{Type: "object"}}
@@ -281,5 +282,5 @@ func resourceOutput() *jsonschema.Schema {
 	}}
 }
 
-// The store that a server opens for itself is one that a caller could give.
+// The server's own store has the interface that callers implement.
 var _ Store = (*artifact.Local)(nil)

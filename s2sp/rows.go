@@ -12,16 +12,16 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Rows is a table: what a resource tool returns and a consumer tool is given.
-// Make one with [RowsOf], [RowsFromJSON], [RowsFromTable] or [Stream]. The zero
-// Rows has no rows. It does not change and may be used concurrently.
+// Rows is a table: the result of a resource tool and the input of a consumer tool. Make one with
+// [RowsOf], [RowsFromJSON], [RowsFromTable] or [Stream]. The zero Rows has no rows. Rows are
+// immutable and safe for concurrent use.
 type Rows struct {
 	t      *table.Table
-	single bool // made of one object, which is what it is outside S2SP
+	single bool // made from a single object; outside S2SP it is returned as that object
 	stream func(add func(row json.RawMessage) error) error
 }
 
-// RowsOf makes a table of values that encode to JSON objects: structs or maps.
+// RowsOf makes a table from values that encode to JSON objects: structs or maps.
 func RowsOf[T any](values []T) (Rows, error) {
 	b := table.NewBuilder(table.Options{}, nil)
 	var buf bytes.Buffer
@@ -40,9 +40,9 @@ func RowsOf[T any](values []T) (Rows, error) {
 	return Rows{t: t}, err
 }
 
-// RowsFromJSON reads a table from JSON: an array of objects, an object whose only
-// member is one, one object a line, or one object, which is one row. Values stay
-// as they are written. data must not be changed any more.
+// RowsFromJSON reads a table from JSON: an array of objects, an object whose only member is such an
+// array, one object per line, or a single object, which becomes one row. Values keep their
+// spelling. The caller must not change data afterwards.
 func RowsFromJSON(data []byte) (Rows, error) {
 	t, err := table.Detect(data, table.DetectOptions{})
 	if err == nil {
@@ -54,20 +54,19 @@ func RowsFromJSON(data []byte) (Rows, error) {
 	return Rows{}, err
 }
 
-// RowsFromTable takes a table as it is.
+// RowsFromTable wraps a table.
 func RowsFromTable(t *table.Table) Rows { return Rows{t: t} }
 
-// Stream makes a table of rows that come one after the other and need not fit in
-// memory together. produce is called at most once, when the call is answered,
-// and calls add for each row, a JSON object; an error of add must end it.
+// Stream makes a table from rows that arrive one by one and need not fit in memory together.
+// produce is called at most once, when the call is answered. It calls add with each row, a JSON
+// object. If add returns an error, produce must stop and return it.
 //
-// The rows themselves can be read only through a consumer: the other methods of
-// such Rows see none.
+// Only a consumer can read the rows. The other methods of such Rows see no rows.
 func Stream(produce func(add func(row json.RawMessage) error) error) Rows {
 	return Rows{stream: produce}
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (r Rows) Len() int {
 	if r.t == nil {
 		return 0
@@ -83,7 +82,7 @@ func (r Rows) Columns() []string {
 	return r.t.Columns()
 }
 
-// Table is the rows as a table, nil where there are none.
+// Table returns the rows as a table, nil if there are none.
 func (r Rows) Table() *table.Table { return r.t }
 
 // All iterates over the rows.
@@ -97,23 +96,23 @@ func (r Rows) All() iter.Seq2[int, Row] {
 	}
 }
 
-// Row returns row i. It panics where there is no such row.
+// Row returns row i. It panics if i is out of range.
 func (r Rows) Row(i int) Row { return Row{r.t, i} }
 
-// Row is one row of Rows.
+// Row is one row of a table.
 type Row struct {
 	t *table.Table
 	n int
 }
 
-// JSON is the row as it is written.
+// JSON returns the row as it was written.
 func (r Row) JSON() json.RawMessage { return r.t.Row(r.n) }
 
-// Get is the value of a column as it is written, nil where the row has none.
+// Get returns the value of a column as it was written, nil if the row does not have the column.
 func (r Row) Get(column string) json.RawMessage { return r.t.Cell(r.n, column) }
 
-// Text is the value of a column as text: a string without its quotes, everything
-// else as it is written, and "" where there is nothing or null.
+// Text returns the value of a column as text: a string without quotes, "" for null or a missing
+// value, and any other value as it was written.
 func (r Row) Text(column string) string {
 	v := r.Get(column)
 	switch {
@@ -125,7 +124,8 @@ func (r Row) Text(column string) string {
 	return string(v)
 }
 
-// Number is the value of a column as a number. A string that is one counts.
+// Number returns the value of a column as a number. It also accepts a string that contains a
+// number.
 func (r Row) Number(column string) (float64, bool) {
 	f, err := strconv.ParseFloat(r.Text(column), 64)
 	return f, err == nil

@@ -1,6 +1,6 @@
-// Package s2sp makes MCP servers speak S2SP, server to server: a tool that
-// returns a table lets the model choose the few columns it reads, and the rest
-// goes to the next tool without passing through the model.
+// Package s2sp makes MCP servers speak S2SP, server to server: a tool that returns a table lets the
+// model choose the few columns it reads, and the rest goes to the next tool without passing through
+// the model.
 //
 //	func(ctx, In) (Rows, error)                       func(ctx, Rows) (string, error)
 //	        │ AddResourceTool                                 ▲ AddConsumerTool
@@ -9,15 +9,13 @@
 //	        │ abstract + resource_url ─▶ agent ─▶ abstract of some rows + resource_url ─▶ │
 //	        └────────────── POST /s2sp/data/{token} ◀─────────────────────────────────────┘
 //
-// A [Server] stands beside a server of the official Go SDK and gives it a data
-// plane: its own listener on loopback, which is what a server that speaks stdio
-// needs, or a handler to mount where the server listens anyway. Both kinds of
-// tool are ordinary MCP tools. A client that knows nothing of S2SP leaves
-// abstract_domains out and gets all rows.
+// A [Server] adds a data plane to a server of the official Go SDK. The data plane is a listener of
+// its own on loopback, for servers that speak stdio, or a handler for a server that listens anyway.
+// Both kinds of tool are ordinary MCP tools: a client that does not know S2SP omits
+// abstract_domains and gets all rows.
 //
-// The protocol itself is in package s2sp/plane, and what keeps the body of sync
-// results away from a model in package s2sp/dispatch; this package knows how to
-// make tools of them and nothing of gateways.
+// Package s2sp/plane implements the protocol. Package s2sp/dispatch keeps the bodies of sync
+// results away from the model. This package makes tools of them and knows nothing of gateways.
 package s2sp
 
 import (
@@ -40,43 +38,40 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Store keeps tables until they are fetched. *artifact.Local is one.
+// Store stores tables until they are fetched. *artifact.Local implements it.
 type Store interface {
 	artifact.Tokens
-	// NewTable begins a table of rows that come one after the other.
+	// NewTable starts a table whose rows are added one by one.
 	NewTable(principal, label string, opts table.Options) *artifact.TableWriter
 }
 
-// Options configure a Server. The zero value is ready to use: a data plane of
-// its own on loopback, tables in memory for ten minutes, and nobody to fetch
-// from but itself.
+// Options configure a Server. The zero value is ready to use: its own data plane on loopback,
+// tables in memory for ten minutes, and no fetches from other servers.
 type Options struct {
-	// BaseURL is under which Handler is reached by other servers, such as
-	// "http://weather.example.com:8080". Empty: the server listens itself.
+	// BaseURL is the URL at which other servers reach Handler, such as
+	// "http://weather.example.com:8080". If it is empty, the Server opens its own listener.
 	BaseURL string
-	// Listen is where the server listens without a BaseURL, an address that others
-	// can be told of; empty is a free port on 127.0.0.1.
+	// Listen is the address to listen on without a BaseURL. Other servers must be able to reach it.
+	// Empty means a free port on 127.0.0.1.
 	Listen string
 
-	// Store keeps the tables; the caller closes it. Nil is a store of the
-	// server's own, bounded by Artifacts: 256 MB unless MaxBytes says otherwise.
-	// Beyond that, tables go to Artifacts.Dir, and without one the tool fails: a
-	// table behind a resource_url is never dropped for a newer one.
+	// Store stores the tables; the caller closes it. If it is nil, the Server makes a store that
+	// Artifacts bounds, by default at 256 MB. Tables beyond that go to Artifacts.Dir. Without Dir
+	// the tool fails, because a table behind a resource_url is never dropped for a newer one.
 	Store     Store
 	Artifacts artifact.Options
-	// TTL is how long a resource_url works; 0 is ten minutes.
+	// TTL is the lifetime of a resource_url. Zero means ten minutes.
 	TTL time.Duration
 
-	// Fetch says from which servers consumer tools fetch. The server's own data
-	// plane is always allowed.
+	// Fetch says which servers consumer tools may fetch from. The server's own data plane is always
+	// allowed.
 	Fetch plane.FetchOptions
 
-	// Logger takes what happens; nil discards it.
+	// Logger receives log records; nil discards them.
 	Logger *slog.Logger
 }
 
-// Server adds S2SP to an MCP server. It is safe for concurrent use; tools are
-// added before it serves.
+// Server adds S2SP to an MCP server. It is safe for concurrent use. Add tools before serving.
 type Server struct {
 	mcp     *mcp.Server
 	opts    Options
@@ -87,16 +82,16 @@ type Server struct {
 	fetcher *plane.Fetcher
 	log     *slog.Logger
 
-	http  *http.Server // of a data plane of its own
-	ended chan error   // gives how http ended
+	http  *http.Server // of the Server's own data plane
+	ended chan error   // receives the error with which http ended
 	close sync.Once
 	err   error
 }
 
-// principal owns all tables of a server: it has no principals of its own.
+// principal owns all tables, because an S2SP server does not distinguish principals.
 const principal = "s2sp"
 
-// New gives server a data plane. The caller must Close it.
+// New adds a data plane to a server. The caller must Close it.
 func New(server *mcp.Server, opts Options) (*Server, error) {
 	s := &Server{mcp: server, opts: opts, store: opts.Store, log: opts.Logger}
 	if s.log == nil {
@@ -114,7 +109,7 @@ func New(server *mcp.Server, opts Options) (*Server, error) {
 		}
 		s.base = "http://" + listener.Addr().String()
 		if a, ok := listener.Addr().(*net.TCPAddr); ok && a.IP.IsUnspecified() {
-			_ = listener.Close() // the first error is the one to report
+			_ = listener.Close() // report the first error only
 			return nil, fmt.Errorf("data plane at %q: that is every address of this machine, and a resource_url has to name one; listen there, or mount Handler and set BaseURL", address)
 		}
 	} else {
@@ -122,7 +117,7 @@ func New(server *mcp.Server, opts Options) (*Server, error) {
 	}
 	if err := s.setUp(); err != nil {
 		if listener != nil {
-			_ = listener.Close() // the first error is the one to report
+			_ = listener.Close() // report the first error only
 		}
 		return nil, err
 	}
@@ -167,7 +162,7 @@ func (s *Server) setUp() error {
 	return nil
 }
 
-// fieldOf is where a server sets a bound of its store, for errors.
+// fieldOf returns the option that sets a bound of the store, for error messages.
 func fieldOf(key string) string {
 	fields := map[string]string{
 		"dir": "Dir", "max_bytes": "MaxBytes", "max_count": "MaxCount", "memory_bytes": "MemoryBytes", "disk_bytes": "DiskBytes", "ttl": "TTL", "token_ttl": "TokenTTL",
@@ -175,15 +170,15 @@ func fieldOf(key string) string {
 	return "s2sp.Options.Artifacts." + fields[key]
 }
 
-// URL is under which the data plane is reached, without a slash at its end.
+// URL returns the URL of the data plane, without a trailing slash.
 func (s *Server) URL() string { return s.base }
 
-// Handler serves the data plane: POST /s2sp/data/{token} and GET /s2sp/health.
-// It is for servers with a BaseURL; others are served already.
+// Handler serves the data plane: POST /s2sp/data/{token} and GET /s2sp/health. Mount it if BaseURL
+// is set; otherwise the Server serves it already.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Run serves one MCP session, on stdio for instance, until it or ctx ends, and
-// closes the data plane. The end of ctx is a clean end.
+// Run serves one MCP session, for example on stdio, until it or ctx ends, and then closes the data
+// plane. It returns nil when ctx ends.
 func (s *Server) Run(ctx context.Context, transport mcp.Transport) error {
 	err := s.mcp.Run(ctx, transport)
 	if ctx.Err() != nil {
@@ -192,11 +187,11 @@ func (s *Server) Run(ctx context.Context, transport mcp.Transport) error {
 	return errors.Join(err, s.Close())
 }
 
-// shutdownTimeout is how long fetches that run may go on when a server closes.
+// shutdownTimeout is the time that running fetches have when a server closes.
 const shutdownTimeout = 2 * time.Second
 
-// Close ends the data plane and drops the tables. It may be called more than
-// once, and gives the same error each time.
+// Close stops the data plane and discards the tables. It may be called more than once and returns
+// the same error each time.
 func (s *Server) Close() error {
 	s.close.Do(func() {
 		if s.http != nil {
@@ -204,7 +199,7 @@ func (s *Server) Close() error {
 			defer cancel()
 			if err := s.http.Shutdown(ctx); err != nil {
 				s.log.Warn("fetches were still running and are cut off", "after", shutdownTimeout)
-				_ = s.http.Close() // cuts them off; there is nothing else to do
+				_ = s.http.Close() // cuts off the remaining fetches
 			}
 			if err := <-s.ended; !errors.Is(err, http.ErrServerClosed) {
 				s.err = fmt.Errorf("serving the data plane: %w", err)

@@ -1,5 +1,5 @@
-// Package dispatch keeps the bodies of sync results away from a model. It stands
-// between an agent's model and its tools:
+// Package dispatch keeps the bodies of sync results away from a model. It works between an agent's
+// model and its tools:
 //
 //	tool ─▶ {"abstract": […], "body": […]} ─▶ OnToolResult ─▶ {"abstract": […], "resource_url": "ddi://TOKEN"} ─▶ model
 //	                                              │ body
@@ -7,13 +7,12 @@
 //	                                              │ once
 //	tool ◀─ {"abstract_data": …, "body_data": "[…]"} ◀─ OnToolCall ◀─ {"abstract_data": …, "resource_url": "ddi://TOKEN"} ◀─ model
 //
-// So sync mode of S2SP costs the model no more than async mode, and the body is
-// still at no server: it waits in the agent's own program. Results and calls that
-// are not of this kind pass byte for byte.
+// With it, mode sync costs the model no more than mode async, and the body is not stored at a
+// server: it waits in the agent's own program. Other results and calls pass unchanged, byte for
+// byte.
 //
-// A Dispatcher belongs to one session of one agent: a handle works nowhere else.
-// The package knows how a tool's result and arguments look, and nothing of
-// connections or sessions.
+// A Dispatcher belongs to one session of one agent; its handles are invalid elsewhere. The package
+// knows the form of results and arguments, and nothing of connections or sessions.
 package dispatch
 
 import (
@@ -31,14 +30,14 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Scheme begins every handle.
+// Scheme is the prefix of every handle.
 const Scheme = "ddi://"
 
-// ErrBody: a result of which nobody can tell what its body is.
+// ErrBody means that a result may contain a body, but that it cannot be extracted.
 var ErrBody = errors.New("a body that cannot be taken out")
 
-// ErrHandle: a ddi:// handle that this dispatcher does not have: used, expired,
-// dropped for newer ones, or another session's.
+// ErrHandle means that the dispatcher does not have a ddi:// handle: it was used, has expired, was
+// dropped for newer ones, or belongs to another session.
 var ErrHandle = errors.New("unknown ddi:// handle")
 
 // Defaults of Options.
@@ -48,24 +47,24 @@ const (
 	DefaultTTL      = 10 * time.Minute
 )
 
-// Options bound the buffer. The zero value takes the defaults.
+// Options limit the buffer. The zero value uses the defaults.
 type Options struct {
-	MaxBytes int           // bytes of bodies, beyond which the oldest goes; a larger one is not kept
-	MaxCount int           // bodies, beyond which the oldest goes
-	TTL      time.Duration // age at which a body goes, asked for or not
+	MaxBytes int           // total size; beyond it the oldest body is dropped, and a larger body is not stored
+	MaxCount int           // number of bodies; beyond it the oldest is dropped
+	TTL      time.Duration // lifetime of a body
 }
 
-// Dispatcher buffers bodies. It is safe for concurrent use. The owner must Close
-// it when the session ends.
+// Dispatcher buffers bodies. It is safe for concurrent use. The caller must Close it when the
+// session ends.
 type Dispatcher struct {
 	opts Options
 
 	mu     sync.Mutex // guards below
 	closed bool
 	bodies map[string]*list.Element // by token
-	byAge  list.List                // of *body, the oldest in front
+	byAge  list.List                // of *body, oldest first
 	bytes  int
-	timer  *time.Timer // fires when the oldest is due
+	timer  *time.Timer // fires when the oldest body expires
 }
 
 type body struct {
@@ -88,7 +87,7 @@ func New(opts Options) *Dispatcher {
 	return &Dispatcher{opts: opts, bodies: map[string]*list.Element{}}
 }
 
-// Close drops all bodies. It may be called more than once.
+// Close discards all bodies. It may be called more than once.
 func (d *Dispatcher) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +100,7 @@ func (d *Dispatcher) Close() {
 	}
 }
 
-// Len is the number of bodies that wait.
+// Len returns the number of buffered bodies.
 func (d *Dispatcher) Len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,8 +108,7 @@ func (d *Dispatcher) Len() int {
 	return len(d.bodies)
 }
 
-// keep buffers a copy of a body and returns its handle, or "" if it is too
-// large.
+// keep stores a copy of a body and returns its handle, or "" if the body is too large.
 func (d *Dispatcher) keep(data []byte) string {
 	if len(data) > d.opts.MaxBytes {
 		return ""
@@ -135,14 +133,14 @@ func (d *Dispatcher) keep(data []byte) string {
 	return Scheme + b.token
 }
 
-// expire drops what is due. Callers hold mu.
+// expire drops expired bodies. The caller holds mu.
 func (d *Dispatcher) expire(now time.Time) {
 	for e := d.byAge.Front(); e != nil && !e.Value.(*body).expires.After(now); e = d.byAge.Front() {
 		d.drop(e)
 	}
 }
 
-// drop takes a body out. Callers hold mu.
+// drop removes a body. The caller holds mu.
 func (d *Dispatcher) drop(e *list.Element) *body {
 	b := d.byAge.Remove(e).(*body)
 	delete(d.bodies, b.token)
@@ -150,7 +148,7 @@ func (d *Dispatcher) drop(e *list.Element) *body {
 	return b
 }
 
-// arm sets the timer to the oldest body's end. Callers hold mu.
+// arm sets the timer to the oldest body's expiry. The caller holds mu.
 func (d *Dispatcher) arm(now time.Time) {
 	e := d.byAge.Front()
 	if e == nil || d.closed {
@@ -172,10 +170,9 @@ func (d *Dispatcher) tick() {
 	d.arm(now)
 }
 
-// OnToolCall replaces an argument resource_url that is a ddi:// handle by
-// body_data, the JSON text of the body. The handle is used up by that. Arguments
-// without one, http URLs among them, are returned as they are. The error wraps
-// ErrHandle and says what to do.
+// OnToolCall replaces an argument resource_url that is a ddi:// handle with body_data, the JSON
+// text of the body, and invalidates the handle. It returns other arguments, such as http URLs,
+// unchanged. The error wraps ErrHandle and says what to do.
 func (d *Dispatcher) OnToolCall(arguments json.RawMessage) (json.RawMessage, error) {
 	if !holds(arguments, "ddi:", ':') && !bytes.Contains(arguments, []byte(`\`)) {
 		return arguments, nil
@@ -211,8 +208,8 @@ func (d *Dispatcher) take(token string) ([]byte, bool) {
 	return d.drop(e).data, true
 }
 
-// holds is bytes.Contains of a word by one of its letters that others have
-// seldom: a large text without the word is passed over several times as fast.
+// holds reports whether data contains word. It searches for the word's rare byte first, which skips
+// large texts without the word several times faster than bytes.Contains.
 func holds(data []byte, word string, rare byte) bool {
 	at := strings.IndexByte(word, rare)
 	for i := at; i < len(data); i++ {

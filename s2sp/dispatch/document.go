@@ -8,27 +8,26 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// EachDocument hands every JSON object that the result of a tools/call is made of
-// to f: as structuredContent, as the JSON of a text block or of an embedded
-// resource, or as either under the member "result" of one that f does not take. f
-// returns what takes the object's place, and whether anything does. The result is
-// returned as it is where nothing changes, and never written to.
+// EachDocument calls f with every JSON object in the result of a tools/call: structuredContent, the
+// JSON of a text block or embedded resource, and the member "result" of an object that f does not
+// replace. f returns the replacement, and whether there is one. EachDocument returns result itself
+// if nothing changed, and never writes to it.
 //
-// An object in which NaN, Infinity or -Infinity stand for numbers is handed to f
-// with null in their place, and where f takes it, its member warnings says so.
+// In an object with NaN, Infinity or -Infinity, f sees null in their place. If f replaces such an
+// object, the replacement gets a member warnings that says so.
 //
-// Text without word, which has to stand in whatever f takes, is passed over
-// unread.
+// Text that does not contain word is skipped without parsing. word must occur in every object that
+// f replaces.
 func EachDocument(result json.RawMessage, word string, f func(obj []byte) ([]byte, bool)) json.RawMessage {
 	return walk{word: []byte(word), take: f, broken: func([]byte, error) {}, element: func([]byte) ([]byte, bool) { return nil, false }}.result(result)
 }
 
-// walk is one pass over the documents of a result.
+// walk is one traversal of the documents of a result.
 type walk struct {
 	word    []byte
 	take    func(obj []byte) ([]byte, bool)
-	element func(obj []byte) ([]byte, bool) // take for the objects in an array
-	broken  func(text []byte, err error)    // told of text that holds word and cannot be read
+	element func(obj []byte) ([]byte, bool) // replaces take for the elements of arrays
+	broken  func(text []byte, err error)    // called with text that contains word and cannot be parsed
 }
 
 func (w walk) result(result json.RawMessage) json.RawMessage {
@@ -58,7 +57,7 @@ func (w walk) result(result json.RawMessage) json.RawMessage {
 	return out
 }
 
-// block looks into a content block: its text, or that of its resource.
+// block examines a content block: its text, or its resource's text.
 func (w walk) block(block []byte) ([]byte, bool) {
 	for _, path := range [...][]string{{"text"}, {"resource", "text"}} {
 		text := rawjson.GetPath(block, path...)
@@ -73,7 +72,7 @@ func (w walk) block(block []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// text looks into a JSON string that holds JSON.
+// text examines a JSON string that contains JSON.
 func (w walk) text(quoted []byte) ([]byte, bool) {
 	if !bytes.Contains(quoted, w.word) {
 		return nil, false
@@ -102,8 +101,7 @@ func (w walk) text(quoted []byte) ([]byte, bool) {
 	return rawjson.QuoteText(next), true
 }
 
-// document looks at an object, and below its "result"; or at the objects in an
-// array.
+// document examines an object and its "result", or the objects in an array.
 func (w walk) document(doc []byte) ([]byte, bool) {
 	if rawjson.IsArray(doc) {
 		return each(doc, w.element)
@@ -129,8 +127,7 @@ func (w walk) document(doc []byte) ([]byte, bool) {
 	return set(doc, "result", next), true
 }
 
-// each returns array with f's values in place of the elements that f takes, and
-// whether it takes any.
+// each replaces the elements of an array that f replaces, and reports whether there were any.
 func each(array []byte, f func([]byte) ([]byte, bool)) ([]byte, bool) {
 	taken := map[int][]byte{}
 	n := 0
@@ -160,7 +157,7 @@ func each(array []byte, f func([]byte) ([]byte, bool)) ([]byte, bool) {
 	return append(out, ']'), err == nil
 }
 
-// set replaces a member that was read before, so that the object is valid.
+// set replaces or adds a member of a valid object.
 func set(obj []byte, key string, value []byte) []byte {
 	out, err := rawjson.Set(obj, key, value)
 	if err != nil {

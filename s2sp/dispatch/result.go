@@ -9,27 +9,24 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// OnToolResult takes the bodies out of the result of a tools/call: wherever an
-// object with the members abstract and body stands (see [EachDocument]), its body
-// is moved to the buffer and resource_url is set to a handle for it. Equal bodies
-// of one result share a handle. A result without one is returned as it is; the
-// bytes are the caller's either way.
+// OnToolResult removes the bodies from the result of a tools/call. If an object (see
+// [EachDocument]) has the members abstract and body, its body moves to the buffer and resource_url
+// becomes a handle for it. Equal bodies of one result share a handle. A result without bodies is
+// returned unchanged. OnToolResult never writes to result.
 //
-// The two names decide, whatever their values are, with these exceptions. A body
-// of null is none. Two texts in an object with no other member of S2SP are an
-// article, not a table. An object that is an element of an array needs such a
-// member, too.
+// The two names decide, whatever their values are, with three exceptions. A body of null is not a
+// body. Two texts in an object without other S2SP members are an article, not a table. An element
+// of an array must have another S2SP member, too.
 //
-// A body that is too large to be kept is dropped, and a member warnings says so:
-// it must not reach the model. For the same reason a result that names both but
-// cannot be read, or names one of them twice, is withheld: the error wraps
-// ErrBody and says what is wrong with it.
+// A body that is too large to store is dropped, because it must not reach the model; a member
+// warnings says so. For the same reason a result is withheld if it has both names but cannot be
+// parsed, or has one of them twice. The error wraps ErrBody and says what is wrong.
 func (d *Dispatcher) OnToolResult(result json.RawMessage) (json.RawMessage, error) {
 	return d.onResult(result, false)
 }
 
-// OnSyncResult is OnToolResult for the result of a call that asked for mode sync,
-// in which the two names decide without exceptions.
+// OnSyncResult removes bodies as OnToolResult does, for a call with mode sync. Then the two names
+// decide without exceptions.
 func (d *Dispatcher) OnSyncResult(result json.RawMessage) (json.RawMessage, error) {
 	return d.onResult(result, true)
 }
@@ -46,8 +43,8 @@ func (d *Dispatcher) onResult(result json.RawMessage, asked bool) (json.RawMessa
 	return out, nil
 }
 
-// holdsBody reports whether a result has the word body other than in body_domains
-// and body_data, which every answer of mode async has.
+// holdsBody reports whether a result contains the word body other than in body_domains and
+// body_data, which every mode async answer contains.
 func holdsBody(result []byte) bool {
 	for {
 		at := bytes.Index(result, []byte("body"))
@@ -61,27 +58,27 @@ func holdsBody(result []byte) bool {
 	}
 }
 
-// sweep is one OnToolResult.
+// sweep is one run of OnToolResult.
 type sweep struct {
 	d     *Dispatcher
-	asked bool // for mode sync
+	asked bool // the call had mode sync
 	taken []taken
 	err   error
 }
 
 type taken struct {
 	body   []byte
-	handle string // empty: not kept
+	handle string // "" if not stored
 }
 
-// signs is what tells that an object is an answer of S2SP.
+// signs are the members that identify an S2SP answer.
 type signs struct {
-	abstract, body []byte // nil: absent
-	twice          string // one of the two that stands twice
-	marked         bool   // another member of S2SP's answers stands there
+	abstract, body []byte // nil if absent
+	twice          string // one of the two, if it occurs twice
+	marked         bool   // the object has another member of S2SP answers
 }
 
-// see notes a member.
+// see records a member.
 func (s *signs) see(key string, value []byte) {
 	switch key {
 	case "abstract":
@@ -102,8 +99,7 @@ func (s *signs) see(key string, value []byte) {
 // article reports whether abstract and body are prose.
 func (s *signs) article() bool { return !s.marked && isProse(s.abstract) && isProse(s.body) }
 
-// isProse reports whether a value is a text that holds no JSON. It may be cut
-// off.
+// isProse reports whether a value, which may be truncated, is a string that does not contain JSON.
 func isProse(v []byte) bool {
 	if len(v) == 0 || v[0] != '"' {
 		return false
@@ -112,10 +108,10 @@ func isProse(v []byte) bool {
 	return len(v) == 0 || v[0] != '[' && v[0] != '{'
 }
 
-// splitElement is split for an element of an array.
+// splitElement splits an element of an array.
 func (s *sweep) splitElement(v []byte) ([]byte, bool) { return s.take(v, true) }
 
-// split takes the body out of an object that has one, and an abstract.
+// split removes the body from an object that has abstract and body.
 func (s *sweep) split(obj []byte) ([]byte, bool) { return s.take(obj, false) }
 
 func (s *sweep) take(obj []byte, element bool) ([]byte, bool) {
@@ -145,7 +141,7 @@ func (s *sweep) take(obj []byte, element bool) ([]byte, bool) {
 		s.fail(fmt.Errorf("%w: %w", ErrBody, err))
 		return nil, false
 	}
-	// A text that holds JSON is what its text is: body_data is a text, too.
+	// A string that contains JSON is treated as that JSON, because body_data is a string, too.
 	if text, err := rawjson.Unquote(body); err == nil && rawjson.Valid(text) == nil {
 		body = text
 	}
@@ -172,8 +168,7 @@ func (s *sweep) fail(err error) {
 	}
 }
 
-// broken looks at text that is no JSON: one that may have a body in it is not
-// shown.
+// broken examines text that is not valid JSON. Text that may contain a body is withheld.
 func (s *sweep) broken(text []byte, why error) {
 	if !s.mayHaveBody(text) {
 		return
@@ -181,13 +176,12 @@ func (s *sweep) broken(text []byte, why error) {
 	s.fail(fmt.Errorf("%w: what names an abstract and a body is no JSON (%w)", ErrBody, why))
 }
 
-// names finds how the two members are written in what is like JSON: with other
-// quotes, or with none.
+// names matches the two members in text that resembles JSON, with any quotes or none.
 var names = regexp.MustCompile(`\b(abstract|body)\b\\?["']?\s*[:=]`)
 
 func (s *sweep) mayHaveBody(text []byte) bool {
 	var found signs
-	// What can be read of it decides, as far as it goes.
+	// Decide by the members that can be parsed.
 	eachReadable(text, found.see)
 	if found.abstract != nil && found.body != nil {
 		return s.asked || !found.article()
@@ -202,14 +196,14 @@ func (s *sweep) mayHaveBody(text []byte) bool {
 	return abstract && body
 }
 
-// eachReadable calls f for the members at the beginning of a broken object, as
-// far as they can be read. The value of the last one may be broken.
+// eachReadable calls f for the leading members of a broken object that can be parsed. The last
+// value may be broken.
 func eachReadable(text []byte, f func(key string, value []byte)) {
 	if !rawjson.IsObject(text) {
 		return
 	}
 	at := bytes.IndexByte(text, '{') + 1
-	// Where it is broken, the error says nothing more than the caller knows.
+	// the caller knows already that the text is broken
 	_ = rawjson.EachMember(text, func(m rawjson.Member) bool {
 		f(string(m.Key), m.Value)
 		at = m.End

@@ -10,22 +10,21 @@ import (
 	"github.com/weir-mcp/weir/internal/work"
 )
 
-// Bounds of an aggregation.
+// Limits of an aggregation.
 const (
 	maxGroups   = 100_000
-	maxDistinct = 1_000_000 // different values counted, over all groups
+	maxDistinct = 1_000_000 // distinct values counted, over all groups
 )
 
-// Aggregations lists what can be computed over a group. null and absent count
-// for nothing. sum and avg leave out what is no number, and compute without
-// rounding (avg is rounded once, at its end); min and max follow the order of
-// [Order]; first and last follow the order of the rows. Over nothing, count and
-// count_distinct are 0 and the others null.
+// Aggregations lists the aggregate functions. They ignore null and absent values. sum and avg
+// ignore values that are not numbers, and compute without rounding (avg is rounded once, at the
+// end). min and max use the order of [Order]; first and last use the order of the rows. Without
+// values, count and count_distinct are 0 and the others are null.
 func Aggregations() []string {
 	return []string{"count", "count_distinct", "sum", "avg", "min", "max", "first", "last"}
 }
 
-// group is what is computed for one group.
+// group holds the aggregates of one group.
 type group struct {
 	names [][]byte // values of the grouping columns
 	cells []cell
@@ -39,8 +38,8 @@ type cell struct {
 	distinct map[string]bool
 }
 
-// aggregate returns a table with one row for each group, in order of first
-// appearance, and without grouping one row for all.
+// aggregate returns a table with one row per group, in order of first appearance. Without grouping
+// it returns one row for all.
 func (v View) aggregate(m *work.Meter, by []string, aggregates []Aggregate) (View, error) {
 	if len(aggregates) == 0 {
 		aggregates = []Aggregate{{Op: "count"}}
@@ -113,7 +112,7 @@ func appendValue(dst, v []byte) []byte {
 	return append(dst, v...)
 }
 
-// gather walks over the rows once.
+// gather reads all rows once.
 func (v View) gather(m *work.Meter, outs []out, by int, aggregates []Aggregate) ([]*group, error) {
 	groups := map[string]*group{}
 	var order []*group
@@ -136,7 +135,7 @@ func (v View) gather(m *work.Meter, outs []out, by int, aggregates []Aggregate) 
 		for _, name := range values[:by] {
 			start := len(key)
 			key = identity(append(key, 0, 0, 0, 0, 0, 0, 0, 0), name)
-			// Its length goes in front, so that two values cannot look like two others.
+			// Prefix the length: otherwise two pairs of values could produce the same key.
 			n := len(key) - start - 8
 			for b := range 8 {
 				key[start+b] = byte(n >> (8 * b))
@@ -155,7 +154,7 @@ func (v View) gather(m *work.Meter, outs []out, by int, aggregates []Aggregate) 
 		}
 		for k, a := range aggregates {
 			value := values[by+k]
-			if len(outs[by+k].cols) == 0 { // count of rows
+			if len(outs[by+k].cols) == 0 { // count without a column counts rows
 				g.cells[k].count++
 				continue
 			}
@@ -203,7 +202,7 @@ func (c *cell) add(op string, value []byte, distinct *int) error {
 	return nil
 }
 
-// before reports whether a sorts in front of b.
+// before reports whether a sorts before b.
 func before(a, b []byte) bool {
 	x, y := kindOf(a), kindOf(b)
 	if x != y {

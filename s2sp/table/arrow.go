@@ -10,36 +10,34 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// ArrowEncoding is the key of the field metadata that marks a column of strings
-// whose values are JSON texts; its value is then "json".
+// ArrowEncoding is the metadata key of a string field whose values are JSON texts. Its value is
+// then "json".
 const ArrowEncoding = "weir:encoding"
 
-// Bounds of one record batch.
+// Limits of one record batch.
 const (
 	batchRows  = 8192
 	batchBytes = 16 << 20
 )
 
-// arrowType is what a column can be without loss. Each value that is seen makes
-// it wider or leaves it.
+// arrowType is the narrowest column type that holds all values seen so far without loss. Each value
+// may widen it.
 type arrowType uint8
 
 const (
-	arrowNull    arrowType = iota // nothing but null and absent values
+	arrowNull    arrowType = iota // only null and absent values
 	arrowBool                     // true and false
 	arrowInt                      // integers of 64 bits
-	arrowFloat                    // numbers of which integers are exact in 53 bits
+	arrowFloat                    // numbers; integers have at most 53 bits
 	arrowString                   // strings
-	arrowJSON                     // everything else, as it is written
-	arrowNumbers                  // while looking: integers of 64 bits, some not exact in 53
+	arrowJSON                     // all other values, as JSON text
+	arrowNumbers                  // used while scanning: 64-bit integers, some with more than 53 bits
 )
 
-// WriteArrow writes the view as an Arrow IPC stream and returns how many bytes w
-// took. The type of a column is the narrowest that holds all its values: bool,
-// int64, float64, utf8; null and absent are null. A column with nested values,
-// with values of several kinds or with numbers that these types would round is
-// utf8 with each value as it is written in JSON, and [ArrowEncoding] says so in
-// its metadata.
+// WriteArrow writes the view as an Arrow IPC stream and returns the number of bytes written. A
+// column has the narrowest type that holds all its values: bool, int64, float64 or utf8. Null and
+// absent values are null. A column with nested values, mixed kinds, or numbers that these types
+// would round is utf8; each value is then JSON text, and the field metadata has [ArrowEncoding].
 func (v View) WriteArrow(w io.Writer) (int64, error) {
 	var outs []out
 	if v.t != nil {
@@ -83,12 +81,12 @@ func (v View) writeBatches(stream *arrowStream, outs []out) error {
 	return stream.close()
 }
 
-// arrowTypes looks at every value once.
+// arrowTypes scans all values once and returns the columns' types.
 func (v View) arrowTypes(outs []out) []arrowType {
 	types := make([]arrowType, len(outs))
 	for k, o := range outs {
 		if len(o.cols) == 1 && o.cols[0] == rowNumber {
-			types[k] = arrowInt // is one, also where there are no rows to tell
+			types[k] = arrowInt // always an integer, even if there are no rows
 		}
 	}
 	if v.Len() == 0 {
@@ -110,7 +108,7 @@ func (v View) arrowTypes(outs []out) []arrowType {
 	return types
 }
 
-// exact is up to where every integer is a float64.
+// exact is the limit below which every integer is a float64.
 const exact = 1 << 53
 
 func widen(t arrowType, v []byte) arrowType {
@@ -121,7 +119,7 @@ func widen(t arrowType, v []byte) arrowType {
 	case kindBoolean:
 		seen = arrowBool
 	case kindString:
-		// A lone surrogate is text in JSON only.
+		// A lone surrogate can be written in JSON only.
 		if bytes.Contains(v, []byte(`\u`)) && bytes.Contains([]byte(rawjson.Text(v)), []byte("\uFFFD")) {
 			return arrowJSON
 		}
@@ -156,14 +154,14 @@ func numberType(v []byte) arrowType {
 	if !bytes.ContainsAny(v, ".eE") && string(v) != "-0" {
 		return arrowJSON // an integer of more than 64 bits
 	}
-	// A fraction with more digits than a float64 has would be rounded.
+	// A float64 would round a fraction with more digits.
 	if d := parseDecimal(v); d.count > 17 {
 		return arrowJSON
 	}
 	return arrowFloat
 }
 
-// append appends a value of JSON, which fits the column's type.
+// append adds a JSON value that fits the column's type.
 func (c *arrowColumn) append(v []byte) error {
 	if kindOf(v) >= kindNull {
 		c.null()

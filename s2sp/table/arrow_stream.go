@@ -10,7 +10,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// Numbers of the Arrow columnar format, from its files Message.fbs and Schema.fbs.
+// Constants of the Arrow columnar format, from Message.fbs and Schema.fbs.
 const (
 	arrowV5          = 4          // MetadataVersion.V5
 	arrowSchema      = 1          // MessageHeader.Schema
@@ -38,7 +38,7 @@ type arrowStream struct {
 	w      io.Writer
 	fields []arrowField
 	cols   []arrowColumn
-	rows   int // in the batch that is being filled
+	rows   int // rows in the current batch
 	meta   *flatbuffers.Builder
 }
 
@@ -51,7 +51,7 @@ func newArrowStream(w io.Writer, fields []arrowField) (*arrowStream, error) {
 	return s, s.message(arrowSchema, s.schema(), 0)
 }
 
-// close writes the batch that is not yet full, and the end of the stream.
+// close writes the unfinished batch and the end of the stream.
 func (s *arrowStream) close() error {
 	if err := s.flush(); err != nil {
 		return err
@@ -62,12 +62,12 @@ func (s *arrowStream) close() error {
 	return err
 }
 
-// flush writes the rows that the columns hold, if there are any.
+// flush writes the collected rows as a batch, if there are any.
 func (s *arrowStream) flush() error {
 	if s.rows == 0 {
 		return nil
 	}
-	var nodes, buffers []int64 // pairs: rows and nulls, offset and length
+	var nodes, buffers []int64 // pairs of rows and nulls, and of offset and length
 	var size int64
 	for k := range s.cols {
 		c := &s.cols[k]
@@ -92,7 +92,7 @@ func (s *arrowStream) flush() error {
 	return nil
 }
 
-// body writes a buffer and the padding after it.
+// body writes a buffer and its padding.
 func (s *arrowStream) body(b []byte) error {
 	if _, err := s.w.Write(b); err != nil {
 		return err
@@ -102,8 +102,8 @@ func (s *arrowStream) body(b []byte) error {
 	return err
 }
 
-// message writes the metadata that was built in s.meta, as a Message with a header
-// of a kind; size is that of the body that the caller writes next.
+// message writes the metadata in s.meta as a Message with a header of the given kind. size is the
+// size of the body that the caller writes next.
 func (s *arrowStream) message(kind byte, header flatbuffers.UOffsetT, size int64) error {
 	b := s.meta
 	b.StartObject(5)
@@ -140,7 +140,7 @@ func (s *arrowStream) schema() flatbuffers.UOffsetT {
 func (s *arrowStream) field(f arrowField) flatbuffers.UOffsetT {
 	b := s.meta
 	name := b.CreateString(f.name)
-	children := offsets(b, nil) // some readers insist on a list
+	children := offsets(b, nil) // some readers require a list
 	var metadata flatbuffers.UOffsetT
 	if f.typ == arrowJSON {
 		key, value := b.CreateString(ArrowEncoding), b.CreateString("json")
@@ -185,7 +185,7 @@ func (s *arrowStream) recordBatch(nodes, buffers []int64) flatbuffers.UOffsetT {
 	return b.EndObject()
 }
 
-// offsets makes a vector of tables.
+// offsets writes a vector of tables.
 func offsets(b *flatbuffers.Builder, list []flatbuffers.UOffsetT) flatbuffers.UOffsetT {
 	b.StartVector(4, len(list), 4)
 	for i := len(list) - 1; i >= 0; i-- {
@@ -194,7 +194,7 @@ func offsets(b *flatbuffers.Builder, list []flatbuffers.UOffsetT) flatbuffers.UO
 	return b.EndVector(len(list))
 }
 
-// pairs makes a vector of structs of two 64-bit numbers, a FieldNode or a Buffer.
+// pairs writes a vector of structs of two 64-bit numbers: FieldNode or Buffer.
 func pairs(b *flatbuffers.Builder, list []int64) flatbuffers.UOffsetT {
 	b.StartVector(16, len(list)/2, 8)
 	for i := len(list) - 1; i >= 0; i-- {
@@ -210,19 +210,19 @@ type arrowColumn struct {
 	typ   arrowType
 	rows  int
 	nulls int
-	valid []byte // a bit for each row: it is not null
-	bits  []byte // of arrowBool: a bit for each row
-	ends  []byte // of text: where each value ends in data, after a 0; int32
-	data  []byte // numbers, or texts one after the other
+	valid []byte // one bit per row: the value is not null
+	bits  []byte // for arrowBool: one bit per row
+	ends  []byte // for text: 0, then the end of each value in data; int32
+	data  []byte // numbers, or concatenated texts
 }
 
-// reset drops the values and keeps the memory.
+// reset discards the values and keeps the memory.
 func (c *arrowColumn) reset() {
 	c.rows, c.nulls = 0, 0
 	c.valid, c.bits, c.ends, c.data = c.valid[:0], c.bits[:0], c.ends[:0], c.data[:0]
 }
 
-// buffers are the column's buffers in the order of its type's layout.
+// buffers returns the column's buffers in the order that its type requires.
 func (c *arrowColumn) buffers() [][]byte {
 	valid := c.valid
 	if c.nulls == 0 {
@@ -268,8 +268,7 @@ func (c *arrowColumn) string(v []byte) error {
 	return nil
 }
 
-// row ends a row: it notes whether there is a value, the bit of a bool, and where
-// a text ends.
+// row ends a row: it records whether there is a value, the bit of a bool, and the end of a text.
 func (c *arrowColumn) row(valid, bit bool) {
 	at := c.rows & 7
 	if at == 0 {
@@ -293,11 +292,11 @@ func (c *arrowColumn) row(valid, bit bool) {
 	c.rows++
 }
 
-// maxArrowMetadata bounds the metadata of one message that is read.
+// maxArrowMetadata bounds the metadata of one message when reading.
 const maxArrowMetadata = 16 << 20
 
-// CountArrow reads an Arrow IPC stream to its end and returns how many rows it
-// has. A stream without an end, or with a message that is cut off, is an error.
+// CountArrow reads an Arrow IPC stream to its end and returns its number of rows. A truncated
+// stream is an error.
 func CountArrow(r io.Reader) (rows int, err error) {
 	for first := true; ; first = false {
 		kind, n, err := skipArrow(r)
@@ -319,10 +318,10 @@ func CountArrow(r io.Reader) (rows int, err error) {
 	}
 }
 
-// skipArrow reads one message and its body, and returns its kind and, of a record
-// batch, the number of rows. At the end of the stream it returns io.EOF.
+// skipArrow reads one message with its body. It returns the message's kind and, for a record batch,
+// the number of rows. At the end of the stream it returns io.EOF.
 func skipArrow(r io.Reader) (kind byte, rows int64, err error) {
-	// A flatbuffer that lies about its offsets makes its reader panic.
+	// The flatbuffers reader panics on invalid offsets.
 	defer func() {
 		if recover() != nil {
 			err = errors.New("a message's metadata is malformed")
@@ -369,7 +368,7 @@ func skipArrow(r io.Reader) (kind byte, rows int64, err error) {
 	return kind, rows, nil
 }
 
-// unexpected is err, for a place where a stream does not end.
+// unexpected converts io.EOF to io.ErrUnexpectedEOF inside a message.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -8,40 +8,38 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Builder makes a table of rows that come one after the other, for sources that
-// are not one document. It is for one goroutine.
+// Builder makes a table from rows that arrive one by one. It is not safe for concurrent use.
 //
 //	Append(row) ─▶ open segment (4 MB) ─▶ full ─▶ keep(segment) ─▶ forgotten here
 //	                                                  │
 //	Table() ──────────────────────────────────────────┴─▶ Table.WithSegments
 //
-// The bytes of all segments one after the other are the rows as NDJSON.
+// The segments, concatenated, are the rows as NDJSON.
 type Builder struct {
 	x    *indexer
 	buf  []byte
 	keep func(Segment) error
-	err  error // of keep, or that Table was called: there is no going on
+	err  error // error of keep, or Table was called; final
 
 	nulled int // see Table.Nulled
 }
 
 var errBuilt = errors.New("the table is complete")
 
-// NewBuilder returns an empty builder. With a nil keep the table holds its rows
-// itself. Otherwise keep is called with each full segment and with the last one
-// in Table, and must not hold on to their bytes: the table that Table returns is
-// then without bytes, and [Table.WithSegments] gives it those that were kept. An
-// error of keep ends the building and is returned by every later call.
+// NewBuilder returns an empty builder. If keep is nil, the table holds its rows. Otherwise keep is
+// called with each full segment, and by Table with the last one; it must not retain their bytes.
+// The table that Table returns then has no bytes, and [Table.WithSegments] adds the stored ones. An
+// error of keep ends the building, and all later calls return it.
 func NewBuilder(opts Options, keep func(Segment) error) *Builder {
 	return &Builder{x: newIndexer(opts), keep: keep}
 }
 
-// Len is the number of rows so far.
+// Len returns the number of rows so far.
 func (b *Builder) Len() int { return b.x.t.rows }
 
-// Append adds a row, which must be one JSON object; row stays the caller's. Line
-// breaks between tokens are left out, and values NaN, Infinity and -Infinity are
-// read as null. A row that is refused changes nothing.
+// Append adds a row, which must be one JSON object. It does not retain row. It removes line breaks
+// between tokens and reads NaN, Infinity and -Infinity as null. If it returns an error, the table
+// is unchanged.
 func (b *Builder) Append(row []byte) error {
 	err := b.append(row)
 	if err == nil || b.err != nil {
@@ -90,7 +88,7 @@ func (b *Builder) append(row []byte) error {
 	return nil
 }
 
-// mark is a point in reading to which back returns.
+// mark is a position of the indexer to which back returns.
 type mark struct {
 	rows, pos, words, columns, shapes, shapeBytes int
 	last                                          uint32
@@ -100,7 +98,7 @@ func (x *indexer) mark() mark {
 	return mark{x.t.rows, len(x.pos), len(x.words), len(x.t.columns), len(x.t.shapes), x.shapeBytes, x.last}
 }
 
-// back takes at most one row back, and what it brought.
+// back removes at most one row and everything that the row added.
 func (x *indexer) back(m mark) {
 	x.t.rows, x.pos, x.words = m.rows, x.pos[:m.pos], x.words[:m.words]
 	for _, name := range x.t.columns[m.columns:] {
@@ -144,7 +142,7 @@ func (b *Builder) flush() error {
 	return nil
 }
 
-// Table ends the building and returns the table.
+// Table finishes the building and returns the table.
 func (b *Builder) Table() (*Table, error) {
 	if b.err != nil {
 		return nil, b.err

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// kind is what a value is, in the order in which kinds sort.
+// kind is the kind of a value. Kinds sort in the order of these constants.
 type kind uint8
 
 const (
@@ -49,7 +49,7 @@ func compare(k kind, a, b []byte) int {
 	case kindString:
 		return compareStrings(a, b)
 	case kindBoolean, kindNested:
-		// "false" < "true" in bytes as well.
+		// "false" sorts before "true" as bytes, too.
 		return bytes.Compare(a, b)
 	}
 	return 0
@@ -62,7 +62,7 @@ func compareStrings(a, b []byte) int {
 	return strings.Compare(rawjson.Text(a), rawjson.Text(b))
 }
 
-// equal reports whether two values are the same: of one kind and equal in it.
+// equal reports whether two values have the same kind and are equal.
 func equal(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -71,7 +71,7 @@ func equal(a, b []byte) bool {
 	return k == kindOf(b) && compare(k, a, b) == 0
 }
 
-// identity appends a text that equal values share and others do not.
+// identity appends a text that is the same for equal values and only for them.
 func identity(dst, v []byte) []byte {
 	switch kindOf(v) {
 	case kindNumber:

@@ -9,16 +9,14 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// WriteCSV writes the view as comma-separated values (RFC 4180, lines end with
-// LF), the names of the columns first. Strings stand without their JSON quotes
-// and escapes, and everything else as it is written in JSON, nested values
-// included. What is absent or null is an empty field, and an empty string is "",
-// so that both come back from [Detect] and from databases as they were. A view of
-// one column has "" for either, because readers pass over empty lines. It returns
-// how many bytes w took.
+// WriteCSV writes the view as comma-separated values (RFC 4180 with LF line ends). The first line
+// has the column names. Strings are written without JSON quotes and escapes, all other values as
+// JSON, nested ones included. Null and absent values are empty fields and empty strings are "", so
+// that [Detect] and databases read them back correctly. In a view of one column both are "",
+// because readers skip empty lines. WriteCSV returns the number of bytes written.
 func (v View) WriteCSV(w io.Writer) (int64, error) { return v.writeSeparated(w, ',') }
 
-// WriteTSV is WriteCSV with tabs in place of the commas.
+// WriteTSV writes as WriteCSV does, with tabs in place of commas.
 func (v View) WriteTSV(w io.Writer) (int64, error) { return v.writeSeparated(w, '\t') }
 
 func (v View) writeSeparated(w io.Writer, comma byte) (int64, error) {
@@ -52,13 +50,13 @@ func (v View) writeSeparated(w io.Writer, comma byte) (int64, error) {
 	return written + int64(n), wrapWrite(err)
 }
 
-// separated puts lines of fields together.
+// separated assembles lines of fields.
 type separated struct {
 	comma byte
 	buf   []byte
 }
 
-// field appends field k of a line. An empty one is quoted if it is a text.
+// field appends field k of a line. It quotes an empty text, but not an empty null.
 func (s *separated) field(k int, text string, isText bool) {
 	if k > 0 {
 		s.buf = append(s.buf, s.comma)
@@ -80,7 +78,7 @@ func (s *separated) field(k int, text string, isText bool) {
 	s.buf = append(s.buf, '"')
 }
 
-// quotes reports whether a text would be read as something else without quotes.
+// quotes reports whether a text would be misread without quotes.
 func (s *separated) quotes(text string) bool {
 	return text[0] == ' ' || text[len(text)-1] == ' ' || strings.ContainsAny(text, "\"\r\n\t") || strings.IndexByte(text, s.comma) >= 0
 }
@@ -96,7 +94,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// plainText is a value as text: without quotes, and empty for null.
+// plainText returns a value as text: without quotes, and empty for null.
 func plainText(value []byte) string {
 	switch {
 	case len(value) == 0 || value[0] == 'n':
@@ -107,9 +105,9 @@ func plainText(value []byte) string {
 	return string(value)
 }
 
-// fromCSV reads comma-separated values. A column is of numbers where all its
-// fields that are not empty are numbers as JSON writes them, without exponent;
-// else it is of strings. An empty field is null, and a field "" an empty string.
+// fromCSV reads comma-separated values. A column is numeric if all its non-empty fields are JSON
+// numbers without exponents; otherwise it is a string column. An empty field is null; a field "" is
+// an empty string.
 func fromCSV(data []byte, opts Options) (*Table, error) {
 	var header []string
 	var numbers, filled []bool
@@ -180,7 +178,7 @@ func fromCSV(data []byte, opts Options) (*Table, error) {
 	return b.Table()
 }
 
-// eachRecord calls f with each line's fields, which are f's during the call.
+// eachRecord calls f with the fields of each line. f must not retain them.
 func eachRecord(data []byte, f func([]csvField) error) error {
 	r := csvReader{data: data, line: 1}
 	for {
@@ -197,9 +195,8 @@ func eachRecord(data []byte, f func([]csvField) error) error {
 	}
 }
 
-// BeginsAsCSV reports whether data begins with rows+1 lines of comma-separated
-// values that have the same number of fields, at least two, and whether name is
-// true for each field of the first.
+// BeginsAsCSV reports whether data begins with rows+1 lines of comma-separated values with the same
+// number of fields, at least two, and whether name returns true for each field of the first line.
 func BeginsAsCSV(data []byte, rows int, name func(string) bool) bool {
 	r := csvReader{data: data, line: 1}
 	for n := range rows + 1 {

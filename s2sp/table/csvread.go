@@ -7,17 +7,17 @@ import (
 	"io"
 )
 
-// csvField is a field of comma-separated values. The standard library's reader
-// tells neither whether a field was quoted, which is how an empty string differs
-// from none, nor whether a line break in it was CR LF.
+// csvField is a field of comma-separated values. The standard library's reader does not report
+// whether a field was quoted, which distinguishes an empty string from null, or whether a line
+// break in a field was CR LF.
 type csvField struct {
 	text   []byte
 	quoted bool
 }
 
-// csvReader reads comma-separated values (RFC 4180). A line ends with LF, CR LF
-// or CR; empty lines are passed over; inside quotes every byte stays. All lines
-// have as many fields as the first.
+// csvReader reads comma-separated values (RFC 4180). A line ends with LF, CR LF or CR. Empty lines
+// are skipped. Bytes inside quotes are kept unchanged. All lines must have as many fields as the
+// first.
 type csvReader struct {
 	data  []byte
 	at    int
@@ -32,8 +32,7 @@ var (
 	errPastQuote = errors.New("text behind the closing quote of a field")
 )
 
-// next returns the fields of the next line, which are the caller's until the call
-// after, or io.EOF.
+// next returns the fields of the next line, valid until the next call, or io.EOF.
 func (r *csvReader) next() ([]csvField, error) {
 	for r.at < len(r.data) && (r.data[r.at] == '\n' || r.data[r.at] == '\r') {
 		r.breakLine()
@@ -65,7 +64,7 @@ func (r *csvReader) next() ([]csvField, error) {
 	return r.buf, nil
 }
 
-// breakLine passes over one line break, if one stands here.
+// breakLine skips one line break, if there is one.
 func (r *csvReader) breakLine() {
 	if r.at >= len(r.data) {
 		return
@@ -77,7 +76,7 @@ func (r *csvReader) breakLine() {
 	r.line++
 }
 
-// field reads a field up to the comma or line break behind it.
+// field reads a field up to the next comma or line break.
 func (r *csvReader) field() (csvField, error) {
 	if r.at < len(r.data) && r.data[r.at] == '"' {
 		return r.quoted()
@@ -104,7 +103,7 @@ func (r *csvReader) quoted() (csvField, error) {
 		}
 		r.line += lineBreaks(rest[:end])
 		r.at += end + 1
-		if r.at < len(r.data) && r.data[r.at] == '"' { // two stand for one
+		if r.at < len(r.data) && r.data[r.at] == '"' { // a doubled quote is one quote
 			text = append(text, rest[:end+1]...)
 			r.at++
 			continue

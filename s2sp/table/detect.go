@@ -9,28 +9,26 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// DetectOptions say what counts as a table besides an array of objects, an
-// object whose only member is one, and NDJSON. The zero value adds nothing.
+// DetectOptions extend the forms that Detect accepts. Detect always accepts an array of objects, an
+// object whose only member is such an array, and NDJSON.
 type DetectOptions struct {
 	Options
 
-	// Paths name where else in an object the rows stand, tried in order:
-	// "features" is the array of objects that is the member features, whatever
-	// other members there are, and "features[].properties" is the object that is
-	// the member properties of each element of that array. Both name the rows of
-	// GeoJSON. Members are named by dots: "data.items".
+	// Paths are further places of rows in an object, tried in order. "features" is the member
+	// features, an array of objects, regardless of other members. "features[].properties" is the
+	// member properties of each element of that array. Both find the rows of GeoJSON. Dots separate
+	// nested members: "data.items".
 	Paths []string
-	// CSV takes text whose lines are comma-separated values for a table: at least
-	// two columns, whose names are the first line, and at least one row.
+	// CSV accepts lines of comma-separated values: at least two columns, named by the first line,
+	// and at least one row.
 	CSV bool
-	// One takes an object that is no table otherwise for a table of one row.
+	// One accepts any other object as a table of one row.
 	One bool
 }
 
-// Detect reads data as a table, or fails with ErrNotTable. The table's rows are
-// slices of data where data has them one after the other, so data must not
-// change any more. Text in front of or behind a table makes it none. Values NaN,
-// Infinity and -Infinity are read as null; see [Table.Nulled].
+// Detect reads data as a table, or returns ErrNotTable. Where data has rows one after the other,
+// the table's rows are slices of data, so the caller must not change it. Text before or after a
+// table is not allowed. NaN, Infinity and -Infinity are read as null; see [Table.Nulled].
 func Detect(data []byte, opts DetectOptions) (*Table, error) {
 	return finite(data, func(data []byte) (*Table, error) { return detect(data, opts) })
 }
@@ -52,8 +50,7 @@ func detect(data []byte, opts DetectOptions) (*Table, error) {
 	return nil, fmt.Errorf("%w: neither an array nor an object", ErrNotTable)
 }
 
-// notTable makes what is wrong with the JSON a reason why it is no table; that a
-// table is too large or too wide stays what it is.
+// notTable converts a JSON error to ErrNotTable. It keeps ErrTooLarge and ErrTooWide.
 func notTable(t *Table, err error) (*Table, error) {
 	if err == nil || errors.Is(err, ErrNotTable) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrTooWide) {
 		return t, err
@@ -89,7 +86,7 @@ func detectObject(data []byte, opts DetectOptions) (*Table, error) {
 	return t, err
 }
 
-// atPath reads the rows that path names.
+// atPath reads the rows at a path.
 func atPath(data []byte, path string, opts Options) (*Table, error) {
 	array, inner, nested := strings.Cut(path, "[]")
 	rows := rawjson.GetPath(data, strings.Split(array, ".")...)
@@ -117,9 +114,8 @@ func atPath(data []byte, path string, opts Options) (*Table, error) {
 	return b.Table()
 }
 
-// NDJSON reads one JSON object a line; empty lines are passed over. A line ends
-// with LF, CR LF or CR. Values NaN, Infinity and -Infinity are read as null; see
-// [Table.Nulled].
+// NDJSON reads one JSON object per line and skips empty lines. A line ends with LF, CR LF or CR.
+// NaN, Infinity and -Infinity are read as null; see [Table.Nulled].
 func NDJSON(data []byte, opts Options) (*Table, error) {
 	return finite(data, func(data []byte) (*Table, error) { return ndjson(data, opts) })
 }
@@ -140,8 +136,8 @@ func ndjson(data []byte, opts Options) (*Table, error) {
 	return x.finish(), nil
 }
 
-// Blocks reads one JSON object from each block, as servers write lists that put
-// every element into a text block of its own.
+// Blocks reads one JSON object from each block. Some servers return a list as one text block per
+// element.
 func Blocks(blocks [][]byte, opts Options) (*Table, error) {
 	b := NewBuilder(opts, nil)
 	for _, block := range blocks {

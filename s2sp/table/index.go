@@ -13,34 +13,32 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Bounds of the index that keep hostile input from making it larger than the
-// rows: rows beyond them are found again by reading them.
+// Limits of the index. Without them, hostile input could make the index larger than the rows. Rows
+// beyond a limit are not indexed but parsed again for each access.
 const (
 	maxShapes     = 4096
 	maxShapeBytes = 4 << 20
 )
 
-// segmentBytes is how much of the rows one segment covers at least, but for the
-// last. Rows are addressed with 32 bits inside a segment.
+// segmentBytes is the minimum size of all segments except the last. Positions inside a segment have
+// 32 bits.
 const segmentBytes = 4 << 20
 
 // Options change how rows are read. The zero value is ready to use.
 type Options struct {
-	// KeepRowID leaves a column _row_id of the data under its own name. It is
-	// for rows that were given their _row_id before, such as the abstract rows
-	// that a consumer tool gets.
+	// KeepRowID keeps the name of a _row_id column in the data. Set it for rows that got their
+	// _row_id earlier, such as the abstract rows of a consumer tool.
 	KeepRowID bool
 }
 
-// Index reads a JSON array of objects. The table's rows are slices of data,
-// which must not change any more. Values NaN, Infinity and -Infinity are read as
-// null; see [Table.Nulled].
+// Index reads a JSON array of objects. The table's rows are slices of data, so the caller must not
+// change it. NaN, Infinity and -Infinity are read as null; see [Table.Nulled].
 func Index(data []byte, opts Options) (*Table, error) {
 	return finite(data, func(data []byte) (*Table, error) { return index(data, opts) })
 }
 
-// finite reads data, and reads it once more if all that may be wrong with it are
-// words that stand for numbers that JSON lacks.
+// finite calls read with data. If that fails only because of NaN or Infinity, it calls read again
+// with null in their place.
 func finite(data []byte, read func([]byte) (*Table, error)) (*Table, error) {
 	t, err := read(data)
 	if err == nil {
@@ -52,7 +50,7 @@ func finite(data []byte, read func([]byte) (*Table, error)) (*Table, error) {
 	}
 	t, again := read(clean)
 	if again != nil {
-		return nil, err // the first error has the place in data
+		return nil, err // the first error has the position in data
 	}
 	t.nulled += n
 	return t, nil
@@ -78,7 +76,7 @@ func index(data []byte, opts Options) (*Table, error) {
 				return nil, err
 			}
 			i = end
-			// What mostly stands between two rows is looked at without a call.
+			// Fast path for the usual separators between rows.
 			if i < len(data) && data[i] != ',' && data[i] != ']' {
 				i = rawjson.SkipSpace(data, i)
 			}
@@ -103,26 +101,26 @@ func index(data []byte, opts Options) (*Table, error) {
 	return x.finish(), nil
 }
 
-// indexer makes a table out of rows given in order.
+// indexer makes a table from rows in order.
 type indexer struct {
 	t    *Table
 	opts Options
 
-	data  []byte // of the rows of the open segment
-	base  int    // where in data the segment begins
-	end   int    // where in data its last row ends
+	data  []byte // the rows of the open segment
+	base  int    // start of the segment in data
+	end   int    // end of its last row in data
 	first int    // number of its first row
 	pos   []uint32
 	words []uint32
 
-	byText     map[string]uint32 // shapes by all of their literals
-	last       uint32            // shape of the row before, or noShape
+	byText     map[string]uint32 // shapes by their concatenated literals
+	last       uint32            // shape of the previous row, or noShape
 	shapeBytes int
-	text       []byte // scratch: the literals of the row that is read
+	text       []byte // scratch: the literals of the current row
 	fields     []field
 }
 
-type field struct{ sep, key, value int } // begin of the literal, the key and the value
+type field struct{ sep, key, value int } // starts of the literal, the key and the value
 
 func newIndexer(opts Options) *indexer {
 	return &indexer{
@@ -133,16 +131,15 @@ func newIndexer(opts Options) *indexer {
 	}
 }
 
-// expect makes room for the index of about n bytes of rows.
+// expect reserves index space for about n bytes of rows.
 func (x *indexer) expect(n int) {
 	n = min(n, segmentBytes)
 	x.words = slices.Grow(x.words, n/24)
 	x.pos = slices.Grow(x.pos, n/256)
 }
 
-// row reads the row that begins at data[i], which is an object, and returns the
-// index just behind it. Rows of one data must be given one after the other; a
-// new data begins a new segment.
+// row reads the object at data[i] and returns the index behind it. Rows of the same data must be
+// given in order; new data starts a new segment.
 func (x *indexer) row(data []byte, i int) (end int, err error) {
 	if x.t.rows >= MaxRows {
 		return i, fmt.Errorf("row %d: %w: more than %d rows", x.t.rows, ErrTooLarge, MaxRows)
@@ -188,8 +185,8 @@ func (x *indexer) done(start, end int) int {
 	return end
 }
 
-// match reads a row as one of shape s. If it is not, words has got some more
-// entries, which the caller drops.
+// match reads a row of shape s. If the row has another shape, ok is false and the caller removes
+// the words that match appended.
 func (x *indexer) match(n uint32, s *shape, i int) (end int, ok bool) {
 	data, base := x.data, x.base
 	words := append(x.words, n, 0)
@@ -202,7 +199,7 @@ func (x *indexer) match(n uint32, s *shape, i int) (end int, ok bool) {
 		words = append(words, uint32(i-base))
 		switch c := data[i]; {
 		case c == '"':
-			// Short strings of plain characters are passed over here, eight bytes at a time.
+			// Fast path: skip short plain strings eight bytes at a time.
 			p := i + 1
 			for p+8 <= len(data) {
 				stop := special(binary.LittleEndian.Uint64(data[p:]))
@@ -235,7 +232,7 @@ func (x *indexer) match(n uint32, s *shape, i int) (end int, ok bool) {
 		}
 		var err error
 		if i, err = rawjson.Skip(data, i); err != nil {
-			return 0, false // learn comes to the same error and says where
+			return 0, false // learn finds the same error and reports its position
 		}
 	}
 	end = i + len(s.suffix)
@@ -252,18 +249,18 @@ const (
 	highs = 0x8080808080808080
 )
 
-// special has the high bit of a byte set where w has a quote, a backslash or a
-// control character; above the lowest such byte, others may be set as well.
+// special sets the high bit of each byte of w that is a quote, a backslash or a control character.
+// Bits above the lowest such byte may be set wrongly.
 func special(w uint64) uint64 {
 	slash := w ^ '\\'*ones
 	quote := w ^ '"'*ones
 	return ((quote-ones)&^quote | (slash-ones)&^slash | (w-0x20*ones)&^w) & highs
 }
 
-// learn reads a row field by field and gives it a shape: one that is known, or
-// a new one, or none if there are too many.
+// learn reads a row field by field and assigns a shape: a known one, a new one, or none if there
+// are too many.
 func (x *indexer) learn(i int) (end int, err error) {
-	// The same checks as everywhere else in one pass over the row; the second one only looks for the fields.
+	// Skip validates the row; the second pass only finds the fields.
 	if end, err = rawjson.Skip(x.data, i); err != nil {
 		return i, err
 	}
@@ -276,7 +273,7 @@ func (x *indexer) learn(i int) (end int, err error) {
 	if err := rawjson.EachMember(row, func(m rawjson.Member) bool {
 		value := m.End - len(m.Value)
 		x.text = append(x.text, row[sep:value]...)
-		x.text = append(x.text, 0) // stands in no literal: ends this one
+		x.text = append(x.text, 0) // separator that no literal contains
 		x.fields = append(x.fields, field{sep, m.Start, value})
 		sep = m.End
 		return true
@@ -339,7 +336,7 @@ func (x *indexer) newShape(row []byte, suffix int) (uint32, error) {
 	return n, nil
 }
 
-// column finds or adds the column of a quoted key.
+// column returns the column of a quoted key and adds it if it is new.
 func (x *indexer) column(key []byte) (int, error) {
 	name, err := columnName(key)
 	if err != nil {
@@ -358,8 +355,7 @@ func (x *indexer) column(key []byte) (int, error) {
 	return len(t.columns) - 1, nil
 }
 
-// columnName unquotes a key as encoding/json does: what is no valid Unicode
-// becomes U+FFFD.
+// columnName unquotes a key as encoding/json does: invalid Unicode becomes U+FFFD.
 func columnName(key []byte) (string, error) {
 	if body := key[1 : len(key)-1]; bytes.IndexByte(body, '\\') < 0 && utf8.Valid(body) {
 		return string(body), nil
@@ -397,7 +393,7 @@ func packIndex(pos, words []uint32) []byte {
 	return index
 }
 
-// finish closes the last segment and names the columns.
+// finish closes the last segment and sets the column names.
 func (x *indexer) finish() *Table {
 	x.seal()
 	t := x.t
@@ -412,7 +408,7 @@ func (x *indexer) finish() *Table {
 	return t
 }
 
-// rename gives a column another name. Callers own t.
+// rename renames a column. The caller must own t.
 func (t *Table) rename(col int, name string) {
 	delete(t.byName, t.columns[col])
 	t.columns[col] = name

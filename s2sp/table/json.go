@@ -9,15 +9,15 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Rows are put together in chunks before they are written: the first is small,
-// so that a reader gets something soon, and the later ones are large, because a
-// large write to a connection costs far less than many small ones.
+// Rows are collected in chunks before they are written. The first chunk is small, so that a reader
+// gets data soon. Later ones are large, because one large write costs far less than many small
+// ones.
 const (
 	firstChunk = 64 << 10
 	maxChunk   = 1 << 20
 )
 
-// emitter writes rows of a view as JSON. It is for one goroutine.
+// emitter writes rows of a view as JSON. It is not safe for concurrent use.
 type emitter struct {
 	v     View
 	seg   *segment
@@ -28,16 +28,16 @@ type emitter struct {
 	keys  [][]byte
 }
 
-// emission is how rows of one shape are written.
+// emission is the plan for writing rows of one shape.
 type emission struct {
-	whole bool // the bytes as they are
+	whole bool // copy the row unchanged
 	parts []part
-	fixed int // bytes of a row's literals
+	fixed int // total size of the literals of a row
 }
 
-// part is one field of the output: the literal before it and where its value is.
+// part is one output field: a literal and the position of its value.
 type part struct {
-	lit   string // ,"key":
+	lit   string // for example ,"key":
 	field int32  // or rowNumber
 }
 
@@ -93,7 +93,7 @@ func (e *emitter) plan(n uint32) *emission {
 	return p
 }
 
-// begin starts a row; bare says that no field stands in it yet.
+// begin starts a row. bare reports that the row has no field yet.
 func (e *emitter) begin(dst []byte, row int) (_ []byte, bare bool) {
 	dst = append(dst, '{')
 	if !e.v.id {
@@ -139,7 +139,7 @@ func (e *emitter) append(dst []byte, row int) []byte {
 	return append(dst, '}')
 }
 
-// appendLoose writes a row that has no shape.
+// appendLoose writes a row without a shape.
 func (e *emitter) appendLoose(dst []byte, row int, data []byte) []byte {
 	t := e.v.t
 	if e.loose == nil {
@@ -199,7 +199,7 @@ func (e *emitter) appendLoose(dst []byte, row int, data []byte) []byte {
 	return append(dst, '}')
 }
 
-// size is len(append(nil, row)) without the bytes.
+// size returns the length of the row that append would write.
 func (e *emitter) size(row int) int {
 	t := e.v.t
 	e.seg = t.locate(e.seg, row)
@@ -246,7 +246,7 @@ func digits(n int) int {
 // AppendRow appends row i of the view as a JSON object.
 func (v View) AppendRow(dst []byte, i int) []byte { return v.Appender()(dst, i) }
 
-// Appender returns AppendRow for one goroutine that appends many rows.
+// Appender returns a function like AppendRow for many rows. It is not safe for concurrent use.
 func (v View) Appender() func(dst []byte, i int) []byte {
 	e := newEmitter(v)
 	return func(dst []byte, i int) []byte { return e.append(dst, v.rowAt(i)) }
@@ -264,8 +264,7 @@ type appender struct{ b []byte }
 
 func (a *appender) Write(p []byte) (int, error) { a.b = append(a.b, p...); return len(p), nil }
 
-// JSONSize is the number of bytes that WriteJSON writes. It costs a look at the
-// index, not at the values.
+// JSONSize returns the number of bytes that WriteJSON writes. It reads the index, not the values.
 func (v View) JSONSize() int64 {
 	size := int64(2)
 	n := v.Len()
@@ -279,14 +278,14 @@ func (v View) JSONSize() int64 {
 	return size + int64(n-1)
 }
 
-// WriteJSON writes the view as a JSON array of objects and returns how many
-// bytes w took. Values are copied, not decoded and encoded again.
+// WriteJSON writes the view as a JSON array of objects and returns the number of bytes written. It
+// copies values without decoding them.
 func (v View) WriteJSON(w io.Writer) (int64, error) {
 	return v.write(w, "[", ",", "]", false)
 }
 
-// WriteNDJSON writes the view as one JSON object a line. Line breaks between
-// the tokens of a value, the only place where JSON has them, are left out.
+// WriteNDJSON writes the view as one JSON object per line. It removes line breaks between the
+// tokens of a value, the only place where JSON allows them.
 func (v View) WriteNDJSON(w io.Writer) (int64, error) {
 	return v.write(w, "", "\n", "\n", true)
 }
@@ -323,7 +322,7 @@ func (v View) write(w io.Writer, open, between, closing string, oneLine bool) (i
 				return written, wrapWrite(err)
 			}
 			chunk = min(2*chunk, maxChunk)
-			if buf = buf[:0]; cap(buf) < chunk || cap(buf) > 4*maxChunk { // the last: one row was long
+			if buf = buf[:0]; cap(buf) < chunk || cap(buf) > 4*maxChunk { // the last chunk, or one long row
 				buf = make([]byte, 0, chunk+4<<10)
 			}
 		}

@@ -6,14 +6,14 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Merge joins abstract rows and body rows that have the same _row_id into one
-// table (spec: consumer tool): the rows of abstract in their order, each with
-// its own fields first and then those fields of the body that it lacks. A row of
-// abstract without a _row_id, or with null there, is left out; one whose body is
-// missing stands alone. Of several body rows with one _row_id the last counts.
+// Merge joins abstract rows and body rows with the same _row_id into one table, as consumer tools
+// do. The result has the rows of abstract in their order. Each has its own fields first, then the
+// fields that only its body row has. Rows of abstract without a _row_id, or with null, are dropped.
+// A row without a body row stays as it is. If several body rows have the same _row_id, the last one
+// is used.
 //
-// The number of a row is what it says itself, in a table read with KeepRowID, or
-// its place, in a view with [View.WithRowID]. In other views no row has one.
+// The _row_id of a row is its field in a table read with KeepRowID, or its position in a view made
+// by [View.WithRowID]. In other views rows have none.
 func Merge(abstract, body View) (*Table, error) {
 	rows := map[string]int{}
 	if id, ok := body.idColumn(); ok {
@@ -35,7 +35,7 @@ func Merge(abstract, body View) (*Table, error) {
 		has[o.name] = k
 	}
 	var right []out
-	var shadow []int // the column of left that hides a column of right, or -1
+	var shadow []int // column of left that hides a column of right, or -1
 	if body.t != nil {
 		right = body.shown()
 	}
@@ -81,7 +81,7 @@ func Merge(abstract, body View) (*Table, error) {
 	return b.Table()
 }
 
-// idColumn is the column that numbers the rows of a view, if there is one.
+// idColumn returns the _row_id column of a view, if it has one.
 func (v View) idColumn() (out, bool) {
 	switch {
 	case v.id:

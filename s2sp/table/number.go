@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// decimal is a JSON number without loss: its digits without zeros at either
-// end, standing behind the point, times ten to the exponent. Zero has no digits.
+// decimal is a JSON number without loss: 0.digits × 10^exponent, with leading and trailing zeros
+// removed. Zero has no digits.
 type decimal struct {
 	negative bool
-	whole    []byte // digits in front of the point, then
-	fraction []byte // those behind it, as one sequence
-	skip     int    // zeros in front of the first digit that counts
-	count    int    // digits that count
-	exponent int64  // of ten; the number is 0.digits × 10^exponent
+	whole    []byte // digits before the point, followed by
+	fraction []byte // the digits after it
+	skip     int    // leading zeros
+	count    int    // significant digits
+	exponent int64  // power of ten
 }
 
-// maxExponent is where exponents end: one written beyond is taken for it. No
-// computer has room for a number between.
+// maxExponent limits exponents: a larger one is read as maxExponent. No machine could hold a number
+// that differs only beyond it.
 const maxExponent = 1 << 60
 
 // parseDecimal reads a number that is valid JSON.
@@ -76,9 +76,8 @@ func (d *decimal) digit(i int) byte {
 	return d.fraction[i-len(d.whole)]
 }
 
-// CompareNumbers compares two JSON numbers of any length by their value and
-// without rounding: 1e2 and 100.0 are equal, 9007199254740993 and
-// 9007199254740992 are not. Both must be valid.
+// CompareNumbers compares two JSON numbers of any length by value, without rounding: 1e2 equals
+// 100.0, and 9007199254740993 differs from 9007199254740992. Both must be valid.
 func CompareNumbers(a, b []byte) int {
 	x, y := parseDecimal(a), parseDecimal(b)
 	switch {
@@ -119,7 +118,7 @@ func (d *decimal) sign() int {
 	return 1
 }
 
-// canonical writes a number so that equal numbers are written alike.
+// canonical appends a form of the number that is the same for equal numbers.
 func (d *decimal) canonical(dst []byte) []byte {
 	if d.count == 0 {
 		return append(dst, '0')
@@ -133,15 +132,15 @@ func (d *decimal) canonical(dst []byte) []byte {
 	return strconv.AppendInt(append(dst, 'e'), d.exponent, 10)
 }
 
-// ErrNumber says that a sum would need more digits than are computed with.
+// ErrNumber reports that a sum would need more digits than the limit.
 var ErrNumber = errors.New("number out of range")
 
-// maxSumDigits bounds the digits of a sum on either side of the point.
+// maxSumDigits bounds the digits of a sum before and after the point, each.
 const maxSumDigits = 5000
 
 // sum adds numbers exactly.
 type sum struct {
-	small int64    // while everything is a small integer
+	small int64    // used while all numbers are small integers
 	large *big.Int // times 10^-scale
 	scale int64
 	count int64
@@ -162,7 +161,7 @@ func (s *sum) add(raw []byte) error {
 	if d.count == 0 {
 		return nil
 	}
-	low := d.exponent - int64(d.count) // the power of ten of the last digit
+	low := d.exponent - int64(d.count) // power of ten of the last digit
 	if d.exponent > maxSumDigits || low < -maxSumDigits {
 		return fmt.Errorf("%w: %.40s cannot be added up: at most %d digits on either side of the point", ErrNumber, raw, maxSumDigits)
 	}
@@ -214,8 +213,7 @@ func (s *sum) json() []byte {
 	return []byte(sign + text)
 }
 
-// mean is the sum over the count with 17 significant digits, or all of them
-// where there are fewer.
+// mean returns the average with at most 17 significant digits.
 func (s *sum) mean() []byte {
 	total := s.large
 	if total == nil {

@@ -18,9 +18,9 @@ const maxTerms = 1000
 //	 "order_by": ["-wind", {"column": "event", "desc": true}, …], "offset": 0, "limit": 50,
 //	 "group_by": ["event", …], "aggregate": [{"op": "max", "column": "wind", "as": "strongest"}, …]}
 //
-// All members are optional; limit is DefaultLimit unless given. A list of one may
-// stand without its brackets, and columns may be one string with commas. A member
-// "type" is passed over. The error is a *QueryError that names the parameter.
+// All members are optional; the default limit is DefaultLimit. A single element may be given
+// without a list, and columns may be one string with commas. A member "type" is ignored. The error
+// is a *QueryError that names the parameter.
 func ParseQuery(raw json.RawMessage) (Query, error) {
 	q := Query{Limit: DefaultLimit}
 	if !rawjson.IsObject(raw) {
@@ -82,7 +82,7 @@ func ParseQuery(raw json.RawMessage) (Query, error) {
 
 func shorten(s string) string { return strconv.Quote(cut(s)) }
 
-// cut bounds what a message says of a query.
+// cut shortens a part of a query for a message.
 func cut(s string) string {
 	if len(s) > 60 {
 		s = strings.ToValidUTF8(s[:60], "") + "…"
@@ -90,7 +90,7 @@ func cut(s string) string {
 	return s
 }
 
-// eachTerm calls f for each element of a list, or for what stands without one.
+// eachTerm calls f for each element of a list, or for a value that is not a list.
 func eachTerm(param string, raw []byte, f func(param string, v []byte) error) error {
 	if raw[0] != '[' {
 		return f(param, raw)
@@ -128,8 +128,7 @@ func parseNames(param string, raw []byte) ([]string, error) {
 	return names, err
 }
 
-// SplitNames cuts a list of names at its commas and drops blanks and empty
-// names.
+// SplitNames splits a list of names at commas, trims blanks and drops empty names.
 func SplitNames(list string) []string {
 	var names []string
 	for name := range strings.SplitSeq(list, ",") {
@@ -148,7 +147,7 @@ func parseCount(param string, raw []byte, least int) (int, error) {
 	return n, nil
 }
 
-// members reads an object of a query; every key must be known.
+// members reads an object of a query. Unknown keys are errors.
 func members(param string, raw []byte, known ...string) (map[string][]byte, error) {
 	if raw[0] != '{' {
 		return nil, badQuery(param, "must be an object with %s", strings.Join(known, ", "))

@@ -10,85 +10,82 @@ import (
 	"github.com/weir-mcp/weir/internal/work"
 )
 
-// DefaultLimit is how many rows a parsed query shows unless it says otherwise.
+// DefaultLimit is the number of rows that a parsed query returns by default.
 const DefaultLimit = 50
 
-// Query asks for a part of a table: the parameters of tool_view's selector
-// "table". The zero Query asks for everything.
+// Query selects a part of a table; it has the parameters of tool_view's selector "table". The zero
+// Query selects everything.
 //
 //	rows ─▶ Where ─▶ GroupBy + Aggregate ─▶ OrderBy ─▶ Offset, Limit ─▶ Columns
 type Query struct {
-	Columns   []string    // shown columns in their order; empty is all
+	Columns   []string    // columns in output order; empty means all
 	Where     []Condition // all must hold
 	OrderBy   []Order
 	GroupBy   []string
-	Aggregate []Aggregate // with GroupBy and without: one row for each group, or one for all
+	Aggregate []Aggregate // with GroupBy one row per group, otherwise one row
 	Offset    int
-	Limit     int // 0 is no limit
+	Limit     int // 0 means no limit
 }
 
-// Condition holds for a row whose value in Column stands to Value as Op says.
+// Condition compares the value in Column with Value by Op.
 type Condition struct {
 	Column string
 	Op     string          // one of Operators
-	Value  json.RawMessage // of in and not_in, an array; of exists and null, absent or a boolean
+	Value  json.RawMessage // in and not_in take an array; exists and null take a boolean or nothing
 }
 
-// Order sorts by a column. Numbers come before strings, then booleans, then
-// nested values; null and absent come last in both directions.
+// Order sorts by a column. Numbers sort before strings, then booleans, then nested values. Null and
+// absent values are last in both directions.
 type Order struct {
 	Column     string
 	Descending bool
 }
 
-// Aggregate is computed over the rows of a group.
+// Aggregate is a function over the rows of a group.
 type Aggregate struct {
 	Op     string // one of Aggregations
 	Column string // may be empty for count
-	As     string // name of the result; empty is op_column, or count
+	As     string // name of the result; the default is op_column, or count
 }
 
-// Answer is what a query gives.
+// Answer is the result of a query.
 type Answer struct {
 	View View
-	// Matched is how many rows there were before Offset and Limit; with
-	// aggregates, how many groups.
+	// Matched is the number of rows, or groups, before Offset and Limit apply.
 	Matched int
 }
 
-// QueryError says which parameter of a query is wrong and how.
+// QueryError says which parameter of a query is wrong, and why.
 type QueryError struct {
 	Param  string // such as "where[1].op"
 	Detail string
 }
 
-// Error returns the sentence a user reads.
+// Error returns the message for users.
 func (e *QueryError) Error() string { return e.Param + " " + e.Detail }
 
 func badQuery(param, format string, args ...any) error {
 	return &QueryError{Param: param, Detail: fmt.Sprintf(format, args...)}
 }
 
-// maxQueryWork bounds a query without a Meter of its own, in units of work: some
-// ten million rows with simple conditions.
+// maxQueryWork bounds a query without its own Meter, in units of work: enough for some ten million
+// rows with simple conditions.
 const maxQueryWork = 2_000_000_000
 
-// What a query costs, in units of work.
+// Costs in units of work.
 const (
-	rowWork     = 30 // to read the columns of a row that it needs
-	compareWork = 5  // to compare two rows
+	rowWork     = 30 // read the needed columns of a row
+	compareWork = 5  // compare two rows
 )
 
-// Query is QueryWithin for ctx, with a bound that queries of millions of rows stay
-// within.
+// Query runs q with a default bound on its work. Queries of millions of rows stay within it.
 func (v View) Query(ctx context.Context, q Query) (Answer, error) {
 	m := work.NewMeter(ctx, work.Options{Limit: maxQueryWork})
 	defer m.Close()
 	return v.QueryWithin(m, q)
 }
 
-// QueryWithin answers q. The error is a *QueryError, or m's: it counts what the
-// query costs.
+// QueryWithin runs q and counts its work in m. The error is a *QueryError or an error of m.
 func (v View) QueryWithin(m *work.Meter, q Query) (Answer, error) {
 	if q.Offset < 0 {
 		return Answer{}, badQuery("offset", "must be 0 or more, not %d", q.Offset)
@@ -128,12 +125,12 @@ func (v View) QueryWithin(m *work.Meter, q Query) (Answer, error) {
 	return a, nil
 }
 
-// noColumn says which columns there are.
+// noColumn returns an error that lists the existing columns.
 func (v View) noColumn(param, name string) error {
 	return badQuery(param, "names %.60q, which is no column; there are: %s", name, NamesText(v.Columns(), 40))
 }
 
-// filter returns v with the rows for which all conditions hold.
+// filter returns the rows of v for which all conditions hold.
 func (v View) filter(m *work.Meter, where []Condition) (View, error) {
 	if len(where) == 0 || v.t == nil {
 		return v, nil
@@ -176,7 +173,7 @@ func (v View) filter(m *work.Meter, where []Condition) (View, error) {
 	return v, nil
 }
 
-// order sorts the rows; those that are equal stay in their order.
+// order sorts the rows stably.
 func (v View) order(m *work.Meter, by []Order) (View, error) {
 	if len(by) == 0 || v.t == nil {
 		return v, nil
@@ -186,7 +183,7 @@ func (v View) order(m *work.Meter, by []Order) (View, error) {
 	for i, o := range by {
 		found, ok := v.find(o.Column)
 		down[i] = o.Descending
-		if !ok { // "-wind" and "wind desc" are written, too
+		if !ok { // also accept "-wind" and "wind desc"
 			name, desc := strings.CutPrefix(o.Column, "-")
 			if !desc {
 				if name, desc = strings.CutSuffix(o.Column, " desc"); !desc {
@@ -217,7 +214,7 @@ func (v View) order(m *work.Meter, by []Order) (View, error) {
 		at := keys[i*len(outs) : (i+1)*len(outs)]
 		copy(at, r.load(i))
 		for k, o := range outs {
-			if o.cols[0] == rowNumber { // the reader's own bytes
+			if o.cols[0] == rowNumber { // use the reader's bytes without copying
 				at[k] = slices.Clone(at[k])
 			}
 		}
@@ -225,12 +222,12 @@ func (v View) order(m *work.Meter, by []Order) (View, error) {
 	}
 	slices.SortStableFunc(rows, func(a, b sortable) int {
 		if m.Spend(compareWork) != nil {
-			return 0 // the sorting ends soon
+			return 0 // an error occurred: end the sort quickly
 		}
 		for k := range outs {
 			x, y := kindOf(a.keys[k]), kindOf(b.keys[k])
 			if x != y {
-				// What is missing comes last in both directions.
+				// Missing values are last in both directions.
 				if down[k] && x < kindNull && y < kindNull {
 					return int(y) - int(x)
 				}

@@ -6,18 +6,18 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Selection names rows by their _row_id, and columns. An empty list is all. Rows
-// and columns that do not exist are left out.
+// Selection selects rows by _row_id, and columns. An empty list selects all. Rows and columns that
+// do not exist are ignored.
 type Selection struct {
 	RowIDs  []int
 	Columns []string
 }
 
-// Select applies a selection to a table. The view has _row_id first in each row.
+// Select applies a selection to a table. Each row of the view begins with _row_id.
 //
-// A table that was read with [Options.KeepRowID] and has this column was numbered
-// by somebody else: its rows are selected by what stands there, and rows in which
-// nothing does are left out. The rows of other tables are numbered by their place.
+// If a table was read with [Options.KeepRowID] and has a column _row_id, rows are selected by that
+// column, and rows without a value there are dropped. Rows of other tables are numbered by
+// position.
 func (s Selection) Select(t *Table) View {
 	v := t.View()
 	if t.Has(RowID) {
@@ -50,7 +50,7 @@ func (s Selection) selectNumbered(v View) View {
 	return v.Project(append([]string{RowID}, columns...))
 }
 
-// Within reports whether everything that s names is in what other names.
+// Within reports whether other selects everything that s selects.
 func (s Selection) Within(other Selection) bool {
 	if len(other.RowIDs) > 0 {
 		if len(s.RowIDs) == 0 {
@@ -76,7 +76,7 @@ func (s Selection) Within(other Selection) bool {
 	return true
 }
 
-// Union returns what s or other names.
+// Union selects what s or other select.
 func (s Selection) Union(other Selection) Selection {
 	var u Selection
 	if len(s.RowIDs) > 0 && len(other.RowIDs) > 0 {
@@ -95,7 +95,7 @@ func (s Selection) Union(other Selection) Selection {
 	return u
 }
 
-// ids is the set of a selection's row numbers.
+// ids returns the set of a selection's row numbers.
 func (s Selection) ids() idSet {
 	if len(s.RowIDs) == 0 {
 		return idSet{all: true}
@@ -115,7 +115,7 @@ func (s idSet) hasInt(id int) bool {
 	return ok
 }
 
-// has reports whether a row with this _row_id is meant. One without is not.
+// has reports whether a _row_id is in the set. A row without an id never is.
 func (s idSet) has(id []byte) bool {
 	if kindOf(id) >= kindNull {
 		return false

@@ -5,19 +5,18 @@ import (
 	"strings"
 )
 
-// Sieve applies a [Selection] to rows that come one after the other and bear
-// their _row_id, as the answer of a data plane does. It holds one row at a time,
-// so a table may be of any length.
+// Sieve applies a [Selection] to a stream of rows with _row_id, such as the answer of a data plane.
+// It holds one row at a time, so a table may have any length.
 //
 //	{"event":"Wind","wind":88,"_row_id":7}  ─▶ Pass ─▶ {"_row_id":7,"wind":88}
 //	{"_row_id":8,"event":"Flood"}                      not selected
 //	{"event":"Hail"}                                   no number: skipped
 //
-// It is for one goroutine.
+// It is not safe for concurrent use.
 type Sieve struct {
 	sel     Selection
 	ids     idSet
-	rank    map[string]int // place of a column that is selected; nil is all
+	rank    map[string]int // position of each selected column; nil means all
 	x       *indexer
 	plans   []*sieved // by shape
 	read    int
@@ -25,10 +24,10 @@ type Sieve struct {
 	skipped int
 }
 
-// sieved is how rows of one shape pass.
+// sieved is the plan for rows of one shape.
 type sieved struct {
-	id    int  // the field that holds _row_id; -1 is none
-	whole bool // a row passes byte for byte
+	id    int  // the field with _row_id; -1 for none
+	whole bool // rows pass unchanged
 	parts []part
 }
 
@@ -46,14 +45,13 @@ func NewSieve(sel Selection) *Sieve {
 	return s
 }
 
-// Pass reads the row at data[i] and returns the index behind it. What of it is
-// selected is appended to dst, with _row_id first, and kept says whether anything
-// is. A row that is no object, is cut off or goes beyond a bound is an error, and
-// changes nothing.
+// Pass reads the row at data[i] and returns the index behind it. It appends the selected part to
+// dst, with _row_id first; kept reports whether the row was selected. An invalid or truncated row,
+// or one beyond a limit, is an error and changes nothing.
 func (s *Sieve) Pass(dst, data []byte, i int) (out []byte, end int, kept bool, err error) {
 	x := s.x
 	x.pos, x.words = x.pos[:0], x.words[:0]
-	x.t.rows = min(s.read, MaxRows-1) // its number, for errors
+	x.t.rows = min(s.read, MaxRows-1) // row number for errors
 	if end, err = x.row(data, i); err != nil {
 		return dst, i, false, err
 	}
@@ -66,7 +64,7 @@ func (s *Sieve) Pass(dst, data []byte, i int) (out []byte, end int, kept bool, e
 	return out, end, kept, nil
 }
 
-// shaped passes a row of a known shape whose values begin at begins.
+// shaped passes a row of a known shape whose values start at begins.
 func (s *Sieve) shaped(dst, row []byte, n uint32, begins []uint32) ([]byte, bool) {
 	shape := s.x.t.shapes[n]
 	value := func(f int) []byte {
@@ -132,7 +130,7 @@ func (s *Sieve) wants(name string) bool {
 	return ok
 }
 
-// order brings fields into the order of the columns that are asked for.
+// order sorts fields into the order of the selected columns.
 func (s *Sieve) order(names []string, parts []part) {
 	if s.rank == nil {
 		return
@@ -144,7 +142,7 @@ func (s *Sieve) order(names []string, parts []part) {
 	slices.SortStableFunc(parts, func(a, b part) int { return at[a.lit] - at[b.lit] })
 }
 
-// loose passes a row that has no shape.
+// loose passes a row without a shape.
 func (s *Sieve) loose(dst, row []byte) ([]byte, bool) {
 	values, keys := map[string][]byte{}, map[string][]byte{}
 	var names []string
@@ -178,15 +176,14 @@ func (s *Sieve) loose(dst, row []byte) ([]byte, bool) {
 	return append(dst, '}'), true
 }
 
-// Passed is how many rows have passed.
+// Passed returns the number of rows that passed.
 func (s *Sieve) Passed() int { return s.passed }
 
-// Skipped is how many rows had no _row_id, or null there.
+// Skipped returns the number of rows without a _row_id.
 func (s *Sieve) Skipped() int { return s.skipped }
 
-// Columns lists _row_id and the columns that are selected of those that rows had
-// so far and of others that are known: in the order of the selection, or the
-// others first and then by appearance.
+// Columns lists _row_id and the selected columns that are known or have appeared in a row. They are
+// in the order of the selection or, without one, the known columns first and then by appearance.
 func (s *Sieve) Columns(known ...string) []string {
 	names := []string{RowID}
 	there := make(map[string]bool, len(known)+len(s.x.t.columns))

@@ -1,8 +1,7 @@
-// Package table keeps rows and columns as the JSON they came in. A table is the
-// bytes of its rows and an index that says where each value begins; asking for
-// rows and columns copies stretches of bytes, so whatever a value is written
-// like survives: integers of twenty digits, 1e400, lone surrogates, escapes and
-// the order of keys.
+// Package table stores rows and columns as their original JSON. A table is the bytes of its rows
+// and an index of the positions of values. Selecting rows and columns copies byte ranges, so every
+// value keeps its spelling: integers of twenty digits, 1e400, lone surrogates, escapes and the
+// order of keys.
 //
 //	[{"id":1,"name":"a","tags":[]}, {"id":2,"name":"b"}]       Index, Detect, Builder
 //	      │         │        │            │        │
@@ -13,21 +12,19 @@
 //	      │
 //	      └─▶ WriteJSON · WriteNDJSON · WriteCSV · WriteArrow      (byte copies but for the last two)
 //
-// What stands between the values of a row is its shape. Rows of the same shape
-// share it, and the shape of the last row is tried first: then reading a row is
+// The text between the values of a row is its shape. Rows of the same shape share it, and a new row
+// is first compared with the shape of the previous row. If it matches, reading the row means
 // comparing literals and skipping values.
 //
-// What is a column: keys are compared unescaped and case-sensitively, columns
-// are the union over the rows in order of first appearance, and a field that is
-// absent in a row stays absent (it is not null). NaN, Infinity and -Infinity, which
-// are no JSON but which many programs write, are read as null and counted. Where a row has a key twice the
-// last value counts, at the place of the first, as encoding/json, Python and
-// JavaScript have it. A column that the data itself calls _row_id is kept under
-// the name [OwnRowID], because _row_id is the number of the row in its table
-// (spec/tables §1); [Options.KeepRowID] switches that off for rows
-// that come out of another table.
+// Keys are compared unescaped and case-sensitively. The columns are the union over all rows in
+// order of first appearance. A field that is absent in a row stays absent (it does not become
+// null). NaN, Infinity and -Infinity are not JSON, but many programs write them; they are read as
+// null and counted. If a row has a key twice, the last value is used at the position of the first,
+// as in encoding/json, Python and JavaScript. _row_id is the number of a row in its table
+// (spec/tables §1), so a column of that name in the data is renamed to [OwnRowID].
+// [Options.KeepRowID] disables that for rows that were taken from another table.
 //
-// The package knows nothing of MCP, HTTP or where the bytes are kept.
+// The package does not know MCP or HTTP, or where the bytes are stored.
 package table
 
 import (
@@ -38,52 +35,49 @@ import (
 	"slices"
 )
 
-// RowID is the name of the column that counts the rows of a table: 0, 1, 2, …
+// RowID is the name of the column that numbers the rows of a table: 0, 1, 2, …
 const RowID = "_row_id"
 
-// OwnRowID is the name under which a data's own _row_id column is kept. If the
-// data has a column of that name as well, underscores are added until the name
-// is free.
+// OwnRowID is the new name of a _row_id column in the data. If that name is taken, underscores are
+// added until it is free.
 const OwnRowID = "_row_id_data"
 
-// Bounds of a table. A row that goes beyond one is refused.
+// Limits of a table. A row beyond a limit is refused.
 const (
-	MaxColumns  = 1 << 16 // different keys
+	MaxColumns  = 1 << 16 // distinct keys
 	MaxRowBytes = 1 << 30 // bytes of one row
 	MaxRows     = 1<<31 - 2
 )
 
-// Errors that reading rows gives. Errors in the JSON itself are those of
-// package rawjson. All are wrapped with the number of the row.
+// Errors of reading rows. Errors in the JSON itself are those of package rawjson. All are wrapped
+// with the number of the row.
 var (
-	// ErrNotTable: the bytes are no table: not an array of objects, for example.
+	// ErrNotTable means that the data is not a table: for example, not an array of objects.
 	ErrNotTable = errors.New("not a table")
-	// ErrTooWide: more than MaxColumns different keys.
+	// ErrTooWide means more than MaxColumns distinct keys.
 	ErrTooWide = errors.New("too many columns")
-	// ErrTooLarge: a row of more than MaxRowBytes, or more than MaxRows rows.
+	// ErrTooLarge means a row of more than MaxRowBytes, or more than MaxRows rows.
 	ErrTooLarge = errors.New("table too large")
 )
 
-// Segment is a stretch of rows: their bytes and where their values begin. Both
-// may be kept anywhere, a memory-mapped file for instance, as long as they do
-// not change.
+// Segment is a range of rows: their bytes and the positions of their values. Both may be stored
+// anywhere, such as in a memory-mapped file, as long as they do not change.
 type Segment struct {
-	Data  []byte // the rows; between them is what stood between them
+	Data  []byte // the rows, with the text between them
 	Index []byte // opaque; its size is about a fifth of Data's
 }
 
-// Table is rows × columns. It does not change, and everything on it may be
-// called concurrently. Slices that its methods return are slices of its bytes:
-// they must not be changed, and live as long as the segments do.
+// Table is an immutable table, safe for concurrent use. Slices that its methods return share its
+// bytes: callers must not change them, and they are valid as long as the segments are.
 type Table struct {
 	columns []string
 	byName  map[string]int
-	keys    [][]byte // quoted name of a column that is not written like in the data; nil: as the row has it
-	renamed bool     // some key is set
+	keys    [][]byte // quoted name of a renamed column; nil: as in the data
+	renamed bool     // some column is renamed
 	shapes  []*shape
 	segs    []segment
 	rows    int
-	nulled  int // values of the data that JSON lacks
+	nulled  int // values that were not JSON
 }
 
 // segment is a Segment with what is needed to find a row in it.
@@ -93,15 +87,14 @@ type segment struct {
 	rows  int
 }
 
-// shape is what rows have in common: the literal before each value and behind
-// the last one.
+// shape is the common text of rows: the literal before each value and after the last one.
 type shape struct {
 	seps   []string // {"a": then ,"b": …
 	suffix string   // }
-	keys   []string // quoted, as the rows have them
+	keys   []string // quoted, as in the data
 	cols   []int32  // the column of each field
-	twice  bool     // a key stands twice
-	next   uint32   // the shape that followed this one last: only a guess, used while indexing
+	twice  bool     // a key occurs twice
+	next   uint32   // the shape that last followed this one; a guess for indexing
 }
 
 // The index of a segment, in little-endian words of four bytes:
@@ -110,28 +103,26 @@ type shape struct {
 //	records: shape, end of the row, begin of value 0, …, begin of value w-1     (w ≥ 1)
 //	         noShape, end of the row, begin of the row
 //
-// All begins and ends count from the segment's first byte. A value ends where
-// the literal before the next one begins.
+// All positions count from the segment's first byte. A value ends where the next literal begins.
 const (
 	noShape = 1<<32 - 1
 	word    = 4
 )
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (t *Table) Len() int { return t.rows }
 
-// Nulled is the number of values NaN, Infinity and -Infinity that the data had:
-// JSON has no such numbers, so they are null in the table.
+// Nulled returns the number of values NaN, Infinity and -Infinity in the data. They are null in the
+// table, because JSON has no such numbers.
 func (t *Table) Nulled() int { return t.nulled }
 
-// Columns lists the columns in order of first appearance. The caller may keep
-// and change the slice.
+// Columns lists the columns in order of first appearance. The slice belongs to the caller.
 func (t *Table) Columns() []string { return slices.Clone(t.columns) }
 
-// Has reports whether there is a column called name.
+// Has reports whether there is a column with this name.
 func (t *Table) Has(name string) bool { _, ok := t.byName[name]; return ok }
 
-// Segments lists the stretches of bytes that the table consists of.
+// Segments returns the segments of the table.
 func (t *Table) Segments() []Segment {
 	out := make([]Segment, len(t.segs))
 	for i := range t.segs {
@@ -140,8 +131,8 @@ func (t *Table) Segments() []Segment {
 	return out
 }
 
-// WithSegments returns the same table over other copies of the same bytes. It
-// panics if their number or sizes differ, because then they are not the same.
+// WithSegments returns the same table over other copies of its bytes. It panics if their number or
+// sizes differ.
 func (t *Table) WithSegments(segs []Segment) *Table {
 	if len(segs) != len(t.segs) {
 		panic(fmt.Sprintf("table: %d segments for a table of %d", len(segs), len(t.segs)))
@@ -157,8 +148,8 @@ func (t *Table) WithSegments(segs []Segment) *Table {
 	return &c
 }
 
-// Size returns the bytes of the rows and the bytes of the index over them,
-// which together are the memory that a table takes but for its shapes.
+// Size returns the size of the rows and of their index. Together they are the memory of a table,
+// except for its shapes.
 func (t *Table) Size() (data, index int64) {
 	for i := range t.segs {
 		data += int64(len(t.segs[i].Data))
@@ -167,8 +158,7 @@ func (t *Table) Size() (data, index int64) {
 	return data, index
 }
 
-// Row returns the bytes of one row as they came, the braces included. It panics
-// where there is no such row.
+// Row returns the bytes of a row, braces included. It panics if row is out of range.
 func (t *Table) Row(row int) []byte {
 	s := t.segment(row)
 	rec := s.record(row)
@@ -176,7 +166,7 @@ func (t *Table) Row(row int) []byte {
 	return s.Data[begin:end:end]
 }
 
-// Rows iterates over the bytes of the rows as they came.
+// Rows iterates over the bytes of the rows.
 func (t *Table) Rows() iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		for i := range t.segs {
@@ -191,8 +181,8 @@ func (t *Table) Rows() iter.Seq2[int, []byte] {
 	}
 }
 
-// Cell returns one value as it is written, nil where the row has no such field
-// or the table no such column. To read many, use a [View].
+// Cell returns one value as it was written, nil if the row or the table does not have it. Use a
+// [View] to read many.
 func (t *Table) Cell(row int, column string) []byte {
 	col, ok := t.byName[column]
 	if !ok {
@@ -229,7 +219,7 @@ func (r record) shape() uint32   { return binary.LittleEndian.Uint32(r) }
 func (r record) end() int        { return int(binary.LittleEndian.Uint32(r[word:])) }
 func (r record) begin(i int) int { return int(binary.LittleEndian.Uint32(r[(2+i)*word:])) }
 
-// bounds says where in its segment a row begins and ends.
+// bounds returns the start and end of a row in its segment.
 func (t *Table) bounds(r record) (begin, end int) {
 	begin, end = r.begin(0), r.end()
 	if n := r.shape(); n != noShape {

@@ -8,12 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxNameText bounds how many characters of a column's name a message has.
+// maxNameText bounds a column's name in messages, in characters.
 const maxNameText = 60
 
-// NameText returns the name of a column as messages write it: as it is where it
-// reads like a name, and in quotes where it would be mistaken for something else
-// or for nothing, such as "", " " and "a, b". A long name is cut.
+// NameText returns a column's name for messages. A name that could be misread, such as "", " " or
+// "a, b", is quoted. A long name is cut.
 func NameText(name string) string {
 	if utf8.RuneCountInString(name) > maxNameText {
 		return strconv.Quote(string([]rune(name[:min(len(name), maxNameText*utf8.UTFMax)])[:maxNameText-1]) + "…")
@@ -25,8 +24,7 @@ func NameText(name string) string {
 	return name
 }
 
-// NamesText lists the first names of columns as messages write them, and says how
-// many more there are.
+// NamesText lists up to show column names for messages, and the number of further ones.
 func NamesText(names []string, show int) string {
 	var b strings.Builder
 	for i, name := range names[:min(show, len(names))] {

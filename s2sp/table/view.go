@@ -7,34 +7,34 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// View is a choice of rows and columns of a table, in an order and under names.
-// It is a small value: its methods do not change it but return another. A View
-// may be used concurrently. The zero View has no rows and no columns.
+// View is a selection of rows and columns of a table, in an order and with names. It is a small
+// immutable value: its methods return another View. It is safe for concurrent use. The zero View
+// has no rows and no columns.
 //
-// A table without a _row_id of its own (see [Options.KeepRowID]) has a column of
-// that name all the same, which is asked for by name and holds the row's number.
+// A table without a _row_id of its own (see [Options.KeepRowID]) has an implicit column _row_id
+// with the row's number. It is shown only if asked for by name.
 type View struct {
 	t      *Table
-	outs   []out    // what is shown; nil: all columns as each row has them
-	rows   []uint32 // numbers of the rows; see picked
-	picked bool     // rows holds the choice; else it is all rows in order
+	outs   []out    // shown columns; nil: all columns as each row has them
+	rows   []uint32 // row numbers; see picked
+	picked bool     // rows is the selection; otherwise all rows in order
 	id     bool     // each row begins with _row_id
 }
 
-// out is a column that a view shows.
+// out is a column of a view.
 type out struct {
 	name string
-	key  []byte // quoted name, nil: as the data has it
-	cols []int  // columns of the table or rowNumber; of several, the last that a row has counts
+	key  []byte // quoted name; nil: as in the data
+	cols []int  // columns of the table, or rowNumber; the last one that a row has is used
 }
 
-// rowNumber stands for the column that no row has: its number.
+// rowNumber stands for the implicit column with the row's number.
 const rowNumber = -1
 
-// Table returns the table that v looks at.
+// Table returns the table below v.
 func (v View) Table() *Table { return v.t }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (v View) Len() int {
 	switch {
 	case v.picked:
@@ -45,7 +45,7 @@ func (v View) Len() int {
 	return v.t.rows
 }
 
-// ID returns the number in its table of row i of the view.
+// ID returns the table's number of row i of the view.
 func (v View) ID(i int) int {
 	if v.picked {
 		return int(v.rows[i])
@@ -53,8 +53,7 @@ func (v View) ID(i int) int {
 	return i
 }
 
-// Columns lists the names of the columns in their order, _row_id first where
-// [View.WithRowID] asked for it.
+// Columns lists the column names in order, with _row_id first if [View.WithRowID] was called.
 func (v View) Columns() []string {
 	var names []string
 	if v.id {
@@ -77,7 +76,7 @@ func (v View) Columns() []string {
 	return names
 }
 
-// Has reports whether v has a column called name.
+// Has reports whether v has a column with this name.
 func (v View) Has(name string) bool { _, ok := v.find(name); return ok }
 
 func (v View) find(name string) (out, bool) {
@@ -105,7 +104,7 @@ func (t *Table) out(col int) out {
 	return o
 }
 
-// all spells out the columns of a view.
+// all returns the columns of a view explicitly.
 func (v View) all() []out {
 	if v.outs != nil || v.t == nil {
 		return v.outs
@@ -117,8 +116,8 @@ func (v View) all() []out {
 	return outs
 }
 
-// Project returns v with only the named columns, in the order of the names. A
-// name that stands twice counts once, and one that is no column is left out.
+// Project returns v with only the named columns, in the order of the names. Duplicate and unknown
+// names are ignored.
 func (v View) Project(columns []string) View {
 	if v.t == nil {
 		return v
@@ -149,7 +148,7 @@ func (v View) Without(columns []string) View {
 	return v
 }
 
-// lookup is find for n names: many are looked up in a map.
+// lookup returns a find function for n names; it uses a map if there are many.
 func (v View) lookup(n int) func(string) (out, bool) {
 	if v.outs == nil || n < 16 {
 		return v.find
@@ -166,9 +165,8 @@ func (v View) lookup(n int) func(string) (out, bool) {
 	}
 }
 
-// SelectRows returns v with only the rows of the given numbers, in the order
-// that v has them. A number that stands twice counts once, and one that is no
-// row of v is left out.
+// SelectRows returns v with only the rows with the given numbers, in the order of v. Duplicate and
+// unknown numbers are ignored.
 func (v View) SelectRows(ids []int) View {
 	if v.t == nil {
 		return v
@@ -194,8 +192,8 @@ func (v View) SelectRows(ids []int) View {
 	return v
 }
 
-// Slice returns v with only the rows from start to before end, both cut to what
-// there is. A negative end is the last one.
+// Slice returns v with the rows from start to before end. Both are clamped to the existing rows; a
+// negative end means the last one.
 func (v View) Slice(start, end int) View {
 	n := v.Len()
 	if end < 0 || end > n {
@@ -217,10 +215,10 @@ func (v View) Slice(start, end int) View {
 	return v
 }
 
-// Rename returns v with columns under other names, old to new. A column keeps
-// its place. Where two columns come to have one name, the name stands at the
-// place of the first, and of two values that a row has, the later column's
-// counts. The column _row_id keeps its name, which rows are matched by.
+// Rename returns v with renamed columns; the map is from old to new names. A column keeps its
+// position. If columns get the same name, the column stays at the first position, and of several
+// values in a row the last column's is used. _row_id is never renamed, because rows are matched by
+// it.
 func (v View) Rename(names map[string]string) View {
 	if len(names) == 0 || v.t == nil {
 		return v
@@ -245,9 +243,8 @@ func (v View) Rename(names map[string]string) View {
 	return v
 }
 
-// WithRowID returns v with each row's number as its first field, _row_id
-// (spec/tables §1). The number is the one in the table, whatever rows
-// v has.
+// WithRowID returns v with each row's number in the table as its first field, _row_id (spec/tables
+// §1).
 func (v View) WithRowID() View {
 	if v.t == nil {
 		return v
@@ -259,7 +256,7 @@ func (v View) WithRowID() View {
 	return v
 }
 
-// rowAt is the number in the table of row i.
+// rowAt returns the number in the table of row i.
 func (v View) rowAt(i int) int {
 	if v.picked {
 		return int(v.rows[i])
@@ -267,22 +264,22 @@ func (v View) rowAt(i int) int {
 	return i
 }
 
-// cursor reads the values of some columns, row by row. It is for one goroutine.
+// cursor reads the values of some columns, row by row. It is not safe for concurrent use.
 type cursor struct {
 	t      *Table
 	cols   []int
-	values [][]byte // of the row that was loaded; nil where it has none
+	values [][]byte // values of the loaded row; nil if absent
 	plans  [][]int32
 	seg    *segment
 	id     []byte
-	wanted map[string][]int // for rows without a shape: places in cols by name
+	wanted map[string][]int // for rows without a shape: indexes in cols by name
 }
 
 func newCursor(t *Table, cols []int) *cursor {
 	return &cursor{t: t, cols: cols, values: make([][]byte, len(cols)), plans: make([][]int32, len(t.shapes))}
 }
 
-// plan says which field of the shape holds each column.
+// plan returns the field of the shape for each column.
 func (c *cursor) plan(n uint32) []int32 {
 	if p := c.plans[n]; p != nil {
 		return p
@@ -299,7 +296,7 @@ func (c *cursor) plan(n uint32) []int32 {
 	return p
 }
 
-// lastFields maps the columns of a shape to the field that counts.
+// lastFields maps the columns of a shape to their last field.
 func (s *shape) lastFields() map[int32]int32 {
 	fields := make(map[int32]int32, len(s.cols))
 	for f, col := range s.cols {
@@ -308,7 +305,7 @@ func (s *shape) lastFields() map[int32]int32 {
 	return fields
 }
 
-// locate finds a row; runs of rows are found quickly.
+// locate finds the segment of a row; consecutive rows are found quickly.
 func (t *Table) locate(seg *segment, row int) *segment {
 	if seg != nil && row >= seg.first && row < seg.first+seg.rows {
 		return seg
@@ -316,7 +313,7 @@ func (t *Table) locate(seg *segment, row int) *segment {
 	return t.segment(row)
 }
 
-// value is where field f of a row with this shape stands.
+// value returns the position of field f of a row with this shape.
 func (s *shape) value(r record, f int) (begin, end int) {
 	begin = r.begin(f)
 	if f+1 < len(s.seps) {
@@ -350,7 +347,7 @@ func (c *cursor) load(row int) {
 	}
 }
 
-// loadLoose reads a row that has no shape.
+// loadLoose reads a row without a shape.
 func (c *cursor) loadLoose(row []byte) {
 	if c.wanted == nil {
 		c.wanted = make(map[string][]int, len(c.cols))
@@ -368,10 +365,10 @@ func (c *cursor) loadLoose(row []byte) {
 	}
 }
 
-// original is the name that the data gives a column.
+// original returns the name of a column in the data.
 func (t *Table) original(col int) string {
 	if t.renamed && t.keys[col] != nil {
-		return RowID // the only column that indexing renames
+		return RowID // indexing renames this column only
 	}
 	return t.columns[col]
 }
@@ -381,10 +378,10 @@ type looseField struct {
 	key, value []byte
 }
 
-// looseFields reads a row that was checked when it was indexed.
+// looseFields iterates over the fields of a row that indexing has validated.
 func looseFields(row []byte) func(func(looseField) bool) {
 	return func(yield func(looseField) bool) {
-		// The row is valid: it was read before.
+		// cannot fail: indexing has validated the row
 		_ = rawjson.EachMember(row, func(m rawjson.Member) bool {
 			end, err := rawjson.Skip(row, m.Start)
 			if err != nil {
@@ -400,16 +397,16 @@ func looseFields(row []byte) func(func(looseField) bool) {
 	}
 }
 
-// reader reads the columns of a view, row by row. It is for one goroutine.
+// reader reads the columns of a view, row by row. It is not safe for concurrent use.
 type reader struct {
 	v     View
 	outs  []out
-	first []int // where the columns of each out begin among the cursor's
+	first []int // index of each out's first column in the cursor
 	c     *cursor
 	vals  [][]byte
 }
 
-// reader returns a reader of the named columns of v, of all where names is nil.
+// reader returns a reader of the columns outs of v.
 func (v View) reader(outs []out) *reader {
 	r := &reader{v: v, outs: outs, vals: make([][]byte, len(outs))}
 	var cols []int
@@ -422,7 +419,7 @@ func (v View) reader(outs []out) *reader {
 	return r
 }
 
-// load reads row i of the view. The values stay until the next load.
+// load reads row i of the view. The values are valid until the next load.
 func (r *reader) load(i int) [][]byte {
 	r.c.load(r.v.rowAt(i))
 	for k := range r.outs {
@@ -437,7 +434,7 @@ func (r *reader) load(i int) [][]byte {
 	return r.vals
 }
 
-// shown is what a reader of the whole view reads, _row_id included.
+// shown returns the columns of the whole view, _row_id included.
 func (v View) shown() []out {
 	outs := v.all()
 	if v.id {
@@ -446,9 +443,8 @@ func (v View) shown() []out {
 	return outs
 }
 
-// Each calls f for each row with the values of the columns in the order of
-// [View.Columns], as they are written and nil where a row has none, until f
-// returns false. The slice is f's only during the call.
+// Each calls f for each row until f returns false. values are in the order of [View.Columns], as
+// written, and nil if absent. f must not retain the slice.
 func (v View) Each(f func(id int, values [][]byte) bool) {
 	if v.t == nil {
 		return

@@ -11,9 +11,8 @@ import (
 	"github.com/weir-mcp/weir/internal/work"
 )
 
-// Operators lists what a condition can ask. Values of different kinds are never
-// equal and are not ordered; a value that is absent is taken for null, except by
-// exists.
+// Operators lists the operators of conditions. Values of different kinds are never equal and have
+// no order. All operators except exists treat an absent value as null.
 //
 //	eq ne           equal, numbers by value: 1 is 1.0; ne also where there is nothing
 //	lt le gt ge     numbers, strings or booleans
@@ -24,18 +23,18 @@ import (
 //	exists          the row has the field, null or not; value false turns it around
 //	null            null or absent; value false turns it around
 //
-// =, ==, !=, <, <=, >, >= are taken as well.
+// =, ==, !=, <, <=, >, >= are accepted, too.
 func Operators() []string {
 	return []string{"eq", "ne", "lt", "le", "gt", "ge", "in", "not_in", "contains", "not_contains", "prefix", "suffix", "regex", "exists", "null"}
 }
 
 var symbols = map[string]string{"=": "eq", "==": "eq", "!=": "ne", "<>": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
-// maxPattern bounds a regular expression.
+// maxPattern bounds the length of a regular expression.
 const maxPattern = 1000
 
-// compile makes a test of a condition. Only that of a regular expression costs
-// more than looking at the value, and can fail: m counts it.
+// compile returns the test of a condition. Only regular expressions are counted in m and can fail,
+// because other tests cost no more than reading the value.
 func (c Condition) compile(param string, m *work.Meter) (func([]byte) (bool, error), error) {
 	if c.Op == "regex" {
 		return c.compileRegex(param, m)
@@ -138,7 +137,7 @@ func valueSet(param, op string, value []byte) (set map[string]bool, null bool, e
 	return set, null, err
 }
 
-// compileText makes the tests that look into text.
+// compileText returns the tests on text.
 func compileText(param, op string, value []byte) (func([]byte) bool, error) {
 	if op == "contains" || op == "not_contains" {
 		want := op == "contains"
@@ -147,7 +146,7 @@ func compileText(param, op string, value []byte) (func([]byte) bool, error) {
 			found := false
 			switch {
 			case len(v) > 0 && v[0] == '[':
-				_ = rawjson.EachElement(v, func(e []byte) bool { // valid since it was read
+				_ = rawjson.EachElement(v, func(e []byte) bool { // cannot fail: parsed before
 					found = equal(e, value)
 					return !found
 				})
@@ -167,7 +166,7 @@ func compileText(param, op string, value []byte) (func([]byte) bool, error) {
 	return func(v []byte) bool { return kindOf(v) == kindString && strings.HasSuffix(rawjson.Text(v), text) }, nil
 }
 
-// compileRegex makes the test of a regular expression.
+// compileRegex returns the test of a regular expression.
 func (c Condition) compileRegex(param string, m *work.Meter) (func([]byte) (bool, error), error) {
 	value := bytes.TrimSpace(c.Value)
 	switch {
@@ -208,5 +207,5 @@ func (c Condition) compileRegex(param string, m *work.Meter) (func([]byte) (bool
 	}, nil
 }
 
-// String writes a condition as a person would.
+// String returns the condition as a person would write it.
 func (c Condition) String() string { return fmt.Sprintf("%s %s %s", c.Column, c.Op, c.Value) }
