@@ -8,35 +8,35 @@ import (
 	"strings"
 )
 
-// An id names one thing for as long as the catalog and what is derived from it
-// live. The entries of one namespace get their ids together:
+// An id names one thing for the life of the catalog and of all catalogs derived from it. The
+// entries of one namespace get their ids together:
 //
 //	entries of all its segments, by priority ─▶ assigner ─▶ entries with ids, disputes
 //	      before: the space until now, past: ids of what is gone ─┘
 //
-// The short id of a tool, with a version and no hash, goes to the tool that is
-// alone with it. Two raw names that map to one short id both carry their hash, and
-// the short id names nothing from then on: else it would run the other tool as
-// soon as one of them is gone. An id that has named a tool never names another.
+// A tool with a version gets the short id, without a hash, if no other tool wants it. If two raw
+// names map to one short id, both ids carry their hash, and the short id never names a tool again:
+// otherwise it would run the second tool once the first is gone. An id that has named a tool never
+// names another.
 type assigner struct {
 	before *space // may be nil
 	past   *past
 	taken  map[string]*Entry
 
-	disputed map[string][]*Entry // by short id: one entry for each raw name that wants it
+	disputed map[string][]*Entry // short id -> one entry per raw name that wants it
 	disputes []dispute
 }
 
-// dispute is a finding about an id that several entries want, or wanted.
+// dispute is a finding about an id that several entries want or wanted.
 type dispute struct {
 	Finding
-	upstreams []string // that it concerns
+	upstreams []string // upstreams that it concerns
 }
 
 func (d *dispute) concerns(upstream string) bool { return slices.Contains(d.upstreams, upstream) }
 
-// assign returns the entries of the segments of one namespace with their ids, in
-// the order of priority.
+// assign assigns ids to the entries of the segments of one namespace, in order of priority, and
+// returns the entries.
 func (a *assigner) assign(namespace string, segments []*segment) []*Entry {
 	n := 0
 	for _, seg := range segments {
@@ -51,7 +51,7 @@ func (a *assigner) assign(namespace string, segments []*segment) []*Entry {
 			if listed == nil {
 				continue
 			}
-			if listed.overBudget() && !e.overBudget() { // by its longer id
+			if listed.overBudget() && !e.overBudget() { // with its longer id
 				a.dispute(FoundOverBudget, listed, listed.ID, []string{e.Upstream}, "%s", listed.budgetFinding())
 			}
 			a.taken[listed.ID] = listed
@@ -62,8 +62,7 @@ func (a *assigner) assign(namespace string, segments []*segment) []*Entry {
 	return out
 }
 
-// listed returns an entry under the id that it has from now on, or nil where it is
-// left out.
+// listed returns an entry with its final id, or nil if the entry is left out.
 func (a *assigner) listed(e *Entry) *Entry {
 	if e.Kind == KindTool {
 		return a.tool(e)
@@ -96,8 +95,7 @@ func (a *assigner) findRivals(namespace string, segments []*segment) {
 	}
 }
 
-// tool returns a tool under the id that it has from now on, or nil where it is
-// left out, which is a dispute then.
+// tool returns a tool with its final id, or nil if it is left out; that is a dispute.
 func (a *assigner) tool(e *Entry) *Entry {
 	if e.Version != "" && !a.mayBeShort(e) {
 		short := e
@@ -134,8 +132,8 @@ func (a *assigner) mayBeShort(e *Entry) bool {
 	return a.disputed[e.ID] == nil && (own || !known && !a.past.full)
 }
 
-// primitive returns a resource or prompt under its id, or under the first of id~2,
-// id~3, … that is free or its own (spec/gateway §6.3).
+// primitive returns a resource or prompt with its id: the plain one, or the first of id~2, id~3, …
+// that is free or already its own (spec/gateway §6.3).
 func (a *assigner) primitive(e *Entry) *Entry {
 	for n, id := 2, e.ID; ; n++ {
 		if a.taken[id] == nil && a.free(id, e) {
@@ -148,14 +146,13 @@ func (a *assigner) primitive(e *Entry) *Entry {
 	}
 }
 
-// free reports whether an id has never named anything but e.
+// free reports whether an id has never named an entry other than e.
 func (a *assigner) free(id string, e *Entry) bool {
 	known, own := a.named(id, e)
 	return !known || own
 }
 
-// named reports whether an id names something or has named something, and whether
-// that is e.
+// named reports whether an id names or has named an entry, and whether that is e.
 func (a *assigner) named(id string, e *Entry) (known, own bool) {
 	if a.before != nil {
 		if n := a.before.index[id]; n != nil {
@@ -195,9 +192,8 @@ func (a *assigner) dispute(kind FindingKind, e *Entry, id string, upstreams []st
 	}, upstreams})
 }
 
-// same reports whether two entries are the same thing for its whole life: a tool
-// by the name it is called by, whoever offers it in the namespace; a resource or
-// prompt by its server and what that calls it.
+// same reports whether two entries are versions of the same thing: tools of a namespace with the
+// same raw name, or resources or prompts of one server with the same key.
 func same(a, b *Entry) bool {
 	if a.Kind == KindTool || b.Kind == KindTool {
 		return a.Kind == b.Kind && a.RawName == b.RawName
@@ -205,10 +201,10 @@ func same(a, b *Entry) bool {
 	return a.Kind == b.Kind && a.Upstream == b.Upstream && a.key() == b.key()
 }
 
-// holder tells apart what is gone, as same does, in 16 bytes.
+// holder identifies a removed entry, by the rule of same, in 16 bytes.
 type holder [16]byte
 
-// noHolder stands for an id that several tools wanted: it names none of them.
+// noHolder stands for an id that several tools wanted; it names none of them.
 var noHolder holder
 
 func holderOf(e *Entry) holder {
@@ -220,27 +216,25 @@ func holderOf(e *Entry) holder {
 	return holder(sum[:16])
 }
 
-// Bounds of what is remembered of ids whose things are gone. They hold all tools
-// of one large server several times.
+// Limits of the memory for ids of removed entries. They allow for several times the tools of a
+// large server.
 const (
 	maxPast      = 32_768  // in one namespace
 	maxPastTotal = 262_144 // in a catalog
 )
 
-// past is what the ids of one namespace have named that it does not have now. It
-// never changes.
+// past records what the ids of one namespace named before. It is immutable.
 type past struct {
 	held map[string]holder
-	// full says that not all could be remembered. From then on tools with a
-	// version carry their hash, too, which tells them from all that were there.
+	// full reports that some ids could not be recorded. From then on tools with a version carry
+	// their hash, too, so that they differ from all earlier tools.
 	full bool
 }
 
 var noPast = &past{}
 
-// after returns the past after before was replaced by now, either of which may be
-// nil. disputed are ids that several tools want; room is for how many more ids
-// there is room.
+// after returns the past after now replaced before; both may be nil. disputed are ids that several
+// tools want. room is the number of further ids that may be recorded.
 func (p *past) after(before, now *space, disputed map[string][]*Entry, room int) *past {
 	next := &past{full: p.full}
 	changed := false
@@ -265,7 +259,7 @@ func (p *past) after(before, now *space, disputed map[string][]*Entry, room int)
 		next.held[id] = h
 	}
 	if now != nil {
-		for id := range p.held { // what has come back is not gone
+		for id := range p.held { // these entries are back
 			if now.index[id] != nil {
 				change()
 				delete(next.held, id)

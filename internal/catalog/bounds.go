@@ -8,28 +8,26 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Bounds on the texts of a definition.
+// Limits on the texts of a definition.
 const (
-	// MaxText is the longest text of a definition, in bytes. Of a longer one the
-	// beginning is kept.
+	// MaxText bounds a text of a definition, in bytes. A longer text is cut.
 	MaxText = 64 << 10
-	// maxIdentifier is the longest name or URI, in bytes. An entry with a longer
-	// one is left out: a cut one would call something else.
+	// maxIdentifier bounds a name or URI, in bytes. An entry with a longer one is left out, because
+	// a cut identifier would name something else.
 	maxIdentifier = 8 << 10
 )
 
-// cutMark ends a text of which more was there.
+// cutMark ends a text that was cut.
 const cutMark = "…"
 
-// boundTexts returns a definition, which must be valid JSON, with every text of
-// at most MaxText bytes: raw itself where none is longer. cut is how many were
-// cut, longest the bytes of the longest as it came. An object with a key over the
-// bound is an error, because nothing can stand for it.
+// boundTexts cuts every text of a definition, which must be valid JSON, to MaxText bytes. It
+// returns raw itself if no text is longer. cut is the number of texts that were cut, longest the
+// original size of the longest. A key over the limit is an error, because keys cannot be cut.
 func boundTexts(raw []byte) (out []byte, cut, longest int, err error) {
 	if len(raw) <= MaxText {
 		return raw, 0, 0, nil
 	}
-	done := 0 // raw up to here is in out
+	done := 0 // out has raw up to here
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '"' {
 			continue
@@ -55,24 +53,23 @@ func boundTexts(raw []byte) (out []byte, cut, longest int, err error) {
 	return append(out, raw[done:]...), cut, longest, nil
 }
 
-// KeptSize returns how many bytes of a definition a catalog keeps.
+// KeptSize returns the size of a definition in a catalog, in bytes.
 func KeptSize(raw []byte) int {
 	kept, _, _, err := boundTexts(raw)
 	if err != nil {
-		return 0 // it is left out
+		return 0 // the entry is left out
 	}
 	return len(kept)
 }
 
-// cutText returns the first MaxText bytes of a text, or a few less where a
-// character would be cut.
+// cutText returns the first MaxText bytes of a text, without splitting a character.
 func cutText(text string) string {
 	text = text[:MaxText-len(cutMark)]
 	for len(text) > 0 && !utf8.RuneStart(text[len(text)-1]) {
 		text = text[:len(text)-1]
 	}
 	if len(text) > 0 && text[len(text)-1] >= utf8.RuneSelf {
-		text = text[:len(text)-1] // the beginning of a character
+		text = text[:len(text)-1] // an incomplete character
 	}
 	return strings.Clone(text) + cutMark
 }

@@ -15,18 +15,17 @@ import (
 // Budgets of one rendered card in cl100k_base tokens (spec/gateway §2.3).
 const (
 	CardTarget  = 60 // descriptions are cut so that a card fits this
-	CardHardCap = 80 // a card over this is in the refresh report
+	CardHardCap = 80 // larger cards are in the refresh report
 )
 
 const (
 	maxCardName = 64 // characters
 	maxCardTags = 5
 	maxTagLen   = 24 // characters
-	maxTags     = 64 // tags kept on an entry beside its card
+	maxTags     = 64 // tags per entry; a card has fewer
 )
 
-// Tags that say how safe a tool is. They are never pushed off a card by other
-// tags (spec/gateway §2.1).
+// Tags about the safety of a tool. Other tags never displace them from a card (spec/gateway §2.1).
 const (
 	TagReadOnly    = "read-only"
 	TagDestructive = "destructive"
@@ -38,10 +37,9 @@ const (
 	SafetyDestructive = "destructive"
 )
 
-// Card is what an agent chooses an entry by. It never carries a schema, an
-// example or where a server is (spec/gateway §2.2). A card is built and
-// counted once, when its definition arrives; Tags is shared and must not be
-// changed.
+// Card is the short form of an entry from which agents choose. It never contains a schema, an
+// example or a server's address (spec/gateway §2.2). A card is built and counted once, when its
+// definition arrives. Tags is shared and must not be changed.
 type Card struct {
 	ID          string
 	Name        string
@@ -53,22 +51,22 @@ type Card struct {
 	CostHint    float64
 	SideEffects bool
 	Safety      string
-	Score       float64 // set by whoever ranked; in the JSON only
+	Score       float64 // set by the ranking; in JSON only
 
-	// Tokens is the exact number of cl100k_base tokens of Render().
+	// Tokens is the exact number of cl100k_base tokens of Render.
 	Tokens int
 }
 
-// Render returns the card as the model reads it, in one line:
+// Render returns the card as one line for the model:
 //
 //	id (kind) — description [tag1, tag2] cost=0.30 side-effects
 //
-// The score is not part of it, so that equal cards have equal bytes.
+// It does not include the score, so that equal cards have equal bytes.
 func (c *Card) Render() string {
 	return string(c.AppendRender(nil))
 }
 
-// AppendRender appends Render() to dst.
+// AppendRender appends the result of Render to dst.
 func (c *Card) AppendRender(dst []byte) []byte {
 	dst = append(dst, c.ID...)
 	dst = append(dst, " ("...)
@@ -98,8 +96,8 @@ func (c *Card) AppendRender(dst []byte) []byte {
 	return dst
 }
 
-// AppendJSON appends the card as a JSON object to dst, its keys in the order of
-// the card's fields, the score only where asked.
+// AppendJSON appends the card as a JSON object with its keys in field order. It includes the score
+// only if withScore is set.
 func (c *Card) AppendJSON(dst []byte, withScore bool) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = rawjson.AppendString(dst, c.ID)
@@ -128,7 +126,7 @@ func (c *Card) AppendJSON(dst []byte, withScore bool) []byte {
 	dst = rawjson.AppendString(dst, c.Safety)
 	if withScore {
 		dst = append(dst, `,"score":`...)
-		// Exact, so that cards in their order are seen to be in it: scores are float32.
+		// Exact, so that the order of cards agrees with their scores, which are float32.
 		dst = strconv.AppendFloat(dst, c.Score, 'g', -1, 32)
 	}
 	return append(dst, '}')
@@ -146,12 +144,12 @@ func (c *Card) fit(description string) {
 	}
 	whole := c.Description
 	c.Description = ""
-	// The joint of two texts may take a token more or less than its parts, so
-	// the budget is lowered until the whole card fits.
+	// The whole card may have more or fewer tokens than its parts, so lower the budget until it
+	// fits.
 	for budget := CardTarget - count(); budget > 0; budget-- {
 		c.Description = token.Truncate(whole, budget)
 		if c.Tokens = count(); c.Tokens <= CardTarget {
-			// The cut is a slice of a text that may be far longer.
+			// Do not retain the whole text for a slice of it.
 			c.Description = strings.Clone(c.Description)
 			return
 		}
@@ -160,8 +158,8 @@ func (c *Card) fit(description string) {
 	c.Tokens = count()
 }
 
-// collapse makes one line of a text: every run of white space and control
-// characters becomes one space, none at the ends, and what is not seen is left out.
+// collapse returns a text as one line: it replaces runs of white space and control characters by
+// one space, trims the ends and removes invisible characters.
 func collapse(s string) string {
 	line := oneLine(s)
 	if seen := visible.Text(line); seen != line {
@@ -186,9 +184,9 @@ func oneLine(s string) string {
 	}), " ")
 }
 
-// cleanTags returns tags as entries carry them: one line each, without
-// brackets and commas (they separate tags on a card), sorted, each once. A tag
-// that hides an address or a JSON text is left out (spec/gateway §2.2).
+// cleanTags returns tags in the form of entries: one line each, without brackets and commas (they
+// separate tags on a card), sorted and distinct. It drops tags that contain an address or JSON
+// (spec/gateway §2.2).
 func cleanTags(tags []string) (clean []string, dropped int) {
 	for _, tag := range tags {
 		tag = strings.Map(func(r rune) rune {
@@ -215,8 +213,8 @@ func cleanTags(tags []string) (clean []string, dropped int) {
 	return clean, dropped
 }
 
-// cardTags returns the tags of a card from an entry's: each cut to maxTagLen,
-// at most maxCardTags, the safety tags first of all.
+// cardTags selects the tags of a card: at most maxCardTags, each cut to maxTagLen, safety tags
+// first.
 func cardTags(tags []string) []string {
 	var kept []string
 	for _, tag := range tags {
@@ -250,7 +248,7 @@ func firstRunes(s string, n int) string {
 	return s
 }
 
-// safetyOf returns the safety class that tags say; destructive wins.
+// safetyOf returns the safety class of the tags; destructive wins.
 func safetyOf(tags []string) string {
 	switch {
 	case slices.Contains(tags, TagDestructive):

@@ -11,14 +11,14 @@ import (
 	"sync"
 )
 
-// Catalog is everything that can be called, at one moment. It never changes and
-// may be used concurrently. New returns an empty one.
+// Catalog is an immutable snapshot of everything that can be called, safe for concurrent use. New
+// returns an empty one.
 type Catalog struct {
 	limits   Limits
 	segments []*segment // by priority
 	added    int        // upstreams ever added, for segment.seq
 	spaces   map[string]*space
-	pasts    map[string]*past // by namespace, also of those that have no entries now
+	pasts    map[string]*past // by namespace, including namespaces without entries
 	held     int              // ids in pasts
 	size     int
 
@@ -30,15 +30,14 @@ type Catalog struct {
 	nameIndex   *nameIndex
 }
 
-// New returns an empty catalog that holds schemas to limits.
+// New returns an empty catalog with limits on schemas.
 func New(limits Limits) *Catalog {
 	return &Catalog{limits: limits.withDefaults(), spaces: map[string]*space{}, pasts: map[string]*past{}}
 }
 
-// With returns a catalog in which the entries of one upstream are those of a
-// listing, and a report of what is wrong with them. All other entries are
-// shared with c. A definition that is wrong is a finding and keeps no other out
-// of the catalog. The listing is not kept.
+// With returns a catalog in which the entries of one upstream are those of a listing, and a report
+// of the problems in the listing. It shares all other entries with c. A bad definition becomes a
+// finding and does not affect others. With does not retain the listing.
 func (c *Catalog) With(l Listing) (*Catalog, Report) {
 	seg := buildSegment(&l, c.limits)
 	next := c.derive()
@@ -92,8 +91,8 @@ func (c *Catalog) With(l Listing) (*Catalog, Report) {
 	return next, report
 }
 
-// Without returns a catalog without the entries of one upstream. What they hid
-// of other upstreams comes back, unless another tool would come under their ids.
+// Without returns a catalog without the entries of one upstream. Entries of other upstreams that
+// these had hidden reappear, unless their ids would then name another tool.
 func (c *Catalog) Without(upstream string) *Catalog {
 	for i, s := range c.segments {
 		if s.upstream == upstream {
@@ -106,7 +105,7 @@ func (c *Catalog) Without(upstream string) *Catalog {
 	return c
 }
 
-// derive returns a copy of c to be changed before anybody sees it.
+// derive returns a copy of c that the caller may change before publishing it.
 func (c *Catalog) derive() *Catalog {
 	return &Catalog{
 		limits: c.limits, segments: slices.Clone(c.segments), added: c.added,
@@ -114,7 +113,7 @@ func (c *Catalog) derive() *Catalog {
 	}
 }
 
-// replace builds anew the spaces that a segment was or is now part of.
+// replace rebuilds the namespaces of the old and the new segment of an upstream.
 func (c *Catalog) replace(old, seg *segment) {
 	affected := map[string]bool{}
 	for _, s := range []*segment{old, seg} {
@@ -138,8 +137,7 @@ func (c *Catalog) replace(old, seg *segment) {
 	}
 }
 
-// put replaces the space of a namespace by that of some segments, and remembers
-// the ids of what is gone.
+// put replaces the space of a namespace and records the ids of removed entries.
 func (c *Catalog) put(namespace string, members []*segment) {
 	before, was := c.spaces[namespace], c.pasts[namespace]
 	if was == nil {
@@ -160,8 +158,8 @@ func (c *Catalog) put(namespace string, members []*segment) {
 	}
 }
 
-// Lookup returns the entry of an id. Only the exact id finds it, and an id that
-// has named one thing in c or a catalog that c was derived from names no other.
+// Lookup returns the entry with exactly this id. An id that named one thing in c, or in a catalog
+// that c was derived from, never names another.
 func (c *Catalog) Lookup(id string) (*Entry, bool) {
 	n := c.leaf(id)
 	if n == nil {
@@ -222,8 +220,8 @@ func (c *Catalog) Namespaces() []string {
 	return slices.Sorted(maps.Keys(c.spaces))
 }
 
-// Upstreams returns the upstreams that have been listed, by priority, also those
-// that list nothing.
+// Upstreams returns all upstreams that have been listed, by priority, including those without
+// entries.
 func (c *Catalog) Upstreams() []string {
 	upstreams := make([]string, len(c.segments))
 	for i, s := range c.segments {
@@ -232,8 +230,8 @@ func (c *Catalog) Upstreams() []string {
 	return upstreams
 }
 
-// Hash returns a hash of the content: the same entries of the same upstreams,
-// byte for byte, have the same hash, in whatever order they came.
+// Hash returns a hash of the content. It does not depend on the order in which upstreams were
+// added.
 func (c *Catalog) Hash() string {
 	c.hashOnce.Do(func() {
 		h := sha256.New()
@@ -245,7 +243,7 @@ func (c *Catalog) Hash() string {
 	return c.hash
 }
 
-// Findings returns what is wrong with all entries now, upstream by upstream.
+// Findings returns the problems of all current entries, upstream by upstream.
 func (c *Catalog) Findings() []Finding {
 	var findings []Finding
 	for _, s := range c.segments {
@@ -259,8 +257,7 @@ func (c *Catalog) Findings() []Finding {
 	return append(findings, c.sharedNames("")...)
 }
 
-// Partial returns the upstreams of which something is left out, because a list or
-// a text is over its bound: a finding says what.
+// Partial returns the upstreams with omitted entries or cut texts; findings give the reasons.
 func (c *Catalog) Partial() []string {
 	var upstreams []string
 	for _, s := range c.segments {
@@ -273,8 +270,8 @@ func (c *Catalog) Partial() []string {
 
 func compareEntries(a, b *Entry) int { return strings.Compare(a.ID, b.ID) }
 
-// space is one namespace: the entries of all its upstreams, their ids and the
-// paths. It never changes.
+// space is one namespace: the entries of all its upstreams, their ids and their paths. It is
+// immutable.
 type space struct {
 	segments []*segment // by priority
 	entries  []*Entry   // sorted by id
@@ -303,9 +300,8 @@ func buildSpace(namespace string, segments []*segment, a *assigner) *space {
 	return s
 }
 
-// digestOf is a digest of what segments list in a namespace. It goes by the ids
-// that the definitions alone would give, so that it does not depend on what was
-// there before.
+// digestOf returns a digest of a namespace's listings. It uses the ids that follow from the
+// definitions alone, so it does not depend on earlier catalogs.
 func digestOf(namespace string, segments []*segment) (sum [sha256.Size]byte) {
 	var all []*Entry
 	for _, seg := range segments {
@@ -322,7 +318,7 @@ func digestOf(namespace string, segments []*segment) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// collect puts the leaves below n into an index by id.
+// collect adds the leaves below n to an index by id.
 func (n *node) collect(index map[string]*node) {
 	if n.entry != nil {
 		index[n.entry.ID] = n

@@ -7,14 +7,14 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Concealed returns the listing with replace applied to the texts of its definitions,
-// for what must be shown to nobody, such as a server's credentials in its own
-// descriptions. Names, URIs, patterns and the values that a schema allows stay: they
-// mean what they are. replace returns its argument where there is nothing to do.
-// Definitions that hold no such text keep their bytes.
+// Concealed returns the listing with replace applied to the texts of its definitions. It removes
+// private texts, such as a server's credentials in its own descriptions. Names, URIs, patterns and
+// the values that a schema allows are not changed, because changing them would change the tool.
+// replace returns its argument if there is nothing to do. Definitions without such a text keep
+// their bytes.
 func (l Listing) Concealed(replace func(string) string) Listing {
 	for _, list := range []*[]json.RawMessage{&l.Tools, &l.Resources, &l.ResourceTemplates, &l.Prompts} {
-		var changed []json.RawMessage // a copy of *list, made for the first change
+		var changed []json.RawMessage // copy of *list, made for the first change
 		for i, raw := range *list {
 			clean := conceal(raw, replace)
 			if len(clean) == 0 || &clean[0] == &raw[0] {
@@ -35,7 +35,7 @@ func (l Listing) Concealed(replace func(string) string) Listing {
 // conceal applies replace to the texts of one definition.
 func conceal(raw []byte, replace func(string) string) []byte {
 	var out []byte
-	done := 0 // raw up to here is in out
+	done := 0 // out has raw up to here
 	key := ""
 	for i := 0; i < len(raw); {
 		n := bytes.IndexByte(raw[i:], '"')
@@ -45,7 +45,7 @@ func conceal(raw []byte, replace func(string) string) []byte {
 		start := i + n
 		end, err := rawjson.Skip(raw, start)
 		if err != nil {
-			return raw // no JSON: whoever reads it says so
+			return raw // not JSON: reported where it is parsed
 		}
 		i = end
 		text := rawjson.Text(raw[start:end])
@@ -75,8 +75,8 @@ func conceal(raw []byte, replace func(string) string) []byte {
 	return append(out, raw[done:]...)
 }
 
-// means reports whether a text, or a list of texts, under a key means what it is: to
-// replace it would make it another tool, or another schema.
+// means reports whether the texts under a key are significant: replacing them would change the tool
+// or its schema.
 func means(key string) bool {
 	switch key {
 	case "name", "uri", "uriTemplate", "enum", "const", "pattern", "required", "type", "format", "$ref", "$id", "$schema", "$anchor", "$dynamicRef", "mimeType":

@@ -10,41 +10,40 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// ChangeKind says what became of an entry.
+// ChangeKind is the kind of a change.
 type ChangeKind string
 
 // The kinds of change.
 const (
 	EntryAdded   ChangeKind = "added"
 	EntryRemoved ChangeKind = "removed"
-	EntryChanged ChangeKind = "changed" // its definition is another
+	EntryChanged ChangeKind = "changed" // its definition changed
 )
 
-// Change is one entry that differs between two listings of its upstream. A
-// server that is trusted for what its tools said once can say something else
-// later; whoever runs weir should see that.
+// Change is one entry that differs between two listings of its upstream. Operators see changes
+// because a server that was trusted for its first definitions can change them later.
 type Change struct {
 	Change   ChangeKind `json:"change"`
 	Kind     Kind       `json:"kind"`
 	Upstream string     `json:"upstream"`
 	Name     string     `json:"name"` // raw name, or the URI of a resource
-	ID       string     `json:"id"`   // now; of a removed entry, before
-	// WasID is the id before, where that is another: the shape of its arguments
-	// or its version changed, so calls with the old id fail.
+	ID       string     `json:"id"`   // current id; of a removed entry, the last one
+	// WasID is the previous id if it differs: the arguments or the version changed, so calls with
+	// the old id fail.
 	WasID string `json:"was_id,omitempty"`
-	// Fields are the members of the definition that differ, by their names.
+	// Fields are the changed members of the definition.
 	Fields []FieldChange `json:"fields,omitempty"`
 }
 
-// FieldChange is one member of a definition before and after, as JSON cut to
-// 2,000 characters; "" stands for none.
+// FieldChange is one member of a definition before and after, as JSON cut to 2,000 characters; ""
+// if absent.
 type FieldChange struct {
 	Field  string `json:"field"`
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }
 
-// String returns the change as one line without the values.
+// String returns the change as one line, without the values.
 func (c Change) String() string {
 	s := fmt.Sprintf("%s %s %q of server %q", c.Change, c.Kind, clip(c.Name, 120), c.Upstream)
 	for i, f := range c.Fields {
@@ -56,7 +55,7 @@ func (c Change) String() string {
 // maxChangedChars bounds a value in a FieldChange.
 const maxChangedChars = 2000
 
-// Key is what an entry is the same by over time, whatever its definition says.
+// Key identifies an entry over time, independent of its definition.
 type Key struct {
 	Upstream string
 	Kind     Kind
@@ -66,8 +65,8 @@ type Key struct {
 // Key returns the key of the entry.
 func (e *Entry) Key() Key { return Key{e.Upstream, e.Kind, e.key()} }
 
-// Compare returns the change from one entry to another, either of which may be
-// nil. ok is false where there is none.
+// Compare returns the change from one entry to another; either may be nil. ok is false if there is
+// none.
 func Compare(before, after *Entry) (c Change, ok bool) {
 	switch {
 	case before == after:
@@ -87,7 +86,7 @@ func Compare(before, after *Entry) (c Change, ok bool) {
 	return c, len(c.Fields) > 0
 }
 
-// fields compares two definitions member by member, by meaning.
+// fields compares the members of two definitions by value.
 func fields(before, after []byte) []FieldChange {
 	type pair struct{ before, after []byte }
 	var order []string
@@ -114,7 +113,7 @@ func fields(before, after []byte) []FieldChange {
 		old, ok := rawjson.AppendCanonical(nil, p.before)
 		now, okNow := rawjson.AppendCanonical(nil, p.after)
 		if ok && okNow && bytes.Equal(old, now) {
-			continue // written in another way
+			continue // same value in another notation
 		}
 		changed = append(changed, FieldChange{clip(name, 100), clip(string(p.before), maxChangedChars), clip(string(p.after), maxChangedChars)})
 	}
@@ -122,8 +121,8 @@ func fields(before, after []byte) []FieldChange {
 	return changed
 }
 
-// diff compares the entries of one upstream before and after a listing. There
-// are at most maxFindings changes.
+// diff compares the entries of an upstream before and after a listing. It returns at most
+// maxFindings changes.
 func diff(before, after []*Entry) []Change {
 	old := make(map[Key]*Entry, len(before))
 	for _, e := range before {

@@ -1,9 +1,9 @@
-// Package catalog holds what can be called: the tools, resources and prompts of
-// all upstreams, under stable ids, with the cards agents choose from, the paths
-// they browse by and the checks their arguments must pass.
+// Package catalog stores everything that can be called: the tools, resources and prompts of all
+// upstreams. It assigns stable ids, makes the cards that agents choose from and the paths that they
+// browse, and validates arguments.
 //
-// It knows nothing of connections, transports, sessions or ranking: somebody
-// else lists upstreams and hands over the raw definitions.
+// It knows nothing of connections, transports, sessions or ranking: callers list the upstreams and
+// pass in the raw definitions.
 //
 //	Listing of one upstream (raw definitions)
 //	   │ With
@@ -16,11 +16,10 @@
 //	   ▼
 //	Catalog ── Lookup(id) · Children(path) · Nearest(id) · Entries() · Hash()
 //
-// A Catalog never changes. With and Without return a new one that shares all
-// entries of the other upstreams, so a caller keeps the current one in an
-// atomic pointer and every call sees either the old or the new catalog whole
-// (spec/gateway §4.6). Entries are shared too and must not be changed.
+// A Catalog is immutable. With and Without return a new one that shares the entries of all other
+// upstreams. A caller keeps the current catalog in an atomic pointer, so that every call sees one
+// complete catalog (spec/gateway §4.6). Entries are shared and must not be changed.
 //
-// Definitions keep their bytes: unknown fields, key order and 20-digit integers
-// reach whoever reads Entry.Raw as the upstream sent them.
+// Definitions keep their bytes: Entry.Raw has unknown fields, key order and 20-digit integers as
+// the upstream sent them.
 package catalog

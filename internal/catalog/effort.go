@@ -13,59 +13,56 @@ import (
 	"github.com/weir-mcp/weir/internal/work"
 )
 
-// A schema of a few lines can take longer to apply than anybody waits: thirty
-// definitions, each of which refers to the next one twice, are a thousand
-// million steps; a pattern of a kilobyte, matched with a long text, is as many.
-// And the validator keeps every error it meets, hundreds of bytes for each byte of
-// an array. It cannot be stopped from outside.
+// A schema of a few lines can take too long to apply. Thirty definitions, each with two references
+// to the next, are a thousand million steps; so is a pattern of a kilobyte on a long text.
+// Moreover, the validator collects every error, hundreds of bytes for each byte of an array, and it
+// cannot be interrupted.
 //
-// What a schema can cost with given arguments is estimated beforehand. Nearly all
-// calls are light and validated as they are. The others are validated with a
-// program that has guards between its parts, see guard: they count, look at the
-// context, and give up where it is enough.
+// Therefore weir estimates beforehand what a schema can cost with given arguments. Most calls are
+// light and are validated directly. The others are validated with a program that has guards between
+// its parts (see guard). Guards count steps, check the context and stop at a limit.
 const (
-	// lightSteps and lightPatterns are the estimates, in steps and in units of
-	// work, up to which nothing is counted.
+	// lightSteps and lightPatterns are the estimates, in steps and units of work, up to which
+	// nothing is counted.
 	lightSteps    = 20_000
 	lightPatterns = 2 * work.Small
 
-	// maxSteps bounds the steps of a guarded validation, and stepsPerByte what
-	// long arguments may take more. A subschema that is applied once is two steps
-	// and more.
+	// maxSteps bounds the steps of a guarded validation; stepsPerByte adds to it for long
+	// arguments. A subschema that is applied once takes at least two steps.
 	maxSteps     = 100_000
 	stepsPerByte = 8
-	// stepUnits is a step in units of work.
+	// stepUnits is the cost of a step in units of work.
 	stepUnits = 25
-	// maxPatterns bounds what the patterns of one validation cost, in units.
+	// maxPatterns bounds the cost of patterns in one validation, in units.
 	maxPatterns = 100_000_000
 
-	// endless is an estimate beyond counting, as that of a recursive schema.
+	// endless is the estimate for a recursive schema.
 	endless = 1 << 30
 )
 
 var errEffort = errors.New("its references multiply: it takes too long to apply")
 
-// A costlyPattern is the end of a trial whose patterns cost too much.
+// A costlyPattern ends a trial whose patterns cost too much.
 type costlyPattern struct {
 	pattern string
-	size    int // of the text
+	size    int // size of the text
 }
 
 func (e *costlyPattern) Error() string {
 	return fmt.Sprintf("the pattern %s is too expensive for an argument of %d bytes", clip(e.pattern, 60), e.size)
 }
 
-// weight is what a schema can cost: steps for each value of the arguments, and
-// units of work for each of their bytes.
+// weight is the possible cost of a schema: steps per value of the arguments, and units of work per
+// byte.
 type weight struct{ steps, units int64 }
 
-// weigh returns the weight of a schema, each reference followed. References that
-// come back, as in the schema of a tree, weigh endlessly.
+// weigh returns the weight of a schema and everything that it refers to. Recursive references, as
+// in the schema of a tree, are endless.
 func weigh(s *jsonschema.Schema, known map[*jsonschema.Schema]weight) weight {
 	if w, ok := known[s]; ok {
 		return w
 	}
-	known[s] = weight{endless, endless} // where it refers to itself
+	known[s] = weight{endless, endless} // if it refers to itself
 	w := weight{steps: ownSteps(s)}
 	add := func(p jsonschema.Regexp) {
 		if p, ok := p.(freePattern); ok {
@@ -90,8 +87,7 @@ func weigh(s *jsonschema.Schema, known map[*jsonschema.Schema]weight) weight {
 	return w
 }
 
-// light reports whether validating a value that was written in size bytes costs
-// next to nothing.
+// light reports whether validating a value of size bytes costs next to nothing.
 func (w weight) light(value any, size int) bool {
 	if w.units*int64(size) > lightPatterns {
 		return false
@@ -100,7 +96,7 @@ func (w weight) light(value any, size int) bool {
 	return int64(size/2+1) <= most || countValues(value, most) <= most
 }
 
-// countValues counts the values in a value, up to a little over most.
+// countValues counts nested values and stops a little above most.
 func countValues(v any, most int64) int64 {
 	n := int64(1)
 	switch v := v.(type) {
@@ -120,15 +116,15 @@ func countValues(v any, most int64) int64 {
 	return n
 }
 
-// guarded is a program that one validation at a time may use.
+// guarded is a guarded program for one validation at a time.
 type guarded struct {
 	schema *jsonschema.Schema
 	own    int64 // steps of the schema itself
-	most   int64 // units that patterns may cost
+	most   int64 // units for patterns
 	trial  *trial
 }
 
-// newGuarded compiles a schema that has been found to be sound.
+// newGuarded compiles a valid schema into a guarded program.
 func newGuarded(raw []byte, p *patterns) (*guarded, error) {
 	t := new(trial)
 	c, err := compileSchema(raw, p, func(p *work.Pattern) jsonschema.Regexp { return countedPattern{p, t} })
@@ -139,9 +135,8 @@ func newGuarded(raw []byte, p *patterns) (*guarded, error) {
 	return &guarded{c.schema, ownSteps(c.schema), maxPatterns, t}, nil
 }
 
-// validate validates a value that was written in size bytes. Besides a
-// *jsonschema.ValidationError it returns errEffort, a *costlyPattern, or what m
-// does.
+// validate validates a value of size bytes. Its error is a *jsonschema.ValidationError, errEffort,
+// a *costlyPattern or an error of m.
 func (g *guarded) validate(m *work.Meter, value any, size int) (err error) {
 	if m == nil {
 		m = work.NewMeter(context.Background(), work.Options{})
@@ -168,25 +163,24 @@ func (g *guarded) validate(m *work.Meter, value any, size int) (err error) {
 // trial is the state of one guarded validation.
 type trial struct {
 	meter    *work.Meter
-	steps    int64 // left
-	patterns int64 // units left
+	steps    int64 // remaining
+	patterns int64 // remaining units
 	scope    *scope
 }
 
-// abort is what a trial panics with that cannot go on.
+// abort is the panic value of a trial that cannot continue.
 type abort struct{ error }
 
-// scope is a part of a validation whose errors belong together: all of it, or one
-// branch, such as a form of anyOf. A trial panics with the scope that has enough
-// errors.
+// scope collects the errors of a whole validation or of one branch, such as a form of anyOf. A
+// trial panics with the scope once the scope has enough errors.
 type scope struct{ kept []*jsonschema.ValidationError }
 
-// failure is the error of a scope that was left early.
+// failure returns the error of a scope that ended early.
 func (s *scope) failure() *jsonschema.ValidationError {
 	return &jsonschema.ValidationError{ErrorKind: &kind.Group{}, Causes: s.kept}
 }
 
-// step counts steps, and what going over a value costs.
+// step counts n steps and the cost of reading v.
 func (t *trial) step(n int64, v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -204,7 +198,7 @@ func (t *trial) step(n int64, v any) {
 	}
 }
 
-// match reports whether a text has a match.
+// match reports whether a text matches, and counts the cost.
 func (t *trial) match(p *work.Pattern, text string) bool {
 	before := t.meter.Spent()
 	t.meter.Limit(max(t.patterns, 1))
@@ -220,7 +214,7 @@ func (t *trial) match(p *work.Pattern, text string) bool {
 	return found
 }
 
-// keep notes an error in the scope, and ends the scope where it has enough.
+// keep adds an error to the scope and ends the scope if it has enough.
 func (t *trial) keep(err error) {
 	ve, ok := err.(*jsonschema.ValidationError) //nolint:errorlint // the validator's own
 	if !ok {
@@ -231,7 +225,7 @@ func (t *trial) keep(err error) {
 	}
 }
 
-// maxIdle bounds the guarded programs that a schema keeps.
+// maxIdle bounds the idle guarded programs per schema.
 const maxIdle = 2
 
 // programs are the guarded programs of one schema.
@@ -241,7 +235,7 @@ type programs struct {
 	idle     []*guarded
 }
 
-// take returns a program that nobody else uses. The caller gives it back.
+// take returns a program for exclusive use. The caller gives it back.
 func (p *programs) take(raw []byte) (*guarded, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,33 +13,32 @@ import (
 	"github.com/weir-mcp/weir/internal/visible"
 )
 
-// Entry is one tool, resource, resource template or prompt. It is shared by all
-// catalogs that hold it and must not be changed.
+// Entry is one tool, resource, resource template or prompt. Catalogs share it, so it must not be
+// changed.
 type Entry struct {
-	ID        string // the sole key of the entry; opaque
-	Short     string // ID without what tells the entry from others with the same id
+	ID        string // unique and opaque
+	Short     string // ID without the suffix that distinguishes it from equal ids
 	Kind      Kind
-	Upstream  string // who offers it
+	Upstream  string // server that offers it
 	Namespace string
 	Name      string // the name part of the id
-	RawName   string // what the upstream calls it
-	URI       string // of a resource, or the URI template of a resource template
+	RawName   string // name at the upstream
+	URI       string // of a resource; of a template, its URI template
 	Version   string // "" if none is declared
-	Hash8     string // of its shape, whether or not it is part of the id
+	Hash8     string // hash of its shape, even if not part of the id
 
-	// Lossless bytes: the definition, and parts of it. A prompt's InputSchema
-	// is made from its arguments, that of a resource template from its variables.
-	// What is absent is nil.
+	// Original bytes of the definition and its parts, nil if absent. The InputSchema of a prompt is
+	// made from its arguments, that of a resource template from its variables.
 	Raw          json.RawMessage
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage
 	Annotations  json.RawMessage
 
 	Title       string
-	Description string   // whole, as the upstream wrote it
-	Tags        []string // sorted, more and longer than a card's
+	Description string   // complete, as received
+	Tags        []string // sorted; more and longer than on the card
 
-	// Hints of the upstream about itself: information, no access control.
+	// Hints that the upstream gives about itself. They are information, not access control.
 	ReadOnly    bool
 	Destructive bool
 	Idempotent  bool
@@ -47,8 +46,8 @@ type Entry struct {
 
 	Card Card
 
-	// Hidden are the kinds of characters in the definition that are not seen. They
-	// are in Raw and its parts, and not in the card.
+	// Hidden are the kinds of invisible characters in the definition. Raw and its parts contain
+	// them; the card does not.
 	Hidden visible.Kinds
 
 	cost    float64
@@ -57,21 +56,21 @@ type Entry struct {
 	problem error // why InputSchema is invalid
 }
 
-// Listing is what one upstream's lists returned: the raw bytes of every
-// definition, in order. With copies what it keeps.
+// Listing is the result of listing one upstream: the raw bytes of its definitions, in order. With
+// copies everything that it retains.
 type Listing struct {
 	// Upstream is the configured name of the server.
 	Upstream string
-	// Namespace is the namespace of its entries, mapped to the grammar. If it
-	// is empty the catalog is anonymous and namespaces are inferred from names.
+	// Namespace is the namespace of the entries, mapped to the grammar. If it is empty, the catalog
+	// is anonymous and infers namespaces from names.
 	Namespace string
-	// Order says which upstream keeps an id that two offer: the lower one.
-	// Among equals it is the one that was added first.
+	// Order decides between upstreams that offer the same id: the lower one wins, or the first one
+	// added if equal.
 	Order int
-	// Found says that no configuration names the upstream: it was found while weir
-	// runs. A name that it shares with others stands for theirs; see Named.
+	// Found marks an upstream that is not configured but was found at run time. A configured server
+	// wins a shared name; see Named.
 	Found bool
-	// Tags are put on every entry.
+	// Tags are added to every entry.
 	Tags []string
 
 	Tools             []json.RawMessage
@@ -79,8 +78,8 @@ type Listing struct {
 	ResourceTemplates []json.RawMessage
 	Prompts           []json.RawMessage
 
-	// Cut says of each list that the upstream has more of than is here what was
-	// left out, and why. It becomes a finding.
+	// Cut describes the lists that were not read completely: what is missing, and why. Each becomes
+	// a finding.
 	Cut []string
 }
 
@@ -105,7 +104,7 @@ func (e *Entry) Params() []Param {
 	return params
 }
 
-// definition is what a raw definition says, before it has an id.
+// definition is a parsed definition without an id.
 type definition struct {
 	name, title, description, uri string
 	hasName                       bool
@@ -113,7 +112,7 @@ type definition struct {
 	annotations, meta, arguments  []byte
 }
 
-// readDefinition reads the fields weir knows, by their exact names.
+// readDefinition reads the known fields by their exact names.
 func readDefinition(raw []byte, kind Kind) (d definition, ok bool) {
 	uriKey := "uri"
 	if kind == KindTemplate {
@@ -145,15 +144,15 @@ func readDefinition(raw []byte, kind Kind) (d definition, ok bool) {
 	return d, ok
 }
 
-// ingest is the outcome of reading one definition.
+// ingest is the result of reading one definition.
 type ingest struct {
 	entry    *Entry // nil if there is none
 	findings []Finding
-	partial  bool // something of the definition was left out
+	partial  bool // a part of the definition was dropped
 }
 
-// readEntry makes an entry of a definition. Whatever is wrong with it is a
-// finding; only what cannot be called is no entry.
+// readEntry makes an entry from a definition. Problems become findings; only a definition that
+// cannot be called has no entry.
 func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in ingest) {
 	found := func(kind FindingKind, name, format string, args ...any) {
 		in.findings = append(in.findings, Finding{Kind: kind, Upstream: l.Upstream, Name: name, Message: fmt.Sprintf(format, args...)})
@@ -267,7 +266,7 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 	return in
 }
 
-// key is what tells an entry from others of its kind and upstream.
+// key identifies the entry among those of its kind and upstream.
 func (e *Entry) key() string {
 	if e.URI != "" {
 		return e.URI
@@ -291,14 +290,14 @@ func (e *Entry) readAnnotations(raw []byte) {
 	})
 }
 
-// readMeta reads the version: a plain key or one under the server's own prefix,
+// readMeta reads the version: the key version, or one with the server's prefix, such as
 // "example.com/version".
 func (e *Entry) readMeta(meta []byte, illegal func(version string)) {
 	version := metaField(meta, "version")
 	if !absent(version) {
 		s, ok := text(version)
 		if !ok && kindOf(version) == "number" {
-			s, ok = string(bytes.TrimSpace(version)), true // as it is written: 1.10 is not 1.1
+			s, ok = string(bytes.TrimSpace(version)), true // keep the spelling: 1.10 is not 1.1
 		}
 		if ok && legalVersion(s) {
 			e.Version = s
@@ -308,8 +307,8 @@ func (e *Entry) readMeta(meta []byte, illegal func(version string)) {
 	}
 }
 
-// readCost reads what a call costs: cost_hint of _meta, plain or under the
-// server's own prefix, or else costHint of the annotations.
+// readCost reads the cost of a call: cost_hint in _meta, with or without the server's prefix,
+// otherwise costHint in annotations.
 func (e *Entry) readCost(meta, annotations []byte) {
 	for _, hint := range [][]byte{metaField(meta, "cost_hint"), member(annotations, "costHint")} {
 		if cost, err := strconv.ParseFloat(string(hint), 64); err == nil && cost > 0 && cost < 1e9 {
@@ -319,8 +318,8 @@ func (e *Entry) readCost(meta, annotations []byte) {
 	}
 }
 
-// metaField returns the value of a key of _meta, or, if there is none, of the
-// first key that ends with "/" and that name.
+// metaField returns the value of a key in _meta, or of the first key that ends with "/" and that
+// name.
 func metaField(meta []byte, name string) []byte {
 	var plain, prefixed []byte
 	members(meta, func(key, value []byte) bool {
@@ -350,7 +349,7 @@ func (e *Entry) tag(configured []string, annotations, meta []byte, onDropped fun
 		})
 	}
 	read(metaField(meta, "tags"))
-	for _, nested := range []string{"fastmcp", "_fastmcp"} { // where FastMCP servers put them
+	for _, nested := range []string{"fastmcp", "_fastmcp"} { // FastMCP servers put tags here
 		read(member(member(meta, nested), "tags"))
 	}
 	read(member(annotations, "tags"))
@@ -366,8 +365,7 @@ func (e *Entry) tag(configured []string, annotations, meta []byte, onDropped fun
 	}
 }
 
-// checkSchemas looks at both schemas of a tool and reports whether one of them
-// is invalid or over a limit.
+// checkSchemas checks both schemas of a tool and reports whether one is invalid or over a limit.
 func (e *Entry) checkSchemas(limits Limits, found func(FindingKind, string, string, ...any)) (bad bool) {
 	if e.Kind != KindTool {
 		return false
@@ -405,12 +403,11 @@ func (e *Entry) checkSchemas(limits Limits, found func(FindingKind, string, stri
 	return bad
 }
 
-// SchemaError returns why the input schema is invalid, as found when the
-// definition arrived, or nil.
+// SchemaError returns the reason why the input schema is invalid, or nil.
 func (e *Entry) SchemaError() error { return e.problem }
 
-// identify gives the entry its namespace, name and id. It returns what had to
-// be mapped to the grammar, or "".
+// identify sets the entry's namespace, name and id. It returns the name that had to be mapped to
+// the grammar, or "".
 func (e *Entry) identify(configured string) (mapped string) {
 	var namespace, name string
 	if e.Kind == KindResource || e.Kind == KindTemplate {
@@ -422,8 +419,8 @@ func (e *Entry) identify(configured string) (mapped string) {
 		}
 	}
 	e.Namespace, e.Name = MapNamespace(namespace), mapName(name)
-	// Resources and prompts are known by their shape alone: two documents may
-	// well be the same version of different things.
+	// Resources and prompts are always identified by their shape: two documents may have the same
+	// version.
 	if e.Kind == KindTool && e.Version != "" {
 		e.setID(e.Version, "")
 	} else {
@@ -467,9 +464,8 @@ func (e *Entry) buildCard() {
 	e.Card.fit(description)
 }
 
-// overBudget reports whether the card is over the bound with no description left
-// to cut. It is shown: its id is the one way to run the entry, and a bound that
-// hides would let a long name do so.
+// overBudget reports whether the card exceeds CardHardCap although its description is empty. Such
+// an entry is listed anyway: otherwise a long name could hide a tool.
 func (e *Entry) overBudget() bool { return e.Card.Tokens > CardHardCap }
 
 func (e *Entry) budgetFinding() string {
@@ -484,9 +480,8 @@ func (e *Entry) renamed(id string) *Entry {
 	return &c
 }
 
-// templateSchema makes an input schema of a URI template's variables. A value
-// becomes part of a URI, so numbers are as good as texts. A variable with the
-// modifier * takes a list or an associative array as well (RFC 6570 §2.4.2).
+// templateSchema makes an input schema from the variables of a URI template. Values may be strings
+// or numbers. A variable with the modifier * also takes a list or an object (RFC 6570 §2.4.2).
 func templateSchema(raw string) (json.RawMessage, error) {
 	t, err := uritemplate.Parse(raw)
 	if err != nil {
@@ -518,8 +513,8 @@ func templateSchema(raw string) (json.RawMessage, error) {
 	return append(append(append(b, `},"required":`...), required...), `],"additionalProperties":false}`...), nil
 }
 
-// promptSchema makes an input schema of a prompt's arguments, which are all
-// strings, and returns their names.
+// promptSchema makes an input schema from a prompt's arguments, which are strings, and returns
+// their names.
 func promptSchema(arguments []byte) (schema json.RawMessage, names []string) {
 	b := []byte(`{"type":"object","properties":{`)
 	required := []byte(`[`)

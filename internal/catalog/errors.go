@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// Code is what went wrong, in the words of the gateway's error taxonomy
-// (spec/gateway §3.4).
+// Code is an error code of the gateway (spec/gateway §3.4).
 type Code string
 
-// The codes of this package's errors.
+// The error codes of this package.
 const (
 	ArgsInvalid   Code = "ARGS_INVALID"   // the caller's arguments do not match the schema
 	SchemaInvalid Code = "SCHEMA_INVALID" // the upstream's schema is broken
@@ -17,13 +16,13 @@ const (
 	PathNotFound  Code = "PATH_NOT_FOUND" // no such place
 )
 
-// Error is the error of Entry.Validate and of browsing. Its message is one line
-// and meant for whoever made the call.
+// Error is the error of Entry.Validate and of browsing. Its message is one line, addressed to the
+// caller of the tool.
 type Error struct {
 	Code     Code
 	Message  string
-	ID       string    // of the entry, if it is about one
-	Path     string    // that was browsed, if it is about one
+	ID       string    // of the entry, if any
+	Path     string    // the browsed path, if any
 	Problems []Problem // of the arguments, at most 20, sorted by path
 	Err      error     // cause, for operators
 }
@@ -41,10 +40,10 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxProblems bounds how much of a bad call is explained at once.
+// maxProblems bounds the problems that are reported at once.
 const maxProblems = 20
 
-// argsError explains why arguments are refused.
+// argsError returns the error for invalid arguments.
 func argsError(id string, problems []Problem) *Error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "arguments of %s are invalid: ", id)

@@ -9,18 +9,18 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// edge says how a schema uses another one.
+// edge describes how a schema uses another one.
 type edge struct {
-	// many: for each member or element of a value, not once.
+	// many: applied to each member or element, not once.
 	many bool
-	// branch: a failure of the other schema need not be one of this schema.
+	// branch: the other schema may fail while this one succeeds.
 	branch bool
-	// ref: by a reference, so that the other one may be any.
+	// ref: used by reference, so the other one may be any schema.
 	ref bool
 }
 
-// eachEdge calls f for each schema that s uses, and puts what f returns in its
-// place, unless the edge is a reference.
+// eachEdge calls f for each schema that s uses. Unless the edge is a reference, it replaces that
+// schema with f's result.
 func eachEdge(s *jsonschema.Schema, f func(edge, *jsonschema.Schema) *jsonschema.Schema) {
 	one := func(e edge, sub **jsonschema.Schema) {
 		if *sub != nil {
@@ -39,7 +39,7 @@ func eachEdge(s *jsonschema.Schema, f func(edge, *jsonschema.Schema) *jsonschema
 			subs[name] = f(e, sub)
 		}
 	}
-	// What is a schema in one draft, or with one value, and something else in another.
+	// The value is a schema only in some drafts or forms.
 	either := func(e edge, v any) any {
 		switch v := v.(type) {
 		case *jsonschema.Schema:
@@ -81,8 +81,8 @@ func eachEdge(s *jsonschema.Schema, f func(edge, *jsonschema.Schema) *jsonschema
 	one(edge{}, &s.ContentSchema)
 }
 
-// guard puts guards into a program, on all edges but references and those that
-// lead once to a schema so plain that it costs nothing worth counting.
+// guard adds guards to a program: on all edges except references, and except edges that apply a
+// trivial schema once.
 func (t *trial) guard(root *jsonschema.Schema) {
 	seen := map[*jsonschema.Schema]bool{}
 	var walk func(*jsonschema.Schema)
@@ -106,8 +106,8 @@ func (t *trial) guard(root *jsonschema.Schema) {
 	walk(root)
 }
 
-// guarded returns a schema that says what s says, through a guard. It is a copy of
-// s for what the validator knows of s besides its keywords.
+// guarded returns a schema that applies s through a guard. It copies those fields of s that the
+// validator reads besides its keywords.
 func (t *trial) guarded(e edge, s *jsonschema.Schema) *jsonschema.Schema {
 	p := *s
 	fields := reflect.ValueOf(&p).Elem()
@@ -122,8 +122,7 @@ func (t *trial) guarded(e edge, s *jsonschema.Schema) *jsonschema.Schema {
 	return &p
 }
 
-// isLeaf reports whether applying a schema costs next to nothing, whatever the
-// value is.
+// isLeaf reports whether applying a schema is always cheap, whatever the value.
 func isLeaf(s *jsonschema.Schema) bool {
 	if s.Pattern != nil || s.Format != nil || s.MinLength != nil || s.MaxLength != nil || s.UniqueItems ||
 		s.ContentEncoding != nil || s.ContentMediaType != nil || s.AdditionalProperties != nil || ownSteps(s) > 6 {
@@ -137,7 +136,7 @@ func isLeaf(s *jsonschema.Schema) bool {
 	return leaf
 }
 
-// ownSteps is what applying s costs without what it refers to through guards.
+// ownSteps returns the cost of s without the schemas behind guards.
 func ownSteps(s *jsonschema.Schema) int64 { return ownStepsTo(s, 16) }
 
 func ownStepsTo(s *jsonschema.Schema, depth int) int64 {
@@ -155,18 +154,17 @@ func ownStepsTo(s *jsonschema.Schema, depth int) int64 {
 	return n
 }
 
-// guard is the only thing that a guarded schema has: it counts, applies the
-// schema, and sees to it that no more errors are kept than are told.
+// guard is the only keyword of a guarded schema. It counts, applies the original schema, and keeps
+// no more errors than are reported.
 type guard struct {
 	trial  *trial
 	schema *jsonschema.Schema
 	branch bool
 	steps  int64
-	unique bool // the schema compares elements with each other
+	unique bool // the schema has uniqueItems
 }
 
-// Validate implements jsonschema.SchemaExt. It panics where the trial or its scope
-// ends.
+// Validate implements jsonschema.SchemaExt. It panics when the trial or its scope ends.
 func (g *guard) Validate(vc *jsonschema.ValidatorContext, v any) {
 	steps := g.steps
 	if list, ok := v.([]any); ok && g.unique {
@@ -186,13 +184,13 @@ func (g *guard) Validate(vc *jsonschema.ValidatorContext, v any) {
 		return
 	}
 	trimNames(err)
-	if len(around.kept) == before { // else it is about what a guard further in has kept
+	if len(around.kept) == before { // otherwise an inner guard has kept the cause
 		g.trial.keep(err)
 	}
 	vc.AddErr(err)
 }
 
-// try applies the schema as a branch: its errors are a scope of their own.
+// try applies the schema as a branch: its errors have a scope of their own.
 func (g *guard) try(vc *jsonschema.ValidatorContext, v any) (err error) {
 	outer, own := g.trial.scope, new(scope)
 	g.trial.scope = own
@@ -212,8 +210,7 @@ func (g *guard) try(vc *jsonschema.ValidatorContext, v any) (err error) {
 	return err
 }
 
-// trimNames leaves of a list of unknown properties what is told of it: the first
-// ones by name.
+// trimNames shortens a list of unknown properties to the names that are reported.
 func trimNames(err error) {
 	ve, ok := err.(*jsonschema.ValidationError) //nolint:errorlint // the validator's own
 	if !ok {
@@ -239,13 +236,13 @@ func trimNames(err error) {
 	}
 }
 
-// containing is contains, minContains and maxContains of a schema. The
-// validator's own keeps an error for each element that does not match.
+// containing implements contains, minContains and maxContains. The validator's implementation keeps
+// an error per element that does not match.
 type containing struct {
 	trial    *trial
 	schema   *jsonschema.Schema // guarded
 	min, max *int
-	marks    bool // elements that match count as evaluated: 2020-12
+	marks    bool // matching elements count as evaluated (2020-12)
 }
 
 // Validate implements jsonschema.SchemaExt.
@@ -255,7 +252,7 @@ func (c containing) Validate(vc *jsonschema.ValidatorContext, v any) {
 		return
 	}
 	var causes []*jsonschema.ValidationError
-	var matched []int // the first ones
+	var matched []int // the first indexes
 	n := 0
 	for i, element := range list {
 		err := vc.Validate(c.schema, element, []string{strconv.Itoa(i)})

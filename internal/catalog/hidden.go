@@ -7,8 +7,7 @@ import (
 	"github.com/weir-mcp/weir/internal/visible"
 )
 
-// hiddenIn returns which kinds of characters that are not seen the texts of a
-// definition hold, names and keys included.
+// hiddenIn returns the kinds of invisible characters in a definition, including its names and keys.
 func hiddenIn(raw []byte) (kinds visible.Kinds) {
 	if !mayHide(raw) {
 		return 0
@@ -20,7 +19,7 @@ func hiddenIn(raw []byte) (kinds visible.Kinds) {
 		}
 		end, err := rawjson.Skip(raw, i+n)
 		if err != nil {
-			break // checked before: there is no such string
+			break // cannot happen: validated before
 		}
 		if quoted := raw[i+n : end]; mayHide(quoted) {
 			kinds |= visible.Find(rawjson.Text(quoted))
@@ -30,8 +29,8 @@ func hiddenIn(raw []byte) (kinds visible.Kinds) {
 	return kinds
 }
 
-// mayHide reports whether a JSON text may hold characters that are not seen. Nearly
-// none does, and looking costs a fraction of decoding it.
+// mayHide reports whether a JSON text may contain invisible characters. This test costs far less
+// than decoding, and it is nearly always false.
 func mayHide(raw []byte) bool {
 	for _, c := range raw {
 		if c >= 0x7f {
@@ -41,17 +40,16 @@ func mayHide(raw []byte) bool {
 	return bytes.Contains(raw, []byte(`\u`)) || bytes.Contains(raw, []byte(`\b`))
 }
 
-// VisibleTexts returns a JSON value in which the titles and descriptions, at any
-// depth, hold nothing that is not seen. Everything else keeps its bytes: an enum, a
-// pattern and a name mean what they are. Where there is nothing to change, raw
-// itself is returned.
+// VisibleTexts removes invisible characters from titles and descriptions, at any depth. Other
+// values, such as enums, patterns and names, keep their bytes. It returns raw itself if there is
+// nothing to remove.
 func VisibleTexts(raw []byte) []byte {
 	if !mayHide(raw) {
 		return raw
 	}
 	var out []byte
-	done := 0      // raw up to here is in out
-	prose := false // the string before was the key of a text for people
+	done := 0      // out has raw up to here
+	prose := false // the previous string was the key of a text for people
 	for i := 0; i < len(raw); {
 		n := bytes.IndexByte(raw[i:], '"')
 		if n < 0 {
@@ -60,7 +58,7 @@ func VisibleTexts(raw []byte) []byte {
 		start := i + n
 		end, err := rawjson.Skip(raw, start)
 		if err != nil {
-			return raw // no JSON: whoever reads it says so
+			return raw // not JSON: reported where it is parsed
 		}
 		i = end
 		quoted := raw[start:end]
@@ -85,7 +83,7 @@ func VisibleTexts(raw []byte) []byte {
 	return append(out, raw[done:]...)
 }
 
-// isProse reports whether a quoted key is one of a text for people.
+// isProse reports whether a quoted key holds a text for people.
 func isProse(quoted []byte) bool {
 	switch rawjson.Text(quoted) {
 	case "description", "title", "$comment":

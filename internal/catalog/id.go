@@ -23,7 +23,7 @@ const (
 //
 //	namespace ":" name [ "@" version ] [ "#" hash8 ]
 //
-// Ids that this package makes have a version or a hash8, seldom both.
+// Ids made by this package have a version or a hash8, seldom both.
 type ToolID struct {
 	Namespace string
 	Name      string
@@ -31,8 +31,7 @@ type ToolID struct {
 	Hash8     string
 }
 
-// ParseToolID splits a tool id into its parts. Together with FormatToolID it is
-// the only reader of ids: everywhere else they are opaque (spec/gateway
+// ParseToolID splits a tool id into its parts. Outside this package ids are opaque (spec/gateway
 // §1.6).
 func ParseToolID(s string) (ToolID, error) {
 	if len(s) > maxIDLen {
@@ -68,7 +67,7 @@ func FormatToolID(id ToolID) (string, error) {
 	return s, nil
 }
 
-// join writes the parts as an id without a check.
+// join assembles an id without validation.
 func (id ToolID) join() string {
 	s := id.Namespace + ":" + id.Name
 	if id.Version != "" {
@@ -94,12 +93,11 @@ func (id ToolID) check() error {
 	return nil
 }
 
-// Kind is what an entry is.
+// Kind is the kind of an entry.
 type Kind string
 
-// The kinds of entries. A resource template shares the ids and the cards of
-// resources. KindInternal is the kind of cards that are no entry: namespaces
-// and clusters.
+// The kinds of entries. Resource templates share the ids and cards of resources. KindInternal marks
+// cards of namespaces and clusters, which are not entries.
 const (
 	KindTool     Kind = "tool"
 	KindResource Kind = "resource"
@@ -108,9 +106,8 @@ const (
 	KindInternal Kind = "internal"
 )
 
-// prefix is what comes before the canonical id of an entry of this kind
-// (spec/gateway §6.1). A tool has none, so the three id spaces are disjoint:
-// no tool id contains "::".
+// prefix returns the prefix of ids of this kind (spec/gateway §6.1). Tools have none. No tool id
+// contains "::", so the id spaces are disjoint.
 func (k Kind) prefix() string {
 	switch k {
 	case KindResource, KindTemplate:
@@ -121,8 +118,8 @@ func (k Kind) prefix() string {
 	return ""
 }
 
-// surface is the kind under which entries are carded and browsed: resource
-// templates go with resources.
+// surface returns the kind under which entries are listed and browsed: resource templates belong to
+// resources.
 func (k Kind) surface() Kind {
 	if k == KindTemplate {
 		return KindResource
@@ -156,7 +153,7 @@ func splitKind(s string) (Kind, string) {
 	return KindTool, s
 }
 
-// namespaceOf returns the namespace an id is in, without checking the rest.
+// namespaceOf returns the namespace in an id without validating the rest.
 func namespaceOf(id string) (string, bool) {
 	_, body := splitKind(id)
 	namespace, _, ok := strings.Cut(body, ":")

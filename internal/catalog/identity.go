@@ -10,27 +10,25 @@ import (
 	"unicode"
 )
 
-// fallbackNamespace is the namespace of what names none.
+// fallbackNamespace is the namespace if a name contains none.
 const fallbackNamespace = "mcp"
 
-// InferNamespace returns the namespace of a tool or prompt of a catalog that
-// has no configured server name: the prefix before the first "."; else before
-// the first "/"; else, of a name of three or more parts joined by "_", the
-// first part; else "mcp". What the grammar does not allow is mapped to it.
+// InferNamespace returns the namespace of a tool or prompt in an anonymous catalog. It is the
+// prefix before the first ".", or before the first "/", or the first of three or more parts joined
+// by "_", or "mcp". The result is mapped to the grammar.
 func InferNamespace(rawName string) string {
 	namespace, _ := infer(rawName)
 	return MapNamespace(namespace)
 }
 
-// DeriveName returns the name part of the id of a tool or prompt. A prefix that
-// ends with "." or "/" is left out if it equals the namespace; with namespace
-// "" the namespace is inferred. What the grammar does not allow is mapped to
-// it (spec/gateway §1.4).
+// DeriveName returns the name part of the id of a tool or prompt. It removes a prefix that ends
+// with "." or "/" if it equals the namespace. If namespace is "", it is inferred. The result is
+// mapped to the grammar (spec/gateway §1.4).
 func DeriveName(rawName, namespace string) string {
 	return mapName(stripPrefix(rawName, namespace))
 }
 
-// infer returns the namespace and the name of a raw name, unmapped.
+// infer returns the namespace and name in a raw name, unmapped.
 func infer(rawName string) (namespace, name string) {
 	for _, sep := range []string{".", "/"} {
 		if prefix, rest, ok := strings.Cut(rawName, sep); ok && prefix != "" {
@@ -60,9 +58,9 @@ func stripPrefix(rawName, namespace string) string {
 	return rawName
 }
 
-// resourceName returns the namespace and the name of a resource, unmapped. With
-// no configured namespace the scheme of its URI is the namespace; a resource
-// without a name is called by the last part of its URI.
+// resourceName returns the namespace and name of a resource, unmapped. Without a configured
+// namespace, the URI scheme is the namespace. A resource without a name takes the last part of its
+// URI.
 func resourceName(uri, name, namespace string) (string, string) {
 	if namespace == "" {
 		namespace = fallbackNamespace
@@ -82,9 +80,9 @@ func resourceName(uri, name, namespace string) (string, string) {
 	return namespace, name
 }
 
-// MapNamespace maps s to the namespace grammar, always in the same way: lower
-// case, other characters to "_", what may not come first cut off or led by an
-// "n", a long one cut and told apart by a hash. A legal one stays as it is.
+// MapNamespace maps s to the namespace grammar, deterministically: it lower-cases, replaces other
+// characters by "_", fixes an illegal first character, and shortens a long name with a hash. A
+// legal namespace is unchanged.
 func MapNamespace(s string) string {
 	if legalNamespace(s) {
 		return s
@@ -107,8 +105,8 @@ func MapNamespace(s string) string {
 	return shorten(mapped, s, maxNamespaceLen)
 }
 
-// mapName maps s to the name grammar: other characters to "_", a "_" before
-// what may not come first, a long one cut and told apart by a hash.
+// mapName maps s to the name grammar: it replaces other characters by "_", prefixes "_" to an
+// illegal first character, and shortens a long name with a hash.
 func mapName(s string) string {
 	if legalName(s) {
 		return s
@@ -128,7 +126,7 @@ func mapName(s string) string {
 	return shorten(mapped, s, maxNameLen)
 }
 
-// shorten cuts mapped to limit bytes, the last being a hash of what it was.
+// shorten cuts mapped to limit bytes, including a hash of raw at the end.
 func shorten(mapped, raw string, limit int) string {
 	if len(mapped) <= limit {
 		return mapped
@@ -136,10 +134,9 @@ func shorten(mapped, raw string, limit int) string {
 	return mapped[:limit-hash8Len-1] + "_" + hash8([]byte(raw))
 }
 
-// Hash8 returns the hash of a tool's shape: its raw name as the upstream
-// reports it and its input schema's property names and required names, no
-// types and no prose (spec/gateway §1.3). A schema that is absent or no
-// object has no properties.
+// Hash8 returns the hash of a tool's shape: its raw name and its input schema's property names and
+// required names, without types and texts (spec/gateway §1.3). A missing or non-object schema has
+// no properties.
 func Hash8(upstreamName string, schema json.RawMessage) string {
 	properties, required := shape(schema)
 	b := make([]byte, 0, 256)
@@ -152,14 +149,14 @@ func Hash8(upstreamName string, schema json.RawMessage) string {
 	return hash8(b)
 }
 
-// HashResource returns the hash of a resource, which is that of its URI, or of
-// a resource template's URI template (spec/gateway §6.2).
+// HashResource returns the hash of a resource's URI, or of a resource template's URI template
+// (spec/gateway §6.2).
 func HashResource(uri string) string {
 	return hash8([]byte("resource\n" + uri))
 }
 
-// HashPrompt returns the hash of a prompt: its raw name and its arguments'
-// names, in any order (spec/gateway §6.2).
+// HashPrompt returns the hash of a prompt's raw name and argument names, in any order (spec/gateway
+// §6.2).
 func HashPrompt(name string, arguments []string) string {
 	arguments = slices.Sorted(slices.Values(arguments))
 	return hash8(appendNames([]byte("prompt\n"+name+"\n"), arguments))

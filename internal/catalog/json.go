@@ -11,8 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// The functions here walk JSON. Keys are compared case by case, unlike
-// encoding/json's: a "Name" is not a "name".
+// The functions in this file read JSON. Unlike in encoding/json, keys are case-sensitive.
 
 // members calls yield with each key (unescaped) and value of an object, until
 // yield returns false. It reports whether raw is an object.
@@ -40,7 +39,7 @@ func member(raw []byte, name string) json.RawMessage {
 	return found
 }
 
-// text returns the string that raw is, as valid UTF-8.
+// text returns the string value of raw as valid UTF-8.
 func text(raw []byte) (string, bool) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) < 2 || raw[0] != '"' {
@@ -57,8 +56,8 @@ func text(raw []byte) (string, bool) {
 	return s, true
 }
 
-// validText is strings.ToValidUTF8 of b, which nearly always is valid: looking
-// whether it is costs a tenth.
+// validText returns b as valid UTF-8. Checking first is ten times cheaper than strings.ToValidUTF8,
+// and b is nearly always valid.
 func validText(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -102,20 +101,20 @@ const (
 	maxExponent    = 1000 // of a number literal, either way
 )
 
-// duplicates says what decode makes of a key that comes twice in an object.
+// duplicates decides about duplicate keys in an object.
 type duplicates bool
 
 const (
-	uniqueKeys  duplicates = false // an error: two readers might believe different ones
+	uniqueKeys  duplicates = false // error, because two readers might use different values
 	lastKeyWins duplicates = true
 )
 
-// decode turns a value into map[string]any, []any, string, json.Number, bool
-// and nil, numbers unrounded. It refuses numbers and nesting that would cost
-// whoever computes with them far more than their bytes.
+// decode decodes a value to map[string]any, []any, string, json.Number, bool or nil, without
+// rounding. It refuses numbers and nesting whose processing would cost far more than their size
+// suggests.
 func decode(raw []byte, keys duplicates) (any, error) {
 	raw = raw[rawjson.SkipSpace(raw, 0):]
-	if !rawjson.IsObject(raw) && !rawjson.IsArray(raw) { // which are checked as they are taken apart
+	if !rawjson.IsObject(raw) && !rawjson.IsArray(raw) { // containers are validated while they are read
 		if err := malformed(rawjson.Valid(raw)); err != nil {
 			return nil, err
 		}
@@ -124,7 +123,7 @@ func decode(raw []byte, keys duplicates) (any, error) {
 	return decodeValue(raw, keys, 0)
 }
 
-// malformed says what is wrong with the bytes, nil where nothing is.
+// malformed converts an error of rawjson, nil if there is none.
 func malformed(err error) error {
 	switch {
 	case err == nil:
@@ -183,7 +182,7 @@ func decodeValue(raw []byte, keys duplicates, depth int) (any, error) {
 	return json.Number(raw), nil
 }
 
-// checkNumber refuses a literal whose exact value would be huge.
+// checkNumber refuses a number whose exact value would be huge.
 func checkNumber(raw []byte) error {
 	if len(raw) > maxNumberBytes {
 		return fmt.Errorf("number of %d digits is too long", len(raw))
@@ -204,7 +203,7 @@ func checkNumber(raw []byte) error {
 	return nil
 }
 
-// clip cuts s to at most n characters, the last being … where it was cut.
+// clip cuts s to at most n characters. The last one is … if it was cut.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -221,8 +220,8 @@ func clip(s string, n int) string {
 
 const hexDigits = "0123456789abcdef"
 
-// appendASCII appends s as a JSON string of ASCII characters only, as Python's
-// json.dumps writes it: the canonical form under hashes (spec/gateway §1.3).
+// appendASCII appends s as a JSON string in ASCII, as Python's json.dumps writes it: the canonical
+// form for hashes (spec/gateway §1.3).
 func appendASCII(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {

@@ -6,19 +6,18 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// OnInvalid says what becomes of an entry whose schema is invalid or over a
-// limit.
+// OnInvalid decides about an entry whose schema is invalid or over a limit.
 type OnInvalid string
 
 const (
-	// Flag keeps the entry and puts a finding in the report. It is the default.
+	// Flag keeps the entry and reports a finding. It is the default.
 	Flag OnInvalid = "flag"
-	// Reject leaves the entry out, and no other.
+	// Reject leaves the entry out.
 	Reject OnInvalid = "reject"
 )
 
-// Limits bound the schemas of upstreams, which nobody has to trust
-// (spec/gateway §4.4). A zero field has its default.
+// Limits bound the schemas of upstreams, which are untrusted (spec/gateway §4.4). Zero fields have
+// their defaults.
 type Limits struct {
 	SchemaBytes      int       // serialized size; default 65,536
 	SchemaDepth      int       // nesting; default 32
@@ -42,7 +41,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// excess says which limit a schema is over, or "".
+// excess returns the limit that a schema exceeds, or "".
 func (l Limits) excess(schema []byte) string {
 	if len(schema) > l.SchemaBytes {
 		return fmt.Sprintf("%d bytes, schema_limits.bytes is %d", len(schema), l.SchemaBytes)
@@ -57,12 +56,10 @@ func (l Limits) excess(schema []byte) string {
 	return ""
 }
 
-// measure returns how deep a schema is nested and how many properties its
-// objects have together. It reads the text once and calls nothing for a level,
-// so depth costs it nothing.
+// measure returns a schema's nesting depth and its number of properties. It is a single pass
+// without recursion, so deep schemas are safe.
 func measure(schema []byte) (depth, properties int) {
-	// levels holds, for each open object or array, whether its members are
-	// properties.
+	// levels records for each open object or array whether its members are properties.
 	const (
 		array = iota
 		object
@@ -92,7 +89,7 @@ func measure(schema []byte) (depth, properties int) {
 		case '"':
 			end, err := rawjson.Skip(schema, i)
 			if err != nil {
-				return depth, properties // checked before; there is no such string
+				return depth, properties // cannot happen: validated before
 			}
 			colon := rawjson.SkipSpace(schema, end)
 			if colon < len(schema) && schema[colon] == ':' && len(levels) > 0 {

@@ -7,26 +7,24 @@ import (
 	"strings"
 )
 
-// Clients name resources by their URI and prompts by their name, which several
-// servers may list. Which of them is meant is not for a server to decide:
+// Clients name resources by URI and prompts by name, and several servers may list the same one. A
+// server must not be able to decide which is used:
 //
 //	servers of the configuration     the first one in its order
 //	others, found while weir runs    never before one of the configuration;
 //	                                 of two of them, none
 
-// Named returns the entries of one kind that their upstreams call by a name, which
-// is the URI of a resource and the URI template of a resource template. Those of
-// upstreams that come first in the configuration are first, and those of upstreams
-// that it does not name are last. The slice is shared and must not be changed. There
-// are no tools among them: tools are called by their ids.
+// Named returns the entries of one kind with a name, which is the URI of a resource and the URI
+// template of a resource template. They are in the order of the configuration, with upstreams that
+// it does not name last. The slice is shared and must not be changed. Tools are never included,
+// because they are called by id.
 func (c *Catalog) Named(kind Kind, name string) []*Entry {
 	return c.names().of[nameKey{kind, name}]
 }
 
-// Choose returns the one of several entries of one name that the name stands for, or
-// nil where nothing settles that: the entry of the first upstream of the
-// configuration or, where none is of the configuration, that of the only upstream.
-// Of one upstream's entries the first one counts.
+// Choose returns the entry that a shared name stands for: that of the first configured upstream. If
+// none is configured and there is only one upstream, it is that one's. Otherwise Choose returns
+// nil. Of one upstream's entries the first one wins.
 func (c *Catalog) Choose(entries []*Entry) *Entry {
 	ranks := c.names().ranks
 	var best *Entry
@@ -46,8 +44,7 @@ func (c *Catalog) Choose(entries []*Entry) *Entry {
 	return best
 }
 
-// Found reports whether no configuration names an upstream: it was found while weir
-// runs.
+// Found reports whether an upstream is not configured but was found at run time.
 func (c *Catalog) Found(upstream string) bool { return c.names().ranks[upstream].found }
 
 type nameKey struct {
@@ -55,7 +52,7 @@ type nameKey struct {
 	name string
 }
 
-// rank is the place of an upstream among others.
+// rank is the priority of an upstream.
 type rank struct {
 	found      bool
 	order, seq int
@@ -71,14 +68,14 @@ func compareRanks(a, b rank) int {
 	return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.seq, b.seq))
 }
 
-// nameIndex finds entries by what their upstreams call them.
+// nameIndex finds entries by their names at the upstream.
 type nameIndex struct {
 	of     map[nameKey][]*Entry
 	shared []nameKey // listed by several upstreams, sorted
 	ranks  map[string]rank
 }
 
-// names returns the index, which is made by the first who asks.
+// names returns the index. The first caller builds it.
 func (c *Catalog) names() *nameIndex {
 	c.namesOnce.Do(func() {
 		ix := &nameIndex{of: map[nameKey][]*Entry{}, ranks: make(map[string]rank, len(c.segments))}
@@ -109,8 +106,8 @@ func (c *Catalog) names() *nameIndex {
 	return c.nameIndex
 }
 
-// sharedNames returns a finding for each name that several upstreams list, at most
-// maxFindings; upstream is one that is among them, or "" for any.
+// sharedNames returns a finding for each name that several upstreams list, at most maxFindings. If
+// upstream is set, it must be among them.
 func (c *Catalog) sharedNames(upstream string) []Finding {
 	var findings []Finding
 	for _, key := range c.names().shared {
@@ -132,7 +129,7 @@ func (c *Catalog) sharedNames(upstream string) []Finding {
 	return findings
 }
 
-// sharedName says who lists a name, what it stands for and how to reach the others.
+// sharedName describes who lists a name, which entry it stands for and how to reach the others.
 func (c *Catalog) sharedName(key nameKey, entries []*Entry) string {
 	const told = 4
 	var servers, ids []string

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Nearest returns up to n ids that look like an id that was not found, the
-// likeliest first, of the kind that id is of. They are to be shown, never to be
-// called in its place.
+// Nearest returns up to n ids of the same kind that resemble an unknown id, best first. They are
+// suggestions: never call one in its place.
 func (c *Catalog) Nearest(id string, n int) []string {
 	if n <= 0 {
 		return nil
@@ -19,7 +18,7 @@ func (c *Catalog) Nearest(id string, n int) []string {
 		distance int
 	}
 	var best []match
-	limit := max(2, len(name)/2) // beyond this it looks like nothing
+	limit := max(2, len(name)/2) // no resemblance beyond this distance
 	for _, s := range c.spaces {
 		for _, e := range s.entries {
 			if e.Kind.surface() != kind {
@@ -58,8 +57,7 @@ func (c *Catalog) Nearest(id string, n int) []string {
 	return ids
 }
 
-// splitBody returns the namespace, "" if there is none, and the name of what
-// may be an id.
+// splitBody splits a possible id into namespace (may be "") and name.
 func splitBody(body string) (namespace, name string) {
 	name = body
 	if before, after, ok := strings.Cut(body, ":"); ok {
@@ -77,9 +75,8 @@ func lengthGap(a, b string) int {
 	return max(len(a)-len(b), len(b)-len(a))
 }
 
-// editDistance is the number of bytes to insert, delete, change or swap with a
-// neighbour to turn a into b, letters of b taken lower case. It gives up, with
-// limit+1, as soon as it is more than limit.
+// editDistance returns the number of bytes to insert, delete, change or swap to turn a into b,
+// ignoring the case of b. It returns limit+1 if there are more than limit.
 func editDistance(a, b string, limit int) int {
 	if limit < 0 || lengthGap(a, b) > limit {
 		return limit + 1

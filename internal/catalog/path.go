@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// Children returns the cards at a path of tools, sorted by id
-// (spec/gateway §3): "/" has a card for each namespace, a namespace or a
-// cluster has those below it, a tool has its own. A last segment "*" is the
-// same as none. The id of a namespace's or a cluster's card is its path. The
-// error is an *Error: PathInvalid or PathNotFound.
+// Children returns the cards at a path of tools, sorted by id (spec/gateway §3). "/" lists the
+// namespaces, a namespace or cluster lists its content, and a tool lists itself. A last segment "*"
+// is ignored. The id of a namespace's or cluster's card is its path. The error is an *Error:
+// PathInvalid or PathNotFound.
 func (c *Catalog) Children(path string) ([]Card, error) {
 	return c.ChildrenOf(KindTool, path)
 }
 
-// ChildrenOf is Children for the entries of one kind. Resource templates are
-// among the resources.
+// ChildrenOf returns the cards at a path of entries of one kind, as Children does for tools.
+// Resources include resource templates.
 func (c *Catalog) ChildrenOf(kind Kind, path string) ([]Card, error) {
 	kind = kind.surface()
 	segments, err := splitPath(path)
@@ -65,7 +64,7 @@ func sortCards(cards []Card) {
 	slices.SortFunc(cards, func(a, b Card) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// nearestParent returns the longest part of a path that exists.
+// nearestParent returns the longest existing prefix of a path.
 func (c *Catalog) nearestParent(kind Kind, segments []string) string {
 	s := c.spaces[segments[0]]
 	if s == nil || s.trees[kind] == nil {
@@ -82,7 +81,7 @@ func (c *Catalog) nearestParent(kind Kind, segments []string) string {
 	return n.path
 }
 
-// Path returns the path of an entry: Children of it is the entry's own card.
+// Path returns the path of an entry. Children of that path is the entry's own card.
 func (c *Catalog) Path(id string) (string, bool) {
 	n := c.leaf(id)
 	if n == nil {
@@ -91,8 +90,7 @@ func (c *Catalog) Path(id string) (string, bool) {
 	return n.path, true
 }
 
-// splitPath checks a path against its grammar and returns its segments
-// (spec/gateway §3.2).
+// splitPath validates a path and returns its segments (spec/gateway §3.2).
 func splitPath(path string) ([]string, error) {
 	invalid := func(format string, args ...any) error {
 		return &Error{

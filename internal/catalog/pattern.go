@@ -10,20 +10,20 @@ import (
 	"github.com/weir-mcp/weir/internal/work"
 )
 
-// maxSchemaInstructions bounds the programs of all patterns of one schema. Without
-// it a schema of 64 KB could ask for gigabytes.
+// maxSchemaInstructions bounds the compiled patterns of one schema together. Without it a schema of
+// 64 KB could need gigabytes.
 const maxSchemaInstructions = 50_000
 
-// patterns are the regular expressions of one schema, each compiled once for all
-// programs of that schema.
+// patterns are the regular expressions of one schema. Each is compiled once for all programs of the
+// schema.
 type patterns struct {
-	compiled     map[string]*work.Pattern // nil for one that is not enforced
+	compiled     map[string]*work.Pattern // nil if not enforced
 	instructions int64
-	unchecked    []string // those that are not enforced
+	unchecked    []string // patterns that are not enforced
 }
 
-// get returns a pattern, nil for one that weir does not enforce: it needs what
-// only ECMAScript has, or is too large. The upstream enforces it still.
+// get returns a pattern, or nil for one that weir does not enforce because it is too large or needs
+// ECMAScript features. The upstream still enforces it.
 func (p *patterns) get(text string) (*work.Pattern, error) {
 	if known, ok := p.compiled[text]; ok {
 		return known, nil
@@ -48,12 +48,12 @@ func (p *patterns) get(text string) (*work.Pattern, error) {
 	return compiled, nil
 }
 
-// patternSize returns how many instructions a schema's pattern has, or why it is
-// none that weir can match.
+// patternSize returns the number of instructions of a pattern, or an error if weir cannot compile
+// it.
 func patternSize(text string) (int64, error) { return work.Instructions(translate(text)) }
 
-// beyondRE2 reports whether an error means that a pattern is more than Go's engine
-// takes: look-around, back-references, large repeats, a program that is too large.
+// beyondRE2 reports whether an error means that Go's engine does not support a pattern:
+// look-around, back-references, large repeats or too large a program.
 func beyondRE2(err error) bool {
 	var large *work.TooLargeError
 	if errors.As(err, &large) {
@@ -71,31 +71,31 @@ func beyondRE2(err error) bool {
 	return false
 }
 
-// translate writes an ECMAScript pattern as Go does: \x{XXXX} for \uXXXX.
+// translate converts an ECMAScript pattern to Go syntax: \uXXXX becomes \x{XXXX}.
 func translate(text string) string { return escapedUnicode.ReplaceAllString(text, `$1\x{$2}`) }
 
-// escapedUnicode finds \uXXXX behind an even number of backslashes.
+// escapedUnicode matches \uXXXX after an even number of backslashes.
 var escapedUnicode = regexp.MustCompile(`((?:^|[^\\])(?:\\\\)*)\\u([0-9A-Fa-f]{4})`)
 
-// freePattern matches a pattern without counting, for small arguments.
+// freePattern matches without counting, for small arguments.
 type freePattern struct{ *work.Pattern }
 
 // MatchString implements jsonschema.Regexp.
 func (p freePattern) MatchString(s string) bool {
-	found, _ := p.Match(nil, s) // without a Meter there is no error
+	found, _ := p.Match(nil, s) // cannot fail without a Meter
 	return found
 }
 
-// countedPattern matches a pattern as part of a trial.
+// countedPattern counts matches in a trial.
 type countedPattern struct {
 	*work.Pattern
 	trial *trial
 }
 
-// MatchString implements jsonschema.Regexp. It panics where the trial ends.
+// MatchString implements jsonschema.Regexp. It panics when the trial ends.
 func (p countedPattern) MatchString(s string) bool { return p.trial.match(p.Pattern, s) }
 
-// anyText is a pattern that is not enforced.
+// anyText is a pattern that is not enforced; it matches every text.
 type anyText string
 
 // MatchString implements jsonschema.Regexp.
@@ -104,11 +104,11 @@ func (anyText) MatchString(string) bool { return true }
 // String implements jsonschema.Regexp.
 func (p anyText) String() string { return string(p) }
 
-// maxRegexText bounds the arguments of format "regex" that are looked at.
+// maxRegexText bounds the arguments of format "regex" that are checked.
 const maxRegexText = 10_000
 
-// regexFormat is the format "regex" of draft-07 and older. The validator's own
-// would compile arguments, of any size, as if they were patterns of the schema.
+// regexFormat implements the format "regex" of draft-07 and older. The validator's own would
+// compile arguments of any size as patterns.
 var regexFormat = &jsonschema.Format{Name: "regex", Validate: func(v any) error {
 	text, ok := v.(string)
 	if !ok || len(text) > maxRegexText {

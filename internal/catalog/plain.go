@@ -6,21 +6,20 @@ import (
 	"strings"
 )
 
-// plainSchema reports that a schema is valid, for the schemas tools usually
-// have: the common keywords, no ids and anchors, references into its own $defs
-// only, 2020-12 or draft-07. False says nothing: the caller then compiles the
-// schema to know. It must never be true of a schema that does not compile.
+// plainSchema reports that a common kind of schema is valid: usual keywords, no ids and anchors,
+// references into its own $defs only, 2020-12 or draft-07. If it returns false, the caller must
+// compile the schema to decide. It must never return true for a schema that does not compile.
 func plainSchema(raw []byte) bool {
 	p := plainCheck{root: raw}
 	return kindOf(raw) == "object" && p.schema(raw, 0)
 }
 
-// plainDepth is the nesting beyond which a schema is not plain any more.
+// plainDepth is the maximum nesting of a plain schema.
 const plainDepth = 64
 
 type plainCheck struct {
 	root []byte
-	refs []string // found to exist
+	refs []string // references that must exist
 
 	instructions int64 // of all patterns
 }
@@ -54,7 +53,7 @@ func (p *plainCheck) keyword(key, value []byte, depth int) bool {
 		return p.schema(value, depth+1)
 	case "anyOf", "oneOf", "allOf":
 		if depth == 0 && string(key) == "allOf" && bytes.ContainsAny(value, `$\`) {
-			return false // a $ref in there may lead back to here
+			return false // a $ref in there may form a circle
 		}
 		n, valid := 0, true
 		return elements(value, func(v []byte) bool {
@@ -71,8 +70,7 @@ func (p *plainCheck) keyword(key, value []byte, depth int) bool {
 	case "title", "description", "$comment":
 		return value[0] == '"'
 	case "format":
-		// draft-07 asserts formats; which ones exist is the compiler's matter,
-		// and any string compiles.
+		// draft-07 asserts formats. The compiler decides which ones exist; any string compiles.
 		return value[0] == '"'
 	case "deprecated", "readOnly", "writeOnly", "uniqueItems":
 		return string(value) == "true" || string(value) == "false"
@@ -89,7 +87,7 @@ func (p *plainCheck) keyword(key, value []byte, depth int) bool {
 		p.instructions += n
 		return err == nil && p.instructions <= maxSchemaInstructions
 	case "$ref":
-		return depth > 0 && p.ref(value) // one of the root may lead back to it
+		return depth > 0 && p.ref(value) // a reference at the root may form a circle
 	case "$schema":
 		return depth == 0 && plainDialect(value)
 	case "id", "$id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef", "$vocabulary",
@@ -98,7 +96,7 @@ func (p *plainCheck) keyword(key, value []byte, depth int) bool {
 		"dependentRequired", "contentEncoding", "contentMediaType", "contentSchema", "multipleOf":
 		return false
 	}
-	// Keywords that no draft knows may hold anything.
+	// No draft knows this keyword, so its value may be anything.
 	return plainValue(value, depth)
 }
 
@@ -138,8 +136,7 @@ func simpleType(value []byte) bool {
 	return false
 }
 
-// plainNames reports whether value is an array of different strings without
-// escapes.
+// plainNames reports whether value is an array of distinct strings without escapes.
 func plainNames(value []byte) bool {
 	var seen [][]byte
 	valid := true
@@ -153,8 +150,8 @@ func plainNames(value []byte) bool {
 	}) && valid
 }
 
-// plainValue reports whether a value that is not looked into decodes: no number
-// in it may be one that decode refuses.
+// plainValue reports whether decode accepts a value that is not examined: no number in it may be
+// refused.
 func plainValue(value []byte, depth int) bool {
 	if depth > plainDepth {
 		return false
@@ -178,7 +175,7 @@ func plainValue(value []byte, depth int) bool {
 	return valid
 }
 
-// ref reports whether a reference leads to a definition of the root.
+// ref reports whether a reference points to a definition of the root.
 func (p *plainCheck) ref(value []byte) bool {
 	s, ok := text(value)
 	if !ok {

@@ -5,42 +5,44 @@ import (
 	"slices"
 )
 
-// FindingKind says what is wrong with a definition.
+// FindingKind is the kind of a finding.
 type FindingKind string
 
-// The kinds of findings. FoundInvalid, FoundDuplicate, FoundConflict and
-// FoundRejected keep an entry out of the catalog, and so does FoundCollision where
-// not even the hash tells two tools apart.
+// The kinds of findings. FoundInvalid, FoundDuplicate, FoundConflict and FoundRejected mean that
+// the entry was left out of the catalog. So does FoundCollision if two tools have the same hash,
+// too.
 const (
-	FoundInvalid     FindingKind = "definition_invalid"  // no object, or nothing to call it by
-	FoundDuplicate   FindingKind = "duplicate"           // offered twice by one upstream: the first one stays
-	FoundConflict    FindingKind = "conflict"            // offered by two upstreams under one id: the first one stays
-	FoundCollision   FindingKind = "id_collision"        // tools with different names map to one id
-	FoundShared      FindingKind = "name_shared"         // several servers of the configuration list a URI or a prompt
-	FoundRival       FindingKind = "name_rival"          // the same, and one of them is not in the configuration
-	FoundTaken       FindingKind = "name_taken"          // a server is left out: its name belongs to another owner
-	FoundRejected    FindingKind = "rejected"            // left out because its schema is invalid or over a limit
-	FoundMapped      FindingKind = "name_mapped"         // a name or namespace that the grammar does not allow
-	FoundVersion     FindingKind = "version_illegal"     // a version that the grammar does not allow: ignored
-	FoundNoSchema    FindingKind = "schema_missing"      // a tool without an input schema: any object is accepted
-	FoundSchema      FindingKind = "schema_invalid"      // calls fail with SCHEMA_INVALID
-	FoundSchemaLimit FindingKind = "schema_limit"        // over a limit of Limits
-	FoundDialect     FindingKind = "dialect_unknown"     // a $schema that weir does not know: read as 2020-12
-	FoundPattern     FindingKind = "pattern_unchecked"   // a regular expression weir cannot evaluate: not enforced
-	FoundHidden      FindingKind = "hidden_text"         // characters that are not seen: left out of what models read
-	FoundTags        FindingKind = "tags_dropped"        // tags that cards may not carry
-	FoundOverBudget  FindingKind = "card_over_budget"    // over CardHardCap tokens
-	FoundNoText      FindingKind = "description_missing" // hard to find and to choose
-	FoundTextCut     FindingKind = "text_cut"            // a text of more than MaxText bytes: its beginning is kept
-	FoundListCut     FindingKind = "list_cut"            // a list is longer than is read: the rest is left out
+	FoundInvalid   FindingKind = "definition_invalid" // not an object, or without a name
+	FoundDuplicate FindingKind = "duplicate"          // one upstream offers it twice; the first one stays
+	FoundConflict  FindingKind = "conflict"           // two upstreams offer the same id; the first one stays
+	FoundCollision FindingKind = "id_collision"       // different tool names map to one id
+	FoundShared    FindingKind = "name_shared"        // several configured servers list the same URI or prompt
+	FoundRival     FindingKind = "name_rival"         // the same, and one of the servers is not configured
+	// the server was left out: its name belongs to another owner
+	FoundTaken       FindingKind = "name_taken"
+	FoundRejected    FindingKind = "rejected"        // left out because its schema is invalid or over a limit
+	FoundMapped      FindingKind = "name_mapped"     // a name or namespace that the grammar does not allow
+	FoundVersion     FindingKind = "version_illegal" // illegal version, ignored
+	FoundNoSchema    FindingKind = "schema_missing"  // tool without an input schema; it accepts any object
+	FoundSchema      FindingKind = "schema_invalid"  // calls fail with SCHEMA_INVALID
+	FoundSchemaLimit FindingKind = "schema_limit"    // over a limit of Limits
+	FoundDialect     FindingKind = "dialect_unknown" // unknown $schema, read as 2020-12
+	// regular expression that weir cannot evaluate, not enforced
+	FoundPattern    FindingKind = "pattern_unchecked"
+	FoundHidden     FindingKind = "hidden_text"         // invisible characters, removed from texts for models
+	FoundTags       FindingKind = "tags_dropped"        // tags that cards may not contain
+	FoundOverBudget FindingKind = "card_over_budget"    // over CardHardCap tokens
+	FoundNoText     FindingKind = "description_missing" // hard to find and choose
+	FoundTextCut    FindingKind = "text_cut"            // text of more than MaxText bytes, cut
+	FoundListCut    FindingKind = "list_cut"            // list too long; the rest was left out
 )
 
-// Finding is one thing to know about one definition.
+// Finding is one fact about one definition that operators should know.
 type Finding struct {
 	Kind     FindingKind
 	Upstream string
 	Name     string // raw name, or the URI of a resource
-	ID       string // "" if it has none
+	ID       string // "" if none
 	Message  string // names the thing, the owner and the fix
 }
 
@@ -49,10 +51,10 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s %q: %s", f.Upstream, f.Kind, f.Name, f.Message)
 }
 
-// maxFindings bounds a report; what is over it is counted.
+// maxFindings bounds a report; further findings are only counted.
 const maxFindings = 1000
 
-// Report says what came of one upstream's listing.
+// Report is the result of reading one upstream's listing.
 type Report struct {
 	Upstream  string
 	Tools     int // entries in the catalog now
@@ -60,7 +62,7 @@ type Report struct {
 	Prompts   int
 	Findings  []Finding
 	Omitted   int // findings over the bound of 1,000
-	// Changes say what is different from the listing before, none for the first.
+	// Changes since the previous listing; none for the first.
 	Changes []Change
 }
 

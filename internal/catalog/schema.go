@@ -15,8 +15,8 @@ import (
 // schemaURL is the base of schemas, so that relative references stay inside.
 const schemaURL = "weir:schema"
 
-// refuseLoader loads nothing: a schema never makes weir open a file or a
-// connection. Meta-schemas of the drafts are built in and not asked for here.
+// refuseLoader never loads anything: a schema must not make weir open a file or connection. The
+// drafts' meta-schemas are built in.
 type refuseLoader struct{}
 
 func (refuseLoader) Load(url string) (any, error) {
@@ -25,19 +25,18 @@ func (refuseLoader) Load(url string) (any, error) {
 
 var _ jsonschema.URLLoader = refuseLoader{}
 
-// compiled is a schema ready to validate with.
+// compiled is a schema ready for validation.
 type compiled struct {
 	schema    *jsonschema.Schema
-	unchecked []string // patterns that are accepted without a look
-	dialect   *string  // what $schema names and weir does not know, or nil
+	unchecked []string // patterns that are not enforced
+	dialect   *string  // the unknown $schema, or nil
 }
 
-// compileSchema checks a schema against its meta-schema, 2020-12 unless $schema
-// names another draft that weir knows, and compiles it.
-// Its patterns are put into it as enforce makes them of p's.
+// compileSchema validates a schema against its meta-schema and compiles it. The draft is 2020-12
+// unless $schema names another one that weir knows. enforce converts the patterns in p for the
+// compiled schema.
 func compileSchema(raw []byte, p *patterns, enforce func(*work.Pattern) jsonschema.Regexp) (c compiled, err error) {
-	// The schema is an upstream's. Whatever it does to the compiler is its own
-	// failure and no reason for the process to end.
+	// A schema is untrusted. If it makes the compiler panic, only that schema fails.
 	defer func() {
 		if p := recover(); p != nil {
 			c, err = compiled{}, fmt.Errorf("schema cannot be compiled: %v", p)
@@ -81,7 +80,7 @@ func compileSchema(raw []byte, p *patterns, enforce func(*work.Pattern) jsonsche
 	return c, nil
 }
 
-// replaceRegexFormat puts regexFormat in the place of the validator's own.
+// replaceRegexFormat replaces the validator's format "regex" by regexFormat.
 func replaceRegexFormat(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 	if seen[s] {
 		return
@@ -96,9 +95,8 @@ func replaceRegexFormat(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) 
 	})
 }
 
-// dropDialects takes every $schema out of a schema that names a dialect weir does
-// not know, so that the schema is read as 2020-12, and returns the first name.
-// Without it a sound schema could not be called for the name of its dialect alone.
+// dropDialects removes every unknown $schema, so that the schema is read as 2020-12, and returns
+// the first. Otherwise a valid schema would fail only because of an unknown dialect.
 func dropDialects(doc any) (first *string) {
 	note := func(name *string) {
 		if first == nil {
@@ -126,7 +124,7 @@ func dropDialects(doc any) (first *string) {
 	return first
 }
 
-// knownDialect reports whether a URI is that of a draft.
+// knownDialect reports whether a URI names a known draft.
 func knownDialect(uri string) bool {
 	uri = strings.TrimSuffix(uri, "#")
 	uri, ok := strings.CutPrefix(uri, "https://")
@@ -141,15 +139,14 @@ func knownDialect(uri string) bool {
 	return false
 }
 
-// errCircular: what a schema says of a value is what it says of that value.
+// errCircular: a schema refers to itself for the same value.
 var errCircular = errors.New("$ref leads in a circle")
 
-// circular reports whether every value leads schema back to itself, so that it
-// can accept none. A circle that only some values reach, as in the schema of a
-// tree, is for Validate to find.
+// circular reports whether a schema refers to itself for every value, so that no value can be
+// valid. Validate finds circles that only some values reach, as in the schema of a tree.
 func circular(schema *jsonschema.Schema) bool {
 	const (
-		within = iota + 1 // on the way from the root to here
+		within = iota + 1 // on the path from the root
 		done
 	)
 	state := map[*jsonschema.Schema]int{}
@@ -168,9 +165,9 @@ func circular(schema *jsonschema.Schema) bool {
 	return walk(schema)
 }
 
-// checkSchema says whether a schema is fit to validate with, and what of it is
-// not enforced or read differently. Most schemas are seen to be valid by
-// plainSchema; only the rest are compiled, which costs a hundred times more.
+// checkSchema returns an error if a schema cannot be used, and the parts that are ignored or read
+// differently. plainSchema accepts most schemas; only the others are compiled, which costs a
+// hundred times more.
 func checkSchema(raw []byte) (compiled, error) {
 	if plainSchema(raw) {
 		return compiled{}, nil
@@ -178,20 +175,19 @@ func checkSchema(raw []byte) (compiled, error) {
 	return compileFree(raw, new(patterns))
 }
 
-// compileFree compiles a schema for validation that is not counted.
+// compileFree compiles a schema for uncounted validation.
 func compileFree(raw []byte, p *patterns) (compiled, error) {
 	return compileSchema(raw, p, func(p *work.Pattern) jsonschema.Regexp { return freePattern{p} })
 }
 
-// schemaProblem says in one line what is wrong with a schema.
+// schemaProblem describes a schema's fault in one line.
 func schemaProblem(err error) string {
 	var invalid *jsonschema.SchemaValidationError
 	if errors.As(err, &invalid) {
 		var ve *jsonschema.ValidationError
 		if errors.As(invalid.Err, &ve) {
 			for _, p := range flatten(ve) {
-				// What a keyword must be says more than that no branch of the
-				// meta-schema took it.
+				// The requirement of a keyword is more helpful than the failure of anyOf.
 				if p.Keyword != "anyOf" && p.Keyword != "oneOf" {
 					return clip(strings.TrimPrefix(p.Path+" "+p.Message, " "), 200)
 				}

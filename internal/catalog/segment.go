@@ -8,25 +8,24 @@ import (
 	"sync/atomic"
 )
 
-// segment is what one upstream contributes. It never changes.
+// segment is the contribution of one upstream. It is immutable.
 type segment struct {
 	upstream   string
 	order, seq int
 	found      bool                // see Listing.Found
-	primitives bool                // there is something else than tools
-	namespaces map[string][]*Entry // in the order of the listing
+	primitives bool                // it has entries other than tools
+	namespaces map[string][]*Entry // in listing order
 	findings   []Finding
 	omitted    int
-	partial    bool // something that the upstream lists was left out
+	partial    bool // a part of the listing was left out
 }
 
-// compareSegments sorts by priority: the first segment keeps an id.
+// compareSegments sorts by priority: the first segment keeps a contested id.
 func compareSegments(a, b *segment) int { return compareRanks(a.rank(), b.rank()) }
 
 func (s *segment) rank() rank { return rank{s.found, s.order, s.seq} }
 
-// parallelFrom is the number of definitions from which a listing is read by
-// several goroutines.
+// parallelFrom is the number of definitions from which several goroutines read a listing.
 const parallelFrom = 64
 
 func buildSegment(l *Listing, limits Limits) *segment {
@@ -88,8 +87,7 @@ func buildSegment(l *Listing, limits Limits) *segment {
 	return seg
 }
 
-// settler takes the entries of one listing, in order, and keeps the first of those
-// that the upstream does not tell apart.
+// settler takes the entries of one listing in order and drops duplicates within the upstream.
 type settler struct {
 	seg    *segment
 	report *Report

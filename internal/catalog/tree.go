@@ -8,24 +8,23 @@ import (
 	"strings"
 )
 
-// maxLevel is the number of children a level may have before they are put into
-// clusters.
+// maxLevel is the number of children from which a level is divided into clusters.
 const maxLevel = 20
 
-// maxSegment is the length of a segment of a path in characters.
+// maxSegment bounds a path segment, in characters.
 const maxSegment = 64
 
-// node is one place of a path tree: a namespace, a cluster or a leaf.
+// node is a place in a path tree: a namespace, a cluster or a leaf.
 type node struct {
 	segment  string
 	path     string
 	entry    *Entry  // of a leaf
-	children []*node // of the others, sorted by segment
-	card     *Card   // of the others
+	children []*node // of other nodes, sorted by segment
+	card     *Card   // of other nodes
 	leaves   int
 }
 
-// tree is the paths of one kind in one namespace (spec/gateway §3):
+// tree has the paths of one kind in one namespace (spec/gateway §3):
 //
 //	/github                         a namespace
 //	/github/issue                   a cluster, where a level has over 20 children
@@ -34,8 +33,8 @@ type tree struct {
 	root *node
 }
 
-// buildTree makes the tree of entries that are all of one kind and namespace.
-// It depends on the entries only, not on their order.
+// buildTree makes the tree of entries of one kind and namespace. The result does not depend on
+// their order.
 func buildTree(namespace string, kind Kind, entries []*Entry) *tree {
 	leaves := make([]*node, len(entries))
 	for i, segment := range leafSegments(entries) {
@@ -51,7 +50,7 @@ func sortNodes(nodes []*node) {
 	slices.SortFunc(nodes, func(a, b *node) int { return strings.Compare(a.segment, b.segment) })
 }
 
-// place gives every node below n its path, and n its card.
+// place sets the paths of all nodes below n, and n's card.
 func (n *node) place(parent, namespace string, kind Kind) {
 	n.path = parent + "/" + n.segment
 	if n.entry != nil {
@@ -64,7 +63,7 @@ func (n *node) place(parent, namespace string, kind Kind) {
 	n.card.fit(n.describe(kind))
 }
 
-// describe says how much is below a node and names some of it.
+// describe summarizes the content of a node.
 func (n *node) describe(kind Kind) string {
 	const most = 12
 	var b strings.Builder
@@ -85,7 +84,7 @@ func (n *node) describe(kind Kind) string {
 	return b.String()
 }
 
-// find returns the node that segments lead to below n, or nil.
+// find returns the node at segments below n, or nil.
 func (n *node) find(segments []string) *node {
 	for _, segment := range segments {
 		i, ok := slices.BinarySearchFunc(n.children, segment, func(c *node, s string) int { return strings.Compare(c.segment, s) })
@@ -97,10 +96,9 @@ func (n *node) find(segments []string) *node {
 	return n
 }
 
-// leafSegments returns the last segment of each entry's path: the slug of its
-// name. Where that changed the name or would be another's too, "-" and the
-// hash of its shape follow, and where even that is another's (two versions of
-// one tool), a hash of its id.
+// leafSegments returns the last path segment of each entry: the slug of its name. If the slug
+// differs from the name, or is not unique, "-" and the hash of its shape follow. If that is not
+// unique either (two versions of one tool), a hash of its id follows.
 func leafSegments(entries []*Entry) []string {
 	segments := make([]string, len(entries))
 	count := make(map[string]int, len(entries))
@@ -146,8 +144,8 @@ func withSuffix(slug, suffix string) string {
 	return slug + "-" + suffix
 }
 
-// slug maps a name to the grammar of segments: lower case, other characters to
-// "-", what may not come first cut off.
+// slug maps a name to the grammar of segments: lower case, "-" for other characters, without
+// illegal first characters.
 func slug(name string) string {
 	if legalSegment(name) {
 		return name
@@ -169,10 +167,9 @@ func legalSegment(s string) bool {
 	return s != "" && len(s) <= maxSegment && (isLower(s[0]) || isDigit(s[0])) && all(s, isNamespaceByte)
 }
 
-// group returns the children of a level: the leaves themselves if they are few,
-// else clusters by a word that their names share, each a level again. Words in
-// used were taken further up. Leaves that share nothing stay, if there is room,
-// or go by the alphabet. leaves are sorted by segment.
+// group returns the children of a level: the leaves themselves if they are few, otherwise clusters
+// by shared words, each divided again. used are words of higher levels. Leaves without a shared
+// word stay if there is room, or are grouped alphabetically. leaves are sorted by segment.
 func group(leaves []*node, used []string) []*node {
 	if len(leaves) <= maxLevel {
 		return leaves
@@ -192,8 +189,7 @@ func group(leaves []*node, used []string) []*node {
 	return clusters
 }
 
-// uniqueSegments renames clusters that are called like a leaf or a cluster
-// before them.
+// uniqueSegments renames clusters whose segment is already used.
 func uniqueSegments(nodes []*node) {
 	taken := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
@@ -213,9 +209,8 @@ func uniqueSegments(nodes []*node) {
 	}
 }
 
-// byWord makes clusters of leaves that share a word, the most shared first and
-// nouns before verbs: agents look for issues before they look for things to
-// get. rest are the leaves that are in none.
+// byWord makes clusters of leaves that share a word: the most frequent word first, nouns before
+// verbs, because agents look for a subject before an action. rest are the leaves in no cluster.
 func byWord(leaves []*node, used []string) (clusters, rest []*node) {
 	words := make([][]string, len(leaves))
 	having := map[string][]int{} // word → leaves
@@ -227,10 +222,10 @@ func byWord(leaves []*node, used []string) (clusters, rest []*node) {
 			}
 		}
 	}
-	left := make(map[string]int, len(having)) // leaves still to place, per word
+	left := make(map[string]int, len(having)) // unplaced leaves per word
 	var candidates []string
 	for word, list := range having {
-		// What nearly all share tells nothing apart.
+		// A word that nearly all share does not distinguish them.
 		if len(list) >= 2 && len(list)*5 <= len(leaves)*4 {
 			left[word] = len(list)
 			candidates = append(candidates, word)
@@ -278,7 +273,7 @@ func byWord(leaves []*node, used []string) (clusters, rest []*node) {
 	return clusters, rest
 }
 
-// better reports whether a word is the better name of a cluster.
+// better reports whether a word is a better cluster name than another.
 func better(word string, n int, than string, thanN int) bool {
 	verb, thanVerb := plainWords[word], plainWords[than]
 	if verb != thanVerb {
@@ -287,8 +282,8 @@ func better(word string, n int, than string, thanN int) bool {
 	return n > thanN
 }
 
-// byAlphabet cuts sorted leaves into at most maxLevel ranges of about the same
-// size, named by their first leaf.
+// byAlphabet divides sorted leaves into at most maxLevel ranges of similar size, named by their
+// first leaf.
 func byAlphabet(leaves []*node) []*node {
 	size := max(maxLevel, (len(leaves)+maxLevel-1)/maxLevel)
 	var ranges []*node
@@ -305,8 +300,8 @@ func byAlphabet(leaves []*node) []*node {
 	return ranges
 }
 
-// nameWords splits a name at "_", "-", "." and before capitals, in lower case
-// and singular, without numbers and without what cannot name a segment.
+// nameWords splits a name at "_", "-", "." and capitals. The words are lower case and singular;
+// numbers and words that cannot name a segment are dropped.
 func nameWords(name string) []string {
 	var words []string
 	start := 0
@@ -341,8 +336,8 @@ func singular(word string) string {
 	return word
 }
 
-// plainWords are verbs of tools and words that join others: they name a cluster
-// only where nothing better does.
+// plainWords are common verbs and function words. They name a cluster only if there is no better
+// word.
 var plainWords = func() map[string]bool {
 	set := map[string]bool{}
 	for _, word := range strings.Fields(`

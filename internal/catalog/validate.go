@@ -19,14 +19,14 @@ import (
 	"github.com/weir-mcp/weir/internal/work"
 )
 
-// validator compiles a schema when it is first needed and keeps it. Entries
-// that differ in their id only share one.
+// validator compiles a schema when it is first needed. Entries that differ only in their id share
+// one.
 type validator struct {
-	schema  json.RawMessage // absent: any object is valid
+	schema  json.RawMessage // if absent, any object is valid
 	once    sync.Once
-	program *jsonschema.Schema // for light arguments; shared by all validations
-	weight  weight             // of program
-	guarded programs           // for the others
+	program *jsonschema.Schema // for light arguments; used concurrently
+	weight  weight             // weight of program
+	guarded programs           // for other arguments
 	err     error
 }
 
@@ -41,20 +41,19 @@ func (v *validator) compile() {
 	v.guarded.patterns = &p
 }
 
-// Validate is ValidateWithin without a Meter: only the bounds of a single
-// validation hold.
+// Validate validates arguments as ValidateWithin does, without a Meter: only the limits of a single
+// validation apply.
 func (e *Entry) Validate(args json.RawMessage) error { return e.ValidateWithin(args, nil) }
 
-// ValidateWithin checks the arguments of a call against the entry's input schema.
-// No arguments are an empty object; numbers are compared unrounded. Where that may
-// cost more than a little, it is counted by the Meter that meter returns, which
-// the caller closes. meter may be nil.
+// ValidateWithin validates the arguments of a call against the entry's input schema. Missing
+// arguments mean an empty object; numbers are compared without rounding. If validation may be
+// expensive, it is counted by the Meter that meter returns, and the caller closes that Meter. meter
+// may be nil.
 //
-// The error is an *Error: ArgsInvalid with the places that do not match, at most
-// 20, or SchemaInvalid if the schema itself is broken, which no arguments can mend
-// (spec/gateway §4.4). Where the Meter ended the validation it is the Meter's error,
-// and nothing is known of the arguments. args is not kept. It may be called
-// concurrently, each time with a Meter of its own.
+// The error is an *Error: ArgsInvalid with at most 20 problems, or SchemaInvalid if the schema
+// itself is broken, so that no arguments can be valid (spec/gateway §4.4). If the Meter ended the
+// validation, the error is the Meter's and the validity is unknown. ValidateWithin does not retain
+// args. It is safe for concurrent use, with one Meter per call.
 func (e *Entry) ValidateWithin(args json.RawMessage, meter func() *work.Meter) error {
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")
@@ -80,7 +79,7 @@ func (e *Entry) ValidateWithin(args json.RawMessage, meter func() *work.Meter) e
 	return nil
 }
 
-// invalid is the error of arguments that were not found to be valid.
+// invalid converts the error of a failed validation.
 func (e *Entry) invalid(err error) error {
 	var ve *jsonschema.ValidationError
 	var costly *costlyPattern
@@ -99,7 +98,7 @@ func (e *Entry) invalid(err error) error {
 	return err
 }
 
-// brokenSchema is the error of arguments that cannot be checked.
+// brokenSchema returns the error of a schema that cannot be applied.
 func (e *Entry) brokenSchema(err error) *Error {
 	return &Error{
 		Code: SchemaInvalid,
@@ -110,8 +109,8 @@ func (e *Entry) brokenSchema(err error) *Error {
 	}
 }
 
-// inCircle reports whether a value failed because the schema refers to itself
-// without an end, which other arguments would not mend.
+// inCircle reports whether validation failed because the schema refers to itself without end; other
+// arguments would not help.
 func inCircle(ve *jsonschema.ValidationError) bool {
 	if _, ok := ve.ErrorKind.(*kind.RefCycle); ok {
 		return true
@@ -119,15 +118,14 @@ func inCircle(ve *jsonschema.ValidationError) bool {
 	return slices.ContainsFunc(ve.Causes, inCircle)
 }
 
-// errNotApplied: the validator gave up in a way that it should not.
+// errNotApplied reports that the validator stopped unexpectedly.
 var errNotApplied = errors.New("schema cannot be applied")
 
-// run validates a value that was written in so many bytes, and turns whatever a
-// hostile schema does to the validator into an error.
+// run validates a value of size bytes. It converts panics that a hostile schema causes into errors.
 func (v *validator) run(meter func() *work.Meter, value any, size int) (err error) {
 	if !v.weight.light(value, size) {
 		g, err := v.guarded.take(v.schema)
-		if err != nil { // it compiled before: cannot be
+		if err != nil { // cannot happen: it compiled before
 			return fmt.Errorf("%w: %w", errNotApplied, err)
 		}
 		defer v.guarded.give(g)
@@ -145,8 +143,7 @@ func (v *validator) run(meter func() *work.Meter, value any, size int) (err erro
 	return v.program.Validate(value)
 }
 
-// flatten returns the problems at the leaves of a validation error, sorted and
-// bounded, each once.
+// flatten returns the distinct leaf problems of a validation error, sorted and bounded.
 func flatten(ve *jsonschema.ValidationError) []Problem {
 	var problems []Problem
 	var walk func(e *jsonschema.ValidationError)
@@ -177,14 +174,14 @@ func flatten(ve *jsonschema.ValidationError) []Problem {
 	return problems[:min(len(problems), maxProblems)]
 }
 
-// mergeTypes makes "must be string or null" of the branches of an anyOf that
-// all fail for the type of the same value.
+// mergeTypes returns "must be string or null" if all branches of an anyOf fail because of the type
+// of the same value.
 func mergeTypes(e *jsonschema.ValidationError) (Problem, bool) {
 	var want []string
 	got := ""
 	for _, cause := range e.Causes {
 		for len(cause.Causes) == 1 {
-			cause = cause.Causes[0] // through references and groups
+			cause = cause.Causes[0] // skip references and groups
 		}
 		k, ok := cause.ErrorKind.(*kind.Type)
 		if !ok || !slices.Equal(cause.InstanceLocation, e.InstanceLocation) {
@@ -204,8 +201,7 @@ func mergeTypes(e *jsonschema.ValidationError) (Problem, bool) {
 	}, true
 }
 
-// describe says in plain words what one failed keyword wants. Values of the
-// arguments are not repeated.
+// describe explains a failed keyword in plain words, without repeating values of the arguments.
 func describe(e *jsonschema.ValidationError) []Problem {
 	keyword := ""
 	if path := e.ErrorKind.KeywordPath(); len(path) > 0 {
@@ -285,7 +281,7 @@ func describe(e *jsonschema.ValidationError) []Problem {
 	return one("%s", clip(collapse(e.ErrorKind.LocalizedString(printer)), 160))
 }
 
-// number writes a bound of a schema.
+// number formats a bound of a schema.
 func number(r *big.Rat) string {
 	if r.IsInt() {
 		return clip(r.RatString(), 40)
@@ -294,7 +290,7 @@ func number(r *big.Rat) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
-// list writes the values of an enum, as many as one reads.
+// list formats the values of an enum, shortened to a readable number.
 func list(values []any) string {
 	const most = 12
 	var parts []string
@@ -313,7 +309,7 @@ func list(values []any) string {
 	return strings.Join(parts, ", ")
 }
 
-// pointer writes a JSON pointer.
+// pointer formats a JSON pointer.
 func pointer(path []string) string {
 	var b strings.Builder
 	for _, part := range path {

@@ -1,7 +1,8 @@
-// Package search ranks catalog entries for a query: lexically, without a network and without a model.
+// Package search ranks catalog entries for a query: lexically, without a network and without a
+// model.
 //
-// It knows nothing of MCP, of the catalog or of where documents come from: a caller hands it one list of [Doc] per
-// upstream and gets back ids and scores.
+// It knows nothing of MCP or the catalog: a caller passes in one list of [Doc] per upstream and
+// gets ids and scores.
 //
 // # Flow
 //
@@ -14,21 +15,24 @@
 //	                                                                                          │
 //	    best k by score, then id ◀── names, neighbours ◀── best 64 or k ◀── server prior × .3 ◀┘
 //
-// An [Index] is immutable. [Index.With] and [Index.Without] return another one that shares the segments of all other
-// upstreams, so a refresh tokenises the texts of one upstream only and never disturbs searches under way.
+// An [Index] is immutable. [Index.With] and [Index.Without] return another one that shares the
+// segments of all other upstreams. So a refresh tokenises the texts of one upstream only and never
+// disturbs running searches.
 //
 // # Ranking
 //
-// The ranking is flat: every document is scored, no tree is descended and no server is cut. The order is by descending
-// score, then ascending ID (spec/gateway §2.5). Fields are weighted apart, and a field's length is discounted against
-// a fixed length, so that a posting is final once its segment is built. Names are split at _ - . / and in camelCase, and the
-// unsplit word is kept beside its parts. Scripts without spaces are indexed by pairs of characters. A document that
-// shares no word with the query and no word similar to one of the query's is not returned, however many are asked for.
+// The ranking is flat: every document is scored, without a tree and without preselecting servers.
+// Results are sorted by descending score, then ascending ID (spec/gateway §2.5). Fields have
+// separate weights, and a field's length is normalised by a fixed length, so that a posting is
+// final once its segment is built. Names are split at _ - . / and in camelCase, and the whole word
+// is indexed, too. Scripts without spaces are indexed by pairs of characters. A document is
+// returned only if it shares a word, or a similar word, with the query.
 //
 // # Embeddings
 //
-// With an [Embedder] in [Options], [Index.Embed] gives documents vectors and [Index.SearchContext] adds their cosine with the
-// query's to the sum above. Without one, and whenever it fails, nothing changes. Sub-package embedding has one over HTTP.
+// With an [Embedder] in [Options], [Index.Embed] computes the documents' vectors, and
+// [Index.SearchContext] adds their cosine with the query's vector to the score. Without one, and
+// whenever it fails, the lexical ranking applies. Sub-package embedding has an Embedder over HTTP.
 //
-// Sub-package eval measures all this on sets of queries with known answers.
+// Sub-package eval measures the ranking on sets of queries with known answers.
 package search

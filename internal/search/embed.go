@@ -10,21 +10,22 @@ import (
 	"strings"
 )
 
-// Embedder turns texts into vectors: one per text, in the order of the texts, all of one length, of any norm. The texts are
-// the caller's and must not be kept. It may be called concurrently.
+// Embedder turns texts into vectors: one per text, in order, all of the same length, with any norm.
+// It must not retain the texts. It may be called concurrently.
 type Embedder interface {
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
 
-// ErrEmbedding says that an [Embedder] failed or answered what cannot be vectors of the texts.
+// ErrEmbedding reports that an [Embedder] failed or returned something other than one vector per
+// text.
 var ErrEmbedding = errors.New("embedding failed")
 
 const (
-	embedBatch = 64      // texts of one call
-	embedText  = 2 << 10 // bytes of a document's text that are embedded
+	embedBatch = 64      // texts per call
+	embedText  = 2 << 10 // embedded bytes per document
 )
 
-// vectors are the unit vectors of a segment's documents, one after the other.
+// vectors are the unit vectors of a segment's documents, concatenated.
 type vectors struct {
 	dim  int
 	flat []float32
@@ -32,11 +33,11 @@ type vectors struct {
 
 func (v *vectors) of(d int) []float32 { return v.flat[d*v.dim : (d+1)*v.dim] }
 
-// passages is what a segment keeps for an Embedder.
+// passages are the texts and vectors of a segment for an Embedder.
 type passages struct {
 	texts   []string // until they are embedded
 	digests [][sha256.Size]byte
-	vectors *vectors // nil until then
+	vectors *vectors // nil until computed
 }
 
 func newPassages(docs []Doc) *passages {
@@ -52,8 +53,8 @@ func newPassages(docs []Doc) *passages {
 	return p
 }
 
-// keep remembers the vectors of old for the documents whose text is the same. An old segment that was not embedded yet
-// passes on what it had been given.
+// keep copies the vectors of old for documents with the same text. If old was not embedded yet, it
+// passes on the vectors that it had received.
 func (s *segment) keep(old *segment) {
 	s.known = map[[sha256.Size]byte][]float32{}
 	wanted := map[[sha256.Size]byte]bool{}
@@ -75,10 +76,11 @@ func (s *segment) keep(old *segment) {
 	}
 }
 
-// Embed returns an index whose documents all have vectors, for [Index.SearchContext]. Only texts are embedded that
-// have none yet: With keeps the vectors of documents whose text did not change. Without an Embedder in [Options], or with
-// nothing to do, it returns the receiver. With an error, which wraps [ErrEmbedding] or is ctx's, it returns what was embedded
-// until then: until all documents have vectors, all are found by their words.
+// Embed returns an index with vectors for all documents, for [Index.SearchContext]. It embeds only
+// texts without vectors: With keeps the vectors of unchanged documents. Without an Embedder in
+// [Options], or with nothing to do, it returns the receiver. On an error, which wraps
+// [ErrEmbedding] or is ctx's, it returns the vectors computed so far. Searches use words only until
+// all documents have vectors.
 func (ix *Index) Embed(ctx context.Context) (*Index, error) {
 	if ix.embedder == nil {
 		return ix, nil
@@ -116,15 +118,16 @@ func (ix *Index) Embed(ctx context.Context) (*Index, error) {
 	return out, nil
 }
 
-// embedded is a segment with vectors.
+// embedded returns the segment with the vectors of p.
 func (s *segment) embedded(p *passages) *segment {
 	done := *s
 	done.known, done.passages = nil, p
 	return &done
 }
 
-// Adopt returns an index whose documents have the vectors that from has for the same texts of the same upstream: what took
-// its time while documents of others changed is not lost. Where there is nothing to adopt it returns the receiver.
+// Adopt returns an index that takes vectors from another index for the same texts of the same
+// upstream. It saves an Embed that ran while other documents changed. If there is nothing to take,
+// it returns the receiver.
 func (ix *Index) Adopt(from *Index) *Index {
 	if ix.embedder == nil {
 		return ix
@@ -185,7 +188,7 @@ func embedPassages(ctx context.Context, e Embedder, p *passages, known map[[sha2
 	return v, nil
 }
 
-// embed calls e and brings its answer to unit vectors, in memory of our own.
+// embed calls e and returns unit vectors in newly allocated memory.
 func embed(ctx context.Context, e Embedder, texts []string) ([][]float32, error) {
 	got, err := e.Embed(ctx, texts)
 	if err != nil {
@@ -215,9 +218,9 @@ func embed(ctx context.Context, e Embedder, texts []string) ([][]float32, error)
 	return out, nil
 }
 
-// SearchContext is [Index.Search] with the Embedder's opinion fused in, where there is one and [Index.Embed] has been
-// called. If the query cannot be embedded it returns the hits of Search together with the error: a caller may log the one
-// and use the other. ctx bounds the Embedder's call.
+// SearchContext searches as [Index.Search] does and includes the embedding score, if [Index.Embed]
+// has been called. If the query cannot be embedded, it returns the hits of Search together with the
+// error: the caller may log the error and use the hits. ctx bounds the Embedder's call.
 func (ix *Index) SearchContext(ctx context.Context, query string, k int) ([]Hit, error) {
 	ix.Prepare()
 	if ix.embedder == nil || k <= 0 || !ix.view.embedded || strings.TrimSpace(query) == "" {
@@ -234,8 +237,9 @@ func (ix *Index) SearchContext(ctx context.Context, query string, k int) ([]Hit,
 	return ix.view.search(query, rows[0], k), nil
 }
 
-// meaning adds the cosines with the query's vector to total: nothing for a document at the mean of all, full weight for
-// the best. Beside documents that share words with the query only the best of the others take part.
+// meaning adds the cosines with the query's vector to total: 0 for a document at the mean of all,
+// full weight for the best. Of the documents that share no word with the query, only the best take
+// part.
 func (s *scratch) meaning(query []float32) {
 	cosines := make([]float32, s.v.docs)
 	var sum, best float64

@@ -13,21 +13,23 @@ const (
 
 // gramIndex finds the terms that share character n-grams with a query.
 //
-// The n-gram vector of a document is the weighted sum of the vectors of its terms, so its product with a query's is the
-// same sum over the products of its terms. It is therefore enough to hold the n-grams of the vocabulary, some hundred
-// times fewer than those of the documents, and to spread each term's product over its postings.
+// The n-gram vector of a document is the weighted sum of its terms' vectors. So its product with
+// the query's vector is the sum of the terms' products. It is enough to index the n-grams of the
+// vocabulary, about a hundred times fewer than those of the documents, and to distribute each
+// term's product over its postings.
 type gramIndex struct {
 	slots  gramTable
 	starts []uint32  // the terms of n-gram i are terms[starts[i]:starts[i+1]]
-	terms  []uint32  // a term stands once for each time it has the n-gram
+	terms  []uint32  // a term occurs once for each occurrence of the n-gram
 	square []float32 // idf² of each n-gram
-	mass   []float32 // per term: the sum of square over its n-grams; 0 for stems
+	mass   []float32 // per term, the sum of square over its n-grams; 0 for stems
 }
 
-// newGramIndex indexes the raw tokens among terms; df is the document frequency of each term among docs documents.
+// newGramIndex indexes the raw tokens in terms. df is the number of documents with each term, docs
+// the number of all documents.
 func newGramIndex(terms []string, df []uint32, docs int) gramIndex {
 	g := gramIndex{mass: make([]float32, len(terms))}
-	// The first pass numbers the n-grams and remembers them, term by term, for the second.
+	// The first pass numbers the n-grams and records them per term for the second.
 	var word []rune
 	var all, counts []uint32
 	var frequency []uint64
@@ -79,17 +81,18 @@ func (g *gramIndex) find(h uint32) ([]uint32, float32) {
 	return g.terms[g.starts[i]:g.starts[i+1]], g.square[i]
 }
 
-// gramTable numbers n-grams by their 32-bit hash, from 0 in the order of their arrival. It is a hash table with linear
-// probing, never more than half full, because a map would take several times its memory and most of a view's time.
+// gramTable numbers n-grams from 0 by their 32-bit hash. It is a hash table with linear probing, at
+// most half full. A map would need several times the memory and most of the time of building a
+// view.
 type gramTable struct {
 	slots []gramSlot
 	used  int
 }
 
-// gramSlot is empty while its number is 0.
+// gramSlot is a slot; number 0 means empty.
 type gramSlot struct{ hash, number uint32 } // number counts from 1
 
-// at returns the slot of h or the empty one where it belongs.
+// at returns the slot of h, or the empty slot for it.
 func (t *gramTable) at(h uint32) *gramSlot {
 	mask := uint32(len(t.slots) - 1)
 	for i := h & mask; ; i = (i + 1) & mask {
@@ -126,7 +129,7 @@ func (t *gramTable) number(h uint32) uint32 {
 	return s.number - 1
 }
 
-// padded writes " term " over dst.
+// padded returns " term " in the memory of dst.
 func padded[S string | []byte](dst []rune, term S) []rune {
 	dst = append(dst[:0], ' ')
 	for _, r := range string(term) {

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// Doc is what is known of one catalog entry. All strings may be empty but ID. Long texts are read to a bound only:
-// 16 KiB of each, 64 tags, 256 parameters.
+// Doc is the searchable content of one catalog entry. All fields but ID may be empty. Long content
+// is read to a limit: 16 KiB per text, 64 tags, 256 parameters.
 type Doc struct {
-	// ID names the entry in hits. It must be unique in an Index; search gives it no other meaning.
+	// ID identifies the entry in hits. It must be unique in an Index.
 	ID string
-	// Server is the name of the server that the entry belongs to. Empty means the upstream that is given to With.
+	// Server is the entry's server. Empty means the upstream passed to With.
 	Server      string
 	Name        string
-	Title       string // shown beside the name; not read when it equals Name
+	Title       string // ignored if it equals Name
 	Description string
 	Tags        []string
 	Params      []Param
@@ -26,31 +26,31 @@ type Param struct{ Name, Description string }
 // Hit is one result of a search.
 type Hit struct {
 	ID string
-	// Score is above zero. It compares the hits of one search and of no other: the best hit of a bad query scores as
-	// high as the best of a good one.
+	// Score is above zero. Scores are comparable within one search only: the best hit of a bad
+	// query scores as high as the best of a good one.
 	Score float64
 }
 
-// Options configures an Index. The zero value is the ranking the package was measured with: lexical, without a network.
+// Options configures an Index. The zero value is the measured default: lexical, without a network.
 type Options struct {
-	// Embedder, if not nil, lets [Index.Embed] and [Index.SearchContext] rank by meaning too. With and Search never
-	// call it.
+	// Embedder, if not nil, lets [Index.Embed] and [Index.SearchContext] rank by meaning, too. With
+	// and Search never call it.
 	Embedder Embedder
-	// Queries, if not nil, embeds the queries of SearchContext in place of Embedder, with the same model: whoever asks a query
-	// waits for it.
+	// Queries, if not nil, embeds the queries of SearchContext in place of Embedder. It must use
+	// the same model, and should be fast, because the search waits for it.
 	Queries Embedder
 
 	tuning *tuning // nil: defaultTuning
 }
 
-// Index ranks the documents of any number of upstreams. It is immutable and all of its methods may run concurrently.
-// The zero value is not usable; see [New].
+// Index ranks the documents of any number of upstreams. It is immutable and safe for concurrent
+// use. The zero value is not usable; see [New].
 type Index struct {
 	tuning   *tuning
 	embedder Embedder   // nil: lexical only
-	queries  Embedder   // likewise
-	segments []*segment // by upstream, each of another
-	once     sync.Once  // makes view
+	queries  Embedder   // nil: embedder
+	segments []*segment // one per upstream
+	once     sync.Once  // builds view
 	view     *view
 }
 
@@ -67,9 +67,9 @@ func New(o Options) *Index {
 	return &Index{tuning: t, embedder: o.Embedder, queries: queries}
 }
 
-// With returns an index in which docs are the documents of upstream, in place of any it had. The receiver and the
-// segments of other upstreams are untouched; nothing of docs is kept or changed, so it is the caller's again on return.
-// Of two documents with one ID both are found. The order of docs and of calls changes no ranking.
+// With returns an index in which docs replace the documents of upstream. It shares the segments of
+// other upstreams and does not retain docs. If two documents have the same ID, both are found. The
+// order of docs and of calls does not affect the ranking.
 func (ix *Index) With(upstream string, docs []Doc) *Index {
 	if len(docs) == 0 {
 		return ix.Without(upstream)
@@ -91,7 +91,7 @@ func (ix *Index) With(upstream string, docs []Doc) *Index {
 	return ix.of(segments)
 }
 
-// Without returns an index that lacks upstream's documents: the receiver itself if it has none.
+// Without returns an index without upstream's documents, or the receiver if it has none.
 func (ix *Index) Without(upstream string) *Index {
 	at, found := ix.find(upstream)
 	if !found {
@@ -100,7 +100,7 @@ func (ix *Index) Without(upstream string) *Index {
 	return ix.of(slices.Delete(slices.Clone(ix.segments), at, at+1))
 }
 
-// of is an index of the same kind over other segments.
+// of returns an index with the same options and other segments.
 func (ix *Index) of(segments []*segment) *Index {
 	return &Index{tuning: ix.tuning, embedder: ix.embedder, queries: ix.queries, segments: segments}
 }
@@ -120,15 +120,16 @@ func (ix *Index) Len() int {
 	return n
 }
 
-// Prepare computes what searches share, which the first Search does otherwise: some milliseconds for 10,000 documents.
-// Whoever changes several upstreams in a row calls it once, on the last index, before handing that out.
+// Prepare computes the data shared by searches, which takes some milliseconds for 10,000 documents.
+// Otherwise the first Search computes it. After changing several upstreams, call it once on the
+// last index before publishing that.
 func (ix *Index) Prepare() {
 	ix.once.Do(func() { ix.view = newView(ix.tuning, ix.segments) })
 }
 
-// Search returns the k documents that fit the query best, best first, equal scores by ascending ID. There are fewer than
-// k where fewer fit: no hit scores zero. A query without a letter or digit, and k below one, have no hits.
-// Only the first 8 KiB and the first 96 distinct words of a query count.
+// Search returns the k best documents for the query, best first, equal scores by ascending ID. It
+// returns fewer if fewer match: no hit scores zero. A query without a letter or digit has no hits,
+// nor has k below one. Only the first 8 KiB and 96 distinct words of a query are used.
 func (ix *Index) Search(query string, k int) []Hit {
 	ix.Prepare()
 	return ix.view.search(query, nil, k)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// What of a query is read at most.
+// Limits on the part of a query that is read.
 const (
 	maxQuery = 8 << 10 // bytes
 	maxWords = 96      // distinct words
@@ -18,8 +18,8 @@ type word struct {
 	weight float32
 }
 
-// parse fills s.words with the distinct words of the query in reading order. Stop words are left out unless there is
-// nothing else; framing words count less.
+// parse fills s.words with the distinct words of the query in order. It drops stop words unless
+// there are no others; framing words count less.
 func (s *scratch) parse(query string) {
 	query = cut(query, maxQuery)
 	s.words, s.letters = s.words[:0], s.letters[:0]
@@ -31,7 +31,7 @@ func (s *scratch) parse(query string) {
 	}
 }
 
-// word takes one token of the query.
+// word adds one token of the query.
 func (s *scratch) word(tok []byte) {
 	if len(s.words) == maxWords || !s.keepStops && stopWords[string(tok)] {
 		return
@@ -52,13 +52,13 @@ func (s *scratch) word(tok []byte) {
 	s.words = append(s.words, w)
 }
 
-// weigh sets the BM25 weight of every term that the words ask for.
+// weigh sets the BM25 weights of all terms for the query's words.
 func (s *scratch) weigh() {
 	t, v := s.v.t, s.v
 	for _, w := range s.words {
 		wantTerm(s, w.raw, t.raw*w.weight, unlimited)
 		wantTerm(s, w.stem, w.weight, unlimited)
-		// A synonym must not count more than the word itself for being rarer in this catalog.
+		// A synonym that is rarer in this catalog must not count more than the word itself.
 		limit := unlimited
 		if id, ok := v.dict[string(w.stem)]; ok {
 			limit = v.idf[id]
@@ -75,7 +75,7 @@ func (s *scratch) weigh() {
 // unlimited bounds no idf.
 const unlimited float32 = math.MaxFloat32
 
-// wantTerm raises the weight of a term to x times its idf, the idf bounded by limit.
+// wantTerm raises the weight of a term to x times its idf; limit bounds the idf.
 func wantTerm[T string | []byte](s *scratch, term T, x, limit float32) {
 	id, ok := s.v.dict[string(term)]
 	if !ok {
@@ -84,7 +84,7 @@ func wantTerm[T string | []byte](s *scratch, term T, x, limit float32) {
 	s.term(id).lexical = max(s.terms[id].lexical, x*min(s.v.idf[id], limit))
 }
 
-// term returns the weight of a term and remembers that it may not be zero.
+// term returns the weight of a term and records that it is in use.
 func (s *scratch) term(id uint32) *termWeight {
 	w := &s.terms[id]
 	if !w.touched {
@@ -94,7 +94,7 @@ func (s *scratch) term(id uint32) *termWeight {
 	return w
 }
 
-// spread sets the n-gram product of every term that shares enough with the query.
+// spread sets the n-gram product of every term that is similar enough to the query.
 func (s *scratch) spread() {
 	g := &s.v.grams
 	for _, w := range s.words {

@@ -6,32 +6,34 @@ import (
 	"strings"
 )
 
-// termWeight is what one posting of a term adds to its document, per unit of the posting's weight.
+// termWeight is the score that a posting of a term adds to its document, per unit of the posting's
+// weight.
 type termWeight struct {
 	lexical, gram float32
 	touched       bool // listed in scratch.touched
 }
 
-// docScore gathers one document's scores, in units of 1/fraction. They are integers because a sum of integers is the
-// same in any order, and the order of terms depends on how the index was put together.
+// docScore collects one document's scores, in units of 1/fraction. Integer sums do not depend on
+// the order of terms, which depends on how the index was built.
 type docScore struct{ lexical, gram int64 }
 
-// fraction resolves scores to a millionth; the highest sums that a query of maxWords words can reach stay below 2^50.
+// fraction resolves scores to a millionth. The highest possible sum for maxWords words stays below
+// 2^50.
 const fraction = 1 << 20
 
-// scratch is the working memory of one search, made for one view and used by one search at a time.
+// scratch is the working memory of one search at a time, made for one view.
 type scratch struct {
 	v         *view
 	an        analyzer
 	keepStops bool
 	words     []word
-	letters   []byte // behind words
+	letters   []byte // bytes of words
 	padded    []rune
 	terms     []termWeight
-	touched   []uint32 // terms whose weight may not be zero
+	touched   []uint32 // terms with a weight
 	docs      []docScore
 	total     []float32
-	best      []float32 // per server: its best totals, siblings of them, best first
+	best      []float32 // per server, its best totals, at most siblings of them, best first
 	found     []candidate
 }
 
@@ -41,7 +43,7 @@ type candidate struct {
 	score        float32
 }
 
-// shortlist is how many documents are looked at closely: for their names and for neighbouring words.
+// shortlist is the number of documents whose names and neighbouring words are examined.
 const shortlist = 64
 
 func newScratch(v *view) *scratch {
@@ -90,7 +92,7 @@ func (v *view) search(query string, vector []float32, k int) []Hit {
 	return hits
 }
 
-// accumulate adds up the postings of every weighted term.
+// accumulate sums up the postings of all weighted terms.
 func (s *scratch) accumulate() {
 	clear(s.docs)
 	for _, id := range s.touched {
@@ -110,7 +112,7 @@ func (s *scratch) accumulate() {
 	}
 }
 
-// forget leaves the weights zero, for the next search.
+// forget resets the weights for the next search.
 func (s *scratch) forget() {
 	for _, id := range s.touched {
 		s.terms[id] = termWeight{}
@@ -118,7 +120,8 @@ func (s *scratch) forget() {
 	s.touched = s.touched[:0]
 }
 
-// fuse fills total with the sum of both scores, each divided by its best, and returns the best lexical score.
+// fuse sets total to the sum of both scores, each divided by its maximum, and returns the maximum
+// lexical score.
 func (s *scratch) fuse() float32 {
 	var lexical, gram float32
 	for d, x := range s.docs {
@@ -144,7 +147,8 @@ func (s *scratch) fuse() float32 {
 	return lexical / fraction
 }
 
-// prior lifts the documents of servers whose best tools score well. It lifts no document that scored nothing.
+// prior raises the documents of servers whose best tools score well. Documents with score zero stay
+// at zero.
 func (s *scratch) prior() {
 	n := s.v.t.siblings
 	clear(s.best)
@@ -178,7 +182,7 @@ func (s *scratch) prior() {
 	}
 }
 
-// pick leaves the best n documents with a score in found, best first.
+// pick selects the best n documents with a score into found, best first.
 func (s *scratch) pick(n int) {
 	s.found = s.found[:0]
 	floor := float32(0)
@@ -201,8 +205,8 @@ func (s *scratch) pick(n int) {
 	}
 }
 
-// named lifts the found documents by the share of their name that the query asks for: of two tools that the query's words
-// speak for alike, the one whose name says nothing else is meant.
+// named raises the found documents by the share of their name that is in the query. Of two tools
+// that match equally, the one whose name has no other words is preferred.
 func (s *scratch) named() {
 	for i := range s.found[:min(len(s.found), shortlist)] {
 		c := &s.found[i]
@@ -219,8 +223,8 @@ func (s *scratch) named() {
 	}
 }
 
-// neighbours lifts the found documents in which neighbours of the query are neighbours too.
-// top is the score that the lexical part was divided by.
+// neighbours raises the found documents in which neighbouring words of the query are neighbours,
+// too. top is the maximum lexical score.
 func (s *scratch) neighbours(top float32) {
 	if top == 0 {
 		return
@@ -243,7 +247,8 @@ func (s *scratch) neighbours(top float32) {
 	}
 }
 
-// sort orders found by score, then by ID: the order never depends on how the index was put together.
+// sort sorts found by score, then by ID, so that the order does not depend on how the index was
+// built.
 func (s *scratch) sort() {
 	slices.SortFunc(s.found, func(a, b candidate) int {
 		if c := cmp.Compare(b.score, a.score); c != 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// field numbers the parts of a Doc that are weighted apart.
+// field numbers the parts of a Doc that have separate weights.
 type field int
 
 const (
@@ -20,42 +20,43 @@ const (
 	fields
 )
 
-// What of one document is read at most; the rest of a longer text is not indexed.
+// Limits on the indexed part of a document.
 const (
-	maxText   = 16 << 10 // bytes of one text
+	maxText   = 16 << 10 // bytes per text
 	maxTags   = 64
 	maxParams = 256
 )
 
-// A posting says how strongly a term speaks for a document of its segment: the field-weighted, length-normalised and
-// saturated frequency, in 0..1.
+// A posting is the strength of a term in a document of its segment: the field-weighted,
+// length-normalised and saturated frequency, in 0..1.
 type posting struct {
 	doc    uint32
 	weight float32
 }
 
-// segment is the index of one upstream's documents. It is immutable and refers to nothing outside itself, so it is
-// shared by every Index that has it; all that depends on other upstreams (idf, norms, numbering) lives in the view.
+// segment is the index of one upstream's documents. It is immutable and self-contained, so every
+// Index that contains it shares it. Data that depends on other upstreams (idf, norms, numbering) is
+// in the view.
 type segment struct {
 	upstream string
 	ids      []string
 	servers  []string // server of each document
-	terms    []string // raw tokens, and stems with stemMark in front
+	terms    []string // raw tokens, and stems prefixed with stemMark
 	starts   []uint32 // the postings of terms[i] are postings[starts[i]:starts[i+1]]
 	postings []posting
 	pairs    []uint32 // sorted pair hashes of each document
 	pairEnds []uint32 // the pairs of document d end at pairEnds[d]
-	names    []uint32 // distinct stems of each document's name, as numbers of terms; stop words are not among them
+	names    []uint32 // distinct stems of each document's name, as term numbers, without stop words
 	nameEnds []uint32 // the stems of document d's name end at nameEnds[d]
 
 	passages *passages                       // nil without an Embedder
-	known    map[[sha256.Size]byte][]float32 // vectors of the segment that this one replaced, until it is embedded
+	known    map[[sha256.Size]byte][]float32 // vectors of the replaced segment, until this one is embedded
 }
 
-// df is the number of the segment's documents that hold its term i.
+// df returns the number of documents with term i.
 func (s *segment) df(i int) int { return int(s.starts[i+1] - s.starts[i]) }
 
-// list returns the postings of its term i.
+// list returns the postings of term i.
 func (s *segment) list(i int) []posting { return s.postings[s.starts[i]:s.starts[i+1]] }
 
 // hasPair reports whether document d has the pair h.
@@ -67,7 +68,7 @@ func (s *segment) hasPair(d int, h uint32) bool {
 // name returns the stems of document d's name.
 func (s *segment) name(d int) []uint32 { return part(s.names, s.nameEnds, d) }
 
-// part returns what of all belongs to document d.
+// part returns the part of all that belongs to document d.
 func part(all, ends []uint32, d int) []uint32 {
 	if d == 0 {
 		return all[:ends[0]]
@@ -75,28 +76,28 @@ func part(all, ends []uint32, d int) []uint32 {
 	return all[ends[d-1]:ends[d]]
 }
 
-// stemMark starts the dictionary entry of a stem, so that a stem never meets a raw token of the same letters.
+// stemMark is the prefix of stems, so that a stem never equals a raw token.
 const stemMark = '\x01'
 
-// entry is a posting that has not been put to its term yet.
+// entry is a posting that is not sorted by term yet.
 type entry struct {
 	term uint32
 	posting
 }
 
-// builder gathers one segment.
+// builder builds one segment.
 type builder struct {
 	t       *tuning
 	seg     *segment
 	ids     map[string]uint32
 	log     []entry           // in the order of documents
-	counts  [][fields]float32 // of each term in the document at hand
-	touched []uint32          // terms of the document at hand
+	counts  [][fields]float32 // of each term in the current document
+	touched []uint32          // terms of the current document
 	lengths [fields]float32
-	pairs   []uint32 // of the document at hand
+	pairs   []uint32 // of the current document
 	name    []uint32 // stems of its name
 	field   field
-	prev    []byte // stem before the token at hand in this text; empty at its start
+	prev    []byte // previous stem in this text; empty at its start
 	stem    []byte
 	an      analyzer
 }
@@ -109,7 +110,7 @@ func newSegment(t *tuning, upstream string, docs []Doc) *segment {
 		pairEnds: make([]uint32, len(docs)),
 		nameEnds: make([]uint32, len(docs)),
 	}
-	// A tool has about 60 distinct terms with its stems, of which a catalog's next tool brings 15 that are new.
+	// With stems, a tool has about 60 distinct terms; 15 of them are new in a catalog.
 	fresh := min(15*len(docs), 20_000)
 	b := &builder{
 		t: t, seg: s,
@@ -120,7 +121,7 @@ func newSegment(t *tuning, upstream string, docs []Doc) *segment {
 	b.an.emit = b.token
 	servers := map[string]string{"": s.upstream}
 	for i, d := range docs {
-		// Whatever outlives the call is cloned: the caller's strings may be slices of a whole message.
+		// Clone retained strings: the caller's may be slices of a whole message.
 		s.ids[i] = strings.Clone(d.ID)
 		if _, ok := servers[d.Server]; !ok {
 			name := strings.Clone(d.Server)
@@ -134,8 +135,8 @@ func newSegment(t *tuning, upstream string, docs []Doc) *segment {
 	return s
 }
 
-// pack orders the terms and moves terms and postings to memory of exactly their size. The order makes the sums of a
-// document's score, and so their rounding, the same whatever order the documents came in.
+// pack sorts the terms and moves terms and postings to memory of their exact size. The order makes
+// a document's score, and its rounding, independent of the order of documents.
 func (b *builder) pack() {
 	s := b.seg
 	letters := 0
@@ -151,7 +152,7 @@ func (b *builder) pack() {
 		all.WriteString(term)
 	}
 	rest := all.String()
-	order := make([]uint32, len(s.terms)) // place of each term by its number while building
+	order := make([]uint32, len(s.terms)) // position of each term by its number during building
 	for i, term := range s.terms {
 		order[b.ids[term]] = uint32(i)
 		s.terms[i], rest = rest[:len(term)], rest[len(term):]
@@ -205,11 +206,11 @@ func (b *builder) doc(n uint32, d Doc) {
 	b.name = b.name[:0]
 }
 
-// weigh turns the counts of document n into postings and clears them.
+// weigh converts the counts of document n to postings and clears them.
 func (b *builder) weigh(n uint32) {
 	var scale [fields]float32
 	for f, p := range b.t.fields {
-		// A field of stop words only has no length; it is taken for one of a single word.
+		// A field with stop words only has length 0; treat it as one word.
 		scale[f] = p.weight / (1 - p.b + p.b*max(1, b.lengths[f])/p.pivot)
 	}
 	for _, id := range b.touched {
@@ -230,7 +231,8 @@ func (b *builder) text(f field, s string) {
 	b.an.text(cut(s, maxText))
 }
 
-// token counts one token and its stem. Stop words are kept in names only: there they may be all there is ("whoami").
+// token counts one token and its stem. Stop words count in names only, where they may be the whole
+// name ("whoami").
 func (b *builder) token(tok []byte) {
 	stop := stopWords[string(tok)]
 	if stop && b.field >= fieldDescription {
@@ -252,7 +254,7 @@ func (b *builder) token(tok []byte) {
 	b.prev = append(b.prev[:0], b.stem...)
 }
 
-// count counts one occurrence of term in the field at hand and returns its number.
+// count counts one occurrence of term in the current field and returns its number.
 func (b *builder) count(term []byte) uint32 {
 	id, ok := b.ids[string(term)]
 	if !ok {
@@ -281,8 +283,8 @@ func appendStem(dst, tok []byte) []byte {
 	return dst[:n+len(stem(dst[n:]))]
 }
 
-// pairHash numbers two neighbouring stems. Two pairs that meet by chance give a document a bonus of a fraction of one
-// term, which is why the pairs need no dictionary.
+// pairHash hashes two neighbouring stems. A collision gives a document a bonus of a fraction of one
+// term, so the pairs need no dictionary.
 func pairHash(a, b []byte) uint32 {
 	h := uint32(fnvOffset)
 	for _, c := range a {

@@ -21,10 +21,10 @@ func stem(w []byte) []byte {
 // porter holds the word while the steps shorten it.
 type porter struct{ b []byte }
 
-// rule replaces suffix by repl where what stands before the suffix measures more than zero.
+// rule replaces suffix by repl if the measure of the part before the suffix is above zero.
 type rule struct{ suffix, repl string }
 
-// The order inside a table is longest match first among suffixes that end alike.
+// Within a table, longer suffixes come first.
 var (
 	step2 = []rule{
 		{"ational", "ate"}, {"tional", "tion"}, {"enci", "ence"}, {"anci", "ance"}, {"izer", "ize"}, {"abli", "able"},
@@ -41,7 +41,8 @@ var (
 	}
 )
 
-// consonant reports whether the letter at i is one; y is a consonant at the start and after a vowel.
+// consonant reports whether the letter at i is a consonant; y is one at the start and after a
+// vowel.
 func (p *porter) consonant(i int) bool {
 	switch p.b[i] {
 	case 'a', 'e', 'i', 'o', 'u':
@@ -52,7 +53,7 @@ func (p *porter) consonant(i int) bool {
 	return true
 }
 
-// measure counts the vowel-to-consonant turns in the first n letters.
+// measure counts the vowel-consonant sequences in the first n letters.
 func (p *porter) measure(n int) int {
 	m, vowel := 0, false
 	for i := range n {
@@ -66,7 +67,7 @@ func (p *porter) measure(n int) int {
 	return m
 }
 
-// vowelIn reports whether the first n letters hold a vowel.
+// vowelIn reports whether the first n letters contain a vowel.
 func (p *porter) vowelIn(n int) bool {
 	for i := range n {
 		if !p.consonant(i) {
@@ -76,7 +77,7 @@ func (p *porter) vowelIn(n int) bool {
 	return false
 }
 
-// ends returns the length of what stands before suffix, or -1 if the word does not end so.
+// ends returns the length of the part before suffix, or -1 if the word does not end with suffix.
 func (p *porter) ends(suffix string) int {
 	n := len(p.b) - len(suffix)
 	if n < 0 || string(p.b[n:]) != suffix {
@@ -85,12 +86,13 @@ func (p *porter) ends(suffix string) int {
 	return n
 }
 
-// double reports whether the first n letters end in a double consonant.
+// double reports whether the first n letters end with a double consonant.
 func (p *porter) double(n int) bool {
 	return n >= 2 && p.b[n-1] == p.b[n-2] && p.consonant(n-1)
 }
 
-// shortSyllable reports whether the first n letters end consonant, vowel, consonant other than w, x and y.
+// shortSyllable reports whether the first n letters end with consonant, vowel, consonant other than
+// w, x and y.
 func (p *porter) shortSyllable(n int) bool {
 	if n < 3 || !p.consonant(n-1) || p.consonant(n-2) || !p.consonant(n-3) {
 		return false

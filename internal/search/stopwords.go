@@ -2,9 +2,9 @@ package search
 
 import "strings"
 
-// stopWords are English words that say nothing about which tool is wanted: function words, and the words people wrap a
-// wish in ("please", "could you", "I would like"). They are dropped from queries unless nothing else is left,
-// and they do not count in the length of a field.
+// stopWords are English words that do not help to choose a tool: function words, and phrases of
+// requests ("please", "could you", "I would like"). They are removed from queries unless nothing
+// else is left, and do not count in the length of a field.
 var stopWords = wordSet(`
 a about above after again against all also always am an and another any anybody anyone anything are aren as at
 be because been before being below between both but by
@@ -48,8 +48,8 @@ func stemSet(s string) map[string]bool {
 	return m
 }
 
-// faintWords are words of framing: they do occur in tool texts, but in a query they rather tell why somebody asks than what
-// for. They count at a part of their weight.
+// faintWords are framing words. They occur in texts of tools, but in a query they describe the
+// motive rather than the request, so they have a reduced weight.
 var faintWords = stemSet(`
 actually advice also amazing around ask assist assistance aware best better bit bring
 collect come complete comprehensive correct curious

@@ -2,7 +2,7 @@ package search
 
 import "strings"
 
-// verbs are groups of words that name the same act in tool names and in what people ask for.
+// verbs are groups of synonymous verbs in tool names and requests.
 const verbs = `
 get fetch retrieve obtain read show view display lookup
 list enumerate browse
@@ -54,7 +54,7 @@ learn study
 talk chat speak converse
 `
 
-// nouns are groups of words, short forms among them, that name the same kind of thing.
+// nouns are groups of synonymous nouns and their short forms.
 const nouns = `
 image picture photo photograph img pic
 video clip movie film
@@ -188,7 +188,7 @@ video youtube
 earthquake quake seismic
 `
 
-// thesaurus maps a word to the words of its groups. It is read only.
+// thesaurus maps a word to the words of its groups. It is read-only.
 type thesaurus map[string][]string
 
 func groups(s string) thesaurus {

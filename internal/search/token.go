@@ -8,11 +8,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxToken bounds one token in bytes; what is longer (base64, hashes) is cut there.
+// maxToken bounds one token in bytes; longer ones (base64, hashes) are cut.
 const maxToken = 64
 
-// analyzer turns text into tokens. It owns its buffers, so one analyzer serves one goroutine at a time;
-// a token passed to emit is valid until emit returns.
+// analyzer splits text into tokens. It owns its buffers, so it is not safe for concurrent use. A
+// token passed to emit is valid until emit returns.
 type analyzer struct {
 	word []rune
 	out  []byte
@@ -21,9 +21,10 @@ type analyzer struct {
 
 // text emits the lower-case tokens of s in reading order.
 //
-// Letters, digits and combining marks form words; everything else (so also _ - . and /) ends one. A word in camelCase
-// is emitted in parts and then whole, so that "YouTube" meets "youtube" and "tube". Letters of scripts written without
-// spaces come as overlapping pairs. Latin letters lose their accents; compatibility forms (full width) are folded.
+// Letters, digits and combining marks form words; any other character (also _ - . and /) ends one.
+// A camelCase word is emitted in parts and then as a whole, so that "YouTube" matches "youtube" and
+// "tube". Letters of scripts without spaces are emitted as overlapping pairs. Latin letters lose
+// their accents; compatibility forms (full width) are folded.
 func (a *analyzer) text(s string) {
 	if !ascii(s) {
 		s = fold(s)
@@ -45,7 +46,7 @@ func (a *analyzer) text(s string) {
 			}
 			a.word = append(a.word, r)
 		case (r == '\'' || r == '’') && possessive(s[i+utf8.RuneLen(r):]):
-			// The apostrophe of "user's" ends the word and its s is dropped by flush as too short to mean anything.
+			// The apostrophe of "user's" ends the word; flush drops the s because it is too short.
 			a.flush(dense)
 			dense = false
 		default:
@@ -95,8 +96,9 @@ func (a *analyzer) flush(dense bool) {
 	a.token(w)
 }
 
-// boundary reports whether a part of a camelCase word starts at i: at an upper-case letter after a lower-case one or a
-// digit, at the last upper-case letter of an acronym (HTTPServer), and where digits meet letters.
+// boundary reports whether a part of a camelCase word starts at i: an upper-case letter after a
+// lower-case one or a digit, the last upper-case letter of an acronym (HTTPServer), or a change
+// between digits and letters.
 func boundary(w []rune, i int) bool {
 	prev, cur := w[i-1], w[i]
 	if unicode.IsMark(cur) {
@@ -125,12 +127,12 @@ func (a *analyzer) token(w []rune) {
 	a.emit(a.out)
 }
 
-// unspaced reports whether r belongs to a script that writes words without spaces between them.
+// unspaced reports whether r belongs to a script without spaces between words.
 func unspaced(r rune) bool {
 	if r < 0x0e00 {
 		return false
 	}
-	// The sign of a long vowel belongs to no script by Unicode's tables, and to Japanese by use.
+	// Unicode assigns the prolonged sound mark to no script, but Japanese uses it.
 	return r == 'ー' || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao,
 		unicode.Khmer, unicode.Myanmar)
 }
@@ -144,8 +146,8 @@ func ascii(s string) bool {
 	return true
 }
 
-// fold takes the accents off Latin, Greek and Cyrillic letters and compatibility forms to their plain ones.
-// Marks of other scripts stay: there they are vowels.
+// fold removes accents from Latin, Greek and Cyrillic letters and folds compatibility forms. It
+// keeps the marks of other scripts, because they are vowels there.
 func fold(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

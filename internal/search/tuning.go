@@ -1,26 +1,26 @@
 package search
 
-// fieldTuning weighs one field: how much one occurrence counts, how strongly a long field is discounted (0..1),
-// and the length in tokens at which nothing is discounted. The pivots are fixed and not averages of the catalog,
-// so that a posting's weight never depends on other upstreams and a segment is final once built.
+// fieldTuning has the weight of a field's occurrence, the strength of length normalisation (0..1),
+// and the pivot length in tokens. The pivots are constants, not averages of the catalog, so that a
+// posting does not depend on other upstreams and a segment is final once built.
 type fieldTuning struct{ weight, b, pivot float32 }
 
-// tuning is every number of the ranking. The optimum is flat: half or twice a value moves a mean over sets by less than
-// one point, so none of them is worth an option.
+// tuning has all parameters of the ranking. The optimum is flat: halving or doubling a value moves
+// the mean over the sets by less than one point, so none of them is an option.
 type tuning struct {
 	fields   [fields]fieldTuning
 	k1       float32 // saturation of the weighted frequency
-	raw      float32 // of a raw token, beside 1 for its stem
+	raw      float32 // of a raw token; its stem has 1
 	verb     float32 // of a verb's synonym
 	noun     float32 // of a noun's synonym or short form
 	faint    float32 // of a framing word
 	pair     float32 // of two neighbours of the query that are neighbours in the document
 	named    float32 // of the share of a document's name that the query asks for
-	grams    float32 // of the character n-gram cosine, beside 1 for BM25F
-	cover    float32 // share of a term's n-gram mass the query must hold for the term to count
-	meaning  float32 // of the cosine of embeddings, where there is an Embedder
+	grams    float32 // of the character n-gram cosine; BM25F has 1
+	cover    float32 // share of a term's n-gram mass that the query must contain for the term to count
+	meaning  float32 // of the cosine of embeddings
 	server   float32 // of the server prior
-	siblings int     // how many of a server's best tools make its prior
+	siblings int     // number of a server's best tools that make its prior
 }
 
 func defaultTuning() *tuning {

@@ -6,17 +6,18 @@ import (
 	"sync"
 )
 
-// view joins the segments of one Index: it numbers their documents, terms and servers through and holds the statistics
-// that need all of them. It reads dictionaries and document frequencies, never a document's text, so that making a new
-// one after one upstream changed costs little. It is immutable and safe for concurrent searches.
+// view combines the segments of one Index. It numbers all documents, terms and servers and holds
+// the statistics over all of them. It reads dictionaries and document frequencies, not texts, so
+// that a new view after a change of one upstream is cheap. It is immutable and safe for concurrent
+// searches.
 type view struct {
 	t        *tuning
 	segments []*segment
 	base     []int // number of each segment's first document
 	dict     map[string]uint32
 	idf      []float32
-	refs     []ref    // where the terms' postings are; those of term i are refs[starts[i]:starts[i+1]]
-	starts   []uint32 // one more than there are terms
+	refs     []ref    // references to postings; those of term i are refs[starts[i]:starts[i+1]]
+	starts   []uint32 // number of terms + 1
 	grams    gramIndex
 	norms    []float32 // per document: length of its n-gram vector
 	server   []uint32  // per document
@@ -29,7 +30,7 @@ type view struct {
 // ref names a term of a segment.
 type ref struct{ segment, term uint32 }
 
-// of returns where the postings of a term are.
+// of returns the references to a term's postings.
 func (v *view) of(term uint32) []ref { return v.refs[v.starts[term]:v.starts[term+1]] }
 
 func newView(t *tuning, segments []*segment) *view {
