@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/inflight"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -39,11 +40,11 @@ type forwarder struct {
 	ctx        context.Context
 	stop       context.CancelFunc // ends ctx and thereby background
 
+	requests inflight.Group // closed by shutdown
+
 	mu       sync.Mutex // guards below
 	inFlight map[*exchange]struct{}
 	ids      map[callKey]chan struct{} // of the requests in flight; closed when they have left
-	closing  bool
-	settled  chan struct{} // closed at the end of each exchange during shutdown
 }
 
 // callKey is a request in flight in a session of an upstream. Ids without a
@@ -341,7 +342,7 @@ func (x *exchange) tellCancelled() {
 	fw, to, name, transport := x.fw, x.t.URL, x.f.name, x.transport()
 	fw.mu.Lock()
 	defer fw.mu.Unlock()
-	if fw.closing {
+	if fw.requests.Closed() {
 		b.release()
 		return
 	}
@@ -374,7 +375,7 @@ func (fw *forwarder) enter(x *exchange) error {
 	var patience <-chan time.Time
 	for {
 		fw.mu.Lock()
-		if fw.closing {
+		if fw.requests.Closed() {
 			fw.mu.Unlock()
 			return errShuttingDown()
 		}
@@ -384,6 +385,7 @@ func (fw *forwarder) enter(x *exchange) error {
 				fw.ids[x.call] = make(chan struct{})
 			}
 			fw.inFlight[x] = struct{}{}
+			fw.requests.Enter()
 			fw.mu.Unlock()
 			return nil
 		}
@@ -411,23 +413,20 @@ func (fw *forwarder) leave(x *exchange) {
 		close(fw.ids[x.call])
 		delete(fw.ids, x.call)
 	}
-	if fw.settled != nil {
-		close(fw.settled)
-		fw.settled = nil
-	}
+	fw.requests.Leave()
 }
 
 // shutdown ends the forwarder; see Router.Shutdown.
 func (fw *forwarder) shutdown(ctx context.Context) error {
+	fw.requests.Close()
 	fw.mu.Lock()
-	fw.closing = true
 	for x := range fw.inFlight {
 		if x.endless {
 			x.cancel(errStopped)
 		}
 	}
 	fw.mu.Unlock()
-	left := fw.await(ctx.Done())
+	left := fw.requests.Drain(ctx.Done())
 	if left > 0 {
 		fw.mu.Lock()
 		for x := range fw.inFlight {
@@ -435,10 +434,9 @@ func (fw *forwarder) shutdown(ctx context.Context) error {
 			x.cancel(errStopped)
 		}
 		fw.mu.Unlock()
-		over := make(chan struct{})
-		grace := time.AfterFunc(2*shutdownGrace, func() { close(over) })
-		left = fw.await(over)
-		grace.Stop()
+		grace, cancel := context.WithTimeout(context.Background(), 2*shutdownGrace)
+		defer cancel()
+		left = fw.requests.Drain(grace.Done())
 	}
 	fw.stop()
 	fw.background.Wait()
@@ -449,29 +447,4 @@ func (fw *forwarder) shutdown(ctx context.Context) error {
 		return mcp.Errorf(mcp.KindShuttingDown, "%d forwarded requests have not ended although they were cancelled", left)
 	}
 	return nil
-}
-
-// await waits until nothing is in flight and returns how much still is when
-// over comes first.
-func (fw *forwarder) await(over <-chan struct{}) int {
-	for {
-		fw.mu.Lock()
-		n := len(fw.inFlight)
-		if n == 0 {
-			fw.mu.Unlock()
-			return 0
-		}
-		if fw.settled == nil {
-			fw.settled = make(chan struct{})
-		}
-		settled := fw.settled
-		fw.mu.Unlock()
-		select {
-		case <-settled:
-		case <-over:
-			fw.mu.Lock()
-			defer fw.mu.Unlock()
-			return len(fw.inFlight)
-		}
-	}
 }

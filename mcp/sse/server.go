@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/inflight"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
@@ -60,12 +61,12 @@ type Server struct {
 	stop    context.Context // ends when Shutdown stops waiting for handlers
 	stopNow context.CancelCauseFunc
 
+	requests inflight.Group // requests that handlers serve; closed by Shutdown
+	streams  inflight.Group // connections
+
 	mu         sync.Mutex // guards below
 	conns      map[string]*serverConn
 	principals map[string]int // connections of each
-	closing    bool
-	working    int           // requests that handlers serve
-	settled    chan struct{} // closed when a connection or a request ends, during Shutdown
 }
 
 // serverConn is one open GET.
@@ -186,13 +187,14 @@ func (s *Server) open(id string, c *serverConn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closing:
+	case s.requests.Closed():
 		return errShuttingDown()
 	case len(s.conns) >= s.o.MaxConns || s.principals[c.principal] >= s.o.MaxPrincipalConns:
 		return mcp.Errorf(mcp.KindOverloaded, "there are too many open connections; close one")
 	}
 	s.conns[id] = c
 	s.principals[c.principal]++
+	s.streams.Enter()
 	return nil
 }
 
@@ -203,15 +205,7 @@ func (s *Server) close(id, principal string) {
 	if s.principals[principal]--; s.principals[principal] <= 0 {
 		delete(s.principals, principal)
 	}
-	s.settle()
-}
-
-// settle wakes Shutdown. It is called under mu.
-func (s *Server) settle() {
-	if s.settled != nil {
-		close(s.settled)
-		s.settled = nil
-	}
+	s.streams.Leave()
 }
 
 // handle calls the Handler with what it expects of a context, and turns the
@@ -221,19 +215,11 @@ func (s *Server) handle(ctx context.Context, r *mcp.Request) (result json.RawMes
 	if r.IsNotification() {
 		return s.o.Handler.Serve(ctx, r)
 	}
-	s.mu.Lock()
-	if s.closing {
-		s.mu.Unlock()
+	open := s.requests.Enter()
+	defer s.requests.Leave()
+	if !open {
 		return nil, errShuttingDown()
 	}
-	s.working++
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.working--
-		s.settle()
-	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.stop, func() { cancel(context.Cause(s.stop)) })()
@@ -301,15 +287,13 @@ const shutdownGrace = 250 * time.Millisecond
 // nil. It returns an error where handlers go on although their context has
 // ended.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	s.closing = true
-	s.mu.Unlock()
-	if !s.await(ctx, func() bool { return s.working == 0 }) {
+	s.requests.Close()
+	if s.requests.Drain(ctx.Done()) > 0 {
 		s.stopNow(errShuttingDown())
 	}
 	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
-	s.await(grace, func() bool { return s.working == 0 })
+	s.requests.Drain(grace.Done())
 	s.mu.Lock()
 	streams := make([]*serverStream, 0, len(s.conns))
 	for _, c := range s.conns {
@@ -322,37 +306,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	last, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
-	if !s.await(last, func() bool { return len(s.conns) == 0 }) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return mcp.Errorf(mcp.KindShuttingDown, "%d requests are still being handled although they were cancelled", s.working)
+	if s.streams.Drain(last.Done()) > 0 {
+		return mcp.Errorf(mcp.KindShuttingDown, "%d requests are still being handled although they were cancelled", s.requests.Len())
 	}
 	s.stopNow(errShuttingDown())
 	return nil
-}
-
-// await waits until cond, which is called under mu, holds, and reports false
-// where ctx ended first.
-func (s *Server) await(ctx context.Context, cond func() bool) bool {
-	for {
-		s.mu.Lock()
-		if cond() {
-			s.mu.Unlock()
-			return true
-		}
-		if s.settled == nil {
-			s.settled = make(chan struct{})
-		}
-		settled := s.settled
-		s.mu.Unlock()
-		select {
-		case <-settled:
-		case <-ctx.Done():
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return cond()
-		}
-	}
 }
 
 // serverStream is an open GET as an mcp.Stream: what is posted is read, what is

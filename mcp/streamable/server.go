@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/inflight"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -87,15 +88,13 @@ type Server struct {
 	log  *slog.Logger
 	held budget // bytes of events of all streams
 
-	buffers sync.Pool // of *[]byte, for bodies and responses
+	buffers  sync.Pool      // of *[]byte, for bodies and responses
+	requests inflight.Group // HTTP requests being served; closed by Shutdown
+	posts    inflight.Group // POSTs among them
 
 	mu         sync.Mutex // guards below
 	sessions   map[string]*serverSession
 	principals map[string]*principalState
-	closing    bool
-	active     int           // HTTP requests being served
-	work       int           // POSTs among them
-	settled    chan struct{} // closed at each end of a request during Shutdown
 }
 
 // principalState counts what one principal has. Its calls are counted without a
@@ -135,9 +134,12 @@ func NewServer(o ServerOptions) *Server {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	post := r.Method == http.MethodPost
-	closing := s.enter(post)
-	defer s.leave(post)
+	if r.Method == http.MethodPost {
+		s.posts.Enter() // before requests, so that Shutdown waits for each POST that is admitted
+		defer s.posts.Leave()
+	}
+	closing := !s.requests.Enter()
+	defer s.requests.Leave()
 	switch r.Method {
 	case http.MethodPost:
 		s.servePost(w, r, closing)
@@ -151,29 +153,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		notAllowed(w, "GET, POST, DELETE", r.Method)
-	}
-}
-
-func (s *Server) enter(post bool) (closing bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.active++
-	if post {
-		s.work++
-	}
-	return s.closing
-}
-
-func (s *Server) leave(post bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.active--
-	if post {
-		s.work--
-	}
-	if s.settled != nil {
-		close(s.settled)
-		s.settled = nil
 	}
 }
 
@@ -204,16 +183,14 @@ const shutdownGrace = 250 * time.Millisecond
 // every goroutine of the Server has ended when Shutdown returns nil. It returns
 // an error where handlers go on although their context has ended.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	s.closing = true
-	s.mu.Unlock()
+	s.requests.Close()
 	reason := s.errShuttingDown()
 	for _, c := range s.callsInFlight() {
 		if c.req.Method == "subscriptions/listen" {
 			c.cancel(reason)
 		}
 	}
-	if !s.await(ctx.Done(), func() bool { return s.work == 0 }) {
+	if s.posts.Drain(ctx.Done()) > 0 {
 		var answers sync.WaitGroup
 		for _, c := range s.callsInFlight() {
 			answers.Go(func() {
@@ -227,41 +204,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for _, sess := range s.allSessions() {
 		sess.close(reason)
 	}
-	grace := time.NewTimer(shutdownGrace)
-	defer grace.Stop()
-	over := make(chan struct{})
-	stop := time.AfterFunc(shutdownGrace, func() { close(over) })
-	defer stop.Stop()
-	if !s.await(over, func() bool { return s.active == 0 }) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return mcp.Errorf(mcp.KindShuttingDown, "%d requests are still being handled although they were cancelled", s.active)
+	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	if left := s.requests.Drain(grace.Done()); left > 0 {
+		return mcp.Errorf(mcp.KindShuttingDown, "%d requests are still being handled although they were cancelled", left)
 	}
 	return nil
-}
-
-// await waits until cond, which is called under s.mu, holds, and reports false
-// where over came first.
-func (s *Server) await(over <-chan struct{}, cond func() bool) bool {
-	for {
-		s.mu.Lock()
-		if cond() {
-			s.mu.Unlock()
-			return true
-		}
-		if s.settled == nil {
-			s.settled = make(chan struct{})
-		}
-		settled := s.settled
-		s.mu.Unlock()
-		select {
-		case <-settled:
-		case <-over:
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return cond()
-		}
-	}
 }
 
 func (s *Server) allSessions() []*serverSession {

@@ -75,7 +75,7 @@ func (s *Server) newSession(kind sessionKind, name string) (*serverSession, erro
 			}
 			continue // it has just ended of idleness and leaves the table now
 		}
-		if s.closing {
+		if s.requests.Closed() {
 			s.dropPrincipal(p)
 			s.mu.Unlock()
 			return nil, s.errShuttingDown()
