@@ -16,7 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/tables"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -137,8 +137,8 @@ func (p *Plane) Offer(ctx context.Context, principal, handle string) (resourceUR
 }
 
 // tableOptions returns the S2SP options for a configuration.
-func (e *Engine) tableOptions(c *config.Config) gateway.TableOptions {
-	o := gateway.TableOptions{
+func (e *Engine) tableOptions(c *config.Config) tables.Options {
+	o := tables.Options{
 		BaseURL: e.Plane.Base, TTL: c.Artifacts.TokenTTL, Reach: e.reach, Fetches: e.fetches,
 		Detect: func(upstream string) table.DetectOptions {
 			s, ok := c.Server(upstream)
@@ -178,11 +178,11 @@ func privateNetworks(c *config.Config) []netip.Prefix {
 
 // reach says how an upstream reaches data planes. A program on this machine reaches its loopback; a
 // server on a Computer has a loopback of another machine.
-func (e *Engine) reach(name string) gateway.Reach {
+func (e *Engine) reach(name string) tables.Reach {
 	at := ""
 	if s, ok := e.config.Load().Server(name); ok {
 		if s.Type == config.TransportStdio {
-			return gateway.ReachRelay
+			return tables.ReachRelay
 		}
 		at = s.URL
 	} else {
@@ -192,23 +192,23 @@ func (e *Engine) reach(name string) gateway.Reach {
 			}
 		}
 		if at == "" {
-			return gateway.ReachNever
+			return tables.ReachNever
 		}
 	}
 	u, err := url.Parse(at)
 	if err != nil {
-		return gateway.ReachDirect
+		return tables.ReachDirect
 	}
 	if address.Loopback(u.Hostname()) {
-		return gateway.ReachRelay
+		return tables.ReachRelay
 	}
-	return gateway.ReachDirect
+	return tables.ReachDirect
 }
 
 // fetches reports whether an upstream can reach this gateway's data plane: it is on this machine,
 // or the plane has a public address.
 func (e *Engine) fetches(name string) bool {
-	if e.reach(name) == gateway.ReachRelay {
+	if e.reach(name) == tables.ReachRelay {
 		return true
 	}
 	base, err := e.Plane.Base()

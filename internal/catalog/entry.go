@@ -44,6 +44,10 @@ type Entry struct {
 	Idempotent  bool
 	OpenWorld   bool
 
+	// ResourceTool says that the tool takes abstract_domains, as a resource tool of
+	// S2SP does: it divides its results itself.
+	ResourceTool bool
+
 	Card Card
 
 	// Hidden are the kinds of invisible characters in the definition. Raw and its parts contain
@@ -55,6 +59,9 @@ type Entry struct {
 	check   *validator
 	problem error // why InputSchema is invalid
 }
+
+// abstractDomains is the parameter of a resource tool (spec/tables §2).
+const abstractDomains = "abstract_domains"
 
 // Listing is the result of listing one upstream: the raw bytes of its definitions, in order. With
 // copies everything that it retains.
@@ -227,6 +234,7 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 			found(FoundNoSchema, key, "tool %q of server %q has no inputSchema: any object is accepted as its arguments", d.name, l.Upstream)
 		} else {
 			e.InputSchema = d.inputSchema
+			e.ResourceTool = bytes.Contains(e.InputSchema, []byte(`"`+abstractDomains+`"`)) && member(member(e.InputSchema, "properties"), abstractDomains) != nil
 		}
 		e.Hash8 = Hash8(d.name, e.InputSchema)
 	case KindPrompt:

@@ -17,7 +17,7 @@ func TestRowsAreCarried(t *testing.T) {
 		"elsewhere": func(h *elsewhere) string { return h.url(t) },
 	} {
 		h := newElsewhere(t, threeStorms)
-		h.g.opts.Tables.Fetches = far
+		h.change(func(o *Options) { o.Tables.Fetches = far })
 		h.add("far", echo, chartTool)
 		h.add("chart", echo, chartTool)
 		h.add("plain", echo, strings.Replace(chartTool, `"body_data":{"type":"string"},`, "", 1))
@@ -63,7 +63,7 @@ func TestRowsAreCarried(t *testing.T) {
 // More rows than a call may have are refused, and can be asked for in part.
 func TestCarriedRowsAreBounded(t *testing.T) {
 	h := newElsewhere(t, `[{"text":"`+strings.Repeat("x", 5<<20)+`"},{"text":"`+strings.Repeat("y", 5<<20)+`"}]`)
-	h.g.opts.Tables.Fetches = func(string) bool { return false }
+	h.change(func(o *Options) { o.Tables.Fetches = func(string) bool { return false } })
 	h.add("far", echo, chartTool)
 	url := h.url(t)
 	draw := func(ids string) shaped {

@@ -41,21 +41,10 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 	if out[1] == nil {
 		out[1] = []byte("{}")
 	}
-	choice, err := readSelected(out[3], out[4])
-	if err != nil {
-		return nil, err
-	}
-	choice, args, err := g.selecting(choice, entry, out[1])
-	if err == nil {
-		err = g.mayKeep(choice)
-	}
-	if err != nil {
-		return nil, err
-	}
-	call := &dispatch.Call{Request: c.request, Entry: entry, Args: args, DryRun: c.dryRun, Catalog: from, Ledger: &c.state.ledger, Waiting: c.state,
+	call := &dispatch.Call{Request: c.request, Entry: entry, Args: out[1], Domains: out[3], Mode: out[4], DryRun: c.dryRun, Catalog: from, Ledger: &c.state.ledger, Waiting: c.state,
 		Provenance: result.Provenance{Tool: entry.RawName, Protocol: "mcp", ToolID: entry.ID, Selection: repaired}}
 	raw, err := g.dispatch.Dispatch(ctx, call)
-	c.attempts, c.cacheHit = call.Attempts, call.Provenance.CacheHit
+	c.attempts, c.cacheHit, c.raw = call.Attempts, call.Provenance.CacheHit, call.Answer
 	switch {
 	case err != nil:
 		return nil, err
@@ -63,10 +52,6 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 		return result.Texts(call.Report, string(call.Report)), nil
 	case call.Report != nil:
 		return result.Texts(nil, string(call.Report)), nil
-	}
-	c.raw = raw
-	if raw, err = g.split(ctx, call, choice, raw); err != nil {
-		return nil, err
 	}
 	firewall := g.opts.Firewall
 	if !g.holdsBack() {

@@ -14,7 +14,7 @@
 //	tools/call tool_view    ─▶ handle, selector ───────────────────────────────────────────────┘
 //
 // Its rooms: dispatch takes one call through checks, controls, cache and retries to the upstream; result
-// makes of what came back what an agent reads; usage counts tokens.
+// makes of what came back what an agent reads; tables passes rows from tool to tool; usage counts tokens.
 //
 // Failures that the gateway finds are tool results with isError and the error's
 // JSON as text; what the tool itself answers, its errors included,
@@ -38,6 +38,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/gateway/tables"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
@@ -71,9 +72,9 @@ const (
 // Options of a Gateway. Upstreams and Artifacts must be set.
 type Options struct {
 	Upstreams Upstreams
-	Artifacts Store
-	// Tables are the results that are tables, and who fetches them.
-	Tables TableOptions
+	Artifacts tables.Store
+	// Tables are the data planes between which rows pass.
+	Tables tables.Options
 
 	Mode Mode
 	// ProxyFirewall has results pass the firewall in proxy mode, too, and
@@ -223,11 +224,12 @@ func (g *Gateway) holdsBack() bool { return g.opts.Mode == ModeGateway || g.opts
 // links are the links of the dispatch chain that are configured, in the order
 // of spec/gateway §4.4 and §4.5.
 func (g *Gateway) links() []dispatch.Link {
-	var links []dispatch.Link
+	t := tables.New(tables.Surroundings{Store: g.opts.Artifacts, Validate: g.check.Validate, ArgsError: executeArgs, ReadsMore: g.holdsBack()}, g.opts.Tables)
+	links := []dispatch.Link{t.Columns()}
 	if g.opts.TolerantArgs {
 		links = append(links, dispatch.Normalise())
 	}
-	links = append(links, g.previewTables(), dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, g.about), dispatch.DryRun(), g.fillTables())
+	links = append(links, t.Preview(), dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, g.about), dispatch.DryRun(), t.Fill(), t.Bodies(), t.Carry())
 	var k *dispatch.Cache
 	if g.opts.Cache.ReadOnly {
 		k = dispatch.NewCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })

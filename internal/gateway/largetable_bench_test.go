@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/gateway/tables"
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
@@ -34,10 +35,10 @@ func BenchmarkLargeTable(b *testing.B) {
 		{"passed on", nativeTool, result(answer), `,"abstract_domains":"event"`},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			h := newServed(b, Options{Tables: TableOptions{Reach: func(string) Reach { return ReachRelay }}})
+			h := newServed(b, Options{Tables: tables.Options{Reach: func(string) tables.Reach { return tables.ReachRelay }}})
 			store := artifact.NewMemory(artifact.Options{MaxBytes: 1 << 40})
 			defer store.Close()
-			h.g.opts.Artifacts = store
+			h.change(func(o *Options) { o.Artifacts = store })
 			h.add("weather", say(c.result), c.tool)
 			name := map[string]string{listTool: "list", nativeTool: "alerts"}[c.tool]
 			var before, after runtime.MemStats

@@ -198,6 +198,9 @@ func (c *metaCall) read(tool string, keys []string, out [][]byte) error {
 	return nil
 }
 
+// executeArgs is metaArgs of tool_execute.
+func executeArgs(format string, args ...any) error { return metaArgs(ToolExecute, format, args...) }
+
 // metaArgs is the error for arguments that a meta-tool cannot use. It carries
 // that tool's schema, so that the next call can be right.
 func metaArgs(tool, format string, args ...any) *result.Error {

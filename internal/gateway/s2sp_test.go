@@ -14,10 +14,11 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/gateway/tables"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/plane"
-	tables "github.com/weir-mcp/weir/s2sp/table"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 const alertRows = `[{"event":"Wind","wind":88,"text":"Gusts.","id":12345678901234567890},{"event":"Flood","text":"Rain.","id":1e400},{"event":"Wind","wind":61,"text":"\ud83c","id":3}]`
@@ -41,6 +42,14 @@ func newServed(t testing.TB, opts Options) *served {
 	next := plane.Handler(h.g.opts.Artifacts, plane.HandlerOptions{})
 	handler.Store(&next)
 	return &served{h, server.URL}
+}
+
+// change replaces the gateway by one with other options, as a reload does.
+func (h *harness) change(with func(*Options)) {
+	opts := h.g.opts
+	opts.State = h.g.state
+	with(&opts)
+	h.g = New(opts)
 }
 
 func post(t testing.TB, url, body string) (int, string) {
@@ -236,11 +245,11 @@ func TestRelay(t *testing.T) {
 		io.WriteString(w, `{"body":[{"_row_id":0,"event":"Wind","n":1.0},{"_row_id":1,"event":"Flood","n":2}],"total_rows":2,"columns_returned":["_row_id","event","n"]}`)
 	}))
 	defer upstream.Close()
-	reach := ReachRelay
+	reach := tables.ReachRelay
 	own := upstream.URL + "/s2sp/data/abc"
 	answer := `{"total_rows":2,"columns":["event","n"],"abstract_domains":["event"],"body_domains":["n"],"resource_url":"` + own + `","abstract":[{"_row_id":0,"event":"Wind"},{"_row_id":1,"event":"Flood"}]}`
 	result := `{"content":[{"type":"text","text":` + string(rawjson.Quote(answer)) + `}],"structuredContent":{"result":` + string(rawjson.Quote(answer)) + `}}`
-	h := newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return reach }}, Cache: dispatch.CacheOptions{ReadOnly: true}})
+	h := newServed(t, Options{Tables: tables.Options{Reach: func(string) tables.Reach { return reach }}, Cache: dispatch.CacheOptions{ReadOnly: true}})
 	h.add("weather", say(result), nativeTool)
 	s := h.execute(t, "weather", "alerts", `{"abstract_domains":"event"}`, "")
 	if out, _ := json.Marshal(s); strings.Contains(string(out), upstream.URL) {
@@ -267,11 +276,11 @@ func TestRelay(t *testing.T) {
 		t.Errorf("%d calls", len(h.called()))
 	}
 	// Others reach it themselves, and elsewhere nobody is sent.
-	reach = ReachDirect
+	reach = tables.ReachDirect
 	if s := h.execute(t, "weather", "alerts", `{"abstract_domains":"event"}`, ""); !strings.Contains(s.Content[0].Text, own) {
 		t.Errorf("%+v", s.Content)
 	}
-	reach = ReachRelay
+	reach = tables.ReachRelay
 	far := strings.ReplaceAll(result, upstream.URL, "http://169.254.169.254")
 	h.add("weather", say(far), nativeTool)
 	if s := h.execute(t, "weather", "alerts", `{"abstract_domains":"event"}`, ""); !strings.Contains(s.Content[0].Text, "http://169.254.169.254/s2sp/data/abc") {
@@ -286,7 +295,7 @@ func TestRowsThatCannotBeKept(t *testing.T) {
 	h.add("weather", say(textResult(alertRows)), listTool)
 	full := artifact.NewMemory(artifact.Options{MemoryBytes: 10})
 	defer full.Close()
-	h.g.opts.Artifacts = full
+	h.change(func(o *Options) { o.Artifacts = full })
 	call := func() (wireError, string) {
 		s := h.execute(t, "weather", "list", "{}", `,"abstract_domains":"event"`)
 		return failure(t, s), s.Content[0].Text
@@ -300,7 +309,7 @@ func TestRowsThatCannotBeKept(t *testing.T) {
 		t.Errorf("sync: %+v", s)
 	}
 	// Where it is known before, nothing runs.
-	h.g.opts.Tables.BaseURL = nil
+	h.change(func(o *Options) { o.Tables.BaseURL = nil })
 	if e, text := call(); e.Error != "ARGS_INVALID" || !strings.Contains(e.Message, "mode sync") || len(h.called()) != 2 {
 		t.Errorf("no data plane: %s, %d calls", text, len(h.called()))
 	}
@@ -312,11 +321,11 @@ func TestUnspentURLsStay(t *testing.T) {
 	h := newServed(t, Options{})
 	store := artifact.NewMemory(artifact.Options{MaxBytes: 1000})
 	defer store.Close()
-	h.g.opts.Artifacts = store
+	h.change(func(o *Options) { o.Artifacts = store })
 	handler := plane.Handler(store, plane.HandlerOptions{})
 	server := httptest.NewServer(handler)
 	defer server.Close()
-	h.g.opts.Tables.BaseURL = func() (string, error) { return server.URL, nil }
+	h.change(func(o *Options) { o.Tables.BaseURL = func() (string, error) { return server.URL, nil } })
 	h.add("weather", say(textResult(`[{"event":"Wind","text":"`+strings.Repeat("x", 550)+`"}]`)), listTool)
 	var url string
 	for i := range 3 {
@@ -338,8 +347,8 @@ func TestUnspentURLsStay(t *testing.T) {
 	// Neither are URLs of servers that are passed on.
 	small := artifact.NewMemory(artifact.Options{MaxTokens: 1})
 	defer small.Close()
-	h.g.opts.Artifacts = small
-	h.g.opts.Tables.Reach = func(string) Reach { return ReachRelay }
+	h.change(func(o *Options) { o.Artifacts = small })
+	h.change(func(o *Options) { o.Tables.Reach = func(string) tables.Reach { return tables.ReachRelay } })
 	h.add("native", say(textResult(`{"total_rows":1,"columns":["a"],"abstract_domains":["a"],"resource_url":"http://127.0.0.1:9/s2sp/data/abc","abstract":[{"_row_id":0,"a":1}]}`)), nativeTool)
 	if s := h.execute(t, "native", "alerts", "{}", `,"abstract_domains":"a"`); s.IsError {
 		t.Errorf("%s", s.Content[0].Text)
@@ -351,7 +360,7 @@ func TestUnspentURLsStay(t *testing.T) {
 
 // A server that nobody reaches is asked for its rows at once.
 func TestServersOutOfReachAreAskedForSync(t *testing.T) {
-	h := newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return ReachNever }}})
+	h := newServed(t, Options{Tables: tables.Options{Reach: func(string) tables.Reach { return tables.ReachNever }}})
 	h.add("far", func(_ context.Context, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
 		if rawjson.Text(rawjson.GetPath(params, "arguments", "mode")) != "sync" {
 			return nil, errors.New("asked for async")
@@ -423,11 +432,11 @@ func TestRowsAreToldOnce(t *testing.T) {
 }
 
 func TestDetectIsTheUpstreams(t *testing.T) {
-	h := newServed(t, Options{Tables: TableOptions{Detect: func(upstream string) tables.DetectOptions {
+	h := newServed(t, Options{Tables: tables.Options{Detect: func(upstream string) table.DetectOptions {
 		if upstream == "csv" {
-			return tables.DetectOptions{CSV: true}
+			return table.DetectOptions{CSV: true}
 		}
-		return tables.DetectOptions{Paths: []string{"features[].properties"}}
+		return table.DetectOptions{Paths: []string{"features[].properties"}}
 	}}})
 	h.add("csv", say(textResult("event,wind\nWind,88\nFlood,\n")), listTool)
 	h.add("geo", say(textResult(`{"type":"FeatureCollection","features":[{"type":"Feature","properties":{"event":"Wind"}},{"type":"Feature","properties":{"event":"Flood"}}]}`)), listTool)
@@ -464,7 +473,7 @@ func TestRowsWithNaN(t *testing.T) {
 	}
 	// A tool that splits its results itself: the dispatcher, and the URL.
 	answer := `{"total_rows":1,"columns":["k","v"],"abstract_domains":["k"],"body_domains":["v"],"abstract":[{"_row_id":0,"k":NaN}],"body":[{"_row_id":0,"v":NaN,"note":"secret body"}]}`
-	h := newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return ReachRelay }}})
+	h := newServed(t, Options{Tables: tables.Options{Reach: func(string) tables.Reach { return tables.ReachRelay }}})
 	h.add("native", say(textResult(answer)), nativeTool)
 	s := h.execute(t, "native", "alerts", "{}", `,"abstract_domains":"k","mode":"sync"`)
 	if text := s.Content[0].Text; strings.Contains(text, "secret") || !strings.Contains(text, "ddi://") || !strings.Contains(text, `"k":null`) || strings.Count(text, "were NaN") != 1 {
@@ -506,8 +515,8 @@ func TestHeldRowsWithNaN(t *testing.T) {
 // A body that cannot be read is withheld, and the error says that the tool ran.
 func TestUnreadableBodyIsWithheld(t *testing.T) {
 	answer := `{"total_rows":1,"columns":["k","v"],"abstract_domains":["k"],"body_domains":["v"],"abstract":[{"_row_id":0,"k":1}],"body":[{"_row_id":0,"note":"secret body","v":0x1F}]}`
-	for _, reach := range []Reach{ReachDirect, ReachNever} {
-		h := newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return reach }}})
+	for _, reach := range []tables.Reach{tables.ReachDirect, tables.ReachNever} {
+		h := newServed(t, Options{Tables: tables.Options{Reach: func(string) tables.Reach { return reach }}})
 		h.add("native", say(textResult(answer)), nativeTool)
 		s := h.execute(t, "native", "alerts", "{}", `,"abstract_domains":"k","mode":"sync"`)
 		out, _ := json.Marshal(s)
@@ -527,7 +536,7 @@ func TestKeptBodiesOfEveryShape(t *testing.T) {
 		"a body without rows":  {`{"total_rows":1,"abstract":[{"_row_id":0,"k":1}],"body":[{"v":2}]}`, `"body":[{"_row_id":0,"k":1}]`},
 		"a body of other rows": {`{"total_rows":1,"abstract":[{"_row_id":0,"k":1}],"body":[{"_row_id":7,"v":2}]}`, `"body":[{"_row_id":0,"k":1}]`},
 	} {
-		h := newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return ReachNever }}})
+		h := newServed(t, Options{Tables: tables.Options{Reach: func(string) tables.Reach { return tables.ReachNever }}})
 		h.add("far", say(textResult(c.answer)), nativeTool)
 		s := h.execute(t, "far", "alerts", `{}`, `,"abstract_domains":"k"`)
 		text := []byte(s.Content[0].Text)
@@ -535,7 +544,7 @@ func TestKeptBodiesOfEveryShape(t *testing.T) {
 			t.Errorf("%s: %d %s, %s", name, code, body, text)
 		}
 	}
-	h := newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return ReachNever }}})
+	h := newServed(t, Options{Tables: tables.Options{Reach: func(string) tables.Reach { return tables.ReachNever }}})
 	h.add("far", say(textResult(`{"total_rows":1,"abstract":[{"k":1}],"body":[{"secret body":2}]}`)), nativeTool)
 	s := h.execute(t, "far", "alerts", `{}`, `,"abstract_domains":"k"`)
 	if e := failure(t, s); e.Error != "UPSTREAM_ERROR" || !strings.Contains(e.Message, "_row_id") || strings.Contains(s.Content[0].Text, "secret") {

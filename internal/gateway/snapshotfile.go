@@ -122,7 +122,7 @@ func foundKeys(data []byte) string {
 	const most = 5
 	var names []string
 	if rawjson.EachMember(data, func(m rawjson.Member) bool {
-		names = append(names, strconv.Quote(text.Fit(string(m.Key), maxKeyChars)))
+		names = append(names, strconv.Quote(text.Fit(string(m.Key), 60)))
 		return len(names) < most
 	}) != nil || len(names) == 0 {
 		return ""

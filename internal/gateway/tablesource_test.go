@@ -11,10 +11,11 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/gateway/tables"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/plane"
-	tables "github.com/weir-mcp/weir/s2sp/table"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // elsewhere is a harness whose tool native.alerts keeps its rows at a data plane
@@ -28,7 +29,7 @@ type elsewhere struct {
 
 func newElsewhere(t *testing.T, rows string) *elsewhere {
 	t.Helper()
-	h := &elsewhere{served: newServed(t, Options{Tables: TableOptions{Reach: func(string) Reach { return ReachRelay }}}), there: artifact.NewMemory(artifact.Options{MaxBytes: 1 << 30})}
+	h := &elsewhere{served: newServed(t, Options{Tables: tables.Options{Reach: func(string) tables.Reach { return tables.ReachRelay }}}), there: artifact.NewMemory(artifact.Options{MaxBytes: 1 << 30})}
 	t.Cleanup(func() { h.there.Close() })
 	handler := plane.Handler(h.there, plane.HandlerOptions{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,7 +44,7 @@ func newElsewhere(t *testing.T, rows string) *elsewhere {
 	}))
 	t.Cleanup(server.Close)
 	h.add("native", func(ctx context.Context, _ json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
-		t, err := tables.Index([]byte(rows), tables.Options{})
+		t, err := table.Index([]byte(rows), table.Options{})
 		if err != nil {
 			return nil, err
 		}
@@ -169,7 +170,7 @@ func TestTableReferenceFailures(t *testing.T) {
 	h := newElsewhere(t, "["+strings.Repeat(large+",", 70)+large+"]")
 	big := artifact.NewMemory(artifact.Options{MaxBytes: 1 << 30})
 	defer big.Close()
-	h.g.opts.Artifacts = big
+	h.change(func(o *Options) { o.Artifacts = big })
 	url := h.url(t)
 	if e := failure(t, h.execute(t, "math", "sum", `{"nested":{"$table":"`+url+`"}}`, "")); e.Error != "ARGS_INVALID" || *e.Retryable || !strings.Contains(e.Message, "choose fewer") {
 		t.Errorf("%+v", e)

@@ -42,8 +42,9 @@ var places = []place{
 
 	{"internal/console", faces, nil, "the web page: asks the others through interfaces of its own"},
 	{"internal/demo", faces, []string{"s2sp"}, "example MCP servers for the quickstart, as their authors would write them, with s2sp where they return or take tables"},
-	{"internal/gateway", faces, []string{"internal/gateway/dispatch", "internal/gateway/result", "internal/gateway/usage"}, "meta-tools over the catalog; knows no transport"},
+	{"internal/gateway", faces, []string{"internal/gateway/dispatch", "internal/gateway/result", "internal/gateway/tables", "internal/gateway/usage"}, "meta-tools over the catalog; knows no transport"},
 	{"internal/gateway/dispatch", faces, []string{"internal/gateway/result"}, "one call through checks, controls, cache and retries; fails with errors of result"},
+	{"internal/gateway/tables", faces, []string{"internal/gateway/dispatch", "internal/gateway/result"}, "links of the dispatch chain that pass rows from tool to tool; knows no meta-tool"},
 	{"internal/gateway/usage", faces, []string{"internal/gateway/result"}, "counts the tokens of what agents read; takes from result which blocks are text"},
 	{"internal/gateway/result", faces, nil, "raw results to what an agent reads; bytes to bytes"},
 	{"internal/router", faces, nil, "routes to handlers; is given them"},

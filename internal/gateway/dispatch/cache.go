@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"bytes"
 	"container/list"
 	"context"
 	"crypto/sha256"
@@ -109,7 +108,7 @@ func (k *Cache) keyOf(c *Call) (cacheKey, bool) {
 	if !c.Entry.ReadOnly || c.Entry.Destructive || len(args) > maxCachedArgs {
 		return cacheKey{}, false
 	}
-	if IsNative(c.Entry) && rawjson.Get(args, plane.ParamDomains) != nil {
+	if c.Entry.ResourceTool && rawjson.Get(args, plane.ParamDomains) != nil {
 		return cacheKey{}, false // its resource_url works once
 	}
 	if _, ok := k.allow[c.Entry.ID]; k.allow != nil && !ok {
@@ -266,11 +265,4 @@ func (k *Cache) dropLocked(el *list.Element) {
 	size := int64(len(e.result)) + cacheOverhead
 	k.bytes -= size
 	k.opts.Room.Drop(size)
-}
-
-// IsNative reports whether a tool is a resource tool of S2SP: it takes
-// abstract_domains itself.
-func IsNative(e *catalog.Entry) bool {
-	return bytes.Contains(e.InputSchema, []byte(`"`+plane.ParamDomains+`"`)) &&
-		rawjson.GetPath(e.InputSchema, "properties", plane.ParamDomains) != nil
 }

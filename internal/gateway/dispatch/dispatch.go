@@ -47,6 +47,9 @@ type Call struct {
 	Waiting Waiting         // of the session
 	policy  string          // status of the policy, "" where there is none
 	Report  json.RawMessage // of a dry run: the answer, which is no tool result
+
+	Domains, Mode json.RawMessage // abstract_domains and mode of tool_execute; nil where absent
+	Answer        json.RawMessage // the upstream's result, or the cache's; nil where neither was asked
 }
 
 // Waiting keeps the bodies of sync results until the session's next call.

@@ -1,4 +1,4 @@
-package gateway
+package tables
 
 import (
 	"context"
@@ -14,13 +14,13 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
 	"github.com/weir-mcp/weir/s2sp/plane"
-	tables "github.com/weir-mcp/weir/s2sp/table"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // open finds the table of a reference; nil is one that a preview cannot look at.
 // Of a table that is elsewhere, only what is wanted is fetched.
-func (r *resolver) open(ref *reference) (*tables.Table, error) {
-	store := r.g.opts.Artifacts
+func (r *resolver) open(ref *reference) (*table.Table, error) {
+	store := r.tables.Store
 	switch {
 	case strings.HasPrefix(ref.source, syncbody.Scheme):
 		return nil, errors.New("a ddi:// handle stands for a body: give it as resource_url to a tool that has this parameter")
@@ -32,7 +32,7 @@ func (r *resolver) open(ref *reference) (*tables.Table, error) {
 		r.ends = append(r.ends, func(bool) { lease.Close() })
 		return leaseTable(lease)
 	}
-	if token, own := ownToken(r.g.base, ref.source); own {
+	if token, own := ownToken(r.tables.base, ref.source); own {
 		c, err := claimRows(r.ctx, store, token, r.wanted[ref.source], !r.preview)
 		if err != nil {
 			return nil, err
@@ -44,7 +44,7 @@ func (r *resolver) open(ref *reference) (*tables.Table, error) {
 		r.ends = append(r.ends, c.end)
 		return c.rows, nil
 	}
-	fetch := r.g.opts.Tables.Fetch
+	fetch := r.tables.opts.Fetch
 	if fetch == nil {
 		return nil, fmt.Errorf("%w: this gateway fetches from no other servers", plane.ErrRefused)
 	}
@@ -62,7 +62,7 @@ func (r *resolver) open(ref *reference) (*tables.Table, error) {
 }
 
 // fetchRows gets the rows of another server, which spends its URL.
-func fetchRows(ctx context.Context, f *plane.Fetcher, from string, sel tables.Selection) (*tables.Table, error) {
+func fetchRows(ctx context.Context, f *plane.Fetcher, from string, sel table.Selection) (*table.Table, error) {
 	rows, err := f.Open(ctx, from, sel, true)
 	if err != nil {
 		return nil, err
@@ -86,14 +86,14 @@ func ownToken(base func() (string, error), resourceURL string) (token string, ow
 
 // claimed are the rows behind a resource_url of this gateway, for one call.
 type claimed struct {
-	rows *tables.Table // nil: they are elsewhere, and were not asked for
+	rows *table.Table // nil: they are elsewhere, and were not asked for
 	end  func(spend bool)
 }
 
 // claimRows claims a token. What is elsewhere is fetched if fetch says so, and
 // then only what sel names. The caller calls end, which spends the token or leaves
 // it as it was, with the rows in the store.
-func claimRows(ctx context.Context, store Store, token string, sel tables.Selection, fetch bool) (c claimed, err error) {
+func claimRows(ctx context.Context, store Store, token string, sel table.Selection, fetch bool) (c claimed, err error) {
 	claim, err := store.Claim(ctx, token)
 	if err != nil {
 		return c, err
@@ -113,7 +113,7 @@ func claimRows(ctx context.Context, store Store, token string, sel tables.Select
 		claim.Close()
 	}
 	if !claim.Elsewhere() {
-		c.rows, err = claim.Table(tables.DetectOptions{})
+		c.rows, err = claim.Table(table.DetectOptions{})
 		return c, err
 	}
 	if !fetch {
@@ -151,7 +151,7 @@ func claimRows(ctx context.Context, store Store, token string, sel tables.Select
 	return c, nil
 }
 
-func limitText(limit tables.Selection) string {
+func limitText(limit table.Selection) string {
 	text := "all rows"
 	if n := len(limit.RowIDs); n > 0 {
 		text = fmt.Sprint("row_ids ", limit.RowIDs[:min(n, 20)])
@@ -160,7 +160,7 @@ func limitText(limit tables.Selection) string {
 		}
 	}
 	if len(limit.Columns) > 0 {
-		text += ", columns " + tables.NamesText(limit.Columns, 20)
+		text += ", columns " + table.NamesText(limit.Columns, 20)
 	}
 	return text
 }
@@ -173,13 +173,13 @@ var errSpent = errors.New("the rows did not come whole, and the URL is spent")
 
 // collect reads rows into a table, up to the bytes that a call may have; whole
 // says whether those were all.
-func collect(rows artifact.Rows) (t *tables.Table, whole bool, err error) {
-	b := tables.NewBuilder(tables.Options{KeepRowID: true}, nil)
+func collect(rows artifact.Rows) (t *table.Table, whole bool, err error) {
+	b := table.NewBuilder(table.Options{KeepRowID: true}, nil)
 	for size := 0; size <= maxTableBytes; {
 		row, err := rows.Next()
 		if errors.Is(err, io.EOF) {
 			if s, ok := rows.(interface{ Skipped() int }); ok && b.Len() == 0 && s.Skipped() > 0 {
-				return nil, false, fmt.Errorf("%w: no row of its answer has a %s", plane.ErrAnswer, tables.RowID)
+				return nil, false, fmt.Errorf("%w: no row of its answer has a %s", plane.ErrAnswer, table.RowID)
 			}
 			t, err := b.Table()
 			return t, true, err
@@ -216,8 +216,8 @@ func (j *joined) Close() error { return j.rest.Close() }
 
 // choose applies row_ids and columns. Those that do not exist are a mistake
 // here: what is missing would not be seen by anybody.
-func (r *resolver) choose(ref *reference, t *tables.Table) (tables.View, error) {
-	numbered := t.Has(tables.RowID)
+func (r *resolver) choose(ref *reference, t *table.Table) (table.View, error) {
+	numbered := t.Has(table.RowID)
 	there := func(id int) bool { return id >= 0 && id < t.Len() }
 	if numbered && len(ref.rowIDs) > 0 {
 		ids := plane.RowIDs(t.View())
@@ -228,20 +228,20 @@ func (r *resolver) choose(ref *reference, t *tables.Table) (tables.View, error) 
 		switch {
 		case there(id):
 		case numbered:
-			return tables.View{}, refError(r.call, ref.place.path(), "row_ids has %d, and no row of the table has this %s", id, tables.RowID)
+			return table.View{}, refError(r.call, ref.place.path(), "row_ids has %d, and no row of the table has this %s", id, table.RowID)
 		default:
-			return tables.View{}, refError(r.call, ref.place.path(), "row_ids has %d, and the table has %s, numbered from 0", id, text.Plural(t.Len(), "row"))
+			return table.View{}, refError(r.call, ref.place.path(), "row_ids has %d, and the table has %s, numbered from 0", id, text.Plural(t.Len(), "row"))
 		}
 	}
 	for _, name := range ref.columns {
 		if !t.View().Has(name) {
-			return tables.View{}, refError(r.call, ref.place.path(), "columns has %q, which is no column; there are %s", text.Fit(name, maxKeyChars), tables.NamesText(t.Columns(), 20))
+			return table.View{}, refError(r.call, ref.place.path(), "columns has %q, which is no column; there are %s", text.Fit(name, maxKeyChars), table.NamesText(t.Columns(), 20))
 		}
 	}
 	if numbered || ref.text { // abstract_data and body_data are merged by the number
 		v := ref.selection().Select(t)
-		if !ref.text && !slices.Contains(ref.columns, tables.RowID) {
-			v = v.Without([]string{tables.RowID}) // it is of S2SP, not of the rows
+		if !ref.text && !slices.Contains(ref.columns, table.RowID) {
+			v = v.Without([]string{table.RowID}) // it is of S2SP, not of the rows
 		}
 		return v, nil
 	}

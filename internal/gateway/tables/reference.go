@@ -1,4 +1,4 @@
-package gateway
+package tables
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/s2sp/plane"
-	tables "github.com/weir-mcp/weir/s2sp/table"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // tableKey makes an object in arguments a reference to rows:
@@ -46,15 +46,15 @@ type reference struct {
 	text    bool   // the place takes a string: the rows as the text of a JSON array
 }
 
-func (ref *reference) selection() tables.Selection {
-	return tables.Selection{RowIDs: ref.rowIDs, Columns: ref.columns}
+func (ref *reference) selection() table.Selection {
+	return table.Selection{RowIDs: ref.rowIDs, Columns: ref.columns}
 }
 
 // tableArgs are the arguments of a call that hold references.
 type tableArgs struct {
 	original json.RawMessage
-	remote   []*place                    // references whose rows cannot be looked at without spending them
-	wanted   map[string]tables.Selection // by source: what all references to it ask for
+	remote   []*place                   // references whose rows cannot be looked at without spending them
+	wanted   map[string]table.Selection // by source: what all references to it ask for
 }
 
 // Arguments returns the arguments with the references in them.
@@ -85,15 +85,15 @@ func refError(c *dispatch.Call, path, format string, args ...any) *result.Error 
 	return e
 }
 
-// previewTables is the link that puts a few rows in the place of each reference,
-// so that they are validated like other arguments. It spends nothing.
-func (g *Gateway) previewTables() dispatch.Link {
+// Preview returns the link that puts a few rows in the place of each reference, so
+// that the rows are validated like other arguments. It spends nothing.
+func (t *Tables) Preview() dispatch.Link {
 	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
 		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 			if !mayRefer(c.Args) || rawjson.Valid(c.Args) != nil {
 				return next.Dispatch(ctx, c)
 			}
-			r := &resolver{g: g, ctx: ctx, call: c, preview: true}
+			r := &resolver{tables: t, ctx: ctx, call: c, preview: true}
 			args, err := r.resolve(c.Args)
 			r.close(false)
 			if err != nil {
@@ -108,32 +108,23 @@ func (g *Gateway) previewTables() dispatch.Link {
 	}
 }
 
-// fillTables is the link that puts rows in the place of references, and bodies in
-// the place of a ddi:// handle and of a resource_url that the tool's server does
-// not reach, once for all attempts of the call.
-func (g *Gateway) fillTables() dispatch.Link {
+// Fill returns the link that puts all rows in the place of each reference, once for
+// all attempts of the call.
+func (t *Tables) Fill() dispatch.Link {
 	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
 		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 			if refs, ok := c.Refs.(*tableArgs); ok {
-				if err := g.fill(ctx, c, refs); err != nil {
+				if err := t.fill(ctx, c, refs); err != nil {
 					return nil, err
 				}
-			}
-			args, err := c.Waiting.Bodies().OnToolCall(c.Args)
-			if err != nil {
-				return nil, &result.Error{Code: result.ArgsInvalid, Message: err.Error(), Cause: err}
-			}
-			c.Args = args
-			if c.Args, err = (carrier{g.opts.Artifacts, g.base, g.opts.Tables.Fetches}).carry(ctx, c); err != nil {
-				return nil, err
 			}
 			return next.Dispatch(ctx, c)
 		})
 	}
 }
 
-func (g *Gateway) fill(ctx context.Context, c *dispatch.Call, refs *tableArgs) error {
-	r := &resolver{g: g, ctx: ctx, call: c, wanted: refs.wanted}
+func (t *Tables) fill(ctx context.Context, c *dispatch.Call, refs *tableArgs) error {
+	r := &resolver{tables: t, ctx: ctx, call: c, wanted: refs.wanted}
 	fits := false
 	defer func() { r.close(fits) }()
 	args, err := r.resolve(refs.original)
@@ -141,13 +132,13 @@ func (g *Gateway) fill(ctx context.Context, c *dispatch.Call, refs *tableArgs) e
 		return err
 	}
 	if len(refs.remote) > 0 { // what was fetched is looked at now
-		preview := &resolver{g: g, ctx: ctx, call: c, preview: true, known: r.known, wanted: r.wanted}
+		preview := &resolver{tables: t, ctx: ctx, call: c, preview: true, known: r.known, wanted: r.wanted}
 		some, err := preview.resolve(refs.original)
 		if err != nil {
 			return err
 		}
-		if err := g.check.Validate(ctx, c.Entry, some); err != nil {
-			return dispatch.ArgsError(ctx, c, err, g.opts.Artifacts)
+		if err := t.Validate(ctx, c.Entry, some); err != nil {
+			return dispatch.ArgsError(ctx, c, err, t.Store)
 		}
 	}
 	c.Args, c.Key = args, r.key
@@ -157,13 +148,13 @@ func (g *Gateway) fill(ctx context.Context, c *dispatch.Call, refs *tableArgs) e
 
 // resolver replaces the references of one call.
 type resolver struct {
-	g       *Gateway
+	tables  *Tables
 	ctx     context.Context
 	call    *dispatch.Call
 	preview bool // a few rows, and nothing is spent
 
-	known  map[string]*tables.Table    // by source
-	wanted map[string]tables.Selection // by source
+	known  map[string]*table.Table    // by source
+	wanted map[string]table.Selection // by source
 	ends   []func(spend bool)
 	found  bool
 	remote []*place
@@ -186,7 +177,7 @@ func (r *resolver) close(spend bool) {
 // resolve returns args with rows in the place of references.
 func (r *resolver) resolve(args []byte) ([]byte, error) {
 	if r.known == nil {
-		r.known = map[string]*tables.Table{}
+		r.known = map[string]*table.Table{}
 	}
 	refs, tooDeep, err := findTables(args, r.schemas())
 	switch {
@@ -264,7 +255,7 @@ func (r *resolver) want(ref *reference) {
 		return
 	}
 	if r.wanted == nil {
-		r.wanted = map[string]tables.Selection{}
+		r.wanted = map[string]table.Selection{}
 	}
 	sel, more := r.wanted[ref.source]
 	if more {
@@ -328,6 +319,6 @@ func (r *resolver) parse(v []byte, at *place) (*reference, error) {
 
 // leaseTable reads an artifact as a table: also one that is the answer of a
 // resource tool, whose rows are its abstract.
-func leaseTable(l *artifact.Lease) (*tables.Table, error) {
+func leaseTable(l *artifact.Lease) (*table.Table, error) {
 	return l.Table(result.TableOptions(l.MediaType, l.Bytes))
 }

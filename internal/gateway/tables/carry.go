@@ -1,4 +1,4 @@
-package gateway
+package tables
 
 import (
 	"bytes"
@@ -10,35 +10,44 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
-	tables "github.com/weir-mcp/weir/s2sp/table"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // maxCarried bounds the rows that are put into a call, in bytes of JSON. They are
 // quoted once or twice on their way, and a hub takes messages of 16 MB.
 const maxCarried = 8 << 20
 
-// carrier puts the rows behind a resource_url of this gateway into a call of a
-// consumer tool whose server cannot fetch them: one on another machine, where the
-// URL leads to its own loopback.
+// Carry returns the link that puts the rows behind a resource_url of this gateway into
+// a call of a consumer tool whose server cannot fetch them: one on another machine,
+// where the URL leads to its own loopback. It spends the URL.
 //
 //	{"abstract_data": "[{\"_row_id\":3}]", "resource_url": "http://127.0.0.1:8088/s2sp/data/…"}
 //	   ─▶ {"abstract_data": "[{\"_row_id\":3}]", "body_data": "[{\"_row_id\":3,\"text\":…}]"}
 //
 // The model reads none of them, as with a ddi:// handle.
-type carrier struct {
-	store   Store
-	base    func() (string, error)
-	fetches func(upstream string) bool // nil: all can
+func (t *Tables) Carry() dispatch.Link {
+	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
+		if t.opts.Fetches == nil {
+			return next
+		}
+		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+			args, err := t.carry(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			c.Args = args
+			return next.Dispatch(ctx, c)
+		})
+	}
 }
 
-// carry returns the arguments of a call as its server gets them. What it puts in
-// is spent.
-func (r carrier) carry(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-	if r.fetches == nil || !bytes.Contains(c.Args, []byte(plane.ParamURL)) {
+// carry returns the arguments of a call as its server gets them.
+func (t *Tables) carry(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+	if !bytes.Contains(c.Args, []byte(plane.ParamURL)) {
 		return c.Args, nil
 	}
-	token, own := ownToken(r.base, strings.TrimSpace(rawjson.Text(rawjson.Get(c.Args, plane.ParamURL))))
-	if !own || r.fetches(c.Entry.Upstream) || rawjson.GetPath(c.Entry.InputSchema, "properties", plane.ParamBody) == nil {
+	token, own := ownToken(t.base, strings.TrimSpace(rawjson.Text(rawjson.Get(c.Args, plane.ParamURL))))
+	if !own || t.opts.Fetches(c.Entry.Upstream) || rawjson.GetPath(c.Entry.InputSchema, "properties", plane.ParamBody) == nil {
 		return c.Args, nil
 	}
 	ids, err := plane.AbstractIDs(rawjson.Text(rawjson.Get(c.Args, plane.ParamAbstract)))
@@ -46,8 +55,8 @@ func (r carrier) carry(ctx context.Context, c *dispatch.Call) (json.RawMessage, 
 		return c.Args, nil // the tool says what is wrong, or fetches nothing
 	}
 	const path = "args." + plane.ParamURL
-	sel := tables.Selection{RowIDs: ids}
-	rows, err := claimRows(ctx, r.store, token, sel, true)
+	sel := table.Selection{RowIDs: ids}
+	rows, err := claimRows(ctx, t.Store, token, sel, true)
 	if err != nil {
 		return nil, sourceError(ctx, c, path, err)
 	}
@@ -60,7 +69,7 @@ func (r carrier) carry(ctx context.Context, c *dispatch.Call) (json.RawMessage, 
 }
 
 // putBody replaces resource_url by body_data.
-func putBody(args []byte, rows tables.View) (json.RawMessage, error) {
+func putBody(args []byte, rows table.View) (json.RawMessage, error) {
 	if size := rows.JSONSize(); size > maxCarried {
 		return nil, fmt.Errorf("the server of this tool cannot fetch from this gateway, so the rows go with the call, and they have %d bytes where a call may have %d: "+
 			"choose fewer rows, or have the operator set public_url to an address that the server reaches", size, maxCarried)

@@ -1,0 +1,102 @@
+package tables
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
+	"github.com/weir-mcp/weir/s2sp/plane"
+	"github.com/weir-mcp/weir/s2sp/table"
+)
+
+// Bodies returns the link that replaces a ddi:// handle in the arguments by the body
+// that waits in the session, once for all attempts of the call.
+func (*Tables) Bodies() dispatch.Link {
+	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
+		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+			args, err := c.Waiting.Bodies().OnToolCall(c.Args)
+			if err != nil {
+				return nil, &result.Error{Code: result.ArgsInvalid, Message: err.Error(), Cause: err}
+			}
+			c.Args = args
+			return next.Dispatch(ctx, c)
+		})
+	}
+}
+
+// hideBodies takes the bodies out of a result, or withholds the result if that cannot
+// be done. asked says that the call was one of mode sync.
+func hideBodies(c *dispatch.Call, asked bool, raw json.RawMessage) (json.RawMessage, error) {
+	hide := c.Waiting.Bodies().OnToolResult
+	if asked {
+		hide = c.Waiting.Bodies().OnSyncResult
+	}
+	out, err := hide(raw)
+	if err != nil {
+		return nil, &result.Error{Code: result.UpstreamError, Cause: err, Details: executed(c),
+			Message: fmt.Sprintf("%s HAS run, but its answer is withheld, because it may hold %v. Ask with mode async, or have its server write JSON; another call runs it again", c.Entry.ID, err)}
+	}
+	return out, nil
+}
+
+// keepBodies deposits the rows of a tool that was asked for mode sync because its data
+// plane cannot be reached, and makes of its answer one of mode async.
+func (d *division) keepBodies(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
+	var failed error
+	kept := ""
+	out := syncbody.EachDocument(result, "abstract", func(obj []byte) ([]byte, bool) {
+		var abstract, body []byte
+		if failed != nil || rawjson.Scan(obj, rawjson.Key("abstract", &abstract), rawjson.Key("body", &body)) != nil || abstract == nil || body == nil || string(body) == "null" {
+			return nil, false
+		}
+		if kept == "" {
+			var rows *table.Table
+			if rows, failed = mergeBody(abstract, body); failed != nil {
+				return nil, false
+			}
+			if kept, failed = d.deposit(ctx, rows); failed != nil {
+				return nil, false
+			}
+		}
+		next, err := rawjson.Delete(obj, "body")
+		if err == nil {
+			next, err = rawjson.Set(next, plane.ParamURL, rawjson.Quote(kept))
+		}
+		failed = err
+		return next, err == nil
+	})
+	return out, failed
+}
+
+// mergeBody is the table that an answer of mode sync has in two parts.
+func mergeBody(abstract, body []byte) (*table.Table, error) {
+	a, err := rowsIn(abstract)
+	if err != nil {
+		return nil, fmt.Errorf("reading the abstract: %w", err)
+	}
+	b, err := rowsIn(body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the body: %w", err)
+	}
+	t, err := table.Merge(a.View(), b.View())
+	if err == nil && t.Len() < a.Len() && t.Len() == 0 {
+		return nil, fmt.Errorf("its rows have no %s", table.RowID)
+	}
+	return t, err
+}
+
+// rowsIn reads the rows that a value is: a list of them, one, or either as text.
+func rowsIn(value []byte) (*table.Table, error) {
+	if text, err := rawjson.Unquote(value); err == nil {
+		value = text
+	}
+	if string(value) == "null" {
+		value = []byte("[]")
+	}
+	// The view is merged, which copies the rows.
+	return table.Detect(value, table.DetectOptions{Options: table.Options{KeepRowID: true}, One: true})
+}

@@ -1,0 +1,206 @@
+package tables
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/plane"
+	"github.com/weir-mcp/weir/s2sp/table"
+)
+
+// Columns returns the link that answers abstract_domains: the agent reads the columns
+// that it names, and the others go to the next tool. It refuses, before anything
+// runs, a call whose rows would have to wait here without an address to fetch them.
+func (t *Tables) Columns() dispatch.Link {
+	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
+		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+			d := division{Tables: t, call: c}
+			if err := d.read(); err != nil {
+				return nil, err
+			}
+			if err := d.prepare(); err != nil {
+				return nil, err
+			}
+			raw, err := next.Dispatch(ctx, c)
+			if err != nil || c.Report != nil {
+				return raw, err
+			}
+			c.Answer = raw
+			return d.divide(ctx, raw)
+		})
+	}
+}
+
+// division is which columns an agent reads of the result of one call, and where the
+// others go. Without domains the call is one like any other.
+type division struct {
+	*Tables
+	call    *dispatch.Call
+	domains []string
+	mode    plane.Mode
+	native  bool // the tool divides its result itself
+	keep    bool // it was asked for mode sync in place of async: the gateway keeps the rows
+}
+
+// read reads abstract_domains and mode.
+func (d *division) read() (err error) {
+	if d.domains, err = plane.DomainsOf(d.call.Domains); err != nil {
+		return d.ArgsError("%v", err)
+	}
+	if d.mode, err = plane.ModeOf(d.call.Mode); err != nil {
+		return d.ArgsError("%v", err)
+	}
+	return nil
+}
+
+// prepare sets the parameters of a tool that divides its result itself.
+func (d *division) prepare() error {
+	if d.native = d.call.Entry.ResourceTool; d.native && rawjson.IsObject(d.call.Args) {
+		if err := d.ask(); err != nil {
+			return d.ArgsError("args: %v", err)
+		}
+	}
+	if len(d.domains) == 0 || d.mode != plane.Async || d.native && !d.keep {
+		return nil
+	}
+	if _, err := d.base(); err != nil {
+		return d.ArgsError("%s: %v; nothing was run", plane.ParamDomains, err)
+	}
+	return nil
+}
+
+// ask puts the columns and the mode into the arguments. Without columns of the
+// gateway, the tool's own arguments count; what is wrong with them, the tool says.
+func (d *division) ask() (err error) {
+	args := d.call.Args
+	if len(d.domains) > 0 {
+		if args, err = rawjson.Set(args, plane.ParamDomains, rawjson.Quote(joinDomains(d.domains))); err != nil {
+			return err
+		}
+		if args, err = rawjson.Set(args, plane.ParamMode, rawjson.Quote(string(d.mode))); err != nil {
+			return err
+		}
+	} else {
+		d.domains, _ = plane.DomainsOf(rawjson.Get(args, plane.ParamDomains))
+		d.mode, _ = plane.ModeOf(rawjson.Get(args, plane.ParamMode))
+	}
+	if len(d.domains) > 0 && d.mode == plane.Async && d.reach(d.call.Entry.Upstream) == ReachNever {
+		d.keep = true
+		args, err = rawjson.Set(args, plane.ParamMode, rawjson.Quote(string(plane.Sync)))
+	}
+	d.call.Args = args
+	return err
+}
+
+// joinDomains writes names as a resource tool reads them.
+func joinDomains(names []string) string {
+	for _, name := range names {
+		if strings.ContainsAny(name, `,"[`) {
+			return string(rawjson.NewWriter(nil).Strings(names).Bytes())
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// divide makes of a result the part that the agent gets: the columns that it asked
+// for, where the tool has not chosen them itself, and no bodies. The result may be
+// shared and is not changed.
+func (d *division) divide(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
+	asked := d.native && len(d.domains) > 0 && (d.mode == plane.Sync || d.keep)
+	if !dispatch.Cacheable(result) { // an error, or a question
+		return hideBodies(d.call, asked, result)
+	}
+	switch {
+	case d.native && d.keep:
+		kept, err := d.keepBodies(ctx, result)
+		if err != nil {
+			return nil, d.keepError(ctx, err)
+		}
+		result = kept
+	case d.native && d.reach(d.call.Entry.Upstream) == ReachRelay:
+		r := relays{store: d.Store, base: d.base, ttl: d.opts.TTL, principal: d.call.Request.Session.Principal(), label: d.call.Entry.ID}
+		relayed, err := r.replace(ctx, result)
+		if err != nil {
+			return nil, d.keepError(ctx, err)
+		}
+		result = relayed
+	case !d.native && len(d.domains) > 0:
+		return d.project(ctx, result)
+	}
+	return hideBodies(d.call, asked, result)
+}
+
+// project answers for a tool that knows nothing of S2SP.
+func (d *division) project(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	rows, err := tableOf(raw, d.detect(d.call.Entry.Upstream))
+	switch {
+	case err != nil && !d.ReadsMore:
+		return raw, nil // there is no tool_view to read with what would be kept
+	case err != nil:
+		return nil, d.notTable(ctx, raw, err)
+	}
+	resourceURL := ""
+	if d.mode == plane.Async {
+		if resourceURL, err = d.deposit(ctx, rows); err != nil {
+			return nil, d.keepError(ctx, err)
+		}
+	}
+	out := result.Text(plane.Response(rows, d.domains, d.mode, resourceURL))
+	if d.mode == plane.Sync {
+		return hideBodies(d.call, true, out)
+	}
+	return out, nil
+}
+
+// deposit keeps rows for one fetch and returns the URL to fetch them from.
+func (d *division) deposit(ctx context.Context, rows *table.Table) (string, error) {
+	base, err := d.base()
+	if err != nil {
+		return "", err
+	}
+	token, err := d.Store.Deposit(ctx, d.call.Request.Session.Principal(), d.call.Entry.ID, rows, d.opts.TTL)
+	if err != nil {
+		return "", err
+	}
+	return plane.URL(base, token.Value), nil
+}
+
+// keepError is the error for rows that could not be kept. The tool has run, so this
+// is no mistake in the arguments, and another call runs the tool again.
+func (d *division) keepError(ctx context.Context, err error) error {
+	var e *result.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &result.Error{Code: result.UpstreamError, Cause: err, Details: executed(d.call),
+		Message: fmt.Sprintf("%s HAS run, but its rows could not be kept for other servers: %v. Another call runs it again; mode sync needs no room", d.call.Entry.ID, err)}
+}
+
+// executed returns the details of an error after which the tool has run.
+func executed(c *dispatch.Call) json.RawMessage {
+	return rawjson.NewWriter(nil).Object().Key("tool_id").String(c.Entry.ID).Key("executed").Bool(true).EndObject().Bytes()
+}
+
+// notTable is the error for a result that has no columns to choose from. The tool has
+// run, so its result is kept.
+func (d *division) notTable(ctx context.Context, raw json.RawMessage, why error) error {
+	id := d.call.Entry.ID
+	e := &result.Error{Code: result.ArgsInvalid, Cause: why, Message: fmt.Sprintf(
+		"abstract_domains: what %s answered is no table (%s), so it has no columns to choose; call it without abstract_domains", id, strings.TrimPrefix(why.Error(), table.ErrNotTable.Error()+": "))}
+	w := rawjson.NewWriter(nil).Object().Key("tool_id").String(id)
+	if a, err := d.Store.Put(ctx, d.call.Request.Session.Principal(), "application/json", id, raw); err == nil {
+		e.Message += "; it has run, and its answer is kept as " + a.Handle
+		w.Key("handle").String(a.Handle)
+	}
+	e.Details = w.EndObject().Bytes()
+	return e
+}

@@ -1,0 +1,20 @@
+// Package tables is S2SP in a gateway: it passes rows from one tool to another
+// past the model, which reads the columns that it asks for.
+//
+// A call meets it as links of the dispatch chain, in this order:
+//
+//	Columns  abstract_domains of the call ─▶ the tool's own parameters, or its result is divided
+//	Preview  a few rows in the place of each $table reference, to be validated
+//	Fill     all rows in the place of each $table reference
+//	Bodies   the body behind a ddi:// handle in the place of the handle
+//	Carry    rows in the place of a resource_url that the tool's server cannot reach
+//
+//	tool_execute(tool_id, args, abstract_domains, mode)
+//	   │ the tool takes abstract_domains itself ─▶ handed on; its resource_url leads through here where others cannot reach it
+//	   │ any other tool ─▶ its result is a table ─┬─▶ async: rows wait behind resource_url ─▶ POST /s2sp/data/{token}
+//	   ▼                                          └─▶ sync:  rows wait in the session behind ddi:// ─▶ body_data of the next call
+//	abstract
+//
+// The package knows the store of tables and the addresses of data planes. It knows
+// nothing of meta-tools, of upstreams or of the gateway's options.
+package tables
