@@ -54,6 +54,10 @@ type ClientConfig struct {
 
 	Engine engineio.ClientConfig // transports, headers, TLS, limits
 
+	// Local connects to a Server of this process in place of the URL; nil: none. Of Engine, the
+	// bounds of the queue still hold.
+	Local *Local
+
 	ConnectTimeout time.Duration // for one attempt, up to the server's answer to CONNECT; 0: 20 s
 
 	// Retry is asked before each attempt to connect again: attempt counts from 0 and starts anew after a success; why is what
@@ -190,7 +194,7 @@ func (c *Client) run(life context.Context, a *attempt) {
 				a.close()
 				<-a.ended
 			}
-			a.socket.conn.session.Wait()
+			a.socket.conn.link.Wait()
 			why = &engineio.CloseError{Reason: a.reason, Err: a.cause}
 		}
 		if life.Err() == nil && (a != nil || failures > 0) {
@@ -248,16 +252,7 @@ func (c *Client) attempt(ctx context.Context) (*attempt, error) {
 		}
 	}
 	a := &attempt{client: c, ready: make(chan struct{}), ended: make(chan struct{})}
-	var co *conn
-	session, err := engineio.Dial(ctx, c.url, c.config.Engine, func(session *engineio.Session) engineio.Receiver {
-		co = &conn{host: a, limits: c.limits, session: session}
-		a.socket = newSocket(co, c.config.Namespace, &c.handlers)
-		a.socket.leave = func(reason Reason) { a.finish(reason) }
-		a.socket.auth = auth
-		co.add(a.socket)
-		_ = session.Send(encodeControl(packetConnect, c.config.Namespace, auth))
-		return co
-	})
+	l, err := a.dial(ctx, auth)
 	if err != nil {
 		return nil, err
 	}
@@ -267,11 +262,41 @@ func (c *Client) attempt(ctx context.Context) (*attempt, error) {
 		a.refuse(fmt.Errorf("socketio: no answer to CONNECT: %w", ctx.Err()))
 	}
 	if a.refusal != nil {
-		session.Close()
-		session.Wait()
+		l.Close()
+		l.Wait()
 		return nil, a.refusal
 	}
 	return a, nil
+}
+
+// dial connects and sends the CONNECT.
+func (a *attempt) dial(ctx context.Context, auth json.RawMessage) (link, error) {
+	c := a.client
+	accept := func(l link) *conn {
+		co := &conn{host: a, limits: c.limits, link: l}
+		a.socket = newSocket(co, c.config.Namespace, &c.handlers)
+		a.socket.leave = func(reason Reason) { a.finish(reason) }
+		a.socket.auth = auth
+		co.add(a.socket)
+		return co
+	}
+	hello := message{kind: packetConnect, nsp: c.config.Namespace, data: auth}
+	if c.config.Local != nil {
+		l, err := c.config.Local.dial(localBounds{bytes: c.config.Engine.MaxQueueBytes, frames: c.config.Engine.MaxQueueFrames}, accept)
+		if err == nil {
+			_ = l.send(hello, false) // If the connection has ended, the attempt is told.
+		}
+		return l, err
+	}
+	session, err := engineio.Dial(ctx, c.url, c.config.Engine, func(session *engineio.Session) engineio.Receiver {
+		co := accept(engineLink{session})
+		_ = co.link.send(hello, false)
+		return co
+	})
+	if err != nil {
+		return nil, err
+	}
+	return engineLink{session}, nil
 }
 
 // refuse settles the attempt, once.
@@ -289,7 +314,7 @@ func (a *attempt) connect(c *conn, nsp, data []byte) {
 		SID string `json:"sid"`
 	}
 	if string(nsp) != s.nsp || data == nil || json.Unmarshal(data, &answer) != nil || answer.SID == "" {
-		c.session.CloseWith(engineio.ReasonParseError)
+		c.link.CloseWith(engineio.ReasonParseError)
 		return
 	}
 	s.mu.Lock()
@@ -332,7 +357,7 @@ func (a *attempt) closed(_ *conn, reason Reason, err error) {
 // finish is the socket's last job.
 func (a *attempt) finish(reason Reason) {
 	a.reason, a.cause = reason, a.socket.conn.cause()
-	a.socket.conn.session.Close()
+	a.socket.conn.link.Close()
 	if a.client.config.OnDisconnect != nil {
 		a.client.config.OnDisconnect(reason, a.cause)
 	}
@@ -343,10 +368,10 @@ func (a *attempt) finish(reason Reason) {
 func (a *attempt) close() {
 	s := a.socket
 	if s.Connected() {
-		_ = s.conn.session.Send(encodeControl(packetDisconnect, s.nsp, nil))
+		_ = s.conn.link.send(message{kind: packetDisconnect, nsp: s.nsp}, false)
 	}
 	s.leaveNamespace(ReasonByClient)
-	s.conn.session.Close()
+	s.conn.link.Close()
 }
 
 // Close disconnects and waits until everything that belongs to the client has ended, handlers too: it must not be called by

@@ -23,10 +23,10 @@ type host interface {
 
 // A conn is one Engine.IO session with the sockets that share it. It is the session's Receiver.
 type conn struct {
-	host    host
-	limits  *limits
-	session *engineio.Session
-	dirty   atomic.Bool // a broadcast is queued and a fan will flush it
+	host   host
+	limits *limits
+	link   link
+	dirty  atomic.Bool // a broadcast is queued and a fan will flush it
 
 	// Of the reader only:
 	pending *assembly // a binary packet whose attachments are still to come
@@ -62,7 +62,7 @@ type assembly struct {
 func (c *conn) Message(data []byte, binary bool) {
 	if err := c.take(data, binary); err != nil {
 		c.limits.logger.Debug("socketio: closing a connection", "error", err)
-		c.session.CloseWith(engineio.ReasonParseError)
+		c.link.CloseWith(engineio.ReasonParseError)
 	}
 }
 
@@ -111,7 +111,7 @@ func (c *conn) takeAttachment(data []byte) error {
 		return fmt.Errorf("%w: an attachment of nothing", errPacket)
 	}
 	limit := c.limits.attachmentBytes
-	if c.session.OnProbation() {
+	if c.link.OnProbation() {
 		limit = min(limit, maxProbationBytes)
 	}
 	if a.bytes += len(data); a.bytes > limit {
@@ -141,23 +141,65 @@ func (c *conn) dispatch(p packet, attachments [][]byte, size int) error {
 		}
 		return unjoined(p.nsp)
 	}
-	// One copy for everything that is kept of the message.
+	// One copy for all that is kept of the message.
 	kept := make([]byte, 0, len(p.id)+len(p.data))
 	kept = append(append(kept, p.id...), p.data...)
 	id, data := kept[:len(p.id):len(p.id)], kept[len(p.id):]
 	if p.kind == packetAck {
-		return s.takeAck(id, data, attachments)
+		args, err := splitArray(data)
+		if err == nil {
+			s.acks.settle(id, Payload{Args: args, Attachments: attachments})
+		}
+		return err
 	}
 	if p.id == nil {
 		id = nil
 	}
-	return s.takeEvent(id, data, attachments, size)
+	raw, args, err := splitEvent(data)
+	if err != nil {
+		return err
+	}
+	name, e, err := s.handlers.find(raw)
+	if err == nil {
+		s.takeEvent(name, e, id, Payload{Args: args, Attachments: attachments}, size)
+	}
+	return err
+}
+
+// deliver hands a message of a peer of this process to its socket.
+func (c *conn) deliver(m message) error {
+	nsp := []byte(m.nsp)
+	switch m.kind {
+	case packetConnect:
+		c.host.connect(c, nsp, m.data)
+		return nil
+	case packetConnectError:
+		c.host.refused(c, nsp, m.data)
+		return nil
+	}
+	s := c.socket(nsp)
+	switch {
+	case s == nil && (m.kind == packetDisconnect || c.hasLeft(nsp)):
+	case s == nil:
+		return unjoined(nsp)
+	case m.kind == packetDisconnect:
+		s.peerLeft()
+	case len(m.Attachments) > c.limits.attachments:
+		return fmt.Errorf("%w: %d attachments", errPacket, len(m.Attachments))
+	case m.size()-m.textSize() > c.limits.attachmentBytes:
+		return fmt.Errorf("%w: attachments of more than %d bytes", errPacket, c.limits.attachmentBytes)
+	case m.kind == packetAck:
+		s.acks.settle(m.id, m.Payload)
+	default:
+		s.takeEvent(m.event, s.handlers.named(m.event), m.id, m.Payload, m.size())
+	}
+	return nil
 }
 
 // Pause starts the work that has come in.
 func (c *conn) Pause() {
 	for i, s := range c.stirred {
-		s.start()
+		s.jobs.start()
 		c.stirred[i] = nil
 	}
 	if cap(c.stirred) > 4 {

@@ -37,7 +37,7 @@ func (e *Event) AckPayload(p Payload) error {
 	if e.id == nil || !e.acked.CompareAndSwap(false, true) {
 		return ErrNoAckWanted
 	}
-	return e.socket.send(encodeAck(e.socket.nsp, e.id, p))
+	return e.socket.send(message{kind: packetAck, nsp: e.socket.nsp, id: e.id, Payload: p})
 }
 
 // Decode reads the n-th argument into v as encoding/json does.
@@ -89,12 +89,9 @@ func (h *handlers) set(name string, e *entry) {
 	}
 }
 
-// find returns the name of an event and who handles it; nil: nobody. raw is the name as JSON.
+// find returns the name of an event and its handler; nil: there is none. raw is the name as JSON.
 func (h *handlers) find(raw []byte) (string, *entry, error) {
-	t := h.table.Load()
-	if t == nil {
-		t = &table{}
-	}
+	t := h.load()
 	if len(raw) >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
 		if e := t.byName[string(raw[1:len(raw)-1])]; e != nil {
 			return e.name, e, nil
@@ -114,4 +111,22 @@ func (h *handlers) find(raw []byte) (string, *entry, error) {
 		return name, e, nil
 	}
 	return name, t.other, nil
+}
+
+// named is find for a name that is no JSON.
+func (h *handlers) named(name string) *entry {
+	t := h.load()
+	if e := t.byName[name]; e != nil {
+		return e
+	}
+	return t.other
+}
+
+var noHandlers = &table{}
+
+func (h *handlers) load() *table {
+	if t := h.table.Load(); t != nil {
+		return t
+	}
+	return noHandlers
 }

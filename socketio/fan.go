@@ -3,8 +3,6 @@ package socketio
 import (
 	"runtime"
 	"sync"
-
-	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 const (
@@ -52,17 +50,18 @@ func (f *fan) put(l *list) {
 	f.lists.Put(l)
 }
 
-// send sends frames to all sockets of the list. Who has left gets nothing, and who does not read is closed by its session.
-func (f *fan) send(l *list, frames []engineio.Frame) {
+// send sends a message to all sockets of the list. A socket that has left gets nothing, and the
+// connection of a peer that does not read is closed.
+func (f *fan) send(l *list, m message) {
 	if len(l.sockets) < fanAt {
 		for _, s := range l.sockets {
-			_ = s.conn.session.Send(frames...)
+			_ = s.conn.link.send(m, false)
 		}
 		return
 	}
 	f.waitTurn()
 	for _, s := range l.sockets {
-		if s.conn.session.SendLater(frames...) == nil && s.conn.dirty.CompareAndSwap(false, true) {
+		if s.conn.link.send(m, true) == nil && s.conn.dirty.CompareAndSwap(false, true) {
 			l.dirty = append(l.dirty, s.conn)
 		}
 	}
@@ -129,6 +128,6 @@ func flushAll(batch []*conn) {
 func flushEach(batch []*conn) {
 	for _, c := range batch {
 		c.dirty.Store(false)
-		c.session.Flush()
+		c.link.Flush()
 	}
 }

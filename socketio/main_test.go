@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,9 @@ func (s *stand) client(config ClientConfig) *Client {
 	if s.listener != nil {
 		config.Engine.DialContext = s.listener.DialContext
 	}
+	if slices.Contains(config.Engine.Transports, TransportLocal) {
+		config.Local = s.server.Local(&engineio.Handshake{Value: "this process"})
+	}
 	c := NewClient(s.url, config)
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -92,6 +96,7 @@ var ways = map[string]engineio.ClientConfig{
 	"polling":   {Transports: []engineio.Transport{engineio.Polling}},
 	"websocket": websocketOnly,
 	"upgrade":   {},
+	"local":     {Transports: []engineio.Transport{TransportLocal}},
 }
 
 func raw(texts ...string) []json.RawMessage {

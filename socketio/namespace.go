@@ -74,7 +74,7 @@ func (n *Namespace) admit(s *Socket) {
 	for _, decide := range n.middleware {
 		if err := decide(s.Context(), s); err != nil {
 			s.conn.limits.logger.Debug("socketio: connection refused", "namespace", n.name, "error", err)
-			_ = s.conn.session.Send(encodeControl(packetConnectError, n.name, refusal(err)))
+			_ = s.conn.link.send(message{kind: packetConnectError, nsp: n.name, data: refusal(err)}, false)
 			s.leaveNamespace(ReasonServerDisconnect)
 			return
 		}
@@ -93,7 +93,7 @@ func (n *Namespace) admit(s *Socket) {
 		return
 	}
 	s.conn.joined()
-	_ = s.conn.session.Send(encodeControl(packetConnect, n.name, []byte(`{"sid":"`+s.id+`"}`)))
+	_ = s.conn.link.send(message{kind: packetConnect, nsp: n.name, data: []byte(`{"sid":"` + s.id + `"}`)}, false)
 	for _, f := range n.onConnect {
 		f(s)
 	}
@@ -265,7 +265,9 @@ func (b Broadcast) EmitPayload(event string, p Payload) error {
 	list := b.space.fan.take()
 	list.sockets = b.choose(list.sockets)
 	if len(list.sockets) > 0 {
-		b.space.fan.send(list, encodeEvent(b.space.name, nil, event, p))
+		m := message{kind: packetEvent, nsp: b.space.name, event: event, Payload: p}
+		m.frames = m.encode() // once for all
+		b.space.fan.send(list, m)
 	}
 	b.space.fan.put(list)
 	return nil

@@ -17,9 +17,9 @@ func TestQueueKeepsItsRoom(t *testing.T) {
 				j := job{entry: &entry{concurrent: concurrent, handle: func(*Event) {}}, event: &Event{}}
 				rooms := map[*job]bool{}
 				for range 10 {
-					if s.push(j) {
-						rooms[&s.queue[0]] = true
-						s.start()
+					if s.jobs.push(j) {
+						rooms[&s.jobs.queue[0]] = true
+						s.jobs.start()
 					}
 					synctest.Wait()
 				}

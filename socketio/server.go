@@ -47,9 +47,12 @@ type Server struct {
 	engine  *engineio.Server
 	limits  *limits
 	timeout time.Duration
+	bounds  localBounds // of what is sent to clients of this process
 
 	mu     sync.RWMutex // guards below
 	spaces map[string]*Namespace
+	locals map[*localEnd]struct{} // connections of this process
+	shut   bool                   // no local connection is taken any more
 }
 
 // NewServer returns a server with the namespace "/". Shutdown ends it.
@@ -61,6 +64,8 @@ func NewServer(config Config) *Server {
 		limits:  newLimits(config.MaxAttachments, config.MaxPending, config.MaxConcurrent, config.MaxAcks, config.Logger),
 		timeout: config.ConnectTimeout,
 		spaces:  map[string]*Namespace{},
+		locals:  map[*localEnd]struct{}{},
+		bounds:  localBounds{bytes: config.Engine.MaxQueueBytes, frames: config.Engine.MaxQueueFrames, message: config.Engine.MaxPayload},
 	}
 	if s.timeout <= 0 {
 		s.timeout = DefaultConnectTimeout
@@ -98,8 +103,12 @@ func newLimits(attachments, pending, concurrent, acks int, logger *slog.Logger) 
 // ServeHTTP answers the requests of Engine.IO.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.engine.ServeHTTP(w, r) }
 
-// Connections is the number of connections, whatever namespaces they have joined.
-func (s *Server) Connections() int { return s.engine.Len() }
+// Connections returns the number of connections, in any namespace or none.
+func (s *Server) Connections() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.engine.Len() + len(s.locals)
+}
 
 // Of returns the namespace of a name such as "/chat", and makes it if there is none.
 func (s *Server) Of(name string) *Namespace {
@@ -116,8 +125,10 @@ func (s *Server) Of(name string) *Namespace {
 	return n
 }
 
-// Shutdown disconnects everybody, refuses who comes anew and waits until all handlers have returned, or until ctx ends.
+// Shutdown ends all connections, refuses new ones and waits until all handlers have returned, or
+// until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.endLocals()
 	if err := s.engine.Shutdown(ctx); err != nil {
 		return err
 	}
@@ -135,8 +146,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 func (s *Server) accept(session *engineio.Session) engineio.Receiver {
-	c := &conn{host: s, limits: s.limits, session: session}
-	c.timer = time.AfterFunc(s.timeout, func() { session.CloseWith(ReasonConnectTimeout) })
+	return s.newConn(engineLink{session})
+}
+
+func (s *Server) newConn(l link) *conn {
+	c := &conn{host: s, limits: s.limits, link: l}
+	c.timer = time.AfterFunc(s.timeout, func() { l.CloseWith(ReasonConnectTimeout) })
 	return c
 }
 
@@ -146,7 +161,7 @@ func (s *Server) connect(c *conn, nsp, data []byte) {
 	n := s.spaces[string(nsp)]
 	s.mu.RUnlock()
 	if n == nil {
-		_ = c.session.Send(encodeControl(packetConnectError, string(nsp), []byte(`{"message":"Invalid namespace"}`)))
+		_ = c.link.send(message{kind: packetConnectError, nsp: string(nsp), data: []byte(`{"message":"Invalid namespace"}`)}, false)
 		return
 	}
 	socket := newSocket(c, n.name, &n.handlers)
@@ -163,7 +178,7 @@ func (s *Server) connect(c *conn, nsp, data []byte) {
 }
 
 // refused handles a packet that clients have no use for.
-func (s *Server) refused(c *conn, _, _ []byte) { c.session.CloseWith(engineio.ReasonParseError) }
+func (s *Server) refused(c *conn, _, _ []byte) { c.link.CloseWith(engineio.ReasonParseError) }
 
 func (s *Server) closed(*conn, Reason, error) {}
 

@@ -119,7 +119,7 @@ func TestBrokenPackets(t *testing.T) {
 func TestSocketIDIsNotTheSessionID(t *testing.T) {
 	ids := make(chan [2]string, 1)
 	s := setup(t, Config{Engine: engineio.Config{}}, func(server *Server) {
-		server.Of("/").OnConnect(func(s *Socket) { ids <- [2]string{s.ID(), s.conn.session.ID()} })
+		server.Of("/").OnConnect(func(s *Socket) { ids <- [2]string{s.ID(), s.conn.link.(engineLink).Session.ID()} })
 	})
 	c := s.connect(ClientConfig{Engine: websocketOnly})
 	got := next(t, ids)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -21,30 +20,18 @@ type Socket struct {
 	handlers *handlers
 	space    *Namespace // nil in a client
 	leave    func(Reason)
+	jobs     jobs
+	acks     acks
 
 	mu      sync.Mutex // guards below
 	id      string
 	auth    json.RawMessage
 	value   any
 	status  status
-	barred  bool     // events that wait are dropped
 	goodbye Reason   // the peer has said it
 	rooms   []string // those of the namespace's adapter; guarded by its lock, not by mu
 
-	worker  func()
-	queue   []job
-	spare   []job // for the queue, empty
-	bytes   int   // of the queue
-	running bool  // a goroutine works on the queue
-	active  int   // concurrent handlers that run
-	eased   *sync.Cond
-
-	acks    map[uint64]*waiter
-	lastAck uint64
-
-	flush     *time.Timer   // of what is gathered; the worker's
-	gathering atomic.Bool   // frames wait for others to go with, until flush fires
-	over      chan struct{} // closed when the socket is disconnected; nil: nobody has asked for it
+	over chan struct{} // closed when the socket is disconnected; nil: nobody has asked for it
 }
 
 type status uint8
@@ -55,17 +42,9 @@ const (
 	disconnected
 )
 
-// A job is an event with its handler, or something else to be done in turn.
-type job struct {
-	event *Event
-	entry *entry
-	size  int
-	do    func()
-}
-
 func newSocket(c *conn, nsp string, h *handlers) *Socket {
 	s := &Socket{conn: c, nsp: nsp, handlers: h}
-	s.worker = s.work
+	s.jobs.init(c)
 	return s
 }
 
@@ -87,14 +66,14 @@ func (s *Socket) Auth() json.RawMessage {
 }
 
 // Handshake is the HTTP request that the connection began with; nil in a client.
-func (s *Socket) Handshake() *engineio.Handshake { return s.conn.session.Handshake() }
+func (s *Socket) Handshake() *engineio.Handshake { return s.conn.link.Handshake() }
 
 // Admit ends the probation of the socket's connection; see engineio.Probation. Where a server has one, it is for the
 // application to call, in Namespace.Use or later: as soon as it knows who the client is.
-func (s *Socket) Admit() error { return s.conn.session.Admit() }
+func (s *Socket) Admit() error { return s.conn.link.Admit() }
 
 // Transport is what carries the connection at the moment.
-func (s *Socket) Transport() engineio.Transport { return s.conn.session.Transport() }
+func (s *Socket) Transport() engineio.Transport { return s.conn.link.Transport() }
 
 // Connected reports whether the socket is connected.
 func (s *Socket) Connected() bool {
@@ -164,7 +143,7 @@ func (s *Socket) EmitPayload(event string, p Payload) error {
 	if err := checkName(event); err != nil {
 		return err
 	}
-	return s.send(encodeEvent(s.nsp, nil, event, p))
+	return s.send(message{kind: packetEvent, nsp: s.nsp, event: event, Payload: p})
 }
 
 func checkName(event string) error {
@@ -174,18 +153,18 @@ func checkName(event string) error {
 	return nil
 }
 
-// send sends frames: at once, or together with what the events that are being worked on give rise to.
-func (s *Socket) send(frames []engineio.Frame) error {
+// send sends a message: at once, or together with the other answers to the events that are being
+// worked on.
+func (s *Socket) send(m message) error {
 	if !s.Connected() {
 		return ErrDisconnected
 	}
-	session := s.conn.session
-	if !s.gathering.Load() {
-		return session.Send(frames...)
+	if !s.jobs.gathering.Load() {
+		return s.conn.link.send(m, false)
 	}
-	err := session.SendLater(frames...)
-	if !s.gathering.Load() {
-		session.Flush() // The flush may have gone by between the two looks.
+	err := s.conn.link.send(m, true)
+	if !s.jobs.gathering.Load() {
+		s.conn.link.Flush() // The flush may have gone by between the two looks.
 	}
 	return err
 }
@@ -193,19 +172,19 @@ func (s *Socket) send(frames []engineio.Frame) error {
 // Disconnect makes the socket leave its namespace. What was emitted before still arrives.
 func (s *Socket) Disconnect() {
 	if s.Connected() {
-		_ = s.conn.session.Send(encodeControl(packetDisconnect, s.nsp, nil))
+		_ = s.conn.link.send(message{kind: packetDisconnect, nsp: s.nsp}, false)
 	}
 	s.leaveNamespace(ReasonServerDisconnect)
 }
 
 // Close closes the connection, with all other sockets on it, once what was emitted before is written. Clients usually connect
 // again then; Disconnect tells them not to.
-func (s *Socket) Close() { s.conn.session.Close() }
+func (s *Socket) Close() { s.conn.link.Close() }
 
 // Probe asks the peer for a sign of life and returns nil as soon as anything comes from it. It returns ErrDisconnected where
 // the connection has ended, and ctx's error where nothing has come by then; see engineio.Session.Probe.
 func (s *Socket) Probe(ctx context.Context) error {
-	err := s.conn.session.Probe(ctx)
+	err := s.conn.link.Probe(ctx)
 	if errors.Is(err, engineio.ErrClosed) {
 		return ErrDisconnected
 	}
@@ -242,43 +221,22 @@ func (s *Socket) disconnected(reason Reason) {
 		reason = s.goodbye
 	}
 	s.status = disconnected
-	s.barred = reason == ReasonServerDisconnect || was == connecting // Nothing that still waits may be done.
-	acks := s.acks
-	s.acks = nil
 	if s.over != nil {
 		close(s.over)
 	}
-	s.easeLocked()
 	s.mu.Unlock()
+	s.jobs.end(reason == ReasonServerDisconnect || was == connecting)
 	if s.space != nil {
 		s.space.drop(s)
 	}
-	for _, w := range acks {
-		w.settle(Payload{}, ErrDisconnected)
-	}
+	s.acks.end()
 	if was == connected && s.leave != nil {
-		s.push(job{do: func() { s.leave(reason) }})
-		s.start()
+		s.jobs.push(job{do: func() { s.leave(reason) }})
+		s.jobs.start()
 	}
 }
 
-// --- acks ---
-
-// A waiter waits for an ack.
-type waiter struct {
-	done  func(Payload, error)
-	timer *time.Timer
-	once  sync.Once
-}
-
-func (w *waiter) settle(p Payload, err error) {
-	w.once.Do(func() {
-		if w.timer != nil {
-			w.timer.Stop()
-		}
-		w.done(p, err)
-	})
-}
+// --- emits that want an ack ---
 
 // EmitWithAck sends an event and waits for its ack, until ctx ends or the socket is disconnected.
 func (s *Socket) EmitWithAck(ctx context.Context, event string, args ...json.RawMessage) (Payload, error) {
@@ -300,13 +258,13 @@ func (s *Socket) EmitPayloadWithAck(ctx context.Context, event string, p Payload
 	case a := <-answers:
 		return a.payload, a.err
 	case <-ctx.Done():
-		s.forgetAck(id)
+		s.acks.take(id)
 		return Payload{}, ctx.Err()
 	}
 }
 
 // EmitFunc sends an event and returns. done is called once: with the ack, with ErrAckTimeout after timeout (0: never), or with
-// ErrDisconnected. It is called by whatever goroutine brings the news, a reader's or a timer's, and must not block. Where EmitFunc
+// ErrDisconnected. It runs in the goroutine of a reader or a timer and must not block. If EmitFunc
 // returns an error, done is not called.
 func (s *Socket) EmitFunc(timeout time.Duration, event string, p Payload, done func(Payload, error)) error {
 	w := &waiter{done: done}
@@ -316,16 +274,10 @@ func (s *Socket) EmitFunc(timeout time.Duration, event string, p Payload, done f
 	}
 	if timeout > 0 {
 		timer := time.AfterFunc(timeout, func() {
-			s.forgetAck(id)
+			s.acks.take(id)
 			w.settle(Payload{}, ErrAckTimeout)
 		})
-		s.mu.Lock()
-		if s.acks[id] == w {
-			w.timer = timer
-		} else {
-			timer.Stop() // It has its answer.
-		}
-		s.mu.Unlock()
+		s.acks.setTimer(id, w, timer)
 	}
 	return nil
 }
@@ -334,257 +286,32 @@ func (s *Socket) emit(event string, p Payload, w *waiter) (uint64, error) {
 	if err := checkName(event); err != nil {
 		return 0, err
 	}
-	s.mu.Lock()
-	if s.status != connected {
-		s.mu.Unlock()
+	if !s.Connected() {
 		return 0, ErrDisconnected
 	}
-	if len(s.acks) >= s.conn.limits.acks {
-		s.mu.Unlock()
-		return 0, ErrTooManyAcks
+	id, err := s.acks.add(w, s.conn.limits.acks)
+	if err != nil {
+		return 0, err
 	}
-	if s.acks == nil {
-		s.acks = map[uint64]*waiter{}
+	m := message{kind: packetEvent, nsp: s.nsp, id: strconv.AppendUint(nil, id, 10), event: event, Payload: p}
+	if err := s.conn.link.send(m, false); err != nil && s.acks.take(id) != nil {
+		return 0, err
 	}
-	id := s.lastAck
-	s.lastAck++
-	s.acks[id] = w
-	s.mu.Unlock()
-	var digits [20]byte
-	if err := s.conn.session.Send(encodeEvent(s.nsp, strconv.AppendUint(digits[:0], id, 10), event, p)...); err != nil {
-		if s.forgetAck(id) {
-			return 0, err
-		}
-		return id, nil // The waiter has been told already.
-	}
-	return id, nil
+	return id, nil // After an error without a waiter, the waiter has been told already.
 }
 
-// forgetAck reports whether the ack was still awaited.
-func (s *Socket) forgetAck(id uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.acks[id]
-	delete(s.acks, id)
-	return ok
-}
-
-// takeAck gives an ack to who waits for it. One that nobody waits for, because it came late or twice, is dropped.
-func (s *Socket) takeAck(id, data []byte, attachments [][]byte) error {
-	args, err := splitArray(data)
-	if err != nil {
-		return err
-	}
-	n, err := strconv.ParseUint(string(id), 10, 64)
-	if err != nil {
-		return nil //nolint:nilerr // An id that we never gave.
-	}
-	s.mu.Lock()
-	w := s.acks[n]
-	delete(s.acks, n)
-	s.mu.Unlock()
-	if w != nil {
-		w.settle(Payload{Args: args, Attachments: attachments}, nil)
-	}
-	return nil
-}
-
-// --- events ---
-
-func (s *Socket) takeEvent(id, data []byte, attachments [][]byte, size int) error {
-	raw, args, err := splitEvent(data)
-	if err != nil {
-		return err
-	}
-	name, e, err := s.handlers.find(raw)
-	if err != nil {
-		return err
-	}
+// takeEvent queues an event of the peer for its handler; nil: there is none.
+func (s *Socket) takeEvent(name string, e *entry, id []byte, p Payload, size int) {
 	if e == nil {
-		s.conn.limits.logger.Debug("socketio: nobody handles an event", "namespace", s.nsp, "event", name)
-		return nil
+		s.conn.limits.logger.Debug("socketio: an event has no handler", "namespace", s.nsp, "event", name)
+		return
 	}
-	event := &Event{Name: name, Payload: Payload{Args: args, Attachments: attachments}, socket: s}
-	if id != nil {
-		event.id = id
-	}
-	s.stir(job{event: event, entry: e, size: size})
-	return nil
+	s.stir(job{event: &Event{Name: name, Payload: p, socket: s, id: id}, entry: e, size: size})
 }
 
 // stir pushes a job of the reader's, to be started at its next pause.
 func (s *Socket) stir(j job) {
-	if s.push(j) {
+	if s.jobs.push(j) {
 		s.conn.stirred = append(s.conn.stirred, s)
-	}
-}
-
-// push queues a job and reports whether somebody must start the work. If there is too much of it already, push blocks, which
-// is how a peer that is too fast is slowed down: only the reader pushes events, so only the reader blocks.
-func (s *Socket) push(j job) bool {
-	limits := s.conn.limits
-	s.mu.Lock()
-	for j.event != nil && s.status != disconnected && len(s.queue) > 0 && (len(s.queue) >= limits.pending || s.bytes+j.size > limits.pendingBytes) {
-		s.startLocked()
-		s.waitEasedLocked()
-	}
-	defer s.mu.Unlock()
-	if j.event != nil && s.status == disconnected {
-		return false
-	}
-	s.queue = append(s.queue, j)
-	s.bytes += j.size
-	return len(s.queue) == 1 && !s.running
-}
-
-// start begins to work on the queue, unless somebody does.
-func (s *Socket) start() {
-	s.mu.Lock()
-	s.startLocked()
-	s.mu.Unlock()
-}
-
-func (s *Socket) startLocked() {
-	if s.running || len(s.queue) == 0 {
-		return
-	}
-	s.running = true
-	s.conn.limits.workers.run(s.worker)
-}
-
-// flushAfter is how long an answer waits at most for those of the events behind it, if the next handler takes its time.
-const flushAfter = time.Millisecond
-
-// work runs jobs in order until there are none.
-func (s *Socket) work() {
-	var jobs []job
-	for {
-		s.mu.Lock()
-		s.keepLocked(jobs)
-		jobs = s.queue
-		if len(jobs) == 0 {
-			s.running = false
-			s.mu.Unlock()
-			return
-		}
-		s.queue, s.spare, s.bytes = s.spare, nil, 0
-		s.easeLocked()
-		s.mu.Unlock()
-		for i := range jobs {
-			if len(jobs) > 1 {
-				s.gather()
-			}
-			j := jobs[i]
-			jobs[i] = job{}
-			if i == len(jobs)-1 && j.do == nil && j.entry.concurrent {
-				s.handOn(len(jobs))
-				if s.own(jobs) {
-					s.handle(j)
-					return
-				}
-			}
-			s.run(j)
-		}
-		s.handOn(len(jobs))
-	}
-}
-
-// maxSpare is how many places of a queue are kept for what comes next.
-const maxSpare = 16
-
-// keepLocked keeps the room of jobs that are done. A worker that has had none yet has none to keep.
-func (s *Socket) keepLocked(jobs []job) {
-	if cap(jobs) > 0 && cap(jobs) <= maxSpare {
-		s.spare = jobs[:0]
-	}
-}
-
-// handOn sends what gather has kept.
-func (s *Socket) handOn(jobs int) {
-	if jobs > 1 {
-		s.gathering.Store(false)
-		s.flush.Stop()
-		s.conn.session.Flush()
-	}
-}
-
-// own reports whether the worker may run a concurrent job, the last there is, itself, instead of leaving it to another. If so,
-// it is no longer the worker of the queue: what comes now has its own, and the room of its jobs.
-func (s *Socket) own(jobs []job) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.barred || len(s.queue) > 0 || s.active >= s.conn.limits.concurrent {
-		return false
-	}
-	s.active++
-	s.running = false
-	s.keepLocked(jobs)
-	return true
-}
-
-// gather lets what is sent from now on wait for a common write, but not for long.
-func (s *Socket) gather() {
-	if s.gathering.Load() {
-		return
-	}
-	s.gathering.Store(true)
-	if s.flush == nil {
-		s.flush = time.AfterFunc(flushAfter, func() {
-			s.gathering.Store(false)
-			s.conn.session.Flush()
-		})
-		return
-	}
-	s.flush.Reset(flushAfter)
-}
-
-func (s *Socket) run(j job) {
-	if j.do != nil {
-		j.do()
-		return
-	}
-	s.mu.Lock()
-	barred := s.barred
-	s.mu.Unlock()
-	switch {
-	case barred:
-	case j.entry.concurrent:
-		s.runConcurrently(j)
-	default:
-		j.entry.handle(j.event)
-	}
-}
-
-// runConcurrently starts the handler as soon as there are few enough of them.
-func (s *Socket) runConcurrently(j job) {
-	s.mu.Lock()
-	for s.active >= s.conn.limits.concurrent {
-		s.waitEasedLocked()
-	}
-	s.active++
-	s.mu.Unlock()
-	s.conn.limits.workers.run(func() { s.handle(j) })
-}
-
-// handle runs the handler of one of the active jobs.
-func (s *Socket) handle(j job) {
-	j.entry.handle(j.event)
-	s.mu.Lock()
-	s.active--
-	s.easeLocked()
-	s.mu.Unlock()
-}
-
-// waitEasedLocked waits until there is less to do.
-func (s *Socket) waitEasedLocked() {
-	if s.eased == nil {
-		s.eased = sync.NewCond(&s.mu)
-	}
-	s.eased.Wait()
-}
-
-func (s *Socket) easeLocked() {
-	if s.eased != nil {
-		s.eased.Broadcast()
 	}
 }

@@ -44,7 +44,6 @@ type Offices struct {
 	fleets []*fleet.Fleet
 	own    *fleet.Fleet      // the fleet of weir's own hub, may be nil
 	whole  *upstream.Manager // each Computer as one server; not in the catalog
-	local  *hub.Attachment   // connects own to hub in this process; may be nil
 	outer  *http.Server      // serves hub.listen; may be nil
 	ends   sync.WaitGroup
 }
@@ -156,11 +155,8 @@ func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) erro
 	if c.Hub.Office == "" {
 		return nil
 	}
-	o.local = o.hub.Attach()
-	link := o.local.Engine()
-	link.Memory = e.Memory.Account("office")
 	err = o.join(agent.Options{
-		URL: o.local.URL(), Engine: link, Office: c.Hub.Office, Keys: keysOf(opts.Devices),
+		Local: o.hub.Attach(), Office: c.Hub.Office, Keys: keysOf(opts.Devices),
 		// The only client that reconnects is local, so it may retry quickly.
 		Backoff: socketio.Backoff{Min: 50 * time.Millisecond, Max: time.Second},
 	}, e.owners.ledger.ComputerOf, e)
@@ -384,9 +380,6 @@ func (o *Offices) close(ctx context.Context) {
 	}
 	if o.outer != nil {
 		_ = o.outer.Close() // its peers were told
-	}
-	if o.local != nil {
-		o.local.Close()
 	}
 	o.ends.Wait()
 	if err := o.whole.Close(ctx); err != nil {

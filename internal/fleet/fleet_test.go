@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"slices"
@@ -22,13 +21,11 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/internal/member"
-	"github.com/weir-mcp/weir/internal/memnet"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/agent"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
-	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -70,24 +67,15 @@ func TestBundles(t *testing.T) {
 	}
 }
 
-// hubInMemory serves a hub until the end of a bubble.
-func hubInMemory(t *testing.T) engineio.ClientConfig {
+// hubInMemory runs a hub until the end of a bubble.
+func hubInMemory(t *testing.T) *socketio.Local {
 	h := hub.New(hub.Options{})
-	network := memnet.New()
-	server := &http.Server{Handler: hub.Trust(h), ReadHeaderTimeout: time.Minute}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(network)
-	}()
 	t.Cleanup(func() {
 		if err := h.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
-		_ = server.Close()
-		<-served
 	})
-	return engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}, DialContext: network.DialContext}
+	return h.Attach()
 }
 
 // A Computer that has not answered what it was asked, and says then that it offers
@@ -101,8 +89,8 @@ func TestQuestionThatIsStale(t *testing.T) {
 		for range 10 { // what is ready at the same time is chosen by chance
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					engine := hubInMemory(t)
-					computer, err := member.New(member.Options{URL: "http://memory", Role: smcp.RoleComputer, Name: "slow", Office: "o", Engine: engine})
+					local := hubInMemory(t)
+					computer, err := member.New(member.Options{Local: local, Role: smcp.RoleComputer, Name: "slow", Office: "o"})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -125,7 +113,7 @@ func TestQuestionThatIsStale(t *testing.T) {
 						t.Fatal(err)
 					}
 					taken := make(signals, 1)
-					f, err := New(Options{Agent: agent.Options{URL: "http://memory", Office: "o", Engine: engine}, Each: taken})
+					f, err := New(Options{Agent: agent.Options{Local: local, Office: "o"}, Each: taken})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -42,7 +42,9 @@ const (
 type Options struct {
 	// URL of the hub: "https://hub.example", or with the path of its Socket.IO
 	// server where that is not /socket.io/.
-	URL    string
+	URL string
+	// Local joins a hub of this process in place of the URL; nil: none.
+	Local  *socketio.Local
 	Role   smcp.Role
 	Name   string
 	Office string // "" joins none; see Member.Join
@@ -116,9 +118,12 @@ type Member struct {
 // New returns a Member that does nothing before Start. Its handlers are set in
 // between.
 func New(o Options) (*Member, error) {
-	target, err := address(o.URL, o.Version)
-	if err != nil {
-		return nil, err
+	target := ""
+	if o.Local == nil {
+		var err error
+		if target, err = address(o.URL, o.Version); err != nil {
+			return nil, err
+		}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -140,7 +145,7 @@ func New(o Options) (*Member, error) {
 		engine.Header.Set(smcp.HeaderKey, smcp.EncodeKey(o.Key.Public().(ed25519.PublicKey)))
 	}
 	m.client = socketio.NewClient(target, socketio.ClientConfig{
-		Namespace: smcp.Namespace, Engine: engine, Backoff: o.Backoff, Logger: o.Logger, MaxConcurrent: o.MaxConcurrent,
+		Namespace: smcp.Namespace, Engine: engine, Local: o.Local, Backoff: o.Backoff, Logger: o.Logger, MaxConcurrent: o.MaxConcurrent,
 		Auth: func(context.Context) (json.RawMessage, error) { return m.auth() },
 		OnConnect: func(s *socketio.Socket) {
 			m.connected(s)

@@ -49,7 +49,8 @@ const (
 // called one at a time, in order, and may call the Client; nil ones are not
 // called.
 type Options struct {
-	URL    string // of the hub
+	URL    string          // of the hub
+	Local  *socketio.Local // a hub of this process in place of the URL, see hub.Hub.Attach; nil: none
 	Office string
 	// Name is the agent's name; Office where it is "", which hubs of 0.1 expect.
 	Name    string
@@ -125,7 +126,7 @@ func New(o Options) (*Client, error) {
 	c.keys.Store(&o.Keys)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	m, err := member.New(member.Options{
-		URL: o.URL, Role: smcp.RoleAgent, Name: o.Name, Office: o.Office, Token: o.Token, Version: o.Version, MCP: true,
+		URL: o.URL, Local: o.Local, Role: smcp.RoleAgent, Name: o.Name, Office: o.Office, Token: o.Token, Version: o.Version, MCP: true,
 		Engine: o.Engine, Backoff: o.Backoff, Logger: o.Logger,
 		OnJoined: func(context.Context) { c.later(c.joined) },
 		OnLost: func(err error) {

@@ -21,10 +21,15 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// BenchmarkToolCall is the round trip of a tool call from an agent through hub
-// and Computer to an MCP server in memory. x_baseline is how many times as long
-// it takes as the same four messages over bare WebSockets.
+// BenchmarkToolCall measures the round trip of a tool call from an agent through hub and Computer to
+// an MCP server in memory; local is an agent of the hub's own process, as in a gateway. x_baseline
+// is how many times as long it takes as the same four messages over bare WebSockets.
 func BenchmarkToolCall(b *testing.B) {
+	b.Run("websocket", func(b *testing.B) { benchmarkToolCall(b, false) })
+	b.Run("local", func(b *testing.B) { benchmarkToolCall(b, true) })
+}
+
+func benchmarkToolCall(b *testing.B, local bool) {
 	h := hub.New(hub.Options{})
 	server := httptest.NewServer(h)
 	defer server.Close()
@@ -46,7 +51,11 @@ func BenchmarkToolCall(b *testing.B) {
 	if err := c.Connect(b.Context(), Hub{URL: server.URL, Office: "o", Engine: ws}); err != nil {
 		b.Fatal(err)
 	}
-	a, err := agent.Connect(b.Context(), agent.Options{URL: server.URL, Office: "o", Engine: ws})
+	opts := agent.Options{URL: server.URL, Office: "o", Engine: ws}
+	if local {
+		opts.Local = h.Attach()
+	}
+	a, err := agent.Connect(b.Context(), opts)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -62,7 +71,7 @@ func BenchmarkToolCall(b *testing.B) {
 	bare, stop := bareRoundTrip(b, 330, 60)
 	defer stop()
 	var ours, theirs time.Duration
-	for b.Loop() { // in turn, so that whatever else the machine does slows both
+	for b.Loop() { // in turn, so that other load slows both
 		start := time.Now()
 		if _, err := a.CallTool(b.Context(), agent.ToolCall{Computer: "c", Tool: "t", Arguments: args}); err != nil {
 			b.Fatal(err)

@@ -18,19 +18,19 @@ func (refuseAll) Authenticate(context.Context, hub.Credentials) (hub.Grant, erro
 }
 
 // TestAttach: a peer of the hub's own process needs neither credentials nor a version, and cannot
-// connect after Close.
+// connect after Shutdown.
 func TestAttach(t *testing.T) {
 	h := hub.New(hub.Options{Auth: refuseAll{}, StrictVersion: true})
 	a := h.Attach()
-	m, err := member.New(member.Options{URL: a.URL(), Engine: a.Engine(), Role: smcp.RoleAgent, Name: "weir", Office: "o"})
+	m, err := member.New(member.Options{Local: a, Role: smcp.RoleAgent, Name: "weir", Office: "o"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if all := h.Members(); len(all) != 1 || all[0].Name != "weir" || all[0].Office != "o" {
-		t.Errorf("members %v", all)
+	if all := h.Members(); len(all) != 1 || all[0].Name != "weir" || all[0].Office != "o" || all[0].Transport != "local" || h.Connections() != 1 {
+		t.Errorf("members %v, %d connections", all, h.Connections())
 	}
 	if err := m.Close(); err != nil && !errors.Is(err, member.ErrNotConnected) {
 		t.Error(err)
@@ -38,10 +38,12 @@ func TestAttach(t *testing.T) {
 	if err := h.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	a.Close()
-	a.Close()
-	if conn, err := a.Engine().DialContext(t.Context(), "tcp", "hub.local:80"); err == nil {
-		_ = conn.Close()
-		t.Error("the hub takes connections after Close")
+	late, err := member.New(member.Options{Local: a, Role: smcp.RoleAgent, Name: "late", Office: "o"})
+	if err != nil {
+		t.Fatal(err)
 	}
+	if err := late.Start(t.Context()); err == nil {
+		t.Error("the hub takes connections after Shutdown")
+	}
+	_ = late.Close() // was never connected
 }

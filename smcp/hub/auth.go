@@ -171,23 +171,12 @@ func device(devices []Device, name string) *Device {
 	return &devices[i]
 }
 
-type trustKey struct{}
-
-// Trust marks the requests that reach next as this process's own: they need no
-// credentials and, in strict mode too, no version. It is for connections that nobody else can make, such as those
-// of an in-memory listener.
-func Trust(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), trustKey{}, true)))
-	})
-}
-
-// handshake is what the HTTP handshake of a connection has told.
+// handshake is what the hub knows of a connection before its CONNECT.
 type handshake struct {
 	version smcp.Version
 	said    string // the version as it was said; "" for none
-	trusted bool
-	known   bool // what the request itself shows opens the hub
+	trusted bool   // a peer of this process, see Hub.Attach
+	known   bool   // what the request itself shows opens the hub
 }
 
 // Trusts reports whether the sender of a request may know who is connected. It is
@@ -205,18 +194,14 @@ func (h *Hub) Trusts(r *http.Request) bool {
 // checkHandshake is engineio's Authenticate: the version, and credentials that
 // stand in headers, are checked before anything of Socket.IO is read.
 func (h *Hub) checkHandshake(r *http.Request) (any, *engineio.Refusal) {
-	trusted, _ := r.Context().Value(trustKey{}).(bool)
-	v, refusal := smcp.CheckVersion(r.URL.Query(), h.o.StrictVersion && !trusted)
+	v, refusal := smcp.CheckVersion(r.URL.Query(), h.o.StrictVersion)
 	if refusal != nil {
 		h.log.Debug("a handshake was refused for its version", "remote", r.RemoteAddr, "version", v.String())
 		return nil, &engineio.Refusal{Status: refusal.Status, Header: refusal.Header, Body: refusal.Body}
 	}
-	shake := handshake{version: v, said: r.URL.Query().Get(smcp.QueryVersion), trusted: trusted, known: trusted}
+	shake := handshake{version: v, said: r.URL.Query().Get(smcp.QueryVersion)}
 	if len(shake.said) > maxVersionBytes {
 		shake.said = v.String()
-	}
-	if trusted {
-		return shake, nil
 	}
 	var stranger *engineio.Refusal
 	shake.known, stranger = h.checkHeader(r)

@@ -16,7 +16,7 @@ type session struct {
 	sid     string
 	version smcp.Version
 	said    string // the version as the peer said it; "" for none
-	own     bool   // of this process, see Trust
+	own     bool   // of this process, see Hub.Attach
 
 	// Guarded by Hub.mu.
 	grant   Grant

@@ -1,0 +1,92 @@
+package socketio
+
+import (
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A waiter waits for an ack.
+type waiter struct {
+	done  func(Payload, error)
+	timer *time.Timer
+	once  sync.Once
+}
+
+func (w *waiter) settle(p Payload, err error) {
+	w.once.Do(func() {
+		if w.timer != nil {
+			w.timer.Stop()
+		}
+		w.done(p, err)
+	})
+}
+
+// acks holds the emits of one socket that wait for their ack.
+type acks struct {
+	mu      sync.Mutex // guards below
+	over    bool       // the socket is disconnected
+	waiting map[uint64]*waiter
+	last    uint64
+}
+
+// add registers a waiter, of at most limit.
+func (a *acks) add(w *waiter, limit int) (uint64, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.over:
+		return 0, ErrDisconnected
+	case len(a.waiting) >= limit:
+		return 0, ErrTooManyAcks
+	}
+	if a.waiting == nil {
+		a.waiting = map[uint64]*waiter{}
+	}
+	id := a.last
+	a.last++
+	a.waiting[id] = w
+	return id, nil
+}
+
+// setTimer gives a waiter that still waits its timer. The timer of another one is stopped.
+func (a *acks) setTimer(id uint64, w *waiter, timer *time.Timer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waiting[id] == w {
+		w.timer = timer
+	} else {
+		timer.Stop()
+	}
+}
+
+// take removes and returns the waiter of an ack, nil if there is none.
+func (a *acks) take(id uint64) *waiter {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.waiting[id]
+	delete(a.waiting, id)
+	return w
+}
+
+// settle gives an ack to its waiter. It drops an ack that came late or twice.
+func (a *acks) settle(id []byte, p Payload) {
+	n, err := strconv.ParseUint(string(id), 10, 64)
+	if err != nil {
+		return // an id that this side never gave
+	}
+	if w := a.take(n); w != nil {
+		w.settle(p, nil)
+	}
+}
+
+// end tells all waiters that the socket is disconnected.
+func (a *acks) end() {
+	a.mu.Lock()
+	waiting := a.waiting
+	a.over, a.waiting = true, nil
+	a.mu.Unlock()
+	for _, w := range waiting {
+		w.settle(Payload{}, ErrDisconnected)
+	}
+}

@@ -1,0 +1,245 @@
+package socketio
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/weir-mcp/weir/socketio/engineio"
+)
+
+// TransportLocal is what Socket.Transport returns for a connection within one process.
+const TransportLocal engineio.Transport = "local"
+
+// A Local lets clients of this process connect to a Server without HTTP, Engine.IO and encoding; see
+// ClientConfig.Local. Everything else is as over a network: namespaces and their middleware, the
+// order of events, acks, bounded queues and Shutdown.
+//
+//	client Socket ─ Emit ─▶ queue of the server's end ─▶ reader ─▶ handlers of the namespace
+//	              ◀─ handlers ◀─ reader ◀─ queue of the client's end ◀─ Emit ─ server Socket
+//
+// Messages are copied when they are sent, so that neither side sees the other's bytes change.
+type Local struct {
+	server    *Server
+	handshake *engineio.Handshake
+}
+
+// Local returns a way to connect to the server. The server's sockets return handshake from
+// Socket.Handshake. Authenticate is not asked, and there is no probation.
+func (s *Server) Local(handshake *engineio.Handshake) *Local { return &Local{s, handshake} }
+
+// localBounds are the bounds of one direction; 0 is the default of engineio.
+type localBounds struct {
+	bytes, frames int // queued
+	message       int // of one text or attachment, for the peer
+}
+
+const defaultLocalBytes = 16 << 20
+
+func (b localBounds) full(frames, bytes int) bool {
+	most, mostFrames := b.bytes, b.frames
+	if most <= 0 {
+		most = defaultLocalBytes
+	}
+	if mostFrames <= 0 {
+		mostFrames = engineio.DefaultMaxQueueFrames
+	}
+	return bytes > most || frames > mostFrames
+}
+
+// A localEnd is one side of a connection within the process. Both sides share a lock.
+type localEnd struct {
+	conn      *conn
+	peer      *localEnd
+	handshake *engineio.Handshake // nil at the client
+	bounds    localBounds         // of messages to the peer
+	forget    func()              // is called when the end is over
+	told      chan struct{}       // closed when conn knows that the connection has ended
+
+	mu      *sync.Mutex // guards below
+	queue   []message   // for conn
+	frames  int         // in the queue and in the hands of the reader
+	bytes   int         // of these messages
+	reading bool        // a goroutine hands messages to conn
+	left    bool        // the peer has ended: nothing comes after the queue
+	over    bool        // this side has ended
+}
+
+var _ link = (*localEnd)(nil)
+
+// dial connects. accept makes the client's conn.
+func (l *Local) dial(bounds localBounds, accept func(link) *conn) (link, error) {
+	s, mu := l.server, new(sync.Mutex)
+	near := &localEnd{bounds: bounds, told: make(chan struct{}), forget: func() {}, mu: mu}
+	near.bounds.message = s.bounds.message
+	far := &localEnd{bounds: s.bounds, told: make(chan struct{}), handshake: l.handshake, peer: near, mu: mu}
+	far.bounds.message = 0
+	near.peer = far
+	far.forget = func() {
+		s.mu.Lock()
+		delete(s.locals, far)
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shut {
+		return nil, engineio.ErrServerClosed
+	}
+	near.conn, far.conn = accept(near), s.newConn(far)
+	s.locals[far] = struct{}{}
+	return near, nil
+}
+
+// endLocals ends the connections of this process and refuses new ones.
+func (s *Server) endLocals() {
+	s.mu.Lock()
+	s.shut = true
+	all := make([]*localEnd, 0, len(s.locals))
+	for e := range s.locals {
+		all = append(all, e)
+	}
+	s.mu.Unlock()
+	for _, e := range all {
+		e.CloseWith(engineio.ReasonShutdown)
+	}
+}
+
+// send implements link.
+func (e *localEnd) send(m message, _ bool) error {
+	size, frames := m.size(), 1+len(m.Attachments)
+	if limit := e.bounds.message; limit > 0 {
+		largest := m.textSize()
+		for _, a := range m.Attachments {
+			largest = max(largest, len(a))
+		}
+		if largest > limit {
+			return fmt.Errorf("%w: %d bytes, it takes %d", engineio.ErrTooLarge, largest, limit)
+		}
+	}
+	m = m.clone()
+	p := e.peer
+	e.mu.Lock()
+	switch {
+	case e.over:
+		e.mu.Unlock()
+		return engineio.ErrClosed
+	case p.over: // The message is lost, as on a network: this side is about to learn of the end.
+	case p.frames > 0 && e.bounds.full(p.frames+frames, p.bytes+size):
+		e.mu.Unlock()
+		e.end(engineio.ReasonSlowConsumer, true)
+		return engineio.ErrSlowConsumer
+	default:
+		p.queue = append(p.queue, m)
+		p.frames += frames
+		p.bytes += size
+		p.readLocked()
+	}
+	e.mu.Unlock()
+	return nil
+}
+
+// readLocked starts the reader, unless it runs.
+func (e *localEnd) readLocked() {
+	if !e.reading {
+		e.reading = true
+		e.conn.limits.workers.run(e.read)
+	}
+}
+
+// read hands messages to conn until there are none. Handlers of conn run elsewhere, but conn blocks
+// while too many events wait for theirs: then the queue grows to its bound.
+func (e *localEnd) read() {
+	for {
+		e.mu.Lock()
+		if e.over || len(e.queue) == 0 {
+			e.reading = false
+			last := e.left && !e.over
+			e.mu.Unlock()
+			if last {
+				e.end(engineio.ReasonTransportClose, false)
+			}
+			return
+		}
+		batch := e.queue
+		e.queue = nil
+		e.mu.Unlock()
+		for i := range batch {
+			if !e.deliver(&batch[i]) {
+				break
+			}
+		}
+		e.conn.Pause()
+	}
+}
+
+// deliver hands one message to conn and reports whether the connection goes on.
+func (e *localEnd) deliver(m *message) bool {
+	if err := e.conn.deliver(*m); err != nil {
+		e.conn.limits.logger.Debug("socketio: closing a connection", "error", err)
+		e.end(engineio.ReasonParseError, false)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.frames -= 1 + len(m.Attachments)
+	e.bytes -= m.size()
+	*m = message{}
+	return !e.over
+}
+
+// end ends this side, once. The peer's side ends when it has read its queue, or at once with abort.
+func (e *localEnd) end(reason Reason, abort bool) {
+	e.mu.Lock()
+	if e.over {
+		e.mu.Unlock()
+		return
+	}
+	e.over, e.queue = true, nil
+	p := e.peer
+	p.left = true
+	if abort {
+		p.queue = nil
+	}
+	if !p.over {
+		p.readLocked()
+	}
+	e.mu.Unlock()
+	e.conn.limits.workers.run(func() {
+		e.conn.Closed(reason, nil)
+		e.forget()
+		close(e.told)
+	})
+}
+
+// Flush implements link: send has started the reader.
+func (e *localEnd) Flush() {}
+
+// Close implements link.
+func (e *localEnd) Close() { e.CloseWith(engineio.ReasonForcedClose) }
+
+// CloseWith implements link.
+func (e *localEnd) CloseWith(reason Reason) { e.end(reason, false) }
+
+// Wait implements link.
+func (e *localEnd) Wait() { <-e.told }
+
+// Handshake implements link.
+func (e *localEnd) Handshake() *engineio.Handshake { return e.handshake }
+
+// Transport implements link.
+func (e *localEnd) Transport() engineio.Transport { return TransportLocal }
+
+// Admit implements link.
+func (e *localEnd) Admit() error { return nil }
+
+// OnProbation implements link.
+func (e *localEnd) OnProbation() bool { return false }
+
+// Probe implements link: a peer of this process is alive until it ends.
+func (e *localEnd) Probe(context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over || e.left {
+		return engineio.ErrClosed
+	}
+	return nil
+}
