@@ -18,9 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -97,6 +95,7 @@ var ErrNotConnected = errors.New("not connected to the hub")
 type Member struct {
 	o      Options
 	log    *slog.Logger
+	hub    string // as errors name it
 	client *socketio.Client
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -131,7 +130,7 @@ func New(o Options) (*Member, error) {
 	if o.JoinTimeout <= 0 {
 		o.JoinTimeout = DefaultJoinTimeout
 	}
-	m := &Member{o: o, log: o.Logger, instance: rand.Text(), state: Connecting, office: o.Office, since: time.Now(), changed: make(chan struct{})}
+	m := &Member{o: o, log: o.Logger, hub: hubName(&o), instance: rand.Text(), state: Connecting, office: o.Office, since: time.Now(), changed: make(chan struct{})}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	engine := o.Engine
 	engine.Header = engine.Header.Clone()
@@ -154,8 +153,9 @@ func New(o Options) (*Member, error) {
 			m.lost(fmt.Errorf("the connection to the hub was lost: %s", reason))
 		},
 		OnConnectError: func(err error) {
-			m.lost(readable(err))
-			m.refused(err, readable(err))
+			why := m.explain(err)
+			m.lost(why)
+			m.refused(err, why)
 		},
 	})
 	return m, nil
@@ -200,37 +200,6 @@ func (m *Member) auth() (json.RawMessage, error) {
 	return json.Marshal(auth)
 }
 
-// readable puts a refusal of the hub into words.
-func readable(err error) error {
-	var refused *engineio.HandshakeError
-	var denied *socketio.ConnectError
-	switch {
-	case errors.As(err, &refused):
-		if refused.Header.Get(smcp.HeaderErrorCode) == strconv.Itoa(smcp.CodeVersion) {
-			said := func(key string) string { return rawjson.Text(rawjson.Get(refused.Body, key)) }
-			return fmt.Errorf("the hub speaks a2c_version %s to %s, and this peer says %s: say another one, or none", said("min_supported"), said("max_supported"), said("client_version"))
-		}
-		text := rawjson.Text(rawjson.Get(refused.Body, "message"))
-		if text == "" {
-			text = rawjson.Text(rawjson.GetPath(refused.Body, "error", "message")) // weir's own, before it is a hub
-		}
-		if refused.Status == http.StatusUnauthorized && text != "" {
-			return notLetIn(text)
-		}
-		if text != "" {
-			return fmt.Errorf("the hub refused the connection: %s (HTTP %d)", text, refused.Status)
-		}
-		return fmt.Errorf("the hub refused the connection with HTTP %d; is this the URL of a hub?", refused.Status)
-	case errors.As(err, &denied):
-		return notLetIn(denied.Message)
-	}
-	return fmt.Errorf("the hub cannot be reached: %w", err)
-}
-
-func notLetIn(why string) error {
-	return fmt.Errorf("the hub does not let this peer in (%s): pass the token that its operator gave you", why)
-}
-
 // On sets the handler of an event; see socketio.Client.
 func (m *Member) On(event string, h socketio.Handler) { m.client.On(event, h) }
 
@@ -244,7 +213,7 @@ func (m *Member) OnOther(h socketio.Handler) { m.client.OnOther(h) }
 // the Member is of no use any more but for Close.
 func (m *Member) Start(ctx context.Context) error {
 	if err := m.client.Connect(ctx); err != nil {
-		return readable(err)
+		return m.explain(err)
 	}
 	return m.wait(ctx, true)
 }
@@ -272,10 +241,13 @@ func (m *Member) wait(ctx context.Context, once bool) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
+			case state == Connecting:
+				return m.explain(ctx.Err())
 			}
-			return ctx.Err()
+			return fmt.Errorf("%s has not answered the join yet: %w", m.hub, ctx.Err())
 		}
 	}
 }

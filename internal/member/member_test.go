@@ -3,12 +3,16 @@ package member
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/memnet"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
@@ -55,7 +59,7 @@ func TestReadJoin(t *testing.T) {
 	}
 }
 
-func TestReadable(t *testing.T) {
+func TestExplain(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want string
@@ -64,12 +68,44 @@ func TestReadable(t *testing.T) {
 		{&engineio.HandshakeError{Status: 503, Body: []byte(`{"code":3,"message":"Too many sessions"}`)}, "the hub refused the connection: Too many sessions (HTTP 503)"},
 		{&engineio.HandshakeError{Status: 404, Body: []byte("404 page not found")}, "the hub refused the connection with HTTP 404; is this the URL of a hub?"},
 		{&socketio.ConnectError{Message: "Connection refused by server"}, "the hub does not let this peer in (Connection refused by server): pass the token that its operator gave you"},
-		{context.DeadlineExceeded, "the hub cannot be reached: context deadline exceeded"},
+		{context.DeadlineExceeded, "the hub at http://h/x cannot be reached: no answer in time; is it running, and does a firewall let this machine through? (context deadline exceeded)"},
+		{errors.New("refused"), "the hub at http://h/x cannot be reached: refused"},
 	} {
-		if got := readable(test.err).Error(); got != test.want {
+		m := &Member{hub: hubName(&Options{URL: "http://user:secret@h/x?token=secret"})}
+		if got := m.explain(test.err).Error(); got != test.want {
 			t.Errorf("%v: %q, want %q", test.err, got, test.want)
 		}
 	}
+}
+
+// A hub that takes connections and never answers is named, with its URL and the cause, by each way to
+// wait for it.
+func TestSilentHub(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := memnet.New()
+		defer network.Close()
+		for name, wait := range map[string]func(context.Context, *Member) error{
+			"Start": func(ctx context.Context, m *Member) error { return m.Start(ctx) },
+			"Wait": func(ctx context.Context, m *Member) error {
+				if err := m.StartInBackground(); err != nil {
+					return err
+				}
+				return m.Wait(ctx)
+			},
+		} {
+			m, err := New(Options{URL: "http://memory", Role: smcp.RoleAgent, Name: "lab", Office: "lab", Engine: engineio.ClientConfig{DialContext: network.DialContext}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			err = wait(ctx, m)
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the hub at http://memory cannot be reached: no answer in time") {
+				t.Errorf("%s: %v", name, err)
+			}
+			_ = m.Close() // was never connected
+		}
+	})
 }
 
 // A refused version says what there is, on either transport.
