@@ -3,20 +3,149 @@ package bridge
 import (
 	"context"
 	"encoding/json"
-	"sync"
+	"log/slog"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Initialize answers the handshake of a legacy client with the greeting of a server that has had
-// its own handshake. The version is the one that the client asks for, or the server's own if that is
-// older. hello returns the greeting; name stands in for a server that has not said its own.
-func Initialize(ctx context.Context, r *mcp.Request, name string, hello func(context.Context) (mcp.Hello, error)) (json.RawMessage, error) {
+// Server is an MCP server that a Relay speaks for. Its methods are called concurrently, on behalf of
+// the session that mcp.Caller(ctx) names.
+type Server interface {
+	mcp.Peer
+	Leveler
+	// Ready waits until the server can be called, and returns its greeting.
+	Ready(ctx context.Context) (mcp.Hello, error)
+	// Subscribe calls fn for each notification that belongs to no call, except updates of resources.
+	// stop ends that and does not wait. fn must not block.
+	Subscribe(ctx context.Context, fn func(method string, params json.RawMessage)) (stop func())
+	// SubscribeResource does the same for updates of one resource.
+	SubscribeResource(ctx context.Context, uri string, fn func(params json.RawMessage)) (stop func(), err error)
+}
+
+// Relay is a server as the Handler of clients of both eras. It answers the handshake and ping itself,
+// because the server has had its own handshake, and it counts and fans out what clients subscribe
+// to. All other messages go to the server as they are:
+//
+//	client ── initialize, ping, setLevel, subscribe, listen ──▶ Relay
+//	       ── tools/call … ─────────────────────────────────▶ Relay.Call ──▶ Server
+//	       ◀── notifications: filtered by level, in order ── Post ◀── Subscribe ──┘
+//
+// Server must be set; all other fields may be zero. The fields must not change while the Relay is in
+// use. All methods are safe for concurrent use. Serve and Call need mcp.WithCaller.
+type Relay struct {
+	// Name stands in for a server that has not said its own.
+	Name string
+	// Server is what the Relay speaks for.
+	Server Server
+	// Tells reports whether clients may hear of an update of a resource; nil lets them hear of all.
+	// params are those of the notification. It must not block.
+	Tells func(params json.RawMessage) bool
+	// Failure returns the error that a client gets for one of the server; nil changes nothing.
+	Failure func(error) error
+	// Logger takes what cannot be told to a client; nil discards it.
+	Logger *slog.Logger
+
+	fan    Fan
+	levels Levels
+}
+
+// Close ends the goroutines that deliver notifications and waits for them.
+func (x *Relay) Close() { x.fan.Close() }
+
+// Answers reports whether the Relay answers a message of r's method itself. The server does not hear
+// of such a message, or only of the sum of what clients want of it.
+func Answers(r *mcp.Request) bool {
+	switch r.Method {
+	case "initialize", "notifications/initialized", "server/discover":
+		return true
+	case "ping":
+		return !r.Modern() && !r.IsNotification()
+	case "logging/setLevel", "resources/unsubscribe":
+		return !r.Modern()
+	}
+	return false
+}
+
+// Serve implements mcp.Handler.
+func (x *Relay) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	switch {
+	case r.Method == "initialize":
+		return x.initialize(ctx, r)
+	case r.Method == "notifications/initialized":
+		return nil, nil
+	case r.Method == "server/discover":
+		return x.discover(ctx, r)
+	case r.Method == "subscriptions/listen" && r.Modern():
+		return x.listen(ctx, r)
+	case r.Modern():
+	case r.Method == "ping" && !r.IsNotification():
+		return json.RawMessage("{}"), nil
+	case r.Method == "logging/setLevel":
+		return x.setLevel(ctx, r)
+	case r.Method == "resources/subscribe":
+		return x.subscribe(ctx, r)
+	case r.Method == "resources/unsubscribe":
+		return x.unsubscribe(r)
+	}
+	if r.IsNotification() {
+		return nil, x.Server.Notify(ctx, r.Method, r.Params)
+	}
+	result, err := x.Call(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return x.Complete(ctx, r, result), nil
+}
+
+// Call hands a request to the server and returns its result as it is. What the server asks meanwhile
+// reaches the client in the way of the client's era.
+func (x *Relay) Call(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	back := Back{Request: r, Server: x.who()}
+	var err error
+	back.Level, err = x.levels.OfCall(ctx, r, x.Server, func(err error) {
+		x.log().Debug("an upstream's log level could not be set", "upstream", x.Name, "err", err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	result, err := Call(ctx, x.Server, r.Method, r.Params, &back)
+	return result, x.failure(err)
+}
+
+// Complete adds to a legacy server's result what a modern client expects of every result.
+func (x *Relay) Complete(ctx context.Context, r *mcp.Request, result json.RawMessage) json.RawMessage {
+	if !r.Modern() {
+		return result
+	}
+	hello, err := x.hello(ctx)
+	if err != nil || hello.Modern {
+		return result // it is worth more than what is missing in it
+	}
+	switch r.Method {
+	case "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read":
+		result = mcp.Cacheable(result, 0, "private")
+	}
+	return mcp.Complete(result, x.serverInfo(hello))
+}
+
+// hello returns the server's greeting.
+func (x *Relay) hello(ctx context.Context) (mcp.Hello, error) {
+	hello, err := x.Server.Ready(ctx)
+	return hello, x.failure(err)
+}
+
+// initialize answers the handshake of a legacy client with the greeting of the server. The version is
+// the one that the client asks for, or the server's own if that is older. From then on the client's
+// session hears of changes.
+func (x *Relay) initialize(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	if r.IsNotification() {
+		return nil, nil
+	}
 	if r.Version != "" {
 		return nil, mcp.Errorf(mcp.KindInvalidRequest, "this session is initialized already")
 	}
-	server, err := hello(ctx)
+	server, err := x.hello(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -28,102 +157,68 @@ func Initialize(ctx context.Context, r *mcp.Request, name string, hello func(con
 		version = server.Version
 		r.Session.SetVersion(version)
 	}
+	x.attach(ctx, r.Session)
 	if !server.Modern && rawjson.IsObject(server.Raw) {
 		return rawjson.Set(server.Raw, "protocolVersion", rawjson.Quote(version))
 	}
 	w := rawjson.NewWriter(nil).Object().Key("protocolVersion").String(version)
-	w.Key("capabilities").Raw(Capabilities(server)).Key("serverInfo").Raw(ServerInfo(server, name))
+	w.Key("capabilities").Raw(capabilities(server)).Key("serverInfo").Raw(x.serverInfo(server))
 	if server.Instructions != "" {
 		w.Key("instructions").String(server.Instructions)
 	}
 	return w.EndObject().Bytes(), nil
 }
 
-// Capabilities returns the capabilities of a greeting, {} if it has none.
-func Capabilities(hello mcp.Hello) json.RawMessage {
+// discover answers a modern client with the greeting of the server.
+func (x *Relay) discover(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	if !r.Modern() {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "server/discover needs params._meta[%q]", mcp.MetaVersion)
+	}
+	hello, err := x.hello(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if hello.Modern && rawjson.IsObject(hello.Raw) {
+		return hello.Raw, nil
+	}
+	w := rawjson.NewWriter(nil).Object().Key("supportedVersions").Strings(mcp.Versions).Key("capabilities").Raw(capabilities(hello))
+	if hello.Instructions != "" {
+		w.Key("instructions").String(hello.Instructions)
+	}
+	return mcp.Complete(mcp.Cacheable(w.EndObject().Bytes(), 0, "private"), x.serverInfo(hello)), nil
+}
+
+// capabilities returns the capabilities of a greeting, {} if it has none.
+func capabilities(hello mcp.Hello) json.RawMessage {
 	if !rawjson.IsObject(hello.Capabilities) {
 		return json.RawMessage("{}")
 	}
 	return hello.Capabilities
 }
 
-// ServerInfo returns the server's description of itself. A server that has none gets one with name.
-func ServerInfo(hello mcp.Hello, name string) json.RawMessage {
+// serverInfo returns the server's description of itself, or one with the Relay's name.
+func (x *Relay) serverInfo(hello mcp.Hello) json.RawMessage {
 	if rawjson.IsObject(hello.ServerInfo) {
 		return hello.ServerInfo
 	}
-	return rawjson.NewWriter(nil).Object().Key("name").String(name).Key("version").String("").EndObject().Bytes()
+	return rawjson.NewWriter(nil).Object().Key("name").String(x.Name).Key("version").String("").EndObject().Bytes()
 }
 
-// ResourceServer tells of updates of resources. stop ends that and does not wait.
-type ResourceServer interface {
-	SubscribeResource(ctx context.Context, uri string, fn func(params json.RawMessage)) (stop func(), err error)
-}
+// who returns the server's name as messages call it.
+func (x *Relay) who() string { return `upstream "` + x.Name + `"` }
 
-// Resources are the subscriptions of one legacy session to resources of one server. The zero value
-// has none. All methods are safe for concurrent use.
-type Resources struct {
-	order sync.Mutex // held while a subscription begins or ends; before mu
-
-	mu    sync.Mutex // guards below
-	ended bool
-	stops map[string]func() // by URI
-}
-
-// Subscribe calls fn for each update of a resource until Unsubscribe or End. A second subscription
-// to the same resource changes nothing. A session has at most MaxResources.
-func (s *Resources) Subscribe(ctx context.Context, server ResourceServer, uri string, fn func(params json.RawMessage)) error {
-	s.order.Lock()
-	defer s.order.Unlock()
-	s.mu.Lock()
-	_, double := s.stops[uri]
-	n := len(s.stops)
-	s.mu.Unlock()
-	switch {
-	case double:
-		return nil
-	case n >= MaxResources:
-		return mcp.Errorf(mcp.KindOverloaded, "this session is subscribed to %d resources, which is the bound; unsubscribe from some", n)
-	}
-	stop, err := server.SubscribeResource(ctx, uri, fn)
-	if err != nil {
+func (x *Relay) failure(err error) error {
+	if err == nil || x.Failure == nil {
 		return err
 	}
-	s.mu.Lock()
-	ended := s.ended
-	if !ended {
-		if s.stops == nil {
-			s.stops = map[string]func(){}
-		}
-		s.stops[uri] = stop
-	}
-	s.mu.Unlock()
-	if ended {
-		stop()
-	}
-	return nil
+	return x.Failure(err)
 }
 
-// Unsubscribe ends the subscription to a resource, if there is one.
-func (s *Resources) Unsubscribe(uri string) {
-	s.order.Lock()
-	defer s.order.Unlock()
-	s.mu.Lock()
-	stop := s.stops[uri]
-	delete(s.stops, uri)
-	s.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
-}
+func (x *Relay) tells(params json.RawMessage) bool { return x.Tells == nil || x.Tells(params) }
 
-// End ends all subscriptions. Later ones end at once.
-func (s *Resources) End() {
-	s.mu.Lock()
-	stops := s.stops
-	s.ended, s.stops = true, nil
-	s.mu.Unlock()
-	for _, stop := range stops {
-		stop()
+func (x *Relay) log() *slog.Logger {
+	if x.Logger == nil {
+		return slog.New(slog.DiscardHandler)
 	}
+	return x.Logger
 }

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -82,7 +83,7 @@ const reachPrefix = "Failed to reach agent: "
 // The agent cannot: it is called in a session of the router.
 func plainCode(ctx context.Context, r *mcp.Request, err error) error {
 	var wire *jsonrpc.Error
-	if r.Modern() || agentOf(r.Session) != nil || !errors.As(err, &wire) {
+	if r.Modern() || bridge.Greeted(r.Session) || !errors.As(err, &wire) {
 		return err
 	}
 	if h := streamable.Header(ctx); h == nil || h.Get(streamable.HeaderVersion) != "" {

@@ -22,7 +22,6 @@ const (
 	maxChannels        = 256
 	maxChannelMessages = 4096
 	maxChannelBytes    = 64 << 20
-	maxNotices         = 256 // of an MCP server that wait to be sent
 )
 
 // channel is one client:mcp session with an MCP server: the other end of an
@@ -35,11 +34,9 @@ type channel struct {
 	id       string
 	agentSID string
 	server   *Server
-	up       *upstream.Upstream
 	session  *mcp.Session
 	conn     *mcp.Conn
-	notices  chan notice
-	follows  bridge.Resources
+	relay    bridge.Relay
 	ready    chan struct{} // capacity 1
 	over     chan struct{} // closed by Close
 
@@ -48,11 +45,6 @@ type channel struct {
 	size   int
 	closed bool
 	reason string // told to the Agent; "" where it closed the channel itself
-}
-
-type notice struct {
-	method string
-	params json.RawMessage
 }
 
 var (
@@ -73,8 +65,8 @@ func (o *office) open(req smcp.MCPRequest) error {
 		return e
 	}
 	ch := &channel{
-		c: o.c, id: req.Channel, agentSID: req.AgentSID, server: s, up: up, session: mcp.NewSession(req.Channel, smcpAgent(req.Call)),
-		notices: make(chan notice, maxNotices), ready: make(chan struct{}, 1), over: make(chan struct{}),
+		c: o.c, id: req.Channel, agentSID: req.AgentSID, server: s, session: mcp.NewSession(req.Channel, smcpAgent(req.Call)),
+		relay: bridge.Relay{Name: s.Name, Server: up, Logger: o.c.log}, ready: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,31 +85,14 @@ func (o *office) open(req smcp.MCPRequest) error {
 
 // run serves the channel until it ends.
 func (ch *channel) run() {
-	ctx := mcp.WithCaller(ch.c.ctx, ch.session)
-	stop := ch.up.Subscribe(ctx, func(method string, params json.RawMessage) {
-		select {
-		case ch.notices <- notice{method, append(json.RawMessage(nil), params...)}:
-		default:
-			ch.c.log.Warn("a message of an MCP server was dropped: the channel is too slow", "server", ch.server.Name, "method", method)
-		}
-	})
 	ch.conn = mcp.NewConn(ch, mcp.ConnOptions{Name: "the agent", Handler: ch, Session: ch.session, Drain: time.Millisecond, Logger: ch.c.log})
-	for done := false; !done; {
-		select {
-		case n := <-ch.notices:
-			if err := ch.conn.Notify(ctx, n.method, n.params); err != nil {
-				done = true
-			}
-		case <-ch.conn.Done():
-			done = true
-		}
-	}
-	stop()
+	<-ch.conn.Done()
 	_ = ch.conn.Close() // says nothing new
 	ch.mu.Lock()
 	reason := ch.reason
 	ch.mu.Unlock()
-	ch.follows.End()
+	ch.session.Close()
+	ch.relay.Close()
 	o := &ch.c.office
 	o.mu.Lock()
 	if o.channels[ch.id] == ch {
@@ -204,36 +179,15 @@ func (ch *channel) Close() error {
 	return nil
 }
 
-// Serve implements mcp.Handler: the handshake is answered with what the server
-// said in its own, tools go through the Computer's rules, and everything else is
-// the server's.
+// Serve implements mcp.Handler: a Relay, with the Computer's rules for tools before it.
 func (ch *channel) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	ctx = mcp.WithCaller(ctx, ch.session)
 	if r.IsNotification() {
-		if r.Method == "notifications/initialized" {
-			return nil, nil
-		}
-		return nil, ch.up.Notify(ctx, r.Method, r.Params)
+		return ch.relay.Serve(ctx, r)
 	}
 	switch r.Method {
-	case "initialize":
-		return bridge.Initialize(ctx, r, ch.server.Name, ch.up.Ready)
-	case "ping":
-		return json.RawMessage("{}"), nil
-	case "logging/setLevel":
-		level := rawjson.Text(rawjson.Get(r.Params, "level"))
-		if mcp.LogSeverity(level) < 0 {
-			return nil, mcp.Errorf(mcp.KindInvalidParams, "there is no log level %q", level)
-		}
-		ch.session.SetLogLevel(level)
-		return json.RawMessage("{}"), ch.up.SetLogLevel(ctx, level)
-	case "resources/subscribe":
-		return ch.subscribe(ctx, r)
-	case "resources/unsubscribe":
-		ch.follows.Unsubscribe(rawjson.Text(rawjson.Get(r.Params, "uri")))
-		return json.RawMessage("{}"), nil
 	case "tools/list":
-		result, err := ch.up.Call(ctx, r.Method, r.Params, mcp.Back(r))
+		result, err := ch.relay.Serve(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -241,24 +195,7 @@ func (ch *channel) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 	case "tools/call":
 		return ch.call(ctx, r)
 	}
-	return ch.up.Call(ctx, r.Method, r.Params, mcp.Back(r))
-}
-
-func (ch *channel) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	uri := rawjson.Text(rawjson.Get(r.Params, "uri"))
-	if uri == "" {
-		return nil, mcp.Errorf(mcp.KindInvalidParams, "%s needs a uri", r.Method)
-	}
-	err := ch.follows.Subscribe(ctx, ch.up, uri, func(params json.RawMessage) {
-		select {
-		case ch.notices <- notice{bridge.ResourceUpdated, append(json.RawMessage(nil), params...)}:
-		default: // the agent reads the resource anew after one that is still waiting
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return json.RawMessage("{}"), nil
+	return ch.relay.Serve(ctx, r)
 }
 
 // allowed is a tools/list result without the tools that are forbidden.
@@ -297,12 +234,12 @@ func (ch *channel) forbids(tool string) bool {
 // call makes a tools/call under the same rules as client:tool_call.
 func (ch *channel) call(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	c := ch.c
-	name := rawjson.Text(rawjson.Get(r.Params, "name"))
+	name := rawjson.Text(r.Fields().Name)
 	if ch.forbids(name) {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "tool %q is forbidden on this Computer", name)
 	}
 	reqID := smcp.ChannelReqID(ch.id, string(r.ID))
-	rec := Record{Time: time.Now(), ReqID: reqID, Agent: ch.session.Principal(), Server: ch.server.Name, Tool: name, Arguments: rawjson.Get(r.Params, "arguments")}
+	rec := Record{Time: time.Now(), ReqID: reqID, Agent: ch.session.Principal(), Server: ch.server.Name, Tool: name, Arguments: r.Fields().Arguments}
 	result, err := ch.execute(ctx, r, name, reqID)
 	rec.Duration = time.Since(rec.Time)
 	if err != nil {
@@ -324,11 +261,11 @@ func (ch *channel) execute(ctx context.Context, r *mcp.Request, name, reqID stri
 	ch.c.mu.Lock()
 	t := ch.c.book.tools.exactly(ch.server, name)
 	ch.c.mu.Unlock()
-	if err := ch.c.confirm(ctx, t, ch.session.Principal(), reqID, rawjson.Get(r.Params, "arguments")); err != nil {
+	if err := ch.c.confirm(ctx, t, ch.session.Principal(), reqID, r.Fields().Arguments); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return ch.c.failure(err), nil
 	}
-	return ch.up.Call(ctx, r.Method, r.Params, mcp.Back(r))
+	return ch.relay.Serve(ctx, r)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/member"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -415,7 +416,7 @@ func (o *office) single(e *socketio.Event, req smcp.MCPRequest) {
 
 // callOnce makes a request that belongs to no channel.
 func (o *office) callOnce(e *socketio.Event, req smcp.MCPRequest, m jsonrpc.Message, s *Server, up *upstream.Upstream) {
-	ch := &channel{c: o.c, id: req.ReqID, server: s, up: up, session: mcp.NewSession("", smcpAgent(req.Call)), notices: make(chan notice, 1)}
+	ch := &channel{c: o.c, id: req.ReqID, server: s, session: mcp.NewSession("", smcpAgent(req.Call)), relay: bridge.Relay{Name: s.Name, Server: up, Logger: o.c.log}}
 	defer ch.session.Close()
 	ctx, cancel := context.WithTimeout(o.c.ctx, o.c.o.CallTimeout)
 	defer cancel()

@@ -1,0 +1,72 @@
+package router
+
+import (
+	"sync"
+
+	"github.com/weir-mcp/weir/internal/bridge"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// maxLone bounds the principals that are remembered for requests without a
+// session.
+const maxLone = 256
+
+// loneSessions are the sessions on whose behalf requests without one are made,
+// one for each principal: an upstream that keeps a connection for each session
+// is then greeted once and not by each request.
+type loneSessions struct {
+	mu     sync.Mutex // guards below
+	byName map[string]*mcp.Session
+	names  []string // the oldest first
+	closed bool
+}
+
+func (l *loneSessions) of(principal string) *mcp.Session {
+	l.mu.Lock()
+	s := l.byName[principal]
+	if s != nil {
+		l.mu.Unlock()
+		return s
+	}
+	s = mcp.NewSession("", principal)
+	var old *mcp.Session
+	if l.closed {
+		l.mu.Unlock()
+		s.Close()
+		return s
+	}
+	if l.byName == nil {
+		l.byName = map[string]*mcp.Session{}
+	}
+	if len(l.names) >= maxLone {
+		old = l.byName[l.names[0]]
+		delete(l.byName, l.names[0])
+		l.names = append(l.names[:0], l.names[1:]...)
+	}
+	l.byName[principal] = s
+	l.names = append(l.names, principal)
+	l.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+	return s
+}
+
+func (l *loneSessions) close() {
+	l.mu.Lock()
+	l.closed = true
+	all := l.byName
+	l.byName, l.names = nil, nil
+	l.mu.Unlock()
+	for _, s := range all {
+		s.Close()
+	}
+}
+
+// caller is the session on whose behalf the upstream is called.
+func (p *passthrough) caller(r *mcp.Request) *mcp.Session {
+	if r.Modern() || r.Method == "initialize" || bridge.Greeted(r.Session) {
+		return r.Session
+	}
+	return p.lone.of(r.Session.Principal())
+}
