@@ -13,7 +13,6 @@ import (
 
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // Defaults and bounds of a Client.
@@ -125,16 +124,15 @@ type Client struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // what the client itself started; Add under mu
 	done   chan struct{}  // closed when no further call can be made
-	// listening is closed when the GET stream of a legacy server is open, or was
-	// refused for the first time.
-	listening chan struct{}
+
+	listening listening
+	serving   servedRequests
 
 	nextID atomic.Int64
 	wire   atomic.Pointer[wireState]
 
 	mu         sync.Mutex // guards below
 	calls      map[int64]*clientCall
-	serving    map[jsonrpc.ID]context.CancelCauseFunc
 	background int
 	err        error // why no further call can be made
 	lost       bool  // the server has forgotten the session
@@ -165,8 +163,8 @@ func Dial(ctx context.Context, opts ClientOptions) (*Client, error) {
 	}
 	c.govern(c.hello.Version)
 	if !c.hello.Modern {
-		c.spawn(c.listen)
-		c.awaitListening(ctx)
+		c.spawn(c.listening.run)
+		c.listening.wait(ctx)
 	}
 	return c, nil
 }
@@ -194,9 +192,9 @@ func newClient(opts ClientOptions) (*Client, error) {
 	}
 	c := &Client{
 		opts: opts, who: who,
-		session: mcp.NewSession("", ""), done: make(chan struct{}), listening: make(chan struct{}),
-		calls: map[int64]*clientCall{}, serving: map[jsonrpc.ID]context.CancelCauseFunc{},
+		session: mcp.NewSession("", ""), done: make(chan struct{}), calls: map[int64]*clientCall{},
 	}
+	c.listening = listening{c, make(chan struct{})}
 	c.opts.Header = OwnHeader(opts.Header)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.template = http.Request{URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
@@ -231,7 +229,7 @@ func (c *Client) Err() error {
 func (c *Client) InFlight() (calls, serving int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.calls), len(c.serving)
+	return len(c.calls), c.serving.len()
 }
 
 // end makes every further call fail with err. The first reason counts.

@@ -250,18 +250,6 @@ func (cl *clientCall) receive(data []byte, block *memory.Block) (result json.Raw
 	return result, done, err
 }
 
-// receiveUnowned takes an event of the GET stream. A response there belongs to
-// no call: answers come on the stream of their request.
-func (c *Client) receiveUnowned(data []byte) {
-	nobodys := func([]byte, error) bool { return false }
-	c.each(data, nobodys, func(m jsonrpc.Message) bool {
-		if m.Method != "" {
-			c.message(nil, m)
-		}
-		return true
-	})
-}
-
 // each parses one message or a batch of them (2025-03-26) and hands each to
 // take until it returns false. What cannot be read goes to spoiled, and is logged
 // and skipped where that returns false. Bytes that are no UTF-8 become U+FFFD.
@@ -303,7 +291,7 @@ func (c *Client) message(cl *clientCall, m jsonrpc.Message) {
 		if cl != nil && id != "" {
 			cl.unqueue(id)
 		}
-		c.cancelServing(id)
+		c.serving.cancel(id)
 		return
 	case m.Method == "notifications/progress":
 		c.progress(cl, m)
@@ -315,7 +303,7 @@ func (c *Client) message(cl *clientCall, m jsonrpc.Message) {
 		cl.push(queued{m: m}, true)
 		return
 	case m.ID != "":
-		c.serveUnowned(m)
+		c.listening.serve(m)
 		return
 	}
 	if _, err := c.opts.Handler.Serve(c.ctx, c.request(m)); err != nil {

@@ -3,6 +3,7 @@ package streamable
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -34,7 +35,7 @@ func (cl *clientCall) serve(m jsonrpc.Message) {
 		c.refuse(m, mcp.Errorf(mcp.KindOverloaded, "%d requests are being served within this call; wait for one to finish", maxCallServing))
 		return
 	}
-	ctx, done, err := c.enter(cl.ctx, m.ID)
+	ctx, done, err := c.serving.begin(cl.ctx, m.ID)
 	if err != nil {
 		cl.served()
 		c.refuse(m, err)
@@ -54,47 +55,50 @@ func (cl *clientCall) served() {
 	cl.serving--
 }
 
-// serveUnowned answers a request of the server that came on the GET stream.
-// The goroutine belongs to the client.
-func (c *Client) serveUnowned(m jsonrpc.Message) {
-	ctx, done, err := c.enter(c.ctx, m.ID)
-	if err != nil {
-		c.refuse(m, err)
-		return
-	}
-	if !c.spawn(func() { c.serve(ctx, c.opts.Handler, m, done) }) {
-		done()
-	}
+// servedRequests are the requests of the server that are being answered. It is safe for concurrent
+// use.
+type servedRequests struct {
+	mu   sync.Mutex // guards byID
+	byID map[jsonrpc.ID]context.CancelCauseFunc
 }
 
-// enter notes a request of the server as being served, so that the server can
-// cancel it. done must be called at its end.
-func (c *Client) enter(parent context.Context, id jsonrpc.ID) (ctx context.Context, done func(), err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, dup := c.serving[id]; dup {
+// begin notes a request, so that the server can cancel it. done must be called when it is answered.
+func (s *servedRequests) begin(parent context.Context, id jsonrpc.ID) (ctx context.Context, done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, dup := s.byID[id]; dup {
 		return nil, nil, mcp.Errorf(mcp.KindInvalidRequest, "request id %s is in use by a request in flight", id)
 	}
-	if len(c.serving) >= maxServing {
+	if len(s.byID) >= maxServing {
 		return nil, nil, mcp.Errorf(mcp.KindOverloaded, "%d requests are being served on this connection; wait for one to finish", maxServing)
 	}
+	if s.byID == nil {
+		s.byID = map[jsonrpc.ID]context.CancelCauseFunc{}
+	}
 	ctx, cancel := context.WithCancelCause(parent)
-	c.serving[id] = cancel
+	s.byID[id] = cancel
 	return ctx, func() {
-		c.mu.Lock()
-		delete(c.serving, id)
-		c.mu.Unlock()
+		s.mu.Lock()
+		delete(s.byID, id)
+		s.mu.Unlock()
 		cancel(nil)
 	}, nil
 }
 
-func (c *Client) cancelServing(id jsonrpc.ID) {
-	c.mu.Lock()
-	cancel := c.serving[id]
-	c.mu.Unlock()
+// cancel ends the context of a request, if it is being answered.
+func (s *servedRequests) cancel(id jsonrpc.ID) {
+	s.mu.Lock()
+	cancel := s.byID[id]
+	s.mu.Unlock()
 	if cancel != nil {
 		cancel(errCancelledByServer)
 	}
+}
+
+func (s *servedRequests) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byID)
 }
 
 // serve has h answer a request and posts the answer in the background: the
