@@ -19,21 +19,28 @@ type Missing struct {
 	Why string
 }
 
-// absences is what Upstreams may implement in addition to its methods.
-type absences interface {
+// reportsMissing is an optional interface of Upstreams.
+type reportsMissing interface {
 	// Missing returns the upstreams of which nothing can be found now.
 	Missing() []Missing
 }
 
+// outages tells agents which upstreams have nothing to find now.
+type outages struct {
+	upstreams   Upstreams
+	redactor    *result.Redactor
+	countTokens func(string) int
+}
+
 // missing returns the upstreams of which nothing can be found, by name.
-func (g *Gateway) missing() []Missing {
-	known, ok := g.opts.Upstreams.(absences)
+func (o outages) missing() []Missing {
+	known, ok := o.upstreams.(reportsMissing)
 	if !ok {
 		return nil
 	}
 	all := known.Missing()
 	for i := range all {
-		all[i].Why = g.opts.Redactor.Redact(all[i].Why)
+		all[i].Why = o.redactor.Redact(all[i].Why)
 	}
 	slices.SortFunc(all, func(a, b Missing) int { return strings.Compare(a.Upstream, b.Upstream) })
 	return all
@@ -42,18 +49,18 @@ func (g *Gateway) missing() []Missing {
 // absent is the failure for an id whose upstream has not come up: such an id
 // may be right (it survives a restart of weir), and to offer the ids of other
 // upstreams instead would be misleading. It is nil for every other id.
-func (g *Gateway) absent(id string) *result.Error {
+func (o outages) absent(id string) *result.Error {
 	parts, err := catalog.ParseToolID(id)
 	if err != nil {
 		return nil
 	}
-	return g.absentSpace(parts.Namespace)
+	return o.absentSpace(parts.Namespace)
 }
 
 // absentSpace is the failure for what is in the namespace of an upstream that has
 // not come up, nil for any other namespace.
-func (g *Gateway) absentSpace(namespace string) *result.Error {
-	all := g.missing()
+func (o outages) absentSpace(namespace string) *result.Error {
+	all := o.missing()
 	i := slices.IndexFunc(all, func(m Missing) bool { return m.Namespace == namespace })
 	if i < 0 {
 		return nil
@@ -120,8 +127,8 @@ const browseOverhead = 32
 //	not searched: github (its host name has no address), web (still starting)
 //	not searched: github (its host name has no address), 7 more (weir ls)
 //	not searched: 8 servers (weir ls)
-func (g *Gateway) notSearched(room int) string {
-	all := g.missing()
+func (o outages) notSearched(room int) string {
+	all := o.missing()
 	if len(all) == 0 {
 		return ""
 	}
@@ -134,7 +141,7 @@ func (g *Gateway) notSearched(room int) string {
 		if more := len(all) - n; more > 0 {
 			line += fmt.Sprintf(", %d more (weir ls)", more)
 		}
-		if g.opts.Firewall.CountTokens(line) <= room {
+		if o.countTokens(line) <= room {
 			return line
 		}
 	}

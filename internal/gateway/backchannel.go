@@ -3,11 +3,22 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/mcp"
 )
+
+// caller makes the calls of upstreams. It is the end of the dispatch chain.
+type caller struct {
+	upstreams Upstreams
+	state     *State
+	redactor  *result.Redactor
+	redact    bool // removes secrets from results
+	logger    *slog.Logger
+}
 
 // call is the end of the dispatch chain: it asks the upstream. What that asks
 // and tells meanwhile reaches the agent that made the call:
@@ -16,25 +27,25 @@ import (
 //	         ── sampling, elicitation, roots ──▶ agent's request (legacy), or its next
 //	            round (modern: see bridge.Rounds, which stands before the gateway)
 //	agent ── cancellation: the end of ctx ──▶ upstream
-func (g *Gateway) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+func (a *caller) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	params, err := dispatch.UpstreamParams(c)
 	if err != nil {
 		return nil, err
 	}
 	c.Attempts++
-	result, err := g.callUpstream(ctx, c, c.Method, params)
+	result, err := a.callUpstream(ctx, c, c.Method, params)
 	if err != nil {
 		return nil, dispatch.Classify(ctx, c.Entry.Upstream, err)
 	}
-	if g.opts.RedactResults {
-		result = g.opts.Redactor.Results(result)
+	if a.redact {
+		result = a.redactor.Results(result)
 	}
 	return result, nil
 }
 
 // callUpstream makes one call on behalf of the agent, which the controls have
 // admitted. An empty method is tools/call. The error is as it came.
-func (g *Gateway) callUpstream(ctx context.Context, c *dispatch.Call, method string, params json.RawMessage) (json.RawMessage, error) {
+func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method string, params json.RawMessage) (json.RawMessage, error) {
 	if method == "" {
 		method = "tools/call"
 	}
@@ -42,12 +53,12 @@ func (g *Gateway) callUpstream(ctx context.Context, c *dispatch.Call, method str
 		return nil, err
 	}
 	ctx = mcp.WithCaller(ctx, c.Request.Session)
-	peer, err := g.opts.Upstreams.Peer(ctx, c.Entry.Upstream)
+	peer, err := a.upstreams.Peer(ctx, c.Entry.Upstream)
 	if err != nil {
 		return nil, err
 	}
 	back := bridge.Back{Request: c.Request, Server: `server "` + c.Entry.Upstream + `"`, OnAsk: c.OnAsk}
-	if back.Level, err = g.levelOf(ctx, c, peer); err != nil {
+	if back.Level, err = a.levelOf(ctx, c, peer); err != nil {
 		return nil, err
 	}
 	result, err := bridge.Call(ctx, peer, method, params, &back)
@@ -58,13 +69,13 @@ func (g *Gateway) callUpstream(ctx context.Context, c *dispatch.Call, method str
 // levelOf is which log messages of an upstream the agent gets during a call. The
 // upstream is told of it where it can be; a failure of that is no failure of the
 // call.
-func (g *Gateway) levelOf(ctx context.Context, c *dispatch.Call, peer mcp.Peer) (string, error) {
-	levels := g.state.levels(c.Entry.Upstream)
+func (a *caller) levelOf(ctx context.Context, c *dispatch.Call, peer mcp.Peer) (string, error) {
+	levels := a.state.levels(c.Entry.Upstream)
 	server, _ := peer.(bridge.Leveler)
 	failed := func(err error) {
-		g.opts.Logger.DebugContext(ctx, "an upstream's log level could not be set", "upstream", c.Entry.Upstream, "err", err)
+		a.logger.DebugContext(ctx, "an upstream's log level could not be set", "upstream", c.Entry.Upstream, "err", err)
 	}
-	if level := c.Request.Session.LogLevel(); level != "" && server != nil && !c.Request.Modern() && g.state.session(c.Request.Session).tells(c.Entry.Upstream, level) {
+	if level := c.Request.Session.LogLevel(); level != "" && server != nil && !c.Request.Modern() && a.state.session(c.Request.Session).tells(c.Entry.Upstream, level) {
 		if err := levels.Set(ctx, server, level); err != nil {
 			failed(err)
 		}

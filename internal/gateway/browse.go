@@ -98,7 +98,7 @@ func (g *Gateway) browsePath(c *metaCall, path string, topK int) (json.RawMessag
 	cards, err := from.ChildrenOf(browsed(c.name), path)
 	if err != nil {
 		namespace, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		if e := g.absentSpace(namespace); e != nil {
+		if e := g.outages.absentSpace(namespace); e != nil {
 			e.Path = path
 			return nil, e
 		}
@@ -137,9 +137,9 @@ func (g *Gateway) cardsResult(c *metaCall, a cardsAnswer) json.RawMessage {
 	}
 	rest := ""
 	if a.whole {
-		if rest = g.notSearched(room); rest != "" && len(cards) == 0 {
+		if rest = g.outages.notSearched(room); rest != "" && len(cards) == 0 {
 			a.none, _, _ = strings.Cut(a.none, ". ") // for the room of both
-			rest = g.notSearched(room - g.opts.Firewall.CountTokens(a.none))
+			rest = g.outages.notSearched(room - g.opts.Firewall.CountTokens(a.none))
 		}
 	}
 	if c.format == result.FormatJSON {

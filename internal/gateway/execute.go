@@ -100,7 +100,7 @@ func (g *Gateway) lookup(c *metaCall, from *catalog.Catalog, raw []byte) (*catal
 		}
 	}
 	if !ok {
-		if e := g.absent(id); e != nil {
+		if e := g.outages.absent(id); e != nil {
 			return nil, nil, e
 		}
 	}

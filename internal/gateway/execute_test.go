@@ -333,7 +333,7 @@ func (absentFleet) Missing() []Missing {
 // restart, and the server may be a moment away.
 func TestExecuteOfAServerThatIsNotUp(t *testing.T) {
 	h := newHarness(t, Options{})
-	h.g.opts.Upstreams = absentFleet{h.fleet}
+	h.change(func(o *Options) { o.Upstreams = absentFleet{h.fleet} })
 	for id, want := range map[string]string{ // each server is named once
 		"gone:search#00000000":  `server \"web-search\", which has the tools of \"gone\", has not come up yet: exit status 1"`,
 		"ended:search#00000000": `server \"ended\" has not come up yet: it ended (exit status 1)"`,

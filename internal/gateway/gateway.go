@@ -139,6 +139,8 @@ type Gateway struct {
 	state    *State
 	ctl      *dispatch.Controls
 	check    dispatch.Checker
+	caller   caller
+	outages  outages
 	lists    [4]json.RawMessage // the tools/list results in gateway mode; see toolList
 	meta     map[string]metaTool
 	dispatch dispatch.Dispatcher
@@ -174,12 +176,14 @@ func New(opts Options) *Gateway {
 		opts.Firewall.Redact = func(text string) string { return redactor.Text(visible.Text(text)) }
 	}
 	g := &Gateway{opts: opts, state: opts.State, ctl: dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started), check: dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout}}
-	g.dispatch = dispatch.Chain(dispatch.DispatcherFunc(g.call), g.links()...)
+	g.outages = outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens}
+	g.caller = caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, logger: opts.Logger}
+	g.dispatch = dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), g.links()...)
 	reads := []dispatch.Link{dispatch.Admission(g.ctl, g.about)}
 	if g.opts.Retry.MaxAttempts > 1 {
 		reads = append(reads, dispatch.Retry(g.opts.Retry))
 	}
-	g.reads = dispatch.Chain(dispatch.DispatcherFunc(g.call), reads...)
+	g.reads = dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), reads...)
 	g.meta = map[string]metaTool{ToolExecute: g.execute}
 	if opts.Mode == ModeGateway {
 		g.meta[ToolBrowse] = g.browse

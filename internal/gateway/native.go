@@ -201,7 +201,7 @@ func (g *Gateway) nativeCall(ctx context.Context, call *dispatch.Call, params fu
 		return nil, err
 	}
 	call.Attempts++
-	result, err = g.callUpstream(ctx, call, call.Method, sent)
+	result, err = g.caller.callUpstream(ctx, call, call.Method, sent)
 	if err != nil {
 		failure = dispatch.Classify(ctx, call.Entry.Upstream, err)
 		return nil, g.redactError(err)
