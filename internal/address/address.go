@@ -85,7 +85,7 @@ func Source(h http.Header, remoteAddr string) (ip netip.Addr, ok bool) {
 // Private reports whether an address cannot be reached from the open internet.
 // An address that carries an IPv4 address inside is as private as that one.
 func Private(ip netip.Addr) bool {
-	ip = Unwrap(ip)
+	ip = unwrap(ip)
 	if !ip.IsGlobalUnicast() || ip.IsPrivate() {
 		return true
 	}
@@ -97,9 +97,9 @@ func Private(ip netip.Addr) bool {
 	return false
 }
 
-// Unwrap returns the IPv4 address that an IPv6 address carries inside (mapped,
+// unwrap returns the IPv4 address that an IPv6 address carries inside (mapped,
 // NAT64, 6to4), and any other address without its zone.
-func Unwrap(ip netip.Addr) netip.Addr {
+func unwrap(ip netip.Addr) netip.Addr {
 	ip = ip.Unmap().WithZone("")
 	if !ip.Is6() {
 		return ip
@@ -135,7 +135,7 @@ func prefixes(texts ...string) []netip.Prefix {
 
 // forbidden says what an address is that no peer may ever name, "" for any other.
 func forbidden(ip netip.Addr) string {
-	inner := Unwrap(ip)
+	inner := unwrap(ip)
 	switch {
 	case ip.Zone() != "":
 		return "one that is bound to a network interface"

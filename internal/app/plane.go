@@ -106,11 +106,11 @@ func (p *Plane) close() {
 	}
 }
 
-// ErrUnreadable reports that a table cannot be read now; the log has the reason.
-var ErrUnreadable = errors.New("the table cannot be read now")
+// errUnreadable reports that a table cannot be read now; the log has the reason.
+var errUnreadable = errors.New("the table cannot be read now")
 
 // Offer returns a resource_url for a principal's artifact. The error is table.ErrNotTable,
-// ErrUnreadable, or an *artifact.Error if the principal has no such artifact.
+// errUnreadable, or an *artifact.Error if the principal has no such artifact.
 func (p *Plane) Offer(ctx context.Context, principal, handle string) (resourceURL string, expires time.Time, err error) {
 	base, err := p.Base()
 	if err != nil {
@@ -131,7 +131,7 @@ func (p *Plane) Offer(ctx context.Context, principal, handle string) (resourceUR
 		return "", time.Time{}, err
 	case err != nil:
 		p.log.Warn("a table cannot be offered", "err", err)
-		return "", time.Time{}, ErrUnreadable
+		return "", time.Time{}, errUnreadable
 	}
 	return plane.URL(base, token.Value), token.Expires, nil
 }

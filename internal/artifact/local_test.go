@@ -107,7 +107,7 @@ func BenchmarkPut(b *testing.B) {
 func TestNewToken(t *testing.T) {
 	seen := map[string]bool{}
 	for range 2000 {
-		token := NewToken()
+		token := newToken()
 		if len(token) != 43 || token[0] == '-' || seen[token] {
 			t.Fatalf("%q", token)
 		}

@@ -9,13 +9,13 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultTTL         = time.Hour
-	DefaultMaxBytes    = 64 << 20
-	DefaultMaxCount    = 256
-	DefaultMemoryBytes = 256 << 20
-	DefaultDiskBytes   = 8 << 30
-	DefaultTokenTTL    = 10 * time.Minute // spec/tables §4
-	DefaultMaxTokens   = 8192
+	defaultTTL         = time.Hour
+	defaultMaxBytes    = 64 << 20
+	defaultMaxCount    = 256
+	defaultMemoryBytes = 256 << 20
+	defaultDiskBytes   = 8 << 30
+	defaultTokenTTL    = 10 * time.Minute // spec/tables §4
+	defaultMaxTokens   = 8192
 
 	// maxGone bounds how many handles of gone artifacts a principal's space
 	// remembers, and goneFor for how long, so that "expired" and "unknown" can
@@ -28,9 +28,9 @@ const (
 
 // Options bounds a store. The zero value takes the defaults.
 type Options struct {
-	TTL      time.Duration // age at which an artifact goes; 0 is DefaultTTL
-	MaxBytes int64         // bytes a principal may hold, of both kinds; 0 is DefaultMaxBytes
-	MaxCount int           // artifacts with a handle that a principal may hold; 0 is DefaultMaxCount
+	TTL      time.Duration // age at which an artifact goes; 0 is defaultTTL
+	MaxBytes int64         // bytes a principal may hold, of both kinds; 0 is defaultMaxBytes
+	MaxCount int           // artifacts with a handle that a principal may hold; 0 is defaultMaxCount
 
 	// Dir is where artifacts go that find no room in memory, and tables that their
 	// principal has no room for; a private directory of this process is made in it.
@@ -40,17 +40,17 @@ type Options struct {
 	// nowhere: all is in memory.
 	DefaultDir func() (string, error)
 	// MemoryBytes bounds the bytes in memory, of all principals together. 0 is
-	// DefaultMemoryBytes where there are files, and no bound where there are none.
+	// defaultMemoryBytes where there are files, and no bound where there are none.
 	MemoryBytes int64
 	// Room is where bytes in memory are counted as well as by MemoryBytes, together with
 	// what else the process holds; what finds none there goes to Dir. Nil bounds
 	// nothing.
 	Room *memory.Account
-	// DiskBytes bounds the bytes in files; 0 is DefaultDiskBytes.
+	// DiskBytes bounds the bytes in files; 0 is defaultDiskBytes.
 	DiskBytes int64
 
-	TokenTTL  time.Duration // age at which a token goes; 0 is DefaultTokenTTL
-	MaxTokens int           // unspent tokens of one principal, beyond which none is made; 0 is DefaultMaxTokens
+	TokenTTL  time.Duration // age at which a token goes; 0 is defaultTokenTTL
+	MaxTokens int           // unspent tokens of one principal, beyond which none is made; 0 is defaultMaxTokens
 
 	// Setting writes the name of a bound in errors as those know it who set it.
 	// Its argument is a key of artifacts in weir.yaml, such as "max_bytes"; nil
@@ -63,25 +63,25 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.TTL <= 0 {
-		o.TTL = DefaultTTL
+		o.TTL = defaultTTL
 	}
 	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultMaxBytes
+		o.MaxBytes = defaultMaxBytes
 	}
 	if o.MaxCount <= 0 {
-		o.MaxCount = DefaultMaxCount
+		o.MaxCount = defaultMaxCount
 	}
 	if o.MemoryBytes <= 0 && (o.Dir != "" || o.DefaultDir != nil) {
-		o.MemoryBytes = DefaultMemoryBytes
+		o.MemoryBytes = defaultMemoryBytes
 	}
 	if o.DiskBytes <= 0 {
-		o.DiskBytes = DefaultDiskBytes
+		o.DiskBytes = defaultDiskBytes
 	}
 	if o.TokenTTL <= 0 {
-		o.TokenTTL = DefaultTokenTTL
+		o.TokenTTL = defaultTokenTTL
 	}
 	if o.MaxTokens <= 0 {
-		o.MaxTokens = DefaultMaxTokens
+		o.MaxTokens = defaultMaxTokens
 	}
 	if o.Setting == nil {
 		o.Setting = func(key string) string { return "artifacts." + key }

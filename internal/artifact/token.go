@@ -27,9 +27,9 @@ func (t *token) place() *int       { return &t.at }
 // tokenBytes is the randomness of a token: 256 bits (spec/tables §4).
 const tokenBytes = 32
 
-// NewToken returns 256 random bits as a token of letters, digits, "-" and "_". It does not begin
+// newToken returns 256 random bits as a token of letters, digits, "-" and "_". It does not begin
 // with "-", which a command line would take for a flag.
-func NewToken() string {
+func newToken() string {
 	var secret [tokenBytes]byte
 	for {
 		rand.Read(secret[:]) // never fails: crypto/rand ends the program instead
@@ -79,7 +79,7 @@ func (s *Local) Check(value string) error {
 
 // issue makes a token for an item, which stays at least as long as the token. The caller holds mu.
 func (l *ledger) issue(it *item, ttl time.Duration, now time.Time) Token {
-	value := NewToken()
+	value := newToken()
 	t := &token{hash: sha256.Sum256([]byte(value)), item: it, expires: now.Add(l.opts.tokenTTL(ttl))}
 	sp := it.space
 	if it.tokens == nil {

@@ -16,7 +16,7 @@ func versioned(name string) string {
 
 // hashed is the id that such a tool has in namespace x where its short one would
 // not be its alone.
-func hashed(short, name string) string { return short + "#" + Hash8(name, json.RawMessage(`{}`)) }
+func hashed(short, name string) string { return short + "#" + hashTool(name, json.RawMessage(`{}`)) }
 
 func idsOf(c *Catalog) []string {
 	var ids []string
@@ -173,7 +173,7 @@ func TestNumberedPrimitivesKeepTheirIDs(t *testing.T) {
 	for _, l.Upstream = range []string{"one", "two"} {
 		c, _ = c.With(l)
 	}
-	base := "resource::shared:x#" + HashResource("a:1")
+	base := "resource::shared:x#" + hashResource("a:1")
 	c = c.Without("one")
 	if e := only(t, c); e.ID != base+"~2" {
 		t.Errorf("the id of two is %s now", e.ID)
@@ -240,7 +240,7 @@ func TestPastIsBounded(t *testing.T) {
 		t.Errorf("%d ids are remembered, %+v", c.held, c.pasts["mad"].full)
 	}
 	list("mad", "mad", 1_000_000, 1)
-	if ids := idsOf(c); !slices.Equal(ids, []string{"calm:t0@1", "mad:t1000000@1#" + Hash8("t1000000", nil)}) {
+	if ids := idsOf(c); !slices.Equal(ids, []string{"calm:t0@1", "mad:t1000000@1#" + hashTool("t1000000", nil)}) {
 		t.Errorf("%q", ids)
 	}
 	// A server that lists the same again, or goes and comes back, is not remembered.
@@ -268,9 +268,9 @@ func TestLongerIDsOverBudget(t *testing.T) {
 	}
 	for ; ; name += "_Jk7" {
 		alone, _ := tokens(versioned(name + "_end"))
-		if n := alone[0].Card.Tokens; n > CardHardCap {
-			t.Fatalf("no name of nearly %d tokens: %d", CardHardCap, n)
-		} else if n > CardHardCap-5 {
+		if n := alone[0].Card.Tokens; n > cardHardCap {
+			t.Fatalf("no name of nearly %d tokens: %d", cardHardCap, n)
+		} else if n > cardHardCap-5 {
 			break
 		}
 	}
@@ -282,7 +282,7 @@ func TestLongerIDsOverBudget(t *testing.T) {
 		t.Fatalf("%d entries, %d findings, want 2 of each", len(entries), told)
 	}
 	for _, e := range entries {
-		if e.Card.Tokens <= CardHardCap || !strings.HasPrefix(e.Card.Render(), e.ID+" ") {
+		if e.Card.Tokens <= cardHardCap || !strings.HasPrefix(e.Card.Render(), e.ID+" ") {
 			t.Errorf("%d tokens: %s", e.Card.Tokens, e.Card.Render())
 		}
 	}

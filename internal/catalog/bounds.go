@@ -10,8 +10,8 @@ import (
 
 // Limits on the texts of a definition.
 const (
-	// MaxText bounds a text of a definition, in bytes. A longer text is cut.
-	MaxText = 64 << 10
+	// maxText bounds a text of a definition, in bytes. A longer text is cut.
+	maxText = 64 << 10
 	// maxIdentifier bounds a name or URI, in bytes. An entry with a longer one is left out, because
 	// a cut identifier would name something else.
 	maxIdentifier = 8 << 10
@@ -20,11 +20,11 @@ const (
 // cutMark ends a text that was cut.
 const cutMark = "…"
 
-// boundTexts cuts every text of a definition, which must be valid JSON, to MaxText bytes. It
+// boundTexts cuts every text of a definition, which must be valid JSON, to maxText bytes. It
 // returns raw itself if no text is longer. cut is the number of texts that were cut, longest the
 // original size of the longest. A key over the limit is an error, because keys cannot be cut.
 func boundTexts(raw []byte) (out []byte, cut, longest int, err error) {
-	if len(raw) <= MaxText {
+	if len(raw) <= maxText {
 		return raw, 0, 0, nil
 	}
 	done := 0 // out has raw up to here
@@ -36,11 +36,11 @@ func boundTexts(raw []byte) (out []byte, cut, longest int, err error) {
 		if err != nil {
 			return nil, 0, 0, err
 		}
-		if end-i-2 > MaxText {
+		if end-i-2 > maxText {
 			if colon := rawjson.SkipSpace(raw, end); colon < len(raw) && raw[colon] == ':' {
 				return nil, 0, 0, fmt.Errorf("it has a key of %d bytes", end-i-2)
 			}
-			if text := rawjson.Text(raw[i:end]); len(text) > MaxText {
+			if text := rawjson.Text(raw[i:end]); len(text) > maxText {
 				out = rawjson.AppendString(append(out, raw[done:i]...), cutText(text))
 				cut, longest, done = cut+1, max(longest, len(text)), end
 			}
@@ -62,9 +62,9 @@ func KeptSize(raw []byte) int {
 	return len(kept)
 }
 
-// cutText returns the first MaxText bytes of a text, without splitting a character.
+// cutText returns the first maxText bytes of a text, without splitting a character.
 func cutText(text string) string {
-	text = text[:MaxText-len(cutMark)]
+	text = text[:maxText-len(cutMark)]
 	for len(text) > 0 && !utf8.RuneStart(text[len(text)-1]) {
 		text = text[:len(text)-1]
 	}

@@ -19,27 +19,27 @@ func with(t *testing.T, l Listing) (*Catalog, Report) {
 // A text of a definition takes no more than 64 KB, wherever it stands, and what
 // was cut is told.
 func TestLongTextsAreCut(t *testing.T) {
-	long := strings.Repeat("é", MaxText)
+	long := strings.Repeat("é", maxText)
 	tool := fmt.Sprintf(`{ "name":"read","description":%q,"inputSchema":{"type":"object","properties":{"path":{"type":"string","description":%q,"title":"short"}}},"_meta":{"x":[%q,12345678901234567890]}}`,
-		long, long, strings.Repeat("x", MaxText))
+		long, long, strings.Repeat("x", maxText))
 	c, report := with(t, Listing{Tools: []json.RawMessage{json.RawMessage(tool)}})
 	e := c.Entries()[0]
 	for name, text := range map[string]string{"description": e.Description, "a parameter's": e.Params()[0].Description} {
-		if len(text) > MaxText || len(text) < MaxText-8 || !utf8.ValidString(text) || !strings.HasSuffix(text, "é…") {
+		if len(text) > maxText || len(text) < maxText-8 || !utf8.ValidString(text) || !strings.HasSuffix(text, "é…") {
 			t.Errorf("%s has %d bytes and ends with %q", name, len(text), text[len(text)-6:])
 		}
 	}
-	if !json.Valid(e.Raw) || len(e.Raw) > 4*MaxText {
+	if !json.Valid(e.Raw) || len(e.Raw) > 4*maxText {
 		t.Errorf("the definition has %d bytes", len(e.Raw))
 	}
-	if raw := string(e.Raw); !strings.Contains(raw, `"title":"short"`) || !strings.Contains(raw, strings.Repeat("x", MaxText)+`",12345678901234567890]`) {
+	if raw := string(e.Raw); !strings.Contains(raw, `"title":"short"`) || !strings.Contains(raw, strings.Repeat("x", maxText)+`",12345678901234567890]`) {
 		t.Error("what is not too long is not as it was")
 	}
 	if !report.Has(FoundTextCut) || !slices.Equal(c.Partial(), []string{"files"}) {
 		t.Errorf("nobody is told: %v", report.Findings)
 	}
 	for _, f := range report.Findings {
-		if f.Kind == FoundTextCut && (!strings.Contains(f.Message, "2 texts") || !strings.Contains(f.Message, fmt.Sprint(2*MaxText))) {
+		if f.Kind == FoundTextCut && (!strings.Contains(f.Message, "2 texts") || !strings.Contains(f.Message, fmt.Sprint(2*maxText))) {
 			t.Errorf("%s", f.Message)
 		}
 	}
@@ -59,7 +59,7 @@ func TestShortTextsStay(t *testing.T) {
 func TestLongIdentifiersAreLeftOut(t *testing.T) {
 	long := strings.Repeat("n", maxIdentifier+1)
 	c, report := with(t, Listing{
-		Tools:     []json.RawMessage{json.RawMessage(`{"name":"` + long + `"}`), json.RawMessage(`{"name":"ok"}`), json.RawMessage(`{"name":"key","inputSchema":{"` + strings.Repeat("k", MaxText+1) + `":1}}`)},
+		Tools:     []json.RawMessage{json.RawMessage(`{"name":"` + long + `"}`), json.RawMessage(`{"name":"ok"}`), json.RawMessage(`{"name":"key","inputSchema":{"` + strings.Repeat("k", maxText+1) + `":1}}`)},
 		Resources: []json.RawMessage{json.RawMessage(`{"name":"r","uri":"file:///` + long + `"}`)},
 	})
 	if c.Len() != 1 || len(c.Partial()) != 1 {

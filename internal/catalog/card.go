@@ -14,8 +14,8 @@ import (
 
 // Budgets of one rendered card in cl100k_base tokens (spec/gateway §2.3).
 const (
-	CardTarget  = 60 // descriptions are cut so that a card fits this
-	CardHardCap = 80 // larger cards are in the refresh report
+	cardTarget  = 60 // descriptions are cut so that a card fits this
+	cardHardCap = 80 // larger cards are in the refresh report
 )
 
 const (
@@ -27,14 +27,14 @@ const (
 
 // Tags about the safety of a tool. Other tags never displace them from a card (spec/gateway §2.1).
 const (
-	TagReadOnly    = "read-only"
-	TagDestructive = "destructive"
+	tagReadOnly    = "read-only"
+	tagDestructive = "destructive"
 )
 
 // Values of Card.Safety.
 const (
-	SafetyReadOnly    = "read_only"
-	SafetyDestructive = "destructive"
+	safetyReadOnly    = "read_only"
+	safetyDestructive = "destructive"
 )
 
 // Card is the short form of an entry from which agents choose. It never contains a schema, an
@@ -132,23 +132,23 @@ func (c *Card) AppendJSON(dst []byte, withScore bool) []byte {
 	return append(dst, '}')
 }
 
-// fit sets the description, cut so that the card fits CardTarget, and counts
+// fit sets the description, cut so that the card fits cardTarget, and counts
 // the card. Nothing but the description is ever cut (spec/gateway §2.3).
 func (c *Card) fit(description string) {
 	c.Description = collapse(description)
 	buf := make([]byte, 0, 512)
 	count := func() int { return token.CountBytes(c.AppendRender(buf)) }
 
-	if c.Tokens = count(); c.Tokens <= CardTarget || c.Description == "" {
+	if c.Tokens = count(); c.Tokens <= cardTarget || c.Description == "" {
 		return
 	}
 	whole := c.Description
 	c.Description = ""
 	// The whole card may have more or fewer tokens than its parts, so lower the budget until it
 	// fits.
-	for budget := CardTarget - count(); budget > 0; budget-- {
+	for budget := cardTarget - count(); budget > 0; budget-- {
 		c.Description = token.Truncate(whole, budget)
-		if c.Tokens = count(); c.Tokens <= CardTarget {
+		if c.Tokens = count(); c.Tokens <= cardTarget {
 			// Do not retain the whole text for a slice of it.
 			c.Description = strings.Clone(c.Description)
 			return
@@ -218,7 +218,7 @@ func cleanTags(tags []string) (clean []string, dropped int) {
 func cardTags(tags []string) []string {
 	var kept []string
 	for _, tag := range tags {
-		if tag == TagReadOnly || tag == TagDestructive {
+		if tag == tagReadOnly || tag == tagDestructive {
 			kept = append(kept, tag)
 		}
 	}
@@ -251,10 +251,10 @@ func firstRunes(s string, n int) string {
 // safetyOf returns the safety class of the tags; destructive wins.
 func safetyOf(tags []string) string {
 	switch {
-	case slices.Contains(tags, TagDestructive):
-		return SafetyDestructive
-	case slices.Contains(tags, TagReadOnly):
-		return SafetyReadOnly
+	case slices.Contains(tags, tagDestructive):
+		return safetyDestructive
+	case slices.Contains(tags, tagReadOnly):
+		return safetyReadOnly
 	}
 	return ""
 }

@@ -173,20 +173,20 @@ func TestLimits(t *testing.T) {
 		{"broken", `{"type":1}`, Limits{}},
 	}
 	for _, tt := range tests {
-		for _, mode := range []OnInvalid{Flag, Reject} {
+		for _, mode := range []OnInvalid{flagInvalid, rejectInvalid} {
 			t.Run(tt.name+" "+string(mode), func(t *testing.T) {
 				limits := tt.limits
 				limits.OnInvalid = mode
 				c, report := New(limits).With(Listing{Upstream: "u", Namespace: "u",
 					Tools: raws(`{"name":"t","description":"d","inputSchema":`+tt.schema+`}`, tool("good"))})
-				want := map[OnInvalid]int{Flag: 2, Reject: 1}[mode]
-				if c.Len() != want || report.Has(FoundRejected) != (mode == Reject) || len(report.Findings) == 0 {
+				want := map[OnInvalid]int{flagInvalid: 2, rejectInvalid: 1}[mode]
+				if c.Len() != want || report.Has(FoundRejected) != (mode == rejectInvalid) || len(report.Findings) == 0 {
 					t.Errorf("%d entries, want %d; findings %q", c.Len(), want, report.Findings)
 				}
 			})
 		}
 		t.Run(tt.name+" within", func(t *testing.T) {
-			_, report := New(Limits{SchemaBytes: 250, SchemaDepth: 7, SchemaProperties: 6, OnInvalid: Reject}).With(
+			_, report := New(Limits{SchemaBytes: 250, SchemaDepth: 7, SchemaProperties: 6, OnInvalid: rejectInvalid}).With(
 				Listing{Upstream: "u", Namespace: "u", Tools: raws(`{"name":"t","description":"d","inputSchema":` + tt.schema + `}`)})
 			if len(report.Findings) > 0 && tt.name != "broken" {
 				t.Errorf("findings %q", report.Findings)
@@ -223,7 +223,7 @@ func TestConflictBetweenUpstreams(t *testing.T) {
 	if c0.Len() != 0 || c1.Len() != 2 || c2.Len() != 3 {
 		t.Fatalf("lengths %d %d %d, want 0 2 3", c0.Len(), c1.Len(), c2.Len())
 	}
-	id := "shared:search#" + Hash8("search", json.RawMessage(`{"properties":{"a":{}}}`))
+	id := "shared:search#" + hashTool("search", json.RawMessage(`{"properties":{"a":{}}}`))
 	if e := mustLookup(t, c2, id); e.Upstream != "web" {
 		t.Errorf("%s is of %q, want the first, web", id, e.Upstream)
 	}
@@ -304,14 +304,14 @@ func TestPrimitivesWithOneIDAreNumbered(t *testing.T) {
 		l.Upstream = upstream
 		c, _ = c.With(l)
 	}
-	base := "resource::shared:x#" + HashResource("a:1")
+	base := "resource::shared:x#" + hashResource("a:1")
 	for suffix, upstream := range map[string]string{"": "one", "~2": "two", "~3": "three"} {
 		e := mustLookup(t, c, base+suffix)
 		if e.Upstream != upstream || e.Card.ID != e.ID {
 			t.Errorf("%s is of %q, want %q; card %q", e.ID, e.Upstream, upstream, e.Card.ID)
 		}
 	}
-	if _, _, err := ParseID(base + "~2"); err == nil {
+	if _, _, err := parseID(base + "~2"); err == nil {
 		t.Error("a numbered key parses as a canonical id")
 	}
 	if cards, err := c.ChildrenOf(KindResource, "/shared"); err != nil || len(cards) != 3 {
@@ -367,7 +367,7 @@ func TestNearest(t *testing.T) {
 		tool("create_issue"), tool("create_issues_bulk"), tool("close_issue"), tool("list_pull_requests"), tool("delete_repository"))})
 	c, _ = c.With(Listing{Upstream: "gitlab", Namespace: "gitlab", Tools: raws(tool("create_issue"))})
 	id := func(ns, name string) string {
-		return ns + ":" + name + "#" + Hash8(name, json.RawMessage(`{"properties":{"a":{}}}`))
+		return ns + ":" + name + "#" + hashTool(name, json.RawMessage(`{"properties":{"a":{}}}`))
 	}
 	tests := []struct {
 		in, first string
@@ -379,7 +379,7 @@ func TestNearest(t *testing.T) {
 		{"create_issue", id("github", "create_issue")},
 		{"github/close_issues", id("github", "close_issue")},
 		{"github:list_pull_request", id("github", "list_pull_requests")},
-		{"prompt::github:create_isue", "prompt::github:create_issue#" + HashPrompt("create_issue", nil)},
+		{"prompt::github:create_isue", "prompt::github:create_issue#" + hashPrompt("create_issue", nil)},
 	}
 	for _, tt := range tests {
 		got := c.Nearest(tt.in, 3)
@@ -406,7 +406,7 @@ func TestCardBudgets(t *testing.T) {
 	)})
 	for _, e := range c.Entries() {
 		rendered := e.Card.Render()
-		if n := token.Count(rendered); n != e.Card.Tokens || n > CardTarget {
+		if n := token.Count(rendered); n != e.Card.Tokens || n > cardTarget {
 			t.Errorf("%q has %d tokens, counted %d", rendered, n, e.Card.Tokens)
 		}
 		if strings.ContainsAny(rendered, "\n\t") {
@@ -414,11 +414,11 @@ func TestCardBudgets(t *testing.T) {
 		}
 		switch e.RawName {
 		case "search":
-			if d := e.Card.Description; !strings.HasSuffix(d, "people.") || !strings.HasPrefix(long, d) || e.Card.Tokens < CardTarget-20 {
+			if d := e.Card.Description; !strings.HasSuffix(d, "people.") || !strings.HasPrefix(long, d) || e.Card.Tokens < cardTarget-20 {
 				t.Errorf("description %q (%d tokens) is not whole sentences that fill the budget", d, e.Card.Tokens)
 			}
 		case "endless":
-			if d := e.Card.Description; !strings.HasSuffix(d, "…") || e.Card.Tokens < CardTarget-2 {
+			if d := e.Card.Description; !strings.HasSuffix(d, "…") || e.Card.Tokens < cardTarget-2 {
 				t.Errorf("description %q (%d tokens) is not cut hard", d, e.Card.Tokens)
 			}
 		case "lines":

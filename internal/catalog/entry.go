@@ -171,7 +171,7 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 	whole, cut, longest, err := boundTexts(bytes.TrimSpace(raw))
 	if err != nil {
 		in.partial = true
-		found(FoundInvalid, "", "server %q lists a %s that is left out: %v, and %d are allowed; its owner has to shorten it", l.Upstream, kind.surface(), err, MaxText)
+		found(FoundInvalid, "", "server %q lists a %s that is left out: %v, and %d are allowed; its owner has to shorten it", l.Upstream, kind.surface(), err, maxText)
 		return in
 	}
 	if cut == 0 {
@@ -203,7 +203,7 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 	if cut > 0 {
 		in.partial = true
 		found(FoundTextCut, key, "%d texts of %s %q of server %q are cut to %d bytes, the longest of %d; its owner has to shorten them",
-			cut, kind.surface(), clip(key, 140), l.Upstream, MaxText, longest)
+			cut, kind.surface(), clip(key, 140), l.Upstream, maxText, longest)
 	}
 	if e.Hidden = hiddenIn(raw); e.Hidden != 0 {
 		found(FoundHidden, key, "the definition of %s %q of server %q holds %s: models read what nobody sees. They are left out of cards and descriptions, and under a strict pin it does not run; its owner has to take them out",
@@ -236,13 +236,13 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 			e.InputSchema = d.inputSchema
 			e.ResourceTool = bytes.Contains(e.InputSchema, []byte(`"`+abstractDomains+`"`)) && member(member(e.InputSchema, "properties"), abstractDomains) != nil
 		}
-		e.Hash8 = Hash8(d.name, e.InputSchema)
+		e.Hash8 = hashTool(d.name, e.InputSchema)
 	case KindPrompt:
 		var names []string
 		e.InputSchema, names = promptSchema(d.arguments)
-		e.Hash8 = HashPrompt(d.name, names)
+		e.Hash8 = hashPrompt(d.name, names)
 	default:
-		e.Hash8 = HashResource(d.uri)
+		e.Hash8 = hashResource(d.uri)
 		if kind == KindTemplate {
 			if e.InputSchema, err = templateSchema(d.uri); err != nil {
 				e.problem = err
@@ -250,7 +250,7 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 			}
 		}
 	}
-	if reject := e.checkSchemas(limits, found); reject && limits.OnInvalid == Reject {
+	if reject := e.checkSchemas(limits, found); reject && limits.OnInvalid == rejectInvalid {
 		found(FoundRejected, key, "%s %q of server %q is left out: schema_limits.on_invalid is reject", kind.surface(), key, l.Upstream)
 		return in
 	}
@@ -362,10 +362,10 @@ func (e *Entry) tag(configured []string, annotations, meta []byte, onDropped fun
 	}
 	read(member(annotations, "tags"))
 	if e.ReadOnly {
-		tags = append(tags, TagReadOnly)
+		tags = append(tags, tagReadOnly)
 	}
 	if e.Destructive {
-		tags = append(tags, TagDestructive)
+		tags = append(tags, tagDestructive)
 	}
 	var dropped int
 	if e.Tags, dropped = cleanTags(tags); dropped > 0 {
@@ -472,12 +472,12 @@ func (e *Entry) buildCard() {
 	e.Card.fit(description)
 }
 
-// overBudget reports whether the card exceeds CardHardCap although its description is empty. Such
+// overBudget reports whether the card exceeds cardHardCap although its description is empty. Such
 // an entry is listed anyway: otherwise a long name could hide a tool.
-func (e *Entry) overBudget() bool { return e.Card.Tokens > CardHardCap }
+func (e *Entry) overBudget() bool { return e.Card.Tokens > cardHardCap }
 
 func (e *Entry) budgetFinding() string {
-	return fmt.Sprintf("its card has %d tokens even without a description, at most %d are allowed", e.Card.Tokens, CardHardCap)
+	return fmt.Sprintf("its card has %d tokens even without a description, at most %d are allowed", e.Card.Tokens, cardHardCap)
 }
 
 // renamed returns a copy of the entry under another id.

@@ -41,7 +41,7 @@ func TestHiddenText(t *testing.T) {
 		if card := e.Card.Render(); visible.Find(card) != 0 {
 			t.Errorf("%s: the card %+q", name, card)
 		}
-		if string(e.Raw) != c.definition || e.Hash8 != Hash8(e.RawName, e.InputSchema) {
+		if string(e.Raw) != c.definition || e.Hash8 != hashTool(e.RawName, e.InputSchema) {
 			t.Errorf("%s: the definition has changed: %s, %s", name, e.Raw, e.Hash8)
 		}
 	}

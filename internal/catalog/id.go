@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ErrToolID is wrapped by every error of ParseToolID, FormatToolID, ParseID and
-// FormatID.
-var ErrToolID = errors.New("illegal id")
+// errToolID is wrapped by every error of ParseToolID, formatToolID, parseID and
+// formatID.
+var errToolID = errors.New("illegal id")
 
 // Lengths of the parts of an id in characters (spec/gateway §1.1).
 const (
@@ -35,18 +35,18 @@ type ToolID struct {
 // §1.6).
 func ParseToolID(s string) (ToolID, error) {
 	if len(s) > maxIDLen {
-		return ToolID{}, fmt.Errorf("%w: %d characters, at most %d are allowed", ErrToolID, len(s), maxIDLen)
+		return ToolID{}, fmt.Errorf("%w: %d characters, at most %d are allowed", errToolID, len(s), maxIDLen)
 	}
 	namespace, rest, ok := strings.Cut(s, ":")
 	if !ok {
-		return ToolID{}, fmt.Errorf("%w %q: no \":\" after a namespace", ErrToolID, s)
+		return ToolID{}, fmt.Errorf("%w %q: no \":\" after a namespace", errToolID, s)
 	}
 	id := ToolID{Namespace: namespace}
 	rest, hash8, hasHash := strings.Cut(rest, "#")
 	name, version, hasVersion := strings.Cut(rest, "@")
 	id.Name, id.Version, id.Hash8 = name, version, hash8
 	if hasHash && hash8 == "" || hasVersion && version == "" {
-		return ToolID{}, fmt.Errorf("%w %q: nothing after \"@\" or \"#\"", ErrToolID, s)
+		return ToolID{}, fmt.Errorf("%w %q: nothing after \"@\" or \"#\"", errToolID, s)
 	}
 	if err := id.check(); err != nil {
 		return ToolID{}, err
@@ -54,15 +54,15 @@ func ParseToolID(s string) (ToolID, error) {
 	return id, nil
 }
 
-// FormatToolID is the inverse of ParseToolID. It refuses parts that the grammar
+// formatToolID is the inverse of ParseToolID. It refuses parts that the grammar
 // does not allow.
-func FormatToolID(id ToolID) (string, error) {
+func formatToolID(id ToolID) (string, error) {
 	if err := id.check(); err != nil {
 		return "", err
 	}
 	s := id.join()
 	if len(s) > maxIDLen {
-		return "", fmt.Errorf("%w: %d characters, at most %d are allowed", ErrToolID, len(s), maxIDLen)
+		return "", fmt.Errorf("%w: %d characters, at most %d are allowed", errToolID, len(s), maxIDLen)
 	}
 	return s, nil
 }
@@ -82,13 +82,13 @@ func (id ToolID) join() string {
 func (id ToolID) check() error {
 	switch {
 	case !legalNamespace(id.Namespace):
-		return fmt.Errorf("%w: namespace %q is not [a-z][a-z0-9_-]{0,63}", ErrToolID, clip(id.Namespace, maxIDLen))
+		return fmt.Errorf("%w: namespace %q is not [a-z][a-z0-9_-]{0,63}", errToolID, clip(id.Namespace, maxIDLen))
 	case !legalName(id.Name):
-		return fmt.Errorf("%w: name %q is not [A-Za-z_][A-Za-z0-9_.-]{0,127}", ErrToolID, clip(id.Name, maxIDLen))
+		return fmt.Errorf("%w: name %q is not [A-Za-z_][A-Za-z0-9_.-]{0,127}", errToolID, clip(id.Name, maxIDLen))
 	case id.Version != "" && !legalVersion(id.Version):
-		return fmt.Errorf("%w: version %q is not [A-Za-z0-9._-]{1,32}", ErrToolID, clip(id.Version, maxIDLen))
+		return fmt.Errorf("%w: version %q is not [A-Za-z0-9._-]{1,32}", errToolID, clip(id.Version, maxIDLen))
 	case id.Hash8 != "" && !legalHash8(id.Hash8):
-		return fmt.Errorf("%w: hash %q is not [0-9a-f]{8}", ErrToolID, clip(id.Hash8, maxIDLen))
+		return fmt.Errorf("%w: hash %q is not [0-9a-f]{8}", errToolID, clip(id.Hash8, maxIDLen))
 	}
 	return nil
 }
@@ -127,17 +127,17 @@ func (k Kind) surface() Kind {
 	return k
 }
 
-// ParseID splits the id of a tool, a resource or a prompt. A key with a "~N"
+// parseID splits the id of a tool, a resource or a prompt. A key with a "~N"
 // suffix is no canonical id and is refused (spec/gateway §6.1).
-func ParseID(s string) (Kind, ToolID, error) {
+func parseID(s string) (Kind, ToolID, error) {
 	kind, body := splitKind(s)
 	id, err := ParseToolID(body)
 	return kind, id, err
 }
 
-// FormatID is the inverse of ParseID.
-func FormatID(kind Kind, id ToolID) (string, error) {
-	s, err := FormatToolID(id)
+// formatID is the inverse of parseID.
+func formatID(kind Kind, id ToolID) (string, error) {
+	s, err := formatToolID(id)
 	if err != nil {
 		return "", err
 	}

@@ -57,12 +57,12 @@ func TestParseToolID(t *testing.T) {
 			continue
 		}
 		if err != nil {
-			if !errors.Is(err, ErrToolID) || len(err.Error()) > 400 {
+			if !errors.Is(err, errToolID) || len(err.Error()) > 400 {
 				t.Errorf("ParseToolID(%q): error %v is no short ErrToolID", tt.in, err)
 			}
 			continue
 		}
-		if back, err := FormatToolID(got); err != nil || back != tt.in {
+		if back, err := formatToolID(got); err != nil || back != tt.in {
 			t.Errorf("FormatToolID(%+v) = %q, %v; want %q", got, back, err, tt.in)
 		}
 	}
@@ -73,7 +73,7 @@ func TestFormatToolIDRefusesIllegalParts(t *testing.T) {
 		{}, {"", "a", "", ""}, {"A", "a", "", ""}, {"a", "", "", ""}, {"a", "b c", "", ""},
 		{"a", "b", "1 2", ""}, {"a", "b", "", "xyz"}, {"a:b", "c", "", ""},
 	} {
-		if s, err := FormatToolID(id); !errors.Is(err, ErrToolID) {
+		if s, err := formatToolID(id); !errors.Is(err, errToolID) {
 			t.Errorf("FormatToolID(%+v) = %q, %v; want ErrToolID", id, s, err)
 		}
 	}
@@ -83,11 +83,11 @@ func FuzzParseToolID(f *testing.F) {
 	f.Add("github:create_issue@1.4.0#01234567")
 	f.Add("resource::file:README#a8c506b1")
 	f.Fuzz(func(t *testing.T, s string) {
-		kind, id, err := ParseID(s)
+		kind, id, err := parseID(s)
 		if err != nil {
 			return
 		}
-		if back, err := FormatID(kind, id); err != nil || back != s {
+		if back, err := formatID(kind, id); err != nil || back != s {
 			t.Errorf("%q parses to %+v and formats to %q, %v", s, id, back, err)
 		}
 	})
@@ -110,33 +110,33 @@ func TestIdentityVectors(t *testing.T) {
 		{"tool_é", `{"properties":{"naïve":{}}}`, "mcp", "tool__", "64175415"},
 	}
 	for _, tt := range tests {
-		if got := InferNamespace(tt.raw); got != tt.namespace {
+		if got := inferNamespace(tt.raw); got != tt.namespace {
 			t.Errorf("InferNamespace(%q) = %q, want %q", tt.raw, got, tt.namespace)
 		}
-		if got := DeriveName(tt.raw, ""); got != tt.name {
+		if got := deriveName(tt.raw, ""); got != tt.name {
 			t.Errorf("DeriveName(%q) = %q, want %q", tt.raw, got, tt.name)
 		}
-		if got := Hash8(tt.raw, json.RawMessage(tt.schema)); got != tt.hash {
+		if got := hashTool(tt.raw, json.RawMessage(tt.schema)); got != tt.hash {
 			t.Errorf("Hash8(%q, %s) = %s, want %s", tt.raw, tt.schema, got, tt.hash)
 		}
 	}
-	if got := HashResource("file:///docs/readme.md"); got != "a8c506b1" {
+	if got := hashResource("file:///docs/readme.md"); got != "a8c506b1" {
 		t.Errorf("HashResource = %s", got)
 	}
-	if got := HashPrompt("summarize_pr", []string{"repo", "pr"}); got != "d72fe684" {
+	if got := hashPrompt("summarize_pr", []string{"repo", "pr"}); got != "d72fe684" {
 		t.Errorf("HashPrompt = %s", got)
 	}
 }
 
 func TestHash8IgnoresProseAndOrder(t *testing.T) {
-	base := Hash8("t", json.RawMessage(`{"properties":{"a":{},"b":{}},"required":["a","b"]}`))
+	base := hashTool("t", json.RawMessage(`{"properties":{"a":{},"b":{}},"required":["a","b"]}`))
 	for _, same := range []string{
 		`{"required":["b","a"],"properties":{"b":{"type":"number"},"a":{"description":"x"}},"title":"t"}`,
 		` { "properties" : { "a" : { } , "b" : [1,{"c":2}] } , "required" : [ "a" , "b" ] } `,
 		`{"properties":{"\u0061":{},"b":{}},"required":["a","\u0062"]}`,
 		`{"properties":{"z":{}},"properties":{"a":{},"b":{}},"required":["a","b"]}`,
 	} {
-		if got := Hash8("t", json.RawMessage(same)); got != base {
+		if got := hashTool("t", json.RawMessage(same)); got != base {
 			t.Errorf("Hash8 of %s is %s, want %s", same, got, base)
 		}
 	}
@@ -146,7 +146,7 @@ func TestHash8IgnoresProseAndOrder(t *testing.T) {
 		`{"Properties":{"a":{},"b":{}},"required":["a","b"]}`,
 		`{"properties":null,"required":null}`, `[]`, `null`, ``,
 	} {
-		if got := Hash8("t", json.RawMessage(different)); got == base {
+		if got := hashTool("t", json.RawMessage(different)); got == base {
 			t.Errorf("Hash8 of %s is %s too", different, got)
 		}
 	}
@@ -179,7 +179,7 @@ func TestInferNamespace(t *testing.T) {
 		{"使用.搜索", "mcp", "__"},
 	}
 	for _, tt := range tests {
-		if ns, name := InferNamespace(tt.raw), DeriveName(tt.raw, ""); ns != tt.namespace || name != tt.name {
+		if ns, name := inferNamespace(tt.raw), deriveName(tt.raw, ""); ns != tt.namespace || name != tt.name {
 			t.Errorf("%q becomes %q %q, want %q %q", tt.raw, ns, name, tt.namespace, tt.name)
 		}
 	}
@@ -197,7 +197,7 @@ func TestConfiguredNamespace(t *testing.T) {
 		{"github.", "github", "github."},
 	}
 	for _, tt := range tests {
-		if got := DeriveName(tt.raw, tt.namespace); got != tt.name {
+		if got := deriveName(tt.raw, tt.namespace); got != tt.name {
 			t.Errorf("DeriveName(%q, %q) = %q, want %q", tt.raw, tt.namespace, got, tt.name)
 		}
 	}
@@ -231,12 +231,12 @@ func TestPrimitiveIDs(t *testing.T) {
 		{"resource::", "", false},
 	}
 	for _, tt := range tests {
-		kind, id, err := ParseID(tt.in)
+		kind, id, err := parseID(tt.in)
 		if (err == nil) != tt.ok || tt.ok && kind != tt.kind {
 			t.Errorf("ParseID(%q) = %v, %+v, %v", tt.in, kind, id, err)
 		}
 		if err == nil {
-			if back, err := FormatID(kind, id); err != nil || back != tt.in {
+			if back, err := formatID(kind, id); err != nil || back != tt.in {
 				t.Errorf("FormatID of %q = %q, %v", tt.in, back, err)
 			}
 		}

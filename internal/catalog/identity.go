@@ -13,18 +13,18 @@ import (
 // fallbackNamespace is the namespace if a name contains none.
 const fallbackNamespace = "mcp"
 
-// InferNamespace returns the namespace of a tool or prompt in an anonymous catalog. It is the
+// inferNamespace returns the namespace of a tool or prompt in an anonymous catalog. It is the
 // prefix before the first ".", or before the first "/", or the first of three or more parts joined
 // by "_", or "mcp". The result is mapped to the grammar.
-func InferNamespace(rawName string) string {
+func inferNamespace(rawName string) string {
 	namespace, _ := infer(rawName)
 	return MapNamespace(namespace)
 }
 
-// DeriveName returns the name part of the id of a tool or prompt. It removes a prefix that ends
+// deriveName returns the name part of the id of a tool or prompt. It removes a prefix that ends
 // with "." or "/" if it equals the namespace. If namespace is "", it is inferred. The result is
 // mapped to the grammar (spec/gateway §1.4).
-func DeriveName(rawName, namespace string) string {
+func deriveName(rawName, namespace string) string {
 	return mapName(stripPrefix(rawName, namespace))
 }
 
@@ -134,10 +134,10 @@ func shorten(mapped, raw string, limit int) string {
 	return mapped[:limit-hash8Len-1] + "_" + hash8([]byte(raw))
 }
 
-// Hash8 returns the hash of a tool's shape: its raw name and its input schema's property names and
+// hashTool returns the hash of a tool's shape: its raw name and its input schema's property names and
 // required names, without types and texts (spec/gateway §1.3). A missing or non-object schema has
 // no properties.
-func Hash8(upstreamName string, schema json.RawMessage) string {
+func hashTool(upstreamName string, schema json.RawMessage) string {
 	properties, required := shape(schema)
 	b := make([]byte, 0, 256)
 	b = append(b, upstreamName...)
@@ -149,15 +149,15 @@ func Hash8(upstreamName string, schema json.RawMessage) string {
 	return hash8(b)
 }
 
-// HashResource returns the hash of a resource's URI, or of a resource template's URI template
+// hashResource returns the hash of a resource's URI, or of a resource template's URI template
 // (spec/gateway §6.2).
-func HashResource(uri string) string {
+func hashResource(uri string) string {
 	return hash8([]byte("resource\n" + uri))
 }
 
-// HashPrompt returns the hash of a prompt's raw name and argument names, in any order (spec/gateway
+// hashPrompt returns the hash of a prompt's raw name and argument names, in any order (spec/gateway
 // §6.2).
-func HashPrompt(name string, arguments []string) string {
+func hashPrompt(name string, arguments []string) string {
 	arguments = slices.Sorted(slices.Values(arguments))
 	return hash8(appendNames([]byte("prompt\n"+name+"\n"), arguments))
 }

@@ -10,10 +10,10 @@ import (
 type OnInvalid string
 
 const (
-	// Flag keeps the entry and reports a finding. It is the default.
-	Flag OnInvalid = "flag"
-	// Reject leaves the entry out.
-	Reject OnInvalid = "reject"
+	// flagInvalid keeps the entry and reports a finding. It is the default.
+	flagInvalid OnInvalid = "flag"
+	// rejectInvalid leaves the entry out.
+	rejectInvalid OnInvalid = "reject"
 )
 
 // Limits bound the schemas of upstreams, which are untrusted (spec/gateway §4.4). Zero fields have
@@ -36,7 +36,7 @@ func (l Limits) withDefaults() Limits {
 		l.SchemaProperties = 512
 	}
 	if l.OnInvalid == "" {
-		l.OnInvalid = Flag
+		l.OnInvalid = flagInvalid
 	}
 	return l
 }

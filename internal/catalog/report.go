@@ -31,9 +31,9 @@ const (
 	FoundPattern    FindingKind = "pattern_unchecked"
 	FoundHidden     FindingKind = "hidden_text"         // invisible characters, removed from texts for models
 	FoundTags       FindingKind = "tags_dropped"        // tags that cards may not contain
-	FoundOverBudget FindingKind = "card_over_budget"    // over CardHardCap tokens
+	FoundOverBudget FindingKind = "card_over_budget"    // over cardHardCap tokens
 	FoundNoText     FindingKind = "description_missing" // hard to find and choose
-	FoundTextCut    FindingKind = "text_cut"            // text of more than MaxText bytes, cut
+	FoundTextCut    FindingKind = "text_cut"            // text of more than maxText bytes, cut
 	FoundListCut    FindingKind = "list_cut"            // list too long; the rest was left out
 )
 

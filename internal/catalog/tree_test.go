@@ -35,7 +35,7 @@ func walk(t *testing.T, c *Catalog, kind Kind) map[string]string {
 				leaves[card.ID], _ = c.Path(card.ID)
 				continue
 			}
-			if !strings.HasPrefix(card.ID, strings.TrimSuffix(path, "/")+"/") || card.Tokens > CardTarget || card.HasSchema || card.SideEffects {
+			if !strings.HasPrefix(card.ID, strings.TrimSuffix(path, "/")+"/") || card.Tokens > cardTarget || card.HasSchema || card.SideEffects {
 				t.Errorf("card of a cluster at %s: %+v", path, card)
 			}
 			if depth > 12 {
@@ -151,7 +151,7 @@ func TestLeafSegments(t *testing.T) {
 	def := func(name, version string) string {
 		return fmt.Sprintf(`{"name":%q,"description":"d","inputSchema":{},"_meta":{"version":%q}}`, name, version)
 	}
-	hash := func(name string) string { return Hash8(name, nil) }
+	hash := func(name string) string { return hashTool(name, nil) }
 	tests := []struct {
 		name string
 		defs []string
@@ -210,7 +210,7 @@ func TestClustersAreWords(t *testing.T) {
 	for _, card := range cards {
 		ids = append(ids, card.ID)
 	}
-	ping := "github:ping#" + Hash8("ping", json.RawMessage(`{"properties":{"a":{}}}`))
+	ping := "github:ping#" + hashTool("ping", json.RawMessage(`{"properties":{"a":{}}}`))
 	if want := []string{"/github/branch", "/github/issue", "/github/label", ping}; !slices.Equal(ids, want) {
 		t.Errorf("children of /github are %q, want %q", ids, want)
 	}

@@ -130,7 +130,7 @@ func TestUnknownDialects(t *testing.T) {
 		`{"properties":{"a":{"prefixItems":[{"type":"string"}],"default":{"$schema":"x:y"}},"$schema":{"type":"string","enum":["x:y"]}}}`:        true,
 		`{"properties":{"a":{"prefixItems":[{"type":"string"}]},"b":{"const":{"$schema":"x:y"}}},"enum":[{"a":["x"],"b":{"$schema":"x:y"}},{}]}`: true,
 	} {
-		c, report := New(Limits{OnInvalid: Reject}).With(Listing{Upstream: "web", Namespace: "web", Tools: raws(`{"name":"t","inputSchema":` + schema + `}`)})
+		c, report := New(Limits{OnInvalid: rejectInvalid}).With(Listing{Upstream: "web", Namespace: "web", Tools: raws(`{"name":"t","inputSchema":` + schema + `}`)})
 		if c.Len() != 1 || report.Has(FoundSchema) || report.Has(FoundDialect) == known {
 			t.Errorf("%s: %v", schema, report.Findings)
 			continue
@@ -351,7 +351,7 @@ func FuzzDefinition(f *testing.F) {
 		l := Listing{Upstream: "u", Namespace: "u", Tools: raws(def), Resources: raws(def), ResourceTemplates: raws(def), Prompts: raws(def)}
 		c, _ := New(Limits{}).With(l)
 		for _, e := range c.Entries() {
-			if _, id, err := ParseID(e.ID); err != nil && !strings.Contains(e.ID, "~") {
+			if _, id, err := parseID(e.ID); err != nil && !strings.Contains(e.ID, "~") {
 				t.Errorf("id %q of %q: %+v, %v", e.ID, def, id, err)
 			}
 			if card := e.Card.AppendJSON(nil, true); !json.Valid(card) {

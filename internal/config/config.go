@@ -97,8 +97,8 @@ type OnInvalid string
 
 // What happens to such a tool (spec/gateway §4.4, schema trust).
 const (
-	OnInvalidFlag   OnInvalid = "flag"
-	OnInvalidReject OnInvalid = "reject"
+	onInvalidFlag   OnInvalid = "flag"
+	onInvalidReject OnInvalid = "reject"
 )
 
 // BrowseFormat is the form of tool_browse's answer.

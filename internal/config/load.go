@@ -180,9 +180,9 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	return c, warnings, nil
 }
 
-// Candidates are the files that [Find] looks for in a folder: weir's own, and then
+// candidates are the files that [Find] looks for in a folder: weir's own, and then
 // what other clients have.
-func Candidates() []string { return []string{"weir.yaml", "weir.yml", "weir.json", ".mcp.json"} }
+func candidates() []string { return []string{"weir.yaml", "weir.yml", "weir.json", ".mcp.json"} }
 
 // Find returns the path of the configuration in a folder: the first of [Candidates]
 // that is there. Two that are weir's own are an error that names both: it would be
@@ -190,7 +190,7 @@ func Candidates() []string { return []string{"weir.yaml", "weir.yml", "weir.json
 // says what was looked for and how to begin.
 func Find(dir string) (string, error) {
 	found := ""
-	for _, name := range Candidates() {
+	for _, name := range candidates() {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 			continue
@@ -214,5 +214,5 @@ func Find(dir string) (string, error) {
 mcpServers:
   files:
     command: npx
-    args: ["-y", "@modelcontextprotocol/server-filesystem", "."]`, ErrNotFound, where, strings.Join(Candidates(), ", "))
+    args: ["-y", "@modelcontextprotocol/server-filesystem", "."]`, ErrNotFound, where, strings.Join(candidates(), ", "))
 }

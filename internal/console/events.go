@@ -129,7 +129,7 @@ func (s *stream) follow(gone, done <-chan struct{}) {
 // write writes what else waits and the events that there are, once around the
 // ring at most: what comes faster than that is missed.
 func (s *stream) write() error {
-	for range Kept/batch + 1 {
+	for range kept/batch + 1 {
 		n, first, missed := s.watcher.read(s.next, s.events)
 		if missed > 0 {
 			s.missed(missed)

@@ -12,8 +12,8 @@ import (
 
 // Bounds of a Feed.
 const (
-	// Kept is how many events are kept for whoever comes or is slow.
-	Kept = 500
+	// kept is how many events are kept for whoever comes or is slow.
+	kept = 500
 	// maxWatchers bounds the streams at a time.
 	maxWatchers = 16
 	// keptFor is how long events are collected after the last watcher has left,
@@ -45,7 +45,7 @@ type ring struct {
 	id string // of this ring, as numbers of events begin anew in each
 
 	mu       sync.Mutex // guards below
-	events   [Kept]telemetry.Event
+	events   [kept]telemetry.Event
 	next     uint64 // the number of the next event; the first is 0
 	watchers map[*watcher]struct{}
 	left     time.Time // when the last watcher left
@@ -72,7 +72,7 @@ func (r *ring) add(e *telemetry.Event) bool {
 	if len(r.watchers) == 0 && e.Time.Sub(r.left) > keptFor {
 		return false
 	}
-	slot := &r.events[r.next%Kept]
+	slot := &r.events[r.next%kept]
 	*slot = *e
 	if len(slot.Detail) > maxDetail {
 		slot.Detail = clip(slot.Detail, maxDetail)
@@ -132,12 +132,12 @@ func (w *watcher) read(from uint64, buf []telemetry.Event) (n int, first, missed
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first = min(from, r.next)
-	if r.next > Kept && first < r.next-Kept {
-		missed = r.next - Kept - first
-		first = r.next - Kept
+	if r.next > kept && first < r.next-kept {
+		missed = r.next - kept - first
+		first = r.next - kept
 	}
 	for n < len(buf) && first+uint64(n) < r.next {
-		buf[n] = r.events[(first+uint64(n))%Kept]
+		buf[n] = r.events[(first+uint64(n))%kept]
 		n++
 	}
 	return n, first, missed

@@ -45,8 +45,8 @@ func addProductTools(server *mcp.Server, s *shop) {
 	add(server, tool{
 		"list_products", "List products", reads(),
 		"List or search the products of the shop with price and units in stock, by category or by words in the name.",
-	}, func(in listProductsArgs) (Rows[item], error) {
-		return Rows[item]{s.list(in.Category, in.Text, in.InStock, orDefault(in.Limit, 50))}, nil
+	}, func(in listProductsArgs) (resultRows[item], error) {
+		return resultRows[item]{s.list(in.Category, in.Text, in.InStock, orDefault(in.Limit, 50))}, nil
 	}, oneOf("category", categories()...), length("text", 0, 100), between("limit", 1, 100))
 	add(server, tool{
 		"get_product", "Get a product", reads(),
@@ -57,9 +57,9 @@ func addProductTools(server *mcp.Server, s *shop) {
 	add(server, tool{
 		"get_price_history", "Get the price history", reads(),
 		"Get the price of one product for each of the last days, oldest first.",
-	}, func(in priceHistoryArgs) (Rows[pricePoint], error) {
+	}, func(in priceHistoryArgs) (resultRows[pricePoint], error) {
 		points, err := s.history(in.SKU, orDefault(in.Days, 30))
-		return Rows[pricePoint]{points}, err
+		return resultRows[pricePoint]{points}, err
 	}, matching("sku", skuPattern), between("days", 1, priceDays))
 }
 
@@ -79,9 +79,9 @@ func addStockTools(server *mcp.Server, s *shop) {
 	add(server, tool{
 		"check_stock", "Check stock", reads(),
 		"Tell how many units of a product each warehouse has.",
-	}, func(in stockArgs) (Rows[stockLevel], error) {
+	}, func(in stockArgs) (resultRows[stockLevel], error) {
 		levels, err := s.levels(in.SKU, in.Warehouse)
-		return Rows[stockLevel]{levels}, err
+		return resultRows[stockLevel]{levels}, err
 	}, matching("sku", skuPattern), oneOf("warehouse", warehouses()...))
 	// Not idempotent: the same change twice counts twice.
 	counted := destroys()
@@ -128,8 +128,8 @@ func addOrderTools(server *mcp.Server, s *shop) {
 	add(server, tool{
 		"list_orders", "List orders", reads(),
 		"List orders, newest first, by state or by customer.",
-	}, func(in listOrdersArgs) (Rows[order], error) {
-		return Rows[order]{s.listOrders(orderStatus(in.Status), in.Customer, orDefault(in.Limit, 50))}, nil
+	}, func(in listOrdersArgs) (resultRows[order], error) {
+		return resultRows[order]{s.listOrders(orderStatus(in.Status), in.Customer, orDefault(in.Limit, 50))}, nil
 	}, oneOf("status", orderStatuses()...), length("customer", 0, 100), between("limit", 1, 200))
 	add(server, tool{
 		"ship_order", "Ship an order", destroys(),

@@ -12,7 +12,7 @@ import (
 
 func TestInventoryFindsProducts(t *testing.T) {
 	session, _ := overHTTP(t, "inventory")
-	var found Rows[item]
+	var found resultRows[item]
 	call(t, session, "list_products", nil, &found)
 	if len(found.Result) != 40 || !slices.IsSortedFunc(found.Result, func(a, b item) int { return strings.Compare(a.SKU, b.SKU) }) {
 		t.Fatalf("%d products, want 40 in order of their number", len(found.Result))
@@ -31,7 +31,7 @@ func TestInventoryFindsProducts(t *testing.T) {
 	if product != found.Result[0] {
 		t.Errorf("get_product %+v differs from list_products %+v", product, found.Result[0])
 	}
-	var levels Rows[stockLevel]
+	var levels resultRows[stockLevel]
 	call(t, session, "check_stock", map[string]any{"sku": "CAM-001"}, &levels)
 	sum := 0
 	for _, l := range levels.Result {
@@ -40,7 +40,7 @@ func TestInventoryFindsProducts(t *testing.T) {
 	if len(levels.Result) != len(warehouses()) || sum != product.InStock {
 		t.Errorf("stock %+v adds up to %d, the product says %d", levels.Result, sum, product.InStock)
 	}
-	var prices Rows[pricePoint]
+	var prices resultRows[pricePoint]
 	call(t, session, "get_price_history", map[string]any{"sku": "CAM-001", "days": 365}, &prices)
 	if len(prices.Result) != 365 || prices.Result[0].Date != "2025-07-01" || prices.Result[364] != (pricePoint{"2026-06-30", product.PriceCents}) {
 		t.Errorf("%d prices from %v to %v", len(prices.Result), prices.Result[0], prices.Result[len(prices.Result)-1])
@@ -54,7 +54,7 @@ func TestInventoryFindsProducts(t *testing.T) {
 func TestInventoryOrders(t *testing.T) {
 	session, _ := overHTTP(t, "inventory")
 	units := func(sku string) int {
-		var levels Rows[stockLevel]
+		var levels resultRows[stockLevel]
 		call(t, session, "check_stock", map[string]any{"sku": sku, "warehouse": "porto"}, &levels)
 		return levels.Result[0].Units
 	}
@@ -98,7 +98,7 @@ func TestInventoryOrders(t *testing.T) {
 	if got.Status != orderShipped {
 		t.Errorf("order %+v, want it shipped", got)
 	}
-	var orders Rows[order]
+	var orders resultRows[order]
 	call(t, session, "list_orders", nil, &orders)
 	if len(orders.Result) != 2 || orders.Result[0].ID != "o2" {
 		t.Errorf("orders %+v, want o2 first", orders.Result)

@@ -99,14 +99,14 @@ func (n *notes) addTools() {
 	add(n.server, tool{
 		"list_notes", "List notes", reads(),
 		"List notes, newest first, optionally only those with a tag.",
-	}, func(in listNotesArgs) (Rows[note], error) {
-		return Rows[note]{n.book.list(in.Tag, orDefault(in.Limit, 20))}, nil
+	}, func(in listNotesArgs) (resultRows[note], error) {
+		return resultRows[note]{n.book.list(in.Tag, orDefault(in.Limit, 20))}, nil
 	}, length("tag", 0, maxNoteTag), between("limit", 1, 100))
 	add(n.server, tool{
 		"search_notes", "Search notes", reads(),
 		"Find notes by words in their title, text or tags. All words must occur; case does not matter. Newest first.",
-	}, func(in searchNotesArgs) (Rows[note], error) {
-		return Rows[note]{n.book.search(in.Query, orDefault(in.Limit, 20))}, nil
+	}, func(in searchNotesArgs) (resultRows[note], error) {
+		return resultRows[note]{n.book.search(in.Query, orDefault(in.Limit, 20))}, nil
 	}, length("query", 1, 200), between("limit", 1, 100))
 	add(n.server, tool{
 		"read_note", "Read a note", reads(),

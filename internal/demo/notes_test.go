@@ -18,7 +18,7 @@ func TestNotesLifeOfANote(t *testing.T) {
 		t.Fatalf("created %+v, want %+v", created, want)
 	}
 
-	var found Rows[note]
+	var found resultRows[note]
 	for _, c := range []struct {
 		tool string
 		args map[string]any

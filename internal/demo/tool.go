@@ -8,9 +8,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Rows is the structured content of a tool that returns a list: the list under the single
+// resultRows is the structured content of a tool that returns a list: the list under the single
 // key "result", as servers in other languages write it.
-type Rows[T any] struct {
+type resultRows[T any] struct {
 	Result []T `json:"result"`
 }
 

@@ -47,11 +47,11 @@ func newWeather(_ func() time.Time, logger *slog.Logger) *mcp.Server {
 		Description: "Get the daily forecast of a weather station: temperatures, chance of rain and wind.",
 		Annotations: reads(),
 		InputSchema: argumentsOf[forecastArgs](matching("station", "^[A-Z]{2}-[0-9]$"), between("days", 1, 14)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in forecastArgs) (*mcp.CallToolResult, Rows[forecastDay], error) {
+	}, func(_ context.Context, _ *mcp.CallToolRequest, in forecastArgs) (*mcp.CallToolResult, resultRows[forecastDay], error) {
 		all := stations()
 		i := slices.IndexFunc(all, func(s station) bool { return s.ID == in.Station })
 		if i < 0 {
-			return nil, Rows[forecastDay]{}, fmt.Errorf("%w: %q; list_stations gives the identifiers", errNoStation, in.Station)
+			return nil, resultRows[forecastDay]{}, fmt.Errorf("%w: %q; list_stations gives the identifiers", errNoStation, in.Station)
 		}
 		return asArray(forecast(all[i], orDefault(in.Days, 7)))
 	})
@@ -61,7 +61,7 @@ func newWeather(_ func() time.Time, logger *slog.Logger) *mcp.Server {
 		Description: "List the weather stations with their place and elevation, all or those of one area.",
 		Annotations: reads(),
 		InputSchema: argumentsOf[stationsArgs](oneOf("area", regionCodes()...)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in stationsArgs) (*mcp.CallToolResult, Rows[station], error) {
+	}, func(_ context.Context, _ *mcp.CallToolRequest, in stationsArgs) (*mcp.CallToolResult, resultRows[station], error) {
 		found := slices.DeleteFunc(stations(), func(s station) bool { return in.Area != "" && s.Area != in.Area })
 		return asArray(found)
 	})
@@ -86,10 +86,10 @@ func addAlertTools(s *s2sp.Server) {
 
 // asArray writes a list the way servers in other languages do: the text is the bare JSON
 // array, and the structured content has it under "result".
-func asArray[T any](rows []T) (*mcp.CallToolResult, Rows[T], error) {
+func asArray[T any](rows []T) (*mcp.CallToolResult, resultRows[T], error) {
 	text, err := json.Marshal(rows)
 	if err != nil {
-		return nil, Rows[T]{}, fmt.Errorf("writing %d rows: %w", len(rows), err)
+		return nil, resultRows[T]{}, fmt.Errorf("writing %d rows: %w", len(rows), err)
 	}
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}}, Rows[T]{rows}, nil
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}}, resultRows[T]{rows}, nil
 }

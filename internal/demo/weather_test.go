@@ -10,7 +10,7 @@ import (
 
 func TestAlertsAreATable(t *testing.T) {
 	session := overStdio(t, "weather")
-	var table Rows[map[string]any]
+	var table resultRows[map[string]any]
 	result := call(t, session, "get_alerts", nil, &table)
 	if len(table.Result) != defaultAlerts {
 		t.Fatalf("%d rows, want %d", len(table.Result), defaultAlerts)
@@ -31,7 +31,7 @@ func TestAlertsAreATable(t *testing.T) {
 
 func TestAlertsFilter(t *testing.T) {
 	session := overStdio(t, "weather")
-	var all, some Rows[alert]
+	var all, some resultRows[alert]
 	call(t, session, "get_alerts", map[string]any{"rows": 1500}, &all)
 	if len(all.Result) != 1500 {
 		t.Fatalf("%d rows, want 1500", len(all.Result))
@@ -97,7 +97,7 @@ func TestAlertsHaveEverySeverityAndEvent(t *testing.T) {
 
 func TestForecastAndStations(t *testing.T) {
 	session := overStdio(t, "weather")
-	var places Rows[station]
+	var places resultRows[station]
 	call(t, session, "list_stations", nil, &places)
 	if len(places.Result) != len(regions())*stationsEach {
 		t.Fatalf("%d stations", len(places.Result))
@@ -106,7 +106,7 @@ func TestForecastAndStations(t *testing.T) {
 	if len(places.Result) != stationsEach {
 		t.Fatalf("%d stations in WA, want %d", len(places.Result), stationsEach)
 	}
-	var first, again Rows[forecastDay]
+	var first, again resultRows[forecastDay]
 	call(t, session, "get_forecast", map[string]any{"station": places.Result[0].ID}, &first)
 	call(t, session, "get_forecast", map[string]any{"station": places.Result[0].ID, "days": 14}, &again)
 	if len(first.Result) != 7 || len(again.Result) != 14 || !reflect.DeepEqual(first.Result, again.Result[:7]) {
@@ -131,7 +131,7 @@ func BenchmarkAlerts(b *testing.B) {
 		}
 	}
 	baseline := time.Since(start) / 20
-	var table Rows[json.RawMessage]
+	var table resultRows[json.RawMessage]
 	for b.Loop() {
 		call(b, session, "get_alerts", nil, &table)
 	}

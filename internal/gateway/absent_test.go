@@ -108,7 +108,7 @@ func TestNotSearchedFitsItsBudget(t *testing.T) {
 			}
 		}
 	}
-	marker := catalog.Card{ID: CacheBreakpointID, Name: CacheBreakpointID, Kind: catalog.KindInternal}
+	marker := catalog.Card{ID: cacheBreakpointID, Name: cacheBreakpointID, Kind: catalog.KindInternal}
 	if n := token.Count(marker.Render() + "\n"); n > markerTokens {
 		t.Errorf("the marker has %d tokens", n)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// ErrSnapshotFile is the cause of every error of ReadSnapshotFile.
-var ErrSnapshotFile = errors.New("not a catalog snapshot")
+// errSnapshotFile is the cause of every error of ReadSnapshotFile.
+var errSnapshotFile = errors.New("not a catalog snapshot")
 
 // maxSnapshotFile bounds a snapshot file, in bytes.
 const maxSnapshotFile = 256 << 20
@@ -56,7 +56,7 @@ var _ mcp.Peer = (*SnapshotFile)(nil)
 // wrong where; what is wrong with one entry is in the report of the catalog.
 func ReadSnapshotFile(path string, data []byte) (*SnapshotFile, error) {
 	bad := func(format string, args ...any) (*SnapshotFile, error) {
-		return nil, fmt.Errorf("%w: %s: %s", ErrSnapshotFile, path, fmt.Sprintf(format, args...))
+		return nil, fmt.Errorf("%w: %s: %s", errSnapshotFile, path, fmt.Sprintf(format, args...))
 	}
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	f := &SnapshotFile{name: name, path: path, reads: map[string]json.RawMessage{}, prompts: map[string]json.RawMessage{}, about: map[string]string{}}

@@ -95,7 +95,7 @@ func TestSnapshotFileOfTools(t *testing.T) {
 
 func TestSnapshotFileErrors(t *testing.T) {
 	for _, data := range []string{``, `7`, `{`, `{"tools":{}}`, `{"tools":[],"tools":[]}`, `{"reads":[]}`, `{"reads":{"a":7}}`, `{"reads":{"a":{}}}`, `{"resources":[{"uri":"a:b","contents":7}]}`, `{"prompts":[{"name":"p","messages":{}}]}`} {
-		if _, err := ReadSnapshotFile("x.json", []byte(data)); !errors.Is(err, ErrSnapshotFile) || !strings.Contains(err.Error(), "x.json") {
+		if _, err := ReadSnapshotFile("x.json", []byte(data)); !errors.Is(err, errSnapshotFile) || !strings.Contains(err.Error(), "x.json") {
 			t.Errorf("%s: %v", data, err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestSnapshotFileOfSomethingElse(t *testing.T) {
 		`{}`:                "none of the keys tools",
 		`{"mcpServers":{}}`: "--config",
 	} {
-		if _, err := ReadSnapshotFile("x.json", []byte(data)); !errors.Is(err, ErrSnapshotFile) || !strings.Contains(err.Error(), want) {
+		if _, err := ReadSnapshotFile("x.json", []byte(data)); !errors.Is(err, errSnapshotFile) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", data, err)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 )
 
-// CacheBreakpointID is the id of the card between what a session has seen and
+// cacheBreakpointID is the id of the card between what a session has seen and
 // what is new to it (spec/gateway §5.1). No tool_id begins with "_".
-const CacheBreakpointID = "__cache_breakpoint__"
+const cacheBreakpointID = "__cache_breakpoint__"
 
 // markerTokens is at least how many tokens the line of that card has.
 const markerTokens = 12
@@ -99,7 +99,7 @@ func (st *sessionState) arrange(of *catalog.Catalog, cards []catalog.Card, score
 	}
 	add(old)
 	if len(old) > 0 && len(fresh) > 0 {
-		out.cards = append(out.cards, catalog.Card{ID: CacheBreakpointID, Name: CacheBreakpointID, Kind: catalog.KindInternal})
+		out.cards = append(out.cards, catalog.Card{ID: cacheBreakpointID, Name: cacheBreakpointID, Kind: catalog.KindInternal})
 		out.scored = append(out.scored, false)
 	}
 	add(fresh)

@@ -35,7 +35,7 @@ func (h *harness) browse(t testing.TB, arguments string) (ids []string, lines []
 	lines = strings.Split(s.Content[0].Text, "\n")
 	for _, line := range lines {
 		id, _, _ := strings.Cut(line, " ")
-		if id == CacheBreakpointID {
+		if id == cacheBreakpointID {
 			id = "|"
 		}
 		ids = append(ids, strings.TrimSuffix(strings.TrimPrefix(id, "n:"), "@1"))
@@ -112,7 +112,7 @@ func TestCacheStableFreezesScores(t *testing.T) {
 			if err := json.Unmarshal(raw, &card); err != nil {
 				t.Fatal(err)
 			}
-			if card.ID == CacheBreakpointID && (card.Kind != "internal" || card.Score != nil) {
+			if card.ID == cacheBreakpointID && (card.Kind != "internal" || card.Score != nil) {
 				t.Errorf("the marker is %s", raw)
 			}
 			byID[card.ID] = string(raw)
@@ -130,7 +130,7 @@ func TestCacheStableFreezesScores(t *testing.T) {
 			t.Errorf("%s changed:\n%s\n%s\n%s", id, raw, second[id], third[id])
 		}
 	}
-	if second[CacheBreakpointID] == "" || strings.Contains(third["n:charlie@1"], "score") {
+	if second[cacheBreakpointID] == "" || strings.Contains(third["n:charlie@1"], "score") {
 		t.Errorf("%v\n%v", second, third)
 	}
 }

@@ -121,11 +121,11 @@ func RequestID(err error) jsonrpc.ID {
 	return ""
 }
 
-// LeaveBody has the answer of a request go out before its body is there, and the
+// leaveBody has the answer of a request go out before its body is there, and the
 // connection close with it. Call it before WriteHeader. Without it, net/http
 // first reads the body, or 256 KB of it. A short one that announces its length
 // is read: its client can use the connection again.
-func LeaveBody(w http.ResponseWriter, r *http.Request) {
+func leaveBody(w http.ResponseWriter, r *http.Request) {
 	const short = 4 << 10
 	if r.ContentLength < 0 || r.ContentLength > short {
 		w.Header().Set("Connection", "close")

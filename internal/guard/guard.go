@@ -126,7 +126,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		bearer := Bearer(r.Header)
+		bearer := bearer(r.Header)
 		principal, ok := "", false
 		if bearer != "" {
 			principal, ok = g.authenticate(bearer)
@@ -263,9 +263,9 @@ func WriteError(w http.ResponseWriter, status int, id jsonrpc.ID, err error) {
 	_, _ = w.Write(body)
 }
 
-// Bearer returns the token of an Authorization header, or "" where there is
+// bearer returns the token of an Authorization header, or "" where there is
 // none or it has another scheme.
-func Bearer(h http.Header) string {
+func bearer(h http.Header) string {
 	scheme, token, ok := strings.Cut(h.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
 		return ""

@@ -20,7 +20,7 @@ const (
 // stands in the first 4 KB of the body. The rest of the body is not waited for.
 func Refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
 	id := firstID(w, r)
-	LeaveBody(w, r)
+	leaveBody(w, r)
 	WriteError(w, status, id, err)
 }
 

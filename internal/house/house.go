@@ -35,7 +35,7 @@ type Rule struct {
 
 // Rules returns all rules, those about the shape of the module first.
 func Rules() []Rule {
-	return slices.Concat(layerRules(), sourceRules(), documentRules(), citationRules())
+	return slices.Concat(layerRules(), nameRules(), sourceRules(), documentRules(), citationRules())
 }
 
 // A Tree is the source of a module, parsed.

@@ -25,14 +25,17 @@ func TestModule(t *testing.T) {
 	}
 }
 
+// A ruleTest is a module, and what a rule finds in it.
+type ruleTest struct {
+	name, rule string
+	files      map[string]string
+	want       []string // what findings begin with, all of them in order; none: the rule is kept
+}
+
 // TestRules gives each rule a module that breaks it: a rule that finds nothing there would find nothing anywhere.
 func TestRules(t *testing.T) {
 	const imports = "import _ \"" + Module + "/"
-	tests := []struct {
-		name, rule string
-		files      map[string]string
-		want       []string // what findings begin with, all of them in order; none: the rule is kept
-	}{
+	tests := []ruleTest{
 		{"known package", "every package has a place", map[string]string{"internal/gateway/a.go": "package gateway"}, nil},
 		{"below a pattern", "every package has a place", map[string]string{"mcp/stdio/a.go": "package stdio"}, nil},
 		{"unknown package", "every package has a place", map[string]string{"nowhere/a.go": "package nowhere"}, []string{`nowhere/a.go: package "nowhere" is in no layer: add a line for it to places in internal/house/layers.go`}},
@@ -113,7 +116,7 @@ func TestRules(t *testing.T) {
 		},
 		{"dangling link", "documents name what exists", map[string]string{"README.md": "[x](docs/none.md)\n```\n[y](z.md)\n```\n", "CHANGELOG.md": "`gone/`"}, []string{`README.md:1: "docs/none.md" does not exist`}},
 	}
-	for _, test := range tests {
+	for _, test := range append(tests, nameTests()...) {
 		t.Run(test.rule+"/"+test.name, func(t *testing.T) {
 			fsys := fstest.MapFS{}
 			for name, text := range test.files {

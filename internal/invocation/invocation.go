@@ -26,8 +26,8 @@ import (
 const Header = "Weir-Invocation"
 
 const (
-	// MaxAge is how long a token may be valid.
-	MaxAge = 60 * time.Second
+	// maxAge is how long a token may be valid.
+	maxAge = 60 * time.Second
 	// leeway is how much the clocks of router and agent may differ.
 	leeway = 5 * time.Second
 	// maxSeen bounds the tokens that are remembered. Past it, new ones are
@@ -39,8 +39,8 @@ const (
 	maxToken = 4096
 )
 
-// ErrRefused is the cause of every error of Verify.
-var ErrRefused = errors.New("the invocation token is refused")
+// errRefused is the cause of every error of Verify.
+var errRefused = errors.New("the invocation token is refused")
 
 // Claims are what a token says.
 type Claims struct {
@@ -82,12 +82,12 @@ func NewSigner(issuer string, key any) (*Signer, error) {
 }
 
 // Sign returns a token for one request to an agent. It is valid for half of
-// MaxAge and used once.
+// maxAge and used once.
 func (s *Signer) Sign(principal, agent, tool string) (string, error) {
 	now := time.Now()
 	token := jwt.NewWithClaims(s.method, claims{Tool: tool, RegisteredClaims: jwt.RegisteredClaims{
 		Issuer: s.issuer, Subject: principal, Audience: jwt.ClaimStrings{agent}, ID: rand.Text(),
-		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(MaxAge / 2)),
+		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(maxAge / 2)),
 	}})
 	signed, err := token.SignedString(s.key)
 	if err != nil {
@@ -134,10 +134,10 @@ func NewVerifier(agent string, key any) (*Verifier, error) {
 }
 
 // Verify checks a token and returns what it says. A token is accepted once.
-// The error wraps ErrRefused and says why; it is for the log, and may be shown.
+// The error wraps errRefused and says why; it is for the log, and may be shown.
 func (v *Verifier) Verify(token string) (Claims, error) {
 	refuse := func(format string, args ...any) (Claims, error) {
-		return Claims{}, fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
+		return Claims{}, fmt.Errorf("%w: %s", errRefused, fmt.Sprintf(format, args...))
 	}
 	if token == "" {
 		return refuse("it is missing; this agent answers its router only")
@@ -158,8 +158,8 @@ func (v *Verifier) Verify(token string) (Claims, error) {
 	switch {
 	case c.IssuedAt == nil:
 		return refuse("it has no iat")
-	case c.ExpiresAt.Sub(c.IssuedAt.Time) > MaxAge:
-		return refuse("it is valid for longer than %v", MaxAge)
+	case c.ExpiresAt.Sub(c.IssuedAt.Time) > maxAge:
+		return refuse("it is valid for longer than %v", maxAge)
 	case c.ID == "" || len(c.ID) > 256:
 		return refuse("it has no jti")
 	case c.Subject == "":
@@ -185,7 +185,7 @@ func (v *Verifier) once(id string, until time.Time) error {
 				delete(v.seen, old)
 			}
 		}
-		v.sweep = now.Add(MaxAge / 2)
+		v.sweep = now.Add(maxAge / 2)
 	}
 	if len(v.seen) >= maxSeen {
 		return errors.New("too many tokens were used within a minute")

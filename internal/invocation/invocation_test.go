@@ -42,7 +42,7 @@ func TestSignVerify(t *testing.T) {
 			if want := (Claims{"weir", "files", "ann", "read"}); err != nil || got != want {
 				t.Errorf("got %+v, %v", got, err)
 			}
-			if _, err := v.Verify(token); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "used before") {
+			if _, err := v.Verify(token); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "used before") {
 				t.Errorf("twice: %v", err)
 			}
 		})
@@ -92,7 +92,7 @@ func TestVerifyRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, v := pair(t, secret, secret)
-			if _, err := v.Verify(c.token); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), c.want) {
+			if _, err := v.Verify(c.token); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

@@ -31,7 +31,7 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultJoinTimeout = 15 * time.Second
+	defaultJoinTimeout = 15 * time.Second
 	minJoinRetry       = 500 * time.Millisecond
 	maxJoinRetry       = 30 * time.Second
 )
@@ -128,7 +128,7 @@ func New(o Options) (*Member, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.JoinTimeout <= 0 {
-		o.JoinTimeout = DefaultJoinTimeout
+		o.JoinTimeout = defaultJoinTimeout
 	}
 	m := &Member{o: o, log: o.Logger, hub: hubName(&o), instance: rand.Text(), state: Connecting, office: o.Office, since: time.Now(), changed: make(chan struct{})}
 	m.ctx, m.cancel = context.WithCancel(context.Background())

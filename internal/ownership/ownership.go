@@ -99,8 +99,8 @@ type Want struct {
 	Computers  []string // in offices
 }
 
-// Taken is the error for a name that belongs to another owner.
-type Taken struct {
+// takenError is the error for a name that belongs to another owner.
+type takenError struct {
 	What  string // "name", "namespace" or "name of a Computer"
 	Name  string // that was wanted
 	As    string // what it is the same as, where that is written in another way
@@ -109,7 +109,7 @@ type Taken struct {
 
 // Error implements error. It says whose the name is, not what to do about it: that
 // depends on who wants it.
-func (t *Taken) Error() string {
+func (t *takenError) Error() string {
 	if t.As != "" && t.As != t.Name {
 		return fmt.Sprintf("the %s %q counts as %q, which belongs to %s", t.What, t.Name, t.As, t.Owner)
 	}
@@ -281,7 +281,7 @@ func (l *Ledger) Claim(o Owner, w Want) error {
 
 // free returns why an owner cannot have a name. It is called under mu.
 func (l *Ledger) free(k key, name string, o Owner) error {
-	taken := func(as, owner string) error { return &Taken{k.what, name, as, owner} }
+	taken := func(as, owner string) error { return &takenError{k.what, name, as, owner} }
 	operated, configured := l.operator[k]
 	if configured && operated.now {
 		return taken(operated.as, operated.by)

@@ -55,7 +55,7 @@ func server(name string) Want {
 
 func taken(t *testing.T, err error, texts ...string) {
 	t.Helper()
-	if !errors.As(err, new(*Taken)) {
+	if !errors.As(err, new(*takenError)) {
 		t.Errorf("got %v, want a name that is taken", err)
 		return
 	}

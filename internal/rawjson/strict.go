@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// ErrCase is the error for a member whose key differs from a known one in case
+// errCase is the error for a member whose key differs from a known one in case
 // only. Readers that ignore case would take it for the known one.
-var ErrCase = errors.New("a key in another case")
+var errCase = errors.New("a key in another case")
 
 // Sole returns the value of the member with this key, nil where there is none. It
 // is for members that a decision rests on: a key that stands twice is
-// ErrDuplicate, and a member whose key differs from it in case only is ErrCase,
+// ErrDuplicate, and a member whose key differs from it in case only is errCase,
 // because another reader might take that one.
 func Sole(obj []byte, key string) ([]byte, error) {
 	if len(obj) == 0 {
@@ -42,7 +42,7 @@ func Sole(obj []byte, key string) ([]byte, error) {
 	return value, nil
 }
 
-// CheckCase returns ErrCase where a member of obj has a key that differs from one
+// CheckCase returns errCase where a member of obj has a key that differs from one
 // of keys in case only.
 func CheckCase(obj []byte, keys ...string) error {
 	var problem error
@@ -67,7 +67,7 @@ func checkCase(found []byte, key string) error {
 	if len(found) < len(key) || !strings.EqualFold(string(found), key) { // keys are ASCII, and nothing shorter folds to ASCII
 		return nil
 	}
-	return fmt.Errorf("%w: %q, which some readers take for %q", ErrCase, found, key)
+	return fmt.Errorf("%w: %q, which some readers take for %q", errCase, found, key)
 }
 
 // AppendRewritten appends a JSON value in this package's own encoding: no white

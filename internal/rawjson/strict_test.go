@@ -22,10 +22,10 @@ func TestSole(t *testing.T) {
 		{`{"t\u0061sk" : [1] }`, `[1]`, nil},
 		{`{"task":1,"task":2}`, ``, ErrDuplicate},
 		{`{"task":1,"t\u0061sk":2}`, ``, ErrDuplicate},
-		{`{"task":1,"Task":2}`, ``, ErrCase},
-		{`{"TASK":2}`, ``, ErrCase},
-		{`{"taſk":2}`, ``, ErrCase},      // a long s
-		{`{"tas\u212a":2}`, ``, ErrCase}, // the sign of kelvin
+		{`{"task":1,"Task":2}`, ``, errCase},
+		{`{"TASK":2}`, ``, errCase},
+		{`{"taſk":2}`, ``, errCase},      // a long s
+		{`{"tas\u212a":2}`, ``, errCase}, // the sign of kelvin
 		{`[]`, ``, ErrType},
 		{`{"task":1`, ``, ErrSyntax},
 	} {
@@ -41,7 +41,7 @@ func TestCheckCase(t *testing.T) {
 	for obj, bad := range map[string]bool{
 		`{}`: false, `{"name":1,"arguments":{"Name":2}}`: false, `{"names":1}`: false, `{"name":1,"ARGUMENTS":2}`: true, `{"Name":1}`: true, `{"n\u0041me":1}`: true,
 	} {
-		if err := CheckCase([]byte(obj), keys...); errors.Is(err, ErrCase) != bad || !bad && err != nil {
+		if err := CheckCase([]byte(obj), keys...); errors.Is(err, errCase) != bad || !bad && err != nil {
 			t.Errorf("%s: %v", obj, err)
 		}
 	}

@@ -187,7 +187,7 @@ func TestLease(t *testing.T) {
 }
 
 func TestParseRouting(t *testing.T) {
-	r, err := ParseRouting([]byte("\xef\xbb\xbf" + `{"port": 8080, "routes": {
+	r, err := parseRouting([]byte("\xef\xbb\xbf" + `{"port": 8080, "routes": {
 		"b": {"container": "c", "hostPort": "7002", "hostPath": "/x"}, "a": {"hostPort": 7001}, "bare": 7003,
 		"far": {"hostPort": 1, "host": "10.0.0.1", "path": "x/mcp"}, "own": {"url": "https://x.example/mcp"},
 		"none": {"container": "c"}, "bad": {"hostPort": 99999}, "a/b": {"hostPort": 1}, "worse": [1]}, "static": {"hostPath": "/"}}`))
@@ -203,7 +203,7 @@ func TestParseRouting(t *testing.T) {
 		t.Errorf("problems %q", r.Problems)
 	}
 	for _, text := range []string{"", "[]", `{"port": "x"}`, `{"routes": []}`} {
-		if r, err := ParseRouting([]byte(text)); err == nil {
+		if r, err := parseRouting([]byte(text)); err == nil {
 			t.Errorf("%q: %+v", text, r)
 		}
 	}

@@ -39,14 +39,14 @@ type Routing struct {
 // Route is one agent of a routing.json.
 type Route struct{ Name, URL string }
 
-// ParseRouting reads the text of a routing.json:
+// parseRouting reads the text of a routing.json:
 //
 //	{"port": 8088, "routes": {"NAME": {"hostPort": 7001, …}}}
 //
 // An agent is at http://localhost:{hostPort}/mcp; host and path change these
 // parts, url the whole. A route may be the bare port, too. Other keys, which
 // other programs read, are ignored.
-func ParseRouting(data []byte) (Routing, error) {
+func parseRouting(data []byte) (Routing, error) {
 	var file struct {
 		Port   port                       `json:"port"`
 		Routes map[string]json.RawMessage `json:"routes"`
@@ -114,7 +114,7 @@ func ReadRouting(path string) (Routing, error) {
 	if err != nil {
 		return Routing{}, err
 	}
-	r, err := ParseRouting(data)
+	r, err := parseRouting(data)
 	if err != nil {
 		return Routing{}, fmt.Errorf("%s: %w", path, err)
 	}
@@ -151,7 +151,7 @@ func WatchRouting(ctx context.Context, path string, fn func(Routing, error)) {
 				fn(Routing{}, err)
 			}
 		case last == nil || !bytes.Equal(data, last):
-			r, err := ParseRouting(data)
+			r, err := parseRouting(data)
 			if err != nil && (broken == nil || !bytes.Equal(data, broken)) {
 				broken = append([]byte{}, data...) // it may be half written: another look
 				break

@@ -16,7 +16,7 @@ func FuzzParseRouting(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := ParseRouting(data)
+		r, err := parseRouting(data)
 		if err != nil {
 			return
 		}

@@ -29,15 +29,15 @@ const (
 	Anthropic  Variant = "anthropic"   // a tool definition with the schema as input_schema
 )
 
-// Variants lists all variants.
-func Variants() []Variant { return []Variant{JSONSchema, OpenAI, Anthropic} }
+// variants lists all variants.
+func variants() []Variant { return []Variant{JSONSchema, OpenAI, Anthropic} }
 
 // Errors of Schema.
 var (
 	// ErrNoCandidates: there is nothing to choose from.
 	ErrNoCandidates = errors.New("no candidates: a selection needs at least one id to choose from")
-	// ErrUnknownVariant is wrapped with the variant that was asked for.
-	ErrUnknownVariant = errors.New("unknown schema variant")
+	// errUnknownVariant is wrapped with the variant that was asked for.
+	errUnknownVariant = errors.New("unknown schema variant")
 )
 
 // Property is the property of the schema that holds the chosen id.
@@ -48,7 +48,7 @@ const schemaName = "tool_selection"
 
 // Schema returns a JSON Schema whose one property, [Property], is an enum of
 // ids, in the form of a variant. The ids keep their order; one that comes twice
-// is in the enum once. The error is ErrNoCandidates or ErrUnknownVariant.
+// is in the enum once. The error is ErrNoCandidates or errUnknownVariant.
 func Schema(ids []string, variant Variant) (json.RawMessage, error) {
 	if len(ids) == 0 {
 		return nil, ErrNoCandidates
@@ -74,7 +74,7 @@ func Schema(ids []string, variant Variant) (json.RawMessage, error) {
 	case Anthropic:
 		return wrap(`{"name":"`+schemaName+`","description":"Choose exactly one id among those offered.","input_schema":`, bare, `}`), nil
 	}
-	return nil, fmt.Errorf("%w %q: it must be %s, %s or %s", ErrUnknownVariant, variant, JSONSchema, OpenAI, Anthropic)
+	return nil, fmt.Errorf("%w %q: it must be %s, %s or %s", errUnknownVariant, variant, JSONSchema, OpenAI, Anthropic)
 }
 
 func wrap(head string, schema []byte, tail string) json.RawMessage {
@@ -107,10 +107,10 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonEmpty             Reason = "empty_selection"
-	ReasonNotOffered        Reason = "not_a_candidate"
-	ReasonAmbiguousCaseFold Reason = "ambiguous_case_fold"
-	ReasonAmbiguousPrefix   Reason = "ambiguous_prefix"
+	reasonEmpty             Reason = "empty_selection"
+	reasonNotOffered        Reason = "not_a_candidate"
+	reasonAmbiguousCaseFold Reason = "ambiguous_case_fold"
+	reasonAmbiguousPrefix   Reason = "ambiguous_prefix"
 )
 
 // Selection is the outcome of Validate. Its JSON is what `weir select` prints.
@@ -134,7 +134,7 @@ func (s Selection) OK() bool { return s.Status != Rejected }
 func Validate(selected string, offered []string) Selection {
 	value := strings.TrimSpace(selected)
 	if value == "" {
-		return Selection{Status: Rejected, Reason: ReasonEmpty}
+		return Selection{Status: Rejected, Reason: reasonEmpty}
 	}
 	folded := strings.ToLower(value)
 	var equal, prefixed matches
@@ -157,15 +157,15 @@ func Validate(selected string, offered []string) Selection {
 	case stripped:
 		return Selection{Status: Repaired, ID: value, Rule: RuleStrip}
 	case equal.several:
-		return Selection{Status: Rejected, Reason: ReasonAmbiguousCaseFold}
+		return Selection{Status: Rejected, Reason: reasonAmbiguousCaseFold}
 	case equal.id != "":
 		return Selection{Status: Repaired, ID: equal.id, Rule: RuleCaseFold}
 	case prefixed.several:
-		return Selection{Status: Rejected, Reason: ReasonAmbiguousPrefix}
+		return Selection{Status: Rejected, Reason: reasonAmbiguousPrefix}
 	case prefixed.id != "":
 		return Selection{Status: Repaired, ID: prefixed.id, Rule: RulePrefix}
 	}
-	return Selection{Status: Rejected, Reason: ReasonNotOffered}
+	return Selection{Status: Rejected, Reason: reasonNotOffered}
 }
 
 // matches are the different ids that a rule matched: the first, and whether

@@ -27,12 +27,12 @@ func TestSchema(t *testing.T) {
 }
 
 func TestSchemaErrors(t *testing.T) {
-	for _, variant := range Variants() {
+	for _, variant := range variants() {
 		if got, err := Schema(nil, variant); !errors.Is(err, ErrNoCandidates) || got != nil {
 			t.Errorf("%s without candidates: %s, %v", variant, got, err)
 		}
 	}
-	if _, err := Schema([]string{"a"}, "gemini"); !errors.Is(err, ErrUnknownVariant) || !strings.Contains(err.Error(), "openai") {
+	if _, err := Schema([]string{"a"}, "gemini"); !errors.Is(err, errUnknownVariant) || !strings.Contains(err.Error(), "openai") {
 		t.Errorf("%v", err)
 	}
 }
@@ -51,13 +51,13 @@ func TestValidate(t *testing.T) {
 		{"  docs:READ@2 ", Selection{Status: Repaired, ID: "docs:read@2", Rule: RuleCaseFold}},
 		{"docs", Selection{Status: Repaired, ID: "docs:read@2", Rule: RulePrefix}},
 		{"SLACK:SEND#1", Selection{Status: Repaired, ID: "slack:send#11111111", Rule: RulePrefix}},
-		{"x:y@1", Selection{Status: Rejected, Reason: ReasonAmbiguousCaseFold}},
-		{"github:", Selection{Status: Rejected, Reason: ReasonAmbiguousPrefix}},
-		{"read@2", Selection{Status: Rejected, Reason: ReasonNotOffered}}, // no suffix, nothing inside
-		{"docs:raed@2", Selection{Status: Rejected, Reason: ReasonNotOffered}},
-		{"docs:read@22", Selection{Status: Rejected, Reason: ReasonNotOffered}},
-		{"", Selection{Status: Rejected, Reason: ReasonEmpty}},
-		{" \n", Selection{Status: Rejected, Reason: ReasonEmpty}},
+		{"x:y@1", Selection{Status: Rejected, Reason: reasonAmbiguousCaseFold}},
+		{"github:", Selection{Status: Rejected, Reason: reasonAmbiguousPrefix}},
+		{"read@2", Selection{Status: Rejected, Reason: reasonNotOffered}}, // no suffix, nothing inside
+		{"docs:raed@2", Selection{Status: Rejected, Reason: reasonNotOffered}},
+		{"docs:read@22", Selection{Status: Rejected, Reason: reasonNotOffered}},
+		{"", Selection{Status: Rejected, Reason: reasonEmpty}},
+		{" \n", Selection{Status: Rejected, Reason: reasonEmpty}},
 	} {
 		got := Validate(tt.selected, offered)
 		if got != tt.want || got.OK() != (tt.want.Status != Rejected) {

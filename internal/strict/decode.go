@@ -196,7 +196,7 @@ func (d *Decoder) pairs(n *Node, path string, merges int, entries bool) []Pair {
 		}
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			d.Fail(key, path, "a key%s must be a text, not %s", In(path), Describe(key))
+			d.Fail(key, path, "a key%s must be a text, not %s", In(path), describe(key))
 		case key.ShortTag() == "!!merge":
 			merged = append(merged, d.merge(value, path, merges, entries)...)
 		case first[key.Value] != nil:
@@ -237,7 +237,7 @@ func (d *Decoder) merge(n *Node, path string, merges int, entries bool) []Pair {
 			return nil
 		}
 		if s.Kind != yaml.MappingNode {
-			d.Fail(s, path, "a merge key%s must name a mapping, not %s", In(path), Describe(s))
+			d.Fail(s, path, "a merge key%s must name a mapping, not %s", In(path), describe(s))
 			continue
 		}
 		if d.merging[s] {

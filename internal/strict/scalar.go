@@ -25,7 +25,7 @@ func (d *Decoder) expect(n *Node, form yaml.Kind, path string, k Kind) bool {
 }
 
 func (d *Decoder) wrong(n *Node, path string, k Kind) {
-	got := Describe(n)
+	got := describe(n)
 	if k == KindSecret && n.Kind == yaml.ScalarNode {
 		got = "nothing" // only null gets here; never show the value
 	}
@@ -43,7 +43,7 @@ func (d *Decoder) wrong(n *Node, path string, k Kind) {
 
 // Wrong reports that a value must be want, such as "a list of folders".
 func (d *Decoder) Wrong(n *Node, path, want string) {
-	d.Fail(n, path, "%s must be %s, not %s", orTop(path), want, Describe(n))
+	d.Fail(n, path, "%s must be %s, not %s", orTop(path), want, describe(n))
 }
 
 // Text returns a scalar as a text, with its variables replaced. A number or a boolean counts as the text that stands
@@ -216,8 +216,8 @@ func orTop(path string) string {
 	return path
 }
 
-// Describe names a value that has the wrong form.
-func Describe(n *Node) string {
+// describe names a value that has the wrong form.
+func describe(n *Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"

@@ -7,7 +7,7 @@ const fairEvery = 8
 // line holds the items that wait: one list for each priority. All its methods
 // take constant time.
 type line struct {
-	lists [2*MaxPriority + 1]list
+	lists [2*maxPriority + 1]list
 	n     int
 	taken int // since the one that waited longest was taken
 }
@@ -15,7 +15,7 @@ type line struct {
 // list is a doubly linked list through the items.
 type list struct{ first, last *item }
 
-func slot(priority int) int { return min(max(priority, -MaxPriority), MaxPriority) + MaxPriority }
+func slot(priority int) int { return min(max(priority, -maxPriority), maxPriority) + maxPriority }
 
 func (l *line) push(it *item) {
 	q := &l.lists[slot(it.rec.Priority)]

@@ -35,9 +35,9 @@ type EventKind uint8
 
 // The events of a task, in their order.
 const (
-	EventQueued EventKind = iota + 1
-	EventStarted
-	EventEnded
+	eventQueued EventKind = iota + 1
+	eventStarted
+	eventEnded
 )
 
 // Event tells of a change of one task, for metrics and for those who are told
@@ -45,8 +45,8 @@ const (
 type Event struct {
 	Kind EventKind
 	Task Task          // ID is "" for a task that was not submitted
-	Wait time.Duration // from arrival to start; with EventStarted and EventEnded
-	Ran  time.Duration // with EventEnded
+	Wait time.Duration // from arrival to start; with eventStarted and eventEnded
+	Ran  time.Duration // with eventEnded
 }
 
 // Options configures a Queue. Run must be set; other zero values stand for the
@@ -254,7 +254,7 @@ func (q *Queue) Submit(s Spec) (Task, error) {
 	t := it.rec.task()
 	gone := q.expire(now)
 	q.wait.push(it)
-	q.observe(EventQueued, it)
+	q.observe(eventQueued, it)
 	q.dispatch()
 	q.mu.Unlock()
 	q.forget(gone)
@@ -277,7 +277,7 @@ func (q *Queue) Do(ctx context.Context, s Spec) (json.RawMessage, error) {
 	defer q.running.Done()
 	q.seq++
 	it.rec.Seq = q.seq
-	q.observe(EventQueued, it)
+	q.observe(eventQueued, it)
 	if q.busy < q.concurrency && q.wait.n == 0 && !q.closed {
 		q.busy++
 		q.mu.Unlock()
@@ -300,7 +300,7 @@ func (q *Queue) Do(ctx context.Context, s Spec) (json.RawMessage, error) {
 		q.release()
 	}
 	it.rec.State, it.rec.Reason, it.rec.Ended = Cancelled, ReasonCancelled, time.Now()
-	q.observe(EventEnded, it)
+	q.observe(eventEnded, it)
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -363,7 +363,7 @@ func (q *Queue) observe(kind EventKind, it *item) {
 	e := Event{Kind: kind, Task: it.task()}
 	if !it.rec.Started.IsZero() {
 		e.Wait = it.rec.Started.Sub(it.rec.Created)
-		if kind == EventEnded {
+		if kind == eventEnded {
 			e.Ran = it.rec.Ended.Sub(it.rec.Started)
 		}
 	}

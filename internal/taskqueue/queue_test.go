@@ -46,7 +46,7 @@ func TestTimeoutCountsFromTheStart(t *testing.T) {
 		all.Wait()
 		_, err := q.Do(t.Context(), Spec{Payload: ms(40)})
 		var timeout *TimeoutError
-		if !errors.Is(err, ErrTimeout) || !errors.As(err, &timeout) || timeout.Limit != 30*time.Millisecond {
+		if !errors.Is(err, errTimeout) || !errors.As(err, &timeout) || timeout.Limit != 30*time.Millisecond {
 			t.Errorf("too long: %v", err)
 		}
 		if _, err := q.Do(t.Context(), Spec{Payload: ms(40), Timeout: time.Second}); err != nil {
@@ -78,7 +78,7 @@ func TestFull(t *testing.T) {
 		if _, err := q.Submit(Spec{Payload: ms(100)}); !errors.As(err, &full) || full.Status != want {
 			t.Errorf("submit: %v", err)
 		}
-		if _, err := q.Do(t.Context(), Spec{Payload: ms(100)}); !errors.Is(err, ErrFull) {
+		if _, err := q.Do(t.Context(), Spec{Payload: ms(100)}); !errors.Is(err, errFull) {
 			t.Errorf("do: %v", err)
 		}
 		time.Sleep(150 * time.Millisecond)
@@ -230,7 +230,7 @@ func TestStubbornTask(t *testing.T) {
 			return nil, nil
 		}})
 		start := time.Now()
-		if _, err := q.Do(t.Context(), Spec{Name: "stubborn"}); !errors.Is(err, ErrTimeout) {
+		if _, err := q.Do(t.Context(), Spec{Name: "stubborn"}); !errors.Is(err, errTimeout) {
 			t.Errorf("got %v", err)
 		}
 		if d := time.Since(start); d != 1100*time.Millisecond {
@@ -239,7 +239,7 @@ func TestStubbornTask(t *testing.T) {
 		if _, err := q.Do(t.Context(), Spec{Name: "good"}); err != nil {
 			t.Errorf("the next: %v", err)
 		}
-		if _, err := q.Do(t.Context(), Spec{Name: "stubborn"}); !errors.Is(err, ErrTimeout) {
+		if _, err := q.Do(t.Context(), Spec{Name: "stubborn"}); !errors.Is(err, errTimeout) {
 			t.Errorf("got %v", err)
 		}
 		if got := q.Status().Running; got != 1 {

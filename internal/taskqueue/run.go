@@ -34,7 +34,7 @@ func (q *Queue) execute(parent context.Context, it *item) (json.RawMessage, erro
 	switch {
 	case q.closed && it.ready != nil: // Close took it out of the line
 		it.rec.State, it.rec.Reason, it.rec.Ended = Cancelled, ReasonCancelled, time.Now()
-		q.observe(EventEnded, it)
+		q.observe(eventEnded, it)
 		q.release()
 		q.mu.Unlock()
 		return nil, ErrClosed
@@ -48,7 +48,7 @@ func (q *Queue) execute(parent context.Context, it *item) (json.RawMessage, erro
 	it.cancel = cancel
 	payload := it.rec.Payload
 	it.rec.Payload = nil // nobody needs it after this
-	q.observe(EventStarted, it)
+	q.observe(eventStarted, it)
 	q.mu.Unlock()
 
 	if it.submitted {
@@ -159,7 +159,7 @@ func endingOf(err error) ending {
 		return ending{Completed, ""}
 	case errors.Is(err, ErrCancelled), errors.Is(err, context.Canceled):
 		return ending{Cancelled, ReasonCancelled}
-	case errors.Is(err, ErrTimeout):
+	case errors.Is(err, errTimeout):
 		return ending{Failed, ReasonTimeout}
 	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrClosed):
 		return ending{Failed, ReasonInterrupted}
@@ -185,7 +185,7 @@ func (q *Queue) conclude(it *item) {
 		q.keep(it)
 	}
 	close(it.done)
-	q.observe(EventEnded, it)
+	q.observe(eventEnded, it)
 }
 
 // save saves the item as it is now. Saves of one item do not overtake each

@@ -40,11 +40,11 @@ var (
 	ErrClosed      = errors.New("the task queue is closed")
 	ErrCancelled   = errors.New("the task was cancelled")
 	ErrInterrupted = errors.New("interrupted: the process ended while the task ran")
-	ErrFull        = errors.New("the task queue is full")
-	ErrTimeout     = errors.New("the task took longer than it may")
+	errFull        = errors.New("the task queue is full")
+	errTimeout     = errors.New("the task took longer than it may")
 )
 
-// FullError is ErrFull with the numbers.
+// FullError is errFull with the numbers.
 type FullError struct{ Status Status }
 
 // Error implements error.
@@ -52,10 +52,10 @@ func (e *FullError) Error() string {
 	return fmt.Sprintf("the task queue is full: %d tasks wait, which is the limit, and %d run", e.Status.Queued, e.Status.Running)
 }
 
-// Is reports whether target is ErrFull.
-func (e *FullError) Is(target error) bool { return target == ErrFull }
+// Is reports whether target is errFull.
+func (e *FullError) Is(target error) bool { return target == errFull }
 
-// TimeoutError is ErrTimeout with the limit.
+// TimeoutError is errTimeout with the limit.
 type TimeoutError struct{ Limit time.Duration }
 
 // Error implements error.
@@ -63,8 +63,8 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("timed out after %v", e.Limit)
 }
 
-// Is reports whether target is ErrTimeout.
-func (e *TimeoutError) Is(target error) bool { return target == ErrTimeout }
+// Is reports whether target is errTimeout.
+func (e *TimeoutError) Is(target error) bool { return target == errTimeout }
 
 // Spec is a task to be.
 type Spec struct {
@@ -76,7 +76,7 @@ type Spec struct {
 	Payload json.RawMessage
 	// Priority goes before order: a task with a higher one is taken first, but
 	// every eighth task taken is the one that has waited longest, so that none
-	// waits for ever. From -MaxPriority to MaxPriority; what is beyond counts as
+	// waits for ever. From -maxPriority to maxPriority; what is beyond counts as
 	// the bound.
 	Priority int
 	// Timeout bounds the execution, from its start. Options.Timeout where zero,
@@ -90,8 +90,8 @@ type Spec struct {
 	Value any
 }
 
-// MaxPriority is the highest priority; the lowest is -MaxPriority.
-const MaxPriority = 8
+// maxPriority is the highest priority; the lowest is -maxPriority.
+const maxPriority = 8
 
 // Task is what is known of a submitted task at one moment.
 type Task struct {

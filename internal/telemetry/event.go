@@ -197,15 +197,15 @@ func (l *EventLog) Write(e Event) {
 	l.broken = err != nil
 }
 
-// ErrClosed is returned by a second Close of an EventLog.
-var ErrClosed = errors.New("the event log is closed")
+// errClosed is returned by a second Close of an EventLog.
+var errClosed = errors.New("the event log is closed")
 
 // Close closes the file, if the EventLog opened one. Later events are dropped.
 func (l *EventLog) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.w == nil {
-		return ErrClosed
+		return errClosed
 	}
 	l.w = nil
 	if l.close != nil {

@@ -89,7 +89,7 @@ func TestOpenEventLogAppends(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Write(Event{Name: "late"}) // is dropped
-		if err := l.Close(); !errors.Is(err, ErrClosed) {
+		if err := l.Close(); !errors.Is(err, errClosed) {
 			t.Errorf("a second Close: %v", err)
 		}
 	}

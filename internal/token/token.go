@@ -41,9 +41,9 @@ func CountBytes(b []byte) int {
 	return Count(unsafe.String(unsafe.SliceData(b), len(b)))
 }
 
-// Fits reports whether Count(s) <= budget. It is cheaper than Count: a text of
+// fits reports whether Count(s) <= budget. It is cheaper than Count: a text of
 // n bytes has at most n tokens, and counting stops once the budget is passed.
-func Fits(s string, budget int) bool {
+func fits(s string, budget int) bool {
 	if len(s) <= budget {
 		return true
 	}
@@ -107,7 +107,7 @@ func Truncate(s string, budget int) string {
 		for cut > 0 && !utf8.RuneStart(s[cut]) {
 			cut--
 		}
-		if text := s[:cut] + ellipsis; Fits(text, budget) {
+		if text := s[:cut] + ellipsis; fits(text, budget) {
 			return strings.Clone(text)
 		}
 	}

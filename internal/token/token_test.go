@@ -165,7 +165,7 @@ func TestFits(t *testing.T) {
 	for _, s := range samples {
 		n := Count(s)
 		for _, budget := range []int{-1, 0, n - 1, n, n + 1, 1000} {
-			if got, want := Fits(s, budget), n <= budget; got != want {
+			if got, want := fits(s, budget), n <= budget; got != want {
 				t.Errorf("Fits(%q, %d) = %v, Count is %d", s, budget, got, n)
 			}
 		}
@@ -241,7 +241,7 @@ func TestConcurrentUse(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for _, s := range samples {
-				if got := Truncate(s, 5); !Fits(got, 5) {
+				if got := Truncate(s, 5); !fits(got, 5) {
 					t.Errorf("Truncate(%q, 5) = %q", s, got)
 				}
 			}

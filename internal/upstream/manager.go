@@ -22,10 +22,10 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultStartTimeout = 60 * time.Second
-	DefaultReadyBudget  = 10 * time.Second
-	DefaultGrace        = 5 * time.Minute
-	DefaultStopGrace    = 2 * time.Second
+	defaultStartTimeout = 60 * time.Second
+	defaultReadyBudget  = 10 * time.Second
+	defaultGrace        = 5 * time.Minute
+	defaultStopGrace    = 2 * time.Second
 )
 
 // Sink takes what upstreams offer. Both methods are called from goroutines of
@@ -114,8 +114,8 @@ func (o Options) withDefaults() Options {
 		v *time.Duration
 		d time.Duration
 	}{
-		{&o.StartTimeout, DefaultStartTimeout}, {&o.ReadyBudget, DefaultReadyBudget},
-		{&o.Grace, DefaultGrace}, {&o.StopGrace, DefaultStopGrace},
+		{&o.StartTimeout, defaultStartTimeout}, {&o.ReadyBudget, defaultReadyBudget},
+		{&o.Grace, defaultGrace}, {&o.StopGrace, defaultStopGrace},
 	} {
 		if *d.v <= 0 {
 			*d.v = d.d

@@ -271,7 +271,7 @@ func TestReadyBudget(t *testing.T) {
 		began := time.Now()
 		_, err := callTool(t.Context(), u, "a", "{}")
 		wantKind(t, err, mcp.KindUpstreamUnavailable, "gone")
-		if took := time.Since(began); took < DefaultReadyBudget/2 || took > DefaultReadyBudget {
+		if took := time.Since(began); took < defaultReadyBudget/2 || took > defaultReadyBudget {
 			t.Errorf("it waited %s", took)
 		}
 		// It comes back while a call waits; the caller's own patience counts, too.
@@ -295,7 +295,7 @@ func TestGrace(t *testing.T) {
 	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, s *sink) {
 		f.set(errors.New("gone"), "a")
 		f.last().Close()
-		time.Sleep(DefaultGrace - time.Second)
+		time.Sleep(defaultGrace - time.Second)
 		if len(s.tools("fake")) != 1 {
 			t.Error("the tools are gone before the grace period has passed")
 		}

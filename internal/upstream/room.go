@@ -2,16 +2,16 @@ package upstream
 
 import "github.com/weir-mcp/weir/internal/memory"
 
-// DefaultMaxResponse bounds one message of a server whose configuration says
+// defaultMaxResponse bounds one message of a server whose configuration says
 // nothing of it, such as one that a Computer offers.
-const DefaultMaxResponse = 64 << 20
+const defaultMaxResponse = 64 << 20
 
 // maxResponse bounds one message of the server, in bytes.
 func (srv *server) maxResponse() int64 {
 	if srv.cfg.MaxResponse > 0 {
 		return int64(srv.cfg.MaxResponse)
 	}
-	return DefaultMaxResponse
+	return defaultMaxResponse
 }
 
 // maxResponseKey is what errors call the setting of maxResponse: nothing where it

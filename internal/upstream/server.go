@@ -87,8 +87,8 @@ func (srv *server) http() bool { return srv.transport() == config.TransportHTTP 
 // onDemand reports whether the shared connection exists only while it is needed.
 func (srv *server) onDemand() bool { return srv.cfg.Start == config.StartLazy || srv.cfg.PerSession }
 
-// Target is the endpoint of a streamable HTTP server, for callers that forward whole HTTP exchanges.
-type Target struct {
+// target is the endpoint of a streamable HTTP server, for callers that forward whole HTTP exchanges.
+type target struct {
 	URL *url.URL // of the endpoint; must not be changed
 	// Header is what the server is configured to get with each request. Its keys are canonical; it
 	// must not be changed.
@@ -100,13 +100,13 @@ type Target struct {
 	Version string // negotiated in the handshake, "" before it
 }
 
-// Target returns the endpoint of a streamable HTTP server. ok is false for other servers. It is
+// target returns the endpoint of a streamable HTTP server. ok is false for other servers. It is
 // cheap.
-func (srv *server) Target() (t Target, ok bool) {
+func (srv *server) Target() (t target, ok bool) {
 	if srv.endpoint == nil || !srv.http() {
-		return Target{}, false
+		return target{}, false
 	}
-	t = Target{URL: srv.endpoint, Header: srv.header, Timeout: srv.cfg.Timeout, Process: srv.program()}
+	t = target{URL: srv.endpoint, Header: srv.header, Timeout: srv.cfg.Timeout, Process: srv.program()}
 	t.Version = srv.lastHello().Version
 	return t, true
 }

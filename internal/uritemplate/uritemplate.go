@@ -20,12 +20,12 @@ import (
 
 // Bounds of one template.
 const (
-	MaxLen  = 4096
-	MaxVars = 64
+	maxLen  = 4096
+	maxVars = 64
 )
 
-// ErrInvalid is the cause of every error of Parse.
-var ErrInvalid = errors.New("invalid URI template")
+// errInvalid is the cause of every error of Parse.
+var errInvalid = errors.New("invalid URI template")
 
 // Template is a parsed template. It is immutable.
 type Template struct {
@@ -82,8 +82,8 @@ var operators = []operator{
 
 // Parse reads a template. The error says where it is wrong.
 func Parse(raw string) (*Template, error) {
-	if len(raw) > MaxLen {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d are taken", ErrInvalid, len(raw), MaxLen)
+	if len(raw) > maxLen {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are taken", errInvalid, len(raw), maxLen)
 	}
 	t := &Template{raw: raw}
 	for rest := raw; rest != ""; {
@@ -94,13 +94,13 @@ func Parse(raw string) (*Template, error) {
 			rest = ""
 			continue
 		case rest[open] == '}':
-			return nil, fmt.Errorf("%w: a } without its { at byte %d", ErrInvalid, len(raw)-len(rest)+open)
+			return nil, fmt.Errorf("%w: a } without its { at byte %d", errInvalid, len(raw)-len(rest)+open)
 		case open > 0:
 			t.parts = append(t.parts, part{literal: rest[:open]})
 		}
 		end := strings.IndexByte(rest[open:], '}')
 		if end < 0 {
-			return nil, fmt.Errorf("%w: a { without its } at byte %d", ErrInvalid, len(raw)-len(rest)+open)
+			return nil, fmt.Errorf("%w: a { without its } at byte %d", errInvalid, len(raw)-len(rest)+open)
 		}
 		p, err := expression(rest[open+1 : open+end])
 		if err != nil {
@@ -113,12 +113,12 @@ func Parse(raw string) (*Template, error) {
 		rest = rest[open+end+1:]
 	}
 	t.noteSeveral()
-	if len(t.vars) > MaxVars {
-		return nil, fmt.Errorf("%w: %d variables, at most %d are taken", ErrInvalid, len(t.vars), MaxVars)
+	if len(t.vars) > maxVars {
+		return nil, fmt.Errorf("%w: %d variables, at most %d are taken", errInvalid, len(t.vars), maxVars)
 	}
 	var err error
 	if t.match, err = regexp.Compile(t.pattern()); err != nil {
-		return nil, fmt.Errorf("%w: it is too large to be matched", ErrInvalid)
+		return nil, fmt.Errorf("%w: it is too large to be matched", errInvalid)
 	}
 	return t, nil
 }
@@ -152,7 +152,7 @@ func (t *Template) noteSeveral() {
 var varName = regexp.MustCompile(`^(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*$`)
 
 func expression(text string) (p part, err error) {
-	bad := func() (part, error) { return part{}, fmt.Errorf("%w: {%.60s}", ErrInvalid, text) }
+	bad := func() (part, error) { return part{}, fmt.Errorf("%w: {%.60s}", errInvalid, text) }
 	p.op = operators[0]
 	if text != "" {
 		for _, op := range operators[1:] {
@@ -238,7 +238,7 @@ func (t *Template) pattern() string {
 // value of a list is its elements with commas between them, that of an associative
 // array is pairs such as key=value.
 func (t *Template) Match(uri string) (values map[string]string, ok bool) {
-	if len(uri) > 4*MaxLen {
+	if len(uri) > 4*maxLen {
 		return nil, false
 	}
 	found := t.match.FindStringSubmatchIndex(uri)

@@ -105,15 +105,15 @@ func TestExpand(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for _, template := range []string{"{", "}", "{}", "a{b", "a}b", "{+}", "{a b}", "{a,}", "{a:0}", "{a:x}", "{a:10000}", "{é}", "{a..b}", "{!a}", "{=a}", strings.Repeat("a", MaxLen+1), strings.Repeat("{a%d}", 3),
+	for _, template := range []string{"{", "}", "{}", "a{b", "a}b", "{+}", "{a b}", "{a,}", "{a:0}", "{a:x}", "{a:10000}", "{é}", "{a..b}", "{!a}", "{=a}", strings.Repeat("a", maxLen+1), strings.Repeat("{a%d}", 3),
 		func() string {
 			var b strings.Builder
-			for i := range MaxVars + 1 {
+			for i := range maxVars + 1 {
 				fmt.Fprintf(&b, "{v%d}", i)
 			}
 			return b.String()
 		}()} {
-		if _, err := Parse(template); !errors.Is(err, ErrInvalid) {
+		if _, err := Parse(template); !errors.Is(err, errInvalid) {
 			t.Errorf("%.80s: %v", template, err)
 		}
 	}

@@ -9,16 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// MaxInstructions bounds the program of one pattern. A pattern of a few bytes can
+// maxInstructions bounds the program of one pattern. A pattern of a few bytes can
 // have millions of instructions: ((a{100}){100}){100}.
-const MaxInstructions = 10_000
+const maxInstructions = 10_000
 
-// TooLargeError says that a pattern has more instructions than MaxInstructions.
+// TooLargeError says that a pattern has more instructions than maxInstructions.
 type TooLargeError struct{ Instructions int64 }
 
 // Error returns the sentence behind "the pattern".
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("has %d instructions, and at most %d are taken", e.Instructions, MaxInstructions)
+	return fmt.Sprintf("has %d instructions, and at most %d are taken", e.Instructions, maxInstructions)
 }
 
 // Pattern is a regular expression (RE2) whose matching is counted. Go's engine
@@ -46,7 +46,7 @@ func parse(expr string) (*syntax.Regexp, int64, error) {
 		return nil, 0, err
 	}
 	n := size(parsed) + 2 // fail, match
-	if n > MaxInstructions {
+	if n > maxInstructions {
 		return nil, n, &TooLargeError{n}
 	}
 	return parsed, n, nil

@@ -48,7 +48,7 @@ func TestRetryDelays(t *testing.T) {
 	if got := p.delay(1); got != 75*time.Millisecond {
 		t.Errorf("with jitter: %s", got)
 	}
-	if p = (RetryPolicy{Jitter: 7}).withDefaults(); p.Jitter != 1 || p.BaseDelay != DefaultRetryBase || p.MaxDelay != DefaultRetryMax {
+	if p = (RetryPolicy{Jitter: 7}).withDefaults(); p.Jitter != 1 || p.BaseDelay != defaultRetryBase || p.MaxDelay != defaultRetryMax {
 		t.Errorf("%+v", p)
 	}
 	if got := (RetryPolicy{BaseDelay: time.Minute, MaxDelay: time.Second, Random: func() float64 { return 0 }}).delay(1); got != time.Second {

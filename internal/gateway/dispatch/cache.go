@@ -17,9 +17,9 @@ import (
 
 // Defaults of CacheOptions.
 const (
-	DefaultCacheTTL     = time.Minute
-	DefaultCacheEntries = 256
-	DefaultCacheBytes   = 64 << 20
+	defaultCacheTTL     = time.Minute
+	defaultCacheEntries = 256
+	defaultCacheBytes   = 64 << 20
 
 	// maxCachedArgs is the largest arguments that are looked up: larger ones are
 	// hardly ever the same twice, and comparing them costs.
@@ -38,10 +38,10 @@ type CacheOptions struct {
 	ReadOnly bool
 	// Allow, if not empty, are the only tool_ids whose results are kept.
 	Allow []string
-	// TTL is how long a result is kept; 0 is DefaultCacheTTL.
+	// TTL is how long a result is kept; 0 is defaultCacheTTL.
 	TTL time.Duration
-	// MaxEntries and MaxBytes bound what is kept; 0 is DefaultCacheEntries and
-	// DefaultCacheBytes. The least recently used goes first.
+	// MaxEntries and MaxBytes bound what is kept; 0 is defaultCacheEntries and
+	// defaultCacheBytes. The least recently used goes first.
 	MaxEntries int
 	MaxBytes   int64
 	// Room is where what is kept is counted as well; what finds none there is not
@@ -79,13 +79,13 @@ type cached struct {
 
 func NewCache(opts CacheOptions, current func() *catalog.Catalog) *Cache {
 	if opts.TTL <= 0 {
-		opts.TTL = DefaultCacheTTL
+		opts.TTL = defaultCacheTTL
 	}
 	if opts.MaxEntries <= 0 {
-		opts.MaxEntries = DefaultCacheEntries
+		opts.MaxEntries = defaultCacheEntries
 	}
 	if opts.MaxBytes <= 0 {
-		opts.MaxBytes = DefaultCacheBytes
+		opts.MaxBytes = defaultCacheBytes
 	}
 	c := &Cache{opts: opts, current: current, entries: map[cacheKey]*list.Element{}}
 	if len(opts.Allow) > 0 {

@@ -14,11 +14,11 @@ import (
 // The rules of tolerant argument normalisation (spec/gateway §4.4). There
 // are no others: no key is renamed or dropped, nothing is guessed.
 const (
-	RuleStringifiedObject = "parse_stringified_object"
-	RuleStrToInteger      = "str_to_integer"
-	RuleStrToNumber       = "str_to_number"
-	RuleStrToBoolean      = "str_to_boolean"
-	RuleStrToNull         = "str_to_null"
+	ruleStringifiedObject = "parse_stringified_object"
+	ruleStrToInteger      = "str_to_integer"
+	ruleStrToNumber       = "str_to_number"
+	ruleStrToBoolean      = "str_to_boolean"
+	ruleStrToNull         = "str_to_null"
 )
 
 // Normalise is the link that repairs arguments before they are validated: an
@@ -46,7 +46,7 @@ func normalise(args, schema json.RawMessage) (json.RawMessage, []result.ArgRepai
 			return args, nil
 		}
 		args = object
-		repairs = append(repairs, result.ArgRepair{Path: "$", Rule: RuleStringifiedObject})
+		repairs = append(repairs, result.ArgRepair{Path: "$", Rule: ruleStringifiedObject})
 	}
 	if len(args) == 0 || args[0] != '{' {
 		return args, repairs
@@ -104,10 +104,10 @@ func coerce(value string, types typeSet) (raw, rule string) {
 		rule   string
 		fits   func(string) bool
 	}{
-		{schemaInteger, RuleStrToInteger, integerLiteral},
-		{schemaNumber, RuleStrToNumber, finiteNumber},
-		{schemaBoolean, RuleStrToBoolean, func(s string) bool { return s == "true" || s == "false" }},
-		{schemaNull, RuleStrToNull, func(s string) bool { return s == "null" }},
+		{schemaInteger, ruleStrToInteger, integerLiteral},
+		{schemaNumber, ruleStrToNumber, finiteNumber},
+		{schemaBoolean, ruleStrToBoolean, func(s string) bool { return s == "true" || s == "false" }},
+		{schemaNull, ruleStrToNull, func(s string) bool { return s == "null" }},
 	} {
 		if types&r.target != 0 && r.fits(value) {
 			return value, r.rule

@@ -15,8 +15,8 @@ import (
 
 // Defaults of RetryPolicy.
 const (
-	DefaultRetryBase = 100 * time.Millisecond
-	DefaultRetryMax  = 5 * time.Second
+	defaultRetryBase = 100 * time.Millisecond
+	defaultRetryMax  = 5 * time.Second
 )
 
 // RetryPolicy says when a call that failed on its way is made again
@@ -28,9 +28,9 @@ type RetryPolicy struct {
 	// MaxAttempts counts the first attempt, too; less than 2 is one.
 	MaxAttempts int
 	// BaseDelay is the time before the second attempt; it doubles each time. 0
-	// is DefaultRetryBase.
+	// is defaultRetryBase.
 	BaseDelay time.Duration
-	// MaxDelay bounds each delay; 0 is DefaultRetryMax.
+	// MaxDelay bounds each delay; 0 is defaultRetryMax.
 	MaxDelay time.Duration
 	// Jitter is the part of each delay, from 0 to 1, of which a random share
 	// is taken off.
@@ -44,10 +44,10 @@ type RetryPolicy struct {
 
 func (p RetryPolicy) withDefaults() RetryPolicy {
 	if p.BaseDelay <= 0 {
-		p.BaseDelay = DefaultRetryBase
+		p.BaseDelay = defaultRetryBase
 	}
 	if p.MaxDelay <= 0 {
-		p.MaxDelay = DefaultRetryMax
+		p.MaxDelay = defaultRetryMax
 	}
 	if p.Codes == nil {
 		p.Codes = []result.Code{result.UpstreamTimeout, result.UpstreamUnavailable}

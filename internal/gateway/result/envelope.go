@@ -32,10 +32,10 @@ const (
 
 // Strategies by which the firewall treats a result.
 const (
-	StrategyPassthrough = "passthrough" // nothing was held back
-	StrategySummary     = "summary"     // text, held back behind its first paragraph
-	StrategyTable       = "table"       // rows and columns, held back behind their description
-	StrategyProjection  = "projection"  // other JSON, or single parts, held back behind their description
+	strategyPassthrough = "passthrough" // nothing was held back
+	strategySummary     = "summary"     // text, held back behind its first paragraph
+	strategyTable       = "table"       // rows and columns, held back behind their description
+	strategyProjection  = "projection"  // other JSON, or single parts, held back behind their description
 )
 
 // Provenance says where a result comes from. Every field is the value under
@@ -205,7 +205,7 @@ func (s *stats) appendJSON(dst []byte) []byte {
 		dst = strconv.AppendInt(dst, int64(n), 10)
 	}
 	dst = append(dst, `{"triggered":`...)
-	dst = strconv.AppendBool(dst, s.strategy != StrategyPassthrough)
+	dst = strconv.AppendBool(dst, s.strategy != strategyPassthrough)
 	dst = append(dst, `,"strategy":"`...)
 	dst = append(append(dst, s.strategy...), '"')
 	number("threshold_chars", s.thresholdChars)

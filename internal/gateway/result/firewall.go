@@ -53,8 +53,8 @@ type Firewall struct {
 // principal.
 type Keeper func(mediaType, label string, data []byte) (artifact.Artifact, error)
 
-// ErrBadResult: an upstream's result is not a tool result at all.
-var ErrBadResult = errors.New("malformed tool result")
+// errBadResult: an upstream's result is not a tool result at all.
+var errBadResult = errors.New("malformed tool result")
 
 // resultKeys are the members of a result that the firewall reads.
 var resultKeys = []string{"content", "structuredContent", "_meta", "isError", "resultType"}
@@ -70,12 +70,12 @@ type finding struct {
 // the threshold, binary parts, embedded resources and structuredContent that
 // are too large are given to keep, and a short description stands in their
 // place. A result that is not complete (input_required) is returned as it is.
-// The error is ErrBadResult with the reason.
+// The error is errBadResult with the reason.
 func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Keeper) ([]byte, finding, error) {
 	about := finding{Tokens: -1}
 	var fields [5][]byte
 	if err := rawjson.Fields(result, resultKeys, fields[:]); err != nil || len(result) == 0 {
-		return nil, about, fmt.Errorf("%w: %v", ErrBadResult, err)
+		return nil, about, fmt.Errorf("%w: %v", errBadResult, err)
 	}
 	about.IsError = string(fields[3]) == "true"
 	content, structured, meta := fields[0], fields[1], fields[2]
@@ -159,7 +159,7 @@ func (s *shaper) read(content []byte) error {
 	err := rawjson.EachElement(content, func(v []byte) bool {
 		var fields [4][]byte
 		if err := rawjson.Fields(v, blockKeys, fields[:]); err != nil {
-			bad = fmt.Errorf("%w: content block %d: %v", ErrBadResult, len(s.blocks), err)
+			bad = fmt.Errorf("%w: content block %d: %v", errBadResult, len(s.blocks), err)
 			return false
 		}
 		b := block{raw: v, kind: KindOf(fields[0]), size: len(v)}
@@ -183,7 +183,7 @@ func (s *shaper) read(content []byte) error {
 		return bad
 	}
 	if err != nil {
-		return fmt.Errorf("%w: content: %v", ErrBadResult, err)
+		return fmt.Errorf("%w: content: %v", errBadResult, err)
 	}
 	s.holdText = s.textChars > s.ThresholdChars
 	room := s.ThresholdChars
@@ -252,7 +252,7 @@ func (s *shaper) passes() bool {
 // the text itself.
 func (s *shaper) passEnvelope(status string) envelope {
 	e := envelope{status: status, summary: []byte(`""`), provenance: s.from, stats: stats{
-		strategy: StrategyPassthrough, thresholdChars: s.ThresholdChars,
+		strategy: strategyPassthrough, thresholdChars: s.ThresholdChars,
 		originalChars: s.joinedChars(), summaryChars: s.joinedChars(), originalTokens: -1, summaryTokens: -1}}
 	var text string
 	decoded := false

@@ -21,7 +21,7 @@ const (
 // rebuild writes a result of which something is held back, or one in JSON.
 func (s *shaper) rebuild(result, content []byte, status string) ([]byte, error) {
 	e := envelope{status: status, summary: []byte(`""`), provenance: s.from, stats: stats{
-		strategy: StrategyPassthrough, thresholdChars: s.ThresholdChars,
+		strategy: strategyPassthrough, thresholdChars: s.ThresholdChars,
 		originalChars: s.joinedChars(), originalTokens: -1, summaryTokens: -1}}
 	h := holder{shaper: s, env: &e}
 	if !s.holdText {
@@ -322,7 +322,7 @@ func (h *holder) describePart(name, mime, label string, data []byte, main bool) 
 		h.env.stats.originalTokens = -1
 	}
 	if main {
-		h.env.stats.strategy = map[docKind]string{docText: StrategySummary, docJSON: StrategyProjection, docTable: StrategyTable}[d.kind]
+		h.env.stats.strategy = map[docKind]string{docText: strategySummary, docJSON: strategyProjection, docTable: strategyTable}[d.kind]
 		h.env.stats.artifactRef = a.Handle
 		h.env.summary = rawjson.Quote(d.summaryText())
 		h.env.facts = d.facts
@@ -330,8 +330,8 @@ func (h *holder) describePart(name, mime, label string, data []byte, main bool) 
 		if err != nil {
 			h.env.views = nil
 		}
-	} else if h.env.stats.strategy == StrategyPassthrough {
-		h.env.stats.strategy = StrategyProjection
+	} else if h.env.stats.strategy == strategyPassthrough {
+		h.env.stats.strategy = strategyProjection
 	}
 	return h.note(text)
 }
@@ -350,8 +350,8 @@ func (h *holder) describeStructured() string {
 func (h *holder) finish() {
 	e := h.env
 	e.facts = append(e.facts, h.losses...)
-	if len(e.artifacts) > 0 && e.stats.strategy == StrategyPassthrough {
-		e.stats.strategy = StrategyProjection
+	if len(e.artifacts) > 0 && e.stats.strategy == strategyPassthrough {
+		e.stats.strategy = strategyProjection
 	}
 	switch {
 	case e.stats.artifactRef != "":

@@ -28,7 +28,7 @@ func TestShapeManyLinks(t *testing.T) {
 	if want := fmt.Sprintf("%d more resource links: table: %d rows × 3 columns", 500-passed, 500-passed); !strings.HasPrefix(s.Content[passed].Text, want) {
 		t.Errorf("%s\nwant %s", s.Content[passed].Text, want)
 	}
-	if stats := s.env.Stats; stats.Strategy != StrategyTable || *stats.ArtifactRef != s.env.Artifacts[0].Handle || len(s.env.Views) == 0 || s.env.Summary == "" {
+	if stats := s.env.Stats; stats.Strategy != strategyTable || *stats.ArtifactRef != s.env.Artifacts[0].Handle || len(s.env.Views) == 0 || s.env.Summary == "" {
 		t.Errorf("%+v", s.env)
 	}
 	if s, k, _ = shape(t, Firewall{}, `{"content":[`+strings.Join(links, ",")+`]}`, FormatJSON); len(k) != 1 || !strings.Contains(s.env.Summary, "500 rows") {

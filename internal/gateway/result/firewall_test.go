@@ -323,7 +323,7 @@ func TestShapeLeavesUnfinishedAlone(t *testing.T) {
 
 func TestShapeRefusesMalformed(t *testing.T) {
 	for _, in := range []string{"", "null", "[]", `{"content":{}}`, `{"content":[1]}`, `{"content":[{"type":"text","text":"a","text":"b"}]}`, `{"content":[],"content":[]}`, `{"content":[{"type":"text"`} {
-		if out, _, err := (Firewall{}).Shape([]byte(in), nil, FormatText, kept{}.keep); !errors.Is(err, ErrBadResult) {
+		if out, _, err := (Firewall{}).Shape([]byte(in), nil, FormatText, kept{}.keep); !errors.Is(err, errBadResult) {
 			t.Errorf("%s: %s, %v", in, out, err)
 		}
 	}

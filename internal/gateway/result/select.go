@@ -17,9 +17,9 @@ import (
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
 
-// MaxViewChars is how many characters a view shows at most unless the gateway
+// maxViewChars is how many characters a view shows at most unless the gateway
 // is configured otherwise.
-const MaxViewChars = 20000
+const maxViewChars = 20000
 
 // noticeChars is kept free for saying what was cut.
 const noticeChars = 700
@@ -60,7 +60,7 @@ const (
 // ViewOptions bound a view. The zero value uses the defaults.
 type ViewOptions struct {
 	// MaxChars is how many characters are shown at most, the notice included; 0 is
-	// MaxViewChars.
+	// maxViewChars.
 	MaxChars int
 	// MaxWork is how many units of work it may compute; 0 is 500 million, which is
 	// 25 MB with a pattern of 20 instructions.
@@ -95,7 +95,7 @@ func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func
 
 func viewFrom(m *work.Meter, ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, maxChars int) (View, error) {
 	if maxChars <= 0 {
-		maxChars = MaxViewChars
+		maxChars = maxViewChars
 	}
 	maxChars = max(maxChars, 2*noticeChars)
 	if !rawjson.IsObject(selector) {

@@ -173,7 +173,7 @@ func TestSelectIsBounded(t *testing.T) {
 			all, selector, views := "", tt.selector, 0
 			for selector != "" {
 				v := sel(t, tt.data, selector)
-				if n := utf8.RuneCountInString(v.Text) + utf8.RuneCountInString(v.Notice); n > MaxViewChars {
+				if n := utf8.RuneCountInString(v.Text) + utf8.RuneCountInString(v.Notice); n > maxViewChars {
 					t.Fatalf("%d characters", n)
 				}
 				if v.Next != nil && !strings.Contains(v.Notice, string(v.Next)) {

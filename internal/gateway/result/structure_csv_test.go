@@ -14,7 +14,7 @@ func TestShapeHoldsCSV(t *testing.T) {
 		text += fmt.Sprintf("\"Town, %d\",%d,%d.5\n", i, 1000+i, i%30)
 	}
 	s, k, _ := shape(t, Firewall{}, textResult(text), FormatText)
-	if s.env.Stats.Strategy != StrategyTable || s.env.Artifacts[0].MediaType != "text/csv" || k[s.env.Artifacts[0].Handle] != text {
+	if s.env.Stats.Strategy != strategyTable || s.env.Artifacts[0].MediaType != "text/csv" || k[s.env.Artifacts[0].Handle] != text {
 		t.Fatalf("%+v", s.env)
 	}
 	want := "table: 200 rows × 3 columns\ncolumns: city string, people integer, \"mean, °C\" number\nfirst rows:\n" + `{"city":"Town, 0","people":1000,"mean, °C":0.5}`
@@ -41,7 +41,7 @@ func TestShapeTakesNoProseForCSV(t *testing.T) {
 		"empty names": ",,\n1,2,3\n",
 	} {
 		s, _, _ := shape(t, Firewall{}, textResult(strings.Repeat(line, 400)), FormatText)
-		if s.env.Stats.Strategy != StrategySummary || s.env.Artifacts[0].MediaType != "text/plain" {
+		if s.env.Stats.Strategy != strategySummary || s.env.Artifacts[0].MediaType != "text/plain" {
 			t.Errorf("%s: %s, %s", name, s.env.Stats.Strategy, s.Content[0].Text)
 		}
 	}

@@ -16,8 +16,8 @@ const (
 	pause      = 30 * time.Second // after a failure
 )
 
-// ErrPaused says that an endpoint has just failed and is not asked again yet.
-var ErrPaused = errors.New("the embedding endpoint has just failed and is left alone for a while")
+// errPaused says that an endpoint has just failed and is not asked again yet.
+var errPaused = errors.New("the embedding endpoint has just failed and is left alone for a while")
 
 // Steady is an Embedder for queries, which somebody waits for: it waits for another one for a bounded time, asks it once for
 // the same text, and leaves one that has failed alone for half a minute, in which queries are ranked by words at once. Its
@@ -58,7 +58,7 @@ func (s *Steady) Embed(ctx context.Context, texts []string) ([][]float32, error)
 	wait := time.Until(s.until)
 	s.mu.Unlock()
 	if wait > 0 {
-		return nil, ErrPaused
+		return nil, errPaused
 	}
 	bounded, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()

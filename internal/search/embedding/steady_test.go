@@ -63,7 +63,7 @@ func TestSteady(t *testing.T) {
 		}
 		calls := next.calls
 		for _, texts := range [][]string{{"other"}, {"a", "b"}} {
-			if _, err := s.Embed(t.Context(), texts); !errors.Is(err, ErrPaused) {
+			if _, err := s.Embed(t.Context(), texts); !errors.Is(err, errPaused) {
 				t.Errorf("%q right after a failure: %v", texts, err)
 			}
 		}

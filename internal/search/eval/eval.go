@@ -32,9 +32,9 @@ type Macro struct {
 	Sets []string
 }
 
-// Development is the macro row that the ranking's targets are stated in: R@1 ≥ .52, R@5 ≥ .755, nDCG@10 ≥ .71 over seven
+// development is the macro row that the ranking's targets are stated in: R@1 ≥ .52, R@5 ≥ .755, nDCG@10 ≥ .71 over seven
 // public sets. [Run] adds it by itself where all seven are there.
-func Development() Macro {
+func development() Macro {
 	return Macro{Name: "first seven", Sets: []string{
 		"azure2025", "livemcp", "livemcp_steps", "livemcp_agent", "stabletoolbench", "toollinkos", "metatool",
 	}}
@@ -46,7 +46,7 @@ type Options struct {
 	Sets []string
 	// Macros are rows of means beside the one over all sets.
 	Macros []Macro
-	// Index configures the index that is measured.
+	// indexOf configures the index that is measured.
 	Index search.Options
 	// Now reads the clock that latency is measured with; nil means time.Now.
 	Now func() time.Time
@@ -84,7 +84,7 @@ var ErrUnknownSet = errors.New("unknown set")
 // Run loads the sets of dir and measures each with an index of its own, one query at a time. It returns ctx's error as soon
 // as it sees it, an error of [Load], or [ErrUnknownSet].
 func Run(ctx context.Context, dir string, o Options) (Report, error) {
-	sets, err := Load(dir)
+	sets, err := loadSet(dir)
 	if err != nil {
 		return Report{}, err
 	}
@@ -110,20 +110,20 @@ func Run(ctx context.Context, dir string, o Options) (Report, error) {
 	for _, m := range o.Macros {
 		report.Macros = append(report.Macros, report.macro(m))
 	}
-	if m := report.macro(Development()); m.Sets == len(Development().Sets) {
+	if m := report.macro(development()); m.Sets == len(development().Sets) {
 		report.Macros = append(report.Macros, m)
 	}
 	report.Macros = append(report.Macros, report.macro(all))
 	return report, nil
 }
 
-func choose(sets []Set, names []string) ([]Set, error) {
+func choose(sets []testSet, names []string) ([]testSet, error) {
 	if len(names) == 0 {
 		return sets, nil
 	}
-	var out []Set
+	var out []testSet
 	for _, name := range names {
-		i := slices.IndexFunc(sets, func(s Set) bool { return s.Name == name })
+		i := slices.IndexFunc(sets, func(s testSet) bool { return s.Name == name })
 		if i < 0 {
 			var have []string
 			for _, s := range sets {
@@ -136,10 +136,10 @@ func choose(sets []Set, names []string) ([]Set, error) {
 	return out, nil
 }
 
-func measure(ctx context.Context, s Set, o Options) (Row, error) {
+func measure(ctx context.Context, s testSet, o Options) (Row, error) {
 	row := Row{Set: s.Name, Tools: len(s.Tools), Queries: len(s.Queries), Warnings: s.Warnings}
 	start := o.Now()
-	ix := Index(s.Tools, o.Index)
+	ix := indexOf(s.Tools, o.Index)
 	row.Build = o.Now().Sub(start)
 	// The collector's work for the build must not be charged to the queries.
 	runtime.GC()
@@ -169,8 +169,8 @@ func measure(ctx context.Context, s Set, o Options) (Row, error) {
 	return row, nil
 }
 
-// Index returns a prepared index of docs, one upstream per server.
-func Index(docs []search.Doc, o search.Options) *search.Index {
+// indexOf returns a prepared index of docs, one upstream per server.
+func indexOf(docs []search.Doc, o search.Options) *search.Index {
 	byServer := map[string][]search.Doc{}
 	for _, d := range docs {
 		byServer[d.Server] = append(byServer[d.Server], d)

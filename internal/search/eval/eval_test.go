@@ -94,7 +94,7 @@ func TestData(t *testing.T) {
 	}
 	show(t, report)
 	for _, m := range report.Macros {
-		if m.Name == Development().Name {
+		if m.Name == development().Name {
 			atLeast(t, m.Name, m.Metrics, Metrics{R1: .52, R5: .755, NDCG: .71})
 		}
 	}
@@ -149,7 +149,7 @@ func TestLoad(t *testing.T) {
 		"a_b_c/dev.jsonl":   `{"id":"q1","query":"x","gold":["u"]}`,
 		"a_b/tools.jsonl":   `{"id":"u","name":"u"}`,
 	})
-	sets, err := Load(dir)
+	sets, err := loadSet(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if _, err := Load(files(t, test.files)); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := loadSet(files(t, test.files)); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error = %v, want one with %q", err, test.want)
 			}
 		})
@@ -256,7 +256,7 @@ func TestRun(t *testing.T) {
 // TestDevelopment sees the row over the seven sets appear with the last of them.
 func TestDevelopment(t *testing.T) {
 	all := map[string]string{}
-	names := Development().Sets
+	names := development().Sets
 	for _, name := range names {
 		all[name+"/tools.jsonl"] = `{"id":"t","name":"read_file"}`
 		all[name+"/dev.jsonl"] = `{"id":"1","query":"read","gold":["t"]}`

@@ -21,18 +21,18 @@ const maxLine = 16 << 20
 // ErrNoSets says that a directory holds no <set>/dev.jsonl.
 var ErrNoSets = errors.New("no sets")
 
-// Query is one line of dev.jsonl: a text and the groups of interchangeable tool ids that answer it.
-type Query struct {
+// testQuery is one line of dev.jsonl: a text and the groups of interchangeable tool ids that answer it.
+type testQuery struct {
 	ID     string
 	Text   string
 	Groups [][]string
 }
 
-// Set is one directory of a data directory.
-type Set struct {
+// testSet is one directory of a data directory.
+type testSet struct {
 	Name    string
 	Tools   []search.Doc
-	Queries []Query
+	Queries []testQuery
 	// Warnings are the faults of the set's own files, one sentence each.
 	Warnings []string
 }
@@ -54,10 +54,10 @@ type queryLine struct {
 	GoldGroups [][]string `json:"gold_groups"`
 }
 
-// Load reads every set below dir, in name order: <set>/dev.jsonl with <set>/tools.jsonl. A set without tools of its own
+// loadSet reads every set below dir, in name order: <set>/dev.jsonl with <set>/tools.jsonl. A set without tools of its own
 // (a_b_c) searches the tools of the longest of its prefixes (a_b, then a) that has some. What a set says that cannot be
 // so (an id twice, a query that wants a tool which is not there) is kept in Set.Warnings and costs no other line.
-func Load(dir string) ([]Set, error) {
+func loadSet(dir string) ([]testSet, error) {
 	found, err := filepath.Glob(filepath.Join(dir, "*", "dev.jsonl"))
 	if err != nil {
 		return nil, fmt.Errorf("search sets in %s: %w", dir, err)
@@ -67,7 +67,7 @@ func Load(dir string) ([]Set, error) {
 	}
 	slices.Sort(found)
 	tools := map[string][]search.Doc{}
-	sets := make([]Set, 0, len(found))
+	sets := make([]testSet, 0, len(found))
 	for _, path := range found {
 		name := filepath.Base(filepath.Dir(path))
 		owner, err := toolsOwner(dir, name)
@@ -85,7 +85,7 @@ func Load(dir string) ([]Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := Set{Name: name, Tools: tools[owner], Queries: queries}
+		s := testSet{Name: name, Tools: tools[owner], Queries: queries}
 		s.check()
 		sets = append(sets, s)
 	}
@@ -111,7 +111,7 @@ func toolsOwner(dir, name string) (string, error) {
 }
 
 // check drops tools whose id was there before and notes what cannot be so.
-func (s *Set) check() {
+func (s *testSet) check() {
 	ids := make(map[string]bool, len(s.Tools))
 	kept := make([]search.Doc, 0, len(s.Tools))
 	for _, d := range s.Tools {
@@ -172,8 +172,8 @@ func params(schema json.RawMessage) []search.Param {
 	return out
 }
 
-func loadQueries(path string) ([]Query, error) {
-	var out []Query
+func loadQueries(path string) ([]testQuery, error) {
+	var out []testQuery
 	err := eachLine(path, func(raw []byte) error {
 		var q queryLine
 		if err := json.Unmarshal(raw, &q); err != nil {
@@ -188,7 +188,7 @@ func loadQueries(path string) ([]Query, error) {
 		if len(groups) == 0 {
 			return fmt.Errorf("query %s has no gold", q.ID)
 		}
-		out = append(out, Query{ID: q.ID, Text: q.Query, Groups: groups})
+		out = append(out, testQuery{ID: q.ID, Text: q.Query, Groups: groups})
 		return nil
 	})
 	return out, err
