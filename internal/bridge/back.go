@@ -51,7 +51,7 @@ func (b *Back) noteAsked() {
 // Serve implements mcp.Handler.
 func (b *Back) Serve(ctx context.Context, q *mcp.Request) (json.RawMessage, error) {
 	if q.IsNotification() {
-		if q.Method == logMessage && !Wanted(b.Level, q.Params) {
+		if q.Method == logMessage && !wantedLevel(b.Level, q.Params) {
 			return nil, nil
 		}
 		params := q.Params

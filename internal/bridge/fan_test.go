@@ -171,7 +171,7 @@ func TestLevels(t *testing.T) {
 		}
 		return got
 	}
-	for _, c := range [][2]string{{"", NoLogs}, {"error", "error"}, {"warning", "warning"}, {"error", "error"}, {"loud", `params._meta["io.modelcontextprotocol/logLevel"]: "loud" is no log level`}} {
+	for _, c := range [][2]string{{"", noLogs}, {"error", "error"}, {"warning", "warning"}, {"error", "error"}, {"loud", `params._meta["io.modelcontextprotocol/logLevel"]: "loud" is no log level`}} {
 		if got := call(c[0]); got != c[1] {
 			t.Errorf("%q: %q", c[0], got)
 		}
@@ -189,8 +189,8 @@ func TestLevels(t *testing.T) {
 	for _, c := range []struct {
 		level, params string
 		want          bool
-	}{{"", `{"level":"debug"}`, true}, {NoLogs, `{"level":"emergency"}`, false}, {"warning", `{"level":"info"}`, false}, {"warning", `{"level":"error"}`, true}, {"warning", `{}`, true}} {
-		if got := Wanted(c.level, json.RawMessage(c.params)); got != c.want {
+	}{{"", `{"level":"debug"}`, true}, {noLogs, `{"level":"emergency"}`, false}, {"warning", `{"level":"info"}`, false}, {"warning", `{"level":"error"}`, true}, {"warning", `{}`, true}} {
+		if got := wantedLevel(c.level, json.RawMessage(c.params)); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

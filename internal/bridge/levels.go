@@ -10,16 +10,16 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// NoLogs is a level above all others: no log message is wanted.
-const NoLogs = "none"
+// noLogs is a level above all others: no log message is wanted.
+const noLogs = "none"
 
-// Wanted reports whether a log message is for somebody who wants this level and
+// wantedLevel reports whether a log message is for somebody who wants this level and
 // those more severe; "" wants all. params are those of notifications/message.
-func Wanted(level string, params json.RawMessage) bool {
+func wantedLevel(level string, params json.RawMessage) bool {
 	switch level {
 	case "":
 		return true
-	case NoLogs:
+	case noLogs:
 		return false
 	}
 	n := mcp.LogSeverity(rawjson.Text(rawjson.Get(params, "level")))
@@ -95,7 +95,7 @@ func (l *Levels) OfCall(ctx context.Context, r *mcp.Request, server Leveler, tol
 	case err != nil:
 		return "", err
 	case meta.LogLevel == "":
-		return NoLogs, nil
+		return noLogs, nil
 	case mcp.LogSeverity(meta.LogLevel) < 0:
 		return "", mcp.Errorf(mcp.KindInvalidParams, "params._meta[%q]: %q is no log level", mcp.MetaLogLevel, clip(meta.LogLevel))
 	}

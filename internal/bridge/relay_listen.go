@@ -62,7 +62,7 @@ func (x *Relay) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 // listenModern hands the subscription to the server, which knows it by another id than the client
 // does. Every message to the client has the client's id.
 func (x *Relay) listenModern(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	back := &Back{Request: r, Server: x.who(), Level: NoLogs, Subscription: r.ID}
+	back := &Back{Request: r, Server: x.who(), Level: noLogs, Subscription: r.ID}
 	result, err := x.Server.Call(ctx, r.Method, r.Params, mcp.HandlerFunc(func(ctx context.Context, q *mcp.Request) (json.RawMessage, error) {
 		if q.IsNotification() && q.Method == ResourceUpdated && !x.tells(q.Params) {
 			return nil, nil

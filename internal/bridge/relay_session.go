@@ -35,7 +35,7 @@ func (x *Relay) attach(ctx context.Context, s *mcp.Session) {
 	})
 	s.Value(followerKey{}, func() any { return f })
 	unsubscribe := x.Server.Subscribe(ctx, func(method string, params json.RawMessage) {
-		if method != logMessage || Wanted(x.levels.Of(s), params) {
+		if method != logMessage || wantedLevel(x.levels.Of(s), params) {
 			f.post.Put(method, params)
 		}
 	})
