@@ -201,6 +201,9 @@ func (e *Error) SetRetryAfter(d time.Duration) {
 	}
 }
 
+// IsAnswer reports whether err is an answer of the other side, in contrast to a failure on the way.
+func IsAnswer(err error) bool { return errors.As(err, new(*jsonrpc.Error)) }
+
 // WireError returns the JSON-RPC error that tells err to a client that speaks
 // the given version. What the other side of an upstream answered passes
 // unchanged. An error that is neither is told as "internal error" without its

@@ -30,6 +30,13 @@ func IsArray(raw []byte) bool {
 	return i < len(raw) && raw[i] == '['
 }
 
+// IsEmptyObject reports whether obj, an object, has no members.
+func IsEmptyObject(obj []byte) bool {
+	i := SkipSpace(obj, 0) + 1
+	i = SkipSpace(obj, i)
+	return i < len(obj) && obj[i] == '}'
+}
+
 // EachMember calls f for each member of obj in order until f returns false.
 // It checks the syntax of what it passes over; after an early stop the rest is
 // not looked at. It does not look for duplicates: [Fields] does.

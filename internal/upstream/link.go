@@ -10,7 +10,6 @@ import (
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // link is one live connection.
@@ -55,7 +54,7 @@ func (l *link) Call(ctx context.Context, timeout time.Duration, method string, p
 	result, err := l.slot.line.Own(mcp.Caller(ctx), back, func(back mcp.Handler) (json.RawMessage, error) {
 		return l.peer.Call(limited, method, params, back)
 	})
-	if err != nil && limited.Err() != nil && ctx.Err() == nil && !isAnswer(err) {
+	if err != nil && limited.Err() != nil && ctx.Err() == nil && !mcp.IsAnswer(err) {
 		u := l.slot.u
 		hint := ""
 		if timeout == u.cfg.Timeout {
@@ -83,12 +82,6 @@ func (l *link) notify(ctx context.Context, method string, params json.RawMessage
 	}
 	l.slot.line.Uses(mcp.Caller(ctx))
 	return l.peer.Notify(ctx, method, params)
-}
-
-// isAnswer reports whether the server answered err.
-func isAnswer(err error) bool {
-	var wire *jsonrpc.Error
-	return errors.As(err, &wire)
 }
 
 // saysModern reports whether params are those of a request of the modern era.
@@ -149,7 +142,7 @@ func stripModern(params json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case len(stripped) == len(meta):
 		return params, nil
-	case isEmptyObject(stripped):
+	case rawjson.IsEmptyObject(stripped):
 		params, err = rawjson.Delete(params, "_meta")
 	default:
 		params, err = rawjson.Set(params, "_meta", stripped)
@@ -209,12 +202,6 @@ func addModern(params json.RawMessage, version string, info, capabilities json.R
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
 	}
 	return params, nil
-}
-
-func isEmptyObject(obj []byte) bool {
-	i := rawjson.SkipSpace(obj, 0) + 1
-	i = rawjson.SkipSpace(obj, i)
-	return i < len(obj) && obj[i] == '}'
 }
 
 // capabilities is what weir declares to the server: for a session of its own

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -115,7 +116,7 @@ func (s *slot) list(ctx context.Context, l *link, listed chan<- struct{}) {
 		case <-ctx.Done():
 		case <-again:
 		case <-s.relist:
-			if !sleep(ctx, debounce) {
+			if !subscription.Sleep(ctx, debounce) {
 				return
 			}
 			select {
@@ -129,18 +130,6 @@ func (s *slot) list(ctx context.Context, l *link, listed chan<- struct{}) {
 		if ctx.Err() != nil {
 			return
 		}
-	}
-}
-
-// sleep waits for d and reports false where ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

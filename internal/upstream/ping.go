@@ -3,6 +3,8 @@ package upstream
 import (
 	"context"
 	"time"
+
+	"github.com/weir-mcp/weir/mcp"
 )
 
 // pingEvery is how often an HTTP server that nobody calls is asked whether it is
@@ -31,7 +33,7 @@ func (s *slot) ping(ctx context.Context, l *link) {
 		}
 		_, err := l.Call(ctx, pingTimeout, method, nil, nil)
 		switch {
-		case err == nil, isAnswer(err):
+		case err == nil, mcp.IsAnswer(err):
 			missed = 0
 		case ctx.Err() != nil:
 			return

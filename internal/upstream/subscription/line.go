@@ -3,7 +3,6 @@ package subscription
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // Conn is one connection to the server.
@@ -118,19 +116,13 @@ func withoutSubscription(params json.RawMessage) json.RawMessage {
 		return params
 	}
 	out, err := rawjson.Set(params, "_meta", meta)
-	if isEmptyObject(meta) {
+	if rawjson.IsEmptyObject(meta) {
 		out, err = rawjson.Delete(params, "_meta")
 	}
 	if err != nil {
 		return params
 	}
 	return out
-}
-
-func isEmptyObject(obj []byte) bool {
-	i := rawjson.SkipSpace(obj, 0) + 1
-	i = rawjson.SkipSpace(obj, i)
-	return i < len(obj) && obj[i] == '}'
 }
 
 // watch counts a subscription and asks the server for the first one to the resource.
@@ -196,7 +188,7 @@ func (l *Line) Renew(ctx context.Context, conn Conn) {
 		if err != nil && ctx.Err() == nil {
 			l.r.log.Warn("a subscription could not be renewed", "err", err)
 		}
-		if err != nil && !isAnswer(err) {
+		if err != nil && !mcp.IsAnswer(err) {
 			return
 		}
 	}
@@ -243,10 +235,4 @@ func (l *Line) sendLevel(ctx context.Context, conn Conn) error {
 	l.level = level
 	l.mu.Unlock()
 	return nil
-}
-
-// isAnswer reports whether err is an answer of the server.
-func isAnswer(err error) bool {
-	var wire *jsonrpc.Error
-	return errors.As(err, &wire)
 }

@@ -102,7 +102,7 @@ func (l *Line) Listen(ctx context.Context, conn Conn, missed func()) {
 			now.cancel()
 			now = nil
 			// A server that refuses a second subscription may take it once the first has ended.
-			if isAnswer(err) && !replaces {
+			if mcp.IsAnswer(err) && !replaces {
 				l.r.log.Debug("the server keeps no subscriptions", "err", err)
 				return
 			}
@@ -110,7 +110,7 @@ func (l *Line) Listen(ctx context.Context, conn Conn, missed func()) {
 		if time.Since(began) > longestListen {
 			wait = firstListen
 		}
-		if !sleep(ctx, wait) {
+		if !Sleep(ctx, wait) {
 			return
 		}
 		wait = min(2*wait, longestListen)
@@ -146,8 +146,8 @@ func (l *Line) relisten() {
 	}
 }
 
-// sleep waits for d and reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits for d and reports false if ctx ended first.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
