@@ -1,30 +1,3 @@
-// Package mcp is weir's contract: net/http for the Model Context Protocol.
-//
-// Everything that answers MCP is a [Handler]; everything that can be asked is a
-// [Peer]. Transports (mcp/stdio, mcp/streamable, mcp/sse) turn bytes into calls
-// of a Handler and back. Features are Handlers, also around others, and know no
-// transport:
-//
-//	agent ──transport──▶ Handler ──▶ Handler … ──▶ Peer ──transport──▶ MCP server
-//	                 ◀── Request.Peer (what is asked and told during a call) ◀── back
-//
-// Params and results are raw JSON from end to end; whoever needs a field reads
-// it with package rawjson.
-//
-// # Promises
-//
-//   - What belongs to a call (progress, log messages, requests of the server)
-//     is delivered before that call's response, always.
-//   - Ids of the agent come back byte for byte; towards an upstream each
-//     connection counts its own. Progress tokens likewise.
-//   - Cancelling the context of a Call cancels the request on the other side.
-//     Only who made a request can cancel it.
-//   - Params belong to the caller and are valid until Serve or Call returns;
-//     whoever keeps a part longer clones it. A returned result belongs to the
-//     receiver and is not changed by the sender afterwards.
-//
-// The package knows no transport, no upstream process and no feature of the
-// gateway.
 package mcp
 
 import (
@@ -76,8 +49,8 @@ type Request struct {
 	// in the legacy era, the request's own in the modern one. It is "" before
 	// the handshake of a legacy session.
 	Version string
-	// Session is who asks. It is never nil. In the modern era, which has no
-	// sessions, it stands for the principal.
+	// Session is the sender's. It is never nil. The modern era has no sessions: there it stands for
+	// the principal.
 	Session *Session
 	// Peer asks and tells the sender, as part of this message: on HTTP what it
 	// sends goes out on this request's own stream, before the response. It is
@@ -87,7 +60,7 @@ type Request struct {
 	fields Params // what Fields has read
 }
 
-// IsNotification reports whether nobody waits for an answer.
+// IsNotification reports whether r has no id: its sender waits for no answer.
 func (r *Request) IsNotification() bool { return r.ID == "" }
 
 // Modern reports whether the message is of the modern era (2026-07-28 and
@@ -126,9 +99,8 @@ func (m *Mux) Serve(ctx context.Context, r *Request) (json.RawMessage, error) {
 	return nil, MethodNotFound(r.Method)
 }
 
-// Forward returns the Handler that hands every message to p: a passthrough is
-// exactly this. What the other side asks during a call goes back to the
-// sender of that call.
+// Forward returns the Handler that hands every message to p as it is. What the other side asks
+// during a call goes back to the sender of that call.
 func Forward(p Peer) Handler {
 	return HandlerFunc(func(ctx context.Context, r *Request) (json.RawMessage, error) {
 		if r.IsNotification() {

@@ -1,8 +1,8 @@
 // Package bridge carries what a server asks and tells to the agent it means,
 // across the eras of MCP. In the legacy era a server sends requests to its
 // client in the middle of a call; in the modern one (2026-07-28) it answers the
-// call with questions, and the client calls again with the answers. Whoever
-// stands between the two translates:
+// call with questions, and the client calls again with the answers. Rounds and
+// Call translate between the two:
 //
 //	legacy server, modern agent (Rounds):
 //
@@ -18,10 +18,10 @@
 //	        ──its result──▶ ──tools/call + answers──▶  │  as many rounds as it takes
 //	        ◀──────────── result ◀─────────────────────┘
 //
-// Beside calls it has what both faces of weir need to tell agents of changes:
-// a Mailbox that a server's reader never waits for, a Fan that owns the
-// goroutines, the wishes of subscriptions/listen, and the levels of log
-// messages.
+// A Relay is a server as the Handler of its clients: it answers their handshakes and counts their
+// subscriptions. It stands on what the gateway uses, too: a Mailbox that a server's reader never
+// waits for, a Fan that owns the goroutines, the wishes of subscriptions/listen, and the levels of
+// log messages.
 //
 // The package knows Handlers and Peers. It knows no transport, no upstream's
 // process and no catalog.
