@@ -1,24 +1,3 @@
-// Package socketio speaks Socket.IO v5 over Engine.IO v4: events with raw JSON arguments, acknowledgements both ways, binary
-// attachments, namespaces, rooms and broadcasts. It has both sides: Server is an http.Handler, Client is a client that comes
-// back by itself. It knows nothing of what the events mean.
-//
-//	client                                     server
-//	  │ 0/chat,{"token":…} ─────────────────────▶ │  CONNECT: Namespace.Use decides, OnConnect begins
-//	  │ ◀────────────── 0/chat,{"sid":…} or 4/chat,{"message":…}
-//	  │ 2/chat,7["say","hi"] ───────────────────▶ │  EVENT with ack id 7: the Handler of "say", and its Event.Ack
-//	  │ ◀───────────────────────── 3/chat,7["ok"] │  ACK
-//	  │ ◀─────────────────── 2/chat,["said","hi"] │  Namespace.To("room").Emit: encoded once, sent to each
-//	  │ 51-["file",{"_placeholder":true,"num":0}] │  BINARY_EVENT, followed by its attachments, nothing in between
-//	  │ 1/chat, ────────────────────────────────▶ │  DISCONNECT: of this namespace; the connection stays
-//
-// A packet is <type>[<attachments>-][<namespace>,][<ack id>][<json>]; the namespace "/" is not written.
-//
-// Arguments are json.RawMessage from end to end: what one peer sent, another gets byte for byte. Binary data travels beside
-// them, and {"_placeholder":true,"num":N} in an argument says where attachment N belongs; see Placeholder and Event.Attachment.
-//
-// Events of one socket are handled one after the other, in order, by a goroutine that exists only while there are any;
-// OnConcurrent lets handlers of an event overlap. Neither keeps the connection from being read: a handler may wait for an ack
-// of the same peer. A peer that sends faster than its handlers work is slowed down, one that does not read is disconnected.
 package socketio
 
 import (

@@ -1,13 +1,3 @@
-// Package member keeps a peer connected to a hub and in its office: what an
-// Agent and a Computer have in common. It knows the join and nothing of calls.
-//
-//	New ─▶ On … ─▶ Start ─▶ connect ─▶ (prove key) ─▶ join ─▶ Options.OnJoined
-//	                 ▲                                             │
-//	                 └── back-off with jitter ◀── lost, refused ◀──┘
-//
-// A hub forgets a peer with its connection, so each new connection joins again.
-// A hub that is not weir's may take the old connection for alive for a while,
-// and the name is taken: the join is tried again until it is free.
 package member
 
 import (

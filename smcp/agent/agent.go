@@ -1,16 +1,3 @@
-// Package agent is the Agent of A2C-SMCP: it joins an office, knows which
-// Computers are in it and what they offer, and calls their tools. It speaks to
-// any hub of the protocol and to Computers of any dialect.
-//
-//	Connect ─▶ join ─▶ list_room ─▶ OnEnter, OnTools for each Computer there
-//	                     │
-//	   notify:enter_office │ notify:leave_office, notify:update_* ─▶ the callbacks
-//	                     ▼
-//	CallTool ─▶ client:tool_call ─▶ result
-//	   └─ ctx ends, time is over ─▶ server:tool_call_cancel
-//	OpenMCP  ─▶ client:mcp ─▶ mcp.Stream to one MCP server (Computers of weir)
-//
-// The package does not interpret the results of tools.
 package agent
 
 import (

@@ -1,18 +1,3 @@
-// Package computer is the Computer of A2C-SMCP: it hosts MCP servers on one
-// machine and offers them in an office, over a connection that it makes itself;
-// no port is open. Credentials stay here: what an Agent is shown of the
-// configuration holds placeholders.
-//
-//	config (three forms) ─▶ inputs ─▶ upstream.Manager ─▶ MCP servers, each supervised alone
-//	                                        │ listings
-//	                                        ▼
-//	  hub ◀─▶ member ─▶ events ─▶ tools: alias, forbidden, confirm ─▶ call ─▶ history
-//	                       ├─▶ desktop, resources, skills, blobs
-//	                       └─▶ channels: raw JSON-RPC to one server (client:mcp)
-//
-// The core works without a hub: Connect joins one. The package knows nothing of
-// terminals; who asks a person for an input or a confirmation is told how by
-// Options.
 package computer
 
 import (

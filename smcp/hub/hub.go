@@ -1,20 +1,3 @@
-// Package hub is the Server of A2C-SMCP: it lets Agents and Computers into
-// offices, carries calls from an Agent to a Computer of its office and the
-// answers back, and tells an office what happens in it. It looks into payloads
-// only for who is meant, and knows nothing of MCP.
-//
-//	connect ─▶ version (HTTP) ─▶ credentials (CONNECT) ─▶ session without a role
-//	                                                        │ server:join_office
-//	                                                        ▼
-//	        ┌──────────────────── office ───────────────────────┐
-//	        │ Agent ── client:* ─▶ route ─▶ Computer ── ack ─▶ Agent │
-//	        │ Computer ── server:update_* ─▶ notify:* to the others  │
-//	        └────────────────────────────────────────────────────────┘
-//
-// Every change of an office happens under one lock, with what is told about it,
-// so that all members see the same order. Calls are not waited for: the answer
-// is handed on by whoever reads the Computer's connection, and a call whose
-// Computer goes away is answered at once.
 package hub
 
 import (
