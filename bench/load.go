@@ -247,7 +247,7 @@ func measureTable(ctx context.Context, st *stage, set settings, callers, size in
 	warm := set.round / 5
 	for round := -1; round < set.rounds; round++ {
 		for i := range list {
-			c := list[(i+max(round, 0))%len(list)] // nobody always follows the same other
+			c := list[(i+max(round, 0))%len(list)] // vary the neighbours of each client
 			d := set.round
 			if round < 0 {
 				d = warm

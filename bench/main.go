@@ -57,7 +57,7 @@ type settings struct {
 	strict  bool
 }
 
-// Bounds of the flags: whoever asks for more wants another tool.
+// Limits of the flags; larger tests need another tool.
 const (
 	maxCallers = 1024
 	maxSize    = 8 << 20

@@ -17,7 +17,7 @@ import (
 // startTime bounds how long a process may take to say where it listens.
 const startTime = 30 * time.Second
 
-// process is a program that serves HTTP. It ends with its context; whoever
+// process is a program that serves HTTP. It ends with its context; a caller that
 // started it calls stop, which waits for that.
 type process struct {
 	name   string

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// report prints what was measured, each target beside its number.
+// report prints what was measured, each figure with its target.
 type report struct {
 	w       io.Writer
 	targets int

@@ -92,7 +92,7 @@ func (s *stage) serveWeir(ctx context.Context, name string, config map[string]an
 	return s.start(ctx, "weir ("+name+")", s.weir, "serve", "--config", file)
 }
 
-// startSystems starts what load needs beside the upstream. measured is for how
+// startSystems starts what load needs in addition to the upstream. measured is for how
 // long each caller will call.
 func (s *stage) startSystems(ctx context.Context, measured time.Duration) error {
 	servers := func() map[string]any {

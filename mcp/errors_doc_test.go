@@ -16,9 +16,10 @@ func TestErrorsDoc(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("# Errors\n\n" +
 		"Generated from the table in mcp/errors.go (`go test ./mcp -run TestErrorsDoc -update`).\n\n" +
-		"Every error that weir itself makes has a kind. It stands in the `data.kind` of a JSON-RPC error, and decides all other\n" +
-		"codes. What an upstream answers is passed on as it came and has no kind. *Again* says that the same call may succeed later.\n" +
-		"A caller that posts to an agent server without session and version is told its own codes where the table has them.\n\n" +
+		"Every error that weir itself makes has a kind. It is the `data.kind` of the JSON-RPC error and\n" +
+		"decides all other codes. Errors of upstreams are passed on unchanged and have no kind. *Again* means\n" +
+		"that the same call may succeed later. A caller that posts to an agent server without session and\n" +
+		"version gets the server's own codes, if the table has them.\n\n" +
 		"| kind | meaning | JSON-RPC | HTTP | in a meta-tool's result | again |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, k := range Kinds {
 		again := ""

@@ -8,7 +8,7 @@
 // The agent (agent.go) finds a tool, calls it, reads what it needs of the
 // result, and does so with a second one. Everything it sends and reads is
 // counted, nothing is estimated; the gateway is the one that weir serves, in this
-// process. It knows nothing of models: what one would say beside its calls is
+// process. It knows nothing of models: what one would say between its calls is
 // the same in all modes and left out.
 //
 //	go run ./bench/context                      a made-up catalogue of 4,086 tools

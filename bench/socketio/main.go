@@ -1,4 +1,4 @@
-// Socketio shows the speed of package socketio beside the reference server of JavaScript: both run as processes of their own,
+// Socketio shows the speed of package socketio next to the reference server of JavaScript: both run as processes of their own,
 // one after the other, under the same load from the same raw client, in one run.
 //
 //	                 ┌─▶ this program with -serve      (package socketio)

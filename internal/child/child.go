@@ -6,13 +6,12 @@
 //	     ├─ parent-death signal         this process dies: the kernel ends the child (Linux)
 //	     └─ watchdog                    this process dies: a shell ends the groups that are left (Unix)
 //
-// A process that is killed (SIGKILL, out of memory) cannot end its children. The
-// kernel can, but only the child itself; and it takes the end of the thread that
-// started the child for the end of the process, so that thread is kept. What the
-// child has started is ended by the watchdog: a shell that waits on a pipe for
-// the end of this process and knows the groups.
+// A killed process (SIGKILL, out of memory) cannot stop its children. The kernel can, but only
+// direct children. It does so when the thread that started the child ends, so that thread is kept
+// alive. A watchdog stops the children's descendants: a shell that knows their process groups and
+// waits on a pipe for the end of this process.
 //
-// The package knows nothing of what programs say to each other.
+// The package knows nothing of the programs' protocols.
 package child
 
 import (
@@ -21,16 +20,14 @@ import (
 	"syscall"
 )
 
-// A Keeper starts children and keeps them from outliving this process. Its zero
-// value is ready. Its owner calls Close once the children have ended. It is safe
-// for concurrent use.
+// A Keeper starts children that cannot outlive this process. Its zero value is ready to use. The
+// owner calls Close after the children have ended. It is safe for concurrent use.
 type Keeper struct {
 	thread thread
 	dog    watchdog
 }
 
-// A Group is a running child with what it has started. Reap must be called once
-// the child has been waited for.
+// A Group is a running child with its descendants. Call Reap after waiting for the child.
 type Group struct {
 	keeper *Keeper
 	pid    int
@@ -40,8 +37,8 @@ type Group struct {
 	strays []stray    // descendants, when they were last looked for
 }
 
-// Start has start start a program with the attributes given, and returns the
-// group that the program leads. start returns the program's process id.
+// Start calls start to start a program with the given attributes, and returns the process group
+// that the program leads. start returns the program's process id.
 func (k *Keeper) Start(start func(attr *syscall.SysProcAttr) (pid int, err error)) (*Group, error) {
 	guarded := k.dog.awake()
 	pid := 0
@@ -60,9 +57,8 @@ func (k *Keeper) Start(start func(attr *syscall.SysProcAttr) (pid int, err error
 // ended, too.
 func (k *Keeper) Close() { k.dog.close() }
 
-// Look notes the descendants of the child, so that those which leave its group are
-// found later. Call it while the child lives: what an ended child has left behind
-// has no parent that tells whose it was.
+// Look records the child's descendants, so that those that leave its group are found later. Call it
+// while the child runs: descendants of an ended child cannot be traced to it.
 func (g *Group) Look() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,8 +71,7 @@ func (g *Group) look() {
 	}
 }
 
-// Signal asks the child and its descendants to end, or ends them at once if it is
-// not gentle.
+// Signal asks the child and its descendants to end; if gently is false, it kills them.
 func (g *Group) Signal(gently bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,9 +81,9 @@ func (g *Group) Signal(gently bool) {
 	}
 }
 
-// Reap ends what is left of the group and of the descendants that were noted. Call
-// it right after the child has been waited for: a group outlives its leader while
-// it has members, and its number cannot be taken until then.
+// Reap ends the rest of the group and the recorded descendants. Call it right after waiting for the
+// child: a group outlives its leader while it has members, and its number cannot be reused until
+// then.
 func (g *Group) Reap() {
 	g.mu.Lock()
 	reaped := g.reaped
@@ -103,15 +98,14 @@ func (g *Group) Reap() {
 	}
 }
 
-// Memory returns the resident memory of the group in bytes, 0 where the system
-// does not tell.
+// Memory returns the resident memory of the group in bytes, 0 if the system does not provide it.
 func (g *Group) Memory() int64 { return memoryOf(g.pid) }
 
-// LimitMemory bounds what the child may write to, where the system can.
+// LimitMemory limits the child's writable memory, if the system can.
 func (g *Group) LimitMemory(most int64) { limitMemory(g.pid, most) }
 
-// A stray is a descendant. Its number may be taken by another process when it has
-// ended, so the time of its start belongs to it.
+// A stray is a descendant. The start time distinguishes it from a later process with the same
+// number.
 type stray struct{ pid, start int }
 
 // SignalName names the signal that ended a process, "" where none did.

@@ -146,10 +146,10 @@ func resourceURL(a *process, ctx context.Context, t target, what string) (string
 		at = defaultURL
 	}
 	if !strings.HasPrefix(what, "art_") {
-		u, err := beside(at, strings.TrimPrefix(plane.Path, "/")+url.PathEscape(what))
+		u, err := siblingURL(at, strings.TrimPrefix(plane.Path, "/")+url.PathEscape(what))
 		return u, err
 	}
-	u, err := beside(at, strings.TrimPrefix(web.OfferPath, "/")+url.PathEscape(what))
+	u, err := siblingURL(at, strings.TrimPrefix(web.OfferPath, "/")+url.PathEscape(what))
 	if err != nil {
 		return "", err
 	}
@@ -165,11 +165,11 @@ func resourceURL(a *process, ctx context.Context, t target, what string) (string
 	}
 	// The offered URL is the one for other servers. This command uses the address at which it
 	// reached the gateway.
-	return beside(at, strings.TrimPrefix(plane.Path, "/")+offered[strings.LastIndexByte(offered, '/')+1:])
+	return siblingURL(at, strings.TrimPrefix(plane.Path, "/")+offered[strings.LastIndexByte(offered, '/')+1:])
 }
 
-// beside returns a sibling of the gateway's MCP URL.
-func beside(mcpURL, name string) (string, error) {
+// siblingURL returns a sibling of the gateway's MCP URL.
+func siblingURL(mcpURL, name string) (string, error) {
 	u, err := url.Parse(mcpURL)
 	if err != nil || u.Host == "" {
 		return "", failf(exitUsage, "--url %q is no http or https URL; it looks like %s", mcpURL, defaultURL)

@@ -137,7 +137,7 @@ func fetchHealth(ctx context.Context, mcpURL, token string) (*app.Health, error)
 
 // fetchBeside reads a JSON document of the gateway with an MCP URL.
 func fetchBeside(ctx context.Context, mcpURL, token, name string, into any) error {
-	at, err := beside(mcpURL, name)
+	at, err := siblingURL(mcpURL, name)
 	if err != nil {
 		return err
 	}

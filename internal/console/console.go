@@ -1,8 +1,6 @@
-// Package console is the web page of a running gateway: what is behind it, what
-// can be called, which calls come, who is in the offices and what is kept. It is
-// a few files of HTML, CSS and JavaScript and the data they ask for; it knows
-// nothing of gateways, routers and hubs, and asks them through interfaces of its
-// own.
+// Package console is the web page of a running gateway: servers, catalog, live calls, offices and
+// stored results. It consists of a few files of HTML, CSS and JavaScript and the data that they
+// request. It knows nothing of gateways, routers and hubs; it asks them through its own interfaces.
 //
 //	browser ── GET /console, /console/static/… ──▶ Page: the same bytes for everybody
 //	    │
@@ -11,12 +9,11 @@
 //	                                                   ├─▶ artifacts, preview Artifacts
 //	                                                   └─▶ events (SSE)       Feed ◀── telemetry.Event
 //
-// Nothing can be changed or called here: all requests are GET. Whoever may load
-// the page learns nothing from it. Texts of servers are hostile: they go to the
-// browser as JSON, and the page puts them into text nodes alone.
+// The page is read-only: all requests are GET. Its files contain no data. Texts of servers are
+// untrusted: they reach the browser as JSON, and the page inserts them as text nodes only.
 //
-// A Feed keeps the last events while somebody watches. Where nobody does, an
-// event costs one atomic load.
+// A Feed collects recent events while a browser watches. Without a watcher, an event costs one
+// atomic load.
 package console
 
 import (
@@ -39,24 +36,23 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Path is where the page is, and DataPath what all its data is below.
+// Path is the URL path of the page; DataPath is the prefix of its data.
 const (
 	Path     = "/console"
 	DataPath = "/console/data/"
 )
 
-// Gateway tells what runs. Its methods are called concurrently; what they return
-// is the caller's.
+// Gateway describes the running gateway. Its methods are called concurrently. The caller owns the
+// results.
 type Gateway interface {
-	// Overview tells everything that is not a list, and all upstreams in the
-	// order in which they are shown. Token counts are those that the principal
-	// may see.
+	// Overview returns the state of the gateway and all upstreams in display order. Token counts
+	// are those that the principal may see.
 	Overview(principal string) Overview
-	// Offices tells who is connected; nil where there are no offices.
+	// Offices returns the connected members, nil if there are no offices.
 	Offices() *Offices
 }
 
-// Catalog tells what can be called. Its methods are called concurrently.
+// Catalog describes the catalog. Its methods are called concurrently.
 type Catalog interface {
 	// Search returns at most n cards of a kind for a query, ranked as agents get them.
 	Search(ctx context.Context, kind catalog.Kind, query string, n int) []catalog.Card
@@ -66,17 +62,16 @@ type Catalog interface {
 	Entry(id string) (e *catalog.Entry, path string, ok bool)
 }
 
-// Artifacts tells what is kept for a principal. Its methods are called
-// concurrently.
+// Artifacts gives access to a principal's stored results. Its methods are called concurrently.
 type Artifacts interface {
-	// List returns what the principal holds, the newest first.
+	// List returns the principal's artifacts, newest first.
 	List(principal string) []artifact.Held
-	// View shows what a selector of tool_view names of an artifact. Its error is
-	// for the viewer.
+	// View returns the part of an artifact that a selector of tool_view selects. Its error is shown
+	// to the viewer.
 	View(ctx context.Context, principal, handle string, selector json.RawMessage) (text, notice string, err error)
 }
 
-// Overview is how a gateway is.
+// Overview is the state of a gateway.
 type Overview struct {
 	Name      string     `json:"name"`
 	Version   string     `json:"version"`
@@ -90,9 +85,10 @@ type Overview struct {
 	Upstreams []Upstream `json:"upstreams"` // Data sends a page of them
 }
 
-// Usage is what calls cost so far, in cl100k_base tokens.
+// Usage is the cost of calls so far, in cl100k_base tokens.
 type Usage struct {
-	Own      bool  `json:"own"` // the viewer's open sessions only; else everybody's since the start
+	// true: the viewer's open sessions only; false: all sessions since the start
+	Own      bool  `json:"own"`
 	Sessions int   `json:"sessions"`
 	Calls    int64 `json:"calls"`
 	Failed   int64 `json:"failed"`
@@ -101,7 +97,7 @@ type Usage struct {
 	Pending  int64 `json:"pending"` // results that are still being counted
 }
 
-// Upstream is one server behind the gateway. The names are those of /healthz.
+// Upstream is one server behind the gateway, with the member names of /healthz.
 type Upstream struct {
 	Name      string `json:"name"`
 	State     string `json:"state"`
@@ -155,20 +151,19 @@ type Server struct {
 	Tools    int    `json:"tools"`
 }
 
-// Options configure a Console. All but Logger and Patience are needed.
+// Options configure a Console. Logger and Patience are optional.
 type Options struct {
 	Gateway   Gateway
 	Catalog   Catalog
 	Artifacts Artifacts
 	// Feed is what Data shows of calls.
 	Feed *Feed
-	// Everybody says that a viewer sees the calls of all principals; else they
-	// see their own.
+	// Everybody means that a viewer sees the calls of all principals, not only their own.
 	Everybody bool
-	// Patience is how long a browser may take to read what it is sent before it
-	// is let go; 10 s where 0.
+	// Patience is the time that a browser has to read what it is sent, before it is disconnected; 0
+	// means 10 s.
 	Patience time.Duration
-	// Logger takes what goes wrong; nil discards it.
+	// Logger receives failures; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -227,15 +222,14 @@ func readFiles() map[string]file {
 	return files
 }
 
-// Close ends the streams of events. Further ones end at once.
+// Close ends the event streams. Later ones end at once.
 func (c *Console) Close() { c.once.Do(func() { close(c.done) }) }
 
-// policy is what the page's files may do: load each other and ask this server.
+// policy allows the page's files to load each other and to contact this server, and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Page serves the page and its files, which hold no data: whoever may load them
-// learns nothing.
+// Page serves the page and its files. They contain no data, so they need no token.
 func (c *Console) Page(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -262,7 +256,7 @@ func (c *Console) Page(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.Set("Content-Type", f.kind)
-	_, _ = w.Write(f.body) // the reader may be gone
+	_, _ = w.Write(f.body) // the client may have disconnected
 }
 
 func matches(header, tag string) bool {
@@ -274,8 +268,8 @@ func matches(header, tag string) bool {
 	return false
 }
 
-// Data serves what the page shows. The caller has made sure that the viewer may
-// use the whole gateway, and says who it is with guard.WithPrincipal.
+// Data serves the data of the page. The caller must have checked that the viewer may use the whole
+// gateway, and must set the viewer with guard.WithPrincipal.
 func (c *Console) Data(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -18,7 +18,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Bounds of what one request gets.
+// Limits of one response.
 const (
 	defaultLimit   = 100
 	maxLimit       = 500
@@ -48,7 +48,7 @@ func refuse(w http.ResponseWriter, status int, err error) { guard.WriteError(w, 
 func write(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	if raw, err := json.Marshal(v); err == nil { // of weir's own types: there is no error
-		_, _ = w.Write(append(visible.JSON(raw), '\n')) // the reader may be gone
+		_, _ = w.Write(append(visible.JSON(raw), '\n')) // the client may have disconnected
 	}
 }
 
@@ -63,14 +63,14 @@ func clip(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// page is the part of a list that a request asks for.
+// page is the requested part of a list.
 type page struct {
 	Offset int `json:"offset"`
 	Limit  int `json:"limit"`
 	Total  int `json:"total"`
 }
 
-// pageOf reads offset and limit, and answers itself where they are wrong.
+// pageOf reads offset and limit. If they are wrong, it writes the response itself.
 func pageOf(w http.ResponseWriter, r *http.Request, most int) (page, bool) {
 	p := page{Limit: min(defaultLimit, most)}
 	query := r.URL.Query()
@@ -93,7 +93,7 @@ func pageOf(w http.ResponseWriter, r *http.Request, most int) (page, bool) {
 	return p, true
 }
 
-// cut returns the part of all that a page asks for, and notes how many there are.
+// cut returns the part of all that a page requests, and records their total number.
 func cut[T any](all []T, p *page) []T {
 	p.Total = len(all)
 	start := min(p.Offset, len(all))
@@ -216,8 +216,8 @@ type document struct {
 	Cut  bool   `json:"cut,omitempty"` // Text is the beginning
 }
 
-// show lays JSON out without reading its numbers. What is large or deep stays as
-// it is, as layout would multiply it. What nobody sees is written as escapes.
+// show indents JSON without interpreting its numbers. It does not indent large or deep values,
+// because that would multiply their size. Invisible characters are escaped.
 func show(raw json.RawMessage) *document {
 	if raw == nil {
 		return nil
@@ -232,7 +232,7 @@ func show(raw json.RawMessage) *document {
 	return &document{Text: clip(strings.ToValidUTF8(string(raw[:min(len(raw), maxDefinition)]), ""), maxDefinition), Cut: len(raw) > maxDefinition}
 }
 
-// deep reports whether brackets may nest too far. Those in texts count, too.
+// deep reports whether brackets may nest too deeply. It also counts brackets in strings.
 func deep(raw []byte) bool {
 	n := 0
 	for _, b := range raw {
@@ -339,7 +339,7 @@ func columns(all []string) (shown []string, more int) {
 	return shown, len(all) - len(shown)
 }
 
-// preview shows the beginning of an artifact: rows where it has some, else text.
+// preview shows the beginning of an artifact: rows if it is a table, otherwise text.
 func (c *Console) preview(w http.ResponseWriter, r *http.Request) {
 	handle, principal := r.URL.Query().Get("handle"), guard.Principal(r.Context())
 	out := struct {
@@ -368,8 +368,7 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request) {
 	write(w, out)
 }
 
-// cells reads rows as tool_view writes them: a JSON array of objects. Numbers
-// stay as they are written.
+// cells reads rows in the form of tool_view: a JSON array of objects. Numbers keep their spelling.
 func cells(text string) (names []string, rows [][]string, err error) {
 	at := map[string]int{}
 	var bad error // of a row

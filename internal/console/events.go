@@ -14,21 +14,21 @@ import (
 const (
 	// pause is between two writes of a stream, so that many calls are few writes.
 	pause = 50 * time.Millisecond
-	// keepAlive is between comments where nothing happens: they show a browser
-	// that is gone.
+	// keepAlive is the interval of comments while nothing happens. They detect a browser that is
+	// gone.
 	keepAlive = 15 * time.Second
 	// batch is how many events are written at once.
 	batch = 64
 )
 
-// events is a stream of server-sent events: "call" has one event as in the log of
-// events, "missed" says how many are gone that this browser has not read.
+// events serves a stream of server-sent events. "call" has one event as in the event log; "missed"
+// has the number of events that this browser did not receive.
 //
 //	id: 7Q2MX4KD.41
 //	event: call
 //	data: {"time":"…","event":"execute.completed","tool_id":"…",…}
 //
-// after=ID goes on behind an event that was read before.
+// after=ID continues after an event that the browser has received.
 func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	if r.Method == http.MethodHead {
@@ -46,7 +46,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 		control: http.NewResponseController(w), w: w, watcher: watcher, patience: c.o.Patience,
 		everybody: c.o.Everybody, principal: guard.Principal(r.Context()), events: make([]telemetry.Event, batch),
 	}
-	// A stream lasts longer than a request is given to arrive in.
+	// A stream lasts longer than the read timeout of requests.
 	if err := s.control.SetReadDeadline(time.Time{}); err != nil {
 		c.o.Logger.Debug("a stream of events may end early", "err", err)
 	}
@@ -74,8 +74,8 @@ type stream struct {
 	out    []byte
 }
 
-// begin finds the place of an event that was read before. Who has read none begins
-// with the oldest that is kept, and has missed nothing.
+// begin finds the position after an event that the browser has received. A new browser begins with
+// the oldest stored event and has missed none.
 func (s *stream) begin(after string) {
 	s.out = append(s.out, "retry: 5000\n: events\n\n"...)
 	id, number, _ := strings.Cut(after, ".")
@@ -84,7 +84,7 @@ func (s *stream) begin(after string) {
 	case after == "":
 		_, s.next, _ = s.watcher.read(0, nil)
 	case err != nil || id != s.watcher.ring.id:
-		s.missed(0) // of another time: nobody knows how many
+		s.missed(0) // of an earlier ring: the number is unknown
 	default:
 		s.next = n + 1
 	}
@@ -96,14 +96,14 @@ func (s *stream) missed(n uint64) {
 	s.out = append(s.out, "}\n\n"...)
 }
 
-// follow writes until somebody goes: the browser, or the Console.
+// follow writes events until the browser disconnects or the Console closes.
 func (s *stream) follow(gone, done <-chan struct{}) {
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
 	rest := time.NewTimer(0)
 	defer rest.Stop()
 	for {
-		select { // not more often than every pause
+		select { // at most once per pause
 		case <-rest.C:
 		case <-gone:
 			return
@@ -126,8 +126,8 @@ func (s *stream) follow(gone, done <-chan struct{}) {
 	}
 }
 
-// write writes what else waits and the events that there are, once around the
-// ring at most: what comes faster than that is missed.
+// write writes the pending text and the available events, at most one round of the ring. Events
+// that arrive faster are missed.
 func (s *stream) write() error {
 	for range kept/batch + 1 {
 		n, first, missed := s.watcher.read(s.next, s.events)
@@ -139,7 +139,7 @@ func (s *stream) write() error {
 				s.append(first+uint64(i), e)
 			}
 		}
-		clear(s.events[:n]) // their texts are not kept for a browser that sleeps
+		clear(s.events[:n]) // do not retain their texts while waiting
 		s.next = first + uint64(n)
 		if err := s.flush(); err != nil || n < len(s.events) {
 			return err
@@ -154,12 +154,12 @@ func (s *stream) append(number uint64, e *telemetry.Event) {
 	s.out = append(e.AppendJSON(append(s.out, "\nevent: call\ndata: "...)), "\n\n"...)
 }
 
-// flush sends what waits, and gives up on a browser that does not take it in time.
+// flush sends the pending text. It fails if the browser does not read it in time.
 func (s *stream) flush() error {
 	if len(s.out) == 0 {
 		return nil
 	}
-	_ = s.control.SetWriteDeadline(time.Now().Add(s.patience)) // a writer without deadlines does without
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.patience)) // not every writer supports deadlines
 	_, err := s.w.Write(s.out)
 	s.out = s.out[:0]
 	if err != nil {

@@ -10,37 +10,36 @@ import (
 	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
-// Bounds of a Feed.
+// Limits of a Feed.
 const (
-	// kept is how many events are kept for whoever comes or is slow.
+	// kept is the number of events that are stored for new and slow watchers.
 	kept = 500
-	// maxWatchers bounds the streams at a time.
+	// maxWatchers bounds concurrent streams.
 	maxWatchers = 16
-	// keptFor is how long events are collected after the last watcher has left,
-	// so that a page that is loaded again misses nothing.
+	// keptFor is how long events are collected after the last watcher has left, so that a page that
+	// is loaded again misses nothing.
 	keptFor = 5 * time.Minute
-	// maxDetail bounds the one text of an event that grows with what happened.
+	// maxDetail bounds the text of an event that has no limit of its own.
 	maxDetail = 500
 )
 
-// errTooMany says that no more can watch.
+// errTooMany reports that the limit of watchers is reached.
 var errTooMany = errors.New("as many as may watch are watching: close another console")
 
-// Feed keeps the last events while somebody watches. The zero value is ready and
-// holds nothing. It is safe for concurrent use and has no goroutine.
+// Feed stores recent events while a browser watches. The zero value is empty and ready to use. It
+// is safe for concurrent use and has no goroutine.
 //
-//	Observe ──▶ nobody watches: one atomic load
-//	        └─▶ ring of the last 500 ◀── each watcher reads at its own place
+//	Observe ──▶ no watcher: one atomic load
+//	        └─▶ the ring of the last kept events ──▶ each watcher, at its own place
 //
-// A watcher that is slower than the events finds that some are gone, and how
-// many; it never makes a call wait.
+// A watcher that is slower than the events learns how many it has missed. It never delays a call.
 type Feed struct {
 	ring atomic.Pointer[ring]
 
-	mu sync.Mutex // guards making a ring and letting it go
+	mu sync.Mutex // guards creating and dropping a ring
 }
 
-// ring is the events since the first watcher came.
+// ring holds the events since the first watcher came.
 type ring struct {
 	id string // of this ring, as numbers of events begin anew in each
 
@@ -51,21 +50,21 @@ type ring struct {
 	left     time.Time // when the last watcher left
 }
 
-// watcher is somebody who reads.
+// watcher is one reader of a ring.
 type watcher struct {
 	feed *Feed
 	ring *ring
 	wake chan struct{} // capacity 1: there is more
 }
 
-// Observe takes an event in. It never waits for a watcher.
+// Observe records an event. It never waits for a watcher.
 func (f *Feed) Observe(e telemetry.Event) {
 	if r := f.ring.Load(); r != nil && !r.add(&e) {
 		f.retire(r)
 	}
 }
 
-// add returns false where nobody has watched for long.
+// add returns false if there has been no watcher for keptFor.
 func (r *ring) add(e *telemetry.Event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +86,7 @@ func (r *ring) add(e *telemetry.Event) bool {
 	return true
 }
 
-// retire lets a ring go, unless somebody has just begun to watch it.
+// retire drops a ring, unless a new watcher has just come.
 func (f *Feed) retire(r *ring) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +97,7 @@ func (f *Feed) retire(r *ring) {
 	}
 }
 
-// watch begins to watch. The caller must call leave.
+// watch starts watching. The caller must call leave.
 func (f *Feed) watch() (*watcher, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -36,7 +36,7 @@ func serveStdio(ctx context.Context, server *mcp.Server, stdin io.Reader, stdout
 	go func() { ended <- session.Wait() }()
 	select {
 	case <-ctx.Done():
-		// The stream is going away with the process: a failure to close it tells nobody anything.
+		// The stream is going away with the process: an error of Close is of no use.
 		_ = session.Close()
 		<-ended
 		return nil

@@ -230,7 +230,7 @@ func (s *Server) spawn() (pid int, err error) {
 		return 0, err
 	}
 	s.children = append(s.children, child)
-	// Reaped as soon as it ends, so that nobody takes a zombie for a survivor.
+	// Wait for it at once, so that no test takes a zombie for a survivor.
 	s.work.Go(func() { _ = child.Wait() })
 	return child.Process.Pid, nil
 }

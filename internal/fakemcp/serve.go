@@ -97,7 +97,7 @@ type call struct {
 	client *client
 	send   func(msgs ...[]byte) error // messages that belong to the call, in order
 	deaf   bool                       // the client takes no messages but the answer; send drops them
-	gone   <-chan struct{}            // closed when nobody listens any more
+	gone   <-chan struct{}            // closed when the listener is gone
 
 	resultType string // of a modern result; "complete" if empty
 }
@@ -263,7 +263,7 @@ func (s *Server) beginning(ctx context.Context, c *call) *rpcError {
 		}
 	}
 	if s.cfg.ListChangedBeforeInit && !discover {
-		// Nobody listening is the answer's trouble, not this one's.
+		// A listener that is gone is a failure of the answer, not of this message.
 		_ = c.send(listChanged(nil))
 	}
 	return nil
@@ -283,12 +283,12 @@ func (s *Server) initialize(ctx context.Context, c *call, dst []byte) ([]byte, *
 	return fmt.Appendf(dst, `"protocolVersion":"%s",%s,"serverInfo":%s`, version, capabilities, s.info), nil
 }
 
-// listen holds a subscription open until it is cancelled or nobody listens any more.
+// listen keeps a subscription open until it is cancelled or the listener is gone.
 func (s *Server) listen(ctx context.Context, c *call, dst []byte) ([]byte, *rpcError) {
 	wanted := string(member(c.notifications, "toolsListChanged")) == "true"
 	ack := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":`+
 		`{"io.modelcontextprotocol/subscriptionId":%s},"notifications":{"toolsListChanged":%v}}}`, c.id, wanted)
-	// What changes from now on is told: whoever has read the acknowledgement relies on it.
+	// Report all changes from now on: the client relies on that after the acknowledgement.
 	var changes chan []byte
 	if wanted {
 		// A slow reader must not hold up the tool that announces: it loses messages instead.

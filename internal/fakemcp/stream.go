@@ -111,7 +111,7 @@ func (c *conn) answer(ctx context.Context, m *message, release func()) {
 	}
 }
 
-// reply sends what nobody waits for: a client that is gone needs no answer.
+// reply sends a response; it fails silently, because a client that is gone needs none.
 func (c *conn) reply(msg []byte) { _ = c.send(msg) }
 
 // close ends what the connection still does and waits for it.

@@ -272,7 +272,7 @@ const halfMessage = `{"jsonrpc":"2.0","id":`
 
 func crash(_ context.Context, s *Server, c *call, dst []byte) ([]byte, *rpcError) {
 	if string(member(c.args, "half")) == "true" {
-		// The process is about to end; whether this was written is all the same.
+		// The process is about to end, so an error does not matter.
 		_ = c.send([]byte(halfMessage))
 	}
 	fmt.Fprintln(s.cfg.Stderr, "fakemcp: told to crash")

@@ -31,23 +31,21 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// Options configures a Guard. The zero value lets programs and pages on this
-// machine in, as the one local principal.
+// Options configures a Guard. The zero value admits programs and pages on this machine as the
+// single local principal.
 type Options struct {
-	// Hosts are names that a Host header may have besides the loopback names,
-	// with or without a port: "weir.example.com", "10.0.0.7:8088". On a
-	// listener that is not loopback, no Hosts means that every name is allowed.
+	// Hosts are permitted values of the Host header besides the loopback names, with or without a
+	// port: "weir.example.com", "10.0.0.7:8088". If it is empty, a listener that is not on loopback
+	// permits every name.
 	Hosts []string
-	// Origins are the web origins besides the server's own and those of this
-	// machine whose pages may call: "https://app.example.com". "*" allows all,
-	// without credentials.
+	// Origins are the web origins whose pages may call, in addition to the server's own and those
+	// of this machine: "https://app.example.com". "*" permits all, without credentials.
 	Origins []string
-	// Authenticate returns the principal that a bearer token belongs to. It is
-	// called concurrently. Nil means no authentication: everybody is
-	// mcp.LocalPrincipal.
+	// Authenticate returns the principal of a bearer token. It is called concurrently. Nil means no
+	// authentication: every caller is mcp.LocalPrincipal.
 	Authenticate func(bearer string) (principal string, ok bool)
-	// Admit returns why a principal that has authenticated may not pass; it is
-	// answered with 403. It is called concurrently. Nil lets all pass.
+	// Admit returns an error if an authenticated principal may not pass; the response is 403. It is
+	// called concurrently. Nil admits all.
 	Admit func(principal string) error
 	// HostsKey and OriginsKey are what messages call Hosts and Origins, such as the
 	// key of a configuration; "the allowed hosts" and "the allowed origins" where
@@ -280,8 +278,8 @@ func WithPrincipal(ctx context.Context, principal string) context.Context {
 	return context.WithValue(ctx, principalKey{}, principal)
 }
 
-// Principal returns who is asking: what Authenticate said, and
-// mcp.LocalPrincipal where nobody was asked.
+// Principal returns the principal of a request: the one from Authenticate, or mcp.LocalPrincipal if
+// there is no authentication.
 func Principal(ctx context.Context) string {
 	if p, ok := ctx.Value(principalKey{}).(string); ok {
 		return p

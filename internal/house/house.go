@@ -6,7 +6,7 @@
 //	                                files, documents)
 //
 // The rules run as tests of this package (go test ./internal/house). A finding is printed with the rule's reason, because a
-// rule whose reason nobody remembers is soon worked around. layers.go holds the table of packages: a new package gets a line
+// rule whose reason is forgotten is soon worked around. layers.go holds the table of packages: a new package gets a line
 // there.
 package house
 
@@ -35,7 +35,7 @@ type Rule struct {
 
 // Rules returns all rules, those about the shape of the module first.
 func Rules() []Rule {
-	return slices.Concat(layerRules(), nameRules(), sourceRules(), documentRules(), citationRules())
+	return slices.Concat(layerRules(), nameRules(), sourceRules(), documentRules(), proseRules(), citationRules())
 }
 
 // A Tree is the source of a module, parsed.
@@ -150,7 +150,7 @@ func (t *Tree) addGo(fsys fs.FS, name string, packages map[string]*Package) erro
 	return nil
 }
 
-// isIgnored reports whether a file is a program of its own beside a package, run with go run: its build constraint is "ignore".
+// isIgnored reports whether a file is a program of its own in the folder of a package, run with go run: its build constraint is "ignore".
 func isIgnored(file *ast.File) bool {
 	for _, group := range file.Comments {
 		if group.Pos() > file.Package {

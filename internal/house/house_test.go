@@ -114,6 +114,13 @@ func TestRules(t *testing.T) {
 			map[string]string{"docs/spec/gateway.md": "## 4. Execution\n", "mcp/a.go": "// Package mcp speaks (spec/gateway §4 and §5).\npackage mcp\n\n// F is of gateway-surface §4.\nfunc F() {}"},
 			[]string{"mcp/a.go:1: spec/gateway §5 is no heading", "mcp/a.go:4: §4 has no source"},
 		},
+		{"long line", "documents wrap at 100 columns", map[string]string{"a.md": "Short.\n" + strings.Repeat("word ", 21)}, []string{"a.md:2: 105 columns"}},
+		{"long line of code, a table, a link", "documents wrap at 100 columns", map[string]string{"a.md": "| " + strings.Repeat("cell ", 30) + "|\n\n    " + strings.Repeat("code ", 30) + "\n\n```\n" + strings.Repeat("code ", 30) + "\n```\n- [x](https://example.com/" + strings.Repeat("x", 100) + ")"}, nil},
+		{"generated", "documents wrap at 100 columns", map[string]string{"a.md": "<!-- generated: a -->\n" + strings.Repeat("word ", 30) + "\n<!-- end -->\n" + strings.Repeat("word ", 30)}, []string{"a.md:4: 150 columns"}},
+
+		{"banned word", "comments are plain English", map[string]string{"internal/text/a.go": "// Package text answers whoever asks.\npackage text\n\n// A is free, all\n// the same.\nvar A = \"nobody\""}, []string{`internal/text/a.go:1: "whoever" in a comment`, `internal/text/a.go:4: "all the same" in a comment`}},
+		{"banned word in a test, in a longer word", "comments are plain English", map[string]string{"internal/text/a_test.go": "package text // nobody", "internal/text/a.go": "// Package text answers besides others.\npackage text"}, nil},
+
 		{"dangling link", "documents name what exists", map[string]string{"README.md": "[x](docs/none.md)\n```\n[y](z.md)\n```\n", "CHANGELOG.md": "`gone/`"}, []string{`README.md:1: "docs/none.md" does not exist`}},
 	}
 	for _, test := range append(tests, nameTests()...) {

@@ -25,11 +25,11 @@ type place struct {
 	path   string
 	layer  layer
 	beside []string // packages of its own layer that it may import
-	why    string   // what makes it belong there, and why it may look beside itself
+	why    string   // what makes it belong there, and why it may import from its own layer
 }
 
 // places is the table of packages, from the top down. Within a layer a package may import only what its line names, so that a
-// new arrow is a decision somebody wrote down. "x/*" stands for every package below x.
+// new arrow is a recorded decision. "x/*" stands for every package below x.
 var places = []place{
 	{"cmd/*", top, []string{"internal/cli"}, "the programs: main alone; nothing imports them"},
 	{".", top, []string{"internal/app", "internal/app/web"}, "what programs import that serve a gateway of their own"},

@@ -28,8 +28,8 @@ import (
 // moment to see it. It is only waited for when something is still there.
 const patience = 5 * time.Second
 
-// expected holds functions that may be on the stack of a goroutine of a test binary whose tests are done. They belong to the
-// runtime and to the testing package, live as long as the process and are nobody's leak.
+// expected lists functions that may be on the stack of a goroutine after all tests are done. They
+// belong to the runtime and to the testing package and run as long as the process.
 var expected = []string{
 	"testing.(*M).",                      // the goroutine of TestMain itself
 	"testing.runFuzzing",                 // the fuzzing coordinator
@@ -77,9 +77,9 @@ type Goroutine struct {
 	Stack    string // as the runtime prints it, with the place that started it
 }
 
-// Wait returns the unexpected goroutines of the process, the caller's own not among them. While there are any, it asks again
-// for at most patience and then returns those that are still there. It must not run beside tests that are still going on:
-// their goroutines count too.
+// Wait returns the unexpected goroutines of the process, except the caller's own. While there are
+// any, it checks again until patience has passed. It must not run while tests are running, because
+// it would report their goroutines.
 func Wait(patience time.Duration) []Goroutine {
 	// Idle connections of the shared client are kept for reuse, not leaked.
 	http.DefaultClient.CloseIdleConnections()

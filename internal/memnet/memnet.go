@@ -1,12 +1,13 @@
-// Package memnet is a network in memory, for tests only: a Listener whose connections are pipes. Unlike sockets, pipes may be
-// used inside a testing/synctest bubble, so that tests of heartbeats and time-outs take no time. A Cut connection behaves like
-// a network that has gone away without a word: what is written to it vanishes, and nothing comes out of it.
+// Package memnet is a network in memory, for tests only: a Listener whose connections are pipes.
+// Unlike sockets, pipes may be used inside a testing/synctest bubble, so that tests of heartbeats
+// and time-outs take no time. A Cut connection behaves like a network that has gone away without a
+// word: what is written to it vanishes, and nothing comes out of it.
 //
 //	client ─▶ Listener.DialContext ─▶ pipe ─▶ Listener.Accept ─▶ server
 //	                                    │
 //	                                  Cut: neither side is told
 //
-// Pipes do not buffer: who writes waits for who reads, as on a socket whose buffers are full.
+// Pipes do not buffer: a writer waits for the reader, as on a socket with full buffers.
 package memnet
 
 import (
@@ -86,7 +87,7 @@ func (d *door) Close() error {
 
 func (d *door) Addr() net.Addr { return address{} }
 
-// Cut lets all connections there are go dead, and tells nobody.
+// Cut makes all current connections dead without closing them.
 func (l *Listener) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

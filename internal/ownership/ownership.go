@@ -1,6 +1,6 @@
-// Package ownership keeps who the names of servers belong to. A server has a name at
-// /mcps/NAME/mcp and a namespace, in which the ids of its tools begin. Servers come
-// from four places, and three of them are not the operator's hand:
+// Package ownership records who owns the names of servers. A server has a name at /mcps/NAME/mcp
+// and a namespace, the first part of its tools' ids. Servers come from four sources, and the
+// operator controls only one of them:
 //
 //	mcpServers ─────────── Configure ─▶ always theirs ┐
 //	keys of Computers ──── Bind ──────▶ theirs before │
@@ -8,10 +8,9 @@
 //	routing.json, POST /agents,                       │
 //	Computers of an office ────────────▶ first come ──┘
 //
-// What has been claimed once belongs to its owner for as long as the Ledger lives,
-// also while the owner is away: an agent that was told of a tool's id must never run
-// another owner's tool by it. Names that differ in case, width or outer white space
-// only are one name; see Fold.
+// A claimed name belongs to its owner for the life of the Ledger, even while the owner is away: an
+// agent that knows a tool's id must never run another owner's tool by it. Names that differ only in
+// case, width or outer white space are the same; see Fold.
 //
 // The package knows nothing of servers, hubs and tools.
 package ownership
@@ -33,8 +32,7 @@ const (
 	maxHeldByOne = 16_384 // names of one principal, office or key
 )
 
-// Fold returns the form in which names are compared: without white space around it,
-// composed (NFKC) and without case.
+// Fold returns the canonical form of a name: trimmed, composed (NFKC) and without case.
 func Fold(name string) string {
 	name = strings.TrimSpace(name)
 	if isASCII(name) {
@@ -66,7 +64,7 @@ const (
 	Computer Kind = "computer" // of an office; ID is its key, or its office and principal
 )
 
-// Owner is who a name belongs to. Two are the same where all fields are.
+// Owner is the owner of a name. Owners are equal if all fields are.
 type Owner struct {
 	Kind Kind
 	ID   string
@@ -89,10 +87,10 @@ func (o Owner) String() string {
 	return fmt.Sprintf("the agent %q of %q", o.Name, o.ID)
 }
 
-// local is the principal of all who need no token, which says nothing to a reader.
+// local is the principal without tokens; messages do not mention it.
 const local = "local"
 
-// Want is what an owner wants to have.
+// Want is the set of names that an owner wants.
 type Want struct {
 	Names      []string // at /mcps/NAME/mcp, and of upstreams
 	Namespaces []string // in the grammar of ids
@@ -124,8 +122,8 @@ func (f *Full) Error() string {
 	return fmt.Sprintf("%s can have no further name: so many have been used since weir started that no more are remembered; use one that it had, or restart weir", f.Owner)
 }
 
-// Ledger is the set of names and their owners. It is safe for concurrent use. The
-// zero value is empty and ready.
+// Ledger is a set of names and their owners. It is safe for concurrent use. The zero value is empty
+// and ready to use.
 type Ledger struct {
 	mu       sync.Mutex // guards below
 	operator map[key]operated
@@ -162,10 +160,9 @@ type party struct {
 	id   string
 }
 
-// Configure replaces what the configuration names. The maps lead from names and from
-// namespaces to the keys of the configuration that say so. No owner can claim these.
-// When the configuration drops a name, the owner that had claimed it before has it
-// again; a name that had no owner stays the configuration's.
+// Configure replaces the configured names. The maps lead from names and from namespaces to the
+// configuration keys that define them. No owner can claim these. When the configuration drops a
+// name, its previous owner gets it back; a name without a previous owner stays the configuration's.
 func (l *Ledger) Configure(names, namespaces map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +179,7 @@ func (l *Ledger) Configure(names, namespaces map[string]string) {
 	l.operator = next
 }
 
-// Binding gives names to an owner before it has come.
+// Binding reserves names for an owner before it joins.
 type Binding struct {
 	Owner Owner
 	Want  Want
@@ -191,8 +188,8 @@ type Binding struct {
 	Names, Namespaces []string
 }
 
-// Bind replaces the bindings. From now on only its owner can claim what is bound, and
-// an owner that had some of it until now has it no longer.
+// Bind replaces the bindings. Only its owner can claim a bound name; another owner that has it
+// loses it.
 func (l *Ledger) Bind(bindings []Binding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,8 +218,8 @@ func (b *Binding) covers(k key) bool {
 	return false
 }
 
-// bound returns the owner that a name is bound to, and whether o is one of them: two
-// hubs may bind a name to two keys.
+// bound returns the owner that a name is bound to, and whether o is one of them: two hubs may bind
+// a name to different keys.
 func (l *Ledger) bound(k key, o Owner) (to *Owner, own bool) {
 	for i := range l.bindings {
 		if b := &l.bindings[i]; b.covers(k) {
@@ -235,9 +232,8 @@ func (l *Ledger) bound(k key, o Owner) (to *Owner, own bool) {
 	return to, false
 }
 
-// Claim gives an owner all that it wants, or nothing: then the error is a *Taken or a
-// *Full. An owner that has it already may ask again, which says whether it still has
-// it.
+// Claim gives an owner all names that it wants, or none; then the error is a *Taken or a *Full. An
+// owner may claim the same names again, to check that it still has them.
 func (l *Ledger) Claim(o Owner, w Want) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -171,8 +171,8 @@ func wordsOf(name string) []string {
 	return strings.Fields(b.String())
 }
 
-// Plain reports whether a text is words, or a number, a version or a date: nothing
-// that somebody made to be secret looks so, unless its name tells.
+// Plain reports whether a text consists of words, or is a number, a version or a date. A generated
+// secret does not look like that, so such a text is secret only if its name says so.
 func Plain(text string) bool {
 	letters, digits := 0, 0
 	for _, r := range text {

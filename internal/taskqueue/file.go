@@ -16,53 +16,50 @@ import (
 	"sync"
 )
 
-// File is a Store in a folder: one log that is only appended to, and rewritten
-// without what is no longer needed when more than half of it is that.
+// File is a Store in a folder: an append-only log. It is rewritten when more than half of it is
+// obsolete.
 //
 //	tasks.log = "weirtq1\n" entry…     entry = length u32 ▪ CRC-32C u32 ▪ body
 //	body      = 'S' record as JSON  |  'D' id                  (little endian)
 //
-// What is on the disk when: Save returns when its entry is written and, unless
-// FileOptions.NoSync is set, the disk has confirmed it (fsync). So a task that
-// was accepted, started or ended survives the crash of the machine. Saves that
-// come while the disk is at work go together in the next write, with one fsync
-// for all: a single caller waits for the disk each time, many share it. With
-// NoSync, the operating system has the entry when Save returns: it survives the
-// end of the process, even by kill -9, but not of the machine. Remove never
-// waits for the disk: a task that comes back after a crash is removed again.
+// Durability: Save returns when its entry is written and, unless FileOptions.NoSync is set, the
+// disk has confirmed it (fsync). So a task that was accepted, started or ended survives a crash of
+// the machine. Saves that arrive during a write share the next write and its fsync. With NoSync, an
+// entry survives the end of the process, even by kill -9, but not a crash of the machine. Remove
+// never waits for the disk: a task that reappears after a crash is removed again.
 //
-// An entry that is torn, because the machine went down while it was written, is
-// cut off by the next OpenFile and put beside the log as tasks.log.torn.
+// If the machine crashes during a write, the next OpenFile cuts off the torn entry and saves it in
+// tasks.log.torn.
 type File struct {
 	dir  string
 	log  *slog.Logger
 	sync bool
-	lock io.Closer // nobody else uses the folder
+	lock io.Closer // keeps other processes out of the folder
 
 	mu     sync.Mutex // guards below
-	next   *commit    // collects what the next write takes; nil where nothing waits
+	next   *commit    // collects the entries of the next write; nil if none
 	closed bool
-	broken error // the log's end is not known, so nothing can be appended
+	broken error // the end of the log is unknown, so nothing can be appended
 
 	disk sync.Mutex // guards below; taken before mu
 	f    *os.File
 	size int64
-	live map[string]span // where each record stands
-	used int64           // bytes of those
+	live map[string]span // position of each record
+	used int64           // total size of live records
 }
 
 // FileOptions configures a File.
 type FileOptions struct {
-	// NoSync has Save not wait for the disk.
+	// NoSync makes Save return without waiting for the disk.
 	NoSync bool
-	// Logger takes what was repaired; nil discards it.
+	// Logger receives reports of repairs; nil discards them.
 	Logger *slog.Logger
 }
 
 // span is the place of an entry in the log.
 type span struct{ at, n int64 }
 
-// commit is what one write takes.
+// commit is the content of one write.
 type commit struct {
 	buf     []byte
 	entries []entry
@@ -83,13 +80,13 @@ const (
 	magic      = "weirtq1\n"
 	headBytes  = 8
 	maxEntry   = 1 << 30
-	compactMin = 4 << 20 // below that, rewriting is not worth it
+	compactMin = 4 << 20 // a smaller log is not worth rewriting
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// OpenFile opens the Store in a folder, which it makes where it is missing. Only one
-// process may have it open.
+// OpenFile opens the Store in a folder and creates the folder if necessary. Only one process may
+// have it open.
 func OpenFile(dir string, o FileOptions) (*File, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -119,7 +116,7 @@ func (s *File) scan() error {
 		return err
 	}
 	if info.Size() < int64(len(magic)) {
-		// New, or the process ended while it made it.
+		// new, or the process ended while creating it
 		if err := s.f.Truncate(0); err != nil {
 			return err
 		}
@@ -200,7 +197,7 @@ func parseEntry(body []byte) (entry, error) {
 	return entry{}, fmt.Errorf("an entry of unknown kind %q", body[:1])
 }
 
-// cut takes off what stands behind the last good entry and puts it aside.
+// cut removes the bytes after the last good entry and saves them separately.
 func (s *File) cut(size int64, why error) error {
 	rest := make([]byte, min(size-s.size, 64<<20))
 	n, err := s.f.ReadAt(rest, s.size)
@@ -218,7 +215,7 @@ func (s *File) cut(size int64, why error) error {
 	return s.f.Sync()
 }
 
-// apply brings an entry into the index. Its span is of the log.
+// apply applies an entry to the index. Its span is a position in the log.
 func (s *File) apply(e entry) {
 	if old, ok := s.live[e.id]; ok {
 		s.used -= old.n
@@ -281,8 +278,8 @@ func (c *commit) add(kind byte, id string, body []byte) {
 	c.entries = append(c.entries, entry{id: id, span: span{int64(at), int64(len(e))}, remove: kind == 'D'})
 }
 
-// append adds to the next commit and waits until it is written. Whoever gets
-// hold of the disk first writes for all.
+// append adds to the next commit and waits until it is written. The first caller that gets the disk
+// writes for all.
 func (s *File) append(sync bool, add func(*commit)) error {
 	s.mu.Lock()
 	if s.closed {
@@ -320,8 +317,8 @@ func (s *File) write(c *commit) error {
 		err = s.f.Sync()
 	}
 	if err != nil {
-		// What of it is on the disk is not known. Nobody was told that it is
-		// saved, so it must not come back.
+		// It is unknown which part is on the disk. No caller was told that it is saved, so it must
+		// not reappear.
 		if cutErr := s.f.Truncate(s.size); cutErr != nil || c.sync && s.sync && s.f.Sync() != nil {
 			s.mu.Lock()
 			s.broken = fmt.Errorf("the task log %s failed before, and its end is not known: %w", s.f.Name(), err)
@@ -342,7 +339,7 @@ func (s *File) write(c *commit) error {
 	return nil
 }
 
-// compact writes the log anew with what is still needed. It is called under disk.
+// compact rewrites the log with the live records. The caller holds disk.
 func (s *File) compact() error {
 	path := filepath.Join(s.dir, logName)
 	tmp, err := os.OpenFile(path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -380,7 +377,7 @@ func (s *File) compact() error {
 	return errors.Join(old.Close(), syncDir(s.dir))
 }
 
-// Close implements Store. What was saved is on the disk when it returns.
+// Close implements Store. All saved records are on the disk when it returns.
 func (s *File) Close() error {
 	s.disk.Lock()
 	defer s.disk.Unlock()
@@ -398,7 +395,7 @@ func (s *File) Close() error {
 	return errors.Join(s.f.Sync(), s.f.Close(), s.lock.Close())
 }
 
-// syncDir has the disk confirm the names in a folder.
+// syncDir makes the disk confirm the names in a folder.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// Job is a task as Run sees it. Write adds to the task's log and may be called
-// concurrently, until Run returns.
+// Job is a task as Run sees it. Write appends to the task's log; it may be called concurrently
+// until Run returns.
 type Job struct {
-	ID      string // "" where the task was not submitted but is waited for
+	ID      string // "" for a task of Do
 	Owner   string
 	Name    string
 	Payload json.RawMessage
@@ -25,9 +25,9 @@ type Job struct {
 	io.Writer
 }
 
-// RunFunc does what a task is for. ctx ends when the task is cancelled, took
-// too long, or the Queue is closed; RunFunc should return soon after.
-// A result beside an error is kept, too. It is called concurrently.
+// RunFunc executes a task. ctx ends when the task is cancelled, exceeds its time limit, or the
+// Queue is closed; RunFunc should return soon after. A result that is returned together with an
+// error is stored, too. RunFunc is called concurrently.
 type RunFunc func(ctx context.Context, job *Job) (json.RawMessage, error)
 
 // EventKind says what an [Event] tells.
@@ -68,14 +68,14 @@ type Options struct {
 	RetainAge   time.Duration
 	// LogBytes bounds the log tail of a task: 16 KB.
 	LogBytes int
-	// Grace is how long Run may take to return after its context has ended: 2
-	// seconds. Then the task is over all the same. Its place is given to the next one,
-	// unless as many as Concurrency have been given away like that already.
+	// Grace is the time that Run has to return after its context has ended: 2 seconds. After that
+	// the task is over even if Run is still running. Its place goes to the next task, unless
+	// Concurrency places have been given away like that already.
 	Grace time.Duration
-	// Observe is told of each change, in order. It must be quick, and must not
-	// call the Queue. Nil tells nobody.
+	// Observe is called with each change, in order. It must be quick, and must not call the Queue.
+	// It may be nil.
 	Observe func(Event)
-	// Logger takes what goes wrong beside tasks; nil discards it.
+	// Logger receives failures that are not a task's own; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -85,8 +85,8 @@ func orDefault[T int | int64 | time.Duration](v *T, def T) {
 	}
 }
 
-// Queue is a line of tasks and the places where they run. All methods are safe
-// for concurrent use.
+// Queue is a bounded queue of tasks and a bounded number of places to run them. All methods are
+// safe for concurrent use.
 type Queue struct {
 	o     Options
 	log   *slog.Logger
@@ -98,16 +98,16 @@ type Queue struct {
 	concurrency int
 	max         int
 	wait        line
-	saving      int // places in line kept for tasks that are being saved
-	busy        int // places to run that are taken
-	abandoned   int // calls of Run that go on although their place was given away
+	saving      int // places in the queue reserved for tasks that are being saved
+	busy        int // occupied places to run
+	abandoned   int // running calls of Run whose place was given away
 	seq         int64
-	items       map[string]*item // submitted ones, by id
-	ended       []*item          // submitted ones that are over, in order of their end
+	items       map[string]*item // submitted tasks by id
+	ended       []*item          // ended submitted tasks, in order of their end
 	endedBytes  int64
 	closed      bool
 	shutdown    context.CancelCauseFunc
-	ctx         context.Context // ends when Close no longer waits
+	ctx         context.Context // ends when Close stops waiting
 }
 
 // item is a task in the Queue. rec is guarded by Queue.mu once the item is in
@@ -117,7 +117,7 @@ type item struct {
 	value     any
 	submitted bool
 	log       tail
-	saves     sync.Mutex // held while the record is saved; before Queue.mu
+	saves     sync.Mutex // held while the record is saved; lock before Queue.mu
 
 	waiting    bool // in the line; guarded by Queue.mu
 	prev, next *item
@@ -128,8 +128,8 @@ type item struct {
 	done    chan struct{}           // closed when rec.State is final
 }
 
-// New returns a Queue and takes up what its Store has kept: tasks that waited
-// wait again, and tasks that ran have failed with ReasonInterrupted.
+// New returns a Queue and restores the tasks in its Store: waiting tasks wait again, and tasks that
+// were running fail with ReasonInterrupted.
 func New(o Options) (*Queue, error) {
 	orDefault(&o.Concurrency, 1)
 	orDefault(&o.Max, 1024)
@@ -154,7 +154,7 @@ func New(o Options) (*Queue, error) {
 	return q, nil
 }
 
-// restore takes up what the Store has kept.
+// restore restores the tasks in the Store.
 func (q *Queue) restore() error {
 	records, err := q.store.Load()
 	if err != nil {
@@ -178,7 +178,7 @@ func (q *Queue) restore() error {
 			ended = append(ended, it)
 			continue
 		}
-		q.wait.push(it) // more than Max, where Max was lowered: they were accepted
+		q.wait.push(it) // may exceed Max if Max was lowered: these tasks were accepted
 	}
 	slices.SortStableFunc(ended, func(a, b *item) int { return cmp.Compare(a.rec.Ended.UnixNano(), b.rec.Ended.UnixNano()) })
 	q.mu.Lock()
@@ -261,10 +261,9 @@ func (q *Queue) Submit(s Spec) (Task, error) {
 	return t, nil
 }
 
-// Do puts a task into the line and waits for its result. When ctx ends first,
-// the task is cancelled. The error is a *FullError, ErrClosed, a *TimeoutError,
-// what Run returned (then beside a result, maybe), or the cause of ctx's end.
-// Run's context has the values of ctx.
+// Do queues a task and waits for its result. If ctx ends first, the task is cancelled. The error is
+// a *FullError, ErrClosed, a *TimeoutError, the error of Run (with Run's result, if any), or the
+// cause of ctx's end. Run's context has the values of ctx.
 func (q *Queue) Do(ctx context.Context, s Spec) (json.RawMessage, error) {
 	it := q.newItem(q.record(&s), false)
 	it.value = s.Value
@@ -318,8 +317,8 @@ func (q *Queue) status() Status {
 	return Status{Queued: q.wait.n + q.saving, Running: q.busy, Concurrency: q.concurrency, Max: q.max}
 }
 
-// Resize changes how many tasks run at once and how many may wait; zero leaves
-// a number as it is. What runs or waits goes on.
+// Resize changes the number of tasks that may run and wait; zero leaves a number unchanged. Running
+// and waiting tasks continue.
 func (q *Queue) Resize(concurrency, max int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -395,11 +394,10 @@ func (it *item) readLog() {
 	}
 }
 
-// Close ends the Queue: nothing more is accepted or started, and callers of Do
-// that wait get ErrClosed. What runs may finish until ctx ends; then its
-// context ends, and it counts as interrupted. Submitted tasks that wait stay in
-// the Store. Close returns when everything has ended, with ctx's error where it
-// had to be ended.
+// Close shuts the Queue down: it accepts and starts no more tasks, and waiting callers of Do get
+// ErrClosed. Running tasks may finish until ctx ends; then they are interrupted. Waiting submitted
+// tasks stay in the Store. Close returns when all tasks have ended, with ctx's error if it had to
+// interrupt any.
 func (q *Queue) Close(ctx context.Context) error {
 	q.mu.Lock()
 	if q.closed {

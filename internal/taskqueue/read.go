@@ -47,15 +47,15 @@ func (q *Queue) forget(ids []string) {
 	}
 }
 
-// find returns an owner's item. A task of somebody else is not there. It is
-// called under mu.
+// find returns an owner's item. It returns ErrNotFound for a task of another owner. The caller
+// holds mu.
 func (q *Queue) find(owner, id string, now time.Time) (*item, error) {
 	it := q.items[id]
 	if it == nil || it.rec.Owner != owner {
 		return nil, ErrNotFound
 	}
 	if it.final() && now.Sub(it.rec.Ended) >= it.rec.Retain {
-		return nil, ErrNotFound // its own time is over; the bound of all removes it
+		return nil, ErrNotFound // expired; the common limits remove it later
 	}
 	return it, nil
 }
@@ -70,8 +70,8 @@ func (it *item) final() bool {
 	}
 }
 
-// view is the item as others may see it: an end that is not saved yet has not
-// come. It is called under mu.
+// view returns the item's public state: an end that is not saved yet is not visible. The caller
+// holds mu.
 func (it *item) view() Task {
 	t := it.task()
 	if t.State.Final() && !it.final() {
@@ -95,8 +95,8 @@ func (q *Queue) Get(owner, id string) (Task, error) {
 	return t, err
 }
 
-// Wait returns a task of an owner's when it is over, or ErrNotFound. When ctx
-// ends first, it returns the task as it is and ctx's error.
+// Wait waits until a task of an owner ends and returns it, or returns ErrNotFound. If ctx ends
+// first, it returns the current task and ctx's error.
 func (q *Queue) Wait(ctx context.Context, owner, id string) (Task, error) {
 	q.mu.Lock()
 	it, err := q.find(owner, id, time.Now())
@@ -114,9 +114,8 @@ func (q *Queue) Wait(ctx context.Context, owner, id string) (Task, error) {
 	return it.view(), err
 }
 
-// List returns an owner's tasks in the order of their arrival: those after the
-// task with the id after ("" for all), at most limit. more says that there are
-// others behind them. An id that is not there is ErrNotFound.
+// List returns an owner's tasks in order of arrival: at most limit tasks after the one with id
+// after ("" for the first). more reports that there are further ones. An unknown id is ErrNotFound.
 func (q *Queue) List(owner, after string, limit int) (tasks []Task, more bool, err error) {
 	now := time.Now()
 	q.mu.Lock()
@@ -147,9 +146,9 @@ func (q *Queue) List(owner, after string, limit int) (tasks []Task, more bool, e
 	return tasks, more, nil
 }
 
-// Cancel ends a task of an owner's, or returns ErrNotFound. A task that waits
-// leaves the line, the context of one that runs ends. The task is cancelled
-// when Cancel returns, unless it had ended before; the Task says which.
+// Cancel cancels a task of an owner, or returns ErrNotFound. A waiting task leaves the queue; the
+// context of a running task ends. When Cancel returns, the task is cancelled, unless it had ended
+// before; the Task tells which.
 func (q *Queue) Cancel(owner, id string) (Task, error) {
 	now := time.Now()
 	q.mu.Lock()

@@ -47,13 +47,12 @@ func (q *Queue) execute(parent context.Context, it *item) (json.RawMessage, erro
 	it.rec.Updated = it.rec.Started
 	it.cancel = cancel
 	payload := it.rec.Payload
-	it.rec.Payload = nil // nobody needs it after this
+	it.rec.Payload = nil // no longer needed
 	q.observe(eventStarted, it)
 	q.mu.Unlock()
 
 	if it.submitted {
-		// The start is saved before it happens, so that no crash has it happen
-		// twice.
+		// Save the start first, so that a crash cannot make the task run twice.
 		if err := q.save(it); err != nil {
 			return nil, q.finish(it, nil, nil, fmt.Errorf("the start of the task could not be saved: %w", err))
 		}
@@ -82,7 +81,7 @@ func (q *Queue) execute(parent context.Context, it *item) (json.RawMessage, erro
 	}
 	err := a.err
 	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx) // why it was ended says more than how that showed
+		err = context.Cause(ctx) // the cause says more than its symptom
 	}
 	return a.result, q.finish(it, a, a.result, err)
 }
@@ -109,9 +108,8 @@ func (q *Queue) call(ctx context.Context, job *Job, a *attempt) {
 	a.result, a.err = q.o.Run(ctx, job)
 }
 
-// finish decides how an item ended, saves it and gives its place to the next.
-// It returns err, or why the item had ended before, or that a result could not be
-// saved.
+// finish decides how an item ended, saves that and gives its place to the next. It returns err, the
+// reason of an earlier end, or the error of saving the result.
 func (q *Queue) finish(it *item, a *attempt, result json.RawMessage, err error) error {
 	now := time.Now()
 	q.mu.Lock()
@@ -120,7 +118,7 @@ func (q *Queue) finish(it *item, a *attempt, result json.RawMessage, err error) 
 		it.settle(result, err, now)
 		if it.submitted {
 			q.mu.Unlock()
-			// The end is saved before anybody can read it.
+			// Save the end before it can be read.
 			unsaved := q.saveEnd(it)
 			q.mu.Lock()
 			if unsaved != nil && it.rec.Result != nil {
@@ -147,7 +145,7 @@ func (q *Queue) finish(it *item, a *attempt, result json.RawMessage, err error) 
 	return err
 }
 
-// ending is a final state that cannot be read yet.
+// ending is a final state that is not visible yet.
 type ending struct {
 	state  State
 	reason Reason
@@ -199,9 +197,9 @@ func (q *Queue) save(it *item) error {
 	return q.store.Save(rec)
 }
 
-// lose turns an end with a result into a failure, since the result could not be
-// saved: an agent that was told "completed" would find the task interrupted after
-// a restart, and its result gone. It is called under mu.
+// lose replaces an end with a result by a failure, because the result could not be saved. Otherwise
+// an agent would see "completed" first, and after a restart an interrupted task without a result.
+// The caller holds mu.
 func (it *item) lose(unsaved error) error {
 	err := fmt.Errorf("the tool ran, but the end of the task could not be saved, so its result is lost: %w", unsaved)
 	it.rec.State, it.rec.Reason, it.rec.Result, it.rec.Error = Failed, ReasonUnsaved, nil, err.Error()

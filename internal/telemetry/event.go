@@ -15,8 +15,8 @@ import (
 	"github.com/weir-mcp/weir/internal/visible"
 )
 
-// Names of events. What a meta-tool does is its name without "tool_" and how it
-// ended: browse.completed, view.failed, resource_read.completed.
+// Names of events. The event of a meta-tool has its name without "tool_" and its outcome:
+// browse.completed, view.failed, resource_read.completed.
 const (
 	CatalogLoaded    = "catalog.loaded"  // the first complete catalog of a run
 	CatalogRefresh   = "catalog.refresh" // entries of an upstream changed
@@ -24,13 +24,13 @@ const (
 	ExecuteFailed    = "execute.failed"
 	ExecuteDryRun    = "execute.dry_run"
 	ExecuteCacheHit  = "execute.cache_hit"
-	// Calls through /mcps/NAME/mcp, which pass no meta-tool.
+	// Calls through /mcps/NAME/mcp, which use no meta-tool.
 	PassthroughCompleted = "passthrough.completed"
 	PassthroughFailed    = "passthrough.failed"
 )
 
-// Event is one thing that happened. Fields that say nothing are left out of its
-// JSON; only Time and Name are always there.
+// Event is one thing that happened. Its JSON omits empty fields; only Time and Name are always
+// present.
 type Event struct {
 	Time time.Time
 	Name string // "execute.completed"
@@ -48,13 +48,12 @@ type Event struct {
 	IsError  bool   // the tool itself answered an error
 	DryRun   bool
 	Scope    string // of the quota that was breached
-	// Unread says that the answer was handed on byte by byte, so that it is not
-	// known whether it was an error.
+	// Unread means that the response was forwarded byte by byte, so its outcome is unknown.
 	Unread bool
 
-	// TokensRead is what the agent reads of the answer, and TokensRaw what it
-	// would have read without the gateway, in cl100k_base tokens. Where Counted
-	// is false they are not known yet: large texts are counted later.
+	// TokensRead is the size of the response for the agent, TokensRaw its size without the gateway,
+	// in cl100k_base tokens. If Counted is false they are not known yet: large texts are counted
+	// later.
 	TokensRead, TokensRaw int
 	Counted               bool
 
@@ -126,8 +125,8 @@ func SessionTag(id string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Fan returns a function that hands an event to each of several in order. Nil
-// ones are left out; with none left it returns nil.
+// Fan returns a function that passes an event to several functions in order. It ignores nil ones;
+// if all are nil it returns nil.
 func Fan(sinks ...func(Event)) func(Event) {
 	var kept []func(Event)
 	for _, s := range sinks {

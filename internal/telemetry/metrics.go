@@ -8,24 +8,23 @@ import (
 	"time"
 )
 
-// maxLabels bounds the different values of a label that comes from outside
-// (tool ids, names of upstreams). What is new beyond it is counted under
-// "other", so that a catalog that changes all day does not fill the memory.
+// maxLabels bounds the distinct values of labels from outside (tool ids, names of upstreams).
+// Further values are counted as "other", so that a changing catalog cannot exhaust the memory.
 const maxLabels = 1000
 
 const otherLabel = "other"
 
-// Totals are running sums and states that are read when somebody asks for the
-// metrics. A function may be nil; all must be safe for concurrent use.
+// Totals are sums and states that are read for each scrape. A function may be nil; all must be safe
+// for concurrent use.
 type Totals struct {
 	// Version is that of the program.
 	Version string
-	// Tokens returns how many tokens all agents read, and would have read
-	// without the gateway, in cl100k_base tokens.
+	// Tokens returns the tokens that all agents have read, and would have read without the gateway.
 	Tokens func() (read, raw int64)
-	// Uncounted returns how many results were too many to be counted.
+	// Uncounted returns the number of results whose tokens were not counted because there were too
+	// many.
 	Uncounted func() int64
-	// Artifacts returns what is kept now.
+	// Artifacts returns the number and size of the stored artifacts.
 	Artifacts func() (count int, bytes int64)
 	// Upstreams returns the figures of each upstream by name.
 	Upstreams func() map[string]UpstreamFigures
@@ -59,15 +58,15 @@ type Metrics struct {
 	tools, upstreams labels
 }
 
-// NewMetrics returns a Metrics that also tells totals, the version of the program, and
-// the Go runtime's and the process's figures.
+// NewMetrics returns a Metrics that also reports totals, the program's version, and figures of the
+// Go runtime and the process.
 func NewMetrics(totals Totals) *Metrics {
 	m := &Metrics{totals: totals}
 	add := func(k kind, name, help string, labels ...string) *family {
 		f := &family{name: "weir_" + name, help: help, kind: k, labels: labels}
 		m.families = append(m.families, f)
 		if len(labels) == 0 {
-			f.add(0) // it is told from the start
+			f.add(0) // visible from the start
 		}
 		return f
 	}
@@ -132,7 +131,7 @@ func (m *Metrics) Observe(e Event) {
 		outcome = "tool_error"
 	}
 	tool, upstream := "", ""
-	if e.ToolID != "" { // a tool of the catalog, not any text that an agent sent
+	if e.ToolID != "" { // only tools of the catalog, not arbitrary text of an agent
 		tool, upstream = m.tools.bound(withoutHash(e.ToolID)), m.upstreams.bound(e.Upstream)
 	}
 	m.calls.add(1, outcome, tool, upstream)
@@ -141,7 +140,7 @@ func (m *Metrics) Observe(e Event) {
 	}
 }
 
-// passed counts a call of a tool that passed no meta-tool.
+// passed counts a tool call that used no meta-tool.
 func (m *Metrics) passed(e *Event) {
 	if e.Method != "tools/call" {
 		return
@@ -162,8 +161,8 @@ func (m *Metrics) passed(e *Event) {
 	m.calls.add(1, outcome, tool, m.upstreams.bound(e.Upstream))
 }
 
-// withoutHash is a tool_id without its version and hash, so that the series of a tool
-// goes on where its schema changes.
+// withoutHash returns a tool_id without version and hash, so that a tool's series continues when
+// its schema changes.
 func withoutHash(id string) string {
 	if i := strings.IndexAny(id, "@#"); i > 0 {
 		return id[:i]
@@ -171,7 +170,7 @@ func withoutHash(id string) string {
 	return id
 }
 
-// RequestStarted counts a request that is on its way to an upstream.
+// RequestStarted counts a request to an upstream.
 func (m *Metrics) RequestStarted(upstream string) {
 	m.inFlight.add(1, m.upstreams.bound(upstream))
 }
@@ -183,7 +182,7 @@ func (m *Metrics) RequestEnded(upstream string, took time.Duration) {
 	m.took.observe(took.Seconds(), label)
 }
 
-// maxScrapes is how many pages are made at the same time.
+// maxScrapes bounds concurrent scrapes.
 const maxScrapes = 4
 
 // Handler serves the metrics in the text format of Prometheus.
@@ -219,7 +218,7 @@ type labels struct {
 	seen map[string]struct{}
 }
 
-// bound returns value, or "other" where there are too many different ones.
+// bound returns value, or "other" if there are too many distinct values.
 func (l *labels) bound(value string) string {
 	l.mu.RLock()
 	_, known := l.seen[value]

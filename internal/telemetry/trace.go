@@ -14,17 +14,16 @@ import (
 // traceparent is the form of the W3C trace context's header of that name.
 var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// Bounds of what goes on, as the W3C texts have them.
+// Limits of the W3C specifications.
 const (
 	maxTracestate = 512
 	maxBaggage    = 8192
 )
 
-// TraceContext puts the trace context and the baggage of a request's HTTP headers
-// into its _meta, where they travel on to the MCP server over every transport: a
-// trace that began at the agent goes on there. What the _meta has already stays,
-// and a header that is none is ignored. header returns the headers of the request
-// that ctx belongs to, nil where there are none.
+// TraceContext copies the trace context and baggage from a request's HTTP headers to its _meta.
+// From there they reach the MCP server over every transport, so that an agent's trace continues
+// there. It keeps what _meta already has and ignores malformed headers. header returns the headers
+// of ctx's request, or nil.
 func TraceContext(next mcp.Handler, header func(ctx context.Context) http.Header) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		h := header(ctx)
@@ -33,7 +32,7 @@ func TraceContext(next mcp.Handler, header func(ctx context.Context) http.Header
 		}
 		params, err := traced(r.Params, r.Fields().RawMeta, h)
 		if err != nil {
-			return next.Serve(ctx, r) // whoever reads the params says what is wrong with them
+			return next.Serve(ctx, r) // the reader of the params reports the error
 		}
 		out := *r
 		out.Params = params
@@ -41,7 +40,7 @@ func TraceContext(next mcp.Handler, header func(ctx context.Context) http.Header
 	})
 }
 
-// traced returns params with the members that the headers add to their meta.
+// traced returns params with the headers in their _meta.
 func traced(params, meta json.RawMessage, h http.Header) (out json.RawMessage, err error) {
 	out = params
 	add := func(key, value string) {

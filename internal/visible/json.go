@@ -2,9 +2,8 @@ package visible
 
 import "unicode/utf8"
 
-// JSON returns a JSON text in which characters that Text would take out are written
-// as escapes, so that the text means the same and a terminal that shows it obeys
-// nothing in it. Where there are none, raw itself is returned.
+// JSON escapes the characters of a JSON text that Text would remove. The value stays the same, and
+// a terminal that shows it obeys nothing in it. If there are none, JSON returns raw itself.
 func JSON(raw []byte) []byte {
 	ascii := true
 	for _, c := range raw {
@@ -14,7 +13,7 @@ func JSON(raw []byte) []byte {
 		}
 	}
 	if ascii {
-		return raw // controls of ASCII are escaped in JSON, but for white space
+		return raw // JSON escapes ASCII controls, except white space
 	}
 	s := string(raw)
 	r := reader{s: s}

@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// reader judges the characters of a text in their order.
+// reader judges the characters of a text in order.
 type reader struct {
 	s string
 	// flagEnd is the end of a flag made of tags that begins before it.
 	flagEnd int
 }
 
-// judge decides about the character c at s[at:], of size bytes: keep, or the kind of
-// what goes, and what is put in its place.
+// judge decides about the character c at s[at:], of size bytes. It returns keep, or the kind of the
+// removed character and its replacement.
 func (r *reader) judge(c rune, size, at int) (verdict Kinds, with string) {
 	switch {
 	case c == utf8.RuneError && size == 1:
@@ -181,9 +181,8 @@ var rtl = []*unicode.RangeTable{
 // nearby is how many characters besideRTL looks at in either direction.
 const nearby = 16
 
-// besideRTL reports whether a mark of direction has something to turn: the letters
-// next to it, behind signs and digits, are of a script from right to left on one
-// side at least, and no other mark stands beside it.
+// besideRTL reports whether a direction mark has an effect: on one side at least, the nearest
+// letters, after signs and digits, belong to a right-to-left script, and no other mark is adjacent.
 func (r *reader) besideRTL(at, size int) bool {
 	mark := func(c rune) bool { return c == 0x61c || c == 0x200e || c == 0x200f }
 	if mark(r.before(at)) {
@@ -225,11 +224,10 @@ func (r *reader) fills(c rune, at, size int) bool {
 	return false
 }
 
-// cells is how many blank cells may stand beside one with dots: a picture is drawn
-// with rows of them.
+// cells is the number of blank cells allowed next to one with dots: pictures contain rows of them.
 const cells = 256
 
-// besideBraille reports whether blank cells stand beside cells with dots.
+// besideBraille reports whether blank cells are next to cells with dots.
 func (r *reader) besideBraille(at, size int) bool {
 	dots := func(c rune) bool { return c > 0x2800 && c <= 0x28ff }
 	for i, n := at, 0; n < cells && i > 0; n++ {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kinds is a set of kinds of characters that are not seen.
+// Kinds is a set of kinds of invisible characters.
 type Kinds uint8
 
 // The kinds.
@@ -36,9 +36,9 @@ func (k Kinds) String() string {
 	return strings.Join(names, "")
 }
 
-// Text returns s without the characters that are not seen. Ends of lines that are
-// written with control characters become "\n", but "\r\n" stays; bytes that are no
-// UTF-8 become U+FFFD. Where there is nothing to change, s itself is returned.
+// Text returns s without invisible characters. Line ends written as control characters become "\n",
+// but "\r\n" stays; invalid UTF-8 becomes U+FFFD. If there is nothing to change, Text returns s
+// itself.
 func Text(s string) string {
 	at := suspicious(s, 0)
 	if at == len(s) {
@@ -47,7 +47,7 @@ func Text(s string) string {
 	r := reader{s: s}
 	var b strings.Builder
 	changed := false
-	done := 0 // s up to here is in b, as far as it is seen
+	done := 0 // b has the visible part of s up to here
 	for at < len(s) {
 		c, size := utf8.DecodeRuneInString(s[at:])
 		verdict, with := r.judge(c, size, at)
@@ -69,8 +69,8 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Find returns the kinds of characters that Text takes out of s. Ends of lines, a
-// byte order mark at the begin and bytes that are no UTF-8 are nothing to be told of.
+// Find returns the kinds of characters that Text would remove from s. It ignores line ends, a
+// leading byte order mark and invalid UTF-8.
 func Find(s string) (kinds Kinds) {
 	r := reader{s: s}
 	for at := suspicious(s, 0); at < len(s); {
@@ -83,7 +83,7 @@ func Find(s string) (kinds Kinds) {
 	return kinds
 }
 
-// keep is the verdict about a character that stays.
+// keep is the verdict for a character that stays.
 const keep Kinds = 0
 
 // suspicious returns the index at or after i of the first character that may have

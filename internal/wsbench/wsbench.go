@@ -4,7 +4,7 @@
 //	b ─▶ Compare ─┬─▶ ours   ─ frame ─▶ server under test ─▶ answer     b.N times
 //	              └─▶ theirs ─ frame ─▶ Echo ─▶ the same frame          b.N times ─▶ x_baseline
 //
-// It knows nothing of the protocols themselves: whoever measures has shaken hands before.
+// It knows nothing of the protocols themselves: the caller has done the handshake before.
 package wsbench
 
 import (

@@ -10,7 +10,7 @@
 //	      │
 //	View = Table × rows × columns × names    Project, SelectRows, Rename, Query
 //	      │
-//	      └─▶ WriteJSON · WriteNDJSON · WriteCSV · WriteArrow      (byte copies but for the last two)
+//	      └─▶ WriteJSON · WriteNDJSON · WriteCSV · WriteArrow      (byte copies, except the last two)
 //
 // The text between the values of a row is its shape. Rows of the same shape share it, and a new row
 // is first compared with the shape of the previous row. If it matches, reading the row means

@@ -1,6 +1,6 @@
 // Package embedding asks an OpenAI-compatible endpoint for vectors of texts.
 //
-// It is a [search.Embedder] and knows nothing else of search, nor of MCP. Nothing is sent unless somebody configures it.
+// It is a [search.Embedder] and knows nothing else of search, nor of MCP. Nothing is sent unless an endpoint is configured.
 //
 //	POST {URL}/embeddings  {"model":…,"input":[texts],"encoding_format":"float"}
 //	200                    {"data":[{"index":0,"embedding":[…]},…]}
@@ -37,7 +37,7 @@ type Config struct {
 	Key string
 	// Dimensions asks for shorter vectors where the model can; 0 leaves that to the model.
 	Dimensions int
-	// Timeout bounds one call beside the caller's context; 0 means 20 seconds.
+	// Timeout bounds one call, in addition to the context; 0 means 20 seconds.
 	Timeout time.Duration
 	// HTTP makes the calls; nil means http.DefaultClient.
 	HTTP *http.Client

@@ -19,7 +19,7 @@ const (
 // errPaused says that an endpoint has just failed and is not asked again yet.
 var errPaused = errors.New("the embedding endpoint has just failed and is left alone for a while")
 
-// Steady is an Embedder for queries, which somebody waits for: it waits for another one for a bounded time, asks it once for
+// Steady is an Embedder for queries, for which a caller waits: it waits for another one for a bounded time, asks it once for
 // the same text, and leaves one that has failed alone for half a minute, in which queries are ranked by words at once. Its
 // methods may run concurrently.
 type Steady struct {

@@ -44,7 +44,7 @@ func development() Macro {
 type Options struct {
 	// Sets are the names of the sets to run, in the order of the report. Empty: every set of the directory, by name.
 	Sets []string
-	// Macros are rows of means beside the one over all sets.
+	// Macros are rows of means, in addition to the mean over all sets.
 	Macros []Macro
 	// indexOf configures the index that is measured.
 	Index search.Options

@@ -1,5 +1,5 @@
 // Command fakemcp is an MCP server that misbehaves on demand, for tests and benchmarks. It
-// knows nothing of the module beside package fakemcp, which says what it can do.
+// knows nothing of the module except package fakemcp, which says what it can do.
 //
 //	fakemcp [-http ADDRESS] [-tools N -pages P] [-init hang|exit|junk|…] [-lose-session N] …
 package main
