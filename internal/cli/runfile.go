@@ -177,7 +177,7 @@ const instanceTimeout = 2 * time.Second
 func (f *runFile) runs(ctx context.Context) bool {
 	asking, cancel := context.WithTimeout(ctx, instanceTimeout)
 	defer cancel()
-	at, err := beside(f.URL, "healthz")
+	at, err := siblingURL(f.URL, "healthz")
 	if err != nil {
 		return false
 	}
