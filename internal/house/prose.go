@@ -3,6 +3,7 @@ package house
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -68,42 +69,22 @@ func breaksBefore(line string, column int) bool {
 // bannedWords finds words that hide the subject of a sentence, or that have an easier synonym.
 var bannedWords = regexp.MustCompile(`(?i)\b(beside|whoever|nobody|somebody|all the same|but for)\b`)
 
-// proseExceptions are the packages whose comments are not rewritten yet.
-var proseExceptions = map[string]bool{
-	"agentserver":                  true,
-	"internal/artifact":            true,
-	"internal/bridge":              true,
-	"internal/cli":                 true,
-	"internal/config":              true,
-	"internal/fakemcp/cmd/fakemcp": true,
-	"internal/gateway":             true,
-	"internal/gateway/dispatch":    true,
-	"internal/gateway/result":      true,
-	"internal/house":               true,
-	"internal/member":              true,
-	"internal/rawjson":             true,
-	"internal/router":              true,
-	"internal/upstream":            true,
-	"internal/work":                true,
-	"mcp":                          true,
-	"mcp/jsonrpc":                  true,
-	"mcp/sse":                      true,
-	"mcp/streamable":               true,
-	"s2sp/plane":                   true,
-	"s2sp/table":                   true,
-	"smcp":                         true,
-	"smcp/agent":                   true,
-	"smcp/computer":                true,
-	"smcp/hub":                     true,
-	"socketio":                     true,
-	"socketio/engineio":            true,
+// proseExceptions are the packages, with those below them, whose comments are not rewritten yet.
+var proseExceptions = []string{
+	"agentserver", "internal/artifact", "internal/bridge", "internal/config", "internal/gateway", "internal/member",
+	"internal/rawjson", "internal/router", "internal/upstream", "internal/work", "mcp", "s2sp/plane", "smcp", "socketio",
+}
+
+// exempt reports whether a package is one of proseExceptions or below one.
+func exempt(pkg string) bool {
+	return slices.ContainsFunc(proseExceptions, func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") })
 }
 
 // findBannedWords checks the comments of Go files that are not tests. A phrase may be broken over lines.
 func findBannedWords(t *Tree) []string {
 	var found []string
 	for _, p := range t.Packages {
-		if proseExceptions[p.Path] {
+		if exempt(p.Path) {
 			continue
 		}
 		for _, f := range p.Files {
