@@ -279,7 +279,7 @@ var forTests = map[use]string{
 // files are tests.
 func (t *Tree) eachUse(p *Package, f func(u use, test bool)) {
 	for _, file := range p.Files {
-		own := file.AST.Name.Name == p.name() // not a test package beside the code
+		own := file.AST.Name.Name == p.name() // not a test package next to the code
 		imported := map[string]string{}
 		for _, spec := range file.AST.Imports {
 			to := strings.Trim(spec.Path.Value, "`\"")
