@@ -92,14 +92,9 @@ const (
 	StartLazy StartMode = "lazy"
 )
 
-// OnInvalid is what happens to a tool whose schema is invalid or too large.
+// OnInvalid is what happens to a tool whose schema is invalid or too large: "flag" keeps it and
+// reports it, "reject" leaves it out (spec/gateway §4.4, schema trust).
 type OnInvalid string
-
-// What happens to such a tool (spec/gateway §4.4, schema trust).
-const (
-	onInvalidFlag   OnInvalid = "flag"
-	onInvalidReject OnInvalid = "reject"
-)
 
 // BrowseFormat is the form of tool_browse's answer.
 type BrowseFormat string
