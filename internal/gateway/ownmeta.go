@@ -37,10 +37,19 @@ func withoutOwnMeta(result json.RawMessage) json.RawMessage {
 	return append(out, result[done:]...)
 }
 
-// mayHoldOwnMeta reports whether a key of weir's may stand in result, be it
-// written with escapes.
+// mayHoldOwnMeta reports whether a key of weir's may be in result, possibly written with escapes. It
+// searches for bytes that are rare in a text: the word alone is in many.
 func mayHoldOwnMeta(result []byte) bool {
-	return bytes.Contains(result, []byte("weir")) || bytes.Contains(result, []byte(`\u00`))
+	for rest := result; ; {
+		at := bytes.IndexByte(rest, '/')
+		if at < 0 {
+			return bytes.Contains(result, []byte(`\u00`))
+		}
+		if bytes.HasSuffix(bytes.TrimSuffix(rest[:at], []byte(`\`)), []byte("weir")) {
+			return true
+		}
+		rest = rest[at+1:]
+	}
 }
 
 // dropOwn returns meta without weir's keys, and whether there were any.

@@ -302,17 +302,20 @@ func isHex(b []byte) bool {
 	return true
 }
 
-// StripNewlines appends raw to dst without the CR and LF bytes that stand
-// between tokens. Inside strings JSON allows neither, so the value is the same
-// and fits on one line.
+// StripNewlines appends raw to dst without the CR and LF bytes between tokens. Inside strings JSON
+// allows neither, so the value is the same and fits on one line.
 func StripNewlines(dst, raw []byte) []byte {
+	// IndexByte searches with vector instructions, which IndexAny does not.
 	for len(raw) > 0 {
-		n := bytes.IndexAny(raw, "\r\n")
-		if n < 0 {
-			return append(dst, raw...)
+		line, rest := raw, raw[len(raw):]
+		if n := bytes.IndexByte(raw, '\n'); n >= 0 {
+			line, rest = raw[:n], raw[n+1:]
 		}
-		dst = append(dst, raw[:n]...)
-		raw = raw[n+1:]
+		for n := bytes.IndexByte(line, '\r'); n >= 0; n = bytes.IndexByte(line, '\r') {
+			dst = append(dst, line[:n]...)
+			line = line[n+1:]
+		}
+		dst, raw = append(dst, line...), rest
 	}
 	return dst
 }

@@ -123,7 +123,7 @@ func TestEdit(t *testing.T) {
 }
 
 func TestStripNewlines(t *testing.T) {
-	if got := string(StripNewlines(nil, []byte("{\r\n\"a\":\n1}\n"))); got != `{"a":1}` {
+	if got := string(StripNewlines(nil, []byte("{\r\n\"a\":\n\r\r1\r}\n"))); got != `{"a":1}` {
 		t.Errorf("got %q", got)
 	}
 }
