@@ -90,6 +90,7 @@ var places = []place{
 	{"internal/text", ground, []string{"internal/rawjson", "internal/visible"}, "one line, one bound, for the texts of every package"},
 	{"internal/visible", ground, nil, "keeps text to what is seen; knows not what it is for"},
 	{"internal/memory", ground, nil, "bounds the bytes that are held at one time; knows none of them, so that every reader can stand on it"},
+	{"internal/bounded", ground, nil, "a map with bounds; knows none of its values"},
 	{"internal/inflight", ground, nil, "counts work in progress; knows none of it"},
 	{"internal/work", ground, nil, "counts and bounds what others compute; knows none of it"},
 	{"socketio", ground, []string{"socketio/engineio", "internal/rawjson"}, "Socket.IO runs over Engine.IO, its arguments stay raw JSON; neither knows MCP"},

@@ -17,7 +17,6 @@ package dispatch
 
 import (
 	"bytes"
-	"container/list"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -27,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
@@ -54,23 +54,15 @@ type Options struct {
 	TTL      time.Duration // lifetime of a body
 }
 
-// Dispatcher buffers bodies. It is safe for concurrent use. The caller must Close it when the
-// session ends.
+// Dispatcher buffers bodies. It is safe for concurrent use. The owner must Close it when the session
+// ends.
 type Dispatcher struct {
-	opts Options
+	opts   Options
+	bodies *bounded.Map[string, []byte] // by token
 
 	mu     sync.Mutex // guards below
 	closed bool
-	bodies map[string]*list.Element // by token
-	byAge  list.List                // of *body, oldest first
-	bytes  int
 	timer  *time.Timer // fires when the oldest body expires
-}
-
-type body struct {
-	token   string
-	data    []byte
-	expires time.Time
 }
 
 // New returns an empty dispatcher.
@@ -84,90 +76,59 @@ func New(opts Options) *Dispatcher {
 	if opts.TTL <= 0 {
 		opts.TTL = DefaultTTL
 	}
-	return &Dispatcher{opts: opts, bodies: map[string]*list.Element{}}
+	return &Dispatcher{opts: opts, bodies: bounded.New(bounded.Options[string, []byte]{
+		MaxCount: opts.MaxCount, MaxBytes: int64(opts.MaxBytes), TTL: opts.TTL})}
 }
 
-// Close discards all bodies. It may be called more than once.
+// Close drops all bodies. It may be called more than once.
 func (d *Dispatcher) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
-	d.byAge.Init()
-	clear(d.bodies)
-	d.bytes = 0
+	d.bodies.Clear()
 	if d.timer != nil {
 		d.timer.Stop()
 	}
 }
 
-// Len returns the number of buffered bodies.
-func (d *Dispatcher) Len() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.expire(time.Now())
-	return len(d.bodies)
-}
+// Len returns the number of bodies in the buffer.
+func (d *Dispatcher) Len() int { return d.bodies.Len() }
 
-// keep stores a copy of a body and returns its handle, or "" if the body is too large.
+// keep buffers a copy of a body and returns its handle, or "" if it is too large.
 func (d *Dispatcher) keep(data []byte) string {
 	if len(data) > d.opts.MaxBytes {
 		return ""
 	}
 	var secret [32]byte
 	rand.Read(secret[:]) // never fails: crypto/rand ends the program instead
-	b := &body{token: base64.RawURLEncoding.EncodeToString(secret[:]), data: bytes.Clone(data)}
+	token := base64.RawURLEncoding.EncodeToString(secret[:])
+	data = bytes.Clone(data)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return ""
 	}
-	now := time.Now()
-	d.expire(now)
-	for len(d.bodies) >= d.opts.MaxCount || d.bytes+len(data) > d.opts.MaxBytes {
-		d.drop(d.byAge.Front())
-	}
-	b.expires = now.Add(d.opts.TTL)
-	d.bodies[b.token] = d.byAge.PushBack(b)
-	d.bytes += len(data)
-	d.arm(now)
-	return Scheme + b.token
+	d.bodies.Put(token, data, int64(len(data)))
+	d.arm()
+	return Scheme + token
 }
 
-// expire drops expired bodies. The caller holds mu.
-func (d *Dispatcher) expire(now time.Time) {
-	for e := d.byAge.Front(); e != nil && !e.Value.(*body).expires.After(now); e = d.byAge.Front() {
-		d.drop(e)
-	}
-}
-
-// drop removes a body. The caller holds mu.
-func (d *Dispatcher) drop(e *list.Element) *body {
-	b := d.byAge.Remove(e).(*body)
-	delete(d.bodies, b.token)
-	d.bytes -= len(b.data)
-	return b
-}
-
-// arm sets the timer to the oldest body's expiry. The caller holds mu.
-func (d *Dispatcher) arm(now time.Time) {
-	e := d.byAge.Front()
-	if e == nil || d.closed {
-		return
-	}
-	after := e.Value.(*body).expires.Sub(now)
-	if d.timer == nil {
+// arm sets the timer to the oldest body's end. The caller holds mu.
+func (d *Dispatcher) arm() {
+	after := d.bodies.Expire()
+	switch {
+	case after == 0 || d.closed:
+	case d.timer == nil:
 		d.timer = time.AfterFunc(after, d.tick)
-		return
+	default:
+		d.timer.Reset(after)
 	}
-	d.timer.Reset(after)
 }
 
 func (d *Dispatcher) tick() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := time.Now()
-	d.expire(now)
-	d.arm(now)
+	d.arm()
 }
 
 // OnToolCall replaces an argument resource_url that is a ddi:// handle with body_data, the JSON
@@ -186,7 +147,7 @@ func (d *Dispatcher) OnToolCall(arguments json.RawMessage) (json.RawMessage, err
 	if err != nil {
 		return nil, fmt.Errorf("arguments: %w", err)
 	}
-	data, ok := d.take(token)
+	data, ok := d.bodies.Take(token)
 	if !ok {
 		return nil, fmt.Errorf("%w %.60s: a handle works once, in the session whose call made it, for %s; call the resource tool again for a new one", ErrHandle, handle, d.opts.TTL)
 	}
@@ -195,17 +156,6 @@ func (d *Dispatcher) OnToolCall(arguments json.RawMessage) (json.RawMessage, err
 		return nil, fmt.Errorf("arguments: %w", err)
 	}
 	return out, nil
-}
-
-func (d *Dispatcher) take(token string) ([]byte, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.expire(time.Now())
-	e := d.bodies[token]
-	if e == nil {
-		return nil, false
-	}
-	return d.drop(e).data, true
 }
 
 // holds reports whether data contains word. It searches for the word's rare byte first, which skips

@@ -173,7 +173,7 @@ func TestExpiryNeedsNoTraffic(t *testing.T) {
 		handle := handleIn(t, string(shown(t, d, []byte(`{"structuredContent":`+sync1+`}`))))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if held := reflect.ValueOf(d).Elem().FieldByName("bytes").Int(); held != 0 {
+		if held := reflect.ValueOf(d).Elem().FieldByName("bodies").Elem().FieldByName("bytes").Int(); held != 0 {
 			t.Errorf("%d bytes are held after their time", held)
 		}
 		if _, err := d.OnToolCall([]byte(`{"resource_url":` + quoted(handle) + `}`)); !errors.Is(err, dispatch.ErrHandle) {

@@ -1,13 +1,13 @@
 package embedding
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/search"
 )
 
@@ -25,71 +25,51 @@ var errPaused = errors.New("the embedding endpoint has just failed and is left a
 type Steady struct {
 	next     search.Embedder
 	patience time.Duration
+	known    *bounded.Map[string, []float32] // vectors by query
 
 	mu    sync.Mutex // guards below
 	until time.Time  // when next may be asked again
-	known map[string]*list.Element
-	used  list.List // of query, the latest in front
-}
-
-type query struct {
-	text   string
-	vector []float32
 }
 
 var _ search.Embedder = (*Steady)(nil)
 
 // NewSteady returns next as a Steady that waits for patience at most.
 func NewSteady(next search.Embedder, patience time.Duration) *Steady {
-	return &Steady{next: next, patience: patience, known: map[string]*list.Element{}}
+	return &Steady{next: next, patience: patience,
+		known: bounded.New(bounded.Options[string, []float32]{MaxCount: maxQueries, KeepUsed: true})}
 }
 
 // Embed implements search.Embedder. Vectors of one text at a time are remembered.
 func (s *Steady) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	single := len(texts) == 1
-	s.mu.Lock()
 	if single {
-		if e := s.known[texts[0]]; e != nil {
-			s.used.MoveToFront(e)
-			s.mu.Unlock()
-			return [][]float32{e.Value.(query).vector}, nil
+		if vector, ok := s.known.Get(texts[0]); ok {
+			return [][]float32{vector}, nil
 		}
 	}
+	s.mu.Lock()
 	wait := time.Until(s.until)
 	s.mu.Unlock()
 	if wait > 0 {
 		return nil, errPaused
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.patience)
+	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	out, err := s.next.Embed(bounded, texts)
+	out, err := s.next.Embed(waiting, texts)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err() // the caller's doing
-	case err != nil && bounded.Err() != nil:
+	case err != nil && waiting.Err() != nil:
 		err = fmt.Errorf("the embedding endpoint has not answered within %s", s.patience)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.until = time.Now().Add(pause)
 		return nil, err
 	}
 	if single && len(out) == 1 {
-		s.keep(texts[0], out[0])
+		s.known.Put(texts[0], out[0], 0)
 	}
 	return out, nil
-}
-
-// keep remembers a query. It is called under mu.
-func (s *Steady) keep(text string, vector []float32) {
-	if s.known[text] != nil {
-		return
-	}
-	if s.used.Len() >= maxQueries {
-		oldest := s.used.Back()
-		delete(s.known, oldest.Value.(query).text)
-		s.used.Remove(oldest)
-	}
-	s.known[text] = s.used.PushFront(query{text, vector})
 }
