@@ -51,7 +51,7 @@ var foundations = map[string][]string{
 	"mcp/stdio":         {"internal/child", "internal/memory", "internal/rawjson", "internal/text", "internal/visible"},
 	"mcp/streamable":    {"internal/guard", "internal/inflight", "internal/memory", "internal/rawjson", "internal/text"},
 	"s2sp":              {"internal/address", "internal/artifact", "internal/rawjson"},
-	"s2sp/dispatch":     {"internal/rawjson"},
+	"s2sp/dispatch":     {"internal/bounded", "internal/rawjson"},
 	"s2sp/plane":        {"internal/address", "internal/artifact", "internal/memory", "internal/rawjson"},
 	"s2sp/table":        {"internal/rawjson", "internal/work"},
 	"agentserver":       {"internal/catalog", "internal/child", "internal/guard", "internal/invocation", "internal/rawjson", "internal/redact", "internal/strict", "internal/taskqueue", "internal/text", "internal/uritemplate", "internal/work"},
