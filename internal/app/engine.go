@@ -64,7 +64,7 @@ type Engine struct {
 	rounds   *bridge.Rounds // calls that wait while a modern agent is asked something
 	// entries served in addition to the upstreams'; may be nil
 	file        atomic.Pointer[gateway.SnapshotFile]
-	direct      atomic.Pointer[gateway.Gateway] // the current gateway; judges calls that bypass /mcp
+	direct      atomic.Pointer[gateway.DirectCalls] // of the current gateway; judges calls that bypass /mcp
 	owners      *owners
 	agents      *agents
 	embeddings  *embeddings // nil if entries are ranked by words alone; never started in a shell command
@@ -358,7 +358,7 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 		opts.Format = result.FormatJSON
 	}
 	g := gateway.New(opts)
-	e.direct.Store(g)
+	e.direct.Store(g.DirectCalls())
 	return &startupWait{engine: e, proxy: mode == gateway.ModeProxy, next: &mcp.Lifecycle{
 		ServerInfo: Identity(e.Version), Instructions: g.Instructions(), Capabilities: g.Capabilities, Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header),
 	}}

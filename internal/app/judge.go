@@ -17,22 +17,22 @@ type judge struct{ engine *Engine }
 
 // Judges implements router.Judge.
 func (j judge) Judges(name string) bool {
-	g := j.engine.direct.Load()
-	return g != nil && g.HasControls() && g.Judges(j.places(name))
+	d := j.engine.direct.Load()
+	return d != nil && d.HasControls() && d.Judges(j.places(name))
 }
 
 // Judge implements router.Judge.
 func (j judge) Judge(ctx context.Context, name string, r *mcp.Request, taskTool string) (json.RawMessage, error) {
-	if g := j.engine.direct.Load(); g != nil {
-		return g.Judge(ctx, j.places(name), r, taskTool)
+	if d := j.engine.direct.Load(); d != nil {
+		return d.Judge(ctx, j.places(name), r, taskTool)
 	}
 	return r.Params, nil
 }
 
 // Refuses implements router.Judge.
 func (j judge) Refuses(upstream, method, name string) bool {
-	g := j.engine.direct.Load()
-	return g != nil && g.Refuses(j.places(upstream), method, name)
+	d := j.engine.direct.Load()
+	return d != nil && d.Refuses(j.places(upstream), method, name)
 }
 
 // places returns the catalog servers that a router name stands for. The name of a Computer ("desk")

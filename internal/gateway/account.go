@@ -31,7 +31,7 @@ func (s *State) Stats(principal string) usage.Stats {
 // count adds the tokens of an answer to the session's and to the total, at once
 // where that is cheap or known, else later. tell, if set, is called once with
 // them, or with counted false where they stay unknown.
-func (g *Gateway) count(c *metaCall, result json.RawMessage, err error, tell func(read, raw int, counted bool)) {
+func (a *accounts) count(c *metaCall, result json.RawMessage, err error, tell func(read, raw int, counted bool)) {
 	if result == nil {
 		if tell != nil {
 			tell(0, 0, true)
@@ -39,7 +39,7 @@ func (g *Gateway) count(c *metaCall, result json.RawMessage, err error, tell fun
 		return
 	}
 	if c.name == ToolBrowse || c.name == ToolHydrate {
-		g.countDiscovery(c.state)
+		a.countDiscovery(c.state)
 	}
 	p := usage.Discovery
 	switch {
@@ -48,10 +48,10 @@ func (g *Gateway) count(c *metaCall, result json.RawMessage, err error, tell fun
 	case dispatch.ActsOnUpstream(c.name) && !c.dryRun:
 		p = usage.Results
 	}
-	tokens, answered, passed := g.opts.Firewall.CountTokens, c.raw, c.passed
+	tokens, answered, passed := a.countTokens, c.raw, c.passed
 	size := len(result) + len(answered)
 	if c.scope.Ends(answered) || c.scope.Ends(result) {
-		g.state.account.Uncounted(&c.state.usage, tell) // it would have to be copied to be there later
+		a.state.account.Uncounted(&c.state.usage, tell) // it would have to be copied to be there later
 		return
 	}
 	if passed < 0 && size > usage.MaxInline {
@@ -62,7 +62,7 @@ func (g *Gateway) count(c *metaCall, result json.RawMessage, err error, tell fun
 			answered = result
 		}
 	}
-	g.state.account.Tally(&c.state.usage, p, size, passed >= 0, func() (read, raw int) {
+	a.state.account.Tally(&c.state.usage, p, size, passed >= 0, func() (read, raw int) {
 		if passed >= 0 {
 			return passed, passed
 		}
@@ -81,7 +81,7 @@ func (g *Gateway) count(c *metaCall, result json.RawMessage, err error, tell fun
 // countList counts the definitions that an agent gets by tools/list, against
 // those of all tools, once for a session of the legacy era and each time where
 // there are no sessions.
-func (g *Gateway) countList(r *mcp.Request, st *sessionState, of *catalog.Catalog, list []byte) {
+func (a *accounts) countList(r *mcp.Request, st *sessionState, of *catalog.Catalog, list []byte) {
 	st.mu.Lock()
 	again := st.defined
 	ahead := st.ahead
@@ -90,13 +90,13 @@ func (g *Gateway) countList(r *mcp.Request, st *sessionState, of *catalog.Catalo
 	if again && !r.Modern() {
 		return
 	}
-	g.state.account.Definitions(&st.usage, g.opts.Firewall.CountTokens, of, list, true, !ahead)
+	a.state.account.Definitions(&st.usage, a.countTokens, of, list, true, !ahead)
 }
 
 // countDiscovery is for agents that find tools without having asked for a list, as
 // programs do that know the gateway: without it they would have read the
 // definitions of all tools, once.
-func (g *Gateway) countDiscovery(st *sessionState) {
+func (a *accounts) countDiscovery(st *sessionState) {
 	st.mu.Lock()
 	known := st.defined || st.ahead
 	st.ahead = st.ahead || !known
@@ -104,11 +104,6 @@ func (g *Gateway) countDiscovery(st *sessionState) {
 	if known {
 		return
 	}
-	if g.opts.Mode == ModeProxy {
-		list := g.proxyTools()
-		g.state.account.Definitions(&st.usage, g.opts.Firewall.CountTokens, list.of, list.result, false, true)
-		return
-	}
-	s := g.opts.Upstreams.Snapshot()
-	g.state.account.Definitions(&st.usage, g.opts.Firewall.CountTokens, s.Catalog, g.toolList(s), false, true)
+	of, list := a.lists.tools(a.lists.upstreams.Snapshot())
+	a.state.account.Definitions(&st.usage, a.countTokens, of, list, false, true)
 }

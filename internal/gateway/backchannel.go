@@ -1,14 +1,18 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // caller makes the calls of upstreams. It is the end of the dispatch chain.
@@ -64,6 +68,26 @@ func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method stri
 	result, err := bridge.Call(ctx, peer, method, params, &back)
 	c.Asked = c.Asked || back.Asked()
 	return withoutOwnMeta(result), err
+}
+
+// redactError removes secrets and invisible characters from the error of an upstream that an agent
+// gets as an error of the protocol. It returns err itself if there is nothing to remove.
+func (a *caller) redactError(err error) error {
+	var answered *jsonrpc.Error
+	var own *mcp.Error
+	switch {
+	case errors.As(err, &answered): // first: of a chain of errors, this one is sent
+		message, data := a.redactor.Redact(visible.Text(answered.Message)), a.redactor.Results(answered.Data)
+		if message != answered.Message || !bytes.Equal(data, answered.Data) {
+			return &jsonrpc.Error{Code: answered.Code, Message: message, Data: data}
+		}
+	case errors.As(err, &own):
+		message, data := a.redactor.Redact(visible.Text(own.Message)), a.redactor.Results(own.Data)
+		if message != own.Message || !bytes.Equal(data, own.Data) {
+			return &mcp.Error{Kind: own.Kind, Message: message, Data: data, Err: err}
+		}
+	}
+	return err
 }
 
 // levelOf is which log messages of an upstream the agent gets during a call. The

@@ -16,9 +16,9 @@ const methodComplete = "completion/complete"
 // by its id, or by what its server calls it. The controls take it for rendering
 // that prompt, or for reading that template: what it answers are values that they
 // are made with.
-func (g *Gateway) complete(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+func (n *natives) complete(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	ref := rawjson.Get(r.Params, "ref")
-	s := g.opts.Upstreams.Snapshot()
+	s := n.caller.upstreams.Snapshot()
 	find, key := s.prompt, "name"
 	switch rawjson.Text(rawjson.Get(ref, "type")) {
 	case "ref/prompt":
@@ -31,9 +31,9 @@ func (g *Gateway) complete(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if err != nil {
 		return nil, err
 	}
-	call := newRead(&metaCall{request: r, state: g.state.session(r.Session)}, s.Catalog, e, methodComplete, nil)
+	call := newRead(&metaCall{request: r, state: n.caller.state.session(r.Session)}, s.Catalog, e, methodComplete, nil)
 	call.URI = e.URI
-	return g.nativeCall(ctx, call, func(c *dispatch.Call) (json.RawMessage, error) {
+	return n.call(ctx, call, func(c *dispatch.Call) (json.RawMessage, error) {
 		params := r.Params
 		if c.Params != nil {
 			params = c.Params

@@ -167,7 +167,7 @@ func TestTasksAreJudgedByTheirTools(t *testing.T) {
 	} {
 		h := newHarness(t, Options{Policy: c.policy, RateLimits: c.limits})
 		for range 3 {
-			_, err := h.g.Judge(t.Context(), []Place{{Upstream: "files", Namespace: "files"}},
+			_, err := h.g.direct.Judge(t.Context(), []Place{{Upstream: "files", Namespace: "files"}},
 				&mcp.Request{ID: "1", Method: "tasks/result", Session: h.session, Peer: mcp.NoPeer, Params: json.RawMessage(`{"taskId":"t"}`)}, c.tool)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%s: %v", c.name, err)
@@ -238,7 +238,7 @@ func TestWhatIsJudgedIsWhatRuns(t *testing.T) {
 
 		r := &mcp.Request{ID: "1", Method: "tools/call", Session: h.session, Peer: mcp.NoPeer,
 			Params: json.RawMessage(` { "n\u0061me" : "dr\u006fp" , "arguments" : { "b" : [ 1.50 , "\ud800" ] , "a" : 12345678901234567890 } , "_meta":{"progressToken":7} } `)}
-		params, err := h.g.Judge(t.Context(), []Place{{Upstream: "files", Namespace: "files"}}, r, "")
+		params, err := h.g.direct.Judge(t.Context(), []Place{{Upstream: "files", Namespace: "files"}}, r, "")
 		if want := `{"name":"drop","arguments":{"b":[1.50,"` + "\uFFFD" + `"],"a":12345678901234567890},"_meta":{"progressToken":7}}`; err != nil || string(params) != want {
 			t.Errorf("%s, %v", params, err)
 		}
@@ -310,7 +310,7 @@ func TestSpellingsOfURIs(t *testing.T) {
 					t.Errorf("%s: %s of %s at the gateway: %v", c.name, method, uri, err)
 				}
 			}
-			if got := h.g.Refuses([]Place{{Upstream: "disk", Namespace: "disk"}}, "resources/read", uri); got == c.allowed {
+			if got := h.g.direct.Refuses([]Place{{Upstream: "disk", Namespace: "disk"}}, "resources/read", uri); got == c.allowed {
 				t.Errorf("%s: %s is told of: %v", c.name, uri, !got)
 			}
 		}
@@ -363,7 +363,7 @@ func TestQuotasCountEverySpelling(t *testing.T) {
 	h, _ := library(t, Options{})
 	id := h.id(t, "docs", "README")
 	h, _ = library(t, Options{RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{id: {PerSession: 2}}}})
-	if !h.g.Judges([]Place{{Upstream: "docs", Namespace: "docs"}}) {
+	if !h.g.direct.Judges([]Place{{Upstream: "docs", Namespace: "docs"}}) {
 		t.Fatal("direct reads are not judged")
 	}
 	for i, uri := range []string{"file:///docs/readme.md", "FILE:///docs/./readme.md", "file:/docs/readme.md"} {
@@ -412,7 +412,7 @@ func TestSubscriptionsAreReads(t *testing.T) {
 	cancel()
 	<-done
 
-	params, err := h.g.Judge(t.Context(), []Place{{Upstream: "docs", Namespace: "docs"}}, &mcp.Request{ID: "1", Method: "subscriptions/listen", Version: mcp.V20260728, Session: h.session, Peer: mcp.NoPeer,
+	params, err := h.g.direct.Judge(t.Context(), []Place{{Upstream: "docs", Namespace: "docs"}}, &mcp.Request{ID: "1", Method: "subscriptions/listen", Version: mcp.V20260728, Session: h.session, Peer: mcp.NoPeer,
 		Params: json.RawMessage(`{"notifications":{"resourceSubscriptions":["file:///docs/readme.md","file:///docs/logo.png","FILE:///docs/logo.png"],"toolsListChanged":true}}`)}, "")
 	if want := `{"notifications":{"resourceSubscriptions":["file:///docs/readme.md"],"toolsListChanged":true}}`; err != nil || string(params) != want {
 		t.Errorf("%s, %v", params, err)

@@ -16,23 +16,31 @@ import (
 // results, and no session id (spec/gateway §3.4).
 type Event = telemetry.Event
 
-// conclude counts an answer in tokens and tells the event of the call. err is
-// an *Error where result is its text, or an error of the protocol.
-func (g *Gateway) conclude(c *metaCall, result json.RawMessage, err error) {
-	took := time.Since(c.start)
-	g.state.account.Call(&c.state.usage, err != nil)
-	var tell func(read, raw int, counted bool)
-	if g.opts.OnEvent != nil {
-		e := g.event(c, err, took)
-		tell = func(read, raw int, counted bool) {
-			e.TokensRead, e.TokensRaw, e.Counted = read, raw, counted
-			g.opts.OnEvent(e)
-		}
-	}
-	g.count(c, result, err, tell)
+// accounts counts the answers of a gateway in tokens and tells its events.
+type accounts struct {
+	state       *State
+	lists       *listing
+	countTokens func(string) int
+	onEvent     func(Event) // nil is told nothing
 }
 
-func (g *Gateway) event(c *metaCall, err error, took time.Duration) Event {
+// conclude counts an answer in tokens and tells the event of the call. err is
+// an *Error where result is its text, or an error of the protocol.
+func (a *accounts) conclude(c *metaCall, result json.RawMessage, err error) {
+	took := time.Since(c.start)
+	a.state.account.Call(&c.state.usage, err != nil)
+	var tell func(read, raw int, counted bool)
+	if a.onEvent != nil {
+		e := a.event(c, err, took)
+		tell = func(read, raw int, counted bool) {
+			e.TokensRead, e.TokensRaw, e.Counted = read, raw, counted
+			a.onEvent(e)
+		}
+	}
+	a.count(c, result, err, tell)
+}
+
+func (a *accounts) event(c *metaCall, err error, took time.Duration) Event {
 	e := Event{
 		Time: time.Now(), Name: strings.TrimPrefix(c.name, "tool_") + ".completed",
 		Session: c.state.tag, Principal: c.state.principal, MetaTool: c.name,

@@ -86,8 +86,8 @@ func (g *Gateway) lookup(c *metaCall, from *catalog.Catalog, raw []byte) (*catal
 		return nil, nil, metaArgs(c.name, "tool_id must be a string, not %s", text.Value(raw))
 	}
 	e, ok := from.Lookup(id)
-	if !ok && g.opts.Mode == ModeProxy {
-		if listed := g.proxyTools().ids[id]; listed != "" {
+	if !ok {
+		if listed := g.lists.idOf(id); listed != "" {
 			e, ok = from.Lookup(listed)
 		}
 	}
@@ -119,7 +119,7 @@ func (g *Gateway) lookup(c *metaCall, from *catalog.Catalog, raw []byte) (*catal
 		if len(nearest) > 0 {
 			fail.Message += "; close to it: " + strings.Join(nearest[:min(3, len(nearest))], ", ")
 		} else {
-			fail.Message += "; find tools with " + g.discovery()
+			fail.Message += "; find tools with " + g.lists.discovery()
 		}
 	}
 	fail.Details = append(json.RawMessage(nil), `{"nearest":[`...)
@@ -131,12 +131,4 @@ func (g *Gateway) lookup(c *metaCall, from *catalog.Catalog, raw []byte) (*catal
 	}
 	fail.Details = append(fail.Details, `]}`...)
 	return nil, nil, fail
-}
-
-// discovery is what an agent finds tools with.
-func (g *Gateway) discovery() string {
-	if g.opts.Mode == ModeProxy {
-		return "tools/list"
-	}
-	return ToolBrowse
 }

@@ -31,8 +31,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
@@ -141,12 +139,13 @@ type Gateway struct {
 	check    dispatch.Checker
 	caller   caller
 	outages  outages
-	lists    [4]json.RawMessage // the tools/list results in gateway mode; see toolList
-	meta     map[string]metaTool
+	meta     *metaTable
+	lists    *listing
+	accounts *accounts
+	natives  *natives
+	direct   *DirectCalls
 	dispatch dispatch.Dispatcher
-	reads    dispatch.Dispatcher       // the dispatch chain of resources and prompts
-	proxied  atomic.Pointer[proxyList] // of the newest snapshot seen
-	tagged   atomic.Pointer[listTags]  // the same
+	reads    dispatch.Dispatcher // the dispatch chain of resources and prompts
 }
 
 var _ mcp.Handler = (*Gateway)(nil)
@@ -175,52 +174,62 @@ func New(opts Options) *Gateway {
 		redactor := opts.Redactor
 		opts.Firewall.Redact = func(text string) string { return redactor.Text(visible.Text(text)) }
 	}
-	g := &Gateway{opts: opts, state: opts.State, ctl: dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started), check: dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout}}
-	g.outages = outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens}
-	g.caller = caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, logger: opts.Logger}
+	g := &Gateway{
+		opts: opts, state: opts.State,
+		ctl:     dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started),
+		check:   dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout},
+		outages: outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens},
+		caller:  caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, logger: opts.Logger},
+	}
 	g.dispatch = dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), g.links()...)
-	reads := []dispatch.Link{dispatch.Admission(g.ctl, g.about)}
-	if g.opts.Retry.MaxAttempts > 1 {
-		reads = append(reads, dispatch.Retry(g.opts.Retry))
+	reads := []dispatch.Link{dispatch.Admission(g.ctl, subjectsIn(opts.Upstreams))}
+	if opts.Retry.MaxAttempts > 1 {
+		reads = append(reads, dispatch.Retry(opts.Retry))
 	}
 	g.reads = dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), reads...)
-	g.meta = map[string]metaTool{ToolExecute: g.execute}
-	if opts.Mode == ModeGateway {
-		g.meta[ToolBrowse] = g.browse
-		g.meta[ResourceBrowse], g.meta[ResourceRead] = g.browse, g.readResource
-		g.meta[PromptBrowse], g.meta[PromptGet] = g.browse, g.getPrompt
+	g.meta = newMetaTable(g.tools(), g.holdsBack())
+	g.lists = &listing{upstreams: opts.Upstreams, meta: g.meta, mode: opts.Mode, names: opts.Names}
+	if opts.RedactResults {
+		g.lists.redact = opts.Redactor.Results
 	}
-	if g.holdsBack() {
-		g.meta[ToolView] = g.view
+	g.accounts = &accounts{state: g.state, lists: g.lists, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent}
+	g.natives = &natives{
+		caller: &g.caller, ctl: g.ctl, accounts: g.accounts, subjects: subjectsIn(opts.Upstreams),
+		followers: &followers{state: g.state, lists: g.lists, logger: opts.Logger},
 	}
-	if opts.Mode == ModeProxy || opts.ExposeHydrate {
-		g.meta[ToolHydrate] = g.hydrate
-	}
-	for i := range g.lists {
-		g.lists[i] = slices.Clip(append(append([]byte(`{"tools":[`), g.definitions(i&1 != 0, i&2 != 0)...), `]}`...))
-	}
+	g.direct = &DirectCalls{upstreams: opts.Upstreams, state: g.state, ctl: g.ctl, accounts: g.accounts}
 	g.state.front.Store(g)
 	return g
 }
 
-// about returns the newest catalog, and what a call of an entry may be about there.
-func (g *Gateway) about(e *catalog.Entry, uri string) (*catalog.Catalog, []dispatch.Subject) {
-	s := g.opts.Upstreams.Snapshot()
-	return s.Catalog, s.about(e, uri)
+// subjectsIn returns the function that finds, in the newest catalog, what a call of an entry may be
+// about.
+func subjectsIn(u Upstreams) dispatch.SubjectsOf {
+	return func(e *catalog.Entry, uri string) (*catalog.Catalog, []dispatch.Subject) {
+		s := u.Snapshot()
+		return s.Catalog, s.about(e, uri)
+	}
 }
 
-// toolList is the tools/list result in gateway mode: it depends on which
-// primitives upstreams offer, and on nothing else of them.
-func (g *Gateway) toolList(s *Snapshot) json.RawMessage {
-	i := 0
-	if s.hasResources() {
-		i |= 1
+// tools returns the meta-tools that are configured.
+func (g *Gateway) tools() map[string]metaTool {
+	tools := map[string]metaTool{ToolExecute: g.execute}
+	if g.opts.Mode == ModeGateway {
+		tools[ToolBrowse] = g.browse
+		tools[ResourceBrowse], tools[ResourceRead] = g.browse, g.readResource
+		tools[PromptBrowse], tools[PromptGet] = g.browse, g.getPrompt
 	}
-	if s.hasPrompts() {
-		i |= 2
+	if g.holdsBack() {
+		tools[ToolView] = g.view
 	}
-	return g.lists[i]
+	if g.opts.Mode == ModeProxy || g.opts.ExposeHydrate {
+		tools[ToolHydrate] = g.hydrate
+	}
+	return tools
 }
+
+// DirectCalls decides about calls that do not come through this gateway's meta-tools.
+func (g *Gateway) DirectCalls() *DirectCalls { return g.direct }
 
 // holdsBack reports whether results pass the firewall.
 func (g *Gateway) holdsBack() bool { return g.opts.Mode == ModeGateway || g.opts.ProxyFirewall }
@@ -233,7 +242,7 @@ func (g *Gateway) links() []dispatch.Link {
 	if g.opts.TolerantArgs {
 		links = append(links, dispatch.Normalise())
 	}
-	links = append(links, t.Preview(), dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, g.about), dispatch.DryRun(), t.Fill(), t.Bodies(), t.Carry())
+	links = append(links, t.Preview(), dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, subjectsIn(g.opts.Upstreams)), dispatch.DryRun(), t.Fill(), t.Bodies(), t.Carry())
 	var k *dispatch.Cache
 	if g.opts.Cache.ReadOnly {
 		k = dispatch.NewCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })
@@ -251,7 +260,10 @@ func (g *Gateway) links() []dispatch.Link {
 // Capabilities is the value for mcp.Lifecycle. Prompts, resources and
 // completions are declared while an upstream offers what they are about.
 func (g *Gateway) Capabilities(*mcp.Request) json.RawMessage {
-	s := g.opts.Upstreams.Snapshot()
+	return capabilities(g.opts.Upstreams.Snapshot())
+}
+
+func capabilities(s *Snapshot) json.RawMessage {
 	out := []byte(`{`)
 	if s.hasPrompts() || s.hasResources() {
 		out = append(out, `"completions":{},`...)
@@ -283,7 +295,7 @@ func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 	case "tools/list":
 		return g.listTools(r)
 	case "subscriptions/listen":
-		return g.listen(ctx, r)
+		return g.natives.listen(ctx, r)
 	}
 	if r.IsNotification() {
 		return nil, nil
@@ -291,11 +303,11 @@ func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 	s := g.opts.Upstreams.Snapshot()
 	switch {
 	case r.Method == "completion/complete" && (s.hasResources() || s.hasPrompts()):
-		return g.complete(ctx, r)
+		return g.natives.complete(ctx, r)
 	case s.hasPrompts() && (r.Method == "prompts/list" || r.Method == dispatch.MethodGet):
-		return g.servePrompts(ctx, r)
+		return g.natives.servePrompts(ctx, r)
 	case s.hasResources():
-		return g.serveResources(ctx, r)
+		return g.natives.serveResources(ctx, r)
 	}
 	return nil, mcp.MethodNotFound(r.Method)
 }
@@ -309,22 +321,18 @@ func (g *Gateway) listTools(r *mcp.Request) (json.RawMessage, error) {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/list: unknown cursor: the list has one page")
 	}
 	st := g.state.session(r.Session)
-	g.follow(r, st)
-	s := g.opts.Upstreams.Snapshot()
+	g.natives.followers.follow(r, st)
 	if g.opts.Mode == ModeProxy {
-		list := g.proxyTools()
 		st.mu.Lock()
 		st.listed = true
 		st.mu.Unlock()
-		g.countList(r, st, list.of, list.result)
-		if r.Modern() {
-			return mcp.Cacheable(list.result, 0, "private"), nil
-		}
-		return list.result, nil
 	}
-	list := g.toolList(s)
-	g.countList(r, st, s.Catalog, list)
-	if r.Modern() {
+	of, list := g.lists.tools(g.opts.Upstreams.Snapshot())
+	g.accounts.countList(r, st, of, list)
+	switch {
+	case r.Modern() && g.opts.Mode == ModeProxy:
+		return mcp.Cacheable(list, 0, "private"), nil
+	case r.Modern():
 		return mcp.Cacheable(list, metaTTL, "public"), nil
 	}
 	return list, nil
@@ -360,9 +368,9 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: name must be a string")
 	}
-	tool := g.serves(name, g.opts.Upstreams.Snapshot())
+	tool := g.meta.find(name, g.opts.Upstreams.Snapshot())
 	if tool == nil {
-		return nil, g.notMeta(name)
+		return nil, g.lists.notMeta(name)
 	}
 	c := metaCall{name: name, request: r, arguments: p.Arguments, format: g.opts.Format, state: g.state.session(r.Session), start: time.Now(), passed: -1}
 	if p.RawMeta != nil {
@@ -384,7 +392,7 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 		raw = g.opts.Redactor.Results(raw)
 	}
 	c.scope = memory.FromContext(ctx)
-	g.conclude(&c, raw, err)
+	g.accounts.conclude(&c, raw, err)
 	if e != nil {
 		err = nil
 	}

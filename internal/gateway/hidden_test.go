@@ -103,11 +103,11 @@ func TestStrictPinRefusesHiddenText(t *testing.T) {
 		}
 		places := []Place{{Upstream: "odd", Namespace: "odd"}}
 		request := &mcp.Request{Session: h.session, Method: "tools/call", Params: json.RawMessage(`{"name":"leak","arguments":{"path":"a"}}`)}
-		if h.g.HasControls() {
-			if _, err := h.g.Judge(t.Context(), places, request, ""); (err == nil) != c.runs {
+		if h.g.direct.HasControls() {
+			if _, err := h.g.direct.Judge(t.Context(), places, request, ""); (err == nil) != c.runs {
 				t.Errorf("%s, directly: %v", name, err)
 			}
-			if h.g.Refuses(places, "tools/call", "leak") == c.runs {
+			if h.g.direct.Refuses(places, "tools/call", "leak") == c.runs {
 				t.Errorf("%s: what is refused is not known before", name)
 			}
 		}

@@ -36,50 +36,24 @@ type Place struct {
 	Renamed bool
 }
 
-// Judges reports whether something is configured that could keep direct calls
-// back at any of the places. Where it is false, Judge has nothing to say about
-// them and need not be asked. It is fast and safe for concurrent use.
-func (g *Gateway) Judges(places []Place) bool {
-	if g.opts.Pin.Strict {
-		return true
-	}
-	for i := range places {
-		namespace := catalog.MapNamespace(places[i].Namespace)
-		for id := range g.opts.RateLimits.Tools {
-			if _, body, ok := strings.Cut(id, "::"); ok {
-				id = body // of a resource or a prompt
-			}
-			if strings.HasPrefix(id, namespace+":") {
-				return true
-			}
-		}
-		if concerns(g.opts.Policy, namespace) {
-			return true
-		}
-	}
-	return false
+// DirectCalls decides about calls that reach a server past the meta-tools. It is safe for
+// concurrent use.
+type DirectCalls struct {
+	upstreams Upstreams
+	state     *State
+	ctl       *dispatch.Controls
+	accounts  *accounts
 }
 
-// HasControls reports whether anything is configured for which Judges could be
-// true at all.
-func (g *Gateway) HasControls() bool {
-	return g.opts.Pin.Strict || len(g.opts.RateLimits.Tools) > 0 || g.opts.Policy != nil
+// Judges reports whether something is configured that could refuse direct calls at any of the
+// places. If it returns false, Judge admits every call there unchanged and need not be called. It
+// is fast.
+func (d *DirectCalls) Judges(places []Place) bool {
+	return slices.ContainsFunc(places, func(p Place) bool { return d.ctl.Concern(catalog.MapNamespace(p.Namespace)) })
 }
 
-// concerns reports whether a policy may keep back what runs or reads something
-// in a namespace.
-func concerns(p *dispatch.Policy, namespace string) bool {
-	if p == nil {
-		return false
-	}
-	for i := range p.Rules {
-		r := &p.Rules[i]
-		if r.Action != dispatch.Allow && (r.Namespace == "" || r.Namespace == namespace) && (r.MetaTool == "" || dispatch.ActsOnUpstream(r.MetaTool)) {
-			return true
-		}
-	}
-	return p.Default != "" && p.Default != dispatch.Allow
-}
+// HasControls reports whether anything is configured for which Judges could return true.
+func (d *DirectCalls) HasControls() bool { return d.ctl.OfUpstreams() }
 
 // Methods of direct calls.
 const (
@@ -116,36 +90,36 @@ var freeMethods = []string{
 //
 // Quotas count by the session that mcp.Caller(ctx) names, r's own where there is
 // none. It is safe for concurrent use.
-func (g *Gateway) Judge(ctx context.Context, places []Place, r *mcp.Request, taskTool string) (json.RawMessage, error) {
-	if len(places) == 0 || g.ctl.None() {
+func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request, taskTool string) (json.RawMessage, error) {
+	if len(places) == 0 || d.ctl.None() {
 		return r.Params, nil
 	}
 	start := time.Now()
-	d := direct{snapshot: g.opts.Upstreams.Snapshot(), places: places, taskTool: taskTool}
-	a := dispatch.Act{Request: r, Verb: ToolExecute, Direct: true, Catalog: d.snapshot.Catalog}
+	to := target{snapshot: d.upstreams.Snapshot(), places: places, taskTool: taskTool}
+	a := dispatch.Act{Request: r, Verb: ToolExecute, Direct: true, Catalog: to.snapshot.Catalog}
 	switch {
 	case slices.Contains(freeMethods, r.Method):
 		err := a.Rewrite()
 		return a.Params, err
 	case r.Method == methodListen:
 		return listenable(&a, func(one *mcp.Request) error {
-			_, err := g.Judge(ctx, places, one, "")
+			_, err := d.Judge(ctx, places, one, "")
 			return err
 		})
 	}
-	if err := d.read(&a); err != nil {
+	if err := to.read(&a); err != nil {
 		return nil, err
 	}
 	session := mcp.Caller(ctx)
 	if session == nil {
 		session = r.Session
 	}
-	st := g.state.direct(session)
+	st := d.state.direct(session)
 	a.Ledger = &st.ledger
-	if _, err := g.ctl.Admit(ctx, &a); err != nil {
-		if g.opts.OnEvent != nil {
-			s, _ := g.ctl.Policy.Strictest(a.Verb, a.About)
-			g.opts.OnEvent(g.event(&metaCall{name: a.Verb, request: r, state: st, entry: s.Entry}, err, time.Since(start)))
+	if _, err := d.ctl.Admit(ctx, &a); err != nil {
+		if d.accounts.onEvent != nil {
+			s, _ := d.ctl.Policy.Strictest(a.Verb, a.About)
+			d.accounts.onEvent(d.accounts.event(&metaCall{name: a.Verb, request: r, state: st, entry: s.Entry}, err, time.Since(start)))
 		}
 		return nil, asProtocol(err)
 	}
@@ -156,53 +130,53 @@ func (g *Gateway) Judge(ctx context.Context, places []Place, r *mcp.Request, tas
 // certain: of methodRead for a URI, or of methodCall for a tool; "" is a tool of
 // which only the place is known. It is for what is told of things that an agent
 // may not read or run.
-func (g *Gateway) Refuses(places []Place, method, name string) bool {
-	if len(places) == 0 || g.ctl.None() {
+func (d *DirectCalls) Refuses(places []Place, method, name string) bool {
+	if len(places) == 0 || d.ctl.None() {
 		return false
 	}
-	d := direct{snapshot: g.opts.Upstreams.Snapshot(), places: places}
-	if g.ctl.Pin.Check(d.snapshot.Catalog) != nil {
+	to := target{snapshot: d.upstreams.Snapshot(), places: places}
+	if d.ctl.Pin.Check(to.snapshot.Catalog) != nil {
 		return true
 	}
 	verb, about := ToolExecute, []dispatch.Subject(nil)
 	if method == dispatch.MethodRead {
-		verb, about = ResourceRead, d.snapshot.readable(places, name)
+		verb, about = ResourceRead, to.snapshot.readable(places, name)
 	} else {
-		about = d.tool(name)
+		about = to.tool(name)
 	}
-	return g.ctl.Pin.CheckSeen(about) != nil || g.ctl.Refuses(verb, about)
+	return d.ctl.Pin.CheckSeen(about) != nil || d.ctl.Refuses(verb, about)
 }
 
-// direct finds out what direct calls are about.
-type direct struct {
+// target finds out what a direct call is about.
+type target struct {
 	snapshot *Snapshot
 	places   []Place
 	taskTool string
 }
 
 // read reads what an act's request is about.
-func (d *direct) read(a *dispatch.Act) error {
+func (t *target) read(a *dispatch.Act) error {
 	r, named := a.Request, true
 	var name string
 	var err error
 	switch r.Method {
 	case methodCall:
 		if name, err = soleString(r.Params, "name"); err == nil {
-			a.About, a.ArgsKey = d.snapshot.called(d.places, catalog.KindTool, name), "arguments"
+			a.About, a.ArgsKey = t.snapshot.called(t.places, catalog.KindTool, name), "arguments"
 		}
 	case dispatch.MethodGet:
 		if name, err = soleString(r.Params, "name"); err == nil {
-			a.Verb, a.About, a.ArgsKey = PromptGet, d.snapshot.called(d.places, catalog.KindPrompt, name), "arguments"
+			a.Verb, a.About, a.ArgsKey = PromptGet, t.snapshot.called(t.places, catalog.KindPrompt, name), "arguments"
 		}
 	case dispatch.MethodRead, methodSubscribe:
 		if name, err = soleString(r.Params, "uri"); err == nil {
-			a.Verb, a.About, a.ArgsKey = ResourceRead, d.snapshot.readable(d.places, name), "uri"
+			a.Verb, a.About, a.ArgsKey = ResourceRead, t.snapshot.readable(t.places, name), "uri"
 		}
 	case methodComplete:
-		name, err = d.completed(a)
+		name, err = t.completed(a)
 	default:
 		named = false
-		d.other(a)
+		t.other(a)
 	}
 	switch {
 	case err != nil:
@@ -215,7 +189,7 @@ func (d *direct) read(a *dispatch.Act) error {
 
 // completed reads completion/complete: it is about the prompt, or the resource or
 // template, that its ref names.
-func (d *direct) completed(a *dispatch.Act) (name string, err error) {
+func (t *target) completed(a *dispatch.Act) (name string, err error) {
 	ref, err := rawjson.Sole(a.Request.Params, "ref")
 	if err != nil {
 		return "", err
@@ -226,11 +200,11 @@ func (d *direct) completed(a *dispatch.Act) (name string, err error) {
 		return "", fmt.Errorf("ref: %w", err)
 	case kind == "ref/prompt":
 		if name, err = soleString(ref, "name"); err == nil {
-			a.Verb, a.About = PromptGet, d.snapshot.called(d.places, catalog.KindPrompt, name)
+			a.Verb, a.About = PromptGet, t.snapshot.called(t.places, catalog.KindPrompt, name)
 		}
 	case kind == "ref/resource":
 		if name, err = soleString(ref, "uri"); err == nil {
-			a.Verb, a.About = ResourceRead, d.snapshot.completable(d.places, name)
+			a.Verb, a.About = ResourceRead, t.snapshot.completable(t.places, name)
 		}
 	default:
 		return "", fmt.Errorf("ref.type must be ref/prompt or ref/resource")
@@ -242,28 +216,28 @@ func (d *direct) completed(a *dispatch.Act) (name string, err error) {
 }
 
 // other reads what is about a task, and methods that weir does not know.
-func (d *direct) other(a *dispatch.Act) {
+func (t *target) other(a *dispatch.Act) {
 	method := a.Request.Method
 	a.What = text.Line(method, dispatch.ShownName)
 	if !strings.HasPrefix(method, tasksPrefix) {
-		for _, p := range d.places {
+		for _, p := range t.places {
 			a.About = append(a.About, p.unlisted(catalog.KindTool, method))
 		}
 		return
 	}
-	a.About, a.Free = d.tool(d.taskTool), d.taskTool != ""
+	a.About, a.Free = t.tool(t.taskTool), t.taskTool != ""
 	if a.Free {
-		a.What += fmt.Sprintf(" of a task of %q", text.Fit(d.taskTool, dispatch.ShownName))
+		a.What += fmt.Sprintf(" of a task of %q", text.Fit(t.taskTool, dispatch.ShownName))
 	}
 }
 
 // tool returns what a tool may be, "" being one of which only the place is known.
-func (d *direct) tool(name string) []dispatch.Subject {
+func (t *target) tool(name string) []dispatch.Subject {
 	if name != "" {
-		return d.snapshot.called(d.places, catalog.KindTool, name)
+		return t.snapshot.called(t.places, catalog.KindTool, name)
 	}
-	list := make([]dispatch.Subject, 0, len(d.places))
-	for _, p := range d.places {
+	list := make([]dispatch.Subject, 0, len(t.places))
+	for _, p := range t.places {
 		p.Renamed = true
 		list = append(list, p.unlisted(catalog.KindTool, ""))
 	}

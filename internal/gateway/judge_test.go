@@ -22,7 +22,7 @@ func (h *harness) directly(t testing.TB, peer mcp.Peer, method, params string, p
 	if places == nil {
 		places = []Place{{Upstream: "files", Namespace: "files"}}
 	}
-	_, err := h.g.Judge(t.Context(), places, &mcp.Request{ID: "1", Method: method, Version: mcp.V20251125, Session: h.session, Peer: peer, Params: json.RawMessage(params)}, "")
+	_, err := h.g.direct.Judge(t.Context(), places, &mcp.Request{ID: "1", Method: method, Version: mcp.V20251125, Session: h.session, Peer: peer, Params: json.RawMessage(params)}, "")
 	return err
 }
 
@@ -186,8 +186,8 @@ func TestJudges(t *testing.T) {
 		{"a strict pin", Options{Pin: dispatch.Pin{Hash: "x", Strict: true}}, true},
 	} {
 		h := newHarness(t, tt.o)
-		if got := h.g.Judges([]Place{{Upstream: "files", Namespace: "files"}}); got != tt.want || got && !h.g.HasControls() {
-			t.Errorf("%s: %v, controls %v", tt.name, got, h.g.HasControls())
+		if got := h.g.direct.Judges([]Place{{Upstream: "files", Namespace: "files"}}); got != tt.want || got && !h.g.direct.HasControls() {
+			t.Errorf("%s: %v, controls %v", tt.name, got, h.g.direct.HasControls())
 		}
 	}
 }
@@ -218,7 +218,7 @@ func TestJudgeCounts(t *testing.T) {
 			t.Errorf("events: %+v", events)
 		}
 		other := mcp.NewSession("t", "ann")
-		if _, err := h.g.Judge(mcp.WithCaller(t.Context(), other), []Place{{Upstream: "files", Namespace: "files"}}, &mcp.Request{
+		if _, err := h.g.direct.Judge(mcp.WithCaller(t.Context(), other), []Place{{Upstream: "files", Namespace: "files"}}, &mcp.Request{
 			ID: "1", Method: "tools/call", Session: h.session, Peer: mcp.NoPeer, Params: json.RawMessage(`{"name":"drop"}`),
 		}, ""); err != nil {
 			t.Errorf("another session: %v", err)

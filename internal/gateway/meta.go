@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -106,37 +107,51 @@ var metaTools = []struct{ name, definition, schema string }{
 	{PromptGet, promptGetTool, promptGetSchema},
 }
 
-// serves returns the meta-tool of a name, nil where this gateway does not serve
-// it or where no upstream offers the primitive that it is about.
-func (g *Gateway) serves(name string, s *Snapshot) metaTool {
-	if !g.shows(name, s.hasResources(), s.hasPrompts()) {
+// metaTable is the meta-tools that one gateway serves.
+type metaTable struct {
+	tools     map[string]metaTool
+	holdsBack bool               // results pass the firewall, so that there is a tool_view
+	lists     [4]json.RawMessage // the tools/list results in gateway mode; see list
+}
+
+func newMetaTable(tools map[string]metaTool, holdsBack bool) *metaTable {
+	t := &metaTable{tools: tools, holdsBack: holdsBack}
+	for i := range t.lists {
+		t.lists[i] = slices.Clip(append(append([]byte(`{"tools":[`), t.definitions(i&1 != 0, i&2 != 0)...), `]}`...))
+	}
+	return t
+}
+
+// find returns the meta-tool of a name. It returns nil if the gateway does not serve the name, or
+// if no upstream offers the primitive of the meta-tool.
+func (t *metaTable) find(name string, s *Snapshot) metaTool {
+	if !t.shows(name, s.hasResources(), s.hasPrompts()) {
 		return nil
 	}
-	return g.meta[name]
+	return t.tools[name]
 }
 
-// shows reports whether a meta-tool is served where upstreams offer resources or
-// prompts.
-func (g *Gateway) shows(name string, resources, prompts bool) bool {
+// shows reports whether a meta-tool is served while upstreams offer resources or prompts.
+func (t *metaTable) shows(name string, resources, prompts bool) bool {
 	switch name {
 	case ResourceBrowse, ResourceRead:
-		return resources && g.meta[name] != nil
+		return resources && t.tools[name] != nil
 	case PromptBrowse, PromptGet:
-		return prompts && g.meta[name] != nil
+		return prompts && t.tools[name] != nil
 	}
-	return g.meta[name] != nil
+	return t.tools[name] != nil
 }
 
-// definitions are the meta-tools that are served where upstreams offer resources
-// or prompts, separated by commas, always in the same order.
-func (g *Gateway) definitions(resources, prompts bool) []byte {
+// definitions returns the definitions of the meta-tools that are served while upstreams offer
+// resources or prompts, separated by commas. Their order never changes.
+func (t *metaTable) definitions(resources, prompts bool) []byte {
 	var out []byte
-	for _, t := range metaTools {
-		if !g.shows(t.name, resources, prompts) {
+	for _, m := range metaTools {
+		if !t.shows(m.name, resources, prompts) {
 			continue
 		}
-		definition := t.definition
-		if t.name == ToolExecute && !g.holdsBack() {
+		definition := m.definition
+		if m.name == ToolExecute && !t.holdsBack {
 			definition = executeRawTool
 		}
 		out = result.AppendBlock(out, []byte(definition))
@@ -144,20 +159,32 @@ func (g *Gateway) definitions(resources, prompts bool) []byte {
 	return out
 }
 
-// metaNames lists the meta-tools that are served over a snapshot.
-func (g *Gateway) metaNames(s *Snapshot) string {
+// list returns the tools/list result in gateway mode. It depends on the primitives that upstreams
+// offer, and on nothing else of the upstreams.
+func (t *metaTable) list(s *Snapshot) json.RawMessage {
+	i := 0
+	if s.hasResources() {
+		i |= 1
+	}
+	if s.hasPrompts() {
+		i |= 2
+	}
+	return t.lists[i]
+}
+
+// names lists the meta-tools that are served over a snapshot.
+func (t *metaTable) names(s *Snapshot) string {
 	var names []string
-	for _, t := range metaTools {
-		if g.serves(t.name, s) != nil {
-			names = append(names, t.name)
+	for _, m := range metaTools {
+		if t.find(m.name, s) != nil {
+			names = append(names, m.name)
 		}
 	}
 	return strings.Join(names, ", ")
 }
 
-// arguments finds the named members of a meta-tool's arguments: out[n] becomes
-// the value of keys[n], nil where it is absent or null. Anything else in there
-// is ArgsInvalid.
+// read finds the named members of a meta-tool's arguments: out[n] becomes
+// the value of keys[n], nil where it is absent or null. Any other member is ArgsInvalid.
 func (c *metaCall) read(tool string, keys []string, out [][]byte) error {
 	if c.arguments == nil || string(c.arguments) == "null" {
 		return nil

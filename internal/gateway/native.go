@@ -1,10 +1,8 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"time"
 
@@ -14,9 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
-	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/mcp"
-	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // What a client, rather than a model, does with resources and prompts: a person
@@ -28,33 +24,43 @@ import (
 // resourcePage is how many entries one page of a list has.
 const resourcePage = 500
 
+// natives answers the methods of MCP for resources, prompts and completions. It is safe for
+// concurrent use.
+type natives struct {
+	caller    *caller
+	ctl       *dispatch.Controls
+	accounts  *accounts
+	followers *followers
+	subjects  dispatch.SubjectsOf
+}
+
 // serveResources answers the methods of resources.
-func (g *Gateway) serveResources(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+func (n *natives) serveResources(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	switch r.Method {
 	case "resources/list":
-		return g.listEntries(r, catalog.KindResource, "resources")
+		return n.listEntries(r, catalog.KindResource, "resources")
 	case "resources/templates/list":
-		return g.listEntries(r, catalog.KindTemplate, "resourceTemplates")
+		return n.listEntries(r, catalog.KindTemplate, "resourceTemplates")
 	case dispatch.MethodRead:
-		return g.readNative(ctx, r)
+		return n.read(ctx, r)
 	case "resources/subscribe":
-		return g.subscribe(ctx, r)
+		return n.subscribe(ctx, r)
 	case "resources/unsubscribe":
-		return g.unsubscribe(r)
+		return n.unsubscribe(r)
 	}
 	return nil, mcp.MethodNotFound(r.Method)
 }
 
 // servePrompts answers the methods of prompts.
-func (g *Gateway) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+func (n *natives) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if r.Method == "prompts/list" {
-		return g.listEntries(r, catalog.KindPrompt, "prompts")
+		return n.listEntries(r, catalog.KindPrompt, "prompts")
 	}
 	name, err := rawjson.String(r.Fields().Name)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "prompts/get needs a name")
 	}
-	s := g.opts.Upstreams.Snapshot()
+	s := n.caller.upstreams.Snapshot()
 	e, err := s.prompt(name)
 	if err != nil {
 		return nil, err
@@ -63,8 +69,8 @@ func (g *Gateway) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 	if args == nil {
 		args = json.RawMessage("{}")
 	}
-	call := newRead(&metaCall{request: r, state: g.state.session(r.Session)}, s.Catalog, e, dispatch.MethodGet, args)
-	return g.nativeCall(ctx, call, dispatch.UpstreamParams)
+	call := newRead(&metaCall{request: r, state: n.caller.state.session(r.Session)}, s.Catalog, e, dispatch.MethodGet, args)
+	return n.call(ctx, call, dispatch.UpstreamParams)
 }
 
 // listEntries answers a list with definitions as their upstreams wrote them, without
@@ -72,20 +78,20 @@ func (g *Gateway) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 // resources or templates with one URI only the one that it reaches is listed. A prompt
 // whose name reaches another one, or none, is listed by its id, and so is a resource
 // whose URI reaches no resource.
-func (g *Gateway) listEntries(r *mcp.Request, kind catalog.Kind, key string) (json.RawMessage, error) {
+func (n *natives) listEntries(r *mcp.Request, kind catalog.Kind, key string) (json.RawMessage, error) {
 	from := 0
 	if cursor := rawjson.Get(r.Params, "cursor"); cursor != nil && string(cursor) != "null" {
-		n, err := strconv.Atoi(rawjson.Text(cursor))
-		if err != nil || n < 1 {
+		at, err := strconv.Atoi(rawjson.Text(cursor))
+		if err != nil || at < 1 {
 			return nil, mcp.Errorf(mcp.KindInvalidParams, "%s: unknown cursor", r.Method)
 		}
-		from = n
+		from = at
 	}
-	g.follow(r, g.state.session(r.Session))
+	n.followers.follow(r, n.caller.state.session(r.Session))
 	out := append([]byte(`{"`+key+`":`), '[')
-	start, n := len(out), 0
+	start, count := len(out), 0
 	more := false
-	s := g.opts.Upstreams.Snapshot()
+	s := n.caller.upstreams.Snapshot()
 	for _, e := range s.Catalog.Entries() {
 		if e.Kind != kind {
 			continue
@@ -93,10 +99,10 @@ func (g *Gateway) listEntries(r *mcp.Request, kind catalog.Kind, key string) (js
 		if kind != catalog.KindPrompt && s.hidden(e) {
 			continue
 		}
-		if n++; n <= from {
+		if count++; count <= from {
 			continue
 		}
-		if more = n > from+resourcePage; more {
+		if more = count > from+resourcePage; more {
 			break
 		}
 		definition := dispatch.ShownSchema(e, e.Raw)
@@ -125,15 +131,15 @@ func (g *Gateway) listEntries(r *mcp.Request, kind catalog.Kind, key string) (js
 	return out, nil
 }
 
-// wantedResource finds what a client means with a uri: the entry, and the URI at
+// wanted finds what a client means with a uri: the entry, and the URI at
 // its upstream. It may be the URI of a resource, the id of one, a URI that a
 // template makes, or one that the session has read.
-func (g *Gateway) wantedResource(r *mcp.Request, st *sessionState) (uri string, e *catalog.Entry, err error) {
+func (n *natives) wanted(r *mcp.Request, st *sessionState) (uri string, e *catalog.Entry, err error) {
 	uri, err = rawjson.String(r.Fields().URI)
 	if err != nil || uri == "" {
 		return "", nil, mcp.Errorf(mcp.KindInvalidParams, "%s needs a uri", r.Method)
 	}
-	if e, err = g.opts.Upstreams.Snapshot().resource(uri, st.readFrom(uri)); err != nil {
+	if e, err = n.caller.upstreams.Snapshot().resource(uri, st.readFrom(uri)); err != nil {
 		return "", nil, err
 	}
 	if e.Kind == catalog.KindResource {
@@ -142,16 +148,16 @@ func (g *Gateway) wantedResource(r *mcp.Request, st *sessionState) (uri string, 
 	return uri, e, nil
 }
 
-// readNative answers resources/read.
-func (g *Gateway) readNative(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	st := g.state.session(r.Session)
-	uri, e, err := g.wantedResource(r, st)
+// read answers resources/read.
+func (n *natives) read(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	st := n.caller.state.session(r.Session)
+	uri, e, err := n.wanted(r, st)
 	if err != nil {
 		return nil, err
 	}
 	call := newRead(&metaCall{request: r, state: st}, nil, e, dispatch.MethodRead, rawjson.Quote(uri))
 	call.URI = uri
-	result, err := g.nativeCall(ctx, call, dispatch.UpstreamParams)
+	result, err := n.call(ctx, call, dispatch.UpstreamParams)
 	if err != nil {
 		return nil, err
 	}
@@ -162,37 +168,37 @@ func (g *Gateway) readNative(ctx context.Context, r *mcp.Request) (json.RawMessa
 	return result, nil
 }
 
-// admitNative is admitCall for the methods of MCP: a refusal is an error of the
-// protocol, and an event of the meta-tool that does the same.
-func (g *Gateway) admitNative(ctx context.Context, call *dispatch.Call) error {
+// admit asks the controls. A refusal is an error of the protocol, and an event of the meta-tool that
+// does the same.
+func (n *natives) admit(ctx context.Context, call *dispatch.Call) error {
 	start := time.Now()
-	err := g.ctl.AdmitCall(ctx, call, g.about)
+	err := n.ctl.AdmitCall(ctx, call, n.subjects)
 	if err != nil {
-		g.nativeEvent(call, err, start)
+		n.event(call, err, start)
 		return asProtocol(err)
 	}
 	return nil
 }
 
-func (g *Gateway) nativeEvent(call *dispatch.Call, failure error, start time.Time) {
-	if g.opts.OnEvent != nil {
-		c := metaCall{name: dispatch.VerbOf(call.Entry.Kind), request: call.Request, state: g.state.session(call.Request.Session), entry: call.Entry, attempts: call.Attempts}
-		g.opts.OnEvent(g.event(&c, failure, time.Since(start)))
+func (n *natives) event(call *dispatch.Call, failure error, start time.Time) {
+	if n.accounts.onEvent != nil {
+		c := metaCall{name: dispatch.VerbOf(call.Entry.Kind), request: call.Request, state: n.caller.state.session(call.Request.Session), entry: call.Entry, attempts: call.Attempts}
+		n.accounts.onEvent(n.accounts.event(&c, failure, time.Since(start)))
 	}
 }
 
-// nativeCall answers with what the upstream answers to params. Controls are those
+// call answers with what the upstream answers to params. Controls are those
 // of the meta-tool that does the same, and so is the event. A completion, which a
 // client asks for with each key that is pressed, is an event only if it is refused.
-func (g *Gateway) nativeCall(ctx context.Context, call *dispatch.Call, params func(*dispatch.Call) (json.RawMessage, error)) (result json.RawMessage, err error) {
+func (n *natives) call(ctx context.Context, call *dispatch.Call, params func(*dispatch.Call) (json.RawMessage, error)) (result json.RawMessage, err error) {
 	start := time.Now()
-	if err := g.admitNative(ctx, call); err != nil {
+	if err := n.admit(ctx, call); err != nil {
 		return nil, err
 	}
 	failure := error(nil) // as it is classified
 	defer func() {
 		if call.Method != methodComplete {
-			g.nativeEvent(call, failure, start)
+			n.event(call, failure, start)
 		}
 	}()
 	sent, err := params(call)
@@ -201,35 +207,15 @@ func (g *Gateway) nativeCall(ctx context.Context, call *dispatch.Call, params fu
 		return nil, err
 	}
 	call.Attempts++
-	result, err = g.caller.callUpstream(ctx, call, call.Method, sent)
+	result, err = n.caller.callUpstream(ctx, call, call.Method, sent)
 	if err != nil {
 		failure = dispatch.Classify(ctx, call.Entry.Upstream, err)
-		return nil, g.redactError(err)
+		return nil, n.caller.redactError(err)
 	}
-	if g.opts.RedactResults {
-		result = g.opts.Redactor.Results(result)
+	if n.caller.redact {
+		result = n.caller.redactor.Results(result)
 	}
 	return result, nil
-}
-
-// redactError removes secrets, and what is not seen, from the error of an upstream
-// that an agent gets as an error of the protocol. Where there are none, err itself is returned.
-func (g *Gateway) redactError(err error) error {
-	var answered *jsonrpc.Error
-	var own *mcp.Error
-	switch {
-	case errors.As(err, &answered): // before what wraps it: it is what goes out
-		message, data := g.opts.Redactor.Redact(visible.Text(answered.Message)), g.opts.Redactor.Results(answered.Data)
-		if message != answered.Message || !bytes.Equal(data, answered.Data) {
-			return &jsonrpc.Error{Code: answered.Code, Message: message, Data: data}
-		}
-	case errors.As(err, &own):
-		message, data := g.opts.Redactor.Redact(visible.Text(own.Message)), g.opts.Redactor.Results(own.Data)
-		if message != own.Message || !bytes.Equal(data, own.Data) {
-			return &mcp.Error{Kind: own.Kind, Message: message, Data: data, Err: err}
-		}
-	}
-	return err
 }
 
 // asProtocol turns an error of a meta-tool into one of the protocol, for methods

@@ -70,7 +70,7 @@ func TestErrorsOfTheProtocolAreRedacted(t *testing.T) {
 		&mcp.Error{Kind: mcp.KindInternal, Message: "plain", Data: json.RawMessage(`{"at":"s3cr3t-value"}`)}, &mcp.Error{Kind: mcp.KindInternal, Message: "with s3cr3t-value"},
 		&jsonrpc.Error{Code: -1, Message: "plain", Data: json.RawMessage(`{"at":"s3cr3t-value"}`)}, &jsonrpc.Error{Code: -1, Message: "with s3cr3t-value"},
 	} {
-		clean := h.g.redactError(err)
+		clean := h.g.caller.redactError(err)
 		var own *mcp.Error
 		var answered *jsonrpc.Error
 		told := ""
@@ -85,7 +85,7 @@ func TestErrorsOfTheProtocolAreRedacted(t *testing.T) {
 		}
 	}
 	same := &mcp.Error{Kind: mcp.KindInternal, Message: "nothing in it"}
-	if h.g.redactError(same) != error(same) {
+	if h.g.caller.redactError(same) != error(same) {
 		t.Error("an error without secrets is another one")
 	}
 }

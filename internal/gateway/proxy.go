@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -54,26 +55,47 @@ type proxyList struct {
 	ids    map[string]string // other names of a tool → its id
 }
 
-// proxyTools returns the list for the current snapshot, made once for each.
-func (g *Gateway) proxyTools() *proxyList {
-	s := g.opts.Upstreams.Snapshot()
+// listing makes the results of tools/list, once for each snapshot. It is safe for concurrent use.
+type listing struct {
+	upstreams Upstreams
+	meta      *metaTable
+	mode      Mode
+	names     NameForm
+	redact    func([]byte) []byte // removes secrets; nil removes none
+
+	proxied atomic.Pointer[proxyList] // of the newest snapshot seen
+	tagged  atomic.Pointer[listTags]  // the same
+}
+
+// tools returns the result of tools/list over a snapshot, and the catalog that it lists.
+func (l *listing) tools(s *Snapshot) (*catalog.Catalog, json.RawMessage) {
+	if l.mode == ModeProxy {
+		list := l.proxy()
+		return list.of, list.result
+	}
+	return s.Catalog, l.meta.list(s)
+}
+
+// proxy returns the list of proxy mode for the current snapshot.
+func (l *listing) proxy() *proxyList {
+	s := l.upstreams.Snapshot()
 	c := s.Catalog
-	if list := g.proxied.Load(); list != nil && list.of == c {
+	if list := l.proxied.Load(); list != nil && list.of == c {
 		return list
 	}
 	list := &proxyList{of: c, ids: map[string]string{}}
-	out := append([]byte(`{"tools":[`), g.definitions(s.hasResources(), s.hasPrompts())...)
+	out := append([]byte(`{"tools":[`), l.meta.definitions(s.hasResources(), s.hasPrompts())...)
 	names := map[string]int{}
 	for _, e := range c.Entries() {
 		if e.Kind == catalog.KindTool {
-			names[g.opts.Names.write(e)]++
+			names[l.names.write(e)]++
 		}
 	}
 	for _, e := range c.Entries() { // sorted by id
 		if e.Kind != catalog.KindTool {
 			continue
 		}
-		name := g.opts.Names.write(e)
+		name := l.names.write(e)
 		if names[name] > 1 { // the alias of two tools names neither
 			name = e.ID
 		}
@@ -90,26 +112,40 @@ func (g *Gateway) proxyTools() *proxyList {
 		out = append(out, `,"inputSchema":{"type":"object"}}`...)
 	}
 	out = append(out, `]}`...)
-	if g.opts.RedactResults {
-		out = g.opts.Redactor.Results(out)
+	if l.redact != nil {
+		out = l.redact(out)
 	}
 	list.result = slices.Clip(out)
-	g.proxied.Store(list)
+	l.proxied.Store(list)
 	return list
 }
 
-// notMeta is the error for a tools/call of something that is no meta-tool here
-// (spec/gateway §4.1): tools of upstreams are called through tool_execute.
-func (g *Gateway) notMeta(name string) error {
-	s := g.opts.Upstreams.Snapshot()
-	e, known := s.Catalog.Lookup(name)
-	known = known && e.Kind == catalog.KindTool
-	if !known && g.opts.Mode == ModeProxy {
-		known = g.proxyTools().ids[name] != ""
+// idOf returns the id of the tool that proxy mode lists under another name, "" where there is
+// none and in gateway mode.
+func (l *listing) idOf(name string) string {
+	if l.mode != ModeProxy {
+		return ""
 	}
+	return l.proxy().ids[name]
+}
+
+// discovery is what an agent finds tools with.
+func (l *listing) discovery() string {
+	if l.mode == ModeProxy {
+		return "tools/list"
+	}
+	return ToolBrowse
+}
+
+// notMeta is the error for a tools/call of a name that is no meta-tool here (spec/gateway §4.1):
+// tools of upstreams are called through tool_execute.
+func (l *listing) notMeta(name string) error {
+	s := l.upstreams.Snapshot()
+	e, known := s.Catalog.Lookup(name)
+	known = known && e.Kind == catalog.KindTool || l.idOf(name) != ""
 	short := text.Line(name, 240)
 	if known {
 		return mcp.Errorf(mcp.KindInvalidParams, `tool %q is not called directly: call %s with {"tool_id":%s,"args":{…}} instead`, short, ToolExecute, rawjson.Quote(short))
 	}
-	return mcp.Errorf(mcp.KindInvalidParams, "unknown tool %q: the tools here are %s; find others with %s and run them with %s", short, g.metaNames(s), g.discovery(), ToolExecute)
+	return mcp.Errorf(mcp.KindInvalidParams, "unknown tool %q: the tools here are %s; find others with %s and run them with %s", short, l.meta.names(s), l.discovery(), ToolExecute)
 }

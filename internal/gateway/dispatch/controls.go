@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
@@ -38,6 +39,43 @@ func NewControls(pin Pin, policy *Policy, limits RateLimits, redactor *result.Re
 
 // None reports whether nothing is set, so that everything passes as it is.
 func (c *Controls) None() bool { return c.Policy == nil && c.limits.empty() && !c.Pin.Strict }
+
+// OfUpstreams reports whether anything is set about calls that run or read something at a server.
+func (c *Controls) OfUpstreams() bool {
+	return c.Pin.Strict || len(c.limits.Tools) > 0 || c.Policy != nil
+}
+
+// Concern reports whether anything is set that could refuse a call that runs or reads something in
+// a namespace.
+func (c *Controls) Concern(namespace string) bool {
+	if c.Pin.Strict {
+		return true
+	}
+	for id := range c.limits.Tools {
+		if _, body, ok := strings.Cut(id, "::"); ok {
+			id = body // of a resource or a prompt
+		}
+		if strings.HasPrefix(id, namespace+":") {
+			return true
+		}
+	}
+	return c.Policy.concerns(namespace)
+}
+
+// concerns reports whether a policy could refuse a call that runs or reads something in a
+// namespace.
+func (p *Policy) concerns(namespace string) bool {
+	if p == nil {
+		return false
+	}
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		if r.Action != Allow && (r.Namespace == "" || r.Namespace == namespace) && (r.MetaTool == "" || ActsOnUpstream(r.MetaTool)) {
+			return true
+		}
+	}
+	return p.Default != "" && p.Default != Allow
+}
 
 // pass says that an act was admitted.
 type pass struct{ granted bool }
@@ -208,11 +246,11 @@ func (v verdict) refusal(a *Act, s Subject, why string) *result.Error {
 	return &result.Error{Code: result.PermissionDenied, Message: message, Details: append(details, '}')}
 }
 
-// places returns the newest catalog, and what a call of an entry may be about there.
-type places func(e *catalog.Entry, uri string) (*catalog.Catalog, []Subject)
+// SubjectsOf returns the newest catalog, and what a call of an entry may be about there.
+type SubjectsOf func(e *catalog.Entry, uri string) (*catalog.Catalog, []Subject)
 
 // Admission is the link of the dispatch chains that asks for the pass.
-func Admission(ctl *Controls, from places) Link {
+func Admission(ctl *Controls, from SubjectsOf) Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
 			if err := ctl.AdmitCall(ctx, c, from); err != nil {
@@ -224,7 +262,7 @@ func Admission(ctl *Controls, from places) Link {
 }
 
 // AdmitCall admits a call of the gateway's own methods and notes in it what runs.
-func (c *Controls) AdmitCall(ctx context.Context, call *Call, from places) (err error) {
+func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (err error) {
 	if c.None() {
 		call.Pass = pass{true}
 		return nil
