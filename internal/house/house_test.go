@@ -2,6 +2,7 @@ package house
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -123,7 +124,7 @@ func TestRules(t *testing.T) {
 
 		{"dangling link", "documents name what exists", map[string]string{"README.md": "[x](docs/none.md)\n```\n[y](z.md)\n```\n", "CHANGELOG.md": "`gone/`"}, []string{`README.md:1: "docs/none.md" does not exist`}},
 	}
-	for _, test := range append(tests, nameTests()...) {
+	for _, test := range slices.Concat(tests, nameTests(), packageDocTests()) {
 		t.Run(test.rule+"/"+test.name, func(t *testing.T) {
 			fsys := fstest.MapFS{}
 			for name, text := range test.files {
