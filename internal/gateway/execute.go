@@ -54,6 +54,9 @@ func (g *Gateway) execute(ctx context.Context, c *metaCall) (json.RawMessage, er
 		return result.Texts(nil, string(call.Report)), nil
 	}
 	firewall := g.opts.Firewall
+	if detect := g.opts.Tables.Detect; detect != nil {
+		firewall.Tables = detect(entry.Upstream)
+	}
 	if !g.holdsBack() {
 		firewall.ThresholdChars = math.MaxInt32 // there is no tool_view to read the rest with
 	}

@@ -448,6 +448,39 @@ func TestDetectIsTheUpstreams(t *testing.T) {
 	}
 }
 
+// A result that is too long to read is described by the configured places of its server, and views
+// and references to its handle find the same rows.
+func TestConfiguredTableIsDescribedAsOne(t *testing.T) {
+	h := newServed(t, Options{Tables: tables.Options{Detect: func(upstream string) table.DetectOptions {
+		if upstream != "geo" {
+			return table.DetectOptions{}
+		}
+		return table.DetectOptions{Paths: []string{"features[].properties"}}
+	}}})
+	var features []string
+	for i := range 200 {
+		features = append(features, fmt.Sprintf(`{"type":"Feature","properties":{"event":"Wind %d","wind":%d}}`, i, i))
+	}
+	answer := say(textResult(`{"type":"FeatureCollection","features":[` + strings.Join(features, ",") + `]}`))
+	h.add("geo", answer, listTool)
+	h.add("other", answer, listTool)
+	h.add("math", echo, sumTool)
+	if s := h.execute(t, "other", "list", "{}", ""); !strings.HasPrefix(s.Content[0].Text, "JSON object with 2 keys") {
+		t.Errorf("of another server: %.200s", s.Content[0].Text)
+	}
+	s := h.execute(t, "geo", "list", "{}", "")
+	if !strings.HasPrefix(s.Content[0].Text, "table: 200 rows × 2 columns at $.features[*].properties\n") {
+		t.Fatalf("%.200s", s.Content[0].Text)
+	}
+	handle := s.env.Artifacts[0].Handle
+	if v := h.tool(t, ToolView, `{"handle":"`+handle+`","selector":{"type":"table","columns":["event"],"where":[{"column":"wind","op":"eq","value":7}]}}`); !strings.Contains(v.Content[0].Text, "Wind 7") {
+		t.Errorf("%+v", v)
+	}
+	if s := h.execute(t, "math", "sum", `{"rows":{"$table":"`+handle+`","row_ids":[3,4]}}`, ""); s.IsError || !strings.Contains(s.Content[0].Text, `[{"event":"Wind 3","wind":3},{"event":"Wind 4","wind":4}]`) {
+		t.Errorf("%+v", s)
+	}
+}
+
 // Values that JSON lacks, as Python writes them, make no difference to what a
 // result is: the same rows, null in their place, and one warning.
 func TestRowsWithNaN(t *testing.T) {

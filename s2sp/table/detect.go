@@ -40,7 +40,7 @@ func detect(data []byte, opts DetectOptions) (*Table, error) {
 	}
 	switch data[0] {
 	case '[':
-		return notTable(index(data, opts.Options))
+		return notTable(indexAt(data, "$", opts.Options))
 	case '{':
 		return notTable(detectObject(data, opts))
 	}
@@ -59,15 +59,15 @@ func notTable(t *Table, err error) (*Table, error) {
 }
 
 func detectObject(data []byte, opts DetectOptions) (*Table, error) {
-	var only []byte
+	var only rawjson.Member
 	members := 0
 	err := rawjson.EachMember(data, func(m rawjson.Member) bool {
 		members++
-		only = m.Value
+		only = m
 		return members < 2
 	})
-	if err == nil && members == 1 && only[0] == '[' {
-		if t, err := index(only, opts.Options); !errors.Is(err, ErrNotTable) {
+	if err == nil && members == 1 && only.Value[0] == '[' {
+		if t, err := indexAt(only.Value, "$"+rawjson.PathStep(string(only.Key)), opts.Options); !errors.Is(err, ErrNotTable) {
 			return t, err
 		}
 	}
@@ -86,15 +86,33 @@ func detectObject(data []byte, opts DetectOptions) (*Table, error) {
 	return t, err
 }
 
+// indexAt is index for the array at a JSONPath.
+func indexAt(array []byte, path string, opts Options) (*Table, error) {
+	t, err := index(array, opts)
+	if err == nil {
+		t.path = path
+	}
+	return t, err
+}
+
+// jsonPath returns the JSONPath of members in a JSON document.
+func jsonPath(start string, members []string) string {
+	for _, name := range members {
+		start += rawjson.PathStep(name)
+	}
+	return start
+}
+
 // atPath reads the rows at a path.
 func atPath(data []byte, path string, opts Options) (*Table, error) {
 	array, inner, nested := strings.Cut(path, "[]")
-	rows := rawjson.GetPath(data, strings.Split(array, ".")...)
+	members := strings.Split(array, ".")
+	rows := rawjson.GetPath(data, members...)
 	if !rawjson.IsArray(rows) {
 		return nil, fmt.Errorf("%w: no array at %q", ErrNotTable, path)
 	}
 	if !nested || inner == "" {
-		return index(rows, opts)
+		return indexAt(rows, jsonPath("$", members), opts)
 	}
 	steps := strings.Split(strings.TrimPrefix(inner, "."), ".")
 	b := NewBuilder(opts, nil)
@@ -111,7 +129,11 @@ func atPath(data []byte, path string, opts Options) (*Table, error) {
 	if err = errors.Join(failed, err); err != nil {
 		return nil, err
 	}
-	return b.Table()
+	t, err := b.Table()
+	if err == nil {
+		t.path = jsonPath(jsonPath("$", members)+"[*]", steps)
+	}
+	return t, err
 }
 
 // NDJSON reads one JSON object per line and skips empty lines. A line ends with LF, CR LF or CR.

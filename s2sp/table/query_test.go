@@ -298,6 +298,24 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+func TestDetectSaysWhere(t *testing.T) {
+	geo := `{"a b":{"features":[{"p":{"x":1}}]},"n":1}`
+	for _, c := range []struct{ data, path, want string }{
+		{`[{"a":1}]`, "", "$"},
+		{`{"items":[{"a":1}]}`, "", "$.items"},
+		{`{"its items":[{"a":1}]}`, "", "$['its items']"},
+		{geo, "a b.features", "$['a b'].features"},
+		{geo, "a b.features[].p", "$['a b'].features[*].p"},
+		{"{\"a\":1}\n{\"a\":2}", "", ""},
+		{"a,b\n1,2\n", "", ""},
+	} {
+		tb, err := table.Detect([]byte(c.data), table.DetectOptions{Paths: []string{c.path}, CSV: true})
+		if err != nil || tb.Path() != c.want {
+			t.Errorf("%s at %q: %q, %v, want %q", c.data, c.path, tb.Path(), err, c.want)
+		}
+	}
+}
+
 func TestDetect(t *testing.T) {
 	geo := `{"type":"FeatureCollection","features":[{"type":"Feature","properties":{"event":"Wind"},"geometry":null},{"type":"Feature","properties":{"event":"Flood"}}]}`
 	for _, c := range []struct {

@@ -50,7 +50,8 @@ type Table struct {
 	shapes  []*shape
 	segs    []segment
 	rows    int
-	nulled  int // values that were not JSON
+	nulled  int    // values that were not JSON
+	path    string // see Path
 }
 
 // segment is a Segment with what is needed to find a row in it.
@@ -88,6 +89,10 @@ func (t *Table) Len() int { return t.rows }
 // Nulled returns the number of values NaN, Infinity and -Infinity in the data. They are null in the
 // table, because JSON has no such numbers.
 func (t *Table) Nulled() int { return t.nulled }
+
+// Path returns the JSONPath of the array in which Detect found the rows: "$", "$.items", or
+// "$.features[*].properties". It is "" if the data is not one JSON array or object.
+func (t *Table) Path() string { return t.path }
 
 // Columns lists the columns in order of first appearance. The slice belongs to the caller.
 func (t *Table) Columns() []string { return slices.Clone(t.columns) }

@@ -18,10 +18,8 @@ func finiteText(data []byte) (text []byte, replaced int) {
 	if n == 0 || rawjson.Valid(body) == nil {
 		return data, 0
 	}
-	if rawjson.Valid(clean) != nil {
-		if !eachLine(clean, func([]byte) {}) {
-			return data, 0
-		}
+	if rawjson.Valid(clean) != nil && lineRows(clean) == nil {
+		return data, 0
 	}
 	return clean, n
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // Format is how a meta-tool answers.
@@ -44,6 +45,8 @@ type Firewall struct {
 	// The original's are counted only where it is shown whole and has at most
 	// 8,000 characters: counting a large one is nothing for the request's path.
 	CountTokens func(text string) int
+	// Tables add to what counts as a table in the result; the zero value adds nothing.
+	Tables table.DetectOptions
 	// Redact, if set, removes secrets from what is told of a result: summary,
 	// facts, structure and samples. The content itself is data and passes.
 	Redact func(text string) string

@@ -293,7 +293,7 @@ func (h *holder) lost(name string, err error) string {
 func (h *holder) describePart(name, mime, label string, data []byte, main bool) string {
 	h.parts++
 	data, nulled := finiteText(data)
-	d := describe(data, h.clean)
+	d := describe(data, h.Tables, h.clean)
 	if nulled > 0 {
 		d.facts = append(d.facts, rawjson.FiniteNote(nulled))
 		d.structure = append([]string{rawjson.FiniteNote(nulled)}, d.structure...)

@@ -400,19 +400,3 @@ func (s pathSelector) slice(items [][]byte, f func([]byte) bool) bool {
 	}
 	return true
 }
-
-// pathStep returns the segment of a path that selects the member key.
-func pathStep(key string) string {
-	plain := key != ""
-	for i, r := range key {
-		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
-			plain = false
-			break
-		}
-	}
-	if plain {
-		return "." + key
-	}
-	r := strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
-	return "['" + r.Replace(key) + "']"
-}

@@ -18,12 +18,16 @@ import (
 // jsonDocument returns the artifact as one JSON value; one object a line
 // counts as an array of them.
 func (v *viewing) jsonDocument(kind string) ([]byte, error) {
-	body := bytes.TrimSpace(v.data)
+	body := bytes.TrimSpace(bytes.TrimPrefix(v.data, []byte("\ufeff"))) // as Detect does
 	if rawjson.Valid(body) == nil {
 		return body, nil
 	}
-	if rows, ok := lineRows(body); ok {
-		return append(append([]byte{'['}, bytes.Join(rows, []byte(","))...), ']'), nil
+	if t := lineRows(body); t != nil {
+		array := make([]byte, 0, len(body)+2)
+		for i, row := range t.Rows() {
+			array = append(append(array, "[,"[min(i, 1)]), row...)
+		}
+		return append(array, ']'), nil
 	}
 	return nil, viewFailed("type %q needs JSON and %s is none (%s); use head, lines or search", kind, v.artifact.Handle, text.Line(v.artifact.MediaType, 80))
 }
@@ -102,7 +106,7 @@ func (v *viewing) jsonKeys() (View, error) {
 	var next []byte
 	if len(left) > 0 {
 		notice = append(notice, "too long to show: "+joinNames(left, 200))
-		next = append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), "$"+pathStep(left[0])), '}')
+		next = append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), "$"+rawjson.PathStep(left[0])), '}')
 	}
 	if len(missing) > 0 {
 		notice = append(notice, "no such key: "+joinNames(missing, 150))
@@ -313,7 +317,7 @@ func (v *viewing) value(value []byte, path string, start int) View {
 		notice := fmt.Sprintf("%d of %d members", total-min(start, total)-len(left), total)
 		if len(left) > 0 {
 			notice += "; not shown: " + joinNames(left, 200)
-			next = append(quoted(path+pathStep(left[0])), '}')
+			next = append(quoted(path+rawjson.PathStep(left[0])), '}')
 		}
 		return v.finish(string(append(out, '}')), notice, next)
 	case '"':
@@ -345,7 +349,7 @@ func (v *viewing) pathMiss(body []byte, content string, path jsonPath) error {
 		}
 		at = next
 		if sel := s.selectors[0]; sel.kind == selectName {
-			here += pathStep(sel.name)
+			here += rawjson.PathStep(sel.name)
 		} else {
 			here += "[" + strconv.Itoa(sel.index) + "]"
 		}

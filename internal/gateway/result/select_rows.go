@@ -16,8 +16,8 @@ func (v *viewing) rows() (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	if t, ok := findTable(v.data); ok {
-		return v.jsonRows(t, start, end), nil
+	if t := v.jsonRows(); t != nil {
+		return v.rawRows(t, start, end), nil
 	}
 	if t := v.csvRows(); t != nil {
 		return v.tableRows(t.View(), start, end), nil
@@ -25,14 +25,17 @@ func (v *viewing) rows() (View, error) {
 	return v.lineRange("rows", start, end)
 }
 
-// jsonRows shows rows as they stand in the JSON.
-func (v *viewing) jsonRows(t table, start, end int) View {
-	total := len(t.rows)
+// rawRows shows rows as they stand in the JSON.
+func (v *viewing) rawRows(t *tables.Table, start, end int) View {
+	total := t.Len()
 	start, end = clampSpan(start, end, total)
-	out, shown := joinElements(t.rows[start:end], v.max-noticeChars)
+	rows := make([][]byte, 0, end-start)
+	for i := start; i < end; i++ {
+		rows = append(rows, t.Row(i))
+	}
+	out, shown := joinElements(rows, v.max-noticeChars)
 	if shown == 0 && start < end {
-		path := fmt.Sprintf("%s[%d]", t.path, start)
-		next := append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path), '}')
+		next := append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), rowPath(t, start)), '}')
 		return v.finish(out, fmt.Sprintf("row %d of %d alone is too long to show", start, total), next)
 	}
 	return v.rowRange(out, start, shown, end, total)

@@ -269,7 +269,7 @@ func TestJSONPath(t *testing.T) {
 func TestPathStepRoundTrips(t *testing.T) {
 	for _, key := range []string{"a", "_a1", "1a", "a b", "a'b", `a\b`, "a\nb", "é", "", `"`, "]"} {
 		doc := append(append([]byte(`{"zz":0,`), rawjson.Quote(key)...), ":7}"...)
-		p, err := parseJSONPath("$" + pathStep(key))
+		p, err := parseJSONPath("$" + rawjson.PathStep(key))
 		if err != nil {
 			t.Errorf("%q: %v", key, err)
 			continue
@@ -277,7 +277,7 @@ func TestPathStepRoundTrips(t *testing.T) {
 		got := ""
 		p.each(nil, doc, func(m []byte) bool { got += string(m); return true })
 		if got != "7" {
-			t.Errorf("%s of %s selects %q", pathStep(key), doc, got)
+			t.Errorf("%s of %s selects %q", rawjson.PathStep(key), doc, got)
 		}
 	}
 }

@@ -237,11 +237,11 @@ func (q *searching) group(m *work.Meter, units []string, n, at, shownTo int, fir
 
 // searched is the rows of a table, or the lines of a text.
 func (v *viewing) searched() (units []string, unit string) {
-	t, ok := findTable(v.data)
-	if !ok {
+	t := v.jsonRows()
+	if t == nil {
 		return strings.Split(strings.TrimSuffix(v.lineText(), "\n"), "\n"), "line"
 	}
-	for _, row := range t.rows {
+	for _, row := range t.Rows() {
 		units = append(units, string(compact(nil, row)))
 	}
 	return units, "row"

@@ -42,11 +42,11 @@ type doc struct {
 	clean func(string) string // removes secrets; never nil
 }
 
-// describe looks at data, which is text of some kind. clean removes secrets
-// from what is told of it, before anything is cut.
-func describe(data []byte, clean func(string) string) doc {
+// describe looks at data, which is text of some kind. opts add to what counts as a table. clean
+// removes secrets from the description before anything is cut.
+func describe(data []byte, opts tables.DetectOptions, clean func(string) string) doc {
 	d := doc{mediaType: "text/plain", chars: runeCount(data), clean: clean}
-	d.look(data)
+	d.look(data, opts)
 	d.columns = clean(d.columns)
 	for _, lines := range [][]string{d.structure, d.samples, d.facts} {
 		for i := range lines {
@@ -56,18 +56,17 @@ func describe(data []byte, clean func(string) string) doc {
 	return d
 }
 
-func (d *doc) look(data []byte) {
+func (d *doc) look(data []byte, opts tables.DetectOptions) {
 	d.resourceURL = resourceURLOf(bytes.TrimSpace(data))
-	var columns columnSet
-	if at, ok := eachTableRow(data, columns.add); ok {
-		d.describeTable(at, &columns)
+	if t, mediaType := detectRows(data, opts); t != nil {
+		d.describeRows(t, mediaType)
 		return
 	}
 	if body := bytes.TrimSpace(data); len(body) > 0 && (body[0] == '{' || body[0] == '[') && rawjson.Valid(body) == nil {
 		d.describeJSON(body)
 		return
 	}
-	if t := csvTable(data); t != nil {
+	if t := csvTable(data, opts.CSV); t != nil {
 		d.describeCSV(t)
 		return
 	}
@@ -98,101 +97,6 @@ func mentionsErrors(text string) bool {
 		}
 		rest = rest[at+1:] // where no "rror" begins at once: the letter before it is an r
 	}
-}
-
-// table is rows of one shape inside a document. rows are slices of it.
-type table struct {
-	tablePlace
-	rows [][]byte
-}
-
-// tablePlace is where in a document a table stands.
-type tablePlace struct {
-	path string // JSONPath of the array, or "$" where each line is a row
-	json bool   // whether the document as a whole is JSON (false: one row a line)
-}
-
-// findTable finds the table that data is: an array of objects, an object with
-// exactly one member that is one, or one object a line.
-func findTable(data []byte) (t table, ok bool) {
-	t.tablePlace, ok = eachTableRow(data, func(row []byte) { t.rows = append(t.rows, row) })
-	return t, ok
-}
-
-// eachTableRow calls f for each row of the table that data is. Where it reports
-// that data is none, f may have been called for some rows before that showed.
-func eachTableRow(data []byte, f func(row []byte)) (at tablePlace, ok bool) {
-	body := bytes.TrimSpace(data)
-	if len(body) == 0 {
-		return at, false
-	}
-	switch body[0] {
-	case '[':
-		return tablePlace{"$", true}, eachObject(body, f)
-	case '{':
-		if abstract := abstractOf(body); abstract != nil {
-			return tablePlace{"$.abstract", true}, eachObject(abstract, f)
-		}
-		var only rawjson.Member
-		members := 0
-		err := rawjson.EachMember(body, func(m rawjson.Member) bool {
-			members++
-			only = m
-			return members < 2
-		})
-		if members == 1 && err == nil && rawjson.IsArray(only.Value) {
-			return tablePlace{"$" + pathStep(string(only.Key)), true}, eachObject(only.Value, f)
-		}
-		return tablePlace{"$", false}, eachLine(body, f)
-	}
-	return at, false
-}
-
-// eachObject calls f for each element of an array, and reports whether all are
-// objects and there is one.
-func eachObject(array []byte, f func(row []byte)) bool {
-	objects, some := true, false
-	err := rawjson.EachElement(array, func(v []byte) bool {
-		if objects = v[0] == '{'; objects {
-			f(v)
-		}
-		some = true
-		return objects
-	})
-	return err == nil && objects && some
-}
-
-// eachLine calls f for each line, and reports whether all are objects and there
-// are two.
-func eachLine(body []byte, f func(row []byte)) bool {
-	body = unifyBreaks(body)
-	if end := bytes.IndexByte(body, '\n'); end < 0 || rawjson.Valid(body[:end]) != nil {
-		return false
-	}
-	rows := 0
-	for len(body) > 0 {
-		line := body
-		if end := bytes.IndexByte(body, '\n'); end >= 0 {
-			line, body = body[:end], body[end+1:]
-		} else {
-			body = nil
-		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		if line[0] != '{' || rawjson.Valid(line) != nil {
-			return false
-		}
-		f(line)
-		rows++
-	}
-	return rows > 1
-}
-
-// lineRows returns the objects that data has one a line.
-func lineRows(body []byte) (rows [][]byte, ok bool) {
-	ok = eachLine(body, func(row []byte) { rows = append(rows, row) })
-	return rows, ok
 }
 
 // Types of JSON values as a set: a column may hold several.
@@ -249,42 +153,6 @@ type column struct {
 // with a "+".
 const maxColumns = 512
 
-// columnSet is the union of rows' keys in order of first appearance, with what a
-// description shows of the rows. The zero value has seen none.
-type columnSet struct {
-	list  []column
-	more  bool // there are others
-	rows  int
-	first [][]byte // rows
-	index map[string]int
-}
-
-// add looks at a row that was checked.
-func (c *columnSet) add(row []byte) {
-	if c.index == nil {
-		c.index = make(map[string]int)
-	}
-	if c.rows++; len(c.first) < sampleRows {
-		c.first = append(c.first, row)
-	}
-	// There is no error to see here.
-	_ = rawjson.EachMember(row, func(m rawjson.Member) bool {
-		i, ok := c.index[string(m.Key)]
-		if !ok {
-			if len(c.list) == maxColumns {
-				c.more = true
-				return true
-			}
-			i = len(c.list)
-			name := string(m.Key)
-			c.index[name] = i
-			c.list = append(c.list, column{name: name})
-		}
-		c.list[i].types |= typeOf(m.Value)
-		return true
-	})
-}
-
 const (
 	maxColumnsChars = 600
 	maxSampleChars  = 220
@@ -294,24 +162,43 @@ const (
 	maxStructure    = 30
 )
 
-func (d *doc) describeTable(at tablePlace, columns *columnSet) {
+// describeTable tells the columns and the first rows of a table. Only the first maxColumns columns
+// are looked at.
+func (d *doc) describeTable(t *tables.Table, mediaType string) (columns []column) {
 	d.kind = docTable
-	d.mediaType = "application/json"
-	if !at.json {
-		d.mediaType = "application/x-ndjson"
+	d.mediaType = mediaType
+	v := t.View()
+	names := v.Columns()
+	all := len(names)
+	names = names[:min(all, maxColumns)]
+	for _, name := range names {
+		columns = append(columns, column{name: name})
 	}
-	d.describeColumns(columns.rows, columns.list, columns.more)
-	if at.path != "$" {
-		d.headline += " at " + at.path
+	v.Project(names).Each(func(_ int, values [][]byte) bool {
+		for i, value := range values {
+			if len(value) > 0 {
+				columns[i].types |= typeOf(value)
+			}
+		}
+		return true
+	})
+	d.describeColumns(t.Len(), columns, len(columns) < all)
+	for i := range min(sampleRows, t.Len()) {
+		d.samples = append(d.samples, d.sample(v.AppendRow(nil, i)))
 	}
-	for _, row := range columns.first {
-		d.samples = append(d.samples, d.sample(row))
+	return columns
+}
+
+// describeRows tells of a table of JSON objects, and where in the document its rows stand.
+func (d *doc) describeRows(t *tables.Table, mediaType string) {
+	columns := d.describeTable(t, mediaType)
+	if path := t.Path(); path != "" && path != "$" {
+		d.headline += " at " + path
 	}
-	d.views = append(d.views, appendRowsView(nil, 0, min(20, columns.rows)))
-	path := at.path + "[0]"
-	d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path), '}'))
-	if len(columns.list) > 0 {
-		d.views = append(d.views, appendTableView(nil, columns.list))
+	d.views = append(d.views, appendRowsView(nil, 0, min(20, t.Len())))
+	d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), rowPath(t, 0)), '}'))
+	if len(columns) > 0 {
+		d.views = append(d.views, appendTableView(nil, columns))
 	}
 }
 
@@ -445,7 +332,7 @@ func (d *doc) shorten(v []byte, limit int) string {
 
 func (d *doc) describeJSON(body []byte) {
 	d.kind = docJSON
-	d.mediaType = "application/json"
+	d.mediaType = mediaJSON
 	if body[0] == '[' {
 		d.describeArray(body)
 		return
@@ -478,7 +365,7 @@ func (d *doc) describeJSON(body []byte) {
 		d.structure = append(d.structure, "… and "+strconv.Itoa(keys-maxStructure)+" more keys")
 	}
 	for _, key := range large[:min(2, len(large))] {
-		path := "$" + pathStep(key)
+		path := "$" + rawjson.PathStep(key)
 		if v := rawjson.Get(body, key); len(v) > 0 && v[0] == '[' {
 			path += "[0:5]"
 		}

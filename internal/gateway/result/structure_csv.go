@@ -12,19 +12,16 @@ const (
 	minCSVRows  = 3
 )
 
-// mediaCSV is the media type of comma-separated values.
-const mediaCSV = "text/csv"
-
-// csvTable returns text as a table, nil where it is none that a description may
-// be sure of: lines of a log and of prose have commas, too, but do not begin
-// with a line of names. tool_view is less strict, as whoever asks it for a table
-// knows that it is one.
-func csvTable(data []byte) *tables.Table {
-	if len(data) > maxCSVBytes || !beginsAsCSV(data) { // the rest is read twice, which costs
+// csvTable returns text as a table of comma-separated values. It returns nil if that is not certain:
+// lines of a log and of prose have commas, too, but do not begin with a line of names. configured
+// says that the server is known to answer in CSV; then all that Detect accepts is certain. tool_view
+// accepts it always, because its caller knows what it asks for.
+func csvTable(data []byte, configured bool) *tables.Table {
+	if len(data) > maxCSVBytes || !configured && !beginsAsCSV(data) { // the rest is read twice, which costs
 		return nil
 	}
 	t, err := tables.Detect(data, tables.DetectOptions{CSV: true})
-	if err != nil || t.Len() < minCSVRows {
+	if err != nil || t.Len() == 0 || !configured && t.Len() < minCSVRows {
 		return nil
 	}
 	return t
@@ -61,28 +58,6 @@ func isColumnName(name string) bool {
 }
 
 func (d *doc) describeCSV(t *tables.Table) {
-	d.kind = docTable
-	d.mediaType = mediaCSV
-	v := t.View()
-	names := v.Columns()
-	var columns []column
-	for _, name := range names {
-		if len(columns) == maxColumns {
-			break
-		}
-		columns = append(columns, column{name: name})
-	}
-	v.Each(func(_ int, values [][]byte) bool {
-		for i := range columns {
-			if len(values[i]) > 0 {
-				columns[i].types |= typeOf(values[i])
-			}
-		}
-		return true
-	})
-	d.describeColumns(t.Len(), columns, len(columns) < len(names))
-	for i := range min(sampleRows, t.Len()) {
-		d.samples = append(d.samples, d.sample(v.AppendRow(nil, i)))
-	}
+	columns := d.describeTable(t, mediaCSV)
 	d.views = append(d.views, []byte(`{"type":"lines","start":0,"end":21}`), appendTableView(nil, columns))
 }

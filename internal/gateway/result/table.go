@@ -1,0 +1,112 @@
+package result
+
+import (
+	"bytes"
+	"fmt"
+	"mime"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/plane"
+	tables "github.com/weir-mcp/weir/s2sp/table"
+)
+
+// Media types of artifacts.
+const (
+	mediaJSON   = "application/json"
+	mediaNDJSON = "application/x-ndjson"
+	mediaCSV    = "text/csv"
+
+	// paramRows is the parameter of mediaJSON that has the configured path of the rows, so that
+	// whoever reads the artifact later finds them without the server's configuration.
+	paramRows = "rows"
+)
+
+// abstractOf returns the rows of a resource tool's answer, nil if data is no such answer.
+func abstractOf(data []byte) []byte {
+	if len(data) == 0 || data[0] != '{' || !bytes.Contains(data, []byte(plane.ParamDomains)) {
+		return nil // most are none, and a search is cheaper than a look at all members
+	}
+	var f [3][]byte
+	if rawjson.Fields(data, []string{"abstract", "abstract_domains", "total_rows"}, f[:]) != nil || !rawjson.IsArray(f[0]) || f[1] == nil || f[2] == nil {
+		return nil
+	}
+	return f[0]
+}
+
+// TableOptions returns how an artifact of a media type is read as a table.
+func TableOptions(mediaType string, data func() []byte) tables.DetectOptions {
+	if mediaType == mediaNDJSON {
+		return tables.DetectOptions{}
+	}
+	opts := jsonOptions(data())
+	opts.CSV = opts.Paths == nil
+	if _, params, err := mime.ParseMediaType(mediaType); err == nil && params[paramRows] != "" {
+		opts.Paths = append(opts.Paths, params[paramRows])
+	}
+	return opts
+}
+
+// jsonOptions returns how a JSON document is read as a table: of a resource tool's answer, which has
+// other members, the rows are the abstract.
+func jsonOptions(data []byte) tables.DetectOptions {
+	if abstractOf(bytes.TrimSpace(data)) != nil {
+		return tables.DetectOptions{Options: tables.Options{KeepRowID: true}, Paths: []string{"abstract"}}
+	}
+	return tables.DetectOptions{}
+}
+
+// detectRows returns the rows of JSON objects that data is, with the media type to keep data under.
+// It returns nil if there are none. The paths in opts are tried last.
+func detectRows(data []byte, opts tables.DetectOptions) (t *tables.Table, mediaType string) {
+	own := jsonOptions(data)
+	if t, err := tables.Detect(data, own); err == nil && t.Len() > 0 {
+		if t.Path() == "" {
+			return t, mediaNDJSON
+		}
+		return t, mediaJSON
+	}
+	if !rawjson.IsObject(bytes.TrimSpace(data)) {
+		return nil, ""
+	}
+	for _, path := range opts.Paths {
+		own.Paths = []string{path}
+		if t, err := tables.Detect(data, own); err == nil && t.Len() > 0 && t.Path() != "" {
+			return t, mime.FormatMediaType(mediaJSON, map[string]string{paramRows: path})
+		}
+	}
+	return nil, ""
+}
+
+// jsonRows returns the artifact's rows of JSON objects, nil if it has none.
+func (v *viewing) jsonRows() *tables.Table {
+	opts := TableOptions(v.artifact.MediaType, func() []byte { return v.data })
+	opts.CSV = false
+	t, err := tables.Detect(v.data, opts)
+	if err != nil || t.Len() == 0 {
+		return nil
+	}
+	return t
+}
+
+// lineRows returns the JSON objects that stand in data one after the other, nil if data is anything
+// else.
+func lineRows(data []byte) *tables.Table {
+	t, err := tables.NDJSON(data, tables.Options{})
+	if err != nil || t.Len() < 2 {
+		return nil
+	}
+	return t
+}
+
+// rowPath returns the JSONPath of row i of a table.
+func rowPath(t *tables.Table, i int) string {
+	path := t.Path()
+	if path == "" {
+		path = "$" // json_path reads rows that stand one after the other as an array
+	}
+	if at := strings.LastIndex(path, "[*]"); at >= 0 && strings.Count(path[:at], "'")%2 == 0 {
+		return fmt.Sprintf("%s[%d]%s", path[:at], i, path[at+len("[*]"):])
+	}
+	return fmt.Sprintf("%s[%d]", path, i)
+}
