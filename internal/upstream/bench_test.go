@@ -20,9 +20,9 @@ func BenchmarkCall(b *testing.B) {
 		b.Fatal(err)
 	}
 	u, _ := m.Upstream("fake")
-	u.shared.mu.Lock()
-	direct := u.shared.link.peer
-	u.shared.mu.Unlock()
+	u.shared.calls.mu.Lock()
+	direct := u.shared.calls.link.peer
+	u.shared.calls.mu.Unlock()
 	ctx := mcp.WithCaller(b.Context(), mcp.NewSession("", "a"))
 	params := json.RawMessage(`{"name":"a","arguments":{"text":"hello"}}`)
 	measure := func(p mcp.Peer) time.Duration {

@@ -34,11 +34,8 @@ func (srv *server) leadsBack() error {
 
 // leaveOut notes that the server is weir itself. Nothing is tried again.
 func (s *slot) leaveOut(err error) {
-	s.mu.Lock()
 	told := s.u.leftOut.Swap(true)
-	s.err = err
-	s.set(StateLeftOut)
-	s.mu.Unlock()
+	s.calls.end(StateLeftOut, err)
 	if !told {
 		s.u.log.Info(err.Error())
 	}

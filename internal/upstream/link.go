@@ -23,8 +23,8 @@ type link struct {
 	err   func() error // why it is done
 	close func()       // waits for the end of everything it started
 
-	users   int           // calls over it; guarded by slot.mu
-	retired chan struct{} // closed when users becomes 0; nil while in use; guarded by slot.mu
+	users   int           // calls over it; guarded by admission.mu
+	retired chan struct{} // closed when users becomes 0; nil while in use; guarded by admission.mu
 }
 
 // Hello implements subscription.Conn.

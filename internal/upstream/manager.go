@@ -337,7 +337,7 @@ func (m *Manager) Ready(ctx context.Context) error {
 		if !s.Required || u.lists.listed.Load() || u.leftOut.Load() {
 			continue
 		}
-		err := u.shared.lastError()
+		err := u.shared.calls.lastError()
 		if err == nil {
 			err = mcp.Errorf(mcp.KindUpstreamStarting, "it has not answered yet")
 		}

@@ -194,9 +194,9 @@ func TestBackoff(t *testing.T) {
 		u := upstreamOf(t, m, "fake")
 		for due := false; !due; {
 			time.Sleep(100 * time.Millisecond)
-			u.shared.mu.Lock()
-			due = u.shared.state == StateFailed && time.Since(u.shared.tried) > kickAfter
-			u.shared.mu.Unlock()
+			u.shared.calls.mu.Lock()
+			due = u.shared.calls.state == StateFailed && time.Since(u.shared.calls.tried) > kickAfter
+			u.shared.calls.mu.Unlock()
 		}
 		f.set(nil, "a")
 		began := time.Now()
@@ -215,9 +215,9 @@ func TestCallsDoNotHammer(t *testing.T) {
 	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, _ *sink) {
 		slot := upstreamOf(t, m, "fake").shared
 		for due := false; !due; time.Sleep(100 * time.Millisecond) {
-			slot.mu.Lock()
-			due = time.Since(slot.tried) > kickAfter && time.Until(slot.next) > 2*kickAfter
-			slot.mu.Unlock()
+			slot.calls.mu.Lock()
+			due = time.Since(slot.calls.tried) > kickAfter && time.Until(slot.calls.next) > 2*kickAfter
+			slot.calls.mu.Unlock()
 		}
 		u, before := upstreamOf(t, m, "fake"), f.started()
 		for range 100 {
@@ -239,9 +239,9 @@ func TestBackoffResetsWhenStable(t *testing.T) {
 			time.Sleep(20 * time.Second)
 		}
 		u := upstreamOf(t, m, "fake")
-		u.shared.mu.Lock()
-		failures := u.shared.failures
-		u.shared.mu.Unlock()
+		u.shared.calls.mu.Lock()
+		failures := u.shared.calls.failures
+		u.shared.calls.mu.Unlock()
 		if failures != 6 {
 			t.Errorf("%d failures in a row, want 6", failures)
 		}

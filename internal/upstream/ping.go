@@ -28,7 +28,7 @@ func (s *slot) ping(ctx context.Context, l *link) {
 			return
 		case <-ticker.C:
 		}
-		if used, quiet := s.quiet(); !quiet || time.Since(used) < pingEvery && missed == 0 {
+		if used, quiet := s.calls.quiet(); !quiet || time.Since(used) < pingEvery && missed == 0 {
 			continue
 		}
 		_, err := l.Call(ctx, pingTimeout, method, nil, nil)
@@ -40,7 +40,7 @@ func (s *slot) ping(ctx context.Context, l *link) {
 		case missed == 0:
 			missed++
 		default:
-			s.drop(l, err)
+			s.calls.lose(l, err)
 			return
 		}
 	}

@@ -34,64 +34,37 @@ type slotKey struct {
 }
 
 // slot is a place for a connection: one goroutine makes it, watches it and
-// makes it again.
+// makes it again. Calls get the connection from its admission.
 type slot struct {
-	u      *Upstream
-	key    slotKey
-	ctx    context.Context // ends with the upstream, or the session
-	cancel context.CancelFunc
-	wake   chan struct{}   // capacity 1: a call wants a connection now
-	lost   chan brokenLink // capacity 1: a call has found it broken
-	relist chan struct{}   // capacity 1: the lists have changed
-
-	program  *sharedProgram       // that the connection needs, or nil; only run uses it
-	greeting atomic.Pointer[junk] // of the server that is being greeted, or was last; may be nil
+	u        *Upstream
+	key      slotKey
+	ctx      context.Context // ends with the upstream, or the session
+	cancel   context.CancelFunc
+	calls    *admission
+	relist   chan struct{}        // capacity 1: the lists have changed
 	line     *subscription.Line   // what sessions want to hear over the connection
+	greeting atomic.Pointer[junk] // of the server that is being greeted, or was last; may be nil
 
-	mu       sync.Mutex // guards below
-	state    State
-	since    time.Time
-	changed  chan struct{} // closed, and replaced, when state changes
-	link     *link         // while ready
-	calls    int           // users of link
-	waiting  int           // calls that wait for a link
-	called   bool          // link was used by a call
-	used     time.Time
-	err      error     // why it failed last; nil while ready
-	failures int       // in a row
-	attempts int       // that failed, ever
-	tried    time.Time // end of the last attempt that failed
-	next     time.Time // no attempt before this one
-	lostAt   time.Time // when a connection was lost last
-	down     time.Time // since when it cannot be had; zero where it can
-	otherEra bool      // begin with the other era next time
-	lostOne  bool      // the next connection replaces one that was lost
-}
-
-// brokenLink is what a call reports.
-type brokenLink struct {
-	link *link
-	err  error
+	// Only run uses these.
+	program  *sharedProgram // that the connection needs, or nil
+	down     time.Time      // since when the server cannot be had; zero where it can
+	otherEra bool           // begin with the other era next time
 }
 
 func newSlot(u *Upstream, key slotKey) *slot {
-	s := &slot{
-		u: u, key: key, state: StateStarting, since: time.Now(), changed: make(chan struct{}),
-		wake: make(chan struct{}, 1), lost: make(chan brokenLink, 1), relist: make(chan struct{}, 1),
-	}
+	s := &slot{u: u, key: key, relist: make(chan struct{}, 1)}
 	s.line = u.subs.NewLine(subscription.LineOptions{Shared: s.isShared(), Session: key.session, Modern: key.modern, Current: s.current})
+	s.calls = newAdmission(u, s.line.Held)
 	s.ctx, s.cancel = context.WithCancel(u.ctx)
 	return s
 }
 
 // current returns the connection while the slot is ready, else nil.
 func (s *slot) current() subscription.Conn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.link == nil {
-		return nil
+	if l := s.calls.current(); l != nil {
+		return l
 	}
-	return s.link
+	return nil
 }
 
 // isShared reports whether it is the slot that lists, and serves all sessions.
@@ -115,62 +88,7 @@ func (s *slot) missedNotices() {
 	}
 }
 
-// set changes the state and wakes who waits for that. It is called under mu.
-func (s *slot) set(state State) {
-	if s.state != state {
-		s.state, s.since = state, time.Now()
-	}
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-func (s *slot) lastError() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
-}
-
-// quiet reports since when nobody uses the slot; ok is false while somebody
-// does.
-func (s *slot) quiet() (used time.Time, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.used, s.calls == 0 && !s.line.Held() && s.state != StateStarting
-}
-
-// drop reports that a connection is of no use any more. The next acquire waits
-// for another.
-func (s *slot) drop(l *link, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.link != l {
-		return
-	}
-	s.lose(err)
-	select {
-	case s.lost <- brokenLink{l, err}:
-	default: // the link ended at the same time, and is being replaced
-	}
-}
-
-// lose notes that the connection is gone. It is called under mu.
-func (s *slot) lose(err error) {
-	now := time.Now()
-	if now.Sub(s.since) >= stableAfter {
-		s.failures = 0
-	}
-	s.failures++
-	s.link, s.err, s.lostAt, s.tried = nil, err, now, time.Time{}
-	s.next = now.Add(backoff(s.failures))
-	s.lostOne = true
-	if s.isShared() && !s.u.onDemand() {
-		s.down = now
-	}
-	s.set(StateFailed)
-}
-
 // auto reports whether the connection is made again although no call wants it.
-// It is called under mu.
 func (s *slot) auto() bool {
 	if !s.isShared() {
 		return s.line.Held()
@@ -182,9 +100,7 @@ func (s *slot) auto() bool {
 func (s *slot) run() {
 	defer func() {
 		s.leaveProgram(false)
-		s.mu.Lock()
-		s.set(StateStopped)
-		s.mu.Unlock()
+		s.calls.end(StateStopped, nil)
 		s.cancel()
 		s.u.forget(s)
 	}()
@@ -229,16 +145,10 @@ func (s *slot) run() {
 // the handshake with. A server may exit, or be silent, on the greeting of an era
 // that it does not speak, so the eras take turns until one has worked.
 func (s *slot) begin() (version string) {
-	select {
-	case <-s.wake: // whoever wanted one gets this one
-	default:
-	}
+	s.calls.start()
 	s.u.mu.Lock()
 	modern := s.u.modernOnly
 	s.u.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.set(StateStarting)
 	if s.key.modern || modern != s.otherEra {
 		return mcp.V20260728
 	}
@@ -247,21 +157,13 @@ func (s *slot) begin() (version string) {
 
 // fail notes an attempt that failed.
 func (s *slot) fail(err error) {
-	s.mu.Lock()
-	same := s.err != nil && s.err.Error() == err.Error()
-	now := time.Now()
-	s.failures++
-	s.attempts++
 	if errors.As(err, new(greetingError)) {
 		s.otherEra = !s.otherEra
 	}
-	s.err, s.tried, s.next = err, now, now.Add(backoff(s.failures))
 	if s.isShared() && s.down.IsZero() {
-		s.down = now
+		s.down = time.Now()
 	}
-	next := s.next.Sub(now)
-	s.set(StateFailed)
-	s.mu.Unlock()
+	next, same := s.calls.fail(err)
 	switch {
 	case errors.Is(err, errNotModern):
 		return
@@ -281,10 +183,9 @@ func (s *slot) pause() bool {
 	forget := time.NewTimer(failedIdle)
 	defer forget.Stop()
 	for {
-		s.mu.Lock()
 		var due, gone <-chan time.Time
 		if s.auto() {
-			t := time.NewTimer(time.Until(s.next))
+			t := time.NewTimer(time.Until(s.calls.nextTry()))
 			defer t.Stop()
 			due = t.C
 		}
@@ -293,11 +194,10 @@ func (s *slot) pause() bool {
 			defer t.Stop()
 			gone = t.C
 		}
-		s.mu.Unlock()
 		select {
 		case <-s.ctx.Done():
 			return false
-		case <-s.wake:
+		case <-s.calls.wake:
 			return true
 		case <-due:
 			return true
@@ -305,7 +205,7 @@ func (s *slot) pause() bool {
 			s.u.lists.remove()
 		case <-forget.C:
 			if !s.isShared() {
-				if _, quiet := s.quiet(); quiet {
+				if _, quiet := s.calls.quiet(); quiet {
 					return false
 				}
 			}
@@ -316,19 +216,11 @@ func (s *slot) pause() bool {
 // serve keeps a connection until it ends or is not needed, and reports whether
 // there is to be another.
 func (s *slot) serve(l *link) bool {
-	s.mu.Lock()
-	select {
-	case <-s.lost: // of a link before
-	default:
-	}
-	s.link, s.err, s.down, s.otherEra, s.called, s.used = l, nil, time.Time{}, false, false, time.Now()
-	if s.lostOne {
-		s.lostOne = false
+	s.down, s.otherEra = time.Time{}, false
+	s.line.Reset()
+	if s.calls.open(l) {
 		s.u.restarts.Add(1)
 	}
-	s.line.Reset()
-	s.set(StateReady)
-	s.mu.Unlock()
 	s.u.greeted(s, l)
 
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -345,6 +237,9 @@ func (s *slot) serve(l *link) bool {
 		tasks.Go(func() { s.ping(ctx, l) })
 	}
 	idle, err := s.watch(l, listed)
+	if err != nil && s.ctx.Err() == nil && s.isShared() && !s.u.onDemand() {
+		s.down = time.Now()
+	}
 	cancel()
 	keeps := !idle && s.ctx.Err() == nil && outlives(err)
 	s.retire(l, keeps)
@@ -363,7 +258,7 @@ func (s *slot) serve(l *link) bool {
 	}
 	s.u.log.Debug("stopped because it is idle")
 	select {
-	case <-s.wake:
+	case <-s.calls.wake:
 		return true
 	case <-s.ctx.Done():
 		return false
@@ -378,24 +273,17 @@ func (s *slot) watch(l *link, listed <-chan struct{}) (idle bool, err error) {
 	for {
 		select {
 		case <-s.ctx.Done():
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.link = nil
-			s.set(StateStopped)
+			s.calls.end(StateStopped, nil)
 			return false, s.ctx.Err()
 		case <-l.done:
 			err := l.err()
-			s.mu.Lock()
-			if s.link == l {
-				s.lose(err)
-			}
-			s.mu.Unlock()
+			s.calls.lose(l, err)
 			return false, err
-		case b := <-s.lost:
-			if b.link == l {
-				return false, b.err
+		case <-s.calls.lost:
+			if s.calls.current() == l {
+				continue // it was a connection before
 			}
-			continue
+			return false, s.calls.lastError()
 		case <-listed:
 			listed = nil
 		case <-timer.C:
@@ -430,20 +318,45 @@ func (s *slot) idleTime(unneeded bool) time.Duration {
 
 // stopIfIdle makes the slot idle, or says how long it may still be unused.
 func (s *slot) stopIfIdle(listed bool) (left time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	limit := s.idleTime(listed && !s.called)
-	if s.calls > 0 || s.line.Held() || s.waiting > 0 {
-		return max(limit, time.Second)
-	}
-	if left := limit - time.Since(s.used); left > 0 {
-		return left
-	}
-	s.link = nil
+	state := StateStopped
 	if s.isShared() {
-		s.set(StateIdle)
-	} else {
-		s.set(StateStopped)
+		state = StateIdle
 	}
-	return 0
+	return s.calls.endUnused(state, func(called bool) time.Duration { return s.idleTime(listed && !called) })
+}
+
+// remoteComeback is how long after its loss a server that weir does not run may be expected back.
+const remoteComeback = 3 * time.Second
+
+// comeback is how long after a loss calls wait for more than one attempt.
+func (u *Upstream) comeback() time.Duration {
+	if u.program() {
+		return u.opts.ReadyBudget
+	}
+	return min(remoteComeback, u.opts.ReadyBudget)
+}
+
+// retireTime is how long the calls over an HTTP connection whose session is lost
+// get to be answered.
+const retireTime = time.Minute
+
+// retire closes a connection that calls get no more. Calls over HTTP do not
+// depend on each other: those whose answers are on their way get them first,
+// unless the program that is to answer ends, too.
+func (s *slot) retire(l *link, keeps bool) {
+	unused := s.calls.retire(l)
+	if !l.http || l.pid != 0 && !keeps {
+		l.close()
+		return
+	}
+	s.u.wg.Go(func() { // the caller's goroutine is in wg, too
+		defer l.close()
+		timer := time.NewTimer(retireTime)
+		defer timer.Stop()
+		select {
+		case <-unused:
+		case <-timer.C:
+		case <-s.ctx.Done():
+		}
+	})
 }

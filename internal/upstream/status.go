@@ -75,26 +75,13 @@ func (u *Upstream) Status() Status {
 		Name: u.name, Namespace: u.cfg.Namespace, Transport: u.transport(),
 		Listed: u.lists.listed.Load(), Calls: u.calls.Load(), Errors: u.failures.Load(), InFlight: u.inFlight.Load(), Restarts: u.restarts.Load(),
 	}
-	s := u.shared
-	s.mu.Lock()
-	st.State, st.Since, st.NextTry = s.state, s.since, s.next
-	if st.State != StateFailed {
-		st.NextTry = time.Time{}
-	}
-	if s.link != nil {
-		st.Pid = s.link.pid
-	}
-	if s.state == StateLeftOut {
-		st.Note = u.opts.Redact(s.err.Error())
-	} else if s.err != nil {
-		st.LastError = u.opts.Redact(s.err.Error())
-	} else if d := time.Since(s.since); s.state == StateStarting && d >= slowStart {
+	u.shared.calls.report(&st, u.opts.Redact)
+	if d := time.Since(st.Since); st.State == StateStarting && st.LastError == "" && d >= slowStart {
 		st.Note = "has not answered for " + d.Round(time.Second).String()
-		if j := s.greeting.Load(); j != nil {
+		if j := u.shared.greeting.Load(); j != nil {
 			st.Note += j.hint()
 		}
 	}
-	s.mu.Unlock()
 	hello := u.lastHello()
 	counts, listErr := u.lists.state()
 	st.Version, st.Modern, st.ServerInfo = hello.Version, hello.Modern, hello.ServerInfo

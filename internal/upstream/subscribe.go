@@ -73,10 +73,8 @@ func (s listeningServer) ListChanged(from *subscription.Line) {
 		return
 	}
 	shared.refresh()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.state == StateIdle {
-		nudge(shared.wake) // it lists when it is back
+	if state, _ := shared.calls.now(); state == StateIdle {
+		nudge(shared.calls.wake) // it lists when it is back
 	}
 }
 
@@ -86,9 +84,8 @@ func (u *Upstream) isYoung(line *subscription.Line) bool {
 	defer u.slotsMu.Unlock()
 	for _, s := range u.slots {
 		if s.line == line {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.state != StateReady || time.Since(s.since) < time.Second
+			state, since := s.calls.now()
+			return state != StateReady || time.Since(since) < time.Second
 		}
 	}
 	return true

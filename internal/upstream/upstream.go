@@ -50,7 +50,7 @@ type Upstream struct {
 	calls, failures, inFlight, restarts atomic.Int64
 	work                                busy // calls, and requests that Hold was called for
 
-	// Lock order: a lock of subscription that is held during calls, slotsMu, slot.mu, all others.
+	// Lock order: a lock of subscription that is held during calls, slotsMu, admission.mu, all others.
 	slotsMu sync.Mutex // guards below
 	closed  bool
 	slots   map[slotKey]*slot // in addition to shared
@@ -118,7 +118,7 @@ func (u *Upstream) Hold(ctx context.Context, stream bool) (release func(lost err
 	if !u.program() {
 		return func(error) {}, nil
 	}
-	l, err := u.shared.acquire(ctx)
+	l, err := u.shared.calls.acquire(ctx)
 	if err != nil {
 		return nil, u.public(err)
 	}
@@ -131,9 +131,9 @@ func (u *Upstream) Hold(ctx context.Context, stream bool) (release func(lost err
 			if !stream {
 				u.work.leave()
 			}
-			u.shared.release(l)
+			u.shared.calls.release(l)
 			if lost != nil {
-				u.shared.drop(l, lost)
+				u.shared.calls.lose(l, lost)
 			}
 		})
 	}, nil
@@ -144,19 +144,17 @@ func (u *Upstream) Hold(ctx context.Context, stream bool) (release func(lost err
 // serves a URL: what is sent there does not wake it.
 func (u *Upstream) Ready(ctx context.Context) (mcp.Hello, error) {
 	if !u.program() || u.cfg.URL == "" {
-		u.shared.mu.Lock()
-		idle := u.shared.state == StateIdle
-		u.shared.mu.Unlock()
+		state, _ := u.shared.calls.now()
 		hello := u.lastHello()
-		if idle && hello.Version != "" {
+		if state == StateIdle && hello.Version != "" {
 			return hello, nil
 		}
 	}
-	l, err := u.shared.acquire(ctx)
+	l, err := u.shared.calls.acquire(ctx)
 	if err != nil {
 		return mcp.Hello{}, u.public(err)
 	}
-	defer u.shared.release(l)
+	defer u.shared.calls.release(l)
 	return l.hello, nil
 }
 
@@ -292,7 +290,7 @@ func (u *Upstream) with(ctx context.Context, modern bool, f func(*link) error) e
 		if err != nil {
 			return err
 		}
-		l, err := s.acquire(ctx)
+		l, err := s.calls.acquire(ctx)
 		switch {
 		case errors.Is(err, errNotModern):
 			modern = false
@@ -306,11 +304,11 @@ func (u *Upstream) with(ctx context.Context, modern bool, f func(*link) error) e
 			return err
 		}
 		err = f(l)
-		s.release(l)
+		s.calls.release(l)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, mcp.ErrNotSent) {
 			return err
 		}
-		s.drop(l, err)
+		s.calls.lose(l, err)
 		if retried {
 			return err
 		}
@@ -372,7 +370,7 @@ func (u *Upstream) evict() bool {
 		if key.session == nil {
 			continue
 		}
-		if used, quiet := s.quiet(); quiet && (oldest == nil || used.Before(since)) {
+		if used, quiet := s.calls.quiet(); quiet && (oldest == nil || used.Before(since)) {
 			oldest, since = s, used
 		}
 	}

@@ -1,0 +1,332 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// admission lets calls use the connection of a slot. The slot's goroutine reports what becomes of
+// the connection; calls wait until they can have it, and are counted while they use it. All methods
+// may be called concurrently.
+//
+//	slot.run:  start ─▶ open ─▶ lose | stop      and  start ─▶ fail
+//	a call:    acquire ─▶ a link ─▶ release; lose if the call finds it broken
+type admission struct {
+	who      string        // names the server in errors
+	budget   time.Duration // a call waits at most this long for the connection
+	comeback time.Duration // so long after a loss, a call waits for more than one attempt
+	held     func() bool   // reports whether sessions need the connection although no call uses it
+	wake     chan struct{} // capacity 1: a call wants a connection now
+	lost     chan struct{} // capacity 1: lose has taken a connection away
+
+	mu       sync.Mutex // guards below
+	state    State
+	since    time.Time     // of state
+	changed  chan struct{} // closed, and replaced, when state changes
+	link     *link         // while ready
+	calls    int           // users of link
+	waiting  int           // calls that wait for a link
+	called   bool          // link was used by a call
+	used     time.Time     // when a call used link last
+	err      error         // of the last failure; nil while ready
+	failures int           // in a row
+	attempts int           // that failed, ever
+	tried    time.Time     // end of the last attempt that failed
+	next     time.Time     // no attempt before this one
+	lostAt   time.Time     // when a connection was lost last
+	replaces bool          // the next connection replaces one that was lost
+}
+
+func newAdmission(u *Upstream, held func() bool) *admission {
+	return &admission{
+		who: u.who, budget: u.opts.ReadyBudget, comeback: u.comeback(), held: held,
+		wake: make(chan struct{}, 1), lost: make(chan struct{}, 1),
+		state: StateStarting, since: time.Now(), changed: make(chan struct{}),
+	}
+}
+
+// acquire returns the connection. It wakes the server and waits if there is none. The caller
+// releases the connection, which stays until then unless it breaks.
+func (a *admission) acquire(ctx context.Context) (*link, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state == StateReady {
+		return a.take(), nil
+	}
+	a.waiting++
+	defer func() { a.waiting-- }()
+	begin, seen := time.Now(), a.attempts
+	budget := time.NewTimer(a.budget)
+	defer budget.Stop()
+	for a.state != StateReady {
+		retry, err := a.prospect(time.Now(), seen)
+		if err != nil {
+			return nil, err
+		}
+		switch over, err := a.wait(ctx, retry, budget.C); {
+		case err != nil:
+			return nil, err
+		case over && a.err != nil && a.state != StateReady && ctx.Err() == nil:
+			return nil, a.unavailable() // the reason why it does not become ready is known
+		case over:
+			return nil, mcp.Errorf(mcp.KindUpstreamStarting, "%s has not become ready within %s; try again in a while", a.who, time.Since(begin).Round(time.Second/10))
+		}
+	}
+	return a.take(), nil
+}
+
+// prospect returns why waiting for a connection is in vain, or how long to wait before asking again
+// unless the state changes, 0 for no limit. The call has seen that many failed attempts. It asks
+// for an attempt where one is due. The caller holds mu.
+func (a *admission) prospect(now time.Time, seen int) (retry time.Duration, err error) {
+	switch a.state {
+	case StateStopped:
+		return 0, errSlotEnded
+	case StateLeftOut:
+		return 0, a.unavailable()
+	case StateIdle:
+		nudge(a.wake)
+	case StateFailed:
+		// A server that was there until a moment ago is given the time to come back;
+		// of one that is down for longer, one attempt must be enough.
+		recent := !a.lostAt.IsZero() && now.Sub(a.lostAt) < a.comeback
+		wait := a.next.Sub(now)
+		switch {
+		case errors.Is(a.err, errNotModern):
+			return 0, errNotModern
+		case a.attempts > seen && !recent:
+			return 0, a.unavailable()
+		case wait <= 0, wait > kickAfter && now.Sub(a.tried) >= kickAfter:
+			nudge(a.wake)
+		case wait > kickAfter && !recent:
+			return 0, a.unavailable()
+		case wait > kickAfter:
+			return a.tried.Add(kickAfter).Sub(now), nil
+		default:
+			return wait, nil
+		}
+	}
+	return 0, nil
+}
+
+// wait returns when the state changes, after retry if that is not 0, or with over set when the
+// budget is spent. The error is that of ctx. The caller holds mu, which is free meanwhile.
+func (a *admission) wait(ctx context.Context, retry time.Duration, budget <-chan time.Time) (over bool, err error) {
+	changed := a.changed
+	a.mu.Unlock()
+	defer a.mu.Lock()
+	var again <-chan time.Time
+	if retry > 0 {
+		timer := time.NewTimer(retry)
+		defer timer.Stop()
+		again = timer.C
+	}
+	select {
+	case <-changed:
+	case <-again:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-budget:
+		return true, nil
+	}
+	return false, nil
+}
+
+// take counts a user of the connection. The caller holds mu.
+func (a *admission) take() *link {
+	a.calls++
+	a.called = true
+	a.link.users++
+	return a.link
+}
+
+// release gives back a connection that acquire returned.
+func (a *admission) release(l *link) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.calls--
+	a.used = time.Now()
+	if l.users--; l.users == 0 && l.retired != nil {
+		close(l.retired)
+	}
+}
+
+// retire returns a channel that is closed when no call uses l any more. It is called once, for a
+// connection that acquire returns no more.
+func (a *admission) retire(l *link) <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l.retired = make(chan struct{})
+	if l.users == 0 {
+		close(l.retired)
+	}
+	return l.retired
+}
+
+// unavailable returns the error of a server that failed. The caller holds mu.
+func (a *admission) unavailable() error {
+	e := &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: a.who + " is not available", Err: a.err}
+	if a.err != nil {
+		e.Message += ": " + a.err.Error()
+	}
+	if errors.Is(a.err, mcp.ErrFinal) {
+		// Its configuration is wrong: an agent that tries again gains nothing.
+		e.Kind = mcp.KindUpstreamProtocol
+		if k, _ := mcp.KindOf(a.err); k == mcp.KindUnauthorized || k == mcp.KindPermissionDenied {
+			e.Kind = k
+		}
+	}
+	e.SetRetryAfter(mcp.RetryAfter(a.err))
+	return e
+}
+
+// set changes the state and wakes the calls that wait for that. The caller holds mu.
+func (a *admission) set(state State) {
+	if a.state != state {
+		a.state, a.since = state, time.Now()
+	}
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// start says that an attempt begins.
+func (a *admission) start() {
+	select {
+	case <-a.wake: // the calls that asked for an attempt get this one
+	default:
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.set(StateStarting)
+}
+
+// fail says that an attempt failed. It returns the time until the next one, and whether the
+// attempt before failed for the same reason.
+func (a *admission) fail(err error) (next time.Duration, same bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	same = a.err != nil && a.err.Error() == err.Error()
+	now := time.Now()
+	a.failures++
+	a.attempts++
+	next = backoff(a.failures)
+	a.err, a.tried, a.next = err, now, now.Add(next)
+	a.set(StateFailed)
+	return next, same
+}
+
+// open offers l to calls. It reports whether l replaces a connection that was lost.
+func (a *admission) open(l *link) (replaces bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	replaces = a.replaces
+	a.link, a.err, a.called, a.used, a.replaces = l, nil, false, time.Now(), false
+	a.set(StateReady)
+	return replaces
+}
+
+// lose says that l is of no use any more. The next acquire waits for another connection.
+func (a *admission) lose(l *link, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.link != l {
+		return
+	}
+	now := time.Now()
+	if now.Sub(a.since) >= stableAfter {
+		a.failures = 0
+	}
+	a.failures++
+	a.link, a.err, a.lostAt, a.tried = nil, err, now, time.Time{}
+	a.next = now.Add(backoff(a.failures))
+	a.replaces = true
+	a.set(StateFailed)
+	nudge(a.lost)
+}
+
+// end says that there is no connection, and none without a further start: it failed for good with
+// err, or is not needed.
+func (a *admission) end(state State, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.link = nil
+	if err != nil {
+		a.err = err
+	}
+	a.set(state)
+}
+
+// endUnused does what end does if the connection has not been used for as long as limit says, which
+// is told whether a call has ever used it. It returns for how long the connection may still be
+// unused, 0 if it has ended.
+func (a *admission) endUnused(state State, limit func(called bool) time.Duration) (left time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	idle := limit(a.called)
+	if a.calls > 0 || a.held() || a.waiting > 0 {
+		return max(idle, time.Second)
+	}
+	if left := idle - time.Since(a.used); left > 0 {
+		return left
+	}
+	a.link = nil
+	a.set(state)
+	return 0
+}
+
+// current returns the connection while it is ready, else nil.
+func (a *admission) current() *link {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.link
+}
+
+// now returns the state, and since when it is that.
+func (a *admission) now() (State, time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state, a.since
+}
+
+// lastError returns why there is no connection, nil while there is one.
+func (a *admission) lastError() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}
+
+// nextTry returns the time before which no attempt begins unless a call wants one.
+func (a *admission) nextTry() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.next
+}
+
+// quiet returns since when the connection is not used; ok is false while it is.
+func (a *admission) quiet() (used time.Time, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.used, a.calls == 0 && !a.held() && a.state != StateStarting
+}
+
+// report fills in what an operator wants to know of the connection.
+func (a *admission) report(st *Status, redact func(string) string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	st.State, st.Since = a.state, a.since
+	if a.state == StateFailed {
+		st.NextTry = a.next
+	}
+	if a.link != nil {
+		st.Pid = a.link.pid
+	}
+	if a.state == StateLeftOut {
+		st.Note = redact(a.err.Error())
+	} else if a.err != nil {
+		st.LastError = redact(a.err.Error())
+	}
+}
