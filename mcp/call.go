@@ -12,28 +12,28 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// event is something that belongs to a call: a notification, or the response.
+// event belongs to a call. It is a notification or the response.
 type event struct {
 	method   string
 	params   json.RawMessage
 	progress bool
 
-	final  bool // the response; nothing comes after it
+	final  bool // the response, which is the last event of a call
 	result json.RawMessage
 	err    error
-	block  *memory.Block // that result is of; nil: it is not counted
-	unread bool          // the response is what is in block
+	block  *memory.Block // holds result; nil if the bytes are not counted
+	unread bool          // the response has not been parsed yet: it is in block
 }
 
-// call is one request in flight. The connection's reader pushes events and
-// never waits; the goroutine that made the call takes them in order, so what
-// belongs to the call is delivered before its response without any other lock.
+// call is one request in flight. The connection's reader pushes events and never waits. The
+// goroutine that made the call takes them in order. So everything that belongs to the call is
+// delivered before its response, without another lock.
 type call struct {
 	id     int64
 	method string
-	owner  any             // who asked; see WithCaller
+	owner  any             // the caller; see WithCaller
 	back   Handler         // may be nil
-	token  json.RawMessage // the caller's own progress token, nil where it gave none
+	token  json.RawMessage // the caller's own progress token; nil if it has none
 	ctx    context.Context
 
 	ready chan struct{}  // capacity 1: there are events
@@ -42,12 +42,11 @@ type call struct {
 	mu      sync.Mutex // guards below
 	events  []event
 	dropped int
-	over    bool // events are not taken any more
+	over    bool // further events are ignored
 }
 
-// push queues an event. When the caller is slow, progress is coalesced into
-// the newest, and other notifications beyond the bound are dropped; the
-// response always fits.
+// push queues an event. If the caller is slow, push coalesces progress into the newest event and
+// drops other notifications beyond the bound. The response always fits.
 func (cl *call) push(ev event) {
 	cl.mu.Lock()
 	if cl.over {
@@ -81,7 +80,7 @@ func (cl *call) take() []event {
 	return evs
 }
 
-// finish drops what is not taken any more.
+// finish ends the call and drops the events that were not taken.
 func (cl *call) finish() {
 	cl.mu.Lock()
 	cl.over = true
@@ -91,8 +90,7 @@ func (cl *call) finish() {
 	}
 }
 
-// deliver hands events to back in order and reports whether the response was
-// among them.
+// deliver hands events to back in order. It returns the result if the response was among them.
 func (cl *call) deliver(c *Conn, evs []event) (result json.RawMessage, done bool, err error) {
 	for _, ev := range evs {
 		switch {
@@ -117,9 +115,8 @@ func (cl *call) deliver(c *Conn, evs []event) (result json.RawMessage, done bool
 
 type callerKey struct{}
 
-// WithCaller says on whose behalf calls under ctx are made. A connection that
-// several sessions share needs it to know whom a message of the server is for.
-// Forward does it.
+// WithCaller returns a context for calls on behalf of s. A connection that several sessions share
+// needs the caller to know which session a message of the server is for.
 func WithCaller(ctx context.Context, s *Session) context.Context {
 	return context.WithValue(ctx, callerKey{}, s)
 }
@@ -130,8 +127,8 @@ func Caller(ctx context.Context) *Session {
 	return s
 }
 
-// Call implements Peer. Ids are the connection's own, and so is the progress
-// token: the caller's comes back in the notifications that back gets.
+// Call implements Peer. The connection assigns its own ids and progress tokens. Notifications that
+// back gets carry the caller's token.
 func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, back Handler) (json.RawMessage, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -186,7 +183,7 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, 
 			c.abandon(cl, method, ctx)
 			return nil, ctx.Err()
 		case <-c.ctx.Done():
-			// The response may have come in just before the end.
+			// The response may have arrived just before the end.
 			if result, done, err := cl.deliver(c, cl.take()); done {
 				return result, err
 			}
@@ -195,14 +192,14 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, 
 	}
 }
 
-// notSent marks the end of a connection as one that came before the message.
+// notSent returns err as the error of a message that was not sent because the connection had ended.
 func notSent(err error) error {
 	k, _ := KindOf(err)
 	return &Error{Kind: k, Message: err.Error(), Err: errors.Join(ErrNotSent, err)}
 }
 
-// abandon tells the other side that nobody waits for the call any more.
-// initialize must not be cancelled (every version's lifecycle section).
+// abandon tells the other side that the caller has stopped waiting. It never cancels initialize
+// (every version's lifecycle section).
 func (c *Conn) abandon(cl *call, method string, ctx context.Context) {
 	if method == "initialize" {
 		return
@@ -215,13 +212,12 @@ func (c *Conn) abandon(cl *call, method string, ctx context.Context) {
 	msg := jsonrpc.AppendNotification(nil, "notifications/cancelled", params)
 	select {
 	case c.out <- msg:
-	default: // the writer is stuck; the other side is not listening anyway
+	default: // the writer is stuck, so the other side is not reading
 	}
 }
 
-// SwapProgressToken replaces params._meta.progressToken by n and returns the
-// old token, a clone. Params without one are returned as they are, with a nil
-// token.
+// SwapProgressToken replaces params._meta.progressToken by n and returns a clone of the old token.
+// Params without a token are returned unchanged, with a nil token.
 func SwapProgressToken(params json.RawMessage, n int64) (out, token json.RawMessage, err error) {
 	var top [1][]byte
 	if !rawjson.MayHold(params, "_meta") || !rawjson.IsObject(params) {

@@ -13,69 +13,66 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// Stream carries whole JSON-RPC messages in both directions: a child's stdin
-// and stdout, a pair of pipes, an SSE stream with its POSTs.
+// Stream carries whole JSON-RPC messages in both directions. Examples are a child's stdin and
+// stdout, a pair of pipes, and an SSE stream with its POSTs.
 type Stream interface {
-	// Read returns the next message. The slice belongs to the caller. io.EOF
-	// means that the other side ended. An error of KindTooLarge, or one that wraps
-	// a *LostMessage, stands for one message, any other is final. One goroutine reads.
+	// Read returns the next message. The slice belongs to the caller. io.EOF means that the other
+	// side ended. An error of KindTooLarge, or one that wraps a *LostMessage, concerns one message
+	// and Read can be called again. Any other error is final. Only one goroutine may read.
 	Read() ([]byte, error)
-	// Write sends one message and does not keep msg. One goroutine writes.
+	// Write sends one message and does not keep msg. Only one goroutine may write.
 	Write(msg []byte) error
 	// Close ends the stream and unblocks Read and Write. It may be called at
 	// any time and more than once.
 	Close() error
 }
 
-// batchStream is a Stream that can send several messages in one go.
+// batchStream is a Stream that can send several messages at once.
 type batchStream interface{ WriteAll(msgs [][]byte) error }
 
 // Bounds of one connection.
 const (
 	maxServing    = 1024 // requests of the other side served at once
 	maxCallQueue  = 256  // undelivered messages of one call
-	writeQueueLen = 256  // messages on their way out
-	maxLate       = 1024 // answers that wait for a place among those
+	writeQueueLen = 256  // messages waiting to be written
+	maxLate       = 1024 // answers waiting for a place in the write queue
 	maxNotifyLen  = 1024 // undelivered notifications that belong to no call
 )
 
 // ConnOptions configures a Conn. The zero value serves nothing and logs
 // nothing.
 type ConnOptions struct {
-	// Name is what error messages call the other side, such as
-	// `upstream "files"`.
+	// Name is how error messages call the other side, such as `upstream "files"`.
 	Name string
-	// Handler serves what the other side sends and no call of ours owns. On a
-	// server that is everything the agent asks. Nil answers every request with
+	// Handler serves messages of the other side that belong to no call of this side. On a server
+	// these are all requests of the agent. If Handler is nil, every request is answered with
 	// "method not found".
 	Handler Handler
-	// Session is who sits at the other side, for the Requests that Handler
-	// gets. A new local one where nil. It is closed with the connection.
+	// Session stands for the other side in the Requests that Handler gets. If Session is nil,
+	// NewConn makes a local one. The session is closed with the connection.
 	Session *Session
-	// Client says that this side is the client. Then what is no JSON-RPC
-	// message is skipped, see Junk, instead of answered (children print all
-	// sorts of things to stdout), ping is answered here, and what the server
-	// sends is handed to the call that owns it. A response that cannot be read
-	// ends its call with KindUpstreamProtocol. Bytes that are no UTF-8 become U+FFFD.
+	// Client says that this side is the client. Then the connection skips input that is not
+	// JSON-RPC (see Junk) instead of answering it, because children print other text to stdout. It
+	// answers ping, and hands messages of the server to the call that owns them. An unreadable
+	// response ends its call with KindUpstreamProtocol. Invalid UTF-8 becomes U+FFFD.
 	Client bool
-	// Junk, if set, takes what a server sends that is no JSON-RPC message, and why
-	// it is none, instead of the log. The reader calls it, which waits for it.
+	// Junk, if set, gets input of a server that is not JSON-RPC, and the reason. Without Junk the
+	// input is logged. The reader calls Junk and waits for it.
 	Junk func(data []byte, err error)
-	// Drain is how long a server goes on answering what it was asked when the
-	// agent has closed its end; 4.5 s when zero.
+	// Drain is how long a server may answer pending requests after the agent has closed its end.
+	// Zero means 4.5 s.
 	Drain time.Duration
-	// Logger takes what goes wrong; nil discards it.
+	// Logger gets failures; nil discards them.
 	Logger *slog.Logger
 }
 
-// Conn speaks JSON-RPC over a Stream, both ways at once: it is a Peer for the
-// other side and calls a Handler for what the other side sends.
+// Conn speaks JSON-RPC over a Stream in both directions. It is a Peer for the other side and calls
+// a Handler for messages of the other side.
 //
-// A message from the other side belongs to a call when its progress token or
-// subscription id says so, or, on a connection that several sessions share,
-// when one session alone has calls in flight. A request that might belong to
-// several is answered with an error, because to ask the wrong person is worse
-// than to ask nobody.
+// A message of the other side belongs to a call if its progress token or subscription id says so.
+// On a connection that several sessions share, it also belongs to a call if only one session has
+// calls in flight. If a request could belong to several sessions, it is answered with an error:
+// asking the wrong person is worse than asking no one.
 type Conn struct {
 	stream  Stream
 	opts    ConnOptions
@@ -84,17 +81,17 @@ type Conn struct {
 	flush   chan chan struct{}
 	busy    atomic.Int64  // requests whose response is not queued yet
 	ending  atomic.Bool   // the reader waits in drain for busy to become 0
-	idle    chan struct{} // capacity 1: busy has become 0 while ending
-	late    atomic.Int64  // answers that wait in goroutines of their own, see offer
+	idle    chan struct{} // capacity 1: busy has become 0 while ending is set
+	late    atomic.Int64  // answers waiting in goroutines of their own; see offer
 
-	incoming *memory.Block // what is being received; the reader's
+	incoming *memory.Block // the message being received; used by the reader only
 
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	// These send a response, the first one for the reader, which must not wait for
-	// a server that asks but does not read: others share its connection.
+	// now and reply send a response. The reader uses now, because it must not wait for a server
+	// that sends requests but does not read: other sessions share the connection.
 	now, reply func(resp []byte)
 
 	mu      sync.Mutex // guards below
@@ -104,7 +101,7 @@ type Conn struct {
 	err     error
 }
 
-// NewConn starts to read from and write to s. Close the Conn to end it.
+// NewConn starts to read from and write to s. The caller must Close the Conn.
 func NewConn(s Stream, opts ConnOptions) *Conn {
 	if opts.Handler == nil {
 		opts.Handler = &Mux{}
@@ -143,7 +140,7 @@ func NewConn(s Stream, opts ConnOptions) *Conn {
 // Done is closed when the connection has ended, whichever side ended it.
 func (c *Conn) Done() <-chan struct{} { return c.ctx.Done() }
 
-// Err says why the connection ended: nil while it lives, an *Error of
+// Err returns the reason for the connection's end: nil while it is open, an *Error of
 // KindUpstreamUnavailable afterwards.
 func (c *Conn) Err() error {
 	c.mu.Lock()
@@ -154,23 +151,23 @@ func (c *Conn) Err() error {
 // Session returns the session of the other side.
 func (c *Conn) Session() *Session { return c.opts.Session }
 
-// InFlight returns how many calls wait for an answer and how many requests of
-// the other side are being served.
+// InFlight returns the number of calls that wait for an answer, and of requests of the other side
+// that are being served.
 func (c *Conn) InFlight() (calls, serving int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.calls), len(c.serving)
 }
 
-// Close ends the connection and waits until everything it started has ended.
-// Calls in flight fail with KindUpstreamUnavailable.
+// Close ends the connection and waits for all of its goroutines. Calls in flight fail with
+// KindUpstreamUnavailable.
 func (c *Conn) Close() error {
 	c.fail(Errorf(KindUpstreamUnavailable, "%s: the connection was closed", c.opts.Name))
 	c.wg.Wait()
 	return nil
 }
 
-// fail ends the connection once, with the first reason given.
+// fail ends the connection. Only the first reason counts.
 func (c *Conn) fail(err error) {
 	c.mu.Lock()
 	first := c.err == nil

@@ -5,8 +5,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// subscriber finds the subscriptions/listen call that a modern notification
-// names.
+// subscriber returns the subscriptions/listen call that a modern notification names.
 func (c *Conn) subscriber(params []byte) *call {
 	id := jsonrpc.ID(rawjson.GetPath(params, "_meta", MetaSubscriptionID))
 	n, ok := id.Int()
@@ -18,9 +17,9 @@ func (c *Conn) subscriber(params []byte) *call {
 	return c.calls[n]
 }
 
-// soleCall returns the newest call in flight where all calls that can take
-// messages belong to one session, and otherwise how many sessions there are.
-// With hold, that call does not return before held.Done was called.
+// soleCall returns the newest call in flight if all calls that can take messages belong to one
+// session. Otherwise it returns the number of sessions. With hold, the call does not return before
+// held.Done was called.
 func (c *Conn) soleCall(hold bool) (newest *call, owners int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

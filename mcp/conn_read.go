@@ -24,8 +24,8 @@ func (c *Conn) readLoop() {
 			continue
 		}
 		if k, _ := KindOf(err); k == KindTooLarge && !c.opts.Client {
-			// The message is gone, and its id with it; others may follow. A
-			// server's message would be an answer that somebody waits for.
+			// The message is lost, including its id, but others may follow. A lost message of a
+			// server would be an answer that a call waits for.
 			_ = c.send(c.ctx, jsonrpc.AppendError(nil, "", WireError(err, "")))
 			continue
 		}
@@ -37,9 +37,8 @@ func (c *Conn) readLoop() {
 	}
 }
 
-// drain lets the requests that are being served finish and their responses go
-// out: an agent that closes its end of a pipe may still read the other
-// (echo … | weir serve --stdio).
+// drain waits until the requests being served are answered and the responses are written. An agent
+// that closes its end of a pipe may still read the other (echo … | weir serve --stdio).
 func (c *Conn) drain() {
 	deadline := time.NewTimer(c.opts.Drain)
 	defer deadline.Stop()
@@ -99,7 +98,8 @@ func (c *Conn) batches() bool {
 	return v == "" || v == V20250326
 }
 
-// junk handles what is no message. id is that of a request that it nearly was.
+// junk handles input that is not JSON-RPC. If the input resembles a request, id is the id of the
+// request.
 func (c *Conn) junk(data []byte, id jsonrpc.ID, err error) {
 	switch {
 	case c.opts.Client && c.spoiled(data, err):
@@ -114,9 +114,8 @@ func (c *Conn) junk(data []byte, id jsonrpc.ID, err error) {
 	_ = c.send(c.ctx, jsonrpc.AppendError(nil, id, ParseFailure(err)))
 }
 
-// spoiled ends the call whose response a text was meant to be that cannot be read,
-// and reports whether there is one. Half a response without its id is that of the
-// only call in flight.
+// spoiled ends the call that an unreadable response was meant for, and reports whether there is
+// such a call. Half a response without an id belongs to the only call in flight.
 func (c *Conn) spoiled(data []byte, err error) bool {
 	id, answer := jsonrpc.Salvage(data)
 	if !answer {
@@ -142,7 +141,7 @@ func (c *Conn) spoiled(data []byte, err error) bool {
 	return true
 }
 
-// ParseFailure is the JSON-RPC error for what jsonrpc.Parse or Split refused.
+// ParseFailure returns the JSON-RPC error for input that jsonrpc.Parse or Split refused.
 func ParseFailure(err error) *jsonrpc.Error {
 	kind := KindInvalidRequest
 	if errors.Is(err, jsonrpc.ErrParse) {
@@ -151,9 +150,8 @@ func ParseFailure(err error) *jsonrpc.Error {
 	return WireError(Errorf(kind, "%w", err), "")
 }
 
-// dispatch handles one message, which may be part of a batch. now and reply send
-// the response of a request, the first one for the reader itself; skip, which may
-// be nil, says that there will be none.
+// dispatch handles one message, which may be part of a batch. now and reply send the response of a
+// request; the reader uses now. skip is called if there will be no response, and may be nil.
 func (c *Conn) dispatch(data []byte, now, reply func([]byte), skip func()) {
 	if skip == nil {
 		skip = func() {}
@@ -185,7 +183,7 @@ func (c *Conn) response(m *jsonrpc.Message) {
 		ev.block = c.claim()
 	}
 	if !ok || !c.settle(n, ev) {
-		// A response to a call that was cancelled, or nonsense.
+		// A response to a cancelled call, or nonsense.
 		c.opts.Logger.Debug("a response to no call in flight", "peer", c.opts.Name)
 		ev.block.Release()
 	}
@@ -250,8 +248,8 @@ func (c *Conn) noticeLoop() {
 	}
 }
 
-// batchReply collects the responses of a batch (2025-03-26) and sends them as
-// one array when the last is there.
+// batchReply collects the responses of a batch (2025-03-26) and sends them as one array after the
+// last.
 type batchReply struct {
 	mu   sync.Mutex
 	left int

@@ -9,11 +9,11 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// errCancelledByPeer is the cause of a context that notifications/cancelled
-// ended: such a request gets no response.
+// errCancelledByPeer is the cause of a context that notifications/cancelled ended. Such a request
+// gets no response.
 var errCancelledByPeer = errors.New("cancelled by the requester")
 
-// errTooLate says that the connection has ended: nobody waits for a response.
+// errTooLate is returned when the connection has ended, so that a response has no receiver.
 var errTooLate = errors.New("the connection has ended")
 
 // inbound is one request of the other side:
@@ -23,13 +23,13 @@ type inbound struct {
 	c       *Conn
 	r       *Request
 	handler Handler
-	owner   *call // that it is served within, or nil; it does not return before letGo
+	owner   *call // the call that the request is served within, or nil; the call waits for letGo
 	ctx     context.Context
-	scoped  memory.Scoped // ctx for the handler; what its result is made of ends with the response
+	scoped  memory.Scoped // ctx for the handler; its memory is released after the response
 	cancel  context.CancelCauseFunc
 	reply   func(resp []byte)
-	skip    func()        // says that there will be no response
-	greeted chan struct{} // closed when the handshake is answered; nil of other requests
+	skip    func()        // called if there will be no response
+	greeted chan struct{} // closed when the handshake is answered; nil for other requests
 }
 
 func (c *Conn) newRequest(m *jsonrpc.Message) *Request {
@@ -38,8 +38,8 @@ func (c *Conn) newRequest(m *jsonrpc.Message) *Request {
 	return r
 }
 
-// request serves a request of the other side: within the call that owns it, or
-// by the connection's Handler. What the reader can answer by itself goes to now.
+// request serves a request of the other side: within the call that owns it, or by the connection's
+// Handler. Answers of the reader itself go to now.
 func (c *Conn) request(m *jsonrpc.Message, now, reply func([]byte), skip func()) {
 	if c.opts.Client && m.Method == "ping" {
 		now(jsonrpc.AppendResult(nil, m.ID, nil))
@@ -63,8 +63,8 @@ func (c *Conn) request(m *jsonrpc.Message, now, reply func([]byte), skip func())
 	}
 }
 
-// place finds who serves the request. What a server asks belongs to a call of
-// ours; what an agent asks without a handshake must say its version itself.
+// place decides how the request is served. A request of a server belongs to a call of this side. A
+// request of an agent without a handshake must state its version.
 func (in *inbound) place() error {
 	c, r := in.c, in.r
 	if c.opts.Client {
@@ -93,7 +93,7 @@ func (in *inbound) place() error {
 	return err
 }
 
-// begin enters the request into those that are being served, which serve ends.
+// begin counts the request as being served. serve ends that.
 func (in *inbound) begin() error {
 	c, id := in.c, in.r.ID
 	c.mu.Lock()
@@ -125,7 +125,7 @@ func (c *Conn) leave() {
 	}
 }
 
-// serve has the request answered and sends the response.
+// serve calls the handler and sends the response.
 func (in *inbound) serve() {
 	c, r := in.c, in.r
 	defer c.wg.Done()
@@ -135,7 +135,7 @@ func (in *inbound) serve() {
 	defer c.leave()
 	defer in.letGo()
 	in.scoped.Context = in.ctx
-	defer in.scoped.Scope.End() // when the response has a copy of the result
+	defer in.scoped.Scope.End() // after the response has a copy of the result
 	result, err := in.handler.Serve(&in.scoped, r)
 	if errors.Is(context.Cause(in.ctx), errCancelledByPeer) {
 		in.end()
@@ -151,13 +151,13 @@ func (in *inbound) serve() {
 	} else {
 		resp = jsonrpc.AppendResult(make([]byte, 0, len(result)+len(r.ID)+48), r.ID, result)
 	}
-	// The id is free before the response is out, so that the requester may use it
-	// again as soon as it has the response.
+	// Free the id before the response is written, so that the requester may reuse it as soon as it
+	// has the response.
 	in.end()
 	in.reply(resp)
 }
 
-// end takes the request out of those that are being served.
+// end removes the request from those being served.
 func (in *inbound) end() {
 	in.c.mu.Lock()
 	delete(in.c.serving, in.r.ID)
@@ -165,16 +165,15 @@ func (in *inbound) end() {
 	in.cancel(nil)
 }
 
-// letGo lets the call that owns the request return.
+// letGo allows the owning call to return.
 func (in *inbound) letGo() {
 	if in.owner != nil {
 		in.owner.held.Done()
 	}
 }
 
-// awaitHandshake keeps the reader until a handshake is answered: what follows
-// depends on the version, and is there already where a script has written it all
-// into a pipe.
+// awaitHandshake blocks the reader until a handshake is answered. Later messages depend on the
+// version, and a script may have written all of them into the pipe already.
 func (in *inbound) awaitHandshake() {
 	if in.greeted == nil {
 		return
@@ -191,8 +190,8 @@ type connPeer struct {
 	r *Request
 }
 
-// Call implements Peer. A modern client cannot be asked (2026-07-28: no
-// requests from server to client).
+// Call implements Peer. It fails for a modern client (2026-07-28 has no requests from server to
+// client).
 func (p *connPeer) Call(ctx context.Context, method string, params json.RawMessage, back Handler) (json.RawMessage, error) {
 	if p.r.Modern() {
 		return NoPeer.Call(ctx, method, params, back)

@@ -44,8 +44,8 @@ func (c *Conn) writeLoop() {
 			err = batcher.WriteAll(batch)
 		}
 		if err != nil {
-			// A child that dies takes its stdin with it first and its stdout a
-			// moment later. The reader then knows why, so it may say it.
+			// A child that dies closes its stdin first and its stdout a moment later. The reader
+			// then knows the reason, so let it report that.
 			select {
 			case <-c.ctx.Done():
 			case <-time.After(time.Second):
@@ -73,8 +73,8 @@ func (c *Conn) send(ctx context.Context, msg []byte) error {
 	}
 }
 
-// offer is send for those who must not wait: what finds no place waits for one
-// beside them, and is dropped where too much does.
+// offer is send for goroutines that must not wait. If the queue is full, the message waits in a
+// goroutine of its own; if too many wait already, it is dropped.
 func (c *Conn) offer(msg []byte) {
 	select {
 	case c.out <- msg:

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Protocol versions, oldest first. Those before V20260728 are the legacy era:
-// handshake, sessions, requests in both directions. V20260728 is the modern
-// one: every request stands alone.
+// Protocol versions, oldest first. Versions before V20260728 are the legacy era: handshake,
+// sessions, requests in both directions. V20260728 is the modern era: every request is
+// self-contained.
 const (
 	V20241105 = "2024-11-05"
 	V20250326 = "2025-03-26"
@@ -22,16 +22,15 @@ const LatestLegacy = V20251125
 // Versions lists the supported versions, newest first.
 var Versions = []string{V20260728, V20251125, V20250618, V20250326, V20241105}
 
-// IsModern reports whether version belongs to the modern era, known or not.
+// IsModern reports whether version belongs to the modern era, even if weir does not speak it.
 // Versions are dates, so they compare as text.
 func IsModern(version string) bool { return version >= V20260728 }
 
 // Supported reports whether version is one that weir speaks.
 func Supported(version string) bool { return slices.Contains(Versions, version) }
 
-// Negotiate returns the version to answer in a handshake that asks for
-// requested: the same where weir speaks it in the legacy era, else the newest
-// legacy one.
+// Negotiate returns the version to answer in a handshake that asks for requested. It is the same
+// version if it is a legacy one that weir speaks, else the newest legacy version.
 func Negotiate(requested string) string {
 	if Supported(requested) && !IsModern(requested) {
 		return requested
@@ -49,9 +48,9 @@ const (
 	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
 )
 
-// Meta is what weir reads of a request's _meta, as slices of its params.
+// Meta holds the parts of a request's _meta that weir reads, as slices of its params.
 type Meta struct {
-	Version            string // "" where the key is absent
+	Version            string // "" if the key is absent
 	ClientInfo         json.RawMessage
 	ClientCapabilities json.RawMessage
 	LogLevel           string
@@ -64,9 +63,8 @@ func ParseMeta(params json.RawMessage) (Meta, error) {
 	return p.Meta()
 }
 
-// CheckModern says whether a modern request may be served: its _meta must carry
-// a supported version and the client's capabilities. header is the version
-// that a header told beside the body, or "".
+// CheckModern returns an error if a modern request cannot be served: its _meta must have a
+// supported version and the client's capabilities. header is the version of the HTTP header, or "".
 func CheckModern(m Meta, header string) error {
 	switch {
 	case m.Version == "":
@@ -83,8 +81,8 @@ func CheckModern(m Meta, header string) error {
 	return nil
 }
 
-// UnsupportedVersion is the error for a version that weir does not speak; its
-// data lists those it does.
+// UnsupportedVersion returns the error for a version that weir does not speak. Its data lists the
+// supported versions.
 func UnsupportedVersion(requested string) error {
 	data, _ := json.Marshal(map[string]any{"kind": KindUnsupportedVersion.String(), "supported": Versions, "requested": requested})
 	e := Errorf(KindUnsupportedVersion, "unsupported protocol version %q", requested)

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// Kind says what went wrong, independent of the protocol that tells it. One
-// table, [Kinds], maps each kind to the codes of every protocol.
+// Kind classifies an error independently of the protocol that reports it. The table [Kinds] maps
+// each kind to the codes of every protocol.
 type Kind uint8
 
 // The kinds of error.
@@ -49,14 +49,13 @@ const (
 // KindInfo is one row of the error table.
 type KindInfo struct {
 	Kind Kind
-	// Name is the stable name, found in the error's data.kind.
+	// Name is the stable name, as in the error's data.kind.
 	Name string
 	// JSONRPC is the code of the JSON-RPC error.
 	JSONRPC int
-	// HTTP is the status of a response that bears nothing but this error.
+	// HTTP is the status of a response that contains only this error.
 	HTTP int
-	// Gateway is the code that a meta-tool's error result carries
-	// (spec/gateway §3.4).
+	// Gateway is the code in a meta-tool's error result (spec/gateway §3.4).
 	Gateway string
 	// Retryable says that the same call may succeed later.
 	Retryable bool
@@ -64,7 +63,7 @@ type KindInfo struct {
 	Meaning string
 }
 
-// Kinds is the table of every kind. docs/errors.md is generated from it.
+// Kinds is the table of all kinds. docs/errors.md is generated from it.
 var Kinds = []KindInfo{
 	{KindInternal, "internal", jsonrpc.CodeInternalError, http.StatusInternalServerError, "UPSTREAM_ERROR", false, "Something in weir failed; the log has the details."},
 	{KindParse, "parse_error", jsonrpc.CodeParseError, http.StatusBadRequest, "ARGS_INVALID", false, "The message is not JSON."},
@@ -95,14 +94,13 @@ var Kinds = []KindInfo{
 	{KindMemory, "out_of_memory", -32005, http.StatusServiceUnavailable, "UPSTREAM_ERROR", true, "There is no room for the message: limits.memory is taken, and what goes to files finds none there either. What an upstream answered is lost, so another call runs the tool again."},
 }
 
-// Sessionless are the JSON-RPC codes told to a caller that posts to an agent
-// server without session and version, as its first clients do, where they
-// differ from the table's.
+// Sessionless has the JSON-RPC codes for a caller that posts to an agent server without session and
+// version, as its first clients do. It lists the kinds whose code differs from the table's.
 var Sessionless = map[Kind]int{
 	KindResourceNotFound: -32001,
 }
 
-// SessionlessError is WireError for such a caller.
+// SessionlessError returns the WireError for a caller without session and version.
 func SessionlessError(err error) *jsonrpc.Error {
 	out := WireError(err, "")
 	k, ours := KindOf(err)
@@ -123,16 +121,16 @@ func (k Kind) Info() KindInfo {
 // String returns the kind's stable name.
 func (k Kind) String() string { return k.Info().Name }
 
-// Error is an error of weir's own making. What another side answered is a
-// *jsonrpc.Error instead and is passed on as it came.
+// Error is an error that weir itself reports. An error that another side answered is a
+// *jsonrpc.Error instead, and is passed on unchanged.
 type Error struct {
 	Kind    Kind
 	Message string          // for a person: names the thing, the owner and the fix
-	Data    json.RawMessage // the JSON-RPC error's data; {"kind":…} where nil
+	Data    json.RawMessage // the JSON-RPC error's data; nil means {"kind":…}
 	Err     error           // the cause, for errors.Is; never shown
 }
 
-// Errorf makes an Error. A %w verb sets its cause.
+// Errorf returns an Error. A %w verb sets its cause.
 func Errorf(k Kind, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Kind: k, Message: err.Error(), Err: errors.Unwrap(err)}
@@ -144,14 +142,13 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// MethodNotFound is the error for a method that nobody serves.
+// MethodNotFound returns the error for a method without a handler.
 func MethodNotFound(method string) error {
 	return Errorf(KindMethodNotFound, "method not found: %s", method)
 }
 
-// KindOf returns the kind of err: its own where it is an *Error, cancelled or
-// timed out for the context's errors, else KindInternal. An answered
-// *jsonrpc.Error has no kind of weir's; ok is false for it.
+// KindOf returns the kind of err: the kind of an *Error, cancelled or timed out for the context's
+// errors, else KindInternal. ok is false for an answered *jsonrpc.Error, which has no kind.
 func KindOf(err error) (k Kind, ok bool) {
 	var e *Error
 	var wire *jsonrpc.Error
@@ -168,12 +165,12 @@ func KindOf(err error) (k Kind, ok bool) {
 	return KindInternal, true
 }
 
-// maxRetryAfter bounds what another side may ask to wait.
+// maxRetryAfter bounds the wait that another side may ask for.
 const maxRetryAfter = 24 * time.Hour
 
-// RetryAfter returns how long err says to wait before the next attempt, zero where
-// it says nothing: data.retry_after, in seconds, of weir's own errors and of those
-// that another side answered.
+// RetryAfter returns the time to wait before the next attempt, or zero if err does not state one.
+// It reads data.retry_after, in seconds, of weir's own errors and of errors that another side
+// answered.
 func RetryAfter(err error) time.Duration {
 	var e *Error
 	var wire *jsonrpc.Error
@@ -193,8 +190,7 @@ func RetryAfter(err error) time.Duration {
 	return time.Duration(min(told.RetryAfter, maxRetryAfter.Seconds()) * float64(time.Second))
 }
 
-// SetRetryAfter has the error tell how long to wait before the next attempt. It
-// changes nothing for zero.
+// SetRetryAfter sets the time to wait before the next attempt. Zero changes nothing.
 func (e *Error) SetRetryAfter(d time.Duration) {
 	if d > 0 {
 		e.Data = fmt.Appendf(nil, `{"kind":%q,"retry_after":%g}`, e.Kind, d.Seconds())
@@ -204,10 +200,9 @@ func (e *Error) SetRetryAfter(d time.Duration) {
 // IsAnswer reports whether err is an answer of the other side, in contrast to a failure on the way.
 func IsAnswer(err error) bool { return errors.As(err, new(*jsonrpc.Error)) }
 
-// WireError returns the JSON-RPC error that tells err to a client that speaks
-// the given version. What the other side of an upstream answered passes
-// unchanged. An error that is neither is told as "internal error" without its
-// text, which may hold secrets; the caller logs it.
+// WireError returns the JSON-RPC error for a client that speaks the given version. An error that
+// the other side of an upstream answered passes unchanged. Any other error that is not an *Error
+// becomes "internal error" without its text, which may contain secrets; the caller logs it.
 func WireError(err error, version string) *jsonrpc.Error {
 	var wire *jsonrpc.Error
 	if errors.As(err, &wire) {

@@ -11,38 +11,36 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// ErrNotSent is the cause of an error of Call or Notify whose message certainly
-// never reached the other side: nothing was done, so the same call may be made
-// again on another connection. The absence of ErrNotSent says nothing.
+// ErrNotSent is the cause of an error of Call or Notify whose message certainly never reached the
+// other side. So the same call may be made again on another connection. The absence of ErrNotSent
+// proves nothing.
 var ErrNotSent = errors.New("the message never reached the other side")
 
-// ErrFinal is the cause of an error that says: the same message would meet the
-// same end, or the other side has taken it and must not get it twice. It is never
-// sent again.
+// ErrFinal is the cause of an error that a retry cannot avoid: the same message would fail again,
+// or the other side has accepted it and must not get it twice.
 var ErrFinal = errors.New("the same message would fail again")
 
-// ErrLoop is the cause of an error that says: the other side is this process, or one
-// that would start this process again.
+// ErrLoop is the cause of an error for another side that is this process, or that would start this
+// process again.
 var ErrLoop = errors.New("the other side is the one that asks")
 
-// ErrRefused is the cause of an error that says: the other side is there, but
-// does not take this message at all (an HTTP status such as 404 or 405 without
-// a JSON-RPC answer). Handshake then tries the other era, and whoever knows
-// another transport may try that.
+// ErrRefused is the cause of an error for another side that is reachable but does not accept this
+// message at all (an HTTP status such as 404 or 405 without a JSON-RPC answer). Handshake then
+// tries the other era, and the caller may try another transport.
 var ErrRefused = errors.New("the other side does not take this message")
 
-// ProbeTimeout bounds a request that only finds out which era a server speaks,
-// because a server of the other era may leave it unanswered.
+// ProbeTimeout bounds a request that only detects the era of a server. A server of the other era
+// may never answer it.
 const ProbeTimeout = 5 * time.Second
 
-// Hello is what a server said of itself in the handshake.
+// Hello is the server's part of the handshake.
 type Hello struct {
 	// Version is the protocol version that governs the connection.
 	Version string
-	// Modern says that Version belongs to the modern era: no session, and the
-	// client's side of the handshake goes with every request.
+	// Modern says that Version belongs to the modern era: there is no session, and every request
+	// repeats the client's part of the handshake.
 	Modern bool
-	// ServerInfo and Capabilities are raw objects, nil where the server gave none.
+	// ServerInfo and Capabilities are raw objects, nil if the server gave none.
 	ServerInfo, Capabilities json.RawMessage
 	// Instructions are for the model; may be empty.
 	Instructions string
@@ -50,22 +48,21 @@ type Hello struct {
 	Raw json.RawMessage
 }
 
-// Handshake introduces weir to the server behind p and returns what the server
-// said of itself. clientInfo is a raw object; capabilities too, {} where nil.
+// Handshake introduces weir to the server behind p and returns the server's answer. clientInfo and
+// capabilities are raw objects; nil capabilities mean {}.
 //
-// version is the one to begin with: "" or a legacy one asks initialize first, a
-// modern one asks server/discover first. Whatever the server refuses, or leaves
-// unanswered for ProbeTimeout where it was only a probe, is followed by the
-// other:
+// version is the first version to try. With "" or a legacy version Handshake sends initialize
+// first; with a modern version it sends server/discover first. If the server refuses that, or does
+// not answer a mere probe within ProbeTimeout, Handshake sends the other:
 //
 //	initialize ──result──▶ notifications/initialized ──▶ legacy
 //	    └──error──▶ server/discover ──result──▶ modern
 //	                     └──error──▶ the error of initialize
 //
-// A refusal that lists versions is followed by one of these. When p has a
-// method Session() *Session, the negotiated version is set there before the
-// server learns that the handshake is complete. A server that speaks no
-// version of weir's is an error of KindUnsupportedVersion.
+// If a refusal lists versions, Handshake tries one of these. If p has a method Session() *Session,
+// Handshake sets the negotiated version there before the server learns that the handshake is
+// complete. If the server speaks no version that weir speaks, the error is of
+// KindUnsupportedVersion.
 func Handshake(ctx context.Context, p Peer, clientInfo, capabilities json.RawMessage, version string) (Hello, error) {
 	h := handshake{peer: p, info: clientInfo, capabilities: capabilities}
 	if len(h.info) == 0 {
@@ -106,7 +103,7 @@ type handshake struct {
 	probed             bool // the modern era has been tried
 }
 
-// goOn reports whether err leaves hope that the server speaks the other era.
+// goOn reports whether the server may speak the other era despite err.
 func (h *handshake) goOn(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -119,8 +116,8 @@ func (h *handshake) goOn(ctx context.Context, err error) bool {
 	return k == KindUnsupportedVersion
 }
 
-// offered returns the newest version of the given era that err, a refusal,
-// lists and weir speaks, or "".
+// offered returns the newest version of the given era that err, a refusal, lists and weir speaks.
+// It returns "" if there is none.
 func (h *handshake) offered(err error, modern bool) string {
 	var wire *jsonrpc.Error
 	if !errors.As(err, &wire) {
@@ -175,8 +172,8 @@ func (h *handshake) setVersion(version string) {
 	}
 }
 
-// probe asks server/discover, in a version that the server lists if it does not
-// take the first.
+// probe sends server/discover. If the server refuses the version, probe tries one that the server
+// lists.
 func (h *handshake) probe(ctx context.Context, version string) (Hello, error) {
 	h.probed = true
 	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
@@ -211,7 +208,7 @@ func (h *handshake) discover(ctx context.Context, version string) (Hello, error)
 	}, nil
 }
 
-// ModernMeta returns the _meta object that a request of the modern era bears.
+// ModernMeta returns the _meta object of a modern request.
 func ModernMeta(version string, clientInfo, capabilities json.RawMessage) json.RawMessage {
 	out := make([]byte, 0, len(clientInfo)+len(capabilities)+160)
 	out = rawjson.AppendString(append(out, '{'), MetaVersion)

@@ -8,10 +8,9 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Lifecycle is the part of a server that is the same for every surface: the
-// handshake of the legacy era, server/discover of the modern one, ping and
-// logging/setLevel. Everything else goes to Next, whose results it completes
-// with what the modern era asks of every result.
+// Lifecycle implements the part of a server that is the same for every surface: the handshake of
+// the legacy era, server/discover of the modern one, ping and logging/setLevel. Next serves
+// everything else. Lifecycle adds to its results the members that the modern era requires.
 type Lifecycle struct {
 	// ServerInfo is the raw {"name","version",…} object.
 	ServerInfo json.RawMessage
@@ -82,8 +81,8 @@ func (l *Lifecycle) initialize(r *Request) (json.RawMessage, error) {
 	return l.hello(out, &probe), nil
 }
 
-// Handshaken reads the params of an initialize request into its session and
-// returns the version to answer.
+// Handshaken reads the params of an initialize request into its session and returns the version to
+// answer.
 func Handshaken(r *Request) (version string, err error) {
 	var out [3][]byte
 	if err := rawjson.Fields(r.Params, []string{"protocolVersion", "capabilities", "clientInfo"}, out[:]); err != nil {
@@ -126,9 +125,9 @@ func (l *Lifecycle) hello(out []byte, r *Request) json.RawMessage {
 	return append(out, '}')
 }
 
-// Complete adds to a result what 2026-07-28 asks of every one: resultType
-// "complete", and the server's info in _meta where there is some. What is there
-// already stays, and so does a result that has one of the two twice.
+// Complete adds to a result the members that 2026-07-28 requires: resultType "complete" and, if
+// serverInfo is not empty, the server's info in _meta. Existing members stay. A result that has one
+// of the two twice is unchanged.
 func Complete(result, serverInfo json.RawMessage) json.RawMessage {
 	if len(result) == 0 {
 		result = json.RawMessage("{}")
@@ -152,11 +151,11 @@ func Complete(result, serverInfo json.RawMessage) json.RawMessage {
 	if err != nil || twice {
 		return result
 	}
-	var head, info []byte // what comes first, and into or as _meta
+	var head, info []byte // the first members, and the addition to _meta or the whole _meta
 	if typed.Value == nil {
 		head = []byte(`"resultType":"complete"`)
 	}
-	at := last // where info goes
+	at := last // the position for info
 	switch {
 	case len(serverInfo) == 0:
 	case meta.Value == nil:
@@ -169,7 +168,7 @@ func Complete(result, serverInfo json.RawMessage) json.RawMessage {
 	if head == nil && info == nil {
 		return result
 	}
-	// A result may be large: it is copied once.
+	// A result may be large: copy it once.
 	open := rawjson.SkipSpace(result, 0) + 1
 	at = max(at, open)
 	out := make([]byte, 0, len(result)+len(head)+len(info)+2)
@@ -192,8 +191,8 @@ func Complete(result, serverInfo json.RawMessage) json.RawMessage {
 	return append(out, result[at:]...)
 }
 
-// Cacheable adds the caching fields that 2026-07-28 asks of discover, the four
-// lists and resources/read. What is there already stays.
+// Cacheable adds the caching members that 2026-07-28 requires of discover, the four lists and
+// resources/read. Existing members stay.
 func Cacheable(result json.RawMessage, ttlMs int, scope string) json.RawMessage {
 	var out [2][]byte
 	if rawjson.Fields(result, []string{"ttlMs", "cacheScope"}, out[:]) != nil {
@@ -208,7 +207,7 @@ func Cacheable(result json.RawMessage, ttlMs int, scope string) json.RawMessage 
 	return result
 }
 
-// Prepend puts a member, written as JSON text, first into an object.
+// Prepend inserts a member, written as JSON text, at the start of an object.
 func Prepend(obj json.RawMessage, member string) json.RawMessage {
 	i := rawjson.SkipSpace(obj, 0)
 	if i >= len(obj) || obj[i] != '{' {
@@ -226,8 +225,8 @@ func Prepend(obj json.RawMessage, member string) json.RawMessage {
 // logLevels are the levels of notifications/message, least severe first.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// LogSeverity returns a rank of a log level: greater is more severe, -1 is no
-// level.
+// LogSeverity returns a rank of a log level. A greater rank is more severe; -1 means that level is
+// unknown.
 func LogSeverity(level string) int {
 	for i, l := range logLevels {
 		if l == level {
@@ -237,9 +236,8 @@ func LogSeverity(level string) int {
 	return -1
 }
 
-// ClientCapabilities returns what the sender of r declared it can do: in the
-// modern era with the request itself, else in the handshake. Nil where it
-// declared nothing.
+// ClientCapabilities returns the capabilities that the sender of r declared: in the request itself
+// (modern era) or in the handshake (legacy era). It returns nil if there are none.
 func (r *Request) ClientCapabilities() json.RawMessage {
 	if r.Modern() {
 		m, err := r.Fields().Meta()

@@ -9,65 +9,61 @@ import (
 
 // Handler answers MCP requests and takes notifications.
 //
-// Serve is called concurrently. For a request it returns the result, or an
-// error that [WireError] turns into the JSON-RPC error of the response. For a
-// notification ([Request.IsNotification]) the result is ignored, and an error is
-// only logged. ctx ends when the sender cancels the request or goes away for
-// good; Serve must return soon after.
+// Serve is called concurrently. For a request it returns the result, or an error that [WireError]
+// turns into the JSON-RPC error of the response. For a notification ([Request.IsNotification]) the
+// result is ignored, and an error is only logged. ctx ends when the sender cancels the request or
+// goes away for good; Serve must return soon after.
 type Handler interface {
 	Serve(ctx context.Context, r *Request) (json.RawMessage, error)
 }
 
-// Peer is the other side of a connection: it can be asked and told.
+// Peer is the other side of a connection. It takes requests and notifications.
 //
-// Call and Notify may run concurrently. Both read params only until they
-// return.
+// Call and Notify may run concurrently. Both read params only until they return.
 type Peer interface {
-	// Call sends a request and waits for its result. back serves what the
-	// other side asks or tells during this call (sampling, elicitation, roots,
-	// progress, log messages) and may be nil: then requests are answered with
-	// "method not found" and notifications are dropped. An error that the other
-	// side answered is a *jsonrpc.Error; any other error means that there was no answer.
-	// When ctx ends, the request is cancelled on the other side and Call
-	// returns the context's error.
+	// Call sends a request and waits for its result. back serves the requests and notifications of
+	// the other side during this call (sampling, elicitation, roots, progress, log messages). With
+	// a nil back, requests are answered with "method not found" and notifications are dropped. An
+	// error that the other side answered is a *jsonrpc.Error; any other error means that there was
+	// no answer. When ctx ends, Call cancels the request on the other side and returns the
+	// context's error.
 	Call(ctx context.Context, method string, params json.RawMessage, back Handler) (json.RawMessage, error)
-	// Notify sends a notification. It returns when the message is on its way,
-	// which does not mean that it was read.
+	// Notify sends a notification. It returns when the message has been sent, which does not mean
+	// that it was read.
 	Notify(ctx context.Context, method string, params json.RawMessage) error
 }
 
-// Request is one message from a peer: a request, or a notification when it has
-// no id. It is valid until Serve returns.
+// Request is one message from a peer: a request, or a notification if it has no id. It is valid
+// until Serve returns.
 type Request struct {
 	// ID is the raw id, zero for a notification.
 	ID jsonrpc.ID
 	// Method is the JSON-RPC method, such as "tools/call".
 	Method string
-	// Params are the raw params, nil where the message has none.
+	// Params are the raw params, nil if the message has none.
 	Params json.RawMessage
-	// Version is the protocol version that governs this message: the session's
-	// in the legacy era, the request's own in the modern one. It is "" before
-	// the handshake of a legacy session.
+	// Version is the protocol version that governs this message: the session's in the legacy era,
+	// the request's own in the modern one. It is "" before the handshake of a legacy session.
 	Version string
-	// Session is the sender's. It is never nil. The modern era has no sessions: there it stands for
-	// the principal.
+	// Session is the session of the sender and never nil. The modern era has no sessions; there it
+	// stands for the principal.
 	Session *Session
-	// Peer asks and tells the sender, as part of this message: on HTTP what it
-	// sends goes out on this request's own stream, before the response. It is
-	// never nil and must not be used after Serve has returned.
+	// Peer reaches the sender as part of this message. Over HTTP its messages go out on this
+	// request's own stream, before the response. It is never nil and must not be used after Serve
+	// has returned.
 	Peer Peer
 
 	fields Params // what Fields has read
 }
 
-// IsNotification reports whether r has no id: its sender waits for no answer.
+// IsNotification reports whether r has no id, so that its sender expects no answer.
 func (r *Request) IsNotification() bool { return r.ID == "" }
 
 // Modern reports whether the message is of the modern era (2026-07-28 and
 // later): no handshake, no sessions, no requests from server to client.
 func (r *Request) Modern() bool { return IsModern(r.Version) }
 
-// HandlerFunc is a function as a Handler.
+// HandlerFunc lets a function be a Handler.
 type HandlerFunc func(ctx context.Context, r *Request) (json.RawMessage, error)
 
 // Serve calls f.
@@ -80,8 +76,8 @@ type Mux struct {
 	// Methods maps a method to its Handler. It must not change while the Mux
 	// is in use.
 	Methods map[string]Handler
-	// Default serves every other method. When it is nil, requests are
-	// answered with "method not found" and notifications are ignored.
+	// Default serves every other method. If it is nil, requests are answered with "method not
+	// found" and notifications are ignored.
 	Default Handler
 }
 
@@ -99,8 +95,8 @@ func (m *Mux) Serve(ctx context.Context, r *Request) (json.RawMessage, error) {
 	return nil, MethodNotFound(r.Method)
 }
 
-// Forward returns the Handler that hands every message to p as it is. What the other side asks
-// during a call goes back to the sender of that call.
+// Forward returns the Handler that hands every message to p unchanged. Requests and notifications
+// of the other side during a call go back to the sender of that call.
 func Forward(p Peer) Handler {
 	return HandlerFunc(func(ctx context.Context, r *Request) (json.RawMessage, error) {
 		if r.IsNotification() {
@@ -110,13 +106,12 @@ func Forward(p Peer) Handler {
 	})
 }
 
-// Back returns the Handler that hands everything to the sender of r. It is the
-// back argument of a Call made on behalf of r, and must not be used after r's
-// Serve has returned.
+// Back returns the Handler that hands everything to the sender of r. It is the back argument of a
+// Call on behalf of r, and must not be used after r's Serve has returned.
 func Back(r *Request) Handler { return Forward(r.Peer) }
 
-// NoPeer is the Peer of a sender that cannot be reached: notifications are
-// dropped, calls fail with KindNoBackChannel.
+// NoPeer is the Peer of a sender that cannot be reached. Notifications are dropped, and calls fail
+// with KindNoBackChannel.
 var NoPeer Peer = noPeer{}
 
 type noPeer struct{}

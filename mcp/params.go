@@ -7,9 +7,9 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Params are the members of params that most handlers read, as slices of the params. [Request.Fields]
-// finds them in one pass for all handlers of a request. A member is nil if params lack it, if it
-// stands twice, or if params are no valid object.
+// Params holds the members of params that most handlers read, as slices of the params.
+// [Request.Fields] finds them in one pass for all handlers of a request. A member is nil if it is
+// absent or a duplicate, or if params are not a valid object.
 type Params struct {
 	Name, URI, Arguments, RequestState json.RawMessage
 	// RawMeta is the member _meta; Meta reads it.
@@ -17,15 +17,15 @@ type Params struct {
 
 	raw    json.RawMessage // the params that were scanned
 	twice  [len(paramKeys)]bool
-	others bool  // there are members that Params has not
-	err    error // params are no valid object
+	others bool  // there are members without a field in Params
+	err    error // set if params are not a valid object
 
 	metaRead bool // meta and metaErr are set
 	meta     Meta
 	metaErr  error
 }
 
-// paramKeys are the members that Params has, in the order of Params.members.
+// paramKeys are the keys of Params, in the order of Params.members.
 var paramKeys = [...]string{"name", "uri", "arguments", "requestState", "_meta"}
 
 func (p *Params) members() [len(paramKeys)]*json.RawMessage {
@@ -52,14 +52,14 @@ func ReadParams(raw json.RawMessage) Params {
 	})
 	for n, twice := range p.twice {
 		if twice || p.err != nil {
-			*members[n] = nil // a reader must not pick one of two
+			*members[n] = nil // a duplicate: a reader must not pick one of the two
 		}
 	}
 	return p
 }
 
-// Unique returns an error if one of keys stands twice or params are no valid object. Keys are
-// "name", "uri", "arguments", "requestState" and "_meta"; it ignores others.
+// Unique returns an error if one of keys is a duplicate or params are not a valid object. Keys are
+// "name", "uri", "arguments", "requestState" and "_meta"; others are ignored.
 func (p *Params) Unique(keys ...string) error {
 	if p.err != nil {
 		return p.err
@@ -79,8 +79,8 @@ func (p *Params) Plain() bool {
 	return p.err == nil && !p.others && p.twice == [len(paramKeys)]bool{} && p.URI == nil && p.RequestState == nil
 }
 
-// Meta reads RawMeta, once. Absent parts stay zero. The error is of KindInvalidParams: _meta or one
-// of the keys that Meta has stands twice.
+// Meta reads RawMeta, once. Absent parts stay zero. If _meta or one of the keys of Meta is a
+// duplicate, the error is of KindInvalidParams.
 func (p *Params) Meta() (Meta, error) {
 	if !p.metaRead {
 		p.metaRead = true
@@ -123,9 +123,9 @@ func (p *Params) of(raw json.RawMessage) bool {
 	return len(p.raw) == len(raw) && (len(raw) == 0 || &p.raw[0] == &raw[0])
 }
 
-// Fields returns what is most often read of r.Params. The first call scans the params, later ones
-// do not, and neither do those of a copy of r. Other Params put into a copy are scanned anew. The
-// first call must not run concurrently with another one for the same r.
+// Fields returns the commonly read members of r.Params. Only the first call scans the params;
+// copies of r share the result. If a copy gets other Params, they are scanned anew. The first call
+// must not run concurrently with another one for the same r.
 func (r *Request) Fields() *Params {
 	if !r.fields.of(r.Params) {
 		r.fields = ReadParams(r.Params)

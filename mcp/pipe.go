@@ -9,9 +9,9 @@ import (
 // pipeLen is how many messages wait in one direction of a Pipe.
 const pipeLen = 64
 
-// Pipe returns the two ends of an in-memory stream: what one writes, the other
-// reads. Closing either end ends both, after what was written has been read.
-// It is the transport for tests and for servers that live in this process.
+// Pipe returns the two ends of an in-memory stream: one end reads the messages that the other end
+// writes. Closing either end ends both after pending messages have been read. Tests and servers
+// within this process use it as a transport.
 func Pipe() (Stream, Stream) {
 	ab, ba := make(chan []byte, pipeLen), make(chan []byte, pipeLen)
 	shared := &pipeEnd{done: make(chan struct{})}

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// NoRoom returns the error of KindMemory for a message that found no room: what
-// says in a few words whose it is. Any other error is returned as it is.
+// NoRoom returns the error of KindMemory for a message that did not fit in memory. what names the
+// message in a few words. Any other error is returned unchanged.
 func NoRoom(what string, err error) error {
 	if full := (*memory.Error)(nil); errors.As(err, &full) {
 		return &Error{Kind: KindMemory, Message: fmt.Sprintf("%s: %v", what, full), Err: err}
@@ -18,22 +18,22 @@ func NoRoom(what string, err error) error {
 	return err
 }
 
-// LostMessage is the cause of an error of Stream.Read that stands for one message
-// alone: what it was is told as far as it is known, and the stream goes on.
+// LostMessage is the cause of a Stream.Read error that concerns a single message. It says as much
+// of the message as is known. The stream remains usable.
 type LostMessage struct {
 	Head jsonrpc.Head
-	Err  error // why
+	Err  error // the reason
 }
 
 // Error implements error.
 func (e *LostMessage) Error() string { return e.Err.Error() }
 
-// Unwrap returns why the message is lost.
+// Unwrap returns the reason for the loss.
 func (e *LostMessage) Unwrap() error { return e.Err }
 
-// blockStream is a Stream whose messages may be in files. ReadBlock is Read with
-// the Block that the message is of, which the caller releases: nil where it is
-// not counted. Of a message in a file there is no data.
+// blockStream is a Stream whose messages may be in files. ReadBlock is Read with the Block that
+// contains the message, which the caller releases. The Block is nil if the message is not counted.
+// data is nil if the message is in a file.
 type blockStream interface {
 	ReadBlock() (data []byte, block *memory.Block, err error)
 }
@@ -47,7 +47,7 @@ func (c *Conn) next() (data []byte, block *memory.Block, err error) {
 	return data, nil, err
 }
 
-// take handles what next has read.
+// take handles a message that next returned.
 func (c *Conn) take(data []byte, block *memory.Block) {
 	if block != nil && block.InFile() {
 		c.takeFile(block)
@@ -58,17 +58,16 @@ func (c *Conn) take(data []byte, block *memory.Block) {
 	c.claim().Release()
 }
 
-// claim returns the Block of what is being received, once: it is of the first call
-// that it holds a response for.
+// claim returns the Block of the message being received, once. It belongs to the first call whose
+// response is in it.
 func (c *Conn) claim() *memory.Block {
 	block := c.incoming
 	c.incoming = nil
 	return block
 }
 
-// takeFile handles a message that is in a file. A response waits with its call for
-// its turn to be read, so that the reader does not; anything else as large is
-// seldom, and waited for.
+// takeFile handles a message that is in a file. A response is read later by its call, so that the
+// reader does not wait. Other messages of that size are rare, and the reader waits for them.
 func (c *Conn) takeFile(block *memory.Block) {
 	head, err := jsonrpc.Skim(block.Reader())
 	if err == nil && c.opts.Client && head.Response && !head.Request && head.ID != "" {
@@ -88,13 +87,13 @@ func (c *Conn) takeFile(block *memory.Block) {
 		block.Release()
 		return
 	}
-	data = append(make([]byte, 0, len(data)), data...) // how long it is used is not known
+	data = append(make([]byte, 0, len(data)), data...) // the handler may keep it for any time
 	block.Release()
 	c.receive(data)
 }
 
-// lose tells the call whose response is lost, and reports whether the connection
-// goes on: a response that tells no call ends it.
+// lose reports a lost response to its call, and returns whether the connection continues. If the
+// call is unknown, the connection ends.
 func (c *Conn) lose(lost *LostMessage, err error) bool {
 	if lost.Head.Request || !lost.Head.Response {
 		c.opts.Logger.Warn("dropped a message", "peer", c.opts.Name, "err", err)
@@ -146,7 +145,7 @@ func (cl *call) read(c *Conn, block *memory.Block) (result []byte, err error) {
 	return m.Result, err
 }
 
-// parseLarge reads a message of which own says that it does not share data.
+// parseLarge reads a message. own says that the message does not share data.
 func parseLarge(data []byte) (m jsonrpc.Message, own bool, err error) {
 	text := rawjson.RepairText(data)
 	own = len(text) != len(data) || len(text) > 0 && &text[0] != &data[0]

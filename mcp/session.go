@@ -8,14 +8,13 @@ import (
 	"sync"
 )
 
-// LocalPrincipal is the name of the one principal there is where no
-// authentication is configured.
+// LocalPrincipal is the name of the only principal if no authentication is configured.
 const LocalPrincipal = "local"
 
-// Session is one agent's connection as the features see it: who it is, what it
-// can do, and whatever a feature keeps for it. In the legacy era it is made by
-// the handshake and ends with DELETE, the connection, or idleness. In the
-// modern era, which knows no sessions, there is one for each principal.
+// Session is one agent's connection as the features see it: its identity, its capabilities and the
+// state that features keep for it. In the legacy era the handshake makes it, and it ends with
+// DELETE, the connection, or idleness. The modern era has no sessions; there each principal has
+// one.
 //
 // All methods are safe for concurrent use.
 type Session struct {
@@ -35,8 +34,8 @@ type Session struct {
 	done         chan struct{}
 }
 
-// NewSession makes a session for a principal. An empty id asks for a new
-// random one of 128 bits or more.
+// NewSession makes a session for a principal. If id is empty, the session gets a random id of at
+// least 128 bits.
 func NewSession(id, principal string) *Session {
 	if id == "" {
 		id = rand.Text()
@@ -44,11 +43,10 @@ func NewSession(id, principal string) *Session {
 	return &Session{id: id, principal: principal, peer: NoPeer, done: make(chan struct{})}
 }
 
-// ID returns the session's id. It is a secret between weir and the agent:
-// never log it whole.
+// ID returns the session's id. It is a secret between weir and the agent: never log the whole id.
 func (s *Session) ID() string { return s.id }
 
-// Principal returns the name of who is behind the session.
+// Principal returns the name of the session's principal.
 func (s *Session) Principal() string { return s.principal }
 
 // Version returns the negotiated version of a legacy session, "" before the
@@ -66,15 +64,14 @@ func (s *Session) SetVersion(v string) {
 	s.version = v
 }
 
-// Client returns what the client said of itself: its clientInfo and
-// capabilities, nil where it has not.
+// Client returns the clientInfo and capabilities of the client, nil if it gave none.
 func (s *Session) Client() (info, capabilities json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.info, s.capabilities
 }
 
-// SetClient keeps copies of what the client said of itself.
+// SetClient stores copies of the client's clientInfo and capabilities.
 func (s *Session) SetClient(info, capabilities json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,23 +79,22 @@ func (s *Session) SetClient(info, capabilities json.RawMessage) {
 	s.capabilities = append(json.RawMessage(nil), capabilities...)
 }
 
-// LogLevel returns the level set by logging/setLevel, "" where none was.
+// LogLevel returns the level set by logging/setLevel, "" if none was set.
 func (s *Session) LogLevel() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.logLevel
 }
 
-// SetLogLevel keeps the least level of log messages that the session wants.
+// SetLogLevel sets the least severe level of log messages that the session wants.
 func (s *Session) SetLogLevel(level string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.logLevel = level
 }
 
-// Peer reaches the agent outside any call: list_changed and the like. Where
-// there is no such channel (the agent has no GET stream open), notifications
-// are kept or dropped by the transport.
+// Peer reaches the agent outside any call, for example with list_changed. If there is no such
+// channel (the agent has no GET stream open), the transport keeps or drops notifications.
 func (s *Session) Peer() Peer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,8 +109,8 @@ func (s *Session) SetPeer(p Peer) {
 	s.peer = p
 }
 
-// Value returns what is kept under key, made by mk when there is none yet. A
-// nil mk only looks. Keys are compared like map keys; use an unexported type.
+// Value returns the value stored under key. If there is none, it stores and returns the result of
+// mk; a nil mk only reads. Keys are compared like map keys; use an unexported type.
 func (s *Session) Value(key any, mk func() any) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,9 +125,9 @@ func (s *Session) Value(key any, mk func() any) any {
 	return v
 }
 
-// OnClose has f called when the session ends, at once if it has already. f
-// must not block. stop takes f off the list again; whoever ends before the
-// session calls it, so that a long session does not collect them.
+// OnClose registers f to be called when the session ends, or calls it at once if the session has
+// ended. f must not block. stop removes f; callers that end before the session must call it, so
+// that a long session does not collect functions.
 func (s *Session) OnClose(f func()) (stop func()) {
 	s.mu.Lock()
 	if s.closed {
@@ -156,8 +152,8 @@ func (s *Session) OnClose(f func()) (stop func()) {
 // Done is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Close ends the session: what was registered with OnClose runs, last in
-// first out, before Close returns. A second Close does nothing.
+// Close ends the session. The functions registered with OnClose run before Close returns, last in
+// first out. A second Close does nothing.
 func (s *Session) Close() {
 	s.mu.Lock()
 	if s.closed {

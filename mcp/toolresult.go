@@ -10,10 +10,9 @@ import (
 // commonStart is how most results of tools begin.
 var commonStart = []byte(`{"content":[`)
 
-// WithContent returns the result of a tools/call with the content that every
-// version of MCP requires of it: an empty list where the server has left it out,
-// which ends many a client. A result of another kind (a task, a question to the
-// client) has none, and passes as it is.
+// WithContent adds the content that every version of MCP requires in the result of a tools/call: an
+// empty list if the server omitted it. Without it many clients fail. A result of another kind (a
+// task, a question to the client) has no content and passes unchanged.
 func WithContent(result json.RawMessage) json.RawMessage {
 	if bytes.HasPrefix(result, commonStart) || !rawjson.IsObject(result) {
 		return result

@@ -53,8 +53,8 @@ func AppendError(dst []byte, id ID, e *Error) []byte {
 	return append(e.Append(dst), '}')
 }
 
-// Error is the error object of a response. One that was read from the wire
-// keeps its bytes and is written back exactly so.
+// Error is the error object of a response. An error that was read from the wire keeps its bytes and
+// is written back unchanged.
 type Error struct {
 	Code    int
 	Message string
@@ -82,9 +82,9 @@ func (e *Error) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// ParseError reads an error object, as Message.Err holds it. The bytes are
-// cloned, so the error may outlive the message. A code or message of the wrong
-// type leaves the field zero; the bytes are kept all the same.
+// ParseError reads an error object, as in Message.Err. The bytes are cloned, so the error may
+// outlive the message. A code or message of the wrong type leaves the field zero; the bytes are
+// kept.
 func ParseError(raw []byte) *Error {
 	e := &Error{raw: append(json.RawMessage(nil), raw...)}
 	var out [3][]byte

@@ -12,18 +12,18 @@ import "bytes"
 // What it finds is as good as the text: it checks no grammar.
 type IDFinder struct {
 	depth   int
-	quoted  bool // in a string
-	escaped bool // behind a backslash
-	ended   bool // behind the message, or in what is none
+	quoted  bool // inside a string
+	escaped bool // after a backslash
+	ended   bool // after the message, or the text is not a message
 
-	token  []byte // the key, or the value of a key that matters; at depth 1
-	key    string // of the value that is being read, "" elsewhere
+	token  []byte // the current key, or the value of a key that matters; at depth 1
+	key    string // the key of the value being read, "" elsewhere
 	id     ID
-	named  bool // an id was there
+	named  bool // an id was found
 	method bool
 }
 
-// maxToken is how much of a key or an id is kept: the longest id and one more byte.
+// maxToken is the stored length of a key or an id: the longest id and one more byte.
 const maxToken = MaxIDBytes + 1
 
 // Write takes the next part of the text. It never fails.
@@ -41,8 +41,8 @@ func (f *IDFinder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ID returns the id of the request, "" where none has been found, or two, or where
-// the text has ended as a message that is no request.
+// ID returns the id of the request. It returns "" if there is none, if there are two, or if the
+// text was a message that is not a request.
 func (f *IDFinder) ID() ID {
 	if f.ended && !f.method {
 		return ""
@@ -103,7 +103,7 @@ func (f *IDFinder) member() {
 		if found := idOf(bytes.Clone(f.token)); !f.named {
 			f.id, f.named = found, true
 		} else if found != f.id {
-			f.id = "" // which of them it is cannot be told
+			f.id = "" // two ids: which one is meant is unknown
 		}
 	}
 	f.key, f.token = "", f.token[:0]

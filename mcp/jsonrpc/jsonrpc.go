@@ -21,8 +21,8 @@ const (
 
 // Bounds of one message.
 const (
-	// MaxIDBytes bounds an id. Longer ones are invalid requests: an id is
-	// copied and kept while its request runs.
+	// MaxIDBytes bounds an id. Longer ones are invalid requests, because an id is copied and kept
+	// while its request runs.
 	MaxIDBytes = 1024
 	// MaxMethodBytes bounds a method name.
 	MaxMethodBytes = 512
@@ -30,16 +30,14 @@ const (
 	MaxBatch = 256
 )
 
-// Sentinels for what Parse refuses. ErrParse asks for code -32700, ErrInvalid
-// for -32600.
+// Errors of Parse. ErrParse corresponds to code -32700, ErrInvalid to -32600.
 var (
 	ErrParse   = errors.New("parse error")
 	ErrInvalid = errors.New("invalid request")
 )
 
-// ID is the raw JSON text of a request id: `1`, `"a"`, `1.5`. The zero ID means
-// that there is none, so the message is a notification. Two ids are the same
-// when their bytes are.
+// ID is the raw JSON text of a request id: `1`, `"a"`, `1.5`. The zero ID means that there is none,
+// so the message is a notification. Two ids are equal if their bytes are equal.
 type ID string
 
 // IntID returns the id n.
@@ -48,8 +46,7 @@ func IntID(n int64) ID { return ID(strconv.FormatInt(n, 10)) }
 // StringID returns s as an id.
 func StringID(s string) ID { return ID(rawjson.Quote(s)) }
 
-// Int returns the value of an integer id and whether it is one in canonical
-// form.
+// Int returns the value of an id that is an integer in canonical form.
 func (id ID) Int() (int64, bool) {
 	if id == "" || len(id) > 20 {
 		return 0, false
@@ -92,8 +89,7 @@ func (m *Message) Kind() Kind {
 	return Response
 }
 
-// internedMethods spares the copy of the method name for those that are seen
-// all the time.
+// internedMethods avoids a copy of the name of common methods.
 var internedMethods = func() map[string]string {
 	m := map[string]string{}
 	for _, s := range []string{
@@ -110,11 +106,10 @@ var internedMethods = func() map[string]string {
 	return m
 }()
 
-// envelopeKeys are the keys that a reader looks for in a message.
+// envelopeKeys are the keys of the envelope.
 var envelopeKeys = [...]string{"jsonrpc", "id", "method", "params", "result", "error"}
 
-// envelopeKey returns the envelope's key that found differs from in case only,
-// "" where there is none.
+// envelopeKey returns the envelope key that found equals except for case, or "".
 func envelopeKey(found []byte) string {
 	if len(found) > 2*len("jsonrpc") { // no letter that folds to ASCII has more than three bytes, and few have more than one
 		return ""
@@ -127,12 +122,11 @@ func envelopeKey(found []byte) string {
 	return ""
 }
 
-// Parse reads one message. It checks the whole input's syntax, refuses a
-// duplicate envelope key, one of a request in another case, a missing or wrong
-// "jsonrpc", an id that is no string or number, and params that are neither
-// object nor array (MCP: an object).
-// The error wraps ErrParse or ErrInvalid; with ErrInvalid the message holds
-// what could be read, so the answer can bear the id.
+// Parse reads one message. It checks the whole input's syntax. It refuses a duplicate envelope key,
+// a key of a request that differs from an envelope key in case only, a missing or wrong "jsonrpc",
+// an id that is neither a string nor a number, and params that are neither an object nor an array
+// (MCP: an object). The error wraps ErrParse or ErrInvalid. With ErrInvalid the message has the
+// parts that could be read, so that the answer can have the id.
 func Parse(data []byte) (Message, error) {
 	var m Message
 	var version, id, method, dup, odd []byte
@@ -236,9 +230,9 @@ func Parse(data []byte) (Message, error) {
 	return m, nil
 }
 
-// CheckText refuses with ErrParse what is not UTF-8, as JSON has to be. Parse
-// does not look at what strings hold. A server checks what strangers send: one
-// wrong byte ends many a program that reads lines of text.
+// CheckText returns ErrParse if data is not UTF-8, which JSON requires. Parse does not check the
+// contents of strings. A server must check untrusted input: a single invalid byte makes many
+// programs that read lines of text fail.
 func CheckText(data []byte) error {
 	if !utf8.Valid(data) {
 		return fmt.Errorf("%w: the text is not UTF-8", ErrParse)
@@ -246,9 +240,9 @@ func CheckText(data []byte) error {
 	return nil
 }
 
-// Split returns the messages of a batch as slices of data, or data itself as
-// the only one. Batches exist in MCP 2025-03-26 alone. An empty batch is
-// ErrInvalid, as JSON-RPC asks, and so is one over MaxBatch.
+// Split returns the messages of a batch as slices of data. If data is not a batch, it is the only
+// message. Only MCP 2025-03-26 has batches. An empty batch is ErrInvalid, as JSON-RPC requires, and
+// so is one over MaxBatch.
 func Split(data []byte) (msgs [][]byte, batch bool, err error) {
 	if !rawjson.IsArray(data) {
 		return [][]byte{data}, false, nil

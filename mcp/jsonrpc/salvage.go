@@ -6,14 +6,13 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Salvage looks at a message that Parse has refused, as far as its text can be
-// read: it may be cut off, nested too deeply, or wrong within. answer reports
-// whether it has what responses have (a result, an error object, or an id in an
-// envelope) and no method. id is the response's, "" where the text breaks off
-// before it or has none.
+// Salvage reads as much as possible of a message that Parse has refused: it may be cut off, nested
+// too deeply, or malformed. answer reports whether the message has a part that only responses have
+// (a result, an error object, or an id in an envelope) and no method. id is the response's id, or
+// "" if it is missing or comes after the end of the text.
 //
-// Without it the request would wait for its timeout, because nothing else tells
-// that its answer has come.
+// Without Salvage the request would wait for its timeout, because nothing else shows that its
+// answer has arrived.
 func Salvage(data []byte) (id ID, answer bool) {
 	e := scan(data)
 	if e.method {
@@ -22,15 +21,15 @@ func Salvage(data []byte) (id ID, answer bool) {
 	return e.id, e.outcome || e.rpc && e.id != ""
 }
 
-// envelope is what a text shows of a message.
+// envelope holds the readable parts of a message.
 type envelope struct {
-	id      ID   // "" where there is none, or more than one
-	method  bool // it is a request or a notification
-	outcome bool // it has a result or an error object
-	rpc     bool // it has a member jsonrpc
+	id      ID   // "" if there is none, or more than one
+	method  bool // the message is a request or a notification
+	outcome bool // the message has a result or an error object
+	rpc     bool // the message has a member jsonrpc
 }
 
-// scan goes through the members of an object as far as they can be read.
+// scan reads the members of an object as far as possible.
 func scan(data []byte) (e envelope) {
 	s := salvage{data: data}
 	if !s.next('{') {
@@ -57,7 +56,7 @@ func scan(data []byte) (e envelope) {
 			if found := idOf(data[start:s.at]); whole && !named {
 				e.id, named = found, true
 			} else if found != e.id {
-				e.id = "" // nobody can say whose it is
+				e.id = "" // it is unknown whose it is
 			}
 		}
 		if !whole || !s.next(',') {
@@ -66,7 +65,7 @@ func scan(data []byte) (e envelope) {
 	}
 }
 
-// idOf is a value as an id, "" where it can be none.
+// idOf returns a value as an id, or "" if the value cannot be one.
 func idOf(value []byte) ID {
 	value = bytes.TrimSpace(value)
 	if len(value) == 0 || len(value) > MaxIDBytes || rawjson.Valid(value) != nil {
@@ -78,8 +77,7 @@ func idOf(value []byte) ID {
 	return ID(value)
 }
 
-// salvage scans JSON that is not whole. It knows strings and brackets, and no
-// depth.
+// salvage scans incomplete JSON. It knows strings and brackets, but not depth.
 type salvage struct {
 	data []byte
 	at   int
@@ -87,7 +85,7 @@ type salvage struct {
 
 func (s *salvage) space() { s.at = rawjson.SkipSpace(s.data, s.at) }
 
-// next skips white space and one byte, where that is c.
+// next skips white space and, if the next byte is c, that byte.
 func (s *salvage) next(c byte) bool {
 	s.space()
 	if s.at >= len(s.data) || s.data[s.at] != c {
@@ -97,7 +95,7 @@ func (s *salvage) next(c byte) bool {
 	return true
 }
 
-// text reads a string and returns what is between its quotes, as it stands.
+// text reads a string and returns the raw text between its quotes.
 func (s *salvage) text() ([]byte, bool) {
 	if !s.next('"') {
 		return nil, false
@@ -119,7 +117,7 @@ func (s *salvage) text() ([]byte, bool) {
 	}
 }
 
-// value skips a value and reports whether its end is there.
+// value skips a value and reports whether its end was found.
 func (s *salvage) value() bool {
 	for depth := 0; s.at < len(s.data); {
 		switch s.data[s.at] {

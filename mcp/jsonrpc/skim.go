@@ -6,21 +6,21 @@ import (
 	"io"
 )
 
-// Head is what a large message says of itself.
+// Head is the envelope of a large message.
 type Head struct {
-	ID       ID   // zero where it has none, or one that is long
-	Request  bool // it has a method
-	Response bool // it has a result or an error
+	ID       ID   // zero if there is none, or if it is too long
+	Request  bool // the message has a method
+	Response bool // the message has a result or an error
 }
 
 const (
 	skimBuffer = 64 << 10
-	maxSkimID  = 256 // longer ids are no message's that weir has sent
+	maxSkimID  = 256 // a longer id is not one that weir has sent
 )
 
-// Skim reads a message as far as it takes to know whose it is, and keeps nothing
-// else of it. It does not check the message: Parse does. A batch is a Head of
-// nothing. Keys that are written with escapes are not found.
+// Skim reads the envelope of a message, only as far as necessary, and stores nothing else. It does
+// not check the message; Parse does. The Head of a batch is zero. Keys that are written with
+// escapes are not found.
 func Skim(r io.Reader) (Head, error) {
 	s := Skimmer{}
 	buf := make([]byte, skimBuffer)
@@ -35,20 +35,19 @@ func Skim(r io.Reader) (Head, error) {
 	}
 }
 
-// Skimmer is Skim for a message that comes in pieces. The zero value is ready for
-// use.
+// Skimmer is Skim for a message that arrives in pieces. The zero value is ready for use.
 type Skimmer struct {
-	Head    Head // what is known so far
+	Head    Head // the envelope so far
 	depth   int
-	text    bool // within a string
-	escaped bool // behind a backslash in one
-	value   bool // at depth 1: behind a colon
-	keeping bool // word is being filled: a key, or the value of id
+	text    bool // inside a string
+	escaped bool // after a backslash in a string
+	value   bool // at depth 1: after a colon
+	keeping bool // word is being filled with a key or the value of id
 	word    []byte
-	key     string // at depth 1: that of the value
+	key     string // at depth 1: the key of the current value
 }
 
-// Feed takes the next piece, and reports whether the rest tells nothing new.
+// Feed reads the next piece. done means that the rest adds nothing.
 func (s *Skimmer) Feed(p []byte) (done bool) {
 	for _, c := range p {
 		if s.text {

@@ -25,50 +25,47 @@ import (
 const (
 	maxPosts    = 32          // POSTs that the server has not answered yet
 	maxEndpoint = 4 << 10     // bytes of the endpoint event's URL
-	postPause   = time.Second // how long one POST may hold up the next
+	postPause   = time.Second // the longest wait for one POST before the next is sent
 )
 
 // ClientOptions configures a ClientStream. Only URL is required.
 type ClientOptions struct {
-	// URL to GET the event stream from, http or https. Only its host appears in
-	// errors and logs.
+	// URL is the URL of the event stream, http or https. Only its host appears in errors and logs.
 	URL string
-	// Name is what errors call the server, such as `upstream "files"`.
+	// Name is how errors call the server, such as `upstream "files"`.
 	Name string
-	// Header goes with every request (Authorization and the like).
+	// Header is sent with every request (Authorization and the like).
 	Header http.Header
-	// HTTPClient is used instead of one with a connection pool of its own. Its
-	// Timeout must be zero, because the stream lasts.
+	// HTTPClient replaces the client with its own connection pool. Its Timeout must be zero,
+	// because the stream lasts.
 	HTTPClient *http.Client
-	// Wrap puts something around the transport of every HTTP request, such as
-	// what signs them. Nil changes nothing.
+	// Wrap wraps the transport of every HTTP request, for example to sign requests. Nil changes
+	// nothing.
 	Wrap func(http.RoundTripper) http.RoundTripper
-	// Connect bounds TCP and TLS, 10 s; Open the wait for the endpoint event,
-	// 30 s; Send a POST, 30 s. Zero values stand for these.
+	// Connect bounds TCP and TLS (10 s), Open the wait for the endpoint event (30 s), and Send a
+	// POST (30 s). Zero means the default in parentheses.
 	Connect, Open, Send time.Duration
-	// MaxMessage bounds one message of the server, in bytes;
-	// streamable.DefaultMaxResponse where zero. MaxKey is what errors call the
-	// setting of it, "" where there is none.
+	// MaxMessage bounds one message of the server, in bytes; zero means
+	// streamable.DefaultMaxResponse. MaxKey is the name of the setting in errors, "" if there is
+	// none.
 	MaxMessage int64
 	MaxKey     string
-	// Room is where messages are counted; nil bounds nothing.
+	// Room counts the bytes of messages; nil sets no bound.
 	Room *memory.Account
-	// Logger takes what goes wrong; nil discards it.
+	// Logger gets failures; nil discards them.
 	Logger *slog.Logger
 }
 
-// ClientStream is a connection to one server of 2024-11-05, a mcp.Stream to run
-// an mcp.Conn over:
+// ClientStream is a connection to one server of 2024-11-05. It is an mcp.Stream below an mcp.Conn:
 //
 //	stream, err := sse.Dial(ctx, sse.ClientOptions{URL: "http://…/sse"})
 //	conn := mcp.NewConn(stream, mcp.ConnOptions{Client: true})
 //	hello, err := mcp.Handshake(ctx, conn, nil, nil, "")
 //
-// Each Write is a POST. They arrive in order as long as the server answers them
-// within a second; a server that first does the work and then answers the POST
-// does not hold up the messages behind it. A POST of a request that the server
-// refuses comes back as the error response of that request; a failure that
-// concerns the connection ends it.
+// Each Write is a POST. POSTs arrive in order as long as the server answers each within a second. A
+// server that does the work first and answers the POST afterwards does not delay later messages. If
+// the server refuses the POST of a request, the request gets an error response. If a POST fails for
+// a reason that concerns the connection, the connection ends.
 type ClientStream struct {
 	opts     ClientOptions
 	who      string
@@ -83,15 +80,15 @@ type ClientStream struct {
 	posts  chan struct{}      // a slot for each POST
 
 	mu     sync.Mutex // guards below
-	err    error      // why the stream ended
+	err    error      // the reason for the stream's end
 	closed bool
 }
 
 var _ mcp.Stream = (*ClientStream)(nil)
 
-// Dial opens the event stream and waits for the endpoint that it tells. ctx
-// bounds only that. The errors are *mcp.Error as those of streamable.Dial; one
-// that is mcp.ErrRefused says that there is no such stream at this URL.
+// Dial opens the event stream and waits for the endpoint event. ctx bounds only that. The errors
+// are *mcp.Error as those of streamable.Dial. If there is no such stream at this URL, the error is
+// an mcp.ErrRefused.
 func Dial(ctx context.Context, opts ClientOptions) (*ClientStream, error) {
 	u, who, err := streamable.ParseURL(opts.Name, opts.URL)
 	if err != nil {
@@ -122,7 +119,7 @@ func Dial(ctx context.Context, opts ClientOptions) (*ClientStream, error) {
 	stop := context.AfterFunc(octx, s.cancel)
 	resp, events, err := s.open(u)
 	if !stop() {
-		// The time was up, whatever open says.
+		// The time was up, even if open succeeded.
 		if resp != nil {
 			resp.Body.Close()
 		}
@@ -139,7 +136,7 @@ func Dial(ctx context.Context, opts ClientOptions) (*ClientStream, error) {
 	return s, nil
 }
 
-// open makes the GET and reads as far as the endpoint event.
+// open sends the GET and reads up to the endpoint event.
 func (s *ClientStream) open(u *url.URL) (*http.Response, *streamable.EventReader, error) {
 	req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -178,7 +175,7 @@ func (s *ClientStream) open(u *url.URL) (*http.Response, *streamable.EventReader
 		if ev.Name != "endpoint" {
 			continue
 		}
-		// A redirect may have led elsewhere within the origin.
+		// A redirect may have led to another path of the origin.
 		if s.endpoint, err = endpoint(resp.Request.URL, string(ev.Data)); err != nil {
 			return fail(mcp.Errorf(mcp.KindUpstreamUnavailable, "%s %w", s.who, err))
 		}
@@ -186,9 +183,8 @@ func (s *ClientStream) open(u *url.URL) (*http.Response, *streamable.EventReader
 	}
 }
 
-// endpoint resolves the URL of the endpoint event. It must be of the stream's
-// own origin: the configured headers may hold a key that nobody else may see,
-// and what is posted there is what an agent says.
+// endpoint resolves the URL of the endpoint event. The URL must have the stream's own origin: the
+// configured headers may contain a key, and POSTs contain the agent's messages.
 func endpoint(base *url.URL, ref string) (*url.URL, error) {
 	if len(ref) > maxEndpoint {
 		return nil, errors.New("sent an endpoint event that is no url")
@@ -215,7 +211,7 @@ func origin(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// lost makes the error for the end of the event stream.
+// lost returns the error for the end of the event stream.
 func (s *ClientStream) lost(err error) error {
 	switch {
 	case errors.Is(err, streamable.ErrEventTooLarge):
@@ -263,13 +259,13 @@ func (s *ClientStream) receive(body io.ReadCloser, events *streamable.EventReade
 	}
 }
 
-// half reports whether a message at the end of the stream breaks off.
+// half reports whether a message at the end of the stream is incomplete.
 func (s *ClientStream) half(block *memory.Block) bool {
 	data, err := block.Open(s.ctx)
 	return err != nil || rawjson.Valid(data) != nil
 }
 
-// end notes why the stream ended; the first reason counts.
+// end stores the reason for the stream's end. Only the first reason counts.
 func (s *ClientStream) end(err error) {
 	s.mu.Lock()
 	if s.err == nil {
@@ -288,8 +284,8 @@ func (s *ClientStream) reason() error {
 	return s.err
 }
 
-// Read implements mcp.Stream. After Close it returns io.EOF, else a typed
-// error that says how the connection ended.
+// Read implements mcp.Stream. After Close it returns io.EOF. Otherwise the error says how the
+// connection ended.
 func (s *ClientStream) Read() ([]byte, error) {
 	block, err := s.next()
 	if err != nil {
@@ -303,11 +299,11 @@ func (s *ClientStream) Read() ([]byte, error) {
 	return block.Deliver(s.ctx, data), nil
 }
 
-// ReadBlock is Read with the Block that the message is of, which the caller
-// releases. Of one in a file there is no data.
+// ReadBlock is Read with the Block that contains the message, which the caller releases. data is
+// nil if the message is in a file.
 func (s *ClientStream) ReadBlock() (data []byte, block *memory.Block, err error) {
 	if block, err = s.next(); err == nil && !block.InFile() {
-		data, err = block.Open(s.ctx) // of what is in memory, at once
+		data, err = block.Open(s.ctx) // returns at once for a message in memory
 	}
 	return data, block, err
 }
@@ -354,8 +350,7 @@ func (s *ClientStream) Write(msg []byte) error {
 	}
 }
 
-// post sends one message. An error is one of the connection, which has ended
-// then.
+// post sends one message. If it returns an error, the connection has ended with that error.
 func (s *ClientStream) post(body string) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.opts.Send)
 	defer cancel()
@@ -367,8 +362,7 @@ func (s *ClientStream) post(body string) error {
 	req.Header.Set("Content-Type", streamable.ContentJSON)
 	resp, err := s.http.Do(req)
 	if err == nil && resp.StatusCode < 300 {
-		// What stands in the body of an answer is of no interest: responses
-		// come as events.
+		// The body of an answer is ignored: responses arrive as events.
 		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 		resp.Body.Close()
 		return nil
@@ -382,7 +376,7 @@ func (s *ClientStream) post(body string) error {
 			return nil
 		}
 		if resp.StatusCode != http.StatusUnauthorized {
-			// The session is gone: another connection begins a new one.
+			// The session is lost: a new connection begins a new one.
 			err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%v", err)
 		}
 	case s.ctx.Err() != nil:
@@ -390,8 +384,8 @@ func (s *ClientStream) post(body string) error {
 	case ctx.Err() != nil:
 		err = mcp.Errorf(mcp.KindUpstreamTimeout, "%s did not accept a message within %s", s.who, s.opts.Send)
 	default:
-		// The error ends every call of the connection, of which earlier ones
-		// did reach the server: it must not say that they did not.
+		// The error ends every call of the connection. The server did get some of them, so the
+		// error must not say that they were not sent.
 		err = streamable.TransportFailure(s.who, err)
 		if e := (*mcp.Error)(nil); errors.As(err, &e) {
 			e.Err = nil
@@ -401,8 +395,8 @@ func (s *ClientStream) post(body string) error {
 	return err
 }
 
-// refused answers a request that the server did not take in its stead; of
-// anything else it only leaves a note.
+// refused handles a message that the server refused. A request gets an error response; anything
+// else is logged.
 func (s *ClientStream) refused(msg []byte, err error) {
 	m, parseErr := jsonrpc.Parse(msg)
 	if parseErr != nil || m.Kind() != jsonrpc.Request {
@@ -415,8 +409,8 @@ func (s *ClientStream) refused(msg []byte, err error) {
 	}
 }
 
-// Close implements mcp.Stream: it ends the event stream, which is how the
-// server learns of it, and waits for what the stream has started.
+// Close implements mcp.Stream. It closes the event stream, which tells the server, and waits for
+// the stream's goroutines.
 func (s *ClientStream) Close() error {
 	s.mu.Lock()
 	s.closed = true

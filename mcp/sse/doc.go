@@ -1,6 +1,6 @@
-// Package sse is MCP over HTTP with server-sent events, the transport of
-// 2024-11-05, both sides: [Server] answers agents that still use it, the client
-// side talks to servers that have nothing else.
+// Package sse is MCP over HTTP with server-sent events, the transport of 2024-11-05, both sides.
+// [Server] answers agents that still use it. [ClientStream] connects to servers that have no other
+// transport.
 //
 //	GET /sse  ─────────────────────────▶
 //	◀─ event: endpoint  /messages?sessionId=…

@@ -22,39 +22,36 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// ServerOptions configures a Server. Zero durations and bounds stand for the
-// defaults named.
+// ServerOptions configures a Server. Zero durations and bounds mean the defaults given below.
 type ServerOptions struct {
-	// Handler answers. It must not be nil.
+	// Handler serves all messages. It must not be nil.
 	Handler mcp.Handler
-	// MessagePath returns the path to which the client of a GET posts its
-	// messages. By default it is the path of the GET with "messages" for a last
-	// "sse", and else that path itself.
+	// MessagePath returns the path to which the client of a GET posts its messages. By default it
+	// is the path of the GET with a last element "sse" replaced by "messages". A path without that
+	// element is used as it is.
 	MessagePath func(r *http.Request) string
 	// KeepAlive is the silence after which a comment is sent: 15 seconds.
 	KeepAlive time.Duration
-	// WriteTimeout is how long a client may take to read what is sent at once
-	// before its connection counts as lost: 30 seconds.
+	// WriteTimeout bounds the time in which a client must read one write. After it the connection
+	// counts as lost. The default is 30 seconds.
 	WriteTimeout time.Duration
 	// MaxBody bounds a posted message: 10 MB.
 	MaxBody int64
-	// Memory is where posted messages are counted; nil bounds nothing.
+	// Memory counts the bytes of posted messages; nil sets no bound.
 	Memory *memory.Pool
 	// MaxConns bounds the open connections (1,000) and MaxPrincipalConns those
 	// of one principal (100).
 	MaxConns, MaxPrincipalConns int
-	// Logger takes what goes wrong; nil discards it.
+	// Logger gets failures; nil discards them.
 	Logger *slog.Logger
 }
 
-// maxIncoming is how many posted messages wait to be handled; further POSTs
-// wait.
+// maxIncoming is how many posted messages wait to be handled. Further POSTs block.
 const maxIncoming = 64
 
-// Server is the http.Handler of the transport of 2024-11-05: GET opens a
-// connection, POST sends a message on one. Mount it on both paths. Who asks is
-// what guard.Principal says; wrap the Server in a guard.Guard. Call Shutdown to
-// end it. It is safe for concurrent use.
+// Server is the http.Handler of the transport of 2024-11-05: GET opens a connection, POST sends a
+// message on one. Mount it on both paths. guard.Principal names the client, so wrap the Server in a
+// guard.Guard. Call Shutdown to end it. It is safe for concurrent use.
 type Server struct {
 	o       ServerOptions
 	log     *slog.Logger
@@ -66,7 +63,7 @@ type Server struct {
 
 	mu         sync.Mutex // guards below
 	conns      map[string]*serverConn
-	principals map[string]int // connections of each
+	principals map[string]int // connections per principal
 }
 
 // serverConn is one open GET.
@@ -103,8 +100,8 @@ func NewServer(o ServerOptions) *Server {
 	return s
 }
 
-// messagePath is where the client of a GET posts, as seen by the client: the
-// server may be mounted below a prefix that has been stripped.
+// messagePath returns the path that the client of a GET posts to, as the client sees it: the server
+// may be mounted below a prefix that has been stripped.
 func messagePath(r *http.Request) string {
 	path := r.URL.EscapedPath()
 	if u, err := url.ParseRequestURI(r.RequestURI); err == nil {
@@ -208,8 +205,8 @@ func (s *Server) close(id, principal string) {
 	s.streams.Leave()
 }
 
-// handle calls the Handler with what it expects of a context, and turns the
-// end of the server into an answer.
+// handle calls the Handler with the context that it expects. If the server ends meanwhile, handle
+// returns an error for that.
 func (s *Server) handle(ctx context.Context, r *mcp.Request) (result json.RawMessage, err error) {
 	ctx = guard.WithPrincipal(ctx, r.Session.Principal())
 	if r.IsNotification() {
@@ -230,8 +227,8 @@ func (s *Server) handle(ctx context.Context, r *mcp.Request) (result json.RawMes
 	return result, err
 }
 
-// servePost takes one message for an open connection. The answer to a request
-// goes out on that connection.
+// servePost accepts one message for an open connection. The answer to a request is sent on that
+// connection.
 func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("sessionId")
 	if id == "" {
@@ -276,16 +273,14 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// shutdownGrace is how long handlers get to return, and answers to go out,
-// once nobody waits any longer.
+// shutdownGrace is how long handlers may take to return, and answers to be written, after Shutdown
+// stops waiting.
 const shutdownGrace = 250 * time.Millisecond
 
-// Shutdown ends the Server. New connections and requests are refused at once,
-// requests in flight run until they are done or ctx ends; then their contexts
-// end and they are answered with an error of mcp.KindShuttingDown. Connections
-// are closed, and every goroutine of the Server has ended when Shutdown returns
-// nil. It returns an error where handlers go on although their context has
-// ended.
+// Shutdown ends the Server. It refuses new connections and requests at once. Requests in flight run
+// until they finish or ctx ends; then their contexts end and they are answered with an error of
+// mcp.KindShuttingDown. Shutdown closes the connections. When it returns nil, every goroutine of
+// the Server has ended. It returns an error if handlers continue although their context has ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.requests.Close()
 	if s.requests.Drain(ctx.Done()) > 0 {
@@ -313,8 +308,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// serverStream is an open GET as an mcp.Stream: what is posted is read, what is
-// written becomes an event.
+// serverStream is an open GET as an mcp.Stream. Read returns posted messages, and Write sends an
+// event.
 type serverStream struct {
 	in       chan []byte
 	closed   chan struct{}
@@ -341,8 +336,7 @@ func (st *serverStream) Read() ([]byte, error) {
 	}
 }
 
-// Write implements mcp.Stream. It waits for a slow client for at most the
-// write timeout.
+// Write implements mcp.Stream. It waits for a slow client for at most the write timeout.
 func (st *serverStream) Write(msg []byte) error { return st.WriteAll([][]byte{msg}) }
 
 // WriteAll sends several messages at once.
@@ -382,7 +376,7 @@ func (st *serverStream) writeLocked(frame []byte) error {
 	return st.rc.Flush()
 }
 
-// isResponse looks at no more of a message than its first members.
+// isResponse reads only the first members of a message.
 func isResponse(msg []byte) (yes bool) {
 	_ = rawjson.EachMember(msg, func(m rawjson.Member) bool {
 		yes = bytes.Equal(m.Key, []byte("result")) || bytes.Equal(m.Key, []byte("error"))
@@ -391,7 +385,7 @@ func isResponse(msg []byte) (yes bool) {
 	return yes
 }
 
-// receive takes a posted message, and waits where too many wait already.
+// receive queues a posted message. It blocks while the queue is full.
 func (st *serverStream) receive(ctx context.Context, msg []byte, owed bool) error {
 	if owed {
 		st.owe(1)
@@ -421,8 +415,8 @@ func (st *serverStream) owe(n int) {
 	}
 }
 
-// drain waits until every request has its response, or ctx ends: one that was
-// cancelled gets none.
+// drain waits until every request has its response, or ctx ends. A cancelled request gets no
+// response.
 func (st *serverStream) drain(ctx context.Context) {
 	for {
 		st.count.Lock()
@@ -439,7 +433,7 @@ func (st *serverStream) drain(ctx context.Context) {
 	}
 }
 
-// Close implements mcp.Stream. A write in progress is broken off.
+// Close implements mcp.Stream. It interrupts a write in progress.
 func (st *serverStream) Close() error {
 	st.count.Lock()
 	select {

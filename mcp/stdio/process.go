@@ -20,38 +20,36 @@ import (
 
 // Command says how to start a child process.
 type Command struct {
-	// Name is what errors call it, such as `upstream "files"`.
+	// Name is how errors call the child, such as `upstream "files"`.
 	Name string
-	// Path is the program, looked up in PATH of Env when it has no slash.
+	// Path is the program. It is looked up in PATH of Env if it has no slash.
 	Path string
 	Args []string
-	// Env is the whole environment of the child, as "key=value". Nothing is
-	// inherited.
+	// Env is the whole environment of the child, as "key=value". The child inherits nothing.
 	Env []string
-	// Dir is the working directory, this process's own when empty.
+	// Dir is the working directory; "" means that of this process.
 	Dir string
-	// Grace is how long the child may take to end by itself after its stdin
-	// was closed, and again after SIGTERM. 2 s when zero.
+	// Grace is how long the child may take to end after its stdin was closed, and again after
+	// SIGTERM. Zero means 2 s.
 	Grace time.Duration
-	// NoInput says that the child does not speak on its stdin, and so does not
-	// notice its end either: SIGTERM comes at once.
+	// NoInput says that the child does not read its stdin and so does not notice that it was
+	// closed: SIGTERM is sent at once.
 	NoInput bool
-	// Keeper starts the child, and keeps it from outliving this process. Nil stands
-	// for one of the child's own.
+	// Keeper starts the child and prevents it from outliving this process. Nil means a new Keeper.
 	Keeper *child.Keeper
-	// MaxMessage bounds a line of its stdout; MaxFromUpstream when zero. MaxKey is
-	// what errors call the setting of it, "" where there is none.
+	// MaxMessage bounds a line of the child's stdout; zero means MaxFromUpstream. MaxKey is the
+	// name of the setting in errors, "" if there is none.
 	MaxMessage int
 	MaxKey     string
-	// Room is where messages on its stdout are counted; nil bounds nothing.
+	// Room counts the bytes of messages on stdout; nil sets no bound.
 	Room *memory.Account
-	// Redact removes secrets from what is shown of its stderr; may be nil.
+	// Redact removes secrets from excerpts of stderr; may be nil.
 	Redact func(string) string
 	// Logger gets each line of stderr at debug level; nil discards.
 	Logger *slog.Logger
 }
 
-// stderrKept is how much of a child's stderr is kept for error messages.
+// stderrKept is the number of bytes of a child's stderr that are kept for error messages.
 const stderrKept = 16 << 10
 
 // Process is a running child as an mcp.Stream.
@@ -62,7 +60,7 @@ type Process struct {
 	group  *child.Group
 	stdin  io.WriteCloser
 	stderr ring
-	exited chan struct{} // closed when the child has been waited for and its stderr read
+	exited chan struct{} // closed when the child has ended and its stderr is read
 	exit   error         // valid after exited
 
 	readers  sync.WaitGroup
@@ -71,8 +69,7 @@ type Process struct {
 
 var _ mcp.Stream = (*Process)(nil)
 
-// Start starts the child. The caller closes the Process, even when the child
-// has ended by itself.
+// Start starts the child. The caller must Close the Process, even if the child has already ended.
 func Start(cmd Command) (*Process, error) {
 	if cmd.Grace == 0 {
 		cmd.Grace = 2 * time.Second
@@ -101,7 +98,7 @@ func Start(cmd Command) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	p.c = &exec.Cmd{Path: path, Args: append([]string{cmd.Path}, cmd.Args...), Env: cmd.Env, Dir: cmd.Dir}
 	if p.c.Env == nil {
-		p.c.Env = []string{} // nil would inherit everything
+		p.c.Env = []string{} // nil would inherit the environment
 	}
 	stdout, childOut, err := os.Pipe()
 	if err != nil {
@@ -136,19 +133,19 @@ func Start(cmd Command) (*Process, error) {
 	_, _ = childOut.Close(), childErr.Close()
 	p.Stream = NewStream(stdout, p.stdin, cmd.MaxMessage, nil)
 	p.Count(cmd.Room)
-	p.child = true // how a child ended tells more than what it had begun to say
+	p.child = true // the reason for a child's end says more than its last, incomplete message
 	stderrRead := make(chan struct{})
 	p.readers.Go(func() { defer close(stderrRead); p.readStderr(stderr) })
 	p.readers.Go(func() {
 		p.exit = p.c.Wait()
-		// What the child started and left behind must not survive it.
+		// Descendants must not survive the child.
 		p.group.Reap()
 		closeKeeper()
-		// A grandchild that moved to a group of its own may hold the pipes
-		// open; they are of no use without the child.
+		// A grandchild in another process group may hold the pipes open. They are useless without
+		// the child.
 		deadline := time.Now().Add(time.Second)
 		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
-		<-stderrRead // so that its last words are known
+		<-stderrRead // so that the last lines are known
 		close(p.exited)
 	})
 	p.close = func() error { p.stop(); p.readers.Wait(); return stdout.Close() }
@@ -161,8 +158,8 @@ func (p *Process) Pid() int { return p.c.Process.Pid }
 // Exited is closed when the child has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Read implements mcp.Stream. When the child has ended, the error says how and
-// bears the last line of its stderr.
+// Read implements mcp.Stream. If the child has ended, the error says how and includes the last line
+// of its stderr.
 func (p *Process) Read() ([]byte, error) {
 	line, block, err := p.ReadBlock()
 	if err != nil || block == nil {
@@ -180,7 +177,7 @@ func (p *Process) ReadBlock() ([]byte, *memory.Block, error) {
 	return line, block, err
 }
 
-// readError says why nothing was read.
+// readError returns the reason for a failed read.
 func (p *Process) readError(err error) error {
 	switch k, _ := mcp.KindOf(err); {
 	case k == mcp.KindTooLarge:
@@ -204,12 +201,12 @@ func (p *Process) readError(err error) error {
 	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended (%s)%s", p.cmd.Name, how, p.LastWords())
 }
 
-// stop ends the child and everything in its group: stdin is closed, then
-// SIGTERM, then SIGKILL, each after the grace time; see Command.NoInput. It returns
-// when the child is gone.
+// stop ends the child and everything in its group. It closes stdin, then sends SIGTERM, then
+// SIGKILL, and waits the grace time after each; see Command.NoInput. It returns when the child has
+// ended.
 func (p *Process) stop() {
 	p.stopOnce.Do(func() {
-		p.group.Look() // a child that ends leaves no word of what has left its group
+		p.group.Look() // after its end, descendants that left its group cannot be found
 		_ = p.stdin.Close()
 		if !p.cmd.NoInput && p.wait(p.cmd.Grace) {
 			return

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// What keeps a program from being started, and what to do about it. The whole PATH
-// is not told: it is long, and what follows it would be cut.
+// Reasons for a failed start, each with a remedy. They do not show the whole PATH: it is long, and
+// the text after it would be cut.
 var (
 	errNoCommand   = errors.New("no command is given")
 	errNotInPath   = errors.New("not found in PATH; install it, or set command to its full path")
@@ -20,8 +20,8 @@ var (
 	errNotProgram  = errors.New("the file may not be executed; make it executable, or correct command")
 )
 
-// Check returns why c could not be started, as far as that can be told without
-// starting it; nil where nothing is known to be wrong.
+// Check returns the reason why c could not be started, as far as it can be found without starting
+// it. It returns nil if no fault is known.
 func Check(c Command) error {
 	path, err := lookPath(c.Path, c.Env)
 	if err == nil {
@@ -70,15 +70,15 @@ func lookPath(file string, env []string) (string, error) {
 	return full, nil
 }
 
-// checkDir reports what is wrong with a working directory, which the system would
-// blame on the program.
+// checkDir reports a fault of the working directory. The system would report it as a fault of the
+// program.
 func checkDir(dir string) error {
 	if dir == "" {
 		return nil
 	}
 	info, err := os.Stat(dir)
 	if err == nil && info.IsDir() {
-		// To look up a name in a directory takes the right to be in it.
+		// Looking up a name in a directory requires the right to enter it.
 		_, err = os.Stat(dir + string(os.PathSeparator) + ".")
 	}
 	switch {
@@ -94,8 +94,7 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// whyNot says in other words why the system did not start the program at path,
-// where these help more.
+// whyNot explains an error of the system about the program at path, if a clearer text is known.
 func whyNot(path, dir string, err error) error {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)

@@ -29,29 +29,29 @@ type Stream struct {
 	r     *bufio.Reader
 	w     io.Writer
 	max   int
-	room  *memory.Account // what is read is counted; may be nil
-	skip  bool            // what is left of a line over the bound is still to be read
-	lost  *lostLine       // the same of a line that a call may wait for; nil: none does
-	child bool            // what is read is a child's: half a response at its end does not count
-	buf   []byte          // of the writer
+	room  *memory.Account // counts the bytes of messages; may be nil
+	skip  bool            // the rest of a line over the bound is still to be read
+	lost  *lostLine       // the line being skipped, if a call may wait for it; else nil
+	child bool            // the reader is a child's stdout: an incomplete response at its end is no message
+	buf   []byte          // the write buffer
 	close func() error
 	once  sync.Once
 }
 
 var _ mcp.Stream = (*Stream)(nil)
 
-// NewStream reads messages of at most max bytes from r and writes to w. Close
-// calls closeFn, which should make a blocked Read return; it may be nil.
+// NewStream reads messages of at most max bytes from r and writes to w. Close calls closeFn, which
+// should make a blocked Read return; it may be nil.
 func NewStream(r io.Reader, w io.Writer, max int, closeFn func() error) *Stream {
 	return &Stream{r: bufio.NewReaderSize(r, bufSize), w: w, max: max, close: closeFn}
 }
 
-// Count has what is read counted, and large messages received into files. It is
+// Count makes the stream count messages in room and receive large messages into files. It must be
 // called before the first Read.
 func (s *Stream) Count(room *memory.Account) { s.room = room }
 
-// Read implements mcp.Stream. Empty lines are skipped. A line over the bound
-// is an error of KindTooLarge; the next Read goes on behind it.
+// Read implements mcp.Stream. It skips empty lines. For a line over the bound it returns an error
+// of KindTooLarge, and the next Read continues after that line.
 func (s *Stream) Read() ([]byte, error) {
 	line, block, err := s.ReadBlock()
 	if err != nil || block == nil {
@@ -60,9 +60,9 @@ func (s *Stream) Read() ([]byte, error) {
 	return open(block)
 }
 
-// open returns the bytes of a message as the caller's own.
+// open returns the bytes of a message. They belong to the caller.
 func open(block *memory.Block) ([]byte, error) {
-	ctx := context.Background() // a Pool bounds the time by itself
+	ctx := context.Background() // the Pool bounds the time
 	data, err := block.Open(ctx)
 	if err != nil {
 		block.Release()
@@ -71,8 +71,8 @@ func open(block *memory.Block) ([]byte, error) {
 	return block.Deliver(ctx, data), nil
 }
 
-// ReadBlock is Read with the Block of a large message, which the caller releases.
-// Of one in a file there is no line.
+// ReadBlock is Read with the Block of a large message, which the caller releases. line is nil if
+// the message is in a file.
 func (s *Stream) ReadBlock() (line []byte, block *memory.Block, err error) {
 	for s.skip {
 		part, err := s.r.ReadSlice('\n')
@@ -98,7 +98,7 @@ func (s *Stream) ReadBlock() (line []byte, block *memory.Block, err error) {
 			block.Release()
 			return nil, nil, err
 		case inFile || len(bytes.TrimSpace(line)) > 0:
-			return line, block, nil // an error comes again with the next read
+			return line, block, nil // the next read returns the error again
 		}
 		block.Release()
 		if err != nil {
@@ -107,20 +107,20 @@ func (s *Stream) ReadBlock() (line []byte, block *memory.Block, err error) {
 	}
 }
 
-// halfFile is half of a message in a file.
+// halfFile reports whether a message in a file is an incomplete response.
 func halfFile(block *memory.Block) bool {
 	line, err := block.Open(context.Background())
 	return err == nil && half(line)
 }
 
-// half reports whether a text begins a response and breaks off.
+// half reports whether a text is an incomplete response.
 func half(line []byte) bool {
 	_, answer := jsonrpc.Salvage(line)
 	return answer && rawjson.Valid(line) != nil
 }
 
-// readLine returns the next line without its end, or the Block of a large one, as
-// ReadBlock does. It may come together with an error, and is nil where there is none.
+// readLine returns the next line without its end, or the Block of a large one, as ReadBlock does. A
+// line may come together with an error. Both are nil if there is no line.
 func (s *Stream) readLine() (_ []byte, _ *memory.Block, err error) {
 	var long *memory.Buffer
 	for {
@@ -150,13 +150,13 @@ func (s *Stream) readLine() (_ []byte, _ *memory.Block, err error) {
 			if block.InFile() {
 				return nil, block, err
 			}
-			data, _ := block.Open(context.Background()) // of what is in memory, at once
+			data, _ := block.Open(context.Background()) // returns at once for a message in memory
 			return data, block, err
 		}
 	}
 }
 
-// lostLine is a line that is read to its end to know whose it is.
+// lostLine is a line that is read to its end to find the call that it belongs to.
 type lostLine struct {
 	skim jsonrpc.Skimmer
 	why  error
@@ -167,8 +167,8 @@ func (l *lostLine) error() error {
 	return &mcp.Error{Kind: k, Message: l.why.Error(), Err: &mcp.LostMessage{Head: l.skim.Head, Err: l.why}}
 }
 
-// lose returns the error for a line that has no room, of which part came last and
-// more may follow.
+// lose returns the error for a line that does not fit in memory. part is the latest piece, and more
+// says that further pieces may follow.
 func (s *Stream) lose(long *memory.Buffer, part []byte, why error, more bool) error {
 	s.skip = more
 	if errors.Is(why, memory.ErrTooLarge) {
@@ -176,12 +176,12 @@ func (s *Stream) lose(long *memory.Buffer, part []byte, why error, more bool) er
 	} else {
 		why = mcp.NoRoom("a message on a stdio stream", why)
 	}
-	if !s.child { // no call waits for it
+	if !s.child { // no call waits for the line
 		long.Drop()
 		return why
 	}
 	s.lost = &lostLine{why: why}
-	// What cannot be read of it tells nothing, and the connection ends then.
+	// If reading fails, the owner stays unknown and the connection ends.
 	_ = long.Each(s.lost.skim.Feed)
 	s.lost.skim.Feed(part)
 	long.Drop()
@@ -208,7 +208,7 @@ func (s *Stream) WriteAll(msgs [][]byte) error {
 func (s *Stream) flush() error {
 	_, err := s.w.Write(s.buf)
 	if cap(s.buf) > 1<<20 {
-		s.buf = nil // one large message must not pin its size for ever
+		s.buf = nil // do not keep a large buffer for ever
 	}
 	if err != nil {
 		return fmt.Errorf("stdio: %w", err)

@@ -19,31 +19,31 @@ import (
 const (
 	DefaultMaxResponse = 256 << 20
 
-	maxHalf         = 4 << 10 // bytes that are kept of half a message
+	maxHalf         = 4 << 10 // bytes kept of an incomplete message
 	maxCallMessages = 256     // undelivered messages of one call
-	maxCallBytes    = 8 << 20 // and their bytes; a single larger one fits an empty queue
+	maxCallBytes    = 8 << 20 // their bytes; a single larger one fits an empty queue
 	maxCallServing  = 16      // requests of the server served at once within one call
-	maxServing      = 64      // and on the connection as a whole
-	maxBackground   = 64      // answers and cancellations on their way
+	maxServing      = 64      // the same for the whole connection
+	maxBackground   = 64      // answers and cancellations being sent
 
-	minConnected = time.Second // a stream that lived this long was no failure
-	maxAttempts  = 6           // failures in a row before a stream is given up
+	minConnected = time.Second // a stream that lived this long was not a failure
+	maxAttempts  = 6           // consecutive failures before a stream is given up
 	firstBackoff = 500 * time.Millisecond
 	maxBackoff   = 30 * time.Second
-	minBackoff   = 10 * time.Millisecond // below any retry time a server asks for
+	minBackoff   = 10 * time.Millisecond // lower bound of the retry time that a server asks for
 	drainTime    = 250 * time.Millisecond
 	drainBytes   = 64 << 10
 )
 
-// ErrSessionLost is the cause of an error that says: the server no longer knows
-// the session, and therefore did not look at the message. A new Client makes a
-// new session, over which the same call may be made again; see [mcp.ErrNotSent].
+// ErrSessionLost is the cause of an error for a message that the server did not look at because it
+// no longer knows the session. The caller may make the same call again over a new Client, which
+// makes a new session; see [mcp.ErrNotSent].
 var ErrSessionLost = fmt.Errorf("the session is lost: %w", mcp.ErrNotSent)
 
-// ClientTimeouts bound what the Client waits for on its own. Calls wait as long
-// as their context does. Zero values stand for the defaults.
+// ClientTimeouts bound the Client's own waits. Calls wait as long as their context allows. Zero
+// values mean the defaults.
 type ClientTimeouts struct {
-	Connect   time.Duration // TCP and TLS; 10 s; not used with an HTTPClient of one's own
+	Connect   time.Duration // TCP and TLS; 10 s; not used with HTTPClient
 	Handshake time.Duration // the whole of Dial; 30 s
 	Send      time.Duration // a notification, an answer, a cancellation; 30 s
 	Close     time.Duration // the DELETE of Close; 2 s
@@ -63,46 +63,44 @@ func (t ClientTimeouts) orDefaults() ClientTimeouts {
 
 // ClientOptions configures a Client. Only URL is required.
 type ClientOptions struct {
-	// URL of the server's MCP endpoint, http or https. Only its host appears in
-	// errors and logs.
+	// URL is the server's MCP endpoint, http or https. Only its host appears in errors and logs.
 	URL string
-	// Name is what errors call the server, such as `upstream "files"`.
+	// Name is how errors call the server, such as `upstream "files"`.
 	Name string
-	// Header goes with every request (Authorization and the like). What the
-	// protocol itself defines cannot be set here.
+	// Header is sent with every request (Authorization and the like). Headers that the protocol
+	// defines are ignored.
 	Header http.Header
-	// HTTPClient is used instead of one with a connection pool of its own. Its
-	// Timeout must be zero, because streams last.
+	// HTTPClient replaces the client with its own connection pool. Its Timeout must be zero,
+	// because streams last.
 	HTTPClient *http.Client
-	// Wrap puts something around the transport of every HTTP request, such as
-	// what signs them. Nil changes nothing.
+	// Wrap wraps the transport of every HTTP request, for example to sign requests. Nil changes
+	// nothing.
 	Wrap func(http.RoundTripper) http.RoundTripper
 	// ClientInfo and Capabilities are raw objects that introduce weir.
 	ClientInfo, Capabilities json.RawMessage
-	// ProtocolVersion to begin the handshake with; see mcp.Handshake.
+	// ProtocolVersion is the first version of the handshake; see mcp.Handshake.
 	ProtocolVersion string
-	// Handler takes what the server sends and no call owns: list changes, log
-	// messages and requests on the GET stream. Notifications come one at a time
-	// and in order. Nil drops notifications and refuses requests.
+	// Handler serves the messages of the server that belong to no call: list changes, log messages
+	// and requests on the GET stream. Notifications arrive one at a time and in order. With a nil
+	// Handler notifications are dropped and requests refused.
 	Handler mcp.Handler
 	// ParamHeaders adds the Mcp-Param-* headers of a modern tools/call to h; see
 	// ParamHeaders. It may be called concurrently. Nil adds none.
 	ParamHeaders func(tool string, params json.RawMessage, h http.Header)
-	// Timeouts of the client's own doings.
+	// Timeouts bound the client's own waits.
 	Timeouts ClientTimeouts
-	// MaxResponse bounds one response, and one message of a stream, in bytes;
-	// DefaultMaxResponse where zero. MaxResponseKey is what errors call the setting
-	// of it, "" where there is none.
+	// MaxResponse bounds one response, and one message of a stream, in bytes; zero means
+	// DefaultMaxResponse. MaxResponseKey is the name of the setting in errors, "" if there is none.
 	MaxResponse    int64
 	MaxResponseKey string
-	// Room is where responses are counted; nil bounds nothing.
+	// Room counts the bytes of responses; nil sets no bound.
 	Room *memory.Account
-	// Logger takes what goes wrong beside calls; nil discards it.
+	// Logger gets failures outside calls; nil discards them.
 	Logger *slog.Logger
 }
 
-// Client is a connection to one MCP server over streamable HTTP. Each call is a
-// POST of its own, so calls do not wait for each other:
+// Client is a connection to one MCP server over streamable HTTP. Each call is a separate POST, so
+// calls do not wait for each other:
 //
 //	Call ── POST ──▶ JSON ───────────────────────────────▶ result
 //	          └────▶ SSE ── notification ─▶ queue ─▶ back ┐
@@ -122,7 +120,7 @@ type Client struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // what the client itself started; Add under mu
+	wg     sync.WaitGroup // goroutines of the client itself; Add under mu
 	done   chan struct{}  // closed when no further call can be made
 
 	listening listening
@@ -134,18 +132,17 @@ type Client struct {
 	mu         sync.Mutex // guards below
 	calls      map[int64]*clientCall
 	background int
-	err        error // why no further call can be made
+	err        error // the reason why no further call can be made
 	lost       bool  // the server has forgotten the session
 	closed     bool
 }
 
 var _ mcp.Peer = (*Client)(nil)
 
-// Dial connects to a server: it makes the handshake of the era that the server
-// speaks and, in the legacy era, opens the GET stream, for which it waits a moment
-// and no longer. ctx bounds only that, not the Client. The errors are those of
-// Call; one that is mcp.ErrRefused comes from a server that speaks no streamable
-// HTTP at this URL.
+// Dial connects to a server. It makes the handshake of the era that the server speaks. In the
+// legacy era it also opens the GET stream and waits for it briefly. ctx bounds only Dial, not the
+// Client. The errors are those of Call. If the server speaks no streamable HTTP at this URL, the
+// error is an mcp.ErrRefused.
 func Dial(ctx context.Context, opts ClientOptions) (*Client, error) {
 	c, err := newClient(opts)
 	if err != nil {
@@ -205,34 +202,33 @@ func newClient(opts ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// Hello returns what the server said of itself in the handshake.
+// Hello returns the server's answer in the handshake.
 func (c *Client) Hello() mcp.Hello { return c.hello }
 
-// Session returns what stands for the server in the Requests that handlers
-// get. Its version is the negotiated one. It ends with the client.
+// Session returns the session of the server, which handlers find in their Requests. It has the
+// negotiated version. It ends with the client.
 func (c *Client) Session() *mcp.Session { return c.session }
 
 // Done is closed when no further call can be made, because the session is lost
 // or the client is closed. Err says which.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Err returns nil while calls can be made, else the *mcp.Error that they
-// return.
+// Err returns nil while calls can be made, else the *mcp.Error that they return.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// InFlight returns how many calls wait for an answer and how many requests of
-// the server are being served.
+// InFlight returns the number of calls that wait for an answer, and of requests of the server that
+// are being served.
 func (c *Client) InFlight() (calls, serving int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.calls), c.serving.len()
 }
 
-// end makes every further call fail with err. The first reason counts.
+// end makes every further call fail with err. Only the first reason counts.
 func (c *Client) end(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,8 +238,8 @@ func (c *Client) end(err error) {
 	}
 }
 
-// sessionLost ends the client because the server has forgotten its session.
-// Calls whose answers are on their way still get them.
+// sessionLost ends the client because the server has forgotten its session. Calls whose answers are
+// being received still get them.
 func (c *Client) sessionLost() error {
 	c.mu.Lock()
 	c.lost = true
@@ -256,9 +252,8 @@ func (c *Client) sessionLost() error {
 	return err
 }
 
-// Close ends the connection: calls in flight fail with
-// KindUpstreamUnavailable, the session is deleted on the server, and everything
-// that the client started has ended when Close returns.
+// Close ends the connection. Calls in flight fail with KindUpstreamUnavailable, and the session is
+// deleted on the server. Every goroutine of the client has ended when Close returns.
 func (c *Client) Close() error {
 	c.end(mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: the connection was closed", c.who))
 	c.mu.Lock()
@@ -292,8 +287,8 @@ func (c *Client) Close() error {
 // errClosed is the cause of the contexts that Close ends.
 var errClosed = errors.New("the connection was closed")
 
-// spawn runs f in a goroutine that Close waits for. It does nothing and
-// returns false on a closed client.
+// spawn runs f in a goroutine that Close waits for. On a closed client it does nothing and returns
+// false.
 func (c *Client) spawn(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -308,8 +303,8 @@ func (c *Client) spawn(f func()) bool {
 	return true
 }
 
-// send posts a message in the background: an answer or a cancellation. When
-// too many are on their way already, it is dropped.
+// send posts an answer or a cancellation in the background. If too many are being sent already, it
+// drops the message.
 func (c *Client) send(what string, out outgoing) {
 	c.mu.Lock()
 	full := c.background >= maxBackground
@@ -336,8 +331,8 @@ func (c *Client) send(what string, out outgoing) {
 	}
 }
 
-// greeting is the Peer for the handshake: before the server learns that it is
-// complete, the negotiated version must be in the headers.
+// greeting is the Peer for the handshake. It sets the headers of the negotiated version before the
+// server learns that the handshake is complete.
 type greeting struct{ *Client }
 
 func (g greeting) Notify(ctx context.Context, method string, params json.RawMessage) error {

@@ -24,26 +24,26 @@ type clientCall struct {
 	idRaw  jsonrpc.ID
 	method string
 	back   mcp.Handler     // may be nil
-	token  json.RawMessage // the caller's own progress token, nil where it gave none
+	token  json.RawMessage // the caller's own progress token; nil if it has none
 
-	// httpCtx has the caller's values and ends with the call's HTTP exchange. It
-	// may outlive the caller's context a little, so that a finished stream can
-	// be read to its end and its connection used again.
+	// httpCtx has the caller's values and ends with the call's HTTP exchange. It may outlive the
+	// caller's context briefly, so that a finished stream can be read to its end and its connection
+	// reused.
 	httpCtx context.Context
 	cancel  context.CancelCauseFunc
 	wg      sync.WaitGroup // the delivering goroutine and requests being served
 	space   chan struct{}  // capacity 1: the queue has become shorter
-	block   *memory.Block  // that the result is of; nil: it is not counted
+	block   *memory.Block  // holds the result; nil: the bytes are not counted
 
 	mu      sync.Mutex         // guards below
-	ctx     context.Context    // what handlers get: ends with the call; nil before the first message
+	ctx     context.Context    // for handlers; ends with the call; nil before the first message
 	end     context.CancelFunc // ends ctx
 	queue   []queued
 	bytes   int
 	serving int
 	running bool          // the delivering goroutine runs
-	over    bool          // the response is there: nothing more is taken
-	empty   chan struct{} // closed when the queue is empty after over
+	over    bool          // the response has arrived: further messages are ignored
+	empty   chan struct{} // closed when over is set and the queue is empty
 }
 
 // queued is a message that belongs to a call.
@@ -54,12 +54,11 @@ type queued struct {
 
 func (q queued) size() int { return len(q.m.Params) + len(q.m.Method) }
 
-// Call implements mcp.Peer. Besides the context's errors and the answered
-// *jsonrpc.Error it returns *mcp.Error of these kinds: KindUpstreamUnavailable,
-// KindUpstreamTimeout, KindUnauthorized, KindPermissionDenied,
-// KindRateLimited, KindTooLarge, KindUpstreamProtocol, KindInvalidParams, and KindSessionNotFound
-// with the cause ErrSessionLost. The cause mcp.ErrNotSent tells that the server
-// has not seen the call.
+// Call implements mcp.Peer. In addition to the context's errors and the answered *jsonrpc.Error it
+// returns *mcp.Error of these kinds: KindUpstreamUnavailable, KindUpstreamTimeout,
+// KindUnauthorized, KindPermissionDenied, KindRateLimited, KindTooLarge, KindUpstreamProtocol,
+// KindInvalidParams, and KindSessionNotFound with the cause ErrSessionLost. The cause
+// mcp.ErrNotSent means that the server has not seen the call.
 func (c *Client) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -116,8 +115,7 @@ func (c *Client) Call(ctx context.Context, method string, params json.RawMessage
 	return nil, err
 }
 
-// notSent returns the error of an ended client for a message that was
-// therefore not sent.
+// notSent returns the error for a message that was not sent because the client has ended.
 func (c *Client) notSent() error {
 	err := c.Err()
 	if k, _ := mcp.KindOf(err); k == mcp.KindSessionNotFound {
@@ -126,8 +124,8 @@ func (c *Client) notSent() error {
 	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: err.Error(), Err: mcp.ErrNotSent}
 }
 
-// run sends the call and waits for its answer. A response that is not nil has
-// an open body that still has to be read to its end.
+// run sends the call and waits for its answer. If it returns a response, the caller must read its
+// open body to the end.
 func (cl *clientCall) run(out outgoing) (json.RawMessage, *http.Response, error) {
 	c := cl.c
 	resp, err := c.do(cl.httpCtx, http.MethodPost, out.header, out.body)
@@ -164,7 +162,7 @@ func (cl *clientCall) run(out outgoing) (json.RawMessage, *http.Response, error)
 	}
 }
 
-// tooLarge is the error for a message over the bound.
+// tooLarge returns the error for a message over the bound.
 func (c *Client) tooLarge(verb string) error {
 	text := ""
 	if c.opts.MaxResponseKey != "" {
@@ -173,8 +171,8 @@ func (c *Client) tooLarge(verb string) error {
 	return mcp.Errorf(mcp.KindUpstreamProtocol, "%s %s more than %d bytes%s", c.who, verb, c.opts.MaxResponse, text)
 }
 
-// readBody reads a whole body. The Block that it is of is the caller's to release;
-// nil is one that is not counted.
+// readBody reads a whole body. The caller releases the Block that contains it; the Block is nil if
+// the body is not counted.
 func (c *Client) readBody(ctx context.Context, resp *http.Response) ([]byte, *memory.Block, error) {
 	n := resp.ContentLength
 	if n > c.opts.MaxResponse {
@@ -211,9 +209,8 @@ func (c *Client) readBody(ctx context.Context, resp *http.Response) ([]byte, *me
 	return data, block, nil
 }
 
-// receive takes a body or an event of the call's own stream. done says that
-// the response was in it: then the Block that it is of, if there is one, is kept
-// until the call returns.
+// receive handles a body, or an event of the call's own stream. done says that it contained the
+// response. Then its Block, if there is one, is kept until the call returns.
 func (cl *clientCall) receive(data []byte, block *memory.Block) (result json.RawMessage, done bool, err error) {
 	defer func() {
 		if done {
@@ -234,13 +231,13 @@ func (cl *clientCall) receive(data []byte, block *memory.Block) (result json.Raw
 		switch {
 		case m.Method != "":
 			if block != nil && block.InFile() {
-				m.Params = bytes.Clone(m.Params) // the Block may be gone before it is delivered
+				m.Params = bytes.Clone(m.Params) // delivery may come after the release of the Block
 			}
 			cl.c.message(cl, m)
 		case m.Err == nil && m.ID == cl.idRaw:
 			result, done = m.Result, true
 		case m.Err != nil && (m.ID == cl.idRaw || m.ID == ""):
-			// An error without an id is that of a server that could not read it.
+			// An error without an id comes from a server that could not read it.
 			err, done = jsonrpc.ParseError(m.Err), true
 		default:
 			cl.c.opts.Logger.Debug("a response to another call", "peer", cl.c.who)
@@ -250,9 +247,9 @@ func (cl *clientCall) receive(data []byte, block *memory.Block) (result json.Raw
 	return result, done, err
 }
 
-// each parses one message or a batch of them (2025-03-26) and hands each to
-// take until it returns false. What cannot be read goes to spoiled, and is logged
-// and skipped where that returns false. Bytes that are no UTF-8 become U+FFFD.
+// each parses one message or a batch of them (2025-03-26) and hands each to take until take returns
+// false. Unreadable input goes to spoiled; if spoiled returns false, the input is logged and
+// skipped. Invalid UTF-8 becomes U+FFFD.
 func (c *Client) each(data []byte, spoiled func([]byte, error) bool, take func(m jsonrpc.Message) bool) {
 	data = rawjson.RepairText(data)
 	msgs, _, err := jsonrpc.Split(data)
@@ -270,7 +267,7 @@ func (c *Client) each(data []byte, spoiled func([]byte, error) bool, take func(m
 	}
 }
 
-// unreadable is the error for a response that cannot be read.
+// unreadable returns the error for an unreadable response.
 func (c *Client) unreadable(method string, why error) error {
 	return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with a message that cannot be read: %w", c.who, method, why)
 }
@@ -282,8 +279,8 @@ func (c *Client) junk(data []byte, err error, spoiled func([]byte, error) bool) 
 	c.opts.Logger.Warn("skipped what is no JSON-RPC message", "peer", c.who, "err", err, "bytes", len(data))
 }
 
-// message takes a notification or request from the stream of a call, or from
-// the GET stream where cl is nil.
+// message handles a notification or request from the stream of a call, or from the GET stream if cl
+// is nil.
 func (c *Client) message(cl *clientCall, m jsonrpc.Message) {
 	switch {
 	case m.Method == "notifications/cancelled":
@@ -311,8 +308,8 @@ func (c *Client) message(cl *clientCall, m jsonrpc.Message) {
 	}
 }
 
-// progress hands a progress notification to the call that its token names.
-// Some servers send it on the GET stream. What is late or forged is dropped.
+// progress hands a progress notification to the call that its token names. Some servers send it on
+// the GET stream. Late or forged ones are dropped.
 func (c *Client) progress(cl *clientCall, m jsonrpc.Message) {
 	token := rawjson.Get(m.Params, "progressToken")
 	n, ok := jsonrpc.ID(token).Int()
@@ -336,9 +333,9 @@ func (c *Client) progress(cl *clientCall, m jsonrpc.Message) {
 	cl.push(queued{m: m, progress: true}, own)
 }
 
-// push queues a message for back. When the queue is full, progress replaces
-// the newest progress in it; for anything else the call's own stream waits,
-// which slows down nobody but this call's server, and other streams drop.
+// push queues a message for back. If the queue is full, progress replaces the newest progress in
+// it. For other messages the call's own stream waits, which delays only this call's server; other
+// streams drop the message.
 func (cl *clientCall) push(q queued, own bool) {
 	if cl.back == nil {
 		if q.m.ID != "" {
@@ -386,8 +383,8 @@ func (cl *clientCall) push(q queued, own bool) {
 	go cl.deliver()
 }
 
-// deliver hands queued messages to back in order until there are none. A
-// request only begins in its turn, so that it cannot overtake a notification.
+// deliver hands queued messages to back in order until the queue is empty. It starts a request only
+// in its turn, so that the request cannot overtake a notification.
 func (cl *clientCall) deliver() {
 	defer cl.wg.Done()
 	for {
@@ -420,7 +417,7 @@ func (cl *clientCall) deliver() {
 	}
 }
 
-// unqueue takes back a request that the server has cancelled before its turn.
+// unqueue removes a request that the server has cancelled before its turn.
 func (cl *clientCall) unqueue(id jsonrpc.ID) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
@@ -433,9 +430,9 @@ func (cl *clientCall) unqueue(id jsonrpc.ID) {
 	}
 }
 
-// finish waits until back has what came before the response, or until the
-// caller waits no longer, and says which. Then it ends what back still does:
-// requests that the server has left open are of no use any more.
+// finish waits until back has received everything before the response, or until the caller stops
+// waiting, and reports which. Then it cancels the requests that back still serves, because the
+// server does not need their answers any more.
 func (cl *clientCall) finish(ctx context.Context) (delivered bool) {
 	cl.mu.Lock()
 	cl.over = true
@@ -461,9 +458,8 @@ func (cl *clientCall) finish(ctx context.Context) (delivered bool) {
 	return delivered
 }
 
-// abandon tells a legacy server that nobody waits for the call any more. In the
-// modern era, closing the response has told it. initialize must not be
-// cancelled (every version's lifecycle section).
+// abandon tells a legacy server that the caller has stopped waiting. In the modern era closing the
+// response has done that. initialize must not be cancelled (every version's lifecycle section).
 func (c *Client) abandon(cl *clientCall, out outgoing, ctx context.Context) {
 	if out.modern || out.method == "initialize" {
 		return
@@ -480,9 +476,9 @@ func (c *Client) abandon(cl *clientCall, out outgoing, ctx context.Context) {
 	c.send(msg.method, msg)
 }
 
-// Notify implements mcp.Peer. It returns when the server has accepted the
-// notification. notifications/cancelled is not sent: ids are this connection's
-// own, and ending the context of a Call cancels it.
+// Notify implements mcp.Peer. It returns when the server has accepted the notification. It does not
+// send notifications/cancelled, because ids belong to this connection; end the context of a Call
+// instead.
 func (c *Client) Notify(ctx context.Context, method string, params json.RawMessage) error {
 	if method == "notifications/cancelled" {
 		return nil

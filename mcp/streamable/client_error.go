@@ -20,15 +20,15 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// maxErrorBody bounds what is read of a response that is no success.
+// maxErrorBody bounds the bytes read of an error response.
 const maxErrorBody = 64 << 10
 
-// StatusError is the cause of an error that comes from an HTTP status. It is
-// for whoever has to react to it (OAuth); its text is never shown.
+// StatusError is the cause of an error that comes from an HTTP status. Callers use it to react to
+// the status (OAuth); its text is never shown.
 type StatusError struct {
 	Status          int
 	WWWAuthenticate []string      // of a 401 or 403, at most 8 values of 4096 bytes
-	RetryAfter      time.Duration // zero where the server told none
+	RetryAfter      time.Duration // zero if the server sent none
 	refused         bool
 	final           bool
 }
@@ -36,15 +36,14 @@ type StatusError struct {
 // Error implements error.
 func (e *StatusError) Error() string { return "HTTP status " + strconv.Itoa(e.Status) }
 
-// Is makes a status that refuses the message as a whole an mcp.ErrRefused, and one
-// that another attempt would not change an mcp.ErrFinal.
+// Is makes a status that refuses the message as a whole an mcp.ErrRefused, and a status that a
+// retry cannot change an mcp.ErrFinal.
 func (e *StatusError) Is(target error) bool {
 	return e.refused && target == mcp.ErrRefused || e.final && target == mcp.ErrFinal
 }
 
-// final reports whether the same message would be answered with the same status: a
-// redirect, what is wrong with the request, and a success without a response, after
-// which the server may be at work.
+// final reports whether a retry would get the same status. That is true for redirects, faults of
+// the request, and a success without a response, after which the server may be working.
 func final(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -53,9 +52,8 @@ func final(status int) bool {
 	return status < 500 || status == http.StatusNotImplemented
 }
 
-// refused makes the error for a response whose status is not 200, and closes
-// it. A JSON-RPC error in its body is the answer, where the server can have
-// looked at the message.
+// refused returns the error for a response whose status is not 200, and closes it. If the server
+// can have looked at the message, a JSON-RPC error in the body is the answer.
 func (c *Client) refused(resp *http.Response, out outgoing, id jsonrpc.ID) (result []byte, err error) {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	resp.Body.Close()
@@ -71,9 +69,8 @@ func (c *Client) refused(resp *http.Response, out outgoing, id jsonrpc.ID) (resu
 	return nil, StatusFailure(c.who, out.method, resp)
 }
 
-// StatusFailure makes the *mcp.Error for an HTTP response that is no success:
-// who answered so, and to what. Its cause is a *StatusError. Nothing of the
-// body is shown, nor is it read.
+// StatusFailure returns the *mcp.Error for an HTTP response that is not a success. It names the
+// server and the request. Its cause is a *StatusError. It does not read or show the body.
 func StatusFailure(who, what string, resp *http.Response) error {
 	status := &StatusError{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After")), final: final(resp.StatusCode)}
 	fail := func(k mcp.Kind, format string, args ...any) error {
@@ -120,8 +117,8 @@ func StatusFailure(who, what string, resp *http.Response) error {
 	return fail(mcp.KindUpstreamProtocol, "does not take %s (%s): check that the url is that of its MCP endpoint", what, told)
 }
 
-// withRetryAfter adds a Retry-After header to the data of the error that came with
-// it, where that has room and does not tell the time itself.
+// withRetryAfter adds the Retry-After header of an error response to the error's data, unless the
+// data has a time already or cannot hold one.
 func withRetryAfter(answer *jsonrpc.Error, h http.Header) *jsonrpc.Error {
 	wait := retryAfter(h.Get("Retry-After"))
 	if wait == 0 || len(answer.Data) > 0 && !rawjson.IsObject(answer.Data) || rawjson.Get(answer.Data, "retry_after") != nil {
@@ -140,8 +137,8 @@ func withRetryAfter(answer *jsonrpc.Error, h http.Header) *jsonrpc.Error {
 	return &out
 }
 
-// AnsweredError reads the JSON-RPC error that a response bears, nil where it bears
-// none. It leaves the body to be closed.
+// AnsweredError reads the JSON-RPC error of a response, or returns nil if there is none. The caller
+// closes the body.
 func AnsweredError(resp *http.Response) *jsonrpc.Error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if err != nil {
@@ -164,11 +161,10 @@ func errorBody(body []byte) (*jsonrpc.Error, jsonrpc.ID) {
 	return jsonrpc.ParseError(m.Err), m.ID
 }
 
-// sessionGone reports whether a response to a message that bore a session id
-// says that there is no such session. The standard's answer is 404. The
-// TypeScript SDK's example servers answer 400 instead once they were restarted,
-// with an error that belongs to no request. An error that does belong to the
-// request is its answer, unless its code is that of a session that is not found.
+// sessionGone reports whether a response says that the session of the message does not exist. The
+// standard's answer is 404. The TypeScript SDK's example servers answer 400 after a restart, with
+// an error that belongs to no request. An error that belongs to the request is its answer, unless
+// its code means that the session was not found.
 func sessionGone(code int, answer *jsonrpc.Error, id jsonrpc.ID, own bool) bool {
 	switch code {
 	case http.StatusNotFound:
@@ -190,7 +186,7 @@ func retryAfter(v string) time.Duration {
 	return min(max(d, 0), 24*time.Hour)
 }
 
-// transportCause takes the URL, which may hold a key, off an error of net/http.
+// transportCause removes the URL, which may contain a key, from an error of net/http.
 func transportCause(err error) error {
 	var u *url.Error
 	for errors.As(err, &u) {
@@ -201,9 +197,9 @@ func transportCause(err error) error {
 
 func (c *Client) transportError(err error) error { return TransportFailure(c.who, err) }
 
-// TransportFailure makes the *mcp.Error for an HTTP exchange with who that
-// ended in err instead of a response. Where the message certainly was not sent,
-// mcp.ErrNotSent is its cause. The URL, which may hold a key, is taken off.
+// TransportFailure returns the *mcp.Error for an HTTP exchange with who that failed with err
+// instead of a response. If the message certainly was not sent, mcp.ErrNotSent is its cause. The
+// URL, which may contain a key, is removed.
 func TransportFailure(who string, err error) error {
 	if e := (*mcp.Error)(nil); errors.As(err, &e) {
 		return e
@@ -246,7 +242,7 @@ func TransportFailure(who string, err error) error {
 	return &mcp.Error{Kind: kind, Message: who + " " + what, Err: err}
 }
 
-// unsentError makes a cause an mcp.ErrNotSent.
+// unsentError makes its cause an mcp.ErrNotSent.
 type unsentError struct{ error }
 
 func (e unsentError) Unwrap() error   { return e.error }

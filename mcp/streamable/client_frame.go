@@ -13,17 +13,17 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// wireState is what every request bears. It is not changed once stored, so the
-// headers of legacy requests are shared by all of them.
+// wireState has the parts that all requests share. It is immutable, so all legacy requests share
+// its headers.
 type wireState struct {
 	version string // "" before the handshake is complete
 	modern  bool
 	session string
-	post    http.Header // of requests that bear a message
+	post    http.Header // for requests with a message
 	again   http.Header // the same for messages that may be sent twice
-	get     http.Header // of GET streams
-	bare    http.Header // of DELETE
-	meta    [3][]byte   // the members of a modern _meta, in the order of modernKeys
+	get     http.Header // for GET streams
+	bare    http.Header // for DELETE
+	meta    [3][]byte   // members of a modern _meta, in the order of modernKeys
 }
 
 var modernKeys = [3]string{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities}
@@ -43,8 +43,8 @@ func (c *Client) newWireState(version, session string) *wireState {
 	st.post["Accept"] = []string{acceptBoth}
 	st.post["Content-Type"] = []string{ContentJSON}
 	st.again = maps.Clone(st.post)
-	// With this key, even without a value to send, net/http sends the request
-	// again when a reused connection turns out to be dead.
+	// This key, even without a value, makes net/http repeat the request if a reused connection
+	// turns out to be dead.
 	st.again["X-Idempotency-Key"] = []string{}
 	for i, value := range [3][]byte{rawjson.Quote(version), c.opts.ClientInfo, c.opts.Capabilities} {
 		st.meta[i] = append(append(rawjson.Quote(modernKeys[i]), ':'), value...)
@@ -58,7 +58,7 @@ func (c *Client) govern(version string) {
 	c.wire.Store(c.newWireState(version, c.wire.Load().session))
 }
 
-// keepSession takes the session id from the response to initialize.
+// keepSession stores the session id from the response to initialize.
 func (c *Client) keepSession(h http.Header) error {
 	id := h.Get(HeaderSession)
 	if id == "" {
@@ -78,10 +78,10 @@ type outgoing struct {
 	header  http.Header
 	token   json.RawMessage // the caller's progress token, a slice of its params
 	modern  bool
-	session bool // the header bears a session id
+	session bool // the header has a session id
 }
 
-// frame makes the POST of a request or, with no id, of a notification.
+// frame builds the POST of a request or, without an id, of a notification.
 func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (outgoing, error) {
 	st := c.wire.Load()
 	out := outgoing{method: method, modern: st.modern, header: st.post, session: st.session != "" && !st.modern}
@@ -97,7 +97,7 @@ func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (ou
 	}
 	version := st.version
 	if version == "" || st.modern {
-		// In the handshake, and for a caller who brings a version along.
+		// This is the handshake, or the caller brings a version.
 		if v := rawjson.Text(p.known[0]); v != "" {
 			version = v
 			out.modern = out.modern || mcp.IsModern(v)
@@ -145,8 +145,8 @@ func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (ou
 	return out, nil
 }
 
-// idempotent reports whether a message that a server may have seen before its
-// connection broke can be sent again: it changes nothing, or the same again.
+// idempotent reports whether a message may be sent again although the server may have seen it: it
+// changes nothing, or repeating it has no further effect.
 func idempotent(method string) bool {
 	switch method {
 	case "ping", "server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read",
@@ -157,20 +157,20 @@ func idempotent(method string) bool {
 	return false
 }
 
-// answer makes the POST of a response to a request of the server.
+// answer builds the POST of a response to a request of the server.
 func (c *Client) answer(body []byte) outgoing {
 	st := c.wire.Load()
 	return outgoing{method: "a response", body: body, header: maps.Clone(st.post), session: st.session != ""}
 }
 
-// located says where in params the parts are that the wire needs.
+// located has the positions in params of the parts that the wire needs.
 type located struct {
-	open               int // index behind the opening brace
+	open               int // index after the opening brace
 	members            bool
 	name               []byte
 	meta               bool
 	metaStart, metaEnd int // the value of _meta
-	metaOpen           int // index behind its brace
+	metaOpen           int // index after its brace
 	metaMembers        bool
 	known              [3][]byte // values of modernKeys
 	token              []byte
@@ -235,8 +235,8 @@ type duplicate struct{ key string }
 func (d *duplicate) Error() string { return rawjson.ErrDuplicate.Error() + " " + d.key }
 func (d *duplicate) Unwrap() error { return rawjson.ErrDuplicate }
 
-// splice appends params with the missing members put into _meta and the
-// progress token replaced by the call's id.
+// splice appends params. It adds the missing members to _meta and replaces the progress token by
+// the call's id.
 func (p *located) splice(dst, params []byte, missing [][]byte, id jsonrpc.ID) []byte {
 	if len(params) == 0 {
 		params, p.open = []byte("{}"), 1
@@ -271,22 +271,22 @@ func (p *located) splice(dst, params []byte, missing [][]byte, id jsonrpc.ID) []
 	return append(dst, params[rest:]...)
 }
 
-// do sends one HTTP request. The header map is not changed.
+// do sends one HTTP request. It does not change header.
 func (c *Client) do(ctx context.Context, method string, header http.Header, body []byte) (*http.Response, error) {
 	req := c.template.WithContext(ctx)
 	req.Method, req.Header = method, header
 	if body != nil {
 		req.ContentLength = int64(len(body))
 		req.Body = io.NopCloser(bytes.NewReader(body))
-		// With GetBody, net/http itself repeats a request of which nothing was
-		// written because an idle connection had died.
+		// GetBody lets net/http repeat a request if an idle connection had died before anything was
+		// written.
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	}
 	return c.http.Do(req)
 }
 
-// discard closes a body that nobody wants, after reading it where that is at
-// once possible, so that its connection can be used again.
+// discard closes an unneeded body. It first reads the bytes that are available at once, so that the
+// connection can be reused.
 func discard(resp *http.Response) {
 	if n := resp.ContentLength; n >= 0 && n <= 4<<10 {
 		_, _ = io.CopyN(io.Discard, resp.Body, n)

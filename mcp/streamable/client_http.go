@@ -11,9 +11,8 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// ParseURL reads the URL of a server and returns how messages call the server:
-// by its name and host. An error does not repeat the URL, which may hold
-// credentials.
+// ParseURL reads the URL of a server and returns the server's name in messages, which includes the
+// host. Errors do not repeat the URL, which may contain credentials.
 func ParseURL(name, raw string) (u *url.URL, who string, err error) {
 	if name == "" {
 		name = "the MCP server"
@@ -26,10 +25,9 @@ func ParseURL(name, raw string) (u *url.URL, who string, err error) {
 	return u, name + " (" + u.Host + ")", nil
 }
 
-// NewHTTPClient returns the HTTP client to use for one server: a copy of given,
-// or one with a connection pool of its own, which the caller empties at its
-// end. Unless given says otherwise, redirects are followed within the origin
-// only.
+// NewHTTPClient returns the HTTP client for one server: a copy of given, or a client with its own
+// connection pool. The caller closes the pool's idle connections at the end. Unless given has a
+// policy, redirects are followed within the origin only.
 func NewHTTPClient(given *http.Client, connect time.Duration) (*http.Client, *http.Transport) {
 	var hc http.Client
 	var pool *http.Transport
@@ -45,8 +43,7 @@ func NewHTTPClient(given *http.Client, connect time.Duration) (*http.Client, *ht
 	return &hc, pool
 }
 
-// WrapTransport has every request of hc go through what wrap, which may be nil,
-// puts around its transport.
+// WrapTransport replaces the transport of hc by wrap of it. wrap may be nil.
 func WrapTransport(hc *http.Client, wrap func(http.RoundTripper) http.RoundTripper) {
 	if wrap == nil {
 		return
@@ -58,8 +55,7 @@ func WrapTransport(hc *http.Client, wrap func(http.RoundTripper) http.RoundTripp
 	hc.Transport = wrap(base)
 }
 
-// newPool returns a transport whose pool keeps the connections of many
-// concurrent callers alive.
+// newPool returns a transport whose pool keeps the connections of many concurrent callers alive.
 func newPool(connect time.Duration) *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -71,15 +67,15 @@ func newPool(connect time.Duration) *http.Transport {
 		MaxIdleConnsPerHost:   64,
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
-		// A compressing proxy would hold events back; and loopback needs none.
+		// A compressing proxy would hold events back, and loopback needs no compression.
 		DisableCompression: true,
 		WriteBufferSize:    16 << 10,
 		ReadBufferSize:     16 << 10,
 	}
 }
 
-// sameOrigin follows a redirect only within the origin: the configured headers
-// may hold a key that no other host may see.
+// sameOrigin follows a redirect only within the origin: the configured headers may contain a key
+// for this host only.
 func sameOrigin(req *http.Request, via []*http.Request) error {
 	from := via[0].URL
 	if len(via) > 4 || req.URL.Scheme != from.Scheme || req.URL.Host != from.Host {
@@ -88,8 +84,7 @@ func sameOrigin(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// OwnHeader returns a copy of the configured headers without those that the
-// protocol defines.
+// OwnHeader returns a copy of the configured headers without those that the protocol defines.
 func OwnHeader(h http.Header) http.Header {
 	out := make(http.Header, len(h)+4)
 	for k, v := range h {

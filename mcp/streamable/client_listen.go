@@ -56,7 +56,7 @@ func (l *listening) run() {
 			offered = true
 			_, err = c.read(c.ctx, resp.Body, &pos, func(data []byte, block *memory.Block) bool {
 				if block != nil && block.InFile() {
-					data = bytes.Clone(data) // how long it is used is not known
+					data = bytes.Clone(data) // the handler may keep it for any time
 				}
 				block.Release()
 				l.receive(data)
@@ -64,7 +64,7 @@ func (l *listening) run() {
 			})
 			resp.Body.Close()
 			if errors.Is(err, ErrEventTooLarge) || errors.As(err, new(*memory.Error)) || errors.Is(err, errEventID) {
-				pos.lastID = "" // it would come again
+				pos.lastID = "" // the same event would come again
 			}
 		case offered && notFound(err) && c.wire.Load().session != "":
 			c.opts.Logger.Info("the session is lost", "peer", c.who, "err", c.sessionLost())

@@ -15,10 +15,9 @@ import (
 // maxParamHeaders bounds the headers of one tool.
 const maxParamHeaders = 64
 
-// ParamHeaders are the arguments of one tool that a modern tools/call repeats in
-// headers Mcp-Param-*, because their schema has an "x-mcp-header" (2026-07-28).
-// They are made once per tool with ParseParamHeaders and may be used
-// concurrently.
+// ParamHeaders are the arguments of one tool that a modern tools/call repeats in headers
+// Mcp-Param-*, because their schema has an "x-mcp-header" (2026-07-28). ParseParamHeaders makes
+// them once per tool. They are safe for concurrent use.
 type ParamHeaders []paramHeader
 
 type paramHeader struct {
@@ -26,10 +25,10 @@ type paramHeader struct {
 	header string   // canonical
 }
 
-// ParseParamHeaders finds the annotations in a tool's inputSchema, at any depth
-// of its properties. An annotation that breaks the rules is an error: on a
-// property that is no string, integer or boolean, with a value that is no
-// header name, or twice with the same name. Such a tool should not be offered.
+// ParseParamHeaders finds the annotations in a tool's inputSchema, at any depth of its properties.
+// It returns an error for an invalid annotation: on a property that is not a string, integer or
+// boolean, with a value that is not a header name, or with a repeated name. Such a tool should not
+// be offered.
 func ParseParamHeaders(inputSchema json.RawMessage) (ParamHeaders, error) {
 	if !rawjson.MayHold(inputSchema, "x-mcp-header") {
 		return nil, nil
@@ -108,15 +107,15 @@ func isToken(s string) bool {
 	return true
 }
 
-// Equal reports whether q are the same headers of the same arguments.
+// Equal reports whether p and q have the same headers for the same arguments.
 func (p ParamHeaders) Equal(q ParamHeaders) bool {
 	return slices.EqualFunc(p, q, func(a, b paramHeader) bool {
 		return a.header == b.header && slices.Equal(a.path, b.path)
 	})
 }
 
-// Set adds the headers for the params of a tools/call to h. Arguments that are
-// absent, null or of another type have none.
+// Set adds the headers for the params of a tools/call to h. An argument that is absent, null or of
+// another type gets no header.
 func (p ParamHeaders) Set(h http.Header, params json.RawMessage) {
 	if len(p) == 0 {
 		return
@@ -129,9 +128,8 @@ func (p ParamHeaders) Set(h http.Header, params json.RawMessage) {
 	}
 }
 
-// Check compares the headers of a received tools/call with its params. A
-// header that is missing, says something else or belongs to an absent argument
-// is an error of mcp.KindHeaderMismatch.
+// Check compares the headers of a received tools/call with its params. If a header is missing,
+// differs, or belongs to an absent argument, the error is of mcp.KindHeaderMismatch.
 func (p ParamHeaders) Check(h http.Header, params json.RawMessage) error {
 	if len(p) == 0 {
 		return nil
@@ -181,8 +179,8 @@ func primitive(raw []byte) (string, bool) {
 	return "", false
 }
 
-// integer returns a number in canonical form where it is an integer that every
-// JSON reader keeps exactly.
+// integer returns a number in canonical form if it is an integer that every JSON reader keeps
+// exactly.
 func integer(s string) (string, bool) {
 	const safe = 1<<53 - 1
 	f, err := strconv.ParseFloat(s, 64)

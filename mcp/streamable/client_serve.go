@@ -9,11 +9,11 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// errCancelledByServer is the cause of a context that the server's
-// notifications/cancelled ended: such a request gets no answer.
+// errCancelledByServer is the cause of a context that the server's notifications/cancelled ended.
+// Such a request gets no answer.
 var errCancelledByServer = errors.New("cancelled by the server")
 
-// request makes what a handler gets of a message of the server.
+// request returns the Request for a message of the server.
 func (c *Client) request(m jsonrpc.Message) *mcp.Request {
 	return &mcp.Request{
 		ID: m.ID, Method: m.Method, Params: m.Params,
@@ -21,8 +21,8 @@ func (c *Client) request(m jsonrpc.Message) *mcp.Request {
 	}
 }
 
-// serve answers a request of the server within a call, at the same time as
-// whatever follows it. The goroutine belongs to the call.
+// serve answers a request of the server within a call. Later messages are handled concurrently. The
+// goroutine belongs to the call.
 func (cl *clientCall) serve(m jsonrpc.Message) {
 	c := cl.c
 	cl.mu.Lock()
@@ -62,7 +62,8 @@ type servedRequests struct {
 	byID map[jsonrpc.ID]context.CancelCauseFunc
 }
 
-// begin notes a request, so that the server can cancel it. done must be called when it is answered.
+// begin registers a request, so that the server can cancel it. The caller must call done after
+// answering.
 func (s *servedRequests) begin(parent context.Context, id jsonrpc.ID) (ctx context.Context, done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,16 +102,15 @@ func (s *servedRequests) len() int {
 	return len(s.byID)
 }
 
-// serve has h answer a request and posts the answer in the background: the
-// server may end the call as soon as it has read the answer, and the call does
-// not wait for the status of that POST. When ctx ends there is nobody left who
-// waits for an answer.
+// serve lets h answer a request and posts the answer in the background: the server may end the call
+// as soon as it has read the answer, and the call does not wait for the status of that POST. When
+// ctx ends, the answer is not needed any more.
 func (c *Client) serve(ctx context.Context, h mcp.Handler, m jsonrpc.Message, done func()) {
 	r := c.request(m)
 	result, err := h.Serve(ctx, r)
 	ended := ctx.Err() != nil
-	// The id is free before the answer is out, so that the server may use it
-	// again as soon as it has the answer.
+	// Free the id before the answer is sent, so that the server may reuse it as soon as it has the
+	// answer.
 	done()
 	if ended {
 		return

@@ -15,18 +15,17 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// position is how far a resumable stream has been read, and how its next
-// connection is to be made.
+// position records how far a resumable stream has been read, and how to make its next connection.
 type position struct {
 	lastID   string
-	retry    time.Duration // what the server asked for
+	retry    time.Duration // the retry time of the server
 	hasRetry bool
-	attempts int    // connections in a row that brought nothing
-	half     []byte // an event that broke off; nil where none did
+	attempts int    // consecutive connections without an event
+	half     []byte // an incomplete event, or nil
 }
 
-// delay returns how long to wait before the next connection: what the server
-// asked for at first, then more and more.
+// delay returns how long to wait before the next connection. It starts with the retry time of the
+// server and grows.
 func (p *position) delay() time.Duration {
 	backoff := firstBackoff
 	for i := 1; i < p.attempts && backoff < maxBackoff; i++ {
@@ -41,9 +40,9 @@ func (p *position) delay() time.Duration {
 	return max(p.retry, backoff)
 }
 
-// read hands the messages of one connection's stream to take until take says
-// that it is done or the stream ends. A block that take gets with the message is
-// take's to release; it is nil where the message is not counted.
+// read hands the messages of one connection's stream to take until take returns true or the stream
+// ends. take releases the block that it gets with a message; the block is nil if the message is not
+// counted.
 func (c *Client) read(ctx context.Context, body io.Reader, pos *position, take func(data []byte, block *memory.Block) (done bool)) (done bool, err error) {
 	began := time.Now()
 	pos.attempts++
@@ -67,7 +66,7 @@ func (c *Client) read(ctx context.Context, body io.Reader, pos *position, take f
 			return false, err
 		}
 		if ev.Truncated && rawjson.Valid(data) != nil {
-			pos.half = bytes.Clone(data[:min(len(data), maxHalf)]) // resumption asks for it again
+			pos.half = bytes.Clone(data[:min(len(data), maxHalf)]) // resumption asks for the event again
 			ev.Block.Release()
 			continue
 		}
@@ -93,10 +92,10 @@ func (c *Client) read(ctx context.Context, body io.Reader, pos *position, take f
 	}
 }
 
-// errHalf says that a stream ended regularly within a message.
+// errHalf means that a stream ended regularly within a message.
 var errHalf = errors.New("it breaks off")
 
-// halved reports whether a text that cannot be read is the response to the call.
+// halved reports whether an unreadable text is the response to the call.
 func (cl *clientCall) halved(text []byte) bool {
 	id, answer := jsonrpc.Salvage(text)
 	return answer && (id == cl.idRaw || id == "")
@@ -104,8 +103,8 @@ func (cl *clientCall) halved(text []byte) bool {
 
 var errEventID = errors.New("an event id of more than 4096 bytes")
 
-// stream reads the SSE response to a call until the call's own response. In
-// the legacy era a stream that ends before is resumed where it told an id.
+// stream reads the SSE response to a call up to the call's own response. In the legacy era it
+// resumes a stream that ends earlier, if an event had an id.
 func (cl *clientCall) stream(resp *http.Response, out outgoing) (result json.RawMessage, _ *http.Response, err error) {
 	c := cl.c
 	var pos position
@@ -157,15 +156,15 @@ func (cl *clientCall) resume(out outgoing, pos *position) (*http.Response, error
 		case cl.httpCtx.Err() != nil:
 			return nil, err
 		case !mayPass(err):
-			// The GET was refused, but the call did reach the server: the causes
-			// of err are not those of the call.
+			// The GET was refused, but the server did get the call. So the error must not have the
+			// causes of err.
 			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended the stream of %s before it answered, and does not resume it: %v", c.who, out.method, err)
 		}
 		pos.attempts++
 	}
 }
 
-// open makes a GET for a stream, from the beginning or after an event.
+// open sends a GET for a stream, from the beginning or after an event.
 func (c *Client) open(ctx context.Context, lastID string) (*http.Response, error) {
 	st := c.wire.Load()
 	header := st.get
@@ -180,8 +179,8 @@ func (c *Client) open(ctx context.Context, lastID string) (*http.Response, error
 		return nil, c.transportError(err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		// A 404 may also mean that there is no GET here, so it does not end the
-		// session; listen knows more.
+		// A 404 may also mean that there is no GET here, so it does not end the session; run of
+		// listening can tell.
 		_, err := c.refused(resp, outgoing{method: "a GET stream"}, "")
 		return nil, err
 	}
@@ -192,7 +191,7 @@ func (c *Client) open(ctx context.Context, lastID string) (*http.Response, error
 	return resp, nil
 }
 
-// mayPass reports whether an error is worth another attempt to open a stream.
+// mayPass reports whether another attempt to open a stream may succeed.
 func mayPass(err error) bool {
 	if errors.Is(err, mcp.ErrRefused) {
 		return false
@@ -206,8 +205,8 @@ func notFound(err error) bool {
 	return errors.As(err, &s) && s.Status == http.StatusNotFound
 }
 
-// drain reads a finished stream to its end in the background, so that its
-// connection can be used again, and gives up soon.
+// drain reads a finished stream to its end in the background for a short time, so that its
+// connection can be reused.
 func (c *Client) drain(cl *clientCall, resp *http.Response) {
 	end := func() { cl.cancel(nil) }
 	if !c.spawn(func() {
@@ -224,7 +223,7 @@ func (c *Client) drain(cl *clientCall, resp *http.Response) {
 	}
 }
 
-// sleep waits for d or the end of ctx, whose error it returns.
+// sleep waits for d, or returns the error of ctx when it ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

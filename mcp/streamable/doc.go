@@ -1,6 +1,5 @@
-// Package streamable is MCP over streamable HTTP, both sides, in every protocol
-// version: [Server] answers agents, [Client] talks to a server. Bytes of params
-// and results pass through unread.
+// Package streamable is MCP over streamable HTTP, both sides, in every protocol version. [Server]
+// answers agents, [Client] connects to a server. Bytes of params and results are not decoded.
 //
 //	legacy (2024-11-05 … 2025-11-25)            modern (2026-07-28)
 //

@@ -14,31 +14,30 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// A serverStream is a row of server-sent events that belong together: those of one
-// POST, or those of a session that belong to no call. It outlives the
-// connections that carry it:
+// A serverStream is a sequence of server-sent events: those of one POST, or those of a session that
+// belong to no call. It outlives the connections that carry it:
 //
 //	       forgotten │ sent, kept for Last-Event-ID │ not sent
 //	events ──────────┼──────────────────────────────┼───────────▶ push
 //	                 first                          cursor ─▶ connection, at most one
 //
-// So the store from which a lost connection is resumed is also the queue that
-// keeps a slow client from blocking a handler.
+// The store from which a lost connection is resumed is also the queue that prevents a slow client
+// from blocking a handler.
 type serverStream struct {
-	id        string // "g" for a session's own, "c1", "c2", … for those of calls
+	id        string // "g" for the session's own stream, "c1", "c2", … for those of calls
 	maxEvents int
 	maxBytes  int
-	budgets   [2]*budget // the session's and the server's; what is sent is kept within them
+	budgets   [2]*budget // the session's and the server's; they bound the sent events
 
 	mu      sync.Mutex         // guards below
 	events  []serverEvent      // ascending by seq
-	last    int64              // seq of the newest event there was
-	cursor  int64              // seq of the newest event handed to a connection
+	last    int64              // seq of the newest event so far
+	cursor  int64              // seq of the newest event given to a connection
 	bytes   int                // of events
 	unsent  int                // bytes of those past the cursor
 	ended   bool               // no event will follow
 	conn    *serverConn        // nil while no connection carries the stream
-	abandon func(reason error) // cancels the calls whose stream it is, while they run
+	abandon func(reason error) // cancels the calls of the stream while they run
 	lastOff time.Time          // when conn became nil
 	room    chan struct{}
 	stalled bool // a wait for room was in vain and nothing was sent since
@@ -48,8 +47,8 @@ type serverStream struct {
 
 // serverConn is a connection that carries a stream.
 type serverConn struct {
-	wake chan struct{} // capacity 1: there is something to send
-	gone chan struct{} // closed when another connection carries the stream now
+	wake chan struct{} // capacity 1: there are events to send
+	gone chan struct{} // closed when another connection takes over the stream
 }
 
 // serverEvent is one message of a stream. Its data is never changed.
@@ -64,8 +63,8 @@ type eventKind uint8
 const (
 	eventKeep     eventKind = iota // a request or a response
 	eventNotice                    // a notification
-	eventChanged                   // a notification of which the same again says nothing new
-	eventProgress                  // notifications/progress: the newest says it all
+	eventChanged                   // a notification that is redundant while an equal one waits
+	eventProgress                  // notifications/progress: only the newest matters
 )
 
 func kindOfNotice(method string) eventKind {
@@ -86,17 +85,17 @@ type budget struct {
 
 func (b *budget) over() bool { return b.used.Load() > b.max }
 
-// Progress is coalesced once so many events wait to be sent. Fewer are no sign
-// of a slow client.
+// coalesceFrom is the number of waiting events from which progress is coalesced. A smaller number
+// is no sign of a slow client.
 const coalesceFrom = 64
 
-// maxWait is how long a notification waits for room on a live connection
-// before one has to be dropped.
+// maxWait is how long a notification waits for room on a live connection before one has to be
+// dropped.
 const maxWait = 250 * time.Millisecond
 
-// notify appends a notification. When the stream is full and a connection
-// carries it, notify waits for the client to catch up, but only for a moment
-// and only once until something was sent.
+// notify appends a notification. If the stream is full and a connection carries it, notify waits
+// briefly for the client to read. After a wait in vain it does not wait again until something was
+// sent.
 func (s *serverStream) notify(ctx context.Context, kind eventKind, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,14 +125,14 @@ func (s *serverStream) notify(ctx context.Context, kind eventKind, data []byte) 
 	s.append(kind, data)
 }
 
-// push appends what must arrive: a request or a response.
+// push appends a message that must arrive: a request or a response.
 func (s *serverStream) push(data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.append(eventKeep, data)
 }
 
-// firstUnsent is the index of the first event past the cursor.
+// firstUnsent returns the index of the first event past the cursor.
 func (s *serverStream) firstUnsent() int {
 	return sort.Search(len(s.events), func(i int) bool { return s.events[i].seq > s.cursor })
 }
@@ -142,8 +141,8 @@ func (s *serverStream) full(n int) bool {
 	return s.unsent+n > s.maxBytes || len(s.events)-s.firstUnsent() >= s.maxEvents
 }
 
-// coalesce reports whether an event needs no place of its own, because an equal
-// one waits. An older progress notification of the same token makes room.
+// coalesce reports whether an event is redundant because an equal one waits. It removes an older
+// progress notification of the same token.
 func (s *serverStream) coalesce(kind eventKind, data []byte) bool {
 	first := s.firstUnsent()
 	switch kind {
@@ -168,8 +167,7 @@ func (s *serverStream) coalesce(kind eventKind, data []byte) bool {
 	return false
 }
 
-// dropOldest removes the oldest notification not sent and reports whether there
-// was one.
+// dropOldest removes the oldest unsent notification and reports whether there was one.
 func (s *serverStream) dropOldest() bool {
 	for i := s.firstUnsent(); i < len(s.events); i++ {
 		if s.events[i].kind != eventKeep {
@@ -214,12 +212,12 @@ func (s *serverStream) append(kind eventKind, data []byte) {
 	if s.conn != nil {
 		s.conn.signal()
 	} else if s.budgets[1].over() {
-		// Nobody reads, and memory is short.
+		// The client does not read, and memory is short.
 		s.dropOldest()
 	}
 }
 
-// forget lets go of the oldest sent events until the bounds hold.
+// forget removes the oldest sent events until the bounds hold.
 func (s *serverStream) forget() {
 	for len(s.events) > 0 && s.events[0].seq <= s.cursor &&
 		(len(s.events) > s.maxEvents || s.bytes > s.maxBytes || s.budgets[0].over() || s.budgets[1].over()) {
@@ -234,7 +232,7 @@ func (c *serverConn) signal() {
 	}
 }
 
-// end says that no event will follow. The connection ends when all are sent.
+// end marks the stream as complete. The connection ends when all events are sent.
 func (s *serverStream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,9 +242,9 @@ func (s *serverStream) end() {
 	}
 }
 
-// attach has a new connection carry the stream, from the event after the given
-// one on, or from where the last one stopped where after is negative. Any older
-// connection is let go: its client is here.
+// attach makes a new connection carry the stream. It continues after the given event or, if after
+// is negative, after the last event that was sent. An older connection is released, because its
+// client is here.
 func (s *serverStream) attach(after int64) (c *serverConn, from int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,8 +270,7 @@ func (s *serverStream) moveTo(cursor int64) {
 	}
 }
 
-// detach says that c carries the stream no more, and reports whether it was the
-// one to do so until now.
+// detach ends c's use of the stream, and reports whether c was still its connection.
 func (s *serverStream) detach(c *serverConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,29 +286,27 @@ func (s *serverStream) detach(c *serverConn) bool {
 	return true
 }
 
-// attached reports whether a connection carries the stream or did so within
-// the given time.
+// attached reports whether a connection carries the stream or did so within the given time.
 func (s *serverStream) attached(within time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conn != nil || within > 0 && !s.lastOff.IsZero() && time.Since(s.lastOff) < within
 }
 
-// finished reports whether everything has been sent and nobody reads any more.
+// finished reports whether everything has been sent and no connection reads any more.
 func (s *serverStream) finished() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ended && s.conn == nil && s.cursor == s.last
 }
 
-// Bounds of what is written at once.
+// Bounds of one write.
 const (
 	maxTake      = 64
 	maxTakeBytes = 64 << 10
 )
 
-// take appends to dst the next events for c to send. end says that there are
-// none and will be none.
+// take appends to dst the next events for c to send. end says that there are none and will be none.
 func (s *serverStream) take(c *serverConn, dst []serverEvent) (evs []serverEvent, end bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,8 +332,8 @@ func (s *serverStream) take(c *serverConn, dst []serverEvent) (evs []serverEvent
 	return dst, false
 }
 
-// untake takes back what take handed out, because it was not sent. What is not
-// kept any more is lost.
+// untake returns unsent events of take to the stream. Events that were forgotten meanwhile are
+// lost.
 func (s *serverStream) untake(c *serverConn, evs []serverEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -347,7 +342,7 @@ func (s *serverStream) untake(c *serverConn, evs []serverEvent) {
 	}
 }
 
-// expire has f called once the stream has been without a connection for d.
+// expire arranges for f to be called once the stream has been without a connection for d.
 func (s *serverStream) expire(d time.Duration, f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -360,15 +355,15 @@ func (s *serverStream) expire(d time.Duration, f func()) {
 	s.expiry = time.AfterFunc(d, f)
 }
 
-// answered says that the calls whose stream it is have returned, and lets go of
-// them and of all that they hold.
+// answered marks the calls of the stream as returned and releases them with everything they refer
+// to.
 func (s *serverStream) answered() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.abandon = nil
 }
 
-// cancelCalls cancels the calls whose stream it is, where they still run.
+// cancelCalls cancels the calls of the stream that still run.
 func (s *serverStream) cancelCalls(reason error) {
 	s.mu.Lock()
 	abandon := s.abandon
@@ -378,8 +373,8 @@ func (s *serverStream) cancelCalls(reason error) {
 	}
 }
 
-// discard forgets all events. The stream must not be used afterwards but by
-// whoever still holds it, for whom it is ended.
+// discard forgets all events. Goroutines that still hold the stream find it ended; no others may
+// use it.
 func (s *serverStream) discard() (dropped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -395,7 +390,7 @@ func (s *serverStream) discard() (dropped int) {
 	return s.dropped
 }
 
-// eventID is the id of an event: which stream, and which place in it.
+// eventID returns the id of an event: the stream and the event's place in it.
 func (s *serverStream) eventID(seq int64) string {
 	return s.id + "_" + strconv.FormatInt(seq, 10)
 }

@@ -15,59 +15,53 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// ServerOptions configures a Server. Zero durations and bounds stand for the
-// defaults named.
+// ServerOptions configures a Server. Zero durations and bounds mean the defaults given below.
 type ServerOptions struct {
-	// Handler answers. It must not be nil.
+	// Handler serves all messages. It must not be nil.
 	Handler mcp.Handler
-	// Name is what messages call this server, such as `the agent "files"`: weir.
+	// Name is how messages call this server, such as `the agent "files"`. The default is weir.
 	Name string
-	// Sessionless has a legacy request without a session served by itself, with
-	// a session that lasts as long as the request. Otherwise it is refused with
-	// 400, as the specification asks.
+	// Sessionless serves a legacy request without a session in a session that lasts as long as the
+	// request. Otherwise the request is refused with 400, as the specification requires.
 	Sessionless bool
 
-	// SessionIdle is how long a session lives without a request or an open
-	// stream: 30 minutes.
+	// SessionIdle is how long a session lives without a request or an open stream: 30 minutes.
 	SessionIdle time.Duration
-	// ResumeWindow is how long a legacy call runs on, and how long its events
-	// are kept, after its connection was lost: 60 seconds.
+	// ResumeWindow is how long a legacy call keeps running, and its events are kept, after its
+	// connection was lost: 60 seconds.
 	ResumeWindow time.Duration
-	// KeepAlive is the silence after which a comment is sent on a stream: 15
-	// seconds.
+	// KeepAlive is the silence after which a comment is sent on a stream: 15 seconds.
 	KeepAlive time.Duration
-	// UpgradeAfter is how long a response may take before it becomes a stream,
-	// where the client accepts one: 1 second.
+	// UpgradeAfter is how long a response may take before it becomes a stream, if the client
+	// accepts one: 1 second.
 	UpgradeAfter time.Duration
-	// WriteTimeout is how long a client may take to read what is sent at once
-	// before its connection counts as lost: 30 seconds.
+	// WriteTimeout bounds the time in which a client must read one write. After it the connection
+	// counts as lost. The default is 30 seconds.
 	WriteTimeout time.Duration
 
 	// MaxBody bounds a request body: 10 MB.
 	MaxBody int64
-	// Memory is where request bodies are counted; nil bounds nothing.
+	// Memory counts the bytes of request bodies; nil sets no bound.
 	Memory *memory.Pool
-	// MaxSessions bounds the sessions there are (10,000) and
-	// MaxPrincipalSessions those of one principal (1,000). At a bound, a new
-	// session takes the place of the one idle for longest.
+	// MaxSessions bounds all sessions (10,000) and MaxPrincipalSessions those of one principal
+	// (1,000). At a bound, a new session replaces the session that has been idle for longest.
 	MaxSessions, MaxPrincipalSessions int
 	// MaxPrincipalCalls bounds the requests of one principal in flight: 1,024.
 	MaxPrincipalCalls int
 
-	// MaxEvents (1,024) and MaxEventBytes (4 MB) bound what one stream keeps,
-	// sent and not. Past them the oldest sent events are forgotten first, then
-	// progress is coalesced, then the oldest notifications are dropped;
-	// requests and responses always fit.
+	// MaxEvents (1,024) and MaxEventBytes (4 MB) bound the sent and unsent events of one stream. At
+	// a bound, the oldest sent events are forgotten first, then progress is coalesced, then the
+	// oldest notifications are dropped; requests and responses always fit.
 	MaxEvents, MaxEventBytes int
-	// MaxSessionBytes (16 MB) and MaxTotalBytes (64 MB) bound the events kept
-	// for resumption, of a session and of all.
+	// MaxSessionBytes (16 MB) and MaxTotalBytes (64 MB) bound the events kept for resumption, per
+	// session and in total.
 	MaxSessionBytes, MaxTotalBytes int64
 
-	// ErrorStatus chooses the HTTP status of a response that bears nothing but an
-	// error of the Handler, and may add to its headers. Zero, or nil, leaves it
-	// as the specification says: 200 but for a few errors of the modern era.
+	// ErrorStatus chooses the HTTP status of a response that contains only an error of the Handler,
+	// and may add headers. If it is nil or returns zero, the status follows the specification: 200,
+	// except for a few errors of the modern era.
 	ErrorStatus func(err error, h http.Header) int
-	// Logger takes what goes wrong; nil discards it.
+	// Logger gets failures; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -77,9 +71,9 @@ func orDefault[T int | int64 | time.Duration](v *T, def T) {
 	}
 }
 
-// Server is the http.Handler of one MCP endpoint, for all protocol versions.
-// Who asks is what guard.Principal says; wrap the Server in a guard.Guard.
-// Call Shutdown to end it. It is safe for concurrent use.
+// Server is the http.Handler of one MCP endpoint, for all protocol versions. guard.Principal names
+// the client, so wrap the Server in a guard.Guard. Call Shutdown to end it. It is safe for
+// concurrent use.
 //
 // Locks are taken in the order Server.mu, serverSession.mu, exchange.mu, serverStream.mu,
 // and no code of a Handler runs under any of them.
@@ -97,7 +91,7 @@ type Server struct {
 	principals map[string]*principalState
 }
 
-// principalState counts what one principal has. Its calls are counted without a
+// principalState counts the sessions and calls of one principal. Its calls are counted without a
 // lock.
 type principalState struct {
 	name     string
@@ -156,13 +150,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// notAllowed answers 405, which must say what is allowed (RFC 9110 §15.5.6).
+// notAllowed answers 405, which must list the allowed methods (RFC 9110 §15.5.6).
 func notAllowed(w http.ResponseWriter, allow, method string) {
 	w.Header().Set("Allow", allow)
 	guard.WriteError(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.KindInvalidRequest, "%s is not used here; allowed: %s", method, allow))
 }
 
-// refuse answers a request that got no further than the transport.
+// refuse answers a request that failed within the transport.
 func refuse(w http.ResponseWriter, id jsonrpc.ID, err error) {
 	k, _ := mcp.KindOf(err)
 	guard.WriteError(w, k.Info().HTTP, id, err)
@@ -172,16 +166,15 @@ func (s *Server) errShuttingDown() error {
 	return mcp.Errorf(mcp.KindShuttingDown, "%s is shutting down; try again when it is back", s.o.Name)
 }
 
-// shutdownGrace is how long handlers get to return once nobody waits for
-// their answer any more.
+// shutdownGrace is how long handlers may take to return after Shutdown stops waiting for their
+// answers.
 const shutdownGrace = 250 * time.Millisecond
 
-// Shutdown ends the Server. New requests are refused at once, those in flight
-// run until they are done or ctx ends; then what is left is answered with an
-// error of mcp.KindShuttingDown and its context ends. Subscriptions, which
-// never end by themselves, end first. Streams are closed, sessions end, and
-// every goroutine of the Server has ended when Shutdown returns nil. It returns
-// an error where handlers go on although their context has ended.
+// Shutdown ends the Server. It refuses new requests at once. Requests in flight run until they
+// finish or ctx ends; then their contexts end and they are answered with an error of
+// mcp.KindShuttingDown. Subscriptions, which never end by themselves, end first. Streams are closed
+// and sessions end. When Shutdown returns nil, every goroutine of the Server has ended. It returns
+// an error if handlers continue although their context has ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.requests.Close()
 	reason := s.errShuttingDown()
@@ -232,9 +225,9 @@ func (s *Server) callsInFlight() []*serverCall {
 
 type headerKey struct{}
 
-// Header returns the HTTP headers of the request that a Handler serves, nil
-// where it came by another transport. They must not be changed. Whoever owns a
-// tool checks Mcp-Param-* with them (2026-07-28).
+// Header returns the HTTP headers of the request that a Handler serves, nil if the request came by
+// another transport. They must not be changed. The owner of a tool checks Mcp-Param-* with them
+// (2026-07-28).
 func Header(ctx context.Context) http.Header {
 	h, _ := ctx.Value(headerKey{}).(http.Header)
 	return h

@@ -7,14 +7,13 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// EraOf decides the era of a POSTed message as a Server does: modern without a
-// session id and with a version of 2026-07-28 or later in the header or the
-// body. Of a modern message in a version that weir speaks it also checks the
-// headers that repeat the body; the error is of mcp.KindHeaderMismatch, or of
-// KindInvalidParams where a key that counts stands twice. What else may be wrong
-// is for whoever serves the message.
+// EraOf decides the era of a POSTed message as a Server does: modern without a session id and with
+// a version of 2026-07-28 or later in the header or the body. For a modern message in a version
+// that weir speaks it also checks the headers that repeat the body. The error is of
+// mcp.KindHeaderMismatch, or of KindInvalidParams if a relevant key is a duplicate. Other checks
+// are left to the server of the message.
 //
-// It is for those who hand an HTTP request on without a Server.
+// Callers use EraOf to forward an HTTP request without a Server.
 func EraOf(h http.Header, m *jsonrpc.Message) (modern bool, err error) {
 	if h.Get(HeaderSession) != "" {
 		return false, nil
@@ -37,7 +36,7 @@ func EraOf(h http.Header, m *jsonrpc.Message) (modern bool, err error) {
 	case meta.Version != "" && meta.Version != version:
 		return true, mcp.Errorf(mcp.KindHeaderMismatch, "header MCP-Protocol-Version is %q but params._meta[%q] is %q", clip(version), mcp.MetaVersion, clip(meta.Version))
 	case !mcp.Supported(version):
-		return true, nil // whoever speaks it knows its rules
+		return true, nil // the server, which speaks the version, checks its rules
 	}
 	return true, checkHeaders(h, m, name)
 }

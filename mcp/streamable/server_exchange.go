@@ -23,30 +23,29 @@ import (
 //	request ─┤
 //	          first notification, or silence for UpgradeAfter ──▶ SSE: …, result
 //
-// The handler runs on the goroutine of the HTTP request. Until the response
-// becomes a stream, whoever holds mu may write it; afterwards only the
-// goroutine that pumps the stream does.
+// The handler runs on the goroutine of the HTTP request. Until the response becomes a stream, any
+// goroutine that holds mu may write it. Afterwards only the goroutine that pumps the stream may.
 type exchange struct {
 	srv     *Server
 	sess    *serverSession
 	w       http.ResponseWriter
 	r       *http.Request
-	version string // governs the messages; "" during the handshake
+	version string // of the messages; "" during the handshake
 	json    bool   // the client accepts JSON
 	sse     bool   // the client accepts a stream
 	batch   bool
-	hello   bool         // the response tells the session's id
-	calls   []serverCall // made once, so that pointers into it stay valid
+	hello   bool         // the response has the session's id in a header
+	calls   []serverCall // allocated once, so that pointers into it stay valid
 	first   [1]serverCall
 
 	mu      sync.Mutex // guards below
 	left    int        // calls without an answer
-	answers []byte     // those of a batch
+	answers []byte     // answers of a batch
 	written bool       // the response is JSON and has been written
 	stream  *serverStream
 	pumped  chan struct{} // closed when the stream's first connection has ended
-	watch   func() bool   // stops the watch for a client that goes away
-	lost    *time.Timer   // cancels what nobody can be told of
+	watch   func() bool   // stops watching for a client that goes away
+	lost    *time.Timer   // cancels calls whose client is gone
 }
 
 // serverCall is one request of an exchange. It is the Peer of its handler.
@@ -55,9 +54,9 @@ type serverCall struct {
 	req    mcp.Request
 	ctx    callContext
 	cancel context.CancelCauseFunc
-	scope  memory.Scope // of what the result is made of; ends when it is written
+	scope  memory.Scope // for the memory of the result; ends when the result is written
 
-	refused bool // no handler was asked
+	refused bool // the handler was not called
 	over    bool // answered; guarded by x.mu
 }
 
@@ -65,7 +64,7 @@ type serverCall struct {
 type callContext struct {
 	context.Context
 	r     *http.Request
-	scope *memory.Scope // nil where there is no result
+	scope *memory.Scope // nil if there is no result
 }
 
 // Value implements context.Context.
@@ -82,8 +81,8 @@ func (c *callContext) Value(key any) any {
 	return c.r.Context().Value(key)
 }
 
-// start prepares the call. In the modern era it ends when the client closes
-// the response, in the legacy era not before its session does.
+// start prepares the call. In the modern era it ends when the client closes the response, in the
+// legacy era not before its session does.
 func (c *serverCall) start(x *exchange) {
 	parent := x.sess.ctx
 	if x.sess.kind == principalSession {
@@ -95,8 +94,7 @@ func (c *serverCall) start(x *exchange) {
 	c.req.Version, c.req.Session, c.req.Peer = x.version, x.sess.mcp, c
 }
 
-// run serves the exchange and returns when everything is written, or nobody
-// waits any more.
+// run serves the exchange. It returns when everything is written or the client is gone.
 func (x *exchange) run() {
 	x.left = len(x.calls)
 	var silence *time.Timer
@@ -135,7 +133,7 @@ func (x *exchange) run() {
 	}
 }
 
-// serve has the handler answer the call.
+// serve calls the handler and answers the call.
 func (c *serverCall) serve() {
 	x := c.x
 	if err := x.sess.begin(c); err != nil {
@@ -150,7 +148,7 @@ func (c *serverCall) serve() {
 	defer c.scope.End()
 	result, err := x.srv.handle(&c.ctx, &c.req)
 	if err != nil {
-		// Why the context ended says more than that it did.
+		// The cause of the context's end says more than its error.
 		var reason *mcp.Error
 		if errors.Is(err, context.Canceled) && errors.As(context.Cause(c.ctx.Context), &reason) {
 			err = reason
@@ -159,14 +157,14 @@ func (c *serverCall) serve() {
 	if x.hello {
 		x.handshaken(result, err)
 	}
-	// The id is free before the response is out, so that the client may use it
-	// again as soon as it has the response.
+	// Free the id before the response is written, so that the client may reuse it as soon as it has
+	// the response.
 	x.sess.done(c)
 	c.cancel(context.Canceled)
 	x.answer(c, result, err)
 }
 
-// handle calls the handler. A panic is an internal error of this message alone.
+// handle calls the handler. A panic becomes an internal error of this message only.
 func (s *Server) handle(ctx context.Context, r *mcp.Request) (result json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -177,7 +175,7 @@ func (s *Server) handle(ctx context.Context, r *mcp.Request) (result json.RawMes
 	return s.o.Handler.Serve(ctx, r)
 }
 
-// handshaken ends the session where its handshake failed.
+// handshaken ends the session if its handshake failed.
 func (x *exchange) handshaken(result json.RawMessage, err error) {
 	if err != nil {
 		x.mu.Lock()
@@ -191,8 +189,7 @@ func (x *exchange) handshaken(result json.RawMessage, err error) {
 	}
 }
 
-// answer sends the response of a call, once: Shutdown answers for a handler
-// that does not.
+// answer sends the response of a call, once. Shutdown answers calls whose handler does not return.
 func (x *exchange) answer(c *serverCall, result json.RawMessage, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -234,7 +231,7 @@ func (x *exchange) answer(c *serverCall, result json.RawMessage, err error) {
 		x.writeJSON(status, *buf)
 		return
 	}
-	// A large result is not copied once more.
+	// Do not copy a large result again.
 	*buf = append(append(append((*buf)[:0], `{"jsonrpc":"2.0","id":`...), c.req.ID...), `,"result":`...)
 	x.writeJSON(status, *buf, result, []byte{'}'})
 }
@@ -246,9 +243,9 @@ func appendResponse(dst []byte, id jsonrpc.ID, result []byte, err *jsonrpc.Error
 	return jsonrpc.AppendResult(dst, id, result)
 }
 
-// status is the HTTP status of an error response that nothing was sent before.
-// In the legacy era every answer of a handler is a success of HTTP, and in the
-// modern one all but those that the specification names.
+// status returns the HTTP status of an error response. In the legacy era every answer of a handler
+// is a success of HTTP. In the modern era only the errors that the specification names have another
+// status.
 func (x *exchange) status(c *serverCall, wire *jsonrpc.Error, err error) int {
 	if c.refused {
 		k, _ := mcp.KindOf(err)
@@ -279,12 +276,11 @@ var (
 	valueNo      = []string{"no"}
 )
 
-// largeResponse is the size from which a response gets a write deadline: what
-// is smaller fits the socket's buffer.
+// largeResponse is the size from which a response gets a write deadline. Smaller ones fit the
+// socket's buffer.
 const largeResponse = 64 << 10
 
-// writeJSON writes the whole response, which is given in parts. It is called
-// under mu.
+// writeJSON writes the whole response, which is given in parts. The caller holds mu.
 func (x *exchange) writeJSON(status int, parts ...[]byte) {
 	if x.written {
 		return
@@ -299,7 +295,7 @@ func (x *exchange) writeJSON(status int, parts ...[]byte) {
 	if x.hello {
 		h[HeaderSession] = []string{x.sess.mcp.ID()}
 	}
-	if size > 2048 { // net/http counts smaller ones itself
+	if size > 2048 { // net/http sets the length of smaller ones itself
 		h["Content-Length"] = []string{strconv.Itoa(size)}
 	}
 	if status != http.StatusOK {
@@ -307,7 +303,7 @@ func (x *exchange) writeJSON(status int, parts ...[]byte) {
 	}
 	if size < largeResponse {
 		for _, p := range parts {
-			_, _ = x.w.Write(p) // a client that is gone needs no answer
+			_, _ = x.w.Write(p) // the client may be gone
 		}
 		return
 	}
@@ -320,10 +316,10 @@ func (x *exchange) writeJSON(status int, parts ...[]byte) {
 	}
 }
 
-// maxWrite is what a client must read within one write timeout.
+// maxWrite is the number of bytes that a client must read within one write timeout.
 const maxWrite = 1 << 20
 
-// writeInTime writes p, and fails where the client reads too slowly.
+// writeInTime writes p, and fails if the client reads too slowly.
 func writeInTime(w io.Writer, rc *http.ResponseController, p []byte, timeout time.Duration) error {
 	for {
 		_ = rc.SetWriteDeadline(time.Now().Add(timeout))
@@ -337,7 +333,7 @@ func writeInTime(w io.Writer, rc *http.ResponseController, p []byte, timeout tim
 	}
 }
 
-// hurry makes sure that a response which is written now cannot hang.
+// hurry sets a deadline, so that writing the response cannot hang.
 func (x *exchange) hurry() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -346,9 +342,9 @@ func (x *exchange) hurry() {
 	}
 }
 
-// silent is called when there has been no answer for a while. A stream then
-// tells proxies and the client that somebody is there, and can be resumed; for
-// a client that takes none, it is time to look whether it still waits.
+// silent runs when there has been no answer for a while. A stream then shows proxies and the client
+// that the call is alive, and can be resumed. If the client does not accept a stream, silent starts
+// to watch whether the client still waits.
 func (x *exchange) silent() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -365,7 +361,7 @@ func (x *exchange) silent() {
 	}
 }
 
-// gone is called when a client that took no stream went away.
+// gone runs when a client without a stream has gone away.
 func (x *exchange) gone() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -379,15 +375,15 @@ func (x *exchange) gone() {
 	x.lost = time.AfterFunc(window, func() { x.abandon(errGone) })
 }
 
-// abandon cancels the calls that have no answer yet.
+// abandon cancels the calls without an answer.
 func (x *exchange) abandon(reason error) {
 	for i := range x.calls {
 		x.calls[i].cancel(reason)
 	}
 }
 
-// open returns the stream for what a call sends before its response, or nil
-// where the response cannot be one.
+// open returns the stream for messages that a call sends before its response, or nil if the
+// response cannot be a stream.
 func (x *exchange) open(c *serverCall) (*serverStream, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -400,11 +396,11 @@ func (x *exchange) open(c *serverCall) (*serverStream, bool) {
 	return x.stream, true
 }
 
-// upgrade makes the response a stream. It is called under mu.
+// upgrade makes the response a stream. The caller holds mu.
 func (x *exchange) upgrade() {
 	x.stream = x.sess.openStream(x.abandon)
 	if len(x.answers) > 0 {
-		// Answers of a batch that are there already go first.
+		// Finished answers of a batch go first.
 		_ = rawjson.EachElement(append(x.answers, ']'), func(v []byte) bool {
 			x.stream.push(v)
 			return true
@@ -446,8 +442,8 @@ func (c *serverCall) Call(ctx context.Context, method string, params json.RawMes
 	return c.x.sess.ask(ctx, st, method, params, back)
 }
 
-// Notify implements mcp.Peer: on the call's own stream, or, for a client that
-// takes none there, on the one it has opened with GET.
+// Notify implements mcp.Peer. It sends on the call's own stream or, if the client accepts none
+// there, on the stream that the client has opened with GET.
 func (c *serverCall) Notify(ctx context.Context, method string, params json.RawMessage) error {
 	st, ok := c.x.open(c)
 	if !ok {

@@ -14,12 +14,11 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// noticeTimeout bounds how long a handler may take for a notification, whose
-// sender waits for the 202.
+// noticeTimeout bounds the handling of a notification, because its sender waits for the 202.
 const noticeTimeout = 30 * time.Second
 
-// Buffers of request bodies and responses are used again. Larger ones are left
-// to the garbage collector.
+// maxPooled bounds the buffers of request bodies and responses that are reused. Larger ones are
+// left to the garbage collector.
 const maxPooled = 1 << 20
 
 func (s *Server) getBuffer() *[]byte {
@@ -35,10 +34,9 @@ func (s *Server) putBuffer(b *[]byte) {
 	}
 }
 
-// accepts says which of the two forms of a response the client takes. Without
-// an Accept header it is JSON. Clients of MCP name text/event-stream when they
-// take it; */*, which HTTP clients send by themselves, asks for JSON, and wild
-// says that there was one.
+// accepts returns the forms of a response that the client accepts. Without an Accept header it is
+// JSON. MCP clients that accept streams name text/event-stream. */*, which HTTP clients send by
+// default, means JSON; wild says that the header had it.
 func accepts(h http.Header) (json, sse, wild bool) {
 	values := h["Accept"]
 	if len(values) == 0 {
@@ -66,8 +64,7 @@ func accepts(h http.Header) (json, sse, wild bool) {
 	return json, sse, wild
 }
 
-// AcceptsBoth reports whether a request of a client names both forms of a
-// response, as the protocol wants it.
+// AcceptsBoth reports whether a request names both forms of a response, as the protocol requires.
 func AcceptsBoth(h http.Header) bool {
 	json, sse, _ := accepts(h)
 	return json && sse
@@ -127,8 +124,8 @@ func (p *post) refuseParse(id jsonrpc.ID, err error) {
 	guard.WriteError(p.w, http.StatusBadRequest, id, mcp.ParseFailure(err))
 }
 
-// serve decides the era of one message: modern without a session id and with a
-// version of 2026-07-28 or later in the header or the body.
+// serve decides the era of one message: modern without a session id and with a version of
+// 2026-07-28 or later in the header or the body.
 func (p *post) serve(m *jsonrpc.Message) {
 	r := mcp.Request{ID: m.ID, Method: m.Method, Params: m.Params}
 	var meta mcp.Meta
@@ -147,7 +144,8 @@ func (p *post) serve(m *jsonrpc.Message) {
 	p.serveLegacy(m, &r, meta)
 }
 
-// metaOf reads the parts of params that the transport needs: _meta and what Mcp-Name repeats.
+// metaOf reads the parts of params that the transport needs: _meta and the value that Mcp-Name
+// repeats.
 func metaOf(r *mcp.Request) (meta mcp.Meta, name []byte, err error) {
 	if !rawjson.IsObject(r.Params) {
 		return meta, nil, nil
@@ -170,7 +168,7 @@ func metaOf(r *mcp.Request) (meta mcp.Meta, name []byte, err error) {
 	return meta, name, err
 }
 
-// removed are the requests that 2026-07-28 took out of the protocol.
+// removed reports whether 2026-07-28 removed a request from the protocol.
 func removed(method string) bool {
 	switch method {
 	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
@@ -226,8 +224,8 @@ func (p *post) serveModern(m *jsonrpc.Message, r *mcp.Request, meta mcp.Meta, na
 	p.exchange(sess, r, meta.Version).run()
 }
 
-// checkHeaders checks that the headers repeat what the body says (2026-07-28):
-// a gateway on the way may have read only them.
+// checkHeaders checks that the headers repeat the body (2026-07-28): a gateway on the way may have
+// read only the headers.
 func checkHeaders(h http.Header, m *jsonrpc.Message, name []byte) error {
 	mismatch := func(format string, args ...any) error {
 		return mcp.Errorf(mcp.KindHeaderMismatch, format, args...)
@@ -250,7 +248,7 @@ func checkHeaders(h http.Header, m *jsonrpc.Message, name []byte) error {
 	case len(names) > 1:
 		return mismatch("the header Mcp-Name stands twice")
 	case len(names) == 0 && name == nil:
-		return nil // the handler says that params.name is missing
+		return nil // the handler reports that params.name is missing
 	case len(names) == 0:
 		return mismatch("the header Mcp-Name is missing: it repeats params.%s", key)
 	}
@@ -276,7 +274,7 @@ func textEquals(raw []byte, s string) bool {
 	return err == nil && text == s
 }
 
-// clip bounds what a stranger sent before it goes into a message.
+// clip bounds a client's text before it is put into a message.
 func clip(s string) string { return text.Fit(s, 201) }
 
 // legacySession finds or makes the session of a POST of the legacy era.
@@ -352,8 +350,8 @@ func (p *post) exchange(sess *serverSession, r *mcp.Request, version string) *ex
 	return x
 }
 
-// notice has a notification handled before it is confirmed, so that what the
-// client sends next finds it done.
+// notice handles a notification before confirming it, so that it has taken effect when the client
+// sends its next message.
 func (p *post) notice(sess *serverSession, m *jsonrpc.Message, version string) {
 	if m.Method == "notifications/cancelled" {
 		sess.cancelled(m.Params)
@@ -370,7 +368,7 @@ func (p *post) notice(sess *serverSession, m *jsonrpc.Message, version string) {
 	}
 }
 
-// serveBatch serves several messages at once, which exists in 2025-03-26 alone.
+// serveBatch serves several messages at once. Only 2025-03-26 has batches.
 func (p *post) serveBatch(body []byte) {
 	if p.session == "" && mcp.IsModern(p.version) || p.version != "" && p.version != mcp.V20250326 {
 		p.refuseBatch()

@@ -15,34 +15,34 @@ import (
 // Bounds of one session.
 const (
 	maxPending = 256 // requests to the client waiting for its answer
-	maxStreams = 256 // streams kept for resumption; those of calls in flight come on top
-	// ownStreamID is the stream of what belongs to no call.
+	maxStreams = 256 // streams kept for resumption, in addition to those of calls in flight
+	// ownStreamID is the stream of messages that belong to no call.
 	ownStreamID = "g"
 )
 
-// sessionKind says how a session began and so how it ends.
+// sessionKind says how a session began, and therefore how it ends.
 type sessionKind uint8
 
 const (
 	legacySession    sessionKind = iota // by initialize; the client names it in Mcp-Session-Id
-	principalSession                    // the modern era's: one per principal
+	principalSession                    // of the modern era: one per principal
 	requestSession                      // of one legacy request without a session
 )
 
-// serverSession is what the transport keeps of an mcp.Session: its calls, its
-// streams and its requests to the client.
+// serverSession is the transport's part of an mcp.Session: its calls, its streams and its requests
+// to the client.
 type serverSession struct {
 	srv   *Server
 	kind  sessionKind
 	owner *principalState
 	mcp   *mcp.Session
-	ctx   context.Context // of whatever runs in the session; ends with it
+	ctx   context.Context // of everything that runs in the session; ends with it
 	end   context.CancelCauseFunc
 	held  budget // bytes of events of its streams
 
 	mu       sync.Mutex // guards below
 	calls    map[jsonrpc.ID]*serverCall
-	others   map[*serverCall]struct{} // modern: ids of several clients may be the same
+	others   map[*serverCall]struct{} // modern: ids of several clients may be equal
 	streams  map[string]*serverStream // of calls, for resumption
 	own      *serverStream
 	pending  map[int64]*pendingAsk
@@ -54,10 +54,9 @@ type serverSession struct {
 	idle     *time.Timer
 }
 
-// newSession makes a session and takes it into the tables, in place of the one
-// idle for longest where there is no room. Somebody else may take a place that
-// was made; then another one is made, as long as there is an idle session. The
-// session is in use, as after use.
+// newSession makes a session and adds it to the tables. If there is no room, it ends the session
+// that has been idle for longest. Another goroutine may take that place; newSession then ends
+// another one, as long as there is an idle session. The session is in use, as after use.
 func (s *Server) newSession(kind sessionKind, name string) (*serverSession, error) {
 	for {
 		s.mu.Lock()
@@ -73,7 +72,7 @@ func (s *Server) newSession(kind sessionKind, name string) (*serverSession, erro
 			if used {
 				return sess, nil
 			}
-			continue // it has just ended of idleness and leaves the table now
+			continue // it has just ended of idleness and is leaving the table
 		}
 		if s.requests.Closed() {
 			s.dropPrincipal(p)
@@ -85,7 +84,7 @@ func (s *Server) newSession(kind sessionKind, name string) (*serverSession, erro
 			s.mu.Unlock()
 			return sess, nil
 		}
-		var ofPrincipal *principalState // nil: any will do
+		var ofPrincipal *principalState // nil: any principal
 		if p.sessions >= s.o.MaxPrincipalSessions {
 			ofPrincipal = p
 		}
@@ -100,7 +99,7 @@ func (s *Server) newSession(kind sessionKind, name string) (*serverSession, erro
 	return nil, mcp.Errorf(mcp.KindOverloaded, "there are too many sessions and all are in use; end one with DELETE")
 }
 
-// addSession is called under s.mu.
+// addSession adds a session to the tables. The caller holds s.mu.
 func (s *Server) addSession(kind sessionKind, p *principalState) *serverSession {
 	sess := &serverSession{srv: s, kind: kind, owner: p, mcp: mcp.NewSession("", p.name), calls: map[jsonrpc.ID]*serverCall{}, used: time.Now(), active: 1}
 	sess.held.max = s.o.MaxSessionBytes
@@ -124,15 +123,14 @@ func (s *Server) newStream(sess *serverSession, id string) *serverStream {
 	return &serverStream{id: id, maxEvents: s.o.MaxEvents, maxBytes: s.o.MaxEventBytes, budgets: [2]*budget{&sess.held, &s.held}}
 }
 
-// dropPrincipal forgets a principal that has nothing. It is called under s.mu.
+// dropPrincipal removes a principal without sessions and calls. The caller holds s.mu.
 func (s *Server) dropPrincipal(p *principalState) {
 	if p.sessions == 0 {
 		delete(s.principals, p.name)
 	}
 }
 
-// longestIdle finds the session that has been unused for longest. It is called
-// under s.mu.
+// longestIdle returns the session that has been unused for longest. The caller holds s.mu.
 func (s *Server) longestIdle(of *principalState) (oldest *serverSession) {
 	var since time.Time
 	for _, sess := range s.sessions {
@@ -148,8 +146,8 @@ func (s *Server) longestIdle(of *principalState) (oldest *serverSession) {
 	return oldest
 }
 
-// acquire finds the legacy session with an id for its principal, for the time
-// of one HTTP request. Whoever is somebody else learns nothing of it.
+// acquire returns the legacy session with an id, for the duration of one HTTP request. To another
+// principal the session does not exist.
 func (s *Server) acquire(id, principal string) (*serverSession, error) {
 	s.mu.Lock()
 	sess := s.sessions[id]
@@ -160,8 +158,8 @@ func (s *Server) acquire(id, principal string) (*serverSession, error) {
 	return sess, nil
 }
 
-// use counts an HTTP request that needs the session, and is false where it has
-// ended. Each is matched by a release.
+// use counts an HTTP request that needs the session. It returns false if the session has ended.
+// Each successful use needs a release.
 func (s *serverSession) use() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,8 +180,8 @@ func (s *serverSession) release() {
 	}
 }
 
-// checkIdle ends the session when it has been idle for long enough, and else
-// looks again when that may be.
+// checkIdle ends the session if it has been idle for long enough. Otherwise it schedules the next
+// check.
 func (s *serverSession) checkIdle() {
 	s.mu.Lock()
 	if s.closed {
@@ -201,15 +199,15 @@ func (s *serverSession) checkIdle() {
 	}
 	s.mu.Unlock()
 	if !s.closeIdle(mcp.Errorf(mcp.KindSessionNotFound, "the session was idle for %v", s.srv.o.SessionIdle)) {
-		s.checkIdle() // somebody was faster: there is a new time to wait for
+		s.checkIdle() // another request was faster: wait again
 	}
 }
 
-// close ends the session: calls are cancelled for the given reason, streams
-// closed. Connections still carry the answers to what was cancelled.
+// close ends the session: it cancels calls for the given reason and closes streams. Connections
+// still carry the answers to cancelled calls.
 func (s *serverSession) close(reason error) { s.closeWhere(reason, false) }
 
-// closeIdle is close, unless somebody uses the session by now: then it is false.
+// closeIdle closes the session unless it is in use again, and reports whether it did.
 func (s *serverSession) closeIdle(reason error) bool { return s.closeWhere(reason, true) }
 
 func (s *serverSession) closeWhere(reason error, onlyIdle bool) (closed bool) {
@@ -250,7 +248,7 @@ func (s *serverSession) closeWhere(reason error, onlyIdle bool) (closed bool) {
 	return true
 }
 
-// begin takes a call into the session.
+// begin adds a call to the session.
 func (s *serverSession) begin(c *serverCall) error {
 	if n := s.owner.calls.Add(1); n > int64(s.srv.o.MaxPrincipalCalls) {
 		s.owner.calls.Add(-1)
@@ -277,7 +275,7 @@ func (s *serverSession) begin(c *serverCall) error {
 	return nil
 }
 
-// done takes a call out of the session: its id may be used again.
+// done removes a call from the session, so that its id may be used again.
 func (s *serverSession) done(c *serverCall) {
 	s.owner.calls.Add(-1)
 	s.mu.Lock()
@@ -302,8 +300,7 @@ func (s *serverSession) inFlight() []*serverCall {
 	return all
 }
 
-// cancelled handles notifications/cancelled: only a request of this session can
-// be meant.
+// cancelled handles notifications/cancelled, which can only mean a request of this session.
 func (s *serverSession) cancelled(params []byte) {
 	id := jsonrpc.ID(rawjson.Get(params, "requestId"))
 	s.mu.Lock()
@@ -314,8 +311,8 @@ func (s *serverSession) cancelled(params []byte) {
 	}
 }
 
-// openStream makes the stream of calls, which abandon cancels. Where the session keeps too many, one
-// that has been sent to its end goes.
+// openStream makes the stream of calls, which abandon cancels. If the session keeps too many
+// streams, one that has been sent completely is removed.
 func (s *serverSession) openStream(abandon func(reason error)) *serverStream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -351,12 +348,12 @@ func (s *serverSession) findStream(id string) *serverStream {
 	return s.streams[id]
 }
 
-// letGo is called when a connection does not carry the stream of a call any
-// more. For a while the client may come back for what it missed; a call that
-// still runs then has nobody to answer.
+// letGo is called when a connection has stopped carrying the stream of a call. For a while the
+// client may return for the missing events. After that, a call that still runs is cancelled,
+// because its answer has no receiver.
 func (s *serverSession) letGo(st *serverStream, c *serverConn) {
 	if !st.detach(c) {
-		return // another connection carries it now
+		return // another connection carries the stream now
 	}
 	s.mu.Lock()
 	kept := !s.closed && s.streams[st.id] == st
@@ -387,10 +384,10 @@ var errGone = mcp.Errorf(mcp.KindCancelled, "the client went away")
 // pendingAsk is a request to the client.
 type pendingAsk struct {
 	answer chan askAnswer // capacity 1
-	back   mcp.Handler    // takes the client's progress; may be nil
+	back   mcp.Handler    // handles the client's progress; may be nil
 	token  json.RawMessage
 
-	mu   sync.Mutex // held while back takes something
+	mu   sync.Mutex // held while back runs
 	over bool       // guarded by mu
 }
 
@@ -399,8 +396,8 @@ type askAnswer struct {
 	err    error
 }
 
-// ask sends a request to the client on a stream and waits for the answer, which
-// comes with a POST of its own.
+// ask sends a request to the client on a stream and waits for the answer, which arrives with
+// another POST.
 func (s *serverSession) ask(ctx context.Context, st *serverStream, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 	p := &pendingAsk{answer: make(chan askAnswer, 1), back: back}
 	s.mu.Lock()
@@ -431,7 +428,7 @@ func (s *serverSession) ask(ctx context.Context, st *serverStream, method string
 		s.mu.Lock()
 		delete(s.pending, n)
 		s.mu.Unlock()
-		p.mu.Lock() // waits until back has taken what it got
+		p.mu.Lock() // waits until back has returned
 		p.over = true
 		p.mu.Unlock()
 	}()
@@ -449,13 +446,13 @@ func (s *serverSession) ask(ctx context.Context, st *serverStream, method string
 	}
 }
 
-// answered hands a response of the client to whoever asked.
+// answered hands a response of the client to the goroutine that sent the request.
 func (s *serverSession) answered(m *jsonrpc.Message) {
 	n, ok := m.ID.Int()
 	s.mu.Lock()
 	p := s.pending[n]
 	if ok {
-		delete(s.pending, n) // a second answer finds nothing
+		delete(s.pending, n) // a second answer is ignored
 	}
 	s.mu.Unlock()
 	if !ok || p == nil {
@@ -471,8 +468,8 @@ func (s *serverSession) answered(m *jsonrpc.Message) {
 	p.answer <- a
 }
 
-// progressed hands the client's progress on a request of ours to whoever asked,
-// and reports whether it belongs to one.
+// progressed hands the client's progress on a request of the server to the goroutine that sent it,
+// and reports whether there is one.
 func (s *serverSession) progressed(ctx context.Context, r *mcp.Request) bool {
 	n, ok := jsonrpc.ID(rawjson.Get(r.Params, "progressToken")).Int()
 	if !ok {
@@ -501,12 +498,11 @@ func (s *serverSession) progressed(ctx context.Context, r *mcp.Request) bool {
 	return true
 }
 
-// ownPeer reaches the client outside any call, on the stream that it opens
-// with GET.
+// ownPeer reaches the client outside any call, on the stream that the client opens with GET.
 type ownPeer struct{ s *serverSession }
 
-// Call implements mcp.Peer. There is no sense in asking where nobody listens,
-// nor has for a while.
+// Call implements mcp.Peer. It fails fast if the client has not had the GET stream open within
+// ResumeWindow.
 func (p ownPeer) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 	if !p.s.own.attached(p.s.srv.o.ResumeWindow) {
 		return mcp.NoPeer.Call(ctx, method, params, back)
@@ -514,7 +510,7 @@ func (p ownPeer) Call(ctx context.Context, method string, params json.RawMessage
 	return p.s.ask(ctx, p.s.own, method, params, back)
 }
 
-// Notify implements mcp.Peer. What nobody listens for is kept, within bounds.
+// Notify implements mcp.Peer. Without an open stream the notification is kept, within bounds.
 func (p ownPeer) Notify(ctx context.Context, method string, params json.RawMessage) error {
 	p.s.own.notify(ctx, kindOfNotice(method), encodeNotice(method, params))
 	return nil

@@ -9,8 +9,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// resumeAfter is how long a client should wait before it resumes a stream that
-// broke (2025-11-25).
+// resumeAfter is how long a client should wait before it resumes a broken stream (2025-11-25).
 const resumeAfter = time.Second
 
 // eventWriter writes a stream's events to one HTTP response.
@@ -24,10 +23,9 @@ type eventWriter struct {
 	buf       []byte
 }
 
-// openEvents prepares a response for events. ids says that the stream may be
-// resumed. The priming event of 2025-11-25, or a comment for clients that would
-// choke on an empty event, goes out with the first write, so that headers do
-// not linger in some proxy.
+// openEvents prepares a response for events. ids says that the stream may be resumed. The first
+// write includes the priming event of 2025-11-25, or a comment for clients that fail on an empty
+// event. So some proxies do not delay the headers.
 func (s *Server) openEvents(w http.ResponseWriter, st *serverStream, ids bool, version string, from int64) *eventWriter {
 	h := w.Header()
 	h["Content-Type"] = valueSSE
@@ -44,8 +42,8 @@ func (s *Server) openEvents(w http.ResponseWriter, st *serverStream, ids bool, v
 	return o
 }
 
-// pump writes events until the stream has ended, another connection carries
-// it, or the client is gone.
+// pump writes events until the stream has ended, another connection carries it, or the client is
+// gone.
 func (o *eventWriter) pump(ctx context.Context, c *serverConn) {
 	defer func() { _ = o.rc.SetWriteDeadline(time.Time{}) }()
 	silence := time.NewTimer(o.keepAlive)
@@ -87,7 +85,7 @@ func (o *eventWriter) pump(ctx context.Context, c *serverConn) {
 	}
 }
 
-// flush writes what is buffered and reports whether the client is still there.
+// flush writes the buffer and reports whether the client is still there.
 func (o *eventWriter) flush() bool {
 	err := writeInTime(o.w, o.rc, o.buf, o.timeout)
 	if cap(o.buf) > 2*maxTakeBytes {
@@ -132,8 +130,8 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request, closing bool) 
 	sess.letGo(st, c)
 }
 
-// streamFor finds the stream that a GET asks for and the event to go on after,
-// -1 for the first not sent.
+// streamFor returns the stream that a GET asks for and the event to continue after, -1 for the
+// first unsent event.
 func (s *serverSession) streamFor(h http.Header) (*serverStream, int64, error) {
 	last := h.Get(HeaderLastEventID)
 	if last == "" {
@@ -179,7 +177,7 @@ func (s *Server) sessionOf(r *http.Request, id string) (*serverSession, error) {
 	return s.acquire(id, guard.Principal(r.Context()))
 }
 
-// checkLegacyVersion checks a header MCP-Protocol-Version beside a session id
+// checkLegacyVersion checks the header MCP-Protocol-Version of a request with a session id
 // (2025-06-18 and later; absent in older versions).
 func checkLegacyVersion(v string) error {
 	switch {

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// Names of HTTP headers, in the canonical form of net/http, so that they may be
-// used as keys of an http.Header.
+// Names of HTTP headers, in the canonical form of net/http, so that they can be keys of an
+// http.Header.
 const (
-	// HeaderSession bears the id of a legacy session.
+	// HeaderSession contains the id of a legacy session.
 	HeaderSession = "Mcp-Session-Id"
-	// HeaderVersion bears the protocol version (from 2025-06-18 on).
+	// HeaderVersion contains the protocol version (from 2025-06-18 on).
 	HeaderVersion = "Mcp-Protocol-Version"
 	// HeaderMethod repeats the body's method (2026-07-28).
 	HeaderMethod = "Mcp-Method"
-	// HeaderName repeats the name or uri that a request is about (2026-07-28).
-	// Its value is encoded with EncodeHeaderValue.
+	// HeaderName repeats the name or uri that a request is about (2026-07-28). EncodeHeaderValue
+	// encodes its value.
 	HeaderName = "Mcp-Name"
-	// HeaderParamPrefix begins the headers that repeat arguments whose schema
-	// has an "x-mcp-header" (2026-07-28).
+	// HeaderParamPrefix begins the headers that repeat arguments whose schema has an "x-mcp-header"
+	// (2026-07-28).
 	HeaderParamPrefix = "Mcp-Param-"
-	// HeaderLastEventID asks for what came after an event.
+	// HeaderLastEventID asks for the events after the given one.
 	HeaderLastEventID = "Last-Event-Id"
 )
 
@@ -42,10 +42,9 @@ const (
 // sentinel around something that is not base64.
 var ErrHeaderEncoding = errors.New("not base64 between the sentinels =?base64? and ?=")
 
-// EncodeHeaderValue returns s as the value of Mcp-Name or Mcp-Param-*: as it is
-// where that is safe, else as base64 between sentinels. Unsafe are control and
-// non-ASCII bytes, white space at an end, and what looks like the sentinel
-// itself.
+// EncodeHeaderValue returns s as the value of Mcp-Name or Mcp-Param-*: unchanged if that is safe,
+// else as base64 between sentinels. Unsafe are control and non-ASCII bytes, white space at either
+// end, and text that looks like the sentinel itself.
 func EncodeHeaderValue(s string) string {
 	if headerSafe(s) {
 		return s
@@ -85,9 +84,8 @@ func DecodeHeaderValue(v string) (string, error) {
 	return string(b), nil
 }
 
-// NameParam returns which of a method's params the header Mcp-Name repeats:
-// "name", "uri", "taskId" (of the tasks extension), or "" where the method has
-// none.
+// NameParam returns the param that the header Mcp-Name repeats for a method: "name", "uri",
+// "taskId" (of the tasks extension), or "" if there is none.
 func NameParam(method string) string {
 	switch method {
 	case "tools/call", "prompts/get":

@@ -14,30 +14,28 @@ import (
 
 // Event is one server-sent event.
 type Event struct {
-	// ID is the event's id, "" where it has none.
+	// ID is the event's id, "" if it has none.
 	ID string
 	// Name is the event's type, "" for the default "message".
 	Name string
-	// Data is the payload. Nil means that the event has no data line; an empty
-	// one is the priming event of 2025-11-25, which only tells an id.
+	// Data is the payload. Nil means that the event has no data line. Empty means the priming event
+	// of 2025-11-25, which only has an id.
 	Data []byte
-	// Block is the payload in place of Data where it is large and the reader
-	// counts. The caller of Next releases it.
+	// Block replaces Data if the payload is large and the reader counts bytes. The caller of Next
+	// releases it.
 	Block *memory.Block
-	// Retry is how long the client should wait before it connects again; it
-	// counts only when HasRetry is set, because zero is a value.
+	// Retry is how long the client should wait before it connects again. It is valid only if
+	// HasRetry is set, because zero is a value.
 	Retry    time.Duration
 	HasRetry bool
-	// Truncated tells, when read, that the stream ended before the blank line
-	// that should end the event. The SSE standard drops such an event; a caller
-	// may use one whose data is whole by itself.
+	// Truncated says that the stream ended before the blank line that should end the event. The SSE
+	// standard drops such an event. A caller may use it if the data is complete by itself.
 	Truncated bool
 }
 
-// AppendEvent appends the event as it goes over the wire, with the blank line
-// at its end. Every CR, LF and CRLF in Data starts a new data line, so raw
-// newlines between a message's tokens cannot break the frame. CR, LF and NUL
-// are left out of ID and Name.
+// AppendEvent appends the event in wire format, with the blank line at its end. Every CR, LF and
+// CRLF in Data starts a new data line, so raw newlines between a message's tokens cannot break the
+// frame. CR, LF and NUL are omitted from ID and Name.
 func AppendEvent(dst []byte, e Event) []byte {
 	if e.Name != "" {
 		dst = appendField(dst, "event: ", e.Name)
@@ -88,8 +86,7 @@ func appendField(dst []byte, field, value string) []byte {
 	return append(dst, '\n')
 }
 
-// AppendComment appends a comment, which keeps a connection alive and is seen
-// by nobody.
+// AppendComment appends a comment, which keeps a connection alive and which readers ignore.
 func AppendComment(dst []byte, text string) []byte {
 	dst = appendField(dst, ": ", text)
 	return append(dst, '\n')
@@ -100,48 +97,46 @@ var ErrEventTooLarge = errors.New("server-sent event over the bound")
 
 const (
 	readBuffer = 4 << 10
-	// maxEmptyReads is how often a Reader may return nothing and no error.
+	// consecutive reads without data or an error
 	maxEmptyReads = 100
 )
 
-// EventReader reads server-sent events as the WHATWG standard defines them:
-// lines end in CR, LF or CRLF, data lines are joined with LF, comments and
-// unknown fields are skipped, a byte order mark at the start is dropped. It is
-// not safe for concurrent use.
+// EventReader reads server-sent events as the WHATWG standard defines them: lines end in CR, LF or
+// CRLF, data lines are joined with LF, comments and unknown fields are skipped, a byte order mark
+// at the start is dropped. It is not safe for concurrent use.
 type EventReader struct {
 	r        io.Reader
 	max      int
 	buf      []byte // read but not parsed: buf[pos:end]
 	pos, end int
-	line     []byte // the start of a line that crosses reads
+	line     []byte // the start of a line that spans reads
 	skipLF   bool   // the last line ended in CR
-	began    bool   // the byte order mark has been looked for
+	began    bool   // the byte order mark has been checked
 	err      error
 
 	ev   Event
 	some bool // ev has a field
 
-	// Of a reader that counts:
+	// Fields of a reader that counts:
 	room  *memory.Account
 	ctx   context.Context
-	large *memory.Buffer // the data of ev, where it is large
-	into  bool           // the line that is being read is data for large
-	skip  int            // bytes of a long line that is no data, and dropped; 0: there is none
+	large *memory.Buffer // the data of ev, if it is large
+	into  bool           // the current line is data for large
+	skip  int            // skipped bytes of a long line that is not data; 0: there is none
 }
 
-// Count has large events counted in room, and received into files. ctx bounds the
-// wait for room. It is called before the first Next.
+// Count makes the reader count large events in room and receive them into files. ctx bounds the
+// wait for room. It must be called before the first Next.
 func (r *EventReader) Count(ctx context.Context, room *memory.Account) { r.ctx, r.room = ctx, room }
 
-// NewEventReader returns a reader of the events in r. An event, and a line, of
-// more than maxEvent bytes is ErrEventTooLarge.
+// NewEventReader returns a reader of the events in r. For an event or a line of more than maxEvent
+// bytes Next returns ErrEventTooLarge.
 func NewEventReader(r io.Reader, maxEvent int) *EventReader {
 	return &EventReader{r: r, max: maxEvent, buf: make([]byte, readBuffer)}
 }
 
-// Next returns the next event that has an id, a retry time or data. Its Data
-// belongs to the caller. At the end of the stream it returns io.EOF, and after
-// any error that error again.
+// Next returns the next event that has an id, a retry time or data. Its Data belongs to the caller.
+// At the end of the stream it returns io.EOF. After an error it returns the same error again.
 func (r *EventReader) Next() (Event, error) {
 	for {
 		if r.err != nil {
@@ -192,7 +187,7 @@ func (r *EventReader) Next() (Event, error) {
 			}
 		} else {
 			line := append(r.line, chunk[:n]...)
-			// The bytes may become the event's data, so they are not used again.
+			// The bytes may become the event's data, so do not reuse them.
 			r.line = nil
 			r.field(line, true)
 			continue
@@ -203,7 +198,7 @@ func (r *EventReader) Next() (Event, error) {
 	}
 }
 
-// size is how much of an event has come.
+// size returns the number of bytes of the current event.
 func (r *EventReader) size() int {
 	n := len(r.line) + len(r.ev.Data) + r.skip
 	if r.large != nil {
@@ -212,7 +207,7 @@ func (r *EventReader) size() int {
 	return n
 }
 
-// more takes a piece of a line whose end is still to come.
+// more handles a piece of a line whose end has not arrived.
 func (r *EventReader) more(piece []byte) {
 	switch {
 	case r.size()+len(piece) > r.max:
@@ -228,12 +223,12 @@ func (r *EventReader) more(piece []byte) {
 	}
 }
 
-// beginLarge has the rest of a long line go where there is room for it.
+// beginLarge redirects the rest of a long line to a Buffer.
 func (r *EventReader) beginLarge() {
 	line := r.line
 	r.line = nil
 	value, isData := bytes.CutPrefix(line, []byte("data:"))
-	if !isData { // a comment, or a field that is not as long
+	if !isData { // a comment, or a field that cannot be that long
 		r.skip = len(line)
 		return
 	}
@@ -242,7 +237,7 @@ func (r *EventReader) beginLarge() {
 	r.write(bytes.TrimPrefix(value, []byte{' '}))
 }
 
-// join makes large what data follows in: behind that of the lines before.
+// join sends the next data to large, after the data of earlier lines.
 func (r *EventReader) join() {
 	if r.large == nil {
 		r.large = r.room.NewBuffer(r.ctx, int64(r.max))
@@ -272,8 +267,8 @@ func (r *EventReader) endLarge() {
 	r.into, r.skip = false, 0
 }
 
-// ended tells how the stream ended, after an event that lacks only its blank
-// line.
+// ended handles the end of the stream. An event that lacks only its blank line is returned as
+// Truncated.
 func (r *EventReader) ended() (Event, error) {
 	if r.err == io.EOF && (r.into || r.skip > 0) {
 		r.endLarge()
@@ -318,8 +313,8 @@ func (r *EventReader) fill() {
 		n, err := r.r.Read(r.buf[r.end:])
 		r.end += n
 		if err != nil {
-			// What was read is parsed first: the error comes back at once with
-			// the next Read, and is kept here where it would not.
+			// Parse the bytes first. The next Read returns the error again; otherwise store it
+			// here.
 			if n == 0 {
 				r.err = err
 			} else {
@@ -348,8 +343,8 @@ type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }
 
-// field takes one line without its end. owned says that the line is not part
-// of the buffer and may be kept.
+// field handles one line without its end. owned says that the line is not part of the buffer and
+// may be kept.
 func (r *EventReader) field(line []byte, owned bool) {
 	name, value, _ := bytes.Cut(line, []byte{':'})
 	if len(value) > 0 && value[0] == ' ' {
@@ -387,8 +382,8 @@ func (r *EventReader) field(line []byte, owned bool) {
 	}
 }
 
-// maxRetry bounds a retry time, so that it fits a Duration and a server cannot
-// stop its client for good.
+// maxRetry bounds a retry time, so that it fits a Duration and a server cannot stop its client for
+// good.
 const maxRetry = int64(time.Hour / time.Millisecond)
 
 func digits(b []byte) (int64, bool) {

@@ -6,22 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// textReader hands on what a reader brings, as UTF-8: bytes that are none become
-// U+FFFD. A character that crosses two reads is held back until its rest is there,
-// so that it is not taken for broken. Valid text is handed on without a copy.
+// textReader returns the bytes of a reader as UTF-8: invalid bytes become U+FFFD. It holds back a
+// character that spans two reads until it is complete. Valid text is not copied.
 type textReader struct {
 	r    io.Reader
-	err  error  // of r, told once everything before it is handed on
-	left []byte // repaired text that had no room
+	err  error  // of r, returned after everything before it
+	left []byte // repaired text that did not fit
 	held [utf8.UTFMax - 1]byte
 	n    int // bytes in held: the start of a character
 }
 
-// NewTextReader returns a reader of r's bytes as UTF-8, for what is forwarded
-// without being parsed.
+// NewTextReader returns a reader of r's bytes as UTF-8, for text that is forwarded without parsing.
 func NewTextReader(r io.Reader) io.Reader { return &textReader{r: r} }
 
-// minRead is the least room in which a character can be completed.
+// minRead is the smallest buffer in which a character can be completed.
 const minRead = 2 * utf8.UTFMax
 
 // Read implements io.Reader.
@@ -61,8 +59,8 @@ func (t *textReader) Read(p []byte) (int, error) {
 	}
 }
 
-// fill reads once into p, behind what is held back, and returns what can be handed
-// on: a part of p, or a repaired copy.
+// fill reads once into p, after the held bytes, and returns the text that is complete: a part of p,
+// or a repaired copy.
 func (t *textReader) fill(p []byte) []byte {
 	n := copy(p, t.held[:t.n])
 	m, err := t.r.Read(p[n:])
@@ -81,8 +79,7 @@ func (t *textReader) fill(p []byte) []byte {
 	return bytes.ToValidUTF8(text, []byte("\uFFFD"))
 }
 
-// unfinished is how many bytes at the end of text begin a character that is not
-// whole.
+// unfinished returns the number of bytes at the end of text that begin an incomplete character.
 func unfinished(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
