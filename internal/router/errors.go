@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -58,10 +57,10 @@ func (rt *Router) unknown(principal, name string) error {
 // answer. Other errors stay as they are.
 func failedToReach(err error) error {
 	var e *mcp.Error
-	if !errors.As(err, &e) || strings.HasPrefix(e.Message, reachPrefix) {
+	if !errors.As(err, &e) || errors.Is(err, errNotReached) {
 		return err
 	}
-	out := &mcp.Error{Kind: e.Kind, Message: reachPrefix + e.Message, Err: err}
+	out := notReached(e.Kind, err, e.Message)
 	switch {
 	case e.Kind == mcp.KindUpstreamUnavailable:
 	case e.Kind == mcp.KindUnauthorized:
@@ -76,7 +75,13 @@ func failedToReach(err error) error {
 	return out
 }
 
-const reachPrefix = "Failed to reach agent: "
+// errNotReached is the cause of the errors of notReached.
+var errNotReached = errors.New("the agent was not reached")
+
+// notReached returns the error for an upstream that gave no answer, in the words that agents know.
+func notReached(k mcp.Kind, cause error, why string) *mcp.Error {
+	return &mcp.Error{Kind: k, Message: "Failed to reach agent: " + why, Err: errors.Join(errNotReached, cause)}
+}
 
 // plainCode gives an error of an agent server the code that a caller knows who
 // posts without session and version, as the first clients of agent servers do.
@@ -239,7 +244,7 @@ func transportFailure(name string, err error) *mcp.Error {
 	case errors.As(err, &op) && op.Op == "dial":
 		what = "cannot be reached"
 	}
-	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: fmt.Sprintf("%supstream %q %s", reachPrefix, name, what), Err: err}
+	return notReached(mcp.KindUpstreamUnavailable, err, fmt.Sprintf("upstream %q %s", name, what))
 }
 
 // tooSlow is the error for a call that took longer than it may.

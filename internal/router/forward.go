@@ -221,8 +221,8 @@ func (x *exchange) refusal(resp *http.Response) error {
 	switch code := resp.StatusCode; {
 	case code == http.StatusUnauthorized, code == http.StatusProxyAuthRequired:
 		// 401 would tell the agent that weir does not accept its own token.
-		return &mcp.Error{Kind: mcp.KindUpstreamProtocol, Err: mcp.ErrFinal,
-			Message: fmt.Sprintf("%supstream %q does not accept the credentials (%d): check mcpServers.%s.headers", reachPrefix, x.f.name, code, x.f.name)}
+		return notReached(mcp.KindUpstreamProtocol, mcp.ErrFinal,
+			fmt.Sprintf("upstream %q does not accept the credentials (%d): check mcpServers.%s.headers", x.f.name, code, x.f.name))
 	case code >= 300 && code < 400 && code != http.StatusNotModified, code >= 500 && kind != streamable.ContentJSON:
 		return failedToReach(streamable.StatusFailure(x.who(), clip(x.method()), resp))
 	case x.e.id != "" && kind != streamable.ContentJSON && (kind != streamable.ContentSSE || code != http.StatusOK):

@@ -77,5 +77,5 @@ func (l *Loops) Refuse(next http.Handler) http.Handler {
 
 // errLoop is the error for an upstream that is this process.
 func errLoop(who string) error {
-	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s%s leads back to this weir: its URL must be the agent's own, and not a route here", reachPrefix, who)
+	return notReached(mcp.KindUpstreamUnavailable, nil, who+" leads back to this weir: its URL must be the agent's own, and not a route here")
 }

@@ -127,8 +127,21 @@ func refuse(w http.ResponseWriter, status int, message string) {
 // Request is what a fetch asks for. Empty is all.
 type Request = table.Selection
 
-// ErrRequest: the body of a fetch is not what it has to be.
+// ErrRequest is what [errors.Is] finds in every [RequestError].
 var ErrRequest = errors.New("bad request")
+
+// A RequestError says what is wrong with the body of a fetch.
+type RequestError struct{ Reason string }
+
+// Error implements error.
+func (e *RequestError) Error() string { return ErrRequest.Error() + ": " + e.Reason }
+
+// Is implements errors.Is.
+func (e *RequestError) Is(target error) bool { return target == ErrRequest }
+
+func badRequest(format string, args ...any) *RequestError {
+	return &RequestError{Reason: fmt.Sprintf(format, args...)}
+}
 
 // ParseRequest reads the body of a fetch; an empty one asks for everything.
 func ParseRequest(body []byte) (Request, error) {
@@ -137,14 +150,14 @@ func ParseRequest(body []byte) (Request, error) {
 		return req, nil
 	}
 	if err := rawjson.Valid(body); err != nil {
-		return req, fmt.Errorf("%w: the body is no JSON: %w", ErrRequest, err)
+		return req, badRequest("the body is no JSON: %v", err)
 	}
 	if body[0] != '{' {
-		return req, fmt.Errorf("%w: the body must be an object with row_ids and columns", ErrRequest)
+		return req, badRequest("the body must be an object with row_ids and columns")
 	}
 	var fields [2][]byte
 	if err := rawjson.Fields(body, []string{"row_ids", "columns"}, fields[:]); err != nil {
-		return req, fmt.Errorf("%w: %w", ErrRequest, err)
+		return req, badRequest("%v", err)
 	}
 	err := each("row_ids", fields[0], func(v []byte) error {
 		text := v
@@ -153,7 +166,7 @@ func ParseRequest(body []byte) (Request, error) {
 		}
 		id, ok := rawjson.Int(text)
 		if !ok {
-			return fmt.Errorf("%w: row_ids must be whole numbers, not %.40s", ErrRequest, v)
+			return badRequest("row_ids must be whole numbers, not %.40s", v)
 		}
 		req.RowIDs = append(req.RowIDs, id)
 		return nil
@@ -164,7 +177,7 @@ func ParseRequest(body []byte) (Request, error) {
 	err = each("columns", fields[1], func(v []byte) error {
 		name, err := rawjson.String(v)
 		if err != nil {
-			return fmt.Errorf("%w: columns must be strings, not %.40s", ErrRequest, v)
+			return badRequest("columns must be strings, not %.40s", v)
 		}
 		req.Columns = append(req.Columns, name)
 		return nil
@@ -177,7 +190,7 @@ func each(param string, array []byte, f func([]byte) error) error {
 		return nil
 	}
 	if array[0] != '[' {
-		return fmt.Errorf("%w: %s must be an array", ErrRequest, param)
+		return badRequest("%s must be an array", param)
 	}
 	var failed error
 	err := rawjson.EachElement(array, func(v []byte) bool {
@@ -188,14 +201,14 @@ func each(param string, array []byte, f func([]byte) error) error {
 }
 
 // check says which of the columns asked for is not one of a table's.
-func check(req Request, columns []string) error {
+func check(req Request, columns []string) *RequestError {
 	known := make(map[string]bool, len(columns))
 	for _, name := range columns {
 		known[name] = true
 	}
 	for _, name := range req.Columns {
 		if name != table.RowID && !known[name] {
-			return fmt.Errorf("%w: there is no column %.100q; %s", ErrRequest, name, there(columns))
+			return badRequest("there is no column %.100q; %s", name, there(columns))
 		}
 	}
 	return nil
@@ -297,7 +310,7 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 	}
 	if strict(r.Header) {
 		if err := check(req, t.Columns()); err != nil {
-			refuse(w, http.StatusBadRequest, strings.TrimPrefix(err.Error(), ErrRequest.Error()+": "))
+			refuse(w, http.StatusBadRequest, err.Reason)
 			return
 		}
 	}

@@ -297,7 +297,7 @@ func (f *Fetcher) accept(server string, resp *http.Response, most int64) error {
 	why := reason(resp.Body)
 	switch code := resp.StatusCode; {
 	case code == http.StatusBadRequest && why != "":
-		return fmt.Errorf("%w: %s: %s", ErrRequest, server, why)
+		return badRequest("%s: %s", server, why)
 	case code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout:
 		return fmt.Errorf("%w: %s answered with status %d%s", ErrFetch, server, code, behind(why))
 	default:

@@ -249,8 +249,8 @@ func (e *endpoint) refuseSource(w http.ResponseWriter, claim *artifact.Claim, er
 		refuse(w, http.StatusNotFound, unknown)
 		return
 	}
-	if errors.Is(err, ErrRequest) {
-		refuse(w, http.StatusBadRequest, strings.TrimPrefix(err.Error(), ErrRequest.Error()+": "))
+	if bad := (*RequestError)(nil); errors.As(err, &bad) {
+		refuse(w, http.StatusBadRequest, bad.Reason)
 		return
 	}
 	e.opts.Logger.Warn("s2sp: rows cannot be had from where they are", "label", claim.Label, "error", err)

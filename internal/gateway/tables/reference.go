@@ -309,8 +309,11 @@ func (r *resolver) parse(v []byte, at *place) (*reference, error) {
 	}
 	if len(rest) > 0 {
 		req, err := plane.ParseRequest(append(append([]byte{'{'}, rest[1:]...), '}'))
+		if bad := (*plane.RequestError)(nil); errors.As(err, &bad) {
+			return nil, refError(r.call, at.path(), "%s", bad.Reason)
+		}
 		if err != nil {
-			return nil, refError(r.call, at.path(), "%s", strings.TrimPrefix(err.Error(), plane.ErrRequest.Error()+": "))
+			return nil, refError(r.call, at.path(), "%v", err)
 		}
 		ref.rowIDs, ref.columns = req.RowIDs, req.Columns
 	}

@@ -104,7 +104,7 @@ func claimRows(ctx context.Context, store Store, token string, sel table.Selecti
 		}
 	}()
 	if limit, limited := claim.Limited(); limited && !sel.Within(limit) {
-		return c, fmt.Errorf("%w: an earlier reader went away, and what it had asked for is all that is left: %s", plane.ErrRequest, limitText(limit))
+		return c, &plane.RequestError{Reason: "an earlier reader went away, and what it had asked for is all that is left: " + limitText(limit)}
 	}
 	c.end = func(spend bool) {
 		if spend {
@@ -266,12 +266,13 @@ func sourceError(ctx context.Context, c *dispatch.Call, path string, err error) 
 		return ctx.Err()
 	}
 	var ae *artifact.Error
+	var bad *plane.RequestError
 	code := result.ArgsInvalid
 	switch {
 	case errors.Is(err, artifact.ErrToken), errors.Is(err, plane.ErrGone):
 		return refError(c, path, "unknown or expired resource: a resource_url works once, and not for long; call the tool that gave it again")
-	case errors.Is(err, plane.ErrRequest):
-		return refError(c, path, "%s", strings.TrimPrefix(err.Error(), plane.ErrRequest.Error()+": "))
+	case errors.As(err, &bad):
+		return refError(c, path, "%s", bad.Reason)
 	case errors.Is(err, errTooManyRows):
 		return refError(c, path, "%v", err)
 	case errors.As(err, &ae):
