@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -485,9 +486,9 @@ func TestCardForms(t *testing.T) {
 
 func TestParams(t *testing.T) {
 	c, _ := New(Limits{}).With(Listing{Upstream: "u", Namespace: "n", Tools: raws(
-		`{"name":"t","inputSchema":{"properties":{"z":{"description":"last"},"a":{"type":"string"}},"required":["z"]}}`)})
-	want := []Param{{"z", "last", true}, {"a", "", false}}
-	if got := only(t, c).Params(); !slices.Equal(got, want) {
+		`{"name":"t","inputSchema":{"properties":{"z":{"description":"last"},"a":{"type":"string","enum":["x",1,"y"]}},"required":["z"]}}`)})
+	want := []Param{{Name: "z", Description: "last", Required: true}, {Name: "a", Values: []string{"x", "y"}}}
+	if got := only(t, c).Params(); !reflect.DeepEqual(got, want) {
 		t.Errorf("Params = %v, want %v", got, want)
 	}
 }

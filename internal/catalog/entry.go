@@ -95,6 +95,7 @@ type Param struct {
 	Name        string
 	Description string
 	Required    bool
+	Values      []string // the strings of its enum
 }
 
 // Params returns the parameters of the entry in the order of its schema.
@@ -105,7 +106,7 @@ func (e *Entry) Params() []Param {
 		name := strings.ToValidUTF8(string(key), "\uFFFD")
 		description, _ := text(member(value, "description"))
 		_, isRequired := slices.BinarySearch(required, name)
-		params = append(params, Param{name, description, isRequired})
+		params = append(params, Param{name, description, isRequired, texts(member(value, "enum"))})
 		return true
 	})
 	return params

@@ -39,6 +39,17 @@ func member(raw []byte, name string) json.RawMessage {
 	return found
 }
 
+// texts returns the strings among the elements of an array; nil if raw is no array.
+func texts(raw []byte) (out []string) {
+	elements(raw, func(value []byte) bool {
+		if s, ok := text(value); ok {
+			out = append(out, s)
+		}
+		return true
+	})
+	return out
+}
+
 // text returns the string value of raw as valid UTF-8.
 func text(raw []byte) (string, bool) {
 	raw = bytes.TrimSpace(raw)

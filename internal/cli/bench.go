@@ -24,6 +24,7 @@ func benchSearchCommand(a *process) *cobra.Command {
 	var (
 		dir    string
 		sets   []string
+		misses bool
 		asJSON bool
 	)
 	cmd := &cobra.Command{
@@ -38,7 +39,7 @@ A set without tools.jsonl searches the tools of the set whose name begins its ow
 		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stop := a.spin("scoring " + dir)
-			report, err := eval.Run(cmd.Context(), dir, eval.Options{Sets: sets})
+			report, err := eval.Run(cmd.Context(), dir, eval.Options{Sets: sets, Misses: misses})
 			stop()
 			switch {
 			case errors.Is(err, eval.ErrNoSets), errors.Is(err, eval.ErrUnknownSet), errors.Is(err, fs.ErrNotExist):
@@ -48,11 +49,12 @@ A set without tools.jsonl searches the tools of the set whose name begins its ow
 			case asJSON:
 				return report.WriteJSON(a.stdout)
 			}
-			return report.WriteTable(a.stdout)
+			return errors.Join(report.WriteTable(a.stdout), report.WriteMisses(a.stdout))
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data", "", "folder with the sets (required)")
 	cmd.Flags().StringSliceVar(&sets, "set", nil, "score only these sets, separated by commas")
+	cmd.Flags().BoolVar(&misses, "misses", false, "print the queries whose first hit is wrong, and why")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	if err := cmd.MarkFlagRequired("data"); err != nil {
 		panic(err) // cannot happen: the flag is defined above

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
@@ -72,8 +73,44 @@ func (g *Gateway) browseQuery(ctx context.Context, c *metaCall, query string, to
 	if err != nil {
 		g.opts.Logger.DebugContext(ctx, "ranked by words alone", "session", c.state.tag, "err", g.opts.Redactor.Redact(err.Error()))
 	}
+	cards, weak := closest(s, browsed(c.name), query, cards)
 	none := "No " + string(browsed(c.name)) + " matches. Try other words, or path \"/\" to see what there is."
-	return g.cardsResult(c, cardsAnswer{from: s.Catalog, cards: cards, scored: true, none: none, whole: true})
+	return g.cardsResult(c, cardsAnswer{from: s.Catalog, cards: cards, scored: true, weak: weak, none: none, whole: true})
+}
+
+// A card is shown if its score is at least closeShare of the best one's; most tools below that only
+// share a word with the query. Where the best meets less than closeFit of the query, that says
+// little, so all are shown; where it meets less than weakFit, the answer says that no match is close.
+const (
+	closeShare = .4
+	closeFit   = .4
+	weakFit    = .3
+)
+
+// noCloseMatch precedes the cards where the best is weak.
+const noCloseMatch = "No close match; nearest:"
+
+// noCloseMatchAbove follows the cards in place of noCloseMatch where a cache may keep them.
+const noCloseMatchAbove = "No close match: the cards are the nearest."
+
+// closest leaves out the cards that are far behind the best, and reports whether the best is weak.
+func closest(s *Snapshot, kind catalog.Kind, query string, cards []catalog.Card) (shown []catalog.Card, weak bool) {
+	if len(cards) == 0 {
+		return cards, false
+	}
+	e, ok := s.Catalog.Lookup(cards[0].ID)
+	if !ok {
+		return cards, false
+	}
+	fit := s.index(kind).Fit(query, e.Upstream, e.ID)
+	if fit < closeFit {
+		return cards, fit < weakFit
+	}
+	far := slices.IndexFunc(cards, func(c catalog.Card) bool { return c.Score < closeShare*cards[0].Score })
+	if far >= 0 {
+		cards = cards[:far]
+	}
+	return cards, false
 }
 
 // Search returns the cards of the entries of a kind that match a query, with
@@ -116,6 +153,7 @@ type cardsAnswer struct {
 	from   *catalog.Catalog
 	cards  []catalog.Card
 	scored bool
+	weak   bool   // not even the best card meets much of the query
 	none   string // what to say where there are no cards
 	whole  bool   // all upstreams were looked at, so that those that are missing are told
 }
@@ -153,6 +191,9 @@ func (g *Gateway) cardsResult(c *metaCall, a cardsAnswer) json.RawMessage {
 		doc = append(doc, ']')
 		// structuredContent has to be an object before 2026-07-28.
 		structured := append([]byte(`{"cards":`), doc...)
+		if a.weak {
+			structured = append(structured, `,"close_match":false`...)
+		}
 		if rest == "" {
 			return result.Texts(append(structured, '}'), string(doc))
 		}
@@ -166,11 +207,18 @@ func (g *Gateway) cardsResult(c *metaCall, a cardsAnswer) json.RawMessage {
 		return result.Texts(nil, a.none)
 	}
 	text := make([]byte, 0, 256*len(cards))
+	if a.weak && !g.opts.CacheStable {
+		text = append(text, noCloseMatch...)
+	}
 	for i := range cards {
-		if i > 0 {
+		if len(text) > 0 {
 			text = append(text, '\n')
 		}
 		text = cards[i].AppendRender(text)
+	}
+	if a.weak && g.opts.CacheStable {
+		// Cards that stay come first, so that a cache may keep them.
+		text = append(append(text, '\n'), noCloseMatchAbove...)
 	}
 	if rest != "" {
 		text = append(append(text, '\n'), rest...)

@@ -38,6 +38,31 @@ func TestBrowse(t *testing.T) {
 	}
 }
 
+// TestFarCards leaves out cards far behind the best, unless no match is close: then it says so.
+func TestFarCards(t *testing.T) {
+	h := newHarness(t, Options{})
+	read, drop := h.id(t, "files", "read_file"), h.id(t, "files", "drop")
+	text := func(h *harness, query string) string {
+		return h.tool(t, ToolBrowse, `{"query":"`+query+`"}`).Content[0].Text
+	}
+	if got := text(h, "read a file from disk"); !strings.Contains(got, read) || strings.Contains(got, drop) {
+		t.Errorf("a close match is %q", got)
+	}
+	const weak = "order a spicy pizza for tonight, with olives, on file"
+	if got := text(h, weak); !strings.HasPrefix(got, "No close match; nearest:\n") || !strings.Contains(got, read) || !strings.Contains(got, drop) {
+		t.Errorf("a weak match is %q", got)
+	}
+	stable := newHarness(t, Options{CacheStable: true})
+	if got := text(stable, weak); strings.HasPrefix(got, "No close") || !strings.HasSuffix(got, "\n"+noCloseMatchAbove) {
+		t.Errorf("a weak match with stable cards is %q", got)
+	}
+	asJSON := newHarness(t, Options{Format: result.FormatJSON})
+	s := asJSON.tool(t, ToolBrowse, `{"query":"`+weak+`"}`)
+	if !strings.HasSuffix(string(s.StructuredContent), `,"close_match":false}`) || !json.Valid(s.StructuredContent) {
+		t.Errorf("structuredContent %s", s.StructuredContent)
+	}
+}
+
 func TestBrowseJSON(t *testing.T) {
 	h := newHarness(t, Options{Format: result.FormatJSON})
 	s := h.tool(t, ToolBrowse, `{"query":"file"}`)

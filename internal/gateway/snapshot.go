@@ -150,7 +150,17 @@ func docOf(e *catalog.Entry) search.Doc {
 		d.Title = strings.TrimSpace(d.Title + " " + e.URI)
 	}
 	for _, p := range e.Params() {
-		d.Params = append(d.Params, search.Param{Name: p.Name, Description: visible.Text(p.Description)})
+		param := search.Param{Name: p.Name, Description: visible.Text(p.Description)}
+		for _, value := range p.Values {
+			param.Values = append(param.Values, visible.Text(value))
+		}
+		d.Params = append(d.Params, param)
+	}
+	switch {
+	case e.ReadOnly:
+		d.Effect = search.EffectReads
+	case e.Destructive:
+		d.Effect = search.EffectActs
 	}
 	return d
 }

@@ -10,10 +10,11 @@
 //	docs of another     ──With──▶ segment ─┼─▶ view: numbering, idf, n-grams of the vocabulary, norms
 //	                                       ┘      (made once per Index, from the segments' dictionaries)
 //
-//	query ─▶ words ─┬─▶ stems, raw tokens, synonyms ─▶ BM25F score ───────────── ÷ best ─┐
+//	query ─▶ words ─┬─▶ stems, raw tokens, related words ─▶ BM25F score ──────── ÷ best ─┐
 //	                └─▶ character 3–5-grams ─▶ similar terms ─▶ cosine × .5 ──── ÷ best ─┴─▶ sum
 //	                                                                                          │
 //	    best k by score, then id ◀── names, neighbours ◀── best 64 or k ◀── server prior × .3 ◀┘
+//	                                 acts, exact names, twins
 //
 // An [Index] is immutable. [Index.With] and [Index.Without] return another one that shares the
 // segments of all other upstreams. So a refresh tokenises the texts of one upstream only and never
@@ -27,6 +28,13 @@
 // final once its segment is built. Names are split at _ - . / and in camelCase, and the whole word
 // is indexed, too. Scripts without spaces are indexed by pairs of characters. A document is
 // returned only if it shares a word, or a similar word, with the query.
+//
+// A query's words are widened by words of the same meaning: hand-made synonyms and package
+// thesaurus. The query is also read for what it wants done. A document whose name acts otherwise, or
+// acts at all where the query asks, loses a share of its score. A document that the query names
+// exactly comes first, and of two that a server offers as x and server_x one takes the place.
+// [Index.Fit] tells a good best hit from a bad one, [Index.Explain] why a document stands where it
+// does.
 //
 // # Embeddings
 //

@@ -22,5 +22,7 @@ func Example() {
 	for _, hit := range ix.Without("mail").Search("send a mail", 3) {
 		fmt.Println(hit.ID)
 	}
-	// Output: files:list_directory
+	// Output:
+	// files:list_directory
+	// files:read_file
 }

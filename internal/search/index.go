@@ -18,10 +18,15 @@ type Doc struct {
 	Description string
 	Tags        []string
 	Params      []Param
+	// Effect is what the entry's annotations say that a call does. Effects that are not said are read from the name.
+	Effect Effect
 }
 
-// Param is one argument of an entry.
-type Param struct{ Name, Description string }
+// Param is one argument of an entry. Values are those that it may have, where they are listed.
+type Param struct {
+	Name, Description string
+	Values            []string
+}
 
 // Hit is one result of a search.
 type Hit struct {

@@ -59,8 +59,8 @@ func TestSearch(t *testing.T) {
 		{"camelCase as one word", named("YouTubeSearch", "mail"), "youtube", "YouTubeSearch"},
 		{"case", named("READ_FILE", "x"), "Read File", "READ_FILE"},
 		{"name before description", []Doc{{ID: "a", Name: "x", Description: "Counts rows."}, {ID: "b", Name: "rows"}}, "rows", "b a"},
-		{"description before parameters", []Doc{{ID: "a", Name: "x", Params: []Param{{"rows", ""}}}, {ID: "b", Name: "y", Description: "rows"}}, "rows", "b a"},
-		{"parameter name before its text", []Doc{{ID: "a", Name: "x", Params: []Param{{"p", "rows"}}}, {ID: "b", Name: "y", Params: []Param{{"rows", ""}}}}, "rows", "b a"},
+		{"description before parameters", []Doc{{ID: "a", Name: "x", Params: []Param{{Name: "rows", Description: ""}}}, {ID: "b", Name: "y", Description: "rows"}}, "rows", "b a"},
+		{"parameter name before its text", []Doc{{ID: "a", Name: "x", Params: []Param{{Name: "p", Description: "rows"}}}, {ID: "b", Name: "y", Params: []Param{{Name: "rows", Description: ""}}}}, "rows", "b a"},
 		{"tags", []Doc{{ID: "a", Name: "x", Tags: []string{"billing"}}, {ID: "b", Name: "y"}}, "billing", "a"},
 		{"title", []Doc{{ID: "a", Name: "x", Title: "Water levels"}, {ID: "b", Name: "y"}}, "water", "a"},
 		{"server", []Doc{{ID: "a", Server: "github", Name: "issues"}, {ID: "b", Server: "gitlab", Name: "issues"}}, "github issues", "a b"},
@@ -237,7 +237,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 
 // TestNothingOfTheCallerIsKept changes what was handed in: the strings of a Doc may be slices of a buffer with a life of its own.
 func TestNothingOfTheCallerIsKept(t *testing.T) {
-	docs := []Doc{{ID: "a", Name: "read", Tags: []string{"x"}, Params: []Param{{"p", ""}}}}
+	docs := []Doc{{ID: "a", Name: "read", Tags: []string{"x"}, Params: []Param{{Name: "p", Description: ""}}}}
 	ix := New(Options{}).With("up", docs)
 	docs[0].ID, docs[0].Name, docs[0].Tags[0], docs[0].Params[0].Name = "b", "write", "y", "q"
 	for _, query := range []string{"read", "x", "p"} {
@@ -340,7 +340,7 @@ func FuzzSearch(f *testing.F) {
 	}
 	base := New(Options{}).With("base", catalog(30))
 	f.Fuzz(func(t *testing.T, text, query string) {
-		ix := base.With("fuzz", []Doc{{ID: "fuzz", Server: text, Name: text, Description: text, Tags: []string{text}, Params: []Param{{text, text}}}})
+		ix := base.With("fuzz", []Doc{{ID: "fuzz", Server: text, Name: text, Description: text, Tags: []string{text}, Params: []Param{{Name: text, Description: text}}}})
 		first := ids(t, ix, query, 5)
 		if again := ids(t, ix, query, 5); !slices.Equal(first, again) {
 			t.Errorf("%q finds %q, then %q", query, first, again)

@@ -24,6 +24,7 @@ func (s *scratch) parse(query string) {
 	query = cut(query, maxQuery)
 	s.words, s.letters = s.words[:0], s.letters[:0]
 	s.keepStops = false
+	s.reader.reset()
 	s.an.text(query)
 	if len(s.words) == 0 {
 		s.keepStops = true
@@ -33,9 +34,31 @@ func (s *scratch) parse(query string) {
 
 // word adds one token of the query.
 func (s *scratch) word(tok []byte) {
+	if !s.keepStops && !s.an.whole {
+		if verb := s.reader.word(tok); verb != "" {
+			s.phrasal(verb)
+			return
+		}
+	}
 	if len(s.words) == maxWords || !s.keepStops && stopWords[string(tok)] {
 		return
 	}
+	s.add(tok)
+}
+
+// phrasal adds a verb of two words, the second of which is at hand: the verb with the same meaning
+// counts, the first of the two next to nothing.
+func (s *scratch) phrasal(verb string) {
+	if n := len(s.words); n > 0 && string(s.words[n-1].raw) == string(s.reader.last) {
+		s.words[n-1].weight = s.v.t.faint * s.v.t.faint
+	}
+	if len(s.words) < maxWords {
+		s.add([]byte(verb))
+	}
+}
+
+// add adds a word to the query's, once.
+func (s *scratch) add(tok []byte) {
 	for i := range s.words {
 		if string(s.words[i].raw) == string(tok) {
 			return
@@ -69,6 +92,7 @@ func (s *scratch) weigh() {
 		for _, other := range nounSynonyms[string(w.stem)] {
 			wantTerm(s, other, t.noun*w.weight, limit)
 		}
+		s.related(w, limit)
 	}
 }
 

@@ -27,6 +27,8 @@ type scratch struct {
 	an        analyzer
 	keepStops bool
 	words     []word
+	reader    reader
+	near      []byte // dictionary form of a related word
 	letters   []byte // bytes of words
 	padded    []rune
 	terms     []termWeight
@@ -80,7 +82,10 @@ func (v *view) search(query string, vector []float32, k int) []Hit {
 	s.pick(max(k, shortlist))
 	s.named()
 	s.neighbours(top)
+	s.agree()
+	s.exact()
 	s.sort()
+	s.collapse()
 	s.forget()
 	if len(s.found) > k {
 		s.found = s.found[:k]

@@ -25,6 +25,7 @@ const (
 	maxText   = 16 << 10 // bytes per text
 	maxTags   = 64
 	maxParams = 256
+	maxValues = 64 // of one parameter
 )
 
 // A posting is the strength of a term in a document of its segment: the field-weighted,
@@ -48,6 +49,7 @@ type segment struct {
 	pairEnds []uint32 // the pairs of document d end at pairEnds[d]
 	names    []uint32 // distinct stems of each document's name, as term numbers, without stop words
 	nameEnds []uint32 // the stems of document d's name end at nameEnds[d]
+	labels   []label  // of each document
 
 	passages *passages                       // nil without an Embedder
 	known    map[[sha256.Size]byte][]float32 // vectors of the replaced segment, until this one is embedded
@@ -109,6 +111,7 @@ func newSegment(t *tuning, upstream string, docs []Doc) *segment {
 		servers:  make([]string, len(docs)),
 		pairEnds: make([]uint32, len(docs)),
 		nameEnds: make([]uint32, len(docs)),
+		labels:   make([]label, len(docs)),
 	}
 	// With stems, a tool has about 60 distinct terms; 15 of them are new in a catalog.
 	fresh := min(15*len(docs), 20_000)
@@ -130,6 +133,7 @@ func newSegment(t *tuning, upstream string, docs []Doc) *segment {
 		s.servers[i] = servers[d.Server]
 		d.Server = s.servers[i]
 		b.doc(uint32(i), d)
+		s.labels[i] = b.label(d)
 	}
 	b.pack()
 	return s
@@ -178,6 +182,9 @@ func (b *builder) pack() {
 	}
 	for d := range s.ids {
 		slices.Sort(s.name(d))
+		if l := &s.labels[d]; l.verb != noVerb {
+			l.verb = order[l.verb]
+		}
 	}
 }
 
@@ -194,6 +201,9 @@ func (b *builder) doc(n uint32, d Doc) {
 	for _, p := range d.Params[:min(len(d.Params), maxParams)] {
 		b.text(fieldParamName, p.Name)
 		b.text(fieldParamText, p.Description)
+		for _, value := range p.Values[:min(len(p.Values), maxValues)] {
+			b.text(fieldParamText, value)
+		}
 	}
 	b.weigh(n)
 	slices.Sort(b.pairs)

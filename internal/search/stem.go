@@ -179,3 +179,6 @@ func (p *porter) tidy() {
 		p.b = p.b[:n-1]
 	}
 }
+
+// Stem returns the Porter stem of a word of lower-case ASCII letters, as the index files it.
+func Stem(word string) string { return string(stem([]byte(word))) }

@@ -188,11 +188,11 @@ video youtube
 earthquake quake seismic
 `
 
-// thesaurus maps a word to the words of its groups. It is read-only.
-type thesaurus map[string][]string
+// synonyms maps a word to the words of its groups. It is read-only.
+type synonyms map[string][]string
 
-func groups(s string) thesaurus {
-	m := thesaurus{}
+func groups(s string) synonyms {
+	m := synonyms{}
 	for line := range strings.SplitSeq(s, "\n") {
 		ws := strings.Fields(line)
 		for _, a := range ws {

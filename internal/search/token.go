@@ -14,9 +14,10 @@ const maxToken = 64
 // analyzer splits text into tokens. It owns its buffers, so it is not safe for concurrent use. A
 // token passed to emit is valid until emit returns.
 type analyzer struct {
-	word []rune
-	out  []byte
-	emit func(tok []byte)
+	word  []rune
+	out   []byte
+	whole bool // the token at hand repeats the parts of a word in camelCase that came before it
+	emit  func(tok []byte)
 }
 
 // text emits the lower-case tokens of s in reading order.
@@ -92,8 +93,10 @@ func (a *analyzer) flush(dense bool) {
 	}
 	if start > 0 {
 		a.token(w[start:])
+		a.whole = true
 	}
 	a.token(w)
+	a.whole = false
 }
 
 // boundary reports whether a part of a camelCase word starts at i: an upper-case letter after a

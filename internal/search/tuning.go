@@ -13,7 +13,13 @@ type tuning struct {
 	raw      float32 // of a raw token; its stem has 1
 	verb     float32 // of a verb's synonym
 	noun     float32 // of a noun's synonym or short form
+	related  float32 // of a related word of the same meaning
+	distant  float32 // similarity below which words are not related
 	faint    float32 // of a framing word
+	agreed   float32 // added share of the score of a document whose act is the query's
+	other    float32 // share of the score that a document with another act loses
+	asked    float32 // share of the score that a document that acts loses to a question
+	unasked  float32 // share of the score that an act loses that no word of the query means
 	pair     float32 // of two neighbours of the query that are neighbours in the document
 	named    float32 // of the share of a document's name that the query asks for
 	grams    float32 // of the character n-gram cosine; BM25F has 1
@@ -38,7 +44,13 @@ func defaultTuning() *tuning {
 		raw:      .2,
 		verb:     .6,
 		noun:     .2,
+		related:  1,
+		distant:  .45,
 		faint:    .5,
+		agreed:   .2,
+		other:    .1,
+		asked:    .2,
+		unasked:  .05,
 		pair:     .15,
 		named:    .12,
 		grams:    .5,

@@ -253,12 +253,12 @@ const maxLogged = 500
 // operatorLog logs a log message of the server that nobody owns (spec/calls §3:
 // unowned log messages go to the operator).
 func (u *Upstream) operatorLog(params json.RawMessage) {
-	var severity, logger, message []byte
-	if rawjson.Scan(params, rawjson.Key("level", &severity), rawjson.Key("logger", &logger), rawjson.Key("data", &message)) != nil {
+	var out [3][]byte
+	if rawjson.Fields(params, []string{"level", "logger", "data"}, out[:]) != nil {
 		return
 	}
 	level := slog.LevelInfo
-	switch n := mcp.LogSeverity(rawjson.Text(severity)); {
+	switch n := mcp.LogSeverity(rawjson.Text(out[0])); {
 	case n < mcp.LogSeverity("info"):
 		level = slog.LevelDebug
 	case n >= mcp.LogSeverity("error"):
@@ -269,13 +269,13 @@ func (u *Upstream) operatorLog(params json.RawMessage) {
 	if !u.log.Enabled(context.Background(), level) {
 		return
 	}
-	data := rawjson.Text(message)
+	data := rawjson.Text(out[2])
 	if data == "" {
-		data = string(message)
+		data = string(out[2])
 	}
 	data = u.opts.Redact(data)
 	if len(data) > maxLogged {
 		data = data[:maxLogged] + "…"
 	}
-	u.log.Log(context.Background(), level, "the server says: "+data, "logger", rawjson.Text(logger))
+	u.log.Log(context.Background(), level, "the server says: "+data, "logger", rawjson.Text(out[1]))
 }

@@ -186,14 +186,14 @@ func (ls *lists) readList(ctx context.Context, l *link, method, key string) (ent
 		if err != nil {
 			return nil, "", err
 		}
-		var list, next []byte
-		if err := rawjson.Scan(result, rawjson.Key(key, &list), rawjson.Key("nextCursor", &next)); err != nil {
+		var out [2][]byte
+		if err := rawjson.Fields(result, []string{key, "nextCursor"}, out[:]); err != nil {
 			return nil, "", mcp.Errorf(mcp.KindUpstreamUnavailable, "the answer cannot be read: %w", err)
 		}
 		read += len(result)
 		why := ""
-		if list != nil && string(list) != "null" {
-			err := rawjson.EachElement(list, func(value []byte) bool {
+		if out[0] != nil && string(out[0]) != "null" {
+			err := rawjson.EachElement(out[0], func(value []byte) bool {
 				if len(entries) == maxEntries {
 					why = fmt.Sprintf("it has more than %d entries", maxEntries)
 					return false
@@ -209,7 +209,7 @@ func (ls *lists) readList(ctx context.Context, l *link, method, key string) (ent
 				return nil, "", mcp.Errorf(mcp.KindUpstreamUnavailable, "the answer cannot be read: %w", err)
 			}
 		}
-		cursor := string(next)
+		cursor := string(out[1])
 		switch {
 		case why != "":
 		case cursor == "" || cursor == "null" || cursor == `""`:
@@ -236,16 +236,16 @@ func (ls *lists) offered(l *link, tools []json.RawMessage) []json.RawMessage {
 	headers, barred := toolHeaders{}, map[string]error{}
 	kept := tools[:0]
 	for _, tool := range tools {
-		var id, schema []byte
-		if rawjson.Scan(tool, rawjson.Key("name", &id), rawjson.Key("inputSchema", &schema)) != nil {
+		var out [2][]byte
+		if rawjson.Fields(tool, []string{"name", "inputSchema"}, out[:]) != nil {
 			kept = append(kept, tool) // the catalog reports what is wrong with it
 			continue
 		}
-		name := rawjson.Text(id)
+		name := rawjson.Text(out[0])
 		if !ls.srv.cfg.Offers(name) {
 			continue
 		}
-		h, err := streamable.ParseParamHeaders(schema)
+		h, err := streamable.ParseParamHeaders(out[1])
 		if err != nil && l.http && l.hello.Modern {
 			ls.srv.log.Warn("a tool is left out", "tool", name, "err", err)
 			barred[name] = err

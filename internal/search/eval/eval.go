@@ -35,6 +35,8 @@ type Options struct {
 	Macros []Macro
 	// indexOf configures the index that is measured.
 	Index search.Options
+	// Misses asks for the queries whose first hit is wrong, each with the reason.
+	Misses bool
 	// Now reads the clock that latency is measured with; nil means time.Now.
 	Now func() time.Time
 }
@@ -50,6 +52,7 @@ type Row struct {
 	P50              time.Duration `json:"p50_ns"`
 	P99              time.Duration `json:"p99_ns"`
 	Warnings         []string      `json:"warnings,omitempty"`
+	Misses           []Miss        `json:"misses,omitempty"` // where Options.Misses asks for them
 }
 
 // MacroRow is the mean over sets. Sets counts those that were there.
@@ -145,7 +148,11 @@ func measure(ctx context.Context, s testSet, o Options) (Row, error) {
 		for i, h := range hits {
 			ids[i] = h.ID
 		}
-		row.add(score(ids, q.Groups))
+		m := score(ids, q.Groups)
+		row.add(m)
+		if o.Misses && m.R1 == 0 {
+			row.Misses = append(row.Misses, newMiss(ix, q, hits))
+		}
 	}
 	row.over(len(s.Queries))
 	slices.Sort(took)

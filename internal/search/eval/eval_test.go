@@ -157,7 +157,7 @@ func TestLoad(t *testing.T) {
 		t.Fatalf("%d sets, want 3", len(sets))
 	}
 	a, abc, steps := sets[0], sets[1], sets[2]
-	if got := fmt.Sprintf("%+v", a.Tools); got != "[{ID:t1 Server:s Name:one Title:One Description:first Tags:[x] Params:[{Name:a Description:} {Name:b Description:bee}]} {ID:t2 Server:s Name:two Title: Description: Tags:[] Params:[]}]" {
+	if got := fmt.Sprintf("%+v", a.Tools); got != "[{ID:t1 Server:s Name:one Title:One Description:first Tags:[x] Params:[{Name:a Description: Values:[]} {Name:b Description:bee Values:[]}] Effect:0} {ID:t2 Server:s Name:two Title: Description: Tags:[] Params:[] Effect:0}]" {
 		t.Errorf("tools of a: %s", got)
 	}
 	if got := fmt.Sprint(a.Queries); got != "[{q1 first [[t1] [t2]]} {q2 gone [[t9]]}]" {
@@ -296,5 +296,36 @@ func TestQuantile(t *testing.T) {
 		if got := quantile(values, test.p); got != test.want {
 			t.Errorf("quantile(1..%d, %v) = %d, want %d", test.n, test.p, got, test.want)
 		}
+	}
+}
+
+func TestMisses(t *testing.T) {
+	dir := files(t, map[string]string{
+		"a/tools.jsonl": `{"id":"x:make_thing","server":"x","name":"make_thing","description":"Make a thing."}
+{"id":"y:folder","server":"y","name":"folder","description":"The colour of a folder."}
+{"id":"y:other","server":"y","name":"other","description":"Another."}`,
+		"a/dev.jsonl": `{"id":"q1","query":"make a thing","gold":["x:make_thing"]}
+{"id":"q2","query":"colour of a folder","gold":["x:make_thing"]}`,
+	})
+	report, err := Run(t.Context(), dir, Options{Misses: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	misses := report.Rows[0].Misses
+	if len(misses) != 1 || misses[0].Want != "x:make_thing" || misses[0].Got != "y:folder" || misses[0].Rank == 1 || misses[0].Over <= 0 {
+		t.Fatalf("misses %+v", misses)
+	}
+	var b strings.Builder
+	if err := report.WriteMisses(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"a: 1 of 2 queries", "colour of a folder", "wanted x:make_thing: ", "first  y:folder", "folder – ▶ folder 0."} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
+		}
+	}
+	quiet, err := Run(t.Context(), dir, Options{})
+	if err != nil || quiet.Rows[0].Misses != nil {
+		t.Errorf("misses that no option asked for: %v, %v", quiet.Rows[0].Misses, err)
 	}
 }

@@ -45,6 +45,21 @@ type toolLine struct {
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"inputSchema"`
 	Tags        []string        `json:"tags"`
+	Annotations struct {
+		ReadOnly    bool `json:"readOnlyHint"`
+		Destructive bool `json:"destructiveHint"`
+	} `json:"annotations"`
+}
+
+// effect is what the tool's annotations say.
+func (t toolLine) effect() search.Effect {
+	switch {
+	case t.Annotations.ReadOnly:
+		return search.EffectReads
+	case t.Annotations.Destructive:
+		return search.EffectActs
+	}
+	return search.EffectUnknown
 }
 
 type queryLine struct {
@@ -143,7 +158,7 @@ func loadTools(path string) ([]search.Doc, error) {
 			return errors.New("a tool has no id")
 		}
 		docs = append(docs, search.Doc{ID: t.ID, Server: t.Server, Name: t.Name, Title: t.Title, Description: t.Description,
-			Tags: t.Tags, Params: params(t.InputSchema)})
+			Tags: t.Tags, Params: params(t.InputSchema), Effect: t.effect()})
 		return nil
 	})
 	return docs, err
@@ -162,11 +177,18 @@ func params(schema json.RawMessage) []search.Param {
 	for name, raw := range shape.Properties {
 		var prop struct {
 			Description string `json:"description"`
+			Enum        []any  `json:"enum"`
 		}
 		if json.Unmarshal(raw, &prop) != nil {
 			prop.Description = ""
 		}
-		out = append(out, search.Param{Name: name, Description: prop.Description})
+		p := search.Param{Name: name, Description: prop.Description}
+		for _, value := range prop.Enum {
+			if text, ok := value.(string); ok {
+				p.Values = append(p.Values, text)
+			}
+		}
+		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b search.Param) int { return strings.Compare(a.Name, b.Name) })
 	return out

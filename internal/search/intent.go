@@ -1,0 +1,210 @@
+package search
+
+import "slices"
+
+// Effect is what a call of an entry does to the world.
+type Effect uint8
+
+// The effects of a call. EffectUnknown leaves the decision to the name: get_x reads, create_x acts.
+const (
+	EffectUnknown Effect = iota
+	EffectReads
+	EffectActs
+)
+
+// intent is what a query wants done.
+type intent uint8
+
+const (
+	intentAny intent = iota
+	intentRead
+	intentAct
+)
+
+// reader takes the words of a query in reading order, stop words included, and finds out what the
+// query wants done: the first word with a meaning may name an act, and a word may ask.
+type reader struct {
+	hash  uint32 // of all words
+	asks  bool   // a word asks for something to read
+	first int    // words with a meaning that were read
+	kinds uint32 // kinds of acts that the first of them names
+	last  []byte // the word before
+	two   []byte // scratch
+}
+
+func (r *reader) reset() { *r = reader{hash: fnvOffset, last: r.last[:0], two: r.two[:0]} }
+
+// word reads the next word. If the word ends a verb of two words, word returns the verb with the
+// same meaning.
+func (r *reader) word(tok []byte) (verb string) {
+	r.hash = hashWord(r.hash, tok)
+	r.two = append(append(append(r.two[:0], r.last...), ' '), tok...)
+	verb = phrases[string(r.two)]
+	if verb != "" {
+		if r.first <= 1 {
+			r.first, r.kinds = 1, kinds[verb]
+		}
+		return verb
+	}
+	r.last = append(r.last[:0], tok...)
+	asks := askWords[string(tok)]
+	r.asks = r.asks || asks
+	if asks || stopWords[string(tok)] {
+		return ""
+	}
+	r.first++
+	if r.first == 1 {
+		r.kinds = kinds[string(tok)]
+	}
+	return ""
+}
+
+func (r *reader) intent() intent {
+	switch {
+	case r.kinds&^kindRead != 0:
+		return intentAct
+	case r.asks:
+		return intentRead
+	}
+	return intentAny
+}
+
+// hashWord adds one word to the hash of a name.
+func hashWord(h uint32, tok []byte) uint32 {
+	for _, c := range tok {
+		h = (h ^ uint32(c)) * fnvPrime
+	}
+	return (h ^ ' ') * fnvPrime
+}
+
+func hashWords(words []string) uint32 {
+	h := uint32(fnvOffset)
+	for _, w := range words {
+		h = hashWord(h, []byte(w))
+	}
+	return h
+}
+
+// label is what a document's name says: which name it is, and the act that it names.
+type label struct {
+	name   uint32 // hash of the name's words
+	full   uint32 // hash of the server's words and the name's
+	bare   uint32 // hash of the name's words without leading words of the server
+	words  uint32 // number of the name's words
+	verb   uint32 // term of the first verb that only acts; noVerb: none
+	kinds  uint32 // kinds of acts that the first verb names
+	effect Effect
+}
+
+const noVerb = ^uint32(0)
+
+// label reads the name of d, whose texts the builder has counted.
+func (b *builder) label(d Doc) label {
+	server, name := b.split(d.Server), b.split(d.Name)
+	l := label{verb: noVerb, effect: d.Effect, name: hashWords(name), words: uint32(len(name))}
+	bare := name
+	if n := len(server); n > 0 && len(name) > n && slices.Equal(name[:n], server) {
+		bare, l.full = name[n:], l.name
+	} else {
+		l.full = hashWords(append(server, name...))
+	}
+	l.bare = hashWords(bare)
+	at := slices.IndexFunc(bare, func(w string) bool { return kinds[w] != 0 })
+	if at < 0 {
+		return l
+	}
+	l.kinds = kinds[bare[at]]
+	acts := l.kinds&kindRead == 0
+	if id, ok := b.ids[string(appendStem(nil, []byte(bare[at])))]; ok && acts {
+		l.verb = id
+	}
+	switch {
+	case l.effect != EffectUnknown:
+	case acts:
+		l.effect = EffectActs
+	default:
+		l.effect = EffectReads
+	}
+	return l
+}
+
+// split returns the words of a name; words in camelCase come in parts only.
+func (b *builder) split(s string) []string {
+	var words []string
+	emit := b.an.emit
+	b.an.emit = func(tok []byte) {
+		if !b.an.whole {
+			words = append(words, string(tok))
+		}
+	}
+	b.an.text(cut(s, maxText))
+	b.an.emit = emit
+	return words
+}
+
+// agree raises the found documents whose act is the query's and lowers those with another one. A
+// question prefers documents that read.
+func (s *scratch) agree() {
+	t := s.v.t
+	for i := range s.found[:min(len(s.found), shortlist)] {
+		c := &s.found[i]
+		seg := s.v.segments[c.segment]
+		l := &seg.labels[c.doc]
+		switch {
+		case s.reader.intent() == intentRead && l.effect == EffectActs:
+			c.score *= 1 - t.asked
+		case s.reader.intent() == intentAct && s.reader.kinds&l.kinds != 0:
+			c.score *= 1 + t.agreed
+		case s.reader.intent() == intentAct && l.kinds != 0:
+			c.score *= 1 - t.other
+		case l.verb != noVerb && s.terms[s.v.dict[seg.terms[l.verb]]].lexical == 0:
+			c.score *= 1 - t.unasked
+		}
+	}
+}
+
+// exact puts the documents first whose name is the query.
+func (s *scratch) exact() {
+	top := float32(0)
+	for _, c := range s.found {
+		top = max(top, c.score)
+	}
+	for i := range s.found {
+		c := &s.found[i]
+		if s.v.segments[c.segment].labels[c.doc].is(s.reader.hash) {
+			c.score = top + c.score/128
+		}
+	}
+}
+
+// is reports whether h is the hash of the name, with or without the words of the server.
+func (l *label) is(h uint32) bool { return l.name == h || l.full == h || l.bare == h }
+
+// collapse leaves out a document for which another of its server stands: github_get_issue if there
+// is get_issue. The place is that of the one that ranks higher, the document that with the shorter
+// name, unless the query is the longer one.
+func (s *scratch) collapse() {
+	kept := s.found[:0]
+	for _, c := range s.found {
+		at := slices.IndexFunc(kept, func(k candidate) bool { return s.twins(k, c) })
+		if at < 0 {
+			kept = append(kept, c)
+			continue
+		}
+		k := &kept[at]
+		if label := s.label(*k); s.label(c).words < label.words && label.name != s.reader.hash {
+			k.doc = c.doc
+		}
+	}
+	s.found = kept
+}
+
+func (s *scratch) label(c candidate) *label { return &s.v.segments[c.segment].labels[c.doc] }
+
+// twins reports whether a and b are documents of one server whose names differ by the server's
+// words alone.
+func (s *scratch) twins(a, b candidate) bool {
+	la, lb := s.label(a), s.label(b)
+	return la.bare == lb.bare && la.name != lb.name && a.segment == b.segment &&
+		s.v.server[s.v.base[a.segment]+a.doc] == s.v.server[s.v.base[b.segment]+b.doc]
+}
