@@ -30,14 +30,14 @@ type admission struct {
 	link     *link         // while ready
 	calls    int           // users of link
 	waiting  int           // calls that wait for a link
-	called   bool          // link was used by a call
+	called   bool          // a call has used link
 	used     time.Time     // when a call used link last
 	err      error         // of the last failure; nil while ready
-	failures int           // in a row
-	attempts int           // that failed, ever
-	tried    time.Time     // end of the last attempt that failed
-	next     time.Time     // no attempt before this one
-	lostAt   time.Time     // when a connection was lost last
+	failures int           // consecutive
+	attempts int           // failed ones since the start
+	tried    time.Time     // end of the last failed attempt
+	next     time.Time     // no attempt before this time
+	lostAt   time.Time     // the last loss of a connection
 	replaces bool          // the next connection replaces one that was lost
 }
 
@@ -174,7 +174,7 @@ func (a *admission) unavailable() error {
 		e.Message += ": " + a.err.Error()
 	}
 	if errors.Is(a.err, mcp.ErrFinal) {
-		// Its configuration is wrong: an agent that tries again gains nothing.
+		// The configuration is wrong, so a retry by the agent is pointless.
 		e.Kind = mcp.KindUpstreamProtocol
 		if k, _ := mcp.KindOf(a.err); k == mcp.KindUnauthorized || k == mcp.KindPermissionDenied {
 			e.Kind = k

@@ -10,15 +10,14 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Open makes a connection to a server that is not reached by a program or a URL
-// of the configuration. It is called for each attempt to connect, and must
-// return soon after ctx ends.
+// Open makes a connection to a server that is not reached by a program or a URL of the
+// configuration. It is called for each attempt to connect. It must return soon after ctx ends.
 type Open func(ctx context.Context) (mcp.Stream, error)
 
-// Attach adds an upstream that no configuration names: a server that was found
-// and may vanish again. It is supervised, listed and called like the others and
-// stays, whatever Apply says, until Detach. A name that is in use is an error; a
-// configured server that wants it later takes its place.
+// Attach adds an upstream that is not configured: a server that was discovered and may vanish
+// again. The Manager supervises, lists and calls it like the others and keeps it until Detach;
+// Apply does not remove it. A name that is in use is an error. A configured server with the same
+// name that is added later replaces it.
 func (m *Manager) Attach(s *config.Server, open Open) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -35,13 +34,13 @@ func (m *Manager) Attach(s *config.Server, open Open) error {
 	return nil
 }
 
-// Attached reports whether an attached upstream of that name is there.
+// Attached reports whether there is an attached upstream of that name.
 func (m *Manager) Attached(name string) bool {
 	return slices.ContainsFunc(m.table.Load().attached, func(s *config.Server) bool { return s.Name == name })
 }
 
-// Detach takes an attached upstream out, with its entries, and reports whether
-// it was there. It waits for nothing.
+// Detach removes an attached upstream and its entries, and reports whether it existed. It does not
+// wait.
 func (m *Manager) Detach(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,17 +19,17 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// sharedCapabilities is what weir declares on a connection that sessions share:
-// what one of their clients may be able to answer.
+// sharedCapabilities are weir's declared capabilities on a connection that sessions share: all
+// those that a client may have.
 var sharedCapabilities = json.RawMessage(`{"roots":{},"sampling":{},"elicitation":{"form":{},"url":{}}}`)
 
-// greetingError is the error of a server that was there and did not take the
-// greeting: it may take that of the other era.
+// greetingError is the error of a server that answered but rejected the handshake. It may still
+// accept the other era's.
 type greetingError struct{ error }
 
 func (e greetingError) Unwrap() error { return e.error }
 
-// process is what is left of a program besides its streams.
+// process is a program apart from its streams.
 type process interface{ Kill() }
 
 // connect makes one attempt to get a connection for a slot. It ends when the slot does.
@@ -60,7 +60,7 @@ func (srv *server) connect(s *slot, version string) (*link, error) {
 	return l, nil
 }
 
-// command is how the program of the configuration is started.
+// command returns how to start the program of the configuration.
 func (srv *server) command() stdio.Command {
 	env := slices.Clone(srv.opts.BaseEnv)
 	for _, name := range slices.Sorted(maps.Keys(srv.cfg.Env)) {
@@ -74,7 +74,7 @@ func (srv *server) command() stdio.Command {
 	}
 }
 
-// track has kill reach p until untrack is called.
+// track makes kill reach p until untrack is called.
 func (srv *server) track(p process) (untrack func()) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -86,7 +86,7 @@ func (srv *server) track(p process) (untrack func()) {
 	}
 }
 
-// connectProgram starts a program and speaks to it over its streams.
+// connectProgram starts a program and connects to it over its streams.
 func (srv *server) connectProgram(ctx context.Context, s *slot, version string) (*link, error) {
 	if srv.open != nil {
 		stream, err := srv.open(ctx)
@@ -118,8 +118,8 @@ func (srv *server) connectProgram(ctx context.Context, s *slot, version string) 
 	return l, nil
 }
 
-// greet speaks to the server at the other end of a stream, which it closes where
-// that fails. p is the program that the stream is of, or nil.
+// greet makes the handshake with the server at the other end of a stream. If that fails, greet
+// closes the stream. p is the program of the stream, or nil.
 func (srv *server) greet(ctx context.Context, s *slot, stream mcp.Stream, version string, p *stdio.Process) (*link, error) {
 	if s.isShared() {
 		stream = watchRoots(stream, s.u.foundRoots)
@@ -136,7 +136,7 @@ func (srv *server) greet(ctx context.Context, s *slot, stream mcp.Stream, versio
 	return &link{slot: s, peer: conn, hello: hello, done: conn.Done(), err: conn.Err, close: func() { _ = conn.Close() }}, nil
 }
 
-// handshakeError says what was wrong with the greeting of a server.
+// handshakeError returns the error for a failed handshake.
 func (srv *server) handshakeError(ctx context.Context, err error, p *stdio.Process, junk *junk) error {
 	words := ""
 	if p != nil {
@@ -150,7 +150,7 @@ func (srv *server) handshakeError(ctx context.Context, err error, p *stdio.Proce
 	case errors.As(err, &wire):
 		err = srv.refused(wire, hint+words)
 	default:
-		message := err.Error() // which bears the last words where the program has ended
+		message := err.Error() // contains the last words if the program has ended
 		if k, _ := mcp.KindOf(err); k != mcp.KindUpstreamUnavailable {
 			message = srv.who + ": " + message + words
 		} else if hint == "" {
@@ -161,13 +161,13 @@ func (srv *server) handshakeError(ctx context.Context, err error, p *stdio.Proce
 	return greetingError{err}
 }
 
-// refused is the error of a server that answered the greeting with an error, which
-// is no answer to the call that waits for the connection.
+// refused returns the error of a server that answered the handshake with an error. That error is
+// not the answer to the call that waits for the connection.
 func (srv *server) refused(wire *jsonrpc.Error, words string) error {
 	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s refused initialize with error %d: %.300s%s", srv.who, wire.Code, srv.opts.Redact(wire.Message), words)
 }
 
-// shown is an error that may repeat what a server said, without secrets.
+// shown returns an error that may repeat a server's text, without secrets.
 func (srv *server) shown(err error) error {
 	e := (*mcp.Error)(nil)
 	if !errors.As(err, &e) {
@@ -182,7 +182,7 @@ func (srv *server) shown(err error) error {
 	return &clean
 }
 
-// connectURL connects to a server that runs elsewhere.
+// connectURL connects to a server that weir does not run.
 func (srv *server) connectURL(ctx context.Context, s *slot, version string) (*link, error) {
 	if srv.transport() == config.TransportSSE {
 		return srv.connectSSE(ctx, s)
@@ -227,8 +227,8 @@ func (srv *server) connectHTTP(ctx context.Context, s *slot, version string) (*l
 	return &link{slot: s, peer: c, hello: c.Hello(), http: true, done: c.Done(), err: c.Err, close: func() { _ = c.Close() }}, nil
 }
 
-// wrap is what Options.Transport puts around the transport of a slot's
-// connection, nil where it is not set.
+// wrap returns a function that applies Options.Transport to the transport of a slot's connection,
+// nil if it is not set.
 func (srv *server) wrap(s *slot) func(http.RoundTripper) http.RoundTripper {
 	if srv.opts.Transport == nil {
 		return nil
@@ -251,8 +251,8 @@ func (srv *server) connectSSE(ctx context.Context, s *slot) (*link, error) {
 	return srv.greet(ctx, s, stream, "", nil)
 }
 
-// connectProgramAt connects to the URL at which the upstream's program serves, as
-// soon as it does, and starts the program where it does not run.
+// connectProgramAt connects to the URL of the upstream's program as soon as the program serves. It
+// starts the program if it is not running.
 func (srv *server) connectProgramAt(ctx context.Context, s *slot, version string) (*link, error) {
 	if s.program != nil && s.program.exited() {
 		s.leaveProgram(false)
@@ -269,7 +269,7 @@ func (srv *server) connectProgramAt(ctx context.Context, s *slot, version string
 	if err != nil {
 		return nil, srv.orItself(err, p)
 	}
-	// The link ends with whichever ends first.
+	// The link ends with the first of the two.
 	lctx, cancel := context.WithCancel(context.Background())
 	peer := l.done
 	watched := make(chan struct{})
@@ -323,7 +323,7 @@ func (srv *server) dialProgram(ctx context.Context, s *slot, p *stdio.Process, v
 		l, err := srv.connectURL(ctx, s, version)
 		select {
 		case <-p.Exited():
-			// Whatever answered at the URL, it was not this program.
+			// The answer at the URL came from another program.
 			if err == nil {
 				l.close()
 			}
@@ -350,12 +350,12 @@ func (srv *server) dialProgram(ctx context.Context, s *slot, p *stdio.Process, v
 	}
 }
 
-// rootsRequest is what a message that asks for roots holds.
+// rootsRequest occurs in each request for roots.
 var rootsRequest = []byte(`"roots/list"`)
 
-// watchRoots calls found when the server at the other end of a stream asks for
-// roots. A connection that sessions share may refuse such a request without
-// handing it to anybody, so it is looked for in the stream itself.
+// watchRoots calls found when the server at the other end of a stream requests roots. A connection
+// that sessions share may refuse such a request without calling a handler, so watchRoots looks for
+// it in the stream itself.
 func watchRoots(stream mcp.Stream, found func()) mcp.Stream {
 	w := rootsWatch{Stream: stream, found: found}
 	w.blocks, _ = stream.(blockStream)
@@ -376,7 +376,7 @@ type blockStream interface {
 
 type rootsWatch struct {
 	mcp.Stream
-	blocks blockStream // Stream, where it has them
+	blocks blockStream // Stream, if it has ReadBlock
 	found  func()
 }
 
@@ -389,8 +389,8 @@ func (w rootsWatch) Read() ([]byte, error) {
 	return msg, err
 }
 
-// ReadBlock is Read of a Stream whose messages may be in files. What is in a file
-// is no question for roots.
+// ReadBlock is Read of a Stream whose messages may be in files. A message in a file is never a
+// request for roots.
 func (w rootsWatch) ReadBlock() ([]byte, *memory.Block, error) {
 	if w.blocks == nil {
 		msg, err := w.Read()

@@ -1,9 +1,9 @@
-// Package upstream keeps connections to MCP servers: it starts what the
-// configuration names, shakes hands, lists what is offered, starts again what
-// has died, stops what is idle and wakes it for a call.
+// Package upstream keeps connections to MCP servers. It starts the configured servers, makes the
+// handshake and lists their entries. It restarts servers that died, stops idle ones and wakes them
+// for a call.
 //
-// It knows nothing of agents' transports, of ids of tools or of ranking: calls
-// come in as the mcp.Peer that an [Upstream] is, listings go out to a [Sink].
+// It knows nothing of agents' transports, ids of tools or ranking. Calls come in through an
+// [Upstream], which is an mcp.Peer; listings go out to a [Sink].
 //
 //	config.Server ──Apply──▶ Manager ──▶ Upstream, one for each server
 //	                                        │

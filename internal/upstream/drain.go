@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A reload that changes or removes a server lets the calls that it is busy with go on:
+// A reload that changes or removes a server lets its calls in flight finish:
 //
 //	Apply ─▶ old: retired ─▶ drained: until no call is in flight, or its time is up ─▶ closed
 //	      └▶ new: started at once, or, where both want one port, when the old one has ended
 //
-// A retired upstream tells the Sink nothing any more: its place there is the new one's.
+// A retired upstream tells the Sink nothing any more: the new one has its place.
 
-// busy counts what a drain waits for. The zero value is ready to use; it is safe for
+// busy counts the calls that a drain waits for. The zero value is ready to use; it is safe for
 // concurrent use.
 type busy struct {
 	n        atomic.Int64
@@ -24,7 +24,7 @@ type busy struct {
 
 func newBusy() busy { return busy{idle: make(chan struct{}, 1)} }
 
-// enter counts one more and returns how many there are.
+// enter counts one more and returns the new count.
 func (b *busy) enter() int64 { return b.n.Add(1) }
 
 // leave counts one less.
@@ -34,8 +34,8 @@ func (b *busy) leave() {
 	}
 }
 
-// drain waits until nothing is counted, and returns how many are left when it gives
-// up: when limit has passed or ctx ends.
+// drain waits until the count is 0. If limit passes or ctx ends first, drain returns the remaining
+// count.
 func (b *busy) drain(ctx context.Context, limit time.Duration) (left int64) {
 	b.draining.Store(true)
 	timer := time.NewTimer(limit)
@@ -52,9 +52,9 @@ func (b *busy) drain(ctx context.Context, limit time.Duration) (left int64) {
 	return 0
 }
 
-// outlet is the way of an upstream's entries to the Sink, which it can be closed.
+// outlet passes an upstream's entries to the Sink until it is closed.
 type outlet struct {
-	mu      sync.Mutex // held while the Sink is told; guards retired
+	mu      sync.Mutex // held while the Sink is called; guards retired
 	retired bool
 }
 
@@ -67,7 +67,7 @@ func (o *outlet) tell(f func()) {
 	}
 }
 
-// retire closes the outlet. What is being told is waited for.
+// retire closes the outlet. It waits for a call of the Sink in progress.
 func (o *outlet) retire() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -79,13 +79,13 @@ type departure struct {
 	u      *Upstream
 	limit  time.Duration   // of the drain
 	free   chan struct{}   // closed when the next upstream of the name may start
-	done   chan struct{}   // closed when this one and those before it have ended
-	before *departure      // of the same name; nil where all of them have ended
+	done   chan struct{}   // closed when this one and its predecessors have ended
+	before *departure      // of the same name; nil if all of them have ended
 	hurry  context.Context // ends when the Manager is closed
 }
 
-// leave ends the upstream. gone is called where no other takes its place, nil where one
-// does.
+// leave ends the upstream. gone is called if no other upstream takes its place; otherwise it is
+// nil.
 func (d *departure) leave(gone func()) {
 	u := d.u
 	u.lists.out.retire()

@@ -7,11 +7,11 @@ import (
 	"github.com/weir-mcp/weir/mcp/stdio"
 )
 
-// maxJunkLogged bounds the lines that are logged of an upstream.
+// maxJunkLogged bounds the logged lines of an upstream.
 const maxJunkLogged = 20
 
-// junk is what a server sends over one connection that is no MCP message. The
-// usual case is a program that prints to stdout what belongs on stderr.
+// junk counts a connection's input that is not MCP. The usual cause is a program that prints logs
+// to stdout instead of stderr.
 type junk struct {
 	srv     *server
 	printed bool // by a program, to stdout
@@ -20,7 +20,7 @@ type junk struct {
 	first string
 }
 
-// take notes a line and logs it.
+// take counts a line and logs it.
 func (j *junk) take(data []byte, err error) {
 	logged := j.srv.junkLogged.Add(1)
 	j.mu.Lock()
@@ -48,8 +48,8 @@ func (j *junk) take(data []byte, err error) {
 	}
 }
 
-// hint is the end of the message that a server did not answer the greeting, ""
-// where it sent nothing but messages.
+// hint returns the end of the error message for a server that did not answer the handshake, "" if
+// the server sent no junk.
 func (j *junk) hint() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

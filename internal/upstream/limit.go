@@ -9,22 +9,21 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// timeLimit bounds how long a server may take for a call. The time in which its
-// client is asked something is the client's: a person who reads a form does not
-// make the server slow. After an answer the server has all of its time again.
+// timeLimit bounds how long a server may take for a call. The time of a question to the client does
+// not count: a person who fills in a form does not make the server slow. After an answer the whole
+// time is available again.
 type timeLimit struct {
 	of     time.Duration
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex // guards below
 	timer  *time.Timer
-	asking int // questions that wait for an answer
+	asking int // questions without an answer yet
 	ended  bool
 }
 
-// limit returns a context that ends, with context.DeadlineExceeded as its cause,
-// when a call has taken too long, and the back that the call is to be given. end
-// is called when the call has returned.
+// limit returns a context that ends, with context.DeadlineExceeded as its cause, when a call has
+// taken too long, and the back for the call. The caller must call end when the call has returned.
 func limit(ctx context.Context, d time.Duration, back mcp.Handler) (limited context.Context, _ mcp.Handler, end func()) {
 	if back == nil {
 		limited, cancel := context.WithTimeoutCause(ctx, d, context.DeadlineExceeded)
@@ -43,7 +42,7 @@ func limit(ctx context.Context, d time.Duration, back mcp.Handler) (limited cont
 	}), l.end
 }
 
-// ask notes that a question begins or ends.
+// ask adds n to the number of open questions.
 func (l *timeLimit) ask(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,10 +18,10 @@ type link struct {
 	peer  mcp.Peer
 	hello mcp.Hello
 	http  bool // streamable HTTP
-	pid   int  // of the program, or 0
+	pid   int  // process id of the program, or 0
 	done  <-chan struct{}
-	err   func() error // why it is done
-	close func()       // waits for the end of everything it started
+	err   func() error // the reason for its end
+	close func()       // waits for all of its goroutines
 
 	users   int           // calls over it; guarded by admission.mu
 	retired chan struct{} // closed when users becomes 0; nil while in use; guarded by admission.mu
@@ -84,7 +84,7 @@ func (l *link) notify(ctx context.Context, method string, params json.RawMessage
 	return l.peer.Notify(ctx, method, params)
 }
 
-// saysModern reports whether params are those of a request of the modern era.
+// saysModern reports whether params belong to a request of the modern era.
 func saysModern(params json.RawMessage) bool {
 	if !rawjson.MayHold(params, "_meta") {
 		return false
@@ -92,7 +92,7 @@ func saysModern(params json.RawMessage) bool {
 	return mcp.IsModern(rawjson.Text(rawjson.GetPath(params, "_meta", mcp.MetaVersion)))
 }
 
-// adapt makes the params those of the connection's era.
+// adapt converts params to the connection's era.
 func (l *link) adapt(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
 	if !l.hello.Modern {
 		return stripModern(params)
@@ -113,11 +113,11 @@ func (l *link) adapt(ctx context.Context, params json.RawMessage) (json.RawMessa
 	return addModern(params, l.hello.Version, info, capabilities, level)
 }
 
-// legacyForeign are the keys that a legacy server must not see: it might take
-// the request for a modern one.
+// legacyForeign are the keys that a legacy server must not see: it might take the request for a
+// modern one.
 var legacyForeign = []string{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel}
 
-// stripModern takes the marks of the modern era off. All other bytes stay.
+// stripModern removes the members of the modern era. All other bytes stay.
 func stripModern(params json.RawMessage) (json.RawMessage, error) {
 	if !rawjson.MayHold(params, "_meta") {
 		return params, nil
@@ -153,9 +153,8 @@ func stripModern(params json.RawMessage) (json.RawMessage, error) {
 	return params, nil
 }
 
-// askable are the capabilities with which a modern server may be told of a legacy
-// client: what it declared of those that answer questions, which whoever calls on
-// its behalf puts to it.
+// askable returns the capabilities that a modern server sees for a legacy client: the declared ones
+// that answer questions. The caller on the client's behalf puts the questions to it.
 func askable(declared json.RawMessage) json.RawMessage {
 	keys := []string{"sampling", "elicitation", "roots"}
 	var found [3][]byte
@@ -173,8 +172,7 @@ func askable(declared json.RawMessage) json.RawMessage {
 	return append(out, '}')
 }
 
-// addModern puts the marks of the modern era on, for a legacy client or weir
-// itself.
+// addModern adds the members of the modern era for a legacy client or for weir itself.
 func addModern(params json.RawMessage, version string, info, capabilities json.RawMessage, level string) (json.RawMessage, error) {
 	meta := rawjson.Get(params, "_meta")
 	if !rawjson.IsObject(meta) {
@@ -204,8 +202,8 @@ func addModern(params json.RawMessage, version string, info, capabilities json.R
 	return params, nil
 }
 
-// capabilities is what weir declares to the server: for a session of its own
-// what its client declared, else what clients may have.
+// capabilities returns weir's declared capabilities: for a session's own connection those of its
+// client, else all that clients may have.
 func (s *slot) capabilities() json.RawMessage {
 	if s.key.session == nil {
 		return sharedCapabilities
@@ -214,7 +212,7 @@ func (s *slot) capabilities() json.RawMessage {
 		return caps
 	}
 	if s.key.session.Version() == "" {
-		return sharedCapabilities // of a modern principal, whose clients each say what they can
+		return sharedCapabilities // of a modern principal, whose clients each state their own
 	}
 	return json.RawMessage("{}")
 }
@@ -224,7 +222,7 @@ func declaresRoots(session *mcp.Session) bool {
 	return rawjson.IsObject(rawjson.Get(caps, "roots"))
 }
 
-// handler takes what the server sends and no call owns.
+// handler serves the messages of the server that belong to no call.
 type handler struct{ s *slot }
 
 // Serve implements mcp.Handler.
@@ -240,18 +238,18 @@ func (h handler) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 	switch r.Method {
 	case "roots/list":
 		s.u.foundRoots()
-		return json.RawMessage(`{"roots":[]}`), nil // nobody's, so none
+		return json.RawMessage(`{"roots":[]}`), nil // a shared connection has no roots
 	case "sampling/createMessage", "elicitation/create":
 		return nil, mcp.Errorf(mcp.KindNoBackChannel, "%s asked for %s outside any call; sessions share its connection, so nobody can be asked; set per_session: true for it", s.u.who, r.Method)
 	}
 	return nil, mcp.MethodNotFound(r.Method)
 }
 
-// maxLogged bounds what is logged of one message of a server.
+// maxLogged bounds the logged text of one message of a server.
 const maxLogged = 500
 
-// operatorLog logs a log message of the server that nobody owns (spec/calls §3:
-// unowned log messages go to the operator).
+// operatorLog logs a log message of the server that belongs to no session (spec/calls §3: unowned
+// log messages go to the operator).
 func (u *Upstream) operatorLog(params json.RawMessage) {
 	var out [3][]byte
 	if rawjson.Fields(params, []string{"level", "logger", "data"}, out[:]) != nil {

@@ -12,12 +12,11 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 )
 
-// Snapshot is what Live keeps: everything that can be called, at one moment. It
-// never changes; both methods return another one. It may be a *catalog.Catalog,
-// or a catalog together with what is derived from it.
+// Snapshot is everything that can be called at one moment. It is immutable; both methods return a
+// new one. It may be a *catalog.Catalog, or a catalog together with data derived from it.
 type Snapshot[S any] interface {
-	// With returns a snapshot in which a listing is all that its upstream
-	// offers, and a report of what is wrong with it.
+	// With returns a snapshot in which a listing replaces the entries of its upstream, and a report
+	// of the listing's faults.
 	With(l catalog.Listing) (S, catalog.Report)
 	// Without returns a snapshot without an upstream.
 	Without(upstream string) S
@@ -25,44 +24,43 @@ type Snapshot[S any] interface {
 
 // LiveOptions configure a Live. The zero value works.
 type LiveOptions[S any] struct {
-	// Prepare, if set, is called with each snapshot before anybody sees it, for
-	// what would otherwise be computed by the first who uses it.
+	// Prepare, if set, is called with each snapshot before it is published. It computes data that
+	// its first user would otherwise wait for.
 	Prepare func(S)
-	// Changed, if set, is called after each new snapshot, one call at a time,
-	// with the upstreams that were listed anew or are gone. It must not block for
-	// long and must not call the Live's Update or Remove.
+	// Changed, if set, is called after each new snapshot, one call at a time, with the upstreams
+	// that were updated or removed. It must not block for long and must not call the Live's Update
+	// or Remove.
 	Changed func(next S, upstreams []string)
-	// Conceal, if set, returns a listing as it may be shown. Live keeps that one.
+	// Conceal, if set, returns the part of a listing that may be shown. Live stores only that part.
 	Conceal func(catalog.Listing) catalog.Listing
-	// Logger is told what is wrong with listings; nil discards it.
+	// Logger gets the faults of listings; nil discards them.
 	Logger *slog.Logger
 }
 
-// Live is the current snapshot of what all upstreams offer. It is a Sink:
+// Live holds the current snapshot of all upstreams. It is a Sink:
 //
 //	Update, Remove ─▶ waiting changes ─▶ With, Without ─▶ Prepare ─▶ swap ─▶ Changed
 //	  (concurrent)                       (one at a time)
 //
-// Changes that come while one is being built are built together next. A call
-// sees either the old snapshot or the new one whole (spec/gateway §4.6), and
-// never waits: building happens on the goroutines of upstreams. Safe for
-// concurrent use.
+// Changes that arrive during a build are built together next. A call sees either the whole old
+// snapshot or the whole new one (spec/gateway §4.6). It never waits, because building happens on
+// the goroutines of upstreams. Live is safe for concurrent use.
 type Live[S Snapshot[S]] struct {
 	opts    LiveOptions[S]
 	current atomic.Pointer[S]
 
 	mu      sync.Mutex // guards below
-	pending []change   // at most one for each upstream
+	pending []change   // at most one per upstream
 	reports map[string]catalog.Report
 
 	building sync.Mutex // held while snapshots are built; taken before mu; guards told
 	told     map[catalog.Finding]bool
 }
 
-// change is a listing, or that there is none any more.
+// change is a new listing or the removal of an upstream.
 type change struct {
 	upstream string
-	listing  *catalog.Listing // nil: gone
+	listing  *catalog.Listing // nil: removed
 }
 
 var _ Sink = (*Live[*catalog.Catalog])(nil)
@@ -77,7 +75,7 @@ func NewLive[S Snapshot[S]](start S, o LiveOptions[S]) *Live[S] {
 	return l
 }
 
-// Snapshot returns what there is now.
+// Snapshot returns the current snapshot.
 func (l *Live[S]) Snapshot() S { return *l.current.Load() }
 
 // Update implements Sink. The listing is in the snapshot when it returns.
@@ -91,15 +89,14 @@ func (l *Live[S]) Update(listing catalog.Listing) {
 // Remove implements Sink. The upstream is out of the snapshot when it returns.
 func (l *Live[S]) Remove(upstream string) { l.change(change{upstream, nil}) }
 
-// Reports returns what came of the newest listing of each upstream, sorted by
-// upstream.
+// Reports returns the report of the newest listing of each upstream, sorted by upstream.
 func (l *Live[S]) Reports() []catalog.Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.SortedFunc(maps.Values(l.reports), func(a, b catalog.Report) int { return strings.Compare(a.Upstream, b.Upstream) })
 }
 
-// Report returns what came of the newest listing of one upstream.
+// Report returns the report of the newest listing of one upstream.
 func (l *Live[S]) Report(upstream string) (catalog.Report, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +117,7 @@ func (l *Live[S]) change(c change) {
 	l.pending = nil
 	l.mu.Unlock()
 	if len(changes) == 0 {
-		return // whoever built last built this, too
+		return // an earlier build included this change
 	}
 	next := l.Snapshot()
 	for _, c := range changes {
@@ -152,9 +149,8 @@ func (l *Live[S]) change(c change) {
 	}
 }
 
-// Refine replaces the snapshot by what f makes of it: the same entries, better
-// prepared. f is called between changes and must not take long, so that what it
-// puts in has been made before. Changed is not called.
+// Refine replaces the snapshot by the result of f: the same entries with more derived data. f is
+// called between changes and must be fast, so prepare the data before. Changed is not called.
 func (l *Live[S]) Refine(f func(S) S) {
 	l.building.Lock()
 	defer l.building.Unlock()
@@ -165,16 +161,15 @@ func (l *Live[S]) Refine(f func(S) S) {
 	l.current.Store(&next)
 }
 
-// maxLoggedFindings bounds what is logged of one report; all of it is kept.
+// maxLoggedFindings bounds the logged findings of one report. All of them are kept.
 const maxLoggedFindings = 10
 
-// maxTold bounds the findings that are remembered as told. Beyond it they are told
-// again.
+// maxTold bounds the remembered findings. Further ones are logged again.
 const maxTold = 4096
 
-// log tells the operator what keeps entries out of the catalog or calls from
-// working, once for as long as it lasts. before is the report of the listing before.
-// It is called while a snapshot is built.
+// log logs faults that keep entries out of the catalog or calls from working. It logs each once for
+// as long as it lasts. before is the report of the previous listing. log is called while a snapshot
+// is built.
 func (l *Live[S]) log(before, r catalog.Report) {
 	now := make(map[catalog.Finding]bool, len(r.Findings))
 	for _, f := range r.Findings {

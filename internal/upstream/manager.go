@@ -28,49 +28,45 @@ const (
 	defaultStopGrace    = 2 * time.Second
 )
 
-// Sink takes what upstreams offer. Both methods are called from goroutines of
-// the upstreams, never from a call's, and concurrently for different upstreams.
-// [Live] is one.
+// Sink receives the entries of upstreams. Both methods are called from goroutines of the upstreams,
+// never from a call's, and concurrently for different upstreams. [Live] is one.
 type Sink interface {
-	// Update takes the whole listing of one upstream, in place of the one
-	// before. The definitions are slices of larger buffers: what is kept is
-	// cloned.
+	// Update replaces the whole listing of one upstream. The definitions are slices of larger
+	// buffers: clone those that are kept.
 	Update(l catalog.Listing)
-	// Remove says that an upstream is gone: taken out of the configuration, or
-	// unavailable for longer than the grace period.
+	// Remove removes an upstream that is no longer configured, or that was unavailable for longer
+	// than the grace period.
 	Remove(upstream string)
 }
 
-// Options configure a Manager. The zero value works; it inherits nothing into
-// child processes, not even PATH.
+// Options configure a Manager. The zero value works; child processes then inherit nothing, not even
+// PATH.
 type Options struct {
-	// Logger takes what goes wrong; nil discards it.
+	// Logger gets failures; nil discards them.
 	Logger *slog.Logger
-	// BaseEnv is what a child process inherits, as "key=value": PATH, HOME and
-	// the like. The env of its configuration comes on top; nothing else does.
+	// BaseEnv is the environment that a child process inherits, as "key=value": PATH, HOME and the
+	// like. The env of its configuration is added; nothing else is.
 	BaseEnv []string
-	// Marks are variables that child processes get whatever their configuration says,
-	// as "key=value".
+	// Marks are variables that all child processes get regardless of their configuration, as
+	// "key=value".
 	Marks []string
-	// Instances are texts by which this process, and those that it comes from, are
-	// known. A program that writes one of them to stderr and cannot be greeted has found
-	// that it would start itself: its server is left out. So is a server whose
-	// connection fails with mcp.ErrLoop.
+	// Instances are texts that identify this process and its ancestors. If a program writes one of
+	// them to stderr and the handshake fails, the program would start itself: its server is left
+	// out. So is a server whose connection fails with mcp.ErrLoop.
 	Instances []string
-	// ClientInfo is the raw object by which weir introduces itself.
+	// ClientInfo is weir's raw clientInfo.
 	ClientInfo json.RawMessage
-	// Redact removes secrets from what a server writes to stderr before it is
-	// shown; nil removes nothing.
+	// Redact removes secrets from a server's stderr before it is shown; nil removes nothing.
 	Redact func(string) string
-	// Sink takes the listings; nil drops them.
+	// Sink receives the listings; nil drops them.
 	Sink Sink
-	// Memory is where messages of servers are counted; nil bounds nothing.
+	// Memory counts the bytes of servers' messages; nil sets no bound.
 	Memory *memory.Pool
-	// Transport puts something around the transport of a connection to a server
-	// at a URL, such as what signs requests. session is the one whose own
-	// connection it is, nil for the shared one. Nil changes nothing.
+	// Transport wraps the transport of a connection to a server at a URL, for example to sign
+	// requests. session is set for a session's own connection and nil for the shared one. Nil
+	// changes nothing.
 	Transport func(upstream string, session *mcp.Session, base http.RoundTripper) http.RoundTripper
-	// Observer is told of requests to upstreams; nil is told nothing.
+	// Observer is told about requests to upstreams; nil disables that.
 	Observer Observer
 	// StartTimeout bounds one attempt to start and greet a server.
 	StartTimeout time.Duration
@@ -78,20 +74,20 @@ type Options struct {
 	ReadyBudget time.Duration
 	// Grace is how long the entries of an upstream that is down stay listed.
 	Grace time.Duration
-	// StopGrace is how long a process may take to end by itself after its stdin
-	// was closed, and again after SIGTERM.
+	// StopGrace is how long a process may take to end after its stdin was closed, and again after
+	// SIGTERM.
 	StopGrace time.Duration
 
 	// open replaces the start of a program, for tests without processes.
 	open func(*config.Server) (mcp.Stream, error)
-	// keeper starts programs; the Manager's own.
+	// keeper starts programs. It belongs to the Manager.
 	keeper *child.Keeper
 	// listBytes are smaller bounds of lists, for tests.
 	listBytes listBytes
 }
 
-// Observer is told of each request to an upstream but subscriptions, which last. Both
-// methods are called concurrently, once each for a request, and must be fast.
+// Observer is told about each request to an upstream except subscriptions, which last. Both methods
+// are called concurrently, once per request, and must be fast.
 type Observer interface {
 	RequestStarted(upstream string)
 	RequestEnded(upstream string, took time.Duration)
@@ -130,25 +126,25 @@ type Manager struct {
 	opts     Options
 	children child.Keeper // of all programs
 
-	// Upstreams are looked up on every call, so the table is replaced whole.
+	// Every call looks up upstreams, so the table is immutable and replaced as a whole.
 	table atomic.Pointer[table]
 	wg    sync.WaitGroup // upstreams that are ending
 
 	mu     sync.Mutex // guards below, and replacing table
 	closed bool
-	ending map[*Upstream]struct{} // taken out of the table, not ended yet
+	ending map[*Upstream]struct{} // removed from the table, but not ended yet
 	ends   map[string]*departure  // the last one of each name that has not ended
-	last   *config.Config         // what Apply was given last
+	last   *config.Config         // the latest configuration
 
-	// closing ends when Close begins: nothing is drained any more.
+	// closing ends when Close begins: drains stop.
 	closing context.Context
 	close   context.CancelFunc
 }
 
-// table is what the configuration says now. It never changes.
+// table is the current configuration. It is immutable.
 type table struct {
 	byName   map[string]*Upstream
-	order    []*config.Server // all of the configuration, disabled ones included
+	order    []*config.Server // the whole configuration, including disabled servers
 	attached []*config.Server // see Attach
 }
 
@@ -161,13 +157,12 @@ func New(o Options) *Manager {
 	return m
 }
 
-// Apply makes the upstreams those of a configuration, and those that were found while
-// weir runs: it starts what is new, ends what is gone or disabled, starts again what
-// was changed, and leaves the rest alone. Calls in flight at what ends go on for the
-// time that its entry gives them (drain), while new calls go to what takes its place.
-// One whose entry is faulty is not started; its Status says why. A found server whose
-// name an attached one has is left out. Apply waits for nothing. The servers must not
-// be changed afterwards. After Close it does nothing.
+// Apply makes the upstreams match a configuration and the servers found while weir runs. It starts
+// new servers, ends removed and disabled ones, restarts changed ones, and does not touch the rest.
+// Calls in flight at an ended server continue for the drain time of its entry; new calls go to its
+// successor. A server with a faulty entry is not started, and its Status has the reason. A found
+// server with the name of an attached one is left out. Apply does not wait. The servers must not be
+// changed afterwards. After Close it does nothing.
 func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,7 +170,7 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 		return
 	}
 	attached := m.table.Load().attached
-	found = slices.DeleteFunc(slices.Clone(found), func(s *config.Server) bool { // only the configuration displaces
+	found = slices.DeleteFunc(slices.Clone(found), func(s *config.Server) bool { // only the configuration displaces attached servers
 		return slices.ContainsFunc(attached, func(a *config.Server) bool { return a.Name == s.Name })
 	})
 	next := &config.Config{Servers: slices.Concat(servers, found)}
@@ -213,8 +208,8 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 	m.table.Store(&table{byName: byName, order: next.Servers, attached: attached})
 }
 
-// end drains and closes u in the background and, where it is gone for good, takes its
-// entries away. It is called under mu.
+// end drains and closes u in the background. If it is gone for good, end removes its entries. The
+// caller holds mu.
 func (m *Manager) end(u *Upstream, gone bool, drain time.Duration) {
 	d := &departure{u: u, limit: drain, free: make(chan struct{}), done: make(chan struct{}), before: m.ends[u.name], hurry: m.closing}
 	m.ends[u.name], m.ending[u] = d, struct{}{}
@@ -238,8 +233,8 @@ func (m *Manager) end(u *Upstream, gone bool, drain time.Duration) {
 	})
 }
 
-// freeOf is closed when another upstream of a name may start, nil where it may at
-// once. It is called under mu.
+// freeOf returns a channel that is closed when another upstream of a name may start, nil if it may
+// start now. The caller holds mu.
 func (m *Manager) freeOf(name string) <-chan struct{} {
 	if d := m.ends[name]; d != nil {
 		return d.free
@@ -247,9 +242,8 @@ func (m *Manager) freeOf(name string) <-chan struct{} {
 	return nil
 }
 
-// Close ends all upstreams and waits until everything that they started has
-// ended. Programs get the time that ctx leaves to end by themselves and are
-// killed then. The error is that of ctx where it ended first.
+// Close ends all upstreams and waits for all of their goroutines and programs. Programs may end by
+// themselves until ctx ends, and are killed then. The error is that of ctx if it ended first.
 func (m *Manager) Close(ctx context.Context) error {
 	m.close()
 	m.mu.Lock()
@@ -282,15 +276,13 @@ func (m *Manager) Upstream(name string) (*Upstream, bool) {
 	return u, ok
 }
 
-// Names returns the names of all upstreams, sorted. Disabled ones are not among
-// them.
+// Names returns the sorted names of all upstreams, without disabled ones.
 func (m *Manager) Names() []string {
 	return slices.Sorted(maps.Keys(m.table.Load().byName))
 }
 
-// Peer returns an upstream as the Peer it is, for calls on behalf of the
-// session that mcp.Caller(ctx) names. It waits for nothing: the call does. A
-// name that is not there is an *mcp.Error of KindNotFound.
+// Peer returns an upstream as a Peer, for calls on behalf of the session mcp.Caller(ctx). It does
+// not wait; calls do. For an unknown name it returns an *mcp.Error of KindNotFound.
 func (m *Manager) Peer(_ context.Context, name string) (mcp.Peer, error) {
 	if u, ok := m.Upstream(name); ok {
 		return u, nil
@@ -315,10 +307,9 @@ func (m *Manager) unknown(name string) error {
 	return mcp.Errorf(mcp.KindNotFound, "there is no upstream %q; there are: %s", name, strings.Join(names, ", "))
 }
 
-// Ready waits until every upstream has been listed or has failed to start once.
-// Then it returns an error for each server that the configuration calls
-// required and that is faulty or not there, joined; nil where there is none. When ctx
-// ends first, a required server that is still starting counts as not there.
+// Ready waits until every upstream has been listed or has failed to start once. Then it returns the
+// joined errors of all required servers that are faulty or unavailable, nil if there are none. If
+// ctx ends first, a required server that is still starting counts as unavailable.
 func (m *Manager) Ready(ctx context.Context) error {
 	var errs []error
 	t := m.table.Load()
@@ -349,9 +340,8 @@ func (m *Manager) Ready(ctx context.Context) error {
 // Settled returns a channel that is closed after the first listing attempt, successful or not.
 func (u *Upstream) Settled() <-chan struct{} { return u.settled }
 
-// Each calls fn for every server of the configuration, in its order, and then for
-// those that are attached. The Upstream is nil for a server that is disabled or
-// faulty.
+// Each calls fn for every server of the configuration, in its order, and then for attached ones.
+// The Upstream is nil for a server that is disabled or faulty.
 func (m *Manager) Each(fn func(*config.Server, *Upstream)) {
 	t := m.table.Load()
 	for _, s := range t.order {
@@ -362,8 +352,8 @@ func (m *Manager) Each(fn func(*config.Server, *Upstream)) {
 	}
 }
 
-// Status returns the state of every server of the configuration, in its order,
-// and then of those that are attached.
+// Status returns the state of every server of the configuration, in its order, and then of attached
+// ones.
 func (m *Manager) Status() []Status {
 	t := m.table.Load()
 	out := make([]Status, 0, len(t.order))

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// callable refuses a call of a tool whose schema asks for impossible headers: over
-// modern HTTP, no client may call it (2026-07-28).
+// callable refuses a call of a tool whose schema requires impossible headers. Over modern HTTP no
+// client may call such a tool (2026-07-28).
 func (ls *lists) callable(method string, params json.RawMessage) error {
 	barred := ls.barred.Load()
 	if method != "tools/call" || barred == nil || len(*barred) == 0 {
@@ -27,8 +27,8 @@ func (ls *lists) callable(method string, params json.RawMessage) error {
 	return nil
 }
 
-// CheckParamHeaders compares the Mcp-Param-* headers that a modern agent sent with a tools/call to
-// its params. A mismatch is an error of mcp.KindHeaderMismatch (2026-07-28). A tool that has not been
+// CheckParamHeaders compares the Mcp-Param-* headers of a modern agent's tools/call with its
+// params. A mismatch is an error of mcp.KindHeaderMismatch (2026-07-28). A tool that has not been
 // listed has no such headers.
 func (u *Upstream) CheckParamHeaders(tool string, params json.RawMessage, h http.Header) error {
 	return u.lists.headers.Load().of(tool).Check(h, params)
@@ -39,7 +39,7 @@ func (ls *lists) setParamHeaders(tool string, params json.RawMessage, h http.Hea
 	ls.headers.Load().of(tool).Set(h, params)
 }
 
-// toolHeaders are the headers of the tools that have some, by name.
+// toolHeaders are the headers of tools by name, for tools that have some.
 type toolHeaders map[string]streamable.ParamHeaders
 
 func (t *toolHeaders) of(tool string) streamable.ParamHeaders {
@@ -49,8 +49,8 @@ func (t *toolHeaders) of(tool string) streamable.ParamHeaders {
 	return (*t)[tool]
 }
 
-// refusedHeaders reports whether a server refused a call for headers that it
-// misses: it did so before the call ran.
+// refusedHeaders reports whether a server refused a call because of missing headers, and so did not
+// run it.
 func refusedHeaders(l *link, method string, err error) bool {
 	if err == nil || method != "tools/call" || !l.http || !l.hello.Modern {
 		return false
@@ -59,10 +59,9 @@ func refusedHeaders(l *link, method string, err error) bool {
 	return errors.As(err, &wire) && wire.Code == mcp.KindHeaderMismatch.Info().JSONRPC
 }
 
-// relearn lists the tools anew after a call of one was refused for its headers:
-// they have not been listed yet, or have changed without a word (2026-07-28). It
-// reports whether the tool has other headers than sent, with which the call was
-// made, says.
+// relearn lists the tools again after a call was refused for its headers: the tools have not been
+// listed yet, or have changed without a notification (2026-07-28). It reports whether the tool's
+// headers differ from sent, those of the refused call.
 func (ls *lists) relearn(ctx context.Context, l *link, params json.RawMessage, sent *toolHeaders) bool {
 	tool := rawjson.Text(rawjson.Get(params, "name"))
 	select {
@@ -72,10 +71,10 @@ func (ls *lists) relearn(ctx context.Context, l *link, params json.RawMessage, s
 		return false
 	}
 	if ls.differs(tool, sent) {
-		return true // somebody else has just listed them
+		return true // another call has just listed them
 	}
 	if time.Since(ls.learned) < firstRelist {
-		return false // a server that refuses every call is not asked for its tools each time
+		return false // do not list the tools again for every call of a server that refuses all calls
 	}
 	ls.learned = time.Now()
 	tools, _, err := ls.readList(ctx, l, "tools/list", "tools")
@@ -87,12 +86,11 @@ func (ls *lists) relearn(ctx context.Context, l *link, params json.RawMessage, s
 	if !ls.differs(tool, sent) {
 		return false
 	}
-	ls.refresh() // the catalog is to know, too
+	ls.refresh() // the catalog needs the change, too
 	return true
 }
 
-// differs reports whether a tool has other headers now, or turns out to be one
-// that cannot be called.
+// differs reports whether a tool has other headers now, or cannot be called any more.
 func (ls *lists) differs(tool string, sent *toolHeaders) bool {
 	if barred := ls.barred.Load(); barred != nil && (*barred)[tool] != nil {
 		return true

@@ -7,14 +7,14 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// pingEvery is how often an HTTP server that nobody calls is asked whether it is
-// still there; nothing else would tell.
+// pingEvery is the interval of pings to an idle HTTP server. Without them weir would not notice
+// that the server is gone.
 const (
 	pingEvery   = time.Minute
 	pingTimeout = 15 * time.Second
 )
 
-// ping drops the connection to an HTTP server that does not answer twice.
+// ping drops the connection to an HTTP server that fails to answer twice.
 func (s *slot) ping(ctx context.Context, l *link) {
 	method := "ping"
 	if l.hello.Modern {

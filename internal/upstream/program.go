@@ -9,14 +9,14 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// A sharedProgram is the one process of an upstream that is started by weir and served
-// at a url. Whichever connection wants it first starts it; all of them share it,
-// because a second one could not listen at the same place:
+// A sharedProgram is the one process of an upstream that weir starts and that serves at a url. The
+// first connection that needs it starts it, and all of them share it, because a second process
+// could not listen at the same address:
 //
 //	use ─▶ started, running ─▶ leave by the last user, or condemn ─▶ ending ─▶ ended
 //
-// A slot keeps its place as a user over connections that are made again because
-// the server has forgotten a session: it has not forgotten the rest.
+// A slot remains a user while it reconnects because the server has forgotten a session: the server
+// has kept everything else.
 type sharedProgram struct {
 	srv *server
 
@@ -24,14 +24,14 @@ type sharedProgram struct {
 	p       *stdio.Process
 	err     error // of the start
 	read    sync.WaitGroup
-	ended   chan struct{} // closed when its end has been waited for
+	ended   chan struct{} // closed when the process has ended
 
 	users     int  // guarded by server.mu
-	condemned bool // nobody joins any more; guarded by server.mu
+	condemned bool // takes no new users; guarded by server.mu
 }
 
-// useProgram starts the program where it does not run, and counts a user of it.
-// Where one is just ending, its end is waited for.
+// useProgram starts the program if it is not running, and counts a user. If a previous process is
+// ending, useProgram waits for its end.
 func (srv *server) useProgram(ctx context.Context) (*sharedProgram, error) {
 	for {
 		srv.mu.Lock()
@@ -69,7 +69,7 @@ func (srv *server) useProgram(ctx context.Context) (*sharedProgram, error) {
 	}
 }
 
-// start starts the process and reads its stdout, where it has nothing to say.
+// start starts the process and discards its stdout.
 func (g *sharedProgram) start() {
 	defer close(g.started)
 	cmd := g.srv.command()
@@ -109,7 +109,7 @@ func (g *sharedProgram) exited() bool {
 	}
 }
 
-// leave takes a user off. The last one ends the process and waits for that.
+// leave removes a user. The last one ends the process and waits for its end.
 func (g *sharedProgram) leave() {
 	g.srv.mu.Lock()
 	g.users--
@@ -128,8 +128,8 @@ func (g *sharedProgram) leave() {
 	close(g.ended)
 }
 
-// condemn ends the process although others use it, whose connections end with
-// it, and takes a user off.
+// condemn removes a user and ends the process although others use it. Their connections end with
+// it.
 func (g *sharedProgram) condemn() {
 	g.srv.mu.Lock()
 	g.condemned = true
@@ -145,9 +145,8 @@ func (g *sharedProgram) end() {
 	}
 }
 
-// leaveProgram says that the slot does not need the program any more. Where it is
-// the slot that everything depends on and its connection has failed, the program
-// is started again: then something is wrong with it.
+// leaveProgram releases the slot's program. If the slot is the shared one and its connection has
+// failed, the program is restarted, because it is faulty.
 func (s *slot) leaveProgram(failed bool) {
 	g := s.program
 	s.program = nil
@@ -160,6 +159,6 @@ func (s *slot) leaveProgram(failed bool) {
 	}
 }
 
-// outlives reports whether the program is kept when a connection was lost: the
-// server has only forgotten its session.
+// outlives reports whether to keep the program after a connection was lost: the server has only
+// forgotten its session.
 func outlives(err error) bool { return errors.Is(err, streamable.ErrSessionLost) }

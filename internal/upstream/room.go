@@ -2,8 +2,8 @@ package upstream
 
 import "github.com/weir-mcp/weir/internal/memory"
 
-// defaultMaxResponse bounds one message of a server whose configuration says
-// nothing of it, such as one that a Computer offers.
+// defaultMaxResponse bounds one message of a server without a configured bound, such as one that a
+// Computer offers.
 const defaultMaxResponse = 64 << 20
 
 // maxResponse bounds one message of the server, in bytes.
@@ -14,8 +14,7 @@ func (srv *server) maxResponse() int64 {
 	return defaultMaxResponse
 }
 
-// maxResponseKey is what errors call the setting of maxResponse: nothing where it
-// has none.
+// maxResponseKey returns the name of the setting of maxResponse in errors, "" if there is none.
 func (srv *server) maxResponseKey() string {
 	if srv.cfg.MaxResponse > 0 {
 		return "mcpServers." + srv.name + ".max_response"
@@ -23,11 +22,11 @@ func (srv *server) maxResponseKey() string {
 	return ""
 }
 
-// room is where messages of the server are counted.
+// room returns the account that counts messages of the server.
 func (srv *server) room() *memory.Account { return srv.opts.Memory.Account(srv.who) }
 
-// mayBeLarge reports whether results of a method are left in their files, as long
-// as the caller needs them. All others, such as lists, are the caller's to keep.
+// mayBeLarge reports whether large results of a method stay in files for as long as the caller
+// needs them. The caller keeps all others, such as lists.
 func mayBeLarge(method string) bool {
 	switch method {
 	case "tools/call", "resources/read", "prompts/get", "tasks/result":

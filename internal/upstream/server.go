@@ -90,17 +90,17 @@ func (srv *server) onDemand() bool { return srv.cfg.Start == config.StartLazy ||
 // target is the endpoint of a streamable HTTP server, for callers that forward whole HTTP exchanges.
 type target struct {
 	URL *url.URL // of the endpoint; must not be changed
-	// Header is what the server is configured to get with each request. Its keys are canonical; it
-	// must not be changed.
+	// Header has the configured headers of each request. Its keys are canonical; it must not be
+	// changed.
 	Header  http.Header
 	Timeout time.Duration // of one call; zero sets no bound
-	// Process says that weir runs the server. It must be held while something is sent to it: see
-	// Hold and Ready.
+	// Process says that weir runs the server. Callers must hold it while they send requests to it:
+	// see Hold and Ready.
 	Process bool
 	Version string // negotiated in the handshake, "" before it
 }
 
-// target returns the endpoint of a streamable HTTP server. ok is false for other servers. It is
+// Target returns the endpoint of a streamable HTTP server. ok is false for other servers. It is
 // cheap.
 func (srv *server) Target() (t target, ok bool) {
 	if srv.endpoint == nil || !srv.http() {
@@ -111,14 +111,15 @@ func (srv *server) Target() (t target, ok bool) {
 	return t, true
 }
 
-// lastHello returns the greeting of the shared connection, which stays known while it is down.
+// lastHello returns the server's part of the shared connection's handshake, even while the
+// connection is down.
 func (srv *server) lastHello() mcp.Hello {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	return srv.hello
 }
 
-// kill ends all programs at once. Those that wait for their end go on waiting.
+// kill ends all programs at once. It does not wait for their end.
 func (srv *server) kill() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -127,7 +128,7 @@ func (srv *server) kill() {
 	}
 }
 
-// greeted notes the greeting of a slot's new connection.
+// greeted records the handshake of a slot's new connection.
 func (srv *server) greeted(s *slot, l *link) {
 	if !s.isShared() {
 		return

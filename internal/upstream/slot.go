@@ -12,22 +12,20 @@ import (
 )
 
 var (
-	// errSlotEnded says that another slot is to be picked.
+	// errSlotEnded says that the caller must pick another slot.
 	errSlotEnded = errors.New("the connection was given up")
 	// errNotModern says that the server does not speak the modern era.
 	errNotModern = errors.New("the server does not speak the modern era")
 )
 
 const (
-	// defaultIdle ends a connection besides the shared one where the
-	// configuration sets no time.
+	// defaultIdle ends a connection other than the shared one if no time is configured.
 	defaultIdle = 15 * time.Minute
-	// failedIdle is how long such a connection that failed is remembered.
+	// failedIdle is how long a failed connection of that kind is remembered.
 	failedIdle = time.Minute
 )
 
-// slotKey tells the connections of one upstream apart. The zero key is the
-// shared one.
+// slotKey identifies a connection of one upstream. The zero key means the shared one.
 type slotKey struct {
 	session *mcp.Session // nil: all sessions
 	modern  bool         // the second connection to an HTTP server of both eras
@@ -42,8 +40,8 @@ type slot struct {
 	cancel   context.CancelFunc
 	calls    *admission
 	relist   chan struct{}        // capacity 1: the lists have changed
-	line     *subscription.Line   // what sessions want to hear over the connection
-	greeting atomic.Pointer[junk] // of the server that is being greeted, or was last; may be nil
+	line     *subscription.Line   // the subscriptions of sessions over the connection
+	greeting atomic.Pointer[junk] // of the latest handshake; may be nil
 
 	// Only run uses these.
 	program  *sharedProgram // that the connection needs, or nil
@@ -67,7 +65,7 @@ func (s *slot) current() subscription.Conn {
 	return nil
 }
 
-// isShared reports whether it is the slot that lists, and serves all sessions.
+// isShared reports whether this is the slot that lists, and serves all sessions.
 func (s *slot) isShared() bool { return s.key == slotKey{} }
 
 // nudge puts a token into a channel of capacity 1.
@@ -78,10 +76,10 @@ func nudge(c chan<- struct{}) {
 	}
 }
 
-// refresh asks for new lists.
+// refresh requests new lists.
 func (s *slot) refresh() { nudge(s.relist) }
 
-// missedNotices is called after a time in which the server could not tell of changes.
+// missedNotices is called after a time in which the server could not report changes.
 func (s *slot) missedNotices() {
 	if s.isShared() {
 		s.refresh()
@@ -141,9 +139,9 @@ func (s *slot) run() {
 	}
 }
 
-// begin notes that an attempt begins, and returns the protocol version to begin
-// the handshake with. A server may exit, or be silent, on the greeting of an era
-// that it does not speak, so the eras take turns until one has worked.
+// begin starts an attempt, and returns the protocol version for the handshake. A server may exit,
+// or not answer, if it does not speak the handshake's era, so the eras alternate until one has
+// worked.
 func (s *slot) begin() (version string) {
 	s.calls.start()
 	s.u.mu.Lock()
@@ -155,7 +153,7 @@ func (s *slot) begin() (version string) {
 	return ""
 }
 
-// fail notes an attempt that failed.
+// fail records a failed attempt.
 func (s *slot) fail(err error) {
 	if errors.As(err, new(greetingError)) {
 		s.otherEra = !s.otherEra
@@ -177,8 +175,7 @@ func (s *slot) fail(err error) {
 	}
 }
 
-// pause waits until the next attempt is due or wanted, and reports whether
-// there is to be one.
+// pause waits until the next attempt is due or requested, and reports whether to make it.
 func (s *slot) pause() bool {
 	forget := time.NewTimer(failedIdle)
 	defer forget.Stop()
@@ -213,8 +210,8 @@ func (s *slot) pause() bool {
 	}
 }
 
-// serve keeps a connection until it ends or is not needed, and reports whether
-// there is to be another.
+// serve supervises a connection until it ends or is not needed, and reports whether to connect
+// again.
 func (s *slot) serve(l *link) bool {
 	s.down, s.otherEra = time.Time{}, false
 	s.line.Reset()
@@ -265,8 +262,8 @@ func (s *slot) serve(l *link) bool {
 	}
 }
 
-// watch waits for the end of a connection: err says why it was lost, idle that
-// it is not needed.
+// watch waits for the end of a connection. err is the reason for a loss; idle means that the
+// connection is not needed.
 func (s *slot) watch(l *link, listed <-chan struct{}) (idle bool, err error) {
 	timer := time.NewTimer(s.idleTime(false))
 	defer timer.Stop()
@@ -299,8 +296,8 @@ func (s *slot) watch(l *link, listed <-chan struct{}) (idle bool, err error) {
 // never is longer than any connection lives.
 const never = 10 * 365 * 24 * time.Hour
 
-// idleTime is how long the connection may be unused. What is only there on
-// demand and has just been listed is not needed at all until it is called.
+// idleTime returns how long the connection may be unused. A server that starts on demand and has
+// only been listed is not needed until a call.
 func (s *slot) idleTime(unneeded bool) time.Duration {
 	u := s.u
 	switch {
@@ -316,7 +313,7 @@ func (s *slot) idleTime(unneeded bool) time.Duration {
 	return defaultIdle
 }
 
-// stopIfIdle makes the slot idle, or says how long it may still be unused.
+// stopIfIdle makes the slot idle, or returns how long it may still be unused.
 func (s *slot) stopIfIdle(listed bool) (left time.Duration) {
 	state := StateStopped
 	if s.isShared() {
@@ -328,7 +325,7 @@ func (s *slot) stopIfIdle(listed bool) (left time.Duration) {
 // remoteComeback is how long after its loss a server that weir does not run may be expected back.
 const remoteComeback = 3 * time.Second
 
-// comeback is how long after a loss calls wait for more than one attempt.
+// comeback returns how long after a loss calls wait for more than one attempt.
 func (u *Upstream) comeback() time.Duration {
 	if u.program() {
 		return u.opts.ReadyBudget
@@ -336,8 +333,7 @@ func (u *Upstream) comeback() time.Duration {
 	return min(remoteComeback, u.opts.ReadyBudget)
 }
 
-// retireTime is how long the calls over an HTTP connection whose session is lost
-// get to be answered.
+// retireTime is how long calls over an HTTP connection whose session is lost may still be answered.
 const retireTime = time.Minute
 
 // retire closes a connection that calls get no more. Calls over HTTP do not

@@ -7,11 +7,11 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 )
 
-// State is what an upstream is doing.
+// State is the state of an upstream.
 type State string
 
-// The states. A server that is idle starts with the next call. One that is left out
-// is never started again, and is no failure.
+// The states. An idle server starts with the next call. A server that is left out is never started
+// again, which is not a failure.
 const (
 	StateStarting State = "starting"
 	StateReady    State = "ready"
@@ -22,15 +22,15 @@ const (
 	StateLeftOut  State = "left_out" // it is weir itself
 )
 
-// Status is what an operator wants to know of one upstream.
+// Status describes one upstream to an operator.
 type Status struct {
 	Name      string           `json:"name"`
 	Namespace string           `json:"namespace"`
 	Transport config.Transport `json:"transport"`
 	State     State            `json:"state"`
 	Since     time.Time        `json:"since"` // of State
-	// Version is the protocol version spoken, Modern its era, ServerInfo the
-	// server's raw object. They stay known while it is down.
+	// Version is the protocol version, Modern its era, ServerInfo the server's raw object. They
+	// stay known while the server is down.
 	Version    string          `json:"version,omitempty"`
 	Modern     bool            `json:"modern,omitempty"`
 	ServerInfo json.RawMessage `json:"server_info,omitempty"`
@@ -44,32 +44,30 @@ type Status struct {
 	Calls    int64 `json:"calls"`
 	Errors   int64 `json:"errors"` // calls without an answer
 	InFlight int64 `json:"in_flight"`
-	Restarts int64 `json:"restarts"` // after a connection was lost
-	// Sessions is how many agent sessions have a connection of their own.
+	Restarts int64 `json:"restarts"` // after the loss of a connection
+	// Sessions is the number of agent sessions with a connection of their own.
 	Sessions int `json:"sessions"`
 
 	LastError string `json:"last_error,omitempty"`
-	// Note is what can be said of a server that has been starting for a while and
-	// has not failed yet, and of one that is left out.
+	// Note explains the state of a server that has been starting for a while without a failure, or
+	// that is left out.
 	Note string `json:"note,omitempty"`
-	// NextTry is when a failed upstream is started again; zero where only a
-	// call does it.
+	// NextTry is the time of the next attempt after a failure; zero if only a call starts one.
 	NextTry time.Time `json:"next_try,omitzero"`
 }
 
-// slowStart is how long a server may be starting before that is worth a note.
+// slowStart is the time after which a starting server gets a Note.
 const slowStart = 5 * time.Second
 
-// Available reports whether calls have a chance.
+// Available reports whether calls may succeed.
 func (s Status) Available() bool {
 	return s.State == StateReady || s.State == StateIdle || s.State == StateStarting
 }
 
-// Off reports whether the server is not meant to be there: it is disabled, or left
-// out.
+// Off reports whether the server is intentionally not running: it is disabled, or left out.
 func (s Status) Off() bool { return s.State == StateDisabled || s.State == StateLeftOut }
 
-// Status returns the upstream's state now.
+// Status returns the upstream's current state.
 func (u *Upstream) Status() Status {
 	st := Status{
 		Name: u.name, Namespace: u.cfg.Namespace, Transport: u.transport(),

@@ -10,19 +10,19 @@ import (
 )
 
 // Subscribe calls fn for each notification that belongs to no call and is not an update of a
-// resource: lists that changed, the state of tasks, and what later versions add. They come from the
-// connection that calls of the session mcp.Caller(ctx) go over. On a shared connection, the session
-// hears those that concern its principal. fn is called for one notification at a time for each
-// connection, in order. It must not block, and must clone the params that it keeps. It may be called
-// once more while stop runs.
+// resource: changed lists, the state of tasks, and additions of later versions. They come from the
+// connection for calls of the session mcp.Caller(ctx). On a shared connection the session gets
+// those that concern its principal. For each connection, fn is called in order, for one
+// notification at a time. fn must not block, and must clone the params that it keeps. It may be
+// called once more while stop runs.
 func (u *Upstream) Subscribe(ctx context.Context, fn func(method string, params json.RawMessage)) (stop func()) {
 	return u.subs.Subscribe(mcp.Caller(ctx), fn)
 }
 
-// SubscribeResource calls fn for each update of a resource, over the connection that calls of the
-// session mcp.Caller(ctx) go over. The server is asked for the first subscription to a resource, and
-// told after the last was stopped. A lost connection is made again and asked again. fn is as with
-// Subscribe. stop does not wait. The errors are those of a call.
+// SubscribeResource calls fn for each update of a resource, over the connection for calls of the
+// session mcp.Caller(ctx). It subscribes at the server for the first subscription to a resource,
+// and unsubscribes after the last was stopped. After a lost connection it subscribes again. fn is
+// as with Subscribe. stop does not wait. The errors are those of a call.
 func (u *Upstream) SubscribeResource(ctx context.Context, uri string, fn func(params json.RawMessage)) (stop func(), err error) {
 	r, err := u.subs.Resource(uri, fn)
 	if err != nil {
@@ -36,15 +36,15 @@ func (u *Upstream) SubscribeResource(ctx context.Context, uri string, fn func(pa
 	return r.Stop, nil
 }
 
-// SetLogLevel notes the log level of the session mcp.Caller(ctx), until the session ends; "" wants
-// no messages. Sessions that share a connection get the most verbose level that one of them wants:
-// the caller filters the messages for its session. A server that is down or idle is told when it is
-// back, a modern one with each call. The error is that of the server.
+// SetLogLevel sets the log level of the session mcp.Caller(ctx), until the session ends; ""
+// disables messages. Sessions that share a connection get the most verbose level of all of them:
+// the caller filters the messages for its session. A server that is down or idle gets the level
+// when it is back, a modern one with each call. The error is that of the server.
 func (u *Upstream) SetLogLevel(ctx context.Context, level string) error {
 	return u.subs.SetLogLevel(ctx, mcp.Caller(ctx), level)
 }
 
-// listeningServer is an Upstream as subscriptions need it.
+// listeningServer implements subscription.Server for an Upstream.
 type listeningServer struct{ u *Upstream }
 
 var _ subscription.Server = listeningServer{}
@@ -60,9 +60,9 @@ func (s listeningServer) Line(session *mcp.Session) *subscription.Line {
 	return u.shared.line
 }
 
-// ListChanged implements subscription.Server. The lists are read again, over the shared connection.
-// A notification of a session's own connection in its first second is ignored: many servers send it
-// to each new client.
+// ListChanged implements subscription.Server. It makes the lists be read again, over the shared
+// connection. It ignores a notification of a session's own connection in its first second, because
+// many servers send one to each new client.
 func (s listeningServer) ListChanged(from *subscription.Line) {
 	shared := s.u.shared
 	if from == shared.line {

@@ -16,18 +16,17 @@ import (
 
 // Bounds of one upstream.
 const (
-	maxInFlight     = 2048 // calls; more than the queue of an agent server, which says more of itself
+	maxInFlight     = 2048 // calls; more than the queue of an agent server, whose own refusal says more
 	maxSessionSlots = 64   // sessions with a process of their own
-	maxSessionLinks = 1024 // sessions with a connection of their own to a server that runs elsewhere
+	maxSessionLinks = 1024 // sessions with a connection of their own to a server that weir does not run
 )
 
 // Upstream calls one MCP server. It is a Peer that exists whether or not the server
 // runs. All methods are safe for concurrent use.
 //
-// A call is made on behalf of the session that mcp.Caller(ctx) names. Where the
-// server keeps state for each client (per_session), that session has a
-// connection of its own; else all share one. Besides the errors of the
-// connection a call returns *mcp.Error of KindUpstreamStarting,
+// A call is made on behalf of the session mcp.Caller(ctx). If the server keeps state for each
+// client (per_session), that session has its own connection; otherwise all share one. In addition
+// to the errors of the connection a call returns *mcp.Error of KindUpstreamStarting,
 // KindUpstreamUnavailable, KindUpstreamTimeout and KindOverloaded.
 type Upstream struct {
 	server
@@ -39,16 +38,16 @@ type Upstream struct {
 	after          <-chan struct{} // closed when the first start may begin; nil: at once
 	ctx            context.Context // ends with close
 	cancel         context.CancelFunc
-	wg             sync.WaitGroup // slots, and what is told to servers in the background; Add under slotsMu
+	wg             sync.WaitGroup // slots and background messages to servers; Add under slotsMu
 	ended          chan struct{}  // closed when close has returned
 	settled        chan struct{}  // closed after the first listing attempt, successful or not
 	settleOnce     sync.Once
 
-	leftOut   atomic.Bool // it is weir itself
-	asksRoots atomic.Bool // it has asked a shared connection for roots
+	leftOut   atomic.Bool // the server is weir itself
+	asksRoots atomic.Bool // the server has requested roots on a shared connection
 
 	calls, failures, inFlight, restarts atomic.Int64
-	work                                busy // calls, and requests that Hold was called for
+	work                                busy // calls, and requests with a Hold
 
 	// Lock order: a lock of subscription that is held during calls, slotsMu, admission.mu, all others.
 	slotsMu sync.Mutex // guards below
@@ -58,10 +57,10 @@ type Upstream struct {
 
 var _ mcp.Peer = (*Upstream)(nil)
 
-// place is where an upstream stands among others.
+// place is the position of an upstream among others.
 type place struct {
 	order int  // in the configuration
-	found bool // no configuration names it; see catalog.Listing
+	found bool // the server is not configured; see catalog.Listing
 }
 
 func newUpstream(o Options, cfg *config.Server, at place, after <-chan struct{}, open Open) *Upstream {
@@ -80,7 +79,7 @@ func newUpstream(o Options, cfg *config.Server, at place, after <-chan struct{},
 	return u
 }
 
-// close ends everything and waits for it.
+// close ends all connections and waits for them.
 func (u *Upstream) close() {
 	u.slotsMu.Lock()
 	first := !u.closed
@@ -97,7 +96,7 @@ func (u *Upstream) close() {
 	close(u.ended)
 }
 
-// spawn runs f in a goroutine that close waits for; not on a closed upstream.
+// spawn runs f in a goroutine that close waits for. On a closed upstream it does nothing.
 func (u *Upstream) spawn(f func()) {
 	u.slotsMu.Lock()
 	defer u.slotsMu.Unlock()
@@ -108,12 +107,11 @@ func (u *Upstream) spawn(f func()) {
 
 func (u *Upstream) settle() { u.settleOnce.Do(func() { close(u.settled) }) }
 
-// Hold wakes the upstream if need be, waits until it is ready and keeps it from
-// being stopped for idleness until release is called. A release with an error says
-// that the server takes nothing any more: the next Hold waits for another start.
-// For an HTTP server that weir does not start Hold returns at once: nothing is
-// there to wait for. A reload waits for the release as for a call, unless stream is
-// set: a stream lasts as long as the client wants.
+// Hold starts the upstream if it is idle, waits until it is ready and prevents it from being
+// stopped for idleness until release is called. Call release with an error if the server has become
+// unusable: the next Hold waits for a new start. For an HTTP server that weir does not start, Hold
+// returns at once, because there is nothing to wait for. A reload waits for the release as for a
+// call, unless stream is set: a stream lasts as long as the client wants.
 func (u *Upstream) Hold(ctx context.Context, stream bool) (release func(lost error), err error) {
 	if !u.program() {
 		return func(error) {}, nil
@@ -139,9 +137,9 @@ func (u *Upstream) Hold(ctx context.Context, stream bool) (release func(lost err
 	}, nil
 }
 
-// Ready waits until the upstream can be called and returns what the server said
-// of itself. One that is idle is not woken, as a call does that, unless it
-// serves a URL: what is sent there does not wake it.
+// Ready waits until the upstream can be called and returns the server's Hello. It does not wake an
+// idle upstream (calls do), except one that serves a URL, because requests to the URL bypass the
+// upstream.
 func (u *Upstream) Ready(ctx context.Context) (mcp.Hello, error) {
 	if !u.program() || u.cfg.URL == "" {
 		state, _ := u.shared.calls.now()
@@ -158,7 +156,7 @@ func (u *Upstream) Ready(ctx context.Context) (mcp.Hello, error) {
 	return l.hello, nil
 }
 
-// public turns what only this package knows into an error for others.
+// public converts an internal error of this package into one for callers.
 func (u *Upstream) public(err error) error {
 	if errors.Is(err, errSlotEnded) {
 		return u.stopped()
@@ -166,9 +164,9 @@ func (u *Upstream) public(err error) error {
 	return err
 }
 
-// Hello is Ready for one era: an HTTP server that speaks both is greeted in that
-// one, too, and the session's own connection is asked where it has one. Whether
-// the server speaks the era is in the Hello.
+// Hello is Ready for one era. An HTTP server that speaks both eras is greeted in that era, too. If
+// the session has a connection of its own, Hello uses it. The returned Hello shows whether the
+// server speaks the era.
 func (u *Upstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
 	var hello mcp.Hello
 	err := u.with(ctx, modern, func(l *link) error {
@@ -178,10 +176,9 @@ func (u *Upstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
 	return hello, err
 }
 
-// Era returns the upstream as a Peer that prefers one era. The preference
-// matters for HTTP servers that speak both; others have one connection, of the
-// era that the handshake found. The Upstream itself prefers the era that the
-// params of a call say.
+// Era returns the upstream as a Peer that prefers one era. The preference matters for HTTP servers
+// that speak both; others have one connection, in the era that the handshake found. The Upstream
+// itself prefers the era of a call's params.
 func (u *Upstream) Era(modern bool) mcp.Peer {
 	if modern {
 		return &u.modern
@@ -218,7 +215,7 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 	if err := u.lists.callable(method, params); err != nil {
 		return nil, err
 	}
-	if method != "subscriptions/listen" { // a subscription is bounded by who makes it
+	if method != "subscriptions/listen" { // the caller bounds a subscription
 		if u.inFlight.Add(1) > maxInFlight {
 			u.inFlight.Add(-1)
 			return nil, mcp.Errorf(mcp.KindOverloaded, "%s has %d calls in flight; wait for some to finish", u.who, maxInFlight)
@@ -258,16 +255,16 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 		u.failures.Add(1)
 	}
 	if k, _ := mcp.KindOf(err); k == mcp.KindSessionNotFound {
-		// The session that is lost is weir's own: the agent's is not concerned.
+		// The lost session is weir's own; the agent's session still exists.
 		err = &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: err.Error(), Err: err}
 	}
 	return nil, err
 }
 
-// timeoutOf is how long a call may take; 0 sets no limit.
+// timeoutOf returns how long a call may take; 0 sets no limit.
 func (u *Upstream) timeoutOf(method string) time.Duration {
 	if method == "subscriptions/listen" {
-		return 0 // it lasts as long as somebody listens
+		return 0 // a subscription lasts as long as its caller wants
 	}
 	return u.cfg.Timeout
 }
@@ -281,8 +278,8 @@ func (u *Upstream) notify(ctx context.Context, modern bool, method string, param
 	})
 }
 
-// with runs f over a connection that is ready, and once more over another where
-// f failed because its message certainly never reached the server.
+// with runs f over a connection that is ready. If f failed because its message certainly never
+// reached the server, with runs f once more over another connection.
 func (u *Upstream) with(ctx context.Context, modern bool, f func(*link) error) error {
 	retried := false
 	for ended := 0; ; {
@@ -331,7 +328,7 @@ func (u *Upstream) pick(session *mcp.Session, modern bool) (*slot, error) {
 	return u.slot(key)
 }
 
-// slot returns a slot besides the shared one and makes it where there is none.
+// slot returns a slot other than the shared one and makes it if necessary.
 func (u *Upstream) slot(key slotKey) (*slot, error) {
 	u.slotsMu.Lock()
 	defer u.slotsMu.Unlock()
@@ -352,8 +349,8 @@ func (u *Upstream) slot(key slotKey) (*slot, error) {
 	return s, nil
 }
 
-// maxSlots is how many sessions may have a connection of their own: to a server
-// at a URL, that costs less than a process.
+// maxSlots returns how many sessions may have a connection of their own. A connection to a URL
+// costs less than a process.
 func (u *Upstream) maxSlots() int {
 	if u.program() || u.opts.open != nil {
 		return maxSessionSlots
@@ -361,8 +358,8 @@ func (u *Upstream) maxSlots() int {
 	return maxSessionLinks
 }
 
-// evict ends the session slot that has been unused longest and reports whether
-// there was one without calls. It is called under slotsMu.
+// evict ends the session slot that has been unused for longest, and reports whether there was one
+// without calls. The caller holds slotsMu.
 func (u *Upstream) evict() bool {
 	var oldest *slot
 	var since time.Time
@@ -382,7 +379,7 @@ func (u *Upstream) evict() bool {
 	return true
 }
 
-// forget takes an ended slot out of the table.
+// forget removes an ended slot from the table.
 func (u *Upstream) forget(s *slot) {
 	u.slotsMu.Lock()
 	defer u.slotsMu.Unlock()
@@ -391,10 +388,9 @@ func (u *Upstream) forget(s *slot) {
 	}
 }
 
-// ownFor reports whether a session gets a connection of its own: the
-// configuration says so, or the server asks its client for roots, and this
-// session's client has some (spec/calls §4: a server that asks for roots is
-// per_session by itself).
+// ownFor reports whether a session gets a connection of its own. It does if the configuration says
+// so, or if the server requests roots and the session's client has some (spec/calls §4: a server
+// that asks for roots is per_session by itself).
 func (u *Upstream) ownFor(session *mcp.Session) bool {
 	return u.cfg.PerSession || u.asksRoots.Load() && declaresRoots(session)
 }
@@ -403,7 +399,7 @@ func (u *Upstream) stopped() error {
 	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s was stopped: the configuration changed, or weir is shutting down", u.who)
 }
 
-// foundRoots notes that the server asked a shared connection for roots.
+// foundRoots records that the server requested roots on a shared connection.
 func (u *Upstream) foundRoots() {
 	if !u.asksRoots.Swap(true) && !u.cfg.PerSession {
 		u.log.Info("the server asks for roots: sessions whose clients have some get connections of their own from now on, as with per_session: true")

@@ -1,5 +1,5 @@
-// Package subscription tells sessions what an MCP server says outside of any call, and tells the
-// server what sessions want to hear: resources, and log levels.
+// Package subscription delivers an MCP server's messages outside of calls to sessions. In the other
+// direction it sends the server what sessions subscribe to: resources and log levels.
 //
 //	session ─▶ Registry: who wants to hear what ─▶ Line: one connection ─▶ server
 //	session ◀─ Registry ◀─ Line.Notice: whom it concerns ◀────────────────── server

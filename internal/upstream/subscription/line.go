@@ -16,20 +16,21 @@ import (
 // Conn is one connection to the server.
 type Conn interface {
 	Hello() mcp.Hello
-	// Call asks the server. timeout 0 sets no limit.
+	// Call sends a request to the server. timeout 0 sets no limit.
 	Call(ctx context.Context, timeout time.Duration, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error)
 }
 
-// LineOptions say whose connections a Line is for.
+// LineOptions say which connections a Line is for.
 type LineOptions struct {
 	Shared  bool         // all sessions without a Line of their own
-	Session *mcp.Session // the one session whose Line it is; nil if Shared
+	Session *mcp.Session // the one session of the Line; nil if Shared
 	Modern  bool         // the second connection to a server of both eras
 	// Current returns the present connection, nil if there is none.
 	Current func() Conn
 }
 
-// Line is the subscriptions over one connection at a time. All methods are safe for concurrent use.
+// Line has the subscriptions over one connection at a time. All methods are safe for concurrent
+// use.
 type Line struct {
 	r       *Registry
 	shared  bool
@@ -40,11 +41,11 @@ type Line struct {
 	resub   chan struct{} // capacity 1: the resources have changed
 
 	delivering sync.Mutex // held while subscribers are called: they get one notification at a time
-	telling    sync.Mutex // held while the server is told of subscriptions and levels
+	telling    sync.Mutex // held while the server gets subscriptions and levels
 
 	mu    sync.Mutex // guards below
 	uris  map[string]int
-	holds int    // subscriptions
+	holds int    // number of subscriptions
 	level string // last sent to the present connection
 }
 
@@ -60,14 +61,15 @@ func (l *Line) Held() bool {
 	return l.holds > 0
 }
 
-// Reset forgets what the connection before was told. Call it with each new connection, before Renew.
+// Reset forgets the state of the previous connection. Call it with each new connection, before
+// Renew.
 func (l *Line) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.level = ""
 }
 
-// Notice hands a notification that belongs to no call to those that it concerns.
+// Notice hands a notification that belongs to no call to the subscribers that it concerns.
 func (l *Line) Notice(method string, params json.RawMessage) {
 	r := l.r
 	switch {
@@ -103,13 +105,13 @@ func (l *Line) Notice(method string, params json.RawMessage) {
 	}
 }
 
-// within reports whether an update of a resource concerns a subscription: it is
-// that resource, or one below it.
+// within reports whether an update of a resource concerns a subscription to it or to a resource
+// above it.
 func within(updated, subscribed string) bool {
 	return updated == subscribed || strings.HasPrefix(updated, strings.TrimSuffix(subscribed, "/")+"/")
 }
 
-// withoutSubscription removes the id of weir's own subscription, which means nothing to sessions.
+// withoutSubscription removes the id of weir's own subscription, which is meaningless to sessions.
 func withoutSubscription(params json.RawMessage) json.RawMessage {
 	meta, err := rawjson.Delete(rawjson.Get(params, "_meta"), mcp.MetaSubscriptionID)
 	if err != nil {
@@ -125,7 +127,7 @@ func withoutSubscription(params json.RawMessage) json.RawMessage {
 	return out
 }
 
-// watch counts a subscription and asks the server for the first one to the resource.
+// watch counts a subscription. For the first one to the resource it subscribes at the server.
 func (l *Line) watch(ctx context.Context, conn Conn, uri string) error {
 	l.telling.Lock()
 	defer l.telling.Unlock()
@@ -160,7 +162,7 @@ func (l *Line) discount(uri string) (last bool) {
 	return last
 }
 
-// unwatch takes a subscription back and tells the server after the last one to the resource.
+// unwatch removes a subscription. After the last one to the resource it unsubscribes at the server.
 func (l *Line) unwatch(ctx context.Context, uri string) {
 	l.telling.Lock()
 	defer l.telling.Unlock()
@@ -176,12 +178,12 @@ func (l *Line) unwatch(ctx context.Context, uri string) {
 	}
 }
 
-// Renew tells a new connection what the one before was told: resources and the log level.
+// Renew repeats the subscriptions and the log level of the previous connection on a new one.
 func (l *Line) Renew(ctx context.Context, conn Conn) {
 	l.telling.Lock()
 	defer l.telling.Unlock()
 	if conn.Hello().Modern {
-		return // Listen and the calls themselves tell
+		return // Listen and the calls themselves send them
 	}
 	for _, uri := range l.resources() {
 		_, err := conn.Call(ctx, tellTimeout, "resources/subscribe", uriParams(uri), nil)
@@ -215,7 +217,7 @@ func (l *Line) tellLevel(ctx context.Context) error {
 	return l.sendLevel(ctx, conn)
 }
 
-// sendLevel asks for the most verbose level wanted. Callers hold telling.
+// sendLevel requests the most verbose level wanted. Callers hold telling.
 func (l *Line) sendLevel(ctx context.Context, conn Conn) error {
 	if rawjson.Get(conn.Hello().Capabilities, "logging") == nil {
 		return nil

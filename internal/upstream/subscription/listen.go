@@ -44,20 +44,20 @@ func (l *Line) startListening(ctx context.Context, conn Conn, params json.RawMes
 	return n
 }
 
-// stop ends the subscription and waits for that.
+// stop ends the subscription and waits for its end.
 func (n *listening) stop() {
 	n.cancel()
 	<-n.ended
 }
 
-// AckTime is how long the subscription before is kept while the server has not acknowledged the
+// AckTime is how long the previous subscription is kept while the server has not acknowledged the
 // next one.
 const AckTime = 2 * time.Second
 
-// Listen keeps a subscription to a modern server open until ctx ends. It replaces resources/subscribe
-// and the notifications that a legacy server sends unasked. When the resources change, the next
-// subscription begins before the last one ends, so that no notification is lost; one may come twice.
-// missed is called after a time without a subscription.
+// Listen keeps a subscription to a modern server open until ctx ends. It replaces
+// resources/subscribe and the unsolicited notifications of a legacy server. When the resources
+// change, the next subscription begins before the last one ends, so that no notification is lost;
+// one may arrive twice. missed is called after a time without a subscription.
 func (l *Line) Listen(ctx context.Context, conn Conn, missed func()) {
 	wait := firstListen
 	var now *listening
@@ -138,7 +138,7 @@ func (l *Line) listenParams(conn Conn) json.RawMessage {
 	return w.EndObject().EndObject().Bytes()
 }
 
-// relisten has Listen replace its subscription.
+// relisten makes Listen replace its subscription.
 func (l *Line) relisten() {
 	select {
 	case l.resub <- struct{}{}:

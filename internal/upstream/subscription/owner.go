@@ -14,8 +14,8 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// Principals share the connection to a server, which takes them for one client. What
-// the server says outside of a call is told to those whom it concerns:
+// Principals share the connection to a server, which takes them for one client. A notification
+// outside of a call goes only to the sessions that it concerns:
 //
 //	lists that changed                   all sessions
 //	resources/updated                    the sessions that have subscribed to the resource
@@ -33,11 +33,11 @@ const (
 	maxElicitationsOnce = 64
 )
 
-// owners says which principals use a shared connection, and whose its tasks and
-// elicitations are. The zero value knows none. It is safe for concurrent use.
+// owners records which principals use a shared connection, and which of them owns each task and
+// elicitation. The zero value knows none. It is safe for concurrent use.
 type owners struct {
 	sole    atomic.Pointer[string] // the first principal that used the connection
-	several atomic.Bool            // another one has used it, too
+	several atomic.Bool            // another principal has used it, too
 
 	mu                  sync.Mutex // guards below
 	tasks, elicitations owned
@@ -50,7 +50,7 @@ type owned struct {
 	next int
 }
 
-// add notes whose an id is. The first principal keeps it.
+// add records the principal of an id. The first principal keeps it.
 func (o *owned) add(id, principal string) {
 	if _, known := o.of[id]; known || id == "" || len(id) > maxOwnedID {
 		return
@@ -69,7 +69,7 @@ func (o *owned) add(id, principal string) {
 	o.of[id] = principal
 }
 
-// uses notes that a session uses the connection.
+// uses records that a session uses the connection.
 func (o *owners) uses(s *mcp.Session) {
 	if s == nil || o.several.Load() {
 		return
@@ -87,9 +87,9 @@ func (o *owners) uses(s *mcp.Session) {
 	}
 }
 
-// of returns the principal that a notification is for. known is false where it
-// names nothing whose owner could be known; then it is for the principal that
-// alone uses the connection. ok is false where it is for no principal.
+// of returns the principal that a notification is for. known is false if the notification names no
+// task or elicitation with an owner; then it is for the only principal that uses the connection. ok
+// is false if it is for no principal.
 func (o *owners) of(method string, params json.RawMessage) (principal string, known, ok bool) {
 	switch method {
 	case methodTaskStatus:
@@ -115,9 +115,9 @@ func (o *owners) lookup(in *owned, id string) (principal string, ok bool) {
 	return principal, ok
 }
 
-// ownedBack is the back of a call over a shared Line. It notes the elicitations that the caller gets,
-// and hands notifications of another principal's task or elicitation to the Line: a server that sees
-// one client may send them during any call.
+// ownedBack is the back of a call over a shared Line. It records the elicitations that the caller
+// gets. It hands notifications about another principal's task or elicitation to the Line: the
+// server sees one client and may send them during any call.
 type ownedBack struct {
 	back      mcp.Handler
 	line      *Line
@@ -145,8 +145,7 @@ func (o *owners) elicited(id, principal string) {
 	o.elicitations.add(id, principal)
 }
 
-// learn notes the task that a call was answered with, and the elicitations that its
-// caller is sent to.
+// learn records the owner of the task in a call's result, and of the elicitations in its error.
 func (o *owners) learn(principal string, result json.RawMessage, err error) {
 	var wire *jsonrpc.Error
 	switch {
@@ -176,8 +175,8 @@ func (o *owners) learn(principal string, result json.RawMessage, err error) {
 	}
 }
 
-// Own makes a call for a session and notes that the session's principal owns the tasks and
-// elicitations that the server makes for it. The Line of a single session needs no such notes.
+// Own makes a call for a session and records that the session's principal owns the tasks and
+// elicitations that the server makes for it. The Line of a single session needs no such records.
 func (l *Line) Own(session *mcp.Session, back mcp.Handler, call func(back mcp.Handler) (json.RawMessage, error)) (json.RawMessage, error) {
 	if l.session != nil || session == nil {
 		return call(back)
@@ -192,7 +191,7 @@ func (l *Line) Own(session *mcp.Session, back mcp.Handler, call func(back mcp.Ha
 	return result, err
 }
 
-// Uses notes that a session uses the Line.
+// Uses records that a session uses the Line.
 func (l *Line) Uses(session *mcp.Session) {
 	if l.session == nil {
 		l.owners.uses(session)
@@ -212,8 +211,8 @@ func (l *Line) concerns(session *mcp.Session, method string, params json.RawMess
 	return ok && principal == session.Principal()
 }
 
-// isListChanged reports whether a notification says that a list of the server has
-// changed, which is the same for all.
+// isListChanged reports whether a notification says that a list of the server has changed. Lists
+// are the same for all principals.
 func isListChanged(method string) bool {
 	switch method {
 	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":

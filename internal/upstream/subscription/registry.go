@@ -25,18 +25,17 @@ const (
 	methodListen       = "subscriptions/listen"
 )
 
-// Server is what a Registry needs of the server that it belongs to. All methods may be called
-// concurrently.
+// Server is the server of a Registry. All methods may be called concurrently.
 type Server interface {
-	// Line returns the Line that the calls of a session go over. It makes none.
+	// Line returns the Line for the calls of a session. It does not make one.
 	Line(session *mcp.Session) *Line
-	// ListChanged is called when the server says that a list has changed.
+	// ListChanged is called when the server reports that a list has changed.
 	ListChanged(from *Line)
-	// OperatorLog takes a log message that belongs to no session.
+	// OperatorLog logs a log message that belongs to no session.
 	OperatorLog(params json.RawMessage)
-	// Go runs f in a goroutine unless the server is closed; ctx ends when it is.
+	// Go runs f in a goroutine unless the server is closed; ctx ends when the server is closed.
 	Go(f func(ctx context.Context))
-	// Stopped returns the error of a server that is closed.
+	// Stopped returns an error if the server is closed.
 	Stopped() error
 }
 
@@ -60,9 +59,9 @@ func NewRegistry(server Server, who string, log *slog.Logger) *Registry {
 
 // subscriber is a function that gets notifications that belong to no call.
 type subscriber struct {
-	session *mcp.Session // whose Line; nil is the shared one
-	uri     string       // of the resource whose updates it gets; "" is everything but updates
-	line    *Line        // that the resource was subscribed to on; set under mu
+	session *mcp.Session // the session of its Line; nil means the shared one
+	uri     string       // of the resource whose updates it gets; "" means everything except updates
+	line    *Line        // with the subscription at the server; set under mu
 	fn      func(method string, params json.RawMessage)
 }
 
@@ -79,10 +78,10 @@ func (r *Registry) Close() {
 }
 
 // Subscribe calls fn for each notification that belongs to no call and is not an update of a
-// resource. A session hears those of the Line that its calls go over; on a shared Line, those that
-// concern its principal. fn is called for one notification at a time for each Line, in order. It
-// must not block, and must clone the params that it keeps. It may be called once more while stop
-// runs. With too many subscriptions Subscribe logs that and fn is never called.
+// resource. A session gets those of the Line for its calls; on a shared Line, those that concern
+// its principal. For each Line, fn is called in order, for one notification at a time. It must not
+// block, and must clone the params that it keeps. It may be called once more while stop runs. With
+// too many subscriptions Subscribe logs that and never calls fn.
 func (r *Registry) Subscribe(session *mcp.Session, fn func(method string, params json.RawMessage)) (stop func()) {
 	stop, err := r.add(&subscriber{session: session, fn: fn})
 	if err != nil {
@@ -115,7 +114,7 @@ type Resource struct {
 	once   sync.Once
 }
 
-// Resource returns a subscription to a resource, which Begin begins. fn is as with Subscribe.
+// Resource returns a subscription to a resource. Begin starts it. fn is as with Subscribe.
 func (r *Registry) Resource(uri string, fn func(params json.RawMessage)) (*Resource, error) {
 	if uri == "" {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "resources/subscribe needs a uri")
@@ -125,8 +124,8 @@ func (r *Registry) Resource(uri string, fn func(params json.RawMessage)) (*Resou
 	return &Resource{r: r, sub: sub, remove: remove}, err
 }
 
-// Begin subscribes over a Line, whose present connection is conn. The server is asked for the first
-// subscription to a resource. A lost connection is replaced and asked again.
+// Begin subscribes over a Line, whose present connection is conn. It subscribes at the server for
+// the first subscription to a resource. After a lost connection it subscribes again.
 func (s *Resource) Begin(ctx context.Context, line *Line, conn Conn) error {
 	s.r.mu.Lock()
 	s.sub.line = line
@@ -137,8 +136,8 @@ func (s *Resource) Begin(ctx context.Context, line *Line, conn Conn) error {
 // Abandon ends a subscription that did not begin.
 func (s *Resource) Abandon() { s.remove() }
 
-// Stop ends the subscription. The server is told in the background, after the last one to the
-// resource. Further calls do nothing.
+// Stop ends the subscription. After the last one to the resource it unsubscribes at the server in
+// the background. Further calls do nothing.
 func (s *Resource) Stop() {
 	s.once.Do(func() {
 		s.remove()
@@ -166,7 +165,7 @@ func (r *Registry) hearers(l *Line) []*subscriber {
 		}
 	}
 	r.mu.Unlock()
-	for _, sub := range own { // without the lock: Line has one of its own
+	for _, sub := range own { // without the lock: Line has a lock of its own
 		if r.server.Line(sub.session) == l {
 			out = append(out, sub)
 		}
@@ -180,10 +179,10 @@ type wantedLevel struct {
 	stop  func() // of the session's OnClose
 }
 
-// SetLogLevel notes the log level of a session, until the session ends; "" wants no messages. The
-// server is asked for the most verbose level that a session of the Line wants: the caller filters
-// messages for its session. A server that is down or idle is told when it is back, a modern one
-// with each call. The error is that of the server.
+// SetLogLevel sets the log level of a session, until the session ends; "" disables messages. The
+// server gets the most verbose level of all sessions of the Line: the caller filters messages for
+// its session. A server that is down or idle gets the level when it is back, a modern one with each
+// call. The error is that of the server.
 func (r *Registry) SetLogLevel(ctx context.Context, session *mcp.Session, level string) error {
 	if level != "" && mcp.LogSeverity(level) < 0 {
 		return mcp.Errorf(mcp.KindInvalidParams, "%q is no log level", level)
@@ -206,7 +205,7 @@ func (r *Registry) SetLogLevel(ctx context.Context, session *mcp.Session, level 
 	case level == "" && wanted != nil:
 		wanted.stop()
 	case level != "" && wanted == nil && session != nil:
-		// Registered without the lock: a session that has ended calls at once.
+		// Registered without the lock: OnClose of an ended session calls the function at once.
 		stop := session.OnClose(func() { r.forgetLevel(session) })
 		r.mu.Lock()
 		w := r.levels[session]
@@ -234,7 +233,7 @@ func (r *Registry) forgetLevel(session *mcp.Session) {
 	})
 }
 
-// mostVerbose returns the level wanted of one session's Line, or of the Line that all share.
+// mostVerbose returns the wanted level of one session's Line, or of the shared Line.
 func (r *Registry) mostVerbose(session *mcp.Session) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
