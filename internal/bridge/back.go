@@ -11,25 +11,25 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// Methods with which a server asks its client something.
+// Methods of a server's requests to its client.
 const (
 	methodSample = "sampling/createMessage"
 	methodElicit = "elicitation/create"
 	methodRoots  = "roots/list"
 )
 
-// Back takes what a server asks and tells during a call that is made on behalf
-// of an agent's request, and hands it to that agent. It is the back argument of
-// the call, and must not be used after the request's Serve has returned.
+// Back hands a server's requests and notifications during a call to the agent whose request the
+// call serves. It is the back argument of the call, and must not be used after the request's Serve
+// has returned.
 type Back struct {
 	Request *mcp.Request
 	Server  string // for messages, such as `upstream "files"`
 	Level   string // of the log messages that the agent wants
-	// Subscription replaces the subscription id of notifications; "" leaves it.
-	// It is the agent's request id, of which the server saw another.
+	// Subscription replaces the subscription id of notifications by the agent's request id, because
+	// the server knows another id; "" leaves it.
 	Subscription jsonrpc.ID
-	// OnAsk, if set, is called before the server's first question goes on, from
-	// the goroutine that brought it.
+	// OnAsk, if set, is called before the server's first question is sent to the agent, on the
+	// goroutine that received the question.
 	OnAsk func()
 
 	asked atomic.Bool
@@ -37,11 +37,11 @@ type Back struct {
 
 var _ mcp.Handler = (*Back)(nil)
 
-// Asked reports whether the server has asked anything: then the result depends
-// on more than the request, and is nobody else's.
+// Asked reports whether the server has asked a question. Then the result depends on more than the
+// request and must not be shared.
 func (b *Back) Asked() bool { return b.asked.Load() }
 
-// noteAsked notes that the server asks something.
+// noteAsked records that the server asks a question.
 func (b *Back) noteAsked() {
 	if !b.asked.Swap(true) && b.OnAsk != nil {
 		b.OnAsk()
@@ -67,7 +67,7 @@ func (b *Back) Serve(ctx context.Context, q *mcp.Request) (json.RawMessage, erro
 	return b.ask(ctx, q.Method, q.Params, mcp.Back(q))
 }
 
-// ask asks the agent. Where it cannot be asked, the error names the server.
+// ask asks the agent. If the agent cannot be asked, the error names the server.
 func (b *Back) ask(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 	var result json.RawMessage
 	err := b.checkClient(method, params)
@@ -81,11 +81,11 @@ func (b *Back) ask(ctx context.Context, method string, params json.RawMessage, b
 	return result, err
 }
 
-// checkClient says whether a legacy agent may be asked this: on a connection that
-// sessions share, a server is told of capabilities that this agent may lack, and
-// one that does not know a question need not answer it. What is no question of
-// MCP today is for the agent to judge. Modern agents are looked at where they are
-// asked, and so is whoever has made no handshake.
+// checkClient returns an error if a legacy agent lacks the capability for a question. On a
+// connection that sessions share, the server sees capabilities that this agent may lack, and an
+// agent may ignore a question that it does not know. Methods that are not questions of MCP pass. So
+// do questions to modern agents, which are checked where they are asked, and to agents without a
+// handshake.
 func (b *Back) checkClient(method string, params json.RawMessage) error {
 	if _, known := capabilityOf(method); !known || b.Request.Modern() || b.Request.Session.Version() == "" {
 		return nil
@@ -93,19 +93,19 @@ func (b *Back) checkClient(method string, params json.RawMessage) error {
 	return checkCapability(b.Request.ClientCapabilities(), method, params)
 }
 
-// MayAsk reports whether a modern server may answer a method with questions
-// (2026-07-28: these three only).
+// MayAsk reports whether a modern server may answer a method with questions (2026-07-28: only these
+// three).
 func MayAsk(method string) bool {
 	return method == "tools/call" || method == "prompts/get" || method == "resources/read"
 }
 
-// IsInputRequired reports whether a result asks for input instead of being one.
+// IsInputRequired reports whether a result is a request for input.
 func IsInputRequired(result json.RawMessage) bool {
 	return rawjson.Text(rawjson.Get(result, "resultType")) == "input_required"
 }
 
-// capabilityOf is the client capability that a question needs. ok is false for
-// what is no question of MCP.
+// capabilityOf returns the client capability that a question needs. ok is false if method is not a
+// question of MCP.
 func capabilityOf(method string) (capability string, ok bool) {
 	switch method {
 	case methodSample:
@@ -118,7 +118,7 @@ func capabilityOf(method string) (capability string, ok bool) {
 	return "", false
 }
 
-// canBeAsked reports whether a client declares that it answers any question.
+// canBeAsked reports whether a client declares a capability to answer questions.
 func canBeAsked(capabilities json.RawMessage) bool {
 	var out [3][]byte
 	if rawjson.Fields(capabilities, []string{"sampling", "elicitation", "roots"}, out[:]) != nil {
@@ -132,9 +132,9 @@ func canBeAsked(capabilities json.RawMessage) bool {
 	return false
 }
 
-// checkCapability says whether a client that declares capabilities may be asked
-// this (2026-07-28: a server must not ask for what the client did not declare).
-// The error is of mcp.KindMissingCapability.
+// checkCapability returns an error if the declared capabilities of a client do not cover a question
+// (2026-07-28: a server must not send a question that the client did not declare). The error is of
+// mcp.KindMissingCapability.
 func checkCapability(capabilities json.RawMessage, method string, params json.RawMessage) error {
 	name, ok := capabilityOf(method)
 	if !ok {
@@ -151,14 +151,13 @@ func checkCapability(capabilities json.RawMessage, method string, params json.Ra
 	switch mode := rawjson.Text(rawjson.Get(params, "mode")); {
 	case mode == "url" && !rawjson.IsObject(url):
 		return missing(name, "url")
-	case mode != "url" && url != nil && !rawjson.IsObject(form): // {} alone stands for forms
+	case mode != "url" && url != nil && !rawjson.IsObject(form): // {} alone means forms
 		return missing(name, "form")
 	}
 	return nil
 }
 
-// missing is the error for a capability, or a mode of it, that a client does not
-// declare.
+// missing returns the error for a capability, or a mode of it, that a client does not declare.
 func missing(capability, mode string) *mcp.Error {
 	name, value := capability, `{}`
 	if mode != "" {
@@ -169,13 +168,13 @@ func missing(capability, mode string) *mcp.Error {
 	return e
 }
 
-// requiredCapabilities is what the data of the error must have (2026-07-28).
+// requiredCapabilities is a key that the error's data must have (2026-07-28).
 const requiredCapabilities = "requiredCapabilities"
 
-// refusals are the questions of one call that its client could not be asked.
+// refusals has the first question of a call that its client could not be asked.
 type refusals struct{ first atomic.Pointer[mcp.Error] }
 
-// check is checkCapability that remembers.
+// check is checkCapability and stores the first error.
 func (f *refusals) check(capabilities json.RawMessage, method string, params json.RawMessage) error {
 	err := checkCapability(capabilities, method, params)
 	if e, ok := errors.AsType[*mcp.Error](err); ok && e.Kind == mcp.KindMissingCapability {
@@ -184,9 +183,9 @@ func (f *refusals) check(capabilities json.RawMessage, method string, params jso
 	return err
 }
 
-// complete puts back what the error of a refused question has lost on its way: a
-// server that fails because of it often answers with its code and text alone, and
-// a modern client must be told which capability it is.
+// complete restores the error of a refused question. A server that fails because of it often
+// answers with only its code and text, but a modern client must be told which capability is
+// missing.
 func (f *refusals) complete(err error) error {
 	first := f.first.Load()
 	wire, ok := errors.AsType[*jsonrpc.Error](err)

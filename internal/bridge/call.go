@@ -13,25 +13,23 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// Bounds of the rounds of one call. A call takes as many as it needs; these end
-// one whose server never has enough.
+// Bounds of the rounds of one call. They end a call whose server would ask for ever.
 const (
 	maxRounds    = 256
-	maxQuestions = 64 // in one round
-	maxPauses    = 10 // rounds without a question, one after the other
+	maxQuestions = 64 // per round
+	maxPauses    = 10 // consecutive rounds without a question
 	firstPause   = 50 * time.Millisecond
 	longestPause = 2 * time.Second
 )
 
-// Call makes a call on behalf of b.Request, whose agent may be of another era
-// than the server. Where a modern server answers with questions, a legacy agent
-// is asked them, all of a round at once, and the call is made again with the
-// answers until there is a result. A modern agent gets the questions as they
-// are, unless this call has asked it something itself already (see Rounds): then
-// the agent is in the middle of rounds that are weir's own.
+// Call makes a call on behalf of b.Request, whose agent may be of another era than the server. If a
+// modern server answers with questions, Call asks a legacy agent all questions of a round at once.
+// It repeats the call with the answers until there is a result. A modern agent gets the questions
+// unchanged, unless weir has already asked it something in this call (see Rounds): then the agent
+// is in rounds of weir's own.
 //
-// The errors are those of p.Call, that of a missing resource with the code of the
-// agent's era. What the agent answers with an error ends the call with that error.
+// The errors are those of p.Call. The error for a missing resource has the code of the agent's era.
+// If the agent answers with an error, the call ends with that error.
 func Call(ctx context.Context, p mcp.Peer, method string, params json.RawMessage, b *Back) (json.RawMessage, error) {
 	pauses, pause := 0, firstPause
 	for range maxRounds {
@@ -61,7 +59,7 @@ func Call(ctx context.Context, p mcp.Peer, method string, params json.RawMessage
 			pauses, pause = 0, firstPause
 			continue
 		}
-		// A state without questions asks to come back later (load shedding).
+		// A state without questions means: call again later (load shedding).
 		if pauses++; pauses > maxPauses {
 			return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s is too busy: it has put off one %s %d times; try again later", b.Server, method, maxPauses)
 		}
@@ -77,8 +75,8 @@ func Call(ctx context.Context, p mcp.Peer, method string, params json.RawMessage
 	return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s has asked for input %d times during one %s and has no result; its owner should look into that", b.Server, maxRounds, method)
 }
 
-// inEra returns a server's error with the code that the agent's era has for it:
-// 2026-07-28 has none of its own for a resource that is not there.
+// inEra returns a server's error with the code of the agent's era. 2026-07-28 has no separate code
+// for a missing resource.
 func (b *Back) inEra(method string, err error) error {
 	var wire *jsonrpc.Error
 	if method != "resources/read" || !b.Request.Modern() || !errors.As(err, &wire) || wire.Code != mcp.KindResourceNotFound.Info().JSONRPC {
@@ -87,22 +85,20 @@ func (b *Back) inEra(method string, err error) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: wire.Message, Data: wire.Data}
 }
 
-// isHeld reports whether the agent at the other end of p is in rounds of weir's
-// own.
+// isHeld reports whether the agent at the other end of p is in rounds of weir's own.
 func isHeld(p mcp.Peer) bool {
 	h, ok := p.(*held)
 	return ok && h.hasAsked()
 }
 
-// question is one of a round.
+// question is one question of a round.
 type question struct {
 	key, method string
 	params      json.RawMessage
 	answer      json.RawMessage
 }
 
-// answer asks the agent all questions of a round at once and returns the
-// inputResponses.
+// answer asks the agent all questions of a round at once and returns the inputResponses.
 func (b *Back) answer(ctx context.Context, requests json.RawMessage) (json.RawMessage, int, error) {
 	questions, err := b.questions(requests)
 	if err != nil {
@@ -116,7 +112,7 @@ func (b *Back) answer(ctx context.Context, requests json.RawMessage) (json.RawMe
 		all.Go(func() {
 			var err error
 			if q.answer, err = b.ask(asking, q.method, q.params, nil); err != nil {
-				cancel(b.refused(q.method, err)) // the others are not needed any more
+				cancel(b.refused(q.method, err)) // the other answers are not needed any more
 			}
 		})
 	}
@@ -141,8 +137,8 @@ func (b *Back) answer(ctx context.Context, requests json.RawMessage) (json.RawMe
 	return append(out, '}'), len(questions), nil
 }
 
-// refused is the error of a call whose question the agent did not answer.
-// 2026-07-28 has no way to tell a server of that.
+// refused returns the error of a call whose question the agent did not answer. 2026-07-28 cannot
+// report that to a server.
 func (b *Back) refused(method string, err error) error {
 	var wire *jsonrpc.Error
 	if !errors.As(err, &wire) {

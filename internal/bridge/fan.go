@@ -7,11 +7,10 @@ import (
 	"sync"
 )
 
-// maxWaiting bounds the notifications that wait for one agent. What is the same
-// as one that waits adds none.
+// maxWaiting bounds the notifications that wait for one agent. Equal ones count once.
 const maxWaiting = 256
 
-// Notifications that weir sends of itself.
+// Notifications that weir itself sends.
 const (
 	ToolsChanged     = "notifications/tools/list_changed"
 	PromptsChanged   = "notifications/prompts/list_changed"
@@ -21,15 +20,15 @@ const (
 	progressMade     = "notifications/progress"
 )
 
-// Notice is a notification on its way to an agent.
+// Notice is a notification for an agent.
 type Notice struct {
 	Method string
 	Params json.RawMessage
 }
 
-// Mailbox keeps the notifications that belong to no call until their agent
-// takes them, so that a server's reader never waits for an agent. It is safe for
-// concurrent use, but one goroutine delivers.
+// Mailbox stores notifications that belong to no call until their agent takes them, so that a
+// server's reader never waits for an agent. It is safe for concurrent use, except that only one
+// goroutine may deliver.
 type Mailbox struct {
 	ready chan struct{} // capacity 1: there are notices
 
@@ -38,12 +37,12 @@ type Mailbox struct {
 	dropped int
 }
 
-// NewMailbox returns an empty one.
+// NewMailbox returns an empty Mailbox.
 func NewMailbox() *Mailbox { return &Mailbox{ready: make(chan struct{}, 1)} }
 
-// Put keeps a copy of a notification and does not block. list_changed and
-// resources/updated say the same however often they come, so one that waits
-// already is enough. Where too many wait, the oldest is dropped.
+// Put stores a copy of a notification and does not block. It skips a list_changed or
+// resources/updated if an equal one waits, because repetitions add nothing. If too many wait, Put
+// drops the oldest.
 func (m *Mailbox) Put(method string, params json.RawMessage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,7 +62,7 @@ func (m *Mailbox) Put(method string, params json.RawMessage) {
 	}
 }
 
-// Updated keeps an update of a resource.
+// Updated stores an update of a resource.
 func (m *Mailbox) Updated(params json.RawMessage) { m.Put(ResourceUpdated, params) }
 
 // Dropped returns how many notices were dropped.
@@ -98,7 +97,7 @@ func (m *Mailbox) Deliver(ctx context.Context, send func(Notice)) {
 	}
 }
 
-// Fan owns the goroutines that deliver to agents. The zero value is ready.
+// Fan owns the goroutines that deliver to agents. The zero value is ready to use.
 type Fan struct {
 	mu     sync.Mutex // guards below
 	closed bool
@@ -146,9 +145,8 @@ func (f *Fan) Close() {
 	f.wg.Wait()
 }
 
-// Post delivers notices to one agent with a goroutine of a Fan that is there
-// only while some wait: thousands of sessions that hear nothing cost nothing.
-// It is safe for concurrent use.
+// Post delivers notices to one agent. It has a goroutine of a Fan only while notices wait, so
+// thousands of sessions without notices cost nothing. It is safe for concurrent use.
 type Post struct {
 	fan  *Fan
 	box  *Mailbox
@@ -166,7 +164,7 @@ func NewPost(fan *Fan, send func(ctx context.Context, n Notice)) *Post {
 	return &Post{fan: fan, box: NewMailbox(), send: send}
 }
 
-// Put sends a notification soon. It does not block and copies params.
+// Put sends a notification in the background. It does not block and copies params.
 func (p *Post) Put(method string, params json.RawMessage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,8 +197,8 @@ func (p *Post) work(ctx context.Context) {
 	}
 }
 
-// End drops what waits and takes no more. It does not wait for what is being
-// sent, whose context it ends.
+// End drops waiting notices and accepts no more. It ends the context of a send in progress and does
+// not wait for it.
 func (p *Post) End() {
 	p.mu.Lock()
 	p.ended = true

@@ -13,20 +13,20 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// heldSize is what a held call is counted beside its params and questions.
+// heldSize is the counted size of a held call in addition to its params and questions.
 const heldSize = 2 << 10
 
-// held is a call whose Handler may ask a modern agent. It is the Peer of that
-// Handler's Request.
+// held is a call whose Handler may ask a modern agent questions. It is the Peer of that Handler's
+// Request.
 type held struct {
 	rounds       *Rounds
 	principal    string
-	size         int64 // of what it keeps, questions excepted
+	size         int64 // of its memory, without questions
 	capabilities json.RawMessage
 	refused      refusals
-	serving      memory.Scoped           // what the Handler's context comes from
+	serving      memory.Scoped           // the parent of the Handler's context
 	cancel       context.CancelCauseFunc // ends the Handler's context
-	asked        chan struct{}           // capacity 1: there are questions to look at
+	asked        chan struct{}           // capacity 1: there are new questions
 
 	done   chan struct{} // closed when the Handler has returned
 	result json.RawMessage
@@ -36,22 +36,22 @@ type held struct {
 	counted int64 // bytes, while parked
 	timer   *time.Timer
 
-	// The agent's request that waits now; held for reading while its Peer is used,
-	// so that it is not used any more once the request is answered.
+	// The agent's waiting request. Goroutines hold the lock for reading while they use peer, so
+	// that they stop using it before the request is answered.
 	attached sync.RWMutex // guards peer and token
 	peer     mcp.Peer     // nil while parked
 	token    json.RawMessage
 
 	mu        sync.Mutex // guards below
 	questions map[string]*asking
-	order     []string // keys of questions, the oldest first
+	order     []string // keys of questions, oldest first
 	next      int
 	weight    int64 // bytes of questions
 	over      bool  // the Handler has returned
-	abandoned bool  // the result is not taken any more
+	abandoned bool  // the result has no receiver any more
 }
 
-// abandon ends a call whose result is not taken any more.
+// abandon ends a call whose result has no receiver any more.
 func (h *held) abandon(why error) {
 	h.cancel(why)
 	h.mu.Lock()
@@ -63,7 +63,7 @@ func (h *held) abandon(why error) {
 	}
 }
 
-// returned notes that the Handler has.
+// returned records that the Handler has returned.
 func (h *held) returned() {
 	h.mu.Lock()
 	h.over = true
@@ -75,7 +75,7 @@ func (h *held) returned() {
 	close(h.done)
 }
 
-// asking is a question that waits for its answer.
+// asking is a question without an answer yet.
 type asking struct {
 	method string
 	params json.RawMessage
@@ -84,22 +84,22 @@ type asking struct {
 
 var _ mcp.Peer = (*held)(nil)
 
-// hasAsked reports whether the agent has been asked something.
+// hasAsked reports whether a question was sent to the agent.
 func (h *held) hasAsked() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.next > 0
 }
 
-// kept is how many bytes the call keeps.
+// kept returns the number of bytes that the call uses.
 func (h *held) kept() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.size + h.weight
 }
 
-// Call implements mcp.Peer: the question goes out with the next answer to the
-// agent's request, and Call returns when the agent has come back with an answer.
+// Call implements mcp.Peer. The question is sent with the next answer to the agent's request. Call
+// returns when the agent has sent an answer.
 func (h *held) Call(ctx context.Context, method string, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
 	if err := h.refused.check(h.capabilities, method, params); err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func (h *held) Call(ctx context.Context, method string, params json.RawMessage, 
 	}
 }
 
-// Notify implements mcp.Peer. While no request of the agent waits, nobody can be
-// told. Progress goes out under the token of the request that waits now.
+// Notify implements mcp.Peer. Without a waiting request of the agent the notification is dropped.
+// Progress gets the token of the waiting request.
 func (h *held) Notify(ctx context.Context, method string, params json.RawMessage) error {
 	h.attached.RLock()
 	defer h.attached.RUnlock()
@@ -153,7 +153,7 @@ func (h *held) attach(peer mcp.Peer, token json.RawMessage) {
 	h.peer, h.token = peer, bytes.Clone(token)
 }
 
-// detach waits until nobody uses the request's Peer any more.
+// detach waits until no goroutine uses the request's Peer any more.
 func (h *held) detach() { h.attach(nil, nil) }
 
 func (h *held) signal() {
@@ -163,7 +163,7 @@ func (h *held) signal() {
 	}
 }
 
-// forget takes a question back: its asker does not wait any more.
+// forget removes a question whose caller has stopped waiting.
 func (h *held) forget(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -186,7 +186,7 @@ func (h *held) dropLocked(key string) *asking {
 	return q
 }
 
-// deliver hands answers to those who asked. What was not answered is asked again.
+// deliver hands answers to the waiting callers. Unanswered questions are asked again.
 func (h *held) deliver(given map[string]json.RawMessage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -200,7 +200,7 @@ func (h *held) deliver(given map[string]json.RawMessage) {
 	}
 }
 
-// wait waits with the agent's request r for the result, or for questions.
+// wait waits within the agent's request r for the result, or for questions.
 func (h *held) wait(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	defer h.detach()
 	for {
@@ -223,7 +223,7 @@ func (h *held) wait(ctx context.Context, r *mcp.Request) (json.RawMessage, error
 	}
 }
 
-// round is the object of the questions that wait, nil where there are none.
+// round returns the object of the waiting questions, nil if there are none.
 func (h *held) round() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -244,9 +244,9 @@ func (h *held) round() []byte {
 	return append(out, '}')
 }
 
-// leave parks the call and returns the result with which the agent goes to ask.
+// leave parks the call and returns the result that contains the questions.
 func (h *held) leave(r *mcp.Request, requests []byte) (json.RawMessage, error) {
-	h.detach() // before anybody can resume it
+	h.detach() // before an agent can resume the call
 	state, err := h.rounds.park(h, r)
 	if err != nil {
 		h.abandon(err)

@@ -10,11 +10,11 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// noLogs is a level above all others: no log message is wanted.
+// noLogs is a level above all others: no log messages are wanted.
 const noLogs = "none"
 
-// wantedLevel reports whether a log message is for somebody who wants this level and
-// those more severe; "" wants all. params are those of notifications/message.
+// wantedLevel reports whether a log message is at least as severe as level; "" wants all. params
+// are those of notifications/message.
 func wantedLevel(level string, params json.RawMessage) bool {
 	switch level {
 	case "":
@@ -26,21 +26,21 @@ func wantedLevel(level string, params json.RawMessage) bool {
 	return n < 0 || n >= mcp.LogSeverity(level)
 }
 
-// Leveler is told which log messages the session wants that mcp.Caller(ctx)
-// names. A server that sessions share logs what the most verbose of them wants.
+// Leveler sets which log messages the session mcp.Caller(ctx) wants. A server that sessions share
+// logs at the most verbose level of all of them.
 type Leveler interface {
 	SetLogLevel(ctx context.Context, level string) error
 }
 
-// Levels knows which log messages of one server are for whom. The zero value is
-// ready, and all methods are safe for concurrent use.
+// Levels decides which log messages of one server each agent gets. The zero value is ready to use,
+// and all methods are safe for concurrent use.
 type Levels struct {
-	// set says that somebody has set the server's level, so that it is not the
-	// server's own any more.
+	// set says that an agent has set the server's level, so that the server does not use its
+	// default any more.
 	set atomic.Bool
 }
 
-// Set tells the server the level of a legacy session and notes that.
+// Set sends the server the level of a legacy session and stores it.
 func (l *Levels) Set(ctx context.Context, server Leveler, level string) error {
 	if err := server.SetLogLevel(ctx, level); err != nil {
 		return err
@@ -49,9 +49,9 @@ func (l *Levels) Set(ctx context.Context, server Leveler, level string) error {
 	return nil
 }
 
-// Of is what a legacy session gets. One that has no wish gets what the server
-// sends by itself; once others have set its level, nobody knows what that would
-// be, and it is "info".
+// Of returns the level for a legacy session. A session without a level of its own gets the server's
+// default messages. Once another session has set the level, the default is unknown, and Of returns
+// "info".
 func (l *Levels) Of(s *mcp.Session) string {
 	level := s.LogLevel()
 	if level == "" && l.set.Load() {
@@ -60,11 +60,11 @@ func (l *Levels) Of(s *mcp.Session) string {
 	return level
 }
 
-// markKey is the key of the most verbose level that the calls of a modern
-// principal have wanted of one server.
+// markKey is the key of the most verbose level that calls of a modern principal have requested from
+// one server.
 type markKey struct{ of *Levels }
 
-// levelMark remembers the most verbose level there was.
+// levelMark stores the most verbose level so far.
 type levelMark struct {
 	mu    sync.Mutex // guards level
 	level string
@@ -81,11 +81,10 @@ func (m *levelMark) lower(level string) bool {
 	return true
 }
 
-// OfCall is what a request gets: in the legacy era its session's level, in the
-// modern one what its _meta asks for, and nothing without that. The server is
-// told of a modern request's level where it is more verbose than those before;
-// told, which may be nil, is called with the error. The returned error is of
-// mcp.KindInvalidParams: the level is none.
+// OfCall returns the level for a request: its session's level in the legacy era, the level in its
+// _meta in the modern one, where the default is no messages. The server is told a modern request's
+// level if it is more verbose than the earlier ones; told, which may be nil, gets the error of
+// that. OfCall's own error is of mcp.KindInvalidParams: the level is unknown.
 func (l *Levels) OfCall(ctx context.Context, r *mcp.Request, server Leveler, told func(error)) (string, error) {
 	if !r.Modern() {
 		return l.Of(r.Session), nil

@@ -10,32 +10,31 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// MaxResources bounds the resources that one session, or one subscription, wants
-// to hear of.
+// MaxResources bounds the resources of one session, or of one subscription.
 const MaxResources = 1024
 
-// changes are the lists that subscriptions/listen (2026-07-28) may be about.
+// changes are the lists that subscriptions/listen (2026-07-28) may name.
 var changes = []struct{ key, capability, method string }{
 	{"toolsListChanged", "tools", ToolsChanged},
 	{"promptsListChanged", "prompts", PromptsChanged},
 	{"resourcesListChanged", "resources", ResourcesChanged},
 }
 
-// Wish is what a subscription is about, as far as the server offers it.
+// Wish is the content of a subscription, as far as the server offers it.
 type Wish struct {
 	Methods   []string        // of notifications
 	Resources []string        // URIs
 	Granted   json.RawMessage // params of notifications/subscriptions/acknowledged
 }
 
-// Empty reports whether nothing will ever be told.
+// Empty reports whether the subscription will never get a notification.
 func (w *Wish) Empty() bool { return len(w.Methods)+len(w.Resources) == 0 }
 
-// Wants reports whether a notification of a list is wished for.
+// Wants reports whether the subscription includes a notification of a list.
 func (w *Wish) Wants(method string) bool { return slices.Contains(w.Methods, method) }
 
-// ReadWish reads the params of subscriptions/listen and keeps of them what the
-// capabilities of a server offer. The error is of mcp.KindInvalidParams.
+// ReadWish reads the params of subscriptions/listen, restricted to the capabilities of a server.
+// The error is of mcp.KindInvalidParams.
 func ReadWish(params, capabilities json.RawMessage) (w Wish, err error) {
 	wanted := rawjson.Get(params, "notifications")
 	if !rawjson.IsObject(wanted) {
@@ -67,7 +66,7 @@ func ReadWish(params, capabilities json.RawMessage) (w Wish, err error) {
 	return w, nil
 }
 
-// Drop takes a resource out of what is granted.
+// Drop removes a resource from the granted ones.
 func (w *Wish) Drop(uri string) {
 	w.Resources = slices.DeleteFunc(w.Resources, func(u string) bool { return u == uri })
 	w.grant()
@@ -93,11 +92,10 @@ func (w *Wish) grant() {
 	w.Granted = append(out, `}}`...)
 }
 
-// WithSubscription returns params or a result with the id of the subscription
-// they belong to.
+// WithSubscription adds the id of their subscription to params or a result.
 func WithSubscription(params json.RawMessage, id jsonrpc.ID) (json.RawMessage, error) {
 	return rawjson.SetPath(params, []byte(id), "_meta", mcp.MetaSubscriptionID)
 }
 
-// clip bounds what a stranger sent before it goes into a message.
+// clip bounds a client's text before it is put into a message.
 func clip(s string) string { return text.Fit(s, 101) }

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Server is an MCP server that a Relay speaks for. Its methods are called concurrently, on behalf of
-// the session that mcp.Caller(ctx) names.
+// Server is the MCP server of a Relay. Its methods are called concurrently, on behalf of the
+// session mcp.Caller(ctx).
 type Server interface {
 	mcp.Peer
 	Leveler
@@ -23,9 +23,9 @@ type Server interface {
 	SubscribeResource(ctx context.Context, uri string, fn func(params json.RawMessage)) (stop func(), err error)
 }
 
-// Relay is a server as the Handler of clients of both eras. It answers the handshake and ping itself,
-// because the server has had its own handshake, and it counts and fans out what clients subscribe
-// to. All other messages go to the server as they are:
+// Relay presents a server as a Handler to clients of both eras. It answers the handshake and ping
+// itself, because the server has had its own handshake. It also counts and fans out the
+// subscriptions of clients. All other messages go to the server unchanged:
 //
 //	client ── initialize, ping, setLevel, subscribe, listen ──▶ Relay
 //	       ── tools/call … ─────────────────────────────────▶ Relay.Call ──▶ Server
@@ -34,16 +34,16 @@ type Server interface {
 // Server must be set; all other fields may be zero. The fields must not change while the Relay is in
 // use. All methods are safe for concurrent use. Serve and Call need mcp.WithCaller.
 type Relay struct {
-	// Name stands in for a server that has not said its own.
+	// Name is used for a server that has not sent a name.
 	Name string
-	// Server is what the Relay speaks for.
+	// Server is the server behind the Relay.
 	Server Server
-	// Tells reports whether clients may hear of an update of a resource; nil lets them hear of all.
-	// params are those of the notification. It must not block.
+	// Tells reports whether clients may get an update of a resource; nil permits all. params are
+	// those of the notification. It must not block.
 	Tells func(params json.RawMessage) bool
-	// Failure returns the error that a client gets for one of the server; nil changes nothing.
+	// Failure returns the error that a client gets for a server's error; nil changes nothing.
 	Failure func(error) error
-	// Logger takes what cannot be told to a client; nil discards it.
+	// Logger gets errors that cannot be sent to a client; nil discards them.
 	Logger *slog.Logger
 
 	fan    Fan
@@ -53,8 +53,8 @@ type Relay struct {
 // Close ends the goroutines that deliver notifications and waits for them.
 func (x *Relay) Close() { x.fan.Close() }
 
-// Answers reports whether the Relay answers a message of r's method itself. The server does not hear
-// of such a message, or only of the sum of what clients want of it.
+// Answers reports whether the Relay answers a message of r's method itself. Such a message does not
+// reach the server, or only in combination with those of other clients.
 func Answers(r *mcp.Request) bool {
 	switch r.Method {
 	case "initialize", "notifications/initialized", "server/discover":
@@ -98,8 +98,8 @@ func (x *Relay) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, err
 	return x.Complete(ctx, r, result), nil
 }
 
-// Call hands a request to the server and returns its result as it is. What the server asks meanwhile
-// reaches the client in the way of the client's era.
+// Call hands a request to the server and returns its result unchanged. Questions of the server
+// during the call reach the client in the form of the client's era.
 func (x *Relay) Call(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	back := Back{Request: r, Server: x.who()}
 	var err error
@@ -113,14 +113,14 @@ func (x *Relay) Call(ctx context.Context, r *mcp.Request) (json.RawMessage, erro
 	return result, x.failure(err)
 }
 
-// Complete adds to a legacy server's result what a modern client expects of every result.
+// Complete adds to a legacy server's result the members that a modern client requires.
 func (x *Relay) Complete(ctx context.Context, r *mcp.Request, result json.RawMessage) json.RawMessage {
 	if !r.Modern() {
 		return result
 	}
 	hello, err := x.hello(ctx)
 	if err != nil || hello.Modern {
-		return result // it is worth more than what is missing in it
+		return result // an incomplete result is better than none
 	}
 	switch r.Method {
 	case "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read":
@@ -135,9 +135,9 @@ func (x *Relay) hello(ctx context.Context) (mcp.Hello, error) {
 	return hello, x.failure(err)
 }
 
-// initialize answers the handshake of a legacy client with the greeting of the server. The version is
-// the one that the client asks for, or the server's own if that is older. From then on the client's
-// session hears of changes.
+// initialize answers the handshake of a legacy client with the server's greeting. The version is
+// the requested one, or the server's own if that is older. From then on the client's session gets
+// notifications of changes.
 func (x *Relay) initialize(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if r.IsNotification() {
 		return nil, nil
@@ -169,7 +169,7 @@ func (x *Relay) initialize(ctx context.Context, r *mcp.Request) (json.RawMessage
 	return w.EndObject().Bytes(), nil
 }
 
-// discover answers a modern client with the greeting of the server.
+// discover answers server/discover of a modern client with the server's greeting.
 func (x *Relay) discover(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if !r.Modern() {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "server/discover needs params._meta[%q]", mcp.MetaVersion)
@@ -204,7 +204,7 @@ func (x *Relay) serverInfo(hello mcp.Hello) json.RawMessage {
 	return rawjson.NewWriter(nil).Object().Key("name").String(x.Name).Key("version").String("").EndObject().Bytes()
 }
 
-// who returns the server's name as messages call it.
+// who returns the server's name for messages.
 func (x *Relay) who() string { return `upstream "` + x.Name + `"` }
 
 func (x *Relay) failure(err error) error {

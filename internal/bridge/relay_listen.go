@@ -7,8 +7,8 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// listen serves the subscription of a modern client until the client ends it: with the subscription
-// of a modern server, or with what a legacy server tells.
+// listen serves the subscription of a modern client until the client ends it. It uses the
+// subscription of a modern server, or the notifications of a legacy server.
 //
 //	client ──subscriptions/listen──▶ Subscribe ─▶ server
 //	       ◀── acknowledged ── list_changed, resources/updated … each with the id
@@ -59,8 +59,8 @@ func (x *Relay) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 	return mcp.Complete(result, x.serverInfo(hello)), err
 }
 
-// listenModern hands the subscription to the server, which knows it by another id than the client
-// does. Every message to the client has the client's id.
+// listenModern hands the subscription to the server, which knows it by another id than the client.
+// Every message to the client has the client's id.
 func (x *Relay) listenModern(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	back := &Back{Request: r, Server: x.who(), Level: noLogs, Subscription: r.ID}
 	result, err := x.Server.Call(ctx, r.Method, r.Params, mcp.HandlerFunc(func(ctx context.Context, q *mcp.Request) (json.RawMessage, error) {

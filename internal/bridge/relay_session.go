@@ -8,7 +8,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// follower is what a legacy session gets from a server in addition to answers.
+// follower delivers a server's notifications to a legacy session.
 type follower struct {
 	post      *Post
 	resources resources
@@ -16,7 +16,7 @@ type follower struct {
 
 type followerKey struct{}
 
-// followerOf returns the follower of a session, nil for one that ends with its request.
+// followerOf returns the follower of a session, nil for a session that ends with its request.
 func followerOf(s *mcp.Session) *follower {
 	f, _ := s.Value(followerKey{}, nil).(*follower)
 	return f
@@ -50,8 +50,8 @@ func (x *Relay) untold(n Notice, err error) {
 	x.log().Debug("an agent was not told of a change", "upstream", x.Name, "method", n.Method, "err", err)
 }
 
-// setLevel takes the level of a legacy session. The server is asked for the most verbose level that
-// any session wants, and each session gets its own part of the messages.
+// setLevel sets the level of a legacy session. The server gets the most verbose level of all
+// sessions, and each session gets its own part of the messages.
 func (x *Relay) setLevel(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	hello, err := x.hello(ctx)
 	if err != nil {
@@ -82,8 +82,8 @@ func resourceOf(r *mcp.Request) (string, error) {
 	return uri, nil
 }
 
-// subscribe delivers updates of a resource to a session. The first session that wants them makes the
-// server's subscription.
+// subscribe delivers updates of a resource to a session. The first session that subscribes makes
+// the server's subscription.
 func (x *Relay) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	uri, err := resourceOf(r)
 	if err != nil {

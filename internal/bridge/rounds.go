@@ -14,7 +14,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Options bound a Rounds. Zero values stand for the defaults named.
+// Options bound a Rounds. Zero values mean the defaults given below.
 type Options struct {
 	// MaxParked bounds the calls that wait for answers of agents: 1,000.
 	// MaxPrincipal bounds those of one principal: 64.
@@ -23,27 +23,27 @@ type Options struct {
 	MaxBytes int64
 	// MaxAge is how long an agent may take to answer: 5 minutes.
 	MaxAge time.Duration
-	// Logger takes what is given up; nil discards it.
+	// Logger gets calls that were given up; nil discards them.
 	Logger *slog.Logger
 }
 
-// Rounds lets Handlers ask modern agents, who cannot be asked during a call. To
-// the Handler a question is a Call of its Request's Peer like any other; the
-// agent gets it as the result of its request, and answers by making the request
-// again (2026-07-28, "multi round-trip requests"). In between the Handler's call
-// is parked: it goes on to run, and its context goes on to live.
+// Rounds lets Handlers ask modern agents questions, although these agents cannot be asked during a
+// call. To the Handler a question is an ordinary Call of its Request's Peer. The agent gets the
+// question as the result of its request, and answers by repeating the request (2026-07-28, "multi
+// round-trip requests"). Meanwhile the call is parked: the Handler's goroutine blocks in Peer.Call
+// and its context stays alive.
 //
 //	request ──▶ held ──▶ Handler.Serve ──▶ Peer.Call (a question)
 //	   ◀── input_required, requestState ── parked ── at most MaxAge ──▶ cancelled
 //	request with inputResponses, requestState ──▶ resumed: Peer.Call returns
 //	   ◀── result, or the next questions
 //
-// The state that the agent brings back is sealed: it names this process, the
-// parked call, its principal, its request and its expiry, works once, and is
-// useless with any other request or principal. What is parked is bounded in
-// number, age and bytes; beyond, the Handler's context ends.
+// The state that the agent returns is sealed: it names this process, the parked call, its
+// principal, its request and its expiry. It works once, and is useless with any other request or
+// principal. Parked calls are bounded in number, age and bytes; beyond these bounds the Handler's
+// context ends.
 //
-// It is safe for concurrent use. Close it to end what is parked.
+// Rounds is safe for concurrent use. Close it to end the parked calls.
 type Rounds struct {
 	o    Options
 	seal sealer
@@ -58,7 +58,7 @@ type Rounds struct {
 	bytes  int64
 }
 
-// NewRounds returns a Rounds that holds nothing yet.
+// NewRounds returns an empty Rounds.
 func NewRounds(o Options) *Rounds {
 	if o.MaxParked <= 0 {
 		o.MaxParked = 1000
@@ -80,17 +80,15 @@ func NewRounds(o Options) *Rounds {
 	return x
 }
 
-// Parked returns how many calls wait for answers of agents, and the bytes that
-// are kept for them.
+// Parked returns the number of calls that wait for answers of agents, and their bytes.
 func (x *Rounds) Parked() (calls int, size int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.parked), x.bytes
 }
 
-// Drain cancels the calls that are parked, waits until their Handlers have
-// returned, and has no other parked. Calls for which an agent waits run on: they
-// end with its request.
+// Drain cancels the parked calls, waits until their Handlers have returned, and parks no more.
+// Calls with a waiting request continue and end with the request.
 func (x *Rounds) Drain() {
 	x.mu.Lock()
 	x.closed = true
@@ -106,17 +104,17 @@ func (x *Rounds) Drain() {
 	}
 }
 
-// Close is Drain that cancels every other call, too, with an error of
-// mcp.KindShuttingDown for the agent, and waits until all Handlers have returned.
+// Close is Drain and also cancels all other calls, with an error of mcp.KindShuttingDown for the
+// agent. It waits until all Handlers have returned.
 func (x *Rounds) Close() {
 	x.Drain()
 	x.stop()
 	x.wg.Wait()
 }
 
-// Wrap returns next with agents of both eras that can be asked. Requests that
-// cannot be answered with questions pass as they are, and so do those of legacy
-// agents, whose transports ask them.
+// Wrap returns next behind x, so that it can ask agents of both eras. Requests that cannot be
+// answered with questions pass unchanged. So do requests of legacy agents, whose transports can
+// ask.
 func (x *Rounds) Wrap(next mcp.Handler) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		if !r.Modern() || r.IsNotification() || !MayAsk(r.Method) {
@@ -125,7 +123,7 @@ func (x *Rounds) Wrap(next mcp.Handler) mcp.Handler {
 		p := r.Fields()
 		meta, err := p.Meta()
 		if err != nil || p.Unique("requestState") != nil {
-			return next.Serve(ctx, r) // its readers say what is wrong
+			return next.Serve(ctx, r) // its readers report the fault
 		}
 		if state := rawjson.Text(p.RequestState); x.seal.owns(state) {
 			return x.resume(ctx, r, state, meta.ProgressToken)
@@ -141,8 +139,7 @@ func (x *Rounds) Wrap(next mcp.Handler) mcp.Handler {
 	})
 }
 
-// unaskable is the Peer of a modern client that declares no capability to answer
-// questions.
+// unaskable is the Peer of a modern client without a capability to answer questions.
 type unaskable struct {
 	mcp.Peer
 	refused refusals
@@ -153,7 +150,7 @@ func (u *unaskable) Call(_ context.Context, method string, params json.RawMessag
 	return nil, u.refused.check(nil, method, params)
 }
 
-// begin serves a request in a goroutine that outlives it where it asks.
+// begin serves a request in a goroutine, which outlives the request if it asks.
 func (x *Rounds) begin(ctx context.Context, r *mcp.Request, next mcp.Handler, capabilities, token json.RawMessage) (json.RawMessage, error) {
 	q := *r
 	q.Params = bytes.Clone(r.Params)
@@ -163,7 +160,7 @@ func (x *Rounds) begin(ctx context.Context, r *mcp.Request, next mcp.Handler, ca
 		questions: map[string]*asking{},
 	}
 	q.Peer = h
-	// Values of the request's context stay: whose call it is, and its headers.
+	// Keep the values of the request's context: the caller and the headers.
 	h.serving.Context = context.WithoutCancel(ctx)
 	serving, cancel := context.WithCancelCause(&h.serving)
 	h.cancel = cancel
@@ -192,7 +189,7 @@ func errShuttingDown() error {
 	return mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; make the call again when it is back")
 }
 
-// resume hands the answers that r brings to the call that its state names.
+// resume hands the answers in r to the call that its state names.
 func (x *Rounds) resume(ctx context.Context, r *mcp.Request, state string, token json.RawMessage) (json.RawMessage, error) {
 	id, err := x.seal.open(state, r, time.Now())
 	if err != nil {
@@ -224,7 +221,7 @@ func (x *Rounds) resume(ctx context.Context, r *mcp.Request, state string, token
 	return h.wait(ctx, r)
 }
 
-// readAnswers reads inputResponses: one object for each question.
+// readAnswers reads inputResponses: one object per question.
 func readAnswers(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	given := map[string]json.RawMessage{}
 	if len(raw) == 0 || string(raw) == "null" {
@@ -252,8 +249,8 @@ func readAnswers(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	return given, nil
 }
 
-// park keeps a call until the answers come and returns the state that names it.
-// Where there is no room, it returns an error of mcp.KindOverloaded.
+// park stores a call until its answers arrive and returns the state that names it. If there is no
+// room, it returns an error of mcp.KindOverloaded.
 func (x *Rounds) park(h *held, r *mcp.Request) (string, error) {
 	var id parkID
 	_, _ = rand.Read(id[:]) // never fails
@@ -283,7 +280,7 @@ func (x *Rounds) park(h *held, r *mcp.Request) (string, error) {
 	return state, nil
 }
 
-// unparkLocked takes a call out of the table.
+// unparkLocked removes a call from the table.
 func (x *Rounds) unparkLocked(id parkID, h *held) {
 	delete(x.parked, id)
 	x.bytes -= h.counted
@@ -292,7 +289,7 @@ func (x *Rounds) unparkLocked(id parkID, h *held) {
 	}
 }
 
-// expire gives up a call whose agent has not come back.
+// expire gives up a call whose agent has not answered.
 func (x *Rounds) expire(id parkID, h *held) {
 	x.mu.Lock()
 	if x.parked[id] != h {

@@ -23,9 +23,9 @@ type parkID [16]byte
 //
 //	weir1.NODE.PAYLOAD.MAC    PAYLOAD: parkID, expiry in Unix seconds
 //
-// MAC is an HMAC-SHA256 under a key of this process over everything before it,
-// the principal and the request. The node says whose state it is: one of another
-// weir is for that one, further along the way.
+// MAC is an HMAC-SHA256 under a key of this process over everything before it, the principal and
+// the request. NODE names the process: a state with another node belongs to another weir further
+// along the way.
 type sealer struct {
 	prefix string // "weir1.NODE."
 	key    [32]byte
@@ -42,20 +42,19 @@ func newSealer() sealer {
 	return s
 }
 
-// owns reports whether a state was written by this process, forged or not.
+// owns reports whether a state names this process. It may still be forged.
 func (s *sealer) owns(state string) bool { return strings.HasPrefix(state, s.prefix) }
 
 // close writes the state of a parked call of r.
 func (s *sealer) close(id parkID, r *mcp.Request, expires time.Time) string {
 	payload := binary.BigEndian.AppendUint64(append(make([]byte, 0, payloadLen), id[:]...), uint64(expires.Unix()))
 	body := s.prefix + base64.RawURLEncoding.EncodeToString(payload)
-	mac, _ := s.mac(body, r) // the request has been read by others
+	mac, _ := s.mac(body, r) // the request has been parsed before
 	return body + "." + base64.RawURLEncoding.EncodeToString(mac)
 }
 
-// open returns the call that a state names. The error is of
-// mcp.KindInvalidParams: the state was changed, has expired, or belongs to
-// another request or principal.
+// open returns the call that a state names. If the state was changed, has expired, or belongs to
+// another request or principal, the error is of mcp.KindInvalidParams.
 func (s *sealer) open(state string, r *mcp.Request, now time.Time) (id parkID, err error) {
 	wrong := mcp.Errorf(mcp.KindInvalidParams, "requestState is not for this request: it was changed, or came with another request or for somebody else; make the call again without it")
 	at := strings.LastIndexByte(state, '.')
@@ -78,15 +77,14 @@ func (s *sealer) open(state string, r *mcp.Request, now time.Time) (id parkID, e
 	return id, nil
 }
 
-// mac is the MAC of a state under a request; ok is false for params that cannot
-// be read.
+// mac returns the MAC of a state under a request. ok is false if the params cannot be read.
 func (s *sealer) mac(body string, r *mcp.Request) (sum []byte, ok bool) {
 	h := hmac.New(sha256.New, s.key[:])
 	part(h, []byte(body))
 	part(h, []byte(r.Session.Principal()))
 	part(h, []byte(r.Method))
-	// The request without what differs from round to round: the answers, the
-	// state and _meta. Arguments may be written anew, so their meaning counts.
+	// The MAC omits the members that differ between rounds: the answers, the state and _meta.
+	// Arguments may be re-encoded, so it covers their normal form.
 	p := r.Fields()
 	if p.Unique("name", "uri", "arguments") != nil {
 		return nil, false
@@ -105,8 +103,8 @@ func (s *sealer) mac(body string, r *mcp.Request) (sum []byte, ok bool) {
 	return h.Sum(nil), true
 }
 
-// part adds a text so that no two lists of texts give the same sum.
+// part adds a text so that different lists of texts give different sums.
 func part(h hash.Hash, text []byte) {
-	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text)))) // hashes do not fail
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text)))) // writing to a hash does not fail
 	_, _ = h.Write(text)
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/weir-mcp/weir/internal/memory"
 )
 
-// maxPooled is the size up to which buffers are used again. Larger ones are
-// left to the garbage collector.
+// maxPooled is the largest size of a buffer that is reused. Larger ones are left to the garbage
+// collector.
 const maxPooled = 1 << 20
 
-// body is a request body in a pooled buffer. A transport may still read it
-// after the response has come, so it counts who does.
+// body is a request body in a pooled buffer. A transport may still read it after the response has
+// arrived, so body counts its readers.
 type body struct {
 	buf  []byte
 	room memory.Hold // of buf
@@ -32,7 +32,7 @@ func getBody() *body {
 	return b
 }
 
-// release gives the buffer back when the last holder lets go.
+// release ends one use of the body. The last one returns the buffer to the pool.
 func (b *body) release() {
 	if b.refs.Add(-1) > 0 {
 		return
@@ -43,21 +43,20 @@ func (b *body) release() {
 	}
 }
 
-// read reads the whole body of r, which is counted in pool on behalf of who sent
-// it.
+// read reads the whole body of r and counts it in pool on behalf of the sender.
 func (b *body) read(w http.ResponseWriter, r *http.Request, limit int64, pool *memory.Pool) (err error) {
 	b.room = pool.Hold("principal ", guard.Principal(r.Context()))
 	b.buf, err = guard.ReadBody(w, r, limit, b.buf, &b.room)
 	return err
 }
 
-// smallBody is the size up to which an outgoing request has a copy of its own.
+// smallBody is the size up to which an outgoing request gets a copy of the body.
 const smallBody = 8 << 10
 
-// reader returns the bytes as the body of an outgoing request. Of a large one it
-// holds the buffer until it is closed. A small one is a copy in a reader that
-// net/http knows to be in memory: only then does it send headers and body in one
-// packet, which saves both sides a system call.
+// reader returns the bytes as the body of an outgoing request. For a large body the reader holds
+// the buffer until it is closed. For a small one it is a copy in a type that net/http knows to be
+// in memory: only then does net/http send headers and body in one packet, which saves a system call
+// on both sides.
 func (b *body) reader() io.ReadCloser {
 	if len(b.buf) <= smallBody {
 		return io.NopCloser(bytes.NewReader(bytes.Clone(b.buf)))
@@ -74,8 +73,8 @@ type bodyReader struct {
 	closed atomic.Bool
 }
 
-// Close implements io.Closer. A reader that was closed has nothing left: the
-// buffer may be somebody else's by then.
+// Close implements io.Closer. A closed reader is empty, because the buffer may be in use for
+// another request.
 func (r *bodyReader) Close() error {
 	if r.closed.CompareAndSwap(false, true) {
 		r.b.release()

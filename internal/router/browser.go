@@ -12,11 +12,11 @@ import (
 //go:embed web/MCPBrowserClient.js
 var browserClient []byte
 
-// BrowserClientPath is where web pages load the client from.
+// BrowserClientPath is the path of the client for web pages.
 const BrowserClientPath = "/MCPBrowserClient.js"
 
-// BrowserClient serves the client for web pages, an ES module without
-// dependencies. It is code that anybody may read; what it asks for is guarded.
+// BrowserClient serves the client for web pages, an ES module without dependencies. The code is
+// public; the requests that it makes are guarded.
 func BrowserClient() http.Handler {
 	sum := sha256.Sum256(browserClient)
 	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
@@ -26,7 +26,7 @@ func BrowserClient() http.Handler {
 		}
 		h := w.Header()
 		h.Set("Content-Type", "text/javascript; charset=utf-8")
-		h.Set("Cache-Control", "no-cache") // a new version is there with the new weir
+		h.Set("Cache-Control", "no-cache") // reload after an update of weir
 		h.Set("ETag", tag)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cross-Origin-Resource-Policy", "cross-origin")

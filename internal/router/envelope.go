@@ -10,18 +10,18 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// envelope is what is known of a POST's body before it is sent on.
+// envelope has the properties of a POST's body that forwarding needs.
 type envelope struct {
 	id     jsonrpc.ID // of the request; "" for anything else and for a batch
 	method string     // "" for a response and for a batch
 	modern bool
-	tool   string // of a tools/call, where a token has to name it
-	// bounded is how many messages of the body Limits bound.
+	tool   string // of a tools/call, if a token must name it
+	// bounded is the number of messages of the body that Limits bound.
 	bounded int
 	batch   []jsonrpc.ID // of the requests of a batch
 }
 
-// readEnvelope reads what forwarding needs to know, and no more.
+// readEnvelope reads the properties that forwarding needs, and no more.
 func readEnvelope(h http.Header, data []byte, signed bool) (e envelope, err error) {
 	if err := jsonrpc.CheckText(data); err != nil {
 		return e, err
@@ -49,7 +49,7 @@ func readEnvelope(h http.Header, data []byte, signed bool) (e envelope, err erro
 	return e, err
 }
 
-// readBatch reads several messages at once, which exist in 2025-03-26 alone.
+// readBatch reads several messages at once. Only 2025-03-26 has batches.
 func (e *envelope) readBatch(h http.Header, data []byte) error {
 	if v := h.Get(streamable.HeaderVersion); v != "" && v != mcp.V20250326 {
 		return mcp.Errorf(mcp.KindInvalidRequest, "batches exist in protocol version %s only; send one message per request", mcp.V20250326)
@@ -73,9 +73,9 @@ func (e *envelope) readBatch(h http.Header, data []byte) error {
 	return err
 }
 
-// bounds reports whether a message is among those that Limits bound: what asks
-// for work, and does not last as long as the agent wants. A server may do what a
-// message without an id asks for, so only notifications by name are free.
+// bounds reports whether Limits bound a message: it requests work, and does not last as long as the
+// agent wants. A server may do the work of a message without an id, so only notifications by name
+// are free.
 func bounds(m *jsonrpc.Message) bool {
 	switch m.Kind() {
 	case jsonrpc.Request:
@@ -86,7 +86,7 @@ func bounds(m *jsonrpc.Message) bool {
 	return false
 }
 
-// writeError answers with err, each request of a batch by itself.
+// writeError answers with err. In a batch, each request gets its own answer.
 func (e *envelope) writeError(w http.ResponseWriter, err error) {
 	if len(e.batch) == 0 {
 		writeError(w, e.id, err)
@@ -103,5 +103,5 @@ func (e *envelope) writeError(w http.ResponseWriter, err error) {
 	code := statusOf(err, h)
 	h["Content-Type"], h["X-Content-Type-Options"] = []string{streamable.ContentJSON}, []string{"nosniff"}
 	w.WriteHeader(code)
-	_, _ = w.Write(append(out, ']')) // an agent that is gone needs no answer
+	_, _ = w.Write(append(out, ']')) // the agent may be gone
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// askAgainAfter is how long it is remembered whether an upstream speaks the
-// modern era: another version of the server may run by then.
+// askAgainAfter is how long the router remembers whether an upstream speaks the modern era. Later
+// another version of the server may run.
 const askAgainAfter = time.Minute
 
 // modernEra remembers whether an HTTP upstream speaks the modern era.
@@ -23,16 +23,15 @@ type eraAnswer struct {
 // forget makes the next request ask again.
 func (e *modernEra) forget() { e.known.Store(nil) }
 
-// takes reports whether an HTTP upstream takes messages of an era as they are.
-// When it cannot be asked, they are forwarded: either they arrive, or the agent
-// is told why not.
+// takes reports whether an HTTP upstream accepts messages of an era unchanged. If the upstream
+// cannot be asked, messages are forwarded: either they arrive, or the agent gets the reason.
 func (f *face) takes(ctx context.Context, t Target, modern bool) bool {
 	switch {
 	case t.Version == "":
 	case modern == mcp.IsModern(t.Version):
 		return true
 	case !modern:
-		// A server is greeted in the legacy era first: this one knows it not.
+		// The legacy handshake comes first, and this server did not accept it.
 		return false
 	}
 	if modern {

@@ -26,19 +26,17 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// retryAfter is what an agent is told to wait, in seconds, for an upstream that
-// is starting.
+// retryAfter is the Retry-After, in seconds, for an upstream that is starting.
 const retryAfter = "1"
 
-// maxNames bounds the names told to whoever mistyped one.
+// maxNames bounds the names listed for a caller who mistyped one.
 const maxNames = 100
 
 func errShuttingDown() error {
 	return mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; try again when it is back")
 }
 
-// unknown is the answer to a name that is not there. It lists what the caller
-// may reach.
+// unknown returns the error for an unknown name. It lists the names that the caller may reach.
 func (rt *Router) unknown(principal, name string) error {
 	names := slices.DeleteFunc(slices.Clone(rt.o.Names()), func(name string) bool { return !rt.allowed(principal, name) })
 	slices.Sort(names)
@@ -53,8 +51,8 @@ func (rt *Router) unknown(principal, name string) error {
 	return e
 }
 
-// failedToReach says in the words that agents know why an upstream gave no
-// answer. Other errors stay as they are.
+// failedToReach explains in the router's words why an upstream gave no answer. Other errors stay
+// unchanged.
 func failedToReach(err error) error {
 	var e *mcp.Error
 	if !errors.As(err, &e) || errors.Is(err, errNotReached) {
@@ -64,8 +62,8 @@ func failedToReach(err error) error {
 	switch {
 	case e.Kind == mcp.KindUpstreamUnavailable:
 	case e.Kind == mcp.KindUnauthorized:
-		// It is weir's own credentials that the upstream does not accept. A 401 would
-		// tell the agent that weir does not accept its token.
+		// The upstream rejects weir's own credentials. A 401 would tell the agent that weir rejects
+		// the agent's token.
 		out.Kind = mcp.KindUpstreamProtocol
 	case e.Kind == mcp.KindUpstreamProtocol && errors.Is(err, mcp.ErrFinal):
 	default:
@@ -83,9 +81,9 @@ func notReached(k mcp.Kind, cause error, why string) *mcp.Error {
 	return &mcp.Error{Kind: k, Message: "Failed to reach agent: " + why, Err: errors.Join(errNotReached, cause)}
 }
 
-// plainCode gives an error of an agent server the code that a caller knows who
-// posts without session and version, as the first clients of agent servers do.
-// The agent cannot: it is called in a session of the router.
+// plainCode gives an error of an agent server the code for callers that post without session and
+// version, as the first clients of agent servers do. The agent server cannot do that, because it is
+// called in a session of the router.
 func plainCode(ctx context.Context, r *mcp.Request, err error) error {
 	var wire *jsonrpc.Error
 	if r.Modern() || bridge.Greeted(r.Session) || !errors.As(err, &wire) {
@@ -103,8 +101,8 @@ func plainCode(ctx context.Context, r *mcp.Request, err error) error {
 	return err
 }
 
-// status is the HTTP status of a response that bears nothing but err, and sets
-// the headers that go with it. Zero stands for what the transport would say.
+// status returns the HTTP status of a response that contains only err, and sets the matching
+// headers. Zero means the transport's default.
 func status(err error, h http.Header) int {
 	k, ours := mcp.KindOf(err)
 	if !ours {
@@ -126,7 +124,7 @@ func status(err error, h http.Header) int {
 	return k.Info().HTTP
 }
 
-// waitOf is how many seconds the data of an error says to wait.
+// waitOf returns the wait in seconds from the data of an error.
 func waitOf(err error) string {
 	if wait := mcp.RetryAfter(err); wait > 0 {
 		return strconv.FormatFloat(math.Ceil(wait.Seconds()), 'f', 0, 64)
@@ -134,7 +132,7 @@ func waitOf(err error) string {
 	return retryAfter
 }
 
-// statusOf is status with the table's word where the transport has none.
+// statusOf is status with the table's value in place of zero.
 func statusOf(err error, h http.Header) int {
 	if code := status(err, h); code != 0 {
 		return code
@@ -148,8 +146,7 @@ func writeError(w http.ResponseWriter, id jsonrpc.ID, err error) {
 	guard.WriteError(w, statusOf(err, w.Header()), id, err)
 }
 
-// writeMalformed answers a body that is no message, or one that says something
-// else than its headers.
+// writeMalformed answers a body that is not a message, or that contradicts its headers.
 func writeMalformed(w http.ResponseWriter, id jsonrpc.ID, err error) {
 	var e *mcp.Error
 	if !errors.As(err, &e) {
@@ -159,7 +156,7 @@ func writeMalformed(w http.ResponseWriter, id jsonrpc.ID, err error) {
 	writeError(w, id, err)
 }
 
-// refuse answers a request that goes nowhere. Its body is read for the id only.
+// refuse answers a request that is not forwarded. It reads the body only for the id.
 func (rt *Router) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	refuse(w, r, rt.o.MaxBody, rt.o.Memory, err)
 }
@@ -178,8 +175,8 @@ func refuse(w http.ResponseWriter, r *http.Request, maxBody int64, pool *memory.
 	writeError(w, id, err)
 }
 
-// refuseUnknown answers a request to an agent that is not there. A body that is no
-// message is told first: what is wrong with it would be wrong with any agent.
+// refuseUnknown answers a request to an unknown agent. A malformed body is reported first, because
+// it would be wrong for any agent.
 func (rt *Router) refuseUnknown(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Method != http.MethodPost {
 		writeError(w, "", err)
@@ -199,8 +196,8 @@ func (rt *Router) refuseUnknown(w http.ResponseWriter, r *http.Request, err erro
 	writeError(w, id, err)
 }
 
-// checkFormat returns the id of a request, and what keeps a body from being a
-// message or a batch.
+// checkFormat returns the id of a request, and an error if the body is neither a message nor a
+// batch.
 func checkFormat(h http.Header, data []byte) (jsonrpc.ID, error) {
 	if err := jsonrpc.CheckText(data); err != nil {
 		return "", err
@@ -215,8 +212,8 @@ func checkFormat(h http.Header, data []byte) (jsonrpc.ID, error) {
 	return m.ID, err
 }
 
-// transportFailure says why a request brought no response. The URL, which may
-// hold a key, is not shown.
+// transportFailure returns the reason why a request got no response. It does not show the URL,
+// which may contain a key.
 func transportFailure(name string, err error) *mcp.Error {
 	for u := (*url.Error)(nil); errors.As(err, &u); {
 		err = u.Err
@@ -247,7 +244,7 @@ func transportFailure(name string, err error) *mcp.Error {
 	return notReached(mcp.KindUpstreamUnavailable, err, fmt.Sprintf("upstream %q %s", name, what))
 }
 
-// tooSlow is the error for a call that took longer than it may.
+// tooSlow returns the error for a call that exceeded its time limit.
 func tooSlow(name, method string, limit time.Duration) *mcp.Error {
 	if method == "" {
 		method = "the request"
@@ -258,5 +255,5 @@ func tooSlow(name, method string, limit time.Duration) *mcp.Error {
 	}
 }
 
-// clip bounds what a stranger sent before it goes into a message.
+// clip bounds a client's text before it is put into a message.
 func clip(s string) string { return text.Fit(s, 101) }

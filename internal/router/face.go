@@ -12,8 +12,8 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// face is one upstream as agents see it. It decides, for each request, which of
-// the two ways leads to the upstream.
+// face is one upstream as agents see it. For each request it chooses one of the two ways to the
+// upstream.
 type face struct {
 	rt     *Router
 	name   string
@@ -21,16 +21,15 @@ type face struct {
 	server *streamable.Server // serves pass
 	pass   *passthrough
 	modern modernEra
-	// sessionless says that the upstream, over HTTP, gives out no session ids.
-	// Then what comes without one is complete and can be forwarded.
+	// sessionless says that the upstream, over HTTP, assigns no session ids. Then messages without
+	// one are complete and can be forwarded.
 	sessionless atomic.Bool
 	limiter     limiter
-	via         []string // the mark of what is forwarded
+	via         []string // the mark of forwarded requests
 }
 
-// maxCalls bounds the requests of one principal to one upstream in flight. It is
-// above the queue of an agent server, which says more of itself; Limits bound
-// them closer.
+// maxCalls bounds one principal's requests to one upstream in flight. It exceeds the queue of an
+// agent server, whose own refusal says more; Limits set lower bounds.
 const maxCalls = 4096
 
 func newFace(rt *Router, name string, up Upstream) *face {
@@ -47,11 +46,11 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	return f
 }
 
-// close ends what runs beside requests.
+// close ends the goroutines that belong to no request.
 func (f *face) close() { f.pass.close() }
 
-// target is where messages can be forwarded as they come. ok is false where they
-// cannot, or where somebody has to look into them first.
+// target returns the endpoint if messages can be forwarded unchanged. ok is false if they cannot,
+// or must be inspected first.
 func (f *face) target() (t Target, ok bool) {
 	if t, ok = f.up.Target(); !ok || f.rt.o.Judge != nil && f.rt.o.Judge.Judges(f.name) {
 		return Target{}, false
@@ -94,8 +93,8 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	// What can be answered without the upstream does not wait for it: a ping of a
-	// session. One without asks whether there is somebody to answer.
+	// A ping of a session does not wait for the upstream, because the router can answer it. A ping
+	// without a session asks whether there is an upstream to answer.
 	if e.id != "" && (e.method != "ping" || r.Header.Get(streamable.HeaderSession) == "") {
 		if _, err := f.up.Ready(r.Context()); err != nil {
 			f.unready(w, r, e, err)
@@ -109,10 +108,9 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 	f.server.ServeHTTP(w, r2)
 }
 
-// hand hands messages on to an HTTP upstream as they are, and keeps its program
-// running meanwhile. handled is false where they have to go the other way. lost
-// is why they did not reach the program, which has just ended; nothing has been
-// answered then. It is for who may try again.
+// hand forwards messages to an HTTP upstream unchanged, and keeps its program running meanwhile.
+// handled is false if they have to go the other way. lost is set if they did not reach the program
+// because it has just ended; nothing has been answered then, and the caller may try again.
 func (f *face) hand(w http.ResponseWriter, r *http.Request, t Target, e envelope, b *body, again bool) (handled bool, lost error) {
 	if t.Process {
 		release, err := f.up.Hold(r.Context(), e.method == "subscriptions/listen")
@@ -128,7 +126,7 @@ func (f *face) hand(w http.ResponseWriter, r *http.Request, t Target, e envelope
 	return true, f.rt.forward.serve(w, r, f, t, e, b, again)
 }
 
-// unready answers a request whose upstream is not there.
+// unready answers a request whose upstream is unavailable.
 func (f *face) unready(w http.ResponseWriter, r *http.Request, e envelope, err error) {
 	f.tellRefused(r, e, err)
 	if r.Context().Err() == nil {
@@ -136,7 +134,7 @@ func (f *face) unready(w http.ResponseWriter, r *http.Request, e envelope, err e
 	}
 }
 
-// serveOther serves what agents do beside sending messages: GET and DELETE.
+// serveOther serves GET and DELETE.
 func (f *face) serveOther(w http.ResponseWriter, r *http.Request) {
 	target, overHTTP := f.target()
 	if overHTTP {
@@ -157,8 +155,8 @@ func (f *face) serveOther(w http.ResponseWriter, r *http.Request) {
 	f.server.ServeHTTP(w, r)
 }
 
-// forwards decides whether a message goes to an HTTP upstream as it is: when the
-// upstream speaks its era, and has given the agent a session or needs none.
+// forwards reports whether a message goes to an HTTP upstream unchanged: the upstream speaks its
+// era, and has given the agent a session or needs none.
 func (f *face) forwards(ctx context.Context, t Target, h http.Header, e envelope) bool {
 	switch {
 	case e.modern:
@@ -166,8 +164,8 @@ func (f *face) forwards(ctx context.Context, t Target, h http.Header, e envelope
 	case h.Get(streamable.HeaderSession) != "", e.method == "initialize" && e.id != "":
 		return f.takes(ctx, t, false)
 	case f.sessionless.Load() && streamable.AcceptsBoth(h):
-		// A server may refuse what takes only one form of a response, and
-		// answer in the form that a caller without session cannot read.
+		// A server may refuse requests that accept only one form of a response, and may answer in
+		// the form that a caller without session cannot read.
 		return f.takes(ctx, t, false)
 	}
 	return false

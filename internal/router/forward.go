@@ -21,22 +21,21 @@ import (
 const (
 	// maxRedirects bounds the redirects followed within an upstream's origin.
 	maxRedirects = 4
-	// cancelTimeout bounds how long an upstream may take to accept that a call
-	// is cancelled.
+	// cancelTimeout bounds how long an upstream may take to accept a cancellation.
 	cancelTimeout = 5 * time.Second
-	// shutdownGrace is how long requests get to end once they were cancelled.
+	// shutdownGrace is how long cancelled requests may take to end.
 	shutdownGrace = 250 * time.Millisecond
 )
 
-// forwarder sends HTTP requests on to HTTP upstreams of the same era. Of a
-// message it knows the envelope; of a response, its headers.
+// forwarder sends HTTP requests on to HTTP upstreams of the same era. It reads the envelope of a
+// message and the headers of a response.
 type forwarder struct {
 	o         *Options
 	transport http.RoundTripper
-	pool      *http.Transport // transport, where it is the forwarder's own
+	pool      *http.Transport // transport, if the forwarder made it
 	sessions  *bindings
 
-	background sync.WaitGroup // cancellations on their way; Add under mu
+	background sync.WaitGroup // cancellations being sent; Add under mu
 	ctx        context.Context
 	stop       context.CancelFunc // ends ctx and thereby background
 
@@ -44,12 +43,11 @@ type forwarder struct {
 
 	mu       sync.Mutex // guards below
 	inFlight map[*exchange]struct{}
-	ids      map[callKey]chan struct{} // of the requests in flight; closed when they have left
+	ids      map[callKey]chan struct{} // of requests in flight; closed when the request has ended
 }
 
-// callKey is a request in flight in a session of an upstream. Ids without a
-// session, or in one that the upstream gave to several, may be those of several
-// clients.
+// callKey is a request in flight in a session of an upstream. Without a session, or in a session
+// that the upstream assigned to several clients, equal ids may belong to different clients.
 type callKey struct {
 	upstream, session string
 	id                jsonrpc.ID
@@ -77,7 +75,7 @@ func newForwarder(o *Options) *forwarder {
 	return fw
 }
 
-// exchange is one request on its way to an upstream and its response.
+// exchange is one request to an upstream and its response.
 type exchange struct {
 	fw      *forwarder
 	f       *face
@@ -85,28 +83,28 @@ type exchange struct {
 	r       *http.Request
 	t       Target
 	e       envelope
-	call    callKey // zero where no id may be there twice
-	b       *body   // nil where the request has none
+	call    callKey // zero if duplicate ids are permitted
+	b       *body   // nil if the request has none
 	limit   time.Duration
-	endless bool              // a stream or a subscription: it has no end of its own
+	endless bool              // a stream or a subscription, which does not end by itself
 	peer    http.RoundTripper // of an upstream that has registered itself, or nil
 
-	err   error // that the agent was answered; nil where the upstream's answer was handed on
-	again bool  // nothing was answered: the caller tries again
+	err   error // the agent's answer; nil if the agent got the upstream's answer
+	again bool  // nothing was written: the caller retries
 
 	ctx    context.Context // of the request to the upstream
 	cancel context.CancelCauseFunc
 }
 
-// Why a request to an upstream is given up.
+// Reasons to give up a request to an upstream.
 var (
 	errTimeout = errors.New("the call took too long")
 	errStopped = errors.New("weir is shutting down")
 )
 
-// serve forwards one request. b is nil for GET and DELETE. It answers whatever
-// happens, unless the caller tries again where nobody takes the connection: then
-// that is returned.
+// serve forwards one request. b is nil for GET and DELETE. It always writes a response, with one
+// exception: if the caller retries and the connection is refused, it writes nothing and returns the
+// error.
 func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Target, e envelope, b *body, again bool) (lost error) {
 	session := r.Header.Get(streamable.HeaderSession)
 	key := bindingKey{f.name, guard.Principal(r.Context()), session}
@@ -162,8 +160,8 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 	return nil
 }
 
-// roundTrip sends the request and follows redirects within the upstream's
-// origin: the configured headers may hold a key that no other host may see.
+// roundTrip sends the request and follows redirects within the upstream's origin: the configured
+// headers may contain a key for this host only.
 func (x *exchange) roundTrip() (*http.Response, error) {
 	to := x.t.URL
 	for hops := 0; ; hops++ {
@@ -194,7 +192,7 @@ func (x *exchange) roundTrip() (*http.Response, error) {
 	}
 }
 
-// transport carries the requests of the exchange.
+// transport returns the transport for the requests of the exchange.
 func (x *exchange) transport() http.RoundTripper {
 	if x.peer != nil {
 		return x.peer
@@ -202,8 +200,8 @@ func (x *exchange) transport() http.RoundTripper {
 	return x.fw.transport
 }
 
-// header returns the headers of a request to the upstream, with a token of their
-// own: one is good for one request.
+// header returns the headers of a request to the upstream, with a new token: a token is valid for
+// one request.
 func (x *exchange) header(tool string) (http.Header, error) {
 	var h http.Header
 	if x.peer != nil {
@@ -215,12 +213,12 @@ func (x *exchange) header(tool string) (http.Header, error) {
 	return h, x.fw.o.Sign.set(h, x.f.name, guard.Principal(x.r.Context()), tool)
 }
 
-// refusal is the error for a response that an agent could only misunderstand.
+// refusal returns the error for a response that an agent could only misunderstand.
 func (x *exchange) refusal(resp *http.Response) error {
 	kind := mediaType(resp.Header)
 	switch code := resp.StatusCode; {
 	case code == http.StatusUnauthorized, code == http.StatusProxyAuthRequired:
-		// 401 would tell the agent that weir does not accept its own token.
+		// A 401 would tell the agent that weir rejects the agent's own token.
 		return notReached(mcp.KindUpstreamProtocol, mcp.ErrFinal,
 			fmt.Sprintf("upstream %q does not accept the credentials (%d): check mcpServers.%s.headers", x.f.name, code, x.f.name))
 	case code >= 300 && code < 400 && code != http.StatusNotModified, code >= 500 && kind != streamable.ContentJSON:
@@ -231,8 +229,8 @@ func (x *exchange) refusal(resp *http.Response) error {
 	return nil
 }
 
-// refuse answers with err. Of a status that says what is wrong with the request
-// the agent learns as it is, but for 401.
+// refuse answers with err. The agent gets the upstream's status if it reports a fault of the
+// request, except 401.
 func (x *exchange) refuse(resp *http.Response, err error) {
 	x.err = err
 	code := status(err, x.w.Header())
@@ -246,8 +244,7 @@ func (x *exchange) refuse(resp *http.Response, err error) {
 	guard.WriteError(x.w, code, x.e.id, err)
 }
 
-// refuseOrFail answers with what is wrong with a response, or with why it broke
-// off.
+// refuseOrFail answers with the fault of a response, or with the reason why the response broke off.
 func (x *exchange) refuseOrFail(resp *http.Response, err error) {
 	var own *mcp.Error
 	if !errors.As(err, &own) {
@@ -257,9 +254,8 @@ func (x *exchange) refuseOrFail(resp *http.Response, err error) {
 	x.refuse(resp, err)
 }
 
-// noAnswer is the error for a response that is none of MCP's, such as a page,
-// to a request that has to have one. What the status says is told as the other
-// way to an upstream tells it.
+// noAnswer returns the error for a response that is not MCP, such as a web page, to a request that
+// needs one. The status has the same meaning as on the other way to an upstream.
 func (x *exchange) noAnswer(resp *http.Response) error {
 	who, method := x.who(), clip(x.e.method)
 	switch code := resp.StatusCode; {
@@ -274,7 +270,7 @@ func (x *exchange) noAnswer(resp *http.Response) error {
 	return failedToReach(streamable.StatusFailure(who, method, resp))
 }
 
-// learn notes what the response says about sessions.
+// learn records the session ids of the response.
 func (x *exchange) learn(resp *http.Response, key bindingKey) {
 	given := resp.Header.Get(streamable.HeaderSession)
 	ok := resp.StatusCode < 300
@@ -296,8 +292,7 @@ func (x *exchange) learn(resp *http.Response, key bindingKey) {
 	}
 }
 
-// failure is the error for a request or a response that broke off; nil where
-// the agent is gone and needs none.
+// failure returns the error for a request or a response that broke off; nil if the agent is gone.
 func (x *exchange) failure(err error) error {
 	switch cause := context.Cause(x.ctx); {
 	case cause == errTimeout:
@@ -324,8 +319,8 @@ func (x *exchange) fail(err error) {
 	}
 }
 
-// tellCancelled tells a legacy upstream that nobody waits for a call any more:
-// in its era, a closed response does not say so.
+// tellCancelled tells a legacy upstream that the caller has stopped waiting: in the legacy era
+// closing the response does not say so.
 func (x *exchange) tellCancelled() {
 	session := x.r.Header.Get(streamable.HeaderSession)
 	if x.e.modern || x.e.id == "" || session == "" || x.e.method == "initialize" {
@@ -359,18 +354,17 @@ func (x *exchange) tellCancelled() {
 			fw.o.Logger.Debug("an upstream was not told that a call is cancelled", "upstream", name, "err", err)
 			return
 		}
-		_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
+		_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be reused
 		resp.Body.Close()
 	})
 }
 
-// leavePatience is how long a request waits for the one before it with the same
-// id: a client may have read the whole response a moment before the exchange
-// that brought it is over.
+// leavePatience is how long a request waits for an earlier one with the same id: a client may have
+// read the whole response a moment before its exchange ends.
 const leavePatience = 250 * time.Millisecond
 
-// enter takes an exchange into the books, unless its id is in use (spec/calls §1:
-// a duplicate id in flight is refused), or during shutdown.
+// enter registers an exchange. It fails if its id is in use (spec/calls §1: a duplicate id in
+// flight is refused), or during shutdown.
 func (fw *forwarder) enter(x *exchange) error {
 	var patience <-chan time.Time
 	for {

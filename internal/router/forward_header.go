@@ -8,11 +8,10 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// requestHeader returns the headers of an agent's request that its upstream
-// gets. What is meant for weir alone stays: the agent's credentials, what its
-// browser says of itself (weir has checked it), what belongs to the connection.
-// The headers that repeat the body of a modern message are dropped from a legacy
-// one, where nobody has checked them.
+// requestHeader returns the headers of an agent's request for its upstream. It omits headers that
+// are for weir only: the agent's credentials, the browser's headers (weir has checked them), and
+// those of the connection. From a legacy message it also omits the headers that repeat the body of
+// a modern one, because weir has not checked them.
 func requestHeader(r *http.Request, modern bool, configured http.Header) http.Header {
 	h := make(http.Header, len(r.Header)+len(configured))
 	for k, v := range r.Header {
@@ -37,14 +36,14 @@ func requestHeader(r *http.Request, modern bool, configured http.Header) http.He
 	dropNamed(h, r.Header["Connection"])
 	setConfigured(h, configured)
 	if _, ok := h["User-Agent"]; !ok {
-		h["User-Agent"] = nil // or net/http adds its own
+		h["User-Agent"] = nil // otherwise net/http adds its own
 	}
 	return h
 }
 
-// isForged reports whether a header tells a server behind a proxy who asks, or
-// changes which method or path was asked for. Servers believe their proxy, and what
-// an agent says of itself must not be taken for the proxy's word.
+// isForged reports whether a header names the client to a server behind a proxy, or overrides the
+// method or path. Servers trust their proxy, so an agent's own claims must not reach them as the
+// proxy's.
 func isForged(name string) bool {
 	switch name {
 	case "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip",
@@ -58,8 +57,7 @@ func hasPrefix(s, prefix string) bool {
 	return len(s) >= len(prefix) && s[0] == prefix[0] && s[:len(prefix)] == prefix
 }
 
-// setConfigured puts the headers of the configuration in. What the protocol
-// itself defines is not theirs to set.
+// setConfigured sets the configured headers, except those that the protocol defines.
 func setConfigured(h, configured http.Header) {
 	for k, v := range configured {
 		switch k {
@@ -71,8 +69,8 @@ func setConfigured(h, configured http.Header) {
 	}
 }
 
-// dropNamed deletes the headers that a Connection header names: they belong to
-// the connection (RFC 9110 §7.6.1).
+// dropNamed deletes the headers that a Connection header names: they belong to the connection (RFC
+// 9110 §7.6.1).
 func dropNamed(h http.Header, connection []string) {
 	for _, v := range connection {
 		for name := range strings.SplitSeq(v, ",") {
@@ -83,9 +81,9 @@ func dropNamed(h http.Header, connection []string) {
 	}
 }
 
-// copyResponseHeader gives the agent the headers of an upstream's response,
-// without those of the connection, the upstream's cookies and what it says to
-// browsers: which pages may call is for weir to say.
+// copyResponseHeader copies the headers of an upstream's response to the agent's. It omits those of
+// the connection, the upstream's cookies and its instructions to browsers: weir decides which pages
+// may call.
 func copyResponseHeader(dst, src http.Header) {
 	named := src["Connection"]
 	for k, v := range src {

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// wholeResponse is the size up to which a response is read before any of it
-	// is sent: should it break off, the agent can still be told why.
+	// wholeResponse is the size up to which a response is read completely before any of it is sent.
+	// If it breaks off, the agent can still get the reason.
 	wholeResponse = 256 << 10
 	// copyBuffer is the size of the pieces in which longer ones are copied.
 	copyBuffer = 64 << 10
-	// slowWrite is the size from which writing gets a deadline: what is smaller
-	// fits the socket's buffer.
+	// slowWrite is the size from which a write has a deadline. Smaller ones fit the socket's
+	// buffer.
 	slowWrite = 64 << 10
 )
 
-// resultHead is how much of a response is searched for the content of a result.
+// resultHead is the number of bytes of a response that are searched for the content of a result.
 const resultHead = 1 << 10
 
 var errTooLong = errors.New("the response is over the bound")
@@ -62,7 +62,7 @@ func (x *exchange) respond(resp *http.Response) {
 	h := x.w.Header()
 	copyResponseHeader(h, resp.Header)
 	switch {
-	case !whole: // what follows may be longer once it is UTF-8
+	case !whole: // the rest may be longer as UTF-8
 		delete(h, "Content-Length")
 	case resp.ContentLength != int64(len(buf.buf)) && len(buf.buf) > 0:
 		h["Content-Length"] = []string{strconv.Itoa(len(buf.buf))}
@@ -85,8 +85,8 @@ func (x *exchange) respond(resp *http.Response) {
 	}
 }
 
-// asText has a response read as UTF-8: a byte of an upstream that is none would end
-// many a client. What is compressed, which weir does not ask for, passes as it is.
+// asText makes a response be read as UTF-8: a single invalid byte of an upstream makes many clients
+// fail. A compressed response, which weir does not request, passes unchanged.
 func asText(resp *http.Response) {
 	if resp.Header.Get("Content-Encoding") != "" {
 		return
@@ -97,9 +97,9 @@ func asText(resp *http.Response) {
 	}{streamable.NewTextReader(resp.Body), resp.Body}
 }
 
-// mend looks at a whole response as far as that takes no time worth mentioning.
-// Half a message is an error. The result of a tool that does not begin with its
-// content is parsed, and gets an empty one where it has none: clients depend on it.
+// mend checks a whole response as far as that is nearly free. Half a message is an error. A tool's
+// result that does not begin with its content is parsed, and gets an empty content if it has none:
+// clients depend on it.
 func (x *exchange) mend(resp *http.Response, b *body) error {
 	if resp.Header.Get("Content-Encoding") != "" {
 		return nil
@@ -124,11 +124,11 @@ func (x *exchange) mend(resp *http.Response, b *body) error {
 	return nil
 }
 
-// readStart reads a response to its end, or its start where it is long.
+// readStart reads a response to its end, or only its start if it is long.
 func readStart(resp *http.Response, b *body) (whole bool, err error) {
 	want := 2 << 10
 	if n := resp.ContentLength; n >= 0 {
-		want = int(min(n, wholeResponse)) + 1 // one more, so that the end is seen
+		want = int(min(n, wholeResponse)) + 1 // one more, to detect the end
 	}
 	b.buf = b.buf[:0]
 	if cap(b.buf) < want {
@@ -150,8 +150,8 @@ func readStart(resp *http.Response, b *body) (whole bool, err error) {
 	return false, nil
 }
 
-// copyRest copies what follows the start of a long response. When it breaks off,
-// the connection to the agent does too: there is no other way to say so.
+// copyRest copies the remainder of a long response. If the response breaks off, copyRest breaks the
+// agent's connection, because there is no other way to report that.
 func (x *exchange) copyRest(resp *http.Response, b *body, rc *http.ResponseController) {
 	sent := int64(len(b.buf))
 	buf := b.buf[:min(cap(b.buf), copyBuffer)]
@@ -176,9 +176,8 @@ func (x *exchange) copyRest(resp *http.Response, b *body, rc *http.ResponseContr
 	}
 }
 
-// respondStream copies server-sent events as they come. What it adds are
-// comments while nothing comes, and, to a stream that broke and cannot be
-// resumed, an error in place of the response.
+// respondStream copies server-sent events as they arrive. It adds comments during silence. To a
+// broken stream that cannot be resumed it adds an error as the response.
 func (x *exchange) respondStream(resp *http.Response) {
 	asText(resp)
 	h := x.w.Header()
@@ -220,9 +219,8 @@ func (x *exchange) respondStream(resp *http.Response) {
 	}
 }
 
-// broke ends a stream that ended without its end. A client that was given event
-// ids can come back for the rest (2025-11-25 and before), so it must not be
-// told that there is none.
+// broke ends a stream that broke off. A client with event ids can resume the stream (2025-11-25 and
+// before), so it must not get an error.
 func (x *exchange) broke(out *eventCopier, err error) {
 	reason := x.failure(err)
 	if reason == nil {
@@ -253,8 +251,7 @@ type eventCopier struct {
 	over     bool
 }
 
-// write sends a piece of the stream at once and reports whether the agent is
-// still there.
+// write sends a piece of the stream at once and reports whether the agent is still there.
 func (c *eventCopier) write(p []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -268,7 +265,7 @@ func (c *eventCopier) write(p []byte) bool {
 	return c.send(p)
 }
 
-// send is called under mu.
+// send writes p. The caller holds mu.
 func (c *eventCopier) send(p []byte) bool {
 	if c.over {
 		return false
@@ -282,7 +279,7 @@ func (c *eventCopier) send(p []byte) bool {
 	return c.rc.Flush() == nil
 }
 
-// keepAlive has a comment sent after each silence, between two events only.
+// keepAlive sends a comment after each silence, between two events only.
 func (c *eventCopier) keepAlive(silence time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,13 +294,13 @@ func (c *eventCopier) breathe() {
 		return
 	}
 	if c.boundary {
-		// An agent that is gone is noticed by whoever copies.
+		// The copying goroutine notices an agent that is gone.
 		_ = c.send(streamable.AppendComment(nil, "keep-alive"))
 	}
 	c.timer.Reset(c.silence)
 }
 
-// end stops the comments. Nothing is written after it.
+// end stops the comments. Nothing is written afterwards.
 func (c *eventCopier) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -324,8 +321,8 @@ func (c *eventCopier) ids() bool {
 	return c.lines.ids
 }
 
-// say sends an error response as an event. It is false where the stream broke
-// off within an event, or the agent is gone.
+// say sends an error response as an event. It returns false if the stream broke off within an
+// event, or the agent is gone.
 func (c *eventCopier) say(id jsonrpc.ID, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

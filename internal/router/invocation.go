@@ -11,15 +11,14 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// Sign returns the token with which the router vouches for one request to an
-// upstream: on whose behalf, and which tool is called ("" for anything else). It
-// is "" for upstreams that get none. It is called concurrently, once for each
-// HTTP request.
+// Sign returns the token for one request to an upstream. It states the principal and the called
+// tool ("" for other requests). For upstreams without tokens it returns "". It is called
+// concurrently, once per HTTP request.
 type Sign func(upstream, principal, tool string) (token string, err error)
 
-// toolOf is the tool that a message calls, "" where it calls none. A message in
-// which two readers could find two tools is an error of mcp.KindInvalidParams: a
-// token would be for the one, and the agent would run the other.
+// toolOf returns the tool that a message calls, "" if it calls none. If two readers could find two
+// tools in a message, the error is of mcp.KindInvalidParams: the token could be for one tool, and
+// the agent run the other.
 func toolOf(m *jsonrpc.Message) (string, error) {
 	if m.Method != "tools/call" || !rawjson.IsObject(m.Params) {
 		return "", nil
@@ -31,7 +30,7 @@ func toolOf(m *jsonrpc.Message) (string, error) {
 	return rawjson.Text(name), nil
 }
 
-// knows reports whether an upstream is told on whose behalf it is called.
+// knows reports whether requests to an upstream state the principal.
 func (s Sign) knows(upstream string) bool {
 	if s == nil {
 		return false
@@ -40,7 +39,7 @@ func (s Sign) knows(upstream string) bool {
 	return err == nil && token != ""
 }
 
-// set puts a token into the headers of a request.
+// set adds a token to the headers of a request.
 func (s Sign) set(h http.Header, upstream, principal, tool string) error {
 	if s == nil {
 		return nil
@@ -55,11 +54,10 @@ func (s Sign) set(h http.Header, upstream, principal, tool string) error {
 	return nil
 }
 
-// Signed returns a transport whose requests bear tokens of sign on behalf of
-// one principal, and the mark of loops. It is for connections to upstreams that
-// do not lead through the Router; see upstream.Options.Transport. A request that
-// cannot be signed goes out without a token, and the upstream refuses it. One that
-// comes back to this process fails with mcp.ErrLoop.
+// Signed returns a transport that adds tokens of sign on behalf of one principal, and the mark of
+// loops. It is for connections to upstreams that do not use the Router; see
+// upstream.Options.Transport. A request that cannot be signed is sent without a token, and the
+// upstream refuses it. A request that comes back to this process fails with mcp.ErrLoop.
 func Signed(base http.RoundTripper, sign Sign, loops *Loops, upstream, principal string, log *slog.Logger) http.RoundTripper {
 	return &signed{base: base, sign: sign, loops: loops, via: []string{loops.of(upstream)}, upstream: upstream, principal: principal, log: log}
 }
@@ -83,21 +81,20 @@ func (t *signed) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := t.base.RoundTrip(&out)
 	if err == nil && t.loops.told(resp.Header) {
-		_ = resp.Body.Close() // it says what is known
+		_ = resp.Body.Close() // the header has all the information
 		return nil, &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: "the URL of \"" + t.upstream + "\" leads back to this weir", Err: mcp.ErrLoop}
 	}
 	return resp, err
 }
 
-// CloseIdleConnections has http.Client reach the pool below.
+// CloseIdleConnections closes those of the pool below; http.Client calls it.
 func (t *signed) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// bodyTool reads the tool out of the body of a request, of which there is
-// another copy.
+// bodyTool reads the tool from a copy of a request's body.
 func bodyTool(r *http.Request) string {
 	if r.Method != http.MethodPost || r.GetBody == nil {
 		return ""
@@ -117,7 +114,7 @@ func bodyTool(r *http.Request) string {
 	}
 	tool, err := toolOf(&m)
 	if err != nil {
-		return "" // a token for no tool, with which the agent runs none
+		return "" // a token without a tool, with which the agent runs none
 	}
 	return tool
 }

@@ -9,30 +9,29 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Limits bound what one upstream is sent. Zero sets no bound.
+// Limits bound the requests to one upstream. Zero sets no bound.
 type Limits struct {
-	// InFlight is how many requests may wait for an answer at a time. Streams
-	// and subscriptions, which wait for nothing, do not count.
+	// InFlight is how many requests may wait for an answer at a time. Streams and subscriptions do
+	// not count.
 	InFlight int
-	// PerMinute is how many requests there may be in a minute, as a rate: after
-	// a rest a whole minute's may come at once.
+	// PerMinute is the rate of requests per minute. After an idle minute, all of them may come at
+	// once.
 	PerMinute int
-	// MaxBody is the size of a request body in bytes, where Options.MaxBody is
-	// not smaller.
+	// MaxBody is the size of a request body in bytes, unless Options.MaxBody is smaller.
 	MaxBody int64
 }
 
-// limiter counts what an upstream is sent.
+// limiter counts the requests to an upstream.
 type limiter struct {
 	mu       sync.Mutex // guards below
 	inFlight int
-	tokens   float64 // requests that may come now
+	tokens   float64 // requests that may be sent now
 	at       time.Time
-	rate     int // that tokens belong to
+	rate     int // the PerMinute that tokens belong to
 }
 
-// enter takes n requests into the books, all or none, or says why they cannot be
-// sent now. Each success is followed by one leave of as many.
+// enter counts n requests, all or none, or returns the reason why they cannot be sent now. Each
+// success needs one leave with the same n.
 func (l *limiter) enter(name string, o Limits, now time.Time, n int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,15 +69,15 @@ func (l *limiter) leave(n int) {
 	l.inFlight -= n
 }
 
-// overBatch is the error for a batch that is over a bound by itself: to wait does
-// not help.
+// overBatch returns the error for a batch that exceeds a bound by itself, so that waiting does not
+// help.
 func overBatch(name, which string, bound, n int) error {
 	e := mcp.Errorf(mcp.KindTooLarge, "a batch of %d requests is over what agent %q takes at once, %d: send fewer in one batch (agents.limits.%s)", n, name, bound, which)
 	e.Data, _ = json.Marshal(map[string]any{"kind": e.Kind.String(), "agent": name, "limit": which, "bound": bound})
 	return e
 }
 
-// overLimit is the error for a request over a bound.
+// overLimit returns the error for a request over a bound.
 func overLimit(k mcp.Kind, name, which string, bound int, wait time.Duration, format string) error {
 	e := mcp.Errorf(k, format, name, bound)
 	data := map[string]any{"kind": k.String(), "agent": name, "limit": which, "bound": bound, "retry_after": seconds(wait)}
@@ -86,5 +85,5 @@ func overLimit(k mcp.Kind, name, which string, bound int, wait time.Duration, fo
 	return e
 }
 
-// seconds is a time as Retry-After says it: whole, and never too short.
+// seconds rounds a time up to the whole seconds of Retry-After.
 func seconds(d time.Duration) int { return int(math.Ceil(max(d.Seconds(), 1))) }

@@ -2,14 +2,14 @@ package router
 
 import "bytes"
 
-// lineScanner watches a stream of server-sent events go by. Lines end in LF, CR
-// or CRLF, and may be cut anywhere.
+// lineScanner watches a stream of server-sent events. Lines end in LF, CR or CRLF, and may be cut
+// anywhere.
 type lineScanner struct {
 	ids   bool // a line began with "id:"
-	blank bool // the last byte ended a blank line, and with it an event
+	blank bool // the last byte ended a blank line, and so an event
 
-	at int  // how much of "id:" the current line has begun with; elsewhere: none
-	cr bool // the last byte was CR: an LF now belongs to it
+	at int  // matched bytes of "id:" at the start of the current line; none: no match
+	cr bool // the last byte was CR: an LF belongs to it
 	in bool // the current line has a byte
 }
 
@@ -38,7 +38,7 @@ func (s *lineScanner) scan(p []byte) {
 		c := p[0]
 		p = p[1:]
 		switch {
-		case c == '\n' && s.cr: // the second half of CRLF: what CR ended stays ended
+		case c == '\n' && s.cr: // the second half of CRLF: the line has ended already
 			s.cr = false
 		case c == '\n' || c == '\r':
 			s.blank = !s.in

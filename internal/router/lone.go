@@ -7,17 +7,15 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// maxLone bounds the principals that are remembered for requests without a
-// session.
+// maxLone bounds the principals with a session for requests without one.
 const maxLone = 256
 
-// loneSessions are the sessions on whose behalf requests without one are made,
-// one for each principal: an upstream that keeps a connection for each session
-// is then greeted once and not by each request.
+// loneSessions are sessions for requests without one, one per principal. So an upstream with a
+// connection per session has one handshake, instead of one per request.
 type loneSessions struct {
 	mu     sync.Mutex // guards below
 	byName map[string]*mcp.Session
-	names  []string // the oldest first
+	names  []string // oldest first
 	closed bool
 }
 
@@ -63,7 +61,7 @@ func (l *loneSessions) close() {
 	}
 }
 
-// caller is the session on whose behalf the upstream is called.
+// caller returns the session on whose behalf the upstream is called.
 func (p *passthrough) caller(r *mcp.Request) *mcp.Session {
 	if r.Modern() || r.Method == "initialize" || bridge.Greeted(r.Session) {
 		return r.Session

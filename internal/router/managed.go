@@ -11,8 +11,7 @@ func FromManager(m *upstream.Manager) (find func(name string) (Upstream, bool), 
 	}, m.Names
 }
 
-// managed is an upstream of a manager. Two are the same when their upstreams
-// are.
+// managed is an upstream of a manager. Two are equal if their upstreams are.
 type managed struct{ *upstream.Upstream }
 
 var _ Upstream = managed{}

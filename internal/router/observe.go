@@ -13,15 +13,14 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// Observer is told of what passes a Router. Its methods are called concurrently and
-// must be fast.
+// Observer is told about calls through a Router. Its methods are called concurrently and must be
+// fast.
 type Observer interface {
-	// RequestStarted and RequestEnded are called once each for a request that is
-	// forwarded as it is. What reaches an upstream as a Peer is not among them.
+	// RequestStarted and RequestEnded are called once per forwarded request. They are not called
+	// for requests that reach an upstream as a Peer.
 	RequestStarted(upstream string)
 	RequestEnded(upstream string, took time.Duration)
-	// Called is told of a call after it was answered: of a tool, a prompt or a
-	// resource.
+	// Called is told about a call of a tool, a prompt or a resource after its answer.
 	Called(c Call)
 }
 
@@ -33,15 +32,15 @@ type Call struct {
 	Principal, Session string // the latter may be ""
 	Began              time.Time
 	Took               time.Duration
-	// Err is the error that the agent was answered, or a *jsonrpc.Error of the
-	// upstream. Unread says that the answer was handed on byte by byte, so that Err
-	// is nil also where that was an error. IsError is the tool's own word.
+	// Err is the error in the agent's answer, or a *jsonrpc.Error of the upstream. Unread says that
+	// the answer was copied without parsing, so that Err is nil even if it was an error. IsError is
+	// the flag of the tool's result.
 	Err     error
 	Unread  bool
 	IsError bool
 }
 
-// maxLook is the longest result that is looked into for isError.
+// maxLook is the longest result that is searched for isError.
 const maxLook = 64 << 10
 
 // observed calls next and tells the Observer, which may be nil.
@@ -60,7 +59,7 @@ func (p *passthrough) observed(ctx context.Context, r *mcp.Request, next func(co
 	return result, err
 }
 
-// observe tells the Observer of an exchange when the returned function is called.
+// observe tells the Observer about an exchange when the returned function is called.
 func (x *exchange) observe() (ended func()) {
 	o := x.fw.o.Observer
 	if o == nil || x.endless || x.e.id == "" {
@@ -81,7 +80,7 @@ func (x *exchange) observe() (ended func()) {
 	}
 }
 
-// tellRefused tells the Observer of a call that reached no upstream.
+// tellRefused tells the Observer about a call that reached no upstream.
 func (f *face) tellRefused(r *http.Request, e envelope, err error) {
 	if o := f.rt.o.Observer; o != nil && e.id != "" && bridge.MayAsk(e.method) {
 		o.Called(Call{
@@ -91,7 +90,7 @@ func (f *face) tellRefused(r *http.Request, e envelope, err error) {
 	}
 }
 
-// noteStatus notes an answer of the upstream whose status says that it refused.
+// noteStatus records a refusal of the upstream by status.
 func (x *exchange) noteStatus(resp *http.Response) {
 	if resp.StatusCode >= http.StatusBadRequest {
 		x.err = streamable.StatusFailure(x.who(), clip(x.method()), resp)

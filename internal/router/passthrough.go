@@ -11,22 +11,22 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// passthrough is an upstream as a Handler of agents: a bridge.Relay, and before it the Judge, the
-// Observer and the owners of tasks.
+// passthrough is an upstream as a Handler of agents: a bridge.Relay behind the Judge, the Observer
+// and the owners of tasks.
 type passthrough struct {
 	name  string
 	up    Upstream
 	relay bridge.Relay
 	lone  loneSessions
-	// rounds hold the calls during which modern agents are asked.
+	// rounds holds the calls during which modern agents are asked.
 	rounds *bridge.Rounds
 	asking mcp.Handler // serve behind rounds
 	tasks  taskOwners
 	judge  Judge // may be nil
 	// observer may be nil.
 	observer Observer
-	// apart reports whether the upstream knows on whose behalf it is called, and keeps tasks apart
-	// itself; nil means that it does not.
+	// apart reports whether requests to the upstream state the principal and the upstream separates
+	// tasks itself; nil means no.
 	apart func() bool
 }
 
@@ -55,7 +55,7 @@ func (p *passthrough) serve(ctx context.Context, r *mcp.Request) (json.RawMessag
 	if bridge.Answers(r) {
 		return p.relay.Serve(ctx, r)
 	}
-	// From here on the upstream hears of the message.
+	// From here on the message reaches the upstream.
 	r, err := p.admit(ctx, r)
 	if err != nil {
 		return nil, err
@@ -66,14 +66,14 @@ func (p *passthrough) serve(ctx context.Context, r *mcp.Request) (json.RawMessag
 	case r.Method == "subscriptions/listen" && r.IsNotification():
 		return nil, nil
 	case r.Method == "subscriptions/listen":
-		return p.call(ctx, r) // the upstream may know it; weir does not
+		return p.call(ctx, r) // the upstream may know the method; weir does not
 	case r.IsNotification():
 		return nil, p.up.Notify(ctx, r.Method, r.Params)
 	}
-	return p.observed(ctx, r, p.call) // of what it refuses, the Judge tells itself
+	return p.observed(ctx, r, p.call) // the Judge reports its own refusals
 }
 
-// call hands a request on.
+// call hands a request to the upstream.
 func (p *passthrough) call(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if r.Modern() {
 		if err := p.checkParamHeaders(ctx, r); err != nil {
@@ -94,8 +94,8 @@ func (p *passthrough) call(ctx context.Context, r *mcp.Request) (json.RawMessage
 	return p.relay.Complete(ctx, r, result), nil
 }
 
-// checkParamHeaders checks the headers that repeat arguments, which whoever is
-// the last to see them has to do.
+// checkParamHeaders checks the headers that repeat arguments. The last reader of the headers must
+// do that.
 func (p *passthrough) checkParamHeaders(ctx context.Context, r *mcp.Request) error {
 	h := streamable.Header(ctx)
 	if r.Method != "tools/call" || h == nil {

@@ -14,30 +14,27 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// An upstream that has registered itself is where its own word says, and no
-// operator has looked at that place. It is held to MCP in both directions, so that
-// it cannot be a way to services of another kind:
+// An upstream that has registered itself chooses its URL, and no operator has checked it. The
+// router enforces MCP in both directions, so that the URL cannot lead to other kinds of services:
 //
 //	request   the headers of MCP and of trace context, and those that are configured
 //	response  GET: an event stream. DELETE: a status. POST: JSON-RPC that answers the
 //	          request, an event stream, or nothing. A handshake's result names its
 //	          version and capabilities. Anything else becomes an error of weir's.
 //
-// Redirects stay within the origin, and connections within the rule of the address
-// (package address), as Options.Registered carries them.
+// Redirects stay within the origin, and connections within the rule of the address (package
+// address), as Options.Registered provides.
 
-// maxGreeting bounds what is read of an event stream before the answer to a
-// handshake.
+// maxGreeting bounds the bytes of an event stream before the answer to a handshake.
 const maxGreeting = 1 << 20
 
-// peerHeader returns the headers of an agent's request that an upstream gets which
-// has registered itself: only headers that MCP and trace context need, and those
-// named in further.
+// peerHeader returns the headers of an agent's request for an upstream that has registered itself:
+// only those that MCP and trace context need, and those in further.
 func peerHeader(r *http.Request, modern bool, further []string) http.Header {
 	h := make(http.Header, len(r.Header))
 	for k, v := range r.Header {
 		switch k {
-		case "Accept", "Content-Type", streamable.HeaderLastEventID, "Traceparent", "Tracestate", "Baggage", viaHeader: // by which loops are seen
+		case "Accept", "Content-Type", streamable.HeaderLastEventID, "Traceparent", "Tracestate", "Baggage", viaHeader: // detects loops
 		case streamable.HeaderMethod, streamable.HeaderName:
 			if !modern {
 				continue
@@ -55,18 +52,17 @@ func peerHeader(r *http.Request, modern bool, further []string) http.Header {
 			h[name] = v
 		}
 	}
-	h["User-Agent"] = nil // or net/http adds its own
+	h["User-Agent"] = nil // otherwise net/http adds its own
 	return h
 }
 
-// vet checks the response of an upstream that has registered itself. It takes the
-// response's headers down to those of MCP, and puts what it has read of the body
-// back. An error says that the response is none of MCP's; nothing of it may be
-// shown then.
+// vet checks the response of an upstream that has registered itself. It keeps only the headers of
+// MCP, and puts the bytes that it has read back into the body. An error says that the response is
+// not MCP; none of it may be shown then.
 func (x *exchange) vet(resp *http.Response) error {
 	keepMCP(resp.Header)
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
-		return nil // refusal speaks of it
+		return nil // refusal handles it
 	}
 	switch kind := mediaType(resp.Header); {
 	case x.r.Method == http.MethodGet && resp.StatusCode == http.StatusOK && kind == streamable.ContentSSE:
@@ -87,7 +83,7 @@ func (x *exchange) vet(resp *http.Response) error {
 	case kind == streamable.ContentJSON:
 		return x.vetJSON(resp)
 	case x.e.id != "":
-		return nil // refusal speaks of it
+		return nil // refusal handles it
 	case resp.StatusCode >= 400:
 		return streamable.StatusFailure(x.who(), "a message", resp)
 	}
@@ -96,7 +92,7 @@ func (x *exchange) vet(resp *http.Response) error {
 
 func (x *exchange) who() string { return fmt.Sprintf("upstream %q", x.f.name) }
 
-// noMCP is the error for an answer that is none of MCP's.
+// noMCP returns the error for an answer that is not MCP.
 func (x *exchange) noMCP(format string, args ...any) error {
 	return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s; it has registered itself as an MCP server", x.who(), fmt.Sprintf(format, args...))
 }
@@ -106,7 +102,7 @@ func (x *exchange) greets() bool {
 	return x.e.method == "initialize" || x.e.method == "server/discover"
 }
 
-// keepMCP drops every header that no client of MCP needs.
+// keepMCP drops all headers that MCP clients do not need.
 func keepMCP(h http.Header) {
 	for k := range h {
 		switch k {
@@ -129,15 +125,14 @@ func (x *exchange) vetNothing(resp *http.Response) error {
 	return nil
 }
 
-// empty leaves the status of a response.
+// empty removes everything except the status of a response.
 func empty(resp *http.Response) {
 	resp.Body, resp.ContentLength = http.NoBody, 0
 	delete(resp.Header, "Content-Length")
 	delete(resp.Header, "Content-Type")
 }
 
-// vetJSON checks that a body is JSON-RPC: the response to the request, or to a
-// batch of them.
+// vetJSON checks that a body is JSON-RPC: the response to the request, or to a batch of them.
 func (x *exchange) vetJSON(resp *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, x.fw.o.MaxResponse+1))
 	switch {
@@ -179,7 +174,7 @@ func (x *exchange) method() string {
 	return x.e.method
 }
 
-// vetResult checks that the result of a handshake is one.
+// vetResult checks the result of a handshake.
 func (x *exchange) vetResult(m *jsonrpc.Message) error {
 	if !x.greets() || m.Err != nil {
 		return nil
@@ -194,8 +189,7 @@ func (x *exchange) vetResult(m *jsonrpc.Message) error {
 	return nil
 }
 
-// vetGreeting reads an event stream as far as the answer to a handshake, and puts
-// it back.
+// vetGreeting reads an event stream up to the answer to a handshake, and puts the bytes back.
 func (x *exchange) vetGreeting(resp *http.Response) error {
 	var read bytes.Buffer
 	body := resp.Body
@@ -226,8 +220,8 @@ func (x *exchange) vetGreeting(resp *http.Response) error {
 	}
 }
 
-// weirsOwn reports whether a header is one that weir never passes on, whatever is
-// configured: it says who asks, or how.
+// weirsOwn reports whether weir never forwards a header, even if it is configured, because it
+// identifies the client or its connection.
 func weirsOwn(name string) bool {
 	switch name {
 	case "Authorization", "Cookie", "Host", "Forwarded", "Via", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",

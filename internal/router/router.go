@@ -13,74 +13,72 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Options configures a Router. Find and Names must be set; zero durations and
-// bounds stand for the defaults named.
+// Options configures a Router. Find and Names must be set; zero durations and bounds mean the
+// defaults given below.
 type Options struct {
-	// Find returns the upstream with a name. It is called for each request,
-	// concurrently, and must be fast. Where it returns another upstream than
-	// before, the agents' sessions with the old one end.
+	// Find returns the upstream with a name. It is called for each request, concurrently, and must
+	// be fast. If it returns another upstream than before, the agents' sessions with the old one
+	// end.
 	Find func(name string) (Upstream, bool)
-	// Absent returns why an upstream that is configured is not there; nil for a name
-	// that is in no configuration. It may be nil.
+	// Absent returns the reason why a configured upstream is unavailable, nil for a name that is
+	// not configured. It may be nil.
 	Absent func(name string) error
-	// Names lists the upstreams there are, for people who mistyped one.
+	// Names lists the upstreams, for the error for an unknown name.
 	Names func() []string
-	// Guard checks Host, Origin and bearer token of each request. Nil means
-	// that whoever mounts the Router has wrapped it in one: without any, web
-	// pages of strangers can call every upstream (DNS rebinding).
+	// Guard checks Host, Origin and bearer token of each request. If it is nil, the caller must
+	// wrap the Router in a guard: without one, web pages of other sites can call every upstream
+	// (DNS rebinding).
 	Guard *guard.Guard
-	// Allow says whether a principal may reach an upstream; nil lets everybody
-	// reach all. It is called for each request, concurrently, and must be fast.
-	Allow func(principal, name string) bool
-	// Judge decides about single calls; nil lets all through.
-	Judge Judge
-	// Limits returns the bounds of an upstream, nil sets none. It is called for
+	// Allow reports whether a principal may reach an upstream; nil allows all. It is called for
 	// each request, concurrently, and must be fast.
+	Allow func(principal, name string) bool
+	// Judge decides about single calls; nil allows all.
+	Judge Judge
+	// Limits returns the bounds of an upstream; nil sets none. It is called for each request,
+	// concurrently, and must be fast.
 	Limits func(name string) Limits
-	// Observer is told of what passes; nil is told nothing.
+	// Observer is told about requests; nil disables that.
 	Observer Observer
-	// Sign vouches for what is forwarded; nil signs nothing. What reaches an
-	// upstream through its Peer is signed by that; see Signed.
+	// Sign makes tokens for forwarded requests; nil signs nothing. The Peer of an upstream signs
+	// its own requests; see Signed.
 	Sign Sign
-	// Loops marks what is sent to upstreams. One of the Router's own where nil,
-	// which does not know of connections that do not lead through it.
+	// Loops marks requests to upstreams. If it is nil, the Router makes one, which does not know
+	// connections outside the Router.
 	Loops *Loops
-	// SessionIdle is how long a session that is kept here lives without a
-	// request or an open stream: 30 minutes.
+	// SessionIdle is how long a session of the Router lives without a request or an open stream: 30
+	// minutes.
 	SessionIdle time.Duration
-	// KeepAlive is the silence after which a comment is sent on a stream: 15
-	// seconds.
+	// KeepAlive is the silence after which a comment is sent on a stream: 15 seconds.
 	KeepAlive time.Duration
-	// WriteTimeout is how long an agent may take to read what is sent at once
-	// before its connection counts as lost: 30 seconds.
+	// WriteTimeout bounds the time in which an agent must read one write. After it the connection
+	// counts as lost. The default is 30 seconds.
 	WriteTimeout time.Duration
 	// MaxBody bounds a request body: 10 MB.
 	MaxBody int64
-	// Memory is where request bodies are counted; nil bounds nothing.
+	// Memory counts the bytes of request bodies; nil sets no bound.
 	Memory *memory.Pool
-	// MaxResponse bounds one JSON response of an upstream: 256 MB. It goes
-	// through without being held.
+	// MaxResponse bounds one JSON response of an upstream: 256 MB. The response is copied without
+	// being stored.
 	MaxResponse int64
-	// MaxSessions bounds the sessions that agents have with HTTP upstreams
-	// (10,000), MaxPrincipalSessions those of one principal (1,000). At a bound
-	// the one unused for longest is forgotten: its agent has to start another.
+	// MaxSessions bounds the sessions that agents have with HTTP upstreams (10,000),
+	// MaxPrincipalSessions those of one principal (1,000). At a bound the session that was unused
+	// for longest is forgotten: its agent has to start another.
 	MaxSessions, MaxPrincipalSessions int
-	// Transport carries what is forwarded; one with a connection pool of the
-	// Router's own where nil.
+	// Transport carries forwarded requests. If it is nil, the Router makes one with its own
+	// connection pool.
 	Transport http.RoundTripper
-	// Registered returns what requests to an upstream that has registered itself
-	// must go through, nil for one that an operator has named; see registered.go for
-	// what else such an upstream is held to. It is called for each request,
-	// concurrently, and must be fast. Nil says that there are none.
+	// Registered returns the transport for an upstream that has registered itself, nil for one that
+	// an operator has named; see registered.go for further rules about such upstreams. It is called
+	// for each request, concurrently, and must be fast. Nil says that there are none.
 	Registered func(name string) http.RoundTripper
-	// AgentHeaders names further request headers that upstreams get which have
-	// registered themselves. It is called concurrently; nil names none.
+	// AgentHeaders returns further request headers for upstreams that have registered themselves.
+	// It is called concurrently; nil names none.
 	AgentHeaders func() []string
-	// Logger takes what goes wrong; nil discards it.
+	// Logger gets failures; nil discards them.
 	Logger *slog.Logger
 }
 
-// peer is what Registered says of an upstream.
+// peer returns the result of Registered for an upstream.
 func (o *Options) peer(name string) http.RoundTripper {
 	if o.Registered == nil {
 		return nil
@@ -107,7 +105,7 @@ type Router struct {
 	closing bool
 	leaving sync.WaitGroup // Shutdowns of faces whose upstream is gone; Add under mu
 
-	// hurry ends when Shutdown has no more time for those.
+	// hurry ends when Shutdown stops waiting for leaving.
 	hurry  context.Context
 	cutOff context.CancelFunc
 }
@@ -209,7 +207,7 @@ func (rt *Router) limits(name string) Limits {
 	return rt.o.Limits(name)
 }
 
-// face returns what is kept for an upstream, nil during Shutdown.
+// face returns the face of an upstream, nil during Shutdown.
 func (rt *Router) face(name string, up Upstream) *face {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -228,7 +226,7 @@ func (rt *Router) face(name string, up Upstream) *face {
 	return f
 }
 
-// forget lets go of a face whose upstream is gone.
+// forget removes a face whose upstream is gone.
 func (rt *Router) forget(name string) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -238,11 +236,11 @@ func (rt *Router) forget(name string) {
 	}
 }
 
-// leaveTimeout bounds how long the requests of an upstream that is gone may take to
-// finish. The upstream itself ends its calls, usually long before.
+// leaveTimeout bounds how long the requests of an upstream that is gone may take. The upstream
+// itself usually ends its calls long before.
 const leaveTimeout = 5 * time.Minute
 
-// leave ends the sessions of a face in the background. It is called under mu.
+// leave ends the sessions of a face in the background. The caller holds mu.
 func (rt *Router) leave(f *face) {
 	rt.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(rt.hurry, leaveTimeout)
@@ -254,11 +252,10 @@ func (rt *Router) leave(f *face) {
 	})
 }
 
-// Shutdown ends the Router. New requests are refused at once, streams and
-// subscriptions, which never end by themselves, are closed; other requests run
-// until they are done or ctx ends, and what is left is answered with an error of
-// mcp.KindShuttingDown. Every goroutine of the Router has ended when Shutdown
-// returns nil.
+// Shutdown ends the Router. It refuses new requests at once, and closes streams and subscriptions,
+// which never end by themselves. Other requests run until they finish or ctx ends; then they are
+// answered with an error of mcp.KindShuttingDown. When Shutdown returns nil, every goroutine of the
+// Router has ended.
 func (rt *Router) Shutdown(ctx context.Context) error {
 	rt.mu.Lock()
 	rt.closing = true

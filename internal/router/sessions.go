@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// bindings says which principal got which session id from which upstream.
-// Forwarded sessions live in the upstream, which knows no principals: without
-// this table, whoever learns of a session id could use it.
+// bindings records which principal got which session id from which upstream. Forwarded sessions
+// live in the upstream, which knows no principals: without this table, any principal that learns a
+// session id could use it.
 //
-// It is bounded in all and for each principal; the id unused for longest goes
-// first, of the principal that has the most where the whole is full.
+// The table is bounded in total and per principal. At a principal's bound its least recently used
+// id is removed; at the total bound that of the principal with the most ids.
 type bindings struct {
 	max, perPrincipal int
 
@@ -24,8 +24,8 @@ type bindingKey struct{ upstream, principal, session string }
 // binding is a session id that an upstream gave to a principal.
 type binding struct {
 	key bindingKey
-	// shared says that the upstream gave the same id more than once, so that
-	// several clients, each with ids of its own, are behind it.
+	// shared says that the upstream assigned the same id more than once, so that several clients,
+	// each with its own request ids, use it.
 	shared bool
 }
 
@@ -33,7 +33,7 @@ func newBindings(limit, perPrincipal int) *bindings {
 	return &bindings{max: limit, perPrincipal: perPrincipal, byKey: map[bindingKey]*list.Element{}, users: map[string]*list.List{}}
 }
 
-// add notes that an upstream gave a session id to a principal.
+// add records that an upstream assigned a session id to a principal.
 func (b *bindings) add(k bindingKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,7 +62,7 @@ func (b *bindings) add(k bindingKey) {
 	b.byKey[k] = own.PushFront(&binding{key: k})
 }
 
-// drop is called under mu.
+// drop removes an element. The caller holds mu.
 func (b *bindings) drop(e *list.Element) {
 	k := e.Value.(*binding).key
 	own := b.users[k.principal]
@@ -73,8 +73,8 @@ func (b *bindings) drop(e *list.Element) {
 	delete(b.byKey, k)
 }
 
-// owns reports whether the principal got this session id from the upstream, and
-// whether several of its clients did.
+// owns reports whether the principal got this session id from the upstream, and whether several of
+// its clients did.
 func (b *bindings) owns(k bindingKey) (owned, shared bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,7 +86,7 @@ func (b *bindings) owns(k bindingKey) (owned, shared bool) {
 	return true, e.Value.(*binding).shared
 }
 
-// remove forgets a session that has ended.
+// remove removes a session that has ended.
 func (b *bindings) remove(k bindingKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -25,27 +25,27 @@ var statusSource string
 
 const (
 	probeTimeout = 2 * time.Second
-	// probeKept is how long an answer is told again, so that many people who
-	// look do not ask the agents more often than one.
+	// probeKept is how long an answer is reused, so that many viewers do not cause more requests to
+	// agents than one.
 	probeKept    = 2 * time.Second
 	probesAtOnce = 16
 	maxProbe     = 64 << 10
-	// maxProbes bounds the answers kept.
+	// maxProbes bounds the stored answers.
 	maxProbes = 4096
 )
 
-// AgentStatus is one agent as /status/data tells it.
+// AgentStatus is one agent in /status/data.
 type AgentStatus struct {
 	Name string `json:"name"`
-	// Health is the agent's own word ("ok", "stopping"), or "unreachable" where
-	// it does not say; of what is no agent server, the state of its upstream.
+	// Health is the agent's answer ("ok", "stopping"), or "unreachable" without one. For a server
+	// that is not an agent server it is the state of its upstream.
 	Health    string  `json:"health"`
 	State     string  `json:"state"`
 	Uptime    float64 `json:"uptime"` // seconds: the agent's own, or of State
 	Queue     *Queue  `json:"queue,omitempty"`
-	Source    string  `json:"source"` // where it is known from
+	Source    string  `json:"source"` // how the router knows it
 	Transport string  `json:"transport"`
-	Endpoint  string  `json:"endpoint"` // its path here
+	Endpoint  string  `json:"endpoint"` // its path at this router
 	Tools     int     `json:"tools"`
 	Calls     int64   `json:"calls"`
 	Errors    int64   `json:"errors"`
@@ -53,12 +53,12 @@ type AgentStatus struct {
 	Restarts  int64   `json:"restarts"`
 	Error     string  `json:"error,omitempty"`
 
-	// Probe is the URL that an agent server tells its health at; "" for what is
-	// none, or runs elsewhere and was not asked for.
+	// Probe is the URL of an agent server's health. It is "" for other servers, and for one that
+	// runs elsewhere without a configured probe.
 	Probe string `json:"-"`
-	// ProbeHeader goes with that question. Its keys are canonical.
+	// ProbeHeader has the headers of the probe. Its keys are canonical.
 	ProbeHeader http.Header `json:"-"`
-	// ProbeTransport carries that question; StatusOptions.Transport where nil.
+	// ProbeTransport carries the probe; nil means StatusOptions.Transport.
 	ProbeTransport http.RoundTripper `json:"-"`
 }
 
@@ -71,20 +71,20 @@ type Queue struct {
 
 // StatusOptions configures a Status.
 type StatusOptions struct {
-	// Agents returns the agents that a principal may reach, as they are known
-	// without asking them. It is called concurrently.
+	// Agents returns the agents that a principal may reach, without asking them. It is called
+	// concurrently.
 	Agents func(principal string) []AgentStatus
-	// Name and Version say who tells, and Started since when it runs.
+	// Name and Version identify this program, and Started is its start time.
 	Name, Version string
 	Started       time.Time
-	// Transport carries the questions; http.DefaultTransport where nil.
+	// Transport carries the probes; nil means http.DefaultTransport.
 	Transport http.RoundTripper
-	// Logger takes what goes wrong; nil discards it.
+	// Logger gets failures; nil discards them.
 	Logger *slog.Logger
 }
 
-// Status tells how each agent is: Page is for people, Data for programs. It is
-// safe for concurrent use and starts nothing that outlives a request.
+// Status reports the state of each agent: Page is for people, Data for programs. It is safe for
+// concurrent use and starts nothing that outlives a request.
 type Status struct {
 	o    StatusOptions
 	page *template.Template
@@ -93,12 +93,12 @@ type Status struct {
 	probes map[string]*probe
 }
 
-// probe is what one agent said of itself.
+// probe is the latest answer of one agent.
 type probe struct {
-	mu     sync.Mutex // held while it is asked; guards below
+	mu     sync.Mutex // held while the agent is asked; guards below
 	at     time.Time
 	health string
-	uptime float64 // negative where it did not say
+	uptime float64 // negative if unknown
 	queue  *Queue
 	err    string
 }
@@ -114,8 +114,8 @@ func NewStatus(o StatusOptions) *Status {
 	return &Status{o: o, page: template.Must(template.New("status").Parse(statusSource)), probes: map[string]*probe{}}
 }
 
-// Page serves the page. It holds no data of its own, so that whoever may load it
-// learns nothing; it asks for Data with the token that a person gives it.
+// Page serves the page. It contains no data, so loading it reveals nothing; it requests Data with
+// the token that a person enters.
 func (s *Status) Page(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {
 		return
@@ -156,7 +156,7 @@ func (s *Status) Data(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if raw, err := json.Marshal(out); err == nil { // of weir's own types: there is no error
+	if raw, err := json.Marshal(out); err == nil { // weir's own types do not fail
 		_, _ = w.Write(append(visible.JSON(raw), '\n')) // the reader may be gone
 	}
 }
@@ -172,7 +172,7 @@ func getOrHead(w http.ResponseWriter, r *http.Request) bool {
 
 func round(seconds float64) float64 { return math.Round(seconds*1000) / 1000 }
 
-// ask asks the agents how they are, and fills in what they say.
+// ask asks the agents for their state, and fills in the answers.
 func (s *Status) ask(ctx context.Context, agents []AgentStatus) {
 	var all sync.WaitGroup
 	slots := make(chan struct{}, probesAtOnce)
@@ -211,14 +211,14 @@ func (s *Status) probeOf(url string) *probe {
 	return p
 }
 
-// fill tells what an agent said, after asking it where that is long ago.
+// fill adds an agent's answer, and asks the agent first if the last answer is old.
 func (p *probe) fill(ctx context.Context, transport http.RoundTripper, a *AgentStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.at.IsZero() || time.Since(p.at) > probeKept {
 		p.ask(ctx, transport, a)
 		if ctx.Err() != nil {
-			p.at = time.Time{} // whoever asks next is not told that the agent failed
+			p.at = time.Time{} // the next viewer must not see a failure
 		}
 	}
 	a.Health = p.health
@@ -253,7 +253,7 @@ func (p *probe) ask(ctx context.Context, transport http.RoundTripper, a *AgentSt
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProbe))
 	status := rawjson.Text(rawjson.Get(body, "status"))
 	if err != nil || !json.Valid(body) || status == "" {
-		// It is there, but tells nothing of itself.
+		// The agent is there, but reports no state.
 		p.health = a.Health
 		return
 	}

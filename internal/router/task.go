@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// taskTimeout bounds a question about a task: the answer is known.
+	// taskTimeout bounds a request about a task; the agent has the answer ready.
 	taskTimeout = 30 * time.Second
-	// maxTask bounds the answer. An agent server bounds results by itself.
+	// maxTask bounds the answer. An agent server also bounds results.
 	maxTask = 32 << 20
 	// maxTaskID bounds a task's id.
 	maxTaskID = 256
 )
 
-// serveTask tells of a task that an async tool was answered with:
+// serveTask reports the task of an async tool's answer:
 //
 //	GET /mcps/{name}/task?taskId=…  ─▶ agent server: GET /getTaskStatus?taskId=… ─▶ as it answers
 //	                                └▶ any other:    tasks/get, tasks/result     ─▶ in the same form
@@ -77,8 +77,8 @@ func (f *face) serveTask(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// admitTask is admit for a task that is asked for without a message. There is no
-// session in which a person could be asked.
+// admitTask is admit for a task that is requested without a message. There is no session in which a
+// person could be asked.
 func (p *passthrough) admitTask(ctx context.Context, principal, id string, cancel bool) error {
 	if !p.judged() {
 		return nil
@@ -95,13 +95,13 @@ func taskParams(id string) json.RawMessage {
 	return append(rawjson.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
-// taskURL is where an agent server with this MCP endpoint tells of a task.
+// taskURL returns the URL of a task at an agent server with this MCP endpoint.
 func taskURL(endpoint *url.URL, id string) *url.URL {
 	return endpoint.ResolveReference(&url.URL{Path: "getTaskStatus", RawQuery: url.Values{"taskId": {id}}.Encode()})
 }
 
-// agentTask asks an agent server. It is false, with nothing written, where the
-// upstream turns out to be none.
+// agentTask asks an agent server. If the upstream is not an agent server, it returns false and
+// writes nothing.
 func (f *face) agentTask(ctx context.Context, w http.ResponseWriter, r *http.Request, t Target, id string) bool {
 	to := taskURL(t.URL, id)
 	var h http.Header
@@ -142,7 +142,7 @@ func (f *face) agentTask(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	body = rawjson.RepairText(body)
 	if !rawjson.IsObject(body) || !json.Valid(body) || !aboutTask(body) {
-		return false // something else is there, or nothing
+		return false // another program answers there, or none
 	}
 	out := w.Header()
 	out["Content-Type"], out["Cache-Control"] = []string{streamable.ContentJSON}, []string{"no-store"}
@@ -151,20 +151,20 @@ func (f *face) agentTask(ctx context.Context, w http.ResponseWriter, r *http.Req
 	return true
 }
 
-// aboutTask tells an agent server's answer from that of a server that has no
-// such page: it is a task or an error with a code or a text.
+// aboutTask reports whether an answer comes from an agent server: it is a task, or an error with a
+// code or a text. Other servers have no such page.
 func aboutTask(body []byte) bool {
 	return rawjson.IsObject(rawjson.Get(body, "task")) || rawjson.Get(body, "jsonrpc") != nil
 }
 
-// statuses are the words of agent servers for those of MCP.
+// statuses maps MCP's task states to those of agent servers.
 var statuses = map[string]string{
 	"submitted": "pending", "working": "running", "input_required": "running",
 	"completed": "completed", "failed": "failed", "cancelled": "cancelled",
 }
 
-// peerTask asks a server that has tasks as MCP defines them, on behalf of the
-// principal's own session.
+// peerTask asks a server that has tasks as MCP defines them, on behalf of the principal's own
+// session.
 func (f *face) peerTask(ctx context.Context, principal, id string, cancel bool) (json.RawMessage, error) {
 	ctx = mcp.WithCaller(ctx, f.pass.lone.of(principal))
 	params := taskParams(id)
@@ -206,8 +206,8 @@ func (f *face) peerTask(ctx context.Context, principal, id string, cancel bool) 
 	return json.Marshal(map[string]any{"task": task})
 }
 
-// taskFailure is the error of a task that could not be asked for. What the
-// upstream answered keeps its code.
+// taskFailure returns the error for a task that could not be read. An upstream's error keeps its
+// code.
 func taskFailure(err error) error {
 	err = failedToReach(err)
 	if _, ours := mcp.KindOf(err); ours {

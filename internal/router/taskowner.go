@@ -10,13 +10,13 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// maxTasks bounds the tasks whose owner is known for one upstream. The one not
-// asked for the longest is forgotten first, and is nobody's then.
+// maxTasks bounds the tasks with a known owner, per upstream. The least recently requested one is
+// forgotten first and then belongs to no principal.
 const maxTasks = 10_000
 
-// taskOwners says which principal has made which task of an upstream, and with
-// which tool. Principals share the connection that leads there, so the upstream
-// itself takes them for one client, which may read all tasks.
+// taskOwners records which principal has made which task of an upstream, and with which tool.
+// Principals share the connection to the upstream, which takes them for one client that may read
+// all tasks.
 type taskOwners struct {
 	mu   sync.Mutex // guards below
 	byID map[string]*list.Element
@@ -28,7 +28,7 @@ type taskOwner struct{ id, principal, tool string }
 // maxTaskTool bounds the name of a task's tool. A longer one is forgotten.
 const maxTaskTool = 512
 
-// madeTask is the id of the task that a call was answered with, "" for none.
+// madeTask returns the id of the task in a call's result, "" for none.
 func madeTask(result json.RawMessage) string {
 	id := rawjson.Text(rawjson.GetPath(result, "task", "taskId")) // 2025-11-25
 	if id == "" && rawjson.Text(rawjson.Get(result, "resultType")) == "task" {
@@ -37,7 +37,7 @@ func madeTask(result json.RawMessage) string {
 	return id
 }
 
-// made notes a task.
+// made records a task.
 func (o *taskOwners) made(id, principal, tool string) {
 	if id == "" || len(id) > maxTaskID {
 		return
@@ -51,7 +51,7 @@ func (o *taskOwners) made(id, principal, tool string) {
 		o.byID = map[string]*list.Element{}
 	}
 	if o.byID[id] != nil {
-		return // whoever was first
+		return // the first principal keeps it
 	}
 	if o.used.Len() >= maxTasks {
 		oldest := o.used.Back()
@@ -62,7 +62,7 @@ func (o *taskOwners) made(id, principal, tool string) {
 	o.byID[id] = o.used.PushFront(taskOwner{id, strings.Clone(principal), strings.Clone(tool)})
 }
 
-// tool is the tool that has made a principal's task, "" where it is not known.
+// tool returns the tool that made a principal's task, "" if it is unknown.
 func (o *taskOwners) tool(principal, id string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -90,8 +90,7 @@ func isTaskMethod(method string) bool {
 	return strings.HasPrefix(method, "tasks/") && method != "tasks/list"
 }
 
-// checkTask refuses to tell one principal of another's task, where the upstream
-// would.
+// checkTask prevents one principal from accessing another's task if the upstream does not.
 func (p *passthrough) checkTask(principal, method string, params json.RawMessage) error {
 	if !isTaskMethod(method) || p.apart != nil && p.apart() {
 		return nil
@@ -99,13 +98,13 @@ func (p *passthrough) checkTask(principal, method string, params json.RawMessage
 	return p.tasks.check(principal, method, params)
 }
 
-// ownTasks notes the task that a call was answered with, and leaves out of a list
-// others' tasks, and those of tools that the agent must not run.
+// ownTasks records the task in a call's result. From a list it removes tasks of other principals,
+// and those of tools that the agent must not run.
 func (p *passthrough) ownTasks(principal string, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
 	switch r.Method {
 	case "tools/call":
 		id := madeTask(result)
-		if id == "" { // as agent servers tell callers that know no tasks
+		if id == "" { // as agent servers answer callers that know no tasks
 			id = rawjson.Text(rawjson.GetPath(result, "_meta", "taskId"))
 			if id == "" || p.apart == nil || !p.apart() {
 				break
@@ -125,8 +124,8 @@ func (p *passthrough) ownTasks(principal string, r *mcp.Request, result json.Raw
 	return result, nil
 }
 
-// check refuses to tell one principal of another's task. Where there is no other
-// principal it checks nothing.
+// check refuses access to another principal's task. If there is only one principal, it checks
+// nothing.
 func (o *taskOwners) check(principal, method string, params json.RawMessage) error {
 	if principal == mcp.LocalPrincipal || !isTaskMethod(method) {
 		return nil
@@ -143,7 +142,7 @@ func (o *taskOwners) check(principal, method string, params json.RawMessage) err
 	return e
 }
 
-// taskID is the task that params name, "" where an upstream might read another one.
+// taskID returns the task that params name, "" if an upstream might read another one.
 func taskID(params json.RawMessage) string {
 	id, err := rawjson.Sole(params, "taskId")
 	if err != nil {
@@ -152,7 +151,7 @@ func taskID(params json.RawMessage) string {
 	return rawjson.Text(id)
 }
 
-// keepTasks leaves some of the tasks in the result of tasks/list.
+// keepTasks filters the tasks in the result of tasks/list.
 func keepTasks(result json.RawMessage, keep func(id string) bool) (json.RawMessage, error) {
 	raw := rawjson.Get(result, "tasks")
 	if !rawjson.IsArray(raw) {
