@@ -18,35 +18,35 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// Bounds of one list of one server, and how it is read.
+// Bounds of one list of one server, and times for reading it.
 const (
 	maxPages    = 1000
 	maxEntries  = 20_000
 	maxListKept = 32 << 20 // bytes of the definitions in the catalog
 	maxListRead = 64 << 20 // bytes of the pages
 	pageTimeout = 30 * time.Second
-	// debounce is how long after list_changed the lists are read: a server that
-	// changes ten tools says so ten times.
+	// debounce is the time between list_changed and reading the lists: a server that changes ten
+	// tools sends ten notifications.
 	debounce      = 250 * time.Millisecond
 	firstRelist   = time.Second // after lists that could not be read
 	longestRelist = time.Minute
 )
 
-// lists are the tools, resources and prompts of one server as they were listed last. They go to the
-// Sink, which is told nothing any more once they are retired.
+// lists are the tools, resources and prompts of one server as last listed. They go to the Sink
+// until lists is retired.
 type lists struct {
 	srv     *server
-	found   bool   // no configuration names the server
-	refresh func() // has the lists read again
+	found   bool   // the server is not configured
+	refresh func() // makes the lists be read again
 
 	order   atomic.Int64
-	listed  atomic.Bool // the entries are with the Sink
+	listed  atomic.Bool // the Sink has the entries
 	headers atomic.Pointer[toolHeaders]
-	barred  atomic.Pointer[map[string]error] // tools that offered has left out, and why
+	barred  atomic.Pointer[map[string]error] // tools that offered has left out, with the reasons
 	out     outlet
 
 	learning chan struct{} // holds the one goroutine that lists the tools for their headers
-	learned  time.Time     // when that was last done; guarded by learning
+	learned  time.Time     // the last time of that; guarded by learning
 
 	mu      sync.Mutex // guards below
 	counts  [3]int     // tools, resources, prompts
@@ -54,22 +54,22 @@ type lists struct {
 	listErr error
 }
 
-// setOrder notes the place in the configuration, which decides between two servers that offer one
-// id. A new place is told with a new listing.
+// setOrder sets the place in the configuration, which decides between two servers that offer the
+// same id. A change takes effect with a new listing.
 func (ls *lists) setOrder(i int) {
 	if ls.order.Swap(int64(i)) != int64(i) {
 		ls.refresh()
 	}
 }
 
-// failed notes why the lists could not be read last, nil if they could.
+// failed stores the error of the last reading, nil for success.
 func (ls *lists) failed(err error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.listErr = err
 }
 
-// state returns the counts of tools, resources and prompts, and why the lists could not be read.
+// state returns the counts of tools, resources and prompts, and the error of the last reading.
 func (ls *lists) state() (counts [3]int, err error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -82,13 +82,12 @@ type listBytes struct {
 	read int // of the pages
 }
 
-// list reads the lists and hands them to the Sink, once for the connection and
-// again whenever the server says that they have changed. listed is closed after
-// the first time, whatever came of it.
+// list reads the lists and hands them to the Sink, once for the connection and again whenever the
+// server reports a change. listed is closed after the first attempt, successful or not.
 func (s *slot) list(ctx context.Context, l *link, listed chan<- struct{}) {
 	u := s.u
 	select {
-	case <-s.relist: // said before the lists are read
+	case <-s.relist: // from before the lists are read
 	default:
 	}
 	retry := firstRelist
@@ -120,7 +119,7 @@ func (s *slot) list(ctx context.Context, l *link, listed chan<- struct{}) {
 				return
 			}
 			select {
-			case <-s.relist: // what was said meanwhile is in the lists
+			case <-s.relist: // the lists include this change
 			default:
 			}
 		}
@@ -133,9 +132,8 @@ func (s *slot) list(ctx context.Context, l *link, listed chan<- struct{}) {
 	}
 }
 
-// read reads all lists that the server has and hands them on. Tools that
-// cannot be listed are an error; what cannot be listed besides is logged and
-// left out.
+// read reads all lists of the server and hands them on. It returns an error if the tools cannot be
+// listed. Other lists that cannot be read are logged and left out.
 func (ls *lists) read(ctx context.Context, l *link) error {
 	out := catalog.Listing{Upstream: ls.srv.name, Namespace: ls.srv.cfg.Namespace, Order: int(ls.order.Load()), Found: ls.found, Tags: ls.srv.cfg.Tags}
 	caps := l.hello.Capabilities
@@ -150,7 +148,7 @@ func (ls *lists) read(ctx context.Context, l *link) error {
 		{"resources", "resources/templates/list", "resourceTemplates", &out.ResourceTemplates},
 		{"prompts", "prompts/list", "prompts", &out.Prompts},
 	} {
-		// A server that declares nothing at all may have forgotten to.
+		// A server that declares no capabilities may have forgotten to.
 		if !has(list.capability) && !(silent && list.capability == "tools") {
 			continue
 		}
@@ -174,8 +172,8 @@ func (ls *lists) read(ctx context.Context, l *link) error {
 	return nil
 }
 
-// readList reads all pages of one list. Of a list that does not end, or is larger
-// than a catalog can be, the beginning is returned, and cut says why.
+// readList reads all pages of one list. If a list is endless, or too large for a catalog, readList
+// returns its beginning, and cut is the reason.
 func (ls *lists) readList(ctx context.Context, l *link, method, key string) (entries []json.RawMessage, cut string, err error) {
 	var params json.RawMessage
 	seen := map[string]bool{}
@@ -229,16 +227,15 @@ func (ls *lists) readList(ctx context.Context, l *link, method, key string) (ent
 	}
 }
 
-// offered are the tools that the configuration lets through. Over modern HTTP a
-// tool whose schema asks for impossible headers cannot be called and is left
-// out, too (2026-07-28).
+// offered returns the tools that the configuration allows. Over modern HTTP a tool whose schema
+// requires impossible headers cannot be called and is left out, too (2026-07-28).
 func (ls *lists) offered(l *link, tools []json.RawMessage) []json.RawMessage {
 	headers, barred := toolHeaders{}, map[string]error{}
 	kept := tools[:0]
 	for _, tool := range tools {
 		var out [2][]byte
 		if rawjson.Fields(tool, []string{"name", "inputSchema"}, out[:]) != nil {
-			kept = append(kept, tool) // the catalog reports what is wrong with it
+			kept = append(kept, tool) // the catalog reports its faults
 			continue
 		}
 		name := rawjson.Text(out[0])
@@ -283,7 +280,7 @@ func hashListing(l *catalog.Listing) uint64 {
 	return h.Sum64()
 }
 
-// deliver hands a listing to the Sink unless it has the same already.
+// deliver hands a listing to the Sink unless the Sink has the same already.
 func (ls *lists) deliver(l catalog.Listing) {
 	hash := hashListing(&l)
 	ls.mu.Lock()
@@ -301,8 +298,7 @@ func (ls *lists) deliver(l catalog.Listing) {
 	ls.srv.log.Info("listed", "tools", len(l.Tools), "resources", len(l.Resources)+len(l.ResourceTemplates), "prompts", len(l.Prompts))
 }
 
-// remove takes the entries out of the Sink: the upstream was down for too
-// long.
+// remove removes the entries from the Sink, because the upstream was down for too long.
 func (ls *lists) remove() {
 	ls.listed.Store(false)
 	ls.mu.Lock()
