@@ -189,11 +189,11 @@ func (s *Server) execute(ctx context.Context, job *taskqueue.Job) (json.RawMessa
 	if t == nil {
 		return nil, fmt.Errorf("the tool %q is no longer there", job.Name)
 	}
-	var parts [2][]byte
-	if err := rawjson.Fields(job.Payload, []string{"input", "metadata"}, parts[:]); err != nil {
+	var input, metadata []byte
+	if err := rawjson.Scan(job.Payload, rawjson.Key("input", &input), rawjson.Key("metadata", &metadata)); err != nil {
 		return nil, err
 	}
-	c := &Call{Tool: job.Name, Principal: job.Owner, TaskID: job.ID, Metadata: parts[1], Writer: job, input: parts[0], keeper: &s.children}
+	c := &Call{Tool: job.Name, Principal: job.Owner, TaskID: job.ID, Metadata: metadata, Writer: job, input: input, keeper: &s.children}
 	if w, ok := job.Value.(*waiting); ok && w != nil {
 		c.peer, c.token = w.peer, w.token
 	}

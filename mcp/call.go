@@ -219,24 +219,23 @@ func (c *Conn) abandon(cl *call, method string, ctx context.Context) {
 // SwapProgressToken replaces params._meta.progressToken by n and returns a clone of the old token.
 // Params without a token are returned unchanged, with a nil token.
 func SwapProgressToken(params json.RawMessage, n int64) (out, token json.RawMessage, err error) {
-	var top [1][]byte
+	var meta, asked []byte
 	if !rawjson.MayHold(params, "_meta") || !rawjson.IsObject(params) {
 		return params, nil, nil
 	}
-	if err := rawjson.Fields(params, []string{"_meta"}, top[:]); err != nil {
+	if err := rawjson.Scan(params, rawjson.Key("_meta", &meta)); err != nil {
 		return nil, nil, Errorf(KindInvalidParams, "params: %v", err)
 	}
-	meta := top[0]
 	if !rawjson.IsObject(meta) {
 		return params, nil, nil
 	}
-	if err := rawjson.Fields(meta, []string{"progressToken"}, top[:]); err != nil {
+	if err := rawjson.Scan(meta, rawjson.Key("progressToken", &asked)); err != nil {
 		return nil, nil, Errorf(KindInvalidParams, "params._meta: %v", err)
 	}
-	if top[0] == nil {
+	if asked == nil {
 		return params, nil, nil
 	}
-	token = append(json.RawMessage(nil), top[0]...)
+	token = append(json.RawMessage(nil), asked...)
 	if meta, err = rawjson.Set(meta, "progressToken", []byte(jsonrpc.IntID(n))); err != nil {
 		return nil, nil, Errorf(KindInvalidParams, "params._meta: %v", err)
 	}

@@ -148,11 +148,12 @@ func (h *handshake) initialize(ctx context.Context, version string) (Hello, erro
 	if err != nil {
 		return Hello{}, err
 	}
-	var out [4][]byte
-	if err := rawjson.Fields(result, []string{"protocolVersion", "capabilities", "serverInfo", "instructions"}, out[:]); err != nil {
+	var governing, capabilities, info, instructions []byte
+	if err := rawjson.Scan(result, rawjson.Key("protocolVersion", &governing), rawjson.Key("capabilities", &capabilities),
+		rawjson.Key("serverInfo", &info), rawjson.Key("instructions", &instructions)); err != nil {
 		return Hello{}, Errorf(KindUpstreamProtocol, "the server's initialize result cannot be read: %v", err)
 	}
-	answered := rawjson.Text(out[0])
+	answered := rawjson.Text(governing)
 	if !Supported(answered) || IsModern(answered) {
 		return Hello{}, UnsupportedVersion(answered)
 	}
@@ -161,7 +162,7 @@ func (h *handshake) initialize(ctx context.Context, version string) (Hello, erro
 		return Hello{}, err
 	}
 	return Hello{
-		Version: answered, Raw: result, Capabilities: out[1], ServerInfo: out[2], Instructions: rawjson.Text(out[3]),
+		Version: answered, Raw: result, Capabilities: capabilities, ServerInfo: info, Instructions: rawjson.Text(instructions),
 	}, nil
 }
 
@@ -191,20 +192,21 @@ func (h *handshake) discover(ctx context.Context, version string) (Hello, error)
 	if err != nil {
 		return Hello{}, err
 	}
-	var out [5][]byte
-	if err := rawjson.Fields(result, []string{"supportedVersions", "capabilities", "instructions", "_meta", "serverInfo"}, out[:]); err != nil {
+	var supported, capabilities, instructions, meta, own []byte
+	if err := rawjson.Scan(result, rawjson.Key("supportedVersions", &supported), rawjson.Key("capabilities", &capabilities),
+		rawjson.Key("instructions", &instructions), rawjson.Key("_meta", &meta), rawjson.Key("serverInfo", &own)); err != nil {
 		return Hello{}, Errorf(KindUpstreamProtocol, "the server's discover result cannot be read: %v", err)
 	}
-	if version = choose(out[0], true); version == "" {
-		return Hello{}, Errorf(KindUnsupportedVersion, "the server speaks %.200s, none of which is a version of the modern era that weir speaks", out[0])
+	if version = choose(supported, true); version == "" {
+		return Hello{}, Errorf(KindUnsupportedVersion, "the server speaks %.200s, none of which is a version of the modern era that weir speaks", supported)
 	}
-	info := rawjson.Get(out[3], MetaServerInfo)
+	info := rawjson.Get(meta, MetaServerInfo)
 	if info == nil {
-		info = out[4]
+		info = own
 	}
 	h.setVersion(version)
 	return Hello{
-		Version: version, Modern: true, Raw: result, Capabilities: out[1], ServerInfo: info, Instructions: rawjson.Text(out[2]),
+		Version: version, Modern: true, Raw: result, Capabilities: capabilities, ServerInfo: info, Instructions: rawjson.Text(instructions),
 	}, nil
 }
 

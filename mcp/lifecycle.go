@@ -84,17 +84,17 @@ func (l *Lifecycle) initialize(r *Request) (json.RawMessage, error) {
 // Handshaken reads the params of an initialize request into its session and returns the version to
 // answer.
 func Handshaken(r *Request) (version string, err error) {
-	var out [3][]byte
-	if err := rawjson.Fields(r.Params, []string{"protocolVersion", "capabilities", "clientInfo"}, out[:]); err != nil {
+	var asked, capabilities, info []byte
+	if err := rawjson.Scan(r.Params, rawjson.Key("protocolVersion", &asked), rawjson.Key("capabilities", &capabilities), rawjson.Key("clientInfo", &info)); err != nil {
 		return "", Errorf(KindInvalidParams, "initialize: %v", err)
 	}
-	requested, err := rawjson.String(out[0])
+	requested, err := rawjson.String(asked)
 	if err != nil {
 		return "", Errorf(KindInvalidParams, "initialize: protocolVersion must be a string")
 	}
 	version = Negotiate(requested)
 	r.Session.SetVersion(version)
-	r.Session.SetClient(out[2], out[1])
+	r.Session.SetClient(info, capabilities)
 	return version, nil
 }
 
@@ -194,14 +194,14 @@ func Complete(result, serverInfo json.RawMessage) json.RawMessage {
 // Cacheable adds the caching members that 2026-07-28 requires of discover, the four lists and
 // resources/read. Existing members stay.
 func Cacheable(result json.RawMessage, ttlMs int, scope string) json.RawMessage {
-	var out [2][]byte
-	if rawjson.Fields(result, []string{"ttlMs", "cacheScope"}, out[:]) != nil {
+	var ttl, cache []byte
+	if rawjson.Scan(result, rawjson.Key("ttlMs", &ttl), rawjson.Key("cacheScope", &cache)) != nil {
 		return result
 	}
-	if out[1] == nil {
+	if cache == nil {
 		result = Prepend(result, `"cacheScope":"`+scope+`"`)
 	}
-	if out[0] == nil {
+	if ttl == nil {
 		result = Prepend(result, `"ttlMs":`+strconv.Itoa(ttlMs))
 	}
 	return result

@@ -17,11 +17,10 @@ func WithContent(result json.RawMessage) json.RawMessage {
 	if bytes.HasPrefix(result, commonStart) || !rawjson.IsObject(result) {
 		return result
 	}
-	var f [4][]byte
-	if rawjson.Fields(result, []string{"content", "resultType", "task", "inputRequests"}, f[:]) != nil {
+	var content, kind, task, asks []byte
+	if rawjson.Scan(result, rawjson.Key("content", &content), rawjson.Key("resultType", &kind), rawjson.Key("task", &task), rawjson.Key("inputRequests", &asks)) != nil {
 		return result
 	}
-	content, kind, task, asks := f[0], f[1], f[2], f[3]
 	if content != nil && string(content) != "null" || kind != nil && rawjson.Text(kind) != "complete" || task != nil || asks != nil {
 		return result
 	}

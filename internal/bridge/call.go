@@ -44,15 +44,15 @@ func Call(ctx context.Context, p mcp.Peer, method string, params json.RawMessage
 			return result, nil
 		}
 		b.noteAsked()
-		var out [2][]byte
-		if err := rawjson.Fields(result, []string{"inputRequests", "requestState"}, out[:]); err != nil {
+		var requests, state []byte
+		if err := rawjson.Scan(result, rawjson.Key("inputRequests", &requests), rawjson.Key("requestState", &state)); err != nil {
 			return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s asks for input in a way that cannot be read: %v", b.Server, err)
 		}
-		answers, n, err := b.answer(ctx, out[0])
+		answers, n, err := b.answer(ctx, requests)
 		if err != nil {
 			return nil, err
 		}
-		if params, err = withAnswers(params, answers, out[1]); err != nil {
+		if params, err = withAnswers(params, answers, state); err != nil {
 			return nil, err
 		}
 		if n > 0 {
@@ -161,12 +161,12 @@ func (b *Back) questions(requests json.RawMessage) ([]question, error) {
 	var list []question
 	var problem error
 	err := rawjson.EachMember(requests, func(m rawjson.Member) bool {
-		var out [2][]byte
-		if err := rawjson.Fields(m.Value, []string{"method", "params"}, out[:]); err != nil {
+		var method, params []byte
+		if err := rawjson.Scan(m.Value, rawjson.Key("method", &method), rawjson.Key("params", &params)); err != nil {
 			problem = bad("%v", err)
 			return false
 		}
-		q := question{key: string(m.Key), method: rawjson.Text(out[0]), params: out[1]}
+		q := question{key: string(m.Key), method: rawjson.Text(method), params: params}
 		if _, known := capabilityOf(q.method); !known {
 			problem = bad("%q is no question of MCP", clip(q.method))
 			return false

@@ -195,11 +195,11 @@ func (x *Rounds) resume(ctx context.Context, r *mcp.Request, state string, token
 	if err != nil {
 		return nil, err
 	}
-	var answers [1][]byte
-	if err := rawjson.Fields(r.Params, []string{"inputResponses"}, answers[:]); err != nil {
+	var answers []byte
+	if err := rawjson.Scan(r.Params, rawjson.Key("inputResponses", &answers)); err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %v", err)
 	}
-	given, err := readAnswers(answers[0])
+	given, err := readAnswers(answers)
 	if err != nil {
 		return nil, err
 	}

@@ -251,12 +251,12 @@ const maxLogged = 500
 // operatorLog logs a log message of the server that belongs to no session (spec/calls §3: unowned
 // log messages go to the operator).
 func (u *Upstream) operatorLog(params json.RawMessage) {
-	var out [3][]byte
-	if rawjson.Fields(params, []string{"level", "logger", "data"}, out[:]) != nil {
+	var severity, logger, message []byte
+	if rawjson.Scan(params, rawjson.Key("level", &severity), rawjson.Key("logger", &logger), rawjson.Key("data", &message)) != nil {
 		return
 	}
 	level := slog.LevelInfo
-	switch n := mcp.LogSeverity(rawjson.Text(out[0])); {
+	switch n := mcp.LogSeverity(rawjson.Text(severity)); {
 	case n < mcp.LogSeverity("info"):
 		level = slog.LevelDebug
 	case n >= mcp.LogSeverity("error"):
@@ -267,13 +267,13 @@ func (u *Upstream) operatorLog(params json.RawMessage) {
 	if !u.log.Enabled(context.Background(), level) {
 		return
 	}
-	data := rawjson.Text(out[2])
+	data := rawjson.Text(message)
 	if data == "" {
-		data = string(out[2])
+		data = string(message)
 	}
 	data = u.opts.Redact(data)
 	if len(data) > maxLogged {
 		data = data[:maxLogged] + "…"
 	}
-	u.log.Log(context.Background(), level, "the server says: "+data, "logger", rawjson.Text(out[1]))
+	u.log.Log(context.Background(), level, "the server says: "+data, "logger", rawjson.Text(logger))
 }

@@ -184,14 +184,14 @@ func (ls *lists) readList(ctx context.Context, l *link, method, key string) (ent
 		if err != nil {
 			return nil, "", err
 		}
-		var out [2][]byte
-		if err := rawjson.Fields(result, []string{key, "nextCursor"}, out[:]); err != nil {
+		var list, next []byte
+		if err := rawjson.Scan(result, rawjson.Key(key, &list), rawjson.Key("nextCursor", &next)); err != nil {
 			return nil, "", mcp.Errorf(mcp.KindUpstreamUnavailable, "the answer cannot be read: %w", err)
 		}
 		read += len(result)
 		why := ""
-		if out[0] != nil && string(out[0]) != "null" {
-			err := rawjson.EachElement(out[0], func(value []byte) bool {
+		if list != nil && string(list) != "null" {
+			err := rawjson.EachElement(list, func(value []byte) bool {
 				if len(entries) == maxEntries {
 					why = fmt.Sprintf("it has more than %d entries", maxEntries)
 					return false
@@ -207,7 +207,7 @@ func (ls *lists) readList(ctx context.Context, l *link, method, key string) (ent
 				return nil, "", mcp.Errorf(mcp.KindUpstreamUnavailable, "the answer cannot be read: %w", err)
 			}
 		}
-		cursor := string(out[1])
+		cursor := string(next)
 		switch {
 		case why != "":
 		case cursor == "" || cursor == "null" || cursor == `""`:
@@ -233,16 +233,16 @@ func (ls *lists) offered(l *link, tools []json.RawMessage) []json.RawMessage {
 	headers, barred := toolHeaders{}, map[string]error{}
 	kept := tools[:0]
 	for _, tool := range tools {
-		var out [2][]byte
-		if rawjson.Fields(tool, []string{"name", "inputSchema"}, out[:]) != nil {
+		var id, schema []byte
+		if rawjson.Scan(tool, rawjson.Key("name", &id), rawjson.Key("inputSchema", &schema)) != nil {
 			kept = append(kept, tool) // the catalog reports its faults
 			continue
 		}
-		name := rawjson.Text(out[0])
+		name := rawjson.Text(id)
 		if !ls.srv.cfg.Offers(name) {
 			continue
 		}
-		h, err := streamable.ParseParamHeaders(out[1])
+		h, err := streamable.ParseParamHeaders(schema)
 		if err != nil && l.http && l.hello.Modern {
 			ls.srv.log.Warn("a tool is left out", "tool", name, "err", err)
 			barred[name] = err

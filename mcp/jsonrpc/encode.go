@@ -87,15 +87,15 @@ func (e *Error) Append(dst []byte) []byte {
 // kept.
 func ParseError(raw []byte) *Error {
 	e := &Error{raw: append(json.RawMessage(nil), raw...)}
-	var out [3][]byte
-	if rawjson.Fields(e.raw, []string{"code", "message", "data"}, out[:]) == nil {
-		if n, err := strconv.Atoi(string(out[0])); err == nil {
+	var code, message, data []byte
+	if rawjson.Scan(e.raw, rawjson.Key("code", &code), rawjson.Key("message", &message), rawjson.Key("data", &data)) == nil {
+		if n, err := strconv.Atoi(string(code)); err == nil {
 			e.Code = n
-		} else if f, err := strconv.ParseFloat(string(out[0]), 64); err == nil {
+		} else if f, err := strconv.ParseFloat(string(code), 64); err == nil {
 			e.Code = int(f)
 		}
-		e.Message = rawjson.Text(out[1])
-		e.Data = out[2]
+		e.Message = rawjson.Text(message)
+		e.Data = data
 	}
 	return e
 }

@@ -64,18 +64,18 @@ func (p *ParamHeaders) property(schema []byte, path []string) error {
 	if !rawjson.IsObject(schema) {
 		return nil
 	}
-	var out [2][]byte
-	if err := rawjson.Fields(schema, []string{"x-mcp-header", "type"}, out[:]); err != nil {
+	var declared, kind []byte
+	if err := rawjson.Scan(schema, rawjson.Key("x-mcp-header", &declared), rawjson.Key("type", &kind)); err != nil {
 		return err
 	}
-	if out[0] == nil {
+	if declared == nil {
 		return nil
 	}
-	name := rawjson.Text(out[0])
+	name := rawjson.Text(declared)
 	if !isToken(name) {
-		return fmt.Errorf("property %q: x-mcp-header %.80s is no header name", strings.Join(path, "."), out[0])
+		return fmt.Errorf("property %q: x-mcp-header %.80s is no header name", strings.Join(path, "."), declared)
 	}
-	switch rawjson.Text(out[1]) {
+	switch rawjson.Text(kind) {
 	case "string", "integer", "boolean":
 	default:
 		return fmt.Errorf("property %q: x-mcp-header needs the type string, integer or boolean", strings.Join(path, "."))

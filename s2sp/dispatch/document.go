@@ -31,10 +31,11 @@ type walk struct {
 }
 
 func (w walk) result(result json.RawMessage) json.RawMessage {
-	var f [2][]byte
-	if err := rawjson.Fields(result, []string{"content", "structuredContent"}, f[:]); err != nil {
+	var content, structured []byte
+	fields := []rawjson.Field{rawjson.Key("content", &content), rawjson.Key("structuredContent", &structured)}
+	if err := rawjson.Scan(result, fields...); err != nil {
 		clean, n := rawjson.Finite(result)
-		if n == 0 || rawjson.Fields(clean, []string{"content", "structuredContent"}, f[:]) != nil {
+		if n == 0 || rawjson.Scan(clean, fields...) != nil {
 			w.broken(result, err)
 			return result
 		}
@@ -45,13 +46,13 @@ func (w walk) result(result json.RawMessage) json.RawMessage {
 		return out
 	}
 	out := result
-	if next, ok := w.document(f[1]); ok {
+	if next, ok := w.document(structured); ok {
 		out = set(out, "structuredContent", next)
 	}
-	if !rawjson.IsArray(f[0]) {
+	if !rawjson.IsArray(content) {
 		return out
 	}
-	if blocks, ok := each(f[0], w.block); ok {
+	if blocks, ok := each(content, w.block); ok {
 		out = set(out, "content", blocks)
 	}
 	return out

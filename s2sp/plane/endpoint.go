@@ -155,11 +155,11 @@ func ParseRequest(body []byte) (Request, error) {
 	if body[0] != '{' {
 		return req, badRequest("the body must be an object with row_ids and columns")
 	}
-	var fields [2][]byte
-	if err := rawjson.Fields(body, []string{"row_ids", "columns"}, fields[:]); err != nil {
+	var rowIDs, columns []byte
+	if err := rawjson.Scan(body, rawjson.Key("row_ids", &rowIDs), rawjson.Key("columns", &columns)); err != nil {
 		return req, badRequest("%v", err)
 	}
-	err := each("row_ids", fields[0], func(v []byte) error {
+	err := each("row_ids", rowIDs, func(v []byte) error {
 		text := v
 		if v[0] == '"' { // "3" is what some agents write
 			text = v[1 : len(v)-1]
@@ -174,7 +174,7 @@ func ParseRequest(body []byte) (Request, error) {
 	if err != nil {
 		return req, err
 	}
-	err = each("columns", fields[1], func(v []byte) error {
+	err = each("columns", columns, func(v []byte) error {
 		name, err := rawjson.String(v)
 		if err != nil {
 			return badRequest("columns must be strings, not %.40s", v)

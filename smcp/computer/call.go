@@ -143,13 +143,13 @@ func (c *Computer) run(ctx context.Context, t *tool, call smcp.ToolCall) (json.R
 		return nil, faultf(smcp.CodeNotFound, "MCP server %q is switched off", t.server.Name)
 	}
 	meta := traceMeta(call.Call)
-	params := make(json.RawMessage, 0, len(t.name)+len(args)+len(meta)+64)
-	params = rawjson.AppendString(append(params, `{"name":`...), t.name)
-	params = append(append(params, `,"arguments":`...), args...)
+	params := rawjson.NewWriter(make([]byte, 0, len(t.name)+len(args)+len(meta)+64)).Object()
+	params.Key("name").String(t.name)
+	params.Key("arguments").Raw(args)
 	if meta != nil {
-		params = append(append(params, `,"_meta":`...), meta...)
+		params.Key("_meta").Raw(meta)
 	}
-	return up.Call(ctx, "tools/call", append(params, '}'), nil)
+	return up.Call(ctx, "tools/call", params.EndObject().Bytes(), nil)
 }
 
 // confirm asks a person about a tool that is not auto_apply.
@@ -176,32 +176,30 @@ func (c *Computer) confirm(ctx context.Context, t *tool, agent, reqID string, ar
 	return nil
 }
 
-// toolCallKeys are what a Computer reads of a client:tool_call.
-var toolCallKeys = []string{"agent", "robot_id", "req_id", "computer", "tool_name", "params", "timeout", "traceparent", "tracestate", "baggage", smcp.QueryVersion}
-
 // readToolCall reads a client:tool_call, whose params are only passed on.
 func readToolCall(raw json.RawMessage) (smcp.ToolCall, error) {
-	var out [11][]byte
-	if !rawjson.IsObject(raw) {
-		return smcp.ToolCall{}, smcp.ErrPayload
-	}
-	if err := rawjson.Fields(raw, toolCallKeys, out[:]); err != nil {
+	var f struct{ agent, robot, reqID, computer, tool, params, timeout, parent, state, baggage, version []byte }
+	if !rawjson.IsObject(raw) || rawjson.Scan(raw,
+		rawjson.Key("agent", &f.agent), rawjson.Key("robot_id", &f.robot), rawjson.Key("req_id", &f.reqID),
+		rawjson.Key("computer", &f.computer), rawjson.Key("tool_name", &f.tool), rawjson.Key("params", &f.params),
+		rawjson.Key("timeout", &f.timeout), rawjson.Key("traceparent", &f.parent), rawjson.Key("tracestate", &f.state),
+		rawjson.Key("baggage", &f.baggage), rawjson.Key(smcp.QueryVersion, &f.version)) != nil {
 		return smcp.ToolCall{}, smcp.ErrPayload
 	}
 	call := smcp.ToolCall{
 		Call: smcp.Call{
-			Agent: rawjson.Text(out[0]), RobotID: rawjson.Text(out[1]), ReqID: rawjson.Text(out[2]), Computer: rawjson.Text(out[3]),
-			Traceparent: rawjson.Text(out[7]), Tracestate: rawjson.Text(out[8]), Baggage: rawjson.Text(out[9]),
+			Agent: rawjson.Text(f.agent), RobotID: rawjson.Text(f.robot), ReqID: rawjson.Text(f.reqID), Computer: rawjson.Text(f.computer),
+			Traceparent: rawjson.Text(f.parent), Tracestate: rawjson.Text(f.state), Baggage: rawjson.Text(f.baggage),
 		},
-		ToolName: rawjson.Text(out[4]), Params: out[5],
+		ToolName: rawjson.Text(f.tool), Params: f.params,
 	}
-	if len(out[10]) > 0 && out[10][0] == '"' {
-		version := rawjson.Text(out[10])
+	if len(f.version) > 0 && f.version[0] == '"' {
+		version := rawjson.Text(f.version)
 		call.Version = &version
 	}
-	if len(out[6]) > 0 && string(out[6]) != "null" {
+	if len(f.timeout) > 0 && string(f.timeout) != "null" {
 		var err error
-		if call.Timeout, err = strconv.ParseFloat(string(out[6]), 64); err != nil || call.Timeout < 0 {
+		if call.Timeout, err = strconv.ParseFloat(string(f.timeout), 64); err != nil || call.Timeout < 0 {
 			return smcp.ToolCall{}, smcp.ErrPayload
 		}
 	}
@@ -221,25 +219,20 @@ const (
 // traceMeta is the trace context and the baggage of a call as an MCP server reads
 // them, nil where there are none.
 func traceMeta(call smcp.Call) json.RawMessage {
-	out := json.RawMessage("{")
-	add := func(key, value string) {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(rawjson.AppendString(out, key), ':')
-		out = rawjson.AppendString(out, value)
-	}
-	if call.Traceparent != "" && len(call.Traceparent) <= maxTraceparent && len(call.Tracestate) <= maxTracestate {
-		add("traceparent", call.Traceparent)
-		if call.Tracestate != "" {
-			add("tracestate", call.Tracestate)
-		}
-	}
-	if call.Baggage != "" && len(call.Baggage) <= maxBaggage {
-		add("baggage", call.Baggage)
-	}
-	if len(out) == 1 {
+	traced := call.Traceparent != "" && len(call.Traceparent) <= maxTraceparent && len(call.Tracestate) <= maxTracestate
+	carries := call.Baggage != "" && len(call.Baggage) <= maxBaggage
+	if !traced && !carries {
 		return nil
 	}
-	return append(out, '}')
+	out := rawjson.NewWriter(nil).Object()
+	if traced {
+		out.Key("traceparent").String(call.Traceparent)
+		if call.Tracestate != "" {
+			out.Key("tracestate").String(call.Tracestate)
+		}
+	}
+	if carries {
+		out.Key("baggage").String(call.Baggage)
+	}
+	return out.EndObject().Bytes()
 }

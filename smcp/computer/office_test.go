@@ -435,9 +435,7 @@ func TestFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "all vanish with their Computer", s.lacks("my_desk-one"))
-	if got := f.Names(); len(got) != 0 {
-		t.Errorf("routes are left: %v", got)
-	}
+	eventually(t, "no route is left", func() bool { return len(f.Names()) == 0 })
 }
 
 // Trace context and baggage reach the MCP server's _meta, over both ways.

@@ -206,11 +206,13 @@ func (c *Computer) Tools(d smcp.Dialect) []smcp.Tool {
 
 // describe is the tool in the form of client:get_tools.
 func (t *tool) describe(d smcp.Dialect) smcp.Tool {
-	var out [6][]byte
-	_ = rawjson.Fields(t.raw, []string{"description", "inputSchema", "outputSchema", "annotations", "_meta", "title"}, out[:]) // a key that stands twice counts as absent
+	var description, input, output, annotations, own []byte
+	_ = rawjson.Scan(t.raw, // a key that stands twice counts as absent
+		rawjson.Key("description", &description), rawjson.Key("inputSchema", &input), rawjson.Key("outputSchema", &output),
+		rawjson.Key("annotations", &annotations), rawjson.Key("_meta", &own))
 	desc := smcp.Tool{
-		Name: d.ToolName(t.server.bundle(), t.alias), BundleID: t.server.bundle(), Description: rawjson.Text(out[0]),
-		ParamsSchema: json.RawMessage(out[1]), ReturnSchema: json.RawMessage(out[2]),
+		Name: d.ToolName(t.server.bundle(), t.alias), BundleID: t.server.bundle(), Description: rawjson.Text(description),
+		ParamsSchema: json.RawMessage(input), ReturnSchema: json.RawMessage(output),
 	}
 	if !rawjson.IsObject(desc.ParamsSchema) {
 		desc.ParamsSchema = json.RawMessage(`{"type":"object"}`)
@@ -219,8 +221,8 @@ func (t *tool) describe(d smcp.Dialect) smcp.Tool {
 		desc.ReturnSchema = json.RawMessage("null")
 	}
 	meta := map[string]any{}
-	if rawjson.IsObject(out[4]) {
-		_ = rawjson.EachMember(out[4], func(m rawjson.Member) bool { // its syntax has been checked with the whole
+	if rawjson.IsObject(own) {
+		_ = rawjson.EachMember(own, func(m rawjson.Member) bool { // its syntax has been checked with the whole
 			meta[string(m.Key)] = attribute(m.Value)
 			return true
 		})
@@ -230,8 +232,8 @@ func (t *tool) describe(d smcp.Dialect) smcp.Tool {
 	if own, err := smcp.Encode(said); err == nil && string(own) != "{}" {
 		meta[smcp.MetaTool] = string(own)
 	}
-	if rawjson.IsObject(out[3]) {
-		meta[smcp.MetaAnnotation] = string(out[3])
+	if rawjson.IsObject(annotations) {
+		meta[smcp.MetaAnnotation] = string(annotations)
 	}
 	if len(meta) > 0 {
 		if raw, err := smcp.Encode(meta); err == nil {

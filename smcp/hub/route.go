@@ -32,51 +32,42 @@ type call struct {
 	done     bool         // is answered; guarded by Hub.mu
 }
 
-// callKeys are what the hub reads of a client:* payload.
-var callKeys = []string{"computer", "req_id", "timeout", "tool_name", "params", "agent", "robot_id", smcp.QueryVersion, "agent_sid"}
+// callFields are the members that the hub reads of a client:* payload, nil where it has none.
+type callFields struct{ computer, reqID, timeout, tool, params, agent, robot, version, sid []byte }
 
-const (
-	keyComputer = iota
-	keyReqID
-	keyTimeout
-	keyTool
-	keyParams
-	keyAgent
-	keyRobot
-	keyVersion
-	keySID
-	callKeyCount
-)
-
-// callFields are the values of callKeys in a payload, nil where it has none.
-type callFields [callKeyCount][]byte
+// read looks for all members in one pass, because payloads may be large.
+func (f *callFields) read(payload []byte) bool {
+	return rawjson.IsObject(payload) && rawjson.Scan(payload,
+		rawjson.Key("computer", &f.computer), rawjson.Key("req_id", &f.reqID), rawjson.Key("timeout", &f.timeout),
+		rawjson.Key("tool_name", &f.tool), rawjson.Key("params", &f.params), rawjson.Key("agent", &f.agent),
+		rawjson.Key("robot_id", &f.robot), rawjson.Key(smcp.QueryVersion, &f.version), rawjson.Key("agent_sid", &f.sid)) == nil
+}
 
 // route carries a client:* event to a Computer and the answer back. It does not
 // wait.
 func (h *Hub) route(e *socketio.Event) {
 	s := sessionOf(e)
 	payload := e.Arg(0)
-	// One pass, because payloads may be large: everything that is looked at.
 	var f callFields
-	ok := rawjson.IsObject(payload) && rawjson.Fields(payload, callKeys, f[:]) == nil
-	dialect := s.hearCall(h, e.Name, f[keyAgent], f[keyRobot])
+	ok := f.read(payload)
+	dialect := s.hearCall(h, e.Name, f.agent, f.robot)
 	refuse := func(err *smcp.Error) {
 		h.log.Debug("a call was refused", "event", e.Name, "sid", s.sid, "err", err)
 		h.ack(e, dialect.Failed(err))
 	}
-	name, reqID := rawjson.Text(f[keyComputer]), rawjson.Text(f[keyReqID])
-	if !ok || name == "" || len(reqID) > maxReqIDBytes || e.Name == smcp.EventToolCall && (reqID == "" || rawjson.Text(f[keyTool]) == "") {
+	name, reqID := rawjson.Text(f.computer), rawjson.Text(f.reqID)
+	if !ok || name == "" || len(reqID) > maxReqIDBytes || e.Name == smcp.EventToolCall && (reqID == "" || rawjson.Text(f.tool) == "") {
 		refuse(smcp.ErrPayload)
 		return
 	}
 	c := &call{event: e, name: smcp.Dialect01.Event(e.Name), reqID: reqID, agent: s, dialect: dialect}
 	timeout := h.o.CallTimeout
 	if c.name == smcp.EventToolCall {
-		if !rawjson.IsObject(f[keyParams]) {
+		if !rawjson.IsObject(f.params) {
 			refuse(smcp.ErrPayload.With("params", "an object"))
 			return
 		}
-		asked, ok := seconds(f[keyTimeout])
+		asked, ok := seconds(f.timeout)
 		if !ok {
 			refuse(smcp.ErrPayload.With("timeout", "a number of seconds"))
 			return
@@ -198,11 +189,11 @@ func (c *call) request(payload json.RawMessage, f *callFields) (json.RawMessage,
 			plain = false
 		}
 	}
-	put("agent", f[keyAgent], as)
+	put("agent", f.agent, as)
 	if c.to.Versioned() {
-		plain = plain && f[keyRobot] == nil
+		plain = plain && f.robot == nil
 	} else {
-		put("robot_id", f[keyRobot], as)
+		put("robot_id", f.robot, as)
 	}
 	version, sid := []byte(nil), []byte(nil)
 	if c.general {
@@ -213,11 +204,11 @@ func (c *call) request(payload json.RawMessage, f *callFields) (json.RawMessage,
 			told = smcp.VersionDraft
 		}
 		version = rawjson.Quote(told)
-		put(smcp.QueryVersion, f[keyVersion], version)
+		put(smcp.QueryVersion, f.version, version)
 	}
 	if c.name == smcp.EventMCP {
 		sid = rawjson.Quote(c.agent.sid)
-		put("agent_sid", f[keySID], sid)
+		put("agent_sid", f.sid, sid)
 	}
 	if plain {
 		if len(add) == 0 {
