@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -26,6 +26,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/filewatch"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/computer"
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -50,7 +51,6 @@ const (
 	defaultOffice = "weir"
 	defaultHub    = "http://127.0.0.1:8088"
 	joinPatience  = 10 * time.Second // wait this long for the hub before the shell starts
-	watchEvery    = time.Second
 )
 
 func computerCommand(a *process) *cobra.Command {
@@ -111,7 +111,7 @@ func runComputer(a *process, ctx context.Context, f computerFlags) error {
 	if err != nil {
 		return err
 	}
-	file, err := readComputerConfig(a, path)
+	file, data, err := readComputerConfig(a, path)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func runComputer(a *process, ctx context.Context, f computerFlags) error {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		watchComputer(a, watching, c, path, log.Logger)
+		watchComputer(watching, c, path, data, log.Logger)
 	}()
 	defer func() { stop(); <-watched }()
 	introduceComputer(a, ctx, c, f)
@@ -315,19 +315,17 @@ func findComputerConfig(path string) (string, error) {
 	return "", failf(exitUsage, "this folder has none of %s; pass the configuration of your MCP client with --config FILE", strings.Join(computerFiles, ", "))
 }
 
-func readComputerConfig(a *process, path string) (*computer.File, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, failf(exitUsage, "%w", err)
+func readComputerConfig(a *process, path string) (file *computer.File, data []byte, err error) {
+	if data, err = os.ReadFile(path); err == nil {
+		file, err = computer.Parse(path, data)
 	}
-	file, err := computer.Parse(path, data)
 	if err != nil {
-		return nil, failf(exitUsage, "%w", err)
+		return nil, nil, failf(exitUsage, "%w", err)
 	}
 	for _, w := range file.Warnings {
 		a.note("%s", w)
 	}
-	return file, nil
+	return file, data, nil
 }
 
 // setInputs sets inputs to the values of the command line.
@@ -351,45 +349,28 @@ func setInputs(a *process, ctx context.Context, c *computer.Computer, pairs []st
 	return nil
 }
 
-// watchComputer applies changes of the configuration until ctx ends.
-func watchComputer(a *process, ctx context.Context, c *computer.Computer, path string, log *slog.Logger) {
-	last := fileSum(path)
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+// watchComputer applies changes of the configuration until ctx ends. It begins with those that came
+// after data was read.
+func watchComputer(ctx context.Context, c *computer.Computer, path string, data []byte, log *slog.Logger) {
+	err := filewatch.Watch(ctx, path, func() {
+		now, err := os.ReadFile(path)
+		if err != nil || bytes.Equal(now, data) || ctx.Err() != nil {
 			return
-		case <-tick.C:
 		}
-		now := fileSum(path)
-		if now == last || now == ([sha256.Size]byte{}) {
-			continue
-		}
-		last = now
-		data, err := os.ReadFile(path)
-		var file *computer.File
-		if err == nil {
-			file, err = computer.Parse(path, data)
-		}
+		data = now
+		file, err := computer.Parse(path, data)
 		if err == nil {
 			err = c.Load(ctx, file)
 		}
 		if err != nil {
 			log.Error("the changed configuration is not applied whole", "err", err)
-			continue
+			return
 		}
 		log.Info("the configuration has changed and is applied", "servers", len(file.Servers))
-	}
-}
-
-// fileSum returns the hash of a file, zero if it cannot be read.
-func fileSum(path string) [sha256.Size]byte {
-	data, err := os.ReadFile(path)
+	})
 	if err != nil {
-		return [sha256.Size]byte{}
+		log.Warn("changes of the configuration are not noticed; start the Computer again after a change", "err", err)
 	}
-	return sha256.Sum256(data)
 }
 
 // runInputCommand runs the command of an input: directly if it has arguments, otherwise as a shell

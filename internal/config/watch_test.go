@@ -10,119 +10,53 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 )
 
-// TestWatchSettles drives the watcher's loop with events of its own, in false
-// time: how often the file is read, and when.
-func TestWatchSettles(t *testing.T) {
+// TestWatchLooks calls what reads the file after each change: it reports what is new, once.
+func TestWatchLooks(t *testing.T) {
 	const good, better, bad = "mcpServers: {a: {command: x, args: ['${weir:port}']}}", "mcpServers: {a: {command: y, args: ['${weir:port}']}}", "mcpServers: 5"
-	synctest.Test(t, func(t *testing.T) {
-		port := 100
-		opts := Options{FreePort: func() (int, error) { port++; return port, nil }, Dir: "/dir"}
-		current, _, err := Parse("weir.yaml", []byte(good), opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, missing, reads := good, false, 0
-		var seen []string
-		var mu sync.Mutex // guards content, missing, reads and seen
-		set := func(text string, away bool) { mu.Lock(); content, missing = text, away; mu.Unlock() }
-		w := &watch{
-			current: current, opts: opts, last: current.sum,
-			mine: func(name string) bool { return name == "weir.yaml" },
-			read: func(string) ([]byte, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				reads++
-				if missing {
-					return nil, fs.ErrNotExist
-				}
-				return []byte(content), nil
-			},
-			fn: func(c *Config, _ []Warning, err error) {
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					seen = append(seen, "error")
-					return
-				}
-				a, _ := c.Server("a")
-				seen = append(seen, a.Command+" "+a.Args[0])
-			},
-		}
-		events, failures := make(chan fsnotify.Event), make(chan error)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- w.run(ctx, events, failures) }()
-		event := func(name string, op fsnotify.Op) { events <- fsnotify.Event{Name: name, Op: op} }
-		expect := func(what string, wantReads int, want ...string) {
-			t.Helper()
-			synctest.Wait()
-			mu.Lock()
-			defer mu.Unlock()
-			if reads != wantReads || !slices.Equal(seen, want) {
-				t.Fatalf("%s: %d reads, saw %q; want %d reads and %q", what, reads, seen, wantReads, want)
+	port := 100
+	opts := Options{FreePort: func() (int, error) { port++; return port, nil }, Dir: "/dir"}
+	current, _, err := Parse("weir.yaml", []byte(good), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := good
+	var seen []string
+	w := &watch{
+		current: current, opts: opts, last: current.sum,
+		read: func(string) ([]byte, error) {
+			if content == "" {
+				return nil, fs.ErrNotExist
 			}
-			reads, seen = 0, nil
-		}
-
-		expect("at the start, for what changed since the load", 1)
-		event("other.txt", fsnotify.Write)
-		event("weir.yaml", fsnotify.Chmod)
-		time.Sleep(time.Minute)
-		expect("events of no concern", 0)
-
-		set(better, false)
-		event("weir.yaml", fsnotify.Create)
-		time.Sleep(settle / 2)
-		event("weir.yaml", fsnotify.Write)
-		time.Sleep(settle - time.Millisecond)
-		expect("not yet quiet", 0)
-		time.Sleep(time.Millisecond)
-		expect("quiet; the port stays", 1, "y 101")
-
-		event("weir.yaml", fsnotify.Write)
-		time.Sleep(settle)
-		expect("written with the same contents", 1)
-
-		set(bad, false)
-		for range 25 { // never quiet, longer than patience
-			event("weir.yaml", fsnotify.Write)
-			time.Sleep(settle / 2)
-		}
-		time.Sleep(settle)
-		expect("never quiet", 2, "error")
-
-		set(bad, true)
-		event("weir.yaml", fsnotify.Remove)
-		time.Sleep(settle)
-		expect("away", 1)
-		set(good, false)
-		failures <- fsnotify.ErrEventOverflow
-		time.Sleep(settle)
-		expect("good again after lost events", 1, "x 101")
-
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func TestWatchEndsWithItsSource(t *testing.T) {
-	for name, run := range map[string]func(w *watch) error{
-		"events":   func(w *watch) error { c := make(chan fsnotify.Event); close(c); return w.run(t.Context(), c, nil) },
-		"failures": func(w *watch) error { c := make(chan error); close(c); return w.run(t.Context(), nil, c) },
+			return []byte(content), nil
+		},
+		fn: func(c *Config, _ []Warning, err error) {
+			if err != nil {
+				seen = append(seen, "error")
+				return
+			}
+			a, _ := c.Server("a")
+			seen = append(seen, a.Command+" "+a.Args[0])
+		},
+	}
+	for _, step := range []struct {
+		what, content string
+		want          []string
+	}{
+		{"as it was loaded", good, nil},
+		{"changed; the port stays", better, []string{"y 101"}},
+		{"written with the same contents", better, nil},
+		{"broken", bad, []string{"error"}},
+		{"away", "", nil},
+		{"good again", good, []string{"x 101"}},
 	} {
-		w := &watch{current: &Config{path: "x"}, read: func(string) ([]byte, error) { return nil, fs.ErrNotExist }}
-		if err := run(w); err == nil || !strings.Contains(err.Error(), "the watcher ended") {
-			t.Errorf("%s: %v", name, err)
+		content, seen = step.content, nil
+		w.look()
+		if !slices.Equal(seen, step.want) {
+			t.Fatalf("%s: saw %q, want %q", step.what, seen, step.want)
 		}
 	}
 }

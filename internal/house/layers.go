@@ -86,6 +86,7 @@ var places = []place{
 	{"mcp/jsonrpc", ground, []string{"internal/rawjson"}, "the envelope of a message, over raw JSON"},
 	{"internal/rawjson", ground, nil, "JSON as slices of its own bytes"},
 	{"internal/strict", ground, []string{"internal/rawjson", "internal/text"}, "reads configuration files by the tags of structs; config, agentserver and the Computer stand on it, and it knows none of their keys"},
+	{"internal/filewatch", ground, nil, "says when a file changes; the configuration and the Computer read theirs again"},
 	{"internal/ownership", ground, nil, "whose the names of servers are: registry, Computers and the configuration ask one ledger, and none of them may import another"},
 	{"internal/uritemplate", ground, nil, "RFC 6570; knows no MCP"},
 	{"internal/redact", ground, []string{"internal/rawjson"}, "takes secrets out of texts; the configuration, the gateway and Computers use it, and it knows none of them"},
