@@ -7,6 +7,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -31,27 +32,27 @@ func (s *State) Stats(principal string) usage.Stats {
 // count adds the tokens of an answer to the session's and to the total, at once
 // where that is cheap or known, else later. tell, if set, is called once with
 // them, or with counted false where they stay unknown.
-func (a *accounts) count(c *metaCall, result json.RawMessage, err error, tell func(read, raw int, counted bool)) {
+func (a *accounts) count(c *dispatch.Call, scope *memory.Scope, result json.RawMessage, err error, tell func(read, raw int, counted bool)) {
 	if result == nil {
 		if tell != nil {
 			tell(0, 0, true)
 		}
 		return
 	}
-	if c.name == ToolBrowse || c.name == ToolHydrate {
-		a.countDiscovery(c.state)
+	if c.Verb == ToolBrowse || c.Verb == ToolHydrate {
+		a.countDiscovery(sessionOf(c))
 	}
 	p := usage.Discovery
 	switch {
-	case c.name == ToolView:
+	case c.Verb == ToolView:
 		p = usage.Views
-	case dispatch.ActsOnUpstream(c.name) && !c.dryRun:
+	case dispatch.ActsOnUpstream(c.Verb) && !c.DryRun:
 		p = usage.Results
 	}
-	tokens, answered, passed := a.countTokens, c.raw, c.passed
+	tokens, answered, passed := a.countTokens, c.Answer, c.Passed
 	size := len(result) + len(answered)
-	if c.scope.Ends(answered) || c.scope.Ends(result) {
-		a.state.account.Uncounted(&c.state.usage, tell) // it would have to be copied to be there later
+	if scope.Ends(answered) || scope.Ends(result) {
+		a.state.account.Uncounted(&sessionOf(c).usage, tell) // it would have to be copied to be there later
 		return
 	}
 	if passed < 0 && size > usage.MaxInline {
@@ -62,7 +63,7 @@ func (a *accounts) count(c *metaCall, result json.RawMessage, err error, tell fu
 			answered = result
 		}
 	}
-	a.state.account.Tally(&c.state.usage, p, size, passed >= 0, func() (read, raw int) {
+	a.state.account.Tally(&sessionOf(c).usage, p, size, passed >= 0, func() (read, raw int) {
 		if passed >= 0 {
 			return passed, passed
 		}

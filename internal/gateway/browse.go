@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
@@ -29,52 +30,52 @@ func browsed(metaTool string) catalog.Kind {
 // browse answers tool_browse (spec/gateway §3), resource_browse and
 // prompt_browse (§6.4): cards for a query, by descending score and then by id, or
 // the cards at a path.
-func (g *Gateway) browse(ctx context.Context, c *metaCall) (json.RawMessage, error) {
+func (g *Gateway) browse(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	var out [3][]byte
-	if err := c.read(c.name, browseKeys, out[:]); err != nil {
+	if err := readArguments(c, browseKeys, out[:]); err != nil {
 		return nil, err
 	}
 	topK := 0
 	if out[2] != nil {
 		n, ok := rawjson.Int(out[2])
 		if !ok || n < 1 || n > MaxTopK {
-			return nil, metaArgs(c.name, "top_k must be a whole number from 1 to %d, not %s", MaxTopK, text.Value(out[2]))
+			return nil, metaArgs(c.Verb, "top_k must be a whole number from 1 to %d, not %s", MaxTopK, text.Value(out[2]))
 		}
 		topK = n
 	}
 	switch {
 	case out[0] != nil && out[1] != nil:
-		return nil, metaArgs(c.name, "pass either query or path, not both")
+		return nil, metaArgs(c.Verb, "pass either query or path, not both")
 	case out[0] != nil:
 		query, err := rawjson.String(out[0])
 		if err != nil {
-			return nil, metaArgs(c.name, "query must be a string, not %s", text.Value(out[0]))
+			return nil, metaArgs(c.Verb, "query must be a string, not %s", text.Value(out[0]))
 		}
 		if query = strings.TrimSpace(query); query == "" {
-			return nil, metaArgs(c.name, "query is empty; say what you look for, or pass path \"/\" to see what there is")
+			return nil, metaArgs(c.Verb, "query is empty; say what you look for, or pass path \"/\" to see what there is")
 		}
 		return g.browseQuery(ctx, c, query, topK), nil
 	case out[1] != nil:
 		path, err := rawjson.String(out[1])
 		if err != nil {
-			return nil, metaArgs(c.name, "path must be a string, not %s", text.Value(out[1]))
+			return nil, metaArgs(c.Verb, "path must be a string, not %s", text.Value(out[1]))
 		}
 		return g.browsePath(c, path, topK)
 	}
-	return nil, metaArgs(c.name, "pass query or path")
+	return nil, metaArgs(c.Verb, "pass query or path")
 }
 
-func (g *Gateway) browseQuery(ctx context.Context, c *metaCall, query string, topK int) json.RawMessage {
+func (g *Gateway) browseQuery(ctx context.Context, c *dispatch.Call, query string, topK int) json.RawMessage {
 	if topK == 0 {
 		topK = DefaultTopK
 	}
 	s := g.opts.Upstreams.Snapshot()
-	cards, err := s.Search(ctx, browsed(c.name), query, topK)
+	cards, err := s.Search(ctx, browsed(c.Verb), query, topK)
 	if err != nil {
-		g.opts.Logger.DebugContext(ctx, "ranked by words alone", "session", c.state.tag, "err", g.opts.Redactor.Redact(err.Error()))
+		g.opts.Logger.DebugContext(ctx, "ranked by words alone", "session", sessionOf(c).tag, "err", g.opts.Redactor.Redact(err.Error()))
 	}
-	cards, weak := closest(s, browsed(c.name), query, cards)
-	none := "No " + string(browsed(c.name)) + " matches. Try other words, or path \"/\" to see what there is."
+	cards, weak := closest(s, browsed(c.Verb), query, cards)
+	none := "No " + string(browsed(c.Verb)) + " matches. Try other words, or path \"/\" to see what there is."
 	return g.cardsResult(c, cardsAnswer{from: s.Catalog, cards: cards, scored: true, weak: weak, none: none, whole: true})
 }
 
@@ -130,12 +131,12 @@ func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, 
 	return cards, err
 }
 
-func (g *Gateway) browsePath(c *metaCall, path string, topK int) (json.RawMessage, error) {
+func (g *Gateway) browsePath(c *dispatch.Call, path string, topK int) (json.RawMessage, error) {
 	from := g.opts.Upstreams.Snapshot().Catalog
-	cards, err := from.ChildrenOf(browsed(c.name), path)
+	cards, err := from.ChildrenOf(browsed(c.Verb), path)
 	if err != nil {
 		namespace, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		if e := g.outages.absentSpace(namespace); e != nil {
+		if e := g.finder.outages.absentSpace(namespace); e != nil {
 			e.Path = path
 			return nil, e
 		}
@@ -161,13 +162,13 @@ type cardsAnswer struct {
 // cardsResult writes cards, one a line, or as a JSON array, and notes that the
 // session was offered their tools. The last line tells of upstreams that were not
 // searched: it comes after the cards, which a cache may keep.
-func (g *Gateway) cardsResult(c *metaCall, a cardsAnswer) json.RawMessage {
+func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 	cards := a.cards
-	c.state.offerCards(cards)
+	sessionOf(c).offerCards(cards)
 	hasScore := func(int) bool { return a.scored }
 	room := browseOverhead - 1 // a line break
 	if g.opts.CacheStable {
-		stable := c.state.arrange(a.from, cards, a.scored)
+		stable := sessionOf(c).arrange(a.from, cards, a.scored)
 		if len(stable.cards) > len(cards) {
 			room -= markerTokens
 		}
@@ -175,12 +176,12 @@ func (g *Gateway) cardsResult(c *metaCall, a cardsAnswer) json.RawMessage {
 	}
 	rest := ""
 	if a.whole {
-		if rest = g.outages.notSearched(room); rest != "" && len(cards) == 0 {
+		if rest = g.finder.outages.notSearched(room); rest != "" && len(cards) == 0 {
 			a.none, _, _ = strings.Cut(a.none, ". ") // for the room of both
-			rest = g.outages.notSearched(room - g.opts.Firewall.CountTokens(a.none))
+			rest = g.finder.outages.notSearched(room - g.opts.Firewall.CountTokens(a.none))
 		}
 	}
-	if c.format == result.FormatJSON {
+	if c.Format == result.FormatJSON {
 		doc := []byte{'['}
 		for i := range cards {
 			if i > 0 {

@@ -129,7 +129,7 @@ func TestNothingReachesAnUpstreamPastTheControls(t *testing.T) {
 func TestNothingIsSentWithoutAPass(t *testing.T) {
 	h, up := library(t, Options{})
 	e := h.Snapshot().Catalog.Of("docs")[0]
-	c := newRead(&metaCall{request: &mcp.Request{Session: h.session, Peer: mcp.NoPeer}, state: h.g.state.session(h.session)}, nil, e, dispatch.MethodRead, nil)
+	c := newRead(&mcp.Request{Session: h.session, Peer: mcp.NoPeer}, h.g.state.session(h.session), nil, e, dispatch.MethodRead, nil)
 	if _, err := h.g.caller.callUpstream(t.Context(), c, dispatch.MethodRead, nil); err == nil || !strings.Contains(err.Error(), "not admitted") || up.last() != "" {
 		t.Errorf("%v, %s", err, up.last())
 	}

@@ -1,12 +1,15 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -24,11 +27,24 @@ type accounts struct {
 	onEvent     func(Event) // nil is told nothing
 }
 
-// conclude counts an answer in tokens and tells the event of the call. err is
-// an *Error where result is its text, or an error of the protocol.
-func (a *accounts) conclude(c *metaCall, result json.RawMessage, err error) {
-	took := time.Since(c.start)
-	a.state.account.Call(&c.state.usage, err != nil)
+// link counts and tells each call of a meta-tool, with the answer as the agent gets it.
+func (a *accounts) link(next dispatch.Dispatcher) dispatch.Dispatcher {
+	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		raw, err := next.Dispatch(ctx, c)
+		failure := err
+		if c.Failure != nil {
+			failure = c.Failure
+		}
+		a.conclude(c, memory.FromContext(ctx), raw, failure)
+		return raw, err
+	})
+}
+
+// conclude counts an answer in tokens and tells the event of the call. err is an *Error that result
+// tells the agent, or an error of the protocol. What of the answer is in a file ends with scope.
+func (a *accounts) conclude(c *dispatch.Call, scope *memory.Scope, result json.RawMessage, err error) {
+	took := time.Since(c.Start)
+	a.state.account.Call(&sessionOf(c).usage, err != nil)
 	var tell func(read, raw int, counted bool)
 	if a.onEvent != nil {
 		e := a.event(c, err, took)
@@ -37,17 +53,17 @@ func (a *accounts) conclude(c *metaCall, result json.RawMessage, err error) {
 			a.onEvent(e)
 		}
 	}
-	a.count(c, result, err, tell)
+	a.count(c, scope, result, err, tell)
 }
 
-func (a *accounts) event(c *metaCall, err error, took time.Duration) Event {
+func (a *accounts) event(c *dispatch.Call, err error, took time.Duration) Event {
 	e := Event{
-		Time: time.Now(), Name: strings.TrimPrefix(c.name, "tool_") + ".completed",
-		Session: c.state.tag, Principal: c.state.principal, MetaTool: c.name,
-		Duration: took, Attempts: c.attempts, DryRun: c.dryRun, IsError: c.isError,
+		Time: time.Now(), Name: strings.TrimPrefix(c.Verb, "tool_") + ".completed",
+		Session: sessionOf(c).tag, Principal: sessionOf(c).principal, MetaTool: c.Verb,
+		Duration: took, Attempts: c.Attempts, DryRun: c.DryRun, IsError: c.IsError,
 	}
-	if c.entry != nil {
-		e.ToolID, e.Upstream = c.entry.ID, c.entry.Upstream
+	if c.Entry != nil {
+		e.ToolID, e.Upstream = c.Entry.ID, c.Entry.Upstream
 	}
 	var own *result.Error
 	switch {
@@ -56,13 +72,13 @@ func (a *accounts) event(c *metaCall, err error, took time.Duration) Event {
 	case err != nil:
 		kind, _ := mcp.KindOf(err)
 		e.Code = strings.ToUpper(kind.String())
-	case c.dryRun:
+	case c.DryRun:
 		e.Name = telemetry.ExecuteDryRun
-	case c.cacheHit:
+	case c.Provenance.CacheHit:
 		e.Name = telemetry.ExecuteCacheHit
 	}
 	if err != nil {
-		e.Name = strings.TrimPrefix(c.name, "tool_") + ".failed"
+		e.Name = strings.TrimPrefix(c.Verb, "tool_") + ".failed"
 	}
 	return e
 }

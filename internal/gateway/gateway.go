@@ -11,7 +11,6 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/tables"
-	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/internal/visible"
@@ -112,20 +111,15 @@ type Gateway struct {
 	ctl      *dispatch.Controls
 	check    dispatch.Checker
 	caller   caller
-	outages  outages
 	meta     *metaTable
 	lists    *listing
 	accounts *accounts
 	natives  *natives
 	direct   *DirectCalls
-	dispatch dispatch.Dispatcher
-	reads    dispatch.Dispatcher // the dispatch chain of resources and prompts
+	finder   *finder
 }
 
 var _ mcp.Handler = (*Gateway)(nil)
-
-// metaTool answers one meta-tool.
-type metaTool func(ctx context.Context, c *metaCall) (json.RawMessage, error)
 
 // New returns a Gateway.
 func New(opts Options) *Gateway {
@@ -150,23 +144,18 @@ func New(opts Options) *Gateway {
 	}
 	g := &Gateway{
 		opts: opts, state: opts.State,
-		ctl:     dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started),
-		check:   dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout},
-		outages: outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens},
-		caller:  caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, logger: opts.Logger},
+		ctl:    dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started),
+		check:  dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout},
+		caller: caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, logger: opts.Logger},
 	}
-	g.dispatch = dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), g.links()...)
-	reads := []dispatch.Link{dispatch.Admission(g.ctl, subjectsIn(opts.Upstreams))}
-	if opts.Retry.MaxAttempts > 1 {
-		reads = append(reads, dispatch.Retry(opts.Retry))
-	}
-	g.reads = dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), reads...)
-	g.meta = newMetaTable(g.tools(), g.holdsBack())
-	g.lists = &listing{upstreams: opts.Upstreams, meta: g.meta, mode: opts.Mode, names: opts.Names}
+	g.lists = &listing{upstreams: opts.Upstreams, mode: opts.Mode, names: opts.Names}
 	if opts.RedactResults {
 		g.lists.redact = opts.Redactor.Results
 	}
+	g.finder = &finder{upstreams: opts.Upstreams, lists: g.lists, outages: outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens}, store: opts.Artifacts, stable: opts.CacheStable}
 	g.accounts = &accounts{state: g.state, lists: g.lists, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent}
+	g.meta = newMetaTable(g.tools(), g.holdsBack())
+	g.lists.meta = g.meta
 	g.natives = &natives{
 		caller: &g.caller, ctl: g.ctl, accounts: g.accounts, subjects: subjectsIn(opts.Upstreams),
 		followers: &followers{state: g.state, lists: g.lists, logger: opts.Logger},
@@ -185,19 +174,34 @@ func subjectsIn(u Upstreams) dispatch.SubjectsOf {
 	}
 }
 
-// tools returns the meta-tools that are configured.
-func (g *Gateway) tools() map[string]metaTool {
-	tools := map[string]metaTool{ToolExecute: g.execute}
+// tools returns the meta-tools that are configured. Each is a chain:
+//
+//	accounts ▶ answer ▶ admit ▶ browse, view
+//	                  ▶ hydrate
+//	                  ▶ finder ▶ shaping ▶ links ▶ Peer
+func (g *Gateway) tools() map[string]dispatch.Dispatcher {
+	shape := &shaping{firewall: g.opts.Firewall, store: g.opts.Artifacts, detect: g.opts.Tables.Detect, holdsBack: g.holdsBack()}
+	call := dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), g.links()...)
+	tools := map[string]dispatch.Dispatcher{ToolExecute: dispatch.Chain(call, g.finder.execute, shape.tools)}
 	if g.opts.Mode == ModeGateway {
-		tools[ToolBrowse] = g.browse
-		tools[ResourceBrowse], tools[ResourceRead] = g.browse, g.readResource
-		tools[PromptBrowse], tools[PromptGet] = g.browse, g.getPrompt
+		reads := []dispatch.Link{dispatch.Admission(g.ctl, subjectsIn(g.opts.Upstreams))}
+		if g.opts.Retry.MaxAttempts > 1 {
+			reads = append(reads, dispatch.Retry(g.opts.Retry))
+		}
+		read := dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), reads...)
+		browse := g.admit(dispatch.DispatcherFunc(g.browse))
+		tools[ToolBrowse], tools[ResourceBrowse], tools[PromptBrowse] = browse, browse, browse
+		tools[ResourceRead] = dispatch.Chain(read, g.finder.resource, shape.reads(resourceResult))
+		tools[PromptGet] = dispatch.Chain(read, g.finder.prompt, shape.reads(promptResult))
 	}
 	if g.holdsBack() {
-		tools[ToolView] = g.view
+		tools[ToolView] = g.admit(dispatch.DispatcherFunc(g.view))
 	}
 	if g.opts.Mode == ModeProxy || g.opts.ExposeHydrate {
-		tools[ToolHydrate] = g.hydrate
+		tools[ToolHydrate] = dispatch.DispatcherFunc(g.hydrate)
+	}
+	for name, tool := range tools {
+		tools[name] = dispatch.Chain(tool, g.accounts.link, g.answer)
 	}
 	return tools
 }
@@ -312,27 +316,6 @@ func (g *Gateway) listTools(r *mcp.Request) (json.RawMessage, error) {
 	return list, nil
 }
 
-// metaCall is a tools/call of a meta-tool, taken apart once. All bytes are
-// slices of the request's params.
-type metaCall struct {
-	name      string
-	request   *mcp.Request
-	arguments json.RawMessage // nil where there are none
-	format    result.Format
-	state     *sessionState
-	start     time.Time
-
-	// What became of it, for events and accounting.
-	entry    *catalog.Entry
-	attempts int
-	dryRun   bool
-	cacheHit bool
-	isError  bool            // the tool itself answered an error
-	scope    *memory.Scope   // of the request: what of raw is in a file ends with it
-	raw      json.RawMessage // what the upstream answered, nil where it was not asked
-	passed   int             // tokens of raw where it passed whole and they are known, else -1
-}
-
 func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	p := r.Fields()
 	if err := p.Unique("name", "arguments", "_meta"); err != nil {
@@ -346,44 +329,42 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if tool == nil {
 		return nil, g.lists.notMeta(name)
 	}
-	c := metaCall{name: name, request: r, arguments: p.Arguments, format: g.opts.Format, state: g.state.session(r.Session), start: time.Now(), passed: -1}
+	c := &dispatch.Call{Request: r, Verb: name, Arguments: p.Arguments, Format: g.opts.Format, Session: g.state.session(r.Session), Start: time.Now(), Passed: -1}
 	if p.RawMeta != nil {
-		if c.format, err = formatOf(p.RawMeta, g.opts.Format); err != nil {
+		if c.Format, err = formatOf(p.RawMeta, g.opts.Format); err != nil {
 			return nil, err
 		}
 	}
-	raw, err := g.serveMeta(ctx, tool, &c)
-	var e *result.Error
-	switch {
-	case err == nil:
-	case errors.As(err, &e):
-		if e.Cause != nil {
-			g.opts.Logger.WarnContext(ctx, "a call failed", "tool", name, "code", e.Code, "err", g.cause(e))
-		}
-		raw = c.placed(e).Result(g.opts.Redactor, c.format)
-	}
-	if g.opts.RedactResults { // definitions, too: cards, schemas, arguments' errors
-		raw = g.opts.Redactor.Results(raw)
-	}
-	c.scope = memory.FromContext(ctx)
-	g.accounts.conclude(&c, raw, err)
-	if e != nil {
-		err = nil
-	}
-	return raw, err
+	return tool.Dispatch(ctx, c)
 }
 
-// serveMeta runs a meta-tool where the controls let it. Those that are about an
-// entry ask the controls themselves, when they know it.
-func (g *Gateway) serveMeta(ctx context.Context, tool metaTool, c *metaCall) (json.RawMessage, error) {
-	switch c.name {
-	case ToolExecute, ToolHydrate, ResourceRead, PromptGet:
-	default:
-		if _, err := g.ctl.Admit(ctx, &dispatch.Act{Request: c.request, Verb: c.name, Count: c.name, Ledger: &c.state.ledger}); err != nil {
+// answer is the link that makes results of the errors of meta-tools, and removes secrets from all
+// results.
+func (g *Gateway) answer(next dispatch.Dispatcher) dispatch.Dispatcher {
+	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		raw, err := next.Dispatch(ctx, c)
+		if errors.As(err, &c.Failure) {
+			if c.Failure.Cause != nil {
+				g.opts.Logger.WarnContext(ctx, "a call failed", "tool", c.Verb, "code", c.Failure.Code, "err", g.cause(c.Failure))
+			}
+			raw, err = placed(c, c.Failure).Result(g.opts.Redactor, c.Format), nil
+		}
+		if g.opts.RedactResults { // definitions, too: cards, schemas, arguments' errors
+			raw = g.opts.Redactor.Results(raw)
+		}
+		return raw, err
+	})
+}
+
+// admit is the link that asks the controls about a meta-tool as such. Meta-tools that are about an
+// entry ask the controls when they know the entry.
+func (g *Gateway) admit(next dispatch.Dispatcher) dispatch.Dispatcher {
+	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		if _, err := g.ctl.Admit(ctx, &dispatch.Act{Request: c.Request, Verb: c.Verb, Count: c.Verb, Ledger: c.Session.Ledger()}); err != nil {
 			return nil, err
 		}
-	}
-	return tool(ctx, c)
+		return next.Dispatch(ctx, c)
+	})
 }
 
 // cause is why a call failed, as the operator's log gets it.

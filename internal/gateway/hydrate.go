@@ -14,22 +14,20 @@ var hydrateKeys = []string{"tool_id"}
 
 // hydrate answers tool_hydrate (spec/gateway §4.3) with the definition as
 // the upstream wrote it.
-func (g *Gateway) hydrate(ctx context.Context, c *metaCall) (json.RawMessage, error) {
+func (g *Gateway) hydrate(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	var out [1][]byte
-	if err := c.read(ToolHydrate, hydrateKeys, out[:]); err != nil {
+	if err := readArguments(c, hydrateKeys, out[:]); err != nil {
 		return nil, err
 	}
-	from := g.opts.Upstreams.Snapshot().Catalog
-	e, _, err := g.lookup(c, from, out[0])
-	if err != nil {
+	if _, err := g.finder.tool(c, out[0]); err != nil {
 		return nil, err
 	}
-	c.entry = e
-	a := dispatch.Act{Request: c.request, Verb: ToolHydrate, Count: ToolHydrate, About: []dispatch.Subject{{Entry: e}}, Ledger: &c.state.ledger}
+	e := c.Entry
+	a := dispatch.Act{Request: c.Request, Verb: ToolHydrate, Count: ToolHydrate, About: []dispatch.Subject{{Entry: e}}, Ledger: c.Session.Ledger()}
 	if _, err := g.ctl.Admit(ctx, &a); err != nil {
 		return nil, err
 	}
-	c.state.hydrated(from, e.ID, g.opts.CacheStable)
+	sessionOf(c).hydrated(c.Catalog, e.ID, g.opts.CacheStable)
 	doc := []byte(`{"tool_id":`)
 	doc = rawjson.AppendString(doc, e.ID)
 	member := func(key string, value []byte) {
@@ -51,7 +49,7 @@ func (g *Gateway) hydrate(ctx context.Context, c *metaCall) (json.RawMessage, er
 	member("outputSchema", dispatch.ShownSchema(e, e.OutputSchema))
 	member("annotations", dispatch.ShownSchema(e, e.Annotations))
 	doc = append(doc, '}')
-	if c.format == result.FormatJSON {
+	if c.Format == result.FormatJSON {
 		return result.Texts(doc, string(doc)), nil
 	}
 	return result.Texts(nil, string(doc)), nil

@@ -119,7 +119,7 @@ func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request,
 	if _, err := d.ctl.Admit(ctx, &a); err != nil {
 		if d.accounts.onEvent != nil {
 			s, _ := d.ctl.Policy.Strictest(a.Verb, a.About)
-			d.accounts.onEvent(d.accounts.event(&metaCall{name: a.Verb, request: r, state: st, entry: s.Entry}, err, time.Since(start)))
+			d.accounts.onEvent(d.accounts.event(&dispatch.Call{Verb: a.Verb, Request: r, Session: st, Entry: s.Entry}, err, time.Since(start)))
 		}
 		return nil, asProtocol(err)
 	}

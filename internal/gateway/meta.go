@@ -109,12 +109,12 @@ var metaTools = []struct{ name, definition, schema string }{
 
 // metaTable is the meta-tools that one gateway serves.
 type metaTable struct {
-	tools     map[string]metaTool
+	tools     map[string]dispatch.Dispatcher
 	holdsBack bool               // results pass the firewall, so that there is a tool_view
 	lists     [4]json.RawMessage // the tools/list results in gateway mode; see list
 }
 
-func newMetaTable(tools map[string]metaTool, holdsBack bool) *metaTable {
+func newMetaTable(tools map[string]dispatch.Dispatcher, holdsBack bool) *metaTable {
 	t := &metaTable{tools: tools, holdsBack: holdsBack}
 	for i := range t.lists {
 		t.lists[i] = slices.Clip(append(append([]byte(`{"tools":[`), t.definitions(i&1 != 0, i&2 != 0)...), `]}`...))
@@ -124,7 +124,7 @@ func newMetaTable(tools map[string]metaTool, holdsBack bool) *metaTable {
 
 // find returns the meta-tool of a name. It returns nil if the gateway does not serve the name, or
 // if no upstream offers the primitive of the meta-tool.
-func (t *metaTable) find(name string, s *Snapshot) metaTool {
+func (t *metaTable) find(name string, s *Snapshot) dispatch.Dispatcher {
 	if !t.shows(name, s.hasResources(), s.hasPrompts()) {
 		return nil
 	}
@@ -183,17 +183,18 @@ func (t *metaTable) names(s *Snapshot) string {
 	return strings.Join(names, ", ")
 }
 
-// read finds the named members of a meta-tool's arguments: out[n] becomes
+// readArguments finds the named members of a meta-tool's arguments: out[n] becomes
 // the value of keys[n], nil where it is absent or null. Any other member is ArgsInvalid.
-func (c *metaCall) read(tool string, keys []string, out [][]byte) error {
-	if c.arguments == nil || string(c.arguments) == "null" {
+func readArguments(c *dispatch.Call, keys []string, out [][]byte) error {
+	tool := c.Verb
+	if c.Arguments == nil || string(c.Arguments) == "null" {
 		return nil
 	}
-	if c.arguments[0] != '{' {
-		return metaArgs(tool, "arguments must be an object, not %s", text.Value(c.arguments))
+	if c.Arguments[0] != '{' {
+		return metaArgs(tool, "arguments must be an object, not %s", text.Value(c.Arguments))
 	}
 	problem := ""
-	err := rawjson.EachMember(c.arguments, func(m rawjson.Member) bool {
+	err := rawjson.EachMember(c.Arguments, func(m rawjson.Member) bool {
 		n := -1
 		for i, key := range keys {
 			if string(m.Key) == key {

@@ -69,7 +69,7 @@ func (n *natives) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 	if args == nil {
 		args = json.RawMessage("{}")
 	}
-	call := newRead(&metaCall{request: r, state: n.caller.state.session(r.Session)}, s.Catalog, e, dispatch.MethodGet, args)
+	call := newRead(r, n.caller.state.session(r.Session), s.Catalog, e, dispatch.MethodGet, args)
 	return n.call(ctx, call, dispatch.UpstreamParams)
 }
 
@@ -155,7 +155,7 @@ func (n *natives) read(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 	if err != nil {
 		return nil, err
 	}
-	call := newRead(&metaCall{request: r, state: st}, nil, e, dispatch.MethodRead, rawjson.Quote(uri))
+	call := newRead(r, st, nil, e, dispatch.MethodRead, rawjson.Quote(uri))
 	call.URI = uri
 	result, err := n.call(ctx, call, dispatch.UpstreamParams)
 	if err != nil {
@@ -182,8 +182,7 @@ func (n *natives) admit(ctx context.Context, call *dispatch.Call) error {
 
 func (n *natives) event(call *dispatch.Call, failure error, start time.Time) {
 	if n.accounts.onEvent != nil {
-		c := metaCall{name: dispatch.VerbOf(call.Entry.Kind), request: call.Request, state: n.caller.state.session(call.Request.Session), entry: call.Entry, attempts: call.Attempts}
-		n.accounts.onEvent(n.accounts.event(&c, failure, time.Since(start)))
+		n.accounts.onEvent(n.accounts.event(call, failure, time.Since(start)))
 	}
 }
 

@@ -14,31 +14,31 @@ import (
 
 var promptKeys = []string{"prompt_id", "args"}
 
-// getPrompt answers prompt_get (spec/gateway §6.4): the rendered prompt, its
-// description first, through the firewall.
-func (g *Gateway) getPrompt(ctx context.Context, c *metaCall) (json.RawMessage, error) {
-	var out [2][]byte
-	if err := c.read(PromptGet, promptKeys, out[:]); err != nil {
-		return nil, err
-	}
-	from := g.opts.Upstreams.Snapshot().Catalog
-	e, err := lookupPrimitive(c, from, out[0])
-	if err != nil {
-		return nil, err
-	}
-	args := json.RawMessage(out[1])
-	if args == nil {
-		args = json.RawMessage("{}")
-	}
-	call := newRead(c, from, e, dispatch.MethodGet, args)
-	call.Provenance.PromptID, call.Provenance.Primitive = e.ID, "prompt"
-	if err := e.Validate(args); err != nil {
-		return nil, dispatch.ArgsError(ctx, call, err, g.opts.Artifacts)
-	}
-	if err := knownArgs(e, args); err != nil {
-		return nil, dispatch.ArgsError(ctx, call, err, g.opts.Artifacts)
-	}
-	return g.finishRead(ctx, c, call, promptResult)
+// prompt is the link that reads a call of prompt_get (spec/gateway §6.4) and finds its prompt. The
+// answer is the rendered prompt, its description first.
+func (f *finder) prompt(next dispatch.Dispatcher) dispatch.Dispatcher {
+	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		var out [2][]byte
+		if err := readArguments(c, promptKeys, out[:]); err != nil {
+			return nil, err
+		}
+		c.Catalog, c.Method = f.upstreams.Snapshot().Catalog, dispatch.MethodGet
+		e, err := lookupPrimitive(c, c.Catalog, out[0])
+		if err != nil {
+			return nil, err
+		}
+		if c.Args = out[1]; c.Args == nil {
+			c.Args = json.RawMessage("{}")
+		}
+		c.Provenance = result.Provenance{Protocol: "mcp", PromptID: e.ID, Primitive: "prompt"}
+		if err := e.Validate(c.Args); err != nil {
+			return nil, dispatch.ArgsError(ctx, c, err, f.store)
+		}
+		if err := knownArgs(e, c.Args); err != nil {
+			return nil, dispatch.ArgsError(ctx, c, err, f.store)
+		}
+		return next.Dispatch(ctx, c)
+	})
 }
 
 // knownArgs refuses arguments that the prompt does not declare: a misspelt one

@@ -101,7 +101,6 @@ func TestQuotaPerSession(t *testing.T) {
 		h := newHarness(t, Options{RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{}}})
 		id := h.id(t, "files", "drop")
 		h.g.opts.RateLimits.Tools[id] = dispatch.RateLimit{PerSession: 2}
-		h.g.dispatch = dispatch.Chain(dispatch.DispatcherFunc(h.g.caller.call), h.g.links()...)
 		for range 2 {
 			h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{}}`)
 		}

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/uritemplate"
+	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
@@ -23,24 +23,24 @@ var resourceKeys = []string{"resource_id", "args"}
 
 // lookupPrimitive finds the resource or prompt that an id names. Only the exact
 // id does.
-func lookupPrimitive(c *metaCall, from *catalog.Catalog, raw []byte) (*catalog.Entry, error) {
+func lookupPrimitive(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*catalog.Entry, error) {
 	kind, code, browse := catalog.KindResource, result.ResourceNotFound, ResourceBrowse
-	if c.name == PromptGet {
+	if c.Verb == PromptGet {
 		kind, code, browse = catalog.KindPrompt, result.PromptNotFound, PromptBrowse
 	}
 	if raw == nil {
-		return nil, metaArgs(c.name, "%s is missing", dispatch.IdKey(kind))
+		return nil, metaArgs(c.Verb, "%s is missing", dispatch.IdKey(kind))
 	}
 	id, err := rawjson.String(raw)
 	if err != nil {
-		return nil, metaArgs(c.name, "%s must be a string, not %s", dispatch.IdKey(kind), text.Value(raw))
+		return nil, metaArgs(c.Verb, "%s must be a string, not %s", dispatch.IdKey(kind), text.Value(raw))
 	}
 	e, ok := from.Lookup(id)
 	switch {
 	case !ok:
 		return nil, result.NewError(code, fmt.Sprintf("no %s has the id %q; find one with %s", kind, text.Fit(id, 120), browse))
 	case e.Kind == kind || kind == catalog.KindResource && e.Kind == catalog.KindTemplate:
-		c.entry = e
+		c.Entry = e
 		return e, nil
 	}
 	return nil, result.NewError(code, notTheKind(e, false))
@@ -63,40 +63,41 @@ func notTheKind(e *catalog.Entry, proxy bool) string {
 	return fmt.Sprintf("%s is a %s", text.Fit(e.ID, maxIDChars), use)
 }
 
-// newRead is a Call of a resource or prompt.
-func newRead(c *metaCall, from *catalog.Catalog, e *catalog.Entry, method string, args json.RawMessage) *dispatch.Call {
-	return &dispatch.Call{Request: c.request, Entry: e, Args: args, Method: method, Catalog: from, Ledger: &c.state.ledger, Waiting: c.state, Provenance: result.Provenance{Protocol: "mcp"}}
+// newRead returns a Call of a method of MCP about a resource or prompt.
+func newRead(r *mcp.Request, st *sessionState, from *catalog.Catalog, e *catalog.Entry, method string, args json.RawMessage) *dispatch.Call {
+	return &dispatch.Call{Request: r, Verb: dispatch.VerbOf(e.Kind), Session: st, Entry: e, Args: args, Method: method, Catalog: from, Passed: -1, Provenance: result.Provenance{Protocol: "mcp"}}
 }
 
-// readResource answers resource_read (spec/gateway §6.4). A resource template
-// is read with the values of its variables as args.
-func (g *Gateway) readResource(ctx context.Context, c *metaCall) (json.RawMessage, error) {
-	var out [2][]byte
-	if err := c.read(ResourceRead, resourceKeys, out[:]); err != nil {
-		return nil, err
-	}
-	from := g.opts.Upstreams.Snapshot().Catalog
-	e, err := lookupPrimitive(c, from, out[0])
-	if err != nil {
-		return nil, err
-	}
-	call := newRead(c, from, e, dispatch.MethodRead, nil)
-	call.Provenance.ResourceID, call.Provenance.Primitive = e.ID, "resource"
-	uri := e.URI
-	switch {
-	case e.Kind == catalog.KindTemplate:
-		if uri, err = g.expand(ctx, call, out[1]); err != nil {
+// resource is the link that reads a call of resource_read (spec/gateway §6.4) and finds its
+// resource. A resource template is read with the values of its variables as args.
+func (f *finder) resource(next dispatch.Dispatcher) dispatch.Dispatcher {
+	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		var out [2][]byte
+		if err := readArguments(c, resourceKeys, out[:]); err != nil {
 			return nil, err
 		}
-	case out[1] != nil && !isEmptyObject(out[1]):
-		return nil, metaArgs(ResourceRead, "%s is no template, so it takes no args", text.Fit(e.ID, 120))
-	}
-	call.Args, call.URI = rawjson.Quote(uri), uri
-	result, err := g.finishRead(ctx, c, call, resourceResult)
-	if err == nil {
-		c.state.readURI(uri, e.Upstream)
-	}
-	return result, err
+		c.Catalog, c.Method = f.upstreams.Snapshot().Catalog, dispatch.MethodRead
+		e, err := lookupPrimitive(c, c.Catalog, out[0])
+		if err != nil {
+			return nil, err
+		}
+		c.Provenance = result.Provenance{Protocol: "mcp", ResourceID: e.ID, Primitive: "resource"}
+		uri := e.URI
+		switch {
+		case e.Kind == catalog.KindTemplate:
+			if uri, err = f.expand(ctx, c, out[1]); err != nil {
+				return nil, err
+			}
+		case out[1] != nil && !isEmptyObject(out[1]):
+			return nil, metaArgs(ResourceRead, "%s is no template, so it takes no args", text.Fit(e.ID, 120))
+		}
+		c.Args, c.URI = rawjson.Quote(uri), uri
+		raw, err := next.Dispatch(ctx, c)
+		if err == nil {
+			sessionOf(c).readURI(uri, e.Upstream)
+		}
+		return raw, err
+	})
 }
 
 func isEmptyObject(raw []byte) bool {
@@ -104,7 +105,7 @@ func isEmptyObject(raw []byte) bool {
 }
 
 // expand fills a template with the values that an agent gave.
-func (g *Gateway) expand(ctx context.Context, call *dispatch.Call, args json.RawMessage) (string, error) {
+func (f *finder) expand(ctx context.Context, call *dispatch.Call, args json.RawMessage) (string, error) {
 	e := call.Entry
 	if args == nil {
 		args = json.RawMessage("{}")
@@ -114,7 +115,7 @@ func (g *Gateway) expand(ctx context.Context, call *dispatch.Call, args json.Raw
 			Message: fmt.Sprintf("the URI template of %s cannot be read (%v): its owner, server %q, has to mend it", e.ID, problem, e.Upstream)}
 	}
 	if err := e.Validate(args); err != nil {
-		return "", dispatch.ArgsError(ctx, call, err, g.opts.Artifacts)
+		return "", dispatch.ArgsError(ctx, call, err, f.store)
 	}
 	t, err := uritemplate.Parse(e.URI)
 	if err != nil {
@@ -149,39 +150,6 @@ func templateValue(raw []byte) uritemplate.Value {
 		return uritemplate.Pairs(items...)
 	}
 	return uritemplate.Text(text(raw))
-}
-
-// finishRead makes the call of a resource or prompt and hands its result, as a
-// tool result, to the firewall.
-func (g *Gateway) finishRead(ctx context.Context, c *metaCall, call *dispatch.Call, convert func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
-	e := call.Entry
-	raw, err := g.reads.Dispatch(ctx, call)
-	c.attempts = call.Attempts
-	if err != nil {
-		return nil, notThere(call, err)
-	}
-	bad := func(err error) error {
-		return &result.Error{Code: result.UpstreamError, Cause: err,
-			Message: fmt.Sprintf("server %q answered %s of %s with something that is no result of it", e.Upstream, call.Method, e.ID)}
-	}
-	if kind := rawjson.Text(rawjson.Get(raw, "resultType")); kind != "" && kind != "complete" {
-		c.raw = raw
-		return raw, nil // questions to the agent; see bridge
-	}
-	result, err := convert(raw)
-	if err != nil {
-		return nil, bad(err)
-	}
-	c.raw = result
-	principal := c.request.Session.Principal()
-	answer, about, err := g.opts.Firewall.Shape(result, &call.Provenance, c.format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
-		return g.opts.Artifacts.Put(ctx, principal, mediaType, label, data)
-	})
-	if err != nil {
-		return nil, bad(err)
-	}
-	c.passed = about.Tokens
-	return answer, nil
 }
 
 var notFoundWords = regexp.MustCompile(`(?i)not found|no such|unknown (?:resource|prompt)|does not exist`)

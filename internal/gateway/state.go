@@ -95,6 +95,14 @@ type sessionState struct {
 	sync    *syncbody.Dispatcher // of bodies that wait for the next call
 }
 
+var _ dispatch.Session = (*sessionState)(nil)
+
+// sessionOf returns what the gateway keeps for the session of a call.
+func sessionOf(c *dispatch.Call) *sessionState { return c.Session.(*sessionState) }
+
+// Ledger implements dispatch.Session.
+func (st *sessionState) Ledger() *dispatch.Ledger { return &st.ledger }
+
 // Bodies keeps the bodies of sync results from the session's model.
 func (st *sessionState) Bodies() *syncbody.Dispatcher {
 	st.mu.Lock()

@@ -20,7 +20,7 @@ type feed interface {
 // resource: a client that hears of its changes reads a part of it. Updates of other resources, such
 // as those below it, are left out if the controls refuse these.
 func (n *natives) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, uri, asked string, put func(method string, params json.RawMessage)) (stop func(), err error) {
-	call := newRead(&metaCall{request: r, state: n.caller.state.session(r.Session)}, nil, e, methodSubscribe, rawjson.Quote(uri))
+	call := newRead(r, n.caller.state.session(r.Session), nil, e, methodSubscribe, rawjson.Quote(uri))
 	call.URI = uri
 	if err := n.admit(ctx, call); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
@@ -16,9 +17,9 @@ var viewKeys = []string{"handle", "selector"}
 // view answers tool_view (spec/gateway §4.2): the part that a selector names
 // in one text block and, where that is not everything, what was cut and how to
 // get the rest in another.
-func (g *Gateway) view(ctx context.Context, c *metaCall) (json.RawMessage, error) {
+func (g *Gateway) view(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	var out [2][]byte
-	if err := c.read(ToolView, viewKeys, out[:]); err != nil {
+	if err := readArguments(c, viewKeys, out[:]); err != nil {
 		return nil, err
 	}
 	if out[0] == nil || out[1] == nil {
@@ -28,7 +29,7 @@ func (g *Gateway) view(ctx context.Context, c *metaCall) (json.RawMessage, error
 	if err != nil {
 		return nil, metaArgs(ToolView, "handle must be a string, not %s", text.Value(out[0]))
 	}
-	lease, err := g.opts.Artifacts.Open(ctx, c.request.Session.Principal(), handle)
+	lease, err := g.opts.Artifacts.Open(ctx, c.Request.Session.Principal(), handle)
 	if err != nil {
 		var ae *artifact.Error
 		if !errors.As(err, &ae) {
@@ -45,7 +46,7 @@ func (g *Gateway) view(ctx context.Context, c *metaCall) (json.RawMessage, error
 	if err != nil {
 		return nil, err
 	}
-	if c.format != result.FormatJSON {
+	if c.Format != result.FormatJSON {
 		if v.Notice == "" {
 			return result.Texts(nil, v.Text), nil
 		}

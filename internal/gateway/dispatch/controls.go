@@ -268,7 +268,7 @@ func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (
 		return nil
 	}
 	verb := VerbOf(call.Entry.Kind)
-	a := Act{Request: call.Request, Verb: verb, Count: verb, Catalog: call.Catalog, args: call.Args, Ledger: call.Ledger, dryRun: call.DryRun}
+	a := Act{Request: call.Request, Verb: verb, Count: verb, Catalog: call.Catalog, args: call.Args, Ledger: call.Session.Ledger(), dryRun: call.DryRun}
 	if call.Method != "" && call.Method != MethodRead && call.Method != MethodGet {
 		a.What = call.Method + " of " + call.Entry.ID
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/result"
@@ -14,11 +15,22 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Call is one execution of a tool on its way through the dispatch chain.
+// Call is one call of an agent on its way through the gateway: of a meta-tool, or of a method of MCP
+// that does the same. Links fill in what the next ones need, and what became of it.
 type Call struct {
-	// Request is the agent's tools/call of tool_execute.
+	// Request is the agent's request.
 	Request *mcp.Request
-	// Entry is the tool.
+	// Verb is the meta-tool that was called, or the one that does the same.
+	Verb string
+	// Arguments are those of the meta-tool, slices of the request's params; nil where there are none.
+	Arguments json.RawMessage
+	// Format is how the answer is written.
+	Format result.Format
+	// Session has what is kept for the agent between its calls.
+	Session Session
+	Start   time.Time
+
+	// Entry is the tool, resource or prompt; nil until it is found.
 	Entry *catalog.Entry
 	// Args are the raw arguments, a JSON value; a link may replace them by
 	// others.
@@ -43,17 +55,22 @@ type Call struct {
 	Refs    References       // nil: the arguments hold no $table reference
 	Key     json.RawMessage  // what the cache takes for Args, nil: Args
 	Catalog *catalog.Catalog // the one that Entry was found in
-	Ledger  *Ledger
-	Waiting Waiting         // of the session
-	policy  string          // status of the policy, "" where there is none
-	Report  json.RawMessage // of a dry run: the answer, which is no tool result
+	policy  string           // status of the policy, "" where there is none
+	Report  json.RawMessage  // of a dry run: the answer, which is no tool result
 
 	Domains, Mode json.RawMessage // abstract_domains and mode of tool_execute; nil where absent
 	Answer        json.RawMessage // the upstream's result, or the cache's; nil where neither was asked
+
+	IsError bool          // the upstream itself answered an error
+	Passed  int           // tokens of Answer where it passed whole and they are known, else -1
+	Failure *result.Error // the error that the agent got as a result, nil if there was none
 }
 
-// Waiting keeps the bodies of sync results until the session's next call.
-type Waiting interface {
+// Session has what is kept of one session. It is safe for concurrent use.
+type Session interface {
+	// Ledger counts the calls of the session.
+	Ledger() *Ledger
+	// Bodies keeps the bodies of sync results until the session's next call.
 	Bodies() *syncbody.Dispatcher
 }
 

@@ -18,7 +18,7 @@ import (
 func (*Tables) Bodies() dispatch.Link {
 	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
 		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-			args, err := c.Waiting.Bodies().OnToolCall(c.Args)
+			args, err := c.Session.Bodies().OnToolCall(c.Args)
 			if err != nil {
 				return nil, &result.Error{Code: result.ArgsInvalid, Message: err.Error(), Cause: err}
 			}
@@ -31,9 +31,9 @@ func (*Tables) Bodies() dispatch.Link {
 // hideBodies takes the bodies out of a result, or withholds the result if that cannot
 // be done. asked says that the call was one of mode sync.
 func hideBodies(c *dispatch.Call, asked bool, raw json.RawMessage) (json.RawMessage, error) {
-	hide := c.Waiting.Bodies().OnToolResult
+	hide := c.Session.Bodies().OnToolResult
 	if asked {
-		hide = c.Waiting.Bodies().OnSyncResult
+		hide = c.Session.Bodies().OnSyncResult
 	}
 	out, err := hide(raw)
 	if err != nil {

@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/gateway/tables"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/table"
+)
+
+// shaping makes of what an upstream answered what an agent reads.
+type shaping struct {
+	firewall  result.Firewall
+	store     tables.Store
+	detect    func(upstream string) table.DetectOptions // nil adds nothing
+	holdsBack bool
+}
+
+// tools is the link that shapes the results of tools.
+func (s *shaping) tools(next dispatch.Dispatcher) dispatch.Dispatcher {
+	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		raw, err := next.Dispatch(ctx, c)
+		switch {
+		case err != nil:
+			return nil, err
+		case c.Report != nil && c.Format == result.FormatJSON:
+			return result.Texts(c.Report, string(c.Report)), nil
+		case c.Report != nil:
+			return result.Texts(nil, string(c.Report)), nil
+		}
+		firewall := s.firewall
+		if s.detect != nil {
+			firewall.Tables = s.detect(c.Entry.Upstream)
+		}
+		if !s.holdsBack {
+			firewall.ThresholdChars = math.MaxInt32 // there is no tool_view to read the rest with
+		}
+		if !s.holdsBack && c.Format != result.FormatJSON {
+			c.IsError = string(rawjson.Get(raw, "isError")) == "true"
+			return raw, nil
+		}
+		answer, err := s.shape(ctx, firewall, c, raw)
+		if err != nil {
+			return nil, &result.Error{Code: result.UpstreamError, Cause: err,
+				Message: fmt.Sprintf("server %q answered %s with something that is no tool result", c.Entry.Upstream, c.Entry.ID)}
+		}
+		return answer, nil
+	})
+}
+
+// reads is the link that shapes the results of resources or prompts, which convert makes tool
+// results of.
+func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) dispatch.Link {
+	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
+		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+			raw, err := next.Dispatch(ctx, c)
+			if err != nil {
+				return nil, notThere(c, err)
+			}
+			if kind := rawjson.Text(rawjson.Get(raw, "resultType")); kind != "" && kind != "complete" {
+				c.Answer = raw
+				return raw, nil // questions to the agent; see bridge
+			}
+			answer, err := convert(raw)
+			if err == nil {
+				c.Answer = answer
+				answer, err = s.shape(ctx, s.firewall, c, answer)
+				c.IsError = false // reads have no errors of their own
+			}
+			if err != nil {
+				return nil, &result.Error{Code: result.UpstreamError, Cause: err,
+					Message: fmt.Sprintf("server %q answered %s of %s with something that is no result of it", c.Entry.Upstream, c.Method, c.Entry.ID)}
+			}
+			return answer, nil
+		})
+	}
+}
+
+// shape passes a result through the firewall.
+func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispatch.Call, raw json.RawMessage) (json.RawMessage, error) {
+	principal := c.Request.Session.Principal()
+	answer, about, err := firewall.Shape(raw, &c.Provenance, c.Format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
+		return s.store.Put(ctx, principal, mediaType, label, data)
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Passed, c.IsError = about.Tokens, about.IsError
+	return answer, nil
+}
