@@ -1,11 +1,6 @@
 package catalog
 
-import (
-	"bytes"
-	"encoding/json"
-
-	"github.com/weir-mcp/weir/internal/rawjson"
-)
+import "encoding/json"
 
 // Concealed returns the listing with replace applied to the texts of its definitions. It removes
 // private texts, such as a server's credentials in its own descriptions. Names, URIs, patterns and
@@ -34,45 +29,15 @@ func (l Listing) Concealed(replace func(string) string) Listing {
 
 // conceal applies replace to the texts of one definition.
 func conceal(raw []byte, replace func(string) string) []byte {
-	var out []byte
-	done := 0 // out has raw up to here
-	key := ""
-	for i := 0; i < len(raw); {
-		n := bytes.IndexByte(raw[i:], '"')
-		if n < 0 {
-			break
+	return replaceTexts(raw, textFilter{elements: true, member: func(key string, value byte) choice {
+		switch {
+		case !means(key):
+			return replaceText
+		case value == '[':
+			return skipValue
 		}
-		start := i + n
-		end, err := rawjson.Skip(raw, start)
-		if err != nil {
-			return raw // not JSON: reported where it is parsed
-		}
-		i = end
-		text := rawjson.Text(raw[start:end])
-		if colon := rawjson.SkipSpace(raw, end); colon < len(raw) && raw[colon] == ':' {
-			key = text
-			value := rawjson.SkipSpace(raw, colon+1)
-			if value < len(raw) && raw[value] == '[' && means(key) {
-				if i, err = rawjson.Skip(raw, value); err != nil {
-					return raw
-				}
-			}
-			continue
-		}
-		name := key
-		key = ""
-		if means(name) {
-			continue
-		}
-		if clean := replace(text); clean != text {
-			out = rawjson.AppendString(append(out, raw[done:start]...), clean)
-			done = end
-		}
-	}
-	if done == 0 {
-		return raw
-	}
-	return append(out, raw[done:]...)
+		return keepText
+	}}, replace)
 }
 
 // means reports whether the texts under a key are significant: replacing them would change the tool

@@ -47,45 +47,17 @@ func VisibleTexts(raw []byte) []byte {
 	if !mayHide(raw) {
 		return raw
 	}
-	var out []byte
-	done := 0      // out has raw up to here
-	prose := false // the previous string was the key of a text for people
-	for i := 0; i < len(raw); {
-		n := bytes.IndexByte(raw[i:], '"')
-		if n < 0 {
-			break
+	return replaceTexts(raw, textFilter{member: func(key string, value byte) choice {
+		if value == '"' && isProse(key) {
+			return replaceText
 		}
-		start := i + n
-		end, err := rawjson.Skip(raw, start)
-		if err != nil {
-			return raw // not JSON: reported where it is parsed
-		}
-		i = end
-		quoted := raw[start:end]
-		if colon := rawjson.SkipSpace(raw, end); colon < len(raw) && raw[colon] == ':' {
-			value := rawjson.SkipSpace(raw, colon+1)
-			prose = value < len(raw) && raw[value] == '"' && isProse(quoted)
-			continue
-		}
-		if !prose {
-			continue
-		}
-		prose = false
-		text := rawjson.Text(quoted)
-		if clean := visible.Text(text); clean != text {
-			out = rawjson.AppendString(append(out, raw[done:start]...), clean)
-			done = end
-		}
-	}
-	if done == 0 {
-		return raw
-	}
-	return append(out, raw[done:]...)
+		return keepText
+	}}, visible.Text)
 }
 
-// isProse reports whether a quoted key holds a text for people.
-func isProse(quoted []byte) bool {
-	switch rawjson.Text(quoted) {
+// isProse reports whether the value of a key is a text for people.
+func isProse(key string) bool {
+	switch key {
 	case "description", "title", "$comment":
 		return true
 	}
