@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
@@ -16,7 +15,7 @@ import (
 func TestSmallResultsCostWhatTheyCostRaw(t *testing.T) {
 	for name, result := range map[string]string{
 		"two characters":     textResult("ok"),
-		"at the threshold":   textResult(strings.Repeat("a", result.DefaultThresholdChars)),
+		"at the threshold":   textResult(strings.Repeat("a", 2000)),
 		"of other scripts":   textResult(strings.Repeat("žluťoučký 雨 ", 150)),
 		"facts and a secret": textResult("state: ready\ntoken: ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaa\nhttps://u:pw@host/"),
 		"JSON in text":       textResult(`{"rows":[{"a":1,"b":null}],"total":1}`),

@@ -23,5 +23,5 @@
 // operators as an event (events.go), without arguments and without secrets.
 //
 // In proxy mode (proxy.go) every tool is listed by itself, stripped of its
-// schema, and executed through tool_execute all the same.
+// schema, and executed through tool_execute.
 package gateway

@@ -88,7 +88,7 @@ const (
 		`Returns one card a line: tool_id (kind) — what it does [tags].","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
 	executeText = `{"name":"tool_execute","description":"Run a tool by its tool_id. Arguments are checked first; if they do not fit, the error holds the tool's schema.`
 	executeTool = executeText + ` A long result comes back as a summary and a handle for tool_view.","inputSchema":` + executeSchema + `}`
-	// Where nothing is held back there is no tool_view to send anybody to.
+	// For gateways without tool_view: they hold nothing back.
 	executeRawTool = executeText + `","inputSchema":` + executeSchema + `}`
 	viewTool       = `{"name":"tool_view","description":"Read part of a long result by its handle. Selectors: head (chars, start), lines (start, end), ` +
 		`rows of a table (start, end), table (columns, where, order_by, offset, limit, group_by, aggregate), json_keys (keys), json_path (path), search (pattern, context, limit). Counting starts at 0, end is not included.","inputSchema":` +

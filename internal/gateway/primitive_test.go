@@ -13,7 +13,6 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
-	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/mcp"
@@ -251,7 +250,7 @@ func TestResourceRead(t *testing.T) {
 		return h.tool(t, ResourceRead, `{"resource_id":"`+h.id(t, "docs", name)+`"`+more+`}`)
 	}
 	s := read("README", "")
-	if s.IsError || s.Content[0].Text != "# Read me\ncafé" || s.env.Status != result.StatusOK || string(s.Meta["k"]) != "12345678901234567890" {
+	if s.IsError || s.Content[0].Text != "# Read me\ncafé" || s.env.Status != "ok" || string(s.Meta["k"]) != "12345678901234567890" {
 		t.Errorf("%+v", s)
 	}
 	want := fmt.Sprint(map[string]any{"protocol": "mcp", "resource_id": h.id(t, "docs", "README"), "primitive": "resource"})

@@ -42,7 +42,7 @@ func (f *finder) prompt(next dispatch.Dispatcher) dispatch.Dispatcher {
 }
 
 // knownArgs refuses arguments that the prompt does not declare: a misspelt one
-// would be ignored by its server, and nobody would know.
+// would be ignored by its server without an error.
 func knownArgs(e *catalog.Entry, args json.RawMessage) error {
 	known := map[string]bool{}
 	for _, p := range e.Params() {

@@ -69,7 +69,7 @@ func TestSummariesTellNoSecrets(t *testing.T) {
 		{"JSON", `{"a":"` + leaking("%1") + `","b":"` + leaking("%0") + `","c":"` + leaking("%4") + `","d":"` + long + `"}`},
 		{"table", `[{"a":"` + leaking(everySecret) + `","b":"` + leaking("%4") + `"},{"a":"` + leaking("%3") + `","b":"` + long + `"}]`},
 		{"array", `["` + leaking("%1") + `","` + leaking("%5") + `","` + long + `"]`},
-		{"a secret at the cut", strings.Repeat("x", result.MaxSummaryChars-10) + " " + leaking("%0 %1") + long},
+		{"a secret at the cut", strings.Repeat("x", 500-10) + " " + leaking("%0 %1") + long},
 		{"a secret at the cut of a cell", `[{"a":"` + strings.Repeat("y", 20) + leaking(" %0") + `"},{"a":"` + long + `"}]`},
 	} {
 		for _, format := range []result.Format{result.FormatText, result.FormatJSON} {

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// What a refresh of the catalog does beside swapping the snapshot: agents whose
+// What a refresh of the catalog does in addition to swapping the snapshot: agents whose
 // lists are not the same any more are told, and what servers say differently of
 // their tools than before is a change that operators see.
 //

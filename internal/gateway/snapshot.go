@@ -11,7 +11,7 @@ import (
 )
 
 // Snapshot is everything that can be called at one moment, and how it is found.
-// It never changes: a refresh makes another one, and whoever holds the current
+// It never changes: a refresh makes another one, and the owner of the current
 // one swaps a pointer, so a call sees either the old or the new one whole
 // (spec/gateway §4.6).
 type Snapshot struct {

@@ -21,7 +21,7 @@ import (
 // the cards that are frozen for it. What comes after stays new to it.
 const maxOffered = 4096
 
-// State is what gateways keep beside their configuration: the sessions with
+// State is what gateways keep in addition to their configuration: the sessions with
 // their quotas and what they have seen, and the usage. A gateway that replaces
 // another under a new configuration is given the other's State, so that a
 // reload resets no quota. It is safe for concurrent use.

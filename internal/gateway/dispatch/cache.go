@@ -24,7 +24,7 @@ const (
 	// maxCachedArgs is the largest arguments that are looked up: larger ones are
 	// hardly ever the same twice, and comparing them costs.
 	maxCachedArgs = 64 << 10
-	// cacheOverhead is what an entry is counted beside its result.
+	// cacheOverhead is the size that an entry counts in addition to its result.
 	cacheOverhead = 256
 )
 

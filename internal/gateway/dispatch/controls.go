@@ -161,7 +161,7 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	return pass{true}, nil
 }
 
-// Refuses reports whether an act is refused for certain, without asking anybody.
+// Refuses reports whether an act is refused for certain, without asking a person.
 func (c *Controls) Refuses(verb string, about []Subject) bool {
 	_, v := c.Policy.Strictest(verb, about)
 	return v.action != Allow && v.action != RequireApproval

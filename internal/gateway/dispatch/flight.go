@@ -14,7 +14,7 @@ import (
 //	first ──▶ upstream ─────────▶ result ─▶ land ─┬─▶ first
 //	equal ──▶ wait ───────────────────────────────┴─▶ equal, a cache hit
 //
-// Whoever waits hears nothing of the call's progress, as with any answer of the
+// A waiting caller hears nothing of the call's progress, as with any answer of the
 // cache, and goes away by itself. Where the first call has no result to share (it
 // failed, or the server asked its agent something) the others make their own; where
 // its agent went away, one of the others is the first now.
@@ -53,7 +53,7 @@ func (s *flights) join(key flightKey) (f *flight, mine bool) {
 	return f, true
 }
 
-// awaited reports whether anybody has waited for f so far.
+// awaited reports whether a caller has waited for f so far.
 func (s *flights) awaited(f *flight) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,11 +23,11 @@ const (
 )
 
 // Status of an envelope. isError of the result is true exactly for
-// StatusError.
+// statusError.
 const (
-	StatusOK      = "ok"
-	StatusPartial = "partial" // a part could neither be shown nor kept
-	StatusError   = "error"
+	statusOK      = "ok"
+	statusPartial = "partial" // a part could neither be shown nor kept
+	statusError   = "error"
 )
 
 // Strategies by which the firewall treats a result.
@@ -257,24 +257,24 @@ func spliceMeta(result, meta, envelope []byte) ([]byte, error) {
 	return append(out, result[end:]...), nil
 }
 
-// MaxSummaryChars bounds an envelope's summary of a result that was held back.
-const MaxSummaryChars = 500
+// maxSummaryChars bounds an envelope's summary of a result that was held back.
+const maxSummaryChars = 500
 
-// summarize returns the first paragraph of text in at most MaxSummaryChars
+// summarize returns the first paragraph of text in at most maxSummaryChars
 // characters, cut behind a sentence where one ends in time; "…" marks a cut.
 // Secrets are removed before it is cut: half a secret is not recognised.
 func summarize(content string, clean func(string) string) string {
 	p := firstParagraph(content)
-	head := text.Cut(p, 8*MaxSummaryChars)
+	head := text.Cut(p, 8*maxSummaryChars)
 	whole := len(head) == len(p)
 	p = clean(head)
-	if utf8.RuneCountInString(p) <= MaxSummaryChars {
+	if utf8.RuneCountInString(p) <= maxSummaryChars {
 		if !whole {
 			p += "…"
 		}
 		return p
 	}
-	p = text.Cut(p, MaxSummaryChars-1)
+	p = text.Cut(p, maxSummaryChars-1)
 	for i := len(p) - 1; i > 0; i-- {
 		if p[i] != ' ' && p[i] != '\n' && p[i] != '\t' {
 			continue

@@ -25,8 +25,8 @@ const (
 
 // Defaults of Firewall.
 const (
-	DefaultThresholdChars = 2000
-	DefaultMaxMediaBytes  = 1 << 20
+	defaultThresholdChars = 2000
+	defaultMaxMediaBytes  = 1 << 20
 
 	maxCounted = 8000 // characters whose tokens are counted while the agent waits
 )
@@ -36,10 +36,10 @@ const (
 // The zero value uses the defaults.
 type Firewall struct {
 	// ThresholdChars is how many characters of text pass whole; 0 is
-	// DefaultThresholdChars, and less holds all text back.
+	// defaultThresholdChars, and less holds all text back.
 	ThresholdChars int
 	// MaxMediaBytes is how large an image or a sound may be to pass; 0 is
-	// DefaultMaxMediaBytes.
+	// defaultMaxMediaBytes.
 	MaxMediaBytes int
 	// CountTokens, if set, gives the exact number of tokens of what is shown.
 	// The original's are counted only where it is shown whole and has at most
@@ -95,9 +95,9 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 			return nil, about, err
 		}
 	}
-	status := StatusOK
+	status := statusOK
 	if about.IsError {
-		status = StatusError
+		status = statusError
 	}
 	if structured != nil && string(structured) != "null" {
 		s.structured = structured
@@ -118,12 +118,12 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 func (f Firewall) withDefaults() Firewall {
 	switch {
 	case f.ThresholdChars == 0:
-		f.ThresholdChars = DefaultThresholdChars
+		f.ThresholdChars = defaultThresholdChars
 	case f.ThresholdChars < 0:
 		f.ThresholdChars = 0
 	}
 	if f.MaxMediaBytes <= 0 {
-		f.MaxMediaBytes = DefaultMaxMediaBytes
+		f.MaxMediaBytes = defaultMaxMediaBytes
 	}
 	return f
 }

@@ -277,8 +277,8 @@ func (h *holder) note(text string) string {
 
 // lost is what stands for a part that could not be stored.
 func (h *holder) lost(name string, err error) string {
-	if h.env.status == StatusOK {
-		h.env.status = StatusPartial
+	if h.env.status == statusOK {
+		h.env.status = statusPartial
 	}
 	if name == "" {
 		name = "the rest of the text"
@@ -372,14 +372,14 @@ func (d *doc) summaryText() string {
 	switch d.kind {
 	case docTable:
 		if d.resourceURL != "" {
-			return "resource_url: " + d.resourceURL + "\n" + text.Fit(d.headline+"; columns: "+d.columns, MaxSummaryChars)
+			return "resource_url: " + d.resourceURL + "\n" + text.Fit(d.headline+"; columns: "+d.columns, maxSummaryChars)
 		}
-		return text.Fit(d.headline+"; columns: "+d.columns, MaxSummaryChars)
+		return text.Fit(d.headline+"; columns: "+d.columns, maxSummaryChars)
 	case docJSON:
 		if d.resourceURL != "" {
-			return "resource_url: " + d.resourceURL + "\n" + text.Fit(strings.Join(append([]string{d.headline}, d.structure...), "\n"), MaxSummaryChars)
+			return "resource_url: " + d.resourceURL + "\n" + text.Fit(strings.Join(append([]string{d.headline}, d.structure...), "\n"), maxSummaryChars)
 		}
-		return text.Fit(strings.Join(append([]string{d.headline}, d.structure...), "\n"), MaxSummaryChars)
+		return text.Fit(strings.Join(append([]string{d.headline}, d.structure...), "\n"), maxSummaryChars)
 	}
 	return d.summary
 }

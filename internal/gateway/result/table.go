@@ -18,7 +18,7 @@ const (
 	mediaCSV    = "text/csv"
 
 	// paramRows is the parameter of mediaJSON that has the configured path of the rows, so that
-	// whoever reads the artifact later finds them without the server's configuration.
+	// later readers of the artifact find them without the server's configuration.
 	paramRows = "rows"
 )
 

@@ -15,7 +15,7 @@ import (
 const maxTableRefs = 1000
 
 // mayRefer reports whether a reference may stand in v, whose keys may be written
-// with escapes: then the first character is the first of its string all the same.
+// with escapes: then the first character is still the first of its string.
 func mayRefer(v []byte) bool {
 	return bytes.Contains(v, []byte(tableKey)) ||
 		bytes.Contains(v, []byte(`\u`)) && (bytes.Contains(v, []byte(`"$`)) || bytes.Contains(v, []byte(`"\u0024`)))

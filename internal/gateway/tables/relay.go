@@ -17,7 +17,7 @@ import (
 
 // relays replaces the resource_urls of one result that lead to this machine's
 // loopback by some of the gateway's own, behind which the rows are fetched when
-// somebody asks for them.
+// a reader asks for them.
 type relays struct {
 	store            Store
 	base             func() (string, error)
@@ -42,7 +42,7 @@ func (r *relays) replace(ctx context.Context, result json.RawMessage) (json.RawM
 		if u == nil {
 			source, at, err := loopbackSource(from)
 			if err != nil {
-				return nil, false // others may reach it, or nobody may fetch it
+				return nil, false // others may reach it, or fetching it is not allowed
 			}
 			u = &relayed{}
 			found[from] = u

@@ -215,7 +215,7 @@ func (j *joined) Columns() []string { return j.rest.Columns() }
 func (j *joined) Close() error { return j.rest.Close() }
 
 // choose applies row_ids and columns. Those that do not exist are a mistake
-// here: what is missing would not be seen by anybody.
+// here: otherwise the caller would not notice that rows or columns are missing.
 func (r *resolver) choose(ref *reference, t *table.Table) (table.View, error) {
 	numbered := t.Has(table.RowID)
 	there := func(id int) bool { return id >= 0 && id < t.Len() }
