@@ -37,7 +37,10 @@ func (e *Event) AckPayload(p Payload) error {
 	if e.id == nil || !e.acked.CompareAndSwap(false, true) {
 		return ErrNoAckWanted
 	}
-	return e.socket.send(message{kind: packetAck, nsp: e.socket.nsp, id: e.id, Payload: p})
+	m := newDraft(packetAck, e.socket.nsp, "", p)
+	defer m.release()
+	m.id = append(m.id, e.id...)
+	return e.socket.send(*m)
 }
 
 // Decode reads the n-th argument into v as encoding/json does.

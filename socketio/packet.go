@@ -226,9 +226,9 @@ var (
 	null    = json.RawMessage("null")
 )
 
-// encodeEvent makes the frames of an event. One without arguments gets a null: some clients take the name of a bare event for
-// its argument.
-func encodeEvent(nsp string, id []byte, event string, p Payload) []engineio.Frame {
+// eventText makes the first frame of an event. An event without arguments gets a null: some clients
+// take the name of a bare event for its argument.
+func eventText(nsp string, id []byte, event string, p Payload) engineio.Frame {
 	var room [256]byte
 	head := appendHead(room[:0], packetEvent, len(p.Attachments), nsp, id)
 	head = rawjson.AppendString(append(head, '['), event)
@@ -236,14 +236,15 @@ func encodeEvent(nsp string, id []byte, event string, p Payload) []engineio.Fram
 	if len(args) == 0 {
 		args = []json.RawMessage{null}
 	}
-	return withAttachments(textOf(append(head, ','), args), p.Attachments)
+	return textOf(append(head, ','), args)
 }
 
-// encodeAck makes the frames of an ack. One without arguments has an empty array: some clients drop the id of an ack without.
-func encodeAck(nsp string, id []byte, p Payload) []engineio.Frame {
+// ackText makes the first frame of an ack. An ack without arguments has an empty array: some clients
+// drop the id of an ack without.
+func ackText(nsp string, id []byte, p Payload) engineio.Frame {
 	var room [256]byte
 	head := append(appendHead(room[:0], packetAck, len(p.Attachments), nsp, id), '[')
-	return withAttachments(textOf(head, p.Args), p.Attachments)
+	return textOf(head, p.Args)
 }
 
 // encodeControl makes the frame of a packet that is neither.

@@ -9,6 +9,16 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
+func encodeEvent(nsp string, id []byte, event string, p Payload) []engineio.Frame {
+	m := message{kind: packetEvent, nsp: nsp, id: id, event: event, Payload: p}
+	return m.encode()
+}
+
+func encodeAck(nsp string, id []byte, p Payload) []engineio.Frame {
+	m := message{kind: packetAck, nsp: nsp, id: id, Payload: p}
+	return m.encode()
+}
+
 func TestParsePacket(t *testing.T) {
 	tests := []struct {
 		text           string

@@ -143,7 +143,9 @@ func (s *Socket) EmitPayload(event string, p Payload) error {
 	if err := checkName(event); err != nil {
 		return err
 	}
-	return s.send(message{kind: packetEvent, nsp: s.nsp, event: event, Payload: p})
+	m := newDraft(packetEvent, s.nsp, event, p)
+	defer m.release()
+	return s.send(*m)
 }
 
 func checkName(event string) error {
@@ -293,8 +295,10 @@ func (s *Socket) emit(event string, p Payload, w *waiter) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	m := message{kind: packetEvent, nsp: s.nsp, id: strconv.AppendUint(nil, id, 10), event: event, Payload: p}
-	if err := s.conn.link.send(m, false); err != nil && s.acks.take(id) != nil {
+	m := newDraft(packetEvent, s.nsp, event, p)
+	defer m.release()
+	m.id = strconv.AppendUint(m.id, id, 10)
+	if err := s.conn.link.send(*m, false); err != nil && s.acks.take(id) != nil {
 		return 0, err
 	}
 	return id, nil // After an error without a waiter, the waiter has been told already.
