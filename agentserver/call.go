@@ -20,7 +20,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// maxNames bounds the names told to whoever mistyped one.
+// maxNames bounds the names listed for a caller who mistyped one.
 const maxNames = 100
 
 // callTool serves tools/call:
@@ -72,20 +72,19 @@ func (s *Server) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage,
 	if err != nil {
 		return nil, err
 	}
-	// The params are gone when Serve has returned; a function that does not end
-	// when it is told to may still be there.
+	// The params are invalid after Serve has returned, but a function may outlive its cancellation.
 	spec.Value = &waiting{peer: r.Peer, token: bytes.Clone(meta.ProgressToken)}
 	result, err := s.queue.Do(ctx, spec)
 	if _, failed := isFailure(err); err == nil || failed && result != nil {
 		return result, nil
 	}
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
-		return nil, err // the transport knows best
+		return nil, err // the transport reports it
 	}
 	return nil, s.queueError(s.queue, fmt.Sprintf("tool %q", name), err)
 }
 
-// timeout is how long the tool may run.
+// timeout returns how long the tool may run.
 func (t *Tool) timeout(def time.Duration) time.Duration {
 	switch {
 	case t.Timeout != 0:
@@ -96,14 +95,14 @@ func (t *Tool) timeout(def time.Duration) time.Duration {
 	return def
 }
 
-// waiting is the caller of a call that is no task.
+// waiting is the caller of a call that is not a task.
 type waiting struct {
 	peer  mcp.Peer
 	token json.RawMessage
 }
 
-// unknownTool is the answer to a name that is not there. Clients of agent servers
-// know it as an unknown method; from 2026-07-28 on, it is wrong params.
+// unknownTool returns the error for an unknown tool. Clients of agent servers expect an unknown
+// method; from 2026-07-28 on, it is wrong params.
 func (s *Server) unknownTool(r *mcp.Request, name string) error {
 	names := slices.Sorted(maps.Keys(s.offer.Load().tools))
 	if len(names) > maxNames {
@@ -120,8 +119,7 @@ func (s *Server) unknownTool(r *mcp.Request, name string) error {
 	return &mcp.Error{Kind: mcp.KindNotFound, Message: message, Data: data}
 }
 
-// validate checks the arguments of a call until ctx ends, or for as long as the
-// tool may take.
+// validate checks the arguments of a call until ctx ends, for at most the tool's timeout.
 func (s *Server) validate(ctx context.Context, t *offered, args json.RawMessage) error {
 	var m *work.Meter
 	timeout := t.timeout(s.o.Timeout)
@@ -136,7 +134,7 @@ func (s *Server) validate(ctx context.Context, t *offered, args json.RawMessage)
 	return err
 }
 
-// invalidArguments tells what of the arguments does not fit the schema.
+// invalidArguments returns the error for arguments that do not match the schema.
 func invalidArguments(name string, err error) error {
 	var invalid *catalog.Error
 	if !errors.As(err, &invalid) {
@@ -162,14 +160,14 @@ func invalidArguments(name string, err error) error {
 	return e
 }
 
-// metadata is what a command is told about its caller: never a token.
+// metadata returns the caller's metadata for a command: never a token.
 func (s *Server) metadata(r *mcp.Request) json.RawMessage {
 	out := rawjson.AppendString([]byte(`{"agent":`), s.name)
 	out = rawjson.AppendString(append(out, `,"principal":`...), r.Session.Principal())
 	if meta := r.Fields().RawMeta; rawjson.IsObject(meta) {
 		own := []byte{}
 		_ = rawjson.EachMember(meta, func(m rawjson.Member) bool {
-			// What the protocol itself puts there is not the caller's.
+			// Keys of the protocol itself are not the caller's.
 			if !bytes.HasPrefix(m.Key, []byte("io.modelcontextprotocol/")) {
 				own = append(rawjson.AppendString(append(own, ','), string(m.Key)), ':')
 				own = append(own, m.Value...)
@@ -210,7 +208,7 @@ func (s *Server) execute(ctx context.Context, job *taskqueue.Job) (json.RawMessa
 	return out.result(), nil
 }
 
-// stdin is the line that a tool's command reads.
+// stdin returns the line that a tool's command reads.
 func (c *Call) stdin() []byte {
 	line := make([]byte, 0, len(c.input)+len(c.Metadata)+len(c.Tool)+96)
 	line = rawjson.AppendString(append(line, `{"tool":`...), c.Tool)
@@ -222,8 +220,7 @@ func (c *Call) stdin() []byte {
 	return append(line, '}', '\n')
 }
 
-// result is the tool's result. Structured content is an object in every
-// version.
+// result returns the tool's result. Structured content is an object in every version.
 func (o *output) result() json.RawMessage {
 	out := make([]byte, 0, 2*len(o.text)+64)
 	out = appendText(append(out, `{"content":[`...), o.text)
@@ -234,7 +231,7 @@ func (o *output) result() json.RawMessage {
 	return append(out, '}')
 }
 
-// result is the tool's result where it failed.
+// result returns the tool's result after a failure.
 func (f *failure) result() json.RawMessage {
 	out := []byte(`{"content":[`)
 	if len(f.out) > 0 {

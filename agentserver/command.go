@@ -26,14 +26,14 @@ const (
 	defaultMaxOutput = 10 << 20
 	// termGrace is how long a command may take to end after SIGTERM.
 	termGrace = 500 * time.Millisecond
-	// drainGrace is how long the pipes of a command that has ended are read,
-	// where a process that left its group holds them open.
+	// drainGrace is how long the pipes of an ended command are read if a process that left its
+	// group holds them open.
 	drainGrace = 250 * time.Millisecond
-	// pipeHolds is what every pipe takes without anybody reading it.
+	// pipeHolds is the number of bytes that a pipe holds without a reader.
 	pipeHolds = 4 << 10
 	// defaultPath is the PATH where the agent has none.
 	defaultPath = "/usr/local/bin:/usr/bin:/bin"
-	// lastWords bounds what of stderr goes into a message.
+	// lastWords bounds the part of stderr in a message.
 	lastWords = 2000
 )
 
@@ -41,7 +41,8 @@ const (
 //
 //	stdin ◀── one line of JSON ── stdout ──▶ output, bounded ── stderr ──▶ log
 //
-// It runs in a process group of its own, which is ended whole: when the
+// It runs in a process group of its own. The whole group is ended when the command ends, takes too
+// long, is cancelled, or prints or uses too much.
 // command ends, takes too long, is cancelled, or prints or uses too much.
 type command struct {
 	path      string
@@ -56,8 +57,8 @@ type command struct {
 
 var _ runner = (*command)(nil)
 
-// cleanEnv is the whole environment of a command: PATH, HOME, LANG and the
-// entry's own. Nothing else of the agent's gets there.
+// cleanEnv returns the whole environment of a command: PATH, HOME, LANG and the entry's own. The
+// rest of the agent's environment is not passed on.
 func cleanEnv(o *ConfigOptions, own map[string]string) []string {
 	all := map[string]string{"PATH": defaultPath}
 	for _, name := range []string{"PATH", "HOME", "LANG"} {
@@ -101,14 +102,13 @@ type process struct {
 	group  *child.Group
 	mu     sync.Mutex // guards below
 	gone   bool       // waited for
-	reason string     // why the server ended it
+	reason string     // the server's reason to end it
 }
 
 // reasonContext is the reason of an end because the context has ended.
 const reasonContext = "context"
 
-// end ends the process, its group and its descendants, gently at first where
-// there is time.
+// end ends the process, its group and its descendants. With gently it sends SIGTERM first.
 func (p *process) end(reason string, gently bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,7 +160,7 @@ func (c *command) exec(ctx context.Context, keeper *child.Keeper, stdin []byte, 
 	if err != nil {
 		return nil, err
 	}
-	// A short line fits the pipe before anybody reads it.
+	// A short line fits the pipe before a process reads it.
 	var writers sync.WaitGroup
 	defer writers.Wait()
 	if len(stdin) <= pipeHolds {
@@ -212,8 +212,7 @@ func (c *command) exec(ctx context.Context, keeper *child.Keeper, stdin []byte, 
 		p.mu.Lock()
 		p.gone = true
 		p.mu.Unlock()
-		// What it started and left behind must not survive it, nor hold the place
-		// of the next.
+		// Descendants must not survive the command, nor occupy the place of the next.
 		group.Reap()
 		deadline := time.Now().Add(drainGrace)
 		_, _ = files.stdout.SetReadDeadline(deadline), files.stderr.SetReadDeadline(deadline)
@@ -244,7 +243,7 @@ func (c *command) exec(ctx context.Context, keeper *child.Keeper, stdin []byte, 
 	return c.outcome(p, state, out, maxOutput, errTail.String())
 }
 
-// outcome says how a command ended.
+// outcome returns the result of an ended command.
 func (c *command) outcome(p *process, state *os.ProcessState, out []byte, maxOutput int64, stderr string) ([]byte, error) {
 	reason := p.why()
 	f := &failure{exit: state.ExitCode(), signal: child.SignalName(state), reason: reason, out: out}

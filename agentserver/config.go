@@ -13,14 +13,12 @@ import (
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
-// Config is what an agent's configuration file says. docs/agents.md has the
-// keys. A Config is read-only once it was parsed.
+// Config is an agent's configuration file. docs/agents.md has the keys. A Config is read-only after
+// it was parsed.
 type Config struct {
-	// Name, Version and Instructions introduce the agent; empty where the file
-	// does not say.
+	// Name, Version and Instructions introduce the agent; empty if the file has none.
 	Name, Version, Instructions string
-	// Port, Concurrency, Timeout and MaxBody, in bytes, are zero where the file
-	// does not say.
+	// Port, Concurrency, Timeout and MaxBody, in bytes, are zero if the file has none.
 	Port, Concurrency int
 	Timeout           time.Duration
 	MaxBody           int64
@@ -30,7 +28,7 @@ type Config struct {
 	Tools     []Tool
 	Resources []Resource
 	Prompts   []Prompt
-	// Notes are for the log: what was read in another way than it stands there.
+	// Notes are for the log: values that were interpreted, not read literally.
 	Notes []string
 }
 
@@ -45,8 +43,8 @@ type QueueConfig struct {
 	LogBytes    int
 }
 
-// ConfigOptions is what reading a configuration needs from the world. The zero
-// value knows nothing: no variable is set.
+// ConfigOptions gives the reader of a configuration access to the environment. With the zero value
+// no variable is set.
 type ConfigOptions struct {
 	// LookupEnv reads a variable of the environment, for ${VAR} in env and cwd,
 	// and PATH, HOME and LANG of the commands. os.LookupEnv has the shape.
@@ -103,7 +101,7 @@ func ParseConfig(path string, data []byte, o ConfigOptions) (*Config, error) {
 	return c, nil
 }
 
-// maxProblems bounds what is said of one file.
+// maxProblems bounds the reported problems of one file.
 const maxProblems = 50
 
 // config reads the file.

@@ -38,9 +38,8 @@ func (s *Server) Handler() http.Handler {
 		guarded = s.verified(inner)
 	}
 	outer.Handle("/", g.Wrap(guarded))
-	// Whoever looks whether the agent lives needs no token, but a Host header
-	// that is this machine's. Where tokens are wanted, what else there is to know
-	// needs one.
+	// A liveness check needs no token, but a Host header of this machine. If tokens are required,
+	// further details need one.
 	open := guard.New(guard.Options{Hosts: s.o.AllowedHosts, Origins: s.o.AllowedOrigins, Logger: s.log})
 	alive, health := open.Wrap(http.HandlerFunc(s.serveAlive)), g.Wrap(http.HandlerFunc(s.serveHealth))
 	for _, path := range []string{"GET /health", "GET /healthz"} {
@@ -57,15 +56,15 @@ func (s *Server) Handler() http.Handler {
 
 type claimsKey struct{}
 
-// verified lets in what bears a token of the agent's router.
+// verified admits requests with a token of the agent's router.
 func (s *Server) verified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.verify(w, r, s.o.Invocation, next)
 	})
 }
 
-// vouched believes the router that the agent has registered with on whose behalf
-// a request is. Requests without its token are let in as they are.
+// vouched takes the principal of a request from a token of the router that the agent has registered
+// with. Requests without such a token are admitted unchanged.
 func (s *Server) vouched(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := s.router.Load(); v != nil && r.Header.Get(invocation.Header) != "" {
@@ -87,7 +86,7 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request, v *invocation.Ve
 	next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// checkClaims refuses a call of another tool than the router vouched for.
+// checkClaims refuses a call of another tool than the one in the router's token.
 func checkClaims(ctx context.Context, tool string) error {
 	claims, ok := ctx.Value(claimsKey{}).(invocation.Claims)
 	if ok && claims.Tool != tool {
@@ -96,7 +95,7 @@ func checkClaims(ctx context.Context, tool string) error {
 	return nil
 }
 
-// taskStatus is a task as /getTaskStatus tells it.
+// taskStatus is a task in the form of /getTaskStatus.
 type taskStatus struct {
 	ID           string          `json:"id"`
 	ToolName     string          `json:"toolName"`
@@ -126,7 +125,7 @@ func (s *Server) serveCancel(w http.ResponseWriter, r *http.Request) {
 	s.answerTask(w, r, s.queue.Cancel)
 }
 
-// answerTask answers with a task of the caller's.
+// answerTask answers with a task of the caller.
 func (s *Server) answerTask(w http.ResponseWriter, r *http.Request, find func(owner, id string) (taskqueue.Task, error)) {
 	id := r.URL.Query().Get("taskId")
 	if id == "" {
@@ -156,7 +155,7 @@ func (s *Server) answerTask(w http.ResponseWriter, r *http.Request, find func(ow
 	writeJSON(w, http.StatusOK, map[string]any{"task": told})
 }
 
-// state is the agent's in a word, and the HTTP status that says the same.
+// state returns the agent's state in a word, and the matching HTTP status.
 func (s *Server) state() (status string, code int) {
 	if s.closing.Load() {
 		return "stopping", http.StatusServiceUnavailable
@@ -164,13 +163,13 @@ func (s *Server) state() (status string, code int) {
 	return "ok", http.StatusOK
 }
 
-// serveAlive says that the agent answers, and nothing else.
+// serveAlive reports that the agent answers, and nothing else.
 func (s *Server) serveAlive(w http.ResponseWriter, _ *http.Request) {
 	status, code := s.state()
 	writeJSON(w, code, map[string]string{"status": status})
 }
 
-// serveHealth says how the agent is.
+// serveHealth reports the agent's health.
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	status, code := s.state()
 	q := s.queue.Status()

@@ -21,9 +21,8 @@ const (
 // tellTimeout bounds how long one session may take a notification.
 const tellTimeout = time.Second
 
-// changes tells clients that a list has changed: legacy sessions on their own
-// channel, modern clients on their subscription. What was not delivered yet is
-// told once.
+// changes tells clients that a list has changed: legacy sessions on their own channel, modern
+// clients on their subscription. Equal undelivered notifications are sent once.
 type changes struct {
 	telling sync.WaitGroup // Add under mu
 
@@ -31,7 +30,7 @@ type changes struct {
 	sessions  map[*mcp.Session]func()
 	listeners map[*listener]struct{}
 	pending   []string // for the sessions
-	busy      bool     // somebody tells the sessions
+	busy      bool     // a goroutine is telling the sessions
 	closed    bool
 	ctx       context.Context
 	cancel    context.CancelFunc
@@ -49,7 +48,7 @@ func (c *changes) init() {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 }
 
-// add has a session told until it ends.
+// add registers a session for notifications until it ends.
 func (c *changes) add(s *mcp.Session) {
 	c.mu.Lock()
 	_, known := c.sessions[s]
@@ -80,7 +79,7 @@ func merge(into, add []string) []string {
 	return into
 }
 
-// tell has everybody told.
+// tell notifies all clients.
 func (c *changes) tell(methods []string) {
 	if len(methods) == 0 {
 		return
@@ -105,8 +104,7 @@ func (c *changes) tell(methods []string) {
 	}
 }
 
-// tellSessions tells the sessions, one after the other, until there is nothing
-// more to tell.
+// tellSessions notifies the sessions, one after the other, until no notification is pending.
 func (c *changes) tellSessions() {
 	for {
 		c.mu.Lock()
@@ -125,7 +123,7 @@ func (c *changes) tellSessions() {
 		for _, s := range all {
 			ctx, cancel := context.WithTimeout(c.ctx, tellTimeout)
 			for _, m := range methods {
-				_ = s.Peer().Notify(ctx, m, nil) // who cannot be told asks again some time
+				_ = s.Peer().Notify(ctx, m, nil) // a session that cannot be told lists again some time
 			}
 			cancel()
 		}

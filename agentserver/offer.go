@@ -12,7 +12,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// offer is all an agent offers at one moment. It never changes.
+// offer is everything an agent offers at one moment. It is immutable.
 type offer struct {
 	tools     map[string]*offered
 	resources map[string]*Resource // by URI
@@ -23,15 +23,14 @@ type offer struct {
 	toolList, toolListTasks, resourceList, templateList, promptList json.RawMessage
 }
 
-// offered is a tool with what a call needs.
+// offered is a tool with the data that a call needs.
 type offered struct {
 	Tool
 	entry   *catalog.Entry // checks arguments
 	headers streamable.ParamHeaders
 }
 
-// newOffer checks that everything has a name of its own and a schema that can
-// be used, and writes the lists.
+// newOffer checks that all names are unique and all schemas usable, and writes the lists.
 func newOffer(tools []Tool, resources []Resource, prompts []Prompt) (*offer, error) {
 	o := &offer{tools: map[string]*offered{}, resources: map[string]*Resource{}, prompts: map[string]*Prompt{}}
 	var errs []error
@@ -112,8 +111,7 @@ func newOffer(tools []Tool, resources []Resource, prompts []Prompt) (*offer, err
 	return o, o.write()
 }
 
-// definition is the tool as it is listed. Task-based execution is told in it
-// by 2025-11-25 only.
+// definition returns the tool as it is listed. Only 2025-11-25 lists task-based execution in it.
 func (t *Tool) definition(tasks bool) (json.RawMessage, error) {
 	type execution struct {
 		TaskSupport string `json:"taskSupport"`
@@ -137,8 +135,8 @@ func (t *Tool) definition(tasks bool) (json.RawMessage, error) {
 	return marshal(d)
 }
 
-// write makes the lists. They are sorted by name, so that they are the same
-// after each reload that changes nothing.
+// write makes the lists. They are sorted by name, so that a reload without changes gives equal
+// lists.
 func (o *offer) write() error {
 	list := func(key string, n int, item func(i int) (any, error)) (json.RawMessage, error) {
 		all := make([]any, n)
@@ -191,7 +189,7 @@ func (o *offer) write() error {
 	return err
 }
 
-// changed lists the notifications that tell how o differs from before.
+// changed lists the notifications for the differences between o and before.
 func (o *offer) changed(before *offer) (methods []string) {
 	if string(o.toolList) != string(before.toolList) || string(o.toolListTasks) != string(before.toolListTasks) {
 		methods = append(methods, toolsChanged)

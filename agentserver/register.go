@@ -40,7 +40,7 @@ type registration struct {
 	first    time.Duration // before the first retry
 	body     []byte
 	client   *http.Client
-	secret   string // that the router gave last
+	secret   string // the router's latest secret
 }
 
 func newRegistration(s *Server, addr net.Addr) (*registration, error) {
@@ -60,7 +60,7 @@ func newRegistration(s *Server, addr net.Addr) (*registration, error) {
 	if r.body, err = json.Marshal(told); err != nil {
 		return nil, err
 	}
-	// The token must not follow a redirect to somebody else.
+	// The token must not follow a redirect to another server.
 	r.client = &http.Client{Transport: &http.Transport{MaxIdleConns: 1, IdleConnTimeout: idleTimeout, Proxy: nil}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return r, nil
 }
@@ -89,7 +89,7 @@ func (r *registration) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			// Also where it is not sure that the router knows the agent.
+			// Send it even if it is uncertain that the router knows the agent.
 			at := r.url + "/" + url.PathEscape(r.s.name) + "?instance=" + r.instance
 			if _, err := r.send(context.WithoutCancel(ctx), http.MethodDelete, at, nil, leaveTimeout); err != nil && registered {
 				r.s.log.Warn("the router was not told that the agent ends; its lease runs out", "agent", r.s.name, "err", err)
@@ -100,8 +100,7 @@ func (r *registration) run(ctx context.Context) {
 	}
 }
 
-// adopt has the agent believe tokens that are signed with a secret of the
-// router's.
+// adopt makes the agent accept tokens that are signed with a secret of the router.
 func (r *registration) adopt(secret string) {
 	if secret == "" || secret == r.secret || r.s.o.Invocation != nil {
 		return

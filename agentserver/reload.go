@@ -11,16 +11,15 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// An editor writes a file in several steps, so it is read when its folder has
-// been quiet for settle, at the latest patience after the first step.
+// An editor writes a file in several steps. So the file is read after the folder has been quiet for
+// settle, at the latest patience after the first step.
 const (
 	settle   = 100 * time.Millisecond
 	patience = time.Second
 )
 
-// Watch calls Reload whenever the configuration or a skill changes, until ctx
-// ends (then it returns nil) or the folders can no longer be watched. What is
-// wrong with a configuration is logged.
+// Watch calls Reload whenever the configuration or a skill changes, until ctx ends (then it returns
+// nil) or the folders can no longer be watched. Faults of a configuration are logged.
 func (s *Server) Watch(ctx context.Context) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -80,7 +79,7 @@ func (s *Server) Watch(ctx context.Context) error {
 	}
 }
 
-// mine reports whether a file that changed can be the configuration's.
+// mine reports whether a changed file may belong to the configuration.
 func (s *Server) mine(name string) bool {
 	if filepath.Clean(name) == filepath.Clean(s.o.Config) || isSkill(filepath.Base(name)) {
 		return true

@@ -35,8 +35,7 @@ type Resource struct {
 	source   string
 }
 
-// ErrNoResource is what the function of a template returns for a URI that it
-// has nothing for.
+// ErrNoResource is returned by the function of a template for a URI without a resource.
 var ErrNoResource = errors.New("no such resource")
 
 // ResourceFunc makes a resource of a function. uri may be a template; params are
@@ -138,8 +137,8 @@ func noResource(uri string) error {
 	return e
 }
 
-// read has a resource or prompt made. These stand in a line of their own, so
-// that reading does not wait for a tool that takes its time.
+// read runs a resource or prompt. These have a queue of their own, so that reading does not wait
+// for a slow tool.
 func (s *Server) read(ctx context.Context, r *mcp.Request, run runner, name string, timeout time.Duration, input json.RawMessage) (output, error) {
 	if timeout == 0 {
 		timeout = s.o.Timeout

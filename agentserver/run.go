@@ -81,7 +81,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
-	// The router stops sending first; what is there is then finished.
+	// The router stops sending first; then running calls finish.
 	cancel()
 	grace, end := context.WithTimeout(context.WithoutCancel(ctx), s.o.ShutdownGrace)
 	defer end()

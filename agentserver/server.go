@@ -23,65 +23,60 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// Options configures a Server. The zero value is an agent without tools; zero
-// values stand for the defaults named.
+// Options configures a Server. The zero value is an agent without tools; zero values mean the
+// defaults given below.
 type Options struct {
-	// Name is the agent's, as in /mcps/{name}/mcp: what the configuration says,
-	// or "agent". Version is what it says of itself: "0".
+	// Name is the agent's name, as in /mcps/{name}/mcp. The default is that of the configuration,
+	// or "agent". Version is the agent's version; the default is "0".
 	Name, Version string
 	// Config is the path of a configuration file, read again when it changes;
 	// "" for none. ConfigOptions are for reading it.
 	Config        string
 	ConfigOptions ConfigOptions
-	// Tools, Resources and Prompts are offered beside those of the file.
+	// Tools, Resources and Prompts are offered in addition to those of the file.
 	Tools     []Tool
 	Resources []Resource
 	Prompts   []Prompt
 
-	// Addr is where Run listens: 127.0.0.1 and the port that the configuration
-	// says, or 7000.
+	// Addr is where Run listens: by default 127.0.0.1 and the port of the configuration, or 7000.
 	Addr string
-	// Concurrency is how many tool calls run at once: what the configuration
-	// says, or 1. QueueMax is how many may wait: likewise, or 1,024.
+	// Concurrency is how many tool calls run at once; the default is that of the configuration, or
+	// 1. QueueMax is how many may wait; likewise, or 1,024.
 	Concurrency, QueueMax int
-	// Timeout bounds one execution, from its start: what the configuration
-	// says, or 30 seconds.
+	// Timeout bounds one execution, from its start; the default is that of the configuration, or 30
+	// seconds.
 	Timeout time.Duration
-	// Store keeps tasks: "memory" or "file:FOLDER"; what the configuration says,
-	// or memory.
+	// Store keeps tasks: "memory" or "file:FOLDER". The default is that of the configuration, or
+	// memory.
 	Store string
-	// MaxBody bounds a request, in bytes: what the configuration says, or 10 MB.
+	// MaxBody bounds a request, in bytes; the default is that of the configuration, or 10 MB.
 	MaxBody int64
 
-	// Authenticate returns whom a bearer token belongs to; nil lets everybody in,
-	// as one principal. AllowedHosts and AllowedOrigins are those of guard.Options.
+	// Authenticate returns the principal of a bearer token; nil admits all requests as one
+	// principal. AllowedHosts and AllowedOrigins are those of guard.Options.
 	Authenticate                 func(bearer string) (principal string, ok bool)
 	AllowedHosts, AllowedOrigins []string
-	// Invocation refuses requests that bear no token of the agent's router; nil
-	// asks for none. It takes the place of Authenticate, and the principal is
-	// the token's.
+	// Invocation refuses requests without a token of the agent's router; nil requires none. It
+	// replaces Authenticate, and the principal is the token's.
 	Invocation *invocation.Verifier
 
-	// Router is the base URL of the router to register with, "" for none;
-	// RouterToken goes with it, and Advertise is the URL under which the router
-	// reaches this agent: the router's own view of it, with Addr's port, where
-	// empty.
+	// Router is the base URL of the router to register with, "" for none. RouterToken authenticates
+	// the agent there. Advertise is the URL under which the router reaches this agent; if it is
+	// empty, the router uses the address that it sees and Addr's port.
 	Router, RouterToken, Advertise string
 
-	// ShutdownGrace is how long what runs may go on when the agent ends: 10
-	// seconds.
+	// ShutdownGrace is how long running calls may continue when the agent ends: 10 seconds.
 	ShutdownGrace time.Duration
-	// Observe is told of each change of a task; see taskqueue.Options.
+	// Observe is called for each change of a task; see taskqueue.Options.
 	Observe func(taskqueue.Event)
 	// Ready is called by Run when it listens, with the address. May be nil.
 	Ready func(addr net.Addr)
-	// Logger takes what goes wrong, and what was read from the configuration;
-	// nil discards it.
+	// Logger gets failures, and notes about the configuration; nil discards them.
 	Logger *slog.Logger
 }
 
-// Server is an agent: an MCP server, and the HTTP routes beside it. It is safe
-// for concurrent use. Close ends it.
+// Server is an agent: an MCP server with additional HTTP routes. It is safe for concurrent use.
+// Close ends it.
 type Server struct {
 	o        Options
 	log      *slog.Logger
@@ -94,7 +89,7 @@ type Server struct {
 	http     *streamable.Server
 	started  time.Time
 	closing  atomic.Bool
-	turns    *work.Turns                         // of arguments that take long to check
+	turns    *work.Turns                         // for arguments that are expensive to check
 	router   atomic.Pointer[invocation.Verifier] // of the router it has registered with; may be nil
 	changes  changes
 	reloads  sync.Mutex   // held while the configuration is read
@@ -102,16 +97,15 @@ type Server struct {
 	watched  []string     // folders of the configuration; guarded by reloads
 }
 
-// maxReads is how many resources and prompts are made at once, whatever
-// Concurrency is.
+// maxReads is how many resources and prompts run at once, regardless of Concurrency.
 const maxReads = 4
 
-// minCalls is how many requests of one principal may be in flight, at least. It
-// leaves room for a queue that a changed configuration makes longer.
+// minCalls is the smallest bound of one principal's requests in flight. It leaves room for a queue
+// that a reload makes longer.
 const minCalls = 16 << 10
 
-// New makes an agent and takes up the tasks that its store has kept. The error
-// names everything that is wrong with the configuration.
+// New makes an agent and resumes the tasks of its store. The error lists all faults of the
+// configuration.
 func New(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -191,7 +185,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.http = streamable.NewServer(streamable.ServerOptions{
 		Handler: s, Name: fmt.Sprintf("the agent %q", s.name), Sessionless: true, MaxBody: s.o.MaxBody, Logger: s.log,
-		// The queues say when there is too much to do, so they come first.
+		// The queues should refuse first, because their errors say more.
 		MaxPrincipalCalls: max(minCalls, 2*s.queue.Status().Max+minCalls/2),
 	})
 	return s, nil
@@ -231,9 +225,9 @@ func (s *Server) load() (*Config, error) {
 	return c, nil
 }
 
-// Reload reads the configuration again. Where it is wrong, the agent goes on
-// as it was. What runs is not disturbed. Name, port, store, timeout and the bound
-// on requests stay as they are until the agent starts again.
+// Reload reads the configuration again. If it is invalid, the agent keeps the old one. Running
+// calls are not disturbed. Changes of name, port, store, timeout and the bound on requests take
+// effect with the next start.
 func (s *Server) Reload() error {
 	s.reloads.Lock()
 	defer s.reloads.Unlock()
@@ -281,7 +275,7 @@ func (s *Server) Name() string { return s.name }
 // Status returns the queue of tool calls in numbers.
 func (s *Server) Status() taskqueue.Status { return s.queue.Status() }
 
-// methods are those beside the lifecycle.
+// methods returns the handlers of all methods outside the lifecycle.
 func (s *Server) methods() map[string]mcp.Handler {
 	list := func(pick func(o *offer, r *mcp.Request) json.RawMessage) mcp.Handler {
 		return mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
@@ -313,7 +307,7 @@ func (s *Server) methods() map[string]mcp.Handler {
 	}
 }
 
-// capabilities are those of the version of r.
+// capabilities returns the capabilities for the version of r.
 func capabilities(r *mcp.Request) json.RawMessage {
 	lists := `{"tools":{"listChanged":true},"resources":{"listChanged":true},"prompts":{"listChanged":true}`
 	switch {
@@ -339,14 +333,14 @@ func (s *Server) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 	return result, err
 }
 
-// isSessionless reports whether a request came without session and version, as
-// those of the first clients of agent servers do.
+// isSessionless reports whether a request came without session and version, as from the first
+// clients of agent servers.
 func isSessionless(ctx context.Context, r *mcp.Request) bool {
 	h := streamable.Header(ctx)
 	return h != nil && !r.Modern() && h.Get(streamable.HeaderSession) == "" && h.Get(streamable.HeaderVersion) == ""
 }
 
-// cacheable says of a list or resource how long it may be kept (2026-07-28).
+// cacheable adds how long a list or resource may be kept (2026-07-28).
 func (s *Server) cacheable(r *mcp.Request, result json.RawMessage) json.RawMessage {
 	if !r.Modern() {
 		return result
@@ -354,7 +348,7 @@ func (s *Server) cacheable(r *mcp.Request, result json.RawMessage) json.RawMessa
 	return mcp.Cacheable(result, 0, "private")
 }
 
-// queueError tells why a queue did not bring a result.
+// queueError returns the error for a call without a result of its queue.
 func (s *Server) queueError(q *taskqueue.Queue, name string, err error) error {
 	var full *taskqueue.FullError
 	var timeout *taskqueue.TimeoutError
@@ -381,8 +375,8 @@ func (s *Server) queueError(q *taskqueue.Queue, name string, err error) error {
 	return &mcp.Error{Kind: mcp.KindToolExecution, Message: fmt.Sprintf("%s failed: %v", name, err), Err: err}
 }
 
-// Close ends the agent: new requests are refused, what runs may finish until
-// ctx ends. Tasks that wait stay in a store on disk.
+// Close ends the agent: it refuses new requests, and running calls may finish until ctx ends.
+// Waiting tasks stay in a store on disk.
 func (s *Server) Close(ctx context.Context) error {
 	s.closing.Store(true)
 	err := s.http.Shutdown(ctx)

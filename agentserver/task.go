@@ -28,9 +28,9 @@ const (
 	tasksExtension = "io.modelcontextprotocol/tasks"
 	// relatedTask is the key in a result's _meta that names its task (2025-11-25).
 	relatedTask = "io.modelcontextprotocol/related-task"
-	// pollInterval is how often a client should ask.
+	// pollInterval is how often a client should poll.
 	pollInterval = time.Second
-	// taskPage is how many tasks tasks/list tells at once.
+	// taskPage is the size of a page of tasks/list.
 	taskPage = 100
 )
 
@@ -43,8 +43,8 @@ func hasTasksExtension(r *mcp.Request) bool {
 	return rawjson.IsObject(rawjson.GetPath(r.ClientCapabilities(), "extensions", tasksExtension))
 }
 
-// callAsTask answers a call that becomes a task; ok is false for any other. The
-// server decides which does: the async tools, and only they.
+// callAsTask answers a call that becomes a task; ok is false for any other. The server makes tasks
+// of async tools only.
 func (s *Server) callAsTask(r *mcp.Request, t *offered, task []byte, spec taskqueue.Spec) (answer json.RawMessage, ok bool, err error) {
 	augmented := hasLegacyTasks(r) && rawjson.IsObject(task)
 	if !t.Async {
@@ -77,8 +77,8 @@ func (s *Server) callAsTask(r *mcp.Request, t *offered, task []byte, spec taskqu
 	return answer, true, err
 }
 
-// taskMade is the answer to a caller that knows no tasks of MCP: an ordinary
-// result that says where to look.
+// taskMade returns the answer for a caller that does not know MCP tasks: an ordinary result that
+// says where to look.
 func (s *Server) taskMade(r *mcp.Request, t taskqueue.Task) (json.RawMessage, error) {
 	about := map[string]any{
 		"agent": s.name, "taskId": t.ID, "toolName": t.Name, "status": t.State,
@@ -166,7 +166,7 @@ func taskError(t taskqueue.Task, version string) *jsonrpc.Error {
 	return mcp.WireError(mcp.Errorf(kind, "tool %q: %s", t.Name, t.Error), version)
 }
 
-// taskOf reads params.taskId and what may be asked of it.
+// taskOf reads params.taskId and checks that the caller may access the task.
 func (s *Server) taskOf(r *mcp.Request) (id string, err error) {
 	if r.Modern() {
 		if !hasTasksExtension(r) {
@@ -181,7 +181,7 @@ func (s *Server) taskOf(r *mcp.Request) (id string, err error) {
 	return id, nil
 }
 
-// noTask tells that a task is not there; nor is another's.
+// noTask returns the error for a task that does not exist or belongs to another principal.
 func noTask(id string) error {
 	e := mcp.Errorf(mcp.KindInvalidParams, "no such task: %s", clip(id))
 	e.Data, _ = json.Marshal(map[string]string{"kind": mcp.KindNotFound.String(), "taskId": clip(id)})
@@ -270,8 +270,8 @@ func (s *Server) cancelTask(_ context.Context, r *mcp.Request) (json.RawMessage,
 	return marshal(legacyTask(t))
 }
 
-// updateTask serves tasks/update (2026-07-28). Tasks here ask for no input, so
-// there is nothing to take it.
+// updateTask serves tasks/update (2026-07-28). Tasks of agents never ask for input, so it accepts
+// none.
 func (s *Server) updateTask(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if !r.Modern() {
 		return nil, mcp.MethodNotFound(r.Method)

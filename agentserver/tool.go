@@ -16,7 +16,7 @@ type Tool struct {
 	Name, Title, Description string
 	// InputSchema is JSON Schema of an object; any object where nil.
 	InputSchema json.RawMessage
-	// OutputSchema and Annotations are told as they are; may be nil.
+	// OutputSchema and Annotations are listed unchanged; may be nil.
 	OutputSchema, Annotations json.RawMessage
 	// Async tools are answered at once with the id of a task.
 	Async bool
@@ -27,8 +27,8 @@ type Tool struct {
 	Priority int
 
 	run    runner
-	source string // where it comes from, for messages
-	err    error  // why it cannot be used
+	source string // its origin, for messages
+	err    error  // the fault that makes it unusable
 }
 
 // DefaultAsyncTimeout bounds async tools that name no timeout.
@@ -37,8 +37,8 @@ const DefaultAsyncTimeout = time.Hour
 // Call is one execution, as a function sees it. Write adds to the task's log.
 type Call struct {
 	Tool      string
-	Principal string // on whose behalf
-	TaskID    string // "" where the caller waits for the result
+	Principal string // the caller
+	TaskID    string // "" if the caller waits for the result
 	// Metadata is what the caller sent as _meta, and who it is.
 	Metadata json.RawMessage
 	io.Writer
@@ -46,12 +46,12 @@ type Call struct {
 	input  json.RawMessage // the arguments
 	line   []byte          // what a command reads
 	keeper *child.Keeper   // starts commands; nil for one of the command's own
-	peer   mcp.Peer        // who waits for the result; nil for a task
-	token  json.RawMessage // the caller's progress token; nil where it gave none
+	peer   mcp.Peer        // the waiting caller; nil for a task
+	token  json.RawMessage // the caller's progress token; nil if it has none
 }
 
-// Progress tells the caller how far the execution is, where it waits and wants
-// to know. total is 0 where it is not known, message may be empty.
+// Progress reports progress to a waiting caller that has requested it. total is 0 if it is unknown,
+// message may be empty.
 func (c *Call) Progress(ctx context.Context, progress, total float64, message string) error {
 	if c.peer == nil || c.token == nil {
 		return nil
@@ -70,20 +70,20 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 
 // runner executes a tool, or reads a resource or prompt.
 type runner interface {
-	// run returns the output. An error that is a *failure is the tool's own and
-	// told as the tool's result; any other is of the server.
+	// run returns the output. A *failure is the tool's own error and becomes the tool's result; any
+	// other error is the server's.
 	run(ctx context.Context, c *Call) (output, error)
 }
 
-// output is what a runner made.
+// output is the result of a runner.
 type output struct {
-	text []byte          // as it was printed
-	json json.RawMessage // the structured form, an object; nil where there is none
+	text []byte          // as printed
+	json json.RawMessage // the structured form, an object; nil if there is none
 }
 
 // failure is a tool that ran and failed.
 type failure struct {
-	message string // for whoever called; a last word of the tool where it left one
+	message string // for the caller; the tool's last line if there is one
 	exit    int    // exit status, -1 where there is none
 	signal  string // that ended it
 	reason  string // a word for what the server did: "output", "memory"

@@ -9,8 +9,7 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Artifact describes what is stored under a handle. Its JSON is the form in
-// which a result envelope lists it.
+// Artifact describes the bytes stored under a handle. A result envelope lists it as JSON.
 type Artifact struct {
 	Handle      string    `json:"handle"`
 	MediaType   string    `json:"media_type"`
@@ -21,35 +20,33 @@ type Artifact struct {
 	Expires     time.Time `json:"-"`
 }
 
-// Usage is what one principal holds at a moment. Bytes is the exact sum of
-// SizeBytes over its artifacts.
+// Usage is the current use of one principal. Bytes is the exact sum of SizeBytes over its
+// artifacts.
 type Usage struct {
 	Count int
 	Bytes int64
 }
 
-// Tokens gives bytes to whoever has a token. All methods may be called
+// Tokens gives access to bytes by token, regardless of the principal. All methods may be called
 // concurrently.
 type Tokens interface {
-	// Deposit keeps t for one token and nothing else, until the token is spent or
-	// expires. The store takes t over: its segments must not change any more. A
-	// ttl of 0 is Options.TokenTTL. It fails with ErrFull where there is no room
-	// that may be taken, and with ErrTooLarge where there can never be any.
+	// Deposit stores t for one token and nothing else, until the token is spent or expires. The
+	// store takes t over: its segments must not change any more. A ttl of 0 means Options.TokenTTL.
+	// Deposit fails with ErrFull if there is no room, and with ErrTooLarge if there can never be
+	// any.
 	Deposit(ctx context.Context, principal, label string, t *table.Table, ttl time.Duration) (Token, error)
 
-	// Offer makes a token for an artifact that principal holds. The artifact stays
-	// at least as long as the token, and stays when it is spent. Errors are those
-	// of Get, and ErrFull where the principal has too many tokens.
+	// Offer makes a token for an artifact of principal. The artifact is kept at least as long as
+	// the token, and also after the token is spent. Errors are those of Get, and ErrFull if the
+	// principal has too many tokens.
 	Offer(ctx context.Context, principal, handle string, ttl time.Duration) (Token, error)
 
-	// Check returns the error that Claim would return now, nil where it would
-	// find the token. It takes nothing, so that a caller can refuse a stranger
-	// before it reads what the stranger sends.
+	// Check returns the error that Claim would return now, or nil. It does not claim the token, so
+	// that a caller can refuse a request before it reads the body.
 	Check(token string) error
 
-	// Claim takes a token for the caller alone. It fails with ErrToken if there
-	// is no such token, whether it never was, was spent, has expired or is
-	// claimed now. The caller must Close the claim.
+	// Claim takes a token for the caller alone. It fails with ErrToken if the token never existed,
+	// was spent, has expired or is claimed now. The caller must Close the claim.
 	Claim(ctx context.Context, token string) (*Claim, error)
 }
 
@@ -59,8 +56,8 @@ type Token struct {
 	Expires time.Time
 }
 
-// Totals is what a store holds of all principals. The sums are exact: bytes of
-// artifacts and of the indexes over tables, where they are.
+// Totals is the use of all principals together. The sums are exact: bytes of artifacts and of the
+// indexes over tables, in memory and in files.
 type Totals struct {
 	Count       int
 	Tokens      int
@@ -70,24 +67,23 @@ type Totals struct {
 
 // Kinds of errors a Store returns. Compare with errors.Is.
 var (
-	// ErrUnknown: this principal never had the handle, or had it too long ago
-	// to remember.
+	// ErrUnknown: this principal never had the handle, or had it too long ago.
 	ErrUnknown = errors.New("unknown artifact")
-	// ErrExpired: the artifact was there and its time is over.
+	// ErrExpired: the artifact existed and has expired.
 	ErrExpired = errors.New("expired artifact")
-	// ErrEvicted: the artifact was there and made room for newer ones.
+	// ErrEvicted: the artifact existed and was removed for newer ones.
 	ErrEvicted = errors.New("evicted artifact")
-	// ErrTooLarge: one artifact is larger than all a principal may keep.
+	// ErrTooLarge: one artifact exceeds the bound of a principal.
 	ErrTooLarge = errors.New("artifact too large")
-	// ErrFull: there is no room for an artifact or a token that could be taken.
+	// ErrFull: there is no room for an artifact or a token.
 	ErrFull = errors.New("artifact store is full")
-	// ErrToken: a token that cannot be claimed, for whatever reason.
+	// ErrToken: a token cannot be claimed, for any reason.
 	ErrToken = errors.New("unknown or expired token")
 	// ErrClosed: the store is closed.
 	ErrClosed = errors.New("artifact store is closed")
 )
 
-// Error says which artifact a call was about, what became of it and what to do.
+// Error names the artifact of a call, the reason and the fix.
 type Error struct {
 	Kind   error  // one of the Err values of this package
 	Handle string // empty for ErrTooLarge

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// waiting is how many of a principal's bytes wait behind unspent tokens. The caller holds mu.
+// waiting returns how many of a principal's bytes belong to unspent tokens. The caller holds mu.
 func (l *ledger) waiting(sp *space) (n int64) {
 	for _, it := range sp.items {
 		if it.waits() && !it.beyond {
@@ -50,7 +50,7 @@ func (l *ledger) evict(sp *space, size int64, handles int, now time.Time) {
 	}
 }
 
-// tokenRoom says whether a principal may have one more token. The caller holds mu.
+// tokenRoom returns an error if a principal may not have another token. The caller holds mu.
 func (l *ledger) tokenRoom(sp *space) error {
 	if sp.tokens.Len() < l.opts.MaxTokens {
 		return nil
@@ -58,7 +58,7 @@ func (l *ledger) tokenRoom(sp *space) error {
 	return noRoom("another resource_url: %d of this principal are unspent, and no more are kept; spend some, or wait for their end (%s)", l.opts.MaxTokens, l.opts.Setting("token_ttl"))
 }
 
-// depositRoom says whether a deposit in memory has room, if need be in place of
+// depositRoom returns an error if there is no room in memory for a deposit, even after evicting
 // handles. The caller holds mu.
 func (l *ledger) depositRoom(sp *space, size int64) error {
 	if sp.bytes+size <= l.opts.MaxBytes {
@@ -75,8 +75,8 @@ func (l *ledger) depositRoom(sp *space, size int64) error {
 	return nil
 }
 
-// settle makes room for a deposit whose content is there, or says that there is
-// none. The caller holds mu.
+// settle makes room for a deposit whose content is stored, or returns an error. The caller holds
+// mu.
 func (l *ledger) settle(sp *space, it *item, now time.Time) error {
 	if sp.bytes+it.SizeBytes > l.opts.MaxBytes && it.content.file != "" && l.opts.Dir != "" {
 		it.beyond = true

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Claim is exclusive access to what a token leads to. It is for one goroutine.
+// Claim is exclusive access to the artifact of a token. It is for one goroutine.
 type Claim struct {
 	*Lease
 	store   *Local

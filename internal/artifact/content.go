@@ -8,14 +8,14 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// content is the bytes of an artifact, in memory or in files. It lives as long
-// as somebody holds it: the store, and every lease.
+// content is the bytes of an artifact, in memory or in files. References keep it alive: the
+// store's, and one per lease.
 type content struct {
 	budget *budget
 	size   int64 // of the bytes
-	index  int64 // of the table's index, where it is stored beside them
+	index  int64 // of the table's index, if it is stored in a file of its own
 
-	// Elsewhere: who has the rows.
+	// Elsewhere: the source of the rows.
 	source Source
 
 	// In memory: data, or a table that has the rows itself.
@@ -30,7 +30,7 @@ type content struct {
 
 	mu       sync.Mutex // guards below
 	holders  int
-	mapped   []byte // the file, while somebody reads
+	mapped   []byte // the file, while leases read it
 	mappedIx []byte
 	maps     int // leases that read
 	detected *table.Table
@@ -40,15 +40,15 @@ type content struct {
 
 type part struct{ data, index int }
 
-// hold is called by whoever has a reference already.
+// hold adds a reference. The caller must have one already.
 func (c *content) hold() {
 	c.mu.Lock()
 	c.holders++
 	c.mu.Unlock()
 }
 
-// drop gives a reference up. The last one frees memory; files go before, with
-// the store's own reference, because nobody can open them any more.
+// drop removes a reference. The last one frees memory. Files are removed earlier, with the store's
+// own reference, because they cannot be opened any more.
 func (c *content) drop() {
 	c.mu.Lock()
 	c.holders--
@@ -121,7 +121,7 @@ func (c *content) detach() {
 	}
 }
 
-// bytes is the artifact, readable while it is attached.
+// bytes returns the artifact. It is readable while the content is attached.
 func (c *content) bytes() []byte {
 	switch {
 	case c.file != "":
@@ -140,7 +140,7 @@ func (c *content) bytes() []byte {
 	return c.data
 }
 
-// table is the artifact as rows, readable while it is attached.
+// table returns the artifact as rows. It is readable while the content is attached.
 func (c *content) table(opts table.DetectOptions) (*table.Table, error) {
 	switch {
 	case c.source != nil:
@@ -184,8 +184,8 @@ func (c *content) table(opts table.DetectOptions) (*table.Table, error) {
 	return t, nil
 }
 
-// Lease is access to an artifact's bytes. They stay readable until Close,
-// whatever becomes of the artifact. It is for one goroutine.
+// Lease is access to an artifact's bytes. They stay readable until Close, even if the artifact is
+// removed. It is for one goroutine.
 type Lease struct {
 	Artifact
 	c      *content
@@ -200,13 +200,13 @@ func newLease(a Artifact, c *content) (*Lease, error) {
 	return &Lease{Artifact: a, c: c}, nil
 }
 
-// Bytes returns the artifact: shared, not to be changed, and invalid after
-// Close. For an artifact made by NewTable that is its rows as NDJSON.
+// Bytes returns the artifact. The bytes are shared, must not be changed, and are invalid after
+// Close. For an artifact made by NewTable they are its rows as NDJSON.
 func (l *Lease) Bytes() []byte { return l.c.bytes() }
 
-// Table returns the artifact as a table. One that was not written as a table is
-// read as opts say, and the index is kept for the next time. The table is
-// invalid after Close. The error wraps table.ErrNotTable if it is none.
+// Table returns the artifact as a table. If it was not written as a table, it is read with opts,
+// and the index is kept. The table is invalid after Close. If the artifact is not a table, the
+// error wraps table.ErrNotTable.
 func (l *Lease) Table(opts table.DetectOptions) (*table.Table, error) { return l.c.table(opts) }
 
 // Close ends the access. It may be called more than once.

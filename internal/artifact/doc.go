@@ -1,6 +1,6 @@
 // Package artifact keeps the bytes that a gateway holds back from a model: a
-// long result, a decoded picture, a table. Whoever holds the handle and is the
-// principal it was made for can read them until they expire.
+// long result, a decoded picture, a table. A principal can read its own artifacts by handle until
+// they expire.
 //
 // The package knows nothing of MCP, of tools or of what the bytes mean; it
 // knows principals, bytes, rows and time.
@@ -14,33 +14,29 @@
 //	                         │
 //	Get, Open(principal, handle) ─▶ bytes, table | ErrExpired | ErrEvicted | ErrUnknown
 //
-// A handle tells nobody else anything: another principal's handle is as unknown
-// as one that never was. It works as often as its principal likes.
+// A handle works as often as its principal likes. To another principal it is as unknown as one that
+// never existed.
 //
-// A token is the other way to bytes: it works for whoever has it, once, and not
-// long (spec/tables §4).
+// A token is the other way to bytes: it works for any holder, once, and for a short time
+// (spec/tables §4).
 //
 //	Offer(principal, handle) ──────────┐                    ┌─ Spend ─▶ gone
 //	Deposit(principal, table) ─────────┼▶ token ─▶ Claim ───┤
 //	DepositSource(principal, source) ──┘             ▲      └─ Close without Spend ─┐
 //	                                                 └──────────────────────────────┘
 //
-// While a token is claimed nobody else can claim it. What was deposited for a
-// token goes with it. Whoever has a lease or a claim open reads on, whatever
-// expires meanwhile.
+// A claimed token cannot be claimed again. A deposit is removed with its token. Open leases and claims
+// stay readable, even if the artifact expires meanwhile.
 //
-// A handle can be made again by running the tool again; a token cannot, because
-// it has been handed on. So a token that was given out is good until it is spent
-// or expires: what waits behind it is never evicted. Both kinds share the bytes
-// of a principal. A deposit takes the room of handles that have no token. If
-// tokens alone leave no room, it goes to a file, beyond MaxBytes, where there is
-// a Dir, and is refused with ErrFull where there is none. Handles have what
-// tokens leave them.
+// A handle can be made again by running the tool again; a token cannot, because it has been handed on.
+// So a token is valid until it is spent or expires, and its artifact is never evicted. Both kinds share
+// the bytes of a principal. A deposit takes the room of handles without tokens. If tokens alone leave
+// no room, the deposit goes to a file, beyond MaxBytes, if there is a Dir, and is refused with ErrFull
+// otherwise. Handles have the room that tokens leave.
 //
-// The rows of a [Source] are elsewhere until somebody claims the token.
+// The rows of a [Source] are elsewhere until a token is claimed.
 //
-// Bytes that do not fit in memory are written to files of mode 0600 in a
-// directory of this process, which are mapped into memory while somebody reads.
-// They are removed when their artifact goes, and those of a process that died
-// when the next one starts.
+// Bytes that do not fit in memory are written to files of mode 0600 in a directory of this process,
+// which are mapped into memory while leases read them. They are removed with their artifact. The next
+// process removes those of a process that died.
 package artifact

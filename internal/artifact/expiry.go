@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// due is an artifact or a token: it expires.
+// due is an artifact or a token, which expires.
 type due interface {
 	expiry() time.Time
 	place() *int // its index in the heap
@@ -39,7 +39,7 @@ func (h *dueHeap) Pop() any {
 	return d
 }
 
-// push adds what will expire, and wakes the janitor if that is next. The caller holds mu.
+// push adds an item to the heap. If it expires first, push wakes the janitor. The caller holds mu.
 func (l *ledger) push(d due) {
 	heap.Push(&l.byAge, d)
 	if *d.place() == 0 {
@@ -50,7 +50,7 @@ func (l *ledger) push(d due) {
 	}
 }
 
-// expire removes artifacts, tokens and tombstones whose time is over. The caller holds mu.
+// expire removes expired artifacts, tokens and tombstones. The caller holds mu.
 func (l *ledger) expire(now time.Time) {
 	for len(l.byAge) > 0 && !l.byAge[0].expiry().After(now) {
 		switch d := l.byAge[0].(type) {
@@ -77,7 +77,7 @@ func (l *ledger) nextDue(now time.Time) time.Duration {
 	return next
 }
 
-// janitor removes what has expired, with or without calls. It ends when stop is closed.
+// janitor removes expired items, even without calls. It ends when stop is closed.
 func (l *ledger) janitor(stop <-chan struct{}) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

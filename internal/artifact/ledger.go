@@ -86,7 +86,7 @@ func (l *ledger) space(principal string) *space {
 	return sp
 }
 
-// remove takes it out, with its tokens, and remembers why. The caller holds mu.
+// remove removes an artifact with its tokens, and remembers the reason. The caller holds mu.
 func (l *ledger) remove(it *item, kind error, now time.Time) {
 	sp := it.space
 	if sp.items[it.Handle] != it {
@@ -102,7 +102,7 @@ func (l *ledger) remove(it *item, kind error, now time.Time) {
 	heap.Remove(&l.byAge, it.at)
 	l.items--
 	l.dead = append(l.dead, it.content)
-	if !it.single { // of those nobody knows the handle
+	if !it.single { // single ones have no handle
 		t := &tombstone{space: sp, handle: it.Handle, kind: kind, at: now}
 		t.order = sp.goneOrder.PushBack(t)
 		sp.gone[it.Handle] = l.gone.PushBack(t)

@@ -5,19 +5,18 @@ import (
 	"strings"
 )
 
-// Held is an artifact as List tells it.
+// Held is an artifact in the result of List.
 type Held struct {
 	Artifact
-	// Table says that its rows have been counted: it was written as a table, or
-	// somebody has asked it by rows and columns.
+	// Table says that its rows have been counted: it was written as a table, or has been read as
+	// one.
 	Table   bool
 	Rows    int
 	Columns []string
 }
 
-// List returns what a principal holds, the newest first. What waits behind a
-// token alone is not in it, as no handle leads there. A look at the list counts
-// as no use. There are Options.MaxCount of them at most.
+// List returns a principal's artifacts, newest first. It omits deposits, which have a token but no
+// handle. Listing does not count as use. The result has at most Options.MaxCount artifacts.
 func (s *Local) List(principal string) []Held {
 	_, _ = s.ledger.lock() // a closed store holds nothing
 	var (
@@ -48,8 +47,7 @@ func (s *Local) List(principal string) []Held {
 	return out
 }
 
-// describe says what is known of the content as a table, where nothing has to be
-// read for that.
+// describe fills in the known properties of the content as a table. It does not read the content.
 func (c *content) describe(h *Held) {
 	c.mu.Lock() // what was detected in a file goes with the file's mapping
 	defer c.mu.Unlock()

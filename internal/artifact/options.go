@@ -32,19 +32,17 @@ type Options struct {
 	MaxBytes int64         // bytes a principal may hold, of both kinds; 0 is defaultMaxBytes
 	MaxCount int           // artifacts with a handle that a principal may hold; 0 is defaultMaxCount
 
-	// Dir is where artifacts go that find no room in memory, and tables that their
-	// principal has no room for; a private directory of this process is made in it.
+	// Dir is the folder for artifacts that do not fit in memory, and for tables beyond a
+	// principal's bound. The store makes a private directory in it.
 	Dir string
-	// DefaultDir returns the Dir of a store that was given none, for what finds no
-	// room in memory alone. It is called when the first of it is written. Nil is
-	// nowhere: all is in memory.
+	// DefaultDir returns the folder of a store without Dir, for artifacts that do not fit in
+	// memory. It is called before the first of them is written. Nil keeps everything in memory.
 	DefaultDir func() (string, error)
-	// MemoryBytes bounds the bytes in memory, of all principals together. 0 is
-	// defaultMemoryBytes where there are files, and no bound where there are none.
+	// MemoryBytes bounds the bytes in memory of all principals together. 0 means defaultMemoryBytes
+	// if there are files, and no bound otherwise.
 	MemoryBytes int64
-	// Room is where bytes in memory are counted as well as by MemoryBytes, together with
-	// what else the process holds; what finds none there goes to Dir. Nil bounds
-	// nothing.
+	// Room counts bytes in memory, in addition to MemoryBytes, together with the rest of the
+	// process. Artifacts without room there go to Dir. Nil sets no bound.
 	Room *memory.Account
 	// DiskBytes bounds the bytes in files; 0 is defaultDiskBytes.
 	DiskBytes int64
@@ -52,9 +50,8 @@ type Options struct {
 	TokenTTL  time.Duration // age at which a token goes; 0 is defaultTokenTTL
 	MaxTokens int           // unspent tokens of one principal, beyond which none is made; 0 is defaultMaxTokens
 
-	// Setting writes the name of a bound in errors as those know it who set it.
-	// Its argument is a key of artifacts in weir.yaml, such as "max_bytes"; nil
-	// writes artifacts.max_bytes.
+	// Setting returns the name of a bound in errors. Its argument is a key of artifacts in
+	// weir.yaml, such as "max_bytes"; nil writes artifacts.max_bytes.
 	Setting func(key string) string
 
 	Secret []byte           // from which each principal's secret is derived; empty is a random one for this store

@@ -9,27 +9,26 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Source has the rows of a deposit elsewhere and gives them out once, for whoever
-// asks first. Open may be called concurrently with the Open of other sources.
+// Source keeps the rows of a deposit elsewhere and gives them out once, to the first reader. Open
+// may be called concurrently with the Open of other sources.
 //
 //	DepositSource ─▶ token ─▶ Claim ─▶ Open ─▶ Rows ─┬─ Spend ─▶ read on, gone
 //	                            ▲                    └─ Keep  ─▶ in the store ─┐
 //	                            └──────────────────────────────────────────────┘
 type Source interface {
-	// Open asks for rows and columns; strict asks it to refuse a column that does
-	// not exist. It returns once the first byte of the answer has come: from then
-	// on the source has given its rows out. The caller must Close the rows.
+	// Open requests rows and columns. With strict, a column that does not exist is an error. Open
+	// returns once the first byte of the answer has arrived: from then on the source has given its
+	// rows out. The caller must Close the rows.
 	//
-	// An error that wraps ErrToken says that the source has no rows any more.
-	// After any other error it may be asked again.
+	// An error that wraps ErrToken says that the source has no rows any more. After any other error
+	// Open may be called again.
 	Open(ctx context.Context, sel table.Selection, strict bool) (Rows, error)
 }
 
-// Rows come one after the other, each a JSON object that bears its _row_id. They
-// are for one goroutine.
+// Rows returns rows one after the other. Each is a JSON object with its _row_id. It is for one
+// goroutine.
 type Rows interface {
-	// Next returns the next row, which is the caller's until the call after, or
-	// io.EOF behind the last.
+	// Next returns the next row, which is valid until the next call, or io.EOF after the last.
 	Next() ([]byte, error)
 	// Columns lists the columns of the rows so far, _row_id first.
 	Columns() []string
@@ -40,14 +39,14 @@ type Rows interface {
 // errElsewhere: the rows of a claim are at their source.
 var errElsewhere = errors.New("the rows of this artifact are not here")
 
-// Elsewhere reports whether the rows of a claim have to be asked for with Open.
+// Elsewhere reports whether the rows of a claim must be read with Open.
 func (c *Claim) Elsewhere() bool { return c.c.source != nil }
 
 // Open asks the source for rows. If it has none any more, the claim is spent, and
 // the error wraps ErrToken.
 //
-// Rows that were opened are nowhere else. The caller reads them and calls Spend,
-// or gives them back with Keep.
+// Opened rows exist nowhere else. The caller must read them and call Spend, or return them with
+// Keep.
 func (c *Claim) Open(ctx context.Context, sel table.Selection, strict bool) (Rows, error) {
 	if c.c.source == nil {
 		return nil, errors.New("the rows of this claim are here: use Table")
@@ -59,9 +58,9 @@ func (c *Claim) Open(ctx context.Context, sel table.Selection, strict bool) (Row
 	return rows, err
 }
 
-// Keep reads rows of the source to their end and leaves them in the store, for
-// the next claim of the token, which is limited to sel. It closes the rows. Where
-// that cannot be done, the rows are lost, and the claim is spent.
+// Keep reads the remaining rows of the source into the store, for the next claim of the token,
+// which is limited to sel. It closes the rows. If it fails, the rows are lost, and the claim is
+// spent.
 func (c *Claim) Keep(ctx context.Context, rows Rows, sel table.Selection) error {
 	err := c.keep(ctx, rows, sel)
 	if cerr := rows.Close(); err == nil {
@@ -102,7 +101,7 @@ func (c *Claim) keep(ctx context.Context, rows Rows, sel table.Selection) error 
 	return c.store.replace(c.token, kept, sel)
 }
 
-// RowsOf reads a table, which bears its own _row_id, as rows.
+// RowsOf returns the rows of a table that has its own _row_id.
 func RowsOf(t *table.Table) Rows {
 	v := table.Selection{}.Select(t)
 	return &tableRows{v: v, next: v.Appender()}

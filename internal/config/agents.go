@@ -103,8 +103,8 @@ func (a *Auth) SeesMetrics(principal string) bool {
 	return t.Metrics || !a.Scoped(principal)
 }
 
-// Reaches reports whether a principal may call an agent. Who is nobody's token
-// may where there are no tokens at all.
+// Reaches reports whether a principal may call an agent. A principal without a token may if there
+// are no tokens at all.
 func (a *Auth) Reaches(principal, agent string) bool {
 	t := a.token(principal)
 	if t == nil {

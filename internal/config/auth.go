@@ -6,10 +6,9 @@ import (
 	"encoding/hex"
 )
 
-// Lookup returns the name of the principal whose token this is. The token's hash
-// is compared with every configured hash in constant time, so that neither the
-// time nor the order of the list tells how near a guess was. An empty token is
-// nobody's.
+// Lookup returns the name of the principal of a token. It compares the token's hash with every
+// configured hash in constant time, so that neither the time nor the order of the list shows how
+// close a guess was. An empty token has no principal.
 func (a Auth) Lookup(bearer string) (name string, ok bool) {
 	if bearer == "" {
 		return "", false

@@ -16,8 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
-// check applies the rules that one value alone cannot break, and fills in what
-// follows from others.
+// check applies the rules about several values together, and fills in derived values.
 func (d *decoder) check(c *Config) {
 	d.checkListen(c)
 	d.checkAuth(c)
@@ -80,7 +79,7 @@ func (d *decoder) checkAuth(c *Config) {
 			d.Fail(d.At(path), path, "%s and auth.tokens[%d] have the same name %q; a name stands for one principal", path, j, strict.Clip(t.Name))
 		}
 		names[t.Name] = i
-		// The value is never shown: somebody may have put the token itself here.
+		// The value is never shown: it may be the token itself.
 		t.SHA256 = strings.ToLower(t.SHA256)
 		sum, err := hex.DecodeString(t.SHA256)
 		switch {

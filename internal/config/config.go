@@ -117,9 +117,9 @@ type Server struct {
 	// Name is the key in mcpServers. It stands in URLs: /mcps/{name}/mcp.
 	Name string
 
-	// Problems is what is wrong within the entry, in the file's order. With any, the
-	// server must not be started, and of its other fields only Name, Namespace,
-	// Required and Disabled mean something. See [Server.Faulty] and [Options.Strict].
+	// Problems are the faults within the entry, in the file's order. If there are any, the server
+	// must not be started, and only its fields Name, Namespace, Required and Disabled are
+	// meaningful. See [Server.Faulty] and [Options.Strict].
 	Problems []Problem
 
 	Command      string            `key:"command" doc:"The program to start. A relative path with a separator is looked up in cwd, or beside this file; a bare name on the PATH."`
@@ -145,7 +145,7 @@ type Server struct {
 	IdleTimeout  time.Duration     `key:"idle_timeout" default:"15m" doc:"A started program that was not called for so long is stopped, and started by the next call; 0 never stops it."`
 }
 
-// LogValue shows what identifies the server and nothing that may hold a secret.
+// LogValue shows the server's identity and nothing that may contain a secret.
 func (s Server) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("name", s.Name),
@@ -155,8 +155,8 @@ func (s Server) LogValue() slog.Value {
 	)
 }
 
-// Offers reports whether include_tools and exclude_tools let the tool with this
-// name (the server's own name for it) through.
+// Offers reports whether include_tools and exclude_tools allow the tool with this name (the
+// server's own name for it).
 func (s *Server) Offers(tool string) bool {
 	matches := func(pattern string) bool { return matchGlob(pattern, tool) }
 	if slices.ContainsFunc(s.ExcludeTools, matches) {
@@ -165,8 +165,8 @@ func (s *Server) Offers(tool string) bool {
 	return len(s.IncludeTools) == 0 || slices.ContainsFunc(s.IncludeTools, matches)
 }
 
-// Input is a value that the configuration does not hold: a question to a person,
-// or a command whose output it is. The shape is VS Code's.
+// Input is a value outside the configuration: the answer of a person, or the output of a command.
+// The shape is VS Code's.
 type Input struct {
 	ID          string    `key:"id" doc:"The id that ${input:id} names."`
 	Type        InputType `key:"type" default:"promptString" enum:"promptString,pickString,command" doc:"A text to ask for, one of options, or the output of a command."`
@@ -188,7 +188,7 @@ const (
 	InputCommand InputType = "command"
 )
 
-// Auth is who may call weir.
+// Auth lists the callers of weir.
 type Auth struct {
 	Tokens []Token `key:"tokens" doc:"Static bearer tokens, a principal each. None: one local principal, and a loopback listener only."`
 }
@@ -205,7 +205,7 @@ type Token struct {
 	RegisterHosts []string `key:"register_hosts" doc:"Where agents with this token may be, besides the address that they register from and agents.hosts; hosts or host:port."`
 }
 
-// Firewall is when a result is held back from the model.
+// Firewall says when a result is held back from the model.
 type Firewall struct {
 	ThresholdChars int `key:"threshold_chars" default:"2000" min:"0" doc:"A result with more characters than this is kept as an artifact and summarised; a shorter one passes whole."`
 	MaxViewChars   int `key:"max_view_chars" default:"20000" min:"1400" doc:"How many characters one tool_view shows at most, whatever its selector asks for."`
@@ -238,13 +238,13 @@ type SchemaLimits struct {
 	OnInvalid  OnInvalid `key:"on_invalid" default:"flag" enum:"flag,reject" doc:"flag: offer the tool and report it. reject: leave the tool out."`
 }
 
-// Browse is how tool_browse answers.
+// Browse configures the answers of tool_browse.
 type Browse struct {
 	Format        BrowseFormat `key:"format" default:"text" enum:"text,json" doc:"The form of answers to the model: short text, or JSON."`
 	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Another place for the top-level expose_hydrate; either switches it on."`
 }
 
-// Search is how entries are ranked.
+// Search configures the ranking of entries.
 type Search struct {
 	Embedding Embedding `key:"embedding" doc:"An OpenAI-compatible endpoint for embeddings, whose opinion is fused into the ranking by words. Left out, nothing is sent anywhere."`
 }
@@ -287,12 +287,11 @@ type HTTP struct {
 type Log struct {
 	Level  string `key:"level" default:"info" enum:"debug,info,warn,error" doc:"The least severe messages that are written."`
 	Format string `key:"format" default:"text" enum:"text,json" doc:"Lines for people, or JSON."`
-	// Unredacted has the log hold secrets.
+	// Unredacted allows secrets in the log.
 	Unredacted bool `key:"unredacted" default:"false" doc:"Write causes of errors in full, secrets included."`
 }
 
-// Path is the file the configuration was read from, as it was given to [Load] or
-// [Parse].
+// Path returns the path of the configuration file, as given to [Load] or [Parse].
 func (c *Config) Path() string { return c.path }
 
 // Server returns the entry of mcpServers with this name.
@@ -305,8 +304,8 @@ func (c *Config) Server(name string) (*Server, bool) {
 	return nil, false
 }
 
-// Enabled returns the servers that can be started, in the file's order: those that
-// are not disabled, whose entries are sound and that are not left out.
+// Enabled returns the servers that can be started, in the file's order: those that are neither
+// disabled nor faulty nor left out.
 func (c *Config) Enabled() []*Server {
 	var on []*Server
 	for _, s := range c.Servers {

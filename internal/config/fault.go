@@ -8,13 +8,12 @@ import (
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
-// Faulty reports whether something is wrong within the server's entry, so that
-// this server is not started while the others are.
+// Faulty reports whether the server's entry has a fault, so that this server is not started while
+// the others are.
 func (s *Server) Faulty() bool { return len(s.Problems) > 0 }
 
-// Fault is what is wrong within the entry, in one line that names the place in the
-// file, the key and the fix; "" for a sound entry. The file's folder is left out:
-// the text reaches agents.
+// Fault describes the faults of the entry in one line: the place in the file, the key and the fix.
+// It returns "" for a sound entry. It omits the file's folder, because the text reaches agents.
 func (s *Server) Fault() string {
 	if !s.Faulty() {
 		return ""
@@ -39,9 +38,10 @@ func (c *Config) Faults() []Problem {
 	return all
 }
 
-// place puts the problems of entries where they belong and returns those of the file and the warnings. They belong to
-// the file if it is read strictly or is wrong elsewhere, else to their servers, with a warning for each. An entry whose
-// server runs already keeps it as it was in the configuration before.
+// place assigns the problems of entries and returns those of the file and the warnings. If the file
+// is read strictly or has other faults, all problems are the file's. Otherwise each belongs to its
+// server, with a warning. If the server of a faulty entry is running, it keeps the entry of the
+// previous configuration.
 func (d *decoder) place(c, before *Config) (problems, warnings []Problem) {
 	problems, warnings = d.Problems(), d.Warnings()
 	if d.whole || len(problems) > 0 { // no server starts, for its own reason or another
@@ -103,8 +103,8 @@ func (c *Config) running(name string) *Server {
 	return nil
 }
 
-// Omitted says why a server is left out although nothing is wrong with its entry, ""
-// where it is not; see [Options.Omit].
+// Omitted returns the reason why a server with a sound entry is left out, or ""; see
+// [Options.Omit].
 func (c *Config) Omitted(server string) string { return c.omitted[server] }
 
 // Kept returns the servers that are not left out, in the file's order: also those

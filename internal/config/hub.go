@@ -110,7 +110,7 @@ func (d *decoder) checkHubs(c *Config) {
 		d.Fail(d.At("hub.tls"), "hub.tls", "hub.tls needs both cert and key")
 	}
 	for _, file := range []*string{&h.TLS.Cert, &h.TLS.Key} {
-		*file = d.beside(*file)
+		*file = d.absolute(*file)
 	}
 	for _, r := range c.Hubs {
 		at := "hubs." + r.Name
@@ -127,7 +127,7 @@ func (d *decoder) checkHubs(c *Config) {
 				d.Fail(d.At(at+".keys."+name), at+".keys."+name, "%s.keys.%s: %v", at, name, err)
 			}
 		}
-		r.CA = d.beside(r.CA)
+		r.CA = d.absolute(r.CA)
 	}
 }
 
@@ -149,8 +149,8 @@ func sum(data []byte) []byte {
 	return s[:]
 }
 
-// beside makes a relative path relative to the configuration's folder.
-func (d *decoder) beside(file string) string {
+// absolute makes a relative path relative to the configuration's folder.
+func (d *decoder) absolute(file string) string {
 	if file == "" || filepath.IsAbs(file) || d.dir == "" {
 		return file
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
-// Options is what a configuration needs from the world. The zero value knows
-// nothing: no variable is set, no question answered. See [System].
+// Options gives the reader access to the environment. With the zero value no variable is set and no
+// question answered. See [System].
 type Options struct {
 	// LookupEnv reads a variable of the environment; os.LookupEnv has the shape.
 	// nil: none is set.
@@ -37,27 +37,26 @@ type Options struct {
 	// nil asks the system.
 	FreePort func() (int, error)
 
-	// Check returns why a server's program could not be started; what it says is a
-	// warning. It is called for sound entries with a command. nil checks nothing.
+	// Check returns the reason why a server's program could not be started; it becomes a warning.
+	// It is called for sound entries with a command. nil checks nothing.
 	Check func(*Server) error
 
 	// Dir is the folder that relative paths are relative to. Load takes the
 	// file's own when it is empty; Parse leaves such paths alone.
 	Dir string
 
-	// Listen and Mode, when not empty, take the place of what the file says
-	// before anything is checked: flags of the command line.
+	// Listen and Mode, if not empty, replace the values of the file before all checks: flags of the
+	// command line.
 	Listen string
 	Mode   Mode
 
-	// Strict makes what is wrong within one entry of mcpServers an error of the
-	// whole file. Otherwise it is in the Problems of that Server, and the others
-	// are as good as ever.
+	// Strict makes a fault within one entry of mcpServers an error of the whole file. Otherwise the
+	// fault is in the Problems of that Server, and the others are used.
 	Strict bool
 
-	// Omit says why a sound entry of mcpServers is left out, such as one that would
-	// start weir itself; "" keeps it. It sees the configuration when
-	// everything in it has been checked, and must not change it. nil keeps all.
+	// Omit returns the reason to leave out a sound entry of mcpServers, such as one that would
+	// start weir itself; "" keeps it. It sees the fully checked configuration, and must not change
+	// it. nil keeps all.
 	Omit func(c *Config, s *Server) string
 
 	before *Config // the last reading of the file; may be nil
@@ -184,10 +183,9 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 // what other clients have.
 func candidates() []string { return []string{"weir.yaml", "weir.yml", "weir.json", ".mcp.json"} }
 
-// Find returns the path of the configuration in a folder: the first of [Candidates]
-// that is there. Two that are weir's own are an error that names both: it would be
-// chance which one counts. Where there is none, the error wraps [ErrNotFound] and
-// says what was looked for and how to begin.
+// Find returns the path of the configuration in a folder: the first of the candidates that exists.
+// Two files of weir itself are an error that names both, because the choice would be arbitrary. If
+// there is none, the error wraps [ErrNotFound], lists the candidates and says how to begin.
 func Find(dir string) (string, error) {
 	found := ""
 	for _, name := range candidates() {

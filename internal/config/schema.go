@@ -44,7 +44,7 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// plainJSON encodes without HTML escapes, which nobody wants to read in a doc.
+// plainJSON encodes without HTML escapes, which make documentation hard to read.
 func plainJSON(v any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -55,9 +55,8 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimSpace(out.Bytes()), nil
 }
 
-// Schema returns the JSON Schema (2020-12) of weir.yaml, made from the table of
-// keys that the reader uses, indented, with a line end. It describes the strict
-// form: what only foreign files may say is not in it.
+// Schema returns the indented JSON Schema (2020-12) of weir.yaml, made from the same table of keys
+// as the reader. It describes the strict form, without keys of foreign files.
 func Schema() []byte {
 	root := append(ordered{
 		{"$schema", schemaURI},

@@ -71,8 +71,8 @@ var bannedWords = regexp.MustCompile(`(?i)\b(beside|whoever|nobody|somebody|all 
 
 // proseExceptions are the packages, with those below them, whose comments are not rewritten yet.
 var proseExceptions = []string{
-	"agentserver", "internal/artifact", "internal/config", "internal/gateway", "internal/member",
-	"internal/rawjson", "internal/work", "s2sp/plane", "smcp", "socketio",
+	"internal/gateway", "internal/member",
+	"smcp", "socketio",
 }
 
 // exempt reports whether a package is one of proseExceptions or below one.

@@ -20,7 +20,7 @@ func (p *Pool) Account(name string) *Account {
 	return &Account{p, name}
 }
 
-// try takes n bytes for a message in reception of an owner if they are there.
+// try takes n bytes for an owner's message in reception if they are free.
 func (p *Pool) try(name string, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,19 +51,19 @@ func (p *Pool) give(name string, n int64) {
 	p.serve()
 }
 
-// Hold is room for bytes that arrive on the heap, such as a request's body. The
-// zero value bounds nothing. It is for one goroutine at a time.
+// Hold is room for bytes that arrive on the heap, such as a request's body. The zero value sets no
+// bound. It is for one goroutine at a time.
 type Hold struct {
 	p          *Pool
 	kind, name string // of the owner
 	n          int64
 }
 
-// Hold returns a Hold of nothing for an owner of some kind, such as "principal ",
-// "ann". It allocates nothing.
+// Hold returns an empty Hold for an owner of some kind, such as "principal ", "ann". It does not
+// allocate.
 func (p *Pool) Hold(kind, name string) Hold { return Hold{p: p, kind: kind, name: name} }
 
-// Hold returns a Hold of nothing.
+// Hold returns an empty Hold.
 func (a *Account) Hold() Hold {
 	if a == nil {
 		return Hold{}
@@ -73,13 +73,12 @@ func (a *Account) Hold() Hold {
 
 func (h *Hold) owner() string { return h.kind + h.name }
 
-// retryEvery is how often a Hold that waits looks for room. It waits with what it
-// has, so it must not be in another's way.
+// retryEvery is how often a waiting Hold looks for room. It keeps its bytes while it waits, so it
+// must not block others.
 const retryEvery = 20 * time.Millisecond
 
-// Grow makes the Hold one of n bytes in all. Up to Free it costs nothing. Where
-// there is no room it waits, at most Options.Wait, and returns an *Error or the
-// error of ctx.
+// Grow makes the Hold one of n bytes in total. Up to Free it costs nothing. If there is no room, it
+// waits at most Options.Wait, and returns an *Error or the error of ctx.
 func (h *Hold) Grow(ctx context.Context, n int64) error {
 	if h.TryGrow(n) {
 		return nil
@@ -114,7 +113,7 @@ func (h *Hold) TryGrow(n int64) bool {
 	return true
 }
 
-// Release gives everything back. It may be called more than once.
+// Release returns all bytes. It may be called more than once.
 func (h *Hold) Release() {
 	if h.n > 0 {
 		h.p.give(h.owner(), h.n)
@@ -122,8 +121,8 @@ func (h *Hold) Release() {
 	}
 }
 
-// Keep takes n bytes for something that is kept, if they are there. The caller
-// gives them back with Drop. Of a nil Account there is always room.
+// Keep takes n bytes for stored data, if they are free. The caller returns them with Drop. A nil
+// Account always has room.
 func (a *Account) Keep(n int64) bool {
 	if a == nil {
 		return true
@@ -139,7 +138,7 @@ func (a *Account) Keep(n int64) bool {
 	return true
 }
 
-// Drop gives back what Keep took.
+// Drop returns the bytes of Keep.
 func (a *Account) Drop(n int64) {
 	if a == nil {
 		return

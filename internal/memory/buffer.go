@@ -8,25 +8,25 @@ import (
 	"io"
 )
 
-// ErrTooLarge is returned by a Buffer for more bytes than it may take.
+// ErrTooLarge is returned by a Buffer for more bytes than its limit.
 var ErrTooLarge = errors.New("over the bound on one message")
 
 const (
-	firstBytes = 16 << 10  // of a Buffer whose length is not known
-	aheadBytes = 1 << 20   // that are made ready at once for one whose length is announced
+	firstBytes = 16 << 10  // of a Buffer of unknown length
+	aheadBytes = 1 << 20   // allocated ahead for a Buffer of announced length
 	fileBytes  = 256 << 10 // written to a file at once
 )
 
-// Buffer takes one message in, whose length may not be known. It is for one
-// goroutine. Its owner ends it with Block or Drop.
+// Buffer receives one message, whose length may be unknown. It is for one goroutine. Its owner ends
+// it with Block or Drop.
 type Buffer struct {
 	a     *Account
 	ctx   context.Context
 	limit int64
 
-	mem  []byte // all that has come, or what is not in the file yet
+	mem  []byte // all bytes so far, or those not in the file yet
 	hold Hold
-	file *spill // nil: all is in mem
+	file *spill // nil: everything is in mem
 	size int64
 	err  error
 }
@@ -37,11 +37,11 @@ func (a *Account) NewBuffer(ctx context.Context, limit int64) *Buffer {
 	return &Buffer{a: a, ctx: ctx, limit: limit, hold: a.Hold()}
 }
 
-// Len is the number of bytes that have come.
+// Len returns the number of bytes so far.
 func (b *Buffer) Len() int64 { return b.size }
 
-// Write appends p. After an error, which is ErrTooLarge, an *Error or that of the
-// context, the Buffer takes no more.
+// Write appends p. An error is ErrTooLarge, an *Error or that of the context. After it the Buffer
+// accepts no more.
 func (b *Buffer) Write(p []byte) (int, error) {
 	if b.err == nil && b.size+int64(len(p)) > b.limit {
 		b.err = ErrTooLarge
@@ -57,8 +57,8 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return len(p), b.flush()
 }
 
-// Fill reads all of r, of which expect bytes are announced; -1 is unknown. Memory
-// follows what comes, not what is announced. Errors are those of r and of Write.
+// Fill reads all of r. expect is the announced number of bytes; -1 is unknown. Memory grows with
+// the received bytes, not with the announced number. Errors are those of r and of Write.
 func (b *Buffer) Fill(r io.Reader, expect int64) error {
 	for b.err == nil {
 		if len(b.mem) == cap(b.mem) {
@@ -83,8 +83,7 @@ func (b *Buffer) Fill(r io.Reader, expect int64) error {
 	return b.err
 }
 
-// room gives mem room for n bytes more. total is how many bytes are expected in
-// all; 0 or less is unknown.
+// room makes room for n more bytes in mem. total is the expected total; 0 or less is unknown.
 func (b *Buffer) room(n int, total int64) error {
 	need := int64(len(b.mem) + n)
 	if need <= int64(cap(b.mem)) {
@@ -117,8 +116,7 @@ func (b *Buffer) room(n int, total int64) error {
 	return nil
 }
 
-// spill has what has come, and all that comes, in a file. Where there is none, it
-// waits for memory.
+// spill moves the message to a file, including later bytes. Without files it waits for memory.
 func (b *Buffer) spill(n int, total int64) error {
 	f, err := b.a.p.files.create()
 	if err == nil {
@@ -149,7 +147,7 @@ func (b *Buffer) spill(n int, total int64) error {
 	return nil
 }
 
-// flush writes to the file what is enough for one write.
+// flush writes to the file if there is enough for one write.
 func (b *Buffer) flush() error {
 	if b.file != nil && len(b.mem) >= fileBytes {
 		b.err = b.write()
@@ -168,8 +166,8 @@ func (b *Buffer) write() error {
 	return nil
 }
 
-// Each calls f with what has come so far, in pieces that are valid only during the
-// call, until it returns true.
+// Each calls f with the bytes so far, in pieces that are valid only during the call, until f
+// returns true.
 func (b *Buffer) Each(f func(piece []byte) (done bool)) error {
 	if b.file != nil {
 		r := io.NewSectionReader(b.file.f, 0, b.file.size)
@@ -191,7 +189,7 @@ func (b *Buffer) Each(f func(piece []byte) (done bool)) error {
 	return nil
 }
 
-// Block ends the Buffer and returns what has come. The caller releases it.
+// Block ends the Buffer and returns the message. The caller releases it.
 func (b *Buffer) Block() (*Block, error) {
 	if b.err != nil {
 		b.Drop()
@@ -211,7 +209,7 @@ func (b *Buffer) Block() (*Block, error) {
 	return block, nil
 }
 
-// Drop ends the Buffer and forgets what has come. After Block it does nothing.
+// Drop ends the Buffer and discards the message. After Block it does nothing.
 func (b *Buffer) Drop() {
 	b.mem = nil
 	b.hold.Release()
@@ -221,8 +219,8 @@ func (b *Buffer) Drop() {
 	}
 }
 
-// Block is one message that has come. It is for one goroutine at a time. Its
-// owner releases it, or delivers it.
+// Block is one received message. It is for one goroutine at a time. Its owner releases it, or
+// delivers it.
 type Block struct {
 	size int64
 	data []byte // in memory, or once it is open
@@ -236,10 +234,10 @@ type Block struct {
 // Of returns a Block of bytes on the heap that are not counted.
 func Of(data []byte) *Block { return &Block{size: int64(len(data)), data: data} }
 
-// Size is the number of its bytes.
+// Size returns the number of its bytes.
 func (b *Block) Size() int64 { return b.size }
 
-// InFile reports whether its bytes are those of a file.
+// InFile reports whether its bytes are in a file.
 func (b *Block) InFile() bool { return b.file != nil }
 
 // Reader returns a reader of its bytes, which neither waits nor takes room. It is
@@ -251,10 +249,9 @@ func (b *Block) Reader() io.Reader {
 	return io.NewSectionReader(b.file.f, 0, b.size)
 }
 
-// Open returns the bytes. They must not be changed, and are valid until Release
-// or, after Deliver, until the Scope's end. Of a file it waits for room in
-// memory: at most Options.Turn, unless ctx has a Scope that holds a file already.
-// It returns an *Error or the error of ctx.
+// Open returns the bytes. They must not be changed, and are valid until Release or, after Deliver,
+// until the Scope's end. For a file it waits for room in memory: at most Options.Turn, unless ctx
+// has a Scope that holds a file already. It returns an *Error or the error of ctx.
 func (b *Block) Open(ctx context.Context) ([]byte, error) {
 	if b.file == nil || b.opened {
 		return b.data, nil
@@ -271,8 +268,7 @@ func (b *Block) Open(ctx context.Context) ([]byte, error) {
 	return data, nil
 }
 
-// Release gives up the Block. Its bytes are not valid any more. It may be called
-// more than once.
+// Release ends the use of the Block. Its bytes become invalid. It may be called more than once.
 func (b *Block) Release() {
 	if b == nil {
 		return
@@ -289,9 +285,8 @@ func (b *Block) Release() {
 	}
 }
 
-// Deliver hands the Block on to the Scope of ctx and returns part, some of its
-// bytes. Where there is no Scope, the Block is released and part is returned as a
-// copy where it is of a file.
+// Deliver hands the Block to the Scope of ctx and returns part, some of its bytes. Without a Scope,
+// Deliver releases the Block; it returns a copy of part if the Block is in a file.
 func (b *Block) Deliver(ctx context.Context, part []byte) []byte {
 	if b.file == nil && b.hold.n == 0 {
 		return part // it is not counted

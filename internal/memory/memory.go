@@ -28,27 +28,26 @@ type Options struct {
 	// SpillAt is the size from which a message is received into a file; 0 is
 	// DefaultSpillAt.
 	SpillAt int64
-	// Dir is where files go. They are of mode 0600. Empty is nowhere: then large
-	// messages wait for room in memory. MakeDir returns it where it is made when the
-	// first file is.
+	// Dir is the folder for files, which are of mode 0600. If it is empty, large messages wait for
+	// room in memory. MakeDir returns the folder when the first file is made.
 	Dir     string
 	MakeDir func() (string, error)
 	// DiskBytes bounds the bytes in files; 0 is DefaultDiskBytes.
 	DiskBytes int64
 	// Wait is how long a message waits for room while it arrives; 0 is DefaultWait.
 	Wait time.Duration
-	// Turn is how long one that is in a file, where it is in no other's way, waits for
-	// room to be read; 0 is four times Wait.
+	// Turn is how long a message in a file waits for room to be read if it does not block others; 0
+	// means four times Wait.
 	Turn time.Duration
-	// Linger is how long a mapping stays readable after its Scope has ended, so
-	// that a goroutine that is late reads its own bytes. Its pages are given back
-	// at once. 0 is DefaultLinger, and less is not at all.
+	// Linger is how long a mapping stays readable after its Scope has ended, so that a late
+	// goroutine still reads its own bytes. The pages are returned to the system at once. 0 means
+	// DefaultLinger; a negative value disables it.
 	Linger time.Duration
-	// Logger takes what goes wrong with files; nil discards it.
+	// Logger gets failures of files; nil discards them.
 	Logger *slog.Logger
 }
 
-// Usage is what a Pool holds at a moment, in bytes.
+// Usage is the current use of a Pool, in bytes.
 type Usage struct {
 	Limit   int64
 	Memory  int64 // counted, Kept included
@@ -71,7 +70,7 @@ type Pool struct {
 	waiting int
 }
 
-// owner is whose bytes are counted together.
+// owner has the bytes that are counted together.
 type owner struct {
 	name    string
 	used    int64 // in reception
@@ -126,7 +125,7 @@ func (p *Pool) Limit() int64 {
 	return p.o.Limit
 }
 
-// Usage returns what is held now.
+// Usage returns the current use.
 func (p *Pool) Usage() Usage {
 	if p == nil {
 		return Usage{}
@@ -140,8 +139,7 @@ func (p *Pool) Usage() Usage {
 	return u
 }
 
-// Close removes what is left of files. Nothing that the Pool gave out may be used
-// after it.
+// Close removes the remaining files. Nothing that the Pool returned may be used afterwards.
 func (p *Pool) Close() {
 	if p != nil && p.files != nil {
 		p.files.close()
@@ -179,10 +177,9 @@ func (e *Error) Error() string {
 // Unwrap returns why there is no file.
 func (e *Error) Unwrap() error { return e.Disk }
 
-// wait takes n bytes for a large block of an owner as soon as they are there.
-// Owners have turns, and who is next is not passed by another. own says that the
-// caller holds another large block, which it cannot give back before it has this
-// one: then it does not wait.
+// wait takes n bytes for a large block of an owner as soon as they are free. Owners take turns, and
+// none overtakes the next. own says that the caller holds another large block, which it cannot
+// return before it has this one: then wait does not wait.
 func (p *Pool) wait(ctx context.Context, name string, size int64, own bool) error {
 	n := p.share(size)
 	p.mu.Lock()
@@ -249,7 +246,7 @@ func (p *Pool) giveOpen(size int64) {
 	p.serve()
 }
 
-// serve grants what fits to those who wait, in turns. It is called under mu.
+// serve grants waiting requests in turn as far as they fit. The caller holds mu.
 func (p *Pool) serve() {
 	for len(p.turns) > 0 {
 		o := p.turns[0]
@@ -268,7 +265,7 @@ func (p *Pool) serve() {
 	}
 }
 
-// forget takes a waiter out that waits no longer. It is called under mu.
+// forget removes a waiter that has stopped waiting. The caller holds mu.
 func (p *Pool) forget(o *owner, w *waiter) {
 	for i := range o.waiters {
 		if o.waiters[i] == w {

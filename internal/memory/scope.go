@@ -20,15 +20,15 @@ type scopeKey struct{}
 // of their own.
 var Key any = scopeKey{}
 
-// WithScope returns a context for a call whose results may be used until the
-// Scope ends. The caller ends it, when nothing of them is needed any more. The
-// context of a call within it keeps the Scope.
+// WithScope returns a context for a call whose results may be used until the Scope ends. The caller
+// ends the Scope when it does not need the results any more. Contexts of calls within this call
+// keep the Scope.
 func WithScope(ctx context.Context) (context.Context, *Scope) {
 	c := &Scoped{Context: ctx}
 	return c, &c.Scope
 }
 
-// Scoped is a context with a Scope of its own, for who has a place for both.
+// Scoped is a context with a Scope of its own, allocated together.
 type Scoped struct {
 	context.Context
 	Scope Scope
@@ -42,8 +42,8 @@ func (c *Scoped) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// WithoutScope returns a context for a call that outlives the Scope of ctx, such as
-// one whose result another request fetches: what comes to it is on the heap.
+// WithoutScope returns a context for a call that outlives the Scope of ctx, such as one whose
+// result another request fetches. Its results are on the heap.
 func WithoutScope(ctx context.Context) context.Context {
 	if FromContext(ctx) == nil {
 		return ctx
@@ -57,7 +57,7 @@ func FromContext(ctx context.Context) *Scope {
 	return s
 }
 
-// add takes a Block over. It is false where there is no Scope or it has ended.
+// add takes over a Block. It returns false if there is no Scope or it has ended.
 func (s *Scope) add(b *Block) bool {
 	if s == nil {
 		return false
@@ -85,8 +85,7 @@ func (s *Scope) holdsFile() bool {
 	return false
 }
 
-// Ends reports whether data ends with the Scope: it is of a file that the Scope
-// holds.
+// Ends reports whether data is invalid after the Scope's end: it is in a file of the Scope.
 func (s *Scope) Ends(data []byte) bool {
 	if s == nil || len(data) == 0 {
 		return false
@@ -96,8 +95,8 @@ func (s *Scope) Ends(data []byte) bool {
 	return within(s.blocks, data)
 }
 
-// Hand moves what the Scope holds to that of ctx, which data is valid as long as,
-// and ends. Where there is none, data is returned as a copy if it is of a file.
+// Hand moves the Blocks of the Scope to that of ctx, which keeps data valid, and ends the Scope. If
+// ctx has none, Hand returns a copy of data if it is in a file.
 func (s *Scope) Hand(ctx context.Context, data []byte) []byte {
 	s.mu.Lock()
 	blocks := s.blocks

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// AppendCanonical appends a JSON value in a form that is the same for values
-// that mean the same: keys sorted, no white space, strings with the fewest
-// escapes. Numbers keep their digits, so none is rounded into another: 1 and
-// 1.0 are told apart. The result is for comparing, not for sending. ok is false
-// where raw is not valid, or where an object has a key twice.
+// AppendCanonical appends a JSON value in a form that is equal for equivalent values: keys sorted,
+// no white space, strings with the fewest escapes. Numbers keep their digits, so none is rounded
+// into another: 1 and 1.0 differ. The result is for comparing, not for sending. ok is false if raw
+// is not valid, or if an object has a duplicate key.
 func AppendCanonical(dst, raw []byte) (out []byte, ok bool) {
 	i := SkipSpace(raw, 0)
 	if i >= len(raw) {
@@ -64,8 +63,8 @@ func AppendCanonical(dst, raw []byte) (out []byte, ok bool) {
 		}
 		text := Text(raw[:end])
 		if strings.ContainsRune(text, '\uFFFD') {
-			// What is no character, such as half of a surrogate pair, decodes to
-			// this one: keep such strings as they were written.
+			// An invalid character, such as half of a surrogate pair, decodes to this one: keep
+			// such strings as they were written.
 			return append(append(dst, '\''), raw[:end]...), true
 		}
 		return AppendString(dst, text), true

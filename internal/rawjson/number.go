@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// Int returns the whole number that raw is, in whatever way it is written: 2,
-// 2.0 and 2e0 are one number to JSON Schema, and clients that know only floats
-// write the second. What is none, or does not fit, is not ok; with a fraction
-// or an exponent it must be within ±2^53, beyond which floats are rounded.
+// Int returns the value of a whole number in any notation: 2, 2.0 and 2e0 are the same number to
+// JSON Schema, and clients that know only floats write the second. ok is false for other values and
+// for those that do not fit. With a fraction or an exponent the number must be within ±2^53,
+// because floats are rounded beyond.
 func Int(raw []byte) (n int, ok bool) {
 	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
 		return 0, false // ParseFloat knows words, too

@@ -37,9 +37,9 @@ func IsEmptyObject(obj []byte) bool {
 	return i < len(obj) && obj[i] == '}'
 }
 
-// EachMember calls f for each member of obj in order until f returns false.
-// It checks the syntax of what it passes over; after an early stop the rest is
-// not looked at. It does not look for duplicates: [Fields] does.
+// EachMember calls f for each member of obj in order until f returns false. It checks the syntax of
+// the members that it passes; after an early stop it ignores the rest. It does not detect
+// duplicates: [Fields] does.
 func EachMember(obj []byte, f func(m Member) bool) error {
 	i := SkipSpace(obj, 0)
 	if i >= len(obj) || obj[i] != '{' {
@@ -163,9 +163,8 @@ func Fields(obj []byte, keys []string, out [][]byte) error {
 	return err
 }
 
-// Get returns the value of one member, or nil where obj is empty, is no
-// object, lacks the key or is not valid JSON. A key that stands twice is
-// absent: no reader may pick one of two.
+// Get returns the value of one member. It returns nil if obj is empty, is not an object, lacks the
+// key or is not valid JSON. A duplicate key counts as absent: no reader may pick one of two.
 func Get(obj []byte, key string) []byte {
 	var keys = [1]string{key}
 	var out [1][]byte
@@ -185,9 +184,9 @@ func GetPath(obj []byte, path ...string) []byte {
 	return obj
 }
 
-// Set returns a copy of obj in which key has the given value: in its old place
-// where it stood, else as the last member. An empty obj counts as {}. obj must
-// be a valid object; where it is not, the error says so.
+// Set returns a copy of obj in which key has the given value: at its old place if the key exists,
+// else as the last member. An empty obj counts as {}. If obj is not a valid object, Set returns an
+// error.
 func Set(obj []byte, key string, value []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(obj)) == 0 {
 		obj = []byte("{}")
@@ -283,8 +282,8 @@ func String(raw []byte) (string, error) {
 	return string(body), err
 }
 
-// Unquote returns what a JSON string stands for, as bytes: those of raw itself
-// where nothing in it is escaped. The error is ErrType where raw is no string.
+// Unquote returns the text of a JSON string as bytes. Without escapes it is a slice of raw. If raw
+// is not a string, the error is ErrType.
 func Unquote(raw []byte) ([]byte, error) {
 	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
 		return nil, fmt.Errorf("%w: not a string", ErrType)
@@ -309,8 +308,8 @@ func Unquote(raw []byte) ([]byte, error) {
 // escapes are what stands for the character after a backslash.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// unescape appends what valid UTF-8 stands for inside a JSON string. It gives up
-// on what is wrong, and on halves of surrogate pairs.
+// unescape appends the text of the inside of a JSON string. It fails for invalid escapes and for
+// halves of surrogate pairs.
 func unescape(dst, body []byte) ([]byte, bool) {
 	for len(body) > 0 {
 		stop := skipPlain(body, 0)
@@ -352,7 +351,7 @@ func unescape(dst, body []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// Text is String for callers to whom everything but a string is "".
+// Text is String for callers that treat other values as "".
 func Text(raw []byte) string {
 	if len(raw) == 0 || raw[0] != '"' { // what is absent costs nothing
 		return ""

@@ -25,8 +25,8 @@ func syntaxError(i int, what string) error {
 	return fmt.Errorf("%w at byte %d: %s", ErrSyntax, i, what)
 }
 
-// Valid reports whether data is exactly one JSON value, white space around it
-// allowed. The error says where it is not.
+// Valid reports whether data is exactly one JSON value, possibly within white space. The error has
+// the position of the fault.
 func Valid(data []byte) error {
 	end, err := Skip(data, 0)
 	if err != nil {
@@ -189,9 +189,9 @@ const (
 	longPiece  = 1024
 )
 
-// special has the high bit of a byte set where w has a quote, a backslash or a
-// control character; above the lowest such byte, others may be set as well.
-// Flipping the bit 2 puts the quote, 0x22, beside the control characters.
+// special has the high bit of a byte set if w has a quote, a backslash or a control character
+// there; above the lowest such byte, others may be set as well. Flipping bit 2 makes the quote,
+// 0x22, adjacent to the control characters.
 func special(w uint64) uint64 {
 	slash := w ^ '\\'*ones
 	return ((w^2*ones-0x21*ones)&^w | (slash-ones)&^slash) & highs
@@ -200,10 +200,9 @@ func special(w uint64) uint64 {
 // control is the same for control characters.
 func control(w uint64) uint64 { return (w - 0x20*ones) & ^w & highs }
 
-// skipPlain returns the index of the first byte at or after i that is a quote, a
-// backslash or a control character, or len(data). Eight bytes are looked at
-// together, and in a long string more: there the search for single bytes, which
-// uses the machine's vector instructions, is worth its start.
+// skipPlain returns the index of the first byte at or after i that is a quote, a backslash or a
+// control character, or len(data). It examines eight bytes at once. For a long string it uses the
+// search for single bytes, whose vector instructions are worth their start there.
 func skipPlain(data []byte, i int) int {
 	for n := 0; n < shortWords && i+8 <= len(data); n++ {
 		if stop := special(binary.LittleEndian.Uint64(data[i:])); stop != 0 {

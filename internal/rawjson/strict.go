@@ -12,10 +12,9 @@ import (
 // only. Readers that ignore case would take it for the known one.
 var errCase = errors.New("a key in another case")
 
-// Sole returns the value of the member with this key, nil where there is none. It
-// is for members that a decision rests on: a key that stands twice is
-// ErrDuplicate, and a member whose key differs from it in case only is errCase,
-// because another reader might take that one.
+// Sole returns the value of the member with this key, nil if there is none. Use it for members that
+// a decision depends on: a duplicate key is ErrDuplicate, and a key that differs from it in case
+// only is errCase, because another reader might use that member.
 func Sole(obj []byte, key string) ([]byte, error) {
 	if len(obj) == 0 {
 		return nil, nil
@@ -70,11 +69,10 @@ func checkCase(found []byte, key string) error {
 	return fmt.Errorf("%w: %q, which some readers take for %q", errCase, found, key)
 }
 
-// AppendRewritten appends a JSON value in this package's own encoding: no white
-// space, strings with the fewest escapes, members in their order, numbers digit
-// by digit. No two readers disagree about the outcome: a key that stands twice in
-// an object, at any depth, is ErrDuplicate, and what is no character, such as half
-// of a surrogate pair, becomes U+FFFD. It reads raw once.
+// AppendRewritten appends a JSON value in this package's own encoding: no white space, strings with
+// the fewest escapes, members in their order, numbers digit by digit. All readers agree about the
+// result: a duplicate key in an object, at any depth, is ErrDuplicate, and an invalid character,
+// such as half of a surrogate pair, becomes U+FFFD. It reads raw once.
 func AppendRewritten(dst, raw []byte) ([]byte, error) {
 	out, end, err := rewrite(dst, raw, 0, 0)
 	if err != nil {

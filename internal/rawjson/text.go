@@ -5,10 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// RepairText returns data as UTF-8. Each run of bytes that is none becomes U+FFFD,
-// in a copy; valid data is returned as it is. Such bytes stand within strings, as
-// JSON has none elsewhere, so JSON stays JSON. One of them in a message ends many
-// a client.
+// RepairText returns data as UTF-8. Each run of invalid bytes becomes U+FFFD, in a copy; valid data
+// is returned unchanged. In JSON such bytes can only be inside strings, so the result is still
+// JSON. A single one of them makes many clients fail.
 func RepairText(data []byte) []byte {
 	if utf8.Valid(data) {
 		return data

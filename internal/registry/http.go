@@ -34,8 +34,8 @@ type registration struct {
 	Server   json.RawMessage `json:"server"`
 }
 
-// ServeHTTP implements http.Handler for /agents and /agents/{name}. Who may call
-// has been checked; guard.Principal says who it is.
+// ServeHTTP implements http.Handler for /agents and /agents/{name}. A guard must have checked the
+// caller; guard.Principal names it.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	rest := strings.TrimPrefix(req.URL.EscapedPath(), Path)
 	name, err := url.PathUnescape(strings.TrimPrefix(rest, "/"))

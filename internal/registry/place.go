@@ -14,12 +14,12 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// resolveTimeout bounds the question where the host of a registration leads.
+// resolveTimeout bounds the resolution of a registration's host.
 const resolveTimeout = 2 * time.Second
 
-// Rule returns the addresses at which an agent that has registered itself may be
-// reached, by the lists of Options.Hosts as they are now. ok is false for any
-// other name: an agent of routing.json is where the operator says.
+// Rule returns the permitted addresses of an agent that has registered itself, by the current lists
+// of Options.Hosts. ok is false for any other name: the operator chooses the address of an agent of
+// routing.json.
 func (r *Registry) Rule(name string) (rule address.Rule, ok bool) {
 	r.mu.Lock()
 	a, ok := r.leases[name]
@@ -44,9 +44,8 @@ func (r *Registry) ruleOf(a Agent) address.Rule {
 	return address.Rule{From: a.From, Allow: r.o.Hosts(a.Principal), Private: address.AnyPrivate()}
 }
 
-// checkPlace refuses an agent whose URL leads to a host that its principal may not
-// name. A name that has no address now is let in: the rule is kept again by each
-// connection.
+// checkPlace refuses an agent whose URL leads to a host that its principal may not name. A name
+// without an address is admitted: each connection checks the rule again.
 func (r *Registry) checkPlace(ctx context.Context, a Agent) error {
 	u, err := url.Parse(a.URL)
 	if err != nil {

@@ -52,33 +52,32 @@ type Agent struct {
 
 // Options configures a Registry. Zero values stand for the defaults named.
 type Options struct {
-	// Lease is how long an agent is known that is not heard of any more: 30
-	// seconds. Agents come back three times within.
+	// Lease is how long an agent stays registered without a heartbeat: 30 seconds. Agents send
+	// three within that time.
 	Lease time.Duration
 	// Max bounds the agents that have registered themselves: 1,000.
 	Max int
-	// Owner says which part of the configuration has a name already, such as
-	// "mcpServers.files"; "" for none. Nil knows none.
+	// Owner returns the part of the configuration that uses a name already, such as
+	// "mcpServers.files"; "" for none. Nil means that no name is used.
 	Owner func(name string) string
-	// Claim takes the name of an agent for it, or says whose the name is. It is asked
-	// again about agents that have their names, must be quick and must not call the
-	// Registry. With nil, a name belongs to the first agent that has it.
+	// Claim claims the name of an agent, or returns an error that names the owner. It is called
+	// again for agents that have their names, must be fast and must not call the Registry. With
+	// nil, a name belongs to the first agent that has it.
 	Claim func(a Agent) error
-	// May says whether a principal may register an agent under a name; nil lets
-	// everybody.
+	// May reports whether a principal may register an agent under a name; nil permits all.
 	May func(principal, name string) bool
-	// Hosts lists the servers at which agents of a principal may be, besides the
-	// address that they come from. It is called concurrently. Nil lists none.
+	// Hosts lists the permitted servers of a principal's agents, in addition to the address that
+	// they register from. It is called concurrently. Nil lists none.
 	Hosts func(principal string) address.List
 	// Lookup resolves the host of a registration; nil is the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
-	// Secret is what requests to an agent are signed with, told to it alone; ""
-	// for none. Nil tells none.
+	// Secret returns the key that signs requests to an agent, which only the agent gets; "" for
+	// none. Nil means none.
 	Secret func(name, instance string) string
-	// Changed is called after agents have come, gone or moved, without locks,
-	// from whichever goroutine made the change; calls may overlap. May be nil.
+	// Changed is called after agents were added, removed or moved, without locks, on the goroutine
+	// that made the change. Calls may overlap. May be nil.
 	Changed func()
-	// Logger takes what comes and goes; nil discards it.
+	// Logger gets changes of agents; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -96,7 +95,7 @@ type Registry struct {
 	unused map[string]bool // routes whose names are another owner's
 }
 
-// New returns a Registry without agents. Run has leases run out.
+// New returns a Registry without agents. Leases expire while Run runs.
 func New(o Options) *Registry {
 	o.Lease = cmp.Or(o.Lease, defaultLease)
 	o.Max = cmp.Or(o.Max, defaultMax)
@@ -145,7 +144,7 @@ func (r *Registry) Barred() []Barred {
 	return barred
 }
 
-// sort tells the agents that have their names from the others.
+// sort separates the agents that have their names from the others.
 func (r *Registry) sort() (agents []Agent, barred []Barred) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +175,7 @@ func (r *Registry) sortLocked() (agents []Agent, barred []Barred) {
 	return agents, barred
 }
 
-// mayHave takes its name for an agent, or says whose it is.
+// mayHave claims an agent's name, or returns an error that names the owner.
 func (r *Registry) mayHave(a Agent) error {
 	if owner := r.o.Owner(a.Name); owner != "" {
 		return fmt.Errorf("the name %q belongs to %s", a.Name, owner)
@@ -195,7 +194,7 @@ func (r *Registry) Instance(name string) string {
 	return r.leases[name].Instance
 }
 
-// Run has leases run out until ctx ends. The caller owns it.
+// Run lets leases expire until ctx ends. The caller owns its goroutine.
 func (r *Registry) Run(ctx context.Context) {
 	tick := time.NewTicker(sweep)
 	defer tick.Stop()
@@ -247,7 +246,7 @@ func (r *Registry) routed(name string) bool {
 	return !r.unused[name] && slices.ContainsFunc(r.routes, func(route Route) bool { return route.Name == name })
 }
 
-// register takes an agent up, or hears of it again.
+// register adds an agent, or renews its lease.
 func (r *Registry) register(ctx context.Context, a Agent) error {
 	if !r.o.May(a.Principal, a.Name) {
 		return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q may not register an agent as %q: auth.tokens[].register says which names it may", a.Principal, a.Name)
@@ -298,7 +297,7 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 	return nil
 }
 
-// taken is the error for an agent that cannot have its name, nil for nil.
+// taken returns the error for an agent that cannot have its name, nil for nil.
 func taken(why error) error {
 	if why == nil {
 		return nil
@@ -311,7 +310,7 @@ func taken(why error) error {
 	return e
 }
 
-// OwnerOf is who an agent is to a ownership.Ledger.
+// OwnerOf returns an agent's identity in an ownership.Ledger.
 func OwnerOf(a Agent) ownership.Owner {
 	if a.Source == FromRouting {
 		return ownership.Owner{Kind: ownership.Route, Name: a.Name}
@@ -326,7 +325,7 @@ func claimIn(l *ownership.Ledger) func(Agent) error {
 
 var errTaken = fmt.Errorf("registry: the name is taken")
 
-// leave forgets an agent. One that has another instance by now stays.
+// leave removes an agent. If its instance has changed, the agent stays.
 func (r *Registry) leave(principal, name, instance string) {
 	r.mu.Lock()
 	l, ok := r.leases[name]

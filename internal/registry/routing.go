@@ -22,11 +22,11 @@ import (
 // maxRouting bounds a routing.json.
 const maxRouting = 4 << 20
 
-// look is how often a routing.json is looked at: it may lie where changes are
-// not told, such as a folder that is mounted into a container.
+// look is how often a routing.json is checked: it may be in a folder without notifications of
+// changes, such as one that is mounted into a container.
 const look = 500 * time.Millisecond
 
-// Routing is what a routing.json says.
+// Routing is the content of a routing.json.
 type Routing struct {
 	// Port is the router's own, 0 where the file does not say.
 	Port int
@@ -132,9 +132,9 @@ func readRouting(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// WatchRouting reads a routing.json at once and again whenever it changes, until
-// ctx ends, and calls fn, from this goroutine, with what ReadRouting returns. A
-// file that is not there, or away for a moment, is waited for and told once.
+// WatchRouting reads a routing.json at once and again whenever it changes, until ctx ends. It calls
+// fn, on this goroutine, with the result of ReadRouting. It waits for a missing file and reports
+// its absence once.
 func WatchRouting(ctx context.Context, path string, fn func(Routing, error)) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()

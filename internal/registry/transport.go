@@ -33,10 +33,9 @@ type transports struct {
 	byName map[string]*http.Transport
 }
 
-// Transport returns what requests to an agent that has registered itself must go
-// through, nil for any other name. It stays good while the name is registered, and
-// refuses to connect afterwards. It uses no proxy, which would resolve the host
-// again. It is cheap.
+// Transport returns the transport for requests to an agent that has registered itself, nil for any
+// other name. It works while the name is registered, and refuses to connect afterwards. It uses no
+// proxy, which would resolve the host again. It is cheap.
 func (r *Registry) Transport(name string) http.RoundTripper {
 	r.mu.Lock()
 	_, ok := r.leases[name]

@@ -1,6 +1,6 @@
-// Package work counts what strangers make weir compute, and bounds it: arguments
-// to check against a schema, patterns to search for, conditions on rows. It knows
-// nothing of schemas, tables and artifacts.
+// Package work counts and bounds the computations that untrusted input causes: arguments to check
+// against a schema, patterns to search for, conditions on rows. It knows nothing of schemas, tables
+// and artifacts.
 //
 //	schema, search, query ──Spend(units)──▶ Meter ──▶ ErrLimit, ErrTime, or the context's error
 //	                                          │ more than Small

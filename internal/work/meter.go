@@ -17,22 +17,21 @@ const (
 	share = 2_000_000
 )
 
-// Errors of Spend, beside that of the context.
+// Errors of Spend, in addition to that of the context.
 var (
-	// ErrLimit: the computation is over the work it may cause.
+	// ErrLimit: the computation exceeds its limit of units.
 	ErrLimit = errors.New("too much to compute")
-	// ErrTime: the computation has taken longer than it may.
+	// ErrTime: the computation exceeds its time.
 	ErrTime = errors.New("computing took too long")
 )
 
 // Options of a Meter. The zero value bounds nothing.
 type Options struct {
-	// Turns, if set, is where work beyond Small waits for its turn.
+	// Turns, if set, gives turns to work beyond Small.
 	Turns *Turns
-	// Limit is how many units may be spent; 0 is no limit.
+	// Limit is the number of units that may be spent; 0 sets no limit.
 	Limit int64
-	// Timeout is how long the computation may take, waiting included; 0 is no
-	// limit.
+	// Timeout bounds the time of the computation, including waits; 0 sets no limit.
 	Timeout time.Duration
 }
 
@@ -76,7 +75,7 @@ func (m *Meter) Limit(units int64) {
 	m.plan()
 }
 
-// plan sets when there is something to look at.
+// plan sets when the next check is due.
 func (m *Meter) plan() {
 	if m.err != nil {
 		return
@@ -131,7 +130,7 @@ func (m *Meter) Close() {
 	}
 }
 
-// check looks at everything that may end the computation.
+// check tests everything that may end the computation.
 func (m *Meter) check() error {
 	if m.limit > 0 && m.spent > m.limit {
 		return ErrLimit

@@ -10,7 +10,7 @@ import (
 // Turns lets a few computations run at a time. Those that wait are served in the
 // order in which they came. It is safe for concurrent use.
 type Turns struct {
-	free    chan struct{} // holds a token for each turn that nobody has
+	free    chan struct{} // a token for each free turn
 	waiting atomic.Int32
 }
 
@@ -27,8 +27,7 @@ func NewTurns(n int) *Turns {
 	return t
 }
 
-// take waits for a turn until ctx ends, or for as long as there is time left;
-// below zero there is no end of it.
+// take waits for a turn until ctx ends or left has passed. A negative left means no limit.
 func (t *Turns) take(ctx context.Context, left time.Duration) error {
 	select {
 	case <-t.free:
@@ -53,8 +52,8 @@ func (t *Turns) take(ctx context.Context, left time.Duration) error {
 	}
 }
 
-// give gives a turn back.
+// give returns a turn.
 func (t *Turns) give() { t.free <- struct{}{} }
 
-// wanted reports whether somebody waits for a turn.
+// wanted reports whether a computation waits for a turn.
 func (t *Turns) wanted() bool { return t.waiting.Load() > 0 }

@@ -13,9 +13,8 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Answer is what a data plane sends, read as it comes: the rows of its body, each
-// once, as far as they are selected and bear a _row_id. It takes the memory of
-// one row. It is for one goroutine. The caller must Close it.
+// Answer reads the answer of a data plane as it arrives. It returns each selected row with a
+// _row_id once. It uses the memory of one row. It is for one goroutine. The caller must Close it.
 //
 //	{"body": [ {"_row_id":0,…}, {"_row_id":1,…}, … ], "total_rows": 2, …}
 //	           └─ Next ───────▶ └─ Next ───────▶     └─ Next: io.EOF, all of it was JSON
@@ -24,7 +23,7 @@ type Answer struct {
 	server string // for errors
 	ctx    context.Context
 	end    func()      // of the connection
-	idle   *time.Timer // nil: waits are somebody else's to bound
+	idle   *time.Timer // nil: the caller bounds waits
 	stall  time.Duration
 	most   int64 // bytes of the whole; 0 is no bound
 	row    int   // bytes of one row
@@ -58,9 +57,9 @@ const (
 // maxMember bounds a member of the answer that is not its body.
 const maxMember = 16 << 20
 
-// Next returns the next row, with _row_id as its first member. It is the caller's
-// until the call after. Behind the last row it returns io.EOF, once it has read
-// the answer to its end. Other errors wrap ErrFetch.
+// Next returns the next row, with _row_id as its first member. It is valid until the next call.
+// After the last row it returns io.EOF, once it has read the answer to its end. Other errors wrap
+// ErrFetch.
 func (a *Answer) Next() ([]byte, error) {
 	if a.err != nil {
 		return nil, a.err
@@ -83,18 +82,18 @@ func (a *Answer) failed(err error) error {
 	return err
 }
 
-// Columns lists the columns that are selected, _row_id first: those of the rows so
-// far, and those that the server tells by name.
+// Columns lists the selected columns, _row_id first: those of the rows so far, and those that the
+// server names.
 func (a *Answer) Columns() []string { return a.sieve.Columns(a.named...) }
 
-// Skipped is how many rows had no _row_id so far.
+// Skipped returns how many rows had no _row_id so far.
 func (a *Answer) Skipped() int { return a.sieve.Skipped() }
 
-// Nulled is how many values so far were NaN or infinite, and are null.
+// Nulled returns how many values so far were NaN or infinite and were replaced by null.
 func (a *Answer) Nulled() int { return a.nulled }
 
-// ReadAnswer reads an answer that somebody else has asked for, from the body of its
-// HTTP response. server is its name in errors. Rows are bounded as a Fetcher's.
+// ReadAnswer reads an answer that the caller has requested, from the body of its HTTP response.
+// server is its name in errors. Rows are bounded as a Fetcher's.
 func ReadAnswer(ctx context.Context, body io.ReadCloser, server string, sel table.Selection) *Answer {
 	return &Answer{body: body, server: server, ctx: ctx, end: func() {}, row: defaultMaxBytes, sieve: table.NewSieve(sel)}
 }
@@ -276,8 +275,8 @@ func (a *Answer) nextRow() ([]byte, error) {
 	}
 }
 
-// readRow reads the row that begins here, which may have come in part only. It
-// returns nil for one that is not selected.
+// readRow reads the row that begins here, which may have arrived only in part. It returns nil for a
+// row that is not selected.
 func (a *Answer) readRow() ([]byte, error) {
 	a.ends = objectEnd{}
 	for begun := false; ; begun = true {
@@ -398,8 +397,7 @@ func (a *Answer) fill() error {
 	}
 }
 
-// broken says that what came is no answer: because of err, and if there is none,
-// because of why.
+// broken returns the error for a malformed answer: with err or, if it is nil, with why.
 func (a *Answer) broken(err error, why string) error {
 	if errors.Is(err, ErrFetch) {
 		return err
@@ -420,8 +418,8 @@ func (a *Answer) unusable(format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrAnswer, a.server, fmt.Sprintf(format, args...))
 }
 
-// objectEnd finds where an object ends whose text comes in pieces. It looks at
-// brackets and quotes alone.
+// objectEnd finds the end of an object whose text arrives in pieces. It looks only at brackets and
+// quotes.
 type objectEnd struct {
 	at      int // what was looked at
 	depth   int

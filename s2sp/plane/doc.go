@@ -7,10 +7,9 @@
 //	                  ├─ async: resource_url ─▶ Handler  POST /s2sp/data/{token} ◀─ Fetcher ◀────── Resolve ─▶ rows
 //	                  └─ sync:  body, inline ─────────────────────────────────▶ agent ─▶ body_data ───┘
 //
-// A resource_url is a capability: 256 random bits, good for one fetch, for ten
-// minutes. Because it reaches the consumer through a model, the consumer takes
-// none at its word: see [Fetcher].
+// A resource_url is a capability: 256 random bits, valid for one fetch within ten minutes. Because it
+// reaches the consumer through a model, the consumer does not trust it: see [Fetcher].
 //
-// The package knows tables, tokens and HTTP. It knows nothing of MCP, of tools
-// or of who asks; package s2sp makes tools of it for server authors.
+// The package knows tables, tokens and HTTP. It knows nothing of MCP, tools or callers; package s2sp
+// makes tools of it for server authors.
 package plane

@@ -33,13 +33,12 @@ type HandlerOptions struct {
 	Detect table.DetectOptions
 	// MaxRequest bounds the bytes of a request; 0 is 10 MB.
 	MaxRequest int64
-	// Memory is where requests are counted; nil bounds nothing.
+	// Memory counts the bytes of requests; nil sets no bound.
 	Memory *memory.Account
-	// Stall is how long one write to a reader may take before the connection is
-	// given up, and how long the request may take to come in; 0 is a minute.
+	// Stall bounds one write to a reader, and the time in which the request must arrive; 0 means a
+	// minute.
 	Stall time.Duration
-	// Logger takes what was served, at debug level; nil discards it. Tokens are
-	// not logged.
+	// Logger gets served requests, at debug level; nil discards them. Tokens are not logged.
 	Logger *slog.Logger
 }
 
@@ -57,23 +56,20 @@ type HandlerOptions struct {
 //
 // Each refusal has the reason in its member error.
 //
-// Rows come in the table's order, _row_id first. With "Accept:
-// application/x-ndjson" the rows are one object a line, and with
-// "application/vnd.apache.arrow.stream" an Arrow IPC stream.
+// Rows have the table's order, _row_id first. With "Accept: application/x-ndjson" the rows are one
+// object a line, and with "application/vnd.apache.arrow.stream" an Arrow IPC stream.
 //
-// Rows and columns that do not exist are left out; with "Prefer: handling=strict"
-// (RFC 7240) such a column is a 400 that names those there are, and the token is
-// not spent.
+// Rows and columns that do not exist are omitted. With "Prefer: handling=strict" (RFC 7240) such a
+// column is a 400 that lists the existing columns, and the token is not spent.
 //
-// A request claims its token before it reads the table and spends it with the
-// first byte of the body. A reader that went away before that leaves the token
-// as it was. Expiry while the body is written does not cut it off.
+// A request claims its token before it reads the table and spends it with the first byte of the
+// body. If the reader goes away before that, the token stays unspent. Expiry during the body does
+// not interrupt it.
 //
-// Rows that are elsewhere (artifact.Source) are passed on as they come, whatever
-// their number. Their source spends its own token with the first byte of its
-// answer. If the reader is gone by then, the answer is kept in the store for the
-// next one. An Arrow stream begins with types that depend on all rows, so rows
-// that are asked for in this form are kept first.
+// Rows that are elsewhere (artifact.Source) are passed on as they arrive, in any number. Their
+// source spends its own token with the first byte of its answer. If the reader is gone by then, the
+// store keeps the answer for the next one. An Arrow stream begins with types that depend on all
+// rows, so rows in this form are stored first.
 func Handler(tokens artifact.Tokens, opts HandlerOptions) http.Handler {
 	if opts.MaxRequest <= 0 {
 		opts.MaxRequest = 10 << 20
@@ -124,13 +120,13 @@ func refuse(w http.ResponseWriter, status int, message string) {
 	answer(w, status, append(rawjson.AppendString([]byte(`{"error":`), message), '}'))
 }
 
-// Request is what a fetch asks for. Empty is all.
+// Request is a selection of rows and columns. Empty means all.
 type Request = table.Selection
 
-// ErrRequest is what [errors.Is] finds in every [RequestError].
+// ErrRequest matches every [RequestError] in [errors.Is].
 var ErrRequest = errors.New("bad request")
 
-// A RequestError says what is wrong with the body of a fetch.
+// A RequestError is a fault of the body of a fetch.
 type RequestError struct{ Reason string }
 
 // Error implements error.
@@ -200,7 +196,7 @@ func each(param string, array []byte, f func([]byte) error) error {
 	return errors.Join(failed, err)
 }
 
-// check says which of the columns asked for is not one of a table's.
+// check returns an error if a table lacks one of the requested columns.
 func check(req Request, columns []string) *RequestError {
 	known := make(map[string]bool, len(columns))
 	for _, name := range columns {
@@ -214,10 +210,10 @@ func check(req Request, columns []string) *RequestError {
 	return nil
 }
 
-// preferStrict asks for a refusal where what is asked for does not exist.
+// preferStrict requests an error for columns that do not exist.
 const preferStrict = "handling=strict"
 
-// strict reports whether a request asks to be told of what does not exist.
+// strict reports whether a request has preferStrict.
 func strict(h http.Header) bool {
 	for _, header := range h.Values("Prefer") {
 		for part := range strings.SplitSeq(header, ",") {
@@ -316,7 +312,7 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 	}
 	view := req.Select(t)
 	if r.Context().Err() != nil {
-		return // nobody reads: the token stays good
+		return // the connection is broken: the token stays unspent
 	}
 	e.serve(w, r, control, claim, view)
 }
@@ -327,7 +323,8 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, control *http.R
 	err := e.write(r.Context(), out, r.Header.Values("Accept"), view)
 	e.opts.Logger.Debug("s2sp: served", "label", claim.Label, "rows", view.Len(), "bytes", out.written, "error", err)
 	if err != nil {
-		// The status is out: only an end without an end tells the reader that this is not all.
+		// The status is sent already: only a broken connection tells the reader that rows are
+		// missing.
 		panic(http.ErrAbortHandler)
 	}
 	claim.Spend() // also where the body is empty
@@ -391,8 +388,8 @@ func (b *bodyWriter) flush() error {
 	return nil
 }
 
-// Write implements io.Writer. The body's begin is sent on by itself: what stands
-// in a buffer of a connection that is broken has not been written.
+// Write implements io.Writer. It sends the beginning of the body separately: bytes in the buffer of
+// a broken connection have not been written.
 func (b *bodyWriter) Write(p []byte) (int, error) {
 	b.deadline()
 	begun := 0 // bytes of p
@@ -420,8 +417,7 @@ func (b *bodyWriter) Write(p []byte) (int, error) {
 	return begun + n, err
 }
 
-// choose picks the media type that a reader likes best among those there are;
-// JSON if it likes none of them.
+// choose returns the available media type that the reader prefers; JSON if it accepts none.
 func choose(accept []string) string {
 	best, liked := TypeJSON, 0.0
 	for _, header := range accept {

@@ -24,37 +24,34 @@ import (
 
 // Errors of a fetch.
 var (
-	// ErrRefused: the URL is not one that may be fetched.
+	// ErrRefused: the URL may not be fetched.
 	ErrRefused = errors.New("resource_url refused")
-	// ErrGone: the server does not know the resource, or not any more.
+	// ErrGone: the server does not know the resource (any more).
 	ErrGone = errors.New("unknown or expired resource")
-	// ErrFetch: the server could not be reached or answered something else.
-	// Another try may help, unless the error is ErrAnswer, too.
+	// ErrFetch: the server could not be reached or gave another answer. A retry may help, unless
+	// the error is also ErrAnswer.
 	ErrFetch = errors.New("fetching the resource failed")
-	// ErrAnswer: what the server answers is of no use, and will be the next time.
+	// ErrAnswer: the server's answer is unusable, and a retry would not help.
 	ErrAnswer = fmt.Errorf("%w: its answer cannot be used", ErrFetch)
 )
 
 const defaultMaxBytes = 256 << 20
 
-// FetchOptions bound what a Fetcher does. The zero value reaches nobody.
+// FetchOptions bound a Fetcher. With the zero value it fetches from no server.
 type FetchOptions struct {
-	// Allow lists the servers that may be asked, as exact host:port pairs such as
-	// "127.0.0.1:8088", "[::1]:8088" or "weather.example.com:443". Hosts are
-	// compared as they are written, but for case.
+	// Allow lists the servers that may be asked, as exact host:port pairs such as "127.0.0.1:8088",
+	// "[::1]:8088" or "weather.example.com:443". Hosts are compared literally, except for case.
 	Allow []string
-	// Peers returns further servers, which come and go: it is asked for each
-	// fetch. It may be called concurrently; nil is none.
+	// Peers returns further servers, which may change. It is called for each fetch, possibly
+	// concurrently; nil means none.
 	Peers func() []Peer
-	// Private lists networks that are not public into which an allowed name may
-	// resolve, such as 10.0.0.0/8. Allowed addresses need no entry here, and
-	// localhost may be loopback.
+	// Private lists non-public networks into which an allowed name may resolve, such as 10.0.0.0/8.
+	// Allowed addresses need no entry, and localhost may be loopback.
 	Private []netip.Prefix
-	// MaxBytes bounds a response that is fetched whole, and one row of a response
-	// that is read row by row; 0 is 256 MB.
+	// MaxBytes bounds a whole response, or one row of a response that is read row by row; 0 means
+	// 256 MB.
 	MaxBytes int64
-	// Timeout bounds a whole fetch, and each wait of one that is read row by row;
-	// 0 is a minute.
+	// Timeout bounds a whole fetch, or each wait of one that is read row by row; 0 means a minute.
 	Timeout time.Duration
 	// TLS is used for https; nil is the system's.
 	TLS *tls.Config
@@ -64,15 +61,15 @@ type FetchOptions struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// A Peer is a server that nobody has configured, such as an agent that has
-// registered itself, with the addresses that it may have.
+// A Peer is a server that is not configured, such as an agent that has registered itself, with its
+// permitted addresses.
 type Peer struct {
-	Server string // host:port; one that is none allows nothing
+	Server string // host:port; anything else permits nothing
 	Rule   address.Rule
 }
 
-// Fetcher gets bodies from data planes. A resource_url comes from a model, so it
-// must not become a way to reach other hosts:
+// Fetcher fetches bodies from data planes. A resource_url comes from a model, so it must not become
+// a way to reach other hosts:
 //
 //	resource_url ─▶ http or https? no user, query or fragment? /s2sp/data/{one token}?
 //	             ─▶ host:port on the allow list, or a peer's?
@@ -85,8 +82,8 @@ type Fetcher struct {
 	allow map[string]bool
 }
 
-// NewFetcher returns a Fetcher, or an error that names the entry of the allow
-// list that is no host:port.
+// NewFetcher returns a Fetcher. If an entry of the allow list is not a host:port, the error names
+// it.
 func NewFetcher(opts FetchOptions) (*Fetcher, error) {
 	f := &Fetcher{opts: opts, allow: map[string]bool{}}
 	for _, entry := range opts.Allow {
@@ -105,8 +102,8 @@ func NewFetcher(opts FetchOptions) (*Fetcher, error) {
 	return f, nil
 }
 
-// allowed is an entry of the allow list as address.HostPort writes it, false for
-// one that is no host:port.
+// allowed returns an entry of the allow list as address.HostPort writes it, false if it is not a
+// host:port.
 func allowed(entry string) (string, bool) {
 	host, port, err := net.SplitHostPort(entry)
 	n, perr := strconv.ParseUint(port, 10, 16)
@@ -116,7 +113,7 @@ func allowed(entry string) (string, bool) {
 	return address.HostPort(host, port), true
 }
 
-// target is a URL that passed all checks but those of its addresses.
+// target is a URL that passed all checks except those of its addresses.
 type target struct {
 	url  *url.URL
 	name string // host:port
@@ -127,8 +124,8 @@ func refused(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
 }
 
-// Check says whether a URL may be fetched as far as that shows without a
-// resolver. The error wraps ErrRefused and says what is wrong with it.
+// Check returns an error if a URL may not be fetched, as far as that can be decided without a
+// resolver. The error wraps ErrRefused and has the reason.
 func (f *Fetcher) Check(resourceURL string) error {
 	_, err := f.check(resourceURL)
 	return err
@@ -178,7 +175,7 @@ func (f *Fetcher) check(resourceURL string) (target, error) {
 	return target{}, refused("%.100s is not one of the servers that may be asked here (%s); have its operator add it to the allowed servers", t.name, f.allowedNames(names))
 }
 
-// allowedNames tells which servers may be asked.
+// allowedNames lists the servers that may be asked.
 func (f *Fetcher) allowedNames(names []string) string {
 	for name := range f.allow {
 		names = append(names, name)
@@ -208,9 +205,9 @@ func isToken(s string) bool {
 	return true
 }
 
-// Fetch asks the server of resourceURL for rows and columns, all of them where
-// the lists are empty, and returns what came as a table with its _row_id column.
-// Rows without one are left out. The token of the URL is spent by that.
+// Fetch requests rows and columns from the server of resourceURL, all of them if the lists are
+// empty. It returns them as a table with a _row_id column, without rows that lack one. Fetch spends
+// the token of the URL.
 func (f *Fetcher) Fetch(ctx context.Context, resourceURL string, rowIDs []int, columns []string) (*table.Table, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.opts.Timeout, fmt.Errorf("%w: it took longer than %s", ErrFetch, f.opts.Timeout))
 	defer cancel()
@@ -239,10 +236,9 @@ func (a *Answer) Table() (*table.Table, error) {
 	}
 }
 
-// Open asks the server of resourceURL for rows and columns and returns its answer
-// once the first byte of it has come, to be read row by row: a table of any size
-// takes the memory of one row. strict asks the server to refuse a column that does
-// not exist, which is ErrRequest and spends nothing.
+// Open requests rows and columns from the server of resourceURL. It returns the answer once its
+// first byte has arrived, to be read row by row: a table of any size uses the memory of one row.
+// With strict, a column that does not exist is ErrRequest and spends nothing.
 func (f *Fetcher) Open(ctx context.Context, resourceURL string, sel table.Selection, strict bool) (*Answer, error) {
 	return f.open(ctx, resourceURL, sel, strict, 0)
 }
@@ -315,8 +311,7 @@ func behind(why string) string {
 // maxReason bounds what is told of a server's reason, in bytes.
 const maxReason = 300
 
-// reason is what a server says in the member error of its answer, as one line;
-// "" where it says nothing.
+// reason returns the member error of a server's answer, as one line; "" if there is none.
 func reason(body io.Reader) string {
 	data, _ := io.ReadAll(io.LimitReader(body, 16<<10)) // it is only told
 	text := rawjson.Text(rawjson.Get(data, "error"))

@@ -21,7 +21,7 @@ const (
 	ParamMapping  = "column_mapping"
 )
 
-// Mode says where the body of a result goes.
+// Mode says how the body of a result is transferred.
 type Mode string
 
 // The modes (spec/tables §2).
@@ -55,9 +55,9 @@ func ModeOf(raw json.RawMessage) (Mode, error) {
 	return ParseMode(rawjson.Text(raw))
 }
 
-// ParseDomains reads the parameter abstract_domains: column names with commas
-// between them or as a JSON array, blanks trimmed, each name once. No names is
-// an absent parameter: the tool then answers as any other.
+// ParseDomains reads the parameter abstract_domains: column names separated by commas or as a JSON
+// array, blanks trimmed, each name once. Without names the parameter is absent: the tool then
+// answers as any other.
 func ParseDomains(s string) []string {
 	s = strings.TrimSpace(s)
 	var names []string
@@ -110,10 +110,9 @@ func DomainsOf(raw json.RawMessage) ([]string, error) {
 	return nil, fmt.Errorf("%s must be column names with commas between them, not %.40s", ParamDomains, raw)
 }
 
-// Response writes the answer of a resource tool that was asked for domains
-// (spec/tables §1): in async mode with resourceURL, in sync mode with
-// the body. Unknown domains are listed back, project nothing, and are named in
-// warnings.
+// Response writes the answer of a resource tool with abstract domains (spec/tables §1): in async
+// mode with resourceURL, in sync mode with the body. Unknown domains are listed, project nothing,
+// and are named in warnings.
 func Response(t *table.Table, domains []string, mode Mode, resourceURL string) []byte {
 	columns := t.Columns()
 	wanted := make(map[string]bool, len(domains))
@@ -166,7 +165,7 @@ func warn(t *table.Table, domains, columns []string) (warnings []string) {
 	return warnings
 }
 
-// there tells which columns there are.
+// there lists the existing columns in an error.
 func there(columns []string) string {
 	if len(columns) == 0 {
 		return "there are no columns, because there are no rows"
@@ -185,9 +184,9 @@ func appendNames(dst []byte, names []string) []byte {
 	return append(dst, ']')
 }
 
-// URL is the resource_url of a token at a server whose data plane is reached at
-// base, such as "http://127.0.0.1:8088".
+// URL returns the resource_url of a token at a server whose data plane is at base, such as
+// "http://127.0.0.1:8088".
 func URL(base, token string) string { return strings.TrimSuffix(base, "/") + Path + token }
 
-// Path is under which resources are served.
+// Path is the path of resources.
 const Path = "/s2sp/data/"

@@ -16,17 +16,16 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Relay is the resource_url of another server as the source of a token here, for
-// readers that cannot reach that server.
+// Relay is the resource_url of another server as the source of a token here, for readers that
+// cannot reach that server.
 //
 //	reader ─▶ POST …/data/{our token} ─▶ Claim ─▶ Relay.Open ─▶ POST …/data/{its token}
 //	       ◀── rows, as they come ◀──────────────────────────── rows, as they come
 type Relay struct {
 	Fetcher *Fetcher
 	URL     string
-	// Columns are those of the table, nil where they are not known: then its
-	// server is asked to tell of columns that do not exist, which not every
-	// server does.
+	// Columns are those of the table, nil if they are unknown: then its server is asked to report
+	// columns that do not exist, which not every server does.
 	Columns []string
 }
 
@@ -90,10 +89,10 @@ func (p *primed) Next() ([]byte, error) {
 	return p.Rows.Next()
 }
 
-// passOn answers with rows that are elsewhere, as they come.
+// passOn answers with rows that are elsewhere, as they arrive.
 func (e *endpoint) passOn(w http.ResponseWriter, r *http.Request, control *http.ResponseController, claim *artifact.Claim, req Request) {
-	// From here on the source may have spent its rows: a reader who goes away must
-	// not take them along. The source has deadlines of its own.
+	// From here on the source may have spent its rows, so the end of the reader's request must not
+	// cancel reading them. The source has deadlines of its own.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(r.Context()), claim.Expires.Add(e.opts.Stall))
 	defer cancel()
 	opened, err := claim.Open(ctx, req, strict(r.Header))
@@ -114,7 +113,7 @@ func (e *endpoint) passOn(w http.ResponseWriter, r *http.Request, control *http.
 	}
 	p := &passing{rows: rows, lines: kind == TypeNDJSON, out: &bodyWriter{w: w, control: control, stall: e.opts.Stall, spend: claim.Spend}}
 	err = p.begin(r.Context(), kind)
-	if err != nil && p.out.written == 0 { // nobody reads: the token stays good
+	if err != nil && p.out.written == 0 { // the connection is broken: the token stays unspent
 		if err := claim.Keep(ctx, rows, req); err != nil {
 			e.opts.Logger.Warn("s2sp: rows that nobody read are lost", "label", claim.Label, "error", err)
 		}
@@ -126,7 +125,8 @@ func (e *endpoint) passOn(w http.ResponseWriter, r *http.Request, control *http.
 	err = cmp.Or(err, rows.Close())
 	e.opts.Logger.Debug("s2sp: passed on", "label", claim.Label, "rows", p.count, "bytes", p.out.written, "error", err)
 	if err != nil {
-		// The status is out: only an end without an end tells the reader that this is not all.
+		// The status is sent already: only a broken connection tells the reader that rows are
+		// missing.
 		panic(http.ErrAbortHandler)
 	}
 	claim.Spend() // also where the body is empty
@@ -243,7 +243,7 @@ func (e *endpoint) keepAndServe(ctx context.Context, w http.ResponseWriter, r *h
 	e.serve(w, r, control, kept, req.Select(t))
 }
 
-// refuseSource says why rows that are elsewhere cannot be had.
+// refuseSource answers with the reason why rows that are elsewhere are unavailable.
 func (e *endpoint) refuseSource(w http.ResponseWriter, claim *artifact.Claim, err error) {
 	if errors.Is(err, artifact.ErrToken) {
 		refuse(w, http.StatusNotFound, unknown)
