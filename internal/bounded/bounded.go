@@ -12,19 +12,11 @@ type Options[K comparable, V any] struct {
 	MaxBytes int64         // sum of the sizes given to Put
 	TTL      time.Duration // age of an entry since Put
 
-	// MaxPerOwner bounds the entries of one owner. The oldest entry of that owner goes first. Owner
-	// must be set with it, and must return the same owner for an entry at each call.
-	MaxPerOwner int
-	Owner       func(K, V) string
-
 	// KeepUsed orders entries by use, so that Get makes an entry the last to be evicted. Without it
 	// the order is that of Put.
 	KeepUsed bool
 
 	Now func() time.Time // the clock; nil is time.Now
-	// OnRemove is called with each entry that leaves the Map, except by Take. It is called after
-	// the change, without a lock.
-	OnRemove func(K, V)
 }
 
 // Map is a map with bounds. All methods may be called concurrently. The zero value is not usable;
@@ -32,21 +24,19 @@ type Options[K comparable, V any] struct {
 type Map[K comparable, V any] struct {
 	opts Options[K, V]
 
-	mu     sync.Mutex // guards below
-	byKey  map[K]*entry[K, V]
-	byUse  list.List             // of *entry, the next to be evicted in front
-	byAge  list.List             // of *entry, the first to expire in front; empty without a TTL
-	owners map[string]*list.List // of *entry, ordered as byUse; nil without MaxPerOwner
-	bytes  int64
+	mu    sync.Mutex // guards below
+	byKey map[K]*entry[K, V]
+	byUse list.List // of *entry, the next to be evicted in front
+	byAge list.List // of *entry, the first to expire in front; empty without a TTL
+	bytes int64
 }
 
 type entry[K comparable, V any] struct {
-	key              K
-	value            V
-	size             int64
-	put              time.Time
-	use, age, ofMine *list.Element
-	owner            string
+	key      K
+	value    V
+	size     int64
+	put      time.Time
+	use, age *list.Element
 }
 
 // New returns an empty Map.
@@ -54,11 +44,7 @@ func New[K comparable, V any](opts Options[K, V]) *Map[K, V] {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	m := &Map[K, V]{opts: opts, byKey: map[K]*entry[K, V]{}}
-	if opts.MaxPerOwner > 0 {
-		m.owners = map[string]*list.List{}
-	}
-	return m
+	return &Map[K, V]{opts: opts, byKey: map[K]*entry[K, V]{}}
 }
 
 // Put stores a value of size bytes under key, in the place of an earlier one, and evicts until all
@@ -68,9 +54,10 @@ func (m *Map[K, V]) Put(key K, value V, size int64) bool {
 		return false
 	}
 	m.mu.Lock()
-	gone := m.expire()
+	defer m.mu.Unlock()
+	m.expire()
 	if old := m.byKey[key]; old != nil {
-		gone = append(gone, m.remove(old))
+		m.remove(old)
 	}
 	e := &entry[K, V]{key: key, value: value, size: size}
 	m.byKey[key] = e
@@ -80,54 +67,35 @@ func (m *Map[K, V]) Put(key K, value V, size int64) bool {
 		e.put = m.opts.Now()
 		e.age = m.byAge.PushBack(e)
 	}
-	if m.owners != nil {
-		e.owner = m.opts.Owner(key, value)
-		mine := m.owners[e.owner]
-		if mine == nil {
-			mine = new(list.List)
-			m.owners[e.owner] = mine
-		}
-		e.ofMine = mine.PushBack(e)
-		if mine.Len() > m.opts.MaxPerOwner {
-			gone = append(gone, m.remove(mine.Front().Value.(*entry[K, V])))
-		}
-	}
 	for m.opts.MaxCount > 0 && len(m.byKey) > m.opts.MaxCount || m.opts.MaxBytes > 0 && m.bytes > m.opts.MaxBytes {
-		gone = append(gone, m.remove(m.byUse.Front().Value.(*entry[K, V])))
+		m.remove(m.byUse.Front().Value.(*entry[K, V]))
 	}
-	m.mu.Unlock()
-	m.tell(gone)
 	return true
 }
 
 // Get returns the value under key, and false if there is none.
 func (m *Map[K, V]) Get(key K) (value V, ok bool) {
 	m.mu.Lock()
-	gone := m.expire()
+	defer m.mu.Unlock()
+	m.expire()
 	if e := m.byKey[key]; e != nil {
 		value, ok = e.value, true
 		if m.opts.KeepUsed {
 			m.byUse.MoveToBack(e.use)
-			if e.ofMine != nil {
-				m.owners[e.owner].MoveToBack(e.ofMine)
-			}
 		}
 	}
-	m.mu.Unlock()
-	m.tell(gone)
 	return value, ok
 }
 
 // Take removes the value under key and returns it, and false if there is none.
 func (m *Map[K, V]) Take(key K) (value V, ok bool) {
 	m.mu.Lock()
-	gone := m.expire()
+	defer m.mu.Unlock()
+	m.expire()
 	if e := m.byKey[key]; e != nil {
 		m.remove(e)
 		value, ok = e.value, true
 	}
-	m.mu.Unlock()
-	m.tell(gone)
 	return value, ok
 }
 
@@ -136,46 +104,35 @@ func (m *Map[K, V]) Take(key K) (value V, ok bool) {
 // without being called needs a timer of its owner.
 func (m *Map[K, V]) Expire() (next time.Duration) {
 	m.mu.Lock()
-	gone := m.expire()
+	defer m.mu.Unlock()
+	m.expire()
 	if e := m.byAge.Front(); e != nil {
 		next = e.Value.(*entry[K, V]).put.Add(m.opts.TTL).Sub(m.opts.Now())
 	}
-	m.mu.Unlock()
-	m.tell(gone)
 	return next
 }
 
 // Len returns how many entries there are.
 func (m *Map[K, V]) Len() int {
-	m.Expire()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.expire()
 	return len(m.byKey)
-}
-
-// Bytes returns the sum of the sizes of all entries.
-func (m *Map[K, V]) Bytes() int64 {
-	m.Expire()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.bytes
 }
 
 // Clear removes all entries.
 func (m *Map[K, V]) Clear() {
 	m.mu.Lock()
-	var gone []*entry[K, V]
+	defer m.mu.Unlock()
 	for m.byUse.Len() > 0 {
-		gone = append(gone, m.remove(m.byUse.Front().Value.(*entry[K, V])))
+		m.remove(m.byUse.Front().Value.(*entry[K, V]))
 	}
-	m.mu.Unlock()
-	m.tell(gone)
 }
 
 // expire removes the entries whose time is over. The caller holds mu.
-func (m *Map[K, V]) expire() (gone []*entry[K, V]) {
+func (m *Map[K, V]) expire() {
 	if m.byAge.Len() == 0 {
-		return nil
+		return
 	}
 	now := m.opts.Now()
 	for at := m.byAge.Front(); at != nil; at = m.byAge.Front() {
@@ -183,34 +140,16 @@ func (m *Map[K, V]) expire() (gone []*entry[K, V]) {
 		if e.put.Add(m.opts.TTL).After(now) {
 			break
 		}
-		gone = append(gone, m.remove(e))
+		m.remove(e)
 	}
-	return gone
 }
 
 // remove takes an entry out. The caller holds mu.
-func (m *Map[K, V]) remove(e *entry[K, V]) *entry[K, V] {
+func (m *Map[K, V]) remove(e *entry[K, V]) {
 	delete(m.byKey, e.key)
 	m.bytes -= e.size
 	m.byUse.Remove(e.use)
 	if e.age != nil {
 		m.byAge.Remove(e.age)
-	}
-	if e.ofMine != nil {
-		mine := m.owners[e.owner]
-		if mine.Remove(e.ofMine); mine.Len() == 0 {
-			delete(m.owners, e.owner)
-		}
-	}
-	return e
-}
-
-// tell calls OnRemove. The caller does not hold mu.
-func (m *Map[K, V]) tell(gone []*entry[K, V]) {
-	if m.opts.OnRemove == nil {
-		return
-	}
-	for _, e := range gone {
-		m.opts.OnRemove(e.key, e.value)
 	}
 }
