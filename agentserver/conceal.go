@@ -23,20 +23,20 @@ func secretsOf(args []string, env map[string]string) *redact.Set {
 // maxLine bounds how much of a line waits for its end.
 const maxLine = 64 << 10
 
-// concealer hands what is written to it on to w, line by line and without secrets.
+// redactingWriter hands what is written to it on to w, line by line and without secrets.
 // Without secrets it keeps nothing back. It is for one goroutine.
-type concealer struct {
+type redactingWriter struct {
 	w       io.Writer
 	secrets *redact.Set
 	line    []byte
 }
 
-func concealed(w io.Writer, secrets *redact.Set) *concealer {
-	return &concealer{w: w, secrets: secrets}
+func concealed(w io.Writer, secrets *redact.Set) *redactingWriter {
+	return &redactingWriter{w: w, secrets: secrets}
 }
 
 // Write implements io.Writer.
-func (c *concealer) Write(p []byte) (int, error) {
+func (c *redactingWriter) Write(p []byte) (int, error) {
 	if c.secrets == nil {
 		return c.w.Write(p)
 	}
@@ -51,14 +51,14 @@ func (c *concealer) Write(p []byte) (int, error) {
 }
 
 // flush hands on what there is of the last line.
-func (c *concealer) flush() {
+func (c *redactingWriter) flush() {
 	if len(c.line) > 0 {
 		c.hand(len(c.line))
 	}
 }
 
 // hand hands on the first n bytes of what is kept back.
-func (c *concealer) hand(n int) {
+func (c *redactingWriter) hand(n int) {
 	_, _ = io.WriteString(c.w, c.secrets.Replace(string(c.line[:n]))) // the log and the tail take everything
 	c.line = append(c.line[:0], c.line[n:]...)
 }

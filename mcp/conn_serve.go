@@ -23,7 +23,7 @@ type inbound struct {
 	c       *Conn
 	r       *Request
 	handler Handler
-	owner   *call // the call that the request is served within, or nil; the call waits for letGo
+	owner   *call // the call that the request is served within, or nil; the call waits for releaseOwner
 	ctx     context.Context
 	scoped  memory.Scoped // ctx for the handler; its memory is released after the response
 	cancel  context.CancelCauseFunc
@@ -55,10 +55,10 @@ func (c *Conn) request(m *jsonrpc.Message, now, reply func([]byte), skip func())
 		go in.serve()
 		in.awaitHandshake()
 	case errors.Is(err, errTooLate):
-		in.letGo()
+		in.releaseOwner()
 		skip()
 	default:
-		in.letGo()
+		in.releaseOwner()
 		now(jsonrpc.AppendError(nil, m.ID, WireError(err, in.r.Version)))
 	}
 }
@@ -133,7 +133,7 @@ func (in *inbound) serve() {
 		defer close(in.greeted)
 	}
 	defer c.leave()
-	defer in.letGo()
+	defer in.releaseOwner()
 	in.scoped.Context = in.ctx
 	defer in.scoped.Scope.End() // after the response has a copy of the result
 	result, err := in.handler.Serve(&in.scoped, r)
@@ -165,8 +165,8 @@ func (in *inbound) end() {
 	in.cancel(nil)
 }
 
-// letGo allows the owning call to return.
-func (in *inbound) letGo() {
+// releaseOwner allows the owning call to return.
+func (in *inbound) releaseOwner() {
 	if in.owner != nil {
 		in.owner.held.Done()
 	}

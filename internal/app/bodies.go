@@ -29,12 +29,12 @@ func newBodies(current func() *config.Config) *bodies {
 	return &bodies{config: current, of: map[string]*dispatch.Dispatcher{}}
 }
 
-// finding wraps Router.Find so that the upstreams it finds hold back bodies.
-func (b *bodies) finding(find func(string) (router.Upstream, bool)) func(string) (router.Upstream, bool) {
+// wrapFind wraps Router.Find so that the upstreams it finds hold back bodies.
+func (b *bodies) wrapFind(find func(string) (router.Upstream, bool)) func(string) (router.Upstream, bool) {
 	return func(name string) (router.Upstream, bool) {
 		up, ok := find(name)
 		if s, configured := b.config().Server(name); ok && configured && s.Tables.Dispatch {
-			return dispatched{up, b}, true
+			return bodyUpstream{up, b}, true
 		}
 		return up, ok
 	}
@@ -65,18 +65,18 @@ func (b *bodies) close() {
 	}
 }
 
-// dispatched is an upstream whose sync results reach agents without their bodies. weir must parse
+// bodyUpstream is an upstream whose sync results reach agents without their bodies. weir must parse
 // its calls, so it has no Target for byte-by-byte forwarding.
-type dispatched struct {
+type bodyUpstream struct {
 	router.Upstream
 	bodies *bodies
 }
 
 // Target implements router.Endpoint.
-func (d dispatched) Target() (router.Target, bool) { return router.Target{}, false }
+func (d bodyUpstream) Target() (router.Target, bool) { return router.Target{}, false }
 
 // Call implements mcp.Peer.
-func (d dispatched) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+func (d bodyUpstream) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 	caller := mcp.Caller(ctx)
 	if method != "tools/call" || caller == nil {
 		return d.Upstream.Call(ctx, method, params, back)

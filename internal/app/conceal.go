@@ -8,18 +8,18 @@ import (
 	"github.com/weir-mcp/weir/internal/redact"
 )
 
-// A concealer removes the configured credentials from the definitions that servers send, because
+// A redactor removes the configured credentials from the definitions that servers send, because
 // agents, the console and `weir ls` show them. If a reload changes a server's credentials, the
 // server is listed again. Safe for concurrent use.
-type concealer struct{ credentials atomic.Pointer[redact.Set] }
+type redactor struct{ credentials atomic.Pointer[redact.Set] }
 
 // configure replaces the credentials with those of a configuration.
-func (c *concealer) configure(conf *config.Config) {
+func (c *redactor) configure(conf *config.Config) {
 	c.credentials.Store(redact.New(conf.Credentials()))
 }
 
 // listing returns l without credentials.
-func (c *concealer) listing(l catalog.Listing) catalog.Listing {
+func (c *redactor) listing(l catalog.Listing) catalog.Listing {
 	set := c.credentials.Load()
 	if set == nil {
 		return l

@@ -101,7 +101,7 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 		},
 		Uncounted: func() int64 { return e.state.Stats("").Total.Uncounted },
 		Sessions:  e.state.Sessions,
-		Artifacts: e.kept,
+		Artifacts: e.artifactUsage,
 		Upstreams: func() map[string]telemetry.UpstreamFigures {
 			figures := map[string]telemetry.UpstreamFigures{}
 			for _, s := range e.manager.Status() {
@@ -118,8 +118,8 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 	e.tell = telemetry.Fan(write, e.Metrics.Observe, e.Feed.Observe)
 }
 
-// kept returns the number and size of the stored results of all configured principals.
-func (e *Engine) kept() (count int, bytes int64) {
+// artifactUsage returns the number and size of the stored results of all configured principals.
+func (e *Engine) artifactUsage() (count int, bytes int64) {
 	add := func(principal string) {
 		u := e.Results.Usage(principal)
 		count += u.Count

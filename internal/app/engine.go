@@ -53,15 +53,15 @@ type Engine struct {
 	log    *slog.Logger
 	config atomic.Pointer[config.Config]
 	// the last configuration whose names were checked against the catalog
-	looked   atomic.Pointer[config.Config]
-	redact   atomic.Pointer[result.Redactor]
-	conceal  concealer
-	manager  *upstream.Manager
-	live     *upstream.Live[*gateway.Snapshot]
-	holdings *holdings
-	bodies   *bodies        // sync result bodies that wait at /mcps/NAME/mcp
-	state    *gateway.State // quotas and session history; survives a reload
-	rounds   *bridge.Rounds // calls that wait while a modern agent is asked something
+	looked  atomic.Pointer[config.Config]
+	redact  atomic.Pointer[result.Redactor]
+	conceal redactor
+	manager *upstream.Manager
+	live    *upstream.Live[*gateway.Snapshot]
+	stores  *stores
+	bodies  *bodies        // sync result bodies that wait at /mcps/NAME/mcp
+	state   *gateway.State // quotas and session history; survives a reload
+	rounds  *bridge.Rounds // calls that wait while a modern agent is asked something
 	// entries served in addition to the upstreams'; may be nil
 	file        atomic.Pointer[gateway.SnapshotFile]
 	direct      atomic.Pointer[gateway.DirectCalls] // of the current gateway; judges calls that bypass /mcp
@@ -130,7 +130,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		}
 	}
 	log := o.Logger
-	held, err := openHoldings(c, log)
+	held, err := openStores(c, log)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		Version: o.Version, Instance: rand.Text(), Started: time.Now(), Memory: held.pool, Results: held.store, Turns: work.NewTurns(0),
-		opts: o, log: log, holdings: held, embeddings: vectors, state: gateway.NewState(), rounds: bridge.NewRounds(bridge.Options{Logger: log}),
+		opts: o, log: log, stores: held, embeddings: vectors, state: gateway.NewState(), rounds: bridge.NewRounds(bridge.Options{Logger: log}),
 		first: make(chan struct{}), nonEmpty: make(chan struct{}),
 	}
 	e.observe(o.Events)
@@ -313,7 +313,7 @@ func (e *Engine) Close(ctx context.Context) {
 			e.log.Warn("closing the log of events", "err", err)
 		}
 	}
-	if err := e.holdings.close(); err != nil {
+	if err := e.stores.close(); err != nil {
 		e.log.Warn("closing the store of results", "err", err)
 	}
 }

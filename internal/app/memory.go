@@ -14,19 +14,19 @@ import (
 	"github.com/weir-mcp/weir/internal/memory"
 )
 
-// holdings is the storage of this process for message and result bytes. Messages being received and
+// stores is the storage of this process for message and result bytes. Messages being received and
 // stored results count against one limit; the overflow goes to files in one folder.
 //
 //	limits.memory ─▶ memory.Pool ─┬─ bodies of requests, messages of servers and peers
 //	                              └─ artifact.Local ─▶ artifacts.dir, or a folder of weir's
-type holdings struct {
+type stores struct {
 	pool  *memory.Pool
 	store *artifact.Local
 }
 
-// openHoldings opens the configured storage. The caller closes it.
-func openHoldings(c *config.Config, log *slog.Logger) (*holdings, error) {
-	h := &holdings{}
+// openStores opens the configured storage. The caller closes it.
+func openStores(c *config.Config, log *slog.Logger) (*stores, error) {
+	h := &stores{}
 	limit := memoryLimit(int64(c.Limits.Memory), groupLimit())
 	po := memory.Options{Limit: limit, DiskBytes: int64(c.Artifacts.DiskBytes), Logger: log}
 	so := artifact.Options{
@@ -48,7 +48,7 @@ func openHoldings(c *config.Config, log *slog.Logger) (*holdings, error) {
 }
 
 // close discards everything.
-func (h *holdings) close() error {
+func (h *stores) close() error {
 	h.pool.Close()
 	return h.store.Close()
 }

@@ -40,13 +40,13 @@ func TestHoldingsSpill(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", cache) // read on Linux; elsewhere the folder is the user's own
 	t.Setenv("HOME", cache)
 	t.Setenv("LocalAppData", cache)
-	open := func(text string) *holdings {
+	open := func(text string) *stores {
 		t.Helper()
 		c, _, err := config.Parse("weir.yaml", []byte("mcpServers: {}\nlimits: {memory: 8MB}\n"+text), config.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := openHoldings(c, slog.New(slog.DiscardHandler))
+		h, err := openStores(c, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 
 // absent implements router.Options.Absent: it returns the reason why a configured server cannot be
 // started.
-func absent(m *upstream.Manager) func(name string) error {
+func absentReason(m *upstream.Manager) func(name string) error {
 	return func(name string) error {
 		_, err := m.Peer(context.Background(), name) // Peer does not wait here
 		if kind, _ := mcp.KindOf(err); err != nil && kind == mcp.KindUpstreamUnavailable {

@@ -43,7 +43,7 @@ type Plane struct {
 }
 
 // newPlane returns a plane without a URL.
-func newPlane(h *holdings, ttl func() time.Duration, log *slog.Logger) *Plane {
+func newPlane(h *stores, ttl func() time.Duration, log *slog.Logger) *Plane {
 	return &Plane{store: h.store, ttl: ttl, log: log, handler: plane.Handler(h.store, plane.HandlerOptions{Memory: h.pool.Account("s2sp"), Logger: log})}
 }
 

@@ -39,15 +39,15 @@ func (p *startupWait) Serve(ctx context.Context, r *mcp.Request) (json.RawMessag
 	select {
 	case <-p.engine.first:
 	default:
-		if limit := p.looks(r); limit != noWait {
+		if limit := p.limitOf(r); limit != noWait {
 			p.engine.filled(ctx, limit)
 		}
 	}
 	return p.next.Serve(ctx, r)
 }
 
-// looks returns how long r may wait. The limit depends on the servers that are not listed yet.
-func (p *startupWait) looks(r *mcp.Request) startupLimit {
+// limitOf returns how long r may wait. The limit depends on the servers that are not listed yet.
+func (p *startupWait) limitOf(r *mcp.Request) startupLimit {
 	switch r.Method {
 	case "initialize", "server/discover":
 		return forShape

@@ -160,7 +160,7 @@ func (a *assigner) named(id string, e *Entry) (known, own bool) {
 		}
 	}
 	h, known := a.past.held[id]
-	return known, known && h == holderOf(e)
+	return known, known && h == fingerprintOf(e)
 }
 
 // report adds a finding for each short id that several tools want.
@@ -201,19 +201,19 @@ func same(a, b *Entry) bool {
 	return a.Kind == b.Kind && a.Upstream == b.Upstream && a.key() == b.key()
 }
 
-// holder identifies a removed entry, by the rule of same, in 16 bytes.
-type holder [16]byte
+// fingerprint identifies a removed entry, by the rule of same, in 16 bytes.
+type fingerprint [16]byte
 
-// noHolder stands for an id that several tools wanted; it names none of them.
-var noHolder holder
+// noFingerprint stands for an id that several tools wanted; it names none of them.
+var noFingerprint fingerprint
 
-func holderOf(e *Entry) holder {
+func fingerprintOf(e *Entry) fingerprint {
 	text := string(e.Kind) + "\x00" + e.key()
 	if e.Kind != KindTool {
 		text += "\x00" + e.Upstream
 	}
 	sum := sha256.Sum256([]byte(text))
-	return holder(sum[:16])
+	return fingerprint(sum[:16])
 }
 
 // Limits of the memory for ids of removed entries. They allow for several times the tools of a
@@ -225,7 +225,7 @@ const (
 
 // past records what the ids of one namespace named before. It is immutable.
 type past struct {
-	held map[string]holder
+	held map[string]fingerprint
 	// full reports that some ids could not be recorded. From then on tools with a version carry
 	// their hash, too, so that they differ from all earlier tools.
 	full bool
@@ -243,12 +243,12 @@ func (p *past) after(before, now *space, disputed map[string][]*Entry, room int)
 			changed = true
 			next.held = maps.Clone(p.held)
 			if next.held == nil {
-				next.held = map[string]holder{}
+				next.held = map[string]fingerprint{}
 			}
 		}
 	}
-	put := func(id string, h holder) {
-		if old, known := p.held[id]; known && (old == h || old == noHolder) {
+	put := func(id string, h fingerprint) {
+		if old, known := p.held[id]; known && (old == h || old == noFingerprint) {
 			return
 		}
 		change()
@@ -267,13 +267,13 @@ func (p *past) after(before, now *space, disputed map[string][]*Entry, room int)
 		}
 	}
 	for id := range disputed {
-		put(id, noHolder)
+		put(id, noFingerprint)
 	}
 	if before != nil {
 		for _, e := range before.entries {
 			if now == nil || now.index[e.ID] == nil {
 				if disputed[e.ID] == nil {
-					put(e.ID, holderOf(e))
+					put(e.ID, fingerprintOf(e))
 				}
 			}
 		}

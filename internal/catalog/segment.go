@@ -78,23 +78,23 @@ func buildSegment(l *Listing, limits Limits) *segment {
 		seg.partial = true
 		report.add(Finding{Kind: FoundListCut, Upstream: l.Upstream, Message: fmt.Sprintf("of server %q %s", l.Upstream, cut)})
 	}
-	s := settler{seg: seg, report: &report, keys: map[string]bool{}}
+	s := segmentBuilder{seg: seg, report: &report, keys: map[string]bool{}}
 	for _, in := range results {
 		seg.partial = seg.partial || in.partial
-		s.settle(in)
+		s.add(in)
 	}
 	seg.findings, seg.omitted = report.Findings, report.Omitted
 	return seg
 }
 
-// settler takes the entries of one listing in order and drops duplicates within the upstream.
-type settler struct {
+// segmentBuilder takes the entries of one listing in order and drops duplicates within the upstream.
+type segmentBuilder struct {
 	seg    *segment
 	report *Report
 	keys   map[string]bool // kind and raw name or URI
 }
 
-func (s *settler) settle(in ingest) {
+func (s *segmentBuilder) add(in ingest) {
 	e := in.entry
 	if e == nil {
 		s.report.add(in.findings...)
@@ -110,7 +110,7 @@ func (s *settler) settle(in ingest) {
 	s.seg.namespaces[e.Namespace] = append(s.seg.namespaces[e.Namespace], e)
 }
 
-func (s *settler) duplicate(e *Entry) {
+func (s *segmentBuilder) duplicate(e *Entry) {
 	s.report.add(Finding{
 		Kind: FoundDuplicate, Upstream: e.Upstream, Name: e.key(), ID: e.ID,
 		Message: fmt.Sprintf("server %q offers the %s %q twice: the first one stays", e.Upstream, e.Kind.surface(), e.key()),

@@ -125,12 +125,12 @@ func TestBodyIsHeld(t *testing.T) {
 }
 
 func TestLoneSessionsAreBounded(t *testing.T) {
-	var l loneSessions
+	var l principalSessions
 	first := l.of("p0")
 	if l.of("p0") != first {
 		t.Error("two sessions for one principal")
 	}
-	for n := range maxLone {
+	for n := range maxSessionless {
 		l.of(fmt.Sprint("p", n+1))
 	}
 	select {

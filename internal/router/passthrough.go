@@ -14,10 +14,10 @@ import (
 // passthrough is an upstream as a Handler of agents: a bridge.Relay behind the Judge, the Observer
 // and the owners of tasks.
 type passthrough struct {
-	name  string
-	up    Upstream
-	relay bridge.Relay
-	lone  loneSessions
+	name        string
+	up          Upstream
+	relay       bridge.Relay
+	sessionless principalSessions
 	// rounds holds the calls during which modern agents are asked.
 	rounds *bridge.Rounds
 	asking mcp.Handler // serve behind rounds
@@ -40,7 +40,7 @@ func newPassthrough(name string, up Upstream, log *slog.Logger) *passthrough {
 // close ends the goroutines that belong to no request and waits for them.
 func (p *passthrough) close() {
 	p.rounds.Drain()
-	p.lone.close()
+	p.sessionless.close()
 	p.relay.Close()
 }
 

@@ -83,7 +83,7 @@ func (p *passthrough) admitTask(ctx context.Context, principal, id string, cance
 	if !p.judged() {
 		return nil
 	}
-	r := &mcp.Request{ID: "1", Method: "tasks/result", Params: taskParams(id), Session: p.lone.of(principal), Peer: mcp.NoPeer}
+	r := &mcp.Request{ID: "1", Method: "tasks/result", Params: taskParams(id), Session: p.sessionless.of(principal), Peer: mcp.NoPeer}
 	if cancel {
 		r.Method = "tasks/cancel"
 	}
@@ -166,7 +166,7 @@ var statuses = map[string]string{
 // peerTask asks a server that has tasks as MCP defines them, on behalf of the principal's own
 // session.
 func (f *face) peerTask(ctx context.Context, principal, id string, cancel bool) (json.RawMessage, error) {
-	ctx = mcp.WithCaller(ctx, f.pass.lone.of(principal))
+	ctx = mcp.WithCaller(ctx, f.pass.sessionless.of(principal))
 	params := taskParams(id)
 	method := "tasks/get"
 	if cancel {

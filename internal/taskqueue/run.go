@@ -145,30 +145,30 @@ func (q *Queue) finish(it *item, a *attempt, result json.RawMessage, err error) 
 	return err
 }
 
-// ending is a final state that is not visible yet.
-type ending struct {
+// outcome is a final state that is not visible yet.
+type outcome struct {
 	state  State
 	reason Reason
 }
 
-func endingOf(err error) ending {
+func outcomeOf(err error) outcome {
 	switch {
 	case err == nil:
-		return ending{Completed, ""}
+		return outcome{Completed, ""}
 	case errors.Is(err, ErrCancelled), errors.Is(err, context.Canceled):
-		return ending{Cancelled, ReasonCancelled}
+		return outcome{Cancelled, ReasonCancelled}
 	case errors.Is(err, errTimeout):
-		return ending{Failed, ReasonTimeout}
+		return outcome{Failed, ReasonTimeout}
 	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrClosed):
-		return ending{Failed, ReasonInterrupted}
+		return outcome{Failed, ReasonInterrupted}
 	}
-	return ending{Failed, ReasonError}
+	return outcome{Failed, ReasonError}
 }
 
 // settle writes the end into the record. It is called under Queue.mu, once.
 func (it *item) settle(result json.RawMessage, err error, now time.Time) {
 	it.readLog()
-	end := endingOf(err)
+	end := outcomeOf(err)
 	it.settled = true
 	it.rec.State, it.rec.Reason, it.rec.Result, it.rec.Payload = end.state, end.reason, result, nil
 	it.rec.Ended, it.rec.Updated = now, now

@@ -424,7 +424,7 @@ func (x *exchange) pump(conn *serverConn, from int64) {
 	}
 	out := x.srv.openEvents(x.w, x.stream, x.sess.kind == legacySession, x.version, from)
 	out.pump(x.r.Context(), conn)
-	x.sess.letGo(x.stream, conn)
+	x.sess.connectionLost(x.stream, conn)
 }
 
 // Call implements mcp.Peer: a request to the client, on the call's own stream.

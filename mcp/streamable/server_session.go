@@ -348,10 +348,10 @@ func (s *serverSession) findStream(id string) *serverStream {
 	return s.streams[id]
 }
 
-// letGo is called when a connection has stopped carrying the stream of a call. For a while the
+// connectionLost is called when a connection has stopped carrying the stream of a call. For a while the
 // client may return for the missing events. After that, a call that still runs is cancelled,
 // because its answer has no receiver.
-func (s *serverSession) letGo(st *serverStream, c *serverConn) {
+func (s *serverSession) connectionLost(st *serverStream, c *serverConn) {
 	if !st.detach(c) {
 		return // another connection carries the stream now
 	}

@@ -127,7 +127,7 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request, closing bool) 
 		st.detach(c)
 		return
 	}
-	sess.letGo(st, c)
+	sess.connectionLost(st, c)
 }
 
 // streamFor returns the stream that a GET asks for and the event to continue after, -1 for the

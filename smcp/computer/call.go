@@ -115,12 +115,12 @@ func (c *Computer) execute(ctx context.Context, call smcp.ToolCall, rec *Record)
 	defer cancel()
 	t, err := c.tool(ctx, call.ToolName)
 	if err != nil {
-		return nil, end, why(ctx, err, timeout)
+		return nil, end, callError(ctx, err, timeout)
 	}
 	rec.Server, rec.Tool = t.server.Name, t.name
 	result, err := c.run(ctx, t, call)
 	if err != nil {
-		return nil, end, why(ctx, err, timeout)
+		return nil, end, callError(ctx, err, timeout)
 	}
 	result, err = c.blobs.detach(result)
 	return result, end, err

@@ -58,10 +58,10 @@ func windowOf(server string, raw json.RawMessage) window {
 	return w
 }
 
-// arrange orders windows as they stand on the desktop: servers by their last use
+// sortWindows orders windows as they stand on the desktop: servers by their last use
 // and then by name, within a server by priority; a fullscreen window displaces
 // the others of its server, and of two the one with the higher priority stays.
-func arrange(windows []window, recent []string) []window {
+func sortWindows(windows []window, recent []string) []window {
 	byServer := map[string][]window{}
 	var servers []string
 	for _, w := range windows {
@@ -111,7 +111,7 @@ func (c *Computer) Desktop(ctx context.Context, size int, uri string) []string {
 	c.mu.Unlock()
 	out := []string{}
 	bytes := 0
-	for _, w := range arrange(windows, recent) {
+	for _, w := range sortWindows(windows, recent) {
 		if size >= 0 && len(out) >= size || bytes >= maxDesktop {
 			break
 		}

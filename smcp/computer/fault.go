@@ -34,8 +34,8 @@ func expired(format string, args ...any) error {
 	return &fault{code: smcp.CodeTimeout, text: fmt.Sprintf(format, args...), err: context.DeadlineExceeded}
 }
 
-// why is the error of a call whose context may have ended.
-func why(ctx context.Context, err error, timeout time.Duration) error {
+// callError returns the error of a call whose context may have ended.
+func callError(ctx context.Context, err error, timeout time.Duration) error {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, errAgentCancelled):

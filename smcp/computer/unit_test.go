@@ -304,7 +304,7 @@ func TestArrange(t *testing.T) {
 		w("d", `{"uri":"window://d/q?fullscreen=true","_meta":{"fullscreen":false}}`), w("d", `{"uri":"window://d/bad","annotations":{"priority":7}}`),
 	}
 	var got []string
-	for _, x := range arrange(windows, []string{"c", "b"}) {
+	for _, x := range sortWindows(windows, []string{"c", "b"}) {
 		got = append(got, strings.TrimPrefix(x.uri, "window://"))
 	}
 	want := []string{"c/full", "b/2", "b/1", "a/high?priority=9", "a/low?priority=1", "d/q?fullscreen=true", "d/bad", "e/2?fullscreen=1&priority=3"}

@@ -96,7 +96,7 @@ func (h *Hub) mayStay(s *session) error {
 		return fmt.Errorf("the name %q is bound to a key that it has not proven", s.name)
 	case d != nil && !officeIn(d.Offices, s.office.id):
 		return fmt.Errorf("office %q is not open to %q any more", s.office.id, s.name)
-	case d == nil && twin(h.access.devices, s.name) != nil:
+	case d == nil && similarDevice(h.access.devices, s.name) != nil:
 		return notATwin(h.access.devices, s.name)
 	}
 	return h.claim(s, s.role, s.name, s.office.id)

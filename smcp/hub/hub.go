@@ -210,7 +210,7 @@ func (h *Hub) other(e *socketio.Event) {
 		h.answering(h.update)(e)
 	case e.WantsAck():
 		s := sessionOf(e)
-		h.ack(e, s.hear(h, e.Name, e.Arg(0)).Failed(smcp.ErrPayload.With("event", clip(e.Name))))
+		h.ack(e, s.noteDialect(h, e.Name, e.Arg(0)).Failed(smcp.ErrPayload.With("event", clip(e.Name))))
 	}
 }
 

@@ -26,9 +26,9 @@ func (h *Hub) claim(s *session, role smcp.Role, name, office string) error {
 	return nil
 }
 
-// twin returns the binding of a name that a Computer's name is taken for although it
+// similarDevice returns the binding of a name that a Computer's name is taken for although it
 // is written in another way, nil where there is none.
-func twin(devices []Device, name string) *Device {
+func similarDevice(devices []Device, name string) *Device {
 	folded := ownership.Fold(name)
 	for i := range devices {
 		if d := &devices[i]; d.Name != name && ownership.Fold(d.Name) == folded {
@@ -41,7 +41,7 @@ func twin(devices []Device, name string) *Device {
 // notATwin refuses the name of a Computer that is taken for one that is bound to a
 // key.
 func notATwin(devices []Device, name string) error {
-	if d := twin(devices, name); d != nil {
+	if d := similarDevice(devices, name); d != nil {
 		return smcp.Errorf(smcp.CodeForbidden, "The name '%s' counts as '%s', which is bound to a key: give this Computer another name", name, d.Name)
 	}
 	return nil

@@ -34,7 +34,7 @@ func (h *Hub) join(s *session, _ string, payload json.RawMessage) (answer, error
 		if held == nil || attempt > maxReplaced || !isGone(s, held) {
 			return out, err
 		}
-		h.putOut(held, "it does not answer, and its owner is back")
+		h.evict(held, "it does not answer, and its owner is back")
 	}
 }
 
@@ -69,7 +69,7 @@ func (h *Hub) enter(s *session, req *smcp.Join, nonce string) (out answer, held 
 		o = &office{id: req.OfficeID, computers: map[string]*session{}}
 	}
 	if held = h.holder(s, o, req); held != nil && s.replaces(held, req) {
-		h.oust(held, "its owner is back and has proven the key")
+		h.evictLocked(held, "its owner is back and has proven the key")
 		s.inherit(held, req)
 		replaced, held = held, nil
 	}

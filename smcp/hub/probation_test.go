@@ -195,7 +195,7 @@ func TestInsists(t *testing.T) {
 		{"X-Api-Key", "x"}: true, {"Authorization", "Bearer x"}: true, {"Authorization", "bearer x"}: true, {"Authorization", "x"}: true,
 		{"Authorization", "Basic eDp5"}: false, {"Authorization", "Negotiate abc"}: false, {"Cookie", "x"}: false,
 	} {
-		if got := (Credentials{Header: http.Header{header[0]: {header[1]}}}).insists(); got != want {
+		if got := (Credentials{Header: http.Header{header[0]: {header[1]}}}).hasToken(); got != want {
 			t.Errorf("%v: %v", header, got)
 		}
 	}

@@ -67,17 +67,17 @@ func isGone(s, held *session) bool {
 	return held.socket.Probe(ctx) != nil && s.socket.Connected()
 }
 
-// putOut takes a session out of its office and ends its connection.
-func (h *Hub) putOut(held *session, why string) {
+// evict takes a session out of its office and ends its connection.
+func (h *Hub) evict(held *session, why string) {
 	h.mu.Lock()
-	h.oust(held, why)
+	h.evictLocked(held, why)
 	h.mu.Unlock()
 	held.socket.Close() // its calls are answered
 }
 
-// oust is the part of putOut that belongs to mu. The caller closes the socket
+// evictLocked is the part of evict that belongs to mu. The caller closes the socket
 // after that.
-func (h *Hub) oust(held *session, why string) {
+func (h *Hub) evictLocked(held *session, why string) {
 	if held.ended {
 		return
 	}

@@ -50,7 +50,7 @@ func (h *Hub) route(e *socketio.Event) {
 	payload := e.Arg(0)
 	var f callFields
 	ok := f.read(payload)
-	dialect := s.hearCall(h, e.Name, f.agent, f.robot)
+	dialect := s.noteCallDialect(h, e.Name, f.agent, f.robot)
 	refuse := func(err *smcp.Error) {
 		h.log.Debug("a call was refused", "event", e.Name, "sid", s.sid, "err", err)
 		h.ack(e, dialect.Failed(err))

@@ -43,16 +43,16 @@ func sessionOf(e *socketio.Event) *session {
 	return s
 }
 
-// hear notes what an event tells of the peer's dialect and returns it.
-func (s *session) hear(h *Hub, event string, payload json.RawMessage) smcp.Dialect {
+// noteDialect notes what an event tells of the peer's dialect and returns it.
+func (s *session) noteDialect(h *Hub, event string, payload json.RawMessage) smcp.Dialect {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.dialect = s.dialect.Hear(event, payload)
 	return s.dialect
 }
 
-// hearCall is hear for a client:* event whose fields have been read.
-func (s *session) hearCall(h *Hub, event string, agent, robot []byte) smcp.Dialect {
+// noteCallDialect is noteDialect for a client:* event whose fields have been read.
+func (s *session) noteCallDialect(h *Hub, event string, agent, robot []byte) smcp.Dialect {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if event == smcp.EventGetMCPConfig || robot != nil && agent == nil {
@@ -98,7 +98,7 @@ func (h *Hub) answering(f func(s *session, event string, payload json.RawMessage
 	return func(e *socketio.Event) {
 		s := sessionOf(e)
 		payload := e.Arg(0)
-		dialect := s.hear(h, e.Name, payload)
+		dialect := s.noteDialect(h, e.Name, payload)
 		out, err := f(s, e.Name, payload)
 		if err == nil {
 			h.ack(e, out...)

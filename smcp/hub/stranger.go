@@ -28,7 +28,7 @@ func (h *Hub) checkHeader(r *http.Request) (known bool, refusal *engineio.Refusa
 		shown.Auth = append(rawjson.AppendString([]byte(`{"key":`), key), '}')
 	}
 	grant, err := auth.Authenticate(r.Context(), shown)
-	if err != nil && shown.insists() {
+	if err != nil && shown.hasToken() {
 		h.log.Info("a peer was refused at its handshake", "remote", r.RemoteAddr, "reason", err)
 		return false, &engineio.Refusal{
 			Status: http.StatusUnauthorized, Header: http.Header{"Www-Authenticate": {`Bearer realm="weir hub", error="invalid_token"`}},
@@ -38,9 +38,9 @@ func (h *Hub) checkHeader(r *http.Request) (known bool, refusal *engineio.Refusa
 	return err == nil && !grant.NeedsProof, nil
 }
 
-// insists reports whether the headers hold a token. Authorization with another
+// hasToken reports whether the headers hold a token. Authorization with another
 // scheme than Bearer is for a proxy on the way.
-func (c Credentials) insists() bool {
+func (c Credentials) hasToken() bool {
 	if c.Header.Get("X-Api-Key") != "" {
 		return true
 	}

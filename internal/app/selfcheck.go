@@ -15,10 +15,10 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 )
 
-// itself finds the configuration entries that would start or call this very weir, before any server
+// selfCheck finds the configuration entries that would start or call this very weir, before any server
 // is started. It cannot see through scripts that start weir; lineage and router.Loops find these at
 // run time.
-type itself struct {
+type selfCheck struct {
 	exe    string // path of this process's executable
 	env    []string
 	listen bool // this process serves at the configured address
@@ -29,11 +29,11 @@ type itself struct {
 // the configured address.
 func OmitItself(environ []string, listen bool) func(*config.Config, *config.Server) string {
 	exe, _ := os.Executable() // if unknown, no command is recognized by its path
-	i := &itself{exe: exe, env: Inherited(environ), listen: listen}
+	i := &selfCheck{exe: exe, env: Inherited(environ), listen: listen}
 	return i.omit
 }
 
-func (i *itself) omit(c *config.Config, s *config.Server) string {
+func (i *selfCheck) omit(c *config.Config, s *config.Server) string {
 	const fix = ". The clients of weir may need the entry, weir does not: if the file is weir's alone, remove the entry"
 	switch {
 	case s.Command != "" && i.starts(s, c.Path()):
@@ -45,7 +45,7 @@ func (i *itself) omit(c *config.Config, s *config.Server) string {
 }
 
 // starts reports whether a server's command runs weir serve with the configuration at path.
-func (i *itself) starts(s *config.Server, path string) bool {
+func (i *selfCheck) starts(s *config.Server, path string) bool {
 	args, ok := i.weirArgs(s)
 	if !ok || path == "" || len(args) == 0 || args[0] != "serve" {
 		return false
@@ -80,7 +80,7 @@ func (i *itself) starts(s *config.Server, path string) bool {
 }
 
 // weirArgs returns the arguments for weir if a server's command runs weir.
-func (i *itself) weirArgs(s *config.Server) (args []string, ok bool) {
+func (i *selfCheck) weirArgs(s *config.Server) (args []string, ok bool) {
 	if i.isExe(s) {
 		return s.Args, true
 	}
@@ -104,7 +104,7 @@ func (i *itself) weirArgs(s *config.Server) (args []string, ok bool) {
 }
 
 // isExe reports whether a server's command is this process's executable.
-func (i *itself) isExe(s *config.Server) bool {
+func (i *selfCheck) isExe(s *config.Server) bool {
 	own, err := os.Stat(i.exe)
 	if i.exe == "" || err != nil {
 		return false

@@ -56,7 +56,7 @@ func TestStartsItself(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	i := &itself{exe: weirBin, env: []string{"PATH=" + filepath.Dir(weirBin)}}
+	i := &selfCheck{exe: weirBin, env: []string{"PATH=" + filepath.Dir(weirBin)}}
 	for line, want := range map[string]bool{
 		weirBin + " serve": true, weirBin + " serve --stdio": true, weirBin + " serve --config weir.yaml": true, weirBin + " serve --config=sub/../weir.yaml": true,
 		"weir serve --stdio": true, "npx -y weir-mcp serve": true, "npx --yes @weir/weir-mcp@1.2.3 -- serve --stdio": true, "npm exec -y weir-mcp -- serve": true, "bunx weir-mcp serve": true,

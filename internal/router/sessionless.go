@@ -7,19 +7,19 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// maxLone bounds the principals with a session for requests without one.
-const maxLone = 256
+// maxSessionless bounds the principals with a session for requests without one.
+const maxSessionless = 256
 
-// loneSessions are sessions for requests without one, one per principal. So an upstream with a
+// principalSessions are sessions for requests without one, one per principal. So an upstream with a
 // connection per session has one handshake, instead of one per request.
-type loneSessions struct {
+type principalSessions struct {
 	mu     sync.Mutex // guards below
 	byName map[string]*mcp.Session
 	names  []string // oldest first
 	closed bool
 }
 
-func (l *loneSessions) of(principal string) *mcp.Session {
+func (l *principalSessions) of(principal string) *mcp.Session {
 	l.mu.Lock()
 	s := l.byName[principal]
 	if s != nil {
@@ -36,7 +36,7 @@ func (l *loneSessions) of(principal string) *mcp.Session {
 	if l.byName == nil {
 		l.byName = map[string]*mcp.Session{}
 	}
-	if len(l.names) >= maxLone {
+	if len(l.names) >= maxSessionless {
 		old = l.byName[l.names[0]]
 		delete(l.byName, l.names[0])
 		l.names = append(l.names[:0], l.names[1:]...)
@@ -50,7 +50,7 @@ func (l *loneSessions) of(principal string) *mcp.Session {
 	return s
 }
 
-func (l *loneSessions) close() {
+func (l *principalSessions) close() {
 	l.mu.Lock()
 	l.closed = true
 	all := l.byName
@@ -66,5 +66,5 @@ func (p *passthrough) caller(r *mcp.Request) *mcp.Session {
 	if r.Modern() || r.Method == "initialize" || bridge.Greeted(r.Session) {
 		return r.Session
 	}
-	return p.lone.of(r.Session.Principal())
+	return p.sessionless.of(r.Session.Principal())
 }
