@@ -312,7 +312,8 @@ func TestPrimitivesWithOneIDAreNumbered(t *testing.T) {
 			t.Errorf("%s is of %q, want %q; card %q", e.ID, e.Upstream, upstream, e.Card.ID)
 		}
 	}
-	if _, _, err := parseID(base + "~2"); err == nil {
+	_, body := splitKind(base + "~2")
+	if _, err := ParseToolID(body); err == nil {
 		t.Error("a numbered key parses as a canonical id")
 	}
 	if cards, err := c.ChildrenOf(KindResource, "/shared"); err != nil || len(cards) != 3 {

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// errToolID is wrapped by every error of ParseToolID, formatToolID, parseID and
-// formatID.
+// errToolID is wrapped by every error of ParseToolID.
 var errToolID = errors.New("illegal id")
 
 // Lengths of the parts of an id in characters (spec/gateway §1.1).
@@ -52,19 +51,6 @@ func ParseToolID(s string) (ToolID, error) {
 		return ToolID{}, err
 	}
 	return id, nil
-}
-
-// formatToolID is the inverse of ParseToolID. It refuses parts that the grammar
-// does not allow.
-func formatToolID(id ToolID) (string, error) {
-	if err := id.check(); err != nil {
-		return "", err
-	}
-	s := id.join()
-	if len(s) > maxIDLen {
-		return "", fmt.Errorf("%w: %d characters, at most %d are allowed", errToolID, len(s), maxIDLen)
-	}
-	return s, nil
 }
 
 // join assembles an id without validation.
@@ -127,23 +113,8 @@ func (k Kind) surface() Kind {
 	return k
 }
 
-// parseID splits the id of a tool, a resource or a prompt. A key with a "~N"
-// suffix is no canonical id and is refused (spec/gateway §6.1).
-func parseID(s string) (Kind, ToolID, error) {
-	kind, body := splitKind(s)
-	id, err := ParseToolID(body)
-	return kind, id, err
-}
-
-// formatID is the inverse of parseID.
-func formatID(kind Kind, id ToolID) (string, error) {
-	s, err := formatToolID(id)
-	if err != nil {
-		return "", err
-	}
-	return kind.prefix() + s, nil
-}
-
+// splitKind returns the kind and the rest of the id of a tool, a resource or a prompt. It validates
+// neither.
 func splitKind(s string) (Kind, string) {
 	for _, kind := range []Kind{KindResource, KindPrompt} {
 		if body, ok := strings.CutPrefix(s, kind.prefix()); ok {

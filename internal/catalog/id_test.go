@@ -62,19 +62,8 @@ func TestParseToolID(t *testing.T) {
 			}
 			continue
 		}
-		if back, err := formatToolID(got); err != nil || back != tt.in {
-			t.Errorf("FormatToolID(%+v) = %q, %v; want %q", got, back, err, tt.in)
-		}
-	}
-}
-
-func TestFormatToolIDRefusesIllegalParts(t *testing.T) {
-	for _, id := range []ToolID{
-		{}, {"", "a", "", ""}, {"A", "a", "", ""}, {"a", "", "", ""}, {"a", "b c", "", ""},
-		{"a", "b", "1 2", ""}, {"a", "b", "", "xyz"}, {"a:b", "c", "", ""},
-	} {
-		if s, err := formatToolID(id); !errors.Is(err, errToolID) {
-			t.Errorf("FormatToolID(%+v) = %q, %v; want ErrToolID", id, s, err)
+		if back := got.join(); back != tt.in {
+			t.Errorf("%+v is joined to %q, want %q", got, back, tt.in)
 		}
 	}
 }
@@ -83,14 +72,22 @@ func FuzzParseToolID(f *testing.F) {
 	f.Add("github:create_issue@1.4.0#01234567")
 	f.Add("resource::file:README#a8c506b1")
 	f.Fuzz(func(t *testing.T, s string) {
-		kind, id, err := parseID(s)
+		kind, body := splitKind(s)
+		id, err := ParseToolID(body)
 		if err != nil {
 			return
 		}
-		if back, err := formatID(kind, id); err != nil || back != s {
-			t.Errorf("%q parses to %+v and formats to %q, %v", s, id, back, err)
+		if back := kind.prefix() + id.join(); back != s {
+			t.Errorf("%q parses to %+v and is joined to %q", s, id, back)
 		}
 	})
+}
+
+// identified returns a tool of a server with the configured namespace, which may be "".
+func identified(rawName, configured string) Entry {
+	e := Entry{Kind: KindTool, RawName: rawName}
+	e.identify(configured)
+	return e
 }
 
 // The vectors of the identity rules: what an anonymous catalog makes of names,
@@ -110,11 +107,8 @@ func TestIdentityVectors(t *testing.T) {
 		{"tool_é", `{"properties":{"naïve":{}}}`, "mcp", "tool__", "64175415"},
 	}
 	for _, tt := range tests {
-		if got := inferNamespace(tt.raw); got != tt.namespace {
-			t.Errorf("InferNamespace(%q) = %q, want %q", tt.raw, got, tt.namespace)
-		}
-		if got := deriveName(tt.raw, ""); got != tt.name {
-			t.Errorf("DeriveName(%q) = %q, want %q", tt.raw, got, tt.name)
+		if e := identified(tt.raw, ""); e.Namespace != tt.namespace || e.Name != tt.name {
+			t.Errorf("%q becomes %q %q, want %q %q", tt.raw, e.Namespace, e.Name, tt.namespace, tt.name)
 		}
 		if got := hashTool(tt.raw, json.RawMessage(tt.schema)); got != tt.hash {
 			t.Errorf("Hash8(%q, %s) = %s, want %s", tt.raw, tt.schema, got, tt.hash)
@@ -179,8 +173,8 @@ func TestInferNamespace(t *testing.T) {
 		{"使用.搜索", "mcp", "__"},
 	}
 	for _, tt := range tests {
-		if ns, name := inferNamespace(tt.raw), deriveName(tt.raw, ""); ns != tt.namespace || name != tt.name {
-			t.Errorf("%q becomes %q %q, want %q %q", tt.raw, ns, name, tt.namespace, tt.name)
+		if e := identified(tt.raw, ""); e.Namespace != tt.namespace || e.Name != tt.name {
+			t.Errorf("%q becomes %q %q, want %q %q", tt.raw, e.Namespace, e.Name, tt.namespace, tt.name)
 		}
 	}
 }
@@ -197,8 +191,8 @@ func TestConfiguredNamespace(t *testing.T) {
 		{"github.", "github", "github."},
 	}
 	for _, tt := range tests {
-		if got := deriveName(tt.raw, tt.namespace); got != tt.name {
-			t.Errorf("DeriveName(%q, %q) = %q, want %q", tt.raw, tt.namespace, got, tt.name)
+		if e := identified(tt.raw, tt.namespace); e.Name != tt.name {
+			t.Errorf("%q of %q becomes %q, want %q", tt.raw, tt.namespace, e.Name, tt.name)
 		}
 	}
 }
@@ -231,14 +225,13 @@ func TestPrimitiveIDs(t *testing.T) {
 		{"resource::", "", false},
 	}
 	for _, tt := range tests {
-		kind, id, err := parseID(tt.in)
+		kind, body := splitKind(tt.in)
+		id, err := ParseToolID(body)
 		if (err == nil) != tt.ok || tt.ok && kind != tt.kind {
-			t.Errorf("ParseID(%q) = %v, %+v, %v", tt.in, kind, id, err)
+			t.Errorf("%q parses to %v, %+v, %v", tt.in, kind, id, err)
 		}
-		if err == nil {
-			if back, err := formatID(kind, id); err != nil || back != tt.in {
-				t.Errorf("FormatID of %q = %q, %v", tt.in, back, err)
-			}
+		if back := kind.prefix() + id.join(); err == nil && back != tt.in {
+			t.Errorf("%q parses to %+v and is joined to %q", tt.in, id, back)
 		}
 	}
 }

@@ -13,22 +13,9 @@ import (
 // fallbackNamespace is the namespace if a name contains none.
 const fallbackNamespace = "mcp"
 
-// inferNamespace returns the namespace of a tool or prompt in an anonymous catalog. It is the
-// prefix before the first ".", or before the first "/", or the first of three or more parts joined
-// by "_", or "mcp". The result is mapped to the grammar.
-func inferNamespace(rawName string) string {
-	namespace, _ := infer(rawName)
-	return MapNamespace(namespace)
-}
-
-// deriveName returns the name part of the id of a tool or prompt. It removes a prefix that ends
-// with "." or "/" if it equals the namespace. If namespace is "", it is inferred. The result is
-// mapped to the grammar (spec/gateway §1.4).
-func deriveName(rawName, namespace string) string {
-	return mapName(stripPrefix(rawName, namespace))
-}
-
-// infer returns the namespace and name in a raw name, unmapped.
+// infer returns the namespace and name in the raw name of a tool or prompt, unmapped. The namespace
+// is the prefix before the first ".", or before the first "/", or the first of three or more parts
+// joined by "_", or "mcp". The name lacks a prefix that ends with "." or "/" (spec/gateway §1.4).
 func infer(rawName string) (namespace, name string) {
 	for _, sep := range []string{".", "/"} {
 		if prefix, rest, ok := strings.Cut(rawName, sep); ok && prefix != "" {
@@ -44,11 +31,9 @@ func infer(rawName string) (namespace, name string) {
 	return fallbackNamespace, rawName
 }
 
+// stripPrefix removes a prefix that ends with "." or "/" from a raw name if the prefix equals
+// namespace, which is mapped.
 func stripPrefix(rawName, namespace string) string {
-	if namespace == "" {
-		_, name := infer(rawName)
-		return name
-	}
 	for _, sep := range []string{".", "/"} {
 		prefix, rest, ok := strings.Cut(rawName, sep)
 		if ok && rest != "" && prefix != "" && (prefix == namespace || MapNamespace(prefix) == namespace) {

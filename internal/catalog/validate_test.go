@@ -351,7 +351,8 @@ func FuzzDefinition(f *testing.F) {
 		l := Listing{Upstream: "u", Namespace: "u", Tools: raws(def), Resources: raws(def), ResourceTemplates: raws(def), Prompts: raws(def)}
 		c, _ := New(Limits{}).With(l)
 		for _, e := range c.Entries() {
-			if _, id, err := parseID(e.ID); err != nil && !strings.Contains(e.ID, "~") {
+			_, body := splitKind(e.ID)
+			if id, err := ParseToolID(body); err != nil && !strings.Contains(e.ID, "~") {
 				t.Errorf("id %q of %q: %+v, %v", e.ID, def, id, err)
 			}
 			if card := e.Card.AppendJSON(nil, true); !json.Valid(card) {

@@ -29,9 +29,6 @@ const (
 	Anthropic  Variant = "anthropic"   // a tool definition with the schema as input_schema
 )
 
-// variants lists all variants.
-func variants() []Variant { return []Variant{JSONSchema, OpenAI, Anthropic} }
-
 // Errors of Schema.
 var (
 	// ErrNoCandidates: there is nothing to choose from.
