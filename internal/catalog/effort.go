@@ -216,7 +216,7 @@ func (t *trial) match(p *work.Pattern, text string) bool {
 
 // keep adds an error to the scope and ends the scope if it has enough.
 func (t *trial) keep(err error) {
-	ve, ok := err.(*jsonschema.ValidationError) //nolint:errorlint // the validator's own
+	ve, ok := err.(*jsonschema.ValidationError) // the validator does not wrap its errors
 	if !ok {
 		return
 	}

@@ -212,7 +212,7 @@ func (g *guard) try(vc *jsonschema.ValidatorContext, v any) (err error) {
 
 // trimNames shortens a list of unknown properties to the names that are reported.
 func trimNames(err error) {
-	ve, ok := err.(*jsonschema.ValidationError) //nolint:errorlint // the validator's own
+	ve, ok := err.(*jsonschema.ValidationError) // the validator does not wrap its errors
 	if !ok {
 		return
 	}
@@ -265,7 +265,7 @@ func (c containing) Validate(vc *jsonschema.ValidatorContext, v any) {
 			}
 			continue
 		}
-		if ve, ok := err.(*jsonschema.ValidationError); ok && len(causes) < maxProblems { //nolint:errorlint // the validator's own
+		if ve, ok := err.(*jsonschema.ValidationError); ok && len(causes) < maxProblems { // the validator does not wrap its errors
 			causes = append(causes, ve)
 		}
 	}

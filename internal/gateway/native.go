@@ -220,7 +220,7 @@ func (n *natives) call(ctx context.Context, call *dispatch.Call, params func(*di
 // asProtocol turns an error of a meta-tool into one of the protocol, for methods
 // whose results have no isError.
 func asProtocol(err error) error {
-	e, ok := err.(*result.Error) //nolint:errorlint // made here, not wrapped
+	e, ok := err.(*result.Error) // made here, not wrapped
 	if !ok {
 		return err
 	}

@@ -198,7 +198,7 @@ func (ch *channel) Close() error {
 func (ch *channel) note(msg []byte) error {
 	m, err := jsonrpc.Parse(msg)
 	if err != nil || m.Kind() != jsonrpc.Request || m.Method != "tools/call" {
-		return nil //nolint:nilerr // whatever it is, it has no result to check
+		return nil // it has no result to check
 	}
 	if len(ch.tools) >= maxSigned {
 		return mcp.Errorf(mcp.KindOverloaded, "computer %q has %d calls in flight", ch.computer, len(ch.tools))

@@ -120,7 +120,7 @@ func (b *blobs) detach(result json.RawMessage) (json.RawMessage, error) {
 		return true
 	})
 	if err != nil || !changed {
-		return result, nil //nolint:nilerr // what cannot be read is passed on as it is
+		return result, nil // a result that cannot be read is passed on unchanged
 	}
 	list, err := smcp.Encode(items)
 	if err != nil {
