@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/listchange"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
@@ -192,13 +193,13 @@ func (o *offer) write() error {
 // changed lists the notifications for the differences between o and before.
 func (o *offer) changed(before *offer) (methods []string) {
 	if string(o.toolList) != string(before.toolList) || string(o.toolListTasks) != string(before.toolListTasks) {
-		methods = append(methods, toolsChanged)
+		methods = append(methods, listchange.Tools)
 	}
 	if string(o.resourceList) != string(before.resourceList) || string(o.templateList) != string(before.templateList) {
-		methods = append(methods, resourcesChanged)
+		methods = append(methods, listchange.Resources)
 	}
 	if string(o.promptList) != string(before.promptList) {
-		methods = append(methods, promptsChanged)
+		methods = append(methods, listchange.Prompts)
 	}
 	return methods
 }

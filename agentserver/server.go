@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/child"
 	"github.com/weir-mcp/weir/internal/invocation"
+	"github.com/weir-mcp/weir/internal/listchange"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/taskqueue"
 	"github.com/weir-mcp/weir/internal/work"
@@ -91,7 +93,7 @@ type Server struct {
 	closing  atomic.Bool
 	turns    *work.Turns                         // for arguments that are expensive to check
 	router   atomic.Pointer[invocation.Verifier] // of the router it has registered with; may be nil
-	changes  changes
+	changes  *listchange.Notifier
 	reloads  sync.Mutex   // held while the configuration is read
 	children child.Keeper // of the commands
 	watched  []string     // folders of the configuration; guarded by reloads
@@ -178,7 +180,7 @@ func New(o Options) (*Server, error) {
 	if s.queue, err = taskqueue.New(queue); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	s.changes.init()
+	s.changes = listchange.New()
 	s.life = &mcp.Lifecycle{
 		ServerInfo: s.info, Instructions: c.Instructions, Capabilities: capabilities,
 		Next: &mcp.Mux{Methods: s.methods()},
@@ -246,7 +248,7 @@ func (s *Server) Reload() error {
 		}
 		s.queue.Resize(concurrency, max)
 	}
-	s.changes.tell(s.offer.Load().changed(before))
+	s.changes.Tell(s.offer.Load().changed(before)...)
 	return nil
 }
 
@@ -285,7 +287,7 @@ func (s *Server) methods() map[string]mcp.Handler {
 			return s.cacheable(r, pick(s.offer.Load(), r)), nil
 		})
 	}
-	return map[string]mcp.Handler{
+	methods := map[string]mcp.Handler{
 		"tools/list": list(func(o *offer, r *mcp.Request) json.RawMessage {
 			if hasLegacyTasks(r) {
 				return o.toolListTasks
@@ -298,13 +300,10 @@ func (s *Server) methods() map[string]mcp.Handler {
 		"tools/call":               mcp.HandlerFunc(s.callTool),
 		"resources/read":           mcp.HandlerFunc(s.readResource),
 		"prompts/get":              mcp.HandlerFunc(s.getPrompt),
-		"tasks/get":                mcp.HandlerFunc(s.getTask),
-		"tasks/result":             mcp.HandlerFunc(s.taskResult),
-		"tasks/list":               mcp.HandlerFunc(s.listTasks),
-		"tasks/cancel":             mcp.HandlerFunc(s.cancelTask),
-		"tasks/update":             mcp.HandlerFunc(s.updateTask),
-		"subscriptions/listen":     mcp.HandlerFunc(s.listen),
+		"subscriptions/listen":     mcp.HandlerFunc(s.changes.Listen),
 	}
+	maps.Copy(methods, tasks{s.queue}.methods())
+	return methods
 }
 
 // capabilities returns the capabilities for the version of r.
@@ -322,7 +321,7 @@ func capabilities(r *mcp.Request) json.RawMessage {
 // Serve implements mcp.Handler: the agent over any transport.
 func (s *Server) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if r.Method == "notifications/initialized" {
-		s.changes.add(r.Session)
+		s.changes.Add(r.Session)
 	}
 	result, err := s.life.Serve(ctx, r)
 	if err != nil && isSessionless(ctx, r) {
@@ -380,7 +379,8 @@ func (s *Server) queueError(q *taskqueue.Queue, name string, err error) error {
 func (s *Server) Close(ctx context.Context) error {
 	s.closing.Store(true)
 	err := s.http.Shutdown(ctx)
-	err = errors.Join(err, s.queue.Close(ctx), s.reads.Close(ctx), s.changes.close())
+	err = errors.Join(err, s.queue.Close(ctx), s.reads.Close(ctx))
+	s.changes.Close()
 	s.children.Close()
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/listchange"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -568,7 +569,7 @@ func TestReload(t *testing.T) {
 	for name, c := range map[string]<-chan string{"subscription": lines, "session": own} {
 		select {
 		case line := <-c:
-			if !strings.Contains(line, toolsChanged) {
+			if !strings.Contains(line, listchange.Tools) {
 				t.Errorf("%s: %s", name, line)
 			}
 		case <-time.After(10 * time.Second):

@@ -166,8 +166,8 @@ func taskError(t taskqueue.Task, version string) *jsonrpc.Error {
 	return mcp.WireError(mcp.Errorf(kind, "tool %q: %s", t.Name, t.Error), version)
 }
 
-// taskOf reads params.taskId and checks that the caller may access the task.
-func (s *Server) taskOf(r *mcp.Request) (id string, err error) {
+// taskOf reads params.taskId and checks that the sender of r may ask for tasks.
+func taskOf(r *mcp.Request) (id string, err error) {
 	if r.Modern() {
 		if !hasTasksExtension(r) {
 			e := mcp.Errorf(mcp.KindMissingCapability, "%s needs the client capability extensions[%q]", r.Method, tasksExtension)
@@ -188,13 +188,27 @@ func noTask(id string) error {
 	return e
 }
 
-// getTask serves tasks/get.
-func (s *Server) getTask(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
-	id, err := s.taskOf(r)
+// tasks serves the methods tasks/* over the queue of tool calls.
+type tasks struct{ queue *taskqueue.Queue }
+
+// methods are those that tasks serves.
+func (q tasks) methods() map[string]mcp.Handler {
+	return map[string]mcp.Handler{
+		"tasks/get":    mcp.HandlerFunc(q.get),
+		"tasks/result": mcp.HandlerFunc(q.result),
+		"tasks/list":   mcp.HandlerFunc(q.list),
+		"tasks/cancel": mcp.HandlerFunc(q.cancel),
+		"tasks/update": mcp.HandlerFunc(q.update),
+	}
+}
+
+// get serves tasks/get.
+func (q tasks) get(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+	id, err := taskOf(r)
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.queue.Get(r.Session.Principal(), id)
+	t, err := q.queue.Get(r.Session.Principal(), id)
 	if err != nil {
 		return nil, noTask(id)
 	}
@@ -204,16 +218,16 @@ func (s *Server) getTask(_ context.Context, r *mcp.Request) (json.RawMessage, er
 	return marshal(legacyTask(t))
 }
 
-// taskResult serves tasks/result (2025-11-25): it waits for the end.
-func (s *Server) taskResult(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+// result serves tasks/result (2025-11-25): it waits for the end.
+func (q tasks) result(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if r.Modern() {
 		return nil, mcp.MethodNotFound(r.Method)
 	}
-	id, err := s.taskOf(r)
+	id, err := taskOf(r)
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.queue.Wait(ctx, r.Session.Principal(), id)
+	t, err := q.queue.Wait(ctx, r.Session.Principal(), id)
 	switch {
 	case errors.Is(err, taskqueue.ErrNotFound):
 		return nil, noTask(id)
@@ -225,12 +239,12 @@ func (s *Server) taskResult(ctx context.Context, r *mcp.Request) (json.RawMessag
 	return rawjson.SetPath(t.Result, append(append([]byte(`{"taskId":`), rawjson.Quote(id)...), '}'), "_meta", relatedTask)
 }
 
-// listTasks serves tasks/list (2025-11-25): the caller's own.
-func (s *Server) listTasks(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+// list serves tasks/list (2025-11-25): the caller's own.
+func (q tasks) list(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if r.Modern() {
 		return nil, mcp.MethodNotFound(r.Method)
 	}
-	tasks, more, err := s.queue.List(r.Session.Principal(), rawjson.Text(rawjson.Get(r.Params, "cursor")), taskPage)
+	tasks, more, err := q.queue.List(r.Session.Principal(), rawjson.Text(rawjson.Get(r.Params, "cursor")), taskPage)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "no such cursor: its task is gone; begin anew")
 	}
@@ -247,20 +261,20 @@ func (s *Server) listTasks(_ context.Context, r *mcp.Request) (json.RawMessage, 
 	return marshal(out)
 }
 
-// cancelTask serves tasks/cancel. In the modern era its answer is empty, also
+// cancel serves tasks/cancel. In the modern era its answer is empty, also
 // for a task that is over; in 2025-11-25 such a task is an error.
-func (s *Server) cancelTask(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
-	id, err := s.taskOf(r)
+func (q tasks) cancel(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+	id, err := taskOf(r)
 	if err != nil {
 		return nil, err
 	}
 	owner := r.Session.Principal()
 	if !r.Modern() {
-		if t, err := s.queue.Get(owner, id); err == nil && t.State.Final() {
+		if t, err := q.queue.Get(owner, id); err == nil && t.State.Final() {
 			return nil, mcp.Errorf(mcp.KindInvalidParams, "task %s cannot be cancelled: it is %s", id, t.State)
 		}
 	}
-	t, err := s.queue.Cancel(owner, id)
+	t, err := q.queue.Cancel(owner, id)
 	if err != nil {
 		return nil, noTask(id)
 	}
@@ -270,17 +284,16 @@ func (s *Server) cancelTask(_ context.Context, r *mcp.Request) (json.RawMessage,
 	return marshal(legacyTask(t))
 }
 
-// updateTask serves tasks/update (2026-07-28). Tasks of agents never ask for input, so it accepts
-// none.
-func (s *Server) updateTask(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+// update serves tasks/update (2026-07-28). Tasks of agents never ask for input, so it accepts none.
+func (q tasks) update(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if !r.Modern() {
 		return nil, mcp.MethodNotFound(r.Method)
 	}
-	id, err := s.taskOf(r)
+	id, err := taskOf(r)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.queue.Get(r.Session.Principal(), id); err != nil {
+	if _, err := q.queue.Get(r.Session.Principal(), id); err != nil {
 		return nil, noTask(id)
 	}
 	return json.RawMessage("{}"), nil

@@ -83,6 +83,7 @@ var places = []place{
 	{"mcp/*", ground, []string{"internal/inflight", "mcp", "internal/guard", "internal/child", "mcp/jsonrpc", "internal/rawjson", "internal/visible", "internal/memory", "internal/text"}, "transports: bytes to calls of a Handler and back"},
 	{"internal/guard", ground, []string{"internal/address", "mcp", "mcp/jsonrpc", "internal/memory", "internal/text"}, "decides who may talk to an HTTP server; refuses in the form of MCP errors"},
 	{"internal/invocation", ground, nil, "tokens between a router and its agents: both faces need it, and neither may import the other"},
+	{"internal/listchange", ground, []string{"internal/rawjson", "mcp", "mcp/jsonrpc"}, "tells clients of changed lists; servers of every kind have lists, and it knows none of them"},
 	{"mcp/jsonrpc", ground, []string{"internal/rawjson"}, "the envelope of a message, over raw JSON"},
 	{"internal/rawjson", ground, nil, "JSON as slices of its own bytes"},
 	{"internal/strict", ground, []string{"internal/rawjson", "internal/text"}, "reads configuration files by the tags of structs; config, agentserver and the Computer stand on it, and it knows none of their keys"},

@@ -1,4 +1,4 @@
-package agentserver
+package listchange
 
 import (
 	"context"
@@ -12,25 +12,27 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
+// The notifications.
 const (
-	toolsChanged     = "notifications/tools/list_changed"
-	resourcesChanged = "notifications/resources/list_changed"
-	promptsChanged   = "notifications/prompts/list_changed"
+	Tools     = "notifications/tools/list_changed"
+	Resources = "notifications/resources/list_changed"
+	Prompts   = "notifications/prompts/list_changed"
 )
 
-// tellTimeout bounds how long one session may take a notification.
+// tellTimeout bounds the time that one session has for a notification.
 const tellTimeout = time.Second
 
-// changes tells clients that a list has changed: legacy sessions on their own channel, modern
-// clients on their subscription. Equal undelivered notifications are sent once.
-type changes struct {
+// Notifier tells clients that a list has changed: legacy sessions on their own channel, modern
+// clients on their subscription. Several changes of one list that are not delivered yet become one
+// notification. It is safe for concurrent use. Make one with New; Close ends it.
+type Notifier struct {
 	telling sync.WaitGroup // Add under mu
 
 	mu        sync.Mutex // guards below
 	sessions  map[*mcp.Session]func()
 	listeners map[*listener]struct{}
 	pending   []string // for the sessions
-	busy      bool     // a goroutine is telling the sessions
+	busy      bool     // tellSessions runs
 	closed    bool
 	ctx       context.Context
 	cancel    context.CancelFunc
@@ -40,16 +42,18 @@ type changes struct {
 type listener struct {
 	methods []string      // that it wants
 	ready   chan struct{} // capacity 1
-	pending []string      // guarded by changes.mu
+	pending []string      // guarded by Notifier.mu
 }
 
-func (c *changes) init() {
-	c.sessions, c.listeners = map[*mcp.Session]func(){}, map[*listener]struct{}{}
+// New makes a Notifier that knows no client yet.
+func New() *Notifier {
+	c := &Notifier{sessions: map[*mcp.Session]func(){}, listeners: map[*listener]struct{}{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
 }
 
-// add registers a session for notifications until it ends.
-func (c *changes) add(s *mcp.Session) {
+// Add registers a legacy session, which gets notifications until it ends.
+func (c *Notifier) Add(s *mcp.Session) {
 	c.mu.Lock()
 	_, known := c.sessions[s]
 	if c.closed || known {
@@ -79,8 +83,8 @@ func merge(into, add []string) []string {
 	return into
 }
 
-// tell notifies all clients.
-func (c *changes) tell(methods []string) {
+// Tell sends notifications of the given methods to all clients. It does not wait for them.
+func (c *Notifier) Tell(methods ...string) {
 	if len(methods) == 0 {
 		return
 	}
@@ -105,7 +109,7 @@ func (c *changes) tell(methods []string) {
 }
 
 // tellSessions notifies the sessions, one after the other, until no notification is pending.
-func (c *changes) tellSessions() {
+func (c *Notifier) tellSessions() {
 	for {
 		c.mu.Lock()
 		methods := c.pending
@@ -123,14 +127,15 @@ func (c *changes) tellSessions() {
 		for _, s := range all {
 			ctx, cancel := context.WithTimeout(c.ctx, tellTimeout)
 			for _, m := range methods {
-				_ = s.Peer().Notify(ctx, m, nil) // a session that cannot be told lists again some time
+				_ = s.Peer().Notify(ctx, m, nil) // a session that cannot be reached lists again some time
 			}
 			cancel()
 		}
 	}
 }
 
-func (c *changes) close() error {
+// Close forgets all clients and waits for the notification that is being sent.
+func (c *Notifier) Close() {
 	c.mu.Lock()
 	c.closed = true
 	stops := make([]func(), 0, len(c.sessions))
@@ -146,12 +151,11 @@ func (c *changes) close() error {
 	}
 	c.cancel()
 	c.telling.Wait()
-	return nil
 }
 
-// listen serves subscriptions/listen (2026-07-28). It lasts until the client
-// closes it.
-func (s *Server) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+// Listen serves subscriptions/listen (2026-07-28), until the client closes it. It is an
+// mcp.HandlerFunc.
+func (c *Notifier) Listen(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if r.IsNotification() {
 		return nil, nil
 	}
@@ -164,7 +168,7 @@ func (s *Server) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 	}
 	l := &listener{ready: make(chan struct{}, 1)}
 	granted := map[string]bool{}
-	for key, method := range map[string]string{"toolsListChanged": toolsChanged, "resourcesListChanged": resourcesChanged, "promptsListChanged": promptsChanged} {
+	for key, method := range map[string]string{"toolsListChanged": Tools, "resourcesListChanged": Resources, "promptsListChanged": Prompts} {
 		if string(rawjson.Get(wanted, key)) == "true" {
 			l.methods = append(l.methods, method)
 			granted[key] = true
@@ -174,13 +178,13 @@ func (s *Server) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 	if err != nil {
 		return nil, err
 	}
-	s.changes.mu.Lock()
-	s.changes.listeners[l] = struct{}{}
-	s.changes.mu.Unlock()
+	c.mu.Lock()
+	c.listeners[l] = struct{}{}
+	c.mu.Unlock()
 	defer func() {
-		s.changes.mu.Lock()
-		defer s.changes.mu.Unlock()
-		delete(s.changes.listeners, l)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.listeners, l)
 	}()
 	if err := notifySubscription(ctx, r, "notifications/subscriptions/acknowledged", ack); err != nil {
 		return nil, err
@@ -191,10 +195,10 @@ func (s *Server) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 			return withSubscription(json.RawMessage("{}"), r.ID)
 		case <-l.ready:
 		}
-		s.changes.mu.Lock()
+		c.mu.Lock()
 		methods := l.pending
 		l.pending = nil
-		s.changes.mu.Unlock()
+		c.mu.Unlock()
 		for _, m := range methods {
 			if err := notifySubscription(ctx, r, m, nil); err != nil {
 				return nil, err
