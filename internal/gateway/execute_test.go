@@ -347,3 +347,30 @@ func TestExecuteOfAServerThatIsNotUp(t *testing.T) {
 		}
 	}
 }
+
+// TestExecuteRaw: a program that asks for the raw result gets every byte of it, and can tell the
+// gateway's own errors from those of tools.
+func TestExecuteRaw(t *testing.T) {
+	for _, mode := range []Mode{ModeGateway, ModeProxy} {
+		big := `{"content":[{"type":"text","text":"` + strings.Repeat("x", 5000) + `"},{"type":"image","data":"AAAA","mimeType":"image/png"}],"structuredContent":{"a":12345678901234567890},"_meta":{"m":1}}`
+		h := newHarness(t, Options{Mode: mode})
+		h.add("x", say(big), `{"name":"t","description":"d"}`)
+		h.add("y", say(`{"content":[{"type":"text","text":"no"}],"isError":true,"_meta":{"weir/error":true}}`), `{"name":"t","description":"d"}`)
+		call := func(id string) string {
+			out, err := h.ask(t, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":{}},"_meta":{"weir/format":"raw"}}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(out)
+		}
+		if got := call(h.id(t, "x", "t")); got != big {
+			t.Errorf("%.300s", got)
+		}
+		if got := call(h.id(t, "y", "t")); strings.Contains(got, result.MetaError) || !strings.Contains(got, `"isError":true`) {
+			t.Errorf("a tool's error: %s", got)
+		}
+		if got := call("x:nothing"); !strings.Contains(got, `"_meta":{"`+result.MetaError+`":true},"isError":true`) {
+			t.Errorf("the gateway's error: %s", got)
+		}
+	}
+}

@@ -385,6 +385,8 @@ func formatOf(meta []byte, otherwise result.Format) (result.Format, error) {
 		return result.FormatJSON, nil
 	case `"text"`:
 		return result.FormatText, nil
+	case `"raw"`:
+		return result.FormatRaw, nil
 	}
-	return 0, mcp.Errorf(mcp.KindInvalidParams, `_meta[%q] must be "text" or "json"`, result.MetaFormat)
+	return 0, mcp.Errorf(mcp.KindInvalidParams, `_meta[%q] must be "text", "json" or "raw"`, result.MetaFormat)
 }

@@ -41,7 +41,7 @@ func (s *shaping) tools(next dispatch.Dispatcher) dispatch.Dispatcher {
 		if !s.holdsBack {
 			firewall.ThresholdChars = math.MaxInt32 // there is no tool_view to read the rest with
 		}
-		if !s.holdsBack && c.Format != result.FormatJSON {
+		if c.Format == result.FormatRaw || !s.holdsBack && c.Format != result.FormatJSON {
 			c.IsError = string(rawjson.Get(raw, "isError")) == "true"
 			return raw, nil
 		}

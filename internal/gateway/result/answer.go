@@ -46,13 +46,16 @@ func AppendText(dst []byte, text string) []byte {
 }
 
 // Result returns the error as a tool result. r removes secrets from its message; FormatJSON adds the
-// error as structuredContent.
+// error as structuredContent, FormatRaw the mark MetaError: else a tool's own error could pass for it.
 func (e *Error) Result(r *Redactor, format Format) json.RawMessage {
 	doc := e.AppendJSON(nil, r)
 	out := append([]byte(`{"content":[`), AppendText(nil, string(doc))...)
 	out = append(out, ']')
 	if format == FormatJSON {
 		out = append(append(out, `,"structuredContent":`...), doc...)
+	}
+	if format == FormatRaw {
+		out = append(out, `,"_meta":{"`+MetaError+`":true}`...)
 	}
 	return append(out, `,"isError":true}`...)
 }

@@ -18,8 +18,11 @@ const (
 	// call, for programs; a model is not meant to read it.
 	MetaEnvelope = "weir/envelope"
 	// MetaFormat is the request's _meta key by which a program asks for JSON
-	// instead of text: {"weir/format":"json"}.
+	// instead of text, {"weir/format":"json"}, or for whole results, {"weir/format":"raw"}.
 	MetaFormat = "weir/format"
+	// MetaError is the key in a result's _meta that marks an error of the gateway itself, in
+	// FormatRaw.
+	MetaError = "weir/error"
 )
 
 // Status of an envelope. isError of the result is true exactly for

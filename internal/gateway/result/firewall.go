@@ -21,6 +21,7 @@ const (
 	FormatDefault Format = iota
 	FormatText           // text for a model, the envelope in _meta
 	FormatJSON           // the envelope as text and as structuredContent, for programs
+	FormatRaw            // the tool's own result, whole: nothing is held back or added
 )
 
 // Defaults of Firewall.
