@@ -200,6 +200,8 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (
 	mux.Handle("/healthz", withInstance(f.engine.Instance, health))
 	quiet = f.mountConsole(mux, open, all, c, tokens)
 	mux.Handle("/catalog", all(http.HandlerFunc(f.serveCatalog)))
+	mux.Handle(ToolsPath, all(http.HandlerFunc(f.serveTools)))
+	mux.Handle(ArtifactPath, all(http.HandlerFunc(f.serveArtifact)))
 	mux.Handle("/stats", closed.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serveStats(w, r, tokens) })))
 	mux.Handle("/health", health)
 	mux.Handle("/", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePage(w, r, tokens) })))
