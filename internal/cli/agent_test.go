@@ -308,7 +308,7 @@ func TestCallAgent(t *testing.T) {
 	call("nosuch").want(t, exitUsage, "Tool 'nosuch' not found", "there are: bad, later, never, say")
 	weir(t, "call", "--url", s.url, "--agent", "nobody", "say").want(t, exitUsage, "Agent 'nobody' not found", "there are: stock")
 	weir(t, "call", "--url", "http://127.0.0.1:1", "--agent", "stock", "say").want(t, exitUnavailable, "the router at http://127.0.0.1:1 refused the connection")
-	weir(t, "call", "--config", "x", "--agent", "stock", "say").want(t, exitUsage, "--agent and --config")
+	weir(t, "call", "--config", "x", "--agent", "stock", "say").want(t, exitUsage, "--server and --config")
 	port := strings.TrimPrefix(s.base, "http://127.0.0.1:")
 	weir(t, "ROUTER_HOST=127.0.0.1", "ROUTER_PORT="+port, "call", "--agent", "stock", "say").want(t, exitOK, `"tool":"say"`)
 }

@@ -15,13 +15,26 @@ import (
 // taskPoll is the interval between requests for a task's state.
 const taskPoll = 500 * time.Millisecond
 
-// callAgent runs a tool of one agent through the router, as another agent would. It returns the
-// tool's own result: nothing is held back.
-func callAgent(a *process, ctx context.Context, t target, agent, tool string, given toolArgs, output string) error {
-	base, token, err := routerOf(a, t)
+// callServer runs a tool of one server or agent through the router, as another agent would. It
+// returns the tool's own result: nothing is held back.
+func callServer(a *process, ctx context.Context, r *callRequest) error {
+	if r.target.config != "" {
+		return failf(exitUsage, "--server and --config: the router is that of a weir that runs, at --url. Leave out --server and write %s:%s", r.server, r.id)
+	}
+	base, token, err := routerOf(a, ctx, r.target)
 	if err != nil {
 		return err
 	}
+	out, done, err := r.output.open(a)
+	if err != nil {
+		return err
+	}
+	return done(routeCall(a, ctx, r, base, token, out))
+}
+
+// routeCall makes the call of a request at a router and writes its result.
+func routeCall(a *process, ctx context.Context, r *callRequest, base, token string, out *resultWriter) error {
+	agent, tool := r.server, r.id
 	// base and token take the environment into account already.
 	c, err := agentclient.New(base, token, agentclient.WithEnv(func(string) string { return "" }))
 	if err != nil {
@@ -30,7 +43,7 @@ func callAgent(a *process, ctx context.Context, t target, agent, tool string, gi
 	defer c.Close()
 	stop := a.spin("running " + tool + " of " + agent)
 	defer stop()
-	args, err := agentArgs(a, ctx, c, agent, tool, given)
+	args, err := agentArgs(ctx, c, agent, tool, r.given)
 	if err != nil {
 		return agentFailure(err)
 	}
@@ -51,23 +64,15 @@ func callAgent(a *process, ctx context.Context, t target, agent, tool string, gi
 		}
 	}
 	stop()
-	var r toolResult
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return failf(exitUnavailable, "agent %q answered something that is no result of a tool: %w", agent, err)
+	answer := toolResult{raw: raw}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return failf(exitUnavailable, "server %q answered something that is no result of a tool: %w", agent, err)
 	}
-	if output == "json" {
-		err = printJSON(a.stdout, raw)
-	} else {
-		err = printResult(a, &r)
-	}
-	if err == nil && r.IsError {
-		err = errQuiet(exitTool)
-	}
-	return err
+	return out.write(&answer)
 }
 
 // routerOf returns the router's URL without a path, and its token.
-func routerOf(a *process, t target) (base, token string, err error) {
+func routerOf(a *process, ctx context.Context, t target) (base, token string, err error) {
 	token = t.token
 	for _, name := range []string{"WEIR_TOKEN", "AGENT_TOKEN"} {
 		if token == "" {
@@ -77,6 +82,13 @@ func routerOf(a *process, t target) (base, token string, err error) {
 	at := t.url
 	if at == "" {
 		at, _ = a.lookupEnv("WEIR_URL")
+	}
+	_, host := a.lookupEnv("ROUTER_HOST")
+	_, port := a.lookupEnv("ROUTER_PORT")
+	if at == "" && !host && !port { // else an agent calls another one
+		if at, _, err = runningURL(a, ctx, target{token: token}); err != nil {
+			return "", "", err
+		}
 	}
 	if at == "" {
 		return routerURL(a), token, nil
@@ -91,7 +103,7 @@ func routerOf(a *process, t target) (base, token string, err error) {
 
 // agentArgs converts arguments to JSON. If their types are ambiguous, it asks for the tool's
 // schema.
-func agentArgs(a *process, ctx context.Context, c *agentclient.Client, agent, tool string, given toolArgs) (json.RawMessage, error) {
+func agentArgs(ctx context.Context, c *agentclient.Client, agent, tool string, given toolArgs) (json.RawMessage, error) {
 	if given.whole != nil || len(given.each) == 0 {
 		return given.json(nil)
 	}

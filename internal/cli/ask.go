@@ -20,11 +20,10 @@ const maxAnswer = 64 << 10
 // askInputs returns an Options.Inputs that asks a person for inputs without a command; passwords
 // are not echoed. It asks only if standard input and output are terminals.
 func askInputs(a *process, ctx context.Context) func(config.Input) (string, bool, error) {
-	keyboard, ok := a.stdin.(*os.File)
-	if !ok || screenWidth(keyboard) == 0 || !a.stderr.screen() {
+	q, ok := newQuestions(a)
+	if !ok {
 		return func(in config.Input) (string, bool, error) { return answerInput(a, ctx, in) }
 	}
-	q := &questions{a: a, keyboard: keyboard, lines: bufio.NewReaderSize(keyboard, maxAnswer)}
 	return func(in config.Input) (string, bool, error) {
 		if in.Type == config.InputCommand {
 			return answerInput(a, ctx, in)
@@ -38,6 +37,16 @@ type questions struct {
 	a        *process
 	keyboard *os.File
 	lines    *bufio.Reader
+}
+
+// newQuestions returns the questions of a process. ok is false if standard input or standard error is
+// no terminal: then there is no person to ask.
+func newQuestions(a *process) (q *questions, ok bool) {
+	keyboard, ok := a.stdin.(*os.File)
+	if !ok || screenWidth(keyboard) == 0 || !a.stderr.screen() {
+		return nil, false
+	}
+	return &questions{a: a, keyboard: keyboard, lines: bufio.NewReaderSize(keyboard, maxAnswer)}, true
 }
 
 // ask asks for an input until the answer is valid. ok is false if there is no answer; the default
@@ -56,6 +65,9 @@ func (q *questions) ask(ctx context.Context, in config.Input) (answer string, ok
 			fmt.Fprintf(screen, "  %d  %s\n", i+1, screen.clean(option))
 		}
 		answer, err = q.line(ctx, screen.paint(bold, screen.clean(what)+":"), in.Password)
+		if errors.Is(err, io.EOF) {
+			return "", false, nil
+		}
 		if err != nil || answer == "" {
 			return "", false, err
 		}
@@ -70,7 +82,7 @@ func (q *questions) ask(ctx context.Context, in config.Input) (answer string, ok
 }
 
 // line shows a prompt and reads one line. A secret is not echoed, including characters that were
-// typed right after the prompt. It returns "" at the end of input. If ctx ends, the reading
+// typed right after the prompt. It returns io.EOF at the end of input. If ctx ends, the reading
 // goroutine stays until the process exits, because a blocked read of a terminal cannot be
 // interrupted.
 func (q *questions) line(ctx context.Context, prompt string, secret bool) (string, error) {
@@ -101,6 +113,8 @@ func (q *questions) line(ctx context.Context, prompt string, secret bool) (strin
 			return "", fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 		case r.err != nil && !errors.Is(r.err, io.EOF):
 			return "", fmt.Errorf("reading the answer: %w", r.err)
+		case r.err != nil && len(r.text) == 0:
+			return "", io.EOF
 		}
 		return strings.TrimRight(string(r.text), "\r\n"), nil
 	case <-ctx.Done():

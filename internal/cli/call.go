@@ -14,22 +14,32 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 )
 
+// A callRequest is one run of weir call.
+type callRequest struct {
+	target target
+	id     string // as the person named the tool
+	server string // the tool is one of this server, by its own name
+	given  toolArgs
+	what   executeArgs
+	output callOutput
+}
+
 func callCommand(a *process) *cobra.Command {
 	var (
-		t       target
+		r       callRequest
 		pairs   []string
 		whole   string
-		output  string
-		agent   string
+		form    outputFlags
 		columns string
 		mode    string
 	)
 	cmd := &cobra.Command{
 		Use:   "call TOOL_ID [--arg NAME=VALUE ... | --json ARGS]",
-		Short: "Run a tool by its id",
-		Long: `Run a tool by its id, as weir search and weir browse print it, and print the
-result as an agent would get it. A long result is described and kept: its handle
-is for weir view.
+		Short: "Run a tool",
+		Long: `Run a tool and print the result as an agent would get it. A long result is
+described and kept: its handle is for weir view and weir get.
+
+` + shortIDHelp + ` weir show says what a tool takes.
 
 Arguments are given one by one or as one JSON object:
   --arg NAME=VALUE   read as the tool's schema asks: a text, a number, true or
@@ -37,62 +47,76 @@ Arguments are given one by one or as one JSON object:
   --arg NAME:=JSON   exactly this JSON
   --json ARGS        '{"name": …}', @FILE, or - for standard input
 
---json without ARGS, like --output json, prints the result for programs: the
-envelope with status, facts, artifacts and views. An error of the gateway is
-printed as JSON, too.
+For scripts, nothing is held back:
+  --raw              the texts of the result as they are, one after the other;
+                     pictures, sounds and other files as their bytes
+  -o FILE            the picture, sound or other file of the result (further ones
+                     as FILE-2, FILE-3, …), its texts to standard output; or, of a
+                     result of texts alone, the texts
+  --json             without ARGS: the result as the server answered it, with
+                     content and structuredContent; an error of the gateway is
+                     printed as JSON, too
+  --envelope         what the gateway tells of the result, as JSON: status, facts,
+                     handles of what was kept, views
 
-With --agent NAME the tool is one of that agent, by its own name, and the result
-is the agent's as it is: nothing is held back. A tool that is answered with a
-task is waited for. Without --url, the router is that of $ROUTER_HOST and
-$ROUTER_PORT; $AGENT_TOKEN takes the place of $WEIR_TOKEN.`,
-		Example: `  weir call 'notes:create_note#e44e4acc' --arg title=Weir --arg text='A low dam.'
-  weir call 'inventory:check_stock#322945ee' --json '{"sku":"BIK-001"}' -o json
-  weir call --agent stock count --arg sku=BIK-001`,
-		Args: positional(cobra.RangeArgs(1, 2)),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return completeToolIDs(a, cmd.Context(), t, word), cobra.ShellCompDirectiveNoFileComp
-		},
+A tool may ask something, and a policy may want a person's approval. At a terminal
+you are asked; elsewhere the answer is no, which the command says.
+
+With --server NAME the tool is one of that server or agent, by its own name, and
+is called through the router at /mcps/NAME/mcp: nothing is held back. A tool that is
+answered with a task is waited for. Without --url, the router is that of
+$ROUTER_HOST and $ROUTER_PORT, else the gateway that runs; $AGENT_TOKEN takes the
+place of $WEIR_TOKEN.`,
+		Example: `  weir call create_note --arg title=Weir --arg text='A low dam.'
+  weir call 'inventory:check_stock#322945ee' --json '{"sku":"BIK-001"}' --raw | jq .quantity
+  weir call screenshot --arg url=https://example.com -o page.png
+  weir call --server stock count --arg sku=BIK-001`,
+		Args:              positional(cobra.RangeArgs(1, 2)),
+		ValidArgsFunction: completeID(a, &r.target),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, rest := splitCall(args)
 			if id == "" {
 				return failf(exitUsage, "which tool? Usage: %s", cmd.UseLine())
 			}
+			asJSON := false
 			if whole == noValue {
 				if whole = rest; whole == "" {
-					output = "json"
+					asJSON = true
 				}
 			} else if rest != "" {
 				return failf(exitUsage, "weir call runs one tool, and %q is one too many; arguments go behind --json or --arg", rest)
 			}
-			if output != "text" && output != "json" {
-				return failf(exitUsage, "--output %q: it must be text or json", output)
-			}
-			given, err := parseToolArgs(pairs, whole, a.stdin)
-			if err != nil {
+			var err error
+			if r.output, err = form.read(asJSON); err != nil {
 				return err
 			}
-			if agent != "" {
-				if t.config != "" {
-					return failf(exitUsage, "--agent and --config: an agent is behind a weir that runs, at --url")
-				}
-				return callAgent(a, cmd.Context(), t, agent, id, given, output)
+			if r.given, err = parseToolArgs(pairs, whole, a.stdin); err != nil {
+				return err
 			}
-			what := executeArgs{ToolID: id, Domains: columns, Mode: mode}
-			return callTool(a, cmd.Context(), t, what, given, output)
+			r.id, r.what = id, executeArgs{Domains: columns, Mode: mode}
+			if r.server != "" {
+				return callServer(a, cmd.Context(), &r)
+			}
+			return callTool(a, cmd.Context(), &r)
 		},
 	}
-	t.flags(cmd)
-	cmd.Flags().StringVar(&agent, "agent", "", "the tool is one of this agent, by its own name")
+	r.target.flags(cmd)
+	cmd.Flags().StringVar(&r.server, "server", "", "the tool is one of this server or agent, by its own name")
+	cmd.Flags().StringVar(&r.server, "agent", "", "the old name of --server")
+	_ = cmd.Flags().MarkHidden("agent") // it exists
 	cmd.Flags().StringVar(&columns, "columns", "", "of a result that is a table, print these columns only, and a resource_url for the others (abstract_domains)")
 	cmd.Flags().StringVar(&mode, "mode", "", "with --columns: async (the default) or sync")
 	cmd.Flags().StringArrayVar(&pairs, "arg", nil, "an argument, NAME=VALUE or NAME:=JSON; may be repeated")
-	optional(cmd, &whole, "json", "all arguments as JSON: `ARGS`, @FILE or -; without a value: print JSON")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
-	oneOf(cmd, "output", "text", "json")
+	optional(cmd, &whole, "json", "all arguments as JSON: `ARGS`, @FILE or -; without a value: print the whole result as JSON")
+	form.add(cmd)
 	oneOf(cmd, "mode", "async", "sync")
+	completeFlag(cmd, "arg", func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		id, _ := splitCall(args)
+		if id == "" {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completeArgs(a, cmd.Context(), r.target, id, pairs, word), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	})
 	return cmd
 }
 
@@ -120,14 +144,30 @@ type executeArgs struct {
 	Mode    string `json:"mode,omitempty"`
 }
 
-func callTool(a *process, ctx context.Context, t target, what executeArgs, given toolArgs, output string) error {
-	c, err := openTarget(a, ctx, t)
+// callTool runs a tool through the gateway.
+func callTool(a *process, ctx context.Context, r *callRequest) error {
+	p := newPerson(a, ctx)
+	r.target.person = p
+	c, err := openTarget(a, ctx, r.target)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	stop := a.spin("running " + what.ToolID)
+	if r.what.ToolID, err = c.resolve(ctx, r.id); err != nil {
+		return err
+	}
+	out, done, err := r.output.open(a)
+	if err != nil {
+		return err
+	}
+	return done(execute(a, ctx, c, r, out))
+}
+
+// execute runs the tool of a request and writes its result.
+func execute(a *process, ctx context.Context, c *client, r *callRequest, out *resultWriter) error {
+	stop := a.spin("running " + r.what.ToolID)
 	defer stop()
+	c.person.pause = stop
 	var tell func(progress)
 	if a.stderr.screen() {
 		tell = func(p progress) {
@@ -135,33 +175,32 @@ func callTool(a *process, ctx context.Context, t target, what executeArgs, given
 			tellProgress(a, p)
 		}
 	}
-	r, err := c.execute(ctx, what, given, output, tell)
+	calling, end := c.person.callContext(ctx)
+	defer end()
+	answer, err := c.execute(calling, r.what, r.given, r.output.wire(), tell)
 	stop()
 	if err != nil {
-		if output == "text" {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err = c.person.explain(err); !r.output.program() {
 			return c.withParameters(ctx, err)
 		}
 		return refuse(a, err, true)
 	}
-	if output == "json" {
-		err = printJSON(a.stdout, r.forPrograms())
-	} else {
-		err = printResult(a, r)
-	}
-	if err != nil {
-		return err
-	}
-	switch handles := r.handles(); {
-	case len(handles) == 0:
+	_ = c.person.explain(nil) // notes that a question was declined
+	err = out.write(answer)
+	switch handles := answer.handles(); {
+	case r.output.wire() == "raw" || len(handles) == 0:
 	case c.own:
 		a.note("The handle ends with this command. To use weir view, run weir serve --config %s and call the tool there.", c.where)
 	case a.stderr.screen():
-		a.note("To read more: weir view %s (see weir help selectors)", handles[0])
+		a.note("To read more: weir view %s (see weir help selectors); the whole: weir get %s", handles[0], handles[0])
 	}
-	if r.IsError {
-		return errQuiet(exitTool)
+	if ctx.Err() != nil {
+		return ctx.Err() // the question of a call was interrupted
 	}
-	return nil
+	return err
 }
 
 // refuse returns err. If output is JSON, it first prints the gateway's error.
@@ -289,11 +328,11 @@ func printResult(a *process, r *toolResult) error {
 				text = indented(text)
 			}
 		case "image", "audio":
-			text = fmt.Sprintf("[%s, %s, %s]", p.Type, p.MimeType, sizeText(len(p.Data)/4*3))
+			text = fmt.Sprintf("[%s, %s, %s: -o FILE saves it]", p.Type, p.MimeType, sizeText(len(p.Data)/4*3))
 		case "resource_link":
 			text = fmt.Sprintf("[resource %s %s]", p.Name, p.URI)
 		default:
-			text = fmt.Sprintf("[%s: print it with --output json]", p.Type)
+			text = fmt.Sprintf("[%s: print it with --json]", p.Type)
 		}
 		if !strings.HasSuffix(text, "\n") {
 			text += "\n"
@@ -317,32 +356,4 @@ func indented(text string) string {
 		return text
 	}
 	return out.String()
-}
-
-// completeToolIDs lists the ids with a prefix, for shell completion. It asks a running gateway
-// only, because the Tab key must not start servers.
-func completeToolIDs(a *process, ctx context.Context, t target, word string) []cobra.Completion {
-	if t.config != "" {
-		return nil
-	}
-	var err error
-	if t.url, t.token, err = runningURL(a, ctx, t); err != nil || t.url == "" || probeGateway(ctx, t.url, t.token) == nil {
-		return nil
-	}
-	c, err := openTarget(a, ctx, t)
-	if err != nil {
-		return nil
-	}
-	defer c.close()
-	all, err := c.allCards(ctx)
-	if err != nil {
-		return nil
-	}
-	var ids []cobra.Completion
-	for _, card := range all.cards {
-		if strings.HasPrefix(card.ID, word) {
-			ids = append(ids, cobra.CompletionWithDesc(card.ID, cut(card.Description, 60)))
-		}
-	}
-	return ids
 }

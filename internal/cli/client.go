@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/gateway/result"
@@ -25,7 +26,11 @@ type client struct {
 	health func(context.Context) (*app.Health, error)
 	// catalog returns the state of the gateway's catalog.
 	catalog func(context.Context) (*app.CatalogInfo, error)
-	close   func()
+	// tools returns the tools of the gateway's catalog that fit a query.
+	tools toolFinder
+	// person answers what a call asks; nil refuses questions.
+	person *person
+	close  func()
 }
 
 // A part is one content block of a result.
@@ -123,20 +128,7 @@ func (c *client) ask(ctx context.Context, tool string, args any, format string, 
 	if err != nil {
 		return nil, fmt.Errorf("arguments of %s: %w", tool, err)
 	}
-	var back mcp.Handler
-	if tell != nil {
-		back = mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
-			var p progress
-			if r.Method == "notifications/progress" && json.Unmarshal(r.Params, &p) == nil {
-				tell(p)
-			}
-			if r.IsNotification() {
-				return nil, nil
-			}
-			return nil, mcp.MethodNotFound(r.Method)
-		})
-	}
-	raw, err := c.peer.Call(ctx, "tools/call", params, back)
+	raw, err := c.call(ctx, params, tell)
 	if err != nil {
 		return nil, c.explain(err, tool)
 	}
@@ -144,10 +136,34 @@ func (c *client) ask(ctx context.Context, tool string, args any, format string, 
 	if err := json.Unmarshal(raw, r); err != nil {
 		return nil, fmt.Errorf("%s answered %s with something that is no tool result: %w", c.where, tool, err)
 	}
+	if format == "raw" && r.Meta[result.MetaError] == nil {
+		return r, nil // an error of the tool itself
+	}
 	if e := gatewayErrorOf(r); e != nil {
 		return nil, e
 	}
 	return r, nil
+}
+
+// call makes a tools/call, which may ask the person.
+func (c *client) call(ctx context.Context, params json.RawMessage, tell func(progress)) (json.RawMessage, error) {
+	switch {
+	case c.person != nil:
+		c.person.tell = tell
+		return bridge.Call(ctx, c.peer, "tools/call", params, c.person.back(c.where))
+	case tell == nil:
+		return c.peer.Call(ctx, "tools/call", params, nil)
+	}
+	return c.peer.Call(ctx, "tools/call", params, mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+		var p progress
+		if r.Method == "notifications/progress" && json.Unmarshal(r.Params, &p) == nil {
+			tell(p)
+		}
+		if r.IsNotification() {
+			return nil, nil
+		}
+		return nil, mcp.MethodNotFound(r.Method)
+	}))
 }
 
 // explain rewrites a protocol error for a person at a shell.

@@ -378,3 +378,18 @@ func post(ctx context.Context, c *http.Client, url, tool string, body []byte) (i
 	data, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(data), err
 }
+
+// head returns the header of a HEAD response.
+func head(t *testing.T, url string) http.Header {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodHead, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := httpClient(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.Header
+}

@@ -112,7 +112,7 @@ the parts it wants of a result that is too long to read.`,
 		}
 	}
 	in("gateway", serveCommand(a), agentCommand(a), hubCommand(a), computerCommand(a), configCommand(a))
-	in("shell", lsCommand(a), searchCommand(a), browseCommand(a), callCommand(a), viewCommand(a), tableCommand(a), selectCommand(a), statsCommand(a))
+	in("shell", lsCommand(a), searchCommand(a), browseCommand(a), showCommand(a), callCommand(a), viewCommand(a), getCommand(a), tableCommand(a), selectCommand(a), statsCommand(a))
 	in("other", demoCommand(a), benchCommand(a), versionCommand(a))
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
@@ -142,7 +142,12 @@ func optional(cmd *cobra.Command, into *string, name, usage string) {
 
 // oneOf tells shell completion the values of a flag.
 func oneOf(cmd *cobra.Command, flag string, values ...string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	completeFlag(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// completeFlag tells shell completion how to complete the value of a flag.
+func completeFlag(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err) // cannot happen: the flag exists and has no completion yet
 	}
 }

@@ -61,9 +61,9 @@ func TestShell(t *testing.T) {
 		Provenance struct {
 			ToolID string `json:"tool_id"`
 		}
-	}](t, run("call", echo, "--arg", "text=x", "--json").want(t, exitOK).stdout)
+	}](t, run("call", echo, "--arg", "text=x", "--envelope").want(t, exitOK).stdout)
 	if envelope.Status != "ok" || envelope.Provenance.ToolID != echo {
-		t.Errorf("call --json: %+v", envelope)
+		t.Errorf("call --envelope: %+v", envelope)
 	}
 	run("call", echo, "--arg", "size=many").want(t, exitUsage, "ARGS_INVALID", "size")
 	refused := run("call", echo, "--arg", "size=many", "-o", "json").want(t, exitUsage)

@@ -35,6 +35,15 @@ const (
 // absent.
 type target struct {
 	url, token, config string
+	person             *person // answers what calls ask; nil if the command makes no calls
+}
+
+// capabilities are those that the command declares as a client.
+func (t *target) capabilities() json.RawMessage {
+	if t.person != nil {
+		return elicits
+	}
+	return json.RawMessage("{}")
 }
 
 const targetHelp = `
@@ -87,9 +96,9 @@ func openTarget(a *process, ctx context.Context, t target) (*client, error) {
 	}
 	switch {
 	case t.config != "":
-		return openOwn(a, ctx, t.config)
+		return openOwn(a, ctx, t, t.config)
 	case t.url != "":
-		return dialGateway(a, ctx, t.url, t.token)
+		return dialGateway(a, ctx, t, t.url)
 	}
 	path, err := config.Find(".")
 	if err != nil && !errors.Is(err, config.ErrNotFound) {
@@ -99,16 +108,16 @@ func openTarget(a *process, ctx context.Context, t target) (*client, error) {
 		if probeGateway(ctx, defaultURL, t.token) == nil {
 			return nil, failf(exitUsage, "which gateway? None runs at %s, and there is no weir.yaml, weir.yml, weir.json or .mcp.json here: pass --url or --config, or start one with weir serve", defaultURL)
 		}
-		return dialGateway(a, ctx, defaultURL, t.token)
+		return dialGateway(a, ctx, t, defaultURL)
 	}
 	at, err := locate(a, ctx, path, t.token)
 	switch {
 	case err != nil:
 		return nil, err
 	case at != "":
-		return dialGateway(a, ctx, at, t.token)
+		return dialGateway(a, ctx, t, at)
 	}
-	return openOwn(a, ctx, path)
+	return openOwn(a, ctx, t, path)
 }
 
 // probeGateway returns the health of the weir at an MCP URL. It returns nil if none answers or if
@@ -135,11 +144,16 @@ func fetchHealth(ctx context.Context, mcpURL, token string) (*app.Health, error)
 	return h, nil
 }
 
-// fetchBeside reads a JSON document of the gateway with an MCP URL.
+// fetchBeside reads a JSON document of the gateway with an MCP URL. name is its path, with a query or
+// without.
 func fetchBeside(ctx context.Context, mcpURL, token, name string, into any) error {
+	name, query, _ := strings.Cut(name, "?")
 	at, err := siblingURL(mcpURL, name)
 	if err != nil {
 		return err
+	}
+	if query != "" {
+		at += "?" + query
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
@@ -189,7 +203,8 @@ func urlCause(err error) error {
 }
 
 // dialGateway connects to a running gateway.
-func dialGateway(a *process, ctx context.Context, mcpURL, token string) (*client, error) {
+func dialGateway(a *process, ctx context.Context, t target, mcpURL string) (*client, error) {
+	token := t.token
 	u, err := url.Parse(mcpURL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return nil, failf(exitUsage, "--url %q is no http or https URL; it looks like %s", mcpURL, defaultURL)
@@ -209,7 +224,7 @@ func dialGateway(a *process, ctx context.Context, mcpURL, token string) (*client
 	defer cancel()
 	conn, err := streamable.Dial(dialing, streamable.ClientOptions{
 		URL: mcpURL, Name: "the gateway at " + shown, Header: header,
-		ClientInfo: app.Identity(a.version), Capabilities: json.RawMessage("{}"), ProtocolVersion: mcp.V20260728,
+		ClientInfo: app.Identity(a.version), Capabilities: t.capabilities(), ProtocolVersion: mcp.V20260728,
 	})
 	if err != nil {
 		var status *streamable.StatusError
@@ -231,13 +246,15 @@ func dialGateway(a *process, ctx context.Context, mcpURL, token string) (*client
 			info := &app.CatalogInfo{}
 			return info, fetchBeside(ctx, mcpURL, token, "catalog", info)
 		},
-		close: func() { _ = conn.Close() },
+		tools:  toolsAt(mcpURL, token),
+		person: t.person,
+		close:  func() { _ = conn.Close() },
 	}, nil
 }
 
 // openOwn starts a gateway in this process and connects to it through a pipe. It waits until every
 // upstream has been listed or has failed.
-func openOwn(a *process, ctx context.Context, path string) (*client, error) {
+func openOwn(a *process, ctx context.Context, t target, path string) (*client, error) {
 	opts := configOptions(a, ctx)
 	opts.Omit = app.OmitItself(a.environ(), false)
 	c, warnings, err := config.Load(path, opts)
@@ -274,7 +291,7 @@ func openOwn(a *process, ctx context.Context, path string) (*client, error) {
 		_ = server.Close()
 		closeEngine(e)
 	}
-	if _, err := mcp.Handshake(ctx, conn, app.Identity(a.version), nil, ""); err != nil {
+	if _, err := mcp.Handshake(ctx, conn, app.Identity(a.version), t.capabilities(), ""); err != nil {
 		closeAll()
 		return nil, err
 	}
@@ -284,6 +301,8 @@ func openOwn(a *process, ctx context.Context, path string) (*client, error) {
 		own:     true,
 		health:  func(context.Context) (*app.Health, error) { return e.Health(), nil },
 		catalog: func(context.Context) (*app.CatalogInfo, error) { return e.CatalogInfo(), nil },
+		tools:   func(_ context.Context, q app.ToolQuery) (app.ToolList, error) { return e.Tools(q), nil },
+		person:  t.person,
 		close:   closeAll,
 	}, nil
 }
