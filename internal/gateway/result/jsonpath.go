@@ -10,13 +10,13 @@ import (
 	"github.com/weir-mcp/weir/internal/work"
 )
 
-// JSONPath (RFC 9535) without filters, evaluated over raw bytes: matches are
+// JSONPath (RFC 9535) without functions, evaluated over raw bytes: matches are
 // slices of the document, so numbers and key order stay as they are.
 //
 //	$                the document        $.name  $['any name']   a member
 //	$[0]  $[-1]      an element          $[2:5]  $[::2]          a slice
 //	$.*   $[*]       all members         $..name  $..[0]         at any depth
-//	$['a','b',0]     several of them
+//	$['a','b',0]     several of them     $[?@.a>3]       those that fit; see pathFilter
 //
 // A path may leave out the "$" at its beginning.
 
@@ -35,6 +35,7 @@ type pathSelector struct {
 	name             string
 	index            int
 	start, end, step *int
+	filter           *pathFilter
 }
 
 type selectorKind uint8
@@ -44,6 +45,7 @@ const (
 	selectIndex
 	selectSlice
 	selectAll
+	selectFilter
 )
 
 const (
@@ -92,8 +94,9 @@ func parseJSONPath(text string) (jsonPath, error) {
 }
 
 type pathParser struct {
-	text string
-	at   int
+	text    string
+	at      int
+	filters int // expressions of filters that are open here
 }
 
 func (p *pathParser) has(prefix string) bool {
@@ -105,7 +108,7 @@ func (p *pathParser) has(prefix string) bool {
 }
 
 func (p *pathParser) space() {
-	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t') {
+	for p.at < len(p.text) && strings.IndexByte(" \t\n\r", p.text[p.at]) >= 0 {
 		p.at++
 	}
 }
@@ -129,8 +132,12 @@ func (p *pathParser) segment() (pathSegment, error) {
 		s.selectors = []pathSelector{{kind: selectAll}}
 		return s, nil
 	}
+	ends := ".[] '\""
+	if p.filters > 0 {
+		ends = ".[] '\"\t\n\r=!<>&|(),"
+	}
 	start := p.at
-	for p.at < len(p.text) && strings.IndexByte(".[] '\"", p.text[p.at]) < 0 {
+	for p.at < len(p.text) && strings.IndexByte(ends, p.text[p.at]) < 0 {
 		p.at++
 	}
 	if p.at == start {
@@ -170,7 +177,9 @@ func (p *pathParser) selector() (pathSelector, error) {
 		name, err := p.quoted(c)
 		return pathSelector{kind: selectName, name: name}, err
 	case c == '?':
-		return pathSelector{}, fmt.Errorf("filters are not supported; use the selector \"search\"")
+		p.at++
+		f, err := p.filter()
+		return pathSelector{kind: selectFilter, filter: f}, err
 	}
 	var parts [3]*int
 	n := 0
@@ -261,12 +270,16 @@ type pathWalk struct {
 	meter  *work.Meter
 	budget int // bytes that may still be scanned
 	f      func(match []byte) bool
+
+	root  []byte
+	roots map[*filterQuery][]byte // what paths from "$" in filters have found
+	ended bool                    // the work is over a bound
 }
 
 // each calls f for every match in document order until f returns false, or until
 // m ends it. It reports whether the work stayed within bounds.
 func (p jsonPath) each(m *work.Meter, value []byte, f func(match []byte) bool) bool {
-	w := pathWalk{meter: m, budget: 64*len(value) + 1<<20, f: f}
+	w := pathWalk{meter: m, budget: 64*len(value) + 1<<20, f: f, root: value}
 	w.match(value, p.segments)
 	return w.budget >= 0
 }
@@ -274,7 +287,10 @@ func (p jsonPath) each(m *work.Meter, value []byte, f func(match []byte) bool) b
 // scan counts that a value is gone over.
 func (w *pathWalk) scan(value []byte) bool {
 	w.budget -= len(value)
-	return w.budget >= 0 && w.meter.Spend(4+int64(len(value))/8) == nil
+	if w.budget < 0 || w.meter.Spend(4+int64(len(value))/8) != nil {
+		w.ended = true
+	}
+	return !w.ended
 }
 
 func (w *pathWalk) match(value []byte, segments []pathSegment) bool {
@@ -286,7 +302,13 @@ func (w *pathWalk) match(value []byte, segments []pathSegment) bool {
 		if !w.scan(value) {
 			return false
 		}
-		if !sel.each(value, func(v []byte) bool { return w.match(v, segments[1:]) }) {
+		goOn := sel.each(value, func(v []byte) bool {
+			if sel.kind == selectFilter && (!w.keeps(sel.filter, v) || w.ended) {
+				return !w.ended
+			}
+			return w.match(v, segments[1:])
+		})
+		if !goOn {
 			return false
 		}
 	}
@@ -320,7 +342,7 @@ func children(value []byte, f func([]byte) bool) bool {
 
 func (s pathSelector) each(value []byte, f func([]byte) bool) bool {
 	switch s.kind {
-	case selectAll:
+	case selectAll, selectFilter:
 		return children(value, f)
 	case selectName:
 		goOn := true

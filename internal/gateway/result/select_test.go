@@ -130,7 +130,7 @@ func TestSelectErrorsNameTheParameter(t *testing.T) {
 		{`{}`, `{"type":"json_path"}`, `path is missing: json_path needs a path such as $.items[0].name`},
 		{`{}`, `{"type":"json_path","path":3}`, `path must be a string, not 3`},
 		{`{}`, `{"type":"json_path","path":"$.a["}`, `path "$.a[": at character 4: "[" is not closed`},
-		{`{}`, `{"type":"json_path","path":"$[?@.x]"}`, `path "$[?@.x]": at character 2: filters are not supported; use the selector "search"`},
+		{`{}`, `{"type":"json_path","path":"$[?@.x=1]"}`, `path "$[?@.x=1]": at character 7: "=" is no operator; comparisons are ==, !=, <, <=, >, >=`},
 		{`{"a":{"b":1}}`, `{"type":"json_path","path":"$.a.c.d"}`, `path "$.a.c.d" selects nothing; $.a is object with 1 key {b}`},
 		{`{"a":[1]}`, `{"type":"json_path","path":"$.a[7]"}`, `path "$.a[7]" selects nothing; $.a is array of 1 (integer)`},
 		{"x", `{"type":"search"}`, `pattern is missing: search needs a regular expression (RE2)`},
