@@ -22,6 +22,8 @@ type DetectOptions struct {
 	// CSV accepts lines of comma-separated values: at least two columns, named by the first line,
 	// and at least one row.
 	CSV bool
+	// Inside accepts an object that has exactly one array of objects, up to eight members deep.
+	Inside bool
 	// One accepts any other object as a table of one row.
 	One bool
 }
@@ -77,6 +79,11 @@ func detectObject(data []byte, opts DetectOptions) (*Table, error) {
 		}
 	}
 	t, err := ndjson(data, opts.Options)
+	if err == nil && t.Len() < 2 && opts.Inside {
+		if t, err := inside(data, opts.Options); err == nil || !opts.One || !errors.Is(err, ErrNotTable) {
+			return t, err
+		}
+	}
 	if err == nil && t.Len() < 2 && !opts.One {
 		return nil, fmt.Errorf("%w: one object", ErrNotTable)
 	}

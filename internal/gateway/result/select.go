@@ -45,7 +45,7 @@ var selectorTypes = []struct {
 	{"head", []string{"chars", "start"}, (*viewing).head},
 	{"lines", []string{"start", "end"}, (*viewing).lines},
 	{"json_keys", []string{"keys"}, (*viewing).jsonKeys},
-	{"rows", []string{"start", "end"}, (*viewing).rows},
+	{"rows", []string{"start", "end", "path"}, (*viewing).rows},
 	{"json_path", []string{"path", "start"}, (*viewing).jsonPath},
 	{"search", []string{"pattern", "context", "limit", "start"}, (*viewing).search},
 	{"table", tableParams, (*viewing).table},

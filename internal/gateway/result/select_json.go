@@ -206,6 +206,24 @@ func joinElements(values [][]byte, limit int) (string, int) {
 	return string(append(out, ']')), len(values)
 }
 
+// matches returns what a path selects, and the document that it is in.
+func (v *viewing) matches(kind, content string) (path jsonPath, body []byte, matches [][]byte, err error) {
+	if path, err = parseJSONPath(content); err != nil {
+		return path, nil, nil, viewFailed("path %s: %v", string(rawjson.Quote(text.Fit(content, 80))), err)
+	}
+	if body, err = v.jsonDocument(kind); err != nil {
+		return path, nil, nil, err
+	}
+	within := path.each(v.meter, body, func(m []byte) bool { matches = append(matches, m); return true })
+	if err := v.meter.Err(); err != nil {
+		return path, nil, nil, err
+	}
+	if !within {
+		return path, nil, nil, viewFailed("path %s visits too many values; make it more exact", string(rawjson.Quote(text.Fit(content, 80))))
+	}
+	return path, body, matches, nil
+}
+
 // jsonPath shows what a path selects: the value itself where the path can
 // select only one, else an array of all that match.
 func (v *viewing) jsonPath() (View, error) {
@@ -220,21 +238,9 @@ func (v *viewing) jsonPath() (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	path, err := parseJSONPath(content)
-	if err != nil {
-		return View{}, viewFailed("path %s: %v", string(rawjson.Quote(text.Fit(content, 80))), err)
-	}
-	body, err := v.jsonDocument("json_path")
+	path, body, matches, err := v.matches("json_path", content)
 	if err != nil {
 		return View{}, err
-	}
-	var matches [][]byte
-	within := path.each(v.meter, body, func(m []byte) bool { matches = append(matches, m); return true })
-	if err := v.meter.Err(); err != nil {
-		return View{}, err
-	}
-	if !within {
-		return View{}, viewFailed("path %s visits too many values; make it more exact", string(rawjson.Quote(text.Fit(content, 80))))
 	}
 	if path.definite() {
 		if len(matches) == 0 {

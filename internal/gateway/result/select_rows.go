@@ -5,16 +5,29 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
 
-// rows shows rows start to end of a table, the end not included, as JSON objects.
-// Rows of comma-separated values are what follows the line of names, as in the
-// description of the artifact. What is no table is shown by lines.
+// rows shows rows start to end, the end not included, as JSON: the elements of an array, the objects
+// that stand one after the other, and of an object the elements of the one array in it or of the one
+// that path names. Rows of comma-separated values are what follows the line of names, as in the
+// description of the artifact. What is none of these is shown by lines.
 func (v *viewing) rows() (View, error) {
 	start, end, err := v.span()
 	if err != nil {
 		return View{}, err
+	}
+	content, placed, err := v.str("path")
+	if err != nil {
+		return View{}, err
+	}
+	if placed {
+		array, path, err := v.arrayAt("rows", content)
+		if err != nil {
+			return View{}, err
+		}
+		return v.elements(array, path, rawjson.AppendString([]byte(`,"path":`), content), start, end), nil
 	}
 	if t := v.jsonRows(); t != nil {
 		return v.rawRows(t, start, end), nil
@@ -22,7 +35,88 @@ func (v *viewing) rows() (View, error) {
 	if t := v.csvRows(); t != nil {
 		return v.tableRows(t.View(), start, end), nil
 	}
+	array, path, err := v.onlyArray()
+	if err != nil {
+		return View{}, err
+	}
+	if array != nil {
+		return v.elements(array, path, nil, start, end), nil
+	}
 	return v.lineRange("rows", start, end)
+}
+
+// arrayAt returns the array that a path selects, or an array of the values that it selects, and the
+// path of the array if it stands in the document.
+func (v *viewing) arrayAt(kind, content string) (array []byte, at string, err error) {
+	path, body, matches, err := v.matches(kind, content)
+	if err != nil {
+		return nil, "", err
+	}
+	if path.definite() {
+		switch {
+		case len(matches) == 0:
+			return nil, "", v.pathMiss(body, content, path)
+		case matches[0][0] == '[':
+			return matches[0], path.text, nil
+		}
+		return nil, "", viewFailed("type %q needs an array and %s is %s", kind, text.Fit(path.text, 80), text.Line(describeValue(matches[0]), 120))
+	}
+	size := 2
+	for _, m := range matches {
+		size += len(m) + 1
+	}
+	array = append(make([]byte, 0, size), '[')
+	for i, m := range matches {
+		if i > 0 {
+			array = append(array, ',')
+		}
+		array = append(array, m...)
+	}
+	return append(array, ']'), "", nil
+}
+
+// onlyArray returns the array that the artifact is, or the only one in the object that it is, nil if
+// it is no JSON or has no array. Several are an error that names them.
+func (v *viewing) onlyArray() (array []byte, path string, err error) {
+	body, err := v.jsonDocument("rows")
+	if err != nil {
+		return nil, "", nil // no JSON: it has lines
+	}
+	switch body[0] {
+	case '[':
+		return body, "$", nil
+	case '{':
+		found := tables.FindArrays(body)
+		if len(found) == 1 {
+			return found[0].Value, found[0].Path, nil
+		}
+		if len(found) > 1 {
+			var names []string
+			for _, a := range found[:min(len(found), 5)] {
+				names = append(names, a.Path)
+			}
+			return nil, "", viewFailed("type \"rows\" needs an array and %s has several: name one by path, of %s", v.artifact.Handle, text.Line(strings.Join(names, ", "), 300))
+		}
+	}
+	return nil, "", nil
+}
+
+// elements shows elements of an array. path is where it stands, if anywhere; again is what a selector
+// that goes on has more.
+func (v *viewing) elements(array []byte, path string, again []byte, start, end int) View {
+	var all [][]byte
+	_ = rawjson.EachElement(array, func(e []byte) bool { all = append(all, e); return true })
+	total := len(all)
+	start, end = clampSpan(start, end, total)
+	out, shown := joinElements(all[start:end], v.max-noticeChars)
+	if shown == 0 && start < end {
+		var next []byte
+		if path != "" {
+			next = append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), fmt.Sprintf("%s[%d]", path, start)), '}')
+		}
+		return v.finish(out, fmt.Sprintf("row %d of %d alone is too long to show", start, total), next)
+	}
+	return v.rowRange(out, start, shown, end, total, again)
 }
 
 // rawRows shows rows as they stand in the JSON.
@@ -38,7 +132,7 @@ func (v *viewing) rawRows(t *tables.Table, start, end int) View {
 		next := append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), rowPath(t, start)), '}')
 		return v.finish(out, fmt.Sprintf("row %d of %d alone is too long to show", start, total), next)
 	}
-	return v.rowRange(out, start, shown, end, total)
+	return v.rowRange(out, start, shown, end, total, nil)
 }
 
 // tableRows shows rows of a table that is no JSON.
@@ -49,12 +143,12 @@ func (v *viewing) tableRows(rows tables.View, start, end int) View {
 	if shown == 0 && start < end {
 		return v.finish(out, fmt.Sprintf("row %d of %d alone is too long to show: name columns with the selector \"table\"", start, total), nil)
 	}
-	return v.rowRange(out, start, shown, end, total)
+	return v.rowRange(out, start, shown, end, total, nil)
 }
 
 // rowRange puts a view of shown rows from start on together, where rows up to end
-// were asked for.
-func (v *viewing) rowRange(out string, start, shown, end, total int) View {
+// were asked for. again is what a selector that goes on has more.
+func (v *viewing) rowRange(out string, start, shown, end, total int, again []byte) View {
 	at := start + shown
 	if start == 0 && at == total {
 		return v.finish(out, "", nil)
@@ -62,6 +156,7 @@ func (v *viewing) rowRange(out string, start, shown, end, total int) View {
 	var next []byte
 	if at < total {
 		next = appendRowsView(nil, at, min(total, at+max(end-start, 1)))
+		next = append(append(next[:len(next)-1], again...), '}')
 	}
 	return v.finish(out, fmt.Sprintf("rows %d to %d of %d", start, at, total), next)
 }

@@ -14,24 +14,53 @@ import (
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
 
-var tableParams = []string{"columns", "where", "order_by", "offset", "limit", "aggregate", "group_by"}
+var tableParams = []string{"columns", "where", "order_by", "offset", "limit", "aggregate", "group_by", "path"}
 
 // rowsOf reads the artifact as a table.
 func (v *viewing) rowsOf() (*tables.Table, error) {
 	return v.read(TableOptions(v.artifact.MediaType, func() []byte { return v.data }))
 }
 
+// tableAt is rowsOf, or the objects that a path selects.
+func (v *viewing) tableAt(path string, placed bool) (*tables.Table, error) {
+	if !placed {
+		return v.rowsOf()
+	}
+	array, _, err := v.arrayAt("table", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.meter.Spend(int64(len(array))); err != nil {
+		return nil, err
+	}
+	return tables.Detect(array, tables.DetectOptions{})
+}
+
 // table shows rows and columns by what they hold. Rows come with their _row_id,
-// by which a $table reference and a fetch select.
+// by which a $table reference and a fetch select; those at a path of their own have none.
 func (v *viewing) table() (View, error) {
-	q, err := tables.ParseQuery(v.selector)
+	path, placed, err := v.str("path")
+	if err != nil {
+		return View{}, err
+	}
+	query := v.selector
+	if _, ok := v.params["path"]; ok {
+		if query, err = rawjson.Delete(query, "path"); err != nil {
+			return View{}, viewFailed("selector: %v", err)
+		}
+	}
+	q, err := tables.ParseQuery(query)
 	if err != nil {
 		return View{}, tableFailed(err)
 	}
-	t, err := v.rowsOf()
+	t, err := v.tableAt(path, placed)
 	if err != nil {
+		var failed *Error
+		if errors.As(err, &failed) || v.meter.Err() != nil {
+			return View{}, err
+		}
 		if errors.Is(err, tables.ErrNotTable) {
-			return View{}, viewFailed("type \"table\" needs rows and %s has none: %s; use head, lines, json_path or search", v.artifact.Handle, text.Line(err.Error(), text.MaxMessageChars))
+			return View{}, viewFailed("type \"table\" needs rows and %s has none: %s; name an array of objects by path, or use head, lines, json_path or search", v.artifact.Handle, text.Line(err.Error(), text.MaxMessageChars))
 		}
 		return View{}, viewFailed("%s cannot be read as a table: %s", v.artifact.Handle, text.Line(err.Error(), text.MaxMessageChars))
 	}
@@ -47,7 +76,7 @@ func (v *viewing) table() (View, error) {
 		return View{}, tableFailed(err)
 	}
 	rows := a.View
-	if !grouped && !t.Has(tables.RowID) {
+	if !grouped && !placed && !t.Has(tables.RowID) {
 		rows = rows.WithRowID()
 	}
 	text, shown := writeRows(rows, v.max-noticeChars)

@@ -41,6 +41,7 @@ func TableOptions(mediaType string, data func() []byte) tables.DetectOptions {
 	}
 	opts := jsonOptions(data())
 	opts.CSV = opts.Paths == nil
+	opts.Inside = true
 	if _, params, err := mime.ParseMediaType(mediaType); err == nil && params[paramRows] != "" {
 		opts.Paths = append(opts.Paths, params[paramRows])
 	}
