@@ -24,8 +24,8 @@ import (
 
 // Defaults of a Client.
 const (
-	DefaultHost = "localhost"
-	DefaultPort = "8088"
+	defaultHost = "localhost"
+	defaultPort = "8088"
 	// MaxResponse bounds one response, in bytes.
 	MaxResponse = 256 << 20
 
@@ -65,7 +65,7 @@ func New(router, token string, options ...Option) (*Client, error) {
 		o(c)
 	}
 	if router == "" {
-		router = net.JoinHostPort(first(c.env("ROUTER_HOST"), DefaultHost), first(c.env("ROUTER_PORT"), DefaultPort))
+		router = net.JoinHostPort(first(c.env("ROUTER_HOST"), defaultHost), first(c.env("ROUTER_PORT"), defaultPort))
 	}
 	if c.token == "" {
 		c.token = c.env("AGENT_TOKEN")

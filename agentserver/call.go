@@ -90,7 +90,7 @@ func (t *Tool) timeout(def time.Duration) time.Duration {
 	case t.Timeout != 0:
 		return t.Timeout
 	case t.Async:
-		return DefaultAsyncTimeout
+		return defaultAsyncTimeout
 	}
 	return def
 }

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// RegisterPath is the router's endpoint for agents, below its base URL.
-	RegisterPath = "/agents"
+	// registerPath is the router's endpoint for agents, below its base URL.
+	registerPath = "/agents"
 
 	registerTimeout = 5 * time.Second
 	leaveTimeout    = 2 * time.Second
@@ -48,7 +48,7 @@ func newRegistration(s *Server, addr net.Addr) (*registration, error) {
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
 		return nil, fmt.Errorf("agent %q: the router %q must be an http or https URL such as http://localhost:8088", s.name, clip(s.o.Router))
 	}
-	r := &registration{s: s, url: strings.TrimSuffix(base.String(), "/") + RegisterPath, instance: rand.Text(), first: firstRetry}
+	r := &registration{s: s, url: strings.TrimSuffix(base.String(), "/") + registerPath, instance: rand.Text(), first: firstRetry}
 	told := map[string]any{"name": s.name, "instance": r.instance, "pid": os.Getpid(), "health": "/health", "server": s.info}
 	if s.o.Advertise != "" {
 		told["url"] = s.o.Advertise

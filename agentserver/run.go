@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// DefaultAddr is where an agent listens.
-const DefaultAddr = "127.0.0.1:7000"
+// defaultAddr is where an agent listens.
+const defaultAddr = "127.0.0.1:7000"
 
 // Bounds of the HTTP server. Reading a body and writing a response have theirs
 // in package streamable.
@@ -33,7 +33,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	addr := s.o.Addr
 	if addr == "" {
-		addr = DefaultAddr
+		addr = defaultAddr
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

@@ -434,7 +434,7 @@ func TestDefaults(t *testing.T) {
 	if s := a.Status(); a.Name() != "own" || s.Concurrency != 5 || s.Max != 6 || a.o.Timeout != time.Second {
 		t.Errorf("%s, %+v, %v", a.Name(), s, a.o.Timeout)
 	}
-	if d := (&Tool{Async: true}).timeout(time.Second); d != DefaultAsyncTimeout {
+	if d := (&Tool{Async: true}).timeout(time.Second); d != defaultAsyncTimeout {
 		t.Errorf("an async tool may take %v", d)
 	}
 }

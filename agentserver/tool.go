@@ -31,8 +31,8 @@ type Tool struct {
 	err    error  // the fault that makes it unusable
 }
 
-// DefaultAsyncTimeout bounds async tools that name no timeout.
-const DefaultAsyncTimeout = time.Hour
+// defaultAsyncTimeout bounds async tools that name no timeout.
+const defaultAsyncTimeout = time.Hour
 
 // Call is one execution, as a function sees it. Write adds to the task's log.
 type Call struct {

@@ -29,9 +29,9 @@ func IsModern(version string) bool { return version >= V20260728 }
 // Supported reports whether version is one that weir speaks.
 func Supported(version string) bool { return slices.Contains(Versions, version) }
 
-// Negotiate returns the version to answer in a handshake that asks for requested. It is the same
+// negotiate returns the version to answer in a handshake that asks for requested. It is the same
 // version if it is a legacy one that weir speaks, else the newest legacy version.
-func Negotiate(requested string) string {
+func negotiate(requested string) string {
 	if Supported(requested) && !IsModern(requested) {
 		return requested
 	}
@@ -43,7 +43,7 @@ const (
 	MetaVersion            = "io.modelcontextprotocol/protocolVersion"
 	MetaClientInfo         = "io.modelcontextprotocol/clientInfo"
 	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
-	MetaServerInfo         = "io.modelcontextprotocol/serverInfo"
+	metaServerInfo         = "io.modelcontextprotocol/serverInfo"
 	MetaLogLevel           = "io.modelcontextprotocol/logLevel"
 	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
 )
@@ -59,7 +59,7 @@ type Meta struct {
 
 // ParseMeta reads the _meta of params, as [Params.Meta] does.
 func ParseMeta(params json.RawMessage) (Meta, error) {
-	p := ReadParams(params)
+	p := readParams(params)
 	return p.Meta()
 }
 

@@ -200,7 +200,7 @@ func (h *handshake) discover(ctx context.Context, version string) (Hello, error)
 	if version = choose(supported, true); version == "" {
 		return Hello{}, Errorf(KindUnsupportedVersion, "the server speaks %.200s, none of which is a version of the modern era that weir speaks", supported)
 	}
-	info := rawjson.Get(meta, MetaServerInfo)
+	info := rawjson.Get(meta, metaServerInfo)
 	if info == nil {
 		info = own
 	}

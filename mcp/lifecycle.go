@@ -92,7 +92,7 @@ func Handshaken(r *Request) (version string, err error) {
 	if err != nil {
 		return "", Errorf(KindInvalidParams, "initialize: protocolVersion must be a string")
 	}
-	version = Negotiate(requested)
+	version = negotiate(requested)
 	r.Session.SetVersion(version)
 	r.Session.SetClient(info, capabilities)
 	return version, nil
@@ -159,9 +159,9 @@ func Complete(result, serverInfo json.RawMessage) json.RawMessage {
 	switch {
 	case len(serverInfo) == 0:
 	case meta.Value == nil:
-		info = append(append([]byte(`"_meta":{"`+MetaServerInfo+`":`), serverInfo...), '}')
-	case rawjson.Get(meta.Value, MetaServerInfo) == nil:
-		if set, err := rawjson.Set(meta.Value, MetaServerInfo, serverInfo); err == nil {
+		info = append(append([]byte(`"_meta":{"`+metaServerInfo+`":`), serverInfo...), '}')
+	case rawjson.Get(meta.Value, metaServerInfo) == nil:
+		if set, err := rawjson.Set(meta.Value, metaServerInfo, serverInfo); err == nil {
 			info, at = set, meta.End
 		}
 	}
@@ -199,16 +199,16 @@ func Cacheable(result json.RawMessage, ttlMs int, scope string) json.RawMessage 
 		return result
 	}
 	if cache == nil {
-		result = Prepend(result, `"cacheScope":"`+scope+`"`)
+		result = prepend(result, `"cacheScope":"`+scope+`"`)
 	}
 	if ttl == nil {
-		result = Prepend(result, `"ttlMs":`+strconv.Itoa(ttlMs))
+		result = prepend(result, `"ttlMs":`+strconv.Itoa(ttlMs))
 	}
 	return result
 }
 
-// Prepend inserts a member, written as JSON text, at the start of an object.
-func Prepend(obj json.RawMessage, member string) json.RawMessage {
+// prepend inserts a member, written as JSON text, at the start of an object.
+func prepend(obj json.RawMessage, member string) json.RawMessage {
 	i := rawjson.SkipSpace(obj, 0)
 	if i >= len(obj) || obj[i] != '{' {
 		return obj

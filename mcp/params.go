@@ -32,8 +32,8 @@ func (p *Params) members() [len(paramKeys)]*json.RawMessage {
 	return [...]*json.RawMessage{&p.Name, &p.URI, &p.Arguments, &p.RequestState, &p.RawMeta}
 }
 
-// ReadParams finds the members of raw in one pass. Handlers that have a Request call its Fields.
-func ReadParams(raw json.RawMessage) Params {
+// readParams finds the members of raw in one pass. Handlers that have a Request call its Fields.
+func readParams(raw json.RawMessage) Params {
 	p := Params{raw: raw}
 	if len(raw) == 0 {
 		return p
@@ -128,7 +128,7 @@ func (p *Params) of(raw json.RawMessage) bool {
 // must not run concurrently with another one for the same r.
 func (r *Request) Fields() *Params {
 	if !r.fields.of(r.Params) {
-		r.fields = ReadParams(r.Params)
+		r.fields = readParams(r.Params)
 	}
 	return &r.fields
 }

@@ -41,7 +41,7 @@ func TestParams(t *testing.T) {
 			t.Errorf("%s: %q stands twice, or there is no object, and no error says so", c.params, c.twice)
 		}
 	}
-	twice := ReadParams(json.RawMessage(`{"uri":"a","uri":"b"}`))
+	twice := readParams(json.RawMessage(`{"uri":"a","uri":"b"}`))
 	if err := twice.Unique("uri"); !errors.Is(err, rawjson.ErrDuplicate) {
 		t.Errorf("uri twice: %v", err)
 	}

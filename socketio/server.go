@@ -17,11 +17,11 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultConnectTimeout = 45 * time.Second
-	DefaultMaxAttachments = 64
-	DefaultMaxPending     = 1024
-	DefaultMaxConcurrent  = 64
-	DefaultMaxAcks        = 4096
+	defaultConnectTimeout = 45 * time.Second
+	defaultMaxAttachments = 64
+	defaultMaxPending     = 1024
+	defaultMaxConcurrent  = 64
+	defaultMaxAcks        = 4096
 
 	defaultAttachmentBytes = 16 << 20
 	defaultPendingBytes    = 4 << 20
@@ -68,7 +68,7 @@ func NewServer(config Config) *Server {
 		bounds:  localBounds{bytes: config.Engine.MaxQueueBytes, frames: config.Engine.MaxQueueFrames, message: config.Engine.MaxPayload},
 	}
 	if s.timeout <= 0 {
-		s.timeout = DefaultConnectTimeout
+		s.timeout = defaultConnectTimeout
 	}
 	engine := config.Engine
 	engine.Logger = s.limits.logger
@@ -89,12 +89,12 @@ func newLimits(attachments, pending, concurrent, acks int, logger *slog.Logger) 
 		logger = slog.New(slog.DiscardHandler)
 	}
 	return &limits{
-		attachments:     or(attachments, DefaultMaxAttachments),
+		attachments:     or(attachments, defaultMaxAttachments),
 		attachmentBytes: defaultAttachmentBytes,
-		pending:         or(pending, DefaultMaxPending),
+		pending:         or(pending, defaultMaxPending),
 		pendingBytes:    defaultPendingBytes,
-		concurrent:      or(concurrent, DefaultMaxConcurrent),
-		acks:            or(acks, DefaultMaxAcks),
+		concurrent:      or(concurrent, defaultMaxConcurrent),
+		acks:            or(acks, defaultMaxAcks),
 		logger:          logger,
 		workers:         newWorkers(),
 	}

@@ -24,8 +24,8 @@ const (
 	// MaxIDBytes bounds an id. Longer ones are invalid requests, because an id is copied and kept
 	// while its request runs.
 	MaxIDBytes = 1024
-	// MaxMethodBytes bounds a method name.
-	MaxMethodBytes = 512
+	// maxMethodBytes bounds a method name.
+	maxMethodBytes = 512
 	// MaxBatch bounds the messages of one batch (2025-03-26).
 	MaxBatch = 256
 )
@@ -200,8 +200,8 @@ func Parse(data []byte) (Message, error) {
 		if nullID {
 			return invalid("a request id must not be null")
 		}
-		if len(method) > MaxMethodBytes || len(method) < 3 || method[0] != '"' {
-			return invalid("method must be a string of 1 to %d bytes", MaxMethodBytes)
+		if len(method) > maxMethodBytes || len(method) < 3 || method[0] != '"' {
+			return invalid("method must be a string of 1 to %d bytes", maxMethodBytes)
 		}
 		name := method[1 : len(method)-1]
 		if s, ok := internedMethods[string(name)]; ok {

@@ -37,7 +37,7 @@ type Command struct {
 	NoInput bool
 	// Keeper starts the child and prevents it from outliving this process. Nil means a new Keeper.
 	Keeper *child.Keeper
-	// MaxMessage bounds a line of the child's stdout; zero means MaxFromUpstream. MaxKey is the
+	// MaxMessage bounds a line of the child's stdout; zero means 256 MiB. MaxKey is the
 	// name of the setting in errors, "" if there is none.
 	MaxMessage int
 	MaxKey     string
@@ -75,7 +75,7 @@ func Start(cmd Command) (*Process, error) {
 		cmd.Grace = 2 * time.Second
 	}
 	if cmd.MaxMessage == 0 {
-		cmd.MaxMessage = MaxFromUpstream
+		cmd.MaxMessage = maxFromUpstream
 	}
 	if cmd.Logger == nil {
 		cmd.Logger = slog.New(slog.DiscardHandler)

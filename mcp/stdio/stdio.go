@@ -17,8 +17,8 @@ import (
 
 // Default bounds of one message, in bytes.
 const (
-	MaxFromAgent    = 10 << 20
-	MaxFromUpstream = 256 << 20
+	maxFromAgent    = 10 << 20
+	maxFromUpstream = 256 << 20
 )
 
 // bufSize is the read buffer of a stream; a shorter message costs one copy.

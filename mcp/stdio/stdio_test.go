@@ -329,7 +329,7 @@ func TestRelativeProgramAndDir(t *testing.T) {
 func ExampleNewStream() {
 	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
 	out := make(lines, 1)
-	server := mcp.NewConn(NewStream(in, out, MaxFromAgent, nil), mcp.ConnOptions{Handler: &mcp.Lifecycle{Next: mcp.HandlerFunc(
+	server := mcp.NewConn(NewStream(in, out, maxFromAgent, nil), mcp.ConnOptions{Handler: &mcp.Lifecycle{Next: mcp.HandlerFunc(
 		func(context.Context, *mcp.Request) (json.RawMessage, error) { return nil, nil })}})
 	fmt.Print(<-out)
 	server.Close()

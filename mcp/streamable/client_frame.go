@@ -91,7 +91,7 @@ func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (ou
 	var p located
 	if st.modern || st.version == "" || rawjson.MayHold(params, "_meta") {
 		var err error
-		if p, err = locate(params, NameParam(method)); err != nil {
+		if p, err = locate(params, nameParam(method)); err != nil {
 			return out, mcp.Errorf(mcp.KindInvalidParams, "%s params: %v", method, err)
 		}
 	}
@@ -131,10 +131,10 @@ func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (ou
 		maps.Copy(out.header, shared)
 		delete(out.header, HeaderSession)
 		out.header[HeaderVersion] = []string{version}
-		out.header[HeaderMethod] = []string{EncodeHeaderValue(method)}
+		out.header[HeaderMethod] = []string{encodeHeaderValue(method)}
 		if p.name != nil {
 			name := rawjson.Text(p.name)
-			out.header[HeaderName] = []string{EncodeHeaderValue(name)}
+			out.header[HeaderName] = []string{encodeHeaderValue(name)}
 			if method == "tools/call" && c.opts.ParamHeaders != nil {
 				c.opts.ParamHeaders(name, params, out.header)
 			}

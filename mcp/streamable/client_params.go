@@ -123,7 +123,7 @@ func (p ParamHeaders) Set(h http.Header, params json.RawMessage) {
 	arguments := rawjson.Get(params, "arguments")
 	for _, ph := range p {
 		if v, ok := primitive(rawjson.GetPath(arguments, ph.path...)); ok {
-			h[ph.header] = []string{EncodeHeaderValue(v)}
+			h[ph.header] = []string{encodeHeaderValue(v)}
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (p ParamHeaders) Check(h http.Header, params json.RawMessage) error {
 		case len(got) != 1:
 			return mcp.Errorf(mcp.KindHeaderMismatch, "header %s must be there once, because the argument %q is", ph.header, argument)
 		}
-		told, err := DecodeHeaderValue(got[0])
+		told, err := decodeHeaderValue(got[0])
 		if err != nil {
 			return mcp.Errorf(mcp.KindHeaderMismatch, "header %s: %w", ph.header, err)
 		}

@@ -232,8 +232,3 @@ func Header(ctx context.Context) http.Header {
 	h, _ := ctx.Value(headerKey{}).(http.Header)
 	return h
 }
-
-// WithHeader returns a context for which Header returns h.
-func WithHeader(ctx context.Context, h http.Header) context.Context {
-	return context.WithValue(ctx, headerKey{}, h)
-}

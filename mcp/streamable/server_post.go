@@ -150,7 +150,7 @@ func metaOf(r *mcp.Request) (meta mcp.Meta, name []byte, err error) {
 	if !rawjson.IsObject(r.Params) {
 		return meta, nil, nil
 	}
-	p, key := r.Fields(), NameParam(r.Method)
+	p, key := r.Fields(), nameParam(r.Method)
 	if err = p.Unique("_meta", key); err == nil {
 		switch key {
 		case "name":
@@ -239,7 +239,7 @@ func checkHeaders(h http.Header, m *jsonrpc.Message, name []byte) error {
 	case methods[0] != m.Method:
 		return mismatch("header Mcp-Method is %q but the method is %q", clip(methods[0]), m.Method)
 	}
-	key := NameParam(m.Method)
+	key := nameParam(m.Method)
 	if key == "" {
 		return nil
 	}
@@ -252,7 +252,7 @@ func checkHeaders(h http.Header, m *jsonrpc.Message, name []byte) error {
 	case len(names) == 0:
 		return mismatch("the header Mcp-Name is missing: it repeats params.%s", key)
 	}
-	value, err := DecodeHeaderValue(strings.Trim(names[0], " \t"))
+	value, err := decodeHeaderValue(strings.Trim(names[0], " \t"))
 	if err != nil {
 		return mismatch("header Mcp-Name: %v", err)
 	}

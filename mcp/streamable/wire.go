@@ -15,8 +15,8 @@ const (
 	HeaderVersion = "Mcp-Protocol-Version"
 	// HeaderMethod repeats the body's method (2026-07-28).
 	HeaderMethod = "Mcp-Method"
-	// HeaderName repeats the name or uri that a request is about (2026-07-28). EncodeHeaderValue
-	// encodes its value.
+	// HeaderName repeats the name or uri that a request is about (2026-07-28). A value that is
+	// not safe in a header is in the base64 form.
 	HeaderName = "Mcp-Name"
 	// HeaderParamPrefix begins the headers that repeat arguments whose schema has an "x-mcp-header"
 	// (2026-07-28).
@@ -38,14 +38,14 @@ const (
 	sentinelSuffix = "?="
 )
 
-// ErrHeaderEncoding is returned for a header value that has the base64
+// errHeaderEncoding is returned for a header value that has the base64
 // sentinel around something that is not base64.
-var ErrHeaderEncoding = errors.New("not base64 between the sentinels =?base64? and ?=")
+var errHeaderEncoding = errors.New("not base64 between the sentinels =?base64? and ?=")
 
-// EncodeHeaderValue returns s as the value of Mcp-Name or Mcp-Param-*: unchanged if that is safe,
+// encodeHeaderValue returns s as the value of Mcp-Name or Mcp-Param-*: unchanged if that is safe,
 // else as base64 between sentinels. Unsafe are control and non-ASCII bytes, white space at either
 // end, and text that looks like the sentinel itself.
-func EncodeHeaderValue(s string) string {
+func encodeHeaderValue(s string) string {
 	if headerSafe(s) {
 		return s
 	}
@@ -67,9 +67,9 @@ func headerSafe(s string) bool {
 	return !strings.HasPrefix(s, sentinelPrefix) || !strings.HasSuffix(s, sentinelSuffix)
 }
 
-// DecodeHeaderValue is the inverse of EncodeHeaderValue. A value without the
+// decodeHeaderValue is the inverse of encodeHeaderValue. A value without the
 // sentinels is returned as it is.
-func DecodeHeaderValue(v string) (string, error) {
+func decodeHeaderValue(v string) (string, error) {
 	body, ok := strings.CutPrefix(v, sentinelPrefix)
 	if !ok {
 		return v, nil
@@ -79,14 +79,14 @@ func DecodeHeaderValue(v string) (string, error) {
 	}
 	b, err := base64.StdEncoding.DecodeString(body)
 	if err != nil {
-		return "", ErrHeaderEncoding
+		return "", errHeaderEncoding
 	}
 	return string(b), nil
 }
 
-// NameParam returns the param that the header Mcp-Name repeats for a method: "name", "uri",
+// nameParam returns the param that the header Mcp-Name repeats for a method: "name", "uri",
 // "taskId" (of the tasks extension), or "" if there is none.
-func NameParam(method string) string {
+func nameParam(method string) string {
 	switch method {
 	case "tools/call", "prompts/get":
 		return "name"

@@ -27,16 +27,16 @@ func TestWireHeaderValue(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := EncodeHeaderValue(tt.plain); got != tt.wire {
+			if got := encodeHeaderValue(tt.plain); got != tt.wire {
 				t.Errorf("encoded %q, want %q", got, tt.wire)
 			}
-			if got, err := DecodeHeaderValue(tt.wire); got != tt.plain || err != nil {
+			if got, err := decodeHeaderValue(tt.wire); got != tt.plain || err != nil {
 				t.Errorf("decoded %q, %v, want %q", got, err, tt.plain)
 			}
 		})
 	}
-	if _, err := DecodeHeaderValue("=?base64?%%?="); !errors.Is(err, ErrHeaderEncoding) {
-		t.Errorf("err = %v, want ErrHeaderEncoding", err)
+	if _, err := decodeHeaderValue("=?base64?%%?="); !errors.Is(err, errHeaderEncoding) {
+		t.Errorf("err = %v, want errHeaderEncoding", err)
 	}
 }
 

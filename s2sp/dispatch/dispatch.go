@@ -27,9 +27,9 @@ var ErrHandle = errors.New("unknown ddi:// handle")
 
 // Defaults of Options.
 const (
-	DefaultMaxBytes = 64 << 20
-	DefaultMaxCount = 64
-	DefaultTTL      = 10 * time.Minute
+	defaultMaxBytes = 64 << 20
+	defaultMaxCount = 64
+	defaultTTL      = 10 * time.Minute
 )
 
 // Options limit the buffer. The zero value uses the defaults.
@@ -53,13 +53,13 @@ type Dispatcher struct {
 // New returns an empty dispatcher.
 func New(opts Options) *Dispatcher {
 	if opts.MaxBytes <= 0 {
-		opts.MaxBytes = DefaultMaxBytes
+		opts.MaxBytes = defaultMaxBytes
 	}
 	if opts.MaxCount <= 0 {
-		opts.MaxCount = DefaultMaxCount
+		opts.MaxCount = defaultMaxCount
 	}
 	if opts.TTL <= 0 {
-		opts.TTL = DefaultTTL
+		opts.TTL = defaultTTL
 	}
 	return &Dispatcher{opts: opts, bodies: bounded.New(bounded.Options[string, []byte]{
 		MaxCount: opts.MaxCount, MaxBytes: int64(opts.MaxBytes), TTL: opts.TTL})}

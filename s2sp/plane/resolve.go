@@ -42,7 +42,7 @@ func Resolve(ctx context.Context, in Input, from Source) (*table.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	mapping, err := ParseMapping(in.ColumnMapping)
+	mapping, err := parseMapping(in.ColumnMapping)
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +99,9 @@ func AbstractIDs(abstractData string) ([]int, error) {
 	return RowIDs(t.View()), nil
 }
 
-// ParseMapping reads column_mapping, a JSON object of new names by old ones;
+// parseMapping reads column_mapping, a JSON object of new names by old ones;
 // blank is none.
-func ParseMapping(text string) (map[string]string, error) {
+func parseMapping(text string) (map[string]string, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || text == "null" {
 		return nil, nil

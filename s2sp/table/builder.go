@@ -59,8 +59,8 @@ func (b *Builder) append(row []byte) error {
 		return b.err
 	}
 	row = bytes.TrimSpace(row)
-	if len(row) > MaxRowBytes {
-		return fmt.Errorf("row %d: %w: a row of %d bytes, and at most %d are read", b.Len(), ErrTooLarge, len(row), MaxRowBytes)
+	if len(row) > maxRowBytes {
+		return fmt.Errorf("row %d: %w: a row of %d bytes, and at most %d are read", b.Len(), ErrTooLarge, len(row), maxRowBytes)
 	}
 	start := len(b.buf)
 	if bytes.IndexByte(row, '\n') >= 0 || bytes.IndexByte(row, '\r') >= 0 {

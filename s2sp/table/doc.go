@@ -21,7 +21,7 @@
 // null). NaN, Infinity and -Infinity are not JSON, but many programs write them; they are read as
 // null and counted. If a row has a key twice, the last value is used at the position of the first,
 // as in encoding/json, Python and JavaScript. _row_id is the number of a row in its table
-// (spec/tables §1), so a column of that name in the data is renamed to [OwnRowID].
+// (spec/tables §1), so a column of that name in the data is renamed to _row_id_data.
 // [Options.KeepRowID] disables that for rows that were taken from another table.
 //
 // The package does not know MCP or HTTP, or where the bytes are stored.

@@ -141,8 +141,8 @@ func (x *indexer) expect(n int) {
 // row reads the object at data[i] and returns the index behind it. Rows of the same data must be
 // given in order; new data starts a new segment.
 func (x *indexer) row(data []byte, i int) (end int, err error) {
-	if x.t.rows >= MaxRows {
-		return i, fmt.Errorf("row %d: %w: more than %d rows", x.t.rows, ErrTooLarge, MaxRows)
+	if x.t.rows >= maxRows {
+		return i, fmt.Errorf("row %d: %w: more than %d rows", x.t.rows, ErrTooLarge, maxRows)
 	}
 	if len(x.pos) == 0 {
 		x.data, x.base = data, i
@@ -236,7 +236,7 @@ func (x *indexer) match(n uint32, s *shape, i int) (end int, ok bool) {
 		}
 	}
 	end = i + len(s.suffix)
-	if end > len(data) || string(data[i:end]) != s.suffix || end-base > MaxRowBytes+segmentBytes {
+	if end > len(data) || string(data[i:end]) != s.suffix || end-base > maxRowBytes+segmentBytes {
 		return 0, false
 	}
 	words[at] = uint32(end - base)
@@ -264,8 +264,8 @@ func (x *indexer) learn(i int) (end int, err error) {
 	if end, err = rawjson.Skip(x.data, i); err != nil {
 		return i, err
 	}
-	if end-i > MaxRowBytes {
-		return i, fmt.Errorf("%w: a row of %d bytes, and at most %d are read", ErrTooLarge, end-i, MaxRowBytes)
+	if end-i > maxRowBytes {
+		return i, fmt.Errorf("%w: a row of %d bytes, and at most %d are read", ErrTooLarge, end-i, maxRowBytes)
 	}
 	row := x.data[i:end]
 	x.text, x.fields = x.text[:0], x.fields[:0]
@@ -398,7 +398,7 @@ func (x *indexer) finish() *Table {
 	x.seal()
 	t := x.t
 	if col, ok := t.byName[RowID]; ok && !x.opts.KeepRowID {
-		name := OwnRowID
+		name := ownRowID
 		for t.Has(name) {
 			name += "_"
 		}

@@ -51,7 +51,7 @@ func NewSieve(sel Selection) *Sieve {
 func (s *Sieve) Pass(dst, data []byte, i int) (out []byte, end int, kept bool, err error) {
 	x := s.x
 	x.pos, x.words = x.pos[:0], x.words[:0]
-	x.t.rows = min(s.read, MaxRows-1) // row number for errors
+	x.t.rows = min(s.read, maxRows-1) // row number for errors
 	if end, err = x.row(data, i); err != nil {
 		return dst, i, false, err
 	}

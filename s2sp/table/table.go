@@ -11,15 +11,15 @@ import (
 // RowID is the name of the column that numbers the rows of a table: 0, 1, 2, …
 const RowID = "_row_id"
 
-// OwnRowID is the new name of a _row_id column in the data. If that name is taken, underscores are
+// ownRowID is the new name of a _row_id column in the data. If that name is taken, underscores are
 // added until it is free.
-const OwnRowID = "_row_id_data"
+const ownRowID = "_row_id_data"
 
 // Limits of a table. A row beyond a limit is refused.
 const (
 	MaxColumns  = 1 << 16 // distinct keys
-	MaxRowBytes = 1 << 30 // bytes of one row
-	MaxRows     = 1<<31 - 2
+	maxRowBytes = 1 << 30 // bytes of one row
+	maxRows     = 1<<31 - 2
 )
 
 // Errors of reading rows. Errors in the JSON itself are those of package rawjson. All are wrapped
@@ -29,7 +29,7 @@ var (
 	ErrNotTable = errors.New("not a table")
 	// ErrTooWide means more than MaxColumns distinct keys.
 	ErrTooWide = errors.New("too many columns")
-	// ErrTooLarge means a row of more than MaxRowBytes, or more than MaxRows rows.
+	// ErrTooLarge means a row of more than 1 GiB, or more than 2³¹-2 rows.
 	ErrTooLarge = errors.New("table too large")
 )
 

@@ -23,7 +23,7 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultTimeout     = 20 * time.Second
+	defaultTimeout     = 20 * time.Second
 	DefaultCallTimeout = 60 * time.Second
 	// answerSlack is how long the answer of a Computer whose own time is over
 	// may take to get here.
@@ -104,7 +104,7 @@ func New(o Options) (*Client, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
+		o.Timeout = defaultTimeout
 	}
 	if o.CallTimeout <= 0 {
 		o.CallTimeout = DefaultCallTimeout

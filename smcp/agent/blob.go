@@ -12,8 +12,8 @@ import (
 // Bounds of blobs.
 const (
 	blobChunk = 256 << 10
-	// MaxBlob is the largest blob that is read or written: 100 MiB.
-	MaxBlob = 100 << 20
+	// maxBlob is the largest blob that is read or written: 100 MiB.
+	maxBlob = 100 << 20
 )
 
 // ReadBlob reads a whole blob and checks its hash.
@@ -26,8 +26,8 @@ func (c *Client) ReadBlob(ctx context.Context, computer, handle string) (data []
 		}
 		if offset == 0 {
 			first = part
-			if first.TotalSize < 0 || first.TotalSize > MaxBlob {
-				return nil, "", fmt.Errorf("a blob of %d bytes is over the bound of %d", first.TotalSize, MaxBlob)
+			if first.TotalSize < 0 || first.TotalSize > maxBlob {
+				return nil, "", fmt.Errorf("a blob of %d bytes is over the bound of %d", first.TotalSize, maxBlob)
 			}
 		}
 		if part.SHA256 != first.SHA256 || part.TotalSize != first.TotalSize || part.Offset != offset {
@@ -52,8 +52,8 @@ func (c *Client) ReadBlob(ctx context.Context, computer, handle string) (data []
 // WriteBlob sends data to a Computer and returns where it put them. nameHint is
 // a name that it may use.
 func (c *Client) WriteBlob(ctx context.Context, computer, nameHint string, data []byte) (landingPath string, err error) {
-	if len(data) == 0 || len(data) > MaxBlob {
-		return "", fmt.Errorf("a blob has 1 to %d bytes, not %d", MaxBlob, len(data))
+	if len(data) == 0 || len(data) > maxBlob {
+		return "", fmt.Errorf("a blob has 1 to %d bytes, not %d", maxBlob, len(data))
 	}
 	sum := sha256.Sum256(data)
 	upload := ""

@@ -23,7 +23,7 @@ import (
 // Defaults and bounds.
 const (
 	DefaultCallTimeout = 60 * time.Second
-	DefaultIdle        = 15 * time.Minute
+	defaultIdle        = 15 * time.Minute
 	maxServers         = 256
 	maxCalls           = 256 // in flight
 	maxHistory         = 200
@@ -127,7 +127,7 @@ func New(o Options) (*Computer, error) {
 		o.CallTimeout = DefaultCallTimeout
 	}
 	if o.IdleTimeout == 0 {
-		o.IdleTimeout = DefaultIdle
+		o.IdleTimeout = defaultIdle
 	}
 	if o.Landing != "" {
 		if err := os.MkdirAll(o.Landing, 0o700); err != nil {

@@ -23,9 +23,9 @@ const (
 	InputCommand = "command"
 )
 
-// EnvPrefix is what the name of an environment variable begins with that answers
+// envPrefix is what the name of an environment variable begins with that answers
 // an input: A2C_SMCP_<id>.
-const EnvPrefix = "A2C_SMCP_"
+const envPrefix = "A2C_SMCP_"
 
 // Input is the definition of a value that the configuration does not hold.
 type Input struct {
@@ -178,7 +178,7 @@ func (in *inputs) concealed(l catalog.Listing) catalog.Listing {
 // variable returns the environment variable that answers an input, where it is
 // there.
 func (in *inputs) variable(id string) (name, value string, ok bool) {
-	name = EnvPrefix + id
+	name = envPrefix + id
 	value, ok = in.o.LookupEnv(name)
 	return name, value, ok
 }

@@ -19,15 +19,15 @@ import (
 // Defaults of Options.
 const (
 	DefaultCallTimeout      = 30 * time.Second
-	DefaultMaxCallTimeout   = time.Hour
-	DefaultMaxCalls         = 256
+	defaultMaxCallTimeout   = time.Hour
+	defaultMaxCalls         = 256
 	DefaultMaxOfficeCalls   = 1024
-	DefaultMaxComputers     = 256
-	DefaultMaxOffices       = 10_000
-	DefaultMaxPayload       = 16 << 20
-	DefaultMaxConnections   = 20_000
-	DefaultConnectTimeout   = 5 * time.Second // from the HTTP handshake to the CONNECT
-	DefaultToolCallSlack    = time.Second
+	defaultMaxComputers     = 256
+	defaultMaxOffices       = 10_000
+	defaultMaxPayload       = 16 << 20
+	defaultMaxConnections   = 20_000
+	defaultConnectTimeout   = 5 * time.Second // from the HTTP handshake to the CONNECT
+	defaultToolCallSlack    = time.Second
 	proofTime               = 20 * time.Second // from the CONNECT with a key to its proof
 	maxNameBytes            = 256
 	maxReqIDBytes           = 256
@@ -111,13 +111,13 @@ func New(o Options) *Hub {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	orDefault(&o.CallTimeout, DefaultCallTimeout)
-	orDefault(&o.MaxCallTimeout, DefaultMaxCallTimeout)
-	orDefault(&o.MaxCalls, DefaultMaxCalls)
+	orDefault(&o.MaxCallTimeout, defaultMaxCallTimeout)
+	orDefault(&o.MaxCalls, defaultMaxCalls)
 	orDefault(&o.MaxOfficeCalls, DefaultMaxOfficeCalls)
-	orDefault(&o.MaxComputers, DefaultMaxComputers)
-	orDefault(&o.MaxOffices, DefaultMaxOffices)
-	orDefault(&o.MaxPayload, DefaultMaxPayload)
-	orDefault(&o.MaxConnections, DefaultMaxConnections)
+	orDefault(&o.MaxComputers, defaultMaxComputers)
+	orDefault(&o.MaxOffices, defaultMaxOffices)
+	orDefault(&o.MaxPayload, defaultMaxPayload)
+	orDefault(&o.MaxConnections, defaultMaxConnections)
 	h := &Hub{o: o, log: o.Logger, offices: map[string]*office{}, named: map[string]int{}}
 	h.access = &access{o.Auth, o.Devices}
 	h.server = socketio.NewServer(socketio.Config{
@@ -125,7 +125,7 @@ func New(o Options) *Hub {
 			Authenticate: h.checkHandshake, CORS: o.CORS, MaxPayload: o.MaxPayload, MaxSessions: o.MaxConnections, MaxQueueBytes: maxQueueBytes,
 			PingInterval: o.PingInterval, PingTimeout: o.PingTimeout, Memory: o.Memory, Probation: &engineio.Probation{Address: addressOf, Exempt: known},
 		},
-		ConnectTimeout: DefaultConnectTimeout, MaxPending: maxMessagesPerSession, MaxAcks: 2 * o.MaxOfficeCalls, Logger: o.Logger,
+		ConnectTimeout: defaultConnectTimeout, MaxPending: maxMessagesPerSession, MaxAcks: 2 * o.MaxOfficeCalls, Logger: o.Logger,
 	})
 	h.server.Of("/").Use(func(context.Context, *socketio.Socket) error {
 		return &socketio.ConnectError{Message: "Invalid namespace"}

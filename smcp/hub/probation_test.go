@@ -93,7 +93,7 @@ func TestStrangersDoNotShutTheHub(t *testing.T) {
 		for _, s := range strangers {
 			<-s.Done()
 		}
-		if took := time.Since(began); took > DefaultConnectTimeout+time.Second {
+		if took := time.Since(began); took > defaultConnectTimeout+time.Second {
 			t.Errorf("strangers stay for %v", took)
 		}
 		time.Sleep(5 * time.Second) // until they are forgotten

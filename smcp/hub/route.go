@@ -77,7 +77,7 @@ func (h *Hub) route(e *socketio.Event) {
 		}
 		// The Computer answers for itself when the time is over; this is for
 		// one that does not.
-		timeout = asked + DefaultToolCallSlack
+		timeout = asked + defaultToolCallSlack
 	}
 	c.counted = c.name != smcp.EventMCP || e.WantsAck()
 	if err := h.begin(c, name); err != nil {

@@ -14,13 +14,13 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultPingInterval   = 25 * time.Second
-	DefaultPingTimeout    = 20 * time.Second
-	DefaultUpgradeTimeout = 10 * time.Second
-	DefaultMaxPayload     = 1_000_000
-	DefaultMaxQueueBytes  = 4 << 20
+	defaultPingInterval   = 25 * time.Second
+	defaultPingTimeout    = 20 * time.Second
+	defaultUpgradeTimeout = 10 * time.Second
+	defaultMaxPayload     = 1_000_000
+	defaultMaxQueueBytes  = 4 << 20
 	DefaultMaxQueueFrames = 8192
-	DefaultMaxSessions    = 100_000
+	defaultMaxSessions    = 100_000
 )
 
 // A Receiver takes what arrives in a session. The session calls it; Message and Pause are never called concurrently.
@@ -71,13 +71,13 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.PingInterval = or(c.PingInterval, DefaultPingInterval)
-	c.PingTimeout = or(c.PingTimeout, DefaultPingTimeout)
-	c.UpgradeTimeout = or(c.UpgradeTimeout, DefaultUpgradeTimeout)
-	c.MaxPayload = or(c.MaxPayload, DefaultMaxPayload)
-	c.MaxQueueBytes = or(c.MaxQueueBytes, DefaultMaxQueueBytes)
+	c.PingInterval = or(c.PingInterval, defaultPingInterval)
+	c.PingTimeout = or(c.PingTimeout, defaultPingTimeout)
+	c.UpgradeTimeout = or(c.UpgradeTimeout, defaultUpgradeTimeout)
+	c.MaxPayload = or(c.MaxPayload, defaultMaxPayload)
+	c.MaxQueueBytes = or(c.MaxQueueBytes, defaultMaxQueueBytes)
 	c.MaxQueueFrames = or(c.MaxQueueFrames, DefaultMaxQueueFrames)
-	c.MaxSessions = or(c.MaxSessions, DefaultMaxSessions)
+	c.MaxSessions = or(c.MaxSessions, defaultMaxSessions)
 	c.Probation = c.Probation.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -108,7 +108,7 @@ func (c *client) session(data []byte) (*Session, []Transport, error) {
 	}
 	payload := o.MaxPayload
 	if payload <= 0 {
-		payload = DefaultMaxPayload
+		payload = defaultMaxPayload
 	}
 	s := &Session{
 		id: o.SID,

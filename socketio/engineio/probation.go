@@ -10,8 +10,8 @@ import (
 
 // Defaults of Probation.
 const (
-	DefaultProbationMessage    = 16 << 10
-	DefaultProbationSessions   = 1024
+	defaultProbationMessage    = 16 << 10
+	defaultProbationSessions   = 1024
 	DefaultProbationPerAddress = 64
 
 	probationQueueBytes  = 64 << 10
@@ -44,8 +44,8 @@ func (p *Probation) withDefaults() *Probation {
 		return nil
 	}
 	out := *p
-	out.MaxMessage = or(out.MaxMessage, DefaultProbationMessage)
-	out.MaxSessions = or(out.MaxSessions, DefaultProbationSessions)
+	out.MaxMessage = or(out.MaxMessage, defaultProbationMessage)
+	out.MaxSessions = or(out.MaxSessions, defaultProbationSessions)
 	out.MaxPerAddress = or(out.MaxPerAddress, DefaultProbationPerAddress)
 	if out.Address == nil {
 		out.Address = func(h *Handshake) string { return AddressOf(h.RemoteAddr) }
