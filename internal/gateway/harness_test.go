@@ -118,6 +118,7 @@ func newHarness(t testing.TB, opts Options) *harness {
 	h.add("files", echo, readTool, `{"name":"drop","description":"Delete a file.","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}`)
 	h.add("web", echo, `{"name":"search","description":"Search the web for pages.","inputSchema":{"type":"object","properties":{"q":{"type":"string"}}}}`)
 	h.g = New(opts)
+	t.Cleanup(h.session.Close)
 	return h
 }
 
