@@ -109,6 +109,24 @@ func (p *Pattern) Find(m *Meter, s string) (int, error) {
 	return p.read(m, s)
 }
 
+// Count returns how many matches s has. It is exact unless s is so long that matching has to be able
+// to end within it; then at least one match is counted for what there are. An error is the Meter's.
+func (p *Pattern) Count(m *Meter, s string) (n int, exact bool, err error) {
+	if p.whole && p.prefix != "" {
+		return strings.Count(s, p.prefix), true, m.Spend(few + int64(len(s))/16)
+	}
+	cost := few + p.instructions*int64(len(s)+1)
+	if cost > piece {
+		found, err := p.Match(m, s)
+		if !found {
+			return 0, true, err
+		}
+		return 1, false, err
+	}
+	n = len(p.re.FindAllStringIndex(s, -1))
+	return n, true, m.Spend(cost * int64(n+1))
+}
+
 // read is Find character by character.
 func (p *Pattern) read(m *Meter, s string) (int, error) {
 	r := &runes{s: s, m: m, each: p.instructions}

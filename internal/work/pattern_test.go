@@ -171,3 +171,25 @@ func BenchmarkFind(b *testing.B) {
 		}
 	})
 }
+
+func TestCount(t *testing.T) {
+	for _, tt := range []struct {
+		pattern, text string
+		n             int
+		exact         bool
+	}{
+		{"late", "late, late and LATE", 2, true},
+		{"(?i)late", "late, late and LATE", 3, true},
+		{"^late", "late, late", 1, true},
+		{"x", "late", 0, true},
+		{"[a-c]x", strings.Repeat("ax ", 200_000), 1, false},
+	} {
+		p, err := Compile(tt.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, exact, err := p.Count(nil, tt.text); n != tt.n || exact != tt.exact || err != nil {
+			t.Errorf("%s: %d, %t, %v", tt.pattern, n, exact, err)
+		}
+	}
+}

@@ -84,7 +84,11 @@ func TestSelect(t *testing.T) {
 		{"search, limit", lines, `{"type":"search","pattern":"line","limit":2}`, "0:line 0\n1:line 1", "the first 2 of 10 matches in 10 lines", `{"type":"search","pattern":"line","limit":2,"start":2}`},
 		{"search, from", lines, `{"type":"search","pattern":"line","start":9}`, "9:line 9", "1 match in 10 lines from line 9 on", ""},
 		{"search, nothing", lines, `{"type":"search","pattern":"xyz"}`, "", "no match in 10 lines", ""},
-		{"search in a table", table, `{"type":"search","pattern":"\"id\":2"}`, `2:{"id":2,"n":12345678901234567890}`, "1 match in 4 rows", ""},
+		{"search in a table", table, `{"type":"search","pattern":"\"id\":2"}`, `2:{"id":2,"n":12345678901234567890}`, "1 match in 4 rows; row n is $[n]", ""},
+		{"search counts matches", "a a\nb\na\n", `{"type":"search","pattern":"a","limit":1}`, "0:a a", "the first 1 of 2 lines that match, with 3 matches, in 3 lines", `{"type":"search","pattern":"a","limit":1,"start":2}`},
+		{"search in JSON", `{"a b":[{"s":"l\u0061te"}],"c":"late","n":1}`, `{"type":"search","pattern":"late"}`, "$['a b'][0].s: \"late\"\n$.c: \"late\"", "2 matches in 5 values", ""},
+		{"search in JSON for a key", `{"a":[{"s":"x"}],"n":1}`, `{"type":"search","pattern":"\"s\": ","context":1}`, "  $.a[0]: {…}\n$.a[0].s: \"x\"\n  $.n: 1", "1 match in 4 values", ""},
+		{"search in JSON, more", `{"a":[1,2,3],"n":1}`, `{"type":"search","pattern":"\\d","limit":2}`, "$.a: [3 elements]\n$.a[0]: 1", "the first 2 of 5 matches in 5 values", `{"type":"search","pattern":"\\d","limit":2,"start":2}`},
 		{"search in a long line", strings.Repeat("a", 1000) + "needle" + strings.Repeat("b", 1000), `{"type":"search","pattern":"needle"}`,
 			"0:…" + strings.Repeat("a", 100) + "needle" + strings.Repeat("b", 294) + "…", "1 match in 1 line", ""},
 	}

@@ -2,8 +2,8 @@ package result
 
 import (
 	"bytes"
-	"fmt"
 	"mime"
+	"strconv"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -101,13 +101,16 @@ func lineRows(data []byte) *tables.Table {
 }
 
 // rowPath returns the JSONPath of row i of a table.
-func rowPath(t *tables.Table, i int) string {
+func rowPath(t *tables.Table, i int) string { return rowPathAt(t, strconv.Itoa(i)) }
+
+// rowPathAt is rowPath for an index as it is to be written.
+func rowPathAt(t *tables.Table, index string) string {
 	path := t.Path()
 	if path == "" {
 		path = "$" // json_path reads rows that stand one after the other as an array
 	}
 	if at := strings.LastIndex(path, "[*]"); at >= 0 && strings.Count(path[:at], "'")%2 == 0 {
-		return fmt.Sprintf("%s[%d]%s", path[:at], i, path[at+len("[*]"):])
+		return path[:at] + "[" + index + "]" + path[at+len("[*]"):]
 	}
-	return fmt.Sprintf("%s[%d]", path, i)
+	return path + "[" + index + "]"
 }
