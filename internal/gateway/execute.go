@@ -30,6 +30,7 @@ type finder struct {
 func (f *finder) execute(next dispatch.Dispatcher) dispatch.Dispatcher {
 	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 		var out [5][]byte
+		c.Arguments = understoodExecute(c.Arguments)
 		if err := readArguments(c, executeKeys, out[:]); err != nil {
 			return nil, err
 		}

@@ -19,6 +19,7 @@ var viewKeys = []string{"handle", "selector"}
 // get the rest in another.
 func (g *Gateway) view(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	var out [2][]byte
+	c.Arguments = understoodView(c.Arguments)
 	if err := readArguments(c, viewKeys, out[:]); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"encoding/json"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// Small models write the arguments of meta-tools in a few other forms that have one meaning. These
+// are understood; what is wrong in them is told as for the usual form:
+//
+//	tool_view     the members of the selector next to the handle; the selector as a string of JSON
+//	tool_execute  "arguments" in place of "args"
+
+// understoodView returns the arguments of tool_view in the usual form.
+func understoodView(arguments json.RawMessage) json.RawMessage {
+	if !rawjson.IsObject(arguments) {
+		return arguments
+	}
+	if selector := rawjson.Get(arguments, "selector"); selector != nil {
+		if inner := []byte(rawjson.Text(selector)); selector[0] == '"' && rawjson.IsObject(inner) && rawjson.Valid(inner) == nil {
+			return replaced(arguments, "selector", inner)
+		}
+		return arguments
+	}
+	if rawjson.Get(arguments, "type") == nil {
+		return arguments
+	}
+	var out, selector []byte
+	err := rawjson.EachMember(arguments, func(m rawjson.Member) bool {
+		to := &selector
+		if string(m.Key) == "handle" {
+			to = &out
+		}
+		*to = append(append(rawjson.AppendString(append(*to, ','), string(m.Key)), ':'), m.Value...)
+		return true
+	})
+	if err != nil || len(out) == 0 {
+		return arguments
+	}
+	out[0], selector[0] = '{', '{'
+	out = append(append(out, `,"selector":`...), selector...)
+	return append(out, "}}"...)
+}
+
+// understoodExecute returns the arguments of tool_execute in the usual form.
+func understoodExecute(arguments json.RawMessage) json.RawMessage {
+	if !rawjson.IsObject(arguments) || rawjson.Get(arguments, "args") != nil {
+		return arguments
+	}
+	args := rawjson.Get(arguments, "arguments")
+	if args == nil {
+		return arguments
+	}
+	without, err := rawjson.Delete(arguments, "arguments")
+	if err != nil {
+		return arguments
+	}
+	return replaced(without, "args", args)
+}
+
+// replaced returns an object with a member of another value, or the object where that is impossible.
+func replaced(object json.RawMessage, key string, value []byte) json.RawMessage {
+	out, err := rawjson.Set(object, key, value)
+	if err != nil {
+		return object
+	}
+	return out
+}
