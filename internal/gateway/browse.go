@@ -70,11 +70,10 @@ func (g *Gateway) browseQuery(ctx context.Context, c *dispatch.Call, query strin
 		topK = DefaultTopK
 	}
 	s := g.opts.Upstreams.Snapshot()
-	cards, err := s.Search(ctx, browsed(c.Verb), query, topK)
+	cards, weak, err := s.Search(ctx, browsed(c.Verb), query, topK)
 	if err != nil {
 		g.opts.Logger.DebugContext(ctx, "ranked by words alone", "session", sessionOf(c).tag, "err", g.opts.Redactor.Redact(err.Error()))
 	}
-	cards, weak := closest(s, browsed(c.Verb), query, cards)
 	none := "No " + string(browsed(c.Verb)) + " matches. Try other words, or path \"/\" to see what there is."
 	return g.cardsResult(c, cardsAnswer{from: s.Catalog, cards: cards, scored: true, weak: weak, none: none, whole: true})
 }
@@ -115,12 +114,12 @@ func closest(s *Snapshot, kind catalog.Kind, query string, cards []catalog.Card)
 }
 
 // Search returns the cards of the entries of a kind that match a query, with
-// their scores: at most n, by descending score and then by id. It is what the
-// browsing meta-tools answer. Templates are among the resources. An error says
-// that the ranking is one by words alone because an Embedder failed.
-func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, n int) ([]catalog.Card, error) {
+// their scores: at most n, by descending score and then by id, without those far behind the best.
+// It is what the browsing meta-tools answer. weak says that no match is close. Templates are among
+// the resources. An error says that the ranking is one by words alone because an Embedder failed.
+func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, n int) (cards []catalog.Card, weak bool, err error) {
 	hits, err := s.index(kind).SearchContext(ctx, query, n)
-	cards := make([]catalog.Card, 0, len(hits))
+	cards = make([]catalog.Card, 0, len(hits))
 	for _, hit := range hits {
 		if e, ok := s.Catalog.Lookup(hit.ID); ok {
 			card := e.Card
@@ -128,7 +127,8 @@ func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, 
 			cards = append(cards, card)
 		}
 	}
-	return cards, err
+	cards, weak = closest(s, kind, query, cards)
+	return cards, weak, err
 }
 
 func (g *Gateway) browsePath(c *dispatch.Call, path string, topK int) (json.RawMessage, error) {

@@ -136,7 +136,7 @@ func hostOf(name string, known map[string]*console.Computer) (host, server strin
 // Search implements console.Catalog.
 func (s *consoleView) Search(ctx context.Context, kind catalog.Kind, query string, n int) []catalog.Card {
 	// agents see the error; the console shows what was found
-	cards, _ := s.engine.Snapshot().Search(ctx, kind, query, n)
+	cards, _, _ := s.engine.Snapshot().Search(ctx, kind, query, n)
 	return cards
 }
 
