@@ -57,7 +57,7 @@ func TestLocalPayload(t *testing.T) {
 	})
 }
 
-// A handler that blocks slows nobody's Emit; what waits for it is bounded, in order, and one event
+// A handler that blocks slows no caller of Emit; its queue is bounded and ordered, and one event
 // more ends the connection as on a network.
 func TestLocalQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

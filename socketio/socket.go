@@ -31,7 +31,7 @@ type Socket struct {
 	goodbye Reason   // the peer has said it
 	rooms   []string // those of the namespace's adapter; guarded by its lock, not by mu
 
-	over chan struct{} // closed when the socket is disconnected; nil: nobody has asked for it
+	over chan struct{} // closed when the socket is disconnected; nil until first asked for
 }
 
 type status uint8

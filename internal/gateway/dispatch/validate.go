@@ -92,7 +92,7 @@ func IdKey(kind catalog.Kind) string {
 }
 
 // ShownSchema is a definition, or a part of one, as a model reads it: as the upstream wrote
-// it, without what nobody sees.
+// it, without hidden characters.
 func ShownSchema(e *catalog.Entry, raw []byte) []byte {
 	if e.Hidden == 0 {
 		return raw

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Counting leaves most of a processor to calls, and whoever closes it waits for
-// no rest.
+// Counting leaves most of a processor to calls, and closing it does not wait for a pause between
+// two results.
 func TestCountingRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k counter
