@@ -44,8 +44,10 @@ func namesOf(n config.ProxyNames) gateway.NameForm {
 		return gateway.NameURLEncoded
 	case config.NamesAlias:
 		return gateway.NameAlias
+	case config.NamesToolID:
+		return gateway.NameCanonical
 	}
-	return gateway.NameCanonical
+	return gateway.NamePlain
 }
 
 // policyOf returns nil if the configuration allows everything, so that calls skip the check.

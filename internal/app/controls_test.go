@@ -54,7 +54,7 @@ retry: {max_attempts: 3, base_delay: 1s, max_delay: 2s, jitter: 0.5, retryable_c
 	}
 	o = gateway.Options{}
 	controls(c, &o)
-	if o.ProxyFirewall || o.Names != gateway.NameCanonical {
+	if o.ProxyFirewall || o.Names != gateway.NamePlain {
 		t.Errorf("proxy by default: %+v", o)
 	}
 	if o.Policy != nil || o.TolerantArgs || o.Cache.ReadOnly || o.Retry.MaxAttempts != 1 || len(o.RateLimits.MetaTools)+len(o.RateLimits.Tools) > 0 {

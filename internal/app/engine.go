@@ -335,10 +335,7 @@ func (e *Engine) Snapshot() *gateway.Snapshot { return e.live.Snapshot() }
 // Front returns the Handler of /mcp for a configuration: the handshake and the gateway behind it.
 // Several fronts may share one Engine.
 func (e *Engine) Front(c *config.Config) mcp.Handler {
-	mode := gateway.ModeGateway
-	if c.Mode == config.ModeProxy {
-		mode = gateway.ModeProxy
-	}
+	mode, _ := gateway.ParseMode(string(c.Mode)) // the configuration has checked it
 	return e.front(c, mode)
 }
 
@@ -348,7 +345,7 @@ func (e *Engine) ShellFront(c *config.Config) mcp.Handler { return e.front(c, ga
 func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	opts := gateway.Options{
 		Upstreams: e, Artifacts: e.Results, Tables: e.tableOptions(c), State: e.state, Turns: e.Turns, CallTimeout: callTimeout(e.manager), Logger: e.log,
-		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Mode: mode,
+		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Mode: mode, AutoTokens: c.AutoTokens,
 		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate,
 	}
@@ -359,9 +356,15 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	}
 	g := gateway.New(opts)
 	e.direct.Store(g.DirectCalls())
-	return &startupWait{engine: e, proxy: mode == gateway.ModeProxy, next: &mcp.Lifecycle{
-		ServerInfo: Identity(e.Version), Instructions: g.Instructions(), Capabilities: g.Capabilities, Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header),
-	}}
+	life := &mcp.Lifecycle{ServerInfo: Identity(e.Version), Capabilities: g.Capabilities, Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header)}
+	return &startupWait{engine: e, mode: mode, names: g.Names, next: mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		if r.Method != "initialize" && r.Method != "server/discover" {
+			return life.Serve(ctx, r)
+		}
+		greeting := *life
+		greeting.Instructions = g.Instructions(ctx)
+		return greeting.Serve(ctx, r)
+	})}
 }
 
 // callTimeout returns a function from an upstream's name to its call timeout.

@@ -30,7 +30,8 @@ var (
 // A startupWait delays requests that read the catalog until the catalog is filled.
 type startupWait struct {
 	engine *Engine
-	proxy  bool
+	mode   gateway.Mode                                // of agents that ask for none
+	names  func(ctx context.Context, name string) bool // whether a tool can be called by a name now
 	next   mcp.Handler
 }
 
@@ -39,7 +40,7 @@ func (p *startupWait) Serve(ctx context.Context, r *mcp.Request) (json.RawMessag
 	select {
 	case <-p.engine.first:
 	default:
-		if limit := p.limitOf(r); limit != noWait {
+		if limit := p.limitOf(ctx, r); limit != noWait {
 			p.engine.filled(ctx, limit)
 		}
 	}
@@ -47,12 +48,12 @@ func (p *startupWait) Serve(ctx context.Context, r *mcp.Request) (json.RawMessag
 }
 
 // limitOf returns how long r may wait. The limit depends on the servers that are not listed yet.
-func (p *startupWait) limitOf(r *mcp.Request) startupLimit {
+func (p *startupWait) limitOf(ctx context.Context, r *mcp.Request) startupLimit {
 	switch r.Method {
 	case "initialize", "server/discover":
 		return forShape
 	case "tools/list":
-		if p.proxy {
+		if gateway.ModeOf(ctx, p.mode) != gateway.ModeGateway {
 			return forCatalog
 		}
 		return forShape
@@ -63,8 +64,8 @@ func (p *startupWait) limitOf(r *mcp.Request) startupLimit {
 		return noWait
 	}
 	arguments := r.Fields().Arguments
-	id := ""
-	switch rawjson.Text(r.Fields().Name) {
+	id, name := "", rawjson.Text(r.Fields().Name)
+	switch name {
 	case gateway.ToolBrowse, gateway.ResourceBrowse, gateway.PromptBrowse:
 		return forCatalog
 	case gateway.ToolExecute, gateway.ToolHydrate:
@@ -74,7 +75,10 @@ func (p *startupWait) limitOf(r *mcp.Request) startupLimit {
 	case gateway.PromptGet:
 		id = rawjson.Text(rawjson.Get(arguments, "prompt_id"))
 	default:
-		return noWait
+		if gateway.ModeOf(ctx, p.mode) == gateway.ModeGateway || p.names(ctx, name) {
+			return noWait
+		}
+		return forCatalog
 	}
 	if _, there := p.engine.Snapshot().Catalog.Lookup(id); there {
 		return noWait

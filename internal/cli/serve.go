@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -65,8 +66,8 @@ second ends weir at once.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts := configOptions(a, cmd.Context())
 			opts.Listen, opts.Mode, opts.Strict = listen, config.Mode(mode), strict
-			if mode != "" && opts.Mode != config.ModeGateway && opts.Mode != config.ModeProxy {
-				return failf(exitUsage, "--mode %q: it must be gateway or proxy", mode)
+			if mode != "" && !slices.Contains(config.Modes, opts.Mode) {
+				return failf(exitUsage, "--mode %q: it must be auto, plain, gateway or proxy", mode)
 			}
 			if stdio && cmd.Flags().Changed("listen") {
 				return failf(exitUsage, "--stdio and --listen: a gateway on standard input and output has no address")
@@ -77,8 +78,8 @@ second ends weir at once.`,
 	cmd.Flags().StringVar(&path, "config", "", "configuration (default: weir.yaml, weir.yml, weir.json or .mcp.json of this folder)")
 	cmd.Flags().BoolVar(&strict, "strict", false, "refuse a configuration in which the entry of one server is wrong")
 	cmd.Flags().StringVar(&listen, "listen", "", "address to listen on, in place of the configuration's; port 0 takes a free one")
-	cmd.Flags().StringVar(&mode, "mode", "", "gateway or proxy, in place of the configuration's")
-	oneOf(cmd, "mode", string(config.ModeGateway), string(config.ModeProxy))
+	cmd.Flags().StringVar(&mode, "mode", "", "auto, plain, gateway or proxy, in place of the configuration's")
+	oneOf(cmd, "mode", string(config.ModeAuto), string(config.ModePlain), string(config.ModeGateway), string(config.ModeProxy))
 	cmd.Flags().BoolVar(&a.redact, "redact", false, "replace secrets in results too, as artifacts.redact does")
 	cmd.Flags().StringVar(&snapshot, "catalog", "", "serve the tools, resources and prompts of this JSON file, too; without --config, them alone")
 	cmd.Flags().BoolVar(&stdio, "stdio", false, "speak MCP on standard input and output")

@@ -24,9 +24,6 @@ func (d *decoder) check(c *Config) {
 	d.checkHTTP(c)
 	d.checkControls(c)
 	d.checkPin(c)
-	if c.Mode != ModeProxy && d.Set("proxy") && c.Proxy != (Proxy{Names: NamesToolID}) {
-		d.Warn(d.At("proxy"), "proxy", "proxy has no effect without mode: proxy")
-	}
 	d.checkAgents(c)
 	d.checkHubs(c)
 	d.checkTables(c)

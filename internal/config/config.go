@@ -22,7 +22,8 @@ import (
 type Config struct {
 	SchemaURI     string       `key:"$schema" doc:"Address of this JSON Schema, for editors. weir does not read it."`
 	Listen        string       `key:"listen" default:"127.0.0.1:8088" doc:"Address and port to listen on. Port 0 takes a free one. An address other machines can reach needs auth.tokens."`
-	Mode          Mode         `key:"mode" default:"gateway" enum:"gateway,proxy" doc:"What /mcp offers: gateway (three meta-tools over the whole catalog) or proxy (every tool, with its schema stripped)."`
+	Mode          Mode         `key:"mode" default:"gateway" enum:"auto,plain,gateway,proxy" doc:"What /mcp offers to agents that do not ask for a mode themselves (header Weir-Mode, or /mcp?mode=): gateway (three meta-tools over the whole catalog), plain (every tool with its schema, called by its name), auto (plain while all definitions together cost less than auto_tokens, else gateway) or proxy (every tool, with its schema stripped)."`
+	AutoTokens    int          `key:"auto_tokens" default:"3000" min:"1" doc:"Mode auto is plain while the definitions of all tools together have fewer tokens (cl100k_base) than this."`
 	PublicURL     string       `key:"public_url" doc:"The http or https URL under which clients reach weir, when that is not the listen address (behind a reverse proxy)."`
 	Inputs        []Input      `key:"inputs" doc:"Values asked for, or taken from the environment, where a server's text says ${input:id}."`
 	Servers       []*Server    `key:"mcpServers" name:"Name" entries:"true" doc:"The MCP servers behind weir, by name."`
@@ -68,9 +69,14 @@ type Mode string
 
 // The modes (spec/gateway §4.1 and §4.2).
 const (
+	ModeAuto    Mode = "auto"
+	ModePlain   Mode = "plain"
 	ModeGateway Mode = "gateway"
 	ModeProxy   Mode = "proxy"
 )
+
+// Modes are all modes.
+var Modes = []Mode{ModeAuto, ModePlain, ModeGateway, ModeProxy}
 
 // Transport is how weir speaks to a server.
 type Transport string
@@ -260,7 +266,7 @@ type Embedding struct {
 
 // Proxy is how mode proxy answers (spec/gateway §4.1).
 type Proxy struct {
-	Names    ProxyNames `key:"names" default:"tool_id" enum:"tool_id,url_encoded,alias" doc:"How tools/list writes a tool_id: as it is, with : and # escaped (%3A, %23), or as a short alias of letters, digits, _ and -, for clients that refuse other names. tool_execute takes what is listed, and the tool_id itself."`
+	Names    ProxyNames `key:"names" default:"plain" enum:"plain,tool_id,url_encoded,alias" doc:"How tools/list writes a tool_id: as in mode plain (server__tool, which every model provider accepts), as it is, with : and # escaped (%3A, %23), or as a short alias that always ends in a hash. Tools are called by what is listed, and tool_execute takes it and the tool_id itself."`
 	Firewall bool       `key:"firewall" default:"false" doc:"Results pass the firewall in mode proxy, too, and tool_view is listed. Otherwise they reach the agent as the server wrote them."`
 }
 
@@ -269,6 +275,7 @@ type ProxyNames string
 
 // The forms.
 const (
+	NamesPlain      ProxyNames = "plain"
 	NamesToolID     ProxyNames = "tool_id"
 	NamesURLEncoded ProxyNames = "url_encoded"
 	NamesAlias      ProxyNames = "alias"

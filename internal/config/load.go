@@ -156,8 +156,8 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	}
 	if opts.Mode != "" {
 		c.Mode = opts.Mode
-		if opts.Mode != ModeGateway && opts.Mode != ModeProxy {
-			d.Fail(nil, "mode", "the mode must be gateway or proxy, not %q", strict.Clip(string(opts.Mode)))
+		if !slices.Contains(Modes, opts.Mode) {
+			d.Fail(nil, "mode", "the mode must be auto, plain, gateway or proxy, not %q", strict.Clip(string(opts.Mode)))
 		}
 	}
 	d.check(c)

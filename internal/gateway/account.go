@@ -105,6 +105,6 @@ func (a *accounts) countDiscovery(st *sessionState) {
 	if known {
 		return
 	}
-	of, list := a.lists.tools(a.lists.upstreams.Snapshot())
+	of, list := a.faces.choose(choice{}).lists.tools(a.faces.upstreams.Snapshot())
 	a.state.account.Definitions(&st.usage, a.countTokens, of, list, false, true)
 }

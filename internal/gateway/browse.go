@@ -136,7 +136,7 @@ func (g *Gateway) browsePath(c *dispatch.Call, path string, topK int) (json.RawM
 	cards, err := from.ChildrenOf(browsed(c.Verb), path)
 	if err != nil {
 		namespace, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		if e := g.finder.outages.absentSpace(namespace); e != nil {
+		if e := g.outages.absentSpace(namespace); e != nil {
 			e.Path = path
 			return nil, e
 		}
@@ -176,9 +176,9 @@ func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 	}
 	rest := ""
 	if a.whole {
-		if rest = g.finder.outages.notSearched(room); rest != "" && len(cards) == 0 {
+		if rest = g.outages.notSearched(room); rest != "" && len(cards) == 0 {
 			a.none, _, _ = strings.Cut(a.none, ". ") // for the room of both
-			rest = g.finder.outages.notSearched(room - g.opts.Firewall.CountTokens(a.none))
+			rest = g.outages.notSearched(room - g.opts.Firewall.CountTokens(a.none))
 		}
 	}
 	if c.Format == result.FormatJSON {

@@ -86,7 +86,7 @@ func TestAliasOfTwoTools(t *testing.T) {
 		seen[[4]byte(sum[:4])] = name
 	}
 	h.add(namespace, echo, versionedTool(one), versionedTool(two), versionedTool("other"))
-	list := h.g.lists.proxy()
+	list := h.g.faces.of[ModeProxy].lists.proxy()
 	for _, name := range []string{one, two} {
 		id := h.id(t, namespace, name)
 		entry, _ := h.Snapshot().Catalog.Lookup(id)

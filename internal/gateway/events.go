@@ -22,7 +22,7 @@ type Event = telemetry.Event
 // accounts counts the answers of a gateway in tokens and tells its events.
 type accounts struct {
 	state       *State
-	lists       *listing
+	faces       *faces
 	countTokens func(string) int
 	onEvent     func(Event) // nil is told nothing
 }

@@ -101,7 +101,7 @@ func (f *finder) lookup(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*c
 	fail := &result.Error{Code: result.HydrateFailed}
 	var nearest []string
 	if ok {
-		fail.Message = notTheKind(e, f.lists.mode == ModeProxy)
+		fail.Message = notTheKind(e, f.lists.mode != ModeGateway)
 	} else {
 		// What is near has to be a tool, whatever kind the id says that it is of.
 		body := id

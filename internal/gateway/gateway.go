@@ -31,15 +31,6 @@ type Upstreams interface {
 	Snapshot() *Snapshot
 }
 
-// Mode is how tools are exposed.
-type Mode uint8
-
-// The modes (spec/gateway §4).
-const (
-	ModeGateway Mode = iota // three meta-tools
-	ModeProxy               // every tool, stripped, and the meta-tools to use them
-)
-
 // Options of a Gateway. Upstreams and Artifacts must be set.
 type Options struct {
 	Upstreams Upstreams
@@ -47,7 +38,11 @@ type Options struct {
 	// Tables are the data planes between which rows pass.
 	Tables tables.Options
 
+	// Mode is the mode for agents that ask for none; see WithMode.
 	Mode Mode
+	// AutoTokens is what all definitions together cost less than where ModeAuto is plain; 0 is
+	// DefaultAutoTokens.
+	AutoTokens int
 	// ProxyFirewall has results pass the firewall in proxy mode, too, and
 	// lists tool_view there.
 	ProxyFirewall bool
@@ -111,13 +106,15 @@ type Gateway struct {
 	ctl      *dispatch.Controls
 	check    dispatch.Checker
 	caller   caller
-	meta     *metaTable
-	lists    *listing
+	faces    *faces
+	outages  outages
 	accounts *accounts
 	natives  *natives
 	direct   *DirectCalls
-	finder   *finder
 }
+
+// DefaultAutoTokens is the default of Options.AutoTokens.
+const DefaultAutoTokens = 3000
 
 var _ mcp.Handler = (*Gateway)(nil)
 
@@ -131,6 +128,9 @@ func New(opts Options) *Gateway {
 	}
 	if opts.Firewall.CountTokens == nil {
 		opts.Firewall.CountTokens = token.Count
+	}
+	if opts.AutoTokens == 0 {
+		opts.AutoTokens = DefaultAutoTokens
 	}
 	if opts.Turns == nil {
 		opts.Turns = work.NewTurns(0)
@@ -148,17 +148,16 @@ func New(opts Options) *Gateway {
 		check:  dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout},
 		caller: caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, logger: opts.Logger},
 	}
-	g.lists = &listing{upstreams: opts.Upstreams, mode: opts.Mode, names: opts.Names}
-	if opts.RedactResults {
-		g.lists.redact = opts.Redactor.Results
+	g.outages = outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens}
+	g.faces = &faces{upstreams: opts.Upstreams, mode: opts.Mode, limit: opts.AutoTokens}
+	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent}
+	kept := g.cache()
+	for mode := range g.faces.of {
+		g.faces.of[mode] = g.face(Mode(mode), kept)
 	}
-	g.finder = &finder{upstreams: opts.Upstreams, lists: g.lists, outages: outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens}, store: opts.Artifacts, stable: opts.CacheStable}
-	g.accounts = &accounts{state: g.state, lists: g.lists, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent}
-	g.meta = newMetaTable(g.tools(), g.holdsBack())
-	g.lists.meta = g.meta
 	g.natives = &natives{
 		caller: &g.caller, ctl: g.ctl, accounts: g.accounts, subjects: subjectsIn(opts.Upstreams),
-		followers: &followers{state: g.state, lists: g.lists, logger: opts.Logger},
+		followers: &followers{state: g.state, faces: g.faces, logger: opts.Logger},
 	}
 	g.direct = &DirectCalls{upstreams: opts.Upstreams, state: g.state, ctl: g.ctl, accounts: g.accounts}
 	g.state.front.Store(g)
@@ -174,16 +173,25 @@ func subjectsIn(u Upstreams) dispatch.SubjectsOf {
 	}
 }
 
-// tools returns the meta-tools that are configured. Each is a chain:
+// face makes the face of one mode. Each of its tools is a chain:
 //
 //	accounts ▶ answer ▶ admit ▶ browse, view
 //	                  ▶ hydrate
 //	                  ▶ finder ▶ shaping ▶ links ▶ Peer
-func (g *Gateway) tools() map[string]dispatch.Dispatcher {
-	shape := &shaping{firewall: g.opts.Firewall, store: g.opts.Artifacts, detect: g.opts.Tables.Detect, holdsBack: g.holdsBack()}
-	call := dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), g.links()...)
-	tools := map[string]dispatch.Dispatcher{ToolExecute: dispatch.Chain(call, g.finder.execute, shape.tools)}
-	if g.opts.Mode == ModeGateway {
+func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
+	holdsBack := mode != ModeProxy || g.opts.ProxyFirewall
+	lists := &listing{upstreams: g.opts.Upstreams, mode: mode, names: g.opts.Names, given: &g.state.names}
+	if g.opts.RedactResults {
+		lists.redact = g.opts.Redactor.Results
+	}
+	find := &finder{upstreams: g.opts.Upstreams, lists: lists, outages: g.outages, store: g.opts.Artifacts, stable: g.opts.CacheStable}
+	shape := &shaping{firewall: g.opts.Firewall, store: g.opts.Artifacts, detect: g.opts.Tables.Detect, holdsBack: holdsBack}
+	call := dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), g.links(holdsBack, kept)...)
+	tools := map[string]dispatch.Dispatcher{}
+	if mode != ModePlain {
+		tools[ToolExecute] = dispatch.Chain(call, find.execute, shape.tools)
+	}
+	if mode == ModeGateway {
 		reads := []dispatch.Link{dispatch.Admission(g.ctl, subjectsIn(g.opts.Upstreams))}
 		if g.opts.Retry.MaxAttempts > 1 {
 			reads = append(reads, dispatch.Retry(g.opts.Retry))
@@ -191,48 +199,61 @@ func (g *Gateway) tools() map[string]dispatch.Dispatcher {
 		read := dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), reads...)
 		browse := g.admit(dispatch.DispatcherFunc(g.browse))
 		tools[ToolBrowse], tools[ResourceBrowse], tools[PromptBrowse] = browse, browse, browse
-		tools[ResourceRead] = dispatch.Chain(read, g.finder.resource, shape.reads(resourceResult))
-		tools[PromptGet] = dispatch.Chain(read, g.finder.prompt, shape.reads(promptResult))
+		tools[ResourceRead] = dispatch.Chain(read, find.resource, shape.reads(resourceResult))
+		tools[PromptGet] = dispatch.Chain(read, find.prompt, shape.reads(promptResult))
 	}
-	if g.holdsBack() {
+	if holdsBack {
 		tools[ToolView] = g.admit(dispatch.DispatcherFunc(g.view))
 	}
-	if g.opts.Mode == ModeProxy || g.opts.ExposeHydrate {
-		tools[ToolHydrate] = dispatch.DispatcherFunc(g.hydrate)
+	if mode == ModeProxy || mode == ModeGateway && g.opts.ExposeHydrate {
+		tools[ToolHydrate] = g.hydrate(find)
 	}
 	for name, tool := range tools {
 		tools[name] = dispatch.Chain(tool, g.accounts.link, g.answer)
 	}
-	return tools
+	f := &face{lists: lists, meta: newMetaTable(tools, holdsBack)}
+	lists.meta = f.meta
+	switch mode {
+	case ModeProxy:
+		f.direct = dispatch.Chain(call, g.accounts.link, g.answer, find.direct, shape.tools)
+	case ModePlain:
+		f.direct = dispatch.Chain(call, g.accounts.link, g.answer, find.direct, promised, shape.tools)
+	}
+	return f
 }
 
 // DirectCalls decides about calls that do not come through this gateway's meta-tools.
 func (g *Gateway) DirectCalls() *DirectCalls { return g.direct }
 
-// holdsBack reports whether results pass the firewall.
-func (g *Gateway) holdsBack() bool { return g.opts.Mode == ModeGateway || g.opts.ProxyFirewall }
-
 // links are the links of the dispatch chain that are configured, in the order
-// of spec/gateway §4.4 and §4.5.
-func (g *Gateway) links() []dispatch.Link {
-	t := tables.New(tables.Surroundings{Store: g.opts.Artifacts, Validate: g.check.Validate, ArgsError: executeArgs, ReadsMore: g.holdsBack()}, g.opts.Tables)
+// of spec/gateway §4.4 and §4.5. All faces share the cache, which may be nil.
+func (g *Gateway) links(holdsBack bool, kept *dispatch.Cache) []dispatch.Link {
+	t := tables.New(tables.Surroundings{Store: g.opts.Artifacts, Validate: g.check.Validate, ArgsError: executeArgs, ReadsMore: holdsBack}, g.opts.Tables)
 	links := []dispatch.Link{t.Columns()}
 	if g.opts.TolerantArgs {
 		links = append(links, dispatch.Normalise())
 	}
 	links = append(links, t.Preview(), dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, subjectsIn(g.opts.Upstreams)), dispatch.DryRun(), t.Fill(), t.Bodies(), t.Carry())
-	var k *dispatch.Cache
-	if g.opts.Cache.ReadOnly {
-		k = dispatch.NewCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })
-		links = append(links, k.Link())
-	}
-	if before := g.state.cache.Swap(k); before != nil {
-		before.Close() // calls that are on their way to it find it empty
+	if kept != nil {
+		links = append(links, kept.Link())
 	}
 	if g.opts.Retry.MaxAttempts > 1 {
 		links = append(links, dispatch.Retry(g.opts.Retry))
 	}
 	return links
+}
+
+// cache makes the cache of results, nil if none is configured. It takes the place of the one of the
+// gateway before.
+func (g *Gateway) cache() *dispatch.Cache {
+	var k *dispatch.Cache
+	if g.opts.Cache.ReadOnly {
+		k = dispatch.NewCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })
+	}
+	if before := g.state.cache.Swap(k); before != nil {
+		before.Close() // calls that are on their way to it find it empty
+	}
+	return k
 }
 
 // Capabilities is the value for mcp.Lifecycle. Prompts, resources and
@@ -256,22 +277,13 @@ func capabilities(s *Snapshot) json.RawMessage {
 	return append(out, `"tools":{"listChanged":true}}`...)
 }
 
-// Instructions tell a model in a few words how to use the gateway; the value
-// for mcp.Lifecycle.
-func (g *Gateway) Instructions() string {
-	if g.opts.Mode == ModeProxy {
-		return "The tools listed here are cards without schemas. Run one with tool_execute(tool_id, args); tool_hydrate(tool_id) shows its schema first."
-	}
-	return "Many tools of many servers are behind these: find one with tool_browse, run it with tool_execute, read more of a long result with tool_view."
-}
-
 // Serve implements mcp.Handler for everything that an mcp.Lifecycle leaves.
 func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	switch r.Method {
 	case "tools/call":
 		return g.callTool(ctx, r)
 	case "tools/list":
-		return g.listTools(r)
+		return g.listTools(ctx, r)
 	case "subscriptions/listen":
 		return g.natives.listen(ctx, r)
 	}
@@ -294,26 +306,40 @@ func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 // with the configuration.
 const metaTTL = 300_000 // milliseconds
 
-func (g *Gateway) listTools(r *mcp.Request) (json.RawMessage, error) {
-	if cursor := rawjson.Get(r.Params, "cursor"); cursor != nil && string(cursor) != "null" {
-		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/list: unknown cursor: the list has one page")
+func (g *Gateway) listTools(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	cursor, err := cursorOf(r)
+	if err != nil {
+		return nil, err
 	}
+	by := choiceOf(ctx)
+	lists := g.faces.choose(by).lists
 	st := g.state.session(r.Session)
-	g.natives.followers.follow(r, st)
-	if g.opts.Mode == ModeProxy {
+	g.natives.followers.follow(by, r, st)
+	if lists.mode != ModeGateway {
 		st.mu.Lock()
 		st.listed = true
 		st.mu.Unlock()
 	}
-	of, list := g.lists.tools(g.opts.Upstreams.Snapshot())
-	g.accounts.countList(r, st, of, list)
+	of, list := lists.tools(g.opts.Upstreams.Snapshot())
+	page := list
 	switch {
-	case r.Modern() && g.opts.Mode == ModeProxy:
-		return mcp.Cacheable(list, 0, "private"), nil
-	case r.Modern():
-		return mcp.Cacheable(list, metaTTL, "public"), nil
+	case lists.mode == ModePlain:
+		if page, err = lists.plain().page(cursor); err != nil {
+			return nil, err
+		}
+	case cursor != "":
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/list: unknown cursor: the list has one page")
 	}
-	return list, nil
+	if cursor == "" {
+		g.accounts.countList(r, st, of, list)
+	}
+	switch {
+	case r.Modern() && g.faces.modeOf(by) != ModeGateway:
+		return mcp.Cacheable(page, 0, "private"), nil
+	case r.Modern():
+		return mcp.Cacheable(page, metaTTL, "public"), nil
+	}
+	return page, nil
 }
 
 func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
@@ -325,11 +351,11 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: name must be a string")
 	}
-	tool := g.meta.find(name, g.opts.Upstreams.Snapshot())
-	if tool == nil {
-		return nil, g.lists.notMeta(name)
+	tool, verb, err := g.faces.tool(choiceOf(ctx), name)
+	if err != nil {
+		return nil, err
 	}
-	c := &dispatch.Call{Request: r, Verb: name, Arguments: p.Arguments, Format: g.opts.Format, Session: g.state.session(r.Session), Start: time.Now(), Passed: -1}
+	c := &dispatch.Call{Request: r, Verb: verb, Arguments: p.Arguments, Format: g.opts.Format, Session: g.state.session(r.Session), Start: time.Now(), Passed: -1}
 	if p.RawMeta != nil {
 		if c.Format, err = formatOf(p.RawMeta, g.opts.Format); err != nil {
 			return nil, err

@@ -53,7 +53,7 @@ func TestListTools(t *testing.T) {
 
 func TestDefinitionsFitTheirBudget(t *testing.T) {
 	h := newHarness(t, Options{})
-	three := string(rawjson.Get(h.g.meta.list(h.Snapshot()), "tools"))
+	three := string(rawjson.Get(h.g.faces.of[ModeGateway].meta.list(h.Snapshot()), "tools"))
 	n := token.Count(three)
 	if n > 900 {
 		t.Errorf("the three definitions have %d tokens, at most 900 are allowed", n)

@@ -38,9 +38,9 @@ type natives struct {
 func (n *natives) serveResources(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	switch r.Method {
 	case "resources/list":
-		return n.listEntries(r, catalog.KindResource, "resources")
+		return n.listEntries(ctx, r, catalog.KindResource, "resources")
 	case "resources/templates/list":
-		return n.listEntries(r, catalog.KindTemplate, "resourceTemplates")
+		return n.listEntries(ctx, r, catalog.KindTemplate, "resourceTemplates")
 	case dispatch.MethodRead:
 		return n.read(ctx, r)
 	case "resources/subscribe":
@@ -54,7 +54,7 @@ func (n *natives) serveResources(ctx context.Context, r *mcp.Request) (json.RawM
 // servePrompts answers the methods of prompts.
 func (n *natives) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if r.Method == "prompts/list" {
-		return n.listEntries(r, catalog.KindPrompt, "prompts")
+		return n.listEntries(ctx, r, catalog.KindPrompt, "prompts")
 	}
 	name, err := rawjson.String(r.Fields().Name)
 	if err != nil {
@@ -78,7 +78,7 @@ func (n *natives) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 // resources or templates with one URI only the one that it reaches is listed. A prompt
 // whose name reaches another one, or none, is listed by its id, and so is a resource
 // whose URI reaches no resource.
-func (n *natives) listEntries(r *mcp.Request, kind catalog.Kind, key string) (json.RawMessage, error) {
+func (n *natives) listEntries(ctx context.Context, r *mcp.Request, kind catalog.Kind, key string) (json.RawMessage, error) {
 	from := 0
 	if cursor := rawjson.Get(r.Params, "cursor"); cursor != nil && string(cursor) != "null" {
 		at, err := strconv.Atoi(rawjson.Text(cursor))
@@ -87,7 +87,7 @@ func (n *natives) listEntries(r *mcp.Request, kind catalog.Kind, key string) (js
 		}
 		from = at
 	}
-	n.followers.follow(r, n.caller.state.session(r.Session))
+	n.followers.follow(choiceOf(ctx), r, n.caller.state.session(r.Session))
 	out := append([]byte(`{"`+key+`":`), '[')
 	start, count := len(out), 0
 	more := false

@@ -24,6 +24,7 @@ const (
 	NameCanonical  NameForm = iota // files:read#85b56782
 	NameURLEncoded                 // files%3Aread%2385b56782
 	NameAlias                      // files_read_1f2e3d4c: [A-Za-z0-9_-]{1,64}, stable
+	NamePlain                      // files__read: the name of plain mode; see toolNames
 )
 
 // write returns the name under which a tool id is listed.
@@ -34,19 +35,11 @@ func (f NameForm) write(e *catalog.Entry) string {
 	case NameAlias:
 		sum := sha256.Sum256([]byte(e.ID))
 		suffix := "_" + hex.EncodeToString(sum[:4])
-		name := strings.Map(func(r rune) rune {
-			switch {
-			case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '_', r == '-':
-				return r
-			}
-			return '_'
-		}, e.Namespace+"_"+e.Name)
-		return name[:min(len(name), maxAlias-len(suffix))] + suffix
+		name := strings.Map(acceptedRune, e.Namespace+"_"+e.Name)
+		return name[:min(len(name), maxListedName-len(suffix))] + suffix
 	}
 	return e.ID
 }
-
-const maxAlias = 64
 
 // proxyList is the tools/list result of proxy mode for one snapshot.
 type proxyList struct {
@@ -62,16 +55,24 @@ type listing struct {
 	mode      Mode
 	names     NameForm
 	redact    func([]byte) []byte // removes secrets; nil removes none
+	given     *toolNames
 
+	named   atomic.Pointer[naming] // of the newest snapshot seen, as all below
+	plained atomic.Pointer[plainList]
+	costs   atomic.Pointer[cost]
 	proxied atomic.Pointer[proxyList] // of the newest snapshot seen
 	tagged  atomic.Pointer[listTags]  // the same
 }
 
 // tools returns the result of tools/list over a snapshot, and the catalog that it lists.
 func (l *listing) tools(s *Snapshot) (*catalog.Catalog, json.RawMessage) {
-	if l.mode == ModeProxy {
+	switch l.mode {
+	case ModeProxy:
 		list := l.proxy()
 		return list.of, list.result
+	case ModePlain:
+		list := l.plain()
+		return list.of, list.all
 	}
 	return s.Catalog, l.meta.list(s)
 }
@@ -85,17 +86,18 @@ func (l *listing) proxy() *proxyList {
 	}
 	list := &proxyList{of: c, ids: map[string]string{}}
 	out := append([]byte(`{"tools":[`), l.meta.definitions(s.hasResources(), s.hasPrompts())...)
-	names := map[string]int{}
-	for _, e := range c.Entries() {
-		if e.Kind == catalog.KindTool {
-			names[l.names.write(e)]++
-		}
+	write := l.names.write
+	if l.names == NamePlain {
+		given := l.given.assign(c)
+		write = func(e *catalog.Entry) string { return given.names[e] }
 	}
-	for _, e := range c.Entries() { // sorted by id
-		if e.Kind != catalog.KindTool {
-			continue
-		}
-		name := l.names.write(e)
+	names := map[string]int{}
+	tools := toolsOf(c)
+	for _, e := range tools {
+		names[write(e)]++
+	}
+	for _, e := range tools { // sorted by id
+		name := write(e)
 		if names[name] > 1 { // the alias of two tools names neither
 			name = e.ID
 		}
@@ -120,31 +122,48 @@ func (l *listing) proxy() *proxyList {
 	return list
 }
 
-// idOf returns the id of the tool that proxy mode lists under another name, "" where there is
-// none and in gateway mode.
+// idOf returns the id of the tool that is listed under another name, "" where there is none and in
+// gateway mode. A tool that is not there now may have a name: calls of it say what became of its
+// server.
 func (l *listing) idOf(name string) string {
-	if l.mode != ModeProxy {
+	id := ""
+	switch l.mode {
+	case ModeGateway:
 		return ""
+	case ModeProxy:
+		id = l.proxy().ids[name]
+	case ModePlain:
+		id = l.naming().ids[name]
 	}
-	return l.proxy().ids[name]
+	if id == "" && (l.mode == ModePlain || l.names == NamePlain) {
+		id = l.given.last(name)
+	}
+	return id
+}
+
+// knows reports whether a name is that of a listed tool, or its id.
+func (l *listing) knows(name string) bool {
+	e, known := l.upstreams.Snapshot().Catalog.Lookup(name)
+	return known && e.Kind == catalog.KindTool || l.idOf(name) != ""
 }
 
 // discovery is what an agent finds tools with.
 func (l *listing) discovery() string {
-	if l.mode == ModeProxy {
-		return "tools/list"
+	if l.mode == ModeGateway {
+		return ToolBrowse
 	}
-	return ToolBrowse
+	return "tools/list"
 }
 
 // notMeta is the error for a tools/call of a name that is no meta-tool here (spec/gateway §4.1):
 // tools of upstreams are called through tool_execute.
 func (l *listing) notMeta(name string) error {
 	s := l.upstreams.Snapshot()
-	e, known := s.Catalog.Lookup(name)
-	known = known && e.Kind == catalog.KindTool || l.idOf(name) != ""
 	short := text.Line(name, 240)
-	if known {
+	switch {
+	case l.mode == ModePlain:
+		return mcp.Errorf(mcp.KindInvalidParams, "unknown tool %q: %s shows the tools here", short, l.discovery())
+	case l.knows(name):
 		return mcp.Errorf(mcp.KindInvalidParams, `tool %q is not called directly: call %s with {"tool_id":%s,"args":{…}} instead`, short, ToolExecute, rawjson.Quote(short))
 	}
 	return mcp.Errorf(mcp.KindInvalidParams, "unknown tool %q: the tools here are %s; find others with %s and run them with %s", short, l.meta.names(s), l.discovery(), ToolExecute)

@@ -65,15 +65,23 @@ func (l *listing) tags() listTags {
 type follower struct {
 	put func(method string, params json.RawMessage) // must not block
 
-	mu   sync.Mutex // guards tags
+	mu   sync.Mutex // guards below
+	by   choice
 	tags listTags
 }
 
-// see notes what lists there are now.
-func (f *follower) see(now listTags) {
+// see notes what lists there are now for an agent's choice.
+func (f *follower) see(by choice, now listTags) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.tags = now
+	f.by, f.tags = by, now
+}
+
+// choice returns the mode in which the follower has seen the lists.
+func (f *follower) choice() choice {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.by
 }
 
 // compare tells the follower what is another list than the one it has seen.
@@ -98,7 +106,7 @@ func (f *follower) compare(now listTags) {
 // followers registers the clients that are told when a list changes.
 type followers struct {
 	state  *State
-	lists  *listing
+	faces  *faces
 	logger *slog.Logger
 }
 
@@ -109,7 +117,8 @@ func (w *followers) attach(f *follower) (detach func()) {
 	s.mu.Lock()
 	s.follow[f] = struct{}{}
 	s.mu.Unlock()
-	f.see(w.lists.tags())
+	by := f.choice()
+	f.see(by, w.faces.choose(by).lists.tags())
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -119,7 +128,7 @@ func (w *followers) attach(f *follower) (detach func()) {
 
 // follow has a legacy session told when a list changes that it is about to get.
 // Clients of the modern era subscribe.
-func (w *followers) follow(r *mcp.Request, st *sessionState) {
+func (w *followers) follow(by choice, r *mcp.Request, st *sessionState) {
 	if r.Modern() {
 		return
 	}
@@ -127,7 +136,7 @@ func (w *followers) follow(r *mcp.Request, st *sessionState) {
 	f := st.follows
 	if f != nil {
 		st.mu.Unlock()
-		f.see(w.lists.tags())
+		f.see(by, w.faces.choose(by).lists.tags())
 		return
 	}
 	session := r.Session
@@ -136,7 +145,7 @@ func (w *followers) follow(r *mcp.Request, st *sessionState) {
 			w.logger.Debug("an agent was not told of a change", "session", st.tag, "method", n.Method, "err", err)
 		}
 	})
-	f = &follower{put: post.Put}
+	f = &follower{by: by, put: post.Put}
 	st.follows = f
 	st.mu.Unlock()
 	detach := w.attach(f)
@@ -156,7 +165,6 @@ func (s *State) Refresh(c *catalog.Catalog) []catalog.Change {
 	if g == nil {
 		return changes
 	}
-	now := g.lists.tags()
 	s.mu.Lock()
 	followers := make([]*follower, 0, len(s.follow))
 	for f := range s.follow {
@@ -164,7 +172,7 @@ func (s *State) Refresh(c *catalog.Catalog) []catalog.Change {
 	}
 	s.mu.Unlock()
 	for _, f := range followers {
-		f.compare(now)
+		f.compare(g.faces.choose(f.choice()).lists.tags())
 	}
 	return changes
 }

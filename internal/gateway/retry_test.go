@@ -143,7 +143,7 @@ func TestRetryEndsWithTheAgent(t *testing.T) {
 func TestRetryOffByDefault(t *testing.T) {
 	for attempts, want := range map[int]int{0: 8, 1: 8, 2: 9} { // columns, two of $table, bodies, carry, validate, controls, dry run and perhaps retry
 		g := New(Options{Retry: dispatch.RetryPolicy{MaxAttempts: attempts}})
-		if got := len(g.links()); got != want {
+		if got := len(g.links(true, g.cache())); got != want {
 			t.Errorf("%d attempts: %d links, want %d", attempts, got, want)
 		}
 	}

@@ -38,6 +38,7 @@ type State struct {
 	fan     bridge.Fan                     // delivers notifications to sessions
 	leveled sync.Map                       // upstream → *bridge.Levels
 	drift   drift
+	names   toolNames // under which tools are listed
 
 	mu       sync.Mutex // guards below
 	follow   map[*follower]struct{}
@@ -83,7 +84,7 @@ type sessionState struct {
 
 	mu      sync.Mutex          // guards below
 	offered map[string]struct{} // ids of tools that were browsed or hydrated
-	listed  bool                // proxy mode: tools/list showed them all
+	listed  bool                // tools/list showed them all
 	defined bool                // tools/list was counted
 	ahead   bool                // what a list costs without the gateway was, and no list yet
 	stable  stablePrefix
@@ -204,7 +205,7 @@ func (st *sessionState) offerLocked(id string) {
 }
 
 // offeredIDs returns the ids of tools that the session was shown. In proxy
-// mode, which lists every tool, those are all of c once it has asked for them.
+// and plain mode, which list every tool, those are all of c once it has asked for them.
 func (st *sessionState) offeredIDs(c *catalog.Catalog) []string {
 	st.mu.Lock()
 	defer st.mu.Unlock()

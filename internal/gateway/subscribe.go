@@ -60,7 +60,7 @@ func (n *natives) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessag
 		return nil, err
 	}
 	asked := rawjson.Text(r.Fields().URI)
-	n.followers.follow(r, st)
+	n.followers.follow(choiceOf(ctx), r, st)
 	st.mu.Lock()
 	if st.ended { // while this was on its way
 		st.mu.Unlock()
@@ -131,7 +131,7 @@ func (n *natives) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 		return nil, err
 	}
 	box := bridge.NewMailbox()
-	defer n.followers.attach(&follower{put: func(method string, params json.RawMessage) {
+	defer n.followers.attach(&follower{by: choiceOf(ctx), put: func(method string, params json.RawMessage) {
 		if wish.Wants(method) {
 			box.Put(method, params)
 		}

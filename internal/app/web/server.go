@@ -181,7 +181,7 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (
 	// An endpoint that reaches all upstreams must not be one of them. Check for the loop before the
 	// token, because weir would not have a token for itself.
 	front := func(next http.Handler) http.Handler { return f.engine.Loops().Refuse(all(next)) }
-	mux.Handle("/mcp", front(f.stream))
+	mux.Handle("/mcp", front(inMode(f.stream)))
 	mux.Handle("/mcp/", closed.Wrap(f.router))
 	mux.Handle("/mcps/", closed.Wrap(f.router))
 	mux.Handle("/sse", front(f.sse))

@@ -1,0 +1,265 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/token"
+	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Bounds of one page of tools/list in plain mode. A page has at least one tool.
+const (
+	plainPageTools = 500
+	plainPageBytes = 1 << 20
+)
+
+// cursorPrefix begins the cursors of plain mode; what follows is the id of the last tool of the
+// page. So a walk goes on at the right place when the catalog has changed in between.
+const cursorPrefix = "after:"
+
+// plainList is the list of plain mode for one snapshot.
+type plainList struct {
+	of                 *catalog.Catalog
+	resources, prompts bool
+	all                json.RawMessage // the tools/list result if it had one page
+	head               int             // where the definitions of tools begin in all
+	tools              []plainTool
+}
+
+type plainTool struct {
+	id  string
+	end int // of its definition in plainList.all
+}
+
+// cost says whether all definitions of a catalog have fewer tokens than a limit.
+type cost struct {
+	of    *catalog.Catalog
+	limit int
+	below bool
+}
+
+// naming returns the names of the current tools.
+func (l *listing) naming() *naming {
+	c := l.upstreams.Snapshot().Catalog
+	if n := l.named.Load(); n != nil && n.of == c {
+		return n
+	}
+	n := l.given.assign(c)
+	l.named.Store(n)
+	return n
+}
+
+// plain returns the list of plain mode for the current snapshot.
+func (l *listing) plain() *plainList {
+	s := l.upstreams.Snapshot()
+	if list := l.plained.Load(); list != nil && list.of == s.Catalog {
+		return list
+	}
+	names := l.naming()
+	list := &plainList{of: names.of}
+	out := append([]byte(`{"tools":[`), l.meta.definitions(s.hasResources(), s.hasPrompts())...)
+	for _, e := range toolsOf(names.of) {
+		if out[len(out)-1] != '[' {
+			out = append(out, ',')
+		}
+		if list.head == 0 {
+			list.head = len(out)
+		}
+		out = append(out, l.define(e, names.names[e])...)
+		list.tools = append(list.tools, plainTool{e.ID, len(out)})
+	}
+	list.all = slices.Clip(append(out, `]}`...))
+	l.plained.Store(list)
+	return list
+}
+
+// define returns the definition of a tool under a name: what the model reads of the one that the
+// upstream wrote.
+func (l *listing) define(e *catalog.Entry, name string) []byte {
+	doc := append([]byte(`{"name":`), rawjson.Quote(name)...)
+	doc = append(doc, definition(e)...)
+	output := dispatch.ShownSchema(e, e.OutputSchema)
+	if l.meta.holdsBack {
+		output = orHeldBack(output)
+	}
+	if output != nil {
+		doc = append(append(doc, `,"outputSchema":`...), output...)
+	}
+	if annotations := dispatch.ShownSchema(e, e.Annotations); len(annotations) > 0 {
+		doc = append(append(doc, `,"annotations":`...), annotations...)
+	}
+	doc = append(doc, '}')
+	if l.redact != nil {
+		doc = l.redact(doc)
+	}
+	return doc
+}
+
+// definition returns the members title, description and inputSchema of a tool, each with a comma
+// before it. The schema always says that it is one of an object: providers refuse a whole list for
+// one that does not.
+func definition(e *catalog.Entry) []byte {
+	var doc []byte
+	if e.Title != "" {
+		doc = append(append(doc, `,"title":`...), rawjson.Quote(visible.Text(e.Title))...)
+	}
+	doc = append(append(doc, `,"description":`...), rawjson.Quote(visible.Text(e.Description))...)
+	schema := dispatch.ShownSchema(e, e.InputSchema)
+	if len(schema) == 0 || schema[0] != '{' {
+		schema = []byte(`{"type":"object"}`)
+	}
+	if rawjson.Text(rawjson.Get(schema, "type")) != "object" {
+		if object, err := rawjson.Set(schema, "type", []byte(`"object"`)); err == nil {
+			schema = object
+		} else {
+			schema = []byte(`{"type":"object"}`)
+		}
+	}
+	return append(append(doc, `,"inputSchema":`...), schema...)
+}
+
+// heldBack is the member of structuredContent that stands for a result that was held back.
+const heldBack = "weir/held_back"
+
+// orHeldBack returns an output schema that also allows the structuredContent of a result that was
+// held back. Without it, clients that check results refuse every long one. It returns nil where it
+// cannot say so: then a tool is listed without an output schema.
+func orHeldBack(schema []byte) []byte {
+	if len(schema) == 0 || schema[0] != '{' || strings.Contains(string(schema), `"#/properties`) || strings.Contains(string(schema), `"#/items`) {
+		return nil // a reference into the part that moves would point to nothing
+	}
+	root, part := []byte(`{"type":"object"`), []byte{'{'}
+	err := rawjson.EachMember(schema, func(m rawjson.Member) bool {
+		out := &part
+		switch string(m.Key) {
+		case "$schema", "$id", "$defs", "definitions":
+			out = &root
+		case "type":
+			if string(m.Value) == `"object"` {
+				return true
+			}
+		}
+		if len(*out) > 1 {
+			*out = append(*out, ',')
+		}
+		*out = append(append(rawjson.AppendString(*out, string(m.Key)), ':'), m.Value...)
+		return true
+	})
+	if err != nil {
+		return nil
+	}
+	part = append(part, '}')
+	root = append(append(root, `,"anyOf":[`...), part...)
+	return append(root, `,{"required":["`+heldBack+`"]}]}`...)
+}
+
+// cheaper reports whether there are tools and all their definitions together have fewer tokens than
+// limit. It counts no further than limit, once for each snapshot.
+func (l *listing) cheaper(limit int) bool {
+	c := l.upstreams.Snapshot().Catalog
+	if known := l.costs.Load(); known != nil && known.of == c && known.limit == limit {
+		return known.below
+	}
+	names := l.naming()
+	total, tools := 0, 0
+	for _, e := range toolsOf(names.of) {
+		tools++
+		if total += token.Count(string(l.define(e, names.names[e]))); total >= limit {
+			break
+		}
+	}
+	known := &cost{of: names.of, limit: limit, below: tools > 0 && total < limit}
+	l.costs.Store(known)
+	return known.below
+}
+
+// page returns the page of the list that a cursor names; "" is the first one.
+func (p *plainList) page(cursor string) (json.RawMessage, error) {
+	from := 0
+	if cursor != "" {
+		id, ok := strings.CutPrefix(cursor, cursorPrefix)
+		if !ok {
+			return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/list: unknown cursor")
+		}
+		at, found := slices.BinarySearchFunc(p.tools, id, func(t plainTool, id string) int { return strings.Compare(t.id, id) })
+		if from = at; found {
+			from++
+		}
+	}
+	start := 0
+	out := []byte(`{"tools":[`)
+	switch {
+	case from > 0:
+		start = p.tools[from-1].end + 1 // behind the comma
+	case cursor == "":
+		start = len(out)
+	default:
+		start = p.head
+	}
+	end, to := start, from
+	for to < len(p.tools) && to-from < plainPageTools && (to == from || p.tools[to].end-start <= plainPageBytes) {
+		end = p.tools[to].end
+		to++
+	}
+	if from == 0 && to == len(p.tools) && cursor == "" {
+		return p.all, nil
+	}
+	if to > from {
+		out = append(out, p.all[start:end]...)
+	}
+	out = append(out, ']')
+	if to < len(p.tools) {
+		out = append(out, `,"nextCursor":`...)
+		out = rawjson.AppendString(out, cursorPrefix+p.tools[to-1].id)
+	}
+	return append(out, '}'), nil
+}
+
+// direct is the link that finds the tool that is called by the name it is listed under. The call is
+// one of tool_execute in all that follows: checks, policy, quotas, cache and events.
+func (f *finder) direct(next dispatch.Dispatcher) dispatch.Dispatcher {
+	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		repaired, err := f.tool(c, c.Request.Fields().Name)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case c.Arguments == nil || string(c.Arguments) == "null":
+			c.Args = []byte("{}")
+		case c.Arguments[0] != '{':
+			return nil, result.NewError(result.ArgsInvalid, "arguments must be an object, not "+text.Value(c.Arguments))
+		default:
+			c.Args = c.Arguments
+		}
+		sessionOf(c).hydrated(c.Catalog, c.Entry.ID, f.stable)
+		c.Provenance = result.Provenance{Tool: c.Entry.RawName, Protocol: "mcp", ToolID: c.Entry.ID, Selection: repaired}
+		return next.Dispatch(ctx, c)
+	})
+}
+
+// promised is the link that gives a result that was held back the structuredContent which the output
+// schema in the list promises; see orHeldBack.
+func promised(next dispatch.Dispatcher) dispatch.Dispatcher {
+	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		raw, err := next.Dispatch(ctx, c)
+		if err != nil || c.Entry == nil || c.Entry.OutputSchema == nil || c.IsError {
+			return raw, err
+		}
+		if c.Format == result.FormatJSON || rawjson.Get(c.Answer, "structuredContent") == nil || rawjson.Get(raw, "structuredContent") != nil {
+			return raw, nil
+		}
+		if with, err := rawjson.Set(raw, "structuredContent", []byte(`{"`+heldBack+`":true}`)); err == nil {
+			return with, nil
+		}
+		return raw, nil
+	})
+}
