@@ -30,7 +30,11 @@ func TestModesOverHTTP(t *testing.T) {
 	s := serve(t, "auto_tokens: 1\n"+oneFake)
 	for query, want := range map[string]string{"": "tool_browse", "?mode=plain": "fake__echo", "?mode=proxy": "tool_hydrate", "?mode=gateway": "tool_browse", "?mode=auto": "tool_browse"} {
 		t.Run("mode"+query, func(t *testing.T) {
-			session := dial(t, &sdk.StreamableClientTransport{Endpoint: s.url + query, HTTPClient: httpClient(t)})
+			session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.url + query, HTTPClient: httpClient(t)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { session.Close() })
 			names := listed(t, session)
 			if !slices.Contains(names, want) {
 				t.Fatalf("listed %q, without %s", names, want)

@@ -40,8 +40,8 @@ type Options struct {
 
 	// Mode is the mode for agents that ask for none; see WithMode.
 	Mode Mode
-	// AutoTokens is what all definitions together cost less than where ModeAuto is plain; 0 is
-	// DefaultAutoTokens.
+	// AutoTokens is the number of tokens below which all definitions together make ModeAuto plain; 0 is
+	// defaultAutoTokens.
 	AutoTokens int
 	// ProxyFirewall has results pass the firewall in proxy mode, too, and
 	// lists tool_view there.
@@ -113,8 +113,8 @@ type Gateway struct {
 	direct   *DirectCalls
 }
 
-// DefaultAutoTokens is the default of Options.AutoTokens.
-const DefaultAutoTokens = 3000
+// defaultAutoTokens is the default of Options.AutoTokens.
+const defaultAutoTokens = 3000
 
 var _ mcp.Handler = (*Gateway)(nil)
 
@@ -130,7 +130,7 @@ func New(opts Options) *Gateway {
 		opts.Firewall.CountTokens = token.Count
 	}
 	if opts.AutoTokens == 0 {
-		opts.AutoTokens = DefaultAutoTokens
+		opts.AutoTokens = defaultAutoTokens
 	}
 	if opts.Turns == nil {
 		opts.Turns = work.NewTurns(0)
