@@ -28,11 +28,10 @@ const cursorPrefix = "after:"
 
 // plainList is the list of plain mode for one snapshot.
 type plainList struct {
-	of                 *catalog.Catalog
-	resources, prompts bool
-	all                json.RawMessage // the tools/list result if it had one page
-	head               int             // where the definitions of tools begin in all
-	tools              []plainTool
+	of    *catalog.Catalog
+	all   json.RawMessage // the tools/list result if it had one page
+	head  int             // where the definitions of tools begin in all
+	tools []plainTool
 }
 
 type plainTool struct {
