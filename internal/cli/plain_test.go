@@ -81,3 +81,11 @@ func TestPlainModeOnStandardInput(t *testing.T) {
 		}
 	}
 }
+
+// TestCommandsReachAPlainGateway: the commands speak to the meta-tools, whatever the agents see.
+func TestCommandsReachAPlainGateway(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "mode: plain\n"+oneFake)
+	weir(t, "search", "echo", "--url", s.url).want(t, exitOK, "fake:echo")
+	weir(t, "call", "fake:echo", "--arg", "text=hello", "--url", s.url).want(t, exitOK, "hello")
+}

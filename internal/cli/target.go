@@ -218,6 +218,9 @@ func dialGateway(a *process, ctx context.Context, t target, mcpURL string) (*cli
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
 	}
+	if !u.Query().Has("mode") {
+		header.Set("Weir-Mode", string(config.ModeGateway)) // the commands speak to the meta-tools
+	}
 	stop := a.spin("connecting to " + u.Host)
 	defer stop()
 	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -257,6 +260,7 @@ func dialGateway(a *process, ctx context.Context, t target, mcpURL string) (*cli
 func openOwn(a *process, ctx context.Context, t target, path string) (*client, error) {
 	opts := configOptions(a, ctx)
 	opts.Omit = app.OmitItself(a.environ(), false)
+	opts.Mode = config.ModeGateway
 	c, warnings, err := config.Load(path, opts)
 	a.warn(warnings)
 	var lineage app.Lineage

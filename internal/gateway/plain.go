@@ -239,6 +239,9 @@ func (f *finder) direct(next dispatch.Dispatcher) dispatch.Dispatcher {
 		default:
 			c.Args = c.Arguments
 		}
+		if c.Format == result.FormatJSON {
+			c.Format = result.FormatText // an envelope is not what the listed output schema promises
+		}
 		sessionOf(c).hydrated(c.Catalog, c.Entry.ID, f.stable)
 		c.Provenance = result.Provenance{Tool: c.Entry.RawName, Protocol: "mcp", ToolID: c.Entry.ID, Selection: repaired}
 		return next.Dispatch(ctx, c)
@@ -253,7 +256,7 @@ func promised(next dispatch.Dispatcher) dispatch.Dispatcher {
 		if err != nil || c.Entry == nil || c.Entry.OutputSchema == nil || c.IsError {
 			return raw, err
 		}
-		if c.Format == result.FormatJSON || rawjson.Get(c.Answer, "structuredContent") == nil || rawjson.Get(raw, "structuredContent") != nil {
+		if rawjson.Get(c.Answer, "structuredContent") == nil || rawjson.Get(raw, "structuredContent") != nil {
 			return raw, nil
 		}
 		if with, err := rawjson.Set(raw, "structuredContent", []byte(`{"`+heldBack+`":true}`)); err == nil {
