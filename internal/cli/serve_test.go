@@ -323,7 +323,7 @@ func TestReload(t *testing.T) {
 	if h := decode[app.Health](t, body); code != http.StatusOK || h.Mode != "proxy" {
 		t.Errorf("health with a token: %d %s", code, body)
 	}
-	weir(t, "WEIR_TOKEN=sesame", "search", "echo", "--url", s.url).want(t, exitRefused, "proxy mode")
+	weir(t, "WEIR_TOKEN=sesame", "search", "echo", "--url", s.url).want(t, exitOK, "stays:echo")
 }
 
 // logged waits until the log of a gateway holds some texts.
