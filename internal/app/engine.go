@@ -329,6 +329,9 @@ func (e *Engine) Peer(ctx context.Context, name string) (mcp.Peer, error) {
 // Missing returns the servers without catalog entries.
 func (e *Engine) Missing() []gateway.Missing { return missing(e.manager, e.live) }
 
+// Down returns the upstreams whose entries are found although they cannot be called now.
+func (e *Engine) Down() []gateway.Missing { return down(e.manager, e.live) }
+
 // Snapshot implements gateway.Upstreams.
 func (e *Engine) Snapshot() *gateway.Snapshot { return e.live.Snapshot() }
 

@@ -27,6 +27,23 @@ type reports interface {
 	Report(upstream string) (catalog.Report, bool)
 }
 
+// down returns the upstreams that have catalog entries but cannot be called now.
+func down(m *upstream.Manager, live reports) (all []gateway.Missing) {
+	m.Each(func(s *config.Server, u *upstream.Upstream) {
+		if u == nil || s.Disabled {
+			return
+		}
+		status := u.Status()
+		if status.Off() || status.Available() {
+			return
+		}
+		if _, there := live.Report(s.Name); there {
+			all = append(all, gateway.Missing{Upstream: s.Name, Namespace: s.Namespace, Why: status.LastError})
+		}
+	})
+	return all
+}
+
 // missing returns the upstreams without catalog entries: those that were never listed, and those
 // that were removed because they have been down for a long time.
 func missing(m *upstream.Manager, live reports) (all []gateway.Missing) {

@@ -158,6 +158,12 @@ func (c *Card) fit(description string) {
 	c.Tokens = count()
 }
 
+// Noted returns the card with a note before its description, within the same budget.
+func (c Card) Noted(note string) Card {
+	c.fit(ended(note) + " " + c.Description)
+	return c
+}
+
 // collapse returns a text as one line: it replaces runs of white space and control characters by
 // one space, trims the ends and removes invisible characters.
 func collapse(s string) string {

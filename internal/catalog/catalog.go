@@ -291,8 +291,14 @@ func buildSpace(namespace string, segments []*segment, a *assigner) *space {
 	for _, e := range s.entries {
 		surfaces[e.Kind.surface()] = append(surfaces[e.Kind.surface()], e)
 	}
+	about := ""
+	for _, seg := range segments {
+		if about = seg.about; about != "" {
+			break
+		}
+	}
 	for kind, entries := range surfaces {
-		t := buildTree(namespace, kind, entries)
+		t := buildTree(namespace, about, kind, entries)
 		s.trees[kind] = t
 		t.root.collect(s.index)
 	}
@@ -311,6 +317,16 @@ func digestOf(namespace string, segments []*segment) (sum [sha256.Size]byte) {
 		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Upstream, b.Upstream), strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.key(), b.key()))
 	})
 	h := sha256.New()
+	var abouts []string
+	for _, seg := range segments {
+		if seg.about != "" {
+			abouts = append(abouts, fmt.Sprintf("about %q %q\n", seg.upstream, seg.about))
+		}
+	}
+	slices.Sort(abouts)
+	for _, line := range abouts {
+		_, _ = h.Write([]byte(line)) // a hash does not fail
+	}
 	for _, e := range all {
 		fmt.Fprintf(h, "%s\n%s\n%q\n%x\n", e.Kind, e.ID, e.Upstream, e.digest)
 	}

@@ -24,6 +24,7 @@ func (l Listing) Concealed(replace func(string) string) Listing {
 			*list = changed
 		}
 	}
+	l.Title, l.About, l.Instructions = replace(l.Title), replace(l.About), replace(l.Instructions)
 	return l
 }
 

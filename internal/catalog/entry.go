@@ -79,6 +79,9 @@ type Listing struct {
 	Found bool
 	// Tags are added to every entry.
 	Tags []string
+	// Title, About and Instructions are what the server says of itself; see Presented. The card of
+	// a namespace begins with it.
+	Title, About, Instructions string
 
 	Tools             []json.RawMessage
 	Resources         []json.RawMessage

@@ -14,6 +14,12 @@ func (c *Catalog) Children(path string) ([]Card, error) {
 	return c.ChildrenOf(KindTool, path)
 }
 
+// IsRoot reports whether a path is the one of all namespaces.
+func IsRoot(path string) bool {
+	segments, err := splitPath(path)
+	return err == nil && (len(segments) == 0 || len(segments) == 1 && segments[0] == "*")
+}
+
 // ChildrenOf returns the cards at a path of entries of one kind, as Children does for tools.
 // Resources include resource templates.
 func (c *Catalog) ChildrenOf(kind Kind, path string) ([]Card, error) {

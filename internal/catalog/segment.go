@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -17,7 +18,9 @@ type segment struct {
 	namespaces map[string][]*Entry // in listing order
 	findings   []Finding
 	omitted    int
-	partial    bool // a part of the listing was left out
+	partial    bool   // a part of the listing was left out
+	about      string // what the card of the server says of it
+	presented  string // title, description and instructions, for a search
 }
 
 // compareSegments sorts by priority: the first segment keeps a contested id.
@@ -66,6 +69,7 @@ func buildSegment(l *Listing, limits Limits) *segment {
 	}
 
 	seg := &segment{upstream: l.Upstream, order: l.Order, found: l.Found, primitives: len(jobs) > len(l.Tools), namespaces: map[string][]*Entry{}}
+	seg.about, seg.presented = about(l), strings.TrimSpace(strings.Join([]string{l.Title, l.About, l.Instructions}, " "))
 	report := Report{}
 	if l.Namespace != configured {
 		report.add(Finding{

@@ -34,8 +34,8 @@ type tree struct {
 }
 
 // buildTree makes the tree of entries of one kind and namespace. The result does not depend on
-// their order.
-func buildTree(namespace string, kind Kind, entries []*Entry) *tree {
+// their order. The card of the namespace begins with about, which may be empty.
+func buildTree(namespace, about string, kind Kind, entries []*Entry) *tree {
 	leaves := make([]*node, len(entries))
 	for i, segment := range leafSegments(entries) {
 		leaves[i] = &node{segment: segment, entry: entries[i], leaves: 1}
@@ -43,6 +43,9 @@ func buildTree(namespace string, kind Kind, entries []*Entry) *tree {
 	sortNodes(leaves)
 	root := &node{segment: namespace, children: group(leaves, nil), leaves: len(leaves)}
 	root.place("", namespace, kind)
+	if about != "" {
+		root.card.fit(about + " " + root.describe(kind))
+	}
 	return &tree{root: root}
 }
 

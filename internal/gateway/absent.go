@@ -25,6 +25,36 @@ type reportsMissing interface {
 	Missing() []Missing
 }
 
+// reportsDown is an optional interface of Upstreams.
+type reportsDown interface {
+	// Down returns the upstreams whose entries are found although calls to them fail now.
+	Down() []Missing
+}
+
+// markDown says on the cards of namespaces that their upstreams are down, and why. It copies cards
+// that it changes.
+func (o outages) markDown(cards []catalog.Card) {
+	known, ok := o.upstreams.(reportsDown)
+	if !ok {
+		return
+	}
+	for _, m := range known.Down() {
+		i := slices.IndexFunc(cards, func(c catalog.Card) bool { return c.Kind == catalog.KindInternal && c.Name == m.Namespace })
+		if i < 0 {
+			continue
+		}
+		m.Why = o.redactor.Redact(m.Why)
+		note := "down"
+		if m.Upstream != m.Namespace {
+			note = "server " + m.Upstream + " is down"
+		}
+		if m.reason() != "" {
+			note += " (" + m.short() + ")"
+		}
+		cards[i] = cards[i].Noted(note)
+	}
+}
+
 // outages tells agents which upstreams have nothing to find now.
 type outages struct {
 	upstreams   Upstreams

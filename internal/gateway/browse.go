@@ -145,7 +145,10 @@ func (g *Gateway) browsePath(c *dispatch.Call, path string, topK int) (json.RawM
 	if topK > 0 {
 		cards = cards[:min(topK, len(cards))]
 	}
-	answer := cardsAnswer{from: from, cards: cards, none: "There is nothing here yet.", whole: path == "/" || path == "/*"}
+	if catalog.IsRoot(path) {
+		g.finder.outages.markDown(cards)
+	}
+	answer := cardsAnswer{from: from, cards: cards, none: "There is nothing here yet.", whole: catalog.IsRoot(path)}
 	return g.cardsResult(c, answer), nil
 }
 

@@ -127,14 +127,17 @@ func (s *Snapshot) reindex(next *catalog.Catalog, changed string) *Snapshot {
 // put indexes the entries of one upstream, each kind by itself.
 func (s *Snapshot) put(upstream string) {
 	var tools, resources, prompts []search.Doc
+	about := s.Catalog.About(upstream)
 	for _, e := range s.Catalog.Of(upstream) {
+		doc := docOf(e)
+		doc.About = about
 		switch e.Kind {
 		case catalog.KindTool:
-			tools = append(tools, docOf(e))
+			tools = append(tools, doc)
 		case catalog.KindPrompt:
-			prompts = append(prompts, docOf(e))
+			prompts = append(prompts, doc)
 		default:
-			resources = append(resources, docOf(e))
+			resources = append(resources, doc)
 		}
 	}
 	s.Index = s.Index.With(upstream, tools)

@@ -18,6 +18,9 @@ type Doc struct {
 	Description string
 	Tags        []string
 	Params      []Param
+	// About is what the server says of itself. It is the same for all entries of a server, so a word
+	// of it counts little.
+	About string
 	// Effect is what the entry's annotations say that a call does. Effects that are not said are read from the name.
 	Effect Effect
 }

@@ -149,6 +149,22 @@ func TestServerPrior(t *testing.T) {
 }
 
 // TestNamed checks the lift by the share of the name: all of it for the first, idf-weighted less for the second.
+// TestAboutIsSearched: the words that a server says of itself find its tools, behind those whose own
+// words match.
+func TestAboutIsSearched(t *testing.T) {
+	about := "Keeps the encyclopedia of the company."
+	ix := New(Options{}).
+		With("wiki", []Doc{{ID: "w1", Name: "get_page", About: about}, {ID: "w2", Name: "list_pages", About: about}}).
+		With("web", []Doc{{ID: "x1", Name: "open_tab"}, {ID: "x2", Name: "encyclopedia"}})
+	var got []string
+	for _, hit := range ix.Search("encyclopedia", 5) {
+		got = append(got, hit.ID)
+	}
+	if !slices.Equal(got, []string{"x2", "w1", "w2"}) {
+		t.Errorf("found %q", got)
+	}
+}
+
 func TestNamed(t *testing.T) {
 	docs := named("topic_list", "topic_list_archive")
 	score := func(x float32) map[string]float64 {

@@ -17,6 +17,7 @@ const (
 	fieldTags
 	fieldParamName
 	fieldParamText
+	fieldAbout
 	fields
 )
 
@@ -205,6 +206,7 @@ func (b *builder) doc(n uint32, d Doc) {
 			b.text(fieldParamText, value)
 		}
 	}
+	b.text(fieldAbout, d.About)
 	b.weigh(n)
 	slices.Sort(b.pairs)
 	b.seg.pairs = append(b.seg.pairs, slices.Compact(b.pairs)...)

@@ -39,6 +39,7 @@ func defaultTuning() *tuning {
 			fieldTags:        {1, .5, 3},
 			fieldParamName:   {.5, .75, 6},
 			fieldParamText:   {.35, .75, 30},
+			fieldAbout:       {.15, .75, 30},
 		},
 		k1:       1.2,
 		raw:      .2,

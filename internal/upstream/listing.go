@@ -168,7 +168,7 @@ func (ls *lists) read(ctx context.Context, l *link) error {
 		}
 	}
 	out.Tools = ls.offered(l, out.Tools)
-	ls.deliver(out)
+	ls.deliver(out.Presented(l.hello.ServerInfo, l.hello.Instructions))
 	return nil
 }
 
@@ -269,6 +269,10 @@ func hashListing(l *catalog.Listing) uint64 {
 	for _, cut := range l.Cut {
 		_, _ = h.WriteString(cut)
 		_ = h.WriteByte(2)
+	}
+	for _, text := range []string{l.Title, l.About, l.Instructions} {
+		_, _ = h.WriteString(text)
+		_ = h.WriteByte(3)
 	}
 	for _, list := range [][]json.RawMessage{l.Tools, l.Resources, l.ResourceTemplates, l.Prompts} {
 		for _, entry := range list {

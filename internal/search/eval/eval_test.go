@@ -157,7 +157,7 @@ func TestLoad(t *testing.T) {
 		t.Fatalf("%d sets, want 3", len(sets))
 	}
 	a, abc, steps := sets[0], sets[1], sets[2]
-	if got := fmt.Sprintf("%+v", a.Tools); got != "[{ID:t1 Server:s Name:one Title:One Description:first Tags:[x] Params:[{Name:a Description: Values:[]} {Name:b Description:bee Values:[]}] Effect:0} {ID:t2 Server:s Name:two Title: Description: Tags:[] Params:[] Effect:0}]" {
+	if got := fmt.Sprintf("%+v", a.Tools); got != "[{ID:t1 Server:s Name:one Title:One Description:first Tags:[x] Params:[{Name:a Description: Values:[]} {Name:b Description:bee Values:[]}] About: Effect:0} {ID:t2 Server:s Name:two Title: Description: Tags:[] Params:[] About: Effect:0}]" {
 		t.Errorf("tools of a: %s", got)
 	}
 	if got := fmt.Sprint(a.Queries); got != "[{q1 first [[t1] [t2]]} {q2 gone [[t9]]}]" {

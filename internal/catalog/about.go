@@ -1,0 +1,118 @@
+package catalog
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/visible"
+)
+
+// Bounds of what a server's card says of the server, in characters. The rest of the card's budget
+// names what the server offers.
+const (
+	maxAboutTitle    = 60
+	maxAboutSentence = 140
+)
+
+// about returns what a server is for, in its own words: its title, and the first sentence of its
+// description or else of its instructions, as one line that ends as a sentence does. It is "" if the
+// server says nothing.
+func about(l *Listing) string {
+	if l.Namespace == "" {
+		return "" // the entries belong to several servers
+	}
+	title := firstRunes(collapse(l.Title), maxAboutTitle)
+	if sameName(title, l.Namespace) || sameName(title, l.Upstream) {
+		title = ""
+	}
+	purpose := firstSentence(collapse(l.About))
+	if purpose == "" {
+		purpose = firstSentence(collapse(l.Instructions))
+	}
+	switch {
+	case purpose == "":
+		return ended(title)
+	case title == "", strings.HasPrefix(strings.ToLower(purpose), strings.ToLower(title)):
+		return purpose
+	}
+	return title + ": " + purpose
+}
+
+// sameName reports whether two names differ in case and punctuation only.
+func sameName(a, b string) bool { return plainName(a) == plainName(b) }
+
+func plainName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, s)
+}
+
+// firstSentence returns the first sentence of a line, cut between words to maxAboutSentence. Marks
+// of a Markdown heading or list before it are left out.
+func firstSentence(line string) string {
+	line = strings.TrimLeft(line, "#*->=_ ")
+	for i, r := range line {
+		if r != '.' && r != '!' && r != '?' && r != '。' {
+			continue
+		}
+		end := i + utf8.RuneLen(r)
+		if (end == len(line) || line[end] == ' ') && i > 0 && !abbreviated(line[:i]) {
+			line = line[:end]
+			break
+		}
+	}
+	if utf8.RuneCountInString(line) <= maxAboutSentence {
+		return ended(line)
+	}
+	short := firstRunes(line, maxAboutSentence-1)
+	if at := strings.LastIndexByte(short, ' '); at > len(short)/2 {
+		short = short[:at]
+	}
+	return strings.TrimRight(short, " ,;:") + "…"
+}
+
+// abbreviated reports whether a full stop behind text belongs to an abbreviation: "e.g.", "vs.".
+func abbreviated(text string) bool {
+	word := text[strings.LastIndexByte(text, ' ')+1:]
+	switch strings.ToLower(strings.TrimLeft(word, "(")) {
+	case "e.g", "i.e", "vs", "etc", "incl", "approx", "no":
+		return true
+	}
+	return len(word) == 1
+}
+
+// ended returns a text with a full stop if it ends without a mark.
+func ended(text string) string {
+	if text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") || strings.HasSuffix(text, "。") || strings.HasSuffix(text, "…") {
+		return text
+	}
+	return strings.TrimRight(text, ":;, ") + "."
+}
+
+// Presented returns the listing with what the server said of itself in the handshake: the title and
+// description in its raw serverInfo object, and its instructions.
+func (l Listing) Presented(serverInfo []byte, instructions string) Listing {
+	l.Title = visible.Text(rawjson.Text(rawjson.Get(serverInfo, "title")))
+	l.About = visible.Text(firstRunes(rawjson.Text(rawjson.Get(serverInfo, "description")), maxInstructions))
+	l.Instructions = visible.Text(firstRunes(instructions, maxInstructions))
+	return l
+}
+
+// maxInstructions bounds what is kept of a server's description and instructions, in characters.
+const maxInstructions = 1000
+
+// About returns the title, description and instructions of the server that offers the entries of an upstream, as
+// one text for a search. It is "" if the server says nothing.
+func (c *Catalog) About(upstream string) string {
+	for _, s := range c.segments {
+		if s.upstream == upstream {
+			return s.presented
+		}
+	}
+	return ""
+}
