@@ -31,8 +31,8 @@ type reportsDown interface {
 	Down() []Missing
 }
 
-// markDown says on the cards of namespaces that their upstreams are down, and why. It copies cards
-// that it changes.
+// markDown says on the cards of namespaces that their upstreams are down, and why. It replaces
+// elements of cards.
 func (o outages) markDown(cards []catalog.Card) {
 	known, ok := o.upstreams.(reportsDown)
 	if !ok {

@@ -146,7 +146,7 @@ func (g *Gateway) browsePath(c *dispatch.Call, path string, topK int) (json.RawM
 		cards = cards[:min(topK, len(cards))]
 	}
 	if catalog.IsRoot(path) {
-		g.finder.outages.markDown(cards)
+		g.outages.markDown(cards)
 	}
 	answer := cardsAnswer{from: from, cards: cards, none: "There is nothing here yet.", whole: catalog.IsRoot(path)}
 	return g.cardsResult(c, answer), nil
