@@ -162,7 +162,10 @@ func TestParseSelector(t *testing.T) {
 		{`{"type":|"head"}`, `{"type": "head"}`, ""},
 		{"search", "", "needs its PATTERN"},
 		{"lines|1|2|3", "", "does not take"},
-		{"tail", "", "unknown selector"},
+		{"tail|5|numbers=true", `{"lines":5,"numbers":true,"type":"tail"}`, ""},
+		{"section|3", `{"heading":3,"type":"section"}`, ""},
+		{"section|How to run", `{"heading":"How to run","type":"section"}`, ""},
+		{"end", "", "unknown selector"},
 		{"{no", "", "not JSON"},
 	}
 	for _, test := range tests {

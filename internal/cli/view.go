@@ -17,6 +17,9 @@ writes it, or the same in a few words:
 
   head [CHARS]             {"type":"head","chars":500}       the beginning
   lines START [END]        {"type":"lines","start":0,"end":20}
+  tail [LINES]             {"type":"tail","lines":20}         the last lines
+  headings                 {"type":"headings"}                of Markdown, numbered
+  section HEADING          {"type":"section","heading":"Usage"}
   rows START [END]         {"type":"rows","start":0,"end":5}  rows of a table, or lines
   json_keys [KEY ...]      {"type":"json_keys","keys":["a","b"]}
   json_path PATH           {"type":"json_path","path":"$.items[0:5].name"}
@@ -28,7 +31,8 @@ writes it, or the same in a few words:
 
 Further parameters follow as NAME=VALUE: search error context=2 limit=5. Columns
 are separated by blanks or commas: table event wind, or table event,wind.
-Counting starts at 0 and END is not included.`
+Counting starts at 0 and END is not included; below 0 counts from the end. lines
+and tail take numbers=true.`
 
 func viewCommand(a *process) *cobra.Command {
 	var (
@@ -105,6 +109,9 @@ var shortSelectors = []struct {
 }{
 	{"head", []string{"chars"}, 0},
 	{"lines", []string{"start", "end"}, 0},
+	{"tail", []string{"lines"}, 0},
+	{"headings", []string{"level"}, 0},
+	{"section", []string{"heading"}, 1},
 	{"rows", []string{"start", "end"}, 0},
 	{"json_keys", nil, 0}, // any number of keys
 	{"json_path", []string{"path"}, 1},
@@ -176,7 +183,7 @@ func wholeSelector(text string) (json.RawMessage, error) {
 }
 
 func selectorParam(name string) bool {
-	return slices.Contains([]string{"chars", "start", "end", "context", "limit", "path", "pattern", "columns", "offset", "order_by", "group_by"}, name)
+	return slices.Contains([]string{"chars", "start", "end", "context", "limit", "path", "pattern", "columns", "offset", "numbers", "level", "heading", "order_by", "group_by"}, name)
 }
 
 // wordValue returns a number if the parameter is numeric. A word that is not a number is sent
@@ -187,6 +194,8 @@ func wordValue(name, word string) any {
 		return word
 	case "order_by", "group_by":
 		return strings.Split(word, ",")
+	case "numbers":
+		return word == "true"
 	}
 	if n, err := strconv.Atoi(word); err == nil {
 		return n

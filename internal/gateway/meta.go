@@ -53,7 +53,7 @@ const (
 	viewSchema = `{"type":"object","properties":{` +
 		`"handle":{"type":"string"},` +
 		`"selector":{"type":"object","properties":{` +
-		`"type":{"type":"string","enum":["head","lines","rows","json_keys","json_path","search","table"]},` +
+		`"type":{"type":"string","enum":["head","lines","tail","headings","section","rows","json_keys","json_path","search","table"]},` +
 		`"chars":{"type":"integer"},"start":{"type":"integer"},"end":{"type":"integer"},` +
 		`"keys":{"type":"array","items":{"type":"string"}},` +
 		`"path":{"type":"string","description":"JSONPath, such as $.items[0:5].name"},` +
@@ -90,7 +90,7 @@ const (
 	executeTool = executeText + ` A long result comes back as a summary and a handle for tool_view.","inputSchema":` + executeSchema + `}`
 	// For gateways without tool_view: they hold nothing back.
 	executeRawTool = executeText + `","inputSchema":` + executeSchema + `}`
-	viewTool       = `{"name":"tool_view","description":"Read part of a long result by its handle. Selectors: head (chars, start), lines (start, end), ` +
+	viewTool       = `{"name":"tool_view","description":"Read part of a long result by its handle. Selectors: head (chars, start), lines (start, end), tail (lines), headings, section (heading), ` +
 		`rows of a table (start, end), table (columns, where, order_by, offset, limit, group_by, aggregate), json_keys (keys), json_path (path), search (pattern, context, limit). Counting starts at 0, end is not included.","inputSchema":` +
 		viewSchema + `,"annotations":{"readOnlyHint":true}}`
 	hydrateTool = `{"name":"tool_hydrate","description":"Show a tool's full definition with its input schema.","inputSchema":` + hydrateSchema + `,"annotations":{"readOnlyHint":true}}`

@@ -43,7 +43,10 @@ var selectorTypes = []struct {
 	run    func(v *viewing) (View, error)
 }{
 	{"head", []string{"chars", "start"}, (*viewing).head},
-	{"lines", []string{"start", "end"}, (*viewing).lines},
+	{"lines", []string{"start", "end", "numbers"}, (*viewing).lines},
+	{"tail", []string{"lines", "numbers"}, (*viewing).tail},
+	{"headings", []string{"level"}, (*viewing).headings},
+	{"section", []string{"heading", "numbers"}, (*viewing).section},
 	{"json_keys", []string{"keys"}, (*viewing).jsonKeys},
 	{"rows", []string{"start", "end", "path"}, (*viewing).rows},
 	{"json_path", []string{"path", "start"}, (*viewing).jsonPath},
@@ -193,18 +196,40 @@ next:
 
 // integer reads a parameter that must be a whole number ≥ 0.
 func (v *viewing) integer(name string, otherwise int) (int, error) {
-	raw, ok := v.params[name]
-	if !ok || string(raw) == "null" {
-		return otherwise, nil
-	}
-	n, ok := rawjson.Int(raw)
+	n, given, err := v.signed(name)
 	switch {
-	case !ok:
-		return 0, viewFailed("%s must be a whole number, not %s", name, text.Value(raw))
+	case err != nil:
+		return 0, err
+	case !given:
+		return otherwise, nil
 	case n < 0:
 		return 0, viewFailed("%s must be 0 or more, not %d", name, n)
 	}
 	return n, nil
+}
+
+// signed reads a parameter that must be a whole number.
+func (v *viewing) signed(name string) (n int, given bool, err error) {
+	raw, ok := v.params[name]
+	if !ok || string(raw) == "null" {
+		return 0, false, nil
+	}
+	if n, ok = rawjson.Int(raw); !ok {
+		return 0, false, viewFailed("%s must be a whole number, not %s", name, text.Value(raw))
+	}
+	return n, true, nil
+}
+
+// flag reads a parameter that must be true or false.
+func (v *viewing) flag(name string) (bool, error) {
+	switch raw := v.params[name]; string(raw) {
+	case "", "null", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, viewFailed("%s must be true or false, not %s", name, text.Value(raw))
+	}
 }
 
 func (v *viewing) str(name string) (string, bool, error) {
@@ -219,18 +244,41 @@ func (v *viewing) str(name string) (string, bool, error) {
 	return s, true, nil
 }
 
-// span reads start and end; end is absent (-1) unless given.
-func (v *viewing) span() (start, end int, err error) {
-	if start, err = v.integer("start", 0); err != nil {
-		return 0, 0, err
+// span is a range of lines or rows as a caller gives it: below 0 counts from the end.
+type span struct {
+	start, end int
+	open       bool // no end is given
+}
+
+// span reads start and end.
+func (v *viewing) span() (s span, err error) {
+	if s.start, _, err = v.signed("start"); err != nil {
+		return s, err
 	}
-	if end, err = v.integer("end", -1); err != nil {
-		return 0, 0, err
+	var closed bool
+	if s.end, closed, err = v.signed("end"); err != nil {
+		return s, err
 	}
-	if end >= 0 && end < start {
-		return 0, 0, viewFailed("end must not be less than start, but is %d and start is %d", end, start)
+	s.open = !closed
+	if closed && s.end < s.start && (s.end < 0) == (s.start < 0) {
+		return s, viewFailed("end must not be less than start, but is %d and start is %d", s.end, s.start)
 	}
-	return start, end, nil
+	return s, nil
+}
+
+// within returns the range in a total.
+func (s span) within(total int) (start, end int) {
+	from := func(n int) int {
+		if n < 0 {
+			return max(0, total+n)
+		}
+		return min(n, total)
+	}
+	start, end = from(s.start), total
+	if !s.open {
+		end = max(from(s.end), start)
+	}
+	return start, end
 }
 
 // text is the artifact as text: bytes that are no UTF-8 become U+FFFD.

@@ -92,7 +92,7 @@ func (v *viewing) jsonKeys() (View, error) {
 		}
 		member = append(rawjson.AppendString(member, key), ':', ' ')
 		member = appendSorted(member, values[key], 1)
-		if utf8.RuneCount(out)+utf8.RuneCount(member)+2 > limit {
+		if utf8.RuneCount(out)+utf8.RuneCount(member)+2 > limit || longLine(member) {
 			left = append(left, key)
 			continue
 		}
@@ -181,31 +181,6 @@ func appendSorted(dst, value []byte, level int) []byte {
 	return append(dst, value...)
 }
 
-// joinElements writes values as a JSON array, one a line, in at most limit
-// characters, and returns how many that is.
-func joinElements(values [][]byte, limit int) (string, int) {
-	out := []byte("[")
-	room := limit - 3
-	for i, value := range values {
-		start := len(out)
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = compact(append(out, '\n'), value)
-		if room -= utf8.RuneCount(out[start:]); room < 0 {
-			out = out[:start]
-			if i > 0 {
-				out = append(out, '\n')
-			}
-			return string(append(out, ']')), i
-		}
-	}
-	if len(values) > 0 {
-		out = append(out, '\n')
-	}
-	return string(append(out, ']')), len(values)
-}
-
 // matches returns what a path selects, and the document that it is in.
 func (v *viewing) matches(kind, content string) (path jsonPath, body []byte, matches [][]byte, err error) {
 	if path, err = parseJSONPath(content); err != nil {
@@ -249,24 +224,18 @@ func (v *viewing) jsonPath() (View, error) {
 		return v.value(matches[0], path.text, start), nil
 	}
 	start = min(start, len(matches))
-	out, shown := joinElements(matches[start:], v.max-noticeChars)
-	at := start + shown
-	if start == 0 && at == len(matches) {
-		return v.finish(out, "", nil), nil
+	list := listValues(matches[start:], v.max-noticeChars)
+	at := start + list.shown
+	notice := ""
+	if start > 0 || at < len(matches) {
+		notice = fmt.Sprintf("%d of %d values, from number %d on", list.shown, len(matches), start)
 	}
-	notice := fmt.Sprintf("%d of %d values, from number %d on", shown, len(matches), start)
+	notice = list.told(notice, "value", start, nil)
 	var next []byte
 	if at < len(matches) {
-		if shown == 0 {
-			notice = fmt.Sprintf("value %d of %d alone is too long to show (%d characters): ask for it by a path of its own",
-				start, len(matches), utf8.RuneCount(matches[start]))
-			at++
-		}
-		if at < len(matches) {
-			next = fmt.Appendf(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path.text), `,"start":%d}`, at)
-		}
+		next = fmt.Appendf(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path.text), `,"start":%d}`, at)
 	}
-	return v.finish(out, notice, next), nil
+	return v.finish(list.text(), notice, next), nil
 }
 
 // value shows one value. What does not fit is cut between elements or members,
@@ -277,7 +246,7 @@ func (v *viewing) value(value []byte, path string, start int) View {
 		return rawjson.AppendString([]byte(`{"type":"json_path","path":`), p)
 	}
 	chars := utf8.RuneCount(value)
-	if start == 0 && chars <= limit {
+	if start == 0 && chars <= limit && !longLine(value) {
 		return v.finish(string(value), "", nil)
 	}
 	switch value[0] {
@@ -285,53 +254,30 @@ func (v *viewing) value(value []byte, path string, start int) View {
 		var elements [][]byte
 		_ = rawjson.EachElement(value, func(e []byte) bool { elements = append(elements, e); return true })
 		start = min(start, len(elements))
-		out, shown := joinElements(elements[start:], limit)
-		at := start + shown
-		notice := fmt.Sprintf("elements %d to %d of %d", start, at, len(elements))
-		var next []byte
-		switch {
-		case shown == 0 && start < len(elements):
-			notice = fmt.Sprintf("element %d of %d alone is too long to show", start, len(elements))
-			next = append(quoted(fmt.Sprintf("%s[%d]", path, start)), '}')
-		case at < len(elements):
+		list := listValues(elements[start:], limit)
+		at := start + list.shown
+		notice := ""
+		if start > 0 || at < len(elements) {
+			notice = fmt.Sprintf("elements %d to %d of %d", start, at, len(elements))
+		}
+		var next, more []byte
+		if list.short > 0 {
+			more = append(quoted(fmt.Sprintf("%s[%d]", path, start+list.first)), '}')
+		}
+		if at < len(elements) {
 			next = fmt.Appendf(quoted(path), `,"start":%d}`, at)
+		} else {
+			next, more = more, nil
 		}
-		return v.finish(out, notice, next)
+		return v.finish(list.text(), list.told(notice, "element", start, more), next)
 	case '{':
-		out := []byte{'{'}
-		var left []string
-		total := 0
-		room := limit - 2
-		_ = rawjson.EachMember(value, func(m rawjson.Member) bool {
-			if total++; total <= start {
-				return true
-			}
-			member := append(append(rawjson.Quote(string(m.Key)), ':'), m.Value...)
-			n := utf8.RuneCount(member) + 1
-			if n > room {
-				left = append(left, string(m.Key))
-				return true
-			}
-			room -= n
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			out = append(out, member...)
-			return true
-		})
-		var next []byte
-		notice := fmt.Sprintf("%d of %d members", total-min(start, total)-len(left), total)
-		if len(left) > 0 {
-			notice += "; not shown: " + joinNames(left, 200)
-			next = append(quoted(path+rawjson.PathStep(left[0])), '}')
-		}
-		return v.finish(string(append(out, '}')), notice, next)
+		return v.members(value, path, start)
 	case '"':
 		// The string's own characters, so that parts of it read on.
 		s := rawjson.Text(value)
 		total := utf8.RuneCountInString(s)
 		start = min(start, total)
-		part := text.Cut(s[len(text.Cut(s, start)):], limit)
+		part := cutLongLine(text.Cut(s[len(text.Cut(s, start)):], limit))
 		end := start + utf8.RuneCountInString(part)
 		var next []byte
 		if end < total {
@@ -340,6 +286,73 @@ func (v *viewing) value(value []byte, path string, start int) View {
 		return v.finish(part, fmt.Sprintf("characters %d to %d of a string of %d, unquoted", start, end, total), next)
 	}
 	return v.finish(text.Cut(string(value), limit), fmt.Sprintf("the first %d of %d characters", min(chars, limit), chars), nil)
+}
+
+// members shows the members of an object from number start on, one a line. Long ones are shortened,
+// and those that find no room are named.
+func (v *viewing) members(value []byte, path string, start int) View {
+	out := []byte{'{'}
+	var left []string
+	short := ""
+	total, shortened := 0, 0
+	room := v.max - noticeChars - 4
+	line := min(maxLineChars, room)
+	_ = rawjson.EachMember(value, func(m rawjson.Member) bool {
+		if total++; total <= start {
+			return true
+		}
+		content := m.Value
+		key := append(rawjson.Quote(string(m.Key)), ':')
+		chars := utf8.RuneCount(key) + 2
+		long := utf8.RuneCount(content) > max(line-chars, 40)
+		if long {
+			content = shortValue(compact(nil, content), max(line-chars, 40))
+		}
+		if chars += utf8.RuneCount(content); chars > room {
+			left = append(left, string(m.Key))
+			return true
+		}
+		if long {
+			if shortened++; shortened == 1 {
+				short = string(m.Key)
+			}
+		}
+		room -= chars
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, '\n'), key...), content...)
+		return true
+	})
+	var notice []string
+	var next []byte
+	if shown := total - min(start, total) - len(left); shown < total {
+		notice = append(notice, fmt.Sprintf("%d of %d members", shown, total))
+	}
+	if len(left) > 0 {
+		notice = append(notice, "not shown: "+joinNames(left, 200))
+		short, shortened = left[0], max(shortened, 1)
+	}
+	if shortened > 0 {
+		if len(left) == 0 {
+			notice = append(notice, text.Plural(shortened, "member")+" shortened")
+		}
+		next = append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), path+rawjson.PathStep(short)), '}')
+	}
+	return v.finish(string(append(out, "\n}"...)), strings.Join(notice, "; "), next)
+}
+
+// cutLongLine returns a text up to the end of what is shown of its first long line.
+func cutLongLine(s string) string {
+	for at := 0; ; {
+		line, _, more := strings.Cut(s[at:], "\n")
+		if part := text.Cut(line, maxLineChars); len(part) < len(line) {
+			return s[:at+len(part)]
+		}
+		if at += len(line) + 1; !more {
+			return s
+		}
+	}
 }
 
 // pathMiss says where a definite path stops leading anywhere, and what is

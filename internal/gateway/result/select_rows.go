@@ -14,7 +14,7 @@ import (
 // that path names. Rows of comma-separated values are what follows the line of names, as in the
 // description of the artifact. What is none of these is shown by lines.
 func (v *viewing) rows() (View, error) {
-	start, end, err := v.span()
+	of, err := v.span()
 	if err != nil {
 		return View{}, err
 	}
@@ -27,22 +27,22 @@ func (v *viewing) rows() (View, error) {
 		if err != nil {
 			return View{}, err
 		}
-		return v.elements(array, path, rawjson.AppendString([]byte(`,"path":`), content), start, end), nil
+		return v.elements(array, path, rawjson.AppendString([]byte(`,"path":`), content), of), nil
 	}
 	if t := v.jsonRows(); t != nil {
-		return v.rawRows(t, start, end), nil
+		return v.rawRows(t, of), nil
 	}
 	if t := v.csvRows(); t != nil {
-		return v.tableRows(t.View(), start, end), nil
+		return v.tableRows(t.View(), of), nil
 	}
 	array, path, err := v.onlyArray()
 	if err != nil {
 		return View{}, err
 	}
 	if array != nil {
-		return v.elements(array, path, nil, start, end), nil
+		return v.elements(array, path, nil, of), nil
 	}
-	return v.lineRange("rows", start, end)
+	return v.lineRange("rows", of, false)
 }
 
 // arrayAt returns the array that a path selects, or an array of the values that it selects, and the
@@ -103,70 +103,60 @@ func (v *viewing) onlyArray() (array []byte, path string, err error) {
 
 // elements shows elements of an array. path is where it stands, if anywhere; again is what a selector
 // that goes on has more.
-func (v *viewing) elements(array []byte, path string, again []byte, start, end int) View {
+func (v *viewing) elements(array []byte, path string, again []byte, of span) View {
 	var all [][]byte
 	_ = rawjson.EachElement(array, func(e []byte) bool { all = append(all, e); return true })
 	total := len(all)
-	start, end = clampSpan(start, end, total)
-	out, shown := joinElements(all[start:end], v.max-noticeChars)
-	if shown == 0 && start < end {
-		var next []byte
-		if path != "" {
-			next = append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), fmt.Sprintf("%s[%d]", path, start)), '}')
+	start, end := of.within(total)
+	at := func(int) []byte { return nil }
+	if path != "" {
+		at = func(i int) []byte {
+			return append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), fmt.Sprintf("%s[%d]", path, i)), '}')
 		}
-		return v.finish(out, fmt.Sprintf("row %d of %d alone is too long to show", start, total), next)
 	}
-	return v.rowRange(out, start, shown, end, total, again)
+	return v.rowRange(listValues(all[start:end], v.max-noticeChars), start, end, total, again, at)
 }
 
 // rawRows shows rows as they stand in the JSON.
-func (v *viewing) rawRows(t *tables.Table, start, end int) View {
+func (v *viewing) rawRows(t *tables.Table, of span) View {
 	total := t.Len()
-	start, end = clampSpan(start, end, total)
+	start, end := of.within(total)
 	rows := make([][]byte, 0, end-start)
 	for i := start; i < end; i++ {
 		rows = append(rows, t.Row(i))
 	}
-	out, shown := joinElements(rows, v.max-noticeChars)
-	if shown == 0 && start < end {
-		next := append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), rowPath(t, start)), '}')
-		return v.finish(out, fmt.Sprintf("row %d of %d alone is too long to show", start, total), next)
+	at := func(i int) []byte {
+		return append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), rowPath(t, i)), '}')
 	}
-	return v.rowRange(out, start, shown, end, total, nil)
+	return v.rowRange(listValues(rows, v.max-noticeChars), start, end, total, nil, at)
 }
 
 // tableRows shows rows of a table that is no JSON.
-func (v *viewing) tableRows(rows tables.View, start, end int) View {
+func (v *viewing) tableRows(rows tables.View, of span) View {
 	total := rows.Len()
-	start, end = clampSpan(start, end, total)
-	out, shown := writeRows(rows.Slice(start, end), v.max-noticeChars)
-	if shown == 0 && start < end {
-		return v.finish(out, fmt.Sprintf("row %d of %d alone is too long to show: name columns with the selector \"table\"", start, total), nil)
-	}
-	return v.rowRange(out, start, shown, end, total, nil)
+	start, end := of.within(total)
+	list := listRows(rows.Slice(start, end), v.max-noticeChars)
+	return v.rowRange(list, start, end, total, nil, func(int) []byte { return nil })
 }
 
-// rowRange puts a view of shown rows from start on together, where rows up to end
-// were asked for. again is what a selector that goes on has more.
-func (v *viewing) rowRange(out string, start, shown, end, total int, again []byte) View {
-	at := start + shown
-	if start == 0 && at == total {
-		return v.finish(out, "", nil)
+// rowRange puts a view of rows from start on together, where rows up to end were asked for. again is
+// what a selector that goes on has more; whole returns the selector that shows more of a row.
+func (v *viewing) rowRange(list *valueList, start, end, total int, again []byte, whole func(i int) []byte) View {
+	at := start + list.shown
+	if start == 0 && at == total && list.short == 0 {
+		return v.finish(list.text(), "", nil)
 	}
-	var next []byte
+	var next, more []byte
+	if list.short > 0 {
+		more = whole(start + list.first)
+	}
 	if at < total {
 		next = appendRowsView(nil, at, min(total, at+max(end-start, 1)))
 		next = append(append(next[:len(next)-1], again...), '}')
+	} else {
+		next, more = more, nil
 	}
-	return v.finish(out, fmt.Sprintf("rows %d to %d of %d", start, at, total), next)
-}
-
-// clampSpan puts a span within a total; an end below 0 is the total.
-func clampSpan(start, end, total int) (int, int) {
-	if end < 0 || end > total {
-		end = total
-	}
-	return min(start, end), end
+	return v.finish(list.text(), list.told(fmt.Sprintf("rows %d to %d of %d", start, at, total), "row", start, more), next)
 }
 
 // csvRows returns the artifact as a table of comma-separated values, nil where it

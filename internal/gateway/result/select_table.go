@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
@@ -79,59 +78,31 @@ func (v *viewing) table() (View, error) {
 	if !grouped && !placed && !t.Has(tables.RowID) {
 		rows = rows.WithRowID()
 	}
-	text, shown := writeRows(rows, v.max-noticeChars)
+	list := listRows(rows, v.max-noticeChars)
 	start := min(q.Offset, a.Matched)
-	at := start + shown
+	at := start + list.shown
 	noun := "rows"
 	if grouped {
 		noun = "groups"
 	}
-	if start == 0 && at == a.Matched {
-		notice := ""
+	notice := ""
+	if start > 0 || at < a.Matched {
+		notice = fmt.Sprintf("%s %d to %d of %d", noun, start, at, a.Matched)
 		if len(q.Where) > 0 {
-			notice = fmt.Sprintf("all %d %s that match, of %d", a.Matched, noun, t.Len())
+			notice += fmt.Sprintf(" that match, of %d", t.Len())
 		}
-		return v.finish(text, notice, nil), nil
+	} else if len(q.Where) > 0 {
+		notice = fmt.Sprintf("all %d %s that match, of %d", a.Matched, noun, t.Len())
 	}
-	notice := fmt.Sprintf("%s %d to %d of %d", noun, start, at, a.Matched)
-	if len(q.Where) > 0 {
-		notice += fmt.Sprintf(" that match, of %d", t.Len())
-	}
-	switch {
-	case shown == 0 && rows.Len() > 0:
-		return v.finish(text, fmt.Sprintf("row %d of %d alone is too long to show: name fewer columns", start, a.Matched), nil), nil
-	case at < a.Matched:
-		next, err := rawjson.Set(v.selector, "offset", strconv.AppendInt(nil, int64(at), 10))
-		if err != nil {
+	notice = list.told(notice, "row", start, nil)
+	var next []byte
+	if at < a.Matched {
+		if next, err = rawjson.Set(v.selector, "offset", strconv.AppendInt(nil, int64(at), 10)); err != nil {
 			return View{}, viewFailed("selector: %v", err)
 		}
-		return v.finish(text, notice, compact(nil, next)), nil
+		next = compact(nil, next)
 	}
-	return v.finish(text, notice, nil), nil
-}
-
-// writeRows writes rows as joinElements writes values.
-func writeRows(rows tables.View, limit int) (string, int) {
-	out := []byte{'['}
-	room := limit - 3
-	for i := range rows.Len() {
-		start := len(out)
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = compactRow(append(out, '\n'), rows, i)
-		if room -= utf8.RuneCount(out[start:]); room < 0 {
-			out = out[:start]
-			if i > 0 {
-				out = append(out, '\n')
-			}
-			return string(append(out, ']')), i
-		}
-	}
-	if rows.Len() > 0 {
-		out = append(out, '\n')
-	}
-	return string(append(out, ']')), rows.Len()
+	return v.finish(list.text(), notice, next), nil
 }
 
 func compactRow(dst []byte, rows tables.View, i int) []byte {

@@ -3,24 +3,32 @@ package result
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// head shows chars characters from start on.
+// maxLineChars is how many characters of one line a view shows. Only head, whose chars the caller
+// gives, and the rest of a cut line go beyond it.
+const maxLineChars = 2000
+
+// head shows chars characters from start on. A start below 0 counts from the end.
 func (v *viewing) head() (View, error) {
 	chars, err := v.integer("chars", 500)
 	if err != nil {
 		return View{}, err
 	}
-	start, err := v.integer("start", 0)
+	start, _, err := v.signed("start")
 	if err != nil {
 		return View{}, err
 	}
 	content := v.text()
 	total := utf8.RuneCountInString(content)
+	if start < 0 {
+		start = max(0, total+start)
+	}
 	if start == 0 && chars >= total && total <= v.max {
 		return v.finish(content, "", nil), nil
 	}
@@ -35,42 +43,130 @@ func (v *viewing) head() (View, error) {
 	return v.finish(content, fmt.Sprintf("characters %d to %d of %d", start, end, total), next), nil
 }
 
-// lines shows lines start to end, the end not included, counted from 0.
+// lines shows lines start to end, the end not included, counted from 0 or, below 0, from the end.
 func (v *viewing) lines() (View, error) {
-	start, end, err := v.span()
+	span, err := v.span()
 	if err != nil {
 		return View{}, err
 	}
-	return v.lineRange("lines", start, end)
+	numbers, err := v.flag("numbers")
+	if err != nil {
+		return View{}, err
+	}
+	return v.lineRange("lines", span, numbers)
 }
 
-func (v *viewing) lineRange(kind string, start, end int) (View, error) {
-	text := v.lineText()
-	total := countLines([]byte(text))
-	if end < 0 || end > total {
-		end = total
+// tail shows the last lines.
+func (v *viewing) tail() (View, error) {
+	lines, err := v.integer("lines", 20)
+	if err != nil {
+		return View{}, err
 	}
-	start = min(start, end)
+	numbers, err := v.flag("numbers")
+	if err != nil {
+		return View{}, err
+	}
+	total := countLines([]byte(v.lineText()))
+	from := max(0, total-lines)
+	view, err := v.lineRange("lines", span{start: from, open: true}, numbers)
+	if err == nil && view.Next == nil && from > 0 {
+		before := fmt.Sprintf(`{"type":"lines","start":%d,"end":%d}`, max(0, from-max(lines, 1)), from)
+		view.Notice = strings.TrimSuffix(view.Notice, "]") + "; before them " + before + "]"
+	}
+	return view, err
+}
+
+// lineRange shows the lines of a span. kind is the type of the selector that goes on.
+func (v *viewing) lineRange(kind string, of span, numbers bool) (View, error) {
+	content := v.lineText()
+	total := countLines([]byte(content))
+	start, end := of.within(total)
+	w := lineWriter{numbers: numbers, room: v.max}
 	if start == 0 && end == total {
-		if out, shown, _ := joinLines(text, 0, end, v.max); shown == end {
-			return v.finish(out, "", nil), nil
+		if w.write(content, 0, end); w.shown == end && w.cuts == 0 {
+			return v.finish(w.out.String(), "", nil), nil
 		}
 	}
-	out, shown, cut := joinLines(text, start, end, v.max-noticeChars)
-	at := start + shown
+	w = lineWriter{numbers: numbers, room: v.max - noticeChars}
+	w.write(content, start, end)
+	at := start + w.shown
 	notice := fmt.Sprintf("lines %d to %d of %d", start, at, total)
 	var next []byte
-	if cut {
-		// One line alone is over the bound: the characters of it that are
-		// missing are reached by head.
-		offset := utf8.RuneCountInString(text[:lineOffset(text, at)])
-		shownChars := utf8.RuneCountInString(out)
-		notice = fmt.Sprintf("the first %d characters of line %d of %d", shownChars, at, total)
-		next = fmt.Appendf(nil, `{"type":"head","start":%d,"chars":%d}`, offset+shownChars, shownChars)
-	} else if at < total {
-		next = fmt.Appendf(nil, `{"type":"%s","start":%d,"end":%d}`, kind, at, min(total, at+max(end-start, 1)))
+	if at < total {
+		next = fmt.Appendf(nil, `{"type":"%s","start":%d,"end":%d`, kind, at, min(total, at+max(end-start, 1)))
+		if numbers {
+			next = append(next, `,"numbers":true`...)
+		}
+		next = append(next, '}')
 	}
-	return v.finish(out, notice, next), nil
+	if w.cuts > 0 {
+		rest := fmt.Appendf(nil, `{"type":"head","start":%d,"chars":%d}`, w.cutAt, min(w.cutChars, maxLineChars))
+		notice += fmt.Sprintf("; line %d is cut, %s more", w.cutLine, text.Plural(w.cutChars, "character"))
+		if w.cuts > 1 {
+			notice += fmt.Sprintf(", and %s like it", text.Plural(w.cuts-1, "line"))
+		}
+		if next == nil || w.shown == 1 {
+			next = rest
+		} else {
+			notice += ": " + string(rest)
+		}
+	}
+	return v.finish(w.out.String(), notice, next), nil
+}
+
+// lineWriter writes lines while there is room. Of a line that is longer than maxLineChars it writes
+// the beginning.
+type lineWriter struct {
+	numbers bool // each line begins with its number, as those that search finds
+	room    int  // characters left
+
+	out      strings.Builder
+	shown    int // lines
+	cuts     int // lines of which the end is missing
+	cutLine  int // the first of them
+	cutAt    int // the character of the text at which it goes on
+	cutChars int // how many are missing of it
+}
+
+// write writes lines start to end of a text.
+func (w *lineWriter) write(content string, start, end int) {
+	offset := lineOffset(content, start)
+	for n := start; n < end; n++ {
+		line, _, _ := strings.Cut(content[offset:], "\n")
+		next := offset + len(line) + 1
+		line = strings.TrimSuffix(line, "\r")
+		prefix := ""
+		if w.numbers {
+			prefix = strconv.Itoa(n) + ":"
+		}
+		if n > start {
+			prefix = "\n" + prefix
+		}
+		limit := maxLineChars
+		if n == start { // one line is shown in any case
+			limit = min(limit, w.room-len(prefix))
+		}
+		part := text.Cut(line, limit)
+		cut := len(part) < len(line)
+		chars := utf8.RuneCountInString(part) + len(prefix) + 1
+		if chars-1 > w.room {
+			return
+		}
+		w.room -= chars - 1
+		w.out.WriteString(prefix + part)
+		if cut {
+			if w.cuts++; w.cuts == 1 {
+				w.cutLine, w.cutAt = n, utf8.RuneCountInString(content[:offset+len(part)])
+				w.cutChars = utf8.RuneCountInString(line[len(part):])
+			}
+			if n+1 < end && w.room > 0 {
+				w.out.WriteString("…")
+				w.room--
+			}
+		}
+		w.shown++
+		offset = min(next, len(content))
+	}
 }
 
 // lineText is text with LF for each CR that ends a line alone, at the same offset.
@@ -103,37 +199,6 @@ func unifyBreaks(data []byte) []byte {
 		return data
 	}
 	return out
-}
-
-// joinLines returns lines start to end in at most limit characters and how
-// many lines that is. Where not even one fits, the beginning of it is shown
-// and cut is true.
-func joinLines(content string, start, end, limit int) (out string, shown int, cut bool) {
-	var b strings.Builder
-	room := limit
-	rest := content[lineOffset(content, start):]
-	for n := start; n < end; n++ {
-		var line string
-		line, rest, _ = strings.Cut(rest, "\n")
-		line = strings.TrimSuffix(line, "\r")
-		chars := utf8.RuneCountInString(line)
-		if n > start {
-			chars++
-		}
-		if chars > room {
-			if n == start {
-				return text.Cut(line, limit), 0, true
-			}
-			break
-		}
-		room -= chars
-		if n > start {
-			b.WriteByte('\n')
-		}
-		b.WriteString(line)
-		shown++
-	}
-	return b.String(), shown, false
 }
 
 // lineOffset returns the byte at which line n begins.
