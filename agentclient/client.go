@@ -26,8 +26,8 @@ import (
 const (
 	defaultHost = "localhost"
 	defaultPort = "8088"
-	// MaxResponse bounds one response, in bytes.
-	MaxResponse = 256 << 20
+	// maxResponse bounds one response, in bytes.
+	maxResponse = 256 << 20
 
 	connectTimeout = 10 * time.Second
 	maxRefusal     = 1 << 20 // of a body that is no MCP answer
@@ -198,7 +198,7 @@ func drain(body io.ReadCloser) {
 
 // readJSON reads the response from a body that is nothing else.
 func (cl *call) readJSON(ctx context.Context, c *Client, resp *http.Response) (json.RawMessage, error) {
-	limit := int64(MaxResponse)
+	limit := int64(maxResponse)
 	if resp.StatusCode != http.StatusOK {
 		limit = maxRefusal
 	}
@@ -239,14 +239,14 @@ func (cl *call) answer(m *jsonrpc.Message) (result json.RawMessage, ok bool, err
 
 // readStream reads events until the response is among them.
 func (cl *call) readStream(ctx context.Context, c *Client, body io.Reader) (json.RawMessage, error) {
-	events := streamable.NewEventReader(body, MaxResponse)
+	events := streamable.NewEventReader(body, maxResponse)
 	for {
 		e, err := events.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			err = io.ErrUnexpectedEOF
 		case errors.Is(err, streamable.ErrEventTooLarge):
-			return nil, mcp.Errorf(mcp.KindTooLarge, "%s answered more than %d bytes", who(cl.agent), int64(MaxResponse))
+			return nil, mcp.Errorf(mcp.KindTooLarge, "%s answered more than %d bytes", who(cl.agent), int64(maxResponse))
 		}
 		if err != nil {
 			return nil, c.failed(ctx, err)

@@ -220,7 +220,7 @@ func (c *Client) task(ctx context.Context, method, agent, id string) (*Task, err
 		return nil, c.failed(ctx, err)
 	}
 	defer drain(resp.Body)
-	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxResponse))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
 	if err != nil {
 		return nil, c.failed(ctx, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/google/jsonschema-go/jsonschema"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -15,26 +14,23 @@ import (
 const consumerHint = "Takes rows of a table that another tool returned: give the rows you chose from its abstract, with their _row_id, as abstract_data, and its resource_url; or, if it returned body, the body of these rows as body_data. " +
 	"The other columns are fetched and merged here."
 
-// AddConsumerTool adds a tool that takes a table (spec/tables §6). The tool has four string
+// ConsumerTool makes a tool that takes a table (spec/tables §6). The tool has four string
 // parameters: abstract_data, resource_url, body_data and column_mapping. f is called with the
 // merged rows and returns the text of the result. f may be called concurrently. Its error becomes
 // the text of a result with isError.
-func AddConsumerTool(s *Server, tool Tool, f func(ctx context.Context, rows Rows) (string, error)) {
-	AddConsumerResultTool(s, tool, func(ctx context.Context, rows Rows) (*mcp.CallToolResult, error) {
+func ConsumerTool(s *Server, tool Tool, f func(ctx context.Context, rows Rows) (string, error)) *ToolHandler {
+	return ConsumerResultTool(s, tool, func(ctx context.Context, rows Rows) (*Result, error) {
 		text, err := f(ctx, rows)
 		if err != nil {
 			return nil, err
 		}
-		return &mcp.CallToolResult{
-			Content:           []mcp.Content{&mcp.TextContent{Text: text}},
-			StructuredContent: json.RawMessage(append(rawjson.AppendString([]byte(`{"result":`), text), '}')),
-		}, nil
+		return &Result{Text: text, Structured: append(rawjson.AppendString([]byte(`{"result":`), text), '}')}, nil
 	})
 }
 
-// AddConsumerResultTool adds a consumer tool that returns more than text, such as a picture. If f
-// sets no StructuredContent, it is set to an object with the number of rows.
-func AddConsumerResultTool(s *Server, tool Tool, f func(ctx context.Context, rows Rows) (*mcp.CallToolResult, error)) {
+// ConsumerResultTool makes a consumer tool that returns more than text, such as a picture. If f
+// sets no Structured, it is set to an object with the number of rows.
+func ConsumerResultTool(s *Server, tool Tool, f func(ctx context.Context, rows Rows) (*Result, error)) *ToolHandler {
 	if tool.InputSchema != nil {
 		panic(fmt.Sprintf("s2sp: consumer tool %q has arguments of its own: all that it takes are rows", tool.Name))
 	}
@@ -50,26 +46,22 @@ func AddConsumerResultTool(s *Server, tool Tool, f func(ctx context.Context, row
 	addParam(tool, schema, plane.ParamBody, "JSON array of the body of these rows, each with its _row_id (mode sync).", "", nil)
 	addParam(tool, schema, plane.ParamMapping, "JSON object that renames columns, {\"old\": \"new\"}, before the tool sees them.", "", nil)
 	resolved := resolve(tool, schema)
-	output := &jsonschema.Schema{Type: "object"}
-	s.mcp.AddTool(describe(tool, consumerHint, schema, output), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		in, err := decode[plane.Input](resolved, req.Params.Arguments)
+	return handler(tool, consumerHint, schema, &jsonschema.Schema{Type: "object"}, func(ctx context.Context, arguments json.RawMessage) (*Result, error) {
+		in, err := decode[plane.Input](resolved, arguments)
 		if err != nil {
-			return failed(err), nil
+			return nil, err
 		}
 		t, err := plane.Resolve(ctx, in, s.fetcher)
-		var answer *mcp.CallToolResult
-		if err == nil {
-			answer, err = f(ctx, RowsFromTable(t))
+		if err != nil {
+			return nil, err
 		}
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return nil, ctx.Err()
-		case err != nil:
-			return failed(err), nil
+		result, err := f(ctx, RowsFromTable(t))
+		if err != nil {
+			return nil, err
 		}
-		if answer.StructuredContent == nil {
-			answer.StructuredContent = json.RawMessage(fmt.Sprintf(`{"rows":%d}`, t.Len()))
+		if result.Structured == nil {
+			result.Structured = fmt.Appendf(nil, `{"rows":%d}`, t.Len())
 		}
-		return answer, nil
+		return result, nil
 	})
 }

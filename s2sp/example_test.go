@@ -5,18 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/weir-mcp/weir/s2sp"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 var tableOptions = table.Options{}
 
-// A server with a tool that returns a table and one that takes one.
+// A tool that returns a table and one that takes one, without an MCP library. A server lists
+// their definitions and answers tools/call with Call.
 func Example() {
-	server := mcp.NewServer(&mcp.Implementation{Name: "shop", Version: "1"}, nil)
-	s, err := s2sp.New(server, s2sp.Options{})
+	s, err := s2sp.New(s2sp.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -26,37 +24,18 @@ func Example() {
 	type order struct {
 		Item  string `json:"item"`
 		Cents int    `json:"cents"`
-		Note  string `json:"note"`
 	}
-	s2sp.AddResourceTool(s, s2sp.Tool{Name: "list_orders", Description: "List the orders."},
+	list := s2sp.ResourceTool(s, s2sp.Tool{Name: "list_orders", Description: "List the orders."},
 		func(context.Context, struct{}) (s2sp.Rows, error) {
-			return s2sp.RowsOf([]order{{"tea", 350, "a long note"}, {"cup", 900, "a longer one"}})
+			return s2sp.RowsOf([]order{{"tea", 350}, {"cup", 900}})
 		})
-	s2sp.AddConsumerTool(s, s2sp.Tool{Name: "add_up", Description: "Add up the prices."},
+	count := s2sp.ConsumerTool(s, s2sp.Tool{Name: "count", Description: "Count the orders."},
 		func(_ context.Context, rows s2sp.Rows) (string, error) {
-			sum := 0.0
-			for _, row := range rows.All() {
-				cents, _ := row.Number("cents")
-				sum += cents
-			}
-			return fmt.Sprintf("%d orders, %.2f", rows.Len(), sum/100), nil
+			return fmt.Sprintf("%d orders with %q", rows.Len(), rows.Columns()), nil
 		})
 
-	// What an agent does: it reads one column, and hands the rest on.
-	here, there := mcp.NewInMemoryTransports()
-	ss, err := server.Connect(context.Background(), there, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = ss.Wait() }()
-	agent, err := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil).Connect(context.Background(), here, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer agent.Close()
-	result, err := agent.CallTool(context.Background(), &mcp.CallToolParams{Name: "list_orders", Arguments: map[string]any{"abstract_domains": "item"}})
+	// The agent reads one column, and passes the URL of the others on.
+	result, err := list.Call(context.Background(), json.RawMessage(`{"abstract_domains":"item"}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -65,18 +44,22 @@ func Example() {
 		Abstract    json.RawMessage `json:"abstract"`
 		ResourceURL string          `json:"resource_url"`
 	}
-	if err := json.Unmarshal([]byte(result.Content[0].(*mcp.TextContent).Text), &seen); err != nil {
+	if err := json.Unmarshal(result.Structured, &seen); err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(string(seen.Abstract))
-	result, err = agent.CallTool(context.Background(), &mcp.CallToolParams{Name: "add_up", Arguments: map[string]any{"abstract_data": string(seen.Abstract), "resource_url": seen.ResourceURL}})
+	arguments, err := json.Marshal(map[string]string{"abstract_data": string(seen.Abstract), "resource_url": seen.ResourceURL})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(result.Content[0].(*mcp.TextContent).Text)
+	if result, err = count.Call(context.Background(), arguments); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Text)
 	// Output:
 	// [{"_row_id":0,"item":"tea"},{"_row_id":1,"item":"cup"}]
-	// 2 orders, 12.50
+	// 2 orders with ["_row_id" "item" "cents"]
 }

@@ -7,75 +7,55 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Tool describes a tool to a model.
-type Tool struct {
-	Name        string
-	Title       string
-	Description string
-	Annotations *mcp.ToolAnnotations
-	// InputSchema describes the tool's own arguments; nil infers it from the
-	// type. The parameters of S2SP are added either way.
-	InputSchema *jsonschema.Schema
-}
-
 const resourceHint = "Returns a table. Set abstract_domains to the columns you need to read to decide, as few as you can, because each costs tokens in every row: " +
 	"you get those with a _row_id, and a resource_url through which another tool gets the rest (give that tool the rows you chose as abstract_data, and the resource_url). " +
 	"Without abstract_domains all columns of all rows come back."
 
-// AddResourceTool adds a tool that returns a table (spec/tables §5). It takes the arguments of In
-// and the optional strings abstract_domains and mode. Without abstract_domains it is an ordinary
-// tool: it returns all rows without _row_id and stores nothing. With abstract_domains the result
-// has only those columns. The body waits behind a resource_url (mode async) or is part of the
-// result (mode sync).
+// ResourceTool makes a tool that returns a table (spec/tables §5). It takes the arguments of In and
+// the optional strings abstract_domains and mode. Without abstract_domains it is an ordinary tool:
+// it returns all rows without _row_id and stores nothing. With abstract_domains the result has only
+// those columns. The body waits behind a resource_url (mode async) or is part of the result (mode
+// sync).
 //
 // f may be called concurrently. Its error becomes the text of a result with isError, so it should
-// say how to correct the call. AddResourceTool panics on a mistake in the tool itself: a type
-// without a schema, or an argument with the name of an S2SP parameter.
-func AddResourceTool[In any](s *Server, tool Tool, f func(ctx context.Context, in In) (Rows, error)) {
+// say how to correct the call. ResourceTool panics on a mistake in the tool itself: a type without a
+// schema, or an argument with the name of an S2SP parameter.
+func ResourceTool[In any](s *Server, tool Tool, f func(ctx context.Context, in In) (Rows, error)) *ToolHandler {
 	schema := inputSchema[In](tool)
 	addParam(tool, schema, plane.ParamDomains, "Names of the columns to read, with commas between them or as a JSON array, such as \"event,severity\". Pick as few as possible: the others stay out of your context and go to other tools through resource_url.", "", nil)
 	addParam(tool, schema, plane.ParamMode, "Where the other columns go: async (the default) keeps them at this server and returns a resource_url; sync returns them inline as body.", string(plane.Async), []any{string(plane.Async), string(plane.Sync)})
 	resolved := resolve(tool, schema)
-	s.mcp.AddTool(describe(tool, resourceHint, schema, resourceOutput()), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		in, err := decode[In](resolved, req.Params.Arguments)
+	return handler(tool, resourceHint, schema, resourceOutput(), func(ctx context.Context, arguments json.RawMessage) (*Result, error) {
+		in, err := decode[In](resolved, arguments)
 		if err != nil {
-			return failed(err), nil
+			return nil, err
 		}
-		domains, err := plane.DomainsOf(rawjson.Get(req.Params.Arguments, plane.ParamDomains))
+		domains, err := plane.DomainsOf(rawjson.Get(arguments, plane.ParamDomains))
 		if err != nil {
-			return failed(err), nil
+			return nil, err
 		}
-		mode, err := plane.ModeOf(rawjson.Get(req.Params.Arguments, plane.ParamMode))
+		mode, err := plane.ModeOf(rawjson.Get(arguments, plane.ParamMode))
 		if err != nil {
-			return failed(err), nil
+			return nil, err
 		}
 		rows, err := f(ctx, in)
-		if err == nil {
-			var result *mcp.CallToolResult
-			if result, err = s.answer(ctx, tool.Name, rows, domains, mode); err == nil {
-				return result, nil
-			}
+		if err != nil {
+			return nil, err
 		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return failed(err), nil
+		return s.answer(ctx, tool.Name, rows, domains, mode)
 	})
 }
 
 // answer writes the result of a resource tool.
-func (s *Server) answer(ctx context.Context, name string, rows Rows, domains []string, mode plane.Mode) (*mcp.CallToolResult, error) {
+func (s *Server) answer(ctx context.Context, name string, rows Rows, domains []string, mode plane.Mode) (*Result, error) {
 	if rows.stream != nil && len(domains) > 0 && mode == plane.Async {
 		return s.answerStream(ctx, name, rows, domains)
 	}
@@ -88,7 +68,7 @@ func (s *Server) answer(ctx context.Context, name string, rows Rows, domains []s
 		if rows.single {
 			text = t.Row(0)
 		}
-		return result(text, structured), nil
+		return &Result{Text: string(text), Structured: structured}, nil
 	}
 	resourceURL := ""
 	if mode == plane.Async {
@@ -99,7 +79,7 @@ func (s *Server) answer(ctx context.Context, name string, rows Rows, domains []s
 		resourceURL = plane.URL(s.base, token.Value)
 	}
 	text := plane.Response(t, domains, mode, resourceURL)
-	return result(text, text), nil
+	return &Result{Text: string(text), Structured: text}, nil
 }
 
 // plain writes the rows as the tool returned them, twice: as an object with the member result, and
@@ -137,7 +117,7 @@ func (r Rows) load() (*table.Table, error) {
 
 // answerStream writes the rows to the store as they arrive, then reads the answer's columns from
 // there.
-func (s *Server) answerStream(ctx context.Context, name string, rows Rows, domains []string) (*mcp.CallToolResult, error) {
+func (s *Server) answerStream(ctx context.Context, name string, rows Rows, domains []string) (*Result, error) {
 	w := s.store.NewTable(principal, name, table.Options{})
 	if err := rows.stream(func(row json.RawMessage) error { return errors.Join(ctx.Err(), w.Append(row)) }); err != nil {
 		w.Abort()
@@ -157,20 +137,7 @@ func (s *Server) answerStream(ctx context.Context, name string, rows Rows, domai
 		return nil, fmt.Errorf("reading back %d rows: %w", w.Len(), err)
 	}
 	text := plane.Response(t, domains, plane.Async, plane.URL(s.base, token.Value))
-	return result(text, text), nil
-}
-
-func result(text, structured []byte) *mcp.CallToolResult {
-	return &mcp.CallToolResult{
-		Content:           []mcp.Content{&mcp.TextContent{Text: string(text)}},
-		StructuredContent: json.RawMessage(structured),
-	}
-}
-
-func failed(err error) *mcp.CallToolResult {
-	var r mcp.CallToolResult
-	r.SetError(err)
-	return &r
+	return &Result{Text: string(text), Structured: text}, nil
 }
 
 // inputSchema returns the schema of a tool's own arguments. The caller may change it.
@@ -210,13 +177,6 @@ func resolve(tool Tool, schema *jsonschema.Schema) *jsonschema.Resolved {
 		panic(fmt.Sprintf("s2sp: arguments of tool %q: %v", tool.Name, err))
 	}
 	return resolved
-}
-
-func describe(tool Tool, hint string, input, output *jsonschema.Schema) *mcp.Tool {
-	return &mcp.Tool{
-		Name: tool.Name, Title: tool.Title, Annotations: tool.Annotations, InputSchema: input, OutputSchema: output,
-		Description: strings.TrimSpace(strings.TrimSpace(tool.Description) + "\n\n" + hint),
-	}
 }
 
 // decode checks arguments against the schema and decodes the tool's own.
@@ -281,6 +241,3 @@ func resourceOutput() *jsonschema.Schema {
 		"warnings":         names("What is wrong with the request."),
 	}}
 }
-
-// The server's own store has the interface that callers implement.
-var _ Store = (*artifact.Local)(nil)

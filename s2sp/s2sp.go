@@ -12,20 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/s2sp/plane"
-	"github.com/weir-mcp/weir/s2sp/table"
 )
-
-// Store stores tables until they are fetched. *artifact.Local implements it.
-type Store interface {
-	artifact.Tokens
-	// NewTable starts a table whose rows are added one by one.
-	NewTable(principal, label string, opts table.Options) *artifact.TableWriter
-}
 
 // Options configure a Server. The zero value is ready to use: its own data plane on loopback,
 // tables in memory for ten minutes, and no fetches from other servers.
@@ -37,11 +27,15 @@ type Options struct {
 	// Empty means a free port on 127.0.0.1.
 	Listen string
 
-	// Store stores the tables; the caller closes it. If it is nil, the Server makes a store that
-	// Artifacts bounds, by default at 256 MB. Tables beyond that go to Artifacts.Dir. Without Dir
-	// the tool fails, because a table behind a resource_url is never dropped for a newer one.
-	Store     Store
-	Artifacts artifact.Options
+	// MaxBytes bounds the tables that wait to be fetched. The default is 256 MB. A table that has no
+	// room makes its tool fail: a table behind a resource_url is never dropped for a newer one.
+	MaxBytes int64
+	// Dir is the folder for tables beyond MaxBytes or MemoryBytes. Without it tables are in memory
+	// only.
+	Dir string
+	// MemoryBytes bounds the tables in memory if Dir is set. DiskBytes bounds those in files. The
+	// defaults are 256 MB and 8 GB.
+	MemoryBytes, DiskBytes int64
 	// TTL is the lifetime of a resource_url. Zero means ten minutes.
 	TTL time.Duration
 
@@ -53,12 +47,11 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Server adds S2SP to an MCP server. It is safe for concurrent use. Add tools before serving.
+// Server is the data plane of an MCP server and the owner of its tables. [ResourceTool] and
+// [ConsumerTool] make tools that use it. It is safe for concurrent use.
 type Server struct {
-	mcp     *mcp.Server
 	opts    Options
-	store   Store
-	own     *artifact.Local // closed with the server
+	store   *artifact.Local
 	base    string
 	handler http.Handler
 	fetcher *plane.Fetcher
@@ -73,9 +66,9 @@ type Server struct {
 // principal owns all tables, because an S2SP server does not distinguish principals.
 const principal = "s2sp"
 
-// New adds a data plane to a server. The caller must Close it.
-func New(server *mcp.Server, opts Options) (*Server, error) {
-	s := &Server{mcp: server, opts: opts, store: opts.Store, log: opts.Logger}
+// New starts a data plane. The caller must Close it.
+func New(opts Options) (*Server, error) {
+	s := &Server{opts: opts, log: opts.Logger}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -127,18 +120,14 @@ func (s *Server) setUp() error {
 	if s.fetcher, err = plane.NewFetcher(fetch); err != nil {
 		return err
 	}
-	if s.store == nil {
-		own := s.opts.Artifacts
-		if own.MaxBytes == 0 {
-			own.MaxBytes = 256 << 20
-		}
-		if own.Setting == nil {
-			own.Setting = fieldOf
-		}
-		if s.own, err = artifact.Open(own); err != nil {
-			return err
-		}
-		s.store = s.own
+	bounds := artifact.Options{
+		MaxBytes: s.opts.MaxBytes, Dir: s.opts.Dir, MemoryBytes: s.opts.MemoryBytes, DiskBytes: s.opts.DiskBytes, Setting: fieldOf,
+	}
+	if bounds.MaxBytes == 0 {
+		bounds.MaxBytes = 256 << 20
+	}
+	if s.store, err = artifact.Open(bounds); err != nil {
+		return err
 	}
 	s.handler = plane.Handler(s.store, plane.HandlerOptions{Logger: s.log})
 	return nil
@@ -146,10 +135,8 @@ func (s *Server) setUp() error {
 
 // fieldOf returns the option that sets a bound of the store, for error messages.
 func fieldOf(key string) string {
-	fields := map[string]string{
-		"dir": "Dir", "max_bytes": "MaxBytes", "max_count": "MaxCount", "memory_bytes": "MemoryBytes", "disk_bytes": "DiskBytes", "ttl": "TTL", "token_ttl": "TokenTTL",
-	}
-	return "s2sp.Options.Artifacts." + fields[key]
+	fields := map[string]string{"dir": "Dir", "max_bytes": "MaxBytes", "memory_bytes": "MemoryBytes", "disk_bytes": "DiskBytes", "token_ttl": "TTL"}
+	return "s2sp.Options." + fields[key]
 }
 
 // URL returns the URL of the data plane, without a trailing slash.
@@ -158,16 +145,6 @@ func (s *Server) URL() string { return s.base }
 // Handler serves the data plane: POST /s2sp/data/{token} and GET /s2sp/health. Mount it if BaseURL
 // is set; otherwise the Server serves it already.
 func (s *Server) Handler() http.Handler { return s.handler }
-
-// Run serves one MCP session, for example on stdio, until it or ctx ends, and then closes the data
-// plane. It returns nil when ctx ends.
-func (s *Server) Run(ctx context.Context, transport mcp.Transport) error {
-	err := s.mcp.Run(ctx, transport)
-	if ctx.Err() != nil {
-		err = nil
-	}
-	return errors.Join(err, s.Close())
-}
 
 // shutdownTimeout is the time that running fetches have when a server closes.
 const shutdownTimeout = 2 * time.Second
@@ -187,9 +164,7 @@ func (s *Server) Close() error {
 				s.err = fmt.Errorf("serving the data plane: %w", err)
 			}
 		}
-		if s.own != nil {
-			s.err = errors.Join(s.err, s.own.Close())
-		}
+		s.err = errors.Join(s.err, s.store.Close())
 	})
 	return s.err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/s2sp"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
+	"github.com/weir-mcp/weir/s2sp/gosdk"
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
@@ -35,8 +36,8 @@ const alerts = `[{"event":"Wind","severity":"Moderate","n":12345678901234567890,
 func weather(t testing.TB, opts s2sp.Options) (*s2sp.Server, *mcp.ClientSession) {
 	t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "weather", Version: "1"}, nil)
-	s := newServer(t, server, opts)
-	s2sp.AddResourceTool(s, s2sp.Tool{Name: "get_alerts", Description: "Get the alerts."}, func(_ context.Context, in alertArgs) (s2sp.Rows, error) {
+	s := newServer(t, opts)
+	gosdk.Add(server, s2sp.ResourceTool(s, s2sp.Tool{Name: "get_alerts", Description: "Get the alerts."}, func(_ context.Context, in alertArgs) (s2sp.Rows, error) {
 		switch in.Area {
 		case "CA":
 			return s2sp.RowsFromJSON([]byte(alerts))
@@ -61,15 +62,15 @@ func weather(t testing.TB, opts s2sp.Options) (*s2sp.Server, *mcp.ClientSession)
 			return s2sp.Rows{}, nil
 		}
 		return s2sp.Rows{}, errors.New("no such area: use two letters")
-	})
+	}))
 	return s, connect(t, server)
 }
 
 func charts(t testing.TB, opts s2sp.Options) *mcp.ClientSession {
 	t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "charts", Version: "1"}, nil)
-	s := newServer(t, server, opts)
-	s2sp.AddConsumerTool(s, s2sp.Tool{Name: "draw_chart", Description: "Draw a chart."}, func(_ context.Context, rows s2sp.Rows) (string, error) {
+	s := newServer(t, opts)
+	gosdk.Add(server, s2sp.ConsumerTool(s, s2sp.Tool{Name: "draw_chart", Description: "Draw a chart."}, func(_ context.Context, rows s2sp.Rows) (string, error) {
 		var b strings.Builder
 		for _, row := range rows.All() {
 			b.Write(row.JSON())
@@ -79,16 +80,16 @@ func charts(t testing.TB, opts s2sp.Options) *mcp.ClientSession {
 			return "", errors.New("seven rows bring bad luck")
 		}
 		return b.String(), nil
-	})
-	s2sp.AddConsumerResultTool(s, s2sp.Tool{Name: "picture"}, func(context.Context, s2sp.Rows) (*mcp.CallToolResult, error) {
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.ImageContent{MIMEType: "image/png", Data: []byte("x")}}}, nil
-	})
+	}))
+	gosdk.Add(server, s2sp.ConsumerResultTool(s, s2sp.Tool{Name: "picture"}, func(context.Context, s2sp.Rows) (*s2sp.Result, error) {
+		return &s2sp.Result{More: []json.RawMessage{json.RawMessage(`{"type":"image","mimeType":"image/png","data":"eA=="}`)}}, nil
+	}))
 	return connect(t, server)
 }
 
-func newServer(t testing.TB, server *mcp.Server, opts s2sp.Options) *s2sp.Server {
+func newServer(t testing.TB, opts s2sp.Options) *s2sp.Server {
 	t.Helper()
-	s, err := s2sp.New(server, opts)
+	s, err := s2sp.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,9 +209,8 @@ func TestToolsAreDescribed(t *testing.T) {
 }
 
 func TestWithoutDomains(t *testing.T) {
-	store := artifact.NewMemory(artifact.Options{})
-	defer store.Close()
-	_, session := weather(t, s2sp.Options{Store: store})
+	// A table that is kept finds no room and fails the call.
+	_, session := weather(t, s2sp.Options{MaxBytes: 1})
 	for name, args := range map[string]map[string]any{
 		"absent": {"area": "CA"}, "empty": {"area": "CA", "abstract_domains": ""}, "blank": {"area": "CA", "abstract_domains": " ", "mode": "sync"},
 	} {
@@ -227,9 +227,7 @@ func TestWithoutDomains(t *testing.T) {
 			t.Errorf("%s: %s, want %s", area, text, want)
 		}
 	}
-	if got := store.Totals(); got != (artifact.Totals{}) {
-		t.Errorf("something is kept: %+v", got)
-	}
+	refused(t, session, "get_alerts", map[string]any{"area": "CA", "abstract_domains": "event"}, "no room")
 }
 
 func TestArguments(t *testing.T) {
@@ -392,7 +390,6 @@ func TestBaseURL(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	server := mcp.NewServer(&mcp.Implementation{Name: "x", Version: "1"}, nil)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -400,9 +397,9 @@ func TestNewRefuses(t *testing.T) {
 	defer taken.Close()
 	for _, opts := range []s2sp.Options{
 		{BaseURL: "weather:8080"}, {BaseURL: "http://h/path"}, {BaseURL: "ftp://h"}, {BaseURL: "http://u@h"},
-		{Listen: taken.Addr().String()}, {Listen: ":0"}, {Listen: "0.0.0.0:0"}, {Fetch: plane.FetchOptions{Allow: []string{"no port"}}}, {Artifacts: artifact.Options{Dir: "/dev/null/x"}},
+		{Listen: taken.Addr().String()}, {Listen: ":0"}, {Listen: "0.0.0.0:0"}, {Fetch: plane.FetchOptions{Allow: []string{"no port"}}}, {Dir: "/dev/null/x"},
 	} {
-		if s, err := s2sp.New(server, opts); err == nil {
+		if s, err := s2sp.New(opts); err == nil {
 			s.Close()
 			t.Errorf("%+v was taken", opts)
 		}
@@ -410,24 +407,26 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestMistakesPanic(t *testing.T) {
-	server := mcp.NewServer(&mcp.Implementation{Name: "x", Version: "1"}, nil)
-	s := newServer(t, server, s2sp.Options{})
+	s := newServer(t, s2sp.Options{})
 	for name, f := range map[string]func(){
 		"an argument called mode": func() {
-			s2sp.AddResourceTool(s, s2sp.Tool{Name: "a"}, func(context.Context, struct {
+			s2sp.ResourceTool(s, s2sp.Tool{Name: "a"}, func(context.Context, struct {
 				Mode string `json:"mode"`
 			}) (s2sp.Rows, error) {
 				return s2sp.Rows{}, nil
 			})
 		},
 		"arguments that are no object": func() {
-			s2sp.AddResourceTool(s, s2sp.Tool{Name: "b"}, func(context.Context, int) (s2sp.Rows, error) { return s2sp.Rows{}, nil })
+			s2sp.ResourceTool(s, s2sp.Tool{Name: "b"}, func(context.Context, int) (s2sp.Rows, error) { return s2sp.Rows{}, nil })
 		},
 		"arguments without a schema": func() {
-			s2sp.AddResourceTool(s, s2sp.Tool{Name: "c"}, func(context.Context, func()) (s2sp.Rows, error) { return s2sp.Rows{}, nil })
+			s2sp.ResourceTool(s, s2sp.Tool{Name: "c"}, func(context.Context, func()) (s2sp.Rows, error) { return s2sp.Rows{}, nil })
+		},
+		"annotations that do not encode": func() {
+			s2sp.ConsumerTool(s, s2sp.Tool{Name: "e", Annotations: func() {}}, func(context.Context, s2sp.Rows) (string, error) { return "", nil })
 		},
 		"a consumer with arguments": func() {
-			s2sp.AddConsumerTool(s, s2sp.Tool{Name: "d", InputSchema: &jsonschema.Schema{Type: "object"}}, func(context.Context, s2sp.Rows) (string, error) { return "", nil })
+			s2sp.ConsumerTool(s, s2sp.Tool{Name: "d", InputSchema: &jsonschema.Schema{Type: "object"}}, func(context.Context, s2sp.Rows) (string, error) { return "", nil })
 		},
 	} {
 		func() {
@@ -441,9 +440,9 @@ func TestMistakesPanic(t *testing.T) {
 	}
 }
 
-func TestRun(t *testing.T) {
-	server := mcp.NewServer(&mcp.Implementation{Name: "x", Version: "1"}, nil)
-	s, err := s2sp.New(server, s2sp.Options{})
+// Close ends the data plane, also without a session.
+func TestCloseEndsTheDataPlane(t *testing.T) {
+	s, err := s2sp.New(s2sp.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -454,22 +453,56 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	here, there := mcp.NewInMemoryTransports()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx, there) }()
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil).Connect(t.Context(), here, nil)
-	if err != nil {
-		t.Fatal(err)
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("Run = %v, want a clean end", err)
-	}
-	_ = session.Close()
 	if resp, err := client.Get(health); err == nil {
 		resp.Body.Close()
-		t.Error("the data plane outlived the session")
+		t.Error("the data plane outlived Close")
+	}
+}
+
+// The raw form of a tool, for servers that do not use the SDK.
+func TestRawTools(t *testing.T) {
+	s := newServer(t, s2sp.Options{})
+	tool := s2sp.ResourceTool(s, s2sp.Tool{Name: "one", Annotations: map[string]bool{"readOnlyHint": true}}, func(context.Context, struct{}) (s2sp.Rows, error) {
+		return s2sp.RowsFromJSON([]byte(`[{"a":"<1>"}]`))
+	})
+	var listed struct {
+		Name        string
+		InputSchema struct{ Properties map[string]any }
+		Annotations map[string]bool
+	}
+	if err := json.Unmarshal(tool.Definition(), &listed); err != nil {
+		t.Fatal(err)
+	}
+	if listed.Name != "one" || len(listed.InputSchema.Properties) != 2 || !listed.Annotations["readOnlyHint"] {
+		t.Errorf("definition %s", tool.Definition())
+	}
+	for _, c := range []struct {
+		arguments string
+		want      string
+	}{
+		{``, `{"content":[{"type":"text","text":"[{\"a\":\"<1>\"}]"}],"structuredContent":{"result":[{"a":"<1>"}]}}`},
+		{`{"mode":"x","abstract_domains":"a"}`, ""},
+	} {
+		result, err := tool.Call(t.Context(), json.RawMessage(c.arguments))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := result.MarshalJSON()
+		if err != nil || !json.Valid(got) {
+			t.Fatalf("%s, %v", got, err)
+		}
+		if c.arguments == "" && string(got) != c.want || c.arguments != "" && !strings.HasSuffix(string(got), `"isError":true}`) {
+			t.Errorf("%s: %s", c.arguments, got)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	failing := s2sp.ConsumerTool(s, s2sp.Tool{Name: "two"}, func(ctx context.Context, _ s2sp.Rows) (string, error) { return "", ctx.Err() })
+	if _, err := failing.Call(ctx, json.RawMessage(`{"abstract_data":"[]"}`)); !errors.Is(err, context.Canceled) {
+		t.Errorf("after its context a call ends with %v", err)
 	}
 }
 
@@ -526,16 +559,16 @@ func TestRows(t *testing.T) {
 func TestRoomForTables(t *testing.T) {
 	ask := func(area string) map[string]any { return map[string]any{"area": area, "abstract_domains": "event"} }
 	for _, area := range []string{"CA", "SS"} { // whole, and row by row
-		_, session := weather(t, s2sp.Options{Artifacts: artifact.Options{MaxBytes: 60}})
+		_, session := weather(t, s2sp.Options{MaxBytes: 60})
 		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "get_alerts", Arguments: ask(area)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError || !strings.Contains(text, "no room") || !strings.Contains(text, "s2sp.Options.Artifacts.MaxBytes") || strings.Contains(text, "artifacts.") {
+		if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError || !strings.Contains(text, "no room") || !strings.Contains(text, "s2sp.Options.MaxBytes") || strings.Contains(text, "artifacts.") {
 			t.Errorf("%s: %s", area, text)
 		}
 		dir := t.TempDir()
-		server, session := weather(t, s2sp.Options{Artifacts: artifact.Options{MaxBytes: 60, Dir: dir}})
+		server, session := weather(t, s2sp.Options{MaxBytes: 60, Dir: dir})
 		var urls []string
 		for range 3 { // none is dropped for another
 			text, _ := call(t, session, "get_alerts", ask(area))

@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-mcp/weir/s2sp"
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -28,23 +25,20 @@ const (
 var errNothingToDraw = errors.New("nothing to draw")
 
 // newChart builds the chart server without its tool. It has no state.
-func newChart(_ func() time.Time, logger *slog.Logger) *mcp.Server {
-	return mcp.NewServer(
-		&mcp.Implementation{Name: "chart", Title: "Charts", Version: version},
-		&mcp.ServerOptions{Instructions: chartInstructions, Logger: logger, Capabilities: &mcp.ServerCapabilities{}},
-	)
+func newChart(func() time.Time) *server {
+	return newServer("chart", "Charts", chartInstructions)
 }
 
 // addChartTools adds draw_chart, which is given merged rows whichever way they came.
-func addChartTools(s *s2sp.Server) {
-	s2sp.AddConsumerResultTool(s, s2sp.Tool{
+func addChartTools(server *server, s *s2sp.Server) {
+	server.addTool(s2sp.ConsumerResultTool(s, s2sp.Tool{
 		Name:  "draw_chart",
 		Title: "Draw a bar chart",
 		Description: "Draw a bar chart of rows of a table, as an SVG picture: one bar for each value of the column \"label\", as long as the mean of the column \"value\", " +
 			"or as the number of rows where there is no such column. Without a column \"label\" the first column of text is taken. " +
 			"Name them with column_mapping, such as {\"event\": \"label\", \"wind_kmh\": \"value\"}.",
 		Annotations: reads(),
-	}, func(ctx context.Context, rows s2sp.Rows) (*mcp.CallToolResult, error) {
+	}, func(ctx context.Context, rows s2sp.Rows) (*s2sp.Result, error) {
 		c, err := newBarChart(ctx, rows)
 		if err != nil {
 			return nil, err
@@ -53,14 +47,16 @@ func addChartTools(s *s2sp.Server) {
 		if err != nil {
 			return nil, fmt.Errorf("describing the chart: %w", err)
 		}
-		return &mcp.CallToolResult{
-			Content: []mcp.Content{
-				&mcp.TextContent{Text: c.String()},
-				&mcp.ImageContent{MIMEType: "image/svg+xml", Data: c.svg()},
-			},
-			StructuredContent: json.RawMessage(structured),
-		}, nil
-	})
+		picture, err := json.Marshal(struct {
+			Type     string `json:"type"`
+			MIMEType string `json:"mimeType"`
+			Data     []byte `json:"data"`
+		}{"image", "image/svg+xml", c.svg()})
+		if err != nil {
+			return nil, fmt.Errorf("writing the picture: %w", err)
+		}
+		return &s2sp.Result{Text: c.String(), More: []json.RawMessage{picture}, Structured: structured}, nil
+	}))
 }
 
 // barChart is what is drawn.

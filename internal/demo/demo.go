@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/weir-mcp/weir/s2sp"
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
@@ -49,9 +47,9 @@ type Options struct {
 type product struct {
 	name  string
 	http  bool
-	build func(now func() time.Time, logger *slog.Logger) *mcp.Server
+	build func(now func() time.Time) *server
 	// tables, if set, adds the tools that return or take tables, on a data plane of their own.
-	tables func(s *s2sp.Server)
+	tables func(server *server, s *s2sp.Server)
 	fetch  bool // takes tables from other servers
 }
 
@@ -95,22 +93,36 @@ func Run(ctx context.Context, name string, opts Options, stdin io.Reader, stdout
 		if len(opts.Allow) > 0 && !p.fetch {
 			return fmt.Errorf("demo server %q fetches nothing from others: leave out --allow", name)
 		}
-		if p.http {
-			return serveHTTP(ctx, p.build(opts.Now, logger), opts, logger)
-		}
-		if opts.Listen != "" {
+		if opts.Listen != "" && !p.http {
 			return fmt.Errorf("demo server %q speaks stdio and cannot listen on %q: leave out --listen", name, opts.Listen)
 		}
-		server := p.build(opts.Now, logger)
-		if p.tables == nil {
-			return serveStdio(ctx, server, stdin, stdout)
-		}
-		tables, err := s2sp.New(server, s2sp.Options{Fetch: plane.FetchOptions{Allow: opts.Allow}, Logger: logger})
-		if err != nil {
-			return fmt.Errorf("demo server %q: %w", name, err)
-		}
-		p.tables(tables)
-		return errors.Join(serveStdio(ctx, server, stdin, stdout), tables.Close())
+		return p.run(ctx, opts, stdin, stdout, logger)
 	}
 	return fmt.Errorf("%w %q: there are %s", ErrUnknownServer, name, strings.Join(Names(), ", "))
+}
+
+// run builds the server and serves it.
+func (p product) run(ctx context.Context, opts Options, stdin io.Reader, stdout io.Writer, logger *slog.Logger) error {
+	server := p.build(opts.Now)
+	defer server.close()
+	var tables *s2sp.Server
+	if p.tables != nil {
+		var err error
+		if tables, err = s2sp.New(s2sp.Options{Fetch: plane.FetchOptions{Allow: opts.Allow}, Logger: logger}); err != nil {
+			return fmt.Errorf("demo server %q: %w", p.name, err)
+		}
+		p.tables(server, tables)
+	}
+	handler, err := server.handler()
+	switch {
+	case err != nil:
+	case p.http:
+		err = serveHTTP(ctx, handler, opts, logger)
+	default:
+		err = serveStdio(ctx, handler, stdin, stdout, logger)
+	}
+	if tables != nil {
+		err = errors.Join(err, tables.Close())
+	}
+	return err
 }

@@ -7,8 +7,8 @@
 //	weather    stdio            weather alerts as a large table of 31 columns (S2SP), forecasts, stations
 //	chart      stdio            draws a bar chart of rows that come from another server (S2SP)
 //
-// Each server is one product in files of its own, written against the official Go SDK as
-// any typed server would be:
+// Each server is one product in files of its own, on package mcp, as an author without a framework
+// would write it:
 //
 //	Run(name) ─▶ build the server (tools, resources, prompts) ─▶ serveStdio │ serveHTTP ─▶ context ends ─▶ sessions closed
 //

@@ -1,11 +1,6 @@
 package demo
 
-import (
-	"log/slog"
-	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-)
+import "time"
 
 const inventoryInstructions = "Products, stock, orders and prices of a small outdoor shop with three warehouses. " +
 	"Products are named by article number (sku), such as BIK-001. Prices are euro cents."
@@ -13,11 +8,8 @@ const inventoryInstructions = "Products, stock, orders and prices of a small out
 const skuPattern = "^[A-Z]{3}-[0-9]{3}$"
 
 // newInventory builds the inventory server; every session sees the same shop.
-func newInventory(now func() time.Time, logger *slog.Logger) *mcp.Server {
-	server := mcp.NewServer(
-		&mcp.Implementation{Name: "inventory", Title: "Inventory", Version: version},
-		&mcp.ServerOptions{Instructions: inventoryInstructions, Logger: logger, Capabilities: &mcp.ServerCapabilities{}},
-	)
+func newInventory(now func() time.Time) *server {
+	server := newServer("inventory", "Inventory", inventoryInstructions)
 	s := newShop(now)
 	addProductTools(server, s)
 	addStockTools(server, s)
@@ -41,7 +33,7 @@ type priceHistoryArgs struct {
 	Days int    `json:"days,omitempty" jsonschema:"how many days to go back; 30 if left out"`
 }
 
-func addProductTools(server *mcp.Server, s *shop) {
+func addProductTools(server *server, s *shop) {
 	add(server, tool{
 		"list_products", "List products", reads(),
 		"List or search the products of the shop with price and units in stock, by category or by words in the name.",
@@ -75,7 +67,7 @@ type adjustStockArgs struct {
 	Reason    string `json:"reason" jsonschema:"why the stock changes"`
 }
 
-func addStockTools(server *mcp.Server, s *shop) {
+func addStockTools(server *server, s *shop) {
 	add(server, tool{
 		"check_stock", "Check stock", reads(),
 		"Tell how many units of a product each warehouse has.",
@@ -85,7 +77,7 @@ func addStockTools(server *mcp.Server, s *shop) {
 	}, matching("sku", skuPattern), oneOf("warehouse", warehouses()...))
 	// Not idempotent: the same change twice counts twice.
 	counted := destroys()
-	counted.IdempotentHint = false
+	counted.Idempotent = false
 	add(server, tool{
 		"adjust_stock", "Adjust stock", counted,
 		"Add units of a product to a warehouse, or take them away, after a delivery, a loss or a count. Stock never goes below zero.",
@@ -111,7 +103,7 @@ type listOrdersArgs struct {
 	Limit    int    `json:"limit,omitempty" jsonschema:"how many orders to return at most; 50 if left out"`
 }
 
-func addOrderTools(server *mcp.Server, s *shop) {
+func addOrderTools(server *server, s *shop) {
 	add(server, tool{
 		"create_order", "Create an order", adds(),
 		"Order products for a customer from one warehouse. All lines are reserved together or, if one is not in stock, none.",

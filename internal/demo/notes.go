@@ -1,13 +1,9 @@
 package demo
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 const notesInstructions = "A notebook in memory. Write with create_note, find with search_notes or list_notes, " +
@@ -16,35 +12,31 @@ const notesInstructions = "A notebook in memory. Write with create_note, find wi
 // notes is the server around a notebook.
 type notes struct {
 	book   *notebook
-	server *mcp.Server
+	server *server
 }
 
 // newNotes builds the notes server with three notes in it to find.
-func newNotes(now func() time.Time, logger *slog.Logger) *mcp.Server {
-	n := &notes{
-		book: newNotebook(now),
-		server: mcp.NewServer(
-			&mcp.Implementation{Name: "notes", Title: "Notes", Version: version},
-			&mcp.ServerOptions{Instructions: notesInstructions, Logger: logger, Capabilities: &mcp.ServerCapabilities{}},
-		),
-	}
+func newNotes(now func() time.Time) *server {
+	n := &notes{book: newNotebook(now), server: newServer("notes", "Notes", notesInstructions)}
 	n.addTools()
-	n.server.AddResourceTemplate(&mcp.ResourceTemplate{
+	n.server.read = n.readResource
+	n.server.templates = []resourceTemplate{{
 		Name:        "note",
 		Title:       "Note by id",
 		Description: "The full text of one note as Markdown.",
-		URITemplate: "note://{id}",
+		URITemplate: noteURI("{id}"),
 		MIMEType:    "text/markdown",
-	}, n.readResource)
-	n.server.AddPrompt(&mcp.Prompt{
+	}}
+	n.server.prompts["summarize_notes"] = prompt{
 		Name:        "summarize_notes",
 		Title:       "Summarize notes",
 		Description: "Asks for a short summary of the notes with a tag, or of all notes.",
-		Arguments: []*mcp.PromptArgument{
+		Arguments: []promptArgument{
 			{Name: "tag", Title: "Tag", Description: "Only notes with this tag; all notes if left out."},
 			{Name: "audience", Title: "Audience", Description: "Who the summary is for, such as a new colleague."},
 		},
-	}, n.summarize)
+		get: n.summarize,
+	}
 	for _, seed := range []createNoteArgs{
 		{"Welcome", "These notes live in the memory of the demo server.\nWrite one with create_note.", []string{"help"}},
 		{"Groceries", "- oat milk\n- rye bread\n- two lemons", []string{"home", "list"}},
@@ -122,20 +114,20 @@ func (n *notes) addTools() {
 		if err != nil {
 			return deletedNote{}, err
 		}
-		n.server.RemoveResources(noteURI(gone.ID))
+		n.server.removeResource(noteURI(gone.ID))
 		return deletedNote{Deleted: gone.ID, Title: gone.Title}, nil
 	}, length("id", 1, 32))
 }
 
 // publish makes a note show up in the list of resources; clients are told of the change.
 func (n *notes) publish(created note) {
-	n.server.AddResource(&mcp.Resource{
+	n.server.addResource(resource{
 		URI:         noteURI(created.ID),
 		Name:        created.ID,
 		Title:       created.Title,
 		Description: "A note" + tagged(created.Tags) + ".",
 		MIMEType:    "text/markdown",
-	}, n.readResource)
+	})
 }
 
 func noteURI(id string) string { return "note://" + id }
@@ -147,39 +139,40 @@ func tagged(tags []string) string {
 	return " tagged " + strings.Join(tags, ", ")
 }
 
-func (n *notes) readResource(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-	found, err := n.book.read(strings.TrimPrefix(req.Params.URI, "note://"))
-	if err != nil {
-		return nil, mcp.ResourceNotFoundError(req.Params.URI)
+// readResource returns the note with a URI, false if there is none.
+func (n *notes) readResource(uri string) (contents, bool) {
+	id, ok := strings.CutPrefix(uri, noteURI(""))
+	if !ok {
+		return contents{}, false
 	}
-	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{
-		URI:      req.Params.URI,
-		MIMEType: "text/markdown",
-		Text:     markdown(found),
-	}}}, nil
+	found, err := n.book.read(id)
+	if err != nil {
+		return contents{}, false
+	}
+	return noteContents(found), true
+}
+
+func noteContents(n note) contents {
+	return contents{URI: noteURI(n.ID), MIMEType: "text/markdown", Text: markdown(n)}
 }
 
 func markdown(n note) string {
 	return fmt.Sprintf("# %s\n\n%s\n", n.Title, strings.TrimRight(n.Text, "\n"))
 }
 
-func (n *notes) summarize(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-	tag, audience := req.Params.Arguments["tag"], req.Params.Arguments["audience"]
+// summarize returns the prompt: the request, and the notes as embedded resources.
+func (n *notes) summarize(arguments map[string]string) promptResult {
+	tag, audience := arguments["tag"], arguments["audience"]
 	if audience == "" {
 		audience = "me"
 	}
 	chosen := n.book.list(tag, 50)
-	messages := []*mcp.PromptMessage{{
-		Role: "user",
-		Content: &mcp.TextContent{Text: fmt.Sprintf(
-			"Summarize the following %d notes for %s in at most five sentences. Name open tasks first.", len(chosen), audience)},
-	}}
+	messages := []promptMessage{{Role: "user", Content: textContent(fmt.Sprintf(
+		"Summarize the following %d notes for %s in at most five sentences. Name open tasks first.", len(chosen), audience))}}
 	for _, c := range chosen {
-		messages = append(messages, &mcp.PromptMessage{Role: "user", Content: &mcp.EmbeddedResource{
-			Resource: &mcp.ResourceContents{URI: noteURI(c.ID), MIMEType: "text/markdown", Text: markdown(c)},
-		}})
+		messages = append(messages, promptMessage{Role: "user", Content: map[string]any{"type": "resource", "resource": noteContents(c)}})
 	}
-	return &mcp.GetPromptResult{Description: "Summary of notes" + tagged(cleanTags([]string{tag})), Messages: messages}, nil
+	return promptResult{Description: "Summary of notes" + tagged(cleanTags([]string{tag})), Messages: messages}
 }
 
 // orDefault gives value, or fallback for an argument that was left out.

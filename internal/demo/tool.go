@@ -2,10 +2,13 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/google/jsonschema-go/jsonschema"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp"
 )
 
 // resultRows is the structured content of a tool that returns a list: the list under the single
@@ -17,18 +20,105 @@ type resultRows[T any] struct {
 // tool is what a model reads of a tool, and its hints.
 type tool struct {
 	name, title string
-	hints       *mcp.ToolAnnotations
+	hints       hints
 	description string
 }
 
-// add gives a server a tool that is a function from its arguments to its structured content.
-func add[In, Out any](server *mcp.Server, t tool, f func(In) (Out, error), refinements ...refine) {
-	mcp.AddTool(server, &mcp.Tool{
-		Name: t.name, Title: t.title, Description: t.description, Annotations: t.hints, InputSchema: argumentsOf[In](refinements...),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
-		out, err := f(in)
-		return nil, out, err
-	})
+// typedTool is a tool that is a function from its arguments to its structured content. It
+// implements toolHandler.
+type typedTool[In, Out any] struct {
+	definition json.RawMessage
+	arguments  *jsonschema.Resolved
+	f          func(In) (Out, error)
+	// text writes the result for the model; nil writes the structured content as JSON.
+	text func(Out) any
+}
+
+// add gives a server a tool that is a function from its arguments to its structured content. A
+// mistake here is a mistake in this package's source and shows at the first start, so it panics.
+func add[In, Out any](s *server, t tool, f func(In) (Out, error), refinements ...refine) {
+	s.addTool(newTool(t, f, nil, refinements...))
+}
+
+// addList gives a server a tool that returns a list. The text is the bare JSON array, and the
+// structured content has it under "result", as servers in other languages write it.
+func addList[In, T any](s *server, t tool, f func(In) ([]T, error), refinements ...refine) {
+	s.addTool(newTool(t, func(in In) (resultRows[T], error) {
+		rows, err := f(in)
+		return resultRows[T]{rows}, err
+	}, func(out resultRows[T]) any { return out.Result }, refinements...))
+}
+
+func newTool[In, Out any](t tool, f func(In) (Out, error), text func(Out) any, refinements ...refine) *typedTool[In, Out] {
+	input := argumentsOf[In](refinements...)
+	output, err := jsonschema.For[Out](nil)
+	if err != nil {
+		panic(fmt.Sprintf("demo: result of %s: %v", t.name, err))
+	}
+	resolved, err := input.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+	if err != nil {
+		panic(fmt.Sprintf("demo: arguments of %s: %v", t.name, err))
+	}
+	definition, err := json.Marshal(struct {
+		Name        string             `json:"name"`
+		Title       string             `json:"title"`
+		Description string             `json:"description"`
+		Input       *jsonschema.Schema `json:"inputSchema"`
+		Output      *jsonschema.Schema `json:"outputSchema"`
+		Annotations hints              `json:"annotations"`
+	}{t.name, t.title, t.description, input, output, t.hints})
+	if err != nil {
+		panic(fmt.Sprintf("demo: definition of %s: %v", t.name, err))
+	}
+	return &typedTool[In, Out]{definition: definition, arguments: resolved, f: f, text: text}
+}
+
+// Definition implements toolHandler.
+func (t *typedTool[In, Out]) Definition() json.RawMessage { return t.definition }
+
+// Call implements toolHandler.
+func (t *typedTool[In, Out]) Call(_ context.Context, arguments json.RawMessage) (*s2sp.Result, error) {
+	result, err := t.call(arguments)
+	if err != nil {
+		return &s2sp.Result{Text: err.Error(), IsError: true}, nil
+	}
+	return result, nil
+}
+
+func (t *typedTool[In, Out]) call(arguments json.RawMessage) (*s2sp.Result, error) {
+	var in In
+	if !rawjson.IsObject(arguments) && len(arguments) > 0 && string(arguments) != "null" {
+		return nil, fmt.Errorf("validating \"arguments\": they must be an object")
+	}
+	checked := map[string]any{}
+	if rawjson.IsObject(arguments) {
+		if err := json.Unmarshal(arguments, &checked); err != nil {
+			return nil, fmt.Errorf("validating \"arguments\": %w", err)
+		}
+	}
+	if err := t.arguments.Validate(checked); err != nil {
+		return nil, fmt.Errorf("validating \"arguments\": %w", err)
+	}
+	if len(checked) > 0 {
+		if err := json.Unmarshal(arguments, &in); err != nil {
+			return nil, fmt.Errorf("validating \"arguments\": %w", err)
+		}
+	}
+	out, err := t.f(in)
+	if err != nil {
+		return nil, err
+	}
+	structured, err := json.Marshal(out)
+	if err != nil {
+		return nil, fmt.Errorf("writing the result: %w", err)
+	}
+	text := structured
+	if t.text != nil {
+		if text, err = json.Marshal(t.text(out)); err != nil {
+			return nil, fmt.Errorf("writing the result: %w", err)
+		}
+	}
+	return &s2sp.Result{Text: string(text), Structured: structured}, nil
 }
 
 // refine sharpens one property of an inferred schema.
@@ -110,17 +200,20 @@ func splitPath(path string) []string {
 	return steps
 }
 
-// The three kinds of tool, told by their hints. None of them reaches past its own data.
-
-func reads() *mcp.ToolAnnotations {
-	return &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: new(false)}
+// hints are a tool's annotations. None of the tools reaches past its own data, so openWorldHint is
+// always false.
+type hints struct {
+	ReadOnly    bool  `json:"readOnlyHint,omitempty"`
+	Destructive *bool `json:"destructiveHint,omitempty"`
+	Idempotent  bool  `json:"idempotentHint,omitempty"`
+	OpenWorld   bool  `json:"openWorldHint"`
 }
 
-func adds() *mcp.ToolAnnotations {
-	return &mcp.ToolAnnotations{DestructiveHint: new(false), OpenWorldHint: new(false)}
-}
+// reads is for tools that change nothing.
+func reads() hints { return hints{ReadOnly: true, Idempotent: true} }
+
+// adds is for tools that create something and overwrite nothing.
+func adds() hints { return hints{Destructive: new(false)} }
 
 // destroys is for tools that overwrite or remove; repeating one changes nothing more.
-func destroys() *mcp.ToolAnnotations {
-	return &mcp.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true, OpenWorldHint: new(false)}
-}
+func destroys() hints { return hints{Destructive: new(true), Idempotent: true} }

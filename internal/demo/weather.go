@@ -2,14 +2,10 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-mcp/weir/s2sp"
 )
@@ -36,41 +32,31 @@ type stationsArgs struct {
 }
 
 // newWeather builds the weather server without its alerts. It has no state and needs no clock.
-func newWeather(_ func() time.Time, logger *slog.Logger) *mcp.Server {
-	server := mcp.NewServer(
-		&mcp.Implementation{Name: "weather", Title: "Weather", Version: version},
-		&mcp.ServerOptions{Instructions: weatherInstructions, Logger: logger, Capabilities: &mcp.ServerCapabilities{}},
-	)
-	mcp.AddTool(server, &mcp.Tool{
-		Name:        "get_forecast",
-		Title:       "Get the weather forecast",
-		Description: "Get the daily forecast of a weather station: temperatures, chance of rain and wind.",
-		Annotations: reads(),
-		InputSchema: argumentsOf[forecastArgs](matching("station", "^[A-Z]{2}-[0-9]$"), between("days", 1, 14)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in forecastArgs) (*mcp.CallToolResult, resultRows[forecastDay], error) {
+func newWeather(func() time.Time) *server {
+	server := newServer("weather", "Weather", weatherInstructions)
+	addList(server, tool{
+		"get_forecast", "Get the weather forecast", reads(),
+		"Get the daily forecast of a weather station: temperatures, chance of rain and wind.",
+	}, func(in forecastArgs) ([]forecastDay, error) {
 		all := stations()
 		i := slices.IndexFunc(all, func(s station) bool { return s.ID == in.Station })
 		if i < 0 {
-			return nil, resultRows[forecastDay]{}, fmt.Errorf("%w: %q; list_stations gives the identifiers", errNoStation, in.Station)
+			return nil, fmt.Errorf("%w: %q; list_stations gives the identifiers", errNoStation, in.Station)
 		}
-		return asArray(forecast(all[i], orDefault(in.Days, 7)))
-	})
-	mcp.AddTool(server, &mcp.Tool{
-		Name:        "list_stations",
-		Title:       "List weather stations",
-		Description: "List the weather stations with their place and elevation, all or those of one area.",
-		Annotations: reads(),
-		InputSchema: argumentsOf[stationsArgs](oneOf("area", regionCodes()...)),
-	}, func(_ context.Context, _ *mcp.CallToolRequest, in stationsArgs) (*mcp.CallToolResult, resultRows[station], error) {
-		found := slices.DeleteFunc(stations(), func(s station) bool { return in.Area != "" && s.Area != in.Area })
-		return asArray(found)
-	})
+		return forecast(all[i], orDefault(in.Days, 7)), nil
+	}, matching("station", "^[A-Z]{2}-[0-9]$"), between("days", 1, 14))
+	addList(server, tool{
+		"list_stations", "List weather stations", reads(),
+		"List the weather stations with their place and elevation, all or those of one area.",
+	}, func(in stationsArgs) ([]station, error) {
+		return slices.DeleteFunc(stations(), func(s station) bool { return in.Area != "" && s.Area != in.Area }), nil
+	}, oneOf("area", regionCodes()...))
 	return server
 }
 
 // addAlertTools adds get_alerts, whose rows go where the agent sends them: to the model, or past it.
-func addAlertTools(s *s2sp.Server) {
-	s2sp.AddResourceTool(s, s2sp.Tool{
+func addAlertTools(server *server, s *s2sp.Server) {
+	server.addTool(s2sp.ResourceTool(s, s2sp.Tool{
 		Name:  "get_alerts",
 		Title: "Get weather alerts",
 		Description: "Get the weather alerts in force: storms, floods, heat, frost, fire weather and more, " +
@@ -81,15 +67,5 @@ func addAlertTools(s *s2sp.Server) {
 			oneOf("severity", severities()...), between("rows", 1, maxAlerts)),
 	}, func(_ context.Context, in alertsArgs) (s2sp.Rows, error) {
 		return s2sp.RowsOf(alerts(alertFilter{area: in.Area, event: in.Event, severity: in.Severity}, orDefault(in.Rows, defaultAlerts)))
-	})
-}
-
-// asArray writes a list the way servers in other languages do: the text is the bare JSON
-// array, and the structured content has it under "result".
-func asArray[T any](rows []T) (*mcp.CallToolResult, resultRows[T], error) {
-	text, err := json.Marshal(rows)
-	if err != nil {
-		return nil, resultRows[T]{}, fmt.Errorf("writing %d rows: %w", len(rows), err)
-	}
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}}, resultRows[T]{rows}, nil
+	}))
 }

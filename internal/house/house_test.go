@@ -70,7 +70,7 @@ func TestRules(t *testing.T) {
 		{"allowed meeting", "some packages never meet", map[string]string{"internal/gateway/a.go": "package gateway\n" + imports + "mcp\""}, nil},
 
 		{"SDK in product", "the Go SDK is not in the forwarding path", map[string]string{"internal/upstream/a.go": "package upstream\nimport _ \"" + sdk + "/mcp\""}, []string{"internal/upstream/a.go:2: internal/upstream imports " + sdk}},
-		{"SDK in demo and tests", "the Go SDK is not in the forwarding path", map[string]string{"internal/demo/a.go": "package demo\nimport _ \"" + sdk + "/mcp\"", "mcp/a_test.go": "package mcp\nimport _ \"" + sdk + "/mcp\""}, nil},
+		{"SDK in its adapter and tests", "the Go SDK is not in the forwarding path", map[string]string{"s2sp/gosdk/a.go": "package gosdk\nimport _ \"" + sdk + "/mcp\"", "mcp/a_test.go": "package mcp\nimport _ \"" + sdk + "/mcp\""}, nil},
 
 		{"no comment", "every package has a comment", map[string]string{"mcp/a.go": "package mcp", "mcp/b.go": "package mcp"}, []string{"mcp/a.go: package mcp has no comment"}},
 		{"one comment", "every package has a comment", map[string]string{"mcp/a.go": "// Package mcp speaks.\npackage mcp", "mcp/b.go": "package mcp"}, nil},

@@ -50,7 +50,8 @@ var places = []place{
 	{"internal/router", faces, nil, "routes to handlers; is given them"},
 	{"internal/registry", faces, nil, "agents that come and go; tells others, asks nobody"},
 	{"agentserver", faces, nil, "an MCP server made of commands, skills and functions"},
-	{"s2sp", faces, nil, "tools of server authors that return or take tables"},
+	{"s2sp", faces, nil, "tools of server authors that return or take tables; knows no MCP library"},
+	{"s2sp/gosdk", faces, []string{"s2sp"}, "adds such tools to servers of the official Go SDK, so that only its users compile the SDK"},
 	{"smcp", faces, nil, "the A2C-SMCP protocol: types only"},
 	{"smcp/*", faces, []string{"smcp", "internal/member"}, "hub, computer and agent speak one protocol; the latter two are members of an office"},
 
@@ -131,6 +132,7 @@ var bans = []ban{
 	{"smcp/agent", "internal/catalog", "see smcp/agent and internal/config"},
 	{"smcp/hub", "internal/config", "see smcp/agent and internal/config"},
 	{"smcp/hub", "internal/upstream", "a hub carries messages and connects to no MCP server"},
+	{"cmd/weir", "s2sp/gosdk", "it brings the official Go SDK with OAuth and a second JSON library: 14 CPU seconds of a cold build, for nothing that the gateway does"},
 	{"s2sp/plane", "mcp", "the data plane is HTTP and tables; servers of any kind can have one"},
 	{"s2sp/table", "internal/artifact", "a table is bytes and an index; where they are kept is for others to say"},
 	{"internal/catalog", "mcp", "a catalog is made of raw definitions, so that one can be loaded from a file"},
@@ -139,7 +141,7 @@ var bans = []ban{
 // sdk is the official Go SDK, and sdkUsers are the packages that may import it outside tests.
 const sdk = "github.com/modelcontextprotocol/go-sdk"
 
-var sdkUsers = []string{"internal/demo", "examples", "s2sp"}
+var sdkUsers = []string{"examples", "s2sp/gosdk"}
 
 func layerRules() []Rule {
 	return []Rule{

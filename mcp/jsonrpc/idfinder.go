@@ -24,7 +24,7 @@ type IDFinder struct {
 }
 
 // maxToken is the stored length of a key or an id: the longest id and one more byte.
-const maxToken = MaxIDBytes + 1
+const maxToken = maxIDBytes + 1
 
 // Write takes the next part of the text. It never fails.
 func (f *IDFinder) Write(p []byte) (int, error) {

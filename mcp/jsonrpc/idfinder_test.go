@@ -21,7 +21,7 @@ func TestIDFinder(t *testing.T) {
 		`{"id":null,"method":"m"}`:                                                              "",
 		`{"id":{"a":1},"method":"m"}`:                                                           "",
 		`{"id":[1],"method":"m"}`:                                                               "",
-		`{"id":"` + strings.Repeat("i", MaxIDBytes) + `","method":"m"}`:                         "",
+		`{"id":"` + strings.Repeat("i", maxIDBytes) + `","method":"m"}`:                         "",
 		`[{"id":5,"method":"m"}]`:                                                               "",
 		`{"method":"m","id":1}{"method":"m","id":2}`:                                            "1",
 		`{"` + long + `":1,"id":8,"method":"m"}`:                                                "8",
@@ -60,7 +60,7 @@ func FuzzIDFinder(f *testing.F) {
 		if whole.ID() != parts.ID() {
 			t.Errorf("%q: %q whole, %q in parts", data, whole.ID(), parts.ID())
 		}
-		if m, err := Parse(data); err == nil && m.Kind() == Request && len(m.ID) < MaxIDBytes && whole.ID() != m.ID && whole.ID() != "" {
+		if m, err := Parse(data); err == nil && m.Kind() == Request && len(m.ID) < maxIDBytes && whole.ID() != m.ID && whole.ID() != "" {
 			t.Errorf("%q: %q, Parse has %q", data, whole.ID(), m.ID)
 		}
 	})

@@ -21,13 +21,13 @@ const (
 
 // Bounds of one message.
 const (
-	// MaxIDBytes bounds an id. Longer ones are invalid requests, because an id is copied and kept
+	// maxIDBytes bounds an id. Longer ones are invalid requests, because an id is copied and kept
 	// while its request runs.
-	MaxIDBytes = 1024
+	maxIDBytes = 1024
 	// maxMethodBytes bounds a method name.
 	maxMethodBytes = 512
-	// MaxBatch bounds the messages of one batch (2025-03-26).
-	MaxBatch = 256
+	// maxBatch bounds the messages of one batch (2025-03-26).
+	maxBatch = 256
 )
 
 // Errors of Parse. ErrParse corresponds to code -32700, ErrInvalid to -32600.
@@ -170,8 +170,8 @@ func Parse(data []byte) (Message, error) {
 	nullID := false
 	if id != nil {
 		switch c := id[0]; {
-		case len(id) > MaxIDBytes:
-			return invalid("an id of more than %d bytes", MaxIDBytes)
+		case len(id) > maxIDBytes:
+			return invalid("an id of more than %d bytes", maxIDBytes)
 		case c == '"' || c == '-' || '0' <= c && c <= '9':
 			m.ID = ID(id)
 		case c == 'n':
@@ -242,22 +242,22 @@ func CheckText(data []byte) error {
 
 // Split returns the messages of a batch as slices of data. If data is not a batch, it is the only
 // message. Only MCP 2025-03-26 has batches. An empty batch is ErrInvalid, as JSON-RPC requires, and
-// so is one over MaxBatch.
+// so is one over maxBatch.
 func Split(data []byte) (msgs [][]byte, batch bool, err error) {
 	if !rawjson.IsArray(data) {
 		return [][]byte{data}, false, nil
 	}
 	err = rawjson.EachElement(data, func(v []byte) bool {
 		msgs = append(msgs, v)
-		return len(msgs) <= MaxBatch
+		return len(msgs) <= maxBatch
 	})
 	switch {
 	case err != nil:
 		return nil, true, fmt.Errorf("%w: %v", ErrParse, err)
 	case len(msgs) == 0:
 		return nil, true, fmt.Errorf("%w: an empty batch", ErrInvalid)
-	case len(msgs) > MaxBatch:
-		return nil, true, fmt.Errorf("%w: a batch of more than %d messages", ErrInvalid, MaxBatch)
+	case len(msgs) > maxBatch:
+		return nil, true, fmt.Errorf("%w: a batch of more than %d messages", ErrInvalid, maxBatch)
 	}
 	return msgs, true, nil
 }

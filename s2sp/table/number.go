@@ -132,8 +132,8 @@ func (d *decimal) canonical(dst []byte) []byte {
 	return strconv.AppendInt(append(dst, 'e'), d.exponent, 10)
 }
 
-// ErrNumber reports that a sum would need more digits than the limit.
-var ErrNumber = errors.New("number out of range")
+// errNumber reports that a sum would need more digits than the limit.
+var errNumber = errors.New("number out of range")
 
 // maxSumDigits bounds the digits of a sum before and after the point, each.
 const maxSumDigits = 5000
@@ -163,7 +163,7 @@ func (s *sum) add(raw []byte) error {
 	}
 	low := d.exponent - int64(d.count) // power of ten of the last digit
 	if d.exponent > maxSumDigits || low < -maxSumDigits {
-		return fmt.Errorf("%w: %.40s cannot be added up: at most %d digits on either side of the point", ErrNumber, raw, maxSumDigits)
+		return fmt.Errorf("%w: %.40s cannot be added up: at most %d digits on either side of the point", errNumber, raw, maxSumDigits)
 	}
 	digits := make([]byte, 0, d.count+1)
 	if d.negative {
@@ -174,7 +174,7 @@ func (s *sum) add(raw []byte) error {
 	}
 	n, ok := new(big.Int).SetString(string(digits), 10)
 	if !ok {
-		return fmt.Errorf("%w: %.40s", ErrNumber, raw)
+		return fmt.Errorf("%w: %.40s", errNumber, raw)
 	}
 	if -low > s.scale {
 		s.large.Mul(s.large, tenTo(-low-s.scale))

@@ -22,7 +22,7 @@ import (
 
 // Defaults and bounds.
 const (
-	DefaultCallTimeout = 60 * time.Second
+	defaultCallTimeout = 60 * time.Second
 	defaultIdle        = 15 * time.Minute
 	maxServers         = 256
 	maxCalls           = 256 // in flight
@@ -124,7 +124,7 @@ func New(o Options) (*Computer, error) {
 		o.LookupEnv = func(string) (string, bool) { return "", false }
 	}
 	if o.CallTimeout <= 0 {
-		o.CallTimeout = DefaultCallTimeout
+		o.CallTimeout = defaultCallTimeout
 	}
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = defaultIdle

@@ -18,7 +18,7 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultCallTimeout      = 30 * time.Second
+	defaultCallTimeout      = 30 * time.Second
 	defaultMaxCallTimeout   = time.Hour
 	defaultMaxCalls         = 256
 	DefaultMaxOfficeCalls   = 1024
@@ -110,7 +110,7 @@ func New(o Options) *Hub {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	orDefault(&o.CallTimeout, DefaultCallTimeout)
+	orDefault(&o.CallTimeout, defaultCallTimeout)
 	orDefault(&o.MaxCallTimeout, defaultMaxCallTimeout)
 	orDefault(&o.MaxCalls, defaultMaxCalls)
 	orDefault(&o.MaxOfficeCalls, DefaultMaxOfficeCalls)
