@@ -6,14 +6,14 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Dialect is how a peer speaks: the minor number of its 0.x version, or Draft.
-// Peers that say no version are of Dialect01 until they say something that only
-// the first draft has; see Dialect.Hear.
+// Dialect is a protocol version as it matters on the wire: the minor number of 0.x, or Draft. A peer
+// without a version has Dialect01 until it sends something that only the first draft has; see
+// Dialect.Hear.
 type Dialect uint8
 
-// The dialects.
+// Dialects.
 const (
-	Draft Dialect = iota // the protocol's first draft, from before it had versions
+	Draft Dialect = iota // the protocol's first draft, older than its versions
 	Dialect01
 	Dialect02
 	Dialect03
@@ -26,7 +26,7 @@ func (d Dialect) String() string {
 	return [...]string{"draft", "0.1", "0.2", "0.3", "0.4", "0.5"}[d]
 }
 
-// Dialect returns the dialect of a version; the zero Version is no version.
+// Dialect returns the dialect of a version. The zero Version means a peer that announced none.
 func (v Version) Dialect() Dialect {
 	if v.Minor < 1 || v.Minor > 5 {
 		return Dialect01
@@ -34,8 +34,8 @@ func (v Version) Dialect() Dialect {
 	return Dialect(v.Minor)
 }
 
-// ToldDialect returns the dialect of an Agent as a hub has told it to a Computer;
-// see Call.Version.
+// ToldDialect returns the dialect of an Agent from the text that a hub sends to a Computer; see
+// Call.Version.
 func ToldDialect(version string) Dialect {
 	if version == VersionDraft {
 		return Draft
@@ -47,11 +47,11 @@ func ToldDialect(version string) Dialect {
 	return v.Dialect()
 }
 
-// Versioned reports whether peers of the dialect say their version.
+// Versioned reports whether peers of the dialect announce a version.
 func (d Dialect) Versioned() bool { return d >= Dialect02 }
 
-// Hear returns the dialect of a peer that has sent an event: one without a
-// version is of the first draft once it uses robot_id or a *_mcp_config event.
+// Hear returns the dialect of a peer after an event. A peer without a version is of the first draft
+// once it uses robot_id or a *_mcp_config event.
 func (d Dialect) Hear(event string, payload json.RawMessage) Dialect {
 	if d != Dialect01 {
 		return d
@@ -65,14 +65,13 @@ func (d Dialect) Hear(event string, payload json.RawMessage) Dialect {
 	return d
 }
 
-// OneComputer reports whether an office of the dialect has at most one Computer.
+// OneComputer reports whether an office has at most one Computer in the dialect.
 func (d Dialect) OneComputer() bool { return d >= Dialect05 }
 
-// Prefixed reports whether names of tools begin with the bundle id of their MCP
-// server.
+// Prefixed reports whether tool names begin with the bundle id of their MCP server.
 func (d Dialect) Prefixed() bool { return d >= Dialect03 }
 
-// ToolName is the name of a tool in the dialect.
+// ToolName returns the name of a tool in the dialect.
 func (d Dialect) ToolName(bundleID, name string) string {
 	if d.Prefixed() {
 		return bundleID + "__" + name
@@ -80,7 +79,7 @@ func (d Dialect) ToolName(bundleID, name string) string {
 	return name
 }
 
-// JoinOK is the ack of a join or leave that succeeded.
+// JoinOK returns the ack of a successful join or leave.
 func (d Dialect) JoinOK() []json.RawMessage {
 	if d >= Dialect05 {
 		return nil
@@ -88,7 +87,7 @@ func (d Dialect) JoinOK() []json.RawMessage {
 	return []json.RawMessage{json.RawMessage("true"), json.RawMessage("null")}
 }
 
-// JoinFailed is the ack of a join or leave that failed.
+// JoinFailed returns the ack of a failed join or leave.
 func (d Dialect) JoinFailed(e *Error) []json.RawMessage {
 	if d >= Dialect05 {
 		return []json.RawMessage{e.flat()}
@@ -103,8 +102,8 @@ func (d Dialect) JoinFailed(e *Error) []json.RawMessage {
 	return []json.RawMessage{json.RawMessage("false"), rawjson.Quote(text)}
 }
 
-// Failed is the ack of a client:* call, or of any other event, that failed. Who
-// says no version gets both shapes in one.
+// Failed returns the ack of a failed client:* call or any other failed event. Peers without a version
+// get both error shapes in one object.
 func (d Dialect) Failed(e *Error) json.RawMessage {
 	flat := e.flat()
 	if d.Versioned() {
@@ -117,9 +116,8 @@ func (d Dialect) Failed(e *Error) json.RawMessage {
 	return both
 }
 
-// Relay is a Computer's ack as an agent of the dialect reads it: off comes what
-// Rust peers put around it, and an error gets the shape that it lacks. Everything
-// else stays byte for byte.
+// Relay converts a Computer's ack for an agent of the dialect. It removes the wrapper that Rust peers
+// add, and gives an error the shape that the agent reads. All other bytes stay the same.
 func (d Dialect) Relay(ack json.RawMessage) json.RawMessage {
 	ack = Unwrap(ack)
 	e := ReadError(ack)
@@ -144,7 +142,7 @@ func (d Dialect) Relay(ack json.RawMessage) json.RawMessage {
 	return out
 }
 
-// flat is the error object with all three of its members.
+// flat returns the error object with all three members.
 func (e *Error) flat() json.RawMessage {
 	out := *e
 	if len(out.Details) == 0 {
@@ -157,7 +155,7 @@ func (e *Error) flat() json.RawMessage {
 	return raw
 }
 
-// TimedOut is the error of a call that was not answered in time.
+// TimedOut returns the error of a call that was not answered in time.
 func (d Dialect) TimedOut(what string) *Error {
 	code := CodeTimeout
 	if d.Versioned() {
@@ -166,8 +164,7 @@ func (d Dialect) TimedOut(what string) *Error {
 	return Errorf(code, "Request timeout: %s", what)
 }
 
-// Event is the name under which a client:* event is sent to a peer of the
-// dialect, whatever spelling it came in.
+// Event returns the name of a client:* event for a peer of the dialect, from any spelling.
 func (d Dialect) Event(event string) string {
 	switch {
 	case event == EventGetMCPConfig && d != Draft:
@@ -178,9 +175,8 @@ func (d Dialect) Event(event string) string {
 	return event
 }
 
-// Notifications are the names under which a notification goes to peers of the
-// dialect. Those without a version get both spellings, because nothing says
-// which of them they listen to.
+// Notifications returns the names of a notification for peers of the dialect. Peers without a version
+// get both spellings, because their dialect is unknown.
 func (d Dialect) Notifications(event string) []string {
 	if event == NotifyUpdateMCPConfig {
 		event = NotifyUpdateConfig
@@ -191,8 +187,8 @@ func (d Dialect) Notifications(event string) []string {
 	return []string{event}
 }
 
-// Address puts the agent's name into a payload under the keys that the dialect
-// has: agent, and robot_id beside it for peers without a version.
+// Address sets the agent's name in a payload: in agent, and for peers without a version also in
+// robot_id.
 func (d Dialect) Address(payload json.RawMessage, agent string) (json.RawMessage, error) {
 	name := rawjson.Quote(agent)
 	out, err := rawjson.Set(payload, "agent", name)

@@ -1,6 +1,6 @@
-// Package smcp is the A2C-SMCP protocol: the names of its events, the shapes of
-// their payloads, and how its dialects differ. It knows no transport and keeps
-// no state; the three roles are packages of their own.
+// Package smcp implements the A2C-SMCP protocol: the names of its events, the shapes of their
+// payloads, and the differences between its dialects. It has no transport and no state; the three
+// roles are packages of their own.
 //
 //	Agent (smcp/agent)            Server (smcp/hub)             Computer (smcp/computer)
 //	  │ server:join_office ──────────▶ │ ◀────────── server:join_office │
@@ -10,9 +10,9 @@
 //	  │ server:tool_call_cancel ─────▶ │ notify:tool_call_cancel ─────▶ │
 //	  │ ◀──────────────── notify:update_* ◀── server:update_* │
 //
-// The event's prefix says which way it goes: client: an Agent asks a Computer,
-// server: anybody asks the Server, notify: the Server tells a room. A room is an
-// office: at most one Agent, and Computers.
+// The prefix of an event names its receiver: client: is a request of an Agent to a Computer, server:
+// is a request to the Server, and notify: goes from the Server to a room. A room is an office: at
+// most one Agent, and Computers.
 //
-// Payloads that are only passed on (arguments, results, schemas) are raw JSON.
+// Arguments, results and schemas are raw JSON, because the protocol only passes them on.
 package smcp

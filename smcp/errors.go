@@ -8,17 +8,17 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Codes of errors.
+// Error codes.
 const (
 	CodeInvalid      = 400
 	CodeForbidden    = 403
 	CodeNotFound     = 404
-	CodeTimeout      = 408 // to peers without a version
+	CodeTimeout      = 408 // for peers without a version
 	CodeBusy         = 429
 	CodeInternal     = 500
-	CodeTimeout02    = 4004 // the same from 0.2 on
+	CodeTimeout02    = 4004 // a timeout in 0.2 and later
 	CodeVersion      = 4008
-	CodeNoServer     = 4014 // no such MCP server, no such skill
+	CodeNoServer     = 4014 // unknown MCP server or skill
 	CodeNoCapability = 4015
 	CodeSkillName    = 4016
 	CodeSkillPath    = 4017
@@ -30,27 +30,26 @@ const (
 	CodeOtherRoom    = 4106
 )
 
-// Error is an error of the protocol.
+// Error is a protocol error.
 type Error struct {
 	Code    int             `json:"code"`
 	Message string          `json:"message"`
 	Details json.RawMessage `json:"details,omitempty"` // an object, or nil
-	// Server and Capability go with CodeNoServer and CodeNoCapability.
+	// Server and Capability belong to CodeNoServer and CodeNoCapability.
 	Server     string `json:"mcp_server,omitempty"`
 	Capability string `json:"capability,omitempty"`
-	// Legacy is the text of a failed join where the dialect has no codes; ""
-	// where it is Message.
+	// Legacy is the text of a failed join in dialects without codes. If it is "", Message is used.
 	Legacy string `json:"-"`
-	// Draft is the same for peers of the first draft; "" where it is Legacy.
+	// Draft is that text for peers of the first draft. If it is "", Legacy is used.
 	Draft string `json:"-"`
 }
 
-// Errorf makes an Error.
+// Errorf returns an Error with a formatted message.
 func Errorf(code int, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// With returns a copy with details, given as key and value in turn.
+// With returns a copy with details, given as alternating keys and values.
 func (e Error) With(pairs ...any) *Error {
 	details := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -66,8 +65,8 @@ func (e Error) With(pairs ...any) *Error {
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
-// AsError returns the *Error in err, and an internal one where there is none:
-// then the text stays here, because it may hold what is nobody's business.
+// AsError returns the *Error in err, or an internal error without err's text, which may be
+// confidential.
 func AsError(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -76,13 +75,13 @@ func AsError(err error) *Error {
 	return &Error{Code: CodeInternal, Message: "Internal error"}
 }
 
-// Errors with exact texts.
+// Errors whose texts peers compare.
 var (
 	ErrPayload   = &Error{Code: CodeInvalid, Message: "Invalid request payload"}
 	ErrMismatch  = &Error{Code: CodeForbidden, Message: "Role or name mismatch with existing session"}
 	ErrOnlyAgent = &Error{Code: CodeForbidden, Message: "Only agents may issue client:* calls"}
 	ErrRoomTaken = &Error{Code: CodeRoomTaken, Message: "Agent already in room", Legacy: "Internal server error: Agent already in room", Draft: "Agent sid should equal office_id"}
-	// ErrOfficeID is the first draft's error for an Agent whose robot_id is not its office_id.
+	// ErrOfficeID rejects an Agent of the first draft whose robot_id differs from its office_id.
 	ErrOfficeID  = &Error{Code: CodeForbidden, Message: "Agent sid should equal office_id"}
 	ErrOtherRoom = &Error{Code: CodeOtherRoom, Message: "Agent already in another room", Legacy: "Internal server error: Agent sid already in room"}
 	ErrNoRoom    = &Error{Code: CodeNoRoom, Message: "Not in any room"}
@@ -90,36 +89,35 @@ var (
 	ErrInternal  = &Error{Code: CodeInternal, Message: "Internal error"}
 )
 
-// NoComputer is the error for a Computer that is not there.
+// NoComputer returns the error for an unknown Computer.
 func NoComputer(name string) *Error {
 	return Errorf(CodeNotFound, "Computer with name '%s' not found", name).With("computer_name", name)
 }
 
-// DuplicateComputer is the error of a join under a name that is taken.
+// DuplicateComputer returns the error of a join under a name that is in use.
 func DuplicateComputer(name, office string) *Error {
 	e := Errorf(CodeForbidden, "Computer with name '%s' already exists in room '%s'", name, office)
 	e.Legacy = "Internal server error: " + e.Message
 	return e
 }
 
-// NewerProcess is the error of a join by one of two processes with the same key:
-// the other has joined since and answers.
+// NewerProcess returns the error for a process whose key another process uses. The other process
+// joined later and is alive.
 func NewerProcess(name, office string) *Error {
 	e := DuplicateComputer(name, office)
-	const why = ": a newer process has joined with the same key"
-	e.Message, e.Legacy = e.Message+why, e.Legacy+why
+	const suffix = ": a newer process has joined with the same key"
+	e.Message, e.Legacy = e.Message+suffix, e.Legacy+suffix
 	return e
 }
 
-// RoleMismatch is the error of a join in another role than before.
+// RoleMismatch returns the error of a join in another role than before.
 func RoleMismatch(wanted, has Role) *Error {
 	e := *ErrMismatch
 	e.Legacy = fmt.Sprintf("Role mismatch, expected %s, but %s use this sid exists", wanted, has)
 	return &e
 }
 
-// ReadError returns the protocol error that an ack is, in either shape, or nil
-// where it is none.
+// ReadError returns the protocol error in an ack, in either shape, or nil.
 func ReadError(ack json.RawMessage) *Error {
 	if !rawjson.IsObject(ack) {
 		return nil
@@ -141,8 +139,8 @@ func ReadError(ack json.RawMessage) *Error {
 	return &Error{Code: *e.Code, Message: *e.Message, Details: e.Details}
 }
 
-// Unwrap takes the {"Ok":…} or {"Err":"…"} off an ack that Rust peers of 0.1 put
-// around it. An Err that is no error of the protocol becomes one in the flat shape.
+// Unwrap removes the {"Ok":…} or {"Err":"…"} that Rust peers of 0.1 put around an ack. An Err that is
+// not a protocol error becomes one in the flat shape.
 func Unwrap(ack json.RawMessage) json.RawMessage {
 	if !rawjson.IsObject(ack) {
 		return ack

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Proof shows the Server that a Computer holds the private half of a key: its
-// signature of what the Server has just asked it to sign.
+// Proof shows the Server that a Computer holds the private half of a key: it is the signature of a
+// nonce from the Server.
 type Proof struct {
 	Key       string `json:"key"`       // public key, base64
 	Signature string `json:"signature"` // base64
@@ -24,8 +24,8 @@ type Challenge struct {
 	Nonce string `json:"nonce"`
 }
 
-// joinText is what a Computer signs: it holds for one connection, one name, one
-// office and one nonce.
+// joinText returns the text that a Computer signs. It is valid for one connection, name, office and
+// nonce.
 func joinText(nonce, sid, name, office string) []byte {
 	raw, err := json.Marshal([]string{"weir a2c-smcp join", nonce, sid, name, office})
 	if err != nil {
@@ -48,10 +48,10 @@ func (p *Proof) Check(key ed25519.PublicKey, nonce, sid, name, office string) bo
 	return err == nil && ed25519.Verify(key, joinText(nonce, sid, name, office), sig)
 }
 
-// EncodeKey is the text form of a public key.
+// EncodeKey returns the text form of a public key.
 func EncodeKey(key ed25519.PublicKey) string { return base64.StdEncoding.EncodeToString(key) }
 
-// DecodeKey reads the text form of a public key.
+// DecodeKey parses the text form of a public key.
 func DecodeKey(text string) (ed25519.PublicKey, error) {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(raw) != ed25519.PublicKeySize {
@@ -67,16 +67,15 @@ type Signature struct {
 	Value     string `json:"sig"`
 }
 
-// Errors of Verify.
+// Errors of VerifyResult.
 var (
 	ErrUnsigned     = errors.New("the result is not signed")
 	ErrBadSignature = errors.New("the signature of the result does not fit")
 )
 
-// SignResult adds a signature to the result of a tool call. It covers the
-// result, the Computer's name, the tool and the request, so that a signed result
-// cannot be used as the answer to another call. White space and the order of
-// keys may change on the way.
+// SignResult adds a signature to the result of a tool call. It covers the result, the Computer's
+// name, the tool and the request, so that a signed result cannot answer another call. White space and
+// the order of keys may change in transit.
 func SignResult(key ed25519.PrivateKey, computer, tool, reqID string, result json.RawMessage) (json.RawMessage, error) {
 	digest, err := resultDigest(computer, tool, reqID, result)
 	if err != nil {
@@ -112,8 +111,8 @@ func VerifyResult(key ed25519.PublicKey, computer, tool, reqID string, result js
 	return nil
 }
 
-// resultDigest is the hash of a result without its signature, in a form that
-// does not depend on the order of keys, on white space or on empty _meta.
+// resultDigest returns the hash of a result without its signature. The order of keys, white space and
+// an empty _meta do not change it.
 func resultDigest(computer, tool, reqID string, result json.RawMessage) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(result))
 	dec.UseNumber()
@@ -135,6 +134,6 @@ func resultDigest(computer, tool, reqID string, result json.RawMessage) ([]byte,
 	return sum[:], nil
 }
 
-// ChannelReqID is the request id that the signature of a result covers which was
-// asked for over a channel of client:mcp: the channel and the JSON-RPC id.
+// ChannelReqID returns the request id that the signature of a result covers if the call came over a
+// channel of client:mcp. It consists of the channel and the JSON-RPC id.
 func ChannelReqID(channel, id string) string { return channel + "/" + id }

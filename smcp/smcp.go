@@ -8,64 +8,63 @@ import (
 // Namespace is the Socket.IO namespace of the protocol.
 const Namespace = "/smcp"
 
-// Events that an Agent sends to a Computer, through the Server, each with an ack.
+// Events that an Agent sends to a Computer through the Server. Each has an ack.
 const (
 	EventToolCall     = "client:tool_call"
 	EventGetTools     = "client:get_tools"
 	EventGetConfig    = "client:get_config"
-	EventGetMCPConfig = "client:get_mcp_config" // the first draft's name of EventGetConfig
+	EventGetMCPConfig = "client:get_mcp_config" // EventGetConfig in the first draft
 	EventGetDesktop   = "client:get_desktop"
 	EventGetResources = "client:get_resources"
 	EventGetSkills    = "client:get_skills"
 	EventGetSkill     = "client:get_skill"
 	EventGetBlob      = "client:get_blob"
 	EventPutBlob      = "client:put_blob"
-	// EventMCP carries raw JSON-RPC to one MCP server of a Computer; see
-	// MCPRequest. It is weir's own.
+	// EventMCP carries raw JSON-RPC to one MCP server of a Computer; see MCPRequest. It is an
+	// extension of weir.
 	EventMCP = "client:mcp"
 )
 
-// Events for the Server.
+// Events that a peer sends to the Server.
 const (
 	EventJoin            = "server:join_office"
 	EventLeave           = "server:leave_office"
 	EventListRoom        = "server:list_room"
 	EventCancel          = "server:tool_call_cancel"
 	EventUpdateConfig    = "server:update_config"
-	EventUpdateMCPConfig = "server:update_mcp_config" // the first draft's name of EventUpdateConfig
+	EventUpdateMCPConfig = "server:update_mcp_config" // EventUpdateConfig in the first draft
 	EventUpdateTools     = "server:update_tool_list"
 	EventUpdateDesktop   = "server:update_desktop"
 	EventUpdateSkills    = "server:update_skills"
-	// EventChallenge asks for a nonce that a Computer signs to prove its key.
+	// EventChallenge requests a nonce that a Computer signs to prove its key.
 	EventChallenge = "server:challenge"
-	// EventServerMCP is what a Computer sends back on a channel of EventMCP.
+	// EventServerMCP carries a Computer's messages on a channel of EventMCP.
 	EventServerMCP = "server:mcp"
 )
 
-// Events that the Server tells a room. An Agent gets those of EventNotifyMCP
-// alone.
+// Events that the Server sends to a room. EventNotifyMCP goes to the Agent only.
 const (
 	NotifyEnter           = "notify:enter_office"
 	NotifyLeave           = "notify:leave_office"
 	NotifyCancel          = "notify:tool_call_cancel"
 	NotifyUpdateConfig    = "notify:update_config"
-	NotifyUpdateMCPConfig = "notify:update_mcp_config" // the first draft's name of NotifyUpdateConfig
+	NotifyUpdateMCPConfig = "notify:update_mcp_config" // NotifyUpdateConfig in the first draft
 	NotifyUpdateTools     = "notify:update_tool_list"
 	NotifyUpdateDesktop   = "notify:update_desktop"
 	NotifyUpdateSkills    = "notify:update_skills"
 	NotifyMCP             = "notify:mcp"
 )
 
-// Role is what a peer is in an office.
+// Role is the role of a peer in an office.
 type Role string
 
-// The roles.
+// Roles.
 const (
 	RoleAgent    Role = "agent"
 	RoleComputer Role = "computer"
 )
 
-// Valid reports whether r is one of the two.
+// Valid reports whether r is RoleAgent or RoleComputer.
 func (r Role) Valid() bool { return r == RoleAgent || r == RoleComputer }
 
 // Join is the payload of server:join_office.
@@ -73,14 +72,14 @@ type Join struct {
 	Role     Role   `json:"role"`
 	Name     string `json:"name"`
 	OfficeID string `json:"office_id"`
-	// RobotID is how a peer of the first draft may name itself.
+	// RobotID is the name of a peer of the first draft.
 	RobotID string `json:"robot_id,omitempty"`
-	// MCP says that the peer knows the general channel client:mcp.
+	// MCP announces support of the general channel client:mcp.
 	MCP bool `json:"mcp,omitempty"`
-	// Proof shows that a Computer holds its private key; see Sign.
+	// Proof shows that a Computer holds its private key; see Prove.
 	Proof *Proof `json:"proof,omitempty"`
-	// Instance tells processes apart that hold the same key: a random text for
-	// each. A hub that knows it lets the newest one have the name.
+	// Instance is a random text that distinguishes processes with the same key. weir's hub gives the
+	// name to the newest process.
 	Instance string `json:"instance,omitempty"`
 }
 
@@ -89,19 +88,17 @@ type Leave struct {
 	OfficeID string `json:"office_id"`
 }
 
-// Call is what every client:* payload has.
+// Call holds the common members of client:* payloads.
 type Call struct {
 	Agent    string `json:"agent"`
 	RobotID  string `json:"robot_id,omitempty"`
 	ReqID    string `json:"req_id"`
 	Computer string `json:"computer"`
-	// Version is the Agent's a2c_version, told by weir's hub to weir's Computers
-	// so that names of tools and errors follow the Agent's dialect: "" where the
-	// Agent says none, VersionDraft where it is of the first draft, nil where the
-	// hub does not tell.
+	// Version is the Agent's a2c_version. weir's hub tells it to weir's Computers, so that tool names
+	// and errors follow the Agent's dialect. It is "" if the Agent announced none, VersionDraft for
+	// the first draft, and nil if the hub does not tell it.
 	Version *string `json:"a2c_version,omitempty"`
-	// Traceparent and Tracestate are the W3C trace context, Baggage what W3C calls
-	// so.
+	// Traceparent, Tracestate and Baggage are the headers of W3C Trace Context and W3C Baggage.
 	Traceparent string `json:"traceparent,omitempty"`
 	Tracestate  string `json:"tracestate,omitempty"`
 	Baggage     string `json:"baggage,omitempty"`
@@ -112,22 +109,21 @@ type ToolCall struct {
 	Call
 	ToolName string          `json:"tool_name"`
 	Params   json.RawMessage `json:"params"`
-	Timeout  float64         `json:"timeout"` // seconds; 0 stands for the Computer's own
+	Timeout  float64         `json:"timeout"` // seconds; 0: the Computer's default
 }
 
 // Tool is one entry of the answer to client:get_tools.
 type Tool struct {
 	Name         string          `json:"name"`
-	BundleID     string          `json:"bundle_id,omitempty"` // which MCP server, 0.3 and later
+	BundleID     string          `json:"bundle_id,omitempty"` // id of the MCP server, 0.3 and later
 	Description  string          `json:"description"`
 	ParamsSchema json.RawMessage `json:"params_schema"`
-	ReturnSchema json.RawMessage `json:"return_schema"` // null where there is none
-	// Meta holds texts, numbers and booleans; MetaTool and MetaAnnotation are
-	// JSON in a text.
+	ReturnSchema json.RawMessage `json:"return_schema"` // null if absent
+	// Meta holds strings, numbers and booleans; MetaTool and MetaAnnotation are JSON texts.
 	Meta json.RawMessage `json:"meta,omitempty"`
 }
 
-// Keys of Tool.Meta and of results' meta.
+// Keys of Tool.Meta and of the meta of results.
 const (
 	MetaTool       = "a2c_tool_meta"
 	MetaAnnotation = "MCP_TOOL_ANNOTATION"
@@ -150,8 +146,8 @@ type Tools struct {
 // GetDesktop is the payload of client:get_desktop.
 type GetDesktop struct {
 	Call
-	Size   *int   `json:"desktop_size,omitempty"` // most windows; nil: all
-	Window string `json:"window,omitempty"`       // the only one wanted
+	Size   *int   `json:"desktop_size,omitempty"` // maximum number of windows; nil: all
+	Window string `json:"window,omitempty"`       // URI of the only window to return; "": all
 }
 
 // Desktop is the answer to client:get_desktop: each entry is a window's URI, an
@@ -175,8 +171,8 @@ type Resources struct {
 	ReqID      string            `json:"req_id"`
 }
 
-// Config is the answer to client:get_config: definitions of inputs, and servers
-// by name with placeholders where secrets are.
+// Config is the answer to client:get_config: input definitions, and servers by name with placeholders
+// in place of secrets.
 type Config struct {
 	Inputs  []json.RawMessage          `json:"inputs,omitempty"`
 	Servers map[string]json.RawMessage `json:"servers"`
@@ -237,8 +233,8 @@ type Blob struct {
 	ReqID     string `json:"req_id"`
 }
 
-// PutBlob is the payload of client:put_blob (0.4). The first chunk has no
-// UploadID and declares size and hash.
+// PutBlob is the payload of client:put_blob (0.4). The first chunk has no UploadID and declares size
+// and hash.
 type PutBlob struct {
 	Call
 	UploadID  string `json:"upload_id,omitempty"`
@@ -250,8 +246,8 @@ type PutBlob struct {
 	Data      []byte `json:"blob"`
 }
 
-// PutBlobDone is the answer to client:put_blob. The last three are set with the
-// last chunk.
+// PutBlobDone is the answer to client:put_blob. Only the answer to the last chunk has the last three
+// fields.
 type PutBlobDone struct {
 	UploadID    string `json:"upload_id"`
 	Offset      int64  `json:"chunk_offset"`
@@ -274,11 +270,11 @@ type Session struct {
 	Name     string `json:"name"`
 	Role     Role   `json:"role"`
 	OfficeID string `json:"office_id"`
-	// Version is the a2c_version that the member has said when it connected, ""
-	// where it said none. Only peers of 0.2 and later are told.
+	// Version is the a2c_version of the member, "" if it announced none. Only peers of 0.2 and later
+	// get it.
 	Version string `json:"a2c_version,omitempty"`
-	// MCP says that the Computer has the general channel. Only peers that have
-	// it themselves are told.
+	// MCP reports whether the Computer supports the general channel. Only peers that support it get
+	// this member.
 	MCP bool `json:"mcp,omitempty"`
 }
 
@@ -288,34 +284,33 @@ type Room struct {
 	ReqID    string    `json:"req_id"`
 }
 
-// Presence is the payload of notify:enter_office and notify:leave_office. One of
-// Computer and Agent is set.
+// Presence is the payload of notify:enter_office and notify:leave_office. Either Computer or Agent is
+// set.
 type Presence struct {
 	OfficeID string `json:"office_id"`
 	Computer string `json:"computer,omitempty"`
 	Agent    string `json:"agent,omitempty"`
 }
 
-// MCPRequest is the payload of client:mcp: JSON-RPC for one MCP server of a
-// Computer. Messages of a channel arrive in order in both directions; what the
-// MCP server sends comes as MCPMessage with notify:mcp.
+// MCPRequest is the payload of client:mcp: JSON-RPC for one MCP server of a Computer. Messages of a
+// channel arrive in order in both directions. The MCP server's messages arrive as MCPMessage with
+// notify:mcp.
 //
 //	Agent                                   Computer
 //	  │ client:mcp {channel, mcp_server, op:"open"} ─▶ │  ack {}
 //	  │ client:mcp {channel, op:"send", message} ────▶ │  ack {}, or an error: the channel is gone
-//	  │ ◀── server:mcp ▷ notify:mcp {channel, message} │  any number, also without being asked
+//	  │ ◀── server:mcp ▷ notify:mcp {channel, message} │  any number, also without a request
 //	  │ client:mcp {channel, op:"close"} ────────────▶ │  ack {}
 //
-// Without a channel, message is one request and the ack is
-// {"message": its response}.
+// Without a channel, message is one request and the ack is {"message": its response}.
 type MCPRequest struct {
 	Call
 	Server  string          `json:"mcp_server,omitempty"`
 	Channel string          `json:"channel,omitempty"`
 	Op      string          `json:"op,omitempty"`
 	Message json.RawMessage `json:"message,omitempty"`
-	// AgentSID is the Agent's socket id, told by the hub. What is sent back on
-	// the channel repeats it, so that no later Agent of the office gets it.
+	// AgentSID is the Agent's socket id, set by the hub. Messages on the channel repeat it, so that a
+	// later Agent of the office does not get them.
 	AgentSID string `json:"agent_sid,omitempty"`
 }
 
@@ -326,8 +321,8 @@ const (
 	OpClose = "close"
 )
 
-// MCPMessage is the payload of server:mcp and notify:mcp. Closed says why a
-// channel has ended; then Message is absent.
+// MCPMessage is the payload of server:mcp and notify:mcp. Closed is the reason why a channel ended;
+// Message is then absent.
 type MCPMessage struct {
 	Computer string          `json:"computer,omitempty"`
 	Channel  string          `json:"channel"`
@@ -336,8 +331,7 @@ type MCPMessage struct {
 	Closed   string          `json:"closed,omitempty"`
 }
 
-// Encode is json.Marshal without escapes that JSON does not ask for, so that
-// raw parts keep their text.
+// Encode is like json.Marshal without HTML escapes, so that raw parts keep their text.
 func Encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -348,5 +342,5 @@ func Encode(v any) (json.RawMessage, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// Base returns the part of a request that all have.
+// Base returns the common part of a request.
 func (c Call) Base() Call { return c }

@@ -9,19 +9,17 @@ import (
 	"strings"
 )
 
-// QueryVersion is the query parameter in which a peer of 0.2 and later says its
-// version when it connects.
+// QueryVersion is the query parameter with the version of a connecting peer, 0.2 and later.
 const QueryVersion = "a2c_version"
 
-// HeaderErrorCode is the header of a refusal for the version.
+// HeaderErrorCode is the header of a response that refuses a version.
 const HeaderErrorCode = "X-A2C-Error-Code"
 
-// VersionDraft stands for the first draft where a hub tells a Computer how an
-// Agent speaks.
+// VersionDraft denotes the first draft when a hub tells a Computer the dialect of an Agent.
 const VersionDraft = "draft"
 
-// ServerVersion is the newest version that weir speaks; MinSupported and
-// MaxSupported are the bounds of what it accepts.
+// ServerVersion is the newest version that weir speaks. MinSupported and MaxSupported bound the
+// versions that it accepts.
 const (
 	ServerVersion = "0.5.0"
 	MinSupported  = "0.1.0"
@@ -31,14 +29,14 @@ const (
 // Version is a protocol version.
 type Version struct{ Major, Minor, Patch int }
 
-// String returns the version without what stood behind the patch number.
+// String returns the version without pre-release and build parts.
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
 // Supported reports whether weir speaks the version.
 func (v Version) Supported() bool { return v.Major == 0 && v.Minor >= 1 && v.Minor <= 5 }
 
-// ParseVersion reads a version such as "0.4.2", a pre-release or build part
-// allowed. The error says what is wrong with it.
+// ParseVersion parses a version such as "0.4.2", with an optional pre-release or build part. The
+// error says what is wrong.
 func ParseVersion(s string) (Version, error) {
 	core, build, hasBuild := strings.Cut(s, "+")
 	core, pre, hasPre := strings.Cut(core, "-")
@@ -58,7 +56,7 @@ func ParseVersion(s string) (Version, error) {
 	return Version{n[0], n[1], n[2]}, nil
 }
 
-// suffix reports whether s may stand behind the numbers of a version.
+// suffix reports whether s may follow the numbers of a version.
 func suffix(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '.' && r != '-'
@@ -72,20 +70,19 @@ func clip(s string) string {
 	return s
 }
 
-// A Refusal is the HTTP response to a handshake whose version is not accepted.
+// Refusal is the HTTP response to a handshake whose version is not accepted.
 type Refusal struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// HeaderKey is the header in which a weir Computer shows the public key that it
-// is going to prove, so that a hub does not refuse its handshake for a token that
-// is stale.
+// HeaderKey is the header with the public key that a weir Computer is about to prove. It keeps a hub
+// from refusing the handshake because of a stale token.
 const HeaderKey = "X-A2C-Key"
 
-// CheckVersion reads the version from the query of a handshake. No version is
-// the zero Version, and in strict mode a refusal.
+// CheckVersion reads the version from the query of a handshake. A missing version is the zero
+// Version, or a refusal in strict mode.
 func CheckVersion(query url.Values, strict bool) (Version, *Refusal) {
 	raw := query.Get(QueryVersion)
 	if raw == "" {
@@ -104,7 +101,7 @@ func CheckVersion(query url.Values, strict bool) (Version, *Refusal) {
 	return v, nil
 }
 
-// refusalBody is what a Refusal says. The versions go with CodeVersion alone.
+// refusalBody is the JSON body of a Refusal. Only CodeVersion has the versions.
 type refusalBody struct {
 	Code          int    `json:"code"`
 	Message       string `json:"message"`

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A waiter waits for an ack.
+// A waiter is a pending emit: it gets the ack or the error.
 type waiter struct {
 	done  func(Payload, error)
 	timer *time.Timer
@@ -30,7 +30,7 @@ type acks struct {
 	last    uint64
 }
 
-// add registers a waiter, of at most limit.
+// add registers a waiter. It fails if limit waiters are registered already.
 func (a *acks) add(w *waiter, limit int) (uint64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -49,7 +49,7 @@ func (a *acks) add(w *waiter, limit int) (uint64, error) {
 	return id, nil
 }
 
-// setTimer gives a waiter that still waits its timer. The timer of another one is stopped.
+// setTimer sets the timer of a waiter. It stops the timer if the ack has arrived already.
 func (a *acks) setTimer(id uint64, w *waiter, timer *time.Timer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,11 +69,11 @@ func (a *acks) take(id uint64) *waiter {
 	return w
 }
 
-// settle gives an ack to its waiter. It drops an ack that came late or twice.
+// settle passes an ack to its waiter. It drops late and duplicate acks.
 func (a *acks) settle(id []byte, p Payload) {
 	n, err := strconv.ParseUint(string(id), 10, 64)
 	if err != nil {
-		return // an id that this side never gave
+		return // not an id of this side
 	}
 	if w := a.take(n); w != nil {
 		w.settle(p, nil)

@@ -14,8 +14,9 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// A Backoff is how long a client waits before it tries to connect again. The n-th wait is Min doubled n times, at most Max, and
-// moved by up to Jitter of itself either way, so that clients of a server that has been restarted do not all come at once.
+// A Backoff sets how long a client waits before it reconnects. The n-th wait is Min doubled n
+// times, at most Max, and varied by up to Jitter in both directions, so that the clients of a
+// restarted server do not reconnect at the same moment.
 type Backoff struct {
 	Min    time.Duration  // 0: 1 s
 	Max    time.Duration  // 0: 5 s
@@ -23,7 +24,7 @@ type Backoff struct {
 	Random func() float64 // from 0 to 1; nil: math/rand/v2
 }
 
-// Wait is the time before the n-th attempt in a row, counted from 0.
+// Wait returns the wait before the n-th attempt in a row, counted from 0.
 func (b Backoff) Wait(attempt int) time.Duration {
 	low, high, jitter, random := b.Min, b.Max, b.Jitter, b.Random
 	if low <= 0 {
@@ -45,29 +46,32 @@ func (b Backoff) Wait(attempt int) time.Duration {
 	return time.Duration(wait)
 }
 
-// ClientConfig is how a Client behaves. Its zero value is ready for use.
+// ClientConfig configures a Client. Its zero value is ready for use.
 type ClientConfig struct {
 	Namespace string // "": "/"
 
-	// Auth returns the object that is sent with CONNECT, each time anew; nil: none is sent.
+	// Auth returns the object that is sent with CONNECT; it is called for each attempt. Nil sends
+	// none.
 	Auth func(ctx context.Context) (json.RawMessage, error)
 
 	Engine engineio.ClientConfig // transports, headers, TLS, limits
 
-	// Local connects to a Server of this process in place of the URL; nil: none. Of Engine, the
-	// bounds of the queue still hold.
+	// Local connects to a Server of this process; the URL is then not used. Nil means a network
+	// connection. The queue bounds of Engine still apply.
 	Local *Local
 
 	ConnectTimeout time.Duration // for one attempt, up to the server's answer to CONNECT; 0: 20 s
 
-	// Retry is asked before each attempt to connect again: attempt counts from 0 and starts anew after a success; why is what
-	// ended the connection or the last attempt. ok false ends the client. nil: Backoff's waits, for ever.
-	Retry   func(attempt int, why error) (wait time.Duration, ok bool)
+	// Retry is called before each reconnect. attempt counts from 0 and is reset after a success;
+	// cause is the error that ended the connection or the last attempt. ok false ends the client.
+	// If Retry is nil, the client retries without end, with Backoff's waits.
+	Retry   func(attempt int, cause error) (wait time.Duration, ok bool)
 	Backoff Backoff
 
-	// OnConnect is called each time the client is connected, before the first event: the place to join again what a server
-	// forgets. OnDisconnect is called after the last event of a connection, OnConnectError after each attempt that failed but
-	// the first, whose error Connect returns. They are not called concurrently.
+	// OnConnect is called each time the client has connected, before the first event: use it to
+	// restore state that the server forgot. OnDisconnect is called after the last event of a
+	// connection. OnConnectError is called after each failed attempt except the first, whose error
+	// Connect returns. These calls never overlap.
 	OnConnect      func(*Socket)
 	OnDisconnect   func(Reason, error)
 	OnConnectError func(error)
@@ -80,10 +84,11 @@ type ClientConfig struct {
 	Logger *slog.Logger // nil: none
 }
 
-// A Client keeps one connection to one namespace of a server, and connects again when it is lost. What is emitted while there
-// is none is not kept: Emit returns ErrDisconnected, because only the caller knows whether it is still worth sending later.
+// A Client keeps one connection to one namespace of a server and reconnects when the connection is
+// lost. Without a connection, Emit returns ErrDisconnected: the Client does not queue events,
+// because only the caller knows whether they are still useful later.
 //
-// Handlers are set with On before Connect. Its methods may be called by any goroutine.
+// Set handlers with On before Connect. All methods are safe for concurrent use.
 type Client struct {
 	url      string
 	config   ClientConfig
@@ -93,7 +98,7 @@ type Client struct {
 	mu      sync.Mutex // guards below
 	started bool
 	closed  bool
-	cancel  context.CancelFunc // of everything the client does
+	cancel  context.CancelFunc // ends all work of the client
 	current *attempt
 	done    chan struct{}
 	err     error
@@ -102,8 +107,8 @@ type Client struct {
 // An attempt is one connection, from dialling to its end.
 type attempt struct {
 	client  *Client
-	socket  *Socket       // set when the server's CONNECT has come
-	ready   chan struct{} // closed when the answer to CONNECT has come, or none will
+	socket  *Socket       // set by the server's CONNECT
+	ready   chan struct{} // closed when the answer to CONNECT has come, or the connection has ended
 	ended   chan struct{} // closed when the connection has ended and its last event has been handled
 	once    sync.Once
 	refusal error
@@ -111,8 +116,8 @@ type attempt struct {
 	cause   error
 }
 
-// NewClient returns a client for the Socket.IO server at url, with its path, such as "https://hub.example/socket.io/". It does
-// nothing before Connect. Close ends it.
+// NewClient returns a client for the Socket.IO server at url, including its path, such as
+// "https://hub.example/socket.io/". It does nothing before Connect. Close ends it.
 func NewClient(url string, config ClientConfig) *Client {
 	if config.Namespace == "" {
 		config.Namespace = mainNamespace
@@ -136,25 +141,26 @@ func NewClient(url string, config ClientConfig) *Client {
 // On sets the handler of an event; see Namespace.On.
 func (c *Client) On(event string, h Handler) { c.handlers.set(event, &entry{name: event, handle: h}) }
 
-// OnConcurrent sets the handler of an event that is not waited for; see Namespace.OnConcurrent.
+// OnConcurrent sets a handler whose calls may overlap; see Namespace.OnConcurrent.
 func (c *Client) OnConcurrent(event string, h Handler) {
 	c.handlers.set(event, &entry{name: event, handle: h, concurrent: true})
 }
 
-// OnOther sets the handler of events that have none.
+// OnOther sets the handler of events that have no handler of their own.
 func (c *Client) OnOther(h Handler) { c.handlers.set("", &entry{handle: h}) }
 
 var errStarted = errors.New("socketio: Connect was called before")
 
-// Connect connects and returns when the server has let the client in. Its error is the first attempt's: a *ConnectError from
-// the namespace, an *engineio.HandshakeError from the HTTP server, or one of the network; the client has ended then, and a new
-// one is needed. ctx bounds this attempt only.
+// Connect connects and returns when the server has admitted the client. If the first attempt fails,
+// Connect returns its error: a *ConnectError of the namespace, an *engineio.HandshakeError of the
+// HTTP server, or a network error. The client has then ended and cannot be reused. ctx bounds the
+// first attempt only.
 func (c *Client) Connect(ctx context.Context) error { return c.start(ctx, false) }
 
-// Start is Connect for clients that also try again when the first attempt fails: it returns at once.
+// Start returns at once. It connects in the background and retries even if the first attempt fails.
 func (c *Client) Start() error { return c.start(context.Background(), true) }
 
-func (c *Client) start(ctx context.Context, patient bool) error {
+func (c *Client) start(ctx context.Context, background bool) error {
 	life, cancel := context.WithCancel(context.Background())
 	c.mu.Lock()
 	if c.started || c.closed {
@@ -164,13 +170,13 @@ func (c *Client) start(ctx context.Context, patient bool) error {
 	}
 	c.started, c.cancel = true, cancel
 	c.mu.Unlock()
-	if patient {
+	if background {
 		go c.run(life, nil)
 		return nil
 	}
 	ctx, release := context.WithCancel(ctx)
 	defer release()
-	stop := context.AfterFunc(life, release) // Close ends the attempt, too.
+	stop := context.AfterFunc(life, release) // Close also ends the attempt
 	defer stop()
 	a, err := c.attempt(ctx)
 	if err != nil {
@@ -184,7 +190,7 @@ func (c *Client) start(ctx context.Context, patient bool) error {
 
 // run keeps the client connected until life ends.
 func (c *Client) run(life context.Context, a *attempt) {
-	var why error
+	var cause error
 	for failures := 0; ; {
 		if a != nil {
 			failures = 0
@@ -195,10 +201,10 @@ func (c *Client) run(life context.Context, a *attempt) {
 				<-a.ended
 			}
 			a.socket.conn.link.Wait()
-			why = &engineio.CloseError{Reason: a.reason, Err: a.cause}
+			cause = &engineio.CloseError{Reason: a.reason, Err: a.cause}
 		}
 		if life.Err() == nil && (a != nil || failures > 0) {
-			wait, again := c.retry(max(failures-1, 0), why)
+			wait, again := c.retry(max(failures-1, 0), cause)
 			if !again {
 				break
 			}
@@ -210,24 +216,24 @@ func (c *Client) run(life context.Context, a *attempt) {
 			}
 		}
 		if life.Err() != nil {
-			why = ErrDisconnected
+			cause = ErrDisconnected
 			break
 		}
 		var err error
 		if a, err = c.attempt(life); err != nil {
-			a, why = nil, err
+			a, cause = nil, err
 			failures++
 			if life.Err() == nil && c.config.OnConnectError != nil {
 				c.config.OnConnectError(err)
 			}
 		}
 	}
-	c.end(why)
+	c.end(cause)
 }
 
-func (c *Client) retry(attempt int, why error) (time.Duration, bool) {
+func (c *Client) retry(attempt int, cause error) (time.Duration, bool) {
 	if c.config.Retry != nil {
-		return c.config.Retry(attempt, why)
+		return c.config.Retry(attempt, cause)
 	}
 	return c.config.Backoff.Wait(attempt), true
 }
@@ -240,7 +246,7 @@ func (c *Client) end(err error) {
 	close(c.done)
 }
 
-// attempt connects once.
+// attempt makes one connection.
 func (c *Client) attempt(ctx context.Context) (*attempt, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.ConnectTimeout)
 	defer cancel()
@@ -299,7 +305,7 @@ func (a *attempt) dial(ctx context.Context, auth json.RawMessage) (link, error) 
 	return engineLink{session}, nil
 }
 
-// refuse settles the attempt, once.
+// refuse settles the attempt with an error, once.
 func (a *attempt) refuse(err error) {
 	a.once.Do(func() {
 		a.refusal = err
@@ -307,7 +313,7 @@ func (a *attempt) refuse(err error) {
 	})
 }
 
-// connect takes the server's answer to CONNECT.
+// connect handles the server's answer to CONNECT.
 func (a *attempt) connect(c *conn, nsp, data []byte) {
 	s := a.socket
 	var answer struct {
@@ -335,7 +341,7 @@ func (a *attempt) connect(c *conn, nsp, data []byte) {
 	a.refuse(nil)
 }
 
-// refused takes a CONNECT_ERROR. Some servers send a string instead of an object.
+// refused handles a CONNECT_ERROR. Some servers send a string instead of an object.
 func (a *attempt) refused(_ *conn, nsp, data []byte) {
 	if string(nsp) != a.socket.nsp {
 		return
@@ -349,12 +355,13 @@ func (a *attempt) refused(_ *conn, nsp, data []byte) {
 	a.refuse(refusal)
 }
 
-// closed is told of the end of the connection. A socket that was connected has been told, too, and finishes the attempt.
+// closed handles the end of the connection. If a socket was connected, the socket finishes the
+// attempt.
 func (a *attempt) closed(_ *conn, reason Reason, err error) {
 	a.refuse(&engineio.CloseError{Reason: reason, Err: err})
 }
 
-// finish is the socket's last job.
+// finish runs as the socket's last job.
 func (a *attempt) finish(reason Reason) {
 	a.reason, a.cause = reason, a.socket.conn.cause()
 	a.socket.conn.link.Close()
@@ -374,8 +381,8 @@ func (a *attempt) close() {
 	s.conn.link.Close()
 }
 
-// Close disconnects and waits until everything that belongs to the client has ended, handlers too: it must not be called by
-// one.
+// Close disconnects and waits until everything that belongs to the client has ended, including
+// handlers. Handlers must not call it.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	started, closed, cancel := c.started, c.closed, c.cancel
@@ -392,17 +399,17 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Done is closed when the client has ended: by Close, or because Retry said so.
+// Done returns a channel that is closed when the client has ended, by Close or by Retry.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Err is why the client has ended, or nil.
+// Err returns the error that ended the client, or nil.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Socket is the client's socket while it is connected, else nil. Each connection has a new one.
+// Socket returns the current socket, or nil without a connection. Each connection has a new socket.
 func (c *Client) Socket() *Socket {
 	c.mu.Lock()
 	a := c.current

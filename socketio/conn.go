@@ -11,36 +11,37 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// A host is whose connection it is: a Server's or a Client's.
+// A host is the Server or the Client that owns a connection.
 type host interface {
 	// connect handles a CONNECT packet. data is only valid during the call.
 	connect(c *conn, nsp []byte, data []byte)
 	// refused handles a CONNECT_ERROR packet.
 	refused(c *conn, nsp []byte, data []byte)
-	// closed is told when the connection has ended, after its sockets.
+	// closed is called when the connection and its sockets have ended.
 	closed(c *conn, reason Reason, err error)
 }
 
-// A conn is one Engine.IO session with the sockets that share it. It is the session's Receiver.
+// A conn is one Engine.IO session with the sockets that share it. It implements Receiver for the
+// session.
 type conn struct {
 	host   host
 	limits *limits
 	link   link
 	dirty  atomic.Bool // a broadcast is queued and a fan will flush it
 
-	// Of the reader only:
-	pending *assembly // a binary packet whose attachments are still to come
-	stirred []*Socket // sockets that have got work since the last pause
+	// The fields up to mu belong to the reader.
+	pending *assembly // a binary packet whose attachments are incomplete
+	stirred []*Socket // sockets with new work since the last pause
 
 	mu      sync.Mutex // guards below
 	sockets []*Socket  // few: a slice is smaller and faster than a map
-	left    []string   // namespaces that were left: packets may still be on their way to them
+	left    []string   // namespaces that were left; packets for them may still arrive
 	timer   *time.Timer
 	over    bool
-	err     error // why it is over
+	err     error // the reason of the end
 }
 
-// limits bound what one connection may make us hold, and wait for the goroutines that it makes us start.
+// limits bounds the memory and the goroutines of one connection, and waits for its goroutines.
 type limits struct {
 	attachments     int
 	attachmentBytes int
@@ -58,7 +59,7 @@ type assembly struct {
 	bytes  int
 }
 
-// Message takes one Engine.IO message.
+// Message handles one Engine.IO message.
 func (c *conn) Message(data []byte, binary bool) {
 	if err := c.take(data, binary); err != nil {
 		c.limits.logger.Debug("socketio: closing a connection", "error", err)
@@ -95,9 +96,9 @@ func (c *conn) take(data []byte, binary bool) error {
 	}
 	if p.attachments > 0 {
 		if c.socket(p.nsp) == nil && !c.hasLeft(p.nsp) {
-			return unjoined(p.nsp) // before its attachments are kept
+			return unjoined(p.nsp) // before its attachments are stored
 		}
-		// The header must wait, and data is the session's.
+		// The header is kept until its attachments arrive, and data belongs to the session.
 		p, err = parsePacket(bytes.Clone(data))
 		c.pending = &assembly{packet: p}
 		return err
@@ -132,7 +133,7 @@ func unjoined(nsp []byte) error {
 	return fmt.Errorf("%w: for the namespace %.100q, which the peer has not joined", errPacket, nsp)
 }
 
-// dispatch hands an EVENT or an ACK to its socket.
+// dispatch passes an EVENT or an ACK to its socket.
 func (c *conn) dispatch(p packet, attachments [][]byte, size int) error {
 	s := c.socket(p.nsp)
 	if s == nil {
@@ -141,7 +142,7 @@ func (c *conn) dispatch(p packet, attachments [][]byte, size int) error {
 		}
 		return unjoined(p.nsp)
 	}
-	// One copy for all that is kept of the message.
+	// One copy holds all parts of the message.
 	kept := make([]byte, 0, len(p.id)+len(p.data))
 	kept = append(append(kept, p.id...), p.data...)
 	id, data := kept[:len(p.id):len(p.id)], kept[len(p.id):]
@@ -166,7 +167,7 @@ func (c *conn) dispatch(p packet, attachments [][]byte, size int) error {
 	return err
 }
 
-// deliver hands a message of a peer of this process to its socket.
+// deliver passes a message of an in-process peer to its socket.
 func (c *conn) deliver(m message) error {
 	nsp := []byte(m.nsp)
 	switch m.kind {
@@ -196,7 +197,7 @@ func (c *conn) deliver(m message) error {
 	return nil
 }
 
-// Pause starts the work that has come in.
+// Pause starts the handlers of the received events.
 func (c *conn) Pause() {
 	for i, s := range c.stirred {
 		s.jobs.start()
@@ -242,7 +243,8 @@ func (c *conn) socket(nsp []byte) *Socket {
 	return nil
 }
 
-// add puts a socket in, unless the connection is over or has one for the namespace.
+// add adds a socket. It reports false if the connection has ended or has a socket for the
+// namespace.
 func (c *conn) add(s *Socket) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -258,7 +260,7 @@ func (c *conn) add(s *Socket) bool {
 	return true
 }
 
-// remove takes a socket out and remembers that its namespace was there.
+// remove removes a socket and remembers its namespace.
 func (c *conn) remove(s *Socket) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -273,7 +275,7 @@ func (c *conn) remove(s *Socket) {
 			return
 		}
 	}
-	c.left = append(c.left, s.nsp) // As many as there are namespaces, at most.
+	c.left = append(c.left, s.nsp) // bounded by the number of namespaces
 }
 
 func (c *conn) hasLeft(nsp []byte) bool {
@@ -287,7 +289,7 @@ func (c *conn) hasLeft(nsp []byte) bool {
 	return false
 }
 
-// joined stops the clock that runs until the first namespace is joined.
+// joined stops the timer that runs until the first namespace is joined.
 func (c *conn) joined() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// A Handler is called for an event. It may block; see Namespace.On and OnConcurrent for what that holds up. The event may be
-// kept, and its ack sent later by any goroutine.
+// A Handler is called for an event. It may block; Namespace.On and OnConcurrent describe the
+// effect. The event may be kept, and its ack may be sent later by any goroutine.
 type Handler func(*Event)
 
 // An Event is one event that a peer has emitted.
@@ -19,17 +19,17 @@ type Event struct {
 	Payload
 
 	socket *Socket
-	id     []byte // of the ack the peer waits for; nil: none
+	id     []byte // of the ack; nil: the peer wants none
 	acked  atomic.Bool
 }
 
-// Socket is where the event came from.
+// Socket returns the socket that received the event.
 func (e *Event) Socket() *Socket { return e.socket }
 
 // WantsAck reports whether the peer waits for an ack.
 func (e *Event) WantsAck() bool { return e.id != nil }
 
-// Ack answers the event. It returns ErrNoAckWanted where the peer waits for none or has its answer already.
+// Ack answers the event. It returns ErrNoAckWanted if the peer wants no ack or has received it.
 func (e *Event) Ack(args ...json.RawMessage) error { return e.AckPayload(Payload{Args: args}) }
 
 // AckPayload is Ack with attachments.
@@ -43,7 +43,7 @@ func (e *Event) AckPayload(p Payload) error {
 	return e.socket.send(*m)
 }
 
-// Decode reads the n-th argument into v as encoding/json does.
+// Decode decodes the n-th argument into v as encoding/json does.
 func (e *Event) Decode(n int, v any) error {
 	arg := e.Arg(n)
 	if arg == nil {
@@ -55,7 +55,8 @@ func (e *Event) Decode(n int, v any) error {
 	return nil
 }
 
-// handlers are what a namespace, or a client, does with events. Registering copies the table, so that looking up takes no lock.
+// handlers is the event table of a namespace or a client. Registration copies the table, so that a
+// lookup takes no lock.
 type handlers struct {
 	table atomic.Pointer[table]
 }
@@ -92,7 +93,7 @@ func (h *handlers) set(name string, e *entry) {
 	}
 }
 
-// find returns the name of an event and its handler; nil: there is none. raw is the name as JSON.
+// find returns the name of an event and its handler, or nil. raw is the name as JSON.
 func (h *handlers) find(raw []byte) (string, *entry, error) {
 	t := h.load()
 	if len(raw) >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
@@ -116,7 +117,7 @@ func (h *handlers) find(raw []byte) (string, *entry, error) {
 	return name, t.other, nil
 }
 
-// named is find for a name that is no JSON.
+// named is like find for a plain name.
 func (h *handlers) named(name string) *entry {
 	t := h.load()
 	if e := t.byName[name]; e != nil {

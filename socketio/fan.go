@@ -6,16 +6,18 @@ import (
 )
 
 const (
-	// fanAt is how many sockets make it worth to share the work of a broadcast.
+	// fanAt is the number of sockets from which a broadcast is written by several goroutines.
 	fanAt = 32
-	// fanAhead is how many broadcasts may be queued to sockets before the first of them is written. Beyond it a broadcast waits
-	// for the writing: else a loop of broadcasts would make slow consumers of peers that had no chance to read.
+	// fanAhead is how many broadcasts may be queued before the first of them is written. Then a
+	// broadcast blocks: otherwise a loop of broadcasts would disconnect peers as slow consumers
+	// before they had a chance to read.
 	fanAhead = 16
 )
 
-// A fan writes broadcasts to many sockets. To queue a frame takes a hundred nanoseconds, to write it some microseconds, most of
-// them in the kernel. So a broadcast only queues, and goroutines that exist while there is something to do write, each socket
-// once for everything that has been queued for it meanwhile.
+// A fan writes broadcasts to many sockets. Queueing a frame takes a hundred nanoseconds, writing it
+// takes microseconds, mostly in the kernel. So a broadcast only queues its frames. Writer
+// goroutines, which exist only while there is work, flush each socket once for all frames that were
+// queued meanwhile.
 //
 //	broadcast ─▶ queue of each session ─▶ dirty list ─▶ writers: take it, flush each session
 type fan struct {
@@ -50,8 +52,8 @@ func (f *fan) put(l *list) {
 	f.lists.Put(l)
 }
 
-// send sends a message to all sockets of the list. A socket that has left gets nothing, and the
-// connection of a peer that does not read is closed.
+// send sends a message to all sockets of the list. It skips sockets that have left, and closes the
+// connection of a peer that does not read.
 func (f *fan) send(l *list, m message) {
 	if len(l.sockets) < fanAt {
 		for _, s := range l.sockets {
@@ -74,7 +76,7 @@ func (f *fan) send(l *list, m message) {
 	}
 }
 
-// waitTurn blocks while too many broadcasts have been queued and not written.
+// waitTurn blocks while too many broadcasts are queued.
 func (f *fan) waitTurn() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,23 +14,23 @@ type job struct {
 	do    func()
 }
 
-// jobs runs the handlers of one socket in order, in a worker that exists only while there are any.
+// jobs runs the handlers of one socket in order. Its worker exists only while there are jobs.
 type jobs struct {
 	conn   *conn
-	worker func() // work, made once
+	worker func() // the method work, bound once
 
 	mu      sync.Mutex // guards below
-	over    bool       // no more events are taken
-	barred  bool       // events that wait are dropped
+	over    bool       // new events are refused
+	barred  bool       // waiting events are dropped
 	queue   []job
 	spare   []job // for the queue, empty
 	bytes   int   // of the queue
 	running bool  // a goroutine works on the queue
-	active  int   // concurrent handlers that run
+	active  int   // running concurrent handlers
 	eased   *sync.Cond
 
-	flush     *time.Timer // of gathered answers; the worker's
-	gathering atomic.Bool // answers wait for others to go with, until flush fires
+	flush     *time.Timer // for gathered answers; belongs to the worker
+	gathering atomic.Bool // answers wait for more answers, until flush fires
 }
 
 func (q *jobs) init(c *conn) {
@@ -38,7 +38,7 @@ func (q *jobs) init(c *conn) {
 	q.worker = q.work
 }
 
-// end takes no more events. bar drops those that wait.
+// end refuses further events. bar drops those that wait.
 func (q *jobs) end(bar bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -46,9 +46,9 @@ func (q *jobs) end(bar bool) {
 	q.easeLocked()
 }
 
-// push queues a job and reports whether the caller must start the work. If too many events wait,
-// push blocks, which slows down a peer that sends too fast: only the reader pushes events, so only
-// the reader blocks.
+// push queues a job and reports whether the caller must start the work. push blocks if too many
+// events wait, which slows down a fast peer. Only the reader pushes events, so only the reader
+// blocks.
 func (q *jobs) push(j job) bool {
 	limits := q.conn.limits
 	q.mu.Lock()
@@ -65,7 +65,7 @@ func (q *jobs) push(j job) bool {
 	return len(q.queue) == 1 && !q.running
 }
 
-// start begins to work on the queue, unless a worker does already.
+// start starts the worker unless it runs.
 func (q *jobs) start() {
 	q.mu.Lock()
 	q.startLocked()
@@ -80,7 +80,8 @@ func (q *jobs) startLocked() {
 	q.conn.limits.workers.run(q.worker)
 }
 
-// flushAfter is how long an answer waits at most for those of the events behind it, if the next handler takes its time.
+// flushAfter is the maximum time that an answer waits for the answers to later events if the next
+// handler is slow.
 const flushAfter = time.Millisecond
 
 // work runs jobs in order until there are none.
@@ -117,17 +118,17 @@ func (q *jobs) work() {
 	}
 }
 
-// maxSpare is how many places of a queue are kept for what comes next.
+// maxSpare is how many slots of a queue are kept for reuse.
 const maxSpare = 16
 
-// keepLocked keeps the room of jobs that are done. A worker that has had none yet has none to keep.
+// keepLocked keeps the slots of finished jobs. A new worker has none to keep.
 func (q *jobs) keepLocked(jobs []job) {
 	if cap(jobs) > 0 && cap(jobs) <= maxSpare {
 		q.spare = jobs[:0]
 	}
 }
 
-// handOn sends what gather has kept.
+// handOn sends the gathered answers.
 func (q *jobs) handOn(jobs int) {
 	if jobs > 1 {
 		q.gathering.Store(false)
@@ -136,8 +137,9 @@ func (q *jobs) handOn(jobs int) {
 	}
 }
 
-// own reports whether the worker may run a concurrent job, the last there is, itself, instead of leaving it to another. If so,
-// it is no longer the worker of the queue: what comes now has its own, and the room of its jobs.
+// own reports whether the worker may run the last job, a concurrent one, itself instead of starting
+// another goroutine. If so, it stops being the worker of the queue: later jobs get a new worker and
+// new slots.
 func (q *jobs) own(jobs []job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -150,7 +152,7 @@ func (q *jobs) own(jobs []job) bool {
 	return true
 }
 
-// gather lets what is sent from now on wait for a common write, but not for long.
+// gather delays answers for a short time, so that they share one write.
 func (q *jobs) gather() {
 	if q.gathering.Load() {
 		return
@@ -183,7 +185,7 @@ func (q *jobs) run(j job) {
 	}
 }
 
-// runConcurrently starts the handler as soon as there are few enough of them.
+// runConcurrently starts the handler as soon as few enough are running.
 func (q *jobs) runConcurrently(j job) {
 	q.mu.Lock()
 	for q.active >= q.conn.limits.concurrent {
@@ -194,7 +196,7 @@ func (q *jobs) runConcurrently(j job) {
 	q.conn.limits.workers.run(func() { q.handle(j) })
 }
 
-// handle runs the handler of one of the active jobs.
+// handle runs a concurrent handler.
 func (q *jobs) handle(j job) {
 	j.entry.handle(j.event)
 	q.mu.Lock()
@@ -203,7 +205,7 @@ func (q *jobs) handle(j job) {
 	q.mu.Unlock()
 }
 
-// waitEasedLocked waits until there is less to do.
+// waitEasedLocked blocks until fewer events wait.
 func (q *jobs) waitEasedLocked() {
 	if q.eased == nil {
 		q.eased = sync.NewCond(&q.mu)

@@ -17,18 +17,18 @@ type message struct {
 	event string // name
 	Payload
 	data   []byte           // JSON of the other kinds; nil: none
-	frames []engineio.Frame // the message encoded; nil: not yet
+	frames []engineio.Frame // the encoded message; nil: not encoded yet
 }
 
-// drafts has messages for newDraft.
+// drafts pools messages for newDraft.
 var drafts = sync.Pool{New: func() any { return new(message) }}
 
 // maxDraftArgs bounds the arguments that a message in drafts has room for.
 const maxDraftArgs = 64
 
-// newDraft returns a message to be sent at once, and then released. Its slices are its own, the
-// bytes of its arguments and attachments are not. Links are called through an interface, so
-// everything in a message is on the heap: this keeps what the senders pass off it.
+// newDraft returns a message for a single send, to be released afterwards. It owns its slices, but
+// not the bytes of arguments and attachments. Links are called through an interface, so a message
+// escapes to the heap: the pool keeps the senders' values off it.
 func newDraft(kind byte, nsp, event string, p Payload) *message {
 	m := drafts.Get().(*message)
 	m.kind, m.nsp, m.event = kind, nsp, event
@@ -65,7 +65,7 @@ func (m *message) text() engineio.Frame {
 	return encodeControl(m.kind, m.nsp, m.data)
 }
 
-// textSize is about what the text of the packet takes.
+// textSize estimates the size of the packet's text.
 func (m *message) textSize() int {
 	size := len(m.nsp) + len(m.id) + len(m.event) + len(m.data) + 8
 	for _, arg := range m.Args {
@@ -74,7 +74,7 @@ func (m *message) textSize() int {
 	return size
 }
 
-// size is textSize with the attachments.
+// size estimates the size of text and attachments.
 func (m *message) size() int {
 	size := m.textSize()
 	for _, a := range m.Attachments {
@@ -83,7 +83,7 @@ func (m *message) size() int {
 	return size
 }
 
-// clone copies the bytes that the sender still owns: they may be valid only as long as its request.
+// clone copies the bytes that the sender owns, because they may be valid only during its call.
 func (m *message) clone() message {
 	out := *m
 	out.frames, out.id = nil, nil
@@ -116,12 +116,12 @@ func (m *message) clone() message {
 	return out
 }
 
-// A link carries messages to the peer of one connection: over Engine.IO (engineLink), or to a peer of this
-// process (localEnd). Its methods may be called by any goroutine, and all but Wait and Probe return
-// at once.
+// A link carries messages to the peer of one connection: over Engine.IO (engineLink), or within the
+// process (localEnd). All methods are safe for concurrent use; all except Wait and Probe return at
+// once.
 type link interface {
-	// send queues a message and does not keep its bytes. later leaves it to Flush, or to the
-	// next send, to get the message on its way.
+	// send queues a message and copies what it keeps. later means that Flush, or the next send,
+	// starts the transmission.
 	send(m message, later bool) error
 	Flush()
 

@@ -11,9 +11,9 @@ import (
 // TransportLocal is what Socket.Transport returns for a connection within one process.
 const TransportLocal engineio.Transport = "local"
 
-// A Local lets clients of this process connect to a Server without HTTP, Engine.IO and encoding; see
-// ClientConfig.Local. Everything else is as over a network: namespaces and their middleware, the
-// order of events, acks, bounded queues and Shutdown.
+// A Local lets clients of this process connect to a Server without HTTP, Engine.IO and encoding;
+// see ClientConfig.Local. Everything else works as over a network: namespaces and their middleware,
+// the order of events, acks, bounded queues and Shutdown.
 //
 //	client Socket ─ Emit ─▶ queue of the server's end ─▶ reader ─▶ handlers of the namespace
 //	              ◀─ handlers ◀─ reader ◀─ queue of the client's end ◀─ Emit ─ server Socket
@@ -24,11 +24,11 @@ type Local struct {
 	handshake *engineio.Handshake
 }
 
-// Local returns a way to connect to the server. The server's sockets return handshake from
-// Socket.Handshake. Authenticate is not asked, and there is no probation.
+// Local returns an in-process connection to the server. The server's sockets return handshake from
+// Socket.Handshake. Authenticate is not called, and there is no probation.
 func (s *Server) Local(handshake *engineio.Handshake) *Local { return &Local{s, handshake} }
 
-// localBounds are the bounds of one direction; 0 is the default of engineio.
+// localBounds bounds one direction; 0 means the default of engineio.
 type localBounds struct {
 	bytes, frames int // queued
 	message       int // of one text or attachment, for the peer
@@ -53,21 +53,21 @@ type localEnd struct {
 	peer      *localEnd
 	handshake *engineio.Handshake // nil at the client
 	bounds    localBounds         // of messages to the peer
-	forget    func()              // is called when the end is over
-	told      chan struct{}       // closed when conn knows that the connection has ended
+	forget    func()              // called when the end has closed
+	told      chan struct{}       // closed when conn knows of the end of the connection
 
 	mu      *sync.Mutex // guards below
 	queue   []message   // for conn
-	frames  int         // in the queue and in the hands of the reader
+	frames  int         // in the queue and with the reader
 	bytes   int         // of these messages
-	reading bool        // a goroutine hands messages to conn
-	left    bool        // the peer has ended: nothing comes after the queue
-	over    bool        // this side has ended
+	reading bool        // a goroutine passes messages to conn
+	left    bool        // the peer has closed: nothing follows the queue
+	over    bool        // this side has closed
 }
 
 var _ link = (*localEnd)(nil)
 
-// dial connects. accept makes the client's conn.
+// dial connects. accept returns the client's conn.
 func (l *Local) dial(bounds localBounds, accept func(link) *conn) (link, error) {
 	s, mu := l.server, new(sync.Mutex)
 	near := &localEnd{bounds: bounds, told: make(chan struct{}), forget: func() {}, mu: mu}
@@ -90,7 +90,7 @@ func (l *Local) dial(bounds localBounds, accept func(link) *conn) (link, error) 
 	return near, nil
 }
 
-// endLocals ends the connections of this process and refuses new ones.
+// endLocals ends the in-process connections and refuses new ones.
 func (s *Server) endLocals() {
 	s.mu.Lock()
 	s.shut = true
@@ -123,7 +123,7 @@ func (e *localEnd) send(m message, _ bool) error {
 	case e.over:
 		e.mu.Unlock()
 		return engineio.ErrClosed
-	case p.over: // The message is lost, as on a network: this side is about to learn of the end.
+	case p.over: // the message is lost, as on a network: this side is about to learn of the end
 	case p.frames > 0 && e.bounds.full(p.frames+frames, p.bytes+size):
 		e.mu.Unlock()
 		e.end(engineio.ReasonSlowConsumer, true)
@@ -146,8 +146,8 @@ func (e *localEnd) readLocked() {
 	}
 }
 
-// read hands messages to conn until there are none. Handlers of conn run elsewhere, but conn blocks
-// while too many events wait for theirs: then the queue grows to its bound.
+// read passes messages to conn until the queue is empty. Handlers run in other goroutines, but conn
+// blocks while too many events wait for them; then the queue grows to its bound.
 func (e *localEnd) read() {
 	for {
 		e.mu.Lock()
@@ -172,7 +172,7 @@ func (e *localEnd) read() {
 	}
 }
 
-// deliver hands one message to conn and reports whether the connection goes on.
+// deliver passes one message to conn and reports whether the connection continues.
 func (e *localEnd) deliver(m *message) bool {
 	if err := e.conn.deliver(*m); err != nil {
 		e.conn.limits.logger.Debug("socketio: closing a connection", "error", err)
@@ -186,7 +186,8 @@ func (e *localEnd) deliver(m *message) bool {
 	return !e.over
 }
 
-// end ends this side, once. The peer's side ends when it has read its queue, or at once with abort.
+// end closes this side, once. The peer's side closes after it has read its queue, or at once with
+// abort.
 func (e *localEnd) end(reason Reason, abort bool) {
 	e.mu.Lock()
 	if e.over {

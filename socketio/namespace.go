@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A Namespace is a set of sockets with handlers of their own. Its methods may be called by any goroutine; Use, OnConnect and
-// OnDisconnect are called before the server serves.
+// A Namespace is a set of sockets with common handlers. All methods are safe for concurrent use,
+// but Use, OnConnect and OnDisconnect must be called before the server serves.
 type Namespace struct {
 	name     string
 	handlers handlers
@@ -35,41 +35,43 @@ func newNamespace(name string, limits *limits) *Namespace {
 	}
 }
 
-// Name is the namespace's name, such as "/".
+// Name returns the namespace's name, such as "/".
 func (n *Namespace) Name() string { return n.name }
 
-// Use adds a function that decides about each socket before it is connected, in the order they were added. An error refuses it:
-// a *ConnectError says what the client is told, any other error is told as "Connection refused by server". ctx ends when the
-// connection does.
+// Use adds a function that admits or refuses each socket before it is connected. The functions run
+// in the order of their registration. A *ConnectError is sent to the client as it is; any other
+// error is sent as "Connection refused by server". ctx ends when the connection does.
 func (n *Namespace) Use(decide func(ctx context.Context, s *Socket) error) {
 	n.middleware = append(n.middleware, decide)
 }
 
-// OnConnect adds a function that is called for each socket once it is connected, before its first event.
+// OnConnect adds a function that is called for each socket once it is connected, before its first
+// event.
 func (n *Namespace) OnConnect(f func(*Socket)) { n.onConnect = append(n.onConnect, f) }
 
-// OnDisconnect adds a function that is called for each socket that was connected, after its last event has been handled. It has
-// left its rooms by then.
+// OnDisconnect adds a function that is called for each connected socket after its last event has
+// been handled. The socket has left its rooms by then.
 func (n *Namespace) OnDisconnect(f func(*Socket, Reason)) {
 	n.onDisconnect = append(n.onDisconnect, f)
 }
 
-// On sets the handler of an event. Handlers of one socket run one after the other, in the order of its events: one that blocks
-// holds up the next, but not the acks that it may be waiting for.
+// On sets the handler of an event. Handlers of one socket run one after the other, in the order of
+// its events. A handler that blocks delays the next handler, but not the acks that it waits for.
 func (n *Namespace) On(event string, h Handler) {
 	n.handlers.set(event, &entry{name: event, handle: h})
 }
 
-// OnConcurrent sets the handler of an event that is started in turn but not waited for: up to Config.MaxConcurrent of them run
-// for one socket.
+// OnConcurrent sets a handler whose calls start in order but may overlap: up to
+// Config.MaxConcurrent of them run for one socket.
 func (n *Namespace) OnConcurrent(event string, h Handler) {
 	n.handlers.set(event, &entry{name: event, handle: h, concurrent: true})
 }
 
-// OnOther sets the handler of events that have none. Without it they are dropped.
+// OnOther sets the handler of events without a handler of their own. Without OnOther such events
+// are dropped.
 func (n *Namespace) OnOther(h Handler) { n.handlers.set("", &entry{handle: h}) }
 
-// admit asks the middleware and connects the socket. It runs as the socket's first job.
+// admit runs the middleware and connects the socket. It runs as the socket's first job.
 func (n *Namespace) admit(s *Socket) {
 	for _, decide := range n.middleware {
 		if err := decide(s.Context(), s); err != nil {
@@ -105,7 +107,7 @@ func (n *Namespace) left(s *Socket, reason Reason) {
 	}
 }
 
-// drop takes a socket out of the namespace and its rooms.
+// drop removes a socket from the namespace and its rooms.
 func (n *Namespace) drop(s *Socket) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,7 +121,7 @@ func (n *Namespace) drop(s *Socket) {
 	s.rooms = nil
 }
 
-// Len is the number of sockets.
+// Len returns the number of sockets.
 func (n *Namespace) Len() int {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -155,8 +157,9 @@ func keys(set map[*Socket]struct{}) []*Socket {
 	return list
 }
 
-// Join puts the socket into a room of its namespace. A socket is in no room by itself: nobody can listen in on one by joining
-// a room with its id. Joining a room twice, or after the socket was disconnected, does nothing. In a client, Join does nothing.
+// Join adds the socket to a room of its namespace. A new socket is in no room, not even one named
+// after its id, so other sockets cannot listen in. Join does nothing if the socket is in the room,
+// is disconnected, or belongs to a client.
 func (s *Socket) Join(room string) {
 	n := s.space
 	if n == nil {
@@ -176,7 +179,7 @@ func (s *Socket) Join(room string) {
 	members[s] = struct{}{}
 }
 
-// Leave takes the socket out of a room.
+// Leave removes the socket from a room.
 func (s *Socket) Leave(room string) {
 	n := s.space
 	if n == nil {
@@ -200,7 +203,7 @@ func (n *Namespace) leaveLocked(s *Socket, room string) {
 	}
 }
 
-// Rooms are the rooms that the socket is in.
+// Rooms returns the rooms of the socket.
 func (s *Socket) Rooms() []string {
 	n := s.space
 	if n == nil {
@@ -213,8 +216,8 @@ func (s *Socket) Rooms() []string {
 
 // --- broadcast ---
 
-// A Broadcast is a choice of sockets to send an event to. It is made by Namespace.To, Namespace.Except and Socket.To, and
-// may be used many times.
+// A Broadcast is a selection of sockets to send an event to. Namespace.To, Namespace.Except and
+// Socket.To return one. It may be used many times.
 type Broadcast struct {
 	space  *Namespace
 	rooms  []string // none: all sockets
@@ -222,7 +225,7 @@ type Broadcast struct {
 	not    *Socket
 }
 
-// To chooses the sockets in any of the rooms; without rooms, all sockets of the namespace.
+// To selects the sockets in any of the rooms; without rooms, all sockets of the namespace.
 func (n *Namespace) To(rooms ...string) Broadcast { return Broadcast{space: n, rooms: rooms} }
 
 // Emit sends an event to all sockets of the namespace.
@@ -230,26 +233,27 @@ func (n *Namespace) Emit(event string, args ...json.RawMessage) error {
 	return n.To().Emit(event, args...)
 }
 
-// To chooses the sockets in any of the rooms, or without rooms all of the namespace, but not s itself. In a client it chooses
-// nobody.
+// To selects the sockets in any of the rooms, or without rooms all of the namespace, but not s
+// itself. In a client it selects none.
 func (s *Socket) To(rooms ...string) Broadcast {
 	return Broadcast{space: s.space, rooms: rooms, not: s}
 }
 
-// To adds rooms to the choice.
+// To adds rooms to the selection.
 func (b Broadcast) To(rooms ...string) Broadcast {
 	b.rooms = slices.Concat(b.rooms, rooms)
 	return b
 }
 
-// Except takes the sockets in rooms out of the choice.
+// Except removes the sockets in rooms from the selection.
 func (b Broadcast) Except(rooms ...string) Broadcast {
 	b.except = slices.Concat(b.except, rooms)
 	return b
 }
 
-// Emit sends an event to the chosen sockets. It is encoded once, and does not block: who cannot take it is closed as a slow
-// consumer. The error is about the event, never about a socket.
+// Emit sends an event to the selected sockets. The event is encoded once, and Emit does not wait
+// for slow peers: a peer whose queue is full is disconnected. The error concerns the event, never a
+// socket.
 func (b Broadcast) Emit(event string, args ...json.RawMessage) error {
 	return b.EmitPayload(event, Payload{Args: args})
 }
@@ -266,14 +270,14 @@ func (b Broadcast) EmitPayload(event string, p Payload) error {
 	list.sockets = b.choose(list.sockets)
 	if len(list.sockets) > 0 {
 		m := message{kind: packetEvent, nsp: b.space.name, event: event, Payload: p}
-		m.frames = m.encode() // once for all
+		m.frames = m.encode() // encoded once for all sockets
 		b.space.fan.send(list, m)
 	}
 	b.space.fan.put(list)
 	return nil
 }
 
-// Sockets returns the chosen sockets, in no order.
+// Sockets returns the selected sockets, in no order.
 func (b Broadcast) Sockets() []*Socket {
 	if b.space == nil {
 		return nil
@@ -299,7 +303,8 @@ func (b Broadcast) choose(list []*Socket) []*Socket {
 	return list
 }
 
-// add appends the members of one room that are wanted. seen holds those of rooms before it; nil: there are none.
+// add appends the selected members of one room. seen holds the members of earlier rooms; nil: there
+// are none.
 func (b Broadcast) add(list []*Socket, members, seen map[*Socket]struct{}) []*Socket {
 	for s := range members {
 		if s == b.not || b.isExcepted(s) {

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// The packet types, as they stand on the wire.
+// The packet types on the wire.
 const (
 	packetConnect      = '0'
 	packetDisconnect   = '1'
@@ -25,14 +25,14 @@ const (
 const (
 	mainNamespace = "/"
 
-	maxIDDigits   = 20 // ack ids are opaque, but not endless
+	maxIDDigits   = 20 // ack ids are opaque, but bounded
 	maxNamespace  = 512
-	maxAttachment = 1 << 20 // as a number in a header; the real bound is Config.MaxAttachments
+	maxAttachment = 1 << 20 // number in a header; the real bound is Config.MaxAttachments
 )
 
 var errPacket = errors.New("not a Socket.IO packet")
 
-// A packet is the text part of a packet. Its slices are those of what it was parsed from.
+// A packet is the text part of a packet. Its slices point into the parsed text.
 type packet struct {
 	kind        byte // packetEvent and packetAck also for the binary kinds
 	attachments int
@@ -68,7 +68,8 @@ func parsePacket(text []byte) (p packet, err error) {
 		return p, err
 	}
 	if digits := countDigits(rest); digits > 0 {
-		// A bare number may also be the data of a packet without an id, but no packet has data of that kind.
+		// A bare number could also be the data of a packet without an id, but no packet has such
+		// data.
 		if digits > maxIDDigits {
 			return p, fmt.Errorf("%w: ack id of %d digits", errPacket, digits)
 		}
@@ -80,18 +81,18 @@ func parsePacket(text []byte) (p packet, err error) {
 	return p, p.check()
 }
 
-// check holds the data against what its kind may have.
+// check checks that the data fits the kind of the packet.
 func (p packet) check() error {
 	switch p.kind {
 	case packetEvent:
-		return nil // splitEvent looks at it, in one go with reading it.
+		return nil // splitEvent checks it while reading it
 	case packetAck:
 		if p.id == nil {
 			return fmt.Errorf("%w: ack without an id", errPacket)
 		}
 		return nil
 	case packetDisconnect:
-		return nil // Some servers send a payload. Nobody reads it.
+		return nil // some servers send a payload, which is ignored
 	case packetConnectError:
 		if p.data == nil {
 			return nil
@@ -120,7 +121,7 @@ func countDigits(b []byte) int {
 
 var mainNSP = []byte(mainNamespace)
 
-// cutNamespace takes "/name," off. The comma may be missing where nothing follows, as some clients have it.
+// cutNamespace removes "/name,". Some clients omit the comma at the end of the packet.
 func cutNamespace(b []byte) (nsp, rest []byte, err error) {
 	if len(b) == 0 || b[0] != '/' {
 		return mainNSP, b, nil
@@ -139,7 +140,7 @@ func cutNamespace(b []byte) (nsp, rest []byte, err error) {
 	return nsp, b[end+1:], nil
 }
 
-// splitEvent checks the data of an EVENT and returns its name, raw, and its arguments.
+// splitEvent checks the data of an EVENT and returns its raw name and its arguments.
 func splitEvent(data []byte) (name []byte, args []json.RawMessage, err error) {
 	all, err := splitArray(data)
 	if err != nil {
@@ -154,7 +155,8 @@ func splitEvent(data []byte) (name []byte, args []json.RawMessage, err error) {
 	return all[0], all[1:], nil
 }
 
-// splitArray returns the elements of an array, all of them checked. No data is an empty array: some peers send an empty ack so.
+// splitArray checks and returns the elements of an array. Missing data is an empty array: some
+// peers send an empty ack so.
 func splitArray(data []byte) ([]json.RawMessage, error) {
 	if len(data) == 0 {
 		return nil, nil
@@ -195,7 +197,7 @@ func endOf(data []byte, i int) error {
 	return nil
 }
 
-// reserved are names of events that every implementation keeps for itself.
+// reserved reports whether an event name is reserved by the protocol.
 func reserved(name string) bool {
 	switch name {
 	case "connect", "connect_error", "disconnect", "disconnecting", "newListener", "removeListener":
@@ -206,7 +208,7 @@ func reserved(name string) bool {
 
 // --- encoding ---
 
-// appendHead writes a packet up to its data. kind is one of the kinds without attachments.
+// appendHead appends a packet up to its data. kind is one of the kinds without attachments.
 func appendHead(dst []byte, kind byte, attachments int, nsp string, id []byte) []byte {
 	if attachments > 0 {
 		kind += packetBinaryEvent - packetEvent
@@ -215,7 +217,7 @@ func appendHead(dst []byte, kind byte, attachments int, nsp string, id []byte) [
 		dst = append(dst, kind)
 	}
 	if nsp != mainNamespace {
-		dst = append(append(dst, nsp...), ',') // Also where nothing follows: some clients need the comma.
+		dst = append(append(dst, nsp...), ',') // also at the end: some clients need the comma
 	}
 	return append(dst, id...)
 }
@@ -226,8 +228,8 @@ var (
 	null    = json.RawMessage("null")
 )
 
-// eventText makes the first frame of an event. An event without arguments gets a null: some clients
-// take the name of a bare event for its argument.
+// eventText returns the first frame of an event. An event without arguments gets a null, because
+// some clients take the name of a bare event for its argument.
 func eventText(nsp string, id []byte, event string, p Payload) engineio.Frame {
 	var room [256]byte
 	head := appendHead(room[:0], packetEvent, len(p.Attachments), nsp, id)
@@ -239,15 +241,15 @@ func eventText(nsp string, id []byte, event string, p Payload) engineio.Frame {
 	return textOf(append(head, ','), args)
 }
 
-// ackText makes the first frame of an ack. An ack without arguments has an empty array: some clients
-// drop the id of an ack without.
+// ackText returns the first frame of an ack. An ack without arguments has an empty array, because
+// some clients otherwise drop its id.
 func ackText(nsp string, id []byte, p Payload) engineio.Frame {
 	var room [256]byte
 	head := append(appendHead(room[:0], packetAck, len(p.Attachments), nsp, id), '[')
 	return textOf(head, p.Args)
 }
 
-// encodeControl makes the frame of a packet that is neither.
+// encodeControl returns the frame of a packet that is neither an event nor an ack.
 func encodeControl(kind byte, nsp string, data []byte) engineio.Frame {
 	return engineio.Text(appendHead(nil, kind, 0, nsp, nil), data)
 }
@@ -259,8 +261,8 @@ func orNull(arg json.RawMessage) []byte {
 	return arg
 }
 
-// textOf makes the text of a packet whose array is open after head. head does not escape, so that the callers can have it on
-// their stacks.
+// textOf returns the text of a packet whose array is open after head. head does not escape, so that
+// callers can keep it on their stacks.
 func textOf(head []byte, args []json.RawMessage) engineio.Frame {
 	switch len(args) {
 	case 0:

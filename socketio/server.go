@@ -15,7 +15,7 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// Defaults of Config.
+// Default values of Config.
 const (
 	defaultConnectTimeout = 45 * time.Second
 	defaultMaxAttachments = 64
@@ -27,9 +27,10 @@ const (
 	defaultPendingBytes    = 4 << 20
 )
 
-// Config is how a Server behaves. Its zero value is ready for use.
+// Config configures a Server. Its zero value is ready for use.
 type Config struct {
-	// Engine configures the layer below: heartbeat, payloads, queues, origins, CORS and Authenticate. Its Accept is not used.
+	// Engine configures the layer below: heartbeat, payloads, queues, origins, CORS and
+	// Authenticate. Its Accept is not used.
 	Engine engineio.Config
 
 	ConnectTimeout time.Duration // for a connection to join its first namespace; 0: 45 s
@@ -41,18 +42,19 @@ type Config struct {
 	Logger *slog.Logger // nil: that of Engine, or none
 }
 
-// A Server answers Socket.IO clients. It is an http.Handler for one path, by convention /socket.io/; what engineio.Server says
-// about HTTP servers holds for it. Namespaces and their handlers are set up before it serves.
+// A Server serves Socket.IO clients. It is an http.Handler for one path, usually /socket.io/; the
+// notes on HTTP servers in engineio.Server apply. Set up namespaces and their handlers before it
+// serves.
 type Server struct {
 	engine  *engineio.Server
 	limits  *limits
 	timeout time.Duration
-	bounds  localBounds // of what is sent to clients of this process
+	bounds  localBounds // for messages to in-process clients
 
 	mu     sync.RWMutex // guards below
 	spaces map[string]*Namespace
-	locals map[*localEnd]struct{} // connections of this process
-	shut   bool                   // no local connection is taken any more
+	locals map[*localEnd]struct{} // in-process connections
+	shut   bool                   // new in-process connections are refused
 }
 
 // NewServer returns a server with the namespace "/". Shutdown ends it.
@@ -100,7 +102,7 @@ func newLimits(attachments, pending, concurrent, acks int, logger *slog.Logger) 
 	}
 }
 
-// ServeHTTP answers the requests of Engine.IO.
+// ServeHTTP handles the requests of Engine.IO.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.engine.ServeHTTP(w, r) }
 
 // Connections returns the number of connections, in any namespace or none.
@@ -110,7 +112,7 @@ func (s *Server) Connections() int {
 	return s.engine.Len() + len(s.locals)
 }
 
-// Of returns the namespace of a name such as "/chat", and makes it if there is none.
+// Of returns the namespace of a name such as "/chat". It creates the namespace on first use.
 func (s *Server) Of(name string) *Namespace {
 	if name == "" || name[0] != '/' {
 		name = "/" + name
@@ -155,7 +157,7 @@ func (s *Server) newConn(l link) *conn {
 	return c
 }
 
-// connect lets a peer into a namespace, or not.
+// connect admits a peer to a namespace or refuses it.
 func (s *Server) connect(c *conn, nsp, data []byte) {
 	s.mu.RLock()
 	n := s.spaces[string(nsp)]
@@ -172,12 +174,12 @@ func (s *Server) connect(c *conn, nsp, data []byte) {
 		socket.auth = bytes.Clone(data)
 	}
 	if !c.add(socket) {
-		return // It is there already.
+		return // it is connected already
 	}
 	socket.stir(job{do: func() { n.admit(socket) }})
 }
 
-// refused handles a packet that clients have no use for.
+// refused handles a packet that only servers send.
 func (s *Server) refused(c *conn, _, _ []byte) { c.link.CloseWith(engineio.ReasonParseError) }
 
 func (s *Server) closed(*conn, Reason, error) {}
@@ -185,18 +187,18 @@ func (s *Server) closed(*conn, Reason, error) {}
 // newID returns 120 random bits.
 func newID() string {
 	var random [15]byte
-	_, _ = rand.Read(random[:]) // Never fails: the program would have ended.
+	_, _ = rand.Read(random[:]) // never fails: the program would have ended
 	return base64.RawURLEncoding.EncodeToString(random[:])
 }
 
-// refusal is the data of a CONNECT_ERROR.
+// refusal returns the data of a CONNECT_ERROR.
 func refusal(err error) []byte {
 	refused := &ConnectError{Message: refusedMessage}
 	if typed := (*ConnectError)(nil); errors.As(err, &typed) {
 		refused = typed
 	}
 	data, err := json.Marshal(refused)
-	if err != nil { // Its Data is no JSON.
+	if err != nil { // its Data is not JSON
 		data, _ = json.Marshal(&ConnectError{Message: refused.Message})
 	}
 	return data

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// A Socket is one peer in one namespace: a server has one for each client in it, a client has one. Its methods may be called by
-// any goroutine.
+// A Socket is one peer in one namespace: a server has one per connected client, a client has one.
+// All methods are safe for concurrent use.
 type Socket struct {
 	conn     *conn
 	nsp      string
@@ -28,8 +28,8 @@ type Socket struct {
 	auth    json.RawMessage
 	value   any
 	status  status
-	goodbye Reason   // the peer has said it
-	rooms   []string // those of the namespace's adapter; guarded by its lock, not by mu
+	goodbye Reason   // the reason that the peer gave
+	rooms   []string // in the namespace's adapter; guarded by its lock, not by mu
 
 	over chan struct{} // closed when the socket is disconnected; nil until first asked for
 }
@@ -48,31 +48,31 @@ func newSocket(c *conn, nsp string, h *handlers) *Socket {
 	return s
 }
 
-// ID is the socket's id. It is not the secret id of the Engine.IO session, and may be told to others.
+// ID returns the socket's id. Unlike the id of the Engine.IO session it is not secret.
 func (s *Socket) ID() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.id
 }
 
-// Namespace is the namespace's name, such as "/".
+// Namespace returns the namespace's name, such as "/".
 func (s *Socket) Namespace() string { return s.nsp }
 
-// Auth is what the client sent with its CONNECT, {} where it sent nothing.
+// Auth returns the data of the client's CONNECT, or {} without any.
 func (s *Socket) Auth() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.auth
 }
 
-// Handshake is the HTTP request that the connection began with; nil in a client.
+// Handshake returns the HTTP request that opened the connection, or nil in a client.
 func (s *Socket) Handshake() *engineio.Handshake { return s.conn.link.Handshake() }
 
-// Admit ends the probation of the socket's connection; see engineio.Probation. Where a server has one, it is for the
-// application to call, in Namespace.Use or later: as soon as it knows who the client is.
+// Admit ends the probation of the socket's connection; see engineio.Probation. A server with
+// Probation must call it, in Namespace.Use or later, as soon as it knows the client.
 func (s *Socket) Admit() error { return s.conn.link.Admit() }
 
-// Transport is what carries the connection at the moment.
+// Transport returns the transport that carries the connection now.
 func (s *Socket) Transport() engineio.Transport { return s.conn.link.Transport() }
 
 // Connected reports whether the socket is connected.
@@ -82,25 +82,25 @@ func (s *Socket) Connected() bool {
 	return s.status == connected
 }
 
-// SetValue keeps something of the caller's with the socket.
+// SetValue stores a value of the caller with the socket.
 func (s *Socket) SetValue(v any) {
 	s.mu.Lock()
 	s.value = v
 	s.mu.Unlock()
 }
 
-// Value is what SetValue kept.
+// Value returns the value of SetValue.
 func (s *Socket) Value() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.value
 }
 
-// Context ends when the socket is disconnected.
+// Context returns a context that ends when the socket is disconnected.
 func (s *Socket) Context() context.Context { return (*socketContext)(s) }
 
-// A socketContext is a socket's Context. It is the socket itself, because most are never asked for theirs, or never wait for
-// its end.
+// A socketContext is a socket's Context. It is the socket itself, because most contexts are never
+// requested or waited for.
 type socketContext Socket
 
 var _ context.Context = (*socketContext)(nil)
@@ -155,8 +155,7 @@ func checkName(event string) error {
 	return nil
 }
 
-// send sends a message: at once, or together with the other answers to the events that are being
-// worked on.
+// send sends a message: at once, or with the other answers to the current events.
 func (s *Socket) send(m message) error {
 	if !s.Connected() {
 		return ErrDisconnected
@@ -166,12 +165,12 @@ func (s *Socket) send(m message) error {
 	}
 	err := s.conn.link.send(m, true)
 	if !s.jobs.gathering.Load() {
-		s.conn.link.Flush() // The flush may have gone by between the two looks.
+		s.conn.link.Flush() // the flush may have happened between the two checks
 	}
 	return err
 }
 
-// Disconnect makes the socket leave its namespace. What was emitted before still arrives.
+// Disconnect makes the socket leave its namespace. Events emitted before still arrive.
 func (s *Socket) Disconnect() {
 	if s.Connected() {
 		_ = s.conn.link.send(message{kind: packetDisconnect, nsp: s.nsp}, false)
@@ -179,12 +178,13 @@ func (s *Socket) Disconnect() {
 	s.leaveNamespace(ReasonServerDisconnect)
 }
 
-// Close closes the connection, with all other sockets on it, once what was emitted before is written. Clients usually connect
-// again then; Disconnect tells them not to.
+// Close closes the connection, including all other sockets on it, after writing the events emitted
+// before. Clients usually reconnect; Disconnect tells them not to.
 func (s *Socket) Close() { s.conn.link.Close() }
 
-// Probe asks the peer for a sign of life and returns nil as soon as anything comes from it. It returns ErrDisconnected where
-// the connection has ended, and ctx's error where nothing has come by then; see engineio.Session.Probe.
+// Probe asks the peer for a sign of life and returns nil as soon as anything arrives from it. It
+// returns ErrDisconnected if the connection has ended, and ctx's error if nothing arrives in time;
+// see engineio.Session.Probe.
 func (s *Socket) Probe(ctx context.Context) error {
 	err := s.conn.link.Probe(ctx)
 	if errors.Is(err, engineio.ErrClosed) {
@@ -193,8 +193,8 @@ func (s *Socket) Probe(ctx context.Context) error {
 	return err
 }
 
-// peerLeft handles a DISCONNECT packet, after the events that came before it. If the connection ends meanwhile, the peer has
-// left all the same.
+// peerLeft handles a DISCONNECT packet after the events that preceded it. The recorded reason is
+// the peer's, even if the connection ends meanwhile.
 func (s *Socket) peerLeft() {
 	reason := ReasonClientDisconnect
 	if s.space == nil {
@@ -265,9 +265,9 @@ func (s *Socket) EmitPayloadWithAck(ctx context.Context, event string, p Payload
 	}
 }
 
-// EmitFunc sends an event and returns. done is called once: with the ack, with ErrAckTimeout after timeout (0: never), or with
-// ErrDisconnected. It runs in the goroutine of a reader or a timer and must not block. If EmitFunc
-// returns an error, done is not called.
+// EmitFunc sends an event and returns. It calls done once: with the ack, with ErrAckTimeout after
+// timeout (0: never), or with ErrDisconnected. done runs in the goroutine of a reader or a timer
+// and must not block. If EmitFunc returns an error, done is not called.
 func (s *Socket) EmitFunc(timeout time.Duration, event string, p Payload, done func(Payload, error)) error {
 	w := &waiter{done: done}
 	id, err := s.emit(event, p, w)
@@ -301,10 +301,10 @@ func (s *Socket) emit(event string, p Payload, w *waiter) (uint64, error) {
 	if err := s.conn.link.send(*m, false); err != nil && s.acks.take(id) != nil {
 		return 0, err
 	}
-	return id, nil // After an error without a waiter, the waiter has been told already.
+	return id, nil // an error without a waiter: the waiter has been told already
 }
 
-// takeEvent queues an event of the peer for its handler; nil: there is none.
+// takeEvent queues an event of the peer for its handler; a nil handler drops it.
 func (s *Socket) takeEvent(name string, e *entry, id []byte, p Payload, size int) {
 	if e == nil {
 		s.conn.limits.logger.Debug("socketio: an event has no handler", "namespace", s.nsp, "event", name)
@@ -313,7 +313,7 @@ func (s *Socket) takeEvent(name string, e *entry, id []byte, p Payload, size int
 	s.stir(job{event: &Event{Name: name, Payload: p, socket: s, id: id}, entry: e, size: size})
 }
 
-// stir pushes a job of the reader's, to be started at its next pause.
+// stir queues a job of the reader, which starts at the next pause.
 func (s *Socket) stir(j job) {
 	if s.jobs.push(j) {
 		s.conn.stirred = append(s.conn.stirred, s)

@@ -8,10 +8,11 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// A Reason says in a few words why a socket was disconnected. Those of engineio occur, too.
+// A Reason is a short text that says why a socket was disconnected. It may be one of engineio's
+// reasons.
 type Reason = engineio.Reason
 
-// Why a socket was disconnected, beside what can happen to its connection.
+// Reasons for the end of a socket, in addition to those of its connection.
 const (
 	ReasonClientDisconnect Reason = "client namespace disconnect" // seen by a server: the client left the namespace
 	ReasonServerDisconnect Reason = "server namespace disconnect" // seen by a server: Socket.Disconnect
@@ -22,18 +23,18 @@ const (
 
 // Errors of sockets.
 var (
-	// ErrDisconnected is returned where there is no connection (any more), also to those who wait for an ack.
+	// ErrDisconnected is returned without a connection, and by pending emits whose connection ends.
 	ErrDisconnected = errors.New("socketio: disconnected")
 	// ErrAckTimeout is given to the callback of EmitFunc when no ack came in time.
 	ErrAckTimeout = errors.New("socketio: no ack in time")
-	// ErrTooManyAcks is returned when a socket has as many unanswered emits as it may.
+	// ErrTooManyAcks is returned if too many emits of a socket are unanswered.
 	ErrTooManyAcks = errors.New("socketio: too many emits wait for an ack")
-	// ErrNoAckWanted is returned by Event.Ack when the peer asked for none, or has got it.
+	// ErrNoAckWanted is returned by Event.Ack if the peer wants no ack or has received it.
 	ErrNoAckWanted = errors.New("socketio: the peer waits for no ack")
 )
 
-// A ConnectError is a refusal to connect to a namespace. A server's middleware returns one to choose what the client is told;
-// a client gets one from Connect.
+// A ConnectError is a refusal to connect to a namespace. A server's middleware returns one to set
+// what the client sees; Connect returns one to a client.
 type ConnectError struct {
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"` // nil: none
@@ -41,17 +42,17 @@ type ConnectError struct {
 
 func (e *ConnectError) Error() string { return "socketio: connection refused: " + e.Message }
 
-// refusedMessage is what a client is told when middleware refuses it with an error that is no ConnectError: the error itself
-// may say more than a stranger should know.
+// refusedMessage is the message to a client when middleware returns an error that is not a
+// ConnectError. That error may contain details that strangers must not see.
 const refusedMessage = "Connection refused by server"
 
-// A Payload is the arguments of an event or an ack.
+// A Payload holds the arguments of an event or an ack.
 type Payload struct {
 	Args        []json.RawMessage
-	Attachments [][]byte // what placeholders in Args stand for
+	Attachments [][]byte // referenced by placeholders in Args
 }
 
-// Arg is the n-th argument, or nil where there are fewer.
+// Arg returns the n-th argument, or nil if there are fewer.
 func (p Payload) Arg(n int) json.RawMessage {
 	if n < 0 || n >= len(p.Args) {
 		return nil
@@ -59,8 +60,8 @@ func (p Payload) Arg(n int) json.RawMessage {
 	return p.Args[n]
 }
 
-// Attachment is the binary data that an argument, or a value inside one, stands for. It reports false if the value is no
-// placeholder, or one of an attachment that there is not.
+// Attachment returns the binary data that a placeholder refers to. It reports false if the value is
+// not a placeholder, or its attachment is missing.
 func (p Payload) Attachment(value json.RawMessage) ([]byte, bool) {
 	var placeholder struct {
 		Placeholder bool `json:"_placeholder"`
@@ -76,7 +77,7 @@ func (p Payload) Attachment(value json.RawMessage) ([]byte, bool) {
 	return p.Attachments[n], true
 }
 
-// Placeholder is the JSON that stands for attachment n.
+// Placeholder returns the JSON placeholder of attachment n.
 func Placeholder(n int) json.RawMessage {
 	return json.RawMessage(`{"_placeholder":true,"num":` + strconv.Itoa(n) + `}`)
 }

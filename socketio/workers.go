@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// workers run handlers. A goroutine begins with a small stack and copies it as it grows, which for a short handler is a good
-// part of the work; so one that is done waits a moment for the next handler, with the stack that it has.
+// workers runs handlers. A new goroutine has a small stack and copies it as it grows, which costs
+// much of a short handler's time. So a finished goroutine waits a moment for the next handler and
+// reuses its stack.
 type workers struct {
-	tasks sync.WaitGroup // of everything that is started here
+	tasks sync.WaitGroup // all goroutines started here
 
-	next    chan func()   // to one that waits
-	closed  chan struct{} // nobody waits any longer
+	next    chan func()   // to a waiting goroutine
+	closed  chan struct{} // waiting goroutines end
 	once    sync.Once
 	waiting atomic.Int64
 }
@@ -42,7 +43,7 @@ func (w *workers) work(f func()) {
 	var timer *time.Timer
 	for f != nil {
 		f()
-		if w.waiting.Add(1) > maxIdle { // Enough are waiting.
+		if w.waiting.Add(1) > maxIdle { // enough goroutines wait
 			w.waiting.Add(-1)
 			return
 		}
@@ -62,7 +63,8 @@ func (w *workers) work(f func()) {
 	}
 }
 
-// wait returns when everything has ended. What is run from now on is run still, but waits for nothing more.
+// wait waits until all goroutines have ended. Functions run after this are still executed, but
+// their goroutines end at once.
 func (w *workers) wait() {
 	w.once.Do(func() { close(w.closed) })
 	w.tasks.Wait()

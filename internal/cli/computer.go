@@ -235,7 +235,7 @@ func computerHub(a *process, f computerFlags) (computer.Hub, error) {
 	if token == "" {
 		token, _ = a.lookupEnv(tokenVariable)
 	}
-	h := computer.Hub{URL: f.hub, Office: f.office, Token: token, Version: f.version, Patient: true}
+	h := computer.Hub{URL: f.hub, Office: f.office, Token: token, Version: f.version, KeepTrying: true}
 	h.Engine = engineio.ClientConfig{Proxy: http.ProxyFromEnvironment}
 	if !f.pollFirst {
 		h.Engine.Transports = []engineio.Transport{engineio.WebSocket}

@@ -166,7 +166,7 @@ func TestEveryRuleHasAReason(t *testing.T) {
 		}
 	}
 	for _, p := range places {
-		if p.why == "" {
+		if p.reason == "" {
 			t.Errorf("%s has no reason for its place in layers.go", p.path)
 		}
 	}

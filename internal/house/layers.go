@@ -25,7 +25,7 @@ type place struct {
 	path   string
 	layer  layer
 	beside []string // packages of its own layer that it may import
-	why    string   // what makes it belong there, and why it may import from its own layer
+	reason string   // what makes it belong there, and why it may import from its own layer
 }
 
 // places is the table of packages, from the top down. Within a layer a package may import only what its line names, so that a

@@ -71,8 +71,7 @@ var bannedWords = regexp.MustCompile(`(?i)\b(beside|whoever|nobody|somebody|all 
 
 // proseExceptions are the packages, with those below them, whose comments are not rewritten yet.
 var proseExceptions = []string{
-	"internal/gateway", "internal/member",
-	"smcp", "socketio",
+	"internal/gateway",
 }
 
 // exempt reports whether a package is one of proseExceptions or below one.

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// hubName returns the hub as errors name it: its URL without credentials and query.
+// hubName returns the hub's URL without credentials and query, as error messages show it.
 func hubName(o *Options) string {
 	if o.Local != nil {
 		return "the hub of this process"
@@ -27,7 +27,7 @@ func hubName(o *Options) string {
 	return "the hub at " + u.String()
 }
 
-// explain returns an error of connecting in words for the user, with the hub and the cause.
+// explain rewrites a connection error for the user: it names the hub and the cause.
 func (m *Member) explain(err error) error {
 	var refused *engineio.HandshakeError
 	var denied *socketio.ConnectError
@@ -39,7 +39,7 @@ func (m *Member) explain(err error) error {
 		}
 		text := rawjson.Text(rawjson.Get(refused.Body, "message"))
 		if text == "" {
-			text = rawjson.Text(rawjson.GetPath(refused.Body, "error", "message")) // weir's own, before it is a hub
+			text = rawjson.Text(rawjson.GetPath(refused.Body, "error", "message")) // the peer is a weir gateway whose hub is not ready
 		}
 		if refused.Status == http.StatusUnauthorized && text != "" {
 			return notLetIn(text)

@@ -19,93 +19,91 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// Defaults of Options.
+// Default values of Options.
 const (
 	defaultJoinTimeout = 15 * time.Second
 	minJoinRetry       = 500 * time.Millisecond
 	maxJoinRetry       = 30 * time.Second
 )
 
-// Options say who the peer is and where it goes.
+// Options configure a Member: the peer's identity, the hub and the office.
 type Options struct {
-	// URL of the hub: "https://hub.example", or with the path of its Socket.IO
-	// server where that is not /socket.io/.
+	// URL is the hub's address: "https://hub.example", or with a path if the Socket.IO server is not
+	// at /socket.io/.
 	URL string
-	// Local joins a hub of this process in place of the URL; nil: none.
+	// Local connects to a hub in this process; URL is then not used. Nil means a network connection.
 	Local  *socketio.Local
 	Role   smcp.Role
 	Name   string
-	Office string // "" joins none; see Member.Join
-	// Token is shown as x-api-key and in the CONNECT auth; "" for none.
+	Office string // "" joins no office; see Member.Join
+	// Token is sent as the x-api-key header and in the CONNECT auth; "" sends none.
 	Token string
-	// Version is the a2c_version said when connecting; "" says none.
+	// Version is the a2c_version sent when connecting; "" sends none.
 	Version string
-	// MCP says that the peer knows the general channel.
+	// MCP announces that the peer supports the general channel client:mcp.
 	MCP bool
-	// Key proves a Computer's name to a hub that binds it; nil for none.
+	// Key proves a Computer's name to a hub that binds the name to a key. Nil proves nothing.
 	Key ed25519.PrivateKey
 	// Engine configures the connection: transports, TLS, dialing.
 	Engine engineio.ClientConfig
-	// Backoff is how long to wait before connecting again; see socketio.
+	// Backoff sets the waits between attempts to connect; see socketio.Backoff.
 	Backoff socketio.Backoff
-	// JoinTimeout bounds one join: 15 s.
+	// JoinTimeout bounds one join. The default is 15 s.
 	JoinTimeout time.Duration
-	// MaxConcurrent bounds handlers of OnConcurrent that run at once; see
-	// socketio.ClientConfig.
+	// MaxConcurrent bounds how many OnConcurrent handlers run at once; see socketio.ClientConfig.
 	MaxConcurrent int
 
-	// OnJoined is called each time the peer is in its office, before any event
-	// that comes after that. OnLost is called when it is not any more.
+	// OnJoined is called each time the peer enters its office, before any later event. OnLost is
+	// called each time the peer leaves it.
 	OnJoined func(ctx context.Context)
 	OnLost   func(err error)
-	// OnRefused is called each time that the hub, or its certificate, keeps the
-	// peer out for a reason that stays until somebody changes something: a token,
-	// a key, a name, an authority. The peer goes on trying. It must not block.
+	// OnRefused is called each time the hub, or its certificate, rejects the peer for a reason that a
+	// retry cannot cure: a token, a key, a name, a certificate authority. The Member keeps trying.
+	// OnRefused must not block.
 	OnRefused func(reason error)
 
 	Logger *slog.Logger // nil discards
 }
 
-// State is what a Member is doing.
+// State is the connection state of a Member.
 type State string
 
-// The states.
+// States of a Member.
 const (
 	Connecting State = "connecting"
 	Joining    State = "joining"
 	Joined     State = "joined"
-	Outside    State = "connected" // in no office, because none is wanted
+	Outside    State = "connected" // connected, and no office is configured
 	Closed     State = "closed"
 )
 
-// ErrNotConnected is returned where there is no connection to the hub.
+// ErrNotConnected is returned by calls while the hub is not connected.
 var ErrNotConnected = errors.New("not connected to the hub")
 
-// Member is one peer. All methods are safe for concurrent use.
+// Member keeps one peer connected. All methods are safe for concurrent use.
 type Member struct {
 	o      Options
 	log    *slog.Logger
-	hub    string // as errors name it
+	hub    string // as error messages show it
 	client *socketio.Client
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	// instance tells a hub this process from another one with the same key.
+	// instance is a random text that tells this process from others with the same key.
 	instance string
 	refusals refusals
-	wg       sync.WaitGroup // joins that are tried again; Add under mu
+	wg       sync.WaitGroup // join retries; Add under mu
 
-	joining sync.Mutex // held while a join or leave is on its way
+	joining sync.Mutex // held while a join or a leave is in flight
 
 	mu      sync.Mutex // guards below
 	state   State
-	office  string // wanted
-	err     error  // why it is not joined
+	office  string // the office to be in
+	err     error  // the reason why the peer is not in its office
 	since   time.Time
-	changed chan struct{} // closed, and replaced, with each change of state
+	changed chan struct{} // closed and replaced at each change of state
 }
 
-// New returns a Member that does nothing before Start. Its handlers are set in
-// between.
+// New returns a Member that does nothing before Start. Handlers are set between New and Start.
 func New(o Options) (*Member, error) {
 	target := ""
 	if o.Local == nil {
@@ -151,7 +149,7 @@ func New(o Options) (*Member, error) {
 	return m, nil
 }
 
-// address is the URL of a hub with its path and the version in the query.
+// address returns the hub's URL with its path, and the version in the query.
 func address(raw, version string) (string, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
@@ -193,14 +191,14 @@ func (m *Member) auth() (json.RawMessage, error) {
 // On sets the handler of an event; see socketio.Client.
 func (m *Member) On(event string, h socketio.Handler) { m.client.On(event, h) }
 
-// OnConcurrent sets the handler of an event that is not waited for.
+// OnConcurrent sets a handler whose calls may overlap; see socketio.Client.
 func (m *Member) OnConcurrent(event string, h socketio.Handler) { m.client.OnConcurrent(event, h) }
 
-// OnOther sets the handler of events that have none.
+// OnOther sets the handler of events that have no handler of their own.
 func (m *Member) OnOther(h socketio.Handler) { m.client.OnOther(h) }
 
-// Start connects and joins, and returns when that is done or has failed; then
-// the Member is of no use any more but for Close.
+// Start connects and joins, and returns after the first attempt. After an error the Member can only
+// be closed.
 func (m *Member) Start(ctx context.Context) error {
 	if err := m.client.Connect(ctx); err != nil {
 		return m.explain(err)
@@ -208,11 +206,11 @@ func (m *Member) Start(ctx context.Context) error {
 	return m.wait(ctx, true)
 }
 
-// StartInBackground returns at once. The Member connects and joins in the background, and tries
-// again while the hub is away.
+// StartInBackground returns at once. The Member connects and joins in the background and retries
+// until Close.
 func (m *Member) StartInBackground() error { return m.client.Start() }
 
-// Wait waits until the peer is where it wants to be.
+// Wait waits until the peer is in the office that it wants.
 func (m *Member) Wait(ctx context.Context) error { return m.wait(ctx, false) }
 
 func (m *Member) wait(ctx context.Context, once bool) error {
@@ -275,7 +273,7 @@ func (m *Member) connected(s *socketio.Socket) {
 	m.wg.Go(func() { m.retryJoin(s) })
 }
 
-// retryJoin tries to join until the hub agrees or the connection ends.
+// retryJoin retries the join until the hub accepts it or the connection ends.
 func (m *Member) retryJoin(s *socketio.Socket) {
 	backoff := socketio.Backoff{Min: minJoinRetry, Max: maxJoinRetry}
 	for attempt := 0; ; attempt++ {
@@ -298,7 +296,7 @@ func (m *Member) retryJoin(s *socketio.Socket) {
 	}
 }
 
-// enter joins the office that is wanted.
+// enter joins the configured office.
 func (m *Member) enter(s *socketio.Socket) error {
 	m.joining.Lock()
 	defer m.joining.Unlock()
@@ -343,8 +341,7 @@ func (m *Member) join(ctx context.Context, s *socketio.Socket, office string) er
 	return nil
 }
 
-// challengeTime is how long a hub may take to hand out a nonce: one that does
-// not know keys does not answer at all.
+// challengeTime is how long to wait for a nonce. A hub without support for keys never answers.
 const challengeTime = 3 * time.Second
 
 func (m *Member) challenge(ctx context.Context, s *socketio.Socket) string {
@@ -392,7 +389,7 @@ func (m *Member) lost(err error) {
 	m.set(Connecting, err)
 	level := slog.LevelInfo
 	if again {
-		level = slog.LevelDebug // one line is enough for a hub that is away
+		level = slog.LevelDebug // an unreachable hub has been logged once already
 	}
 	m.log.Log(m.ctx, level, "not in the office", "office", m.Office(), "err", err)
 	if m.o.OnLost != nil {
@@ -400,24 +397,24 @@ func (m *Member) lost(err error) {
 	}
 }
 
-// Name is the peer's name.
+// Name returns the peer's name.
 func (m *Member) Name() string { return m.o.Name }
 
-// Office is the office that the peer is in, or wants to be in.
+// Office returns the office that the peer is in, or tries to join.
 func (m *Member) Office() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.office
 }
 
-// Status returns what the Member is doing, since when, and what went wrong last.
+// Status returns the state, the time of its last change, and the last error.
 func (m *Member) Status() (State, time.Time, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state, m.since, m.err
 }
 
-// SID is the peer's id of the present connection, "" where there is none.
+// SID returns the Socket.IO id of the current connection, or "" without one.
 func (m *Member) SID() string {
 	if s := m.client.Socket(); s != nil {
 		return s.ID()
@@ -425,7 +422,7 @@ func (m *Member) SID() string {
 	return ""
 }
 
-// Join changes the office. An Agent leaves the one before first.
+// Join moves the peer to another office. An Agent leaves the current office first.
 func (m *Member) Join(ctx context.Context, office string) error {
 	m.joining.Lock()
 	defer m.joining.Unlock()
@@ -476,8 +473,8 @@ func (m *Member) Leave(ctx context.Context) error {
 	return nil
 }
 
-// Call emits an event and returns the first value of its ack. An ack that is an
-// error of the protocol is returned as an *smcp.Error.
+// Call emits an event and returns the first value of its ack. If the ack is a protocol error, Call
+// returns it as an *smcp.Error.
 func (m *Member) Call(ctx context.Context, event string, payload any) (json.RawMessage, error) {
 	raw, err := smcp.Encode(payload)
 	if err != nil {
@@ -501,7 +498,7 @@ func (m *Member) Call(ctx context.Context, event string, payload any) (json.RawM
 	return out, nil
 }
 
-// Emit sends an event for whose answer nobody waits.
+// Emit sends an event that needs no ack.
 func (m *Member) Emit(event string, payload any) error {
 	raw, err := smcp.Encode(payload)
 	if err != nil {
@@ -515,8 +512,8 @@ func (m *Member) Emit(event string, payload any) error {
 	return nil
 }
 
-// Close disconnects and waits until everything that belongs to the Member has
-// ended. It must not be called by a handler.
+// Close disconnects and waits until all goroutines of the Member have ended. Handlers must not call
+// it.
 func (m *Member) Close() error {
 	m.set(Closed, nil)
 	m.mu.Lock()

@@ -13,26 +13,25 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// A hub that says no says so again and again, because a peer goes on trying: what
-// is wrong may be mended at the hub. The log has it once at first, and then as
-// often as somebody who comes to look needs it.
+// retellAfter is the interval at which a lasting refusal is logged again. The peer retries all the
+// time, because the cause may be removed at the hub, and a line for each attempt would flood the log.
 const retellAfter = 5 * time.Minute
 
-// takenTime is how long a name or a place may be taken without being taken for
-// ever: until a hub has missed the heartbeats of a connection that is dead.
+// takenTime is how long a "name taken" error may be temporary: the hub needs this long to notice that
+// an old connection is dead.
 const takenTime = 90 * time.Second
 
-// refusals are the noes in a row that a peer has heard.
+// refusals counts consecutive refusals of a peer.
 type refusals struct {
 	mu    sync.Mutex // guards below
 	text  string
-	since time.Time // the first with this text
+	since time.Time // of the first refusal with this text
 	told  time.Time
 	times int
 }
 
-// heard notes a refusal and reports whether it is to be told, how often it has
-// come and for how long.
+// heard records a refusal. It reports whether to log it, how often it has occurred and since how
+// long.
 func (r *refusals) heard(text string) (tell bool, times int, lasts time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,21 +46,21 @@ func (r *refusals) heard(text string) (tell bool, times int, lasts time.Duration
 	return tell, r.times, now.Sub(r.since)
 }
 
-// end forgets them: the hub has said yes.
+// end clears the count after the hub has accepted the peer.
 func (r *refusals) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.text = ""
 }
 
-// joinRefusal is a hub's no to a join.
+// joinRefusal is the hub's rejection of a join.
 type joinRefusal struct{ error }
 
 func (r joinRefusal) Unwrap() error { return r.error }
 
-// lasting reports whether an error of connecting or joining is a no that stays
-// until somebody changes something here or at the hub, and how long it has to
-// come before that is certain. A hub that is away, or busy, is none.
+// lasting reports whether an error of connecting or joining persists until a configuration changes,
+// here or at the hub. after is how long it must persist before that is certain. An unreachable or
+// busy hub is not a lasting error.
 func lasting(err error) (is bool, after time.Duration) {
 	var shake *engineio.HandshakeError
 	var denied *socketio.ConnectError
@@ -93,7 +92,7 @@ func lastingJoin(join joinRefusal) (is bool, after time.Duration) {
 			return true, takenTime
 		}
 	}
-	// Before 0.5 there is only the text.
+	// Before 0.5 an error has only a text.
 	text := join.Error()
 	switch {
 	case strings.Contains(text, "which is the bound"), strings.Contains(text, "Too many"):
@@ -104,7 +103,7 @@ func lastingJoin(join joinRefusal) (is bool, after time.Duration) {
 	return true, 0
 }
 
-// refused tells of an error that is a refusal, and reports whether it is one.
+// refused reports whether an error is a lasting refusal. If so, it logs it and calls OnRefused.
 func (m *Member) refused(raw, err error) bool {
 	is, after := lasting(raw)
 	if !is {

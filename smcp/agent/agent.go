@@ -21,50 +21,47 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// Defaults of Options.
+// Default values of Options.
 const (
 	defaultTimeout     = 20 * time.Second
 	DefaultCallTimeout = 60 * time.Second
-	// answerSlack is how long the answer of a Computer whose own time is over
-	// may take to get here.
+	// answerSlack is the extra time for a Computer's own timeout error to arrive.
 	answerSlack = 3 * time.Second
 	cancelTime  = 5 * time.Second
-	maxNotices  = 1024 // notifications that wait for their callback
+	maxNotices  = 1024 // queued notifications
 )
 
-// Options say which office of which hub, and what to call. The callbacks are
-// called one at a time, in order, and may call the Client; nil ones are not
-// called.
+// Options configure a Client: the hub, the office and the callbacks. Callbacks are called one at a
+// time, in order, and may call the Client. A nil callback is skipped.
 type Options struct {
 	URL    string          // of the hub
-	Local  *socketio.Local // a hub of this process in place of the URL, see hub.Hub.Attach; nil: none
+	Local  *socketio.Local // a hub in this process, used instead of URL, see hub.Hub.Attach; nil: none
 	Office string
-	// Name is the agent's name; Office where it is "", which hubs of 0.1 expect.
+	// Name is the agent's name. The default is Office, which hubs of 0.1 expect.
 	Name    string
 	Token   string
-	Version string                // a2c_version to say; "" for none
+	Version string                // a2c_version to announce; "" for none
 	Engine  engineio.ClientConfig // transports, TLS, dialing
 	Backoff socketio.Backoff      // between attempts to connect
 
-	// Keys are the public keys of Computers by name. The results of one that is
-	// here must be signed with its key. SetKeys replaces them.
+	// Keys are the public keys of Computers by name. Results of a Computer with a key must be signed
+	// with it. SetKeys replaces them.
 	Keys map[string]ed25519.PublicKey
 
 	Timeout     time.Duration // of requests other than tool calls: 20 s
-	CallTimeout time.Duration // of a tool call that says none: 60 s
+	CallTimeout time.Duration // of a tool call without a timeout: 60 s
 
-	// OnJoined is called when the Client is in its office, also again after the
-	// connection was lost.
+	// OnJoined is called each time the Client enters its office, including after a reconnect.
 	OnJoined func()
 	OnLost   func(err error)
-	// OnEnter and OnLeave are called for each Computer that comes and goes.
+	// OnEnter and OnLeave are called for each Computer that enters or leaves the office.
 	OnEnter func(computer string)
 	OnLeave func(computer string)
-	// OnTools is called with a Computer's tools after it has come and after they
-	// have changed. Without it nobody asks for them.
+	// OnTools is called with a Computer's tools when it enters and when they change. If OnTools is
+	// nil, the Client does not request them.
 	OnTools func(computer string, tools []smcp.Tool)
-	// OnUpdate says that a Computer's tools or its configuration may have
-	// changed, OnConfig, OnDesktop and OnSkills that it has something new.
+	// OnUpdate is called when a Computer's tools or configuration may have changed. OnConfig,
+	// OnDesktop and OnSkills are called when that part has changed.
 	OnUpdate  func(computer string)
 	OnConfig  func(computer string)
 	OnDesktop func(computer string)
@@ -83,7 +80,7 @@ type Client struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	notices chan func()
-	dropped atomic.Bool // a notification found no place
+	dropped atomic.Bool // a notification was dropped because the queue was full
 	keys    atomic.Pointer[map[string]ed25519.PublicKey]
 
 	mu        sync.Mutex // guards below
@@ -140,8 +137,8 @@ func New(o Options) (*Client, error) {
 	})
 	m.On(smcp.NotifyUpdateTools, c.about(c.updated))
 	m.On(smcp.NotifyUpdateConfig, config)
-	// A hub tells those without a version in both spellings; a hub of the first
-	// draft in the old one only. The second of two changes nothing.
+	// A hub sends both spellings to a peer without a version; a hub of the first draft sends only the
+	// old one. Handling a change twice is harmless.
 	m.On(smcp.NotifyUpdateMCPConfig, config)
 	m.On(smcp.NotifyUpdateDesktop, c.about(func(name string) {
 		if c.o.OnDesktop != nil {
@@ -158,7 +155,7 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Connect is New and Start.
+// Connect calls New and Start.
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	c, err := New(o)
 	if err != nil {
@@ -171,30 +168,30 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Start connects and joins. After that the Client comes back by itself.
+// Start connects and joins. Afterwards the Client reconnects on its own.
 func (c *Client) Start(ctx context.Context) error { return c.member.Start(ctx) }
 
-// StartInBackground returns at once. The Client connects and joins in the background, and tries
-// again while the hub is away; see Wait.
+// StartInBackground returns at once. The Client connects and joins in the background and retries
+// until Close; see Wait.
 func (c *Client) StartInBackground() error { return c.member.StartInBackground() }
 
 // Wait waits until the Client is in its office.
 func (c *Client) Wait(ctx context.Context) error { return c.member.Wait(ctx) }
 
-// SetKeys replaces Options.Keys for all calls and channels that begin from now on.
-// The Client keeps the mapping.
+// SetKeys replaces Options.Keys for calls and channels that begin later. The caller must not change
+// the map afterwards.
 func (c *Client) SetKeys(keys map[string]ed25519.PublicKey) { c.keys.Store(&keys) }
 
-// key is the public key of a Computer, nil where none is known.
+// key returns the public key of a Computer, or nil.
 func (c *Client) key(computer string) ed25519.PublicKey { return (*c.keys.Load())[computer] }
 
-// Status returns what the Client is doing, since when, and what went wrong last.
+// Status returns the state, the time of its last change, and the last error.
 func (c *Client) Status() (member.State, time.Time, error) { return c.member.Status() }
 
-// Office is the office that the Client is in, or wants to be in.
+// Office returns the office that the Client is in, or tries to join.
 func (c *Client) Office() string { return c.member.Office() }
 
-// Join joins an office, after Leave.
+// Join joins another office. Call Leave first.
 func (c *Client) Join(ctx context.Context, office string) error { return c.member.Join(ctx, office) }
 
 // Leave leaves the office.
@@ -207,7 +204,7 @@ func (c *Client) Leave(ctx context.Context) error {
 	return err
 }
 
-// Close disconnects and waits for the callbacks. It must not be called by one.
+// Close disconnects and waits for running callbacks. Callbacks must not call it.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -219,7 +216,7 @@ func (c *Client) Close() error {
 	return err
 }
 
-// dispatch runs what is to be done about notifications, one after the other.
+// dispatch runs the callbacks of notifications, one after the other.
 func (c *Client) dispatch() {
 	for {
 		select {
@@ -245,15 +242,15 @@ func (c *Client) later(f func()) {
 	}
 }
 
-// resync finds out what notifications would have told that were dropped.
+// resync lists the office again after notifications were dropped.
 func (c *Client) resync() {
 	sessions, err := c.ListRoom(c.ctx)
 	if err != nil {
 		if state, _, _ := c.Status(); state == member.Joined && c.ctx.Err() == nil {
 			c.log.Warn("the members of the office cannot be listed; what has changed meanwhile is not known", "err", err)
-			c.dropped.Store(true) // it is tried again after the next notification
+			c.dropped.Store(true) // the next notification retries
 		}
-		return // else the next join lists them
+		return // not in the office: the next join lists it
 	}
 	c.mu.Lock()
 	gone := maps.Clone(c.computers)
@@ -273,7 +270,7 @@ func (c *Client) resync() {
 	}
 }
 
-// updated says that a Computer may offer something else.
+// updated reports a possible change of a Computer's tools.
 func (c *Client) updated(name string) {
 	if c.o.OnUpdate != nil {
 		c.o.OnUpdate(name)
@@ -288,7 +285,7 @@ func (c *Client) on(f func(json.RawMessage)) socketio.Handler {
 	}
 }
 
-// about is the handler of a notification that names a Computer.
+// about returns the handler of a notification that names a Computer.
 func (c *Client) about(f func(computer string)) socketio.Handler {
 	return c.on(func(raw json.RawMessage) {
 		if name := rawjson.Text(rawjson.Get(raw, "computer")); name != "" {
@@ -297,7 +294,7 @@ func (c *Client) about(f func(computer string)) socketio.Handler {
 	})
 }
 
-// joined finds out who is there.
+// joined lists the office after a join.
 func (c *Client) joined() {
 	if c.o.OnJoined != nil {
 		c.o.OnJoined()
@@ -340,7 +337,7 @@ func (c *Client) left(name string) {
 	}
 }
 
-// lost forgets all Computers: nobody knows what becomes of them meanwhile.
+// lost forgets all Computers, because their changes are unknown until the next join.
 func (c *Client) lost(err error) {
 	c.mu.Lock()
 	names := make([]string, 0, len(c.computers))
@@ -356,7 +353,7 @@ func (c *Client) lost(err error) {
 	}
 }
 
-// discover asks a Computer for its tools.
+// discover requests the tools of a Computer.
 func (c *Client) discover(name string) {
 	if c.o.OnTools == nil {
 		return
@@ -371,11 +368,10 @@ func (c *Client) discover(name string) {
 	c.o.OnTools(name, tools)
 }
 
-// NewReqID returns the id of a new request: a random UUID in 32 hexadecimal
-// digits.
+// NewReqID returns a new request id: a random UUID in 32 hexadecimal digits.
 func NewReqID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // it does not fail
+	_, _ = rand.Read(b[:]) // never fails
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	return hex.EncodeToString(b[:])
@@ -385,7 +381,7 @@ func (c *Client) base(computer string) smcp.Call {
 	return smcp.Call{Agent: c.o.Name, ReqID: NewReqID(), Computer: computer}
 }
 
-// ask makes a request that has an answer and reads it into out.
+// ask sends a request and decodes its answer into out.
 func (c *Client) ask(ctx context.Context, event string, payload, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
@@ -420,8 +416,8 @@ func (c *Client) GetConfig(ctx context.Context, computer string) (smcp.Config, e
 	return config, err
 }
 
-// GetDesktop returns the windows of a Computer: at most size where it is not
-// negative, only one where window is its URI.
+// GetDesktop returns the windows of a Computer. size limits their number unless it is negative.
+// window selects one by its URI; "" selects all.
 func (c *Client) GetDesktop(ctx context.Context, computer string, size int, window string) ([]string, error) {
 	req := smcp.GetDesktop{Call: c.base(computer), Window: window}
 	if size >= 0 {
@@ -432,8 +428,7 @@ func (c *Client) GetDesktop(ctx context.Context, computer string, size int, wind
 	return desktop.Desktops, err
 }
 
-// GetResources returns a page of the resources of one MCP server, and the cursor
-// of the next one.
+// GetResources returns a page of the resources of one MCP server, and the cursor of the next page.
 func (c *Client) GetResources(ctx context.Context, computer, server, cursor string) (resources []json.RawMessage, next string, err error) {
 	var out smcp.Resources
 	err = c.ask(ctx, smcp.EventGetResources, smcp.GetResources{Call: c.base(computer), Server: server, Cursor: cursor}, &out)
@@ -459,17 +454,16 @@ type ToolCall struct {
 	Computer  string
 	Tool      string
 	Arguments json.RawMessage // nil: none
-	Timeout   time.Duration   // 0: that of Options
-	// ReqID identifies the call; a new one where "".
+	Timeout   time.Duration   // 0: Options.CallTimeout
+	// ReqID identifies the call. CallTool generates one if it is "".
 	ReqID string
-	// Traceparent, Tracestate and Baggage are handed on to the MCP server.
+	// Traceparent, Tracestate and Baggage are passed on to the MCP server.
 	Traceparent, Tracestate, Baggage string
 }
 
-// CallTool calls a tool and returns the CallToolResult as the Computer sent it.
-// When ctx ends or the time is over, the Computer is told to cancel the call.
-// The errors are *smcp.Error where hub or Computer refused, those of ctx, and
-// those of a signature that does not fit.
+// CallTool calls a tool and returns the CallToolResult as the Computer sent it. If ctx ends or the
+// timeout passes, CallTool tells the Computer to cancel the call. The error is an *smcp.Error if the
+// hub or the Computer refused the call; otherwise it is ctx's error or a signature error.
 func (c *Client) CallTool(ctx context.Context, call ToolCall) (json.RawMessage, error) {
 	if call.ReqID == "" {
 		call.ReqID = NewReqID()
@@ -507,7 +501,8 @@ func (c *Client) CallTool(ctx context.Context, call ToolCall) (json.RawMessage, 
 	return result, nil
 }
 
-// seconds is whole seconds where it can be: old Computers read an integer.
+// seconds returns d in seconds, rounded up to an integer if d is at least a second: old Computers
+// read an integer.
 func seconds(d time.Duration) float64 {
 	if d < time.Second {
 		return d.Seconds()
@@ -515,8 +510,8 @@ func seconds(d time.Duration) float64 {
 	return float64((d + time.Second - 1) / time.Second)
 }
 
-// Cancel asks the Computers of the office to cancel a call. The call itself is
-// still answered, by a result that Cancelled knows.
+// Cancel asks the Computers of the office to cancel a call. The call still returns a result, for
+// which Cancelled reports true.
 func (c *Client) Cancel(ctx context.Context, reqID string) error {
 	ctx, cancel := context.WithTimeout(ctx, cancelTime)
 	defer cancel()
@@ -524,10 +519,10 @@ func (c *Client) Cancel(ctx context.Context, reqID string) error {
 	return err
 }
 
-// Cancelled reports whether a result says that its call was cancelled.
+// Cancelled reports whether a result belongs to a cancelled call.
 func Cancelled(result json.RawMessage) bool { return flagged(result, smcp.MetaCancelled) }
 
-// TimedOut reports whether a result says that its call took too long.
+// TimedOut reports whether a result belongs to a call that timed out.
 func TimedOut(result json.RawMessage) bool { return flagged(result, smcp.MetaTimeout) }
 
 func flagged(result json.RawMessage, key string) bool {

@@ -12,11 +12,11 @@ import (
 // Bounds of blobs.
 const (
 	blobChunk = 256 << 10
-	// maxBlob is the largest blob that is read or written: 100 MiB.
+	// maxBlob is the size of the largest blob that is read or written: 100 MiB.
 	maxBlob = 100 << 20
 )
 
-// ReadBlob reads a whole blob and checks its hash.
+// ReadBlob reads a whole blob and verifies its hash.
 func (c *Client) ReadBlob(ctx context.Context, computer, handle string) (data []byte, mimeType string, err error) {
 	var first smcp.Blob
 	for offset := int64(0); ; {
@@ -49,8 +49,7 @@ func (c *Client) ReadBlob(ctx context.Context, computer, handle string) (data []
 	return data, first.MIMEType, nil
 }
 
-// WriteBlob sends data to a Computer and returns where it put them. nameHint is
-// a name that it may use.
+// WriteBlob uploads data to a Computer and returns its location there. nameHint suggests a file name.
 func (c *Client) WriteBlob(ctx context.Context, computer, nameHint string, data []byte) (landingPath string, err error) {
 	if len(data) == 0 || len(data) > maxBlob {
 		return "", fmt.Errorf("a blob has 1 to %d bytes, not %d", maxBlob, len(data))

@@ -18,33 +18,32 @@ import (
 // Bounds of one channel.
 const (
 	maxChannelMessages = 4096
-	maxChannelBytes    = 64 << 20 // messages that nobody has read
-	maxSigned          = 4096     // tool calls whose results are awaited
+	maxChannelBytes    = 64 << 20 // unread messages
+	maxSigned          = 4096     // tool calls in flight whose results must be signed
 )
 
-// channel is a Stream to one MCP server of a Computer.
+// channel is an mcp.Stream to one MCP server of a Computer.
 type channel struct {
 	client   *Client
 	id       string
 	computer string
 	key      ed25519.PublicKey // nil: results are not checked
 
-	ready chan struct{} // capacity 1: there are messages, or the end
+	ready chan struct{} // capacity 1: messages are queued, or the channel has ended
 
 	mu     sync.Mutex // guards below
 	queue  [][]byte
 	size   int
-	err    error                 // after which nothing comes
-	tools  map[jsonrpc.ID]string // of calls in flight, where results are checked
+	err    error                 // the reason of the end
+	tools  map[jsonrpc.ID]string // of calls in flight, if results are checked
 	closed bool
 }
 
 var _ mcp.Stream = (*channel)(nil)
 
-// OpenMCP opens a channel to one MCP server of a Computer of weir's: a Stream
-// for mcp.NewConn, over which everything of MCP goes. Who closes it ends the
-// session with the MCP server. It ends by itself with the connection, and when
-// the Computer leaves.
+// OpenMCP opens a channel to one MCP server of a weir Computer: a Stream for mcp.NewConn that carries
+// all of MCP. Closing the channel ends the session with the MCP server. The channel also ends with
+// the connection, and when the Computer leaves.
 func (c *Client) OpenMCP(ctx context.Context, computer, server string) (mcp.Stream, error) {
 	ch := &channel{client: c, id: NewReqID(), computer: computer, key: c.key(computer), ready: make(chan struct{}, 1), tools: map[jsonrpc.ID]string{}}
 	c.mu.Lock()
@@ -71,8 +70,8 @@ func (c *Client) forget(ch *channel) {
 	delete(c.channels, ch.id)
 }
 
-// dropChannels ends the channels to a Computer, or all where it is "".
-func (c *Client) dropChannels(computer, why string) {
+// dropChannels ends the channels to a Computer, or all channels if computer is "".
+func (c *Client) dropChannels(computer, reason string) {
 	c.mu.Lock()
 	var gone []*channel
 	for id, ch := range c.channels {
@@ -83,11 +82,11 @@ func (c *Client) dropChannels(computer, why string) {
 	}
 	c.mu.Unlock()
 	for _, ch := range gone {
-		ch.end(mcp.Errorf(mcp.KindUpstreamUnavailable, "computer %q: %s", ch.computer, why))
+		ch.end(mcp.Errorf(mcp.KindUpstreamUnavailable, "computer %q: %s", ch.computer, reason))
 	}
 }
 
-// message takes notify:mcp.
+// message handles notify:mcp.
 func (c *Client) message(e *socketio.Event) {
 	var m smcp.MCPMessage
 	if e.Decode(0, &m) != nil {
@@ -97,7 +96,7 @@ func (c *Client) message(e *socketio.Event) {
 	ch := c.channels[m.Channel]
 	c.mu.Unlock()
 	if ch == nil || ch.computer != m.Computer {
-		return // late, or another's
+		return // late, or for another agent
 	}
 	if m.Closed != "" {
 		c.forget(ch)
@@ -150,7 +149,7 @@ func (ch *channel) Read() ([]byte, error) {
 		err := ch.err
 		ch.mu.Unlock()
 		if err != nil {
-			ch.wake() // for a Read that comes later
+			ch.wake() // for the next Read
 			return nil, err
 		}
 		<-ch.ready
@@ -193,12 +192,11 @@ func (ch *channel) Close() error {
 	return nil
 }
 
-// note remembers a tool call whose result has to be signed. It is called under
-// mu.
+// note remembers a tool call whose result must be signed. The caller holds mu.
 func (ch *channel) note(msg []byte) error {
 	m, err := jsonrpc.Parse(msg)
 	if err != nil || m.Kind() != jsonrpc.Request || m.Method != "tools/call" {
-		return nil // it has no result to check
+		return nil // the message has no result to check
 	}
 	if len(ch.tools) >= maxSigned {
 		return mcp.Errorf(mcp.KindOverloaded, "computer %q has %d calls in flight", ch.computer, len(ch.tools))
@@ -207,8 +205,8 @@ func (ch *channel) note(msg []byte) error {
 	return nil
 }
 
-// checked returns a message, or an error response in the place of a result whose
-// signature does not fit. It is called under mu.
+// checked returns the message, or an error response in its place if a signature does not match. The
+// caller holds mu.
 func (ch *channel) checked(msg []byte) []byte {
 	if ch.key == nil {
 		return msg

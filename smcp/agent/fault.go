@@ -9,8 +9,8 @@ import (
 	"github.com/weir-mcp/weir/smcp"
 )
 
-// CallError returns the error of a call of a Computer's tool as an *mcp.Error that names the
-// Computer and what its owner can do. It returns an error that is not one of this protocol as it is.
+// CallError converts the error of a call to a Computer into an *mcp.Error that names the Computer and
+// the fix. It returns errors of other protocols unchanged.
 func CallError(computer string, err error) error {
 	var refused *smcp.Error
 	switch {
@@ -28,14 +28,14 @@ func CallError(computer string, err error) error {
 	return err
 }
 
-// hidden adds a cause to an error without adding to its text.
+// hidden wraps a cause for errors.Is without showing its text.
 type hidden struct{ error }
 
 func (hidden) Error() string { return "" }
 
 func (h hidden) Unwrap() error { return h.error }
 
-// kindOf returns the kind of MCP error for an error of the protocol.
+// kindOf maps a protocol error to a kind of MCP error.
 func kindOf(e *smcp.Error) mcp.Kind {
 	switch e.Code {
 	case smcp.CodeInvalid:

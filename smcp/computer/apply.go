@@ -7,15 +7,14 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Apply says which calls of a tool are made without asking its owner.
+// Apply is a confirmation rule: it selects the tool calls that need no confirmation.
 type Apply string
 
-// The values of auto_apply. "" says nothing, which is ApplyAsk where nothing else
-// says more.
+// Values of auto_apply. "" means unset; the default is ApplyAsk.
 const (
-	ApplyAsk      Apply = "ask"       // false: none
-	ApplyReadOnly Apply = "read_only" // those of tools whose server says that they only read
-	ApplyAll      Apply = "all"       // true: every one
+	ApplyAsk      Apply = "ask"       // false: every call is confirmed
+	ApplyReadOnly Apply = "read_only" // calls of tools that their server declares read-only need no confirmation
+	ApplyAll      Apply = "all"       // true: no call is confirmed
 )
 
 // UnmarshalJSON reads true, false, null or "read_only".
@@ -35,8 +34,8 @@ func (a *Apply) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// MarshalJSON writes true or false, because agents know nothing else. read_only
-// is false in a configuration; in the listing of a tool it has been decided.
+// MarshalJSON writes true or false, the only values that agents know. read_only is written as false
+// in a configuration; the listing of a tool has the decided value.
 func (a Apply) MarshalJSON() ([]byte, error) {
 	if a == ApplyAll {
 		return []byte("true"), nil
@@ -44,8 +43,7 @@ func (a Apply) MarshalJSON() ([]byte, error) {
 	return []byte("false"), nil
 }
 
-// decide returns what holds for a tool with a definition: ApplyAll, ApplyAsk, or
-// "" where nothing is said.
+// decide returns the rule for a tool with the given definition: ApplyAll, ApplyAsk, or "" if unset.
 func (a Apply) decide(definition json.RawMessage) Apply {
 	if a != ApplyReadOnly {
 		return a

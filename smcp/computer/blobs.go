@@ -22,15 +22,15 @@ import (
 const (
 	blobChunk     = 256 << 10
 	maxBlob       = 100 << 20
-	maxBlobs      = 256 << 20 // bytes of all that are kept
-	inlineBlob    = 256 << 10 // base64 characters of a content that stays in place
+	maxBlobs      = 256 << 20 // total bytes
+	inlineBlob    = 256 << 10 // largest content in base64 characters that stays in the result
 	blobKeep      = 10 * time.Minute
 	uploadIdle    = 120 * time.Second
 	maxUploads    = 8
 	maxLandedName = 80
 )
 
-// blobs keeps large contents by their hash for a while.
+// blobs keeps large contents by their hash for a limited time.
 type blobs struct {
 	mu    sync.Mutex // guards below
 	byID  map[string]*blob
@@ -47,8 +47,8 @@ type blob struct {
 
 func newBlobs() *blobs { return &blobs{byID: map[string]*blob{}} }
 
-// put keeps data, which must not be changed, and returns its handle. The oldest
-// go where it gets too much.
+// put stores data and returns its handle. The caller must not change data afterwards. put drops the
+// oldest blobs to make room.
 func (b *blobs) put(data []byte, mimeType string) (string, error) {
 	if len(data) > maxBlob {
 		return "", fmt.Errorf("%d bytes are more than a blob may have, which is %d", len(data), maxBlob)
@@ -73,7 +73,7 @@ func (b *blobs) put(data []byte, mimeType string) (string, error) {
 	return id, nil
 }
 
-// get is client:get_blob.
+// get handles client:get_blob.
 func (b *blobs) get(req smcp.GetBlob) (smcp.Blob, error) {
 	refuse := func(reason, text string) error {
 		return smcp.Errorf(smcp.CodeBlob, "%s", text).With("reason", reason)
@@ -102,7 +102,7 @@ func (b *blobs) get(req smcp.GetBlob) (smcp.Blob, error) {
 	}, nil
 }
 
-// detach takes large binary contents out of a result and leaves handles.
+// detach replaces large binary contents of a result by handles.
 func (b *blobs) detach(result json.RawMessage) (json.RawMessage, error) {
 	if len(result) < inlineBlob {
 		return result, nil
@@ -171,7 +171,7 @@ func (b *blobs) detachItem(item json.RawMessage) (json.RawMessage, bool) {
 	return out, true
 }
 
-// uploads are the files that Agents are sending.
+// uploads tracks the files that Agents are uploading.
 type uploads struct {
 	dir string
 
@@ -190,7 +190,7 @@ type upload struct {
 
 func newUploads(dir string) *uploads { return &uploads{dir: dir, active: map[string]*upload{}} }
 
-// put is client:put_blob.
+// put handles client:put_blob.
 func (u *uploads) put(req smcp.PutBlob) (smcp.PutBlobDone, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -220,7 +220,7 @@ func uploadError(reason, format string, args ...any) error {
 	return smcp.Errorf(smcp.CodeUpload, format, args...).With("reason", reason)
 }
 
-// begin opens a file for the first chunk. It is called under mu.
+// begin opens a file for the first chunk. The caller holds mu.
 func (u *uploads) begin(req smcp.PutBlob) (string, error) {
 	sum, err := hex.DecodeString(req.SHA256)
 	switch {
@@ -234,7 +234,7 @@ func (u *uploads) begin(req smcp.PutBlob) (string, error) {
 		return "", uploadError("busy", "%d uploads are on their way; try again later", len(u.active))
 	}
 	var b [12]byte
-	_, _ = rand.Read(b[:]) // it does not fail
+	_, _ = rand.Read(b[:]) // never fails
 	id := hex.EncodeToString(b[:])
 	f, err := os.OpenFile(filepath.Join(u.dir, id+".part"), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
@@ -249,7 +249,7 @@ func (u *uploads) begin(req smcp.PutBlob) (string, error) {
 	return id, nil
 }
 
-// landedName is a file name made of an id and the harmless part of a hint.
+// landedName returns a file name made of an id and the harmless part of a hint.
 func landedName(id, hint string) string {
 	hint = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
@@ -264,7 +264,7 @@ func landedName(id, hint string) string {
 	return id + "-" + hint
 }
 
-// write appends one chunk. It is called under mu.
+// write appends one chunk. The caller holds mu.
 func (u *uploads) write(id string, up *upload, req smcp.PutBlob) (smcp.PutBlobDone, error) {
 	up.timer.Reset(uploadIdle)
 	end := up.at + int64(len(req.Data))
@@ -301,7 +301,7 @@ func (u *uploads) write(id string, up *upload, req smcp.PutBlob) (smcp.PutBlobDo
 	return out, nil
 }
 
-// drop forgets an upload and removes what there is of it. It is called under mu.
+// drop forgets an upload and removes its partial file. The caller holds mu.
 func (u *uploads) drop(id string) {
 	up := u.active[id]
 	if up == nil {
@@ -309,8 +309,8 @@ func (u *uploads) drop(id string) {
 	}
 	delete(u.active, id)
 	up.timer.Stop()
-	_ = up.file.Close()           // nothing in it is wanted
-	_ = os.Remove(up.file.Name()) // likewise
+	_ = up.file.Close()           // the file is removed next
+	_ = os.Remove(up.file.Name()) // a leftover file is harmless
 }
 
 func (u *uploads) close() {

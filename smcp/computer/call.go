@@ -12,29 +12,28 @@ import (
 	"github.com/weir-mcp/weir/smcp"
 )
 
-// Record is one call that was made, for the history.
+// Record is one finished call in the history.
 type Record struct {
 	Time      time.Time       `json:"timestamp"`
 	ReqID     string          `json:"req_id"`
 	Agent     string          `json:"agent,omitempty"`
 	Server    string          `json:"server,omitempty"`
 	Tool      string          `json:"tool"`
-	Arguments json.RawMessage `json:"parameters,omitempty"` // left out where they are long
+	Arguments json.RawMessage `json:"parameters,omitempty"` // omitted if long
 	Duration  time.Duration   `json:"duration_ns"`
 	Success   bool            `json:"success"`
 	Error     string          `json:"error,omitempty"`
 }
 
-// History returns the latest calls, the oldest first.
+// History returns the latest calls, oldest first.
 func (c *Computer) History() []Record { return c.ledger.list() }
 
-// Cancel ends a call in flight and reports whether there was one. A cancellation that overtakes its
-// call also ends a call that begins a moment later.
+// Cancel ends a call in flight and reports whether there was one. If the cancellation arrives before
+// its call, it also ends a call that begins within a second.
 func (c *Computer) Cancel(reqID string) bool { return c.ledger.cancel(reqID) }
 
-// Call calls a tool by its name in any dialect and returns a CallToolResult.
-// What goes wrong is a result that says isError, because that is what an Agent
-// reads; so are a refusal, a cancellation and the end of the call's time.
+// Call calls a tool by its name in any dialect and returns a CallToolResult. Failures, refusals,
+// cancellations and timeouts are results with isError, because Agents read results.
 func (c *Computer) Call(ctx context.Context, call smcp.ToolCall) json.RawMessage {
 	result, err := c.perform(ctx, call)
 	if err != nil {
@@ -43,8 +42,7 @@ func (c *Computer) Call(ctx context.Context, call smcp.ToolCall) json.RawMessage
 	return c.signed(call.ToolName, call.ReqID, result)
 }
 
-// perform makes a call and enters it into the history. The error is why no tool
-// has answered.
+// perform makes a call and records it in the history. The error says why no tool answered.
 func (c *Computer) perform(ctx context.Context, call smcp.ToolCall) (json.RawMessage, error) {
 	start := time.Now()
 	rec := Record{Time: start, ReqID: call.ReqID, Agent: smcpAgent(call.Call), Tool: call.ToolName, Arguments: call.Params}
@@ -63,8 +61,8 @@ func (c *Computer) perform(ctx context.Context, call smcp.ToolCall) (json.RawMes
 	return result, err
 }
 
-// tool finds what a name stands for. One that is unknown may be that of a server
-// that is starting for the first time, which is waited for.
+// tool finds the tool of a name. If the name is unknown, tool waits for servers that are starting for
+// the first time.
 func (c *Computer) tool(ctx context.Context, name string) (*tool, error) {
 	find := func() (*tool, error) {
 		c.mu.Lock()
@@ -87,7 +85,7 @@ func smcpAgent(call smcp.Call) string {
 	return call.RobotID
 }
 
-// signed adds the Computer's signature where it has a key.
+// signed adds the Computer's signature to a result if the Computer has a key.
 func (c *Computer) signed(tool, reqID string, result json.RawMessage) json.RawMessage {
 	if c.o.Key == nil {
 		return result
@@ -100,8 +98,7 @@ func (c *Computer) signed(tool, reqID string, result json.RawMessage) json.RawMe
 	return out
 }
 
-// execute runs a call, with its time and its cancellation from the beginning on.
-// The caller calls end.
+// execute runs a call under its timeout and its cancellation. The caller must call end.
 func (c *Computer) execute(ctx context.Context, call smcp.ToolCall, rec *Record) (_ json.RawMessage, end func(), _ error) {
 	ctx, end, err := c.ledger.begin(ctx, call.ReqID)
 	if err != nil {
@@ -126,7 +123,7 @@ func (c *Computer) execute(ctx context.Context, call smcp.ToolCall, rec *Record)
 	return result, end, err
 }
 
-// run asks for the confirmation and calls the MCP server.
+// run asks for the confirmation and then calls the MCP server.
 func (c *Computer) run(ctx context.Context, t *tool, call smcp.ToolCall) (json.RawMessage, error) {
 	args := call.Params
 	if len(args) == 0 || string(args) == "null" {
@@ -152,7 +149,7 @@ func (c *Computer) run(ctx context.Context, t *tool, call smcp.ToolCall) (json.R
 	return up.Call(ctx, "tools/call", params.EndObject().Bytes(), nil)
 }
 
-// confirm asks a person about a tool that is not auto_apply.
+// confirm asks a person about a call that needs confirmation.
 func (c *Computer) confirm(ctx context.Context, t *tool, agent, reqID string, args json.RawMessage) error {
 	if cmp.Or(t.meta.AutoApply.decide(t.raw), c.o.AutoApply.decide(t.raw)) == ApplyAll {
 		return nil
@@ -176,7 +173,7 @@ func (c *Computer) confirm(ctx context.Context, t *tool, agent, reqID string, ar
 	return nil
 }
 
-// readToolCall reads a client:tool_call, whose params are only passed on.
+// readToolCall decodes a client:tool_call. Its params stay raw, because they are only passed on.
 func readToolCall(raw json.RawMessage) (smcp.ToolCall, error) {
 	var f struct{ agent, robot, reqID, computer, tool, params, timeout, parent, state, baggage, version []byte }
 	if !rawjson.IsObject(raw) || rawjson.Scan(raw,
@@ -209,15 +206,15 @@ func readToolCall(raw json.RawMessage) (smcp.ToolCall, error) {
 	return call, nil
 }
 
-// Bounds of what is handed on with a call.
+// Bounds of the values passed on with a call.
 const (
 	maxTraceparent = 512
 	maxTracestate  = 4096
 	maxBaggage     = 8192
 )
 
-// traceMeta is the trace context and the baggage of a call as an MCP server reads
-// them, nil where there are none.
+// traceMeta returns the trace context and baggage of a call as _meta for an MCP server, or nil if it
+// has none.
 func traceMeta(call smcp.Call) json.RawMessage {
 	traced := call.Traceparent != "" && len(call.Traceparent) <= maxTraceparent && len(call.Tracestate) <= maxTracestate
 	carries := call.Baggage != "" && len(call.Baggage) <= maxBaggage

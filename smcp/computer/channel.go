@@ -24,8 +24,7 @@ const (
 	maxChannelBytes    = 64 << 20
 )
 
-// channel is one client:mcp session with an MCP server: the other end of an
-// Agent's stream.
+// channel is one client:mcp session with an MCP server: the Computer's end of an Agent's stream.
 //
 //	client:mcp ─▶ queue ─▶ mcp.Conn ─▶ Serve: forbidden, confirm, sign ─▶ upstream.Upstream
 //	server:mcp ◀────────────── Conn ◀────────────────────────────────────────┘
@@ -44,7 +43,7 @@ type channel struct {
 	queue  [][]byte
 	size   int
 	closed bool
-	reason string // told to the Agent; "" where it closed the channel itself
+	reason string // sent to the Agent; "" if the Agent closed the channel
 }
 
 var (
@@ -87,7 +86,7 @@ func (o *office) open(req smcp.MCPRequest) error {
 func (ch *channel) run() {
 	ch.conn = mcp.NewConn(ch, mcp.ConnOptions{Name: "the agent", Handler: ch, Session: ch.session, Drain: time.Millisecond, Logger: ch.c.log})
 	<-ch.conn.Done()
-	_ = ch.conn.Close() // says nothing new
+	_ = ch.conn.Close() // the stream's error is known
 	ch.mu.Lock()
 	reason := ch.reason
 	ch.mu.Unlock()
@@ -104,14 +103,14 @@ func (ch *channel) run() {
 	}
 }
 
-// end closes the channel from this side.
+// end closes the channel and reports the reason to the Agent.
 func (ch *channel) end(reason string) {
 	ch.mu.Lock()
 	if ch.reason == "" && !ch.closed {
 		ch.reason = reason
 	}
 	ch.mu.Unlock()
-	_ = ch.Close() // has no error
+	_ = ch.Close() // never fails
 }
 
 func (ch *channel) push(msg []byte) {
@@ -152,8 +151,8 @@ func (ch *channel) Read() ([]byte, error) {
 	}
 }
 
-// Write implements mcp.Stream. An answer that is too large for the hub is
-// replaced by an error, so that the session goes on.
+// Write implements mcp.Stream. It replaces an answer that is too large for the hub by an error, so
+// that the session survives.
 func (ch *channel) Write(msg []byte) error {
 	err := ch.c.office.sendMCP(smcp.MCPMessage{Channel: ch.id, AgentSID: ch.agentSID, Message: msg})
 	if !errors.Is(err, engineio.ErrTooLarge) {
@@ -179,7 +178,7 @@ func (ch *channel) Close() error {
 	return nil
 }
 
-// Serve implements mcp.Handler: a Relay, with the Computer's rules for tools before it.
+// Serve implements mcp.Handler: it applies the Computer's rules for tools and then calls the Relay.
 func (ch *channel) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	ctx = mcp.WithCaller(ctx, ch.session)
 	if r.IsNotification() {
@@ -198,23 +197,23 @@ func (ch *channel) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 	return ch.relay.Serve(ctx, r)
 }
 
-// allowed is a tools/list result without the tools that are forbidden.
+// allowed returns a tools/list result without the forbidden tools.
 func (ch *channel) allowed(result json.RawMessage) json.RawMessage {
 	if len(ch.server.Forbidden) == 0 {
 		return result
 	}
-	kept := json.RawMessage("[")
+	allowed := json.RawMessage("[")
 	err := rawjson.EachElement(rawjson.Get(result, "tools"), func(v []byte) bool {
 		if !ch.forbids(rawjson.Text(rawjson.Get(v, "name"))) {
-			if len(kept) > 1 {
-				kept = append(kept, ',')
+			if len(allowed) > 1 {
+				allowed = append(allowed, ',')
 			}
-			kept = append(kept, v...)
+			allowed = append(allowed, v...)
 		}
 		return true
 	})
 	if err == nil {
-		result, err = rawjson.Set(result, "tools", append(kept, ']'))
+		result, err = rawjson.Set(result, "tools", append(allowed, ']'))
 	}
 	if err != nil {
 		return json.RawMessage(`{"tools":[]}`)
@@ -231,7 +230,7 @@ func (ch *channel) forbids(tool string) bool {
 	return false
 }
 
-// call makes a tools/call under the same rules as client:tool_call.
+// call makes a tools/call under the rules of client:tool_call.
 func (ch *channel) call(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	c := ch.c
 	name := rawjson.Text(r.Fields().Name)

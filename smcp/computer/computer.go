@@ -20,7 +20,7 @@ import (
 	"github.com/weir-mcp/weir/smcp"
 )
 
-// Defaults and bounds.
+// Default values and bounds.
 const (
 	defaultCallTimeout = 60 * time.Second
 	defaultIdle        = 15 * time.Minute
@@ -32,55 +32,53 @@ const (
 	debounce           = 100 * time.Millisecond
 )
 
-// A Confirmation is a call that a person has to agree to.
+// Confirmation describes a call that a person must approve.
 type Confirmation struct {
 	ReqID, Agent, Server, Tool string
 	Arguments                  json.RawMessage
 }
 
-// Options configure a Computer. The zero value hosts nothing, knows no input and
-// refuses every call that needs a confirmation.
+// Options configure a Computer. With the zero value, a Computer has no inputs and refuses calls that
+// need a confirmation.
 type Options struct {
 	Name string // of the Computer, unique in its office
-	// AutoApply holds for tools of which the configuration says nothing; "" is
-	// ApplyAsk.
+	// AutoApply is the rule for tools that the configuration does not mention; "" means ApplyAsk.
 	AutoApply Apply
-	// Confirm asks whether a call may be made whose tool is not auto_apply. It is
-	// called concurrently; ctx ends when nobody waits for the call any more. Nil
-	// refuses.
+	// Confirm asks a person whether a call may be made. It is needed for tools without auto_apply and
+	// is called concurrently. ctx ends when the caller gives up. A nil Confirm refuses the call.
 	Confirm func(ctx context.Context, c Confirmation) (bool, error)
-	// Ask answers an input that has no value yet, by asking a person; ok false
-	// leaves the default. Nil asks nobody.
+	// Ask asks a person for an input without a value; ok false keeps the default. A nil Ask keeps the
+	// default.
 	Ask func(ctx context.Context, in Input) (value string, ok bool, err error)
-	// RunCommand runs the command of an input and returns its output. Nil runs
-	// none.
+	// RunCommand runs the command of an input and returns its output. If it is nil, commands are not
+	// run.
 	RunCommand func(ctx context.Context, in Input) (string, error)
-	// LookupEnv reads the environment; nil knows no variable.
+	// LookupEnv reads the environment; nil means an empty one.
 	LookupEnv func(string) (string, bool)
-	// BaseEnv is what MCP servers that are programs inherit.
+	// BaseEnv is the environment that stdio servers inherit.
 	BaseEnv []string
-	// Dir is what relative paths of the configuration are relative to.
+	// Dir is the base of relative paths in the configuration.
 	Dir string
 	// Key signs results and proves the Computer's name; nil for none.
 	Key ed25519.PrivateKey
-	// CallTimeout bounds a call whose Agent sets no time: 60 s.
+	// CallTimeout bounds a call without a timeout of its own. The default is 60 s.
 	CallTimeout time.Duration
-	// IdleTimeout stops programs that are not called: 15 minutes; negative
-	// never.
+	// IdleTimeout stops programs that were not called for this long. The default is 15 minutes; a
+	// negative value never stops them.
 	IdleTimeout time.Duration
 	// Skills is a folder of skills, each a folder with a SKILL.md; "" for none.
 	Skills string
 	// Landing is the folder where uploads go; "" refuses them.
 	Landing string
-	// ClientInfo is how the Computer introduces itself to MCP servers.
+	// ClientInfo is the clientInfo that MCP servers receive.
 	ClientInfo json.RawMessage
-	// StopGrace is the time a program gets to end after its stdin was closed, and again after
-	// SIGTERM: 2 s.
+	// StopGrace is how long a program may take to exit after its stdin was closed, and again after
+	// SIGTERM. The default is 2 s.
 	StopGrace time.Duration
-	// Marks are variables, as "key=value", that programs get in addition to their configuration.
+	// Marks are extra environment variables for programs, as "key=value".
 	Marks []string
-	// Instances are texts that identify this process and its ancestors. A program that writes one
-	// of them to stderr would start this process again, and is left out.
+	// Instances are texts that identify this process and its ancestors. A program that prints one of
+	// them to stderr would start this process again; the Computer leaves it out.
 	Instances []string
 
 	Logger *slog.Logger // nil discards
@@ -102,17 +100,17 @@ type Computer struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // Add under mu or office.mu, unless closed
 
-	changes sync.Mutex // held while servers change; before mu
+	changes sync.Mutex // held while servers change; acquired before mu
 
 	mu      sync.Mutex // guards below
 	closed  bool
 	servers []*Server // in order
 	applied map[string]*config.Server
-	failed  map[string]string // servers that could not be configured, and why
+	failed  map[string]string // errors of servers that could not be configured
 	book    toolBook
 }
 
-// New returns a Computer without servers. Close ends it.
+// New returns a Computer without servers. Close stops it.
 func New(o Options) (*Computer, error) {
 	if o.Name == "" {
 		return nil, errors.New("a Computer needs a name")
@@ -154,8 +152,8 @@ func New(o Options) (*Computer, error) {
 // Name is the Computer's name.
 func (c *Computer) Name() string { return c.o.Name }
 
-// Load takes over a whole configuration: servers that are new start, those that
-// are gone end, the others stay. Calls do not wait for it.
+// Load replaces the configuration: it starts new servers, stops removed ones and keeps the others
+// running. Calls in flight are not blocked.
 func (c *Computer) Load(ctx context.Context, f *File) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()
@@ -163,7 +161,7 @@ func (c *Computer) Load(ctx context.Context, f *File) error {
 	return c.replace(ctx, f.Servers)
 }
 
-// Put adds a server, or changes the one of its name.
+// Put adds a server, or replaces the server of the same name.
 func (c *Computer) Put(ctx context.Context, s *Server) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()
@@ -176,12 +174,12 @@ func (c *Computer) Put(ctx context.Context, s *Server) error {
 	return c.replace(ctx, next)
 }
 
-// Remove takes a server out.
+// Remove removes a server.
 func (c *Computer) Remove(ctx context.Context, name string) error {
 	return c.edit(ctx, name, func(*Server) *Server { return nil })
 }
 
-// SetDisabled switches a server off or on.
+// SetDisabled disables or enables a server.
 func (c *Computer) SetDisabled(ctx context.Context, name string, disabled bool) error {
 	return c.edit(ctx, name, func(s *Server) *Server {
 		next := *s
@@ -217,8 +215,8 @@ func (c *Computer) unknownServer(name string) error {
 	return fmt.Errorf("there is no MCP server %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// SetInput sets the value of an input and restarts the servers that use it. A
-// variable of the environment wins over it; see InputVariable.
+// SetInput sets the value of an input and restarts the servers that use it. An environment variable
+// takes precedence; see InputVariable.
 func (c *Computer) SetInput(ctx context.Context, id string, value json.RawMessage) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()
@@ -228,8 +226,8 @@ func (c *Computer) SetInput(ctx context.Context, id string, value json.RawMessag
 	return c.replace(ctx, c.Servers())
 }
 
-// replace makes the servers those of a list. A server whose inputs cannot be
-// had is left out and the others go on. It is called under changes.
+// replace sets the list of servers. It leaves out a server whose inputs have no value and keeps the
+// others. The caller holds changes.
 func (c *Computer) replace(ctx context.Context, servers []*Server) error {
 	if err := checkServers(servers); err != nil {
 		return err
@@ -282,8 +280,8 @@ func (c *Computer) Servers() []*Server {
 // Inputs returns the definitions of the inputs.
 func (c *Computer) Inputs() []Input { return c.inputs.list() }
 
-// InputVariable returns the name of the environment variable that answers an
-// input whatever SetInput has set, ok false where it is not there.
+// InputVariable returns the environment variable that answers an input and overrides SetInput. ok is
+// false if the variable is not set.
 func (c *Computer) InputVariable(id string) (name string, ok bool) {
 	name, _, ok = c.inputs.variable(id)
 	return name, ok
@@ -335,8 +333,8 @@ func (c *Computer) Health() []Health {
 	return out
 }
 
-// Close leaves the hub, ends the servers and waits until everything has ended.
-// Programs get the time that ctx leaves.
+// Close leaves the hub, stops the servers and waits until everything has ended. Programs may take as
+// long as ctx allows.
 func (c *Computer) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
@@ -349,7 +347,7 @@ func (c *Computer) Close(ctx context.Context) error {
 	return err
 }
 
-// sink takes the listings of the MCP servers.
+// sink receives the listings of the MCP servers.
 type sink struct{ c *Computer }
 
 var _ upstream.Sink = sink{}

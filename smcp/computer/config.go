@@ -19,16 +19,15 @@ import (
 	"github.com/weir-mcp/weir/smcp"
 )
 
-// File is a configuration: servers, and the inputs that they name.
+// File is a parsed configuration: servers and inputs.
 type File struct {
 	Servers []*Server
 	Inputs  []Input
-	// Warnings are about keys that have no effect.
+	// Warnings name keys that have no effect.
 	Warnings []string
 }
 
-// ToolMeta is what the configuration says about one tool, or about all of a
-// server.
+// ToolMeta holds the settings of one tool, or the defaults of a server's tools.
 type ToolMeta struct {
 	AutoApply       Apply           `json:"auto_apply,omitzero"`
 	Alias           string          `json:"alias,omitempty"`
@@ -36,12 +35,12 @@ type ToolMeta struct {
 	RetObjectMapper json.RawMessage `json:"ret_object_mapper,omitempty"`
 }
 
-// Server is one MCP server of a configuration. Texts may hold placeholders.
+// Server is the configuration of one MCP server. Its strings may contain placeholders.
 type Server struct {
 	Name     string
-	BundleID string // "" to derive it from the name
+	BundleID string // "": derived from the name
 	Disabled bool
-	// Forbidden are names of tools that are not offered; a call is refused.
+	// Forbidden names tools that are not offered and whose calls are refused.
 	Forbidden []string
 	ToolMeta  map[string]ToolMeta
 	Default   *ToolMeta
@@ -53,15 +52,15 @@ type Server struct {
 	Cwd     string
 	URL     string
 	Headers map[string]string
-	// Timeout bounds one call; 0 stands for the Computer's own.
+	// Timeout bounds one call; 0 means Options.CallTimeout.
 	Timeout time.Duration
-	// PerSession gives each channel a process of its own.
+	// PerSession starts a process for each channel.
 	PerSession bool
 
-	timeout string // as the file has it, for one that has a placeholder
+	timeout string // the text in the file, which may hold a placeholder
 }
 
-// bundle is the id by which 0.3 and later know the server.
+// bundle returns the server's id in dialects 0.3 and later.
 func (s *Server) bundle() string {
 	if s.BundleID != "" {
 		return s.BundleID
@@ -81,8 +80,7 @@ func (s *Server) bundle() string {
 	return id
 }
 
-// meta is what the configuration says about a tool: its own entry before the
-// default, field by field.
+// meta returns the settings of a tool. Fields of its own entry override the defaults.
 func (s *Server) meta(tool string) ToolMeta {
 	m := s.ToolMeta[tool]
 	if d := s.Default; d != nil {
@@ -102,11 +100,11 @@ func (s *Server) meta(tool string) ToolMeta {
 // Parse reads a configuration, JSON or YAML, in any of its forms:
 //
 //	{"mcpServers": {NAME: {"command": …}}}                         MCP clients
-//	{"servers": {NAME: {"type": …, "server_parameters": {…}}}}     A2C-SMCP; a list of servers, too
+//	{"servers": {NAME: {"type": …, "server_parameters": {…}}}}     A2C-SMCP; also a list of servers
 //	{NAME: {"type": "http", "url": …}}                             the first draft of A2C-SMCP
 //
-// Keys without effect are warnings; everything else that is wrong is an error, all of it at once and each with its
-// line. The name stands in messages.
+// Keys without effect are warnings. Parse reports all other faults in one error, each with its line.
+// name stands for the file in messages.
 func Parse(name string, data []byte) (*File, error) {
 	root, err := strict.Read(name, data)
 	if err != nil {
@@ -127,7 +125,8 @@ func Parse(name string, data []byte) (*File, error) {
 	return f, nil
 }
 
-// fileServer is a server as a file has it. Its parameters stand in server_parameters, or beside type.
+// fileServer is a server as written in a file. Its parameters are members of server_parameters or of
+// the server itself.
 type fileServer struct {
 	strict.Place
 	Name       string      `key:"name"`
@@ -152,16 +151,16 @@ type fileParams struct {
 	Headers map[string]string `key:"headers"`
 	Timeout string            `key:"timeout"`
 
-	// Other programs write these; they change nothing here.
+	// Other programs write these keys; weir ignores them.
 	ReadTimeout  *strict.Node `key:"sse_read_timeout"`
 	Terminate    *strict.Node `key:"terminate_on_close"`
 	Encoding     *strict.Node `key:"encoding"`
 	ErrorHandler *strict.Node `key:"encoding_error_handler"`
 }
 
-// fileMeta is what a file says about one tool.
+// fileMeta is the entry of one tool in a file.
 type fileMeta struct {
-	Tool string // the key
+	Tool string // the key in the file
 	metaKeys
 }
 
@@ -180,7 +179,7 @@ func (a *Apply) DecodeStrict(d *strict.Decoder, n *strict.Node, path string) {
 	}
 }
 
-// parser makes servers and inputs of what was read.
+// parser converts the decoded file into servers and inputs.
 type parser struct{ *strict.Decoder }
 
 func (p *parser) parse(root *strict.Node) *File {
@@ -231,7 +230,7 @@ func (p *parser) parse(root *strict.Node) *File {
 	return f
 }
 
-// looksLikeServer tells one server from a mapping of them.
+// looksLikeServer distinguishes a server from a mapping of servers.
 func looksLikeServer(keys map[string]*strict.Node) bool {
 	text := func(key string) bool { return keys[key] != nil && keys[key].ShortTag() == "!!str" }
 	return text("name") && (text("type") || text("command") || text("url"))
@@ -258,7 +257,7 @@ func (p *parser) mapping(path string, pairs []strict.Pair) (servers []*Server) {
 	return servers
 }
 
-// server reads one server. Its name is its own, or else the one that is given.
+// server reads one server. The name in the server overrides the given name.
 func (p *parser) server(name, path string, n *strict.Node) *Server {
 	var f fileServer
 	if !p.Decode(n, path, &f) {
@@ -301,7 +300,7 @@ func (p *parser) server(name, path string, n *strict.Node) *Server {
 	return s
 }
 
-// meta reads the keys about a tool.
+// meta reads the keys that concern tools.
 func (p *parser) meta(keys metaKeys) ToolMeta {
 	m := ToolMeta{AutoApply: keys.AutoApply, Alias: keys.Alias, Tags: keys.Tags}
 	if keys.Mapper != nil {
@@ -313,7 +312,7 @@ func (p *parser) meta(keys metaKeys) ToolMeta {
 	return m
 }
 
-// kind is the transport: stdio, sse or streamable, also called http.
+// kind returns the transport: stdio, sse or streamable, also called http.
 func (p *parser) kind(f *fileServer, who string) string {
 	has := func(key string) bool {
 		return p.Set(strict.Join(f.Path, key)) || p.Set(strict.Join(strict.Join(f.Path, "server_parameters"), key))
@@ -346,7 +345,7 @@ func (p *parser) kind(f *fileServer, who string) string {
 	return kind
 }
 
-// duration reads seconds, a Go duration or an ISO 8601 one such as PT30S.
+// duration parses seconds, a Go duration, or an ISO 8601 duration such as PT30S.
 func duration(text string) (time.Duration, error) {
 	given := text
 	if f, err := strconv.ParseFloat(text, 64); err == nil && f >= 0 && f < math.MaxInt32 {
@@ -387,7 +386,7 @@ func (p *parser) input(n *strict.Node, path string, f *File) {
 	}
 }
 
-// checkServers checks what several servers have to agree about.
+// checkServers checks rules that concern several servers, such as unique names.
 func checkServers(servers []*Server) error {
 	if len(servers) > maxServers {
 		return fmt.Errorf("%d MCP servers are more than the bound of %d; another Computer may have the rest", len(servers), maxServers)
@@ -418,8 +417,8 @@ func checkServers(servers []*Server) error {
 	return errors.Join(errs...)
 }
 
-// public is the server as get_config shows it. In the flat form, the first
-// draft's, url and command stand beside type, and streamable is called http.
+// public returns the server in the form of get_config. In the flat form of the first draft, url and
+// command are members of the server, and streamable is called http.
 func (s *Server) public(flat bool) (json.RawMessage, error) {
 	meta := s.ToolMeta
 	if meta == nil {
@@ -477,8 +476,7 @@ func isoDuration(d time.Duration) string {
 	return "PT" + strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "S"
 }
 
-// absolute makes a path of the configuration independent of where the process
-// runs.
+// absolute resolves a path of the configuration against dir.
 func absolute(dir, path string) string {
 	if path == "" || filepath.IsAbs(path) || dir == "" {
 		return path

@@ -20,31 +20,28 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// How long an answer waits for servers that are starting for the first time, and
-// one that needs an MCP server for it.
+// Time limits: startTime for servers that are starting for the first time, answerTime for a request
+// that needs an MCP server.
 const (
 	startTime  = 8 * time.Second
 	answerTime = 25 * time.Second
 )
 
-// Hub says where to go.
+// Hub configures the connection to a hub.
 type Hub struct {
 	URL     string
 	Office  string
 	Token   string
-	Version string                // a2c_version to say; "" for none
+	Version string                // a2c_version to announce; "" for none
 	Engine  engineio.ClientConfig // transports, TLS, dialing
 	Backoff socketio.Backoff      // between attempts to connect
-	// Patient goes on trying where the first attempt fails; Connect then returns
-	// at once.
-	Patient bool
-	// OnRefused is told of a hub that keeps the Computer out for good; see
-	// member.Options.
+	// KeepTrying makes Connect return at once and retry in the background if the first attempt fails.
+	KeepTrying bool
+	// OnRefused is called when the hub rejects the Computer for a lasting reason; see member.Options.
 	OnRefused func(reason error)
 }
 
-// Connect joins an office and stays in it: after a lost connection the Computer
-// comes back by itself. It may be called once.
+// Connect joins an office and reconnects after a lost connection. It must be called at most once.
 func (c *Computer) Connect(ctx context.Context, h Hub) error {
 	var version smcp.Version
 	if h.Version != "" {
@@ -71,7 +68,7 @@ func (c *Computer) Connect(ctx context.Context, h Hub) error {
 	o.member, o.version = m, version
 	o.mu.Unlock()
 	o.handle(m)
-	if h.Patient {
+	if h.KeepTrying {
 		return m.StartInBackground()
 	}
 	if err := m.Start(ctx); err != nil {
@@ -93,17 +90,17 @@ func (c *Computer) Joined(ctx context.Context) error {
 	return m.Wait(ctx)
 }
 
-// office is the Computer's side of the hub: the membership, and the channels of Agents. It is safe
-// for concurrent use.
+// office is the Computer's connection to the hub: its membership and the channels of Agents. It is
+// safe for concurrent use.
 type office struct {
 	c *Computer
 
 	mu       sync.Mutex // guards below; never held together with Computer.mu
 	closed   bool
 	member   *member.Member // nil before Connect
-	version  smcp.Version   // said to the hub
+	version  smcp.Version   // announced to the hub
 	channels map[string]*channel
-	changes  map[string]bool // events that the office has yet to be told
+	changes  map[string]bool // events that are not yet sent to the office
 	notify   *time.Timer
 }
 
@@ -118,14 +115,14 @@ func (o *office) close() {
 	channels := slices.Collect(maps.Values(o.channels))
 	o.mu.Unlock()
 	if m != nil {
-		_ = m.Close() // its only error is that it was not connected
+		_ = m.Close() // fails only if it was not connected
 	}
 	for _, ch := range channels {
 		ch.end("the Computer was closed")
 	}
 }
 
-// endChannels ends the channels to servers that keep does not keep.
+// endChannels ends the channels to servers for which keep returns false.
 func (o *office) endChannels(keep func(*Server) bool, reason string) {
 	o.mu.Lock()
 	var stale []*channel
@@ -146,7 +143,7 @@ func (o *office) hub() *member.Member {
 	return o.member
 }
 
-// Link is how the Computer stands with its hub.
+// Link describes the state of the connection to the hub.
 type Link struct {
 	State  member.State `json:"state"`
 	Office string       `json:"office,omitempty"`
@@ -154,7 +151,7 @@ type Link struct {
 	Error  string       `json:"error,omitempty"`
 }
 
-// Link returns how the Computer stands with its hub.
+// Link returns the state of the connection to the hub.
 func (c *Computer) Link() Link {
 	m := c.office.hub()
 	if m == nil {
@@ -168,7 +165,7 @@ func (c *Computer) Link() Link {
 	return l
 }
 
-// Join changes the office.
+// Join moves the Computer to another office.
 func (c *Computer) Join(ctx context.Context, office string) error {
 	m := c.office.hub()
 	if m == nil {
@@ -187,7 +184,7 @@ func (c *Computer) Leave(ctx context.Context) error {
 	return m.Leave(ctx)
 }
 
-// abandon ends all calls and channels: their Agent cannot be answered any more.
+// abandon ends all calls and channels, because their answers can no longer reach the Agent.
 func (o *office) abandon(reason string) {
 	o.c.ledger.cancelAll()
 	o.mu.Lock()
@@ -198,7 +195,7 @@ func (o *office) abandon(reason string) {
 	}
 }
 
-// handle sets the handlers of events.
+// handle registers the event handlers.
 func (o *office) handle(m *member.Member) {
 	m.OnConcurrent(smcp.EventToolCall, func(e *socketio.Event) {
 		req, err := readToolCall(e.Arg(0))
@@ -221,7 +218,7 @@ func (o *office) handle(m *member.Member) {
 		result = o.c.signed(req.ToolName, req.ReqID, result)
 		if err := e.Ack(result); errors.Is(err, engineio.ErrTooLarge) {
 			result = o.c.failure(errors.New("the result is larger than the hub takes; ask for less, or have its operator allow more"))
-			_ = e.Ack(o.c.signed(req.ToolName, req.ReqID, result)) // who asked may be gone
+			_ = e.Ack(o.c.signed(req.ToolName, req.ReqID, result)) // the Agent may have left
 		} else if err != nil {
 			o.c.log.Debug("a result was not delivered", "tool", req.ToolName, "err", err)
 		}
@@ -259,16 +256,16 @@ func (o *office) handle(m *member.Member) {
 		}
 	})
 	m.On(smcp.EventMCP, o.onMCP)
-	// Nobody shall wait for the answer to an event of a protocol to come.
+	// Answer unknown events, so that peers of a newer protocol do not wait.
 	m.OnOther(func(e *socketio.Event) {
 		var req smcp.Call
-		_ = e.Decode(0, &req) // all that matters of it is the dialect
+		_ = e.Decode(0, &req) // only the dialect matters
 		o.answer(e, req, nil, smcp.ErrPayload.With("event", e.Name))
 	})
 }
 
-// dialect is the one in which an Agent is answered: its own where the hub tells
-// it, else that in which the Computer has introduced itself.
+// dialect returns the dialect of the answer to an Agent. It is the Agent's dialect if the hub told
+// it, and otherwise the Computer's own.
 func (o *office) dialect(call smcp.Call) smcp.Dialect {
 	switch {
 	case call.Version != nil:
@@ -281,7 +278,7 @@ func (o *office) dialect(call smcp.Call) smcp.Dialect {
 	return o.version.Dialect()
 }
 
-// addressed checks that a request is for this Computer.
+// addressed checks that a request names this Computer.
 func (o *office) addressed(call smcp.Call) error {
 	if call.Computer != o.c.o.Name {
 		return smcp.NoComputer(call.Computer)
@@ -289,12 +286,11 @@ func (o *office) addressed(call smcp.Call) error {
 	return nil
 }
 
-// based is a request with the part that all have.
+// based is a request that embeds Call.
 type based interface{ Base() smcp.Call }
 
-// serve makes the handler of a request that is answered from what the Computer
-// knows. Where it is made of what servers offer, those that are starting for the
-// first time are waited for.
+// serve returns the handler of a request that needs no call to a tool. If the answer depends on what
+// servers offer, the handler waits for servers that are starting for the first time.
 func serve[T based](o *office, f func(ctx context.Context, req T) (any, error)) socketio.Handler {
 	return func(e *socketio.Event) {
 		var req T
@@ -317,11 +313,11 @@ func serve[T based](o *office, f func(ctx context.Context, req T) (any, error)) 
 	}
 }
 
-// settle waits a while for servers that have not been listed yet.
+// settle waits a limited time for servers that have not been listed yet.
 func (c *Computer) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	_ = c.manager.Ready(ctx) // servers that are not there offer nothing
+	_ = c.manager.Ready(ctx) // missing servers offer nothing
 }
 
 // answer acks a request with a value or an error.
@@ -345,7 +341,7 @@ func (o *office) answer(e *socketio.Event, call smcp.Call, out any, err error) {
 	}
 }
 
-// onMCP is client:mcp. It does not block: messages of a channel keep their order.
+// onMCP handles client:mcp. It does not block, so that the messages of a channel stay in order.
 func (o *office) onMCP(e *socketio.Event) {
 	var req smcp.MCPRequest
 	if err := e.Decode(0, &req); err != nil || len(req.Channel) > 128 {
@@ -372,7 +368,7 @@ func (o *office) channelOp(req smcp.MCPRequest) error {
 	o.mu.Unlock()
 	if ch == nil || ch.agentSID != req.AgentSID {
 		if req.Op == smcp.OpSend {
-			_ = o.sendMCP(smcp.MCPMessage{Channel: req.Channel, AgentSID: req.AgentSID, Closed: "there is no such channel; open it again"}) // who asked may be gone
+			_ = o.sendMCP(smcp.MCPMessage{Channel: req.Channel, AgentSID: req.AgentSID, Closed: "there is no such channel; open it again"}) // the Agent may have left
 		}
 		return smcp.Errorf(smcp.CodeNotFound, "There is no such channel")
 	}
@@ -383,7 +379,7 @@ func (o *office) channelOp(req smcp.MCPRequest) error {
 		}
 		ch.push(req.Message)
 	case smcp.OpClose:
-		_ = ch.Close() // has no error
+		_ = ch.Close() // never fails
 	default:
 		return smcp.ErrPayload
 	}
@@ -444,7 +440,8 @@ func (o *office) sendMCP(m smcp.MCPMessage) error {
 	return hub.Emit(smcp.EventServerMCP, m)
 }
 
-// changed tells the office of events, a moment later and once for many changes.
+// changed schedules events for the office. It sends them after a short delay, so that many changes
+// become one event.
 func (o *office) changed(events ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -461,7 +458,7 @@ func (o *office) changed(events ...string) {
 	}
 }
 
-// flush sends the events that changed has gathered. It does not block.
+// flush sends the scheduled events. It does not block.
 func (o *office) flush() {
 	o.mu.Lock()
 	events := slices.Sorted(maps.Keys(o.changes))

@@ -17,7 +17,7 @@ import (
 
 // Bounds of the desktop.
 const (
-	maxWindows     = 64      // of one server that are read and watched
+	maxWindows     = 64      // of one server
 	maxDesktop     = 4 << 20 // bytes of all windows
 	maxWindowBytes = 512 << 10
 	windowTime     = 10 * time.Second
@@ -25,7 +25,7 @@ const (
 
 func isWindow(uri string) bool { return strings.HasPrefix(uri, "window://") }
 
-// window is a resource that stands on the desktop.
+// window is a resource that appears on the desktop.
 type window struct {
 	server     string
 	uri        string
@@ -33,8 +33,8 @@ type window struct {
 	fullscreen bool
 }
 
-// windowOf reads where a window stands: annotations and _meta say it from 0.2
-// on, the query of the URI before.
+// windowOf reads the position of a window: from annotations and _meta in 0.2 and later, and from the
+// query of the URI before.
 func windowOf(server string, raw json.RawMessage) window {
 	w := window{server: server, uri: rawjson.Text(rawjson.Get(raw, "uri"))}
 	var query url.Values
@@ -58,9 +58,9 @@ func windowOf(server string, raw json.RawMessage) window {
 	return w
 }
 
-// sortWindows orders windows as they stand on the desktop: servers by their last use
-// and then by name, within a server by priority; a fullscreen window displaces
-// the others of its server, and of two the one with the higher priority stays.
+// sortWindows returns the windows in desktop order: servers by last use and then by name, windows of
+// a server by priority. A fullscreen window hides the others of its server; of two, the one with the
+// higher priority stays.
 func sortWindows(windows []window, recent []string) []window {
 	byServer := map[string][]window{}
 	var servers []string
@@ -92,9 +92,8 @@ func sortWindows(windows []window, recent []string) []window {
 	return out
 }
 
-// Desktop returns the windows of all servers, each as its URI, an empty line and
-// its text: at most size where it is not negative, and only uri where it is not
-// "".
+// Desktop returns the windows of all servers, each as its URI, an empty line and its text. size
+// limits their number unless it is negative. uri selects one window; "" selects all.
 func (c *Computer) Desktop(ctx context.Context, size int, uri string) []string {
 	c.mu.Lock()
 	var windows []window
@@ -125,7 +124,7 @@ func (c *Computer) Desktop(ctx context.Context, size int, uri string) []string {
 	return out
 }
 
-// readWindow returns a window's entry; ok is false for one without content.
+// readWindow returns a window's entry. ok is false if the window has no content.
 func (b *toolBook) readWindow(ctx context.Context, w window) (string, bool) {
 	ctx, cancel := context.WithTimeout(ctx, windowTime)
 	defer cancel()
@@ -141,7 +140,7 @@ func (b *toolBook) readWindow(ctx context.Context, w window) (string, bool) {
 	}
 	var parts []string
 	n := 0
-	_ = rawjson.EachElement(rawjson.Get(result, "contents"), func(v []byte) bool { // an answer that cannot be read has no parts
+	_ = rawjson.EachElement(rawjson.Get(result, "contents"), func(v []byte) bool { // an unreadable answer has no parts
 		n++
 		if text := rawjson.Text(rawjson.Get(v, "text")); text != "" {
 			parts = append(parts, text)
@@ -161,7 +160,7 @@ func (b *toolBook) readWindow(ctx context.Context, w window) (string, bool) {
 	return w.uri + "\n\n" + body, true
 }
 
-// watchWindows has the office told when a window of a server changes.
+// watchWindows subscribes to the windows of a server and tells the office of their changes.
 func (b *toolBook) watchWindows(server string, l *listing) {
 	up, ok := b.c.manager.Upstream(server)
 	if !ok || len(l.windows) == 0 {
@@ -182,7 +181,7 @@ func (b *toolBook) watchWindows(server string, l *listing) {
 			stop, err := up.SubscribeResource(ctx, rawjson.Text(rawjson.Get(raw, "uri")), func(json.RawMessage) { b.c.office.changed(smcp.EventUpdateDesktop) })
 			if err != nil {
 				b.c.log.Debug("a window cannot be watched", "server", server, "err", err)
-				break // the server does not offer it
+				break // the server does not support it
 			}
 			stops = append(stops, stop)
 		}

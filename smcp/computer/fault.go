@@ -13,8 +13,7 @@ import (
 	"github.com/weir-mcp/weir/smcp"
 )
 
-// A fault is why a call was not answered by its tool, with the protocol's code
-// for it.
+// fault is the reason why no tool answered a call, with its protocol code.
 type fault struct {
 	code int
 	text string
@@ -29,7 +28,7 @@ func faultf(code int, format string, args ...any) error {
 	return &fault{code: code, text: fmt.Sprintf(format, args...)}
 }
 
-// expired is the fault of a call, or of a question, whose time is over.
+// expired returns the fault of a call or a question that timed out.
 func expired(format string, args ...any) error {
 	return &fault{code: smcp.CodeTimeout, text: fmt.Sprintf(format, args...), err: context.DeadlineExceeded}
 }
@@ -49,13 +48,12 @@ func callError(ctx context.Context, err error, timeout time.Duration) error {
 	return err
 }
 
-// plain is the text of an error in the words of people: errors of Go's own say
-// what contexts do.
+// plain returns an error's text for users. It rewords Go's context errors.
 func plain(err error) string {
 	return strings.NewReplacer(context.DeadlineExceeded.Error(), "the time was over", context.Canceled.Error(), "it was cancelled").Replace(err.Error())
 }
 
-// failure is the result of a call that was not answered by a tool.
+// failure returns the result of a call that no tool answered.
 func (c *Computer) failure(err error) json.RawMessage {
 	var flags string
 	switch {
@@ -72,8 +70,8 @@ func (c *Computer) failure(err error) json.RawMessage {
 	return append(out, '}')
 }
 
-// draftError is the same for an Agent of the first draft, which reads an error
-// object in the place of a result. A cancellation has none there: nil.
+// draftError returns the error object that an Agent of the first draft reads in place of a result. It
+// is nil for a cancellation, which has no error there.
 func draftError(in *inputs, tool string, err error) *smcp.Error {
 	if errors.Is(err, errAgentCancelled) {
 		return nil

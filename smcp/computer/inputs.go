@@ -23,11 +23,10 @@ const (
 	InputCommand = "command"
 )
 
-// envPrefix is what the name of an environment variable begins with that answers
-// an input: A2C_SMCP_<id>.
+// envPrefix is the prefix of environment variables that answer inputs: A2C_SMCP_<id>.
 const envPrefix = "A2C_SMCP_"
 
-// Input is the definition of a value that the configuration does not hold.
+// Input defines a value that is kept out of the configuration.
 type Input struct {
 	ID          string          `json:"id"`
 	Type        string          `json:"type"`
@@ -36,15 +35,15 @@ type Input struct {
 	Password    bool            `json:"password,omitempty"`
 	Options     []Option        `json:"options,omitempty"`
 	Command     string          `json:"command,omitempty"`
-	Args        json.RawMessage `json:"args,omitempty"` // a list or a mapping of texts
+	Args        json.RawMessage `json:"args,omitempty"` // a list or a mapping of strings
 }
 
-// Option is a choice of a pickString: a text, or label and value.
+// Option is a choice of a pickString: a string, or a label and a value.
 type Option struct {
 	Label, Value string
 }
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON reads both forms.
 func (o *Option) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &o.Value); err == nil {
 		o.Label = o.Value
@@ -58,7 +57,7 @@ func (o *Option) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// MarshalJSON writes a text where label and value are the same.
+// MarshalJSON writes a string if label and value are equal.
 func (o Option) MarshalJSON() ([]byte, error) {
 	if o.Label == o.Value {
 		return json.Marshal(o.Value)
@@ -66,10 +65,10 @@ func (o Option) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"label": o.Label, "value": o.Value})
 }
 
-// placeholder is a reference in a text.
+// placeholder matches a reference in a string.
 var placeholder = regexp.MustCompile(`\$\{(input:([^}]+)|env:([A-Za-z_][A-Za-z0-9_]*)|([A-Za-z_][A-Za-z0-9_]*))\}`)
 
-// inputs resolves placeholders. A value once had is kept.
+// inputs resolves placeholders and keeps the values of inputs.
 type inputs struct {
 	o *Options
 
@@ -81,8 +80,8 @@ type inputs struct {
 
 func newInputs(o *Options) *inputs { return &inputs{o: o, values: map[string]any{}} }
 
-// define replaces the definitions. Values of inputs that stay are kept, unless
-// they are no choice any more.
+// define replaces the definitions. It keeps the values of remaining inputs, except values that are no
+// longer a choice.
 func (in *inputs) define(defs []Input) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -122,7 +121,7 @@ func (in *inputs) find(id string) (Input, bool) {
 	return in.defs[i], true
 }
 
-// set gives an input its value, any JSON; nil forgets it.
+// set sets the value of an input, any JSON; nil deletes it.
 func (in *inputs) set(id string, raw json.RawMessage) error {
 	def, ok := in.find(id)
 	if !ok {
@@ -149,14 +148,14 @@ func (in *inputs) set(id string, raw json.RawMessage) error {
 	return nil
 }
 
-// hide has a value kept out of logs. It is called under mu.
+// hide keeps a value out of logs. The caller holds mu.
 func (in *inputs) hide(v any, certain bool) {
 	if text, ok := v.(string); ok {
 		in.secrets.add(text, certain)
 	}
 }
 
-// redact takes values of inputs, and secrets of servers, out of a text.
+// redact removes the values of inputs and the secrets of servers from a text.
 func (in *inputs) redact(text string) string {
 	in.mu.Lock()
 	hidden := in.secrets.all()
@@ -164,7 +163,7 @@ func (in *inputs) redact(text string) string {
 	return hidden.Replace(text)
 }
 
-// concealed returns a listing without the secrets in its descriptions.
+// concealed returns a listing whose descriptions contain no secrets.
 func (in *inputs) concealed(l catalog.Listing) catalog.Listing {
 	in.mu.Lock()
 	hidden := in.secrets.credentials()
@@ -175,17 +174,16 @@ func (in *inputs) concealed(l catalog.Listing) catalog.Listing {
 	return l.Concealed(hidden.Replace)
 }
 
-// variable returns the environment variable that answers an input, where it is
-// there.
+// variable returns the environment variable that answers an input. ok is false if it is not set.
 func (in *inputs) variable(id string) (name, value string, ok bool) {
 	name = envPrefix + id
 	value, ok = in.o.LookupEnv(name)
 	return name, value, ok
 }
 
-// value returns the value of an input: the environment's, the one that was set or
-// had before, the answer of a person or a command, the default. ok false is an
-// input that nobody knows, or that has no value.
+// value returns the value of an input. The order is: the environment, a value that was set or
+// obtained before, the answer of a person or a command, the default. ok is false if the input is
+// undefined or has no value.
 func (in *inputs) value(ctx context.Context, id string) (v any, ok bool, err error) {
 	def, known := in.find(id)
 	in.mu.Lock()
@@ -246,8 +244,8 @@ func (in *inputs) obtain(ctx context.Context, def Input) (any, bool, error) {
 	return nil, false, nil
 }
 
-// text replaces the placeholders of a text. One that is the whole text keeps the
-// type of its value; what is unknown stays as it is.
+// text replaces the placeholders of a string. A placeholder that is the whole string keeps the type
+// of its value. Unknown placeholders stay as they are.
 func (in *inputs) text(ctx context.Context, text string) (any, error) {
 	if m := placeholder.FindStringSubmatchIndex(text); m != nil && m[0] == 0 && m[1] == len(text) {
 		v, ok, err := in.reference(ctx, placeholder.FindStringSubmatch(text))
@@ -295,14 +293,14 @@ func asText(v any) string {
 	return string(raw)
 }
 
-// rendering replaces the placeholders of a server's texts and keeps the first error.
+// rendering replaces the placeholders in a server's strings and keeps the first error.
 type rendering struct {
 	ctx context.Context
 	in  *inputs
 	err error
 }
 
-// text replaces the placeholders of what stands at the key.
+// text replaces the placeholders in the value of a key.
 func (r *rendering) text(key, text string) string {
 	v, err := r.in.text(r.ctx, text)
 	switch v.(type) {
@@ -331,8 +329,7 @@ func (r *rendering) named(key string, texts map[string]string) map[string]string
 	return out
 }
 
-// render makes the supervision's configuration of a server, with the values of
-// its inputs.
+// render returns the configuration of a server for the supervisor, with the values of its inputs.
 func (c *Computer) render(ctx context.Context, s *Server) (*config.Server, error) {
 	r := &rendering{ctx: ctx, in: c.inputs}
 	cfg := &config.Server{
@@ -365,7 +362,7 @@ func (c *Computer) render(ctx context.Context, s *Server) (*config.Server, error
 	return cfg, nil
 }
 
-// hideAll has texts kept out of what is told.
+// hideAll hides several values.
 func (in *inputs) hideAll(texts []string, certain bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -374,7 +371,7 @@ func (in *inputs) hideAll(texts []string, certain bool) {
 	}
 }
 
-// secrets returns values that logs never show.
+// secrets converts values into secrets that are never logged.
 func (r *rendering) secrets(m map[string]string) map[string]config.Secret {
 	out := make(map[string]config.Secret, len(m))
 	for key, text := range m {
@@ -385,8 +382,8 @@ func (r *rendering) secrets(m map[string]string) map[string]config.Secret {
 	return out
 }
 
-// public is the definition of an input as get_config shows it: the default of a
-// password stays here.
+// public returns the definition of an input in the form of get_config, without the default of a
+// password.
 func (in Input) public() (json.RawMessage, error) {
 	if in.Password {
 		in.Default = nil

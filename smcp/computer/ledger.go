@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	cancelLead = time.Second // how long a cancellation may arrive ahead of its call
+	cancelLead = time.Second // by how much a cancellation may precede its call
 	maxEarly   = 64
 	maxReqID   = 256 // bytes
 )
 
-// errAgentCancelled is the cause of a call's end that its Agent asked for.
+// errAgentCancelled is the cause of a call's context when its Agent cancels it.
 var errAgentCancelled = errors.New("the agent cancelled the call")
 
-// ledger knows the calls in flight and those that were made. The zero value is empty. It is safe
-// for concurrent use.
+// ledger records the calls in flight and the finished ones. The zero value is empty. It is safe for
+// concurrent use.
 type ledger struct {
 	mu      sync.Mutex                         // guards below
 	calls   map[string]context.CancelCauseFunc // by req_id
-	early   []cancellation                     // ahead of their calls, the oldest first
+	early   []cancellation                     // that precede their calls, oldest first
 	history []Record                           // a ring once it is full
-	oldest  int                                // of history then
-	recent  []string                           // servers by last use, the latest first
+	oldest  int                                // index of the oldest entry of a full history
+	recent  []string                           // servers by last use, latest first
 }
 
-// cancellation asks for the end of a call that is not in flight: the call has yet to arrive, or
-// belongs to another Computer of the office.
+// cancellation requests the end of a call that is not in flight: the call arrives later, or belongs
+// to another Computer of the office.
 type cancellation struct {
 	reqID string
 	at    time.Time
 }
 
-// list returns the latest calls, the oldest first.
+// list returns the latest calls, oldest first.
 func (l *ledger) list() []Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,14 +48,14 @@ func (l *ledger) list() []Record {
 	return append(slices.Clone(l.history[at:]), l.history[:at]...)
 }
 
-// servers returns the servers by their last use, the latest first.
+// servers returns the servers by last use, latest first.
 func (l *ledger) servers() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.recent)
 }
 
-// record enters a call that has ended.
+// record adds a finished call.
 func (l *ledger) record(r Record) {
 	if len(r.Arguments) > maxHistoryArgs {
 		r.Arguments = nil
@@ -76,7 +76,7 @@ func (l *ledger) record(r Record) {
 	}
 }
 
-// begin enters a call in flight. It can be cancelled by its req_id until end is called.
+// begin registers a call in flight. Until end is called, the call can be cancelled by its req_id.
 func (l *ledger) begin(ctx context.Context, reqID string) (_ context.Context, end func(), _ error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.mu.Lock()
@@ -108,15 +108,15 @@ func (l *ledger) begin(ctx context.Context, reqID string) (_ context.Context, en
 	}, nil
 }
 
-// full reports whether no further call may begin.
+// full reports whether the limit of calls in flight is reached.
 func (l *ledger) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.calls) >= maxCalls
 }
 
-// cancel ends a call in flight and reports whether there was one. Calls begin in goroutines of
-// their own, so a cancellation may overtake its call: it also ends a call that begins within
+// cancel ends a call in flight and reports whether there was one. Each call begins in its own
+// goroutine, so a cancellation may overtake it: cancel also ends a call that begins within
 // cancelLead.
 func (l *ledger) cancel(reqID string) bool {
 	l.mu.Lock()
@@ -137,7 +137,7 @@ func (l *ledger) cancel(reqID string) bool {
 	return false
 }
 
-// takeEarly reports whether a call was cancelled before it began. Callers hold mu.
+// takeEarly reports whether a call was cancelled before it began. The caller holds mu.
 func (l *ledger) takeEarly(reqID string) bool {
 	i := slices.IndexFunc(l.early, func(e cancellation) bool { return e.reqID == reqID })
 	if i < 0 {

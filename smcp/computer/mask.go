@@ -9,13 +9,13 @@ import (
 	"github.com/weir-mcp/weir/internal/redact"
 )
 
-// What an Agent is shown of the configuration: where values come from, and not
-// the values. A placeholder stays; what is written out in its place goes.
+// Agents see where the values of a configuration come from, never the values. Placeholders stay;
+// literal values are masked.
 
-// masked stands in get_config for a text that stays here.
+// masked replaces a literal value in get_config.
 const masked = "<kept on the Computer>"
 
-// maskText keeps the placeholders of a text, and the scheme of "Bearer ${…}".
+// maskText keeps the placeholders of a string, and the scheme of "Bearer ${…}".
 func maskText(text string) string {
 	refs := placeholder.FindAllStringIndex(text, -1)
 	if text == "" || len(refs) == 0 {
@@ -32,7 +32,7 @@ func maskText(text string) string {
 	return out.String()
 }
 
-// maskLiteral masks what stands between placeholders, unless it says nothing.
+// maskLiteral masks the text between placeholders, unless it is only punctuation.
 func maskLiteral(text string) string {
 	switch word := strings.ToLower(strings.TrimSpace(text)); {
 	case !strings.ContainsFunc(word, func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r > 0x7f }):
@@ -51,16 +51,14 @@ func maskMap(m map[string]string) map[string]string {
 	return out
 }
 
-// inURL stands for a part of a URL, where masked would need escapes.
+// inURL replaces a part of a URL, because masked would need escapes there.
 const inURL = "x"
 
-// userinfo is what may stand before the host of a URL: all up to the last @, as
-// net/url has it. Placeholders are allowed everywhere, so that this is not for
-// net/url.
+// userinfo matches the part before the host of a URL, up to the last @ as in net/url. A URL may
+// contain placeholders anywhere, so net/url cannot parse it.
 var userinfo = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://)((?:\$\{[^}]*\}|[^/?#])*)@`)
 
-// maskURL takes the credentials before the host, random segments of the path and the
-// values of the query out of a URL.
+// maskURL masks the credentials, random path segments and query values of a URL.
 func maskURL(text string) string {
 	if _, err := url.Parse(placeholder.ReplaceAllString(text, "p")); err != nil {
 		return maskText(text)
@@ -72,7 +70,7 @@ func maskURL(text string) string {
 	}
 	segments := strings.Split(base, "/")
 	for i, segment := range segments {
-		if i > 2 && redact.Random(segment) { // behind the host
+		if i > 2 && redact.Random(segment) { // after the host
 			segments[i] = inURL
 		}
 	}
@@ -101,7 +99,7 @@ func maskFragment(text string) string {
 	return inURL
 }
 
-// maskUser masks NAME:PASSWORD to NAME:x. A name alone is a token.
+// maskUser masks NAME:PASSWORD to NAME:x. A name alone is treated as a token.
 func maskUser(text string) string {
 	literal := placeholder.ReplaceAllString(text, "")
 	name, password, ok := strings.Cut(literal, ":")
@@ -114,12 +112,11 @@ func maskUser(text string) string {
 	return inURL
 }
 
-// maskArgs masks the values of options whose names say that they are secret, of
-// headers, what is random, and credentials in URLs. What is secret and looks like none
-// of these wants a placeholder.
+// maskArgs masks values of options with secret names, values of headers, random texts, and
+// credentials in URLs. A secret that looks like none of these needs a placeholder.
 func maskArgs(args []string) []string {
 	out := make([]string, len(args))
-	var next func(string) string // masks what belongs to the option before
+	var next func(string) string // masks the value of the previous option
 	for i, arg := range args {
 		name, value, hasValue := strings.Cut(arg, "=")
 		option := strings.HasPrefix(arg, "-")
@@ -163,8 +160,7 @@ func maskHeader(text string) string {
 
 func headerOption(name string) bool { return name == "-H" || name == "--header" || name == "--headers" }
 
-// secretName reports whether the name of an option or a variable says that its
-// value is secret.
+// secretName reports whether the name of an option or a variable suggests a secret value.
 func secretName(name string) bool {
 	name = strings.ReplaceAll(strings.ToUpper(strings.TrimLeft(name, "-")), "-", "_")
 	if slices.Contains([]string{"KEY", "PAT", "PW", "PWD", "PASS"}, name) {

@@ -11,8 +11,7 @@ import (
 	"github.com/weir-mcp/weir/smcp"
 )
 
-// resources is a page of the resources of one MCP server, in the protocol's
-// spelling.
+// resources returns a page of the resources of one MCP server, in the protocol's spelling.
 func (c *Computer) resources(ctx context.Context, req smcp.GetResources) (smcp.Resources, error) {
 	if req.Server == "" {
 		return smcp.Resources{}, smcp.ErrPayload.With("expected", "mcp_server")
@@ -92,7 +91,7 @@ func rename(obj json.RawMessage, from, to string) json.RawMessage {
 	return out
 }
 
-// config is the answer to client:get_config.
+// config returns the answer to client:get_config.
 func (c *Computer) config(d smcp.Dialect, flat bool) (smcp.Config, error) {
 	out := smcp.Config{Servers: map[string]json.RawMessage{}}
 	for _, in := range c.Inputs() {

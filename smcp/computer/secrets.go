@@ -2,20 +2,20 @@ package computer
 
 import "github.com/weir-mcp/weir/internal/redact"
 
-// maxSecrets bounds how many secrets are looked for.
+// maxSecrets bounds the number of secrets.
 const maxSecrets = 1024
 
-// secrets are the texts that a Computer tells nobody. The zero value is empty. Its
-// owner guards it.
+// secrets holds the texts that must not leave the Computer. The zero value is empty. The owner's lock
+// guards it.
 type secrets struct {
-	texts map[string]bool // true: a credential, which is taken out of descriptions, too
-	made  bool            // the sets below are those of texts
+	texts map[string]bool // true: a credential, which is also removed from descriptions
+	made  bool            // the sets below are built from texts
 	every *redact.Set
 	sure  *redact.Set
 }
 
-// add remembers a text. A text that is neither certain nor looks like a secret is
-// hidden in errors and logs alone: descriptions of tools may well say the same word.
+// add adds a text. Unless the text is certain to be a secret or looks like one, it is hidden only in
+// errors and logs, because descriptions of tools may contain the same word.
 func (s *secrets) add(text string, certain bool) {
 	certain = certain || !redact.Plain(text)
 	before, known := s.texts[text]
@@ -28,13 +28,13 @@ func (s *secrets) add(text string, certain bool) {
 	s.texts[text], s.made = certain, false
 }
 
-// all is the set of all texts.
+// all returns the set of all texts.
 func (s *secrets) all() *redact.Set {
 	s.make()
 	return s.every
 }
 
-// credentials is the set of those that are secrets for certain.
+// credentials returns the set of texts that are certain to be secrets.
 func (s *secrets) credentials() *redact.Set {
 	s.make()
 	return s.sure

@@ -25,11 +25,11 @@ import (
 const (
 	maxSkills      = 256
 	skillEntry     = "SKILL.md"
-	inlineSkill    = 64 << 10 // bytes of a text that is sent in place
+	inlineSkill    = 64 << 10 // bytes of a text that is sent inline
 	maxFrontmatter = 64 << 10
 )
 
-// skillFolder hands out the skills of a folder; path "" has none.
+// skillFolder serves the skills of a folder; with path "" it has none.
 type skillFolder struct {
 	path  string
 	blobs *blobs
@@ -65,7 +65,7 @@ func (f *skillFolder) list() []smcp.SkillRef {
 	return out
 }
 
-// legalSkill reports whether a text may be the name of a skill.
+// legalSkill reports whether a text is a valid name of a skill.
 func legalSkill(name string) bool {
 	return name != "" && len(name) <= 128 && !strings.HasPrefix(name, ".") && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
@@ -101,7 +101,7 @@ func readHead(folder string) (frontmatter, error) {
 	return head, nil
 }
 
-// splitFrontmatter parts a text into its YAML head and the rest.
+// splitFrontmatter splits a text into its YAML front matter and the rest.
 func splitFrontmatter(data []byte) (front, body []byte, ok bool) {
 	text := string(data)
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(text, "\ufeff"), "---\n")
@@ -116,7 +116,7 @@ func splitFrontmatter(data []byte) (front, body []byte, ok bool) {
 	return []byte(head), []byte(strings.TrimLeft(tail, "\r\n")), true
 }
 
-// get returns one file of a skill: in place if it is a short text, else as a blob.
+// get returns one file of a skill: inline if it is a short text, otherwise as a blob.
 func (f *skillFolder) get(req smcp.GetSkill) (smcp.Skill, error) {
 	rel := req.RelPath
 	if rel == "" {
@@ -146,8 +146,7 @@ func isText(mimeType string) bool {
 	return strings.HasPrefix(base, "text/") || slices.Contains([]string{"application/json", "application/yaml", "application/x-sh", "application/javascript", "application/xml"}, base)
 }
 
-// file reads a file that lies inside a skill's folder. Paths and links that lead out of it are
-// refused.
+// file reads a file inside a skill's folder. It refuses paths and links that lead out of the folder.
 func (s *skillFolder) file(name, rel string) ([]byte, string, error) {
 	if !legalSkill(name) {
 		return nil, "", smcp.Errorf(smcp.CodeSkillName, "'%s' is no name of a skill", clipName(name)).With("name", clipName(name))

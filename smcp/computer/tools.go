@@ -10,41 +10,40 @@ import (
 	"github.com/weir-mcp/weir/smcp"
 )
 
-// listing is what one MCP server offers.
+// listing holds the tools and windows of one MCP server.
 type listing struct {
 	tools   []json.RawMessage
 	windows []json.RawMessage // resources with the scheme window
 	stop    func()            // ends the subscriptions to windows
 }
 
-// tool is one tool that is offered.
+// tool is one offered tool.
 type tool struct {
 	server *Server
-	name   string // the MCP server's
-	alias  string // what it is called instead, or name
+	name   string // the MCP server's name for it
+	alias  string // the name to offer, or name
 	meta   ToolMeta
 	raw    json.RawMessage
 }
 
-// toolset is everything that can be called, at one moment. It never changes.
+// toolset is an immutable snapshot of all callable tools.
 type toolset struct {
 	all     []*tool
-	byName  map[string][]*tool // by alias, or name where there is none
-	byFull  map[string]*tool   // by bundle id and that
+	byName  map[string][]*tool // by alias, or by name without one
+	byFull  map[string]*tool   // by bundle id and alias or name
 	byExact map[string]*tool   // by server and the server's own name
 
-	forbidden map[string]string // name, with and without the bundle id, to the server that may not offer it
+	forbidden map[string]string // by name, with and without the bundle id; the value is the server that forbids it
 }
 
-// toolBook is what the MCP servers offer: the tools that can be called, and the windows. Its fields
-// are guarded by Computer.mu.
+// toolBook holds the tools and windows of all MCP servers. Computer.mu guards its fields.
 type toolBook struct {
 	c        *Computer
 	listings map[string]*listing // by server
 	tools    *toolset
 }
 
-// listed takes the listing of a server.
+// listed stores the listing of a server.
 func (b *toolBook) listed(l catalog.Listing) {
 	n := &listing{}
 	for _, raw := range l.Tools {
@@ -79,7 +78,7 @@ func (b *toolBook) listed(l catalog.Listing) {
 	b.c.office.changed(events...)
 }
 
-// unlisted takes away what a server has offered that is gone.
+// unlisted removes the listing of a server.
 func (b *toolBook) unlisted(name string) {
 	b.c.mu.Lock()
 	old := b.listings[name]
@@ -95,7 +94,7 @@ func (b *toolBook) unlisted(name string) {
 	b.c.office.changed(smcp.EventUpdateTools, smcp.EventUpdateDesktop)
 }
 
-// rebuild makes the toolset anew. Callers hold Computer.mu.
+// rebuild builds a new toolset. The caller holds Computer.mu.
 func (b *toolBook) rebuild() {
 	set := &toolset{byName: map[string][]*tool{}, byFull: map[string]*tool{}, byExact: map[string]*tool{}, forbidden: map[string]string{}}
 	for _, s := range b.c.servers {
@@ -137,7 +136,7 @@ func (b *toolBook) rebuild() {
 	}
 }
 
-// ambiguous is the error of a name that two servers have given a tool.
+// ambiguous returns the error for a name that two servers use.
 func ambiguous(name string, tools []*tool) error {
 	last := tools[len(tools)-1]
 	return faultf(smcp.CodeInvalid, "two servers offer the tool %q: %q and %q. Give one an alias: servers.%s.tool_meta.%s.alias",
@@ -162,8 +161,8 @@ func (s *toolset) find(name string) (*tool, error) {
 	return nil, faultf(smcp.CodeNotFound, "there is no tool %q on this Computer; %s lists those it has", name, smcp.EventGetTools)
 }
 
-// exactly returns the tool of a server by the server's own name for it. One that
-// the server has not listed has no definition.
+// exactly returns the tool of a server by the server's own name. A tool that is not listed has no
+// definition.
 func (s *toolset) exactly(server *Server, name string) *tool {
 	if t := s.byExact[server.Name+"\x00"+name]; t != nil {
 		return t
@@ -171,7 +170,7 @@ func (s *toolset) exactly(server *Server, name string) *tool {
 	return &tool{server: server, name: name, alias: name, meta: server.meta(name)}
 }
 
-// Problems returns what keeps tools from being called by their names, sorted.
+// Problems returns the sorted reasons why tools cannot be called by their names.
 func (c *Computer) Problems() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,8 +187,8 @@ func (c *Computer) Problems() []string {
 	return out
 }
 
-// Tools returns what can be called, with names as the dialect has them. A name
-// that two servers use is left out where nothing tells them apart.
+// Tools returns the callable tools, named as in the dialect. If two servers use a name and the
+// dialect cannot tell them apart, that name is left out.
 func (c *Computer) Tools(d smcp.Dialect) []smcp.Tool {
 	c.mu.Lock()
 	set := c.book.tools
@@ -204,10 +203,10 @@ func (c *Computer) Tools(d smcp.Dialect) []smcp.Tool {
 	return out
 }
 
-// describe is the tool in the form of client:get_tools.
+// describe returns the tool in the form of client:get_tools.
 func (t *tool) describe(d smcp.Dialect) smcp.Tool {
 	var description, input, output, annotations, own []byte
-	_ = rawjson.Scan(t.raw, // a key that stands twice counts as absent
+	_ = rawjson.Scan(t.raw, // a duplicate key counts as absent
 		rawjson.Key("description", &description), rawjson.Key("inputSchema", &input), rawjson.Key("outputSchema", &output),
 		rawjson.Key("annotations", &annotations), rawjson.Key("_meta", &own))
 	desc := smcp.Tool{
@@ -243,8 +242,8 @@ func (t *tool) describe(d smcp.Dialect) smcp.Tool {
 	return desc
 }
 
-// attribute is a value of a tool's meta: a text, a number or a boolean stays, and
-// everything else becomes JSON in a text.
+// attribute returns a value of a tool's meta: strings, numbers and booleans as they are, anything
+// else as JSON text.
 func attribute(raw json.RawMessage) any {
 	switch {
 	case len(raw) == 0, raw[0] == '{', raw[0] == '[', raw[0] == 'n':

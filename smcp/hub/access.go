@@ -8,17 +8,16 @@ import (
 	"github.com/weir-mcp/weir/socketio"
 )
 
-// access is who may connect, and under which names.
+// access holds the rules of who may connect, and under which names.
 type access struct {
 	auth    Authenticator
 	devices []Device
 }
 
-// SetAccess replaces Options.Auth and Options.Devices. Who is connected stays
-// only where the new ones let it in, in the role and the office that it has: a
-// peer whose token or key is gone is put out, calls to it are answered, and it is
-// refused when it comes back. When SetAccess returns, all of them have been told
-// to go. It is safe for concurrent use.
+// SetAccess replaces Options.Auth and Options.Devices. A connected peer stays only if the new rules
+// admit it in its present role and office. A peer whose token or key was removed is disconnected,
+// calls to it are answered, and its reconnect is refused. When SetAccess returns, all such peers have
+// been disconnected. It is safe for concurrent use.
 func (h *Hub) SetAccess(auth Authenticator, devices []Device) {
 	h.changing.Lock()
 	defer h.changing.Unlock()
@@ -28,7 +27,7 @@ func (h *Hub) SetAccess(auth Authenticator, devices []Device) {
 	h.mu.Lock()
 	h.access = &access{auth, devices}
 	h.mu.Unlock()
-	// Who is not among these yet is checked when it is connected.
+	// A peer that connects after this is checked when it connects.
 	for _, s := range h.ns.To().Sockets() {
 		if peer, ok := s.Value().(*session); ok {
 			h.check(peer)
@@ -36,13 +35,13 @@ func (h *Hub) SetAccess(auth Authenticator, devices []Device) {
 	}
 }
 
-// credentials are what a peer showed when it connected.
+// credentials returns the credentials that a peer sent when it connected.
 func credentials(s *socketio.Socket) Credentials {
 	return Credentials{Header: s.Handshake().Header(), Auth: s.Auth(), RemoteAddr: s.Handshake().RemoteAddr}
 }
 
-// check gives a connection what the access grants it now, and ends one that may
-// not be where it is.
+// check updates the grant of a connection, and ends the connection if the new grant does not allow
+// its office.
 func (h *Hub) check(s *session) {
 	if s.own {
 		return
@@ -75,13 +74,13 @@ func (h *Hub) check(s *session) {
 	}
 }
 
-// mayStay checks a session against its new grant. It is called under mu.
+// mayStay checks a session against its new grant. The caller holds mu.
 func (h *Hub) mayStay(s *session) error {
 	if s.grant.NeedsProof && s.key == nil && s.proof == nil {
 		return errors.New("its token is gone, and it has not proven its key")
 	}
 	if s.office == nil {
-		return nil // joining is checked anew
+		return nil // the next join is checked
 	}
 	if !s.grant.Allows(s.role, s.office.id) {
 		return fmt.Errorf("office %q is not open to it as %s any more", s.office.id, s.role)

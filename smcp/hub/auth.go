@@ -19,16 +19,16 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// Credentials are what a peer shows when it connects.
+// Credentials are what a peer sends when it connects.
 type Credentials struct {
 	Header     http.Header
 	Auth       json.RawMessage // of the Socket.IO CONNECT
 	RemoteAddr string
 }
 
-// Tokens returns the bearer secrets among the credentials: header x-api-key,
-// header Authorization, and token and Authorization of the CONNECT auth. There
-// may be several: an Authorization header may be for a proxy on the way.
+// Tokens returns the bearer secrets: the x-api-key header, the Authorization header, and token and
+// Authorization of the CONNECT auth. There may be several, because an Authorization header may be
+// meant for a proxy.
 func (c Credentials) Tokens() []string {
 	var out []string
 	for _, t := range []string{
@@ -42,7 +42,7 @@ func (c Credentials) Tokens() []string {
 	return out
 }
 
-// bearer takes the scheme off an Authorization value, which may have none.
+// bearer removes the scheme, if any, from an Authorization value.
 func bearer(value string) string {
 	scheme, token, ok := strings.Cut(value, " ")
 	if ok && strings.EqualFold(scheme, "bearer") {
@@ -51,24 +51,22 @@ func bearer(value string) string {
 	return value
 }
 
-// Loopback reports whether the peer is on this machine. One behind a proxy on
-// this machine is not.
+// Loopback reports whether the peer runs on this machine. It is false for peers behind a proxy on
+// this machine.
 func (c Credentials) Loopback() bool {
 	ip, ok := address.Source(c.Header, c.RemoteAddr)
 	return ok && ip.IsLoopback()
 }
 
-// Grant is what a peer may do once it is connected.
+// Grant describes what a connected peer may do.
 type Grant struct {
-	// Principal names whose credentials they were, for the log.
+	// Principal is the owner of the credentials, for the log.
 	Principal string
 	// Role is the only role the peer may take; "" for either.
 	Role smcp.Role
-	// Offices are patterns of the offices it may join, as in path.Match; nil
-	// for all.
+	// Offices are patterns of the offices that the peer may join, as in path.Match; nil allows all.
 	Offices []string
-	// NeedsProof says that the peer may do nothing before it has joined with the
-	// proof of a key.
+	// NeedsProof means that the peer must first join with the proof of a key.
 	NeedsProof bool
 }
 
@@ -84,16 +82,16 @@ func officeIn(patterns []string, office string) bool {
 	})
 }
 
-// Authenticator decides who may connect. It is called concurrently and must not
-// keep the credentials.
+// Authenticator decides who may connect. It is called concurrently and must not retain the
+// credentials.
 type Authenticator interface {
 	Authenticate(ctx context.Context, c Credentials) (Grant, error)
 }
 
-// ErrRefused is what an Authenticator returns for credentials it does not take.
+// ErrRefused is returned by an Authenticator that rejects the credentials.
 var ErrRefused = errors.New("the credentials are missing or unknown")
 
-// Token is one static secret of a hub; only its hash is known here.
+// Token is one static secret of a hub. Only its hash is stored.
 type Token struct {
 	Name    string
 	SHA256  string // hexadecimal
@@ -101,23 +99,21 @@ type Token struct {
 	Offices []string
 }
 
-// Device binds the name of a Computer to a key: nobody else may join under it.
+// Device binds the name of a Computer to a key: only the holder of the key may join under the name.
 type Device struct {
 	Name    string
 	Key     ed25519.PublicKey
 	Offices []string // as in Grant
 }
 
-// Static is the Authenticator of a configuration. Where it has no tokens,
-// everybody on this machine is let in, and from elsewhere only Computers with a
-// known key.
+// Static is an Authenticator with fixed tokens. Without tokens it admits all peers on this machine,
+// and from elsewhere only Computers with a known key.
 type Static struct {
 	Tokens  []Token
 	Devices []Device
-	// Local decides about peers on this machine where there are no Tokens: those
-	// that it lets in may take any role in any office, the others need a known
-	// key. It is called concurrently, with what the peer shows. Nil lets in
-	// everybody.
+	// Local authenticates peers on this machine when there are no Tokens. An admitted peer may take
+	// any role in any office; a rejected peer needs a known key. Local is called concurrently with the
+	// tokens that the peer sent. A nil Local admits all.
 	Local func(tokens []string) (principal string, err error)
 }
 
@@ -149,7 +145,7 @@ func (s Static) Authenticate(_ context.Context, c Credentials) (Grant, error) {
 	return Grant{}, refused
 }
 
-// lookup compares with every hash, so that the time tells nothing.
+// lookup compares all hashes, so that its duration reveals nothing.
 func (s Static) lookup(token string) *Token {
 	sum := sha256.Sum256([]byte(token))
 	var found *Token
@@ -162,7 +158,7 @@ func (s Static) lookup(token string) *Token {
 	return found
 }
 
-// device returns the binding of a Computer's name, nil where there is none.
+// device returns the binding of a Computer's name, or nil.
 func device(devices []Device, name string) *Device {
 	i := slices.IndexFunc(devices, func(d Device) bool { return d.Name == name })
 	if i < 0 {
@@ -171,18 +167,16 @@ func device(devices []Device, name string) *Device {
 	return &devices[i]
 }
 
-// handshake is what the hub knows of a connection before its CONNECT.
+// handshake holds what the hub learned of a connection before its CONNECT.
 type handshake struct {
 	version smcp.Version
-	said    string // the version as it was said; "" for none
-	trusted bool   // a peer of this process, see Hub.Attach
-	known   bool   // what the request itself shows opens the hub
+	said    string // the version text of the peer; "" for none
+	trusted bool   // an in-process peer, see Hub.Attach
+	known   bool   // the request's own headers were accepted
 }
 
-// Trusts reports whether the sender of a request may know who is connected. It is
-// the decision about a peer that joins: the hub would let the sender in, with the
-// credentials in the headers and from the address of the request, in any role and
-// any office.
+// Trusts reports whether the sender of a request may see who is connected. It is true if the hub
+// would admit the sender in any role and office, with the credentials and the address of the request.
 func (h *Hub) Trusts(r *http.Request) bool {
 	h.mu.Lock()
 	auth := h.access.auth
@@ -191,8 +185,8 @@ func (h *Hub) Trusts(r *http.Request) bool {
 	return err == nil && grant.Role == "" && len(grant.Offices) == 0 && !grant.NeedsProof
 }
 
-// checkHandshake is engineio's Authenticate: the version, and credentials that
-// stand in headers, are checked before anything of Socket.IO is read.
+// checkHandshake implements engineio's Authenticate. It checks the version and the credentials in
+// headers before anything of Socket.IO is read.
 func (h *Hub) checkHandshake(r *http.Request) (any, *engineio.Refusal) {
 	v, refusal := smcp.CheckVersion(r.URL.Query(), h.o.StrictVersion)
 	if refusal != nil {

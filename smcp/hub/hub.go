@@ -16,7 +16,7 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// Defaults of Options.
+// Default values of Options.
 const (
 	defaultCallTimeout      = 30 * time.Second
 	defaultMaxCallTimeout   = time.Hour
@@ -31,25 +31,24 @@ const (
 	proofTime               = 20 * time.Second // from the CONNECT with a key to its proof
 	maxNameBytes            = 256
 	maxReqIDBytes           = 256
-	maxVersionBytes         = 64 // of an a2c_version that others are told
+	maxVersionBytes         = 64 // bytes of an a2c_version that other peers are told
 	maxQueueBytes           = 64 << 20
 	maxMessagesPerSession   = 512
-	officePrefix            = "office:" // of internal rooms: nobody can join another's private one by its id
+	officePrefix            = "office:" // prefix of internal rooms, which no peer can join by its id
 	versionless, versioned_ = "/0", "/1"
 )
 
-// Options configure a Hub. The zero value lets everybody on this machine in.
+// Options configure a Hub. The zero value admits all peers on this machine.
 type Options struct {
 	// Auth decides who may connect; nil is Static with the Devices.
 	Auth Authenticator
 	// Devices bind names of Computers to keys. SetAccess replaces both.
 	Devices []Device
-	// Claim says whether a Computer that may join may have its name; the error says
-	// whose the name is. It is called under a lock of the Hub for each join, and again
-	// after SetAccess: it must be quick and must not call the Hub. Nil lets all have
-	// theirs.
+	// Claim decides whether a Computer may use its name; its error says who owns the name. The Hub
+	// calls it under a lock for each join and after SetAccess. Claim must be quick and must not call
+	// the Hub. A nil Claim allows all names.
 	Claim func(c Claimant) error
-	// StrictVersion refuses peers that say no version.
+	// StrictVersion refuses peers that announce no version.
 	StrictVersion bool
 	// CORS names the web pages of other origins that may connect; nil: none.
 	CORS *engineio.CORS
@@ -61,11 +60,11 @@ type Options struct {
 	MaxComputers   int           // of one office: 256
 	MaxOffices     int           // 10,000
 	MaxPayload     int           // bytes of one message: 16 MiB
-	MaxConnections int           // of peers that are let in: 20,000. Others count in a small pool, see engineio.Probation
+	MaxConnections int           // admitted peers: 20,000. Others count in a small pool, see engineio.Probation
 
 	PingInterval, PingTimeout time.Duration // as in engineio
 
-	Memory *memory.Account // where messages are counted while they come; nil: nowhere
+	Memory *memory.Account // counts incoming messages; nil: not counted
 
 	Logger *slog.Logger // nil discards
 }
@@ -76,23 +75,23 @@ func orDefault[T int | time.Duration](v *T, def T) {
 	}
 }
 
-// Hub is the Server. It is an http.Handler for /socket.io/ and /smcp/ alike.
-// Shutdown ends it. All methods are safe for concurrent use.
+// Hub is the Server of A2C-SMCP. It is an http.Handler for both /socket.io/ and /smcp/. Shutdown
+// stops it. All methods are safe for concurrent use.
 type Hub struct {
 	o      Options
 	log    *slog.Logger
 	server *socketio.Server
 	ns     *socketio.Namespace
 
-	changing sync.Mutex // held by SetAccess; before mu
+	changing sync.Mutex // held by SetAccess; acquired before mu
 
 	mu      sync.Mutex // guards below and the sessions' office state
 	access  *access
 	offices map[string]*office
-	named   map[string]int // how many Computers have a name, in all offices
+	named   map[string]int // number of Computers with a name, in all offices
 }
 
-// office is a room. It exists as long as it has a member.
+// office is a room. It exists while it has members.
 type office struct {
 	id        string
 	agent     *session
@@ -134,7 +133,7 @@ func New(o Options) *Hub {
 	h.ns.Use(h.admit)
 	h.ns.OnConnect(func(s *socketio.Socket) {
 		if peer, ok := s.Value().(*session); ok {
-			h.check(peer) // the access may be another since admit
+			h.check(peer) // the access may have changed since admit
 		}
 	})
 	h.ns.OnDisconnect(h.gone)
@@ -144,7 +143,7 @@ func New(o Options) *Hub {
 	h.ns.On(smcp.EventCancel, h.answering(h.cancel))
 	h.ns.On(smcp.EventChallenge, h.answering(h.challenge))
 	h.ns.On(smcp.EventServerMCP, h.answering(h.message))
-	h.ns.On(smcp.EventToolCall, h.route) // the most frequent of those that other handles
+	h.ns.On(smcp.EventToolCall, h.route) // the most frequent of the events in other
 	h.ns.OnOther(h.other)
 	return h
 }
@@ -152,10 +151,10 @@ func New(o Options) *Hub {
 // ServeHTTP implements http.Handler.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.server.ServeHTTP(w, r) }
 
-// Shutdown disconnects everybody and waits until everything has ended, or ctx.
+// Shutdown disconnects all peers and waits until everything has ended, or until ctx ends.
 func (h *Hub) Shutdown(ctx context.Context) error { return h.server.Shutdown(ctx) }
 
-// admit is the CONNECT of a peer. The error's text does not reach it.
+// admit handles the CONNECT of a peer. The text of its error does not reach the peer.
 func (h *Hub) admit(ctx context.Context, s *socketio.Socket) error {
 	shake, ok := s.Handshake().Value.(handshake)
 	if !ok {
@@ -188,8 +187,8 @@ func (h *Hub) admit(ctx context.Context, s *socketio.Socket) error {
 	return nil
 }
 
-// unproven ends a connection that came with a key and has not proven it: keys
-// are public, so that anybody could hold connections in their names.
+// unproven ends a connection that named a key and did not prove it in time. Keys are public, so
+// anyone could otherwise hold connections in their name.
 func (h *Hub) unproven(s *session) {
 	h.mu.Lock()
 	may := s.key != nil || !s.grant.NeedsProof
@@ -200,8 +199,7 @@ func (h *Hub) unproven(s *session) {
 	}
 }
 
-// other handles events without a handler of their own: calls, updates, and what
-// nobody knows.
+// other handles events without a handler of their own: calls, updates and unknown events.
 func (h *Hub) other(e *socketio.Event) {
 	switch {
 	case strings.HasPrefix(e.Name, "client:"):
@@ -221,7 +219,7 @@ func clip(s string) string {
 	return s
 }
 
-// Member is a member of an office, as an operator sees it.
+// Member describes a member of an office for an operator.
 type Member struct {
 	Office    string    `json:"office"`
 	Name      string    `json:"name"`
@@ -260,5 +258,5 @@ func (h *Hub) Members() []Member {
 	return out
 }
 
-// Connections is the number of connections, members or not.
+// Connections returns the number of connections, in an office or not.
 func (h *Hub) Connections() int { return h.server.Connections() }

@@ -7,15 +7,14 @@ import (
 	"github.com/weir-mcp/weir/smcp"
 )
 
-// A Claimant is a Computer that wants to be in an office under a name.
+// Claimant is a Computer that wants to join an office under a name.
 type Claimant struct {
 	Office, Name string
-	Principal    string            // whose credentials it has shown
-	Key          ed25519.PublicKey // that it has proven; nil: none
+	Principal    string            // owner of the credentials
+	Key          ed25519.PublicKey // the proven key; nil: none
 }
 
-// claim asks Options.Claim about a Computer that has a place in an office. It is
-// called under mu.
+// claim calls Options.Claim for a Computer that is about to join. The caller holds mu.
 func (h *Hub) claim(s *session, role smcp.Role, name, office string) error {
 	if role != smcp.RoleComputer || h.o.Claim == nil {
 		return nil
@@ -26,8 +25,8 @@ func (h *Hub) claim(s *session, role smcp.Role, name, office string) error {
 	return nil
 }
 
-// similarDevice returns the binding of a name that a Computer's name is taken for although it
-// is written in another way, nil where there is none.
+// similarDevice returns the binding whose name can be confused with a Computer's name, or nil. Such
+// names differ only in spelling.
 func similarDevice(devices []Device, name string) *Device {
 	folded := ownership.Fold(name)
 	for i := range devices {
@@ -38,8 +37,7 @@ func similarDevice(devices []Device, name string) *Device {
 	return nil
 }
 
-// notATwin refuses the name of a Computer that is taken for one that is bound to a
-// key.
+// notATwin refuses a Computer's name that can be confused with a name bound to a key.
 func notATwin(devices []Device, name string) error {
 	if d := similarDevice(devices, name); d != nil {
 		return smcp.Errorf(smcp.CodeForbidden, "The name '%s' counts as '%s', which is bound to a key: give this Computer another name", name, d.Name)

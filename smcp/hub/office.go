@@ -13,7 +13,7 @@ import (
 	"github.com/weir-mcp/weir/socketio"
 )
 
-// join is server:join_office.
+// join handles server:join_office.
 func (h *Hub) join(s *session, _ string, payload json.RawMessage) (answer, error) {
 	var req smcp.Join
 	if json.Unmarshal(payload, &req) != nil {
@@ -38,11 +38,11 @@ func (h *Hub) join(s *session, _ string, payload json.RawMessage) (answer, error
 	}
 }
 
-// enter takes a session into the office that it wants. Where another session of
-// the same owner holds its place, that is returned with the error.
+// enter adds a session to the requested office. If another session of the same owner holds the place,
+// enter returns that session with the error.
 func (h *Hub) enter(s *session, req *smcp.Join, nonce string) (out answer, held *session, err error) {
 	var replaced *session
-	defer func() { // after mu
+	defer func() { // runs after mu is released
 		if replaced != nil {
 			replaced.socket.Close()
 		}
@@ -59,7 +59,7 @@ func (h *Hub) enter(s *session, req *smcp.Join, nonce string) (out answer, held 
 		return nil, nil, smcp.Errorf(smcp.CodeBusy, "Too many peers are connected to this hub")
 	}
 	if s.office != nil && s.office.id == req.OfficeID {
-		return s.dialect.JoinOK(), nil, nil // again: nothing has happened
+		return s.dialect.JoinOK(), nil, nil // joined already
 	}
 	o := h.offices[req.OfficeID]
 	if o == nil {
@@ -104,8 +104,8 @@ func legal(s string) bool {
 	return s != "" && len(s) <= maxNameBytes && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// mayJoin checks who a session is: role, name, grant and key. nonce is what its
-// proof is for. It is called under mu.
+// mayJoin checks the identity of a session: role, name, grant and key. nonce is the nonce that the
+// proof must sign. The caller holds mu.
 func (h *Hub) mayJoin(s *session, req *smcp.Join, nonce string) error {
 	switch {
 	case s.role != "" && s.role != req.Role:
@@ -140,7 +140,7 @@ func (h *Hub) mayJoin(s *session, req *smcp.Join, nonce string) error {
 	return nil
 }
 
-// hasPlace checks whether an office takes one more. It is called under mu.
+// hasPlace checks whether an office accepts another member. The caller holds mu.
 func (h *Hub) hasPlace(s *session, o *office, req *smcp.Join) error {
 	if req.Role == smcp.RoleAgent {
 		switch {
@@ -170,7 +170,7 @@ func (h *Hub) hasPlace(s *session, o *office, req *smcp.Join) error {
 	return nil
 }
 
-// leave is server:leave_office.
+// leave handles server:leave_office.
 func (h *Hub) leave(s *session, _ string, payload json.RawMessage) (answer, error) {
 	var req smcp.Leave
 	if json.Unmarshal(payload, &req) != nil || req.OfficeID == "" {
@@ -188,8 +188,7 @@ func (h *Hub) leave(s *session, _ string, payload json.RawMessage) (answer, erro
 	return s.dialect.JoinOK(), nil
 }
 
-// leaveLocked tells the office that a session leaves, and takes it out. It is
-// called under mu.
+// leaveLocked removes a session from its office and announces it. The caller holds mu.
 func (h *Hub) leaveLocked(s *session) {
 	o := s.office
 	if o == nil {
@@ -214,7 +213,7 @@ func (h *Hub) leaveLocked(s *session) {
 	h.log.Log(context.Background(), s.logLevel(), "left", "office", o.id, "role", s.role, "name", s.name)
 }
 
-// gone is the end of a connection. Its calls have been answered by then.
+// gone handles the end of a connection. Its calls have been answered by then.
 func (h *Hub) gone(socket *socketio.Socket, reason socketio.Reason) {
 	s, ok := socket.Value().(*session)
 	if !ok {
@@ -244,8 +243,8 @@ func presence(s *session, office string) json.RawMessage {
 	return raw
 }
 
-// notify tells the office of a session something, in the words of each dialect,
-// and not the session itself. It is called under mu.
+// notify announces an event to the office of a session, in each member's dialect, except to the
+// session itself. The caller holds mu.
 func (h *Hub) notify(s *session, event string, payload json.RawMessage) {
 	if s.office == nil {
 		return
@@ -268,7 +267,7 @@ func (h *Hub) tell(to socketio.Broadcast, events []string, payload json.RawMessa
 	}
 }
 
-// update is server:update_*: the room hears of it.
+// update handles server:update_* and announces it to the room.
 func (h *Hub) update(s *session, event string, payload json.RawMessage) (answer, error) {
 	if !rawjson.IsObject(payload) {
 		return nil, smcp.ErrPayload
@@ -281,7 +280,7 @@ func (h *Hub) update(s *session, event string, payload json.RawMessage) (answer,
 	case s.office == nil:
 		return nil, smcp.ErrNoRoom
 	}
-	// 0.1 passes on the name that the payload says; later dialects say who it was.
+	// 0.1 passes on the name in the payload; later dialects send the session's name.
 	name := rawjson.Text(rawjson.Get(payload, "computer"))
 	if name == "" || s.dialect.Versioned() {
 		name = s.name
@@ -291,7 +290,7 @@ func (h *Hub) update(s *session, event string, payload json.RawMessage) (answer,
 	return nil, nil
 }
 
-// cancel is server:tool_call_cancel.
+// cancel handles server:tool_call_cancel.
 func (h *Hub) cancel(s *session, _ string, payload json.RawMessage) (answer, error) {
 	agent := smcp.AgentOf(payload)
 	reqID := rawjson.Text(rawjson.Get(payload, "req_id"))
@@ -318,7 +317,7 @@ func cancelPayload(agent, reqID string) json.RawMessage {
 	return append(out, '}')
 }
 
-// listRoom is server:list_room.
+// listRoom handles server:list_room.
 func (h *Hub) listRoom(s *session, _ string, payload json.RawMessage) (answer, error) {
 	var req smcp.ListRoom
 	if json.Unmarshal(payload, &req) != nil || req.OfficeID == "" {
@@ -353,10 +352,10 @@ func (h *Hub) listRoom(s *session, _ string, payload json.RawMessage) (answer, e
 	return answer{raw}, nil
 }
 
-// challenge is server:challenge: something new to sign.
+// challenge handles server:challenge: it returns a new nonce.
 func (h *Hub) challenge(s *session, _ string, _ json.RawMessage) (answer, error) {
 	var b [24]byte
-	_, _ = rand.Read(b[:]) // it does not fail
+	_, _ = rand.Read(b[:]) // never fails
 	nonce := base64.RawURLEncoding.EncodeToString(b[:])
 	h.mu.Lock()
 	s.nonce = nonce

@@ -15,27 +15,27 @@ import (
 	"github.com/weir-mcp/weir/socketio"
 )
 
-// call is one client:* event on its way.
+// call is one client:* event in flight.
 type call struct {
 	event    *socketio.Event
-	name     string // of the event, in today's spelling
+	name     string // of the event, in the current spelling
 	reqID    string
 	agent    *session
-	as       string // the agent's name when it called
+	as       string // the agent's name at the time of the call
 	computer *session
 	office   *office
 	dialect  smcp.Dialect // of the agent
 	to       smcp.Dialect // of the computer
-	general  bool         // the computer knows client:mcp
-	counted  bool         // in flight until it is answered
-	pending  int          // spellings that may still be answered; guarded by Hub.mu
-	done     bool         // is answered; guarded by Hub.mu
+	general  bool         // the computer supports client:mcp
+	counted  bool         // counted as in flight until it is answered
+	pending  int          // spellings without an answer yet; guarded by Hub.mu
+	done     bool         // answered; guarded by Hub.mu
 }
 
-// callFields are the members that the hub reads of a client:* payload, nil where it has none.
+// callFields are the members that the hub reads of a client:* payload; nil if absent.
 type callFields struct{ computer, reqID, timeout, tool, params, agent, robot, version, sid []byte }
 
-// read looks for all members in one pass, because payloads may be large.
+// read finds all members in one pass, because payloads may be large.
 func (f *callFields) read(payload []byte) bool {
 	return rawjson.IsObject(payload) && rawjson.Scan(payload,
 		rawjson.Key("computer", &f.computer), rawjson.Key("req_id", &f.reqID), rawjson.Key("timeout", &f.timeout),
@@ -43,8 +43,7 @@ func (f *callFields) read(payload []byte) bool {
 		rawjson.Key("robot_id", &f.robot), rawjson.Key(smcp.QueryVersion, &f.version), rawjson.Key("agent_sid", &f.sid)) == nil
 }
 
-// route carries a client:* event to a Computer and the answer back. It does not
-// wait.
+// route carries a client:* event to a Computer and returns the answer. It does not block.
 func (h *Hub) route(e *socketio.Event) {
 	s := sessionOf(e)
 	payload := e.Arg(0)
@@ -75,8 +74,7 @@ func (h *Hub) route(e *socketio.Event) {
 		if asked == 0 || asked > h.o.MaxCallTimeout {
 			asked = h.o.MaxCallTimeout
 		}
-		// The Computer answers for itself when the time is over; this is for
-		// one that does not.
+		// The Computer reports a timeout itself; this limit is for a Computer that does not.
 		timeout = asked + defaultToolCallSlack
 	}
 	c.counted = c.name != smcp.EventMCP || e.WantsAck()
@@ -86,7 +84,7 @@ func (h *Hub) route(e *socketio.Event) {
 	}
 	out, err := c.request(payload, &f)
 	if err == nil && !c.counted {
-		// Messages of a channel are a stream: nobody waits for each.
+		// Messages of a channel are a stream: the hub does not wait for their acks.
 		if err := c.computer.socket.EmitPayload(c.name, socketio.Payload{Args: []json.RawMessage{out}, Attachments: e.Attachments}); err != nil {
 			h.log.Debug("a message was not delivered", "computer", name, "err", err)
 		}
@@ -96,10 +94,9 @@ func (h *Hub) route(e *socketio.Event) {
 		spellings := []string{c.to.Event(c.name)}
 		switch {
 		case c.general:
-			spellings[0] = e.Name // it answers in the form that belongs to it
+			spellings[0] = e.Name // its answer has the matching form
 		case c.name == smcp.EventGetConfig && c.to == smcp.Dialect01:
-			// Nothing has told yet whether the Computer is of the first draft. It only
-			// reads, so it may be asked in both spellings.
+			// The Computer's dialect is not known yet. Reading is harmless, so send both spellings.
 			spellings = []string{smcp.EventGetConfig, smcp.EventGetMCPConfig}
 		}
 		c.pending = len(spellings)
@@ -114,7 +111,7 @@ func (h *Hub) route(e *socketio.Event) {
 	}
 }
 
-// seconds reads a timeout; none is zero.
+// seconds parses a timeout; an absent timeout is zero.
 func seconds(raw []byte) (time.Duration, bool) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return 0, true
@@ -161,9 +158,8 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 	return nil
 }
 
-// named reports whether a Computer with this name is in an office that the patterns
-// of a grant open. Of other offices a session must not learn who is there. The
-// caller holds the Hub's mu.
+// named reports whether a Computer with this name is in an office that a grant allows. A session must
+// not learn who is in other offices. The caller holds the Hub's mu.
 func named(offices map[string]*office, name string, patterns []string) bool {
 	for id, o := range offices {
 		if o.computers[name] != nil && officeIn(patterns, id) {
@@ -173,9 +169,9 @@ func named(offices map[string]*office, name string, patterns []string) bool {
 	return false
 }
 
-// request is the payload in the words of the Computer's dialect. It names the
-// session's agent, because the payload could name another one. What is missing
-// is put before the rest, in one copy; only what is there and wrong costs more.
+// request returns the payload in the Computer's dialect. It sets the session's own agent name,
+// because the payload could name another agent. Missing members are put first, in one copy; only
+// wrong members cost more.
 func (c *call) request(payload json.RawMessage, f *callFields) (json.RawMessage, error) {
 	as := rawjson.Quote(c.as)
 	var room [512]byte
@@ -230,8 +226,7 @@ func (c *call) request(payload json.RawMessage, f *callFields) (json.RawMessage,
 	return out, err
 }
 
-// finish answers the agent, once: with the Computer's ack, or with why there is
-// none.
+// finish answers the agent exactly once: with the Computer's ack, or with an error.
 func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 	if !c.counted {
 		h.log.Debug("a message was not delivered", "computer", c.computer.sid, "err", err)
@@ -241,7 +236,7 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 	c.pending--
 	if c.pending > 0 && err == nil && (len(p.Args) == 0 || string(p.Args[0]) == "null") {
 		h.mu.Unlock()
-		return // nobody listens to this spelling
+		return // the Computer does not know this spelling
 	}
 	if c.done {
 		h.mu.Unlock()
@@ -266,7 +261,7 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 		if len(args) == 0 {
 			args = []json.RawMessage{json.RawMessage("null")}
 		}
-		if len(args) == 1 && !c.general { // weir's own is told the agent's version, and answers in its form
+		if len(args) == 1 && !c.general { // a weir Computer knows the agent's version and answers in its form
 			args = []json.RawMessage{c.dialect.Relay(args[0])}
 		}
 		if err := c.event.AckPayload(socketio.Payload{Args: args, Attachments: p.Attachments}); err != nil {
@@ -284,7 +279,7 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 	}
 }
 
-// cancelAt tells one Computer that nobody waits for a call.
+// cancelAt tells one Computer that a call was abandoned.
 func (h *Hub) cancelAt(c *call) {
 	payload := cancelPayload(c.as, c.reqID)
 	if !c.to.Versioned() {
@@ -297,7 +292,7 @@ func (h *Hub) cancelAt(c *call) {
 	}
 }
 
-// abandon cancels the calls of an Agent that has left. It is called under mu.
+// abandon cancels the calls of an Agent that has left. The caller holds mu.
 func (h *Hub) abandon(s *session, o *office) {
 	for c := range s.calls {
 		if c.office == o && c.name == smcp.EventToolCall {
@@ -306,8 +301,7 @@ func (h *Hub) abandon(s *session, o *office) {
 	}
 }
 
-// message is server:mcp: what an MCP server sends on a channel goes to the
-// office's Agent alone.
+// message handles server:mcp: it sends a channel's message to the office's Agent only.
 func (h *Hub) message(s *session, _ string, payload json.RawMessage) (answer, error) {
 	if !rawjson.IsObject(payload) {
 		return nil, smcp.ErrPayload

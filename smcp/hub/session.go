@@ -15,26 +15,26 @@ type session struct {
 	socket  *socketio.Socket
 	sid     string
 	version smcp.Version
-	said    string // the version as the peer said it; "" for none
-	own     bool   // of this process, see Hub.Attach
+	said    string // the peer's version text; "" for none
+	own     bool   // in-process, see Hub.Attach
 
-	// Guarded by Hub.mu.
+	// Hub.mu guards the fields below.
 	grant   Grant
-	access  *access // that grant is of
+	access  *access // the access that granted grant
 	dialect smcp.Dialect
-	role    smcp.Role         // kept until the connection ends
-	name    string            // likewise
-	office  *office           // nil: in none
-	mcp     bool              // knows client:mcp
-	key     ed25519.PublicKey // the one that it has proven; nil: none
-	nonce   string            // to be signed, once
-	proof   *time.Timer       // ends a connection without proof; nil: needs none
+	role    smcp.Role         // never changes once set
+	name    string            // never changes once set
+	office  *office           // nil: in no office
+	mcp     bool              // supports client:mcp
+	key     ed25519.PublicKey // the proven key; nil: none
+	nonce   string            // to be signed once
+	proof   *time.Timer       // ends an unproven connection; nil: no proof needed
 	since   time.Time
-	// instance is the process that the Computer with the key has said it is, and
-	// ousted the one whose connection it has replaced.
+	// instance identifies the process of a Computer with a key; ousted identifies the process that
+	// this connection replaced.
 	instance, ousted string
 	calls            map[*call]struct{} // in flight, of an Agent
-	serving          int                // in flight, to a Computer
+	serving          int                // number in flight, to a Computer
 	ended            bool
 }
 
@@ -43,7 +43,7 @@ func sessionOf(e *socketio.Event) *session {
 	return s
 }
 
-// noteDialect notes what an event tells of the peer's dialect and returns it.
+// noteDialect updates the peer's dialect after an event and returns it.
 func (s *session) noteDialect(h *Hub, event string, payload json.RawMessage) smcp.Dialect {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *session) noteDialect(h *Hub, event string, payload json.RawMessage) smc
 	return s.dialect
 }
 
-// noteCallDialect is noteDialect for a client:* event whose fields have been read.
+// noteCallDialect is like noteDialect for a client:* event whose fields have been read.
 func (s *session) noteCallDialect(h *Hub, event string, agent, robot []byte) smcp.Dialect {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,8 +61,8 @@ func (s *session) noteCallDialect(h *Hub, event string, agent, robot []byte) smc
 	return s.dialect
 }
 
-// logLevel is how loud the session's coming and going is told: this process's own
-// peer tells of itself.
+// logLevel returns the level at which the session's coming and going is logged. In-process peers log
+// it themselves.
 func (s *session) logLevel() slog.Level {
 	if s.own {
 		return slog.LevelDebug
@@ -70,8 +70,8 @@ func (s *session) logLevel() slog.Level {
 	return slog.LevelInfo
 }
 
-// room is the Socket.IO room of the office's members that the session is with:
-// those that say a version and those that do not are told in different words.
+// room returns the Socket.IO room for the session's members of an office. Members with and without a
+// version are in different rooms, because they get different events.
 func (s *session) room(office string) string { return roomOf(office, s.dialect.Versioned()) }
 
 func roomOf(office string, versioned bool) string {
@@ -81,7 +81,7 @@ func roomOf(office string, versioned bool) string {
 	return officePrefix + office + versionless
 }
 
-// member is the session for an operator. It is called under Hub.mu.
+// member returns the session's description for an operator. The caller holds Hub.mu.
 func (s *session) member(office string) Member {
 	return Member{
 		Office: office, Name: s.name, Role: s.role, Dialect: s.dialect.String(), Principal: s.grant.Principal, Remote: s.socket.Handshake().RemoteAddr,
@@ -89,11 +89,11 @@ func (s *session) member(office string) Member {
 	}
 }
 
-// answer is the ack of an event that succeeded; nil is an empty one.
+// answer is the ack of a successful event; nil is an empty ack.
 type answer []json.RawMessage
 
-// answering makes the Handler of an event for the Server from a function that
-// returns the ack. An error becomes the ack that the peer's dialect has for it.
+// answering returns the Handler of a server event from a function that returns the ack. An error
+// becomes an ack in the peer's dialect.
 func (h *Hub) answering(f func(s *session, event string, payload json.RawMessage) (answer, error)) socketio.Handler {
 	return func(e *socketio.Event) {
 		s := sessionOf(e)
@@ -114,8 +114,7 @@ func (h *Hub) answering(f func(s *session, event string, payload json.RawMessage
 	}
 }
 
-// ack answers an event where the peer waits for an answer. One who is gone
-// meanwhile needs none.
+// ack answers an event if the peer waits for an ack. A peer that has left needs none.
 func (h *Hub) ack(e *socketio.Event, args ...json.RawMessage) {
 	if !e.WantsAck() {
 		return

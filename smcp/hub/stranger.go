@@ -16,9 +16,8 @@ func known(h *engineio.Handshake) bool {
 	return ok && shake.known
 }
 
-// checkHeader looks at the credentials in the headers of a handshake: good ones
-// admit the connection at once, wrong ones refuse it. Where there are none, the
-// CONNECT has to bring some.
+// checkHeader checks the credentials in the headers of a handshake. Valid ones admit the connection
+// at once, invalid ones refuse it. Without any, the CONNECT must contain credentials.
 func (h *Hub) checkHeader(r *http.Request) (known bool, refusal *engineio.Refusal) {
 	h.mu.Lock()
 	auth := h.access.auth
@@ -38,8 +37,8 @@ func (h *Hub) checkHeader(r *http.Request) (known bool, refusal *engineio.Refusa
 	return err == nil && !grant.NeedsProof, nil
 }
 
-// hasToken reports whether the headers hold a token. Authorization with another
-// scheme than Bearer is for a proxy on the way.
+// hasToken reports whether the headers contain a token. An Authorization header with a scheme other
+// than Bearer is for a proxy.
 func (c Credentials) hasToken() bool {
 	if c.Header.Get("X-Api-Key") != "" {
 		return true
@@ -51,11 +50,10 @@ func (c Credentials) hasToken() bool {
 
 func addressOf(h *engineio.Handshake) string { return peerAddress(h.RemoteAddr, h.Header) }
 
-// peerAddress is what a connection counts against that has not shown who it is.
-// Of a proxy on this machine, that is the address that the proxy names last, and
-// with it has seen itself. What a proxy elsewhere says is not believed, because
-// anybody could say it: its peers share the proxy's address, unless they show
-// their credentials in headers.
+// peerAddress returns the address against which an unknown connection counts. For a proxy on this
+// machine, it is the last address that the proxy reports, because the proxy itself saw it. Reports of
+// remote proxies could be forged. Their clients share the proxy's address unless they send
+// credentials in headers.
 func peerAddress(remote string, header func() http.Header) string {
 	if host, _, err := net.SplitHostPort(remote); err == nil && net.ParseIP(host).IsLoopback() {
 		if values := header().Values("X-Forwarded-For"); len(values) > 0 {

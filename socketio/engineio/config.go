@@ -12,7 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/memory"
 )
 
-// Defaults of Config.
+// Default values of Config.
 const (
 	defaultPingInterval   = 25 * time.Second
 	defaultPingTimeout    = 20 * time.Second
@@ -23,30 +23,34 @@ const (
 	defaultMaxSessions    = 100_000
 )
 
-// A Receiver takes what arrives in a session. The session calls it; Message and Pause are never called concurrently.
+// A Receiver handles the messages of a session. The session never calls Message and Pause
+// concurrently.
 type Receiver interface {
-	// Message is called for each message in order. data is only valid during the call. While Message runs nothing more is read
-	// from this peer, and its pings are not counted against it: blocking is how a receiver asks it to slow down.
+	// Message is called for each message in order. data is only valid during the call. While
+	// Message runs, the session reads nothing more and does not expect pongs: a receiver slows its
+	// peer down by blocking.
 	Message(data []byte, binary bool)
-	// Pause is called after all messages that arrived together: the session is about to wait for more. A receiver that
-	// gathers work starts it here.
+	// Pause is called when all available messages have been delivered. A receiver that batches work
+	// starts it here.
 	Pause()
-	// Closed is called once, in a goroutine of its own, when the session has ended; Message may still be running.
+	// Closed is called once, in its own goroutine, when the session has ended. Message may still be
+	// running.
 	Closed(reason Reason, err error)
 }
 
-// Config is how a Server behaves. The zero value of each field but Accept is ready for use.
+// Config configures a Server. Accept is required; all other fields may be zero.
 type Config struct {
-	// Accept is called for each new session before anything is read from it and returns who takes its messages. It may send. It
-	// must be set.
+	// Accept is called for each new session before anything is read. It returns the session's
+	// Receiver and may send messages.
 	Accept func(*Session) Receiver
 
-	// Authenticate decides about the handshake of a new session, before anything else about it is done, on both transports.
-	// The value it returns is kept in Handshake.Value. A refusal becomes the HTTP response. nil admits everybody.
+	// Authenticate checks the handshake of a new session before any other work, on both transports.
+	// Its value is stored in Handshake.Value. A refusal becomes the HTTP response. A nil
+	// Authenticate admits all clients.
 	Authenticate func(*http.Request) (value any, refusal *Refusal)
 
-	// CheckOrigin decides about requests with an Origin header; others are no browsers. nil admits origins that CORS names and
-	// those whose host is the request's own.
+	// CheckOrigin checks requests with an Origin header, which only browsers send. A nil
+	// CheckOrigin admits the origins in CORS and the server's own origin.
 	CheckOrigin func(*http.Request) bool
 
 	CORS *CORS // nil: no cross-origin requests
@@ -59,12 +63,14 @@ type Config struct {
 	MaxQueueFrames int           // the same in messages; 0: 8192
 	MaxSessions    int           // at the same time; further handshakes get 503; 0: 100,000
 
-	// Probation bounds sessions that the application has not admitted yet. nil: every session is, from the beginning.
+	// Probation bounds sessions that the application has not admitted yet. If it is nil, every
+	// session is admitted at once.
 	Probation *Probation
 
 	NoUpgrade bool // offer no WebSocket to sessions that began with polling
 
-	// Memory is where messages are counted while they come; a session whose message finds no room ends. nil: nowhere.
+	// Memory counts incoming messages. A session ends if its message does not fit. Nil means no
+	// count.
 	Memory *memory.Account
 
 	Logger *slog.Logger // nil: none
@@ -92,17 +98,19 @@ func or[T int | time.Duration](value, otherwise T) T {
 	return otherwise
 }
 
-// ClientConfig is how Dial connects. The zero value is ready for use: polling first, then up to WebSocket.
+// ClientConfig configures Dial. The zero value is ready for use: it begins with polling and
+// upgrades to WebSocket.
 type ClientConfig struct {
-	// Transports are tried as JavaScript clients do: the first opens the session, and polling followed by websocket is upgraded.
-	// nil: polling, then websocket. Use []Transport{WebSocket} for WebSocket only.
+	// Transports are tried as in the JavaScript client: the first opens the session, and polling
+	// followed by websocket means an upgrade. Nil means polling, then websocket. Use
+	// []Transport{WebSocket} for WebSocket only.
 	Transports []Transport
 
 	Header http.Header // sent with every request
 	TLS    *tls.Config // nil: the defaults of crypto/tls
-	// DialContext opens connections; nil: a net.Dialer.
+	// DialContext opens connections. Nil means a net.Dialer.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
-	// Proxy names the proxy for a request; nil: none. http.ProxyFromEnvironment is the usual choice.
+	// Proxy returns the proxy for a request, usually http.ProxyFromEnvironment. Nil means no proxy.
 	Proxy func(*http.Request) (*url.URL, error)
 
 	HandshakeTimeout time.Duration // for Dial as a whole, if its context has no earlier deadline; 0: 20 s
@@ -110,7 +118,8 @@ type ClientConfig struct {
 	MaxQueueBytes    int           // bytes queued before the server counts as a slow consumer; 0: 16 MiB
 	MaxQueueFrames   int           // the same in messages; 0: 8192
 
-	// Memory is where messages are counted while they come; the session ends where one finds no room. nil: nowhere.
+	// Memory counts incoming messages. The session ends if a message does not fit. Nil means no
+	// count.
 	Memory *memory.Account
 
 	Logger *slog.Logger // nil: none
@@ -136,7 +145,7 @@ func (c ClientConfig) withDefaults() ClientConfig {
 // A Transport is a way to carry a session.
 type Transport string
 
-// The transports.
+// Transports.
 const (
 	Polling   Transport = "polling"
 	WebSocket Transport = "websocket"

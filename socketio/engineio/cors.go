@@ -9,9 +9,10 @@ import (
 
 // CORS names the web pages that may use the server from another origin.
 type CORS struct {
-	// Origins are exact origins such as "https://app.example", or "*" for all.
+	// Origins are exact origins such as "https://app.example", or "*" for any origin.
 	Origins []string
-	// Credentials lets pages send cookies and authorization. The origin is then echoed, because browsers refuse "*" with it.
+	// Credentials allows cookies and authorization. The response then repeats the request's origin,
+	// because browsers refuse "*" with credentials.
 	Credentials bool
 }
 
@@ -20,13 +21,13 @@ func (c *CORS) allows(origin string) bool {
 	return c != nil && (slices.Contains(c.Origins, "*") || slices.Contains(c.Origins, origin))
 }
 
-// answer adds the headers for a request's origin.
+// answer adds the CORS headers for a request's origin.
 func (c *CORS) answer(w http.ResponseWriter, r *http.Request) {
 	if c == nil {
 		return
 	}
 	header := w.Header()
-	if slices.Contains(c.Origins, "*") && !c.Credentials { // The same for everybody, whatever a cache on the way makes of it.
+	if slices.Contains(c.Origins, "*") && !c.Credentials { // one answer for all origins, so that caches cannot mix them up
 		header.Set("Access-Control-Allow-Origin", "*")
 		return
 	}
@@ -55,7 +56,7 @@ func (c *CORS) preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// originAllowed decides about a request where no hook does.
+// originAllowed checks the origin of a request if Config has no CheckOrigin.
 func originAllowed(c *CORS, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" || c.allows(origin) {

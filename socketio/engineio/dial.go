@@ -26,12 +26,13 @@ type client struct {
 	cancel    context.CancelFunc
 }
 
-// Dial opens a session with the Engine.IO server at rawURL, such as "https://hub.example/engine.io/" (ws and wss are the same
-// as http and https), and returns when the server has answered. accept is called once, before anything else is read. ctx bounds
-// the handshake only. A server's refusal is a *HandshakeError.
+// Dial opens a session with the Engine.IO server at rawURL, such as
+// "https://hub.example/engine.io/". The schemes ws and wss equal http and https. Dial returns when
+// the server has answered; a refusal is a *HandshakeError. It calls accept once, before anything
+// else is read. ctx bounds the handshake only.
 //
-// The session ends by Close, by the server or when nothing is heard from it for pingInterval and pingTimeout together. Dial
-// does not reconnect.
+// The session ends by Close, by the server, or after a silence of pingInterval plus pingTimeout.
+// Dial does not reconnect.
 func Dial(ctx context.Context, rawURL string, config ClientConfig, accept func(*Session) Receiver) (*Session, error) {
 	config = config.withDefaults()
 	base, err := baseURL(rawURL)
@@ -74,8 +75,8 @@ func baseURL(rawURL string) (*url.URL, error) {
 	return u, nil
 }
 
-// postBuffer holds a request of usual size, so that it leaves in one write. python-engineio under aiohttp takes for the body
-// of a POST what has arrived when it looks, and a request that comes in pieces loses its end there.
+// postBuffer makes a usual request leave in one write. python-engineio under aiohttp reads only the
+// part of a POST body that has arrived, so a request in several pieces would lose its end.
 const postBuffer = 64 << 10
 
 func newClient(config ClientConfig, base *url.URL) *client {
@@ -97,7 +98,7 @@ func newClient(config ClientConfig, base *url.URL) *client {
 	return c
 }
 
-// session makes a session of the server's open packet.
+// session creates a session from the server's open packet.
 func (c *client) session(data []byte) (*Session, []Transport, error) {
 	var o opening
 	if err := json.Unmarshal(data, &o); err != nil {
@@ -130,7 +131,7 @@ func (c *client) session(data []byte) (*Session, []Transport, error) {
 	return s, o.Upgrades, nil
 }
 
-// start begins a session: it sets the carrier, starts the heartbeat and gets the receiver.
+// start begins a session: it sets the carrier, starts the heartbeat and obtains the receiver.
 func (c *client) start(s *Session, by carrier, accept func(*Session) Receiver) {
 	s.mu.Lock()
 	s.carrier = by
@@ -139,13 +140,13 @@ func (c *client) start(s *Session, by carrier, accept func(*Session) Receiver) {
 	s.begin(accept)
 }
 
-// close gives back what the client holds.
+// close releases the client's resources.
 func (c *client) close() {
 	c.cancel()
 	c.transport.CloseIdleConnections()
 }
 
-// url is the address of a request.
+// url returns the address of a request.
 func (c *client) url(transport Transport, sid string) *url.URL {
 	u := *c.base
 	query := u.Query()
@@ -159,7 +160,7 @@ func (c *client) url(transport Transport, sid string) *url.URL {
 
 // --- WebSocket ---
 
-// openWS opens a WebSocket for a session, or for a new one where sid is empty.
+// openWS opens a WebSocket for a session, or for a new session if sid is empty.
 func (c *client) openWS(ctx context.Context, sid string) (*wsConn, error) {
 	var below *pauseConn
 	dialer := websocket.Dialer{
@@ -183,7 +184,7 @@ func (c *client) openWS(ctx context.Context, sid string) (*wsConn, error) {
 		if response == nil {
 			return nil, fmt.Errorf("engineio: %w", err)
 		}
-		body, _ := io.ReadAll(response.Body) // gorilla has read what there is.
+		body, _ := io.ReadAll(response.Body) // gorilla has already read it
 		return nil, &HandshakeError{Status: response.StatusCode, Header: response.Header, Body: body}
 	}
 	return clientConn(g, below, c.config.MaxMessage), nil
@@ -225,7 +226,7 @@ func (c *client) firstPacket(ctx context.Context, conn *wsConn) (*Session, error
 	return s, err
 }
 
-// probe asks whether messages get through.
+// probe checks that messages pass through the WebSocket.
 func (w *wsConn) probe() error {
 	if err := w.writeDirect(controlFrame(packetPing, probe), closeTimeout); err != nil {
 		return err
@@ -241,7 +242,7 @@ func (w *wsConn) probe() error {
 	return nil
 }
 
-// mayUpgrade reports whether both sides want it.
+// mayUpgrade reports whether both sides want the upgrade.
 func (c *client) mayUpgrade(upgrades []Transport) bool {
 	return slices.Contains(c.config.Transports, WebSocket) && slices.Contains(upgrades, WebSocket)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// errorBody bounds what is read of a refusal.
+// errorBody bounds how much of an error response is read.
 const errorBody = 64 << 10
 
 func (c *client) dialPolling(ctx context.Context, accept func(*Session) Receiver) (*Session, error) {
@@ -37,16 +37,16 @@ func (c *client) dialPolling(ctx context.Context, accept func(*Session) Receiver
 	return s, nil
 }
 
-// clientPolling carries a session of a client by GETs and POSTs, until an upgrade replaces it with
-// a wsConn.
+// clientPolling carries a client's session by GETs and POSTs until an upgrade replaces it with a
+// wsConn.
 type clientPolling struct {
 	client  *client
 	session *Session
 
-	post   chan struct{} // capacity 1: the queue has something
-	resign chan struct{} // closed when polling must come to rest, for an upgrade
+	post   chan struct{} // capacity 1: the queue is not empty
+	resign chan struct{} // closed when polling must stop for an upgrade
 	posted chan struct{} // closed when postLoop has ended
-	rested chan struct{} // gets one value from each of the two loops when it has come to rest
+	rested chan struct{} // gets one value from each of the two loops when it has stopped
 }
 
 var _ carrier = (*clientPolling)(nil)
@@ -58,7 +58,7 @@ func (p *clientPolling) flushLocked() {
 	p.wakePost()
 }
 
-// endLocked lets postLoop send the queue and the close packet, or ends all requests.
+// endLocked makes postLoop send the queue and the close packet, or aborts all requests.
 func (p *clientPolling) endLocked(how manner) {
 	s := p.session
 	if how != graceful {
@@ -71,7 +71,7 @@ func (p *clientPolling) endLocked(how manner) {
 	p.wakePost()
 }
 
-// run runs the session as long as it polls.
+// run runs the session while it polls.
 func (p *clientPolling) run(first []packet, upgrade bool) {
 	s := p.session
 	s.deliver(first)
@@ -94,7 +94,7 @@ func (p *clientPolling) run(first []packet, upgrade bool) {
 	}
 }
 
-// get asks for packets. There is at least one.
+// get polls for packets. It returns at least one.
 func (c *client) get(ctx context.Context, sid string) ([]packet, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url(Polling, sid).String(), nil)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *client) do(request *http.Request, limit int64) ([]byte, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(response.Body, errorBody)) // The status is the news.
+		body, _ := io.ReadAll(io.LimitReader(response.Body, errorBody)) // the status is what matters
 		return nil, &HandshakeError{Status: response.StatusCode, Header: response.Header, Body: body}
 	}
 	room := c.config.Memory.Hold()
@@ -133,7 +133,7 @@ func (c *client) do(request *http.Request, limit int64) ([]byte, error) {
 	return body, err
 }
 
-// getLoop polls until the session ends or an upgrade wants polling to rest.
+// getLoop polls until the session ends or an upgrade stops polling.
 func (p *clientPolling) getLoop() {
 	s, c := p.session, p.client
 	for s.isOpen() {
@@ -156,7 +156,7 @@ func (p *clientPolling) getLoop() {
 	}
 }
 
-// postLoop sends what is queued.
+// postLoop sends the queue.
 func (p *clientPolling) postLoop() {
 	c := p.client
 	defer close(p.posted)
@@ -175,14 +175,14 @@ func (p *clientPolling) postLoop() {
 	}
 }
 
-// farewell sends what is queued by an ended session, and the close packet.
+// farewell sends the queue of an ended session, and the close packet.
 func (p *clientPolling) farewell() {
-	<-p.posted // It has come to rest, or is about to.
+	<-p.posted // it has stopped, or is about to
 	p.postQueue()
 	p.client.cancel()
 }
 
-// postQueue sends what is queued. It reports whether the session is over.
+// postQueue sends the queue. It reports whether the session has ended.
 func (p *clientPolling) postQueue() (over bool) {
 	s, c := p.session, p.client
 	for {
@@ -194,7 +194,7 @@ func (p *clientPolling) postQueue() (over bool) {
 		}
 		s.mu.Unlock()
 		if body == nil && over {
-			_ = p.postPayload([]byte{packetClose}) // The server finds out by itself if this does not reach it.
+			_ = p.postPayload([]byte{packetClose}) // otherwise the server notices by its heartbeat
 			c.cancel()
 			return true
 		}
@@ -228,7 +228,7 @@ func (p *clientPolling) wakePost() {
 
 // --- upgrade ---
 
-// upgrade moves a polling session to WebSocket, where the server lets it.
+// upgrade moves a polling session to WebSocket if the server allows it.
 func (p *clientPolling) upgrade() {
 	s, c := p.session, p.client
 	ctx, cancel := context.WithTimeout(c.ctx, c.config.HandshakeTimeout)
@@ -245,7 +245,8 @@ func (p *clientPolling) upgrade() {
 		s.env.logger.Debug("engineio: no upgrade", "error", err)
 		return
 	}
-	// From here on there is no way back: polling comes to rest first, so that nothing overtakes.
+	// From here on the upgrade cannot be undone. Polling stops first, so that no packet overtakes
+	// another.
 	close(p.resign)
 	for range 2 {
 		select {
@@ -253,7 +254,7 @@ func (p *clientPolling) upgrade() {
 		case <-s.Done():
 			stop()
 			conn.abort()
-			p.farewell() // Polling loops that have come to rest cannot.
+			p.farewell() // the stopped polling loops cannot
 			return
 		case <-ctx.Done():
 			conn.abort()
@@ -271,5 +272,5 @@ func (p *clientPolling) upgrade() {
 	s.env.tasks.Go(conn.clientLoop)
 	s.mu.Lock()
 	s.carrier = conn
-	conn.flushLocked() // What is queued, and if the session has ended meanwhile, the close frame. It unlocks.
+	conn.flushLocked() // sends the queue, and the close frame if the session has ended; unlocks
 }

@@ -6,15 +6,16 @@ import (
 	"net/http"
 )
 
-// A Reason says in a few words why a session ended. The words are those other implementations use.
+// A Reason is a short text that says why a session ended. The texts equal those of other
+// implementations.
 type Reason string
 
-// Why a session ended.
+// Reasons for the end of a session.
 const (
 	ReasonTransportClose Reason = "transport close"      // the peer closed, or its connection did
 	ReasonTransportError Reason = "transport error"      // the connection broke, or the peer broke the rules of its transport
 	ReasonPingTimeout    Reason = "ping timeout"         // the peer did not answer a ping, or sent none, in time
-	ReasonParseError     Reason = "parse error"          // the peer sent what is no packet
+	ReasonParseError     Reason = "parse error"          // the peer sent an invalid packet
 	ReasonForcedClose    Reason = "forced close"         // Close was called
 	ReasonShutdown       Reason = "server shutting down" // Server.Shutdown was called
 	ReasonSlowConsumer   Reason = "slow consumer"        // the peer took too long to read what was sent to it
@@ -26,13 +27,14 @@ var ErrClosed = errors.New("engineio: session is closed")
 // ErrSlowConsumer is returned by Send when the session's queue is full. The session is closed.
 var ErrSlowConsumer = errors.New("engineio: the peer does not read: its send queue is full")
 
-// ErrTooLarge is returned by Send in a client when a message is larger than the server has said it takes.
+// ErrTooLarge is returned by Send in a client if a message exceeds the limit that the server
+// announced.
 var ErrTooLarge = errors.New("engineio: message is too large for the server")
 
 // ErrServerClosed is returned by Shutdown when it is called twice.
 var ErrServerClosed = errors.New("engineio: server is shut down")
 
-// An errorCode is what a server answers to a request that it refuses.
+// An errorCode is the code in a server's response to a refused request.
 type errorCode int
 
 const (
@@ -57,7 +59,8 @@ func (c errorCode) status() int {
 	return http.StatusBadRequest
 }
 
-// A Refusal is how Authenticate says no: the HTTP response to the handshake, the same on both transports.
+// A Refusal is returned by Authenticate to refuse a client: the HTTP response to the handshake, the
+// same on both transports.
 type Refusal struct {
 	Status int         // 0: 403
 	Header http.Header // added to the response; may be nil
@@ -78,10 +81,10 @@ func (e *HandshakeError) Error() string {
 	return fmt.Sprintf("engineio: the server refused the handshake: %d %s", e.Status, e.Body[:min(len(e.Body), 300)])
 }
 
-// A CloseError is why a session ended, as an error.
+// A CloseError is the error of an ended session.
 type CloseError struct {
 	Reason Reason
-	Err    error // what was seen on the wire; may be nil
+	Err    error // the cause seen on the wire; may be nil
 }
 
 func (e *CloseError) Error() string {

@@ -5,11 +5,11 @@ import (
 	"math/rand/v2"
 )
 
-// A Frame is one message, encoded. It is made once and may be sent to many sessions, also at the same time; nobody may change
-// the bytes it was made of after they were handed in (they are copied) or those it returns.
+// A Frame is one encoded message. It may be sent to many sessions, also concurrently. The bytes
+// that it returns must not be changed; the bytes that it was made from may be.
 //
-// The bytes are those of an unmasked WebSocket frame, because that is what a server writes most. Polling and clients find what
-// they need in it:
+// A Frame holds an unmasked WebSocket frame, because servers write that most often. Polling and
+// clients use parts of it:
 //
 //	wire: │ 0x81 len… │ 4 │ text │      or      │ 0x82 len… │ bytes │
 //	      0           head                      0           head
@@ -31,8 +31,8 @@ const (
 	maskBit = 0x80
 )
 
-// Text makes a text message of parts, put together in order. The text must be valid UTF-8: a peer may close the session over
-// anything else.
+// Text makes a text message of the concatenated parts. The text must be valid UTF-8; otherwise the
+// peer may close the session.
 func Text(parts ...[]byte) Frame {
 	size := 1
 	for _, p := range parts {
@@ -59,7 +59,7 @@ func controlFrame(packet byte, data string) Frame {
 	return Frame{wire: append(wire, data...), head: head, opcode: opText}
 }
 
-// Data is the message without its packet type. It must not be changed.
+// Data returns the message without its packet type. It must not be changed.
 func (f Frame) Data() []byte {
 	switch {
 	case f.wire == nil:
@@ -74,10 +74,10 @@ func (f Frame) Data() []byte {
 // IsBinary reports whether the message is binary.
 func (f Frame) IsBinary() bool { return f.opcode == opBinary }
 
-// packet is the text packet with its type, or the bytes of a binary one.
+// packet returns the text packet with its type, or the bytes of a binary packet.
 func (f Frame) packet() []byte { return f.wire[f.head:] }
 
-// size is what the frame counts for in a queue.
+// size returns the number of bytes that the frame counts in a queue.
 func (f Frame) size() int { return len(f.wire) }
 
 // newWire allocates a WebSocket frame for a payload of exactly size bytes and writes its header.
@@ -111,8 +111,8 @@ func appendHeader(dst []byte, opcode byte, size int, mask byte) []byte {
 	}
 }
 
-// appendMasked writes the frame as a client must: masked with a key nobody can guess (RFC 6455 §5.3; the generator is seeded
-// by the operating system).
+// appendMasked writes a frame as clients must: masked with an unpredictable key (RFC 6455 §5.3).
+// The operating system seeds the generator.
 func appendMasked(dst []byte, f Frame) []byte {
 	payload := f.wire[f.head:]
 	dst = appendHeader(dst, f.opcode, len(payload), maskBit)
@@ -125,7 +125,7 @@ func appendMasked(dst []byte, f Frame) []byte {
 	return dst
 }
 
-// maskBytes XORs b with the repeated key, eight bytes at a time where it can.
+// maskBytes XORs b with the repeated key, eight bytes at a time if possible.
 func maskBytes(key [4]byte, b []byte) {
 	half := uint64(binary.LittleEndian.Uint32(key[:]))
 	wide := half<<32 | half

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A Handshake is the request that a session began with. It is kept as long as the session, in one text: a parsed URL and a map
-// of headers would be a good part of what an idle session costs.
+// A Handshake is the request that opened a session. The session keeps it as one text: a parsed URL
+// and a map of headers would be a large part of the cost of an idle session.
 type Handshake struct {
 	Host       string
 	RemoteAddr string
@@ -20,7 +20,7 @@ type Handshake struct {
 	headers string // a line each: name, ":", value
 }
 
-// dropped are the headers of the WebSocket upgrade itself.
+// dropped lists the headers of the WebSocket upgrade itself.
 var dropped = []string{"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions"}
 
 func newHandshake(r *http.Request, value any) *Handshake {
@@ -42,7 +42,7 @@ func newHandshake(r *http.Request, value any) *Handshake {
 		}
 		for _, v := range values {
 			b.WriteString(name)
-			b.WriteByte(':') // A name has no colon, and neither a name nor a value has a newline (RFC 9110 §5).
+			b.WriteByte(':') // a name has no colon; names and values have no newline (RFC 9110 §5)
 			b.WriteString(v)
 			b.WriteByte('\n')
 		}
@@ -55,10 +55,10 @@ func newHandshake(r *http.Request, value any) *Handshake {
 	return h
 }
 
-// URL parses the URL of the request, as a server sees it: path and query.
+// URL parses the URL of the request: path and query.
 func (h *Handshake) URL() *url.URL {
 	u, err := url.ParseRequestURI(h.target)
-	if err != nil { // It has been one before.
+	if err != nil { // it has been parsed before
 		return &url.URL{}
 	}
 	return u
@@ -67,7 +67,8 @@ func (h *Handshake) URL() *url.URL {
 // Query parses the query of the URL.
 func (h *Handshake) Query() url.Values { return h.URL().Query() }
 
-// Header returns the headers of the request, without those of the WebSocket upgrade itself. Each call makes them anew.
+// Header returns the headers of the request, without those of the WebSocket upgrade. Each call
+// builds a new map.
 func (h *Handshake) Header() http.Header {
 	header := http.Header{}
 	for line := range strings.Lines(h.headers) {

@@ -1,6 +1,6 @@
 package engineio
 
-// The packet types, as they stand on the wire.
+// The packet types on the wire.
 const (
 	packetOpen    = '0'
 	packetClose   = '1'
@@ -11,7 +11,7 @@ const (
 	packetNoop    = '6'
 )
 
-// protocolVersion is the value of the query parameter EIO that both sides speak.
+// protocolVersion is the value of the query parameter EIO.
 const protocolVersion = "4"
 
 const probe = "probe"

@@ -8,23 +8,23 @@ import (
 	"unicode/utf8"
 )
 
-// separator stands between the packets of a poll or a POST.
+// separator separates the packets of a poll or a POST.
 const separator = 0x1e
 
-// maxPollPackets is how many packets one poll or POST carries at most. python-engineio refuses more than sixteen, on both
-// sides, and drops the rest of the payload with it.
+// maxPollPackets is the maximum number of packets in one poll or POST. python-engineio refuses more
+// than sixteen, on both sides, and drops the rest of the payload.
 const maxPollPackets = 16
 
 var errPacket = errors.New("not an Engine.IO packet")
 
-// A packet is one decoded packet. Its data is a slice of what it was decoded from, except for base64.
+// A packet is one decoded packet. Its data is a slice of the input, except for base64.
 type packet struct {
-	kind   byte // one of the packet types; packetMessage where binary
+	kind   byte // one of the packet types; packetMessage if binary
 	binary bool
 	data   []byte
 }
 
-// parsePacket reads a text packet, as it stands in a WebSocket text frame.
+// parsePacket parses a text packet of a WebSocket text frame.
 func parsePacket(text []byte) (packet, error) {
 	if len(text) == 0 {
 		return packet{}, fmt.Errorf("%w: empty", errPacket)
@@ -38,7 +38,8 @@ func parsePacket(text []byte) (packet, error) {
 	return packet{}, fmt.Errorf("%w: unknown type %q", errPacket, text[0])
 }
 
-// decodePayload reads all packets of a payload. A payload with a broken packet in it is refused whole.
+// decodePayload decodes all packets of a payload. One broken packet makes the whole payload an
+// error.
 func decodePayload(body []byte) ([]packet, error) {
 	packets := make([]packet, 0, min(maxPollPackets, 1+bytes.Count(body, []byte{separator})))
 	for more := true; more; {
@@ -64,7 +65,7 @@ func payloadPacket(text []byte) (packet, error) {
 	return packet{kind: packetMessage, binary: true, data: data}, nil
 }
 
-// decodeBase64 accepts padded base64 and, as decoders of other implementations do, unpadded.
+// decodeBase64 accepts base64 with padding and, like other implementations, without.
 func decodeBase64(text []byte) ([]byte, error) {
 	encoding := base64.StdEncoding
 	if len(text)%4 != 0 {
@@ -75,7 +76,7 @@ func decodeBase64(text []byte) ([]byte, error) {
 	return data[:n], err
 }
 
-// appendPacket adds a frame to a payload under construction.
+// appendPacket appends a frame to a payload.
 func appendPacket(dst []byte, f Frame) []byte {
 	if len(dst) > 0 {
 		dst = append(dst, separator)
@@ -86,7 +87,7 @@ func appendPacket(dst []byte, f Frame) []byte {
 	return append(dst, f.packet()...)
 }
 
-// payloadSize is what appendPacket adds at most.
+// payloadSize returns the most bytes that appendPacket appends.
 func payloadSize(f Frame) int {
 	if f.IsBinary() {
 		return 2 + base64.StdEncoding.EncodedLen(len(f.packet()))

@@ -11,29 +11,30 @@ import (
 )
 
 const (
-	// upgradeHold is how long a GET that comes during an upgrade is held before it gets its noop. A client that polls again
-	// until its upgrade is through would spin without it.
+	// upgradeHold is how long a GET during an upgrade is held before it gets its noop. Without it,
+	// a client that polls during its upgrade would spin.
 	upgradeHold = 100 * time.Millisecond
 
-	// partingHold is how long a POST of packet 1 waits for the GET that was sent together with it: the two travel on
-	// connections of their own, and the GET deserves its noop when it comes second.
+	// partingHold is how long a POST of packet 1 waits for the GET that was sent with it. The two
+	// use different connections, and the GET must get its noop even if it arrives second.
 	partingHold = 50 * time.Millisecond
 
-	// maxPosts bounds POSTs of one session that are read at the same time. Clients send one after the other.
+	// maxPosts bounds how many POSTs of one session are read at the same time. Clients send one
+	// after the other.
 	maxPosts = 4
 )
 
-// polling carries a session of a server by GETs and POSTs, until an upgrade replaces it with a
-// wsConn. Session.mu guards its fields.
+// polling carries a server's session by GETs and POSTs until an upgrade replaces it with a wsConn.
+// Session.mu guards its fields.
 type polling struct {
 	session *Session
 
 	poll      *poll         // the held GET; nil: none
 	posts     int           // POSTs being read
 	parting   byte          // the answer to the last GET: packetClose, packetNoop or 0
-	told      chan struct{} // closed when a GET has taken the parting packet of a client that closed
-	upgrading bool          // a WebSocket has come and has not sent its 5 yet
-	probed    bool          // it has sent its probe, so polling comes to rest
+	told      chan struct{} // closed when a GET has taken the closing packet of a client that closed
+	upgrading bool          // a WebSocket has arrived and has not sent its packet 5 yet
+	probed    bool          // the WebSocket has sent its probe, so polling stops
 }
 
 var _ carrier = (*polling)(nil)
@@ -47,9 +48,9 @@ func (p *polling) flushLocked() {
 
 // A poll is a held GET.
 type poll struct {
-	signal chan struct{} // capacity 1: look again
+	signal chan struct{} // capacity 1: check again
 	since  time.Time
-	final  []byte // the answer, if another request has decided it
+	final  []byte // the answer, if another request has set it
 }
 
 func (p *poll) wake() {
@@ -62,7 +63,7 @@ func (p *poll) wake() {
 	}
 }
 
-// servePolling answers the GETs and POSTs of a session.
+// servePolling handles the GETs and POSTs of a session.
 func (s *Server) servePolling(w http.ResponseWriter, r *http.Request, sid string) {
 	session := s.session(sid)
 	if session == nil {
@@ -83,7 +84,7 @@ func (s *Server) servePolling(w http.ResponseWriter, r *http.Request, sid string
 	}
 }
 
-// serveGet holds the request until there is something to say.
+// serveGet holds the request until there are packets to send.
 func (p *polling) serveGet(w http.ResponseWriter, r *http.Request) {
 	s := p.session
 	held := &poll{signal: make(chan struct{}, 1), since: time.Now()}
@@ -133,7 +134,8 @@ var (
 	errManyPost = errors.New("too many POSTs at the same time")
 )
 
-// awaitPoll returns the answer to a GET, or nil where there is none. last says that the session has nothing more to say.
+// awaitPoll returns the answer to a GET, or nil if there is none. last means that the session has
+// nothing more to send.
 func (p *polling) awaitPoll(ctx context.Context, held *poll) (body []byte, last bool) {
 	s := p.session
 	for {
@@ -146,7 +148,7 @@ func (p *polling) awaitPoll(ctx context.Context, held *poll) (body []byte, last 
 			return held.final, true
 		case s.carrier != carrier(p):
 			s.mu.Unlock()
-			return nil, false // An upgrade has come to its end.
+			return nil, false // an upgrade has completed
 		case len(s.queue.items) > 0:
 			body = s.queue.takePayload(s.env.maxPayload)
 			s.mu.Unlock()
@@ -184,8 +186,8 @@ func (p *polling) awaitPoll(ctx context.Context, held *poll) (body []byte, last 
 	}
 }
 
-// endLocked answers the held GET, or the next one within closeTimeout, with the queue and then with
-// the parting packet.
+// endLocked answers the held GET, or the next one within closeTimeout: first with the queue, then
+// with the closing packet.
 func (p *polling) endLocked(how manner) {
 	s := p.session
 	p.parting = packetClose
@@ -195,10 +197,11 @@ func (p *polling) endLocked(how manner) {
 	held := p.poll != nil
 	p.poll.wake()
 	if held || how == byPeer || how == graceful && s.reason != ReasonShutdown {
-		// serveGet and servePost retire the session. A client that does not come any more is not waited for.
+		// serveGet and servePost retire the session. The timer retires it if the client does not
+		// return.
 		hold := closeTimeout + s.env.timeout
 		if s.probation.Load() {
-			hold = closeTimeout // its place in the pool is wanted
+			hold = closeTimeout // its place in the pool is needed
 		}
 		s.heart.timer = time.AfterFunc(hold, p.retire)
 		s.mu.Unlock()
@@ -208,7 +211,8 @@ func (p *polling) endLocked(how manner) {
 	p.retire()
 }
 
-// overdueLocked reports whether the pong is late, for requests that come before the timer fires.
+// overdueLocked reports whether the pong is late. It serves requests that arrive before the timer
+// fires.
 func (p *polling) overdueLocked() bool {
 	s := p.session
 	return s.state == open && !s.delivering.Load() && s.heart.overdue(s.env.timeout)
@@ -218,7 +222,7 @@ func (p *polling) overdueLocked() bool {
 func (p *polling) retire() {
 	s := p.session
 	s.mu.Lock()
-	if s.state == open { // Whoever ends it does so in a moment, and retires it.
+	if s.state == open { // the goroutine that ends it retires it in a moment
 		s.mu.Unlock()
 		return
 	}
@@ -230,7 +234,7 @@ func (p *polling) retire() {
 	s.env.forget(s)
 }
 
-// servePost takes packets from the client.
+// servePost handles packets from the client.
 func (p *polling) servePost(w http.ResponseWriter, r *http.Request) {
 	s := p.session
 	limit := s.maxMessage(s.env.maxMessage)
@@ -288,13 +292,15 @@ func (p *polling) servePost(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, []byte("ok"))
 }
 
-// readBody reads a POST. A client that sends slower than its session's heartbeat allows has lost its session anyway.
+// readBody reads a POST. If the client sends slower than the heartbeat allows, its session is lost
+// anyway.
 func (p *polling) readBody(w http.ResponseWriter, r *http.Request, limit int, room *memory.Hold) ([]byte, error) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.session.env.interval + p.session.env.timeout))
 	return readAll(http.MaxBytesReader(w, r.Body, int64(limit)), nil, room)
 }
 
-// awaitParting lets the POST that closed the session wait for a GET sent together with it, and retires the session.
+// awaitParting makes the POST that closed the session wait for a GET sent with it. Then it retires
+// the session.
 func (p *polling) awaitParting(ctx context.Context) {
 	s := p.session
 	s.mu.Lock()
@@ -317,7 +323,7 @@ func (p *polling) awaitParting(ctx context.Context) {
 
 // --- HTTP ---
 
-// extendDeadlines keeps the HTTP server's own time limits from ending a GET that is held on purpose.
+// extendDeadlines keeps the HTTP server's timeouts from ending a held GET.
 func extendDeadlines(w http.ResponseWriter, hold time.Duration) {
 	control := http.NewResponseController(w)
 	deadline := time.Now().Add(hold + closeTimeout)
@@ -330,8 +336,8 @@ func writePayload(w http.ResponseWriter, body []byte) {
 	write(w, http.StatusOK, body)
 }
 
-// clearDeadline lets the response go out within our deadline and takes that away: a server without WriteTimeout sets none for
-// the connection's next request, so ours must not stay.
+// clearDeadline sets a deadline for the response and removes it afterwards. A server without
+// WriteTimeout sets none for the next request on the connection, so ours must not remain.
 func clearDeadline(w http.ResponseWriter) {
 	control := http.NewResponseController(w)
 	_ = control.Flush()
@@ -346,5 +352,5 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 func write(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // A client that has left is noticed by its session's heartbeat.
+	_, _ = w.Write(body) // the heartbeat notices a client that has left
 }

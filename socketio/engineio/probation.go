@@ -8,7 +8,7 @@ import (
 	"net/netip"
 )
 
-// Defaults of Probation.
+// Default values of Probation.
 const (
 	defaultProbationMessage    = 16 << 10
 	defaultProbationSessions   = 1024
@@ -19,23 +19,26 @@ const (
 	probationPosts       = 1
 )
 
-// ErrTooManySessions is returned by Session.Admit when Config.MaxSessions are admitted.
+// ErrTooManySessions is returned by Session.Admit if Config.MaxSessions sessions are admitted.
 var ErrTooManySessions = errors.New("engineio: too many sessions")
 
-// Probation bounds what clients cost before the application knows who they are. A session begins on probation and leaves it
-// with Session.Admit. Until then it counts in a pool of its own, of its address and of all, and not among MaxSessions; its
-// messages are small, one POST at a time is read, and little is queued for it. The zero value of each field is ready for use.
+// Probation bounds the cost of clients that the application does not know yet. A session begins on
+// probation and leaves it with Session.Admit. Until then it counts in a separate pool, in total and
+// per address, and not in MaxSessions. Its messages must be small, it may send one POST at a time,
+// and its queue is short. Each field may be zero.
 //
-// A session stays on probation until it is admitted or ends: the application ends those that take too long.
+// A session stays on probation until it is admitted or ends. The application must end sessions that
+// take too long.
 type Probation struct {
 	MaxMessage    int // bytes of one POST or one WebSocket message; 0: 16 KiB
 	MaxSessions   int // on probation at the same time; further handshakes get 503; 0: 1024
 	MaxPerAddress int // the same for one address; 0: 64
 
-	// Address names what a handshake counts against. nil: the IP address of the connection, of IPv6 its /64.
+	// Address returns the address against which a handshake counts. If it is nil, this is the IP
+	// address of the connection, or the /64 of an IPv6 address.
 	Address func(*Handshake) string
-	// Exempt reports whether the session is admitted with its handshake, because Authenticate knows the client. nil: none is.
-	// It may be called concurrently.
+	// Exempt reports whether the handshake admits the session at once, because Authenticate knows
+	// the client. If it is nil, no session is exempt. It may be called concurrently.
 	Exempt func(*Handshake) bool
 }
 
@@ -53,8 +56,8 @@ func (p *Probation) withDefaults() *Probation {
 	return &out
 }
 
-// AddressOf names the network that a host, or host and port, is in: the IPv4 address, or the /64 of an IPv6 address, which is
-// what one subscriber has. Anything else is returned as it is.
+// AddressOf returns the network of a host, or of a host and port: the IPv4 address, or the /64 of
+// an IPv6 address, which belongs to one subscriber. It returns any other text unchanged.
 func AddressOf(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -72,13 +75,13 @@ func AddressOf(hostport string) string {
 	return ip.String()
 }
 
-// newcomers counts the sessions on probation. Its methods are called under Server.mu.
+// newcomers counts the sessions on probation. The caller holds Server.mu.
 type newcomers struct {
 	all     int
 	address map[string]int
 }
 
-// enter counts a session in, or returns the message for the client that is not.
+// enter counts a session, or returns the message that refuses it.
 func (n *newcomers) enter(p *Probation, address string) (refusal string) {
 	switch {
 	case n.address[address] >= p.MaxPerAddress:
@@ -101,9 +104,9 @@ func (n *newcomers) leave(address string) {
 	}
 }
 
-// Admit ends the probation of a server's session: from now on it has the bounds of Config. It returns ErrTooManySessions where
-// Config.MaxSessions are admitted already, and ErrClosed where the session has ended. A session that is not on probation is
-// left as it is.
+// Admit ends the probation of a server's session: the bounds of Config apply from now on. It
+// returns ErrTooManySessions if Config.MaxSessions sessions are admitted, and ErrClosed if the
+// session has ended. It does nothing to a session that is not on probation.
 func (s *Session) Admit() error {
 	if !s.probation.Load() {
 		return nil
@@ -130,14 +133,14 @@ func (s *Server) admit(session *Session) error {
 	return nil
 }
 
-// Newcomers is the number of sessions on probation.
+// Newcomers returns the number of sessions on probation.
 func (s *Server) Newcomers() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.newcomers.all
 }
 
-// maxMessage is how many bytes the session takes at once, of limit where it is admitted.
+// maxMessage returns the message limit of the session; limit applies once it is admitted.
 func (s *Session) maxMessage(limit int) int {
 	if s.probation.Load() {
 		return min(limit, s.env.probation.MaxMessage)
@@ -145,7 +148,7 @@ func (s *Session) maxMessage(limit int) int {
 	return limit
 }
 
-// tooLong says what is wrong with a message of more than limit bytes.
+// tooLong returns the error text for a message of more than limit bytes.
 func (s *Session) tooLong(limit int) string {
 	text := fmt.Sprintf("a message of more than %d bytes", limit)
 	if s.probation.Load() {
@@ -163,7 +166,7 @@ func (s *Session) queueFull(frames, size int) bool {
 	return s.queue.bytes+size > mostBytes || s.queue.frames+frames > mostFrames
 }
 
-// maxPosts is how many POSTs are read at the same time.
+// maxPosts returns how many POSTs are read at the same time.
 func (p *polling) maxPosts() int {
 	if p.session.probation.Load() {
 		return probationPosts
@@ -171,8 +174,8 @@ func (p *polling) maxPosts() int {
 	return maxPosts
 }
 
-// refuseLong answers a POST that is over the bound.
+// refuseLong answers a POST that exceeds the limit.
 func (p *polling) refuseLong(w http.ResponseWriter, limit int) {
-	w.Header().Set("Connection", "close") // The rest of the body is not worth reading.
+	w.Header().Set("Connection", "close") // the rest of the body is not read
 	writeJSON(w, http.StatusRequestEntityTooLarge, refusalBody(codeBadRequest, p.session.tooLong(limit)))
 }

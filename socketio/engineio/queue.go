@@ -2,23 +2,23 @@ package engineio
 
 import "sync"
 
-// An item is a frame in a queue. more says that the next item belongs to the same unit.
+// An item is a frame in a queue. more means that the next item belongs to the same unit.
 type item struct {
 	Frame
 	more bool
 }
 
-// A queue holds the frames that wait to be sent. Session.mu guards it.
+// A queue holds frames to send. Session.mu guards it.
 type queue struct {
 	items  []item // nil or from spareItems
-	frames int    // in items and in the hands of the writer
+	frames int    // in items and with the writer
 	bytes  int    // of these frames
 }
 
-// spareItems holds unused arrays, so that an idle session needs none of its own.
+// spareItems pools unused arrays, so that an idle session holds none.
 var spareItems = sync.Pool{New: func() any { return new([16]item) }}
 
-// spare takes an array back. The garbage collector gets those that have grown.
+// spare returns an array to the pool. Arrays that have grown are left to the garbage collector.
 func spare(items []item) {
 	if cap(items) == len([16]item{}) {
 		items = items[:cap(items)]
@@ -37,7 +37,7 @@ func (q *queue) add(frames []Frame, size int) {
 	q.bytes += size
 }
 
-// addControl appends a packet that no bound applies to: at most one of each kind is queued.
+// addControl appends a control packet without a bound: at most one of each kind is queued.
 func (q *queue) addControl(f Frame) {
 	q.makeRoom()
 	q.items = append(q.items, item{Frame: f})
@@ -51,7 +51,7 @@ func (q *queue) makeRoom() {
 	}
 }
 
-// take hands the items to a writer. They still count until the writer calls sent.
+// take passes the items to a writer. They count until the writer calls sent.
 func (q *queue) take() []item {
 	if len(q.items) == 0 {
 		return nil
@@ -61,19 +61,19 @@ func (q *queue) take() []item {
 	return batch
 }
 
-// sent removes written frames from the counts.
+// sent subtracts written frames from the counts.
 func (q *queue) sent(frames, size int) {
 	q.frames -= frames
 	q.bytes -= size
-	if q.frames < 0 { // The queue was dropped meanwhile.
+	if q.frames < 0 { // the queue was dropped meanwhile
 		q.frames, q.bytes = 0, 0
 	}
 }
 
 func (q *queue) drop() { *q = queue{} }
 
-// takePayload encodes whole units as one poll of at most limit bytes. It splits a unit that no poll
-// can hold.
+// takePayload encodes whole units as one poll of at most limit bytes. It splits a unit that fits
+// into no poll.
 func (q *queue) takePayload(limit int) []byte {
 	n, bytes := 0, 0
 	for n < len(q.items) {

@@ -13,33 +13,33 @@ import (
 	"github.com/weir-mcp/weir/internal/memory"
 )
 
-// A server reads in one of two ways, so that a session that says nothing costs little:
+// A server reads in one of two ways, so that a silent session costs little:
 //
-//	       what has come                          nothing for lingerTime
+//	       bytes arrive                           silence for lingerTime
 //	rest ────────────────▶ loop ─▶ messages ─────────────────────────▶ rest
 //
-// loop has a buffer, and a stack that has grown with what receivers do. rest has the smallest stack there is and room for
-// some bytes: it waits for them and hands them to a new loop.
+// loop has a buffer, and a stack that has grown with the receivers' work. rest has the smallest
+// possible stack and room for a few bytes: it waits for them and passes them to a new loop.
 
-// lingerTime is how long a readLoop waits for more before it gives up its buffer and its stack. A peer that sends more often
-// finds them warm.
+// lingerTime is how long a loop waits for more before it releases its buffer and its stack. A peer
+// that sends more often finds them warm.
 const lingerTime = 50 * time.Millisecond
 
-// A reading is what a loop reads with. It belongs to one goroutine, and to no session at rest.
+// A reading is the state of a loop. It belongs to one goroutine; a session at rest has none.
 type reading struct {
 	session  *Session
 	conn     *wsConn
-	message  []byte       // what has come of a message
-	hold     *memory.Hold // of message; nil: it is small
-	busy     bool         // something has come since the deadline was set
+	message  []byte       // the part of a message that has arrived
+	hold     *memory.Hold // of message; nil: the message is small
+	busy     bool         // bytes have arrived since the deadline was set
 	lingers  bool         // the deadline is lingerTime's
-	from, to int          // of what is in buf and not used
+	from, to int          // the unused part of buf
 	buf      [4000]byte   // so that the whole fits a size class of the allocator
 }
 
 var readings = sync.Pool{New: func() any { return new(reading) }}
 
-// takeReading begins to read, with what rest has read.
+// takeReading begins to read with the bytes that rest has read.
 func takeReading(s *Session, w *wsConn) *reading {
 	r := readings.Get().(*reading)
 	r.session, r.conn = s, w
@@ -60,10 +60,10 @@ func (r *reading) giveBack() {
 	readings.Put(r)
 }
 
-// errRest says that nothing has come for a while, and that nothing is half read.
+// errRest is returned by a read after a silence between messages.
 var errRest = errors.New("engineio: the peer is silent")
 
-// A frameError is what a peer did against RFC 6455. Its code is that of our close frame.
+// A frameError is a violation of RFC 6455 by the peer, with the code of our close frame.
 type frameError struct {
 	code uint16
 	text string
@@ -71,7 +71,7 @@ type frameError struct {
 
 func (e *frameError) Error() string { return "websocket: " + e.text }
 
-// goodbye is the close frame with the code and the reason.
+// goodbye returns the close frame with the code and the reason.
 func (e *frameError) goodbye() Frame {
 	text := e.text[:min(len(e.text), 123)] // RFC 6455 §5.5: 125 with the code
 	wire, head := newWire(opClose, 2+len(text))
@@ -91,10 +91,11 @@ func frameErrorf(format string, args ...any) error {
 	return &frameError{closeProtocol, fmt.Sprintf(format, args...)}
 }
 
-// errClosed says that the peer has sent a close frame.
+// errClosed is returned after the peer's close frame.
 var errClosed = errors.New("websocket: the peer sent a close frame")
 
-// next reads a packet, and answers or skips the control frames before it. The packet is valid until the following call.
+// next reads a packet. It answers or skips the control frames before it. The packet is valid until
+// the next call.
 func (r *reading) next() (packet, error) {
 	opcode, err := r.nextMessage()
 	if err != nil {
@@ -125,7 +126,7 @@ func (r *reading) nextMessage() (opcode byte, err error) {
 		case h.opcode != opContinuation && opcode != 0:
 			return 0, frameErrorf("a new message before the end of the last")
 		}
-		// A session may be admitted while a message of it is on its way.
+		// A session may be admitted in the middle of its message.
 		if limit := r.session.maxMessage(r.conn.limit); h.size > uint64(max(limit-len(r.message), 0)) {
 			return 0, &frameError{closeTooBig, r.session.tooLong(limit)}
 		}
@@ -141,7 +142,7 @@ func (r *reading) nextMessage() (opcode byte, err error) {
 	}
 }
 
-// A frameHeader is what a client's frame begins with (RFC 6455 §5.2).
+// A frameHeader is the header of a client's frame (RFC 6455 §5.2).
 type frameHeader struct {
 	opcode byte
 	final  bool
@@ -149,10 +150,11 @@ type frameHeader struct {
 	key    [4]byte
 }
 
-// maxEmptyReads is how often in a row a connection may return neither bytes nor an error.
+// maxEmptyReads bounds how often in a row a connection may return neither bytes nor an error.
 const maxEmptyReads = 100
 
-// header reads a frame's header. Before the first frame of a message the peer may be silent for long.
+// header reads a frame's header. Before the first frame of a message the peer may be silent for a
+// long time.
 func (r *reading) header(within bool) (h frameHeader, err error) {
 	if err := r.have(2, within); err != nil {
 		return h, err
@@ -169,7 +171,7 @@ func (r *reading) header(within bool) (h frameHeader, err error) {
 	case h.opcode >= opClose && (!h.final || second&^maskBit > 125):
 		return h, frameErrorf("a control frame that is long or in fragments")
 	}
-	size := 0 // bytes of the length behind the second
+	size := 0 // number of length bytes after the second byte
 	switch second &^ maskBit {
 	case 126:
 		size = 2
@@ -196,7 +198,8 @@ func (r *reading) header(within bool) (h frameHeader, err error) {
 	return h, nil
 }
 
-// payload appends a frame's payload to the message. Room is made as the bytes come, whatever the header promises.
+// payload appends a frame's payload to the message. Memory grows with the bytes that arrive, not
+// with the length in the header.
 func (r *reading) payload(h frameHeader) error {
 	start, left := len(r.message), int(h.size)
 	for left > 0 {
@@ -233,8 +236,9 @@ func (r *reading) payload(h frameHeader) error {
 	return nil
 }
 
-// room makes room for n bytes more of the message, or for ahead where that is more, and counts it where the message is large.
-// It does not wait: a session that does holds what has come of its message meanwhile.
+// room makes room for n more bytes of the message, or for ahead if that is more, and counts large
+// messages. It does not block: a blocked session would keep the arrived part of its message in
+// memory.
 func (r *reading) room(n, ahead int) error {
 	if len(r.message)+n <= cap(r.message) {
 		return nil
@@ -253,7 +257,7 @@ func (r *reading) room(n, ahead int) error {
 	return nil
 }
 
-// control handles a frame that belongs to WebSocket itself.
+// control handles a control frame of WebSocket.
 func (r *reading) control(h frameHeader) error {
 	n := int(h.size)
 	if err := r.have(n, true); err != nil {
@@ -271,7 +275,7 @@ func (r *reading) control(h frameHeader) error {
 			return frameErrorf("a close frame with a code or a reason that is none")
 		}
 		return errClosed
-	case opPing: // Some proxies and clients do.
+	case opPing: // some proxies and clients send pings
 		if r.lingers {
 			return r.conn.pong(data)
 		}
@@ -284,15 +288,15 @@ func validCode(code uint16) bool {
 	return code >= 1000 && code <= 1014 && code != 1004 && code != 1005 && code != 1006 || code >= 3000 && code <= 4999
 }
 
-// pong answers a ping of WebSocket's own level through the queue: a control frame must not cut into
-// a frame that is half written.
+// pong answers a WebSocket ping through the queue: a control frame must not interrupt a
+// half-written frame.
 func (w *wsConn) pong(data []byte) error {
 	wire, head := newWire(opPong, len(data))
 	return w.session.Send(Frame{wire: append(wire, data...), head: head, opcode: opPong})
 }
 
-// have waits until n bytes are in the buffer, at most what a control frame holds. within says that a message or a
-// frame has begun.
+// have waits until n bytes are in the buffer, at most the size of a control frame. within means
+// that a message or a frame has begun.
 func (r *reading) have(n int, within bool) error {
 	for r.to-r.from < n {
 		if err := r.fill(within || r.to > r.from); err != nil {
@@ -302,7 +306,7 @@ func (r *reading) have(n int, within bool) error {
 	return nil
 }
 
-// fill reads something into the buffer.
+// fill reads bytes into the buffer.
 func (r *reading) fill(within bool) error {
 	if r.from > 0 {
 		r.to = copy(r.buf[:], r.buf[r.from:r.to])
@@ -313,7 +317,7 @@ func (r *reading) fill(within bool) error {
 	return err
 }
 
-// read asks the network. It returns something, or an error.
+// read reads from the network. It returns at least one byte, or an error.
 func (r *reading) read(into []byte, within bool) (int, error) {
 	for empty := 0; ; {
 		if r.lingers {
@@ -342,24 +346,24 @@ func (r *reading) read(into []byte, within bool) (int, error) {
 	}
 }
 
-// linger has the following reads end after lingerTime.
+// linger makes the following reads end after lingerTime.
 func (r *reading) linger() {
 	r.busy, r.lingers = false, true
 	r.conn.readUntil(time.Now().Add(lingerTime))
 }
 
-// readUntil sets the deadline of reads, unless the session has ended: then it has another one.
+// readUntil sets the read deadline, unless the session has ended and set another one.
 func (w *wsConn) readUntil(deadline time.Time) {
 	s := w.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == open {
-		_ = w.conn.SetReadDeadline(deadline) // An error shows in the next read.
+		_ = w.conn.SetReadDeadline(deadline) // the next read reports an error
 	}
 }
 
-// loop reads until the connection or the session ends, and then sees to it that both do; or until
-// nothing comes for a while. It gives the reading back.
+// loop reads until the connection or the session ends, and then ends both; or until the peer has
+// been silent for lingerTime. It releases the reading.
 func (r *reading) loop() {
 	w := r.conn
 	defer r.giveBack()
@@ -382,15 +386,15 @@ func (r *reading) loop() {
 	}
 }
 
-// goToRest waits for the peer in a goroutine of its own.
+// goToRest waits for the peer in a new goroutine.
 func (w *wsConn) goToRest() {
 	w.readUntil(time.Time{})
 	w.session.env.tasks.running.Add(1)
 	go w.rest()
 }
 
-// rest waits for the next bytes of the peer. It calls nothing that needs more than the stack a
-// goroutine begins with, because that stack is most of what an idle session costs.
+// rest waits for the next bytes of the peer. It must not call anything that makes the initial stack
+// of a goroutine grow, because that stack is most of the cost of an idle session.
 func (w *wsConn) rest() {
 	n, err := w.conn.Read(w.ahead[:])
 	w.aheadLen = uint8(n)
@@ -399,7 +403,7 @@ func (w *wsConn) rest() {
 	w.session.env.tasks.finish()
 }
 
-// wake goes on with the bytes that rest has read.
+// wake continues with the bytes that rest has read.
 func (w *wsConn) wake(err error) {
 	s := w.session
 	defer s.env.tasks.finish()

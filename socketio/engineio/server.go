@@ -22,13 +22,13 @@ var (
 	probeFrame = controlFrame(packetPong, probe)
 )
 
-// A Server answers Engine.IO clients. It is an http.Handler for one path, such as /engine.io/ or /socket.io/; it does not look
-// at the path itself.
+// A Server serves Engine.IO clients. It is an http.Handler for one path, such as /engine.io/ or
+// /socket.io/; it does not check the path itself.
 //
-// Responses to held GETs take up to PingInterval. The server moves the deadlines of http.Server.ReadTimeout and WriteTimeout
-// out of the way for these; a handler in between that hides http.ResponseController from it (by wrapping the ResponseWriter
-// without an Unwrap method) leaves them in force, and then they must be longer than PingInterval. WebSockets also need
-// http.Hijacker, which HTTP/2 has not.
+// A held GET takes up to PingInterval. For held GETs the server extends the deadlines of
+// http.Server.ReadTimeout and WriteTimeout. This needs http.ResponseController. A middleware that
+// wraps the ResponseWriter without an Unwrap method hides it; the timeouts must then be longer than
+// PingInterval. WebSockets also need http.Hijacker, which HTTP/2 does not have.
 type Server struct {
 	config   Config
 	env      *environment
@@ -64,7 +64,7 @@ func NewServer(config Config) *Server {
 	s.upgrader = websocket.Upgrader{
 		HandshakeTimeout: config.UpgradeTimeout,
 		WriteBufferPool:  noBuffers{},
-		CheckOrigin:      func(*http.Request) bool { return true }, // The server has, for both transports.
+		CheckOrigin:      func(*http.Request) bool { return true }, // the server has checked it for both transports
 		Error: func(w http.ResponseWriter, _ *http.Request, _ int, _ error) {
 			refuse(w, codeBadRequest)
 		},
@@ -72,16 +72,16 @@ func NewServer(config Config) *Server {
 	return s
 }
 
-// Len is the number of sessions, those on probation included.
+// Len returns the number of sessions, including those on probation.
 func (s *Server) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
 }
 
-// Shutdown refuses new sessions, closes all there are with ReasonShutdown and waits until everything that belongs to them has
-// ended, or until ctx does: then connections are cut, and the error is that of ctx. Receivers have been told when it returns
-// nil.
+// Shutdown refuses new sessions, closes all sessions with ReasonShutdown and waits until everything
+// that belongs to them has ended. If ctx ends first, Shutdown cuts the connections and returns
+// ctx's error. After nil, all receivers have been told.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if s.shut {
@@ -190,17 +190,17 @@ func (s *Server) handshake(w http.ResponseWriter, r *http.Request, query url.Val
 	writePayload(w, append([]byte{packetOpen}, opening...))
 }
 
-// retryAfter is what a client is told that finds no room: the seconds in which it may have come.
+// retryAfter is the Retry-After value of a full server, in seconds.
 const retryAfter = "5"
 
-// newSession counts a session in, or returns why not.
+// newSession counts a new session, or returns why it is refused.
 func (s *Server) newSession(r *http.Request, value any) (_ *Session, refusal string) {
 	session := &Session{
 		env:       s.env,
 		id:        newID(),
 		handshake: newHandshake(r, value),
 	}
-	session.carrier = &polling{session: session} // also until a WebSocket is there
+	session.carrier = &polling{session: session} // also until a WebSocket arrives
 	probation := s.config.Probation
 	if probation != nil && (probation.Exempt == nil || !probation.Exempt(session.handshake)) {
 		session.address = probation.Address(session.handshake)
@@ -219,17 +219,17 @@ func (s *Server) newSession(r *http.Request, value any) (_ *Session, refusal str
 		return nil, "Too many sessions"
 	}
 	s.sessions[session.id] = session
-	s.env.tasks.running.Add(1) // Until the handshake is through: Shutdown waits for it.
+	s.env.tasks.running.Add(1) // until the handshake is done: Shutdown waits for it
 	session.mu.Lock()
 	session.heart.start(s.env.interval, s.env.interval, session.beat)
 	session.mu.Unlock()
 	return session, ""
 }
 
-// newID returns 120 random bits: the id is all that a request needs to speak for the session.
+// newID returns 120 random bits: the id alone authorizes a request for the session.
 func newID() string {
 	var random [15]byte
-	_, _ = rand.Read(random[:]) // Never fails: the program would have ended.
+	_, _ = rand.Read(random[:]) // never fails: the program would have ended
 	return base64.RawURLEncoding.EncodeToString(random[:])
 }
 
@@ -251,7 +251,7 @@ func (s *Server) forget(session *Session) {
 	}
 }
 
-// opening is the data of the open packet: exactly these five members.
+// opening returns the data of the open packet: exactly these five members.
 func (e *environment) opening(sid string, upgrade bool) []byte {
 	upgrades := []Transport{}
 	if upgrade {
@@ -262,7 +262,7 @@ func (e *environment) opening(sid string, upgrade bool) []byte {
 		PingInterval: e.interval.Milliseconds(), PingTimeout: e.timeout.Milliseconds(), MaxPayload: e.maxMessage,
 	})
 	if err != nil {
-		panic("engineio: " + err.Error()) // Strings and integers always encode.
+		panic("engineio: " + err.Error()) // strings and integers always encode
 	}
 	return data
 }
@@ -275,8 +275,8 @@ type opening struct {
 	MaxPayload   int         `json:"maxPayload"`
 }
 
-// openWebSocket begins a session on a WebSocket. The connection's reader is a goroutine of its own: the HTTP server's goroutine
-// ends, and its buffers with it.
+// openWebSocket begins a session on a WebSocket. A new goroutine reads the connection, so that the
+// HTTP server's goroutine ends and releases its buffers.
 func (s *Server) openWebSocket(w http.ResponseWriter, r *http.Request, session *Session) {
 	g, err := s.upgrader.Upgrade(hijacker{w}, r, s.upgradeHeader(w))
 	if err != nil {
@@ -294,8 +294,8 @@ func (s *Server) openWebSocket(w http.ResponseWriter, r *http.Request, session *
 	s.env.tasks.Go(func() { takeReading(session, conn).loop() })
 }
 
-// upgradeHeader carries what a wrapping handler has set, and the CORS headers, over to the response of an upgrade, which
-// gorilla writes by itself.
+// upgradeHeader returns the headers set by a wrapping handler and the CORS headers. gorilla writes
+// the response of an upgrade itself and needs them.
 func (s *Server) upgradeHeader(w http.ResponseWriter) http.Header {
 	header := w.Header().Clone()
 	header.Del("Cache-Control")

@@ -11,21 +11,21 @@ import (
 	"github.com/weir-mcp/weir/internal/memory"
 )
 
-// A Session is one Engine.IO session, of a server or of a client. Its methods may be called by any
-// goroutine.
+// A Session is one Engine.IO session of a server or a client. All methods are safe for concurrent
+// use.
 type Session struct {
 	env       *environment
 	id        string
 	handshake *Handshake // nil in a client
 	receiver  Receiver
 
-	receiving  sync.Mutex  // held while packets are handed to the receiver: around an upgrade, a POST and the WebSocket may overlap
-	delivering atomic.Bool // the receiver is at work, so this side keeps the session from reading
+	receiving  sync.Mutex  // held while packets are passed to the receiver: around an upgrade, a POST and the WebSocket may overlap
+	delivering atomic.Bool // the receiver runs, so this side does not read
 	over       atomic.Bool // the session has ended: state is no longer open
 	listening  atomic.Bool // a Probe waits for sign
 
 	probation atomic.Bool // server: waits for Admit; written under Server.mu
-	address   string      // what it counts against on probation
+	address   string      // counts for this address on probation
 
 	mu sync.Mutex // guards below; never held while a Receiver is called or the network may block
 
@@ -37,7 +37,7 @@ type Session struct {
 	queue   queue
 	heart   heartbeat
 	carrier carrier
-	sign    chan struct{} // closed when something comes; nil: no Probe waits
+	sign    chan struct{} // closed when bytes arrive; nil: no Probe waits
 }
 
 type state uint8
@@ -54,18 +54,19 @@ type carrier interface {
 	// flushLocked starts to send the queue and does not block. The caller holds Session.mu;
 	// flushLocked unlocks it.
 	flushLocked()
-	// endLocked says goodbye to the peer after the session has ended. The caller holds
-	// Session.mu; endLocked unlocks it.
+	// endLocked tells the peer that the session has ended. The caller holds Session.mu; endLocked
+	// unlocks it.
 	endLocked(how manner)
 }
 
-// An environment is what the sessions of a server share. A client's session has its own.
+// An environment holds the settings that the sessions of a server share. A client's session has its
+// own.
 type environment struct {
-	client            bool // it is a client's
+	client            bool // the session is a client's
 	interval, timeout time.Duration
 	maxMessage        int // bytes read at once
 	maxPayload        int // bytes sent in one poll or POST
-	maxFrame          int // bytes of a message that the peer takes; 0: any
+	maxFrame          int // largest message in bytes that the peer accepts; 0: any
 	queueBytes        int
 	queueFrames       int
 	memory            *memory.Account // nil: nothing is counted
@@ -76,14 +77,13 @@ type environment struct {
 	admit             func(*Session) error
 }
 
-// closeTimeout bounds how long an ended session may take to write its queue and to see its peer leave.
+// closeTimeout bounds how long an ended session may write its queue and wait for its peer to leave.
 const closeTimeout = 2 * time.Second
 
-// ID returns the session's id. It is a secret between the two sides: a process that knows it can
-// speak for the client.
+// ID returns the session's id. It is a secret: a process that knows it can act as the client.
 func (s *Session) ID() string { return s.id }
 
-// Handshake returns the request that the session began with; nil in a client. It must not be
+// Handshake returns the request that opened the session, or nil in a client. It must not be
 // changed.
 func (s *Session) Handshake() *Handshake { return s.handshake }
 
@@ -152,7 +152,7 @@ func (s *Session) enqueue(frames []Frame) error {
 		s.mu.Unlock()
 		return ErrClosed
 	}
-	// One unit may be larger than the bound; two of them may not wait together.
+	// One unit may exceed the bound; it must not wait with another.
 	if s.queue.frames > 0 && s.queueFull(len(frames), size) {
 		s.mu.Unlock()
 		s.end(ReasonSlowConsumer, nil, aborted)
@@ -177,16 +177,16 @@ func (s *Session) Flush() {
 // a bounded time.
 func (s *Session) Close() { s.end(ReasonForcedClose, nil, graceful) }
 
-// CloseWith is Close with a reason of the caller's own.
+// CloseWith is like Close with a reason of the caller.
 func (s *Session) CloseWith(reason Reason) { s.end(reason, nil, graceful) }
 
-// A manner says how a session ends.
+// A manner is the way a session ends.
 type manner uint8
 
 const (
 	graceful manner = iota // the queue is still sent
 	aborted                // nothing more is sent
-	byPeer                 // the peer said goodbye
+	byPeer                 // the peer closed the session
 )
 
 // end ends the session once; further calls do nothing.
@@ -212,7 +212,7 @@ func (s *Session) end(reason Reason, err error, how manner) {
 	s.carrier.endLocked(how)
 }
 
-// begin gives the session its receiver. If the session has ended meanwhile, it tells the receiver.
+// begin obtains the receiver. If the session has ended meanwhile, begin tells the receiver.
 func (s *Session) begin(accept func(*Session) Receiver) {
 	receiver := accept(s)
 	s.mu.Lock()
@@ -228,8 +228,8 @@ func (s *Session) isOpen() bool { return !s.over.Load() }
 
 // --- receiving ---
 
-// deliver hands the packets of one poll or POST to the receiver. It reports false if one of them was
-// against the rules.
+// deliver passes the packets of one poll or POST to the receiver. It reports false if one of them
+// violates the protocol.
 func (s *Session) deliver(packets []packet) bool {
 	s.receiving.Lock()
 	defer s.receiving.Unlock()
@@ -242,7 +242,7 @@ func (s *Session) deliver(packets []packet) bool {
 	return true
 }
 
-// handOver hands one packet of a WebSocket to the receiver.
+// handOver passes one packet of a WebSocket to the receiver.
 func (s *Session) handOver(p packet) error {
 	s.receiving.Lock()
 	defer s.receiving.Unlock()
@@ -252,15 +252,15 @@ func (s *Session) handOver(p packet) error {
 	return nil
 }
 
-// pause tells the receiver that the session is about to wait for more.
+// pause tells the receiver that all available messages have been delivered.
 func (s *Session) pause() {
 	s.delivering.Store(true)
 	s.receiver.Pause()
 	s.delivering.Store(false)
 }
 
-// receive handles one packet of the peer. It reports whether the session goes on. The caller holds
-// s.receiving.
+// receive handles one packet of the peer and reports whether the session continues. The caller
+// holds s.receiving.
 func (s *Session) receive(p packet) bool {
 	switch p.kind {
 	case packetMessage:
@@ -308,7 +308,7 @@ func (s *Session) pong(data []byte) {
 	s.Flush()
 }
 
-// beat runs when the timer of the heartbeat fires.
+// beat runs when the heartbeat timer fires.
 func (s *Session) beat() {
 	s.mu.Lock()
 	if s.state != open {
@@ -332,9 +332,9 @@ func (s *Session) beat() {
 	}
 }
 
-// Probe asks the peer for a sign of life and returns nil as soon as anything comes from it. It
-// returns ctx's error if nothing has come by then, and ErrClosed if the session has ended. Neither
-// result changes the session: a peer that has not answered still has the time of PingTimeout.
+// Probe pings the peer and returns nil as soon as anything arrives from it. It returns ctx's error
+// if nothing arrives in time, and ErrClosed if the session has ended. Neither error changes the
+// session: the limit of PingTimeout still applies.
 func (s *Session) Probe(ctx context.Context) error {
 	s.mu.Lock()
 	if s.state != open {
@@ -346,12 +346,12 @@ func (s *Session) Probe(ctx context.Context) error {
 		s.listening.Store(true)
 	}
 	sign := s.sign
-	// The heartbeat ignores a pong that it does not wait for, so its next ping stays due as it was.
+	// The heartbeat ignores an unexpected pong, so its next ping stays due as it was.
 	s.queue.addControl(pingFrame)
 	s.mu.Unlock()
 	s.Flush()
 	if s.delivering.Load() {
-		return nil // The receiver of this side keeps the session from reading: the peer is not silent.
+		return nil // the receiver of this side blocks the reader: the peer is not silent
 	}
 	select {
 	case <-sign:
@@ -363,7 +363,7 @@ func (s *Session) Probe(ctx context.Context) error {
 	}
 }
 
-// hear notes that something has come from the peer.
+// hear records that bytes have arrived from the peer.
 func (s *Session) hear() {
 	if !s.listening.Load() {
 		return

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// rawConn returns nil: here every write is done by a goroutine that may block.
+// rawConn returns nil: on this system, a goroutine that may block does every write.
 func rawConn(net.Conn) syscall.RawConn { return nil }
 
 type attempt struct{}

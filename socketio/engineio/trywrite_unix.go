@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// rawConn is the descriptor of a plain connection, or nil.
+// rawConn returns the descriptor of a plain connection, or nil.
 func rawConn(c net.Conn) syscall.RawConn {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -20,8 +20,8 @@ func rawConn(c net.Conn) syscall.RawConn {
 	return raw
 }
 
-// An attempt is a write that may end early. It is kept with its buffers, because the function that it hands to the runtime would
-// be allocated for each write otherwise.
+// An attempt is a write that may be incomplete. It is pooled with its buffers, because each write
+// would otherwise allocate the function that it passes to the runtime.
 type attempt struct {
 	data []byte
 	sent int
@@ -29,8 +29,8 @@ type attempt struct {
 	once func(fd uintptr) bool
 }
 
-// tryWrite writes as much as the kernel takes now. Go's connections are non-blocking descriptors, so that the call returns at
-// once; waiting for the rest is somebody else's work.
+// tryWrite writes as many bytes as the kernel accepts now. Go's connections are non-blocking, so
+// the call returns at once. The caller must write the rest.
 func (a *attempt) tryWrite(raw syscall.RawConn, data []byte) (sent int, err error) {
 	if a.once == nil {
 		a.once = a.write
@@ -44,7 +44,7 @@ func (a *attempt) tryWrite(raw syscall.RawConn, data []byte) (sent int, err erro
 	return a.sent, a.err
 }
 
-// write always returns true: the runtime is not to wait and call again.
+// write always returns true, so that the runtime does not wait and call it again.
 func (a *attempt) write(fd uintptr) bool {
 	for a.sent < len(a.data) {
 		n, err := syscall.Write(int(fd), a.data[a.sent:])

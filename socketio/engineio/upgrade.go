@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// serveUpgrade takes a WebSocket for a session that polls.
+// serveUpgrade accepts a WebSocket for a polling session.
 func (s *Server) serveUpgrade(w http.ResponseWriter, r *http.Request, sid string) {
 	session := s.session(sid)
 	if session == nil {
@@ -22,7 +22,7 @@ func (s *Server) serveUpgrade(w http.ResponseWriter, r *http.Request, sid string
 	conn.session = session
 	p := session.beginUpgrade()
 	if s.config.NoUpgrade || p == nil {
-		_ = conn.writeDirect(closeFrame(closeNormal), closeTimeout) // It is upgraded already, or about to be.
+		_ = conn.writeDirect(closeFrame(closeNormal), closeTimeout) // the session has upgraded already, or is about to
 		conn.abort()
 		return
 	}
@@ -37,8 +37,8 @@ func (s *Server) serveUpgrade(w http.ResponseWriter, r *http.Request, sid string
 	})
 }
 
-// beginUpgrade returns what carries the session until its upgrade is through, or nil if it cannot
-// be upgraded now.
+// beginUpgrade returns the polling carrier of the session, or nil if the session cannot be upgraded
+// now.
 func (s *Session) beginUpgrade() *polling {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +52,8 @@ func (s *Session) beginUpgrade() *polling {
 
 var errUpgrade = errors.New("unexpected packet during an upgrade")
 
-// upgrade waits for the probe and for the packet that ends the upgrade. Until then only the answer
-// to the probe is written to the WebSocket; messages go on by polling.
+// upgrade waits for the probe and for the packet that completes the upgrade. Until then it writes
+// only the answer to the probe to the WebSocket; messages travel by polling.
 func (p *polling) upgrade(in *reading, config Config) error {
 	s, conn := p.session, in.conn
 	conn.setReadLimit(config.UpgradeTimeout)
@@ -61,7 +61,7 @@ func (p *polling) upgrade(in *reading, config Config) error {
 	defer close(stop)
 	s.env.tasks.Go(func() {
 		select {
-		case <-s.Done(): // The session ended meanwhile: the reader below must not wait.
+		case <-s.Done(): // the session has ended: the reader below must not wait
 			conn.abort()
 		case <-stop:
 		}
@@ -94,7 +94,7 @@ func (p *polling) upgrade(in *reading, config Config) error {
 	}
 }
 
-// endUpgrade gives the session to the WebSocket.
+// endUpgrade makes the WebSocket carry the session.
 func (p *polling) endUpgrade(conn *wsConn) error {
 	s := p.session
 	conn.clearReadLimit()
@@ -110,7 +110,7 @@ func (p *polling) endUpgrade(conn *wsConn) error {
 	return nil
 }
 
-// failUpgrade lets the session go on polling.
+// failUpgrade keeps the session on polling.
 func (p *polling) failUpgrade(conn *wsConn, err error) {
 	s := p.session
 	conn.abort()
@@ -118,7 +118,7 @@ func (p *polling) failUpgrade(conn *wsConn, err error) {
 	s.mu.Lock()
 	p.upgrading, p.probed = false, false
 	p.poll.wake()
-	if s.state == ending { // The client may have stopped to poll already.
+	if s.state == ending { // the client may have stopped polling already
 		s.heart.timer.Stop()
 		s.heart.timer = time.AfterFunc(closeTimeout, p.retire)
 	}

@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	writeChunk   = 64 << 10  // frames are put together into writes of about this size
+	writeChunk   = 64 << 10  // frames are combined into writes of about this size
 	aloneAt      = 16 << 10  // frames of this size are written without a copy
-	keptScratch  = 128 << 10 // buffers that grew larger are not kept
-	inlineRounds = 4         // how often a sender writes for others before a goroutine takes over
+	keptScratch  = 128 << 10 // larger buffers are not reused
+	inlineRounds = 4         // how often a sender writes for other senders before a goroutine takes over
 )
 
-// A wsConn carries a session by a WebSocket. gorilla/websocket shakes hands, and reads in a client;
-// wsConn writes frames, many at a time, with writing as the lock.
+// A wsConn carries a session by a WebSocket. gorilla/websocket does the handshake, and reads in a
+// client. wsConn writes frames, many at a time; writing serves as the lock.
 type wsConn struct {
-	session *Session        // set before anything is queued
+	session *Session        // set before frames are queued
 	conn    net.Conn        // frames are written to it
 	raw     syscall.RawConn // nil if a write cannot be tried without blocking (TLS)
 	writing bool            // a goroutine is the writer; guarded by Session.mu
-	left    []byte          // the rest of a tried write; belongs to the writer
+	left    []byte          // the unwritten rest of a tried write; belongs to the writer
 	once    sync.Once
 
-	// Of a client: what reads, and what its bytes come from; TLS may lie between.
+	// Fields of a client: the reader, and the connection below it; TLS may be between them.
 	gorilla *websocket.Conn
 	below   *pauseConn
 
-	// Of a server; see reading.loop.
+	// Fields of a server; see reading.loop.
 	limit    int // bytes of a message
 	ahead    [8]byte
-	aheadLen uint8 // of what rest has read
+	aheadLen uint8 // number of bytes that rest has read
 }
 
 var _ carrier = (*wsConn)(nil)
@@ -64,7 +64,7 @@ func (w *wsConn) endLocked(how manner) {
 // masked reports whether frames are written with a mask, as a client must.
 func (w *wsConn) masked() bool { return w.gorilla != nil }
 
-// A pauseConn tells when its reader is about to ask the network for more.
+// A pauseConn reports when its reader is about to read from the network.
 type pauseConn struct {
 	net.Conn
 	pause func() // set before the session's reader starts
@@ -82,7 +82,8 @@ func serverConn(conn net.Conn, limit int) *wsConn {
 	return &wsConn{conn: conn, raw: rawConn(conn), limit: limit}
 }
 
-// clientConn takes over a connection after its handshake. below is what its bytes come from; TLS may lie between.
+// clientConn takes over a connection after its handshake. below is its network connection; TLS may
+// be between them.
 func clientConn(g *websocket.Conn, below *pauseConn, limit int) *wsConn {
 	w := &wsConn{gorilla: g, conn: g.NetConn(), below: below}
 	if w.conn == net.Conn(below) {
@@ -90,7 +91,8 @@ func clientConn(g *websocket.Conn, below *pauseConn, limit int) *wsConn {
 		w.raw = rawConn(below.Conn)
 	}
 	g.SetReadLimit(int64(limit))
-	// Control frames must not cut into a frame that is half written, so they go through the queue, and closing is ours.
+	// Control frames must not interrupt a half-written frame, so they go through the queue. wsConn
+	// closes the connection itself.
 	g.SetCloseHandler(func(int, string) error { return nil })
 	g.SetPingHandler(func(string) error { return nil })
 	return w
@@ -105,12 +107,12 @@ func (w *wsConn) clearReadLimit() { _ = w.conn.SetReadDeadline(time.Time{}) }
 // abort closes the connection. Readers and writers return.
 func (w *wsConn) abort() { w.once.Do(func() { _ = w.conn.Close() }) }
 
-// closeFrame is a close frame with a code.
+// closeFrame returns a close frame with a code.
 func closeFrame(code uint16) Frame {
 	return Frame{wire: []byte{finBit | opClose, 2, byte(code >> 8), byte(code)}, head: 2, opcode: opClose}
 }
 
-// writeDirect writes one frame before the session has a writer, blocking for at most a bounded time.
+// writeDirect writes one frame before the session has a writer. It blocks for at most limit.
 func (w *wsConn) writeDirect(f Frame, limit time.Duration) error {
 	w.setWriteLimit(limit)
 	data := f.wire
@@ -135,7 +137,7 @@ func (w *wsConn) next(scratch *[]byte) (packet, error) {
 	return readPacket(kind, r, scratch, nil)
 }
 
-// readPacket reads a message into scratch, and counts it in room where it is large.
+// readPacket reads a message into scratch. It counts large messages in room.
 func readPacket(kind int, r io.Reader, scratch *[]byte, room *memory.Hold) (packet, error) {
 	buf, err := readAll(r, (*scratch)[:0], room)
 	*scratch = buf
@@ -148,10 +150,11 @@ func readPacket(kind int, r io.Reader, scratch *[]byte, room *memory.Hold) (pack
 	return parsePacket(buf)
 }
 
-// errNoRoom says that a message has been given up.
+// errNoRoom is returned if a message does not fit into the memory account.
 var errNoRoom = errors.New("engineio: there is no room for the message now: the bytes of limits.memory are taken")
 
-// readAll reads all of r behind what is in buf. Above memory.Free it is counted in room, which nil does not.
+// readAll reads all of r and appends it to buf. It counts bytes above memory.Free in room, unless
+// room is nil.
 func readAll(r io.Reader, buf []byte, room *memory.Hold) ([]byte, error) {
 	for {
 		if len(buf) == cap(buf) {
@@ -175,11 +178,11 @@ func readAll(r io.Reader, buf []byte, room *memory.Hold) ([]byte, error) {
 	}
 }
 
-// clientLoop reads until the connection or the session ends, and then sees to it that both do.
+// clientLoop reads until the connection or the session ends, and then ends both.
 func (w *wsConn) clientLoop() {
 	defer w.part()
 	w.below.pause = w.session.pause
-	// Some proxies ping on the WebSocket's own level.
+	// Some proxies send WebSocket pings.
 	w.gorilla.SetPingHandler(func(data string) error { return w.pong([]byte(data)) })
 	for {
 		kind, r, err := w.gorilla.NextReader()
@@ -193,8 +196,8 @@ func (w *wsConn) clientLoop() {
 	}
 }
 
-// readMessage reads what has begun to come and hands it on. The buffer is held only for that time: a session that waits has
-// none.
+// readMessage reads a message that has begun and passes it on. It holds the buffer only during the
+// call: an idle session has none.
 func (w *wsConn) readMessage(kind int, r io.Reader) error {
 	s := w.session
 	scratch := readScratch.Get().(*[]byte)
@@ -214,7 +217,7 @@ func (w *wsConn) readMessage(kind int, r io.Reader) error {
 
 // --- reading, on both sides ---
 
-// readFailed ends the session with the reason that a read error stands for.
+// readFailed ends the session with the reason that matches a read error.
 func (w *wsConn) readFailed(err error) {
 	s := w.session
 	var closed *websocket.CloseError
@@ -229,9 +232,9 @@ func (w *wsConn) readFailed(err error) {
 	}
 }
 
-// part reads on for a moment, until the peer has seen the close frame and left, and closes the
-// connection. A connection that is closed with unread data is reset, and the peer may lose what was
-// sent to it.
+// part reads until the peer has seen the close frame and left, for a bounded time, and then closes
+// the connection. Closing with unread data would reset the connection, and the peer might lose
+// data.
 func (w *wsConn) part() {
 	s := w.session
 	w.setReadLimit(closeTimeout)
@@ -248,7 +251,7 @@ func (w *wsConn) part() {
 
 // --- writing ---
 
-// A writing is what somebody who writes needs for the moment.
+// A writing holds the buffers of a writer.
 type writing struct {
 	buf []byte
 	try attempt
@@ -262,8 +265,8 @@ func (w *writing) giveBack() {
 	}
 }
 
-// flushLocked writes the queue: in this goroutine as long as the network takes it at once, else in
-// another one.
+// flushLocked writes the queue: in this goroutine while the network accepts it at once, otherwise
+// in another one.
 func (w *wsConn) flushLocked() {
 	s := w.session
 	if w.writing {
@@ -306,7 +309,7 @@ func (w *wsConn) flushLocked() {
 	}
 }
 
-// written removes items from the counts of the queue and takes back an array that is no longer
+// written subtracts items from the counts of the queue. It returns an array that is no longer
 // needed, or nil.
 func (w *wsConn) written(items, array []item) {
 	size := 0
@@ -319,7 +322,8 @@ func (w *wsConn) written(items, array []item) {
 	w.session.mu.Unlock()
 }
 
-// stopWritingLocked gives the writer's role back, after the close frame if the session has ended. It unlocks s.mu.
+// stopWritingLocked releases the writer's role. If the session has ended, it writes the close frame
+// first. It unlocks s.mu.
 func (w *wsConn) stopWritingLocked() {
 	s := w.session
 	if s.state == open {
@@ -327,14 +331,15 @@ func (w *wsConn) stopWritingLocked() {
 		s.mu.Unlock()
 		return
 	}
-	why := s.err
-	s.mu.Unlock() // writing stays true: this is the last write.
+	cause := s.err
+	s.mu.Unlock() // writing stays true: this is the last write
 	s.env.tasks.Go(func() {
-		if err := w.sayGoodbye(why); err != nil {
+		if err := w.sayGoodbye(cause); err != nil {
 			w.abort()
 			return
 		}
-		// The server may not wait for the client to hang up: clients wait for the server (RFC 6455 §7.1.1).
+		// The server must not wait for the client to close: clients wait for the server (RFC 6455
+		// §7.1.1).
 		w.setReadLimit(closeTimeout)
 		if half, ok := w.conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
@@ -342,20 +347,21 @@ func (w *wsConn) stopWritingLocked() {
 	})
 }
 
-// sayGoodbye writes the one close frame that a connection gets.
-func (w *wsConn) sayGoodbye(why error) error {
+// sayGoodbye writes the only close frame of a connection.
+func (w *wsConn) sayGoodbye(cause error) error {
 	var broken *frameError
 	switch {
-	case errors.As(why, &broken):
+	case errors.As(cause, &broken):
 		return w.writeDirect(broken.goodbye(), closeTimeout)
-	case w.gorilla != nil && answeredByGorilla(why):
+	case w.gorilla != nil && answeredByGorilla(cause):
 		return nil
 	}
 	return w.writeDirect(closeFrame(closeNormal), closeTimeout)
 }
 
-// answeredByGorilla reports whether an error of reading is one that gorilla/websocket has written a close frame for: that the
-// server broke the rules of WebSocket, or its message is too long. These have no type, but a prefix that others have not.
+// answeredByGorilla reports whether gorilla/websocket has already written a close frame for a read
+// error: a protocol violation or a message that is too long. These errors have no type, only a
+// distinct prefix.
 func answeredByGorilla(err error) bool {
 	return err != nil && strings.HasPrefix(err.Error(), "websocket: ") && !errors.As(err, new(*websocket.CloseError))
 }
@@ -402,7 +408,7 @@ func (w *wsConn) writeLoop(batch []item) {
 	}
 }
 
-// chunk puts items from the front of a batch together for one write.
+// chunk combines items from the front of a batch for one write.
 func (w *wsConn) chunk(items []item, scratch *writing) (data []byte, n int) {
 	masked := w.masked()
 	if first := items[0]; !masked && (len(items) == 1 || first.size() >= aloneAt) {
@@ -424,8 +430,8 @@ func (w *wsConn) chunk(items []item, scratch *writing) (data []byte, n int) {
 	return buf, n
 }
 
-// try writes a batch as far as the network takes it without blocking. rest is what is left of the last chunk, left the items
-// that were not reached.
+// try writes as much of a batch as the network accepts without blocking. rest is the unwritten part
+// of the last chunk, left are the items that were not reached.
 func (w *wsConn) try(batch []item, scratch *writing) (rest []byte, left []item, err error) {
 	for len(batch) > 0 {
 		data, n := w.chunk(batch, scratch)
@@ -443,13 +449,14 @@ func (w *wsConn) try(batch []item, scratch *writing) (rest []byte, left []item, 
 
 // --- accepting ---
 
-// noBuffers is a pool gorilla would take write buffers from. It never does: frames are written here.
+// noBuffers is a pool from which gorilla would take write buffers. It stays empty, because wsConn
+// writes the frames.
 type noBuffers struct{}
 
 func (noBuffers) Get() any { return nil }
 func (noBuffers) Put(any)  {}
 
-// hijacker gives gorilla the connection also where a handler in between wraps the http.ResponseWriter.
+// hijacker gives gorilla the connection even if a handler wraps the http.ResponseWriter.
 type hijacker struct{ http.ResponseWriter }
 
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
