@@ -122,7 +122,7 @@ func (p *process) end(reason string, gently bool) {
 }
 
 // why returns why the server ended the process, "" where it did not.
-func (p *process) why() string {
+func (p *process) endReason() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.reason
@@ -234,7 +234,7 @@ func (c *command) exec(ctx context.Context, keeper *child.Keeper, stdin []byte, 
 		kill.Stop()
 	}
 	files.close()
-	if p.why() == reasonContext {
+	if p.endReason() == reasonContext {
 		return nil, ctx.Err()
 	}
 	if waitErr != nil {
@@ -245,7 +245,7 @@ func (c *command) exec(ctx context.Context, keeper *child.Keeper, stdin []byte, 
 
 // outcome returns the result of an ended command.
 func (c *command) outcome(p *process, state *os.ProcessState, out []byte, maxOutput int64, stderr string) ([]byte, error) {
-	reason := p.why()
+	reason := p.endReason()
 	f := &failure{exit: state.ExitCode(), signal: child.SignalName(state), reason: reason, out: out}
 	switch {
 	case reason == "output":

@@ -143,11 +143,11 @@ func (r *registration) send(ctx context.Context, method, at string, body []byte,
 	case resp.StatusCode == http.StatusConflict:
 		return 0, fmt.Errorf("another agent is registered as %q; give this one another name", r.s.name)
 	case resp.StatusCode/100 != 2:
-		why := resp.Status
+		status := resp.Status
 		if text := rawjson.Text(rawjson.GetPath(answer, "error", "message")); text != "" {
-			why += ": " + clip(text)
+			status += ": " + clip(text)
 		}
-		return 0, fmt.Errorf("the router answered %s", why)
+		return 0, fmt.Errorf("the router answered %s", status)
 	}
 	var told struct {
 		LeaseMs    int64 `json:"leaseMs"`

@@ -150,8 +150,8 @@ type Dialer struct {
 func (d *Dialer) Resolve(ctx context.Context, host, port string) ([]netip.Addr, error) {
 	allowed := d.Rule.Allow.Has(host, port)
 	if ip, ok := ParseIP(host); ok {
-		if why := forbidden(ip); why != "" {
-			return nil, refused("%.60s is %s", host, why)
+		if class := forbidden(ip); class != "" {
+			return nil, refused("%.60s is %s", host, class)
 		}
 		if !allowed && !d.Rule.own(ip) {
 			return nil, d.foreign(host)
@@ -187,8 +187,8 @@ func (d *Dialer) foreign(host string) error {
 // spoils all: the name's owner, or who answers for it, wants weir elsewhere.
 func (d *Dialer) checkListed(host string, found []netip.Addr) error {
 	for _, ip := range found {
-		if why := forbidden(ip); why != "" {
-			return refused("%.100s resolves to %s, which is not a public address but %s", host, ip, why)
+		if class := forbidden(ip); class != "" {
+			return refused("%.100s resolves to %s, which is not a public address but %s", host, ip, class)
 		}
 		if ip.IsLoopback() {
 			if Loopback(host) || d.Rule.local() {

@@ -24,22 +24,22 @@ func (e *Engine) OpenArtifact(ctx context.Context, principal, handle string) (*K
 	if err != nil {
 		return nil, err
 	}
-	kept := &KeptResult{Lease: lease, Data: lease.Bytes()}
+	result := &KeptResult{Lease: lease, Data: lease.Bytes()}
 	if c := e.config.Load(); !c.Artifacts.Redact && !e.opts.RedactResults {
-		return kept, nil
+		return result, nil
 	}
 	redactor := e.redact.Load()
 	var clean []byte
 	switch {
-	case strings.Contains(kept.MediaType, "json"), rawjson.Valid(kept.Data) == nil:
-		clean = redactor.Results(kept.Data) // escapes in strings are read as what they stand for
-	case utf8.Valid(kept.Data):
-		clean = []byte(redactor.Text(string(kept.Data)))
+	case strings.Contains(result.MediaType, "json"), rawjson.Valid(result.Data) == nil:
+		clean = redactor.Results(result.Data) // escapes in strings are read as what they stand for
+	case utf8.Valid(result.Data):
+		clean = []byte(redactor.Text(string(result.Data)))
 	default:
-		return kept, nil // binary
+		return result, nil // binary
 	}
-	if !bytes.Equal(clean, kept.Data) {
-		kept.Data, kept.Redacted = clean, true
+	if !bytes.Equal(clean, result.Data) {
+		result.Data, result.Redacted = clean, true
 	}
-	return kept, nil
+	return result, nil
 }

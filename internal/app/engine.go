@@ -175,8 +175,8 @@ func build(c *config.Config, o Options) (*Engine, error) {
 // start starts the upstreams and the background work.
 func (e *Engine) start(c *config.Config) {
 	for _, s := range c.Servers {
-		if why := c.Omitted(s.Name); why != "" {
-			e.log.Info(why)
+		if reason := c.Omitted(s.Name); reason != "" {
+			e.log.Info(reason)
 		}
 	}
 	e.agents.start(c)

@@ -74,8 +74,8 @@ func (e *Engine) Health() *Health {
 		}
 	}
 	for _, s := range c.Servers {
-		if why := c.Omitted(s.Name); why != "" {
-			h.Upstreams[s.Name] = UpstreamHealth{Name: s.Name, State: string(upstream.StateLeftOut), Transport: string(s.Type), Namespace: s.Namespace, Note: why}
+		if reason := c.Omitted(s.Name); reason != "" {
+			h.Upstreams[s.Name] = UpstreamHealth{Name: s.Name, State: string(upstream.StateLeftOut), Transport: string(s.Type), Namespace: s.Namespace, Note: reason}
 		}
 	}
 	h.Hub = e.Offices.Health()

@@ -65,20 +65,20 @@ func GuardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Op
 // CannotListen returns a *SetupError that says why an address cannot be listened on and what to do
 // instead.
 func CannotListen(addr string, err error, instead string) error {
-	why := "the system refuses it"
+	reason := "the system refuses it"
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		why = "a program listens there already, perhaps another weir"
+		reason = "a program listens there already, perhaps another weir"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		why = "it is no address of this machine"
+		reason = "it is no address of this machine"
 	case errors.Is(err, syscall.EACCES):
-		why = "ports below 1024 need the right to them"
+		reason = "ports below 1024 need the right to them"
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
 		err = op.Err
 	}
-	return setupf("cannot listen on %s: %s (%w); %s", addr, why, err, instead)
+	return setupf("cannot listen on %s: %s (%w); %s", addr, reason, err, instead)
 }
 
 // Dialable turns a listen address into an address that clients can connect to.

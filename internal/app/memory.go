@@ -92,10 +92,10 @@ func heapLimit(group, now int64) int64 {
 // because the system's temporary folder is often in memory. Without a home directory it uses the
 // temporary folder.
 func spillFolder() (string, error) {
-	var why error
+	var mkdirErr error
 	if cache, err := os.UserCacheDir(); err == nil {
 		dir := filepath.Join(cache, "weir", "spill")
-		if why = os.MkdirAll(dir, 0o700); why == nil {
+		if mkdirErr = os.MkdirAll(dir, 0o700); mkdirErr == nil {
 			return dir, nil
 		}
 	}
@@ -103,7 +103,7 @@ func spillFolder() (string, error) {
 	// cleans up.
 	dir, err := os.MkdirTemp("", "weir-*") // 0700
 	if err != nil {
-		return "", fmt.Errorf("there is no folder for files; set artifacts.dir: %w", errors.Join(why, err))
+		return "", fmt.Errorf("there is no folder for files; set artifacts.dir: %w", errors.Join(mkdirErr, err))
 	}
 	return dir, nil
 }

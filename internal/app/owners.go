@@ -141,8 +141,8 @@ func (o *owners) findings() []catalog.Finding {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var all []catalog.Finding
-	for key, why := range o.barred {
-		all = append(all, catalog.Finding{Kind: catalog.FoundTaken, Upstream: "agents", Name: key, Message: why})
+	for key, reason := range o.barred {
+		all = append(all, catalog.Finding{Kind: catalog.FoundTaken, Upstream: "agents", Name: key, Message: reason})
 	}
 	return all
 }

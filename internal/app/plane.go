@@ -35,11 +35,11 @@ type Plane struct {
 	handler http.Handler         // serves /s2sp/data and /s2sp/health
 	log     *slog.Logger
 
-	mu    sync.Mutex // guards below
-	url   string     // base URL; "" if not known yet, or never
-	alone bool       // no other listener exists: open one when needed
-	http  *http.Server
-	ended chan struct{}
+	mu         sync.Mutex // guards below
+	url        string     // base URL; "" if not known yet, or never
+	standalone bool       // no other listener exists: open one when needed
+	http       *http.Server
+	ended      chan struct{}
 }
 
 // newPlane returns a plane without a URL.
@@ -61,7 +61,7 @@ func (p *Plane) SetBase(base string) {
 func (p *Plane) StandAlone() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.alone = true
+	p.standalone = true
 }
 
 var errNoPlane = errors.New("no other server can fetch from a command that ends; use mode sync, or call a running weir serve with --url")
@@ -73,7 +73,7 @@ func (p *Plane) Base() (string, error) {
 	if p.url != "" {
 		return p.url, nil
 	}
-	if !p.alone {
+	if !p.standalone {
 		return "", errNoPlane
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -98,7 +98,7 @@ func (p *Plane) Base() (string, error) {
 func (p *Plane) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.alone, p.url = false, ""
+	p.standalone, p.url = false, ""
 	if p.http != nil {
 		_ = p.http.Close() // no caller can act on the error
 		<-p.ended

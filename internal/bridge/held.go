@@ -52,8 +52,8 @@ type held struct {
 }
 
 // abandon ends a call whose result has no receiver any more.
-func (h *held) abandon(why error) {
-	h.cancel(why)
+func (h *held) abandon(cause error) {
+	h.cancel(cause)
 	h.mu.Lock()
 	h.abandoned = true
 	over := h.over
@@ -91,8 +91,8 @@ func (h *held) hasAsked() bool {
 	return h.next > 0
 }
 
-// kept returns the number of bytes that the call uses.
-func (h *held) kept() int64 {
+// footprint returns the number of bytes that the call uses.
+func (h *held) footprint() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.size + h.weight

@@ -266,13 +266,13 @@ func (x *Rounds) park(h *held, r *mcp.Request) (string, error) {
 		full = "too many calls"
 	case x.count[h.principal] >= x.o.MaxPrincipal:
 		full = "too many calls of this principal"
-	case x.bytes+h.kept() > x.o.MaxBytes:
+	case x.bytes+h.footprint() > x.o.MaxBytes:
 		full = "too many bytes of calls"
 	}
 	if full != "" {
 		return "", mcp.Errorf(mcp.KindOverloaded, "the server asks for input, but %s wait for answers already; answer or give up some, and make the call again", full)
 	}
-	h.counted = h.kept()
+	h.counted = h.footprint()
 	x.parked[id] = h
 	x.count[h.principal]++
 	x.bytes += h.counted

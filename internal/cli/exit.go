@@ -26,9 +26,9 @@ const (
 
 // exitCodes is the source of "weir help exit-codes" and of the table in docs/cli.md.
 var exitCodes = []struct {
-	code    int
-	name    string
-	meaning string
+	code        int
+	name        string
+	description string
 }{
 	{exitOK, "ok", "Done."},
 	{exitTool, "tool error", "The tool ran and answered an error of its own."},
@@ -47,7 +47,7 @@ func exitCodeText() string {
 	}
 	var b strings.Builder
 	for _, e := range exitCodes {
-		fmt.Fprintf(&b, "  %3d  %-*s  %s\n", e.code, name, e.name, e.meaning)
+		fmt.Fprintf(&b, "  %3d  %-*s  %s\n", e.code, name, e.name, e.description)
 	}
 	return b.String()
 }
@@ -57,7 +57,7 @@ func exitCodeTable() string {
 	var b strings.Builder
 	b.WriteString("| code | name | meaning |\n| --- | --- | --- |\n")
 	for _, e := range exitCodes {
-		fmt.Fprintf(&b, "| %d | %s | %s |\n", e.code, e.name, e.meaning)
+		fmt.Fprintf(&b, "| %d | %s | %s |\n", e.code, e.name, e.description)
 	}
 	return b.String()
 }

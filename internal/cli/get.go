@@ -131,11 +131,11 @@ func openArtifact(ctx context.Context, from, token string) (*http.Response, erro
 	}
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // only shown to the user
-	switch why := rawjson.Text(rawjson.Get(said, "error")); {
+	switch message := rawjson.Text(rawjson.Get(said, "error")); {
 	case resp.StatusCode == http.StatusUnauthorized:
 		return nil, errToken(req.URL.Scheme+"://"+req.URL.Host, token)
-	case why != "":
-		return nil, failf(exitRefused, "%s", why)
+	case message != "":
+		return nil, failf(exitRefused, "%s", message)
 	}
 	return nil, failf(exitUnavailable, "%s answered %s: is it a weir gateway of this version?", req.URL.Host, resp.Status)
 }

@@ -95,12 +95,12 @@ func printUpstreams(a *process, h *app.Health) error {
 		return err
 	}
 	rows := make([][]cell, len(list))
-	whys := make([]string, len(list))
+	notes := make([]string, len(list))
 	for i, u := range list {
 		server := strings.TrimSpace(u.Server + " " + u.Version)
-		if why := cmp.Or(u.Error, u.Note); why != "" {
-			if whys[i] = why; !a.stdout.screen() {
-				server = why // one line per server, for grep
+		if note := cmp.Or(u.Error, u.Note); note != "" {
+			if notes[i] = note; !a.stdout.screen() {
+				server = note // one line per server, for grep
 			}
 		}
 		tools := strconv.Itoa(u.Tools)
@@ -109,7 +109,7 @@ func printUpstreams(a *process, h *app.Health) error {
 	if a.stdout.screen() {
 		shortenNames(rows, a.stdout.width)
 	}
-	return printNotedTable(a.stdout, []string{"NAME", "STATE", "TRANSPORT", "TOOLS", "PROTOCOL", "SERVER"}, rows, whys)
+	return printNotedTable(a.stdout, []string{"NAME", "STATE", "TRANSPORT", "TOOLS", "PROTOCOL", "SERVER"}, rows, notes)
 }
 
 // shortenNames shortens server names that are longer than a third of the screen. It cuts the

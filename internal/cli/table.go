@@ -207,16 +207,16 @@ func postJSON(a *process, ctx context.Context, to, token string, body []byte, ac
 		return read(resp)
 	}
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // only shown to the user
-	why := rawjson.Text(rawjson.Get(said, "error"))
+	message := rawjson.Text(rawjson.Get(said, "error"))
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized:
 		return nil, errToken(req.URL.Scheme+"://"+req.URL.Host, token) // the rest may contain secrets
 	case resp.StatusCode == http.StatusNotFound && strings.Contains(req.URL.Path, plane.Path):
 		return nil, failf(exitRefused, "unknown or expired resource: a resource_url works once, and not for long; call the tool again for a new one")
-	case why != "" && resp.StatusCode == http.StatusBadRequest:
-		return nil, failf(exitUsage, "%s", why)
-	case why != "":
-		return nil, failf(exitRefused, "%s", why)
+	case message != "" && resp.StatusCode == http.StatusBadRequest:
+		return nil, failf(exitUsage, "%s", message)
+	case message != "":
+		return nil, failf(exitRefused, "%s", message)
 	}
 	return nil, failf(exitUnavailable, "%s answered %s", req.URL.Host, resp.Status)
 }

@@ -67,8 +67,8 @@ func Diff(old, new *Config) Change {
 		}
 	}
 	slices.Sort(change.Faulty)
-	for name, why := range new.omitted {
-		if old.omitted[name] != why {
+	for name, reason := range new.omitted {
+		if old.omitted[name] != reason {
 			change.Omitted = append(change.Omitted, name)
 		}
 	}

@@ -113,15 +113,15 @@ func (c *Config) Kept() []*Server {
 	return slices.DeleteFunc(slices.Clone(c.Servers), func(s *Server) bool { return c.omitted[s.Name] != "" })
 }
 
-func (c *Config) omit(why func(*Config, *Server) string) {
-	if why == nil {
+func (c *Config) omit(reasonOf func(*Config, *Server) string) {
+	if reasonOf == nil {
 		return
 	}
 	for _, s := range c.Servers {
 		if s.Disabled || s.Faulty() {
 			continue
 		}
-		if text := why(c, s); text != "" {
+		if text := reasonOf(c, s); text != "" {
 			if c.omitted == nil {
 				c.omitted = map[string]string{}
 			}

@@ -129,7 +129,7 @@ func (s *stream) follow(gone, done <-chan struct{}) {
 // write writes the pending text and the available events, at most one round of the ring. Events
 // that arrive faster are missed.
 func (s *stream) write() error {
-	for range kept/batch + 1 {
+	for range feedSize/batch + 1 {
 		n, first, missed := s.watcher.read(s.next, s.events)
 		if missed > 0 {
 			s.missed(missed)

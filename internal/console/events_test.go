@@ -197,13 +197,13 @@ func TestEventsMissed(t *testing.T) {
 		defer v.close()
 		s.feed.Observe(call("ann", "first"))
 		v.want("first")
-		for i := range kept + 100 {
+		for i := range feedSize + 100 {
 			s.feed.Observe(call("ann", fmt.Sprint(i)))
 		}
 		if kind, data := v.next(); kind != "missed" || data["missed"] != 100.0 {
 			t.Errorf("got %q %v", kind, data)
 		}
-		for i := 100; i < kept+100; i++ {
+		for i := 100; i < feedSize+100; i++ {
 			v.want(fmt.Sprint(i))
 		}
 	})
@@ -215,12 +215,12 @@ func TestEventsForANewcomer(t *testing.T) {
 	serve(t, Options{Everybody: true}, func(t *testing.T, s *served) {
 		first := s.watch(t, "ann", "")
 		defer first.close()
-		for i := range kept + 100 {
+		for i := range feedSize + 100 {
 			s.feed.Observe(call("ann", fmt.Sprint(i)))
 		}
 		v := s.watch(t, "ann", "")
 		defer v.close()
-		for i := 100; i < kept+100; i++ {
+		for i := 100; i < feedSize+100; i++ {
 			v.want(fmt.Sprint(i))
 		}
 	})
@@ -231,13 +231,13 @@ func TestSlowWatcher(t *testing.T) {
 	serve(t, Options{Everybody: true, Patience: time.Second}, func(t *testing.T, s *served) {
 		slow, quick := s.open(t, "ann", ""), s.watch(t, "ann", "")
 		began := time.Now()
-		for i := range kept {
+		for i := range feedSize {
 			s.feed.Observe(call("ann", fmt.Sprint(i)))
 		}
 		if took := time.Since(began); took != 0 { // time stands still in a bubble unless somebody waits
 			t.Errorf("calls waited %v for who does not read", took)
 		}
-		for i := range kept {
+		for i := range feedSize {
 			quick.want(fmt.Sprint(i))
 		}
 		time.Sleep(2 * time.Second)

@@ -13,7 +13,7 @@ import (
 // Limits of a Feed.
 const (
 	// kept is the number of events that are stored for new and slow watchers.
-	kept = 500
+	feedSize = 500
 	// maxWatchers bounds concurrent streams.
 	maxWatchers = 16
 	// keptFor is how long events are collected after the last watcher has left, so that a page that
@@ -44,7 +44,7 @@ type ring struct {
 	id string // of this ring, as numbers of events begin anew in each
 
 	mu       sync.Mutex // guards below
-	events   [kept]telemetry.Event
+	events   [feedSize]telemetry.Event
 	next     uint64 // the number of the next event; the first is 0
 	watchers map[*watcher]struct{}
 	left     time.Time // when the last watcher left
@@ -71,7 +71,7 @@ func (r *ring) add(e *telemetry.Event) bool {
 	if len(r.watchers) == 0 && e.Time.Sub(r.left) > keptFor {
 		return false
 	}
-	slot := &r.events[r.next%kept]
+	slot := &r.events[r.next%feedSize]
 	*slot = *e
 	if len(slot.Detail) > maxDetail {
 		slot.Detail = clip(slot.Detail, maxDetail)
@@ -131,12 +131,12 @@ func (w *watcher) read(from uint64, buf []telemetry.Event) (n int, first, missed
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first = min(from, r.next)
-	if r.next > kept && first < r.next-kept {
-		missed = r.next - kept - first
-		first = r.next - kept
+	if r.next > feedSize && first < r.next-feedSize {
+		missed = r.next - feedSize - first
+		first = r.next - feedSize
 	}
 	for n < len(buf) && first+uint64(n) < r.next {
-		buf[n] = r.events[(first+uint64(n))%kept]
+		buf[n] = r.events[(first+uint64(n))%feedSize]
 		n++
 	}
 	return n, first, missed

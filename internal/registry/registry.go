@@ -298,14 +298,14 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 }
 
 // taken returns the error for an agent that cannot have its name, nil for nil.
-func taken(why error) error {
-	if why == nil {
+func taken(err error) error {
+	if err == nil {
 		return nil
 	}
-	if errors.As(why, new(*ownership.Full)) {
-		return mcp.Errorf(mcp.KindOverloaded, "%w", why)
+	if errors.As(err, new(*ownership.Full)) {
+		return mcp.Errorf(mcp.KindOverloaded, "%w", err)
 	}
-	e := mcp.Errorf(mcp.KindInvalidRequest, "%v: give the agent another name", why)
+	e := mcp.Errorf(mcp.KindInvalidRequest, "%v: give the agent another name", err)
 	e.Err = errTaken
 	return e
 }

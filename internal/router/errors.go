@@ -77,8 +77,8 @@ func failedToReach(err error) error {
 var errNotReached = errors.New("the agent was not reached")
 
 // notReached returns the error for an upstream that gave no answer, in the words that agents know.
-func notReached(k mcp.Kind, cause error, why string) *mcp.Error {
-	return &mcp.Error{Kind: k, Message: "Failed to reach agent: " + why, Err: errors.Join(errNotReached, cause)}
+func notReached(k mcp.Kind, cause error, reason string) *mcp.Error {
+	return &mcp.Error{Kind: k, Message: "Failed to reach agent: " + reason, Err: errors.Join(errNotReached, cause)}
 }
 
 // plainCode gives an error of an agent server the code for callers that post without session and

@@ -200,8 +200,8 @@ func (f *face) peerTask(ctx context.Context, principal, id string, cancel bool) 
 			return nil, err
 		}
 	case task.Status == "failed":
-		why := rawjson.Text(rawjson.Get(got, "statusMessage"))
-		task.Error = &why
+		message := rawjson.Text(rawjson.Get(got, "statusMessage"))
+		task.Error = &message
 	}
 	return json.Marshal(map[string]any{"task": task})
 }

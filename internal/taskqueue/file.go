@@ -198,7 +198,7 @@ func parseEntry(body []byte) (entry, error) {
 }
 
 // cut removes the bytes after the last good entry and saves them separately.
-func (s *File) cut(size int64, why error) error {
+func (s *File) cut(size int64, cause error) error {
 	rest := make([]byte, min(size-s.size, 64<<20))
 	n, err := s.f.ReadAt(rest, s.size)
 	if err != nil && err != io.EOF {
@@ -208,7 +208,7 @@ func (s *File) cut(size int64, why error) error {
 	if err := os.WriteFile(aside, rest[:n], 0o600); err != nil {
 		return err
 	}
-	s.log.Warn("the end of the task log could not be read and was put aside", "log", s.f.Name(), "kept", s.size, "bytes", size-s.size, "aside", aside, "err", why)
+	s.log.Warn("the end of the task log could not be read and was put aside", "log", s.f.Name(), "kept", s.size, "bytes", size-s.size, "aside", aside, "err", cause)
 	if err := s.f.Truncate(s.size); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (f *Server) serveArtifact(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	handle := strings.TrimPrefix(r.URL.Path, ArtifactPath)
-	kept, err := f.engine.OpenArtifact(r.Context(), guard.Principal(r.Context()), handle)
+	content, err := f.engine.OpenArtifact(r.Context(), guard.Principal(r.Context()), handle)
 	var unknown *artifact.Error
 	switch {
 	case errors.As(err, &unknown):
@@ -37,19 +37,19 @@ func (f *Server) serveArtifact(w http.ResponseWriter, r *http.Request) {
 		app.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the artifact store cannot be read now"})
 		return
 	}
-	defer kept.Close()
+	defer content.Close()
 	head := w.Header()
 	head.Set("Content-Type", "application/octet-stream")
-	if _, _, err := mime.ParseMediaType(kept.MediaType); err == nil {
-		head.Set("Content-Type", kept.MediaType)
+	if _, _, err := mime.ParseMediaType(content.MediaType); err == nil {
+		head.Set("Content-Type", content.MediaType)
 	}
 	head.Set("Content-Disposition", "attachment")
 	head.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Cache-Control", "private, no-store")
-	head.Set("ETag", `"`+kept.ContentHash+`"`)
-	if kept.Redacted { // the hash is that of the original
+	head.Set("ETag", `"`+content.ContentHash+`"`)
+	if content.Redacted { // the hash is that of the original
 		head.Del("ETag")
 	}
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(kept.Data))
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content.Data))
 }
