@@ -6,7 +6,7 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// aboutKeys are the arguments in which meta-tools are told what they are about.
+// aboutKeys names, for each meta-tool, the argument that identifies its subject.
 var aboutKeys = map[string]string{
 	ToolExecute:  "tool_id",
 	ToolHydrate:  "tool_id",
@@ -15,8 +15,8 @@ var aboutKeys = map[string]string{
 	PromptGet:    "prompt_id",
 }
 
-// about returns the id or handle that a call is about, as the caller wrote it. It is empty if there
-// is none, or if it is no string.
+// about returns the id or handle in the arguments of a call, as the caller wrote it. It is empty if
+// there is none, or if it is not a string.
 func about(c *dispatch.Call) string {
 	key, ok := aboutKeys[c.Verb]
 	if !ok {
@@ -25,13 +25,13 @@ func about(c *dispatch.Call) string {
 	return rawjson.Text(rawjson.Get(c.Arguments, key))
 }
 
-// placed returns e with the path of a call's error (spec/gateway §3.4): the id or handle that the
-// call was about, unless the error names a browse path of its own.
+// placed returns e with a path (spec/gateway §3.4): the id or handle of the call. An error that
+// names a browse path keeps it.
 func placed(c *dispatch.Call, e *result.Error) *result.Error {
 	if e.Path != "" {
 		return e
 	}
-	out := *e // e may be shared by calls that were made as one
+	out := *e // coalesced calls may share e
 	out.Path = about(c)
 	return &out
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 )
 
-// A Missing is an upstream that is configured and of which nothing can be found now:
-// it has not been listed, or was taken out after it had been down for long.
+// Missing is a configured upstream whose tools cannot be found now: it has not been listed yet, or
+// was removed after a long outage.
 type Missing struct {
 	Upstream, Namespace string
-	// Why is its last error, or what is wrong with its entry; "" while it still
-	// starts. It is for agents: it holds no secret.
+	// Why is its last error, or the fault of its configuration; "" while it starts. It is shown to
+	// agents and holds no secret.
 	Why string
 }
 
 // reportsMissing is an optional interface of Upstreams.
 type reportsMissing interface {
-	// Missing returns the upstreams of which nothing can be found now.
+	// Missing returns the upstreams whose tools cannot be found now.
 	Missing() []Missing
 }
 
@@ -55,14 +55,14 @@ func (o outages) markDown(cards []catalog.Card) {
 	}
 }
 
-// outages tells agents which upstreams have nothing to find now.
+// outages tells agents which upstreams cannot be searched now.
 type outages struct {
 	upstreams   Upstreams
 	redactor    *result.Redactor
 	countTokens func(string) int
 }
 
-// missing returns the upstreams of which nothing can be found, by name.
+// missing returns the missing upstreams, sorted by name.
 func (o outages) missing() []Missing {
 	known, ok := o.upstreams.(reportsMissing)
 	if !ok {
@@ -76,9 +76,9 @@ func (o outages) missing() []Missing {
 	return all
 }
 
-// absent is the failure for an id whose upstream has not come up: such an id
-// may be right (it survives a restart of weir), and to offer the ids of other
-// upstreams instead would be misleading. It is nil for every other id.
+// absent returns the error for an id whose upstream is missing. Such an id may be valid, because
+// ids survive a restart of weir; suggesting ids of other upstreams would mislead. It returns nil
+// for all other ids.
 func (o outages) absent(id string) *result.Error {
 	parts, err := catalog.ParseToolID(id)
 	if err != nil {
@@ -87,8 +87,8 @@ func (o outages) absent(id string) *result.Error {
 	return o.absentSpace(parts.Namespace)
 }
 
-// absentSpace is the failure for what is in the namespace of an upstream that has
-// not come up, nil for any other namespace.
+// absentSpace returns the error for the namespace of a missing upstream, and nil for all other
+// namespaces.
 func (o outages) absentSpace(namespace string) *result.Error {
 	all := o.missing()
 	i := slices.IndexFunc(all, func(m Missing) bool { return m.Namespace == namespace })
@@ -107,8 +107,7 @@ func (o outages) absentSpace(namespace string) *result.Error {
 	return &result.Error{Code: result.UpstreamUnavailable, Message: message}
 }
 
-// reason is Why without the upstream's name, with which what the manager says of one
-// begins.
+// reason returns Why without the upstream's name, which the manager puts first.
 func (m Missing) reason() string {
 	why := m.Why
 	if rest, named := strings.CutPrefix(why, fmt.Sprintf("upstream %q", m.Upstream)); named {
@@ -123,11 +122,11 @@ func (m Missing) reason() string {
 // maxReason bounds the characters of a reason in the line of a browse answer.
 const maxReason = 60
 
-// short is the reason in a few words: up to its first semicolon, behind which are the
-// fix and a server's own last words, for which weir ls has the room.
+// short returns the reason up to its first semicolon. The fix and the server's last words follow
+// it; weir ls shows them.
 func (m Missing) short() string {
 	why, _, _ := strings.Cut(m.reason(), ";")
-	if strings.HasPrefix(why, "mcpServers.") { // the key helps who edits the file
+	if strings.HasPrefix(why, "mcpServers.") { // the key is for the operator
 		if _, rest, found := strings.Cut(why, ": "); found {
 			why = rest
 		}
@@ -147,12 +146,11 @@ func (m Missing) short() string {
 	return why
 }
 
-// browseOverhead is how many tokens an answer of a browse has in addition to its cards, which
-// have 80 each.
+// browseOverhead is the number of tokens in a browse answer outside its cards. A card has up to 80.
 const browseOverhead = 32
 
-// notSearched is the last line of a browse answer: which upstreams were not searched,
-// and why, in at most room tokens. It is "" where all were.
+// notSearched returns the last line of a browse answer: the upstreams that were not searched, with
+// the reasons, in at most room tokens. It is "" if all were searched.
 //
 //	not searched: github (its host name has no address), web (still starting)
 //	not searched: github (its host name has no address), 7 more (weir ls)

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Stats returns the usage of everybody since the start, or, where principal is not empty, the
-// usage of that principal's open sessions and their sum.
+// Stats returns the usage of all principals since the start. If principal is not empty, it returns
+// the usage of that principal's open sessions and their sum.
 func (s *State) Stats(principal string) usage.Stats {
 	out := usage.Stats{Since: s.started, Encoding: "cl100k_base", Sessions: []usage.SessionUsage{}}
 	for _, st := range s.openSessions() {
@@ -29,9 +29,9 @@ func (s *State) Stats(principal string) usage.Stats {
 	return out
 }
 
-// count adds the tokens of an answer to the session's and to the total, at once
-// where that is cheap or known, else later. tell, if set, is called once with
-// them, or with counted false where they stay unknown.
+// count adds the tokens of an answer to the session and to the total: at once if the count is cheap
+// or known, otherwise in the background. It calls tell, if set, once: with the tokens, or with
+// counted false if they remain unknown.
 func (a *accounts) count(c *dispatch.Call, scope *memory.Scope, result json.RawMessage, err error, tell func(read, raw int, counted bool)) {
 	if result == nil {
 		if tell != nil {
@@ -52,11 +52,11 @@ func (a *accounts) count(c *dispatch.Call, scope *memory.Scope, result json.RawM
 	tokens, answered, passed := a.countTokens, c.Answer, c.Passed
 	size := len(result) + len(answered)
 	if scope.Ends(answered) || scope.Ends(result) {
-		a.state.account.Uncounted(&sessionOf(c).usage, tell) // it would have to be copied to be there later
+		a.state.account.Uncounted(&sessionOf(c).usage, tell) // a background count would need a copy
 		return
 	}
 	if passed < 0 && size > usage.MaxInline {
-		// The result is the receiver's as soon as this returns.
+		// The caller may change the result as soon as count returns.
 		same := len(answered) > 0 && &answered[0] == &result[0]
 		result = slices.Clone(result)
 		if same {
@@ -73,15 +73,14 @@ func (a *accounts) count(c *dispatch.Call, scope *memory.Scope, result json.RawM
 		case answered != nil:
 			raw = usage.OfResult(tokens, answered)
 		case err != nil:
-			raw = read // a server would have answered some error, too
+			raw = read // a server would have answered with some error
 		}
 		return read, raw
 	}, tell)
 }
 
-// countList counts the definitions that an agent gets by tools/list, against
-// those of all tools, once for a session of the legacy era and each time where
-// there are no sessions.
+// countList counts the definitions that tools/list returns, against those of all tools. It counts
+// once per session in the legacy era, and each time in the modern era, which has no sessions.
 func (a *accounts) countList(r *mcp.Request, st *sessionState, of *catalog.Catalog, list []byte) {
 	st.mu.Lock()
 	again := st.defined
@@ -94,9 +93,9 @@ func (a *accounts) countList(r *mcp.Request, st *sessionState, of *catalog.Catal
 	a.state.account.Definitions(&st.usage, a.countTokens, of, list, true, !ahead)
 }
 
-// countDiscovery is for agents that find tools without having asked for a list, as
-// programs do that know the gateway: without it they would have read the
-// definitions of all tools, once.
+// countDiscovery counts the definitions of all tools, once, for an agent that browses without
+// having called tools/list. Programs that know the gateway do so; without the gateway, they would
+// have read the whole list.
 func (a *accounts) countDiscovery(st *sessionState) {
 	st.mu.Lock()
 	known := st.defined || st.ahead

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// caller makes the calls of upstreams. It is the end of the dispatch chain.
+// caller makes the calls to upstreams. It is the last element of the dispatch chain.
 type caller struct {
 	upstreams Upstreams
 	state     *State
@@ -24,12 +24,12 @@ type caller struct {
 	logger    *slog.Logger
 }
 
-// call is the end of the dispatch chain: it asks the upstream. What that asks
-// and tells meanwhile reaches the agent that made the call:
+// call sends a call to the upstream. Requests and notifications of the upstream reach the calling
+// agent:
 //
 //	upstream ── progress, log messages of the session's level ──▶ agent
 //	         ── sampling, elicitation, roots ──▶ agent's request (legacy), or its next
-//	            round (modern: see bridge.Rounds, which stands before the gateway)
+//	            round (modern: see bridge.Rounds, which runs before the gateway)
 //	agent ── cancellation: the end of ctx ──▶ upstream
 func (a *caller) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	params, err := dispatch.UpstreamParams(c)
@@ -47,8 +47,8 @@ func (a *caller) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, e
 	return result, nil
 }
 
-// callUpstream makes one call on behalf of the agent, which the controls have
-// admitted. An empty method is tools/call. The error is as it came.
+// callUpstream makes one admitted call for the agent. An empty method means tools/call. It returns
+// the upstream's error unchanged.
 func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method string, params json.RawMessage) (json.RawMessage, error) {
 	if method == "" {
 		method = "tools/call"
@@ -70,13 +70,13 @@ func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method stri
 	return withoutOwnMeta(result), err
 }
 
-// redactError removes secrets and invisible characters from the error of an upstream that an agent
-// gets as an error of the protocol. It returns err itself if there is nothing to remove.
+// redactError removes secrets and invisible characters from an upstream's error that becomes a
+// protocol error for an agent. It returns err itself if nothing changes.
 func (a *caller) redactError(err error) error {
 	var answered *jsonrpc.Error
 	var own *mcp.Error
 	switch {
-	case errors.As(err, &answered): // first: of a chain of errors, this one is sent
+	case errors.As(err, &answered): // first: this error of the chain is sent
 		message, data := a.redactor.Redact(visible.Text(answered.Message)), a.redactor.Results(answered.Data)
 		if message != answered.Message || !bytes.Equal(data, answered.Data) {
 			return &jsonrpc.Error{Code: answered.Code, Message: message, Data: data}
@@ -90,9 +90,8 @@ func (a *caller) redactError(err error) error {
 	return err
 }
 
-// levelOf is which log messages of an upstream the agent gets during a call. The
-// upstream is told of it where it can be; a failure of that is no failure of the
-// call.
+// levelOf returns the log level of the messages that the agent gets during a call. It sets the
+// level at the upstream if possible; a failure to do so does not fail the call.
 func (a *caller) levelOf(ctx context.Context, c *dispatch.Call, peer mcp.Peer) (string, error) {
 	levels := a.state.levels(c.Entry.Upstream)
 	server, _ := peer.(bridge.Leveler)
@@ -107,7 +106,7 @@ func (a *caller) levelOf(ctx context.Context, c *dispatch.Call, peer mcp.Peer) (
 	return levels.OfCall(ctx, c.Request, server, failed)
 }
 
-// levels returns what is known of the log level of an upstream.
+// levels returns the log level state of an upstream.
 func (s *State) levels(upstream string) *bridge.Levels {
 	if l, ok := s.leveled.Load(upstream); ok {
 		return l.(*bridge.Levels)
@@ -116,8 +115,8 @@ func (s *State) levels(upstream string) *bridge.Levels {
 	return l.(*bridge.Levels)
 }
 
-// tells reports whether an upstream has still to be told the session's log
-// level, and notes that it is.
+// tells reports whether an upstream must still be told the session's log level, and records it as
+// told.
 func (st *sessionState) tells(upstream, level string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()

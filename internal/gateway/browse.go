@@ -16,7 +16,7 @@ import (
 
 var browseKeys = []string{"query", "path", "top_k"}
 
-// browsed is the kind of entry that a meta-tool finds.
+// browsed returns the kind of entries that a meta-tool finds.
 func browsed(metaTool string) catalog.Kind {
 	switch metaTool {
 	case ResourceBrowse:
@@ -27,9 +27,8 @@ func browsed(metaTool string) catalog.Kind {
 	return catalog.KindTool
 }
 
-// browse answers tool_browse (spec/gateway §3), resource_browse and
-// prompt_browse (§6.4): cards for a query, by descending score and then by id, or
-// the cards at a path.
+// browse answers tool_browse (spec/gateway §3), resource_browse and prompt_browse (§6.4). It
+// returns the cards for a query, by descending score and then by id, or the cards at a path.
 func (g *Gateway) browse(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	var out [3][]byte
 	if err := readArguments(c, browseKeys, out[:]); err != nil {
@@ -78,22 +77,23 @@ func (g *Gateway) browseQuery(ctx context.Context, c *dispatch.Call, query strin
 	return g.cardsResult(c, cardsAnswer{from: s.Catalog, cards: cards, scored: true, weak: weak, none: none, whole: true})
 }
 
-// A card is shown if its score is at least closeShare of the best one's; most tools below that only
-// share a word with the query. Where the best meets less than closeFit of the query, that says
-// little, so all are shown; where it meets less than weakFit, the answer says that no match is close.
+// A card is shown if its score is at least closeShare of the best score; most tools below that
+// share only a word with the query. If the best card matches less than closeFit of the query,
+// scores mean little and all cards are shown. If it matches less than weakFit, the answer says that
+// no match is close.
 const (
 	closeShare = .4
 	closeFit   = .4
 	weakFit    = .3
 )
 
-// noCloseMatch precedes the cards where the best is weak.
+// noCloseMatch precedes the cards of a weak match.
 const noCloseMatch = "No close match; nearest:"
 
-// noCloseMatchAbove follows the cards in place of noCloseMatch where a cache may keep them.
+// noCloseMatchAbove follows the cards instead, so that a cache may keep them.
 const noCloseMatchAbove = "No close match: the cards are the nearest."
 
-// closest leaves out the cards that are far behind the best, and reports whether the best is weak.
+// closest removes cards far below the best one, and reports whether the best match is weak.
 func closest(s *Snapshot, kind catalog.Kind, query string, cards []catalog.Card) (shown []catalog.Card, weak bool) {
 	if len(cards) == 0 {
 		return cards, false
@@ -113,10 +113,10 @@ func closest(s *Snapshot, kind catalog.Kind, query string, cards []catalog.Card)
 	return cards, false
 }
 
-// Search returns the cards of the entries of a kind that match a query, with
-// their scores: at most n, by descending score and then by id, without those far behind the best.
-// It is what the browsing meta-tools answer. weak says that no match is close. Templates are among
-// the resources. An error says that the ranking is one by words alone because an Embedder failed.
+// Search returns the cards of a kind that match a query, with their scores, as the browse
+// meta-tools do: at most n, by descending score and then by id, without cards far below the best.
+// weak means that no match is close. Templates belong to the resources. An error means that an
+// Embedder failed and the ranking uses words only.
 func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, n int) (cards []catalog.Card, weak bool, err error) {
 	hits, err := s.index(kind).SearchContext(ctx, query, n)
 	cards = make([]catalog.Card, 0, len(hits))
@@ -152,24 +152,24 @@ func (g *Gateway) browsePath(c *dispatch.Call, path string, topK int) (json.RawM
 	return g.cardsResult(c, answer), nil
 }
 
-// cardsAnswer is what a browse has found.
+// cardsAnswer is the outcome of a browse.
 type cardsAnswer struct {
 	from   *catalog.Catalog
 	cards  []catalog.Card
 	scored bool
-	weak   bool   // not even the best card meets much of the query
-	none   string // what to say where there are no cards
-	whole  bool   // all upstreams were looked at, so that those that are missing are told
+	weak   bool   // even the best card matches little of the query
+	none   string // the text without cards
+	whole  bool   // all upstreams were searched, so missing ones are reported
 }
 
-// cardsResult writes cards, one a line, or as a JSON array, and notes that the
-// session was offered their tools. The last line tells of upstreams that were not
-// searched: it comes after the cards, which a cache may keep.
+// cardsResult writes the cards, one per line or as a JSON array, and records their tools as offered
+// to the session. The last line lists upstreams that were not searched; it follows the cards, so
+// that a cache may keep them.
 func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 	cards := a.cards
 	sessionOf(c).offerCards(cards)
 	hasScore := func(int) bool { return a.scored }
-	room := browseOverhead - 1 // a line break
+	room := browseOverhead - 1 // 1 for a line break
 	if g.opts.CacheStable {
 		stable := sessionOf(c).arrange(a.from, cards, a.scored)
 		if len(stable.cards) > len(cards) {
@@ -180,7 +180,7 @@ func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 	rest := ""
 	if a.whole {
 		if rest = g.outages.notSearched(room); rest != "" && len(cards) == 0 {
-			a.none, _, _ = strings.Cut(a.none, ". ") // for the room of both
+			a.none, _, _ = strings.Cut(a.none, ". ") // both texts must fit
 			rest = g.outages.notSearched(room - g.opts.Firewall.CountTokens(a.none))
 		}
 	}
@@ -193,7 +193,7 @@ func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 			doc = cards[i].AppendJSON(doc, hasScore(i))
 		}
 		doc = append(doc, ']')
-		// structuredContent has to be an object before 2026-07-28.
+		// Before 2026-07-28, structuredContent must be an object.
 		structured := append([]byte(`{"cards":`), doc...)
 		if a.weak {
 			structured = append(structured, `,"close_match":false`...)
@@ -221,7 +221,7 @@ func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 		text = cards[i].AppendRender(text)
 	}
 	if a.weak && g.opts.CacheStable {
-		// Cards that stay come first, so that a cache may keep them.
+		// Stable cards come first, so that a cache may keep them.
 		text = append(append(text, '\n'), noCloseMatchAbove...)
 	}
 	if rest != "" {
@@ -230,8 +230,7 @@ func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 	return result.Texts(nil, string(text))
 }
 
-// catalogError turns an error of the catalog into the gateway's. The codes are
-// the same words.
+// catalogError converts an error of the catalog into a result.Error. Their codes are equal.
 func catalogError(err error) error {
 	var e *catalog.Error
 	if !errors.As(err, &e) {

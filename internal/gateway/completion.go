@@ -11,11 +11,10 @@ import (
 
 const methodComplete = "completion/complete"
 
-// complete answers completion/complete: it goes to the server that owns the
-// prompt or resource template, under that server's own name. A reference names it
-// by its id, or by what its server calls it. The controls take it for rendering
-// that prompt, or for reading that template: what it answers are values that they
-// are made with.
+// complete answers completion/complete. It forwards the request to the server that owns the prompt
+// or the resource template, under the server's own name. A reference may contain the id or the
+// server's name. The controls treat it like rendering the prompt or reading the template, because
+// its values come from there.
 func (n *natives) complete(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	ref := rawjson.Get(r.Params, "ref")
 	s := n.caller.upstreams.Snapshot()

@@ -1,10 +1,8 @@
-// Package gateway shows thousands of tools at the price of three: an agent
-// browses cards, executes a tool by its id, and views the parts it wants of a
-// result that was too large to read.
+// Package gateway exposes thousands of tools through three meta-tools. An agent browses cards,
+// executes a tool by its id, and views parts of results that are too long to read whole.
 //
-// It is a Handler over any number of upstreams, which it knows only as Peers and
-// as a snapshot of what they offer. It knows nothing of transports, of how
-// upstreams are started or of configuration files.
+// Gateway is an mcp.Handler over any number of upstreams. It sees them as Peers and as a Snapshot
+// of their definitions. Transports, processes and configuration files belong to other packages.
 //
 //	tools/call tool_browse  ─▶ search.Index (query) or catalog.Catalog (path) ─▶ cards
 //	tools/call tool_execute ─▶ catalog: exact tool_id ─▶ validate ─▶ … ─▶ dispatch ─▶ Peer of the upstream
@@ -13,15 +11,15 @@
 //	                                     a description, a handle, views                        │
 //	tools/call tool_view    ─▶ handle, selector ───────────────────────────────────────────────┘
 //
-// Its rooms: dispatch takes one call through checks, controls, cache and retries to the upstream; result
-// makes of what came back what an agent reads; tables passes rows from tool to tool; usage counts tokens.
+// Its subpackages divide the work. Package dispatch takes one call through checks, controls, cache
+// and retries to the upstream. Package result turns a raw result into text for an agent. Package
+// tables passes rows between tools. Package usage counts tokens.
 //
-// Failures that the gateway finds are tool results with isError and the error's
-// JSON as text; what the tool itself answers, its errors included,
-// passes. What is kept for a session (state.go: quotas, what it has seen) is
-// kept for no other; every answer is counted in tokens (account.go) and told to
-// operators as an event (events.go), without arguments and without secrets.
+// Failures of the gateway are tool results with isError and the error's JSON as text. A tool's own
+// answers, including its errors, pass unchanged. Session data, such as quotas and the tools that a
+// session has seen, is never shared between sessions. Each answer is counted in tokens and reported
+// to operators as an event without arguments and secrets.
 //
-// In proxy mode (proxy.go) every tool is listed by itself, stripped of its
-// schema, and executed through tool_execute.
+// In proxy mode, each tool is listed by itself, stripped of its schema, and executed through
+// tool_execute.
 package gateway

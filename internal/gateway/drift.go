@@ -6,12 +6,12 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 )
 
-// maxDrift bounds the upstreams whose first definitions are remembered.
+// maxDrift bounds the number of upstreams whose first definitions are kept.
 const maxDrift = 1024
 
-// drift remembers what each upstream said of its entries first and last. An
-// upstream that is gone for a while is compared with what it was: to go and come
-// back with other descriptions is the oldest trick.
+// drift keeps the first and the last definitions of each upstream. An upstream that returns after
+// an absence is compared with its earlier definitions, because an attacker may use the absence to
+// change descriptions.
 type drift struct {
 	mu   sync.Mutex // guards below
 	of   *catalog.Catalog
@@ -22,7 +22,7 @@ type drifting struct {
 	first, last map[catalog.Key]*catalog.Entry
 }
 
-// observe compares a catalog with the one before.
+// observe compares a catalog with the previous one.
 func (d *drift) observe(c *catalog.Catalog) []catalog.Change {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,7 +38,7 @@ func (d *drift) observe(c *catalog.Catalog) []catalog.Change {
 		now[upstream] = map[catalog.Key]*catalog.Entry{}
 	}
 	for _, e := range c.Entries() {
-		// Of two entries that the upstream does not tell apart, the first counts.
+		// If the upstream lists two entries of one name, the first counts.
 		if key := e.Key(); now[e.Upstream][key] == nil {
 			now[e.Upstream][key] = e
 		}

@@ -14,20 +14,19 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Event is what operators are told of a call: what was called, by whom, how
-// long it took and how it ended. It never holds argument values, query text or
-// results, and no session id (spec/gateway §3.4).
+// Event reports a call to operators: the tool, the principal, the duration and the outcome. It
+// never holds argument values, query text, results or session ids (spec/gateway §3.4).
 type Event = telemetry.Event
 
-// accounts counts the answers of a gateway in tokens and tells its events.
+// accounts counts the tokens of answers and reports events.
 type accounts struct {
 	state       *State
 	faces       *faces
 	countTokens func(string) int
-	onEvent     func(Event) // nil is told nothing
+	onEvent     func(Event) // nil: no events
 }
 
-// link counts and tells each call of a meta-tool, with the answer as the agent gets it.
+// link counts and reports each call of a meta-tool, with the answer as the agent gets it.
 func (a *accounts) link(next dispatch.Dispatcher) dispatch.Dispatcher {
 	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 		raw, err := next.Dispatch(ctx, c)
@@ -40,8 +39,8 @@ func (a *accounts) link(next dispatch.Dispatcher) dispatch.Dispatcher {
 	})
 }
 
-// conclude counts an answer in tokens and tells the event of the call. err is an *Error that result
-// tells the agent, or an error of the protocol. What of the answer is in a file ends with scope.
+// conclude counts an answer in tokens and reports the event of the call. err is the *Error in the
+// result, or a protocol error. Files that hold parts of the answer are released with scope.
 func (a *accounts) conclude(c *dispatch.Call, scope *memory.Scope, result json.RawMessage, err error) {
 	took := time.Since(c.Start)
 	a.state.account.Call(&sessionOf(c).usage, err != nil)

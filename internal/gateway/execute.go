@@ -17,7 +17,7 @@ import (
 
 var executeKeys = []string{"tool_id", "args", "dry_run", plane.ParamDomains, plane.ParamMode}
 
-// finder finds the tool, resource or prompt that a call of a meta-tool names.
+// finder resolves the tool, resource or prompt that a call of a meta-tool names.
 type finder struct {
 	upstreams Upstreams
 	lists     *listing
@@ -26,7 +26,7 @@ type finder struct {
 	stable    bool // see Options.CacheStable
 }
 
-// execute is the link that reads a call of tool_execute (spec/gateway §4.2) and finds its tool.
+// execute is the link that parses a call of tool_execute (spec/gateway §4.2) and finds its tool.
 func (f *finder) execute(next dispatch.Dispatcher) dispatch.Dispatcher {
 	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 		var out [5][]byte
@@ -55,8 +55,8 @@ func (f *finder) execute(next dispatch.Dispatcher) dispatch.Dispatcher {
 	})
 }
 
-// tool sets the tool that a tool_id names, and the catalog that it is in. If tool_execute was called
-// with a tool_id that had to be repaired, it returns the repair.
+// tool stores in c the tool of a tool_id, and the catalog that contains it. If tool_execute was
+// called with an id that had to be repaired, it returns the repair.
 func (f *finder) tool(c *dispatch.Call, raw []byte) (*result.Selection, error) {
 	from := f.upstreams.Snapshot().Catalog
 	e, repaired, err := f.lookup(c, from, raw)
@@ -67,10 +67,9 @@ func (f *finder) tool(c *dispatch.Call, raw []byte) (*result.Selection, error) {
 	return repaired, nil
 }
 
-// lookup finds the tool that a tool_id names in a catalog. Only the exact id
-// does: a prefix or a guess could run another tool than the one that was meant.
-// For tool_execute, an id that differs only in case from exactly one that the
-// session was offered is repaired, and the repair is returned.
+// lookup finds the tool of a tool_id in a catalog. The id must be exact: a prefix or a guess could
+// run the wrong tool. There is one exception, for tool_execute: an id that differs only in case
+// from exactly one offered id is repaired, and lookup returns the repair.
 func (f *finder) lookup(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*catalog.Entry, *result.Selection, error) {
 	if raw == nil {
 		return nil, nil, metaArgs(c.Verb, "tool_id is missing")
@@ -103,7 +102,7 @@ func (f *finder) lookup(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*c
 	if ok {
 		fail.Message = notTheKind(e, f.lists.mode != ModeGateway)
 	} else {
-		// What is near has to be a tool, whatever kind the id says that it is of.
+		// Suggestions must be tools, even if the id has the form of another kind.
 		body := id
 		if _, after, found := strings.Cut(id, "::"); found {
 			body = after

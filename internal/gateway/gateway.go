@@ -18,24 +18,22 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Upstreams is what a Gateway needs of the servers behind it. Both methods are
-// called concurrently.
+// Upstreams gives a Gateway access to its servers. Both methods are called concurrently.
 type Upstreams interface {
-	// Peer returns the connection to an upstream by its configured name,
-	// waking it if need be, for calls on behalf of the session that
-	// mcp.Caller(ctx) names. The error is best an *mcp.Error, whose kind
-	// decides the code that the agent sees.
+	// Peer returns the connection to an upstream by its configured name. It wakes the upstream if
+	// necessary. Calls run on behalf of the session in mcp.Caller(ctx). An *mcp.Error is best,
+	// because its kind determines the code that the agent sees.
 	Peer(ctx context.Context, upstream string) (mcp.Peer, error)
-	// Snapshot returns what there is now. It never returns nil, and what it
-	// returned does not change.
+	// Snapshot returns the current snapshot. It never returns nil, and a returned snapshot never
+	// changes.
 	Snapshot() *Snapshot
 }
 
-// Options of a Gateway. Upstreams and Artifacts must be set.
+// Options configure a Gateway. Upstreams and Artifacts must be set.
 type Options struct {
 	Upstreams Upstreams
 	Artifacts tables.Store
-	// Tables are the data planes between which rows pass.
+	// Tables configures the data planes that rows pass between.
 	Tables tables.Options
 
 	// Mode is the mode for agents that ask for none; see WithMode.
@@ -43,63 +41,59 @@ type Options struct {
 	// AutoTokens is the number of tokens below which all definitions together make ModeAuto plain; 0 is
 	// defaultAutoTokens.
 	AutoTokens int
-	// ProxyFirewall has results pass the firewall in proxy mode, too, and
-	// lists tool_view there.
+	// ProxyFirewall applies the firewall to results in proxy mode, too, and lists tool_view there.
 	ProxyFirewall bool
-	// Names is how proxy mode writes tool ids in tools/list.
+	// Names selects the form of tool ids in the tools/list of proxy mode.
 	Names NameForm
 	// ExposeHydrate lists tool_hydrate in gateway mode.
 	ExposeHydrate bool
 
 	Firewall result.Firewall
-	// Format is used where a request does not ask for one; FormatDefault is
-	// FormatText.
+	// Format applies to requests that ask for none. FormatDefault means FormatText.
 	Format result.Format
-	// MaxViewChars bounds what one tool_view shows; 0 is MaxViewChars.
+	// MaxViewChars bounds the characters of one tool_view; 0 means the default of package result.
 	MaxViewChars int
 
-	// TolerantArgs repairs arguments before they are validated; see Normalise.
+	// TolerantArgs repairs arguments before they are validated; see dispatch.Normalise.
 	TolerantArgs bool
-	// Policy decides which calls are made; nil allows all.
+	// Policy decides which calls are allowed; nil allows all.
 	Policy *dispatch.Policy
 	// RateLimits are the quotas of each session.
 	RateLimits dispatch.RateLimits
-	// Cache keeps results of read-only tools.
+	// Cache configures the cache for results of read-only tools.
 	Cache dispatch.CacheOptions
-	// Retry makes calls again that failed on their way.
+	// Retry configures the repetition of calls whose transport failed.
 	Retry dispatch.RetryPolicy
-	// CacheStable has tool_browse answer what a session has seen before first
-	// and with the same bytes (spec/gateway §5).
+	// CacheStable makes tool_browse return cards that a session has seen first, with the same bytes
+	// (spec/gateway §5).
 	CacheStable bool
-	// CallTimeout, if set, is how long a call of an upstream may take, 0 for no
-	// limit. Checking its arguments may take as long.
+	// CallTimeout returns the time limit of a call to an upstream; 0 means none. The validation of
+	// its arguments has the same limit. CallTimeout may be nil.
 	CallTimeout func(upstream string) time.Duration
-	// Turns is where validations and views that compute much wait for each other;
-	// nil is one of this gateway alone.
+	// Turns limits how many expensive validations and views run at a time. Nil means a limit for
+	// this gateway alone.
 	Turns *work.Turns
-	// State is what outlives this gateway; nil is one of its own.
+	// State is the data that survives this gateway; nil means a new State.
 	State *State
-	// Redactor removes secrets from errors, from what is told of results and
-	// from the log; nil knows none by value.
+	// Redactor removes secrets from errors, from descriptions of results and from the log. Nil
+	// knows no configured secrets.
 	Redactor *result.Redactor
-	// RedactResults has the Redactor's secrets replaced in results, too, and in
-	// what the meta-tools tell of definitions.
+	// RedactResults also replaces the Redactor's secrets in results and in the definitions that
+	// meta-tools show.
 	RedactResults bool
-	// Logger gets what operators need to know; nil discards.
+	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
-	// LogUnredacted has the log hold the causes of errors in full, secrets
-	// included.
+	// LogUnredacted logs the causes of errors in full, including secrets.
 	LogUnredacted bool
-	// Pin is the catalog that the operator has looked at; the zero value is none.
+	// Pin is the catalog that the operator has approved; the zero value pins none.
 	Pin dispatch.Pin
-	// OnEvent, if set, is told what happens. It may be called concurrently, and
-	// from the goroutine that serves a request: it must not block.
+	// OnEvent is called for each event. It may be nil. It may be called concurrently and by the
+	// goroutine that serves a request, so it must not block.
 	OnEvent func(Event)
 }
 
-// Gateway serves tools/list and tools/call of /mcp. Put it behind an
-// mcp.Lifecycle. It is safe for concurrent use and starts no goroutines but its
-// State's.
+// Gateway serves tools/list and tools/call of /mcp. Wrap it in an mcp.Lifecycle. It is safe for
+// concurrent use and starts no goroutines; its State does.
 type Gateway struct {
 	opts     Options
 	state    *State
@@ -164,8 +158,8 @@ func New(opts Options) *Gateway {
 	return g
 }
 
-// subjectsIn returns the function that finds, in the newest catalog, what a call of an entry may be
-// about.
+// subjectsIn returns a function that finds, in the newest catalog, the entries that a call may
+// concern.
 func subjectsIn(u Upstreams) dispatch.SubjectsOf {
 	return func(e *catalog.Entry, uri string) (*catalog.Catalog, []dispatch.Subject) {
 		s := u.Snapshot()
@@ -222,7 +216,7 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	return f
 }
 
-// DirectCalls decides about calls that do not come through this gateway's meta-tools.
+// DirectCalls returns the checks for calls that bypass this gateway's meta-tools.
 func (g *Gateway) DirectCalls() *DirectCalls { return g.direct }
 
 // links are the links of the dispatch chain that are configured, in the order
@@ -251,13 +245,13 @@ func (g *Gateway) cache() *dispatch.Cache {
 		k = dispatch.NewCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })
 	}
 	if before := g.state.cache.Swap(k); before != nil {
-		before.Close() // calls that are on their way to it find it empty
+		before.Close() // calls in flight find it empty
 	}
 	return k
 }
 
-// Capabilities is the value for mcp.Lifecycle. Prompts, resources and
-// completions are declared while an upstream offers what they are about.
+// Capabilities returns the capabilities for mcp.Lifecycle. Prompts, resources and completions are
+// declared while an upstream offers them.
 func (g *Gateway) Capabilities(*mcp.Request) json.RawMessage {
 	return capabilities(g.opts.Upstreams.Snapshot())
 }
@@ -277,7 +271,7 @@ func capabilities(s *Snapshot) json.RawMessage {
 	return append(out, `"tools":{"listChanged":true}}`...)
 }
 
-// Serve implements mcp.Handler for everything that an mcp.Lifecycle leaves.
+// Serve implements mcp.Handler for the requests that an mcp.Lifecycle passes on.
 func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	switch r.Method {
 	case "tools/call":
@@ -302,8 +296,8 @@ func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 	return nil, mcp.MethodNotFound(r.Method)
 }
 
-// metaTTL is how long a client may keep the list of meta-tools: it changes only
-// with the configuration.
+// metaTTL is how long a client may cache the list of meta-tools. The list changes only with the
+// configuration.
 const metaTTL = 300_000 // milliseconds
 
 func (g *Gateway) listTools(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
@@ -364,7 +358,7 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 	return tool.Dispatch(ctx, c)
 }
 
-// answer is the link that makes results of the errors of meta-tools, and removes secrets from all
+// answer is the link that turns errors of meta-tools into results, and removes secrets from all
 // results.
 func (g *Gateway) answer(next dispatch.Dispatcher) dispatch.Dispatcher {
 	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
@@ -375,15 +369,15 @@ func (g *Gateway) answer(next dispatch.Dispatcher) dispatch.Dispatcher {
 			}
 			raw, err = placed(c, c.Failure).Result(g.opts.Redactor, c.Format), nil
 		}
-		if g.opts.RedactResults { // definitions, too: cards, schemas, arguments' errors
+		if g.opts.RedactResults { // including definitions: cards, schemas, errors of arguments
 			raw = g.opts.Redactor.Results(raw)
 		}
 		return raw, err
 	})
 }
 
-// admit is the link that asks the controls about a meta-tool as such. Meta-tools that are about an
-// entry ask the controls when they know the entry.
+// admit is the link that applies the controls to a meta-tool as such. Meta-tools that concern an
+// entry apply them again when the entry is known.
 func (g *Gateway) admit(next dispatch.Dispatcher) dispatch.Dispatcher {
 	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 		if _, err := g.ctl.Admit(ctx, &dispatch.Act{Request: c.Request, Verb: c.Verb, Count: c.Verb, Ledger: c.Session.Ledger()}); err != nil {
@@ -393,7 +387,7 @@ func (g *Gateway) admit(next dispatch.Dispatcher) dispatch.Dispatcher {
 	})
 }
 
-// cause is why a call failed, as the operator's log gets it.
+// cause returns the cause of an error for the operator's log.
 func (g *Gateway) cause(e *result.Error) string {
 	if g.opts.LogUnredacted {
 		return e.Cause.Error()
@@ -401,7 +395,7 @@ func (g *Gateway) cause(e *result.Error) string {
 	return g.opts.Redactor.Redact(e.Cause.Error())
 }
 
-// formatOf reads the format that a request asks for.
+// formatOf returns the format that a request asks for.
 func formatOf(meta []byte, otherwise result.Format) (result.Format, error) {
 	raw := rawjson.Get(meta, result.MetaFormat)
 	switch string(raw) {

@@ -17,27 +17,25 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// A server can be reached past the meta-tools, where a router shows it as it is.
-// What an operator has said about calls holds there, too: a policy that a
-// client gets around by another URL is none.
+// A router can expose a server directly, past the meta-tools. The controls apply there as well:
+// otherwise a client could bypass the policy with another URL.
 //
 //	/mcp               tool_execute ─▶ … ▶ controls ▶ … ─▶ server
-//	/mcps/NAME/mcp     any method   ─▶ Judge: what is it about? ▶ controls ─▶ server
+//	/mcps/NAME/mcp     any method   ─▶ Judge: find the subject ▶ controls ─▶ server
 
-// Place is where a direct call leads.
+// Place is the server that a direct call reaches.
 type Place struct {
 	Upstream  string // its configured name
 	Namespace string // the namespace of its entries
-	// Prefix is what the names of its tools may begin with there, if they are
-	// shown together with those of others.
+	// Prefix is the prefix of its tools' names if they are listed with those of other servers.
 	Prefix string
-	// Renamed says that they may have other names there than in the catalog: one
-	// that is in none is judged by its place alone.
+	// Renamed means that tools may have other names there than in the catalog. A name that the
+	// catalog lacks is then judged by its place alone.
 	Renamed bool
 }
 
-// DirectCalls decides about calls that reach a server past the meta-tools. It is safe for
-// concurrent use.
+// DirectCalls applies the controls to calls that bypass the meta-tools. It is safe for concurrent
+// use.
 type DirectCalls struct {
 	upstreams Upstreams
 	state     *State
@@ -45,14 +43,13 @@ type DirectCalls struct {
 	accounts  *accounts
 }
 
-// Judges reports whether something is configured that could refuse direct calls at any of the
-// places. If it returns false, Judge admits every call there unchanged and need not be called. It
-// is fast.
+// Judges reports whether any control could refuse a direct call at the places. If it returns false,
+// Judge admits every such call unchanged and need not be called. Judges is fast.
 func (d *DirectCalls) Judges(places []Place) bool {
 	return slices.ContainsFunc(places, func(p Place) bool { return d.ctl.Concern(catalog.MapNamespace(p.Namespace)) })
 }
 
-// HasControls reports whether anything is configured for which Judges could return true.
+// HasControls reports whether any control is configured for which Judges could return true.
 func (d *DirectCalls) HasControls() bool { return d.ctl.OfUpstreams() }
 
 // Methods of direct calls.
@@ -63,33 +60,31 @@ const (
 	tasksPrefix     = "tasks/"
 )
 
-// freeMethods run and read nothing, or nothing that is not judged elsewhere: an
-// agent under `default: deny` still sees what it may ask for.
+// freeMethods neither run nor read anything of an upstream, or are checked elsewhere. They let an
+// agent under `default: deny` see what it may ask for.
 var freeMethods = []string{
 	"initialize", "ping", "server/discover", "logging/setLevel", "resources/unsubscribe",
 	"tools/list", "resources/list", "resources/templates/list", "prompts/list",
-	"tasks/list", // of which the router shows the tasks that Refuses has nothing against
+	"tasks/list", // the router lists only tasks that Refuses permits
 	"notifications/initialized", "notifications/cancelled", "notifications/progress", "notifications/roots/list_changed",
 }
 
-// Judge decides about a direct call, of any method, before it is made. It returns
-// the params to send, in weir's own encoding, or an *mcp.Error for the agent. It is
-// the same decision as the meta-tool's that does the same, with the pin, the policy
-// and the quota of the single tool; require_approval asks the person through r.Peer.
+// Judge decides about a direct call of any method before it is made. It returns the params to send,
+// in weir's own encoding, or an *mcp.Error for the agent. It applies the decision of the
+// corresponding meta-tool: the pin, the policy and the quota of the tool. With require_approval it
+// asks the person through r.Peer.
 //
-// A message that two readers could read differently is refused. What is about a
-// task is decided as a call of its tool, whose name the router passes in taskTool
-// where it knows it, and is not counted again. A method that weir does not know is
-// judged like an unlisted tool of that name. Of the resources of
-// subscriptions/listen those stay in the params that may be read.
+// Judge refuses a message that two readers could read differently. A request about a task is judged
+// as a call of the task's tool, which the router passes in taskTool if it is known, and is not
+// counted again. An unknown method is judged like an unlisted tool of that name. For
+// subscriptions/listen, the returned params contain only the resources that may be read.
 //
-// There is one place, or several where a server shows the tools of several as
-// its own: then the strictest verdict counts. What is not in the catalog is
-// judged by its name and place, and rules that keep calls back match it even if
-// their tags, hints or versions do not.
+// If a server exposes the tools of several servers as its own, places names all of them and the
+// strictest verdict counts. A tool outside the catalog is judged by its name and place: rules that
+// deny or ask match it even if their tags, hints or versions do not.
 //
-// Quotas count by the session that mcp.Caller(ctx) names, r's own where there is
-// none. It is safe for concurrent use.
+// Quotas count per session of mcp.Caller(ctx), or of r if there is none. Judge is safe for
+// concurrent use.
 func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request, taskTool string) (json.RawMessage, error) {
 	if len(places) == 0 || d.ctl.None() {
 		return r.Params, nil
@@ -126,10 +121,9 @@ func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request,
 	return a.Params, nil
 }
 
-// Refuses reports, without asking or counting, whether Judge refuses a call for
-// certain: of methodRead for a URI, or of methodCall for a tool; "" is a tool of
-// which only the place is known. It is for what is told of things that an agent
-// may not read or run.
+// Refuses reports, without asking or counting, whether Judge certainly refuses a call: of
+// methodRead for a URI, or of methodCall for a tool. An empty name is a tool of which only the
+// place is known. Use it to hide information about things that an agent may not read or run.
 func (d *DirectCalls) Refuses(places []Place, method, name string) bool {
 	if len(places) == 0 || d.ctl.None() {
 		return false
@@ -147,14 +141,14 @@ func (d *DirectCalls) Refuses(places []Place, method, name string) bool {
 	return d.ctl.Pin.CheckSeen(about) != nil || d.ctl.Refuses(verb, about)
 }
 
-// target finds out what a direct call is about.
+// target is the subject of a direct call.
 type target struct {
 	snapshot *Snapshot
 	places   []Place
 	taskTool string
 }
 
-// read reads what an act's request is about.
+// read finds the subject of an act's request.
 func (t *target) read(a *dispatch.Act) error {
 	r, named := a.Request, true
 	var name string
@@ -187,8 +181,7 @@ func (t *target) read(a *dispatch.Act) error {
 	return nil
 }
 
-// completed reads completion/complete: it is about the prompt, or the resource or
-// template, that its ref names.
+// completed finds the subject of completion/complete: the prompt, resource or template in its ref.
 func (t *target) completed(a *dispatch.Act) (name string, err error) {
 	ref, err := rawjson.Sole(a.Request.Params, "ref")
 	if err != nil {
@@ -215,7 +208,7 @@ func (t *target) completed(a *dispatch.Act) (name string, err error) {
 	return name, nil
 }
 
-// other reads what is about a task, and methods that weir does not know.
+// other finds the subject of requests about tasks, and of unknown methods.
 func (t *target) other(a *dispatch.Act) {
 	method := a.Request.Method
 	a.What = text.Line(method, dispatch.ShownName)
@@ -231,7 +224,8 @@ func (t *target) other(a *dispatch.Act) {
 	}
 }
 
-// tool returns what a tool may be, "" being one of which only the place is known.
+// tool returns the entries that a tool name may denote; "" denotes a tool of which only the place
+// is known.
 func (t *target) tool(name string) []dispatch.Subject {
 	if name != "" {
 		return t.snapshot.called(t.places, catalog.KindTool, name)
@@ -244,8 +238,7 @@ func (t *target) tool(name string) []dispatch.Subject {
 	return list
 }
 
-// listenable returns the params of subscriptions/listen with the resources that
-// may be read.
+// listenable returns the params of subscriptions/listen with only the resources that may be read.
 func listenable(a *dispatch.Act, judge func(*mcp.Request) error) (json.RawMessage, error) {
 	if err := a.Rewrite(); err != nil {
 		return nil, err
@@ -284,8 +277,8 @@ func listenable(a *dispatch.Act, judge func(*mcp.Request) error) (json.RawMessag
 	return params, nil
 }
 
-// direct is what is kept of direct calls for a session: their quotas. Such a
-// session is the router's and is not in the list of those that use the gateway.
+// direct returns the state of a router session: its quotas for direct calls. Such a session is not
+// in the list of gateway sessions.
 func (s *State) direct(of *mcp.Session) *sessionState {
 	return of.Value(directKey{s}, func() any {
 		return &sessionState{tag: telemetry.SessionTag(of.ID()), principal: of.Principal()}
@@ -294,7 +287,8 @@ func (s *State) direct(of *mcp.Session) *sessionState {
 
 type directKey struct{ of *State }
 
-// soleString returns a string member of params that no reader can find elsewhere.
+// soleString returns a string member of params. It is an error if another member could be read in
+// its place.
 func soleString(params []byte, key string) (value string, err error) {
 	raw, err := rawjson.Sole(params, key)
 	switch {

@@ -20,9 +20,8 @@ const (
 	ToolView    = "tool_view"
 	ToolHydrate = "tool_hydrate"
 
-	// Of the other primitives (spec/gateway §6.4), in gateway mode and only
-	// while an upstream offers them. In proxy mode, as in gateway mode, clients
-	// have the methods of MCP for them.
+	// Meta-tools of the other primitives (spec/gateway §6.4). They are listed in gateway mode while
+	// an upstream offers the primitive. In both modes clients can also use the methods of MCP.
 	ResourceBrowse = "resource_browse"
 	ResourceRead   = dispatch.VerbRead
 	PromptBrowse   = "prompt_browse"
@@ -35,8 +34,8 @@ const (
 	MaxTopK     = 50
 )
 
-// The definitions of the meta-tools as compact JSON. Every agent pays for them
-// in every conversation: together, three have at most 900 tokens.
+// Definitions of the meta-tools as compact JSON. Each agent pays for them in each conversation:
+// three of them have at most 900 tokens.
 const (
 	browseSchema = `{"type":"object","properties":{` +
 		`"query":{"type":"string","description":"what the tool should do, in plain words"},` +
@@ -88,7 +87,7 @@ const (
 		`Returns one card a line: tool_id (kind) — what it does [tags].","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
 	executeText = `{"name":"tool_execute","description":"Run a tool by its tool_id. Arguments are checked first; if they do not fit, the error holds the tool's schema.`
 	executeTool = executeText + ` A long result comes back as a summary and a handle for tool_view.","inputSchema":` + executeSchema + `}`
-	// For gateways without tool_view: they hold nothing back.
+	// The text for gateways without tool_view, which hold nothing back.
 	executeRawTool = executeText + `","inputSchema":` + executeSchema + `}`
 	viewTool       = `{"name":"tool_view","description":"Read part of a long result by its handle. Selectors: head (chars, start), lines (start, end), tail (lines), headings, section (heading), ` +
 		`rows of a table (start, end), table (columns, where, order_by, offset, limit, group_by, aggregate), json_keys (keys), json_path (path), search (pattern, context, limit). Counting starts at 0, end is not included.","inputSchema":` +
@@ -107,11 +106,11 @@ var metaTools = []struct{ name, definition, schema string }{
 	{PromptGet, promptGetTool, promptGetSchema},
 }
 
-// metaTable is the meta-tools that one gateway serves.
+// metaTable holds the meta-tools that one gateway serves.
 type metaTable struct {
 	tools     map[string]dispatch.Dispatcher
-	holdsBack bool               // results pass the firewall, so that there is a tool_view
-	lists     [4]json.RawMessage // the tools/list results in gateway mode; see list
+	holdsBack bool               // the firewall is on, so tool_view is served
+	lists     [4]json.RawMessage // tools/list results of gateway mode; see list
 }
 
 func newMetaTable(tools map[string]dispatch.Dispatcher, holdsBack bool) *metaTable {
@@ -123,7 +122,7 @@ func newMetaTable(tools map[string]dispatch.Dispatcher, holdsBack bool) *metaTab
 }
 
 // find returns the meta-tool of a name. It returns nil if the gateway does not serve the name, or
-// if no upstream offers the primitive of the meta-tool.
+// if no upstream offers the primitive.
 func (t *metaTable) find(name string, s *Snapshot) dispatch.Dispatcher {
 	if !t.shows(name, s.hasResources(), s.hasPrompts()) {
 		return nil
@@ -159,8 +158,8 @@ func (t *metaTable) definitions(resources, prompts bool) []byte {
 	return out
 }
 
-// list returns the tools/list result in gateway mode. It depends on the primitives that upstreams
-// offer, and on nothing else of the upstreams.
+// list returns the tools/list result of gateway mode. It depends only on which primitives the
+// upstreams offer.
 func (t *metaTable) list(s *Snapshot) json.RawMessage {
 	i := 0
 	if s.hasResources() {
@@ -183,8 +182,8 @@ func (t *metaTable) names(s *Snapshot) string {
 	return strings.Join(names, ", ")
 }
 
-// readArguments finds the named members of a meta-tool's arguments: out[n] becomes
-// the value of keys[n], nil where it is absent or null. Any other member is ArgsInvalid.
+// readArguments parses a meta-tool's arguments: out[n] becomes the value of keys[n], or nil if it
+// is absent or null. An unknown member is an ArgsInvalid error.
 func readArguments(c *dispatch.Call, keys []string, out [][]byte) error {
 	tool := c.Verb
 	if c.Arguments == nil || string(c.Arguments) == "null" {
@@ -226,11 +225,11 @@ func readArguments(c *dispatch.Call, keys []string, out [][]byte) error {
 	return nil
 }
 
-// executeArgs is metaArgs of tool_execute.
+// executeArgs is metaArgs for tool_execute.
 func executeArgs(format string, args ...any) error { return metaArgs(ToolExecute, format, args...) }
 
-// metaArgs is the error for arguments that a meta-tool cannot use. It carries
-// that tool's schema, so that the next call can be right.
+// metaArgs returns the error for invalid arguments of a meta-tool. It carries the tool's schema, so
+// that the next call can be correct.
 func metaArgs(tool, format string, args ...any) *result.Error {
 	e := result.NewError(result.ArgsInvalid, tool+": "+fmt.Sprintf(format, args...))
 	for _, t := range metaTools {

@@ -9,30 +9,29 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Clients name resources by their URIs and prompts by their names, which several
-// servers may list. A name reaches one entry, or none:
+// Clients name resources by their URIs and prompts by their names, which several servers may share.
+// A name resolves to one entry, or to none:
 //
-//	an id                                          that entry, whatever it is called
+//	an id                                          that entry, even if a server uses the id as a name
 //	listed by a server of mcpServers               the first one in the order of the file
-//	made by the template of one                    the same, where none lists it
-//	listed, or made, by one server that was found  that one
-//	by several that were found                     refused: the error names the ids
+//	matches the template of one                    the same, if no server lists it
+//	listed, or matched, by one discovered server   that one
+//	by several discovered servers                  refused: the error names the ids
 //
-// A server that was found while weir runs, such as a registered agent or a Computer's,
-// is never before one of the configuration.
+// A discovered server, such as a registered agent or a Computer's, never takes precedence over a
+// configured one.
 
-// prompt returns the prompt that a client means with a name.
+// prompt returns the prompt that a name resolves to.
 func (s *Snapshot) prompt(name string) (*catalog.Entry, error) {
 	return s.exact(catalog.KindPrompt, name, "prompts/list shows what there is")
 }
 
-// template returns the resource template that a client means with a URI template.
+// template returns the resource template that a URI template resolves to.
 func (s *Snapshot) template(uri string) (*catalog.Entry, error) {
 	return s.exact(catalog.KindTemplate, uri, "resources/templates/list shows what there is")
 }
 
-// exact returns the entry of a kind that has an id, or what the name of the entry
-// stands for.
+// exact returns the entry of a kind by its id or by its name.
 func (s *Snapshot) exact(kind catalog.Kind, name, hint string) (*catalog.Entry, error) {
 	if e, ok := s.Catalog.Lookup(name); ok && e.Kind == kind {
 		return e, nil
@@ -50,9 +49,9 @@ func (s *Snapshot) exact(kind catalog.Kind, name, hint string) (*catalog.Entry, 
 	return nil, ambiguous(wordFor(kind), name, named)
 }
 
-// resource returns the entry that a URI belongs to: a resource, or a template that
-// may have made the URI. read is the upstream that the session has read it from, or
-// "": of several servers of the configuration it is that one.
+// resource returns the entry that a URI resolves to: a resource, or a template that matches the
+// URI. read is the upstream from which the session has read it, or ""; among configured servers,
+// that one is preferred.
 func (s *Snapshot) resource(uri, read string) (*catalog.Entry, error) {
 	if e, ok := s.Catalog.Lookup(uri); ok && e.Kind == catalog.KindResource {
 		return e, nil
@@ -80,7 +79,7 @@ func (s *Snapshot) resource(uri, read string) (*catalog.Entry, error) {
 	return nil, ambiguous("resource", uri, all)
 }
 
-// madeBy returns the templates that may have made a URI.
+// madeBy returns the templates that match a URI.
 func (s *Snapshot) madeBy(uri string) []*catalog.Entry {
 	var entries []*catalog.Entry
 	for _, t := range s.parsedTemplates() {
@@ -91,8 +90,7 @@ func (s *Snapshot) madeBy(uri string) []*catalog.Entry {
 	return entries
 }
 
-// reached reports whether the name under which an upstream lists an entry reaches the
-// entry.
+// reached reports whether an entry is the one that its own name resolves to.
 func (s *Snapshot) reached(e *catalog.Entry) bool {
 	named := s.Catalog.Named(e.Kind, e.Key().Name)
 	if isID(e.Key().Name) || len(named) > 1 && s.Catalog.Choose(named) != e {
@@ -105,8 +103,7 @@ func (s *Snapshot) reached(e *catalog.Entry) bool {
 	return err == nil && owner == e
 }
 
-// hidden reports whether a resource or template is left out of lists, because
-// another one is listed under its URI.
+// hidden reports whether lists omit a resource or template because its URI resolves to another one.
 func (s *Snapshot) hidden(e *catalog.Entry) bool {
 	named := s.Catalog.Named(e.Kind, e.URI)
 	if len(named) < 2 {
@@ -119,8 +116,8 @@ func (s *Snapshot) hidden(e *catalog.Entry) bool {
 	return chosen != nil && chosen != e
 }
 
-// isID reports whether a name has the form of the id of a resource or prompt. It is
-// never taken for what a server calls something: the entry of the id may be gone.
+// isID reports whether a name has the form of an id of a resource or prompt. Such a name never
+// resolves to a server's own name, because the entry of the id may have gone.
 func isID(name string) bool {
 	return strings.HasPrefix(name, "resource::") || strings.HasPrefix(name, "prompt::")
 }
@@ -141,8 +138,7 @@ func noResource(uri string) error {
 	return mcp.Errorf(mcp.KindResourceNotFound, "no resource has the uri %q; resources/list lists what there is", text.Fit(uri, 200))
 }
 
-// ambiguous is the error for a name of several servers of which none is in the
-// configuration.
+// ambiguous returns the error for a name of several servers that are not configured.
 func ambiguous(word, name string, entries []*catalog.Entry) error {
 	const told = 4
 	var servers, ids []string

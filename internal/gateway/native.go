@@ -15,13 +15,11 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// What a client, rather than a model, does with resources and prompts: a person
-// picks one from a list, and the client reads it and hears of its changes. That
-// needs the methods of MCP as every server has them. The definitions and contents
-// are those of the upstreams, and they cost a model nothing until its client puts
-// them into the context.
+// Clients use the methods of MCP for resources and prompts: a person picks one from a list, and the
+// client reads it and subscribes to changes. Definitions and contents are those of the upstreams.
+// They cost a model nothing until the client adds them to the context.
 
-// resourcePage is how many entries one page of a list has.
+// resourcePage is the number of entries in one page of a list.
 const resourcePage = 500
 
 // natives answers the methods of MCP for resources, prompts and completions. It is safe for
@@ -73,11 +71,9 @@ func (n *natives) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 	return n.call(ctx, call, dispatch.UpstreamParams)
 }
 
-// listEntries answers a list with definitions as their upstreams wrote them, without
-// what nobody sees in their texts. Of
-// resources or templates with one URI only the one that it reaches is listed. A prompt
-// whose name reaches another one, or none, is listed by its id, and so is a resource
-// whose URI reaches no resource.
+// listEntries returns definitions as the upstreams wrote them, without invisible characters. If
+// several resources or templates share a URI, it lists only the one that the URI resolves to. If a
+// prompt's name or a resource's URI resolves to another entry or to none, it is listed by its id.
 func (n *natives) listEntries(ctx context.Context, r *mcp.Request, kind catalog.Kind, key string) (json.RawMessage, error) {
 	from := 0
 	if cursor := rawjson.Get(r.Params, "cursor"); cursor != nil && string(cursor) != "null" {
@@ -131,9 +127,8 @@ func (n *natives) listEntries(ctx context.Context, r *mcp.Request, kind catalog.
 	return out, nil
 }
 
-// wanted finds what a client means with a uri: the entry, and the URI at
-// its upstream. It may be the URI of a resource, the id of one, a URI that a
-// template makes, or one that the session has read.
+// wanted resolves a client's uri to an entry and to the URI at its upstream. The uri may be a
+// resource's URI or id, a URI that a template matches, or one that the session has read.
 func (n *natives) wanted(r *mcp.Request, st *sessionState) (uri string, e *catalog.Entry, err error) {
 	uri, err = rawjson.String(r.Fields().URI)
 	if err != nil || uri == "" {
@@ -168,8 +163,8 @@ func (n *natives) read(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 	return result, nil
 }
 
-// admit asks the controls. A refusal is an error of the protocol, and an event of the meta-tool that
-// does the same.
+// admit applies the controls. A refusal is a protocol error, and an event of the corresponding
+// meta-tool.
 func (n *natives) admit(ctx context.Context, call *dispatch.Call) error {
 	start := time.Now()
 	err := n.ctl.AdmitCall(ctx, call, n.subjects)
@@ -186,15 +181,15 @@ func (n *natives) event(call *dispatch.Call, failure error, start time.Time) {
 	}
 }
 
-// call answers with what the upstream answers to params. Controls are those
-// of the meta-tool that does the same, and so is the event. A completion, which a
-// client asks for with each key that is pressed, is an event only if it is refused.
+// call returns the upstream's answer to params. It uses the controls and the event of the
+// corresponding meta-tool. Clients send a completion with each key press, so a completion is an
+// event only if it is refused.
 func (n *natives) call(ctx context.Context, call *dispatch.Call, params func(*dispatch.Call) (json.RawMessage, error)) (result json.RawMessage, err error) {
 	start := time.Now()
 	if err := n.admit(ctx, call); err != nil {
 		return nil, err
 	}
-	failure := error(nil) // as it is classified
+	failure := error(nil) // after Classify
 	defer func() {
 		if call.Method != methodComplete {
 			n.event(call, failure, start)
@@ -217,10 +212,10 @@ func (n *natives) call(ctx context.Context, call *dispatch.Call, params func(*di
 	return result, nil
 }
 
-// asProtocol turns an error of a meta-tool into one of the protocol, for methods
-// whose results have no isError.
+// asProtocol converts an error of a meta-tool into a protocol error, for methods whose results have
+// no isError.
 func asProtocol(err error) error {
-	e, ok := err.(*result.Error) // made here, not wrapped
+	e, ok := err.(*result.Error) // created here, not wrapped
 	if !ok {
 		return err
 	}
@@ -238,11 +233,11 @@ func asProtocol(err error) error {
 	return out
 }
 
-// maxRead bounds the URIs that are remembered as read by one session.
+// maxRead bounds the number of URIs that one session has read.
 const maxRead = 1024
 
-// readURI remembers that a session has read a URI of an upstream: its client may
-// subscribe to that.
+// readURI records that a session has read a URI of an upstream, so that its client may subscribe to
+// it.
 func (st *sessionState) readURI(uri, upstream string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

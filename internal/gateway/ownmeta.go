@@ -8,19 +8,19 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// ownPrefix begins the keys of _meta that are weir's: the envelope, the format, a
-// Computer's signature. From an upstream they would say something in weir's name.
+// ownPrefix is the prefix of weir's keys in _meta: the envelope, the format, a Computer's
+// signature. An upstream must not set them, because they would appear to come from weir.
 const ownPrefix = "weir/"
 
-// withoutOwnMeta returns the result of an upstream without weir's keys in its
-// _meta. Every other byte stays; where there is no such key, result itself is
-// returned, after a look that costs a fraction of reading it.
+// withoutOwnMeta returns an upstream's result without weir's keys in its _meta. All other bytes
+// stay the same. If there is no such key, it returns result itself, after a scan that costs a
+// fraction of parsing it.
 func withoutOwnMeta(result json.RawMessage) json.RawMessage {
 	if !mayHoldOwnMeta(result) {
 		return result
 	}
 	var out []byte
-	done := 0 // result up to here is in out
+	done := 0 // result[:done] has been copied to out
 	err := rawjson.EachMember(result, func(m rawjson.Member) bool {
 		if string(m.Key) != "_meta" {
 			return true
@@ -31,14 +31,14 @@ func withoutOwnMeta(result json.RawMessage) json.RawMessage {
 		}
 		return true
 	})
-	if err != nil || done == 0 { // what is no object is refused where it is read
+	if err != nil || done == 0 { // a result that is not an object is refused by its reader
 		return result
 	}
 	return append(out, result[done:]...)
 }
 
-// mayHoldOwnMeta reports whether a key of weir's may be in result, possibly written with escapes. It
-// searches for bytes that are rare in a text: the word alone is in many.
+// mayHoldOwnMeta reports whether result may contain a key of weir, possibly with escapes. It
+// searches for rare bytes, because the word alone occurs in many texts.
 func mayHoldOwnMeta(result []byte) bool {
 	for rest := result; ; {
 		at := bytes.IndexByte(rest, '/')

@@ -7,10 +7,8 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// repair returns the tool that an id stands for which is not exact: the one
-// among those that this session was offered that differs from it in case only.
-// A prefix is never taken for an id: when refund@1 has been removed, it must
-// not run refund@10. The tool is nil where there is none, or more than one.
+// repair returns the only offered tool whose id differs from id in case alone, or nil. A prefix is
+// never accepted: after refund@1 has been removed, it must not run refund@10.
 func (st *sessionState) repair(from *catalog.Catalog, id string) (*catalog.Entry, *result.Selection) {
 	if len(id) > 2*maxIDChars {
 		return nil, nil

@@ -14,8 +14,8 @@ import (
 
 var promptKeys = []string{"prompt_id", "args"}
 
-// prompt is the link that reads a call of prompt_get (spec/gateway §6.4) and finds its prompt. The
-// answer is the rendered prompt, its description first.
+// prompt is the link that parses a call of prompt_get (spec/gateway §6.4) and finds its prompt. The
+// answer is the rendered prompt, after its description.
 func (f *finder) prompt(next dispatch.Dispatcher) dispatch.Dispatcher {
 	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 		var out [2][]byte
@@ -41,8 +41,8 @@ func (f *finder) prompt(next dispatch.Dispatcher) dispatch.Dispatcher {
 	})
 }
 
-// knownArgs refuses arguments that the prompt does not declare: a misspelt one
-// would be ignored by its server without an error.
+// knownArgs refuses arguments that the prompt does not declare: servers ignore a misspelt argument
+// without an error.
 func knownArgs(e *catalog.Entry, args json.RawMessage) error {
 	known := map[string]bool{}
 	for _, p := range e.Params() {
@@ -68,9 +68,8 @@ func knownArgs(e *catalog.Entry, args json.RawMessage) error {
 	return nil
 }
 
-// promptResult turns the result of prompts/get into a tool result: the
-// description, then each message behind its role. What is no text stays a block
-// of its own.
+// promptResult converts the result of prompts/get into a tool result: the description, then each
+// message after its role. Content other than text becomes a block of its own.
 func promptResult(raw json.RawMessage) (json.RawMessage, error) {
 	var fields [2][]byte
 	if err := rawjson.Fields(raw, []string{"description", "messages"}, fields[:]); err != nil {

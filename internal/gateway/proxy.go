@@ -15,11 +15,10 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// NameForm is how proxy mode writes a tool id as the name of a listed tool.
+// NameForm selects how proxy mode writes a tool id as a tool name.
 type NameForm uint8
 
-// The forms. Strict clients refuse ":" and "#" in a name, or names over 64
-// characters.
+// Name forms. Strict clients refuse ":" and "#" in a name, and names over 64 characters.
 const (
 	NameCanonical  NameForm = iota // files:read#85b56782
 	NameURLEncoded                 // files%3Aread%2385b56782
@@ -27,7 +26,7 @@ const (
 	NamePlain                      // files__read: the name of plain mode; see toolNames
 )
 
-// write returns the name under which a tool id is listed.
+// write returns the name that lists a tool.
 func (f NameForm) write(e *catalog.Entry) string {
 	switch f {
 	case NameURLEncoded:
@@ -45,10 +44,10 @@ func (f NameForm) write(e *catalog.Entry) string {
 type proxyList struct {
 	of     *catalog.Catalog
 	result json.RawMessage
-	ids    map[string]string // other names of a tool → its id
+	ids    map[string]string // from other names of a tool to its id
 }
 
-// listing makes the results of tools/list, once for each snapshot. It is safe for concurrent use.
+// listing builds the results of tools/list, once per snapshot. It is safe for concurrent use.
 type listing struct {
 	upstreams Upstreams
 	meta      *metaTable
@@ -61,7 +60,7 @@ type listing struct {
 	plained atomic.Pointer[plainList]
 	costs   atomic.Pointer[cost]
 	proxied atomic.Pointer[proxyList] // of the newest snapshot seen
-	tagged  atomic.Pointer[listTags]  // the same
+	tagged  atomic.Pointer[listTags]  // likewise
 }
 
 // tools returns the result of tools/list over a snapshot, and the catalog that it lists.
@@ -98,7 +97,7 @@ func (l *listing) proxy() *proxyList {
 	}
 	for _, e := range tools { // sorted by id
 		name := write(e)
-		if names[name] > 1 { // the alias of two tools names neither
+		if names[name] > 1 { // an alias of two tools denotes neither
 			name = e.ID
 		}
 		if name != e.ID {
@@ -147,7 +146,7 @@ func (l *listing) knows(name string) bool {
 	return known && e.Kind == catalog.KindTool || l.idOf(name) != ""
 }
 
-// discovery is what an agent finds tools with.
+// discovery returns the name of the method or meta-tool that finds tools.
 func (l *listing) discovery() string {
 	if l.mode == ModeGateway {
 		return ToolBrowse
@@ -155,8 +154,8 @@ func (l *listing) discovery() string {
 	return "tools/list"
 }
 
-// notMeta is the error for a tools/call of a name that is no meta-tool here (spec/gateway §4.1):
-// tools of upstreams are called through tool_execute.
+// notMeta returns the error for a tools/call with a name that is not a meta-tool (spec/gateway
+// §4.1): upstream tools are called through tool_execute.
 func (l *listing) notMeta(name string) error {
 	s := l.upstreams.Snapshot()
 	short := text.Line(name, 240)

@@ -12,15 +12,14 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// What a refresh of the catalog does in addition to swapping the snapshot: agents whose
-// lists are not the same any more are told, and what servers say differently of
-// their tools than before is a change that operators see.
+// After each change of the catalog, agents whose lists have changed are notified, and operators see
+// how the servers' definitions differ from before.
 //
 //	upstream ─▶ upstream.Live: new snapshot, swapped whole ─▶ State.Refresh
-//	                                                            ├─▶ list_changed to whom it concerns
+//	                                                            ├─▶ list_changed to the clients concerned
 //	                                                            └─▶ []catalog.Change, since the last and since the first
 
-// listTags tell lists apart without keeping them.
+// listTags are hashes of the lists, which tell two lists apart.
 type listTags struct {
 	of                        *catalog.Catalog
 	tools, resources, prompts uint64
@@ -31,7 +30,7 @@ var (
 	emptyTag = maphash.Bytes(tagSeed, nil) // of an empty list
 )
 
-// tags returns the tags of the lists that this gateway gives out now.
+// tags returns the tags of the gateway's current lists.
 func (l *listing) tags() listTags {
 	s := l.upstreams.Snapshot()
 	if t := l.tagged.Load(); t != nil && t.of == s.Catalog {
@@ -52,7 +51,7 @@ func (l *listing) tags() listTags {
 			case catalog.KindPrompt:
 				h = &prompts
 			}
-			_, _ = h.Write(e.Raw) // a hash does not fail
+			_, _ = h.Write(e.Raw) // a hash never fails
 			_ = h.WriteByte(0)
 		}
 		t.resources, t.prompts = resources.Sum64(), prompts.Sum64()
@@ -61,7 +60,7 @@ func (l *listing) tags() listTags {
 	return t
 }
 
-// follower is a client that is told when a list changes.
+// follower is a client that is notified when a list changes.
 type follower struct {
 	put func(method string, params json.RawMessage) // must not block
 
@@ -84,7 +83,7 @@ func (f *follower) choice() choice {
 	return f.by
 }
 
-// compare tells the follower what is another list than the one it has seen.
+// compare notifies the follower of the lists that differ from those it has seen.
 func (f *follower) compare(now listTags) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,15 +102,15 @@ func (f *follower) compare(now listTags) {
 	f.tags = now
 }
 
-// followers registers the clients that are told when a list changes.
+// followers holds the clients that are notified when a list changes.
 type followers struct {
 	state  *State
 	faces  *faces
 	logger *slog.Logger
 }
 
-// attach registers a follower. It sets the lists that the follower has seen afterwards, so that no
-// refresh in between is lost.
+// attach registers a follower. It records the seen lists after the registration, so that no refresh
+// is lost.
 func (w *followers) attach(f *follower) (detach func()) {
 	s := w.state
 	s.mu.Lock()
@@ -126,8 +125,8 @@ func (w *followers) attach(f *follower) (detach func()) {
 	}
 }
 
-// follow has a legacy session told when a list changes that it is about to get.
-// Clients of the modern era subscribe.
+// follow registers a legacy session that is about to get a list. Clients of the modern era
+// subscribe.
 func (w *followers) follow(by choice, r *mcp.Request, st *sessionState) {
 	if r.Modern() {
 		return
@@ -155,10 +154,9 @@ func (w *followers) follow(by choice, r *mcp.Request, st *sessionState) {
 	})
 }
 
-// Refresh is called after the catalog that is served has changed to c, or another
-// Gateway has taken the State over. Agents whose lists are not the same any more
-// are told, in the background. It returns what the upstreams say differently than
-// at the Refresh before.
+// Refresh must be called after the served catalog has become c, or another Gateway has taken over
+// the State. It notifies agents whose lists have changed, in the background. It returns the changes
+// of the upstreams' definitions since the previous Refresh.
 func (s *State) Refresh(c *catalog.Catalog) []catalog.Change {
 	changes := s.drift.observe(c)
 	g := s.front.Load()
@@ -177,7 +175,6 @@ func (s *State) Refresh(c *catalog.Catalog) []catalog.Change {
 	return changes
 }
 
-// Changes returns in what the definitions of all entries differ from what their
-// upstreams said of them first, since this State was made: additions, removals,
-// and what was changed to what.
+// Changes returns how all definitions differ from the first ones of this State: additions,
+// removals, and changes with the old and the new value.
 func (s *State) Changes() []catalog.Change { return s.drift.changes() }

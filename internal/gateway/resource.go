@@ -21,8 +21,7 @@ import (
 
 var resourceKeys = []string{"resource_id", "args"}
 
-// lookupPrimitive finds the resource or prompt that an id names. Only the exact
-// id does.
+// lookupPrimitive finds a resource or prompt by its exact id.
 func lookupPrimitive(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*catalog.Entry, error) {
 	kind, code, browse := catalog.KindResource, result.ResourceNotFound, ResourceBrowse
 	if c.Verb == PromptGet {
@@ -46,8 +45,8 @@ func lookupPrimitive(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*cata
 	return nil, result.NewError(code, notTheKind(e, false))
 }
 
-// notTheKind says what an id is for that was given to a verb of another kind.
-// In proxy mode resources and prompts are read by the methods of MCP.
+// notTheKind explains an id that was passed to a meta-tool of another kind. In proxy mode, the
+// methods of MCP read resources and prompts.
 func notTheKind(e *catalog.Entry, proxy bool) string {
 	read, get := ResourceRead, PromptGet
 	if proxy {
@@ -68,8 +67,8 @@ func newRead(r *mcp.Request, st *sessionState, from *catalog.Catalog, e *catalog
 	return &dispatch.Call{Request: r, Verb: dispatch.VerbOf(e.Kind), Session: st, Entry: e, Args: args, Method: method, Catalog: from, Passed: -1, Provenance: result.Provenance{Protocol: "mcp"}}
 }
 
-// resource is the link that reads a call of resource_read (spec/gateway §6.4) and finds its
-// resource. A resource template is read with the values of its variables as args.
+// resource is the link that parses a call of resource_read (spec/gateway §6.4) and finds its
+// resource. The args of a resource template are the values of its variables.
 func (f *finder) resource(next dispatch.Dispatcher) dispatch.Dispatcher {
 	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 		var out [2][]byte
@@ -104,7 +103,7 @@ func isEmptyObject(raw []byte) bool {
 	return rawjson.IsObject(raw) && len(strings.TrimSpace(strings.Trim(strings.TrimSpace(string(raw)), "{}"))) == 0
 }
 
-// expand fills a template with the values that an agent gave.
+// expand replaces the variables of a template by the agent's values.
 func (f *finder) expand(ctx context.Context, call *dispatch.Call, args json.RawMessage) (string, error) {
 	e := call.Entry
 	if args == nil {
@@ -126,13 +125,13 @@ func (f *finder) expand(ctx context.Context, call *dispatch.Call, args json.RawM
 		values[string(m.Key)] = templateValue(m.Value)
 		return true
 	})
-	if err != nil { // validated: cannot be
+	if err != nil { // impossible: the values were validated
 		return "", metaArgs(ResourceRead, "args: %v", err)
 	}
 	return t.Expand(values), nil
 }
 
-// templateValue is a validated argument as the value of a template's variable.
+// templateValue converts a validated argument into the value of a template's variable.
 func templateValue(raw []byte) uritemplate.Value {
 	text := func(v []byte) string {
 		if v[0] == '"' {
@@ -154,8 +153,8 @@ func templateValue(raw []byte) uritemplate.Value {
 
 var notFoundWords = regexp.MustCompile(`(?i)not found|no such|unknown (?:resource|prompt)|does not exist`)
 
-// notThere gives the answer of a server that has no such resource or prompt the
-// code that agents know (-32002, and -32602 from 2026-07-28 on).
+// notThere gives a server's error for a missing resource or prompt the code that agents know
+// (-32002, and -32602 from 2026-07-28 on).
 func notThere(call *dispatch.Call, err error) error {
 	var e *result.Error
 	var answered *jsonrpc.Error
@@ -172,12 +171,12 @@ func notThere(call *dispatch.Call, err error) error {
 	return &result.Error{Code: code, Message: e.Message, Cause: err}
 }
 
-// mcpResourceNotFound is the legacy code for a resource that is not there.
+// mcpResourceNotFound is the legacy code for a missing resource.
 const mcpResourceNotFound = -32002
 
-// resourceResult turns the result of resources/read into a tool result: a text
-// block for each text, an image or audio block for what is one, and an embedded
-// resource for other bytes, which the firewall keeps.
+// resourceResult converts the result of resources/read into a tool result: text becomes text
+// blocks, images and audio become blocks of their type, and other bytes become embedded resources,
+// which the firewall stores.
 func resourceResult(raw json.RawMessage) (json.RawMessage, error) {
 	contents := rawjson.Get(raw, "contents")
 	var out []byte
@@ -212,7 +211,7 @@ func resourceResult(raw json.RawMessage) (json.RawMessage, error) {
 	return withMeta(raw, out), nil
 }
 
-// withMeta is a tool result of blocks that keeps the _meta of another result.
+// withMeta returns a tool result of blocks with the _meta of another result.
 func withMeta(result json.RawMessage, blocks []byte) json.RawMessage {
 	out := append(append([]byte(`{"content":[`), blocks...), ']')
 	if meta := rawjson.Get(result, "_meta"); rawjson.IsObject(meta) {
@@ -221,7 +220,7 @@ func withMeta(result json.RawMessage, blocks []byte) json.RawMessage {
 	return append(out, '}')
 }
 
-// templates are the parsed URI templates of a snapshot.
+// templates holds the parsed URI templates of a snapshot.
 type templates struct {
 	once sync.Once
 	list []parsedTemplate
@@ -230,11 +229,10 @@ type templates struct {
 type parsedTemplate struct {
 	entry    *catalog.Entry
 	template *uritemplate.Template
-	spelt    *uritemplate.Template // in normal form; nil where template is
+	spelt    *uritemplate.Template // in normal form; nil if template is
 }
 
-// makes reports whether a URI may have been made from the template, in whichever
-// way that is written.
+// makes reports whether the template matches a URI in any of its spellings.
 func (t *parsedTemplate) makes(uri string) bool {
 	_, ok := t.template.Match(uri)
 	if !ok && t.spelt != nil {
@@ -243,7 +241,7 @@ func (t *parsedTemplate) makes(uri string) bool {
 	return ok
 }
 
-// parsedTemplates returns the templates in the order of their ids, parsed once.
+// parsedTemplates returns the templates in the order of their ids. It parses them once.
 func (s *Snapshot) parsedTemplates() []parsedTemplate {
 	s.templates.once.Do(func() {
 		for _, e := range s.Catalog.Entries() {
@@ -256,7 +254,7 @@ func (s *Snapshot) parsedTemplates() []parsedTemplate {
 			}
 			one := parsedTemplate{entry: e, template: t}
 			if normal := dispatch.Spelled(e.URI, true); normal != "" && normal != e.URI {
-				one.spelt, _ = uritemplate.Parse(normal) // what cannot be read is not matched
+				one.spelt, _ = uritemplate.Parse(normal) // an unreadable template matches nothing
 			}
 			s.templates.list = append(s.templates.list, one)
 		}

@@ -14,11 +14,11 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// shaping makes of what an upstream answered what an agent reads.
+// shaping turns an upstream's answer into text for an agent.
 type shaping struct {
 	firewall  result.Firewall
 	store     tables.Store
-	detect    func(upstream string) table.DetectOptions // nil adds nothing
+	detect    func(upstream string) table.DetectOptions // nil adds no options
 	holdsBack bool
 }
 
@@ -39,7 +39,7 @@ func (s *shaping) tools(next dispatch.Dispatcher) dispatch.Dispatcher {
 			firewall.Tables = s.detect(c.Entry.Upstream)
 		}
 		if !s.holdsBack {
-			firewall.ThresholdChars = math.MaxInt32 // there is no tool_view to read the rest with
+			firewall.ThresholdChars = math.MaxInt32 // without tool_view, the rest could not be read
 		}
 		if c.Format == result.FormatRaw || !s.holdsBack && c.Format != result.FormatJSON {
 			c.IsError = string(rawjson.Get(raw, "isError")) == "true"
@@ -54,8 +54,8 @@ func (s *shaping) tools(next dispatch.Dispatcher) dispatch.Dispatcher {
 	})
 }
 
-// reads is the link that shapes the results of resources or prompts, which convert makes tool
-// results of.
+// reads is the link that shapes results of resources or prompts. convert turns them into tool
+// results.
 func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) dispatch.Link {
 	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
 		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
@@ -65,13 +65,13 @@ func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) 
 			}
 			if kind := rawjson.Text(rawjson.Get(raw, "resultType")); kind != "" && kind != "complete" {
 				c.Answer = raw
-				return raw, nil // questions to the agent; see bridge
+				return raw, nil // requests to the agent; see bridge
 			}
 			answer, err := convert(raw)
 			if err == nil {
 				c.Answer = answer
 				answer, err = s.shape(ctx, s.firewall, c, answer)
-				c.IsError = false // reads have no errors of their own
+				c.IsError = false // reads have no isError
 			}
 			if err != nil {
 				return nil, &result.Error{Code: result.UpstreamError, Cause: err,

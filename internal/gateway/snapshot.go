@@ -10,44 +10,42 @@ import (
 	"github.com/weir-mcp/weir/internal/visible"
 )
 
-// Snapshot is everything that can be called at one moment, and how it is found.
-// It never changes: a refresh makes another one, and the owner of the current
-// one swaps a pointer, so a call sees either the old or the new one whole
+// Snapshot is an immutable view of all callable entries, with their indexes. A refresh creates
+// another Snapshot and swaps a pointer, so a call sees either the old or the new one whole
 // (spec/gateway §4.6).
 type Snapshot struct {
 	Catalog *catalog.Catalog
 	Index   *search.Index // of the catalog's tools
-	// Resources and Prompts are indexes of their own, so that cards of two kinds
-	// never mix (spec/gateway §6.4). Templates are among the resources.
+	// Resources and Prompts are separate indexes, so that cards of two kinds never mix
+	// (spec/gateway §6.4). Templates belong to the resources.
 	Resources, Prompts *search.Index
 
 	templates *templates
 	keys      *keys
 }
 
-// NewSnapshot returns an empty one that holds schemas to limits.
+// NewSnapshot returns an empty snapshot that applies limits to schemas.
 func NewSnapshot(limits catalog.Limits) *Snapshot {
 	return NewSnapshotWith(limits, search.Options{})
 }
 
-// NewSnapshotWith is NewSnapshot with a ranking other than the usual one.
+// NewSnapshotWith is NewSnapshot with the options of the ranking.
 func NewSnapshotWith(limits catalog.Limits, o search.Options) *Snapshot {
 	empty := search.New(o)
 	return &Snapshot{Catalog: catalog.New(limits), Index: empty, Resources: empty, Prompts: empty, templates: new(templates), keys: new(keys)}
 }
 
-// Prepare computes what is otherwise computed by the first who searches. Call it
-// before a snapshot is handed out.
+// Prepare computes data that the first search would otherwise compute. Call it before sharing the
+// snapshot.
 func (s *Snapshot) Prepare() {
 	s.Index.Prepare()
 	s.Resources.Prepare()
 	s.Prompts.Prepare()
 }
 
-// Embed returns a snapshot whose entries have vectors, where the ranking has an
-// Embedder, and s itself where there is nothing to do. It takes as long as the
-// Embedder does. With an error it returns what there is until then, which is
-// worth adopting.
+// Embed returns a snapshot whose entries have vectors if the ranking has an Embedder. It returns s
+// itself if there is nothing to do. It takes as long as the Embedder. With an error it returns the
+// vectors computed so far, which Adopt can use.
 func (s *Snapshot) Embed(ctx context.Context) (*Snapshot, error) {
 	out := *s
 	for _, ix := range []**search.Index{&out.Index, &out.Resources, &out.Prompts} {
@@ -63,8 +61,7 @@ func (s *Snapshot) Embed(ctx context.Context) (*Snapshot, error) {
 	return &out, nil
 }
 
-// Adopt returns s with the vectors that another snapshot has for the same
-// entries.
+// Adopt returns s with the vectors of another snapshot for equal entries.
 func (s *Snapshot) Adopt(from *Snapshot) *Snapshot {
 	out := *s
 	out.Index, out.Resources, out.Prompts = s.Index.Adopt(from.Index), s.Resources.Adopt(from.Resources), s.Prompts.Adopt(from.Prompts)
@@ -82,13 +79,12 @@ func (s *Snapshot) index(kind catalog.Kind) *search.Index {
 	return s.Index
 }
 
-// hasResources and hasPrompts report whether an upstream offers the primitive.
+// hasResources and hasPrompts report whether any upstream offers the primitive.
 func (s *Snapshot) hasResources() bool { return s.Resources.Len() > 0 }
 func (s *Snapshot) hasPrompts() bool   { return s.Prompts.Len() > 0 }
 
-// With returns a snapshot in which what l lists is all that its upstream
-// offers, and a report of what is wrong with it. Call Prepare on the last of
-// several before handing it out.
+// With returns a snapshot in which l replaces the entries of its upstream, and a report of the
+// faults in l. Call Prepare on the last of several snapshots before sharing it.
 func (s *Snapshot) With(l catalog.Listing) (*Snapshot, catalog.Report) {
 	next, report := s.Catalog.With(l)
 	return s.reindex(next, l.Upstream), report
@@ -103,9 +99,8 @@ func (s *Snapshot) Without(upstream string) *Snapshot {
 	return s.reindex(next, upstream)
 }
 
-// reindex returns the snapshot of next, in which one upstream changed. Another
-// upstream changes with it where the two offer the same id: what one hid of the
-// other comes or goes.
+// reindex returns the snapshot of next, in which one upstream changed. If another upstream offers
+// the same id, its entries change as well, because one entry hides the other.
 func (s *Snapshot) reindex(next *catalog.Catalog, changed string) *Snapshot {
 	out := &Snapshot{Catalog: next, Index: s.Index, Resources: s.Resources, Prompts: s.Prompts, templates: new(templates), keys: new(keys)}
 	out.put(changed)
@@ -124,7 +119,7 @@ func (s *Snapshot) reindex(next *catalog.Catalog, changed string) *Snapshot {
 	return out
 }
 
-// put indexes the entries of one upstream, each kind by itself.
+// put indexes the entries of one upstream, each kind separately.
 func (s *Snapshot) put(upstream string) {
 	var tools, resources, prompts []search.Doc
 	about := s.Catalog.About(upstream)
@@ -145,8 +140,7 @@ func (s *Snapshot) put(upstream string) {
 	s.Prompts = s.Prompts.With(upstream, prompts)
 }
 
-// docOf is what is searched of an entry. Of a resource, the URI says as much as
-// the name.
+// docOf returns the searchable text of an entry. A resource's URI counts as much as its name.
 func docOf(e *catalog.Entry) search.Doc {
 	d := search.Doc{ID: e.ID, Server: e.Namespace, Name: e.RawName, Title: visible.Text(e.Title), Description: visible.Text(e.Description), Tags: e.Tags}
 	if e.URI != "" {

@@ -18,15 +18,14 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// errSnapshotFile is the cause of every error of ReadSnapshotFile.
+// errSnapshotFile is wrapped by every error of ReadSnapshotFile.
 var errSnapshotFile = errors.New("not a catalog snapshot")
 
 // maxSnapshotFile bounds a snapshot file, in bytes.
 const maxSnapshotFile = 256 << 20
 
-// SnapshotFile is a catalog that is served without its servers
-// (spec/gateway §6.5): to look at one, to test an agent, to run without a
-// network. It is a bare list of tools, or an object:
+// SnapshotFile is a catalog that is served without its servers (spec/gateway §6.5): to inspect one,
+// to test an agent, or to run without a network. It is a bare list of tools, or an object:
 //
 //	{"tools":     [{"name":"…","inputSchema":{…}}],
 //	 "resources": [{"uri":"…","name":"…","text":"…"}],
@@ -34,26 +33,26 @@ const maxSnapshotFile = 256 << 20
 //	 "prompts":   [{"name":"…","arguments":[…],"messages":[…]}],
 //	 "reads":     {"file:///a":"text", "file:///b":[{"uri":"…","blob":"…"}]}}
 //
-// An object has one of these keys at least.
+// An object has at least one of these keys.
 //
-// A resource with "text", "blob" or "contents" can be read, and so can every URI
-// in "reads"; a prompt with "messages" can be rendered, with {{argument}} in their
-// texts replaced. Tools cannot be executed: that needs an upstream.
+// A resource with "text", "blob" or "contents" can be read, and so can each URI in "reads". A
+// prompt with "messages" can be rendered; {{argument}} in its texts is replaced. Tools cannot be
+// executed without an upstream.
 //
-// It is the Peer of its own entries, immutable and safe for concurrent use.
+// A SnapshotFile is the Peer of its own entries. It is immutable and safe for concurrent use.
 type SnapshotFile struct {
 	name, path string
 	listing    catalog.Listing
 	reads      map[string]json.RawMessage // contents by URI
 	prompts    map[string]json.RawMessage // by name: messages
-	about      map[string]string          // by name of a prompt: its description
+	about      map[string]string          // descriptions by name of a prompt
 }
 
 var _ mcp.Peer = (*SnapshotFile)(nil)
 
-// ReadSnapshotFile reads a snapshot from the contents of a file. Its entries
-// belong to an upstream that is named after the file. The error says what is
-// wrong where; what is wrong with one entry is in the report of the catalog.
+// ReadSnapshotFile parses the contents of a snapshot file. The entries belong to an upstream with
+// the name of the file. The error says what is wrong and where; faults of single entries are in the
+// report of the catalog.
 func ReadSnapshotFile(path string, data []byte) (*SnapshotFile, error) {
 	bad := func(format string, args ...any) (*SnapshotFile, error) {
 		return nil, fmt.Errorf("%w: %s: %s", errSnapshotFile, path, fmt.Sprintf(format, args...))
@@ -117,7 +116,7 @@ func ReadSnapshotFile(path string, data []byte) (*SnapshotFile, error) {
 	return f, nil
 }
 
-// foundKeys tells what an object has in place of the keys that were looked for.
+// foundKeys lists the keys of an object in which no expected key was found.
 func foundKeys(data []byte) string {
 	const most = 5
 	var names []string
@@ -144,8 +143,7 @@ func entriesOf(raw json.RawMessage) (list []json.RawMessage, err error) {
 	return list, err
 }
 
-// canRead keeps the contents of a URI: a text, a list of contents, or an object
-// with one.
+// canRead stores the contents of a URI: a text, a list of contents, or an object with one.
 func (f *SnapshotFile) canRead(uri, mimeType string, value json.RawMessage) error {
 	switch {
 	case rawjson.IsObject(value):
@@ -165,7 +163,7 @@ func (f *SnapshotFile) canRead(uri, mimeType string, value json.RawMessage) erro
 	return nil
 }
 
-// canned is a list of one content.
+// canned returns a list of one content.
 func canned(uri, mimeType, key string, value []byte) json.RawMessage {
 	out := rawjson.AppendString([]byte(`[{"uri":`), uri)
 	if mimeType != "" {
@@ -174,7 +172,7 @@ func canned(uri, mimeType, key string, value []byte) json.RawMessage {
 	return append(append(append(out, `,"`+key+`":`...), value...), `}]`...)
 }
 
-// takeCanned takes what can be read or rendered out of the definitions.
+// takeCanned moves contents and messages out of the definitions.
 func (f *SnapshotFile) takeCanned() error {
 	for i, raw := range f.listing.Resources {
 		var out [5][]byte
@@ -218,14 +216,14 @@ func without(raw json.RawMessage, keys ...string) json.RawMessage {
 	return raw
 }
 
-// Name returns the upstream that the entries belong to.
+// Name returns the upstream of the entries.
 func (f *SnapshotFile) Name() string { return f.name }
 
-// Listing returns what the file offers. Namespaces are inferred from the names,
-// as the servers are not known. It must not be changed.
+// Listing returns the definitions of the file. Namespaces are inferred from the names, because the
+// servers are unknown. It must not be changed.
 func (f *SnapshotFile) Listing() catalog.Listing { return f.listing }
 
-// Call implements mcp.Peer with what is in the file.
+// Call implements mcp.Peer with the contents of the file.
 func (f *SnapshotFile) Call(_ context.Context, method string, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
 	name, uri := rawjson.Text(rawjson.Get(params, "name")), rawjson.Text(rawjson.Get(params, "uri"))
 	missing := func(what, verb, fix string) error {
@@ -257,11 +255,10 @@ func (f *SnapshotFile) Call(_ context.Context, method string, params json.RawMes
 	return nil, mcp.MethodNotFound(method)
 }
 
-// filled puts arguments in place of {{name}}. What is between the quotes of a JSON
-// string stays between them.
+// filled replaces {{name}} by arguments. Text inside a JSON string stays inside the string.
 func filled(messages, arguments json.RawMessage) []byte {
 	var pairs []string
-	_ = rawjson.EachMember(arguments, func(m rawjson.Member) bool { // what is no object has none
+	_ = rawjson.EachMember(arguments, func(m rawjson.Member) bool { // a value that is not an object has none
 		quoted := rawjson.Quote(rawjson.Text(m.Value))
 		pairs = append(pairs, "{{"+string(m.Key)+"}}", string(quoted[1:len(quoted)-1]))
 		return true
@@ -269,5 +266,5 @@ func filled(messages, arguments json.RawMessage) []byte {
 	return []byte(strings.NewReplacer(pairs...).Replace(string(messages)))
 }
 
-// Notify implements mcp.Peer: nobody is there to be told.
+// Notify implements mcp.Peer. It does nothing.
 func (f *SnapshotFile) Notify(context.Context, string, json.RawMessage) error { return nil }

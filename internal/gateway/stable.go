@@ -7,15 +7,15 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 )
 
-// cacheBreakpointID is the id of the card between what a session has seen and
-// what is new to it (spec/gateway §5.1). No tool_id begins with "_".
+// cacheBreakpointID is the id of the card between seen and new cards (spec/gateway §5.1). No
+// tool_id begins with "_".
 const cacheBreakpointID = "__cache_breakpoint__"
 
-// markerTokens is at least how many tokens the line of that card has.
+// markerTokens is the minimum number of tokens in that card's line.
 const markerTokens = 12
 
-// stablePrefix is what cache-stable browsing keeps for a session: the cards it
-// has seen, as it saw them first. It belongs to one catalog.
+// stablePrefix holds the cards that a session has seen, as it first saw them, for cache-stable
+// browsing. It belongs to one catalog.
 type stablePrefix struct {
 	of   *catalog.Catalog
 	seen map[string]*frozenCard // nil values: hydrated, and in no answer yet
@@ -26,21 +26,21 @@ type frozenCard struct {
 	scored bool
 }
 
-// shown are cards in the order in which they are answered, and which of them
-// bear a score in JSON: those that a query found when they were first seen.
+// shown holds cards in the order of the answer. Those that a query found when they were first seen
+// have a score in JSON.
 type shown struct {
 	cards  []catalog.Card
 	scored []bool
 }
 
-// follow starts anew where the catalog has changed (spec/gateway §4.6).
+// follow resets the prefix if the catalog has changed (spec/gateway §4.6).
 func (p *stablePrefix) follow(of *catalog.Catalog) {
 	if p.of != of {
 		*p = stablePrefix{of: of}
 	}
 }
 
-// hydrated notes that a tool's definition was given out.
+// hydrated records that a session has received a tool's definition.
 func (st *sessionState) hydrated(of *catalog.Catalog, id string, stable bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -61,10 +61,9 @@ func (p *stablePrefix) put(id string, f *frozenCard) {
 	p.seen[id] = f
 }
 
-// arrange puts cards into the cache-stable order (spec/gateway §5.1): those
-// that the session has seen, with the bytes it saw first, then the marker, then
-// the new ones; both parts by ascending id. No card is left out, and the marker
-// is there only between two parts that are not empty.
+// arrange puts cards into cache-stable order (spec/gateway §5.1): seen cards with the bytes of
+// their first answer, then the marker, then new cards, both parts by ascending id. It keeps all
+// cards. The marker appears only between two non-empty parts.
 func (st *sessionState) arrange(of *catalog.Catalog, cards []catalog.Card, scored bool) shown {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -84,7 +83,7 @@ func (st *sessionState) arrange(of *catalog.Catalog, cards []catalog.Card, score
 		} else {
 			fresh = append(fresh, now)
 		}
-		if seen || len(p.seen) < maxOffered { // without room it stays new
+		if seen || len(p.seen) < maxOffered { // without room it counts as new again
 			p.put(id, now)
 		}
 	}

@@ -17,23 +17,21 @@ import (
 	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
 )
 
-// maxOffered bounds the ids that are remembered as offered to one session, and
-// the cards that are frozen for it. What comes after stays new to it.
+// maxOffered bounds the offered ids and the frozen cards of one session. Cards beyond it count as
+// new each time.
 const maxOffered = 4096
 
-// State is what gateways keep in addition to their configuration: the sessions with
-// their quotas and what they have seen, and the usage. A gateway that replaces
-// another under a new configuration is given the other's State, so that a
-// reload resets no quota. It is safe for concurrent use.
+// State is the data of a gateway that survives a reload: the sessions with their quotas and seen
+// tools, and the usage. A gateway with a new configuration gets the State of its predecessor, so
+// that a reload resets no quota. State is safe for concurrent use.
 //
-// Its goroutines are there only while there is something for them: one counts the
-// tokens of large results, and one for each session that is told something
-// delivers that. Close waits for them.
+// Its goroutines exist only while there is work: one counts the tokens of large results, and each
+// session with notifications has one that delivers them. Close waits for them.
 type State struct {
 	started time.Time
 	key     *sessionKey
 	account usage.Account
-	front   atomic.Pointer[Gateway]        // the newest that was made with this State
+	front   atomic.Pointer[Gateway]        // the newest gateway with this State
 	cache   atomic.Pointer[dispatch.Cache] // of front; nil: it has none
 	fan     bridge.Fan                     // delivers notifications to sessions
 	leveled sync.Map                       // upstream → *bridge.Levels
@@ -43,7 +41,7 @@ type State struct {
 	mu       sync.Mutex // guards below
 	follow   map[*follower]struct{}
 	closed   bool
-	sessions map[*sessionState]func() // open ones, and how to stop waiting for their end
+	sessions map[*sessionState]func() // open sessions; the function cancels the wait for their end
 }
 
 // NewState returns an empty State.
@@ -51,8 +49,7 @@ func NewState() *State {
 	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, follow: map[*follower]struct{}{}}
 }
 
-// Close forgets the sessions and waits for what its goroutines are doing.
-// It may be called more than once.
+// Close forgets the sessions and waits for the goroutines. It may be called more than once.
 func (s *State) Close() {
 	s.mu.Lock()
 	stops := s.sessions
@@ -68,16 +65,16 @@ func (s *State) Close() {
 	s.account.Close()
 }
 
-// sessionKey is the key of a State's part in a session. Each State has its own,
-// so that one session may use several gateways.
+// sessionKey is the key of a State's data in a session. Each State has its own key, so that one
+// session may use several gateways.
 type sessionKey struct{ _ byte }
 
-// sessionState is what a gateway keeps for one session. In the modern era,
-// which has no sessions, there is one for each principal.
+// sessionState is the data of one session. The modern era has no sessions; there, it is the data of
+// one principal.
 type sessionState struct {
 	tag       string // for events and statistics; the id is a secret
 	principal string
-	once      sync.Once // registers it
+	once      sync.Once // registers the session
 
 	usage  usage.Counters
 	ledger dispatch.Ledger
@@ -85,26 +82,27 @@ type sessionState struct {
 	mu      sync.Mutex          // guards below
 	offered map[string]struct{} // ids of tools that were browsed or hydrated
 	listed  bool                // tools/list showed them all
-	defined bool                // tools/list was counted
-	ahead   bool                // what a list costs without the gateway was, and no list yet
+	defined bool                // tools/list has been counted
+	ahead   bool                // the baseline cost was counted before the first tools/list
 	stable  stablePrefix
-	told    map[string]string // log level by upstream, as far as they were told
-	read    map[string]string // URIs of resources that were read, and of which upstream
-	follows *follower         // nil until the session has asked for a list
-	subs    map[string]func() // resources subscribed to, by the uri that the client gave; nil once it has ended
+	told    map[string]string // log level by upstream, as the upstreams were told
+	read    map[string]string // URIs of resources that were read, with their upstreams
+	follows *follower         // nil until the session has requested a list
+	subs    map[string]func() // subscriptions by the client's uri; nil once the session has ended
 	ended   bool
-	sync    *syncbody.Dispatcher // of bodies that wait for the next call
+	sync    *syncbody.Dispatcher // holds bodies for the next call
 }
 
 var _ dispatch.Session = (*sessionState)(nil)
 
-// sessionOf returns what the gateway keeps for the session of a call.
+// sessionOf returns the gateway's data of a call's session.
 func sessionOf(c *dispatch.Call) *sessionState { return c.Session.(*sessionState) }
 
 // Ledger implements dispatch.Session.
 func (st *sessionState) Ledger() *dispatch.Ledger { return &st.ledger }
 
-// Bodies keeps the bodies of sync results from the session's model.
+// Bodies returns the dispatcher that keeps the bodies of sync results away from the session's
+// model.
 func (st *sessionState) Bodies() *syncbody.Dispatcher {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -117,7 +115,7 @@ func (st *sessionState) Bodies() *syncbody.Dispatcher {
 	return st.sync
 }
 
-// end drops what waits for the session's next call, and its subscriptions.
+// end drops the bodies and the subscriptions of the session.
 func (st *sessionState) end() {
 	st.mu.Lock()
 	st.ended = true
@@ -132,7 +130,7 @@ func (st *sessionState) end() {
 	}
 }
 
-// session returns what is kept for a session.
+// session returns the data of a session.
 func (s *State) session(of *mcp.Session) *sessionState {
 	st := of.Value(s.key, func() any {
 		return &sessionState{tag: telemetry.SessionTag(of.ID()), principal: of.Principal()}
@@ -141,7 +139,7 @@ func (s *State) session(of *mcp.Session) *sessionState {
 	return st
 }
 
-// register keeps a session in the list of sessions until it ends.
+// register lists a session until it ends.
 func (s *State) register(of *mcp.Session, st *sessionState) {
 	s.mu.Lock()
 	if s.closed {
@@ -164,15 +162,14 @@ func (s *State) register(of *mcp.Session, st *sessionState) {
 	}
 }
 
-// Sessions returns how many sessions that used a gateway are open.
+// Sessions returns the number of open sessions that have used a gateway.
 func (s *State) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
 }
 
-// openSessions returns the open sessions in the order of their principals and
-// tags.
+// openSessions returns the open sessions, sorted by principal and tag.
 func (s *State) openSessions() []*sessionState {
 	s.mu.Lock()
 	list := slices.Collect(maps.Keys(s.sessions))
@@ -183,7 +180,7 @@ func (s *State) openSessions() []*sessionState {
 	return list
 }
 
-// offerCards notes that tools were shown to the session.
+// offerCards records that tools were shown to the session.
 func (st *sessionState) offerCards(cards []catalog.Card) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

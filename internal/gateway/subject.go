@@ -11,20 +11,20 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// What an act may be about is found here: by what an upstream calls it, and by
-// everything else that the upstream may take for that.
+// These functions find the entries that an act may concern: those with the upstream's name, and all
+// others that the upstream may take for it.
 
-// about returns what a call of an entry may be about: the entry, and for a URI
-// that is read what that stands for at the same upstream.
+// about returns the subjects of a call of an entry: the entry and, if a URI is read, the entries
+// that the URI denotes at the same upstream.
 func (s *Snapshot) about(e *catalog.Entry, uri string) []dispatch.Subject {
 	list := []dispatch.Subject{{Entry: e, URI: uri}}
-	if uri == "" || e.Kind == catalog.KindTemplate && uri == e.URI { // the template itself, to complete it
+	if uri == "" || e.Kind == catalog.KindTemplate && uri == e.URI { // the template itself, for its completion
 		return list
 	}
 	return append(list, s.readable([]Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, uri)...)
 }
 
-// readable returns what reading a URI at any of the places may be about.
+// readable returns the subjects of reading a URI at any of the places.
 func (s *Snapshot) readable(places []Place, uri string) []dispatch.Subject {
 	list := s.addReadable(nil, places, uri)
 	for _, spelling := range dispatch.Spellings(uri) {
@@ -33,9 +33,8 @@ func (s *Snapshot) readable(places []Place, uri string) []dispatch.Subject {
 	return list
 }
 
-// addReadable adds what a URI stands for as it is written: what is listed under it
-// or under another way to write it, else the templates that may have made it,
-// else what no list has shown.
+// addReadable adds the entries that a URI denotes: resources listed under it or under another
+// spelling; otherwise the templates that match it; otherwise an unlisted subject.
 func (s *Snapshot) addReadable(list []dispatch.Subject, places []Place, uri string) []dispatch.Subject {
 	before := len(list)
 	for _, p := range places {
@@ -61,8 +60,8 @@ func (s *Snapshot) addReadable(list []dispatch.Subject, places []Place, uri stri
 	return list
 }
 
-// completable returns what completing a reference to a resource may be about:
-// the template that is listed under it, or what reading it would be about.
+// completable returns the subjects of completing a reference to a resource: the template listed
+// under it, or the subjects of reading it.
 func (s *Snapshot) completable(places []Place, uri string) []dispatch.Subject {
 	var list []dispatch.Subject
 	for _, p := range places {
@@ -76,7 +75,7 @@ func (s *Snapshot) completable(places []Place, uri string) []dispatch.Subject {
 	return s.readable(places, uri)
 }
 
-// called returns what a name at any of the places may be about: tools or prompts.
+// called returns the tools or prompts that a name denotes at any of the places.
 func (s *Snapshot) called(places []Place, kind catalog.Kind, name string) []dispatch.Subject {
 	var list []dispatch.Subject
 	for _, p := range places {
@@ -106,8 +105,7 @@ func (s *Snapshot) called(places []Place, kind catalog.Kind, name string) []disp
 	return list
 }
 
-// readsLike returns the listed entry that a name at a place reads like, nil where
-// there is none.
+// readsLike returns the listed entry whose name at a place can be confused with a name, or nil.
 func (s *Snapshot) readsLike(p Place, kind catalog.Kind, name string) *catalog.Entry {
 	s.keys.foldOnce.Do(func() {
 		s.keys.folded = map[catalog.Key]*catalog.Entry{}
@@ -131,7 +129,7 @@ func (s *Snapshot) readsLike(p Place, kind catalog.Kind, name string) *catalog.E
 	return nil
 }
 
-// names are what a name at a place may stand for in the catalog.
+// names returns the catalog names that a name at a place may denote.
 func (p Place) names(name string) []string {
 	if rest, ok := strings.CutPrefix(name, p.Prefix); ok && p.Prefix != "" {
 		return []string{name, rest}
@@ -139,7 +137,7 @@ func (p Place) names(name string) []string {
 	return []string{name}
 }
 
-// unlisted is what no list has shown.
+// unlisted returns the subject of a name that no list contains.
 func (p Place) unlisted(kind catalog.Kind, name string) dispatch.Subject {
 	e := &catalog.Entry{Kind: kind, Upstream: p.Upstream, Namespace: catalog.MapNamespace(p.Namespace), Name: name, RawName: name}
 	e.ID = e.Namespace + ":" + name
@@ -156,25 +154,25 @@ func (p Place) unlisted(kind catalog.Kind, name string) dispatch.Subject {
 	return s
 }
 
-// keys finds entries of a snapshot by what their upstreams call them.
+// keys finds entries of a snapshot by the upstreams' own names.
 type keys struct {
 	once sync.Once
 	of   map[catalog.Key]*catalog.Entry
-	// spelt finds resources whose URIs are not in normal form, by normal forms.
+	// spelt finds resources whose URIs are not in normal form by their normal forms.
 	spelt map[catalog.Key][]*catalog.Entry
 
 	foldOnce sync.Once
 	folded   map[catalog.Key]*catalog.Entry // tools and prompts by folded names
 }
 
-// entryAt returns what an upstream calls name, nil where it lists no such thing.
+// entryAt returns the entry that an upstream lists under a name, or nil.
 func (s *Snapshot) entryAt(upstream string, kind catalog.Kind, name string) *catalog.Entry {
 	s.keys.once.Do(func() {
 		entries := s.Catalog.Entries()
 		s.keys.of = make(map[catalog.Key]*catalog.Entry, len(entries))
 		s.keys.spelt = map[catalog.Key][]*catalog.Entry{}
 		for _, e := range entries {
-			// Of two that the upstream does not tell apart, the first counts.
+			// If the upstream lists two entries of one name, the first counts.
 			key := e.Key()
 			if s.keys.of[key] == nil {
 				s.keys.of[key] = e
@@ -190,8 +188,7 @@ func (s *Snapshot) entryAt(upstream string, kind catalog.Kind, name string) *cat
 	return s.keys.of[catalog.Key{Upstream: upstream, Kind: kind, Name: name}]
 }
 
-// listed returns the resources that an upstream lists under a URI, as it is written
-// there or in normal form.
+// listed returns the resources that an upstream lists under a URI, as written or in normal form.
 func (s *Snapshot) listed(key catalog.Key) []*catalog.Entry {
 	e := s.entryAt(key.Upstream, key.Kind, key.Name)
 	if e == nil {

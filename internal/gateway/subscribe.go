@@ -11,14 +11,14 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// feed is the optional interface of an upstream's Peer with which resources are subscribed to.
+// feed is an optional interface of an upstream's Peer that subscribes to resources.
 type feed interface {
 	SubscribeResource(ctx context.Context, uri string, fn func(params json.RawMessage)) (stop func(), err error)
 }
 
-// watch has put called for each update of a resource, if the controls let the agent read the
-// resource: a client that hears of its changes reads a part of it. Updates of other resources, such
-// as those below it, are left out if the controls refuse these.
+// watch calls put for each update of a resource if the controls let the agent read it, because an
+// update reveals a part of a resource. Updates of other resources, such as those below it, are
+// dropped if the controls refuse those.
 func (n *natives) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, uri, asked string, put func(method string, params json.RawMessage)) (stop func(), err error) {
 	call := newRead(r, n.caller.state.session(r.Session), nil, e, methodSubscribe, rawjson.Quote(uri))
 	call.URI = uri
@@ -62,7 +62,7 @@ func (n *natives) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessag
 	asked := rawjson.Text(r.Fields().URI)
 	n.followers.follow(choiceOf(ctx), r, st)
 	st.mu.Lock()
-	if st.ended { // while this was on its way
+	if st.ended { // while the subscription was in flight
 		st.mu.Unlock()
 		return nil, mcp.Errorf(mcp.KindSessionNotFound, "the session has ended")
 	}
@@ -72,7 +72,7 @@ func (n *natives) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessag
 	_, double := st.subs[asked]
 	held := len(st.subs)
 	if !double && held < bridge.MaxResources {
-		st.subs[asked] = func() {} // its place
+		st.subs[asked] = func() {} // reserves the slot
 	}
 	put := st.follows.put
 	st.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Small models write the arguments of meta-tools in a few other forms that have one meaning. These
-// are understood; what is wrong in them is told as for the usual form:
+// Small models write the arguments of meta-tools in other unambiguous forms. These are accepted;
+// errors are the same as for the usual form:
 //
 //	tool_view     the members of the selector next to the handle; the selector as a string of JSON
 //	tool_execute  "arguments" in place of "args"
@@ -59,7 +59,8 @@ func understoodExecute(arguments json.RawMessage) json.RawMessage {
 	return replaced(without, "args", args)
 }
 
-// replaced returns an object with a member of another value, or the object where that is impossible.
+// replaced returns an object with a new value of a member, or the object itself if that is
+// impossible.
 func replaced(object json.RawMessage, key string, value []byte) json.RawMessage {
 	out, err := rawjson.Set(object, key, value)
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 )
 
-// Unmatched returns what a gateway's controls are about and a catalog does not
-// have, one sentence each, for operators: most likely it is misspelled. Rules that
-// are about everything, and the bounds of meta-tools, match always.
+// Unmatched returns, one sentence each, the controls that match no entry of a catalog, most likely
+// because of a misspelling. Rules without a subject, and the bounds of meta-tools, always match.
 func Unmatched(c *catalog.Catalog, p *dispatch.Policy, limits dispatch.RateLimits, cached []string) []string {
 	var list []string
 	if p != nil {
@@ -45,8 +44,8 @@ func Unmatched(c *catalog.Catalog, p *dispatch.Policy, limits dispatch.RateLimit
 	return list
 }
 
-// matchesAny reports whether a rule matches an entry of a catalog, or is about no
-// entry in particular: a URI need not be listed.
+// matchesAny reports whether a rule matches an entry of a catalog, or needs none: a URI need not be
+// listed.
 func matchesAny(r *dispatch.PolicyRule, c *catalog.Catalog) bool {
 	if r.Namespace == "" && r.Tool == "" && len(r.Tags) == 0 && r.ReadOnly == nil || strings.Contains(r.Tool, "://") {
 		return true
@@ -57,7 +56,7 @@ func matchesAny(r *dispatch.PolicyRule, c *catalog.Catalog) bool {
 	})
 }
 
-// ruleText says what a rule names, as the configuration has it.
+// ruleText returns the subject of a rule as the configuration writes it.
 func ruleText(r *dispatch.PolicyRule) string {
 	var parts []string
 	for _, p := range []struct{ key, value string }{{"meta_tool", r.MetaTool}, {"namespace", r.Namespace}, {"tool", r.Tool}, {"tags", strings.Join(r.Tags, " ")}} {

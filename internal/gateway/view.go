@@ -14,9 +14,8 @@ import (
 
 var viewKeys = []string{"handle", "selector"}
 
-// view answers tool_view (spec/gateway §4.2): the part that a selector names
-// in one text block and, where that is not everything, what was cut and how to
-// get the rest in another.
+// view answers tool_view (spec/gateway §4.2): one text block with the selected part. If that is not
+// everything, a second block says what was cut and how to get the rest.
 func (g *Gateway) view(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	var out [2][]byte
 	c.Arguments = understoodView(c.Arguments)
