@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/hex"
+	"fmt"
 	"strings"
 
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -80,10 +81,20 @@ func (o *Options) handleOf(principal string, sum []byte) string {
 	secret.Write([]byte(principal))
 	mac := hmac.New(sha256.New, secret.Sum(nil))
 	mac.Write(sum)
-	return handlePrefix + handleEncoding.EncodeToString(mac.Sum(nil)[:16])
+	return handlePrefix + handleEncoding.EncodeToString(mac.Sum(nil))[:handleChars]
 }
 
-const handlePrefix = "art_"
+// A handle has 60 bits behind its prefix: models copy it, so it is short. It opens nothing outside
+// the space of its principal. That two contents of one principal share a handle is an error of Put.
+const (
+	handlePrefix = "art_"
+	handleChars  = 12
+)
+
+// handleTaken is the error for a content whose handle stands for another one.
+func handleTaken(handle string) error {
+	return fmt.Errorf("another artifact has the handle %s; this content cannot be kept", handle)
+}
 
 var handleEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
@@ -123,6 +134,9 @@ func (s *Local) renew(principal string, a Artifact) (Artifact, bool, error) {
 	if sp == nil || sp.items[a.Handle] == nil {
 		return Artifact{}, false, nil
 	}
+	if sp.items[a.Handle].ContentHash != a.ContentHash {
+		return Artifact{}, false, handleTaken(a.Handle)
+	}
 	return s.ledger.touch(sp.items[a.Handle], a, now), true, nil
 }
 
@@ -138,6 +152,9 @@ func (s *Local) insert(principal string, a Artifact, c *content) (Artifact, erro
 	sp := l.space(principal)
 	if it := sp.items[a.Handle]; it != nil { // another call has put the same bytes meanwhile
 		l.dead = append(l.dead, c)
+		if it.ContentHash != a.ContentHash {
+			return Artifact{}, handleTaken(a.Handle)
+		}
 		return l.touch(it, a, now), nil
 	}
 	if err := l.makeRoom(sp, a.SizeBytes, now); err != nil {

@@ -213,7 +213,7 @@ type Token struct {
 
 // Firewall says when a result is held back from the model.
 type Firewall struct {
-	ThresholdChars int `key:"threshold_chars" default:"2000" min:"0" doc:"A result with more characters than this is kept as an artifact and summarised; a shorter one passes whole."`
+	ThresholdChars int `key:"threshold_chars" default:"2000" min:"0" doc:"A result with more characters than this is kept as an artifact and summarised; a shorter one passes whole. Up to half as many more, at most 1,000, pass, too."`
 	MaxViewChars   int `key:"max_view_chars" default:"20000" min:"1400" doc:"How many characters one tool_view shows at most, whatever its selector asks for."`
 }
 

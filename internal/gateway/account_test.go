@@ -264,7 +264,7 @@ func TestEventOfACancelledCall(t *testing.T) {
 func TestArtifactHammer(t *testing.T) {
 	h := newHarness(t, Options{})
 	h.add("y", func(ctx context.Context, _ json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
-		return json.RawMessage(textResult(strings.Repeat("Secrets of "+mcp.Caller(ctx).Principal()+". ", 200))), nil
+		return json.RawMessage(textResult(strings.Repeat("Secrets of "+mcp.Caller(ctx).Principal()+". ", 400))), nil
 	}, `{"name":"large","description":"d"}`)
 	id := h.id(t, "y", "large")
 	serve := func(s *mcp.Session, params string) shaped {

@@ -377,17 +377,29 @@ func TestServersOutOfReachAreAskedForSync(t *testing.T) {
 	}
 }
 
+// The columns that an agent asked for are shown up to 8,000 tokens.
+func TestAskedColumnsAreShown(t *testing.T) {
+	for rows, held := range map[int]bool{300: false, 3000: true} {
+		h := newServed(t, Options{})
+		h.add("weather", say(textResult("["+strings.Repeat(`{"event":"Wind","severity":"Moderate"},`, rows)+`{"event":"Ice","severity":"Low"}]`)), listTool)
+		s := h.execute(t, "weather", "list", "{}", `,"abstract_domains":"event,severity"`)
+		if shown := s.Content[0].Text; strings.Contains(shown, `"event":"Ice"`) == held || s.env.Stats.Triggered != held {
+			t.Errorf("%d rows: %.300s", rows, shown)
+		}
+	}
+}
+
 // A resource_url is never held back, in whatever form an answer comes.
 func TestResourceURLIsNeverHidden(t *testing.T) {
 	var rows []string
-	for i := range 300 {
+	for i := range 3000 {
 		rows = append(rows, fmt.Sprintf(`{"event":"Wind %d","severity":"Moderate"}`, i))
 	}
 	h := newServed(t, Options{})
 	h.add("weather", say(textResult("["+strings.Join(rows, ",")+"]")), listTool)
 	s := h.execute(t, "weather", "list", "{}", `,"abstract_domains":"event,severity"`)
 	text := s.Content[0].Text
-	if !strings.Contains(text, "resource_url: "+h.url+"/s2sp/data/") || !strings.Contains(text, "table: 300 rows × 3 columns at $.abstract") || len(text) > 2500 {
+	if !strings.Contains(text, "resource_url: "+h.url+"/s2sp/data/") || !strings.Contains(text, "table: 3000 rows × 3 columns at $.abstract") || len(text) > 2500 {
 		t.Fatalf("%s", text)
 	}
 	handle := s.env.Artifacts[0].Handle
@@ -424,7 +436,7 @@ func TestRowsAreToldOnce(t *testing.T) {
 	if len(s.Content) != 1 || s.StructuredContent != nil || len(s.env.Artifacts) != 1 || !strings.HasPrefix(s.Content[0].Text, "table: 60 rows × 2 columns") {
 		t.Fatalf("%d blocks, structured %.40s, %d artifacts, %s", len(s.Content), s.StructuredContent, len(s.env.Artifacts), s.Content[0].Text)
 	}
-	for _, want := range []string{`{"type":"table","columns":["name","n"],"limit":20}`, `{"$table":"` + s.env.Artifacts[0].Handle + `"}`} {
+	for _, want := range []string{`{"type":"table","columns":["name","n"],"limit":20}`, s.env.Artifacts[0].Handle, `{"$table":"<handle>"}`} {
 		if !strings.Contains(s.Content[0].Text, want) {
 			t.Errorf("no %s in %s", want, s.Content[0].Text)
 		}
@@ -465,7 +477,7 @@ func TestConfiguredTableIsDescribedAsOne(t *testing.T) {
 	h.add("geo", answer, listTool)
 	h.add("other", answer, listTool)
 	h.add("math", echo, sumTool)
-	if s := h.execute(t, "other", "list", "{}", ""); !strings.HasPrefix(s.Content[0].Text, "JSON object with 2 keys") {
+	if s := h.execute(t, "other", "list", "{}", ""); !strings.HasPrefix(s.Content[0].Text, "table: 200 rows × 2 columns at $.features, in a JSON object with 2 keys") {
 		t.Errorf("of another server: %.200s", s.Content[0].Text)
 	}
 	s := h.execute(t, "geo", "list", "{}", "")

@@ -77,7 +77,7 @@ func TestNothingOutlivesItsFile(t *testing.T) {
 					t.Errorf("the cache has another answer, after %d calls", len(h.called()))
 				}
 				if _, handle, held := strings.Cut(first, "Held back as "); held {
-					handle, _, _ = strings.Cut(handle, ";")
+					handle, _, _ = strings.Cut(handle, ".")
 					seen := h.tool(t, ToolView, `{"handle":"`+handle+`","selector":{"type":"head","chars":200}}`)
 					if text := seen.Content[0].Text; !strings.Contains(text, "fact") {
 						t.Errorf("what is kept is another: %.200s", text)

@@ -22,6 +22,10 @@ type shaping struct {
 	holdsBack bool
 }
 
+// askedTokens is how many tokens of the columns that an agent asked for by abstract_domains it gets
+// before they are held back.
+const askedTokens = 8000
+
 // tools is the link that shapes the results of tools.
 func (s *shaping) tools(next dispatch.Dispatcher) dispatch.Dispatcher {
 	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
@@ -37,6 +41,9 @@ func (s *shaping) tools(next dispatch.Dispatcher) dispatch.Dispatcher {
 		firewall := s.firewall
 		if s.detect != nil {
 			firewall.Tables = s.detect(c.Entry.Upstream)
+		}
+		if len(c.Domains) > 0 {
+			firewall.PassTokens = askedTokens
 		}
 		if !s.holdsBack {
 			firewall.ThresholdChars = math.MaxInt32 // without tool_view, the rest could not be read

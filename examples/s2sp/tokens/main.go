@@ -152,6 +152,15 @@ func abstractOfServer(ctx context.Context, a *agent, rows int) (string, error) {
 		return "", err
 	}
 	handle := handlePattern.FindString(answer)
+	if handle == "" { // it is shown: the agent writes the rows that it wants
+		chosen, err := shownWind(answer)
+		if err != nil {
+			return "", err
+		}
+		return a.execute(ctx, "chart:"+drawChart, map[string]any{
+			"abstract_data": chosen, "resource_url": urlPattern.FindString(answer), "column_mapping": mapping,
+		}, nil)
+	}
 	ids, err := aboutWind(ctx, a, handle)
 	if err != nil {
 		return "", err
@@ -159,6 +168,22 @@ func abstractOfServer(ctx context.Context, a *agent, rows int) (string, error) {
 	return a.execute(ctx, "chart:"+drawChart, map[string]any{
 		"abstract_data": map[string]any{"$table": handle, "row_ids": ids}, "resource_url": urlPattern.FindString(answer), "column_mapping": mapping,
 	}, nil)
+}
+
+// shownWind returns the rows about wind of an abstract, as JSON.
+func shownWind(answer string) (string, error) {
+	var shown struct{ Abstract []map[string]any }
+	if err := json.Unmarshal([]byte(answer), &shown); err != nil {
+		return "", err
+	}
+	var chosen []map[string]any
+	for _, row := range shown.Abstract {
+		if event, _ := row["event"].(string); strings.Contains(event, "Wind") {
+			chosen = append(chosen, row)
+		}
+	}
+	data, err := json.Marshal(chosen)
+	return string(data), err
 }
 
 // agent plays a model at one gateway and counts.

@@ -37,8 +37,11 @@ const (
 // The zero value uses the defaults.
 type Firewall struct {
 	// ThresholdChars is how many characters of text pass whole; 0 is
-	// defaultThresholdChars, and less holds all text back.
+	// defaultThresholdChars, and less holds all text back. Up to half as many more pass, too, at
+	// most 1,000: a description and a call of tool_view cost as much.
 	ThresholdChars int
+	// PassTokens is how many tokens of text pass whole in any case. 0 lets none pass for that.
+	PassTokens int
 	// MaxMediaBytes is how large an image or a sound may be to pass; 0 is
 	// defaultMaxMediaBytes.
 	MaxMediaBytes int
@@ -189,10 +192,10 @@ func (s *shaper) read(content []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: content: %v", errBadResult, err)
 	}
-	s.holdText = s.textChars > s.ThresholdChars
-	room := s.ThresholdChars
+	s.holdText = s.textChars > s.passChars() && !s.passesByTokens()
+	room := s.passChars()
 	if !s.holdText {
-		room -= s.textChars
+		room = max(0, room-s.textChars)
 	}
 	for i := range s.blocks {
 		b := &s.blocks[i]
@@ -210,6 +213,26 @@ func (s *shaper) read(content []byte) error {
 		}
 	}
 	return nil
+}
+
+// maxSlackChars bounds how many characters over the threshold pass.
+const maxSlackChars = 1000
+
+// passChars is how many characters of text pass.
+func (f *Firewall) passChars() int {
+	return f.ThresholdChars + min(f.ThresholdChars/2, maxSlackChars)
+}
+
+// charsPerToken is how many characters a token has at most in a text of some length.
+const charsPerToken = 8
+
+// passesByTokens reports whether the text has at most PassTokens tokens. It counts none where there
+// are clearly more.
+func (s *shaper) passesByTokens() bool {
+	if s.PassTokens == 0 || s.CountTokens == nil || s.textChars > charsPerToken*s.PassTokens {
+		return false
+	}
+	return s.CountTokens(s.joinTexts()) <= s.PassTokens
 }
 
 // KindOf gives the usual types without an allocation.
@@ -232,9 +255,9 @@ func KindOf(raw []byte) string {
 // holdsStructured reports whether structuredContent is held back. Beside text
 // that passes it says mostly the same once more, in more characters.
 func (s *shaper) holdsStructured() bool {
-	limit := s.ThresholdChars
+	limit := s.passChars()
 	if s.texts > 0 {
-		limit *= 2
+		limit = 2 * s.ThresholdChars
 	}
 	return s.structured != nil && (s.holdText || s.format == FormatJSON || len(s.structured) > limit)
 }

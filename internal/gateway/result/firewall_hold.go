@@ -3,6 +3,7 @@ package result
 import (
 	"bytes"
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -16,6 +17,7 @@ const (
 	maxDescribed = 8    // parts that are stored and described each on its own; the rest is one more
 	maxTextChars = 1800 // of a description
 	minTextChars = 700
+	toldViews    = 2 // selectors in a description
 )
 
 // rebuild writes a result of which something is held back, or one in JSON.
@@ -389,10 +391,6 @@ func (d *doc) summaryText() string {
 // characters; the summary, the handle and the views are never cut.
 func (d *doc) text(name, handle string, limit int) string {
 	var head, tail strings.Builder
-	if d.kind == docText && d.summary != "" {
-		head.WriteString(d.summary)
-		head.WriteString("\n\n")
-	}
 	if name != "" {
 		head.WriteString(name + ": ")
 	}
@@ -401,8 +399,12 @@ func (d *doc) text(name, handle string, limit int) string {
 		tail.WriteString("\nresource_url: " + d.resourceURL)
 	}
 	if handle != "" {
-		tail.WriteString("\nHeld back as " + handle + "; read more with tool_view, handle \"" + handle + "\" and a selector such as")
-		for i, v := range d.views {
+		tail.WriteString("\nHeld back as " + handle + ". tool_view shows more, e.g.")
+		told := d.views[:min(len(d.views), toldViews)]
+		if d.kind == docTable {
+			told = told[:min(len(told), 1)]
+		}
+		for i, v := range told {
 			if i > 0 {
 				tail.WriteString(" or")
 			}
@@ -410,8 +412,15 @@ func (d *doc) text(name, handle string, limit int) string {
 			tail.Write(v)
 		}
 		if d.kind == docTable {
-			tail.WriteString("\nAs an argument of another tool: {\"$table\":\"" + handle + "\"}, with row_ids and columns if not all")
+			tail.WriteString("; {\"$table\":\"<handle>\"} passes it to a tool")
 		}
+	}
+	if d.kind == docText {
+		ending := strings.Join(d.ending, "\n")
+		if ending != "" {
+			ending = "\n" + ending
+		}
+		return d.textWithin(head.String(), ending+tail.String(), limit)
 	}
 	room := limit - utf8.RuneCountInString(head.String()) - utf8.RuneCountInString(tail.String())
 	add := func(line string) bool {
@@ -432,16 +441,6 @@ func (d *doc) text(name, handle string, limit int) string {
 			break
 		}
 	}
-	if d.kind == docText {
-		for i, fact := range d.facts {
-			if strings.Contains(d.summary, fact) {
-				continue
-			}
-			if i == maxFacts || !add("- "+fact) {
-				break
-			}
-		}
-	}
 	for i, row := range d.samples {
 		label := "first rows:\n"
 		if d.kind != docTable {
@@ -455,4 +454,17 @@ func (d *doc) text(name, handle string, limit int) string {
 		}
 	}
 	return head.String() + tail.String()
+}
+
+// textWithin is text of a part that is text: first lines, headings and facts as far as there is room
+// between head and tail.
+func (d *doc) textWithin(head, tail string, limit int) string {
+	room := limit - utf8.RuneCountInString(head) - utf8.RuneCountInString(tail)
+	for i, line := range slices.Concat(d.lead, d.outline, d.named) {
+		if room -= utf8.RuneCountInString(line) + 1; room < 0 && i > 0 {
+			break
+		}
+		head += "\n" + line
+	}
+	return head + tail
 }

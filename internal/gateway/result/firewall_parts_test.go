@@ -56,7 +56,7 @@ func TestShapeHeldBesideText(t *testing.T) {
 
 // original_chars, the description and the artifact count the same text.
 func TestShapeCountsJoints(t *testing.T) {
-	for _, texts := range [][]string{{strings.Repeat("line\n", 500)}, {"", strings.Repeat("a ", 2000), "b"}, {strings.Repeat("é", 2001), "x\n"}} {
+	for _, texts := range [][]string{{strings.Repeat("line\n", 1000)}, {"", strings.Repeat("a ", 2000), "b"}, {strings.Repeat("é", 3001), "x\n"}} {
 		s, k, _ := shape(t, Firewall{}, textResult(texts...), FormatText)
 		n := utf8.RuneCountInString(k[s.env.Artifacts[0].Handle])
 		if s.env.Stats.OriginalChars != n || !strings.Contains(s.Content[0].Text, fmt.Sprintf("text: %d characters", n)) {

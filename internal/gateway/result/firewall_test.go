@@ -93,11 +93,11 @@ func TestShapeThreshold(t *testing.T) {
 		text string
 		held bool
 	}{
-		{strings.Repeat("é", 10), false},
-		{strings.Repeat("é", 11), true},
-		{strings.Repeat("😀", 10), false},
-		{strings.Repeat("\n", 10), false},
-		{strings.Repeat("\n", 11), true},
+		{strings.Repeat("é", 15), false},
+		{strings.Repeat("é", 16), true},
+		{strings.Repeat("😀", 15), false},
+		{strings.Repeat("\n", 15), false},
+		{strings.Repeat("\n", 16), true},
 	} {
 		s, _, _ := shape(t, Firewall{ThresholdChars: 10}, textResult(tt.text), FormatText)
 		if s.env.Stats.Triggered != tt.held || s.env.Stats.OriginalChars != utf8.RuneCountInString(tt.text) || s.env.Stats.ThresholdChars != 10 {
@@ -170,7 +170,7 @@ func TestShapeHoldsTable(t *testing.T) {
 				t.Errorf("stored %s %.100s", a.MediaType, k[a.Handle])
 			}
 			shown := s.Content[0].Text
-			for _, part := range []string{"200 rows × 4 columns", "id integer, name string, level number, note null", `{"id":0,"name":"station 0","level":0.5,"note":null}`, `{"id":2,`, a.Handle, tt.at, `{"type":"rows","start":0,"end":20}`} {
+			for _, part := range []string{"200 rows × 4 columns", "id integer, name string, level number, note null", `{"id":0,"name":"station 0","level":0.5,"note":null}`, `{"id":2,`, a.Handle, tt.at, `{"type":"table","columns":["id","name","level"],"limit":20}`, `{"$table":"<handle>"}`} {
 				if !strings.Contains(shown, part) {
 					t.Errorf("%q is not in the text shown:\n%s", part, shown)
 				}
@@ -198,12 +198,12 @@ func TestShapeHoldsJSON(t *testing.T) {
 	text := `{"total":12345678901234567890,"next":"abc","resource_url":"http://127.0.0.1:1/s2sp/data/xyz","text":"` + strings.Repeat("x", 3000) + `","items":[` + strings.Repeat(`{"a":1,"b":"x"},`, 200) + `{"a":1}],"empty":{}}`
 	s, k, _ := shape(t, Firewall{}, textResult(text), FormatText)
 	a := s.env.Artifacts[0]
-	for _, part := range []string{"JSON object with 6 keys", "total: integer 12345678901234567890", `next: string "abc"`, "items: array of 201 (object)", "text: string of 3000 characters", "empty: object with 0 keys", a.Handle, "resource_url: http://127.0.0.1:1/s2sp/data/xyz"} {
+	for _, part := range []string{"201 rows × 2 columns at $.items, in a JSON object with 6 keys", "total: integer 12345678901234567890", `next: string "abc"`, "a integer, b string", "text: string of 3000 characters", "empty: object with 0 keys", a.Handle, "resource_url: http://127.0.0.1:1/s2sp/data/xyz"} {
 		if !strings.Contains(s.Content[0].Text, part) {
 			t.Errorf("%q is not in the text shown:\n%s", part, s.Content[0].Text)
 		}
 	}
-	if s.env.Stats.Strategy != "projection" || a.MediaType != "application/json" || k[a.Handle] != text {
+	if s.env.Stats.Strategy != "table" || a.MediaType != "application/json" || k[a.Handle] != text {
 		t.Errorf("%+v, %+v", s.env.Stats, a)
 	}
 	for _, v := range s.env.Views {
@@ -229,7 +229,7 @@ func TestShapeParts(t *testing.T) {
 	var held []string
 	for _, a := range s.env.Artifacts {
 		held = append(held, fmt.Sprint(a.MediaType, " ", len(k[a.Handle])))
-		if !strings.Contains(out, a.Handle+" ") && !strings.Contains(out, a.Handle+";") {
+		if !strings.Contains(out, a.Handle+" ") && !strings.Contains(out, a.Handle+". ") {
 			t.Errorf("%s is not told", a.Handle)
 		}
 	}

@@ -34,6 +34,10 @@ type doc struct {
 	samples   []string // of a table: the first rows, values shortened
 	summary   string   // of text: its first paragraph
 	facts     []string
+	lead      []string // of text: its first lines or sentences
+	named     []string // of text that begins with sentences: the facts behind them
+	outline   []string // of Markdown: its headings
+	ending    []string // of text: its last lines
 	views     [][]byte
 	// resourceURL is the top-level member of that name: a model needs it to
 	// hand the data on, so it is never held back.
@@ -48,7 +52,7 @@ func describe(data []byte, opts tables.DetectOptions, clean func(string) string)
 	d := doc{mediaType: "text/plain", chars: runeCount(data), clean: clean}
 	d.look(data, opts)
 	d.columns = clean(d.columns)
-	for _, lines := range [][]string{d.structure, d.samples, d.facts} {
+	for _, lines := range [][]string{d.structure, d.samples, d.facts, d.named} {
 		for i := range lines {
 			lines[i] = clean(lines[i])
 		}
@@ -63,6 +67,10 @@ func (d *doc) look(data []byte, opts tables.DetectOptions) {
 		return
 	}
 	if body := bytes.TrimSpace(data); len(body) > 0 && (body[0] == '{' || body[0] == '[') && rawjson.Valid(body) == nil {
+		if t := tableInside(body); t != nil {
+			d.describeInside(body, t)
+			return
+		}
 		d.describeJSON(body)
 		return
 	}
@@ -71,17 +79,7 @@ func (d *doc) look(data []byte, opts tables.DetectOptions) {
 		return
 	}
 	content := unsafe.String(unsafe.SliceData(data), len(data)) // not a copy, which may be hundreds of megabytes; data does not change
-	d.summary = summarize(content, d.clean)
-	d.facts = factsOf(content)
-	lines := countLines(unifyBreaks(data))
-	d.headline = "text: " + text.Plural(d.chars, "character") + ", " + text.Plural(lines, "line")
-	if lines >= 10 {
-		d.views = append(d.views, []byte(`{"type":"lines","start":0,"end":40}`))
-	}
-	d.views = append(d.views, []byte(`{"type":"head","chars":2000}`))
-	if mentionsErrors(content) {
-		d.views = append(d.views, []byte(`{"type":"search","pattern":"(?i)error","context":1}`))
-	}
+	d.describeText(content, countLines(unifyBreaks(data)))
 }
 
 // mentionsErrors reports whether text has the word as people and programs write
@@ -195,11 +193,11 @@ func (d *doc) describeRows(t *tables.Table, mediaType string) {
 	if path := t.Path(); path != "" && path != "$" {
 		d.headline += " at " + path
 	}
-	d.views = append(d.views, appendRowsView(nil, 0, min(20, t.Len())))
-	d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), rowPath(t, 0)), '}'))
 	if len(columns) > 0 {
 		d.views = append(d.views, appendTableView(nil, columns))
 	}
+	d.views = append(d.views, appendRowsView(nil, 0, min(20, t.Len())))
+	d.views = append(d.views, append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), rowPath(t, 0)), '}'))
 }
 
 // describeColumns tells how large a table is and what its columns are. more says

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
@@ -77,6 +78,40 @@ func detectRows(data []byte, opts tables.DetectOptions) (t *tables.Table, mediaT
 		}
 	}
 	return nil, ""
+}
+
+// tableInside returns the one array of objects in an object, nil if there is none or several.
+func tableInside(body []byte) *tables.Table {
+	if body[0] != '{' {
+		return nil
+	}
+	t, err := tables.Detect(body, tables.DetectOptions{Inside: true})
+	if err != nil || t.Len() < 2 || t.Path() == "" {
+		return nil
+	}
+	return t
+}
+
+// maxAround bounds the members that are told of around a table.
+const maxAround = 10
+
+// describeInside tells of the table in an object, and of the members around it.
+func (d *doc) describeInside(body []byte, t *tables.Table) {
+	d.describeRows(t, mediaJSON)
+	keys := 0
+	_ = rawjson.EachMember(body, func(m rawjson.Member) bool {
+		if keys++; keys <= maxAround {
+			key := string(m.Key)
+			if path := "$" + rawjson.PathStep(key); t.Path() != path && (key != "resource_url" || d.resourceURL == "") {
+				d.structure = append(d.structure, text.Line(text.Fit(key, maxNameChars), maxNameChars)+": "+describeValue(m.Value))
+			}
+		}
+		return true
+	})
+	if keys > maxAround {
+		d.structure = append(d.structure, "… and "+strconv.Itoa(keys-maxAround)+" more keys")
+	}
+	d.headline += ", in a JSON object with " + text.Plural(keys, "key") + ", " + text.Plural(d.chars, "character")
 }
 
 // jsonRows returns the artifact's rows of JSON objects, nil if it has none.
