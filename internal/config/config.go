@@ -131,6 +131,7 @@ type Server struct {
 	Command      string            `key:"command" doc:"The program to start. A relative path with a separator is looked up in cwd, or beside this file; a bare name on the PATH."`
 	Args         []string          `key:"args" doc:"The program's arguments."`
 	Env          map[string]Secret `key:"env" doc:"Environment variables for the program."`
+	EnvFile      string            `key:"env_file" doc:"A file of lines NAME=value with further environment variables for the program, read whenever this file is; env wins. A relative path is relative to this file."`
 	Cwd          string            `key:"cwd" doc:"The program's working folder; a relative one is relative to this file."`
 	URL          string            `key:"url" doc:"The server's http or https URL. Together with command: weir starts the program and speaks to it here."`
 	Headers      map[string]Secret `key:"headers" doc:"HTTP headers sent with each request to url."`

@@ -18,6 +18,7 @@ import (
 //	{"a": {"command": …}}      no mcpServers around the servers
 //	serverUrl, httpUrl         Windsurf's, and Gemini CLI's and Qwen Code's, url
 //	includeTools, excludeTools Gemini CLI's lists of tools; disabledTools is Windsurf's
+//	envFile                    VS Code's env_file
 //	timeout: 600000            milliseconds in files of Gemini CLI and Qwen Code
 //	${workspaceFolder} …       the variables of VS Code and Cursor; see expander
 
@@ -118,6 +119,8 @@ func aliasOf(key string) string {
 		return "include_tools"
 	case "excludeTools", "disabledTools":
 		return "exclude_tools"
+	case "envFile":
+		return "env_file"
 	}
 	return ""
 }

@@ -27,6 +27,9 @@ type Options struct {
 	// Executable is the path for ${weir:exe}; os.Executable has the shape.
 	Executable func() (string, error)
 
+	// ReadFile reads the file of a server's env_file; os.ReadFile has the shape. nil: none is read.
+	ReadFile func(path string) ([]byte, error)
+
 	// Inputs answers a question of the file's inputs, by asking a person or by
 	// running the input's command. It is called once for each input that a
 	// server in use needs and the environment does not answer; ok false means no
@@ -64,7 +67,7 @@ type Options struct {
 
 // System is what the running process offers: its environment and its path.
 func System() Options {
-	return Options{LookupEnv: os.LookupEnv, Executable: os.Executable}
+	return Options{LookupEnv: os.LookupEnv, Executable: os.Executable, ReadFile: readFile}
 }
 
 // Environ returns the environment of this process, as NAME=VALUE.
