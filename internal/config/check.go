@@ -189,7 +189,7 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	if other := spaces[s.Namespace]; other != nil {
 		d.Fail(at, path, "two servers have the namespace %q: %q and %q. Give one of them another: %s.namespace", s.Namespace, other.Name, s.Name, path)
 	}
-	d.readEnvFile(s, path)
+	readEnvFile(d, s, path)
 	d.expand.noteServer(s)
 	d.checkTransport(s, path, at)
 	d.checkCommand(s, path)

@@ -14,7 +14,7 @@ const maxEnvFile = 1 << 20
 
 // readEnvFile adds the variables of the entry's env_file to its env. A variable that env names
 // keeps the value of env. The values are secrets, as those of env are.
-func (d *decoder) readEnvFile(s *Server, path string) {
+func readEnvFile(d *decoder, s *Server, path string) {
 	key := strict.Join(path, "env_file")
 	if s.EnvFile == "" {
 		if d.Set(key) && !d.Bad(key) {
