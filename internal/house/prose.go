@@ -3,7 +3,6 @@ package house
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -69,23 +68,10 @@ func breaksBefore(line string, column int) bool {
 // bannedWords finds words that hide the subject of a sentence, or that have an easier synonym.
 var bannedWords = regexp.MustCompile(`(?i)\b(beside|whoever|nobody|somebody|all the same|but for)\b`)
 
-// proseExceptions are the packages, with those below them, whose comments are not rewritten yet.
-var proseExceptions = []string{
-	"internal/gateway",
-}
-
-// exempt reports whether a package is one of proseExceptions or below one.
-func exempt(pkg string) bool {
-	return slices.ContainsFunc(proseExceptions, func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") })
-}
-
 // findBannedWords checks the comments of Go files that are not tests. A phrase may be broken over lines.
 func findBannedWords(t *Tree) []string {
 	var found []string
 	for _, p := range t.Packages {
-		if exempt(p.Path) {
-			continue
-		}
 		for _, f := range p.Files {
 			if f.Test {
 				continue

@@ -15,19 +15,19 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Bounds of what a person is shown, in characters.
+// Bounds of the text shown to a person, in characters.
 const (
-	// allShown is the size of arguments, in bytes, up to which a person sees all of
-	// them. Of larger ones they see the ends, and the answer begins as a no.
+	// allShown is the size of arguments, in bytes, up to which a person sees all of them. Larger
+	// ones are shown in parts, and the form then starts with "no".
 	allShown   = 4096
 	shownHead  = 280 // of a value in larger arguments
 	shownTail  = 120
-	shownLines = 40 // arguments with a line of their own
+	shownLines = 40 // arguments shown on a line of their own
 	ShownName  = 80
 )
 
-// approve asks the person at the agent's client, by elicitation. Everything but
-// a clear yes is a no.
+// approve asks the person at the agent's client by elicitation. Only an explicit yes approves the
+// call.
 func (c *Controls) approve(ctx context.Context, a *Act, s Subject, v verdict) error {
 	r := a.Request
 	switch {
@@ -57,8 +57,8 @@ func (c *Controls) approve(ctx context.Context, a *Act, s Subject, v verdict) er
 	return nil
 }
 
-// canElicit reports whether the client of a request declares that it can show a
-// form to a person. A client that names modes must name that one.
+// canElicit reports whether the client of a request can show a form to a person. A client that
+// lists modes must list the form mode.
 func canElicit(r *mcp.Request) bool {
 	_, capabilities := r.Session.Client()
 	if r.Modern() {
@@ -75,10 +75,9 @@ func canElicit(r *mcp.Request) bool {
 	return rawjson.IsObject(rawjson.Get(elicitation, "form")) || rawjson.Get(elicitation, "url") == nil
 }
 
-// question is what a person is asked: a view of what runs. Each argument has a
-// line of its own that no argument can imitate, with its length; nothing is cut
-// without a word about it; and nothing is masked but secrets that weir has been
-// configured with, which the person need not know to decide.
+// question is the text shown to a person: a description of what will run. Each argument has a line
+// of its own, with its length, that no argument can imitate. Each cut is marked. Only secrets from
+// weir's configuration are masked, because the decision does not depend on them.
 //
 //	Allow tool_execute of files:drop#1f2e3d4c?
 //	Server: files
@@ -89,12 +88,12 @@ func canElicit(r *mcp.Request) bool {
 //	  options (21 characters): {"recursive":true,…}
 type question struct {
 	message string
-	// hesitant says that not all could be shown: then an accepted form is not
-	// enough, and a field of it that is false at first has to be set.
+	// hesitant means that parts are not shown. Accepting the form is then not enough: the person
+	// must also set a field that is initially false.
 	hesitant bool
 }
 
-// newQuestion makes the question about an act. mask takes secrets out of a text.
+// newQuestion returns the question about an act. mask removes secrets from a text.
 func newQuestion(a *Act, s Subject, v verdict, mask func(string) string) question {
 	args, size := shownArgs(a)
 	view := view{mask: mask, whole: size <= allShown}
@@ -125,11 +124,10 @@ func newQuestion(a *Act, s Subject, v verdict, mask func(string) string) questio
 	return question{b.String(), hesitant}
 }
 
-// approveField is the field of the form that has to be set where not everything
-// can be shown.
+// approveField is the field that the person must set if parts are not shown.
 const approveField = "approve"
 
-// params are those of elicitation/create.
+// params returns the params of elicitation/create.
 func (q question) params() json.RawMessage {
 	out := rawjson.AppendString([]byte(`{"message":`), q.message)
 	if !q.hesitant {
@@ -139,7 +137,7 @@ func (q question) params() json.RawMessage {
 		`"description":"Run it although not all of its arguments are shown.","default":false}},"required":["`+approveField+`"]}}`...)
 }
 
-// approved reports whether an answer is a clear yes.
+// approved reports whether an answer is an explicit yes.
 func (q question) approved(answer json.RawMessage) bool {
 	return rawjson.Text(rawjson.Get(answer, "action")) == "accept" &&
 		(!q.hesitant || string(rawjson.GetPath(answer, "content", approveField)) == "true")
@@ -151,8 +149,8 @@ type shownArg struct {
 	value []byte
 }
 
-// shownArgs are what runs: the arguments, and the params of the request that go
-// along with them. size is how many bytes they have.
+// shownArgs returns what will run: the arguments, and the params of the request that accompany
+// them. size is their length in bytes.
 func shownArgs(a *Act) (args []shownArg, size int) {
 	add := func(name string, value []byte) {
 		args = append(args, shownArg{name, value})
@@ -172,7 +170,7 @@ func shownArgs(a *Act) (args []shownArg, size int) {
 	_ = rawjson.EachMember(a.Params, func(m rawjson.Member) bool {
 		switch key := string(m.Key); key {
 		case "name":
-			if a.Direct && len(m.Value) > ShownName { // of which the first line has the beginning
+			if a.Direct && len(m.Value) > ShownName { // its beginning is in the first line
 				add("params.name", m.Value)
 			}
 		case "arguments", "uri":
@@ -191,8 +189,7 @@ func shownArgs(a *Act) (args []shownArg, size int) {
 	return args, size
 }
 
-// ownMeta reports whether a key of _meta is one of the protocol's or weir's own,
-// which a person need not see.
+// ownMeta reports whether a _meta key belongs to the protocol or to weir. Such keys are not shown.
 func ownMeta(key string) bool {
 	switch key {
 	case "progressToken", "traceparent", "tracestate", "baggage":
@@ -225,8 +222,8 @@ func (w *view) list(args []shownArg) {
 	}
 }
 
-// value writes a value, its length first. Of a text that is its own length, of
-// anything else that of its JSON.
+// value writes a value after its length: the length of a string itself, or of the JSON of any other
+// value.
 func (w *view) value(raw []byte) {
 	text, quote := string(raw), ""
 	if raw[0] == '"' {
@@ -245,8 +242,7 @@ func (w *view) value(raw []byte) {
 	}
 }
 
-// ends returns both ends of a text as they are shown, and how many characters are
-// between them.
+// ends returns both ends of a text as they are shown, and the number of characters between them.
 func ends(text string, quoted bool) (head, tail string, hidden int) {
 	var b strings.Builder
 	at := 0
@@ -275,8 +271,8 @@ func ends(text string, quoted bool) (head, tail string, hidden int) {
 	return b.String(), tail, hidden
 }
 
-// shownRune is a character as a person sees it: what is invisible, or changes how
-// its neighbours look, is an escape.
+// shownRune returns the visible form of a character: an escape if it is invisible or changes how
+// its neighbours look.
 func shownRune(r rune, quoted bool) string {
 	switch {
 	case r == ' ':
@@ -307,11 +303,11 @@ func escapeShown(text string, quoted bool) string {
 	return b.String()
 }
 
-// shownText is a text outside of quotes, such as the name of a server.
+// shownText returns the visible form of a text outside quotes, such as the name of a server.
 func shownText(text string) string { return escapeShown(text, false) }
 
-// shownKey is the name of an argument: in quotes where it is not made of letters,
-// digits and the like, so that it cannot look like a line of the question.
+// shownKey returns the visible form of an argument's name. It is quoted unless it consists of
+// letters, digits and similar characters, so that it cannot look like a line of the question.
 func shownKey(name string) string {
 	plain := name != "" && len(name) <= ShownName
 	for _, r := range name {
@@ -327,7 +323,7 @@ func shownKey(name string) string {
 	return `"` + escapeShown(text.Cut(name, ShownName), true) + `" … ` + amount(n-ShownName, "character") + ` of the name not shown`
 }
 
-// amount is a number of things, with a comma before each three digits.
+// amount formats a number of things, with thousands separators.
 func amount(n int, noun string) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -21,8 +21,8 @@ const (
 	defaultCacheEntries = 256
 	defaultCacheBytes   = 64 << 20
 
-	// maxCachedArgs is the largest arguments that are looked up: larger ones are
-	// hardly ever the same twice, and comparing them costs.
+	// maxCachedArgs is the size of the largest arguments that the cache looks up. Larger ones
+	// seldom repeat, and comparing them is expensive.
 	maxCachedArgs = 64 << 10
 	// cacheOverhead is the size that an entry counts in addition to its result.
 	cacheOverhead = 256
@@ -31,26 +31,25 @@ const (
 // CacheOptions switch on and bound the cache of results (spec/gateway §4.5).
 // The zero value caches nothing.
 type CacheOptions struct {
-	// ReadOnly caches results of tools that declare themselves read-only. That
-	// is an unverified hint of the upstream: a tool that lies about it has its
-	// first result kept and is not run again. Name the tools in Allow where
-	// that matters.
+	// ReadOnly caches results of tools that declare themselves read-only. Weir cannot verify this
+	// hint of the upstream: if it is wrong, the tool is not run again and its first result is
+	// returned. Use Allow to name the tools if that matters.
 	ReadOnly bool
-	// Allow, if not empty, are the only tool_ids whose results are kept.
+	// Allow, if not empty, lists the only tool_ids whose results are cached.
 	Allow []string
 	// TTL is how long a result is kept; 0 is defaultCacheTTL.
 	TTL time.Duration
-	// MaxEntries and MaxBytes bound what is kept; 0 is defaultCacheEntries and
-	// defaultCacheBytes. The least recently used goes first.
+	// MaxEntries and MaxBytes bound the cache; 0 means defaultCacheEntries and defaultCacheBytes.
+	// The least recently used entry is dropped first.
 	MaxEntries int
 	MaxBytes   int64
-	// Room is where what is kept is counted as well; what finds none there is not
-	// kept. Nil bounds nothing.
+	// Room also counts the cached bytes. A result that does not fit is not cached. Nil sets no
+	// bound.
 	Room *memory.Account
 }
 
-// Cache keeps raw results of read-only tools by principal, tool_id and
-// canonical arguments. It belongs to one catalog and is empty under the next.
+// Cache stores raw results of read-only tools by principal, tool_id and canonical arguments. It
+// belongs to one catalog and is emptied when the catalog changes.
 type Cache struct {
 	opts    CacheOptions
 	allow   map[string]struct{}
@@ -97,9 +96,9 @@ func NewCache(opts CacheOptions, current func() *catalog.Catalog) *Cache {
 	return c
 }
 
-// keyOf returns the key of a call, or false where its result may not be kept:
-// the tool may change something, is not allowed, or the call carries more than
-// its arguments, such as the answer to a question.
+// keyOf returns the key of a call, or false if its result must not be cached: the tool may change
+// something or is not allowed, or the call carries more than its arguments, such as the answer to a
+// question.
 func (k *Cache) keyOf(c *Call) (cacheKey, bool) {
 	args := c.Args
 	if c.Key != nil {
@@ -124,8 +123,8 @@ func (k *Cache) keyOf(c *Call) (cacheKey, bool) {
 	return cacheKey{c.Request.Session.Principal(), c.Entry.ID, sha256.Sum256(canonical)}, true
 }
 
-// Link answers calls from the cache, and keeps the results of others. Of equal
-// calls at the same time, one is made (see flights).
+// Link answers calls from the cache and caches other results. Equal concurrent calls are made once
+// (see flights).
 func (k *Cache) Link() Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
@@ -140,7 +139,7 @@ func (k *Cache) Link() Link {
 				}
 				f, mine := k.flights.join(flightKey{key, c.Catalog})
 				if mine {
-					if result := k.get(key, c.Catalog); result != nil { // it landed just before
+					if result := k.get(key, c.Catalog); result != nil { // it was stored just before
 						k.flights.land(flightKey{key, c.Catalog}, f, result, false)
 						c.Provenance.CacheHit = true
 						return result, nil
@@ -160,7 +159,7 @@ func (k *Cache) Link() Link {
 	}
 }
 
-// fly makes the call that others may wait for.
+// fly makes the call that other callers may wait for.
 func (k *Cache) fly(ctx context.Context, c *Call, key cacheKey, f *flight, next Dispatcher) (result json.RawMessage, err error) {
 	at := flightKey{key, c.Catalog}
 	var shared json.RawMessage
@@ -175,7 +174,7 @@ func (k *Cache) fly(ctx context.Context, c *Call, key cacheKey, f *flight, next 
 	return result, err
 }
 
-// Cacheable reports whether a result is a complete one without an error.
+// Cacheable reports whether a result is complete and not an error.
 func Cacheable(result json.RawMessage) bool {
 	var fields [2][]byte
 	if len(result) == 0 || rawjson.Fields(result, []string{"isError", "resultType"}, fields[:]) != nil {
@@ -185,8 +184,8 @@ func Cacheable(result json.RawMessage) bool {
 	return (isError == "" || isError == "false" || isError == "null") && (kind == "" || kind == `"complete"`)
 }
 
-// followLocked empties the cache where the catalog is another than the one it
-// belongs to, and reports whether a call that began with of may use it.
+// followLocked empties the cache if the catalog has changed, and reports whether a call that began
+// with catalog of may use the cache.
 func (k *Cache) followLocked(of *catalog.Catalog) bool {
 	now := k.current()
 	if k.of != now {
@@ -203,7 +202,7 @@ func (k *Cache) emptyLocked() {
 	k.bytes = 0
 }
 
-// Close forgets everything. Nothing is kept after it.
+// Close empties the cache. It stores nothing afterwards.
 func (k *Cache) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -211,8 +210,7 @@ func (k *Cache) Close() {
 	k.emptyLocked()
 }
 
-// get returns the result of a key, nil where there is none. It is shared and
-// must not be changed.
+// get returns the result of a key, or nil. It is shared and must not be changed.
 func (k *Cache) get(key cacheKey, of *catalog.Catalog) json.RawMessage {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -232,7 +230,7 @@ func (k *Cache) get(key cacheKey, of *catalog.Catalog) json.RawMessage {
 	return e.result
 }
 
-// put keeps a copy of result and returns it, nil where it is not kept.
+// put stores a copy of result and returns it, or nil if it is not stored.
 func (k *Cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) json.RawMessage {
 	size := int64(len(result)) + cacheOverhead
 	if size > k.opts.MaxBytes {
@@ -248,7 +246,7 @@ func (k *Cache) put(key cacheKey, of *catalog.Catalog, result json.RawMessage) j
 		k.dropLocked(el)
 	}
 	if !k.opts.Room.Keep(size) {
-		return result // for those who wait for it now
+		return result // for the callers that wait
 	}
 	k.entries[key] = k.recent.PushFront(&cached{key, result, time.Now().Add(k.opts.TTL)})
 	k.bytes += size

@@ -12,19 +12,17 @@ import (
 	"github.com/weir-mcp/weir/internal/work"
 )
 
-// Checker validates arguments. A schema is an upstream's and arguments are an
-// agent's: together they can ask for hours of computing. It ends with the call, and
-// with the time that the upstream has for one; only so many large ones run at a
-// time, and small ones cost what they cost without all this.
+// Checker validates arguments. An upstream's schema and an agent's arguments can together require
+// hours of computing. So a validation ends with its call and with the upstream's timeout, and only
+// a few large ones run at a time. Small ones pay nothing for this.
 type Checker struct {
 	Turns *work.Turns
-	// Timeout is how long a call of an upstream may take, 0 for no limit; it may
-	// be nil.
+	// Timeout returns the time limit of a call to an upstream, 0 for none. It may be nil.
 	Timeout func(upstream string) time.Duration
 }
 
-// Validate returns the error of catalog.Entry.ValidateWithin, an *Error where it
-// took too long, or that of ctx.
+// Validate returns the error of catalog.Entry.ValidateWithin, an *Error if it took too long, or
+// ctx's error.
 func (k *Checker) Validate(ctx context.Context, e *catalog.Entry, args json.RawMessage) error {
 	var m *work.Meter
 	var timeout time.Duration

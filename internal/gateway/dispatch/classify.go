@@ -18,10 +18,9 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// Classify puts the failure of a call to an upstream into the taxonomy
-// (spec/gateway §3.4). A result with isError is no failure of the call and
-// does not come here. Where the agent itself went away, its context's error is
-// returned.
+// Classify converts the failure of a call to an upstream into an error of spec/gateway §3.4. A
+// result with isError is not a failure of the call. If the agent has disconnected, Classify returns
+// its context's error.
 func Classify(ctx context.Context, upstream string, err error) error {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
@@ -31,7 +30,7 @@ func Classify(ctx context.Context, upstream string, err error) error {
 		code := result.Code(own.Kind.Info().Gateway)
 		switch own.Kind {
 		case mcp.KindParse, mcp.KindInvalidRequest, mcp.KindHeaderMismatch, mcp.KindUnsupportedVersion:
-			code = result.UpstreamError // about our message, not about the agent's
+			code = result.UpstreamError // about weir's message, not about the agent's
 		}
 		return &result.Error{Code: code, Message: own.Message, Details: retryDetails(err), Cause: err}
 	}
@@ -51,12 +50,11 @@ func Classify(ctx context.Context, upstream string, err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed):
 		return &result.Error{Code: result.UpstreamUnavailable, Message: fmt.Sprintf("server %q closed the connection before it answered", upstream), Cause: err}
 	}
-	// There was no answer (mcp.Peer): the connection failed.
+	// An error without an answer (mcp.Peer) means that the connection failed.
 	return &result.Error{Code: result.UpstreamUnavailable, Message: fmt.Sprintf("server %q cannot be reached", upstream), Cause: err}
 }
 
-// retryDetails tells how many seconds an upstream asks to wait, nil where it does
-// not ask.
+// retryDetails returns how many seconds an upstream asks to wait, or nil.
 func retryDetails(err error) json.RawMessage {
 	wait := mcp.RetryAfter(err)
 	if wait == 0 {
@@ -65,9 +63,8 @@ func retryDetails(err error) json.RawMessage {
 	return fmt.Appendf(nil, `{"retry_after":%g}`, math.Ceil(wait.Seconds()))
 }
 
-// answeredCode classifies an error that an upstream answered: by what another
-// weir says of it, else by a status of HTTP or by words that servers use. Codes
-// of JSON-RPC say little here, as servers invent their own.
+// answeredCode classifies an error that an upstream returned: by another weir's data, by an HTTP
+// status, or by common words. JSON-RPC codes say little here, because servers invent their own.
 func answeredCode(e *jsonrpc.Error) result.Code {
 	if name := rawjson.Text(rawjson.Get(e.Data, "kind")); name != "" {
 		for _, k := range mcp.Kinds {
@@ -75,7 +72,7 @@ func answeredCode(e *jsonrpc.Error) result.Code {
 				if code := result.Code(k.Gateway); code != result.ArgsInvalid && code != result.HydrateFailed {
 					return code
 				}
-				return result.UpstreamError // about our message, not about the agent's
+				return result.UpstreamError // about weir's message, not about the agent's
 			}
 		}
 	}
@@ -83,7 +80,7 @@ func answeredCode(e *jsonrpc.Error) result.Code {
 	if status == "" {
 		status = string(rawjson.Get(e.Data, "statusCode"))
 	}
-	if status == "" && e.Code > 0 { // JSON-RPC's are negative: it is HTTP's
+	if status == "" && e.Code > 0 { // JSON-RPC codes are negative: this is an HTTP status
 		status = strconv.Itoa(e.Code)
 	}
 	message := strings.ToLower(e.Message)

@@ -16,15 +16,14 @@ import (
 	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
 )
 
-// Controls are what an operator has set about calls. They are applied here, once,
-// for all methods and all URLs that an agent uses:
+// Controls are the operator's rules for calls. They apply here, once, to all methods and all URLs:
 //
 //	tools/call, resource_read, prompts/get,      ┌─ admit ───────────────────────────────┐
 //	resources/subscribe, completion/complete, ──▶│ one reading ▶ pin ▶ policy ▶ quota    │──▶ pass ──▶ upstream
 //	tasks/*, methods that weir does not know     │                      └▶ asks a person │
 //	                                             └───────────────────────────────────────┘
 //
-// What leads to an upstream asks for a pass, and only admit makes one.
+// Each path to an upstream requires a pass, and only admit creates one.
 type Controls struct {
 	Pin      Pin
 	Policy   *Policy
@@ -37,16 +36,15 @@ func NewControls(pin Pin, policy *Policy, limits RateLimits, redactor *result.Re
 	return &Controls{Pin: pin, Policy: policy, limits: limits, redactor: redactor, started: started}
 }
 
-// None reports whether nothing is set, so that everything passes as it is.
+// None reports whether there are no rules, so that every call passes unchanged.
 func (c *Controls) None() bool { return c.Policy == nil && c.limits.empty() && !c.Pin.Strict }
 
-// OfUpstreams reports whether anything is set about calls that run or read something at a server.
+// OfUpstreams reports whether any rule concerns calls that run or read something at a server.
 func (c *Controls) OfUpstreams() bool {
 	return c.Pin.Strict || len(c.limits.Tools) > 0 || c.Policy != nil
 }
 
-// Concern reports whether anything is set that could refuse a call that runs or reads something in
-// a namespace.
+// Concern reports whether any rule could refuse a call that runs or reads something in a namespace.
 func (c *Controls) Concern(namespace string) bool {
 	if c.Pin.Strict {
 		return true
@@ -77,10 +75,10 @@ func (p *Policy) concerns(namespace string) bool {
 	return p.Default != "" && p.Default != Allow
 }
 
-// pass says that an act was admitted.
+// pass proves that an act was admitted.
 type pass struct{ granted bool }
 
-// Check is the error for what was sent on its way without being admitted.
+// Check returns the error for a call without a pass.
 func (p pass) Check(method string) error {
 	if p.granted {
 		return nil
@@ -88,40 +86,38 @@ func (p pass) Check(method string) error {
 	return mcp.Errorf(mcp.KindInternal, "%s was not admitted", method)
 }
 
-// Act is what an agent asks for. Several subjects are those that it may be about:
-// the strictest verdict on one of them counts.
+// Act is a request of an agent. If it may concern several subjects, the strictest verdict on any of
+// them counts.
 type Act struct {
-	Request *mcp.Request // whose Peer is asked where a person decides
-	Verb    string       // the meta-tool that does the same
-	What    string       // for people; "" is the verb and what it is about
-	About   []Subject    // none: about no entry
+	Request *mcp.Request // its Peer asks the person
+	Verb    string       // the corresponding meta-tool
+	What    string       // for people; "" means the verb and its subject
+	About   []Subject    // none: no entry
 	Catalog *catalog.Catalog
-	// args are what a server gets to work with, a JSON value, and nil where there
-	// are none. admit puts them into weir's own encoding.
+	// args is the JSON value that a server receives, or nil. admit rewrites it in weir's own
+	// encoding.
 	args json.RawMessage
-	// ArgsKey is the member of the request's params that holds args, where they are
-	// not set before.
+	// ArgsKey is the member of the request's params with args, if args is not set.
 	ArgsKey string
-	// Params are set by admit: those of the request in weir's own encoding.
+	// Params are the request's params in weir's own encoding, set by admit.
 	Params json.RawMessage
-	// filled says that references in args stand for more, which is put in later.
+	// filled means that references in args are replaced by rows later.
 	filled bool
-	Direct bool // it did not come through the gateway's own methods; see Judge
+	Direct bool // it bypassed the gateway's own methods; see Judge
 
 	Ledger *Ledger
-	Count  string // the meta-tool that it counts as; "" is none
-	// Free says that it is part of an act that was admitted, and counted, before.
+	Count  string // the meta-tool whose quota it uses; "" is none
+	// Free marks a part of an act that was admitted and counted before.
 	Free   bool
 	dryRun bool
 
-	status string // set by admit: what the policy says, "" where there is none
+	status string // set by admit: the policy's verdict, "" without a policy
 }
 
-// Admit decides about an act: a pass; or an *Error, which is PermissionDenied or
-// RateLimited; or an *mcp.Error for a message that two readers could read
-// differently; or the context's error. It may ask a person and wait for the
-// answer. A dry run asks no person and counts nothing; its status says what would
-// have happened.
+// Admit decides about an act. It returns a pass; or an *Error with PermissionDenied or RateLimited;
+// or an *mcp.Error for a message that two readers could read differently; or the context's error.
+// It may ask a person and wait for the answer. A dry run asks no one and counts nothing; its status
+// says what would have happened.
 func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	if c.None() {
 		return pass{true}, nil
@@ -161,23 +157,23 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	return pass{true}, nil
 }
 
-// Refuses reports whether an act is refused for certain, without asking a person.
+// Refuses reports whether an act is certainly refused, without asking a person.
 func (c *Controls) Refuses(verb string, about []Subject) bool {
 	_, v := c.Policy.Strictest(verb, about)
 	return v.action != Allow && v.action != RequireApproval
 }
 
-// paramNames are the members of params that servers look for. One in another case
-// is refused: a server that ignores case would read it.
+// paramNames are the members of params that servers read. The same name in another case is refused,
+// because a server that ignores case would read it.
 var paramNames = []string{
 	"name", "arguments", "uri", "ref", "argument", "context", "_meta", "task", "taskId", "cursor", "level", "notifications", "requestId", "inputResponses", "requestState",
 }
 
-// refNames are those of completion/complete's ref.
+// refNames are the members of completion/complete's ref.
 var refNames = []string{"type", "name", "uri"}
 
-// Rewrite puts the message into weir's own encoding and refuses what two readers
-// could read differently: what is judged is what runs.
+// Rewrite converts the message into weir's own encoding. It refuses a message that two readers
+// could read differently, so that the server runs exactly what was judged.
 func (a *Act) Rewrite() error {
 	r := a.Request
 	refused := func(what string, err error) error {
@@ -207,10 +203,10 @@ func (a *Act) Rewrite() error {
 	return nil
 }
 
-// clipMethod is a method as a message shows it.
+// clipMethod returns a method name as messages show it.
 func clipMethod(method string) string { return text.Line(method, 80) }
 
-// name is what an act is called where people read of it.
+// name returns the act's name for people.
 func (a *Act) name(s Subject) string {
 	switch {
 	case a.Direct:
@@ -223,7 +219,7 @@ func (a *Act) name(s Subject) string {
 	return a.Verb + " of " + s.Entry.ID
 }
 
-// refusal is the error for an act.
+// refusal returns the error for a refused act.
 func (v verdict) refusal(a *Act, s Subject, why string) *result.Error {
 	if v.rule == oddName {
 		why = v.reason
@@ -246,10 +242,10 @@ func (v verdict) refusal(a *Act, s Subject, why string) *result.Error {
 	return &result.Error{Code: result.PermissionDenied, Message: message, Details: append(details, '}')}
 }
 
-// SubjectsOf returns the newest catalog, and what a call of an entry may be about there.
+// SubjectsOf returns the newest catalog, and the subjects of a call of an entry there.
 type SubjectsOf func(e *catalog.Entry, uri string) (*catalog.Catalog, []Subject)
 
-// Admission is the link of the dispatch chains that asks for the pass.
+// Admission is the link of the dispatch chains that obtains the pass.
 func Admission(ctl *Controls, from SubjectsOf) Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
@@ -261,7 +257,7 @@ func Admission(ctl *Controls, from SubjectsOf) Link {
 	}
 }
 
-// AdmitCall admits a call of the gateway's own methods and notes in it what runs.
+// AdmitCall admits a call of the gateway's own methods and stores the admitted params in it.
 func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (err error) {
 	if c.None() {
 		call.Pass = pass{true}
@@ -272,7 +268,7 @@ func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (
 	if call.Method != "" && call.Method != MethodRead && call.Method != MethodGet {
 		a.What = call.Method + " of " + call.Entry.ID
 	}
-	if call.Refs != nil { // the references, not the few rows that were put in to validate them
+	if call.Refs != nil { // the references, not the few rows that replaced them for the validation
 		a.args = call.Refs.Arguments()
 	}
 	a.filled = call.Refs != nil || verb == VerbExecute && bytes.Contains(a.args, []byte(syncbody.Scheme))
@@ -293,7 +289,7 @@ func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (
 	return nil
 }
 
-// VerbOf is the meta-tool that runs or reads entries of a kind.
+// VerbOf returns the meta-tool that runs or reads entries of a kind.
 func VerbOf(kind catalog.Kind) string {
 	switch kind {
 	case catalog.KindTool:

@@ -15,58 +15,56 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Call is one call of an agent on its way through the gateway: of a meta-tool, or of a method of MCP
-// that does the same. Links fill in what the next ones need, and what became of it.
+// Call is one call of an agent: of a meta-tool, or of a corresponding MCP method. Links add the
+// data that later links need, and the outcome.
 type Call struct {
 	// Request is the agent's request.
 	Request *mcp.Request
-	// Verb is the meta-tool that was called, or the one that does the same.
+	// Verb is the called meta-tool, or the corresponding one.
 	Verb string
-	// Arguments are those of the meta-tool, slices of the request's params; nil where there are none.
+	// Arguments are the meta-tool's arguments, slices of the request's params; nil if absent.
 	Arguments json.RawMessage
-	// Format is how the answer is written.
+	// Format is the format of the answer.
 	Format result.Format
-	// Session has what is kept for the agent between its calls.
+	// Session holds the agent's data between its calls.
 	Session Session
 	Start   time.Time
 
 	// Entry is the tool, resource or prompt; nil until it is found.
 	Entry *catalog.Entry
-	// Args are the raw arguments, a JSON value; a link may replace them by
-	// others.
+	// Args are the raw arguments, a JSON value. A link may replace them.
 	Args json.RawMessage
-	// Provenance ends up in the result's envelope.
+	// Provenance becomes part of the result's envelope.
 	Provenance result.Provenance
-	// DryRun asks for a report instead of a result: what stands behind the
-	// DryRun link is not run.
+	// DryRun requests a report instead of a result: the links after DryRun are not run.
 	DryRun bool
-	// Attempts counts how often the upstream was asked.
+	// Attempts counts the requests to the upstream.
 	Attempts int
 
-	// Asked says that the upstream has asked the agent something, so that the
-	// result depends on more than the arguments.
+	// Asked means that the upstream has sent a request to the agent, so the result depends on more
+	// than the arguments.
 	Asked bool
 
-	Pass    pass             // that the controls have given
-	Params  json.RawMessage  // those of Request as they were judged; nil: Request's own
+	Pass    pass             // from the controls
+	Params  json.RawMessage  // the params of Request as judged; nil: unchanged
 	URI     string           // of a resource that is read
-	OnAsk   func()           // called when the upstream asks the agent something; may be nil
+	OnAsk   func()           // called when the upstream sends a request to the agent; may be nil
 	Method  string           // at the upstream; "" is tools/call
 	Refs    References       // nil: the arguments hold no $table reference
-	Key     json.RawMessage  // what the cache takes for Args, nil: Args
-	Catalog *catalog.Catalog // the one that Entry was found in
-	policy  string           // status of the policy, "" where there is none
-	Report  json.RawMessage  // of a dry run: the answer, which is no tool result
+	Key     json.RawMessage  // replaces Args in the key of the cache; nil: Args
+	Catalog *catalog.Catalog // contains Entry
+	policy  string           // verdict of the policy, "" without one
+	Report  json.RawMessage  // answer of a dry run, not a tool result
 
 	Domains, Mode json.RawMessage // abstract_domains and mode of tool_execute; nil where absent
-	Answer        json.RawMessage // the upstream's result, or the cache's; nil where neither was asked
+	Answer        json.RawMessage // the result of the upstream or the cache; nil if neither was asked
 
 	IsError bool          // the upstream itself answered an error
-	Passed  int           // tokens of Answer where it passed whole and they are known, else -1
+	Passed  int           // tokens of Answer if it passed whole and they are known, otherwise -1
 	Failure *result.Error // the error that the agent got as a result, nil if there was none
 }
 
-// Session has what is kept of one session. It is safe for concurrent use.
+// Session holds the data of one session. It is safe for concurrent use.
 type Session interface {
 	// Ledger counts the calls of the session.
 	Ledger() *Ledger
@@ -74,19 +72,19 @@ type Session interface {
 	Bodies() *syncbody.Dispatcher
 }
 
-// References are the $table references that a call's arguments hold. While they are checked, a few
-// rows stand in Args in place of each.
+// References are the $table references in a call's arguments. During the checks, a few rows replace
+// each of them in Args.
 type References interface {
 	// Arguments returns the arguments with the references in them.
 	Arguments() json.RawMessage
 	// SetArguments replaces them.
 	SetArguments(json.RawMessage)
-	// Excuses reports whether all that is wrong with Args are rows that could not be looked at.
+	// Excuses reports whether err concerns only rows that could not be read yet.
 	Excuses(err error) bool
 }
 
-// Dispatcher takes a call to its raw result. It is called concurrently. The
-// error is an *Error, or the context's own where the agent went away.
+// Dispatcher returns the raw result of a call. It is called concurrently. The error is an *Error,
+// or the context's error if the agent has disconnected.
 type Dispatcher interface {
 	Dispatch(ctx context.Context, c *Call) (json.RawMessage, error)
 }
@@ -99,8 +97,7 @@ func (f DispatcherFunc) Dispatch(ctx context.Context, c *Call) (json.RawMessage,
 	return f(ctx, c)
 }
 
-// Link is a link of the dispatch chain. It answers, or changes the call
-// and hands it on.
+// Link is an element of the dispatch chain. It answers a call, or changes it and passes it on.
 type Link func(Dispatcher) Dispatcher
 
 // Chain wraps d so that the first link is the outermost.
@@ -111,15 +108,15 @@ func Chain(d Dispatcher, links ...Link) Dispatcher {
 	return d
 }
 
-// metaKey is the member of params that is not the tool's.
+// metaKey is the member of params that does not belong to the tool.
 var metaKey = []byte("_meta")
 
-// UpstreamParams are the agent's params with the upstream's own name and the
-// arguments put in, or the URI of a resource. Everything else stays: the progress token, the
-// answers of a round of input and what later versions add.
+// UpstreamParams returns the agent's params with the upstream's name and the final arguments, or
+// with the URI of a resource. All other members stay: the progress token, answers of an input
+// round, and additions of later versions.
 func UpstreamParams(c *Call) (json.RawMessage, error) {
-	// The agent's params hold the arguments already: room for both would double
-	// what a large call costs. Other arguments, put in by a link, may make it grow.
+	// The agent's params contain the arguments already; room for both would double the memory of a
+	// large call. Arguments that a link has replaced may make the buffer grow.
 	params := c.Request.Params
 	if c.Params != nil {
 		params = c.Params
@@ -137,7 +134,7 @@ func UpstreamParams(c *Call) (json.RawMessage, error) {
 	var failed error
 	add := func(m rawjson.Member) bool {
 		value := m.Value
-		// Servers that do not mind case would take a "Name" for the name.
+		// Servers that ignore case would read "Name" as the name.
 		switch key := string(m.Key); {
 		case strings.EqualFold(key, "name"), strings.EqualFold(key, "arguments"), c.Method == MethodRead && strings.EqualFold(key, "uri"):
 			return true
@@ -172,7 +169,7 @@ const (
 	MethodGet  = "prompts/get"
 )
 
-// The meta-tools that reach an upstream. Policies and quotas name them.
+// Meta-tools that reach an upstream. Policies and quotas name them.
 const (
 	VerbExecute = "tool_execute"
 	VerbRead    = "resource_read"

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// DryRun is the link that ends a call with dry_run: what came before it has
-// found nothing wrong, and nothing behind it runs (spec/gateway §4.5).
+// DryRun is the link that ends a call with dry_run: all earlier checks have passed, and no later
+// link runs (spec/gateway §4.5).
 func DryRun() Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
@@ -22,9 +22,8 @@ func DryRun() Link {
 	}
 }
 
-// dryRunReport says what a call would have done. Hints of the upstream about
-// the tool are repeated and marked as unverified, whatever the upstream says of
-// them.
+// dryRunReport says what a call would have done. It repeats the upstream's hints about the tool and
+// marks them as unverified.
 func dryRunReport(c *Call) json.RawMessage {
 	annotations, err := rawjson.Delete(c.Entry.Annotations, "verified")
 	if err != nil || !rawjson.IsObject(annotations) {

@@ -8,16 +8,15 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 )
 
-// flights are the calls of one cache that are being made now. An equal call of
-// the same principal waits for the one that was first instead of being made, too:
+// flights are the calls of one cache that are in flight. An equal call of the same principal waits
+// for the first one:
 //
 //	first ──▶ upstream ─────────▶ result ─▶ land ─┬─▶ first
 //	equal ──▶ wait ───────────────────────────────┴─▶ equal, a cache hit
 //
-// A waiting caller hears nothing of the call's progress, as with any answer of the
-// cache, and goes away by itself. Where the first call has no result to share (it
-// failed, or the server asked its agent something) the others make their own; where
-// its agent went away, one of the others is the first now.
+// A waiting caller gets no progress, as with any answer of the cache, and may give up alone. If the
+// first call has no result to share (it failed, or the server asked its agent something), the
+// others make their own calls. If the first caller disconnects, another caller becomes the first.
 type flights struct {
 	mu     sync.Mutex // guards below, and the flights' waiting
 	flying map[flightKey]*flight
@@ -30,14 +29,14 @@ type flightKey struct {
 
 // flight is one such call.
 type flight struct {
-	done    chan struct{} // closed when it has landed; what follows is set before
+	done    chan struct{} // closed when it has landed; the fields below are set before
 	result  json.RawMessage
-	left    bool // its agent went away
+	left    bool // its agent has disconnected
 	waiting int  // guarded by flights.mu
 }
 
-// join returns the flight of a key, and whether it is the caller's own: then the
-// caller makes the call and lands it.
+// join returns the flight of a key. If mine is true, the caller must make the call and land the
+// flight.
 func (s *flights) join(key flightKey) (f *flight, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +59,8 @@ func (s *flights) awaited(f *flight) bool {
 	return f.waiting > 0
 }
 
-// land ends a flight with a result to share, which nobody changes any more, or
-// nil. Only the first landing counts.
+// land ends a flight with a result to share, which must not be changed afterwards, or with nil.
+// Only the first call of land counts.
 func (s *flights) land(key flightKey, f *flight, result json.RawMessage, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,8 +72,8 @@ func (s *flights) land(key flightKey, f *flight, result json.RawMessage, left bo
 	close(f.done)
 }
 
-// wait waits until f has landed or c's agent goes away. Without a result and an
-// error the call is still to be made, through join again where again says so.
+// wait waits until f has landed or c's agent disconnects. Without a result and an error, the caller
+// must make the call; if again is true, through join.
 func (f *flight) wait(ctx context.Context, c *Call) (result json.RawMessage, again bool, err error) {
 	select {
 	case <-f.done:

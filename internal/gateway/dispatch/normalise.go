@@ -11,8 +11,8 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// The rules of tolerant argument normalisation (spec/gateway §4.4). There
-// are no others: no key is renamed or dropped, nothing is guessed.
+// Rules of tolerant argument normalisation (spec/gateway §4.4). There are no others: no key is
+// renamed or dropped, nothing is guessed.
 const (
 	ruleStringifiedObject = "parse_stringified_object"
 	ruleStrToInteger      = "str_to_integer"
@@ -21,10 +21,9 @@ const (
 	ruleStrToNull         = "str_to_null"
 )
 
-// Normalise is the link that repairs arguments before they are validated: an
-// object that was written as a string, and strings where the schema of a
-// top-level field demands another scalar. Every repair is in the provenance.
-// Without the link nothing is repaired and nothing copied.
+// Normalise is the link that repairs arguments before their validation: an object that was written
+// as a string, and strings where the schema of a top-level field requires another scalar. It
+// records each repair in the provenance.
 func Normalise() Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
@@ -34,9 +33,8 @@ func Normalise() Link {
 	}
 }
 
-// normalise returns args with the repairs that were possible. What cannot be
-// repaired stays for validation to refuse; arguments without a repair are
-// returned as they are.
+// normalise returns args with all possible repairs. The validation refuses the rest. Arguments
+// without a repair are returned as they are.
 func normalise(args, schema json.RawMessage) (json.RawMessage, []result.ArgRepair) {
 	var repairs []result.ArgRepair
 	if len(args) > 0 && args[0] == '"' {
@@ -51,9 +49,9 @@ func normalise(args, schema json.RawMessage) (json.RawMessage, []result.ArgRepai
 	if len(args) == 0 || args[0] != '{' {
 		return args, repairs
 	}
-	var fields map[string]typeSet // nil until one is asked for
+	var fields map[string]typeSet // nil until needed
 	var out []byte
-	done := 0 // args up to here is in out
+	done := 0 // args[:done] has been copied to out
 	err := rawjson.EachMember(args, func(m rawjson.Member) bool {
 		if m.Value[0] != '"' {
 			return true
@@ -76,12 +74,12 @@ func normalise(args, schema json.RawMessage) (json.RawMessage, []result.ArgRepai
 	return append(out, args[done:]...), repairs
 }
 
-// fieldTypes are the types of the top-level fields that a schema knows.
+// fieldTypes returns the types of the top-level fields in a schema.
 func fieldTypes(schema json.RawMessage) map[string]typeSet {
 	of, fields := Schemas{schema}, map[string]typeSet{}
 	of.each(schema, func(one []byte) bool {
 		if properties := rawjson.Get(one, "properties"); rawjson.IsObject(properties) {
-			// A schema that ends early has been told to the operator: what was read counts.
+			// The operator has been told of a truncated schema; the part that was read counts.
 			_ = rawjson.EachMember(properties, func(m rawjson.Member) bool {
 				fields[string(m.Key)] |= of.types(m.Value)
 				return true
@@ -92,9 +90,9 @@ func fieldTypes(schema json.RawMessage) map[string]typeSet {
 	return fields
 }
 
-// coerce returns the JSON that a string stands for where its field must have
-// one of types, and the rule, "" if none applies. A field that may be a string,
-// or of which nothing is known, is never coerced. Digits stay as they were written, so nothing is rounded.
+// coerce returns the JSON of a string whose field must have one of types, and the rule, or "" if
+// none applies. It never coerces a field that may be a string, or whose types are unknown. Digits
+// stay as written, so nothing is rounded.
 func coerce(value string, types typeSet) (raw, rule string) {
 	if types&schemaString != 0 {
 		return "", ""

@@ -7,22 +7,20 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 )
 
-// Pin names the catalog that an operator has looked at. The zero value pins
-// nothing.
+// Pin identifies the catalog that an operator has approved. The zero value pins nothing.
 type Pin struct {
-	// Hash is the catalog.Catalog.Hash that is expected.
+	// Hash is the expected catalog.Catalog.Hash.
 	Hash string
-	// Strict refuses to execute, read or render anything while the catalog is
-	// another. Browsing stays possible, so that one can see what is there.
+	// Strict refuses to execute, read or render anything while the catalog differs. Browsing stays
+	// possible, so that the difference can be inspected.
 	Strict bool
 }
 
-// Holds reports whether a catalog is the one that is pinned, or none is.
+// Holds reports whether a catalog is the pinned one, or there is no pin.
 func (p Pin) Holds(c *catalog.Catalog) bool { return p.Hash == "" || p.Hash == c.Hash() }
 
-// Check refuses an act under a catalog that is not the pinned one, where the pin
-// is strict. The hash to pin is for the operator, whom the log tells at each
-// change of the catalog: an agent that knew it could ask to have it set.
+// Check refuses an act under another catalog if the pin is strict. The log tells the new hash to
+// the operator; an agent that knew it could ask to have it set.
 func (p Pin) Check(c *catalog.Catalog) error {
 	if !p.Strict || p.Holds(c) {
 		return nil
@@ -31,8 +29,8 @@ func (p Pin) Check(c *catalog.Catalog) error {
 		"The operator finds out what with `weir ls --changes`, and then sets pin.expected_hash")
 }
 
-// CheckSeen refuses an act about an entry whose definition holds what is not seen,
-// where the pin is strict: an operator cannot have looked at that.
+// CheckSeen refuses an act about an entry whose definition contains invisible text if the pin is
+// strict, because an operator cannot have read it.
 func (p Pin) CheckSeen(about []Subject) error {
 	if !p.Strict || p.Hash == "" {
 		return nil

@@ -8,61 +8,58 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 )
 
-// Action is what a policy says about a call.
+// Action is the verdict of a rule.
 type Action string
 
-// The actions.
+// Actions.
 const (
 	Allow           Action = "allow"
 	Deny            Action = "deny"
 	RequireApproval Action = "require_approval" // a person at the agent's client decides
 )
 
-// Policy decides which calls are made. The first rule that matches counts, then
-// Default. It is immutable once it is in use; nil allows everything.
+// Policy decides which calls are allowed. The first matching rule counts, then Default. A Policy
+// must not change while it is in use; nil allows everything.
 //
-// Default and rules that name no meta-tool are about what runs or reads
-// something of an upstream: tool_execute, resource_read and prompt_get. The
-// other meta-tools are refused only by a rule that names them, so that an agent
-// under `default: deny` still sees what it may ask for.
+// Default and rules without a meta-tool concern the meta-tools that run or read something of an
+// upstream: tool_execute, resource_read and prompt_get. Other meta-tools are refused only by a rule
+// that names them, so that an agent under `default: deny` still sees what it may ask for.
 type Policy struct {
 	Default Action // "" is Allow
 	Rules   []PolicyRule
 }
 
-// PolicyRule matches calls by everything that is set in it.
+// PolicyRule matches a call if all its set fields match.
 type PolicyRule struct {
 	Action Action
-	// MetaTool is the only meta-tool that the rule is about; "" stands for all
-	// that run or read something.
+	// MetaTool limits the rule to one meta-tool; "" means all that run or read something.
 	MetaTool string
-	// Namespace is the namespace of the tool, exactly.
+	// Namespace is the exact namespace of the tool.
 	Namespace string
-	// Tool is a pattern for the tool_id or the upstream's own name of the tool,
-	// and for the URI of what is read: "*" stands for any text, "?" for one
-	// character. Case counts. URIs are compared in every way to write them.
+	// Tool is a pattern for the tool_id or the upstream's name of the tool, and for a URI: "*"
+	// matches any text, "?" one character. Case counts. URIs are compared in all their spellings.
 	Tool string
 	// Tags must all be on the tool.
 	Tags []string
-	// ReadOnly matches tools that declare themselves read-only, or those that
-	// do not. It is an unverified hint of the upstream.
+	// ReadOnly matches tools that declare themselves read-only, or those that do not. It is an
+	// unverified hint of the upstream.
 	ReadOnly *bool
-	// Reason is told to the agent and to the person who is asked.
+	// Reason is shown to the agent and to the person who is asked.
 	Reason string
 }
 
-// verdict is what a policy says about one call.
+// verdict is the decision of a policy about one call.
 type verdict struct {
 	action Action
 	reason string
 	rule   int // its index, -1 for the default
 }
 
-// oddName is the rule of a verdict that no rule has made: a name that reads like
-// another one is refused.
+// oddName is the rule number of a verdict without a rule: the name could be confused with another
+// name.
 const oddName = -2
 
-// decidedBy names what a verdict comes from, as the configuration calls it.
+// decidedBy names the origin of a verdict as the configuration writes it.
 func (v verdict) decidedBy() string {
 	switch v.rule {
 	case -1:
@@ -73,30 +70,29 @@ func (v verdict) decidedBy() string {
 	return fmt.Sprintf("policy.rules[%d]", v.rule)
 }
 
-// known is how much of an entry is known.
+// known says how much of an entry is known.
 type known uint8
 
 const (
 	knownWhole known = iota // it is in the catalog
-	KnownName               // what its upstream calls it, and where it is
-	KnownPlace              // where it is; it may go by another name
+	KnownName               // its upstream's name for it, and its place
+	KnownPlace              // only its place; its name may differ there
 )
 
-// Subject is one thing that an act may be about.
+// Subject is one entry or URI that an act may concern.
 type Subject struct {
-	Entry *catalog.Entry // nil: about no entry
+	Entry *catalog.Entry // nil: no entry
 	Known known
-	URI   string // one way to write the URI that is read; "" where none is
-	// Folds says that the entry has a folded name, for rules with folded ones.
+	URI   string // one spelling of the URI; "" for none
+	// Folds means that the entry has a folded name, for rules with folded names.
 	Folds bool
-	// Odd says why the name is refused before any rule; "" where it is not.
+	// Odd is the reason why the name is refused before any rule, or "".
 	Odd string
 }
 
-// decide returns the verdict on an act of a verb. Of the rules that may match a
-// subject that is not in the catalog, up to the first that does, the strictest
-// counts: what is unknown speaks against a call, or leaving a tool out of the
-// catalog would take it out of the policy.
+// decide returns the verdict on an act. For a subject outside the catalog, it takes the strictest
+// of the rules that might match, up to the first that certainly does. Otherwise removing a tool
+// from the catalog would bypass the policy.
 func (p *Policy) decide(verb string, s Subject) verdict {
 	if p == nil {
 		return verdict{Allow, "", -1}
@@ -119,8 +115,7 @@ func (p *Policy) decide(verb string, s Subject) verdict {
 	return perhaps.orStricter(verdict{p.Default, "", -1})
 }
 
-// Strictest returns the strictest verdict on what an act may be about, and the
-// subject that it is on.
+// Strictest returns the strictest verdict on the subjects of an act, and its subject.
 func (p *Policy) Strictest(verb string, about []Subject) (s Subject, v verdict) {
 	if len(about) == 0 {
 		return s, p.decide(verb, s)
@@ -137,8 +132,8 @@ func (p *Policy) Strictest(verb string, about []Subject) (s Subject, v verdict) 
 	return s, v
 }
 
-// orStricter returns the stricter of two verdicts; of equals, other where it
-// allows, else v.
+// orStricter returns the stricter of two verdicts. Of two equal ones, it returns other if it
+// allows, otherwise v.
 func (v verdict) orStricter(other verdict) verdict {
 	if other.action.severity() > v.action.severity() || other.action == Allow && v.action == Allow {
 		return other
@@ -157,14 +152,13 @@ func (a Action) severity() int {
 	return 2
 }
 
-// ActsOnUpstream reports whether a meta-tool runs or reads something of an
-// upstream, rather than showing what the gateway has.
+// ActsOnUpstream reports whether a meta-tool runs or reads something of an upstream, rather than
+// showing the gateway's own data.
 func ActsOnUpstream(metaTool string) bool {
 	return metaTool == VerbExecute || metaTool == VerbRead || metaTool == VerbGet
 }
 
-// mayMatch reports whether a rule that keeps calls back could match an entry of
-// which not all is known.
+// mayMatch reports whether a rule that denies or asks could match an entry that is not fully known.
 func (r *PolicyRule) mayMatch(verb string, s Subject) bool {
 	if r.Action == Allow {
 		return false
@@ -199,9 +193,9 @@ func (r *PolicyRule) Matches(verb string, s Subject) bool {
 	return true
 }
 
-// names reports whether the rule's pattern matches what a subject is called: its
-// id, its short id, its raw name or its URI. The short id counts too, or a server
-// would leave a rule by listing a second tool with it.
+// names reports whether the rule's pattern matches a name of the subject: its id, its short id, its
+// raw name or its URI. Without the short id, a server could leave a rule by listing a second tool
+// of the same name.
 func (r *PolicyRule) names(s Subject) bool {
 	pattern, e := r.Tool, s.Entry
 	if s.Folds {
@@ -211,8 +205,8 @@ func (r *PolicyRule) names(s Subject) bool {
 		s.URI != "" && matchSpelled(pattern, s.URI)
 }
 
-// matchPattern reports whether a pattern matches all of s. The time is bounded
-// by the product of the lengths.
+// matchPattern reports whether a pattern matches all of s. Its time is bounded by the product of
+// the lengths.
 func matchPattern(pattern, s string) bool {
 	p, t := []rune(pattern), []rune(s)
 	star, mark, i, j := -1, 0, 0, 0

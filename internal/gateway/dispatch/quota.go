@@ -12,17 +12,17 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// RateLimit bounds calls of one kind in one session. Zero sets no bound.
+// RateLimit bounds calls of one kind in one session. Zero means no bound.
 type RateLimit struct {
 	PerMinute  int // in any 60 seconds
-	PerSession int // ever
+	PerSession int // in total
 }
 
-// RateLimits are the quotas of each session (spec/gateway §4.5). In the
-// modern era, which has no sessions, they count by principal.
+// RateLimits are the quotas of each session (spec/gateway §4.5). The modern era has no sessions;
+// there, they count per principal.
 type RateLimits struct {
 	MetaTools map[string]RateLimit // by name of the meta-tool
-	Tools     map[string]RateLimit // by tool_id, in addition to the one of tool_execute
+	Tools     map[string]RateLimit // by tool_id, in addition to the limit of tool_execute
 }
 
 func (l *RateLimits) empty() bool { return len(l.MetaTools) == 0 && len(l.Tools) == 0 }
@@ -30,16 +30,15 @@ func (l *RateLimits) empty() bool { return len(l.MetaTools) == 0 && len(l.Tools)
 // quotaWindow is the span of a sliding window.
 const quotaWindow = time.Minute
 
-// bucket counts the calls of one scope in one session. Its memory is bounded by
-// the limit: no more calls are remembered than are allowed in a minute.
+// bucket counts the calls of one scope in one session. Its memory is bounded by the limit.
 type bucket struct {
-	recent []time.Duration // when they were, since the State's start: a ring
+	recent []time.Duration // call times since the State's start: a ring
 	head   int             // index of the oldest
 	n      int
 	total  int
 }
 
-// expire forgets calls that have left the window.
+// expire removes calls that have left the window.
 func (b *bucket) expire(now time.Duration) {
 	for b.n > 0 && now-b.recent[b.head] >= quotaWindow {
 		b.head = (b.head + 1) % len(b.recent)
@@ -65,13 +64,13 @@ func (b *bucket) add(now time.Duration, limit RateLimit) {
 	b.n++
 }
 
-// scope is one quota that a call is counted under.
+// scope is one quota that applies to a call.
 type scope struct {
 	name  string
 	limit RateLimit
 }
 
-// breach is a quota that is used up.
+// breach is an exhausted quota.
 type breach struct {
 	scope      string
 	limit      int
@@ -85,8 +84,8 @@ type Ledger struct {
 	buckets map[string]*bucket
 }
 
-// take counts a call under all scopes, or, where one of them is used up, under
-// none of them and returns that one. With record false it only looks.
+// take counts a call in all scopes. If one of them is exhausted, take counts it in none and returns
+// that one. With record false it only checks.
 func (l *Ledger) take(now time.Duration, record bool, scopes []scope) *breach {
 	if len(scopes) == 0 {
 		return nil
@@ -103,7 +102,7 @@ func (l *Ledger) take(now time.Duration, record bool, scopes []scope) *breach {
 			return &breach{s.name + "/session", s.limit.PerSession, -1}
 		}
 		if s.limit.PerMinute > 0 && b.n >= s.limit.PerMinute {
-			// After a reload there may be more in the window than are allowed now.
+			// After a reload, the window may hold more calls than are allowed now.
 			last := b.recent[(b.head+b.n-s.limit.PerMinute)%len(b.recent)]
 			return &breach{s.name + "/minute", s.limit.PerMinute, quotaWindow - (now - last)}
 		}
@@ -125,11 +124,10 @@ func (l *Ledger) take(now time.Duration, record bool, scopes []scope) *breach {
 	return nil
 }
 
-// scopes returns the quotas for an act that counts under the name of a meta-tool,
-// "" for none, and under what it may be about. A limit under a short id holds for
-// all tools that share it, or a server would shed the limit by listing a second
-// one. Tools without a limit have none, so the memory of a session is bounded by
-// the configuration.
+// scopes returns the quotas of an act: for the name of a meta-tool, or "", and for its subjects. A
+// limit of a short id applies to all tools that share it; otherwise a server could evade the limit
+// by listing a second one. Tools without a limit have no scope, so the configuration bounds the
+// memory of a session.
 func (l *RateLimits) scopes(metaTool string, about []Subject) []scope {
 	var list []scope
 	if limit, ok := l.MetaTools[metaTool]; ok {
@@ -153,9 +151,8 @@ func (l *RateLimits) scopes(metaTool string, about []Subject) []scope {
 	return list
 }
 
-// error is the breach as an agent sees it. retry_after is in seconds, rounded
-// up to a millisecond so that waiting that long is enough; it is null where no
-// waiting helps.
+// error returns the error that an agent sees. retry_after is in seconds, rounded up to a
+// millisecond; it is null if waiting does not help.
 func (b *breach) error() error {
 	details := append(rawjson.AppendString([]byte(`{"scope":`), b.scope), `,"retry_after":`...)
 	e := &result.Error{Code: result.RateLimited, Scope: b.scope}

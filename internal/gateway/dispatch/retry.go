@@ -13,32 +13,30 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// Defaults of RetryPolicy.
+// Default values of RetryPolicy.
 const (
 	defaultRetryBase = 100 * time.Millisecond
 	defaultRetryMax  = 5 * time.Second
 )
 
-// RetryPolicy says when a call that failed on its way is made again
-// (spec/gateway §4.5). The zero value makes every call once.
+// RetryPolicy decides when a failed call is made again (spec/gateway §4.5). The zero value makes
+// every call once.
 //
-// A call that timed out, or whose connection broke, may have run. An operator
-// who allows more than one attempt accepts that a tool runs twice.
+// A call that timed out, or whose connection broke, may have run. An operator who allows more than
+// one attempt accepts that a tool may run twice.
 type RetryPolicy struct {
-	// MaxAttempts counts the first attempt, too; less than 2 is one.
+	// MaxAttempts includes the first attempt; values below 2 mean one.
 	MaxAttempts int
-	// BaseDelay is the time before the second attempt; it doubles each time. 0
-	// is defaultRetryBase.
+	// BaseDelay is the delay before the second attempt; it doubles each time. 0 means
+	// defaultRetryBase.
 	BaseDelay time.Duration
-	// MaxDelay bounds each delay; 0 is defaultRetryMax.
+	// MaxDelay bounds each delay; 0 means defaultRetryMax.
 	MaxDelay time.Duration
-	// Jitter is the part of each delay, from 0 to 1, of which a random share
-	// is taken off.
+	// Jitter is the fraction of each delay, from 0 to 1, that is reduced at random.
 	Jitter float64
-	// Codes are the codes that are retried; nil is UpstreamTimeout and
-	// UpstreamUnavailable.
+	// Codes lists the codes to retry; nil means UpstreamTimeout and UpstreamUnavailable.
 	Codes []result.Code
-	// Random returns a number in [0, 1); nil is a random one.
+	// Random returns a number in [0, 1). Nil means math/rand.
 	Random func() float64
 }
 
@@ -59,7 +57,7 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 	return p
 }
 
-// delay is the time before the attempt that follows n failed ones.
+// delay returns the delay after n failed attempts.
 func (p RetryPolicy) delay(n int) time.Duration {
 	d := p.MaxDelay
 	if shift := n - 1; shift < 32 && p.BaseDelay <= p.MaxDelay>>shift {
@@ -68,25 +66,24 @@ func (p RetryPolicy) delay(n int) time.Duration {
 	return d - time.Duration(p.Jitter*p.Random()*float64(d))
 }
 
-// retries reports whether err is a failure of the way to the upstream that the
-// policy retries. What the upstream answered is no such failure, whatever it
-// says: it has seen the call. Nor is what another attempt would not change.
+// retries reports whether err is a transport failure that the policy retries. An upstream's own
+// error is never retried, because the upstream has received the call; neither is an error that a
+// retry cannot change.
 func (p RetryPolicy) retries(err error) bool {
 	var e *result.Error
 	var answered *jsonrpc.Error
 	return errors.As(err, &e) && slices.Contains(p.Codes, e.Code) && !errors.As(err, &answered) && !errors.Is(err, mcp.ErrFinal)
 }
 
-// wait is the time before the attempt that follows n failed ones, the last with
-// err. A server that asks for a longer time gets it within MaxDelay; beyond, ok is
-// false: to come back sooner would only add to what it suffers from.
+// wait returns the delay after n failed attempts, the last with err. If the server asks for a
+// longer delay, it gets it within MaxDelay. Beyond MaxDelay, ok is false: an earlier retry would
+// only add to the server's load.
 func (p RetryPolicy) wait(n int, err error) (d time.Duration, ok bool) {
 	asked := mcp.RetryAfter(err)
 	return max(p.delay(n), asked), asked <= p.MaxDelay
 }
 
-// Retry is the link that makes a call again which failed on its way. Results
-// with isError are results and pass.
+// Retry is the link that repeats failed calls. Results with isError are results and pass.
 func Retry(p RetryPolicy) Link {
 	p = p.withDefaults()
 	return func(next Dispatcher) Dispatcher {
@@ -105,7 +102,7 @@ func Retry(p RetryPolicy) Link {
 				case <-timer.C:
 				case <-ctx.Done():
 					timer.Stop()
-					return nil, err // the failure tells more than the end of waiting
+					return nil, err // the failure says more than the end of waiting
 				}
 			}
 		})

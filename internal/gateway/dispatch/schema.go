@@ -7,16 +7,15 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// maxSchemaSteps bounds how many $ref, anyOf, oneOf and allOf are gone through to
-// the schema of one place: schemas are an upstream's, and may lead in circles.
+// maxSchemaSteps bounds how many $ref, anyOf, oneOf and allOf are followed to the schema of one
+// place: an upstream's schema may contain cycles.
 const maxSchemaSteps = 64
 
-// Schemas looks up what a tool's schema says of the places in its arguments.
+// Schemas finds the parts of a tool's schema that apply to places in its arguments.
 type Schemas struct{ Root []byte }
 
-// each calls f with every schema that holds for a place: that which stands there,
-// what it refers to, and the members of its anyOf, oneOf and allOf. f returns
-// whether to go on.
+// each calls f with every schema that applies to a place: the schema itself, its references, and
+// the members of its anyOf, oneOf and allOf. f returns whether to continue.
 func (s Schemas) each(schema []byte, f func([]byte) bool) {
 	steps := 0
 	var visit func([]byte) bool
@@ -45,7 +44,7 @@ func (s Schemas) each(schema []byte, f func([]byte) bool) {
 	visit(schema)
 }
 
-// refer follows a JSON pointer into the tool's own schema; nil is nowhere.
+// refer resolves a JSON pointer in the tool's own schema, or returns nil.
 func (s Schemas) refer(ref string) []byte {
 	pointer, own := strings.CutPrefix(ref, "#")
 	if pointer, err := url.PathUnescape(pointer); own && err == nil {
@@ -63,7 +62,7 @@ func (s Schemas) refer(ref string) []byte {
 	return nil
 }
 
-// At is the schema that stands below one of a place's, nil where none says anything.
+// At returns the schema at a path below a place's schema, or nil.
 func (s Schemas) At(schema []byte, path ...string) (found []byte) {
 	s.each(schema, func(one []byte) bool {
 		found = rawjson.GetPath(one, path...)
@@ -72,7 +71,7 @@ func (s Schemas) At(schema []byte, path ...string) (found []byte) {
 	return found
 }
 
-// WantsText reports whether a place takes a string and no array.
+// WantsText reports whether a place accepts a string and no array.
 func (s Schemas) WantsText(schema []byte) bool {
 	types := s.types(schema)
 	return types&schemaString != 0 && types&schemaArray == 0
@@ -84,7 +83,7 @@ type typeSet uint8
 const (
 	schemaString typeSet = 1 << iota
 	schemaInteger
-	schemaNumber // whole numbers, too
+	schemaNumber // includes integers
 	schemaBoolean
 	schemaNull
 	schemaObject
@@ -93,7 +92,7 @@ const (
 	schemaAny = 1<<iota - 1
 )
 
-// schemaType is the type that a schema calls name; what nobody knows may be anything.
+// schemaType returns the type of a name in a schema. An unknown name allows any type.
 func schemaType(name string) typeSet {
 	switch name {
 	case "string":
@@ -114,7 +113,7 @@ func schemaType(name string) typeSet {
 	return schemaAny
 }
 
-// and is the types that are in both sets.
+// and returns the intersection of both sets.
 func (t typeSet) and(u typeSet) typeSet {
 	both := t & u
 	if t&schemaNumber != 0 && u&schemaInteger != 0 || u&schemaNumber != 0 && t&schemaInteger != 0 {
@@ -123,15 +122,14 @@ func (t typeSet) and(u typeSet) typeSet {
 	return both
 }
 
-// types returns which types the values of a place may have, as far as its schema
-// says that with type, $ref, anyOf, oneOf and allOf: what it does not say, or says
-// in more than maxSchemaSteps steps, may be anything.
+// types returns the types that a place may have, as far as type, $ref, anyOf, oneOf and allOf say
+// so. What they do not say within maxSchemaSteps steps may be anything.
 func (s Schemas) types(schema []byte) typeSet {
 	var f composed
 	if !f.read(schema) {
 		return schemaAny
 	}
-	if f.simple() { // as most are
+	if f.simple() { // the usual case
 		return f.declared()
 	}
 	steps := 0
@@ -151,7 +149,7 @@ func (s Schemas) types(schema []byte) typeSet {
 			}
 		}
 		if rawjson.IsArray(f[4]) {
-			// The first error, of a list that is none, ends it with what is known.
+			// An error means that the list is malformed; the types so far count.
 			_ = rawjson.EachElement(f[4], func(all []byte) bool {
 				types = types.and(visit(all))
 				return true
@@ -162,19 +160,19 @@ func (s Schemas) types(schema []byte) typeSet {
 	return visit(schema)
 }
 
-// composed are the members of a schema that say what a value's type is: type, $ref,
-// anyOf, oneOf, allOf.
+// composed holds the members of a schema that determine a value's type: type, $ref, anyOf, oneOf,
+// allOf.
 type composed [5][]byte
 
-// read returns false for what is no schema, or one of a single word.
+// read returns false if the schema is not an object, or a boolean.
 func (c *composed) read(schema []byte) bool {
 	return rawjson.IsObject(schema) && rawjson.Fields(schema, []string{"type", "$ref", "anyOf", "oneOf", "allOf"}, c[:]) == nil
 }
 
-// simple reports whether there is nothing but type.
+// simple reports whether type is the only member.
 func (c *composed) simple() bool { return c[1] == nil && c[2] == nil && c[3] == nil && c[4] == nil }
 
-// declared is what type says.
+// declared returns the types in type.
 func (c *composed) declared() typeSet {
 	switch {
 	case c[0] == nil:
@@ -185,7 +183,7 @@ func (c *composed) declared() typeSet {
 	return schemaType(rawjson.Text(c[0]))
 }
 
-// eachType is the union of what f says of the elements of a list.
+// eachType returns the union of f over the elements of a list.
 func eachType(list []byte, f func([]byte) typeSet) (types typeSet) {
 	if rawjson.EachElement(list, func(v []byte) bool {
 		types |= f(v)

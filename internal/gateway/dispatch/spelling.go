@@ -9,16 +9,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// One thing can be written in several ways: a server may read file:///b in
-// file:///a/../b, and "drop" in "Drop ". A rule is written in one way, so what an
-// agent writes is compared in the others as well.
+// One name can be written in several ways: a server may read file:///b as file:///a/../b, and
+// "drop" as "Drop ". A rule has one spelling, so an agent's text is compared in its other spellings
+// as well.
 //
 //	FILE://localhost/%73ecret/../a%2Fb?x ─ spelled ─▶ file:///a%2Fb?x     (RFC 3986 §6.2, and what browsers strip)
 //	                                     └ onDisk ──▶ file:///a/b         (as a file system sees it)
 //	" Ｄrop\u200b"                       ─ folded ──▶ drop
 
-// Spellings returns the other ways to write a URI: none where it is in normal
-// form already, or no URI.
+// Spellings returns the other spellings of a URI. It returns none for a URI in normal form and for
+// other texts.
 func Spellings(uri string) []string {
 	var list []string
 	for _, s := range []string{Spelled(uri, false), onDisk(uri, false)} {
@@ -49,9 +49,8 @@ type uriParts struct {
 	hasAuthority, hasQuery         bool
 }
 
-// readURI takes a URI apart: without its fragment, which no server is told, and
-// without the white space that browsers' parsers remove. A pattern keeps what may
-// be a wildcard. ok is false for what has no scheme.
+// readURI splits a URI: without its fragment, which servers do not receive, and without the white
+// space that browsers remove. In a pattern, wildcards stay. ok is false if there is no scheme.
 func readURI(uri string, pattern bool) (u uriParts, ok bool) {
 	uri = strings.TrimFunc(uri, func(r rune) bool { return r <= ' ' })
 	if strings.ContainsAny(uri, "\t\r\n") {
@@ -95,13 +94,12 @@ func isScheme(s string) bool {
 	return true
 }
 
-// defaultPorts are those of the schemes for which browsers' parsers have rules.
+// defaultPorts are the ports of the schemes for which browsers have rules.
 var defaultPorts = map[string]string{"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}
 
-// Spelled returns a URI in normal form: scheme and host in lower case, no escapes
-// of characters that need none and the others in upper case, no dot segments, no
-// default port, no localhost in a file: URI, no fragment. It is "" for what has no
-// scheme. In a pattern * and ? stay what they are.
+// Spelled returns a URI in normal form: scheme and host in lower case, only necessary escapes and
+// these in upper case, no dot segments, no default port, no localhost in a file: URI, no fragment.
+// It is "" without a scheme. In a pattern, * and ? stay wildcards.
 func Spelled(uri string, pattern bool) string {
 	u, ok := readURI(uri, pattern)
 	if !ok {
@@ -126,9 +124,8 @@ func Spelled(uri string, pattern bool) string {
 	return out
 }
 
-// onDisk returns a file: URI by what a file system makes of its path: all escapes
-// read, backslashes and runs of slashes one slash each, no dot segments, and
-// without host and query. It is "" for other URIs.
+// onDisk returns a file: URI in the form that a file system uses: all escapes decoded, backslashes
+// and runs of slashes as one slash, no dot segments, host or query. It is "" for other URIs.
 func onDisk(uri string, pattern bool) string {
 	u, ok := readURI(uri, pattern)
 	if !ok || u.scheme != "file" {
@@ -151,8 +148,8 @@ func onDisk(uri string, pattern bool) string {
 	return "file://" + escaped(path, pattern)
 }
 
-// normalAuthority is an authority with its host in lower case and without the
-// scheme's default port.
+// normalAuthority returns an authority with its host in lower case and without the scheme's default
+// port.
 func normalAuthority(authority, scheme string) string {
 	user, host := "", authority
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
@@ -189,16 +186,16 @@ func unhex(c byte) int {
 	return -1
 }
 
-// unreserved are the characters that are never escaped (RFC 3986 §2.3).
+// unreserved reports whether a character is never escaped (RFC 3986 §2.3).
 func unreserved(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// reserved are those that stay as they are written (RFC 3986 §2.2).
+// reserved reports whether a character stays as written (RFC 3986 §2.2).
 func reserved(c byte) bool { return strings.IndexByte(":/?#[]@!$&'()*+,;=", c) >= 0 }
 
-// normalEscapes writes the escapes of a part of a URI in the one way that is
-// normal. Braces of a pattern, which may be a template, stay.
+// normalEscapes writes the escapes of a part of a URI in normal form. Braces of a pattern stay,
+// because it may be a template.
 func normalEscapes(s string, pattern bool) string {
 	plain := true
 	for i := range len(s) {
@@ -227,7 +224,7 @@ func normalEscapes(s string, pattern bool) string {
 	return string(out)
 }
 
-// unescaped reads all escapes.
+// unescaped decodes all escapes.
 func unescaped(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s
@@ -244,7 +241,7 @@ func unescaped(s string) string {
 	return string(out)
 }
 
-// escaped writes a path as it stands in a URI.
+// escaped encodes a path for a URI.
 func escaped(path string, pattern bool) string {
 	out := make([]byte, 0, len(path)+16)
 	for i := range len(path) {
@@ -295,9 +292,8 @@ func withoutDots(path string) string {
 	return joined
 }
 
-// Folded is what a name becomes for a reader that minds neither case nor width
-// nor what cannot be seen: Unicode's NFKC, case folded, without invisible
-// characters and white space at its ends.
+// Folded returns a name for readers that ignore case, width and invisible characters: in Unicode's
+// NFKC, case-folded, without invisible characters and surrounding white space.
 func Folded(name string) string {
 	if isPlain(name) {
 		return name
@@ -326,7 +322,7 @@ func isPlain(name string) bool {
 	return true
 }
 
-// foldRune returns the same rune for all that differ in case only.
+// foldRune returns the same rune for all runes that differ only in case.
 func foldRune(r rune) rune {
 	least := r
 	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
@@ -335,8 +331,8 @@ func foldRune(r rune) rune {
 	return unicode.ToLower(least)
 }
 
-// invisible reports whether a character takes no place of its own on a screen, or
-// is blank without being white space: readers overlook it.
+// invisible reports whether readers overlook a character: it has no width of its own, or is blank
+// without being white space.
 func invisible(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:

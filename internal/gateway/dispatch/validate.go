@@ -12,8 +12,8 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// maxDetailSchema bounds the schema that an error carries, in bytes. A larger
-// one is kept as an artifact and the error holds the handle.
+// maxDetailSchema bounds the schema in an error, in bytes. A larger schema becomes an artifact, and
+// the error holds its handle.
 const maxDetailSchema = 20_000
 
 // schemaStore keeps bytes for a principal.
@@ -21,9 +21,8 @@ type schemaStore interface {
 	Put(ctx context.Context, principal, mediaType, label string, data []byte) (artifact.Artifact, error)
 }
 
-// Validate checks the arguments against the tool's schema (spec/gateway
-// §4.4): what does not fit never reaches the upstream. store keeps a schema that is
-// too large for an error.
+// Validate is the link that checks the arguments against the tool's schema (spec/gateway §4.4):
+// invalid arguments never reach the upstream. store keeps a schema that is too large for an error.
 func Validate(check *Checker, store schemaStore) Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
@@ -35,8 +34,8 @@ func Validate(check *Checker, store schemaStore) Link {
 	}
 }
 
-// ArgsError carries everything that the next call needs to be right: what is
-// wrong where, and the schema.
+// ArgsError returns an error with all data for a correct next call: the faults, their places and
+// the schema.
 func ArgsError(ctx context.Context, c *Call, err error, store schemaStore) error {
 	var ce *catalog.Error
 	if !errors.As(err, &ce) {
@@ -80,7 +79,7 @@ func keepSchema(ctx context.Context, store schemaStore, c *Call, schema []byte) 
 	return store.Put(ctx, c.Request.Session.Principal(), "application/schema+json", "input schema of "+c.Entry.ID, schema)
 }
 
-// IdKey is what the id of an entry is called in arguments and details.
+// IdKey returns the key of an entry's id in arguments and details.
 func IdKey(kind catalog.Kind) string {
 	switch kind {
 	case catalog.KindTool:
@@ -91,8 +90,8 @@ func IdKey(kind catalog.Kind) string {
 	return "resource_id"
 }
 
-// ShownSchema is a definition, or a part of one, as a model reads it: as the upstream wrote
-// it, without hidden characters.
+// ShownSchema returns a definition, or a part of one, as the upstream wrote it, without invisible
+// characters.
 func ShownSchema(e *catalog.Entry, raw []byte) []byte {
 	if e.Hidden == 0 {
 		return raw

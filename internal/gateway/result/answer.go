@@ -6,15 +6,15 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Text is a result of one text block, made in one allocation.
+// Text returns a result of one text block, in one allocation.
 func Text(text []byte) json.RawMessage {
 	const head, tail = `{"content":[{"type":"text","text":`, `}],"isError":false}`
 	out := append(make([]byte, 0, len(head)+rawjson.QuotedLen(text)+len(tail)), head...)
 	return append(rawjson.AppendText(out, text), tail...)
 }
 
-// Texts is a result of text blocks, empty ones left out beside others, and
-// of structuredContent where there is some.
+// Texts returns a result of text blocks, and of structuredContent unless it is nil. An empty block
+// is omitted if there are others.
 func Texts(structured []byte, texts ...string) json.RawMessage {
 	var blocks []byte
 	for _, text := range texts {
@@ -45,8 +45,9 @@ func AppendText(dst []byte, text string) []byte {
 	return append(rawjson.AppendString(dst, text), '}')
 }
 
-// Result returns the error as a tool result. r removes secrets from its message; FormatJSON adds the
-// error as structuredContent, FormatRaw the mark MetaError: else a tool's own error could pass for it.
+// Result returns the error as a tool result. r removes secrets from its message. FormatJSON adds
+// the error as structuredContent. FormatRaw adds MetaError, because a tool's own error could
+// otherwise look the same.
 func (e *Error) Result(r *Redactor, format Format) json.RawMessage {
 	doc := e.AppendJSON(nil, r)
 	out := append([]byte(`{"content":[`), AppendText(nil, string(doc))...)

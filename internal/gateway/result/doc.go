@@ -1,5 +1,5 @@
-// Package result turns raw results into what an agent reads. It maps bytes to bytes: it knows no
-// upstream, no session and no transport, and starts no goroutine.
+// Package result turns raw results into text for an agent. It maps bytes to bytes. It uses no
+// upstream, session or transport, and starts no goroutine.
 //
 //	raw result ─▶ [Firewall.Shape] ─▶ content blocks as they came, envelope in _meta
 //	                   │ too long
@@ -7,6 +7,6 @@
 //	handle, selector ─▶ [Select] ─▶ the part that the selector names, and how to go on
 //	[Error] ─▶ [Error.Result] ─▶ a tool result with isError
 //
-// A [Redactor] removes secrets from everything that is said about a result. The content of a result is
-// data and passes unless the gateway is configured otherwise.
+// A [Redactor] removes secrets from descriptions of a result. The content of a result is data and
+// passes unchanged by default.
 package result

@@ -14,26 +14,25 @@ import (
 
 // Keys under which weir reads and writes _meta.
 const (
-	// MetaEnvelope is the result's _meta key that holds the envelope of a tool
-	// call, for programs; a model is not meant to read it.
+	// MetaEnvelope is the result's _meta key for the envelope of a tool call. It is meant for
+	// programs, not for models.
 	MetaEnvelope = "weir/envelope"
-	// MetaFormat is the request's _meta key by which a program asks for JSON
-	// instead of text, {"weir/format":"json"}, or for whole results, {"weir/format":"raw"}.
+	// MetaFormat is the request's _meta key with which a program asks for JSON instead of text,
+	// {"weir/format":"json"}, or for whole results, {"weir/format":"raw"}.
 	MetaFormat = "weir/format"
 	// MetaError is the key in a result's _meta that marks an error of the gateway itself, in
 	// FormatRaw.
 	MetaError = "weir/error"
 )
 
-// Status of an envelope. isError of the result is true exactly for
-// statusError.
+// Status values of an envelope. isError of the result is true exactly for statusError.
 const (
 	statusOK      = "ok"
-	statusPartial = "partial" // a part could neither be shown nor kept
+	statusPartial = "partial" // a part could be neither shown nor stored
 	statusError   = "error"
 )
 
-// Strategies by which the firewall treats a result.
+// Strategies of the firewall.
 const (
 	strategyPassthrough = "passthrough" // nothing was held back
 	strategySummary     = "summary"     // text, held back behind its first paragraph
@@ -41,8 +40,8 @@ const (
 	strategyProjection  = "projection"  // other JSON, or single parts, held back behind their description
 )
 
-// Provenance says where a result comes from. Every field is the value under
-// the key of its name in the envelope's provenance; empty ones are left out.
+// Provenance describes the origin of a result. Each field is written under its name in the
+// envelope's provenance; empty fields are omitted.
 type Provenance struct {
 	Tool       string // the upstream's own name of the tool
 	Protocol   string // always "mcp" today
@@ -51,8 +50,8 @@ type Provenance struct {
 	PromptID   string
 	Primitive  string // "resource" or "prompt"
 
-	Selection  *Selection  // where the tool_id had to be repaired
-	ArgRepairs []ArgRepair // what tolerant argument normalisation changed
+	Selection  *Selection  // set if the tool_id had to be repaired
+	ArgRepairs []ArgRepair // changes by tolerant argument normalisation
 	CacheHit   bool
 
 	annotations []partAnnotations
@@ -70,8 +69,7 @@ type partAnnotations struct {
 	raw  []byte
 }
 
-// stats are the envelope's firewall_stats. Token counts are absent where
-// nobody counted (negative).
+// stats are the envelope's firewall_stats. A negative token count is unknown and omitted.
 type stats struct {
 	strategy       string
 	thresholdChars int
@@ -93,7 +91,7 @@ type envelope struct {
 	stats      stats
 }
 
-// appendJSON appends the envelope to dst, keys in the order of the contract.
+// appendJSON appends the envelope to dst, with keys in the order of the contract.
 func (e *envelope) appendJSON(dst []byte) []byte {
 	dst = append(dst, `{"status":"`...)
 	dst = append(dst, e.status...)
@@ -229,9 +227,8 @@ func (s *stats) appendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// spliceMeta returns result, a valid JSON object, with envelope added to its
-// _meta; meta is that member's value as a slice of result, or nil. Every other
-// byte of result stays as it is.
+// spliceMeta returns result, a valid JSON object, with envelope added to its _meta. meta is that
+// member's value as a slice of result, or nil. All other bytes of result stay the same.
 func spliceMeta(result, meta, envelope []byte) ([]byte, error) {
 	if meta != nil && rawjson.IsObject(meta) {
 		inner, err := rawjson.Set(meta, MetaEnvelope, envelope)
@@ -240,7 +237,7 @@ func spliceMeta(result, meta, envelope []byte) ([]byte, error) {
 		}
 		return rawjson.Set(result, "_meta", inner)
 	}
-	if meta != nil { // null, or no object: nothing of it can be kept beside a member
+	if meta != nil { // null or not an object: a member cannot be added to it
 		inner, err := rawjson.Set(nil, MetaEnvelope, envelope)
 		if err != nil {
 			return nil, err
@@ -263,9 +260,9 @@ func spliceMeta(result, meta, envelope []byte) ([]byte, error) {
 // maxSummaryChars bounds an envelope's summary of a result that was held back.
 const maxSummaryChars = 500
 
-// summarize returns the first paragraph of text in at most maxSummaryChars
-// characters, cut behind a sentence where one ends in time; "…" marks a cut.
-// Secrets are removed before it is cut: half a secret is not recognised.
+// summarize returns the first paragraph of text in at most maxSummaryChars characters. It cuts
+// after a sentence if possible; "…" marks a cut. It removes secrets before the cut, because half a
+// secret is not recognised.
 func summarize(content string, clean func(string) string) string {
 	p := firstParagraph(content)
 	head := text.Cut(p, 8*maxSummaryChars)
@@ -289,8 +286,7 @@ func summarize(content string, clean func(string) string) string {
 	return p + "…"
 }
 
-// firstParagraph returns what stands before the first blank line, without
-// white space around it.
+// firstParagraph returns the text before the first blank line, without surrounding white space.
 func firstParagraph(text string) string {
 	text = trimSpace(text)
 	for at := 0; ; {
@@ -310,14 +306,13 @@ func firstParagraph(text string) string {
 	}
 }
 
-// Facts: lines with a colon, stripped, shorter than maxFactChars, the first
-// maxFacts of them.
+// Bounds of facts: the first maxFacts lines with a colon that are shorter than maxFactChars.
 const (
 	maxFactChars = 200
 	maxFacts     = 20
 )
 
-// factsOf returns the lines of text that state something by name.
+// factsOf returns the lines of text that give a value for a name.
 func factsOf(text string) []string {
 	var facts []string
 	for len(text) > 0 && len(facts) < maxFacts {

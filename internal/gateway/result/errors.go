@@ -8,11 +8,11 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// Code names a kind of failure that a gateway answers with
-// (spec/gateway §3.4). Agents branch on it, so its spelling is a contract.
+// Code is a kind of gateway failure (spec/gateway §3.4). Agents branch on it, so its spelling is
+// part of the contract.
 type Code string
 
-// The codes of spec/gateway §3.4 and §6.4. [Codes] tells what each means.
+// Codes of spec/gateway §3.4 and §6.4. [Codes] describes them.
 const (
 	PathInvalid         Code = "PATH_INVALID"
 	PathNotFound        Code = "PATH_NOT_FOUND"
@@ -33,7 +33,7 @@ const (
 // CodeInfo describes one Code.
 type CodeInfo struct {
 	Code      Code
-	Retryable bool   // whether the same call may succeed when it is made again
+	Retryable bool   // the same call may succeed later
 	Meaning   string // one sentence for documentation
 }
 
@@ -58,7 +58,7 @@ var codes = [...]CodeInfo{
 // Codes returns the table of all codes in a fixed order.
 func Codes() []CodeInfo { return append([]CodeInfo(nil), codes[:]...) }
 
-// Retryable reports whether the same call may succeed when it is made again.
+// Retryable reports whether the same call may succeed later.
 func (c Code) Retryable() bool {
 	for i := range codes {
 		if codes[i].Code == c {
@@ -68,16 +68,15 @@ func (c Code) Retryable() bool {
 	return false
 }
 
-// Error is a failure that the gateway answers as a tool result with isError
-// (spec/gateway §3.4).
+// Error is a failure that the gateway returns as a tool result with isError (spec/gateway §3.4).
 type Error struct {
 	Code    Code
 	Message string          // what a model reads; [AppendJSON] makes it one bounded line
-	Path    string          // the browse path, id or handle that it is about, or empty
+	Path    string          // the browse path, id or handle concerned, or empty
 	Details json.RawMessage // optional, one JSON object
 	Cause   error           // for the operator's log; never on the wire
 
-	Scope string // the quota that was breached, for events
+	Scope string // the exhausted quota, for events
 }
 
 // Error returns the code and the message.
@@ -115,8 +114,8 @@ func (e *Error) AppendJSON(dst []byte, r *Redactor) []byte {
 	return append(dst, '}')
 }
 
-// told is a text of an error as a model reads it. It is redacted before it is cut, and
-// again where something that nobody sees stood in a secret.
+// told returns the text of an error for a model. It redacts the text before cutting it, and again
+// if invisible characters had split a secret.
 func told(content string, r *Redactor) string {
 	line := text.Line(r.Redact(content), text.MaxMessageChars)
 	if clean := r.Redact(line); clean != line {

@@ -6,9 +6,9 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// finiteText returns data with null in place of NaN, Infinity and -Infinity, and
-// how many there were, where nothing else keeps data from being JSON: one
-// document, or one object a line. Other data is returned as it is.
+// finiteText replaces NaN, Infinity and -Infinity in data by null and returns how many there were.
+// It does so only if data is otherwise valid: one JSON document, or one object per line. Other data
+// is returned as it is.
 func finiteText(data []byte) (text []byte, replaced int) {
 	body := bytes.TrimSpace(data)
 	if len(body) == 0 || body[0] != '{' && body[0] != '[' {

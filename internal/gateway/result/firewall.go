@@ -13,10 +13,10 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Format is how a meta-tool answers.
+// Format selects the form of a meta-tool's answer.
 type Format uint8
 
-// The formats. FormatDefault stands for what the gateway is configured to use.
+// Formats. FormatDefault means the gateway's configured format.
 const (
 	FormatDefault Format = iota
 	FormatText           // text for a model, the envelope in _meta
@@ -29,55 +29,51 @@ const (
 	defaultThresholdChars = 2000
 	defaultMaxMediaBytes  = 1 << 20
 
-	maxCounted = 8000 // characters whose tokens are counted while the agent waits
+	maxCounted = 8000 // characters whose tokens are counted synchronously
 )
 
-// Firewall decides what of a result a model gets to read. It is a pure
-// function over the raw result: what passes is not decoded and encoded again.
-// The zero value uses the defaults.
+// Firewall decides which parts of a result a model reads. It is a pure function of the raw result:
+// parts that pass are not decoded and encoded again. The zero value uses the defaults.
 type Firewall struct {
-	// ThresholdChars is how many characters of text pass whole; 0 is
-	// defaultThresholdChars, and less holds all text back. Up to half as many more pass, too, at
-	// most 1,000: a description and a call of tool_view cost as much.
+	// ThresholdChars is the number of characters of text that pass whole. 0 means
+	// defaultThresholdChars; a negative value holds back all text. Up to half as many more pass, at
+	// most 1,000, because a description and a call of tool_view cost as much.
 	ThresholdChars int
-	// PassTokens is how many tokens of text pass whole in any case. 0 lets none pass for that.
+	// PassTokens is the number of tokens of text that always pass whole. 0 means none.
 	PassTokens int
-	// MaxMediaBytes is how large an image or a sound may be to pass; 0 is
+	// MaxMediaBytes is the size of the largest image or sound that passes; 0 means
 	// defaultMaxMediaBytes.
 	MaxMediaBytes int
-	// CountTokens, if set, gives the exact number of tokens of what is shown.
-	// The original's are counted only where it is shown whole and has at most
-	// 8,000 characters: counting a large one is nothing for the request's path.
+	// CountTokens, if set, returns the exact number of tokens of a text. The original is counted
+	// only if it is shown whole and has at most 8,000 characters, because counting a large text
+	// would delay the answer.
 	CountTokens func(text string) int
-	// Tables add to what counts as a table in the result; the zero value adds nothing.
+	// Tables extends what counts as a table in the result; the zero value adds nothing.
 	Tables table.DetectOptions
-	// Redact, if set, removes secrets from what is told of a result: summary,
-	// facts, structure and samples. The content itself is data and passes.
+	// Redact, if set, removes secrets from descriptions of a result: summary, facts, structure and
+	// samples. The content itself passes unchanged.
 	Redact func(text string) string
 }
 
-// Keeper stores bytes that are held back; artifact.Local.Put bound to a
-// principal.
+// Keeper stores held-back bytes: artifact.Local.Put for one principal.
 type Keeper func(mediaType, label string, data []byte) (artifact.Artifact, error)
 
-// errBadResult: an upstream's result is not a tool result at all.
+// errBadResult is returned if an upstream's result is not a tool result.
 var errBadResult = errors.New("malformed tool result")
 
 // resultKeys are the members of a result that the firewall reads.
 var resultKeys = []string{"content", "structuredContent", "_meta", "isError", "resultType"}
 
-// finding is what Shape learned about a result.
+// finding describes a result that Shape has processed.
 type finding struct {
 	Tokens  int  // of a result that passed whole and was counted, else -1
-	IsError bool // the tool itself says that it failed
+	IsError bool // the tool reports a failure
 }
 
-// Shape returns result as the agent gets it. Up to the threshold the content
-// blocks stay byte for byte and the envelope is spliced into _meta. Text over
-// the threshold, binary parts, embedded resources and structuredContent that
-// are too large are given to keep, and a short description stands in their
-// place. A result that is not complete (input_required) is returned as it is.
-// The error is errBadResult with the reason.
+// Shape returns the result for the agent. Below the threshold, the content blocks keep their bytes
+// and the envelope is added to _meta. Text over the threshold, binary parts, embedded resources and
+// large structuredContent are passed to keep, and a short description replaces them. An incomplete
+// result (input_required) is returned as it is. The error is errBadResult with the reason.
 func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Keeper) ([]byte, finding, error) {
 	about := finding{Tokens: -1}
 	var fields [5][]byte
@@ -138,7 +134,7 @@ type block struct {
 	kind string // its type
 	text []byte // of a text block: the raw JSON string
 	data []byte // of an image or audio block: the raw JSON string in base64
-	size int    // characters it costs to show; decoded bytes for media
+	size int    // shown size in characters; decoded bytes for media
 	hold bool
 }
 
@@ -149,17 +145,17 @@ type shaper struct {
 	from       *Provenance
 	format     Format
 	blocks     []block
-	first      [4]block // room for the usual few
+	first      [4]block // room for the usual number
 	texts      int      // text blocks
 	textChars  int      // characters in all of them
 	holdText   bool
 	structured []byte
-	whole      []byte // wholeText, once it has been asked for
+	whole      []byte // wholeText, once requested
 }
 
 var blockKeys = []string{"type", "text", "data", "annotations"}
 
-// read takes the content array apart and decides about each block.
+// read parses the content array and decides about each block.
 func (s *shaper) read(content []byte) error {
 	s.blocks = s.first[:0]
 	var bad error
@@ -205,7 +201,7 @@ func (s *shaper) read(content []byte) error {
 		case b.data != nil:
 			b.hold = b.size > s.MaxMediaBytes
 		case b.kind == "resource" && s.from.Primitive != "" && rawjson.GetPath(b.raw, "resource", "blob") != nil:
-			b.hold = true // nobody reads base64
+			b.hold = true // models cannot read base64
 		case b.size > room || s.holdText && b.kind == "resource" || s.format == FormatJSON:
 			b.hold = true
 		default:
@@ -218,16 +214,16 @@ func (s *shaper) read(content []byte) error {
 // maxSlackChars bounds how many characters over the threshold pass.
 const maxSlackChars = 1000
 
-// passChars is how many characters of text pass.
+// passChars returns how many characters of text pass.
 func (f *Firewall) passChars() int {
 	return f.ThresholdChars + min(f.ThresholdChars/2, maxSlackChars)
 }
 
-// charsPerToken is how many characters a token has at most in a text of some length.
+// charsPerToken is the maximum mean length of a token in a longer text.
 const charsPerToken = 8
 
-// passesByTokens reports whether the text has at most PassTokens tokens. It counts none where there
-// are clearly more.
+// passesByTokens reports whether the text has at most PassTokens tokens. It does not count a text
+// that clearly has more.
 func (s *shaper) passesByTokens() bool {
 	if s.PassTokens == 0 || s.CountTokens == nil || s.textChars > charsPerToken*s.PassTokens {
 		return false
@@ -235,7 +231,7 @@ func (s *shaper) passesByTokens() bool {
 	return s.CountTokens(s.joinTexts()) <= s.PassTokens
 }
 
-// KindOf gives the usual types without an allocation.
+// KindOf returns the usual types without an allocation.
 func KindOf(raw []byte) string {
 	switch string(raw) {
 	case `"text"`:
@@ -252,8 +248,8 @@ func KindOf(raw []byte) string {
 	return rawjson.Text(raw)
 }
 
-// holdsStructured reports whether structuredContent is held back. Beside text
-// that passes it says mostly the same once more, in more characters.
+// holdsStructured reports whether structuredContent is held back. If the text passes,
+// structuredContent mostly repeats it in more characters.
 func (s *shaper) holdsStructured() bool {
 	limit := s.passChars()
 	if s.texts > 0 {
@@ -275,8 +271,7 @@ func (s *shaper) passes() bool {
 	return true
 }
 
-// passEnvelope is the envelope of a result that passes whole. Its summary is
-// the text itself.
+// passEnvelope returns the envelope of a result that passes whole. Its summary is the text itself.
 func (s *shaper) passEnvelope(status string) envelope {
 	e := envelope{status: status, summary: []byte(`""`), provenance: s.from, stats: stats{
 		strategy: strategyPassthrough, thresholdChars: s.ThresholdChars,
@@ -315,10 +310,10 @@ func (s *shaper) passEnvelope(status string) envelope {
 	return e
 }
 
-// joinedChars is how many characters joinTexts has.
+// joinedChars returns the length of joinTexts in characters.
 func (s *shaper) joinedChars() int { return s.textChars + max(s.texts-1, 0) }
 
-// joinTexts is the text of all text blocks, one below the other.
+// joinTexts returns the text of all text blocks, separated by line breaks.
 func (s *shaper) joinTexts() string {
 	if s.texts == 1 {
 		for i := range s.blocks {
@@ -341,9 +336,8 @@ func (s *shaper) joinTexts() string {
 	return b.String()
 }
 
-// wholeText is what becomes one artifact where text is held back: the text
-// itself, or an array where each block is a JSON object, as servers write that
-// give a list one block a row.
+// wholeText returns the bytes to store if text is held back: the text itself, or an array if each
+// block is a JSON object. Some servers send a list so, one row per block.
 func (s *shaper) wholeText() []byte {
 	if s.whole == nil {
 		s.whole = s.readText()
@@ -416,7 +410,7 @@ func stringChars(raw []byte) int {
 	}
 }
 
-// runeCount is utf8.RuneCount, eight bytes at a time where they are ASCII.
+// runeCount is utf8.RuneCount, eight bytes at a time for ASCII.
 func runeCount(b []byte) int {
 	n := 0
 	for len(b) >= 8 {
@@ -425,7 +419,7 @@ func runeCount(b []byte) int {
 			b = b[8:]
 			continue
 		}
-		// A character may begin in these bytes and end behind them.
+		// A character may begin in these bytes and end after them.
 		for range 8 {
 			_, size := utf8.DecodeRune(b)
 			if size == 0 {
@@ -438,7 +432,7 @@ func runeCount(b []byte) int {
 	return n + utf8.RuneCount(b)
 }
 
-// hex16 reads four hexadecimal digits, which have been checked.
+// hex16 parses four valid hexadecimal digits.
 func hex16(digits []byte) (v int) {
 	for _, c := range digits {
 		v <<= 4

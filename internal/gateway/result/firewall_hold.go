@@ -12,15 +12,15 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// Bounds on what is told about parts that are held back.
+// Bounds of the description of held-back parts.
 const (
-	maxDescribed = 8    // parts that are stored and described each on its own; the rest is one more
+	maxDescribed = 8    // parts with a description of their own; the rest share one
 	maxTextChars = 1800 // of a description
 	minTextChars = 700
 	toldViews    = 2 // selectors in a description
 )
 
-// rebuild writes a result of which something is held back, or one in JSON.
+// rebuild writes a result with held-back parts, or a result in JSON.
 func (s *shaper) rebuild(result, content []byte, status string) ([]byte, error) {
 	e := envelope{status: status, summary: []byte(`""`), provenance: s.from, stats: stats{
 		strategy: strategyPassthrough, thresholdChars: s.ThresholdChars,
@@ -58,8 +58,8 @@ func (s *shaper) rebuild(result, content []byte, status string) ([]byte, error) 
 	return spliceMeta(next, rawjson.Get(next, "_meta"), doc)
 }
 
-// isCopy reports whether structuredContent says what the text says already, as
-// servers do for clients that know only one of the two.
+// isCopy reports whether structuredContent repeats the text. Servers send both for clients that
+// know only one of them.
 func (s *shaper) isCopy() bool {
 	if s.texts == 0 {
 		return false
@@ -74,7 +74,7 @@ func (s *shaper) isCopy() bool {
 	if same(s.structured) {
 		return true
 	}
-	// {"result": …}, {"content": …}: what frameworks make of a plain return value.
+	// Frameworks wrap a plain return value as {"result": …} or {"content": …}.
 	var only []byte
 	members := 0
 	if s.structured[0] != '{' || rawjson.EachMember(s.structured, func(m rawjson.Member) bool {
@@ -87,8 +87,8 @@ func (s *shaper) isCopy() bool {
 	return members == 1 && same(only)
 }
 
-// sameJSON reports whether two texts are one JSON value, whatever white space,
-// escapes and orders of keys they are written with.
+// sameJSON reports whether two texts are the same JSON value, regardless of white space, escapes
+// and the order of keys.
 func sameJSON(a, b []byte) bool {
 	if a, b = bytes.TrimSpace(a), bytes.TrimSpace(b); len(a) == 0 || len(b) == 0 || a[0] != b[0] {
 		return false
@@ -110,11 +110,10 @@ func sameJSON(a, b []byte) bool {
 	return ok && bytes.Equal(x, y)
 }
 
-// maxCompared is how large values may be that are written differently and looked
-// at all the same.
+// maxCompared is the size of the largest values with different bytes that sameJSON compares.
 const maxCompared = 8 << 20
 
-// clean removes secrets from what is told of the result.
+// clean removes secrets from a description of the result.
 func (s *shaper) clean(text string) string {
 	if s.Redact == nil {
 		return text
@@ -122,7 +121,7 @@ func (s *shaper) clean(text string) string {
 	return s.Redact(text)
 }
 
-// label names an artifact after the tool that made it, and the part.
+// label names an artifact after its tool and its part.
 func (s *shaper) label(part string) string {
 	name := ""
 	if s.from != nil {
@@ -137,7 +136,7 @@ func (s *shaper) label(part string) string {
 	return strings.TrimPrefix(name+" "+part, " ")
 }
 
-// media is the media blocks that pass, each with a comma before it.
+// media returns the media blocks that pass, each preceded by a comma.
 func (s *shaper) media() []byte {
 	var out []byte
 	for i := range s.blocks {
@@ -148,7 +147,7 @@ func (s *shaper) media() []byte {
 	return out
 }
 
-// holder stores what is held back and writes what stands in its place.
+// holder stores held-back parts and writes their descriptions.
 type holder struct {
 	*shaper
 	env    *envelope
@@ -161,7 +160,7 @@ type holder struct {
 	views [][]byte
 }
 
-// content writes the content blocks without the brackets around them.
+// content writes the content blocks without the enclosing brackets.
 func (h *holder) content() []byte {
 	var out, rest, links []byte
 	textDone, together := false, 0
@@ -211,7 +210,7 @@ func (h *holder) content() []byte {
 	return out
 }
 
-// linksAll counts the resource links, those that pass included.
+// linksAll counts the resource links, including those that pass.
 func (h *holder) linksAll() (n int) {
 	for i := range h.blocks {
 		if h.blocks[i].kind == "resource_link" {
@@ -221,13 +220,12 @@ func (h *holder) linksAll() (n int) {
 	return n
 }
 
-// describeText stores the text and returns what stands in its place.
+// describeText stores the text and returns its description.
 func (h *holder) describeText() string {
 	return h.describePart("", "", h.label(""), h.wholeText(), true)
 }
 
-// describeBlock stores a block that is no text and returns what stands in its
-// place.
+// describeBlock stores a block other than text and returns its description.
 func (h *holder) describeBlock(b *block) string {
 	if b.data != nil {
 		return h.describeBinary(b.kind, rawjson.Text(rawjson.Get(b.raw, "mimeType")), h.label(b.kind), b.data, b.raw)
@@ -246,8 +244,7 @@ func (h *holder) describeBlock(b *block) string {
 	return h.describePart("a content block of type "+text.Line(b.kind, 60), "application/json", h.label(b.kind), b.raw, h.texts == 0)
 }
 
-// describeBinary stores what base64 holds, or the block as it is where that is
-// not base64.
+// describeBinary stores decoded base64, or the block itself if it is not base64.
 func (h *holder) describeBinary(name, mime, label string, base64Text, raw []byte) string {
 	data, err := base64.StdEncoding.DecodeString(rawjson.Text(base64Text))
 	if err != nil {
@@ -270,14 +267,14 @@ func (h *holder) describeBinary(name, mime, label string, base64Text, raw []byte
 	return h.note(name + ": " + text.Line(mime, 80) + ", " + strconv.Itoa(len(data)) + " bytes, held back as " + a.Handle + " (binary: it cannot be shown as text)")
 }
 
-// note counts what stands for a part.
+// note counts the text that replaces a part.
 func (h *holder) note(text string) string {
 	h.shown += utf8.RuneCountInString(text)
 	h.notes = append(h.notes, text)
 	return text
 }
 
-// lost is what stands for a part that could not be stored.
+// lost returns the text for a part that could not be stored.
 func (h *holder) lost(name string, err error) string {
 	if h.env.status == statusOK {
 		h.env.status = statusPartial
@@ -289,9 +286,8 @@ func (h *holder) lost(name string, err error) string {
 	return h.losses[len(h.losses)-1]
 }
 
-// describePart stores data, which is text of some kind, and returns a short
-// description of it with the ways to read more. main says that this part is
-// what the envelope's summary is about.
+// describePart stores textual data and returns a short description with the ways to read more. main
+// means that the envelope's summary describes this part.
 func (h *holder) describePart(name, mime, label string, data []byte, main bool) string {
 	h.parts++
 	data, nulled := finiteText(data)
@@ -319,7 +315,7 @@ func (h *holder) describePart(name, mime, label string, data []byte, main bool) 
 			h.ref, h.views = a.Handle, d.views
 		}
 	}
-	if name != "" { // the text itself is counted already
+	if name != "" { // the text itself has been counted
 		h.env.stats.originalChars += d.chars
 		h.env.stats.originalTokens = -1
 	}
@@ -338,17 +334,17 @@ func (h *holder) describePart(name, mime, label string, data []byte, main bool) 
 	return h.note(text)
 }
 
-// describeStructured stores structuredContent and returns what tells of it,
-// nothing where the text does already.
+// describeStructured stores structuredContent and returns its description, or "" if the text says
+// the same.
 func (h *holder) describeStructured() string {
 	const name = "structuredContent"
 	if h.isCopy() {
-		return "" // and one handle is enough
+		return "" // one handle is enough
 	}
 	return h.describePart(name, "application/json", h.label(name), h.structured, h.texts == 0)
 }
 
-// finish settles the envelope's figures once everything has been described.
+// finish computes the envelope's statistics after all parts have been described.
 func (h *holder) finish() {
 	e := h.env
 	e.facts = append(e.facts, h.losses...)
@@ -364,12 +360,12 @@ func (h *holder) finish() {
 	}
 	e.stats.summaryChars = h.shown
 	if h.CountTokens == nil || len(h.notes) == 0 || !h.holdText && h.texts > 0 && e.stats.summaryTokens < 0 {
-		return // or the text that passes was too long to count
+		return // or the text that passed was too long to count
 	}
 	e.stats.summaryTokens = max(e.stats.summaryTokens, 0) + h.CountTokens(strings.Join(h.notes, "\n"))
 }
 
-// summaryText is the envelope's summary of a held-back part.
+// summaryText returns the envelope's summary of a held-back part.
 func (d *doc) summaryText() string {
 	switch d.kind {
 	case docTable:
@@ -386,9 +382,9 @@ func (d *doc) summaryText() string {
 	return d.summary
 }
 
-// text is what a model reads in place of the part: what it is, its summary or
-// structure, the handle, and what to ask for. It has at most about limit
-// characters; the summary, the handle and the views are never cut.
+// text returns the description that replaces the part: its kind, its summary or structure, the
+// handle, and views. It has about limit characters; the summary, the handle and the views are never
+// cut.
 func (d *doc) text(name, handle string, limit int) string {
 	var head, tail strings.Builder
 	if name != "" {

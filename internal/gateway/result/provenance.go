@@ -5,12 +5,12 @@ import (
 	"github.com/weir-mcp/weir/internal/selection"
 )
 
-// Selection says how a tool_id that was not exact was understood
-// (spec/gateway §2.6). It is in the result's provenance.
+// Selection describes the repair of a tool_id (spec/gateway §2.6). It is part of the result's
+// provenance.
 type Selection struct {
 	Status selection.Status
 	Rule   selection.Rule
-	From   string // what the agent wrote
+	From   string // the agent's text
 }
 
 func (s *Selection) AppendJSON(dst []byte) []byte {

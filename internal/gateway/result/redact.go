@@ -9,21 +9,20 @@ import (
 	"github.com/weir-mcp/weir/internal/redact"
 )
 
-// redacted stands where a secret stood.
+// redacted replaces a secret.
 const redacted = redact.Mark
 
-// secretPattern finds secrets that no configuration lists.
+// secretPattern finds secrets that the configuration does not list.
 type secretPattern struct {
 	pattern *regexp.Regexp
 	with    string
-	// hints are texts of which one must be there for the pattern to match;
-	// looking for them costs a hundredth of the pattern. With fold they are
-	// lower-case and found in any case.
+	// hints are texts of which one must occur before the pattern is tried; finding them costs a
+	// hundredth of the pattern. With fold they are lower-case and match any case.
 	hints []string
 	fold  bool
 }
 
-// secretShapes are secrets by their own look, wherever they stand.
+// secretShapes match secrets by their own form, anywhere.
 var secretShapes = []secretPattern{
 	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`), "$1 " + redacted, []string{"bearer", "basic"}, true},
 	{regexp.MustCompile(`://[^/\s:@"]*:[^/\s@"]+@`), "://" + redacted + "@", []string{"://"}, false},
@@ -32,10 +31,9 @@ var secretShapes = []secretPattern{
 	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted, []string{"PRIVATE KEY"}, false},
 }
 
-// secretAssignments are values under a telling name. They are looked for in
-// messages only: in a result, next_token=17 is what the next call needs. After a
-// colon, and without quotes, only what holds a digit is taken for a value:
-// "token: missing" is what an error says.
+// secretAssignments match values under a telling name. They apply to messages only: in a result,
+// next_token=17 is needed by the next call. After a colon and without quotes, only a text with a
+// digit counts as a value, because "token: missing" is an error message.
 var secretAssignments = []secretPattern{
 	{regexp.MustCompile(`(?i)(authorization["']?\s*[=:]\s*["']?[a-z]+\s+)[^\s"',;&]{6,}`), "$1" + redacted, []string{"authorization"}, true},
 	{regexp.MustCompile(`(?i)((?:api|access|private|secret|auth|client)[_-]?(?:key|token|secret)|passwd|password|token|secret)(=["']?|["']\s*:\s*["'])[^\s"',;&]{6,}`), "$1$2" + redacted,
@@ -91,9 +89,9 @@ func containsFold(s, lower string) bool {
 	return false
 }
 
-// Redactor removes secrets from what a model gets to read. The zero value and
-// nil know no configured secrets and still remove what looks like one. It is
-// immutable and safe for concurrent use.
+// Redactor removes secrets from texts for a model. The zero value and nil have no configured
+// secrets and still remove texts that look like secrets. It is immutable and safe for concurrent
+// use.
 type Redactor struct {
 	known *redact.Set
 }
@@ -101,12 +99,11 @@ type Redactor struct {
 // NewRedactor returns a Redactor for the given secret values.
 func NewRedactor(secrets []string) *Redactor { return &Redactor{known: redact.New(secrets)} }
 
-// maxRedacted bounds how much of a message is looked at; far less is shown.
+// maxRedacted bounds how much of a message is processed; far less is shown.
 const maxRedacted = 64 << 10
 
-// Redact returns a message without the secrets it knows, without what looks
-// like one and without values under a telling name. Only the first 64 KiB of s
-// are kept.
+// Redact returns a message without configured secrets, texts that look like secrets, and values
+// under telling names. Only the first 64 KiB of s are kept.
 func (r *Redactor) Redact(s string) string {
 	s = r.Text(s[:min(len(s), maxRedacted)])
 	for i := range secretAssignments {
@@ -115,8 +112,7 @@ func (r *Redactor) Redact(s string) string {
 	return s
 }
 
-// Known returns a text without the secrets that weir has been configured with, and
-// nothing else removed.
+// Known returns a text without the configured secrets. It removes nothing else.
 func (r *Redactor) Known(s string) string {
 	if r == nil {
 		return s
@@ -124,9 +120,8 @@ func (r *Redactor) Known(s string) string {
 	return r.known.Replace(s)
 }
 
-// Text returns a piece of a result without the secrets it knows and without
-// what looks like one by itself. Where there is nothing to remove, s itself is
-// returned.
+// Text returns a piece of a result without configured secrets and texts that look like secrets. If
+// there are none, it returns s itself.
 func (r *Redactor) Text(s string) string {
 	s = r.Known(s)
 	for i := range secretShapes {
@@ -135,13 +130,11 @@ func (r *Redactor) Text(s string) string {
 	return s
 }
 
-// Results returns a raw JSON value in which no string holds a secret any more,
-// keys included: neither a configured one nor what looks like one by itself.
-// Everything but the strings concerned keeps its bytes; where there is nothing
-// to replace, raw itself is returned.
+// Results returns a raw JSON value without configured secrets and texts that look like secrets in
+// its strings and keys. Only these strings change. If there are none, it returns raw itself.
 func (r *Redactor) Results(raw []byte) []byte {
 	var out []byte
-	done := 0 // raw up to here is in out
+	done := 0 // raw[:done] has been copied to out
 	for i := 0; i < len(raw); {
 		n := bytes.IndexByte(raw[i:], '"')
 		if n < 0 {
@@ -150,7 +143,7 @@ func (r *Redactor) Results(raw []byte) []byte {
 		start := i + n
 		end, err := rawjson.Skip(raw, start)
 		if err != nil {
-			return raw // no JSON: whoever reads it says so
+			return raw // not JSON: its reader reports the error
 		}
 		i = end
 		text := rawjson.Text(raw[start:end])

@@ -18,15 +18,15 @@ const (
 	mediaNDJSON = "application/x-ndjson"
 	mediaCSV    = "text/csv"
 
-	// paramRows is the parameter of mediaJSON that has the configured path of the rows, so that
-	// later readers of the artifact find them without the server's configuration.
+	// paramRows is the parameter of mediaJSON with the configured path of the rows. Later readers
+	// of the artifact need it, because they do not know the server's configuration.
 	paramRows = "rows"
 )
 
-// abstractOf returns the rows of a resource tool's answer, nil if data is no such answer.
+// abstractOf returns the rows of a resource tool's answer, or nil if data is not such an answer.
 func abstractOf(data []byte) []byte {
 	if len(data) == 0 || data[0] != '{' || !bytes.Contains(data, []byte(plane.ParamDomains)) {
-		return nil // most are none, and a search is cheaper than a look at all members
+		return nil // a search is cheaper than parsing all members
 	}
 	var f [3][]byte
 	if rawjson.Fields(data, []string{"abstract", "abstract_domains", "total_rows"}, f[:]) != nil || !rawjson.IsArray(f[0]) || f[1] == nil || f[2] == nil {
@@ -35,7 +35,7 @@ func abstractOf(data []byte) []byte {
 	return f[0]
 }
 
-// TableOptions returns how an artifact of a media type is read as a table.
+// TableOptions returns the options to read an artifact of a media type as a table.
 func TableOptions(mediaType string, data func() []byte) tables.DetectOptions {
 	if mediaType == mediaNDJSON {
 		return tables.DetectOptions{}
@@ -49,8 +49,8 @@ func TableOptions(mediaType string, data func() []byte) tables.DetectOptions {
 	return opts
 }
 
-// jsonOptions returns how a JSON document is read as a table: of a resource tool's answer, which has
-// other members, the rows are the abstract.
+// jsonOptions returns the options to read a JSON document as a table. In a resource tool's answer,
+// which has other members, the rows are the abstract.
 func jsonOptions(data []byte) tables.DetectOptions {
 	if abstractOf(bytes.TrimSpace(data)) != nil {
 		return tables.DetectOptions{Options: tables.Options{KeepRowID: true}, Paths: []string{"abstract"}}
@@ -58,8 +58,8 @@ func jsonOptions(data []byte) tables.DetectOptions {
 	return tables.DetectOptions{}
 }
 
-// detectRows returns the rows of JSON objects that data is, with the media type to keep data under.
-// It returns nil if there are none. The paths in opts are tried last.
+// detectRows returns the rows of JSON objects in data, with the media type to store data under, or
+// nil. It tries the paths in opts last.
 func detectRows(data []byte, opts tables.DetectOptions) (t *tables.Table, mediaType string) {
 	own := jsonOptions(data)
 	if t, err := tables.Detect(data, own); err == nil && t.Len() > 0 {
@@ -125,8 +125,8 @@ func (v *viewing) jsonRows() *tables.Table {
 	return t
 }
 
-// lineRows returns the JSON objects that stand in data one after the other, nil if data is anything
-// else.
+// lineRows returns the JSON objects that follow each other in data, or nil if data has other
+// content.
 func lineRows(data []byte) *tables.Table {
 	t, err := tables.NDJSON(data, tables.Options{})
 	if err != nil || t.Len() < 2 {
@@ -138,11 +138,11 @@ func lineRows(data []byte) *tables.Table {
 // rowPath returns the JSONPath of row i of a table.
 func rowPath(t *tables.Table, i int) string { return rowPathAt(t, strconv.Itoa(i)) }
 
-// rowPathAt is rowPath for an index as it is to be written.
+// rowPathAt is rowPath for a formatted index.
 func rowPathAt(t *tables.Table, index string) string {
 	path := t.Path()
 	if path == "" {
-		path = "$" // json_path reads rows that stand one after the other as an array
+		path = "$" // json_path reads consecutive rows as an array
 	}
 	if at := strings.LastIndex(path, "[*]"); at >= 0 && strings.Count(path[:at], "'")%2 == 0 {
 		return path[:at] + "[" + index + "]" + path[at+len("[*]"):]

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Bodies returns the link that replaces a ddi:// handle in the arguments by the body
-// that waits in the session, once for all attempts of the call.
+// Bodies is the link that replaces a ddi:// handle in the arguments by the body in the session,
+// once for all attempts of the call.
 func (*Tables) Bodies() dispatch.Link {
 	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
 		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
@@ -28,8 +28,8 @@ func (*Tables) Bodies() dispatch.Link {
 	}
 }
 
-// hideBodies takes the bodies out of a result, or withholds the result if that cannot
-// be done. asked says that the call was one of mode sync.
+// hideBodies removes the bodies from a result, or withholds the result if that fails. asked means
+// that the call had mode sync.
 func hideBodies(c *dispatch.Call, asked bool, raw json.RawMessage) (json.RawMessage, error) {
 	hide := c.Session.Bodies().OnToolResult
 	if asked {
@@ -43,8 +43,8 @@ func hideBodies(c *dispatch.Call, asked bool, raw json.RawMessage) (json.RawMess
 	return out, nil
 }
 
-// keepBodies deposits the rows of a tool that was asked for mode sync because its data
-// plane cannot be reached, and makes of its answer one of mode async.
+// keepBodies stores the rows of a tool that was called in mode sync because its data plane is
+// unreachable. It converts the answer to mode async.
 func (d *division) keepBodies(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
 	var failed error
 	kept := ""
@@ -72,7 +72,7 @@ func (d *division) keepBodies(ctx context.Context, result json.RawMessage) (json
 	return out, failed
 }
 
-// mergeBody is the table that an answer of mode sync has in two parts.
+// mergeBody returns the table whose parts are the abstract and the body of a mode sync answer.
 func mergeBody(abstract, body []byte) (*table.Table, error) {
 	a, err := rowsIn(abstract)
 	if err != nil {
@@ -89,7 +89,7 @@ func mergeBody(abstract, body []byte) (*table.Table, error) {
 	return t, err
 }
 
-// rowsIn reads the rows that a value is: a list of them, one, or either as text.
+// rowsIn parses a value as rows: a list of them, one row, or either as text.
 func rowsIn(value []byte) (*table.Table, error) {
 	if text, err := rawjson.Unquote(value); err == nil {
 		value = text

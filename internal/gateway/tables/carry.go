@@ -13,8 +13,8 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// maxCarried bounds the rows that are put into a call, in bytes of JSON. They are
-// quoted once or twice on their way, and a hub takes messages of 16 MB.
+// maxCarried bounds the rows that are added to a call, in bytes of JSON. They are quoted once or
+// twice in transit, and a hub accepts messages of 16 MB.
 const maxCarried = 8 << 20
 
 // Carry returns the link that puts the rows behind a resource_url of this gateway into
@@ -41,7 +41,7 @@ func (t *Tables) Carry() dispatch.Link {
 	}
 }
 
-// carry returns the arguments of a call as its server gets them.
+// carry returns the arguments of a call for its server.
 func (t *Tables) carry(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	if !bytes.Contains(c.Args, []byte(plane.ParamURL)) {
 		return c.Args, nil
@@ -52,7 +52,7 @@ func (t *Tables) carry(ctx context.Context, c *dispatch.Call) (json.RawMessage, 
 	}
 	ids, err := plane.AbstractIDs(rawjson.Text(rawjson.Get(c.Args, plane.ParamAbstract)))
 	if err != nil || len(ids) == 0 {
-		return c.Args, nil // the tool says what is wrong, or fetches nothing
+		return c.Args, nil // the tool reports the fault, or fetches nothing
 	}
 	const path = "args." + plane.ParamURL
 	sel := table.Selection{RowIDs: ids}

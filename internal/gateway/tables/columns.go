@@ -14,9 +14,9 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Columns returns the link that answers abstract_domains: the agent reads the columns
-// that it names, and the others go to the next tool. It refuses, before anything
-// runs, a call whose rows would have to wait here without an address to fetch them.
+// Columns is the link for abstract_domains: the agent reads the columns that it names, and the next
+// tool gets the others. It refuses a call, before anything runs, if there is no address from which
+// its rows could be fetched.
 func (t *Tables) Columns() dispatch.Link {
 	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
 		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
@@ -37,18 +37,18 @@ func (t *Tables) Columns() dispatch.Link {
 	}
 }
 
-// division is which columns an agent reads of the result of one call, and where the
-// others go. Without domains the call is one like any other.
+// division says which columns of a result the agent reads, and where the others go. Without
+// domains, the call is an ordinary one.
 type division struct {
 	*Tables
 	call    *dispatch.Call
 	domains []string
 	mode    plane.Mode
-	native  bool // the tool divides its result itself
-	keep    bool // it was asked for mode sync in place of async: the gateway keeps the rows
+	native  bool // the tool splits its result itself
+	keep    bool // it was called in mode sync instead of async: the gateway stores the rows
 }
 
-// read reads abstract_domains and mode.
+// read parses abstract_domains and mode.
 func (d *division) read() (err error) {
 	if d.domains, err = plane.DomainsOf(d.call.Domains); err != nil {
 		return d.ArgsError("%v", err)
@@ -59,7 +59,7 @@ func (d *division) read() (err error) {
 	return nil
 }
 
-// prepare sets the parameters of a tool that divides its result itself.
+// prepare sets the parameters of a tool that splits its result itself.
 func (d *division) prepare() error {
 	if d.native = d.call.Entry.ResourceTool; d.native && rawjson.IsObject(d.call.Args) {
 		if err := d.ask(); err != nil {
@@ -75,8 +75,8 @@ func (d *division) prepare() error {
 	return nil
 }
 
-// ask puts the columns and the mode into the arguments. Without columns of the
-// gateway, the tool's own arguments count; what is wrong with them, the tool says.
+// ask writes the columns and the mode into the arguments. Without abstract_domains, the tool's own
+// arguments count; the tool reports their faults.
 func (d *division) ask() (err error) {
 	args := d.call.Args
 	if len(d.domains) > 0 {
@@ -98,7 +98,7 @@ func (d *division) ask() (err error) {
 	return err
 }
 
-// joinDomains writes names as a resource tool reads them.
+// joinDomains writes names in the form that a resource tool reads.
 func joinDomains(names []string) string {
 	for _, name := range names {
 		if strings.ContainsAny(name, `,"[`) {
@@ -108,12 +108,11 @@ func joinDomains(names []string) string {
 	return strings.Join(names, ",")
 }
 
-// divide makes of a result the part that the agent gets: the columns that it asked
-// for, where the tool has not chosen them itself, and no bodies. The result may be
-// shared and is not changed.
+// divide returns the agent's part of a result: the requested columns, unless the tool has selected
+// them itself, and no bodies. The result may be shared and is not changed.
 func (d *division) divide(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
 	asked := d.native && len(d.domains) > 0 && (d.mode == plane.Sync || d.keep)
-	if !dispatch.Cacheable(result) { // an error, or a question
+	if !dispatch.Cacheable(result) { // an error, or a request for input
 		return hideBodies(d.call, asked, result)
 	}
 	switch {
@@ -136,12 +135,12 @@ func (d *division) divide(ctx context.Context, result json.RawMessage) (json.Raw
 	return hideBodies(d.call, asked, result)
 }
 
-// project answers for a tool that knows nothing of S2SP.
+// project splits the result of a tool without S2SP.
 func (d *division) project(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	rows, err := tableOf(raw, d.detect(d.call.Entry.Upstream))
 	switch {
 	case err != nil && !d.ReadsMore:
-		return raw, nil // there is no tool_view to read with what would be kept
+		return raw, nil // without tool_view, a stored result could not be read
 	case err != nil:
 		return nil, d.notTable(ctx, raw, err)
 	}
@@ -158,7 +157,7 @@ func (d *division) project(ctx context.Context, raw json.RawMessage) (json.RawMe
 	return out, nil
 }
 
-// deposit keeps rows for one fetch and returns the URL to fetch them from.
+// deposit stores rows for one fetch and returns their URL.
 func (d *division) deposit(ctx context.Context, rows *table.Table) (string, error) {
 	base, err := d.base()
 	if err != nil {
@@ -171,8 +170,8 @@ func (d *division) deposit(ctx context.Context, rows *table.Table) (string, erro
 	return plane.URL(base, token.Value), nil
 }
 
-// keepError is the error for rows that could not be kept. The tool has run, so this
-// is no mistake in the arguments, and another call runs the tool again.
+// keepError returns the error for rows that could not be stored. The tool has run, so the arguments
+// are not at fault, and another call would run the tool again.
 func (d *division) keepError(ctx context.Context, err error) error {
 	var e *result.Error
 	if errors.As(err, &e) {
@@ -190,8 +189,8 @@ func executed(c *dispatch.Call) json.RawMessage {
 	return rawjson.NewWriter(nil).Object().Key("tool_id").String(c.Entry.ID).Key("executed").Bool(true).EndObject().Bytes()
 }
 
-// notTable is the error for a result that has no columns to choose from. The tool has
-// run, so its result is kept.
+// notTable returns the error for a result without columns. The tool has run, so its result is
+// stored.
 func (d *division) notTable(ctx context.Context, raw json.RawMessage, why error) error {
 	id := d.call.Entry.ID
 	e := &result.Error{Code: result.ArgsInvalid, Cause: why, Message: fmt.Sprintf(

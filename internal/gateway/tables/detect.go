@@ -10,8 +10,8 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// tableOf finds the table that a tool's result is: its structuredContent, its
-// text, or one row a text block. The table does not share the result's bytes.
+// tableOf returns the table in a tool's result: its structuredContent, its text, or one row per
+// text block. The table does not share the result's bytes.
 func tableOf(result json.RawMessage, opts table.DetectOptions) (*table.Table, error) {
 	var content, structured []byte
 	if err := rawjson.Scan(result, rawjson.Key("content", &content), rawjson.Key("structuredContent", &structured)); err != nil {
@@ -35,7 +35,7 @@ func tableOf(result json.RawMessage, opts table.DetectOptions) (*table.Table, er
 				var data []byte
 				data, bad = rawjson.Unquote(text)
 				if bytes.IndexByte(text, '\\') < 0 {
-					data = bytes.Clone(data) // of the result, which the rows outlive
+					data = bytes.Clone(data) // the rows outlive the result
 				}
 				texts = append(texts, bytes.TrimSpace(data))
 			}

@@ -1,7 +1,7 @@
-// Package tables is S2SP in a gateway: it passes rows from one tool to another
-// past the model, which reads the columns that it asks for.
+// Package tables implements S2SP in a gateway: it passes rows from one tool to another past the
+// model, which reads only the columns that it requests.
 //
-// A call meets it as links of the dispatch chain, in this order:
+// Its links of the dispatch chain, in their order:
 //
 //	Columns  abstract_domains of the call ─▶ the tool's own parameters, or its result is divided
 //	Preview  a few rows in the place of each $table reference, to be validated
@@ -15,6 +15,6 @@
 //	   ▼                                          └─▶ sync:  rows wait in the session behind ddi:// ─▶ body_data of the next call
 //	abstract
 //
-// The package knows the store of tables and the addresses of data planes. It knows
-// nothing of meta-tools, of upstreams or of the gateway's options.
+// The package uses the store of tables and the addresses of data planes. Meta-tools, upstreams and
+// the gateway's options belong to other packages.
 package tables

@@ -14,15 +14,15 @@ import (
 // maxTableRefs bounds the references of one call.
 const maxTableRefs = 1000
 
-// mayRefer reports whether a reference may stand in v, whose keys may be written
-// with escapes: then the first character is still the first of its string.
+// mayRefer reports whether v may contain a reference. Keys may contain \u escapes, but an escaped
+// "$" is still the first character of the key.
 func mayRefer(v []byte) bool {
 	return bytes.Contains(v, []byte(tableKey)) ||
 		bytes.Contains(v, []byte(`\u`)) && (bytes.Contains(v, []byte(`"$`)) || bytes.Contains(v, []byte(`"\u0024`)))
 }
 
-// place is an open object or array on the way to a reference. The places of one
-// call form a tree, each with its way up.
+// place is an open object or array on the path to a reference. The places of one call form a tree
+// with links to their parents.
 type place struct {
 	parent *place
 	start  int    // index of the opening bracket
@@ -45,8 +45,8 @@ type found struct {
 	end int
 }
 
-// findTables returns the outermost references in args, which must be valid JSON,
-// in their order. It reads each byte at most twice, however deep it stands.
+// findTables returns the outermost references in args, in their order. args must be valid JSON. It
+// reads each byte at most twice, at any depth.
 func findTables(args []byte, s dispatch.Schemas) (refs []found, tooDeep *place, err error) {
 	if !mayRefer(args) {
 		return nil, nil, nil
@@ -104,7 +104,7 @@ func findTables(args []byte, s dispatch.Schemas) (refs []found, tooDeep *place, 
 			if end, err = rawjson.Skip(args, top.start); err != nil {
 				return nil, nil, err
 			}
-			// What was found within it are no rows but members that it may not have.
+			// References found inside it are invalid members, not rows.
 			refs = slices.DeleteFunc(refs, func(f found) bool { return f.start > top.start })
 			refs = append(refs, found{top, end})
 			for p := top; p != nil && !p.kept; p = p.parent {
@@ -124,7 +124,7 @@ func isTableKey(raw []byte) bool {
 	return bytes.IndexByte(raw, '\\') >= 0 && rawjson.Text(raw) == tableKey
 }
 
-// lookup returns the schema of the place, nil where none says anything.
+// lookup returns the schema of the place, or nil.
 func (p *place) lookup(s dispatch.Schemas) []byte {
 	if p.known {
 		return p.schema
@@ -151,7 +151,7 @@ func (p *place) chain() []*place {
 	return way
 }
 
-// path is the place in the form of an error message: args.rows[3].
+// path returns the place in the form of error messages: args.rows[3].
 func (p *place) path() string {
 	var b strings.Builder
 	for _, at := range p.chain() {
@@ -167,7 +167,7 @@ func (p *place) path() string {
 	return b.String()
 }
 
-// holds reports whether a JSON pointer leads to the place or to what is in it.
+// holds reports whether a JSON pointer leads to the place or into it.
 func (p *place) holds(pointer string) bool {
 	for _, at := range p.chain()[1:] {
 		step := strconv.Itoa(at.index)

@@ -50,11 +50,11 @@ func (ref *reference) selection() table.Selection {
 	return table.Selection{RowIDs: ref.rowIDs, Columns: ref.columns}
 }
 
-// tableArgs are the arguments of a call that hold references.
+// tableArgs are arguments that contain references.
 type tableArgs struct {
 	original json.RawMessage
-	remote   []*place                   // references whose rows cannot be looked at without spending them
-	wanted   map[string]table.Selection // by source: what all references to it ask for
+	remote   []*place                   // references whose rows cannot be read without spending them
+	wanted   map[string]table.Selection // by source: the union of all references to it
 }
 
 // Arguments returns the arguments with the references in them.
@@ -63,8 +63,7 @@ func (t *tableArgs) Arguments() json.RawMessage { return t.original }
 // SetArguments replaces them.
 func (t *tableArgs) SetArguments(args json.RawMessage) { t.original = args }
 
-// Excuses reports whether all that is wrong with arguments are rows that were
-// not there to be looked at.
+// Excuses reports whether err concerns only rows that were not available to the check.
 func (t *tableArgs) Excuses(err error) bool {
 	var ce *catalog.Error
 	if len(t.remote) == 0 || !errors.As(err, &ce) || len(ce.Problems) == 0 {
@@ -85,8 +84,8 @@ func refError(c *dispatch.Call, path, format string, args ...any) *result.Error 
 	return e
 }
 
-// Preview returns the link that puts a few rows in the place of each reference, so
-// that the rows are validated like other arguments. It spends nothing.
+// Preview is the link that replaces each reference by a few rows, so that rows are validated like
+// other arguments. It spends nothing.
 func (t *Tables) Preview() dispatch.Link {
 	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
 		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
@@ -108,8 +107,7 @@ func (t *Tables) Preview() dispatch.Link {
 	}
 }
 
-// Fill returns the link that puts all rows in the place of each reference, once for
-// all attempts of the call.
+// Fill is the link that replaces each reference by all its rows, once for all attempts of the call.
 func (t *Tables) Fill() dispatch.Link {
 	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
 		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
@@ -131,7 +129,7 @@ func (t *Tables) fill(ctx context.Context, c *dispatch.Call, refs *tableArgs) er
 	if err != nil {
 		return err
 	}
-	if len(refs.remote) > 0 { // what was fetched is looked at now
+	if len(refs.remote) > 0 { // fetched rows are checked now
 		preview := &resolver{tables: t, ctx: ctx, call: c, preview: true, known: r.known, wanted: r.wanted}
 		some, err := preview.resolve(refs.original)
 		if err != nil {
@@ -151,7 +149,7 @@ type resolver struct {
 	tables  *Tables
 	ctx     context.Context
 	call    *dispatch.Call
-	preview bool // a few rows, and nothing is spent
+	preview bool // a few rows; nothing is spent
 
 	known  map[string]*table.Table    // by source
 	wanted map[string]table.Selection // by source
@@ -166,7 +164,7 @@ func (r *resolver) schemas() dispatch.Schemas {
 	return dispatch.Schemas{Root: r.call.Entry.InputSchema}
 }
 
-// close lets the sources go, and spends those that work once if the call is made.
+// close releases the sources. If the call is made, it spends those that work once.
 func (r *resolver) close(spend bool) {
 	for _, end := range r.ends {
 		end(spend)
@@ -207,8 +205,7 @@ func (r *resolver) resolve(args []byte) ([]byte, error) {
 	return append(out, args[rest:]...), nil
 }
 
-// reference returns the rows that one reference stands for, and what the cache
-// knows them by.
+// reference returns the rows of one reference, and their key in the cache.
 func (r *resolver) reference(v []byte, at *place) (out, key []byte, err error) {
 	ref, err := r.parse(v, at)
 	if err != nil {
@@ -220,7 +217,7 @@ func (r *resolver) reference(v []byte, at *place) (out, key []byte, err error) {
 		if t, err = r.open(ref); err != nil {
 			return nil, nil, r.failed(ref, err)
 		}
-		if t == nil { // not here, and a look would spend it
+		if t == nil { // not here, and reading would spend it
 			r.remote = append(r.remote, at)
 			if ref.text {
 				return []byte(`"[]"`), nil, nil
@@ -249,7 +246,7 @@ func (r *resolver) reference(v []byte, at *place) (out, key []byte, err error) {
 	return out, key, nil
 }
 
-// want notes what a reference asks for. A source is opened once, for all of them.
+// want adds the rows that a reference requests. A source is opened once, for all its references.
 func (r *resolver) want(ref *reference) {
 	if !r.preview || r.known[ref.source] != nil {
 		return
@@ -266,8 +263,8 @@ func (r *resolver) want(ref *reference) {
 	r.wanted[ref.source] = sel
 }
 
-// previewed is how many of n rows are looked at: a few, and as many as it takes
-// to see that there are enough and not too many.
+// previewed returns how many of n rows are checked: a few, and as many as the limits of the schema
+// require.
 func (r *resolver) previewed(ref *reference, n int) int {
 	some := previewRows
 	for _, bound := range []string{"minItems", "maxItems"} {
@@ -320,8 +317,8 @@ func (r *resolver) parse(v []byte, at *place) (*reference, error) {
 	return ref, nil
 }
 
-// leaseTable reads an artifact as a table: also one that is the answer of a
-// resource tool, whose rows are its abstract.
+// leaseTable reads an artifact as a table. If it is the answer of a resource tool, the rows are its
+// abstract.
 func leaseTable(l *artifact.Lease) (*table.Table, error) {
 	return l.Table(result.TableOptions(l.MediaType, l.Bytes))
 }

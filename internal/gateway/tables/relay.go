@@ -15,9 +15,8 @@ import (
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
-// relays replaces the resource_urls of one result that lead to this machine's
-// loopback by some of the gateway's own, behind which the rows are fetched when
-// a reader asks for them.
+// relays replaces the resource_urls of one result that point to this machine's loopback by URLs of
+// the gateway. The rows are fetched when a reader requests them.
 type relays struct {
 	store            Store
 	base             func() (string, error)
@@ -25,11 +24,10 @@ type relays struct {
 	principal, label string
 }
 
-// maxKnownColumns bounds the names of columns that are remembered of a table that
-// is elsewhere, in bytes of JSON.
+// maxKnownColumns bounds the column names that are stored for a remote table, in bytes of JSON.
 const maxKnownColumns = 64 << 10
 
-// replace returns the result with other URLs.
+// replace returns the result with the new URLs.
 func (r *relays) replace(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
 	found := map[string]*relayed{} // by the server's URL
 	var failed error
@@ -42,7 +40,7 @@ func (r *relays) replace(ctx context.Context, result json.RawMessage) (json.RawM
 		if u == nil {
 			source, at, err := loopbackSource(from)
 			if err != nil {
-				return nil, false // others may reach it, or fetching it is not allowed
+				return nil, false // reachable for others, or fetching is not allowed
 			}
 			u = &relayed{}
 			found[from] = u
@@ -69,16 +67,15 @@ func (r *relays) replace(ctx context.Context, result json.RawMessage) (json.RawM
 	return out, failed
 }
 
-// relayed is a URL of a server and what takes its place.
+// relayed is a server's URL and its replacement.
 type relayed struct {
 	to   string
 	docs int // in which it stands
 }
 
-// replaceText replaces URLs where they stand in a result as they are, which a URL
-// does in every form that a document has, if nothing escapes its slashes. Where it
-// stands elsewhere, too, or values have to be put right, ok is false. A result of
-// many megabytes is copied once so, and not once for each level of a document.
+// replaceText replaces URLs in the raw text of a result, without parsing it. That works in all
+// forms of a document that do not escape slashes. If a URL occurs elsewhere, too, or values must be
+// repaired, ok is false. So a large result is copied once, instead of once per nested document.
 func replaceText(result []byte, found map[string]*relayed) (out []byte, ok bool) {
 	if bytes.Contains(result, []byte("NaN")) || bytes.Contains(result, []byte("Infinity")) {
 		return nil, false
@@ -94,7 +91,7 @@ func replaceText(result []byte, found map[string]*relayed) (out []byte, ok bool)
 	return result, true
 }
 
-// token makes a resource_url of the gateway for rows that are elsewhere.
+// token creates a resource_url of the gateway for remote rows.
 func (r *relays) token(ctx context.Context, from *plane.Relay) (string, error) {
 	base, err := r.base()
 	if err != nil {
@@ -107,8 +104,7 @@ func (r *relays) token(ctx context.Context, from *plane.Relay) (string, error) {
 	return plane.URL(base, token.Value), nil
 }
 
-// columnsIn reads the columns of a table that an answer tells, nil where it does
-// not, or tells too many.
+// columnsIn returns the columns that an answer lists, or nil if it lists none or too many.
 func columnsIn(obj []byte) []string {
 	list := rawjson.Get(obj, "columns")
 	if !rawjson.IsArray(list) || len(list) > maxKnownColumns {
@@ -127,10 +123,9 @@ func columnsIn(obj []byte) []string {
 	return names
 }
 
-// loopbackSource returns what fetches a URL that leads to this machine, and from
-// where. The URL is an upstream's word: a source that leads anywhere else is an
-// error. A server that listens at every address may name the unspecified one, which
-// stands for loopback here.
+// loopbackSource returns the fetcher for a URL that points to this machine, and its address. The
+// URL comes from an upstream: any other destination is an error. The unspecified address counts as
+// loopback, because a server that listens on all addresses may name it.
 func loopbackSource(resourceURL string) (source *plane.Fetcher, at string, err error) {
 	u, err := url.Parse(resourceURL)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// open finds the table of a reference; nil is one that a preview cannot look at.
-// Of a table that is elsewhere, only what is wanted is fetched.
+// open finds the table of a reference; it returns nil if a preview cannot read it. Of a remote
+// table, it fetches only the requested rows and columns.
 func (r *resolver) open(ref *reference) (*table.Table, error) {
 	store := r.tables.Store
 	switch {
@@ -61,7 +61,7 @@ func (r *resolver) open(ref *reference) (*table.Table, error) {
 	return fetch.Fetch(r.ctx, ref.source, sel.RowIDs, sel.Columns)
 }
 
-// fetchRows gets the rows of another server, which spends its URL.
+// fetchRows fetches the rows of another server, which spends its URL.
 func fetchRows(ctx context.Context, f *plane.Fetcher, from string, sel table.Selection) (*table.Table, error) {
 	rows, err := f.Open(ctx, from, sel, true)
 	if err != nil {
@@ -75,7 +75,7 @@ func fetchRows(ctx context.Context, f *plane.Fetcher, from string, sel table.Sel
 	return t, err
 }
 
-// ownToken is the token of a resource_url of this gateway.
+// ownToken returns the token in a resource_url of this gateway.
 func ownToken(base func() (string, error), resourceURL string) (token string, own bool) {
 	at, err := base()
 	if err != nil {
@@ -84,15 +84,14 @@ func ownToken(base func() (string, error), resourceURL string) (token string, ow
 	return strings.CutPrefix(resourceURL, strings.TrimSuffix(at, "/")+plane.Path)
 }
 
-// claimed are the rows behind a resource_url of this gateway, for one call.
+// claimed holds the rows behind a resource_url of this gateway, for one call.
 type claimed struct {
-	rows *table.Table // nil: they are elsewhere, and were not asked for
+	rows *table.Table // nil: they are remote, and were not fetched
 	end  func(spend bool)
 }
 
-// claimRows claims a token. What is elsewhere is fetched if fetch says so, and
-// then only what sel names. The caller calls end, which spends the token or leaves
-// it as it was, with the rows in the store.
+// claimRows claims a token. It fetches remote rows only if fetch is true, and only those in sel.
+// The caller must call end: it spends the token, or releases it with the rows in the store.
 func claimRows(ctx context.Context, store Store, token string, sel table.Selection, fetch bool) (c claimed, err error) {
 	claim, err := store.Claim(ctx, token)
 	if err != nil {
@@ -119,8 +118,8 @@ func claimRows(ctx context.Context, store Store, token string, sel table.Selecti
 	if !fetch {
 		return c, nil
 	}
-	// Its server spends the rows with the first byte: a caller who goes away now
-	// must not take them along. The source has deadlines of its own.
+	// The remote server spends the rows with the first byte, so a caller that disconnects must not
+	// abort the fetch. The source has its own deadlines.
 	ctx = context.WithoutCancel(ctx)
 	rows, err := claim.Open(ctx, sel, true)
 	if err != nil {
@@ -165,14 +164,13 @@ func limitText(limit table.Selection) string {
 	return text
 }
 
-// errTooManyRows: the rows of one reference are more than a call may have.
+// errTooManyRows is returned if the rows of one reference exceed the limit of a call.
 var errTooManyRows = fmt.Errorf("its rows have more than the %d bytes that a call may have; choose fewer with row_ids or columns", maxTableBytes)
 
-// errSpent: a server has given its rows out, and they did not come whole.
+// errSpent is returned if a server has released its rows and they were incomplete.
 var errSpent = errors.New("the rows did not come whole, and the URL is spent")
 
-// collect reads rows into a table, up to the bytes that a call may have; whole
-// says whether those were all.
+// collect reads rows into a table, up to the limit of a call. whole reports whether those were all.
 func collect(rows artifact.Rows) (t *table.Table, whole bool, err error) {
 	b := table.NewBuilder(table.Options{KeepRowID: true}, nil)
 	for size := 0; size <= maxTableBytes; {
@@ -196,7 +194,7 @@ func collect(rows artifact.Rows) (t *table.Table, whole bool, err error) {
 	return t, false, err
 }
 
-// joined is rows that were read, and those behind them.
+// joined returns rows that have been read, followed by the rest.
 type joined struct{ before, rest artifact.Rows }
 
 // Next implements artifact.Rows.
@@ -214,8 +212,8 @@ func (j *joined) Columns() []string { return j.rest.Columns() }
 // Close implements artifact.Rows.
 func (j *joined) Close() error { return j.rest.Close() }
 
-// choose applies row_ids and columns. Those that do not exist are a mistake
-// here: otherwise the caller would not notice that rows or columns are missing.
+// choose applies row_ids and columns. Unknown ones are an error, because the caller would otherwise
+// not notice missing rows or columns.
 func (r *resolver) choose(ref *reference, t *table.Table) (table.View, error) {
 	numbered := t.Has(table.RowID)
 	there := func(id int) bool { return id >= 0 && id < t.Len() }
@@ -238,7 +236,7 @@ func (r *resolver) choose(ref *reference, t *table.Table) (table.View, error) {
 			return table.View{}, refError(r.call, ref.place.path(), "columns has %q, which is no column; there are %s", text.Fit(name, maxKeyChars), table.NamesText(t.Columns(), 20))
 		}
 	}
-	if numbered || ref.text { // abstract_data and body_data are merged by the number
+	if numbered || ref.text { // abstract_data and body_data are merged by this number
 		v := ref.selection().Select(t)
 		if !ref.text && !slices.Contains(ref.columns, table.RowID) {
 			v = v.Without([]string{table.RowID}) // it is of S2SP, not of the rows
@@ -255,12 +253,12 @@ func (r *resolver) choose(ref *reference, t *table.Table) (table.View, error) {
 	return v, nil
 }
 
-// failed says why a reference leads to no rows.
+// failed returns the error for a reference without rows.
 func (r *resolver) failed(ref *reference, err error) error {
 	return sourceError(r.ctx, r.call, ref.place.path(), err)
 }
 
-// sourceError says why what stands at a path of the arguments leads to no rows.
+// sourceError returns the error for a source, at a path of the arguments, without rows.
 func sourceError(ctx context.Context, c *dispatch.Call, path string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -278,7 +276,7 @@ func sourceError(ctx context.Context, c *dispatch.Call, path string, err error) 
 	case errors.As(err, &ae):
 		return refError(c, path, "%s", ae.Error())
 	case errors.Is(err, errSpent), errors.Is(err, plane.ErrAnswer):
-		code = result.UpstreamError // another try finds nothing, or the same
+		code = result.UpstreamError // a retry finds nothing, or the same
 	case errors.Is(err, plane.ErrFetch):
 		code = result.UpstreamUnavailable
 	}

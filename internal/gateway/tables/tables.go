@@ -12,8 +12,8 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Store keeps bytes and tables, and the tokens under which tables are fetched once.
-// *artifact.Local is one.
+// Store keeps bytes and tables, and the tokens for fetching a table once. *artifact.Local
+// implements it.
 type Store interface {
 	artifact.Tokens
 	Put(ctx context.Context, principal, mediaType, label string, data []byte) (artifact.Artifact, error)
@@ -23,24 +23,24 @@ type Store interface {
 
 var _ Store = (*artifact.Local)(nil)
 
-// Options say which data planes there are, and how they are reached. The zero value
-// has no data plane: tool_execute takes abstract_domains in mode sync only, and rows
-// of other servers are not fetched. All functions may be called concurrently.
+// Options describe the data planes and how they are reached. With the zero value there is no data
+// plane: tool_execute accepts abstract_domains in mode sync only, and rows of other servers are not
+// fetched. All functions may be called concurrently.
 type Options struct {
 	// BaseURL returns the URL under which other servers reach the data plane, such
 	// as "http://127.0.0.1:8088". Nil is none.
 	BaseURL func() (string, error)
-	// Detect returns what counts as a table in the results of an upstream in addition
-	// to what always does; nil adds nothing.
+	// Detect returns additional options for detecting tables in the results of an upstream; nil
+	// adds none.
 	Detect func(upstream string) table.DetectOptions
-	// Reach returns how other servers reach the data plane of an upstream that has
-	// one of its own; nil is ReachDirect for all.
+	// Reach returns how other servers reach the data plane of an upstream; nil means ReachDirect
+	// for all.
 	Reach func(upstream string) Reach
-	// Fetches reports whether an upstream can fetch from BaseURL. If it cannot, the
-	// rows that its tools need are put into their calls. Nil is true for all.
+	// Fetches reports whether an upstream can fetch from BaseURL. If it cannot, the rows that its
+	// tools need are added to their calls. Nil means true for all.
 	Fetches func(upstream string) bool
-	// Fetch gets the rows of a resource_url of another server for a $table
-	// reference; nil refuses all.
+	// Fetch fetches the rows of another server's resource_url for a $table reference; nil refuses
+	// all.
 	Fetch plane.Source
 	// TTL is how long a resource_url works; 0 is artifact.DefaultTokenTTL.
 	TTL time.Duration
@@ -49,34 +49,32 @@ type Options struct {
 // Reach is how other servers reach an upstream's own data plane.
 type Reach uint8
 
-// The ways to a data plane.
+// Values of Reach.
 const (
-	// ReachDirect: at the resource_url as it is.
+	// ReachDirect uses the resource_url as it is.
 	ReachDirect Reach = iota
-	// ReachRelay: from this machine only. A resource_url that leads to a loopback
-	// address is replaced by one of the gateway, which fetches the rows when a reader
-	// asks for them.
+	// ReachRelay is for upstreams that only this machine reaches. A resource_url with a loopback
+	// address is replaced by one of the gateway, which fetches the rows when a reader requests
+	// them.
 	ReachRelay
-	// ReachNever: not even from this machine, as with a machine behind NAT. The
-	// upstream is asked for mode sync, and the gateway keeps the rows.
+	// ReachNever is for upstreams that not even this machine reaches, such as one behind NAT. The
+	// upstream is called in mode sync, and the gateway stores the rows.
 	ReachNever
 )
 
-// Surroundings are what Tables need of the gateway that they serve. All must be set
-// except ReadsMore.
+// Surroundings are the functions of the gateway that Tables use. All except ReadsMore must be set.
 type Surroundings struct {
 	Store Store
 	// Validate checks arguments against the schema of a tool.
 	Validate func(ctx context.Context, e *catalog.Entry, args json.RawMessage) error
-	// ArgsError makes the error for arguments of tool_execute that cannot be used.
+	// ArgsError returns the error for invalid arguments of tool_execute.
 	ArgsError func(format string, args ...any) error
-	// ReadsMore says that the agent has tool_view, with which it reads a result that
-	// was kept because it is no table.
+	// ReadsMore means that the agent has tool_view and can read a stored result.
 	ReadsMore bool
 }
 
-// Tables makes the links of the dispatch chain that pass rows from tool to tool. It
-// is safe for concurrent use.
+// Tables provides the links of the dispatch chain that pass rows between tools. It is safe for
+// concurrent use.
 type Tables struct {
 	Surroundings
 	opts Options

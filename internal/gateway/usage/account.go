@@ -2,7 +2,7 @@ package usage
 
 import "github.com/weir-mcp/weir/internal/catalog"
 
-// Account counts what all sessions cost. Its zero value is empty. It is safe for concurrent use.
+// Account counts the cost of all sessions. Its zero value is empty. It is safe for concurrent use.
 type Account struct {
 	total   Counters
 	counter counter
@@ -22,15 +22,15 @@ func (a *Account) Call(session *Counters, failed bool) {
 	}
 }
 
-// Close waits until everything that Tally put off has been counted. It takes no more work.
+// Close waits until all deferred work of Tally is done. It accepts no more work.
 func (a *Account) Close() { a.counter.close() }
 
-// MaxInline is how much is counted while the agent waits.
+// MaxInline is the size up to which Tally counts synchronously.
 const MaxInline = 8 << 10
 
-// Tally adds the tokens that work counts to a session and to the total. It runs work at once where that is
-// cheap or size is small, and later otherwise. tell, if set, is called once, with counted false where the
-// tokens stay unknown.
+// Tally adds the tokens that work counts to a session and to the total. It runs work at once if
+// that is cheap or size is small, otherwise later. It calls tell, if set, once, with counted false
+// if the tokens remain unknown.
 func (a *Account) Tally(session *Counters, p Part, size int, cheap bool, work func() (read, raw int), tell func(read, raw int, counted bool)) {
 	run := func() {
 		read, raw := work()
@@ -59,7 +59,7 @@ func (a *Account) Tally(session *Counters, p Part, size int, cheap bool, work fu
 	a.Uncounted(session, tell)
 }
 
-// Uncounted notes an answer whose tokens stay unknown.
+// Uncounted records an answer whose tokens remain unknown.
 func (a *Account) Uncounted(session *Counters, tell func(read, raw int, counted bool)) {
 	a.total.uncounted.Add(1)
 	session.uncounted.Add(1)
@@ -68,8 +68,8 @@ func (a *Account) Uncounted(session *Counters, tell func(read, raw int, counted 
 	}
 }
 
-// Definitions adds the tokens of a list that is read, and of what is read in
-// its place without a gateway.
+// Definitions adds the tokens of a list that is read, and of the list that would be read without a
+// gateway.
 func (a *Account) Definitions(session *Counters, tokens func(string) int, of *catalog.Catalog, list []byte, isRead, isRaw bool) {
 	n, known := a.native.get(of, list)
 	a.Tally(session, Definitions, MaxInline+1, known, func() (read, raw int) {

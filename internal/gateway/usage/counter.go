@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Bounds of what waits to be counted, and of how much of a processor counting
-// takes from calls: after each result it rests countingRest times as long as that
-// one took. A hundred results of 100 KB are counted in a second so.
+// Bounds of the queue, and of the processor time that counting takes from calls: after each result,
+// the counter rests countingRest times as long as the count took. So a hundred results of 100 KB
+// are counted in a second.
 const (
 	maxCounting      = 256
 	maxCountingBytes = 16 << 20
 	countingRest     = 9
 )
 
-// counter runs work in a goroutine of its own, which ends when there is no more.
+// counter runs work in one goroutine, which ends when the queue is empty.
 type counter struct {
 	wg sync.WaitGroup
 
@@ -31,11 +31,11 @@ type countJob struct {
 	run  func()
 }
 
-// push has run called soon, or returns false where too much waits already.
+// push queues run. It returns false if the queue is full.
 func (k *counter) push(size int64, run func()) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// A single one of any size is taken, else the largest would never be counted.
+	// A single item of any size is accepted; otherwise the largest would never be counted.
 	if k.closed || len(k.queue) >= maxCounting || k.bytes > 0 && k.bytes+size > maxCountingBytes {
 		return false
 	}
@@ -86,7 +86,7 @@ func (k *counter) rest(d time.Duration) {
 	}
 }
 
-// close takes no more work and waits until what there is has been done.
+// close accepts no more work and waits for the queued work.
 func (k *counter) close() {
 	k.mu.Lock()
 	if !k.closed && k.closing != nil {

@@ -1,5 +1,5 @@
-// Package usage counts what agents read in tokens, and what they would have read without the gateway.
-// It knows no session and no catalog but the definitions in it.
+// Package usage counts the tokens that agents read, and the tokens that they would have read
+// without the gateway.
 //
 //	answer ─▶ [Account.Tally] ─▶ small: counted now  ─┐
 //	                │                                 ├─▶ [Counters] of the session and of all ─▶ [Usage]

@@ -12,27 +12,27 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Tokens are numbers of cl100k_base tokens: what agents read of the gateway,
-// and what they would have read of the servers without it.
+// Tokens are numbers of cl100k_base tokens: those that agents read from the gateway, and those that
+// they would have read from the servers.
 type Tokens struct {
 	Read int64 `json:"read"`
 	Raw  int64 `json:"raw"`
 }
 
-// Usage is what a session, or all of them together, cost. Token counts are
-// exact; those of results that are still being counted come in shortly after.
+// Usage is the cost of a session, or of all sessions. Token counts are exact; those of pending
+// results are added later.
 type Usage struct {
 	Calls  int64 `json:"calls"`
 	Failed int64 `json:"failed"` // answered with an error of the gateway
 
 	Tokens      Tokens `json:"tokens"`      // the sum of the following
-	Definitions Tokens `json:"definitions"` // tools/list; raw: the definitions of all tools, also of who browses without a list
-	Discovery   Tokens `json:"discovery"`   // browsing, tool_hydrate and dry runs; raw: nothing, it is in the definitions
-	Results     Tokens `json:"results"`     // tool_execute, resource_read, prompt_get; raw: what the servers answered
-	Views       Tokens `json:"views"`       // tool_view; raw: nothing, it is in the results
+	Definitions Tokens `json:"definitions"` // tools/list; raw: the definitions of all tools, also for agents that browse without a list
+	Discovery   Tokens `json:"discovery"`   // browsing, tool_hydrate and dry runs; raw: none, because the definitions contain it
+	Results     Tokens `json:"results"`     // tool_execute, resource_read, prompt_get; raw: the servers' answers
+	Views       Tokens `json:"views"`       // tool_view; raw: none, because the results contain it
 
 	Pending   int64 `json:"pending"`   // results that are being counted
-	Uncounted int64 `json:"uncounted"` // results that were too many to be counted, and are not in here
+	Uncounted int64 `json:"uncounted"` // results that exceeded the queue and are not included
 }
 
 // SessionUsage is the usage of one open session.
@@ -63,7 +63,7 @@ func (u *Usage) Add(o Usage) {
 	}
 }
 
-// Part is what tokens were spent on.
+// Part is a category of token costs.
 type Part int
 
 const (
@@ -74,7 +74,7 @@ const (
 	parts
 )
 
-// Counters is a Usage that is being counted. It is safe for concurrent use.
+// Counters counts a Usage. It is safe for concurrent use.
 type Counters struct {
 	calls, failed, pending, uncounted atomic.Int64
 	tokens                            [parts]struct{ read, raw atomic.Int64 }
@@ -95,7 +95,7 @@ func (u *Counters) Read() Usage {
 	return out
 }
 
-// nativeTokens remembers what the newest catalog's definitions cost.
+// nativeTokens caches the token cost of the newest catalog's definitions.
 type nativeTokens struct {
 	mu   sync.Mutex // guards below
 	of   *catalog.Catalog
@@ -103,8 +103,8 @@ type nativeTokens struct {
 	n    listTokens
 }
 
-// listTokens are the tokens of a list that the gateway gives, and of the
-// definitions of all tools as their servers give them.
+// listTokens are the tokens of the gateway's list, and of the definitions of all tools in the
+// servers' own form.
 type listTokens struct{ list, raw int }
 
 func (n *nativeTokens) get(of *catalog.Catalog, list []byte) (listTokens, bool) {
@@ -132,9 +132,9 @@ func (n *nativeTokens) count(tokens func(string) int, of *catalog.Catalog, list 
 	return n.n
 }
 
-// OfResult counts what a model reads of a result: the text of its content
-// blocks, and other blocks as their JSON, pictures and sounds excepted, which
-// are not read as text. Where there is no content, it is structuredContent.
+// OfResult counts what a model reads of a result: the text of its content blocks, and other blocks
+// as JSON, except images and audio, which are not read as text. Without content, it counts
+// structuredContent.
 func OfResult(tokens func(string) int, raw json.RawMessage) int {
 	var fields [2][]byte
 	if rawjson.Fields(raw, []string{"content", "structuredContent"}, fields[:]) != nil {
@@ -142,7 +142,7 @@ func OfResult(tokens func(string) int, raw json.RawMessage) int {
 	}
 	n, blocks := 0, 0
 	if rawjson.IsArray(fields[0]) {
-		// What was read so far counts, whatever is wrong behind it.
+		// The part that was read counts, even if the rest is malformed.
 		_ = rawjson.EachElement(fields[0], func(v []byte) bool {
 			blocks++
 			var member [2][]byte
