@@ -1,0 +1,67 @@
+package splice
+
+import (
+	"bytes"
+	"strings"
+)
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+// lineStart returns where the line of a place begins.
+func lineStart(src []byte, at int) int { return bytes.LastIndexByte(src[:at], '\n') + 1 }
+
+// lineEnd returns where the line of a place ends, before its line end.
+func lineEnd(src []byte, at int) int {
+	i := bytes.IndexByte(src[at:], '\n')
+	if i < 0 {
+		return len(src)
+	}
+	if i > 0 && src[at+i-1] == '\r' {
+		i--
+	}
+	return at + i
+}
+
+// beforeLine returns the end of the line before the one that begins at start: start without a line end.
+func beforeLine(src []byte, start int) int {
+	if start > 0 && src[start-1] == '\n' {
+		start--
+		if start > 0 && src[start-1] == '\r' {
+			start--
+		}
+	}
+	return start
+}
+
+// indentOf returns the blanks that the line of a place begins with.
+func indentOf(src []byte, at int) string {
+	start := lineStart(src, at)
+	end := start
+	for end < len(src) && isBlank(src[end]) {
+		end++
+	}
+	return string(src[start:end])
+}
+
+// isFirst reports whether only blanks stand before a place in its line.
+func isFirst(src []byte, at int) bool {
+	return len(bytes.Trim(src[lineStart(src, at):at], " \t")) == 0
+}
+
+// unitOf returns one step of the file's indentation: that of the first line that is indented deeper
+// than the line before it, two blanks if there is none.
+func unitOf(src []byte) string {
+	last := ""
+	for line := range bytes.Lines(src) {
+		text := bytes.TrimLeft(line, " \t")
+		if len(bytes.TrimSpace(text)) == 0 || text[0] == '#' || text[0] == '/' || text[0] == '*' {
+			continue
+		}
+		indent := string(line[:len(line)-len(text)])
+		if step, ok := strings.CutPrefix(indent, last); ok && step != "" {
+			return step
+		}
+		last = indent
+	}
+	return "  "
+}
