@@ -1,6 +1,6 @@
 // Package smcp implements the A2C-SMCP protocol: the names of its events, the shapes of their
-// payloads, and the differences between its dialects. It has no transport and no state; the three
-// roles are packages of their own.
+// payloads, and the codes of its errors. It has no transport and no state; the three roles are
+// packages of their own.
 //
 //	Agent (smcp/agent)            Server (smcp/hub)             Computer (smcp/computer)
 //	  │ server:join_office ──────────▶ │ ◀────────── server:join_office │

@@ -24,6 +24,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/filewatch"
@@ -241,7 +242,7 @@ func computerHub(a *process, f computerFlags) (computer.Hub, error) {
 		h.Engine.Transports = []engineio.Transport{engineio.WebSocket}
 	}
 	if f.version != "" {
-		if _, err := smcp.ParseVersion(f.version); err != nil {
+		if _, err := a2c.ParseVersion(f.version); err != nil {
 			return h, failf(exitUsage, "--a2c-version: %w", err)
 		}
 	}

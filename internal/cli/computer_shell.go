@@ -250,7 +250,7 @@ func (s *computerShell) servers(context.Context, string) error {
 
 func (s *computerShell) tools(_ context.Context, server string) error {
 	out := s.a.stdout
-	for _, t := range s.c.Tools(smcp.Dialect01) {
+	for _, t := range s.c.Tools("") {
 		if server == "" || t.BundleID == server {
 			fmt.Fprintf(out, "  %-28s %-16s %s\n", out.clean(t.Name), t.BundleID, out.clean(cut(strings.Join(strings.Fields(t.Description), " "), 80)))
 		}

@@ -2,10 +2,11 @@ package demo
 
 import (
 	"bytes"
-	"encoding/xml"
 	"fmt"
+	"html"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -49,12 +50,15 @@ func (c *barChart) svg() []byte {
 	return s.Bytes()
 }
 
-// escape makes a label safe inside of XML, whatever it holds.
-func escape(text string) []byte {
-	var b bytes.Buffer
-	// A buffer takes everything.
-	_ = xml.EscapeText(&b, []byte(text))
-	return b.Bytes()
+// escape makes a label safe inside of XML, whatever it holds. Characters that XML does not allow, even
+// escaped, become U+FFFD.
+func escape(text string) string {
+	return html.EscapeString(strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
+			return utf8.RuneError
+		}
+		return r
+	}, text))
 }
 
 func shorten(label string) string {

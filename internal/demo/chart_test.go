@@ -175,3 +175,24 @@ func TestCharts(t *testing.T) {
 	refused(t, chart, "draw_chart", map[string]any{"abstract_data": `[{"_row_id":0,"label":"a","value":"x"}]`}, "no numbers")
 	refused(t, chart, "draw_chart", map[string]any{"abstract_data": `[{"_row_id":0,"label":"a"}]`, "resource_url": "http://169.254.169.254/s2sp/data/x"}, "169.254.169.254")
 }
+
+// Labels come from other servers. Whatever they hold, the picture is XML.
+func TestLabelsAreEscaped(t *testing.T) {
+	for text, want := range map[string]string{
+		`<b a="1">&'`:      `&lt;b a=&#34;1&#34;&gt;&amp;&#39;`,
+		"a\x00b\x1fc\td":   "a\uFFFDb\uFFFDc\td",
+		"\uFFFE\uFFFF\xff": "\uFFFD\uFFFD\uFFFD",
+		"naïve ☂ 😀":        "naïve ☂ 😀",
+	} {
+		got := escape(text)
+		if got != want {
+			t.Errorf("escape(%q) = %q, want %q", text, got, want)
+		}
+		var element struct {
+			Text string `xml:",chardata"`
+		}
+		if err := xml.Unmarshal([]byte("<t>"+got+"</t>"), &element); err != nil {
+			t.Errorf("%q: %v", got, err)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/member"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -44,7 +45,7 @@ func TestReasons(t *testing.T) {
 	}
 	const result = `{"content":[]}`
 	sign := func(key ed25519.PrivateKey, reqID string) json.RawMessage {
-		out, err := smcp.SignResult(key, "desk", "t", reqID, json.RawMessage(result))
+		out, err := a2c.SignResult(key, "desk", "t", reqID, json.RawMessage(result))
 		if err != nil {
 			t.Error(err)
 		}

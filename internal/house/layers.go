@@ -53,10 +53,11 @@ var places = []place{
 	{"s2sp", faces, nil, "tools of server authors that return or take tables; knows no MCP library"},
 	{"s2sp/gosdk", faces, []string{"s2sp"}, "adds such tools to servers of the official Go SDK, so that only its users compile the SDK"},
 	{"smcp", faces, nil, "the A2C-SMCP protocol: types only"},
-	{"smcp/*", faces, []string{"smcp", "internal/member"}, "hub, computer and agent speak one protocol; the latter two are members of an office"},
+	{"internal/a2c", faces, []string{"smcp"}, "dialects, versions and signatures of A2C-SMCP; the roles share it, and programs of others need none of it"},
+	{"smcp/*", faces, []string{"smcp", "internal/a2c", "internal/member"}, "hub, computer and agent speak one protocol; the latter two are members of an office"},
 
 	{"internal/fleet", faces, []string{"smcp", "smcp/agent"}, "attaches the Computers of an office as upstreams; joins the protocol and the supervision, which do not know each other"},
-	{"internal/member", faces, []string{"smcp"}, "what Computers and agents share: a member of an office"},
+	{"internal/member", faces, []string{"smcp", "internal/a2c"}, "what Computers and agents share: a member of an office"},
 
 	{"internal/upstream", middle, []string{"internal/catalog", "internal/config", "internal/upstream/subscription"}, "connects what the configuration names and feeds the catalog"},
 	{"internal/upstream/subscription", middle, nil, "what sessions hear of a server; is given connections and makes none"},

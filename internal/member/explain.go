@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
@@ -33,7 +34,7 @@ func (m *Member) explain(err error) error {
 	var denied *socketio.ConnectError
 	switch {
 	case errors.As(err, &refused):
-		if refused.Header.Get(smcp.HeaderErrorCode) == strconv.Itoa(smcp.CodeVersion) {
+		if refused.Header.Get(a2c.HeaderErrorCode) == strconv.Itoa(smcp.CodeVersion) {
 			said := func(key string) string { return rawjson.Text(rawjson.Get(refused.Body, key)) }
 			return fmt.Errorf("the hub speaks a2c_version %s to %s, and this peer says %s: say another one, or none", said("min_supported"), said("max_supported"), said("client_version"))
 		}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
@@ -129,7 +130,7 @@ func New(o Options) (*Member, error) {
 		engine.Header.Set("X-Api-Key", o.Token)
 	}
 	if o.Key != nil {
-		engine.Header.Set(smcp.HeaderKey, smcp.EncodeKey(o.Key.Public().(ed25519.PublicKey)))
+		engine.Header.Set(a2c.HeaderKey, smcp.EncodeKey(o.Key.Public().(ed25519.PublicKey)))
 	}
 	m.client = socketio.NewClient(target, socketio.ClientConfig{
 		Namespace: smcp.Namespace, Engine: engine, Local: o.Local, Backoff: o.Backoff, Logger: o.Logger, MaxConcurrent: o.MaxConcurrent,
@@ -167,11 +168,11 @@ func address(raw, version string) (string, error) {
 		u.Path += "/"
 	}
 	if version != "" {
-		if _, err := smcp.ParseVersion(version); err != nil {
+		if _, err := a2c.ParseVersion(version); err != nil {
 			return "", fmt.Errorf("a2c_version: %w", err)
 		}
 		q := u.Query()
-		q.Set(smcp.QueryVersion, version)
+		q.Set(a2c.QueryVersion, version)
 		u.RawQuery = q.Encode()
 	}
 	return u.String(), nil
@@ -324,7 +325,7 @@ func (m *Member) join(ctx context.Context, s *socketio.Socket, office string) er
 	if m.o.Key != nil {
 		if nonce := m.challenge(ctx, s); nonce != "" {
 			req.Instance = m.instance
-			req.Proof = smcp.Prove(m.o.Key, nonce, s.ID(), m.o.Name, office)
+			req.Proof = a2c.Prove(m.o.Key, nonce, s.ID(), m.o.Name, office)
 		}
 	}
 	raw, err := json.Marshal(req)
@@ -360,7 +361,7 @@ func readJoin(args []json.RawMessage) error {
 	if len(args) == 0 {
 		return nil
 	}
-	first := smcp.Unwrap(args[0])
+	first := a2c.Unwrap(args[0])
 	switch {
 	case string(first) == "true" || string(first) == "null":
 		return nil
@@ -376,7 +377,7 @@ func readJoin(args []json.RawMessage) error {
 		}
 		return readJoin(inner)
 	}
-	if e := smcp.ReadError(first); e != nil {
+	if e := a2c.ReadError(first); e != nil {
 		return e
 	}
 	return fmt.Errorf("the hub answered what is no answer to a join: %.100s", first)
@@ -491,8 +492,8 @@ func (m *Member) Call(ctx context.Context, event string, payload any) (json.RawM
 	case err != nil:
 		return nil, err
 	}
-	out := smcp.Unwrap(ack.Arg(0))
-	if e := smcp.ReadError(out); e != nil {
+	out := a2c.Unwrap(ack.Arg(0))
+	if e := a2c.ReadError(out); e != nil {
 		return nil, e
 	}
 	return out, nil

@@ -119,7 +119,7 @@ func TestVersionRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.Start(t.Context()); err == nil || !strings.Contains(err.Error(), smcp.MinSupported) || !strings.Contains(err.Error(), "0.9.0") {
+		if err := m.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "0.1.0") || !strings.Contains(err.Error(), "0.9.0") {
 			t.Errorf("%s: %v", transport, err)
 		}
 		_ = m.Close() // was never connected

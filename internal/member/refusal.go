@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -97,7 +98,7 @@ func lastingJoin(join joinRefusal) (is bool, after time.Duration) {
 	switch {
 	case strings.Contains(text, "which is the bound"), strings.Contains(text, "Too many"):
 		return false, 0
-	case strings.Contains(text, "already"), strings.Contains(text, smcp.ErrRoomTaken.Draft):
+	case strings.Contains(text, "already"), strings.Contains(text, a2c.ErrRoomTaken.Draft):
 		return true, takenTime
 	}
 	return true, 0

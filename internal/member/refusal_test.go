@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/memnet"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
@@ -47,8 +48,8 @@ func TestLasting(t *testing.T) {
 		{join(errors.New("Agent sid should equal office_id")), true, takenTime},
 		{join(errors.New("Office 'x' has 256 Computers, which is the bound")), false, 0},
 		{join(&smcp.Error{Code: smcp.CodeForbidden, Message: "no"}), true, 0},
-		{join(smcp.ErrRoomTaken), true, takenTime},
-		{join(smcp.ErrInternal), false, 0},
+		{join(a2c.ErrRoomTaken), true, takenTime},
+		{join(a2c.ErrInternal), false, 0},
 		{join(smcp.Errorf(smcp.CodeBusy, "busy")), false, 0},
 	} {
 		if is, after := lasting(test.err); is != test.is || after != test.after {

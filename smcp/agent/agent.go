@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/member"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
@@ -494,7 +495,7 @@ func (c *Client) CallTool(ctx context.Context, call ToolCall) (json.RawMessage, 
 		return nil, err
 	}
 	if key := c.key(call.Computer); key != nil {
-		if err := smcp.VerifyResult(key, call.Computer, call.Tool, call.ReqID, result); err != nil {
+		if err := a2c.VerifyResult(key, call.Computer, call.Tool, call.ReqID, result); err != nil {
 			return nil, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -220,7 +221,7 @@ func (ch *channel) checked(msg []byte) []byte {
 	if !ok || m.Kind() == jsonrpc.ErrorResponse {
 		return msg
 	}
-	if err := smcp.VerifyResult(ch.key, ch.computer, tool, smcp.ChannelReqID(ch.id, string(m.ID)), m.Result); err != nil {
+	if err := a2c.VerifyResult(ch.key, ch.computer, tool, a2c.ChannelReqID(ch.id, string(m.ID)), m.Result); err != nil {
 		return jsonrpc.AppendError(nil, m.ID, mcp.WireError(CallError(ch.computer, err), ""))
 	}
 	return msg

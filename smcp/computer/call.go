@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 )
@@ -90,7 +91,7 @@ func (c *Computer) signed(tool, reqID string, result json.RawMessage) json.RawMe
 	if c.o.Key == nil {
 		return result
 	}
-	out, err := smcp.SignResult(c.o.Key, c.o.Name, tool, reqID, result)
+	out, err := a2c.SignResult(c.o.Key, c.o.Name, tool, reqID, result)
 	if err != nil {
 		c.log.Error("a result was not signed", "tool", tool, "err", err)
 		return result
@@ -180,8 +181,8 @@ func readToolCall(raw json.RawMessage) (smcp.ToolCall, error) {
 		rawjson.Key("agent", &f.agent), rawjson.Key("robot_id", &f.robot), rawjson.Key("req_id", &f.reqID),
 		rawjson.Key("computer", &f.computer), rawjson.Key("tool_name", &f.tool), rawjson.Key("params", &f.params),
 		rawjson.Key("timeout", &f.timeout), rawjson.Key("traceparent", &f.parent), rawjson.Key("tracestate", &f.state),
-		rawjson.Key("baggage", &f.baggage), rawjson.Key(smcp.QueryVersion, &f.version)) != nil {
-		return smcp.ToolCall{}, smcp.ErrPayload
+		rawjson.Key("baggage", &f.baggage), rawjson.Key(a2c.QueryVersion, &f.version)) != nil {
+		return smcp.ToolCall{}, a2c.ErrPayload
 	}
 	call := smcp.ToolCall{
 		Call: smcp.Call{
@@ -197,11 +198,11 @@ func readToolCall(raw json.RawMessage) (smcp.ToolCall, error) {
 	if len(f.timeout) > 0 && string(f.timeout) != "null" {
 		var err error
 		if call.Timeout, err = strconv.ParseFloat(string(f.timeout), 64); err != nil || call.Timeout < 0 {
-			return smcp.ToolCall{}, smcp.ErrPayload
+			return smcp.ToolCall{}, a2c.ErrPayload
 		}
 	}
 	if call.ToolName == "" {
-		return smcp.ToolCall{}, smcp.ErrPayload
+		return smcp.ToolCall{}, a2c.ErrPayload
 	}
 	return call, nil
 }

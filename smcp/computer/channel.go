@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -71,7 +72,7 @@ func (o *office) open(req smcp.MCPRequest) error {
 	defer o.mu.Unlock()
 	switch {
 	case o.closed:
-		return smcp.ErrInternal
+		return a2c.ErrInternal
 	case o.channels[ch.id] != nil:
 		return smcp.Errorf(smcp.CodeInvalid, "This channel is open already")
 	case len(o.channels) >= maxChannels:
@@ -237,7 +238,7 @@ func (ch *channel) call(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 	if ch.forbids(name) {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "tool %q is forbidden on this Computer", name)
 	}
-	reqID := smcp.ChannelReqID(ch.id, string(r.ID))
+	reqID := a2c.ChannelReqID(ch.id, string(r.ID))
 	rec := Record{Time: time.Now(), ReqID: reqID, Agent: ch.session.Principal(), Server: ch.server.Name, Tool: name, Arguments: r.Fields().Arguments}
 	result, err := ch.execute(ctx, r, name, reqID)
 	rec.Duration = time.Since(rec.Time)

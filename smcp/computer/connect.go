@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/member"
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -43,10 +44,10 @@ type Hub struct {
 
 // Connect joins an office and reconnects after a lost connection. It must be called at most once.
 func (c *Computer) Connect(ctx context.Context, h Hub) error {
-	var version smcp.Version
+	var version a2c.Version
 	if h.Version != "" {
 		var err error
-		if version, err = smcp.ParseVersion(h.Version); err != nil {
+		if version, err = a2c.ParseVersion(h.Version); err != nil {
 			return err
 		}
 	}
@@ -98,7 +99,7 @@ type office struct {
 	mu       sync.Mutex // guards below; never held together with Computer.mu
 	closed   bool
 	member   *member.Member // nil before Connect
-	version  smcp.Version   // announced to the hub
+	version  a2c.Version    // announced to the hub
 	channels map[string]*channel
 	changes  map[string]bool // events that are not yet sent to the office
 	notify   *time.Timer
@@ -209,7 +210,7 @@ func (o *office) handle(m *member.Member) {
 		}
 		result, err := o.c.perform(o.c.ctx, req)
 		if err != nil {
-			if pe := draftError(o.c.inputs, req.ToolName, err); pe != nil && o.dialect(req.Call) == smcp.Draft {
+			if pe := draftError(o.c.inputs, req.ToolName, err); pe != nil && o.dialect(req.Call) == a2c.Draft {
 				o.answer(e, req.Call, nil, pe)
 				return
 			}
@@ -224,7 +225,7 @@ func (o *office) handle(m *member.Member) {
 		}
 	})
 	m.OnConcurrent(smcp.EventGetTools, serve(o, func(ctx context.Context, req smcp.Call) (any, error) {
-		return smcp.Tools{Tools: o.c.Tools(o.dialect(req)), ReqID: req.ReqID}, nil
+		return smcp.Tools{Tools: o.c.toolsIn(o.dialect(req)), ReqID: req.ReqID}, nil
 	}))
 	for _, event := range []string{smcp.EventGetConfig, smcp.EventGetMCPConfig} {
 		m.OnConcurrent(event, serve(o, func(_ context.Context, req smcp.Call) (any, error) {
@@ -251,7 +252,7 @@ func (o *office) handle(m *member.Member) {
 		}
 	})
 	m.On(smcp.NotifyLeave, func(e *socketio.Event) {
-		if smcp.AgentOf(e.Arg(0)) != "" {
+		if a2c.AgentOf(e.Arg(0)) != "" {
 			o.abandon("the agent left the office")
 		}
 	})
@@ -260,18 +261,18 @@ func (o *office) handle(m *member.Member) {
 	m.OnOther(func(e *socketio.Event) {
 		var req smcp.Call
 		_ = e.Decode(0, &req) // only the dialect matters
-		o.answer(e, req, nil, smcp.ErrPayload.With("event", e.Name))
+		o.answer(e, req, nil, a2c.ErrPayload.With("event", e.Name))
 	})
 }
 
 // dialect returns the dialect of the answer to an Agent. It is the Agent's dialect if the hub told
 // it, and otherwise the Computer's own.
-func (o *office) dialect(call smcp.Call) smcp.Dialect {
+func (o *office) dialect(call smcp.Call) a2c.Dialect {
 	switch {
 	case call.Version != nil:
-		return smcp.ToldDialect(*call.Version)
+		return a2c.ToldDialect(*call.Version)
 	case call.Agent == "" && call.RobotID != "":
-		return smcp.Draft
+		return a2c.Draft
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -281,7 +282,7 @@ func (o *office) dialect(call smcp.Call) smcp.Dialect {
 // addressed checks that a request names this Computer.
 func (o *office) addressed(call smcp.Call) error {
 	if call.Computer != o.c.o.Name {
-		return smcp.NoComputer(call.Computer)
+		return a2c.NoComputer(call.Computer)
 	}
 	return nil
 }
@@ -295,7 +296,7 @@ func serve[T based](o *office, f func(ctx context.Context, req T) (any, error)) 
 	return func(e *socketio.Event) {
 		var req T
 		if err := e.Decode(0, &req); err != nil {
-			o.answer(e, smcp.Call{}, nil, smcp.ErrPayload)
+			o.answer(e, smcp.Call{}, nil, a2c.ErrPayload)
 			return
 		}
 		base := req.Base()
@@ -331,7 +332,7 @@ func (o *office) answer(e *socketio.Event, call smcp.Call, out any, err error) {
 	}
 	if err != nil {
 		pe := smcp.AsError(err)
-		if pe == smcp.ErrInternal || pe.Code == smcp.CodeInternal {
+		if pe == a2c.ErrInternal || pe.Code == smcp.CodeInternal {
 			o.c.log.Warn("a request could not be answered", "event", e.Name, "err", err)
 		}
 		raw = o.dialect(call).Failed(pe)
@@ -345,7 +346,7 @@ func (o *office) answer(e *socketio.Event, call smcp.Call, out any, err error) {
 func (o *office) onMCP(e *socketio.Event) {
 	var req smcp.MCPRequest
 	if err := e.Decode(0, &req); err != nil || len(req.Channel) > 128 {
-		o.answer(e, smcp.Call{}, nil, smcp.ErrPayload)
+		o.answer(e, smcp.Call{}, nil, a2c.ErrPayload)
 		return
 	}
 	if err := o.addressed(req.Call); err != nil {
@@ -375,13 +376,13 @@ func (o *office) channelOp(req smcp.MCPRequest) error {
 	switch req.Op {
 	case smcp.OpSend:
 		if !rawjson.IsObject(req.Message) && !rawjson.IsArray(req.Message) {
-			return smcp.ErrPayload
+			return a2c.ErrPayload
 		}
 		ch.push(req.Message)
 	case smcp.OpClose:
 		_ = ch.Close() // never fails
 	default:
-		return smcp.ErrPayload
+		return a2c.ErrPayload
 	}
 	return nil
 }
@@ -391,12 +392,12 @@ func (o *office) single(e *socketio.Event, req smcp.MCPRequest) {
 	m, err := jsonrpc.Parse(req.Message)
 	s := o.c.server(req.Server)
 	if err != nil || m.Kind() != jsonrpc.Request || s == nil || s.Disabled {
-		o.answer(e, req.Call, nil, smcp.ErrPayload)
+		o.answer(e, req.Call, nil, a2c.ErrPayload)
 		return
 	}
 	up, ok := o.c.manager.Upstream(s.Name)
 	if !ok {
-		o.answer(e, req.Call, nil, smcp.ErrInternal)
+		o.answer(e, req.Call, nil, a2c.ErrInternal)
 		return
 	}
 	o.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/smcp"
@@ -14,7 +15,7 @@ import (
 // resources returns a page of the resources of one MCP server, in the protocol's spelling.
 func (c *Computer) resources(ctx context.Context, req smcp.GetResources) (smcp.Resources, error) {
 	if req.Server == "" {
-		return smcp.Resources{}, smcp.ErrPayload.With("expected", "mcp_server")
+		return smcp.Resources{}, a2c.ErrPayload.With("expected", "mcp_server")
 	}
 	s := c.server(req.Server)
 	if s == nil || s.Disabled {
@@ -24,7 +25,7 @@ func (c *Computer) resources(ctx context.Context, req smcp.GetResources) (smcp.R
 	}
 	up, ok := c.manager.Upstream(s.Name)
 	if !ok {
-		return smcp.Resources{}, smcp.ErrInternal
+		return smcp.Resources{}, a2c.ErrInternal
 	}
 	var params json.RawMessage
 	if req.Cursor != "" {
@@ -92,7 +93,7 @@ func rename(obj json.RawMessage, from, to string) json.RawMessage {
 }
 
 // config returns the answer to client:get_config.
-func (c *Computer) config(d smcp.Dialect, flat bool) (smcp.Config, error) {
+func (c *Computer) config(d a2c.Dialect, flat bool) (smcp.Config, error) {
 	out := smcp.Config{Servers: map[string]json.RawMessage{}}
 	for _, in := range c.Inputs() {
 		raw, err := in.public()

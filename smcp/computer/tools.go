@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
@@ -187,9 +188,13 @@ func (c *Computer) Problems() []string {
 	return out
 }
 
-// Tools returns the callable tools, named as in the dialect. If two servers use a name and the
-// dialect cannot tell them apart, that name is left out.
-func (c *Computer) Tools(d smcp.Dialect) []smcp.Tool {
+// Tools returns the tools of all servers under the names that an agent of a protocol version uses:
+// an a2c_version such as "0.5.0", or "" for an agent without one. From 0.3 on a name begins with its
+// server. Before that, a name that two servers use is left out.
+func (c *Computer) Tools(version string) []smcp.Tool { return c.toolsIn(a2c.ToldDialect(version)) }
+
+// toolsIn returns the tools under the names of a dialect.
+func (c *Computer) toolsIn(d a2c.Dialect) []smcp.Tool {
 	c.mu.Lock()
 	set := c.book.tools
 	c.mu.Unlock()
@@ -204,7 +209,7 @@ func (c *Computer) Tools(d smcp.Dialect) []smcp.Tool {
 }
 
 // describe returns the tool in the form of client:get_tools.
-func (t *tool) describe(d smcp.Dialect) smcp.Tool {
+func (t *tool) describe(d a2c.Dialect) smcp.Tool {
 	var description, input, output, annotations, own []byte
 	_ = rawjson.Scan(t.raw, // a duplicate key counts as absent
 		rawjson.Key("description", &description), rawjson.Key("inputSchema", &input), rawjson.Key("outputSchema", &output),

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/smcp"
 )
@@ -225,7 +226,7 @@ func TestPublicConfig(t *testing.T) {
 	c.mu.Unlock()
 	c.inputs.define(f.Inputs)
 	for _, flat := range []bool{false, true} {
-		config, err := c.config(smcp.Dialect01, flat)
+		config, err := c.config(a2c.Dialect01, flat)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
@@ -47,7 +48,7 @@ func TestSetAccess(t *testing.T) {
 	connect("outside", peerOptions{token: "t-desk"})
 	p := connect("bound", peerOptions{auth: `{"key":"` + smcp.EncodeKey(pub) + `"}`, version: "0.4.0"})
 	nonce := rawjson.Text(rawjson.Get(json.RawMessage(p.call("server:challenge", `{}`)), "nonce"))
-	raw, err := json.Marshal(smcp.Join{Role: smcp.RoleComputer, Name: "bound", OfficeID: "lab", Proof: smcp.Prove(key, nonce, p.client.Socket().ID(), "bound", "lab")})
+	raw, err := json.Marshal(smcp.Join{Role: smcp.RoleComputer, Name: "bound", OfficeID: "lab", Proof: a2c.Prove(key, nonce, p.client.Socket().ID(), "bound", "lab")})
 	if err != nil {
 		t.Fatal(err)
 	}

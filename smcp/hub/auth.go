@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
@@ -169,7 +170,7 @@ func device(devices []Device, name string) *Device {
 
 // handshake holds what the hub learned of a connection before its CONNECT.
 type handshake struct {
-	version smcp.Version
+	version a2c.Version
 	said    string // the version text of the peer; "" for none
 	trusted bool   // an in-process peer, see Hub.Attach
 	known   bool   // the request's own headers were accepted
@@ -188,12 +189,12 @@ func (h *Hub) Trusts(r *http.Request) bool {
 // checkHandshake implements engineio's Authenticate. It checks the version and the credentials in
 // headers before anything of Socket.IO is read.
 func (h *Hub) checkHandshake(r *http.Request) (any, *engineio.Refusal) {
-	v, refusal := smcp.CheckVersion(r.URL.Query(), h.o.StrictVersion)
+	v, refusal := a2c.CheckVersion(r.URL.Query(), h.o.StrictVersion)
 	if refusal != nil {
 		h.log.Debug("a handshake was refused for its version", "remote", r.RemoteAddr, "version", v.String())
 		return nil, &engineio.Refusal{Status: refusal.Status, Header: refusal.Header, Body: refusal.Body}
 	}
-	shake := handshake{version: v, said: r.URL.Query().Get(smcp.QueryVersion)}
+	shake := handshake{version: v, said: r.URL.Query().Get(a2c.QueryVersion)}
 	if len(shake.said) > maxVersionBytes {
 		shake.said = v.String()
 	}

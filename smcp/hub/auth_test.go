@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/memnet"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
@@ -90,7 +91,7 @@ func TestAuth(t *testing.T) {
 	}
 	prove := func(office, signed string) string {
 		nonce := rawjson.Text(rawjson.Get(json.RawMessage(p.call("server:challenge", `{}`)), "nonce"))
-		raw, err := json.Marshal(smcp.Join{Role: smcp.RoleComputer, Name: "bound", OfficeID: office, Proof: smcp.Prove(key, nonce, p.client.Socket().ID(), "bound", signed)})
+		raw, err := json.Marshal(smcp.Join{Role: smcp.RoleComputer, Name: "bound", OfficeID: office, Proof: a2c.Prove(key, nonce, p.client.Socket().ID(), "bound", signed)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +161,7 @@ func TestUnprovenKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		join, err := json.Marshal(smcp.Join{Role: smcp.RoleComputer, Name: "bound", OfficeID: "lab",
-			Proof: smcp.Prove(key, rawjson.Text(rawjson.Get(ack.Arg(0), "nonce")), good.Socket().ID(), "bound", "lab")})
+			Proof: a2c.Prove(key, rawjson.Text(rawjson.Get(ack.Arg(0), "nonce")), good.Socket().ID(), "bound", "lab")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +275,7 @@ func TestTrusts(t *testing.T) {
 		{"a token for one role", "192.0.2.1:1", []string{"X-Api-Key", "role"}, false, false},
 		{"a token for one office", "192.0.2.1:1", []string{"X-Api-Key", "office"}, false, false},
 		{"a wrong token", "127.0.0.1:1", []string{"X-Api-Key", "wrong"}, true, false},
-		{"a key, which is public", "192.0.2.1:1", []string{smcp.HeaderKey, smcp.EncodeKey(pub)}, false, false},
+		{"a key, which is public", "192.0.2.1:1", []string{a2c.HeaderKey, smcp.EncodeKey(pub)}, false, false},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/healthz", nil)
 		r.RemoteAddr = test.remote

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
@@ -208,7 +209,7 @@ func (h *Hub) other(e *socketio.Event) {
 		h.answering(h.update)(e)
 	case e.WantsAck():
 		s := sessionOf(e)
-		h.ack(e, s.noteDialect(h, e.Name, e.Arg(0)).Failed(smcp.ErrPayload.With("event", clip(e.Name))))
+		h.ack(e, s.noteDialect(h, e.Name, e.Arg(0)).Failed(a2c.ErrPayload.With("event", clip(e.Name))))
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -66,7 +66,7 @@ func newPeer(t testing.TB, url string, o peerOptions) (*peer, error) {
 		config.Engine.Header = http.Header{"X-Api-Key": {o.token}}
 	}
 	if o.key != "" {
-		config.Engine.Header.Set(smcp.HeaderKey, o.key)
+		config.Engine.Header.Set(a2c.HeaderKey, o.key)
 	}
 	if o.auth != "" {
 		config.Auth = func(context.Context) (json.RawMessage, error) { return json.RawMessage(o.auth), nil }

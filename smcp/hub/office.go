@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
@@ -17,13 +18,13 @@ import (
 func (h *Hub) join(s *session, _ string, payload json.RawMessage) (answer, error) {
 	var req smcp.Join
 	if json.Unmarshal(payload, &req) != nil {
-		return nil, smcp.ErrPayload
+		return nil, a2c.ErrPayload
 	}
 	if req.Name == "" {
 		req.Name = req.RobotID
 	}
 	if !req.Role.Valid() || !legal(req.Name) || !legal(req.OfficeID) {
-		return nil, smcp.ErrPayload.With("expected", "role (agent or computer), name and office_id")
+		return nil, a2c.ErrPayload.With("expected", "role (agent or computer), name and office_id")
 	}
 	h.mu.Lock()
 	nonce := s.nonce
@@ -50,7 +51,7 @@ func (h *Hub) enter(s *session, req *smcp.Join, nonce string) (out answer, held 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.ended {
-		return nil, nil, smcp.ErrInternal
+		return nil, nil, a2c.ErrInternal
 	}
 	if err := h.mayJoin(s, req, nonce); err != nil {
 		return nil, nil, err
@@ -75,7 +76,7 @@ func (h *Hub) enter(s *session, req *smcp.Join, nonce string) (out answer, held 
 	}
 	if err := h.hasPlace(s, o, req); err != nil {
 		if held != nil && s.key != nil {
-			err = smcp.NewerProcess(req.Name, o.id)
+			err = a2c.NewerProcess(req.Name, o.id)
 		}
 		return nil, held, err
 	}
@@ -109,11 +110,11 @@ func legal(s string) bool {
 func (h *Hub) mayJoin(s *session, req *smcp.Join, nonce string) error {
 	switch {
 	case s.role != "" && s.role != req.Role:
-		return smcp.RoleMismatch(req.Role, s.role)
+		return a2c.RoleMismatch(req.Role, s.role)
 	case s.name != "" && s.name != req.Name && (s.dialect.Versioned() || s.office != nil && s.office.id == req.OfficeID):
-		return smcp.ErrMismatch
-	case s.dialect == smcp.Draft && req.Role == smcp.RoleAgent && req.RobotID != "" && req.RobotID != req.OfficeID:
-		return smcp.ErrOfficeID // the first draft: office_id = robot_id
+		return a2c.ErrMismatch
+	case s.dialect == a2c.Draft && req.Role == smcp.RoleAgent && req.RobotID != "" && req.RobotID != req.OfficeID:
+		return a2c.ErrOfficeID // the first draft: office_id = robot_id
 	}
 	d := device(h.access.devices, req.Name)
 	if req.Role != smcp.RoleComputer {
@@ -126,7 +127,7 @@ func (h *Hub) mayJoin(s *session, req *smcp.Join, nonce string) error {
 		case d == nil:
 			return smcp.Errorf(smcp.CodeForbidden, "No key is known for a Computer with name '%s'", req.Name)
 		case s.key.Equal(d.Key) && s.name == req.Name:
-		case !req.Proof.Check(d.Key, nonce, s.sid, req.Name, req.OfficeID):
+		case !a2c.CheckProof(req.Proof, d.Key, nonce, s.sid, req.Name, req.OfficeID):
 			return smcp.Errorf(smcp.CodeForbidden, "The name '%s' is bound to a key; the join has no proof of it", req.Name)
 		}
 		if !officeIn(d.Offices, req.OfficeID) {
@@ -145,14 +146,14 @@ func (h *Hub) hasPlace(s *session, o *office, req *smcp.Join) error {
 	if req.Role == smcp.RoleAgent {
 		switch {
 		case s.office != nil:
-			return smcp.ErrOtherRoom
+			return a2c.ErrOtherRoom
 		case o.agent != nil:
-			return smcp.ErrRoomTaken
+			return a2c.ErrRoomTaken
 		}
 		return nil
 	}
 	if c := o.computers[req.Name]; c != nil && c != s {
-		return smcp.DuplicateComputer(req.Name, o.id)
+		return a2c.DuplicateComputer(req.Name, o.id)
 	}
 	if len(o.computers) >= h.o.MaxComputers {
 		return smcp.Errorf(smcp.CodeBusy, "Office '%s' has %d Computers, which is the bound", o.id, len(o.computers))
@@ -174,15 +175,15 @@ func (h *Hub) hasPlace(s *session, o *office, req *smcp.Join) error {
 func (h *Hub) leave(s *session, _ string, payload json.RawMessage) (answer, error) {
 	var req smcp.Leave
 	if json.Unmarshal(payload, &req) != nil || req.OfficeID == "" {
-		return nil, smcp.ErrPayload
+		return nil, a2c.ErrPayload
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case s.office == nil:
-		return nil, smcp.ErrNoRoom
+		return nil, a2c.ErrNoRoom
 	case s.office.id != req.OfficeID:
-		return nil, smcp.ErrCrossRoom
+		return nil, a2c.ErrCrossRoom
 	}
 	h.leaveLocked(s)
 	return s.dialect.JoinOK(), nil
@@ -255,8 +256,8 @@ func (h *Hub) notify(s *session, event string, payload json.RawMessage) {
 			plain = both
 		}
 	}
-	h.tell(s.socket.To(roomOf(s.office.id, true)), smcp.Dialect02.Notifications(event), payload)
-	h.tell(s.socket.To(roomOf(s.office.id, false)), smcp.Dialect01.Notifications(event), plain)
+	h.tell(s.socket.To(roomOf(s.office.id, true)), a2c.Dialect02.Notifications(event), payload)
+	h.tell(s.socket.To(roomOf(s.office.id, false)), a2c.Dialect01.Notifications(event), plain)
 }
 
 func (h *Hub) tell(to socketio.Broadcast, events []string, payload json.RawMessage) {
@@ -270,7 +271,7 @@ func (h *Hub) tell(to socketio.Broadcast, events []string, payload json.RawMessa
 // update handles server:update_* and announces it to the room.
 func (h *Hub) update(s *session, event string, payload json.RawMessage) (answer, error) {
 	if !rawjson.IsObject(payload) {
-		return nil, smcp.ErrPayload
+		return nil, a2c.ErrPayload
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -278,7 +279,7 @@ func (h *Hub) update(s *session, event string, payload json.RawMessage) (answer,
 	case s.role == smcp.RoleAgent:
 		return nil, smcp.Errorf(smcp.CodeForbidden, "Only computers may issue %s", clip(event))
 	case s.office == nil:
-		return nil, smcp.ErrNoRoom
+		return nil, a2c.ErrNoRoom
 	}
 	// 0.1 passes on the name in the payload; later dialects send the session's name.
 	name := rawjson.Text(rawjson.Get(payload, "computer"))
@@ -292,10 +293,10 @@ func (h *Hub) update(s *session, event string, payload json.RawMessage) (answer,
 
 // cancel handles server:tool_call_cancel.
 func (h *Hub) cancel(s *session, _ string, payload json.RawMessage) (answer, error) {
-	agent := smcp.AgentOf(payload)
+	agent := a2c.AgentOf(payload)
 	reqID := rawjson.Text(rawjson.Get(payload, "req_id"))
 	if agent == "" || reqID == "" || len(reqID) > maxReqIDBytes {
-		return nil, smcp.ErrPayload
+		return nil, a2c.ErrPayload
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -303,9 +304,9 @@ func (h *Hub) cancel(s *session, _ string, payload json.RawMessage) (answer, err
 	case s.role == smcp.RoleComputer:
 		return nil, smcp.Errorf(smcp.CodeForbidden, "Only agents may cancel calls")
 	case s.office == nil:
-		return nil, smcp.ErrNoRoom
+		return nil, a2c.ErrNoRoom
 	case s.name != agent:
-		return nil, smcp.ErrMismatch
+		return nil, a2c.ErrMismatch
 	}
 	h.notify(s, smcp.NotifyCancel, cancelPayload(agent, reqID))
 	return nil, nil
@@ -321,15 +322,15 @@ func cancelPayload(agent, reqID string) json.RawMessage {
 func (h *Hub) listRoom(s *session, _ string, payload json.RawMessage) (answer, error) {
 	var req smcp.ListRoom
 	if json.Unmarshal(payload, &req) != nil || req.OfficeID == "" {
-		return nil, smcp.ErrPayload
+		return nil, a2c.ErrPayload
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case s.office == nil:
-		return nil, smcp.ErrNoRoom
+		return nil, a2c.ErrNoRoom
 	case s.office.id != req.OfficeID:
-		return nil, smcp.ErrCrossRoom
+		return nil, a2c.ErrCrossRoom
 	}
 	room := smcp.Room{Sessions: []smcp.Session{}, ReqID: req.ReqID}
 	add := func(m *session) {
@@ -360,6 +361,6 @@ func (h *Hub) challenge(s *session, _ string, _ json.RawMessage) (answer, error)
 	h.mu.Lock()
 	s.nonce = nonce
 	h.mu.Unlock()
-	raw, err := json.Marshal(smcp.Challenge{Nonce: nonce})
+	raw, err := json.Marshal(a2c.Challenge{Nonce: nonce})
 	return answer{raw}, err
 }

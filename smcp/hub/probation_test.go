@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/memnet"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
@@ -150,7 +151,7 @@ func TestUnprovenKeysSendLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 		join, err := json.Marshal(smcp.Join{Role: smcp.RoleComputer, Name: "bound", OfficeID: "lab",
-			Proof: smcp.Prove(key, rawjson.Text(rawjson.Get(ack.Arg(0), "nonce")), good.Socket().ID(), "bound", "lab")})
+			Proof: a2c.Prove(key, rawjson.Text(rawjson.Get(ack.Arg(0), "nonce")), good.Socket().ID(), "bound", "lab")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/memnet"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
@@ -83,7 +84,7 @@ func (q *quietHub) peer(network *memnet.Listener, o peerOptions) *peer {
 func (p *peer) prove(key ed25519.PrivateKey, name, office, instance string) string {
 	p.t.Helper()
 	nonce := rawjson.Text(rawjson.Get(json.RawMessage(p.call("server:challenge", `{}`)), "nonce"))
-	raw, err := json.Marshal(smcp.Join{Role: smcp.RoleComputer, Name: name, OfficeID: office, Instance: instance, Proof: smcp.Prove(key, nonce, p.client.Socket().ID(), name, office)})
+	raw, err := json.Marshal(smcp.Join{Role: smcp.RoleComputer, Name: name, OfficeID: office, Instance: instance, Proof: a2c.Prove(key, nonce, p.client.Socket().ID(), name, office)})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
@@ -24,12 +25,12 @@ type call struct {
 	as       string // the agent's name at the time of the call
 	computer *session
 	office   *office
-	dialect  smcp.Dialect // of the agent
-	to       smcp.Dialect // of the computer
-	general  bool         // the computer supports client:mcp
-	counted  bool         // counted as in flight until it is answered
-	pending  int          // spellings without an answer yet; guarded by Hub.mu
-	done     bool         // answered; guarded by Hub.mu
+	dialect  a2c.Dialect // of the agent
+	to       a2c.Dialect // of the computer
+	general  bool        // the computer supports client:mcp
+	counted  bool        // counted as in flight until it is answered
+	pending  int         // spellings without an answer yet; guarded by Hub.mu
+	done     bool        // answered; guarded by Hub.mu
 }
 
 // callFields are the members that the hub reads of a client:* payload; nil if absent.
@@ -40,7 +41,7 @@ func (f *callFields) read(payload []byte) bool {
 	return rawjson.IsObject(payload) && rawjson.Scan(payload,
 		rawjson.Key("computer", &f.computer), rawjson.Key("req_id", &f.reqID), rawjson.Key("timeout", &f.timeout),
 		rawjson.Key("tool_name", &f.tool), rawjson.Key("params", &f.params), rawjson.Key("agent", &f.agent),
-		rawjson.Key("robot_id", &f.robot), rawjson.Key(smcp.QueryVersion, &f.version), rawjson.Key("agent_sid", &f.sid)) == nil
+		rawjson.Key("robot_id", &f.robot), rawjson.Key(a2c.QueryVersion, &f.version), rawjson.Key("agent_sid", &f.sid)) == nil
 }
 
 // route carries a client:* event to a Computer and returns the answer. It does not block.
@@ -56,19 +57,19 @@ func (h *Hub) route(e *socketio.Event) {
 	}
 	name, reqID := rawjson.Text(f.computer), rawjson.Text(f.reqID)
 	if !ok || name == "" || len(reqID) > maxReqIDBytes || e.Name == smcp.EventToolCall && (reqID == "" || rawjson.Text(f.tool) == "") {
-		refuse(smcp.ErrPayload)
+		refuse(a2c.ErrPayload)
 		return
 	}
-	c := &call{event: e, name: smcp.Dialect01.Event(e.Name), reqID: reqID, agent: s, dialect: dialect}
+	c := &call{event: e, name: a2c.Dialect01.Event(e.Name), reqID: reqID, agent: s, dialect: dialect}
 	timeout := h.o.CallTimeout
 	if c.name == smcp.EventToolCall {
 		if !rawjson.IsObject(f.params) {
-			refuse(smcp.ErrPayload.With("params", "an object"))
+			refuse(a2c.ErrPayload.With("params", "an object"))
 			return
 		}
 		asked, ok := seconds(f.timeout)
 		if !ok {
-			refuse(smcp.ErrPayload.With("timeout", "a number of seconds"))
+			refuse(a2c.ErrPayload.With("timeout", "a number of seconds"))
 			return
 		}
 		if asked == 0 || asked > h.o.MaxCallTimeout {
@@ -95,7 +96,7 @@ func (h *Hub) route(e *socketio.Event) {
 		switch {
 		case c.general:
 			spellings[0] = e.Name // its answer has the matching form
-		case c.name == smcp.EventGetConfig && c.to == smcp.Dialect01:
+		case c.name == smcp.EventGetConfig && c.to == a2c.Dialect01:
 			// The Computer's dialect is not known yet. Reading is harmless, so send both spellings.
 			spellings = []string{smcp.EventGetConfig, smcp.EventGetMCPConfig}
 		}
@@ -130,16 +131,16 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 	s := c.agent
 	switch {
 	case s.role == smcp.RoleComputer:
-		return smcp.ErrOnlyAgent
+		return a2c.ErrOnlyAgent
 	case s.office == nil:
-		return smcp.ErrNoRoom
+		return a2c.ErrNoRoom
 	}
 	computer := s.office.computers[name]
 	switch {
 	case computer == nil && h.named[name] > 0 && named(h.offices, name, s.grant.Offices):
-		return smcp.ErrCrossRoom
+		return a2c.ErrCrossRoom
 	case computer == nil:
-		return smcp.NoComputer(name)
+		return a2c.NoComputer(name)
 	case c.name == smcp.EventMCP && !computer.mcp:
 		return smcp.Errorf(smcp.CodeNoCapability, "Computer with name '%s' does not know %s", name, smcp.EventMCP).With("capability", smcp.EventMCP)
 	case c.counted && (len(s.calls) >= h.o.MaxCalls || s.office.calls >= h.o.MaxOfficeCalls):
@@ -194,13 +195,13 @@ func (c *call) request(payload json.RawMessage, f *callFields) (json.RawMessage,
 	version, sid := []byte(nil), []byte(nil)
 	if c.general {
 		told := ""
-		if v := c.agent.version; v != (smcp.Version{}) {
+		if v := c.agent.version; v != (a2c.Version{}) {
 			told = v.String()
-		} else if c.dialect == smcp.Draft {
-			told = smcp.VersionDraft
+		} else if c.dialect == a2c.Draft {
+			told = a2c.VersionDraft
 		}
 		version = rawjson.Quote(told)
-		put(smcp.QueryVersion, f.version, version)
+		put(a2c.QueryVersion, f.version, version)
 	}
 	if c.name == smcp.EventMCP {
 		sid = rawjson.Quote(c.agent.sid)
@@ -218,7 +219,7 @@ func (c *call) request(payload json.RawMessage, f *callFields) (json.RawMessage,
 	for _, m := range []struct {
 		key   string
 		value []byte
-	}{{smcp.QueryVersion, version}, {"agent_sid", sid}} {
+	}{{a2c.QueryVersion, version}, {"agent_sid", sid}} {
 		if err == nil && m.value != nil {
 			out, err = rawjson.Set(out, m.key, m.value)
 		}
@@ -275,7 +276,7 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 		h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeBusy, "Too many calls in flight")))
 	default:
 		h.log.Warn("a call was not delivered", "event", c.name, "computer", name, "err", err)
-		h.ack(c.event, c.dialect.Failed(smcp.ErrInternal))
+		h.ack(c.event, c.dialect.Failed(a2c.ErrInternal))
 	}
 }
 
@@ -304,11 +305,11 @@ func (h *Hub) abandon(s *session, o *office) {
 // message handles server:mcp: it sends a channel's message to the office's Agent only.
 func (h *Hub) message(s *session, _ string, payload json.RawMessage) (answer, error) {
 	if !rawjson.IsObject(payload) {
-		return nil, smcp.ErrPayload
+		return nil, a2c.ErrPayload
 	}
 	out, err := rawjson.Set(payload, "computer", rawjson.Quote(s.name))
 	if err != nil {
-		return nil, smcp.ErrPayload
+		return nil, a2c.ErrPayload
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -316,7 +317,7 @@ func (h *Hub) message(s *session, _ string, payload json.RawMessage) (answer, er
 	case s.role != smcp.RoleComputer:
 		return nil, smcp.Errorf(smcp.CodeForbidden, "Only computers may issue %s", smcp.EventServerMCP)
 	case s.office == nil:
-		return nil, smcp.ErrNoRoom
+		return nil, a2c.ErrNoRoom
 	case s.office.agent == nil || !s.office.agent.mcp || s.office.agent.sid != rawjson.Text(rawjson.Get(payload, "agent_sid")):
 		return nil, smcp.Errorf(smcp.CodeNotFound, "Nobody in the office takes messages of a channel")
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
 )
@@ -14,14 +15,14 @@ import (
 type session struct {
 	socket  *socketio.Socket
 	sid     string
-	version smcp.Version
+	version a2c.Version
 	said    string // the peer's version text; "" for none
 	own     bool   // in-process, see Hub.Attach
 
 	// Hub.mu guards the fields below.
 	grant   Grant
 	access  *access // the access that granted grant
-	dialect smcp.Dialect
+	dialect a2c.Dialect
 	role    smcp.Role         // never changes once set
 	name    string            // never changes once set
 	office  *office           // nil: in no office
@@ -44,7 +45,7 @@ func sessionOf(e *socketio.Event) *session {
 }
 
 // noteDialect updates the peer's dialect after an event and returns it.
-func (s *session) noteDialect(h *Hub, event string, payload json.RawMessage) smcp.Dialect {
+func (s *session) noteDialect(h *Hub, event string, payload json.RawMessage) a2c.Dialect {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.dialect = s.dialect.Hear(event, payload)
@@ -52,7 +53,7 @@ func (s *session) noteDialect(h *Hub, event string, payload json.RawMessage) smc
 }
 
 // noteCallDialect is like noteDialect for a client:* event whose fields have been read.
-func (s *session) noteCallDialect(h *Hub, event string, agent, robot []byte) smcp.Dialect {
+func (s *session) noteCallDialect(h *Hub, event string, agent, robot []byte) a2c.Dialect {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if event == smcp.EventGetMCPConfig || robot != nil && agent == nil {

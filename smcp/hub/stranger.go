@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
@@ -23,7 +23,7 @@ func (h *Hub) checkHeader(r *http.Request) (known bool, refusal *engineio.Refusa
 	auth := h.access.auth
 	h.mu.Unlock()
 	shown := Credentials{Header: r.Header, RemoteAddr: r.RemoteAddr}
-	if key := r.Header.Get(smcp.HeaderKey); key != "" {
+	if key := r.Header.Get(a2c.HeaderKey); key != "" {
 		shown.Auth = append(rawjson.AppendString([]byte(`{"key":`), key), '}')
 	}
 	grant, err := auth.Authenticate(r.Context(), shown)

@@ -1,4 +1,4 @@
-package smcp_test
+package a2c_test
 
 import (
 	"crypto/ed25519"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/smcp"
 )
@@ -27,7 +28,7 @@ func shown(raw []json.RawMessage) string {
 func TestDialects(t *testing.T) {
 	const taken = `{"code":4101,"message":"Agent already in room","details":{}}`
 	for _, row := range []struct {
-		dialect       smcp.Dialect
+		dialect       a2c.Dialect
 		ok, failed    string
 		route         string
 		notifications []string
@@ -37,22 +38,22 @@ func TestDialects(t *testing.T) {
 		robot         bool
 		timeout       int
 	}{
-		{smcp.Draft, "[true,null]", `[false,"Agent sid should equal office_id"]`, both(taken), []string{"notify:update_config", "notify:update_mcp_config"}, "client:get_mcp_config", false, "t", true, 408},
-		{smcp.Dialect01, "[true,null]", `[false,"Internal server error: Agent already in room"]`, both(taken), []string{"notify:update_config", "notify:update_mcp_config"}, "client:get_config", false, "t", true, 408},
-		{smcp.Dialect02, "[true,null]", `[false,"Internal server error: Agent already in room"]`, taken, []string{"notify:update_config"}, "client:get_config", false, "t", false, 4004},
-		{smcp.Dialect03, "[true,null]", `[false,"Internal server error: Agent already in room"]`, taken, []string{"notify:update_config"}, "client:get_config", false, "b__t", false, 4004},
-		{smcp.Dialect04, "[true,null]", `[false,"Internal server error: Agent already in room"]`, taken, []string{"notify:update_config"}, "client:get_config", false, "b__t", false, 4004},
-		{smcp.Dialect05, "[]", "[" + taken + "]", taken, []string{"notify:update_config"}, "client:get_config", true, "b__t", false, 4004},
+		{a2c.Draft, "[true,null]", `[false,"Agent sid should equal office_id"]`, both(taken), []string{"notify:update_config", "notify:update_mcp_config"}, "client:get_mcp_config", false, "t", true, 408},
+		{a2c.Dialect01, "[true,null]", `[false,"Internal server error: Agent already in room"]`, both(taken), []string{"notify:update_config", "notify:update_mcp_config"}, "client:get_config", false, "t", true, 408},
+		{a2c.Dialect02, "[true,null]", `[false,"Internal server error: Agent already in room"]`, taken, []string{"notify:update_config"}, "client:get_config", false, "t", false, 4004},
+		{a2c.Dialect03, "[true,null]", `[false,"Internal server error: Agent already in room"]`, taken, []string{"notify:update_config"}, "client:get_config", false, "b__t", false, 4004},
+		{a2c.Dialect04, "[true,null]", `[false,"Internal server error: Agent already in room"]`, taken, []string{"notify:update_config"}, "client:get_config", false, "b__t", false, 4004},
+		{a2c.Dialect05, "[]", "[" + taken + "]", taken, []string{"notify:update_config"}, "client:get_config", true, "b__t", false, 4004},
 	} {
 		t.Run(row.dialect.String(), func(t *testing.T) {
 			d := row.dialect
 			if got := shown(d.JoinOK()); got != row.ok {
 				t.Errorf("join: %s, want %s", got, row.ok)
 			}
-			if got := shown(d.JoinFailed(smcp.ErrRoomTaken)); got != row.failed {
+			if got := shown(d.JoinFailed(a2c.ErrRoomTaken)); got != row.failed {
 				t.Errorf("join failed: %s, want %s", got, row.failed)
 			}
-			if got := string(d.Failed(smcp.ErrRoomTaken)); got != row.route {
+			if got := string(d.Failed(a2c.ErrRoomTaken)); got != row.route {
 				t.Errorf("routing error: %s, want %s", got, row.route)
 			}
 			for _, event := range []string{smcp.NotifyUpdateConfig, smcp.NotifyUpdateMCPConfig} {
@@ -69,7 +70,7 @@ func TestDialects(t *testing.T) {
 				t.Errorf("one computer %v, tool %s, timeout %d", d.OneComputer(), d.ToolName("b", "t"), d.TimedOut("x").Code)
 			}
 			out, err := d.Address(json.RawMessage(`{"robot_id":"old","x":12345678901234567890}`), "a")
-			if err != nil || smcp.AgentOf(out) != "a" || strings.Contains(string(out), "robot_id") != row.robot || !strings.Contains(string(out), "12345678901234567890") {
+			if err != nil || a2c.AgentOf(out) != "a" || strings.Contains(string(out), "robot_id") != row.robot || !strings.Contains(string(out), "12345678901234567890") {
 				t.Errorf("address: %s, %v", out, err)
 			}
 		})
@@ -80,17 +81,17 @@ func both(flat string) string { return flat[:len(flat)-1] + `,"error":` + flat +
 
 func TestHear(t *testing.T) {
 	for _, test := range []struct {
-		start          smcp.Dialect
+		start          a2c.Dialect
 		event, payload string
-		want           smcp.Dialect
+		want           a2c.Dialect
 	}{
-		{smcp.Dialect01, smcp.EventJoin, `{"role":"agent","name":"a","office_id":"a"}`, smcp.Dialect01},
-		{smcp.Dialect01, smcp.EventToolCall, `{"robot_id":"a"}`, smcp.Draft},
-		{smcp.Dialect01, smcp.EventToolCall, `{"robot_id":"a","agent":"a"}`, smcp.Dialect01},
-		{smcp.Dialect01, smcp.EventGetMCPConfig, `{"agent":"a"}`, smcp.Draft},
-		{smcp.Dialect01, smcp.EventUpdateMCPConfig, `{"computer":"c"}`, smcp.Draft},
-		{smcp.Dialect04, smcp.EventGetMCPConfig, `{"robot_id":"a"}`, smcp.Dialect04},
-		{smcp.Draft, smcp.EventGetConfig, `{"agent":"a"}`, smcp.Draft},
+		{a2c.Dialect01, smcp.EventJoin, `{"role":"agent","name":"a","office_id":"a"}`, a2c.Dialect01},
+		{a2c.Dialect01, smcp.EventToolCall, `{"robot_id":"a"}`, a2c.Draft},
+		{a2c.Dialect01, smcp.EventToolCall, `{"robot_id":"a","agent":"a"}`, a2c.Dialect01},
+		{a2c.Dialect01, smcp.EventGetMCPConfig, `{"agent":"a"}`, a2c.Draft},
+		{a2c.Dialect01, smcp.EventUpdateMCPConfig, `{"computer":"c"}`, a2c.Draft},
+		{a2c.Dialect04, smcp.EventGetMCPConfig, `{"robot_id":"a"}`, a2c.Dialect04},
+		{a2c.Draft, smcp.EventGetConfig, `{"agent":"a"}`, a2c.Draft},
 	} {
 		if got := test.start.Hear(test.event, json.RawMessage(test.payload)); got != test.want {
 			t.Errorf("%s %s: %s, want %s", test.event, test.payload, got, test.want)
@@ -102,18 +103,18 @@ func TestCheckVersion(t *testing.T) {
 	for _, test := range []struct {
 		query   string
 		strict  bool
-		dialect smcp.Dialect
+		dialect a2c.Dialect
 		body    string // of a refusal, its beginning
 		header  string
 	}{
-		{"", false, smcp.Dialect01, "", ""},
+		{"", false, a2c.Dialect01, "", ""},
 		{"", true, 0, `{"code":400,"message":"Missing a2c_version query parameter"}`, ""},
-		{"a2c_version=", false, smcp.Dialect01, "", ""},
-		{"a2c_version=0.2.1", false, smcp.Dialect02, "", ""},
-		{"a2c_version=0.3.0-rc.1%2Bb7", true, smcp.Dialect03, "", ""},
-		{"a2c_version=0.4.2", true, smcp.Dialect04, "", ""},
-		{"a2c_version=0.5.0", true, smcp.Dialect05, "", ""},
-		{"a2c_version=0.1.2", true, smcp.Dialect01, "", ""},
+		{"a2c_version=", false, a2c.Dialect01, "", ""},
+		{"a2c_version=0.2.1", false, a2c.Dialect02, "", ""},
+		{"a2c_version=0.3.0-rc.1%2Bb7", true, a2c.Dialect03, "", ""},
+		{"a2c_version=0.4.2", true, a2c.Dialect04, "", ""},
+		{"a2c_version=0.5.0", true, a2c.Dialect05, "", ""},
+		{"a2c_version=0.1.2", true, a2c.Dialect01, "", ""},
 		{"a2c_version=abc", false, 0, `{"code":400,"message":"Invalid a2c_version: `, ""},
 		{"a2c_version=0.4", false, 0, `{"code":400,"message":"Invalid a2c_version: `, ""},
 		{"a2c_version=00.4.0", false, 0, `{"code":400,"message":"Invalid a2c_version: `, ""},
@@ -124,14 +125,14 @@ func TestCheckVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, refusal := smcp.CheckVersion(q, test.strict)
+		v, refusal := a2c.CheckVersion(q, test.strict)
 		if test.body == "" {
 			if refusal != nil || v.Dialect() != test.dialect {
 				t.Errorf("%q: %v %v, want %v", test.query, v.Dialect(), refusal, test.dialect)
 			}
 			continue
 		}
-		if refusal == nil || refusal.Status != 400 || !strings.HasPrefix(string(refusal.Body), test.body) || refusal.Header.Get(smcp.HeaderErrorCode) != test.header || refusal.Header.Get("Content-Length") == "" {
+		if refusal == nil || refusal.Status != 400 || !strings.HasPrefix(string(refusal.Body), test.body) || refusal.Header.Get(a2c.HeaderErrorCode) != test.header || refusal.Header.Get("Content-Length") == "" {
 			t.Errorf("%q: %+v", test.query, refusal)
 		}
 	}
@@ -152,7 +153,7 @@ func TestReadAcks(t *testing.T) {
 		{`[true]`, 0},
 		{`{"error":"text"}`, 0},
 	} {
-		e := smcp.ReadError(json.RawMessage(test.ack))
+		e := a2c.ReadError(json.RawMessage(test.ack))
 		if test.code == 0 && e != nil || test.code != 0 && (e == nil || e.Code != test.code) {
 			t.Errorf("%s: %v", test.ack, e)
 		}
@@ -166,7 +167,7 @@ func TestReadAcks(t *testing.T) {
 		`{"tools":[]}`:                          `{"tools":[]}`,
 		`{"Err":"x","extra":1}`:                 `{"Err":"x","extra":1}`,
 	} {
-		if got := string(smcp.Unwrap(json.RawMessage(ack))); got != want {
+		if got := string(a2c.Unwrap(json.RawMessage(ack))); got != want {
 			t.Errorf("%s: %s, want %s", ack, got, want)
 		}
 	}
@@ -180,19 +181,19 @@ func TestRelay(t *testing.T) {
 		both   = `{"error":{"code":404,"message":"none"},"code":404,"message":"none","details":{}}`
 	)
 	for _, test := range []struct {
-		dialect   smcp.Dialect
+		dialect   a2c.Dialect
 		ack, want string
 	}{
-		{smcp.Draft, flat, `{"code":404,"message":"none","details":{"a":1},"mcp_server":"s","error":{"code":404,"message":"none","details":{"a":1}}}`},
-		{smcp.Dialect01, nested, `{"error":{"code":404,"message":"none"},"req_id":"r","code":404,"message":"none","details":{}}`},
-		{smcp.Dialect01, both, both},
-		{smcp.Dialect01, `{"Err":"broken"}`, `{"code":500,"message":"broken","details":{},"error":{"code":500,"message":"broken","details":{}}}`},
-		{smcp.Dialect04, flat, flat},
-		{smcp.Dialect04, nested, `{"error":{"code":404,"message":"none"},"req_id":"r","code":404,"message":"none","details":{}}`},
-		{smcp.Dialect04, `{"Err":"broken"}`, `{"code":500,"message":"broken","details":{}}`},
-		{smcp.Draft, `{"content":[],"code":1,"message":"m"}`, `{"content":[],"code":1,"message":"m"}`},
-		{smcp.Draft, `{"Ok":{"tools":[],"req_id":"r"}}`, `{"tools":[],"req_id":"r"}`},
-		{smcp.Draft, `null`, `null`},
+		{a2c.Draft, flat, `{"code":404,"message":"none","details":{"a":1},"mcp_server":"s","error":{"code":404,"message":"none","details":{"a":1}}}`},
+		{a2c.Dialect01, nested, `{"error":{"code":404,"message":"none"},"req_id":"r","code":404,"message":"none","details":{}}`},
+		{a2c.Dialect01, both, both},
+		{a2c.Dialect01, `{"Err":"broken"}`, `{"code":500,"message":"broken","details":{},"error":{"code":500,"message":"broken","details":{}}}`},
+		{a2c.Dialect04, flat, flat},
+		{a2c.Dialect04, nested, `{"error":{"code":404,"message":"none"},"req_id":"r","code":404,"message":"none","details":{}}`},
+		{a2c.Dialect04, `{"Err":"broken"}`, `{"code":500,"message":"broken","details":{}}`},
+		{a2c.Draft, `{"content":[],"code":1,"message":"m"}`, `{"content":[],"code":1,"message":"m"}`},
+		{a2c.Draft, `{"Ok":{"tools":[],"req_id":"r"}}`, `{"tools":[],"req_id":"r"}`},
+		{a2c.Draft, `null`, `null`},
 	} {
 		if got := string(test.dialect.Relay(json.RawMessage(test.ack))); got != test.want {
 			t.Errorf("%s to %s:\n%s, want\n%s", test.ack, test.dialect, got, test.want)
@@ -210,7 +211,7 @@ func TestSignatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	const result = `{"content":[{"type":"text","text":"1 < 2"}],"n":12345678901234567890}`
-	signed, err := smcp.SignResult(key, "c", "t", "r", json.RawMessage(result))
+	signed, err := a2c.SignResult(key, "c", "t", "r", json.RawMessage(result))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,16 +231,16 @@ func TestSignatures(t *testing.T) {
 		{"changed", pub, "c", "t", "r", json.RawMessage(strings.Replace(string(signed), "1 < 2", "1 > 2", 1)), smcp.ErrBadSignature},
 		{"unsigned", pub, "c", "t", "r", json.RawMessage(result), smcp.ErrUnsigned},
 	} {
-		if err := smcp.VerifyResult(test.key, test.computer, test.tool, test.req, test.result); !errors.Is(err, test.want) {
+		if err := a2c.VerifyResult(test.key, test.computer, test.tool, test.req, test.result); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, err, test.want)
 		}
 	}
-	proof := smcp.Prove(key, "nonce", "sid", "c", "o")
-	if !proof.Check(pub, "nonce", "sid", "c", "o") {
+	proof := a2c.Prove(key, "nonce", "sid", "c", "o")
+	if !a2c.CheckProof(proof, pub, "nonce", "sid", "c", "o") {
 		t.Error("a good proof was refused")
 	}
 	for _, wrong := range [][4]string{{"other", "sid", "c", "o"}, {"nonce", "x", "c", "o"}, {"nonce", "sid", "d", "o"}, {"nonce", "sid", "c", "p"}, {"", "sid", "c", "o"}} {
-		if proof.Check(pub, wrong[0], wrong[1], wrong[2], wrong[3]) {
+		if a2c.CheckProof(proof, pub, wrong[0], wrong[1], wrong[2], wrong[3]) {
 			t.Errorf("a proof for something else was taken: %v", wrong)
 		}
 	}
@@ -250,8 +251,8 @@ func FuzzUnwrap(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		out := smcp.Unwrap(data)
-		if e := smcp.ReadError(out); e != nil && len(e.Error()) == 0 {
+		out := a2c.Unwrap(data)
+		if e := a2c.ReadError(out); e != nil && len(e.Error()) == 0 {
 			t.Error("an error without a text")
 		}
 	})

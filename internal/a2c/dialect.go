@@ -1,9 +1,10 @@
-package smcp
+package a2c
 
 import (
 	"encoding/json"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/smcp"
 )
 
 // Dialect is a protocol version as it matters on the wire: the minor number of 0.x, or Draft. A peer
@@ -35,7 +36,7 @@ func (v Version) Dialect() Dialect {
 }
 
 // ToldDialect returns the dialect of an Agent from the text that a hub sends to a Computer; see
-// Call.Version.
+// smcp.Call.
 func ToldDialect(version string) Dialect {
 	if version == VersionDraft {
 		return Draft
@@ -56,7 +57,7 @@ func (d Dialect) Hear(event string, payload json.RawMessage) Dialect {
 	if d != Dialect01 {
 		return d
 	}
-	if event == EventGetMCPConfig || event == EventUpdateMCPConfig {
+	if event == smcp.EventGetMCPConfig || event == smcp.EventUpdateMCPConfig {
 		return Draft
 	}
 	if rawjson.Get(payload, "robot_id") != nil && rawjson.Get(payload, "agent") == nil {
@@ -88,9 +89,9 @@ func (d Dialect) JoinOK() []json.RawMessage {
 }
 
 // JoinFailed returns the ack of a failed join or leave.
-func (d Dialect) JoinFailed(e *Error) []json.RawMessage {
+func (d Dialect) JoinFailed(e *smcp.Error) []json.RawMessage {
 	if d >= Dialect05 {
-		return []json.RawMessage{e.flat()}
+		return []json.RawMessage{flat(e)}
 	}
 	text := e.Message
 	if e.Legacy != "" {
@@ -104,14 +105,14 @@ func (d Dialect) JoinFailed(e *Error) []json.RawMessage {
 
 // Failed returns the ack of a failed client:* call or any other failed event. Peers without a version
 // get both error shapes in one object.
-func (d Dialect) Failed(e *Error) json.RawMessage {
-	flat := e.flat()
+func (d Dialect) Failed(e *smcp.Error) json.RawMessage {
+	raw := flat(e)
 	if d.Versioned() {
-		return flat
+		return raw
 	}
-	both, err := rawjson.Set(flat, "error", flat)
+	both, err := rawjson.Set(raw, "error", raw)
 	if err != nil {
-		return flat
+		return raw
 	}
 	return both
 }
@@ -124,17 +125,17 @@ func (d Dialect) Relay(ack json.RawMessage) json.RawMessage {
 	if e == nil {
 		return ack
 	}
-	flat := e.flat()
+	raw := flat(e)
 	out, err := ack, error(nil)
 	if rawjson.Get(ack, "message") == nil {
 		for _, key := range []string{"code", "message", "details"} {
 			if err == nil {
-				out, err = rawjson.Set(out, key, rawjson.Get(flat, key))
+				out, err = rawjson.Set(out, key, rawjson.Get(raw, key))
 			}
 		}
 	}
 	if err == nil && !d.Versioned() && rawjson.Get(ack, "error") == nil {
-		out, err = rawjson.Set(out, "error", flat)
+		out, err = rawjson.Set(out, "error", raw)
 	}
 	if err != nil {
 		return ack
@@ -143,7 +144,7 @@ func (d Dialect) Relay(ack json.RawMessage) json.RawMessage {
 }
 
 // flat returns the error object with all three members.
-func (e *Error) flat() json.RawMessage {
+func flat(e *smcp.Error) json.RawMessage {
 	out := *e
 	if len(out.Details) == 0 {
 		out.Details = json.RawMessage("{}")
@@ -156,21 +157,21 @@ func (e *Error) flat() json.RawMessage {
 }
 
 // TimedOut returns the error of a call that was not answered in time.
-func (d Dialect) TimedOut(what string) *Error {
-	code := CodeTimeout
+func (d Dialect) TimedOut(what string) *smcp.Error {
+	code := smcp.CodeTimeout
 	if d.Versioned() {
-		code = CodeTimeout02
+		code = smcp.CodeTimeout02
 	}
-	return Errorf(code, "Request timeout: %s", what)
+	return smcp.Errorf(code, "Request timeout: %s", what)
 }
 
 // Event returns the name of a client:* event for a peer of the dialect, from any spelling.
 func (d Dialect) Event(event string) string {
 	switch {
-	case event == EventGetMCPConfig && d != Draft:
-		return EventGetConfig
-	case event == EventGetConfig && d == Draft:
-		return EventGetMCPConfig
+	case event == smcp.EventGetMCPConfig && d != Draft:
+		return smcp.EventGetConfig
+	case event == smcp.EventGetConfig && d == Draft:
+		return smcp.EventGetMCPConfig
 	}
 	return event
 }
@@ -178,11 +179,11 @@ func (d Dialect) Event(event string) string {
 // Notifications returns the names of a notification for peers of the dialect. Peers without a version
 // get both spellings, because their dialect is unknown.
 func (d Dialect) Notifications(event string) []string {
-	if event == NotifyUpdateMCPConfig {
-		event = NotifyUpdateConfig
+	if event == smcp.NotifyUpdateMCPConfig {
+		event = smcp.NotifyUpdateConfig
 	}
-	if event == NotifyUpdateConfig && !d.Versioned() {
-		return []string{NotifyUpdateConfig, NotifyUpdateMCPConfig}
+	if event == smcp.NotifyUpdateConfig && !d.Versioned() {
+		return []string{smcp.NotifyUpdateConfig, smcp.NotifyUpdateMCPConfig}
 	}
 	return []string{event}
 }

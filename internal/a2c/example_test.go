@@ -1,15 +1,15 @@
-package smcp_test
+package a2c_test
 
 import (
 	"fmt"
 
-	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/internal/a2c"
 )
 
 // The same refusal in the words of three dialects.
 func ExampleDialect_JoinFailed() {
-	for _, d := range []smcp.Dialect{smcp.Draft, smcp.Dialect01, smcp.Dialect05} {
-		for _, arg := range d.JoinFailed(smcp.ErrRoomTaken) {
+	for _, d := range []a2c.Dialect{a2c.Draft, a2c.Dialect01, a2c.Dialect05} {
+		for _, arg := range d.JoinFailed(a2c.ErrRoomTaken) {
 			fmt.Println(d, string(arg))
 		}
 	}

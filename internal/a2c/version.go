@@ -1,4 +1,4 @@
-package smcp
+package a2c
 
 import (
 	"encoding/json"
@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/weir-mcp/weir/smcp"
 )
 
 // QueryVersion is the query parameter with the version of a connecting peer, 0.2 and later.
@@ -18,12 +20,12 @@ const HeaderErrorCode = "X-A2C-Error-Code"
 // VersionDraft denotes the first draft when a hub tells a Computer the dialect of an Agent.
 const VersionDraft = "draft"
 
-// ServerVersion is the newest version that weir speaks. MinSupported and MaxSupported bound the
+// serverVersion is the newest version that weir speaks. minSupported and maxSupported bound the
 // versions that it accepts.
 const (
-	ServerVersion = "0.5.0"
-	MinSupported  = "0.1.0"
-	MaxSupported  = "0.5.999"
+	serverVersion = "0.5.0"
+	minSupported  = "0.1.0"
+	maxSupported  = "0.5.999"
 )
 
 // Version is a protocol version.
@@ -87,16 +89,16 @@ func CheckVersion(query url.Values, strict bool) (Version, *Refusal) {
 	raw := query.Get(QueryVersion)
 	if raw == "" {
 		if strict {
-			return Version{}, refuse(refusalBody{Code: CodeInvalid, Message: "Missing a2c_version query parameter"})
+			return Version{}, refuse(refusalBody{Code: smcp.CodeInvalid, Message: "Missing a2c_version query parameter"})
 		}
 		return Version{}, nil
 	}
 	v, err := ParseVersion(raw)
 	if err != nil {
-		return Version{}, refuse(refusalBody{Code: CodeInvalid, Message: "Invalid a2c_version: " + err.Error()})
+		return Version{}, refuse(refusalBody{Code: smcp.CodeInvalid, Message: "Invalid a2c_version: " + err.Error()})
 	}
 	if !v.Supported() {
-		return Version{}, refuse(refusalBody{CodeVersion, "Protocol version mismatch", ServerVersion, raw, MinSupported, MaxSupported})
+		return Version{}, refuse(refusalBody{smcp.CodeVersion, "Protocol version mismatch", serverVersion, raw, minSupported, maxSupported})
 	}
 	return v, nil
 }
@@ -117,8 +119,8 @@ func refuse(body refusalBody) *Refusal {
 		panic(err) // texts and numbers only
 	}
 	h := http.Header{"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(raw))}}
-	if body.Code == CodeVersion {
-		h.Set(HeaderErrorCode, strconv.Itoa(CodeVersion))
+	if body.Code == smcp.CodeVersion {
+		h.Set(HeaderErrorCode, strconv.Itoa(smcp.CodeVersion))
 	}
 	return &Refusal{Status: http.StatusBadRequest, Header: h, Body: raw}
 }

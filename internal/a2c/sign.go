@@ -1,4 +1,4 @@
-package smcp
+package a2c
 
 import (
 	"bytes"
@@ -6,18 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/smcp"
 )
-
-// Proof shows the Server that a Computer holds the private half of a key: it is the signature of a
-// nonce from the Server.
-type Proof struct {
-	Key       string `json:"key"`       // public key, base64
-	Signature string `json:"signature"` // base64
-}
 
 // Challenge is the answer to server:challenge.
 type Challenge struct {
@@ -35,43 +28,25 @@ func joinText(nonce, sid, name, office string) []byte {
 }
 
 // Prove signs a join.
-func Prove(key ed25519.PrivateKey, nonce, sid, name, office string) *Proof {
-	return &Proof{Key: EncodeKey(key.Public().(ed25519.PublicKey)), Signature: base64.StdEncoding.EncodeToString(ed25519.Sign(key, joinText(nonce, sid, name, office)))}
+func Prove(key ed25519.PrivateKey, nonce, sid, name, office string) *smcp.Proof {
+	return &smcp.Proof{Key: smcp.EncodeKey(key.Public().(ed25519.PublicKey)), Signature: base64.StdEncoding.EncodeToString(ed25519.Sign(key, joinText(nonce, sid, name, office)))}
 }
 
-// Check reports whether p proves key for a join.
-func (p *Proof) Check(key ed25519.PublicKey, nonce, sid, name, office string) bool {
-	if p == nil || nonce == "" || p.Key != EncodeKey(key) {
+// CheckProof reports whether p proves key for a join.
+func CheckProof(p *smcp.Proof, key ed25519.PublicKey, nonce, sid, name, office string) bool {
+	if p == nil || nonce == "" || p.Key != smcp.EncodeKey(key) {
 		return false
 	}
 	sig, err := base64.StdEncoding.DecodeString(p.Signature)
 	return err == nil && ed25519.Verify(key, joinText(nonce, sid, name, office), sig)
 }
 
-// EncodeKey returns the text form of a public key.
-func EncodeKey(key ed25519.PublicKey) string { return base64.StdEncoding.EncodeToString(key) }
-
-// DecodeKey parses the text form of a public key.
-func DecodeKey(text string) (ed25519.PublicKey, error) {
-	raw, err := base64.StdEncoding.DecodeString(text)
-	if err != nil || len(raw) != ed25519.PublicKeySize {
-		return nil, errors.New("a public key is 32 bytes in base64: what weir computer --show-key prints")
-	}
-	return raw, nil
-}
-
-// Signature is the value of _meta["weir/signature"] of a result.
-type Signature struct {
+// signature encodes to _meta["weir/signature"] of a result.
+type signature struct {
 	Algorithm string `json:"alg"` // "ed25519"
 	Key       string `json:"key"`
 	Value     string `json:"sig"`
 }
-
-// Errors of VerifyResult.
-var (
-	ErrUnsigned     = errors.New("the result is not signed")
-	ErrBadSignature = errors.New("the signature of the result does not fit")
-)
 
 // SignResult adds a signature to the result of a tool call. It covers the result, the Computer's
 // name, the tool and the request, so that a signed result cannot answer another call. White space and
@@ -81,23 +56,23 @@ func SignResult(key ed25519.PrivateKey, computer, tool, reqID string, result jso
 	if err != nil {
 		return nil, err
 	}
-	sig, err := json.Marshal(Signature{"ed25519", EncodeKey(key.Public().(ed25519.PublicKey)), base64.StdEncoding.EncodeToString(ed25519.Sign(key, digest))})
+	sig, err := json.Marshal(signature{"ed25519", smcp.EncodeKey(key.Public().(ed25519.PublicKey)), base64.StdEncoding.EncodeToString(ed25519.Sign(key, digest))})
 	if err != nil {
 		return nil, err
 	}
-	return rawjson.SetPath(result, sig, "_meta", MetaSignature)
+	return rawjson.SetPath(result, sig, "_meta", smcp.MetaSignature)
 }
 
 // VerifyResult checks the signature of a result. The errors wrap ErrUnsigned or
 // ErrBadSignature.
 func VerifyResult(key ed25519.PublicKey, computer, tool, reqID string, result json.RawMessage) error {
-	raw := rawjson.GetPath(result, "_meta", MetaSignature)
+	raw := rawjson.GetPath(result, "_meta", smcp.MetaSignature)
 	if raw == nil {
-		return fmt.Errorf("computer %q: %w", computer, ErrUnsigned)
+		return fmt.Errorf("computer %q: %w", computer, smcp.ErrUnsigned)
 	}
-	var s Signature
-	bad := fmt.Errorf("computer %q: %w", computer, ErrBadSignature)
-	if json.Unmarshal(raw, &s) != nil || s.Algorithm != "ed25519" || s.Key != EncodeKey(key) {
+	var s signature
+	bad := fmt.Errorf("computer %q: %w", computer, smcp.ErrBadSignature)
+	if json.Unmarshal(raw, &s) != nil || s.Algorithm != "ed25519" || s.Key != smcp.EncodeKey(key) {
 		return bad
 	}
 	sig, err := base64.StdEncoding.DecodeString(s.Value)
@@ -121,7 +96,7 @@ func resultDigest(computer, tool, reqID string, result json.RawMessage) ([]byte,
 		return nil, fmt.Errorf("a result that is no object cannot be signed: %w", err)
 	}
 	if meta, ok := obj["_meta"].(map[string]any); ok {
-		delete(meta, MetaSignature)
+		delete(meta, smcp.MetaSignature)
 		if len(meta) == 0 {
 			delete(obj, "_meta")
 		}
