@@ -107,10 +107,14 @@ func (f *finder) lookup(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*c
 		if _, after, found := strings.Cut(id, "::"); found {
 			body = after
 		}
+		if one := withHash(from, body); one != "" {
+			fail.Message, fail.Path = "an id goes on after #: "+one, one
+			return nil, nil, fail
+		}
 		nearest = from.Nearest(body, 5)
 		fail.Message = fmt.Sprintf("no tool has the id %q", text.Fit(id, 120))
 		if len(nearest) > 0 {
-			fail.Message += "; close to it: " + strings.Join(nearest[:min(3, len(nearest))], ", ")
+			fail.Message += "; close to it: " + nearest[0]
 		} else {
 			fail.Message += "; find tools with " + f.lists.discovery()
 		}
@@ -124,4 +128,22 @@ func (f *finder) lookup(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*c
 	}
 	fail.Details = append(fail.Details, `]}`...)
 	return nil, nil, fail
+}
+
+// withHash returns the id of the one tool that an id without its hash fits, "" if there is none or
+// more than one.
+func withHash(from *catalog.Catalog, id string) string {
+	if strings.ContainsAny(id, "#@") {
+		return ""
+	}
+	found := ""
+	for _, near := range from.Nearest(id, 5) {
+		if bare, _, ok := strings.Cut(near, "#"); ok && bare == id {
+			if found != "" {
+				return ""
+			}
+			found = near
+		}
+	}
+	return found
 }

@@ -47,15 +47,40 @@ func TestExecuteWithoutArguments(t *testing.T) {
 	}
 }
 
+// An id without its hash that fits one tool is told in one line; the tool does not run.
+func TestIDWithoutItsHash(t *testing.T) {
+	h := newHarness(t, Options{})
+	id := h.id(t, "files", "read_file")
+	s := h.tool(t, ToolExecute, `{"tool_id":"files:read_file","args":{"path":"a"}}`)
+	if e := failure(t, s); e.Error != "HYDRATE_FAILED" || e.Message != "an id goes on after #: "+id || len(h.called()) != 0 {
+		t.Errorf("%+v", e)
+	}
+	if n := token.Count(s.Content[0].Text); n > 60 {
+		t.Errorf("%d tokens: %s", n, s.Content[0].Text)
+	}
+}
+
 func TestExecuteRefusesArguments(t *testing.T) {
 	h := newHarness(t, Options{})
 	id := h.id(t, "files", "read_file")
-	for _, tt := range []struct{ args, path string }{
-		{`{}`, "/path"}, {`{"path":1}`, "/path"}, {`{"path":"a","limit":1.5}`, "/limit"}, {`[]`, ""}, {`"{\"path\":\"a\"}"`, ""}, {`7`, ""},
+	for _, tt := range []struct{ args, path, told string }{
+		{`{}`, "/path", "path is missing"}, {`{"path":1}`, "/path", "/path: must be string, got number"}, {`{"path":"a","limit":1.5}`, "/limit", "/limit: must be integer, got number"},
+		{`[]`, "", "must be an object, got array"}, {`"{\"path\":\"a\"}"`, "", "must be an object, got string"}, {`7`, "", "must be an object, got number"},
+		{`{"file_path":"a"}`, "/path", "path is missing; file_path is no argument of it; did you mean path?"},
+		{`{"lines":3}`, "/path", "path is missing; lines is no argument of it"},
 	} {
-		e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":`+tt.args+`}`))
-		if e.Error != "ARGS_INVALID" || *e.Retryable || e.Details.ToolID != id || len(e.Details.Problems) == 0 || e.Details.Problems[0].Path != tt.path {
+		s := h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":`+tt.args+`}`)
+		e := failure(t, s)
+		if e.Error != "ARGS_INVALID" || *e.Retryable || e.Path != id || e.Message != tt.told {
 			t.Errorf("%s: %+v", tt.args, e)
+		}
+		if n := token.Count(s.Content[0].Text); n > 110 || strings.Count(s.Content[0].Text, id) != 1 {
+			t.Errorf("%s: %d tokens: %s", tt.args, n, s.Content[0].Text)
+		}
+		var program wireError
+		out := h.raw(t, `{"name":"tool_execute","_meta":{"weir/format":"json"},"arguments":{"tool_id":"`+id+`","args":`+tt.args+`}}`)
+		if err := json.Unmarshal(out.StructuredContent, &program); err != nil || program.Details.ToolID != id || len(program.Details.Problems) == 0 || program.Details.Problems[0].Path != tt.path {
+			t.Errorf("%s: %s, %v", tt.args, out.StructuredContent, err)
 		}
 		if !strings.Contains(string(e.Details.Schema), `"required":["path"]`) {
 			t.Errorf("%s: the details hold no schema: %s", tt.args, e.Details.Schema)

@@ -41,26 +41,15 @@ func ArgsError(ctx context.Context, c *Call, err error, store schemaStore) error
 	if !errors.As(err, &ce) {
 		return err
 	}
-	e := &result.Error{Code: result.Code(ce.Code), Message: ce.Message, Cause: ce.Err}
-	details := []byte(`{"` + IdKey(c.Entry.Kind) + `":`)
-	details = rawjson.AppendString(details, c.Entry.ID)
+	e := &result.Error{Code: result.Code(ce.Code), Message: ce.Message, Path: c.Entry.ID, Cause: ce.Err}
 	if len(ce.Problems) > 0 {
-		details = append(details, `,"problems":[`...)
-		for i, p := range ce.Problems {
-			if i > 0 {
-				details = append(details, ',')
-			}
-			details = append(details, `{"path":`...)
-			details = rawjson.AppendString(details, text.Line(p.Path, text.MaxMessageChars))
-			details = append(details, `,"keyword":`...)
-			details = rawjson.AppendString(details, p.Keyword)
-			details = append(details, `,"message":`...)
-			details = rawjson.AppendString(details, text.Line(p.Message, text.MaxMessageChars))
-			details = append(details, '}')
-		}
-		details = append(details, ']')
+		e.Message = misfit(ce.Problems, c.Args, c.Entry.InputSchema)
 	}
-	schema := ShownSchema(c.Entry, c.Entry.InputSchema)
+	var details []byte
+	if c.Format != result.FormatDefault && c.Format != result.FormatText { // a model has it in the message
+		details = appendProblems(nil, c.Entry, ce.Problems)
+	}
+	schema := schemaToLearn(ShownSchema(c.Entry, c.Entry.InputSchema))
 	switch {
 	case e.Code != result.ArgsInvalid || len(schema) == 0:
 	case len(schema) <= maxDetailSchema:
@@ -71,8 +60,33 @@ func ArgsError(ctx context.Context, c *Call, err error, store schemaStore) error
 			details = rawjson.AppendString(details, a.Handle)
 		}
 	}
-	e.Details = append(details, '}')
+	if len(details) > 0 {
+		details[0] = '{'
+		e.Details = append(details, '}')
+	}
 	return e
+}
+
+// appendProblems appends the members of details that programs read: the id and the problems.
+func appendProblems(details []byte, of *catalog.Entry, problems []catalog.Problem) []byte {
+	details = append(append(details, `,"`+IdKey(of.Kind)+`":`...), rawjson.Quote(of.ID)...)
+	if len(problems) == 0 {
+		return details
+	}
+	details = append(details, `,"problems":[`...)
+	for i, p := range problems {
+		if i > 0 {
+			details = append(details, ',')
+		}
+		details = append(details, `{"path":`...)
+		details = rawjson.AppendString(details, text.Line(p.Path, text.MaxMessageChars))
+		details = append(details, `,"keyword":`...)
+		details = rawjson.AppendString(details, p.Keyword)
+		details = append(details, `,"message":`...)
+		details = rawjson.AppendString(details, text.Line(p.Message, text.MaxMessageChars))
+		details = append(details, '}')
+	}
+	return append(details, ']')
 }
 
 func keepSchema(ctx context.Context, store schemaStore, c *Call, schema []byte) (artifact.Artifact, error) {
