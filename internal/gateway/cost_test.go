@@ -65,8 +65,11 @@ func TestDefinitionsAreSchemasThatProvidersTake(t *testing.T) {
 			}
 		}
 	}
-	total := 0
+	total, all := 0, 0
 	for _, tool := range metaTools {
+		if tool.name != ToolHydrate {
+			all += token.Count(tool.definition)
+		}
 		if err := rawjson.Valid([]byte(tool.definition)); err != nil {
 			t.Errorf("%s: %v", tool.name, err)
 		}
@@ -75,7 +78,7 @@ func TestDefinitionsAreSchemasThatProvidersTake(t *testing.T) {
 			total += token.Count(tool.definition)
 		}
 	}
-	if total > 900 {
-		t.Errorf("three definitions have %d tokens", total)
+	if total > 750 || all > 1000 {
+		t.Errorf("three definitions have %d tokens, those with resources and prompts %d", total, all)
 	}
 }

@@ -21,7 +21,7 @@ func TestDryRunReport(t *testing.T) {
 		return nil, nil
 	}, `{"name":"refund","description":"d","_meta":{"version":"1"},"inputSchema":{"type":"object","properties":{"a":{"type":"integer"}}},"annotations":{"destructiveHint":true,"verified":true,"x":12345678901234567890}}`)
 	id := h.id(t, "bank", "refund")
-	want := `{"dry_run":true,"tool_id":"` + id + `","upstream_name":"refund","args_valid":true,"annotations":{"destructiveHint":true,"x":12345678901234567890,"verified":false},"checks":[{"name":"schema_validation","status":"pass"},{"name":"rate_limit","status":"pass"}]}`
+	want := `{"dry_run":true,"tool_id":"` + id + `","upstream_name":"refund","args_valid":true,"annotations":{"destructiveHint":true,"x":12345678901234567890,"verified":false},"checks":[{"name":"schema_validation","status":"pass"},{"name":"rate_limit","status":"pass"}],"schema":{"type":"object","properties":{"a":{"type":"integer"}}}}`
 	s := h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{"a":1},"dry_run":true}`)
 	if s.IsError || len(s.Content) != 1 || s.Content[0].Text != want || s.Meta != nil || s.StructuredContent != nil {
 		t.Errorf("%+v\nwant %s", s, want)

@@ -47,21 +47,11 @@ const (
 		`"args":{"type":"object","description":"the tool's arguments; {\"$table\":\"<handle or resource_url>\",\"row_ids\":[],\"columns\":[]} in there stands for rows of a table"},` +
 		`"abstract_domains":{"type":["string","array"],"items":{"type":"string"},"description":"of a table: columns to read, as few as possible; others wait behind a resource_url for the next tool"},` +
 		`"mode":{"type":"string","enum":["async","sync"],"description":"of abstract_domains; sync: one consumer, no fetch"},` +
-		`"dry_run":{"type":"boolean","description":"check the call, run nothing"}},` +
+		`"dry_run":{"type":"boolean","description":"check the call, show the schema, run nothing"}},` +
 		`"required":["tool_id","args"],"additionalProperties":false}`
 	viewSchema = `{"type":"object","properties":{` +
-		`"handle":{"type":"string"},` +
-		`"selector":{"type":"object","properties":{` +
-		`"type":{"type":"string","enum":["head","lines","tail","headings","section","rows","json_keys","json_path","search","table"]},` +
-		`"chars":{"type":"integer"},"start":{"type":"integer"},"end":{"type":"integer"},` +
-		`"keys":{"type":"array","items":{"type":"string"}},` +
-		`"path":{"type":"string","description":"JSONPath, such as $.items[0:5].name"},` +
-		`"pattern":{"type":"string","description":"RE2"},"context":{"type":"integer"},"limit":{"type":"integer"},` +
-		`"columns":{"type":"array","items":{"type":"string"}},` +
-		`"where":{"type":"array","items":{"type":"object"},"description":"[{column, op, value}]; op: eq ne gt ge lt le contains regex in"},` +
-		`"order_by":{"type":"array","items":{"type":"string"},"description":"columns; -column descends"},"offset":{"type":"integer"},` +
-		`"group_by":{"type":"array","items":{"type":"string"}},"aggregate":{"type":"array","items":{"type":"object"},"description":"[{op, column}]; op: count sum avg min max"}},` +
-		`"required":["type"]}},` +
+		`"handle":{"type":"string","description":"from the result, art_…"},` +
+		`"selector":{"type":"object","description":"one of the examples, with your own values"}},` +
 		`"required":["handle","selector"],"additionalProperties":false}`
 	hydrateSchema = `{"type":"object","properties":{"tool_id":{"type":"string"}},"required":["tool_id"],"additionalProperties":false}`
 
@@ -84,13 +74,18 @@ const (
 		promptGetSchema + `,"annotations":{"readOnlyHint":true}}`
 
 	browseTool = `{"name":"tool_browse","description":"Find tools. Pass either query (free text, best matches first) or path (walk the catalog from /). ` +
-		`Returns one card a line: tool_id (kind) — what it does [tags].","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
-	executeText = `{"name":"tool_execute","description":"Run a tool by its tool_id. Arguments are checked first; if they do not fit, the error holds the tool's schema.`
+		`Returns one card a line: tool_id (kind) — what it does [tags]. Schemas come with dry_run of tool_execute.","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
+	executeText = `{"name":"tool_execute","description":"Run a tool by its tool_id, whole, with the part after #. Its own arguments go into args. Not sure which? dry_run true with args {} answers its schema and runs nothing.`
 	executeTool = executeText + ` A long result comes back as a summary and a handle for tool_view.","inputSchema":` + executeSchema + `}`
 	// The text for gateways without tool_view, which hold nothing back.
 	executeRawTool = executeText + `","inputSchema":` + executeSchema + `}`
-	viewTool       = `{"name":"tool_view","description":"Read part of a long result by its handle. Selectors: head (chars, start), lines (start, end), tail (lines), headings, section (heading), ` +
-		`rows of a table (start, end), table (columns, where, order_by, offset, limit, group_by, aggregate), json_keys (keys), json_path (path), search (pattern, context, limit). Counting starts at 0, end is not included.","inputSchema":` +
+	viewTool       = `{"name":"tool_view","description":"Read part of a long result. Examples of selectors: ` +
+		`{\"type\":\"table\",\"where\":[{\"column\":\"status\",\"op\":\"eq\",\"value\":\"late\"}],\"group_by\":[\"customer\"],\"aggregate\":[{\"op\":\"sum\",\"column\":\"total\"}]} ` +
+		`(also columns, order_by [\"-total\"], offset, limit; ops eq ne gt ge lt le contains regex in; count sum avg min max); ` +
+		`{\"type\":\"search\",\"pattern\":\"(?i)error\",\"context\":2,\"limit\":20}; {\"type\":\"lines\",\"start\":0,\"end\":40}; {\"type\":\"tail\",\"lines\":20}; ` +
+		`{\"type\":\"rows\",\"start\":0,\"end\":5}; {\"type\":\"json_path\",\"path\":\"$.items[?(@.n>3)].name\"}; {\"type\":\"json_keys\",\"keys\":[\"a\"]}; ` +
+		`{\"type\":\"headings\"}, {\"type\":\"section\",\"heading\":\"Usage\"} of Markdown; {\"type\":\"head\",\"chars\":2000}. ` +
+		`Counting starts at 0, below 0 from the end; end is not included.","inputSchema":` +
 		viewSchema + `,"annotations":{"readOnlyHint":true}}`
 	hydrateTool = `{"name":"tool_hydrate","description":"Show a tool's full definition with its input schema.","inputSchema":` + hydrateSchema + `,"annotations":{"readOnlyHint":true}}`
 )

@@ -43,6 +43,9 @@ func dryRunReport(c *Call) json.RawMessage {
 		doc = append(append(append(doc, `,{"name":"policy","status":"`...), c.policy...), `"}`...)
 	}
 	doc = append(doc, ']')
+	if schema := schemaToLearn(ShownSchema(c.Entry, c.Entry.InputSchema)); len(schema) > 0 && len(schema) <= maxDetailSchema {
+		doc = append(append(doc, `,"schema":`...), schema...)
+	}
 	if len(c.Provenance.ArgRepairs) > 0 {
 		doc = append(doc, `,"arg_repairs":`...)
 		doc = result.AppendRepairs(doc, c.Provenance.ArgRepairs)
