@@ -68,7 +68,7 @@ var Kinds = []KindInfo{
 	{KindInternal, "internal", jsonrpc.CodeInternalError, http.StatusInternalServerError, "UPSTREAM_ERROR", false, "Something in weir failed; the log has the details."},
 	{KindParse, "parse_error", jsonrpc.CodeParseError, http.StatusBadRequest, "ARGS_INVALID", false, "The message is not JSON."},
 	{KindInvalidRequest, "invalid_request", jsonrpc.CodeInvalidRequest, http.StatusBadRequest, "ARGS_INVALID", false, "The message is JSON but no JSON-RPC request, or it may not be sent now."},
-	{KindMethodNotFound, "method_not_found", jsonrpc.CodeMethodNotFound, http.StatusNotFound, "UPSTREAM_ERROR", false, "Nobody here serves this method."},
+	{KindMethodNotFound, "method_not_found", jsonrpc.CodeMethodNotFound, http.StatusNotFound, "UPSTREAM_ERROR", false, "No handler here serves this method."},
 	{KindInvalidParams, "invalid_params", jsonrpc.CodeInvalidParams, http.StatusBadRequest, "ARGS_INVALID", false, "The params do not fit the method."},
 	{KindHeaderMismatch, "header_mismatch", -32020, http.StatusBadRequest, "ARGS_INVALID", false, "A header says something else than the body, or is missing (2026-07-28)."},
 	{KindMissingCapability, "missing_capability", -32021, http.StatusBadRequest, "PERMISSION_DENIED", false, "The request needs a capability that the client did not declare (2026-07-28)."},

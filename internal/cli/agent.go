@@ -97,7 +97,7 @@ Variables, where a flag is absent:
 	flags.StringVar(&f.advertise, "advertise", "", "URL at which the router reaches this agent, such as http://10.0.0.7:7000/mcp (default: where the router sees it come from)")
 	flags.StringVar(&f.store, "store", "", "where tasks are kept: memory, or file:FOLDER")
 	flags.StringVar(&f.key, "invocation-key", "", "PEM file with the router's Ed25519 public key: requests that did not come through it are refused")
-	flags.BoolVar(&f.noAuth, "no-auth", false, "listen for other machines although whoever reaches the agent can call every tool")
+	flags.BoolVar(&f.noAuth, "no-auth", false, "listen for other machines although anyone who reaches the agent can call every tool")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "log warnings and errors only")
 	return cmd
 }

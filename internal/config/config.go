@@ -128,7 +128,7 @@ type Server struct {
 	// meaningful. See [Server.Faulty] and [Options.Strict].
 	Problems []Problem
 
-	Command      string            `key:"command" doc:"The program to start. A relative path with a separator is looked up in cwd, or beside this file; a bare name on the PATH."`
+	Command      string            `key:"command" doc:"The program to start. A relative path with a separator is looked up in cwd, or next to this file; a bare name on the PATH."`
 	Args         []string          `key:"args" doc:"The program's arguments."`
 	Env          map[string]Secret `key:"env" doc:"Environment variables for the program."`
 	EnvFile      string            `key:"env_file" doc:"A file of lines NAME=value with further environment variables for the program, read whenever this file is; env wins. A relative path is relative to this file."`
@@ -178,7 +178,7 @@ type Input struct {
 	ID          string    `key:"id" doc:"The id that ${input:id} names."`
 	Type        InputType `key:"type" default:"promptString" enum:"promptString,pickString,command" doc:"A text to ask for, one of options, or the output of a command."`
 	Description string    `key:"description" doc:"What to ask."`
-	Default     *string   `key:"default" doc:"The value when nobody answers."`
+	Default     *string   `key:"default" doc:"The value if no answer is given."`
 	Password    bool      `key:"password" default:"false" doc:"The value is secret: not echoed and never shown."`
 	Options     []string  `key:"options" doc:"The choices of a pickString."`
 	Command     string    `key:"command" doc:"The command of an input of type command."`

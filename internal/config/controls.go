@@ -44,7 +44,7 @@ type RateLimits struct {
 	ResourceRead   RateLimit    `key:"resource_read" doc:"Calls of resource_read."`
 	PromptBrowse   RateLimit    `key:"prompt_browse" doc:"Calls of prompt_browse."`
 	PromptGet      RateLimit    `key:"prompt_get" doc:"Calls of prompt_get."`
-	PerTool        []*ToolLimit `key:"per_tool" name:"ToolID" doc:"Calls of single tools, by tool_id, beside the limit of tool_execute; at /mcps/NAME/mcp, too."`
+	PerTool        []*ToolLimit `key:"per_tool" name:"ToolID" doc:"Calls of single tools, by tool_id, in addition to the limit of tool_execute; at /mcps/NAME/mcp, too."`
 }
 
 // MetaTools returns the limits that are set, by name of the meta-tool.

@@ -19,10 +19,10 @@ import (
 type Hub struct {
 	Enabled       bool           `key:"enabled" doc:"Serve /socket.io/ and /smcp/. Default: true where hub is there."`
 	Office        string         `key:"office" default:"weir" doc:"The office in which the gateway itself is the agent: the MCP servers of its Computers become upstreams. An empty text: none."`
-	Listen        string         `key:"listen" doc:"An address and port of the hub's own, beside weir's listener. Needed for tls."`
+	Listen        string         `key:"listen" doc:"An address and port of the hub's own, in addition to weir's listener. Needed for tls."`
 	StrictVersion bool           `key:"strict_version" default:"false" doc:"Refuse peers that say no a2c_version."`
 	Tokens        []HubToken     `key:"tokens" doc:"Who may connect. None: anybody on this machine (where auth.tokens are set: who shows one of them that has no agents), and Computers with a known key."`
-	Computers     []*HubComputer `key:"computers" name:"Name" doc:"Computers whose names are bound to a key: nobody else may use the name."`
+	Computers     []*HubComputer `key:"computers" name:"Name" doc:"Computers whose names are bound to a key: only its holder may use the name."`
 	TLS           HubTLS         `key:"tls" doc:"Certificate of hub.listen, and of weir hub."`
 	MaxPayload    Bytes          `key:"max_payload_bytes" default:"16MB" min:"65536" doc:"Largest message."`
 	MaxPeers      int            `key:"max_peers" default:"20000" min:"1" doc:"Most peers that are let in. Connections that have not shown who they are count in a small pool of their own."`

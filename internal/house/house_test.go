@@ -120,6 +120,7 @@ func TestRules(t *testing.T) {
 		{"generated", "documents wrap at 100 columns", map[string]string{"a.md": "<!-- generated: a -->\n" + strings.Repeat("word ", 30) + "\n<!-- end -->\n" + strings.Repeat("word ", 30)}, []string{"a.md:4: 150 columns"}},
 
 		{"banned word", "comments are plain English", map[string]string{"internal/text/a.go": "// Package text answers whoever asks.\npackage text\n\n// A is free, all\n// the same.\nvar A = \"nobody\""}, []string{`internal/text/a.go:1: "whoever" in a comment`, `internal/text/a.go:4: "all the same" in a comment`}},
+		{"banned word in a document", "documents are plain English", map[string]string{"a.md": "Fine.\nIt is all\nthe same to `whoever`.\n\n```\nnobody\n```\nSay *nobody* but for once."}, []string{`a.md:2: "all the same"`, `a.md:8: "but for"`}},
 		{"banned word in a test, in a longer word", "comments are plain English", map[string]string{"internal/text/a_test.go": "package text // nobody", "internal/text/a.go": "// Package text answers besides others.\npackage text"}, nil},
 
 		{"dangling link", "documents name what exists", map[string]string{"README.md": "[x](docs/none.md)\n```\n[y](z.md)\n```\n", "CHANGELOG.md": "`gone/`"}, []string{`README.md:1: "docs/none.md" does not exist`}},

@@ -3,6 +3,7 @@ package house
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -19,6 +20,10 @@ func proseRules() []Rule {
 		Name:   "comments are plain English",
 		Reason: "a reader should understand a comment at the first reading: name the caller, the principal or the server",
 		Find:   findBannedWords,
+	}, {
+		Name:   "documents are plain English",
+		Reason: "a reader should understand a sentence at the first reading: name the caller, the principal or the server",
+		Find:   findBannedProse,
 	}}
 }
 
@@ -85,3 +90,35 @@ func findBannedWords(t *Tree) []string {
 	}
 	return found
 }
+
+// findBannedProse checks Markdown files outside code: fenced or indented blocks, text in backquotes, and
+// quotations of messages in *emphasis*. Lines are joined, because a phrase may be broken over two of them.
+func findBannedProse(t *Tree) []string {
+	var found []string
+	for _, doc := range t.Documents {
+		var prose strings.Builder
+		var starts []int // of each line in prose
+		fenced := false
+		for _, line := range doc.Lines {
+			starts = append(starts, prose.Len())
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				fenced = !fenced
+			} else if !fenced && !strings.HasPrefix(line, "    ") {
+				prose.WriteString(strings.TrimSpace(line))
+			}
+			prose.WriteByte(' ')
+		}
+		text := quotation.ReplaceAllStringFunc(prose.String(), func(s string) string { return strings.Repeat("x", len(s)) })
+		for _, at := range bannedWords.FindAllStringIndex(text, -1) {
+			line, exact := slices.BinarySearch(starts, at[0])
+			if exact {
+				line++
+			}
+			found = append(found, fmt.Sprintf("%s:%d: %q", doc.Name, line, text[at[0]:at[1]]))
+		}
+	}
+	return found
+}
+
+// quotation matches code and quotations in a line of Markdown.
+var quotation = regexp.MustCompile("`[^`]*`|\\*[^*]+\\*")
