@@ -30,7 +30,7 @@ const maxToken = maxIDBytes + 1
 func (f *IDFinder) Write(p []byte) (int, error) {
 	for at := 0; at < len(p) && !f.ended; at++ {
 		if f.quoted && !f.escaped && !f.keeps() {
-			n := bytes.IndexAny(p[at:], `"\`) // most of a large message is in strings
+			n := indexSpecial(p[at:]) // most of a large message is in strings
 			if n < 0 {
 				break
 			}
@@ -39,6 +39,35 @@ func (f *IDFinder) Write(p []byte) (int, error) {
 		f.step(p[at])
 	}
 	return len(p), nil
+}
+
+// window bounds how far indexSpecial looks for a quote before it looks for a backslash.
+const window = 256
+
+// indexSpecial returns the index of the first quote or backslash, or -1. It searches window by window:
+// a search for a distant quote, repeated at each backslash, would take quadratic time.
+func indexSpecial(p []byte) int {
+	// Text with many escapes has the next one near, where a search costs more than a look.
+	near := min(len(p), 16)
+	for i, c := range p[:near] {
+		if c == '"' || c == '\\' {
+			return i
+		}
+	}
+	for at := near; at < len(p); at += window {
+		part := p[at:min(at+window, len(p))]
+		quote := bytes.IndexByte(part, '"')
+		if quote >= 0 {
+			part = part[:quote]
+		}
+		if escape := bytes.IndexByte(part, '\\'); escape >= 0 {
+			return at + escape
+		}
+		if quote >= 0 {
+			return at + quote
+		}
+	}
+	return -1
 }
 
 // ID returns the id of the request. It returns "" if there is none, if there are two, or if the

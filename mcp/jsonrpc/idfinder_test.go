@@ -65,3 +65,35 @@ func FuzzIDFinder(f *testing.F) {
 		}
 	})
 }
+
+func TestIndexSpecial(t *testing.T) {
+	for _, at := range []int{0, 1, window - 1, window, window + 1, 3*window + 7} {
+		text := strings.Repeat("a", at)
+		for _, tail := range []string{`"`, `\`, `"\`, `\"`, `"` + strings.Repeat("b", 2*window) + `\`} {
+			if got, want := indexSpecial([]byte(text+tail)), strings.IndexAny(text+tail, `"\`); got != want {
+				t.Errorf("%d bytes and %q: %d, want %d", at, tail[:1], got, want)
+			}
+		}
+		if got := indexSpecial([]byte(text)); got != -1 {
+			t.Errorf("%d bytes: %d, want -1", at, got)
+		}
+	}
+}
+
+// BenchmarkIDFinder reads messages that are refused for their size, with long strings and with strings
+// that are mostly escapes.
+func BenchmarkIDFinder(b *testing.B) {
+	for name, unit := range map[string]string{"plain": strings.Repeat("a", 1<<10), "escapes": strings.Repeat(`\n`, 1<<9)} {
+		b.Run(name, func(b *testing.B) {
+			data := []byte(`{"method":"tools/call","params":{"text":"` + strings.Repeat(unit, 1<<10) + `"},"id":7}`)
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				var f IDFinder
+				_, _ = f.Write(data)
+				if f.ID() != "7" {
+					b.Fatal(f.ID())
+				}
+			}
+		})
+	}
+}

@@ -101,7 +101,7 @@ func (s *salvage) text() ([]byte, bool) {
 		return nil, false
 	}
 	for start := s.at; ; s.at++ {
-		n := bytes.IndexAny(s.data[s.at:], `"\`)
+		n := indexSpecial(s.data[s.at:])
 		if n < 0 {
 			s.at = len(s.data)
 			return nil, false
