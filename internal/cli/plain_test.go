@@ -50,6 +50,16 @@ func TestModesOverHTTP(t *testing.T) {
 			}
 		})
 	}
+	t.Run("SSE mode=plain", func(t *testing.T) {
+		session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &sdk.SSEClientTransport{Endpoint: s.base + "/sse?mode=plain", HTTPClient: httpClient(t)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { session.Close() })
+		if names := listed(t, session); !slices.Contains(names, "fake__echo") {
+			t.Errorf("listed %q", names)
+		}
+	})
 	for _, bad := range []struct{ query, header string }{{"?mode=fast", ""}, {"", "fast"}, {"?mode=plain", "proxy"}, {"?mode=", ""}} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+bad.query, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 		if err != nil {
@@ -69,6 +79,19 @@ func TestModesOverHTTP(t *testing.T) {
 		if err != nil || response.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "mode") {
 			t.Errorf("%+v: %d %s (%v)", bad, response.StatusCode, body, err)
 		}
+	}
+}
+
+// TestAutoIsTheDefault: a gateway with few tools lists them by themselves. A client that knows the
+// three meta-tools can still call them.
+func TestAutoIsTheDefault(t *testing.T) {
+	t.Parallel()
+	session, _ := stdioSession(t, "auto_tokens: 1000000\n"+oneFake)
+	if names := listed(t, session); !slices.Contains(names, "fake__echo") || slices.Contains(names, "tool_execute") {
+		t.Errorf("listed %q", names)
+	}
+	if got := textOf(t, session, "tool_execute", map[string]any{"tool_id": idOf(t, session, "fake:echo"), "args": map[string]any{"text": "hello"}}); got != "hello" {
+		t.Errorf("tool_execute: %q", got)
 	}
 }
 

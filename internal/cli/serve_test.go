@@ -212,7 +212,7 @@ func idOf(t *testing.T, session *sdk.ClientSession, name string) string {
 // TestClients connects the Go SDK's client in every way there is.
 func TestClients(t *testing.T) {
 	t.Parallel()
-	s := serve(t, oneFake)
+	s := serve(t, "mode: gateway\n"+oneFake)
 	flow := func(t *testing.T, session *sdk.ClientSession) {
 		// The first call after the handshake: the catalog is not empty.
 		echo := idOf(t, session, "fake:echo")
@@ -238,7 +238,7 @@ func TestClients(t *testing.T) {
 		return session
 	}
 	t.Run("stdio", func(t *testing.T) {
-		session, _ := stdioSession(t, oneFake)
+		session, _ := stdioSession(t, "mode: gateway\n"+oneFake)
 		flow(t, session)
 	})
 	t.Run("streamable HTTP", func(t *testing.T) {
@@ -392,7 +392,7 @@ func TestAccess(t *testing.T) {
 
 func TestPage(t *testing.T) {
 	t.Parallel()
-	s := serve(t, oneFake)
+	s := serve(t, "mode: gateway\n"+oneFake)
 	s.await("ready", func(h app.Health) bool { return h.Upstreams["fake"].State == "ready" })
 	code, page := get(t, s.base+"/", "Accept", "text/html,*/*")
 	for _, text := range []string{s.url, "claude mcp add", ".vscode/mcp.json", "mcpServers", "/mcps/fake/mcp", "ready", s.config} {

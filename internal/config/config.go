@@ -22,7 +22,7 @@ import (
 type Config struct {
 	SchemaURI     string       `key:"$schema" doc:"Address of this JSON Schema, for editors. weir does not read it."`
 	Listen        string       `key:"listen" default:"127.0.0.1:8088" doc:"Address and port to listen on. Port 0 takes a free one. An address other machines can reach needs auth.tokens."`
-	Mode          Mode         `key:"mode" default:"gateway" enum:"auto,plain,gateway,proxy" doc:"What /mcp offers to agents that do not ask for a mode themselves (header Weir-Mode, or /mcp?mode=): gateway (three meta-tools over the whole catalog), plain (every tool with its schema, called by its name), auto (plain while all definitions together cost less than auto_tokens, else gateway) or proxy (every tool, with its schema stripped)."`
+	Mode          Mode         `key:"mode" default:"auto" enum:"auto,plain,gateway,proxy" doc:"What /mcp offers to agents that do not ask for a mode themselves (header Weir-Mode, or /mcp?mode=): auto (plain while all definitions together cost less than auto_tokens, else gateway), plain (every tool with its schema, called by its name), gateway (three meta-tools over the whole catalog) or proxy (every tool, with its schema stripped)."`
 	AutoTokens    int          `key:"auto_tokens" default:"3000" min:"1" doc:"Mode auto is plain while the definitions of all tools together have fewer tokens (cl100k_base) than this."`
 	PublicURL     string       `key:"public_url" doc:"The http or https URL under which clients reach weir, when that is not the listen address (behind a reverse proxy)."`
 	Inputs        []Input      `key:"inputs" doc:"Values asked for, or taken from the environment, where a server's text says ${input:id}."`

@@ -24,7 +24,8 @@ import (
 
 // ServerOptions configures a Server. Zero durations and bounds mean the defaults given below.
 type ServerOptions struct {
-	// Handler serves all messages. It must not be nil.
+	// Handler serves all messages. It must not be nil. Its contexts have the values of the context
+	// of the GET that opened the connection.
 	Handler mcp.Handler
 	// MessagePath returns the path to which the client of a GET posts its messages. By default it
 	// is the path of the GET with a last element "sse" replaced by "messages". A path without that
@@ -160,7 +161,9 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
 		session.Close()
 		return
 	}
-	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: "the client", Handler: mcp.HandlerFunc(s.handle), Session: session, Logger: s.log})
+	opened := context.WithoutCancel(r.Context())
+	serve := func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) { return s.handle(withValues{ctx, opened}, r) }
+	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: "the client", Handler: mcp.HandlerFunc(serve), Session: session, Logger: s.log})
 	defer conn.Close()
 	keepAlive := time.NewTicker(s.o.KeepAlive)
 	defer keepAlive.Stop()
@@ -203,6 +206,20 @@ func (s *Server) close(id, principal string) {
 		delete(s.principals, principal)
 	}
 	s.streams.Leave()
+}
+
+// withValues is a context that also has the values of another one, that of the GET which opened the
+// connection.
+type withValues struct {
+	context.Context
+	opened context.Context
+}
+
+func (c withValues) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.opened.Value(key)
 }
 
 // handle calls the Handler with the context that it expects. If the server ends meanwhile, handle

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// How an agent asks for a mode other than the configured one, with each request to /mcp.
+// How an agent asks for a mode other than the configured one, with each request to /mcp or with the GET of /sse.
 const (
 	modeHeader = "Weir-Mode"
 	modeQuery  = "mode"

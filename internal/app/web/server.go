@@ -184,7 +184,7 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (
 	mux.Handle("/mcp", front(inMode(f.stream)))
 	mux.Handle("/mcp/", closed.Wrap(f.router))
 	mux.Handle("/mcps/", closed.Wrap(f.router))
-	mux.Handle("/sse", front(f.sse))
+	mux.Handle("/sse", front(inMode(f.sse)))
 	mux.Handle("/messages", front(f.sse))
 	f.mountAgents(mux, open, closed)
 	f.mountPlane(mux, open, closed)
