@@ -128,14 +128,14 @@ async function controlsFlow(client, check, combination, files, limited) {
     const again = await cards('list a directory with sizes');
     expectEqual(again.map(idOf), before.map(idOf).filter((id) => id !== marker).sort(), 'all of them are known now');
     const seen = new Map(again.map((line) => [idOf(line), line]));
-    const mixed = await cards('directory tree resource');
+    const mixed = await cards('directory tree and resource links');
     const at = mixed.findIndex((line) => line.startsWith(marker));
     expect(at > 0 && at < mixed.length - 1, 'there is no marker between two parts', mixed);
     for (const line of mixed.slice(at + 1)) expect(!seen.has(idOf(line)), 'a card that was seen is called new', line);
     const known = mixed.slice(0, at).map(idOf);
     expectEqual(known, [...known].sort(), 'the known part');
     for (const line of mixed) if (seen.has(idOf(line))) expectEqual(line, seen.get(idOf(line)), 'a card that was seen');
-    const found = await client.get('callTool', { name: 'tool_browse', arguments: { query: 'directory tree resource', top_k: 6 }, _meta: { 'weir/format': 'json' } });
+    const found = await client.get('callTool', { name: 'tool_browse', arguments: { query: 'directory tree and resource links', top_k: 6 }, _meta: { 'weir/format': 'json' } });
     expectEqual({ cards: JSON.parse(textOf(found)) }, found.structuredContent, 'the text beside structuredContent');
     expectEqual(found.structuredContent.cards.map(({ id }) => id), mixed.map(idOf).filter((id) => id !== marker).sort(), 'cards in structuredContent');
   });

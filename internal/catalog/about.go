@@ -17,8 +17,8 @@ const (
 )
 
 // about returns what a server is for, in its own words: its title, and the first sentence of its
-// description or else of its instructions, as one line that ends as a sentence does. It is "" if the
-// server says nothing.
+// description or else of its instructions, as one line without a full stop. It is "" if the server
+// says nothing.
 func about(l *Listing) string {
 	if l.Namespace == "" {
 		return "" // the entries belong to several servers
@@ -27,13 +27,13 @@ func about(l *Listing) string {
 	if sameName(title, l.Namespace) || sameName(title, l.Upstream) {
 		title = ""
 	}
-	purpose := firstSentence(collapse(l.About))
+	purpose := firstSentence(l.About)
 	if purpose == "" {
-		purpose = firstSentence(collapse(l.Instructions))
+		purpose = firstSentence(l.Instructions)
 	}
 	switch {
 	case purpose == "":
-		return ended(title)
+		return title
 	case title == "", strings.HasPrefix(strings.ToLower(purpose), strings.ToLower(title)):
 		return purpose
 	}
@@ -52,24 +52,61 @@ func plainName(s string) string {
 	}, s)
 }
 
-// firstSentence returns the first sentence of a line, cut between words to maxAboutSentence. Marks
-// of a Markdown heading or list before it are left out.
-func firstSentence(line string) string {
-	line = strings.TrimLeft(line, "#*->=_ ")
+// firstSentence returns the first sentence of a text that speaks of the server, as one line that is
+// cut between words to maxAboutSentence. Headings, lists, tables and code of Markdown are left out,
+// and so are paragraphs about the instructions themselves.
+func firstSentence(text string) string {
+	for _, paragraph := range paragraphs(text) {
+		line := collapse(paragraph)
+		if line != "" && !strings.Contains(strings.ToLower(line), "instructions") {
+			return shortened(sentenceOf(line))
+		}
+	}
+	return ""
+}
+
+// paragraphs returns the prose of a text in Markdown.
+func paragraphs(text string) (all []string) {
+	open, fenced := false, false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "```") {
+			fenced, open = !fenced, false
+			continue
+		}
+		if fenced || line == "" || strings.ContainsAny(line[:1], "#-*>|=") {
+			open = false
+			continue
+		}
+		if open {
+			all[len(all)-1] += " " + line
+			continue
+		}
+		all, open = append(all, line), true
+	}
+	return all
+}
+
+// sentenceOf returns the first sentence of a line.
+func sentenceOf(line string) string {
 	for i, r := range line {
 		if r != '.' && r != '!' && r != '?' && r != '。' {
 			continue
 		}
 		end := i + utf8.RuneLen(r)
 		if (end == len(line) || line[end] == ' ') && i > 0 && !abbreviated(line[:i]) {
-			line = line[:end]
-			break
+			return line[:end]
 		}
 	}
-	if utf8.RuneCountInString(line) <= maxAboutSentence {
-		return ended(line)
+	return line
+}
+
+// shortened returns a sentence with at most maxAboutSentence characters.
+func shortened(sentence string) string {
+	if utf8.RuneCountInString(sentence) <= maxAboutSentence {
+		return strings.TrimRight(sentence, ".。:;, ")
 	}
-	short := firstRunes(line, maxAboutSentence-1)
+	short := firstRunes(sentence, maxAboutSentence-1)
 	if at := strings.LastIndexByte(short, ' '); at > len(short)/2 {
 		short = short[:at]
 	}
@@ -84,14 +121,6 @@ func abbreviated(text string) bool {
 		return true
 	}
 	return len(word) == 1
-}
-
-// ended returns a text with a full stop if it ends without a mark.
-func ended(text string) string {
-	if text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") || strings.HasSuffix(text, "。") || strings.HasSuffix(text, "…") {
-		return text
-	}
-	return strings.TrimRight(text, ":;, ") + "."
 }
 
 // Presented returns the listing with what the server said of itself in the handshake: the title and

@@ -12,15 +12,17 @@ func TestAbout(t *testing.T) {
 		{"", "", "", ""},
 		{"GitHub", "", "", ""}, // the namespace says so already
 		{"git_hub", "", "", ""},
-		{"Git hosting", "", "", "Git hosting."},
-		{"", "", "# Works with repositories.\n\nUse search first.", "Works with repositories."},
-		{"", "", "Finds files, e.g. texts. More.", "Finds files, e.g. texts."},
-		{"", "", "Speaks v1.2 of the API", "Speaks v1.2 of the API."},
+		{"Git hosting", "", "", "Git hosting"},
+		{"", "", "# Hosting\n\nWorks with repositories.\n\nUse search first.", "Works with repositories"},
+		{"", "", "Finds files, e.g. texts. More.", "Finds files, e.g. texts"},
+		{"", "", "Speaks v1.2 of the API", "Speaks v1.2 of the API"},
 		{"Git hosting", "", "Works with repositories! More.", "Git hosting: Works with repositories!"},
-		{"Git hosting", "", "Git hosting for teams. More.", "Git hosting for teams."},
-		{"", "Issues and pull requests.", "Use search first.", "Issues and pull requests."},
+		{"Git hosting", "", "Git hosting for teams. More.", "Git hosting for teams"},
+		{"", "Issues and pull requests.", "Use search first.", "Issues and pull requests"},
 		{"", long, "", strings.TrimRight(long[:strings.LastIndex(long[:139], " ")], ",") + "…"},
-		{"hid\u200bden", "", "", "hidden."},
+		{"", "", "# Server\n\nAudience: these instructions are for models. Follow them.\n\nKeeps\nyour notes. More.", "Keeps your notes"},
+		{"", "", "- a\n- b\n```\ncode\n```", ""},
+		{"hid\u200bden", "", "", "hidden"},
 	} {
 		l := Listing{Upstream: "github", Namespace: "github", Title: test.title, About: test.about, Instructions: test.instructions}
 		if got := about(&l); got != strings.TrimRight(test.want, " ") {
@@ -43,11 +45,11 @@ func TestCardOfServerSaysWhatItIsFor(t *testing.T) {
 	if err != nil || len(cards) != 1 {
 		t.Fatal(cards, err)
 	}
-	const want = "Office files: Reads the files of an office, whose key is ***. 2 tools: a, b"
+	const want = "Office files: Reads the files of an office, whose key is ***; 2 tools: a, b"
 	if got := cards[0].Description; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := cards[0].Noted("down (no such file)").Description, "down (no such file). "+want; got != want {
+	if got, want := cards[0].Noted("down (no such file)").Description, "down (no such file); "+want; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	without, _ := New(Limits{}).With(Listing{Upstream: "files", Namespace: "files", Tools: tools})

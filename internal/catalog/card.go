@@ -160,7 +160,7 @@ func (c *Card) fit(description string) {
 
 // Noted returns the card with a note before its description, within the same budget.
 func (c Card) Noted(note string) Card {
-	c.fit(ended(note) + " " + c.Description)
+	c.fit(note + "; " + c.Description)
 	return c
 }
 

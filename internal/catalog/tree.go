@@ -44,7 +44,7 @@ func buildTree(namespace, about string, kind Kind, entries []*Entry) *tree {
 	root := &node{segment: namespace, children: group(leaves, nil), leaves: len(leaves)}
 	root.place("", namespace, kind)
 	if about != "" {
-		root.card.fit(about + " " + root.describe(kind))
+		root.card.fit(about + "; " + root.describe(kind)) // a full stop would be a place to cut
 	}
 	return &tree{root: root}
 }

@@ -33,7 +33,7 @@ func TestCardOfServerSaysThatItIsDown(t *testing.T) {
 	lossy := lossyFleet{fleet: h.fleet, down: []Missing{{"files", "files", `upstream "files": exited with ` + secretInReason + `; see its log`}}}
 	h.change(func(o *Options) { o.Upstreams = lossy })
 	text := h.tool(t, ToolBrowse, `{"path":"/"}`).Content[0].Text
-	if !strings.Contains(text, "/files (internal) — down (exited with [redacted]). 1 tool: read") {
+	if !strings.Contains(text, "/files (internal) — down (exited with [redacted]); 1 tool: read") {
 		t.Errorf("%q", text)
 	}
 	if n := strings.Count(text, "down"); n != 1 {
