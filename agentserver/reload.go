@@ -63,7 +63,7 @@ func (s *Server) Watch(ctx context.Context) error {
 		case <-timer.C:
 			first = time.Time{}
 			if err := s.Reload(); err != nil {
-				s.log.Error("the changed configuration cannot be used; the agent goes on with the one before", "agent", s.name, "err", err)
+				s.log.Error("the changed configuration cannot be used; the agent keeps the previous one", "agent", s.name, "err", err)
 			} else {
 				s.log.Info("configuration read again", "agent", s.name, "tools", len(s.offer.Load().tools))
 			}

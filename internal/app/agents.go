@@ -92,7 +92,7 @@ func (a *agents) start(c *config.Config) {
 
 func (a *agents) routing(path string, r registry.Routing, err error) {
 	if err != nil {
-		a.engine.log.Error("the agents of routing.json cannot be read; those of before stay", "file", path, "err", err)
+		a.engine.log.Error("the agents of routing.json cannot be read; the previous ones stay", "file", path, "err", err)
 		return
 	}
 	for _, p := range r.Problems {

@@ -310,11 +310,11 @@ func (e *Engine) Close(ctx context.Context) {
 	e.state.Close()
 	if e.opts.Events != nil {
 		if err := e.opts.Events.Close(); err != nil {
-			e.log.Warn("closing the log of events", "err", err)
+			e.log.Warn("the log of events could not be closed", "err", err)
 		}
 	}
 	if err := e.stores.close(); err != nil {
-		e.log.Warn("closing the store of results", "err", err)
+		e.log.Warn("the store of results could not be closed", "err", err)
 	}
 }
 

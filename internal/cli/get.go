@@ -26,7 +26,7 @@ func getCommand(a *process) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "get HANDLE",
-		Short: "Take out a kept result, whole",
+		Short: "Write a kept result, whole",
 		Long: `Write a result that the gateway kept, byte for byte: a long text, a table as it
 was stored, a picture, a sound or a file. Without -o it goes to standard output;
 what is binary is not written to a screen.

@@ -28,7 +28,7 @@ func hubCommand(a *process) *cobra.Command {
 	var f hubFlags
 	cmd := &cobra.Command{
 		Use:   "hub",
-		Short: "Run an A2C-SMCP hub alone",
+		Short: "Run an A2C-SMCP hub without a gateway",
 		Long: `Run the hub without a gateway: Computers and agents meet at it in offices. weir
 serve has one built in; this is for a machine that both sides can reach.
 

@@ -177,8 +177,8 @@ func noteRunning(a *process, cmd *cobra.Command) {
 // helpTopics returns help texts that are not commands: weir help exit-codes.
 func helpTopics(a *process) []*cobra.Command {
 	return []*cobra.Command{
-		{Use: "exit-codes", Short: "How commands end", Long: "How commands end:\n\n" + exitCodeText()},
-		{Use: "selectors", Short: "How weir view is told what to show", Long: selectorHelp},
+		{Use: "exit-codes", Short: "Exit codes of commands", Long: "Exit codes of commands:\n\n" + exitCodeText()},
+		{Use: "selectors", Short: "Selectors of weir view", Long: selectorHelp},
 	}
 }
 

@@ -118,7 +118,7 @@ func announceGateway(a *process, config string, addr net.Addr, instance string, 
 	}
 	return func() {
 		if err := remove(); err != nil {
-			log.Warn("the file that tells where this gateway is cannot be removed", "err", err)
+			log.Warn("the file with this gateway's address cannot be removed", "err", err)
 		}
 	}
 }

@@ -221,7 +221,7 @@ func (r *Registry) expire(now time.Time) {
 	r.mu.Unlock()
 	for _, l := range gone {
 		r.ways.forget(l.Name)
-		r.log.Warn("an agent was not heard of any more and is forgotten", "agent", l.Name, "url", l.URL)
+		r.log.Warn("an agent stopped renewing its registration and is forgotten", "agent", l.Name, "url", l.URL)
 	}
 	if len(gone) > 0 {
 		r.o.Changed()

@@ -276,7 +276,7 @@ func (c *Client) junk(data []byte, err error, spoiled func([]byte, error) bool) 
 	if spoiled(data, err) {
 		return
 	}
-	c.opts.Logger.Warn("skipped what is no JSON-RPC message", "peer", c.who, "err", err, "bytes", len(data))
+	c.opts.Logger.Warn("skipped a message that is not JSON-RPC", "peer", c.who, "err", err, "bytes", len(data))
 }
 
 // message handles a notification or request from the stream of a call, or from the GET stream if cl

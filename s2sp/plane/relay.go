@@ -115,7 +115,7 @@ func (e *endpoint) passOn(w http.ResponseWriter, r *http.Request, control *http.
 	err = p.begin(r.Context(), kind)
 	if err != nil && p.out.written == 0 { // the connection is broken: the token stays unspent
 		if err := claim.Keep(ctx, rows, req); err != nil {
-			e.opts.Logger.Warn("s2sp: rows that nobody read are lost", "label", claim.Label, "error", err)
+			e.opts.Logger.Warn("s2sp: unread rows are lost", "label", claim.Label, "error", err)
 		}
 		panic(http.ErrAbortHandler)
 	}
@@ -253,7 +253,7 @@ func (e *endpoint) refuseSource(w http.ResponseWriter, claim *artifact.Claim, er
 		refuse(w, http.StatusBadRequest, bad.Reason)
 		return
 	}
-	e.opts.Logger.Warn("s2sp: rows cannot be had from where they are", "label", claim.Label, "error", err)
+	e.opts.Logger.Warn("s2sp: remote rows cannot be fetched", "label", claim.Label, "error", err)
 	status := http.StatusServiceUnavailable
 	var full *artifact.Error
 	if errors.Is(err, ErrAnswer) || errors.Is(err, ErrRefused) || errors.As(err, &full) {

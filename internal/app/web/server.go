@@ -136,7 +136,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	if old != nil && len(auth.Tokens) == 0 && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {
 		// The new configuration was validated with its own listen address, but the old listener is
 		// still in use.
-		f.log.Error("auth.tokens are gone, but weir still listens for other machines: nobody is let in until it is restarted", "listen", f.listener.Addr().String())
+		f.log.Error("auth.tokens were removed, but weir still listens for other machines: every request is refused until it is restarted", "listen", f.listener.Addr().String())
 		auth.Tokens = []config.Token{{Name: "nobody"}}
 	}
 	f.engine.Plane.SetBase(planeURL(c, f.base))
