@@ -162,7 +162,9 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	opened := context.WithoutCancel(r.Context())
-	serve := func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) { return s.handle(withValues{ctx, opened}, r) }
+	serve := func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		return s.handle(withValues{ctx, opened}, r)
+	}
 	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: "the client", Handler: mcp.HandlerFunc(serve), Session: session, Logger: s.log})
 	defer conn.Close()
 	keepAlive := time.NewTicker(s.o.KeepAlive)
