@@ -9,6 +9,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/gateway/tasks"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
@@ -29,6 +30,7 @@ func controls(c *config.Config, opts *gateway.Options) {
 	opts.Cache = dispatch.CacheOptions{
 		ReadOnly: c.Cache.ReadOnly, Allow: c.Cache.Allow, TTL: c.Cache.TTL, MaxEntries: c.Cache.MaxEntries, MaxBytes: int64(c.Cache.MaxBytes),
 	}
+	opts.Tasks = tasks.Options{Wait: c.Tasks.Wait, TTL: c.Tasks.TTL, Max: c.Tasks.Max}
 	opts.Retry = dispatch.RetryPolicy{
 		MaxAttempts: c.Retry.MaxAttempts, BaseDelay: c.Retry.BaseDelay, MaxDelay: c.Retry.MaxDelay, Jitter: c.Retry.Jitter,
 	}

@@ -98,7 +98,14 @@ type question struct {
 	answer      json.RawMessage
 }
 
-// answer asks the agent all questions of a round at once and returns the inputResponses.
+// Answer asks the agent all questions of inputRequests at once. It returns the inputResponses and how
+// many there are. The error is for the agent; none of the answers counts then.
+func (b *Back) Answer(ctx context.Context, requests json.RawMessage) (json.RawMessage, int, error) {
+	b.noteAsked()
+	return b.answer(ctx, requests)
+}
+
+// answer is Answer without the note that the agent is asked.
 func (b *Back) answer(ctx context.Context, requests json.RawMessage) (json.RawMessage, int, error) {
 	questions, err := b.questions(requests)
 	if err != nil {

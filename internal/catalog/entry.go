@@ -48,6 +48,9 @@ type Entry struct {
 	// S2SP does: it divides its results itself.
 	ResourceTool bool
 
+	// TaskSupport is "required" or "optional" if the tool runs as a task of MCP, otherwise "".
+	TaskSupport string
+
 	Card Card
 
 	// Hidden are the kinds of invisible characters in the definition. Raw and its parts contain
@@ -121,6 +124,7 @@ type definition struct {
 	hasName                       bool
 	inputSchema, outputSchema     []byte
 	annotations, meta, arguments  []byte
+	execution                     []byte
 }
 
 // readDefinition reads the known fields by their exact names.
@@ -147,6 +151,8 @@ func readDefinition(raw []byte, kind Kind) (d definition, ok bool) {
 			d.meta = value
 		case "arguments":
 			d.arguments = value
+		case "execution":
+			d.execution = value
 		case uriKey:
 			d.uri, _ = text(value)
 		}
@@ -241,6 +247,9 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 			e.ResourceTool = bytes.Contains(e.InputSchema, []byte(`"`+abstractDomains+`"`)) && member(member(e.InputSchema, "properties"), abstractDomains) != nil
 		}
 		e.Hash8 = hashTool(d.name, e.InputSchema)
+		if support, _ := text(member(d.execution, "taskSupport")); support == "required" || support == "optional" {
+			e.TaskSupport = support
+		}
 	case KindPrompt:
 		var names []string
 		e.InputSchema, names = promptSchema(d.arguments)

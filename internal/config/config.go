@@ -45,6 +45,7 @@ type Config struct {
 	RateLimits    RateLimits   `key:"rate_limits" safety:"true" doc:"How many calls a session may make."`
 	Cache         Cache        `key:"cache" doc:"Results that are kept and answered again without asking the server."`
 	Retry         Retry        `key:"retry" doc:"When a call that failed on its way is made again."`
+	Tasks         Tasks        `key:"tasks" doc:"Calls that a server answers with a task: long work, whose result comes later."`
 	Pin           Pin          `key:"pin" safety:"true" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
 	CacheStable   bool         `key:"cache_stable" default:"false" doc:"tool_browse answers what a session has seen before first and with the same bytes, for prompt caches."`
 	Console       bool         `key:"console" default:"true" doc:"Serve the page /console: what is behind weir, what can be called, live calls, offices and tables. Where auth.tokens are set, it asks for one without agents."`

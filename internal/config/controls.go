@@ -20,6 +20,13 @@ type Retry struct {
 	RetryableCodes []string      `key:"retryable_codes" doc:"Errors after which a call is tried again. Default: UPSTREAM_TIMEOUT and UPSTREAM_UNAVAILABLE. What a server answered is never tried again, nor is what another attempt would not change (3xx, 4xx other than 408, 425 and 429, 501)."`
 }
 
+// Tasks bounds the waiting for calls that a server answers with a task.
+type Tasks struct {
+	Wait time.Duration `key:"wait" default:"30s" doc:"How long a call waits for its task, and each tool_view of the task's handle. Then the agent gets the handle and what the task does. 0 gives the handle at once."`
+	TTL  time.Duration `key:"ttl" default:"1h" min:"1s" doc:"How long a handle works, and how long servers are asked to keep the result."`
+	Max  int           `key:"max" default:"64" min:"1" doc:"Most tasks of one principal. A task that has ended makes room for a new one; while all run, a tool that runs as a task is refused."`
+}
+
 // RateLimit bounds calls of one kind in one session; 0 sets no bound.
 type RateLimit struct {
 	MaxCallsPerMinute  int `key:"max_calls_per_minute" min:"1" doc:"Most calls in any 60 seconds. Default: no limit."`
@@ -115,11 +122,31 @@ var retryable = []string{"UPSTREAM_TIMEOUT", "UPSTREAM_UNAVAILABLE", "UPSTREAM_E
 
 func (d *decoder) checkControls(c *Config) {
 	d.checkRetry(&c.Retry)
+	checkTasks(d, &c.Tasks)
 	d.checkLimits(&c.RateLimits)
 	d.checkCache(&c.Cache)
 	d.checkPolicy(&c.Policy)
 	if file := c.Events.File; file != "" && file != EventsStderr && !filepath.IsAbs(file) && d.dir != "" {
 		c.Events.File = filepath.Join(d.dir, file)
+	}
+}
+
+// Upper bounds of tasks.
+const (
+	maxTaskWait = 10 * time.Minute
+	maxTaskTTL  = 7 * 24 * time.Hour
+	maxTasks    = 1024
+)
+
+func checkTasks(d *decoder, t *Tasks) {
+	if t.Wait > maxTaskWait {
+		d.Fail(d.At("tasks.wait"), "tasks.wait", "tasks.wait must be at most %s, not %s: clients give up on a call before", maxTaskWait, t.Wait)
+	}
+	if t.TTL > maxTaskTTL {
+		d.Fail(d.At("tasks.ttl"), "tasks.ttl", "tasks.ttl must be at most %s, not %s", maxTaskTTL, t.TTL)
+	}
+	if t.Max > maxTasks {
+		d.Fail(d.At("tasks.max"), "tasks.max", "tasks.max must be at most %d, not %d", maxTasks, t.Max)
 	}
 }
 

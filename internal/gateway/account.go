@@ -44,12 +44,17 @@ func (a *accounts) count(c *dispatch.Call, scope *memory.Scope, result json.RawM
 	}
 	p := usage.Discovery
 	switch {
+	case c.Resumed:
+		p = usage.Results
 	case c.Verb == ToolView:
 		p = usage.Views
 	case dispatch.ActsOnUpstream(c.Verb) && !c.DryRun:
 		p = usage.Results
 	}
 	tokens, answered, passed := a.countTokens, c.Answer, c.Passed
+	if p != usage.Results {
+		passed = -1 // a server's answer that was read, and counted, before
+	}
 	size := len(result) + len(answered)
 	if scope.Ends(answered) || scope.Ends(result) {
 		a.state.account.Uncounted(&sessionOf(c).usage, tell) // a background count would need a copy

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
@@ -22,6 +23,7 @@ type caller struct {
 	redactor  *result.Redactor
 	redact    bool // removes secrets from results
 	logger    *slog.Logger
+	taskTTL   time.Duration // how long servers are asked to keep a task
 }
 
 // call sends a call to the upstream. Requests and notifications of the upstream reach the calling
@@ -60,6 +62,9 @@ func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method stri
 	peer, err := a.upstreams.Peer(ctx, c.Entry.Upstream)
 	if err != nil {
 		return nil, err
+	}
+	if method == methodCall {
+		ctx = a.offerTask(ctx, c, peer)
 	}
 	back := bridge.Back{Request: c.Request, Server: `server "` + c.Entry.Upstream + `"`, OnAsk: c.OnAsk}
 	if back.Level, err = a.levelOf(ctx, c, peer); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/tables"
+	"github.com/weir-mcp/weir/internal/gateway/tasks"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/internal/visible"
@@ -67,6 +68,8 @@ type Options struct {
 	// CacheStable makes tool_browse return cards that a session has seen first, with the same bytes
 	// (spec/gateway §5).
 	CacheStable bool
+	// Tasks bounds the waiting for calls that servers answer with a task.
+	Tasks tasks.Options
 	// CallTimeout returns the time limit of a call to an upstream; 0 means none. The validation of
 	// its arguments has the same limit. CallTimeout may be nil.
 	CallTimeout func(upstream string) time.Duration
@@ -142,6 +145,9 @@ func New(opts Options) *Gateway {
 		check:  dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout},
 		caller: caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, logger: opts.Logger},
 	}
+	if g.caller.taskTTL = opts.Tasks.TTL; g.caller.taskTTL <= 0 {
+		g.caller.taskTTL = tasks.DefaultTTL
+	}
 	g.outages = outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens}
 	g.faces = &faces{upstreams: opts.Upstreams, mode: opts.Mode, limit: opts.AutoTokens}
 	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent}
@@ -180,10 +186,11 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	}
 	find := &finder{upstreams: g.opts.Upstreams, lists: lists, outages: g.outages, store: g.opts.Artifacts, stable: g.opts.CacheStable}
 	shape := &shaping{firewall: g.opts.Firewall, store: g.opts.Artifacts, detect: g.opts.Tables.Detect, holdsBack: holdsBack}
-	call := dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), g.links(holdsBack, kept)...)
+	work := newTaskCalls(g, holdsBack, shape)
+	call := dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), g.links(holdsBack, kept, work)...)
 	tools := map[string]dispatch.Dispatcher{}
 	if mode != ModePlain {
-		tools[ToolExecute] = dispatch.Chain(call, find.execute, shape.tools)
+		tools[ToolExecute] = dispatch.Chain(call, work.handles, find.execute, shape.tools)
 	}
 	if mode == ModeGateway {
 		reads := []dispatch.Link{dispatch.Admission(g.ctl, subjectsIn(g.opts.Upstreams))}
@@ -197,7 +204,7 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 		tools[PromptGet] = dispatch.Chain(read, find.prompt, shape.reads(promptResult))
 	}
 	if holdsBack {
-		tools[ToolView] = g.admit(dispatch.DispatcherFunc(g.view))
+		tools[ToolView] = g.admit(g.view(work))
 	}
 	if mode == ModeProxy || mode == ModeGateway && g.opts.ExposeHydrate {
 		tools[ToolHydrate] = g.hydrate(find)
@@ -221,8 +228,8 @@ func (g *Gateway) DirectCalls() *DirectCalls { return g.direct }
 
 // links are the links of the dispatch chain that are configured, in the order
 // of spec/gateway §4.4 and §4.5. All faces share the cache, which may be nil.
-func (g *Gateway) links(holdsBack bool, kept *dispatch.Cache) []dispatch.Link {
-	t := tables.New(tables.Surroundings{Store: g.opts.Artifacts, Validate: g.check.Validate, ArgsError: executeArgs, ReadsMore: holdsBack}, g.opts.Tables)
+func (g *Gateway) links(holdsBack bool, kept *dispatch.Cache, work *taskCalls) []dispatch.Link {
+	t := g.tables(holdsBack)
 	links := []dispatch.Link{t.Columns()}
 	if g.opts.TolerantArgs {
 		links = append(links, dispatch.Normalise())
@@ -231,10 +238,16 @@ func (g *Gateway) links(holdsBack bool, kept *dispatch.Cache) []dispatch.Link {
 	if kept != nil {
 		links = append(links, kept.Link())
 	}
+	links = append(links, work.client.Link())
 	if g.opts.Retry.MaxAttempts > 1 {
 		links = append(links, dispatch.Retry(g.opts.Retry))
 	}
 	return links
+}
+
+// tables returns the links that pass rows from tool to tool.
+func (g *Gateway) tables(holdsBack bool) *tables.Tables {
+	return tables.New(tables.Surroundings{Store: g.opts.Artifacts, Validate: g.check.Validate, ArgsError: executeArgs, ReadsMore: holdsBack}, g.opts.Tables)
 }
 
 // cache makes the cache of results, nil if none is configured. It takes the place of the one of the

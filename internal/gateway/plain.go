@@ -256,7 +256,7 @@ func promised(next dispatch.Dispatcher) dispatch.Dispatcher {
 		if err != nil || c.Entry == nil || c.Entry.OutputSchema == nil || c.IsError {
 			return raw, err
 		}
-		if rawjson.Get(c.Answer, "structuredContent") == nil || rawjson.Get(raw, "structuredContent") != nil {
+		if c.Task == "" && rawjson.Get(c.Answer, "structuredContent") == nil || rawjson.Get(raw, "structuredContent") != nil {
 			return raw, nil
 		}
 		if with, err := rawjson.Set(raw, "structuredContent", []byte(`{"`+heldBack+`":true}`)); err == nil {

@@ -141,9 +141,9 @@ func TestRetryEndsWithTheAgent(t *testing.T) {
 
 // With one attempt the link is not there at all.
 func TestRetryOffByDefault(t *testing.T) {
-	for attempts, want := range map[int]int{0: 8, 1: 8, 2: 9} { // columns, two of $table, bodies, carry, validate, controls, dry run and perhaps retry
+	for attempts, want := range map[int]int{0: 9, 1: 9, 2: 10} { // columns, two of $table, bodies, carry, validate, controls, dry run, tasks and perhaps retry
 		g := New(Options{Retry: dispatch.RetryPolicy{MaxAttempts: attempts}})
-		if got := len(g.links(true, g.cache())); got != want {
+		if got := len(g.links(true, g.cache(), newTaskCalls(g, true, &shaping{}))); got != want {
 			t.Errorf("%d attempts: %d links, want %d", attempts, got, want)
 		}
 	}

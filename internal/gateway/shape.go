@@ -33,6 +33,8 @@ func (s *shaping) tools(next dispatch.Dispatcher) dispatch.Dispatcher {
 		switch {
 		case err != nil:
 			return nil, err
+		case c.Task != "":
+			return raw, nil
 		case c.Report != nil && c.Format == result.FormatJSON:
 			return result.Texts(c.Report, string(c.Report)), nil
 		case c.Report != nil:

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/gateway/tasks"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
@@ -37,6 +38,7 @@ type State struct {
 	leveled sync.Map                       // upstream → *bridge.Levels
 	drift   drift
 	names   toolNames // under which tools are listed
+	tasks   *tasks.Registry
 
 	mu       sync.Mutex // guards below
 	follow   map[*follower]struct{}
@@ -46,7 +48,7 @@ type State struct {
 
 // NewState returns an empty State.
 func NewState() *State {
-	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, follow: map[*follower]struct{}{}}
+	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, follow: map[*follower]struct{}{}, tasks: tasks.NewRegistry(nil)}
 }
 
 // Close forgets the sessions and waits for the goroutines. It may be called more than once.

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/gateway/tasks"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -16,7 +17,17 @@ var viewKeys = []string{"handle", "selector"}
 
 // view answers tool_view (spec/gateway §4.2): one text block with the selected part. If that is not
 // everything, a second block says what was cut and how to get the rest.
-func (g *Gateway) view(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+func (g *Gateway) view(work *taskCalls) dispatch.DispatcherFunc {
+	return func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		if handle := rawjson.Text(rawjson.Get(c.Arguments, "handle")); tasks.IsHandle(handle) {
+			return work.viewed(ctx, c, handle)
+		}
+		return g.viewArtifact(ctx, c)
+	}
+}
+
+// viewArtifact answers tool_view of a result that was held back.
+func (g *Gateway) viewArtifact(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	var out [2][]byte
 	c.Arguments = understoodView(c.Arguments)
 	if err := readArguments(c, viewKeys, out[:]); err != nil {

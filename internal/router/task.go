@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/mcptask"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -21,7 +22,7 @@ const (
 	// maxTask bounds the answer. An agent server also bounds results.
 	maxTask = 32 << 20
 	// maxTaskID bounds a task's id.
-	maxTaskID = 256
+	maxTaskID = mcptask.MaxID
 )
 
 // serveTask reports the task of an async tool's answer:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/weir-mcp/weir/internal/mcptask"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -27,15 +28,6 @@ type taskOwner struct{ id, principal, tool string }
 
 // maxTaskTool bounds the name of a task's tool. A longer one is forgotten.
 const maxTaskTool = 512
-
-// madeTask returns the id of the task in a call's result, "" for none.
-func madeTask(result json.RawMessage) string {
-	id := rawjson.Text(rawjson.GetPath(result, "task", "taskId")) // 2025-11-25
-	if id == "" && rawjson.Text(rawjson.Get(result, "resultType")) == "task" {
-		id = rawjson.Text(rawjson.Get(result, "taskId")) // 2026-07-28
-	}
-	return id
-}
 
 // made records a task.
 func (o *taskOwners) made(id, principal, tool string) {
@@ -103,8 +95,9 @@ func (p *passthrough) checkTask(principal, method string, params json.RawMessage
 func (p *passthrough) ownTasks(principal string, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
 	switch r.Method {
 	case "tools/call":
-		id := madeTask(result)
-		if id == "" { // as agent servers answer callers that know no tasks
+		made, ok := mcptask.Made(result)
+		id := made.ID
+		if !ok { // as agent servers answer callers that know no tasks
 			id = rawjson.Text(rawjson.GetPath(result, "_meta", "taskId"))
 			if id == "" || p.apart == nil || !p.apart() {
 				break

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/mcptask"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
@@ -35,7 +36,7 @@ func (l *link) Call(ctx context.Context, timeout time.Duration, method string, p
 	if !mayBeLarge(method) {
 		ctx = memory.WithoutScope(ctx)
 	}
-	params, err := l.adapt(ctx, params)
+	params, err := l.adapt(ctx, method, params)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (l *link) notSent() error {
 }
 
 func (l *link) notify(ctx context.Context, method string, params json.RawMessage) error {
-	params, err := l.adapt(ctx, params)
+	params, err := l.adapt(ctx, method, params)
 	if err != nil {
 		return err
 	}
@@ -92,12 +93,22 @@ func saysModern(params json.RawMessage) bool {
 	return mcp.IsModern(rawjson.Text(rawjson.GetPath(params, "_meta", mcp.MetaVersion)))
 }
 
-// adapt converts params to the connection's era.
-func (l *link) adapt(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
+// adapt converts params to the connection's era, and offers the server to answer with a task if the
+// caller understands tasks.
+func (l *link) adapt(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	offer, tasks := mcptask.OfferOf(ctx)
 	if !l.hello.Modern {
-		return stripModern(params)
+		params, err := stripModern(params)
+		if err == nil && tasks && method == "tools/call" {
+			params, err = offer.Augment(params, l.hello.Capabilities)
+		}
+		return params, err
 	}
+	tasks = tasks && mcptask.Declares(l.hello.Capabilities)
 	if rawjson.MayHold(params, "_meta") && rawjson.GetPath(params, "_meta", mcp.MetaVersion) != nil {
+		if tasks {
+			return declareTasks(params)
+		}
 		return params, nil
 	}
 	info, level := l.slot.u.opts.ClientInfo, ""
@@ -110,7 +121,29 @@ func (l *link) adapt(ctx context.Context, params json.RawMessage) (json.RawMessa
 		}
 		capabilities = askable(can)
 	}
+	if tasks {
+		var err error
+		if capabilities, err = mcptask.Declare(capabilities); err != nil {
+			return nil, err
+		}
+	}
 	return addModern(params, l.hello.Version, info, capabilities, level)
+}
+
+// declareTasks adds the extension for tasks to the capabilities of a modern client.
+func declareTasks(params json.RawMessage) (json.RawMessage, error) {
+	declared := rawjson.GetPath(params, "_meta", mcp.MetaClientCapabilities)
+	if !rawjson.IsObject(declared) {
+		declared = []byte("{}")
+	}
+	capabilities, err := mcptask.Declare(declared)
+	if err == nil {
+		params, err = rawjson.SetPath(params, capabilities, "_meta", mcp.MetaClientCapabilities)
+	}
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "params._meta: %v", err)
+	}
+	return params, nil
 }
 
 // legacyForeign are the keys that a legacy server must not see: it might take the request for a

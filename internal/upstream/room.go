@@ -29,7 +29,7 @@ func (srv *server) room() *memory.Account { return srv.opts.Memory.Account(srv.w
 // needs them. The caller keeps all others, such as lists.
 func mayBeLarge(method string) bool {
 	switch method {
-	case "tools/call", "resources/read", "prompts/get", "tasks/result":
+	case "tools/call", "resources/read", "prompts/get", "tasks/result", "tasks/get":
 		return true
 	}
 	return false

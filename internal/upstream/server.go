@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/mcptask"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -26,6 +28,7 @@ type server struct {
 	header     http.Header  // of the configuration, canonical
 	noModern   atomic.Bool  // this HTTP server does not speak the modern era
 	viaSSE     atomic.Bool  // the URL turned out to be that of an HTTP+SSE server
+	tasks      atomic.Bool  // the server declares tasks, of either era
 	junkLogged atomic.Int64 // lines; see junk
 
 	mu        sync.Mutex // guards below
@@ -59,6 +62,10 @@ func (srv *server) Config() *config.Server { return srv.cfg }
 
 // CallTimeout returns the time that a call may take; 0 sets no limit.
 func (srv *server) CallTimeout() time.Duration { return srv.cfg.Timeout }
+
+// OffersTasks reports whether the server declared, when it was last greeted, that it may answer calls
+// with tasks.
+func (srv *server) OffersTasks() bool { return srv.tasks.Load() }
 
 // transportOf returns the transport of a server, whether its type is set or not.
 func transportOf(s *config.Server) config.Transport {
@@ -134,6 +141,7 @@ func (srv *server) greeted(s *slot, l *link) {
 		return
 	}
 	srv.noModern.Store(false)
+	srv.tasks.Store(mcptask.Declares(l.hello.Capabilities) || rawjson.IsObject(rawjson.Get(l.hello.Capabilities, "tasks")))
 	srv.mu.Lock()
 	srv.hello, srv.modernOnly = l.hello, l.hello.Modern
 	srv.mu.Unlock()

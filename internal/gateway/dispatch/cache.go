@@ -166,7 +166,7 @@ func (k *Cache) fly(ctx context.Context, c *Call, key cacheKey, f *flight, next 
 	defer func() { k.flights.land(at, f, shared, ctx.Err() != nil) }()
 	c.OnAsk = func() { k.flights.land(at, f, nil, false) }
 	result, err = next.Dispatch(ctx, c)
-	if err == nil && !c.Asked && Cacheable(result) {
+	if err == nil && !c.Asked && c.Task == "" && Cacheable(result) {
 		if shared = k.put(key, c.Catalog, result); shared == nil && k.flights.awaited(f) {
 			shared = slices.Clone(result)
 		}

@@ -257,6 +257,15 @@ func Admission(ctl *Controls, from SubjectsOf) Link {
 	}
 }
 
+// AdmitAgain decides about a request that continues a call, such as one for the result of a task. It
+// asks no person and counts nothing, as the call was admitted; what may no longer run is refused.
+func (c *Controls) AdmitAgain(ctx context.Context, call *Call, from SubjectsOf) (err error) {
+	now, about := from(call.Entry, call.URI)
+	a := Act{Request: &mcp.Request{Method: call.Request.Method, Session: call.Request.Session, Peer: mcp.NoPeer}, Verb: VerbOf(call.Entry.Kind), Catalog: now, About: about, Ledger: call.Session.Ledger(), Free: true}
+	call.Pass, err = c.Admit(ctx, &a)
+	return err
+}
+
 // AdmitCall admits a call of the gateway's own methods and stores the admitted params in it.
 func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (err error) {
 	if c.None() {

@@ -59,6 +59,10 @@ type Call struct {
 	Domains, Mode json.RawMessage // abstract_domains and mode of tool_execute; nil where absent
 	Answer        json.RawMessage // the result of the upstream or the cache; nil if neither was asked
 
+	MayBeTask bool   // the server knows that this side understands tasks
+	Task      string // handle of the task that the call became; its result comes later
+	Resumed   bool   // it brings the result of an earlier call, for the first time
+
 	IsError bool          // the upstream itself answered an error
 	Passed  int           // tokens of Answer if it passed whole and they are known, otherwise -1
 	Failure *result.Error // the error that the agent got as a result, nil if there was none
@@ -138,6 +142,8 @@ func UpstreamParams(c *Call) (json.RawMessage, error) {
 		switch key := string(m.Key); {
 		case strings.EqualFold(key, "name"), strings.EqualFold(key, "arguments"), c.Method == MethodRead && strings.EqualFold(key, "uri"):
 			return true
+		case c.Method == "" && strings.EqualFold(key, "task"):
+			return true // the gateway decides what runs as a task, and reads the result
 		case key == "_meta":
 			if !rawjson.IsObject(value) {
 				break

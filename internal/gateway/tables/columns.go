@@ -28,7 +28,7 @@ func (t *Tables) Columns() dispatch.Link {
 				return nil, err
 			}
 			raw, err := next.Dispatch(ctx, c)
-			if err != nil || c.Report != nil {
+			if err != nil || c.Report != nil || c.Task != "" {
 				return raw, err
 			}
 			c.Answer = raw

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weir-mcp/weir/internal/mcptask"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -158,12 +159,9 @@ func (o *owners) learn(principal string, result json.RawMessage, err error) {
 		})
 	case err != nil:
 	case bytes.Contains(result, []byte("taskId")):
-		id := rawjson.Text(rawjson.GetPath(result, "task", "taskId")) // 2025-11-25
-		if id == "" && rawjson.Text(rawjson.Get(result, "resultType")) == "task" {
-			id = rawjson.Text(rawjson.Get(result, "taskId")) // 2026-07-28
-		}
+		made, _ := mcptask.Made(result)
 		o.mu.Lock()
-		o.tasks.add(id, principal)
+		o.tasks.add(made.ID, principal)
 		o.mu.Unlock()
 	case bytes.Contains(result, []byte("elicitationId")) && rawjson.Text(rawjson.Get(result, "resultType")) == "input_required":
 		n := 0

@@ -1,0 +1,230 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/bridge"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/mcptask"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Defaults of Options.
+const (
+	DefaultTTL = time.Hour
+	defaultMax = 64
+)
+
+// Options of a Client.
+type Options struct {
+	// Wait is how long one request waits for a task before the agent gets the handle.
+	Wait time.Duration
+	// TTL is how long a handle works, and how long servers are asked to keep the task; 0 is
+	// DefaultTTL.
+	TTL time.Duration
+	// Max bounds the tasks of one principal; 0 is defaultMax.
+	Max int
+}
+
+// Surroundings are what a Client needs of its gateway.
+type Surroundings struct {
+	Registry *Registry
+	// Ask makes a request about a task to the server of the call's entry, on behalf of the call's
+	// session and in the era of the task.
+	Ask func(ctx context.Context, c *dispatch.Call, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error)
+	// Admit decides again whether the agent may call the entry. It counts no call.
+	Admit func(ctx context.Context, c *dispatch.Call) error
+	// Clean makes of a server's result what the dispatch chain gets of one.
+	Clean func(json.RawMessage) json.RawMessage
+	// Redact removes secrets and invisible characters from a server's text.
+	Redact func(string) string
+	// More returns the call that continues with a handle, for the model: the first waits, the other
+	// cancels.
+	More func(handle string) (wait, cancel string)
+}
+
+// Client waits for the tasks that calls become. It is safe for concurrent use and has no goroutines
+// but those of the requests that wait.
+type Client struct {
+	Surroundings
+	opts Options
+}
+
+// New returns a Client.
+func New(in Surroundings, o Options) *Client {
+	if o.TTL <= 0 {
+		o.TTL = DefaultTTL
+	}
+	if o.Max <= 0 {
+		o.Max = defaultMax
+	}
+	return &Client{in, o}
+}
+
+// Link returns the link that waits for the task that a server answers a call with. It stands outside
+// of retries: a call that became a task has run.
+func (k *Client) Link() dispatch.Link {
+	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
+		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+			principal := c.Request.Session.Principal()
+			if c.Entry.TaskSupport != "" && !k.Registry.room(principal, k.opts.Max) {
+				return nil, k.tooMany(c, "; nothing was run")
+			}
+			raw, err := next.Dispatch(ctx, c)
+			if err != nil || !c.MayBeTask {
+				return raw, err
+			}
+			made, ok := mcptask.Made(raw)
+			if !ok {
+				return raw, nil
+			}
+			t := &task{
+				principal: principal, upstream: c.Entry.Upstream, id: made.ID, modern: made.Modern,
+				entry: c.Entry, created: k.Registry.now(), call: save(c),
+			}
+			t.set(made, "")
+			return k.first(ctx, c, t, made)
+		})
+	}
+}
+
+// first waits for a task that was just made.
+func (k *Client) first(ctx context.Context, c *dispatch.Call, t *task, made mcptask.State) (json.RawMessage, error) {
+	w := k.watch(c, t)
+	raw, err := w.run(ctx, made, k.Registry.now().Add(k.opts.Wait))
+	switch {
+	case ctx.Err() != nil:
+		w.abandon(ctx) // the agent has cancelled its call and knows no handle
+		return nil, ctx.Err()
+	case raw != nil || err != nil:
+		return raw, err
+	case !k.Registry.add(t, k.opts.TTL, k.opts.Max):
+		w.abandon(ctx)
+		return nil, k.tooMany(c, ", so its task was cancelled")
+	}
+	c.Task = t.handle
+	return k.running(c, t), nil
+}
+
+func (k *Client) tooMany(c *dispatch.Call, what string) error {
+	return &result.Error{Code: result.RateLimited, Message: fmt.Sprintf(
+		"%s runs as a task, and %d tasks of yours run already (tasks.max)%s: wait for one, or cancel one", c.Entry.ID, k.opts.Max, what)}
+}
+
+// find returns an error if a principal has no task with a handle.
+func (k *Client) find(c *dispatch.Call, handle string) (*task, error) {
+	t := k.Registry.get(c.Request.Session.Principal(), handle)
+	if t == nil {
+		return nil, &result.Error{Code: result.ViewFailed, Path: text.Fit(handle, 60), Message: fmt.Sprintf(
+			"no task has the handle %q here: a handle works for the principal whose call made it, for %s (tasks.ttl), while the gateway runs; run the tool again", text.Fit(handle, 60), k.opts.TTL)}
+	}
+	return t, nil
+}
+
+// Resume waits for a task with a handle and returns its result, or what it does. It is the end of a
+// chain that shapes results.
+func (k *Client) Resume(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+	t := k.Registry.get(c.Request.Session.Principal(), c.Task)
+	if t == nil {
+		_, err := k.find(c, c.Task)
+		return nil, err
+	}
+	w := k.watch(c, t)
+	raw, err := w.run(ctx, mcptask.State{Modern: t.modern}, k.Registry.now().Add(k.opts.Wait))
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err() // the handle still works
+	case err != nil:
+		return nil, err
+	case raw != nil:
+		c.Task, c.Resumed = "", t.deliver()
+		return raw, nil
+	}
+	return k.running(c, t), nil
+}
+
+// Restore makes a call continue the task of a handle, as far as the agent may still call its tool.
+func (k *Client) Restore(ctx context.Context, c *dispatch.Call, handle string) error {
+	t, err := k.find(c, handle)
+	if err != nil {
+		return err
+	}
+	t.restore(c)
+	c.Task = handle
+	return k.Admit(ctx, c)
+}
+
+// Cancel asks the server to end the task of a restored call.
+func (k *Client) Cancel(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+	t, err := k.find(c, c.Task)
+	if err != nil {
+		return nil, err
+	}
+	said := fmt.Sprintf("%s (%s) is cancelled.", t.handle, t.entry.ID)
+	switch {
+	case t.failed() != nil:
+		return nil, t.failed()
+	case t.ended():
+		said = fmt.Sprintf("%s (%s) has ended already; its result can still be read.", t.handle, t.entry.ID)
+	default:
+		w := k.watch(c, t)
+		if err := w.cancel(ctx); err != nil {
+			return nil, err
+		}
+		t.fail(w.ended("was cancelled by its agent"))
+	}
+	return result.Texts(nil, said), nil
+}
+
+// running is what an agent reads of a task that has not ended.
+func (k *Client) running(c *dispatch.Call, t *task) json.RawMessage {
+	t.mu.Lock()
+	state, note := t.state, t.note
+	t.mu.Unlock()
+	message := text.Line(k.Redact(state.Message), 200)
+	if note != "" {
+		message = text.Line(k.Redact(note), 300)
+	}
+	seconds := int(k.Registry.now().Sub(t.created).Seconds())
+	if c.Format == result.FormatJSON {
+		doc := rawjson.NewWriter(nil).Object().Key("task").Object().Key("handle").String(t.handle).Key("tool_id").String(t.entry.ID).
+			Key("status").String(state.Status).Key("message").String(message).Key("seconds").Int(int64(seconds)).EndObject().EndObject().Bytes()
+		return result.Texts(doc, string(doc))
+	}
+	wait, cancel := k.More(t.handle)
+	status := "still running"
+	if state.Status == "input_required" {
+		status = "waits for input"
+	}
+	if message != "" {
+		message = ": " + message
+	}
+	return result.Texts(nil, fmt.Sprintf("%s %s after %d s%s\nWait for its result: %s\nCancel: %s", t.entry.ID, status, seconds, message, wait, cancel))
+}
+
+// watch follows one task during one request.
+func (k *Client) watch(c *dispatch.Call, t *task) *watch {
+	w := &watch{Client: k, call: c, task: t}
+	w.back = bridge.Back{Request: c.Request, Server: `server "` + t.upstream + `"`, OnAsk: c.OnAsk, Level: c.Request.Session.LogLevel()}
+	if meta, err := c.Request.Fields().Meta(); err == nil {
+		w.token = meta.ProgressToken
+	}
+	return w
+}
+
+// abandonTimeout bounds the cancellation of a task that has no reader.
+const abandonTimeout = 5 * time.Second
+
+// abandon cancels a task that has no reader. It works after the end of ctx.
+func (w *watch) abandon(ctx context.Context) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(memory.WithoutScope(ctx)), abandonTimeout)
+	defer stop()
+	_ = w.cancel(ctx) // the server forgets the task after its ttl
+}
