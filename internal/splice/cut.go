@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -53,7 +54,7 @@ func hash(src []byte) string {
 func (d *document) cutOf(n *node, patches []patch, out []byte) Cut {
 	after := out[len(d.mark):]
 	value, _ := n.decode() // it was decoded for the proof
-	cut := Cut{Path: d.path, After: hash(after), Value: []byte((&document{eol: "\n", root: &node{}}).jsonText(value, "", false))}
+	cut := Cut{Path: d.path, After: hash(after), Value: []byte((&document{eol: "\n", root: &node{}}).jsonText(portable(value), "", false))}
 	if n.placed() {
 		cut.Raw = d.src[n.start:n.end]
 	}
@@ -88,6 +89,7 @@ func Restore(doc []byte, f Format, cut Cut) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the record of %s is damaged: %w", cut.Path, err)
 	}
+	value = native(value)
 	prove := func(patches []patch, ok bool) []byte {
 		if !ok {
 			return nil
@@ -154,4 +156,53 @@ func (d *document) place(p Piece) (int, error) {
 		}
 	}
 	return 0, errNoPlace
+}
+
+// literalKey marks a number or a date that JSON cannot write, such as 0x1f.
+const literalKey = "\x00literal"
+
+// portable returns a value that JSON can write.
+func portable(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if _, err := normal(v, 0); err != nil {
+			return Object{{literalKey, string(v)}}
+		}
+	case Object:
+		out := make(Object, len(v))
+		for i, m := range v {
+			out[i] = Member{m.Key, portable(m.Value)}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = portable(item)
+		}
+		return out
+	}
+	return v
+}
+
+// native undoes portable.
+func native(v any) any {
+	switch v := v.(type) {
+	case Object:
+		if len(v) == 1 && v[0].Key == literalKey {
+			text, _ := v[0].Value.(string)
+			return json.Number(text)
+		}
+		out := make(Object, len(v))
+		for i, m := range v {
+			out[i] = Member{m.Key, native(m.Value)}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = native(item)
+		}
+		return out
+	}
+	return v
 }

@@ -166,3 +166,11 @@ func (b *bracket) cut(d *document, i int) []patch {
 
 func onlySpace(text []byte) bool  { return len(bytes.Trim(text, " \t\r\n")) == 0 }
 func onlyBlanks(text []byte) bool { return len(bytes.Trim(text, " \t")) == 0 }
+
+// hashComment ends a comment of YAML or TOML.
+func hashComment(src []byte, at int) int {
+	if at < len(src) && src[at] == '#' {
+		return lineEnd(src, at)
+	}
+	return -1
+}

@@ -65,3 +65,32 @@ func unitOf(src []byte) string {
 	}
 	return "  "
 }
+
+// afterLine returns where the next line begins, for the end of a line.
+func afterLine(src []byte, end int) int {
+	if end < len(src) && src[end] == '\r' {
+		end++
+	}
+	if end < len(src) && src[end] == '\n' {
+		end++
+	}
+	return end
+}
+
+// lineSlot returns the whole lines of a range with the line end before them, or after them at the
+// start of the document. Blank reports that one blank line next to them goes too.
+func lineSlot(src []byte, start, end int, blank bool) patch {
+	start = lineStart(src, start)
+	if start == 0 {
+		end = afterLine(src, end)
+		if next := lineEnd(src, end); blank && next > end-1 && len(bytes.TrimSpace(src[end:next])) == 0 {
+			end = afterLine(src, next)
+		}
+		return patch{off: 0, del: end}
+	}
+	start = beforeLine(src, start)
+	if above := lineStart(src, start); blank && above > 0 && len(bytes.TrimSpace(src[above:start])) == 0 {
+		start = beforeLine(src, above)
+	}
+	return patch{off: start, del: end - start}
+}

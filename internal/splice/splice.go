@@ -120,6 +120,8 @@ func languageOf(f Format) (language, error) {
 	switch f {
 	case JSON:
 		return jsonLanguage{}, nil
+	case TOML:
+		return tomlLanguage{}, nil
 	}
 	return nil, fmt.Errorf("%s cannot be edited", f)
 }

@@ -89,7 +89,7 @@ func readVector(t *testing.T, file string, f splice.Format) vector {
 }
 
 // formats are those with a folder in testdata.
-var formats = map[string]splice.Format{"json": splice.JSON}
+var formats = map[string]splice.Format{"json": splice.JSON, "toml": splice.TOML}
 
 func eachVector(t *testing.T, fn func(t *testing.T, file string, v vector)) {
 	for dir, format := range formats {

@@ -26,6 +26,7 @@ type node struct {
 	flow       bool    // it stands in brackets
 	barrier    string  // why no edit may go through this node; "" if one may
 	alias      *node   // of an alias in YAML: what it stands for
+	toml       tomlPlace
 }
 
 // A field is a member of an object.
