@@ -77,6 +77,7 @@ var places = []place{
 	{"agentclient", middle, nil, "calls agents through a router; for agents' own programs, so it knows nothing of weir's faces"},
 	{"internal/taskqueue", middle, nil, "a bounded queue; knows no protocol"},
 	{"internal/config", middle, nil, "reads the configuration; imports nothing that it configures"},
+	{"internal/journal", middle, nil, "writes files of other programs and takes that back; knows formats by splice, and no clients"},
 	{"internal/telemetry", middle, nil, "logs, metrics and audit records"},
 
 	{"internal/child", ground, nil, "starts programs that end with this one; knows nothing of what they say"},
