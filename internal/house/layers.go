@@ -76,6 +76,7 @@ var places = []place{
 	{"s2sp/table", middle, nil, "rows and columns over raw JSON; knows not where the bytes are kept"},
 	{"agentclient", middle, nil, "calls agents through a router; for agents' own programs, so it knows nothing of weir's faces"},
 	{"internal/taskqueue", middle, nil, "a bounded queue; knows no protocol"},
+	{"internal/clients", middle, nil, "the MCP clients of a machine and their files; asks no person and writes no file"},
 	{"internal/config", middle, nil, "reads the configuration; imports nothing that it configures"},
 	{"internal/journal", middle, nil, "writes files of other programs and takes that back; knows formats by splice, and no clients"},
 	{"internal/telemetry", middle, nil, "logs, metrics and audit records"},

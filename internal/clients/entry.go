@@ -1,0 +1,96 @@
+package clients
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/splice"
+)
+
+// How is the way in which clients reach weir.
+type How struct {
+	// URL is the gateway's /mcp. It is written for clients that can use it; "" for none of them.
+	// Recognising weir's entry needs it in any case where entries may have it: see Known.
+	URL string
+
+	// Known are further URLs of the gateway: earlier ones, or the one that is not to be written.
+	Known []string
+
+	// Command starts weir: its absolute path, or npx -y weir-mcp. attach --client ID is added.
+	Command []string
+
+	// Windows writes commands so that Windows can start them.
+	Windows bool
+}
+
+// IsOurs reports whether an entry is weir itself, by what it starts or where it connects. The name
+// of the entry does not count.
+func (h How) IsOurs(s Server) bool {
+	return s.Ours || s.URL != "" && slices.ContainsFunc(append([]string{h.URL}, h.Known...), func(own string) bool {
+		return own != "" && address(own) == address(s.URL)
+	})
+}
+
+// address is a URL in a form to compare: the names of this machine are one, and a slash at the end
+// does not count.
+func address(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return text
+	}
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified()) {
+		host = "localhost"
+	}
+	return host + ":" + port + strings.TrimRight(u.Path, "/")
+}
+
+// Entry returns weir's entry as the client writes it: the URL where the client can use it and h has
+// one, else the command of weir attach, which holds no secret.
+func (c *Client) Entry(h How) splice.Object {
+	f := c.form
+	var out splice.Object
+	if f.url != "" && h.URL != "" {
+		out = append(out, f.http...)
+		out = append(out, splice.Member{Key: f.url, Value: h.URL})
+		return append(out, f.more...)
+	}
+	argv := append(startable(h), "attach", "--client", c.ID)
+	if c.vars == shell {
+		for i, text := range argv {
+			argv[i] = shellEscape(text)
+		}
+	}
+	out = append(out, f.stdio...)
+	command := f.command
+	if command == "" {
+		command = "command"
+	}
+	if f.argv {
+		out = append(out, splice.Member{Key: command, Value: argv})
+	} else {
+		out = append(out, splice.Member{Key: command, Value: argv[0]}, splice.Member{Key: "args", Value: argv[1:]})
+	}
+	return append(out, f.extra...)
+}
+
+// startable returns the command of weir. On Windows, npx and other scripts need cmd /c.
+func startable(h How) []string {
+	argv := slices.Clone(h.Command)
+	if len(argv) == 0 {
+		argv = []string{"weir"}
+	}
+	lower := strings.ToLower(argv[0])
+	script := strings.HasSuffix(lower, ".cmd") || strings.HasSuffix(lower, ".bat") || !strings.HasSuffix(lower, ".exe") && slices.Contains([]string{"npx", "bunx", "pnpm", "yarn", "npm"}, base(lower))
+	if h.Windows && script {
+		return append([]string{"cmd", "/c"}, argv...)
+	}
+	return argv
+}
+
+// shellEscape keeps a text from what a shell would expand in it.
+func shellEscape(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(text)
+}

@@ -1,0 +1,257 @@
+package clients
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/splice"
+)
+
+// Select says which servers move.
+type Select struct {
+	// All moves servers that are switched off in the client, too; they stay switched off.
+	All bool
+
+	// Projects moves the servers that a client keeps for single folders.
+	Projects bool
+
+	// How recognises entries that are weir itself.
+	How How
+
+	// Existing are the servers of weir.yaml, as [Servers] reads them with [OwnFile]. They keep their
+	// names, and a server that is among them is not added again.
+	Existing []Server
+}
+
+// Planned is a server on its way into weir.yaml. The texts of Server hold ${secret:NAME} for each of
+// the plan's secrets.
+type Planned struct {
+	Name   string // in weir.yaml
+	Server Server
+	From   []Server // the clients' entries for it, as they stand in the files
+}
+
+// Plan is what an import does.
+type Plan struct {
+	Servers []Planned // new in weir.yaml, in order
+	Known   []Planned // in weir.yaml already: only the clients' entries go
+	Stay    []Server  // left in their clients, with the reason in Stay
+	Secrets []Secret
+	Notes   []Note
+}
+
+// Moved returns the entries of one client that go out of its file, those of Known included.
+func (p *Plan) Moved(client string) []Server {
+	var out []Server
+	for _, planned := range slices.Concat(p.Servers, p.Known) {
+		for _, s := range planned.From {
+			if s.Client == client {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// Make plans the import of servers that [Servers] has read. Entries for the same server become one.
+// Names become legal in weir.yaml and stay the same however often the plan is made.
+func Make(servers []Server, o Select, env Environment) *Plan {
+	p := &Plan{}
+	p.Known = make([]Planned, 0, len(o.Existing))
+	for _, s := range o.Existing {
+		p.Known = append(p.Known, Planned{Name: s.Name, Server: s})
+	}
+	for _, s := range servers {
+		if o.How.IsOurs(s) {
+			continue
+		}
+		if s.Stay = reason(s, o); s.Stay != "" {
+			p.Stay = append(p.Stay, s)
+			continue
+		}
+		if !p.join(p.Known, s, env) && !p.join(p.Servers, s, env) {
+			p.Servers = append(p.Servers, Planned{Server: s, From: []Server{s}})
+		}
+	}
+	p.Known = slices.DeleteFunc(p.Known, func(k Planned) bool { return len(k.From) == 0 })
+	p.name(o.Existing)
+	p.conceal()
+	return p
+}
+
+// reason returns why an entry stays in its client; "" if it moves.
+func reason(s Server, o Select) string {
+	switch {
+	case s.Stay != "":
+		return s.Stay
+	case s.Project != "" && !o.Projects:
+		return "it belongs to the project " + s.Project
+	case s.Disabled && !o.All:
+		return "it is switched off"
+	}
+	return ""
+}
+
+// join adds an entry to the planned server that it is the same as.
+func (p *Plan) join(planned []Planned, s Server, env Environment) bool {
+	same := identity(s, env)
+	at := slices.IndexFunc(planned, func(other Planned) bool { return identity(other.Server, env) == same })
+	if at < 0 {
+		return false
+	}
+	first := &planned[at]
+	first.From = append(first.From, s)
+	first.Server.Disabled = first.Server.Disabled && s.Disabled
+	if !slices.Equal(first.Server.IncludeTools, s.IncludeTools) || !slices.Equal(first.Server.ExcludeTools, s.ExcludeTools) {
+		p.Notes = append(p.Notes, Note{s.Client, s.Name, "it offers other tools here than in " + first.Server.Client + ", whose choice counts"})
+	}
+	return true
+}
+
+// identity is a text that two entries share if they are for the same server: what is started or
+// called, with variables resolved.
+func identity(s Server, env Environment) string {
+	var b strings.Builder
+	add := func(texts ...string) {
+		for _, text := range texts {
+			text = resolve(text, env.Getenv)
+			b.WriteString(strconv.Itoa(len(text)) + ":" + text)
+		}
+	}
+	add(string(s.Transport), s.Command, s.Cwd, s.EnvFile, strings.TrimRight(s.URL, "/"), strconv.Itoa(len(s.Args)))
+	add(s.Args...)
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		add("env", name, s.Env[name])
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(s.Headers), func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) }) {
+		add("header", strings.ToLower(name), s.Headers[name])
+	}
+	return b.String()
+}
+
+// name gives each server of the plan its name.
+func (p *Plan) name(existing []Server) {
+	taken := map[string]bool{}
+	for _, s := range existing {
+		taken[namespace(s.Name)] = true
+	}
+	for i := range p.Servers {
+		s := &p.Servers[i]
+		name := legalName(s.Server.Name)
+		for n, tried := 1, name; ; n++ {
+			if !taken[namespace(tried)] {
+				s.Name = tried
+				break
+			}
+			suffix := "-" + s.Server.Client
+			if n > 1 {
+				suffix += "-" + strconv.Itoa(n)
+			}
+			tried = name[:min(len(name), 64-len(suffix))] + suffix
+		}
+		taken[namespace(s.Name)] = true
+		if s.Name != s.Server.Name {
+			p.Notes = append(p.Notes, Note{s.Server.Client, s.Server.Name, "it is called " + s.Name + " in weir"})
+		}
+	}
+}
+
+// legalName returns a name that weir accepts for a server, and that stays itself.
+func legalName(name string) string {
+	legal := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-' {
+			return r
+		}
+		return '-'
+	}, name)
+	for strings.Contains(legal, "--") {
+		legal = strings.ReplaceAll(legal, "--", "-")
+	}
+	legal = strings.TrimLeft(legal, "._-")
+	legal = strings.TrimRight(legal[:min(len(legal), 64)], "._-")
+	if legal == "" {
+		return "server"
+	}
+	return legal
+}
+
+// namespace is what two names must not share: weir makes a server's namespace from its name.
+func namespace(name string) string {
+	return strings.ReplaceAll(strings.ToLower(name), ".", "_")
+}
+
+// ToWeir returns the entries for mcpServers and inputs of weir.yaml. The text that reference returns
+// stands where a secret stood: [Secret.Reference], or another place where weir finds it.
+func (p *Plan) ToWeir(reference func(Secret) string) (servers splice.Object, inputs []any) {
+	asked := map[any]bool{}
+	var pairs []string
+	for _, secret := range p.Secrets {
+		pairs = append(pairs, secret.Reference(), reference(secret))
+	}
+	replace := strings.NewReplacer(pairs...)
+	for _, planned := range p.Servers {
+		servers = append(servers, splice.Member{Key: planned.Name, Value: toWeir(planned.Server, replace)})
+		for _, question := range planned.Server.Inputs {
+			if id := question.Get("id"); !asked[id] {
+				asked[id] = true
+				inputs = append(inputs, question)
+			}
+		}
+	}
+	return servers, inputs
+}
+
+// toWeir returns one entry with the keys of weir's configuration.
+func toWeir(s Server, replace *strings.Replacer) splice.Object {
+	var out splice.Object
+	text := func(key, value string) {
+		if value != "" {
+			out = append(out, splice.Member{Key: key, Value: replace.Replace(value)})
+		}
+	}
+	list := func(key string, values []string) {
+		if len(values) > 0 {
+			items := make([]any, len(values))
+			for i, value := range values {
+				items[i] = replace.Replace(value)
+			}
+			out = append(out, splice.Member{Key: key, Value: items})
+		}
+	}
+	object := func(key string, values map[string]string) {
+		var members splice.Object
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			members = append(members, splice.Member{Key: name, Value: replace.Replace(values[name])})
+		}
+		if len(members) > 0 {
+			out = append(out, splice.Member{Key: key, Value: members})
+		}
+	}
+	if s.Transport == SSE {
+		text("type", string(s.Transport))
+	}
+	text("command", s.Command)
+	list("args", s.Args)
+	object("env", s.Env)
+	text("env_file", s.EnvFile)
+	text("cwd", s.Cwd)
+	text("url", s.URL)
+	object("headers", s.Headers)
+	list("include_tools", s.IncludeTools)
+	list("exclude_tools", s.ExcludeTools)
+	if s.Timeout > 0 {
+		text("timeout", s.Timeout.Round(time.Millisecond).String())
+	}
+	if s.Disabled {
+		out = append(out, splice.Member{Key: "disabled", Value: true})
+	}
+	return out
+}
+
+// OwnFile is the form of weir.yaml, for [Servers]: what an import must not add again.
+func OwnFile() *Client {
+	return &Client{ID: "weir", Name: "weir", Format: splice.YAML, key: mcpServers, form: plain, vars: own}
+}

@@ -1,0 +1,162 @@
+package clients
+
+import (
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/redact"
+)
+
+// Secret is a value of a client's file that does not belong into weir.yaml.
+type Secret struct {
+	Name  string // unique within the plan
+	Value string
+	Where []string // places such as github.env.GITHUB_TOKEN
+}
+
+// Reference is how weir.yaml names the secret.
+func (s Secret) Reference() string { return "${secret:" + s.Name + "}" }
+
+// Inline is the value itself, as weir.yaml writes it.
+func (s Secret) Inline() string { return escape(s.Value) }
+
+// String shows the secret so that its owner recognises it and others learn nothing: ghp_…Ab3d (40).
+func (s Secret) String() string {
+	n := utf8.RuneCountInString(s.Value)
+	runes := []rune(s.Value)
+	if n < 16 {
+		return "… (" + strconv.Itoa(n) + ")"
+	}
+	return string(runes[:4]) + "…" + string(runes[n-4:]) + " (" + strconv.Itoa(n) + ")"
+}
+
+var (
+	// tellingName finds names of variables, headers and options that hold a secret.
+	tellingName = regexp.MustCompile(`(?i)TOKEN|SECRET|PASSWORD|PASSWD|API[-_]?KEY|[-_]KEY$|[-_]PAT$|^PAT$|AUTH([^O]|$)|AUTHORIZATION|CREDENTIAL|DSN|COOKIE`)
+	// prefix finds values that their makers have marked as secrets.
+	prefix = regexp.MustCompile(`(?:^|[\s=:,"'])(ghp_|gho_|ghs_|github_pat_|sk-|xox[a-z]-|AKIA|AIza|glpat-|hf_|npm_|eyJ|-----BEGIN)`)
+	// harmless are values that say how or where, not what the secret is.
+	harmless = regexp.MustCompile(`(?i)^(|true|false|yes|no|on|off|none|null|oauth2?|bearer|basic|token|required|optional|enabled|disabled|[0-9]{1,6}|(~|\.{1,2}|[a-z]:)?[/\\].*)$`)
+	// scheme is what stands before the secret in a header.
+	scheme = regexp.MustCompile(`(?i)^(bearer|basic|token|apikey|bot)\s+`)
+	// illegal is what the name of a secret does not have.
+	illegal = regexp.MustCompile(`[^A-Z0-9]+`)
+)
+
+// conceal takes the secrets out of the plan's servers.
+func (p *Plan) conceal() {
+	for i := range p.Servers {
+		s := &p.Servers[i]
+		f := &concealer{plan: p, server: s.Name}
+		c := &s.Server
+		c.Env, c.Headers, c.Args = maps.Clone(c.Env), maps.Clone(c.Headers), slices.Clone(c.Args)
+		for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+			c.Env[name] = f.value(name, "env."+name, c.Env[name])
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+			c.Headers[name] = f.value(s.Name+"_"+name, "headers."+name, c.Headers[name])
+		}
+		f.arguments(c.Args)
+		c.URL = f.within(s.Name+"_URL", "url", c.URL, redact.InURL(c.URL))
+	}
+}
+
+// concealer takes the secrets out of one server.
+type concealer struct {
+	plan   *Plan
+	server string
+}
+
+// value replaces the value of a variable or header, or the secret in it.
+func (f *concealer) value(name, where, text string) string {
+	if hasVariable(text) {
+		return text
+	}
+	if strings.Contains(text, "://") && !prefix.MatchString(text) {
+		return f.within(name, where, text, redact.InURL(text))
+	}
+	before := scheme.FindString(text)
+	bare := text[len(before):]
+	telling := tellingName.MatchString(where) && !strings.Contains(strings.ToUpper(where), "MAX_TOKENS")
+	if harmless.MatchString(strings.TrimSpace(bare)) || !telling && !prefix.MatchString(text) {
+		return text
+	}
+	return before + f.secret(name, where, unescape(bare))
+}
+
+// arguments replaces the secrets in a program's arguments.
+func (f *concealer) arguments(args []string) {
+	found := redact.InArgs(args)
+	for i, arg := range args {
+		if hasVariable(arg) {
+			continue
+		}
+		where := "args[" + strconv.Itoa(i) + "]"
+		option, value, joined := strings.Cut(arg, "=")
+		switch {
+		case joined && tellingName.MatchString(option) && !strings.ContainsAny(option, " \t:/") && !harmless.MatchString(value):
+			args[i] = option + "=" + f.value(f.server+"_"+option, where+"."+option, value)
+		case i > 0 && strings.HasPrefix(args[i-1], "-") && !strings.Contains(args[i-1], "=") && tellingName.MatchString(args[i-1]) && !strings.HasPrefix(arg, "-"):
+			args[i] = f.value(f.server+"_"+args[i-1], where+"."+args[i-1], arg)
+		case prefix.MatchString(arg) && !strings.ContainsAny(arg, " \t"):
+			args[i] = f.within(f.server+"_ARG", where, arg, []string{arg[prefix.FindStringSubmatchIndex(arg)[2]:]})
+		default:
+			args[i] = f.within(f.server+"_ARG", where, arg, found)
+		}
+	}
+}
+
+// within replaces the secrets that stand in a text, the longest first.
+func (f *concealer) within(name, where, text string, secrets []string) string {
+	if hasVariable(text) {
+		return text
+	}
+	secrets = slices.Clone(secrets)
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	var pairs []string
+	for _, secret := range secrets {
+		secret = scheme.ReplaceAllString(secret, "")
+		if secret == "" || !strings.Contains(text, secret) || slices.Contains(pairs, secret) {
+			continue
+		}
+		key := name
+		if at := strings.Index(text, "="+secret); at >= 0 {
+			start := strings.LastIndexAny(text[:at], "?&; ") + 1
+			if word, err := url.QueryUnescape(text[start:at]); err == nil && len(word) < 40 {
+				key = name + "_" + word
+			}
+		}
+		pairs = append(pairs, secret, f.secret(key, where, unescape(secret)))
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// secret notes a value and returns its reference. A value that is there already keeps its name.
+func (f *concealer) secret(name, where, value string) string {
+	where = f.server + "." + where
+	for i := range f.plan.Secrets {
+		if s := &f.plan.Secrets[i]; s.Value == value {
+			if !slices.Contains(s.Where, where) {
+				s.Where = append(s.Where, where)
+			}
+			return s.Reference()
+		}
+	}
+	name = strings.Trim(illegal.ReplaceAllString(strings.ToUpper(name), "_"), "_")
+	own := strings.Trim(illegal.ReplaceAllString(strings.ToUpper(f.server), "_"), "_")
+	unique := name
+	for n := 1; slices.ContainsFunc(f.plan.Secrets, func(s Secret) bool { return s.Name == unique }); n++ {
+		unique = own + "_" + name
+		if n > 1 {
+			unique += "_" + strconv.Itoa(n)
+		}
+	}
+	s := Secret{Name: unique, Value: value, Where: []string{where}}
+	f.plan.Secrets = append(f.plan.Secrets, s)
+	return s.Reference()
+}

@@ -1,0 +1,56 @@
+package clients
+
+import (
+	"time"
+
+	"github.com/weir-mcp/weir/internal/splice"
+)
+
+// Transport is how a server is spoken to.
+type Transport string
+
+// The transports, as weir's configuration calls them.
+const (
+	Stdio Transport = "stdio"
+	HTTP  Transport = "http"
+	SSE   Transport = "sse"
+)
+
+// Server is an MCP server as a client has it, in weir's terms. Its texts are in weir's form:
+// variables as ${env:X}, and $${ for the characters ${.
+type Server struct {
+	Client string      // the id of the client
+	Name   string      // as the client has it
+	Path   splice.Path // of the entry in the client's file
+
+	// Project is the folder that the entry is for; "" for one that is for all folders.
+	Project string
+
+	Transport    Transport
+	Command      string
+	Args         []string
+	Env          map[string]string
+	EnvFile      string
+	Cwd          string
+	URL          string
+	Headers      map[string]string
+	IncludeTools []string
+	ExcludeTools []string
+	Timeout      time.Duration // 0: not said
+	Disabled     bool
+	Inputs       []splice.Object // the questions that its ${input:id} name, as VS Code has them
+
+	// Unknown are the members of the entry that weir has no key for. They are left behind.
+	Unknown splice.Object
+
+	// Stay is the reason why only the client can use the entry; "" if weir can.
+	Stay string
+
+	// Ours says that the entry is weir itself.
+	Ours bool
+}
+
+// Note is something that a person should know about an entry.
+type Note struct {
+	Client, Server, Text string
+}
