@@ -255,3 +255,4 @@ func fuzz(f *testing.F, format splice.Format) {
 
 func FuzzJSON(f *testing.F) { fuzz(f, splice.JSON) }
 func FuzzTOML(f *testing.F) { fuzz(f, splice.TOML) }
+func FuzzYAML(f *testing.F) { fuzz(f, splice.YAML) }

@@ -122,6 +122,8 @@ func languageOf(f Format) (language, error) {
 		return jsonLanguage{}, nil
 	case TOML:
 		return tomlLanguage{}, nil
+	case YAML:
+		return yamlLanguage{}, nil
 	}
 	return nil, fmt.Errorf("%s cannot be edited", f)
 }

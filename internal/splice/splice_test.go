@@ -89,7 +89,7 @@ func readVector(t *testing.T, file string, f splice.Format) vector {
 }
 
 // formats are those with a folder in testdata.
-var formats = map[string]splice.Format{"json": splice.JSON, "toml": splice.TOML}
+var formats = map[string]splice.Format{"json": splice.JSON, "toml": splice.TOML, "yaml": splice.YAML}
 
 func eachVector(t *testing.T, fn func(t *testing.T, file string, v vector)) {
 	for dir, format := range formats {
@@ -281,6 +281,11 @@ func TestRefusals(t *testing.T) {
 		{"parent is no object", splice.JSON, `{"s":7}`, splice.Path{"s", "weir"}, "s is no object"},
 		{"root is no object", splice.JSON, `7`, splice.Path{"s"}, "the document is no object"},
 		{"two items of one name", splice.JSON, `{"s":[{"name":"a"},{"name":"a"}]}`, splice.Path{"s", "name=a"}, `two items have the name "a"`},
+		{"merge key", splice.YAML, "b: &b {x: 1}\ns:\n  <<: *b\n", splice.Path{"s", "weir"}, "merge key"},
+		{"anchor", splice.YAML, "s: &b\n  x: 1\nt: *b\n", splice.Path{"s", "weir"}, "anchor"},
+		{"alias", splice.YAML, "s: &b\n  x: 1\nt: *b\n", splice.Path{"t", "weir"}, "alias"},
+		{"tag", splice.YAML, "s: !!map\n  x: 1\n", splice.Path{"s", "weir"}, "tag"},
+		{"duplicate in YAML", splice.YAML, "s: 1\ns: 2\n", splice.Path{"s"}, "twice"},
 		{"key in a list", splice.JSON, `{"s":[]}`, splice.Path{"s", "a"}, "items are selected as name=NAME"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -27,6 +27,7 @@ type node struct {
 	barrier    string  // why no edit may go through this node; "" if one may
 	alias      *node   // of an alias in YAML: what it stands for
 	toml       tomlPlace
+	yaml       yamlPlace
 }
 
 // A field is a member of an object.
