@@ -118,6 +118,58 @@ func TestUndoToTheByte(t *testing.T) {
 	}
 }
 
+// TestUndoInEachFormat goes through a file as weir left it, and through one with a key more.
+func TestUndoInEachFormat(t *testing.T) {
+	for _, test := range []struct {
+		format       splice.Format
+		before, more string
+		path, cut    splice.Path
+	}{
+		{splice.TOML, "model = 1 # c\n\n[mcp_servers.a]  # c\nargs = [ \"-y\" ]  # odd\n\n[tui]\n", "x = 2 # later\n", splice.Path{"mcp_servers", "weir"}, splice.Path{"mcp_servers", "a"}},
+		{splice.TOML, "[[mcp_servers]]\nname = \"a\" # c\n", "x = 2 # later\n", splice.Path{"mcp_servers", "name=weir"}, splice.Path{"mcp_servers", "name=a"}},
+		{splice.YAML, "k: 1 # c\n\nextensions:\n    a:   # odd\n        cmd: x\n    b: {}\n", "x: 2 # later\n", splice.Path{"extensions", "weir"}, splice.Path{"extensions", "a"}},
+		{splice.YAML, "mcpServers:\n- name: a # c\n- name: b\n", "x: 2 # later\n", splice.Path{"mcpServers", "name=weir"}, splice.Path{"mcpServers", "name=a"}},
+	} {
+		for _, more := range []string{"", test.more} {
+			j, name := newJournal(t), write(t, filepath.Join(t.TempDir(), "c"), test.before)
+			op := j.Begin("connect", "")
+			if _, err := op.Edit(name, test.format, []Edit{{Path: test.path, Value: weirEntry}, {Path: test.cut, Remove: true}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := op.Apply(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			write(t, name, more+contents(t, name))
+			u, err := j.Undo(t.Context(), 0)
+			if err != nil || contents(t, name) != more+test.before || u.Files[0].Exact != (more == "") {
+				t.Errorf("%s %v: %v\n%s\nwant\n%s", test.format, test.path, err, contents(t, name), more+test.before)
+			}
+		}
+	}
+}
+
+// TestUndoAgainstAWriter has a program that puts weir's entry back once from its memory.
+func TestUndoAgainstAWriter(t *testing.T) {
+	j, name := newJournal(t), write(t, filepath.Join(t.TempDir(), "c.json"), client)
+	connect(t, j, name)
+	connected := strings.Replace(contents(t, name), "// mine", "// theirs", 1)
+	j.settle = 150 * time.Millisecond
+	done := make(chan error, 1)
+	go func() {
+		for { // The first undo has its number when the file changes.
+			if data, _ := os.ReadFile(name); string(data) == client {
+				done <- replaceFile(name, []byte(connected), 0o640, nil)
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	_, err := j.Undo(t.Context(), 0)
+	if err := errors.Join(err, <-done); err != nil || strings.Contains(contents(t, name), "weir") || !strings.Contains(contents(t, name), "// theirs") {
+		t.Errorf("%v\n%s", err, contents(t, name))
+	}
+}
+
 func TestUndoOfANewFile(t *testing.T) {
 	j, file := newJournal(t), filepath.Join(t.TempDir(), "new", "c.json")
 	connect(t, j, file)

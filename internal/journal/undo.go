@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/splice"
 )
@@ -61,7 +62,7 @@ func (j *Journal) Undo(ctx context.Context, n int) (*Undone, error) {
 		for _, u := range files {
 			out.Files = append(out.Files, u.report)
 		}
-		return j.prune()
+		return errors.Join(j.keep(ctx, files), j.prune())
 	})
 	return out, err
 }
@@ -299,4 +300,59 @@ func (u *undoing) write(mode os.FileMode) error {
 		return nil
 	}
 	return put(u.record.File, u.was, u.next, u.gone, mode)
+}
+
+// keep reads the files again, at once and later, and removes entries that another program has put back
+// from its memory. It gives up after three times.
+func (j *Journal) keep(ctx context.Context, files []*undoing) error {
+	for round := 0; ; round++ {
+		var lost error
+		for _, wait := range []time.Duration{0, j.settle} {
+			if pause(ctx, wait) != nil {
+				return nil // The files are written; the caller does not want to wait.
+			}
+			for _, u := range files {
+				back, err := u.again(round < rewrites)
+				if err != nil {
+					return err
+				}
+				if back {
+					lost = fmt.Errorf("%s: %w: entries came back %d times. Quit the program, then remove them", u.record.File, ErrLost, rewrites+1)
+				}
+			}
+		}
+		if lost == nil || round >= rewrites {
+			return lost
+		}
+	}
+}
+
+// again reports whether entries that weir had added are in the file again. With mend it removes them.
+func (u *undoing) again(mend bool) (bool, error) {
+	now, err := readFile(u.record.File)
+	if err != nil || !now.exists {
+		return false, err
+	}
+	next := &undoing{record: u.record, was: now, next: now.data}
+	for _, e := range slices.Backward(u.record.Edits) {
+		if !e.Set || e.Cut != nil {
+			continue
+		}
+		if err := next.takeBack(e); err != nil {
+			return false, nil // It is being written; the next look sees it.
+		}
+	}
+	if hash(next.next) == hash(now.data) {
+		return false, nil
+	}
+	if hash(now.data) == hash(u.was.data) {
+		next.next, next.gone = u.next, u.gone // the very file from before
+	}
+	if mend {
+		err = put(u.record.File, now, next.next, next.gone, u.record.Mode)
+	}
+	if errors.Is(err, ErrChanged) {
+		err = nil // The next look sees it.
+	}
+	return true, err
 }
