@@ -16,7 +16,7 @@ func lineEnd(src []byte, at int) int {
 	if i < 0 {
 		return len(src)
 	}
-	if i > 0 && src[at+i-1] == '\r' {
+	for i > 0 && src[at+i-1] == '\r' {
 		i--
 	}
 	return at + i
@@ -26,7 +26,7 @@ func lineEnd(src []byte, at int) int {
 func beforeLine(src []byte, start int) int {
 	if start > 0 && src[start-1] == '\n' {
 		start--
-		if start > 0 && src[start-1] == '\r' {
+		for start > 0 && src[start-1] == '\r' {
 			start--
 		}
 	}
@@ -68,7 +68,7 @@ func unitOf(src []byte) string {
 
 // afterLine returns where the next line begins, for the end of a line.
 func afterLine(src []byte, end int) int {
-	if end < len(src) && src[end] == '\r' {
+	for end < len(src) && src[end] == '\r' {
 		end++
 	}
 	if end < len(src) && src[end] == '\n' {
