@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write what the cases give into their fi
 // machine is a Linux machine with nothing on it.
 var machine = Environment{OS: "linux", Home: "/home/me", Exists: func(string) bool { return false }}
 
-var gateway = How{URL: "http://127.0.0.1:8088/mcp", Command: []string{"/usr/bin/weir"}}
+var gateway = How{URL: "http://127.0.0.1:8088/mcp", Command: []string{"weir"}}
 
 // TestFiles reads and connects a file of every client, as its vendor's documents show one. A case
 // has four parts: file, what is read of it (servers), and the file after weir connect and after weir
@@ -56,7 +56,7 @@ func TestFiles(t *testing.T) {
 		})
 	}
 	for _, c := range All() {
-		if !c.Pasted() && c.Format != splice.YAML && !seen[c.ID] {
+		if !c.Pasted() && !seen[c.ID] {
 			t.Errorf("%s has no case in testdata/files", c.ID)
 		}
 	}
@@ -184,3 +184,5 @@ func describe(b *strings.Builder, s Server) {
 	show("stay", s.Stay)
 	b.WriteString("\n")
 }
+
+func sprint(v any) string { return fmt.Sprint(v) }

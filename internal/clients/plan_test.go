@@ -90,12 +90,11 @@ func TestImportOfAHome(t *testing.T) {
 
 	// Names are stable, and what is in weir.yaml is known on the second run.
 	servers, _ := p.ToWeir(Secret.Inline)
-	doc, err := splice.Set(nil, splice.JSON, splice.Path{"mcpServers"}, servers)
+	doc, err := splice.Set(nil, splice.YAML, splice.Path{"mcpServers"}, servers)
 	if err != nil {
 		t.Fatal(err)
 	}
 	weir := OwnFile()
-	weir.Format = splice.JSON
 	existing, _, err := Servers(weir, doc, env)
 	if err != nil {
 		t.Fatal(err)
@@ -145,16 +144,16 @@ func TestEveryEntryLoads(t *testing.T) {
 			}
 		}
 		entries, questions := p.ToWeir(func(s Secret) string { return "${env:" + s.Name + "}" })
-		doc2, err := splice.Set(nil, splice.JSON, splice.Path{"mcpServers"}, entries)
+		doc2, err := splice.Set(nil, splice.YAML, splice.Path{"mcpServers"}, entries)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(questions) > 0 {
-			if doc2, err = splice.Set(doc2, splice.JSON, splice.Path{"inputs"}, questions); err != nil {
+			if doc2, err = splice.Set(doc2, splice.YAML, splice.Path{"inputs"}, questions); err != nil {
 				t.Fatal(err)
 			}
 		}
-		cfg, warnings, err := config.Parse("weir.json", doc2, config.Options{
+		cfg, warnings, err := config.Parse("weir.yaml", doc2, config.Options{
 			Dir:       "/etc/weir",
 			Strict:    true,
 			LookupEnv: func(string) (string, bool) { return "value", true },

@@ -1,7 +1,9 @@
 package clients
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"net/url"
 	"slices"
 
@@ -28,7 +30,16 @@ func asJSON(path splice.Path, entry splice.Object) string {
 	if err != nil {
 		return "{}"
 	}
-	return string(out)
+	return compact(out)
+}
+
+// compact returns JSON on one line.
+func compact(doc []byte) string {
+	var out bytes.Buffer
+	if err := json.Compact(&out, doc); err != nil {
+		return "{}"
+	}
+	return out.String()
 }
 
 func cursorLink(entry splice.Object) string {
@@ -57,5 +68,5 @@ func members(entry splice.Object) string {
 	if err != nil || !ok {
 		return "{}"
 	}
-	return string(raw)
+	return compact(raw)
 }

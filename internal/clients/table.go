@@ -86,7 +86,8 @@ var all = []*Client{
 	{
 		ID: "gemini", Name: "Gemini CLI", Proof: Run, Reload: Restart, key: mcpServers, form: typed, vars: shellLike, unit: time.Millisecond,
 		files: []string{"$GEMINI_CLI_HOME:-~//.gemini/settings.json"}, Project: []string{".gemini/settings.json"},
-		Quirk: "It starts servers only in folders that it trusts. " + oneWord("63"),
+		shared: []string{".gemini"},
+		Quirk:  "It starts servers only in folders that it trusts. " + oneWord("63"),
 	},
 	{
 		ID: "qwen", Name: "Qwen Code", Proof: Run, Reload: Restart, key: mcpServers, vars: shellLike, unit: time.Millisecond,
