@@ -21,7 +21,9 @@ type Edit struct {
 
 // Connect plans the edits that put weir's entry into a client's file and take the moved servers out
 // of it. With no moved servers it only adds. An entry of weir that is there is brought up to date
-// where it stands; further ones are removed. The result is empty if the file is as it should be.
+// where it stands; further ones are removed. An entry with the name of a moved server that is for
+// another server stays: clients have several files, and users edit them meanwhile. The result is
+// empty if the file is as it should be.
 func (c *Client) Connect(doc []byte, h How, moved []Server, env Environment) ([]Edit, error) {
 	if c.Pasted() {
 		return nil, fmt.Errorf("%s has no file that weir could edit: paste the entry into it (weir connect %s --print)", c.Name, c.ID)
@@ -59,7 +61,8 @@ func (c *Client) Connect(doc []byte, h How, moved []Server, env Environment) ([]
 		edits = append([]Edit{{Path: place, Value: entry, Server: name}}, edits...)
 	}
 	for _, s := range moved {
-		if at := slices.IndexFunc(servers, func(now Server) bool { return slices.Equal(now.Path, s.Path) }); s.Client == c.ID && at >= 0 && !h.IsOurs(servers[at]) {
+		if at := slices.IndexFunc(servers, func(now Server) bool { return slices.Equal(now.Path, s.Path) }); s.Client == c.ID && at >= 0 &&
+			!h.IsOurs(servers[at]) && identity(servers[at], env) == identity(s, env) {
 			edits = append(edits, Edit{Path: s.Path, Server: s.Name})
 		}
 	}

@@ -171,3 +171,22 @@ func TestEntriesForWindows(t *testing.T) {
 		t.Errorf("a shell expands %s", got)
 	}
 }
+
+// TestConnectTakesOnlyWhatMoved has two files of one client with different servers of one name.
+func TestConnectTakesOnlyWhatMoved(t *testing.T) {
+	c, _ := ByID("opencode")
+	first := []byte(`{"mcp": {"github": {"type": "remote", "url": "https://a.example/mcp"}}}`)
+	second := []byte(`{"mcp": {"github": {"type": "remote", "url": "https://b.example/mcp"}}}`)
+	moved, _, err := Servers(c, first, machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []struct {
+		doc  []byte
+		want int // edits: weir's entry, and the server that moved
+	}{{first, 2}, {second, 1}} {
+		if edits, err := c.Connect(f.doc, gateway, moved, machine); err != nil || len(edits) != f.want {
+			t.Errorf("%s: edits %v, %v; want %d", f.doc, edits, err, f.want)
+		}
+	}
+}
