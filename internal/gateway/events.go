@@ -62,7 +62,10 @@ func (a *accounts) event(c *dispatch.Call, err error, took time.Duration) Event 
 		Duration: took, Attempts: c.Attempts, DryRun: c.DryRun, IsError: c.IsError,
 	}
 	if c.Entry != nil {
-		e.ToolID, e.Upstream = c.Entry.ID, c.Entry.Upstream
+		e.Upstream = c.Entry.Upstream
+		if c.Method != dispatch.MethodRead || c.Entry.Raw != nil { // a linked URI may have a secret in it
+			e.ToolID = c.Entry.ID
+		}
 	}
 	var own *result.Error
 	switch {

@@ -23,6 +23,7 @@ type finder struct {
 	lists     *listing
 	outages   outages
 	store     tables.Store
+	links     *links
 	stable    bool // see Options.CacheStable
 }
 

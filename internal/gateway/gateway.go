@@ -184,8 +184,8 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	if g.opts.RedactResults {
 		lists.redact = g.opts.Redactor.Results
 	}
-	find := &finder{upstreams: g.opts.Upstreams, lists: lists, outages: g.outages, store: g.opts.Artifacts, stable: g.opts.CacheStable}
-	shape := &shaping{firewall: g.opts.Firewall, store: g.opts.Artifacts, detect: g.opts.Tables.Detect, holdsBack: holdsBack}
+	find := &finder{upstreams: g.opts.Upstreams, lists: lists, outages: g.outages, store: g.opts.Artifacts, links: g.state.links, stable: g.opts.CacheStable}
+	shape := &shaping{firewall: g.opts.Firewall, store: g.opts.Artifacts, links: g.state.links, detect: g.opts.Tables.Detect, holdsBack: holdsBack}
 	work := newTaskCalls(g, holdsBack, shape)
 	call := dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), g.links(holdsBack, kept, work)...)
 	tools := map[string]dispatch.Dispatcher{}

@@ -59,7 +59,7 @@ const (
 		`"query":{"type":"string"},"path":{"type":"string"},` +
 		`"top_k":{"type":"integer","minimum":1,"maximum":50}},"additionalProperties":false}`
 	promptBrowseSchema = resourceBrowseSchema
-	resourceReadSchema = `{"type":"object","properties":{"resource_id":{"type":"string","description":"exact id from a card"},` +
+	resourceReadSchema = `{"type":"object","properties":{"resource_id":{"type":"string","description":"exact id from a card, or a URI"},` +
 		`"args":{"type":"object","description":"of a template: its variables"}},"required":["resource_id"],"additionalProperties":false}`
 	promptGetSchema = `{"type":"object","properties":{"prompt_id":{"type":"string","description":"exact id from a card"},` +
 		`"args":{"type":"object"}},"required":["prompt_id"],"additionalProperties":false}`

@@ -128,14 +128,18 @@ func (n *natives) listEntries(ctx context.Context, r *mcp.Request, kind catalog.
 }
 
 // wanted resolves a client's uri to an entry and to the URI at its upstream. The uri may be a
-// resource's URI or id, a URI that a template matches, or one that the session has read.
+// resource's URI or id, a URI that a template matches, one that the session has read, or one that a
+// result has linked to.
 func (n *natives) wanted(r *mcp.Request, st *sessionState) (uri string, e *catalog.Entry, err error) {
 	uri, err = rawjson.String(r.Fields().URI)
 	if err != nil || uri == "" {
 		return "", nil, mcp.Errorf(mcp.KindInvalidParams, "%s needs a uri", r.Method)
 	}
-	if e, err = n.caller.upstreams.Snapshot().resource(uri, st.readFrom(uri)); err != nil {
-		return "", nil, err
+	s := n.caller.upstreams.Snapshot()
+	if e, err = s.resource(uri, st.readFrom(uri)); err != nil {
+		if e = n.caller.state.links.entry(s, r.Session.Principal(), uri); e == nil {
+			return "", nil, err
+		}
 	}
 	if e.Kind == catalog.KindResource {
 		uri = e.URI // it may have been the id

@@ -282,7 +282,7 @@ func TestResourceRead(t *testing.T) {
 	if e := failure(t, read("rows", `,"args":{"table":"none","id":1}`)); e.Error != "RESOURCE_NOT_FOUND" {
 		t.Errorf("the server does not have it: %+v", e)
 	}
-	for _, id := range []string{"resource::docs:nope#00000000", "file:///docs/readme.md", h.id(t, "docs", "hello"), h.id(t, "files", "drop"), strings.ToUpper(h.id(t, "docs", "README"))} {
+	for _, id := range []string{"resource::docs:nope#00000000", "file:///docs/none.md", h.id(t, "docs", "hello"), h.id(t, "files", "drop"), strings.ToUpper(h.id(t, "docs", "README"))} {
 		if e := failure(t, h.tool(t, ResourceRead, `{"resource_id":"`+id+`"}`)); e.Error != "RESOURCE_NOT_FOUND" || *e.Retryable {
 			t.Errorf("%s: %+v", id, e)
 		}

@@ -68,27 +68,28 @@ func newRead(r *mcp.Request, st *sessionState, from *catalog.Catalog, e *catalog
 }
 
 // resource is the link that parses a call of resource_read (spec/gateway §6.4) and finds its
-// resource. The args of a resource template are the values of its variables.
+// resource, by its id or its URI. The args of a resource template are the values of its variables.
 func (f *finder) resource(next dispatch.Dispatcher) dispatch.Dispatcher {
 	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 		var out [2][]byte
+		c.Arguments = understoodRead(c.Arguments)
 		if err := readArguments(c, resourceKeys, out[:]); err != nil {
 			return nil, err
 		}
-		c.Catalog, c.Method = f.upstreams.Snapshot().Catalog, dispatch.MethodRead
-		e, err := lookupPrimitive(c, c.Catalog, out[0])
+		s := f.upstreams.Snapshot()
+		c.Catalog, c.Method = s.Catalog, dispatch.MethodRead
+		e, uri, err := f.readable(c, s, out[0])
 		if err != nil {
 			return nil, err
 		}
 		c.Provenance = result.Provenance{Protocol: "mcp", ResourceID: e.ID, Primitive: "resource"}
-		uri := e.URI
 		switch {
-		case e.Kind == catalog.KindTemplate:
+		case uri == "":
 			if uri, err = f.expand(ctx, c, out[1]); err != nil {
 				return nil, err
 			}
 		case out[1] != nil && !isEmptyObject(out[1]):
-			return nil, metaArgs(ResourceRead, "%s is no template, so it takes no args", text.Fit(e.ID, 120))
+			return nil, metaArgs(ResourceRead, "%s is no template, so it takes no args", text.Fit(rawjson.Text(out[0]), 120))
 		}
 		c.Args, c.URI = rawjson.Quote(uri), uri
 		raw, err := next.Dispatch(ctx, c)
@@ -97,6 +98,45 @@ func (f *finder) resource(next dispatch.Dispatcher) dispatch.Dispatcher {
 		}
 		return raw, err
 	})
+}
+
+// readable finds the entry of a resource_id and stores it in c. It returns the URI to read, or "" for
+// a template that still needs its args. A URI that a result has linked to belongs to the server of
+// that result; any other belongs to the server that resources/read would ask.
+func (f *finder) readable(c *dispatch.Call, s *Snapshot, raw []byte) (*catalog.Entry, string, error) {
+	uri := rawjson.Text(raw)
+	if _, known := s.Catalog.Lookup(uri); known || len(raw) == 0 || raw[0] != '"' || !strings.Contains(uri, ":") || isID(uri) {
+		e, err := lookupPrimitive(c, s.Catalog, raw)
+		if err != nil || e.Kind == catalog.KindTemplate {
+			return e, "", err
+		}
+		return e, e.URI, nil
+	}
+	e, err := s.template(uri)
+	if err == nil {
+		c.Entry = e
+		return e, "", nil
+	}
+	if e = f.links.entry(s, c.Request.Session.Principal(), uri); e == nil {
+		e, err = s.resource(uri, sessionOf(c).readFrom(uri))
+	} else {
+		err = nil
+	}
+	if err != nil {
+		return nil, "", unreadable(uri, err)
+	}
+	c.Entry = e
+	return e, uri, nil
+}
+
+// unreadable returns the error for a URI that resolves to no resource, or to several.
+func unreadable(uri string, err error) *result.Error {
+	var e *mcp.Error
+	if errors.As(err, &e) && e.Kind == mcp.KindInvalidParams {
+		return result.NewError(result.ResourceNotFound, e.Message)
+	}
+	return result.NewError(result.ResourceNotFound, fmt.Sprintf(
+		"no server lists the URI %q and no recent result links to it; find resources with %s and pass their ids", text.Fit(uri, 120), ResourceBrowse))
 }
 
 func isEmptyObject(raw []byte) bool {

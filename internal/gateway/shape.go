@@ -18,6 +18,7 @@ import (
 type shaping struct {
 	firewall  result.Firewall
 	store     tables.Store
+	links     *links
 	detect    func(upstream string) table.DetectOptions // nil adds no options
 	holdsBack bool
 }
@@ -40,6 +41,7 @@ func (s *shaping) tools(next dispatch.Dispatcher) dispatch.Dispatcher {
 		case c.Report != nil:
 			return result.Texts(nil, string(c.Report)), nil
 		}
+		s.links.remember(c.Request.Session.Principal(), placeOf(c), raw)
 		firewall := s.firewall
 		if s.detect != nil {
 			firewall.Tables = s.detect(c.Entry.Upstream)
@@ -76,6 +78,7 @@ func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) 
 				c.Answer = raw
 				return raw, nil // requests to the agent; see bridge
 			}
+			s.links.remember(c.Request.Session.Principal(), placeOf(c), raw)
 			answer, err := convert(raw)
 			if err == nil {
 				c.Answer = answer

@@ -39,6 +39,7 @@ type State struct {
 	drift   drift
 	names   toolNames // under which tools are listed
 	tasks   *tasks.Registry
+	links   *links
 
 	mu       sync.Mutex // guards below
 	follow   map[*follower]struct{}
@@ -48,7 +49,7 @@ type State struct {
 
 // NewState returns an empty State.
 func NewState() *State {
-	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, follow: map[*follower]struct{}{}, tasks: tasks.NewRegistry(nil)}
+	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, follow: map[*follower]struct{}{}, tasks: tasks.NewRegistry(nil), links: newLinks()}
 }
 
 // Close forgets the sessions and waits for the goroutines. It may be called more than once.

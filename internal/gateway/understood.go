@@ -11,6 +11,7 @@ import (
 //
 //	tool_view     the members of the selector next to the handle; the selector as a string of JSON
 //	tool_execute  "arguments" in place of "args"
+//	resource_read "uri", as links spell it, in place of "resource_id"
 
 // understoodView returns the arguments of tool_view in the usual form.
 func understoodView(arguments json.RawMessage) json.RawMessage {
@@ -45,18 +46,28 @@ func understoodView(arguments json.RawMessage) json.RawMessage {
 
 // understoodExecute returns the arguments of tool_execute in the usual form.
 func understoodExecute(arguments json.RawMessage) json.RawMessage {
-	if !rawjson.IsObject(arguments) || rawjson.Get(arguments, "args") != nil {
+	return renamed(arguments, "arguments", "args")
+}
+
+// understoodRead returns the arguments of resource_read in the usual form.
+func understoodRead(arguments json.RawMessage) json.RawMessage {
+	return renamed(arguments, "uri", "resource_id")
+}
+
+// renamed returns an object with a member under its usual name, unless both names are there.
+func renamed(arguments json.RawMessage, from, to string) json.RawMessage {
+	if !rawjson.IsObject(arguments) || rawjson.Get(arguments, to) != nil {
 		return arguments
 	}
-	args := rawjson.Get(arguments, "arguments")
-	if args == nil {
+	value := rawjson.Get(arguments, from)
+	if value == nil {
 		return arguments
 	}
-	without, err := rawjson.Delete(arguments, "arguments")
+	without, err := rawjson.Delete(arguments, from)
 	if err != nil {
 		return arguments
 	}
-	return replaced(without, "args", args)
+	return replaced(without, to, value)
 }
 
 // replaced returns an object with a new value of a member, or the object itself if that is

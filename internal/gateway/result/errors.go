@@ -51,7 +51,7 @@ var codes = [...]CodeInfo{
 	{RateLimited, true, "too many calls; wait before the next"},
 	{HydrateFailed, false, "no tool has exactly this tool_id"},
 	{ViewFailed, false, "the handle or the selector of a view cannot be used"},
-	{ResourceNotFound, false, "no resource has this id"},
+	{ResourceNotFound, false, "no resource has this id or URI"},
 	{PromptNotFound, false, "no prompt has this id"},
 }
 
