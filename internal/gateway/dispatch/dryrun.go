@@ -3,9 +3,11 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // DryRun is the link that ends a call with dry_run: all earlier checks have passed, and no later
@@ -20,6 +22,40 @@ func DryRun() Link {
 			return nil, nil
 		})
 	}
+}
+
+// misfitReport says what is wrong with the arguments of a dry run, in the words of the error that a
+// call would have got, and carries the members of its details: the schema above all.
+func misfitReport(c *Call, e *result.Error) json.RawMessage {
+	message := e.Message
+	if needed := rawjson.Get(c.Entry.InputSchema, "required"); isEmpty(c.Args) && rawjson.IsArray(needed) {
+		message = "args needs " + names(needed) + "; nothing ran"
+	}
+	doc := rawjson.AppendString([]byte(`{"dry_run":true,"args_valid":false,"message":`), text.Line(message, text.MaxMessageChars))
+	if len(e.Details) > 2 {
+		doc = append(append(doc, ','), e.Details[1:len(e.Details)-1]...)
+	}
+	return append(doc, '}')
+}
+
+// isEmpty reports whether arguments are an object without members.
+func isEmpty(args json.RawMessage) bool {
+	if !rawjson.IsObject(args) {
+		return false
+	}
+	empty := true
+	err := rawjson.EachMember(args, func(rawjson.Member) bool { empty = false; return false })
+	return empty && err == nil
+}
+
+// names returns the strings of a list, separated by commas.
+func names(list json.RawMessage) string {
+	var all []string
+	_ = rawjson.EachElement(list, func(v []byte) bool { // the schema was read before
+		all = append(all, text.Fit(rawjson.Text(v), toldKeyChars))
+		return true
+	})
+	return strings.Join(all, ", ")
 }
 
 // dryRunReport says what a call would have done. It repeats the upstream's hints about the tool and
