@@ -118,8 +118,8 @@ func TestBrowseErrors(t *testing.T) {
 		if e.Error != tt.code || !strings.HasPrefix(e.Message, tt.message) || e.Path != tt.path || *e.Retryable {
 			t.Errorf("%s: %+v", tt.arguments, e)
 		}
-		if tt.code == "ARGS_INVALID" && !strings.Contains(string(e.Details.Schema), `"top_k"`) {
-			t.Errorf("%s: no schema in the details", tt.arguments)
+		if tt.code == "ARGS_INVALID" && string(e.Details.Example) != `{"query":"read a text file"}` {
+			t.Errorf("%s: no example in the details", tt.arguments)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func TestExecuteExactIDsOnly(t *testing.T) {
 		}
 	}
 	for _, arguments := range []string{`{}`, `{"tool_id":7,"args":{}}`, `{"tool_id":"` + id + `","args":{"path":"a"},"dry":true}`} {
-		if e := failure(t, h.tool(t, ToolExecute, arguments)); e.Error != "ARGS_INVALID" || e.Details.Schema == nil {
+		if e := failure(t, h.tool(t, ToolExecute, arguments)); e.Error != "ARGS_INVALID" || e.Details.Example == nil {
 			t.Errorf("%s: %+v", arguments, e)
 		}
 	}

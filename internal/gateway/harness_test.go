@@ -168,6 +168,7 @@ type wireError struct {
 	Details              struct {
 		ToolID       string `json:"tool_id"`
 		Schema       json.RawMessage
+		Example      json.RawMessage
 		SchemaHandle string `json:"schema_handle"`
 		Problems     []catalog.Problem
 		Nearest      []string

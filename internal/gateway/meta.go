@@ -90,15 +90,17 @@ const (
 	hydrateTool = `{"name":"tool_hydrate","description":"Show a tool's full definition with its input schema.","inputSchema":` + hydrateSchema + `,"annotations":{"readOnlyHint":true}}`
 )
 
-var metaTools = []struct{ name, definition, schema string }{
-	{ToolBrowse, browseTool, browseSchema},
-	{ToolExecute, executeTool, executeSchema},
-	{ToolView, viewTool, viewSchema},
-	{ToolHydrate, hydrateTool, hydrateSchema},
-	{ResourceBrowse, resourceBrowseTool, resourceBrowseSchema},
-	{ResourceRead, resourceReadTool, resourceReadSchema},
-	{PromptBrowse, promptBrowseTool, promptBrowseSchema},
-	{PromptGet, promptGetTool, promptGetSchema},
+// metaTools are the meta-tools in the order of their lists. example is a correct call, for errors: an
+// agent has the schema already.
+var metaTools = []struct{ name, definition, example string }{
+	{ToolBrowse, browseTool, `{"query":"read a text file"}`},
+	{ToolExecute, executeTool, `{"tool_id":"files:read#1a2b3c4d","args":{"path":"a.txt"}}`},
+	{ToolView, viewTool, `{"handle":"art_1a2b3c4d5e6f","selector":{"type":"lines","start":0,"end":40}}`},
+	{ToolHydrate, hydrateTool, `{"tool_id":"files:read#1a2b3c4d"}`},
+	{ResourceBrowse, resourceBrowseTool, `{"query":"install guide"}`},
+	{ResourceRead, resourceReadTool, `{"resource_id":"resource::docs:guide#1a2b3c4d"}`},
+	{PromptBrowse, promptBrowseTool, `{"query":"review a change"}`},
+	{PromptGet, promptGetTool, `{"prompt_id":"prompt::docs:review#1a2b3c4d","args":{"file":"a.go"}}`},
 }
 
 // metaTable holds the meta-tools that one gateway serves.
@@ -177,6 +179,12 @@ func (t *metaTable) names(s *Snapshot) string {
 	return strings.Join(names, ", ")
 }
 
+// Bounds of the unknown arguments in an error.
+const (
+	toldKeys     = 3
+	toldKeyChars = 20
+)
+
 // readArguments parses a meta-tool's arguments: out[n] becomes the value of keys[n], or nil if it
 // is absent or null. An unknown member is an ArgsInvalid error.
 func readArguments(c *dispatch.Call, keys []string, out [][]byte) error {
@@ -188,6 +196,7 @@ func readArguments(c *dispatch.Call, keys []string, out [][]byte) error {
 		return metaArgs(tool, "arguments must be an object, not %s", text.Value(c.Arguments))
 	}
 	problem := ""
+	var unknown []string
 	err := rawjson.EachMember(c.Arguments, func(m rawjson.Member) bool {
 		n := -1
 		for i, key := range keys {
@@ -198,15 +207,21 @@ func readArguments(c *dispatch.Call, keys []string, out [][]byte) error {
 		}
 		switch {
 		case n < 0:
-			problem = "unknown argument " + strconv.Quote(text.Fit(string(m.Key), 60)) + "; known are " + strings.Join(keys, ", ")
+			unknown = append(unknown, strconv.Quote(text.Fit(string(m.Key), toldKeyChars)))
 		case out[n] != nil:
 			problem = keys[n] + " stands twice"
 		default:
 			out[n] = m.Value
 		}
-		return problem == ""
+		return problem == "" && len(unknown) < toldKeys
 	})
 	switch {
+	case problem == "" && len(unknown) > 0:
+		problem = fmt.Sprintf("unknown argument%s %s; known are %s", strings.Repeat("s", min(1, len(unknown)-1)), strings.Join(unknown, ", "), strings.Join(keys, ", "))
+		if slices.Contains(keys, "args") {
+			problem += "; others go into args"
+		}
+		fallthrough
 	case problem != "":
 		return metaArgs(tool, "%s", problem)
 	case err != nil:
@@ -223,13 +238,13 @@ func readArguments(c *dispatch.Call, keys []string, out [][]byte) error {
 // executeArgs is metaArgs for tool_execute.
 func executeArgs(format string, args ...any) error { return metaArgs(ToolExecute, format, args...) }
 
-// metaArgs returns the error for invalid arguments of a meta-tool. It carries the tool's schema, so
-// that the next call can be correct.
+// metaArgs returns the error for invalid arguments of a meta-tool. It carries an example, so that the
+// next call can be correct.
 func metaArgs(tool, format string, args ...any) *result.Error {
 	e := result.NewError(result.ArgsInvalid, tool+": "+fmt.Sprintf(format, args...))
 	for _, t := range metaTools {
 		if t.name == tool {
-			e.Details = json.RawMessage(`{"schema":` + t.schema + `}`)
+			e.Details = json.RawMessage(`{"example":` + t.example + `}`)
 		}
 	}
 	return e

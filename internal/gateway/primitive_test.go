@@ -207,7 +207,7 @@ func TestResourceBrowse(t *testing.T) {
 	}
 	for _, args := range []string{`{}`, `{"query":"a","path":"/"}`, `{"query":" "}`, `{"query":"a","top_k":51}`, `{"quarry":"a"}`} {
 		for _, tool := range []string{ResourceBrowse, PromptBrowse} {
-			if e := failure(t, h.tool(t, tool, args)); e.Error != "ARGS_INVALID" || len(e.Details.Schema) == 0 {
+			if e := failure(t, h.tool(t, tool, args)); e.Error != "ARGS_INVALID" || len(e.Details.Example) == 0 {
 				t.Errorf("%s %s: %+v", tool, args, e)
 			}
 		}
