@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/app/web"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/secret"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -37,6 +38,10 @@ func Parse(name string, data []byte) (*Config, error) {
 
 func configOptions() config.Options {
 	o := config.System()
+	if dir, err := config.Folder(o.LookupEnv); err == nil {
+		secrets := secret.System(dir, o.LookupEnv)
+		o.LookupSecret, o.SecretsFile = secrets.Lookup, secrets.Path()
+	}
 	o.Omit = app.OmitItself(config.Environ(), true)
 	return o
 }

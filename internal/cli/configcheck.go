@@ -263,7 +263,7 @@ func findConfig(path string) (string, error) {
 
 // configOptions returns the parts of this process that a configuration may use.
 func configOptions(a *process, ctx context.Context) config.Options {
-	opts := config.System()
+	opts := withSecrets(a, config.System())
 	opts.FreePort = freePort
 	opts.Inputs = func(in config.Input) (string, bool, error) { return answerInput(a, ctx, in) }
 	return opts

@@ -111,7 +111,7 @@ the parts it wants of a result that is too long to read.`,
 			root.AddCommand(c)
 		}
 	}
-	in("gateway", serveCommand(a), agentCommand(a), hubCommand(a), computerCommand(a), configCommand(a))
+	in("gateway", serveCommand(a), agentCommand(a), hubCommand(a), computerCommand(a), configCommand(a), secretCommand(a))
 	in("shell", lsCommand(a), searchCommand(a), browseCommand(a), showCommand(a), callCommand(a), viewCommand(a), getCommand(a), tableCommand(a), selectCommand(a), statsCommand(a))
 	in("other", demoCommand(a), benchCommand(a), versionCommand(a))
 	root.SetHelpCommandGroupID("other")

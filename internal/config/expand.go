@@ -33,6 +33,7 @@ func (c *Config) kept() resolved {
 //
 //	${VAR}, ${env:VAR}   a variable of the environment
 //	${VAR:-text}         the same, or text where it is unset or empty
+//	${secret:NAME}       a secret that weir keeps
 //	${input:id}          an entry of inputs
 //	${weir:exe}          the path of the running program
 //	${weir:port}         a free loopback port, one for each server
@@ -131,6 +132,9 @@ func (e *expander) one(ref string, secret bool, depth int) (string, error) {
 		}
 		return value, err
 	}
+	if name, ok := strings.CutPrefix(ref, "secret:"); ok {
+		return e.secret(name)
+	}
 	if what, ok := strings.CutPrefix(ref, "weir:"); ok {
 		return e.own(what)
 	}
@@ -139,7 +143,7 @@ func (e *expander) one(ref string, secret bool, depth int) (string, error) {
 	}
 	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(ref, "env:"), ":-")
 	if !variableName(name) {
-		return "", fmt.Errorf("%q is not a variable: known are ${VAR}, ${VAR:-default}, ${env:VAR}, ${input:id}, ${weir:exe} and ${weir:port}; write $${ for the characters themselves", strict.Clip("${"+ref+"}"))
+		return "", fmt.Errorf("%q is not a variable: known are ${VAR}, ${VAR:-default}, ${env:VAR}, ${secret:NAME}, ${input:id}, ${weir:exe} and ${weir:port}; write $${ for the characters themselves", strict.Clip("${"+ref+"}"))
 	}
 	value, found := "", false
 	if e.opts.LookupEnv != nil {
@@ -157,6 +161,25 @@ func (e *expander) one(ref string, secret bool, depth int) (string, error) {
 	case secret:
 		e.hidden.note(value)
 	}
+	return value, nil
+}
+
+// secret returns the value of a secret that weir keeps.
+func (e *expander) secret(name string) (string, error) {
+	if !variableName(name) {
+		return "", fmt.Errorf("%q names no secret: use letters, digits and _, with no digit first", strict.Clip("${secret:"+name+"}"))
+	}
+	if e.opts.LookupSecret == nil {
+		return "", fmt.Errorf("the secret %s is not known here: there is no store of secrets", strict.Clip(name))
+	}
+	value, ok, err := e.opts.LookupSecret(name)
+	if err != nil {
+		return "", fmt.Errorf("the secret %s cannot be read: %w", strict.Clip(name), err)
+	}
+	if !ok {
+		return "", fmt.Errorf("the secret %s is not stored; store it with: weir secret set %s", strict.Clip(name), strict.Clip(name))
+	}
+	e.hidden.certain(value)
 	return value, nil
 }
 

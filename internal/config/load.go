@@ -1,7 +1,6 @@
 package config
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -35,6 +35,14 @@ type Options struct {
 	// server in use needs and the environment does not answer; ok false means no
 	// answer, and the default is taken. It is called from one goroutine.
 	Inputs func(Input) (value string, ok bool, err error)
+
+	// LookupSecret returns the value for ${secret:NAME}; ok is false if there is none. nil: there are
+	// no secrets.
+	LookupSecret func(name string) (value string, ok bool, err error)
+
+	// SecretsFile is a file that changes whenever the answer of LookupSecret does. Watch watches it
+	// if the configuration names a secret. "" watches none.
+	SecretsFile string
 
 	// FreePort returns a free port of the loopback interface for ${weir:port}.
 	// nil asks the system.
@@ -139,7 +147,7 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &Config{path: name, sum: sha256.Sum256(data)}
+	c := &Config{path: name, sum: opts.sum(data)}
 	strict.SetDefaults(c)
 	d := newDecoder(name, foreign, opts, &expander{
 		opts: opts, inputs: &c.Inputs, old: opts.before.kept(), dir: opts.Dir, hidden: hidden{},
@@ -216,4 +224,19 @@ mcpServers:
   files:
     command: npx
     args: ["-y", "@modelcontextprotocol/server-filesystem", "."]`, ErrNotFound, where, strings.Join(candidates(), ", "))
+}
+
+// Folder returns the folder of the user's own configuration and secrets, which may not exist:
+// $XDG_CONFIG_HOME/weir or ~/.config/weir, and %APPDATA%\weir on Windows.
+func Folder(lookupEnv func(name string) (value string, ok bool)) (string, error) {
+	places := []struct{ variable, below string }{{"XDG_CONFIG_HOME", "weir"}, {"HOME", ".config/weir"}}
+	if runtime.GOOS == "windows" {
+		places = []struct{ variable, below string }{{"XDG_CONFIG_HOME", "weir"}, {"APPDATA", "weir"}}
+	}
+	for _, p := range places {
+		if dir, ok := lookupEnv(p.variable); ok && filepath.IsAbs(dir) {
+			return filepath.Join(dir, filepath.FromSlash(p.below)), nil
+		}
+	}
+	return "", fmt.Errorf("there is no folder for weir's own files: neither %s nor %s is set to an absolute path", places[0].variable, places[1].variable)
 }

@@ -1,8 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"sync"
 
 	"github.com/weir-mcp/weir/internal/filewatch"
 )
@@ -10,15 +14,28 @@ import (
 // Watch reads the file of a loaded configuration again whenever its contents
 // change, with the same options, and calls fn with what [Load] would return. A
 // change between that Load and Watch is noticed too. Ports, and answers to
-// inputs, are kept from the last good reading.
+// inputs, are kept from the last good reading. If the file names secrets, a
+// change of [Options].SecretsFile counts as well. If that one cannot be watched, fn
+// gets a warning with the configuration that it has.
 //
-// Watch blocks until ctx ends (and returns nil) or the folder can no longer be
-// watched; its caller owns it. fn is called from that one goroutine, never after
+// Watch blocks until ctx ends (and returns nil) or a folder can no longer be
+// watched; its caller owns it. fn is called by one goroutine at a time, never after
 // Watch returned, and a change that comes while fn runs is seen afterwards. A file
 // that is away for a moment is waited for; one that is gone is not an event.
 func Watch(ctx context.Context, current *Config, opts Options, fn func(*Config, []Warning, error)) error {
 	w := &watch{current: current, opts: opts, fn: fn, read: readFile, last: current.sum}
-	return filewatch.Watch(ctx, current.path, w.look)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var background sync.WaitGroup
+	follow := sync.OnceFunc(func() { background.Go(func() { w.secrets(ctx) }) })
+	err := filewatch.Watch(ctx, current.path, func() {
+		if w.look() {
+			follow()
+		}
+	})
+	cancel()
+	background.Wait()
+	return err
 }
 
 // watch compares what is read with what was read before.
@@ -27,18 +44,39 @@ type watch struct {
 	opts    Options
 	fn      func(*Config, []Warning, error)
 	read    func(path string) ([]byte, error)
-	last    [sha256.Size]byte // hash of what was read last
+
+	mu   sync.Mutex        // held while the file is read and fn runs
+	last [sha256.Size]byte // hash of what was read last
 }
 
-// look reads the file and reports it if it is not what was read last.
-func (w *watch) look() {
-	data, err := w.read(w.current.path)
-	if err != nil {
+// secrets watches the file of the secrets until ctx ends. Its folder is made, because the first
+// secret may be stored later.
+func (w *watch) secrets(ctx context.Context) {
+	err := os.MkdirAll(filepath.Dir(w.opts.SecretsFile), 0o700)
+	if err == nil {
+		err = filewatch.Watch(ctx, w.opts.SecretsFile, func() { w.look() })
+	}
+	if err == nil {
 		return
 	}
-	sum := sha256.Sum256(data)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fn(w.current, []Warning{{File: w.opts.SecretsFile, Message: "changes of secrets are not seen; restart weir to apply them: " + err.Error()}}, nil)
+}
+
+// look reads the file and reports it if it is not what was read last. It returns whether changes of
+// secrets matter.
+func (w *watch) look() (secrets bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	data, err := w.read(w.current.path)
+	if err != nil {
+		return false
+	}
+	secrets = w.opts.SecretsFile != "" && namesSecret(data)
+	sum := w.opts.sum(data)
 	if sum == w.last {
-		return
+		return secrets
 	}
 	w.last = sum
 	opts := w.opts
@@ -48,4 +86,23 @@ func (w *watch) look() {
 		w.current = next
 	}
 	w.fn(next, warnings, err)
+	return secrets
+}
+
+// namesSecret reports whether a file may hold a reference to a secret.
+func namesSecret(data []byte) bool { return bytes.Contains(data, []byte("${secret:")) }
+
+// sum returns a hash of what a configuration is made from: the file, and the file of the secrets if
+// the former names one.
+func (o Options) sum(data []byte) [sha256.Size]byte {
+	sum := sha256.Sum256(data)
+	if o.SecretsFile == "" || o.ReadFile == nil || !namesSecret(data) {
+		return sum
+	}
+	secrets, err := o.ReadFile(o.SecretsFile)
+	if err != nil {
+		secrets = nil
+	}
+	more := sha256.Sum256(secrets)
+	return sha256.Sum256(append(sum[:], more[:]...))
 }

@@ -93,6 +93,7 @@ var places = []place{
 	{"internal/rawjson", ground, nil, "JSON as slices of its own bytes"},
 	{"internal/strict", ground, []string{"internal/rawjson", "internal/text"}, "reads configuration files by the tags of structs; config, agentserver and the Computer stand on it, and it knows none of their keys"},
 	{"internal/splice", ground, nil, "edits configuration files of other programs, bytes to bytes; knows no client and no file"},
+	{"internal/secret", ground, nil, "keeps secrets in the system's keyring or in a file; the programs hand them to the configuration, which knows neither"},
 	{"internal/filewatch", ground, nil, "says when a file changes; the configuration and the Computer read theirs again"},
 	{"internal/ownership", ground, nil, "whose the names of servers are: registry, Computers and the configuration ask one ledger, and none of them may import another"},
 	{"internal/uritemplate", ground, nil, "RFC 6570; knows no MCP"},

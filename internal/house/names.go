@@ -35,7 +35,7 @@ var shown = map[use]string{
 // foundations are the internal packages that public packages may import, with what those import
 // themselves. They are what a program of others gets in addition to the public package.
 var foundations = map[string][]string{
-	".":                 {"internal/app", "internal/app/web", "internal/config"},
+	".":                 {"internal/app", "internal/app/web", "internal/config", "internal/secret"},
 	"mcp":               {"internal/memory", "internal/rawjson"},
 	"mcp/jsonrpc":       {"internal/rawjson"},
 	"mcp/sse":           {"internal/guard", "internal/inflight", "internal/memory", "internal/rawjson"},
