@@ -119,5 +119,7 @@ mcpServers:
 		t.Errorf("the echo is %q", told["call "+s.tool("fake:echo")])
 	}
 	piped(t, "", env, "secret", "rm", "TAVILY").want(t, exitOK)
-	s.await("the servers go on", func(h app.Health) bool { return strings.Contains(s.stderr.String(), fix) && h.Upstreams["fake"].State == "ready" })
+	s.await("the servers go on", func(h app.Health) bool {
+		return strings.Contains(s.stderr.String(), fix) && h.Upstreams["fake"].State == "ready"
+	})
 }
