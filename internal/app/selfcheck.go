@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -8,11 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/place"
 )
 
 // selfCheck finds the configuration entries that would start or call this very weir, before any server
@@ -44,10 +47,11 @@ func (i *selfCheck) omit(c *config.Config, s *config.Server) string {
 	return ""
 }
 
-// starts reports whether a server's command runs weir serve with the configuration at path.
+// starts reports whether a server's command runs weir serve, or weir attach, with the configuration
+// at path.
 func (i *selfCheck) starts(s *config.Server, path string) bool {
 	args, ok := i.weirArgs(s)
-	if !ok || path == "" || len(args) == 0 || args[0] != "serve" {
+	if !ok || path == "" || len(args) == 0 || args[0] != "serve" && args[0] != "attach" {
 		return false
 	}
 	dir := s.Cwd
@@ -68,8 +72,14 @@ func (i *selfCheck) starts(s *config.Server, path string) bool {
 		}
 	}
 	if named == "" {
+		if alone {
+			return false
+		}
 		found, err := config.Find(dir)
-		if alone || err != nil {
+		if errors.Is(err, config.ErrNotFound) {
+			found, err = place.Env{OS: runtime.GOOS, Lookup: i.lookup}.Config()
+		}
+		if err != nil {
 			return false
 		}
 		named = found
@@ -77,6 +87,16 @@ func (i *selfCheck) starts(s *config.Server, path string) bool {
 		named = filepath.Join(dir, named)
 	}
 	return realPath(named) == realPath(path)
+}
+
+// lookup reads a variable of the environment that servers inherit.
+func (i *selfCheck) lookup(name string) (string, bool) {
+	for _, pair := range i.env {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
 }
 
 // weirArgs returns the arguments for weir if a server's command runs weir.
@@ -113,11 +133,8 @@ func (i *selfCheck) isExe(s *config.Server) bool {
 	if !strings.ContainsAny(command, `/\`) {
 		path, set := s.Env["PATH"]
 		if !set {
-			for _, pair := range i.env {
-				if value, ok := strings.CutPrefix(pair, "PATH="); ok {
-					path = config.Secret(value)
-				}
-			}
+			value, _ := i.lookup("PATH")
+			path = config.Secret(value)
 		}
 		command = lookIn(path.Reveal(), command)
 	}

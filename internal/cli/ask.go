@@ -42,11 +42,15 @@ type questions struct {
 // newQuestions returns the questions of a process. ok is false if standard input or standard error is
 // no terminal: then there is no person to ask.
 func newQuestions(a *process) (q *questions, ok bool) {
+	if a.keyboard != nil {
+		return a.keyboard, true
+	}
 	keyboard, ok := a.stdin.(*os.File)
 	if !ok || screenWidth(keyboard) == 0 || !a.stderr.screen() {
 		return nil, false
 	}
-	return &questions{a: a, keyboard: keyboard, lines: bufio.NewReaderSize(keyboard, maxAnswer)}, true
+	a.keyboard = &questions{a: a, keyboard: keyboard, lines: bufio.NewReaderSize(keyboard, maxAnswer)}
+	return a.keyboard, true
 }
 
 // ask asks for an input until the answer is valid. ok is false if there is no answer; the default

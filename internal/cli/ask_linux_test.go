@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/trust"
 )
 
 // pty returns a terminal and the end from which a person sees and types.
@@ -137,5 +140,46 @@ func TestInputsAreNotAsked(t *testing.T) {
 	}
 	if _, err := person.WriteString("\n"); err != nil { // lets the reader go
 		t.Error(err)
+	}
+}
+
+// TestAgreementIsAskedOnce: at a terminal the person sees what a file starts, without secrets, and a
+// yes is remembered; anything else is a no.
+func TestAgreementIsAskedOnce(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, ".mcp.json")
+	text := `{"mcpServers": {"one": {"command": "sh", "args": ["run.sh", "${env:TOKEN}"]}, "two": {"url": "https://e.example/mcp"}}}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := trust.New(filepath.Join(dir, "state", "trusted.json"))
+	for _, c := range []struct {
+		answer string
+		agreed bool
+	}{{"\n", false}, {"no\n", false}, {"y\n", true}, {"", true}} {
+		tty, person := pty(t)
+		screen, copied := &seen{}, make(chan struct{})
+		go func() {
+			defer close(copied)
+			_, _ = io.Copy(screen, person) // ends with the terminal
+		}()
+		a := &process{stdin: tty, stderr: newTerminal(tty, func(string) (string, bool) { return "sesame", false })}
+		if _, err := io.WriteString(person, c.answer); err != nil {
+			t.Fatal(err)
+		}
+		err := (&foundConfig{path: path, store: store}).agree(a, t.Context(), true)
+		tty.Close()
+		<-copied
+		if (err == nil) != c.agreed {
+			t.Errorf("answer %q: %v", c.answer, err)
+		}
+		for _, want := range []string{"one: sh run.sh ${TOKEN}", "two: https://e.example/mcp", "[y/N]"} {
+			if c.answer != "" && !strings.Contains(screen.String(), want) {
+				t.Errorf("no %q on the screen: %s", want, screen)
+			}
+		}
+		if c.answer == "" && screen.String() != "" {
+			t.Errorf("asked twice: %s", screen)
+		}
 	}
 }

@@ -70,10 +70,11 @@ func asProblemJSON(p config.Problem) problemJSON {
 }
 
 func checkConfig(a *process, ctx context.Context, path string, strict, asJSON bool) error {
-	path, err := findConfig(path)
+	found, err := findConfig(a, path)
 	if err != nil {
 		return err
 	}
+	path = found.path
 	opts := configOptions(a, ctx)
 	opts.Strict, opts.Check, opts.Omit = strict, func(s *config.Server) error { return checkStart(a, s) }, app.OmitItself(a.environ(), true)
 	opts.Inputs = func(in config.Input) (string, bool, error) {
@@ -251,14 +252,6 @@ written. With the YAML language server, put this in the file's first line:
 			return err
 		},
 	}
-}
-
-// findConfig returns path, or, if it is empty, the configuration in the current folder.
-func findConfig(path string) (string, error) {
-	if path != "" {
-		return path, nil
-	}
-	return config.Find(".")
 }
 
 // configOptions returns the parts of this process that a configuration may use.

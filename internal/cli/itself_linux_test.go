@@ -166,7 +166,7 @@ func TestStdioWeirDoesNotStartItself(t *testing.T) {
 	dir := t.TempDir()
 	entries := entriesOfWeir(t, dir)
 	entries["time"] = map[string]any{"command": fakeBin, "args": []string{"-name", "time"}}
-	asMCP(t, dir, entries)
+	weir(t, "trust", "--yes", asMCP(t, dir, entries)).want(t, exitOK)
 	p := startProcess(t, dir, "", "serve", "--stdio")
 	fmt.Fprintln(p.in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
 	awaitText(t, p.out.String, `"id":1,"result"`)

@@ -21,21 +21,27 @@ func runningURL(a *process, ctx context.Context, t target) (at, token string, er
 	if at != "" {
 		return at, token, nil
 	}
-	path, err := config.Find(".")
+	c, err := findConfig(a, "")
 	switch {
 	case errors.Is(err, config.ErrNotFound):
 		return defaultURL, token, nil
 	case err != nil:
 		return "", "", err
 	}
-	at, err = locate(a, ctx, path, token)
+	if at, err = locateByRecord(a, ctx, c.path, token); at != "" || err != nil {
+		return at, token, err
+	}
+	if c.check() != nil {
+		return "", token, nil // the token is not for an address that a stranger chose
+	}
+	at, err = locateByAddress(a, ctx, c.path, token)
 	return at, token, err
 }
 
-// locate returns the URL of the gateway that serves a configuration, "" if none runs. It returns an
-// error if the gateway runs but refuses the token: the command must not start the servers a second
-// time then.
-func locate(a *process, ctx context.Context, path, token string) (at string, err error) {
+// locateByRecord returns the URL of the gateway that has announced that it serves a configuration,
+// "" if none runs. It returns an error if the gateway runs but refuses the token: the command must
+// not start the servers a second time then.
+func locateByRecord(a *process, ctx context.Context, path, token string) (at string, err error) {
 	if f := readRunFile(a.lookupEnv, path); f != nil {
 		if f.runs(ctx) {
 			return f.URL, checkToken(a, ctx, f.URL, token)
@@ -44,11 +50,12 @@ func locate(a *process, ctx context.Context, path, token string) (at string, err
 			a.note("%s tells of a gateway that has ended, and cannot be removed: %v", f.path, err)
 		}
 	}
-	return locateByAddress(a, ctx, path, token)
+	return "", nil
 }
 
-// locateByAddress looks for the gateway at the configured listen address. It finds gateways of
-// other users, and those whose run file is missing.
+// locateByAddress is locateByRecord by the configured listen address. It finds gateways of other
+// users, and those whose run file is missing. The person must have agreed to the configuration: it
+// chooses where the token goes.
 func locateByAddress(a *process, ctx context.Context, path, token string) (string, error) {
 	opts := configOptions(a, ctx)
 	// only listen is used

@@ -65,8 +65,7 @@ func build(to, pkg string) error {
 const limit = 60 * time.Second
 
 // environment is that of the programs under test: nothing of the machine's own
-// settings for weir, and a folder of the tests' own for what gateways tell of
-// themselves.
+// settings for weir, and folders of the tests' own for configuration and state.
 func environment(extra ...string) []string {
 	var env []string
 	for _, pair := range os.Environ() {
@@ -74,7 +73,8 @@ func environment(extra ...string) []string {
 			env = append(env, pair)
 		}
 	}
-	env = append(env, "XDG_RUNTIME_DIR="+filepath.Join(filepath.Dir(weirBin), "run"))
+	dir := filepath.Dir(weirBin)
+	env = append(env, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	return append(env, extra...)
 }
 

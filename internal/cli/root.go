@@ -24,8 +24,9 @@ type process struct {
 	lookupEnv      func(string) (string, bool)
 	environ        func() []string
 	version        string
-	redact         bool // replace secrets in results even if the configuration does not ask for it
-	running        bool // the command line was accepted and the command has started
+	redact         bool       // replace secrets in results even if the configuration does not ask for it
+	keyboard       *questions // made by newQuestions; its reader may hold typed lines
+	running        bool       // the command line was accepted and the command has started
 }
 
 // Main runs the program with this process's arguments, environment and standard streams until it
@@ -111,7 +112,7 @@ the parts it wants of a result that is too long to read.`,
 			root.AddCommand(c)
 		}
 	}
-	in("gateway", serveCommand(a), agentCommand(a), hubCommand(a), computerCommand(a), configCommand(a), secretCommand(a))
+	in("gateway", serveCommand(a), agentCommand(a), hubCommand(a), computerCommand(a), configCommand(a), secretCommand(a), trustCommand(a))
 	in("shell", lsCommand(a), searchCommand(a), browseCommand(a), showCommand(a), callCommand(a), viewCommand(a), getCommand(a), tableCommand(a), selectCommand(a), statsCommand(a))
 	in("other", demoCommand(a), benchCommand(a), versionCommand(a))
 	root.SetHelpCommandGroupID("other")
@@ -177,6 +178,7 @@ func noteRunning(a *process, cmd *cobra.Command) {
 // helpTopics returns help texts that are not commands: weir help exit-codes.
 func helpTopics(a *process) []*cobra.Command {
 	return []*cobra.Command{
+		{Use: "files", Short: "Where weir keeps its files", Long: filesHelp},
 		{Use: "exit-codes", Short: "Exit codes of commands", Long: "Exit codes of commands:\n\n" + exitCodeText()},
 		{Use: "selectors", Short: "Selectors of weir view", Long: selectorHelp},
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -18,24 +17,27 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/app/web"
+	"github.com/weir-mcp/weir/internal/place"
 )
 
-// A running gateway announces its address, whatever its port, to shell commands of the same user in
-// a file named after its configuration:
+// A running gateway announces its address, whatever its port, to other processes of the same user in
+// a file of the state folder. The file is named after the gateway's configuration:
 //
-//	weir serve ─▶ $XDG_RUNTIME_DIR/weir/<hash of the configuration's path>.json
+//	weir serve ─▶ state/gateways/<hash of the configuration's path>.json
 //	                            │
-//	weir ls, search, … ◀────────┴──▶ URL/healthz: the same instance? ─▶ use it, else stale
+//	weir ls, attach, … ◀────────┴──▶ URL/healthz: the same instance? ─▶ use it, else stale
 //
-// The folder is $XDG_STATE_HOME/weir, or ~/.local/state/weir. weir serve removes its file when it
-// ends. A file left by a killed gateway has an instance that no longer answers; the command that
-// finds it removes it.
+// weir serve removes its file when it ends. A file left by a killed gateway has an instance that no
+// longer answers; the command that finds it removes it.
 
 // runFile is the content of such a file.
 type runFile struct {
 	Instance string    `json:"instance"` // also in the header of /healthz
 	PID      int       `json:"pid"`
-	URL      string    `json:"url"` // URL of /mcp
+	Port     int       `json:"port"`
+	URL      string    `json:"url"`   // URL of /mcp
+	Token    string    `json:"token"` // opens /mcp to weir attach
+	Version  string    `json:"version"`
 	Started  time.Time `json:"started"`
 	Config   string    `json:"config"` // absolute path
 
@@ -45,14 +47,9 @@ type runFile struct {
 // maxRunFile bounds the size of a run file.
 const maxRunFile = 64 << 10
 
-// runFolder returns the folder of run files, which may not exist yet.
-func runFolder(lookupEnv func(string) (string, bool)) (string, error) {
-	for _, v := range []struct{ name, below string }{{"XDG_RUNTIME_DIR", ""}, {"XDG_STATE_HOME", ""}, {"HOME", ".local/state"}, {"LOCALAPPDATA", ""}} {
-		if dir, ok := lookupEnv(v.name); ok && filepath.IsAbs(dir) {
-			return filepath.Join(dir, filepath.FromSlash(v.below), app.ServerName), nil
-		}
-	}
-	return "", errors.New("none of XDG_RUNTIME_DIR, XDG_STATE_HOME and HOME is set")
+// places returns where this process looks for weir's files.
+func places(lookupEnv func(string) (string, bool)) place.Env {
+	return place.Env{OS: runtime.GOOS, Lookup: lookupEnv}
 }
 
 // runPath returns the run file of a configuration and the configuration's absolute path, with
@@ -65,53 +62,42 @@ func runPath(lookupEnv func(string) (string, bool), config string) (path, absolu
 	if real, err := filepath.EvalSymlinks(absolute); err == nil {
 		name = real
 	}
-	dir, err := runFolder(lookupEnv)
+	state, err := places(lookupEnv).State()
 	if err != nil {
 		return "", "", err
 	}
 	sum := sha256.Sum256([]byte(name))
-	return filepath.Join(dir, hex.EncodeToString(sum[:16])+".json"), absolute, nil
+	return filepath.Join(state, "gateways", hex.EncodeToString(sum[:16])+".json"), absolute, nil
 }
 
 // writeRunFile announces the gateway of a configuration. remove deletes the file, unless another
 // gateway has replaced it.
-func writeRunFile(lookupEnv func(string) (string, bool), config, url, instance string) (remove func() error, err error) {
-	path, absolute, err := runPath(lookupEnv, config)
+func writeRunFile(lookupEnv func(string) (string, bool), config string, f runFile) (remove func() error, err error) {
+	if f.path, f.Config, err = runPath(lookupEnv, config); err != nil {
+		return nil, err
+	}
+	f.PID, f.Started = os.Getpid(), time.Now().UTC()
+	data, err := json.Marshal(f)
 	if err != nil {
 		return nil, err
 	}
-	data, err := json.Marshal(runFile{Instance: instance, PID: os.Getpid(), URL: url, Started: time.Now().UTC(), Config: absolute})
-	if err != nil {
+	if err := place.Write(f.path, append(data, '\n')); err != nil {
 		return nil, err
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	if err := ownFolder(dir); err != nil {
-		return nil, err
-	}
-	temp, err := os.CreateTemp(dir, "new-*") // 0600
-	if err != nil {
-		return nil, err
-	}
-	_, err = temp.Write(append(data, '\n'))
-	if err = errors.Join(err, temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, os.Remove(temp.Name()))
-	}
-	return func() error { return (&runFile{Instance: instance, path: path}).remove() }, nil
+	return f.remove, nil
 }
 
 // announceGateway announces the gateway of a configuration to shell commands until the returned
 // function is called. If that fails, commands use the configured address.
-func announceGateway(a *process, config string, addr net.Addr, instance string, log *slog.Logger) (end func()) {
+func announceGateway(a *process, config string, addr net.Addr, instance, token string, log *slog.Logger) (end func()) {
 	if config == "" {
 		return func() {}
 	}
-	remove, err := writeRunFile(a.lookupEnv, config, "http://"+app.Dialable(addr.String())+"/mcp", instance)
+	f := runFile{Instance: instance, URL: "http://" + app.Dialable(addr.String()) + "/mcp", Token: token, Version: a.version}
+	if tcp, ok := addr.(*net.TCPAddr); ok {
+		f.Port = tcp.Port
+	}
+	remove, err := writeRunFile(a.lookupEnv, config, f)
 	if err != nil {
 		log.Info("shell commands look for this gateway at the configuration's address only", "err", err)
 		return func() {}
@@ -123,30 +109,13 @@ func announceGateway(a *process, config string, addr net.Addr, instance string, 
 	}
 }
 
-// ownFolder refuses a folder in which other users may write. They could redirect this user's
-// commands, and tokens, to their own gateway.
-func ownFolder(dir string) error {
-	info, err := os.Stat(dir)
-	switch {
-	case err != nil:
-		return err
-	case runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("other users may write in %s; take that right away with: chmod 700 %s", dir, dir)
-	}
-	return nil
-}
-
 // readRunFile reads the run file of a configuration. It returns nil if there is no usable one.
 func readRunFile(lookupEnv func(string) (string, bool), config string) *runFile {
 	path, _, err := runPath(lookupEnv, config)
-	if err != nil || ownFolder(filepath.Dir(path)) != nil {
+	if err != nil {
 		return nil
 	}
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxRunFile {
-		return nil
-	}
-	data, err := os.ReadFile(path)
+	data, err := place.Read(path, maxRunFile)
 	f := &runFile{path: path}
 	if err != nil || json.Unmarshal(data, f) != nil || f.URL == "" || f.Instance == "" {
 		return nil

@@ -15,10 +15,10 @@ import (
 )
 
 // runFiles are the files in a folder of a test's own, which stands for
-// XDG_RUNTIME_DIR.
+// XDG_STATE_HOME.
 func runFiles(t *testing.T, dir string) []string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "weir", "*"))
+	paths, err := filepath.Glob(filepath.Join(dir, "weir", "gateways", "*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func runFiles(t *testing.T, dir string) []string {
 func TestCommandsFindTheirGateway(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
-	env := "XDG_RUNTIME_DIR=" + state
+	env := "XDG_STATE_HOME=" + state
 	path := writeConfig(t, ".mcp.json", `{"mcpServers": {"one": {"command": "%FAKE%"}}}`)
 	s := startWith(t, []string{env}, path, "serve", "--config", path, "--listen", "127.0.0.1:0")
 	pid := s.await("one is listed", func(h app.Health) bool { return h.Upstreams["one"].Tools > 0 }).Upstreams["one"].Pid
@@ -62,6 +62,7 @@ func TestCommandsFindTheirGateway(t *testing.T) {
 	if files := runFiles(t, state); len(files) != 0 {
 		t.Errorf("left behind: %q", files)
 	}
+	weir(t, env, "trust", "--yes", path).want(t, exitOK)
 	weir(t, env, "@"+filepath.Dir(path), "ls").want(t, exitOK, "starting 1 server of .mcp.json for this command alone; weir serve keeps a gateway running")
 	f := weir(t, env, "@"+filepath.Dir(path), "stats").want(t, exitUnavailable, "no gateway runs with this folder's configuration", "weir serve")
 	if strings.Contains(f.stderr, "starting") {
@@ -74,10 +75,11 @@ func TestCommandsFindTheirGateway(t *testing.T) {
 func TestStaleRunFile(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
-	env := "XDG_RUNTIME_DIR=" + state
+	env := "XDG_STATE_HOME=" + state
 	path := writeConfig(t, ".mcp.json", `{"mcpServers": {"one": {"command": "%FAKE%"}}}`)
 	s := startWith(t, []string{env}, path, "serve", "--config", path, "--listen", "127.0.0.1:0")
 	s.end(syscall.SIGKILL)
+	weir(t, env, "trust", "--yes", path).want(t, exitOK)
 	files := runFiles(t, state)
 	if len(files) != 1 {
 		t.Fatalf("files %q", files)
@@ -102,7 +104,7 @@ func TestStaleRunFile(t *testing.T) {
 	// A folder in which others may write is not believed.
 	alive := startWith(t, []string{env}, path, "serve", "--config", path, "--listen", "127.0.0.1:0")
 	alive.await("one is listed", func(h app.Health) bool { return h.Upstreams["one"].Tools > 0 })
-	if err := os.Chmod(filepath.Join(state, "weir"), 0o777); err != nil {
+	if err := os.Chmod(filepath.Join(state, "weir", "gateways"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	weir(t, env, "@"+filepath.Dir(path), "ls").want(t, exitOK, "for this command alone")
@@ -113,7 +115,7 @@ func TestStaleRunFile(t *testing.T) {
 func TestRefusedTokenStartsNothing(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
-	env := "XDG_RUNTIME_DIR=" + state
+	env := "XDG_STATE_HOME=" + state
 	sum := sha256.Sum256([]byte("good"))
 	path := writeConfig(t, "weir.yaml", "mcpServers: {one: {command: '%FAKE%'}}\nauth: {tokens: [{name: ann, sha256: "+hex.EncodeToString(sum[:])+"}]}\n")
 	s := startWith(t, []string{env}, path, "serve", "--config", path, "--listen", "127.0.0.1:0")
@@ -133,6 +135,7 @@ func TestOwnGatewayWritesNoEvents(t *testing.T) {
 	t.Parallel()
 	events := filepath.Join(t.TempDir(), "events")
 	path := writeConfig(t, "weir.yaml", "mcpServers: {one: {command: '%FAKE%'}}\nevents: {file: "+events+"}\n")
+	weir(t, "trust", "--yes", path).want(t, exitOK)
 	weir(t, "@"+filepath.Dir(path), "search", "echo").want(t, exitOK, "one:echo")
 	if data, err := os.ReadFile(events); err == nil {
 		t.Errorf("written: %s", data)

@@ -94,36 +94,48 @@ const (
 )
 
 // loadConfig reads the configuration for serve. With a snapshot file and without --config there is
-// no configuration: only the snapshot is served.
-func loadConfig(a *process, path, snapshot string, opts config.Options) (string, *config.Config, error) {
+// no configuration: only the snapshot is served. A configuration that was found in this folder is
+// refused before the person has agreed to it; opts refuses later changes then, too. ask says that
+// standard input belongs to the person.
+func loadConfig(a *process, ctx context.Context, path, snapshot string, opts *config.Options, ask bool) (string, *config.Config, error) {
 	if snapshot != "" && path == "" {
-		c, warnings, err := config.Parse("", []byte("mcpServers: {}\n"), opts)
+		c, warnings, err := config.Parse("", []byte("mcpServers: {}\n"), *opts)
 		if err == nil {
 			return "", c, nil
 		}
 		a.warn(warnings)
 		return "", nil, err
 	}
-	path, err := findConfig(path)
+	found, err := findConfig(a, path)
+	if err == nil {
+		// First, so that a weir that was started by a weir of this file says that, and not that the
+		// file needs an agreement.
+		_, err = descend(a, found.path)
+	}
+	if err == nil {
+		err = found.agree(a, ctx, ask)
+	}
 	if err != nil {
 		return "", nil, err
 	}
-	c, warnings, err := config.Load(path, opts)
-	if of := ofAgent(path, err); of != nil {
-		return path, nil, of
+	found.guard(opts)
+	first := *opts
+	if ask {
+		first.Inputs = askInputs(a, ctx)
+	}
+	c, warnings, err := config.Load(found.path, first)
+	if of := ofAgent(found.path, err); of != nil {
+		return found.path, nil, of
 	}
 	a.warn(warnings)
-	return path, c, err
+	return found.path, c, err
 }
 
 // runServe serves until ctx ends; the first signal ends it.
 func runServe(a *process, ctx context.Context, path, snapshot string, opts config.Options, stdio bool) error {
 	opts.Omit = app.OmitItself(a.environ(), !stdio)
-	first := opts
-	if !stdio { // with --stdio, standard input belongs to the client
-		first.Inputs = askInputs(a, ctx)
-	}
-	path, c, err := loadConfig(a, path, snapshot, first)
+	// With --stdio, standard input belongs to the client.
+	path, c, err := loadConfig(a, ctx, path, snapshot, &opts, !stdio)
 	if err != nil {
 		return err
 	}
@@ -181,7 +193,7 @@ func runServe(a *process, ctx context.Context, path, snapshot string, opts confi
 	}
 	background.Go(func() { keepMemory(a, watching) })
 	if !stdio {
-		defer announceGateway(a, path, listener.Addr(), e.Instance, logger.Logger)()
+		defer announceGateway(a, path, listener.Addr(), e.Instance, "", logger.Logger)()
 		welcome(a, c, listener.Addr(), path, snapshot)
 	}
 	select {

@@ -432,6 +432,7 @@ func TestFoundConfig(t *testing.T) {
 	for _, name := range []string{"weir.yml", ".mcp.json"} {
 		t.Run(name, func(t *testing.T) {
 			path := writeConfig(t, name, `{"mcpServers": {"fake": {"command": "%FAKE%"}}}`)
+			weir(t, "trust", "--yes", path).want(t, exitOK)
 			s := start(t, path, "serve", "--listen", "127.0.0.1:0")
 			if h := s.health(); h.Config != path {
 				t.Errorf("serve took %s, want %s", h.Config, path)

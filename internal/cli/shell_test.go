@@ -109,6 +109,7 @@ func TestOwnGateway(t *testing.T) {
 	weir(t, "call", echo, "--arg", "text=own", "--config", path).want(t, exitOK, "own\n")
 	weir(t, "call", echo, "--arg", "size=5000", "--config", path).want(t, exitOK, "The handle ends with this command", "weir serve --config")
 	weir(t, "view", "art_x", "--config", path).want(t, exitUsage, "handles end with the process")
+	weir(t, "trust", "--yes", path).want(t, exitOK)
 	weir(t, "@"+filepath.Dir(path), "ls", "--json").want(t, exitOK, `"fake"`)
 
 	// The gateway of this folder runs: it is asked, and remembers.

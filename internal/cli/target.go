@@ -51,9 +51,9 @@ Which gateway is asked:
   --url URL       the one that runs there (or $WEIR_URL)
   --config FILE   one of its own, made of this file for the time of the command
   neither         the one that "weir serve" runs with this folder's weir.yaml,
-                  weir.yml, weir.json or .mcp.json, whatever its port; if it does
-                  not run, one of its own made of that file, which is said; without
-                  such a file, the one at
+                  weir.yml, weir.json or .mcp.json, else with your own weir.yaml
+                  (weir help files), whatever its port; if it does not run, one of its
+                  own made of that file, which is said; without a file, the one at
                   ` + defaultURL
 
 // flags adds the flags of a target to a command.
@@ -73,8 +73,9 @@ const runningHelp = `
 Which gateway is asked:
   --url URL       the one that runs there (or $WEIR_URL)
   without it      the one that "weir serve" runs with this folder's weir.yaml,
-                  weir.yml, weir.json or .mcp.json, whatever its port; if there
-                  is no such file, or for weir table if it does not run, the one at
+                  weir.yml, weir.json or .mcp.json, else with your own weir.yaml
+                  (weir help files), whatever its port; if there is no such file, or
+                  for weir table if it does not run, the one at
                   ` + defaultURL + `
 `
 
@@ -96,11 +97,11 @@ func openTarget(a *process, ctx context.Context, t target) (*client, error) {
 	}
 	switch {
 	case t.config != "":
-		return openOwn(a, ctx, t, t.config)
+		return openOwn(a, ctx, t, &foundConfig{path: t.config, ours: true})
 	case t.url != "":
 		return dialGateway(a, ctx, t, t.url)
 	}
-	path, err := config.Find(".")
+	c, err := findConfig(a, "")
 	if err != nil && !errors.Is(err, config.ErrNotFound) {
 		return nil, err
 	}
@@ -110,14 +111,19 @@ func openTarget(a *process, ctx context.Context, t target) (*client, error) {
 		}
 		return dialGateway(a, ctx, t, defaultURL)
 	}
-	at, err := locate(a, ctx, path, t.token)
+	at, err := locateByRecord(a, ctx, c.path, t.token)
+	if at == "" && err == nil {
+		if err = c.agree(a, ctx, true); err == nil {
+			at, err = locateByAddress(a, ctx, c.path, t.token)
+		}
+	}
 	switch {
 	case err != nil:
 		return nil, err
 	case at != "":
 		return dialGateway(a, ctx, t, at)
 	}
-	return openOwn(a, ctx, t, path)
+	return openOwn(a, ctx, t, c)
 }
 
 // probeGateway returns the health of the weir at an MCP URL. It returns nil if none answers or if
@@ -257,8 +263,9 @@ func dialGateway(a *process, ctx context.Context, t target, mcpURL string) (*cli
 
 // openOwn starts a gateway in this process and connects to it through a pipe. It waits until every
 // upstream has been listed or has failed.
-func openOwn(a *process, ctx context.Context, t target, path string) (*client, error) {
-	opts := configOptions(a, ctx)
+func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*client, error) {
+	opts, path := configOptions(a, ctx), from.path
+	from.guard(&opts)
 	opts.Omit = app.OmitItself(a.environ(), false)
 	opts.Mode = config.ModeGateway
 	c, warnings, err := config.Load(path, opts)

@@ -70,6 +70,15 @@ type Options struct {
 	// it. nil keeps all.
 	Omit func(c *Config, s *Server) string
 
+	// Approve returns an error if the file must not be used with these contents. Load and Watch call
+	// it before they look at the contents, and so before a command of the file can run. nil approves
+	// everything.
+	Approve func(path string, data []byte) error
+
+	// Approvals is a file whose changes make Watch call Approve again for contents that it refused;
+	// "" is none.
+	Approvals string
+
 	before *Config // the last reading of the file; may be nil
 }
 
@@ -106,6 +115,11 @@ func Load(path string, opts Options) (*Config, []Warning, error) {
 // parseFile parses the contents of a file, with its folder as the place that
 // relative paths start from.
 func parseFile(path string, data []byte, opts Options) (*Config, []Warning, error) {
+	if opts.Approve != nil {
+		if err := opts.Approve(path, data); err != nil {
+			return nil, nil, err
+		}
+	}
 	if opts.Dir == "" {
 		abs, err := filepath.Abs(path)
 		if err != nil {

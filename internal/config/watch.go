@@ -28,6 +28,9 @@ func Watch(ctx context.Context, current *Config, opts Options, fn func(*Config, 
 	defer cancel()
 	var background sync.WaitGroup
 	follow := sync.OnceFunc(func() { background.Go(func() { w.secrets(ctx) }) })
+	if opts.Approvals != "" {
+		background.Go(func() { w.approvals(ctx) })
+	}
 	err := filewatch.Watch(ctx, current.path, func() {
 		if w.look() {
 			follow()
@@ -47,6 +50,25 @@ type watch struct {
 
 	mu   sync.Mutex        // held while the file is read and fn runs
 	last [sha256.Size]byte // hash of what was read last
+	held bool              // Approve refused what was read last
+}
+
+// approvals watches the file of approvals until ctx ends, and looks again at what was refused.
+func (w *watch) approvals(ctx context.Context) {
+	err := filewatch.Watch(ctx, w.opts.Approvals, func() {
+		w.mu.Lock()
+		held := w.held
+		w.mu.Unlock()
+		if held {
+			w.look()
+		}
+	})
+	if err == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fn(w.current, []Warning{{File: w.opts.Approvals, Message: "agreements to a changed configuration are not seen; restart weir to apply them: " + err.Error()}}, nil)
 }
 
 // secrets watches the file of the secrets until ctx ends. Its folder is made, because the first
@@ -75,12 +97,21 @@ func (w *watch) look() (secrets bool) {
 	}
 	secrets = w.opts.SecretsFile != "" && namesSecret(data)
 	sum := w.opts.sum(data)
-	if sum == w.last {
+	if sum == w.last && !w.held {
 		return secrets
 	}
-	w.last = sum
+	if w.opts.Approve != nil {
+		if err := w.opts.Approve(w.current.path, data); err != nil {
+			if !w.held || sum != w.last { // each refusal is told once
+				w.fn(nil, nil, err)
+			}
+			w.held, w.last = true, sum
+			return secrets
+		}
+	}
+	w.held, w.last = false, sum
 	opts := w.opts
-	opts.before = w.current
+	opts.before, opts.Approve = w.current, nil
 	next, warnings, err := parseFile(w.current.path, data, opts)
 	if err == nil {
 		w.current = next
