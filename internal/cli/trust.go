@@ -167,11 +167,12 @@ func whatStarts(path string, data []byte) (list []string) {
 	opts := config.Options{
 		Dir: filepath.Dir(absolutePath(path)),
 		// A variable stands for itself, so that nothing of the environment is shown.
-		LookupEnv:  func(name string) (string, bool) { return "${" + name + "}", true },
-		Executable: func() (string, error) { return "weir", nil },
-		ReadFile:   func(string) ([]byte, error) { return nil, nil },
-		FreePort:   func() (int, error) { return 1, nil },
-		Inputs:     func(in config.Input) (string, bool, error) { return "${input:" + in.ID + "}", true, nil },
+		LookupEnv:    func(name string) (string, bool) { return "${" + name + "}", true },
+		LookupSecret: func(name string) (string, bool, error) { return "${secret:" + name + "}", true, nil },
+		Executable:   func() (string, error) { return "weir", nil },
+		ReadFile:     func(string) ([]byte, error) { return nil, nil },
+		FreePort:     func() (int, error) { return 1, nil },
+		Inputs:       func(in config.Input) (string, bool, error) { return "${input:" + in.ID + "}", true, nil },
 	}
 	c, _, err := config.Parse(path, data, opts)
 	if err != nil {
