@@ -337,8 +337,9 @@ func TestExecuteRedactsResultsOnRequest(t *testing.T) {
 		if on {
 			want = "the key is [redacted]"
 		}
-		if s.Content[0].Text != want || s.env.Summary != "the key is [redacted]" {
-			t.Errorf("%v: %+v", on, s)
+		doc := h.asJSON(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
+		if s.Content[0].Text != want || doc.env.Summary != "the key is [redacted]" {
+			t.Errorf("%v: %+v, %+v", on, s, doc)
 		}
 	}
 }

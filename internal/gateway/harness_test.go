@@ -144,6 +144,12 @@ func (h *harness) tool(t testing.TB, name, arguments string) shaped {
 	return h.raw(t, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments))
 }
 
+// asJSON is tool with the answer for programs, whose envelope has the summary and the facts.
+func (h *harness) asJSON(t testing.TB, name, arguments string) shaped {
+	t.Helper()
+	return h.raw(t, fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":{"weir/format":"json"}}`, name, arguments))
+}
+
 func (h *harness) raw(t testing.TB, params string) shaped {
 	t.Helper()
 	out, err := h.ask(t, "tools/call", params)
@@ -154,7 +160,11 @@ func (h *harness) raw(t testing.TB, params string) shaped {
 	if err := json.Unmarshal(out, &s); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if raw := s.Meta[result.MetaEnvelope]; raw != nil {
+	raw := s.Meta[result.MetaEnvelope]
+	if raw == nil && rawjson.Get(s.StructuredContent, "firewall_stats") != nil {
+		raw = s.StructuredContent
+	}
+	if raw != nil {
 		if err := json.Unmarshal(raw, &s.env); err != nil {
 			t.Fatal(err)
 		}

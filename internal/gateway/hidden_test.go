@@ -32,6 +32,7 @@ func TestHiddenTextReachesNobody(t *testing.T) {
 		"hydrate":      h.tool(t, ToolHydrate, `{"tool_id":"`+leak+`"}`),
 		"invalid":      h.tool(t, ToolExecute, `{"tool_id":"`+leak+`","args":{}}`),
 		"summary":      h.tool(t, ToolExecute, `{"tool_id":"`+leak+`","args":{"path":"a"}}`),
+		"envelope":     h.asJSON(t, ToolExecute, `{"tool_id":"`+leak+`","args":{"path":"a"}}`),
 		"answered":     h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "failing", "read_file")+`","args":{"path":"a"}}`),
 		"out of reach": h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "broken", "read_file")+`","args":{"path":"a"}}`),
 		"not there":    h.tool(t, ToolExecute, `{"tool_id":"a\u200b:b\u202ec","args":{"path":"a"}}`),
@@ -155,7 +156,8 @@ func TestHiddenCharactersHideNoSecret(t *testing.T) {
 	h.add("talking", say(textResult(strings.Repeat("fact: "+split+"\n", 200))), readTool)
 	for _, server := range []string{"failing", "talking"} {
 		s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, server, "read_file")+`","args":{"path":"a"}}`)
-		if told := s.Content[0].Text + s.env.Summary; strings.Contains(told, configured) || !strings.Contains(told, redact.Mark) {
+		doc := h.asJSON(t, ToolExecute, `{"tool_id":"`+h.id(t, server, "read_file")+`","args":{"path":"a"}}`)
+		if told := s.Content[0].Text + doc.env.Summary; strings.Contains(told, configured) || !strings.Contains(told, redact.Mark) {
 			t.Errorf("%s tells %s", server, told)
 		}
 	}

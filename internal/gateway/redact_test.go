@@ -110,6 +110,7 @@ func TestSmallResultsPassAndTheirEnvelopeIsClean(t *testing.T) {
 	if s.Content[0].Text != text {
 		t.Errorf("the content was touched: %q", s.Content[0].Text)
 	}
+	s = h.asJSON(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
 	wantClean(t, "the summary", s.env.Summary)
 	wantClean(t, "the facts", strings.Join(s.env.Facts, "\n"))
 }

@@ -91,20 +91,25 @@ type envelope struct {
 	stats      stats
 }
 
-// appendJSON appends the envelope to dst, with keys in the order of the contract.
-func (e *envelope) appendJSON(dst []byte) []byte {
+// appendJSON appends the envelope to dst, with keys in the order of the contract. In _meta it has no
+// summary and no facts, because they repeat the content, and some clients give _meta to the model.
+func (e *envelope) appendJSON(dst []byte, inMeta bool) []byte {
 	dst = append(dst, `{"status":"`...)
 	dst = append(dst, e.status...)
-	dst = append(dst, `","summary":`...)
-	dst = append(dst, e.summary...)
-	dst = append(dst, `,"facts":[`...)
-	for i, f := range e.facts {
-		if i > 0 {
-			dst = append(dst, ',')
+	if !inMeta {
+		dst = append(dst, `","summary":`...)
+		dst = append(dst, e.summary...)
+		dst = append(dst, `,"facts":[`...)
+		for i, f := range e.facts {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = rawjson.AppendString(dst, f)
 		}
-		dst = rawjson.AppendString(dst, f)
+		dst = append(dst, `],"artifacts":[`...)
+	} else {
+		dst = append(dst, `","artifacts":[`...)
 	}
-	dst = append(dst, `],"artifacts":[`...)
 	for i := range e.artifacts {
 		if i > 0 {
 			dst = append(dst, ',')

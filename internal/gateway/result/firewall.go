@@ -104,7 +104,7 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 	}
 	if s.passes() && format != FormatJSON {
 		env := s.passEnvelope(status)
-		buf := env.appendJSON(make([]byte, 0, 512+len(env.summary)))
+		buf := env.appendJSON(make([]byte, 0, 512), true)
 		out, err := spliceMeta(result, meta, buf)
 		if s.texts == len(s.blocks) && s.texts > 0 {
 			about.Tokens = env.stats.originalTokens
@@ -271,21 +271,28 @@ func (s *shaper) passes() bool {
 	return true
 }
 
-// passEnvelope returns the envelope of a result that passes whole. Its summary is the text itself.
+// passEnvelope returns the envelope of a result that passes whole. Its summary is the text itself,
+// and is left out unless the envelope is the content.
 func (s *shaper) passEnvelope(status string) envelope {
 	e := envelope{status: status, summary: []byte(`""`), provenance: s.from, stats: stats{
 		strategy: strategyPassthrough, thresholdChars: s.ThresholdChars,
 		originalChars: s.joinedChars(), summaryChars: s.joinedChars(), originalTokens: -1, summaryTokens: -1}}
 	var text string
 	decoded := false
+	counts := s.CountTokens != nil && s.textChars <= maxCounted
 	switch {
 	case s.texts == 0 && s.CountTokens != nil:
 		e.stats.originalTokens, e.stats.summaryTokens = 0, 0
+	case s.format != FormatJSON:
+		if counts {
+			e.stats.originalTokens = s.CountTokens(s.joinTexts())
+			e.stats.summaryTokens = e.stats.originalTokens
+		}
 	case s.texts == 1:
 		for i := range s.blocks {
 			if t := s.blocks[i].text; t != nil {
 				e.summary = t
-				if s.CountTokens != nil && s.textChars <= maxCounted || s.Redact != nil || bytes.IndexByte(t, ':') >= 0 {
+				if counts || s.Redact != nil || bytes.IndexByte(t, ':') >= 0 {
 					text, decoded = rawjson.Text(t), true
 				}
 			}
@@ -302,7 +309,7 @@ func (s *shaper) passEnvelope(status string) envelope {
 			}
 		}
 		e.facts = factsOf(clean)
-		if s.CountTokens != nil && s.textChars <= maxCounted {
+		if counts {
 			e.stats.originalTokens = s.CountTokens(text)
 			e.stats.summaryTokens = e.stats.originalTokens
 		}

@@ -37,7 +37,7 @@ func (s *shaper) rebuild(result, content []byte, status string) ([]byte, error) 
 		}
 	}
 	h.finish()
-	doc := e.appendJSON(make([]byte, 0, 1024+len(e.summary)))
+	doc := e.appendJSON(make([]byte, 0, 1024), s.format != FormatJSON)
 	if s.format == FormatJSON {
 		out = append(AppendText(nil, string(doc)), s.media()...)
 	}

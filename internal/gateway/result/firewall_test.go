@@ -43,11 +43,33 @@ func shape(t *testing.T, f Firewall, result string, format Format) (shaped, kept
 	if err := json.Unmarshal(raw, &s.env); err != nil {
 		t.Fatalf("envelope %s: %v", raw, err)
 	}
+	if format != FormatJSON {
+		if s.env.Summary != "" || s.env.Facts != nil || rawjson.Get(raw, "summary") != nil {
+			t.Errorf("_meta repeats the content: %s", raw)
+		}
+		// The summary and the facts are in the envelope that is the content.
+		whole, _, _ := shape(t, f, result, FormatJSON)
+		s.env.Summary, s.env.Facts = whole.env.Summary, whole.env.Facts
+	}
 	return s, k, string(out)
 }
 
+// Some clients give _meta to the model: no text of the content is there a second time.
+func TestMetaDoesNotRepeatTheContent(t *testing.T) {
+	for name, text := range map[string]string{
+		"passes": "the answer: forty-two",
+		"held":   "the answer: forty-two\n" + strings.Repeat("a line\n", 2000),
+		"table":  "[" + strings.Repeat(`{"answer":"forty-two","n":1},`, 300) + `{"answer":"forty-two","n":2}]`,
+	} {
+		s, _, _ := shape(t, Firewall{}, `{"content":[{"type":"text","text":`+string(rawjson.Quote(text))+`}]}`, FormatText)
+		if meta := string(s.Meta[MetaEnvelope]); strings.Contains(meta, "forty-two") || len(s.env.Facts) == 0 {
+			t.Errorf("%s: %s", name, meta)
+		}
+	}
+}
+
 func TestShapePassesByteForByte(t *testing.T) {
-	env := `"weir/envelope":{"status":"ok","summary":"hé\u00e9\n","facts":[],"artifacts":[],"views":[],` +
+	env := `"weir/envelope":{"status":"ok","artifacts":[],"views":[],` +
 		`"provenance":{"tool":"read","protocol":"mcp","tool_id":"disk:read#12345678"},` +
 		`"firewall_stats":{"triggered":false,"strategy":"passthrough","threshold_chars":2000,"original_chars":4,"summary_chars":4,"artifact_ref":null}}`
 	tests := []struct{ name, in, want string }{
