@@ -69,6 +69,7 @@ var places = []place{
 	{"internal/search/thesaurus", middle, nil, "words of the same meaning; knows no documents"},
 	{"internal/search/thesaurus/generate", top, nil, "makes the thesaurus' table; nothing imports it"},
 	{"internal/search/eval", middle, []string{"internal/search"}, "scores a ranking"},
+	{"internal/mcpregistry", middle, []string{"internal/search"}, "asks a registry of MCP servers and plans how one runs; ranks hits as weir ranks tools, and knows no configuration"},
 	{"internal/selection", middle, nil, "bounds a choice among ids; knows no tools"},
 	{"s2sp/plane", middle, []string{"internal/artifact", "s2sp/table"}, "the data plane and the forms of S2SP, without MCP: it serves tables that artifact keeps behind tokens; the gateway stands on it"},
 	{"s2sp/dispatch", middle, nil, "takes bodies out of results; knows no session and no store"},
