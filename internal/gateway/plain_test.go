@@ -184,7 +184,7 @@ func TestPlainPagesAreBoundedInBytes(t *testing.T) {
 	h := newHarness(t, Options{Mode: ModePlain})
 	var tools []string
 	for i := range 60 {
-		tools = append(tools, fmt.Sprintf(`{"name":"t%d","description":"%s"}`, i, strings.Repeat("d", 60<<10)))
+		tools = append(tools, fmt.Sprintf(`{"name":"t%d","description":"%s"}`, i, strings.Repeat("dam ", 15<<10)))
 	}
 	h.add("large", echo, tools...)
 	out, err := h.ask(t, "tools/list", "{}")
