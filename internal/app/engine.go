@@ -342,16 +342,8 @@ func (e *Engine) Front(c *config.Config) mcp.Handler {
 	return e.front(c, mode)
 }
 
-// shellTaskWait is how long a shell command waits for a task. A handle would end with the command,
-// and Ctrl-C cancels the task.
-const shellTaskWait = 24 * time.Hour
-
 // ShellFront returns a front for a shell command; it always uses mode gateway.
-func (e *Engine) ShellFront(c *config.Config) mcp.Handler {
-	own := *c
-	own.Tasks.Wait = shellTaskWait
-	return e.front(&own, gateway.ModeGateway)
-}
+func (e *Engine) ShellFront(c *config.Config) mcp.Handler { return e.front(c, gateway.ModeGateway) }
 
 func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	opts := gateway.Options{

@@ -6,14 +6,10 @@ import (
 	"errors"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/weir-mcp/weir/agentclient"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
-
-// taskPoll is the interval between requests for a task's state.
-const taskPoll = 500 * time.Millisecond
 
 // callServer runs a tool of one server or agent through the router, as another agent would. It
 // returns the tool's own result: nothing is held back.
@@ -117,35 +113,6 @@ func agentArgs(ctx context.Context, c *agentclient.Client, agent, tool string, g
 		}
 	}
 	return given.json(nil)
-}
-
-// taskOf returns the id of the task that an async tool started.
-func taskOf(raw json.RawMessage) string {
-	var r struct {
-		TaskID string `json:"taskId"`
-		Meta   struct {
-			TaskID string `json:"taskId"`
-		} `json:"_meta"`
-	}
-	if json.Unmarshal(raw, &r) != nil {
-		return ""
-	}
-	if r.TaskID != "" {
-		return r.TaskID
-	}
-	return r.Meta.TaskID
-}
-
-// awaitTask waits for a task and returns its result.
-func awaitTask(a *process, ctx context.Context, c *agentclient.Client, agent, id string) (json.RawMessage, error) {
-	task, err := c.WaitTask(ctx, agent, id, taskPoll)
-	if err != nil {
-		return nil, err
-	}
-	if len(task.Result) > 0 && string(task.Result) != "null" {
-		return task.Result, nil
-	}
-	return nil, failf(exitTool, "task %s of agent %q was %s: %s", id, agent, task.Status, task.Error)
 }
 
 // agentFailure adds the exit code to an agent's error.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,25 @@ type callRequest struct {
 	given  toolArgs
 	what   executeArgs
 	output callOutput
+	within time.Duration // the time for the result; 0 sets no bound
+}
+
+// run makes the call within its time and writes the result.
+func (r *callRequest) run(a *process, ctx context.Context) (err error) {
+	if r.within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.within)
+		defer cancel()
+	}
+	if r.server != "" {
+		err = callServer(a, ctx, r)
+	} else {
+		err = callTool(a, ctx, r)
+	}
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.As(err, new(errQuiet)) {
+		return failf(exitUnavailable, "%s has no result after %s and was cancelled; --timeout allows more", r.id, r.within)
+	}
+	return err
 }
 
 func callCommand(a *process) *cobra.Command {
@@ -62,11 +82,13 @@ For scripts, nothing is held back:
 A tool may ask something, and a policy may want a person's approval. At a terminal
 you are asked; elsewhere the answer is no, which the command says.
 
+A tool that runs as a task is waited for until it ends, however long that is.
+Ctrl-C and --timeout cancel the call, and its task with it.
+
 With --server NAME the tool is one of that server or agent, by its own name, and
-is called through the router at /mcps/NAME/mcp: nothing is held back. A tool that is
-answered with a task is waited for. Without --url, the router is that of
-$ROUTER_HOST and $ROUTER_PORT, else the gateway that runs; $AGENT_TOKEN takes the
-place of $WEIR_TOKEN.`,
+is called through the router at /mcps/NAME/mcp: nothing is held back. Without
+--url, the router is that of $ROUTER_HOST and $ROUTER_PORT, else the gateway that
+runs; $AGENT_TOKEN takes the place of $WEIR_TOKEN.`,
 		Example: `  weir call create_note --arg title=Weir --arg text='A low dam.'
   weir call 'inventory:check_stock#322945ee' --json '{"sku":"BIK-001"}' --raw | jq .quantity
   weir call screenshot --arg url=https://example.com -o page.png
@@ -94,10 +116,7 @@ place of $WEIR_TOKEN.`,
 				return err
 			}
 			r.id, r.what = id, executeArgs{Domains: columns, Mode: mode}
-			if r.server != "" {
-				return callServer(a, cmd.Context(), &r)
-			}
-			return callTool(a, cmd.Context(), &r)
+			return r.run(a, cmd.Context())
 		},
 	}
 	r.target.flags(cmd)
@@ -107,6 +126,7 @@ place of $WEIR_TOKEN.`,
 	cmd.Flags().StringVar(&columns, "columns", "", "of a result that is a table, print these columns only, and a resource_url for the others (abstract_domains)")
 	cmd.Flags().StringVar(&mode, "mode", "", "with --columns: async (the default) or sync")
 	cmd.Flags().StringArrayVar(&pairs, "arg", nil, "an argument, NAME=VALUE or NAME:=JSON; may be repeated")
+	cmd.Flags().DurationVar(&r.within, "timeout", 0, "cancel the call if it has no result after this time, e.g. 90s; default: wait until it ends")
 	optional(cmd, &whole, "json", "all arguments as JSON: `ARGS`, @FILE or -; without a value: print the whole result as JSON")
 	form.add(cmd)
 	oneOf(cmd, "mode", "async", "sync")
@@ -178,6 +198,9 @@ func execute(a *process, ctx context.Context, c *client, r *callRequest, out *re
 	calling, end := c.person.callContext(ctx)
 	defer end()
 	answer, err := c.execute(calling, r.what, r.given, r.output.wire(), tell)
+	if err == nil {
+		answer, err = c.awaitResult(a, calling, answer, r.output.wire(), tell)
+	}
 	stop()
 	if err != nil {
 		if ctx.Err() != nil {

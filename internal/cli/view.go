@@ -28,6 +28,7 @@ writes it, or the same in a few words:
                             "where":[{"column":"wind","op":"gt","value":90}],
                             "order_by":["-wind"],"group_by":["event"],
                             "aggregate":[{"op":"max","column":"wind"}]}
+  cancel                   {"type":"cancel"}                  a task, by its handle task_…
 
 Further parameters follow as NAME=VALUE: search error context=2 limit=5. Columns
 are separated by blanks or commas: table event wind, or table event,wind.
@@ -116,6 +117,7 @@ var shortSelectors = []struct {
 	{"json_keys", nil, 0}, // any number of keys
 	{"json_path", []string{"path"}, 1},
 	{"search", []string{"pattern"}, 1},
+	{"cancel", nil, 0},
 	{"table", nil, 0}, // any number of columns
 }
 

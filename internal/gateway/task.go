@@ -31,6 +31,11 @@ func newTaskCalls(g *Gateway, views bool, shape *shaping) *taskCalls {
 	t.client = tasks.New(tasks.Surroundings{
 		Registry: g.state.tasks,
 		Ask:      g.caller.askTask,
+		Outlives: func(ctx context.Context, upstream string) bool {
+			peer, err := g.opts.Upstreams.Peer(ctx, upstream)
+			server, ok := peer.(taskPeer)
+			return err == nil && (!ok || server.TasksOutliveSessions())
+		},
 		Admit: func(ctx context.Context, c *dispatch.Call) error {
 			return g.ctl.AdmitAgain(ctx, c, admit)
 		},
@@ -58,6 +63,8 @@ func newTaskCalls(g *Gateway, views bool, shape *shaping) *taskCalls {
 type taskPeer interface {
 	// OffersTasks reports whether the server has tasks.
 	OffersTasks() bool
+	// TasksOutliveSessions reports whether a task may go on when the agent's session has ended.
+	TasksOutliveSessions() bool
 	// Era returns the Peer that prefers an era.
 	Era(modern bool) mcp.Peer
 }

@@ -38,8 +38,9 @@ type taskServer struct {
 	seen     []string
 }
 
-func (s *taskServer) OffersTasks() bool { return s.modern }
-func (s *taskServer) Era(bool) mcp.Peer { return s }
+func (s *taskServer) OffersTasks() bool          { return s.modern }
+func (s *taskServer) TasksOutliveSessions() bool { return true }
+func (s *taskServer) Era(bool) mcp.Peer          { return s }
 
 func (s *taskServer) status() string {
 	waits := false

@@ -67,6 +67,12 @@ func (srv *server) CallTimeout() time.Duration { return srv.cfg.Timeout }
 // with tasks.
 func (srv *server) OffersTasks() bool { return srv.tasks.Load() }
 
+// TasksOutliveSessions reports whether a task may go on when the session that made it has ended. It
+// does not where each session has a program of its own.
+func (srv *server) TasksOutliveSessions() bool {
+	return !srv.cfg.PerSession || transportOf(srv.cfg) != config.TransportStdio
+}
+
 // transportOf returns the transport of a server, whether its type is set or not.
 func transportOf(s *config.Server) config.Transport {
 	switch {

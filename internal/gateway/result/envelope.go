@@ -23,6 +23,9 @@ const (
 	// MetaError is the key in a result's _meta that marks an error of the gateway itself, in
 	// FormatRaw.
 	MetaError = "weir/error"
+	// MetaTask is the key in a result's _meta with the handle of a task that still runs. It is there
+	// for programs, which ask for a format.
+	MetaTask = "weir/task"
 )
 
 // Status values of an envelope. isError of the result is true exactly for statusError.

@@ -39,6 +39,8 @@ type Surroundings struct {
 	// Ask makes a request about a task to the server of the call's entry, on behalf of the call's
 	// session and in the era of the task.
 	Ask func(ctx context.Context, c *dispatch.Call, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error)
+	// Outlives reports whether tasks of a server may go on when an agent's session has ended.
+	Outlives func(ctx context.Context, upstream string) bool
 	// Admit decides again whether the agent may call the entry. It counts no call.
 	Admit func(ctx context.Context, c *dispatch.Call) error
 	// Clean makes of a server's result what the dispatch chain gets of one.
@@ -196,7 +198,7 @@ func (k *Client) running(c *dispatch.Call, t *task) json.RawMessage {
 	if c.Format == result.FormatJSON {
 		doc := rawjson.NewWriter(nil).Object().Key("task").Object().Key("handle").String(t.handle).Key("tool_id").String(t.entry.ID).
 			Key("status").String(state.Status).Key("message").String(message).Key("seconds").Int(int64(seconds)).EndObject().EndObject().Bytes()
-		return result.Texts(doc, string(doc))
+		return forProgram(c, t, result.Texts(doc, string(doc)))
 	}
 	wait, cancel := k.More(t.handle)
 	status := "still running"
@@ -206,7 +208,19 @@ func (k *Client) running(c *dispatch.Call, t *task) json.RawMessage {
 	if message != "" {
 		message = ": " + message
 	}
-	return result.Texts(nil, fmt.Sprintf("%s %s after %d s%s\nWait for its result: %s\nCancel: %s", t.entry.ID, status, seconds, message, wait, cancel))
+	return forProgram(c, t, result.Texts(nil, fmt.Sprintf("%s %s after %d s%s\nWait for its result: %s\nCancel: %s", t.entry.ID, status, seconds, message, wait, cancel)))
+}
+
+// forProgram adds the handle to the _meta of an answer if a program reads it, that is, if it has
+// asked for a format. Models have the handle in the text.
+func forProgram(c *dispatch.Call, t *task, answer json.RawMessage) json.RawMessage {
+	if rawjson.Get(c.Request.Fields().RawMeta, result.MetaFormat) == nil {
+		return answer
+	}
+	if marked, err := rawjson.SetPath(answer, rawjson.Quote(t.handle), "_meta", result.MetaTask); err == nil {
+		return marked
+	}
+	return answer
 }
 
 // watch follows one task during one request.
@@ -222,9 +236,27 @@ func (k *Client) watch(c *dispatch.Call, t *task) *watch {
 // abandonTimeout bounds the cancellation of a task that has no reader.
 const abandonTimeout = 5 * time.Second
 
-// abandon cancels a task that has no reader. It works after the end of ctx.
+// abandon cancels a task that has no reader. It works after the end of ctx and of the agent's
+// session: an agent that disconnects ends both at once.
 func (w *watch) abandon(ctx context.Context) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(memory.WithoutScope(ctx)), abandonTimeout)
 	defer stop()
-	_ = w.cancel(ctx) // the server forgets the task after its ttl
+	session := w.call.Request.Session
+	if !hasEnded(session) && w.cancel(ctx) == nil || !hasEnded(session) || !w.Outlives(ctx, w.task.upstream) {
+		return // the server forgets the task after its ttl
+	}
+	// A connection that the session had for itself is closed. The task belongs to the principal.
+	own := mcp.NewSession("", session.Principal())
+	defer own.Close()
+	w.call = &dispatch.Call{Entry: w.call.Entry, Pass: w.call.Pass, Request: &mcp.Request{Method: w.call.Request.Method, Session: own, Peer: mcp.NoPeer}}
+	_ = w.cancel(ctx) // as above
+}
+
+func hasEnded(s *mcp.Session) bool {
+	select {
+	case <-s.Done():
+		return true
+	default:
+		return false
+	}
 }
