@@ -159,3 +159,20 @@ func TestFormsAtTheTerminal(t *testing.T) {
 	}
 	weir(t, call...).want(t, exitOK, `"action":"decline"`, "no terminal to ask at, so the answer was no")
 }
+
+// TestTaskAtTheTerminal: while a task is waited for, the terminal shows what it does; its result
+// goes to standard output.
+func TestTaskAtTheTerminal(t *testing.T) {
+	t.Parallel()
+	s := taskGateway(t, "200ms")
+	call := atTerminal(t, "call", "later", "--url", s.url)
+	call.shows("runs as a task")
+	call.end(exitOK)
+	if call.stdout.String() != "counted\n" {
+		t.Errorf("stdout %q, screen %s", &call.stdout, call.screen)
+	}
+	stopped := atTerminal(t, "call", "never", "--arg", "pid="+t.TempDir()+"/pid", "--url", s.url)
+	stopped.shows("runs as a task")
+	stopped.typed("\x03")
+	stopped.end(exitInterrupted)
+}
