@@ -6,6 +6,7 @@
 //   node interop/matrix.mjs                     compares each server with itself: are the checks themselves repeatable?
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fixtures } from './fixtures.mjs';
 import {
   Client, everythingServer, everythingStdio, expect, expectEqual, filesServer, filesStdio, here, main, memoryStdio, Report, startWeir, textOf, work,
@@ -125,6 +126,49 @@ async function checkMemory(report, gateway) {
   });
 }
 
+// checkTasks runs the tool of server-everything that is a task and takes four seconds. If it is ambiguous, it asks its client.
+async function checkTasks(report, running, ambiguous) {
+  const tool = 'simulate-research-query';
+  const what = ambiguous ? 'a task that asks' : 'a task that outlasts its call';
+  const args = { topic: 'weirs', ambiguous };
+  const isReport = (text) => expect(text.includes('Research Report: weirs') && text.includes('Synthesizing findings'), 'no report', text);
+  for (const name of ['everything-stdio', 'everything-http', 'everything-sse']) {
+    const plain = `${name}__${tool}`;
+    for (const [mode, execute] of [
+      ['gateway', (id, more) => ({ name: 'tool_execute', arguments: { tool_id: id, args: { ...args, ...more } } })],
+      ['proxy', (id, more) => ({ name: 'tool_execute', arguments: { tool_id: id, args: { ...args, ...more } } })],
+      ['plain', (_, more) => ({ name: plain, arguments: { ...args, ...more } })],
+    ]) {
+      const client = await report.check(`${name}: connects in ${mode} mode`, () => Client.connect('ts1', { transport: 'http', url: `${running.url}?mode=${mode}` }));
+      if (!client) continue;
+      let id = mode === 'gateway' ? undefined : plain;
+      for (const until = Date.now() + 20_000; !id && Date.now() < until; await sleep(100)) { // the server may still be starting
+        id = new RegExp(`\\b${name}:${tool}[@#][^\\s"]+`).exec(textOf(await client.call('tool_browse', { path: `/${name}` })))?.[0];
+      }
+      await report.check(`${name}: ${what} ends in its result in ${mode} mode`, async () => {
+        const reply = await client.ask('callTool', execute(id));
+        expect(reply.result && !reply.result.isError, 'the call failed', reply);
+        const text = await ended(client, mode, textOf(reply.result));
+        isReport(text);
+        expect(text.includes('Clarification') === ambiguous, 'the question was not answered, or asked in vain', text);
+        expect(reply.progress.some(({ message }) => /\.\.\.$/.test(message ?? '')), 'no status message as progress', reply.progress);
+        expect(!JSON.stringify(reply.result).includes('taskId'), 'the result names the task of the server', reply.result);
+      });
+      await client.close();
+    }
+  }
+}
+
+// ended returns the text of a call's result, for which it asks as a model is told to.
+async function ended(client, mode, text) {
+  for (let i = 0; i < 20 && text.includes('Wait for its result: '); i++) {
+    const [, tool, args] = /Wait for its result: (\S+) (\{.*\})/.exec(text);
+    expect(tool === (mode === 'proxy' ? 'tool_execute' : 'tool_view'), 'the wrong tool is named', text);
+    text = textOf(await client.call(tool, JSON.parse(args)));
+  }
+  return text;
+}
+
 export async function upstreams({ weir }) {
   const report = new Report(weir ? 'upstreams through weir' : 'upstreams, each compared with itself');
   const files = fixtures();
@@ -161,8 +205,12 @@ export async function upstreams({ weir }) {
   }
   if (gateway) {
     await checkMemory(report, gateway);
+    await checkTasks(report, running, true);
     await gateway.close();
     await running.stop();
+    const hasty = await startWeir(weir, 'weir-tasks', asJSON({ ...config, tasks: { wait: '1s' } }));
+    await checkTasks(report, hasty, false);
+    await hasty.stop();
   }
   return report.close();
 }
