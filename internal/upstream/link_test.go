@@ -1,8 +1,15 @@
 package upstream
 
 import (
+	"encoding/json"
+	"log/slog"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/mcptask"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 func TestStripModern(t *testing.T) {
@@ -56,5 +63,57 @@ func TestBackoffIsBounded(t *testing.T) {
 	}
 	if d := backoff(3); d < 300*time.Millisecond || d > 500*time.Millisecond {
 		t.Errorf("3 failures: %s", d)
+	}
+}
+
+// TestAdaptOffersTasks: a server is told that it may answer with a task only if the caller
+// understands tasks and the server has them, in the form of the server's era.
+func TestAdaptOffersTasks(t *testing.T) {
+	const legacy, modern = `{"tasks":{"requests":{"tools":{"call":{}}}}}`, `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+	const ofModern = `{"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}}}}`
+	optional := &mcptask.Offer{Tool: "optional", TTL: time.Second}
+	for _, c := range []struct {
+		name, capabilities string
+		modern             bool
+		offer              *mcptask.Offer
+		method, params     string
+		task, declared     bool
+	}{
+		{"2025-11-25", legacy, false, optional, "tools/call", `{"name":"x"}`, true, false},
+		{"a modern agent at a server of 2025-11-25", legacy, false, optional, "tools/call", ofModern, true, false},
+		{"another method", legacy, false, optional, "tasks/get", `{"taskId":"x"}`, false, false},
+		{"a server of 2025-11-25 without tasks", `{}`, false, optional, "tools/call", `{"name":"x"}`, false, false},
+		{"a caller of 2025-11-25 that knows no tasks", legacy, false, nil, "tools/call", `{"name":"x"}`, false, false},
+		{"2026-07-28", modern, true, optional, "tools/call", `{"name":"x"}`, false, true},
+		{"2026-07-28, about a task", modern, true, &mcptask.Offer{}, "tasks/get", `{"taskId":"x"}`, false, true},
+		{"a modern agent at a modern server", modern, true, optional, "tools/call", ofModern, false, true},
+		{"a modern server without tasks", `{}`, true, optional, "tools/call", ofModern, false, false},
+		{"a modern caller that knows no tasks", modern, true, nil, "tools/call", ofModern, false, false},
+	} {
+		u := &Upstream{}
+		u.opts.ClientInfo = json.RawMessage(`{"name":"w"}`)
+		l := &link{slot: &slot{u: u}, hello: mcp.Hello{Version: mcp.V20260728, Modern: c.modern, Capabilities: json.RawMessage(c.capabilities)}}
+		ctx := t.Context()
+		if c.offer != nil {
+			ctx = mcptask.WithOffer(ctx, *c.offer)
+		}
+		got, err := l.adapt(ctx, c.method, json.RawMessage(c.params))
+		task := rawjson.IsObject(rawjson.Get(got, "task"))
+		can := rawjson.GetPath(got, "_meta", mcp.MetaClientCapabilities)
+		if err != nil || task != c.task || mcptask.Declares(can) != c.declared || c.modern != (can != nil) {
+			t.Errorf("%s: %s, %v", c.name, got, err)
+		}
+		if c.params == ofModern && c.modern && rawjson.Get(can, "roots") == nil {
+			t.Errorf("%s: a capability of the agent is lost: %s", c.name, got)
+		}
+		u.server.greeted(&slot{key: slotKey{session: mcp.NewSession("s", "p")}}, l)
+		if u.OffersTasks() {
+			t.Errorf("%s: the connection of one session speaks for the server", c.name)
+		}
+		u.log, u.cfg = slog.New(slog.DiscardHandler), &config.Server{}
+		u.server.greeted(&slot{u: u}, l)
+		if u.OffersTasks() != (c.capabilities != `{}`) {
+			t.Errorf("%s: of %s it says that it offers tasks: %t", c.name, c.capabilities, u.OffersTasks())
+		}
 	}
 }
