@@ -14,11 +14,12 @@ import (
 // rewrites is how often a change that was lost is made again.
 const rewrites = 3
 
-// Edit is one change of a value: set it, or remove it.
+// Edit is one change of a value: set it, remove it, or put back what an earlier edit cut.
 type Edit struct {
-	Path   splice.Path
-	Value  any // see splice.Member
-	Remove bool
+	Path    splice.Path
+	Value   any // see splice.Member
+	Remove  bool
+	Restore *splice.Cut // its bytes come back under Path, which must be the cut's
 }
 
 // Operation is a change of some files that is being planned. Its methods must not be called at the same
@@ -132,6 +133,9 @@ func apply(doc []byte, f splice.Format, e Edit) ([]byte, EditRecord, error) {
 	if e.Remove {
 		return without, done, nil
 	}
+	if e.Restore != nil {
+		return restore(doc, f, *e.Restore, done)
+	}
 	for i := 1; i < len(e.Path); i++ {
 		if _, ok, err := splice.Lookup(doc, f, e.Path[:i]); err != nil {
 			return nil, done, err
@@ -149,6 +153,13 @@ func apply(doc []byte, f splice.Format, e Edit) ([]byte, EditRecord, error) {
 		raw, _, err = splice.Raw(raw, splice.JSON, splice.Path{"v"})
 	}
 	done.Value = json.RawMessage(raw)
+	return out, done, err
+}
+
+// restore puts back what was cut. A name that is taken by now is an error.
+func restore(doc []byte, f splice.Format, cut splice.Cut, done EditRecord) ([]byte, EditRecord, error) {
+	out, err := splice.Restore(doc, f, cut)
+	done.Cut, done.Value = nil, json.RawMessage(cut.Value)
 	return out, done, err
 }
 
