@@ -105,13 +105,14 @@ the parts it wants of a result that is too long to read.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return failf(exitUsage, "%s: %w\nUsage: %s", cmd.CommandPath(), err, cmd.UseLine())
 	})
-	root.AddGroup(&cobra.Group{ID: "gateway", Title: "Run the gateway:"}, &cobra.Group{ID: "shell", Title: "Use it from a shell:"}, &cobra.Group{ID: "other", Title: "And beside it:"})
+	root.AddGroup(&cobra.Group{ID: "first", Title: "Set it up:"}, &cobra.Group{ID: "gateway", Title: "Run the gateway:"}, &cobra.Group{ID: "shell", Title: "Use it from a shell:"}, &cobra.Group{ID: "other", Title: "And beside it:"})
 	in := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
 			root.AddCommand(c)
 		}
 	}
+	in("first", firstCommands(a)...)
 	in("gateway", serveCommand(a), agentCommand(a), hubCommand(a), computerCommand(a), configCommand(a), secretCommand(a), trustCommand(a))
 	in("shell", lsCommand(a), searchCommand(a), browseCommand(a), showCommand(a), callCommand(a), viewCommand(a), getCommand(a), tableCommand(a), selectCommand(a), statsCommand(a))
 	in("other", demoCommand(a), benchCommand(a), versionCommand(a))

@@ -21,6 +21,9 @@ type How struct {
 	// Command starts weir: its absolute path, or npx -y weir-mcp. attach --client ID is added.
 	Command []string
 
+	// Config is the configuration that the started weir uses; "" for the one that it finds.
+	Config string
+
 	// Windows writes commands so that Windows can start them.
 	Windows bool
 }
@@ -58,6 +61,9 @@ func (c *Client) Entry(h How) splice.Object {
 		return append(out, f.more...)
 	}
 	argv := append(startable(h), "attach", "--client", c.ID)
+	if h.Config != "" {
+		argv = append(argv, "--config", h.Config)
+	}
 	if c.vars == shell {
 		for i, text := range argv {
 			argv[i] = shellEscape(text)

@@ -42,6 +42,7 @@ var places = []place{
 
 	{"internal/console", faces, nil, "the web page: asks the others through interfaces of its own"},
 	{"internal/demo", faces, []string{"s2sp"}, "example MCP servers for the quickstart, as their authors would write them, with s2sp where they return or take tables"},
+	{"internal/firstrun", faces, nil, "plans changes of weir.yaml and of clients' files; commands and the console show them, and it asks no person"},
 	{"internal/gateway", faces, []string{"internal/gateway/dispatch", "internal/gateway/result", "internal/gateway/tables", "internal/gateway/tasks", "internal/gateway/usage"}, "meta-tools over the catalog; knows no transport"},
 	{"internal/gateway/dispatch", faces, []string{"internal/gateway/result"}, "one call through checks, controls, cache and retries; fails with errors of result"},
 	{"internal/gateway/tables", faces, []string{"internal/gateway/dispatch", "internal/gateway/result"}, "links of the dispatch chain that pass rows from tool to tool; knows no meta-tool"},

@@ -1,0 +1,275 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/clients"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/firstrun"
+)
+
+// trialTime bounds how long servers may take to answer when they are tried.
+const trialTime = 15 * time.Second
+
+// addRequest is a server as the command line describes it.
+type addRequest struct {
+	env, headers []string
+	cwd, kind    string
+	noStart      bool
+}
+
+func addCommand(a *process) *cobra.Command {
+	var c changing
+	var where secretFlag
+	var r addRequest
+	cmd := &cobra.Command{
+		Use:   "add NAME -- COMMAND [ARG...] | add NAME URL | add FILE",
+		Short: "Add a server to weir.yaml",
+		Long: `Add a server to weir.yaml: a command to start, a URL, or the servers of a file in
+the form of a client, such as .mcp.json. The server is started and listed once, and
+written only if that works. With --no-start it is written as it is.
+
+Values of --env and --header that are secrets go into the store.`,
+		Example: `  weir add time -- uvx mcp-server-time
+  weir add github https://api.githubcopilot.com/mcp/ --header "Authorization: Bearer $TOKEN"
+  weir add db --env DATABASE_URL=postgres://… -- npx -y my-db-mcp`,
+		Args: positional(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := a.nearMachine(c.config)
+			if err != nil {
+				return err
+			}
+			p, err := planAdd(m, args, cmd.ArgsLenAtDash(), r)
+			if err != nil {
+				return &failure{exitUsage, err}
+			}
+			if !r.noStart {
+				c.first = func(ctx context.Context) error { return tryAdded(a, ctx, &c, m, p) }
+			}
+			return c.carryOut(a, cmd.Context(), m, p, where)
+		},
+	}
+	c.flags(cmd)
+	where.flag(cmd)
+	cmd.Flags().StringArrayVarP(&r.env, "env", "e", nil, "a variable for the command, NAME=VALUE; may be repeated")
+	cmd.Flags().StringArrayVar(&r.headers, "header", nil, "a header for the URL, \"Name: value\"; may be repeated")
+	cmd.Flags().StringVar(&r.cwd, "cwd", "", "the folder in which the command starts")
+	cmd.Flags().StringVar(&r.kind, "type", "", "how to speak to the URL: http or sse (default: http, or sse for a path that ends in /sse)")
+	oneOf(cmd, "type", string(clients.HTTP), string(clients.SSE))
+	cmd.Flags().BoolVar(&r.noStart, "no-start", false, "write it without starting it")
+	return cmd
+}
+
+// planAdd plans what a command line asks for. dash is the number of arguments before --, or -1.
+func planAdd(m *firstrun.Machine, args []string, dash int, r addRequest) (*firstrun.Plan, error) {
+	if dash < 0 && len(args) == 1 {
+		if len(r.env)+len(r.headers) > 0 || r.cwd != "" || r.kind != "" {
+			return nil, errors.New("a file says everything of its servers: leave --env, --header, --cwd and --type out")
+		}
+		return planFile(m, args[0])
+	}
+	s := clients.Server{Client: "add", Name: args[0], Cwd: r.cwd, Transport: clients.Stdio}
+	switch {
+	case dash == 1 && len(args) > 1:
+		if len(r.headers) > 0 || r.kind != "" {
+			return nil, errors.New("--header and --type are for a URL")
+		}
+		s.Command, s.Args = args[1], args[2:]
+	case dash < 0 && len(args) == 2 && strings.Contains(args[1], "://"):
+		u, err := url.Parse(args[1])
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("%q is no http or https URL", args[1])
+		}
+		if len(r.env) > 0 || r.cwd != "" {
+			return nil, errors.New("--env and --cwd are for a command")
+		}
+		s.URL, s.Transport = args[1], clients.HTTP
+		switch {
+		case r.kind == string(clients.SSE), r.kind == "" && strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/sse"):
+			s.Transport = clients.SSE
+		case r.kind != "" && r.kind != string(clients.HTTP):
+			return nil, fmt.Errorf("--type %q: it must be http or sse", r.kind)
+		}
+	default:
+		return nil, fmt.Errorf("name the server and what it is: weir add %s -- COMMAND, or weir add %s https://…", args[0], args[0])
+	}
+	var err error
+	if s.Env, err = pairs(r.env, "=", "--env", "NAME=VALUE"); err != nil {
+		return nil, err
+	}
+	if s.Headers, err = pairs(r.headers, ":", "--header", `"Name: value"`); err != nil {
+		return nil, err
+	}
+	return m.Add(s)
+}
+
+// planFile plans to add the servers of a file.
+func planFile(m *firstrun.Machine, name string) (*firstrun.Plan, error) {
+	if filepath.Ext(name) == "" {
+		return nil, fmt.Errorf("what is %q? weir add NAME -- COMMAND, weir add NAME URL, or weir add FILE", name)
+	}
+	if _, ok := clients.ByID(name); ok {
+		return nil, fmt.Errorf("%q is a client: weir import %s", name, name)
+	}
+	sources, err := m.Look(name)
+	if err != nil {
+		return nil, err
+	}
+	return m.Import("add", sources, clients.Select{})
+}
+
+// pairs reads flags of names and values.
+func pairs(texts []string, separator, flag, form string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, separator)
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, fmt.Errorf("%s must be %s", flag, form)
+		}
+		out[name] = strings.TrimLeft(value, " ")
+	}
+	return out, nil
+}
+
+// tryAdded starts the servers of a plan. A server that does not work is an error.
+func tryAdded(a *process, ctx context.Context, c *changing, m *firstrun.Machine, p *firstrun.Plan) error {
+	var names []string
+	for _, s := range p.Import.Servers {
+		names = append(names, s.Name)
+	}
+	t, err := tryPlan(a, ctx, m, p, names)
+	if err != nil {
+		return err
+	}
+	for _, s := range t.Servers {
+		if reason := trialFault(s); reason != "" {
+			return failf(exitUnavailable, "%s does not work, so nothing has changed: %s. With --no-start it is added as it is", s.Name, reason)
+		}
+		if !c.asJSON {
+			item(a.stdout, green, "✓", s.Name, counted(s.Tools, "tool"))
+		}
+	}
+	return nil
+}
+
+// trialFault returns why a server that was tried cannot be used, "" if it can.
+func trialFault(s app.UpstreamHealth) string {
+	switch {
+	case s.State == "disabled" || s.State == "left_out":
+		return ""
+	case s.Error != "":
+		return s.Error
+	case s.State == "starting" || s.State == "restarting":
+		return fmt.Sprintf("it has not answered within %s", trialTime)
+	case s.State == "failed":
+		return "it failed"
+	}
+	return ""
+}
+
+// tryPlan starts the named servers of weir.yaml as a plan leaves it, or all of them without names.
+func tryPlan(a *process, ctx context.Context, m *firstrun.Machine, p *firstrun.Plan, names []string) (*app.Trial, error) {
+	doc, err := p.Preview()
+	if err != nil {
+		return nil, err
+	}
+	opts := configOptions(a, ctx)
+	opts.Inputs = askInputs(a, ctx)
+	opts.Dir = filepath.Dir(m.Config)
+	opts.Omit = app.OmitItself(a.environ(), false)
+	conf, warnings, err := config.Parse(m.Config, doc, opts)
+	a.warn(warnings)
+	if err != nil {
+		return nil, err
+	}
+	if names != nil {
+		conf.Servers = slices.DeleteFunc(conf.Servers, func(s *config.Server) bool { return !slices.Contains(names, s.Name) })
+	}
+	lineage, err := descend(a, m.Config)
+	if err != nil {
+		return nil, err
+	}
+	logger := app.NewLog(discard{}, conf)
+	stop := a.spin("starting " + counted(len(conf.Servers), "server"))
+	defer stop()
+	bounded, cancel := context.WithTimeout(ctx, trialTime)
+	defer cancel()
+	t, err := app.Try(bounded, conf, app.Options{Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return t, err
+}
+
+// changeCommand makes a command that changes servers of weir.yaml by their names.
+func changeCommand(a *process, use, short, long string, plan func(m *firstrun.Machine, names []string) (*firstrun.Plan, error)) *cobra.Command {
+	var c changing
+	cmd := &cobra.Command{
+		Use: use + " NAME...", Short: short, Long: long,
+		Args:              positional(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: a.completeServers(&c.config),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := a.nearMachine(c.config)
+			if err != nil {
+				return err
+			}
+			p, err := plan(m, args)
+			if errors.Is(err, firstrun.ErrNoServer) {
+				return &failure{exitUsage, err}
+			}
+			if err != nil {
+				return err
+			}
+			return c.carryOut(a, cmd.Context(), m, p, "")
+		},
+	}
+	c.flags(cmd)
+	return cmd
+}
+
+func removeCommand(a *process) *cobra.Command {
+	return changeCommand(a, "remove", "Remove servers from weir.yaml", `Remove servers from weir.yaml. The comments and all other bytes of the file stay.
+A running gateway lets calls in flight end, and then stops the server.`,
+		func(m *firstrun.Machine, names []string) (*firstrun.Plan, error) { return m.Remove(names...) })
+}
+
+func enableCommand(a *process) *cobra.Command {
+	return changeCommand(a, "enable", "Switch servers of weir.yaml on", "Switch servers of weir.yaml on. A running gateway starts them.",
+		func(m *firstrun.Machine, names []string) (*firstrun.Plan, error) { return m.Switch(true, names...) })
+}
+
+func disableCommand(a *process) *cobra.Command {
+	return changeCommand(a, "disable", "Switch servers of weir.yaml off", "Switch servers of weir.yaml off. They stay in the file, and a running gateway\nstops them.",
+		func(m *firstrun.Machine, names []string) (*firstrun.Plan, error) { return m.Switch(false, names...) })
+}
+
+// completeServers completes the names of weir.yaml's servers from the file.
+func (a *process) completeServers(path *string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		m, err := a.nearMachine(*path)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		servers, err := m.Servers()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var out []string
+		for _, s := range servers {
+			if !slices.Contains(args, s.Name) {
+				out = append(out, s.Name)
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// secretsOfHome are the secret values in the clients' files of the fixture home.
+var secretsOfHome = []string{"ghp_0123456789abcdefghijklmnopqrstuvAb3d", "github_pat_11ABCDEFG0abcdefghijkl_0123456789", "sk-0123456789abcdefghijklmnop"}
+
+// aHome is a copy of the fixture home: three clients with ten servers.
+type aHome struct {
+	dir string
+	env []string
+}
+
+func newHome(t *testing.T) *aHome {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../clients/testdata/home")); err != nil {
+		t.Fatal(err)
+	}
+	return &aHome{dir, []string{
+		"HOME=" + dir, "USERPROFILE=" + dir, "XDG_CONFIG_HOME=", "XDG_STATE_HOME=", "DBUS_SESSION_BUS_ADDRESS=", "APPDATA=", "LOCALAPPDATA=",
+		"CLAUDE_CONFIG_DIR=", "CODEX_HOME=", "@" + dir,
+	}}
+}
+
+// weir runs a command in the home.
+func (h *aHome) weir(t *testing.T, args ...string) finished {
+	t.Helper()
+	return weir(t, append(slices.Clone(h.env), args...)...)
+}
+
+// files returns the contents of all files in the home, by path.
+func (h *aHome) files(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(h.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(h.dir, path)
+		all[filepath.ToSlash(rel)] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// theirs returns the files that are not in a folder of weir's.
+func theirs(files map[string]string) map[string]string {
+	out := maps.Clone(files)
+	maps.DeleteFunc(out, func(name, _ string) bool { return strings.Contains(name, "/weir/") })
+	return out
+}
+
+// sameFiles compares two sets of files.
+func sameFiles(t *testing.T, what string, got, want map[string]string) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s: %s is new", what, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if got[name] != want[name] {
+			t.Errorf("%s: %s is\n%s\nwant\n%s", what, name, got[name], want[name])
+		}
+	}
+}
+
+// noSecrets looks for the secret values in files. The store may have them, and the journal, which has
+// the originals.
+func noSecrets(t *testing.T, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		if strings.Contains(name, "/weir/journal/") || strings.HasSuffix(name, "/weir/secrets.yaml") {
+			continue
+		}
+		for _, secret := range secretsOfHome {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s has the secret %.6s…", name, secret)
+			}
+		}
+	}
+}
+
+func TestImportShowsThePlanAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	before := h.files(t)
+	for _, args := range [][]string{{"import"}, {"import", "--dry-run"}, {"import", "--json"}, {"connect", "cursor"}} {
+		code := exitUsage
+		if slices.Contains(args, "--dry-run") {
+			code = exitOK
+		}
+		f := h.weir(t, args...)
+		f.want(t, code, "github")
+		for _, secret := range secretsOfHome {
+			if strings.Contains(f.stdout+f.stderr, secret) {
+				t.Errorf("%q prints the secret %.6s…", args, secret)
+			}
+		}
+		sameFiles(t, strings.Join(args, " "), theirs(h.files(t)), before)
+	}
+	h.weir(t, "import").want(t, exitUsage, "+ time", "tracker", "OAuth", "ghp_…Ab3d (40)", "--yes")
+	h.weir(t, "import", "nothing").want(t, exitUsage, "no such client")
+	h.weir(t, "connect", "nothing").want(t, exitUsage, "claude-code")
+}
+
+func TestConnectAndDisconnectEachClient(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	before := h.files(t)
+	for _, id := range []string{"claude-code", "cursor", "vscode"} {
+		h.weir(t, "connect", id, "--yes").want(t, exitOK, "weir into "+id, "weir undo")
+	}
+	connected := h.files(t)
+	noSecrets(t, connected)
+	for name := range before {
+		if strings.Contains(connected[name], "github") || !strings.Contains(connected[name], `"attach"`) {
+			t.Errorf("%s is\n%s", name, connected[name])
+		}
+	}
+	if !strings.Contains(connected[".config/Code/User/mcp.json"], "tracker") {
+		t.Error("the server that logs in by itself did not stay in the client")
+	}
+	var listed []struct{ Client, State string }
+	if err := json.Unmarshal([]byte(h.weir(t, "clients", "--json").want(t, exitOK).stdout), &listed); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range listed {
+		if l.State != "wired" {
+			t.Errorf("%s is %s", l.Client, l.State)
+		}
+	}
+	h.weir(t, "connect", "cursor", "--yes").want(t, exitOK, "nothing to change")
+	for _, id := range []string{"cursor", "claude-code", "vscode"} {
+		h.weir(t, "disconnect", id, "--yes").want(t, exitOK, "weir out of "+id)
+	}
+	sameFiles(t, "disconnect", theirs(h.files(t)), before)
+	h.weir(t, "undo", "--yes").want(t, exitOK, "Undone") // the last disconnect
+	if text := h.files(t)[".config/Code/User/mcp.json"]; text != connected[".config/Code/User/mcp.json"] {
+		t.Errorf("undo of disconnect: %s", text)
+	}
+}
+
+func TestUndoTakesEverythingBack(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	before := h.files(t)
+	h.weir(t, "connect", "cursor", "--yes").want(t, exitOK)
+	h.weir(t, "undo").want(t, exitUsage, "Undo 1", "--yes")
+	h.weir(t, "undo", "--yes").want(t, exitOK, "as before")
+	after := h.files(t)
+	maps.DeleteFunc(after, func(name, _ string) bool { return strings.Contains(name, "/weir/journal/") })
+	for name, text := range after {
+		if strings.HasSuffix(name, "/weir/secrets.yaml") && !slices.ContainsFunc(secretsOfHome, func(s string) bool { return strings.Contains(text, s) }) {
+			delete(after, name)
+		}
+		if strings.HasSuffix(name, ".lock") {
+			delete(after, name)
+		}
+	}
+	sameFiles(t, "undo", after, before)
+	h.weir(t, "undo", "--yes").want(t, exitUsage, "nothing to undo")
+	h.weir(t, "undo", "--list").want(t, exitOK, "undone by 2", "connect")
+	h.weir(t, "__complete", "undo", "").want(t, exitOK, "2\tundo")
+}
+
+// TestChangesOfOneServer goes through the life of a server in a weir.yaml with comments.
+func TestChangesOfOneServer(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	const mine = "# my servers\nmcpServers:\n  # the first\n  one:\n    command: one   # odd\n"
+	conf := filepath.Join(h.dir, "weir.yaml")
+	if err := os.WriteFile(conf, []byte(mine), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := func() string {
+		data, err := os.ReadFile(conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	for _, wrong := range [][]string{
+		{"add", "one", "--no-start", "--yes", "--", fakeBin}, {"add", "x"}, {"add", "x", "y"}, {"add", "x", "ftp://a.example"},
+		{"add", "x", "https://a.example/mcp", "--env", "A=b"}, {"remove", "two"}, {"add", "cursor"}, {"add", "x", "--env", "A", "--", "y"},
+	} {
+		h.weir(t, wrong...).want(t, exitUsage)
+	}
+	h.weir(t, "add", "broken", "--yes", "--", "/nonexistent/server").want(t, exitUnavailable, "--no-start")
+	if read() != mine {
+		t.Fatalf("a server that does not start changed the file:\n%s", read())
+	}
+	h.weir(t, "add", "fake", "--env", "API_TOKEN=abcdefgh12345678", "--yes", "--", fakeBin).want(t, exitOK, "✓ fake", "API_TOKEN", "weir undo")
+	added := read()
+	if !strings.HasPrefix(added, mine) || !strings.Contains(added, "${secret:API_TOKEN}") || strings.Contains(added, "abcdefgh12345678") {
+		t.Fatalf("added:\n%s", added)
+	}
+	h.weir(t, "disable", "fake", "--yes").want(t, exitOK)
+	if !strings.Contains(read(), "disabled: true") {
+		t.Errorf("disabled:\n%s", read())
+	}
+	h.weir(t, "disable", "fake", "--yes").want(t, exitOK, "already", "nothing to change")
+	h.weir(t, "enable", "fake", "--yes").want(t, exitOK)
+	if read() != added {
+		t.Errorf("enabled:\n%s\nwant\n%s", read(), added)
+	}
+	h.weir(t, "__complete", "remove", "").want(t, exitOK, "one\nfake")
+	h.weir(t, "remove", "fake", "--yes").want(t, exitOK)
+	if read() != mine {
+		t.Errorf("removed:\n%s\nwant\n%s", read(), mine)
+	}
+	h.weir(t, "undo", "1", "--yes").want(t, exitOK)
+	if strings.Contains(h.weir(t, "secret", "ls").stdout, "API_TOKEN") {
+		t.Error("undo left the secret in the store")
+	}
+}

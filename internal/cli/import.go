@@ -1,0 +1,414 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/clients"
+	"github.com/weir-mcp/weir/internal/firstrun"
+)
+
+// secretFlag is the place for secrets that a command was told.
+type secretFlag string
+
+func (s *secretFlag) flag(cmd *cobra.Command) {
+	cmd.Flags().StringVar((*string)(s), "secrets", "", "where secrets go: store (the keyring, else a file that only you can read), env or inline (default: store)")
+	oneOf(cmd, "secrets", string(firstrun.Store), string(firstrun.Env), string(firstrun.Inline))
+}
+
+// place returns where the secrets of a plan go.
+func (s *secretFlag) place() (firstrun.Place, error) {
+	switch p := firstrun.Place(*s); p {
+	case "":
+		return firstrun.Store, nil
+	case firstrun.Store, firstrun.Env, firstrun.Inline:
+		return p, nil
+	}
+	return "", failf(exitUsage, "--secrets %q: it must be store, env or inline", string(*s))
+}
+
+func importCommand(a *process) *cobra.Command {
+	var c changing
+	var where secretFlag
+	var o clients.Select
+	cmd := &cobra.Command{
+		Use:   "import [CLIENT|FILE...]",
+		Short: "Bring the servers of MCP clients into weir.yaml",
+		Long: `Bring the servers of MCP clients, or of files in the form of one, into weir.yaml.
+Without arguments it looks at every client of this machine. The clients' files
+stay as they are; "weir connect" puts weir in the place of their servers.
+
+A server that two clients have comes once. Servers that only the client can use,
+such as those that it has logged in to, stay there; the plan says why. Secrets go
+into the store, and weir.yaml names them as ${secret:NAME}. Nothing is started.`,
+		Example: `  weir import --dry-run
+  weir import cursor ./mcp.json`,
+		ValidArgsFunction: a.completeClients(true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runImport(a, cmd.Context(), &c, where, args, o)
+		},
+	}
+	c.flags(cmd)
+	where.flag(cmd)
+	cmd.Flags().BoolVar(&o.All, "all", false, "take servers that are switched off, too; they stay switched off")
+	cmd.Flags().BoolVar(&o.Projects, "projects", false, "take servers that a client keeps for single folders, too")
+	return cmd
+}
+
+func runImport(a *process, ctx context.Context, c *changing, where secretFlag, words []string, o clients.Select) error {
+	m, err := a.machine(c.config)
+	if err != nil {
+		return err
+	}
+	sources, err := look(a, m, words)
+	if err != nil {
+		return err
+	}
+	p, err := m.Import("import", sources, o)
+	if err != nil {
+		return err
+	}
+	return c.carryOut(a, ctx, m, p, where)
+}
+
+// look reads sources and says which cannot be read. It is an error if one that was named cannot.
+func look(a *process, m *firstrun.Machine, words []string) ([]firstrun.Source, error) {
+	sources, err := m.Look(words...)
+	if err != nil {
+		return nil, &failure{exitUsage, err}
+	}
+	good := sources[:0]
+	for _, s := range sources {
+		if s.Err == nil {
+			good = append(good, s)
+			continue
+		}
+		if len(words) > 0 {
+			return nil, &failure{exitUsage, s.Err}
+		}
+		a.note("left out: %v", s.Err)
+	}
+	return good, nil
+}
+
+// carryOut shows a plan, asks, and makes the change.
+func (c *changing) carryOut(a *process, ctx context.Context, m *firstrun.Machine, p *firstrun.Plan, where secretFlag) error {
+	place, err := where.place()
+	if err != nil {
+		return err
+	}
+	out := asPlanJSON(m, p)
+	if !c.asJSON {
+		showPlan(a, m, p)
+	}
+	if p.Empty() {
+		if c.asJSON {
+			return printJSON(a.stdout, out)
+		}
+		_, err := fmt.Fprintln(a.stdout, "There is nothing to change.")
+		return err
+	}
+	ok, err := c.agree(a, ctx, "Make these changes?")
+	if err != nil || !ok {
+		out.DryRun = true
+		if c.asJSON {
+			if failed := printJSON(a.stdout, out); failed != nil {
+				return failed
+			}
+		}
+		if err == nil && !c.dryRun {
+			a.note("nothing has changed")
+		}
+		return err
+	}
+	if c.first != nil {
+		if err := c.first(ctx); err != nil {
+			return err
+		}
+	}
+	stop := a.spin("writing")
+	r, err := p.Apply(ctx, place)
+	stop()
+	if err != nil {
+		return err
+	}
+	if !c.asJSON {
+		return showDone(a, p, r)
+	}
+	out.Done = r.Record.N
+	for _, s := range r.Secrets {
+		out.Kept = append(out.Kept, keptJSON{s.Name, s.Where})
+	}
+	for _, s := range r.Exports {
+		out.Exports = append(out.Exports, s.Name)
+	}
+	return printJSON(a.stdout, out)
+}
+
+// showDone tells a person what was done, and what is left to do.
+func showDone(a *process, p *firstrun.Plan, r firstrun.Result) error {
+	t := a.stdout
+	places := map[string][]string{}
+	for _, s := range r.Secrets {
+		places[s.Where] = append(places[s.Where], s.Name)
+	}
+	for _, where := range []string{"keyring", "file"} {
+		if names := places[where]; len(names) > 0 {
+			fmt.Fprintf(t, "%s in the %s of secrets.\n", counted(len(names), "secret"), where)
+		}
+	}
+	if len(r.Exports) > 0 {
+		fmt.Fprintln(t, "Set these variables where weir starts:")
+		for _, s := range r.Exports {
+			fmt.Fprintf(t, "  export %s=%s\n", s.Name, t.clean(s.String()))
+		}
+	}
+	showAdvice(a, p)
+	_, err := fmt.Fprintf(t, "%s Done: %s. To take it back: weir undo\n", t.paint(green, "✓"), t.clean(p.Summary))
+	return err
+}
+
+// showAdvice says what to do in each client whose file has changed.
+func showAdvice(a *process, p *firstrun.Plan) {
+	told := map[string]bool{}
+	for _, f := range p.Files {
+		if f.Client == nil || told[f.Client.ID] {
+			continue
+		}
+		told[f.Client.ID] = true
+		if f.Client.Reload != clients.Live {
+			fmt.Fprintf(a.stdout, "  %s: %s\n", f.Client.Name, f.Client.Reload.Advice())
+		}
+	}
+}
+
+func connectCommand(a *process) *cobra.Command {
+	var c changing
+	var where secretFlag
+	var o clients.Select
+	var keep, print, project bool
+	cmd := &cobra.Command{
+		Use:   "connect CLIENT...",
+		Short: "Put weir in the place of a client's servers",
+		Long: `Put one entry, weir, into the file of an MCP client. The servers that stand there
+come behind weir: into weir.yaml, and out of the client's file. Only these entries
+change; comments, order and every other byte stay.
+
+The entry starts "weir attach", which holds no secret. With --keep the client's own
+servers stay. With --project the entry goes into this folder's file of the client.
+With --print nothing is written: what to paste, and a link if the client has one.`,
+		Example: `  weir connect claude-code cursor
+  weir connect zed --print`,
+		Args:              positional(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: a.completeClients(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, word := range args {
+				if _, ok := clients.ByID(word); !ok {
+					return failf(exitUsage, "there is no client %q; it is one of: %s", word, strings.Join(clientIDs(), ", "))
+				}
+			}
+			m, err := a.machine(c.config)
+			if err != nil {
+				return err
+			}
+			if print {
+				return printSnippets(a, m, args)
+			}
+			return runConnect(a, cmd.Context(), &c, m, where, args, o, keep, project)
+		},
+	}
+	c.flags(cmd)
+	where.flag(cmd)
+	cmd.Flags().BoolVar(&keep, "keep", false, "leave the client's own servers where they are")
+	cmd.Flags().BoolVar(&print, "print", false, "print what to paste, and change nothing")
+	cmd.Flags().BoolVar(&project, "project", false, "write this folder's file of the client; its servers stay")
+	cmd.Flags().BoolVar(&o.All, "all", false, "move servers that are switched off, too; they stay switched off")
+	cmd.MarkFlagsMutuallyExclusive("print", "project")
+	return cmd
+}
+
+func clientIDs() (ids []string) {
+	for _, c := range clients.All() {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+// printSnippets prints what a person pastes into clients.
+func printSnippets(a *process, m *firstrun.Machine, ids []string) error {
+	for _, id := range ids {
+		c, _ := clients.ByID(id)
+		text, link, err := c.Snippet(m.How)
+		if err != nil {
+			return err
+		}
+		if file := c.DefaultFile(m.Env); file != "" {
+			a.note("for %s", file)
+		}
+		if _, err := fmt.Fprintln(a.stdout, strings.TrimRight(text, "\n")); err != nil {
+			return err
+		}
+		if link != "" {
+			if _, err := fmt.Fprintln(a.stdout, link); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func runConnect(a *process, ctx context.Context, c *changing, m *firstrun.Machine, where secretFlag, ids []string, o clients.Select, keep, project bool) error {
+	sources, err := look(a, m, ids)
+	if project {
+		sources, err = m.Projects(".", ids)
+		keep = true
+	}
+	if err != nil {
+		return err
+	}
+	var from []firstrun.Source
+	if !keep {
+		from = sources
+	}
+	p, err := m.Import("connect", from, o)
+	if err != nil {
+		return err
+	}
+	if err := connectAll(p, sources, keep); err != nil {
+		return err
+	}
+	return c.carryOut(a, ctx, m, p, where)
+}
+
+// connectAll plans weir's entry in the files of sources.
+func connectAll(p *firstrun.Plan, sources []firstrun.Source, keep bool) error {
+	for _, s := range sources {
+		if err := p.Connect(s, keep); err != nil {
+			return &failure{exitUsage, err}
+		}
+	}
+	p.Summarize()
+	return nil
+}
+
+func disconnectCommand(a *process) *cobra.Command {
+	var c changing
+	cmd := &cobra.Command{
+		Use:   "disconnect CLIENT...",
+		Short: "Take weir out of a client, and put its servers back",
+		Long: `Take weir's entry out of the file of an MCP client, and put the servers back that
+"weir connect" took out, byte by byte. They stay in weir.yaml as well.`,
+		Args:              positional(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: a.completeClients(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := a.machine(c.config)
+			if err != nil {
+				return err
+			}
+			sources, err := look(a, m, args)
+			if err != nil {
+				return err
+			}
+			p, err := m.Disconnect(sources)
+			if err != nil {
+				return err
+			}
+			return c.carryOut(a, cmd.Context(), m, p, "")
+		},
+	}
+	c.flags(cmd)
+	return cmd
+}
+
+func clientsCommand(a *process) *cobra.Command {
+	var all, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "clients",
+		Short: "List the MCP clients of this machine, wired or not",
+		Args:  positional(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			m, err := a.machine("")
+			if err != nil {
+				return err
+			}
+			var words []string
+			if all {
+				words = clientIDs()
+			}
+			sources, err := m.Look(words...)
+			if err != nil {
+				return err
+			}
+			return printSources(a, sources, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "list all clients that weir knows")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// printSources lists clients with their files.
+func printSources(a *process, sources []firstrun.Source, asJSON bool) error {
+	type line struct {
+		Client  string `json:"client"`
+		Name    string `json:"name"`
+		State   string `json:"state"` // wired, not wired, no file, paste, unreadable
+		Servers int    `json:"servers"`
+		File    string `json:"file,omitempty"`
+		Error   string `json:"error,omitempty"`
+	}
+	lines, rows, notes := []line{}, [][]cell{}, []string{}
+	for _, s := range sources {
+		l := line{Client: s.Client.ID, Name: s.Client.Name, File: s.File, Servers: len(s.Servers)}
+		style := ""
+		switch {
+		case s.Err != nil:
+			l.State, l.Error, style = "unreadable", s.Err.Error(), red
+		case s.Client.Pasted():
+			l.State = "paste"
+		case s.Wired:
+			l.State, style = "wired", green
+			l.Servers--
+		case !s.Exists:
+			l.State, style = "no file", dim
+		default:
+			l.State, style = "not wired", yellow
+		}
+		lines = append(lines, l)
+		rows = append(rows, []cell{{cyan, l.Client}, {style, l.State}, {"", fmt.Sprint(l.Servers)}, {"", a.tilde(l.File)}})
+		notes = append(notes, l.Error)
+	}
+	if asJSON {
+		return printJSON(a.stdout, lines)
+	}
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(a.stdout, "No MCP client was found. weir clients --all lists those that weir knows.")
+		return err
+	}
+	if a.stdout.screen() {
+		for _, row := range rows {
+			row[3].text = middle(row[3].text, max(a.stdout.width-40, 16))
+		}
+	}
+	return printNotedTable(a.stdout, []string{"CLIENT", "STATE", "SERVERS", "FILE"}, rows, notes)
+}
+
+// completeClients completes ids of clients; it reads no file of a client.
+func (a *process) completeClients(files bool) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var out []string
+		for _, c := range clients.All() {
+			if !slices.Contains(args, c.ID) {
+				out = append(out, c.ID+"\t"+c.Name)
+			}
+		}
+		if files {
+			return out, cobra.ShellCompDirectiveDefault
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/clients"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/firstrun"
+	"github.com/weir-mcp/weir/internal/journal"
+	"github.com/weir-mcp/weir/internal/secret"
+)
+
+// changing are the flags of commands that change files.
+type changing struct {
+	config              string
+	dryRun, yes, asJSON bool
+
+	first func(ctx context.Context) error // runs after the yes, before the change; may be nil
+}
+
+const changingHelp = `
+The plan is shown before anything changes, and "weir undo" takes the change back.
+Without a terminal, and without --yes, the plan is all that happens (exit code 2).`
+
+// flags adds the flags to a command.
+func (c *changing) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.config, "config", "", "the weir.yaml to change (default: the user's, in the configuration folder)")
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "show the plan and change nothing")
+	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print JSON")
+	cmd.Long = strings.TrimSpace(cmd.Long) + "\n" + changingHelp
+}
+
+// machine returns the computer of the person who runs this process. path is the weir.yaml to change,
+// "" for the user's.
+func (a *process) machine(path string) (*firstrun.Machine, error) {
+	where := places(a.lookupEnv)
+	own, err := where.Config()
+	if err != nil {
+		return nil, err
+	}
+	state, err := where.State()
+	if err != nil {
+		return nil, err
+	}
+	m := &firstrun.Machine{Config: own}
+	if m.Env, err = a.clientEnvironment(); err != nil {
+		return nil, err
+	}
+	if m.Journal, err = journal.Open(filepath.Join(state, "journal")); err != nil {
+		return nil, err
+	}
+	var custom string
+	if path != "" {
+		if custom, err = filepath.Abs(path); err != nil {
+			return nil, err
+		}
+		if m.Config = custom; custom == own {
+			custom = ""
+		}
+	}
+	if m.Secrets, err = a.secretsForPlans(); err != nil {
+		return nil, err
+	}
+	if m.How, err = a.way(custom, m.Config); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// clientEnvironment is this computer as the table of clients looks at it.
+func (a *process) clientEnvironment() (clients.Environment, error) {
+	home := a.env("HOME")
+	if runtime.GOOS == "windows" {
+		home = a.env("USERPROFILE")
+	}
+	if home == "" {
+		return clients.Environment{}, errors.New("the home folder is not known: set HOME")
+	}
+	return clients.Environment{
+		OS: runtime.GOOS, Home: home, Getenv: a.env,
+		Exists: func(path string) bool { _, err := os.Stat(path); return err == nil },
+		Names: func(folder string) (names []string) {
+			entries, err := os.ReadDir(folder)
+			if err != nil {
+				return nil // a folder that cannot be listed has no names for weir
+			}
+			for _, e := range entries {
+				names = append(names, e.Name())
+			}
+			return names
+		},
+	}, nil
+}
+
+// env reads a variable, "" for one that is not set.
+func (a *process) env(name string) string {
+	value, _ := a.lookupEnv(name)
+	return value
+}
+
+// way returns how clients reach weir: they start its program. custom is a configuration that is not
+// the user's, and conf the configuration in use.
+func (a *process) way(custom, conf string) (clients.How, error) {
+	h := clients.How{Windows: runtime.GOOS == "windows", Known: []string{defaultURL}}
+	if c, _, err := config.Load(conf, config.Options{Inputs: func(config.Input) (string, bool, error) { return "unknown", true, nil }}); err == nil {
+		if _, port, err := net.SplitHostPort(app.ListenAddress(c)); err == nil && port != "0" {
+			h.Known = append(h.Known, "http://127.0.0.1:"+port+"/mcp")
+		}
+	}
+	var err error
+	if h.Command, err = a.program(); err != nil {
+		return h, err
+	}
+	h.Config = custom
+	return h, nil
+}
+
+// program returns the command that starts this weir again: its absolute path with links kept, so
+// that an update behind the link is followed. Under npx it is the package.
+func (a *process) program() ([]string, error) {
+	if a.env("npm_command") == "exec" && a.env("npm_package_name") != "" {
+		return []string{"npx", "-y", "weir-mcp"}, nil
+	}
+	if path, err := exec.LookPath(os.Args[0]); err == nil {
+		if path, err = filepath.Abs(path); err == nil && filepath.Base(path) != "weir.test" {
+			return []string{path}, nil
+		}
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("weir does not know where it is: %w", err)
+	}
+	return []string{path}, nil
+}
+
+// nearMachine is machine for commands that change one server: without a path it takes this folder's
+// weir.yaml, if there is one.
+func (a *process) nearMachine(path string) (*firstrun.Machine, error) {
+	if path == "" {
+		found, err := config.Find(".")
+		if err == nil && strings.HasPrefix(filepath.Base(found), "weir.") {
+			path = found
+		}
+	}
+	return a.machine(path)
+}
+
+// firstCommands are the commands that set weir up and change its servers.
+func firstCommands(a *process) []*cobra.Command {
+	return []*cobra.Command{
+		importCommand(a), connectCommand(a), disconnectCommand(a), clientsCommand(a), undoCommand(a),
+		addCommand(a), removeCommand(a), enableCommand(a), disableCommand(a),
+	}
+}
+
+// keptSecrets is the store of secrets as a plan uses it.
+type keptSecrets struct {
+	*secret.Store
+	place secret.Place
+}
+
+// secretsForPlans returns the store of this user. Only a person at a terminal can unlock a keyring,
+// so without one the values go to the file.
+func (a *process) secretsForPlans() (firstrun.Secrets, error) {
+	store, err := openSecrets(a)
+	if err != nil {
+		return nil, err
+	}
+	place := secret.Auto
+	if !a.stderr.screen() {
+		place = secret.File
+	}
+	return keptSecrets{store, place}, nil
+}
+
+// Set implements firstrun.Secrets.
+func (k keptSecrets) Set(name, value string) (string, error) {
+	where, err := k.Store.Set(name, value, k.place)
+	return string(where), err
+}
+
+// Remove implements firstrun.Secrets.
+func (k keptSecrets) Remove(name string) error {
+	if err := k.Store.Remove(name); !errors.Is(err, secret.ErrMissing) {
+		return err
+	}
+	return nil
+}
