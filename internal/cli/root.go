@@ -29,13 +29,17 @@ type process struct {
 	running        bool       // the command line was accepted and the command has started
 }
 
+// unlinked is the version of a program that was built without the linker's -X main.version.
+const unlinked = "devel"
+
 // Main runs the program with this process's arguments, environment and standard streams until it
-// ends or is ended by a signal. It returns the exit code. version comes from the linker; "" means
-// the version that the Go toolchain recorded, or "devel".
+// ends or is ended by a signal. It returns the exit code. version comes from the linker; "devel"
+// means the version that the Go toolchain recorded, if there is one.
 func Main(version string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return run(ctx, buildVersion(version), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	info, _ := debug.ReadBuildInfo()
+	return run(ctx, buildVersion(version, info), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
 // run runs the program and returns the exit code.
@@ -115,7 +119,7 @@ the parts it wants of a result that is too long to read.`,
 	in("first", firstCommands(a)...)
 	in("gateway", serveCommand(a), agentCommand(a), hubCommand(a), computerCommand(a), configCommand(a), secretCommand(a), trustCommand(a))
 	in("shell", lsCommand(a), searchCommand(a), browseCommand(a), showCommand(a), callCommand(a), viewCommand(a), getCommand(a), tableCommand(a), selectCommand(a), statsCommand(a))
-	in("other", demoCommand(a), benchCommand(a), versionCommand(a))
+	in("other", demoCommand(a), benchCommand(a), manCommand(a), upgradeCommand(a), versionCommand(a))
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	root.AddCommand(helpTopics(a)...)
@@ -199,14 +203,11 @@ func positional(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// buildVersion returns the linker's version, or the one that the Go toolchain recorded.
-func buildVersion(version string) string {
-	if version != "devel" {
-		return version
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return version
+// buildVersion returns the linker's version, or the one that the Go toolchain recorded: go install
+// of a tag records the tag. info may be nil.
+func buildVersion(linked string, info *debug.BuildInfo) string {
+	if linked != unlinked || info == nil {
+		return linked
 	}
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
@@ -221,7 +222,7 @@ func buildVersion(version string) string {
 		}
 	}
 	if revision == "" {
-		return version
+		return linked
 	}
-	return strings.Join([]string{version, revision[:min(12, len(revision))]}, "-") + dirty
+	return strings.Join([]string{linked, revision[:min(12, len(revision))]}, "-") + dirty
 }
