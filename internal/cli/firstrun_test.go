@@ -6,9 +6,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // secretsOfHome are the secret values in the clients' files of the fixture home.
@@ -226,5 +228,65 @@ func TestChangesOfOneServer(t *testing.T) {
 	h.weir(t, "undo", "1", "--yes").want(t, exitOK)
 	if strings.Contains(h.weir(t, "secret", "ls").stdout, "API_TOKEN") {
 		t.Error("undo left the secret in the store")
+	}
+}
+
+// installed puts programs of these names on the PATH of the home, which are servers.
+func (h *aHome) installed(t *testing.T, names ...string) {
+	t.Helper()
+	bin := t.TempDir()
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\nexec "+fakeBin+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.env = append(h.env, "PATH="+bin+":/usr/bin:/bin")
+}
+
+// TestInitAndUndo sets weir up in the fixture home, and takes it back.
+func TestInitAndUndo(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("the servers are scripts of a shell")
+	}
+	h := newHome(t)
+	h.installed(t, "npx", "uvx")
+	h.env = append(h.env, "HTTPS_PROXY=http://127.0.0.1:1", "https_proxy=http://127.0.0.1:1") // reach no real server
+	before := h.files(t)
+	h.weir(t, "init").want(t, exitUsage, "Claude Code", "+ time", "--yes")
+	h.weir(t, "init", "--dry-run").want(t, exitOK, "+ weir", "- clock")
+	sameFiles(t, "init without a yes", theirs(h.files(t)), before)
+
+	began := time.Now()
+	f := h.weir(t, "init", "--yes").want(t, exitOK, "✗ broken", "✓ time", "✓ everything", "menu ", " tokens", "Claude Code: restart it", "Cursor: reload", "weir undo")
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("init took %s", took)
+	}
+	for _, secret := range secretsOfHome {
+		if strings.Contains(f.stdout+f.stderr, secret) {
+			t.Errorf("init prints the secret %.6s…", secret)
+		}
+	}
+	after := h.files(t)
+	noSecrets(t, after)
+	for _, name := range []string{".claude.json", ".cursor/mcp.json", ".config/Code/User/mcp.json"} {
+		if !strings.Contains(after[name], `"attach"`) || strings.Contains(after[name], "github") {
+			t.Errorf("%s is\n%s", name, after[name])
+		}
+	}
+	for _, want := range []string{"broken:", "github-cursor:", "${secret:SEARCH_API_KEY}"} {
+		if !strings.Contains(after[".config/weir/weir.yaml"], want) {
+			t.Errorf("weir.yaml has no %s:\n%s", want, after[".config/weir/weir.yaml"])
+		}
+	}
+	h.weir(t, "config", "check", ".config/weir/weir.yaml").want(t, exitOK, "7 servers")
+	h.weir(t, "init", "--yes").want(t, exitOK, "nothing to change", "menu ")
+	h.weir(t, "undo", "--yes").want(t, exitOK)
+	sameFiles(t, "undo", theirs(h.files(t)), before)
+	if text, ok := h.files(t)[".config/weir/weir.yaml"]; ok {
+		t.Errorf("undo left weir.yaml:\n%s", text)
+	}
+	if list := h.weir(t, "secret", "ls", "--json").want(t, exitOK).stdout; strings.TrimSpace(list) != "[]" {
+		t.Errorf("undo left secrets: %s", list)
 	}
 }

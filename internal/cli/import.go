@@ -139,13 +139,7 @@ func (c *changing) carryOut(a *process, ctx context.Context, m *firstrun.Machine
 	if !c.asJSON {
 		return showDone(a, p, r)
 	}
-	out.Done = r.Record.N
-	for _, s := range r.Secrets {
-		out.Kept = append(out.Kept, keptJSON{s.Name, s.Where})
-	}
-	for _, s := range r.Exports {
-		out.Exports = append(out.Exports, s.Name)
-	}
+	out.add(r)
 	return printJSON(a.stdout, out)
 }
 
@@ -158,7 +152,7 @@ func showDone(a *process, p *firstrun.Plan, r firstrun.Result) error {
 	}
 	for _, where := range []string{"keyring", "file"} {
 		if names := places[where]; len(names) > 0 {
-			fmt.Fprintf(t, "%s in the %s of secrets.\n", counted(len(names), "secret"), where)
+			fmt.Fprintf(t, "%s kept in the %s (weir secret ls).\n", counted(len(names), "secret"), where)
 		}
 	}
 	if len(r.Exports) > 0 {
@@ -168,7 +162,8 @@ func showDone(a *process, p *firstrun.Plan, r firstrun.Result) error {
 		}
 	}
 	showAdvice(a, p)
-	_, err := fmt.Fprintf(t, "%s Done: %s. To take it back: weir undo\n", t.paint(green, "✓"), t.clean(p.Summary))
+	item(t, green, "✓", "done", p.Summary)
+	_, err := fmt.Fprintln(t, "To take it back: weir undo")
 	return err
 }
 

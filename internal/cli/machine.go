@@ -160,7 +160,7 @@ func (a *process) nearMachine(path string) (*firstrun.Machine, error) {
 // firstCommands are the commands that set weir up and change its servers.
 func firstCommands(a *process) []*cobra.Command {
 	return []*cobra.Command{
-		importCommand(a), connectCommand(a), disconnectCommand(a), clientsCommand(a), undoCommand(a),
+		initCommand(a), importCommand(a), connectCommand(a), disconnectCommand(a), clientsCommand(a), undoCommand(a),
 		addCommand(a), removeCommand(a), enableCommand(a), disableCommand(a),
 	}
 }

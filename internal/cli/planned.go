@@ -174,6 +174,9 @@ func showPlan(a *process, m *firstrun.Machine, p *firstrun.Plan) {
 			showFile(a, p.Kind, f)
 		}
 	}
+	if len(p.Notes) > 0 {
+		heading(t, "Notes")
+	}
 	for _, n := range p.Notes {
 		about := strings.Trim(n.Client+": "+n.Server, ": ")
 		item(t, dim, "i", about, n.Text)
@@ -250,4 +253,15 @@ func (a *process) tilde(path string) string {
 		return "~/" + rest
 	}
 	return path
+}
+
+// add notes what was done.
+func (p *planJSON) add(r firstrun.Result) {
+	p.Done = r.Record.N
+	for _, s := range r.Secrets {
+		p.Kept = append(p.Kept, keptJSON{s.Name, s.Where})
+	}
+	for _, s := range r.Exports {
+		p.Exports = append(p.Exports, s.Name)
+	}
 }

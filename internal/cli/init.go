@@ -1,0 +1,322 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/clients"
+	"github.com/weir-mcp/weir/internal/firstrun"
+)
+
+// initRun is one run of weir init.
+type initRun struct {
+	changing
+	where secretFlag
+
+	a       *process
+	m       *firstrun.Machine
+	sources []firstrun.Source
+	plan    *firstrun.Plan
+	trial   *app.Trial
+}
+
+func initCommand(a *process) *cobra.Command {
+	r := &initRun{a: a}
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Set weir up: find, import, start, connect",
+		Long: `Set weir up on this machine. It looks for MCP clients, brings their servers into
+weir.yaml, starts and lists them all once, and puts weir in their place in the
+clients' files. It asks before each of these steps, and ends with what the change
+saves. A server that does not start is kept, with its reason.
+
+All of it is one operation: "weir undo" takes it back.`,
+		Example: `  weir init --dry-run
+  weir init --yes`,
+		Args: positional(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if r.m, err = a.machine(r.config); err != nil {
+				return err
+			}
+			if r.sources, err = look(a, r.m, nil); err != nil {
+				return err
+			}
+			return r.run(cmd.Context())
+		},
+	}
+	r.flags(cmd)
+	r.where.flag(cmd)
+	return cmd
+}
+
+// run goes through the steps.
+func (r *initRun) run(ctx context.Context) error {
+	var err error
+	if r.plan, err = r.m.Import("init", r.sources, clients.Select{}); err != nil {
+		return err
+	}
+	if !r.asJSON {
+		r.showFound()
+		showPlan(r.a, r.m, r.plan)
+	}
+	if r.dryRun || !r.yes && !r.person() {
+		return r.onlyPlan()
+	}
+	if r.plan.Empty() && len(r.choices()) == 0 {
+		return r.nothing(ctx)
+	}
+	if ok, err := r.step(ctx, !r.plan.Empty(), "Bring these servers behind weir, and start them to see what they offer?"); err != nil || !ok {
+		return err
+	}
+	place, err := r.secretPlace(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.try(ctx); err != nil {
+		return err
+	}
+	chosen, err := r.choose(ctx)
+	if err != nil {
+		return err
+	}
+	if err := connectAll(r.plan, chosen, false); err != nil {
+		return err
+	}
+	if r.plan.Empty() {
+		return r.nothing(ctx)
+	}
+	stop := r.a.spin("writing")
+	done, err := r.plan.Apply(ctx, place)
+	stop()
+	if err != nil {
+		return err
+	}
+	return r.finish(done)
+}
+
+// person reports whether there is a person to ask.
+func (r *initRun) person() bool {
+	_, ok := newQuestions(r.a)
+	return ok
+}
+
+// step asks a question if it applies. A no ends the command.
+func (r *initRun) step(ctx context.Context, applies bool, question string) (bool, error) {
+	if !applies {
+		return true, nil
+	}
+	ok, err := r.agree(r.a, ctx, question)
+	if err == nil && !ok {
+		r.a.note("nothing has changed")
+	}
+	return ok, err
+}
+
+// showFound lists the clients.
+func (r *initRun) showFound() {
+	t := r.a.stdout
+	if len(r.sources) == 0 {
+		fmt.Fprintln(t, "No MCP client was found. weir clients --all lists those that weir knows.")
+		return
+	}
+	heading(t, "Found")
+	for _, s := range r.sources {
+		state := counted(len(s.Servers), "server")
+		if s.Wired {
+			state = "connected"
+		}
+		item(t, cyan, "·", s.Client.Name, state)
+	}
+}
+
+// choices are the files that weir's entry can go to.
+func (r *initRun) choices() (out []firstrun.Source) {
+	for _, s := range r.sources {
+		if s.Client.Proof != clients.Hearsay && !s.Client.Pasted() && (!s.Wired || len(s.Servers) > 1) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// choose asks which clients to connect. Clients of which weir knows only from third parties are left
+// to weir connect.
+func (r *initRun) choose(ctx context.Context) ([]firstrun.Source, error) {
+	all := r.choices()
+	var ids []string
+	for _, s := range all {
+		if !slices.Contains(ids, s.Client.ID) {
+			ids = append(ids, s.Client.ID)
+		}
+	}
+	for _, s := range r.sources {
+		if s.Client.Proof == clients.Hearsay && !r.asJSON {
+			item(r.a.stdout, yellow, "!", s.Client.ID, "weir knows it from third parties only; to connect it: weir connect "+s.Client.ID)
+		}
+	}
+	if r.yes || len(ids) == 0 {
+		return all, nil
+	}
+	q, _ := newQuestions(r.a)
+	for {
+		answer, err := q.line(ctx, r.a.stderr.paint(bold, "Connect "+strings.Join(ids, ", ")+"?")+" [Y/n/names]", false)
+		if err != nil {
+			return nil, fmt.Errorf("nothing has changed: %w", err)
+		}
+		words := strings.FieldsFunc(strings.ToLower(answer), func(c rune) bool { return c == ' ' || c == ',' })
+		switch {
+		case len(words) == 0, slices.Equal(words, []string{"y"}), slices.Equal(words, []string{"yes"}):
+			return all, nil
+		case slices.Equal(words, []string{"n"}), slices.Equal(words, []string{"no"}):
+			return nil, nil
+		}
+		if at := slices.IndexFunc(words, func(w string) bool { return !slices.Contains(ids, w) }); at >= 0 {
+			fmt.Fprintf(r.a.stderr, "%q is none of these clients.\n", words[at])
+			continue
+		}
+		return slices.DeleteFunc(all, func(s firstrun.Source) bool { return !slices.Contains(words, s.Client.ID) }), nil
+	}
+}
+
+// secretPlace asks where the secrets go, if there are any.
+func (r *initRun) secretPlace(ctx context.Context) (firstrun.Place, error) {
+	if r.where != "" || r.yes || len(r.plan.Import.Secrets) == 0 {
+		return r.where.place()
+	}
+	q, _ := newQuestions(r.a)
+	for {
+		answer, err := q.line(ctx, r.a.stderr.paint(bold, "Move the "+counted(len(r.plan.Import.Secrets), "secret")+" to the store, to env, or keep them inline?")+" [store]", false)
+		if err != nil {
+			return "", fmt.Errorf("nothing has changed: %w", err)
+		}
+		r.where = secretFlag(strings.ToLower(strings.TrimSpace(answer)))
+		if place, err := r.where.place(); err == nil {
+			return place, nil
+		}
+		fmt.Fprintln(r.a.stderr, "It is one of store, env and inline.")
+	}
+}
+
+// try starts all servers once and shows how they are.
+func (r *initRun) try(ctx context.Context) error {
+	var err error
+	if r.trial, err = tryPlan(r.a, ctx, r.m, r.plan, nil); err != nil || r.asJSON {
+		return err
+	}
+	heading(r.a.stdout, "Started")
+	for _, s := range r.trial.Servers {
+		switch reason := trialFault(s); {
+		case reason != "":
+			item(r.a.stdout, red, "✗", s.Name, reason)
+		case s.State == "disabled" || s.State == "left_out":
+			item(r.a.stdout, dim, "-", s.Name, s.State)
+		default:
+			item(r.a.stdout, green, "✓", s.Name, counted(s.Tools, "tool"))
+		}
+	}
+	return nil
+}
+
+// triedJSON is a server that was started, for programs.
+type triedJSON struct {
+	Name   string `json:"name"`
+	Tools  int    `json:"tools"`
+	Reason string `json:"reason,omitempty"` // why it cannot be used
+}
+
+// initJSON is what weir init did, for programs.
+type initJSON struct {
+	planJSON
+	Started []triedJSON `json:"started"`
+	Menu    *menuJSON   `json:"menu,omitempty"`
+}
+
+// menuJSON counts the tokens of definitions of tools.
+type menuJSON struct {
+	Before int `json:"before"`
+	After  int `json:"after"`
+}
+
+func (r *initRun) json(done firstrun.Result, dry bool) initJSON {
+	out := initJSON{planJSON: asPlanJSON(r.m, r.plan), Started: []triedJSON{}}
+	out.DryRun, out.Done = dry, done.Record.N
+	out.add(done)
+	if r.trial != nil {
+		for _, s := range r.trial.Servers {
+			out.Started = append(out.Started, triedJSON{s.Name, s.Tools, trialFault(s)})
+		}
+		out.Menu = &menuJSON{r.trial.Before, r.trial.After}
+	}
+	return out
+}
+
+// onlyPlan ends a run that changes nothing. The plan includes the clients' files.
+func (r *initRun) onlyPlan() error {
+	if err := connectAll(r.plan, r.choices(), false); err != nil {
+		return err
+	}
+	if r.asJSON {
+		if err := printJSON(r.a.stdout, r.json(firstrun.Result{}, true)); err != nil {
+			return err
+		}
+	} else if len(r.plan.Files) > 0 {
+		heading(r.a.stdout, "Files")
+		for _, f := range r.plan.Files {
+			showFile(r.a, r.plan.Kind, f)
+		}
+	}
+	if r.dryRun {
+		return nil
+	}
+	return errNotAsked()
+}
+
+// nothing ends a run on a machine that needs no change.
+func (r *initRun) nothing(ctx context.Context) error {
+	if r.trial == nil && len(r.sources) > 0 {
+		if err := r.try(ctx); err != nil {
+			return err
+		}
+	}
+	if r.asJSON {
+		return printJSON(r.a.stdout, r.json(firstrun.Result{}, false))
+	}
+	r.showMenu()
+	_, err := fmt.Fprintln(r.a.stdout, "There is nothing to change. To add a server: weir add NAME -- COMMAND")
+	return err
+}
+
+// finish tells what has changed, what it saves and what is left to do.
+func (r *initRun) finish(done firstrun.Result) error {
+	if r.asJSON {
+		return printJSON(r.a.stdout, r.json(done, false))
+	}
+	heading(r.a.stdout, "Changed")
+	if len(r.plan.Import.Servers) > 0 {
+		fmt.Fprintln(r.a.stdout, "  "+r.a.stdout.clean(middle(r.a.tilde(r.m.Config), r.a.stdout.width-2)))
+	}
+	for _, f := range r.plan.Files {
+		showFile(r.a, r.plan.Kind, f)
+	}
+	r.showMenu()
+	return showDone(r.a, r.plan, done)
+}
+
+// showMenu shows how many tokens the definitions of tools cost, before and now.
+func (r *initRun) showMenu() {
+	if r.trial == nil || r.trial.Before == 0 {
+		return
+	}
+	t := r.a.stdout
+	if r.trial.After >= r.trial.Before {
+		fmt.Fprintf(t, "%s %s tokens; with so few tools, weir lists them all\n", t.paint(bold, "menu"), thousands(r.trial.After))
+		return
+	}
+	fmt.Fprintf(t, "%s %s → %s tokens\n", t.paint(bold, "menu"), thousands(r.trial.Before), t.paint(green, thousands(r.trial.After)))
+}
