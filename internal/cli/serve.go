@@ -22,6 +22,7 @@ import (
 func serveCommand(a *process) *cobra.Command {
 	var path, listen, mode, snapshot string
 	var stdio, strict bool
+	var idle time.Duration
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway",
@@ -72,7 +73,10 @@ second ends weir at once.`,
 			if stdio && cmd.Flags().Changed("listen") {
 				return failf(exitUsage, "--stdio and --listen: a gateway on standard input and output has no address")
 			}
-			return runServe(a, cmd.Context(), path, snapshot, opts, stdio)
+			if idle < 0 || idle > 0 && stdio {
+				return failf(exitUsage, "--idle-exit needs a positive time, and a gateway that listens")
+			}
+			return runServe(a, cmd.Context(), path, snapshot, opts, stdio, idle)
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "configuration (default: weir.yaml, weir.yml, weir.json or .mcp.json of this folder)")
@@ -82,6 +86,7 @@ second ends weir at once.`,
 	oneOf(cmd, "mode", string(config.ModeAuto), string(config.ModePlain), string(config.ModeGateway), string(config.ModeProxy))
 	cmd.Flags().BoolVar(&a.redact, "redact", false, "replace secrets in results too, as artifacts.redact does")
 	cmd.Flags().StringVar(&snapshot, "catalog", "", "serve the tools, resources and prompts of this JSON file, too; without --config, them alone")
+	cmd.Flags().DurationVar(&idle, "idle-exit", 0, "end this long after the last client has left, such as 30m; takes a free port if the default one is taken")
 	cmd.Flags().BoolVar(&stdio, "stdio", false, "speak MCP on standard input and output")
 	return cmd
 }
@@ -132,7 +137,7 @@ func loadConfig(a *process, ctx context.Context, path, snapshot string, opts *co
 }
 
 // runServe serves until ctx ends; the first signal ends it.
-func runServe(a *process, ctx context.Context, path, snapshot string, opts config.Options, stdio bool) error {
+func runServe(a *process, ctx context.Context, path, snapshot string, opts config.Options, stdio bool, idle time.Duration) error {
 	opts.Omit = app.OmitItself(a.environ(), !stdio)
 	// With --stdio, standard input belongs to the client.
 	path, c, err := loadConfig(a, ctx, path, snapshot, &opts, !stdio)
@@ -151,7 +156,7 @@ func runServe(a *process, ctx context.Context, path, snapshot string, opts confi
 	var listener *web.Listener
 	if !stdio {
 		// Listen before upstreams start, so that an address in use is reported at once.
-		if listener, err = web.Listen(ctx, app.ListenAddress(c)); err != nil {
+		if listener, err = listenFor(ctx, c, opts.Listen, idle > 0); err != nil {
 			return err
 		}
 		defer listener.Close()
@@ -179,10 +184,15 @@ func runServe(a *process, ctx context.Context, path, snapshot string, opts confi
 		return &failure{exitUnavailable, err}
 	}
 	var f face
+	var unused <-chan struct{} // closed when the gateway is to end because it has no clients
+	var token string
 	if stdio {
 		f = newStdioFace(e, c, a, logger)
 	} else {
-		f = web.New(e, c, listener, logger.Logger)
+		server := web.New(e, c, listener, logger.Logger)
+		if f, token = server, server.Token(); idle > 0 {
+			unused = server.Idle(idle)
+		}
 	}
 	f.Start()
 	watching, stopWatching := context.WithCancel(ctx)
@@ -193,16 +203,28 @@ func runServe(a *process, ctx context.Context, path, snapshot string, opts confi
 	}
 	background.Go(func() { keepMemory(a, watching) })
 	if !stdio {
-		defer announceGateway(a, path, listener.Addr(), e.Instance, "", logger.Logger)()
+		defer announceGateway(a, path, listener.Addr(), e.Instance, token, logger.Logger)()
 		welcome(a, c, listener.Addr(), path, snapshot)
 	}
 	select {
 	case <-ctx.Done():
+	case <-unused:
+		logger.Info("no client is left", "idle", idle)
 	case <-f.Done():
 	}
 	stopWatching()
 	logger.Info("shutting down", "upstreams", len(e.Upstreams()))
 	return end.drain(ctx, f)
+}
+
+// listenFor listens for a gateway. One in the background takes a free port if another program has the
+// default one; its clients find it by its run file.
+func listenFor(ctx context.Context, c *config.Config, flag string, background bool) (*web.Listener, error) {
+	listener, err := web.Listen(ctx, app.ListenAddress(c))
+	if err != nil && background && flag == "" && "http://"+c.Listen+"/mcp" == defaultURL {
+		return web.Listen(ctx, "127.0.0.1:0")
+	}
+	return listener, err
 }
 
 // keepMemory limits the memory of this process until ctx ends.

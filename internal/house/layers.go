@@ -99,6 +99,7 @@ var places = []place{
 	{"internal/place", ground, nil, "where weir's own files are, on every system; knows none of their contents"},
 	{"internal/trust", ground, []string{"internal/place"}, "remembers which configurations a person has agreed to; a file of the state folder"},
 	{"internal/bundle", ground, nil, "unpacks MCP bundles and reads their manifests; knows no registry, no client and no configuration"},
+	{"internal/attach", faces, nil, "carries lines between a client and a running gateway; knows no configuration and starts nothing"},
 	{"internal/filewatch", ground, nil, "says when a file changes; the configuration and the Computer read theirs again"},
 	{"internal/ownership", ground, nil, "whose the names of servers are: registry, Computers and the configuration ask one ledger, and none of them may import another"},
 	{"internal/uritemplate", ground, nil, "RFC 6570; knows no MCP"},

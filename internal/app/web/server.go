@@ -2,6 +2,8 @@ package web
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"html/template"
@@ -55,6 +57,10 @@ type Server struct {
 	page   *template.Template
 	http   *http.Server
 
+	attached *attached
+	presence presence
+	token    string // opens /mcp, in addition to auth.tokens
+
 	draining atomic.Bool
 	ended    chan struct{} // closed when the listener has stopped accepting
 }
@@ -71,8 +77,9 @@ func NewHandler(e *app.Engine, c *config.Config, base string, log *slog.Logger) 
 }
 
 func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.Logger) *Server {
-	f := &Server{engine: e, log: log, listener: l, base: base, page: template.Must(template.New("page").Parse(pageSource)), ended: make(chan struct{})}
+	f := &Server{engine: e, log: log, listener: l, base: base, page: template.Must(template.New("page").Parse(pageSource)), token: rand.Text(), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
+	f.attached = &attached{handler: f.MCP(), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
 	f.stream = streamable.NewServer(streamable.ServerOptions{
 		Handler: f.MCP(), SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
 	})
@@ -114,8 +121,13 @@ func (f *Server) Start() {
 // Done returns a channel that is closed when the Listener has stopped.
 func (f *Server) Done() <-chan struct{} { return f.ended }
 
+// Token returns the token of this run that opens /mcp to weir attach where tokens are configured.
+// Only the user who runs the gateway may know it.
+func (f *Server) Token() string { return f.token }
+
 // ServeHTTP implements http.Handler.
 func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer f.presence.begin(r)()
 	if f.draining.Load() {
 		// This response is the last one on its connection. It waits until the listener is closed:
 		// otherwise the client could reconnect first and be cut off.
@@ -144,6 +156,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	closed.Admit, metrics.Admit = admitToAll(auth), admitToMetrics(auth)
 	open := guard.New(app.GuardOptions(c, config.Auth{}, f.log))
 	mux, quiet := f.mux(c, open, guard.New(closed), len(auth.Tokens) > 0)
+	mux.Handle("/mcp", f.agentFront(guard.New(attachable(closed, f.token))))
 	mux.Handle("/metrics", guard.New(metrics).Wrap(f.engine.Metrics.Handler()))
 	routes := http.Handler(mux)
 	f.routes.Store(&routes)
@@ -181,7 +194,6 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (
 	// An endpoint that reaches all upstreams must not be one of them. Check for the loop before the
 	// token, because weir would not have a token for itself.
 	front := func(next http.Handler) http.Handler { return f.engine.Loops().Refuse(all(next)) }
-	mux.Handle("/mcp", front(inMode(f.stream)))
 	mux.Handle("/mcp/", closed.Wrap(f.router))
 	mux.Handle("/mcps/", closed.Wrap(f.router))
 	mux.Handle("/sse", front(inMode(f.sse)))
@@ -206,6 +218,26 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (
 	mux.Handle("/health", health)
 	mux.Handle("/", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePage(w, r, tokens) })))
 	return mux, quiet
+}
+
+// agentFront returns the handler of /mcp behind a guard.
+func (f *Server) agentFront(g *guard.Guard) http.Handler {
+	return f.engine.Loops().Refuse(g.Wrap(f.unscoped(inMode(f.attached.wrap(f.stream)))))
+}
+
+// attachable returns guard options that take a token of this run, too, for the local principal.
+func attachable(o guard.Options, token string) guard.Options {
+	known := o.Authenticate
+	if known == nil {
+		return o
+	}
+	o.Authenticate = func(bearer string) (string, bool) {
+		if subtle.ConstantTimeCompare([]byte(bearer), []byte(token)) == 1 {
+			return mcp.LocalPrincipal, true
+		}
+		return known(bearer)
+	}
+	return o
 }
 
 // aliveOr serves alive to strangers: requests without a token if tokens are configured, and
@@ -292,7 +324,7 @@ func (f *Server) Shutdown(ctx context.Context) error {
 			failed = errors.Join(failed, err)
 		}
 	}
-	for _, end := range []func(context.Context) error{f.stream.Shutdown, f.sse.Shutdown, f.router.Shutdown} {
+	for _, end := range []func(context.Context) error{f.stream.Shutdown, f.sse.Shutdown, f.router.Shutdown, f.attached.Shutdown} {
 		all.Go(func() { try(end) })
 	}
 	all.Wait()

@@ -1,0 +1,355 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+	"github.com/weir-mcp/weir/mcp/stdio"
+)
+
+// Bounds of a Run.
+const (
+	maxMessage    = 256 << 20 // of the gateway and of the client, whose bound is the gateway's
+	maxWaiting    = 4096      // requests in flight
+	handshakeWait = 30 * time.Second
+	endWait       = 5 * time.Second // for the last answers, after the client has closed its end
+)
+
+// A Conn is a connection to a gateway that carries one message a line.
+type Conn interface {
+	io.ReadWriteCloser
+	// CloseWrite says that no further message comes.
+	CloseWrite() error
+}
+
+// Options configures a Run. All fields are required.
+type Options struct {
+	In  io.Reader
+	Out io.Writer
+	// Dial connects to the gateway, and starts one if necessary. Its error is what the client reads.
+	Dial func(context.Context) (Conn, error)
+	// Note gets messages for people.
+	Note func(format string, args ...any)
+}
+
+// Run carries messages until the client closes In or ctx ends.
+func Run(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &relay{o: o, ctx: ctx, out: stdio.NewStream(nothing{}, o.Out, maxMessage, nil)}
+	defer r.close()
+	lines := make(chan []byte)
+	failed := make(chan error, 1)
+	go func() { // lives until In ends: a blocked read cannot be interrupted
+		in := stdio.NewStream(o.In, io.Discard, maxMessage, nil)
+		for {
+			line, err := in.Read()
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case lines <- line:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case line := <-lines:
+			r.forward(line)
+		case err := <-failed:
+			if !errors.Is(err, io.EOF) {
+				return err
+			}
+			r.finish()
+			return nil
+		}
+	}
+}
+
+// nothing is a reader at its end.
+type nothing struct{}
+
+func (nothing) Read([]byte) (int, error) { return 0, io.EOF }
+
+// A relay is the state of one Run. Its forward and finish are called by one goroutine.
+type relay struct {
+	o   Options
+	ctx context.Context
+
+	hello, ready []byte // the client's initialize request and its initialized notification
+
+	writing sync.Mutex // guards out
+	out     *stdio.Stream
+
+	mu   sync.Mutex // guards below
+	link *link      // nil without a gateway
+}
+
+// A link is a connection to one gateway.
+type link struct {
+	conn  Conn
+	lines *stdio.Stream
+	ended chan struct{} // closed when its reader has ended
+
+	mu      sync.Mutex          // guards below
+	waiting map[jsonrpc.ID]bool // requests of the client without an answer
+	asked   map[jsonrpc.ID]bool // requests of the gateway without an answer
+	greeted chan jsonrpc.Message
+	hello   jsonrpc.ID // the repeated handshake, whose answer is not for the client
+}
+
+// forward sends one line of the client to the gateway.
+func (r *relay) forward(line []byte) {
+	messages := parse(line)
+	greets := false
+	for _, m := range messages {
+		switch m.Method {
+		case "initialize":
+			greets, r.hello, r.ready = true, line, nil
+		case "notifications/initialized":
+			r.ready = line
+		}
+	}
+	l := r.current()
+	if l == nil {
+		if len(messages) > 0 && !wants(messages) {
+			return // an answer or a notice for a gateway that has ended
+		}
+		var err error
+		if l, err = r.connect(!greets); err != nil {
+			r.refuse(messages, err)
+			return
+		}
+	}
+	if !l.register(messages) {
+		return
+	}
+	if err := l.lines.Write(line); err != nil {
+		_ = l.conn.Close() // the reader answers what waits
+	}
+}
+
+// wants reports whether one of the messages is a request.
+func wants(messages []jsonrpc.Message) bool {
+	for i := range messages {
+		if messages[i].Kind() == jsonrpc.Request {
+			return true
+		}
+	}
+	return false
+}
+
+// parse returns the messages of a line, none if the line is no message: the gateway answers it.
+func parse(line []byte) (messages []jsonrpc.Message) {
+	parts, _, err := jsonrpc.Split(line)
+	if err != nil {
+		return nil
+	}
+	for _, part := range parts {
+		if m, err := jsonrpc.Parse(part); err == nil {
+			messages = append(messages, m)
+		}
+	}
+	return messages
+}
+
+// current returns the link to the gateway, nil if there is none.
+func (r *relay) current() *link {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.link
+}
+
+// connect connects to the gateway and repeats the client's handshake there.
+func (r *relay) connect(greet bool) (*link, error) {
+	conn, err := r.o.Dial(r.ctx)
+	if err != nil {
+		r.o.Note("%v", err)
+		return nil, err
+	}
+	l := &link{
+		conn: conn, lines: stdio.NewStream(conn, conn, maxMessage, conn.Close), ended: make(chan struct{}),
+		waiting: map[jsonrpc.ID]bool{}, asked: map[jsonrpc.ID]bool{},
+	}
+	hello := parse(r.hello)
+	greet = greet && len(hello) > 0
+	if greet {
+		l.hello, l.greeted = hello[0].ID, make(chan jsonrpc.Message, 1)
+	}
+	r.mu.Lock()
+	r.link = l
+	r.mu.Unlock()
+	go r.read(l)
+	if greet {
+		if err := r.greet(l); err != nil {
+			_ = conn.Close()
+			<-l.ended
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// greet repeats the handshake of the client.
+func (r *relay) greet(l *link) error {
+	if err := l.lines.Write(r.hello); err != nil {
+		return err
+	}
+	timer := time.NewTimer(handshakeWait)
+	defer timer.Stop()
+	select {
+	case m := <-l.greeted:
+		if m.Err != nil {
+			return jsonrpc.ParseError(m.Err)
+		}
+	case <-l.ended:
+		return mcp.Errorf(mcp.KindUpstreamUnavailable, "the gateway ended during the handshake; try again")
+	case <-timer.C:
+		return mcp.Errorf(mcp.KindUpstreamTimeout, "the gateway did not answer the handshake within %s", handshakeWait)
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	}
+	if r.ready == nil {
+		return nil
+	}
+	return l.lines.Write(r.ready)
+}
+
+// register notes what the messages ask and answer. It returns false if they must not be sent: the
+// link is lost, or a response answers a question of an earlier gateway.
+func (l *link) register(messages []jsonrpc.Message) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	send := len(messages) == 0
+	for i := range messages {
+		switch m := &messages[i]; m.Kind() {
+		case jsonrpc.Request:
+			if len(l.waiting) < maxWaiting {
+				l.waiting[m.ID] = true
+			}
+			send = true
+		case jsonrpc.Response, jsonrpc.ErrorResponse:
+			if l.asked[m.ID] {
+				delete(l.asked, m.ID)
+				send = true
+			}
+		default:
+			send = true
+		}
+	}
+	return send
+}
+
+// take notes what a message of the gateway answers and asks. It returns false if the message is not
+// for the client.
+func (l *link) take(m jsonrpc.Message) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch m.Kind() {
+	case jsonrpc.Response, jsonrpc.ErrorResponse:
+		if l.greeted != nil && m.ID == l.hello {
+			l.greeted <- m
+			l.greeted = nil
+			return false
+		}
+		delete(l.waiting, m.ID)
+	case jsonrpc.Request:
+		if len(l.asked) < maxWaiting {
+			l.asked[m.ID] = true
+		}
+	}
+	return true
+}
+
+// read copies what the gateway sends to the client. When the gateway ends, it answers the requests
+// that still wait.
+func (r *relay) read(l *link) {
+	defer close(l.ended)
+	for {
+		line, err := l.lines.Read()
+		if err != nil {
+			break
+		}
+		for _, m := range parse(line) {
+			if !l.take(m) {
+				line = nil
+			}
+		}
+		if line != nil {
+			r.write(line)
+		}
+	}
+	_ = l.conn.Close()
+	r.mu.Lock()
+	if r.link == l {
+		r.link = nil
+	}
+	r.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.ctx.Err() != nil {
+		return
+	}
+	gone := mcp.WireError(mcp.Errorf(mcp.KindUpstreamUnavailable, "the gateway ended before it answered; whether the call had an effect is not known. weir attach connects again with the next message"), "")
+	for id := range l.waiting {
+		r.write(jsonrpc.AppendError(nil, id, gone))
+	}
+	for id := range l.asked {
+		r.write(jsonrpc.AppendNotification(nil, "notifications/cancelled", []byte(`{"requestId":`+string(id)+`,"reason":"the gateway ended"}`)))
+	}
+}
+
+// refuse answers requests with an error.
+func (r *relay) refuse(messages []jsonrpc.Message, err error) {
+	for i := range messages {
+		if m := &messages[i]; m.Kind() == jsonrpc.Request {
+			var known *mcp.Error
+			if !errors.As(err, &known) {
+				err = &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: err.Error(), Err: err}
+			}
+			r.write(jsonrpc.AppendError(nil, m.ID, mcp.WireError(err, "")))
+		}
+	}
+}
+
+// write sends one line to the client.
+func (r *relay) write(line []byte) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if err := r.out.Write(line); err != nil {
+		r.o.Note("the client does not read: %v", err)
+	}
+}
+
+// finish waits for the answers to what the client has sent before it closed its end.
+func (r *relay) finish() {
+	l := r.current()
+	if l == nil || l.conn.CloseWrite() != nil {
+		return
+	}
+	timer := time.NewTimer(endWait)
+	defer timer.Stop()
+	select {
+	case <-l.ended:
+	case <-timer.C:
+	case <-r.ctx.Done():
+	}
+}
+
+// close ends the link and waits for its reader.
+func (r *relay) close() {
+	if l := r.current(); l != nil {
+		_ = l.conn.Close()
+		<-l.ended
+	}
+}
