@@ -36,6 +36,8 @@ var places = []place{
 	{"internal/cli", top, []string{"internal/app", "internal/app/web"}, "the commands of weir; only cmd imports it"},
 	{"internal/app/web", top, []string{"internal/app"}, "the HTTP face of a gateway; the gateway does not know it"},
 	{"internal/app", top, nil, "puts a gateway together; knows no flags, no terminal and no exit codes"},
+	{"internal/dist", top, nil, "packages of finished binaries; knows what a package manager wants, and nothing of what weir does"},
+	{"internal/dist/cmd/dist", top, []string{"internal/dist"}, "the same as a program"},
 	{"bench", top, nil, "shows speed from outside: real processes under load"},
 	{"bench/*", top, nil, "the same for one package each, beside a reference of others"},
 	{"examples/*", top, nil, "shows the packages from outside, as a newcomer uses them"},
