@@ -19,9 +19,14 @@ type session struct {
 	typed  func(string)
 }
 
-// atTerminal starts a command whose standard input and standard error are a terminal.
+// atTerminal starts a command whose standard input and standard error are a terminal. Extra environment
+// goes before the arguments, as NAME=VALUE.
 func atTerminal(t *testing.T, args ...string) *session {
 	t.Helper()
+	env := []string{"TERM=dumb"}
+	for len(args) > 0 && strings.Contains(args[0], "=") {
+		env, args = append(env, args[0]), args[1:]
+	}
 	tty, person := pty(t)
 	s := &session{t: t, screen: &seen{}, ended: make(chan error, 1)}
 	s.typed = func(text string) {
@@ -31,7 +36,7 @@ func atTerminal(t *testing.T, args ...string) *session {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	cmd := exec.CommandContext(ctx, weirBin, args...)
-	cmd.Dir, cmd.Env = t.TempDir(), environment("TERM=dumb")
+	cmd.Dir, cmd.Env = t.TempDir(), environment(env...)
 	cmd.Stdin, cmd.Stderr, cmd.Stdout = tty, tty, &s.stdout
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // Ctrl-C is a signal to it
 	if err := cmd.Start(); err != nil {
