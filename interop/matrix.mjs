@@ -209,7 +209,6 @@ export async function upstreams({ weir }) {
     await gateway.close();
     await running.stop();
     const hasty = await startWeir(weir, 'weir-tasks', asJSON({ ...config, tasks: { wait: '1s' } }));
-    await sleep(3000); // until server-everything has asked for roots: docs/rough_edges.md, tasks of a session's first connection
     await checkTasks(report, hasty, false);
     await hasty.stop();
   }

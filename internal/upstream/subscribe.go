@@ -28,7 +28,7 @@ func (u *Upstream) SubscribeResource(ctx context.Context, uri string, fn func(pa
 	if err != nil {
 		return nil, err
 	}
-	err = u.with(ctx, false, func(l *link) error { return r.Begin(ctx, l.slot.line, l) })
+	err = u.with(ctx, false, "", func(l *link) error { return r.Begin(ctx, l.slot.line, l) })
 	if err != nil {
 		r.Abandon()
 		return nil, err

@@ -49,6 +49,8 @@ type Upstream struct {
 	calls, failures, inFlight, restarts atomic.Int64
 	work                                busy // calls, and requests with a Hold
 
+	homes taskHomes
+
 	// Lock order: a lock of subscription that is held during calls, slotsMu, admission.mu, all others.
 	slotsMu sync.Mutex // guards below
 	closed  bool
@@ -169,7 +171,7 @@ func (u *Upstream) public(err error) error {
 // server speaks the era.
 func (u *Upstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
 	var hello mcp.Hello
-	err := u.with(ctx, modern, func(l *link) error {
+	err := u.with(ctx, modern, "", func(l *link) error {
 		hello = l.hello
 		return nil
 	})
@@ -231,13 +233,16 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 	}
 	u.calls.Add(1)
 	var result json.RawMessage
-	err := u.with(ctx, modern, func(l *link) (err error) {
+	err := u.with(ctx, modern, taskOf(method, params), func(l *link) (err error) {
 		sent := u.lists.headers.Load()
 		result, err = l.Call(ctx, u.timeoutOf(method), method, params, back)
 		if refusedHeaders(l, method, err) && u.lists.relearn(ctx, l, params, sent) {
 			if err = u.lists.callable(method, params); err == nil {
 				result, err = l.Call(ctx, u.timeoutOf(method), method, params, back)
 			}
+		}
+		if err == nil {
+			u.homes.learn(mcp.Caller(ctx), method, result, l.slot)
 		}
 		return err
 	})
@@ -270,7 +275,7 @@ func (u *Upstream) timeoutOf(method string) time.Duration {
 }
 
 func (u *Upstream) notify(ctx context.Context, modern bool, method string, params json.RawMessage) error {
-	return u.with(ctx, modern, func(l *link) error {
+	return u.with(ctx, modern, "", func(l *link) error {
 		if method == "notifications/roots/list_changed" && l.slot.key.session == nil {
 			return nil // a shared connection has no roots
 		}
@@ -278,22 +283,24 @@ func (u *Upstream) notify(ctx context.Context, modern bool, method string, param
 	})
 }
 
-// with runs f over a connection that is ready. If f failed because its message certainly never
-// reached the server, with runs f once more over another connection.
-func (u *Upstream) with(ctx context.Context, modern bool, f func(*link) error) error {
+// with runs f over a connection that is ready: if f is about a task, the one that made the task. If f
+// failed because its message certainly never reached the server, with runs f once more over another
+// connection.
+func (u *Upstream) with(ctx context.Context, modern bool, task string, f func(*link) error) error {
 	retried := false
 	for ended := 0; ; {
-		s, err := u.pick(mcp.Caller(ctx), modern)
+		s, err := u.pick(mcp.Caller(ctx), modern, task)
 		if err != nil {
 			return err
 		}
 		l, err := s.calls.acquire(ctx)
 		switch {
 		case errors.Is(err, errNotModern):
-			modern = false
+			modern, task = false, ""
 			continue
 		case errors.Is(err, errSlotEnded) && ended < 3:
-			ended++ // it was idle, or its session ends; the next pick knows
+			ended++   // it was idle, or its session ends; the next pick knows
+			task = "" // the server may have the task although its connection has ended
 			continue
 		case errors.Is(err, errSlotEnded):
 			return u.public(err)
@@ -313,14 +320,20 @@ func (u *Upstream) with(ctx context.Context, modern bool, f func(*link) error) e
 	}
 }
 
-// pick returns the slot for a call of a session, which may be nil, in an era.
-func (u *Upstream) pick(session *mcp.Session, modern bool) (*slot, error) {
+// pick returns the slot for a call of a session, which may be nil, in an era. If the call is about a
+// task of the session's principal, pick returns the slot that made the task while that slot exists.
+func (u *Upstream) pick(session *mcp.Session, modern bool, task string) (*slot, error) {
 	key := slotKey{}
 	if session != nil && u.ownFor(session) {
 		key.session = session
 	}
 	if modern && u.http() && !u.noModern.Load() {
 		key.modern = !u.lastHello().Modern // one connection is enough if all are modern
+	}
+	if task != "" && session != nil {
+		if home := u.homes.of(session.Principal(), task, key); home != nil {
+			return home, nil
+		}
 	}
 	if key == (slotKey{}) || u.leftOut.Load() {
 		return u.shared, nil
@@ -379,8 +392,9 @@ func (u *Upstream) evict() bool {
 	return true
 }
 
-// forget removes an ended slot from the table.
+// forget removes an ended slot from the table, and its tasks.
 func (u *Upstream) forget(s *slot) {
+	u.homes.forget(s)
 	u.slotsMu.Lock()
 	defer u.slotsMu.Unlock()
 	if u.slots[s.key] == s {
