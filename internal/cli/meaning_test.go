@@ -52,7 +52,8 @@ func TestMeaning(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(out)
 	}))
 	defer endpoint.Close()
-	s := startWith(t, []string{"EMBEDDING_KEY=sesame-open"}, writeConfig(t, "weir.yaml", "search: {embedding: {url: "+endpoint.URL+"/v1, model: small, key: \"${env:EMBEDDING_KEY}\"}}\nlisten: 127.0.0.1:0\n"+oneFake), "serve")
+	path := writeConfig(t, "weir.yaml", "search: {embedding: {url: "+endpoint.URL+"/v1, model: small, key: \"${env:EMBEDDING_KEY}\"}}\nlisten: 127.0.0.1:0\n"+oneFake)
+	s := startWith(t, []string{"EMBEDDING_KEY=sesame-open"}, path, "serve", "--config", path)
 	s.await("the entries are embedded", func(app.Health) bool { return strings.Contains(s.stderr.String(), "ranked by meaning") })
 	echo := s.tool("fake:echo")
 	browse := func(query string) string {
