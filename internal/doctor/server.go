@@ -1,0 +1,150 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Report is what a gateway knows of its servers.
+type Report struct {
+	// Running says that the gateway runs on its own, at URL and of this Version. Otherwise it was
+	// started for the check.
+	Running      bool
+	URL, Version string
+	Servers      []Server
+	// Findings are the catalog's.
+	Findings []CatalogFinding
+	// Listed are the names of tools as agents see them, if agents see them all.
+	Listed []string
+}
+
+// Server is the state of one server.
+type Server struct {
+	Name  string
+	State string // as in package upstream
+	Error string // without secrets
+	Note  string
+	Tools int
+	// Stderr has its newest lines, without secrets, if the caller has them.
+	Stderr []string
+	// Noise is a line that it printed to stdout, "" if there was none.
+	Noise string
+}
+
+// CatalogFinding is a fault of a definition.
+type CatalogFinding struct{ Server, Kind, Name, Text string }
+
+var errNotProbed = errors.New("the servers were not looked at")
+
+// lastLines is how many lines of a program's output a finding has.
+const lastLines = 20
+
+// faults are the ids of failed servers, by texts of their errors. The first match counts. The texts
+// come from packages upstream, stdio, streamable and net, and tests with real failures keep them.
+var faults = []struct {
+	id    string
+	texts []string
+}{
+	{"server-noise", []string{"which is for MCP messages only"}},
+	{"server-start", []string{"cannot start "}},
+	{"server-unauthorized", []string{"(401)", "(403)"}},
+	{"server-tls", []string{"x509:", "tls:", "certificate"}},
+	{"server-dns", []string{"no such host", "server misbehaving", "Temporary failure in name resolution"}},
+	{"server-exit", []string{" ended (", "its program ended", "closed its stdout"}},
+	{"server-silent", []string{"did not answer initialize within", "did not answer the handshake within", "did not open its event stream within"}},
+	{"server-unreachable", []string{"connection refused", "connection reset", "no route to host", "network is unreachable", "i/o timeout", "EOF"}},
+}
+
+// faultOf returns the kind of finding for a server's error.
+func faultOf(text string) string {
+	for _, f := range faults {
+		if slices.ContainsFunc(f.texts, func(part string) bool { return strings.Contains(text, part) }) {
+			return f.id
+		}
+	}
+	return "server-failed"
+}
+
+// checkServers reports servers that do not answer.
+func (d *doctor) checkServers(context.Context) []Finding {
+	if d.Config == nil || d.Probe == nil {
+		return nil
+	}
+	report, err := d.probe()
+	if err != nil {
+		return []Finding{found("server-failed", "servers", "they cannot be started: %v", err).fix("%s", "Correct what the error names.")}
+	}
+	var list []Finding
+	for _, s := range report.Servers {
+		if d.Only == "" || s.Name == d.Only {
+			list = append(list, serverFindings(s)...)
+		}
+	}
+	return list
+}
+
+// serverFindings judges one server.
+func serverFindings(s Server) []Finding {
+	thing := "server " + s.Name
+	switch {
+	case s.State == "disabled" || s.State == "left_out":
+		return nil
+	case s.Error != "":
+		f := found(faultOf(s.Error), thing, "%s", s.Error)
+		if f.ID == "server-exit" || f.ID == "server-failed" || f.ID == "server-silent" {
+			f.Lines = s.Stderr[max(0, len(s.Stderr)-lastLines):]
+		}
+		if f.ID == "server-silent" {
+			f.Level = Fail // it had all the time that weir gives
+		}
+		return []Finding{f}
+	case s.State == "starting":
+		text := s.Note
+		if text == "" {
+			text = "has not answered yet"
+		}
+		f := found("server-silent", thing, "%s", text)
+		f.Lines = s.Stderr[max(0, len(s.Stderr)-lastLines):]
+		return []Finding{f}
+	case s.State != "ready" && s.State != "idle":
+		return []Finding{found("server-failed", thing, "is %s", s.State)}
+	}
+	list := []Finding{fine("server", thing, "%d tools", s.Tools)}
+	if s.Noise != "" {
+		list = append(list, found("server-noise", thing, "it printed %q to stdout, which is for MCP messages only; weir skips such lines, other clients fail", s.Noise))
+	}
+	return list
+}
+
+// proxyVariables are the variables by which programs find a proxy for HTTP.
+var proxyVariables = []string{"HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"}
+
+// checkProxy reports a proxy that would get what is for this machine.
+func (d *doctor) checkProxy(context.Context) []Finding {
+	at := slices.IndexFunc(proxyVariables, func(name string) bool { return d.env.Getenv(name) != "" })
+	if at < 0 || excepted(d.env.Getenv("NO_PROXY")) || excepted(d.env.Getenv("no_proxy")) {
+		return nil
+	}
+	return []Finding{found("server-proxy", "proxy", "%s is set, and NO_PROXY does not have 127.0.0.1: clients and servers send what is for weir to the proxy", proxyVariables[at])}
+}
+
+// excepted reports whether a list of hosts without proxy has this machine's loopback address.
+func excepted(list string) bool {
+	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	for host := range strings.SplitSeq(list, ",") {
+		host = strings.TrimSpace(host)
+		if prefix, err := netip.ParsePrefix(host); err == nil && prefix.Contains(loopback) {
+			return true
+		}
+		if name, _, ok := strings.Cut(host, ":"); ok {
+			host = name
+		}
+		if host == "*" || host == loopback.String() {
+			return true
+		}
+	}
+	return false
+}
