@@ -22,6 +22,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/doctor"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of docs/")
@@ -34,10 +35,11 @@ func TestDocs(t *testing.T) {
 		"commands":   commandReference(),
 		"inherited":  "`" + strings.Join(app.InheritedNames(), "`, `") + "`\n",
 		"keys":       keyTable(t),
+		"findings":   doctor.Markdown(),
 	}
 	section := regexp.MustCompile(`(?s)<!-- generated: ([a-z-]+) -->\n.*?<!-- end -->`)
 	seen := map[string]bool{}
-	for _, name := range []string{"../../docs/cli.md", "../../docs/config.md"} {
+	for _, name := range []string{"../../docs/cli.md", "../../docs/config.md", "../../docs/troubleshooting.md"} {
 		old, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -115,6 +115,11 @@ func readRunFile(lookupEnv func(string) (string, bool), config string) *runFile 
 	if err != nil {
 		return nil
 	}
+	return parseRunFile(path)
+}
+
+// parseRunFile reads a run file. It returns nil if the file is not a usable one.
+func parseRunFile(path string) *runFile {
 	data, err := place.Read(path, maxRunFile)
 	f := &runFile{path: path}
 	if err != nil || json.Unmarshal(data, f) != nil || f.URL == "" || f.Instance == "" {

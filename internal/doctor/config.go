@@ -14,6 +14,9 @@ func (d *doctor) checkConfig(context.Context) []Finding {
 		return []Finding{found("config-missing", "configuration", "")}
 	}
 	var list []Finding
+	if d.Distrust != nil {
+		list = append(list, found("config-untrusted", d.Path, ""))
+	}
 	for _, p := range d.Problems {
 		list = append(list, found("config-broken", d.Path, "%s", p))
 	}

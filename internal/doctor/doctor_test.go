@@ -46,6 +46,8 @@ var brokenMachines = map[string]struct {
 	"broken YAML":        {func(m *machine) { m.config = "mcpServers: [" }, "config-broken", "/home/ann/.config/weir/weir.yaml", "weir.yaml:2"},
 	"unset variable":     {func(m *machine) { m.config += "  keyed: {command: npx, env: {K: '${env:API_KEY}'}}\n" }, "config-server", "server keyed", "API_KEY"},
 	"unknown key":        {func(m *machine) { m.config += "listn: 127.0.0.1:1\n" }, "config-broken", "/home/ann/.config/weir/weir.yaml", "listn"},
+	"empty":              {func(m *machine) { m.config, m.servers = "mcpServers: {}\n", nil }, "config-warning", "/home/ann/.config/weir/weir.yaml", "nothing to offer"},
+	"of a clone":         {func(m *machine) { m.distrust = errors.New("not agreed") }, "config-untrusted", "/home/ann/.config/weir/weir.yaml", "weir trust"},
 	"unknown server key": {func(m *machine) { m.config += "  odd: {command: npx, comand: x}\n" }, "config-server", "server odd", "comand"},
 	"readable secret": {func(m *machine) {
 		m.config = "mcpServers:\n  files: {command: npx, env: {API_TOKEN: sk-0123456789abcdef0123}}\n"

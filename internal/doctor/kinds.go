@@ -14,6 +14,7 @@ const (
 var kinds = []Kind{
 	{"config-broken", Fail, ownConfig, "The configuration cannot be read, so weir does not start.", "Correct the place that the finding names; `weir config check` lists all of them."},
 	{"config-missing", Warn, ownConfig, "There is no configuration.", "Run `weir init`, or write a weir.yaml with `mcpServers`."},
+	{"config-untrusted", Warn, ownConfig, "The configuration came with this folder, and you have not agreed to run its commands. Its servers are not looked at.", "Read the file, then run `weir trust`."},
 	{"config-server", Fail, ownConfig, "One entry of `mcpServers` is wrong. The other servers run.", "Correct the key that the finding names, or set `disabled: true`."},
 	{"config-warning", Warn, ownConfig, "A key has no effect, or another one than it seems.", "Correct the place that the finding names."},
 	{"config-readable", Warn, ownMachine, "Other users of this machine can read a file with secrets.", "Run `chmod 600` on it; `weir doctor --fix` does."},

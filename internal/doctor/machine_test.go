@@ -27,16 +27,17 @@ type machine struct {
 	free     uint64
 	now      time.Time
 
-	config  string // weir.yaml
-	servers []Server
-	catalog []CatalogFinding
-	listed  []string
-	running string // the version of the gateway that runs; "" if none does
-	service Service
-	records []string
-	keyring error
-	secrets []string
-	only    string
+	config   string // weir.yaml
+	servers  []Server
+	catalog  []CatalogFinding
+	listed   []string
+	running  string // the version of the gateway that runs; "" if none does
+	service  Service
+	records  []string
+	keyring  error
+	distrust error
+	secrets  []string
+	only     string
 }
 
 type file struct {
@@ -142,8 +143,11 @@ func (m *machine) setup(t *testing.T) Setup {
 	t.Helper()
 	const conf = "/home/ann/.config/weir/weir.yaml"
 	s := Setup{
-		Version: "0.1.0", State: "/home/ann/.local/state/weir", Listen: "127.0.0.1:8088", Secrets: m.secrets, Only: m.only,
+		Version: "0.1.0", State: "/home/ann/.local/state/weir", Listen: "127.0.0.1:8088", Secrets: m.secrets, Only: m.only, Distrust: m.distrust,
 		Probe: func(context.Context) (Report, error) {
+			if m.distrust != nil {
+				return Report{}, m.distrust
+			}
 			r := Report{Servers: m.servers, Findings: m.catalog, Listed: m.listed, Running: m.running != "", Version: m.running, URL: "http://127.0.0.1:8088/mcp"}
 			return r, nil
 		},

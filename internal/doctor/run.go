@@ -26,6 +26,8 @@ type Setup struct {
 	Config   *config.Config
 	Problems []config.Problem
 	Warnings []config.Warning
+	// Distrust is set if the person has not agreed to the configuration: its programs are not run.
+	Distrust error
 	// Secrets are further files that hold secrets, and that only their user may read.
 	Secrets []string
 	// State is the folder of weir's own files.

@@ -55,7 +55,7 @@ var faults = []struct {
 	{"server-dns", []string{"no such host", "server misbehaving", "Temporary failure in name resolution"}},
 	{"server-exit", []string{" ended (", "its program ended", "closed its stdout"}},
 	{"server-silent", []string{"did not answer initialize within", "did not answer the handshake within", "did not open its event stream within"}},
-	{"server-unreachable", []string{"connection refused", "connection reset", "no route to host", "network is unreachable", "i/o timeout", "EOF"}},
+	{"server-unreachable", []string{"connection refused", "refused the connection", "connection reset", "no route to host", "network is unreachable", "i/o timeout", "EOF"}},
 }
 
 // faultOf returns the kind of finding for a server's error.
@@ -74,6 +74,9 @@ func (d *doctor) checkServers(context.Context) []Finding {
 		return nil
 	}
 	report, err := d.probe()
+	if err != nil && d.Distrust != nil {
+		return nil // reported with the configuration
+	}
 	if err != nil {
 		return []Finding{found("server-failed", "servers", "they cannot be started: %v", err).fix("%s", "Correct what the error names.")}
 	}

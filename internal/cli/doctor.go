@@ -1,0 +1,253 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/clients"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/doctor"
+	"github.com/weir-mcp/weir/internal/secret"
+)
+
+func doctorCommand(a *process) *cobra.Command {
+	var path, token string
+	var fix, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor [NAME]",
+		Short: "Find out why weir, a server or a client does not work",
+		Long: `Look at the configuration, the programs of servers, the servers themselves, the
+gateway, the clients, the service and the disk, in 5 seconds at most. Each finding
+names the thing, the owner of the fault and the fix. With NAME, only that server or
+client is looked at. If no gateway runs, the servers are started for the check.
+
+--fix mends what is safe, after showing it: rights of files with secrets, records
+of gateways that have ended, and entries of weir that a client has lost since
+weir connect. The exit code is 1 if a finding is a failure.`,
+		Example: `  weir doctor
+  weir doctor github
+  weir doctor --fix`,
+		Args: positional(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d := &examination{a: a, token: token}
+			defer d.close()
+			if len(args) == 1 {
+				d.setup.Only = args[0]
+			}
+			if err := d.prepare(cmd.Context(), path); err != nil {
+				return err
+			}
+			list := d.run(cmd.Context())
+			if asJSON && !fix {
+				if err := printJSON(a.stdout, orEmpty(list)); err != nil {
+					return err
+				}
+			} else {
+				printFindings(a, list)
+			}
+			if fix {
+				return repair(a, cmd.Context(), list)
+			}
+			if doctor.Failed(list) {
+				return errQuiet(exitTool)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&path, "config", "", "the configuration to look at")
+	cmd.Flags().StringVar(&token, "token", "", "bearer token for the gateway that runs (better $WEIR_TOKEN: other users see command lines)")
+	cmd.Flags().BoolVar(&fix, "fix", false, "mend what is safe, after showing it")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.MarkFlagsMutuallyExclusive("fix", "json")
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, c := range clients.All() {
+			names = append(names, c.ID)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
+}
+
+// An examination is one run of weir doctor.
+type examination struct {
+	a     *process
+	token string
+	setup doctor.Setup
+	end   func() // stops the servers that were started for the check; may be nil
+}
+
+func (d *examination) close() {
+	if d.end != nil {
+		d.end()
+	}
+}
+
+// prepare finds the configuration and everything around it. It starts nothing.
+func (d *examination) prepare(ctx context.Context, named string) error {
+	a, s := d.a, &d.setup
+	s.Version = a.version
+	if d.token == "" {
+		d.token = a.env("WEIR_TOKEN")
+	}
+	state, err := places(a.lookupEnv).State()
+	if err != nil {
+		return err
+	}
+	s.State = state
+	s.Records = func(ctx context.Context) []string { return endedRecords(ctx, filepath.Join(state, "gateways")) }
+	machine, err := a.machine(named)
+	if err != nil {
+		return err
+	}
+	s.Machine, s.How, s.Journal = machine.Env, machine.How, machine.Journal
+	if store, err := openSecrets(a); err == nil {
+		s.Secrets, s.Keyring = []string{store.Path()}, keyringCheck(store)
+	}
+	found, err := findConfig(a, named)
+	if errors.Is(err, config.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.Path = found.path
+	s.Distrust = found.check()
+	opts := configOptions(a, ctx)
+	itself := app.OmitItself(a.environ(), false)
+	_, client := clients.ByID(s.Only)
+	opts.Omit = func(c *config.Config, server *config.Server) string {
+		if s.Only != "" && (client || server.Name != s.Only) {
+			return "it is not looked at"
+		}
+		return itself(c, server)
+	}
+	if s.Distrust != nil {
+		opts.Inputs = func(config.Input) (string, bool, error) { return "unknown", true, nil } // programs of strangers are not run
+	}
+	var broken *config.Error
+	c, warnings, err := config.Load(found.path, opts)
+	switch {
+	case errors.As(err, &broken):
+		s.Problems = broken.Problems
+	case err != nil:
+		return err
+	default:
+		s.Config, s.Listen = c, app.Dialable(app.ListenAddress(c))
+		s.Probe = func(ctx context.Context) (doctor.Report, error) { return d.probe(ctx, c) }
+	}
+	s.Warnings = warnings
+	if err := s.Check(); err != nil {
+		return failf(exitUsage, "%w", err)
+	}
+	return nil
+}
+
+// run makes the checks.
+func (d *examination) run(ctx context.Context) []doctor.Finding {
+	stop := d.a.spin("looking around")
+	defer stop()
+	return doctor.Run(ctx, doctor.System(runtime.GOOS, d.a.lookupEnv), d.setup)
+}
+
+// keyringCheck returns a question for the keyring, nil if it keeps no secret of weir.
+func keyringCheck(store *secret.Store) func(context.Context) error {
+	entries, err := store.List()
+	if err != nil {
+		return func(context.Context) error { return err }
+	}
+	at := slices.IndexFunc(entries, func(e secret.Entry) bool { return e.Place == secret.Keyring })
+	if at < 0 {
+		return nil
+	}
+	return func(context.Context) error {
+		_, ok, err := store.Lookup(entries[at].Name) // bounded by the store
+		if err == nil && !ok {
+			err = fmt.Errorf("it does not have %s any more; set it again: weir secret set %s", entries[at].Name, entries[at].Name)
+		}
+		return err
+	}
+}
+
+// maxRecords bounds the records that are looked at.
+const maxRecords = 100
+
+// endedRecords returns the files of gateways that do not run any more.
+func endedRecords(ctx context.Context, folder string) (ended []string) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
+	if err != nil {
+		return nil // cannot happen: the pattern is sound
+	}
+	for _, file := range files[:min(len(files), maxRecords)] {
+		if f := parseRunFile(file); f != nil && !f.runs(ctx) && ctx.Err() == nil {
+			ended = append(ended, file)
+		}
+	}
+	return ended
+}
+
+// styleOf returns the colour of a level.
+func styleOf(l doctor.Level) string {
+	switch l {
+	case doctor.OK:
+		return green
+	case doctor.Warn:
+		return yellow
+	}
+	return red
+}
+
+// printFindings prints findings for people: a line each, and the way out below.
+func printFindings(a *process, list []doctor.Finding) {
+	counts := map[doctor.Level]int{}
+	for _, f := range list {
+		counts[f.Level]++
+		line := a.stdout.paint(styleOf(f.Level), f.Level.Sign()) + " " + a.stdout.paint(bold, a.stdout.clean(a.tilde(f.Thing))) + "  " + a.stdout.clean(f.Text)
+		if f.Level != doctor.OK {
+			line += a.stdout.paint(dim, "  ("+f.ID+")")
+		}
+		fmt.Fprintln(a.stdout, line)
+		for _, l := range f.Lines {
+			fmt.Fprintln(a.stdout, a.stdout.paint(dim, "    │ "+a.stdout.clean(l)))
+		}
+		if f.Fix != "" {
+			fmt.Fprintln(a.stdout, "    "+a.stdout.clean(f.Owner+": "+f.Fix))
+		}
+	}
+	fmt.Fprintf(a.stdout, "\n%d fine, %d to look at, %d broken\n", counts[doctor.OK], counts[doctor.Warn], counts[doctor.Fail])
+}
+
+// repair mends what is safe. The error counts what is left.
+func repair(a *process, ctx context.Context, list []doctor.Finding) error {
+	left, mended := 0, 0
+	for _, f := range list {
+		if f.Repair == nil {
+			if f.Level == doctor.Fail {
+				left++
+			}
+			continue
+		}
+		fmt.Fprintln(a.stdout, a.stdout.paint(bold, "fix: ")+a.stdout.clean(f.Repair.Show))
+		if err := f.Repair.Do(ctx); err != nil {
+			a.complain(fmt.Errorf("%s: %w", f.Thing, err))
+			left++
+			continue
+		}
+		mended++
+	}
+	fmt.Fprintf(a.stdout, "%d mended, %d left\n", mended, left)
+	if left > 0 {
+		return errQuiet(exitTool)
+	}
+	return nil
+}

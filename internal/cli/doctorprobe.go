@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/doctor"
+	"github.com/weir-mcp/weir/internal/token"
+)
+
+// probe returns the servers as the gateway of this configuration sees them. If none runs, the
+// servers are started in this process, and probe returns what is known when ctx ends.
+func (d *examination) probe(ctx context.Context, c *config.Config) (doctor.Report, error) {
+	at, err := locateByRecord(d.a, ctx, d.setup.Path, d.token)
+	if at == "" && err == nil && d.setup.Distrust == nil {
+		at, err = locateByAddress(d.a, ctx, d.setup.Path, d.token)
+	}
+	if err != nil {
+		return doctor.Report{}, err
+	}
+	if at != "" {
+		return d.probeRunning(ctx, at)
+	}
+	if d.setup.Distrust != nil {
+		return doctor.Report{}, d.setup.Distrust
+	}
+	lineage, err := descend(d.a, d.setup.Path)
+	if err != nil {
+		return doctor.Report{}, err
+	}
+	log := &listener{mu: new(sync.Mutex), stderr: map[string][]string{}, noise: map[string]string{}, over: map[string]bool{}}
+	e, err := app.New(ctx, c, app.Options{
+		Version: d.a.version, Logger: slog.New(log), Environ: d.a.environ(), Lineage: lineage, RedactResults: true, Shell: true,
+	})
+	if err != nil {
+		return doctor.Report{}, err
+	}
+	d.end = func() { closeEngine(e) }
+	_ = e.Settled(ctx) // the states say what has failed, and what is late
+	report := reportOf(e.Health(), e.CatalogInfo())
+	report.Listed = listedNames(c, e.Tools(listedQuery(c)))
+	log.fill(report.Servers)
+	return report, nil
+}
+
+// probeRunning asks the gateway at an MCP URL.
+func (d *examination) probeRunning(ctx context.Context, at string) (doctor.Report, error) {
+	h, err := settledHealth(ctx, at, d.token)
+	if err != nil {
+		return doctor.Report{}, err
+	}
+	info := &app.CatalogInfo{}
+	if err := fetchBeside(ctx, at, d.token, "catalog", info); err != nil {
+		return doctor.Report{}, err
+	}
+	report := reportOf(h, info)
+	report.Running, report.URL, report.Version = true, withoutPassword(at), h.Version
+	if tools, err := toolsAt(at, d.token)(ctx, listedQuery(d.setup.Config)); err == nil {
+		report.Listed = listedNames(d.setup.Config, tools)
+	}
+	return report, nil
+}
+
+// settleLimit is how long the servers of a running gateway may go on starting, so that time is left
+// for the report.
+const settleLimit = 3 * time.Second
+
+// settledHealth returns the health of a gateway, when no server of it is starting any more or the
+// time is up.
+func settledHealth(ctx context.Context, at, token string) (*app.Health, error) {
+	for up := time.Now().Add(settleLimit); ; {
+		h, err := fetchHealth(ctx, at, token)
+		if err != nil || h.Status != app.StatusStarting || time.Now().After(up) {
+			return h, err
+		}
+		timer := time.NewTimer(100 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return h, nil
+		case <-timer.C:
+		}
+	}
+}
+
+// catalogFinding is a line of /catalog: server: kind "name": text.
+var catalogFinding = regexp.MustCompile(`^(.*?): ([a-z_]+) ("(?:[^"\\]|\\.)*"): (.*)$`)
+
+// reportOf turns what a gateway tells into what the doctor reads.
+func reportOf(h *app.Health, info *app.CatalogInfo) doctor.Report {
+	var r doctor.Report
+	for _, u := range h.List() {
+		r.Servers = append(r.Servers, doctor.Server{Name: u.Name, State: u.State, Error: u.Error, Note: u.Note, Tools: u.Tools})
+	}
+	for _, line := range info.Findings {
+		if m := catalogFinding.FindStringSubmatch(line); m != nil {
+			r.Findings = append(r.Findings, doctor.CatalogFinding{Server: m[1], Kind: m[2], Name: strings.Trim(m[3], `"`), Text: m[4]})
+		}
+	}
+	return r
+}
+
+// listedQuery asks for what listedNames needs.
+func listedQuery(c *config.Config) app.ToolQuery {
+	return app.ToolQuery{Definitions: c.Mode == config.ModeAuto}
+}
+
+// listedNames returns the names of tools that agents see, if the mode lists all of them. A catalog
+// whose definitions are not all in the answer is too large for mode auto to list it.
+func listedNames(c *config.Config, list app.ToolList) (names []string) {
+	tokens := 0
+	for _, t := range list.Tools {
+		namespace, _, _ := strings.Cut(t.Short, ":")
+		names = append(names, namespace+"__"+t.Name)
+		tokens += token.Count(t.Description) + token.CountBytes(t.InputSchema)
+	}
+	if c.Mode == config.ModeGateway || c.Mode == config.ModeAuto && (tokens >= c.AutoTokens || list.Total > len(list.Tools)) {
+		return nil
+	}
+	return names
+}
+
+// keptLines bounds the lines of stderr that are kept of each server.
+const keptLines = 20
+
+// A listener is a log that keeps what servers print, by their names. The lines have no secrets.
+type listener struct {
+	server string // from With
+
+	mu     *sync.Mutex // guards below; shared with the listeners of servers
+	stderr map[string][]string
+	noise  map[string]string
+	over   map[string]bool // the first attempt to start the server has failed
+}
+
+// Enabled implements slog.Handler. Lines of stderr are logged at the level debug.
+func (l *listener) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (l *listener) Handle(_ context.Context, r slog.Record) error {
+	server, line := l.server, ""
+	r.Attrs(func(attr slog.Attr) bool {
+		switch attr.Key {
+		case "upstream":
+			server = attr.Value.String()
+		case "line":
+			line = attr.Value.String()
+		}
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if name, ok := strings.CutPrefix(server, `upstream "`); ok {
+		server = strings.TrimSuffix(name, `"`) // as package stdio names it
+	}
+	switch {
+	case line == "" && r.Level >= slog.LevelWarn:
+		l.over[server] = true
+	case line == "" || server == "":
+	case r.Message == "stderr" && l.over[server]: // a further attempt says the same
+	case r.Message == "stderr":
+		lines := append(l.stderr[server], line)
+		l.stderr[server] = slices.Clone(lines[max(0, len(lines)-keptLines):])
+	case strings.HasPrefix(r.Message, "skipped a line of stdout") && l.noise[server] == "":
+		l.noise[server] = line
+	}
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (l *listener) WithAttrs(attrs []slog.Attr) slog.Handler {
+	next := *l
+	for _, attr := range attrs {
+		if attr.Key == "upstream" {
+			next.server = attr.Value.String()
+		}
+	}
+	return &next
+}
+
+// WithGroup implements slog.Handler.
+func (l *listener) WithGroup(string) slog.Handler { return l }
+
+// fill adds the lines to the servers that printed them.
+func (l *listener) fill(servers []doctor.Server) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, s := range servers {
+		servers[i].Stderr, servers[i].Noise = l.stderr[s.Name], l.noise[s.Name]
+	}
+}
