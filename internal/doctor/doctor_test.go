@@ -204,7 +204,7 @@ func TestBroken(t *testing.T) {
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
-	for _, k := range Kinds() {
+	for _, k := range kinds {
 		group, _, _ := strings.Cut(k.ID, "-")
 		if known[k.ID] || !slices.Contains(groups, group) || k.Owner == "" || k.Meaning == "" || k.Fix == "" || (k.Level != Warn && k.Level != Fail) {
 			t.Errorf("%+v", k)
@@ -385,7 +385,7 @@ func TestLate(t *testing.T) {
 				late = append(late, f.Thing)
 			}
 		}
-		if want := []string{"server", "schema", "gateway", "disk"}; !slices.Equal(late, want) || time.Since(began) > Limit {
+		if want := []string{"server", "schema", "gateway", "disk"}; !slices.Equal(late, want) || time.Since(began) > limit {
 			t.Errorf("%v after %s, want %v", late, time.Since(began), want)
 		}
 	})

@@ -28,8 +28,8 @@ func (l Level) Sign() string {
 	return "✗"
 }
 
-// Kind describes one kind of finding.
-type Kind struct {
+// kind describes one kind of finding.
+type kind struct {
 	ID    string
 	Level Level
 	// Owner is who can mend it.
@@ -66,7 +66,7 @@ func Failed(list []Finding) bool {
 
 // found makes a finding of a kind of the table. An empty format stands for the meaning in the table.
 func found(id, thing, format string, args ...any) Finding {
-	at := slices.IndexFunc(kinds, func(k Kind) bool { return k.ID == id })
+	at := slices.IndexFunc(kinds, func(k kind) bool { return k.ID == id })
 	if at < 0 {
 		panic("doctor: no kind " + id) // cannot happen: a test calls found with each id in the source
 	}

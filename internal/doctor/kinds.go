@@ -11,7 +11,7 @@ const (
 )
 
 // kinds is the table of findings. docs/troubleshooting.md is generated from it.
-var kinds = []Kind{
+var kinds = []kind{
 	{"config-broken", Fail, ownConfig, "The configuration cannot be read, so weir does not start.", "Correct the place that the finding names; `weir config check` lists all of them."},
 	{"config-missing", Warn, ownConfig, "There is no configuration.", "Run `weir init`, or write a weir.yaml with `mcpServers`."},
 	{"config-untrusted", Warn, ownConfig, "The configuration came with this folder, and you have not agreed to run its commands. Its servers are not looked at.", "Read the file, then run `weir trust`."},
@@ -65,6 +65,3 @@ var kinds = []Kind{
 
 	{"doctor-late", Warn, ownMachine, "A check did not end in time.", "Run `weir doctor` again, when the machine is less busy."},
 }
-
-// Kinds returns the table of findings.
-func Kinds() []Kind { return append([]Kind(nil), kinds...) }

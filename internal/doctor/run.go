@@ -10,11 +10,11 @@ import (
 	"github.com/weir-mcp/weir/internal/journal"
 )
 
-// Limit bounds Run.
-const Limit = 5 * time.Second
+// limit bounds Run.
+const limit = 5 * time.Second
 
 // checkLimit bounds one check, so that the report comes in time.
-const checkLimit = Limit - 500*time.Millisecond
+const checkLimit = limit - 500*time.Millisecond
 
 // Setup is what the caller knows of weir on this machine.
 type Setup struct {
@@ -68,7 +68,7 @@ type check struct {
 }
 
 // Run makes all checks at the same time and returns their findings in the order of the groups. It
-// takes at most [Limit]: a check that does not end in time becomes a finding.
+// takes at most 5 seconds: a check that does not end in time becomes a finding.
 func Run(ctx context.Context, env Environment, s Setup) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
@@ -91,7 +91,7 @@ func Run(ctx context.Context, env Environment, s Setup) []Finding {
 		results[i] = make(chan []Finding, 1) // a late check must not wait for its reader
 		go func() { results[i] <- c.run(ctx) }()
 	}
-	grace := time.NewTimer(checkLimit + (Limit-checkLimit)/2)
+	grace := time.NewTimer(checkLimit + (limit-checkLimit)/2)
 	defer grace.Stop()
 	var all []Finding
 	for i, c := range checks {
@@ -106,7 +106,7 @@ func Run(ctx context.Context, env Environment, s Setup) []Finding {
 			all = append(all, list...)
 		case <-grace.C:
 			grace.Reset(0)
-			all = append(all, found("doctor-late", c.group, "the check did not end within %s", Limit))
+			all = append(all, found("doctor-late", c.group, "the check did not end within %s", limit))
 		}
 	}
 	return sorted(all)

@@ -277,6 +277,7 @@ var forTests = map[use]string{
 	{"internal/splice", "Unproven"}:               "tells a refusal from a document that cannot be read",
 	{"internal/upstream/subscription", "AckTime"}: "tests let it pass in the time of a bubble",
 	{"internal/visible", "Controls"}:              "tests build texts of each class",
+	{"internal/doctor", "Markdown"}:               "docs/troubleshooting.md is tested against the table of findings",
 }
 
 // eachUse calls f with every exported name that the files of a package take from another package of
