@@ -26,6 +26,8 @@ type addRequest struct {
 	env, headers []string
 	cwd, kind    string
 	noStart      bool
+	registry     string // URL
+	name         string // for a server of the registry
 }
 
 func addCommand(a *process) *cobra.Command {
@@ -33,15 +35,20 @@ func addCommand(a *process) *cobra.Command {
 	var where secretFlag
 	var r addRequest
 	cmd := &cobra.Command{
-		Use:   "add NAME -- COMMAND [ARG...] | add NAME URL | add FILE",
+		Use:   "add NAME -- COMMAND [ARG...] | add NAME URL | add FILE | add ID|WORDS",
 		Short: "Add a server to weir.yaml",
 		Long: `Add a server to weir.yaml: a command to start, a URL, or the servers of a file in
-the form of a client, such as .mcp.json. The server is started and listed once, and
-written only if that works. With --no-start it is written as it is.
+the form of a client, such as .mcp.json. An ID, such as io.github.owner/server, is a
+server of the MCP Registry, and words search it. The server is started and listed
+once, and written only if that works. With --no-start it is written as it is.
+
+A server of the registry may ask for settings. Without a terminal they are given
+with --env.
 
 Values of --env and --header that are secrets go into the store.`,
 		Example: `  weir add time -- uvx mcp-server-time
   weir add github https://api.githubcopilot.com/mcp/ --header "Authorization: Bearer $TOKEN"
+  weir add io.github.owner/server
   weir add db --env DATABASE_URL=postgres://… -- npx -y my-db-mcp`,
 		Args: positional(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,7 +56,15 @@ Values of --env and --header that are secrets go into the store.`,
 			if err != nil {
 				return err
 			}
-			p, err := planAdd(m, args, cmd.ArgsLenAtDash(), r)
+			var p *firstrun.Plan
+			if asksRegistry(args, cmd.ArgsLenAtDash()) {
+				p, err = addFromRegistry(a, cmd.Context(), m, strings.Join(args, " "), r)
+			} else {
+				p, err = planAdd(m, args, cmd.ArgsLenAtDash(), r)
+			}
+			if failed := (*failure)(nil); errors.As(err, &failed) {
+				return err
+			}
 			if err != nil {
 				return &failure{exitUsage, err}
 			}
@@ -66,6 +81,8 @@ Values of --env and --header that are secrets go into the store.`,
 	cmd.Flags().StringVar(&r.cwd, "cwd", "", "the folder in which the command starts")
 	cmd.Flags().StringVar(&r.kind, "type", "", "how to speak to the URL: http or sse (default: http, or sse for a path that ends in /sse)")
 	oneOf(cmd, "type", string(clients.HTTP), string(clients.SSE))
+	cmd.Flags().StringVar(&r.registry, "registry", "", "URL of the registry (default: that of the MCP project)")
+	cmd.Flags().StringVar(&r.name, "name", "", "name in weir.yaml of a server of the registry (default: the last part of its ID)")
 	cmd.Flags().BoolVar(&r.noStart, "no-start", false, "write it without starting it")
 	return cmd
 }

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -288,5 +291,40 @@ func TestInitAndUndo(t *testing.T) {
 	}
 	if list := h.weir(t, "secret", "ls", "--json").want(t, exitOK).stdout; strings.TrimSpace(list) != "[]" {
 		t.Errorf("undo left secrets: %s", list)
+	}
+}
+
+// TestAddFromTheRegistry adds a server with a secret from a registry's stored answers.
+func TestAddFromTheRegistry(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("the server is a script of a shell")
+	}
+	const server = `{"name":"io.github.me/echo","description":"says it again","version":"1.0.0","packages":[{"registryType":"npm","identifier":"echo-mcp",` +
+		`"version":"1.0.0","transport":{"type":"stdio"},"environmentVariables":[{"name":"ECHO_TOKEN","isRequired":true,"isSecret":true}]}]}`
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/v0.1/servers":
+			fmt.Fprintf(w, `{"servers":[{"server":%s,"_meta":{}}],"metadata":{"count":1}}`, server)
+		case strings.Contains(r.URL.Path, "echo"):
+			fmt.Fprintf(w, `{"server":%s,"_meta":{}}`, server)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(registry.Close)
+	h := newHome(t)
+	h.installed(t, "npx")
+	h.weir(t, "add", "io.github.me/nothing", "--registry", registry.URL).want(t, exitUsage, "no such server")
+	h.weir(t, "add", "say again", "--registry", registry.URL).want(t, exitUsage, "io.github.me/echo", "by its ID")
+	h.weir(t, "add", "io.github.me/echo", "--yes", "--registry", registry.URL).want(t, exitUsage, "--env")
+	f := h.weir(t, "add", "io.github.me/echo", "--yes", "--registry", registry.URL, "--env", "ECHO_TOKEN=abcdefgh12345678").want(t, exitOK, "✓ echo")
+	conf := h.files(t)[".config/weir/weir.yaml"]
+	if !strings.Contains(conf, "echo-mcp@1.0.0") || !strings.Contains(conf, "${secret:") || strings.Contains(conf+f.stdout+f.stderr, "abcdefgh12345678") {
+		t.Errorf("weir.yaml:\n%s\n%s%s", conf, f.stdout, f.stderr)
+	}
+	h.weir(t, "undo", "--yes").want(t, exitOK)
+	if _, ok := h.files(t)[".config/weir/weir.yaml"]; ok {
+		t.Error("undo left weir.yaml")
 	}
 }

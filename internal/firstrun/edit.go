@@ -17,8 +17,9 @@ var (
 	ErrNoServer = errors.New("no such server")
 )
 
-// Add plans a new server in weir.yaml.
-func (m *Machine) Add(s clients.Server) (*Plan, error) {
+// Add plans a new server in weir.yaml. Its texts name the given secrets by their references; further
+// ones are found in the texts.
+func (m *Machine) Add(s clients.Server, secrets ...clients.Secret) (*Plan, error) {
 	_, existing, err := m.own()
 	if err != nil {
 		return nil, err
@@ -43,7 +44,8 @@ func (m *Machine) Add(s clients.Server) (*Plan, error) {
 		return nil, fmt.Errorf("%q is no name that weir accepts for a server, or too close to another; %q would be one", s.Name, p.Import.Servers[0].Name)
 	}
 	p.Summary = s.Name
-	return p, nil
+	p.Import.Secrets = append(p.Import.Secrets, secrets...)
+	return p, p.nameSecrets()
 }
 
 // Remove plans to take servers out of weir.yaml.

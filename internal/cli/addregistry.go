@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/clients"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/firstrun"
+	"github.com/weir-mcp/weir/internal/mcpregistry"
+)
+
+// registryHits bounds the servers that a search offers.
+const registryHits = 9
+
+// asksRegistry reports whether the arguments of weir add name a server of the registry: they are an
+// id, or words that are neither a file nor a client.
+func asksRegistry(args []string, dash int) bool {
+	if dash >= 0 || len(args) == 2 && strings.Contains(args[1], "://") {
+		return false
+	}
+	if len(args) > 1 || strings.Contains(args[0], " ") {
+		return true
+	}
+	if _, err := os.Stat(args[0]); err == nil {
+		return false
+	}
+	return strings.Count(args[0], "/") == 1 && !strings.HasPrefix(args[0], ".") && !strings.HasPrefix(args[0], "/") && !strings.HasSuffix(args[0], ".json")
+}
+
+// addFromRegistry plans to add a server of the MCP Registry.
+func addFromRegistry(a *process, ctx context.Context, m *firstrun.Machine, words string, r addRequest) (*firstrun.Plan, error) {
+	if len(r.headers) > 0 || r.cwd != "" || r.kind != "" {
+		return nil, errors.New("the registry says everything of its servers: leave --header, --cwd and --type out")
+	}
+	state, err := places(a.lookupEnv).State()
+	if err != nil {
+		return nil, err
+	}
+	registry, err := mcpregistry.New(mcpregistry.Options{URL: r.registry, CacheDir: filepath.Join(state, "registry")})
+	if err != nil {
+		return nil, err
+	}
+	stop := a.spin("asking the registry")
+	server, err := fromRegistry(a, ctx, registry, words, stop)
+	stop()
+	if err != nil {
+		return nil, err
+	}
+	plan, err := mcpregistry.NewPlan(server, mcpregistry.Machine{Has: func(program string) bool {
+		_, err := exec.LookPath(program)
+		return err == nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if plan.Bundle != nil {
+		return nil, fmt.Errorf("%s comes as a bundle, which weir add does not unpack yet", server.Name)
+	}
+	if plan.Warning != "" {
+		a.note("%s", plan.Warning)
+	}
+	answers, err := askSettings(a, ctx, plan, r.env)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := plan.Fill(answers)
+	if err != nil {
+		return nil, fmt.Errorf("%w; give settings with --env NAME=VALUE", err)
+	}
+	name := r.name
+	if name == "" {
+		name = server.Name[strings.LastIndexByte(server.Name, '/')+1:]
+	}
+	var secrets []clients.Secret
+	for _, q := range plan.Questions {
+		if q.Secret && answers[q.ID] != "" {
+			secrets = append(secrets, clients.Secret{Name: q.ID, Value: answers[q.ID], Where: []string{name + "." + q.ID}})
+		}
+	}
+	s := clients.Server{Client: "registry", Name: name, Transport: clients.Stdio, Command: entry.Command, Args: entry.Args, Env: entry.Env, URL: entry.URL, Headers: entry.Headers}
+	if entry.URL != "" {
+		s.Transport = clients.HTTP
+		if entry.Type == string(clients.SSE) {
+			s.Transport = clients.SSE
+		}
+	}
+	a.note("%s %s, %s", server.Name, server.Version, plan.Kind)
+	return m.Add(s, secrets...)
+}
+
+// fromRegistry returns the server with an id, or the one that a person chooses among those that the
+// words find.
+func fromRegistry(a *process, ctx context.Context, registry *mcpregistry.Client, words string, stop func()) (mcpregistry.Server, error) {
+	if strings.Contains(words, "/") {
+		server, age, err := registry.Latest(ctx, words)
+		if err == nil && age > 0 {
+			a.note("the registry cannot be reached; this is its answer of %s ago", age.Round(1e9))
+		}
+		if err != nil && !errors.Is(err, mcpregistry.ErrMissing) {
+			err = &failure{exitUnavailable, err}
+		}
+		return server, err
+	}
+	hits, _, err := registry.Search(ctx, words, registryHits)
+	stop()
+	switch {
+	case err != nil:
+		return mcpregistry.Server{}, &failure{exitUnavailable, err}
+	case len(hits) == 0:
+		return mcpregistry.Server{}, fmt.Errorf("the registry has nothing for %q", words)
+	}
+	for i, hit := range hits {
+		fmt.Fprintf(a.stderr, "  %d  %s\n", i+1, cut(a.stderr.clean(hit.Name+"  "+oneLine(hit.Description)), a.stderr.width-6))
+	}
+	q, ok := newQuestions(a)
+	if !ok {
+		return mcpregistry.Server{}, fmt.Errorf("these servers fit %q, and there is no terminal to ask at: name one by its ID", words)
+	}
+	for {
+		answer, err := q.line(ctx, a.stderr.paint(bold, "Which one?"), false)
+		if err != nil {
+			return mcpregistry.Server{}, err
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(answer)); err == nil && n >= 1 && n <= len(hits) {
+			return hits[n-1], nil
+		}
+		fmt.Fprintln(a.stderr, "That is none of the numbers.")
+	}
+}
+
+// askSettings returns the answers to a plan's questions: those of --env, and at a terminal those of
+// the person.
+func askSettings(a *process, ctx context.Context, plan *mcpregistry.Plan, given []string) (map[string]string, error) {
+	answers, err := pairs(given, "=", "--env", "NAME=VALUE")
+	if err != nil {
+		return nil, err
+	}
+	q, ok := newQuestions(a)
+	for _, question := range plan.Questions {
+		if _, known := answers[question.ID]; known || !ok {
+			continue
+		}
+		in := config.Input{ID: question.ID, Description: question.ID, Password: question.Secret, Options: question.Choices}
+		if question.Description != "" {
+			in.Description += " (" + oneLine(question.Description) + ")"
+		}
+		if question.Default != "" {
+			in.Default = &question.Default
+		}
+		answer, answered, err := q.ask(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		if answered {
+			answers[question.ID] = answer
+		}
+	}
+	return answers, nil
+}
