@@ -48,10 +48,7 @@ var folders = []struct{ part, channel string }{
 	{"/lib/node_modules/", "npm"},
 	{"/npm/node_modules/", "npm"}, // %APPDATA%\npm
 	{"/node_modules/", "npm-local"},
-	{"/pipx/venvs/", "pipx"},
-	{"/uv/tools/", "uv"},
-	{"/uv/archive-v0/", "uvx"},
-	{"/uv/cache/", "uvx"},
+	{"/archive-v0/", "uvx"}, // in uv's cache, wherever that is
 	{"/Caskroom/", "homebrew"},
 	{"/Cellar/", "homebrew"},
 	{"/scoop/apps/", "scoop"},
@@ -82,6 +79,11 @@ func installed(path string, info *debug.BuildInfo) channel {
 	for _, f := range folders {
 		if strings.Contains(slashed, f.part) {
 			return channels[f.channel]
+		}
+	}
+	for receipt, name := range map[string]string{"../uv-receipt.toml": "uv", "../pipx_metadata.json": "pipx"} {
+		if _, err := os.Stat(filepath.Join(folder, filepath.FromSlash(receipt))); err == nil {
+			return channels[name]
 		}
 	}
 	for _, site := range siteFolders {

@@ -53,6 +53,10 @@ func TestInstalled(t *testing.T) {
 	write("odd/share/weir/channel", "tape\n")
 	write("venv/lib/python3.14/site-packages/weir_mcp-0.1.0.dist-info/RECORD", "")
 	write("win/Lib/site-packages/weir_mcp-0.1.0.dist-info/RECORD", "")
+	for tool, receipt := range map[string]string{"uv": "uv-receipt.toml", "pipx": "pipx_metadata.json"} {
+		write(tool+"/"+receipt, "")
+		write(tool+"/lib/python3.14/site-packages/weir_mcp-0.1.0.dist-info/RECORD", "")
+	}
 	write("clone/go.mod", "module x\n")
 	downloaded := &debug.BuildInfo{Main: debug.Module{Version: "v0.1.0", Sum: "h1:x"}}
 	built := &debug.BuildInfo{Main: debug.Module{Version: "v0.1.0"}}
@@ -76,8 +80,8 @@ func TestInstalled(t *testing.T) {
 		{"/usr/lib/node_modules/weir-mcp/node_modules/@weir-mcp/linux-x64/bin/weir", built, "npm"},
 		{`C:\Users\Ann\AppData\Roaming\npm\node_modules\weir-mcp\node_modules\@weir-mcp\win32-x64\bin\weir.exe`, built, "npm"},
 		{"/home/ann/site/node_modules/@weir-mcp/linux-x64/bin/weir", built, "npm-local"},
-		{"/home/ann/.local/share/pipx/venvs/weir-mcp/bin/weir", built, "pipx"},
-		{"/home/ann/.local/share/uv/tools/weir-mcp/bin/weir", built, "uv"},
+		{root + "/pipx/bin/weir", built, "pipx"},
+		{root + "/uv/bin/weir", built, "uv"},
 		{"/home/ann/.cache/uv/archive-v0/x/bin/weir", built, "uvx"},
 		{"/opt/homebrew/Caskroom/weir/0.1.0/weir", built, "homebrew"},
 		{`C:\Users\Ann\scoop\apps\weir\current\weir.exe`, built, "scoop"},
