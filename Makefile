@@ -3,6 +3,8 @@
 #   make build     the weir binary in bin/
 #   make test      format, vet, staticcheck, tests with -race, fuzz seeds, each benchmark once
 #   make interop   foreign MCP clients, servers and the official conformance suite (Node 20+, Python 3.11+)
+#   make packages  the packages of a release for this machine (Linux), installed into empty places: many minutes at first
+#   make dist-check   GoReleaser's own check of .goreleaser.yaml: many minutes at first
 #   make bench     all numbers: bench-go and then bench-load
 #   make bench-go  the packages' benchmarks                   BENCH=regexp PKG=./internal/gateway/... COUNT=5 BENCHTIME=1s
 #   make bench-load   weir under load, beside httputil.ReverseProxy, with the targets  LOAD='-rounds 3 -strict'
@@ -12,9 +14,10 @@
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test fmt vet staticcheck race bench-once interop bench bench-go bench-load bench-context fuzz clean
+.PHONY: build test fmt vet staticcheck race bench-once interop package-files dist-check packages release-notes bench bench-go bench-load bench-context fuzz clean
 
 GO          ?= go
+GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
 STATICCHECK ?= $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PKG         ?= ./...
 BENCH       ?= .
@@ -52,6 +55,42 @@ bench-once:
 interop: build
 	node interop/run.mjs --weir bin/weir
 
+# What packages hold in addition to the program, made by the program itself. gzip -n leaves out the time.
+package-files:
+	rm -rf build/man build/completions
+	mkdir -p build/completions
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o build/weir ./cmd/weir
+	build/weir man build/man
+	gzip -9n build/man/*.1
+	build/weir completion bash > build/completions/weir.bash
+	build/weir completion zsh > build/completions/_weir
+	build/weir completion fish > build/completions/weir.fish
+	build/weir completion powershell > build/completions/weir.ps1
+
+dist-check:
+	$(GORELEASER) check
+
+# GoReleaser takes the commit's time only from a repository with a remote, which the variables of git name here.
+SNAPSHOT = GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/weir-mcp/weir \
+	$(GORELEASER) release -f build/goreleaser.yaml --snapshot --clean --skip=docker,sign,homebrew,scoop,winget
+
+# The release of .goreleaser.yaml for one platform, made twice, and what can be installed of it here.
+packages: build
+	mkdir -p build
+	sed -e 's/^    goos: .*/    goos: [linux]/' -e 's/^    goarch: .*/    goarch: ['$$($(GO) env GOARCH)']/' .goreleaser.yaml > build/goreleaser.yaml
+	rm -rf build/first build/packages
+	$(GO) run ./internal/dist/cmd/dist -version 0.0.0-rc.0 -time $$(git log -1 --format=%ct) -binary linux/$$($(GO) env GOARCH)=bin/weir -partial -out build/packages
+	$(SNAPSHOT)
+	mv dist build/first
+	$(SNAPSHOT)
+	node interop/packages.mjs --weir bin/weir --release dist --same build/first
+
+# The section of CHANGELOG.md for a version, without its heading: make release-notes VERSION=v0.1.0
+release-notes:
+	@awk -v v='## $(VERSION:v%=%) ' 'index($$0 " ", v) == 1 {on=1; next} /^## / {on=0} on' CHANGELOG.md | sed '1{/^$$/d}' | grep . -q \
+	  || { echo "CHANGELOG.md has no section $(VERSION:v%=%)" >&2; exit 1; }
+	@awk -v v='## $(VERSION:v%=%) ' 'index($$0 " ", v) == 1 {on=1; next} /^## / {on=0} on' CHANGELOG.md
+
 # One after the other: two things measured at once measure each other.
 bench:
 	@$(MAKE) --no-print-directory bench-go
@@ -78,4 +117,4 @@ fuzz:
 	done
 
 clean:
-	rm -rf bin interop/.work interop/node_modules
+	rm -rf bin build dist interop/.work interop/node_modules

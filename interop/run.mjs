@@ -14,6 +14,7 @@ const drivers = [
   ['./smcp.mjs', 'offices'],
   ['./s2sp.mjs', 'tablesOfOthers'],
   ['./tables.mjs', 'arrowReaders'],
+  ['./packages.mjs', 'installed'],
   ['./work.mjs', 'oneAgentsWork'],
   ['./memory.mjs', 'bytesOfOthers'],
   ['./browser.mjs', 'inBrowser'],

@@ -27,6 +27,9 @@ const python = (generation) => async () => {
     ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-deps', '-r', join(here, 'clients', `requirements-${generation}.txt`)]);
 };
 
+// setupUV installs what packages.mjs needs.
+export const setupUV = () => once('uv', join(work, 'pythonuv', 'bin', 'python'), ['clients/requirements-uv.txt'], python('uv'));
+
 export async function setup() {
   await Promise.all([
     once('npm packages', join(here, 'node_modules', '.package-lock.json'), ['package.json', 'package-lock.json'], () =>
@@ -38,6 +41,7 @@ export async function setup() {
     once('Python a2c-smcp, newest', join(work, 'pythona2c4', 'bin', 'python'), ['clients/requirements-a2c4.txt'], python('a2c4')),
     once('Python S2SP', join(work, 'pythons2sp', 'bin', 'python'), ['clients/requirements-s2sp.txt'], python('s2sp')),
     once('Python readers of Arrow', join(work, 'pythontables', 'bin', 'python'), ['clients/requirements-tables.txt'], python('tables')),
+    setupUV(),
     once('Go conformance client', conformanceClient, ['peers/go.mod', 'peers/go.sum'], () =>
       run('go-build-client', 'go', ['build', '-o', conformanceClient, 'github.com/modelcontextprotocol/go-sdk/conformance/everything-client'], { cwd: join(here, 'peers') })),
     once('Go conformance server', conformanceServer, ['peers/go.mod', 'peers/go.sum'], () =>
