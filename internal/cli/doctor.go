@@ -24,7 +24,7 @@ func doctorCommand(a *process) *cobra.Command {
 		Use:   "doctor [NAME]",
 		Short: "Find out why weir, a server or a client does not work",
 		Long: `Look at the configuration, the programs of servers, the servers themselves, the
-gateway, the clients, the service and the disk, in 5 seconds at most. Each finding
+gateway, the clients and the disk, in 5 seconds at most. Each finding
 names the thing, the owner of the fault and the fix. With NAME, only that server or
 client is looked at. If no gateway runs, the servers are started for the check.
 

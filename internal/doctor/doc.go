@@ -1,7 +1,7 @@
 // Package doctor finds out why weir, its servers or its clients do not work, and says how to mend
 // it.
 //
-//	Setup (configuration, servers, clients, service) ─┐
+//	Setup (configuration, servers, clients) ──────────┐
 //	Environment (files, programs, network, clock) ────┴▶ Run: checks side by side ▶ Findings
 //	                                                                                 └─▶ Repair, if safe
 //

@@ -34,10 +34,9 @@ const versionLimit = 2 * time.Second
 
 var version = regexp.MustCompile(`(\d+)\.(\d+)`)
 
-// checkRuntime looks for the programs of servers, as the shell finds them and as the service does.
+// checkRuntime looks for the programs of servers, and asks their runtimes for versions.
 func (d *doctor) checkRuntime(ctx context.Context) []Finding {
 	var list []Finding
-	service, serviceErr := d.service()
 	asked := map[string]string{} // runtime programs that are there, and where
 	for _, s := range d.servers() {
 		command := programOf(s)
@@ -62,11 +61,7 @@ func (d *doctor) checkRuntime(ctx context.Context) []Finding {
 			list = append(list, f)
 			continue
 		}
-		_, ownPath := s.Env["PATH"]
-		if service.Installed && serviceErr == nil && service.Path != "" && !ownPath && d.env.find(command, service.Path) == "" {
-			list = append(list, found("runtime-service", thing, "%s is at %s, which is in no folder of the service's PATH", command, full))
-		}
-		list = append(list, d.checkPlace(thing, command, full, service.Installed)...)
+		list = append(list, d.checkPlace(thing, command, full)...)
 		if at >= 0 && asked[runtimes[at].name] == "" {
 			asked[runtimes[at].name] = full
 		}
@@ -84,11 +79,11 @@ func commandName(command string) string {
 }
 
 // checkPlace reports folders that only some processes know.
-func (d *doctor) checkPlace(thing, command, full string, service bool) []Finding {
+func (d *doctor) checkPlace(thing, command, full string) []Finding {
 	slashed := strings.ReplaceAll(full, `\`, "/")
 	bare := !strings.ContainsAny(command, `/\`)
 	switch {
-	case bare && !service && (strings.Contains(slashed, "/.nvm/") || strings.Contains(slashed, "/fnm_multishells/") || strings.Contains(slashed, "/.fnm/")):
+	case bare && (strings.Contains(slashed, "/.nvm/") || strings.Contains(slashed, "/fnm_multishells/") || strings.Contains(slashed, "/.fnm/")):
 		return []Finding{found("runtime-nvm", thing, "%s is %s: a folder that only interactive shells have in PATH", command, full)}
 	case d.env.OS == "linux" && d.inWSL() && (len(slashed) > 7 && strings.HasPrefix(slashed, "/mnt/") && slashed[6] == '/' || strings.HasSuffix(slashed, ".exe")):
 		return []Finding{found("runtime-wsl", thing, "weir runs in WSL, and %s is a program of Windows (%s)", command, full)}
