@@ -6,7 +6,7 @@
 //	                                                                                 └─▶ Repair, if safe
 //
 // Each check has a bound of its own, and all together take 5 seconds at most. A [Finding] names the
-// thing, the owner of the fault and the fix. A table has all kinds; the documentation
+// thing, the owner of the fault and the fix. A table has all kinds; docs/troubleshooting.md
 // is generated from it.
 //
 // The package starts no server: the caller gives it the states of servers as a gateway sees them.
