@@ -14,7 +14,7 @@
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test fmt vet staticcheck race bench-once interop package-files dist-check packages release-notes bench bench-go bench-load bench-context fuzz clean
+.PHONY: build images test fmt vet staticcheck race bench-once interop package-files dist-check packages release-notes bench bench-go bench-load bench-context fuzz clean
 
 GO          ?= go
 GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
@@ -55,6 +55,7 @@ bench-once:
 interop: build
 	node interop/run.mjs --weir bin/weir
 
+<<<<<<< HEAD
 # What packages hold in addition to the program, made by the program itself. gzip -n leaves out the time.
 package-files:
 	rm -rf build/man build/completions
@@ -90,6 +91,11 @@ release-notes:
 	@awk -v v='## $(VERSION:v%=%) ' 'index($$0 " ", v) == 1 {on=1; next} /^## / {on=0} on' CHANGELOG.md | sed '1{/^$$/d}' | grep . -q \
 	  || { echo "CHANGELOG.md has no section $(VERSION:v%=%)" >&2; exit 1; }
 	@awk -v v='## $(VERSION:v%=%) ' 'index($$0 " ", v) == 1 {on=1; next} /^## / {on=0} on' CHANGELOG.md
+=======
+# The pictures of README.md, taken of the console in a browser.
+images: build
+	node interop/shots.mjs --weir bin/weir
+>>>>>>> 5e8b1a3 (docs: the README begins with what hurts, a picture and the first run)
 
 # One after the other: two things measured at once measure each other.
 bench:

@@ -184,7 +184,9 @@ export async function startWeir(weir, name, config, args = []) {
   return { child, url, base, at: (upstream) => `${base}/mcps/${upstream}/mcp`, stop: () => stop(child) };
 }
 
+// writeConfig writes a configuration to a file of its own. A string is the path of one that exists.
 export function writeConfig(name, config) {
+  if (typeof config === 'string') return config;
   const file = join(work, `${name}.json`);
   writeFileSync(file, JSON.stringify(config, null, 2));
   return file;
