@@ -63,6 +63,9 @@ func newTaskCalls(g *Gateway, views bool, shape *shaping) *taskCalls {
 type taskPeer interface {
 	// OffersTasks reports whether the server has tasks.
 	OffersTasks() bool
+	// TellsAgentTasks reports whether the server is an agent server, which may name a task in an
+	// ordinary result.
+	TellsAgentTasks() bool
 	// TasksOutliveSessions reports whether a task may go on when the agent's session has ended.
 	TasksOutliveSessions() bool
 	// Era returns the Peer that prefers an era.
@@ -71,14 +74,17 @@ type taskPeer interface {
 
 // offerTask lets the server of a call answer with a task, if it has tasks.
 func (a *caller) offerTask(ctx context.Context, c *dispatch.Call, peer mcp.Peer) context.Context {
-	if server, ok := peer.(taskPeer); c.Entry.TaskSupport == "" && (!ok || !server.OffersTasks()) {
+	server, ok := peer.(taskPeer)
+	c.AgentTask = ok && server.TellsAgentTasks()
+	c.MayBeTask = c.AgentTask || c.Entry.TaskSupport != "" || ok && server.OffersTasks()
+	if !c.MayBeTask {
 		return ctx
 	}
-	c.MayBeTask = true
 	return mcptask.WithOffer(ctx, mcptask.Offer{Tool: c.Entry.TaskSupport, TTL: a.taskTTL})
 }
 
-// askTask makes a request about a task to the server of a call's entry, on behalf of the agent.
+// askTask makes a request about a task to the server of a call's entry, on behalf of the agent. The
+// mcptask.Offer of ctx says what kind of task it is.
 func (a *caller) askTask(ctx context.Context, c *dispatch.Call, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 	if err := c.Pass.Check(method); err != nil {
 		return nil, err
@@ -91,7 +97,7 @@ func (a *caller) askTask(ctx context.Context, c *dispatch.Call, modern bool, met
 	if server, ok := peer.(taskPeer); ok {
 		peer = server.Era(modern)
 	}
-	return peer.Call(mcptask.WithOffer(ctx, mcptask.Offer{}), method, params, back)
+	return peer.Call(ctx, method, params, back)
 }
 
 // view continues the task of a handle: it waits for the result, or cancels the task.

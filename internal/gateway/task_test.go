@@ -39,6 +39,7 @@ type taskServer struct {
 }
 
 func (s *taskServer) OffersTasks() bool          { return s.modern }
+func (s *taskServer) TellsAgentTasks() bool      { return false }
 func (s *taskServer) TasksOutliveSessions() bool { return true }
 func (s *taskServer) Era(bool) mcp.Peer          { return s }
 

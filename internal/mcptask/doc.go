@@ -4,5 +4,9 @@
 //	2026-07-28   the extension among the client's capabilities
 //	             tools/call ─▶ {resultType:"task", taskId,…}                 tasks/get, tasks/update, tasks/cancel
 //
+// It also reads the tasks of agent servers that know no tasks of MCP:
+//
+//	tools/call ─▶ {taskId, content:…}                           GET and DELETE getTaskStatus?taskId=…
+//
 // It knows messages only: no connection, no session and no queue.
 package mcptask

@@ -31,6 +31,8 @@ type Offer struct {
 	Tool string
 	// TTL is how long a server of 2025-11-25 is asked to keep the task.
 	TTL time.Duration
+	// Agent says that requests are about a task as agent servers make them: see ReadAgent.
+	Agent bool
 }
 
 type offerKey struct{}
@@ -98,6 +100,8 @@ type State struct {
 	Result, Error, Questions json.RawMessage
 	// Modern reports a task of 2026-07-28.
 	Modern bool
+	// Agent reports a task as agent servers make them. Modern is then set, too.
+	Agent bool
 }
 
 // Final reports whether the task has ended.

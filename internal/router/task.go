@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
@@ -96,15 +95,10 @@ func taskParams(id string) json.RawMessage {
 	return append(rawjson.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
-// taskURL returns the URL of a task at an agent server with this MCP endpoint.
-func taskURL(endpoint *url.URL, id string) *url.URL {
-	return endpoint.ResolveReference(&url.URL{Path: "getTaskStatus", RawQuery: url.Values{"taskId": {id}}.Encode()})
-}
-
 // agentTask asks an agent server. If the upstream is not an agent server, it returns false and
 // writes nothing.
 func (f *face) agentTask(ctx context.Context, w http.ResponseWriter, r *http.Request, t Target, id string) bool {
-	to := taskURL(t.URL, id)
+	to := mcptask.AgentTaskURL(t.URL, id)
 	var h http.Header
 	transport := f.rt.o.peer(f.name)
 	if transport != nil {

@@ -209,10 +209,16 @@ func headerOf(cfg *config.Server) http.Header {
 }
 
 func (srv *server) connectHTTP(ctx context.Context, s *slot, version string) (*link, error) {
+	var agent *agentTasks
+	wrap := srv.wrap(s)
+	if srv.TellsAgentTasks() {
+		agent = &agentTasks{srv: srv}
+		wrap = agent.over(wrap)
+	}
 	c, err := streamable.Dial(ctx, streamable.ClientOptions{
 		URL: srv.cfg.URL, Name: srv.who, Header: srv.header, ClientInfo: srv.opts.ClientInfo, Capabilities: s.capabilities(),
 		ProtocolVersion: version, Handler: handler{s}, ParamHeaders: s.u.lists.setParamHeaders, Logger: srv.log,
-		Timeouts: streamable.ClientTimeouts{Handshake: srv.opts.StartTimeout}, Wrap: srv.wrap(s),
+		Timeouts: streamable.ClientTimeouts{Handshake: srv.opts.StartTimeout}, Wrap: wrap,
 		MaxResponse: srv.maxResponse(), MaxResponseKey: srv.maxResponseKey(), Room: srv.room(),
 	})
 	if err != nil {
@@ -224,7 +230,7 @@ func (srv *server) connectHTTP(ctx context.Context, s *slot, version string) (*l
 		}
 		return nil, srv.shown(err)
 	}
-	return &link{slot: s, peer: c, hello: c.Hello(), http: true, done: c.Done(), err: c.Err, close: func() { _ = c.Close() }}, nil
+	return &link{slot: s, peer: c, hello: c.Hello(), http: true, agent: agent, done: c.Done(), err: c.Err, close: func() { _ = c.Close() }}, nil
 }
 
 // wrap returns a function that applies Options.Transport to the transport of a slot's connection,

@@ -23,6 +23,7 @@ type link struct {
 	done  <-chan struct{}
 	err   func() error // the reason for its end
 	close func()       // waits for all of its goroutines
+	agent *agentTasks  // nil unless the server is an agent server
 
 	users   int           // calls over it; guarded by admission.mu
 	retired chan struct{} // closed when users becomes 0; nil while in use; guarded by admission.mu
@@ -44,6 +45,11 @@ func (l *link) Call(ctx context.Context, timeout time.Duration, method string, p
 	case <-l.done:
 		return nil, l.notSent()
 	default:
+	}
+	if l.agent != nil {
+		if offer, _ := mcptask.OfferOf(ctx); offer.Agent {
+			return l.agent.call(ctx, timeout, method, params)
+		}
 	}
 	if timeout <= 0 {
 		return l.slot.line.Own(mcp.Caller(ctx), back, func(back mcp.Handler) (json.RawMessage, error) {

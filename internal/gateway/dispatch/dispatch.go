@@ -60,6 +60,7 @@ type Call struct {
 	Answer        json.RawMessage // the result of the upstream or the cache; nil if neither was asked
 
 	MayBeTask bool   // the server knows that this side understands tasks
+	AgentTask bool   // the server is an agent server: an ordinary result may name a task
 	Task      string // handle of the task that the call became; its result comes later
 	Resumed   bool   // it brings the result of an earlier call, for the first time
 

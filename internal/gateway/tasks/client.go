@@ -37,7 +37,8 @@ type Options struct {
 type Surroundings struct {
 	Registry *Registry
 	// Ask makes a request about a task to the server of the call's entry, on behalf of the call's
-	// session and in the era of the task.
+	// session and in the era of the task. Ctx has an mcptask.Offer that says whether an agent
+	// server made the task.
 	Ask func(ctx context.Context, c *dispatch.Call, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error)
 	// Outlives reports whether tasks of a server may go on when an agent's session has ended.
 	Outlives func(ctx context.Context, upstream string) bool
@@ -84,17 +85,42 @@ func (k *Client) Link() dispatch.Link {
 				return raw, err
 			}
 			made, ok := mcptask.Made(raw)
+			if !ok && c.AgentTask {
+				made, ok = k.agentMade(ctx, c, raw)
+			}
 			if !ok {
 				return raw, nil
 			}
 			t := &task{
-				principal: principal, upstream: c.Entry.Upstream, id: made.ID, modern: made.Modern,
+				principal: principal, upstream: c.Entry.Upstream, id: made.ID, modern: made.Modern, agent: made.Agent,
 				entry: c.Entry, created: k.Registry.now(), call: save(c),
 			}
 			t.set(made, "")
 			return k.first(ctx, c, t, made)
 		})
 	}
+}
+
+// agentMade returns the task that an agent server's result names. The taskId in a result may be
+// something else, so the server is asked: ok is false if it knows no such task.
+func (k *Client) agentMade(ctx context.Context, c *dispatch.Call, raw json.RawMessage) (made mcptask.State, ok bool) {
+	id, ok := mcptask.AgentMade(raw)
+	if !ok {
+		return made, false
+	}
+	answer, err := k.ask(ctx, c, mcptask.State{Agent: true}, mcptask.MethodGet, mcptask.Params(id), nil)
+	if err == nil {
+		made, ok = mcptask.ReadAgent(answer)
+		made.ID = id
+		return made, ok
+	}
+	// A server that cannot be asked now is asked again.
+	return mcptask.State{ID: id, Status: "working", Modern: true, Agent: true}, unanswered(err)
+}
+
+// ask makes a request about a task of a kind.
+func (k *Client) ask(ctx context.Context, c *dispatch.Call, kind mcptask.State, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	return k.Ask(mcptask.WithOffer(ctx, mcptask.Offer{Agent: kind.Agent}), c, kind.Modern && !kind.Agent, method, params, back)
 }
 
 // first waits for a task that was just made.

@@ -12,6 +12,8 @@
 // A waiting request polls the server. Between requests nothing runs: no goroutine, no connection
 // and no timer belongs to a task, and the server keeps the result.
 //
+// An agent server may name its task in an ordinary result. The server is then asked whether it is one.
+//
 // The package knows the dispatch chain and the two eras' tasks. It knows no meta-tool and no
 // transport.
 package tasks

@@ -59,6 +59,7 @@ type task struct {
 	handle, principal string
 	upstream, id      string
 	modern            bool
+	agent             bool // an agent server made it; modern is set, too
 	entry             *catalog.Entry
 	created, expires  time.Time
 	call              saved

@@ -53,7 +53,7 @@ type answer struct {
 }
 
 func (w *watch) ask(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
-	return w.Ask(ctx, w.call, w.task.modern, method, params, back)
+	return w.Client.ask(ctx, w.call, mcptask.State{Modern: w.task.modern, Agent: w.task.agent}, method, params, back)
 }
 
 // run waits until the task has ended or until has passed, in which case it returns nothing. The
@@ -134,7 +134,11 @@ func (w *watch) get(ctx context.Context) (mcptask.State, error) {
 	raw, err := w.ask(ctx, mcptask.MethodGet, mcptask.Params(w.task.id), nil)
 	switch {
 	case err == nil:
-		state, ok := mcptask.Read(raw)
+		read := mcptask.Read
+		if w.task.agent {
+			read = mcptask.ReadAgent
+		}
+		state, ok := read(raw)
 		if !ok {
 			return state, w.task.fail(w.ended("has no state: the server answered tasks/get with something that is no task"))
 		}
