@@ -24,11 +24,11 @@ func DryRun() Link {
 	}
 }
 
-// misfitReport says what is wrong with the arguments of a dry run, in the words of the error that a
-// call would have got, and carries the members of its details: the schema above all.
+// misfitReport says which arguments a tool needs that a dry run was without, and carries the details
+// of the error that a call would have got: the schema above all.
 func misfitReport(c *Call, e *result.Error) json.RawMessage {
 	message := e.Message
-	if needed := rawjson.Get(c.Entry.InputSchema, "required"); isEmpty(c.Args) && rawjson.IsArray(needed) {
+	if needed := rawjson.Get(c.Entry.InputSchema, "required"); rawjson.IsArray(needed) {
 		message = "args needs " + names(needed) + "; nothing ran"
 	}
 	doc := rawjson.AppendString([]byte(`{"dry_run":true,"args_valid":false,"message":`), text.Line(message, text.MaxMessageChars))

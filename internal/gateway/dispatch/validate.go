@@ -23,14 +23,15 @@ type schemaStore interface {
 
 // Validate is the link that checks the arguments against the tool's schema (spec/gateway §4.4):
 // invalid arguments never reach the upstream. store keeps a schema that is too large for an error. A
-// dry run with invalid arguments ends in a report, because it is how an agent asks for the schema.
+// dry run without arguments of a tool that needs some ends in a report, because it is how an agent
+// asks for the schema.
 func Validate(check *Checker, store schemaStore) Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
 			if err := check.Validate(ctx, c.Entry, c.Args); err != nil && (c.Refs == nil || !c.Refs.Excuses(err)) {
 				err = ArgsError(ctx, c, err, store)
 				var misfit *result.Error
-				if c.DryRun && errors.As(err, &misfit) && misfit.Code == result.ArgsInvalid {
+				if c.DryRun && isEmpty(c.Args) && errors.As(err, &misfit) && misfit.Code == result.ArgsInvalid {
 					c.Report = misfitReport(c, misfit)
 					return nil, nil
 				}
