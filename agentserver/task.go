@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/taskqueue"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -110,6 +112,19 @@ func mcpStatus(s taskqueue.State) string {
 	return string(s)
 }
 
+// maxStatusMessage bounds the message of a running task, in characters.
+const maxStatusMessage = 200
+
+// statusMessage returns the error of a task, or the last line of a running task's log. The log of a
+// command has no secrets: see redactingWriter.
+func statusMessage(t taskqueue.Task) string {
+	if t.State != taskqueue.Running {
+		return t.Error
+	}
+	log := strings.TrimSpace(t.LogTail)
+	return text.Line(log[strings.LastIndexByte(log, '\n')+1:], maxStatusMessage)
+}
+
 // legacy is a task of 2025-11-25.
 type legacy struct {
 	TaskID        string `json:"taskId"`
@@ -122,7 +137,7 @@ type legacy struct {
 }
 
 func legacyTask(t taskqueue.Task) legacy {
-	return legacy{t.ID, mcpStatus(t.State), t.Error, stamp(t.Created), stamp(t.Updated), t.Retain.Milliseconds(), pollInterval.Milliseconds()}
+	return legacy{t.ID, mcpStatus(t.State), statusMessage(t), stamp(t.Created), stamp(t.Updated), t.Retain.Milliseconds(), pollInterval.Milliseconds()}
 }
 
 // modernTask is a task of the extension.
@@ -140,7 +155,7 @@ type modernTask struct {
 
 func toModern(t taskqueue.Task) modernTask {
 	m := modernTask{
-		TaskID: t.ID, Status: mcpStatus(t.State), StatusMessage: t.Error, CreatedAt: stamp(t.Created), LastUpdatedAt: stamp(t.Updated),
+		TaskID: t.ID, Status: mcpStatus(t.State), StatusMessage: statusMessage(t), CreatedAt: stamp(t.Created), LastUpdatedAt: stamp(t.Updated),
 		TTLMs: t.Retain.Milliseconds(), PollIntervalMs: pollInterval.Milliseconds(),
 	}
 	switch {
