@@ -43,6 +43,7 @@ type UpstreamHealth struct {
 	Server    string `json:"server,omitempty"`
 	Version   string `json:"version,omitempty"` // the server's version
 	Protocol  string `json:"protocol,omitempty"`
+	Listed    bool   `json:"-"` // its entries are known
 	Tools     int    `json:"tools"`
 	Resources int    `json:"resources"`
 	Prompts   int    `json:"prompts"`
@@ -70,7 +71,7 @@ func (e *Engine) Health() *Health {
 		l := f.Listing()
 		h.Upstreams[f.Name()] = UpstreamHealth{
 			Name: f.Name(), State: string(upstream.StateIdle), Transport: "file", Server: "catalog file",
-			Tools: len(l.Tools), Resources: len(l.Resources) + len(l.ResourceTemplates), Prompts: len(l.Prompts),
+			Listed: true, Tools: len(l.Tools), Resources: len(l.Resources) + len(l.ResourceTemplates), Prompts: len(l.Prompts),
 		}
 	}
 	for _, s := range c.Servers {
@@ -92,7 +93,7 @@ func (h *Health) add(s upstream.Status) {
 	u := UpstreamHealth{
 		Name: s.Name, State: string(s.State), Transport: string(s.Transport), Namespace: s.Namespace, Protocol: s.Version,
 		Server: rawjson.Text(rawjson.Get(s.ServerInfo, "name")), Version: rawjson.Text(rawjson.Get(s.ServerInfo, "version")),
-		Tools: s.Tools, Resources: s.Resources, Prompts: s.Prompts,
+		Listed: s.Listed, Tools: s.Tools, Resources: s.Resources, Prompts: s.Prompts,
 		Calls: s.Calls, Errors: s.Errors, InFlight: s.InFlight, Restarts: s.Restarts, Pid: s.Pid, Note: s.Note,
 	}
 	if !s.Since.IsZero() {

@@ -14,26 +14,34 @@ import (
 // A Log is weir's log. A reload may change its level and the secrets that it removes.
 type Log struct {
 	*slog.Logger
-	Level  slog.LevelVar                   // effective only if NewLog made the Log
+	Level  slog.LevelVar                   // effective only if NewLog or NewLogOf made the Log
 	redact atomic.Pointer[result.Redactor] // nil removes nothing
 }
 
-// NewLog returns a Log that writes to w in the configured form. It removes secrets unless the
-// configuration disables that.
+// NewLog returns a Log that writes lines to w: as JSON if the configuration says so, otherwise as
+// key=value. It removes secrets unless the configuration disables that.
 func NewLog(w io.Writer, c *config.Config) *Log {
+	return NewLogOf(c, func(level slog.Leveler) slog.Handler {
+		opts := &slog.HandlerOptions{Level: level}
+		if c.Log.Format == config.LogJSON {
+			return slog.NewJSONHandler(w, opts)
+		}
+		opts.ReplaceAttr = func(groups []string, attr slog.Attr) slog.Attr {
+			if len(groups) == 0 && attr.Key == slog.TimeKey {
+				return slog.String(slog.TimeKey, attr.Value.Time().Format("15:04:05.000"))
+			}
+			return attr
+		}
+		return slog.NewTextHandler(w, opts)
+	})
+}
+
+// NewLogOf returns a Log that passes its records to a handler of the caller, which obeys level. It
+// removes secrets unless the configuration disables that.
+func NewLogOf(c *config.Config, handler func(level slog.Leveler) slog.Handler) *Log {
 	l := &Log{}
 	l.Set(c.Log)
-	opts := &slog.HandlerOptions{Level: &l.Level}
-	if c.Log.Format == "json" {
-		return l.over(slog.NewJSONHandler(w, opts), c)
-	}
-	opts.ReplaceAttr = func(groups []string, attr slog.Attr) slog.Attr {
-		if len(groups) == 0 && attr.Key == slog.TimeKey {
-			return slog.String(slog.TimeKey, attr.Value.Time().Format("15:04:05.000"))
-		}
-		return attr
-	}
-	return l.over(slog.NewTextHandler(w, opts), c)
+	return l.over(handler(&l.Level), c)
 }
 
 // WrapLog returns a Log that passes its records to a handler, which decides on levels. It removes
@@ -42,7 +50,7 @@ func WrapLog(h slog.Handler, c *config.Config) *Log { return (&Log{}).over(h, c)
 
 func (l *Log) over(h slog.Handler, c *config.Config) *Log {
 	l.hide(c)
-	l.Logger = slog.New(telemetry.RedactLog(h, l.clean))
+	l.Logger = slog.New(telemetry.RedactLog(h, l.Clean))
 	return l
 }
 
@@ -55,8 +63,8 @@ func (l *Log) hide(c *config.Config) {
 	l.redact.Store(result.NewRedactor(c.Secrets()))
 }
 
-// clean removes secrets and invisible characters from a text.
-func (l *Log) clean(text string) string {
+// Clean removes secrets and invisible characters from a text.
+func (l *Log) Clean(text string) string {
 	text = visible.Text(text) // first, because invisible characters could split a secret
 	if r := l.redact.Load(); r != nil {
 		text = r.Redact(text)

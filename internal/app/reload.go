@@ -88,6 +88,9 @@ func divided(changed []string, old, next *config.Config) (applied, waits []strin
 	return applied, waits
 }
 
+// LogApplied is the message of the log record that tells of an applied configuration.
+const LogApplied = "the configuration has changed and is applied"
+
 // Reload applies the changes in next and logs which settings need a restart. It restarts the
 // servers whose entries changed; the others continue. Do not run two Reloads at the same time.
 func (e *Engine) Reload(next *config.Config, face Face, logger *Log) {
@@ -107,7 +110,7 @@ func (e *Engine) Reload(next *config.Config, face Face, logger *Log) {
 	}
 	e.refreshed(e.Snapshot().Catalog, nil) // another mode lists other tools
 	if servers := len(change.Added) + len(change.Removed) + len(change.Changed) + len(change.Faulty) + len(change.Omitted); servers+len(applied) > 0 {
-		logger.Info("the configuration has changed and is applied",
+		logger.Info(LogApplied,
 			"added", change.Added, "removed", change.Removed, "changed", change.Changed, "faulty", change.Faulty, "settings", applied)
 	}
 	if len(waits) > 0 {

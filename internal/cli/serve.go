@@ -20,7 +20,7 @@ import (
 )
 
 func serveCommand(a *process) *cobra.Command {
-	var path, listen, mode, snapshot string
+	var path, listen, mode, snapshot, logFormat string
 	var stdio, strict bool
 	var idle time.Duration
 	cmd := &cobra.Command{
@@ -55,7 +55,9 @@ an object with tools, resources and prompts. What the file has texts for can be
 read; executing its tools needs an upstream, which the error says.
 
 Started from a terminal, it asks for the inputs of the configuration that nothing
-else answers, passwords without showing them.
+else answers, passwords without showing them. It prints a line for each server as
+it comes up, and later what changes; elsewhere it logs lines of key=value. See
+--log-format.
 
 The first Ctrl-C or SIGTERM lets running calls finish, up to 4.5 seconds; the
 second ends weir at once.`,
@@ -76,7 +78,12 @@ second ends weir at once.`,
 			if idle < 0 || idle > 0 && stdio {
 				return failf(exitUsage, "--idle-exit needs a positive time, and a gateway that listens")
 			}
-			return runServe(a, cmd.Context(), path, snapshot, opts, stdio, idle)
+			switch logFormat {
+			case "", config.LogAuto, config.LogText, config.LogJSON:
+			default:
+				return failf(exitUsage, "--log-format %q: it must be auto, text or json", logFormat)
+			}
+			return runServe(a, cmd.Context(), serveRequest{path, snapshot, logFormat, opts, stdio, idle})
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "configuration (default: weir.yaml, weir.yml, weir.json or .mcp.json of this folder)")
@@ -84,6 +91,8 @@ second ends weir at once.`,
 	cmd.Flags().StringVar(&listen, "listen", "", "address to listen on, in place of the configuration's; port 0 takes a free one")
 	cmd.Flags().StringVar(&mode, "mode", "", "auto, plain, gateway or proxy, in place of the configuration's")
 	oneOf(cmd, "mode", string(config.ModeAuto), string(config.ModePlain), string(config.ModeGateway), string(config.ModeProxy))
+	cmd.Flags().StringVar(&logFormat, "log-format", "", "auto, text or json, in place of the configuration's log.format")
+	oneOf(cmd, "log-format", config.LogAuto, config.LogText, config.LogJSON)
 	cmd.Flags().BoolVar(&a.redact, "redact", false, "replace secrets in results too, as artifacts.redact does")
 	cmd.Flags().StringVar(&snapshot, "catalog", "", "serve the tools, resources and prompts of this JSON file, too; without --config, them alone")
 	cmd.Flags().DurationVar(&idle, "idle-exit", 0, "end this long after the last client has left, such as 30m; takes a free port if the default one is taken")
@@ -100,9 +109,10 @@ const (
 
 // loadConfig reads the configuration for serve. With a snapshot file and without --config there is
 // no configuration: only the snapshot is served. A configuration that was found in this folder is
-// refused before the person has agreed to it; opts refuses later changes then, too. ask says that
-// standard input belongs to the person.
-func loadConfig(a *process, ctx context.Context, path, snapshot string, opts *config.Options, ask bool) (string, *config.Config, error) {
+// refused before the person has agreed to it; opts refuses later changes then, too.
+func loadConfig(a *process, ctx context.Context, r serveRequest, opts *config.Options) (string, *config.Config, error) {
+	path, snapshot := r.path, r.snapshot
+	ask := !r.stdio // with --stdio, standard input belongs to the client
 	if snapshot != "" && path == "" {
 		c, warnings, err := config.Parse("", []byte("mcpServers: {}\n"), *opts)
 		if err == nil {
@@ -132,15 +142,28 @@ func loadConfig(a *process, ctx context.Context, path, snapshot string, opts *co
 	if of := ofAgent(found.path, err); of != nil {
 		return found.path, nil, of
 	}
+	if err == nil && a.forPeople(c, r.logFormat) {
+		warnings = untold(c, warnings)
+	}
 	a.warn(warnings)
 	return found.path, c, err
 }
 
+// serveRequest is a request of weir serve.
+type serveRequest struct {
+	path      string // of the configuration; empty means the one of this folder
+	snapshot  string // a file with entries; may be empty
+	logFormat string // in place of log.format; may be empty
+	opts      config.Options
+	stdio     bool
+	idle      time.Duration // 0 never ends
+}
+
 // runServe serves until ctx ends; the first signal ends it.
-func runServe(a *process, ctx context.Context, path, snapshot string, opts config.Options, stdio bool, idle time.Duration) error {
+func runServe(a *process, ctx context.Context, r serveRequest) error {
+	snapshot, opts, stdio, idle := r.snapshot, r.opts, r.stdio, r.idle
 	opts.Omit = app.OmitItself(a.environ(), !stdio)
-	// With --stdio, standard input belongs to the client.
-	path, c, err := loadConfig(a, ctx, path, snapshot, &opts, !stdio)
+	path, c, err := loadConfig(a, ctx, r, &opts)
 	if err != nil {
 		return err
 	}
@@ -152,7 +175,7 @@ func runServe(a *process, ctx context.Context, path, snapshot string, opts confi
 	if err != nil {
 		return err
 	}
-	logger := app.NewLog(a.stderr.Writer, c)
+	logger, lines := a.newLog(c, r.logFormat)
 	var listener *web.Listener
 	if !stdio {
 		// Listen before upstreams start, so that an address in use is reported at once.
@@ -177,6 +200,14 @@ func runServe(a *process, ctx context.Context, path, snapshot string, opts confi
 		defer cancel()
 		e.Close(closing)
 	}()
+	watching, stopWatching := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	defer func() { stopWatching(); background.Wait() }()
+	var servers *roster
+	if lines != nil {
+		servers = newRoster(lines, e.Health, logger.Clean, time.Now)
+		background.Go(func() { servers.run(watching) })
+	}
 	if err := e.Ready(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil // a signal came during the start
@@ -195,25 +226,27 @@ func runServe(a *process, ctx context.Context, path, snapshot string, opts confi
 		}
 	}
 	f.Start()
-	watching, stopWatching := context.WithCancel(ctx)
-	var background sync.WaitGroup
-	defer func() { stopWatching(); background.Wait() }()
 	if path != "" {
 		background.Go(func() { e.Follow(watching, opts, f, logger) })
 	}
 	background.Go(func() { keepMemory(a, watching) })
 	if !stdio {
 		defer announceGateway(a, path, listener.Addr(), e.Instance, token, logger.Logger)()
-		welcome(a, c, listener.Addr(), path, snapshot)
+		headline := "weir is running, " + counted(len(c.Enabled()), "server") + " behind it"
+		if servers != nil && a.stdout.screen() {
+			servers.await(ctx, a)
+			headline = "weir is running, " + servers.summary()
+		}
+		welcome(a, c, headline, listener.Addr(), path, snapshot)
 	}
 	select {
 	case <-ctx.Done():
 	case <-unused:
-		logger.Info("no client is left", "idle", idle)
+		logger.Info(logUnused, "idle", idle)
 	case <-f.Done():
 	}
 	stopWatching()
-	logger.Info("shutting down", "upstreams", len(e.Upstreams()))
+	logger.Info(logStopping, "upstreams", len(e.Upstreams()))
 	return end.drain(ctx, f)
 }
 
@@ -276,11 +309,11 @@ type face interface {
 
 // welcome tells a person how to use the gateway. Programs search its output for the line with the
 // URL.
-func welcome(a *process, c *config.Config, addr net.Addr, path, snapshot string) {
+func welcome(a *process, c *config.Config, headline string, addr net.Addr, path, snapshot string) {
 	out := a.stdout
 	base := "http://" + app.Dialable(addr.String())
 	line := func(label, text string) { fmt.Fprintf(out, "  %-10s %s\n", label, text) }
-	fmt.Fprintf(out, "\n%s\n\n", out.paint(bold, "weir is running, "+counted(len(c.Enabled()), "server")+" behind it"))
+	fmt.Fprintf(out, "\n%s\n\n", out.paint(bold, headline))
 	line("URL", out.paint(cyan, base+"/mcp"))
 	if c.PublicURL != "" {
 		line("public", c.PublicURL)

@@ -14,9 +14,12 @@ const spinnerDelay = 300 * time.Millisecond
 
 // spin shows on stderr that work is in progress, if that is a terminal. The returned function
 // removes the line; it may be called twice.
-func (a *process) spin(what string) (stop func()) {
+func (a *process) spin(what string) (stop func()) { return a.spinText(func() string { return what }) }
+
+// spinText is spin with a text that may change.
+func (a *process) spinText(what func() string) (stop func()) {
 	line, ok := a.stderr.Writer.(*statusLine)
-	if !ok {
+	if !ok || a.stderr.dumb {
 		return func() {}
 	}
 	done := make(chan struct{})
@@ -33,7 +36,7 @@ func (a *process) spin(what string) (stop func()) {
 				return
 			case <-timer.C:
 			}
-			shown := fmt.Sprintf("%c %s", frames[n%len(frames)], what)
+			shown := fmt.Sprintf("%c %s", frames[n%len(frames)], oneLine(what()))
 			if t := time.Since(began); t > 2*time.Second {
 				shown += " " + text.Since(t)
 			}

@@ -277,7 +277,7 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 	if err != nil {
 		return nil, err
 	}
-	logger := app.NewLog(a.stderr.Writer, c)
+	logger, _ := a.newLog(c, "")
 	logger.Set(ownLog(c.Log))
 	a.note("starting %s of %s for this command alone; weir serve keeps a gateway running", counted(len(c.Enabled()), "server"), path)
 	// events.file belongs to the running gateway.

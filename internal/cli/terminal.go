@@ -14,6 +14,7 @@ type terminal struct {
 	io.Writer
 	width  int
 	colour bool
+	dumb   bool // no line can be drawn again
 }
 
 // newTerminal examines w. NO_COLOR (see no-color.org) and TERM=dumb switch colours off; a pipe has
@@ -29,7 +30,7 @@ func newTerminal(w io.Writer, lookupEnv func(string) (string, bool)) terminal {
 	}
 	no, _ := lookupEnv("NO_COLOR")
 	term, _ := lookupEnv("TERM")
-	return terminal{Writer: &statusLine{w: &screen{w: w}}, width: width, colour: no == "" && term != "dumb"}
+	return terminal{Writer: &statusLine{w: &screen{w: w}}, width: width, colour: no == "" && term != "dumb", dumb: term == "dumb"}
 }
 
 // screen reports whether a person reads the output.

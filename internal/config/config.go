@@ -295,10 +295,17 @@ type HTTP struct {
 // Log is the form of weir's log.
 type Log struct {
 	Level  string `key:"level" default:"info" enum:"debug,info,warn,error" doc:"The least severe messages that are written."`
-	Format string `key:"format" default:"text" enum:"text,json" doc:"Lines for people, or JSON."`
+	Format string `key:"format" default:"auto" enum:"auto,text,json" doc:"auto (at a terminal, weir serve prints a line for each server and for each change; elsewhere it is text), text (lines of key=value) or json."`
 	// Unredacted allows secrets in the log.
 	Unredacted bool `key:"unredacted" default:"false" doc:"Write causes of errors in full, secrets included."`
 }
+
+// Values of Log.Format.
+const (
+	LogAuto = "auto" // for people at a terminal, LogText elsewhere
+	LogText = "text"
+	LogJSON = "json"
+)
 
 // Path returns the path of the configuration file, as given to [Load] or [Parse].
 func (c *Config) Path() string { return c.path }

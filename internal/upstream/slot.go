@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,11 +169,20 @@ func (s *slot) fail(err error) {
 	case same:
 		s.u.log.Debug("the server still cannot be started", "err", err, "retry_in", next)
 	default:
-		s.u.log.Warn("the server cannot be started or reached", "err", err, "retry_in", next.Round(time.Millisecond))
+		s.stateLog().Warn("the server cannot be started or reached", "err", err, "retry_in", next.Round(time.Millisecond))
 	}
 	if s.isShared() {
 		s.u.settle()
 	}
+}
+
+// stateLog returns the log for a failure of the connection. If the connection is the shared one, the
+// records say in "state" that the upstream has failed.
+func (s *slot) stateLog() *slog.Logger {
+	if !s.isShared() {
+		return s.u.log
+	}
+	return s.u.log.With("state", string(StateFailed))
 }
 
 // pause waits until the next attempt is due or requested, and reports whether to make it.
@@ -248,7 +258,7 @@ func (s *slot) serve(l *link) bool {
 	case s.ctx.Err() != nil:
 		return false
 	case !idle:
-		s.u.log.Warn("the connection was lost", "err", err)
+		s.stateLog().Warn("the connection was lost", "err", err)
 		return s.pause()
 	case !s.isShared():
 		return false
