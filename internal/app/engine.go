@@ -359,7 +359,15 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	}
 	g := gateway.New(opts)
 	e.direct.Store(g.DirectCalls())
-	life := &mcp.Lifecycle{ServerInfo: Identity(e.Version), Capabilities: g.Capabilities, Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header)}
+	capabilities := func(r *mcp.Request) json.RawMessage {
+		select {
+		case <-e.first:
+			return g.Capabilities(r)
+		default:
+			return g.CapabilitiesOfStart()
+		}
+	}
+	life := &mcp.Lifecycle{ServerInfo: Identity(e.Version), Capabilities: capabilities, Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header)}
 	return &startupWait{engine: e, mode: mode, names: g.Names, next: mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		if r.Method != "initialize" && r.Method != "server/discover" {
 			return life.Serve(ctx, r)

@@ -266,19 +266,24 @@ func (g *Gateway) cache() *dispatch.Cache {
 // Capabilities returns the capabilities for mcp.Lifecycle. Prompts, resources and completions are
 // declared while an upstream offers them.
 func (g *Gateway) Capabilities(*mcp.Request) json.RawMessage {
-	return capabilities(g.opts.Upstreams.Snapshot())
+	s := g.opts.Upstreams.Snapshot()
+	return capabilities(s.hasPrompts(), s.hasResources())
 }
 
-func capabilities(s *Snapshot) json.RawMessage {
+// CapabilitiesOfStart returns the capabilities while upstreams are starting: those that they may
+// have. Clients ask for no list whose capability was missing in the handshake.
+func (g *Gateway) CapabilitiesOfStart() json.RawMessage { return capabilities(true, true) }
+
+func capabilities(prompts, resources bool) json.RawMessage {
 	out := []byte(`{`)
-	if s.hasPrompts() || s.hasResources() {
+	if prompts || resources {
 		out = append(out, `"completions":{},`...)
 	}
 	out = append(out, `"logging":{},`...)
-	if s.hasPrompts() {
+	if prompts {
 		out = append(out, `"prompts":{"listChanged":true},`...)
 	}
-	if s.hasResources() {
+	if resources {
 		out = append(out, `"resources":{"subscribe":true,"listChanged":true},`...)
 	}
 	return append(out, `"tools":{"listChanged":true}}`...)

@@ -126,7 +126,8 @@ func (n *natives) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 	if !r.Modern() {
 		return nil, mcp.MethodNotFound(r.Method)
 	}
-	wish, err := bridge.ReadWish(r.Params, capabilities(n.caller.upstreams.Snapshot()))
+	s := n.caller.upstreams.Snapshot()
+	wish, err := bridge.ReadWish(r.Params, capabilities(s.hasPrompts(), s.hasResources()))
 	if err != nil {
 		return nil, err
 	}
