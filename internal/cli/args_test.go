@@ -211,11 +211,11 @@ func TestPlainOutput(t *testing.T) {
 	rows := func() [][]cell {
 		return [][]cell{{{cyan, "notes"}, {"", strings.Repeat("long ", 30)}}, {{cyan, "weather"}, {red, "x\x1b[2Jy"}}}
 	}
-	printTable(terminal{Writer: &pipe}, []string{"NAME", "TEXT"}, rows())
+	printTable(terminal{Writer: &pipe}, []column{{"NAME", between}, {"TEXT", ending}}, rows())
 	if out := pipe.String(); strings.Contains(out, "\x1b[3") || strings.Count(out, "long") != 30 || !strings.HasPrefix(out, "NAME     TEXT\nnotes    long") {
 		t.Errorf("a pipe got %q", out)
 	}
-	printTable(terminal{Writer: &screen, width: 40, colour: true}, []string{"NAME", "TEXT"}, rows())
+	printTable(terminal{Writer: &screen, width: 40, colour: true}, []column{{"NAME", between}, {"TEXT", ending}}, rows())
 	out := screen.String()
 	if strings.Contains(out, "\x1b[2J") {
 		t.Errorf("an escape sequence of a result reached the screen: %q", out)

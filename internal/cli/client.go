@@ -283,5 +283,5 @@ func printCards(a *process, cards []card) error {
 		}
 		rows[i] = []cell{{cyan, c.ID}, {"", text}}
 	}
-	return printTable(a.stdout, []string{"ID", "DESCRIPTION"}, rows)
+	return printTable(a.stdout, []column{{"ID", between}, {"DESCRIPTION", ending}}, rows)
 }

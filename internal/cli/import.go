@@ -384,12 +384,7 @@ func printSources(a *process, sources []firstrun.Source, asJSON bool) error {
 		_, err := fmt.Fprintln(a.stdout, "No MCP client was found. weir clients --all lists those that weir knows.")
 		return err
 	}
-	if a.stdout.screen() {
-		for _, row := range rows {
-			row[3].text = middle(row[3].text, max(a.stdout.width-40, 16))
-		}
-	}
-	return printNotedTable(a.stdout, []string{"CLIENT", "STATE", "SERVERS", "FILE"}, rows, notes)
+	return printNotedTable(a.stdout, []column{{"CLIENT", between}, {"STATE", whole}, {"SERVERS", whole}, {"FILE", between}}, rows, notes)
 }
 
 // completeClients completes ids of clients; it reads no file of a client.

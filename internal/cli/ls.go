@@ -106,21 +106,7 @@ func printUpstreams(a *process, h *app.Health) error {
 		tools := strconv.Itoa(u.Tools)
 		rows[i] = []cell{{cyan, u.Name}, {stateStyle(u.State), u.State}, {"", u.Transport}, {"", tools}, {"", u.Protocol}, {"", server}}
 	}
-	if a.stdout.screen() {
-		shortenNames(rows, a.stdout.width)
-	}
-	return printNotedTable(a.stdout, []string{"NAME", "STATE", "TRANSPORT", "TOOLS", "PROTOCOL", "SERVER"}, rows, notes)
-}
-
-// shortenNames shortens server names that are longer than a third of the screen. It cuts the
-// middle, because similar names differ at their ends.
-func shortenNames(rows [][]cell, width int) {
-	most := max(width/3, 12)
-	for _, row := range rows {
-		if name := []rune(row[0].text); len(name) > most {
-			row[0].text = string(name[:most/2]) + "…" + string(name[len(name)-(most-most/2-1):])
-		}
-	}
+	return printNotedTable(a.stdout, []column{{"NAME", between}, {"STATE", whole}, {"TRANSPORT", spare}, {"TOOLS", whole}, {"PROTOCOL", spare}, {"SERVER", ending}}, rows, notes)
 }
 
 func stateStyle(state string) string {

@@ -163,7 +163,7 @@ func secretLsCommand(a *process) *cobra.Command {
 				}
 				rows = append(rows, []cell{{text: e.Name}, {text: string(e.Place)}, {text: changed}})
 			}
-			return printTable(a.stdout, []string{"NAME", "STORE", "CHANGED"}, rows)
+			return printTable(a.stdout, []column{{"NAME", between}, {"STORE", whole}, {"CHANGED", whole}}, rows)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -59,7 +59,7 @@ func printStats(a *process, s *usage.Stats) error {
 		rows = append(rows, row(one.Session, one.Principal, one.Usage))
 	}
 	rows = append(rows, row("total", "", s.Total))
-	if err := printTable(a.stdout, []string{"SESSION", "PRINCIPAL", "CALLS", "FAILED", "READ", "RAW", "SAVED"}, rows); err != nil {
+	if err := printTable(a.stdout, []column{{"SESSION", between}, {"PRINCIPAL", between}, {"CALLS", whole}, {"FAILED", whole}, {"READ", whole}, {"RAW", spare}, {"SAVED", whole}}, rows); err != nil {
 		return err
 	}
 	a.note("tokens of %s since %s", s.Encoding, s.Since.Local().Format(time.DateTime))

@@ -83,7 +83,7 @@ func listOperations(a *process, m *firstrun.Machine, asJSON bool) error {
 		}
 		rows = append(rows, []cell{{cyan, strconv.Itoa(r.N)}, {"", r.Time.Local().Format("01-02 15:04")}, {style, stateOf(r)}, {style, r.Kind + ": " + r.Summary}})
 	}
-	return printTable(a.stdout, []string{"N", "WHEN", "STATE", "WHAT"}, rows)
+	return printTable(a.stdout, []column{{"N", whole}, {"WHEN", whole}, {"STATE", whole}, {"WHAT", wrapped}}, rows)
 }
 
 // operationJSON is an operation for programs, without the bytes that it cut.
