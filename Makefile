@@ -55,7 +55,6 @@ bench-once:
 interop: build
 	node interop/run.mjs --weir bin/weir
 
-<<<<<<< HEAD
 # What packages hold in addition to the program, made by the program itself. gzip -n leaves out the time.
 package-files:
 	rm -rf build/man build/completions
@@ -91,11 +90,10 @@ release-notes:
 	@awk -v v='## $(VERSION:v%=%) ' 'index($$0 " ", v) == 1 {on=1; next} /^## / {on=0} on' CHANGELOG.md | sed '1{/^$$/d}' | grep . -q \
 	  || { echo "CHANGELOG.md has no section $(VERSION:v%=%)" >&2; exit 1; }
 	@awk -v v='## $(VERSION:v%=%) ' 'index($$0 " ", v) == 1 {on=1; next} /^## / {on=0} on' CHANGELOG.md
-=======
+
 # The pictures of README.md, taken of the console in a browser.
 images: build
 	node interop/shots.mjs --weir bin/weir
->>>>>>> 5e8b1a3 (docs: the README begins with what hurts, a picture and the first run)
 
 # One after the other: two things measured at once measure each other.
 bench:
