@@ -9,7 +9,7 @@ export const conformanceServer = join(work, 'everything-server');
 export const conformanceClient = join(work, 'everything-client');
 
 // once runs an installation unless its result is there and was made from the same inputs.
-async function once(name, result, inputs, install) {
+export async function once(name, result, inputs, install) {
   const stamp = join(work, `${name}.stamp`);
   const hash = createHash('sha256').update(process.version);
   for (const input of inputs) hash.update(readFileSync(join(here, input)));
@@ -30,10 +30,13 @@ const python = (generation) => async () => {
 // setupUV installs what packages.mjs needs.
 export const setupUV = () => once('uv', join(work, 'pythonuv', 'bin', 'python'), ['clients/requirements-uv.txt'], python('uv'));
 
+// npmPackages installs the packages of package.json, the pinned Node among them.
+export const npmPackages = () => once('npm packages', join(here, 'node_modules', '.package-lock.json'), ['package.json', 'package-lock.json'], () =>
+  run('npm', 'npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: here }));
+
 export async function setup() {
   await Promise.all([
-    once('npm packages', join(here, 'node_modules', '.package-lock.json'), ['package.json', 'package-lock.json'], () =>
-      run('npm', 'npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: here })),
+    npmPackages(),
     once('Python client 1', join(work, 'python1', 'bin', 'python'), ['clients/requirements-1.txt'], python(1)),
     once('Python client 2', join(work, 'python2', 'bin', 'python'), ['clients/requirements-2.txt'], python(2)),
     once('Python Socket.IO', join(work, 'pythonsocketio', 'bin', 'python'), ['clients/requirements-socketio.txt'], python('socketio')),
