@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -174,30 +173,23 @@ func (g *gatewayFinder) start(ctx context.Context, log string) (attach.Conn, err
 		return nil, err
 	}
 	defer file.Close()
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	path := absolutePath(g.config.path)
 	args := []string{"serve", "--idle-exit", g.idle.String()}
 	if g.config.ours {
 		args = append(args, "--config", path)
 	}
-	// The gateway outlives this command, so ctx must not end it.
-	cmd := exec.Command(exe, args...)
-	cmd.Dir, cmd.Env, cmd.SysProcAttr = filepath.Dir(path), g.a.environ(), detached()
-	cmd.Stdout, cmd.Stderr = file, file
-	if err := cmd.Start(); err != nil {
-		return nil, err
+	// The gateway outlives this command and its client, so neither ctx nor the client may end it.
+	ended, forget, err := startBackground(args, g.a.environ(), filepath.Dir(path), file)
+	if err != nil {
+		return nil, fmt.Errorf("weir serve cannot be started: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // ends with the gateway or this process
+	defer forget()
 	tick := time.NewTicker(lookPause)
 	defer tick.Stop()
 	for {
 		select {
-		case err := <-ended:
-			return nil, fmt.Errorf("weir serve ended at once (%w): %s", err, lastLines(log))
+		case <-ended:
+			return nil, fmt.Errorf("weir serve ended at once: %s", lastLines(log))
 		case <-ctx.Done():
 			return nil, fmt.Errorf("the gateway does not run %s after it was started; its log is %s: %s", startWait, log, lastLines(log))
 		case <-tick.C:
