@@ -75,7 +75,7 @@ func commandReference() string {
 	a := &process{lookupEnv: os.LookupEnv, version: "devel"}
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
-		if cmd.Runnable() && cmd.HasParent() && len(cmd.Commands()) == 0 && cmd.Name() != "help" {
+		if cmd.Runnable() && cmd.HasParent() && len(cmd.Commands()) == 0 && cmd.Name() != "help" && !cmd.Hidden {
 			fmt.Fprintf(&b, "### %s\n\n%s\n\n    %s\n", cmd.CommandPath(), cmd.Short+".", cmd.UseLine())
 			var flags []string
 			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
