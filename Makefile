@@ -3,6 +3,7 @@
 #   make build     the weir binary in bin/
 #   make test      format, vet, staticcheck, tests with -race, fuzz seeds, each benchmark once
 #   make interop   foreign MCP clients, servers and the official conformance suite (Node 20+, Python 3.11+)
+#   make clients   weir connect with the six programs of interop/hosts (npm, 1.5 GB), each in a HOME of its own
 #   make packages  the packages of a release for this machine (Linux), installed into empty places: many minutes at first
 #   make dist-check   GoReleaser's own check of .goreleaser.yaml: many minutes at first
 #   make bench     all numbers: bench-go and then bench-load
@@ -14,7 +15,7 @@
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build images test fmt vet staticcheck race bench-once interop package-files dist-check packages release-notes bench bench-go bench-load bench-context fuzz clean
+.PHONY: build images test fmt vet staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-context fuzz clean
 
 GO          ?= go
 GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
@@ -54,6 +55,10 @@ bench-once:
 
 interop: build
 	node interop/run.mjs --weir bin/weir
+
+# make interop runs two of the six. What is installed stays in interop/hosts until make clean.
+clients: build
+	node interop/hosts.mjs --weir bin/weir
 
 # What packages hold in addition to the program, made by the program itself. gzip -n leaves out the time.
 package-files:
@@ -121,4 +126,4 @@ fuzz:
 	done
 
 clean:
-	rm -rf bin build dist interop/.work interop/node_modules
+	rm -rf bin build dist interop/.work interop/node_modules interop/hosts/*/node_modules

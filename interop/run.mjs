@@ -8,6 +8,7 @@ const drivers = [
   ['./conformance-client.mjs', 'conformanceAsClient'],
   ['./clients.mjs', 'officialClients'],
   ['./clients-controls.mjs', 'controls'],
+  ['./hosts.mjs', 'hostsCheck'],
   ['./matrix.mjs', 'upstreams'],
   ['./context.mjs', 'contextCost'],
   ['./socketio.mjs', 'socketIO'],
