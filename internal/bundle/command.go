@@ -97,7 +97,7 @@ func (m *Manifest) Command(dir string, p Place, answers map[string][]string) (Co
 			return Command{}, fmt.Errorf("%s needs a value for %s", m.Name, q.ID)
 		}
 		for _, text := range given {
-			if err := q.check(text); err != nil {
+			if err := q.Check(text); err != nil {
 				return Command{}, fmt.Errorf("%s of %s: %w", q.ID, m.Name, err)
 			}
 			if q.Secret != "" {
@@ -123,8 +123,8 @@ func (m *Manifest) Command(dir string, p Place, answers map[string][]string) (Co
 	return c, nil
 }
 
-// check returns what is wrong with an answer. The message does not have it.
-func (q Question) check(text string) error {
+// Check returns what is wrong with an answer. The message does not have it.
+func (q Question) Check(text string) error {
 	switch q.Type {
 	case "number":
 		if _, err := strconv.ParseFloat(text, 64); err != nil {

@@ -133,10 +133,13 @@ func (b *Bundle) check() error {
 	return nil
 }
 
-// Extract unpacks the bundle into a new folder below dir, which is named after the manifest and the
-// file: name-version-sha8. If that folder is there already, it is returned as it is.
+// Folder is the name of the bundle's folder, after the manifest and the file: name-version-sha8.
+func (b *Bundle) Folder() string { return b.Manifest.folder() + "-" + b.SHA256[:8] }
+
+// Extract unpacks the bundle into its folder below dir. If that is there already, it is returned as
+// it is.
 func (b *Bundle) Extract(dir string) (string, error) {
-	final := filepath.Join(dir, b.Manifest.folder()+"-"+b.SHA256[:8])
+	final := filepath.Join(dir, b.Folder())
 	if info, err := os.Lstat(final); err == nil && info.IsDir() {
 		return final, nil
 	}

@@ -25,9 +25,10 @@ const trialTime = 15 * time.Second
 type addRequest struct {
 	env, headers []string
 	cwd, kind    string
+	set          []string // answers to the questions of a bundle or a document
 	noStart      bool
 	registry     string // URL
-	name         string // for a server of the registry
+	name         string // for a server of the registry or of a bundle
 }
 
 func addCommand(a *process) *cobra.Command {
@@ -38,17 +39,19 @@ func addCommand(a *process) *cobra.Command {
 		Use:   "add NAME -- COMMAND [ARG...] | add NAME URL | add FILE | add ID|WORDS",
 		Short: "Add a server to weir.yaml",
 		Long: `Add a server to weir.yaml: a command to start, a URL, or the servers of a file in
-the form of a client, such as .mcp.json. An ID, such as io.github.owner/server, is a
-server of the MCP Registry, and words search it. The server is started and listed
-once, and written only if that works. With --no-start it is written as it is.
+the form of a client, such as .mcp.json. A file may also be a bundle (.mcpb or .dxt),
+or a server.json of the MCP Registry. An ID, such as io.github.owner/server, is a
+server of the registry, and words search it. The server is started and listed once,
+and written only if that works. With --no-start it is written as it is.
 
-A server of the registry may ask for settings. Without a terminal they are given
-with --env.
+A bundle is unpacked into weir's data folder. Bundles and servers of the registry may
+ask for settings. Without a terminal they are given with --set.
 
-Values of --env and --header that are secrets go into the store.`,
+Values of --env, --header and --set that are secrets go into the store.`,
 		Example: `  weir add time -- uvx mcp-server-time
   weir add github https://api.githubcopilot.com/mcp/ --header "Authorization: Bearer $TOKEN"
   weir add io.github.owner/server
+  weir add ./files.mcpb --set allowed_directories=/home/me/notes
   weir add db --env DATABASE_URL=postgres://… -- npx -y my-db-mcp`,
 		Args: positional(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,12 +59,7 @@ Values of --env and --header that are secrets go into the store.`,
 			if err != nil {
 				return err
 			}
-			var p *firstrun.Plan
-			if asksRegistry(args, cmd.ArgsLenAtDash()) {
-				p, err = addFromRegistry(a, cmd.Context(), m, strings.Join(args, " "), r)
-			} else {
-				p, err = planAdd(m, args, cmd.ArgsLenAtDash(), r)
-			}
+			p, err := planAny(a, cmd.Context(), m, args, cmd.ArgsLenAtDash(), r)
 			if failed := (*failure)(nil); errors.As(err, &failed) {
 				return err
 			}
@@ -69,7 +67,7 @@ Values of --env and --header that are secrets go into the store.`,
 				return &failure{exitUsage, err}
 			}
 			if !r.noStart {
-				c.first = func(ctx context.Context) error { return tryAdded(a, ctx, &c, m, p) }
+				c.first = func(ctx context.Context) error { return tryUnpacked(a, ctx, &c, m, p) }
 			}
 			return c.carryOut(a, cmd.Context(), m, p, where)
 		},
@@ -78,13 +76,37 @@ Values of --env and --header that are secrets go into the store.`,
 	where.flag(cmd)
 	cmd.Flags().StringArrayVarP(&r.env, "env", "e", nil, "a variable for the command, NAME=VALUE; may be repeated")
 	cmd.Flags().StringArrayVar(&r.headers, "header", nil, "a header for the URL, \"Name: value\"; may be repeated")
+	cmd.Flags().StringArrayVar(&r.set, "set", nil, "a setting of a bundle or of a server of the registry, KEY=VALUE; may be repeated")
 	cmd.Flags().StringVar(&r.cwd, "cwd", "", "the folder in which the command starts")
 	cmd.Flags().StringVar(&r.kind, "type", "", "how to speak to the URL: http or sse (default: http, or sse for a path that ends in /sse)")
 	oneOf(cmd, "type", string(clients.HTTP), string(clients.SSE))
 	cmd.Flags().StringVar(&r.registry, "registry", "", "URL of the registry (default: that of the MCP project)")
-	cmd.Flags().StringVar(&r.name, "name", "", "name in weir.yaml of a server of the registry (default: the last part of its ID)")
+	cmd.Flags().StringVar(&r.name, "name", "", "name in weir.yaml of a bundle or a server of the registry (default: the last part of its own name)")
 	cmd.Flags().BoolVar(&r.noStart, "no-start", false, "write it without starting it")
 	return cmd
+}
+
+// planAny plans what a command line asks for: a bundle, a server of the registry, or another one.
+func planAny(a *process, ctx context.Context, m *firstrun.Machine, args []string, dash int, r addRequest) (*firstrun.Plan, error) {
+	if asksRegistry(args, dash) {
+		return addFromRegistry(a, ctx, m, strings.Join(args, " "), r)
+	}
+	if dash < 0 && len(args) == 1 {
+		if isBundle(args[0]) {
+			return addBundle(a, ctx, m, args[0], r)
+		}
+		server, ok, err := readDocument(args[0])
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return addDocument(a, ctx, m, server, r)
+		}
+	}
+	if len(r.set) > 0 {
+		return nil, errors.New("--set is for bundles and servers of the registry")
+	}
+	return planAdd(m, args, dash, r)
 }
 
 // planAdd plans what a command line asks for. dash is the number of arguments before --, or -1.
@@ -156,6 +178,17 @@ func pairs(texts []string, separator, flag, form string) (map[string]string, err
 		out[name] = strings.TrimLeft(value, " ")
 	}
 	return out, nil
+}
+
+// tryUnpacked starts the servers of a plan from their folder, which goes if one does not work.
+func tryUnpacked(a *process, ctx context.Context, c *changing, m *firstrun.Machine, p *firstrun.Plan) error {
+	if err := p.Unpack(); err != nil {
+		return err
+	}
+	if err := tryAdded(a, ctx, c, m, p); err != nil {
+		return errors.Join(err, p.Discard())
+	}
+	return nil
 }
 
 // tryAdded starts the servers of a plan. A server that does not work is an error.

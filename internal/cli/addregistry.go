@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,7 +32,7 @@ func asksRegistry(args []string, dash int) bool {
 	if _, err := os.Stat(args[0]); err == nil {
 		return false
 	}
-	return strings.Count(args[0], "/") == 1 && !strings.HasPrefix(args[0], ".") && !strings.HasPrefix(args[0], "/") && !strings.HasSuffix(args[0], ".json")
+	return strings.Count(args[0], "/") == 1 && !strings.HasPrefix(args[0], ".") && !strings.HasPrefix(args[0], "/") && !strings.HasSuffix(args[0], ".json") && !isBundle(args[0])
 }
 
 // addFromRegistry plans to add a server of the MCP Registry.
@@ -53,6 +54,11 @@ func addFromRegistry(a *process, ctx context.Context, m *firstrun.Machine, words
 	if err != nil {
 		return nil, err
 	}
+	return addPublished(a, ctx, m, server, r)
+}
+
+// addPublished plans to add the server of a document of the registry.
+func addPublished(a *process, ctx context.Context, m *firstrun.Machine, server mcpregistry.Server, r addRequest) (*firstrun.Plan, error) {
 	plan, err := mcpregistry.NewPlan(server, mcpregistry.Machine{Has: func(program string) bool {
 		_, err := exec.LookPath(program)
 		return err == nil
@@ -61,18 +67,18 @@ func addFromRegistry(a *process, ctx context.Context, m *firstrun.Machine, words
 		return nil, err
 	}
 	if plan.Bundle != nil {
-		return nil, fmt.Errorf("%s comes as a bundle, which weir add does not unpack yet", server.Name)
+		return nil, fmt.Errorf("%s comes as a bundle, which weir does not load: load %s, compare its SHA-256 with %s, and then: weir add FILE.mcpb", server.Name, plan.Bundle.URL, plan.Bundle.SHA256)
 	}
 	if plan.Warning != "" {
 		a.note("%s", plan.Warning)
 	}
-	answers, err := askSettings(a, ctx, plan, r.env)
+	answers, err := askSettings(a, ctx, plan, append(slices.Clone(r.env), r.set...))
 	if err != nil {
 		return nil, err
 	}
 	entry, err := plan.Fill(answers)
 	if err != nil {
-		return nil, fmt.Errorf("%w; give settings with --env NAME=VALUE", err)
+		return nil, fmt.Errorf("%w; give settings with --set NAME=VALUE, or --env", err)
 	}
 	name := r.name
 	if name == "" {
@@ -135,10 +141,10 @@ func fromRegistry(a *process, ctx context.Context, registry *mcpregistry.Client,
 	}
 }
 
-// askSettings returns the answers to a plan's questions: those of --env, and at a terminal those of
+// askSettings returns the answers to a plan's questions: those of --set and --env, and at a terminal those of
 // the person.
 func askSettings(a *process, ctx context.Context, plan *mcpregistry.Plan, given []string) (map[string]string, error) {
-	answers, err := pairs(given, "=", "--env", "NAME=VALUE")
+	answers, err := pairs(given, "=", "--set", "NAME=VALUE")
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func newHome(t *testing.T) *aHome {
 		t.Fatal(err)
 	}
 	return &aHome{dir, []string{
-		"HOME=" + dir, "USERPROFILE=" + dir, "XDG_CONFIG_HOME=", "XDG_STATE_HOME=", "DBUS_SESSION_BUS_ADDRESS=", "APPDATA=", "LOCALAPPDATA=",
+		"HOME=" + dir, "USERPROFILE=" + dir, "XDG_CONFIG_HOME=", "XDG_STATE_HOME=", "XDG_DATA_HOME=", "DBUS_SESSION_BUS_ADDRESS=", "APPDATA=", "LOCALAPPDATA=",
 		"CLAUDE_CONFIG_DIR=", "CODEX_HOME=", "@" + dir,
 	}}
 }

@@ -54,7 +54,11 @@ func (a *process) machine(path string) (*firstrun.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &firstrun.Machine{Config: own}
+	data, err := where.Data()
+	if err != nil {
+		return nil, err
+	}
+	m := &firstrun.Machine{Config: own, Bundles: filepath.Join(data, "bundles")}
 	if m.Env, err = a.clientEnvironment(); err != nil {
 		return nil, err
 	}

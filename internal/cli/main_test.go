@@ -74,7 +74,7 @@ func environment(extra ...string) []string {
 		}
 	}
 	dir := filepath.Dir(weirBin)
-	env = append(env, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	env = append(env, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"), "XDG_DATA_HOME="+filepath.Join(dir, "data"))
 	return append(env, extra...)
 }
 

@@ -19,10 +19,10 @@ func errNotAsked() error {
 // agree asks whether to go on. Without a terminal the error says so.
 func (c *changing) agree(a *process, ctx context.Context, question string) (bool, error) {
 	switch {
+	case c.dryRun: // with --yes, too
+		return false, nil
 	case c.yes:
 		return true, nil
-	case c.dryRun:
-		return false, nil
 	}
 	q, ok := newQuestions(a)
 	if !ok {

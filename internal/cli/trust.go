@@ -289,4 +289,8 @@ const filesHelp = `Configuration, the first that there is:
 State, which only you may read: running gateways with their tokens, logs of
 gateways in the background, and the configurations that you have agreed to:
 
-  $XDG_STATE_HOME/weir, else ~/.local/state/weir; on Windows %LOCALAPPDATA%\weir`
+  $XDG_STATE_HOME/weir, else ~/.local/state/weir; on Windows %LOCALAPPDATA%\weir
+
+Data, the servers of unpacked bundles:
+
+  $XDG_DATA_HOME/weir, else ~/.local/share/weir; on Windows %LOCALAPPDATA%\weir`

@@ -134,15 +134,18 @@ func join(list, word string) string {
 }
 
 // Undo takes back an operation by its number, 0 for the last one, and removes the secrets that it
-// kept.
+// kept, and the folder that it made. If the files could not be changed, these stay.
 func (m *Machine) Undo(ctx context.Context, n int) (*journal.Undone, error) {
 	u, err := m.Journal.Undo(ctx, n)
-	if u == nil {
-		return nil, err
+	if u == nil || u.By == 0 {
+		return u, err
 	}
 	for _, step := range u.Steps {
-		if step.Do == removeSecret && m.Secrets != nil {
+		switch {
+		case step.Do == removeSecret && m.Secrets != nil:
 			err = errors.Join(err, m.Secrets.Remove(step.Name))
+		case step.Do == removeFolder:
+			err = errors.Join(err, m.dropFolder(u.Record, step.Name))
 		}
 	}
 	return u, err

@@ -38,6 +38,9 @@ type Machine struct {
 	// Config is the weir.yaml that changes, which may not exist yet.
 	Config string
 
+	// Bundles is the folder in which servers have their folders.
+	Bundles string
+
 	// How is the way in which clients reach weir.
 	How clients.How
 }

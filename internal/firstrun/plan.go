@@ -38,6 +38,9 @@ type Plan struct {
 	// Files are the changes of files in the order in which they are made.
 	Files []File
 
+	// Folder is what the added server runs from. It is nil for most servers.
+	Folder *Folder
+
 	// Notes are what a person should know.
 	Notes []clients.Note
 
@@ -176,9 +179,22 @@ type Result struct {
 // Stored is a secret that was kept.
 type Stored struct{ Name, Where string }
 
-// Apply keeps the secrets, then changes weir.yaml and the other files as one operation. If that
-// fails, the secrets are forgotten again and files are as they were.
+// Apply makes the folder and keeps the secrets, then changes weir.yaml and the other files as one
+// operation. If that fails, the folder goes, the secrets are forgotten again and files are as they
+// were.
 func (p *Plan) Apply(ctx context.Context, where Place) (Result, error) {
+	if err := p.Unpack(); err != nil {
+		return Result{}, err
+	}
+	r, err := p.apply(ctx, where)
+	if err != nil {
+		err = errors.Join(err, p.Discard())
+	}
+	return r, err
+}
+
+// apply makes the changes of a plan whose folder is there.
+func (p *Plan) apply(ctx context.Context, where Place) (Result, error) {
 	var r Result
 	op := p.m.Journal.Begin(p.Kind, p.Summary)
 	own, err := p.ownEdits(where)
@@ -194,6 +210,9 @@ func (p *Plan) Apply(ctx context.Context, where Place) (Result, error) {
 		if _, err := op.Edit(f.File, f.format, f.edits); err != nil {
 			return r, err
 		}
+	}
+	if err := p.noteFolder(op); err != nil {
+		return r, err
 	}
 	if p.Import != nil && where == Env {
 		r.Exports = p.Import.Secrets

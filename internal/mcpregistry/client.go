@@ -82,7 +82,7 @@ func (c *Client) Latest(ctx context.Context, name string) (s Server, age time.Du
 	if err != nil {
 		return s, 0, fmt.Errorf("%s: %w", name, err)
 	}
-	if s, err = parseServer(body); err != nil {
+	if s, err = ParseServer(body); err != nil {
 		return s, 0, fmt.Errorf("%s: the registry's answer: %w", name, err)
 	}
 	if s.Name != name {

@@ -141,8 +141,8 @@ type envelope struct {
 	Meta   map[string]json.RawMessage `json:"_meta"`
 }
 
-// parseServer reads {server, _meta}, or a bare server.json.
-func parseServer(body []byte) (s Server, err error) {
+// ParseServer reads {server, _meta}, or a bare server.json.
+func ParseServer(body []byte) (s Server, err error) {
 	var e envelope
 	if err := json.Unmarshal(body, &e); err != nil || e.Server == nil {
 		e = envelope{Server: body}
@@ -171,7 +171,7 @@ func parsePage(body []byte) (servers []Server, next string, err error) {
 		return nil, "", errors.New("it is no list of servers; check registry.url")
 	}
 	for _, raw := range page.Servers {
-		if s, err := parseServer(raw); err == nil {
+		if s, err := ParseServer(raw); err == nil {
 			servers = append(servers, s)
 		}
 	}

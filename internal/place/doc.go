@@ -4,12 +4,15 @@
 //	                %APPDATA%\weir\weir.yaml          on Windows
 //	state (0700)    $XDG_STATE_HOME/weir              else ~/.local/state/weir
 //	                %LOCALAPPDATA%\weir               on Windows
+//	data            $XDG_DATA_HOME/weir               else ~/.local/share/weir
+//	                %LOCALAPPDATA%\weir               on Windows
 //
 //	state ─┬─ gateways/HASH.json   a running gateway: url, token, pid, version (0600)
 //	       ├─ gateways/HASH.lock   held while a gateway of this configuration is being started
 //	       ├─ logs/HASH.log        the log of a gateway that was started in the background
 //	       ├─ trusted.json         configurations that the person has agreed to
 //	       └─ journal/             changes of other programs' files
+//	data ──── bundles/             servers that were unpacked, a folder each
 //
 // The paths come from an [Env], so that tests can ask for the paths of every system. The package
 // knows none of the contents.

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// makeFolder makes a folder that only its owner may read, with its parents. It refuses a folder in
+// MakeFolder makes a folder that only its owner may read, with its parents. It refuses a folder in
 // which other users may write: they could redirect this user's commands, and tokens, to their own
 // gateway.
-func makeFolder(dir string) error {
+func MakeFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func checkFolder(dir string) error {
 // old contents or the new ones, never a part. It makes the file's folder.
 func Write(path string, data []byte) error {
 	dir := filepath.Dir(path)
-	if err := makeFolder(dir); err != nil {
+	if err := MakeFolder(dir); err != nil {
 		return err
 	}
 	temp, err := os.CreateTemp(dir, "new-*") // 0600
@@ -86,7 +86,7 @@ const lockPause = 20 * time.Millisecond
 // system frees it with unlock or with the end of the process. The file stays: if it were removed,
 // two processes could hold locks of two files.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
-	if err := makeFolder(filepath.Dir(path)); err != nil {
+	if err := MakeFolder(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)

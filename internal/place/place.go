@@ -32,6 +32,15 @@ func (e Env) State() (string, error) {
 	return e.below("XDG_STATE_HOME, and HOME", []root{{"XDG_STATE_HOME", nil}, {"HOME", []string{".local", "state"}}})
 }
 
+// Data returns the folder of files that weir keeps for long and did not write itself, such as unpacked
+// servers. It may not exist; [MakeFolder] makes it.
+func (e Env) Data() (string, error) {
+	if e.OS == "windows" {
+		return e.State()
+	}
+	return e.below("XDG_DATA_HOME, and HOME", []root{{"XDG_DATA_HOME", nil}, {"HOME", []string{".local", "share"}}})
+}
+
 // A root is a variable with a folder, and the way from there.
 type root struct {
 	variable string

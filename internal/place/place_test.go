@@ -39,6 +39,33 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// TestData: servers that are unpacked have a place of their own, apart from the state.
+func TestData(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]Env{
+		"/home/ann/.local/share/weir":     {OS: "darwin", Lookup: from("HOME", "/home/ann", "XDG_STATE_HOME", "/s")},
+		"/d/weir":                         {OS: "linux", Lookup: from("HOME", "/home/ann", "XDG_DATA_HOME", "/d")},
+		`C:\Users\ann\AppData\Local\weir`: {OS: "windows", Lookup: from("LOCALAPPDATA", `C:\Users\ann\AppData\Local`)},
+		"":                                {OS: "linux", Lookup: from("XDG_DATA_HOME", "d")},
+	} {
+		if got, err := c.Data(); got != want || (err != nil) != (want == "") {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+}
+
+// from returns a Lookup of names and values.
+func from(pairs ...string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1], true
+			}
+		}
+		return "", false
+	}
+}
+
 // TestFiles: files are their owner's alone, and folders of others are not believed.
 func TestFiles(t *testing.T) {
 	t.Parallel()
