@@ -1,5 +1,5 @@
 // The official clients, TypeScript 1.x and 2.x and Python 1.x and 2.x, use weir's gateway: they browse, execute and view over
-// streamable HTTP in both eras, over HTTP+SSE and over stdio; then weir in proxy mode.
+// streamable HTTP in both eras, over HTTP+SSE and over stdio; then weir in proxy mode and in plain mode.
 //
 //   node interop/clients.mjs --weir bin/weir
 //   node interop/clients.mjs                     the clients directly against server-everything: is the harness itself sound?
@@ -269,6 +269,34 @@ async function proxyFlow(client, check, direct) {
   });
 }
 
+// acceptedName is what every model provider accepts as the name of a tool.
+const acceptedName = /^[A-Za-z0-9_-]{1,64}$/;
+
+async function plainFlow(client, check, files, direct) {
+  await check('plain: lists every tool with its schema, under a name that providers accept', async () => {
+    const { tools } = await client.get('listTools');
+    const listed = tools.filter((tool) => tool.name.includes('__'));
+    expect(listed.length === direct.everythingTools.length + direct.filesTools.length, `${listed.length} tools, want ${direct.everythingTools.length} + ${direct.filesTools.length}`, names({ tools }));
+    for (const { name } of tools) expect(acceptedName.test(name), 'a name that a provider would refuse', name);
+    const echo = listed.find((tool) => tool.name === 'everything__echo');
+    expect(echo?.inputSchema.properties?.message, 'everything__echo has no schema', echo);
+    expect(tools.some((tool) => tool.name === 'tool_view'), 'there is no tool_view', names({ tools }));
+  });
+  await check('plain: calls a tool by its name', async () => {
+    expectEqual((await client.call('everything__echo', { message: 'plain' })).content, [{ type: 'text', text: 'Echo: plain' }], 'content');
+  });
+  await check('plain: bad arguments are ARGS_INVALID', async () => {
+    expectEqual(errorOf(await client.call('everything__echo', {})).error, 'ARGS_INVALID', 'error');
+  });
+  await check('plain: a long result is held back, and viewed', async () => {
+    const result = await client.call('files__read_text_file', { path: files.long.file });
+    const [handle] = /art_[a-z0-9]+/.exec(textOf(result)) ?? [];
+    expect(handle, 'there is no handle', textOf(result));
+    const view = textOf(await client.call('tool_view', { handle, selector: { type: 'head', chars: 40 } }));
+    expect(view.includes(files.long.text.slice(0, 40)), 'another text', view);
+  });
+}
+
 async function aResource(everything) {
   const { resources } = await everything.get('listResources');
   const { uri } = resources.find(({ mimeType }) => mimeType?.startsWith('text/'));
@@ -322,6 +350,14 @@ async function throughWeir(report, weir) {
     await session(report, combination, proxyTargets[combination.transport], (client, check) => proxyFlow(client, check, direct));
   }
   await proxy.stop();
+
+  const plain = await startWeir(weir, 'weir-clients-plain', proxied, ['--mode', 'plain']);
+  const plainStdio = { command: weir, args: ['serve', '--stdio', '--mode', 'plain', '--config', writeConfig('weir-clients-plain-stdio', proxied)] };
+  const plainTargets = { http: { url: plain.url }, sse: { url: `${plain.base}/sse` }, stdio: plainStdio };
+  for (const combination of combinations) {
+    await session(report, combination, plainTargets[combination.transport], (client, check) => plainFlow(client, check, files, direct));
+  }
+  await plain.stop();
 }
 
 // directly checks the harness: each client against server-everything over the transports that server has.
