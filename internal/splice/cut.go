@@ -163,21 +163,27 @@ const literalKey = "\x00literal"
 
 // portable returns a value that JSON can write.
 func portable(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if _, err := normal(v, 0); err != nil {
-			return Object{{literalKey, string(v)}}
+	if number, ok := v.(json.Number); ok {
+		if _, err := normal(number, 0); err != nil {
+			return Object{{literalKey, string(number)}}
 		}
+	}
+	return mapped(v, portable)
+}
+
+// mapped returns a value with f applied to the values directly in it.
+func mapped(v any, f func(any) any) any {
+	switch v := v.(type) {
 	case Object:
 		out := make(Object, len(v))
 		for i, m := range v {
-			out[i] = Member{m.Key, portable(m.Value)}
+			out[i] = Member{m.Key, f(m.Value)}
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, item := range v {
-			out[i] = portable(item)
+			out[i] = f(item)
 		}
 		return out
 	}
@@ -186,23 +192,9 @@ func portable(v any) any {
 
 // native undoes portable.
 func native(v any) any {
-	switch v := v.(type) {
-	case Object:
-		if len(v) == 1 && v[0].Key == literalKey {
-			text, _ := v[0].Value.(string)
-			return json.Number(text)
-		}
-		out := make(Object, len(v))
-		for i, m := range v {
-			out[i] = Member{m.Key, native(m.Value)}
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, item := range v {
-			out[i] = native(item)
-		}
-		return out
+	if object, ok := v.(Object); ok && len(object) == 1 && object[0].Key == literalKey {
+		text, _ := object[0].Value.(string)
+		return json.Number(text)
 	}
-	return v
+	return mapped(v, native)
 }
