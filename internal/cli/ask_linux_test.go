@@ -60,13 +60,11 @@ func (s *seen) String() string {
 	return s.buf.String()
 }
 
-// From a terminal, inputs are asked for: a password without echo, an option by its number.
-func TestInputsAreAsked(t *testing.T) {
-	tty, person := pty(t)
-	screen := &seen{}
-	copied := make(chan struct{})
+// watch copies what a terminal shows its person to screen. copied is closed when the terminal is.
+func watch(person io.Reader, screen io.Writer) (copied <-chan struct{}) {
+	done := make(chan struct{})
 	go func() {
-		defer close(copied)
+		defer close(done)
 		buf := make([]byte, 1024)
 		for {
 			n, err := person.Read(buf) // fails once the terminal is closed
@@ -76,6 +74,14 @@ func TestInputsAreAsked(t *testing.T) {
 			}
 		}
 	}()
+	return done
+}
+
+// From a terminal, inputs are asked for: a password without echo, an option by its number.
+func TestInputsAreAsked(t *testing.T) {
+	tty, person := pty(t)
+	screen := &seen{}
+	copied := watch(person, screen)
 	a := &process{stdin: tty, stderr: newTerminal(tty, func(string) (string, bool) { return "", false })}
 	ask := askInputs(a, t.Context())
 	def := "eu"

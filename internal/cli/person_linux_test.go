@@ -42,18 +42,7 @@ func atTerminal(t *testing.T, args ...string) *session {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	copied := make(chan struct{})
-	go func() {
-		defer close(copied)
-		buf := make([]byte, 1024)
-		for {
-			n, err := person.Read(buf) // fails once the terminal is closed
-			_, _ = s.screen.Write(buf[:n])
-			if err != nil {
-				return
-			}
-		}
-	}()
+	copied := watch(person, s.screen)
 	go func() { s.ended <- cmd.Wait() }()
 	t.Cleanup(func() {
 		cancel()

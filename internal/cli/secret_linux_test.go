@@ -13,18 +13,7 @@ import (
 func TestSecretIsAsked(t *testing.T) {
 	tty, person := pty(t)
 	screen := &seen{}
-	copied := make(chan struct{})
-	go func() {
-		defer close(copied)
-		buf := make([]byte, 1024)
-		for {
-			n, err := person.Read(buf) // fails once the terminal is closed
-			_, _ = screen.Write(buf[:n])
-			if err != nil {
-				return
-			}
-		}
-	}()
+	copied := watch(person, screen)
 	var stdout bytes.Buffer
 	home := t.TempDir()
 	lookup := func(name string) (string, bool) {
