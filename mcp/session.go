@@ -6,10 +6,12 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/weir-mcp/weir/internal/identity"
 )
 
 // LocalPrincipal is the name of the only principal if no authentication is configured.
-const LocalPrincipal = "local"
+const LocalPrincipal = identity.Local
 
 // Session is one agent's connection as the features see it: its identity, its capabilities and the
 // state that features keep for it. In the legacy era the handshake makes it, and it ends with

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -255,21 +256,14 @@ func bearer(h http.Header) string {
 	return strings.TrimSpace(token)
 }
 
-type principalKey struct{}
-
-// WithPrincipal returns a context that says who is asking.
+// WithPrincipal returns a context that says who is asking, by name alone.
 func WithPrincipal(ctx context.Context, principal string) context.Context {
-	return context.WithValue(ctx, principalKey{}, principal)
+	return identity.With(ctx, &identity.Identity{Principal: principal})
 }
 
 // Principal returns the principal of a request: the one from Authenticate, or mcp.LocalPrincipal if
 // there is no authentication.
-func Principal(ctx context.Context) string {
-	if p, ok := ctx.Value(principalKey{}).(string); ok {
-		return p
-	}
-	return mcp.LocalPrincipal
-}
+func Principal(ctx context.Context) string { return identity.From(ctx).Principal }
 
 // hostname returns a host without its port and without the brackets of an IPv6
 // address.

@@ -36,7 +36,7 @@ var shown = map[use]string{
 // themselves. They are what a program of others gets in addition to the public package.
 var foundations = map[string][]string{
 	".":                 {"internal/app", "internal/app/web", "internal/config", "internal/secret"},
-	"mcp":               {"internal/memory", "internal/rawjson"},
+	"mcp":               {"internal/identity", "internal/memory", "internal/rawjson"},
 	"mcp/jsonrpc":       {"internal/rawjson"},
 	"mcp/sse":           {"internal/guard", "internal/inflight", "internal/memory", "internal/rawjson"},
 	"mcp/stdio":         {"internal/child", "internal/memory", "internal/rawjson", "internal/text", "internal/visible"},
