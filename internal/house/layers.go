@@ -124,11 +124,12 @@ var places = []place{
 	{"internal/memnet", ground, nil, "a network in memory, for tests only"},
 	{"internal/wsbench", ground, nil, "what WebSocket servers are measured against, for tests only"},
 	{"internal/fakemcp", ground, nil, "a server that misbehaves on demand, for tests only; shares no code with what it tests"},
+	{"internal/fakeidp", ground, nil, "an identity provider that fails on demand, for tests only; shares no code with what it tests"},
 	{"internal/fakemcp/cmd/fakemcp", ground, []string{"internal/fakemcp"}, "the same as a program"},
 }
 
 // testOnly are packages that no product code imports.
-var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/wsbench", "internal/fakemcp"}
+var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/wsbench", "internal/fakemcp", "internal/fakeidp"}
 
 // isTestOnly reports whether a package is, or is below, one of testOnly.
 func isTestOnly(path string) bool {

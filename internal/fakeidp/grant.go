@@ -1,0 +1,82 @@
+package fakeidp
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"net/url"
+)
+
+// A grant is what a code or a refresh token stands for.
+type grant struct {
+	client, redirect, challenge, resource, scope string
+}
+
+// authorize signs the user in at once and sends the browser back with a code.
+func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	back, err := url.Parse(q.Get("redirect_uri"))
+	if err != nil || back.Scheme == "" || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" {
+		http.Error(w, "invalid_request: redirect_uri and a code_challenge by S256 are needed", http.StatusBadRequest)
+		return
+	}
+	code := "code-" + random()
+	p.mu.Lock()
+	p.codes[code] = grant{q.Get("client_id"), back.String(), q.Get("code_challenge"), q.Get("resource"), q.Get("scope")}
+	p.mu.Unlock()
+	answer := back.Query()
+	answer.Set("code", code)
+	answer.Set("state", q.Get("state"))
+	answer.Set("iss", p.o.Issuer)
+	back.RawQuery = answer.Encode()
+	http.Redirect(w, r, back.String(), http.StatusFound)
+}
+
+// token exchanges a code or a refresh token, each once, or serves client credentials.
+func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost || !p.admits(r) {
+		reply(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
+		return
+	}
+	var g grant
+	ok := true
+	p.mu.Lock()
+	switch kind := r.FormValue("grant_type"); kind {
+	case "authorization_code":
+		g, ok = p.codes[r.FormValue("code")]
+		delete(p.codes, r.FormValue("code"))
+		sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
+		ok = ok && g.challenge == encode(sum[:]) && g.redirect == r.FormValue("redirect_uri")
+	case "refresh_token":
+		g, ok = p.refresh[r.FormValue("refresh_token")]
+		delete(p.refresh, r.FormValue("refresh_token"))
+	case "client_credentials":
+		id, _, basic := r.BasicAuth()
+		if !basic {
+			id = r.FormValue("client_id")
+		}
+		g = grant{client: id, resource: r.FormValue("resource"), scope: r.FormValue("scope")}
+	default:
+		ok = false
+	}
+	p.mu.Unlock()
+	if !ok {
+		reply(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant"})
+		return
+	}
+	claims := map[string]any{"client_id": g.client, "jti": random()}
+	if g.resource != "" {
+		claims["aud"] = g.resource
+	}
+	if g.scope != "" {
+		claims["scope"] = g.scope
+	}
+	answer := map[string]any{"access_token": p.Token(claims), "token_type": "Bearer", "expires_in": 3600, "scope": g.scope}
+	if r.FormValue("grant_type") != "client_credentials" {
+		next := "refresh-" + random()
+		p.mu.Lock()
+		p.refresh[next] = g
+		p.mu.Unlock()
+		answer["refresh_token"] = next
+	}
+	reply(w, http.StatusOK, answer)
+}
