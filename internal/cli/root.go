@@ -109,7 +109,7 @@ the parts it wants of a result that is too long to read.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return failf(exitUsage, "%s: %w\nUsage: %s", cmd.CommandPath(), err, cmd.UseLine())
 	})
-	root.AddGroup(&cobra.Group{ID: "first", Title: "Set it up:"}, &cobra.Group{ID: "gateway", Title: "Run the gateway:"}, &cobra.Group{ID: "shell", Title: "Use it from a shell:"}, &cobra.Group{ID: "other", Title: "And beside it:"})
+	root.AddGroup(&cobra.Group{ID: "first", Title: "Set it up:"}, &cobra.Group{ID: "gateway", Title: "Run the gateway:"}, &cobra.Group{ID: "shell", Title: "Use it from a shell:"}, &cobra.Group{ID: "other", Title: "More commands:"})
 	in := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
