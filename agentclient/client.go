@@ -30,10 +30,10 @@ const (
 	maxResponse = 256 << 20
 
 	connectTimeout = 10 * time.Second
-	maxRefusal     = 1 << 20 // of a body that is no MCP answer
+	maxRefusal     = 1 << 20 // of a body that is not an MCP response
 )
 
-// Error is what an agent or the router answered: its code, message and data.
+// Error is the error of an agent or of the router: its code, message and data.
 type Error = jsonrpc.Error
 
 // Client calls agents. It is safe for concurrent use.
@@ -47,18 +47,16 @@ type Client struct {
 // Option changes what New makes.
 type Option func(*Client)
 
-// WithEnv has New read ROUTER_HOST, ROUTER_PORT and AGENT_TOKEN elsewhere than in
-// the environment of the process. os.Getenv has the shape.
+// WithEnv makes New read ROUTER_HOST, ROUTER_PORT and AGENT_TOKEN with getenv instead of os.Getenv.
 func WithEnv(getenv func(name string) string) Option { return func(c *Client) { c.env = getenv } }
 
-// WithHTTPClient has calls made with another HTTP client. Its Timeout must be
-// zero: calls last as long as their context.
+// WithHTTPClient sets the HTTP client of all calls. Its Timeout must be zero: a call lasts as long
+// as its context.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
-// New returns a Client for the router at a URL such as http://localhost:8088, or
-// a host and port. An empty router is that of the variables ROUTER_HOST and
-// ROUTER_PORT, and localhost:8088 where they are not set; an empty token is
-// AGENT_TOKEN, or none.
+// New returns a Client for the router at a URL such as http://localhost:8088, or at a host and
+// port. An empty router means the variables ROUTER_HOST and ROUTER_PORT; their default is
+// localhost:8088. An empty token means AGENT_TOKEN, or no token.
 func New(router, token string, options ...Option) (*Client, error) {
 	c := &Client{token: token, env: os.Getenv}
 	for _, o := range options {
@@ -91,24 +89,24 @@ func first(values ...string) string {
 	return ""
 }
 
-// Close gives back idle connections. Calls in flight go on.
+// Close closes idle connections. It does not wait for calls in flight.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // CallOption changes one call.
 type CallOption func(*call)
 
-// OnProgress has f called for each progress notification of the call, in order
-// and before the call returns.
+// OnProgress makes a call run f for each of its progress notifications, in order and before the
+// call returns.
 func OnProgress(f func(Progress)) CallOption { return func(c *call) { c.progress = f } }
 
-// Progress is how far a call is. Total is 0 where it is not known.
+// Progress is a report of progress. Total is 0 if it is unknown.
 type Progress struct {
 	Progress float64 `json:"progress"`
 	Total    float64 `json:"total"`
 	Message  string  `json:"message"`
 }
 
-// call is one request on its way.
+// call is one request in flight.
 type call struct {
 	agent, method string
 	id            jsonrpc.ID
@@ -178,10 +176,10 @@ func (c *Client) request(ctx context.Context, method, agent, what string, body [
 
 func who(agent string) string { return fmt.Sprintf("agent %q", agent) }
 
-// router names the other end of the connection, which answers for the agent.
+// router returns the name of the router for error messages.
 func (c *Client) router() string { return "the router at " + c.base }
 
-// failed is the error for a request that brought no response.
+// failed returns the error for a request that got no response.
 func (c *Client) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -189,14 +187,13 @@ func (c *Client) failed(ctx context.Context, err error) error {
 	return streamable.TransportFailure(c.router(), err)
 }
 
-// drain reads what is left of a small body, so that its connection can be used
-// again, and closes it.
+// drain reads the rest of a small body, so that its connection can be reused, and closes it.
 func drain(body io.ReadCloser) {
 	_, _ = io.CopyN(io.Discard, body, 4<<10)
 	_ = body.Close()
 }
 
-// readJSON reads the response from a body that is nothing else.
+// readJSON reads the response from a JSON body.
 func (cl *call) readJSON(ctx context.Context, c *Client, resp *http.Response) (json.RawMessage, error) {
 	limit := int64(maxResponse)
 	if resp.StatusCode != http.StatusOK {
@@ -223,8 +220,8 @@ func (cl *call) readJSON(ctx context.Context, c *Client, resp *http.Response) (j
 	return result, err
 }
 
-// answer reads a response; ok is false where it is another's. An error without
-// id answers what could not be read that far.
+// answer parses a response. ok is false if it answers another request. An error without an id
+// counts as the answer, because its sender could not read the id.
 func (cl *call) answer(m *jsonrpc.Message) (result json.RawMessage, ok bool, err error) {
 	switch {
 	case m.Method != "":
@@ -270,8 +267,7 @@ func (cl *call) readStream(ctx context.Context, c *Client, body io.Reader) (json
 	}
 }
 
-// maxPages is how many pages of a list are read; an agent that goes on giving
-// cursors is broken.
+// maxPages bounds the pages of one list. An agent with more is broken.
 const maxPages = 1000
 
 // list reads all pages of a list.

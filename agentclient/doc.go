@@ -1,10 +1,9 @@
-// Package agentclient calls agents through a router, as an agent does whose
-// tool needs another agent:
+// Package agentclient calls agents through a router. It is for agents whose tools need other
+// agents:
 //
 //	Client ── POST {router}/mcps/{agent}/mcp, one request, no session ──▶ router ──▶ agent
 //	       ◀── JSON, or SSE: progress …, the response ──
 //
-// Each call is one POST and is made once: what failed is never sent again by
-// this package, because a tool may have run. The package knows how to ask and
-// how to read answers, and nothing of what weir does with them.
+// Each call is one POST. The package never repeats a failed call, because the tool may have run. It
+// knows how to send a request and how to read its response, and nothing of weir's work with them.
 package agentclient

@@ -24,7 +24,7 @@ type Tool struct {
 	Annotations  json.RawMessage `json:"annotations"`
 }
 
-// Result is what a tool returned. Raw is all of it.
+// Result is the result of a tool. Raw is all of it.
 type Result struct {
 	Content           []Content       `json:"content"`
 	StructuredContent json.RawMessage `json:"structuredContent"`
@@ -47,7 +47,7 @@ func (c *Content) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Text returns the text of the first block of text, "" where there is none.
+// Text returns the text of the first block of text, or "".
 func (r *Result) Text() string {
 	for _, c := range r.Content {
 		if c.Type == "text" {
@@ -57,8 +57,8 @@ func (r *Result) Text() string {
 	return ""
 }
 
-// TaskID returns the id of the task that an async tool was answered with, ""
-// where the result is the tool's own.
+// TaskID returns the id of the task that an async tool started. It returns "" if the result is the
+// tool's own.
 func (r *Result) TaskID() string { return rawjson.Text(rawjson.Get(r.Meta, "taskId")) }
 
 // ListTools returns all tools of an agent.
@@ -66,8 +66,8 @@ func (c *Client) ListTools(ctx context.Context, agent string) ([]Tool, error) {
 	return list[Tool](ctx, c, agent, "tools/list", "tools")
 }
 
-// CallTool calls a tool with arguments that encoding/json writes as an object;
-// nil are none. A tool that fails is no error of CallTool: Result.IsError says it.
+// CallTool calls a tool. encoding/json must write args as an object; nil means no arguments. If the
+// tool fails, CallTool returns no error: Result.IsError is set.
 func (c *Client) CallTool(ctx context.Context, agent, tool string, arguments any, options ...CallOption) (*Result, error) {
 	args, err := encode(arguments)
 	if err != nil {
@@ -103,8 +103,7 @@ func (c *Client) ListResources(ctx context.Context, agent string) ([]Resource, e
 	return list[Resource](ctx, c, agent, "resources/list", "resources")
 }
 
-// ReadResource returns the text of a resource's first content, "" where there
-// is none.
+// ReadResource returns the text of a resource's first content, or "" if it is not text.
 func (c *Client) ReadResource(ctx context.Context, agent, uri string) (string, error) {
 	raw, err := c.Request(ctx, agent, "resources/read", map[string]string{"uri": uri})
 	if err != nil {
@@ -160,7 +159,7 @@ func (c *Client) GetPrompt(ctx context.Context, agent, name string, arguments ma
 	return r.Messages, err
 }
 
-// Task is a task of an agent, as /mcps/{agent}/task tells it.
+// Task is a task of an agent, as /mcps/{agent}/task reports it.
 type Task struct {
 	ID           string          `json:"id"`
 	ToolName     string          `json:"toolName"`

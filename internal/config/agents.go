@@ -13,32 +13,31 @@ import (
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
-// Agents is what weir does as a router of agent servers.
+// Agents configures weir as a router of agent servers.
 type Agents struct {
 	Routing    string          `key:"routing" doc:"A routing.json: {port, routes: {NAME: {hostPort}}}. Its agents are served at /mcps/NAME/mcp and read again when the file changes; its port is the one to listen on where listen is left out. A relative path is relative to this file."`
 	Lease      time.Duration   `key:"lease" default:"30s" min:"1s" doc:"An agent that has registered itself is forgotten when it was not heard of for so long."`
-	Hosts      []string        `key:"hosts" safety:"true" doc:"Where agents that register themselves may be, besides the address that they register from: hosts such as agents.example.com or 10.0.0.7, or host:port. Link-local addresses are refused even here."`
-	Headers    []string        `key:"headers" safety:"true" doc:"Request headers of callers that agents which registered themselves get, besides those of MCP and of trace context. Default: none."`
-	Invocation Invocation      `key:"invocation" safety:"true" doc:"How weir vouches for what it sends to agents: each request bears a signed token that is good once, for this agent, principal and tool."`
-	Limits     AgentLimits     `key:"limits" safety:"true" doc:"Bounds of what each agent is sent."`
+	Hosts      []string        `key:"hosts" safety:"true" doc:"Further addresses of agents that register themselves: hosts such as agents.example.com or 10.0.0.7, or host:port. The address of the registration is always allowed. Link-local addresses are refused even here."`
+	Headers    []string        `key:"headers" safety:"true" doc:"Request headers of callers that are forwarded to registered agents, in addition to those of MCP and of trace context. Default: none."`
+	Invocation Invocation      `key:"invocation" safety:"true" doc:"Signs requests to agents. Each request bears a token that is good once, for this agent, principal and tool."`
+	Limits     AgentLimits     `key:"limits" safety:"true" doc:"Bounds of the requests to each agent."`
 	PerAgent   []*AgentLimited `key:"per_agent" safety:"true" name:"Name" doc:"Other bounds for single agents, by name. What is left out is as in limits."`
 }
 
-// Invocation is the key that tokens are signed with; without one, none are sent.
+// Invocation is the key that signs invocation tokens. Without a key, weir sends none.
 type Invocation struct {
 	Secret     Secret `key:"secret" doc:"A secret of 32 characters or more that weir shares with its agents (HS256), best as ${VAR}; they are given it as AGENT_INVOCATION_SECRET."`
 	PrivateKey string `key:"private_key" doc:"A PEM file with an Ed25519 private key (EdDSA), such as openssl genpkey -algorithm ed25519 makes. Agents need the public key only."`
 }
 
-// AgentLimits bound what one agent is sent.
+// AgentLimits bound the requests to one agent.
 type AgentLimits struct {
 	InFlight     int   `key:"in_flight" default:"2048" min:"0" doc:"Most requests that wait for an answer at a time; 0 sets no bound."`
 	PerMinute    int   `key:"per_minute" default:"0" min:"0" doc:"Most requests a minute; 0 sets no bound."`
 	MaxBodyBytes Bytes `key:"max_body_bytes" default:"0" min:"0" doc:"Largest request body, where http.max_body_bytes is not smaller; 0 sets no other bound."`
 }
 
-// AgentLimited are the AgentLimits of one agent; zero stands for the value that
-// holds for all.
+// AgentLimited holds the AgentLimits of one agent. Zero stands for the value of all agents.
 type AgentLimited struct {
 	// Name is the key in per_agent.
 	Name         string
@@ -67,7 +66,7 @@ func (a *Agents) LimitsOf(name string) AgentLimits {
 	return l
 }
 
-// token returns the token of a principal, nil where there is none.
+// token returns the token of a principal, or nil.
 func (a *Auth) token(principal string) *Token {
 	for i := range a.Tokens {
 		if a.Tokens[i].Name == principal {
@@ -77,8 +76,8 @@ func (a *Auth) token(principal string) *Token {
 	return nil
 }
 
-// Scoped reports whether a principal's token is for some agents only, or for
-// /metrics alone, so that what reaches all agents at once is not for it.
+// Scoped reports whether a principal's token is for some agents only, or for /metrics alone. Such a
+// token does not open endpoints that reach all agents at once.
 func (a *Auth) Scoped(principal string) bool {
 	t := a.token(principal)
 	return t != nil && (t.MetricsOnly() || len(t.Agents) > 0 && !slices.Contains(t.Agents, "*"))
@@ -93,8 +92,8 @@ func (a *Auth) MetricsOnly(principal string) bool {
 	return t != nil && t.MetricsOnly()
 }
 
-// SeesMetrics reports whether a principal may read /metrics: where its token says so,
-// or opens everything.
+// SeesMetrics reports whether a principal may read /metrics: its token says so, or opens
+// everything.
 func (a *Auth) SeesMetrics(principal string) bool {
 	t := a.token(principal)
 	if t == nil {
@@ -103,8 +102,8 @@ func (a *Auth) SeesMetrics(principal string) bool {
 	return t.Metrics || !a.Scoped(principal)
 }
 
-// Reaches reports whether a principal may call an agent. A principal without a token may if there
-// are no tokens at all.
+// Reaches reports whether a principal may call an agent. If no tokens are configured, a principal
+// without a token may.
 func (a *Auth) Reaches(principal, agent string) bool {
 	t := a.token(principal)
 	if t == nil {
@@ -113,7 +112,7 @@ func (a *Auth) Reaches(principal, agent string) bool {
 	return len(t.Agents) == 0 && !t.Metrics || matchAny(t.Agents, agent)
 }
 
-// Registers reports whether a principal may make an agent known under a name.
+// Registers reports whether a principal may register an agent under a name.
 func (a *Auth) Registers(principal, agent string) bool {
 	t := a.token(principal)
 	if t == nil {
@@ -122,8 +121,8 @@ func (a *Auth) Registers(principal, agent string) bool {
 	return matchAny(t.Register, agent)
 }
 
-// AgentHosts lists the servers at which agents that a principal registers may be,
-// besides the address that they register from.
+// AgentHosts returns the hosts where agents that a principal registers may be, in addition to the
+// address of the registration.
 func (c *Config) AgentHosts(principal string) address.List {
 	hosts := slices.Clone(c.Agents.Hosts)
 	if t := c.Auth.token(principal); t != nil {
@@ -140,10 +139,9 @@ func matchAny(patterns []string, text string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matchGlob(p, text) })
 }
 
-// NewServer returns the entry that a file with nothing but a url would give: for
-// servers that are found while weir runs. The server keeps state for each
-// session, as an agent server does. The error says what is wrong with the name
-// or the url.
+// NewServer returns the entry of a server that weir finds while it runs, as from a file with
+// nothing but a url. The server keeps state for each session, as an agent server does. The error
+// names the fault of the name or the url.
 func NewServer(name, rawURL string) (*Server, error) {
 	if !legalName(name) {
 		return nil, fmt.Errorf("%q cannot be a server's name: it must be 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first", strict.Clip(name))
@@ -162,7 +160,7 @@ func NewServer(name, rawURL string) (*Server, error) {
 	return s, nil
 }
 
-// NamespaceFor returns a namespace for a name that is none of those taken.
+// NamespaceFor returns a namespace for a name that is not among the taken ones.
 func NamespaceFor(name string, taken func(string) bool) string {
 	space := namespaceOf(name)
 	for i := 2; taken(space); i++ {

@@ -7,8 +7,8 @@ import (
 )
 
 // Lookup returns the name of the principal of a token. It compares the token's hash with every
-// configured hash in constant time, so that neither the time nor the order of the list shows how
-// close a guess was. An empty token has no principal.
+// configured hash in constant time. So neither the time nor the order of the list shows how close a
+// guess was. An empty token has no principal.
 func (a Auth) Lookup(bearer string) (name string, ok bool) {
 	if bearer == "" {
 		return "", false

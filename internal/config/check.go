@@ -160,7 +160,7 @@ func (d *decoder) checkServers(c *Config) {
 	names, spaces := map[string]*Server{}, map[string]*Server{}
 	for _, s := range c.Servers {
 		if legalName(s.Name) {
-			names[s.Name] = s // before those that have to be renamed
+			names[s.Name] = s // before the servers that must be renamed
 		}
 	}
 	for _, s := range c.Servers {
@@ -207,9 +207,8 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	}
 }
 
-// checkName refuses names that cannot stand in a URL path. Other clients allow
-// any text, so in a foreign file the name is changed instead, unless another of
-// names has the new one.
+// checkName refuses names that cannot stand in a URL path. Other clients allow any text, so it
+// changes the name of a foreign file instead, unless names has the new one.
 func (d *decoder) checkName(s *Server, path string, at *yaml.Node, names map[string]*Server) {
 	if legalName(s.Name) {
 		return
@@ -238,7 +237,7 @@ func legalName(name string) bool {
 		!strings.ContainsFunc(name, func(r rune) bool { return !nameRune(r) })
 }
 
-// mapRunes replaces what is not legal with '_'.
+// mapRunes replaces each rune that is not legal with '_'.
 func mapRunes(text string, legal func(rune) bool) string {
 	return strings.Map(func(r rune) rune {
 		if legal(r) {
@@ -261,7 +260,7 @@ func (d *decoder) checkNamespace(s *Server, path string) {
 	}
 }
 
-// namespaceOf maps a text to the grammar of namespaces; one that is legal stays.
+// namespaceOf maps a text to the grammar of namespaces. A legal text does not change.
 func namespaceOf(name string) string {
 	space := mapRunes(strings.ToLower(name), func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' || r == '-'
@@ -288,7 +287,7 @@ func (d *decoder) checkTransport(s *Server, path string, at *yaml.Node) {
 	typeKey := strict.Join(path, "type")
 	asked := s.Type
 	s.Type = effectiveType(s)
-	// A key whose value was wrong has been reported; it is not missing too.
+	// A key with a wrong value was reported; it is not reported as missing, too.
 	hasCommand := s.Command != "" || d.Set(strict.Join(path, "command"))
 	hasURL := s.URL != "" || d.Set(strict.Join(path, "url"))
 	switch {
@@ -314,8 +313,8 @@ func (d *decoder) checkTransport(s *Server, path string, at *yaml.Node) {
 	}
 }
 
-// checkURL reports what is not an http or https URL and returns the parsed form.
-// The value is not shown: it may hold a password.
+// checkURL returns the parsed form of an http or https URL and reports any other value. The report
+// omits the value, because it may hold a password.
 func (d *decoder) checkURL(text, key string) *url.URL {
 	u, err := url.Parse(text)
 	switch {

@@ -7,24 +7,28 @@ import (
 	"time"
 )
 
-// Config is the whole configuration. Each field's doc tag is its documentation,
-// in the JSON Schema too; defaults are applied, variables expanded and every rule
-// checked before a Config leaves this package. A Config is read-only after that
-// and safe for concurrent use.
+// Config is the whole configuration. Each field's doc tag is its documentation, in the JSON Schema
+// too. Before a Config leaves this package, defaults are applied, variables expanded and every rule
+// checked. After that a Config is read-only and safe for concurrent use.
 //
-// The tags are the table of keys: key (the name in the file), doc, default, enum
-// (legal values, comma-separated), min (smallest legal value), name (a list in Go
-// that is a mapping in the file; the named field holds the mapping's key) and flag
-// (the key of an object for which true or false may stand in its place).
+// The tags are the table of keys:
 //
-// Inputs stand before Servers because fields are decoded in this order and the
-// servers' ${input:id} need them.
+//	key      the name in the file
+//	doc      the documentation
+//	default  the default, as in the file
+//	enum     the legal values, comma-separated
+//	min      the smallest legal value
+//	name     the field with the mapping's key, for a list in Go that is a mapping in the file
+//	flag     the key of an object for which true or false may stand in its place
+//
+// Inputs stand before Servers, because fields are decoded in this order and the servers'
+// ${input:id} need them.
 type Config struct {
 	SchemaURI     string       `key:"$schema" doc:"Address of this JSON Schema, for editors. weir does not read it."`
 	Listen        string       `key:"listen" default:"127.0.0.1:8088" doc:"Address and port to listen on. Port 0 takes a free one. An address other machines can reach needs auth.tokens."`
-	Mode          Mode         `key:"mode" default:"auto" enum:"auto,plain,gateway,proxy" doc:"What /mcp offers to agents that do not ask for a mode themselves (header Weir-Mode, or /mcp?mode=): auto (plain while all definitions together cost less than auto_tokens, else gateway), plain (every tool with its schema, called by its name), gateway (three meta-tools over the whole catalog) or proxy (every tool, with its schema stripped)."`
+	Mode          Mode         `key:"mode" default:"auto" enum:"auto,plain,gateway,proxy" doc:"The mode of /mcp for agents that ask for none (header Weir-Mode, or /mcp?mode=). plain: every tool with its schema, called by its name. gateway: three meta-tools over the whole catalog. proxy: every tool, with its schema stripped. auto: plain while all definitions together cost less than auto_tokens, else gateway."`
 	AutoTokens    int          `key:"auto_tokens" default:"3000" min:"1" doc:"Mode auto is plain while the definitions of all tools together have fewer tokens (cl100k_base) than this."`
-	PublicURL     string       `key:"public_url" doc:"The http or https URL under which clients reach weir, when that is not the listen address (behind a reverse proxy)."`
+	PublicURL     string       `key:"public_url" doc:"The http or https URL of weir for clients, if it is not the listen address (behind a reverse proxy)."`
 	Inputs        []Input      `key:"inputs" doc:"Values asked for, or taken from the environment, where a server's text says ${input:id}."`
 	Servers       []*Server    `key:"mcpServers" name:"Name" entries:"true" doc:"The MCP servers behind weir, by name."`
 	Auth          Auth         `key:"auth" safety:"true" doc:"Who may call weir."`
@@ -37,7 +41,7 @@ type Config struct {
 	S2SP          S2SP         `key:"s2sp" safety:"true" doc:"Tables that go from server to server."`
 	SchemaLimits  SchemaLimits `key:"schema_limits" safety:"true" doc:"Bounds on the schemas that servers declare for their tools."`
 	Browse        Browse       `key:"browse" doc:"How tool_browse answers."`
-	Search        Search       `key:"search" doc:"How what tool_browse, resource_browse and prompt_browse find is ranked."`
+	Search        Search       `key:"search" doc:"The ranking of tool_browse, resource_browse and prompt_browse."`
 	Proxy         Proxy        `key:"proxy" doc:"How mode proxy answers."`
 	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Offer tool_hydrate in gateway mode too."`
 	TolerantArgs  bool         `key:"tolerant_args" default:"false" doc:"Repair arguments before they are checked: an object written as a text, and texts where the schema wants a number, a boolean or null. Each repair is recorded."`
@@ -47,17 +51,16 @@ type Config struct {
 	Retry         Retry        `key:"retry" doc:"When a call that failed on its way is made again."`
 	Tasks         Tasks        `key:"tasks" doc:"Calls that a server answers with a task: long work, whose result comes later."`
 	Pin           Pin          `key:"pin" safety:"true" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
-	CacheStable   bool         `key:"cache_stable" default:"false" doc:"tool_browse answers what a session has seen before first and with the same bytes, for prompt caches."`
-	Console       bool         `key:"console" default:"true" doc:"Serve the page /console: what is behind weir, what can be called, live calls, offices and tables. Where auth.tokens are set, it asks for one without agents."`
+	CacheStable   bool         `key:"cache_stable" default:"false" doc:"tool_browse lists entries that a session has seen first, with the same bytes, for prompt caches."`
+	Console       bool         `key:"console" default:"true" doc:"Serve the page /console: servers, the catalog, live calls, offices and tables. If auth.tokens are set, it asks for one without agents."`
 	HTTP          HTTP         `key:"http" safety:"true" doc:"The HTTP listener."`
 	Log           Log          `key:"log" doc:"weir's own log, on standard error."`
 	Events        Events       `key:"events" doc:"What happens, for operators: never arguments, queries or results."`
 
-	// A key that a later feature brings is added above together with the code
-	// that acts on it, never before: a key that is accepted and does nothing
-	// misleads its reader.
+	// A later feature adds its key above together with the code that uses it, never before. An
+	// accepted key without effect would mislead the reader.
 
-	omitted     map[string]string // servers that are left out, to why
+	omitted     map[string]string // left-out servers by name, with the reason
 	path        string
 	sum         [sha256.Size]byte // of the file's contents
 	secrets     []string
@@ -65,7 +68,7 @@ type Config struct {
 	resolved    resolved
 }
 
-// Mode is what the gateway's endpoint offers.
+// Mode is the form of the gateway's endpoint.
 type Mode string
 
 // The modes (spec/gateway §4.1 and §4.2).
@@ -76,21 +79,21 @@ const (
 	ModeProxy   Mode = "proxy"
 )
 
-// Modes are all modes.
+// Modes lists all modes.
 var Modes = []Mode{ModeAuto, ModePlain, ModeGateway, ModeProxy}
 
-// Transport is how weir speaks to a server.
+// Transport is the way in which weir speaks to a server.
 type Transport string
 
-// The transports. In a file, type may also be "streamable-http"; a loaded Config
-// says TransportHTTP for it.
+// The transports. In a file, type may also be "streamable-http"; a loaded Config has TransportHTTP
+// for it.
 const (
 	TransportStdio Transport = "stdio"
 	TransportHTTP  Transport = "http"
 	TransportSSE   Transport = "sse"
 )
 
-// StartMode is when a server is started.
+// StartMode is the time at which a server is started.
 type StartMode string
 
 // The start modes.
@@ -99,8 +102,8 @@ const (
 	StartLazy StartMode = "lazy"
 )
 
-// OnInvalid is what happens to a tool whose schema is invalid or too large: "flag" keeps it and
-// reports it, "reject" leaves it out (spec/gateway §4.4, schema trust).
+// OnInvalid is the treatment of a tool whose schema is invalid or too large. "flag" keeps the tool
+// and reports it; "reject" leaves it out (spec/gateway §4.4, schema trust).
 type OnInvalid string
 
 // BrowseFormat is the form of tool_browse's answer.
@@ -112,20 +115,20 @@ const (
 	BrowseJSON BrowseFormat = "json"
 )
 
-// Server is one entry of mcpServers. Name, Namespace, Type and Start are always
-// set in a loaded Config; Command and Cwd are resolved against the file's folder.
+// Server is one entry of mcpServers. A loaded Config always sets Name, Namespace, Type and Start.
+// It resolves Command and Cwd against the file's folder.
 //
-// A server with a Command and no URL is spoken to over its standard streams; with
-// both, weir starts the command and speaks to it at the URL.
+// weir speaks to a server with a Command and no URL over its standard streams. With both, weir
+// starts the command and speaks to it at the URL.
 //
-// In an entry that is disabled nothing is expanded: a server that is switched off
-// cannot fail for want of a variable.
+// Nothing is expanded in a disabled entry, so a server that is switched off cannot fail because of
+// a missing variable.
 type Server struct {
 	// Name is the key in mcpServers. It stands in URLs: /mcps/{name}/mcp.
 	Name string
 
 	// Problems are the faults within the entry, in the file's order. If there are any, the server
-	// must not be started, and only its fields Name, Namespace, Required and Disabled are
+	// must not be started. Then only its fields Name, Namespace, Required and Disabled are
 	// meaningful. See [Server.Faulty] and [Options.Strict].
 	Problems []Problem
 
@@ -144,7 +147,7 @@ type Server struct {
 	ExcludeTools []string          `key:"exclude_tools" safety:"true" doc:"Tools whose name matches one of these patterns are not offered, whatever include_tools says."`
 	Timeout      time.Duration     `key:"timeout" default:"60s" doc:"How long one call may take; 0 sets no limit."`
 	PerSession   bool              `key:"per_session" default:"false" doc:"One connection (and one process) per client session, for servers that keep state per client."`
-	Agent        bool              `key:"agent" default:"false" doc:"The server at url is an agent server: its requests are signed where agents.invocation is set, /status asks it how it is, and each session has a connection of its own."`
+	Agent        bool              `key:"agent" default:"false" doc:"The server at url is an agent server. weir signs its requests if agents.invocation is set, and /status asks for its state. Each session has its own connection."`
 	Disabled     bool              `key:"disabled" safety:"true" default:"false" doc:"Leave this server out."`
 	Start        StartMode         `key:"start" default:"boot" enum:"boot,lazy" doc:"boot: started with weir. lazy: listed once at boot, then started by the first call."`
 	Tables       Tables            `key:"tables" doc:"Which of this server's results are tables."`
@@ -173,8 +176,8 @@ func (s *Server) Offers(tool string) bool {
 	return len(s.IncludeTools) == 0 || slices.ContainsFunc(s.IncludeTools, matches)
 }
 
-// Input is a value outside the configuration: the answer of a person, or the output of a command.
-// The shape is VS Code's.
+// Input is a value outside the configuration: an answer of the user, or the output of a command. It
+// has VS Code's form.
 type Input struct {
 	ID          string    `key:"id" doc:"The id that ${input:id} names."`
 	Type        InputType `key:"type" default:"promptString" enum:"promptString,pickString,command" doc:"A text to ask for, one of options, or the output of a command."`
@@ -201,7 +204,7 @@ type Auth struct {
 	Tokens []Token `key:"tokens" doc:"Static bearer tokens, a principal each. None: one local principal, and a loopback listener only."`
 }
 
-// Token is one static bearer token; the token itself is not in the configuration.
+// Token is one static bearer token. The configuration holds its hash, not the token.
 type Token struct {
 	Name   string `key:"name" doc:"The principal's name."`
 	SHA256 string `key:"sha256" doc:"SHA-256 of the token in hexadecimal: printf %s TOKEN | sha256sum"`
@@ -210,7 +213,7 @@ type Token struct {
 	Metrics  bool     `key:"metrics" default:"false" doc:"This token opens /metrics. Without agents it opens nothing else: it is for Prometheus."`
 	Register []string `key:"register" doc:"Names under which an agent with this token may register itself; patterns as in agents. Default: none."`
 
-	RegisterHosts []string `key:"register_hosts" doc:"Where agents with this token may be, besides the address that they register from and agents.hosts; hosts or host:port."`
+	RegisterHosts []string `key:"register_hosts" doc:"Further addresses of agents with this token, as hosts or host:port. The address of the registration and agents.hosts are always allowed."`
 }
 
 // Firewall says when a result is held back from the model.
@@ -230,12 +233,12 @@ type Artifacts struct {
 	MaxBytes Bytes         `key:"max_bytes" default:"64MB" min:"1" doc:"How many bytes are kept: of results with a handle, and of tables behind unspent resource_urls, which are never dropped for newer ones."`
 	MaxCount int           `key:"max_count" default:"1000" min:"1" doc:"How many results with a handle are kept."`
 
-	Dir         string        `key:"dir" doc:"Folder for results that find no room in memory, and for large messages while they are read; a relative one is relative to this file. Files can be read by this user alone and are removed when their result is, and when weir starts. Default: weir/spill in the user's folder for caches, or the system's one for temporary files, made when it is needed, for what finds no room in memory alone."`
+	Dir         string        `key:"dir" doc:"Folder for results that find no room in memory, and for large messages while they are read. A relative path starts at the folder of this file. Only this user can read the files. They are removed with their result, and when weir starts. Default: weir/spill in the user's folder for caches, or in the system's folder for temporary files. It is made when memory has no room."`
 	MemoryBytes Bytes         `key:"memory_bytes" default:"256MB" min:"1" doc:"How much memory the results of all principals take before they go to dir; half of limits.memory where that is less."`
 	DiskBytes   Bytes         `key:"disk_bytes" default:"8GB" min:"0" doc:"How much room they take in dir, and large messages as much again; 0 writes no files."`
 	TokenTTL    time.Duration `key:"token_ttl" default:"10m" min:"1s" doc:"How long a resource_url works, once (S2SP)."`
 
-	Redact bool `key:"redact" safety:"true" default:"false" doc:"Replace secrets in results, cards and definitions too: those of this configuration, and what looks like a token or a password in a URL."`
+	Redact bool `key:"redact" safety:"true" default:"false" doc:"Replace secrets in results, cards and definitions, too: those of this configuration, and texts that look like a token or a password in a URL."`
 }
 
 // SchemaLimits bounds tool schemas when they are taken in (spec/gateway §4.4).
@@ -254,25 +257,25 @@ type Browse struct {
 
 // Search configures the ranking of entries.
 type Search struct {
-	Embedding Embedding `key:"embedding" doc:"An OpenAI-compatible endpoint for embeddings, whose opinion is fused into the ranking by words. Left out, nothing is sent anywhere."`
+	Embedding Embedding `key:"embedding" doc:"An OpenAI-compatible endpoint for embeddings. Its ranking is fused into the ranking by words. Default: none, and nothing is sent anywhere."`
 }
 
 // Embedding is an endpoint for embeddings.
 type Embedding struct {
-	URL        string        `key:"url" doc:"The endpoint, such as http://127.0.0.1:11434/v1. It is sent the names and descriptions of what servers offer, and agents' queries."`
+	URL        string        `key:"url" doc:"The endpoint, such as http://127.0.0.1:11434/v1. It gets the names and descriptions of the catalog, and agents' queries."`
 	Model      string        `key:"model" doc:"The model's name there."`
-	Key        Secret        `key:"key" doc:"Sent as a bearer token, best as ${env:VAR}; left out, none is."`
+	Key        Secret        `key:"key" doc:"The bearer token to send, best as ${env:VAR}. Default: none."`
 	Dimensions int           `key:"dimensions" default:"0" min:"0" doc:"Asks for shorter vectors, where the model can; 0 leaves that to the model."`
 	Timeout    time.Duration `key:"timeout" default:"2s" min:"1ms" doc:"How long a query waits for its vector; after that it is ranked by words alone, and the endpoint is left alone for 30 seconds."`
 }
 
-// Proxy is how mode proxy answers (spec/gateway §4.1).
+// Proxy configures mode proxy (spec/gateway §4.1).
 type Proxy struct {
-	Names    ProxyNames `key:"names" default:"plain" enum:"plain,tool_id,url_encoded,alias" doc:"How tools/list writes a tool_id: as in mode plain (server__tool, which every model provider accepts), as it is, with : and # escaped (%3A, %23), or as a short alias that always ends in a hash. Tools are called by what is listed, and tool_execute takes it and the tool_id itself."`
+	Names    ProxyNames `key:"names" default:"plain" enum:"plain,tool_id,url_encoded,alias" doc:"The form of a tool_id in tools/list. plain: as in mode plain (server__tool, which every model provider accepts). tool_id: as it is. url_encoded: with : and # escaped (%3A, %23). alias: a short name that always ends in a hash. Tools are called by the listed name; tool_execute takes it and the tool_id itself."`
 	Firewall bool       `key:"firewall" default:"false" doc:"Results pass the firewall in mode proxy, too, and tool_view is listed. Otherwise they reach the agent as the server wrote them."`
 }
 
-// ProxyNames is how mode proxy writes a tool_id.
+// ProxyNames is the form of a tool_id in mode proxy.
 type ProxyNames string
 
 // The forms.
@@ -283,16 +286,16 @@ const (
 	NamesAlias      ProxyNames = "alias"
 )
 
-// HTTP is the listener's behaviour.
+// HTTP configures the listener.
 type HTTP struct {
-	AllowedOrigins []string      `key:"allowed_origins" doc:"Origins of web pages that may call weir, such as https://app.example.com, besides loopback ones."`
-	AllowedHosts   []string      `key:"allowed_hosts" doc:"Values of the Host header that are answered, besides loopback ones and those of listen and public_url."`
+	AllowedOrigins []string      `key:"allowed_origins" doc:"Origins of web pages that may call weir, such as https://app.example.com, in addition to loopback ones."`
+	AllowedHosts   []string      `key:"allowed_hosts" doc:"Values of the Host header that are answered, in addition to loopback ones and those of listen and public_url."`
 	MaxBodyBytes   Bytes         `key:"max_body_bytes" default:"10MB" min:"1" doc:"Largest request body."`
 	SessionIdle    time.Duration `key:"session_idle" default:"30m" min:"1s" doc:"A session that was not used for so long is ended."`
 	KeepAlive      time.Duration `key:"keep_alive" default:"15s" doc:"Time between keep-alive comments on an event stream; 0 sends none."`
 }
 
-// Log is the form of weir's log.
+// Log configures weir's log.
 type Log struct {
 	Level  string `key:"level" default:"info" enum:"debug,info,warn,error" doc:"The least severe messages that are written."`
 	Format string `key:"format" default:"auto" enum:"auto,text,json" doc:"auto (at a terminal, weir serve prints a line for each server and for each change; elsewhere it is text), text (lines of key=value) or json."`
@@ -320,8 +323,8 @@ func (c *Config) Server(name string) (*Server, bool) {
 	return nil, false
 }
 
-// Enabled returns the servers that can be started, in the file's order: those that are neither
-// disabled nor faulty nor left out.
+// Enabled returns the servers that can be started, in the file's order. Disabled, faulty and
+// left-out servers are not among them.
 func (c *Config) Enabled() []*Server {
 	var on []*Server
 	for _, s := range c.Servers {

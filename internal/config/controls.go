@@ -10,19 +10,18 @@ import (
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
-// Retry is when a call that failed on its way is made again (spec/gateway
-// §4.5).
+// Retry configures the repetition of calls that failed on their way (spec/gateway §4.5).
 type Retry struct {
 	MaxAttempts    int           `key:"max_attempts" default:"1" min:"1" doc:"How often a call is tried, the first time included. With more than 1, a tool may run twice: a call that timed out may have run."`
 	BaseDelay      time.Duration `key:"base_delay" default:"100ms" doc:"Time before the second attempt; it doubles before each further one."`
 	MaxDelay       time.Duration `key:"max_delay" default:"5s" doc:"The longest time between two attempts."`
 	Jitter         float64       `key:"jitter" default:"0" doc:"The part of each delay, from 0 to 1, of which a random share is taken off."`
-	RetryableCodes []string      `key:"retryable_codes" doc:"Errors after which a call is tried again. Default: UPSTREAM_TIMEOUT and UPSTREAM_UNAVAILABLE. What a server answered is never tried again, nor is what another attempt would not change (3xx, 4xx other than 408, 425 and 429, 501)."`
+	RetryableCodes []string      `key:"retryable_codes" doc:"Errors after which a call is tried again. Default: UPSTREAM_TIMEOUT and UPSTREAM_UNAVAILABLE. Errors of the server itself are never tried again. Nor are HTTP statuses that another attempt would not change: 3xx, 501, and 4xx other than 408, 425 and 429."`
 }
 
 // Tasks bounds the waiting for calls that a server answers with a task.
 type Tasks struct {
-	Wait time.Duration `key:"wait" default:"30s" doc:"How long a call waits for its task, and each tool_view of the task's handle. Then the agent gets the handle and what the task does. 0 gives the handle at once."`
+	Wait time.Duration `key:"wait" default:"30s" doc:"How long a call waits for its task, and each tool_view of the task's handle. Then the agent gets the handle and the task's status. 0 gives the handle at once."`
 	TTL  time.Duration `key:"ttl" default:"1h" min:"1s" doc:"How long a handle works, and how long servers are asked to keep the result."`
 	Max  int           `key:"max" default:"64" min:"1" doc:"Most tasks of one principal. A task that has ended makes room for a new one; while all run, a tool that runs as a task is refused."`
 }
@@ -68,7 +67,7 @@ func (l *RateLimits) MetaTools() map[string]RateLimit {
 	return set
 }
 
-// Cache is which results are kept and answered again (spec/gateway §4.5).
+// Cache selects the results that are kept and answered again (spec/gateway §4.5).
 type Cache struct {
 	ReadOnly   bool          `key:"read_only" default:"false" doc:"Keep results of tools that declare themselves read-only. The declaration is the server's and is not verified: name the tools in allow where it matters."`
 	Allow      []string      `key:"allow" doc:"The only tool_ids whose results are kept. Default: every tool that declares itself read-only."`
@@ -77,7 +76,7 @@ type Cache struct {
 	MaxBytes   Bytes         `key:"max_bytes" default:"64MB" min:"1" doc:"How many bytes of results are kept, for all principals together."`
 }
 
-// Action is what a policy says about a call.
+// Action is the decision of a policy about a call.
 type Action string
 
 // The actions.
@@ -87,7 +86,7 @@ const (
 	ActionRequireApproval Action = "require_approval"
 )
 
-// Policy is which calls are made. The first rule that matches counts.
+// Policy decides which calls are made. The first rule that matches counts.
 type Policy struct {
 	Default Action       `key:"default" default:"allow" enum:"allow,deny,require_approval" doc:"What happens to calls of tools that no rule matches."`
 	Rules   []PolicyRule `key:"rules" doc:"Rules in order; the first that matches counts."`
@@ -101,15 +100,15 @@ type PolicyRule struct {
 	Tool      string   `key:"tool" doc:"Pattern for the tool_id or the server's own name of the tool, or for the URI that is read. * stands for any text, ? for one character."`
 	Tags      []string `key:"tags" doc:"Tags that the tool must have, all of them."`
 	ReadOnly  *bool    `key:"read_only" doc:"Only tools that declare themselves read-only (true), or only others (false)."`
-	Reason    string   `key:"reason" doc:"Told to the agent, and to the person who is asked."`
+	Reason    string   `key:"reason" doc:"Shown to the agent, and to the person who is asked."`
 }
 
-// Events is where what happens is written.
+// Events says where events are written.
 type Events struct {
 	File string `key:"file" doc:"JSON lines, one for each call and each change of the catalog, are appended to this file; stderr writes them to standard error. Default: nowhere."`
 }
 
-// EventsStderr is the Events.File that stands for standard error.
+// EventsStderr is the value of Events.File for standard error.
 const EventsStderr = "stderr"
 
 const (
@@ -117,7 +116,7 @@ const (
 	maxPerMinute = 100_000 // so many times are remembered for each session
 )
 
-// retryable are the codes that say how a call to a server failed.
+// retryable lists the codes of calls to a server that failed.
 var retryable = []string{"UPSTREAM_TIMEOUT", "UPSTREAM_UNAVAILABLE", "UPSTREAM_ERROR", "RATE_LIMITED", "AUTH_FAILED", "PERMISSION_DENIED"}
 
 func (d *decoder) checkControls(c *Config) {
@@ -197,7 +196,7 @@ func (d *decoder) checkLimits(l *RateLimits) {
 	}
 }
 
-// checkToolID refuses what cannot be a tool_id (spec/gateway §1.1).
+// checkToolID refuses a text that cannot be a tool_id (spec/gateway §1.1).
 func (d *decoder) checkToolID(id, path string) {
 	namespace, name, ok := strings.Cut(id, ":")
 	if !ok || namespace == "" || name == "" || len(id) > 240 {

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
-// What a file says, and what is wrong with it, as package strict has it.
+// The values and the problems of a file, from package strict.
 type (
 	// Problem is one thing wrong with a configuration.
 	Problem = strict.Problem
@@ -22,17 +22,17 @@ type (
 	Bytes = strict.Bytes
 )
 
-// ErrNotFound is what [Find] wraps when a folder holds no configuration.
+// ErrNotFound is the error that [Find] wraps if a folder holds no configuration.
 var ErrNotFound = errors.New("no configuration found")
 
 // Warning is a problem that does not keep weir from working.
 type Warning Problem
 
-// String is the warning with its place.
+// String returns the warning with its place.
 func (w Warning) String() string { return Problem(w).String() }
 
-// decoder reads a file into a Config: package strict reads it by the tags, and the decoder adds what is weir's own,
-// the variables and the keys of other clients' files.
+// decoder reads a file into a Config. Package strict reads it by the tags. The decoder adds weir's
+// own part: the variables, and the keys of other clients' files.
 type decoder struct {
 	*strict.Decoder
 	foreign bool
@@ -40,7 +40,7 @@ type decoder struct {
 	expand  *expander
 
 	paths     map[*Server]string  // of the entries of mcpServers
-	flat      map[*Server]bool    // entries that are no mapping
+	flat      map[*Server]bool    // entries that are not mappings
 	startable func(*Server) error // why a program could not be started; may be nil
 	whole     bool                // an entry that is wrong makes the file wrong
 	gemini    dialect
@@ -63,7 +63,8 @@ func (d *decoder) rename(p strict.Pair, n *yaml.Node, path string, t reflect.Typ
 	return p
 }
 
-// server decodes an entry of mcpServers, with the variables of its texts replaced unless it is disabled.
+// server decodes an entry of mcpServers. It replaces the variables of its texts unless the entry is
+// disabled.
 func (d *decoder) server(n *yaml.Node, path string, v any, decode func()) {
 	s := v.(*Server)
 	d.paths[s], d.flat[s] = path, n.Kind != yaml.MappingNode
@@ -74,7 +75,7 @@ func (d *decoder) server(n *yaml.Node, path string, v any, decode func()) {
 	decode()
 }
 
-// switchedOff reports whether an entry says disabled: true, before it is decoded.
+// switchedOff reports whether an entry has disabled: true, before it is decoded.
 func switchedOff(entry *yaml.Node) bool {
 	for i := 0; i+1 < len(entry.Content); i += 2 {
 		if entry.Content[i].Value == "disabled" {
@@ -95,7 +96,7 @@ func (d *decoder) text(n *yaml.Node, path string, secret bool) (string, bool) {
 	}
 	entry := d.Entry()
 	if errors.Is(err, context.Canceled) {
-		entry = "" // the person who was asked wants to stop
+		entry = "" // the user who was asked wants to stop
 	}
 	d.Within(entry, func() { d.Report(n, path, err, "%s: %v", path, err) })
 	return "", false

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
-// Files of other MCP clients differ in a few keys from the common form. This file
-// holds all that weir reads differently for their sake:
+// Files of other MCP clients differ in a few keys from the common form. This file holds all such
+// differences:
 //
 //	servers                    VS Code's name for mcpServers
 //	{"a": {"command": …}}      no mcpServers around the servers
@@ -22,7 +22,7 @@ import (
 //	timeout: 600000            milliseconds in files of Gemini CLI and Qwen Code
 //	${workspaceFolder} …       the variables of VS Code and Cursor; see expander
 
-// dialect is what a foreign file shows of the client that it was written for.
+// dialect holds the signs by which a foreign file shows its client.
 type dialect int
 
 const (
@@ -72,7 +72,7 @@ func values(n *yaml.Node) (values []*yaml.Node) {
 	return values
 }
 
-// valueAt returns the value of a mapping's key, nil where there is none.
+// valueAt returns the value of a mapping's key, or nil.
 func valueAt(n *yaml.Node, key string) *yaml.Node {
 	if i := slices.Index(keysIn(n), key); i >= 0 {
 		return n.Content[2*i+1]
@@ -83,15 +83,15 @@ func valueAt(n *yaml.Node, key string) *yaml.Node {
 // topLevelAlias reads VS Code's "servers" as mcpServers in a foreign file.
 func (d *decoder) topLevelAlias(key *yaml.Node, root *yaml.Node) *yaml.Node {
 	if !d.foreign || key.Value != "servers" || valueAt(root, "mcpServers") != nil {
-		return key // of both, the unknown-key warning says which was not read
+		return key // if both are there, the unknown-key warning names the one that was not read
 	}
 	renamed := *key
 	renamed.Value = "mcpServers"
 	return &renamed
 }
 
-// wrapped returns the root of a foreign file that is a mapping of servers with no
-// mcpServers around it as if it had one, and every other root as it is.
+// wrapped returns the root of a foreign file with mcpServers around its servers. It adds mcpServers
+// if the root is a mapping of servers, and changes no other root.
 func (d *decoder) wrapped(root *yaml.Node) *yaml.Node {
 	all := values(root)
 	if !d.foreign || len(all) == 0 || slices.ContainsFunc(all, func(n *yaml.Node) bool { return !looksLikeServer(keysIn(n)) }) {
@@ -109,8 +109,7 @@ func looksLikeServer(keys []string) bool {
 	})
 }
 
-// aliasOf returns weir's name for a key of an entry that means the same to another
-// client; "" where there is none.
+// aliasOf returns weir's name for another client's key of an entry, or "".
 func aliasOf(key string) string {
 	switch key {
 	case "serverUrl", "httpUrl":
@@ -146,12 +145,11 @@ func (d *decoder) otherClients(p strict.Pair, n *yaml.Node, path string) strict.
 	return p
 }
 
-// longTimeout is from where on a timeout that is a bare number was more likely
-// meant to be one of milliseconds.
+// longTimeout is the bound from which on a bare number was probably meant in milliseconds.
 const longTimeout = 1000
 
-// foreignTimeout reads the number of a timeout in the unit that its client has.
-// Where that is not certain, a warning says what it was read as.
+// foreignTimeout reads the number of a timeout in its client's unit. If the unit is not certain, it
+// warns of the unit that it chose.
 func (d *decoder) foreignTimeout(n *yaml.Node, path string) *yaml.Node {
 	number, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || n.ShortTag() != "!!int" && n.ShortTag() != "!!float" {
@@ -168,8 +166,8 @@ func (d *decoder) foreignTimeout(n *yaml.Node, path string) *yaml.Node {
 	return n
 }
 
-// workspaceOf returns the folder of the project that a file in dir belongs to: dir
-// itself, or the one that holds it where dir is a client's own.
+// workspaceOf returns the folder of the project that a file in dir belongs to. It is dir itself, or
+// its parent if dir is a client's own folder.
 func workspaceOf(dir string) string {
 	switch filepath.Base(dir) {
 	case ".cursor", ".vscode", ".windsurf", ".gemini", ".qwen", ".claude":

@@ -9,17 +9,16 @@ import (
 
 // Change is the difference between two configurations, as a reload needs it.
 type Change struct {
-	// Added, Removed and Changed are names of servers, sorted. A server that is
-	// disabled is not there: switching it off removes it. Expanded values count,
-	// so a server whose variable changed is changed.
+	// Added, Removed and Changed are names of servers, sorted. They omit disabled servers: to
+	// disable a server removes it. Expanded values count, so a server whose variable changed is
+	// changed.
 	Added, Removed, Changed []string
 
-	// Faulty are the names of servers whose entries have become wrong, or are wrong
-	// in another way than before, sorted. One that ran before is in Removed as well.
+	// Faulty are the names of servers with a new fault in their entry, sorted. A faulty server that
+	// ran before is in Removed as well.
 	Faulty []string
 
-	// Omitted are the names of servers that are left out now, for a reason that they
-	// were not left out for before, sorted.
+	// Omitted are the names of servers that are now left out for a new reason, sorted.
 	Omitted []string
 
 	// Other are the top-level keys besides mcpServers and inputs whose values

@@ -59,9 +59,9 @@ func readEnvFile(d *decoder, s *Server, path string) {
 	}
 }
 
-// parseEnvFile reads lines of NAME=value. A line may begin with export. A value may stand in single
-// quotes, which keep every character, or in double quotes, which know \n, \t, \" and \\. Without
-// quotes, a comment begins at " #". Nothing is expanded. Messages never hold a value.
+// parseEnvFile reads lines of NAME=value. A line may begin with export. Single quotes around a
+// value keep every character; double quotes allow \n, \t, \" and \\. Without quotes, a comment
+// begins at " #". Nothing is expanded. Messages never hold a value.
 func parseEnvFile(data []byte) (map[string]string, error) {
 	if len(data) > maxEnvFile {
 		return nil, fmt.Errorf("the file is larger than %d KB", maxEnvFile>>10)
@@ -91,7 +91,7 @@ func parseEnvFile(data []byte) (map[string]string, error) {
 	return variables, nil
 }
 
-// unquoteEnv returns the value that one line of an environment file gives.
+// unquoteEnv returns the value on one line of an environment file.
 func unquoteEnv(value string) (string, error) {
 	if value == "" {
 		return "", nil
@@ -133,7 +133,7 @@ func unquoteEnv(value string) (string, error) {
 
 var errUnclosed = errors.New("the value has no closing quote on its line")
 
-// closed reports what is wrong after the closing quote of a value.
+// closed reports text other than a comment after the closing quote of a value.
 func closed(rest string, ok bool) error {
 	if !ok {
 		return errUnclosed

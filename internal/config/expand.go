@@ -14,14 +14,14 @@ import (
 // maxNested bounds ${A:-${B:-…}}.
 const maxNested = 16
 
-// resolved is what one reading found out and the next one of the same file keeps,
-// so that a reload neither moves a port nor asks a question again.
+// resolved holds the ports and answers of one reading for the next reading of the same file. So a
+// reload neither moves a port nor asks a question again.
 type resolved struct {
 	ports   map[string]int    // by server name
-	answers map[string]string // by input id; only what Options.Inputs answered
+	answers map[string]string // by input id; only answers of Options.Inputs
 }
 
-// kept is what a reading found out. c may be nil.
+// kept returns the ports and answers of a reading. c may be nil.
 func (c *Config) kept() resolved {
 	if c == nil {
 		return resolved{}
@@ -32,7 +32,7 @@ func (c *Config) kept() resolved {
 // expander replaces ${…} in the texts of mcpServers, and in secrets elsewhere:
 //
 //	${VAR}, ${env:VAR}   a variable of the environment
-//	${VAR:-text}         the same, or text where it is unset or empty
+//	${VAR:-text}         the same, or text if it is unset or empty
 //	${secret:NAME}       a secret that weir keeps
 //	${input:id}          an entry of inputs
 //	${weir:exe}          the path of the running program
@@ -41,13 +41,11 @@ func (c *Config) kept() resolved {
 //	${userHome}          the user's home folder
 //	$${                  the characters ${
 //
-// ${workspaceFolderBasename} and ${pathSeparator} (${/}) are known, too: these are
-// VS Code's and Cursor's.
-//
-// What is put in is not looked at again.
+// It also knows ${workspaceFolderBasename} and ${pathSeparator} (${/}) of VS Code and Cursor. It
+// does not expand the text of a replacement again.
 type expander struct {
 	opts   Options
-	dir    string   // of the file; "" where it is not known
+	dir    string   // of the file; "" if it is unknown
 	inputs *[]Input // decoded before the first server is
 	old    resolved // of the reading before; may be zero
 	new    resolved
@@ -103,7 +101,7 @@ func (e *expander) run(text string, secret bool, depth int) (string, error) {
 	}
 }
 
-// closing is the offset of the } that ends a reference whose ${ was just read.
+// closing returns the offset of the } that ends a reference. Its ${ was just read.
 func closing(text string) int {
 	open := 0
 	for i := 0; i < len(text); i++ {
@@ -210,7 +208,7 @@ func (e *expander) editor(ref string) (value string, known bool, err error) {
 	return "", false, nil
 }
 
-// own returns what weir itself provides.
+// own returns a value of weir's own.
 func (e *expander) own(what string) (string, error) {
 	switch what {
 	case "exe":
@@ -232,8 +230,7 @@ func (e *expander) own(what string) (string, error) {
 	return "", fmt.Errorf("%q is not known; there are ${weir:exe} and ${weir:port}", strict.Clip("${weir:"+what+"}"))
 }
 
-// port returns the entry's port: the one it had before, or a new one that no other
-// entry has.
+// port returns the entry's port: its earlier one, or a new one that no other entry has.
 func (e *expander) port() (int, error) {
 	if port, ok := e.new.ports[e.server]; ok {
 		return port, nil
@@ -262,8 +259,8 @@ func holds(ports map[string]int, port int) bool {
 	return false
 }
 
-// input returns the value of an entry of inputs: its environment variable, else
-// what Options.Inputs answers, else its default.
+// input returns the value of an entry of inputs: its environment variable, else the answer of
+// Options.Inputs, else its default.
 func (e *expander) input(id string) (value string, password bool, err error) {
 	i := slices.IndexFunc(*e.inputs, func(in Input) bool { return in.ID == id })
 	if i < 0 {
@@ -309,7 +306,7 @@ func (e *expander) input(id string) (value string, password bool, err error) {
 	return value, in.Password, nil
 }
 
-// inputVariable is the environment variable that answers an input.
+// inputVariable returns the environment variable that answers an input.
 func inputVariable(id string) string {
 	return "WEIR_INPUT_" + strings.Map(func(r rune) rune {
 		switch {
@@ -322,7 +319,7 @@ func inputVariable(id string) string {
 	}, id)
 }
 
-// variableName reports whether a name is one that shells can set.
+// variableName reports whether shells can set a variable with this name.
 func variableName(name string) bool {
 	for i, r := range name {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -344,8 +341,8 @@ func tellingName(name string) bool {
 	return false
 }
 
-// plainName reports whether the value of a header or variable with this name is
-// no secret, so that hiding it everywhere would only garble what people read.
+// plainName reports whether the value of a header or variable with this name is not secret. To hide
+// such a value everywhere would only garble messages.
 func plainName(name string) bool {
 	name = strings.ReplaceAll(strings.ToUpper(name), "-", "_")
 	switch name {

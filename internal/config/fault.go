@@ -8,8 +8,8 @@ import (
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
-// Faulty reports whether the server's entry has a fault, so that this server is not started while
-// the others are.
+// Faulty reports whether the server's entry has a fault. Then this server is not started; the
+// others are.
 func (s *Server) Faulty() bool { return len(s.Problems) > 0 }
 
 // Fault describes the faults of the entry in one line: the place in the file, the key and the fix.
@@ -91,8 +91,7 @@ func (d *decoder) place(c, before *Config) (problems, warnings []Problem) {
 	return problems, warnings
 }
 
-// running returns the server of this name that the configuration runs, nil where
-// there is none. c may be nil.
+// running returns the server of this name that the configuration runs, or nil. c may be nil.
 func (c *Config) running(name string) *Server {
 	if c == nil {
 		return nil
@@ -107,8 +106,8 @@ func (c *Config) running(name string) *Server {
 // [Options.Omit].
 func (c *Config) Omitted(server string) string { return c.omitted[server] }
 
-// Kept returns the servers that are not left out, in the file's order: also those
-// that are disabled or faulty.
+// Kept returns the servers that are not left out, in the file's order. Disabled and faulty servers
+// are among them.
 func (c *Config) Kept() []*Server {
 	return slices.DeleteFunc(slices.Clone(c.Servers), func(s *Server) bool { return c.omitted[s.Name] != "" })
 }

@@ -1,8 +1,8 @@
 package config
 
-// matchGlob reports whether the whole name matches the pattern, in which * stands
-// for any text and ? for one character. It goes back no further than to the last
-// star, so a hostile pattern costs at most the product of the two lengths.
+// matchGlob reports whether the whole name matches the pattern. * stands for any text and ? for one
+// character. It goes back at most to the last star. So a hostile pattern costs at most the product
+// of the two lengths.
 func matchGlob(pattern, name string) bool {
 	pat, text := []rune(pattern), []rune(name)
 	p, n, star, mark := 0, 0, -1, 0

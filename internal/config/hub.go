@@ -14,24 +14,22 @@ import (
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
-// Hub is the A2C-SMCP server that runs with weir: Computers and Agents meet at
-// it in offices.
+// Hub is the A2C-SMCP server that runs with weir. Computers and Agents meet there in offices.
 type Hub struct {
 	Enabled       bool           `key:"enabled" doc:"Serve /socket.io/ and /smcp/. Default: true where hub is there."`
 	Office        string         `key:"office" default:"weir" doc:"The office in which the gateway itself is the agent: the MCP servers of its Computers become upstreams. An empty text: none."`
 	Listen        string         `key:"listen" doc:"An address and port of the hub's own, in addition to weir's listener. Needed for tls."`
 	StrictVersion bool           `key:"strict_version" default:"false" doc:"Refuse peers that say no a2c_version."`
-	Tokens        []HubToken     `key:"tokens" doc:"Who may connect. None: anybody on this machine (where auth.tokens are set: who shows one of them that has no agents), and Computers with a known key."`
+	Tokens        []HubToken     `key:"tokens" doc:"The secrets of peers that may connect. Without any: peers on this machine, and Computers with a known key. If auth.tokens are set, peers on this machine need one without agents."`
 	Computers     []*HubComputer `key:"computers" name:"Name" doc:"Computers whose names are bound to a key: only its holder may use the name."`
 	TLS           HubTLS         `key:"tls" doc:"Certificate of hub.listen, and of weir hub."`
 	MaxPayload    Bytes          `key:"max_payload_bytes" default:"16MB" min:"65536" doc:"Largest message."`
-	MaxPeers      int            `key:"max_peers" default:"20000" min:"1" doc:"Most peers that are let in. Connections that have not shown who they are count in a small pool of their own."`
+	MaxPeers      int            `key:"max_peers" default:"20000" min:"1" doc:"Most peers that are let in. Connections that have not yet identified themselves count in a small pool of their own."`
 	MaxComputers  int            `key:"max_computers" default:"256" min:"1" doc:"Most Computers in one office."`
 	MaxCalls      int            `key:"max_calls" default:"256" min:"1" doc:"Most calls of one agent that wait for an answer."`
 }
 
-// HubToken is one secret of the hub; the secret itself is not in the
-// configuration.
+// HubToken is one secret of the hub. The configuration holds its hash, not the secret.
 type HubToken struct {
 	Name    string   `key:"name" doc:"Who it belongs to, for the log."`
 	SHA256  string   `key:"sha256" doc:"SHA-256 of the token in hexadecimal: printf %s TOKEN | sha256sum"`
@@ -43,7 +41,7 @@ type HubToken struct {
 type HubComputer struct {
 	// Name is the key in computers.
 	Name    string
-	Key     string   `key:"key" doc:"The public key: what weir computer --show-key prints. Results of this Computer must be signed with it."`
+	Key     string   `key:"key" doc:"The public key that weir computer --show-key prints. Results of this Computer must be signed with it."`
 	Offices []string `key:"offices" doc:"Patterns of the offices that it may join. Default: all."`
 }
 
@@ -53,7 +51,7 @@ type HubTLS struct {
 	Key  string `key:"key" doc:"PEM file with the private key."`
 }
 
-// RemoteHub is a hub elsewhere, in an office of which the gateway is the agent.
+// RemoteHub is a hub elsewhere. The gateway is the agent of one of its offices.
 type RemoteHub struct {
 	// Name is the key in hubs.
 	Name   string
@@ -131,8 +129,8 @@ func (d *decoder) checkHubs(c *Config) {
 	}
 }
 
-// checkNamesOf warns of servers with names that the servers of a Computer would have:
-// the configuration goes first, and then those are left out.
+// checkNamesOf warns of servers that have the names of a Computer's servers. The configuration
+// comes first, so those of the Computer are left out.
 func (d *decoder) checkNamesOf(c *Config, computer string) {
 	own := ownership.Fold(computer)
 	for _, s := range c.Servers {

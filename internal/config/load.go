@@ -20,20 +20,18 @@ import (
 // Options gives the reader access to the environment. With the zero value no variable is set and no
 // question answered. See [System].
 type Options struct {
-	// LookupEnv reads a variable of the environment; os.LookupEnv has the shape.
-	// nil: none is set.
+	// LookupEnv reads a variable of the environment, as os.LookupEnv does. nil: no variable is set.
 	LookupEnv func(name string) (value string, ok bool)
 
-	// Executable is the path for ${weir:exe}; os.Executable has the shape.
+	// Executable returns the path for ${weir:exe}, as os.Executable does.
 	Executable func() (string, error)
 
-	// ReadFile reads the file of a server's env_file; os.ReadFile has the shape. nil: none is read.
+	// ReadFile reads the file of a server's env_file, as os.ReadFile does. nil: no file is read.
 	ReadFile func(path string) ([]byte, error)
 
-	// Inputs answers a question of the file's inputs, by asking a person or by
-	// running the input's command. It is called once for each input that a
-	// server in use needs and the environment does not answer; ok false means no
-	// answer, and the default is taken. It is called from one goroutine.
+	// Inputs answers a question of the file's inputs: it asks the user or runs the input's command.
+	// It is called once for each input that a server in use needs and the environment does not
+	// answer. If ok is false, the default is used. All calls come from one goroutine.
 	Inputs func(Input) (value string, ok bool, err error)
 
 	// LookupSecret returns the value for ${secret:NAME}; ok is false if there is none. nil: there are
@@ -48,12 +46,12 @@ type Options struct {
 	// nil asks the system.
 	FreePort func() (int, error)
 
-	// Check returns the reason why a server's program could not be started; it becomes a warning.
-	// It is called for sound entries with a command. nil checks nothing.
+	// Check returns the reason why a server's program could not be started. It becomes a warning.
+	// Check is called for sound entries with a command. nil checks nothing.
 	Check func(*Server) error
 
-	// Dir is the folder that relative paths are relative to. Load takes the
-	// file's own when it is empty; Parse leaves such paths alone.
+	// Dir is the folder that relative paths start from. If it is empty, Load uses the file's own
+	// folder and Parse leaves such paths alone.
 	Dir string
 
 	// Listen and Mode, if not empty, replace the values of the file before all checks: flags of the
@@ -62,7 +60,7 @@ type Options struct {
 	Mode   Mode
 
 	// Strict makes a fault within one entry of mcpServers an error of the whole file. Otherwise the
-	// fault is in the Problems of that Server, and the others are used.
+	// fault goes to the Problems of that Server, and the other servers are used.
 	Strict bool
 
 	// Omit returns the reason to leave out a sound entry of mcpServers, such as one that would
@@ -70,8 +68,8 @@ type Options struct {
 	// it. nil keeps all.
 	Omit func(c *Config, s *Server) string
 
-	// Approve returns an error if the file must not be used with these contents. Load and Watch call
-	// it before they look at the contents, and so before a command of the file can run. nil approves
+	// Approve returns an error if the file must not be used with these contents. Load and Watch
+	// call it before they read the contents. So no command of a refused file can run. nil approves
 	// everything.
 	Approve func(path string, data []byte) error
 
@@ -82,7 +80,7 @@ type Options struct {
 	before *Config // the last reading of the file; may be nil
 }
 
-// System is what the running process offers: its environment and its path.
+// System returns Options with the environment and the path of the running process.
 func System() Options {
 	return Options{LookupEnv: os.LookupEnv, Executable: os.Executable, ReadFile: readFile}
 }
@@ -153,8 +151,8 @@ func readFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// Parse reads a configuration from memory. The name stands in messages and says
-// what kind of file it is: see the package comment. Errors are those of [Load].
+// Parse reads a configuration from memory. The name stands in messages and decides the kind of
+// file: see the package comment. Errors are those of [Load].
 func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	_, foreign := strict.KindOfFile(name, data)
 	root, err := strict.Read(name, data)
@@ -204,8 +202,8 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	return c, warnings, nil
 }
 
-// candidates are the files that [Find] looks for in a folder: weir's own, and then
-// what other clients have.
+// candidates are the files that [Find] looks for in a folder: weir's own, then those of other
+// clients.
 func candidates() []string { return []string{"weir.yaml", "weir.yml", "weir.json", ".mcp.json"} }
 
 // Find returns the path of the configuration in a folder: the first of the candidates that exists.

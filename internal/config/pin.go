@@ -13,7 +13,7 @@ type Pin struct {
 	Mode         PinMode `key:"mode" default:"warn" enum:"warn,strict" doc:"While the catalog is another: warn says so in the log; strict refuses to execute, read or render anything too."`
 }
 
-// PinMode is what happens while the catalog is not the one that is pinned.
+// PinMode is the treatment of a catalog that is not the pinned one.
 type PinMode string
 
 // What happens then.

@@ -12,7 +12,7 @@ import (
 // schemaURI names the dialect of [Schema].
 const schemaURI = "https://json-schema.org/draft/2020-12/schema"
 
-// member is one key of a JSON object whose order is kept.
+// member is one key of a JSON object with a fixed order.
 type member struct {
 	key   string
 	value any
@@ -74,8 +74,8 @@ func Schema() []byte {
 	return out.Bytes()
 }
 
-// objectSchema describes a struct. With variables set, its values are texts that
-// may hold ${…} instead of what they stand for.
+// objectSchema describes a struct. With variables set, its values are texts that may hold ${…}
+// instead of their own type.
 func objectSchema(t reflect.Type, variables bool) ordered {
 	var properties ordered
 	for _, f := range strict.Fields(t) {
@@ -102,7 +102,7 @@ func objectSchema(t reflect.Type, variables bool) ordered {
 	return s
 }
 
-// namePattern is what the names in a mapping to such objects look like.
+// namePattern returns the pattern of the names in a mapping to such objects.
 func namePattern(t reflect.Type) string {
 	if t == reflect.TypeFor[ToolLimit]() {
 		return `^[^:]+:.+$`
@@ -143,7 +143,7 @@ func fieldSchema(f strict.Field, variables bool) ordered {
 	return append(doc, form...)
 }
 
-// scalarTypes are the types of a text: YAML turns 8080 and true into others.
+// scalarTypes are the JSON types of a text: YAML turns 8080 and true into other types than string.
 func scalarTypes() []string { return []string{"string", "number", "boolean"} }
 
 func scalarSchema(f strict.Field, k strict.Kind) ordered {
@@ -186,7 +186,7 @@ func secondsOf(min string) json.Number {
 	return json.Number(strconv.FormatFloat(d.Seconds(), 'g', -1, 64))
 }
 
-// defaultOf is the default with the type it has in a file.
+// defaultOf returns the default with its type in a file.
 func defaultOf(f strict.Field) any {
 	switch f.Kind() {
 	case strict.KindBool:

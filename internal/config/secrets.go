@@ -9,26 +9,29 @@ import (
 	"github.com/weir-mcp/weir/internal/redact"
 )
 
-// Secrets returns every text of the configuration that must not be shown, longest
-// first, for redaction: values of headers and env, what was put into them from
-// variables and inputs, answers to password inputs, variables with a telling name
-// wherever they were used, and what is secret by its place in a URL or in args (see
-// package redact). Texts under 6 bytes are left out: replacing them everywhere would
-// garble what is not secret. The caller owns the slice.
+// Secrets returns every text of the configuration that must not be shown, for redaction, longest
+// first:
+//
+//   - values of headers and env, and the variables and inputs in them
+//   - answers to password inputs
+//   - variables with a telling name, wherever they were used
+//   - texts that are secret by their place in a URL or in args (see package redact)
+//
+// It leaves out texts under 6 bytes: to replace them everywhere would garble other texts. The
+// caller owns the slice.
 func (c *Config) Secrets() []string { return slices.Clone(c.secrets) }
 
-// Credentials returns those of Secrets that are secret by their name, their place or
-// their look, longest first. A value of env that is words or a number, under a name
-// that tells nothing, is left out: in an error it is hidden, but descriptions of tools
-// may well say the same word. The caller owns the slice.
+// Credentials returns those of Secrets that are secret by their name, their place or their form,
+// longest first. It leaves out a value of env that is words or a number, under a neutral name.
+// Errors hide such a value, but descriptions of tools may well have the same word. The caller owns
+// the slice.
 func (c *Config) Credentials() []string { return slices.Clone(c.credentials) }
 
-// hidden are the secrets of a configuration that is being read. True is a credential:
-// see [Config.Credentials].
+// hidden holds the secrets of a configuration that is being read. True marks a credential: see
+// [Config.Credentials].
 type hidden map[string]bool
 
-// note remembers a secret. For "Bearer x" the x alone is remembered too, for that
-// is the part that turns up elsewhere.
+// note remembers a secret. Of "Bearer x" it also remembers x alone, because x appears elsewhere.
 func (h hidden) note(secret string) {
 	h.add(secret, !redact.Plain(secret))
 	h.password(secret)
@@ -37,7 +40,7 @@ func (h hidden) note(secret string) {
 	}
 }
 
-// certain remembers a secret that is one by its name or its place.
+// certain remembers a text that is secret by its name or its place.
 func (h hidden) certain(secret string) {
 	h.add(secret, true)
 	h.password(secret)
@@ -71,7 +74,7 @@ func (h hidden) url(text string) {
 	}
 }
 
-// noteServer remembers what is secret in an entry by its name or its place.
+// noteServer remembers the texts of an entry that are secret by their name or their place.
 func (e *expander) noteServer(s *Server) {
 	e.hidden.url(s.URL)
 	for _, secret := range redact.InArgs(s.Args) {
@@ -103,7 +106,7 @@ func (h hidden) sorted(credentials bool) []string {
 	return kept
 }
 
-// noteRest remembers what is secret outside of mcpServers.
+// noteRest remembers the secrets outside of mcpServers.
 func (h hidden) noteRest(c *Config) {
 	h.url(c.Search.Embedding.URL)
 	h.certain(c.Search.Embedding.Key.Reveal())

@@ -10,17 +10,17 @@ import (
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
-// Tables is what of a server's results counts as a table besides an array of
-// objects, an object whose only member is one, and one object a line.
+// Tables names further forms of a server's results that count as a table. Always counted are an
+// array of objects, an object whose only member is one, and one object a line.
 type Tables struct {
 	Paths    []string `key:"paths" doc:"Where in an object the rows stand, whatever else is in it: features, data.items, or features[].properties for one member of each element (both name the rows of GeoJSON)."`
-	Dispatch bool     `key:"dispatch" default:"false" doc:"At /mcps/NAME/mcp, too, keep the bodies of sync results (S2SP) from agents, and give them to the next call that names their ddi:// handle. At /mcp it is always so."`
+	Dispatch bool     `key:"dispatch" default:"false" doc:"Keep the bodies of sync results (S2SP) from agents at /mcps/NAME/mcp, too. The next call that names their ddi:// handle gets them. At /mcp it is always so."`
 	CSV      bool     `key:"csv" default:"false" doc:"Text whose lines are comma-separated values, the first one the columns' names, is a table."`
 }
 
-// S2SP is how tables go from server to server.
+// S2SP configures the transfer of tables from server to server.
 type S2SP struct {
-	Allow   []string `key:"allow" doc:"Further servers, as host:port, from which a $table reference may be fetched, besides weir, the URLs in mcpServers and registered agents."`
+	Allow   []string `key:"allow" doc:"Further servers, as host:port, from which a $table reference may be fetched. Always allowed are weir, the URLs in mcpServers and registered agents."`
 	Private []string `key:"private" doc:"Networks such as 10.0.0.0/8 that names of such servers may lead to. Addresses that are not public are refused otherwise, unless they are named themselves."`
 }
 

@@ -12,10 +12,9 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// unknown reports a key that is none of weir's. In a foreign file it is another
-// client's and a warning, unless it would leave out what keeps strangers or calls
-// away: within a safety section, or where the name of one was probably meant, it is
-// an error in every file.
+// unknown reports a key that weir does not have. In a foreign file it may be another client's, so
+// it is a warning. In every file it is an error within a safety section, or if it looks like a
+// misspelt safety key: to ignore it would drop a protection.
 func (d *decoder) unknown(p strict.Pair, path string, t reflect.Type) {
 	key := p.Key.Value
 	here := strict.Join(path, key)
@@ -38,7 +37,7 @@ func (d *decoder) unknown(p strict.Pair, path string, t reflect.Type) {
 	d.Strict(p.Key, here, "unknown key %q%s%s", strict.Clip(key), strict.In(path), hint)
 }
 
-// suggest names the key that was probably meant.
+// suggest returns the key that was probably meant.
 func (d *decoder) suggest(key string, t reflect.Type) string {
 	if near := strict.Nearest(key, strict.Keys(t)); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -52,7 +51,7 @@ func (d *decoder) suggest(key string, t reflect.Type) string {
 	return d.suggestStrict(key, t)
 }
 
-// suggestStrict is suggest where the key is an error in a foreign file, too.
+// suggestStrict is suggest for a key that is an error in a foreign file, too.
 func (d *decoder) suggestStrict(key string, t reflect.Type) string {
 	if near := strict.Nearest(key, strict.Keys(t)); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -64,7 +63,7 @@ func (d *decoder) suggestStrict(key string, t reflect.Type) string {
 	return fmt.Sprintf("; known keys: %s", strings.Join(known, ", "))
 }
 
-// synonymOf gives weir's name for what other programs call something else.
+// synonymOf returns weir's name for another program's key.
 func synonymOf(key string) string {
 	switch key {
 	case "servers", "upstreams", "mcp_servers":
@@ -89,9 +88,8 @@ func synonymOf(key string) string {
 	return ""
 }
 
-// nearSafety returns the name of a safety key that key was probably meant to be: the
-// same except for case, hyphens, underscores and a plural, or one mistake away where
-// the name is long enough for that to mean anything.
+// nearSafety returns the name of the safety key that key was probably meant to be. It ignores case,
+// hyphens, underscores and a plural. In long names it also allows one mistake.
 func nearSafety(key string, rows []strict.Field) string {
 	const long = 4
 	flat := singular(strict.Flatten(key))
@@ -104,9 +102,9 @@ func nearSafety(key string, rows []strict.Field) string {
 	return ""
 }
 
-// shortSafety returns the name of a safety section that is too short for nearSafety
-// and that the pair was probably meant to be: its key is one mistake away, and its
-// value is a mapping with a key that the section has.
+// shortSafety returns the safety section that the pair was probably meant to be, of the names that
+// are too short for nearSafety. The key is one mistake away, and the value is a mapping with a key
+// of that section.
 func shortSafety(p strict.Pair, rows []strict.Field) string {
 	flat := strict.Flatten(p.Key.Value)
 	for _, f := range rows {
@@ -129,9 +127,8 @@ func singular(word string) string {
 	return strings.TrimSuffix(word, "s")
 }
 
-// whereIs returns the path of the key with this name elsewhere in the table, so
-// that a key at the wrong place can be sent to the right one; "" if there is none
-// or more than one.
+// whereIs returns the path of the only key with this name elsewhere in the table, or "". An error
+// sends the user of a misplaced key there.
 func whereIs(key string) string {
 	var found []string
 	var walk func(t reflect.Type, path string)
@@ -152,8 +149,7 @@ func whereIs(key string) string {
 		}
 	}
 	walk(reflect.TypeFor[Config](), "")
-	// A top-level key is the plainest answer; otherwise guess only where there
-	// is nothing to choose from.
+	// A top-level key is the plainest answer. Otherwise guess only if there is one choice.
 	if slices.Contains(found, key) {
 		return key
 	}

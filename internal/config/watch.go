@@ -11,17 +11,16 @@ import (
 	"github.com/weir-mcp/weir/internal/filewatch"
 )
 
-// Watch reads the file of a loaded configuration again whenever its contents
-// change, with the same options, and calls fn with what [Load] would return. A
-// change between that Load and Watch is noticed too. Ports, and answers to
-// inputs, are kept from the last good reading. If the file names secrets, a
-// change of [Options].SecretsFile counts as well. If that one cannot be watched, fn
-// gets a warning with the configuration that it has.
+// Watch reads the file of a loaded configuration again whenever its contents change, with the same
+// options. It calls fn with the result, as from [Load]. It also notices a change between that Load
+// and Watch. Ports, and answers to inputs, are kept from the last good reading. If the file names
+// secrets, a change of [Options].SecretsFile counts as well. If that file cannot be watched, fn
+// gets a warning with the current configuration.
 //
-// Watch blocks until ctx ends (and returns nil) or a folder can no longer be
-// watched; its caller owns it. fn is called by one goroutine at a time, never after
-// Watch returned, and a change that comes while fn runs is seen afterwards. A file
-// that is away for a moment is waited for; one that is gone is not an event.
+// Watch blocks until ctx ends, then it returns nil. It returns an error if a folder can no longer
+// be watched. Calls of fn do not overlap, and none begins after Watch has returned. A change during
+// a call is noticed afterwards. Watch waits for a file that is away for a moment; a removed file is
+// not an event.
 func Watch(ctx context.Context, current *Config, opts Options, fn func(*Config, []Warning, error)) error {
 	w := &watch{current: current, opts: opts, fn: fn, read: readFile, last: current.sum}
 	ctx, cancel := context.WithCancel(ctx)
@@ -41,7 +40,7 @@ func Watch(ctx context.Context, current *Config, opts Options, fn func(*Config, 
 	return err
 }
 
-// watch compares what is read with what was read before.
+// watch compares the contents with those of the last reading.
 type watch struct {
 	current *Config
 	opts    Options
@@ -49,11 +48,11 @@ type watch struct {
 	read    func(path string) ([]byte, error)
 
 	mu   sync.Mutex        // held while the file is read and fn runs
-	last [sha256.Size]byte // hash of what was read last
-	held bool              // Approve refused what was read last
+	last [sha256.Size]byte // hash of the last contents
+	held bool              // Approve refused the last contents
 }
 
-// approvals watches the file of approvals until ctx ends, and looks again at what was refused.
+// approvals watches the file of approvals until ctx ends, and reads refused contents again.
 func (w *watch) approvals(ctx context.Context) {
 	err := filewatch.Watch(ctx, w.opts.Approvals, func() {
 		w.mu.Lock()
@@ -86,8 +85,7 @@ func (w *watch) secrets(ctx context.Context) {
 	w.fn(w.current, []Warning{{File: w.opts.SecretsFile, Message: "changes of secrets are not seen; restart weir to apply them: " + err.Error()}}, nil)
 }
 
-// look reads the file and reports it if it is not what was read last. It returns whether changes of
-// secrets matter.
+// look reads the file and reports changed contents. It returns whether changes of secrets matter.
 func (w *watch) look() (secrets bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +100,7 @@ func (w *watch) look() (secrets bool) {
 	}
 	if w.opts.Approve != nil {
 		if err := w.opts.Approve(w.current.path, data); err != nil {
-			if !w.held || sum != w.last { // each refusal is told once
+			if !w.held || sum != w.last { // each refusal is reported once
 				w.fn(nil, nil, err)
 			}
 			w.held, w.last = true, sum
@@ -123,7 +121,7 @@ func (w *watch) look() (secrets bool) {
 // namesSecret reports whether a file may hold a reference to a secret.
 func namesSecret(data []byte) bool { return bytes.Contains(data, []byte("${secret:")) }
 
-// sum returns a hash of what a configuration is made from: the file, and the file of the secrets if
+// sum returns a hash of the sources of a configuration: the file, and the file of the secrets if
 // the former names one.
 func (o Options) sum(data []byte) [sha256.Size]byte {
 	sum := sha256.Sum256(data)
