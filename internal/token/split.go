@@ -32,6 +32,9 @@ func nextPiece(s string, i int) int {
 			return i + 1 + n
 		}
 	}
+	if s[i] == ' ' && i+1 < len(s) && s[i+1] < utf8.RuneSelf && ascii[s[i+1]] == letter {
+		return letters(s, i+2) // most pieces of most texts
+	}
 	c, size := classAt(s, i)
 	switch c {
 	case letter:
@@ -63,6 +66,9 @@ func nextPiece(s string, i int) int {
 // letters returns the end of the run of letters that goes on at i.
 func letters(s string, i int) int {
 	for {
+		for i < len(s) && s[i] < utf8.RuneSelf && ascii[s[i]] == letter {
+			i++
+		}
 		c, size := classAt(s, i)
 		if c != letter {
 			return i

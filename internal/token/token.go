@@ -14,6 +14,15 @@ const ellipsis = "…"
 // tokens such as "<|endoftext|>" are counted as the plain text they are.
 func Count(s string) int {
 	n := 0
+	if len(s) >= recallFrom {
+		var known recall
+		for i := 0; i < len(s); {
+			end := nextPiece(s, i)
+			n += known.countPiece(s, i, end)
+			i = end
+		}
+		return n
+	}
 	for i := 0; i < len(s); {
 		end := nextPiece(s, i)
 		n += countPiece(s[i:end])

@@ -94,6 +94,67 @@ func TestCountOfRandomTextIsTheReferences(t *testing.T) {
 	}
 }
 
+// prose returns a text of so many bytes and some thousand words, the first of which are frequent.
+func prose(size int) string {
+	var words []string
+	for id := uint(256); len(words) < 5000; id++ {
+		if word, err := reference().Decode([]uint{id}); err == nil && len(word) > 2 && word[0] == ' ' && isLetters(word[1:]) {
+			words = append(words, word+strings.Repeat("q", int(id%8/7))) // some are no token
+		}
+	}
+	frequency := rand.NewZipf(rand.New(rand.NewPCG(3, 4)), 1.1, 8, uint64(len(words)-1))
+	var text []byte
+	for n := 1; len(text) < size; n++ {
+		text = append(text, words[frequency.Uint64()]...)
+		if n%12 == 0 {
+			text = append(text, ".\n"...)
+		}
+	}
+	return string(text[:size])
+}
+
+func isLetters(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < 'a' || r > 'z' })
+}
+
+// countAnew counts each piece without recalling another one.
+func countAnew(s string) (n int) {
+	for i := 0; i < len(s); {
+		end := nextPiece(s, i)
+		n += countPiece(s[i:end])
+		i = end
+	}
+	return n
+}
+
+// A text that is long enough for recall has the same number of tokens, also if pieces that share an
+// entry alternate, differ in trailing zero bytes only, or stand at the very end.
+func TestCountOfLargeTextIsTheReferences(t *testing.T) {
+	alternating := make([]string, 0, 4000)
+	for i := range 4000 {
+		alternating = append(alternating, fmt.Sprintf(" w%c%cq a\x00 a\x00\x00 %s", 'a'+i%26, 'a'+i/26%26, strings.Repeat("xyz", i%7)))
+	}
+	for _, s := range []string{
+		prose(50_000), strings.Join(alternating, ""), strings.Repeat(strings.Join(samples, " "), 8), strings.Repeat("\xff\xfe ab\xff", 2000),
+		strings.Repeat(" twelve letters", 400) + " t", strings.Repeat(" twelve letters", 400) + " fourteenletters",
+	} {
+		for cut := range 20 {
+			text := s[:len(s)-cut]
+			if len(text) < recallFrom {
+				t.Fatalf("a text of %d bytes is not large", len(text))
+			}
+			if got, want := Count(text), countAnew(text); got != want {
+				t.Fatalf("Count(%.40q…) = %d, want %d", text, got, want)
+			}
+		}
+		if utf8.ValidString(s) {
+			if got, want := Count(s), referenceCount(t, s); got != want {
+				t.Errorf("Count(%.40q…) = %d, want %d as the reference", s, got, want)
+			}
+		}
+	}
+}
+
 func TestSplit(t *testing.T) {
 	tests := []struct {
 		in   string
@@ -273,6 +334,24 @@ func BenchmarkCount(b *testing.B) {
 		referenceCount(b, text)
 	}
 	b.ReportMetric(float64(time.Since(start))/rounds/own, "x_baseline")
+}
+
+// BenchmarkCountLarge counts a large text with the vocabulary of prose. x_pieces is its speed as a
+// multiple of counting each piece anew.
+func BenchmarkCountLarge(b *testing.B) {
+	text := prose(100_000)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		Count(text)
+	}
+	own := float64(b.Elapsed()) / float64(b.N)
+	const rounds = 20
+	start := time.Now()
+	for range rounds {
+		countAnew(text)
+	}
+	b.ReportMetric(float64(time.Since(start))/rounds/own, "x_pieces")
 }
 
 func BenchmarkCountOneLongPiece(b *testing.B) {
