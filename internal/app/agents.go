@@ -199,9 +199,15 @@ func (a *agents) servers() []plane.Peer {
 	return list
 }
 
+// signs reports whether requests to an upstream are signed: those to agent servers are.
+func (a *agents) signs(name string) bool {
+	u, ok := a.engine.manager.Upstream(name)
+	return ok && u.Config().Agent
+}
+
 // sign implements router.Options.Sign for agent servers.
 func (a *agents) sign(name, principal, tool string) (string, error) {
-	if u, ok := a.engine.manager.Upstream(name); !ok || !u.Config().Agent {
+	if !a.signs(name) {
 		return "", nil
 	}
 	signer := a.signer.Load()
@@ -235,7 +241,7 @@ func (a *agents) transport(name string, s *mcp.Session, base http.RoundTripper) 
 	if s != nil {
 		principal = s.Principal()
 	}
-	return router.Signed(base, a.sign, a.loops, name, principal, a.engine.log)
+	return router.Signed(base, a.sign, func() bool { return a.signs(name) }, a.loops, name, principal, a.engine.log)
 }
 
 // limits returns the router limits of an upstream.

@@ -105,7 +105,7 @@ func startAgent(t *testing.T, change func(*config.Server, *router.Options)) (*en
 			if s != nil {
 				principal = s.Principal()
 			}
-			return router.Signed(base, sign, router.NewLoops(), name, principal, slog.New(slog.DiscardHandler))
+			return router.Signed(base, sign, func() bool { return true }, router.NewLoops(), name, principal, slog.New(slog.DiscardHandler))
 		},
 	})
 	e := startWith(t, manager, func(s *config.Server, o *router.Options) {

@@ -56,15 +56,18 @@ func (s Sign) set(h http.Header, upstream, principal, tool string) error {
 
 // Signed returns a transport that adds tokens of sign on behalf of one principal, and the mark of
 // loops. It is for connections to upstreams that do not use the Router; see
-// upstream.Options.Transport. A request that cannot be signed is sent without a token, and the
-// upstream refuses it. A request that comes back to this process fails with mcp.ErrLoop.
-func Signed(base http.RoundTripper, sign Sign, loops *Loops, upstream, principal string, log *slog.Logger) http.RoundTripper {
-	return &signed{base: base, sign: sign, loops: loops, via: []string{loops.of(upstream)}, upstream: upstream, principal: principal, log: log}
+// upstream.Options.Transport. It calls signs, concurrently, before each request; if that returns
+// false, the request gets no token and its body is not read for one. A request that cannot be
+// signed is sent without a token, and the upstream refuses it. A request that comes back to this
+// process fails with mcp.ErrLoop.
+func Signed(base http.RoundTripper, sign Sign, signs func() bool, loops *Loops, upstream, principal string, log *slog.Logger) http.RoundTripper {
+	return &signed{base: base, sign: sign, signs: signs, loops: loops, via: []string{loops.of(upstream)}, upstream: upstream, principal: principal, log: log}
 }
 
 type signed struct {
 	base                http.RoundTripper
 	sign                Sign
+	signs               func() bool
 	loops               *Loops
 	via                 []string
 	upstream, principal string
@@ -76,8 +79,10 @@ func (t *signed) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := *r
 	out.Header = r.Header.Clone()
 	t.loops.set(out.Header, t.via)
-	if err := t.sign.set(out.Header, t.upstream, t.principal, bodyTool(r)); err != nil {
-		t.log.Error("a request goes out without a token", "upstream", t.upstream, "err", err)
+	if t.signs() {
+		if err := t.sign.set(out.Header, t.upstream, t.principal, bodyTool(r)); err != nil {
+			t.log.Error("a request goes out without a token", "upstream", t.upstream, "err", err)
+		}
 	}
 	resp, err := t.base.RoundTrip(&out)
 	if err == nil && t.loops.told(resp.Header) {
