@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"encoding/json"
 	"sync"
 	"time"
@@ -80,7 +79,7 @@ func (l *links) entry(s *Snapshot, principal, uri string) *catalog.Entry {
 // linkedURIs returns the URIs of the resource links and of the embedded resources in a tool result,
 // of the messages of a prompt, and of the contents of a resource.
 func linkedURIs(raw json.RawMessage) (uris []string) {
-	if !bytes.Contains(raw, []byte(`"uri"`)) {
+	if !rawjson.Contains(raw, `"uri"`) {
 		return nil
 	}
 	add := func(of []byte) {

@@ -43,7 +43,7 @@ func mayHoldOwnMeta(result []byte) bool {
 	for rest := result; ; {
 		at := bytes.IndexByte(rest, '/')
 		if at < 0 {
-			return bytes.Contains(result, []byte(`\u00`))
+			return rawjson.Contains(result, `\u00`)
 		}
 		if bytes.HasSuffix(bytes.TrimSuffix(rest[:at], []byte(`\`)), []byte("weir")) {
 			return true

@@ -1,7 +1,6 @@
 package rawjson
 
 import (
-	"bytes"
 	"fmt"
 )
 
@@ -12,7 +11,7 @@ import (
 //
 // Finite does not check the rest of data: [Valid] does.
 func Finite(data []byte) (out []byte, replaced int) {
-	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
+	if !Contains(data, "NaN") && !Contains(data, "Infinity") {
 		return data, 0
 	}
 	copied := 0 // data before it is in out

@@ -451,5 +451,5 @@ func QuoteText(text []byte) []byte { return AppendText(make([]byte, 0, QuotedLen
 // MayHold reports whether data may have a member key, at any depth. It is much faster than a scan
 // and never false for data that has one.
 func MayHold(data []byte, key string) bool {
-	return bytes.Contains(data, []byte(key)) || bytes.Contains(data, []byte(`\u`))
+	return Contains(data, key) || Contains(data, `\u`)
 }

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -280,7 +279,7 @@ func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (
 	if call.Refs != nil { // the references, not the few rows that replaced them for the validation
 		a.args = call.Refs.Arguments()
 	}
-	a.filled = call.Refs != nil || verb == VerbExecute && bytes.Contains(a.args, []byte(syncbody.Scheme))
+	a.filled = call.Refs != nil || verb == VerbExecute && rawjson.Contains(a.args, syncbody.Scheme)
 	now, about := from(call.Entry, call.URI)
 	if a.Catalog == nil {
 		a.Catalog = now

@@ -82,21 +82,6 @@ func (d *doc) look(data []byte, opts tables.DetectOptions) {
 	d.describeText(content, countLines(unifyBreaks(data)))
 }
 
-// mentionsErrors reports whether text has the word as people and programs write
-// it: error, Error or ERROR. What is looked for is rare in other words.
-func mentionsErrors(text string) bool {
-	for rest := text; ; {
-		at := strings.Index(rest, "rror")
-		if at < 0 {
-			return strings.Contains(text, "ERROR")
-		}
-		if at > 0 && rest[at-1]|0x20 == 'e' {
-			return true
-		}
-		rest = rest[at+1:] // where no "rror" begins at once: the letter before it is an r
-	}
-}
-
 // Types of JSON values as a set: a column may hold several.
 const (
 	typeString = 1 << iota
@@ -262,7 +247,7 @@ func appendTableView(dst []byte, columns []column) []byte {
 // resourceURLOf is the resource_url of a document, also below "result", "" where
 // there is none.
 func resourceURLOf(body []byte) string {
-	if len(body) == 0 || body[0] != '{' || !bytes.Contains(body, []byte("resource_url")) {
+	if len(body) == 0 || body[0] != '{' || !rawjson.Contains(body, "resource_url") {
 		return ""
 	}
 	var f [2][]byte

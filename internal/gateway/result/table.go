@@ -25,7 +25,7 @@ const (
 
 // abstractOf returns the rows of a resource tool's answer, or nil if data is not such an answer.
 func abstractOf(data []byte) []byte {
-	if len(data) == 0 || data[0] != '{' || !bytes.Contains(data, []byte(plane.ParamDomains)) {
+	if len(data) == 0 || data[0] != '{' || !rawjson.Contains(data, plane.ParamDomains) {
 		return nil // a search is cheaper than parsing all members
 	}
 	var f [3][]byte

@@ -1,7 +1,6 @@
 package tables
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -43,7 +42,7 @@ func (t *Tables) Carry() dispatch.Link {
 
 // carry returns the arguments of a call for its server.
 func (t *Tables) carry(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-	if !bytes.Contains(c.Args, []byte(plane.ParamURL)) {
+	if !rawjson.Contains(c.Args, plane.ParamURL) {
 		return c.Args, nil
 	}
 	token, own := ownToken(t.base, strings.TrimSpace(rawjson.Text(rawjson.Get(c.Args, plane.ParamURL))))

@@ -17,8 +17,8 @@ const maxTableRefs = 1000
 // mayRefer reports whether v may contain a reference. Keys may contain \u escapes, but an escaped
 // "$" is still the first character of the key.
 func mayRefer(v []byte) bool {
-	return bytes.Contains(v, []byte(tableKey)) ||
-		bytes.Contains(v, []byte(`\u`)) && (bytes.Contains(v, []byte(`"$`)) || bytes.Contains(v, []byte(`"\u0024`)))
+	return rawjson.Contains(v, tableKey) ||
+		rawjson.Contains(v, `\u`) && (rawjson.Contains(v, `"$`) || rawjson.Contains(v, `"\u0024`))
 }
 
 // place is an open object or array on the path to a reference. The places of one call form a tree

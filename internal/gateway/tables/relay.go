@@ -77,7 +77,7 @@ type relayed struct {
 // forms of a document that do not escape slashes. If a URL occurs elsewhere, too, or values must be
 // repaired, ok is false. So a large result is copied once, instead of once per nested document.
 func replaceText(result []byte, found map[string]*relayed) (out []byte, ok bool) {
-	if bytes.Contains(result, []byte("NaN")) || bytes.Contains(result, []byte("Infinity")) {
+	if rawjson.Contains(result, "NaN") || rawjson.Contains(result, "Infinity") {
 		return nil, false
 	}
 	for from, u := range found {

@@ -1,7 +1,6 @@
 package subscription
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -158,12 +157,12 @@ func (o *owners) learn(principal string, result json.RawMessage, err error) {
 			return n < maxElicitationsOnce
 		})
 	case err != nil:
-	case bytes.Contains(result, []byte("taskId")):
+	case rawjson.Contains(result, "taskId"):
 		made, _ := mcptask.Made(result)
 		o.mu.Lock()
 		o.tasks.add(made.ID, principal)
 		o.mu.Unlock()
-	case bytes.Contains(result, []byte("elicitationId")) && rawjson.Text(rawjson.Get(result, "resultType")) == "input_required":
+	case rawjson.Contains(result, "elicitationId") && rawjson.Text(rawjson.Get(result, "resultType")) == "input_required":
 		n := 0
 		_ = rawjson.EachMember(rawjson.Get(result, "inputRequests"), func(m rawjson.Member) bool {
 			o.elicited(rawjson.Text(rawjson.GetPath(m.Value, "params", "elicitationId")), principal)
