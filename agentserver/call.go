@@ -95,7 +95,7 @@ func (t *Tool) timeout(def time.Duration) time.Duration {
 	return def
 }
 
-// waiting is the caller of a call that is not a task.
+// waiting is the caller of a call that does not run as a task.
 type waiting struct {
 	peer  mcp.Peer
 	token json.RawMessage
@@ -181,7 +181,7 @@ func (s *Server) metadata(r *mcp.Request) json.RawMessage {
 	return append(out, '}')
 }
 
-// execute is the queue's Run: it runs a tool.
+// execute is the queue's Run. It runs a tool.
 func (s *Server) execute(ctx context.Context, job *taskqueue.Job) (json.RawMessage, error) {
 	t := s.offer.Load().tools[job.Name]
 	if t == nil {

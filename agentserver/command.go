@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// defaultMaxOutput bounds what a command prints to stdout.
+	// defaultMaxOutput bounds the stdout of a command.
 	defaultMaxOutput = 10 << 20
 	// termGrace is how long a command may take to end after SIGTERM.
 	termGrace = 500 * time.Millisecond
-	// drainGrace is how long the pipes of an ended command are read if a process that left its
-	// group holds them open.
+	// drainGrace bounds the time for reading the pipes of an ended command. A process that left its
+	// group may hold them open.
 	drainGrace = 250 * time.Millisecond
 	// pipeHolds is the number of bytes that a pipe holds without a reader.
 	pipeHolds = 4 << 10
@@ -41,9 +41,8 @@ const (
 //
 //	stdin ◀── one line of JSON ── stdout ──▶ output, bounded ── stderr ──▶ log
 //
-// It runs in a process group of its own. The whole group is ended when the command ends, takes too
-// long, is cancelled, or prints or uses too much.
-// command ends, takes too long, is cancelled, or prints or uses too much.
+// It runs in a process group of its own. The server ends the whole group when the command ends,
+// takes too long, is cancelled, or exceeds its bounds of output or memory.
 type command struct {
 	path      string
 	args      []string
@@ -97,7 +96,7 @@ func (c *command) find() (string, error) {
 	return "", fmt.Errorf("the command %q is not found: there is no PATH; set command to its full path", c.path)
 }
 
-// process is a command that runs.
+// process is a running command.
 type process struct {
 	group  *child.Group
 	mu     sync.Mutex // guards below
@@ -105,7 +104,7 @@ type process struct {
 	reason string     // the server's reason to end it
 }
 
-// reasonContext is the reason of an end because the context has ended.
+// reasonContext is the reason if the context ended the process.
 const reasonContext = "context"
 
 // end ends the process, its group and its descendants. With gently it sends SIGTERM first.
@@ -121,7 +120,7 @@ func (p *process) end(reason string, gently bool) {
 	p.group.Signal(gently)
 }
 
-// why returns why the server ended the process, "" where it did not.
+// endReason returns the reason for which the server ended the process, or "".
 func (p *process) endReason() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -339,8 +338,8 @@ func (p *pipes) close() {
 	}
 }
 
-// watchMemory ends the process when its group uses too much. The result stops
-// to watch, and waits for it.
+// watchMemory ends the process when its group uses too much memory. The returned function stops the
+// watch and waits for it.
 func (c *command) watchMemory(p *process) (stop func()) {
 	if c.maxMemory == 0 {
 		return func() {}
@@ -366,8 +365,7 @@ func (c *command) watchMemory(p *process) (stop func()) {
 	return sync.OnceFunc(func() { close(over); watcher.Wait() })
 }
 
-// memoryInterval is how often the memory of a command with a limit is looked
-// at.
+// memoryInterval is the time between two looks at the memory of a command with a limit.
 const memoryInterval = 10 * time.Millisecond
 
 // isFailure returns the failure in err.

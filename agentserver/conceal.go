@@ -7,8 +7,8 @@ import (
 	"github.com/weir-mcp/weir/internal/redact"
 )
 
-// secretsOf returns the secrets in the arguments and variables of a command: what is
-// one by its name, its place or its look.
+// secretsOf returns the secrets in the arguments and variables of a command: texts that are secret
+// by their name, their place or their form.
 func secretsOf(args []string, env map[string]string) *redact.Set {
 	all := redact.InArgs(args)
 	for name, value := range env {
@@ -23,8 +23,8 @@ func secretsOf(args []string, env map[string]string) *redact.Set {
 // maxLine bounds how much of a line waits for its end.
 const maxLine = 64 << 10
 
-// redactingWriter hands what is written to it on to w, line by line and without secrets.
-// Without secrets it keeps nothing back. It is for one goroutine.
+// redactingWriter writes its input to w, line by line and without secrets. If there are no secrets,
+// it buffers nothing. It is for one goroutine.
 type redactingWriter struct {
 	w       io.Writer
 	secrets *redact.Set
@@ -50,14 +50,14 @@ func (c *redactingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush hands on what there is of the last line.
+// flush writes the rest of the last line.
 func (c *redactingWriter) flush() {
 	if len(c.line) > 0 {
 		c.hand(len(c.line))
 	}
 }
 
-// hand hands on the first n bytes of what is kept back.
+// hand writes the first n bytes of the buffer to w.
 func (c *redactingWriter) hand(n int) {
 	_, _ = io.WriteString(c.w, c.secrets.Replace(string(c.line[:n]))) // the log and the tail take everything
 	c.line = append(c.line[:0], c.line[n:]...)

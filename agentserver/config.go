@@ -13,8 +13,8 @@ import (
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
-// Config is an agent's configuration file. docs/agents.md has the keys. A Config is read-only after
-// it was parsed.
+// Config is an agent's configuration file. docs/agents.md has the keys. A parsed Config is
+// read-only.
 type Config struct {
 	// Name, Version and Instructions introduce the agent; empty if the file has none.
 	Name, Version, Instructions string
@@ -46,8 +46,8 @@ type QueueConfig struct {
 // ConfigOptions gives the reader of a configuration access to the environment. With the zero value
 // no variable is set.
 type ConfigOptions struct {
-	// LookupEnv reads a variable of the environment, for ${VAR} in env and cwd,
-	// and PATH, HOME and LANG of the commands. os.LookupEnv has the shape.
+	// LookupEnv reads a variable of the environment, as os.LookupEnv does. It is used for ${VAR} in
+	// env and cwd, and for PATH, HOME and LANG of the commands.
 	LookupEnv func(name string) (value string, ok bool)
 	// Workspace is the folder that "cwd": "workspace" means; the file's own
 	// where empty.

@@ -17,8 +17,8 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// The structs below are what a configuration file has; package strict reads it by their tags. Where two keys mean the
-// same, the second is the public implementation's.
+// The structs below hold a configuration file. Package strict reads it by their tags. If two keys
+// mean the same, the second is the public implementation's.
 
 type fileConfig struct {
 	Schema       string       `key:"$schema"`
@@ -46,7 +46,7 @@ type fileConfig struct {
 	Prompts   []filePrompt   `key:"prompts"`
 }
 
-// fileEntry are the keys that tools, resources and prompts share.
+// fileEntry has the keys that tools, resources and prompts share.
 type fileEntry struct {
 	strict.Place
 	Name        string            `key:"name"`
@@ -96,7 +96,7 @@ type filePrompt struct {
 	} `key:"messages"`
 }
 
-// millis is a time that the file has as a number of milliseconds.
+// millis is a duration. The file has its number of milliseconds.
 type millis time.Duration
 
 // DecodeStrict reads the number.
@@ -121,7 +121,8 @@ func (f *folders) DecodeStrict(d *strict.Decoder, n *strict.Node, path string) {
 	*f = textsOf(d, n, path)
 }
 
-// commandWords is a program, or, as the public implementation has it, a program and its arguments in one list.
+// commandWords is a program. In the form of the public implementation, it is one list of a program
+// and its arguments.
 type commandWords struct {
 	path string
 	args []string
@@ -147,7 +148,7 @@ func textsOf(d *strict.Decoder, n *strict.Node, path string) (all []string) {
 	return all
 }
 
-// decoder makes a Config of what was read, and reports what is wrong with it.
+// decoder turns a decoded file into a Config, and reports its faults.
 type decoder struct {
 	*strict.Decoder
 	file  string
@@ -156,7 +157,7 @@ type decoder struct {
 	names map[string]int // "tool x" to the line where it stands
 }
 
-// newDecoder returns a decoder for one file. lenient is set where other programs put keys of their own.
+// newDecoder returns a decoder for one file. lenient allows further keys of other programs.
 func newDecoder(file, dir string, o *ConfigOptions, lenient bool) *decoder {
 	return &decoder{
 		Decoder: strict.NewDecoder(strict.Options{File: file, Lenient: lenient, Quoted: true, Synonym: synonym}),
@@ -164,7 +165,7 @@ func newDecoder(file, dir string, o *ConfigOptions, lenient bool) *decoder {
 	}
 }
 
-// synonym returns the file's name for what other programs call something else.
+// synonym returns the file's name for another program's key.
 func synonym(key string) string {
 	switch key {
 	case "schema", "parameters":
@@ -209,8 +210,8 @@ func (d *decoder) named(kind string, e *fileEntry) bool {
 
 var variable = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}`)
 
-// expand replaces ${VAR} and ${env:VAR} in the text of a key by what the environment says, and ${VAR:-text} by text where
-// that is nothing.
+// expand replaces variables in the text of a key: ${VAR} and ${env:VAR} by the environment's value.
+// ${VAR:-text} becomes text if that value is unset or empty.
 func (d *decoder) expand(path, text string) string {
 	return variable.ReplaceAllStringFunc(text, func(match string) string {
 		parts := variable.FindStringSubmatch(match)
@@ -235,7 +236,7 @@ func (d *decoder) json(n *strict.Node, path string) json.RawMessage {
 	return out
 }
 
-// clip bounds what a message repeats.
+// clip bounds a text that a message repeats.
 func clip(s string) string { return text.Fit(s, 101) }
 
 // command makes the command of an entry, or says why it cannot be one.
@@ -327,5 +328,5 @@ func quoteWords(words []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// source is where an entry stands, for messages.
+// source is the place of an entry, for messages.
 func (d *decoder) source(e *fileEntry) string { return fmt.Sprintf("%s:%d", d.file, e.Node.Line) }

@@ -1,5 +1,5 @@
-// Package agentserver is an MCP server whose tools, resources and prompts are
-// made of commands, of Markdown files, or of Go functions.
+// Package agentserver is an MCP server. Its tools, resources and prompts are commands, Markdown
+// files or Go functions.
 //
 //	POST /mcp ─▶ streamable.Server ─▶ Lifecycle ─▶ tools/call ─▶ arguments against the schema
 //	                                                                      │
@@ -8,44 +8,40 @@
 //	                            command: {"tool","input","metadata","taskId"} ─▶ stdin   stdout ─▶ result
 //	                            function: f(ctx, input)                                  stderr ─▶ log tail
 //
-// Every call of a tool stands in the queue. An async tool is answered at once:
-// with a task of MCP where the client knows them (tasks/* of 2025-11-25, the
-// extension of 2026-07-28), else with a result that bears its taskId. Only who
-// called may read and cancel the task.
+// Every call of a tool goes through the queue. A call of an async tool is answered at once. A
+// client that knows tasks of MCP (tasks/* of 2025-11-25, the extension of 2026-07-28) gets a task.
+// Other clients get a result with a taskId. Only the caller may read and cancel the task.
 //
 //	/mcp                                     MCP, every version, with and without session
 //	/getTaskStatus?taskId=, /task?taskId=,
 //	/mcps/{agent}/task?taskId=               GET: {"task":{id,toolName,status,createdAt,updatedAt,error,result,logTail,logSeq,logTruncated}}
 //	                                         DELETE: cancels it, and answers likewise
 //	/health, /healthz                        {"status","uptime" in seconds,"name","queue":{queued,running,concurrency},…};
-//	                                         {"status"} without a token where Options.Authenticate wants one
+//	                                         {"status"} without a token if Options.Authenticate requires one
 //
 // # Registration with a router
 //
-// Where Options.Router is set, the agent makes itself known:
+// If Options.Router is set, the agent registers with that router:
 //
 //	POST   {router}/agents                          {"name","instance","port" or "url","pid","health":"/health","server":{"name","version"}}
 //	       Authorization: Bearer {RouterToken}      ─▶ 200 {"leaseMs":30000,"invocation":{"secret":…}}
 //	DELETE {router}/agents/{name}?instance={…}      ─▶ 204
 //
-// The POST is repeated after each third of the lease: it is the heartbeat, too,
-// and tells a router that has started anew. url is the agent's MCP endpoint as
-// it wants to be reached; with port in its place, it is /mcp there, at the
-// address the POST came from. instance is random for each start of an agent:
-// a DELETE of an old one must not remove the new one. The router answers 401 or
-// 403 to a token it does not accept, and 409 where another live agent has the
-// name. Whatever goes wrong is tried again, after 1 to 30 seconds. The DELETE is
-// sent when the agent ends, before it stops to serve.
+// The agent repeats the POST after each third of the lease. The POST is its heartbeat, and informs
+// a router that was restarted. url is the agent's MCP endpoint, as the router should reach it. With
+// port in its place, the endpoint is /mcp at that port and at the sender's address. instance is
+// random for each start of an agent: a DELETE of an old instance must not remove the new one. The
+// router answers 401 or 403 to a token that it does not accept, and 409 if another live agent has
+// the name. The agent repeats every failed request after 1 to 30 seconds. It sends the DELETE when
+// it ends, before it stops serving.
 //
-// A router that gives a secret signs what it sends with it (HS256), and the agent
-// then knows on whose behalf a request is: only who made a task may read it.
-// Requests without a token are still let in, as those of Options.Authenticate.
+// A router that gives a secret signs its requests with it (HS256). Then the agent knows the
+// principal of each request, and only the principal of a task may read it. Requests without a token
+// are still admitted, as those of Options.Authenticate.
 //
-// With Options.Invocation, the agent refuses every request that does not bear a
-// token of the router's; package invocation has its form. For a tools/call, the
-// token's tool must be the one called; for all else it is empty. A principal is
-// then the token's.
+// With Options.Invocation, the agent refuses every request without a token of the router. Package
+// invocation has its form. For a tools/call, the token must name the called tool; for other
+// requests it names none. The token also names the principal.
 //
-// The package knows no upstreams and no catalog of others, and reads no
-// environment.
+// The package knows no upstreams and no catalog of others, and reads no environment.
 package agentserver

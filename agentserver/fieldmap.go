@@ -14,14 +14,14 @@ import (
 //
 //	{"path": {"type": "string", "minLength": 1}, "lines": {"type": "number", "optional": true}}
 //
-// which as JSON Schema is
+// As JSON Schema this is
 //
 //	{"type": "object", "properties": {"path": …, "lines": …}, "required": ["path"]}
 
-// isFieldMap tells a map of fields from a JSON Schema. A schema has keywords at
-// its top: $…, a type that is a text or a list, properties, and so on. In a map
-// of fields every value is itself a description of a field, an object or the
-// name of a type. An empty object is a schema.
+// isFieldMap reports whether a value is a map of fields and not a JSON Schema. A schema has
+// keywords at its top: $…, a type that is a text or a list, properties, and so on. In a map of
+// fields every value describes a field: it is an object, or the name of a type. An empty object is
+// a schema.
 func isFieldMap(raw json.RawMessage) bool {
 	if !rawjson.IsObject(raw) {
 		return false
@@ -35,8 +35,8 @@ func isFieldMap(raw json.RawMessage) bool {
 		case strings.HasPrefix(key, "$"):
 			schema = true
 		case key == "type" && (m.Value[0] == '"' || m.Value[0] == '['):
-			// A field named "type" is described by an object, or by the name of
-			// a type other than that of a schema's top, which is "object".
+			// The description of a field named "type" is an object, or the name of a type. It
+			// is never "object", which the top of a schema has there.
 			schema = schema || m.Value[0] == '[' || rawjson.Text(m.Value) == "object" || !isTypeName(rawjson.Text(m.Value))
 		case key == "properties" && rawjson.IsObject(m.Value) && rawjson.Text(rawjson.Get(m.Value, "type")) == "",
 			slices.Contains([]string{"anyOf", "oneOf", "allOf", "required", "enum"}, key) && rawjson.IsArray(m.Value),
@@ -68,7 +68,7 @@ func isField(v []byte) bool {
 	return t == nil || t[0] == '"'
 }
 
-// field is the description of one.
+// field is the description of one field.
 type field struct {
 	Type        string           `json:"type"`
 	Description string           `json:"description"`

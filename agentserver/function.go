@@ -11,15 +11,14 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// Func makes a tool of a function. Its input schema is that of In, which must
-// be a struct or a map with string keys; a field's tag `jsonschema:"…"` is its
-// description, and one with omitempty or omitzero is optional. The input has
-// been checked against the schema when f is called. The result is told as JSON
-// text and as structured content; what is no object is wrapped as {"result": …}
-// there. An error of f is the tool's failure, and its text is shown.
+// Func makes a tool from a function. In must be a struct or a map with string keys, and gives the
+// input schema. A field's tag `jsonschema:"…"` is its description, and a field with omitempty or
+// omitzero is optional. The input is checked against the schema before the call of f. The result is
+// sent as JSON text and as structured content; a result that is not an object is wrapped as
+// {"result": …} there. An error of f is the tool's failure, and the agent sees its text.
 //
-// Set other fields of the Tool before it is given to New. [CallOf] has more
-// about the execution, and the call's log.
+// Set other fields of the Tool before you pass it to New. In f, [CallOf] returns the execution with
+// its log.
 func Func[In, Out any](name, description string, f func(ctx context.Context, in In) (Out, error)) Tool {
 	t := Tool{Name: name, Description: description, source: "the program"}
 	in, err := jsonschema.For[In](nil)
@@ -40,7 +39,7 @@ func Func[In, Out any](name, description string, f func(ctx context.Context, in 
 	return t
 }
 
-// outputSchema is the schema of Out, wrapped where it is no object.
+// outputSchema returns the schema of Out, wrapped if Out is not an object.
 func outputSchema[Out any]() (schema json.RawMessage, wrap bool, err error) {
 	out, err := jsonschema.For[Out](nil)
 	if err != nil {
@@ -85,7 +84,7 @@ func (fn *function[In, Out]) run(ctx context.Context, c *Call) (output, error) {
 	return o, nil
 }
 
-// marshal is json.Marshal without the escapes that only HTML needs.
+// marshal is json.Marshal without HTML escapes.
 func marshal(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -63,8 +63,8 @@ func (s *Server) verified(next http.Handler) http.Handler {
 	})
 }
 
-// vouched takes the principal of a request from a token of the router that the agent has registered
-// with. Requests without such a token are admitted unchanged.
+// vouched takes the principal of a request from a token of the agent's router. Requests without
+// such a token are admitted unchanged.
 func (s *Server) vouched(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := s.router.Load(); v != nil && r.Header.Get(invocation.Header) != "" {
@@ -86,7 +86,7 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request, v *invocation.Ve
 	next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// checkClaims refuses a call of another tool than the one in the router's token.
+// checkClaims refuses a call of another tool than the token's.
 func checkClaims(ctx context.Context, tool string) error {
 	claims, ok := ctx.Value(claimsKey{}).(invocation.Claims)
 	if ok && claims.Tool != tool {
@@ -155,7 +155,7 @@ func (s *Server) answerTask(w http.ResponseWriter, r *http.Request, find func(ow
 	writeJSON(w, http.StatusOK, map[string]any{"task": told})
 }
 
-// state returns the agent's state in a word, and the matching HTTP status.
+// state returns the agent's state in one word, and the matching HTTP status.
 func (s *Server) state() (status string, code int) {
 	if s.closing.Load() {
 		return "stopping", http.StatusServiceUnavailable
@@ -163,7 +163,7 @@ func (s *Server) state() (status string, code int) {
 	return "ok", http.StatusOK
 }
 
-// serveAlive reports that the agent answers, and nothing else.
+// serveAlive reports that the agent answers, without details.
 func (s *Server) serveAlive(w http.ResponseWriter, _ *http.Request) {
 	status, code := s.state()
 	writeJSON(w, code, map[string]string{"status": status})

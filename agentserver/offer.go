@@ -13,7 +13,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// offer is everything an agent offers at one moment. It is immutable.
+// offer is the list of all tools, resources and prompts of an agent at one moment. It is immutable.
 type offer struct {
 	tools     map[string]*offered
 	resources map[string]*Resource // by URI

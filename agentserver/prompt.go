@@ -13,8 +13,8 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Prompt is one prompt of an agent: messages with placeholders ${name} or
-// {{name}}, or a command that prints them.
+// Prompt is one prompt of an agent: messages with placeholders ${name} or {{name}}, or a command
+// that prints them.
 type Prompt struct {
 	Name, Title, Description string
 	Arguments                []PromptArgument

@@ -18,8 +18,8 @@ const (
 	patience = time.Second
 )
 
-// Watch calls Reload whenever the configuration or a skill changes, until ctx ends (then it returns
-// nil) or the folders can no longer be watched. Faults of a configuration are logged.
+// Watch calls Reload whenever the configuration or a skill changes. It returns nil when ctx ends,
+// and an error if the folders can no longer be watched. It logs faults of a configuration.
 func (s *Server) Watch(ctx context.Context) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Server) mine(name string) bool {
 	return ext == "" || filepath.Base(name) == filepath.Base(s.o.Config)
 }
 
-// folders are those of the configuration and its skills.
+// folders returns the folders of the configuration and of its skills.
 func (s *Server) folders() []string {
 	s.reloads.Lock()
 	roots := slices.Clone(s.watched)

@@ -17,15 +17,14 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Resource is one resource of an agent, or, with a Template in place of a URI, a
-// family of them. In a configuration it is a command; [ResourceFunc] makes one
-// of a function.
+// Resource is one resource of an agent, or a family of them if it has a Template in place of a URI.
+// In a configuration it is a command; [ResourceFunc] makes one from a function.
 type Resource struct {
 	Name, Title, Description string
 	// URI is the resource's; Template is a URI template (RFC 6570).
 	URI, Template string
-	// MIMEType of the contents; text/plain, or application/octet-stream for
-	// what is no UTF-8, where empty.
+	// MIMEType is the type of the contents. Default: text/plain, or application/octet-stream for
+	// contents that are not UTF-8.
 	MIMEType string
 	// Timeout bounds a reading; Options.Timeout where zero.
 	Timeout time.Duration
@@ -38,8 +37,8 @@ type Resource struct {
 // ErrNoResource is returned by the function of a template for a URI without a resource.
 var ErrNoResource = errors.New("no such resource")
 
-// ResourceFunc makes a resource of a function. uri may be a template; params are
-// then what its variables stand for.
+// ResourceFunc makes a resource from a function. uri may be a template; then params holds the
+// values of its variables.
 func ResourceFunc(name, uri, mimeType string, read func(ctx context.Context, uri string, params map[string]string) ([]byte, error)) Resource {
 	r := Resource{Name: name, MIMEType: mimeType, run: reader(read), source: "the program"}
 	if strings.ContainsRune(uri, '{') {
@@ -69,10 +68,10 @@ func (r *Resource) check() error {
 	return nil
 }
 
-// reasonNone is the reason of a failure that is ErrNoResource.
+// reasonNone is the reason of a failure with ErrNoResource.
 const reasonNone = "none"
 
-// resourceInput is what the runner of a resource gets.
+// resourceInput is the input of a resource's runner.
 type resourceInput struct {
 	Resource string            `json:"resource"`
 	URI      string            `json:"uri"`

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// defaultAddr is where an agent listens.
+// defaultAddr is the default address of an agent.
 const defaultAddr = "127.0.0.1:7000"
 
 // Bounds of the HTTP server. Reading a body and writing a response have theirs
@@ -22,10 +22,9 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// Run makes an agent and serves it until ctx ends: it listens, registers with a
-// router where there is one, and reads its configuration again whenever that
-// changes. When ctx has ended, it leaves the router, lets what runs finish
-// within ShutdownGrace, and returns nil.
+// Run makes an agent and serves it until ctx ends. The agent listens, registers with its router if
+// it has one, and reloads its configuration after each change. When ctx has ended, Run leaves the
+// router, waits up to ShutdownGrace for running calls, and returns nil.
 func Run(ctx context.Context, o Options) error {
 	s, err := New(o)
 	if err != nil {
@@ -42,7 +41,7 @@ func Run(ctx context.Context, o Options) error {
 	return s.serve(ctx, l)
 }
 
-// serve serves on a listener, which it closes, until ctx ends.
+// serve serves on a listener until ctx ends, and closes it.
 func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	hs := &http.Server{
 		Handler: s.Handler(), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,

@@ -66,7 +66,7 @@ func skillFolders(root string) (dirs []string) {
 	return dirs
 }
 
-// walkSkills calls f for what is in a folder of skills, within bounds.
+// walkSkills calls f for the skills of a folder, within bounds.
 func walkSkills(root string, f func(path string, d fs.DirEntry)) error {
 	n := 0
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -173,8 +173,8 @@ func parseSkill(path string, data []byte, o *ConfigOptions) (Tool, []strict.Prob
 		after := blank
 		blank = words == ""
 		if err == nil && !ok && !blank && last >= 0 {
-			// What goes on indented belongs to the parameter above, and a
-			// paragraph of its own to the instructions.
+			// Further indented lines belong to the parameter above. A paragraph of its own belongs
+			// to the instructions.
 			if l[0] == ' ' || l[0] == '\t' {
 				params[last].description = strings.TrimSpace(params[last].description + " " + words)
 				continue
@@ -230,7 +230,7 @@ func cutFront(text string) (front, rest string, ok bool) {
 	return front, rest, ok
 }
 
-// frontMatter are the keys of a skill's front matter. Other programs put keys of their own there, which are left alone.
+// frontMatter has the keys of a skill's front matter. Keys of other programs are ignored.
 type frontMatter struct {
 	fileEntry
 	Async    bool `key:"async"`
@@ -322,8 +322,7 @@ type skill struct {
 	params []skillParam
 }
 
-// run implements runner. Parameters that have no place of their own in the
-// instructions stand at their end.
+// run implements runner. It appends parameters without a placeholder to the instructions.
 func (k *skill) run(_ context.Context, c *Call) (output, error) {
 	used := map[string]bool{}
 	value := func(name string) (string, bool) {

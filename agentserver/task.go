@@ -80,7 +80,7 @@ func (s *Server) callAsTask(r *mcp.Request, t *offered, task []byte, spec taskqu
 }
 
 // taskMade returns the answer for a caller that does not know MCP tasks: an ordinary result that
-// says where to look.
+// says where to find the task.
 func (s *Server) taskMade(r *mcp.Request, t taskqueue.Task) (json.RawMessage, error) {
 	about := map[string]any{
 		"agent": s.name, "taskId": t.ID, "toolName": t.Name, "status": t.State,
@@ -101,10 +101,10 @@ func (s *Server) taskMade(r *mcp.Request, t taskqueue.Task) (json.RawMessage, er
 	return marshal(result)
 }
 
-// stamp is a time as it is told.
+// stamp formats a time for clients.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// mcpStatus is the word for a state in both eras.
+// mcpStatus returns the name of a state in both eras.
 func mcpStatus(s taskqueue.State) string {
 	if !s.Final() {
 		return "working"
@@ -167,7 +167,7 @@ func toModern(t taskqueue.Task) modernTask {
 	return m
 }
 
-// taskError is the error that a task without result ended with.
+// taskError returns the error of a task that ended without a result.
 func taskError(t taskqueue.Task, version string) *jsonrpc.Error {
 	kind := mcp.KindToolExecution
 	switch t.Reason {
@@ -206,7 +206,7 @@ func noTask(id string) error {
 // tasks serves the methods tasks/* over the queue of tool calls.
 type tasks struct{ queue *taskqueue.Queue }
 
-// methods are those that tasks serves.
+// methods returns the handlers of tasks.
 func (q tasks) methods() map[string]mcp.Handler {
 	return map[string]mcp.Handler{
 		"tasks/get":    mcp.HandlerFunc(q.get),

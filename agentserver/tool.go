@@ -10,8 +10,8 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Tool is one tool of an agent. In a configuration it is a command; [Func]
-// makes one of a function.
+// Tool is one tool of an agent. In a configuration it is a command; [Func] makes one from a
+// function.
 type Tool struct {
 	Name, Title, Description string
 	// InputSchema is JSON Schema of an object; any object where nil.
@@ -23,7 +23,7 @@ type Tool struct {
 	// Timeout bounds the execution, from its start: Options.Timeout where zero,
 	// or an hour for an async tool.
 	Timeout time.Duration
-	// Priority goes before order in the queue; see taskqueue.Spec.
+	// Priority takes precedence over the order of arrival in the queue; see taskqueue.Spec.
 	Priority int
 
 	run    runner
@@ -34,17 +34,17 @@ type Tool struct {
 // defaultAsyncTimeout bounds async tools that name no timeout.
 const defaultAsyncTimeout = time.Hour
 
-// Call is one execution, as a function sees it. Write adds to the task's log.
+// Call is one execution of a function. Write adds to the task's log.
 type Call struct {
 	Tool      string
 	Principal string // the caller
 	TaskID    string // "" if the caller waits for the result
-	// Metadata is what the caller sent as _meta, and who it is.
+	// Metadata holds the caller's _meta and the caller's identity.
 	Metadata json.RawMessage
 	io.Writer
 
 	input  json.RawMessage // the arguments
-	line   []byte          // what a command reads
+	line   []byte          // the input of a command
 	keeper *child.Keeper   // starts commands; nil for one of the command's own
 	peer   mcp.Peer        // the waiting caller; nil for a task
 	token  json.RawMessage // the caller's progress token; nil if it has none
@@ -81,13 +81,13 @@ type output struct {
 	json json.RawMessage // the structured form, an object; nil if there is none
 }
 
-// failure is a tool that ran and failed.
+// failure is the error of a tool that ran and failed.
 type failure struct {
 	message string // for the caller; the tool's last line if there is one
-	exit    int    // exit status, -1 where there is none
+	exit    int    // exit status, or -1
 	signal  string // that ended it
-	reason  string // a word for what the server did: "output", "memory"
-	out     []byte // what it printed before
+	reason  string // the bound that ended it: "output", "memory"
+	out     []byte // its output up to then
 }
 
 // Error implements error.

@@ -23,7 +23,7 @@ type Place struct {
 // A Question is a setting of the bundle that a person has to give.
 type Question struct {
 	ID          string // the key of user_config
-	Secret      string // the name under which the answer is stored as a secret; "" for one that is no secret
+	Secret      string // the name under which the answer is stored as a secret; "" for an answer that is not secret
 	Title       string
 	Description string
 	Type        string // string, number, boolean, directory or file
@@ -123,7 +123,7 @@ func (m *Manifest) Command(dir string, p Place, answers map[string][]string) (Co
 	return c, nil
 }
 
-// Check returns what is wrong with an answer. The message does not have it.
+// Check returns the fault of an answer, without the answer's text.
 func (q Question) Check(text string) error {
 	switch q.Type {
 	case "number":
@@ -145,10 +145,10 @@ func (p Place) platform() string {
 	return p.OS
 }
 
-// variables are the ${…} of manifests.
+// variables matches the ${…} of manifests.
 var variables = regexp.MustCompile(`\$\{(__dirname|HOME|DESKTOP|DOCUMENTS|DOWNLOADS|/|pathSeparator|user_config\.[A-Za-z0-9_.-]+)\}`)
 
-// known returns the value of a variable that is no setting.
+// known returns the value of a variable other than a setting.
 func (p Place) known(name, dir string) string {
 	switch name {
 	case "__dirname":
@@ -168,7 +168,7 @@ func (p Place) known(name, dir string) string {
 	return filepath.Join(p.Home, folder)
 }
 
-// fill replaces the variables of a default, which has no settings.
+// fill replaces the variables of a default. Settings do not occur there.
 func (p Place) fill(text, dir string) string {
 	return variables.ReplaceAllStringFunc(text, func(ref string) string {
 		name := ref[2 : len(ref)-1]
@@ -205,8 +205,8 @@ type filler struct {
 	values map[string][]part // of settings; none where a person gave none
 }
 
-// words returns what an argument becomes: a word for each value if it is one setting alone, no word
-// if that has no value.
+// words returns the words of one argument. If the argument is one setting alone, each value of it
+// is a word; without a value there is none.
 func (f filler) words(arg string) []string {
 	at := variables.FindStringSubmatch(arg)
 	if at == nil || at[0] != arg || !strings.HasPrefix(at[1], "user_config.") {

@@ -116,7 +116,7 @@ func parseManifest(data []byte) (*Manifest, error) {
 	return m, m.readSettings(rest.Settings)
 }
 
-// readSettings reads user_config in the order of the manifest, which is that of the questions.
+// readSettings reads user_config in the order of the manifest. Questions have the same order.
 func (m *Manifest) readSettings(raw json.RawMessage) error {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -143,7 +143,7 @@ func (m *Manifest) readSettings(raw json.RawMessage) error {
 	return nil
 }
 
-// folder is the part of a folder's name that tells people what is in it.
+// folder returns the readable part of a folder's name.
 func (m *Manifest) folder() string {
 	name := strings.Trim(unsafeInName.ReplaceAllString(m.Name, "-"), "-.")
 	if name == "" {
@@ -175,7 +175,7 @@ func (m *Manifest) launchOn(platform string) launch {
 	return l
 }
 
-// over returns a launch with what another one says instead. Variables are joined.
+// over returns a launch with the values that another one overrides. Variables are joined.
 func over(l, by launch) launch {
 	if by.Command != "" {
 		l.Command, l.Args = by.Command, by.Args

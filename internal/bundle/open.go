@@ -104,7 +104,7 @@ func unsigned(r io.ReaderAt, size int64) (int64, error) {
 	return 0, errors.New("its signature is damaged")
 }
 
-// check refuses files that would leave the folder, links, and too much of anything.
+// check refuses files that would leave the folder, links, and bundles that exceed a bound.
 func (b *Bundle) check() error {
 	if len(b.zip.File) > maxFiles {
 		return fmt.Errorf("it has %d files; at most %d are unpacked", len(b.zip.File), maxFiles)
@@ -133,11 +133,12 @@ func (b *Bundle) check() error {
 	return nil
 }
 
-// Folder is the name of the bundle's folder, after the manifest and the file: name-version-sha8.
+// Folder returns the name of the bundle's folder, from the manifest and the file:
+// name-version-sha8.
 func (b *Bundle) Folder() string { return b.Manifest.folder() + "-" + b.SHA256[:8] }
 
-// Extract unpacks the bundle into its folder below dir. If that is there already, it is returned as
-// it is.
+// Extract unpacks the bundle into its folder below dir. If the folder exists, it returns it
+// unchanged.
 func (b *Bundle) Extract(dir string) (string, error) {
 	final := filepath.Join(dir, b.Folder())
 	if info, err := os.Lstat(final); err == nil && info.IsDir() {

@@ -6,7 +6,7 @@ import (
 	"github.com/weir-mcp/weir/internal/splice"
 )
 
-// Client is one line of the table: a program that has MCP servers. It is read-only.
+// Client is one line of the table: a program that uses MCP servers. It is read-only.
 type Client struct {
 	// ID is the name in commands: weir connect ID.
 	ID string
@@ -21,21 +21,21 @@ type Client struct {
 	// servers in the client.
 	Project []string
 
-	// Reload tells when a change of the file counts.
+	// Reload is the time at which a change of the file takes effect.
 	Reload Reload
 
-	// Proof tells how well this line is known.
+	// Proof is the evidence for this line.
 	Proof Proof
 
-	// EveryFile says that weir's entry goes to each file that exists, because the client reads one of
-	// them and only the client knows which.
+	// EveryFile makes weir's entry go to each existing file. The client reads one of them, and only
+	// the client knows which.
 	EveryFile bool
 
-	// Quirk is what a user of this client may stumble over, as a sentence; often "".
+	// Quirk is a warning for users of this client, as a sentence; often "".
 	Quirk string
 
 	files  []string    // templates, the best one first; see Environment.path and Client.templates
-	shared []string    // names of folders that other programs have as well: they do not tell of the client
+	shared []string    // names of folders that other programs have as well: they are no sign of the client
 	key    splice.Path // of the servers
 	older  splice.Path // another place of the servers, used by files that have it
 	form   form        // of an entry
@@ -44,7 +44,7 @@ type Client struct {
 	link   func(entry splice.Object) string // the URL that makes the client ask for the entry; may be nil
 }
 
-// Reload tells when a client reads its file.
+// Reload is the time at which a client reads its file.
 type Reload int
 
 // When a client reads its file.
@@ -54,12 +54,12 @@ const (
 	Live                  // at once
 )
 
-// Advice says what the user has to do after a change.
+// Advice returns the step that the user must take after a change.
 func (r Reload) Advice() string {
 	return [...]string{"restart it", "reload its MCP servers in its settings", "nothing"}[r]
 }
 
-// Proof tells how well a line of the table is known.
+// Proof is the evidence for a line of the table.
 type Proof int
 
 // How well a line is known, the least first.
@@ -74,7 +74,7 @@ func (p Proof) String() string {
 	return [...]string{"third parties", "vendor's documents", "parsed by the client", "run with the client"}[p]
 }
 
-// form is how an entry of a client is written. What is read is more: see reader.
+// form is the form in which an entry of a client is written. More forms are read: see reader.
 type form struct {
 	url     string        // the member for the URL; "" for clients that only start programs
 	http    splice.Object // before the URL
@@ -83,7 +83,7 @@ type form struct {
 	extra   splice.Object // after the arguments
 	command string        // the member for the program; "" is command
 	argv    bool          // the program and its arguments are one list
-	list    bool          // the servers are a list whose items have a name
+	list    bool          // the servers are a list of items with a name
 	sse     string        // the member that is an SSE URL where it has no type
 }
 

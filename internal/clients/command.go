@@ -17,7 +17,7 @@ func base(command string) string {
 	return name
 }
 
-// splitCommand takes apart a command that holds its arguments, which some clients allow.
+// splitCommand splits a command that holds its arguments. Some clients allow it.
 func splitCommand(s *Server) {
 	first, rest, ok := strings.Cut(s.Command, " ")
 	if !ok || len(s.Args) > 0 || strings.ContainsAny(first, `/\`) || strings.ContainsAny(rest, `"'`) {
@@ -33,8 +33,8 @@ func relative(s *Server) bool {
 	})
 }
 
-// payload returns the program that a package runner starts, with its arguments: npx -y X a gives X
-// and a. Another program is returned as it is.
+// payload returns the program that a package runner starts, with its arguments: for npx -y X a, it
+// returns X and a. It returns another program unchanged.
 func payload(s *Server) (program string, args []string) {
 	program, args = base(s.Command), s.Args
 	if program == "cmd" && len(args) > 1 && strings.EqualFold(args[0], "/c") {
@@ -121,8 +121,8 @@ func unwrap(s Server) (Server, bool) {
 	return remote, len(left) == 0 && s.EnvFile == ""
 }
 
-// fill replaces ${X}, as mcp-remote does, with the variables of the entry, and takes those off left.
-// They arrive here as weir writes them: escaped, or translated.
+// fill replaces ${X}, as mcp-remote does, with the variables of the entry. It removes the used ones
+// from left. They arrive here as weir writes them: escaped, or translated.
 func fill(text string, env, left map[string]string) string {
 	for name, value := range env {
 		for _, form := range []string{"$${" + name + "}", "${env:" + name + "}", "${" + name + ":-}"} {
@@ -151,7 +151,7 @@ func hostOf(text string) string {
 	return u.Host
 }
 
-// ours reports whether an entry is weir itself, by what it starts.
+// ours reports whether an entry starts weir itself.
 func ours(s *Server) bool {
 	if s.Transport != Stdio {
 		return false

@@ -12,18 +12,18 @@ import (
 // entryName is the name of weir's entry. A name without "_" stays whole in every client.
 const entryName = "weir"
 
-// Edit is one change of a client's file: Value is set at Path, or what is there is removed.
+// Edit is one change of a client's file. It sets Value at Path, or removes the value there.
 type Edit struct {
 	Path   splice.Path
 	Value  splice.Object // nil removes
 	Server string        // the name of the entry, for messages
 }
 
-// Connect plans the edits that put weir's entry into a client's file and take the moved servers out
-// of it. With no moved servers it only adds. An entry of weir that is there is brought up to date
-// where it stands; further ones are removed. An entry with the name of a moved server that is for
-// another server stays: clients have several files, and users edit them meanwhile. The result is
-// empty if the file is as it should be.
+// Connect plans the edits that put weir's entry into a client's file and remove the moved servers.
+// Without moved servers it only adds. It updates an existing entry of weir in its place, and
+// removes further ones. If an entry has the name of a moved server but is for another server, it
+// stays: clients have several files, and users edit them meanwhile. The result is empty if the file
+// needs no change.
 func (c *Client) Connect(doc []byte, h How, moved []Server, env Environment) ([]Edit, error) {
 	if c.Pasted() {
 		return nil, fmt.Errorf("%s has no file that weir could edit: paste the entry into it (weir connect %s --print)", c.Name, c.ID)
@@ -85,8 +85,8 @@ func (c *Client) Disconnect(doc []byte, h How, env Environment) ([]Edit, error) 
 	return edits, nil
 }
 
-// Apply makes the edits in a file's bytes. It returns what was cut, in order, for [splice.Restore].
-// On an error nothing is returned, and the file stays as it is.
+// Apply makes the edits in a file's bytes. It returns the cuts, in order, for [splice.Restore]. On
+// an error it returns nothing, and the file stays unchanged.
 func (c *Client) Apply(doc []byte, edits []Edit) (out []byte, cuts []splice.Cut, err error) {
 	out = doc
 	for _, e := range edits {
@@ -105,7 +105,7 @@ func (c *Client) Apply(doc []byte, edits []Edit) (out []byte, cuts []splice.Cut,
 	return out, cuts, nil
 }
 
-// keyIn returns where the servers are in this file: the other place if the file has it.
+// keyIn returns the place of the servers in this file: the other place if the file has it.
 func (c *Client) keyIn(doc []byte) splice.Path {
 	if c.older != nil {
 		if v, ok, err := splice.Lookup(doc, c.Format, c.older); err == nil && ok && !isEntry(v) {
@@ -115,7 +115,7 @@ func (c *Client) keyIn(doc []byte) splice.Path {
 	return c.key
 }
 
-// nameIn is the last segment of the path of an entry.
+// nameIn returns the last segment of the path of an entry.
 func (c *Client) nameIn(name string) string {
 	if c.form.list {
 		return "name=" + name
@@ -150,7 +150,7 @@ func contains(have, want splice.Object) bool {
 	return true
 }
 
-// bare turns Objects into lists, which marshal in order.
+// bare turns Objects into lists that marshal in order.
 func bare(v any) any {
 	switch v := v.(type) {
 	case splice.Object:

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Found is a client that the machine has.
+// Found is a client on the machine.
 type Found struct {
 	Client *Client
 
-	// Files are the user's files that exist, the one that weir writes first. If there is none, the
+	// Files are the user's files that exist, first the one that weir writes. If there is none, the
 	// client was found by its folder, and Target is the file to create.
 	Files []string
 
@@ -17,8 +17,8 @@ type Found struct {
 	Target string
 }
 
-// Detect returns the clients of this machine in the order of the table. A client is there if one of
-// its files is, or the folder of its own in which the file would be. No file is opened.
+// Detect returns the clients of this machine in the order of the table. A client is found if one of
+// its files exists, or the client's own folder for it. Detect opens no file.
 func Detect(env Environment) []Found {
 	var found []Found
 	for _, c := range All() {
@@ -48,13 +48,14 @@ func (c *Client) find(env Environment) (Found, bool) {
 	return f, f.Target != ""
 }
 
-// owns reports whether a folder belongs to the client alone, so that it tells of the client.
+// owns reports whether a folder belongs to the client alone. Then the folder is a sign of the
+// client.
 func (c *Client) owns(env Environment, folder string) bool {
 	return !slices.Contains([]string{env.Home, env.path("$CONFIG"), env.path("$CFG"), env.path("$APPDATA"), env.path("$LOCALAPPDATA")}, folder) &&
 		!slices.Contains(c.shared, folder[strings.LastIndexAny(folder, `/\`)+1:])
 }
 
-// templates are the places of the user's files on one system, the best one first.
+// templates returns the places of the user's files on one system, the best one first.
 func (c *Client) templates(os string) []string {
 	var out []string
 	for _, template := range c.files {
@@ -67,8 +68,8 @@ func (c *Client) templates(os string) []string {
 	return out
 }
 
-// DefaultFile returns the place of the client's file on a machine that does not have it, "" for a
-// client without a file.
+// DefaultFile returns the place of the client's file on a machine without the client. It returns ""
+// for a client without a file.
 func (c *Client) DefaultFile(env Environment) string {
 	for _, template := range c.templates(env.OS) {
 		if !strings.Contains(template, "*") {

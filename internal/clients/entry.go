@@ -15,29 +15,29 @@ type How struct {
 	// Recognising weir's entry needs it in any case where entries may have it: see Known.
 	URL string
 
-	// Known are further URLs of the gateway: earlier ones, or the one that is not to be written.
+	// Known are further URLs of the gateway: earlier ones, or one that must not be written.
 	Known []string
 
 	// Command starts weir: its absolute path, or npx -y weir-mcp. attach --client ID is added.
 	Command []string
 
-	// Config is the configuration that the started weir uses; "" for the one that it finds.
+	// Config is the configuration of the started weir; "" for the one that it finds.
 	Config string
 
 	// Windows writes commands so that Windows can start them.
 	Windows bool
 }
 
-// IsOurs reports whether an entry is weir itself, by what it starts or where it connects. The name
-// of the entry does not count.
+// IsOurs reports whether an entry is weir itself, by its command or its URL. The name of the entry
+// does not count.
 func (h How) IsOurs(s Server) bool {
 	return s.Ours || s.URL != "" && slices.ContainsFunc(append([]string{h.URL}, h.Known...), func(own string) bool {
 		return own != "" && address(own) == address(s.URL)
 	})
 }
 
-// address is a URL in a form to compare: the names of this machine are one, and a slash at the end
-// does not count.
+// address returns a URL in a form to compare. All names of this machine become one, and a slash at
+// the end does not count.
 func address(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -50,8 +50,8 @@ func address(text string) string {
 	return host + ":" + port + strings.TrimRight(u.Path, "/")
 }
 
-// Entry returns weir's entry as the client writes it: the URL where the client can use it and h has
-// one, else the command of weir attach, which holds no secret.
+// Entry returns weir's entry as the client writes it. It has the URL if h has one and the client
+// can use it, else the command of weir attach, which holds no secret.
 func (c *Client) Entry(h How) splice.Object {
 	f := c.form
 	var out splice.Object
@@ -96,7 +96,7 @@ func startable(h How) []string {
 	return argv
 }
 
-// shellEscape keeps a text from what a shell would expand in it.
+// shellEscape escapes the characters of a text that a shell would expand.
 func shellEscape(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(text)
 }

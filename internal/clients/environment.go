@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Environment is the machine on which clients are looked for.
+// Environment is the machine of the clients.
 type Environment struct {
-	// OS is linux, darwin or windows, as runtime.GOOS has it.
+	// OS is linux, darwin or windows, as in runtime.GOOS.
 	OS string
 
 	// Home is the user's home folder.
@@ -60,8 +60,8 @@ func (e Environment) or(name, template string) string {
 //	$LOCALAPPDATA  %LOCALAPPDATA%
 //	$NAME:-~/x     the folder in the variable NAME, else ~/x
 //
-// XDG_CONFIG_HOME moves ~/.config where applications follow it. The parts of a template are
-// separated by slashes on every system.
+// XDG_CONFIG_HOME replaces ~/.config where applications follow it. Slashes separate the parts of a
+// template on every system.
 func (e Environment) path(template string) string {
 	root, rest, _ := strings.Cut(template, "/")
 	if name, fallback, ok := strings.Cut(root, ":-"); ok {
@@ -109,7 +109,8 @@ func (e Environment) join(folder, rest string) string {
 	return strings.TrimRight(folder, `/\`) + e.separator() + rest
 }
 
-// expand returns the paths of a template: one, or with a * those that exist, in order of names.
+// expand returns the paths of a template. A template with a * gives the paths that exist, in order
+// of names; any other gives one path.
 func (e Environment) expand(template string) []string {
 	before, after, glob := strings.Cut(template, "*")
 	if !glob {

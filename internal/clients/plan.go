@@ -10,9 +10,9 @@ import (
 	"github.com/weir-mcp/weir/internal/splice"
 )
 
-// Select says which servers move.
+// Select chooses the servers that move.
 type Select struct {
-	// All moves servers that are switched off in the client, too; they stay switched off.
+	// All also moves servers that are disabled in the client; they stay disabled.
 	All bool
 
 	// Projects moves the servers that a client keeps for single folders.
@@ -26,15 +26,15 @@ type Select struct {
 	Existing []Server
 }
 
-// Planned is a server on its way into weir.yaml. The texts of Server hold ${secret:NAME} for each of
-// the plan's secrets.
+// Planned is a server for weir.yaml. The texts of Server hold ${secret:NAME} for each of the plan's
+// secrets.
 type Planned struct {
 	Name   string // in weir.yaml
 	Server Server
 	From   []Server // the clients' entries for it, as they stand in the files
 }
 
-// Plan is what an import does.
+// Plan is the plan of an import.
 type Plan struct {
 	Servers []Planned // new in weir.yaml, in order
 	Known   []Planned // in weir.yaml already: only the clients' entries go
@@ -57,7 +57,7 @@ func (p *Plan) Moved(client string) []Server {
 }
 
 // Make plans the import of servers that [Servers] has read. Entries for the same server become one.
-// Names become legal in weir.yaml and stay the same however often the plan is made.
+// Names become legal in weir.yaml, and are the same in each plan.
 func Make(servers []Server, o Select, env Environment) *Plan {
 	p := &Plan{}
 	p.Known = make([]Planned, 0, len(o.Existing))
@@ -95,7 +95,7 @@ func reason(s Server, o Select) string {
 	return ""
 }
 
-// join adds an entry to the planned server that it is the same as.
+// join adds an entry to the planned server that is the same.
 func (p *Plan) join(planned []Planned, s Server, env Environment) bool {
 	same := identity(s, env)
 	at := slices.IndexFunc(planned, func(other Planned) bool { return identity(other.Server, env) == same })
@@ -111,8 +111,8 @@ func (p *Plan) join(planned []Planned, s Server, env Environment) bool {
 	return true
 }
 
-// identity is a text that two entries share if they are for the same server: what is started or
-// called, with variables resolved.
+// identity returns a text that two entries share if they are for the same server. The text has the
+// command or the URL, with variables resolved.
 func identity(s Server, env Environment) string {
 	var b strings.Builder
 	add := func(texts ...string) {
@@ -178,7 +178,7 @@ func legalName(name string) string {
 	return legal
 }
 
-// namespace is what two names must not share: weir makes a server's namespace from its name.
+// namespace returns the namespace that weir makes from a server's name. It must be unique.
 func namespace(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), ".", "_")
 }
@@ -251,7 +251,7 @@ func toWeir(s Server, replace *strings.Replacer) splice.Object {
 	return out
 }
 
-// OwnFile is the form of weir.yaml, for [Servers]: what an import must not add again.
+// OwnFile is the form of weir.yaml, for [Servers]. An import must not add its servers again.
 func OwnFile() *Client {
 	return &Client{ID: "weir", Name: "weir", Format: splice.YAML, key: mcpServers, form: plain, vars: own}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/weir-mcp/weir/internal/splice"
 )
 
-// Servers returns the MCP servers in a client's file, in the file's order, with notes about what
-// could not be read. An empty file has none. Entries that only the client can use have a reason in
-// Stay. The error says that the file as a whole cannot be read.
+// Servers returns the MCP servers in a client's file, in the file's order, with notes about
+// unreadable parts. An empty file has none. Entries that only the client can use have a reason in
+// Stay. An error means that the whole file is unreadable.
 func Servers(c *Client, doc []byte, env Environment) ([]Server, []Note, error) {
 	tree, err := splice.Decode(doc, c.Format)
 	if err != nil {
@@ -45,7 +45,7 @@ func Servers(c *Client, doc []byte, env Environment) ([]Server, []Note, error) {
 	return r.servers, r.notes, nil
 }
 
-// valueAt returns the value at a path of objects, nil if there is none.
+// valueAt returns the value at a path of objects, or nil.
 func valueAt(root splice.Object, path splice.Path) any {
 	var v any = root
 	for _, key := range path {
@@ -97,7 +97,7 @@ func (r *reader) all(path splice.Path, v any, project string) {
 	}
 }
 
-// isEntry reports whether a value has what starts or reaches a server.
+// isEntry reports whether a value has a key that starts or reaches a server.
 func isEntry(v any) bool {
 	entry, _ := v.(splice.Object)
 	return slices.ContainsFunc(entry, func(m splice.Member) bool {
@@ -316,7 +316,7 @@ func (e *entry) merge(into *map[string]string, m splice.Member) {
 	}
 }
 
-// names reads names of tools. weir reads them as patterns, which the client's names never are.
+// names reads names of tools. weir reads them as patterns; the client's names are never patterns.
 func (e *entry) names(m splice.Member) []string {
 	list, ok := texts(m.Value)
 	if !ok && m.Value != nil {
@@ -441,7 +441,7 @@ func (e *entry) transport() {
 	s.Command, s.Args, s.Env, s.Cwd, s.EnvFile = "", nil, nil, "", ""
 }
 
-// questions takes the inputs along that the entry's texts name.
+// questions copies the inputs that the entry's texts name.
 func (e *entry) questions() {
 	for _, id := range inputsOf(&e.s) {
 		at := slices.IndexFunc(e.inputs, func(v any) bool {

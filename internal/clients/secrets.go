@@ -12,20 +12,20 @@ import (
 	"github.com/weir-mcp/weir/internal/redact"
 )
 
-// Secret is a value of a client's file that does not belong into weir.yaml.
+// Secret is a value of a client's file that must not be in weir.yaml.
 type Secret struct {
 	Name  string // unique within the plan
 	Value string
 	Where []string // places such as github.env.GITHUB_TOKEN
 }
 
-// Reference is how weir.yaml names the secret.
+// Reference returns the text that stands for the secret in weir.yaml.
 func (s Secret) Reference() string { return "${secret:" + s.Name + "}" }
 
-// Inline is the value itself, as weir.yaml writes it.
+// Inline returns the value itself, as weir.yaml writes it.
 func (s Secret) Inline() string { return escape(s.Value) }
 
-// String shows the secret so that its owner recognises it and others learn nothing: ghp_…Ab3d (40).
+// String returns a form that the owner recognises and that tells others nothing: ghp_…Ab3d (40).
 func (s Secret) String() string {
 	n := utf8.RuneCountInString(s.Value)
 	runes := []rune(s.Value)
@@ -40,15 +40,15 @@ var (
 	tellingName = regexp.MustCompile(`(?i)TOKEN|SECRET|PASSWORD|PASSWD|API[-_]?KEY|[-_]KEY$|[-_]PAT$|^PAT$|AUTH([^O]|$)|AUTHORIZATION|CREDENTIAL|DSN|COOKIE`)
 	// prefix finds values that their makers have marked as secrets.
 	prefix = regexp.MustCompile(`(?:^|[\s=:,"'])(ghp_|gho_|ghs_|github_pat_|sk-|xox[a-z]-|AKIA|AIza|glpat-|hf_|npm_|eyJ|-----BEGIN)`)
-	// harmless are values that say how or where, not what the secret is.
+	// harmless matches values that are modes or places, not secrets.
 	harmless = regexp.MustCompile(`(?i)^(|true|false|yes|no|on|off|none|null|oauth2?|bearer|basic|token|required|optional|enabled|disabled|[0-9]{1,6}|(~|\.{1,2}|[a-z]:)?[/\\].*)$`)
-	// scheme is what stands before the secret in a header.
+	// scheme matches the word before the secret in a header.
 	scheme = regexp.MustCompile(`(?i)^(bearer|basic|token|apikey|bot)\s+`)
-	// illegal is what the name of a secret does not have.
+	// illegal matches characters that the name of a secret must not have.
 	illegal = regexp.MustCompile(`[^A-Z0-9]+`)
 )
 
-// conceal takes the secrets out of the plan's servers.
+// conceal replaces the secrets of the plan's servers by references.
 func (p *Plan) conceal() {
 	for i := range p.Servers {
 		s := &p.Servers[i]
@@ -66,7 +66,7 @@ func (p *Plan) conceal() {
 	}
 }
 
-// concealer takes the secrets out of one server.
+// concealer replaces the secrets of one server by references.
 type concealer struct {
 	plan   *Plan
 	server string

@@ -6,7 +6,7 @@ import (
 	"github.com/weir-mcp/weir/internal/splice"
 )
 
-// Transport is how a server is spoken to.
+// Transport is the way to speak to a server.
 type Transport string
 
 // The transports, as weir's configuration calls them.
@@ -16,14 +16,14 @@ const (
 	SSE   Transport = "sse"
 )
 
-// Server is an MCP server as a client has it, in weir's terms. Its texts are in weir's form:
-// variables as ${env:X}, and $${ for the characters ${.
+// Server is an MCP server of a client, in weir's terms. Its texts are in weir's form: variables as
+// ${env:X}, and $${ for the characters ${.
 type Server struct {
 	Client string      // the id of the client
-	Name   string      // as the client has it
+	Name   string      // the client's name for it
 	Path   splice.Path // of the entry in the client's file
 
-	// Project is the folder that the entry is for; "" for one that is for all folders.
+	// Project is the folder of the entry; "" for an entry of all folders.
 	Project string
 
 	Transport    Transport
@@ -50,7 +50,7 @@ type Server struct {
 	Ours bool
 }
 
-// Note is something that a person should know about an entry.
+// Note is a remark about an entry for the user.
 type Note struct {
 	Client, Server, Text string
 }

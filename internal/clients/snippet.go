@@ -10,8 +10,8 @@ import (
 	"github.com/weir-mcp/weir/internal/splice"
 )
 
-// Snippet returns what a user pastes into the client's file to connect it by hand, and a link that
-// makes the client ask for the same; "" if the client knows none.
+// Snippet returns the text that a user pastes into the client's file to connect it by hand. It also
+// returns a link that makes the client ask for the same, "" if the client knows no such link.
 func (c *Client) Snippet(h How) (text, link string, err error) {
 	entry := withName(c, entryName, c.Entry(h))
 	out, err := splice.Set(nil, c.Format, append(slices.Clone(c.key), c.nameIn(entryName)), entry)

@@ -30,7 +30,7 @@ func oneWord(limit string) string {
 	return "The names of server and tool together may have " + limit + " characters."
 }
 
-// all is the table. A change here needs go test ./internal/clients -update, which writes
+// all is the table. After a change run go test ./internal/clients -update, which writes
 // docs/clients.md.
 var all = []*Client{
 	{

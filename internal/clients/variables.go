@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// syntax is how a client writes variables in an entry.
+// syntax is the form of variables in a client's entry.
 type syntax int
 
 const (
@@ -17,13 +17,13 @@ const (
 	named                     // ${env:X}
 	editor                    // ${env:X}, ${input:id} and the others of VS Code
 	inputs                    // ${input:id}
-	shellLike                 // $X, ${X}, ${X:-text}; %X% on Windows; "" for one that is not set
-	curly                     // {env:X}; "" for one that is not set
+	shellLike                 // $X, ${X}, ${X:-text}; %X% on Windows; "" if unset
+	curly                     // {env:X}; "" if unset
 	secrets                   // ${{ secrets.X }}
 	shell                     // $X, ${X}, ${X:-text}, and commands, which weir never runs
 )
 
-// errUnmovable is a text that only its client can make out.
+// errUnmovable is the error for a text that only its client understands.
 type errUnmovable string
 
 func (e errUnmovable) Error() string { return string(e) }
@@ -64,7 +64,7 @@ func (s syntax) translate(text string, windows bool) (string, error) {
 	return out.String(), nil
 }
 
-// reference translates what begins at a $ or %, and returns the text after it.
+// reference translates the reference at a $ or %, and returns the text after it.
 func (s syntax) reference(text string, windows bool) (value, rest string, err error) {
 	dollars := s == shellLike || s == shell
 	if text[0] == '%' {
@@ -108,7 +108,7 @@ func (s syntax) reference(text string, windows bool) (value, rest string, err er
 	return value, rest, nil
 }
 
-// unset is a reference to a variable that the client replaces by nothing if it is not set.
+// unset translates a reference to a variable that the client replaces by "" if it is unset.
 func (s syntax) unset(name string) string {
 	if s == shellLike {
 		return "${" + name + ":-}"
@@ -116,7 +116,7 @@ func (s syntax) unset(name string) string {
 	return "${env:" + name + "}"
 }
 
-// inBraces translates what stands in ${…}; "" if it is no variable of the client.
+// inBraces translates the inside of ${…}. It returns "" if that is not a variable of the client.
 func (s syntax) inBraces(inside string) (string, error) {
 	name, fallback, hasFallback := strings.Cut(inside, ":-")
 	scope, scoped, isScoped := strings.Cut(inside, ":")
@@ -176,7 +176,7 @@ func (s syntax) curly(text string) (string, error) {
 // escape writes a text so that weir reads it as it stands.
 func escape(text string) string { return strings.ReplaceAll(text, "${", "$${") }
 
-// unescape is the text that weir reads, for one without variables.
+// unescape returns the text that weir reads, for a text without variables.
 func unescape(text string) string { return strings.ReplaceAll(text, "$${", "${") }
 
 // hasVariable reports whether a text in weir's form has a variable.
@@ -217,7 +217,7 @@ func resolve(text string, getenv func(string) string) string {
 	}
 }
 
-// variable reports whether a name is one that shells can set.
+// variable reports whether shells can set a variable with this name.
 func variable(name string) bool {
 	for i, r := range name {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -236,7 +236,7 @@ func clip(text string) string {
 	return text
 }
 
-// movable returns the reason of an errUnmovable with what it is about.
+// movable returns the reason of an errUnmovable with its subject.
 func movable(what string, err error) string {
 	var reason errUnmovable
 	if errors.As(err, &reason) {

@@ -11,8 +11,8 @@ const (
 	maxTable    = 4 << 20
 )
 
-// Diff shows the change as unified lines. Mask hides the secrets of a text; it is given whole contents
-// and must keep the number of lines. It may be nil.
+// Diff returns the change as unified lines. mask hides the secrets of a text; it gets whole
+// contents and must keep the number of lines. It may be nil.
 func (c *Change) Diff(mask func(string) string) string {
 	before, after := string(c.Before), string(c.After)
 	if before == after {
@@ -32,7 +32,7 @@ func (c *Change) Diff(mask func(string) string) string {
 	return "--- " + old + "\n+++ " + c.File + "\n" + script.String()
 }
 
-// lines splits a text after its line ends, which are left off.
+// lines splits a text at its line ends and removes them.
 func lines(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -47,7 +47,8 @@ type script struct {
 	ops      []byte // ' ', '-' or '+'
 }
 
-// compare finds the longest common lines, or takes the whole middle as changed where it is very long.
+// compare finds the longest common lines. If the middle is very long, it counts all of it as
+// changed.
 func compare(a, b []string) script {
 	s := script{old: a, new: b}
 	head := 0

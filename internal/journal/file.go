@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A file is what stands at a place now.
+// A file is the current content of a place.
 type file struct {
 	data   []byte
 	exists bool
@@ -47,7 +47,7 @@ func resolve(name string) (string, error) {
 	return "", fmt.Errorf("%s: too many links", name)
 }
 
-// readFile reads a file. One that is missing is no error.
+// readFile reads a file. A missing file is not an error.
 func readFile(name string) (file, error) {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +60,7 @@ func readFile(name string) (file, error) {
 	return file{data, true, info}, err
 }
 
-// writable refuses files that a person has made read-only, and those that another tool owns.
+// writable refuses files that a user has made read-only, and files of other tools.
 func (f file) writable(name string) error {
 	if strings.HasPrefix(filepath.ToSlash(name), "/nix/store/") {
 		return fmt.Errorf("%s is in the Nix store and cannot be changed there: change the expression that makes it", name)

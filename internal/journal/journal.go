@@ -31,7 +31,7 @@ var (
 	ErrNothing = errors.New("there is nothing to undo")
 )
 
-// Journal is a folder of operations. Its methods may be called at the same time, also by other
+// Journal is a folder of operations. Its methods may be called concurrently, also by other
 // processes.
 type Journal struct {
 	dir    string
@@ -39,7 +39,7 @@ type Journal struct {
 	settle time.Duration // after it a file is read again
 }
 
-// Open returns the journal in a folder, which is made if it is missing.
+// Open returns the journal in a folder, and makes the folder if it is missing.
 func Open(dir string) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -50,10 +50,10 @@ func Open(dir string) (*Journal, error) {
 	return &Journal{dir: dir, now: time.Now, settle: 2 * time.Second}, nil
 }
 
-// Record is an operation as the journal keeps it.
+// Record is an operation in the journal.
 type Record struct {
 	N        int          `json:"n"`
-	Kind     string       `json:"kind"` // connect, import, …; undo for one that took another back
+	Kind     string       `json:"kind"` // connect, import, …; undo for one that undid another
 	Summary  string       `json:"summary"`
 	Time     time.Time    `json:"time"`
 	Done     bool         `json:"done"` // false if Apply was interrupted
@@ -63,9 +63,9 @@ type Record struct {
 	Steps    []Step       `json:"steps,omitempty"`
 }
 
-// FileRecord is what an operation did to one file.
+// FileRecord is the effect of an operation on one file.
 type FileRecord struct {
-	File     string        `json:"file"` // where it is, with links followed
+	File     string        `json:"file"` // its path, with links followed
 	Format   splice.Format `json:"format"`
 	Existed  bool          `json:"existed"`
 	Mode     fs.FileMode   `json:"mode"`
@@ -80,12 +80,12 @@ type FileRecord struct {
 type EditRecord struct {
 	Path  splice.Path     `json:"path"`
 	Set   bool            `json:"set"`
-	Value json.RawMessage `json:"value,omitempty"` // what was set, as JSON
+	Value json.RawMessage `json:"value,omitempty"` // the new value, as JSON
 	Made  int             `json:"made,omitempty"`  // how many parents were made
-	Cut   *splice.Cut     `json:"cut,omitempty"`   // what stood there before
+	Cut   *splice.Cut     `json:"cut,omitempty"`   // the old value
 }
 
-// Step is something else that an undo has to do, as data for the caller: remove a secret, remove a file.
+// Step is a further task of an undo, as data for the caller: remove a secret, remove a file.
 type Step struct {
 	Do   string `json:"do"`
 	Name string `json:"name"`

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock takes the lock of a file until it is closed, and reports whether it is free.
+// tryLock takes the lock of a file until the file is closed. It reports whether the lock was free.
 func tryLock(f *os.File) (bool, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
@@ -20,7 +20,7 @@ func tryLock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// keepOwner gives a new file the owner of the one that it replaces.
+// keepOwner gives a new file the owner of the file that it replaces.
 func keepOwner(name string, old fs.FileInfo) error {
 	was, ok := old.Sys().(*syscall.Stat_t)
 	info, err := os.Stat(name)

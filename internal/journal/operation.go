@@ -11,28 +11,27 @@ import (
 	"github.com/weir-mcp/weir/internal/splice"
 )
 
-// rewrites is how often a change that was lost is made again.
+// rewrites bounds how often a lost change is made again.
 const rewrites = 3
 
-// Edit is one change of a value: set it, remove it, or put back what an earlier edit cut.
+// Edit is one change of a value: set it, remove it, or restore the cut of an earlier edit.
 type Edit struct {
 	Path    splice.Path
 	Value   any // see splice.Member
 	Remove  bool
-	Restore *splice.Cut // its bytes come back under Path, which must be the cut's
+	Restore *splice.Cut // its bytes are restored under Path, which must be the cut's
 }
 
-// Operation is a change of some files that is being planned. Its methods must not be called at the same
-// time.
+// Operation is a planned change of some files. Its methods must not be called concurrently.
 type Operation struct {
 	j       *Journal
 	record  Record
 	changes []*Change
 }
 
-// Change is what an operation will do to one file.
+// Change is the planned effect on one file.
 type Change struct {
-	File   string // as it was named
+	File   string // the caller's name for it
 	Before []byte
 	After  []byte
 	New    bool // the file does not exist yet
@@ -81,10 +80,10 @@ func (op *Operation) Edit(name string, format splice.Format, edits []Edit) (*Cha
 	return c, nil
 }
 
-// Changes returns what Apply will do, in the order of planning.
+// Changes returns the effects of Apply, in the order of planning.
 func (op *Operation) Changes() []*Change { return op.changes }
 
-// plan makes the new contents and the record for a file as it is.
+// plan makes the new contents and the record for the current file.
 func (c *Change) plan(was file) error {
 	r := FileRecord{File: c.target, Format: c.format, Existed: was.exists, Mode: 0o600, Before: hash(was.data)}
 	if was.exists {
@@ -156,7 +155,7 @@ func apply(doc []byte, f splice.Format, e Edit) ([]byte, EditRecord, error) {
 	return out, done, err
 }
 
-// restore puts back what was cut. A name that is taken by now is an error.
+// restore restores a cut. It fails if the name is taken by now.
 func restore(doc []byte, f splice.Format, cut splice.Cut, done EditRecord) ([]byte, EditRecord, error) {
 	out, err := splice.Restore(doc, f, cut)
 	done.Cut, done.Value = nil, json.RawMessage(cut.Value)
@@ -217,7 +216,7 @@ func (op *Operation) unchanged() bool {
 	return true
 }
 
-// save writes what the operation is about to do, or has done.
+// save writes the record of the operation, before and after it is applied.
 func (op *Operation) save() error {
 	originals := map[string][]byte{}
 	op.record.Files = nil
@@ -260,7 +259,7 @@ func (op *Operation) write(ctx context.Context) error {
 	}
 }
 
-// again reads a file that was written, and makes the change again if it is lost.
+// again reads a written file, and makes the change again if it is lost.
 func (op *Operation) again(c *Change, round int) (lost bool, err error) {
 	now, err := readFile(c.target)
 	if err != nil {

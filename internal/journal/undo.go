@@ -13,7 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/splice"
 )
 
-// Undone is what an undo did, and what is left to the caller.
+// Undone is the effect of an undo, with the steps that are left to the caller.
 type Undone struct {
 	Record Record // the operation that was taken back
 	By     int    // the number of the undo itself
@@ -21,7 +21,7 @@ type Undone struct {
 	Steps  []Step // for the caller to do
 }
 
-// UndoneFile is what an undo did to one file.
+// UndoneFile is the effect of an undo on one file.
 type UndoneFile struct {
 	File  string
 	Exact bool          // it has its original bytes, or is gone as before
@@ -29,7 +29,7 @@ type UndoneFile struct {
 	Taken []splice.Path // entries that could not come back, because their name is taken
 }
 
-// An undoing is the way back of one file.
+// undoing is the undo of one file.
 type undoing struct {
 	record FileRecord
 	was    file
@@ -38,8 +38,8 @@ type undoing struct {
 	report UndoneFile
 }
 
-// Undo takes back an operation by its number, or with 0 the last one that is not undone and no undo
-// itself. It plans all files before it changes one.
+// Undo undoes an operation by its number. 0 is the last operation that is neither undone nor an
+// undo itself. It plans all files before it changes one.
 func (j *Journal) Undo(ctx context.Context, n int) (*Undone, error) {
 	var out *Undone
 	err := j.locked(ctx, func() error {
@@ -135,7 +135,7 @@ func (j *Journal) unmake(r Record, f FileRecord) (*undoing, error) {
 	return u, nil
 }
 
-// takeBack undoes one edit in a file that others have changed since.
+// takeBack undoes one edit in a file that other programs have changed since.
 func (u *undoing) takeBack(e EditRecord) error {
 	f := u.record.Format
 	if e.Set {
@@ -172,7 +172,7 @@ func (u *undoing) takeBack(e EditRecord) error {
 	return err
 }
 
-// removeParents removes the parents that came with an entry, if nothing else is in them by now.
+// removeParents removes the parents that came with an entry, if they are empty by now.
 func (u *undoing) removeParents(e EditRecord) error {
 	for i := len(e.Path) - 1; i >= len(e.Path)-e.Made; i-- {
 		v, ok, err := splice.Lookup(u.next, u.record.Format, e.Path[:i])
@@ -191,9 +191,9 @@ func (u *undoing) removeParents(e EditRecord) error {
 	return nil
 }
 
-// ours returns where the entry that an edit set is now, nil if it is gone or another's. An entry is
-// known by its URL or command, so that one with another name is found, and another server that has
-// the name is kept.
+// ours returns the current place of the entry that an edit set, or nil if the entry is gone. It
+// knows an entry by its URL or command. So it finds a renamed entry, and keeps another server that
+// has the name.
 func (u *undoing) ours(e EditRecord) (splice.Path, error) {
 	want, err := splice.Decode(e.Value, splice.JSON)
 	if err != nil {
@@ -272,7 +272,7 @@ func (j *Journal) writeUndo(r Record, files []*undoing) (int, error) {
 		if err == nil {
 			continue
 		}
-		for k, done := range files[:i] { // What was changed before goes back.
+		for k, done := range files[:i] { // Restore the files changed so far.
 			err = errors.Join(err, put(done.record.File, file{done.next, !done.gone, nil}, done.was.data, !done.was.exists, record.Files[k].Mode))
 		}
 		return 0, errors.Join(err, os.RemoveAll(j.folder(n)))
@@ -294,7 +294,7 @@ func (j *Journal) writeUndo(r Record, files []*undoing) (int, error) {
 	return n, nil
 }
 
-// write changes the file, unless it is as it should be.
+// write changes the file, unless it needs no change.
 func (u *undoing) write(mode os.FileMode) error {
 	if u.gone == !u.was.exists && (u.gone || hash(u.next) == hash(u.was.data)) {
 		return nil
@@ -302,8 +302,8 @@ func (u *undoing) write(mode os.FileMode) error {
 	return put(u.record.File, u.was, u.next, u.gone, mode)
 }
 
-// keep reads the files again, at once and later, and removes entries that another program has put back
-// from its memory. It gives up after three times.
+// keep reads the files again, at once and later. It removes entries that another program has
+// restored from its memory. It gives up after three times.
 func (j *Journal) keep(ctx context.Context, files []*undoing) error {
 	for round := 0; ; round++ {
 		var lost error

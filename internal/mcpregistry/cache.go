@@ -20,7 +20,7 @@ type cache struct {
 	now func() time.Time
 }
 
-// cached is the content of a file of the cache.
+// cached is the content of a cache file.
 type cached struct {
 	URL  string          `json:"url"`
 	Time time.Time       `json:"time"`

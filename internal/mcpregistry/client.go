@@ -18,7 +18,7 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// Bounds of what is asked.
+// Bounds of requests and answers.
 const (
 	maxAnswer = 1 << 20 // bytes
 	maxPages  = 20      // of one search
@@ -29,7 +29,7 @@ const (
 // defaultURL is the registry of the MCP project.
 const defaultURL = "https://registry.modelcontextprotocol.io"
 
-// ErrMissing is the error for a server that the registry does not have.
+// ErrMissing is the error for a server that is not in the registry.
 var ErrMissing = errors.New("the registry has no such server")
 
 // Options configure a Client.
@@ -49,7 +49,7 @@ type Client struct {
 	timeout time.Duration
 }
 
-// New returns a Client. It asks nothing yet.
+// New returns a Client. It sends no request.
 func New(o Options) (*Client, error) {
 	base := strings.TrimRight(cmp.Or(o.URL, defaultURL), "/")
 	u, err := url.Parse(base)
@@ -65,7 +65,7 @@ func New(o Options) (*Client, error) {
 	return &Client{base, o.HTTP, cache{o.CacheDir, o.Now}, cmp.Or(o.Timeout, 10*time.Second)}, nil
 }
 
-// serverName is what names of servers look like: a namespace and a name.
+// serverName matches names of servers: a namespace and a name.
 var serverName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,127}/[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // isName reports whether a text can be the name of a server in a registry.
@@ -94,8 +94,8 @@ func (c *Client) Latest(ctx context.Context, name string) (s Server, age time.Du
 	return s, age, nil
 }
 
-// Search returns up to n servers for some words, the best first. age is that of the oldest answer it
-// stands on, 0 if the registry gave all of them now.
+// Search returns up to n servers for some words, the best first. age is the age of the oldest
+// cached answer in the result, or 0 if the registry gave all of them now.
 func (c *Client) Search(ctx context.Context, query string, n int) (hits []Server, age time.Duration, err error) {
 	found := map[string]Server{}
 	pages := 0
@@ -150,7 +150,7 @@ func ranked(query string, found map[string]Server, n int) []Server {
 	return out
 }
 
-// unavailable is an error after which an older answer is better than none.
+// unavailable is an error that an older answer from the cache may replace.
 type unavailable struct{ error }
 
 func (u unavailable) Unwrap() error { return u.error }

@@ -7,7 +7,7 @@
 //	            ▼    │ network away
 //	           cache on disk
 //
-// Documents are written by strangers. What they say is checked and bounded, a version is always an
-// exact one, no shell reads any of it, and no text of theirs can name a variable or a secret of the
-// user: ${ is escaped.
+// Documents are written by strangers. Their contents are checked and bounded. A version is always
+// an exact one, and no shell reads any text. No text of theirs can name a variable or a secret of
+// the user: ${ is escaped.
 package mcpregistry

@@ -45,16 +45,16 @@ type Remote struct {
 	Variables map[string]Input `json:"variables"`
 }
 
-// An Argument is a value with its name: a variable, a header or an argument of a program.
+// Argument is a value with its name: a variable, a header or an argument of a program.
 type Argument struct {
-	Type      string `json:"type"` // positional or named; of arguments alone
+	Type      string `json:"type"` // positional or named; arguments only
 	Name      string `json:"name"`
 	ValueHint string `json:"valueHint"`
 	Input
 	Variables map[string]Input `json:"variables"`
 }
 
-// An Input is a value, or what a person is asked for.
+// Input is a value, or a question to the user.
 type Input struct {
 	Description string   `json:"description"`
 	Value       scalar   `json:"value"`
@@ -82,7 +82,7 @@ func (s *scalar) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// renamed are keys of older documents: snake case, and other words.
+// renamed maps keys of older documents to those of today: snake case, and other words.
 var renamed = map[string]string{
 	"registry_type": "registryType", "registry_name": "registryType", "registry_base_url": "registryBaseUrl", "file_sha256": "fileSha256",
 	"runtime_arguments": "runtimeArguments", "package_arguments": "packageArguments", "environment_variables": "environmentVariables",
@@ -135,7 +135,7 @@ func read(body []byte, v any) error {
 	return nil
 }
 
-// envelope is a server as the registry wraps it.
+// envelope is a server in the registry's wrapping.
 type envelope struct {
 	Server json.RawMessage            `json:"server"`
 	Meta   map[string]json.RawMessage `json:"_meta"`

@@ -14,8 +14,8 @@ import (
 // maxBundle bounds an .mcpb file, in bytes.
 const maxBundle = 512 << 20
 
-// Download writes a bundle to w. An error means that what w got must not be used: above all if it is
-// another file than the registry's document names. ctx bounds the time.
+// Download writes a bundle to w. After an error, the caller must not use the bytes in w: the file
+// may not be the one that the registry's document names. ctx bounds the time.
 func (c *Client) Download(ctx context.Context, b Bundle, w io.Writer) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.URL, nil)
 	if err != nil {

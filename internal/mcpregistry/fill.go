@@ -13,7 +13,8 @@ type filler struct {
 	questions []Question
 }
 
-// shortName is the part of a server's name that people call it by, in letters of a secret's name.
+// shortName returns the last part of a server's name, in letters that the name of a secret may
+// have.
 func shortName(name string) string {
 	return secretName(name[strings.LastIndex(name, "/")+1:])
 }
@@ -60,7 +61,7 @@ func (f *filler) ask(name string, in Input) (answer part, ok bool) {
 		q.Description = in.Placeholder
 	}
 	if q.Secret {
-		q.Default = "" // A default that all users have is no secret.
+		q.Default = "" // A default that all users share is not secret.
 		if q.ID = secretName(name); !strings.Contains(q.ID, f.plan.short) {
 			q.ID = f.plan.short + "_" + q.ID
 		}
@@ -144,7 +145,7 @@ func (f *filler) arguments(list []Argument) (words []string) {
 	return words
 }
 
-// flag reports whether a named argument is a word alone: there is nothing that its value could be.
+// flag reports whether a named argument is a word alone: nothing can give it a value.
 func (a Argument) flag() bool {
 	return a.Value == "" && a.Default == "" && a.ValueHint == "" && a.Placeholder == "" && a.Description == "" && len(a.Choices) == 0 && !a.IsSecret
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// A Machine is what a plan has to know of the place where the server would run.
+// Machine describes the place where the server would run.
 type Machine struct {
 	// Has reports whether a program can be started by its bare name.
 	Has func(program string) bool
@@ -24,7 +24,7 @@ type Machine struct {
 	Open func(url string) bool
 }
 
-// An Entry is an entry of mcpServers. The text ${ of strangers and answers is escaped in it.
+// Entry is an entry of mcpServers. In texts of strangers and answers, ${ is escaped.
 type Entry struct {
 	Type    string            `json:"type,omitempty"`
 	URL     string            `json:"url,omitempty"`
@@ -61,8 +61,9 @@ type Plan struct {
 	build func(*filler) Entry
 }
 
-// NewPlan returns the best way to run a server on a machine: as a remote server, else as the first
-// kind of package whose runtime is there. If there is none, the error says why for each.
+// NewPlan returns the best way to run a server on a machine. A remote server is the best, then the
+// first kind of package whose runtime is installed. If there is none, the error has the reason for
+// each.
 func NewPlan(s Server, m Machine) (*Plan, error) {
 	var reasons []error
 	try := func(kind string, usable func() (build func(*filler) Entry, err error)) *Plan {
@@ -105,8 +106,8 @@ func NewPlan(s Server, m Machine) (*Plan, error) {
 	return nil, fmt.Errorf("%s cannot run here: %w", s.Name, errors.Join(reasons...))
 }
 
-// Fill returns the entry for a person's answers by question. It is an error if a required answer is
-// missing, or if one is none of the choices.
+// Fill returns the entry for the user's answers by question. It fails if a required answer is
+// missing, or if an answer is not among the choices.
 func (p *Plan) Fill(answers map[string]string) (Entry, error) {
 	if p.Bundle != nil {
 		return Entry{}, errors.New("the entry of an .mcpb file is in the file")
@@ -179,7 +180,7 @@ var (
 	imageName = regexp.MustCompile(`^[a-z0-9]+([.-][a-z0-9]+)*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 )
 
-// publicHosts are where the runtimes look for packages if they are told of no other place.
+// publicHosts are the default hosts of the runtimes for packages.
 var publicHosts = map[string][]string{
 	"npm":   {"", "https://registry.npmjs.org"},
 	"pypi":  {"", "https://pypi.org"},
