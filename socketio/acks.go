@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A waiter is a pending emit: it gets the ack or the error.
+// waiter is a pending emit: it gets the ack or the error.
 type waiter struct {
 	done  func(Payload, error)
 	timer *time.Timer

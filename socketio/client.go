@@ -14,9 +14,9 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// A Backoff sets how long a client waits before it reconnects. The n-th wait is Min doubled n
-// times, at most Max, and varied by up to Jitter in both directions, so that the clients of a
-// restarted server do not reconnect at the same moment.
+// Backoff sets how long a client waits before it reconnects. The n-th wait is Min doubled n times,
+// at most Max. Jitter varies it in both directions, so that the clients of a restarted server do
+// not reconnect at the same moment.
 type Backoff struct {
 	Min    time.Duration  // 0: 1 s
 	Max    time.Duration  // 0: 5 s
@@ -84,7 +84,7 @@ type ClientConfig struct {
 	Logger *slog.Logger // nil: none
 }
 
-// A Client keeps one connection to one namespace of a server and reconnects when the connection is
+// Client keeps one connection to one namespace of a server and reconnects when the connection is
 // lost. Without a connection, Emit returns ErrDisconnected: the Client does not queue events,
 // because only the caller knows whether they are still useful later.
 //
@@ -104,7 +104,7 @@ type Client struct {
 	err     error
 }
 
-// An attempt is one connection, from dialling to its end.
+// attempt is one connection, from dialling to its end.
 type attempt struct {
 	client  *Client
 	socket  *Socket       // set by the server's CONNECT

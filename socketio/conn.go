@@ -11,7 +11,7 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// A host is the Server or the Client that owns a connection.
+// host is the Server or the Client that owns a connection.
 type host interface {
 	// connect handles a CONNECT packet. data is only valid during the call.
 	connect(c *conn, nsp []byte, data []byte)
@@ -21,7 +21,7 @@ type host interface {
 	closed(c *conn, reason Reason, err error)
 }
 
-// A conn is one Engine.IO session with the sockets that share it. It implements Receiver for the
+// conn is one Engine.IO session with the sockets that share it. It implements Receiver for the
 // session.
 type conn struct {
 	host   host

@@ -9,11 +9,11 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// A Handler is called for an event. It may block; Namespace.On and OnConcurrent describe the
+// Handler is called for an event. It may block; Namespace.On and OnConcurrent describe the
 // effect. The event may be kept, and its ack may be sent later by any goroutine.
 type Handler func(*Event)
 
-// An Event is one event that a peer has emitted.
+// Event is one event that a peer has emitted.
 type Event struct {
 	Name string
 	Payload

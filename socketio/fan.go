@@ -14,7 +14,7 @@ const (
 	fanAhead = 16
 )
 
-// A fan writes broadcasts to many sockets. Queueing a frame takes a hundred nanoseconds, writing it
+// fan writes broadcasts to many sockets. Queueing a frame takes a hundred nanoseconds, writing it
 // takes microseconds, mostly in the kernel. So a broadcast only queues its frames. Writer
 // goroutines, which exist only while there is work, flush each socket once for all frames that were
 // queued meanwhile.
@@ -32,7 +32,7 @@ type fan struct {
 	lists   sync.Pool
 }
 
-// A list is scratch space of one broadcast.
+// list is scratch space of one broadcast.
 type list struct {
 	sockets []*Socket
 	dirty   []*conn

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A job is an event with its handler, or a function to be called in turn.
+// job is an event with its handler, or a function to be called in turn.
 type job struct {
 	event *Event
 	entry *entry

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// A message is one packet between two sockets, before it is encoded.
+// message is one packet between two sockets, before it is encoded.
 type message struct {
 	kind  byte // packetConnect, packetDisconnect, packetConnectError, packetEvent or packetAck
 	nsp   string
@@ -116,7 +116,7 @@ func (m *message) clone() message {
 	return out
 }
 
-// A link carries messages to the peer of one connection: over Engine.IO (engineLink), or within the
+// link carries messages to the peer of one connection: over Engine.IO (engineLink), or within the
 // process (localEnd). All methods are safe for concurrent use; all except Wait and Probe return at
 // once.
 type link interface {
@@ -137,7 +137,7 @@ type link interface {
 	Probe(ctx context.Context) error
 }
 
-// An engineLink is a link over Engine.IO.
+// engineLink is a link over Engine.IO.
 type engineLink struct{ *engineio.Session }
 
 var _ link = engineLink{}

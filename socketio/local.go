@@ -11,7 +11,7 @@ import (
 // TransportLocal is what Socket.Transport returns for a connection within one process.
 const TransportLocal engineio.Transport = "local"
 
-// A Local lets clients of this process connect to a Server without HTTP, Engine.IO and encoding;
+// Local lets clients of this process connect to a Server without HTTP, Engine.IO and encoding;
 // see ClientConfig.Local. Everything else works as over a network: namespaces and their middleware,
 // the order of events, acks, bounded queues and Shutdown.
 //
@@ -47,7 +47,7 @@ func (b localBounds) full(frames, bytes int) bool {
 	return bytes > most || frames > mostFrames
 }
 
-// A localEnd is one side of a connection within the process. Both sides share a lock.
+// localEnd is one side of a connection within the process. Both sides share a lock.
 type localEnd struct {
 	conn      *conn
 	peer      *localEnd

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A Namespace is a set of sockets with common handlers. All methods are safe for concurrent use,
+// Namespace is a set of sockets with common handlers. All methods are safe for concurrent use,
 // but Use, OnConnect and OnDisconnect must be called before the server serves.
 type Namespace struct {
 	name     string
@@ -216,7 +216,7 @@ func (s *Socket) Rooms() []string {
 
 // --- broadcast ---
 
-// A Broadcast is a selection of sockets to send an event to. Namespace.To, Namespace.Except and
+// Broadcast is a selection of sockets to send an event to. Namespace.To, Namespace.Except and
 // Socket.To return one. It may be used many times.
 type Broadcast struct {
 	space  *Namespace

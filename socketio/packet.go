@@ -32,7 +32,7 @@ const (
 
 var errPacket = errors.New("not a Socket.IO packet")
 
-// A packet is the text part of a packet. Its slices point into the parsed text.
+// packet is the text part of a packet. Its slices point into the parsed text.
 type packet struct {
 	kind        byte // packetEvent and packetAck also for the binary kinds
 	attachments int

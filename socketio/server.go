@@ -42,7 +42,7 @@ type Config struct {
 	Logger *slog.Logger // nil: that of Engine, or none
 }
 
-// A Server serves Socket.IO clients. It is an http.Handler for one path, usually /socket.io/; the
+// Server serves Socket.IO clients. It is an http.Handler for one path, usually /socket.io/; the
 // notes on HTTP servers in engineio.Server apply. Set up namespaces and their handlers before it
 // serves.
 type Server struct {

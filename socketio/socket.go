@@ -12,7 +12,7 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// A Socket is one peer in one namespace: a server has one per connected client, a client has one.
+// Socket is one peer in one namespace: a server has one per connected client, a client has one.
 // All methods are safe for concurrent use.
 type Socket struct {
 	conn     *conn
@@ -99,7 +99,7 @@ func (s *Socket) Value() any {
 // Context returns a context that ends when the socket is disconnected.
 func (s *Socket) Context() context.Context { return (*socketContext)(s) }
 
-// A socketContext is a socket's Context. It is the socket itself, because most contexts are never
+// socketContext is a socket's Context. It is the socket itself, because most contexts are never
 // requested or waited for.
 type socketContext Socket
 

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// A Reason is a short text that says why a socket was disconnected. It may be one of engineio's
+// Reason is a short text that says why a socket was disconnected. It may be one of engineio's
 // reasons.
 type Reason = engineio.Reason
 
@@ -33,7 +33,7 @@ var (
 	ErrNoAckWanted = errors.New("socketio: the peer waits for no ack")
 )
 
-// A ConnectError is a refusal to connect to a namespace. A server's middleware returns one to set
+// ConnectError is a refusal to connect to a namespace. A server's middleware returns one to set
 // what the client sees; Connect returns one to a client.
 type ConnectError struct {
 	Message string          `json:"message"`
@@ -46,7 +46,7 @@ func (e *ConnectError) Error() string { return "socketio: connection refused: " 
 // ConnectError. That error may contain details that strangers must not see.
 const refusedMessage = "Connection refused by server"
 
-// A Payload holds the arguments of an event or an ack.
+// Payload holds the arguments of an event or an ack.
 type Payload struct {
 	Args        []json.RawMessage
 	Attachments [][]byte // referenced by placeholders in Args

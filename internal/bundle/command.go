@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A Place is the machine and the user that a server would run for.
+// Place is the machine and the user that a server would run for.
 type Place struct {
 	OS   string // as runtime.GOOS names it
 	Home string // the user's home folder
@@ -20,7 +20,7 @@ type Place struct {
 	Folders map[string]string
 }
 
-// A Question is a setting of the bundle that a person has to give.
+// Question is a setting of the bundle that a person has to give.
 type Question struct {
 	ID          string // the key of user_config
 	Secret      string // the name under which the answer is stored as a secret; "" for an answer that is not secret
@@ -32,7 +32,7 @@ type Question struct {
 	Default     []string
 }
 
-// A Command starts the server of a bundle. The text ${ of manifests and answers is escaped in it.
+// Command starts the server of a bundle. The text ${ of manifests and answers is escaped in it.
 type Command struct {
 	Command string            `json:"command"`
 	Args    []string          `json:"args,omitempty"`
@@ -179,7 +179,7 @@ func (p Place) fill(text, dir string) string {
 	})
 }
 
-// A part is a piece of a text: as it stands, or a secret by its name.
+// part is a piece of a text: as it stands, or a secret by its name.
 type part struct{ text, secret string }
 
 // join returns the text of parts. Neighbours are escaped together, because $ and { may meet.
@@ -198,7 +198,7 @@ func join(parts ...part) string {
 	return out.String() + escape()
 }
 
-// A filler replaces variables.
+// filler replaces variables.
 type filler struct {
 	place  Place
 	dir    string

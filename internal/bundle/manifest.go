@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// A Manifest is the manifest.json of a bundle.
+// Manifest is the manifest.json of a bundle.
 type Manifest struct {
 	Name        string `json:"name"`
 	DisplayName string `json:"display_name"`
@@ -38,14 +38,14 @@ type Manifest struct {
 	settings []setting // of user_config, in its order
 }
 
-// A launch is how a server is started.
+// launch is how a server is started.
 type launch struct {
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
 	Env     map[string]string `json:"env"`
 }
 
-// A setting is an entry of user_config.
+// setting is an entry of user_config.
 type setting struct {
 	name        string
 	Type        string          `json:"type"`

@@ -26,7 +26,7 @@ const (
 	maxSignature = 1 << 20
 )
 
-// A Bundle is an open .mcpb file.
+// Bundle is an open .mcpb file.
 type Bundle struct {
 	Manifest *Manifest
 	SHA256   string // of the file, in hexadecimal

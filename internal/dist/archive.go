@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// An entry is a file within a package.
+// entry is a file within a package.
 type entry struct {
 	name    string
 	data    []byte

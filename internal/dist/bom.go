@@ -10,7 +10,7 @@ import (
 )
 
 type (
-	// A bom is a CycloneDX document, version 1.6.
+	// bom is a CycloneDX document, version 1.6.
 	bom struct {
 		Schema       string       `json:"$schema"`
 		Format       string       `json:"bomFormat"`
@@ -41,8 +41,8 @@ type (
 	}
 )
 
-// BOM lists the modules that a binary says it is made of, and Go's standard library. It is made
-// from the binary itself, so that it names what is linked and not what go.mod allows.
+// BOM lists the modules of a binary, and Go's standard library. It reads the binary itself. So it
+// names the modules that are linked, not those that go.mod allows.
 func (r *Release) BOM(b Binary) ([]byte, error) {
 	sum := sha256.Sum256(b.Data)
 	module := strings.TrimSuffix(mainPackage, "/cmd/weir")
@@ -74,7 +74,8 @@ func (r *Release) BOM(b Binary) ([]byte, error) {
 	})
 }
 
-// library describes a module. Go's own hash of it is of all its files and no hash of one file.
+// library describes a module. Go's own hash covers all files of a module, so it is not the hash of
+// one file.
 func library(m debug.Module) component {
 	purl := "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(m.Version, "+", "%2B")
 	c := component{Ref: purl, Type: "library", Name: m.Path, Version: m.Version, PURL: purl}
@@ -84,8 +85,8 @@ func library(m debug.Module) component {
 	return c
 }
 
-// serial makes the document's number from the binary, in the form of a UUID of version 8, so that
-// the same binary has the same document.
+// serial makes the document's number from the binary, in the form of a UUID of version 8. So the
+// same binary has the same document.
 func serial(sum [sha256.Size]byte) string {
 	u := sum[:16]
 	u[6] = u[6]&0x0f | 0x80

@@ -10,11 +10,11 @@ import (
 //go:embed files/weir-linux.sh
 var linuxLauncher []byte
 
-// bundleCommand is what an MCP client that installs weir as a server runs.
+// bundleCommand is the command that an MCP client runs if it installs weir as a server.
 var bundleCommand = []string{"serve", "--stdio", "--config"}
 
 type (
-	// A mcpbManifest is manifest.json of an MCP bundle, version 0.3.
+	// mcpbManifest is manifest.json of an MCP bundle, version 0.3.
 	mcpbManifest struct {
 		Version       string                    `json:"manifest_version"`
 		Name          string                    `json:"name"`
@@ -86,8 +86,8 @@ func (r *Release) bundle() (File, error) {
 	return File{"weir.mcpb", data}, err
 }
 
-// programs returns the programs of a bundle and, by the manifest's name of an operating system, the
-// one that starts there.
+// programs returns the programs of a bundle. It also returns the program that starts on each
+// operating system, by the manifest's name of that system.
 func (r *Release) programs() (entries []entry, commands map[string]string) {
 	commands = map[string]string{}
 	var macs []Binary
@@ -113,8 +113,9 @@ func (r *Release) programs() (entries []entry, commands map[string]string) {
 	return entries, commands
 }
 
-// universal joins programs of macOS into one that runs on each of their processors: a table of
-// processors, offsets and sizes, all big-endian, and then the programs at multiples of 16 KiB.
+// universal joins programs of macOS into one that runs on each of their processors. First is a
+// table of processors, offsets and sizes, all big-endian. The programs follow at multiples of 16
+// KiB.
 func universal(macs []Binary) []byte {
 	const magic, alignment = 0xcafebabe, 14 // 2^14 is the page size of ARM
 	processors := map[string][2]uint32{"amd64": {0x01000007, 3}, "arm64": {0x0100000c, 0}}

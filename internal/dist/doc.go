@@ -1,5 +1,5 @@
-// Package dist makes packages for npm, PyPI, MCP clients and the MCP Registry from binaries of weir
-// that are already built. GoReleaser makes the rest (.goreleaser.yaml).
+// Package dist makes packages for npm, PyPI, MCP clients and the MCP Registry. It makes them from
+// binaries of weir that are already built. GoReleaser makes the rest (.goreleaser.yaml).
 //
 //	binaries ──Open──▶ Release ──▶ NPM        weir-mcp and @weir-mcp/{platform}-{arch}, each a .tgz
 //	  (checked: what                Wheels     weir_mcp-…-{platform}.whl
@@ -8,6 +8,6 @@
 //	                                BOM        CycloneDX, for one binary
 //
 // All of them are bytes in memory, and the same binaries give the same bytes: entries have one
-// order, one time and fixed modes. The package builds nothing, downloads nothing and publishes
-// nothing; it knows none of weir's other packages.
+// order, one time and fixed modes. The package builds, downloads and publishes nothing. It knows
+// none of weir's other packages.
 package dist

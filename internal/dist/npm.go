@@ -11,7 +11,7 @@ var launcher []byte
 //go:embed files/npm.md
 var npmReadme []byte
 
-// A npmManifest is package.json, in the order in which npm documents its keys.
+// npmManifest is package.json, with its keys in the order of npm's documentation.
 type npmManifest struct {
 	Name        string            `json:"name"`
 	Version     string            `json:"version"`
@@ -20,7 +20,7 @@ type npmManifest struct {
 	Homepage    string            `json:"homepage"`
 	Bugs        map[string]string `json:"bugs"`
 	License     string            `json:"license"`
-	MCPName     string            `json:"mcpName,omitempty"` // by which the MCP Registry knows whose the package is
+	MCPName     string            `json:"mcpName,omitempty"` // the name by which the MCP Registry knows the package's owner
 	Bin         map[string]string `json:"bin,omitempty"`
 	Files       []string          `json:"files"`
 	Repository  map[string]string `json:"repository"` // npm's provenance compares its URL
@@ -31,8 +31,8 @@ type npmManifest struct {
 	Publish     map[string]string `json:"publishConfig"`
 }
 
-// npm makes weir-mcp, whose launcher starts the program of a platform's package. npm installs that
-// one alone, by its os and cpu.
+// npm makes weir-mcp. Its launcher starts the program of a platform's package. npm installs only
+// the package for its own os and cpu.
 func (r *Release) npm() ([]File, error) {
 	manifest := func(name, description string) npmManifest {
 		return npmManifest{

@@ -6,7 +6,7 @@ import (
 )
 
 type (
-	// A registryServer is server.json of the MCP Registry.
+	// registryServer is server.json of the MCP Registry.
 	registryServer struct {
 		Schema      string            `json:"$schema"`
 		Name        string            `json:"name"`
@@ -38,8 +38,8 @@ type (
 	}
 )
 
-// registry makes server.json. The container image is not in it: it holds weir alone, and most
-// servers that a client's file names need npx, uvx or programs of the machine.
+// registry makes server.json. It leaves out the container image. The image holds weir alone, and
+// most servers of a client's file need npx, uvx or programs of the machine.
 func (r *Release) registry(bundle File) (File, error) {
 	arguments := []registryArgument{
 		{Type: "positional", Value: bundleCommand[0]},

@@ -20,31 +20,32 @@ const (
 	summary     = "A gateway for AI agents: every MCP server at one address, at the price of three tools"
 )
 
-// A Release is one version of weir with its binaries.
+// Release is one version of weir with its binaries.
 type Release struct {
 	Version  string    // a semantic version without "v"
-	Time     time.Time // of every entry of every package: that of the commit
+	Time     time.Time // of every entry of every package: the time of the commit
 	License  []byte
 	Binaries []Binary // by name, each platform once
 }
 
-// A Binary is the program for one platform.
+// Binary is the program for one platform.
 type Binary struct {
 	OS, Arch string // as Go names them
 	Data     []byte
 	info     *buildinfo.BuildInfo
 }
 
-// A File is a finished package. Its name has slashes and is relative to the folder of all packages.
+// File is a finished package. Its name has slashes and is relative to the folder of all packages.
 type File struct {
 	Name string
 	Data []byte
 }
 
-// version is what every kind of package can say: npm takes semantic versions, PyPI its own form.
+// version matches versions that every kind of package has: npm takes semantic versions, PyPI its
+// own form.
 var version = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-(alpha|beta|rc)\.(0|[1-9]\d*))?$`)
 
-// Check returns what makes a release impossible: its version, its time, or no binaries.
+// Check returns the fault that makes a release impossible: its version, its time, or no binaries.
 func (r *Release) Check() error {
 	switch {
 	case !version.MatchString(r.Version):
@@ -88,7 +89,7 @@ func Open(goos, goarch, path string) (Binary, error) {
 
 func (b Binary) name() string { return b.OS + "/" + b.Arch }
 
-// file is the name of the program within packages.
+// file returns the name of the program within packages.
 func (b Binary) file() string {
 	if b.OS == "windows" {
 		return "weir.exe"
@@ -105,14 +106,14 @@ func (b Binary) setting(key string) string {
 	return ""
 }
 
-// A platform has the names that package managers give to an operating system and a processor.
+// platform has the names that package managers give to an operating system and a processor.
 type platform struct {
 	npmOS, npmCPU string
 	wheel         string // PEP 425, compressed
 }
 
-// platforms are those that releases are built for. Programs without cgo run on glibc and on musl.
-// Go 1.26 needs macOS 12.
+// platforms are the platforms of releases. Programs without cgo run on glibc and on musl. Go 1.26
+// needs macOS 12.
 var platforms = map[string]platform{
 	"linux/amd64":   {"linux", "x64", "manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64"},
 	"linux/arm64":   {"linux", "arm64", "manylinux_2_17_aarch64.manylinux2014_aarch64.musllinux_1_1_aarch64"},
@@ -122,7 +123,7 @@ var platforms = map[string]platform{
 	"windows/arm64": {"win32", "arm64", "win_arm64"},
 }
 
-// Missing returns the platforms of which there is no binary.
+// Missing returns the platforms without a binary.
 func (r *Release) Missing() []string {
 	var missing []string
 	for name := range platforms {

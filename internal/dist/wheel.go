@@ -56,7 +56,7 @@ func pythonVersion(v string) string {
 	return strings.NewReplacer("-alpha.", "a", "-beta.", "b", "-rc.", "rc").Replace(v)
 }
 
-// metadata is the core metadata of version 2.4, which has licences by their SPDX names.
+// metadata returns the core metadata of version 2.4, which has licences by their SPDX names.
 func (r *Release) metadata() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `Metadata-Version: 2.4

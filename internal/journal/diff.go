@@ -41,7 +41,7 @@ func lines(text string) []string {
 	return out
 }
 
-// A script is how one text becomes another: kept, removed and added lines.
+// script is how one text becomes another: kept, removed and added lines.
 type script struct {
 	old, new []string
 	ops      []byte // ' ', '-' or '+'

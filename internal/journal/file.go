@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A file is the current content of a place.
+// file is the current content of a place.
 type file struct {
 	data   []byte
 	exists bool

@@ -14,7 +14,7 @@ import (
 // maxCached bounds the answers in the cache.
 const maxCached = 200
 
-// A cache keeps answers as files, for times without a network. The oldest go first.
+// cache keeps answers as files, for times without a network. The oldest go first.
 type cache struct {
 	dir string // "" keeps none
 	now func() time.Time

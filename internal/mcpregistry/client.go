@@ -41,7 +41,7 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// A Client asks one registry. It is safe for concurrent use.
+// Client asks one registry. It is safe for concurrent use.
 type Client struct {
 	base    string
 	http    *http.Client

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Server is a document of the registry (server.json).
+// Server is a document of the registry (server.json).
 type Server struct {
 	Name        string    `json:"name"`
 	Title       string    `json:"title"`
@@ -24,7 +24,7 @@ type Server struct {
 	StatusMessage string `json:"statusMessage"`
 }
 
-// A Package is one way to run a server on this machine.
+// Package is one way to run a server on this machine.
 type Package struct {
 	RegistryType         string     `json:"registryType"`
 	RegistryBaseURL      string     `json:"registryBaseUrl"`
@@ -37,7 +37,7 @@ type Package struct {
 	Transport            Remote     `json:"transport"`
 }
 
-// A Remote is a server that runs elsewhere.
+// Remote is a server that runs elsewhere.
 type Remote struct {
 	Type      string           `json:"type"`
 	URL       string           `json:"url"`
@@ -66,7 +66,7 @@ type Input struct {
 	IsSecret    bool     `json:"isSecret"`
 }
 
-// A scalar is a text. A document may have a number or a boolean in its place.
+// scalar is a text. A document may have a number or a boolean in its place.
 type scalar string
 
 // UnmarshalJSON implements json.Unmarshaler.

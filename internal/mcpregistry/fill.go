@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A filler makes the texts of an entry. Without answers it collects the questions.
+// filler makes the texts of an entry. Without answers it collects the questions.
 type filler struct {
 	plan      *Plan
 	answers   map[string]string // nil while questions are collected
@@ -33,7 +33,7 @@ func secretName(text string) string {
 // escape keeps a text from naming variables and secrets of the user.
 func escape(text string) string { return strings.ReplaceAll(text, "${", "$${") }
 
-// A part is a piece of a text: as it stands, or a secret by its name.
+// part is a piece of a text: as it stands, or a secret by its name.
 type part struct{ text, secret string }
 
 // join returns the text of parts. Neighbours are escaped together, because $ and { may meet.

@@ -34,10 +34,10 @@ type Entry struct {
 	Env     map[string]string `json:"env,omitempty"`
 }
 
-// A Bundle is an .mcpb file to download and check.
+// Bundle is an .mcpb file to download and check.
 type Bundle struct{ URL, SHA256 string }
 
-// A Question is a value that a person has to give.
+// Question is a value that a person has to give.
 type Question struct {
 	ID          string   // of the answer
 	Secret      bool     // the answer is stored as the secret with the name ID; the entry names it
@@ -48,7 +48,7 @@ type Question struct {
 	Required    bool
 }
 
-// A Plan is one way to run a server.
+// Plan is one way to run a server.
 type Plan struct {
 	Server    string
 	Version   string

@@ -1,4 +1,4 @@
-// Package place says where weir keeps files of a person, and handles the files of the state folder.
+// Package place knows the folders of a user's files, and handles the files of the state folder.
 //
 //	configuration   $XDG_CONFIG_HOME/weir/weir.yaml   else ~/.config/weir, on macOS too
 //	                %APPDATA%\weir\weir.yaml          on Windows
@@ -14,6 +14,6 @@
 //	       └─ journal/             changes of other programs' files
 //	data ──── bundles/             servers that were unpacked, a folder each
 //
-// The paths come from an [Env], so that tests can ask for the paths of every system. The package
-// knows none of the contents.
+// The paths come from an [Env], so tests can ask for the paths of every system. The package knows
+// none of the contents.
 package place

@@ -12,7 +12,7 @@ import (
 )
 
 // MakeFolder makes a folder that only its owner may read, with its parents. It refuses a folder in
-// which other users may write: they could redirect this user's commands, and tokens, to their own
+// which other users may write. They could redirect this user's commands, and tokens, to their own
 // gateway.
 func MakeFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -82,9 +82,9 @@ func Read(path string, max int64) ([]byte, error) {
 // lockPause is the time between two attempts to take a lock.
 const lockPause = 20 * time.Millisecond
 
-// Lock takes the lock at path, which other processes respect, and waits for it until ctx ends. The
-// system frees it with unlock or with the end of the process. The file stays: if it were removed,
-// two processes could hold locks of two files.
+// Lock takes the lock at path and waits for it until ctx ends. Other processes respect the lock.
+// unlock or the end of the process frees it. The file stays: if it were removed, two processes
+// could hold locks of two files.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	if err := MakeFolder(filepath.Dir(path)); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 // weir is the name of weir's folders.
 const weir = "weir"
 
-// An Env is the part of a system that decides where files are.
+// Env is the part of a system that decides where files are.
 type Env struct {
 	// OS is the system, in the form of runtime.GOOS.
 	OS string
@@ -41,14 +41,14 @@ func (e Env) Data() (string, error) {
 	return e.below("XDG_DATA_HOME, and HOME", []root{{"XDG_DATA_HOME", nil}, {"HOME", []string{".local", "share"}}})
 }
 
-// A root is a variable with a folder, and the way from there.
+// root is a variable with a folder, and the way from there.
 type root struct {
 	variable string
 	way      []string
 }
 
-// below returns weir's path below the first root whose variable is set to an absolute path. Others
-// are ignored, as the XDG base directory specification demands.
+// below returns weir's path below the first root whose variable is an absolute path. It ignores
+// relative paths, as the XDG base directory specification requires.
 func (e Env) below(names string, roots []root, file ...string) (string, error) {
 	for _, r := range roots {
 		dir, ok := e.Lookup(r.variable)

@@ -1,6 +1,6 @@
-// Package secret keeps the secrets of one user, for ${secret:NAME} in a configuration: in the
-// keyring of the system, or in a file that this user alone can read. It knows nothing of MCP, of
-// configurations and of terminals.
+// Package secret keeps the secrets of one user, for ${secret:NAME} in a configuration. They are in
+// the keyring of the system, or in a file that only this user can read. The package knows nothing
+// of MCP, configurations or terminals.
 //
 //	Set ──▶ keyring of the system ─┐ no answer in time, a value that is too large, or none
 //	 │                             ▼
@@ -9,7 +9,6 @@
 //	Lookup ◀── keyring or file ◀─────┘
 //
 // The file is the index of both places, because keyrings cannot list. It changes with every Set and
-// Remove, so a caller that watches it sees each of them. Writers take turns by a lock next to it.
-//
-// Values appear in the results of [Store.Lookup] alone: no list, no error and no log has them.
+// Remove, so a caller can watch it for changes. Writers take turns by a lock next to it. Values
+// appear only in the results of [Store.Lookup], never in lists, errors or logs.
 package secret

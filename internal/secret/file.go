@@ -17,17 +17,17 @@ import (
 // maxFile bounds secrets.yaml, in bytes.
 const maxFile = 8 << 20
 
-// lockWait is how long a writer waits for others.
+// lockWait bounds the time that a writer waits for other writers.
 const lockWait = 10 * time.Second
 
-// A record is the entry of one secret in secrets.yaml.
+// record is the entry of one secret in secrets.yaml.
 type record struct {
 	value   string
 	keyring bool
 	changed time.Time
 }
 
-// read returns what the file has. A missing file has nothing.
+// read returns the entries of the file. A missing file has none.
 func (s *Store) read() (map[string]record, error) {
 	f, err := os.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +63,7 @@ func (s *Store) read() (map[string]record, error) {
 // lineOf finds the line in a message of the YAML parser. The rest of the message may have values.
 var lineOf = regexp.MustCompile(`line (\d+)`)
 
-// parse reads secrets.yaml. A value may stand alone (NAME: value), for people who write the file by
+// parse reads secrets.yaml. A value may stand alone (NAME: value), for users who write the file by
 // hand. Messages never have a value.
 func parse(data []byte) (map[string]record, error) {
 	all := map[string]record{}
@@ -140,7 +140,7 @@ func checkRecord(r record) error {
 	return checkValue("the secret", r.value)
 }
 
-// format writes what parse reads.
+// format writes the form that parse reads.
 func format(all map[string]record) ([]byte, error) {
 	type written struct {
 		Value   string     `yaml:"value,omitempty"`
@@ -194,8 +194,8 @@ func (s *Store) change(edit func(map[string]record) error) (err error) {
 	return replace(s.path, data)
 }
 
-// replace writes a file that this user alone can read: a temporary file next to it, synced, then
-// renamed. A symbolic link stays, and its target is replaced.
+// replace writes a file that only this user can read. It writes a temporary file next to it, syncs
+// it and renames it. A symbolic link stays, and its target is replaced.
 func replace(path string, data []byte) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -228,7 +228,7 @@ func rename(from, to string) error {
 	}
 }
 
-// lock takes the lock of a file, which it makes, and waits for it if another writer has it.
+// lock makes the lock file, takes its lock, and waits for it if another writer has it.
 func lock(path string, wait time.Duration) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

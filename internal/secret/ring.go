@@ -15,7 +15,7 @@ import (
 	"github.com/zalando/go-keyring"
 )
 
-// A ring is a keyring: values by service and name. The methods may block, for example while a
+// ring is a keyring: values by service and name. The methods may block, for example while a
 // person is asked to unlock it. Get and Delete return an error that wraps [ErrMissing] for a name
 // without a value.
 type ring interface {
@@ -24,7 +24,7 @@ type ring interface {
 	Delete(service, name string) error
 }
 
-// systemRing returns the keyring of the system, nil if there is none.
+// systemRing returns the keyring of the system, or nil.
 func systemRing(lookupEnv func(string) (string, bool)) ring {
 	switch runtime.GOOS {
 	case "darwin", "windows":
@@ -71,11 +71,11 @@ func missing(err error) error {
 	return err
 }
 
-// errBusy is the error of a keyring that has not answered an earlier request yet.
+// errBusy is the error of a keyring that has not yet answered an earlier request.
 var errBusy = errors.New("it has not answered an earlier request yet")
 
-// guarded bounds the time of requests to a keyring, which go one by one. A request that takes too
-// long is left to end by itself. Until then all further ones fail, so that there is one such
+// guarded bounds the time of requests to a keyring, and sends one at a time. It abandons a request
+// that takes too long. Until that request ends, all further ones fail. So there is one abandoned
 // goroutine at most.
 type guarded struct {
 	ring ring

@@ -23,17 +23,17 @@ const (
 // ErrMissing is the error of [Store.Remove] for a name that has no value.
 var ErrMissing = errors.New("no such secret")
 
-// Place is where a value is kept.
+// Place is the place of a value.
 type Place string
 
-// The places. Auto takes the keyring if it works, else the file.
+// The places. Auto is the keyring if it works, else the file.
 const (
 	Auto    Place = "auto"
 	Keyring Place = "keyring"
 	File    Place = "file"
 )
 
-// An Entry describes a secret without its value.
+// Entry describes a secret without its value.
 type Entry struct {
 	Name    string    `json:"name"`
 	Place   Place     `json:"place"`
@@ -41,8 +41,8 @@ type Entry struct {
 }
 
 // System returns the store of a folder, with the keyring of the system if there is one. It reads
-// nothing yet; the first Set makes the folder. lookupEnv reads a variable of the environment;
-// os.LookupEnv has the shape.
+// nothing yet; the first Set makes the folder. lookupEnv reads a variable of the environment, as
+// os.LookupEnv does.
 func System(dir string, lookupEnv func(string) (string, bool)) *Store {
 	return open(options{dir: dir, ring: systemRing(lookupEnv), platform: runtime.GOOS})
 }
@@ -55,10 +55,10 @@ type options struct {
 	now      func() time.Time // nil: time.Now
 }
 
-// A Store keeps secrets. Its methods may be called at the same time, also by other processes.
+// Store keeps secrets. Its methods may be called at the same time, also by other processes.
 type Store struct {
 	path    string
-	service string // under which the keyring has the values of this folder
+	service string // the keyring's name for the values of this folder
 	ring    *guarded
 	modes   bool // files have mode bits
 	limit   int  // of a value in the keyring
@@ -91,7 +91,7 @@ func open(o options) *Store {
 // Path returns the file that changes whenever a secret does.
 func (s *Store) Path() string { return s.path }
 
-// CheckName returns what is wrong with the name of a secret, nil for a good one.
+// CheckName returns the fault in the name of a secret, or nil.
 func CheckName(name string) error {
 	for i, r := range name {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -105,7 +105,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// checkValue returns what is wrong with a value. The message does not have the value.
+// checkValue returns the fault in a value. The message omits the value.
 func checkValue(name, value string) error {
 	switch {
 	case value == "":
@@ -118,7 +118,7 @@ func checkValue(name, value string) error {
 	return nil
 }
 
-// Lookup returns the value of a secret. ok is false if there is none.
+// Lookup returns the value of a secret. ok is false if the name has none.
 func (s *Store) Lookup(name string) (value string, ok bool, err error) {
 	if err := CheckName(name); err != nil {
 		return "", false, err
@@ -199,7 +199,8 @@ func (s *Store) Set(name, value string, where Place) (Place, error) {
 		all[name] = next
 		return nil
 	})
-	// The index does not lead to the value in the keyring: a new one that could not be entered, or an old one.
+	// The index does not lead to the value in the keyring. The value is new and could not be
+	// entered, or it is old.
 	if s.ring != nil && (err != nil && placed == Keyring && !before.keyring || err == nil && placed == File && before.keyring) {
 		_ = s.ring.remove(s.service, name) // A value that stays is found by no Lookup.
 	}
@@ -220,7 +221,7 @@ func (s *Store) usable(name, value string) error {
 	return nil
 }
 
-// place stores the value in the keyring if it is to be there, and returns where the value belongs.
+// place stores the value in the keyring if it belongs there, and returns its place.
 func (s *Store) place(name, value string, where Place) (Place, error) {
 	if where == File || where == Auto && (s.usable(name, value) != nil || s.ring.probe(s.service) != nil) {
 		return File, nil

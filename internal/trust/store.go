@@ -24,7 +24,7 @@ const (
 // lockWait bounds the wait for other processes that change the Store.
 const lockWait = 5 * time.Second
 
-// A Store is a file of agreements. Several processes may use it at once.
+// Store is a file of agreements. Several processes may use it at once.
 type Store struct{ path string }
 
 // New returns the Store in a file, which may not exist yet.
@@ -45,7 +45,7 @@ type contents struct {
 	Files []agreement `json:"files"` // the newest one last
 }
 
-// A State says what a Store knows about a file.
+// State is a Store's knowledge of a file.
 type State int
 
 // The states of a file.

@@ -450,7 +450,7 @@ func (c *Client) GetSkill(ctx context.Context, computer, name, path string) (smc
 	return skill, err
 }
 
-// A ToolCall is a call of a tool.
+// ToolCall is a call of a tool.
 type ToolCall struct {
 	Computer  string
 	Tool      string

@@ -149,7 +149,7 @@ func New(o Options) (*Computer, error) {
 	return c, nil
 }
 
-// Name is the Computer's name.
+// Name returns the Computer's name.
 func (c *Computer) Name() string { return c.o.Name }
 
 // Load replaces the configuration: it starts new servers, stops removed ones and keeps the others

@@ -23,7 +23,7 @@ const (
 	defaultMaxSessions    = 100_000
 )
 
-// A Receiver handles the messages of a session. The session never calls Message and Pause
+// Receiver handles the messages of a session. The session never calls Message and Pause
 // concurrently.
 type Receiver interface {
 	// Message is called for each message in order. data is only valid during the call. While
@@ -142,7 +142,7 @@ func (c ClientConfig) withDefaults() ClientConfig {
 	return c
 }
 
-// A Transport is a way to carry a session.
+// Transport is a way to carry a session.
 type Transport string
 
 // Transports.

@@ -16,7 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// A client makes the requests and connections of one session.
+// client makes the requests and connections of one session.
 type client struct {
 	config    ClientConfig
 	base      *url.URL // without transport and sid
@@ -75,8 +75,9 @@ func baseURL(rawURL string) (*url.URL, error) {
 	return u, nil
 }
 
-// postBuffer makes a usual request leave in one write. python-engineio under aiohttp reads only the
-// part of a POST body that has arrived, so a request in several pieces would lose its end.
+// postBuffer is the size in which a usual request leaves in one write. python-engineio under
+// aiohttp reads only the part of a POST body that has arrived. A request in several pieces would
+// lose its end.
 const postBuffer = 64 << 10
 
 func newClient(config ClientConfig, base *url.URL) *client {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// A Reason is a short text that says why a session ended. The texts equal those of other
+// Reason is a short text that says why a session ended. The texts equal those of other
 // implementations.
 type Reason string
 
@@ -34,7 +34,7 @@ var ErrTooLarge = errors.New("engineio: message is too large for the server")
 // ErrServerClosed is returned by Shutdown when it is called twice.
 var ErrServerClosed = errors.New("engineio: server is shut down")
 
-// An errorCode is the code in a server's response to a refused request.
+// errorCode is the code in a server's response to a refused request.
 type errorCode int
 
 const (
@@ -59,7 +59,7 @@ func (c errorCode) status() int {
 	return http.StatusBadRequest
 }
 
-// A Refusal is returned by Authenticate to refuse a client: the HTTP response to the handshake, the
+// Refusal is returned by Authenticate to refuse a client: the HTTP response to the handshake, the
 // same on both transports.
 type Refusal struct {
 	Status int         // 0: 403
@@ -67,7 +67,7 @@ type Refusal struct {
 	Body   []byte      // JSON; nil: {"code":4,"message":"Forbidden"}
 }
 
-// A HandshakeError is a server's refusal, as a client sees it.
+// HandshakeError is a server's refusal, as a client sees it.
 type HandshakeError struct {
 	Status int         // HTTP status
 	Header http.Header // of the response
@@ -81,7 +81,7 @@ func (e *HandshakeError) Error() string {
 	return fmt.Sprintf("engineio: the server refused the handshake: %d %s", e.Status, e.Body[:min(len(e.Body), 300)])
 }
 
-// A CloseError is the error of an ended session.
+// CloseError is the error of an ended session.
 type CloseError struct {
 	Reason Reason
 	Err    error // the cause seen on the wire; may be nil

@@ -5,10 +5,10 @@ import (
 	"math/rand/v2"
 )
 
-// A Frame is one encoded message. It may be sent to many sessions, also concurrently. The bytes
+// Frame is one encoded message. It may be sent to many sessions, also concurrently. The bytes
 // that it returns must not be changed; the bytes that it was made from may be.
 //
-// A Frame holds an unmasked WebSocket frame, because servers write that most often. Polling and
+// Frame holds an unmasked WebSocket frame, because servers write that most often. Polling and
 // clients use parts of it:
 //
 //	wire: │ 0x81 len… │ 4 │ text │      or      │ 0x82 len… │ bytes │

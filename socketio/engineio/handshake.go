@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A Handshake is the request that opened a session. The session keeps it as one text: a parsed URL
+// Handshake is the request that opened a session. The session keeps it as one text: a parsed URL
 // and a map of headers would be a large part of the cost of an idle session.
 type Handshake struct {
 	Host       string

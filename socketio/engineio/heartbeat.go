@@ -2,7 +2,7 @@ package engineio
 
 import "time"
 
-// A heartbeat decides when a ping is due and when the peer has been silent for too long. Session.mu
+// heartbeat decides when a ping is due and when the peer has been silent for too long. Session.mu
 // guards it.
 //
 // Deadlines are absolute: they depend on when a ping was due, not on when a timer fired or a GET
@@ -13,7 +13,7 @@ type heartbeat struct {
 	pinged bool      // server: waits for the pong
 }
 
-// A pulse is the action of a session when its heartbeat timer fires.
+// pulse is the action of a session when its heartbeat timer fires.
 type pulse uint8
 
 const (

@@ -17,7 +17,7 @@ const maxPollPackets = 16
 
 var errPacket = errors.New("not an Engine.IO packet")
 
-// A packet is one decoded packet. Its data is a slice of the input, except for base64.
+// packet is one decoded packet. Its data is a slice of the input, except for base64.
 type packet struct {
 	kind   byte // one of the packet types; packetMessage if binary
 	binary bool

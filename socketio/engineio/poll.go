@@ -46,7 +46,7 @@ func (p *polling) flushLocked() {
 	p.session.mu.Unlock()
 }
 
-// A poll is a held GET.
+// poll is a held GET.
 type poll struct {
 	signal chan struct{} // capacity 1: check again
 	since  time.Time

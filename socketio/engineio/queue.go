@@ -2,13 +2,13 @@ package engineio
 
 import "sync"
 
-// An item is a frame in a queue. more means that the next item belongs to the same unit.
+// item is a frame in a queue. more means that the next item belongs to the same unit.
 type item struct {
 	Frame
 	more bool
 }
 
-// A queue holds frames to send. Session.mu guards it.
+// queue holds frames to send. Session.mu guards it.
 type queue struct {
 	items  []item // nil or from spareItems
 	frames int    // in items and with the writer

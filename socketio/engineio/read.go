@@ -25,7 +25,7 @@ import (
 // that sends more often finds them warm.
 const lingerTime = 50 * time.Millisecond
 
-// A reading is the state of a loop. It belongs to one goroutine; a session at rest has none.
+// reading is the state of a loop. It belongs to one goroutine; a session at rest has none.
 type reading struct {
 	session  *Session
 	conn     *wsConn
@@ -63,7 +63,7 @@ func (r *reading) giveBack() {
 // errRest is returned by a read after a silence between messages.
 var errRest = errors.New("engineio: the peer is silent")
 
-// A frameError is a violation of RFC 6455 by the peer, with the code of our close frame.
+// frameError is a violation of RFC 6455 by the peer, with the code of our close frame.
 type frameError struct {
 	code uint16
 	text string
@@ -142,7 +142,7 @@ func (r *reading) nextMessage() (opcode byte, err error) {
 	}
 }
 
-// A frameHeader is the header of a client's frame (RFC 6455 §5.2).
+// frameHeader is the header of a client's frame (RFC 6455 §5.2).
 type frameHeader struct {
 	opcode byte
 	final  bool
@@ -394,7 +394,7 @@ func (w *wsConn) goToRest() {
 }
 
 // rest waits for the next bytes of the peer. It must not call anything that makes the initial stack
-// of a goroutine grow, because that stack is most of the cost of an idle session.
+// of a goroutine grow. That stack is most of the cost of an idle session.
 func (w *wsConn) rest() {
 	n, err := w.conn.Read(w.ahead[:])
 	w.aheadLen = uint8(n)

@@ -22,7 +22,7 @@ var (
 	probeFrame = controlFrame(packetPong, probe)
 )
 
-// A Server serves Engine.IO clients. It is an http.Handler for one path, such as /engine.io/ or
+// Server serves Engine.IO clients. It is an http.Handler for one path, such as /engine.io/ or
 // /socket.io/; it does not check the path itself.
 //
 // A held GET takes up to PingInterval. For held GETs the server extends the deadlines of

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/memory"
 )
 
-// A Session is one Engine.IO session of a server or a client. All methods are safe for concurrent
+// Session is one Engine.IO session of a server or a client. All methods are safe for concurrent
 // use.
 type Session struct {
 	env       *environment
@@ -48,7 +48,7 @@ const (
 	ended
 )
 
-// A carrier moves the packets of a session. An upgrade replaces it.
+// carrier moves the packets of a session. An upgrade replaces it.
 type carrier interface {
 	transport() Transport
 	// flushLocked starts to send the queue and does not block. The caller holds Session.mu;
@@ -59,7 +59,7 @@ type carrier interface {
 	endLocked(how manner)
 }
 
-// An environment holds the settings that the sessions of a server share. A client's session has its
+// environment holds the settings that the sessions of a server share. A client's session has its
 // own.
 type environment struct {
 	client            bool // the session is a client's
@@ -180,7 +180,7 @@ func (s *Session) Close() { s.end(ReasonForcedClose, nil, graceful) }
 // CloseWith is like Close with a reason of the caller.
 func (s *Session) CloseWith(reason Reason) { s.end(reason, nil, graceful) }
 
-// A manner is the way a session ends.
+// manner is the way a session ends.
 type manner uint8
 
 const (

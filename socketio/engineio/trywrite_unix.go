@@ -20,7 +20,7 @@ func rawConn(c net.Conn) syscall.RawConn {
 	return raw
 }
 
-// An attempt is a write that may be incomplete. It is pooled with its buffers, because each write
+// attempt is a write that may be incomplete. It is pooled with its buffers, because each write
 // would otherwise allocate the function that it passes to the runtime.
 type attempt struct {
 	data []byte

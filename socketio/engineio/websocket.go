@@ -22,7 +22,7 @@ const (
 	inlineRounds = 4         // how often a sender writes for other senders before a goroutine takes over
 )
 
-// A wsConn carries a session by a WebSocket. gorilla/websocket does the handshake, and reads in a
+// wsConn carries a session by a WebSocket. gorilla/websocket does the handshake, and reads in a
 // client. wsConn writes frames, many at a time; writing serves as the lock.
 type wsConn struct {
 	session *Session        // set before frames are queued
@@ -64,7 +64,7 @@ func (w *wsConn) endLocked(how manner) {
 // masked reports whether frames are written with a mask, as a client must.
 func (w *wsConn) masked() bool { return w.gorilla != nil }
 
-// A pauseConn reports when its reader is about to read from the network.
+// pauseConn reports when its reader is about to read from the network.
 type pauseConn struct {
 	net.Conn
 	pause func() // set before the session's reader starts
@@ -232,7 +232,7 @@ func (w *wsConn) readFailed(err error) {
 	}
 }
 
-// part reads until the peer has seen the close frame and left, for a bounded time, and then closes
+// part reads for a bounded time, until the peer has seen the close frame and left. Then it closes
 // the connection. Closing with unread data would reset the connection, and the peer might lose
 // data.
 func (w *wsConn) part() {
@@ -251,7 +251,7 @@ func (w *wsConn) part() {
 
 // --- writing ---
 
-// A writing holds the buffers of a writer.
+// writing holds the buffers of a writer.
 type writing struct {
 	buf []byte
 	try attempt

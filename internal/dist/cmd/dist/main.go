@@ -1,5 +1,5 @@
-// Dist writes weir's packages for npm, PyPI, MCP clients and the MCP Registry, or the bill of
-// materials of one binary. It reads binaries that are built; see internal/dist.
+// Dist writes weir's packages for npm, PyPI, MCP clients and the MCP Registry. It can also write
+// the bill of materials of one binary. It reads binaries that are built; see internal/dist.
 package main
 
 import (
@@ -33,7 +33,7 @@ const usage = `dist writes packages of weir from binaries that are built.
 
 `
 
-// A request is what the command line asks for.
+// request is the order of a command line.
 type request struct {
 	release           dist.Release
 	out, bom, license string
@@ -70,7 +70,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	return r.writeAll(stdout)
 }
 
-// load reads what the flags name.
+// load reads the files that the flags name.
 func (r *request) load() (err error) {
 	r.release.Version = strings.TrimPrefix(r.release.Version, "v")
 	if r.release.Time, err = parseTime(r.at); err != nil {
@@ -114,8 +114,8 @@ func parseTime(text string) (time.Time, error) {
 	return time.Unix(n, 0), nil
 }
 
-// goreleaserBinaries returns the binaries that GoReleaser has built, as -binary takes them. Their
-// paths are relative to the folder in which GoReleaser ran, which is above that of the file.
+// goreleaserBinaries returns the binaries of GoReleaser, in the form of -binary. Their paths are
+// relative to the folder in which GoReleaser ran. That folder is the parent of the file's.
 func goreleaserBinaries(path string) ([]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
