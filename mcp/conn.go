@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,10 @@ const (
 	maxLate       = 1024 // answers waiting for a place in the write queue
 	maxNotifyLen  = 1024 // undelivered notifications that belong to no call
 )
+
+// maxFirstID bounds the first id of a server's requests. Clients in JavaScript know integers up to
+// 2^53.
+const maxFirstID = 1 << 50
 
 // ConnOptions configures a Conn. The zero value serves nothing and logs
 // nothing.
@@ -123,6 +128,11 @@ func NewConn(s Stream, opts ConnOptions) *Conn {
 		stream: s, opts: opts, ctx: ctx, cancel: cancel,
 		out: make(chan []byte, writeQueueLen), notices: make(chan *Request, maxNotifyLen), flush: make(chan chan struct{}), idle: make(chan struct{}, 1),
 		calls: map[int64]*call{}, serving: map[jsonrpc.ID]context.CancelCauseFunc{},
+	}
+	if !opts.Client {
+		// A client behind weir attach may answer a question of an earlier gateway. If ids began at
+		// 1 each time, that answer would end another question.
+		c.nextID = rand.Int64N(maxFirstID)
 	}
 	c.reply = func(resp []byte) { _ = c.send(c.ctx, resp) }
 	c.now = c.reply

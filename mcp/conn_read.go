@@ -23,10 +23,7 @@ func (c *Conn) readLoop() {
 		if lost := (*LostMessage)(nil); c.opts.Client && errors.As(err, &lost) && c.lose(lost, c.lost(err)) {
 			continue
 		}
-		if k, _ := KindOf(err); k == KindTooLarge && !c.opts.Client {
-			// The message is lost, including its id, but others may follow. A lost message of a
-			// server would be an answer that a call waits for.
-			_ = c.send(c.ctx, jsonrpc.AppendError(nil, "", WireError(err, "")))
+		if !c.opts.Client && c.refuse(err) {
 			continue
 		}
 		if !c.opts.Client && errors.Is(err, io.EOF) {

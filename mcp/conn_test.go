@@ -543,3 +543,21 @@ func BenchmarkCallOverPipe(b *testing.B) {
 		}
 	})
 }
+
+// TestRequestIDsOfServers: two connections do not use the same ids for requests to the client, so that
+// an answer for an earlier connection is none for the next.
+func TestRequestIDsOfServers(t *testing.T) {
+	seen := map[string]bool{}
+	for range 3 {
+		s, c := raw(t, ConnOptions{})
+		go func() { _, _ = c.Call(t.Context(), "roots/list", nil, nil) }()
+		m, err := jsonrpc.Parse([]byte(read(t, s)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, ok := m.ID.Int(); !ok || n < 1 || n > 1<<53 || seen[string(m.ID)] {
+			t.Errorf("id %s after %v", m.ID, seen)
+		}
+		seen[string(m.ID)] = true
+	}
+}

@@ -109,6 +109,31 @@ func (c *Conn) lose(lost *LostMessage, err error) bool {
 	return true
 }
 
+// refuse answers a lost message of an agent, and returns whether the error concerns one message
+// alone. A request gets the error with its id, as far as the id is known. A lost response ends its
+// call.
+func (c *Conn) refuse(err error) bool {
+	var lost *LostMessage
+	k, _ := KindOf(err)
+	if !errors.As(err, &lost) {
+		if k == KindTooLarge {
+			_ = c.send(c.ctx, jsonrpc.AppendError(nil, "", WireError(err, "")))
+		}
+		return k == KindTooLarge
+	}
+	switch head := lost.Head; {
+	case head.Response && !head.Request:
+		if n, ok := head.ID.Int(); !ok || !c.settle(n, event{final: true, err: c.lost(err)}) {
+			c.opts.Logger.Debug("a response to no call in flight", "peer", c.opts.Name, "err", err)
+		}
+	case head.Request && head.ID == "":
+		c.opts.Logger.Warn("dropped a notification", "peer", c.opts.Name, "err", err)
+	default:
+		_ = c.send(c.ctx, jsonrpc.AppendError(nil, head.ID, WireError(err, "")))
+	}
+	return true
+}
+
 // settle gives a call its last event, and reports whether there is such a call.
 func (c *Conn) settle(n int64, ev event) bool {
 	c.mu.Lock()

@@ -68,7 +68,7 @@ func scan(data []byte) (e envelope) {
 // idOf returns a value as an id, or "" if the value cannot be one.
 func idOf(value []byte) ID {
 	value = bytes.TrimSpace(value)
-	if len(value) == 0 || len(value) > maxIDBytes || rawjson.Valid(value) != nil {
+	if len(value) == 0 || len(value) > maxIDBytes || rawjson.Valid(value) != nil || CheckText(value) != nil {
 		return ""
 	}
 	if c := value[0]; c != '"' && c != '-' && (c < '0' || c > '9') {

@@ -45,10 +45,18 @@ type Skimmer struct {
 	keeping bool // word is being filled with a key or the value of id
 	word    []byte
 	key     string // at depth 1: the key of the current value
+	done    bool   // the rest adds nothing
 }
 
-// Feed reads the next piece. done means that the rest adds nothing.
+// Feed reads the next piece. done means that the rest adds nothing. Pieces after that are ignored.
 func (s *Skimmer) Feed(p []byte) (done bool) {
+	if !s.done {
+		s.done = s.feed(p)
+	}
+	return s.done
+}
+
+func (s *Skimmer) feed(p []byte) (done bool) {
 	for _, c := range p {
 		if s.text {
 			s.inText(c)
@@ -135,8 +143,8 @@ func (s *Skimmer) beginValue() {
 }
 
 func (s *Skimmer) endValue() {
-	if s.key == "id" && s.keeping && string(s.word) != "null" {
-		s.Head.ID = ID(s.word)
+	if s.key == "id" && s.keeping {
+		s.Head.ID = idOf(s.word)
 	}
 	s.value, s.keeping, s.key = false, false, ""
 }

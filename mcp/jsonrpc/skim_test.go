@@ -19,6 +19,9 @@ func TestSkim(t *testing.T) {
 		`{"id":null,"error":{}}`:                                       {Response: true},
 		`{"id":{"id":1},"result":{}}`:                                  {Response: true},
 		`{"id":"` + strings.Repeat("x", 300) + `","result":{}}`:        {Response: true},
+		`{"id":tru e,"method":"m"}`:                                    {Request: true},
+		`{"id":[1],"method":"m"}`:                                      {Request: true},
+		"{\"id\":\"\xff\",\"method\":\"m\"}":                           {Request: true},
 		`{"params":{"method":1,"result":2}}`:                           {},
 		`{"method":"result","params":["id"]}`:                          {Request: true},
 		`{"a":"id","b":9}`:                                             {}, ``: {}, `{`: {}, `"id"`: {}, `}`: {},
@@ -34,6 +37,25 @@ func TestSkim(t *testing.T) {
 	}
 	if _, err := Skim(iotest.ErrReader(iotest.ErrTimeout)); err == nil {
 		t.Error("a broken reader is none")
+	}
+}
+
+// TestSkimmerIsDone: pieces after the envelope do not change it, as they may begin anywhere.
+func TestSkimmerIsDone(t *testing.T) {
+	for in, want := range map[string]Head{
+		`{"jsonrpc":"2.0","id":1,"result":{"rows":[`: {ID: "1", Response: true},
+		`{"jsonrpc":"2.0","id":1,"method":"m","p":[`: {ID: "1", Request: true},
+	} {
+		var s Skimmer
+		if !s.Feed([]byte(in + `{"a":1`)) {
+			t.Fatalf("%s: more is wanted", in)
+		}
+		for _, piece := range []string{`},{"b":2}`, `,{"id":7,"method":"x","result":{}},{"c":3`, `},{"id":8}]},"id":9}`} {
+			s.Feed([]byte(piece))
+		}
+		if s.Head != want {
+			t.Errorf("%s: %+v, want %+v", in, s.Head, want)
+		}
 	}
 }
 

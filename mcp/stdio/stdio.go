@@ -31,7 +31,7 @@ type Stream struct {
 	max   int
 	room  *memory.Account // counts the bytes of messages; may be nil
 	skip  bool            // the rest of a line over the bound is still to be read
-	lost  *lostLine       // the line being skipped, if a call may wait for it; else nil
+	lost  *lostLine       // the line being skipped; else nil
 	child bool            // the reader is a child's stdout: an incomplete response at its end is no message
 	buf   []byte          // the write buffer
 	close func() error
@@ -51,7 +51,7 @@ func NewStream(r io.Reader, w io.Writer, max int, closeFn func() error) *Stream 
 func (s *Stream) Count(room *memory.Account) { s.room = room }
 
 // Read implements mcp.Stream. It skips empty lines. For a line over the bound it returns an error
-// of KindTooLarge, and the next Read continues after that line.
+// of KindTooLarge that wraps an *mcp.LostMessage, and the next Read continues after that line.
 func (s *Stream) Read() ([]byte, error) {
 	line, block, err := s.ReadBlock()
 	if err != nil || block == nil {
@@ -156,7 +156,7 @@ func (s *Stream) readLine() (_ []byte, _ *memory.Block, err error) {
 	}
 }
 
-// lostLine is a line that is read to its end to find the call that it belongs to.
+// lostLine is a line that is read to its end to find its id.
 type lostLine struct {
 	skim jsonrpc.Skimmer
 	why  error
@@ -175,10 +175,6 @@ func (s *Stream) lose(long *memory.Buffer, part []byte, why error, more bool) er
 		why = mcp.Errorf(mcp.KindTooLarge, "a message of more than %d bytes on a stdio stream", s.max)
 	} else {
 		why = mcp.NoRoom("a message on a stdio stream", why)
-	}
-	if !s.child { // no call waits for the line
-		long.Drop()
-		return why
 	}
 	s.lost = &lostLine{why: why}
 	// If reading fails, the owner stays unknown and the connection ends.

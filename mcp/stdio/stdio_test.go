@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -69,6 +70,55 @@ func TestTooLongIsSkipped(t *testing.T) {
 				t.Errorf("answered %q", got)
 			}
 		})
+	}
+}
+
+// TestTooLongIsAnswered: a request over the bound gets an error with its id, a notification none, and a
+// response ends the call that waits for it.
+func TestTooLongIsAnswered(t *testing.T) {
+	in, agent := io.Pipe()
+	answers, out := io.Pipe()
+	c := mcp.NewConn(NewStream(in, out, 4*bufSize, in.Close), mcp.ConnOptions{Drain: time.Second})
+	defer c.Close()
+	lines := bufio.NewScanner(answers)
+	exchange := func(line string) string {
+		t.Helper()
+		go func() { _, _ = io.WriteString(agent, line) }()
+		if !lines.Scan() {
+			t.Fatal(lines.Err())
+		}
+		return lines.Text()
+	}
+	long := strings.Repeat("x", 8*bufSize)
+	for name, line := range map[string]string{
+		"id first": `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"text":"` + long + `","id":4}}`,
+		"id last":  `{"method":"tools/call","params":{"text":"` + long + `","id":4},"jsonrpc":"2.0","id":"a"}`,
+	} {
+		if got := exchange(line + "\n"); !strings.Contains(got, `"id":"a","error"`) || !strings.Contains(got, "more than") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	notice := `{"jsonrpc":"2.0","method":"notifications/x","params":{"text":"` + long + `"}}`
+	if got := exchange(notice + "\n" + `{"jsonrpc":"2.0","id":8,"method":"initialize","params":{}}` + "\n"); !strings.Contains(got, `"id":8,`) {
+		t.Errorf("after a notification: %s", got)
+	}
+	failed := make(chan error, 1)
+	go func() {
+		_, err := c.Call(t.Context(), "sampling/createMessage", nil, nil)
+		failed <- err
+	}()
+	if !lines.Scan() {
+		t.Fatal(lines.Err())
+	}
+	var asked struct{ ID int64 }
+	if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(agent, `{"jsonrpc":"2.0","id":%d,"result":{"id":1,"text":"%s"}}`+"\n", asked.ID, long); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("the call ended with %v", err)
 	}
 }
 
