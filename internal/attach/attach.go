@@ -14,8 +14,9 @@ import (
 
 // Bounds of a Run.
 const (
-	maxMessage    = 256 << 20 // of the gateway and of the client, whose bound is the gateway's
-	maxWaiting    = 4096      // requests in flight
+	maxMessage    = 12 << 20 // bytes of one message, in each direction
+	maxWaiting    = 4096     // requests in flight
+	maxTries      = 3        // connections for one message
 	handshakeWait = 30 * time.Second
 	endWait       = 5 * time.Second // for the last answers, after the client has closed its end
 )
@@ -43,19 +44,17 @@ func Run(ctx context.Context, o Options) error {
 	defer cancel()
 	r := &relay{o: o, ctx: ctx, out: stdio.NewStream(nothing{}, o.Out, maxMessage, nil)}
 	defer r.close()
-	lines := make(chan []byte)
-	failed := make(chan error, 1)
+	arrivals := make(chan arrival)
 	go func() { // lives until In ends: a blocked read cannot be interrupted
 		in := stdio.NewStream(o.In, io.Discard, maxMessage, nil)
 		for {
-			line, err := in.Read()
-			if err != nil {
-				failed <- err
+			a := arrive(in.Read())
+			select {
+			case arrivals <- a:
+			case <-ctx.Done():
 				return
 			}
-			select {
-			case lines <- line:
-			case <-ctx.Done():
+			if a.err != nil {
 				return
 			}
 		}
@@ -64,14 +63,18 @@ func Run(ctx context.Context, o Options) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case line := <-lines:
-			r.forward(line)
-		case err := <-failed:
-			if !errors.Is(err, io.EOF) {
-				return err
+		case a := <-arrivals:
+			switch {
+			case a.lost != nil:
+				r.lostOfClient(*a.lost)
+			case a.err == nil:
+				r.forward(a.line)
+			case errors.Is(a.err, io.EOF):
+				r.finish()
+				return nil
+			default:
+				return a.err
 			}
-			r.finish()
-			return nil
 		}
 	}
 }
@@ -101,11 +104,16 @@ type link struct {
 	lines *stdio.Stream
 	ended chan struct{} // closed when its reader has ended
 
+	hello   jsonrpc.ID           // the repeated handshake, whose answer is not for the client; "" for none
+	greeted chan jsonrpc.Message // capacity 1: the answer to hello
+
+	writing sync.Mutex // guards writes to lines
+
 	mu      sync.Mutex          // guards below
 	waiting map[jsonrpc.ID]bool // requests of the client without an answer
 	asked   map[jsonrpc.ID]bool // requests of the gateway without an answer
-	greeted chan jsonrpc.Message
-	hello   jsonrpc.ID // the repeated handshake, whose answer is not for the client
+	known   bool                // greeted has its message
+	over    bool                // what waited has been answered: nothing may wait any longer
 }
 
 // forward sends one line of the client to the gateway.
@@ -120,22 +128,36 @@ func (r *relay) forward(line []byte) {
 			r.ready = line
 		}
 	}
-	l := r.current()
-	if l == nil {
-		if len(messages) > 0 && !wants(messages) {
-			return // an answer or a notice for a gateway that has ended
+	for range maxTries {
+		l := r.current()
+		if l == nil {
+			if len(messages) > 0 && !wants(messages) {
+				return // an answer or a notice for a gateway that has ended
+			}
+			var err error
+			if l, err = r.connect(!greets); err != nil {
+				r.refuse(messages, err)
+				return
+			}
 		}
-		var err error
-		if l, err = r.connect(!greets); err != nil {
-			r.refuse(messages, err)
+		send, over := l.register(messages)
+		if send {
+			l.send(line)
+		}
+		if !over {
 			return
 		}
 	}
-	if !l.register(messages) {
-		return
-	}
+	r.refuse(messages, mcp.Errorf(mcp.KindUpstreamUnavailable, "the gateway ends as soon as it is connected; weir doctor says more"))
+}
+
+// send writes one line to the gateway. If that fails, the link ends, and its reader answers what
+// waits.
+func (l *link) send(line []byte) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	if err := l.lines.Write(line); err != nil {
-		_ = l.conn.Close() // the reader answers what waits
+		_ = l.conn.Close()
 	}
 }
 
@@ -179,12 +201,12 @@ func (r *relay) connect(greet bool) (*link, error) {
 	}
 	l := &link{
 		conn: conn, lines: stdio.NewStream(conn, conn, maxMessage, conn.Close), ended: make(chan struct{}),
-		waiting: map[jsonrpc.ID]bool{}, asked: map[jsonrpc.ID]bool{},
+		waiting: map[jsonrpc.ID]bool{}, asked: map[jsonrpc.ID]bool{}, greeted: make(chan jsonrpc.Message, 1),
 	}
 	hello := parse(r.hello)
 	greet = greet && len(hello) > 0
 	if greet {
-		l.hello, l.greeted = hello[0].ID, make(chan jsonrpc.Message, 1)
+		l.hello = hello[0].ID
 	}
 	r.mu.Lock()
 	r.link = l
@@ -202,9 +224,7 @@ func (r *relay) connect(greet bool) (*link, error) {
 
 // greet repeats the handshake of the client.
 func (r *relay) greet(l *link) error {
-	if err := l.lines.Write(r.hello); err != nil {
-		return err
-	}
+	l.send(r.hello)
 	timer := time.NewTimer(handshakeWait)
 	defer timer.Stop()
 	select {
@@ -219,18 +239,21 @@ func (r *relay) greet(l *link) error {
 	case <-r.ctx.Done():
 		return r.ctx.Err()
 	}
-	if r.ready == nil {
-		return nil
+	if r.ready != nil {
+		l.send(r.ready)
 	}
-	return l.lines.Write(r.ready)
+	return nil
 }
 
-// register notes what the messages ask and answer. It returns false if they must not be sent: the
-// link is lost, or a response answers a question of an earlier gateway.
-func (l *link) register(messages []jsonrpc.Message) bool {
+// register notes what the messages ask and answer. send is false if they must not be sent: the link
+// is over, or a response answers a question of an earlier gateway.
+func (l *link) register(messages []jsonrpc.Message) (send, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	send := len(messages) == 0
+	if l.over {
+		return false, true
+	}
+	send = len(messages) == 0
 	for i := range messages {
 		switch m := &messages[i]; m.Kind() {
 		case jsonrpc.Request:
@@ -247,7 +270,7 @@ func (l *link) register(messages []jsonrpc.Message) bool {
 			send = true
 		}
 	}
-	return send
+	return send, false
 }
 
 // take notes what a message of the gateway answers and asks. It returns false if the message is not
@@ -257,9 +280,9 @@ func (l *link) take(m jsonrpc.Message) bool {
 	defer l.mu.Unlock()
 	switch m.Kind() {
 	case jsonrpc.Response, jsonrpc.ErrorResponse:
-		if l.greeted != nil && m.ID == l.hello {
+		if l.hello != "" && m.ID == l.hello && !l.known {
+			l.known = true
 			l.greeted <- m
-			l.greeted = nil
 			return false
 		}
 		delete(l.waiting, m.ID)
@@ -276,8 +299,15 @@ func (l *link) take(m jsonrpc.Message) bool {
 func (r *relay) read(l *link) {
 	defer close(l.ended)
 	for {
-		line, err := l.lines.Read()
-		if err != nil {
+		a := arrive(l.lines.Read())
+		line := a.line
+		if a.lost != nil {
+			var known bool
+			if line, known = r.lostOfGateway(l, *a.lost); !known {
+				break
+			}
+		}
+		if a.err != nil {
 			break
 		}
 		for _, m := range parse(line) {
@@ -285,7 +315,7 @@ func (r *relay) read(l *link) {
 				line = nil
 			}
 		}
-		if line != nil {
+		if len(line) > 0 {
 			r.write(line)
 		}
 	}
@@ -297,6 +327,7 @@ func (r *relay) read(l *link) {
 	r.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.over = true
 	if r.ctx.Err() != nil {
 		return
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,6 +32,15 @@ func recordOf(t *testing.T, state string) runFile {
 	return decode[runFile](t, string(data))
 }
 
+// sendSignal sends a signal to a process.
+func sendSignal(pid int, s os.Signal) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Signal(s)
+}
+
 // endGateway ends the gateway in the background of a state folder after the test.
 func endGateway(t *testing.T, state string) {
 	t.Cleanup(func() {
@@ -39,7 +50,7 @@ func endGateway(t *testing.T, state string) {
 			if err != nil || json.Unmarshal(data, &f) != nil {
 				continue
 			}
-			_ = syscall.Kill(f.PID, syscall.SIGTERM)
+			_ = sendSignal(f.PID, syscall.SIGTERM)
 			for range 200 {
 				if _, err := os.Stat(path); err != nil {
 					break
@@ -133,7 +144,7 @@ func TestAttachSurvivesItsGateway(t *testing.T) {
 		failed <- err
 	}()
 	time.Sleep(300 * time.Millisecond) // the call is on its way to another process
-	if err := syscall.Kill(f.PID, syscall.SIGKILL); err != nil {
+	if err := sendSignal(f.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -173,6 +184,43 @@ func TestAttachModern(t *testing.T) {
 			t.Fatal("the gateway runs without clients")
 		}
 	}
+}
+
+// TestAttachEndsOnSignal: SIGTERM ends attach with a call in flight, and not the gateway, which serves the
+// next client in the mode that it asks for.
+func TestAttachEndsOnSignal(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no signals")
+	}
+	state := t.TempDir()
+	endGateway(t, state)
+	path := writeConfig(t, "weir.yaml", "listen: 127.0.0.1:0\nmcpServers: {fake: {command: '%FAKE%'}}\n")
+	p := startProcess(t, filepath.Dir(path), "XDG_STATE_HOME="+state, "attach", "--config", path, "--mode", "gateway", "--idle-exit", "1m")
+	p.say(t, string(modernCall(1, "tool_browse", map[string]any{"query": "echo"})), `"id":1`)
+	before := recordOf(t, state)
+	fmt.Fprintln(p.in, string(modernCall(2, "tool_execute", map[string]any{"tool_id": "fake:sleep", "params": map[string]any{"sleep_ms": 60_000}})))
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(10 * time.Second):
+		t.Fatal("attach goes on after SIGTERM")
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != exitOK {
+		t.Errorf("attach ended with %d: %s", code, p.out.String())
+	}
+	session := attachSDK(t, state, path)
+	echoOver(t, session)
+	list, err := session.ListTools(t.Context(), nil)
+	if err != nil || slices.ContainsFunc(list.Tools, func(tool *sdk.Tool) bool { return tool.Name == "tool_browse" }) {
+		t.Errorf("mode plain lists %v, %v", list, err)
+	}
+	if after := recordOf(t, state); after.PID != before.PID {
+		t.Error("the gateway ended with its client")
+	}
+	weir(t, "attach", "--mode", "sideways").want(t, exitUsage, "auto, plain, gateway or proxy")
 }
 
 // TestAttachRefusesClone: attach starts nothing of a cloned file, and says so on standard error.
