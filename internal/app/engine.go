@@ -20,6 +20,7 @@ import (
 	"github.com/weir-mcp/weir/internal/console"
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -48,6 +49,7 @@ type Engine struct {
 	Metrics  *telemetry.Metrics
 	Plane    *Plane   // serves tables to other servers
 	Offices  *Offices // nil in a shell command, or if no hub is configured
+	Operator *Operator
 
 	opts   Options
 	log    *slog.Logger
@@ -93,6 +95,8 @@ type Options struct {
 	Events *telemetry.EventLog
 	// File holds entries that are served in addition to the upstreams'; may be nil.
 	File *gateway.SnapshotFile
+	// OperatorKey is shown by callers on this machine who may operate the gateway; "" admits none.
+	OperatorKey identity.Secret
 	// Shell is set for the engine of a single shell command: it has no offices and no embeddings.
 	Shell bool
 }
@@ -161,11 +165,12 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		},
 	})
 	e.owners = newOwners(c, log)
+	e.Operator = newOperator(e)
 	e.agents = newAgents(e, c)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: e.agents.transport, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.live, Observer: observer{engine: e},
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
-		Redact: e.clean, StopGrace: StopGrace, Memory: held.pool,
+		Redact: e.clean, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool,
 	})
 	e.Plane = newPlane(held, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
 	e.bodies = newBodies(e.config.Load)

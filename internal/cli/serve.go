@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/app/web"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/identity"
 )
 
 func serveCommand(a *process) *cobra.Command {
@@ -41,6 +42,7 @@ listed as failed, and the others run.
   /status           a page with each agent's health and queue; /status/data as JSON
   /s2sp/data/TOKEN  tables on their way from server to server (docs/s2sp.md)
   /console          a page with servers, catalog, live calls, offices and tables
+  /api/v1/          for operators: weir restart, logs and approve
   /healthz          state of everything, JSON
   /stats            calls and tokens, JSON (see weir stats)
   /metrics          the same for Prometheus
@@ -163,6 +165,8 @@ type serveRequest struct {
 func runServe(a *process, ctx context.Context, r serveRequest) error {
 	snapshot, opts, stdio, idle := r.snapshot, r.opts, r.stdio, r.idle
 	opts.Omit = app.OmitItself(a.environ(), !stdio)
+	key, keyErr := operatorKey(a, ctx, stdio)
+	opts.Secrets = []string{key}
 	path, c, err := loadConfig(a, ctx, r, &opts)
 	if err != nil {
 		return err
@@ -176,6 +180,9 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 		return err
 	}
 	logger, lines := a.newLog(c, r.logFormat)
+	if keyErr != nil {
+		logger.Warn("weir restart, logs and approve cannot reach this gateway: it has no operator's key", "err", keyErr)
+	}
 	var listener *web.Listener
 	if !stdio {
 		// Listen before upstreams start, so that an address in use is reported at once.
@@ -190,6 +197,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	}
 	e, err := app.New(ctx, c, app.Options{
 		Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Events: events, File: file,
+		OperatorKey: identity.Secret(key),
 	})
 	if err != nil {
 		return err

@@ -287,7 +287,7 @@ const filesHelp = `Configuration, the first that there is:
                    macOS too; on Windows %APPDATA%\weir\weir.yaml
 
 State, which only you may read: running gateways with their tokens, logs of
-gateways in the background, and the configurations that you have agreed to:
+gateways in the background, and the configurations that you have agreed to, and operator.key, with which weir's commands operate your gateways:
 
   $XDG_STATE_HOME/weir, else ~/.local/state/weir; on Windows %LOCALAPPDATA%\weir
 

@@ -80,7 +80,12 @@ func (a *Auth) token(principal string) *Token {
 // token does not open endpoints that reach all agents at once.
 func (a *Auth) Scoped(principal string) bool {
 	t := a.token(principal)
-	return t != nil && (t.MetricsOnly() || len(t.Agents) > 0 && !slices.Contains(t.Agents, "*"))
+	return t != nil && t.scoped()
+}
+
+// scoped reports whether the token is for some agents only, or for /metrics alone.
+func (t *Token) scoped() bool {
+	return t.MetricsOnly() || len(t.Agents) > 0 && !slices.Contains(t.Agents, "*")
 }
 
 // MetricsOnly reports whether the token opens /metrics and nothing else.
@@ -110,6 +115,12 @@ func (a *Auth) Reaches(principal, agent string) bool {
 		return len(a.Tokens) == 0
 	}
 	return len(t.Agents) == 0 && !t.Metrics || matchAny(t.Agents, agent)
+}
+
+// Operates reports whether a principal's token has the right of an operator.
+func (a *Auth) Operates(principal string) bool {
+	t := a.token(principal)
+	return t != nil && t.Operator
 }
 
 // Registers reports whether a principal may register an agent under a name.

@@ -93,6 +93,10 @@ func (d *decoder) checkAuth(c *Config) {
 			d.Fail(d.At(path), path, "%s and auth.tokens[%d] have the same sha256; give each principal a token of its own", path, j)
 		}
 		hashes[t.SHA256] = i
+		if t.Operator && t.scoped() {
+			key := strict.Join(path, "operator")
+			d.Fail(d.At(key), key, "%s needs a token that opens everything; leave out %s.agents and %s.metrics, or make a token of its own for the operator", key, path, path)
+		}
 	}
 }
 

@@ -68,6 +68,10 @@ type Options struct {
 	// it. nil keeps all.
 	Omit func(c *Config, s *Server) string
 
+	// Secrets are further texts that must not be shown, such as a key of this process. They become
+	// part of Config.Secrets.
+	Secrets []string
+
 	// Approve returns an error if the file must not be used with these contents. Load and Watch
 	// call it before they read the contents. So no command of a refused file can run. nil approves
 	// everything.
@@ -198,6 +202,9 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	}
 	c.resolved = d.expand.new
 	d.expand.hidden.noteRest(c)
+	for _, secret := range opts.Secrets {
+		d.expand.hidden.add(secret, true)
+	}
 	c.secrets, c.credentials = d.expand.hidden.sorted(false), d.expand.hidden.sorted(true)
 	return c, warnings, nil
 }

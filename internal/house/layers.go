@@ -42,6 +42,7 @@ var places = []place{
 	{"bench/*", top, nil, "the same for one package each, beside a reference of others"},
 	{"examples/*", top, nil, "shows the packages from outside, as a newcomer uses them"},
 
+	{"internal/api", faces, nil, "the operator's paths; asks the gateway through interfaces of its own"},
 	{"internal/console", faces, nil, "the web page: asks the others through interfaces of its own"},
 	{"internal/demo", faces, []string{"s2sp"}, "example MCP servers for the quickstart, as their authors would write them, with s2sp where they return or take tables"},
 	{"internal/firstrun", faces, nil, "plans changes of weir.yaml and of clients' files; commands and the console show them, and it asks no person"},
@@ -99,6 +100,7 @@ var places = []place{
 	{"internal/rawjson", ground, nil, "JSON as slices of its own bytes"},
 	{"internal/strict", ground, []string{"internal/rawjson", "internal/text"}, "reads configuration files by the tags of structs; config, agentserver and the Computer stand on it, and it knows none of their keys"},
 	{"internal/splice", ground, nil, "edits configuration files of other programs, bytes to bytes; knows no client and no file"},
+	{"internal/serverlog", ground, nil, "keeps what server programs write to standard error; knows neither processes nor configurations"},
 	{"internal/secret", ground, nil, "keeps secrets in the system's keyring or in a file; the programs hand them to the configuration, which knows neither"},
 	{"internal/place", ground, nil, "where weir's own files are, on every system; knows none of their contents"},
 	{"internal/trust", ground, []string{"internal/place"}, "remembers which configurations a person has agreed to; a file of the state folder"},

@@ -10,6 +10,7 @@
 //	state ─┬─ gateways/HASH.json   a running gateway: url, token, pid, version (0600)
 //	       ├─ gateways/HASH.lock   held while a gateway of this configuration is being started
 //	       ├─ logs/HASH.log        the log of a gateway that was started in the background
+//	       ├─ operator.key         opens the operator's paths of the person's gateways (0600)
 //	       ├─ trusted.json         configurations that the person has agreed to
 //	       └─ journal/             changes of other programs' files
 //	data ──── bundles/             servers that were unpacked, a folder each

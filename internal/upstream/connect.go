@@ -74,6 +74,29 @@ func (srv *server) command() stdio.Command {
 	}
 }
 
+// startProgram starts the program of the configuration. noInput says that it does not read its
+// standard input.
+func (srv *server) startProgram(noInput bool) (*stdio.Process, error) {
+	cmd := srv.command()
+	cmd.NoInput = noInput
+	if srv.opts.Log == nil {
+		return stdio.Start(cmd)
+	}
+	run := srv.opts.Log.Start(srv.name)
+	cmd.Stderr = run
+	cmd.Ended = func(how string, stopped bool) {
+		if stopped {
+			how = "weir stopped it (" + how + ")"
+		}
+		run.End(how)
+	}
+	p, err := stdio.Start(cmd)
+	if err != nil {
+		run.End(err.Error())
+	}
+	return p, err
+}
+
 // track makes kill reach p until untrack is called.
 func (srv *server) track(p process) (untrack func()) {
 	srv.mu.Lock()
@@ -102,7 +125,7 @@ func (srv *server) connectProgram(ctx context.Context, s *slot, version string) 
 		}
 		return srv.greet(ctx, s, stream, version, nil)
 	}
-	p, err := stdio.Start(srv.command())
+	p, err := srv.startProgram(false)
 	if err != nil {
 		return nil, err
 	}

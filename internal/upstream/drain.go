@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// A reload that changes or removes a server lets its calls in flight finish:
+// A reload that changes or removes a server lets its calls in flight finish, and so does a restart:
 //
-//	Apply ─▶ old: retired ─▶ drained: until no call is in flight, or its time is up ─▶ closed
-//	      └▶ new: started at once, or, where both want one port, when the old one has ended
+//	Apply, Restart ─▶ old: retired ─▶ drained: until no call is in flight, or its time is up ─▶ closed
+//	               └▶ new: started at once, or, where both want one port, when the old one has ended
 //
 // A retired upstream tells the Sink nothing any more: the new one has its place.
 
@@ -74,10 +74,11 @@ func (o *outlet) retire() {
 	o.retired = true
 }
 
-// departure is the end of an upstream that a reload has changed or removed.
+// departure is the end of an upstream that a reload has changed or removed, or that is restarted.
 type departure struct {
 	u      *Upstream
 	limit  time.Duration   // of the drain
+	why    string          // the upstream ends: a clause for people
 	free   chan struct{}   // closed when the next upstream of the name may start
 	done   chan struct{}   // closed when this one and its predecessors have ended
 	before *departure      // of the same name; nil if all of them have ended
@@ -105,9 +106,9 @@ func (d *departure) leave(gone func()) {
 		close(d.free)
 	}
 	if n := u.work.n.Load(); n > 0 && limit > 0 {
-		u.log.Info("calls in flight go on although the configuration has changed", "calls", n, "limit", limit)
+		u.log.Info("calls in flight go on although "+d.why, "calls", n, "limit", limit)
 		if left := u.work.drain(d.hurry, limit); left > 0 {
-			u.log.Warn("calls in flight are cut off: the configuration has changed; give them more time with mcpServers.NAME.drain", "calls", left, "limit", limit)
+			u.log.Warn("calls in flight are cut off: "+d.why+"; give them more time with mcpServers.NAME.drain", "calls", left, "limit", limit)
 		}
 	}
 	u.close()

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/child"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/serverlog"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -58,6 +59,9 @@ type Options struct {
 	ClientInfo json.RawMessage
 	// Redact removes secrets from a server's stderr before it is shown; nil removes nothing.
 	Redact func(string) string
+	// Log keeps what programs write to standard error, and marks where they start and end; nil keeps
+	// nothing.
+	Log *serverlog.Book
 	// Sink receives the listings; nil drops them.
 	Sink Sink
 	// Memory counts the bytes of servers' messages; nil sets no bound.
@@ -211,7 +215,12 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 // end drains and closes u in the background. If it is gone for good, end removes its entries. The
 // caller holds mu.
 func (m *Manager) end(u *Upstream, gone bool, drain time.Duration) {
-	d := &departure{u: u, limit: drain, free: make(chan struct{}), done: make(chan struct{}), before: m.ends[u.name], hurry: m.closing}
+	m.endFor(u, gone, drain, "the configuration has changed")
+}
+
+// endFor is end with a reason, a clause for people.
+func (m *Manager) endFor(u *Upstream, gone bool, drain time.Duration, why string) {
+	d := &departure{u: u, limit: drain, why: why, free: make(chan struct{}), done: make(chan struct{}), before: m.ends[u.name], hurry: m.closing}
 	m.ends[u.name], m.ending[u] = d, struct{}{}
 	var remove func()
 	if gone {
@@ -229,6 +238,9 @@ func (m *Manager) end(u *Upstream, gone bool, drain time.Duration) {
 		delete(m.ending, u)
 		if m.ends[u.name] == d {
 			delete(m.ends, u.name)
+			if _, again := m.table.Load().byName[u.name]; gone && !again && m.opts.Log != nil {
+				m.opts.Log.Forget(u.name)
+			}
 		}
 	})
 }

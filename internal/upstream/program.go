@@ -72,9 +72,7 @@ func (srv *server) useProgram(ctx context.Context) (*sharedProgram, error) {
 // start starts the process and discards its stdout.
 func (g *sharedProgram) start() {
 	defer close(g.started)
-	cmd := g.srv.command()
-	cmd.NoInput = true
-	if g.p, g.err = stdio.Start(cmd); g.err != nil {
+	if g.p, g.err = g.srv.startProgram(true); g.err != nil {
 		return
 	}
 	untrack := g.srv.track(g.p)

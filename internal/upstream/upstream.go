@@ -410,7 +410,7 @@ func (u *Upstream) ownFor(session *mcp.Session) bool {
 }
 
 func (u *Upstream) stopped() error {
-	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s was stopped: the configuration changed, or weir is shutting down", u.who)
+	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s was stopped: it is restarted, the configuration changed, or weir is shutting down", u.who)
 }
 
 // foundRoots records that the server requested roots on a shared connection.

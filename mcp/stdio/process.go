@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,6 +48,12 @@ type Command struct {
 	Redact func(string) string
 	// Logger gets each line of stderr at debug level; nil discards.
 	Logger *slog.Logger
+	// Stderr gets what the child writes to its stderr, in pieces as they arrive and with secrets. It
+	// must not block; its errors are ignored. Nil discards.
+	Stderr io.Writer
+	// Ended is called once, after the child has ended and its stderr is read. how is its exit status;
+	// stopped is set if the Process was closed before. Nil is not called.
+	Ended func(how string, stopped bool)
 }
 
 // stderrKept is the number of bytes of a child's stderr that are kept for error messages.
@@ -65,6 +72,7 @@ type Process struct {
 
 	readers  sync.WaitGroup
 	stopOnce sync.Once
+	stopping atomic.Bool
 }
 
 var _ mcp.Stream = (*Process)(nil)
@@ -138,6 +146,7 @@ func Start(cmd Command) (*Process, error) {
 	p.readers.Go(func() { defer close(stderrRead); p.readStderr(stderr) })
 	p.readers.Go(func() {
 		p.exit = p.c.Wait()
+		stopped := p.stopping.Load()
 		// Descendants must not survive the child.
 		p.group.Reap()
 		closeKeeper()
@@ -146,6 +155,9 @@ func Start(cmd Command) (*Process, error) {
 		deadline := time.Now().Add(time.Second)
 		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
 		<-stderrRead // so that the last lines are known
+		if p.cmd.Ended != nil {
+			p.cmd.Ended(p.how(), stopped)
+		}
 		close(p.exited)
 	})
 	p.close = func() error { p.stop(); p.readers.Wait(); return stdout.Close() }
@@ -194,11 +206,15 @@ func (p *Process) readError(err error) error {
 	case <-time.After(2 * time.Second):
 		return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s closed its stdout%s", p.cmd.Name, p.LastWords())
 	}
-	how := "exit status 0"
+	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended (%s)%s", p.cmd.Name, p.how(), p.LastWords())
+}
+
+// how returns the exit status of the child, which must have ended.
+func (p *Process) how() string {
 	if p.exit != nil {
-		how = p.exit.Error()
+		return p.exit.Error()
 	}
-	return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s ended (%s)%s", p.cmd.Name, how, p.LastWords())
+	return "exit status 0"
 }
 
 // stop ends the child and everything in its group. It closes stdin, then sends SIGTERM, then
@@ -206,6 +222,7 @@ func (p *Process) readError(err error) error {
 // ended.
 func (p *Process) stop() {
 	p.stopOnce.Do(func() {
+		p.stopping.Store(true)
 		p.group.Look() // after its end, descendants that left its group cannot be found
 		_ = p.stdin.Close()
 		if !p.cmd.NoInput && p.wait(p.cmd.Grace) {
@@ -241,6 +258,9 @@ func (p *Process) readStderr(r io.ReadCloser) {
 	for {
 		n, err := r.Read(buf)
 		p.stderr.write(buf[:n])
+		if p.cmd.Stderr != nil && n > 0 {
+			_, _ = p.cmd.Stderr.Write(buf[:n])
+		}
 		if p.cmd.Logger.Enabled(context.Background(), slog.LevelDebug) {
 			for _, b := range buf[:n] {
 				if b != '\n' && len(line) < 1024 {

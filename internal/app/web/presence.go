@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/api"
 )
 
 // presence counts the requests in flight and says when there have been none for a time. A client
@@ -18,7 +20,7 @@ type presence struct {
 }
 
 // watched are paths that programs ask which watch the gateway; they are no clients.
-var watched = []string{"/healthz", "/health", "/metrics"}
+var watched = []string{"/healthz", "/health", "/metrics", api.Path + "logs"}
 
 // begin counts a request until end is called.
 func (p *presence) begin(r *http.Request) (end func()) {

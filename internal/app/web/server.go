@@ -37,6 +37,7 @@ const linger = 100 * time.Millisecond
 //	                                                    ├─▶ /agents          registry ─▶ upstreams
 //	                                                    ├─▶ /socket.io/, /smcp/  hub ─▶ Computers
 //	                                                    ├─▶ /console         console ─▶ Engine
+//	                                                    ├─▶ /api/v1/         api ─▶ Engine, for operators
 //	                                                    └─▶ /status, /healthz, /catalog, /stats, /metrics, /
 //
 // Apply replaces the routes and guards when the configuration changes. Servers and the router keep
@@ -49,7 +50,7 @@ type Server struct {
 
 	front  atomic.Pointer[mcp.Handler]
 	routes atomic.Pointer[http.Handler] // behind the guards
-	quiet  atomic.Pointer[func()]       // ends the console's streams
+	quiet  atomic.Pointer[func()]       // ends the streams of the console and of operators
 
 	stream *streamable.Server
 	sse    *sse.Server
@@ -155,7 +156,10 @@ func (f *Server) Apply(old, c *config.Config) {
 	closed, metrics := app.GuardOptions(c, auth, f.log), app.GuardOptions(c, auth, f.log)
 	closed.Admit, metrics.Admit = admitToAll(auth), admitToMetrics(auth)
 	open := guard.New(app.GuardOptions(c, config.Auth{}, f.log))
-	mux, quiet := f.mux(c, open, guard.New(closed), len(auth.Tokens) > 0)
+	behind := guard.New(closed)
+	mux, endPage := f.mux(c, open, behind, len(auth.Tokens) > 0)
+	endAPI := f.mountAPI(mux, open, behind, auth)
+	quiet := func() { endPage(); endAPI() }
 	mux.Handle("/mcp", f.agentFront(guard.New(attachable(closed, f.token))))
 	mux.Handle("/metrics", guard.New(metrics).Wrap(f.engine.Metrics.Handler()))
 	routes := http.Handler(mux)

@@ -1,0 +1,221 @@
+package api
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/serverlog"
+	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Path is the path of the API, with a slash at its end.
+const Path = "/api/v1/"
+
+// operator is the role that the API wants.
+const operator = "operator"
+
+// maxBody bounds the body of a request, in bytes.
+const maxBody = 64 << 10
+
+// Options are what an API needs of its gateway.
+type Options struct {
+	// Servers are the servers of the gateway.
+	Servers Servers
+	// Log has the lines of the servers.
+	Log *serverlog.Book
+	// Key is the operator's key, which callers on this machine show; "" admits no key.
+	Key identity.Secret
+	// Tokens checks the bearer tokens of the configuration and calls next with the caller's identity
+	// in the context. Nil means that there are none.
+	Tokens func(next http.Handler) http.Handler
+	// Operates reports whether a principal of Tokens is an operator. A principal whose identity has
+	// the role is one as well. Nil admits by role alone.
+	Operates func(principal string) bool
+	// Logger gets the operations, with the principal; nil discards them.
+	Logger *slog.Logger
+}
+
+// An API is an http.Handler for all paths below Path. The caller checks the Host header before. It is
+// safe for concurrent use.
+type API struct {
+	o       Options
+	mux     *http.ServeMux
+	tokens  http.Handler // checks a token of the configuration, then serves; nil: there are none
+	closing context.Context
+	close   context.CancelFunc
+}
+
+// New returns an API. The caller must call Close.
+func New(o Options) *API {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &API{o: o, mux: http.NewServeMux()}
+	a.closing, a.close = context.WithCancel(context.Background())
+	a.mux.Handle(Path+"servers", read(a.list))
+	a.mux.Handle(Path+"servers/{name}/restart", change(a.restart))
+	a.mux.Handle(Path+"servers/{name}/log", read(a.log))
+	a.mux.Handle(Path+"logs", read(a.log))
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, mcp.Errorf(mcp.KindNotFound, "there is no %s here", text.Line(r.URL.Path, 80)))
+	})
+	if o.Tokens != nil {
+		a.tokens = o.Tokens(http.HandlerFunc(a.serveToken))
+	}
+	return a
+}
+
+// Close ends the streams. Their clients connect again to the API that takes this one's place.
+func (a *API) Close() { a.close() }
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := ownOrigin(r); err != nil {
+		fail(w, err)
+		return
+	}
+	scheme, bearer, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	bearer = strings.TrimSpace(bearer)
+	known := a.o.Key != "" && subtle.ConstantTimeCompare([]byte(bearer), []byte(a.o.Key)) == 1
+	switch {
+	case !strings.EqualFold(scheme, "Bearer") || bearer == "":
+		a.challenge(w, "operating this gateway needs an operator, and the request names none")
+	case known && !local(r):
+		fail(w, mcp.Errorf(mcp.KindPermissionDenied, "the operator's key is for callers on this gateway's machine; from elsewhere, use a token with operator: true (auth.tokens[].operator)"))
+	case known:
+		id := &identity.Identity{Principal: identity.Local, Roles: []string{operator}}
+		a.mux.ServeHTTP(w, r.WithContext(identity.With(r.Context(), id)))
+	case a.tokens != nil:
+		a.tokens.ServeHTTP(w, r)
+	default:
+		a.challenge(w, "the bearer token is not the operator's key of this gateway")
+	}
+}
+
+// serveToken serves a caller whose token the configuration knows.
+func (a *API) serveToken(w http.ResponseWriter, r *http.Request) {
+	id := identity.From(r.Context())
+	if !id.HasRole(operator) && (a.o.Operates == nil || !a.o.Operates(id.Principal)) {
+		fail(w, mcp.Errorf(mcp.KindPermissionDenied, "%q may not operate this gateway: set operator: true for this token (auth.tokens[].operator), or use the commands of weir as the user who runs the gateway", text.Line(id.Principal, 80)))
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// challenge answers a request without a known operator.
+func (a *API) challenge(w http.ResponseWriter, why string) {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="weir operator"`)
+	fail(w, mcp.Errorf(mcp.KindUnauthorized, "%s: the commands of weir show the key in operator.key of the state folder (weir help files), run by the user who runs the gateway; other callers need a token with operator: true (auth.tokens[].operator)", why))
+}
+
+// local reports whether a request comes from this machine.
+func local(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	return err == nil && address.Loopback(host)
+}
+
+// ownOrigin returns an error for a request that a page of another origin had a browser send. Pages of
+// this machine's other servers are other origins, too.
+func ownOrigin(r *http.Request) error {
+	switch site := r.Header.Get("Sec-Fetch-Site"); site {
+	case "", "same-origin", "none":
+	default:
+		return mcp.Errorf(mcp.KindPermissionDenied, "a browser sent this request for a page of another origin; only the gateway's own pages may operate it")
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return nil
+	}
+	u, err := url.Parse(origin)
+	if err != nil || !strings.EqualFold(u.Host, r.Host) {
+		return mcp.Errorf(mcp.KindPermissionDenied, "pages of the origin %q may not operate this gateway; only its own pages may", text.Line(origin, 80))
+	}
+	return nil
+}
+
+// A handler serves one path. The error becomes the response, so nothing may be written before it.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// read returns a handler for GET requests.
+func read(h handler) http.Handler { return only(http.MethodGet, h) }
+
+// change returns a handler for POST requests with JSON. A browser cannot send that content type to
+// another origin without asking first.
+func change(h handler) http.Handler {
+	return only(http.MethodPost, func(w http.ResponseWriter, r *http.Request) error {
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+			guard.WriteError(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.KindInvalidRequest, "a change needs the header Content-Type: application/json, and a body such as {}"))
+			return nil
+		}
+		return h(w, r)
+	})
+}
+
+// only refuses other methods.
+func only(method string, h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
+			w.Header().Set("Allow", method)
+			guard.WriteError(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.KindInvalidRequest, "%s is for %s requests", r.URL.Path, method))
+			return
+		}
+		if err := h(w, r); err != nil {
+			fail(w, err)
+		}
+	})
+}
+
+// fail answers with an error of the table of errors.
+func fail(w http.ResponseWriter, err error) {
+	kind, _ := mcp.KindOf(err)
+	w.Header().Set("Cache-Control", "no-store")
+	guard.WriteError(w, kind.Info().HTTP, "", err)
+}
+
+// decode reads the body of a change. Unknown members are errors, and an empty body is {}.
+func decode(w http.ResponseWriter, r *http.Request, into any) error {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	var large *http.MaxBytesError
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case errors.As(err, &large):
+		return mcp.Errorf(mcp.KindTooLarge, "the body is over the bound of %d bytes", maxBody)
+	case err == nil && d.More():
+		return mcp.Errorf(mcp.KindInvalidRequest, "the body has more than one JSON value")
+	case err != nil:
+		return mcp.Errorf(mcp.KindInvalidRequest, "the body: %s", text.Line(err.Error(), 200))
+	}
+	return nil
+}
+
+// write answers with a value. Invisible characters are escaped, because people read the answers in
+// terminals.
+func write(w http.ResponseWriter, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(append(visible.JSON(raw), '\n')) // the client may have disconnected
+	return nil
+}

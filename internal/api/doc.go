@@ -1,0 +1,13 @@
+// Package api serves the operator's paths of a gateway, below /api/v1: restart a server, read what
+// servers write to standard error.
+//
+//	request ─▶ own Origin? ─▶ operator? ─▶ method, Content-Type ─▶ handler ─▶ JSON, or lines of JSON
+//	               │              │                  │
+//	              403          401, 403           405, 415
+//
+// An operator shows the key of the state folder from this machine, or a token with the role
+// "operator". To be on this machine is not enough: an operator starts commands, and pages and other
+// users are on this machine as well.
+//
+// The package asks the gateway through interfaces, and knows neither its configuration nor MCP.
+package api

@@ -1,0 +1,46 @@
+package web
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/weir-mcp/weir/internal/api"
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/guard"
+)
+
+// mountAPI serves the operator's paths. The API decides who is an operator; the guards check Host and
+// Origin, and the tokens of the configuration. The returned function ends its streams.
+func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, auth config.Auth) (end func()) {
+	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Key: f.engine.Operator.Key, Operates: auth.Operates, Logger: f.log}
+	if len(auth.Tokens) > 0 {
+		o.Tokens = closed.Wrap
+	}
+	a := api.New(o)
+	mux.Handle(api.Path, withInstance(f.engine.Instance, open.Wrap(a)))
+	return a.Close
+}
+
+// operated implements api.Servers.
+type operated struct{ *app.Operator }
+
+// Restart implements api.Servers.
+func (o operated) Restart(ctx context.Context, name string) (api.Server, error) {
+	u, err := o.Operator.Restart(ctx, name)
+	return serverOf(u), err
+}
+
+// List implements api.Servers.
+func (o operated) List() (all []api.Server) {
+	for _, u := range o.Servers() {
+		all = append(all, serverOf(u))
+	}
+	return all
+}
+
+func serverOf(u app.UpstreamHealth) api.Server {
+	return api.Server{
+		Name: u.Name, State: u.State, Listed: u.Listed, Tools: u.Tools, Resources: u.Resources, Prompts: u.Prompts, Error: u.Error, Note: u.Note,
+	}
+}

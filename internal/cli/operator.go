@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/api"
+	"github.com/weir-mcp/weir/internal/app/web"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/place"
+)
+
+// operatorCommands are the commands that operate a running gateway.
+func operatorCommands(a *process) []*cobra.Command {
+	return []*cobra.Command{restartCommand(a), logsCommand(a)}
+}
+
+// operatorKey returns the key that a starting gateway takes from operators. A gateway on standard
+// input and output has none: there is no path to show it at.
+func operatorKey(a *process, ctx context.Context, stdio bool) (string, error) {
+	if stdio {
+		return "", nil
+	}
+	path, err := operatorKeyPath(a)
+	if err != nil {
+		return "", err
+	}
+	return place.MakeKey(ctx, path)
+}
+
+func operatorKeyPath(a *process) (string, error) {
+	state, err := places(a.lookupEnv).State()
+	return filepath.Join(state, place.OperatorKey), err
+}
+
+const operatorHelp = `
+Which gateway is operated:
+  --url URL       the one that runs there (or $WEIR_URL)
+  --config FILE   the one that "weir serve" runs with this file
+  neither         the one that "weir serve" runs with this folder's weir.yaml,
+                  weir.yml, weir.json or .mcp.json, else with your own weir.yaml
+                  (weir help files)
+
+weir shows the key in operator.key of its state folder to gateways of this user.
+Another gateway needs a token with operator: true, in $WEIR_TOKEN.`
+
+// operatorFlags adds the flags of a target to a command that operates a gateway.
+func (t *target) operatorFlags(cmd *cobra.Command) {
+	t.serverFlags(cmd)
+	cmd.Flags().StringVar(&t.config, "config", "", "operate the gateway that runs with this configuration")
+	cmd.Long = strings.TrimSpace(cmd.Long) + "\n" + operatorHelp
+}
+
+// An operator asks the API of a running gateway.
+type operator struct {
+	base     string // URL of the gateway, without a path
+	bearer   string
+	instance string // of the gateway that answered last
+}
+
+// findOperator returns an operator for the running gateway of a target. The key goes only to a
+// gateway that has announced itself in the state folder of this user: other users could listen at
+// any other address, and would then have the key.
+func findOperator(a *process, ctx context.Context, t target) (*operator, error) {
+	if t.url != "" && t.config != "" {
+		return nil, failf(exitUsage, "--url and --config name two gateways: keep one of them")
+	}
+	named := t.token != ""
+	if !named {
+		t.token = a.env("WEIR_TOKEN")
+	}
+	if t.url == "" && t.config == "" {
+		t.url = a.env("WEIR_URL")
+	}
+	if t.url != "" {
+		base, err := siblingURL(t.url, "")
+		if err != nil {
+			return nil, err
+		}
+		o := &operator{base: strings.TrimSuffix(base, "/"), bearer: t.token}
+		if f := announced(a, ctx, o.base); f != nil && !named {
+			o.useKey(a)
+		}
+		return o, nil
+	}
+	c, err := findConfig(a, t.config)
+	if err != nil {
+		return nil, err
+	}
+	if f := readRunFile(a.lookupEnv, c.path); f != nil && f.runs(ctx) {
+		o := &operator{base: strings.TrimSuffix(f.URL, "/mcp"), bearer: t.token}
+		if !named {
+			o.useKey(a)
+		}
+		return o, nil
+	}
+	if c.check() == nil { // a gateway of another user, or one whose file is missing
+		if at, err := locateByAddress(a, ctx, c.path, t.token); at != "" && err == nil {
+			return &operator{base: strings.TrimSuffix(at, "/mcp"), bearer: t.token}, nil
+		}
+	}
+	return nil, failf(exitUnavailable, "no gateway runs with %s; start it with: weir serve --config %s", c.path, c.path)
+}
+
+// useKey takes the operator's key instead of a token, if there is a key.
+func (o *operator) useKey(a *process) {
+	path, err := operatorKeyPath(a)
+	if err != nil {
+		return
+	}
+	key, err := place.ReadKey(path)
+	switch {
+	case err == nil:
+		o.bearer = key
+	case !errors.Is(err, os.ErrNotExist):
+		a.note("the operator's key cannot be used: %v", err)
+	}
+}
+
+// announced returns the run file of the gateway at a URL without a path, nil if none of this user's
+// gateways has announced itself there.
+func announced(a *process, ctx context.Context, base string) *runFile {
+	state, err := places(a.lookupEnv).State()
+	if err != nil {
+		return nil
+	}
+	paths, _ := filepath.Glob(filepath.Join(state, "gateways", "*.json")) // the pattern is sound
+	for _, path := range paths {
+		if f := parseRunFile(path); f != nil && strings.TrimSuffix(f.URL, "/mcp") == base && f.runs(ctx) {
+			return f
+		}
+	}
+	return nil
+}
+
+// serverPath returns the path of a server below api.Path.
+func serverPath(name, what string) string { return "servers/" + url.PathEscape(name) + "/" + what }
+
+// get reads a JSON answer.
+func (o *operator) get(ctx context.Context, path string, into any) error {
+	return o.ask(ctx, http.MethodGet, path, nil, into)
+}
+
+// post sends a change and reads the JSON answer.
+func (o *operator) post(ctx context.Context, path string, body, into any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return o.ask(ctx, http.MethodPost, path, raw, into)
+}
+
+func (o *operator) ask(ctx context.Context, method, path string, body []byte, into any) error {
+	resp, err := o.open(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxHealth))
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
+		return failf(exitUnavailable, "the answer of the gateway at %s: %w", withoutPassword(o.base), err)
+	}
+	return nil
+}
+
+// open sends a request. The caller closes the body of the response, whose status is 200.
+func (o *operator) open(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, o.base+api.Path+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, failf(exitUsage, "%q is no URL", withoutPassword(o.base))
+	}
+	req.Close = true
+	if o.bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+o.bearer)
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := operatorHTTP.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, failf(exitUnavailable, "cannot reach the gateway at %s: %w (weir serve runs a gateway)", withoutPassword(o.base), urlCause(err))
+	}
+	o.instance = resp.Header.Get(web.InstanceHeader)
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, o.refused(resp)
+}
+
+// operatorHTTP follows no redirects: the key is for one gateway.
+var operatorHTTP = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// refused returns the error of a response.
+func (o *operator) refused(resp *http.Response) error {
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxHealth))
+	var answer struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	_ = json.Unmarshal(data, &answer) // else it has no message
+	message := answer.Error.Message
+	if message == "" {
+		return failf(exitUnavailable, "%s answered %s: it is no weir gateway, or an older one; restart it with this version", withoutPassword(o.base), resp.Status)
+	}
+	code := exitRefused
+	if resp.StatusCode >= http.StatusInternalServerError {
+		code = exitUnavailable
+	}
+	return failf(code, "%s", message)
+}
+
+// completeRunning completes the names of a configuration's servers from the file, and starts nothing.
+func (a *process) completeRunning(t *target, most int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if most > 0 && len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		path := t.config
+		if path == "" {
+			c, err := findConfig(a, "")
+			if errors.Is(err, config.ErrNotFound) || err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			path = c.path
+		}
+		return a.completeServers(&path)(cmd, args, word)
+	}
+}
