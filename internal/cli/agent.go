@@ -112,7 +112,7 @@ func runAgent(a *process, ctx context.Context, f agentFlags) error {
 	if f.quiet {
 		level = "warn"
 	}
-	o.Logger = app.NewLog(a.stderr.Writer, &config.Config{Log: config.Log{Level: level, Format: "text"}}).Logger
+	o.Logger = a.newEventLog(&config.Config{Log: config.Log{Level: level, Format: config.LogAuto}}).Logger
 	ready := false
 	o.Ready = func(at net.Addr) {
 		ready = true

@@ -125,7 +125,7 @@ func runComputer(a *process, ctx context.Context, f computerFlags) error {
 			return failf(exitUsage, "this machine has no name (%w); pass one with --name", err)
 		}
 	}
-	log := app.NewLog(a.stderr.Writer, &config.Config{Log: config.Log{Level: "info", Format: "text"}})
+	log := a.newEventLog(&config.Config{Log: config.Log{Level: "info", Format: config.LogAuto}})
 	interactive := !f.batch && (f.interactive || onTerminal(a))
 	if interactive {
 		log.Level.Set(slog.LevelWarn)

@@ -122,7 +122,7 @@ func runHub(a *process, ctx context.Context, f hubFlags) error {
 	if err != nil {
 		return err
 	}
-	logger := app.NewLog(a.stderr.Writer, c)
+	logger := a.newEventLog(c)
 	h, err := app.OpenHub(ctx, c, logger.Logger)
 	if err != nil {
 		return err

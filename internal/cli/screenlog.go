@@ -39,6 +39,17 @@ func (a *process) newLog(c *config.Config, format string) (log *app.Log, lines *
 	}), lines
 }
 
+// newEventLog is newLog for a program whose records of the level info are all of use to a person, such
+// as a Computer that joins. At a terminal each line has its time.
+func (a *process) newEventLog(c *config.Config) *app.Log {
+	log, lines := a.newLog(c, "")
+	if lines != nil {
+		lines.timed.Store(true)
+		lines.all.Store(true)
+	}
+	return log
+}
+
 // forPeople reports whether the log of a gateway is for people. See newLog.
 func (a *process) forPeople(c *config.Config, format string) bool {
 	return cmp.Or(format, c.Log.Format) == config.LogAuto && a.stderr.screen()
@@ -48,6 +59,7 @@ func (a *process) forPeople(c *config.Config, format string) bool {
 type screenLines struct {
 	out     terminal
 	timed   atomic.Bool            // put the time before each line
+	all     atomic.Bool            // show every record of the level info
 	changed atomic.Pointer[func()] // called for each record of the log; nil tells of no state
 }
 
@@ -129,7 +141,7 @@ func (h *screenLog) Handle(_ context.Context, r slog.Record) error {
 	switch {
 	case r.Level < level:
 		return nil
-	case level <= slog.LevelDebug, r.Level > slog.LevelInfo:
+	case level <= slog.LevelDebug, r.Level > slog.LevelInfo, h.lines.all.Load():
 	case r.Message != app.LogApplied && r.Message != logStopping && r.Message != logUnused:
 		return nil
 	}
