@@ -81,13 +81,14 @@ Values of --env, --header and --set that are secrets go into the store.`,
 	cmd.Flags().StringVar(&r.kind, "type", "", "how to speak to the URL: http or sse (default: http, or sse for a path that ends in /sse)")
 	oneOf(cmd, "type", string(clients.HTTP), string(clients.SSE))
 	cmd.Flags().StringVar(&r.registry, "registry", "", "URL of the registry (default: that of the MCP project)")
-	cmd.Flags().StringVar(&r.name, "name", "", "name in weir.yaml of a bundle or a server of the registry (default: the last part of its own name)")
+	cmd.Flags().StringVar(&r.name, "name", "", "name in weir.yaml (default: NAME; for a bundle or a server of the registry, the last part of its own name)")
 	cmd.Flags().BoolVar(&r.noStart, "no-start", false, "write it without starting it")
 	return cmd
 }
 
 // planAny plans what a command line asks for: a bundle, a server of the registry, or another one.
 func planAny(a *process, ctx context.Context, m *firstrun.Machine, args []string, dash int, r addRequest) (*firstrun.Plan, error) {
+	args, dash = r.named(args, dash)
 	if asksRegistry(args, dash) {
 		return addFromRegistry(a, ctx, m, strings.Join(args, " "), r)
 	}
@@ -103,10 +104,27 @@ func planAny(a *process, ctx context.Context, m *firstrun.Machine, args []string
 			return addDocument(a, ctx, m, server, r)
 		}
 	}
+	if len(args) == 1 && dash < 0 && r.name != "" {
+		return nil, errors.New("a file names its servers itself: leave --name out")
+	}
 	if len(r.set) > 0 {
 		return nil, errors.New("--set is for bundles and servers of the registry")
 	}
 	return planAdd(m, args, dash, r)
+}
+
+// named returns the arguments with the name of --name in its place, for a command or a URL.
+func (r addRequest) named(args []string, dash int) ([]string, int) {
+	switch {
+	case r.name == "":
+	case dash == 0:
+		return append([]string{r.name}, args...), 1
+	case dash == 1, dash < 0 && len(args) == 2 && strings.Contains(args[1], "://"):
+		return append([]string{r.name}, args[1:]...), dash
+	case dash < 0 && len(args) == 1 && strings.Contains(args[0], "://"):
+		return []string{r.name, args[0]}, dash
+	}
+	return args, dash
 }
 
 // planAdd plans what a command line asks for. dash is the number of arguments before --, or -1.

@@ -40,11 +40,7 @@ func addFromRegistry(a *process, ctx context.Context, m *firstrun.Machine, words
 	if len(r.headers) > 0 || r.cwd != "" || r.kind != "" {
 		return nil, errors.New("the registry says everything of its servers: leave --header, --cwd and --type out")
 	}
-	state, err := places(a.lookupEnv).State()
-	if err != nil {
-		return nil, err
-	}
-	registry, err := mcpregistry.New(mcpregistry.Options{URL: r.registry, CacheDir: filepath.Join(state, "registry")})
+	registry, err := registryClient(a, r)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +53,30 @@ func addFromRegistry(a *process, ctx context.Context, m *firstrun.Machine, words
 	return addPublished(a, ctx, m, server, r)
 }
 
+// registryClient returns the registry of a command, with its cache in the state folder.
+func registryClient(a *process, r addRequest) (*mcpregistry.Client, error) {
+	state, err := places(a.lookupEnv).State()
+	if err != nil {
+		return nil, err
+	}
+	return mcpregistry.New(mcpregistry.Options{URL: r.registry, CacheDir: filepath.Join(state, "registry")})
+}
+
+// addPublishedBundle loads a bundle that a document of the registry names, and plans to add it.
+func addPublishedBundle(a *process, ctx context.Context, m *firstrun.Machine, b mcpregistry.Bundle, r addRequest) (*firstrun.Plan, error) {
+	registry, err := registryClient(a, r)
+	if err != nil {
+		return nil, err
+	}
+	stop := a.spin("loading " + oneLine(b.URL))
+	file, err := registry.Bundle(ctx, b)
+	stop()
+	if err != nil {
+		return nil, &failure{exitUnavailable, err}
+	}
+	return addBundle(a, ctx, m, file, r)
+}
+
 // addPublished plans to add the server of a document of the registry.
 func addPublished(a *process, ctx context.Context, m *firstrun.Machine, server mcpregistry.Server, r addRequest) (*firstrun.Plan, error) {
 	plan, err := mcpregistry.NewPlan(server, mcpregistry.Machine{Has: func(program string) bool {
@@ -66,11 +86,11 @@ func addPublished(a *process, ctx context.Context, m *firstrun.Machine, server m
 	if err != nil {
 		return nil, err
 	}
-	if plan.Bundle != nil {
-		return nil, fmt.Errorf("%s comes as a bundle, which weir does not load: load %s, compare its SHA-256 with %s, and then: weir add FILE.mcpb", server.Name, plan.Bundle.URL, plan.Bundle.SHA256)
-	}
 	if plan.Warning != "" {
 		a.note("%s", plan.Warning)
+	}
+	if plan.Bundle != nil {
+		return addPublishedBundle(a, ctx, m, *plan.Bundle, r)
 	}
 	answers, err := askSettings(a, ctx, plan, append(slices.Clone(r.env), r.set...))
 	if err != nil {

@@ -214,6 +214,13 @@ func TestChangesOfOneServer(t *testing.T) {
 	if !strings.HasPrefix(added, mine) || !strings.Contains(added, "${secret:API_TOKEN}") || strings.Contains(added, "abcdefgh12345678") {
 		t.Fatalf("added:\n%s", added)
 	}
+	for _, args := range [][]string{{"--name", "b", "--", fakeBin, "x"}, {"a", "--name", "b", "--", fakeBin, "x"}, {"--name", "b", "https://a.example/mcp"}, {"a", "--name", "b", "https://a.example/mcp"}} {
+		f := h.weir(t, append([]string{"add", "--no-start", "--dry-run"}, args...)...).want(t, exitOK, "+ b")
+		if strings.Contains(f.stdout, "+ a") {
+			t.Errorf("%q:\n%s", args, f.stdout)
+		}
+	}
+	h.weir(t, "add", "--dry-run", "--name", "b", ".claude.json").want(t, exitUsage, "leave --name out")
 	h.weir(t, "disable", "fake", "--yes").want(t, exitOK)
 	if !strings.Contains(read(), "disabled: true") {
 		t.Errorf("disabled:\n%s", read())

@@ -66,13 +66,14 @@ func (c cache) put(url string, body []byte) {
 		_ = os.Remove(temp.Name())
 		return
 	}
-	c.trim()
+	trim(c.dir, maxCached)
 }
 
-// trim removes the oldest answers beyond maxCached.
-func (c cache) trim() {
-	files, err := os.ReadDir(c.dir)
-	if err != nil || len(files) <= maxCached {
+// trim removes the oldest files of a folder, so that most are left. It leaves folders alone.
+func trim(dir string, most int) {
+	files, err := os.ReadDir(dir)
+	files = slices.DeleteFunc(files, os.DirEntry.IsDir)
+	if err != nil || len(files) <= most {
 		return
 	}
 	age := func(f os.DirEntry) time.Time {
@@ -83,7 +84,7 @@ func (c cache) trim() {
 		return info.ModTime()
 	}
 	slices.SortFunc(files, func(a, b os.DirEntry) int { return age(a).Compare(age(b)) })
-	for _, f := range files[:len(files)-maxCached] {
-		_ = os.Remove(filepath.Join(c.dir, f.Name())) // Another weir may have removed it.
+	for _, f := range files[:len(files)-most] {
+		_ = os.Remove(filepath.Join(dir, f.Name())) // Another weir may have removed it.
 	}
 }
