@@ -24,7 +24,7 @@ func doctorCommand(a *process) *cobra.Command {
 		Use:   "doctor [NAME]",
 		Short: "Find out why weir, a server or a client does not work",
 		Long: `Look at the configuration, the programs of servers, the servers themselves, the
-gateway, the clients and the disk, in 5 seconds at most. Each finding
+gateway, the clients, the service and the disk, in 5 seconds at most. Each finding
 names the thing, the owner of the fault and the fix. With NAME, only that server or
 client is looked at. If no gateway runs, the servers are started for the check.
 
@@ -114,6 +114,7 @@ func (d *examination) prepare(ctx context.Context, named string) error {
 	if store, err := openSecrets(a); err == nil {
 		s.Secrets, s.Keyring = []string{store.Path()}, keyringCheck(store)
 	}
+	s.Service = serviceForDoctor(a)
 	found, err := findConfig(a, named)
 	if errors.Is(err, config.ErrNotFound) {
 		return nil

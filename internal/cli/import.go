@@ -186,6 +186,7 @@ func connectCommand(a *process) *cobra.Command {
 	var where secretFlag
 	var o clients.Select
 	var keep, print, project bool
+	var by entryFlags
 	cmd := &cobra.Command{
 		Use:   "connect CLIENT...",
 		Short: "Put weir in the place of a client's servers",
@@ -193,7 +194,9 @@ func connectCommand(a *process) *cobra.Command {
 come behind weir: into weir.yaml, and out of the client's file. Only these entries
 change; comments, order and every other byte stay.
 
-The entry starts "weir attach", which holds no secret. With --keep the client's own
+The entry starts "weir attach", which holds no secret. Where "weir service" runs the
+gateway, no token is wanted and the client speaks HTTP, the entry is the gateway's URL;
+--attach and --url choose otherwise. With --keep the client's own
 servers stay. With --project the entry goes into this folder's file of the client.
 With --print nothing is written: what to paste, and a link if the client has one.`,
 		Example: `  weir connect claude-code cursor
@@ -210,6 +213,9 @@ With --print nothing is written: what to paste, and a link if the client has one
 			if err != nil {
 				return err
 			}
+			if err := by.choose(&m.How); err != nil {
+				return err
+			}
 			if print {
 				return printSnippets(a, m, args)
 			}
@@ -218,6 +224,7 @@ With --print nothing is written: what to paste, and a link if the client has one
 	}
 	c.flags(cmd)
 	where.flag(cmd)
+	by.flags(cmd)
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the client's own servers where they are")
 	cmd.Flags().BoolVar(&print, "print", false, "print what to paste, and change nothing")
 	cmd.Flags().BoolVar(&project, "project", false, "write this folder's file of the client; its servers stay")
@@ -292,6 +299,7 @@ func connectAll(p *firstrun.Plan, sources []firstrun.Source, keep bool) error {
 
 func disconnectCommand(a *process) *cobra.Command {
 	var c changing
+	var url string
 	cmd := &cobra.Command{
 		Use:   "disconnect CLIENT...",
 		Short: "Take weir out of a client, and put its servers back",
@@ -303,6 +311,9 @@ func disconnectCommand(a *process) *cobra.Command {
 			m, err := a.machine(c.config)
 			if err != nil {
 				return err
+			}
+			if url != "" {
+				m.How.Known = append(m.How.Known, url)
 			}
 			sources, err := look(a, m, args)
 			if err != nil {
@@ -316,6 +327,7 @@ func disconnectCommand(a *process) *cobra.Command {
 		},
 	}
 	c.flags(cmd)
+	cmd.Flags().StringVar(&url, "url", "", "take entries with this URL for weir's, too")
 	return cmd
 }
 

@@ -16,12 +16,14 @@ import (
 // initRun is one run of weir init.
 type initRun struct {
 	changing
-	where secretFlag
+	where   secretFlag
+	service bool // install the service without a question
 
 	a       *process
 	m       *firstrun.Machine
 	sources []firstrun.Source
 	plan    *firstrun.Plan
+	offer   *serviceOffer // the service that is to be installed; may be nil
 	trial   *app.Trial
 }
 
@@ -32,8 +34,9 @@ func initCommand(a *process) *cobra.Command {
 		Short: "Set weir up: find, import, start, connect",
 		Long: `Set weir up on this machine. It looks for MCP clients, brings their servers into
 weir.yaml, starts and lists them all once, and puts weir in their place in the
-clients' files. It asks before each of these steps, and ends with what the change
-saves. A server that does not start is kept, with its reason.
+clients' files. At last it offers to run the gateway as a service that starts at
+login. It asks before each of these steps, and ends with what the change saves. A
+server that does not start is kept, with its reason.
 
 All of it is one operation: "weir undo" takes it back.`,
 		Example: `  weir init --dry-run
@@ -52,6 +55,7 @@ All of it is one operation: "weir undo" takes it back.`,
 	}
 	r.flags(cmd)
 	r.where.flag(cmd)
+	cmd.Flags().BoolVar(&r.service, "service", false, "install the gateway as a service, as weir service install does")
 	return cmd
 }
 
@@ -65,10 +69,15 @@ func (r *initRun) run(ctx context.Context) error {
 		r.showFound()
 		showPlan(r.a, r.m, r.plan)
 	}
+	if r.service {
+		if r.offer, err = newServiceOffer(ctx, r.a, r.m); err != nil {
+			return err
+		}
+	}
 	if r.dryRun || !r.yes && !r.person() {
 		return r.onlyPlan()
 	}
-	if r.plan.Empty() && len(r.choices()) == 0 {
+	if r.plan.Empty() && len(r.choices()) == 0 && r.offer == nil {
 		return r.nothing(ctx)
 	}
 	if ok, err := r.step(ctx, !r.plan.Empty(), "Bring these servers behind weir, and start them to see what they offer?"); err != nil || !ok {
@@ -85,6 +94,10 @@ func (r *initRun) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.askForService(ctx); err != nil {
+		return err
+	}
+	r.offer.into(r.plan, r.m)
 	if err := connectAll(r.plan, chosen, false); err != nil {
 		return err
 	}
@@ -235,6 +248,7 @@ type initJSON struct {
 	planJSON
 	Started []triedJSON `json:"started"`
 	Menu    *menuJSON   `json:"menu,omitempty"`
+	Service string      `json:"service,omitempty"` // the URL of the service that is installed
 }
 
 // menuJSON counts the tokens of definitions of tools.
@@ -253,11 +267,15 @@ func (r *initRun) json(done firstrun.Result, dry bool) initJSON {
 		}
 		out.Menu = &menuJSON{r.trial.Before, r.trial.After}
 	}
+	if r.offer != nil {
+		out.Service = r.offer.url
+	}
 	return out
 }
 
 // onlyPlan ends a run that changes nothing. The plan includes the clients' files.
 func (r *initRun) onlyPlan() error {
+	r.offer.into(r.plan, r.m)
 	if err := connectAll(r.plan, r.choices(), false); err != nil {
 		return err
 	}
@@ -270,6 +288,7 @@ func (r *initRun) onlyPlan() error {
 		for _, f := range r.plan.Files {
 			showFile(r.a, r.plan.Kind, f)
 		}
+		r.offer.show(r.a)
 	}
 	if r.dryRun {
 		return nil
@@ -304,6 +323,7 @@ func (r *initRun) finish(done firstrun.Result) error {
 	for _, f := range r.plan.Files {
 		showFile(r.a, r.plan.Kind, f)
 	}
+	r.offer.show(r.a)
 	r.showMenu()
 	return showDone(r.a, r.plan, done)
 }

@@ -58,7 +58,7 @@ func (a *process) machine(path string) (*firstrun.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &firstrun.Machine{Config: own, Bundles: filepath.Join(data, "bundles")}
+	m := &firstrun.Machine{Service: undoableService{a}, Config: own, Bundles: filepath.Join(data, "bundles")}
 	if m.Env, err = a.clientEnvironment(); err != nil {
 		return nil, err
 	}
@@ -114,11 +114,11 @@ func (a *process) env(name string) string {
 	return value
 }
 
-// way returns how clients reach weir: they start its program. custom is a configuration that is not
+// way returns how clients reach weir: by the URL of the service, or they start its program. custom is a configuration that is not
 // the user's, and conf the configuration in use.
 func (a *process) way(custom, conf string) (clients.How, error) {
 	h := clients.How{Windows: runtime.GOOS == "windows", Known: []string{defaultURL}}
-	if c, _, err := config.Load(conf, config.Options{Inputs: func(config.Input) (string, bool, error) { return "unknown", true, nil }}); err == nil {
+	if c := quietConfig(conf); c != nil {
 		if _, port, err := net.SplitHostPort(app.ListenAddress(c)); err == nil && port != "0" {
 			h.Known = append(h.Known, "http://127.0.0.1:"+port+"/mcp")
 		}
@@ -128,7 +128,34 @@ func (a *process) way(custom, conf string) (clients.How, error) {
 		return h, err
 	}
 	h.Config = custom
+	if known, url := a.serviceWay(conf); known != "" {
+		h.Known, h.URL = append(h.Known, known), url
+	}
 	return h, nil
+}
+
+// serviceWay returns the URL of the installed service, "" without one, and the same URL for clients'
+// files if it opens with no token and the service has this configuration.
+func (a *process) serviceWay(conf string) (known, url string) {
+	s, err := a.service()
+	if err != nil {
+		return "", "" // this user has no service
+	}
+	settings, err := s.Installed()
+	if err != nil || settings == nil {
+		return "", ""
+	}
+	known = serviceURL(*settings)
+	if settings.Config == conf && opensFreely(conf) {
+		url = known
+	}
+	return known, url
+}
+
+// opensFreely reports whether the gateway of a configuration wants no token. One with mistakes may.
+func opensFreely(conf string) bool {
+	c := quietConfig(conf)
+	return c != nil && len(c.Auth.Tokens) == 0
 }
 
 // program returns the command that starts this weir again: its absolute path with links kept, so

@@ -27,6 +27,16 @@ func atTerminal(t *testing.T, args ...string) *session {
 	for len(args) > 0 && strings.Contains(args[0], "=") {
 		env, args = append(env, args[0]), args[1:]
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, weirBin, args...)
+	cmd.Dir, cmd.Env = t.TempDir(), environment(env...)
+	return personAt(t, cmd)
+}
+
+// personAt starts a program whose standard input and standard error are a terminal.
+func personAt(t *testing.T, cmd *exec.Cmd) *session {
+	t.Helper()
 	tty, person := pty(t)
 	s := &session{t: t, screen: &seen{}, ended: make(chan error, 1)}
 	s.typed = func(text string) {
@@ -34,18 +44,18 @@ func atTerminal(t *testing.T, args ...string) *session {
 			t.Error(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	cmd := exec.CommandContext(ctx, weirBin, args...)
-	cmd.Dir, cmd.Env = t.TempDir(), environment(env...)
 	cmd.Stdin, cmd.Stderr, cmd.Stdout = tty, tty, &s.stdout
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // Ctrl-C is a signal to it
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, true // Ctrl-C is a signal to it
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	copied := watch(person, s.screen)
 	go func() { s.ended <- cmd.Wait() }()
 	t.Cleanup(func() {
-		cancel()
+		_ = cmd.Process.Kill() // it has ended, unless the test failed
 		tty.Close()
 		person.Close()
 		<-copied

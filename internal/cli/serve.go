@@ -18,10 +18,11 @@ import (
 	"github.com/weir-mcp/weir/internal/app/web"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/service"
 )
 
 func serveCommand(a *process) *cobra.Command {
-	var path, listen, mode, snapshot, logFormat string
+	var path, listen, mode, snapshot, logFormat, envFile, logFile string
 	var stdio, strict bool
 	var idle time.Duration
 	cmd := &cobra.Command{
@@ -69,6 +70,12 @@ second ends weir at once.`,
   claude mcp add weir -- weir serve --stdio --config ~/weir.yaml`,
 		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := useEnvFile(envFile); err != nil {
+				return err
+			}
+			if err := useLogFile(a, logFile); err != nil {
+				return err
+			}
 			opts := configOptions(a, cmd.Context())
 			opts.Listen, opts.Mode, opts.Strict = listen, config.Mode(mode), strict
 			if mode != "" && !slices.Contains(config.Modes, opts.Mode) {
@@ -94,6 +101,8 @@ second ends weir at once.`,
 	cmd.Flags().StringVar(&mode, "mode", "", "auto, plain, gateway or proxy, in place of the configuration's")
 	oneOf(cmd, "mode", string(config.ModeAuto), string(config.ModePlain), string(config.ModeGateway), string(config.ModeProxy))
 	cmd.Flags().StringVar(&logFormat, "log-format", "", "auto, text or json, in place of the configuration's log.format")
+	cmd.Flags().StringVar(&logFile, "log-file", "", "append the log to this file; a full one (4 MB) is set aside as FILE.old")
+	cmd.Flags().StringVar(&envFile, "env-file", "", "set the variables of this file, lines of NAME=VALUE, before anything is read")
 	oneOf(cmd, "log-format", config.LogAuto, config.LogText, config.LogJSON)
 	cmd.Flags().BoolVar(&a.redact, "redact", false, "replace secrets in results too, as artifacts.redact does")
 	cmd.Flags().StringVar(&snapshot, "catalog", "", "serve the tools, resources and prompts of this JSON file, too; without --config, them alone")
@@ -240,6 +249,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	background.Go(func() { keepMemory(a, watching) })
 	if !stdio {
 		defer announceGateway(a, path, listener.Addr(), e.Instance, token, logger.Logger)()
+		end.tell = tellManager(a, logger.Logger)
 		headline := "weir is running, " + counted(len(c.Enabled()), "server") + " behind it"
 		if servers != nil && a.stdout.screen() {
 			servers.await(ctx, a)
@@ -278,7 +288,10 @@ func keepMemory(a *process, ctx context.Context) {
 
 // A shutdownTimer is the remaining time of a shutdown. It starts with the first signal; without a
 // signal the limit is app.CloseTimeout.
-type shutdownTimer struct{ deadline time.Time }
+type shutdownTimer struct {
+	deadline time.Time
+	tell     func(state string) // tells the manager of services; may be nil
+}
 
 // left returns the time that the next step may take.
 func (e *shutdownTimer) left() time.Duration {
@@ -291,6 +304,9 @@ func (e *shutdownTimer) left() time.Duration {
 // drain starts the shutdown: it waits for the running calls of a face. A second signal ends the
 // wait and all later ones.
 func (e *shutdownTimer) drain(ctx context.Context, f face) error {
+	if e.tell != nil {
+		e.tell(service.Ending)
+	}
 	began := time.Now()
 	e.deadline = began.Add(endTimeout)
 	hurry, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)

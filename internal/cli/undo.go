@@ -133,6 +133,9 @@ func runUndo(a *process, ctx context.Context, c *changing, m *firstrun.Machine, 
 			item(a.stdout, "", "·", a.tilde(f.File), "")
 		}
 		for _, s := range r.Steps {
+			if s.Do == firstrun.RestoreService {
+				s.Name = "" // settings, for weir alone
+			}
 			item(a.stdout, "", "·", s.Do, s.Name)
 		}
 	}

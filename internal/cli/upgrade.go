@@ -35,7 +35,11 @@ func printUpgrade(a *process, c channel, program string, asJSON bool) error {
 			Channel string `json:"channel"`
 			Command string `json:"command,omitempty"`
 			URL     string `json:"url"`
-		}{a.version, program, c.name, c.command, downloads})
+			Restart string `json:"restart,omitempty"` // for the service, after the upgrade
+		}{a.version, program, c.name, c.command, downloads, serviceRestart(a)})
+	}
+	if restart := serviceRestart(a); restart != "" {
+		defer a.note("The service runs the old version until it is restarted: %s", restart)
 	}
 	if c.command == "" {
 		a.note("weir %s (%s) was installed %s. Its newest version is at", a.version, program, c.by)
@@ -45,4 +49,14 @@ func printUpgrade(a *process, c channel, program string, asJSON bool) error {
 	a.note("weir %s (%s) was installed %s. To upgrade it, run", a.version, program, c.by)
 	_, err := fmt.Fprintln(a.stdout, c.command)
 	return err
+}
+
+// serviceRestart returns the command that restarts the service, "" if none is installed.
+func serviceRestart(a *process) string {
+	if s, err := a.service(); err == nil {
+		if now, err := s.Installed(); now != nil || err != nil {
+			return "weir service stop && weir service start"
+		}
+	}
+	return ""
 }

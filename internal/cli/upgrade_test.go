@@ -111,7 +111,7 @@ func TestUpgrade(t *testing.T) {
 	print := func(c channel, asJSON bool) (string, string) {
 		var out, notes bytes.Buffer
 		none := func(string) (string, bool) { return "", false }
-		a := &process{stdout: newTerminal(&out, none), stderr: newTerminal(&notes, none), version: "v0.1.0"}
+		a := &process{stdout: newTerminal(&out, none), stderr: newTerminal(&notes, none), lookupEnv: none, version: "v0.1.0"}
 		if err := printUpgrade(a, c, "/opt/weir", asJSON); err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,7 @@ func readEnvFile(d *decoder, s *Server, path string) {
 		d.Report(d.At(key), key, err, "%s: %q: %s; create the file, or remove the key", key, strict.Clip(s.EnvFile), readMessage(err))
 		return
 	}
-	variables, err := parseEnvFile(data)
+	variables, err := ParseEnvFile(data)
 	if err != nil {
 		d.Fail(d.At(key), key, "%s: %q: %v", key, strict.Clip(s.EnvFile), err)
 		return
@@ -59,10 +59,10 @@ func readEnvFile(d *decoder, s *Server, path string) {
 	}
 }
 
-// parseEnvFile reads lines of NAME=value. A line may begin with export. Single quotes around a
+// ParseEnvFile reads lines of NAME=value. A line may begin with export. Single quotes around a
 // value keep every character; double quotes allow \n, \t, \" and \\. Without quotes, a comment
 // begins at " #". Nothing is expanded. Messages never hold a value.
-func parseEnvFile(data []byte) (map[string]string, error) {
+func ParseEnvFile(data []byte) (map[string]string, error) {
 	if len(data) > maxEnvFile {
 		return nil, fmt.Errorf("the file is larger than %d KB", maxEnvFile>>10)
 	}

@@ -73,7 +73,7 @@ func TestEnvFile(t *testing.T) {
 
 func TestUnclosedQuotesOfEnvFiles(t *testing.T) {
 	for _, text := range []string{"A='b", `A="b`, `A="b" c`, "A='b' c", "a b=c", "=c", "A"} {
-		if got, err := parseEnvFile([]byte(text)); err == nil {
+		if got, err := ParseEnvFile([]byte(text)); err == nil {
 			t.Errorf("%q gives %q, want an error", text, got)
 		}
 	}

@@ -98,7 +98,7 @@ func (d *doctor) checkEntry(ctx context.Context, thing, file string, c *clients.
 			}
 		}
 		if !d.listens(ctx, address) {
-			return found("client-port", thing, "%s: its entry names %s, where nothing answers", file, u.Redacted()).fix("Start the gateway (weir serve), or %s%s", strings.ToLower(again[:1]), again[1:])
+			return found("client-port", thing, "%s: its entry names %s, where nothing answers", file, u.Redacted()).fix("Start the gateway (weir service start, or weir serve), or %s%s", strings.ToLower(again[:1]), again[1:])
 		}
 		return fine("client", thing, "weir is in %s", file)
 	}

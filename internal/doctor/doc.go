@@ -1,7 +1,7 @@
 // Package doctor finds out why weir, its servers or its clients do not work, and says how to mend
 // it.
 //
-//	Setup (configuration, servers, clients) ──────────┐
+//	Setup (configuration, servers, clients, service) ─┐
 //	Environment (files, programs, network, clock) ────┴▶ Run: checks side by side ▶ Findings
 //	                                                                                 └─▶ Repair, if safe
 //

@@ -59,6 +59,15 @@ var brokenMachines = map[string]struct {
 	"no such path": {func(m *machine) {
 		m.config = "mcpServers:\n  files: {command: /opt/files}\n"
 	}, "runtime-missing", "server files", "/opt/files"},
+	"service without nvm": {func(m *machine) {
+		m.env["PATH"] = "/home/ann/.nvm/versions/node/v22/bin:/usr/local/bin:/usr/bin"
+		for _, name := range []string{"npx", "node"} {
+			delete(m.files, "/usr/bin/"+name)
+			m.files["/home/ann/.nvm/versions/node/v22/bin/"+name] = file{"", 0o755}
+		}
+		m.programs["/home/ann/.nvm/versions/node/v22/bin/node --version"] = "v22.1.0"
+		m.service = Service{Installed: true, Enabled: true, Running: true, Lingers: true, Path: "/usr/bin:/usr/local/bin"}
+	}, "runtime-service", "server files", "weir service install"},
 	"nvm": {func(m *machine) {
 		m.env["PATH"] = "/home/ann/.nvm/versions/node/v22/bin:/usr/local/bin"
 		m.files["/home/ann/.nvm/versions/node/v22/bin/npx"] = file{"", 0o755}
@@ -122,6 +131,13 @@ var brokenMachines = map[string]struct {
 	"two entries":             {cursor(`{"mcpServers":{"weir":{"command":"weir","args":["attach"]},"w2":{"command":"weir","args":["attach"]}}}`), "client-twice", "client cursor", "2 entries"},
 
 	"keyring": {func(m *machine) { m.keyring = errors.New("it did not answer within 3s") }, "keyring-silent", "keyring", "3s"},
+
+	"service down":     {func(m *machine) { m.service = Service{Installed: true, Enabled: true} }, "service-off", "service", "weir service start"},
+	"service disabled": {func(m *machine) { m.service = Service{Installed: true, Running: true, Lingers: true} }, "service-off", "service", "weir service install"},
+	"no lingering":     {func(m *machine) { m.service = Service{Installed: true, Enabled: true, Running: true} }, "service-linger", "service", "loginctl"},
+	"new folder in PATH": {func(m *machine) {
+		m.service = Service{Installed: true, Enabled: true, Running: true, Lingers: true, Path: "/usr/bin"}
+	}, "service-path", "service", "/usr/local/bin"},
 
 	"disk full":   {func(m *machine) { m.free = 1 << 20 }, "disk-full", "/home/ann/.local/state/weir", "1 MB"},
 	"disk filled": {func(m *machine) { m.free = 100 << 20 }, "disk-low", "/home/ann/.local/state/weir", "100 MB"},

@@ -24,7 +24,7 @@ func (d *doctor) checkGateway(ctx context.Context) []Finding {
 		return []Finding{fine("gateway", report.URL, "weir %s answers", report.Version)}
 	}
 	if !d.listens(ctx, d.Listen) {
-		return []Finding{fine("gateway", d.Listen, "no gateway runs; weir attach and weir serve start one")}
+		return []Finding{fine("gateway", d.Listen, "no gateway runs; weir attach, weir serve and the service start one")}
 	}
 	_, port, _ := net.SplitHostPort(d.Listen) // it was dialed
 	text := "another program has the port " + port

@@ -7,6 +7,7 @@ const (
 	ownMachine = "this machine"
 	ownClient  = "the client's file"
 	ownNetwork = "the network"
+	ownService = "the service"
 )
 
 // kinds is the table of findings. docs/troubleshooting.md is generated from it.
@@ -19,9 +20,10 @@ var kinds = []kind{
 	{"config-readable", Warn, ownMachine, "Other users of this machine can read a file with secrets.", "Run `chmod 600` on it; `weir doctor --fix` does."},
 
 	{"runtime-missing", Fail, ownMachine, "The program of a server is not in `PATH`.", "Install it, or set `command` to its full path."},
+	{"runtime-service", Fail, ownService, "The program is in the shell's `PATH`, and not in the service's.", "Run `weir service install` again: it takes the shell's `PATH`."},
 	{"runtime-version", Warn, ownMachine, "The runtime is older than most servers need.", "Install a newer version."},
 	{"runtime-unusable", Fail, ownMachine, "The runtime is there, but does not run. A shim of mise or asdf has no version chosen for this folder.", "Choose a version for all folders: `mise use -g node`, `asdf set -u nodejs VERSION`."},
-	{"runtime-nvm", Warn, ownMachine, "The program is in a folder of nvm or fnm, which only an interactive shell has in its `PATH`. Programs from a desktop's menu do not find it.", "Set `command` to the full path, or start weir from a shell."},
+	{"runtime-nvm", Warn, ownMachine, "The program is in a folder of nvm or fnm, which only an interactive shell has in its `PATH`. Programs from a desktop's menu do not find it.", "Run `weir service install`, which keeps the shell's `PATH`, or set `command` to the full path."},
 	{"runtime-docker", Fail, ownMachine, "The Docker daemon does not answer.", "Start Docker, and make sure that you may use it (group `docker`)."},
 	{"runtime-wsl", Warn, ownMachine, "weir runs in WSL, the program in Windows: paths and environment of the one mean nothing to the other.", "Install the program within WSL."},
 
@@ -41,7 +43,7 @@ var kinds = []kind{
 	{"schema-name", Warn, ownConfig, "A name is longer than clients take: Cursor leaves out tools of which server and tool have over 60 characters together, others refuse 64.", "Set a shorter `namespace`, or `mode: gateway`, which lists three tools."},
 
 	{"gateway-port", Fail, ownMachine, "Another program has the port.", "End that program, or set another `listen` and run `weir connect` again."},
-	{"gateway-version", Warn, ownMachine, "The gateway that runs has another version than this program.", "Restart the gateway."},
+	{"gateway-version", Warn, ownMachine, "The gateway that runs has another version than this program.", "Restart the gateway: `weir service stop`, then `weir service start`."},
 	{"gateway-clock", Warn, ownMachine, "The clock of this machine is wrong. Certificates and tokens are judged by it.", "Set the clock, or switch its synchronisation on."},
 	{"gateway-stale", Warn, ownMachine, "A gateway has ended without removing the record of its address.", "Remove the record; `weir doctor --fix` does."},
 
@@ -53,6 +55,10 @@ var kinds = []kind{
 	{"client-lost", Fail, ownClient, "weir's entry is gone since `weir connect`. Programs that keep their file in memory write old contents back.", "Quit the client, then put the entry back; `weir doctor --fix` does."},
 
 	{"keyring-silent", Fail, ownMachine, "The system's keyring does not answer, and the configuration names secrets in it.", "Unlock the keyring, or keep the secrets in a file: `weir secret set NAME --store file`."},
+
+	{"service-off", Warn, ownService, "The service is installed, but does not run or does not start at login.", "Run `weir service start`."},
+	{"service-linger", Warn, ownService, "The service ends when you log out, as lingering is off.", "Run `loginctl enable-linger`."},
+	{"service-path", Warn, ownService, "The shell's `PATH` has folders that the service's does not have.", "Run `weir service install` again."},
 
 	{"disk-full", Fail, ownMachine, "The disk of weir's files is full.", "Free some space, or move `artifacts.dir` to another disk."},
 	{"disk-low", Warn, ownMachine, "The disk of weir's files is almost full.", "Free some space."},

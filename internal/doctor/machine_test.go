@@ -32,6 +32,7 @@ type machine struct {
 	catalog  []CatalogFinding
 	listed   []string
 	running  string // the version of the gateway that runs; "" if none does
+	service  Service
 	records  []string
 	keyring  error
 	distrust error
@@ -155,7 +156,8 @@ func (m *machine) setup(t *testing.T) Setup {
 			OS: m.os, Home: "/home/ann", Getenv: func(name string) string { return m.env[name] },
 			Exists: func(name string) bool { _, err := m.stat(name); return err == nil },
 		},
-		How: clients.How{Known: []string{"http://127.0.0.1:8088/mcp"}},
+		How:     clients.How{Known: []string{"http://127.0.0.1:8088/mcp"}},
+		Service: func(context.Context) (Service, error) { return m.service, nil },
 	}
 	if m.keyring != nil {
 		s.Keyring = func(context.Context) error { return m.keyring }

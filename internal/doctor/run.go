@@ -46,8 +46,19 @@ type Setup struct {
 	// Keyring asks the system's keyring for a secret that does not exist. It is nil if the
 	// configuration names no secret.
 	Keyring func(context.Context) error
+	// Service is the state of weir as a service; nil if it is not known.
+	Service func(context.Context) (Service, error)
 	// Only limits the report to one server or client, by name; "" looks at all.
 	Only string
+}
+
+// Service is the state of weir as a service of the user.
+type Service struct {
+	Installed, Enabled, Running bool
+	// Lingers reports whether the service runs while the user is logged out. Only systemd has that.
+	Lingers bool
+	// Path is the PATH that was taken at install time; "" if there is none.
+	Path string
 }
 
 // A check is one piece of work of a group.
@@ -62,6 +73,12 @@ func Run(ctx context.Context, env Environment, s Setup) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
 	d := &doctor{env: env, Setup: s}
+	d.service = shared(func() (Service, error) {
+		if s.Service == nil {
+			return Service{}, nil
+		}
+		return s.Service(ctx)
+	})
 	d.probe = shared(func() (Report, error) {
 		if s.Probe == nil {
 			return Report{}, errNotProbed
@@ -114,8 +131,9 @@ func shared[T any](f func() (T, error)) func() (T, error) {
 // doctor is one run.
 type doctor struct {
 	Setup
-	env   Environment
-	probe func() (Report, error)
+	env     Environment
+	probe   func() (Report, error)
+	service func() (Service, error)
 }
 
 // checks returns what there is to do.
@@ -129,7 +147,7 @@ func (d *doctor) checks() []check {
 	return []check{
 		{"config", d.checkConfig}, {"config", d.checkModes}, {"runtime", d.checkRuntime}, {"server", d.checkServers}, {"server", d.checkProxy},
 		{"schema", d.checkSchemas}, {"gateway", d.checkGateway}, {"gateway", d.checkRecords}, {"gateway", d.checkClock},
-		{"client", d.checkClients}, {"keyring", d.checkKeyring}, {"disk", d.checkDisk},
+		{"client", d.checkClients}, {"keyring", d.checkKeyring}, {"service", d.checkService}, {"disk", d.checkDisk},
 	}
 }
 

@@ -34,9 +34,10 @@ const versionLimit = 2 * time.Second
 
 var version = regexp.MustCompile(`(\d+)\.(\d+)`)
 
-// checkRuntime looks for the programs of servers, and asks their runtimes for versions.
+// checkRuntime looks for the programs of servers, as the shell finds them and as the service does.
 func (d *doctor) checkRuntime(ctx context.Context) []Finding {
 	var list []Finding
+	service, serviceErr := d.service()
 	asked := map[string]string{} // runtime programs that are there, and where
 	for _, s := range d.servers() {
 		command := programOf(s)
@@ -49,6 +50,11 @@ func (d *doctor) checkRuntime(ctx context.Context) []Finding {
 		}
 		thing := "server " + s.Name
 		full := d.env.find(command, searched)
+		_, ownPath := s.Env["PATH"]
+		served := serviceErr == nil && service.Installed && service.Path != "" && !ownPath
+		if full == "" && served { // this command's PATH may be that of a script, the service's is the shell's
+			full = d.env.find(command, service.Path)
+		}
 		name := commandName(command)
 		at := slices.IndexFunc(runtimes, func(r runtimeOf) bool { return slices.Contains(r.used, name) })
 		if full == "" {
@@ -61,7 +67,10 @@ func (d *doctor) checkRuntime(ctx context.Context) []Finding {
 			list = append(list, f)
 			continue
 		}
-		list = append(list, d.checkPlace(thing, command, full)...)
+		if served && d.env.find(command, service.Path) == "" {
+			list = append(list, found("runtime-service", thing, "%s is at %s, which is in no folder of the service's PATH", command, full))
+		}
+		list = append(list, d.checkPlace(thing, command, full, service.Installed)...)
 		if at >= 0 && asked[runtimes[at].name] == "" {
 			asked[runtimes[at].name] = full
 		}
@@ -79,11 +88,11 @@ func commandName(command string) string {
 }
 
 // checkPlace reports folders that only some processes know.
-func (d *doctor) checkPlace(thing, command, full string) []Finding {
+func (d *doctor) checkPlace(thing, command, full string, service bool) []Finding {
 	slashed := strings.ReplaceAll(full, `\`, "/")
 	bare := !strings.ContainsAny(command, `/\`)
 	switch {
-	case bare && (strings.Contains(slashed, "/.nvm/") || strings.Contains(slashed, "/fnm_multishells/") || strings.Contains(slashed, "/.fnm/")):
+	case bare && !service && (strings.Contains(slashed, "/.nvm/") || strings.Contains(slashed, "/fnm_multishells/") || strings.Contains(slashed, "/.fnm/")):
 		return []Finding{found("runtime-nvm", thing, "%s is %s: a folder that only interactive shells have in PATH", command, full)}
 	case d.env.OS == "linux" && d.inWSL() && (len(slashed) > 7 && strings.HasPrefix(slashed, "/mnt/") && slashed[6] == '/' || strings.HasSuffix(slashed, ".exe")):
 		return []Finding{found("runtime-wsl", thing, "weir runs in WSL, and %s is a program of Windows (%s)", command, full)}

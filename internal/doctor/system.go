@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -20,6 +22,52 @@ func (d *doctor) checkKeyring(ctx context.Context) []Finding {
 		return []Finding{found("keyring-silent", "keyring", "%v", err)}
 	}
 	return []Finding{fine("keyring", "keyring", "it answers")}
+}
+
+// checkService compares the service with what a user of this machine expects of it.
+func (d *doctor) checkService(context.Context) []Finding {
+	s, err := d.service()
+	if err != nil || !s.Installed {
+		return nil // not everybody wants one
+	}
+	var list []Finding
+	switch {
+	case !s.Running:
+		list = append(list, found("service-off", "service", "it is installed and does not run"))
+	case !s.Enabled:
+		list = append(list, found("service-off", "service", "it runs, and does not start at the next login").fix("%s", "Run: weir service install"))
+	}
+	if d.env.OS == "linux" && s.Running && !s.Lingers {
+		list = append(list, found("service-linger", "service", ""))
+	}
+	if s.Path != "" {
+		if missing := d.missing(s.Path); len(missing) > 0 {
+			list = append(list, found("service-path", "service", "its PATH does not have %s of the shell's", strings.Join(missing, ", ")))
+		}
+	}
+	if len(list) == 0 {
+		list = append(list, fine("service", "service", "it runs, and starts at login"))
+	}
+	return list
+}
+
+// missing returns the folders of the shell's PATH that exist and another PATH does not have. What a
+// shell makes for itself alone does not count.
+func (d *doctor) missing(other string) (folders []string) {
+	list := ":"
+	if d.env.windows() {
+		list = ";"
+	}
+	has := strings.Split(other, list)
+	for dir := range strings.SplitSeq(d.env.Getenv("PATH"), list) {
+		if dir == "" || slices.Contains(has, dir) || slices.Contains(folders, dir) || strings.Contains(dir, "fnm_multishells") {
+			continue
+		}
+		if _, err := d.env.Stat(dir); err == nil {
+			folders = append(folders, dir)
+		}
+	}
+	return folders
 }
 
 // Free bytes of a disk below which it is full, or almost.

@@ -133,8 +133,13 @@ func join(list, word string) string {
 	return list + ", " + word
 }
 
+// RestoreService is the step of an undo that makes the service as it was. Its name is for
+// [Service].
+const RestoreService = "restore the service"
+
 // Undo takes back an operation by its number, 0 for the last one, and removes the secrets that it
-// kept, and the folder that it made. If the files could not be changed, these stay.
+// kept, and the folder that it made. The service is as before. If the files could not be changed,
+// these stay.
 func (m *Machine) Undo(ctx context.Context, n int) (*journal.Undone, error) {
 	u, err := m.Journal.Undo(ctx, n)
 	if u == nil || u.By == 0 {
@@ -146,6 +151,8 @@ func (m *Machine) Undo(ctx context.Context, n int) (*journal.Undone, error) {
 			err = errors.Join(err, m.Secrets.Remove(step.Name))
 		case step.Do == removeFolder:
 			err = errors.Join(err, m.dropFolder(u.Record, step.Name))
+		case step.Do == RestoreService && m.Service != nil:
+			err = errors.Join(err, m.Service.Restore(ctx, step.Name))
 		}
 	}
 	return u, err

@@ -1,6 +1,7 @@
 package firstrun
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,6 +30,12 @@ type Secrets interface {
 	Remove(name string) error
 }
 
+// Service is the gateway's service of the user.
+type Service interface {
+	// Restore makes the service as a step of the journal describes it; "" removes it.
+	Restore(ctx context.Context, step string) error
+}
+
 // Machine is the computer of one person: its clients, its weir.yaml and its journal.
 type Machine struct {
 	Env     clients.Environment
@@ -37,6 +44,9 @@ type Machine struct {
 
 	// Config is the weir.yaml that changes, which may not exist yet.
 	Config string
+
+	// Service puts back the gateway's service; nil leaves it as it is.
+	Service Service
 
 	// Bundles is the folder in which servers have their folders.
 	Bundles string

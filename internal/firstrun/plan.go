@@ -41,11 +41,20 @@ type Plan struct {
 	// Folder is what the added server runs from. It is nil for most servers.
 	Folder *Folder
 
+	// Service installs the gateway's service once the files are changed; nil leaves it as it is.
+	Service *ServiceChange
+
 	// Notes are what a person should know.
 	Notes []clients.Note
 
 	m     *Machine
 	names map[string]string // the names of secrets in the store, by their names in Import
+}
+
+// ServiceChange is a change of the gateway's service that is part of a plan.
+type ServiceChange struct {
+	Install func(context.Context) error
+	Before  string // for [Service], on undo
 }
 
 // File is the change of one file.
@@ -62,7 +71,7 @@ type File struct {
 }
 
 // Empty reports whether the plan changes nothing.
-func (p *Plan) Empty() bool { return len(p.Files) == 0 && !p.imports() }
+func (p *Plan) Empty() bool { return len(p.Files) == 0 && !p.imports() && p.Service == nil }
 
 // imports reports whether servers come into weir.yaml.
 func (p *Plan) imports() bool { return p.Import != nil && len(p.Import.Servers) > 0 }
@@ -214,6 +223,9 @@ func (p *Plan) apply(ctx context.Context, where Place) (Result, error) {
 	if err := p.noteFolder(op); err != nil {
 		return r, err
 	}
+	if p.Service != nil {
+		op.OnUndo(RestoreService, p.Service.Before)
+	}
 	if p.Import != nil && where == Env {
 		r.Exports = p.Import.Secrets
 	}
@@ -226,8 +238,16 @@ func (p *Plan) apply(ctx context.Context, where Place) (Result, error) {
 		for _, s := range r.Secrets {
 			err = errors.Join(err, p.m.Secrets.Remove(s.Name))
 		}
+		return r, err
 	}
-	return r, err
+	if p.Service == nil {
+		return r, nil
+	}
+	if err := p.Service.Install(ctx); err != nil {
+		_, undone := p.m.Undo(context.WithoutCancel(ctx), r.Record.N)
+		return r, errors.Join(fmt.Errorf("the service cannot be installed, and nothing has changed: %w", err), undone)
+	}
+	return r, nil
 }
 
 // keep stores the secrets of the plan, with a step for the undo of each.
@@ -338,6 +358,9 @@ func (p *Plan) Summarize() {
 	}
 	if len(ids) > 0 {
 		parts = append(parts, "weir into "+strings.Join(ids, ", "))
+	}
+	if p.Service != nil {
+		parts = append(parts, "the service")
 	}
 	p.Summary = strings.Join(parts, ", ")
 }

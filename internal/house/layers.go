@@ -84,6 +84,7 @@ var places = []place{
 	{"internal/clients", middle, nil, "the MCP clients of a machine and their files; asks no person and writes no file"},
 	{"internal/config", middle, nil, "reads the configuration; imports nothing that it configures"},
 	{"internal/doctor", middle, []string{"internal/clients", "internal/config", "internal/journal"}, "judges what others tell of configuration, servers and clients, and looks at the machine; starts no server"},
+	{"internal/service", middle, nil, "the gateway as a service of one user; writes the descriptions and runs the system's manager, and knows no configuration"},
 	{"internal/journal", middle, nil, "writes files of other programs and takes that back; knows formats by splice, and no clients"},
 	{"internal/telemetry", middle, nil, "logs, metrics and audit records"},
 

@@ -237,6 +237,9 @@ func (op *Operation) write(ctx context.Context) error {
 			return errors.Join(err, op.back(op.changes[:i]))
 		}
 	}
+	if len(op.changes) == 0 {
+		return nil // An operation of steps alone has no file that another program could write back.
+	}
 	for round := 0; ; round++ {
 		lost := false
 		for _, wait := range []bool{false, true} {

@@ -305,6 +305,9 @@ func (u *undoing) write(mode os.FileMode) error {
 // keep reads the files again, at once and later. It removes entries that another program has
 // restored from its memory. It gives up after three times.
 func (j *Journal) keep(ctx context.Context, files []*undoing) error {
+	if len(files) == 0 {
+		return nil
+	}
 	for round := 0; ; round++ {
 		var lost error
 		for _, wait := range []time.Duration{0, j.settle} {
