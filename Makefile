@@ -4,6 +4,7 @@
 #   make test      format, vet, staticcheck, tests with -race, fuzz seeds, each benchmark once
 #   make interop   foreign MCP clients, servers and the official conformance suite (Node 20+, Python 3.11+)
 #   make clients   weir connect with the six programs of interop/hosts (npm, 1.5 GB), each in a HOME of its own
+#   make transcript  docs/transcript.txt, recorded anew
 #   make packages  the packages of a release for this machine (Linux), installed into empty places: many minutes at first
 #   make dist-check   GoReleaser's own check of .goreleaser.yaml: many minutes at first
 #   make bench     all numbers: bench-go and then bench-load
@@ -15,7 +16,7 @@
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build images test fmt vet staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-context fuzz clean
+.PHONY: build images transcript test fmt vet staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-context fuzz clean
 
 GO          ?= go
 GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
@@ -98,6 +99,10 @@ release-notes:
 	@awk -v v='## $(VERSION:v%=%) ' 'index($$0 " ", v) == 1 {on=1; next} /^## / {on=0} on' CHANGELOG.md | sed '1{/^$$/d}' | grep . -q \
 	  || { echo "CHANGELOG.md has no section $(VERSION:v%=%)" >&2; exit 1; }
 	@awk -v v='## $(VERSION:v%=%) ' 'index($$0 " ", v) == 1 {on=1; next} /^## / {on=0} on' CHANGELOG.md
+
+# What weir prints on a fresh machine, with the seconds that it took. make test runs the same commands.
+transcript:
+	$(GO) test ./internal/cli -run '^TestTranscript$$' -count=1 -transcript
 
 # The pictures of README.md, taken of the console in a browser.
 images: build
