@@ -180,7 +180,7 @@ async function bundle(report, packages) {
     const fill = (text) => text.replace('${__dirname}', unpacked).replace('${user_config.config}', config);
     for (const name of files(join(unpacked, 'server'))) await run('chmod', 'chmod', ['755', join(unpacked, 'server', name)]); // zipfile forgets modes
     const { command } = manifest.server.mcp_config.platform_overrides[system];
-    const { tools } = await handshake('mcpb', fill(command), manifest.server.mcp_config.args.map(fill), { cwd: unpacked });
+    const { tools } = await handshake('mcpb', fill(command), [...manifest.server.mcp_config.args.map(fill), '--idle-exit', '1s'], { cwd: unpacked, env: { ...process.env, XDG_STATE_HOME: empty('bundle-state') } });
     expect(tools.includes('tool_execute'), 'tools', tools);
     const server = JSON.parse(readFileSync(join(packages, 'server.json'), 'utf8'));
     expectEqual(server.packages.find((one) => one.registryType === 'mcpb').fileSha256, createHash('sha256').update(readFileSync(join(packages, 'weir.mcpb'))).digest('hex'), 'hash in server.json');

@@ -10,8 +10,9 @@ import (
 //go:embed files/weir-linux.sh
 var linuxLauncher []byte
 
-// bundleCommand is the command that an MCP client runs if it installs weir as a server.
-var bundleCommand = []string{"serve", "--stdio", "--config"}
+// bundleCommand is the command that an MCP client runs if it installs weir as a server. Clients with
+// the same configuration share one gateway.
+var bundleCommand = []string{"attach", "--config"}
 
 type (
 	// mcpbManifest is manifest.json of an MCP bundle, version 0.3.

@@ -241,8 +241,8 @@ func TestBundle(t *testing.T) {
 			t.Errorf("%s: %q", file, files[file])
 		}
 	}
-	if m.UserConfig["config"]["required"] != true || m.Server.Config.Args[3] != "${user_config.config}" {
-		t.Errorf("%+v", m)
+	if args := strings.Join(m.Server.Config.Args, " "); m.UserConfig["config"]["required"] != true || args != "attach --config ${user_config.config}" {
+		t.Errorf("%q, %+v", args, m)
 	}
 	var s registryServer
 	if err := json.Unmarshal(packages["server.json"], &s); err != nil {
@@ -256,6 +256,11 @@ func TestBundle(t *testing.T) {
 	}
 	if s.Packages[1].Version != "1.2.3rc4" {
 		t.Errorf("%+v", s.Packages[1])
+	}
+	for _, p := range s.Packages[:2] {
+		if a := p.Arguments; len(a) != 2 || a[0].Value != "attach" || a[1].Name != "--config" || !a[1].Required {
+			t.Errorf("%s: %+v", p.Type, a)
+		}
 	}
 }
 

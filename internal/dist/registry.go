@@ -43,8 +43,7 @@ type (
 func (r *Release) registry(bundle File) (File, error) {
 	arguments := []registryArgument{
 		{Type: "positional", Value: bundleCommand[0]},
-		{Type: "positional", Value: bundleCommand[1]},
-		{Type: "named", Name: bundleCommand[2], Format: "filepath", Required: true,
+		{Type: "named", Name: bundleCommand[1], Format: "filepath", Required: true,
 			Description: "weir.yaml, or any file with mcpServers, such as the .mcp.json of a client"},
 	}
 	stdio := map[string]string{"type": "stdio"}
