@@ -44,6 +44,9 @@ const (
 	KindQueueFull
 	KindTimeout
 	KindMemory
+	KindInsufficientScope
+	KindIdentityUnavailable
+	KindAuditUnavailable
 )
 
 // KindInfo is one row of the error table.
@@ -92,6 +95,9 @@ var Kinds = []KindInfo{
 	{KindQueueFull, "queue_full", -32002, http.StatusServiceUnavailable, "RATE_LIMITED", true, "The task queue is full; data has the limit and the queue's status."},
 	{KindTimeout, "timeout", -32003, http.StatusGatewayTimeout, "UPSTREAM_TIMEOUT", true, "The execution took longer than its limit, counted from its start."},
 	{KindMemory, "out_of_memory", -32005, http.StatusServiceUnavailable, "UPSTREAM_ERROR", true, "There is no room for the message: limits.memory is taken, and what goes to files finds none there either. What an upstream answered is lost, so another call runs the tool again."},
+	{KindInsufficientScope, "insufficient_scope", -32001, http.StatusForbidden, "PERMISSION_DENIED", false, "The caller's token lacks scopes that the call needs; WWW-Authenticate and data.scopes list all of them."},
+	{KindIdentityUnavailable, "identity_unavailable", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "AUTH_FAILED", true, "The issuer of the caller's token cannot be asked about it now; the token may be good."},
+	{KindAuditUnavailable, "audit_unavailable", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_ERROR", true, "The call was not made because the audit log, which must record it first, cannot be written."},
 }
 
 // Sessionless has the JSON-RPC codes for a caller that posts to an agent server without session and

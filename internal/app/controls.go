@@ -52,20 +52,6 @@ func namesOf(n config.ProxyNames) gateway.NameForm {
 	return gateway.NamePlain
 }
 
-// policyOf returns nil if the configuration allows everything, so that calls skip the check.
-func policyOf(p config.Policy) *dispatch.Policy {
-	if len(p.Rules) == 0 && (p.Default == config.ActionAllow || p.Default == "") {
-		return nil
-	}
-	policy := &dispatch.Policy{Default: dispatch.Action(p.Default)}
-	for _, r := range p.Rules {
-		policy.Rules = append(policy.Rules, dispatch.PolicyRule{
-			Action: dispatch.Action(r.Action), MetaTool: r.MetaTool, Namespace: r.Namespace, Tool: r.Tool, Tags: r.Tags, ReadOnly: r.ReadOnly, Reason: r.Reason,
-		})
-	}
-	return policy
-}
-
 func limitsOfCalls(l *config.RateLimits) dispatch.RateLimits {
 	limits := dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{}, Tools: map[string]dispatch.RateLimit{}}
 	for name, limit := range l.MetaTools() {

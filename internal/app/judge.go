@@ -30,9 +30,9 @@ func (j judge) Judge(ctx context.Context, name string, r *mcp.Request, taskTool 
 }
 
 // Refuses implements router.Judge.
-func (j judge) Refuses(upstream, method, name string) bool {
+func (j judge) Refuses(ctx context.Context, upstream, method, name string) bool {
 	d := j.engine.direct.Load()
-	return d != nil && d.Refuses(j.places(upstream), method, name)
+	return d != nil && d.Refuses(ctx, j.places(upstream), method, name)
 }
 
 // places returns the catalog servers that a router name stands for. The name of a Computer ("desk")

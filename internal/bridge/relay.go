@@ -38,9 +38,9 @@ type Relay struct {
 	Name string
 	// Server is the server behind the Relay.
 	Server Server
-	// Tells reports whether clients may get an update of a resource; nil permits all. params are
-	// those of the notification. It must not block.
-	Tells func(params json.RawMessage) bool
+	// Tells reports whether the client that subscribed with the request of ctx may get an update of a
+	// resource; nil permits all. params are those of the notification. It must not block.
+	Tells func(ctx context.Context, params json.RawMessage) bool
 	// Failure returns the error that a client gets for a server's error; nil changes nothing.
 	Failure func(error) error
 	// Logger gets errors that cannot be sent to a client; nil discards them.
@@ -214,7 +214,9 @@ func (x *Relay) failure(err error) error {
 	return x.Failure(err)
 }
 
-func (x *Relay) tells(params json.RawMessage) bool { return x.Tells == nil || x.Tells(params) }
+func (x *Relay) tells(ctx context.Context, params json.RawMessage) bool {
+	return x.Tells == nil || x.Tells(ctx, params)
+}
 
 func (x *Relay) log() *slog.Logger {
 	if x.Logger == nil {

@@ -36,7 +36,7 @@ func (x *Relay) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 	defer stop()
 	for _, uri := range wish.Resources {
 		stop, err := x.Server.SubscribeResource(ctx, uri, func(params json.RawMessage) {
-			if x.tells(params) {
+			if x.tells(ctx, params) {
 				box.Updated(params)
 			}
 		})
@@ -63,11 +63,11 @@ func (x *Relay) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 // Every message to the client has the client's id.
 func (x *Relay) listenModern(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	back := &Back{Request: r, Server: x.who(), Level: noLogs, Subscription: r.ID}
-	result, err := x.Server.Call(ctx, r.Method, r.Params, mcp.HandlerFunc(func(ctx context.Context, q *mcp.Request) (json.RawMessage, error) {
-		if q.IsNotification() && q.Method == ResourceUpdated && !x.tells(q.Params) {
+	result, err := x.Server.Call(ctx, r.Method, r.Params, mcp.HandlerFunc(func(inner context.Context, q *mcp.Request) (json.RawMessage, error) {
+		if q.IsNotification() && q.Method == ResourceUpdated && !x.tells(ctx, q.Params) {
 			return nil, nil
 		}
-		return back.Serve(ctx, q)
+		return back.Serve(inner, q)
 	}))
 	if err != nil {
 		return nil, x.failure(err)

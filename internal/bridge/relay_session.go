@@ -94,7 +94,7 @@ func (x *Relay) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessage,
 		return nil, mcp.Errorf(mcp.KindInvalidRequest, "%s needs a session, or nobody could be told of an update; send initialize first", r.Method)
 	}
 	err = f.resources.subscribe(ctx, x.Server, uri, func(params json.RawMessage) {
-		if x.tells(params) {
+		if x.tells(ctx, params) {
 			f.post.Put(ResourceUpdated, params)
 		}
 	})

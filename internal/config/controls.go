@@ -76,33 +76,6 @@ type Cache struct {
 	MaxBytes   Bytes         `key:"max_bytes" default:"64MB" min:"1" doc:"How many bytes of results are kept, for all principals together."`
 }
 
-// Action is the decision of a policy about a call.
-type Action string
-
-// The actions.
-const (
-	ActionAllow           Action = "allow"
-	ActionDeny            Action = "deny"
-	ActionRequireApproval Action = "require_approval"
-)
-
-// Policy decides which calls are made. The first rule that matches counts.
-type Policy struct {
-	Default Action       `key:"default" default:"allow" enum:"allow,deny,require_approval" doc:"What happens to calls of tools that no rule matches."`
-	Rules   []PolicyRule `key:"rules" doc:"Rules in order; the first that matches counts."`
-}
-
-// PolicyRule matches calls by everything that is set in it.
-type PolicyRule struct {
-	Action    Action   `key:"action" enum:"allow,deny,require_approval" doc:"What happens to the call. require_approval: the person at the client is asked, where the client can be; else it is refused."`
-	MetaTool  string   `key:"meta_tool" enum:"tool_browse,tool_execute,tool_view,tool_hydrate,resource_browse,resource_read,prompt_browse,prompt_get" doc:"The only meta-tool that the rule is about. Default: those that run or read something of a server."`
-	Namespace string   `key:"namespace" doc:"Namespace of the tool."`
-	Tool      string   `key:"tool" doc:"Pattern for the tool_id or the server's own name of the tool, or for the URI that is read. * stands for any text, ? for one character."`
-	Tags      []string `key:"tags" doc:"Tags that the tool must have, all of them."`
-	ReadOnly  *bool    `key:"read_only" doc:"Only tools that declare themselves read-only (true), or only others (false)."`
-	Reason    string   `key:"reason" doc:"Shown to the agent, and to the person who is asked."`
-}
-
 // Events says where events are written.
 type Events struct {
 	File string `key:"file" doc:"JSON lines, one for each call and each change of the catalog, are appended to this file; stderr writes them to standard error. Default: nowhere."`
@@ -210,31 +183,5 @@ func (d *decoder) checkCache(c *Cache) {
 	}
 	if len(c.Allow) > 0 && !c.ReadOnly {
 		d.Warn(d.At("cache.allow"), "cache.allow", "cache.allow has no effect without cache.read_only: true")
-	}
-}
-
-func (d *decoder) checkPolicy(p *Policy) {
-	for i := range p.Rules {
-		r := &p.Rules[i]
-		path := "policy.rules[" + strconv.Itoa(i) + "]"
-		if r.Action == "" && !d.Set(strict.Join(path, "action")) {
-			d.Fail(d.At(path), path, "%s has no action; give allow, deny or require_approval", path)
-		}
-		about := r.Namespace != "" || r.Tool != "" || len(r.Tags) > 0 || r.ReadOnly != nil
-		switch r.MetaTool {
-		case "tool_browse", "tool_view", "resource_browse", "prompt_browse":
-			if about {
-				d.Fail(d.At(path), path, "%s would never match: %s is about no tool, so it has no namespace, name, tags or read_only", path, r.MetaTool)
-			}
-		}
-		r.Reason = strings.Join(strings.Fields(r.Reason), " ") // YAML's block texts end with a line end
-		for key, texts := range map[string][]string{"namespace": {r.Namespace}, "tool": {r.Tool}, "reason": {r.Reason}, "tags": r.Tags} {
-			if key = strict.Join(path, key); slices.ContainsFunc(texts, func(s string) bool { return strings.ContainsFunc(s, control) }) {
-				d.Fail(d.At(key), key, "%s holds a control character", key)
-			}
-		}
-		if slices.Contains(r.Tags, "") {
-			d.Fail(d.At(strict.Join(path, "tags")), strict.Join(path, "tags"), "%s.tags holds an empty tag", path)
-		}
 	}
 }

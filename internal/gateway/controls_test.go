@@ -310,7 +310,7 @@ func TestSpellingsOfURIs(t *testing.T) {
 					t.Errorf("%s: %s of %s at the gateway: %v", c.name, method, uri, err)
 				}
 			}
-			if got := h.g.direct.Refuses([]Place{{Upstream: "disk", Namespace: "disk"}}, "resources/read", uri); got == c.allowed {
+			if got := h.g.direct.Refuses(t.Context(), []Place{{Upstream: "disk", Namespace: "disk"}}, "resources/read", uri); got == c.allowed {
 				t.Errorf("%s: %s is told of: %v", c.name, uri, !got)
 			}
 		}

@@ -141,7 +141,7 @@ func New(opts Options) *Gateway {
 	}
 	g := &Gateway{
 		opts: opts, state: opts.State,
-		ctl:    dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started),
+		ctl:    dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started, opts.Logger),
 		check:  dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout},
 		caller: caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, logger: opts.Logger},
 	}

@@ -108,7 +108,7 @@ func TestStrictPinRefusesHiddenText(t *testing.T) {
 			if _, err := h.g.direct.Judge(t.Context(), places, request, ""); (err == nil) != c.runs {
 				t.Errorf("%s, directly: %v", name, err)
 			}
-			if h.g.direct.Refuses(places, "tools/call", "leak") == c.runs {
+			if h.g.direct.Refuses(t.Context(), places, "tools/call", "leak") == c.runs {
 				t.Errorf("%s: what is refused is not known before", name)
 			}
 		}

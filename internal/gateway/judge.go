@@ -12,7 +12,6 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -113,18 +112,17 @@ func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request,
 	a.Ledger = &st.ledger
 	if _, err := d.ctl.Admit(ctx, &a); err != nil {
 		if d.accounts.onEvent != nil {
-			s, _ := d.ctl.Policy.Strictest(a.Verb, a.About)
-			d.accounts.onEvent(d.accounts.event(&dispatch.Call{Verb: a.Verb, Request: r, Session: st, Entry: s.Entry}, err, time.Since(start)))
+			d.accounts.onEvent(d.accounts.event(&dispatch.Call{Verb: a.Verb, Request: r, Session: st, Entry: a.Of}, err, time.Since(start)))
 		}
 		return nil, asProtocol(err)
 	}
 	return a.Params, nil
 }
 
-// Refuses reports, without asking or counting, whether Judge certainly refuses a call: of
+// Refuses reports, without asking or counting, whether Judge certainly refuses a call of the caller of a request: of
 // methodRead for a URI, or of methodCall for a tool. An empty name is a tool of which only the
 // place is known. Use it to hide information about things that an agent may not read or run.
-func (d *DirectCalls) Refuses(places []Place, method, name string) bool {
+func (d *DirectCalls) Refuses(ctx context.Context, places []Place, method, name string) bool {
 	if len(places) == 0 || d.ctl.None() {
 		return false
 	}
@@ -138,7 +136,7 @@ func (d *DirectCalls) Refuses(places []Place, method, name string) bool {
 	} else {
 		about = to.tool(name)
 	}
-	return d.ctl.Pin.CheckSeen(about) != nil || d.ctl.Refuses(verb, about)
+	return d.ctl.Pin.CheckSeen(about) != nil || d.ctl.Refuses(ctx, verb, about)
 }
 
 // target is the subject of a direct call.
@@ -281,7 +279,7 @@ func listenable(a *dispatch.Act, judge func(*mcp.Request) error) (json.RawMessag
 // in the list of gateway sessions.
 func (s *State) direct(of *mcp.Session) *sessionState {
 	return of.Value(directKey{s}, func() any {
-		return &sessionState{tag: telemetry.SessionTag(of.ID()), principal: of.Principal()}
+		return newSessionState(of)
 	}).(*sessionState)
 }
 

@@ -133,10 +133,15 @@ func (st *sessionState) end() {
 	}
 }
 
+// newSessionState returns the data of a session that begins.
+func newSessionState(of *mcp.Session) *sessionState {
+	return &sessionState{tag: telemetry.SessionTag(of.ID()), principal: of.Principal(), ledger: dispatch.Ledger{Started: time.Now()}}
+}
+
 // session returns the data of a session.
 func (s *State) session(of *mcp.Session) *sessionState {
 	st := of.Value(s.key, func() any {
-		return &sessionState{tag: telemetry.SessionTag(of.ID()), principal: of.Principal()}
+		return newSessionState(of)
 	}).(*sessionState)
 	st.once.Do(func() { s.register(of, st) })
 	return st

@@ -39,7 +39,7 @@ func (n *natives) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, u
 	}
 	return server.SubscribeResource(ctx, uri, func(params json.RawMessage) {
 		about := rawjson.Text(rawjson.Get(params, "uri"))
-		if n.caller.state.front.Load().direct.Refuses([]Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, dispatch.MethodRead, about) {
+		if n.caller.state.front.Load().direct.Refuses(ctx, []Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, dispatch.MethodRead, about) {
 			return
 		}
 		if asked != uri && about == uri {

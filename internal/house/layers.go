@@ -94,6 +94,7 @@ var places = []place{
 	{"mcp/sse", ground, []string{"internal/inflight", "mcp", "mcp/streamable", "internal/guard", "mcp/jsonrpc", "internal/rawjson", "internal/memory"}, "the transport of 2024-11-05; its events are framed as in mcp/streamable"},
 	{"mcp/*", ground, []string{"internal/inflight", "mcp", "internal/guard", "internal/child", "mcp/jsonrpc", "internal/rawjson", "internal/visible", "internal/memory", "internal/text"}, "transports: bytes to calls of a Handler and back"},
 	{"internal/identity", ground, nil, "who calls; what finds it out and what decides by it meet here"},
+	{"internal/authz", ground, []string{"internal/identity"}, "whether the conditions of a rule hold; the configuration checks them and the gateway asks them, and it knows neither"},
 	{"internal/guard", ground, []string{"internal/address", "internal/identity", "mcp", "mcp/jsonrpc", "internal/memory", "internal/text"}, "decides who may talk to an HTTP server; refuses in the form of MCP errors"},
 	{"internal/invocation", ground, nil, "tokens between a router and its agents: both faces need it, and neither may import the other"},
 	{"internal/listchange", ground, []string{"internal/rawjson", "mcp", "mcp/jsonrpc"}, "tells clients of changed lists; servers of every kind have lists, and it knows none of them"},

@@ -26,9 +26,9 @@ type Judge interface {
 	Judge(ctx context.Context, upstream string, r *mcp.Request, taskTool string) (json.RawMessage, error)
 	// Refuses reports, without asking or counting, whether Judge certainly refuses a call:
 	// "resources/read" of a URI, or "tools/call" of a tool, where "" is an unknown tool. Agents get
-	// no notifications about resources or tools that they may not use. It is called by an
-	// upstream's reader and must not block.
-	Refuses(upstream, method, name string) bool
+	// no notifications about resources or tools that they may not use. ctx says who the agent is. It
+	// is called by an upstream's reader and must not block.
+	Refuses(ctx context.Context, upstream, method, name string) bool
 }
 
 // judged reports whether a Judge applies to the upstream.
@@ -57,6 +57,6 @@ func (p *passthrough) admit(ctx context.Context, r *mcp.Request) (*mcp.Request, 
 
 // tellsOf reports whether an agent may get an update. It must not name a resource that the agent
 // may not read, such as one below a subscribed resource.
-func (p *passthrough) tellsOf(params json.RawMessage) bool {
-	return !p.judged() || !p.judge.Refuses(p.name, "resources/read", rawjson.Text(rawjson.Get(params, "uri")))
+func (p *passthrough) tellsOf(ctx context.Context, params json.RawMessage) bool {
+	return !p.judged() || !p.judge.Refuses(ctx, p.name, "resources/read", rawjson.Text(rawjson.Get(params, "uri")))
 }

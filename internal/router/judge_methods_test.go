@@ -42,7 +42,7 @@ func (j *strictJudge) Judge(_ context.Context, upstream string, r *mcp.Request, 
 	return rawjson.AppendRewritten(nil, r.Params)
 }
 
-func (j *strictJudge) Refuses(_, _, name string) bool {
+func (j *strictJudge) Refuses(_ context.Context, _, _, name string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Contains(j.refused, name)

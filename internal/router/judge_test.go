@@ -27,7 +27,7 @@ func (f judgeFunc) Judge(ctx context.Context, upstream string, r *mcp.Request, _
 	return r.Params, f(ctx, upstream, r)
 }
 
-func (judgeFunc) Refuses(string, string, string) bool { return false }
+func (judgeFunc) Refuses(context.Context, string, string, string) bool { return false }
 
 var everything = judgeFunc(func(context.Context, string, *mcp.Request) error { return nil })
 
@@ -36,7 +36,7 @@ type noCounter struct{ not atomic.Bool }
 
 func (*noCounter) Judges(string) bool { return true }
 
-func (*noCounter) Refuses(string, string, string) bool { return false }
+func (*noCounter) Refuses(context.Context, string, string, string) bool { return false }
 
 func (n *noCounter) Judge(ctx context.Context, upstream string, r *mcp.Request, _ string) (json.RawMessage, error) {
 	what := rawjson.Text(rawjson.Get(r.Params, "name")) + rawjson.Text(rawjson.Get(r.Params, "uri"))
@@ -183,7 +183,7 @@ func (s *switched) Judge(_ context.Context, _ string, r *mcp.Request, _ string) 
 	return r.Params, nil
 }
 
-func (s *switched) Refuses(string, string, string) bool { return false }
+func (s *switched) Refuses(context.Context, string, string, string) bool { return false }
 
 // TestJudgeComesAndGoes: without anything to decide messages are forwarded
 // unseen; when that changes, sessions are started anew.

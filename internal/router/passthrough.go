@@ -88,7 +88,7 @@ func (p *passthrough) call(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if err != nil {
 		return nil, plainCode(ctx, r, err)
 	}
-	if result, err = p.ownTasks(owner, r, result); err != nil {
+	if result, err = p.ownTasks(ctx, owner, r, result); err != nil {
 		return nil, err
 	}
 	return p.relay.Complete(ctx, r, result), nil

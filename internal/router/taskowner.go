@@ -2,6 +2,7 @@ package router
 
 import (
 	"container/list"
+	"context"
 	"encoding/json"
 	"strings"
 	"sync"
@@ -92,7 +93,7 @@ func (p *passthrough) checkTask(principal, method string, params json.RawMessage
 
 // ownTasks records the task in a call's result. From a list it removes tasks of other principals,
 // and those of tools that the agent must not run.
-func (p *passthrough) ownTasks(principal string, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
+func (p *passthrough) ownTasks(ctx context.Context, principal string, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
 	switch r.Method {
 	case "tools/call":
 		made, ok := mcptask.Made(result)
@@ -111,7 +112,7 @@ func (p *passthrough) ownTasks(principal string, r *mcp.Request, result json.Raw
 			break
 		}
 		return keepTasks(result, func(id string) bool {
-			return (!owned || p.tasks.owns(principal, id)) && (!judged || !p.judge.Refuses(p.name, "tools/call", p.tasks.tool(principal, id)))
+			return (!owned || p.tasks.owns(principal, id)) && (!judged || !p.judge.Refuses(ctx, p.name, "tools/call", p.tasks.tool(principal, id)))
 		})
 	}
 	return result, nil

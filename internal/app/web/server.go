@@ -162,7 +162,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	quiet := func() { endPage(); endAPI() }
 	mux.Handle("/mcp", f.agentFront(guard.New(attachable(closed, f.token))))
 	mux.Handle("/metrics", guard.New(metrics).Wrap(f.engine.Metrics.Handler()))
-	routes := http.Handler(mux)
+	routes := located(&c.Policy, mux)
 	f.routes.Store(&routes)
 	if before := f.quiet.Swap(&quiet); before != nil {
 		(*before)()

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -29,10 +31,15 @@ type Controls struct {
 	limits   RateLimits
 	redactor *result.Redactor
 	started  time.Time // quotas count from here
+	log      *slog.Logger
+
+	conditional, observes bool // of the policy
 }
 
-func NewControls(pin Pin, policy *Policy, limits RateLimits, redactor *result.Redactor, started time.Time) *Controls {
-	return &Controls{Pin: pin, Policy: policy, limits: limits, redactor: redactor, started: started}
+// NewControls returns controls. The logger, which may be nil, receives what observed rules would have
+// decided.
+func NewControls(pin Pin, policy *Policy, limits RateLimits, redactor *result.Redactor, started time.Time, log *slog.Logger) *Controls {
+	return &Controls{Pin: pin, Policy: policy, limits: limits, redactor: redactor, started: started, log: orDiscard(log), conditional: policy.conditional(), observes: policy.observes()}
 }
 
 // None reports whether there are no rules, so that every call passes unchanged.
@@ -104,6 +111,7 @@ type Act struct {
 	filled bool
 	Direct bool // it bypassed the gateway's own methods; see Judge
 
+	method string // of MCP, for conditions; "" is the one of the verb
 	Ledger *Ledger
 	Count  string // the meta-tool whose quota it uses; "" is none
 	// Free marks a part of an act that was admitted and counted before.
@@ -111,6 +119,8 @@ type Act struct {
 	dryRun bool
 
 	status string // set by admit: the policy's verdict, "" without a policy
+	// Of is the entry that the verdict is about, set by Admit; nil if it is about none.
+	Of *catalog.Entry
 }
 
 // Admit decides about an act. It returns a pass; or an *Error with PermissionDenied or RateLimited;
@@ -132,9 +142,17 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 			return pass{}, err
 		}
 	}
-	s, v := c.Policy.Strictest(a.Verb, a.About)
+	in, how := c.input(ctx, a), strictly
+	if a.Free {
+		how = possibly // it was admitted with arguments that are not known here
+	}
+	s, v := c.Policy.strictest(in, how, a.Verb, a.About)
+	a.Of = s.Entry
 	if c.Policy != nil {
 		a.status = "pass"
+	}
+	if c.observes {
+		c.notice(ctx, in, a, v)
 	}
 	switch {
 	case v.action == Allow, v.action == RequireApproval && a.Free:
@@ -145,7 +163,11 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 			return pass{}, err
 		}
 	default:
-		return pass{}, v.refusal(a, s, "the policy of this gateway refuses it")
+		refusal := v.refusal(a, s, "the policy of this gateway refuses it")
+		if err := c.stepUp(in, a, refusal.Message); err != nil {
+			return pass{}, err
+		}
+		return pass{}, refusal
 	}
 	if a.Free {
 		return pass{true}, nil
@@ -153,12 +175,24 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	if b := a.Ledger.take(time.Since(c.started), !a.dryRun, c.limits.scopes(a.Count, a.About)); b != nil {
 		return pass{}, b.error()
 	}
+	if c.conditional && !a.dryRun && ActsOnUpstream(a.Verb) && a.Ledger != nil {
+		a.Ledger.calls.Add(1)
+	}
 	return pass{true}, nil
 }
 
-// Refuses reports whether an act is certainly refused, without asking a person.
-func (c *Controls) Refuses(verb string, about []Subject) bool {
-	_, v := c.Policy.Strictest(verb, about)
+// Refuses reports whether an act of the caller of a request is certainly refused, with any arguments
+// and without asking a person.
+func (c *Controls) Refuses(ctx context.Context, verb string, about []Subject) bool {
+	var in *authz.Input
+	if c.conditional {
+		in = inputFrom(ctx)
+		in.Unknown = authz.OfCall &^ authz.Now
+		if verb == VerbRead {
+			in.Unknown &^= authz.Args // the URI
+		}
+	}
+	_, v := c.Policy.strictest(in, possibly, verb, about)
 	return v.action != Allow && v.action != RequireApproval
 }
 
@@ -274,7 +308,7 @@ func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (
 	verb := VerbOf(call.Entry.Kind)
 	a := Act{Request: call.Request, Verb: verb, Count: verb, Catalog: call.Catalog, args: call.Args, Ledger: call.Session.Ledger(), dryRun: call.DryRun}
 	if call.Method != "" && call.Method != MethodRead && call.Method != MethodGet {
-		a.What = call.Method + " of " + call.Entry.ID
+		a.What, a.method = call.Method+" of "+call.Entry.ID, call.Method
 	}
 	if call.Refs != nil { // the references, not the few rows that replaced them for the validation
 		a.args = call.Refs.Arguments()

@@ -37,7 +37,7 @@ func TestPolicyDecides(t *testing.T) {
 		for tool, want := range tt.want {
 			upstream, name, _ := strings.Cut(tool, "/")
 			e := entryNamed(t, known, upstream, name)
-			if got := tt.policy.decide(VerbExecute, Subject{Entry: e}).action; got != want {
+			if got := tt.policy.decide(nil, strictly, VerbExecute, Subject{Entry: e}).action; got != want {
 				t.Errorf("%s: %s: %s, want %s", tt.name, tool, got, want)
 			}
 		}

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
 // Action is the verdict of a rule.
@@ -44,9 +46,24 @@ type PolicyRule struct {
 	// ReadOnly matches tools that declare themselves read-only, or those that do not. It is an
 	// unverified hint of the upstream.
 	ReadOnly *bool
+	// If is what the rule asks of the caller and of the request; nil asks nothing.
+	If *authz.Condition
+	// Observe means that the rule is logged where it would decide, and decides nothing.
+	Observe bool
 	// Reason is shown to the agent and to the person who is asked.
 	Reason string
 }
+
+// reading says how a rule counts whose condition depends on what is not known.
+type reading uint8
+
+const (
+	// strictly: it matches if it denies or asks, and not if it allows.
+	strictly reading = iota
+	// possibly: it matches if it allows or asks, and not if it denies. A verdict other than Deny then
+	// means that some call is not refused.
+	possibly
+)
 
 // verdict is the decision of a policy about one call.
 type verdict struct {
@@ -92,21 +109,30 @@ type Subject struct {
 
 // decide returns the verdict on an act. For a subject outside the catalog, it takes the strictest
 // of the rules that might match, up to the first that certainly does. Otherwise removing a tool
-// from the catalog would bypass the policy.
-func (p *Policy) decide(verb string, s Subject) verdict {
+// from the catalog would bypass the policy. The input is for rules with conditions; without one,
+// they fail.
+func (p *Policy) decide(in *authz.Input, how reading, verb string, s Subject) verdict {
 	if p == nil {
 		return verdict{Allow, "", -1}
 	}
 	perhaps := verdict{Allow, "", -1}
+	if in != nil {
+		inputOf(in, verb, s)
+	}
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		v := verdict{r.Action, r.Reason, i}
 		switch {
+		case r.Observe:
 		case s.Known == KnownPlace && r.Action == Allow && r.Tool != "": // it may be another tool's name
 		case r.Matches(verb, s):
-			return perhaps.orStricter(v)
+			if r.holds(in, how, s) {
+				return perhaps.orStricter(v)
+			}
 		case s.Known != knownWhole && r.mayMatch(verb, s):
-			perhaps = perhaps.orStricter(v)
+			if r.holds(in, strictly, s) {
+				perhaps = perhaps.orStricter(v)
+			}
 		}
 	}
 	if p.Default == "" || !ActsOnUpstream(verb) {
@@ -115,13 +141,59 @@ func (p *Policy) decide(verb string, s Subject) verdict {
 	return perhaps.orStricter(verdict{p.Default, "", -1})
 }
 
-// Strictest returns the strictest verdict on the subjects of an act, and its subject.
-func (p *Policy) Strictest(verb string, about []Subject) (s Subject, v verdict) {
+// holds reports whether the condition of a rule counts as met by a call of the subject of an input.
+func (r *PolicyRule) holds(in *authz.Input, how reading, s Subject) bool {
+	if r.If == nil {
+		return true
+	}
+	value := authz.Failed
+	if in != nil {
+		granted := in.Granted
+		in.Granted = granted && r.Action != Deny
+		value = r.If.Holds(in)
+		in.Granted = granted
+	}
+	switch {
+	case value == authz.Unknown && how == possibly && s.Known == knownWhole:
+		return r.Action != Deny
+	case value == authz.Unknown || value == authz.Failed:
+		return r.Action != Allow
+	}
+	return value == authz.Yes
+}
+
+// inputOf stores a subject in the input of a call, and returns the input.
+func inputOf(in *authz.Input, verb string, s Subject) *authz.Input {
+	if in == nil {
+		return nil
+	}
+	in.Unknown &^= authz.ToolID | authz.ToolName | authz.ToolHints
+	in.Server, in.Tool = "", nil
+	if s.Entry == nil {
+		return in
+	}
+	e := s.Entry
+	in.Server = e.Upstream
+	in.Tool = &authz.Tool{ID: e.ID, Namespace: e.Namespace, Name: e.RawName, Tags: e.Tags, ReadOnly: e.ReadOnly, Destructive: e.Destructive, Idempotent: e.Idempotent, OpenWorld: e.OpenWorld}
+	switch {
+	case s.Known == KnownPlace || s.Folds:
+		in.Unknown |= authz.ToolID | authz.ToolName | authz.ToolHints
+	case s.Known == KnownName:
+		in.Unknown |= authz.ToolID | authz.ToolHints
+	}
+	if verb == VerbRead && s.URI != "" && in.Unknown&authz.Args == 0 {
+		in.SetArgs(append(rawjson.AppendString([]byte(`{"uri":`), s.URI), '}'))
+	}
+	return in
+}
+
+// strictest returns the strictest verdict on the subjects of an act, and its subject.
+func (p *Policy) strictest(in *authz.Input, how reading, verb string, about []Subject) (s Subject, v verdict) {
 	if len(about) == 0 {
-		return s, p.decide(verb, s)
+		return s, p.decide(in, how, verb, s)
 	}
 	for i, one := range about {
-		decided := p.decide(verb, one)
+		decided := p.decide(in, how, verb, one)
 		if one.Odd != "" {
 			decided = verdict{Deny, one.Odd, oddName}
 		}
@@ -205,28 +277,5 @@ func (r *PolicyRule) names(s Subject) bool {
 		s.URI != "" && matchSpelled(pattern, s.URI)
 }
 
-// matchPattern reports whether a pattern matches all of s. Its time is bounded by the product of
-// the lengths.
-func matchPattern(pattern, s string) bool {
-	p, t := []rune(pattern), []rune(s)
-	star, mark, i, j := -1, 0, 0, 0
-	for j < len(t) {
-		switch {
-		case i < len(p) && p[i] == '*':
-			star, mark = i, j
-			i++
-		case i < len(p) && (p[i] == '?' || p[i] == t[j]):
-			i++
-			j++
-		case star >= 0:
-			mark++
-			i, j = star+1, mark
-		default:
-			return false
-		}
-	}
-	for i < len(p) && p[i] == '*' {
-		i++
-	}
-	return i == len(p)
-}
+// matchPattern reports whether a pattern matches all of s.
+func matchPattern(pattern, s string) bool { return authz.Match(pattern, s) }

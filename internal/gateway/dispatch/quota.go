@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/gateway/result"
@@ -80,6 +81,9 @@ type breach struct {
 // Ledger counts the calls of one session. The zero value is empty. It is safe for
 // concurrent use.
 type Ledger struct {
+	Started time.Time // when the session began; set before the first use
+	calls   atomic.Int64
+
 	mu      sync.Mutex // guards below
 	buckets map[string]*bucket
 }

@@ -1,0 +1,28 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/authz"
+	"github.com/weir-mcp/weir/internal/config"
+)
+
+// located tells the policy where requests come from, if an expression of it may look at that. An
+// address that a proxy hides is not known.
+func located(p *config.Policy, next http.Handler) http.Handler {
+	if !slices.ContainsFunc(p.Rules, func(r config.PolicyRule) bool { return strings.Contains(r.When, "source") }) {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ip, known := address.Source(r.Header, r.RemoteAddr)
+		if known {
+			route := authz.RouteOf(r.Context())
+			route.Source = ip.String()
+			r = r.WithContext(authz.WithRoute(r.Context(), route))
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,192 @@
+package authz
+
+import (
+	"slices"
+)
+
+// Truth is the value of a condition.
+type Truth uint8
+
+// The values. Of the parts of a condition, the lowest value counts.
+const (
+	No Truth = iota
+	Failed
+	Unknown
+	Yes
+)
+
+// String returns the value as it is shown to operators.
+func (t Truth) String() string {
+	return [...]string{No: "no", Failed: "failed", Unknown: "unknown", Yes: "yes"}[t]
+}
+
+// Condition is what a rule asks of the caller and of the request. All parts that are set must hold.
+// A nil Condition always holds. A Condition must not change while it is in use.
+type Condition struct {
+	// Groups holds if the caller is in one of them.
+	Groups []string
+	// Principals holds if the caller is one of them. "*" stands for any text, "?" for one character.
+	Principals []string
+	// Roles holds if the caller has one of them.
+	Roles []string
+	// Scopes holds if the caller's credential has all of them.
+	Scopes []string
+	// Profiles holds if the request came through one of them.
+	Profiles []string
+	// When is an expression; nil always holds.
+	When *Expression
+}
+
+// Part is the value of one part of a condition.
+type Part struct {
+	Name  string // the key in the configuration
+	Value Truth
+	Why   string // for Failed and Unknown, otherwise ""
+}
+
+// Holds returns the value of the condition for a request.
+func (c *Condition) Holds(in *Input) Truth {
+	if c == nil {
+		return Yes
+	}
+	value := Yes
+	for _, part := range parts {
+		if value = min(value, part.of(c, in)); value == No {
+			return No
+		}
+	}
+	if c.When == nil {
+		return value
+	}
+	of, _ := c.When.Eval(in)
+	return min(value, of)
+}
+
+// Explain returns the value of each part that is set.
+func (c *Condition) Explain(in *Input) []Part {
+	if c == nil {
+		return nil
+	}
+	var list []Part
+	for _, part := range parts {
+		if len(part.set(c)) == 0 {
+			continue
+		}
+		one := Part{Name: part.name, Value: part.of(c, in)}
+		if one.Value == Failed {
+			one.Why = "the issuer has more groups of the caller than it wrote down"
+		}
+		list = append(list, one)
+	}
+	if c.When != nil {
+		one := Part{Name: "when"}
+		var err error
+		if one.Value, err = c.When.Eval(in); err != nil {
+			one.Why = err.Error()
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// parts are the parts of a condition without the expression.
+var parts = []struct {
+	name string
+	set  func(*Condition) []string
+	of   func(*Condition, *Input) Truth
+}{
+	{"groups", func(c *Condition) []string { return c.Groups }, groupsOf},
+	{"principals", func(c *Condition) []string { return c.Principals }, principalsOf},
+	{"roles", func(c *Condition) []string { return c.Roles }, rolesOf},
+	{"scopes", func(c *Condition) []string { return c.Scopes }, scopesOf},
+	{"profile", func(c *Condition) []string { return c.Profiles }, profilesOf},
+}
+
+func groupsOf(c *Condition, in *Input) Truth {
+	switch {
+	case len(c.Groups) == 0:
+		return Yes
+	case in.Identity.GroupsMissing:
+		return Failed
+	}
+	return truth(slices.ContainsFunc(c.Groups, in.Identity.InGroup))
+}
+
+func principalsOf(c *Condition, in *Input) Truth {
+	return truth(len(c.Principals) == 0 || slices.ContainsFunc(c.Principals, func(pattern string) bool {
+		return Match(pattern, in.Identity.Principal)
+	}))
+}
+
+func rolesOf(c *Condition, in *Input) Truth {
+	return truth(len(c.Roles) == 0 || slices.ContainsFunc(c.Roles, in.Identity.HasRole))
+}
+
+func scopesOf(c *Condition, in *Input) Truth {
+	for _, scope := range c.Scopes {
+		if !in.Granted && !in.Identity.HasScope(scope) {
+			if in.Unknown&Scopes != 0 {
+				return Unknown
+			}
+			return No
+		}
+	}
+	return Yes
+}
+
+func profilesOf(c *Condition, in *Input) Truth {
+	return truth(len(c.Profiles) == 0 || slices.Contains(c.Profiles, in.Profile))
+}
+
+func truth(holds bool) Truth {
+	if holds {
+		return Yes
+	}
+	return No
+}
+
+// Match reports whether a pattern matches all of s: "*" stands for any text, "?" for one character.
+// Case counts. Its time is bounded by the product of the lengths.
+func Match(pattern, s string) bool {
+	star, mark, i, j := -1, 0, 0, 0
+	for j < len(s) {
+		switch {
+		case i < len(pattern) && pattern[i] == '*':
+			star, mark = i, j
+			i++
+		case i < len(pattern) && pattern[i] == '?':
+			i, j = i+1, after(s, j)
+		case i < len(pattern) && pattern[i] == s[j]:
+			i, j = i+1, j+1
+		case star >= 0:
+			mark = after(s, mark)
+			i, j = star+1, mark
+		default:
+			return false
+		}
+	}
+	for i < len(pattern) && pattern[i] == '*' {
+		i++
+	}
+	return i == len(pattern)
+}
+
+// Uses returns the parts of a request that the condition looks at.
+func (c *Condition) Uses() Parts {
+	if c == nil {
+		return 0
+	}
+	var uses Parts
+	for _, part := range []struct {
+		set []string
+		is  Parts
+	}{{c.Groups, Groups}, {c.Principals, Principal}, {c.Roles, Roles}, {c.Scopes, Scopes}, {c.Profiles, Profile}} {
+		if len(part.set) > 0 {
+			uses |= part.is
+		}
+	}
+	if c.When != nil {
+		uses |= c.When.uses
+	}
+	return uses
+}

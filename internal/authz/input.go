@@ -1,0 +1,213 @@
+package authz
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+
+	"github.com/weir-mcp/weir/internal/identity"
+)
+
+// Parts is a set of parts of a request.
+type Parts uint32
+
+// The parts.
+const (
+	Principal Parts = 1 << iota
+	Groups
+	Roles
+	Scopes
+	Claims
+	Client
+	Profile
+	Server
+	ToolID    // id of the tool
+	ToolName  // its name at its server
+	ToolHints // its tags and what its server says that a call does
+	ToolSpace // its namespace
+	Args
+	Method
+	Session
+	Now
+	Source
+)
+
+// OfCall are the parts that differ from one call of a tool to the next.
+const OfCall = Args | Method | Session | Now | Source
+
+// Tool is the entry that a request concerns.
+type Tool struct {
+	ID, Namespace, Name                          string
+	Tags                                         []string
+	ReadOnly, Destructive, Idempotent, OpenWorld bool
+}
+
+// Input is what conditions look at. An Input serves one goroutine.
+type Input struct {
+	Identity *identity.Identity // never nil
+	Profile  string
+	Server   string
+	Tool     *Tool // nil: the request concerns no entry
+	// Args is the raw object of the arguments; nil means none.
+	Args   json.RawMessage
+	Method string
+	Source string // the caller's network address; "" fails expressions that look at it
+	Calls  int64  // calls of the session before this one
+	Age    time.Duration
+	Now    time.Time
+
+	// Unknown are the parts that are not known. With Scopes, a scope that the caller lacks counts as
+	// not known, because the caller could get it.
+	Unknown Parts
+	// Granted means that the caller has all scopes that a condition asks for.
+	Granted bool
+	// UnknownArgs are the arguments whose values are not known, by name.
+	UnknownArgs []string
+
+	args    any // decoded Args
+	decoded bool
+	bad     bool // Args cannot be decoded, or are too large
+}
+
+// maxArgs bounds the arguments that are decoded, in bytes. Larger ones are unknown.
+const maxArgs = 1 << 20
+
+// SetArgs replaces the arguments.
+func (in *Input) SetArgs(args json.RawMessage) {
+	in.Args, in.args, in.decoded, in.bad = args, nil, false, false
+}
+
+// decodeArgs returns the arguments as the values of an expression. Whole numbers of 64 bits are
+// integers, all others are floats.
+func (in *Input) decodeArgs() (args any, ok bool) {
+	if in.decoded {
+		return in.args, !in.bad
+	}
+	in.decoded = true
+	if len(in.Args) == 0 {
+		in.args = map[string]any{}
+		return in.args, true
+	}
+	if len(in.Args) > maxArgs {
+		in.bad = true
+		return nil, false
+	}
+	d := json.NewDecoder(bytes.NewReader(in.Args))
+	d.UseNumber()
+	var value map[string]any
+	if err := d.Decode(&value); err != nil || value == nil {
+		in.bad = true
+		return nil, false
+	}
+	in.args = numbers(value)
+	return in.args, true
+}
+
+// numbers replaces the numbers of decoded JSON by integers and floats.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, err := v.Float64()
+		if err != nil {
+			return types.NewErr("a number does not fit: %v", err)
+		}
+		return f
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			out[key] = numbers(value)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, value := range v {
+			out[i] = numbers(value)
+		}
+		return out
+	}
+	return v
+}
+
+// ResolveName implements cel.Activation. A part that is not there, such as the tool of a request that
+// concerns none, fails the expression.
+func (in *Input) ResolveName(name string) (any, bool) {
+	switch name {
+	case "principal":
+		return types.String(in.Identity.Principal), true
+	case "groups":
+		return in.Identity.Groups, !in.Identity.GroupsMissing
+	case "roles":
+		return in.Identity.Roles, true
+	case "scopes":
+		return in.Identity.Scopes, true
+	case "claims":
+		return in.claims(), true
+	case "client":
+		return types.String(in.Identity.Client), true
+	case "profile":
+		return types.String(in.Profile), true
+	case "server":
+		return types.String(in.Server), in.Server != ""
+	case "args":
+		return in.decodeArgs()
+	case "method":
+		return types.String(in.Method), true
+	case "session.calls":
+		return types.Int(in.Calls), true
+	case "session.age":
+		return types.Duration{Duration: in.Age}, true
+	case "now":
+		return types.Timestamp{Time: in.Now}, true
+	case "source":
+		return types.String(in.Source), in.Source != ""
+	}
+	if in.Tool == nil {
+		return nil, false
+	}
+	return in.Tool.resolve(name)
+}
+
+// Parent implements cel.Activation.
+func (in *Input) Parent() cel.Activation { return nil }
+
+func (in *Input) claims() any {
+	if in.Identity.Claims == nil {
+		return map[string]any{}
+	}
+	return numbers(in.Identity.Claims)
+}
+
+func (t *Tool) resolve(name string) (any, bool) {
+	switch name {
+	case "tool.id":
+		return types.String(t.ID), true
+	case "tool.name":
+		return types.String(t.Name), true
+	case "tool.namespace":
+		return types.String(t.Namespace), true
+	case "tool.tags":
+		return t.Tags, true
+	case "tool.read_only":
+		return types.Bool(t.ReadOnly), true
+	case "tool.destructive":
+		return types.Bool(t.Destructive), true
+	case "tool.idempotent":
+		return types.Bool(t.Idempotent), true
+	case "tool.open_world":
+		return types.Bool(t.OpenWorld), true
+	}
+	return nil, false
+}
+
+// after returns the index after the character of s at i.
+func after(s string, i int) int {
+	_, size := utf8.DecodeRuneInString(s[i:])
+	return i + size
+}
