@@ -60,11 +60,9 @@ func (s *Server) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage,
 		return nil, invalidArguments(name, err)
 	}
 	metadata := s.metadata(r)
-	payload := make(json.RawMessage, 0, len(args)+len(metadata)+32)
-	payload = append(append(payload, `{"input":`...), args...)
-	payload = append(append(payload, `,"metadata":`...), metadata...)
-	payload = append(payload, '}')
-	spec := taskqueue.Spec{Owner: r.Session.Principal(), Name: name, Payload: payload, Priority: t.Priority, Timeout: t.timeout(s.o.Timeout)}
+	payload := rawjson.NewWriter(make([]byte, 0, len(args)+len(metadata)+32))
+	payload.Object().Key("input").Raw(args).Key("metadata").Raw(metadata).EndObject()
+	spec := taskqueue.Spec{Owner: r.Session.Principal(), Name: name, Payload: payload.Bytes(), Priority: t.Priority, Timeout: t.timeout(s.o.Timeout)}
 	if answer, ok, err := s.callAsTask(r, t, task, spec); ok {
 		return answer, err
 	}
@@ -162,23 +160,21 @@ func invalidArguments(name string, err error) error {
 
 // metadata returns the caller's metadata for a command: never a token.
 func (s *Server) metadata(r *mcp.Request) json.RawMessage {
-	out := rawjson.AppendString([]byte(`{"agent":`), s.name)
-	out = rawjson.AppendString(append(out, `,"principal":`...), r.Session.Principal())
+	w := rawjson.NewWriter(nil).Object().Key("agent").String(s.name).Key("principal").String(r.Session.Principal())
 	if meta := r.Fields().RawMeta; rawjson.IsObject(meta) {
-		own := []byte{}
+		own := rawjson.NewWriter(nil).Object()
 		_ = rawjson.EachMember(meta, func(m rawjson.Member) bool {
 			// Keys of the protocol itself are not the caller's.
 			if !bytes.HasPrefix(m.Key, []byte("io.modelcontextprotocol/")) {
-				own = append(rawjson.AppendString(append(own, ','), string(m.Key)), ':')
-				own = append(own, m.Value...)
+				own.Key(string(m.Key)).Raw(m.Value)
 			}
 			return true
 		})
-		if len(own) > 0 {
-			out = append(append(append(out, `,"meta":{`...), own[1:]...), '}')
+		if own := own.EndObject().Bytes(); !rawjson.IsEmptyObject(own) {
+			w.Key("meta").Raw(own)
 		}
 	}
-	return append(out, '}')
+	return w.EndObject().Bytes()
 }
 
 // execute is the queue's Run. It runs a tool.
@@ -222,37 +218,34 @@ func (c *Call) stdin() []byte {
 
 // result returns the tool's result. Structured content is an object in every version.
 func (o *output) result() json.RawMessage {
-	out := make([]byte, 0, 2*len(o.text)+64)
-	out = appendText(append(out, `{"content":[`...), o.text)
-	out = append(out, ']')
+	w := rawjson.NewWriter(make([]byte, 0, 2*len(o.text)+64))
+	w.Object().Key("content").Array()
+	writeText(w, o.text)
+	w.EndArray()
 	if o.json != nil {
-		out = append(append(out, `,"structuredContent":`...), o.json...)
+		w.Key("structuredContent").Raw(o.json)
 	}
-	return append(out, '}')
+	return w.EndObject().Bytes()
 }
 
 // result returns the tool's result after a failure.
 func (f *failure) result() json.RawMessage {
-	out := []byte(`{"content":[`)
+	w := rawjson.NewWriter(nil).Object().Key("content").Array()
 	if len(f.out) > 0 {
-		out = append(appendText(out, f.out), ',')
+		writeText(w, f.out)
 	}
-	out = appendText(out, []byte(f.message))
-	meta := map[string]any{"code": mcp.KindToolExecution.Info().JSONRPC, "exit": f.exit}
-	if f.signal != "" && f.reason == "" {
-		meta["signal"] = f.signal
+	writeText(w, []byte(f.message))
+	w.EndArray().Key("isError").Bool(true)
+	w.Key("_meta").Object().Key("code").Int(int64(mcp.KindToolExecution.Info().JSONRPC)).Key("exit").Int(int64(f.exit))
+	switch {
+	case f.reason != "":
+		w.Key("limit").String(f.reason)
+	case f.signal != "":
+		w.Key("signal").String(f.signal)
 	}
-	if f.reason != "" {
-		meta["limit"] = f.reason
-	}
-	raw, err := json.Marshal(meta)
-	if err != nil {
-		raw = []byte(`{}`)
-	}
-	return append(append(append(out, `],"isError":true,"_meta":`...), raw...), '}')
+	return w.EndObject().EndObject().Bytes()
 }
 
-func appendText(dst, text []byte) []byte {
-	dst = append(dst, `{"type":"text","text":`...)
-	return append(rawjson.AppendString(dst, string(text)), '}')
+func writeText(w *rawjson.Writer, text []byte) {
+	w.Object().Key("type").String("text").Key("text").Text(text).EndObject()
 }

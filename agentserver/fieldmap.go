@@ -98,7 +98,7 @@ func objectSchema(raw json.RawMessage, depth int) (json.RawMessage, error) {
 	if depth > 16 {
 		return nil, fmt.Errorf("fields are nested more than 16 deep")
 	}
-	props := []byte{'{'}
+	props := rawjson.NewWriter(nil).Object()
 	var required []string
 	var failed error
 	err := rawjson.EachMember(raw, func(m rawjson.Member) bool {
@@ -106,10 +106,7 @@ func objectSchema(raw json.RawMessage, depth int) (json.RawMessage, error) {
 		if err == nil {
 			var schema json.RawMessage
 			if schema, err = f.schema(depth); err == nil {
-				if len(props) > 1 {
-					props = append(props, ',')
-				}
-				props = append(append(rawjson.AppendString(props, string(m.Key)), ':'), schema...)
+				props.Key(string(m.Key)).Raw(schema)
 				if !f.Optional && f.Default == nil {
 					required = append(required, string(m.Key))
 				}
@@ -126,16 +123,11 @@ func objectSchema(raw json.RawMessage, depth int) (json.RawMessage, error) {
 		}
 		return nil, err
 	}
-	out := append([]byte(`{"type":"object","properties":`), props...)
-	out = append(out, '}')
+	w := rawjson.NewWriter(nil).Object().Key("type").String("object").Key("properties").Raw(props.EndObject().Bytes())
 	if len(required) > 0 {
-		list, err := json.Marshal(required)
-		if err != nil {
-			return nil, err
-		}
-		out = append(append(out, `,"required":`...), list...)
+		w.Key("required").Strings(required)
 	}
-	return append(out, '}'), nil
+	return w.EndObject().Bytes(), nil
 }
 
 func readField(raw []byte) (field, error) {

@@ -79,7 +79,7 @@ func (fn *function[In, Out]) run(ctx context.Context, c *Call) (output, error) {
 	}
 	o := output{text: text, json: text}
 	if fn.wrap || !rawjson.IsObject(text) {
-		o.json = append(append([]byte(`{"result":`), text...), '}')
+		o.json = rawjson.Object("result", text)
 	}
 	return o, nil
 }

@@ -3,7 +3,6 @@ package agentserver
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -68,7 +67,7 @@ func (p *Prompt) inferArguments() {
 // textContent returns a content block; a text becomes one.
 func textContent(raw json.RawMessage) json.RawMessage {
 	if len(raw) > 0 && raw[0] == '"' {
-		return append(append(json.RawMessage(`{"type":"text","text":`), raw...), '}')
+		return rawjson.NewWriter(nil).Object().Key("type").String("text").Key("text").Raw(raw).EndObject().Bytes()
 	}
 	return raw
 }
@@ -97,17 +96,17 @@ func (s *Server) getPrompt(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if missing != nil {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "prompt %q needs the arguments %s", name, strings.Join(missing, ", "))
 	}
-	out := []byte{'{'}
+	w := rawjson.NewWriter(nil).Object()
 	if p.Description != "" {
-		out = append(rawjson.AppendString(append(out, `"description":`...), p.Description), ',')
+		w.Key("description").String(p.Description)
 	}
-	out = append(out, `"messages":`...)
+	w.Key("messages")
 	if p.run == nil {
 		messages, err := p.fill(args)
 		if err != nil {
 			return nil, err
 		}
-		return append(append(out, messages...), '}'), nil
+		return w.Raw(messages).EndObject().Bytes(), nil
 	}
 	input, err := json.Marshal(map[string]any{"prompt": name, "arguments": args, "metadata": s.metadata(r)})
 	if err != nil {
@@ -118,10 +117,11 @@ func (s *Server) getPrompt(ctx context.Context, r *mcp.Request) (json.RawMessage
 		return nil, err
 	}
 	if messages := rawjson.Get(made.json, "messages"); rawjson.IsArray(messages) {
-		return append(append(out, messages...), '}'), nil
+		return w.Raw(messages).EndObject().Bytes(), nil
 	}
-	text := rawjson.Quote(strings.ToValidUTF8(string(made.text), "\uFFFD"))
-	return fmt.Appendf(out, `[{"role":"user","content":{"type":"text","text":%s}}]}`, text), nil
+	w.Array().Object().Key("role").String("user").Key("content").Object()
+	w.Key("type").String("text").Key("text").String(strings.ToValidUTF8(string(made.text), "\uFFFD"))
+	return w.EndObject().EndObject().EndArray().EndObject().Bytes(), nil
 }
 
 // fill returns the messages with the arguments in their places. What is

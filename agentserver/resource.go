@@ -112,7 +112,6 @@ func (s *Server) readResource(ctx context.Context, r *mcp.Request) (json.RawMess
 		return nil, err
 	}
 	text, mime := out.text, res.MIMEType
-	content := append([]byte(`{"contents":[{"uri":`), rawjson.Quote(uri)...)
 	isText := utf8.Valid(text)
 	if mime == "" {
 		mime = "text/plain"
@@ -120,14 +119,13 @@ func (s *Server) readResource(ctx context.Context, r *mcp.Request) (json.RawMess
 			mime = "application/octet-stream"
 		}
 	}
-	content = append(append(content, `,"mimeType":`...), rawjson.Quote(mime)...)
+	w := rawjson.NewWriter(nil).Object().Key("contents").Array().Object().Key("uri").String(uri).Key("mimeType").String(mime)
 	if isText {
-		content = rawjson.AppendString(append(content, `,"text":`...), string(text))
+		w.Key("text").Text(text)
 	} else {
-		content = append(content, `,"blob":"`...)
-		content = append(base64.StdEncoding.AppendEncode(content, text), '"')
+		w.Key("blob").String(base64.StdEncoding.EncodeToString(text))
 	}
-	return s.cacheable(r, append(content, `}]}`...)), nil
+	return s.cacheable(r, w.EndObject().EndArray().EndObject().Bytes()), nil
 }
 
 func noResource(uri string) error {

@@ -281,26 +281,23 @@ func parseParam(line string) (p skillParam, ok bool, err error) {
 }
 
 func skillSchema(params []skillParam) json.RawMessage {
-	out := []byte(`{"type":"object","properties":{`)
-	var required []byte
-	for i, p := range params {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(rawjson.AppendString(out, p.name), ":{"...)
+	w := rawjson.NewWriter(nil).Object().Key("type").String("object").Key("properties").Object()
+	var required []string
+	for _, p := range params {
+		w.Key(p.name).Object()
 		if p.kind != "any" {
-			out = append(rawjson.AppendString(append(out, `"type":`...), p.kind), ',')
+			w.Key("type").String(p.kind)
 		}
-		out = append(rawjson.AppendString(append(out, `"description":`...), p.description), '}')
+		w.Key("description").String(p.description).EndObject()
 		if p.required {
-			required = rawjson.AppendString(append(required, ','), p.name)
+			required = append(required, p.name)
 		}
 	}
-	out = append(out, '}')
+	w.EndObject()
 	if required != nil {
-		out = append(append(append(out, `,"required":[`...), required[1:]...), ']')
+		w.Key("required").Strings(required)
 	}
-	return append(out, `,"additionalProperties":false}`...)
+	return w.Key("additionalProperties").Bool(false).EndObject().Bytes()
 }
 
 func firstParagraph(body string) string {

@@ -251,7 +251,7 @@ func (q tasks) result(ctx context.Context, r *mcp.Request) (json.RawMessage, err
 	case t.Result == nil:
 		return nil, taskError(t, r.Version)
 	}
-	return rawjson.SetPath(t.Result, append(append([]byte(`{"taskId":`), rawjson.Quote(id)...), '}'), "_meta", relatedTask)
+	return rawjson.SetPath(t.Result, rawjson.Object("taskId", rawjson.Quote(id)), "_meta", relatedTask)
 }
 
 // list serves tasks/list (2025-11-25): the caller's own.

@@ -141,10 +141,9 @@ func choose(list []byte, modern bool) string {
 }
 
 func (h *handshake) initialize(ctx context.Context, version string) (Hello, error) {
-	params := append([]byte(`{"protocolVersion":`), rawjson.Quote(version)...)
-	params = append(append(params, `,"capabilities":`...), h.capabilities...)
-	params = append(append(append(params, `,"clientInfo":`...), h.info...), '}')
-	result, err := h.peer.Call(ctx, "initialize", params, nil)
+	params := rawjson.NewWriter(nil).Object().Key("protocolVersion").String(version)
+	params.Key("capabilities").Raw(h.capabilities).Key("clientInfo").Raw(h.info).EndObject()
+	result, err := h.peer.Call(ctx, "initialize", params.Bytes(), nil)
 	if err != nil {
 		return Hello{}, err
 	}
@@ -187,8 +186,8 @@ func (h *handshake) probe(ctx context.Context, version string) (Hello, error) {
 }
 
 func (h *handshake) discover(ctx context.Context, version string) (Hello, error) {
-	params := append([]byte(`{"_meta":`), ModernMeta(version, h.info, h.capabilities)...)
-	result, err := h.peer.Call(ctx, "server/discover", append(params, '}'), nil)
+	params := rawjson.Object("_meta", ModernMeta(version, h.info, h.capabilities))
+	result, err := h.peer.Call(ctx, "server/discover", params, nil)
 	if err != nil {
 		return Hello{}, err
 	}
@@ -212,12 +211,8 @@ func (h *handshake) discover(ctx context.Context, version string) (Hello, error)
 
 // ModernMeta returns the _meta object of a modern request.
 func ModernMeta(version string, clientInfo, capabilities json.RawMessage) json.RawMessage {
-	out := make([]byte, 0, len(clientInfo)+len(capabilities)+160)
-	out = rawjson.AppendString(append(out, '{'), MetaVersion)
-	out = rawjson.AppendString(append(out, ':'), version)
-	out = rawjson.AppendString(append(out, ','), MetaClientInfo)
-	out = append(append(out, ':'), clientInfo...)
-	out = rawjson.AppendString(append(out, ','), MetaClientCapabilities)
-	out = append(append(out, ':'), capabilities...)
-	return append(out, '}')
+	w := rawjson.NewWriter(make([]byte, 0, len(clientInfo)+len(capabilities)+160))
+	w.Object().Key(MetaVersion).String(version)
+	w.Key(MetaClientInfo).Raw(clientInfo).Key(MetaClientCapabilities).Raw(capabilities)
+	return w.EndObject().Bytes()
 }

@@ -61,25 +61,22 @@ type Result struct {
 
 // MarshalJSON implements json.Marshaler.
 func (r *Result) MarshalJSON() ([]byte, error) {
-	out := make([]byte, 0, len(r.Text)+len(r.Text)/8+len(r.Structured)+96)
-	out = append(out, `{"content":[`...)
+	w := rawjson.NewWriter(make([]byte, 0, len(r.Text)+len(r.Text)/8+len(r.Structured)+96))
+	w.Object().Key("content").Array()
 	if r.hasText() {
-		out = append(rawjson.AppendString(append(out, `{"type":"text","text":`...), r.Text), '}')
+		w.Object().Key("type").String("text").Key("text").String(r.Text).EndObject()
 	}
-	for i, block := range r.More {
-		if i > 0 || r.hasText() {
-			out = append(out, ',')
-		}
-		out = append(out, block...)
+	for _, block := range r.More {
+		w.Raw(block)
 	}
-	out = append(out, ']')
+	w.EndArray()
 	if r.Structured != nil {
-		out = append(append(out, `,"structuredContent":`...), r.Structured...)
+		w.Key("structuredContent").Raw(r.Structured)
 	}
 	if r.IsError {
-		out = append(out, `,"isError":true`...)
+		w.Key("isError").Bool(true)
 	}
-	return append(out, '}'), nil
+	return w.EndObject().Bytes(), nil
 }
 
 func (r *Result) hasText() bool { return r.Text != "" || len(r.More) == 0 }

@@ -230,18 +230,16 @@ func (h *held) round() []byte {
 	if len(h.order) == 0 {
 		return nil
 	}
-	out := make([]byte, 0, int(h.weight)+64*len(h.order))
-	for i, key := range h.order {
-		out = append(out, "{,"[min(i, 1)])
-		out = append(rawjson.AppendString(out, key), `:{"method":`...)
+	w := rawjson.NewWriter(make([]byte, 0, int(h.weight)+64*len(h.order))).Object()
+	for _, key := range h.order {
 		q := h.questions[key]
-		out = rawjson.AppendString(out, q.method)
+		w.Key(key).Object().Key("method").String(q.method)
 		if len(q.params) > 0 {
-			out = append(append(out, `,"params":`...), q.params...)
+			w.Key("params").Raw(q.params)
 		}
-		out = append(out, '}')
+		w.EndObject()
 	}
-	return append(out, '}')
+	return w.EndObject().Bytes()
 }
 
 // leave parks the call and returns the result that contains the questions.

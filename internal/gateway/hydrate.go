@@ -29,27 +29,24 @@ func (g *Gateway) hydrate(find *finder) dispatch.Dispatcher {
 			return nil, err
 		}
 		sessionOf(c).hydrated(c.Catalog, e.ID, g.opts.CacheStable)
-		doc := []byte(`{"tool_id":`)
-		doc = rawjson.AppendString(doc, e.ID)
-		member := func(key string, value []byte) {
-			if len(value) > 0 {
-				doc = append(append(append(doc, ',', '"'), key...), '"', ':')
-				doc = append(doc, value...)
+		w := rawjson.NewWriter(nil).Object().Key("tool_id").String(e.ID).Key("name").String(e.RawName)
+		if e.Title != "" {
+			w.Key("title").String(visible.Text(e.Title))
+		}
+		w.Key("description").String(visible.Text(e.Description))
+		shown := func(key string, schema json.RawMessage) {
+			if schema := dispatch.ShownSchema(e, schema); len(schema) > 0 {
+				w.Key(key).Raw(schema)
 			}
 		}
-		member("name", rawjson.Quote(e.RawName))
-		if e.Title != "" {
-			member("title", rawjson.Quote(visible.Text(e.Title)))
-		}
-		member("description", rawjson.Quote(visible.Text(e.Description)))
 		schema := e.InputSchema
 		if schema == nil {
 			schema = json.RawMessage(`{"type":"object"}`)
 		}
-		member("inputSchema", dispatch.ShownSchema(e, schema))
-		member("outputSchema", dispatch.ShownSchema(e, e.OutputSchema))
-		member("annotations", dispatch.ShownSchema(e, e.Annotations))
-		doc = append(doc, '}')
+		shown("inputSchema", schema)
+		shown("outputSchema", e.OutputSchema)
+		shown("annotations", e.Annotations)
+		doc := w.EndObject().Bytes()
 		if c.Format == result.FormatJSON {
 			return result.Texts(doc, string(doc)), nil
 		}

@@ -252,7 +252,7 @@ func listenable(a *dispatch.Act, judge func(*mcp.Request) error) (json.RawMessag
 	out, seen := []byte{'['}, 0
 	err := rawjson.EachElement(uris, func(v []byte) bool {
 		one := *a.Request
-		one.Method, one.Params = methodSubscribe, append(append([]byte(`{"uri":`), v...), '}')
+		one.Method, one.Params = methodSubscribe, rawjson.Object("uri", v)
 		if judge(&one) == nil {
 			if len(out) > 1 {
 				out = append(out, ',')

@@ -84,34 +84,32 @@ func (l *listing) plain() *plainList {
 // define returns the definition of a tool under a name: what the model reads of the one that the
 // upstream wrote.
 func (l *listing) define(e *catalog.Entry, name string) []byte {
-	doc := append([]byte(`{"name":`), rawjson.Quote(name)...)
-	doc = append(doc, definition(e)...)
+	w := rawjson.NewWriter(nil).Object().Key("name").String(name)
+	writeDefinition(w, e)
 	output := dispatch.ShownSchema(e, e.OutputSchema)
 	if l.meta.holdsBack {
 		output = orHeldBack(output)
 	}
 	if output != nil {
-		doc = append(append(doc, `,"outputSchema":`...), output...)
+		w.Key("outputSchema").Raw(output)
 	}
 	if annotations := dispatch.ShownSchema(e, e.Annotations); len(annotations) > 0 {
-		doc = append(append(doc, `,"annotations":`...), annotations...)
+		w.Key("annotations").Raw(annotations)
 	}
-	doc = append(doc, '}')
+	doc := w.EndObject().Bytes()
 	if l.redact != nil {
 		doc = l.redact(doc)
 	}
 	return doc
 }
 
-// definition returns the members title, description and inputSchema of a tool, each with a comma
-// before it. The schema always says that it is one of an object: providers refuse a whole list for
-// one that does not.
-func definition(e *catalog.Entry) []byte {
-	var doc []byte
+// writeDefinition writes the members title, description and inputSchema of a tool. The schema always
+// has the type object: providers refuse a whole list because of one tool without it.
+func writeDefinition(w *rawjson.Writer, e *catalog.Entry) {
 	if e.Title != "" {
-		doc = append(append(doc, `,"title":`...), rawjson.Quote(visible.Text(e.Title))...)
+		w.Key("title").String(visible.Text(e.Title))
 	}
-	doc = append(append(doc, `,"description":`...), rawjson.Quote(visible.Text(e.Description))...)
+	w.Key("description").String(visible.Text(e.Description))
 	schema := dispatch.ShownSchema(e, e.InputSchema)
 	if len(schema) == 0 || schema[0] != '{' {
 		schema = []byte(`{"type":"object"}`)
@@ -123,7 +121,7 @@ func definition(e *catalog.Entry) []byte {
 			schema = []byte(`{"type":"object"}`)
 		}
 	}
-	return append(append(doc, `,"inputSchema":`...), schema...)
+	w.Key("inputSchema").Raw(schema)
 }
 
 // heldBack is the member of structuredContent that stands for a result that was held back.
@@ -136,29 +134,26 @@ func orHeldBack(schema []byte) []byte {
 	if len(schema) == 0 || schema[0] != '{' || strings.Contains(string(schema), `"#/properties`) || strings.Contains(string(schema), `"#/items`) {
 		return nil // a reference into the part that moves would point to nothing
 	}
-	root, part := []byte(`{"type":"object"`), []byte{'{'}
+	root, part := rawjson.NewWriter(nil).Object().Key("type").String("object"), rawjson.NewWriter(nil).Object()
 	err := rawjson.EachMember(schema, func(m rawjson.Member) bool {
-		out := &part
+		out := part
 		switch string(m.Key) {
 		case "$schema", "$id", "$defs", "definitions":
-			out = &root
+			out = root
 		case "type":
 			if string(m.Value) == `"object"` {
 				return true
 			}
 		}
-		if len(*out) > 1 {
-			*out = append(*out, ',')
-		}
-		*out = append(append(rawjson.AppendString(*out, string(m.Key)), ':'), m.Value...)
+		out.Key(string(m.Key)).Raw(m.Value)
 		return true
 	})
 	if err != nil {
 		return nil
 	}
-	part = append(part, '}')
-	root = append(append(root, `,"anyOf":[`...), part...)
-	return append(root, `,{"required":["`+heldBack+`"]}]}`...)
+	root.Key("anyOf").Array().Raw(part.EndObject().Bytes())
+	root.Object().Key("required").Strings([]string{heldBack}).EndObject()
+	return root.EndArray().EndObject().Bytes()
 }
 
 // cheaper reports whether there are tools and all their definitions together have fewer tokens than

@@ -219,7 +219,7 @@ const mcpResourceNotFound = -32002
 // which the firewall stores.
 func resourceResult(raw json.RawMessage) (json.RawMessage, error) {
 	contents := rawjson.Get(raw, "contents")
-	var out []byte
+	blocks := rawjson.NewWriter(nil)
 	var bad error
 	if !rawjson.IsArray(contents) {
 		return nil, errors.New("contents is no array")
@@ -233,12 +233,11 @@ func resourceResult(raw json.RawMessage) (json.RawMessage, error) {
 		major, _, _ := strings.Cut(mime, "/")
 		switch {
 		case len(part[0]) > 0 && part[0][0] == '"':
-			out = result.AppendBlock(out, append(append([]byte(`{"type":"text","text":`), part[0]...), '}'))
+			blocks.Object().Key("type").String("text").Key("text").Raw(part[0]).EndObject()
 		case len(part[1]) > 0 && part[1][0] == '"' && (major == "image" || major == "audio"):
-			block := append(append([]byte(`{"type":"`+major+`","data":`), part[1]...), `,"mimeType":`...)
-			out = result.AppendBlock(out, append(append(block, part[2]...), '}'))
+			blocks.Object().Key("type").String(major).Key("data").Raw(part[1]).Key("mimeType").Raw(part[2]).EndObject()
 		default:
-			out = result.AppendBlock(out, append(append([]byte(`{"type":"resource","resource":`), v...), '}'))
+			blocks.Object().Key("type").String("resource").Key("resource").Raw(v).EndObject()
 		}
 		return true
 	})
@@ -248,16 +247,20 @@ func resourceResult(raw json.RawMessage) (json.RawMessage, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	return withMeta(raw, out), nil
+	return withMeta(raw, blocks.Bytes()), nil
 }
 
 // withMeta returns a tool result of blocks with the _meta of another result.
 func withMeta(result json.RawMessage, blocks []byte) json.RawMessage {
-	out := append(append([]byte(`{"content":[`), blocks...), ']')
-	if meta := rawjson.Get(result, "_meta"); rawjson.IsObject(meta) {
-		out = append(append(out, `,"_meta":`...), meta...)
+	w := rawjson.NewWriter(nil).Object().Key("content").Array()
+	if len(blocks) > 0 {
+		w.Raw(blocks)
 	}
-	return append(out, '}')
+	w.EndArray()
+	if meta := rawjson.Get(result, "_meta"); rawjson.IsObject(meta) {
+		w.Key("_meta").Raw(meta)
+	}
+	return w.EndObject().Bytes()
 }
 
 // templates holds the parsed URI templates of a snapshot.

@@ -165,11 +165,11 @@ func (f *SnapshotFile) canRead(uri, mimeType string, value json.RawMessage) erro
 
 // canned returns a list of one content.
 func canned(uri, mimeType, key string, value []byte) json.RawMessage {
-	out := rawjson.AppendString([]byte(`[{"uri":`), uri)
+	w := rawjson.NewWriter(nil).Array().Object().Key("uri").String(uri)
 	if mimeType != "" {
-		out = rawjson.AppendString(append(out, `,"mimeType":`...), mimeType)
+		w.Key("mimeType").String(mimeType)
 	}
-	return append(append(append(out, `,"`+key+`":`...), value...), `}]`...)
+	return w.Key(key).Raw(value).EndObject().EndArray().Bytes()
 }
 
 // takeCanned moves contents and messages out of the definitions.
@@ -235,7 +235,7 @@ func (f *SnapshotFile) Call(_ context.Context, method string, params json.RawMes
 		return nil, missing(fmt.Sprintf("tool %q", text.Fit(name, 100)), "execute", configure)
 	case dispatch.MethodRead:
 		if contents := f.reads[uri]; contents != nil {
-			return append(append(json.RawMessage(`{"contents":`), contents...), '}'), nil
+			return rawjson.Object("contents", contents), nil
 		}
 		return nil, missing(fmt.Sprintf("resource %q", text.Fit(uri, 100)), "read", configure+", or its text into the file")
 	case dispatch.MethodGet:
@@ -243,12 +243,11 @@ func (f *SnapshotFile) Call(_ context.Context, method string, params json.RawMes
 		if messages == nil {
 			return nil, missing(fmt.Sprintf("prompt %q", text.Fit(name, 100)), "render", configure+", or its messages into the file")
 		}
-		out := []byte(`{`)
+		w := rawjson.NewWriter(nil).Object()
 		if about := f.about[name]; about != "" {
-			out = append(rawjson.AppendString(append(out, `"description":`...), about), ',')
+			w.Key("description").String(about)
 		}
-		out = append(append(out, `"messages":`...), filled(messages, rawjson.Get(params, "arguments"))...)
-		return append(out, '}'), nil
+		return w.Key("messages").Raw(filled(messages, rawjson.Get(params, "arguments"))).EndObject().Bytes(), nil
 	case "completion/complete":
 		return json.RawMessage(`{"completion":{"values":[]}}`), nil
 	}

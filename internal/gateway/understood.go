@@ -27,21 +27,21 @@ func understoodView(arguments json.RawMessage) json.RawMessage {
 	if rawjson.Get(arguments, "type") == nil {
 		return arguments
 	}
-	var out, selector []byte
+	var handle []byte
+	twice := false
+	selector := rawjson.NewWriter(nil).Object()
 	err := rawjson.EachMember(arguments, func(m rawjson.Member) bool {
-		to := &selector
 		if string(m.Key) == "handle" {
-			to = &out
+			twice, handle = handle != nil, m.Value
+		} else {
+			selector.Key(string(m.Key)).Raw(m.Value)
 		}
-		*to = append(append(rawjson.AppendString(append(*to, ','), string(m.Key)), ':'), m.Value...)
-		return true
+		return !twice
 	})
-	if err != nil || len(out) == 0 {
+	if err != nil || handle == nil || twice { // the reader of the arguments says so
 		return arguments
 	}
-	out[0], selector[0] = '{', '{'
-	out = append(append(out, `,"selector":`...), selector...)
-	return append(out, "}}"...)
+	return rawjson.NewWriter(nil).Object().Key("handle").Raw(handle).Key("selector").Raw(selector.EndObject().Bytes()).EndObject().Bytes()
 }
 
 // understoodExecute returns the arguments of tool_execute in the usual form.

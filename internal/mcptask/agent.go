@@ -73,11 +73,12 @@ func agentResult(raw json.RawMessage) json.RawMessage {
 	if raw[0] != '"' {
 		text = rawjson.QuoteText(raw)
 	}
-	out := append(append([]byte(`{"content":[{"type":"text","text":`), text...), `}]`...)
+	w := rawjson.NewWriter(nil).Object()
+	w.Key("content").Array().Object().Key("type").String("text").Key("text").Raw(text).EndObject().EndArray()
 	if rawjson.IsObject(raw) {
-		out = append(append(out, `,"structuredContent":`...), raw...)
+		w.Key("structuredContent").Raw(raw)
 	}
-	return append(out, '}')
+	return w.EndObject().Bytes()
 }
 
 // failedResult returns the result of a tool that ran and failed, nil if there is none.

@@ -2,7 +2,7 @@ package rawjson
 
 import "strconv"
 
-// A Writer appends JSON to a buffer and sets the commas. Its methods return the
+// Writer appends JSON to a buffer and sets the commas. Its methods return the
 // Writer, so that a member is one expression:
 //
 //	w := rawjson.NewWriter(nil)
@@ -12,23 +12,28 @@ import "strconv"
 //	w.EndObject()
 //	return w.Bytes()
 //
-// It keeps no state but the buffer, and does not check that objects and arrays are
-// closed or that members have keys: what is written where is for the caller to
-// know. It is used by one goroutine at a time.
+// It keeps no state except the buffer. The caller must close objects and arrays and give each member
+// of an object a key: the Writer does not check it. It must not be used concurrently.
 type Writer struct {
 	buf   []byte
 	start int // where the caller's own bytes end
 }
 
-// NewWriter returns a Writer that appends to dst, of which it is the only user
-// until Bytes.
+// Object returns an object of one member, whose value is JSON already.
+func Object(key string, value []byte) []byte {
+	out := make([]byte, 0, len(key)+len(value)+len(`{"":}`))
+	out = append(AppendString(append(out, '{'), key), ':')
+	return append(append(out, value...), '}')
+}
+
+// NewWriter returns a Writer that appends to dst. The caller must not use dst before Bytes.
 func NewWriter(dst []byte) *Writer { return &Writer{buf: dst, start: len(dst)} }
 
-// Bytes returns the buffer: what the caller gave, and what was written behind it.
+// Bytes returns the buffer: the caller's own bytes and the JSON behind them.
 func (w *Writer) Bytes() []byte { return w.buf }
 
-// separate writes the comma before a value or a key, where one belongs. No value
-// ends with a bracket that opens, or with a colon.
+// separate writes the comma before a value or a key, if one belongs there. It sees that by the last
+// byte: no value ends with an opening bracket or a colon.
 func (w *Writer) separate() {
 	if len(w.buf) == w.start {
 		return
@@ -77,7 +82,7 @@ func (w *Writer) String(s string) *Writer {
 	return w
 }
 
-// Text writes a text that is there as bytes.
+// Text writes a text of bytes, as [AppendText] does.
 func (w *Writer) Text(text []byte) *Writer {
 	w.separate()
 	w.buf = AppendText(w.buf, text)
@@ -112,7 +117,7 @@ func (w *Writer) Null() *Writer {
 	return w
 }
 
-// Raw writes a value that is JSON already, byte by byte; null where it is empty.
+// Raw writes a value that is JSON already, byte by byte. It writes null for an empty one.
 func (w *Writer) Raw(value []byte) *Writer {
 	if len(value) == 0 {
 		return w.Null()

@@ -26,6 +26,15 @@ func TestWriter(t *testing.T) {
 	}
 }
 
+func TestObject(t *testing.T) {
+	if got := string(Object(`a"b`, []byte(`[1]`))); got != `{"a\"b":[1]}` {
+		t.Errorf("wrote %s", got)
+	}
+	if got := testing.AllocsPerRun(100, func() { Object("uri", []byte(`"file:///a"`)) }); got > 1 {
+		t.Errorf("%v allocations", got)
+	}
+}
+
 func TestWriterAllocates(t *testing.T) {
 	buf := make([]byte, 0, 1024)
 	got := testing.AllocsPerRun(100, func() {

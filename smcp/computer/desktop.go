@@ -132,8 +132,7 @@ func (b *toolBook) readWindow(ctx context.Context, w window) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	params := append(append(json.RawMessage(`{"uri":`), rawjson.Quote(w.uri)...), '}')
-	result, err := up.Call(ctx, "resources/read", params, nil)
+	result, err := up.Call(ctx, "resources/read", rawjson.Object("uri", rawjson.Quote(w.uri)), nil)
 	if err != nil {
 		b.c.log.Warn("a window cannot be read and is left out", "server", w.server, "uri", w.uri, "err", err)
 		return "", false

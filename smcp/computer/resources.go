@@ -29,7 +29,7 @@ func (c *Computer) resources(ctx context.Context, req smcp.GetResources) (smcp.R
 	}
 	var params json.RawMessage
 	if req.Cursor != "" {
-		params = append(append(json.RawMessage(`{"cursor":`), rawjson.Quote(req.Cursor)...), '}')
+		params = rawjson.Object("cursor", rawjson.Quote(req.Cursor))
 	}
 	result, err := up.Call(ctx, "resources/list", params, nil)
 	var answered *jsonrpc.Error

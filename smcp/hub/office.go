@@ -286,8 +286,7 @@ func (h *Hub) update(s *session, event string, payload json.RawMessage) (answer,
 	if name == "" || s.dialect.Versioned() {
 		name = s.name
 	}
-	out := append(append(json.RawMessage(`{"computer":`), rawjson.Quote(name)...), '}')
-	h.notify(s, "notify:"+strings.TrimPrefix(event, "server:"), out)
+	h.notify(s, "notify:"+strings.TrimPrefix(event, "server:"), rawjson.Object("computer", rawjson.Quote(name)))
 	return nil, nil
 }
 
@@ -313,9 +312,7 @@ func (h *Hub) cancel(s *session, _ string, payload json.RawMessage) (answer, err
 }
 
 func cancelPayload(agent, reqID string) json.RawMessage {
-	out := append(json.RawMessage(`{"agent":`), rawjson.Quote(agent)...)
-	out = append(append(out, `,"req_id":`...), rawjson.Quote(reqID)...)
-	return append(out, '}')
+	return rawjson.NewWriter(nil).Object().Key("agent").String(agent).Key("req_id").String(reqID).EndObject().Bytes()
 }
 
 // listRoom handles server:list_room.

@@ -334,14 +334,14 @@ func (w *watch) progress(ctx context.Context, state mcptask.State) {
 		return
 	}
 	w.told, w.toldTime = state.Message, now
-	params := append(append([]byte(`{"progressToken":`), w.token...), `,"progress":`...)
-	params = strconv.AppendFloat(params, now.Sub(w.task.created).Seconds(), 'f', 3, 64)
 	message := state.Message
 	if message == "" {
 		message = w.task.entry.ID + " runs as a task"
 	}
-	params = append(rawjson.AppendString(append(params, `,"message":`...), w.Redact(message)), '}')
-	_ = w.call.Request.Peer.Notify(ctx, "notifications/progress", params) // the agent may be gone
+	params := rawjson.NewWriter(nil).Object().Key("progressToken").Raw(w.token)
+	params.Key("progress").Raw(strconv.AppendFloat(nil, now.Sub(w.task.created).Seconds(), 'f', 3, 64))
+	params.Key("message").String(w.Redact(message)).EndObject()
+	_ = w.call.Request.Peer.Notify(ctx, "notifications/progress", params.Bytes()) // the agent may be gone
 }
 
 // cancel asks the server to end the task.
