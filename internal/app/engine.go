@@ -99,6 +99,8 @@ type Options struct {
 	OperatorKey identity.Secret
 	// Shell is set for the engine of a single shell command: it has no offices and no embeddings.
 	Shell bool
+	// Starting bounds the servers that start at the same time. Zero sets no bound.
+	Starting int
 }
 
 // New starts the upstreams of a configuration without waiting for them. The caller must close the
@@ -170,7 +172,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: e.agents.transport, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.live, Observer: observer{engine: e},
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
-		Redact: e.clean, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool,
+		Redact: e.clean, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: o.Starting,
 	})
 	e.Plane = newPlane(held, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
 	e.bodies = newBodies(e.config.Load)

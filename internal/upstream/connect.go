@@ -109,8 +109,17 @@ func (srv *server) track(p process) (untrack func()) {
 	}
 }
 
-// connectProgram starts a program and connects to it over its streams.
+// connectProgram starts a program and connects to it over its streams. It waits for its turn if too
+// many programs are starting.
 func (srv *server) connectProgram(ctx context.Context, s *slot, version string) (*link, error) {
+	if starts := srv.opts.starts; starts != nil {
+		select {
+		case starts <- struct{}{}:
+			defer func() { <-starts }()
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	if srv.open != nil {
 		stream, err := srv.open(ctx)
 		if err != nil {

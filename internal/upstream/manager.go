@@ -82,6 +82,12 @@ type Options struct {
 	// SIGTERM.
 	StopGrace time.Duration
 
+	// Starting bounds the programs that start at the same time, handshake included. Zero sets no
+	// bound.
+	Starting int
+
+	// starts has a place for each program that may start at the same time; nil sets no bound.
+	starts chan struct{}
 	// open replaces the start of a program, for tests without processes.
 	open func(*config.Server) (mcp.Stream, error)
 	// keeper starts programs. It belongs to the Manager.
@@ -100,6 +106,9 @@ type Observer interface {
 func (o Options) withDefaults() Options {
 	if o.listBytes == (listBytes{}) {
 		o.listBytes = listBytes{kept: maxListKept, read: maxListRead}
+	}
+	if o.Starting > 0 {
+		o.starts = make(chan struct{}, o.Starting)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
