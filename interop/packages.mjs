@@ -210,9 +210,12 @@ async function systemPackages(report, release, same) {
     const weir = join(root, 'usr/bin/weir');
     expectEqual((await run('deb-run', weir, ['--version'])).output.trim(), `weir v${version}`, 'version');
     expectEqual((await run('deb-upgrade', weir, ['upgrade', '--json'])).output.includes('"channel": "deb"'), true, 'channel deb');
-    for (const name of ['usr/share/man/man1/weir.1.gz', 'usr/share/man/man1/weir-call.1.gz', 'usr/share/bash-completion/completions/weir', 'usr/share/doc/weir/copyright']) {
+    for (const name of ['usr/share/man/man1/weir.1.gz', 'usr/share/man/man1/weir-call.1.gz', 'usr/share/bash-completion/completions/weir', 'usr/share/doc/weir/copyright',
+      'usr/lib/systemd/system/weir.service', 'etc/weir/weir.yaml', 'usr/share/weir/prometheus-rules.yml', 'usr/share/weir/grafana.json']) {
       expect(existsSync(join(root, name)), `${name} is missing`);
     }
+    await run('deb-config', weir, ['config', 'check', '--strict', join(root, 'etc/weir/weir.yaml')]);
+    expectEqual(readFileSync(join(root, 'var/lib/dpkg/info/weir.conffiles'), 'utf8').trim(), '/etc/weir/weir.yaml', 'conffiles');
     await run('dpkg-remove', 'fakeroot', ['dpkg', `--root=${root}`, '--force-not-root', '--log=/dev/null', '--purge', 'weir']);
     expect(!existsSync(weir), 'it is still there after dpkg --purge');
   });

@@ -29,10 +29,11 @@ func TestDocumentedConfigurations(t *testing.T) {
 	}
 	key := strings.Repeat("A", 43) + "=" // 32 bytes
 	opts := config.Options{
-		LookupEnv:  func(string) (string, bool) { return strings.Repeat("x", 40), true },
-		Executable: func() (string, error) { return "/weir", nil },
-		FreePort:   func() (int, error) { return 1, nil },
-		Strict:     true,
+		LookupEnv:    func(string) (string, bool) { return strings.Repeat("x", 40), true },
+		LookupSecret: func(string) (string, bool, error) { return strings.Repeat("s", 40), true, nil },
+		Executable:   func() (string, error) { return "/weir", nil },
+		FreePort:     func() (int, error) { return 1, nil },
+		Strict:       true,
 	}
 	checked := 0
 	for _, name := range append(documents, "../../README.md") {

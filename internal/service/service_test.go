@@ -111,7 +111,7 @@ func fromUTF16(t *testing.T, data []byte) []byte {
 	return []byte(strings.ReplaceAll(string(utf16.Decode(units)), "\r\n", "\n"))
 }
 
-// TestUnitIsVerified asks systemd itself about the unit.
+// TestUnitIsVerified asks systemd itself about the unit, and about that of the packages.
 func TestUnitIsVerified(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -124,11 +124,24 @@ func TestUnitIsVerified(t *testing.T) {
 	if err := os.WriteFile(unit, s.manager.render(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(analyze, "verify", "--man=no", "--user", unit)
-	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
-	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "weir.service:") {
-		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	verify := func(whose, unit string) {
+		cmd := exec.Command(analyze, "verify", "--man=no", whose, unit)
+		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
+		if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "weir.service:") {
+			t.Errorf("systemd-analyze verify %s: %v\n%s", whose, err, out)
+		}
 	}
+	verify("--user", unit)
+
+	data, err := os.ReadFile("../../packaging/weir.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packaged := filepath.Join(t.TempDir(), "weir.service")
+	if err := os.WriteFile(packaged, []byte(strings.Replace(string(data), "=/usr/bin/weir ", "=/bin/true ", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	verify("--system", packaged)
 }
 
 // TestLife installs, changes and removes a service on each system.
