@@ -1,0 +1,127 @@
+package oauth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/identity"
+)
+
+// pending is a sign-in that waits for a browser to come back.
+type pending struct {
+	server    *Server
+	principal string
+	found     *found
+	grant     *grant
+	reach     *reach
+	redirect  string
+	verifier  identity.Secret
+	scopes    []string
+}
+
+// wanted returns the scopes to ask for: those of the challenge, else of the configuration, else of the
+// server's metadata, together with what the principal has (spec/signin §3).
+func wanted(s *Server, f *found, had *cached) []string {
+	first := f.challenge.Scopes
+	if len(first) == 0 {
+		first = s.Scopes
+	}
+	if len(first) == 0 {
+		first = f.scopes
+	}
+	if had == nil {
+		return union(first)
+	}
+	return union(first, had.grant.Scopes, had.grant.Wanted)
+}
+
+// Begin begins a sign-in of a principal and returns the URL to open in the browser of that principal.
+// The browser comes back to redirect, and the caller hands the query to [Client.Finish] within 10
+// minutes.
+func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect string) (address string, err error) {
+	f, r, err := c.discover(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	cred, err := c.clientFor(ctx, s, f, r, redirect)
+	if err != nil {
+		return "", err
+	}
+	had, err := c.load(ctx, s.id(principal))
+	if err != nil {
+		had = nil // a record that cannot be read is replaced
+	}
+	verifier, state := rand.Text()+rand.Text(), rand.Text()
+	p := &pending{
+		server: s, principal: principal, found: f, reach: r, grant: newGrant(f, cred, FlowCode), redirect: redirect,
+		verifier: identity.Secret(verifier), scopes: wanted(s, f, had),
+	}
+	p.grant.inherit(had)
+	u, err := url.Parse(f.Authorize)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(verifier))
+	q := u.Query()
+	for name, value := range s.Params {
+		q.Set(name, value)
+	}
+	q.Set("response_type", "code")
+	q.Set("client_id", cred.ID)
+	q.Set("redirect_uri", redirect)
+	q.Set("state", state)
+	q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(sum[:]))
+	q.Set("code_challenge_method", "S256")
+	if f.resource != "" {
+		q.Set("resource", f.resource)
+	}
+	if len(p.scopes) > 0 {
+		q.Set("scope", strings.Join(p.scopes, " "))
+	}
+	u.RawQuery = q.Encode()
+	c.pending.Put(state, p, 0)
+	return u.String(), nil
+}
+
+// Finish ends a sign-in with the query with which the browser of a principal came back. A query can
+// be used once. The error wraps errState if no sign-in of the principal waits for it.
+func (c *Client) Finish(ctx context.Context, principal string, q url.Values) (server string, err error) {
+	p, ok := c.pending.Take(q.Get("state"))
+	if !ok || p.principal != principal {
+		return "", errState
+	}
+	name := p.server.Name
+	if err := p.checkIssuer(q); err != nil {
+		return name, err
+	}
+	if code := q.Get("error"); code != "" {
+		return name, fmt.Errorf("the authorization server %s refused the sign-in at %q: %w", p.found.Issuer, name,
+			&failure{code: shown(code, 80, nil), description: shown(q.Get("error_description"), 300, nil)})
+	}
+	if q.Get("code") == "" {
+		return name, errors.New("the browser came back without a code: begin again")
+	}
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {p.redirect}, "code_verifier": {string(p.verifier)}}
+	g, err := c.ask(ctx, p.server, p.reach, p.grant, form, p.scopes)
+	if err != nil {
+		return name, fmt.Errorf("the authorization server %s gave no token for %q: %w", p.found.Issuer, name, err)
+	}
+	return name, c.keep(ctx, p.server.id(principal), g)
+}
+
+// checkIssuer checks which issuer answers (RFC 9207).
+func (p *pending) checkIssuer(q url.Values) error {
+	switch iss := q.Get("iss"); {
+	case q.Has("iss") && iss != p.found.Issuer:
+		return fmt.Errorf("the answer is of the issuer %.200q, and the sign-in was begun at %q: it is refused", iss, p.found.Issuer)
+	case !q.Has("iss") && p.found.NamesIssuer:
+		return fmt.Errorf("the answer does not name its issuer, which %q always does: it is refused", p.found.Issuer)
+	}
+	return nil
+}

@@ -1,0 +1,274 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// maxIssuers bounds the authorization servers of a resource that are asked.
+const maxIssuers = 5
+
+// resourceMetadata is the document of RFC 9728, as far as a client needs it.
+type resourceMetadata struct {
+	Resource string   `json:"resource"`
+	Servers  []string `json:"authorization_servers"`
+	Scopes   []string `json:"scopes_supported"`
+}
+
+// serverMetadata is the document of RFC 8414, as far as a client needs it.
+type serverMetadata struct {
+	Issuer      string   `json:"issuer"`
+	Authorize   string   `json:"authorization_endpoint"`
+	Token       string   `json:"token_endpoint"`
+	Register    string   `json:"registration_endpoint"`
+	Revoke      string   `json:"revocation_endpoint"`
+	Device      string   `json:"device_authorization_endpoint"`
+	Methods     []string `json:"code_challenge_methods_supported"`
+	AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
+	ByDocument  bool     `json:"client_id_metadata_document_supported"`
+	NamesIssuer bool     `json:"authorization_response_iss_parameter_supported"`
+}
+
+// found is what discovery has found for a server.
+type found struct {
+	serverMetadata
+	challenge Challenge
+	resource  string   // for the parameter of requests; "" sends none
+	scopes    []string // scopes_supported of the resource
+	// configured says that the issuer is of the configuration.
+	configured bool
+}
+
+// discover finds the authorization server of a server (spec/signin §1).
+func (c *Client) discover(ctx context.Context, s *Server) (*found, *reach, error) {
+	r := c.web.reach(ctx, s.URL, s.Issuer)
+	ch, err := c.challenge(ctx, s, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := &found{challenge: ch, resource: canonical(s.URL), configured: s.Issuer != ""}
+	issuers := []string{s.Issuer}
+	if s.Issuer == "" {
+		meta, err := r.resource(ctx, s, ch)
+		if err != nil {
+			return nil, nil, err
+		}
+		f.resource, f.scopes = meta.Resource, meta.Scopes
+		issuers = meta.Servers[:min(len(meta.Servers), maxIssuers)]
+	}
+	if s.NoResource {
+		f.resource = ""
+	}
+	var failed []error
+	for _, issuer := range issuers {
+		meta, err := r.issuer(ctx, issuer)
+		if err == nil {
+			err = c.usable(s, meta)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("the authorization server %.200s of %q: %w", issuer, s.Name, err))
+			continue
+		}
+		f.serverMetadata = *meta
+		return f, r, nil
+	}
+	return nil, nil, errors.Join(failed...)
+}
+
+// canonical returns the URL of a server without a fragment.
+func canonical(server string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return server
+	}
+	u.Fragment, u.RawFragment, u.User = "", "", nil
+	if u.Path == "/" {
+		u.Path = ""
+	}
+	return u.String()
+}
+
+// usable returns why a server's flow cannot be done at an authorization server.
+func (c *Client) usable(s *Server, meta *serverMetadata) error {
+	switch {
+	case meta.Token == "":
+		return errors.New("its metadata have no token_endpoint")
+	case s.Flow == FlowDevice && meta.Device == "":
+		return errors.New("its metadata have no device_authorization_endpoint: use oauth.flow: code")
+	case s.Flow == FlowCode && meta.Authorize == "":
+		return errors.New("its metadata have no authorization_endpoint")
+	case s.Flow == FlowCode && !slices.Contains(meta.Methods, "S256"):
+		return errors.New("its metadata do not advertise PKCE with S256 (code_challenge_methods_supported), without which a code can be stolen")
+	}
+	return nil
+}
+
+// resource reads the metadata of a server.
+func (r *reach) resource(ctx context.Context, s *Server, ch Challenge) (*resourceMetadata, error) {
+	places := wellKnown(s.URL, "oauth-protected-resource")
+	if ch.Metadata != "" {
+		places = []string{ch.Metadata}
+	}
+	var failed []error
+	for _, at := range places {
+		meta := &resourceMetadata{}
+		err := r.get(ctx, at, meta)
+		if err == nil {
+			err = meta.check(s.URL)
+		}
+		if err == nil {
+			return meta, nil
+		}
+		failed = append(failed, fmt.Errorf("the metadata of %q at %.300s: %w", s.Name, at, err))
+		if ch.Metadata == "" && !notThere(err) {
+			break
+		}
+	}
+	return nil, fmt.Errorf("%w; if the server has an authorization server of which it does not tell, set mcpServers.%s.oauth.issuer", errors.Join(failed...), s.Name)
+}
+
+// notThere reports whether an answer says that there is no such document.
+func notThere(err error) bool {
+	var status statusError
+	return errors.As(err, &status) && status >= 400 && status < 500
+}
+
+// check returns what is wrong with the metadata of a server.
+func (m *resourceMetadata) check(server string) error {
+	if len(m.Servers) == 0 {
+		return errors.New("they name no authorization server")
+	}
+	if !covers(m.Resource, server) {
+		return fmt.Errorf("they are of another resource, %.200q", m.Resource)
+	}
+	return nil
+}
+
+// covers reports whether a resource is a server or its parent: of the same origin, with a path that
+// begins the server's. A final slash makes no difference.
+func covers(resource, server string) bool {
+	a, err := url.Parse(resource)
+	b, berr := url.Parse(server)
+	if err != nil || berr != nil || a.Host == "" || a.Fragment != "" || a.User != nil || !sameOrigin(a, b) {
+		return false
+	}
+	if a.RawQuery != "" && a.RawQuery != b.RawQuery {
+		return false
+	}
+	parent, child := strings.TrimRight(a.EscapedPath(), "/"), strings.TrimRight(b.EscapedPath(), "/")
+	return parent == child || strings.HasPrefix(child, parent+"/")
+}
+
+func sameOrigin(a, b *url.URL) bool {
+	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
+}
+
+func portOf(u *url.URL) string {
+	if p := u.Port(); p != "" {
+		return p
+	}
+	return map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
+}
+
+// wellKnown returns where a document of a URL may be: with the URL's path, and at the root.
+func wellKnown(of, name string) []string {
+	u, err := url.Parse(of)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	origin := u.Scheme + "://" + u.Host
+	root := origin + "/.well-known/" + name
+	if path := strings.TrimRight(u.EscapedPath(), "/"); path != "" {
+		return []string{root + path, root}
+	}
+	return []string{root}
+}
+
+// issuerDocuments returns where the metadata of an issuer may be (RFC 8414 §3, OIDC Discovery §4).
+func issuerDocuments(issuer string) []string {
+	u, err := url.Parse(issuer)
+	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil
+	}
+	origin, path := u.Scheme+"://"+u.Host, strings.TrimRight(u.EscapedPath(), "/")
+	list := []string{origin + "/.well-known/oauth-authorization-server" + path, origin + "/.well-known/openid-configuration" + path}
+	if path != "" {
+		list = append(list, origin+path+"/.well-known/openid-configuration")
+	}
+	return list
+}
+
+// issuer reads the metadata of an authorization server.
+func (r *reach) issuer(ctx context.Context, issuer string) (*serverMetadata, error) {
+	places := issuerDocuments(issuer)
+	if places == nil {
+		return nil, errors.New("it is not the URL of an issuer")
+	}
+	var failed []error
+	for _, at := range places {
+		meta := &serverMetadata{}
+		err := r.get(ctx, at, meta)
+		if err == nil && meta.Issuer != issuer {
+			err = fmt.Errorf("they are of the issuer %.200q; both texts have to be the same", meta.Issuer)
+		}
+		if err == nil {
+			return meta, r.checkEndpoints(meta)
+		}
+		failed = append(failed, fmt.Errorf("the metadata at %.300s: %w", at, err))
+	}
+	return nil, errors.Join(failed...)
+}
+
+// checkEndpoints refuses metadata with endpoints that weir, or a browser, must not be sent to.
+func (r *reach) checkEndpoints(meta *serverMetadata) error {
+	for _, end := range []struct{ name, at string }{
+		{"authorization_endpoint", meta.Authorize}, {"token_endpoint", meta.Token}, {"registration_endpoint", meta.Register},
+		{"revocation_endpoint", meta.Revoke}, {"device_authorization_endpoint", meta.Device},
+	} {
+		if end.at == "" {
+			continue
+		}
+		u, err := url.Parse(end.at)
+		if err == nil {
+			err = r.check(u, true)
+		}
+		if err != nil {
+			return fmt.Errorf("its %s: %w", end.name, err)
+		}
+	}
+	return nil
+}
+
+// challenge returns what a server said last, or says to a request without a token.
+func (c *Client) challenge(ctx context.Context, s *Server, r *reach) (Challenge, error) {
+	if ch, ok := c.asked.Get(s.key()); ok || s.Issuer != "" {
+		return ch, nil
+	}
+	ch, err := r.ask(ctx, s.URL)
+	if err != nil {
+		return Challenge{}, fmt.Errorf("the server %q: %w", s.Name, err)
+	}
+	c.asked.Put(s.key(), ch, 0)
+	return ch, nil
+}
+
+// tells reports whether a server says how to sign in: in its challenge, or at a well-known place.
+func (c *Client) tells(ctx context.Context, s *Server, ch Challenge) bool {
+	if ch.Metadata != "" || s.Configured {
+		return true
+	}
+	if ch.Status != http.StatusUnauthorized {
+		return false
+	}
+	if known, ok := c.told.Get(s.key()); ok {
+		return known
+	}
+	_, err := c.web.reach(ctx, s.URL).resource(ctx, s, ch)
+	c.told.Put(s.key(), err == nil, 0)
+	return err == nil
+}

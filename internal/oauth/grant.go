@@ -1,0 +1,205 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/vault"
+)
+
+const maxToken = 64 << 10
+
+// grant is what a principal has at a server, as the vault keeps it.
+type grant struct {
+	Access  string    `json:"access_token,omitempty"`
+	Refresh string    `json:"refresh_token,omitempty"`
+	Scopes  []string  `json:"scopes,omitempty"`
+	Wanted  []string  `json:"wanted,omitempty"` // by a step-up that a person has to agree to
+	Issued  time.Time `json:"issued,omitzero"`
+	Expires time.Time `json:"expires,omitzero"` // zero: not known
+
+	Issuer   string      `json:"issuer"`
+	Token    string      `json:"token_endpoint"`
+	Revoke   string      `json:"revocation_endpoint,omitempty"`
+	Resource string      `json:"resource,omitempty"`
+	Client   credentials `json:"client"`
+	Flow     Flow        `json:"flow"`
+	Own      bool        `json:"issuer_configured,omitempty"`
+
+	StepUps   int    `json:"step_ups,omitempty"`
+	SignedOut string `json:"signed_out,omitempty"` // why; the tokens are gone
+}
+
+// String hides the tokens.
+func (*grant) String() string { return "[secret]" }
+
+// GoString hides the tokens.
+func (*grant) GoString() string { return "[secret]" }
+
+// cached is a grant with the record that it was read from.
+type cached struct {
+	grant  *grant
+	record vault.Record
+}
+
+// stale reports whether 80 % of a token's life are over, and dead whether all of it is.
+func (g *grant) stale(now time.Time) (stale, dead bool) {
+	if g.Expires.IsZero() {
+		return false, false
+	}
+	life := g.Expires.Sub(g.Issued)
+	return !now.Before(g.Issued.Add(life * 4 / 5)), !now.Before(g.Expires)
+}
+
+// newGrant returns a grant without tokens, of what discovery found.
+func newGrant(f *found, cred credentials, flow Flow) *grant {
+	return &grant{
+		Own:    f.configured,
+		Issuer: f.Issuer, Token: f.serverMetadata.Token, Revoke: f.Revoke, Resource: f.resource, Client: cred, Flow: flow,
+	}
+}
+
+// inherit takes over how often the server asked for further scopes of an earlier grant, which may be
+// nil.
+func (g *grant) inherit(had *cached) {
+	if had != nil {
+		g.StepUps = had.grant.StepUps
+	}
+}
+
+// tokenAnswer is the answer of a token endpoint.
+type tokenAnswer struct {
+	Access  string  `json:"access_token"`
+	Type    string  `json:"token_type"`
+	Refresh string  `json:"refresh_token"`
+	Expires seconds `json:"expires_in"`
+	Scope   *string `json:"scope"`
+}
+
+// seconds is a number that some issuers write as a text.
+type seconds float64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *seconds) UnmarshalJSON(data []byte) error {
+	n, err := strconv.ParseFloat(strings.Trim(string(data), `"`), 64)
+	if err != nil || math.IsNaN(n) || n < 0 {
+		n = 0 // as if it was left out
+	}
+	*s = seconds(min(n, 10*365*24*3600))
+	return nil
+}
+
+// take puts the tokens of an answer into a copy of the grant. scopes are those that were asked for: an
+// answer without scope has granted them.
+func (g *grant) take(a *tokenAnswer, scopes []string, now time.Time) (*grant, error) {
+	switch {
+	case a.Access == "":
+		return nil, errors.New("the answer has no access_token")
+	case a.Type != "" && !strings.EqualFold(a.Type, "Bearer"):
+		return nil, fmt.Errorf("the token is of type %.40q, and weir sends Bearer tokens", a.Type)
+	case len(a.Access) > maxToken || len(a.Refresh) > maxToken || strings.ContainsFunc(a.Access, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, errors.New("the token cannot stand in a header")
+	}
+	next := *g
+	next.Access, next.Issued, next.Expires, next.SignedOut, next.Wanted = a.Access, now, time.Time{}, "", nil
+	if a.Refresh != "" {
+		next.Refresh = a.Refresh // an answer without one keeps the old
+	}
+	if a.Expires > 0 {
+		next.Expires = now.Add(time.Duration(float64(a.Expires) * float64(time.Second)))
+	}
+	next.Scopes = scopes
+	if a.Scope != nil {
+		next.Scopes = scopesOf(*a.Scope)
+	}
+	return &next, nil
+}
+
+// ask asks the token endpoint of a grant and returns the grant with the answer's tokens.
+func (c *Client) ask(ctx context.Context, s *Server, r *reach, g *grant, form url.Values, scopes []string) (*grant, error) {
+	if g.Resource != "" {
+		form.Set("resource", g.Resource)
+	}
+	header, err := c.show(s, g.Client, g.Issuer, form)
+	if err != nil {
+		return nil, err
+	}
+	var a tokenAnswer
+	asked := c.now()
+	hidden := []string{string(s.ClientSecret), g.Client.Secret, form.Get("client_assertion"), form.Get("refresh_token"), form.Get("code"), form.Get("code_verifier"), form.Get("device_code")}
+	err = r.post(ctx, g.Token, form, header, &a, hidden...)
+	if err == nil {
+		g, err = g.take(&a, scopes, asked)
+	}
+	if isCode(err, "invalid_client", "unauthorized_client") {
+		c.forgetRegistration(ctx, g.Issuer, g.Client.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// keep stores a new grant, in the place of whatever there is.
+func (c *Client) keep(ctx context.Context, id vault.ID, g *grant) error {
+	data, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	for {
+		old, err := c.store.Get(ctx, id)
+		switch {
+		case errors.Is(err, vault.ErrClosed): // no key opens it; it is replaced
+			if err := c.store.Delete(ctx, id); err != nil && !errors.Is(err, vault.ErrMissing) {
+				return err
+			}
+			old = vault.Record{}
+		case err != nil && !errors.Is(err, vault.ErrMissing):
+			return err
+		}
+		err = c.store.Swap(ctx, id, old, vault.Record{Issuer: g.Issuer, Data: data})
+		if !errors.Is(err, vault.ErrChanged) {
+			c.cached.Take(id)
+			c.waits.Take(id)
+			return err
+		}
+	}
+}
+
+// load reads a grant from the vault. It returns nil if there is none.
+func (c *Client) load(ctx context.Context, id vault.ID) (*cached, error) {
+	r, err := c.store.Get(ctx, id)
+	if errors.Is(err, vault.ErrMissing) {
+		c.cached.Put(id, nil, 0)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	g := &grant{}
+	if err := json.Unmarshal(r.Data, g); err != nil || g.Issuer != r.Issuer {
+		return nil, fmt.Errorf("the credential of %q in the store cannot be read: sign in again", ServerName(id))
+	}
+	found := &cached{g, r}
+	c.cached.Put(id, found, 0)
+	return found, nil
+}
+
+// current is load, with an answer that may be cachedTime old.
+func (c *Client) current(ctx context.Context, id vault.ID) (*cached, error) {
+	if found, ok := c.cached.Get(id); ok {
+		return found, nil
+	}
+	return c.load(ctx, id)
+}
+
+// secretOf returns a token as a type that does not print.
+func secretOf(g *grant) identity.Secret { return identity.Secret(g.Access) }

@@ -1,0 +1,320 @@
+package oauth
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/text"
+)
+
+// Bounds of one request.
+const (
+	maxBody        = 1 << 20
+	maxRedirects   = 3
+	requestTimeout = 10 * time.Second
+)
+
+// web makes requests to URLs that servers and issuers name (spec/signin §5).
+type web struct {
+	lookup func(ctx context.Context, host string) ([]netip.Addr, error) // nil: the system's resolver
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	tls    *tls.Config
+}
+
+// reach says where requests for one MCP server may go.
+type reach struct {
+	web      *web
+	free     map[string]bool // host:port of URLs of the configuration
+	private  bool            // the MCP server is in a private network
+	loopback bool            // the MCP server is on this machine
+}
+
+// reach returns where requests for a server may go: to the public internet, to the hosts of the
+// configuration's URLs, and to private or loopback addresses if the server itself has one.
+func (w *web) reach(ctx context.Context, server string, configured ...string) *reach {
+	r := &reach{web: w, free: map[string]bool{}}
+	for _, text := range append(configured, server) {
+		if u, err := url.Parse(text); err == nil && u.Host != "" {
+			r.free[address.Server(u)] = true
+		}
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		return r
+	}
+	var found []netip.Addr
+	if ip, ok := address.ParseIP(u.Hostname()); ok {
+		found = []netip.Addr{ip}
+	} else if address.Loopback(u.Hostname()) {
+		found = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+	} else if w.lookup != nil {
+		found, _ = w.lookup(ctx, u.Hostname())
+	} else {
+		found, _ = net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
+	}
+	r.private, r.loopback = len(found) > 0, len(found) > 0
+	for _, ip := range found {
+		r.private = r.private && address.Private(ip)
+		r.loopback = r.loopback && ip.Unmap().IsLoopback()
+	}
+	return r
+}
+
+// errAddress is the cause of the error for a URL that weir does not ask.
+var errAddress = errors.New("weir does not send requests there")
+
+// check returns why a request must not go to a URL.
+func (r *reach) check(u *url.URL, secret bool) error {
+	fail := func(why string) error {
+		return fmt.Errorf("%w: %.300s %s", errAddress, u.Redacted(), why)
+	}
+	host := u.Hostname()
+	here := address.Loopback(host)
+	switch {
+	case host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http":
+		return fail("is not an https URL")
+	case u.Scheme == "http" && !(here && r.loopback) && (secret || !r.free[address.Server(u)]):
+		return fail("is not an https URL, which everything outside of this machine has to be")
+	}
+	return r.checkHost(host, address.Server(u))
+}
+
+// checkHost refuses hosts that are not public before they are resolved.
+func (r *reach) checkHost(host, server string) error {
+	if r.free[server] {
+		return nil
+	}
+	if ip, ok := address.ParseIP(host); ok && address.Private(ip) && !r.loopback && (!r.private || ip.IsLoopback()) {
+		return fmt.Errorf("%w: %s is not a public address", errAddress, ip)
+	}
+	if address.Loopback(host) && !r.loopback {
+		return fmt.Errorf("%w: %.100s is this machine", errAddress, host)
+	}
+	return nil
+}
+
+// connect dials one of the addresses of a host, after all of them were checked.
+func (r *reach) connect(ctx context.Context, network, server string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		return nil, err
+	}
+	name := address.HostPort(host, port)
+	if err := r.checkHost(host, name); err != nil {
+		return nil, err
+	}
+	list, err := address.NewList([]string{name})
+	if err != nil {
+		return nil, err
+	}
+	d := address.Dialer{Rule: address.Rule{Allow: list}, Lookup: r.web.lookup, Dial: r.web.dial}
+	if r.private || r.loopback || r.free[name] {
+		d.Rule.Private = address.AnyPrivate()
+	}
+	if r.loopback || r.free[name] {
+		d.Rule.From = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return d.DialContext(ctx, network, server)
+}
+
+// transport returns a transport for one request.
+func (r *reach) transport() *http.Transport {
+	return &http.Transport{
+		DialContext: r.connect, TLSClientConfig: r.web.tls, DisableKeepAlives: true, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: requestTimeout, ResponseHeaderTimeout: requestTimeout, MaxResponseHeaderBytes: 64 << 10,
+	}
+}
+
+// hello is what weir asks a server without a token, to hear how to sign in.
+const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"weir","version":"1"}}}`
+
+// ask asks an MCP server without a token and returns its challenge.
+func (r *reach) ask(ctx context.Context, server string) (Challenge, error) {
+	req, err := http.NewRequest(http.MethodPost, server, strings.NewReader(hello))
+	if err != nil {
+		return Challenge{}, fmt.Errorf("%.300q is not a URL", server)
+	}
+	if err := r.check(req.URL, false); err != nil {
+		return Challenge{}, err
+	}
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Content-Type", "application/json")
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	transport := r.transport()
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		return Challenge{}, err
+	}
+	defer resp.Body.Close()
+	return challengeOf(resp.StatusCode, resp.Header), nil
+}
+
+// do sends a request and reads its answer within the bounds. A POST is not redirected.
+func (r *reach) do(ctx context.Context, req *http.Request) (resp *http.Response, body []byte, err error) {
+	post := req.Method == http.MethodPost
+	if err := r.check(req.URL, post); err != nil {
+		return nil, nil, err
+	}
+	transport := r.transport()
+	client := http.Client{Transport: transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
+		switch {
+		case post:
+			return http.ErrUseLastResponse
+		case len(via) > maxRedirects:
+			return fmt.Errorf("more than %d redirects", maxRedirects)
+		}
+		return r.check(next.URL, false)
+	}}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	defer transport.CloseIdleConnections()
+	resp, err = client.Do(req.WithContext(ctx))
+	if err != nil {
+		var about *url.Error
+		if errors.As(err, &about) {
+			err = about.Err // the URL may have secrets, and the caller names it
+		}
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(body) > maxBody:
+		return nil, nil, fmt.Errorf("the answer has more than %d bytes", maxBody)
+	case post && resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return nil, nil, fmt.Errorf("it answered %d, and a request with credentials is not redirected", resp.StatusCode)
+	}
+	return resp, body, nil
+}
+
+// statusError is the error for an answer that has not the expected status.
+type statusError int
+
+func (e statusError) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("it answered %d %s", int(e), http.StatusText(int(e))))
+}
+
+// get reads a JSON document.
+func (r *reach) get(ctx context.Context, from string, into any) error {
+	req, err := http.NewRequest(http.MethodGet, from, nil)
+	if err != nil {
+		return fmt.Errorf("%.300q is not a URL", from)
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	resp, body, err := r.do(ctx, req)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return statusError(resp.StatusCode)
+	}
+	if json.Unmarshal(body, into) != nil {
+		return errors.New("the answer is not the JSON object that it should be")
+	}
+	return nil
+}
+
+// failure is the error that an authorization server answered (RFC 6749 §5.2).
+type failure struct {
+	status      int
+	code        string
+	description string
+}
+
+func (e *failure) Error() string {
+	switch {
+	case e.code == "":
+		return statusError(e.status).Error()
+	case e.description != "":
+		return e.code + ": " + e.description
+	}
+	return e.code
+}
+
+// isCode reports whether an authorization server answered with an error code.
+func isCode(err error, codes ...string) bool {
+	var f *failure
+	if !errors.As(err, &f) {
+		return false
+	}
+	for _, code := range codes {
+		if f.code == code {
+			return true
+		}
+	}
+	return false
+}
+
+// post sends a form and reads the JSON answer. hidden are texts that errors must not show.
+func (r *reach) post(ctx context.Context, to string, form url.Values, header http.Header, into any, hidden ...string) error {
+	return r.send(ctx, to, "application/x-www-form-urlencoded", []byte(form.Encode()), header, into, hidden)
+}
+
+func (r *reach) send(ctx context.Context, to, kind string, data []byte, header http.Header, into any, hidden []string) error {
+	req, err := http.NewRequest(http.MethodPost, to, bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("%.300q is not a URL", to)
+	}
+	if header != nil {
+		req.Header = header
+	}
+	req.Header.Set("Content-Type", kind)
+	req.Header.Set("Accept", "application/json")
+	resp, body, err := r.do(ctx, req)
+	if err != nil {
+		return err
+	}
+	status := resp.StatusCode
+	if status < 200 || status > 299 {
+		return failureOf(status, body, hidden)
+	}
+	if into == nil {
+		return nil
+	}
+	var told struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(body, &told) == nil && told.Error != "" {
+		return failureOf(status, body, hidden) // as GitHub does, with the status 200
+	}
+	if json.Unmarshal(body, into) != nil {
+		return errors.New("the answer is not the JSON object that it should be")
+	}
+	return nil
+}
+
+func failureOf(status int, body []byte, hidden []string) *failure {
+	var told struct {
+		Error       string `json:"error"`
+		Description string `json:"error_description"`
+	}
+	_ = json.Unmarshal(body, &told) // an answer without them has the status
+	return &failure{status: status, code: shown(told.Error, 80, hidden), description: shown(told.Description, 300, hidden)}
+}
+
+// shown returns a text of another party in one line, without secrets.
+func shown(s string, most int, hidden []string) string {
+	for _, secret := range hidden {
+		if secret != "" {
+			s = strings.ReplaceAll(s, secret, "[secret]")
+		}
+	}
+	return text.Line(s, most)
+}

@@ -1,0 +1,155 @@
+package oauth
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/bounded"
+	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/vault"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Flow is how a token is got.
+type Flow string
+
+// The flows: a person at a browser, a person at another device, or weir by itself.
+const (
+	FlowCode              Flow = "code"
+	FlowDevice            Flow = "device"
+	FlowClientCredentials Flow = "client_credentials"
+)
+
+// Bounds of a client.
+const (
+	pendingTime = 10 * time.Minute
+	maxPending  = 1000
+	maxCached   = 10_000
+	toldTime    = 5 * time.Minute
+	// cachedTime is how long a grant is used before the vault is read again: a sign-in or a sign-out
+	// of another process is seen after this time.
+	cachedTime = 2 * time.Second
+)
+
+// Server describes an MCP server to sign in at. It must not be changed once it is in use.
+type Server struct {
+	Name, URL  string
+	Configured bool // there is an oauth entry: the server wants OAuth, whatever its 401 says
+	Flow       Flow
+	Issuer     string // of the configuration; "" for the one that the server names
+
+	ClientID     string
+	ClientSecret identity.Secret
+	// AuthMethod is client_secret_basic, client_secret_post or private_key_jwt; "" lets the issuer's
+	// metadata decide.
+	AuthMethod    string
+	PrivateKey    identity.Secret // PEM, for private_key_jwt
+	AssertionFile string          // a file with a JWT of the platform, in the place of a secret
+
+	Scopes     []string
+	NoResource bool              // send no resource parameter
+	Params     map[string]string // further parameters of authorization requests
+	NoDocument bool              // weir's client metadata document cannot be reached by the issuer
+}
+
+// key names the server's credentials in the vault. A server whose URL was changed has others: a token
+// never goes to an address that it was not meant for.
+func (s *Server) key() string { return s.Name + " " + s.URL }
+
+// id names the credential of a principal at a server.
+func (s *Server) id(principal string) vault.ID {
+	return vault.ID{Kind: vault.Token, Principal: principal, Server: s.key()}
+}
+
+// ServerName returns the name of the server of a credential in the vault.
+func ServerName(id vault.ID) string {
+	name, _, _ := strings.Cut(id.Server, " ")
+	return name
+}
+
+// Shared is the principal of credentials that all callers of a server share.
+const Shared = ""
+
+// Options configure a Client.
+type Options struct {
+	Store     vault.Store
+	PublicURL string           // where weir serves its client metadata document; "" has none
+	Now       func() time.Time // nil: time.Now
+	// Lookup resolves names, and Dial connects to addresses that were checked. Nil are the system's.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS    *tls.Config
+}
+
+// Client signs in at servers and keeps the tokens. All methods are safe for concurrent use. It has no
+// goroutines.
+type Client struct {
+	store     vault.Store
+	publicURL string
+	now       func() time.Time
+	web       *web
+
+	pending *bounded.Map[string, *pending]    // by state
+	told    *bounded.Map[string, bool]        // whether a server tells how to sign in
+	asked   *bounded.Map[string, Challenge]   // the last challenge of a server
+	cached  *bounded.Map[vault.ID, *cached]   // grants
+	waits   *bounded.Map[vault.ID, *patience] // after failed refreshes
+
+	mu        sync.Mutex               // guards below
+	refreshes map[vault.ID]*refreshing // in progress
+}
+
+// New returns a Client.
+func New(o Options) *Client {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Client{
+		store: o.Store, publicURL: strings.TrimRight(o.PublicURL, "/"), now: o.Now,
+		web:       &web{lookup: o.Lookup, dial: o.Dial, tls: o.TLS},
+		pending:   bounded.New(bounded.Options[string, *pending]{MaxCount: maxPending, TTL: pendingTime, Now: o.Now}),
+		told:      bounded.New(bounded.Options[string, bool]{MaxCount: maxPending, TTL: toldTime, Now: o.Now}),
+		asked:     bounded.New(bounded.Options[string, Challenge]{MaxCount: maxPending, Now: o.Now}),
+		cached:    bounded.New(bounded.Options[vault.ID, *cached]{MaxCount: maxCached, TTL: cachedTime, Now: o.Now}),
+		waits:     bounded.New(bounded.Options[vault.ID, *patience]{MaxCount: maxCached, Now: o.Now}),
+		refreshes: map[vault.ID]*refreshing{},
+	}
+}
+
+// SignInError says that a principal has to sign in at a server before a call.
+type SignInError struct {
+	Server string
+	Reason string // why the earlier sign-in does not serve; "" if there was none
+}
+
+// Error implements error.
+func (e *SignInError) Error() string {
+	why := ""
+	if e.Reason != "" {
+		why = " (" + e.Reason + ")"
+	}
+	return fmt.Sprintf("the server %q needs a sign-in%s: run `weir login %s`", e.Server, why, e.Server)
+}
+
+// Is makes the error one that a repetition of the call does not mend.
+func (e *SignInError) Is(target error) bool { return target == mcp.ErrFinal }
+
+// refused returns the error that a caller of the server gets (spec/signin §4).
+func (e *SignInError) refused() error {
+	data, err := json.Marshal(map[string]string{"kind": mcp.KindUnauthorized.String(), "server": e.Server, "command": "weir login " + e.Server})
+	if err != nil {
+		data = nil // cannot happen: three strings
+	}
+	return &mcp.Error{Kind: mcp.KindUnauthorized, Message: e.Error(), Data: data, Err: e}
+}
+
+// errState says that a callback belongs to no sign-in that is open.
+var errState = errors.New("this sign-in is not open: it was used already, is older than 10 minutes, or was begun at another weir; begin again")

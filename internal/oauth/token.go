@@ -1,0 +1,349 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/vault"
+)
+
+// Times of refreshes.
+const (
+	firstWait = time.Second
+	maxWait   = 5 * time.Minute
+	// refreshTime bounds one refresh, with the wait for other processes that do the same.
+	refreshTime = 40 * time.Second
+	maxStepUps  = 3
+)
+
+// patience is the wait after failed refreshes of a credential.
+type patience struct {
+	failures int
+	until    time.Time
+	err      error
+}
+
+// refreshing is a refresh in progress, with its outcome once done is closed.
+type refreshing struct {
+	done  chan struct{}
+	grant *grant
+	err   error
+}
+
+// Token returns the access token of a principal at a server. It refreshes a token of which 80 % of
+// the life are over. The error is a *SignInError if the principal has to sign in.
+func (c *Client) Token(ctx context.Context, s *Server, principal string) (identity.Secret, error) {
+	id := s.id(principal)
+	found, err := c.current(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if found == nil || found.grant.SignedOut != "" {
+		if s.Flow == FlowClientCredentials {
+			return c.again(ctx, s, id, "")
+		}
+		return "", signIn(s, found)
+	}
+	g := found.grant
+	stale, dead := g.stale(c.now())
+	switch {
+	case !stale:
+		return secretOf(g), nil
+	case g.Refresh == "" && s.Flow != FlowClientCredentials:
+		if dead {
+			return "", &SignInError{s.Name, "the token has ended, and the issuer gave no refresh token"}
+		}
+		return secretOf(g), nil
+	}
+	token, err := c.again(ctx, s, id, g.Access)
+	if err != nil && !dead && !errors.As(err, new(*SignInError)) {
+		return secretOf(g), nil // it still serves
+	}
+	return token, err
+}
+
+// SignedIn reports whether a principal has a token at a server, which may have to be refreshed. It is
+// cheap.
+func (c *Client) SignedIn(ctx context.Context, s *Server, principal string) bool {
+	found, err := c.current(ctx, s.id(principal))
+	return err == nil && found != nil && found.grant.SignedOut == "" && len(found.grant.Wanted) == 0
+}
+
+func signIn(s *Server, found *cached) error {
+	if found == nil {
+		return &SignInError{Server: s.Name}
+	}
+	return &SignInError{s.Name, found.grant.SignedOut}
+}
+
+// Renew returns a token in the place of one that the server refused with a challenge. It refreshes
+// the token, or adopts one that another process got. If more scopes are asked for, the error is a
+// *SignInError, and the next sign-in asks for all of them.
+func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused identity.Secret, ch Challenge) (identity.Secret, error) {
+	c.asked.Put(s.key(), ch, 0)
+	id := s.id(principal)
+	found, err := c.load(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if found == nil || found.grant.SignedOut != "" {
+		if s.Flow == FlowClientCredentials {
+			return c.again(ctx, s, id, "")
+		}
+		return "", signIn(s, found)
+	}
+	g := found.grant
+	switch {
+	case secretOf(g) != refused:
+		return secretOf(g), nil // a sibling was faster
+	case ch.Error == "insufficient_scope":
+		return c.stepUp(ctx, s, id, found, ch)
+	case g.Refresh == "" && s.Flow != FlowClientCredentials:
+		return "", &SignInError{s.Name, "the server refuses the token, and the issuer gave no refresh token"}
+	}
+	return c.again(ctx, s, id, g.Access)
+}
+
+// stepUp notes the scopes that a server asks for in addition.
+func (c *Client) stepUp(ctx context.Context, s *Server, id vault.ID, old *cached, ch Challenge) (identity.Secret, error) {
+	next := *old.grant
+	next.Wanted = union(next.Scopes, next.Wanted, ch.Scopes)
+	if slices.Equal(next.Wanted, old.grant.Wanted) {
+		return "", &SignInError{s.Name, "it asks for the scopes " + strings.Join(next.Wanted, " ")}
+	}
+	switch {
+	case len(next.Wanted) == len(next.Scopes):
+		return "", fmt.Errorf("the server %q refuses the call for want of the scopes %q, which the token has", s.Name, strings.Join(ch.Scopes, " "))
+	case next.StepUps >= maxStepUps:
+		return "", fmt.Errorf("the server %q has asked for further scopes %d times; sign out and in again to allow more: weir logout %s", s.Name, maxStepUps, s.Name)
+	}
+	next.StepUps++
+	if s.Flow == FlowClientCredentials {
+		g, err := c.machine(ctx, s, next.Wanted, next.StepUps)
+		if err != nil {
+			return "", err
+		}
+		return secretOf(g), c.keep(ctx, id, g)
+	}
+	if err := c.replace(ctx, id, old.record, &next); err != nil && !errors.Is(err, vault.ErrChanged) {
+		return "", err
+	}
+	return "", &SignInError{s.Name, "it asks for the scopes " + strings.Join(next.Wanted, " ")}
+}
+
+// replace stores a grant if the vault still has the old one.
+func (c *Client) replace(ctx context.Context, id vault.ID, old vault.Record, g *grant) error {
+	data, err := json.Marshal(g)
+	if err == nil {
+		err = c.store.Swap(ctx, id, old, vault.Record{Issuer: g.Issuer, Data: data})
+	}
+	c.cached.Take(id)
+	return err
+}
+
+// again gets a new token in the place of used. Callers of this process share one attempt, and the
+// vault's lock keeps other processes from making one at the same time.
+func (c *Client) again(ctx context.Context, s *Server, id vault.ID, used string) (identity.Secret, error) {
+	c.mu.Lock()
+	running := c.refreshes[id]
+	if running != nil {
+		c.mu.Unlock()
+		select {
+		case <-running.done:
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	} else {
+		running = &refreshing{done: make(chan struct{})}
+		c.refreshes[id] = running
+		c.mu.Unlock()
+		// A caller that leaves must not cut off a refresh: the issuer may have rotated the token.
+		alone, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTime)
+		running.grant, running.err = c.refreshAlone(alone, s, id, used)
+		cancel()
+		c.mu.Lock()
+		delete(c.refreshes, id)
+		c.mu.Unlock()
+		close(running.done)
+	}
+	if running.err != nil {
+		return "", running.err
+	}
+	return secretOf(running.grant), nil
+}
+
+// refreshAlone refreshes a credential while no other process does.
+func (c *Client) refreshAlone(ctx context.Context, s *Server, id vault.ID, used string) (*grant, error) {
+	if p, ok := c.waits.Get(id); ok && c.now().Before(p.until) {
+		return nil, p.err
+	}
+	unlock, err := c.store.Lock(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	found, err := c.load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if found != nil && found.grant.SignedOut == "" && found.grant.Access != used {
+		if stale, _ := found.grant.stale(c.now()); !stale {
+			return found.grant, nil // a sibling has refreshed it
+		}
+	}
+	if s.Flow == FlowClientCredentials {
+		g, err := c.machine(ctx, s, s.Scopes, 0)
+		if err != nil {
+			return nil, c.wait(id, err)
+		}
+		return g, c.keep(ctx, id, g)
+	}
+	if found == nil || found.grant.SignedOut != "" || found.grant.Refresh == "" {
+		return nil, signIn(s, found)
+	}
+	return c.refresh(ctx, s, id, found)
+}
+
+// refresh asks the issuer of a grant for a new token. The caller has the lock of the credential.
+func (c *Client) refresh(ctx context.Context, s *Server, id vault.ID, old *cached) (*grant, error) {
+	g := old.grant
+	r := c.web.reach(ctx, s.URL, s.Issuer)
+	next, err := c.ask(ctx, s, r, g, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}}, g.Scopes)
+	if err == nil {
+		err = c.replace(ctx, id, old.record, next)
+		if errors.Is(err, vault.ErrChanged) { // a person has signed in or out meanwhile
+			return c.adopt(ctx, s, id)
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.waits.Take(id)
+		return next, nil
+	}
+	err = fmt.Errorf("the authorization server %s did not refresh the token for %q: %w", g.Issuer, s.Name, err)
+	if !isCode(err, "invalid_grant") {
+		return nil, c.wait(id, err)
+	}
+	now, lerr := c.load(ctx, id)
+	if lerr != nil {
+		return nil, lerr
+	}
+	if now != nil && now.grant.Refresh != g.Refresh {
+		return c.adopt(ctx, s, id)
+	}
+	out := *g
+	out.Access, out.Refresh, out.Expires = "", "", time.Time{}
+	out.SignedOut = "the authorization server does not accept the earlier sign-in any more"
+	if err := c.replace(ctx, id, old.record, &out); err != nil && !errors.Is(err, vault.ErrChanged) {
+		return nil, err
+	}
+	return nil, &SignInError{s.Name, out.SignedOut}
+}
+
+// adopt returns the grant that another process has stored.
+func (c *Client) adopt(ctx context.Context, s *Server, id vault.ID) (*grant, error) {
+	found, err := c.load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if found == nil || found.grant.SignedOut != "" {
+		return nil, signIn(s, found)
+	}
+	return found.grant, nil
+}
+
+// wait notes a failed attempt: the next one is made after 1 s to 5 min.
+func (c *Client) wait(id vault.ID, err error) error {
+	p := patience{err: err}
+	if before, ok := c.waits.Get(id); ok {
+		p.failures = before.failures
+	}
+	p.failures++
+	p.until = c.now().Add(min(firstWait<<min(p.failures-1, 10), maxWait))
+	c.waits.Put(id, &p, 0)
+	return err
+}
+
+// machine gets a token for weir itself (RFC 6749 §4.4).
+func (c *Client) machine(ctx context.Context, s *Server, scopes []string, stepUps int) (*grant, error) {
+	f, r, err := c.discover(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if s.ClientID == "" {
+		return nil, fmt.Errorf("mcpServers.%s.oauth.flow client_credentials needs oauth.client_id", s.Name)
+	}
+	cred, err := s.configured(f)
+	if err != nil {
+		return nil, err
+	}
+	form := url.Values{"grant_type": {"client_credentials"}}
+	for name, value := range s.Params {
+		form.Set(name, value)
+	}
+	if len(scopes) == 0 {
+		scopes = wanted(s, f, nil)
+	}
+	if len(scopes) > 0 {
+		form.Set("scope", strings.Join(scopes, " "))
+	}
+	g := newGrant(f, cred, FlowClientCredentials)
+	g.StepUps = stepUps
+	if g, err = c.ask(ctx, s, r, g, form, scopes); err != nil {
+		return nil, fmt.Errorf("the authorization server %s gave no token for %q: %w", f.Issuer, s.Name, err)
+	}
+	g.Refresh = "" // client credentials need none
+	return g, nil
+}
+
+// Machine signs weir itself in at a server whose flow is client_credentials.
+func (c *Client) Machine(ctx context.Context, s *Server, principal string) error {
+	g, err := c.machine(ctx, s, s.Scopes, 0)
+	if err != nil {
+		return err
+	}
+	return c.keep(ctx, s.id(principal), g)
+}
+
+// SignOut removes the credential that a store has under id, and revokes its tokens at their issuer
+// (RFC 7009). The credential is removed even if that fails, which the error says then. The error
+// wraps vault.ErrMissing if there is none.
+func (c *Client) SignOut(ctx context.Context, id vault.ID) error {
+	found, err := c.load(ctx, id)
+	if err == nil && found == nil {
+		return vault.ErrMissing
+	}
+	if derr := c.store.Delete(ctx, id); derr != nil {
+		return derr
+	}
+	c.cached.Take(id)
+	if err != nil || found.grant.Revoke == "" || found.grant.SignedOut != "" {
+		return nil
+	}
+	g := found.grant
+	name, at, _ := strings.Cut(id.Server, " ")
+	s := &Server{Name: name, URL: at}
+	if g.Own {
+		s.Issuer = g.Issuer
+	}
+	token, hint := g.Refresh, "refresh_token"
+	if token == "" {
+		token, hint = g.Access, "access_token"
+	}
+	form := url.Values{"token": {token}, "token_type_hint": {hint}}
+	header, err := c.show(s, g.Client, g.Issuer, form)
+	if err == nil {
+		err = c.web.reach(ctx, s.URL, s.Issuer).post(ctx, g.Revoke, form, header, nil, token, g.Client.Secret)
+	}
+	if err != nil {
+		return fmt.Errorf("weir has removed the credential of %q, but %s did not revoke it: %w", name, g.Issuer, err)
+	}
+	return nil
+}

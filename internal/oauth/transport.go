@@ -1,0 +1,104 @@
+package oauth
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/weir-mcp/weir/internal/identity"
+)
+
+// transport puts the token of a principal on requests to a server.
+type transport struct {
+	client    *Client
+	server    *Server
+	principal string
+	base      http.RoundTripper
+}
+
+// Transport returns a transport for requests of a principal to a server. It leaves requests alone
+// that go to another origin, or have an Authorization header of their own. It sends none if the principal has no token: the
+// server may want none. If the server answers 401 and says how to sign in, or 403 for want of scopes,
+// it gets another token and repeats the request once. The error is a *SignInError if a person has to
+// sign in; it is the cause of an *mcp.Error.
+func (c *Client) Transport(s *Server, principal string, base http.RoundTripper) http.RoundTripper {
+	return &transport{c, s, principal, base}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if at, err := url.Parse(t.server.URL); err != nil || !sameOrigin(at, req.URL) || req.Header.Get("Authorization") != "" {
+		return t.base.RoundTrip(req)
+	}
+	token, err := t.client.Token(req.Context(), t.server, t.principal)
+	var signIn *SignInError
+	if err != nil && !errors.As(err, &signIn) {
+		closeBody(req)
+		return nil, err
+	}
+	resp, rerr := t.base.RoundTrip(authorized(req, token))
+	if rerr != nil || resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+		return resp, rerr
+	}
+	ch := challengeOf(resp.StatusCode, resp.Header)
+	if resp.StatusCode == http.StatusForbidden && (ch.Error != "insufficient_scope" || token == "") {
+		return resp, nil
+	}
+	if token == "" && !t.client.tells(req.Context(), t.server, ch) {
+		return resp, nil // it wants another kind of credentials
+	}
+	next, err := t.client.Renew(req.Context(), t.server, t.principal, token, ch)
+	if errors.As(err, &signIn) {
+		err = signIn.refused()
+	}
+	if err != nil {
+		drop(resp)
+		return nil, err
+	}
+	repeat, ok := again(req)
+	if !ok {
+		return resp, nil
+	}
+	drop(resp)
+	return t.base.RoundTrip(authorized(repeat, next))
+}
+
+// authorized returns a request with a token, or as it is without one.
+func authorized(req *http.Request, token identity.Secret) *http.Request {
+	if token == "" {
+		return req
+	}
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", "Bearer "+string(token))
+	return req
+}
+
+// again returns a request that can be sent once more. ok is false if its body is gone.
+func again(req *http.Request) (*http.Request, bool) {
+	if req.Body == nil || req.Body == http.NoBody {
+		return req, true
+	}
+	if req.GetBody == nil {
+		return nil, false
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return nil, false
+	}
+	req = req.Clone(req.Context())
+	req.Body = body
+	return req, true
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+}
+
+// drop closes a response that has been read far enough.
+func drop(resp *http.Response) {
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+	_ = resp.Body.Close()
+}
