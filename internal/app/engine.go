@@ -24,6 +24,7 @@ import (
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/internal/vault"
 	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/internal/work"
 	"github.com/weir-mcp/weir/mcp"
@@ -93,6 +94,8 @@ type Options struct {
 	RedactResults bool
 	// Events receives one line per event; nil discards events. The Engine closes it.
 	Events *telemetry.EventLog
+	// Credentials keeps the tokens of sign-ins at servers; nil keeps them as long as the Engine.
+	Credentials vault.Store
 	// File holds entries that are served in addition to the upstreams'; may be nil.
 	File *gateway.SnapshotFile
 	// OperatorKey is shown by callers on this machine who may operate the gateway; "" admits none.
@@ -169,8 +172,9 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.owners = newOwners(c, log)
 	e.Operator = newOperator(e)
 	e.agents = newAgents(e, c)
+	signIns := newSignIns(o.Credentials, e.config.Load, c.PublicURL)
 	e.manager = upstream.New(upstream.Options{
-		Logger: log, Transport: e.agents.transport, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.live, Observer: observer{engine: e},
+		Logger: log, Transport: signIns.over(e.agents.transport), SignedIn: signIns.signedIn, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.live, Observer: observer{engine: e},
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		Redact: e.clean, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: o.Starting,
 	})

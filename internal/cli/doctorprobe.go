@@ -37,7 +37,7 @@ func (d *examination) probe(ctx context.Context, c *config.Config) (doctor.Repor
 	}
 	log := &listener{mu: new(sync.Mutex), stderr: map[string][]string{}, noise: map[string]string{}, over: map[string]bool{}}
 	e, err := app.New(ctx, c, app.Options{
-		Version: d.a.version, Logger: slog.New(log), Environ: d.a.environ(), Lineage: lineage, RedactResults: true, Shell: true,
+		Version: d.a.version, Logger: slog.New(log), Environ: d.a.environ(), Lineage: lineage, RedactResults: true, Shell: true, Credentials: openCredentials(d.a, c),
 	})
 	if err != nil {
 		return doctor.Report{}, err

@@ -64,7 +64,7 @@ var places = []place{
 	{"internal/fleet", faces, []string{"smcp", "smcp/agent"}, "attaches the Computers of an office as upstreams; joins the protocol and the supervision, which do not know each other"},
 	{"internal/member", faces, []string{"smcp", "internal/a2c"}, "what Computers and agents share: a member of an office"},
 
-	{"internal/upstream", middle, []string{"internal/catalog", "internal/config", "internal/upstream/subscription"}, "connects what the configuration names and feeds the catalog"},
+	{"internal/upstream", middle, []string{"internal/catalog", "internal/config", "internal/oauth", "internal/upstream/subscription"}, "connects what the configuration names and feeds the catalog; a server that needs a sign-in is not asked again before there is one"},
 	{"internal/upstream/subscription", middle, nil, "what sessions hear of a server; is given connections and makes none"},
 	{"internal/bridge", middle, nil, "questions and notices of servers to agents, across the eras; both gateway and router use it"},
 	{"internal/catalog", middle, nil, "what can be called; is given lists, fetches nothing"},
@@ -85,6 +85,9 @@ var places = []place{
 	{"internal/config", middle, nil, "reads the configuration; imports nothing that it configures"},
 	{"internal/doctor", middle, []string{"internal/clients", "internal/config", "internal/journal"}, "judges what others tell of configuration, servers and clients, and looks at the machine; starts no server"},
 	{"internal/service", middle, nil, "the gateway as a service of one user; writes the descriptions and runs the system's manager, and knows no configuration"},
+	{"internal/vault", middle, nil, "keeps credentials sealed, in memory or in a folder; knows neither OAuth nor HTTP"},
+	{"internal/oauth", middle, []string{"internal/vault"}, "a client of OAuth for MCP servers; knows no browser, no listener and no configuration"},
+	{"internal/oauth/oauthtest", ground, nil, "a server behind an authorization server, for tests only"},
 	{"internal/journal", middle, nil, "writes files of other programs and takes that back; knows formats by splice, and no clients"},
 	{"internal/telemetry", middle, nil, "logs, metrics and audit records"},
 
@@ -133,7 +136,7 @@ var places = []place{
 }
 
 // testOnly are packages that no product code imports.
-var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/wsbench", "internal/fakemcp", "internal/fakeidp"}
+var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/wsbench", "internal/fakemcp", "internal/fakeidp", "internal/oauth/oauthtest"}
 
 // isTestOnly reports whether a package is, or is below, one of testOnly.
 func isTestOnly(path string) bool {

@@ -169,6 +169,9 @@ func (a *admission) retire(l *link) <-chan struct{} {
 
 // unavailable returns the error of a server that failed. The caller holds mu.
 func (a *admission) unavailable() error {
+	if own := (*mcp.Error)(nil); needsSignIn(a.err) && errors.As(a.err, &own) {
+		return own
+	}
 	e := &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: a.who + " is not available", Err: a.err}
 	if a.err != nil {
 		e.Message += ": " + a.err.Error()

@@ -70,6 +70,9 @@ type Options struct {
 	// requests. session is set for a session's own connection and nil for the shared one. Nil
 	// changes nothing.
 	Transport func(upstream string, session *mcp.Session, base http.RoundTripper) http.RoundTripper
+	// SignedIn reports whether requests to a server carry a token of a sign-in. It must be cheap. Nil
+	// means that none do.
+	SignedIn func(upstream string) bool
 	// Observer is told about requests to upstreams; nil disables that.
 	Observer Observer
 	// StartTimeout bounds one attempt to start and greet a server.

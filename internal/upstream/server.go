@@ -29,6 +29,7 @@ type server struct {
 	noModern   atomic.Bool  // this HTTP server does not speak the modern era
 	viaSSE     atomic.Bool  // the URL turned out to be that of an HTTP+SSE server
 	tasks      atomic.Bool  // the server declares tasks, of either era
+	asksSignIn atomic.Bool  // the server refused a connection without a sign-in
 	junkLogged atomic.Int64 // lines; see junk
 
 	mu        sync.Mutex // guards below
@@ -113,10 +114,10 @@ type target struct {
 	Version string // negotiated in the handshake, "" before it
 }
 
-// Target returns the endpoint of a streamable HTTP server. ok is false for other servers. It is
-// cheap.
+// Target returns the endpoint of a streamable HTTP server. ok is false for other servers, and for
+// those that need a sign-in: their requests get a token on weir's own connection. It is cheap.
 func (srv *server) Target() (t target, ok bool) {
-	if srv.endpoint == nil || !srv.http() {
+	if srv.endpoint == nil || !srv.http() || srv.asksSignIn.Load() || srv.signedIn() {
 		return target{}, false
 	}
 	t = target{URL: srv.endpoint, Header: srv.header, Timeout: srv.cfg.Timeout, Process: srv.program()}

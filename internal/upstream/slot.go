@@ -159,6 +159,9 @@ func (s *slot) fail(err error) {
 	if errors.As(err, new(greetingError)) {
 		s.otherEra = !s.otherEra
 	}
+	if needsSignIn(err) {
+		s.u.asksSignIn.Store(true)
+	}
 	if s.isShared() && s.down.IsZero() {
 		s.down = time.Now()
 	}
@@ -189,17 +192,18 @@ func (s *slot) stateLog() *slog.Logger {
 func (s *slot) pause() bool {
 	forget := time.NewTimer(failedIdle)
 	defer forget.Stop()
+	attempt, reached := s.due()
+	defer attempt.Stop()
+	grace := time.NewTimer(0)
+	defer grace.Stop()
 	for {
 		var due, gone <-chan time.Time
 		if s.auto() {
-			t := time.NewTimer(time.Until(s.calls.nextTry()))
-			defer t.Stop()
-			due = t.C
+			due = attempt.C
 		}
 		if !s.down.IsZero() && s.u.lists.listed.Load() {
-			t := time.NewTimer(time.Until(s.down.Add(s.u.opts.Grace)))
-			defer t.Stop()
-			gone = t.C
+			grace.Reset(time.Until(s.down.Add(s.u.opts.Grace)))
+			gone = grace.C
 		}
 		select {
 		case <-s.ctx.Done():
@@ -207,7 +211,10 @@ func (s *slot) pause() bool {
 		case <-s.calls.wake:
 			return true
 		case <-due:
-			return true
+			if reached() {
+				return true
+			}
+			attempt.Reset(signInPause)
 		case <-gone:
 			s.u.lists.remove()
 		case <-forget.C:

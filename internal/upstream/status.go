@@ -20,6 +20,7 @@ const (
 	StateStopped  State = "stopped"
 	StateDisabled State = "disabled"
 	StateLeftOut  State = "left_out" // it is weir itself
+	StateSignIn   State = "sign_in"  // a person has to sign in first; see internal/oauth
 )
 
 // Status describes one upstream to an operator.
@@ -74,6 +75,9 @@ func (u *Upstream) Status() Status {
 		Listed: u.lists.listed.Load(), Calls: u.calls.Load(), Errors: u.failures.Load(), InFlight: u.inFlight.Load(), Restarts: u.restarts.Load(),
 	}
 	u.shared.calls.report(&st, u.opts.Redact)
+	if st.State == StateFailed && needsSignIn(u.shared.calls.lastError()) {
+		st.State, st.NextTry = StateSignIn, time.Time{}
+	}
 	if d := time.Since(st.Since); st.State == StateStarting && st.LastError == "" && d >= slowStart {
 		st.Note = "has not answered for " + d.Round(time.Second).String()
 		if j := u.shared.greeting.Load(); j != nil {

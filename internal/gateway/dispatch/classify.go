@@ -32,6 +32,9 @@ func Classify(ctx context.Context, upstream string, err error) error {
 		case mcp.KindParse, mcp.KindInvalidRequest, mcp.KindHeaderMismatch, mcp.KindUnsupportedVersion:
 			code = result.UpstreamError // about weir's message, not about the agent's
 		}
+		if details := signInDetails(own); details != nil {
+			return &result.Error{Code: code, Message: own.Message, Details: details, Cause: err, Again: true}
+		}
 		return &result.Error{Code: code, Message: own.Message, Details: retryDetails(err), Cause: err}
 	}
 	var answered *jsonrpc.Error
@@ -52,6 +55,16 @@ func Classify(ctx context.Context, upstream string, err error) error {
 	}
 	// An error without an answer (mcp.Peer) means that the connection failed.
 	return &result.Error{Code: result.UpstreamUnavailable, Message: fmt.Sprintf("server %q cannot be reached", upstream), Cause: err}
+}
+
+// signInDetails returns the server and the command of an error that asks a person to sign in, nil for
+// any other error (spec/signin §4).
+func signInDetails(e *mcp.Error) json.RawMessage {
+	command := rawjson.Get(e.Data, "command")
+	if e.Kind != mcp.KindUnauthorized || command == nil {
+		return nil
+	}
+	return fmt.Appendf(nil, `{"server":%s,"command":%s}`, rawjson.Get(e.Data, "server"), command)
 }
 
 // retryDetails returns how many seconds an upstream asks to wait, or nil.

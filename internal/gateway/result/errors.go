@@ -75,6 +75,8 @@ type Error struct {
 	Path    string          // the browse path, id or handle concerned, or empty
 	Details json.RawMessage // optional, one JSON object
 	Cause   error           // for the operator's log; never on the wire
+	// Again says that the same call may succeed later although others of the code do not.
+	Again bool
 
 	Scope string // the exhausted quota, for events
 }
@@ -103,7 +105,7 @@ func (e *Error) AppendJSON(dst []byte, r *Redactor) []byte {
 	dst = append(dst, `,"path":`...)
 	dst = rawjson.AppendString(dst, told(e.Path, r))
 	dst = append(dst, `,"retryable":`...)
-	if e.Code.Retryable() {
+	if e.Again || e.Code.Retryable() {
 		dst = append(dst, "true"...)
 	} else {
 		dst = append(dst, "false"...)

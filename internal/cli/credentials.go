@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/internal/secret"
+	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/vault"
+)
+
+// keyName is the secret that seals the credentials of a person.
+const keyName = "WEIR_CREDENTIALS_KEY"
+
+// personal reports whether a gateway belongs to one person: it is on this machine alone, and tells no
+// callers apart.
+func personal(c *config.Config) bool {
+	return len(c.Auth.Tokens) == 0 && address.Loopback(hostOf(c.Listen))
+}
+
+// openCredentials returns where the tokens of sign-ins are kept (spec/signin §6). It is nil, which is
+// memory, for a gateway that is not one person's, and where there is no folder for them.
+func openCredentials(a *process, c *config.Config) vault.Store {
+	if !personal(c) {
+		return nil
+	}
+	if store, err := personalCredentials(a); err == nil {
+		return store
+	}
+	return nil
+}
+
+// personalCredentials returns the credentials of this user: a folder of the state folder. Its key is a
+// secret of the user, which is made with the first credential.
+func personalCredentials(a *process) (*vault.File, error) {
+	state, err := places(a.lookupEnv).State()
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := openSecrets(a)
+	if err != nil {
+		return nil, err
+	}
+	return vault.NewFile(filepath.Join(state, "credentials"), func(create bool) (*vault.Keys, error) {
+		key, ok, err := secrets.Lookup(keyName)
+		if err != nil {
+			return nil, err
+		}
+		if !ok && create {
+			where := secret.File
+			if a.stderr.screen() {
+				where = secret.Auto // a person is here to unlock a keyring
+			}
+			key = vault.NewKey()
+			if _, err := secrets.Set(keyName, key, where); err != nil {
+				return nil, err
+			}
+		} else if !ok {
+			return nil, nil
+		}
+		return vault.NewKeys([]string{key})
+	}), nil
+}
+
+func credentialsCommand(a *process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "credentials",
+		Short: "Show the sign-ins at servers",
+		Long: `Show the sign-ins at servers, which weir login makes and weir logout removes.
+Tokens are never shown.`,
+		Args: positional(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(credentialsLsCommand(a))
+	return cmd
+}
+
+// signedIn is a sign-in as weir credentials ls prints it.
+type signedIn struct {
+	Server    string    `json:"server"`
+	Principal string    `json:"principal,omitempty"`
+	Issuer    string    `json:"issuer"`
+	Changed   time.Time `json:"changed"`
+}
+
+func credentialsLsCommand(a *process) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the sign-ins at servers",
+		Args:  positional(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := personalCredentials(a)
+			if err != nil {
+				return err
+			}
+			entries, err := store.List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			list := []signedIn{}
+			for _, e := range entries {
+				if e.Kind == vault.Token {
+					list = append(list, signedIn{oauth.ServerName(e.ID), e.Principal, e.IssuedBy, e.Changed})
+				}
+			}
+			if asJSON {
+				return printJSON(a.stdout, list)
+			}
+			if len(list) == 0 {
+				a.note("There are no sign-ins; weir login NAME makes one.")
+				return nil
+			}
+			var rows [][]cell
+			for _, e := range list {
+				rows = append(rows, []cell{{text: e.Server}, {text: e.Issuer}, {text: e.Changed.Local().Format(time.DateTime)}})
+			}
+			return printTable(a.stdout, []column{{"SERVER", between}, {"ISSUER", between}, {"CHANGED", whole}}, rows)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func logoutCommand(a *process) *cobra.Command {
+	var all, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "logout NAME | logout --all",
+		Short: "Sign out of a server",
+		Long: `Sign out of a server: its tokens are revoked where they were issued, and removed
+here. A running gateway stops using them within seconds.`,
+		Args: positional(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all == (len(args) == 1) {
+				return failf(exitUsage, "name a server, or give --all")
+			}
+			store, err := personalCredentials(a)
+			if err != nil {
+				return err
+			}
+			entries, err := store.List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			client := oauth.New(oauth.Options{Store: store})
+			removed, failed := []string{}, []error(nil)
+			for _, e := range entries {
+				name := oauth.ServerName(e.ID)
+				if e.Kind != vault.Token || !all && name != args[0] {
+					continue
+				}
+				if err := client.SignOut(cmd.Context(), e.ID); err != nil {
+					failed = append(failed, err)
+				}
+				removed = append(removed, name)
+			}
+			switch {
+			case asJSON:
+				failed = append(failed, printJSON(a.stdout, map[string][]string{"signed_out": removed}))
+			case len(removed) > 0:
+				_, err := fmt.Fprintf(a.stdout, "Signed out of %s.\n", text.Line(joinNames(removed), 300))
+				failed = append(failed, err)
+			}
+			if len(removed) == 0 && !all {
+				failed = append(failed, failf(exitUsage, "there is no sign-in at %q; weir credentials ls lists them", args[0]))
+			}
+			return errors.Join(failed...)
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "sign out of all servers")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}

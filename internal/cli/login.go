@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/oauth"
+)
+
+const (
+	// callbackAddress is where browsers come back to. It is always the same, because some issuers
+	// compare the port too; if it is taken, weir takes a free one and registers anew.
+	callbackAddress = "127.0.0.1:33419"
+	callbackPath    = "/callback"
+	// loginTime is how long a person may take at the browser.
+	loginTime = 10 * time.Minute
+)
+
+// loginRequest is how weir login signs in.
+type loginRequest struct {
+	config           string
+	noBrowser, other bool
+	asJSON           bool
+}
+
+func loginCommand(a *process) *cobra.Command {
+	var r loginRequest
+	cmd := &cobra.Command{
+		Use:   "login NAME",
+		Short: "Sign in at a server",
+		Long: `Sign in at a server of the configuration that wants OAuth. It opens the page of the
+server's authorization server in your browser. With --no-browser it prints the
+address, and with --device a code that you enter at another device.
+
+The tokens are kept sealed in weir's state folder and renewed before they end. A
+running gateway uses them at once.`,
+		Example: `  weir login github
+  weir login github --device     # on a machine without a browser`,
+		Args: positional(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := configForLogin(a, cmd.Context(), r.config)
+			if err != nil {
+				return err
+			}
+			return login(a, cmd.Context(), c, args[0], r)
+		},
+	}
+	cmd.Flags().StringVar(&r.config, "config", "", "configuration (default: the one of this folder, else yours)")
+	cmd.Flags().BoolVar(&r.noBrowser, "no-browser", false, "print the address in place of opening it")
+	cmd.Flags().BoolVar(&r.other, "device", false, "sign in with a code at another device")
+	cmd.Flags().BoolVar(&r.asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// configForLogin reads the configuration without asking for inputs: servers with a sign-in need none.
+func configForLogin(a *process, ctx context.Context, path string) (*config.Config, error) {
+	found, err := findConfig(a, path)
+	if err != nil {
+		return nil, err
+	}
+	if err := found.agree(a, ctx, true); err != nil {
+		return nil, err
+	}
+	opts := configOptions(a, ctx)
+	found.guard(&opts)
+	opts.Inputs = func(config.Input) (string, bool, error) { return "unknown", true, nil }
+	c, _, err := config.Load(found.path, opts)
+	return c, err
+}
+
+// login signs in at a server of a configuration.
+func login(a *process, ctx context.Context, c *config.Config, name string, r loginRequest) error {
+	entry, ok := c.Server(name)
+	if !ok {
+		return failf(exitUsage, "there is no server %q in the configuration; weir ls --servers lists them", name)
+	}
+	server, ok := app.SignInServer(entry)
+	if !ok {
+		return failf(exitUsage, "the server %q has no sign-in: weir starts it, or its Authorization header is configured", name)
+	}
+	if !personal(c) {
+		return failf(exitUsage, "the gateway of this configuration is not yours alone (it has auth.tokens, or listens for other machines), and its sign-ins end with it")
+	}
+	store, err := personalCredentials(a)
+	if err != nil {
+		return err
+	}
+	client := oauth.New(oauth.Options{Store: store, PublicURL: c.PublicURL})
+	ctx, cancel := context.WithTimeoutCause(ctx, loginTime, errors.New("the sign-in was not finished within 10 minutes"))
+	defer cancel()
+	if r.other {
+		err = client.Device(ctx, server, oauth.Shared, func(code oauth.Code) error { return showCode(a, code) })
+	} else {
+		err = loginByBrowser(a, ctx, client, server, r.noBrowser)
+	}
+	if err != nil {
+		return err
+	}
+	if r.asJSON {
+		return printJSON(a.stdout, map[string]any{"server": name, "signed_in": true})
+	}
+	_, err = fmt.Fprintf(a.stdout, "Signed in at %s. A running gateway uses it at once.\n", name)
+	return err
+}
+
+// showCode tells a person what to enter at another device.
+func showCode(a *process, code oauth.Code) error {
+	at := code.URL
+	if code.Complete != "" {
+		at = code.Complete
+	}
+	_, err := fmt.Fprintf(a.stderr, "Open %s and enter the code %s within %s.\n", a.stderr.clean(at), a.stderr.clean(code.User), code.Life.Round(time.Minute))
+	return err
+}
+
+// loginByBrowser signs in with a browser that comes back to this process.
+func loginByBrowser(a *process, ctx context.Context, client *oauth.Client, server *oauth.Server, quiet bool) error {
+	listener, err := listenForCallback(ctx)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	redirect := "http://" + listener.Addr().String() + callbackPath
+	at, err := client.Begin(ctx, server, oauth.Shared, redirect)
+	if err != nil {
+		return err
+	}
+	back := &callback{client: client, done: make(chan error, 1)}
+	web := &http.Server{Handler: back, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(listener) }()
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if web.Shutdown(ending) != nil { // the page has this long to arrive
+			_ = web.Close()
+		}
+		<-served
+	}()
+	if quiet || openBrowser(a, at) != nil {
+		fmt.Fprintf(a.stderr, "Open this address in a browser of this machine:\n\n  %s\n\n", at)
+	} else {
+		u, _ := url.Parse(at) // Begin made it
+		a.note("Sign in at %s, in the browser that has opened. If none has: weir login %s --no-browser", u.Host, server.Name)
+	}
+	stop := a.spin("waiting for the browser")
+	defer stop()
+	select {
+	case err := <-back.done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// listenForCallback listens where browsers come back to.
+func listenForCallback(ctx context.Context) (net.Listener, error) {
+	var lc net.ListenConfig
+	if l, err := lc.Listen(ctx, "tcp", callbackAddress); err == nil {
+		return l, nil
+	}
+	return lc.Listen(ctx, "tcp", "127.0.0.1:0")
+}
+
+// callback answers the browser that comes back from an authorization server.
+type callback struct {
+	client *oauth.Client
+	done   chan error // capacity 1: the outcome
+}
+
+// ServeHTTP implements http.Handler. A request that belongs to no sign-in, which any web page can
+// send, changes nothing.
+func (b *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet || r.URL.Path != callbackPath {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	server, err := b.client.Finish(r.Context(), oauth.Shared, r.URL.Query())
+	switch {
+	case err != nil && server == "":
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, "weir: "+err.Error()+"\n")
+		return
+	case err != nil:
+		w.WriteHeader(http.StatusBadGateway)
+		_, _ = io.WriteString(w, "weir is not signed in: "+err.Error()+"\n")
+	default:
+		_, _ = io.WriteString(w, "weir is signed in at "+server+". You can close this page.\n")
+	}
+	select {
+	case b.done <- err:
+	default: // an earlier request has decided
+	}
+}
+
+// openBrowser opens an address in the person's browser: the program of $BROWSER, or the system's.
+func openBrowser(a *process, at string) error {
+	var cmd *exec.Cmd
+	named, _ := a.lookupEnv("BROWSER")
+	switch {
+	case named != "":
+		cmd = exec.Command(named, at)
+	case runtime.GOOS == "darwin":
+		cmd = exec.Command("open", at)
+	case runtime.GOOS == "windows":
+		cmd = exec.Command("rundll32", "url.dll,FileProtocolHandler", at)
+	default:
+		if display, _ := a.lookupEnv("DISPLAY"); display == "" {
+			if wayland, _ := a.lookupEnv("WAYLAND_DISPLAY"); wayland == "" {
+				return errors.New("there is no screen")
+			}
+		}
+		cmd = exec.Command("xdg-open", at)
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Process.Release() // the browser outlives this command
+}
+
+// joinNames writes names as people do.
+func joinNames(names []string) string { return strings.Join(names, ", ") }
+
+// hostOf returns the host of a listen address.
+func hostOf(listen string) string {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return ""
+	}
+	return host
+}

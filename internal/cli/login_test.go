@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/oauth/oauthtest"
+)
+
+// protected starts an MCP server that wants a sign-in.
+func protected(t *testing.T) *oauthtest.Server {
+	t.Helper()
+	idp := oauthtest.New()
+	t.Cleanup(func() {
+		idp.Close()
+		if p := idp.Problems(); len(p) > 0 {
+			t.Errorf("the authorization server complains: %q", p)
+		}
+	})
+	server := sdk.NewServer(&sdk.Implementation{Name: "notes", Version: "1"}, nil)
+	sdk.AddTool(server, &sdk.Tool{Name: "hello"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "welcome"}}}, nil, nil
+	})
+	idp.Handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: true})
+	return idp
+}
+
+// logIn runs weir login with a person who follows the address that it prints.
+func logIn(t *testing.T, idp *oauthtest.Server, env []string, args ...string) finished {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), weirBin, append([]string{"login"}, args...)...)
+	cmd.Env = environment(env...)
+	var out lockedBuffer
+	cmd.Stdout = &out
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	lines := bufio.NewScanner(io.TeeReader(stderr, &said))
+	for lines.Scan() {
+		at := strings.TrimSpace(lines.Text())
+		if strings.Contains(at, "enter the code") {
+			idp.Agree(true)
+		}
+		if !strings.HasPrefix(at, "http") {
+			continue
+		}
+		back, err := idp.Browse(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := *back
+		forged.RawQuery = "state=guessed&code=x"
+		if status, _ := get(t, forged.String()); status != http.StatusBadRequest {
+			t.Errorf("a forged callback is answered with %d", status)
+		}
+		if status, page := get(t, back.String()); status != http.StatusOK || !strings.Contains(page, "signed in") {
+			t.Errorf("the page says %d %q", status, page)
+		}
+	}
+	_ = cmd.Wait() // the exit code tells
+	return finished{out.String(), said.String(), cmd.ProcessState.ExitCode()}
+}
+
+// TestLogin walks from a server that wants a sign-in to a call, with a gateway that runs meanwhile, and
+// back.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	for _, device := range []bool{false, true} {
+		t.Run(map[bool]string{false: "browser", true: "device"}[device], func(t *testing.T) {
+			t.Parallel()
+			idp := protected(t)
+			state, home := t.TempDir(), t.TempDir()
+			env := []string{"XDG_STATE_HOME=" + state, "XDG_CONFIG_HOME=" + home, "DBUS_SESSION_BUS_ADDRESS=disabled:"}
+			config := writeConfig(t, "weir.yaml", "listen: 127.0.0.1:0\nmcpServers: {notes: {url: \""+idp.URL+"/mcp\"}}\n")
+			s := startWith(t, env, config, "serve", "--config", config)
+			s.await("the server needs a sign-in", func(h app.Health) bool {
+				u := h.Upstreams["notes"]
+				return u.State == "sign_in" && strings.Contains(u.Error, "weir login notes")
+			})
+			list := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+			ask := func() string {
+				t.Helper()
+				_, body := exchange(t, http.MethodPost, s.base+"/mcps/notes/mcp", list, "Content-Type", "application/json", "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2025-11-25")
+				return body
+			}
+			if body := ask(); !strings.Contains(body, "weir login notes") {
+				t.Errorf("before the sign-in: %s", body)
+			}
+			flag := "--no-browser"
+			if device {
+				flag = "--device"
+			}
+			logIn(t, idp, env, "--config", config, "notes", flag).want(t, exitOK, "Signed in at notes.")
+			s.await("the server is signed in", func(h app.Health) bool { return h.Upstreams["notes"].Tools == 1 })
+			if body := ask(); !strings.Contains(body, `"hello"`) {
+				t.Errorf("after the sign-in: %s", body)
+			}
+			piped(t, "", env, "credentials", "ls").want(t, exitOK, "notes", idp.URL)
+			_ = filepath.WalkDir(state, func(path string, d os.DirEntry, err error) error {
+				if data, rerr := os.ReadFile(path); rerr == nil && strings.Contains(string(data), "access_token") {
+					t.Errorf("%s has a token in the clear", path)
+				}
+				return err
+			})
+			piped(t, "", env, "logout", "notes").want(t, exitOK, "Signed out of notes.")
+			if idp.Count("revoked") != 1 {
+				t.Error("the token was not revoked")
+			}
+			piped(t, "", env, "logout", "notes").want(t, exitUsage, "no sign-in")
+			piped(t, "", env, "credentials", "ls", "--json").want(t, exitOK, "[]")
+			if n := idp.Count("sign-in"); n != 1 {
+				t.Errorf("%d sign-ins", n)
+			}
+		})
+	}
+}
+
+// TestLoginRefuses names what cannot be signed in at.
+func TestLoginRefuses(t *testing.T) {
+	t.Parallel()
+	config := writeConfig(t, "weir.yaml", "mcpServers: {local: {command: cat}, fixed: {url: \"https://a.example/mcp\", headers: {Authorization: Bearer 0123456789}}}\n")
+	for name, want := range map[string]string{"local": "weir starts it", "fixed": "Authorization header", "none": "there is no server"} {
+		weir(t, "login", name, "--config", config).want(t, exitUsage, want)
+	}
+	open := writeConfig(t, "weir.yaml", "auth: {tokens: [{name: a, sha256: "+strings.Repeat("ab", 32)+"}]}\nmcpServers: {notes: {url: \"https://a.example/mcp\"}}\n")
+	weir(t, "login", "notes", "--config", open).want(t, exitUsage, "not yours alone")
+	weir(t, "logout").want(t, exitUsage, "--all")
+}
