@@ -106,7 +106,7 @@ var places = []place{
 	{"internal/strict", ground, []string{"internal/rawjson", "internal/text"}, "reads configuration files by the tags of structs; config, agentserver and the Computer stand on it, and it knows none of their keys"},
 	{"internal/splice", ground, nil, "edits configuration files of other programs, bytes to bytes; knows no client and no file"},
 	{"internal/serverlog", ground, nil, "keeps what server programs write to standard error; knows neither processes nor configurations"},
-	{"internal/secret", ground, nil, "keeps secrets in the system's keyring or in a file; the programs hand them to the configuration, which knows neither"},
+	{"internal/secret", ground, []string{"internal/place"}, "keeps secrets in the system's keyring or in a file; the programs hand them to the configuration, which knows neither"},
 	{"internal/place", ground, nil, "where weir's own files are, on every system; knows none of their contents"},
 	{"internal/trust", ground, []string{"internal/place"}, "remembers which configurations a person has agreed to; a file of the state folder"},
 	{"internal/bundle", ground, nil, "unpacks MCP bundles and reads their manifests; knows no registry, no client and no configuration"},

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/place"
 )
 
 // file is the current content of a place.
@@ -115,7 +117,7 @@ func retryBusy(try func() error) error {
 	wait := 20 * time.Millisecond
 	for i := 1; ; i++ {
 		err := try()
-		if err == nil || i == 5 || !busy(err) {
+		if err == nil || i == 5 || !place.Busy(err) {
 			return err
 		}
 		time.Sleep(wait)

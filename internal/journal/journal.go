@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/internal/splice"
 )
 
@@ -207,23 +208,12 @@ func (j *Journal) prune() error {
 
 // locked runs fn while no other process uses the journal.
 func (j *Journal) locked(ctx context.Context, fn func() error) error {
-	f, err := os.OpenFile(filepath.Join(j.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	unlock, err := place.LockIn(ctx, filepath.Join(j.dir, "lock"))
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	defer f.Close() // which frees the lock
-	for {
-		ok, err := tryLock(f)
-		if err != nil {
-			return fmt.Errorf("journal: %w", err)
-		}
-		if ok {
-			return fn()
-		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return fmt.Errorf("journal: another weir is at work: %w", err)
-		}
-	}
+	defer unlock()
+	return fn()
 }
 
 // pause waits, unless the context ends.

@@ -84,11 +84,16 @@ const lockPause = 20 * time.Millisecond
 
 // Lock takes the lock at path and waits for it until ctx ends. Other processes respect the lock.
 // unlock or the end of the process frees it. The file stays: if it were removed, two processes
-// could hold locks of two files.
+// could hold locks of two files. Lock makes the file's folder, as [MakeFolder] does.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	if err := MakeFolder(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
+	return LockIn(ctx, path)
+}
+
+// LockIn is Lock for a file in an existing folder, which may be one that other users can write to.
+func LockIn(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

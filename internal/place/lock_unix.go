@@ -17,3 +17,7 @@ func tryLock(f *os.File) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// Busy reports whether another program has the file open in a way that forbids a change for now. err
+// is the error of the change.
+func Busy(error) bool { return false }

@@ -15,3 +15,9 @@ func tryLock(f *os.File) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// Busy reports whether another program has the file open in a way that forbids a change for now. err
+// is the error of the change.
+func Busy(err error) bool {
+	return errors.Is(err, windows.ERROR_SHARING_VIOLATION) || errors.Is(err, windows.ERROR_ACCESS_DENIED)
+}

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-mcp/weir/internal/place"
 )
 
 // maxFile bounds secrets.yaml, in bytes.
@@ -170,16 +173,22 @@ func format(all map[string]record) ([]byte, error) {
 }
 
 // change reads the file, lets edit change its records, and writes it. Other writers wait.
-func (s *Store) change(edit func(map[string]record) error) (err error) {
+func (s *Store) change(edit func(map[string]record) error) error {
 	dir := filepath.Dir(s.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	unlock, err := lock(filepath.Join(dir, "secrets.lock"), lockWait)
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	path := filepath.Join(dir, "secrets.lock")
+	unlock, err := place.LockIn(ctx, path)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("another weir holds %s; try again when it has ended", path)
+	}
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, unlock()) }()
+	defer unlock()
 	all, err := s.read()
 	if err != nil {
 		return err
@@ -221,32 +230,9 @@ func replace(path string, data []byte) error {
 func rename(from, to string) error {
 	for try := 1; ; try++ {
 		err := os.Rename(from, to)
-		if err == nil || try == 6 || !busy(err) {
+		if err == nil || try == 6 || !place.Busy(err) {
 			return err
 		}
 		time.Sleep(time.Duration(try) * 20 * time.Millisecond)
-	}
-}
-
-// lock makes the lock file, takes its lock, and waits for it if another writer has it.
-func lock(path string, wait time.Duration) (unlock func() error, err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	pause := time.Millisecond
-	for end := time.Now().Add(wait); ; {
-		free, err := tryLock(f)
-		if free {
-			return f.Close, nil
-		}
-		if err == nil && time.Now().After(end) {
-			err = fmt.Errorf("another weir holds %s; try again when it has ended", path)
-		}
-		if err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-		time.Sleep(pause)
-		pause = min(2*pause, 50*time.Millisecond)
 	}
 }

@@ -7,18 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
-
-// tryLock takes the lock of a file until the file is closed. It reports whether the lock was free.
-func tryLock(f *os.File) (bool, error) {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
-		return false, nil
-	}
-	return err == nil, err
-}
 
 // keepOwner gives a new file the owner of the file that it replaces.
 func keepOwner(name string, old fs.FileInfo) error {
@@ -32,9 +21,6 @@ func keepOwner(name string, old fs.FileInfo) error {
 	}
 	return nil
 }
-
-// busy reports whether another program has the file open in a way that forbids the change for now.
-func busy(error) bool { return false }
 
 // syncFolder makes a rename last.
 func syncFolder(dir string) error {
